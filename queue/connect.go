@@ -1,0 +1,174 @@
+package queue
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sirupsen/logrus"
+)
+
+// ConnectConfig says which NATS to use. Exactly one of Embedded, URL and
+// Context is given.
+type ConnectConfig struct {
+	Embedded      *Embedded      // the server inside this process
+	URL           string         // nats://host:port, or several joined by commas
+	CredsFile     string         // credentials file for URL; optional
+	Context       string         // name of a NATS CLI context
+	Name          string         // what the server shows for this connection; default "perennial"
+	LeaseReplicas int            // copies of the lease bucket on a cluster; default 1
+	Log           *logrus.Logger // default: logrus's standard logger
+}
+
+// Queue is a connection to NATS. It reconnects for ever by itself; while it is
+// down, publishing fails at once instead of being buffered. All methods may be
+// used concurrently.
+type Queue struct {
+	nc            *nats.Conn
+	js            jetstream.JetStream
+	log           *logrus.Entry
+	embedded      bool
+	leaseReplicas int
+}
+
+// Connect connects to NATS. The error says which address was tried.
+func Connect(config ConnectConfig) (*Queue, error) {
+	log := config.Log
+	if log == nil {
+		log = logrus.StandardLogger()
+	}
+	q := &Queue{
+		log:           log.WithField("part", "queue"),
+		embedded:      config.Embedded != nil,
+		leaseReplicas: max(config.LeaseReplicas, 1),
+	}
+	url, options, err := config.target()
+	if err != nil {
+		return nil, err
+	}
+	name := config.Name
+	if name == "" {
+		name = "perennial"
+	}
+	options = append(options, nats.Name(name),
+		nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond), nats.ReconnectBufSize(-1),
+		nats.DisconnectErrHandler(q.onDisconnect), nats.ReconnectHandler(q.onReconnect), nats.ErrorHandler(q.onError))
+	if q.nc, err = nats.Connect(url, options...); err != nil {
+		return nil, fmt.Errorf("connect to nats at %s: %w", config.where(), err)
+	}
+	if q.js, err = jetstream.New(q.nc); err != nil {
+		q.nc.Close()
+		return nil, fmt.Errorf("jetstream: %w", err)
+	}
+	return q, nil
+}
+
+// Close ends the connection. What was published and not acknowledged may be
+// lost; events are published again by the next relay.
+func (q *Queue) Close() { q.nc.Close() }
+
+// URL is the address of the server that the connection is on.
+func (q *Queue) URL() string { return q.nc.ConnectedUrlRedacted() }
+
+// Connected says whether the connection is up at the moment.
+func (q *Queue) Connected() bool { return q.nc.IsConnected() }
+
+func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
+	if err != nil {
+		q.log.WithError(err).Warn("connection to nats lost, reconnecting")
+	}
+}
+
+func (q *Queue) onReconnect(nc *nats.Conn) {
+	q.log.WithField("server", nc.ConnectedUrlRedacted()).Info("connected to nats again")
+}
+
+func (q *Queue) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
+	q.log.WithError(err).Warn("nats")
+}
+
+// where names the target for an error, without credentials.
+func (c ConnectConfig) where() string {
+	switch {
+	case c.Embedded != nil:
+		return c.Embedded.URL()
+	case c.Context != "":
+		return "context " + c.Context
+	default:
+		return c.URL
+	}
+}
+
+// target turns the configuration into an address and options.
+func (c ConnectConfig) target() (string, []nats.Option, error) {
+	switch {
+	case c.Embedded != nil:
+		return c.Embedded.URL(), c.Embedded.connectOptions(), nil
+	case c.Context != "" && c.URL == "":
+		return readContext(c.Context)
+	case c.URL != "":
+		var options []nats.Option
+		if c.CredsFile != "" {
+			options = append(options, nats.UserCredentials(c.CredsFile))
+		}
+		return c.URL, options, nil
+	}
+	return "", nil, errors.New("connect to nats: no address: give a URL, a context or an embedded server")
+}
+
+// cliContext is what is used of a context file of the NATS command line.
+type cliContext struct {
+	URL      string `json:"url"`
+	Creds    string `json:"creds"`
+	User     string `json:"user"`
+	Password string `json:"password"`
+	Token    string `json:"token"`
+}
+
+// readContext reads $XDG_CONFIG_HOME/nats/context/NAME.json, by default under
+// ~/.config.
+func readContext(name string) (string, []nats.Option, error) {
+	if name != filepath.Base(name) || name == "." || name == ".." {
+		return "", nil, fmt.Errorf("nats context %q: not a name", name)
+	}
+	base := os.Getenv("XDG_CONFIG_HOME")
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", nil, fmt.Errorf("nats context %q: %w", name, err)
+		}
+		base = filepath.Join(home, ".config")
+	}
+	path := filepath.Join(base, "nats", "context", name+".json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", nil, fmt.Errorf("nats context %q: %w", name, err)
+	}
+	var context cliContext
+	if err := json.Unmarshal(text, &context); err != nil {
+		return "", nil, fmt.Errorf("nats context %s: %w", path, err)
+	}
+	if context.URL == "" {
+		context.URL = nats.DefaultURL
+	}
+	return context.URL, context.options(), nil
+}
+
+func (c cliContext) options() []nats.Option {
+	var options []nats.Option
+	if c.Creds != "" {
+		options = append(options, nats.UserCredentials(c.Creds))
+	}
+	switch {
+	case c.Token != "":
+		options = append(options, nats.Token(c.Token))
+	case c.User != "":
+		options = append(options, nats.UserInfo(c.User, c.Password))
+	}
+	return options
+}

@@ -1,0 +1,97 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNoAccount says that no stream takes the commands of an account on this
+	// server: the account is not configured there, or the kind is misspelt.
+	ErrNoAccount = errors.New("the account is not configured on this server")
+
+	// ErrNoRunner says that nobody answers an account's service subject: no
+	// runner holds the account at the moment, or it does not know the verb.
+	ErrNoRunner = errors.New("no runner answers for the account")
+
+	// ErrDirectoryLocked says that another process works in the data directory.
+	ErrDirectoryLocked = errors.New("the data directory is in use by another process")
+
+	// ErrIntakeClosed is returned by [Intake.Fetch] after [Intake.Close].
+	ErrIntakeClosed = errors.New("intake is closed")
+)
+
+// StreamError refuses a stream whose settings would lose data or break the
+// order of work. Field is the setting's name in NATS's stream configuration.
+type StreamError struct {
+	Stream string
+	Field  string
+	Have   string
+	Want   string
+}
+
+// Error names the stream, the field, and both values.
+func (e *StreamError) Error() string {
+	return fmt.Sprintf("stream %s: %s is %s, must be %s: change it with `nats stream edit`, or move the stream away",
+		e.Stream, e.Field, e.Have, e.Want)
+}
+
+// DivergedError says that an account's events stream and its ledger tell two
+// stories. Nothing was published after the difference was noticed. LedgerHash
+// is empty when the ledger has no row StreamSeq; StreamHash is empty when the
+// message in the stream was not published by a relay.
+type DivergedError struct {
+	Account    string
+	StreamSeq  uint64 // journal seq (or stream sequence) of the stream's last message
+	LedgerSeq  uint64 // last journal seq that the relay knows the ledger to have
+	StreamHash string
+	LedgerHash string
+	Reason     string // the difference in words
+}
+
+// Error explains the difference in one line.
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("account %s: events stream and ledger differ at %d (ledger known to %d): %s",
+		e.Account, e.StreamSeq, e.LedgerSeq, e.Reason)
+}
+
+// BatchError says which atomic batch of [Queue.PublishCommands] was refused or
+// left without an answer. Batches before it are stored, batches after it were
+// not sent. First and Last are indexes into the given commands, inclusive.
+type BatchError struct {
+	Batch int // counted from 1
+	First int
+	Last  int
+	Err   error
+}
+
+// Error names the batch and the range of commands in it.
+func (e *BatchError) Error() string {
+	return fmt.Sprintf("batch %d (commands %d to %d): %v", e.Batch, e.First+1, e.Last+1, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *BatchError) Unwrap() error { return e.Err }
+
+// LeaseHeldError is returned by [Queue.TryAcquireLease] while somebody else
+// holds the account.
+type LeaseHeldError struct {
+	Account string
+	Holder  string
+}
+
+// Error names the holder.
+func (e *LeaseHeldError) Error() string {
+	return fmt.Sprintf("account %s is held by %s", e.Account, e.Holder)
+}
+
+// ServiceError is an answer of an account's service that is an error. A verb
+// returns one to choose code and body; [Queue.Request] returns what arrived.
+type ServiceError struct {
+	Code        string // short and stable, for programs
+	Description string // one line, for people
+	Body        []byte // JSON; may be empty
+}
+
+// Error joins code and description.
+func (e *ServiceError) Error() string { return e.Code + ": " + e.Description }

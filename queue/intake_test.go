@@ -1,0 +1,302 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+func openIntake(t testing.TB, q *Queue) *Intake {
+	t.Helper()
+	intake, err := q.Commands(within(t), "main")
+	check(t, err)
+	t.Cleanup(intake.Close)
+	return intake
+}
+
+// take fetches exactly n commands.
+func take(t testing.TB, intake *Intake, n int) []Message {
+	t.Helper()
+	ctx := within(t)
+	var all []Message
+	for len(all) < n {
+		messages, err := intake.Fetch(ctx, n-len(all))
+		check(t, err)
+		all = append(all, messages...)
+	}
+	return all
+}
+
+func TestCommandArrivesAsItWasPublished(t *testing.T) {
+	q := newQueue(t)
+	check(t, q.PublishCommand(within(t), "main", KindOrderCreate, []byte(`{"id":"a"}`)))
+	got := take(t, openIntake(t, q), 1)[0]
+	if got.Kind != KindOrderCreate || got.Subject != "perennial.commands.main.order.create" || string(got.Data) != `{"id":"a"}` ||
+		got.StreamSequence != 1 || got.Delivered != 1 || got.Published.IsZero() {
+		t.Fatalf("%+v", got)
+	}
+	check(t, got.Ack())
+	awaitEmpty(t, q, "main")
+}
+
+func TestCommandNotAcknowledgedSurvivesARestartOfTheServer(t *testing.T) {
+	dir := t.TempDir()
+	server := startServer(t, dir)
+	q := connect(t, server)
+	check(t, q.EnsureStreams(within(t), "main", 1))
+	commands := outgoing(300)
+	check(t, q.PublishCommands(within(t), "main", commands[:150]))
+	intake := openIntake(t, q)
+	for _, message := range take(t, intake, 150) {
+		check(t, message.Ack())
+	}
+	awaitEmpty(t, q, "main")
+	intake.Close()
+	check(t, q.PublishCommands(within(t), "main", commands[150:]))
+	q.Close()
+	server.Shutdown()
+
+	q = connect(t, startServer(t, dir))
+	check(t, q.EnsureStreams(within(t), "main", 1))
+	for n, message := range take(t, openIntake(t, q), 150) {
+		if string(message.Data) != string(commands[150+n].Data) {
+			t.Fatalf("%s instead of %s", message.Data, commands[150+n].Data)
+		}
+		check(t, message.Ack())
+	}
+	awaitEmpty(t, q, "main")
+}
+
+// The gathered acknowledgement must never remove what was not acknowledged.
+func TestUnacknowledgedCommandIsNeverRemovedWithItsNeighbours(t *testing.T) {
+	q := newQueue(t)
+	check(t, q.PublishCommands(within(t), "main", outgoing(3000)))
+	intake := openIntake(t, q)
+	messages := take(t, intake, 3000)
+	kept := map[uint64]bool{}
+	for i := range messages {
+		if i%701 == 77 {
+			kept[messages[i].StreamSequence] = true
+			continue
+		}
+		check(t, messages[i].Ack())
+	}
+	awaitCount(t, q, len(kept))
+	for i := range messages {
+		if kept[messages[i].StreamSequence] {
+			check(t, messages[i].Nak(0))
+		}
+	}
+	for _, message := range take(t, intake, len(kept)) {
+		if !kept[message.StreamSequence] || message.Delivered != 2 {
+			t.Fatalf("%+v", message)
+		}
+		check(t, message.Ack())
+	}
+	awaitEmpty(t, q, "main")
+}
+
+func TestCommandsOfADeadRunnerAreOfferedAgainAtOnce(t *testing.T) {
+	q := newQueue(t)
+	check(t, q.PublishCommands(within(t), "main", outgoing(100)))
+	first := openIntake(t, q)
+	take(t, first, 50)
+	first.Close()
+	for _, message := range take(t, openIntake(t, q), 100) {
+		check(t, message.Ack())
+	}
+	awaitEmpty(t, q, "main")
+}
+
+func TestCommandsHeldByAnotherIntakeAreNotRemoved(t *testing.T) {
+	q := newQueue(t)
+	check(t, q.PublishCommands(within(t), "main", outgoing(600)))
+	first := openIntake(t, q)
+	held := take(t, first, 50) // never acknowledged by this runner
+	first.Close()
+	second, err := q.openIntake(within(t), "main")
+	check(t, err)
+	t.Cleanup(second.Close)
+	for _, message := range take(t, second, 550) {
+		check(t, message.Ack())
+	}
+	awaitCount(t, q, 50)
+	for i := range held {
+		check(t, held[i].Nak(0))
+	}
+	for _, message := range take(t, second, 50) {
+		check(t, message.Ack())
+	}
+	awaitEmpty(t, q, "main")
+}
+
+// awaitCount returns when n commands are left, and fails below that.
+func awaitCount(t testing.TB, q *Queue, n int) {
+	t.Helper()
+	ctx := within(t)
+	for {
+		stream, err := q.js.Stream(ctx, CommandsStream("main"))
+		check(t, err)
+		have := int(stream.CachedInfo().State.Msgs)
+		if have < n {
+			t.Fatalf("%d commands are left of %d that were not acknowledged", have, n)
+		}
+		if have == n {
+			return
+		}
+	}
+}
+
+func TestBacklogStaysOnTheServer(t *testing.T) {
+	q := newQueue(t)
+	check(t, q.PublishCommands(within(t), "main", outgoing(5000)))
+	intake := openIntake(t, q)
+	message := take(t, intake, 1)[0]
+	consumer, err := q.js.Consumer(within(t), CommandsStream("main"), intakeConsumer)
+	check(t, err)
+	info, err := consumer.Info(within(t))
+	check(t, err)
+	if info.NumAckPending > pullMessages+intakeBuffer+pullMessages {
+		t.Fatalf("%d commands are in memory", info.NumAckPending)
+	}
+	check(t, message.Term("enough"))
+}
+
+func TestIntakeOutlivesTheDeletionOfItsConsumer(t *testing.T) {
+	q := newQueue(t)
+	intake := openIntake(t, q)
+	check(t, q.PublishCommand(within(t), "main", KindProxyRenew, []byte(`1`)))
+	message := take(t, intake, 1)[0]
+	check(t, message.Ack())
+	awaitEmpty(t, q, "main")
+	check(t, q.js.DeleteConsumer(within(t), CommandsStream("main"), intakeConsumer))
+	check(t, q.PublishCommand(within(t), "main", KindProxyRenew, []byte(`2`)))
+	if message = take(t, intake, 1)[0]; string(message.Data) != "2" {
+		t.Fatalf("%s", message.Data)
+	}
+}
+
+func TestFetchObeysItsContextAndClose(t *testing.T) {
+	q := newQueue(t)
+	intake := openIntake(t, q)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := intake.Fetch(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	intake.Close()
+	if _, err := intake.Fetch(within(t), 1); !errors.Is(err, ErrIntakeClosed) {
+		t.Fatal(err)
+	}
+}
+
+func TestUnconfiguredAccountIsAnsweredAtOnce(t *testing.T) {
+	q := newQueue(t)
+	if err := q.PublishCommand(within(t), "other", KindProxyRenew, []byte(`{}`)); !errors.Is(err, ErrNoAccount) {
+		t.Fatal(err)
+	}
+	if err := q.PublishCommands(within(t), "other", outgoing(5)); !errors.Is(err, ErrNoAccount) {
+		t.Fatal(err)
+	}
+	_, err := q.nc.RequestWithContext(within(t), "perennial.commands.main.order.cancel", nil)
+	if !errors.Is(err, nats.ErrNoResponders) {
+		t.Fatalf("a kind that does not exist: %v", err)
+	}
+	if err := q.PublishCommand(within(t), "main", "order.cancel", nil); err == nil {
+		t.Fatal("a kind that does not exist was published")
+	}
+}
+
+func TestBatchIsStoredWholeOrNotAtAll(t *testing.T) {
+	q := newQueue(t)
+	check(t, q.PublishCommands(within(t), "main", outgoing(2500)))
+	awaitCount(t, q, 2500)
+	// The stream refuses the large one when the batch is committed.
+	commands := outgoing(1200)
+	commands[1100].Data = []byte(strings.Repeat("x", MaxCommandBytes))
+	config := commandsConfig("main", 1)
+	config.MaxMsgSize = 1000
+	_, err := q.js.UpdateStream(within(t), config)
+	check(t, err)
+	var failed *BatchError
+	if err := q.PublishCommands(within(t), "main", commands); !errors.As(err, &failed) || failed.Batch != 2 || failed.First != 1000 || failed.Last != 1199 {
+		t.Fatal(err)
+	}
+	awaitCount(t, q, 3500)
+	commands[0].Data = make([]byte, MaxCommandBytes+1)
+	if err := q.PublishCommands(within(t), "main", commands); err == nil || errors.As(err, &failed) && failed.First == 0 {
+		t.Fatal("an oversize command was sent")
+	}
+}
+
+func TestUnreadableCommandIsKeptOnceWithItsReason(t *testing.T) {
+	q := newQueue(t)
+	ctx := within(t)
+	dead := Dead{Reason: "not JSON", Subject: CommandSubject("main", KindOrderCreate), Data: []byte{0xff, 0}, StreamSequence: 7, Published: time.Unix(1, 0)}
+	check(t, q.DeadLetter(ctx, "main", dead))
+	check(t, q.DeadLetter(ctx, "main", dead))
+	dead.StreamSequence, dead.Data = 8, []byte("{")
+	check(t, q.DeadLetter(ctx, "main", dead))
+	stream, err := q.js.Stream(ctx, DeadStream("main"))
+	check(t, err)
+	if n := stream.CachedInfo().State.Msgs; n != 2 {
+		t.Fatalf("%d dead letters", n)
+	}
+	for seq, want := range map[uint64]string{1: "/wA= base64", 2: "{ "} {
+		msg, err := stream.GetMsg(ctx, seq)
+		check(t, err)
+		var letter deadLetter
+		check(t, json.Unmarshal(msg.Data, &letter))
+		if got := fmt.Sprint(letter.Data, " ", letter.Encoding); got != want || letter.Reason != "not JSON" || letter.StreamSequence != 6+seq {
+			t.Errorf("%s", msg.Data)
+		}
+	}
+}
+
+// Whatever the order of acknowledging, putting back and holding on: what is
+// left in the stream is exactly what was not acknowledged.
+func TestStreamKeepsExactlyWhatWasNotAcknowledged(t *testing.T) {
+	for seed := range uint64(4) {
+		q := newQueue(t)
+		dice := rand.New(rand.NewPCG(seed, 1))
+		const commands = 1500
+		check(t, q.PublishCommands(within(t), "main", outgoing(commands)))
+		intake := openIntake(t, q)
+		kept := map[uint64]Message{}
+		for acked := 0; acked+len(kept) < commands; {
+			messages, err := intake.Fetch(within(t), 1+dice.IntN(200))
+			check(t, err)
+			dice.Shuffle(len(messages), func(a, b int) { messages[a], messages[b] = messages[b], messages[a] })
+			for _, message := range messages {
+				switch roll := dice.IntN(1000); {
+				case roll < 3:
+					kept[message.StreamSequence] = message
+				case roll < 20:
+					check(t, message.Nak(0))
+				case roll < 22:
+					check(t, message.Term("by chance"))
+					acked++
+				default:
+					check(t, message.Ack())
+					acked++
+				}
+			}
+		}
+		awaitCount(t, q, len(kept))
+		stream, err := q.js.Stream(within(t), CommandsStream("main"))
+		check(t, err)
+		for seq, message := range kept {
+			_, err := stream.GetMsg(within(t), seq)
+			check(t, err)
+			check(t, message.Ack())
+		}
+		awaitEmpty(t, q, "main")
+	}
+}

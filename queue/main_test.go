@@ -1,0 +1,135 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// quiet is a log that nobody reads.
+func quiet() *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+// within bounds a test's waiting.
+func within(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// startServer runs an embedded server until the test ends, or stop is called.
+func startServer(t testing.TB, dir string, users ...User) *Embedded {
+	t.Helper()
+	server, err := StartEmbedded(EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: dir, Users: users, Log: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	return server
+}
+
+func connect(t testing.TB, server *Embedded) *Queue {
+	t.Helper()
+	q, err := Connect(ConnectConfig{Embedded: server, Log: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(q.Close)
+	return q
+}
+
+// newQueue is a connection to a fresh server with the streams of "main".
+func newQueue(t testing.TB) *Queue {
+	t.Helper()
+	q := connect(t, startServer(t, t.TempDir()))
+	if err := q.EnsureStreams(within(t), "main", 1); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// journal is a ledger in memory.
+type journal struct {
+	mu      sync.Mutex
+	rows    []Event
+	changed chan struct{}
+}
+
+func newJournal(name string, rows int) *journal {
+	j := &journal{changed: make(chan struct{})}
+	j.append(name, rows)
+	return j
+}
+
+// append adds rows whose hashes carry name.
+func (j *journal) append(name string, rows int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for range rows {
+		seq := uint64(len(j.rows) + 1)
+		j.rows = append(j.rows, Event{Seq: seq, Hash: fmt.Sprintf("%s-%d", name, seq), Type: "order.delivered",
+			Payload: fmt.Appendf(nil, `{"specversion":"1.0","id":"main/1/%d"}`, seq)})
+	}
+	close(j.changed)
+	j.changed = make(chan struct{})
+}
+
+func (j *journal) Events(_ context.Context, after uint64, limit int) ([]Event, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	rows := j.rows[min(after, uint64(len(j.rows))):]
+	return rows[:min(limit, len(rows))], nil
+}
+
+func (j *journal) Changed(after uint64) <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if uint64(len(j.rows)) > after {
+		ready := make(chan struct{})
+		close(ready)
+		return ready
+	}
+	return j.changed
+}
+
+func (j *journal) HashAt(_ context.Context, seq uint64) (string, bool, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if seq < 1 || seq > uint64(len(j.rows)) {
+		return "", false, nil
+	}
+	return j.rows[seq-1].Hash, true, nil
+}
+
+// startRelay runs a relay until the test ends; its error arrives on the channel.
+func startRelay(t testing.TB, q *Queue, source Source) (*Relay, <-chan error) {
+	t.Helper()
+	relay := NewRelay(q, "main", source, quiet())
+	ctx, cancel := context.WithCancel(context.Background())
+	result, done := make(chan error, 1), make(chan struct{})
+	go func() {
+		result <- relay.Run(ctx)
+		close(done)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return relay, result
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,203 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+)
+
+const (
+	// maxBatchCommands is the server's limit for one atomic batch.
+	maxBatchCommands = 1000
+	// maxBatchBytes keeps a batch of large commands from filling the server's
+	// queue of unprocessed messages.
+	maxBatchBytes = 16 << 20
+	// publishTimeout bounds the wait for the stream's answer when the context
+	// has no deadline.
+	publishTimeout = 30 * time.Second
+
+	headerBatchID       = "Nats-Batch-Id"
+	headerBatchSequence = "Nats-Batch-Sequence"
+	headerBatchCommit   = "Nats-Batch-Commit"
+
+	// codeTooManyBatches: more open batches than the stream allows at once.
+	codeTooManyBatches jetstream.ErrorCode = 10210
+)
+
+// Outgoing is a command to be published.
+type Outgoing struct {
+	Kind string // order.create or proxy.renew
+	Data []byte // at most MaxCommandBytes
+}
+
+// pubAck is a stream's answer to a publication.
+type pubAck struct {
+	Stream    string              `json:"stream"`
+	Sequence  uint64              `json:"seq"`
+	Duplicate bool                `json:"duplicate"`
+	Count     int                 `json:"count"`
+	Error     *jetstream.APIError `json:"error"`
+}
+
+// PublishCommand publishes one command and returns when the stream has it on
+// disk. The error is [ErrNoAccount] when nobody takes commands for the
+// account. After any other error the command may or may not be stored:
+// publishing it again with the same id is harmless.
+func (q *Queue) PublishCommand(ctx context.Context, account, kind string, data []byte) error {
+	if err := errors.Join(ValidAccount(account), ValidKind(kind), checkSize(data)); err != nil {
+		return err
+	}
+	_, err := q.store(ctx, &nats.Msg{Subject: CommandSubject(account, kind), Data: data})
+	return commandError(account, err)
+}
+
+// PublishCommands publishes commands in atomic batches of at most 1,000: of
+// each batch the stream has all on disk, or none. It returns when all are
+// stored, or a [BatchError] that says where it stopped.
+func (q *Queue) PublishCommands(ctx context.Context, account string, commands []Outgoing) error {
+	if err := ValidAccount(account); err != nil {
+		return err
+	}
+	for n, command := range commands {
+		if err := errors.Join(ValidKind(command.Kind), checkSize(command.Data)); err != nil {
+			return fmt.Errorf("command %d: %w", n+1, err)
+		}
+	}
+	for first, batch := 0, 1; first < len(commands); batch++ {
+		end := batchEnd(commands, first)
+		if err := q.publishBatch(ctx, account, commands[first:end]); err != nil {
+			return &BatchError{Batch: batch, First: first, Last: end - 1, Err: commandError(account, err)}
+		}
+		first = end
+	}
+	return nil
+}
+
+// batchEnd cuts at the limits in commands and bytes.
+func batchEnd(commands []Outgoing, first int) int {
+	size, end := 0, first
+	for end < len(commands) && end-first < maxBatchCommands {
+		size += len(commands[end].Data)
+		if end > first && size > maxBatchBytes {
+			break
+		}
+		end++
+	}
+	return end
+}
+
+// publishBatch stores one batch. It waits its turn while other publishers have
+// too many batches open.
+func (q *Queue) publishBatch(ctx context.Context, account string, commands []Outgoing) error {
+	if len(commands) == 1 {
+		_, err := q.store(ctx, &nats.Msg{Subject: CommandSubject(account, commands[0].Kind), Data: commands[0].Data})
+		return err
+	}
+	delay := backoff.NewExponentialBackOff()
+	delay.InitialInterval, delay.MaxInterval = 20*time.Millisecond, time.Second
+	for try := 1; ; try++ {
+		err := q.sendBatch(ctx, account, commands)
+		var refused *jetstream.APIError
+		if try == 10 || !errors.As(err, &refused) || refused.ErrorCode != codeTooManyBatches {
+			return err
+		}
+		if err := pause(ctx, delay.NextBackOff()); err != nil {
+			return err
+		}
+	}
+}
+
+// sendBatch sends a batch once. Its first message is a request, so that a
+// missing stream or a refused batch is known before the rest is sent; its last
+// one commits. What lies between needs no answer: a gap refuses the commit.
+func (q *Queue) sendBatch(ctx context.Context, account string, commands []Outgoing) error {
+	id := nuid.Next()
+	last := len(commands) - 1
+	for n, command := range commands {
+		msg := &nats.Msg{
+			Subject: CommandSubject(account, command.Kind), Data: command.Data,
+			Header: nats.Header{headerBatchID: {id}, headerBatchSequence: {strconv.Itoa(n + 1)}},
+		}
+		var err error
+		switch n {
+		case 0:
+			_, err = q.store(ctx, msg)
+		case last:
+			msg.Header.Set(headerBatchCommit, "1")
+			err = q.commitBatch(ctx, msg, len(commands))
+		default:
+			err = q.nc.PublishMsg(msg)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *Queue) commitBatch(ctx context.Context, msg *nats.Msg, count int) error {
+	ack, err := q.store(ctx, msg)
+	if err != nil {
+		return err
+	}
+	if ack.Count != count {
+		return fmt.Errorf("the stream confirmed %d of %d commands: atomic batches need nats-server 2.12 or later", ack.Count, count)
+	}
+	return nil
+}
+
+// store publishes a message and waits for the stream's answer. An empty answer
+// says that a message inside a batch is staged.
+func (q *Queue) store(ctx context.Context, msg *nats.Msg) (pubAck, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, publishTimeout)
+		defer cancel()
+	}
+	reply, err := q.nc.RequestMsgWithContext(ctx, msg)
+	if err != nil {
+		return pubAck{}, fmt.Errorf("publish to %s: %w", msg.Subject, err)
+	}
+	ack, err := parseAck(reply.Data)
+	if err != nil {
+		return ack, fmt.Errorf("publish to %s: %w", msg.Subject, err)
+	}
+	return ack, nil
+}
+
+func parseAck(data []byte) (pubAck, error) {
+	var ack pubAck
+	if len(data) == 0 {
+		return ack, nil
+	}
+	if err := json.Unmarshal(data, &ack); err != nil {
+		return ack, fmt.Errorf("not an acknowledgement: %w", err)
+	}
+	if ack.Error != nil {
+		return ack, ack.Error
+	}
+	return ack, nil
+}
+
+func checkSize(data []byte) error {
+	if len(data) > MaxCommandBytes {
+		return fmt.Errorf("command of %d bytes: at most %d are accepted", len(data), MaxCommandBytes)
+	}
+	return nil
+}
+
+// commandError puts "no responders" into words.
+func commandError(account string, err error) error {
+	if errors.Is(err, nats.ErrNoResponders) {
+		return fmt.Errorf("account %s: %w: nothing takes its commands; check the name, and that its runner has started once", account, ErrNoAccount)
+	}
+	return err
+}

@@ -1,0 +1,205 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sirupsen/logrus"
+)
+
+const (
+	// HeaderSeq and HeaderHash carry a row's place in the journal beside the
+	// event, so that a relay finds its place without reading bodies.
+	HeaderSeq  = "Perennial-Seq"
+	HeaderHash = "Perennial-Hash"
+
+	// relayChunk is how many rows are read and published between two
+	// acknowledgements asked for; relayWindow how many such chunks may be
+	// outstanding at once.
+	relayChunk  = 256
+	relayWindow = 4
+	// relayAckTimeout is after how long without an answer the relay finds its
+	// place again.
+	relayAckTimeout = 10 * time.Second
+)
+
+// Event is a journal row as it is published.
+type Event struct {
+	Seq     uint64 // journal sequence, from 1 without gaps
+	Hash    string // the row's hash
+	Type    string // "order.delivered": the last tokens of the subject
+	Payload []byte // the finished CloudEvents JSON
+}
+
+// Source is the journal, as the relay reads it.
+type Source interface {
+	// Events returns at most limit rows with sequences after+1, after+2, …; none
+	// when there are none yet.
+	Events(ctx context.Context, after uint64, limit int) ([]Event, error)
+	// Changed returns a channel that is closed, or receives, once rows after
+	// the given sequence exist.
+	Changed(after uint64) <-chan struct{}
+	// HashAt returns the hash of one row; found is false when the journal has
+	// no such row.
+	HashAt(ctx context.Context, seq uint64) (hash string, found bool, err error)
+}
+
+// Relay publishes an account's journal, in order, to its events stream. The
+// stream is for that journal alone: a row's sequence is its stream sequence,
+// and every publication states the sequence before it, so that neither a gap
+// nor a duplicate can be stored. A stream that lost its tail is filled again.
+type Relay struct {
+	queue   *Queue
+	account string
+	source  Source
+	log     *logrus.Entry
+
+	mu        sync.Mutex
+	published uint64
+	moved     chan struct{} // closed when published grows
+}
+
+// NewRelay makes the relay of an account. log may be nil.
+func NewRelay(q *Queue, account string, source Source, log *logrus.Logger) *Relay {
+	entry := q.log
+	if log != nil {
+		entry = log.WithField("part", "relay")
+	}
+	return &Relay{queue: q, account: account, source: source,
+		log: entry.WithField("account", account), moved: make(chan struct{})}
+}
+
+// Published is the last journal sequence that the stream has acknowledged.
+func (r *Relay) Published() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.published
+}
+
+// Wait returns when the stream has acknowledged seq, or with ctx's error.
+func (r *Relay) Wait(ctx context.Context, seq uint64) error {
+	for {
+		r.mu.Lock()
+		published, moved := r.published, r.moved
+		r.mu.Unlock()
+		if published >= seq {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// setPublished may also step back: a stream that lost its tail has less.
+func (r *Relay) setPublished(seq uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if seq > r.published {
+		close(r.moved)
+		r.moved = make(chan struct{})
+	}
+	r.published = seq
+}
+
+// Run publishes until ctx ends (its error) or ledger and stream have diverged
+// ([DivergedError]): then the account must stop. Whatever else fails is tried
+// again with growing delays, beginning with finding the place anew.
+func (r *Relay) Run(ctx context.Context) error {
+	delay := backoff.NewExponentialBackOff()
+	delay.InitialInterval, delay.MaxInterval = 50*time.Millisecond, 5*time.Second
+	for {
+		before := r.Published()
+		err := r.session(ctx)
+		var diverged *DivergedError
+		if errors.As(err, &diverged) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if r.Published() > before {
+			delay.Reset()
+		}
+		r.log.WithError(err).Warn("relay finds its place again")
+		if err := pause(ctx, delay.NextBackOff()); err != nil {
+			return err
+		}
+	}
+}
+
+// session finds the place and publishes from there until something fails.
+func (r *Relay) session(ctx context.Context) error {
+	last, err := r.findPlace(ctx)
+	if err != nil {
+		return err
+	}
+	r.setPublished(last)
+	inbox := r.queue.nc.NewInbox()
+	acks, err := r.queue.nc.SubscribeSync(inbox)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = acks.Unsubscribe() }()
+	lost := r.queue.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	defer r.queue.nc.RemoveStatusListener(lost)
+	session := &relaySession{relay: r, inbox: inbox, acks: acks, lost: lost, next: last + 1}
+	return session.publish(ctx)
+}
+
+// findPlace reads the stream's last message and compares it with the ledger.
+func (r *Relay) findPlace(ctx context.Context) (uint64, error) {
+	stream, err := r.queue.js.Stream(ctx, EventsStream(r.account))
+	if err != nil {
+		return 0, fmt.Errorf("events stream: %w", err)
+	}
+	last := stream.CachedInfo().State.LastSeq
+	if last == 0 {
+		return 0, nil
+	}
+	msg, err := stream.GetMsg(ctx, last)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, r.diverged(last, "", "", "the stream's last message is missing although the stream counts it; nobody may delete from it")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("last event: %w", err)
+	}
+	return last, r.compare(ctx, last, msg)
+}
+
+// compare proves that the stream's last message is the ledger's row of the
+// same sequence.
+func (r *Relay) compare(ctx context.Context, last uint64, msg *jetstream.RawStreamMsg) error {
+	text, hash := msg.Header.Get(HeaderSeq), msg.Header.Get(HeaderHash)
+	seq, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || hash == "" {
+		return r.diverged(last, "", "", fmt.Sprintf("message %d on %s was not published by this program: somebody else publishes to the events subjects", last, msg.Subject))
+	}
+	if seq != last {
+		return r.diverged(seq, hash, "", fmt.Sprintf("journal row %d is message %d of the stream: messages were added or removed by somebody else", seq, last))
+	}
+	own, found, err := r.source.HashAt(ctx, seq)
+	switch {
+	case err != nil:
+		return fmt.Errorf("hash of journal row %d: %w", seq, err)
+	case !found:
+		return r.diverged(seq, hash, "", "the stream is ahead of the ledger: the ledger is older than what was published, as after a restore")
+	case own != hash:
+		return r.diverged(seq, hash, own, "the stream carries another hash at this row: its history is not this ledger's")
+	}
+	return nil
+}
+
+func (r *Relay) diverged(seq uint64, streamHash, ledgerHash, reason string) error {
+	return &DivergedError{Account: r.account, StreamSeq: seq, LedgerSeq: r.Published(),
+		StreamHash: streamHash, LedgerHash: ledgerHash, Reason: reason}
+}

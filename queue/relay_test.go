@@ -1,0 +1,178 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+)
+
+// awaitDiverged returns the relay's verdict.
+func awaitDiverged(t testing.TB, result <-chan error) *DivergedError {
+	t.Helper()
+	select {
+	case err := <-result:
+		var diverged *DivergedError
+		if !errors.As(err, &diverged) {
+			t.Fatal(err)
+		}
+		return diverged
+	case <-within(t).Done():
+		t.Fatal("the relay goes on")
+	}
+	return nil
+}
+
+// published reads the stream and compares it with the journal, row by row.
+func published(t testing.TB, q *Queue, j *journal, rows int) {
+	t.Helper()
+	next := uint64(1)
+	for event, err := range q.Events(within(t), "main", WatchFrom{}) {
+		check(t, err)
+		if event.Seq != next || event.StreamSeq != next || event.Hash != j.rows[next-1].Hash ||
+			event.Type != "order.delivered" || string(event.Data) != string(j.rows[next-1].Payload) {
+			t.Fatalf("at %d: %+v", next, event)
+		}
+		if next++; next > uint64(rows) {
+			break
+		}
+	}
+	last, found, err := q.LastEvent(within(t), "main")
+	check(t, err)
+	if !found || last.StreamSeq != uint64(rows) {
+		t.Fatalf("last event %+v", last)
+	}
+}
+
+func TestEveryFactIsPublishedOnceAndInOrder(t *testing.T) {
+	q := newQueue(t)
+	j := newJournal("a", 1000)
+	relay, _ := startRelay(t, q, j)
+	check(t, relay.Wait(within(t), 1000))
+	j.append("a", 3)
+	check(t, relay.Wait(within(t), 1003))
+	if relay.Published() != 1003 {
+		t.Fatal(relay.Published())
+	}
+	published(t, q, j, 1003)
+}
+
+func TestRelayGoesOnAfterARestartOfTheServer(t *testing.T) {
+	dir := t.TempDir()
+	server := startServer(t, dir)
+	listen := strings.TrimPrefix(server.URL(), "nats://")
+	check(t, connect(t, server).EnsureStreams(within(t), "main", 1))
+	q, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()})
+	check(t, err)
+	t.Cleanup(q.Close)
+	j := newJournal("a", 500)
+	relay, _ := startRelay(t, q, j)
+	check(t, relay.Wait(within(t), 500))
+	server.Shutdown()
+	j.append("a", 500)
+
+	server, err = StartEmbedded(EmbeddedConfig{Listen: listen, StoreDir: dir, Log: quiet()})
+	check(t, err)
+	t.Cleanup(server.Shutdown)
+	check(t, relay.Wait(within(t), 1000))
+	published(t, q, j, 1000)
+}
+
+func TestEventsStreamThatLostItsTailIsFilledFromTheLedger(t *testing.T) {
+	dir, old := t.TempDir(), t.TempDir()
+	j := newJournal("a", 100)
+	run := func(rows int) *Queue {
+		server := startServer(t, dir)
+		q := connect(t, server)
+		check(t, q.EnsureStreams(within(t), "main", 1))
+		relay := NewRelay(q, "main", j, nil)
+		ctx, cancel := context.WithCancel(within(t))
+		done := make(chan struct{})
+		go func() { defer close(done); _ = relay.Run(ctx) }()
+		check(t, relay.Wait(ctx, uint64(rows)))
+		cancel()
+		<-done
+		if rows == 100 || rows == 200 {
+			q.Close()
+			server.Shutdown()
+		}
+		return q
+	}
+	run(100)
+	check(t, os.CopyFS(old, os.DirFS(dir)))
+	j.append("a", 100)
+	run(200)
+	check(t, os.RemoveAll(dir))
+	check(t, os.CopyFS(dir, os.DirFS(old)))
+	j.append("a", 5)
+	published(t, run(205), j, 205)
+}
+
+func TestLedgerOlderThanItsEventsStopsTheAccount(t *testing.T) {
+	q := newQueue(t)
+	relay, _ := startRelay(t, q, newJournal("a", 20))
+	check(t, relay.Wait(within(t), 20))
+	_, result := startRelay(t, q, newJournal("a", 15))
+	if d := awaitDiverged(t, result); d.StreamSeq != 20 || d.Account != "main" || !strings.Contains(d.Reason, "ahead") {
+		t.Fatal(d)
+	}
+}
+
+func TestRewrittenLedgerStopsTheAccount(t *testing.T) {
+	q := newQueue(t)
+	relay, _ := startRelay(t, q, newJournal("a", 20))
+	check(t, relay.Wait(within(t), 20))
+	_, result := startRelay(t, q, newJournal("b", 25))
+	if d := awaitDiverged(t, result); d.StreamHash != "a-20" || d.LedgerHash != "b-20" {
+		t.Fatal(d)
+	}
+}
+
+func TestForeignMessageAmongTheEventsStopsTheAccount(t *testing.T) {
+	q := newQueue(t)
+	j := newJournal("a", 20)
+	relay, result := startRelay(t, q, j)
+	check(t, relay.Wait(within(t), 20))
+	_, err := q.store(within(t), &nats.Msg{Subject: EventSubject("main", "order.delivered"), Data: []byte("me too")})
+	check(t, err)
+	j.append("a", 1)
+	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "somebody else") {
+		t.Fatal(d)
+	}
+}
+
+func TestWatcherThatWantsNewEventsGetsNoOldOnes(t *testing.T) {
+	q := newQueue(t)
+	if _, found, err := q.LastEvent(within(t), "main"); found || err != nil {
+		t.Fatal(found, err)
+	}
+	j := newJournal("a", 10)
+	relay, _ := startRelay(t, q, j)
+	check(t, relay.Wait(within(t), 10))
+	from, err := q.firstWatched(within(t), "main", WatchFrom{New: true})
+	check(t, err)
+	if from != 11 {
+		t.Fatal(from)
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	var last error
+	for event, err := range q.Events(ctx, "main", WatchFrom{Seq: 10}) {
+		if err == nil && event.Seq != 10 {
+			t.Fatalf("%+v", event)
+		}
+		last = err
+		cancel()
+	}
+	if !errors.Is(last, context.Canceled) {
+		t.Fatal(last)
+	}
+	for _, err := range q.Events(within(t), "other", WatchFrom{}) {
+		if !errors.Is(err, ErrNoAccount) {
+			t.Fatal(err)
+		}
+	}
+}

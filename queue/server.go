@@ -1,0 +1,184 @@
+package queue
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/sirupsen/logrus"
+)
+
+const (
+	// maxPayloadBytes bounds one message on the embedded server.
+	maxPayloadBytes = 2 << 20
+	// serverStartTimeout bounds how long a start may take, recovery included.
+	serverStartTimeout = 2 * time.Minute
+)
+
+// User may connect to the embedded server. Without users anybody on this
+// machine may.
+type User struct {
+	Name     string
+	Password string
+}
+
+// EmbeddedConfig configures the embedded NATS server.
+type EmbeddedConfig struct {
+	Listen   string         // loopback host:port; port 0 takes a free one; default 127.0.0.1:4222
+	StoreDir string         // where JetStream keeps its files; required
+	Users    []User         // default: none, so that anybody on this machine may connect
+	Log      *logrus.Logger // default: logrus's standard logger
+}
+
+// Embedded is a NATS server with JetStream inside this process. Every write of
+// a stream is synced before it is acknowledged, except events, whose first
+// copy is the ledger.
+type Embedded struct {
+	server   *server.Server
+	user     string
+	password string
+}
+
+// StartEmbedded starts the embedded server and returns when clients can
+// connect. It listens on loopback only and handles no signals. Call
+// [Embedded.Shutdown] to stop it.
+func StartEmbedded(config EmbeddedConfig) (*Embedded, error) {
+	host, port, err := loopback(config.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if config.StoreDir == "" {
+		return nil, errors.New("embedded nats: no store directory given")
+	}
+	options := &server.Options{
+		ServerName: "perennial", Host: host, Port: port,
+		JetStream: true, StoreDir: config.StoreDir, SyncAlways: true,
+		MaxPayload: maxPayloadBytes, NoSigs: true,
+	}
+	embedded := &Embedded{}
+	embedded.addUsers(options, config.Users)
+	if embedded.server, err = server.NewServer(options); err != nil {
+		return nil, fmt.Errorf("embedded nats: %w", err)
+	}
+	log := newServerLog(config.Log)
+	embedded.server.SetLoggerV2(log, false, false, false)
+	embedded.server.Start()
+	if err := embedded.awaitReady(log); err != nil {
+		embedded.Shutdown()
+		return nil, fmt.Errorf("embedded nats on %s: %w", net.JoinHostPort(host, strconv.Itoa(max(port, 0))), err)
+	}
+	return embedded, nil
+}
+
+// URL is the address for clients, such as nats://127.0.0.1:4222.
+func (e *Embedded) URL() string { return e.server.ClientURL() }
+
+// Shutdown stops the server and returns when its files are closed.
+func (e *Embedded) Shutdown() {
+	e.server.Shutdown()
+	e.server.WaitForShutdown()
+}
+
+// connectOptions connect within the process: no socket, no TCP.
+func (e *Embedded) connectOptions() []nats.Option {
+	options := []nats.Option{nats.InProcessServer(e.server)}
+	if e.user != "" {
+		options = append(options, nats.UserInfo(e.user, e.password))
+	}
+	return options
+}
+
+// addUsers sets the configured users and, beside them, one with a random
+// password for this process itself.
+func (e *Embedded) addUsers(options *server.Options, users []User) {
+	if len(users) == 0 {
+		return
+	}
+	e.user, e.password = "perennial-runner-"+rand.Text(), rand.Text()
+	options.Users = append(options.Users, &server.User{Username: e.user, Password: e.password})
+	for _, user := range users {
+		options.Users = append(options.Users, &server.User{Username: user.Name, Password: user.Password})
+	}
+}
+
+// awaitReady waits until clients can connect or the server gives up.
+func (e *Embedded) awaitReady(log *serverLog) error {
+	const step = 50 * time.Millisecond
+	for range serverStartTimeout / step {
+		if e.server.ReadyForConnections(step) {
+			return nil
+		}
+		select {
+		case message := <-log.fatal:
+			return errors.New(message)
+		default:
+		}
+	}
+	return fmt.Errorf("not ready after %s", serverStartTimeout)
+}
+
+// loopback splits a listen address and refuses whatever is not this machine:
+// the embedded server speaks without TLS.
+func loopback(listen string) (host string, port int, err error) {
+	if listen == "" {
+		listen = "127.0.0.1:4222"
+	}
+	host, text, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", 0, fmt.Errorf("nats.listen %q: %w", listen, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "", 0, fmt.Errorf("nats.listen %q: the embedded server listens on loopback only (127.0.0.1); for other machines run a NATS server and set nats.url", listen)
+	}
+	port, err = strconv.Atoi(text)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("nats.listen %q: port must be 0 to 65535", listen)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return host, port, nil
+}
+
+// serverLog hands the server's log lines to logrus and keeps the first fatal
+// one, instead of ending the process.
+type serverLog struct {
+	log   *logrus.Entry
+	fatal chan string
+}
+
+func newServerLog(log *logrus.Logger) *serverLog {
+	if log == nil {
+		log = logrus.StandardLogger()
+	}
+	return &serverLog{log: log.WithField("part", "nats-server"), fatal: make(chan string, 1)}
+}
+
+// Noticef goes to debug: the server's notices are about itself.
+func (l *serverLog) Noticef(format string, v ...any) { l.log.Debugf(format, v...) }
+
+// Warnf passes a warning on.
+func (l *serverLog) Warnf(format string, v ...any) { l.log.Warnf(format, v...) }
+
+// Errorf passes an error on.
+func (l *serverLog) Errorf(format string, v ...any) { l.log.Errorf(format, v...) }
+
+// Debugf goes to trace.
+func (l *serverLog) Debugf(format string, v ...any) { l.log.Tracef(format, v...) }
+
+// Tracef drops protocol traces: they would carry message bodies.
+func (l *serverLog) Tracef(string, ...any) {}
+
+// Fatalf keeps the message for StartEmbedded and does not end the process.
+func (l *serverLog) Fatalf(format string, v ...any) {
+	select {
+	case l.fatal <- fmt.Sprintf(format, v...):
+	default:
+		l.log.Errorf(format, v...)
+	}
+}

@@ -1,0 +1,80 @@
+package queue
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+)
+
+func TestEmbeddedServerListensOnLoopbackOnly(t *testing.T) {
+	for _, listen := range []string{"0.0.0.0:0", ":4222", "192.0.2.1:4222", "example.com:1", "127.0.0.1:99999", "nonsense"} {
+		_, err := StartEmbedded(EmbeddedConfig{Listen: listen, StoreDir: t.TempDir(), Log: quiet()})
+		if err == nil || !strings.Contains(err.Error(), "nats.listen") {
+			t.Errorf("%s: %v", listen, err)
+		}
+	}
+}
+
+func TestEmbeddedServerSaysThatItsPortIsTaken(t *testing.T) {
+	first := startServer(t, t.TempDir())
+	_, err := StartEmbedded(EmbeddedConfig{Listen: strings.TrimPrefix(first.URL(), "nats://"), StoreDir: t.TempDir(), Log: quiet()})
+	if err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Fatal(err)
+	}
+}
+
+func TestEmbeddedServerWithUsersRefusesStrangers(t *testing.T) {
+	server := startServer(t, t.TempDir(), User{Name: "ops", Password: "pw"})
+	if _, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()}); !errors.Is(err, nats.ErrAuthorization) {
+		t.Fatal(err)
+	}
+	if q := connect(t, server); !q.Connected() {
+		t.Fatal("the runner itself is refused")
+	}
+}
+
+func TestNATSContextOfTheCommandLineIsUsed(t *testing.T) {
+	server := startServer(t, t.TempDir(), User{Name: "ops", Password: "pw"})
+	home := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", home)
+	dir := filepath.Join(home, "nats", "context")
+	check(t, os.MkdirAll(dir, 0o700))
+	check(t, os.WriteFile(filepath.Join(dir, "here.json"), []byte(`{"url":"`+server.URL()+`","user":"ops","password":"pw"}`), 0o600))
+	q, err := Connect(ConnectConfig{Context: "here", Log: quiet()})
+	check(t, err)
+	q.Close()
+	for _, name := range []string{"missing", "../here", ""} {
+		if _, err := Connect(ConnectConfig{Context: name, Log: quiet()}); err == nil {
+			t.Errorf("context %q was accepted", name)
+		}
+	}
+}
+
+func TestSecondProcessIsKeptOutOfTheDataDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	unlock, err := LockDir(dir)
+	check(t, err)
+	_, err = LockDir(dir)
+	if !errors.Is(err, ErrDirectoryLocked) || strings.Count(err.Error(), "\n") != 2 {
+		t.Fatal(err)
+	}
+	check(t, unlock())
+	unlock, err = LockDir(dir)
+	check(t, err)
+	check(t, unlock())
+}
+
+func TestAccountNamesThatCouldEscapeTheirSubjectAreRefused(t *testing.T) {
+	for _, name := range []string{"main", "a", "eu-1", strings.Repeat("x", 32)} {
+		check(t, ValidAccount(name))
+	}
+	for _, name := range []string{"", "Main", "a.b", "*", ">", "a b", "ä", "main\n", strings.Repeat("x", 33)} {
+		if ValidAccount(name) == nil {
+			t.Errorf("%q was accepted", name)
+		}
+	}
+}

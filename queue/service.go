@@ -1,0 +1,164 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+)
+
+// maxServing bounds the requests of one account that are worked on at once.
+const maxServing = 16
+
+// Verb answers one kind of request. A [ServiceError] chooses code and body of
+// an error; any other error is answered with code "failed" and its text.
+type Verb = func(ctx context.Context, data []byte) ([]byte, error)
+
+var semanticVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+
+// ServeAccount answers perennial.svc.<account>.<verb> until stop, as a NATS
+// micro service named perennial-<account>. A version that is not a semantic
+// one is shown as 0.0.0. stop refuses new requests, cancels the context of
+// those under way and returns when they are done.
+func (q *Queue) ServeAccount(account, version string, verbs map[string]Verb) (stop func() error, err error) {
+	if err := ValidAccount(account); err != nil {
+		return nil, err
+	}
+	metadata := map[string]string{"version": version}
+	if !semanticVersion.MatchString(version) {
+		version = "0.0.0"
+	}
+	service, err := micro.AddService(q.nc, micro.Config{
+		Name: "perennial-" + account, Version: version, Metadata: metadata,
+		Description: "Perennial's account " + account,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("service of account %s: %w", account, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	serving := &serving{queue: q, ctx: ctx, slots: make(chan struct{}, maxServing)}
+	stop = sync.OnceValue(func() error {
+		err := service.Stop()
+		cancel()
+		serving.wait()
+		return err
+	})
+	for verb, answer := range verbs {
+		if err := serving.add(service, account, verb, answer); err != nil {
+			return nil, errors.Join(err, stop())
+		}
+	}
+	return stop, nil
+}
+
+// serving counts the requests under way.
+type serving struct {
+	queue *Queue
+	ctx   context.Context
+	slots chan struct{}
+	mu    sync.Mutex
+	ended bool
+	work  sync.WaitGroup
+}
+
+func (s *serving) add(service micro.Service, account, verb string, answer Verb) error {
+	if !validToken(verb) {
+		return fmt.Errorf("verb %q cannot be a subject", verb)
+	}
+	handler := micro.HandlerFunc(func(request micro.Request) {
+		select {
+		case s.slots <- struct{}{}:
+		case <-s.ctx.Done():
+			return
+		}
+		s.start(func() {
+			defer func() { <-s.slots }()
+			s.answer(request, answer)
+		})
+	})
+	err := service.AddEndpoint(endpointName(verb), handler, micro.WithEndpointSubject(ServiceSubject(account, verb)))
+	if err != nil {
+		return fmt.Errorf("verb %s: %w", verb, err)
+	}
+	return nil
+}
+
+// endpointName drops what micro does not take in a name.
+func endpointName(verb string) string {
+	name := []byte(verb)
+	for n, c := range name {
+		if c == '.' {
+			name[n] = '-'
+		}
+	}
+	return string(name)
+}
+
+func (s *serving) start(work func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return
+	}
+	s.work.Go(work)
+}
+
+func (s *serving) wait() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.work.Wait()
+}
+
+func (s *serving) answer(request micro.Request, answer Verb) {
+	data, err := answer(s.ctx, request.Data())
+	if err == nil {
+		err = request.Respond(data)
+		if err != nil {
+			s.queue.log.WithError(err).WithField("subject", request.Subject()).Warn("answer not sent")
+		}
+		return
+	}
+	refused := &ServiceError{Code: "failed", Description: err.Error()}
+	errors.As(err, &refused)
+	body := refused.Body
+	if len(body) == 0 {
+		body, _ = json.Marshal(map[string]string{"code": refused.Code, "description": refused.Description})
+	}
+	if err := request.Error(refused.Code, refused.Description, body); err != nil {
+		s.queue.log.WithError(err).WithField("subject", request.Subject()).Warn("answer not sent")
+	}
+}
+
+// Request asks an account's runner and returns its answer. Errors: what the
+// runner answered ([ServiceError]), [ErrNoRunner] when nobody holds the
+// account, or ctx's; without a deadline it waits for half a minute.
+func (q *Queue) Request(ctx context.Context, account, verb string, data []byte) ([]byte, error) {
+	if err := ValidAccount(account); err != nil {
+		return nil, err
+	}
+	if !validToken(verb) {
+		return nil, fmt.Errorf("verb %q cannot be a subject", verb)
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, publishTimeout)
+		defer cancel()
+	}
+	reply, err := q.nc.RequestWithContext(ctx, ServiceSubject(account, verb), data)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return nil, fmt.Errorf("account %s: %w: start it with `perennial run`, or check the name (%s)", account, ErrNoRunner, verb)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("request %s of account %s: %w", verb, account, err)
+	}
+	if code := reply.Header.Get(micro.ErrorCodeHeader); code != "" {
+		return nil, &ServiceError{Code: code, Description: reply.Header.Get(micro.ErrorHeader), Body: reply.Data}
+	}
+	return reply.Data, nil
+}

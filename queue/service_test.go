@@ -1,0 +1,55 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+func TestServiceAnswersItsVerbsAndSaysWhenNobodyRuns(t *testing.T) {
+	q := connect(t, startServer(t, t.TempDir()))
+	ctx := within(t)
+	if _, err := q.Request(ctx, "main", "status", nil); !errors.Is(err, ErrNoRunner) {
+		t.Fatal(err)
+	}
+	waiting := make(chan struct{})
+	stop, err := q.ServeAccount("main", "dev", map[string]Verb{
+		"status":         func(_ context.Context, data []byte) ([]byte, error) { return append([]byte("ok "), data...), nil },
+		"review.resolve": func(context.Context, []byte) ([]byte, error) { return nil, errors.New("no such review") },
+		"retry": func(context.Context, []byte) ([]byte, error) {
+			return nil, &ServiceError{Code: "not_found", Description: "no such command", Body: []byte(`{"id":"x"}`)}
+		},
+		"slow": func(ctx context.Context, _ []byte) ([]byte, error) {
+			close(waiting)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	check(t, err)
+	answer, err := q.Request(ctx, "main", "status", []byte("1"))
+	check(t, err)
+	if string(answer) != "ok 1" {
+		t.Fatalf("%s", answer)
+	}
+	var refused *ServiceError
+	if _, err := q.Request(ctx, "main", "retry", nil); !errors.As(err, &refused) || refused.Code != "not_found" || string(refused.Body) != `{"id":"x"}` {
+		t.Fatal(err)
+	}
+	if _, err := q.Request(ctx, "main", "review.resolve", nil); !errors.As(err, &refused) || refused.Code != "failed" || len(refused.Body) == 0 {
+		t.Fatal(err)
+	}
+	if _, err := q.Request(ctx, "main", "unknown", nil); !errors.Is(err, ErrNoRunner) {
+		t.Fatal(err)
+	}
+	slow := make(chan error, 1)
+	go func() {
+		_, err := q.Request(ctx, "main", "slow", nil)
+		slow <- err
+	}()
+	<-waiting
+	check(t, stop())
+	check(t, stop())
+	if err := <-slow; !errors.As(err, &refused) {
+		t.Fatalf("a request under way at stop: %v", err)
+	}
+}

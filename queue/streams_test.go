@@ -1,0 +1,64 @@
+package queue
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func TestStreamThatWouldLoseDataIsRefusedWithTheFieldNamed(t *testing.T) {
+	spoil := map[string]func(*jetstream.StreamConfig){
+		"max_age":              func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
+		"max_msgs":             func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 },
+		"max_bytes":            func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 },
+		"max_msgs_per_subject": func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 },
+		"max_msg_size":         func(c *jetstream.StreamConfig) { c.MaxMsgSize = 100 },
+		"storage": func(c *jetstream.StreamConfig) {
+			c.Storage, c.PersistMode = jetstream.MemoryStorage, jetstream.DefaultPersistMode
+		},
+		"retention":         func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy },
+		"subjects":          func(c *jetstream.StreamConfig) { c.Subjects = []string{c.Name} },
+		"allow_msg_ttl":     func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true },
+		"allow_rollup_hdrs": func(c *jetstream.StreamConfig) { c.AllowRollup, c.DenyPurge = true, false },
+		"deny_delete":       func(c *jetstream.StreamConfig) { c.DenyDelete = false },
+		"deny_purge":        func(c *jetstream.StreamConfig) { c.DenyPurge = false },
+		"no_ack":            func(c *jetstream.StreamConfig) { c.NoAck = true },
+	}
+	q := connect(t, startServer(t, t.TempDir()))
+	ctx := within(t)
+	for field, change := range spoil {
+		name := strings.ReplaceAll(field, "_", "-")
+		for n, config := range []jetstream.StreamConfig{commandsConfig(name+"-c", 1), eventsConfig(name+"-e", 1, true)} {
+			account := name + []string{"-c", "-e"}[n]
+			if !config.DenyDelete && (field == "deny_delete" || field == "deny_purge") {
+				continue
+			}
+			change(&config)
+			_, err := q.js.CreateStream(ctx, config)
+			check(t, err)
+			var refused *StreamError
+			if err := q.EnsureStreams(ctx, account, 1); !errors.As(err, &refused) || refused.Field != field || refused.Stream != config.Name {
+				t.Errorf("%s with a bad %s: %v", config.Name, field, err)
+			}
+		}
+	}
+}
+
+func TestHarmlessStreamSettingsAreLeftAlone(t *testing.T) {
+	q := newQueue(t)
+	ctx := within(t)
+	config := commandsConfig("main", 1)
+	config.Description, config.Duplicates, config.AllowAtomicPublish = "ours", time.Minute, false
+	_, err := q.js.UpdateStream(ctx, config)
+	check(t, err)
+	check(t, q.EnsureStreams(ctx, "main", 1))
+	stream, err := q.js.Stream(ctx, config.Name)
+	check(t, err)
+	have := stream.CachedInfo().Config
+	if have.Description != "ours" || have.Duplicates != duplicateWindow || !have.AllowAtomicPublish {
+		t.Fatalf("%+v", have)
+	}
+}

@@ -1,0 +1,77 @@
+package queue
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// The kinds of command that Perennial carries out.
+const (
+	KindOrderCreate = "order.create"
+	KindProxyRenew  = "proxy.renew"
+)
+
+var accountName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+// ValidAccount checks an account's short name, which becomes a subject token,
+// a stream name and a file name: 1 to 32 of a-z, 0-9 and the hyphen.
+func ValidAccount(name string) error {
+	if !accountName.MatchString(name) {
+		return fmt.Errorf("account name %q: must be 1 to 32 of a-z, 0-9 and -", name)
+	}
+	return nil
+}
+
+// ValidKind checks that a kind of command is one that Perennial knows.
+func ValidKind(kind string) error {
+	if kind != KindOrderCreate && kind != KindProxyRenew {
+		return fmt.Errorf("command kind %q: must be %s or %s", kind, KindOrderCreate, KindProxyRenew)
+	}
+	return nil
+}
+
+// CommandSubject is where commands of a kind for an account are published.
+func CommandSubject(account, kind string) string {
+	return "perennial.commands." + account + "." + kind
+}
+
+// EventSubject is where events of a type ("order.delivered") of an account
+// are published.
+func EventSubject(account, eventType string) string {
+	return "perennial.events." + account + "." + eventType
+}
+
+// DeadSubject is where commands that could not be read are put.
+func DeadSubject(account string) string { return "perennial.dead." + account }
+
+// ServiceSubject is where a verb of an account's service is requested.
+func ServiceSubject(account, verb string) string { return "perennial.svc." + account + "." + verb }
+
+// CommandsStream is the name of an account's commands stream.
+func CommandsStream(account string) string { return "PERENNIAL_COMMANDS_" + account }
+
+// EventsStream is the name of an account's events stream.
+func EventsStream(account string) string { return "PERENNIAL_EVENTS_" + account }
+
+// DeadStream is the name of an account's stream of dead letters.
+func DeadStream(account string) string { return "PERENNIAL_DEAD_" + account }
+
+// kindOf reads the kind back from a command subject.
+func kindOf(account, subject string) string {
+	return strings.TrimPrefix(subject, "perennial.commands."+account+".")
+}
+
+// eventTypeOf reads the type back from an event subject.
+func eventTypeOf(account, subject string) string {
+	return strings.TrimPrefix(subject, "perennial.events."+account+".")
+}
+
+// validToken says whether s is safe as one subject token or several joined by
+// dots: no wildcard, no white space, no empty token.
+func validToken(s string) bool {
+	if s == "" || strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..") {
+		return false
+	}
+	return !strings.ContainsAny(s, "*> \t\r\n")
+}

@@ -1,0 +1,158 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// WatchFrom says where [Queue.Events] begins: with what is published from now
+// on, or with stream sequence Seq (0 and 1 both mean the first event kept).
+type WatchFrom struct {
+	Seq uint64
+	New bool
+}
+
+// ReceivedEvent is an event as it stands in the stream. Seq and Hash are the
+// journal row's; Seq is 0 on a message that no relay published.
+type ReceivedEvent struct {
+	StreamSeq uint64
+	Subject   string
+	Type      string // "order.delivered"
+	Data      []byte // CloudEvents JSON
+	Seq       uint64
+	Hash      string
+}
+
+// Events yields an account's events in order, and waits for more, until ctx
+// ends or the caller stops. Lost connections are bridged: no event is left
+// out or given twice. It ends after yielding an error: ctx's, or one that
+// waiting does not mend, such as a missing stream ([ErrNoAccount]).
+func (q *Queue) Events(ctx context.Context, account string, from WatchFrom) iter.Seq2[ReceivedEvent, error] {
+	return func(yield func(ReceivedEvent, error) bool) {
+		next, err := q.firstWatched(ctx, account, from)
+		if err != nil {
+			yield(ReceivedEvent{}, err)
+			return
+		}
+		delay := backoff.NewExponentialBackOff()
+		delay.InitialInterval, delay.MaxInterval = 50*time.Millisecond, 5*time.Second
+		for {
+			stopped, err := q.watch(ctx, account, &next, delay, yield)
+			if stopped {
+				return
+			}
+			if ctx.Err() == nil && !permanent(err) {
+				q.log.WithError(err).WithField("account", account).Debug("watching events begins again")
+				err = pause(ctx, delay.NextBackOff())
+			}
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				yield(ReceivedEvent{}, err)
+				return
+			}
+		}
+	}
+}
+
+// permanent says whether trying again is of no use.
+func permanent(err error) bool {
+	return errors.Is(err, ErrNoAccount) || errors.Is(err, nats.ErrConnectionClosed)
+}
+
+// LastEvent is the last event in an account's stream; found is false when
+// there is none yet.
+func (q *Queue) LastEvent(ctx context.Context, account string) (event ReceivedEvent, found bool, err error) {
+	stream, err := q.eventsStream(ctx, account)
+	if err != nil {
+		return ReceivedEvent{}, false, err
+	}
+	msg, err := stream.GetLastMsgForSubject(ctx, EventSubject(account, ">"))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return ReceivedEvent{}, false, nil
+	}
+	if err != nil {
+		return ReceivedEvent{}, false, fmt.Errorf("last event of account %s: %w", account, err)
+	}
+	return received(account, msg.Subject, msg.Sequence, msg.Header, msg.Data), true, nil
+}
+
+func (q *Queue) eventsStream(ctx context.Context, account string) (jetstream.Stream, error) {
+	if err := ValidAccount(account); err != nil {
+		return nil, err
+	}
+	stream, err := q.js.Stream(ctx, EventsStream(account))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, fmt.Errorf("account %s: %w: it has no events stream", account, ErrNoAccount)
+	}
+	return stream, err
+}
+
+// firstWatched turns "new" into a sequence at once, so that a reconnect later
+// on leaves nothing out.
+func (q *Queue) firstWatched(ctx context.Context, account string, from WatchFrom) (uint64, error) {
+	stream, err := q.eventsStream(ctx, account)
+	if err != nil {
+		return 0, err
+	}
+	if from.New {
+		return stream.CachedInfo().State.LastSeq + 1, nil
+	}
+	return max(from.Seq, 1), nil
+}
+
+// watch yields from *next on until something fails; stopped says that the
+// caller wants no more.
+func (q *Queue) watch(ctx context.Context, account string, next *uint64, delay backoff.BackOff, yield func(ReceivedEvent, error) bool) (stopped bool, err error) {
+	if _, err := q.eventsStream(ctx, account); err != nil {
+		return false, err
+	}
+	consumer, err := q.js.OrderedConsumer(ctx, EventsStream(account), jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *next,
+		InactiveThreshold: 30 * time.Second,
+	})
+	if err != nil {
+		return false, err
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullMessages))
+	if err != nil {
+		return false, err
+	}
+	defer messages.Stop()
+	for {
+		msg, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return false, err
+		}
+		meta, err := msg.Metadata()
+		if err != nil {
+			return false, err
+		}
+		if meta.Sequence.Stream < *next {
+			continue
+		}
+		*next = meta.Sequence.Stream + 1
+		delay.Reset()
+		if !yield(received(account, msg.Subject(), meta.Sequence.Stream, msg.Headers(), msg.Data()), nil) {
+			return true, nil
+		}
+	}
+}
+
+func received(account, subject string, streamSeq uint64, header nats.Header, data []byte) ReceivedEvent {
+	event := ReceivedEvent{StreamSeq: streamSeq, Subject: subject, Type: eventTypeOf(account, subject),
+		Data: data, Hash: header.Get(HeaderHash)}
+	if seq, err := strconv.ParseUint(header.Get(HeaderSeq), 10, 64); err == nil {
+		event.Seq = seq
+	}
+	return event
+}
