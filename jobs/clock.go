@@ -1,0 +1,83 @@
+package jobs
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// maxSkew is the provider's own tolerance (customer-api.md, Limits).
+const maxSkew = 5 * time.Minute
+
+// Clock compares three clocks: the machine's, its monotonic one since the
+// process began, and the provider's, as its replies show it. The age of an
+// attempt that may have executed is the largest that any of them says.
+type Clock struct {
+	now   func() time.Time
+	start time.Time // with the monotonic reading
+
+	mu        sync.Mutex
+	highWater time.Time
+	server    time.Time // the provider's clock …
+	heardAt   time.Time // … when we heard it
+}
+
+// NewClock makes a clock. highWater is the latest instant that the ledger holds.
+func NewClock(now func() time.Time, highWater time.Time) *Clock {
+	return &Clock{now: now, start: now(), highWater: highWater}
+}
+
+// Now is the machine's clock, in UTC.
+func (c *Clock) Now() time.Time { return c.now().UTC() }
+
+// Hear takes in the provider's timestamp of a reply.
+func (c *Clock) Hear(server time.Time) {
+	if server.IsZero() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.server, c.heardAt = server, c.now()
+}
+
+// Provider is the provider's time as far as it was heard; the machine's before.
+func (c *Clock) Provider() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.server.IsZero() {
+		return c.now().UTC()
+	}
+	return c.server.Add(c.now().Sub(c.heardAt)).UTC()
+}
+
+// Elapsed is how long ago an instant was, by the clock that says longest.
+func (c *Clock) Elapsed(since *time.Time) time.Duration {
+	if since == nil {
+		return 0
+	}
+	now := c.now()
+	monotonic := c.start.Round(0).Add(now.Sub(c.start))
+	return max(now.Round(0).Sub(*since), monotonic.Sub(*since), c.Provider().Sub(*since))
+}
+
+// Wrong says why the machine's clock cannot be trusted, "" when it can: nothing
+// that may have executed is sent again by a wrong clock.
+func (c *Clock) Wrong() string {
+	now := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Before(c.highWater.Add(-time.Second)) {
+		return fmt.Sprintf("this machine's clock says %s and the ledger's last fact is from %s: set the clock",
+			now.UTC().Format(time.RFC3339), c.highWater.UTC().Format(time.RFC3339))
+	}
+	if now.After(c.highWater) {
+		c.highWater = now
+	}
+	if c.server.IsZero() {
+		return ""
+	}
+	if skew := c.heardAt.Round(0).Sub(c.server); skew > maxSkew || skew < -maxSkew {
+		return fmt.Sprintf("this machine's clock is %s away from the provider's: set the clock", skew.Round(time.Second))
+	}
+	return ""
+}

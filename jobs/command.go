@@ -1,0 +1,425 @@
+package jobs
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// Bounds of a command. The provider's are from customer-api.md, Limits.
+const (
+	MaxCommandBytes = 128 << 10
+	MaxProxyIDs     = 5000
+	maxIDLength     = 128
+	maxLines        = 50
+	maxQuantity     = 2000
+	maxRenewDays    = 1095
+	dayStep         = 30
+	maxLabels       = 32
+	maxLabelBytes   = 256
+	maxOpaqueID     = 256
+)
+
+// Item is one line of an order.
+type Item struct {
+	OfferCode string   `json:"offer_code"`
+	Quantity  int64    `json:"quantity"`
+	CIDRs     []string `json:"cidrs,omitempty"`
+}
+
+// Command is what somebody asks for, read and normalised. The legacy
+// single-offer form is one Item.
+type Command struct {
+	ID           string      `json:"id"`
+	Kind         ledger.Kind `json:"kind"`
+	DurationDays int64       `json:"duration_days"`
+	Items        []Item      `json:"items,omitempty"`
+	ProxyIDs     []string    `json:"proxy_ids,omitempty"`
+	// MaxTotalCents is the ceiling for the whole command; 0 means none.
+	MaxTotalCents   int64                `json:"max_total_cents,omitempty"`
+	NotAfter        *time.Time           `json:"not_after,omitempty"`
+	DueBefore       *time.Time           `json:"due_before,omitempty"`
+	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
+	Labels          map[string]string    `json:"labels,omitempty"`
+	Scenario        string               `json:"sandbox_scenario,omitempty"`
+}
+
+// Guarded reports whether the proxies are to be read again just before paying.
+func (c Command) Guarded() bool { return c.DueBefore != nil || len(c.ExpectExpiresAt) > 0 }
+
+// orderWire and renewalWire are the commands as they are written (contract of
+// the commands stream). A field that is not here is refused.
+type orderWire struct {
+	ID              string            `json:"id"`
+	DurationDays    int64             `json:"duration_days"`
+	Items           []Item            `json:"items"`
+	OfferCode       *string           `json:"offer_code"`
+	Quantity        *int64            `json:"quantity"`
+	MaxTotalCents   *int64            `json:"max_total_cents"`
+	NotAfter        *time.Time        `json:"not_after"`
+	Labels          map[string]string `json:"labels"`
+	SandboxScenario string            `json:"sandbox_scenario"`
+}
+
+type renewalWire struct {
+	ID              string               `json:"id"`
+	ProxyIDs        []string             `json:"proxy_ids"`
+	DurationDays    int64                `json:"duration_days"`
+	MaxTotalCents   *int64               `json:"max_total_cents"`
+	NotAfter        *time.Time           `json:"not_after"`
+	DueBefore       *time.Time           `json:"due_before"`
+	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at"`
+	Labels          map[string]string    `json:"labels"`
+}
+
+// UnreadableError is a message that cannot be answered under any command id.
+type UnreadableError struct{ Reason string }
+
+// Error says why the message could not be read.
+func (e *UnreadableError) Error() string { return e.Reason }
+
+// InvalidError is a command whose id could be read and whose content is refused.
+type InvalidError struct {
+	ID     string
+	Labels map[string]string
+	Reason string
+}
+
+// Error names the command and what is wrong with it.
+func (e *InvalidError) Error() string { return fmt.Sprintf("command %q: %s", e.ID, e.Reason) }
+
+// Rules is what an account's configuration adds to the reading of commands.
+type Rules struct {
+	Environment upstream.Environment
+	CIDRField   string
+}
+
+// ParseCommand reads a message of the given kind. The error is an
+// *UnreadableError or an *InvalidError; both say what to do.
+func ParseCommand(kind ledger.Kind, data []byte, rules Rules) (Command, error) {
+	if len(data) > MaxCommandBytes {
+		return Command{}, &UnreadableError{fmt.Sprintf("the command has %d bytes of at most %d: split it", len(data), MaxCommandBytes)}
+	}
+	c, err := readCommand(kind, data)
+	if errors.Is(err, errUnreadable) {
+		return Command{}, &UnreadableError{err.Error()}
+	}
+	if err != nil {
+		id, labels := salvage(data)
+		if idErr := checkID(id); idErr != nil {
+			return Command{}, &UnreadableError{idErr.Error() + "; and " + err.Error()}
+		}
+		return Command{}, &InvalidError{ID: id, Labels: labels, Reason: err.Error()}
+	}
+	if err := checkID(c.ID); err != nil {
+		return Command{}, &UnreadableError{err.Error()}
+	}
+	if err := c.check(rules); err != nil {
+		return Command{}, &InvalidError{ID: c.ID, Labels: boundedLabels(c.Labels), Reason: err.Error()}
+	}
+	return c, nil
+}
+
+func readCommand(kind ledger.Kind, data []byte) (Command, error) {
+	if kind == ledger.KindOrder {
+		var w orderWire
+		if err := decodeStrict(data, &w); err != nil {
+			return Command{}, err
+		}
+		return w.command()
+	}
+	var w renewalWire
+	if err := decodeStrict(data, &w); err != nil {
+		return Command{}, err
+	}
+	c := Command{
+		ID: w.ID, Kind: ledger.KindRenewal, DurationDays: w.DurationDays, ProxyIDs: w.ProxyIDs, NotAfter: utc(w.NotAfter),
+		DueBefore: utc(w.DueBefore), ExpectExpiresAt: utcMap(w.ExpectExpiresAt), Labels: w.Labels,
+	}
+	return c, c.ceiling(w.MaxTotalCents)
+}
+
+func (w orderWire) command() (Command, error) {
+	c := Command{
+		ID: w.ID, Kind: ledger.KindOrder, DurationDays: w.DurationDays, Items: w.Items, NotAfter: utc(w.NotAfter),
+		Labels: w.Labels, Scenario: w.SandboxScenario,
+	}
+	if w.OfferCode != nil || w.Quantity != nil {
+		if len(w.Items) > 0 {
+			return c, errors.New("offer_code and quantity stand beside items: use one form")
+		}
+		if w.OfferCode == nil || w.Quantity == nil {
+			return c, errors.New("the single-offer form needs both offer_code and quantity")
+		}
+		c.Items = []Item{{OfferCode: *w.OfferCode, Quantity: *w.Quantity}}
+	}
+	return c, c.ceiling(w.MaxTotalCents)
+}
+
+func (c *Command) ceiling(cents *int64) error {
+	if cents == nil {
+		return nil
+	}
+	if *cents <= 0 {
+		return fmt.Errorf("max_total_cents is %d and must be at least 1: leave it out for no ceiling", *cents)
+	}
+	c.MaxTotalCents = *cents
+	return nil
+}
+
+// salvage finds the id of a command that was refused, so that its refusal can
+// be told to whoever asked.
+func salvage(data []byte) (string, map[string]string) {
+	var w struct {
+		ID     json.RawMessage `json:"id"`
+		Labels json.RawMessage `json:"labels"`
+	}
+	var id string
+	var labels map[string]string
+	_ = json.Unmarshal(data, &w)
+	_ = json.Unmarshal(w.ID, &id)
+	if json.Unmarshal(w.Labels, &labels) != nil {
+		labels = nil
+	}
+	return id, boundedLabels(labels)
+}
+
+func boundedLabels(labels map[string]string) map[string]string {
+	if checkLabels(labels) != nil {
+		return nil
+	}
+	return labels
+}
+
+func checkID(id string) error {
+	if id == "" {
+		return errors.New("the command has no id: give it one that you choose, and the same one when you send it again")
+	}
+	if len(id) > maxIDLength {
+		return fmt.Errorf("the command's id has %d bytes of at most %d", len(id), maxIDLength)
+	}
+	if strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return errors.New("the command's id holds a character that cannot be printed")
+	}
+	return nil
+}
+
+func (c Command) check(rules Rules) error {
+	if c.DurationDays <= 0 || c.DurationDays%dayStep != 0 {
+		return fmt.Errorf("duration_days is %d and must be a positive multiple of %d", c.DurationDays, dayStep)
+	}
+	if err := checkLabels(c.Labels); err != nil {
+		return err
+	}
+	if c.Kind == ledger.KindOrder {
+		return c.checkOrder(rules)
+	}
+	return c.checkRenewal()
+}
+
+func (c Command) checkOrder(rules Rules) error {
+	if len(c.Items) == 0 {
+		return errors.New("items is empty: name at least one offer")
+	}
+	if len(c.Items) > maxLines {
+		return fmt.Errorf("items has %d lines of at most %d: split the command", len(c.Items), maxLines)
+	}
+	var sum int64
+	offers := map[string]bool{}
+	for i, item := range c.Items {
+		if err := item.check(rules); err != nil {
+			return fmt.Errorf("items[%d]: %w", i, err)
+		}
+		if offers[item.OfferCode] {
+			return fmt.Errorf("items[%d]: offer %q stands twice: put its quantity on one line", i, item.OfferCode)
+		}
+		offers[item.OfferCode] = true
+		sum += item.Quantity
+	}
+	if sum > maxQuantity {
+		return fmt.Errorf("the quantities sum to %d of at most %d: split the command", sum, maxQuantity)
+	}
+	return c.checkScenario(rules)
+}
+
+func (i Item) check(rules Rules) error {
+	if err := checkOpaque("offer_code", i.OfferCode); err != nil {
+		return err
+	}
+	if i.Quantity < 1 || i.Quantity > maxQuantity {
+		return fmt.Errorf("quantity is %d and must be 1 to %d", i.Quantity, maxQuantity)
+	}
+	if len(i.CIDRs) == 0 {
+		return nil
+	}
+	if rules.CIDRField == "" {
+		return errors.New("cidrs cannot be sent: the API's document does not give the field's name, and the account has no cidr_field")
+	}
+	seen := map[string]bool{}
+	for _, cidr := range i.CIDRs {
+		if cidr == "" || len(cidr) > maxOpaqueID || seen[cidr] {
+			return fmt.Errorf("cidrs holds %q twice, empty or too long", cidr)
+		}
+		seen[cidr] = true
+	}
+	return nil
+}
+
+func (c Command) checkScenario(rules Rules) error {
+	if c.Scenario == "" {
+		return nil
+	}
+	if rules.Environment != upstream.Sandbox {
+		return errors.New("sandbox_scenario is for sandbox accounts only")
+	}
+	switch c.Scenario {
+	case "success", "delayed", "partial", "rejected":
+		return nil
+	}
+	return fmt.Errorf("sandbox_scenario is %q and must be success, delayed, partial or rejected", c.Scenario)
+}
+
+func (c Command) checkRenewal() error {
+	if c.DurationDays > maxRenewDays {
+		return fmt.Errorf("duration_days is %d; a renewal takes at most %d, so 1080", c.DurationDays, maxRenewDays)
+	}
+	if len(c.ProxyIDs) == 0 {
+		return errors.New("proxy_ids is empty: name at least one proxy")
+	}
+	if len(c.ProxyIDs) > MaxProxyIDs {
+		return fmt.Errorf("proxy_ids has %d entries of at most %d: split the command", len(c.ProxyIDs), MaxProxyIDs)
+	}
+	seen := make(map[string]bool, len(c.ProxyIDs))
+	for i, id := range c.ProxyIDs {
+		if err := checkOpaque("proxy id", id); err != nil {
+			return fmt.Errorf("proxy_ids[%d]: %w", i, err)
+		}
+		if seen[id] {
+			return fmt.Errorf("proxy_ids[%d]: %q stands twice: it would be renewed and paid for twice", i, id)
+		}
+		seen[id] = true
+	}
+	for id := range c.ExpectExpiresAt {
+		if !seen[id] {
+			return fmt.Errorf("expect_expires_at names %q, which is not in proxy_ids", id)
+		}
+	}
+	return nil
+}
+
+func checkOpaque(what, id string) error {
+	if id == "" || len(id) > maxOpaqueID {
+		return fmt.Errorf("the %s %.40q has %d bytes and must have 1 to %d", what, id, len(id), maxOpaqueID)
+	}
+	if strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Errorf("the %s %.40q holds a character that cannot be printed", what, id)
+	}
+	return nil
+}
+
+func checkLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return fmt.Errorf("labels has %d entries of at most %d", len(labels), maxLabels)
+	}
+	for k, v := range labels {
+		if k == "" || len(k) > maxLabelBytes || len(v) > maxLabelBytes {
+			return fmt.Errorf("label %.40q: keys have 1 to %d bytes, values at most %d", k, maxLabelBytes, maxLabelBytes)
+		}
+	}
+	return nil
+}
+
+// Content is the command as it is stored, and the hash by which the same
+// content is known again however it was spelt.
+func (c Command) Content() (json.RawMessage, string, error) {
+	content, err := json.Marshal(c)
+	if err != nil {
+		return nil, "", fmt.Errorf("command %q: %w", c.ID, err)
+	}
+	sum := sha256.Sum256(content)
+	return content, hex.EncodeToString(sum[:]), nil
+}
+
+// ReadContent is the inverse of Content.
+func ReadContent(content json.RawMessage) (Command, error) {
+	var c Command
+	if err := json.Unmarshal(content, &c); err != nil {
+		return c, fmt.Errorf("read a stored command: %w", err)
+	}
+	return c, nil
+}
+
+// Key derives the idempotency key of an operation from the account it is bound
+// to and from what it is, so that a lost database cannot mint another one.
+func Key(b ledger.Binding, kind ledger.Kind, commandID, chunk string, generation int64) string {
+	var buf []byte
+	for _, field := range []string{b.AccountID, b.Environment, string(kind), commandID, chunk} {
+		buf = binary.BigEndian.AppendUint32(buf, uint32(len(field)))
+		buf = append(buf, field...)
+	}
+	buf = binary.BigEndian.AppendUint64(buf, uint64(generation))
+	sum := sha256.Sum256(buf)
+	return "perennial-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:25]))
+}
+
+// plan is an operation of a command, with its key. A name without a chunk
+// would be the command's own.
+func plan(b ledger.Binding, kind ledger.Kind, commandID, chunk string, generation int64, ids []string) ledger.Planned {
+	id := commandID + "/" + chunk
+	if generation > 1 {
+		id = fmt.Sprintf("%s~%d", id, generation)
+	}
+	return ledger.Planned{
+		OperationID: id, Chunk: chunk, Generation: generation,
+		Key: Key(b, kind, commandID, chunk, generation), ProxyIDs: ids,
+	}
+}
+
+// chunkSize is how many proxies one renewal request carries. It is frozen with
+// each command's acceptance: changing it changes nothing already accepted.
+const chunkSize = 100
+
+// Operations cuts a command into its operations. ids are the proxies of a
+// renewal that nobody else holds. Under a ceiling the first chunk is one proxy,
+// which tells the price.
+func (c Command) Operations(b ledger.Binding, ids []string) []ledger.Planned {
+	if c.Kind == ledger.KindOrder {
+		return []ledger.Planned{plan(b, c.Kind, c.ID, "1", 1, nil)}
+	}
+	size := chunkSize
+	if c.MaxTotalCents > 0 {
+		size = 1
+	}
+	var planned []ledger.Planned
+	for n := 1; len(ids) > 0; n++ {
+		size = min(size, len(ids))
+		planned = append(planned, plan(b, c.Kind, c.ID, fmt.Sprintf("%04d", n), 1, ids[:size]))
+		ids, size = ids[size:], chunkSize
+	}
+	return planned
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+func utcMap(m map[string]time.Time) map[string]time.Time {
+	for k, v := range m {
+		m[k] = v.UTC()
+	}
+	return m
+}

@@ -1,0 +1,186 @@
+package jobs
+
+import (
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// Window is how long an operation that may have executed is sent again under
+// its key. The provider keeps completed keys 24 hours (customer-api.md,
+// Idempotency record), counted from nobody knows what.
+const Window = 20 * time.Hour
+
+// stalled is how long an order may stay without progress.
+const stalled = 24 * time.Hour
+
+// Operation is what is decided on: the ledger's record and what its command
+// froze.
+type Operation struct {
+	ledger.Operation
+	Labels       map[string]string
+	ProxyIDs     []string // of a renewal, in the order of the body
+	DurationDays int64
+	Binding      ledger.Binding // of the account
+}
+
+func (o Operation) ref(traceID string) ledger.Ref {
+	return ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: o.Labels, TraceID: traceID}
+}
+
+// Moment is what the outside lends to a decision: the time, and a random number
+// in [0, 1) to spread retries.
+type Moment struct {
+	Now    time.Time
+	Jitter float64
+}
+
+// Happened is one thing that happened to an operation.
+type Happened interface{ moment() Moment }
+
+func (m Moment) moment() Moment { return m }
+
+// Replied: a POST was tried and this is all that is known of it.
+type Replied struct {
+	Moment
+	Reply upstream.Reply
+	// Elapsed since the first ambiguous attempt, by the slowest-trusting clock.
+	Elapsed time.Duration
+	// Throttled counts the replies in a row that asked the account to wait.
+	Throttled int
+	// ReadsWork: a signed GET succeeded after this reply's invalid_signature.
+	ReadsWork bool
+}
+
+// Vanished: the process died between operation.sending and the record of a reply.
+type Vanished struct {
+	Moment
+	Elapsed time.Duration
+}
+
+// CameDue: a waiting operation may be sent again, and this is how things stand.
+type CameDue struct {
+	Moment
+	Elapsed time.Duration
+	// AppID is the key that would be used now.
+	AppID string
+	// NotAfter is the command's own deadline for its first send.
+	NotAfter *time.Time
+}
+
+// OrderRead: the order's detail was read.
+type OrderRead struct {
+	Moment
+	Order     upstream.Order
+	PollFloor time.Duration
+}
+
+// OrderReadFailed: the order's detail could not be read.
+type OrderReadFailed struct {
+	Moment
+	Code    upstream.Code // "" when no envelope came
+	TraceID string
+	Reason  string
+	// Wait is what the provider asked for (Retry-After), 0 when it did not.
+	Wait time.Duration
+}
+
+// Pause is what a decision asks of the whole account.
+type Pause struct {
+	Scope, Cause, Detail, TraceID string
+	Until                         *time.Time // nil: until a probe succeeds
+}
+
+// Decision is the facts to append, then what to do.
+type Decision struct {
+	Facts []ledger.Fact
+	// Send: nothing stands in the way of sending.
+	Send bool
+	// Pause the account, or a kind of operation, too.
+	Pause *Pause
+	// Firewall: an answer in 401/403 that is no envelope; three in a row pause
+	// the account.
+	Firewall bool
+}
+
+// Decide is the only place where outcomes are decided. It reads no clock and
+// does no I/O. The reply table of docs/state-machine.md is its specification.
+func Decide(op Operation, h Happened) Decision {
+	switch h := h.(type) {
+	case Replied:
+		return decideReply(op, h)
+	case Vanished:
+		return again(op, h.Moment, h.Elapsed, verdict{reason: "the runner stopped before a reply was recorded"})
+	case CameDue:
+		return decideDue(op, h)
+	case OrderRead:
+		return decideOrder(op, h)
+	case OrderReadFailed:
+		return decideReadFailed(op, h)
+	}
+	panic("jobs: Decide was given something that does not happen")
+}
+
+// decideDue looks once more before a send: an operation that may have executed
+// goes again only inside the window and under the App ID of before.
+func decideDue(op Operation, h CameDue) Decision {
+	if op.Ambiguous == 0 {
+		if h.NotAfter != nil && h.Now.After(*h.NotAfter) {
+			return rejected(op, verdict{code: "not_after", reason: "not_after has passed and nothing was sent: nothing was charged"})
+		}
+		return Decision{Send: true}
+	}
+	if h.Elapsed >= Window {
+		return review(op, false, verdict{reason: "no conclusive reply in 20 hours: the provider may have forgotten the key, so it is not sent again"})
+	}
+	if op.AppID != h.AppID {
+		return review(op, false, verdict{reason: "an attempt under App ID " + op.AppID + " may have executed, and whether another key shares its idempotency keys is not given"})
+	}
+	return Decision{Send: true}
+}
+
+// again keeps an operation that may have executed under its key, until the
+// window ends.
+func again(op Operation, m Moment, elapsed time.Duration, v verdict) Decision {
+	if elapsed >= Window {
+		v.reason += "; 20 hours have passed since the first attempt that may have executed"
+		return review(op, true, v)
+	}
+	return waiting(op, true, m.Now.Add(backoff(op.Ambiguous, m.Jitter)), v)
+}
+
+// Backoff of attempts, full jitter.
+const (
+	backoffFirst = time.Second
+	backoffMost  = 5 * time.Minute
+)
+
+// backoff is a random part of a bound that doubles with every attempt.
+func backoff(attempts int64, jitter float64) time.Duration {
+	bound := backoffMost
+	if attempts < 9 {
+		bound = min(backoffMost, backoffFirst<<attempts)
+	}
+	return time.Duration(jitter * float64(bound))
+}
+
+func waiting(op Operation, ambiguous bool, next time.Time, v verdict) Decision {
+	return Decision{Facts: []ledger.Fact{ledger.OperationWaiting{
+		Ref: op.ref(v.traceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.reason,
+		Ambiguous: ambiguous, NextAt: next.UTC(),
+	}}}
+}
+
+func review(op Operation, ambiguous bool, v verdict) Decision {
+	return Decision{Facts: []ledger.Fact{ledger.OperationReview{
+		Ref: op.ref(v.traceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.reason, Ambiguous: ambiguous,
+	}}}
+}
+
+func rejected(op Operation, v verdict) Decision {
+	return Decision{Facts: []ledger.Fact{ledger.CommandRejected{
+		Ref: op.ref(v.traceID), Code: string(v.code), Reason: v.reason, Attempt: op.Attempts,
+		ShortOfMoney: v.code == upstream.CodeInsufficientWallet,
+	}}}
+}

@@ -1,0 +1,170 @@
+package jobs
+
+import (
+	"fmt"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// settling is how often an order is read whose refund is pending.
+const settling = 24 * time.Hour
+
+// decideOrder settles an order from its detail. The strings of its terminal
+// states are not given (customer-api.md, Order status), so it is decided from
+// delivery, refund and poll_after_seconds.
+func decideOrder(op Operation, h OrderRead) Decision {
+	o := h.Order
+	if o.OrderNo != "" && o.OrderNo != op.OrderNo {
+		return orderReview(op, o, fmt.Sprintf("order %s was asked for and %s was answered", op.OrderNo, bounded(o.OrderNo)))
+	}
+	state := ledger.OrderState{
+		Ref: op.ref(o.TraceID), OrderNo: op.OrderNo, Status: bounded(o.Status),
+		ExpectedCount: o.Delivery.ExpectedCount, DeliveredCount: o.Delivery.DeliveredCount,
+	}
+	doubts := money(op, o, &state)
+	delivered := o.Delivery.Present && o.Delivery.Complete && o.Delivery.Available
+	pendingRefund := o.Refund != nil && op.RefundedCents+state.RefundedCents == 0
+	unbooked := op.ChargedCents+state.ChargedCents == 0
+	var d Decision
+	switch {
+	case delivered && !unbooked && !pendingRefund:
+		d = Decision{Facts: []ledger.Fact{ledger.OrderDelivered{OrderState: state, ProxyIDs: proxyIDs(o)}}}
+	case polls(o) && h.Now.Sub(progressAt(op)) < stalled:
+		d = progressed(state, h.Now.Add(max(seconds(*o.PollAfterSeconds), h.PollFloor)), "")
+	case pendingRefund:
+		d = progressed(state, h.Now.Add(settling), "the refund is pending")
+	case state.RefundedCents > 0 || op.RefundedCents > 0:
+		d = Decision{Facts: []ledger.Fact{ledger.OrderRefunded{
+			OrderState: state, RefundStatus: bounded(o.Refund.Status), Destination: bounded(o.Refund.Destination), RefundedAt: o.Refund.RefundedAt.UTC(),
+		}}}
+	default:
+		d = reviewWithMoney(op, o, state, whyStuck(o, unbooked))
+	}
+	d.Facts = append(d.Facts, doubts...)
+	return d
+}
+
+// polls: read again while the status is paid or procuring and
+// poll_after_seconds is an integer (customer-api.md, States, rule 1).
+func polls(o upstream.Order) bool {
+	return (o.Status == "paid" || o.Status == "procuring") && o.PollAfterSeconds != nil
+}
+
+func progressAt(op Operation) time.Time {
+	if op.ProgressAt == nil {
+		return op.UpdatedAt
+	}
+	return *op.ProgressAt
+}
+
+// money puts what this read books into state: the total once, and a refund only
+// as the refund object says. What contradicts the books is a finding.
+func money(op Operation, o upstream.Order, state *ledger.OrderState) []ledger.Fact {
+	var doubts []ledger.Fact
+	doubt := func(kind string, cents int64, text string) {
+		doubts = append(doubts, ledger.LedgerDiscrepancy{
+			Ref: op.ref(o.TraceID), Kind: kind, AmountCents: cents, OrderNo: op.OrderNo, Explanation: text,
+		})
+	}
+	if o.TotalCents != nil && *o.TotalCents > 0 && *o.TotalCents <= maxLineCents {
+		switch {
+		case o.Currency != op.Binding.Currency:
+			doubt("order_currency", *o.TotalCents, fmt.Sprintf("the order is in %q and the account in %q: nothing was booked", bounded(o.Currency), op.Binding.Currency))
+		case op.ChargedCents == 0:
+			state.ChargedCents = *o.TotalCents
+		case op.ChargedCents != *o.TotalCents:
+			doubt("order_total", *o.TotalCents-op.ChargedCents, "the order's total is not what it was when it was booked")
+		}
+	}
+	r := o.Refund
+	if r == nil || r.AmountCents == nil || *r.AmountCents <= 0 || r.RefundedAt == nil {
+		return doubts
+	}
+	delta, room := *r.AmountCents-op.RefundedCents, op.ChargedCents+state.ChargedCents-op.RefundedCents
+	switch {
+	case r.Currency != op.Binding.Currency:
+		doubt("refund_currency", *r.AmountCents, fmt.Sprintf("the refund is in %q and the account in %q: nothing was booked", bounded(r.Currency), op.Binding.Currency))
+	case delta < 0 || delta > room:
+		doubt("refund_amount", *r.AmountCents, "the refund is less than what was booked before, or more than the charge")
+	default:
+		state.RefundedCents = delta
+	}
+	return doubts
+}
+
+func progressed(state ledger.OrderState, next time.Time, reason string) Decision {
+	return Decision{Facts: []ledger.Fact{ledger.OrderProgressed{OrderState: state, NextAt: next.UTC(), Reason: reason}}}
+}
+
+func proxyIDs(o upstream.Order) []string {
+	ids := make([]string, 0, len(o.Proxies))
+	for _, p := range o.Proxies {
+		ids = append(ids, p.ProxyID)
+	}
+	return ids
+}
+
+func whyStuck(o upstream.Order, unbooked bool) string {
+	switch {
+	case polls(o):
+		return "the order made no progress in 24 hours"
+	case unbooked:
+		return fmt.Sprintf("the order (status %q) gives no total to book", bounded(o.Status))
+	default:
+		return fmt.Sprintf("the order (status %q) is not delivered, not refunded, and is not to be polled any more", bounded(o.Status))
+	}
+}
+
+// reviewWithMoney books what the read showed before a person looks.
+func reviewWithMoney(op Operation, o upstream.Order, state ledger.OrderState, reason string) Decision {
+	d := orderReview(op, o, reason)
+	if state.ChargedCents > 0 || state.RefundedCents > 0 {
+		booked := progressed(state, op.UpdatedAt, reason)
+		d.Facts = append(booked.Facts, d.Facts...)
+	}
+	return d
+}
+
+func orderReview(op Operation, o upstream.Order, reason string) Decision {
+	return review(op, false, verdict{traceID: o.TraceID, reason: reason})
+}
+
+// decideReadFailed comes back later, and never before the time of the poll; an
+// order that we made and that the provider does not know is for a person.
+func decideReadFailed(op Operation, h OrderReadFailed) Decision {
+	v := verdict{code: h.Code, traceID: h.TraceID, reason: bounded(h.Reason)}
+	if h.Code == upstream.CodeOrderNotFound {
+		v.reason = "the provider does not know the order that it accepted from us"
+		return review(op, false, v)
+	}
+	wait := max(h.Wait, previousWait(op)+time.Duration(h.Jitter*float64(backoffFirst)))
+	state := ledger.OrderState{
+		Ref: op.ref(h.TraceID), OrderNo: op.OrderNo, Status: "", ExpectedCount: op.ExpectedCount, DeliveredCount: op.DeliveredCount,
+	}
+	d := progressed(state, h.Now.Add(wait), "the order could not be read: "+v.reason)
+	d.Pause = readPause(h, v)
+	return d
+}
+
+// previousWait doubles what the last wait was, from a second to five minutes.
+func previousWait(op Operation) time.Duration {
+	if op.NextAt == nil || op.Reason == "" {
+		return backoffFirst
+	}
+	return min(backoffMost, max(backoffFirst, 2*op.NextAt.Sub(op.UpdatedAt)))
+}
+
+// readPause is what a failed read asks of the account.
+func readPause(h OrderReadFailed, v verdict) *Pause {
+	switch h.Code {
+	case upstream.CodeRateLimited:
+		until := h.Now.Add(h.Wait).UTC()
+		return &Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: v.reason, TraceID: v.traceID, Until: &until}
+	case upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeAPIKeyRevoked:
+		return &Pause{Scope: scopeAccount, Cause: string(h.Code), Detail: v.reason, TraceID: v.traceID}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,217 @@
+package jobs
+
+import (
+	"fmt"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// The provider's words for a renewal (customer-api.md, Renewal status).
+const (
+	renewalCompleted = "completed"
+	renewalPartial   = "partial"
+	renewalManual    = "manual_review"
+	renewalFailed    = "failed"
+	lineSucceeded    = "succeeded"
+	lineFailed       = "failed"
+	lineUnresolved   = "unresolved"
+)
+
+// decideRenewal settles a renewal line by line. HTTP 200 proves nothing about
+// an IP: the three lists must partition the request, equal the line items, and
+// add up. Anything else is for a person.
+func decideRenewal(op Operation, h Replied, v verdict) Decision {
+	r := h.Reply.Renewal
+	if missing := h.unreadable(v); missing != "" {
+		v.reason = "the renewal's result could not be read: " + bounded(missing)
+		return again(op, h.Moment, h.Elapsed, v)
+	}
+	switch r.Status {
+	case renewalCompleted, renewalPartial, renewalManual, renewalFailed:
+	default:
+		v.reason = fmt.Sprintf("the renewal's status is %q, which the API's document does not give", bounded(r.Status))
+		return review(op, true, v)
+	}
+	lines, err := partition(op.ProxyIDs, *r)
+	if err != nil {
+		v.reason = "the renewal's result does not add up: " + err.Error()
+		return review(op, true, v)
+	}
+	return settleRenewal(op, v, r.Status, lines)
+}
+
+// unreadable names what is missing of a renewal's data, "" when it is whole.
+// The all-failed result leaves some fields out (customer-api.md, renew, rule 2).
+func (h Replied) unreadable(v verdict) string {
+	r := h.Reply.Renewal
+	if r == nil || h.Reply.Malformed != "" {
+		return "no data: " + h.Reply.Malformed
+	}
+	if v.meaning == settled && r.Status == renewalFailed {
+		return "a success whose status is failed"
+	}
+	for _, field := range r.Missing {
+		optional := v.meaning == failedLines &&
+			(field == "total_cents" || field == "successful_proxy_ids" || field == "unresolved_proxy_ids")
+		if !optional {
+			return "no " + field
+		}
+	}
+	for _, line := range r.LineItems {
+		for _, field := range line.Missing {
+			if field != "host" && field != "duration_days" && field != "amount" {
+				return "a line item without " + field
+			}
+		}
+	}
+	return ""
+}
+
+// settleRenewal turns agreed lines into a fact. A result that leaves lines to a
+// person books the rest: unresolved lines stand in suspense.
+func settleRenewal(op Operation, v verdict, status string, lines ledger.Lines) Decision {
+	unresolved := 0
+	for _, l := range lines.Items {
+		if l.State == lineUnresolved {
+			unresolved++
+		}
+	}
+	if status == renewalManual || unresolved == len(lines.Items) {
+		v.reason = fmt.Sprintf("the provider has %d of %d proxies pending verification: do not send it again", unresolved, len(lines.Items))
+		d := review(op, true, v)
+		f, _ := d.Facts[0].(ledger.OperationReview)
+		f.Settlement = &lines
+		d.Facts[0] = f
+		return d
+	}
+	return Decision{Facts: []ledger.Fact{ledger.RenewalSettled{
+		Ref: op.ref(v.traceID), Status: status, Attempt: op.Attempts, Code: codeOf(v), Lines: lines,
+	}}}
+}
+
+// codeOf leaves the code of a plain success out.
+func codeOf(v verdict) string {
+	if v.code == upstream.CodeOK {
+		return ""
+	}
+	return string(v.code)
+}
+
+// partition checks that every id sent came back in exactly one list and in one
+// line item of the same state, and that all sums agree. Gross is net plus
+// refunded: the API's charged_cents is already net of refunds.
+func partition(ids []string, r upstream.Renewal) (ledger.Lines, error) {
+	state, err := statesOf(ids, r)
+	if err != nil {
+		return ledger.Lines{}, err
+	}
+	if len(r.LineItems) != len(ids) {
+		return ledger.Lines{}, fmt.Errorf("%d line items for %d proxies", len(r.LineItems), len(ids))
+	}
+	var out ledger.Lines
+	var amount, charged, refunded int64
+	for _, l := range r.LineItems {
+		if state[l.ProxyID] == "" || state[l.ProxyID] != l.Status {
+			return out, fmt.Errorf("line item %q is %q and its list says %q", bounded(l.ProxyID), bounded(l.Status), state[l.ProxyID])
+		}
+		delete(state, l.ProxyID)
+		if err := checkLine(l); err != nil {
+			return out, err
+		}
+		amount, charged, refunded = amount+l.AmountCents, charged+l.ChargedCents, refunded+l.RefundedCents
+		out.Items = append(out.Items, ledger.Line{
+			ProxyID: l.ProxyID, State: l.Status, ChargedCents: l.ChargedCents + l.RefundedCents, RefundedCents: l.RefundedCents,
+		})
+	}
+	out.ChargedCents, out.RefundedCents = charged+refunded, refunded
+	if charged != r.ChargedCents || refunded != r.RefundedCents {
+		return out, fmt.Errorf("line items sum to %d charged and %d refunded, the result says %d and %d", charged, refunded, r.ChargedCents, r.RefundedCents)
+	}
+	if !absent(r, "total_cents") && amount != r.TotalCents {
+		return out, fmt.Errorf("line items amount to %d, the result's total is %d", amount, r.TotalCents)
+	}
+	return out, agrees(r, len(ids))
+}
+
+// maxLineCents bounds an amount so that sums cannot overflow.
+const maxLineCents = int64(1) << 50
+
+func checkLine(l upstream.RenewalLine) error {
+	for _, cents := range []int64{l.AmountCents, l.ChargedCents, l.RefundedCents} {
+		if cents < 0 || cents > maxLineCents {
+			return fmt.Errorf("line item %q holds an amount of %d cents", bounded(l.ProxyID), cents)
+		}
+	}
+	if l.Status == lineFailed && l.ChargedCents != 0 {
+		return fmt.Errorf("line item %q failed and %d cents were kept", bounded(l.ProxyID), l.ChargedCents)
+	}
+	if l.Status != lineFailed && l.RefundedCents != 0 {
+		return fmt.Errorf("line item %q is %s and %d cents were refunded", bounded(l.ProxyID), l.Status, l.RefundedCents)
+	}
+	return nil
+}
+
+// statesOf reads the three lists into one state for each id that was sent.
+func statesOf(ids []string, r upstream.Renewal) (map[string]string, error) {
+	sent := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		sent[id] = true
+	}
+	state := make(map[string]string, len(ids))
+	for _, list := range []struct {
+		state string
+		ids   []string
+	}{{lineSucceeded, r.Successful}, {lineFailed, r.Failed}, {lineUnresolved, r.Unresolved}} {
+		for _, id := range list.ids {
+			if !sent[id] {
+				return nil, fmt.Errorf("proxy %q was not asked for", bounded(id))
+			}
+			if state[id] != "" {
+				return nil, fmt.Errorf("proxy %q is in the lists twice", bounded(id))
+			}
+			state[id] = list.state
+		}
+	}
+	if len(state) != len(ids) {
+		return nil, fmt.Errorf("%d of %d proxies are in no list", len(ids)-len(state), len(ids))
+	}
+	return state, nil
+}
+
+// agrees checks the result's status against its lists.
+func agrees(r upstream.Renewal, n int) error {
+	ok := true
+	switch r.Status {
+	case renewalCompleted:
+		ok = len(r.Successful) == n
+	case renewalFailed:
+		ok = len(r.Failed) == n
+	case renewalPartial:
+		ok = len(r.Successful) < n && len(r.Failed) < n
+	case renewalManual:
+		ok = len(r.Unresolved) > 0
+	}
+	if !ok {
+		return fmt.Errorf("the status is %s with %d succeeded, %d failed and %d unresolved", r.Status, len(r.Successful), len(r.Failed), len(r.Unresolved))
+	}
+	return nil
+}
+
+func absent(r upstream.Renewal, field string) bool {
+	for _, m := range r.Missing {
+		if m == field {
+			return true
+		}
+	}
+	return false
+}
+
+// split halves a refused chunk into two operations with keys of their own.
+func split(op Operation) []ledger.Planned {
+	half := (len(op.ProxyIDs) + 1) / 2
+	return []ledger.Planned{
+		plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"a", 1, op.ProxyIDs[:half]),
+		plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"b", 1, op.ProxyIDs[half:]),
+	}
+}

@@ -1,0 +1,236 @@
+package jobs
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// meaning is a row of the reply table.
+type meaning int
+
+const (
+	settled     meaning = iota // success, well formed
+	refused                    // not charged, unless an earlier attempt may have executed
+	unknown                    // may have executed: wait, same key
+	frozen                     // may have executed: review, never a new key
+	throttled                  // as before this attempt: every sender waits
+	outOfScope                 // as before: this kind of operation pauses
+	locked                     // as before: the account pauses
+	unsent                     // as before: not one byte left
+	failedLines                // the 422 in which every line failed
+)
+
+// verdict is a reply read: its row, and what to tell people.
+type verdict struct {
+	meaning meaning
+	code    upstream.Code
+	status  int
+	traceID string
+	reason  string
+}
+
+// classify finds the row of the reply table. It reads the envelope first and
+// never decides by the HTTP status alone.
+func classify(r upstream.Reply) verdict {
+	v := verdict{code: r.Code, status: r.HTTPStatus, traceID: r.TraceID, reason: r.Message}
+	switch {
+	case !r.Sent:
+		return v.as(unsent, "no byte of the request was sent: "+r.Failure)
+	case !r.Envelope && r.HTTPStatus == http.StatusTooManyRequests:
+		return v.as(throttled, "the provider asks to slow down (HTTP 429)")
+	case !r.Envelope:
+		return v.as(unknown, "no usable reply: "+r.Failure)
+	case r.Success != (r.Code == upstream.CodeOK), r.Success && r.HTTPStatus >= http.StatusBadRequest:
+		return v.as(frozen, fmt.Sprintf("the reply contradicts itself: success %t, code %q, HTTP %d", r.Success, r.Code, r.HTTPStatus))
+	case r.Success:
+		return v.as(settled, "")
+	}
+	return classifyCode(v, r)
+}
+
+func classifyCode(v verdict, r upstream.Reply) verdict {
+	switch r.Code {
+	case upstream.CodeValidationError, upstream.CodeOfferNotFound, upstream.CodeProxyNotFound, upstream.CodeUnsupportedOperation,
+		upstream.CodeInsufficientWallet, upstream.CodeIdempotencyKeyRequired:
+		return v.as(refused, fmt.Sprintf("the provider refused it (%s): %s", r.Code, r.Message))
+	case upstream.CodeOperationFailed:
+		if r.Renewal != nil && r.Renewal.Status == "failed" {
+			return v.as(failedLines, "")
+		}
+		return v.as(frozen, "the provider says operation_failed without line items: the cause is not guessed")
+	case upstream.CodeProxyEndpointUnavailable, upstream.CodeIdempotencyUnresolved, upstream.CodeIdempotencyKeyConflict:
+		return v.as(frozen, fmt.Sprintf("the provider answers %s: it may have charged", r.Code))
+	case upstream.CodeIdempotencyProcessing, upstream.CodeIdempotencyReplayFailed, upstream.CodeReplayedNonce:
+		return v.as(unknown, fmt.Sprintf("the provider answers %s", r.Code))
+	case upstream.CodeRateLimited:
+		return v.as(throttled, "the provider asks to slow down (rate_limited)")
+	case upstream.CodeInsufficientScope:
+		return v.as(outOfScope, "the key may not do this (insufficient_scope)")
+	case upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeAPIKeyRevoked:
+		return v.as(locked, fmt.Sprintf("the provider does not accept our requests (%s)", r.Code))
+	default:
+		if r.HTTPStatus == http.StatusTooManyRequests {
+			return v.as(throttled, "the provider asks to slow down (HTTP 429)")
+		}
+		return v.as(frozen, fmt.Sprintf("the provider answers %q, which means nothing here", r.Code))
+	}
+}
+
+func (v verdict) as(m meaning, reason string) verdict {
+	v.meaning, v.reason = m, bounded(reason)
+	return v
+}
+
+// bounded keeps the provider's words from filling the journal.
+func bounded(text string) string {
+	const most = 500
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}
+
+func decideReply(op Operation, h Replied) Decision {
+	v := classify(h.Reply)
+	switch v.meaning {
+	case settled, failedLines:
+		return decideSuccess(op, h, v)
+	case refused:
+		return decideRefusal(op, v)
+	case unknown:
+		d := again(op, h.Moment, h.Elapsed, v)
+		d.Firewall = v.status == http.StatusUnauthorized || v.status == http.StatusForbidden
+		return d
+	case frozen:
+		return review(op, true, v)
+	case throttled:
+		return decideThrottle(op, h, v)
+	case outOfScope:
+		return decideScope(op, h, v)
+	case locked:
+		return decideLocked(op, h, v)
+	case unsent:
+		return decideUnsent(op, h, v)
+	}
+	panic("jobs: a reply without a row in the table")
+}
+
+func decideSuccess(op Operation, h Replied, v verdict) Decision {
+	if op.Kind == ledger.KindRenewal {
+		return decideRenewal(op, h, v)
+	}
+	if h.Reply.Order == nil {
+		v.reason = "the order was accepted, but its number could not be read: " + bounded(h.Reply.Malformed)
+		return again(op, h.Moment, h.Elapsed, v)
+	}
+	next := h.Now
+	if poll := h.Reply.Order.PollAfterSeconds; poll != nil {
+		next = next.Add(seconds(*poll))
+	}
+	return Decision{Facts: []ledger.Fact{ledger.OrderAccepted{
+		Ref: op.ref(v.traceID), Attempt: op.Attempts, OrderNo: h.Reply.Order.OrderNo, NextAt: next.UTC(),
+	}}}
+}
+
+// decideRefusal believes a refusal only when no earlier attempt may have
+// executed: the document does not say that the provider looks keys up before
+// balances, offers or limits.
+func decideRefusal(op Operation, v verdict) Decision {
+	var d Decision
+	switch {
+	case op.Ambiguous > 0:
+		v.reason += "; an earlier attempt may have executed, so this refusal proves nothing"
+		d = review(op, false, v)
+	case splittable(op, v):
+		d = rejected(op, v)
+		f, _ := d.Facts[0].(ledger.CommandRejected)
+		f.SplitInto, f.DurationDays = split(op), op.DurationDays
+		d.Facts[0] = f
+	default:
+		d = rejected(op, v)
+	}
+	if v.code == upstream.CodeIdempotencyKeyRequired {
+		d.Pause = &Pause{
+			Scope: scopeAccount, Cause: string(v.code), TraceID: v.traceID,
+			Detail: "something between here and the provider removes our headers: look at proxies and gateways",
+		}
+	}
+	return d
+}
+
+// splittable: one bad id refuses a whole chunk, so it is halved down to that id.
+func splittable(op Operation, v verdict) bool {
+	if op.Kind != ledger.KindRenewal || len(op.ProxyIDs) < 2 {
+		return false
+	}
+	return v.code == upstream.CodeProxyNotFound || v.code == upstream.CodeValidationError ||
+		v.code == upstream.CodeOfferNotFound || v.code == upstream.CodeUnsupportedOperation
+}
+
+// Scopes of a pause.
+const (
+	scopeAccount = "account"
+	// A kind of operation is a scope too: "order", "renewal".
+)
+
+// Patience without a usable Retry-After.
+const (
+	throttleFirst = 5 * time.Second
+	throttleMost  = time.Hour
+)
+
+func decideThrottle(op Operation, h Replied, v verdict) Decision {
+	until := h.Now.Add(throttleDelay(h.Reply.RetryAfter, h.Throttled)).UTC()
+	d := waiting(op, false, until, v)
+	d.Pause = &Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: v.reason, TraceID: v.traceID, Until: &until}
+	return d
+}
+
+// throttleDelay is how long every sender of the account waits.
+func throttleDelay(r upstream.RetryAfter, throttled int) time.Duration {
+	if r.Present && r.Valid {
+		return min(r.Delay, 366*24*time.Hour)
+	}
+	if throttled > 9 {
+		return throttleMost
+	}
+	return min(throttleMost, throttleFirst<<throttled)
+}
+
+// parked puts an operation back as it was before the attempt; the pause keeps
+// it from being sent before a probe has worked.
+func parked(op Operation, h Replied, v verdict, scope string) Decision {
+	d := waiting(op, false, h.Now, v)
+	d.Pause = &Pause{Scope: scope, Cause: string(v.code), Detail: v.reason, TraceID: v.traceID}
+	return d
+}
+
+func decideScope(op Operation, h Replied, v verdict) Decision {
+	return parked(op, h, v, string(op.Kind))
+}
+
+// decideLocked pauses the account; when a signed GET works, only this kind of
+// operation.
+func decideLocked(op Operation, h Replied, v verdict) Decision {
+	if v.code == upstream.CodeInvalidSignature && h.ReadsWork {
+		return parked(op, h, v, string(op.Kind))
+	}
+	return parked(op, h, v, scopeAccount)
+}
+
+func decideUnsent(op Operation, h Replied, v verdict) Decision {
+	next := h.Now.Add(backoff(min(op.Attempts, 6), h.Jitter)).UTC()
+	return Decision{Facts: []ledger.Fact{ledger.OperationUnsent{
+		Ref: op.ref(""), Attempt: op.Attempts, Reason: v.reason, NextAt: next,
+	}}}
+}
+
+// seconds is a provider's count of seconds, bounded to what a duration holds.
+func seconds(n int64) time.Duration {
+	const day = 24 * 60 * 60
+	return time.Duration(min(max(n, 0), 30*day)) * time.Second
+}

@@ -1,0 +1,13 @@
+// Package jobs is what commands mean. It takes them in, carries each one out
+// against the provider under one idempotency key, and records what came of it.
+//
+// Read Decide first. It is the only place where outcomes are decided, it reads
+// no clock and does no I/O: (operation, what happened) → (facts, what next).
+// Everything else here is the shell around it: intake, the rate gate, the
+// workers that send, the waker that comes back to what waits, and the service
+// that people ask.
+//
+// The shell keeps one order, always: the intent is on the disk before the first
+// byte is sent, the result is on the disk before anything follows from it, and
+// a command is acknowledged after it was accepted.
+package jobs

@@ -1,0 +1,139 @@
+package jobs
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Priority is the order in which the rate gate serves.
+type Priority int
+
+// The gate's order (design: the account's one rate gate).
+const (
+	PriorityAmbiguous Priority = iota // may have executed: the window is running
+	PriorityRenewal
+	PriorityOrder
+	PriorityPoll
+	PriorityListing
+)
+
+// Gate is the one place through which every request of an App ID goes, so that
+// commands, polls and listings share one rate. Pauses are not its business.
+type Gate struct {
+	limiter *rate.Limiter
+
+	mu      sync.Mutex
+	waiting waiters
+	order   int64
+	pumping bool
+}
+
+type waiter struct {
+	priority Priority
+	order    int64
+	ready    chan struct{}
+	gone     bool
+}
+
+// NewGate makes a gate of so many requests a second.
+func NewGate(perSecond float64) *Gate {
+	return &Gate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))}
+}
+
+// TryPass goes through only if nobody waits and a token is there.
+func (g *Gate) TryPass() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.waiting) == 0 && !g.pumping && g.limiter.Allow()
+}
+
+// Pass waits for a turn: by priority, then in order of arrival.
+func (g *Gate) Pass(ctx context.Context, p Priority) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	if len(g.waiting) == 0 && !g.pumping && g.limiter.Allow() {
+		g.mu.Unlock()
+		return nil
+	}
+	g.order++
+	w := &waiter{priority: p, order: g.order, ready: make(chan struct{})}
+	heap.Push(&g.waiting, w)
+	if !g.pumping {
+		g.pumping = true
+		go g.pump()
+	}
+	g.mu.Unlock()
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+		g.mu.Lock()
+		w.gone = true
+		g.mu.Unlock()
+		return ctx.Err()
+	}
+}
+
+// pump hands out one token at a time, each to whoever is first by then. It ends
+// when nobody waits, so an idle gate holds no goroutine.
+func (g *Gate) pump() {
+	for {
+		if !g.prune() {
+			return
+		}
+		reservation := g.limiter.Reserve()
+		if delay := reservation.Delay(); delay > 0 {
+			timer := time.NewTimer(delay)
+			<-timer.C
+		}
+		g.serve()
+	}
+}
+
+// prune drops who has left; false when nobody is left.
+func (g *Gate) prune() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for len(g.waiting) > 0 && g.waiting[0].gone {
+		heap.Pop(&g.waiting)
+	}
+	g.pumping = len(g.waiting) > 0
+	return g.pumping
+}
+
+func (g *Gate) serve() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for len(g.waiting) > 0 {
+		w, _ := heap.Pop(&g.waiting).(*waiter)
+		if !w.gone {
+			close(w.ready)
+			return
+		}
+	}
+}
+
+type waiters []*waiter
+
+func (w waiters) Len() int { return len(w) }
+func (w waiters) Less(i, j int) bool {
+	if w[i].priority != w[j].priority {
+		return w[i].priority < w[j].priority
+	}
+	return w[i].order < w[j].order
+}
+func (w waiters) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
+func (w *waiters) Push(x any)   { v, _ := x.(*waiter); *w = append(*w, v) }
+func (w *waiters) Pop() any {
+	old := *w
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*w = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,301 @@
+package jobs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// later is when a command is offered again that cannot be started soon.
+const later = 5 * time.Second
+
+// takeIn takes no more commands than can start soon; the rest stays in
+// JetStream. A command is acknowledged after it is in the ledger.
+func (r *Runner) takeIn(ctx context.Context) error {
+	for {
+		limit, err := r.waitForRoom(ctx)
+		if err != nil {
+			return err
+		}
+		messages, err := r.Commands.Fetch(ctx, limit)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("account %s: fetch commands: %w", r.Account, err)
+		}
+		if err := r.takeBatch(ctx, messages); err != nil {
+			r.Log.WithError(err).Error("commands could not be taken in; they are delivered again")
+			if err := pauseFor(ctx, time.Second); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (r *Runner) waitForRoom(ctx context.Context) (int, error) {
+	for {
+		if free := max(r.ready.free(laneOrder), r.ready.free(laneRenewal)); free > 0 {
+			return free, nil
+		}
+		select {
+		case <-r.ready.room:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// arrival is a message on its way into the ledger.
+type arrival struct {
+	msg     *queue.Message
+	kind    ledger.Kind
+	cmd     Command
+	content []byte
+	hash    string
+	invalid *InvalidError
+
+	jobs []*job
+}
+
+// takeBatch reads the messages, accepts them in one commit, acknowledges them
+// and queues what they start.
+func (r *Runner) takeBatch(ctx context.Context, messages []queue.Message) error {
+	arrivals := make([]*arrival, 0, len(messages))
+	for i := range messages {
+		a, err := r.read(ctx, &messages[i])
+		if err != nil {
+			return err
+		}
+		if a != nil {
+			arrivals = append(arrivals, a)
+		}
+	}
+	if len(arrivals) == 0 {
+		return nil
+	}
+	err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		for _, a := range arrivals {
+			if err := r.accept(tx, a); err != nil {
+				return fmt.Errorf("command %q: %w", a.id(), err)
+			}
+		}
+		return nil
+	})
+	if err != nil && len(arrivals) > 1 {
+		return r.takeOneByOne(ctx, arrivals)
+	}
+	if err != nil {
+		return errors.Join(err, arrivals[0].msg.Nak(later))
+	}
+	r.taken(arrivals)
+	return nil
+}
+
+// takeOneByOne keeps one bad command from holding up the others.
+func (r *Runner) takeOneByOne(ctx context.Context, arrivals []*arrival) error {
+	var failed error
+	for _, a := range arrivals {
+		a.jobs = nil
+		err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return r.accept(tx, a) })
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("command %q: %w", a.id(), err), a.msg.Nak(later))
+			continue
+		}
+		r.taken([]*arrival{a})
+	}
+	return failed
+}
+
+func (r *Runner) taken(arrivals []*arrival) {
+	for _, a := range arrivals {
+		if err := a.msg.Ack(); err != nil {
+			r.Log.WithError(err).WithField("command_id", a.id()).Debug("the acknowledgement was lost: the command comes again and is absorbed")
+		}
+		for _, j := range a.jobs {
+			r.ready.push(j)
+		}
+	}
+}
+
+func (a *arrival) id() string {
+	if a.invalid != nil {
+		return a.invalid.ID
+	}
+	return a.cmd.ID
+}
+
+// read parses one message. A message that cannot be answered under any id goes
+// to the dead letters, durably, before it is acknowledged.
+func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
+	a := &arrival{msg: m, kind: ledger.KindOrder}
+	l := laneOrder
+	if m.Kind == queue.KindProxyRenew {
+		a.kind, l = ledger.KindRenewal, laneRenewal
+	}
+	if r.ready.free(l) <= 0 && r.pauses.blocked(l) {
+		return nil, m.Nak(later)
+	}
+	var err error
+	a.cmd, err = ParseCommand(a.kind, m.Data, Rules{Environment: r.Provider.Environment(), CIDRField: r.CIDRField})
+	var unreadable *UnreadableError
+	switch {
+	case errors.As(err, &unreadable):
+		r.Log.WithField("stream_sequence", m.StreamSequence).Warn("dead letter: " + unreadable.Reason)
+		dead := queue.Dead{Reason: unreadable.Reason, Subject: m.Subject, Data: m.Data, StreamSequence: m.StreamSequence, Published: m.Published}
+		if err := r.DeadLetter(ctx, dead); err != nil {
+			return nil, fmt.Errorf("dead letter: %w", err)
+		}
+		return nil, m.Ack()
+	case errors.As(err, &a.invalid):
+		sum := sha256.Sum256(m.Data)
+		a.hash = hex.EncodeToString(sum[:])
+		return a, nil
+	case err != nil:
+		return nil, err
+	}
+	a.content, a.hash, err = a.cmd.Content()
+	return a, err
+}
+
+// accept decides what a command is inside the writer's transaction: one seen
+// before, a conflict, a refusal, or a new promise.
+func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
+	known, err := tx.Command(a.id())
+	if err == nil {
+		return r.acceptAgain(tx, a, known)
+	}
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
+	before, err := tx.Rejection(a.id())
+	if err == nil && before.ContentHash == a.hash {
+		return nil // refused before, and told so
+	}
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
+	if a.invalid != nil {
+		return tx.Append(a.rejected("invalid", a.invalid.Reason))
+	}
+	if a.cmd.NotAfter != nil && tx.Now().After(*a.cmd.NotAfter) {
+		return tx.Append(a.rejected("not_after", "not_after had passed when the command came: nothing was sent"))
+	}
+	return r.acceptNew(tx, a)
+}
+
+func (a *arrival) rejected(code, reason string) ledger.CommandRejected {
+	labels := a.cmd.Labels
+	if a.invalid != nil {
+		labels = a.invalid.Labels
+	}
+	return ledger.CommandRejected{
+		Ref: ledger.Ref{CommandID: a.id(), Labels: labels}, ContentHash: a.hash, Code: code, Reason: bounded(reason),
+	}
+}
+
+// acceptAgain absorbs the same content, whenever it comes; other content under
+// the same id is a conflict, and the first stands.
+func (r *Runner) acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Command) error {
+	if known.Kind == a.kind && known.ContentHash == a.hash {
+		return nil
+	}
+	reason := "the id was accepted before with other content, which stands: choose another id"
+	if a.invalid != nil {
+		reason += " (and this content would be refused: " + a.invalid.Reason + ")"
+	}
+	return tx.Append(ledger.CommandConflict{
+		Ref: ledger.Ref{CommandID: a.id(), Labels: a.cmd.Labels}, ContentHash: a.hash, AcceptedHash: known.ContentHash, Reason: bounded(reason),
+	})
+}
+
+func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
+	ids, skipped, err := unclaimed(tx, a.cmd)
+	if err != nil {
+		return err
+	}
+	if a.kind == ledger.KindRenewal && len(ids) == 0 {
+		return tx.Append(a.rejected("claimed", "every proxy of it is being renewed, or in review, by another command: "+skipped[0].Reason))
+	}
+	planned := a.cmd.Operations(r.binding, ids)
+	err = tx.Append(ledger.CommandAccepted{
+		Ref: ledger.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, Kind: a.kind, ContentHash: a.hash, Content: a.content,
+		DurationDays: a.cmd.DurationDays, Operations: planned,
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range skipped {
+		if err := tx.Append(f); err != nil {
+			return err
+		}
+	}
+	a.jobs = r.jobsOf(tx, a.cmd, planned)
+	return r.startNow(tx, a)
+}
+
+// unclaimed leaves out the proxies that another operation holds, with a fact.
+func unclaimed(tx *ledger.Tx, c Command) (ids []string, skipped []ledger.ProxySkipped, err error) {
+	for _, id := range c.ProxyIDs {
+		holder, err := tx.Claimant(id)
+		if err != nil {
+			return nil, nil, err
+		}
+		if holder == "" {
+			ids = append(ids, id)
+			continue
+		}
+		skipped = append(skipped, ledger.ProxySkipped{
+			Ref: ledger.Ref{CommandID: c.ID, Labels: c.Labels}, ProxyID: id, Reason: "operation " + holder + " holds it",
+		})
+	}
+	return ids, skipped, nil
+}
+
+// jobsOf makes the jobs that may start at once. Under a ceiling chunks go one
+// after another, so only the first does.
+func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) []*job {
+	now := tx.Now()
+	jobs := make([]*job, 0, len(planned))
+	for _, p := range planned {
+		record := ledger.Operation{
+			ID: p.OperationID, CommandID: c.ID, Kind: c.Kind, Chunk: p.Chunk, Generation: p.Generation, Key: p.Key,
+			State: ledger.StateAccepted, Version: 1, AcceptedAt: now, UpdatedAt: now,
+		}
+		jobs = append(jobs, r.job(record, c, p.ProxyIDs))
+		if c.MaxTotalCents > 0 {
+			break
+		}
+	}
+	return jobs
+}
+
+// startNow commits the intent together with the acceptance when nothing has to
+// be looked at first and the gate is open.
+func (r *Runner) startNow(tx *ledger.Tx, a *arrival) error {
+	if len(a.jobs) != 1 || a.cmd.MaxTotalCents > 0 || a.cmd.Guarded() || r.DailyLimitCents > 0 {
+		return nil
+	}
+	j := a.jobs[0]
+	if r.pauses.blocked(j.lane) || !r.Gate.TryPass() {
+		return nil
+	}
+	return r.intend(tx, j, presend{ids: j.op.ProxyIDs})
+}
+
+func pauseFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

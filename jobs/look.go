@@ -1,0 +1,273 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// freshFor is how long what a listing showed of a proxy serves instead of
+// reading it again just before paying.
+const freshFor = 10 * time.Minute
+
+// presend is what the last look before a first send found.
+type presend struct {
+	ids           []string // what is still to be renewed
+	skipped       []ledger.Fact
+	observed      map[string]time.Time
+	estimateCents int64
+	body          []byte      // frozen by an earlier attempt; nil: made from ids
+	stop          ledger.Fact // the operation goes no further
+}
+
+// look reads again what must be true at the moment of paying: that the proxies
+// are still due, that the ceiling and the day's limit hold.
+func (r *Runner) look(ctx context.Context, j *job) (presend, error) {
+	p := presend{ids: j.op.ProxyIDs}
+	if j.cmd.Guarded() {
+		if err := r.lookAtProxies(ctx, j, &p); err != nil || p.stop != nil {
+			return p, err
+		}
+	}
+	if j.cmd.MaxTotalCents == 0 && r.DailyLimitCents == 0 {
+		return p, nil
+	}
+	if err := r.estimate(ctx, j, &p); err != nil || p.stop != nil {
+		return p, err
+	}
+	if err := r.underCeiling(ctx, j, &p); err != nil || p.stop != nil {
+		return p, err
+	}
+	return p, r.underDailyLimit(ctx, j, &p)
+}
+
+// lookAtProxies leaves out what is no longer due, with a fact for each.
+func (r *Runner) lookAtProxies(ctx context.Context, j *job, p *presend) error {
+	p.ids, p.observed = nil, map[string]time.Time{}
+	for _, id := range j.op.ProxyIDs {
+		expires, why, err := r.stillDue(ctx, j, id)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			p.skipped = append(p.skipped, ledger.ProxySkipped{Ref: j.op.ref(""), ProxyID: id, Reason: why, ExpiresAt: expires})
+			continue
+		}
+		p.ids = append(p.ids, id)
+		p.observed[id] = *expires
+	}
+	if len(p.ids) == 0 {
+		p.stop = rejectedFact(j.op, "nothing_due", "none of its proxies is due any more: nothing was sent")
+	}
+	return nil
+}
+
+func rejectedFact(op Operation, code, reason string) ledger.Fact {
+	return rejected(op, verdict{code: upstream.Code(code), reason: reason}).Facts[0]
+}
+
+// stillDue reads one proxy and says why it is not to be renewed, "" when it is.
+func (r *Runner) stillDue(ctx context.Context, j *job, id string) (expires *time.Time, why string, err error) {
+	proxy, err := r.current(ctx, j.priority, id)
+	if errors.Is(err, upstream.CodeProxyNotFound) {
+		return nil, "the provider does not know it", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read proxy %s before paying: %w", id, err)
+	}
+	expires = proxy.ExpiresAt
+	if expires == nil {
+		return nil, "it has no expiry: it is never due", nil
+	}
+	if expected, ok := j.cmd.ExpectExpiresAt[id]; ok && !expected.Equal(*expires) {
+		return expires, "its expiry has moved since it was planned", nil
+	}
+	if j.cmd.DueBefore != nil && expires.After(*j.cmd.DueBefore) {
+		return expires, "it is not due before " + j.cmd.DueBefore.Format(time.RFC3339), nil
+	}
+	renewed, err := r.Ledger.RenewedAt(ctx, id, *expires)
+	if renewed {
+		why = "a renewal for this expiry has succeeded before"
+	}
+	return expires, why, err
+}
+
+// current is what the provider says of a proxy now, or said a moment ago.
+func (r *Runner) current(ctx context.Context, priority Priority, id string) (ledger.Proxy, error) {
+	known, err := r.Ledger.Proxy(ctx, id)
+	if err == nil && r.clock.Now().Sub(known.SeenAt) < freshFor {
+		return known, nil
+	}
+	if err := r.Gate.Pass(ctx, priority); err != nil {
+		return known, err
+	}
+	read, err := r.Provider.Proxy(ctx, id)
+	r.hear(err, time.Time{})
+	if err != nil {
+		return known, err
+	}
+	known = Observed(read, r.clock.Now())
+	return known, r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known) })
+}
+
+// Observed is a proxy as the ledger stores it.
+func Observed(p upstream.Proxy, at time.Time) ledger.Proxy {
+	return ledger.Proxy{
+		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,
+		LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: p.ExpiresAt, SeenAt: at,
+	}
+}
+
+// estimate is the most that the operation is expected to cost: a fresh quote
+// for an order, what was last paid per day for a renewal, 0 when unknown.
+func (r *Runner) estimate(ctx context.Context, j *job, p *presend) error {
+	if j.op.Kind == ledger.KindRenewal {
+		for _, id := range p.ids {
+			cents, err := r.renewalPrice(ctx, id, j.cmd.DurationDays)
+			if err != nil {
+				return err
+			}
+			p.estimateCents += cents
+		}
+		return nil
+	}
+	for _, item := range j.cmd.Items {
+		cents, err := r.quote(ctx, j.priority, item, j.cmd.DurationDays)
+		if errors.Is(err, errNotOffered) {
+			p.stop = rejectedFact(j.op, "offer_not_found", "offer "+item.OfferCode+" is not among the offers for this quantity and duration: nothing was sent")
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p.estimateCents += cents
+	}
+	return nil
+}
+
+func (r *Runner) renewalPrice(ctx context.Context, id string, days int64) (int64, error) {
+	cents, paidDays, err := r.Ledger.PaidPerDay(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		like, err := r.Ledger.Proxy(ctx, id)
+		if errors.Is(err, ledger.ErrNotFound) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		cents, paidDays, err = r.Ledger.LastPaid(ctx, like)
+		if errors.Is(err, ledger.ErrNotFound) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	} else if err != nil {
+		return 0, err
+	}
+	return ScalePrice(cents, paidDays, days), nil
+}
+
+// ScalePrice is what days cost when paidDays cost cents, rounded up: an
+// estimate is never short of the price by a rounding.
+func ScalePrice(cents, paidDays, days int64) int64 {
+	if paidDays <= 0 {
+		return cents
+	}
+	return (cents*days + paidDays - 1) / paidDays
+}
+
+// errNotOffered: no page of offers holds the code.
+var errNotOffered = errors.New("not offered")
+
+// quote reads the offer's price for exactly this quantity and duration. The
+// document does not say whether a quote's unit price covers the base duration
+// or the one asked for, so the dearer reading counts against a ceiling.
+func (r *Runner) quote(ctx context.Context, priority Priority, item Item, days int64) (int64, error) {
+	r.mu.Lock()
+	filter := r.prices[item.OfferCode]
+	r.mu.Unlock()
+	filter.Quantity, filter.DurationDays = item.Quantity, days
+	var token string
+	for {
+		if err := r.Gate.Pass(ctx, priority); err != nil {
+			return 0, err
+		}
+		page, err := r.Provider.OffersPage(ctx, filter, upstream.PageRequest{Size: 200, Token: token})
+		r.hear(err, page.ServerTime)
+		if err != nil {
+			return 0, fmt.Errorf("quote offer %s: %w", item.OfferCode, err)
+		}
+		for _, o := range page.Items {
+			if o.OfferCode == item.OfferCode {
+				return r.quoted(o, item.Quantity, days)
+			}
+		}
+		if !page.HasMore || page.NextPageToken == "" || page.NextPageToken == token {
+			return 0, errNotOffered
+		}
+		token = page.NextPageToken
+	}
+}
+
+func (r *Runner) quoted(o upstream.Offer, quantity, days int64) (int64, error) {
+	r.mu.Lock()
+	r.prices[o.OfferCode] = upstream.OfferFilter{CountryCode: o.CountryCode, Region: o.Region, Line: o.LineName, IPType: o.IPType}
+	r.mu.Unlock()
+	if o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || *o.UnitPriceCents > maxLineCents/maxQuantity/maxRenewDays {
+		return 0, fmt.Errorf("offer %s gives no usable price", o.OfferCode)
+	}
+	unit := *o.UnitPriceCents
+	return quantity * max(unit, ScalePrice(unit, o.BaseDurationDays, days)), nil
+}
+
+// underCeiling stops an operation that would take its command over
+// max_total_cents. The provider offers no such guarantee, and neither do we:
+// what was quoted may still change.
+func (r *Runner) underCeiling(ctx context.Context, j *job, p *presend) error {
+	if j.cmd.MaxTotalCents == 0 {
+		return nil
+	}
+	siblings, err := r.Ledger.OperationsOf(ctx, j.op.CommandID)
+	if err != nil {
+		return err
+	}
+	total := p.estimateCents
+	for _, o := range siblings {
+		if o.ID != j.op.ID {
+			total += o.ChargedCents - o.RefundedCents
+		}
+	}
+	if total > j.cmd.MaxTotalCents {
+		p.stop = rejectedFact(j.op, "max_total_cents", fmt.Sprintf(
+			"it would bring the command to %d cents and max_total_cents is %d: nothing was sent", total, j.cmd.MaxTotalCents))
+	}
+	return nil
+}
+
+// underDailyLimit holds an operation that would take the account over its limit
+// of the day, until the day is over or a person releases it.
+func (r *Runner) underDailyLimit(ctx context.Context, j *job, p *presend) error {
+	if r.DailyLimitCents == 0 || j.released {
+		return nil
+	}
+	now := r.clock.Now().In(r.DailyLimitLocation)
+	day := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, r.DailyLimitLocation)
+	spent, err := r.Ledger.Committed(ctx, day, j.op.ID)
+	if err != nil {
+		return err
+	}
+	if spent+p.estimateCents <= r.DailyLimitCents {
+		return nil
+	}
+	tomorrow := day.AddDate(0, 0, 1).UTC()
+	p.stop = ledger.CommandHeld{
+		Ref: j.op.ref(""), EstimateCents: p.estimateCents, Until: &tomorrow,
+		Reason: fmt.Sprintf("%d cents are spent or under way today, this would add %d, and daily_limit_cents is %d", spent, p.estimateCents, r.DailyLimitCents),
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"perennial/ledger"
+)
+
+// RefusedError is a person's request that cannot be done, and why.
+type RefusedError struct{ Reason string }
+
+// Error is the reason.
+func (e *RefusedError) Error() string { return e.Reason }
+
+func refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
+
+// each applies one change to every operation of the id (a command's or an
+// operation's) that is in the given state, in one commit.
+func (r *Runner) each(ctx context.Context, id string, state ledger.State, change func(ledger.Operation, ledger.Ref) (ledger.Fact, error)) (int, error) {
+	commandID := id
+	one, err := r.Ledger.Operation(ctx, id)
+	if err == nil {
+		commandID = one.CommandID
+	}
+	accepted, err := r.Ledger.Acceptance(ctx, commandID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return 0, refuse("%s is not an accepted command or an operation: look with `perennial status`", id)
+	}
+	if err != nil {
+		return 0, err
+	}
+	records, err := r.Ledger.OperationsOf(ctx, commandID)
+	if err != nil {
+		return 0, err
+	}
+	changed := 0
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		for _, o := range records {
+			if o.State != state || (one.ID != "" && o.ID != one.ID) {
+				continue
+			}
+			f, err := change(o, ledger.Ref{CommandID: commandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID})
+			if err != nil {
+				return err
+			}
+			if err := tx.AppendTo(o.ID, o.Version, f); err != nil {
+				return err
+			}
+			changed++
+		}
+		return nil
+	})
+	if err == nil && changed == 0 {
+		err = refuse("%s has no operation that is %s", id, state)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return changed, r.startRest(ctx, commandID)
+}
+
+// Release lets go what was held.
+func (r *Runner) Release(ctx context.Context, id, by, reason string) (int, error) {
+	return r.each(ctx, id, ledger.StateHeld, func(_ ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
+		return ledger.CommandReleased{Ref: ref, By: by, Reason: reason}, nil
+	})
+}
+
+// Cancel withdraws what was never sent and is held. What has been sent is the
+// provider's: it cannot be taken back.
+func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error) {
+	return r.each(ctx, id, ledger.StateHeld, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
+		if o.Attempts > 0 {
+			return nil, refuse("%s has been sent: it may be charged", o.ID)
+		}
+		return ledger.CommandCancelled{Ref: ref, By: by, Reason: reason}, nil
+	})
+}
+
+// Retry asks again for what ended with nothing charged: a new operation under a
+// new generation of the key.
+func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) {
+	return r.each(ctx, id, ledger.StateRejected, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
+		next, err := r.nextGeneration(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		return ledger.OperationResolved{
+			Ref: ref, By: by, Reason: reason, Outcome: "not_charged", SendAgain: []ledger.Planned{next.planned}, DurationDays: next.days,
+		}, nil
+	})
+}
+
+type generation struct {
+	planned ledger.Planned
+	days    int64
+}
+
+// nextGeneration plans an operation again under a new key; refused when another
+// one has taken over already.
+func (r *Runner) nextGeneration(ctx context.Context, o ledger.Operation) (generation, error) {
+	all, err := r.Ledger.OperationsOf(ctx, o.CommandID)
+	if err != nil {
+		return generation{}, err
+	}
+	if superseded(o, all) {
+		return generation{}, refuse("%s was taken over by another operation: look with `perennial status %s`", o.ID, o.CommandID)
+	}
+	accepted, err := r.Ledger.Acceptance(ctx, o.CommandID)
+	if err != nil {
+		return generation{}, err
+	}
+	var ids []string
+	if o.Kind == ledger.KindRenewal {
+		lines, err := r.Ledger.Lines(ctx, o.ID)
+		if err != nil {
+			return generation{}, err
+		}
+		for _, l := range lines {
+			if l.State == "not_charged" || l.State == "pending" || l.State == "unresolved" {
+				ids = append(ids, l.ProxyID)
+			}
+		}
+		if len(ids) == 0 {
+			return generation{}, refuse("%s has no proxy left to renew", o.ID)
+		}
+	}
+	return generation{
+		planned: plan(r.binding, o.Kind, o.CommandID, o.Chunk, o.Generation+1, ids), days: accepted.DurationDays,
+	}, nil
+}
+
+// Resolution is a person's answer to a review.
+type Resolution struct {
+	ID           string `json:"id"` // of the operation
+	ProxyID      string `json:"line,omitempty"`
+	Charged      bool   `json:"charged"`
+	ChargedCents int64  `json:"charged_cents"`
+	SendAgain    bool   `json:"send_again,omitempty"`
+	By           string `json:"by"`
+	Reason       string `json:"reason"`
+}
+
+func (x Resolution) check() error {
+	switch {
+	case x.By == "" || x.Reason == "":
+		return refuse("a resolution needs a name and a reason")
+	case x.ChargedCents < 0 || x.ChargedCents > maxLineCents:
+		return refuse("%d cents is not an amount that can be charged", x.ChargedCents)
+	case !x.Charged && x.ChargedCents != 0, x.Charged && x.SendAgain:
+		return refuse("charged and not charged exclude each other, and only what was not charged is sent again")
+	}
+	return nil
+}
+
+// Resolve books a person's answer: charged with an amount, or not charged, or
+// not charged and sent again under a new generation of the key.
+func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
+	if err := x.check(); err != nil {
+		return err
+	}
+	o, err := r.Ledger.Operation(ctx, x.ID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return refuse("%s is not an operation: look with `perennial review list`", x.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.waitsForPerson(ctx, o, x); err != nil {
+		return err
+	}
+	accepted, err := r.Ledger.Acceptance(ctx, o.CommandID)
+	if err != nil {
+		return err
+	}
+	f := ledger.OperationResolved{
+		Ref: ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID},
+		By:  x.By, Reason: x.Reason, Outcome: "not_charged", ProxyID: x.ProxyID, ChargedCents: x.ChargedCents, DurationDays: accepted.DurationDays,
+	}
+	if x.Charged {
+		f.Outcome = "charged"
+	}
+	if x.SendAgain {
+		next, err := r.nextGeneration(ctx, o)
+		if err != nil {
+			return err
+		}
+		if x.ProxyID != "" {
+			next.planned.ProxyIDs = []string{x.ProxyID}
+		}
+		f.SendAgain = []ledger.Planned{next.planned}
+	}
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.AppendTo(o.ID, o.Version, f) })
+	if err != nil {
+		return err
+	}
+	return r.startRest(ctx, o.CommandID)
+}
+
+// waitsForPerson refuses what does not wait for a person: resolving twice too.
+func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resolution) error {
+	if o.State == ledger.StateReview && x.ProxyID == "" {
+		return nil
+	}
+	lines, err := r.Ledger.Lines(ctx, o.ID)
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		if l.ProxyID == x.ProxyID && (l.State == "unresolved" || (l.State == "pending" && o.State == ledger.StateReview)) {
+			return nil
+		}
+	}
+	if x.ProxyID != "" {
+		return refuse("line %s of %s does not wait for a person", x.ProxyID, o.ID)
+	}
+	return refuse("%s is %s and does not wait for a person", o.ID, o.State)
+}
+
+// PauseByHand stops the account until ResumeByHand.
+func (r *Runner) PauseByHand(ctx context.Context, by, reason string) {
+	r.pause(ctx, Pause{Scope: scopeAccount, Cause: causePerson, Detail: "by " + by + ": " + reason})
+}
+
+// ResumeByHand ends every pause that has no time set, whatever its cause; what
+// does not work will pause again.
+func (r *Runner) ResumeByHand(ctx context.Context, by, reason string) int {
+	n := 0
+	for _, x := range r.pauses.list() {
+		if x.Until == nil {
+			r.resume(ctx, x.Scope, x.Cause, "by "+by+": "+reason)
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,140 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// poll reads an order's detail once and records what it shows.
+func (r *Runner) poll(ctx context.Context, j *job) error {
+	if err := r.Gate.Pass(ctx, j.priority); err != nil {
+		return err
+	}
+	if r.pauses.blocked(lanePoll) {
+		r.ready.again(j)
+		return nil
+	}
+	order, err := r.Provider.Order(ctx, j.op.OrderNo)
+	r.hear(err, order.ServerTime)
+	if ctx.Err() != nil {
+		return ctx.Err() // read again after the restart: a read changes nothing
+	}
+	if err != nil {
+		d := Decide(j.op, r.readFailed(err))
+		if d.Pause != nil {
+			r.pause(ctx, *d.Pause)
+		}
+		return r.conclude(ctx, j, d)
+	}
+	return r.conclude(ctx, j, Decide(j.op, OrderRead{Moment: r.moment(), Order: order, PollFloor: r.PollFloor}))
+}
+
+// readFailed is a failed read as Decide takes it.
+func (r *Runner) readFailed(err error) OrderReadFailed {
+	h := OrderReadFailed{Moment: r.moment(), Reason: err.Error()}
+	var failed *upstream.Error
+	if !errors.As(err, &failed) {
+		return h
+	}
+	h.Code, h.TraceID = failed.Code, failed.TraceID
+	if errors.Is(err, upstream.CodeRateLimited) {
+		h.Code, h.Wait = upstream.CodeRateLimited, throttleDelay(failed.RetryAfter, 0)
+	}
+	return h
+}
+
+// idle is how long comeBack sleeps when the ledger names no time.
+const idle = time.Minute
+
+// comeBack queues what waits in the ledger when its time has come. No worker is
+// held while an operation waits.
+func (r *Runner) comeBack(ctx context.Context) error {
+	for {
+		if err := r.queueDue(ctx); err != nil && ctx.Err() == nil {
+			r.Log.WithError(err).Error("what is due could not be read from the ledger; it is tried again")
+		}
+		wait := idle
+		now := r.clock.Now()
+		if next, err := r.Ledger.NextAfter(ctx, now); err == nil && next != nil {
+			wait = min(idle, next.Sub(now))
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-r.wake:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+func (r *Runner) queueDue(ctx context.Context) error {
+	for _, due := range []struct {
+		state ledger.State
+		lanes []lane
+	}{
+		{ledger.StateHeld, []lane{laneOrder, laneRenewal}},
+		{ledger.StateWaiting, []lane{laneOrder, laneRenewal}},
+		{ledger.StateOpen, []lane{lanePoll}},
+	} {
+		free := 0
+		for _, l := range due.lanes {
+			free += max(0, r.ready.free(l))
+		}
+		if free == 0 {
+			continue
+		}
+		// What is active may be among the first rows: ask for that many more.
+		records, err := r.Ledger.Due(ctx, due.state, r.clock.Now(), free+3*r.ready.capacity)
+		if err != nil {
+			return err
+		}
+		for _, record := range records {
+			if err := r.queueOne(ctx, record); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Runner) queueOne(ctx context.Context, record ledger.Operation) error {
+	l := lanePoll
+	if record.State != ledger.StateOpen {
+		l = lane(record.Kind)
+	}
+	if r.ready.free(l) <= 0 {
+		return nil
+	}
+	if record.State == ledger.StateHeld {
+		return r.unhold(ctx, record)
+	}
+	return r.enqueue(ctx, record)
+}
+
+// unhold looks again at an operation that was held until now.
+func (r *Runner) unhold(ctx context.Context, record ledger.Operation) error {
+	accepted, err := r.Ledger.Acceptance(ctx, record.CommandID)
+	if err != nil {
+		return err
+	}
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		return tx.AppendTo(record.ID, record.Version, ledger.CommandReleased{
+			Ref: ledger.Ref{CommandID: record.CommandID, OperationID: record.ID, Labels: accepted.Labels}, By: "perennial", Reason: "the time it was held for has passed",
+		})
+	})
+	if err != nil {
+		return err
+	}
+	record, err = r.Ledger.Operation(ctx, record.ID)
+	if err != nil {
+		return err
+	}
+	return r.enqueue(ctx, record)
+}

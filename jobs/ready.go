@@ -1,0 +1,191 @@
+package jobs
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"perennial/ledger"
+)
+
+// lane is a line of work that can be paused apart from the others.
+type lane string
+
+const (
+	laneOrder   lane = "order"
+	laneRenewal lane = "renewal"
+	lanePoll    lane = "poll"
+)
+
+// job is one operation on its way through a worker.
+type job struct {
+	lane     lane
+	priority Priority
+	at       time.Time // within a priority, the earliest first
+	op       Operation
+	cmd      Command
+	sending  *ledger.OperationSending // committed already, not yet sent
+	released bool                     // by a person: the day's limit does not hold it again
+	probe    bool                     // let through a paused lane, to see whether it works
+}
+
+// ready holds the few operations that can start now. Everything else waits in
+// the ledger or in JetStream, so memory does not grow with the work.
+type ready struct {
+	capacity int // of one lane
+	pauses   *pauses
+
+	mu     sync.Mutex
+	cond   *sync.Cond
+	lanes  map[lane]*jobHeap
+	active map[string]lane // queued or under way
+	counts map[lane]int
+	probes map[lane]bool // one job may pass a paused lane
+	room   chan struct{}
+}
+
+func newReady(capacity int, p *pauses) *ready {
+	r := &ready{
+		capacity: capacity, pauses: p, active: map[string]lane{}, counts: map[lane]int{}, probes: map[lane]bool{},
+		lanes: map[lane]*jobHeap{laneOrder: {}, laneRenewal: {}, lanePoll: {}}, room: make(chan struct{}, 1),
+	}
+	r.cond = sync.NewCond(&r.mu)
+	p.changed = r.broadcast
+	return r
+}
+
+// broadcast takes the lock: a worker between its look and its wait would miss
+// the call otherwise.
+func (r *ready) broadcast() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cond.Broadcast()
+}
+
+// push queues a job unless its operation is queued or under way already.
+func (r *ready) push(j *job) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.active[j.op.ID]; ok {
+		return false
+	}
+	r.add(j)
+	return true
+}
+
+// again queues the next step of an operation that is under way.
+func (r *ready) again(j *job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.remove(j.op.ID)
+	r.add(j)
+}
+
+func (r *ready) add(j *job) {
+	r.active[j.op.ID] = j.lane
+	r.counts[j.lane]++
+	heap.Push(r.lanes[j.lane], j)
+	r.cond.Signal()
+}
+
+// done frees the place of an operation that ended or went to wait.
+func (r *ready) done(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.remove(id)
+}
+
+func (r *ready) remove(id string) {
+	if l, ok := r.active[id]; ok {
+		r.counts[l]--
+		delete(r.active, id)
+	}
+	select {
+	case r.room <- struct{}{}:
+	default:
+	}
+}
+
+// free is how many more jobs a lane takes.
+func (r *ready) free(l lane) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.capacity - r.counts[l]
+}
+
+func (r *ready) isActive(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.active[id]
+	return ok
+}
+
+// letOne lets one job of a paused lane through, to see whether it works again.
+func (r *ready) letOne(l lane) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.probes[l] = true
+	r.cond.Broadcast()
+}
+
+// pop waits for the most urgent job of the lanes that are not paused.
+func (r *ready) pop(ctx context.Context) (*job, error) {
+	stop := context.AfterFunc(ctx, r.broadcast)
+	defer stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if l, ok := r.first(); ok {
+			j, _ := heap.Pop(r.lanes[l]).(*job)
+			j.probe, r.probes[l] = r.probes[l], false
+			return j, nil
+		}
+		r.cond.Wait()
+	}
+}
+
+func (r *ready) first() (best lane, found bool) {
+	for l, h := range r.lanes {
+		if h.Len() == 0 {
+			continue
+		}
+		head := (*h)[0]
+		// A job whose intent is committed is taken up even so: send records that
+		// nothing was sent, and it waits like the others.
+		if head.sending == nil && r.pauses.blocked(l) && !r.probes[l] {
+			continue
+		}
+		if !found || head.before((*r.lanes[best])[0]) {
+			best, found = l, true
+		}
+	}
+	return best, found
+}
+
+func (j *job) before(other *job) bool {
+	if (j.sending != nil) != (other.sending != nil) {
+		return j.sending != nil
+	}
+	if j.priority != other.priority {
+		return j.priority < other.priority
+	}
+	return j.at.Before(other.at)
+}
+
+type jobHeap []*job
+
+func (h jobHeap) Len() int           { return len(h) }
+func (h jobHeap) Less(i, k int) bool { return h[i].before(h[k]) }
+func (h jobHeap) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
+func (h *jobHeap) Push(x any)        { j, _ := x.(*job); *h = append(*h, j) }
+func (h *jobHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return last
+}

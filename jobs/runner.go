@@ -1,0 +1,254 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/upstream"
+)
+
+// Provider is the customer API as the runner uses it.
+type Provider interface {
+	AppID() string
+	BaseURL() string
+	Environment() upstream.Environment
+	Post(ctx context.Context, w upstream.Write) upstream.Reply
+	Account(ctx context.Context) (upstream.Account, error)
+	Wallet(ctx context.Context) (upstream.Wallet, error)
+	Order(ctx context.Context, orderNo string) (upstream.Order, error)
+	Proxy(ctx context.Context, proxyID string) (upstream.Proxy, error)
+	OffersPage(ctx context.Context, f upstream.OfferFilter, p upstream.PageRequest) (upstream.Page[upstream.Offer], error)
+}
+
+// Commands is the commands stream as the runner uses it.
+type Commands interface {
+	Fetch(ctx context.Context, limit int) ([]queue.Message, error)
+}
+
+// Config is what a Runner is made of. Everything without a default is required.
+type Config struct {
+	Account    string
+	Ledger     *ledger.Ledger
+	Provider   Provider
+	Commands   Commands
+	DeadLetter func(ctx context.Context, dead queue.Dead) error
+	Clock      func() time.Time
+	Random     func() float64 // in [0, 1)
+	Log        *logrus.Entry
+	Version    string
+	Holder     string // names this process in runner.started
+
+	RatePerSecond      float64        // default 5
+	Concurrency        int            // requests under way at once; default 8
+	PollFloor          time.Duration  // default 1s; polls come later than asked for, never earlier
+	CIDRField          string         // the API's name for an item's CIDRs; default: none
+	DailyLimitCents    int64          // default 0: none
+	DailyLimitLocation *time.Location // default UTC
+	DrainTimeout       time.Duration  // how long requests under way may take at the end; default 30s
+}
+
+func (c Config) withDefaults() Config {
+	if c.RatePerSecond <= 0 {
+		c.RatePerSecond = 5
+	}
+	if c.Concurrency <= 0 {
+		c.Concurrency = 8
+	}
+	if c.PollFloor < time.Second {
+		c.PollFloor = time.Second
+	}
+	if c.DailyLimitLocation == nil {
+		c.DailyLimitLocation = time.UTC
+	}
+	if c.DrainTimeout <= 0 {
+		c.DrainTimeout = 30 * time.Second
+	}
+	return c
+}
+
+// Runner carries out the commands of one account.
+type Runner struct {
+	Config
+	Gate *Gate
+
+	binding ledger.Binding
+	clock   *Clock
+	ready   *ready
+	pauses  *pauses
+	wake    chan struct{}
+
+	mu        sync.Mutex
+	throttled int // replies in a row that asked to wait
+	firewalls int // 401/403 in a row that were no envelope
+	prices    map[string]upstream.OfferFilter
+}
+
+// NewRunner makes a runner. Call Bind, then Run.
+func NewRunner(c Config) *Runner {
+	c = c.withDefaults()
+	r := &Runner{
+		Config: c, Gate: NewGate(c.RatePerSecond), wake: make(chan struct{}, 1), prices: map[string]upstream.OfferFilter{},
+	}
+	r.pauses = newPauses(c.Clock)
+	r.ready = newReady(2*c.Concurrency, r.pauses)
+	return r
+}
+
+// BindingError says that the provider is not who the ledger belongs to, or not
+// the environment that the App ID names. Nothing was sent.
+type BindingError struct{ Account, Reason string }
+
+// Error says what does not match and what to do.
+func (e *BindingError) Error() string {
+	return fmt.Sprintf("account %s: %s", e.Account, e.Reason)
+}
+
+// Bind reads the account and the wallet before any POST, and binds the ledger
+// to them or checks that it is bound to them. A failed read is an error of the
+// upstream package; try again.
+func (r *Runner) Bind(ctx context.Context) error {
+	account, err := r.Provider.Account(ctx)
+	if err != nil {
+		return fmt.Errorf("read the provider's account: %w", err)
+	}
+	wallet, err := r.Provider.Wallet(ctx)
+	if err != nil {
+		return fmt.Errorf("read the wallet: %w", err)
+	}
+	environment := r.Provider.Environment()
+	if wallet.Environment != environment || wallet.CashValue != (environment == upstream.Production) {
+		return &BindingError{r.Account, fmt.Sprintf("App ID %s is for %s and the wallet says environment %s, cash value %t: check base_url and app_id",
+			r.Provider.AppID(), environment, wallet.Environment, wallet.CashValue)}
+	}
+	want := ledger.Binding{
+		AccountID: account.AccountID, Environment: string(environment), BaseURL: r.Provider.BaseURL(), Currency: wallet.Currency,
+	}
+	r.binding, err = r.Ledger.Binding(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = r.open(ctx, want, wallet.BalanceCents)
+	}
+	if err != nil {
+		return err
+	}
+	if want.Epoch = r.binding.Epoch; want != r.binding {
+		return &BindingError{r.Account, fmt.Sprintf("the ledger belongs to %s of %s at %s (%s), the provider says %s of %s at %s (%s): use another data_dir or the old credentials",
+			r.binding.AccountID, r.binding.Environment, r.binding.BaseURL, r.binding.Currency,
+			want.AccountID, want.Environment, want.BaseURL, want.Currency)}
+	}
+	highWater, err := r.Ledger.HighWater(ctx)
+	if err != nil {
+		return err
+	}
+	r.clock = NewClock(r.Clock, highWater)
+	r.clock.Hear(wallet.ServerTime)
+	return nil
+}
+
+// open writes the first fact: whose file this is and what the wallet held.
+func (r *Runner) open(ctx context.Context, b ledger.Binding, opening int64) error {
+	b.Epoch = fmt.Sprintf("%x", r.Clock().UnixMicro())
+	err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		return tx.Append(ledger.LedgerOpened{
+			AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, Currency: b.Currency,
+			OpeningCents: opening, Epoch: b.Epoch,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("open the ledger: %w", err)
+	}
+	r.binding = b
+	return nil
+}
+
+// Binding is the provider account that Bind found.
+func (r *Runner) Binding() ledger.Binding { return r.binding }
+
+// ProviderTime is the provider's clock as its replies show it.
+func (r *Runner) ProviderTime() time.Time { return r.clock.Provider() }
+
+// Run works until ctx ends. Then it takes no more, lets requests under way
+// finish for DrainTimeout, and returns nil. Nothing is abandoned: what has no
+// recorded reply by then is resent under its key by the next run.
+func (r *Runner) Run(ctx context.Context) error {
+	if err := r.recover(ctx); err != nil {
+		return fmt.Errorf("account %s: recover: %w", r.Account, err)
+	}
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(r.DrainTimeout, cancel)
+		context.AfterFunc(work, func() { timer.Stop() })
+	})
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	for range r.Concurrency {
+		group.Go(func() error { return r.work(ctx, work) })
+	}
+	group.Go(func() error { return r.takeIn(ctx) })
+	group.Go(func() error { return r.comeBack(ctx) })
+	group.Go(func() error { return r.probe(ctx) })
+	err := group.Wait()
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// recover takes up what an earlier run left: a send without a recorded reply
+// may have executed.
+func (r *Runner) recover(ctx context.Context) error {
+	if err := r.pauses.load(ctx, r.Ledger); err != nil {
+		return err
+	}
+	const all = 1 << 20
+	sending, err := r.Ledger.In(ctx, ledger.StateSending, all)
+	if err != nil {
+		return err
+	}
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		return tx.Append(ledger.RunnerStarted{Version: r.Version, Holder: r.Holder, Recovered: len(sending)})
+	})
+	if err != nil {
+		return err
+	}
+	for _, record := range sending {
+		j, err := r.load(ctx, record)
+		if err != nil {
+			return err
+		}
+		d := Decide(j.op, Vanished{Moment: r.moment(), Elapsed: r.clock.Elapsed(&record.UpdatedAt)})
+		if err := r.record(ctx, j, d); err != nil {
+			return err
+		}
+	}
+	accepted, err := r.Ledger.In(ctx, ledger.StateAccepted, all)
+	if err != nil {
+		return err
+	}
+	for _, record := range accepted {
+		if err := r.enqueue(ctx, record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Runner) moment() Moment {
+	return Moment{Now: r.clock.Now(), Jitter: r.Random()}
+}
+
+// kick wakes comeBack: something new may be due.
+func (r *Runner) kick() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,462 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// job makes the unit of work of an operation.
+func (r *Runner) job(record ledger.Operation, c Command, ids []string) *job {
+	j := &job{
+		op:  Operation{Operation: record, Labels: c.Labels, ProxyIDs: ids, DurationDays: c.DurationDays, Binding: r.binding},
+		cmd: c, at: record.AcceptedAt, lane: laneOrder, priority: PriorityOrder,
+		released: record.State == ledger.StateAccepted && record.Code == codeReleased,
+	}
+	switch {
+	case record.State == ledger.StateOpen:
+		j.lane, j.priority = lanePoll, PriorityPoll
+	case c.Kind == ledger.KindRenewal:
+		j.lane, j.priority = laneRenewal, PriorityRenewal
+	}
+	if record.Ambiguous > 0 && record.FirstAmbiguousAt != nil && j.lane != lanePoll {
+		j.priority, j.at = PriorityAmbiguous, *record.FirstAmbiguousAt
+	}
+	if c.DueBefore != nil && j.priority == PriorityRenewal {
+		j.at = *c.DueBefore
+	}
+	return j
+}
+
+// load makes a job of a record: its command and, of a renewal, the lines that
+// are still to be renewed.
+func (r *Runner) load(ctx context.Context, record ledger.Operation) (*job, error) {
+	accepted, err := r.Ledger.Acceptance(ctx, record.CommandID)
+	if err != nil {
+		return nil, fmt.Errorf("operation %s: %w", record.ID, err)
+	}
+	c, err := ReadContent(accepted.Content)
+	if err != nil {
+		return nil, fmt.Errorf("operation %s: %w", record.ID, err)
+	}
+	var ids []string
+	if record.Kind == ledger.KindRenewal {
+		lines, err := r.Ledger.Lines(ctx, record.ID)
+		if err != nil {
+			return nil, fmt.Errorf("operation %s: %w", record.ID, err)
+		}
+		for _, l := range lines {
+			if l.State == "pending" {
+				ids = append(ids, l.ProxyID)
+			}
+		}
+	}
+	return r.job(record, c, ids), nil
+}
+
+// enqueue loads an operation and queues it, unless an earlier chunk of a
+// command with a ceiling has to end first.
+func (r *Runner) enqueue(ctx context.Context, record ledger.Operation) error {
+	if r.ready.isActive(record.ID) {
+		return nil
+	}
+	j, err := r.load(ctx, record)
+	if err != nil {
+		return err
+	}
+	if j.cmd.MaxTotalCents > 0 && record.State == ledger.StateAccepted {
+		first, err := r.firstUnfinished(ctx, record.CommandID)
+		if err != nil || first != record.ID {
+			return err
+		}
+	}
+	r.ready.push(j)
+	return nil
+}
+
+func (r *Runner) firstUnfinished(ctx context.Context, commandID string) (string, error) {
+	all, err := r.Ledger.OperationsOf(ctx, commandID)
+	if err != nil {
+		return "", err
+	}
+	for _, o := range all {
+		if !o.State.Ended() {
+			return o.ID, nil
+		}
+	}
+	return "", nil
+}
+
+// work is one worker: it takes jobs until ctx ends. A request under way is
+// bound to the outer context, which outlives ctx by the drain time.
+func (r *Runner) work(ctx, outer context.Context) error {
+	for {
+		j, err := r.ready.pop(ctx)
+		if err != nil {
+			return err
+		}
+		if j.lane == lanePoll {
+			err = r.poll(ctx, j)
+		} else {
+			err = r.send(ctx, outer, j)
+		}
+		if err != nil && ctx.Err() == nil {
+			r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("an operation could not go on; it is taken up again")
+			// It stays in the ledger as it is: come back to it, but not at once.
+			if err := pauseFor(ctx, time.Second); err != nil {
+				return err
+			}
+			r.ready.done(j.op.ID)
+			if err := r.retake(ctx, j.op.ID); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// retake looks at an operation again after something here failed.
+func (r *Runner) retake(ctx context.Context, id string) error {
+	record, err := r.Ledger.Operation(ctx, id)
+	if err != nil {
+		return nil //nolint:nilerr // the ledger cannot be read now: comeBack finds it later
+	}
+	if record.State == ledger.StateAccepted {
+		if err := r.enqueue(ctx, record); err != nil && ctx.Err() == nil {
+			r.Log.WithError(err).WithField("operation_id", id).Error("an operation could not be taken up")
+		}
+	}
+	r.kick()
+	return ctx.Err()
+}
+
+// send carries one attempt from its last check to its recorded reply.
+func (r *Runner) send(ctx, outer context.Context, j *job) error {
+	if j.sending == nil {
+		goOn, err := r.prepare(ctx, j)
+		if err != nil || !goOn {
+			return err
+		}
+	}
+	if until, blocked := r.pauses.until(j.lane); blocked && !r.isProbe(j) {
+		return r.conclude(outer, j, unsentBecausePaused(j.op, r.moment(), until))
+	}
+	reply := r.Provider.Post(outer, upstream.Write{
+		Kind: writeKind(j.op.Kind), Key: j.op.Key, Body: []byte(j.sending.Body), Timestamp: j.sending.SentAt, Scenario: j.cmd.Scenario,
+	})
+	r.hear(nil, reply.ServerTime)
+	d := Decide(j.op, Replied{
+		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), Throttled: r.countThrottle(reply), ReadsWork: r.readsWork(outer, reply),
+	})
+	r.answered(outer, j, reply, d)
+	return r.conclude(outer, j, d)
+}
+
+// isProbe: the job was let through a paused lane to see whether it works.
+func (r *Runner) isProbe(j *job) bool {
+	for _, x := range r.pauses.list() {
+		if x.Scope == scopeAccount && (x.Until == nil || x.Until.After(r.Clock())) {
+			return false
+		}
+	}
+	return j.probe
+}
+
+func unsentBecausePaused(op Operation, m Moment, until time.Time) Decision {
+	next := m.Now
+	if until.After(next) {
+		next = until
+	}
+	return Decision{Facts: []ledger.Fact{ledger.OperationUnsent{
+		Ref: op.ref(""), Attempt: op.Attempts, Reason: "the account was paused before the request left", NextAt: next.UTC(),
+	}}}
+}
+
+func writeKind(k ledger.Kind) upstream.WriteKind {
+	if k == ledger.KindOrder {
+		return upstream.WriteOrder
+	}
+	return upstream.WriteRenewal
+}
+
+// elapsed counts from the first attempt that may have executed; this one, when
+// there was none before.
+func (r *Runner) elapsed(j *job) time.Duration {
+	since := j.op.FirstAmbiguousAt
+	if since == nil {
+		since = &j.sending.SentAt
+	}
+	return r.clock.Elapsed(since)
+}
+
+func (r *Runner) hear(err error, server time.Time) {
+	var failed *upstream.Error
+	if errors.As(err, &failed) {
+		server = failed.Timestamp
+	}
+	r.clock.Hear(server)
+}
+
+func (r *Runner) countThrottle(reply upstream.Reply) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if classify(reply).meaning != throttled {
+		r.throttled = 0
+		return 0
+	}
+	r.throttled++
+	return r.throttled - 1
+}
+
+// readsWork tells a key that may not write from one that is not accepted at all.
+func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
+	if reply.Code != upstream.CodeInvalidSignature || r.Gate.Pass(ctx, PriorityPoll) != nil {
+		return false
+	}
+	_, err := r.Provider.Wallet(ctx)
+	return err == nil
+}
+
+// firewallLimit is how many 401/403 in a row that are no envelope pause the
+// account.
+const firewallLimit = 3
+
+// answered acts on what a reply says about the account, before the operation
+// goes on: nobody else shall run into the same wall.
+func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d Decision) {
+	r.mu.Lock()
+	if d.Firewall {
+		r.firewalls++
+	} else {
+		r.firewalls = 0
+	}
+	walled := r.firewalls >= firewallLimit
+	r.mu.Unlock()
+	if walled {
+		r.pause(ctx, Pause{
+			Scope: scopeAccount, Cause: causeFirewall,
+			Detail: "three answers in a row were HTTP 401 or 403 and not the API's: a firewall may be in the way",
+		})
+	}
+	if d.Pause != nil {
+		r.pause(ctx, *d.Pause)
+		return
+	}
+	if !reply.Envelope {
+		return
+	}
+	for _, x := range r.pauses.list() {
+		if x.Scope == string(j.lane) && x.Until == nil && x.Cause != causePerson {
+			r.resume(ctx, x.Scope, x.Cause, "a request of this kind works again")
+		}
+	}
+}
+
+// prepare does what comes before an attempt: the last look, the gate, and the
+// intent on the disk. goOn is false when the operation goes no further now.
+func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
+	if j.op.Ambiguous > 0 {
+		if wrong := r.clock.Wrong(); wrong != "" {
+			r.pause(ctx, Pause{Scope: scopeAccount, Cause: causeClock, Detail: wrong})
+			r.ready.done(j.op.ID)
+			return false, nil
+		}
+	}
+	d := Decide(j.op, CameDue{
+		Moment: r.moment(), Elapsed: r.clock.Elapsed(j.op.FirstAmbiguousAt), AppID: r.Provider.AppID(), NotAfter: j.cmd.NotAfter,
+	})
+	if !d.Send {
+		return false, r.conclude(ctx, j, d)
+	}
+	p := presend{ids: j.op.ProxyIDs}
+	if j.op.Ambiguous == 0 {
+		if p, err = r.look(ctx, j); err != nil {
+			return false, err
+		}
+		if p.stop != nil {
+			return false, r.conclude(ctx, j, Decision{Facts: append(p.skipped, p.stop)})
+		}
+	}
+	if err := r.Gate.Pass(ctx, j.priority); err != nil {
+		return false, err
+	}
+	if r.pauses.blocked(j.lane) && !r.isProbe(j) {
+		r.ready.again(j) // paused while it waited for its turn
+		return false, nil
+	}
+	if j.op.Ambiguous > 0 {
+		if err := r.frozenBody(ctx, j, &p); err != nil {
+			return false, err
+		}
+	}
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return r.intend(tx, j, p) })
+	return err == nil, err
+}
+
+// frozenBody reads the bytes of the first attempt that may have executed.
+func (r *Runner) frozenBody(ctx context.Context, j *job, p *presend) error {
+	sent, err := r.Ledger.Sent(ctx, j.op.BodySeq)
+	if err != nil {
+		return fmt.Errorf("operation %s: read its frozen body: %w", j.op.ID, err)
+	}
+	p.body = []byte(sent.Body)
+	return nil
+}
+
+// intend commits that an attempt is about to be made, with everything it will
+// send. X-API-Timestamp is this moment: a request that is held up goes stale
+// instead of charging late.
+func (r *Runner) intend(tx *ledger.Tx, j *job, p presend) error {
+	body := p.body
+	if body == nil {
+		var err error
+		if body, err = r.body(j.cmd, p.ids); err != nil {
+			return err
+		}
+	}
+	sending := ledger.OperationSending{
+		Ref: j.op.ref(""), Attempt: j.op.Attempts + 1, Key: j.op.Key, Body: string(body), SentAt: tx.Now(),
+		AppID: r.Provider.AppID(), Observed: p.observed, EstimateCents: p.estimateCents,
+	}
+	if err := tx.AppendTo(j.op.ID, j.op.Version, append(p.skipped, sending)...); err != nil {
+		return err
+	}
+	j.op.ProxyIDs = p.ids
+	j.op.Attempts, j.op.AppID, j.op.State = sending.Attempt, sending.AppID, ledger.StateSending
+	j.op.Version++
+	j.sending = &sending
+	return nil
+}
+
+// body makes the bytes of a request, once: every later attempt sends the same.
+func (r *Runner) body(c Command, ids []string) ([]byte, error) {
+	if c.Kind == ledger.KindRenewal {
+		return upstream.RenewBody(upstream.RenewRequest{ProxyIDs: ids, DurationDays: c.DurationDays})
+	}
+	request := upstream.OrderRequest{DurationDays: c.DurationDays, CIDRField: r.CIDRField}
+	for _, i := range c.Items {
+		request.Items = append(request.Items, upstream.OrderItem{OfferCode: i.OfferCode, Quantity: i.Quantity, CIDRs: i.CIDRs})
+	}
+	return upstream.OrderBody(request)
+}
+
+// conclude records a decision and does what follows from it.
+func (r *Runner) conclude(ctx context.Context, j *job, d Decision) error {
+	if err := r.record(ctx, j, d); err != nil {
+		return err
+	}
+	if next := r.nextStep(j, d); next != nil {
+		r.ready.again(next)
+		return nil
+	}
+	r.ready.done(j.op.ID)
+	r.kick()
+	if j.cmd.MaxTotalCents > 0 || splitOf(d) {
+		return r.startRest(ctx, j.op.CommandID)
+	}
+	return nil
+}
+
+func splitOf(d Decision) bool {
+	for _, f := range d.Facts {
+		if x, ok := f.(ledger.CommandRejected); ok && len(x.SplitInto) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// startRest queues what a command has accepted and not started.
+func (r *Runner) startRest(ctx context.Context, commandID string) error {
+	all, err := r.Ledger.OperationsOf(ctx, commandID)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		if o.State == ledger.StateAccepted {
+			if err := r.enqueue(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// nextStep is the poll of an order that can be read at once; nil when the
+// operation ended or waits.
+func (r *Runner) nextStep(j *job, d Decision) *job {
+	if len(d.Facts) == 0 {
+		return nil
+	}
+	f, ok := d.Facts[0].(ledger.OrderAccepted)
+	if !ok || f.NextAt.After(r.Clock()) {
+		return nil
+	}
+	op := j.op
+	op.State, op.OrderNo, op.Reason, op.Version = ledger.StateOpen, f.OrderNo, "", op.Version+1
+	op.NextAt, op.ProgressAt, op.UpdatedAt = &f.NextAt, &f.NextAt, f.NextAt
+	op.Operation.TraceID = f.TraceID
+	return &job{lane: lanePoll, priority: PriorityPoll, at: f.NextAt, op: op, cmd: j.cmd}
+}
+
+// record appends a decision's facts on the version that they were decided on. A
+// reply that comes after somebody else settled the operation is kept as a
+// discrepancy; when the ledger cannot be written, it is tried until it can.
+func (r *Runner) record(ctx context.Context, j *job, d Decision) error {
+	if len(d.Facts) == 0 {
+		return nil
+	}
+	wait := backoffFirst
+	for {
+		err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+			if err := tx.AppendTo(j.op.ID, j.op.Version, d.Facts...); err != nil {
+				return err
+			}
+			return stale(tx, d.Facts)
+		})
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, ledger.ErrStale):
+			return r.tooLate(ctx, j, d)
+		case ctx.Err() != nil, errors.Is(err, ledger.ErrClosed):
+			return err
+		}
+		r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: what happened is kept and written when it can")
+		if err := pauseFor(ctx, wait); err != nil {
+			return err
+		}
+		wait = min(2*wait, time.Minute)
+	}
+}
+
+// stale marks what is known of renewed proxies as out of date.
+func stale(tx *ledger.Tx, facts []ledger.Fact) error {
+	for _, f := range facts {
+		settled, ok := f.(ledger.RenewalSettled)
+		if !ok {
+			continue
+		}
+		for _, l := range settled.Items {
+			if err := tx.Stale(l.ProxyID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Runner) tooLate(ctx context.Context, j *job, d Decision) error {
+	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		return tx.Append(ledger.LedgerDiscrepancy{
+			Ref: j.op.ref(""), Kind: "late_reply", OrderNo: j.op.OrderNo,
+			Explanation: "a reply came after the operation was settled by somebody else: it would have been " + d.Facts[len(d.Facts)-1].FactType(),
+		})
+	})
+}
+
+// codeReleased marks an operation that a person let go.
+const codeReleased = "released"

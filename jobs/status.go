@@ -1,0 +1,143 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"perennial/ledger"
+)
+
+// CommandStatus is where a command stands, as `status ID -o json` prints it.
+type CommandStatus struct {
+	CommandID  string            `json:"command_id"`
+	Kind       ledger.Kind       `json:"kind,omitempty"`
+	State      string            `json:"state"`
+	Reason     string            `json:"reason,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Operations []OperationStatus `json:"operations"`
+}
+
+// OperationStatus is where one operation stands. Cents are gross.
+type OperationStatus struct {
+	OperationID    string               `json:"operation_id"`
+	CommandID      string               `json:"command_id"`
+	Kind           ledger.Kind          `json:"kind"`
+	IdempotencyKey string               `json:"idempotency_key"`
+	State          ledger.State         `json:"state"`
+	Reason         string               `json:"reason"`
+	Code           string               `json:"code,omitempty"`
+	Attempts       int64                `json:"attempts"`
+	Ambiguous      int64                `json:"ambiguous_attempts"`
+	FirstSentAt    *time.Time           `json:"first_sent_at"`
+	NextAt         *time.Time           `json:"next_at"`
+	OrderNo        string               `json:"order_no"`
+	ExpectedCount  int64                `json:"expected_count,omitempty"`
+	DeliveredCount int64                `json:"delivered_count,omitempty"`
+	ChargedCents   int64                `json:"charged_cents"`
+	RefundedCents  int64                `json:"refunded_cents"`
+	TraceID        string               `json:"trace_id"`
+	AcceptedAt     time.Time            `json:"accepted_at"`
+	Lines          []ledger.RenewalLine `json:"lines"`
+}
+
+// Status reads where a command stands, by its id or by an operation's id. The
+// error is ledger.ErrNotFound for an id that never came.
+func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, error) {
+	if op, err := l.Operation(ctx, id); err == nil {
+		id = op.CommandID
+	}
+	accepted, err := l.Acceptance(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		refusal, err := l.Rejection(ctx, id)
+		return CommandStatus{CommandID: id, State: string(ledger.StateRejected), Reason: refusal.Reason, Operations: []OperationStatus{}}, err
+	}
+	if err != nil {
+		return CommandStatus{}, err
+	}
+	records, err := l.OperationsOf(ctx, id)
+	if err != nil {
+		return CommandStatus{}, err
+	}
+	s := CommandStatus{CommandID: id, Kind: accepted.Kind, State: CommandState(records), Labels: accepted.Labels, Operations: []OperationStatus{}}
+	for _, o := range records {
+		one := statusOf(o)
+		if o.Kind == ledger.KindRenewal {
+			if one.Lines, err = l.Lines(ctx, o.ID); err != nil {
+				return s, err
+			}
+		}
+		if s.Reason == "" {
+			s.Reason = o.Reason
+		}
+		s.Operations = append(s.Operations, one)
+	}
+	return s, nil
+}
+
+func statusOf(o ledger.Operation) OperationStatus {
+	return OperationStatus{
+		OperationID: o.ID, CommandID: o.CommandID, Kind: o.Kind, IdempotencyKey: o.Key, State: o.State, Reason: o.Reason, Code: o.Code,
+		Attempts: o.Attempts, Ambiguous: o.Ambiguous, FirstSentAt: o.FirstSentAt, NextAt: o.NextAt, OrderNo: o.OrderNo,
+		ExpectedCount: o.ExpectedCount, DeliveredCount: o.DeliveredCount, ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents,
+		TraceID: o.TraceID, AcceptedAt: o.AcceptedAt, Lines: []ledger.RenewalLine{},
+	}
+}
+
+// List reads operations for a table, the last accepted first: all of them, or
+// only those that have not ended.
+func List(ctx context.Context, l *ledger.Ledger, unfinished bool, limit int) ([]OperationStatus, error) {
+	read := l.Recent
+	if unfinished {
+		read = l.Unfinished
+	}
+	records, err := read(ctx, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]OperationStatus, 0, len(records))
+	for _, o := range records {
+		out = append(out, statusOf(o))
+	}
+	return out, nil
+}
+
+// unended orders the states of a command that has not ended by who is waited
+// for: a person first.
+var unended = []ledger.State{
+	ledger.StateReview, ledger.StateHeld, ledger.StateSending, ledger.StateWaiting, ledger.StateOpen, ledger.StateAccepted,
+}
+
+// CommandState sums the operations' states up. A command has ended when all of
+// them have; when they ended differently it is "partial". Operations whose ids
+// went to others (a split chunk, a person's sending again) do not count.
+func CommandState(operations []ledger.Operation) string {
+	counts := map[ledger.State]int{}
+	for _, o := range operations {
+		if o.State == ledger.StateRejected && superseded(o, operations) {
+			continue
+		}
+		counts[o.State]++
+	}
+	for _, s := range unended {
+		if counts[s] > 0 {
+			return string(s)
+		}
+	}
+	if len(counts) == 1 {
+		for s := range counts {
+			return string(s)
+		}
+	}
+	return string(ledger.StatePartial)
+}
+
+// superseded: another operation took over what this one was to do.
+func superseded(o ledger.Operation, all []ledger.Operation) bool {
+	for _, other := range all {
+		if other.ID != o.ID && (other.Chunk == o.Chunk+"a" || (other.Chunk == o.Chunk && other.Generation > o.Generation)) {
+			return true
+		}
+	}
+	return false
+}

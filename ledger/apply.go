@@ -1,0 +1,241 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+)
+
+// apply folds one fact into the projections. It is the only code that writes
+// them, live and in a rebuild, and it depends on nothing but the row, the fact
+// and the projections themselves.
+func (t *Tx) apply(r Row, f Fact) error {
+	switch f := f.(type) {
+	case CommandAccepted, CommandRejected, CommandConflict, CommandHeld, CommandReleased, CommandCancelled:
+		return t.applyCommand(r, f)
+	case OperationSending, OperationUnsent, OperationWaiting, OperationReview, OperationResolved:
+		return t.applyOperation(r, f)
+	case OrderAccepted, OrderProgressed, OrderDelivered, OrderRefunded:
+		return t.applyOrder(r, f)
+	case RenewalSettled:
+		return t.applyRenewal(r, f)
+	case ProxySkipped:
+		return t.applySkipped(r, f)
+	case SweepPlanned, SweepHeld, SweepFinished, SweepMissed:
+		return t.applySweep(r, f)
+	case AccountPaused:
+		return t.exec(`INSERT INTO pauses (scope, cause, since, until, detail) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (scope, cause) DO UPDATE SET until = excluded.until, detail = excluded.detail`,
+			f.Scope, f.Cause, r.Time, nullInstant(f.Until), f.Detail)
+	case AccountResumed:
+		return t.exec(`DELETE FROM pauses WHERE scope = ? AND cause = ?`, f.Scope, f.Cause)
+	case LedgerOpened:
+		return t.applyOpened(r, f)
+	case LedgerRecorded:
+		return t.applyRecorded(r, f)
+	case RunnerStarted, ProxyExpiring, ProxyExpired, LedgerReconciled, LedgerDiscrepancy:
+		return nil
+	}
+	return fmt.Errorf("no fold for %T", f)
+}
+
+func (t *Tx) applyOpened(r Row, f LedgerOpened) error {
+	err := t.exec(`INSERT INTO binding (one, account_id, environment, base_url, currency, epoch, opened_at) VALUES (1, ?, ?, ?, ?, ?, ?)`,
+		f.AccountID, f.Environment, f.BaseURL, f.Currency, f.Epoch, r.Time)
+	if err != nil {
+		return err
+	}
+	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.OpeningCents})
+}
+
+func (t *Tx) applyRecorded(r Row, f LedgerRecorded) error {
+	if f.Kind == "external" {
+		return t.book(r, transfer{kind: "external", debit: "external", credit: "wallet", cents: f.Cents})
+	}
+	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.Cents})
+}
+
+func (t *Tx) applyCommand(r Row, f Fact) error {
+	switch f := f.(type) {
+	case CommandAccepted:
+		return t.applyAccepted(r, f)
+	case CommandRejected:
+		return t.applyRejected(r, f)
+	case CommandHeld:
+		return t.exec(`UPDATE operations SET state = 'held', reason = ?, estimate_cents = max(estimate_cents, ?), next_at = ?,
+			version = version + 1, updated_at = ? WHERE id = ?`, f.Reason, f.EstimateCents, nullInstant(f.Until), r.Time, f.OperationID)
+	case CommandReleased:
+		return t.exec(`UPDATE operations SET state = 'accepted', reason = ?, code = CASE WHEN ? = 'perennial' THEN '' ELSE 'released' END,
+			next_at = NULL, version = version + 1, updated_at = ? WHERE id = ?`, f.Reason, f.By, r.Time, f.OperationID)
+	case CommandCancelled:
+		return t.endUncharged(r, f.OperationID, "cancelled", "cancelled by "+f.By+": "+f.Reason, "")
+	}
+	return nil // command.conflict changes nothing: the first content stands
+}
+
+func (t *Tx) applyAccepted(r Row, f CommandAccepted) error {
+	err := t.exec(`INSERT INTO commands (id, kind, content_hash, accepted_seq, accepted_at) VALUES (?, ?, ?, ?, ?)`,
+		f.CommandID, string(f.Kind), f.ContentHash, r.Seq, r.Time)
+	if err != nil {
+		return err
+	}
+	return t.plan(r, f.CommandID, f.Kind, f.DurationDays, f.EstimateCents, f.Operations)
+}
+
+// plan creates operations and claims their proxies. The unique index on open
+// lines arbitrates between two commands for one proxy.
+func (t *Tx) plan(r Row, commandID string, kind Kind, days, estimate int64, planned []Planned) error {
+	for _, p := range planned {
+		err := t.exec(`INSERT INTO operations (id, command_id, kind, chunk, generation, idempotency_key, state, version, estimate_cents, accepted_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, 'accepted', 1, ?, ?, ?)`,
+			p.OperationID, commandID, string(kind), p.Chunk, p.Generation, p.Key, estimate, r.Time, r.Time)
+		if err != nil {
+			return err
+		}
+		for _, id := range p.ProxyIDs {
+			err := t.exec(`INSERT INTO lines (operation, proxy_id, state, claim, duration_days) VALUES (?, ?, 'pending', 1, ?)`,
+				p.OperationID, id, days)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Tx) applyRejected(r Row, f CommandRejected) error {
+	if f.OperationID == "" {
+		return t.exec(`INSERT INTO rejections (id, content_hash, code, reason, rejected_at) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET content_hash = excluded.content_hash, code = excluded.code,
+			reason = excluded.reason, rejected_at = excluded.rejected_at`,
+			f.CommandID, f.ContentHash, f.Code, f.Reason, r.Time)
+	}
+	if err := t.endUncharged(r, f.OperationID, f.Code, f.Reason, f.TraceID); err != nil {
+		return err
+	}
+	return t.plan(r, f.CommandID, KindRenewal, f.DurationDays, 0, f.SplitInto)
+}
+
+// endUncharged ends an operation that cost nothing and lets its proxies go.
+func (t *Tx) endUncharged(r Row, id, code, reason, traceID string) error {
+	err := t.exec(`UPDATE operations SET state = 'rejected', code = ?, reason = ?, trace_id = ?, next_at = NULL,
+		version = version + 1, updated_at = ? WHERE id = ?`, code, reason, traceID, r.Time, id)
+	if err != nil {
+		return err
+	}
+	return t.exec(`UPDATE lines SET state = 'not_charged', claim = 0, settled_at = ? WHERE operation = ? AND claim = 1`, r.Time, id)
+}
+
+func (t *Tx) applyOperation(r Row, f Fact) error {
+	switch f := f.(type) {
+	case OperationSending:
+		return t.applySending(r, f)
+	case OperationUnsent:
+		return t.exec(`UPDATE operations SET state = 'waiting', reason = ?, attempts = ?, next_at = ?,
+			body_seq = CASE WHEN ambiguous > 0 THEN body_seq END,
+			version = version + 1, updated_at = ? WHERE id = ?`, f.Reason, f.Attempt, micros(f.NextAt), r.Time, f.OperationID)
+	case OperationWaiting:
+		return t.exec(`UPDATE operations SET state = 'waiting', reason = ?, code = ?, trace_id = ?, next_at = ?,
+			ambiguous = ambiguous + ?, first_ambiguous_at = CASE WHEN ? THEN coalesce(first_ambiguous_at, updated_at) ELSE first_ambiguous_at END,
+			version = version + 1, updated_at = ? WHERE id = ?`,
+			f.Reason, f.Code, f.TraceID, micros(f.NextAt), f.Ambiguous, f.Ambiguous, r.Time, f.OperationID)
+	case OperationReview:
+		return t.applyReview(r, f)
+	case OperationResolved:
+		return t.applyResolved(r, f)
+	}
+	return fmt.Errorf("no fold for %T", f)
+}
+
+// applySending leaves updated_at at the moment of the send: should the attempt
+// turn out ambiguous, the window counts from there.
+func (t *Tx) applySending(r Row, f OperationSending) error {
+	for id, at := range f.Observed {
+		err := t.exec(`UPDATE lines SET observed_expires_at = ? WHERE operation = ? AND proxy_id = ?`, micros(at), f.OperationID, id)
+		if err != nil {
+			return err
+		}
+	}
+	return t.exec(`UPDATE operations SET state = 'sending', attempts = ?, body_seq = ?, app_id = ?,
+		estimate_cents = max(estimate_cents, ?), first_sent_at = coalesce(first_sent_at, ?), next_at = NULL,
+		version = version + 1, updated_at = ? WHERE id = ?`,
+		f.Attempt, r.Seq, f.AppID, f.EstimateCents, micros(f.SentAt), r.Time, f.OperationID)
+}
+
+func (t *Tx) applyReview(r Row, f OperationReview) error {
+	err := t.exec(`UPDATE operations SET state = 'review', reason = ?, code = ?, trace_id = ?, next_at = NULL,
+		order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END, ambiguous = ambiguous + ?,
+		first_ambiguous_at = CASE WHEN ? THEN coalesce(first_ambiguous_at, updated_at) ELSE first_ambiguous_at END,
+		version = version + 1, updated_at = ? WHERE id = ?`,
+		f.Reason, f.Code, f.TraceID, f.OrderNo, f.OrderNo, f.Ambiguous, f.Ambiguous, r.Time, f.OperationID)
+	if err != nil || f.Settlement == nil {
+		return err
+	}
+	return t.settle(r, f.OperationID, f.Settlement.Items)
+}
+
+func (t *Tx) applyResolved(r Row, f OperationResolved) error {
+	if err := t.bookResolution(r, f); err != nil {
+		return err
+	}
+	state, claimed := "not_charged", `AND claim = 1`
+	if f.Outcome == "charged" {
+		state = "charged"
+	}
+	query := `UPDATE lines SET state = ?, claim = 0, charged_cents = CASE WHEN ? THEN ? ELSE charged_cents END, settled_at = ? WHERE operation = ? ` + claimed
+	args := []any{state, f.ProxyID != "" && state == "charged", f.ChargedCents, r.Time, f.OperationID}
+	if f.ProxyID != "" {
+		query, args = query+` AND proxy_id = ?`, append(args, f.ProxyID)
+	}
+	if err := t.exec(query, args...); err != nil {
+		return err
+	}
+	// A review ends with its last line; an operation that settled apart from
+	// some unresolved lines keeps the state it has.
+	err := t.exec(`UPDATE operations SET reason = ?, version = version + 1, updated_at = ?, next_at = NULL,
+		state = CASE WHEN state = 'review' AND NOT EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 'resolved' ELSE state END
+		WHERE id = ?`, f.Outcome+" by "+f.By+": "+f.Reason, r.Time, f.OperationID)
+	if err != nil {
+		return err
+	}
+	var kind string
+	if err := t.queryRow(`SELECT kind FROM operations WHERE id = ?`, f.OperationID).Scan(&kind); err != nil {
+		return err
+	}
+	return t.plan(r, f.CommandID, Kind(kind), f.DurationDays, 0, f.SendAgain)
+}
+
+func (t *Tx) applySkipped(r Row, f ProxySkipped) error {
+	if f.OperationID == "" {
+		return nil // left out before an operation existed: claimed elsewhere
+	}
+	return t.exec(`UPDATE lines SET state = 'skipped', claim = 0, settled_at = ? WHERE operation = ? AND proxy_id = ?`,
+		r.Time, f.OperationID, f.ProxyID)
+}
+
+func (t *Tx) applySweep(r Row, f Fact) error {
+	const put = `INSERT INTO slots (schedule, slot_at, state, plan, seq, updated_at) VALUES (?, ?, ?, ?, ?, ?)`
+	switch f := f.(type) {
+	case SweepPlanned:
+		// The primary key arbitrates: a slot that is there already fired.
+		return t.exec(put, f.Schedule, micros(f.Slot), "planned", f.Plan, r.Seq, r.Time)
+	case SweepHeld:
+		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
+	case SweepFinished:
+		return t.exec(`UPDATE slots SET state = 'finished', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
+	case SweepMissed:
+		for _, slot := range f.Slots {
+			if err := t.exec(put, f.Schedule, micros(slot), "missed", "", r.Seq, r.Time); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// nullInstant stores a missing instant as NULL, never as year 1.
+func nullInstant(at *time.Time) any {
+	if at == nil || at.IsZero() {
+		return nil
+	}
+	return micros(*at)
+}

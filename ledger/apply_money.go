@@ -1,0 +1,152 @@
+package ledger
+
+import "fmt"
+
+// transfer moves cents from the credited account of the book to the debited one.
+type transfer struct {
+	kind, debit, credit string
+	cents               int64
+	operation           string
+	orderNo, proxyID    string
+}
+
+// book writes the transfers of one fact. Zero moves nothing and is not written;
+// a negative amount never is one.
+func (t *Tx) book(r Row, transfers ...transfer) error {
+	n := 0
+	for _, m := range transfers {
+		if m.cents == 0 {
+			continue
+		}
+		if m.cents < 0 {
+			return fmt.Errorf("a transfer of %d cents from %s to %s: amounts are positive", m.cents, m.credit, m.debit)
+		}
+		n++
+		err := t.exec(`INSERT INTO transfers (seq, n, kind, debit, credit, cents, operation, order_no, proxy_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			r.Seq, n, m.kind, m.debit, m.credit, m.cents, m.operation, m.orderNo, m.proxyID)
+		if err != nil {
+			return err
+		}
+		err = t.exec(`INSERT INTO totals (debit, credit, kind, cents) VALUES (?, ?, ?, ?)
+			ON CONFLICT (debit, credit, kind) DO UPDATE SET cents = cents + excluded.cents`, m.debit, m.credit, m.kind, m.cents)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tx) applyOrder(r Row, f Fact) error {
+	switch f := f.(type) {
+	case OrderAccepted:
+		return t.exec(`UPDATE operations SET state = 'open', order_no = ?, trace_id = ?, next_at = ?, progress_at = ?, reason = '', code = '',
+			version = version + 1, updated_at = ? WHERE id = ?`,
+			f.OrderNo, f.TraceID, micros(f.NextAt), r.Time, r.Time, f.OperationID)
+	case OrderProgressed:
+		return t.orderState(r, f.OrderState, "open", f.Reason, micros(f.NextAt))
+	case OrderDelivered:
+		return t.orderState(r, f.OrderState, "delivered", "", nil)
+	case OrderRefunded:
+		return t.orderState(r, f.OrderState, "refunded", "", nil)
+	}
+	return fmt.Errorf("no fold for %T", f)
+}
+
+func (t *Tx) orderState(r Row, f OrderState, state, reason string, nextAt any) error {
+	err := t.exec(`UPDATE operations SET state = ?, reason = ?, trace_id = CASE WHEN ? <> '' THEN ? ELSE trace_id END, next_at = ?,
+		progress_at = CASE WHEN delivered_count <> ? OR coalesce(progress_at, 0) = 0 THEN ? ELSE progress_at END,
+		expected_count = ?, delivered_count = ?, charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?,
+		version = version + 1, updated_at = ? WHERE id = ?`,
+		state, reason, f.TraceID, f.TraceID, nextAt, f.DeliveredCount, r.Time, f.ExpectedCount, f.DeliveredCount,
+		f.ChargedCents, f.RefundedCents, r.Time, f.OperationID)
+	if err != nil {
+		return err
+	}
+	return t.book(r,
+		transfer{kind: "charge", debit: "orders", credit: "wallet", cents: f.ChargedCents, operation: f.OperationID, orderNo: f.OrderNo},
+		transfer{kind: "refund", debit: "wallet", credit: "orders", cents: f.RefundedCents, operation: f.OperationID, orderNo: f.OrderNo})
+}
+
+func (t *Tx) applyRenewal(r Row, f RenewalSettled) error {
+	err := t.exec(`UPDATE operations SET state = ?, code = ?, trace_id = ?, reason = '', next_at = NULL, version = version + 1, updated_at = ?
+		WHERE id = ?`, f.Status, f.Code, f.TraceID, r.Time, f.OperationID)
+	if err != nil {
+		return err
+	}
+	return t.settle(r, f.OperationID, f.Items)
+}
+
+// settle books a renewal's lines: what succeeded and what failed is known, what
+// is unresolved is neither spent nor refunded and keeps its claim.
+func (t *Tx) settle(r Row, operation string, lines []Line) error {
+	var charged, refunded int64
+	transfers := make([]transfer, 0, len(lines)+1)
+	for _, l := range lines {
+		err := t.exec(`UPDATE lines SET state = ?, claim = ?, charged_cents = ?, refunded_cents = ?, settled_at = ?
+			WHERE operation = ? AND proxy_id = ?`, l.State, l.State == "unresolved", l.ChargedCents, l.RefundedCents, r.Time, operation, l.ProxyID)
+		if err != nil {
+			return err
+		}
+		charged, refunded = charged+l.ChargedCents, refunded+l.RefundedCents
+		at, kind := "renewals", "charge"
+		if l.State == "unresolved" {
+			at, kind = "suspense", "suspense"
+		}
+		transfers = append(transfers,
+			transfer{kind: kind, debit: at, credit: "wallet", cents: l.ChargedCents, operation: operation, proxyID: l.ProxyID},
+			transfer{kind: "refund", debit: "wallet", credit: at, cents: l.RefundedCents, operation: operation, proxyID: l.ProxyID})
+	}
+	err := t.exec(`UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ? WHERE id = ?`,
+		charged, refunded, operation)
+	if err != nil {
+		return err
+	}
+	return t.book(r, transfers...)
+}
+
+// bookResolution books a person's answer. What stood in suspense moves on to
+// renewals when it was charged, and back to the wallet when it was not; an
+// amount that was never booked is booked now.
+func (t *Tx) bookResolution(r Row, f OperationResolved) error {
+	var kind, orderNo string
+	var booked, suspense int64
+	err := t.queryRow(`SELECT kind, order_no, charged_cents - refunded_cents FROM operations WHERE id = ?`, f.OperationID).
+		Scan(&kind, &orderNo, &booked)
+	if err != nil {
+		return notFound(err)
+	}
+	err = t.queryRow(`SELECT coalesce(sum(charged_cents - refunded_cents), 0) FROM lines
+		WHERE operation = ? AND state = 'unresolved' AND (? = '' OR proxy_id = ?)`, f.OperationID, f.ProxyID, f.ProxyID).Scan(&suspense)
+	if err != nil {
+		return err
+	}
+	m := transfer{operation: f.OperationID, orderNo: orderNo, proxyID: f.ProxyID}
+	at := "renewals"
+	if kind == string(KindOrder) {
+		at, suspense = "orders", 0
+	}
+	fromSuspense := min(suspense, f.ChargedCents)
+	returned, added := suspense-fromSuspense, f.ChargedCents-fromSuspense
+	if kind == string(KindOrder) {
+		added, returned = max(f.ChargedCents-booked, 0), max(booked-f.ChargedCents, 0)
+	}
+	err = t.exec(`UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ? WHERE id = ?`,
+		added, returned, f.OperationID)
+	if err != nil {
+		return err
+	}
+	back := at
+	if kind != string(KindOrder) {
+		back = "suspense"
+	}
+	return t.book(r,
+		m.as("resolution", at, "suspense", fromSuspense),
+		m.as("refund", "wallet", back, returned),
+		m.as("charge", at, "wallet", added))
+}
+
+// as is the transfer with a kind, its two accounts and its amount.
+func (m transfer) as(kind, debit, credit string, cents int64) transfer {
+	m.kind, m.debit, m.credit, m.cents = kind, debit, credit, cents
+	return m
+}

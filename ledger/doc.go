@@ -1,0 +1,16 @@
+// Package ledger keeps one account's facts and the money that follows from
+// them, in one SQLite file.
+//
+// The journal is an append-only, hash-chained list of facts. Every other table
+// is a projection: apply is the only code that writes one, and it runs inside
+// the transaction that appends the fact, so a projection can always be thrown
+// away and rebuilt. The one exception is the proxies table, which caches what
+// the provider last said about each proxy and is rebuilt by reading it again
+// (docs/decisions/0002-observations-are-not-facts.md).
+//
+// All writes go through one goroutine that commits whatever is waiting at once
+// (group commit). When Write returns nil the facts are on the disk.
+//
+// Money is int64 cents. Instants are stored as microseconds since 1970 UTC.
+// The package knows nothing of NATS, of HTTP or of what a command means.
+package ledger

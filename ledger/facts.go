@@ -1,0 +1,462 @@
+package ledger
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Kind says what an operation does at the provider.
+type Kind string
+
+// The two kinds of operation (customer-api.md, Endpoints: POST orders, POST proxies/renew).
+const (
+	KindOrder   Kind = "order"
+	KindRenewal Kind = "renewal"
+)
+
+// Fact is something that happened to the account. Its JSON is the journal's
+// data column and, with the ledger's place added, the data of its event. Once
+// appended it never changes; its type and fields are read by others.
+type Fact interface {
+	// FactType is the entity and the past-tense fact, such as "order.delivered".
+	FactType() string
+	// Subject is the operation or command id the fact is about, "" for the account.
+	Subject() string
+}
+
+// Ref is what every fact about a command or an operation carries.
+type Ref struct {
+	CommandID   string            `json:"command_id,omitempty"`
+	OperationID string            `json:"operation_id,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	TraceID     string            `json:"trace_id,omitempty"`
+}
+
+// Subject is the operation's id, or the command's where there is no operation.
+func (r Ref) Subject() string {
+	if r.OperationID != "" {
+		return r.OperationID
+	}
+	return r.CommandID
+}
+
+// accountFact is embedded by facts that are about the account as a whole.
+type accountFact struct{}
+
+// Subject is "": the fact is about the account.
+func (accountFact) Subject() string { return "" }
+
+// LedgerOpened binds the file to a provider account and books the opening
+// balance. It is always the first fact of an epoch.
+type LedgerOpened struct {
+	accountFact
+	AccountID    string `json:"account_id"`
+	Environment  string `json:"environment"`
+	BaseURL      string `json:"base_url"`
+	Currency     string `json:"currency"`
+	OpeningCents int64  `json:"opening_cents"`
+	Epoch        string `json:"epoch"`
+}
+
+// FactType implements Fact.
+func (LedgerOpened) FactType() string { return "ledger.opened" }
+
+// RunnerStarted says that a runner took the account over.
+type RunnerStarted struct {
+	accountFact
+	Version string `json:"version"`
+	Holder  string `json:"holder"`
+	// Recovered counts the operations that were found in the middle of a send.
+	Recovered int `json:"recovered"`
+}
+
+// FactType implements Fact.
+func (RunnerStarted) FactType() string { return "runner.started" }
+
+// Planned is an operation as its command's acceptance laid it down: the
+// membership and the key are frozen here.
+type Planned struct {
+	OperationID string   `json:"operation_id"`
+	Chunk       string   `json:"chunk"`
+	Generation  int64    `json:"generation"`
+	Key         string   `json:"idempotency_key"`
+	ProxyIDs    []string `json:"proxy_ids,omitempty"`
+}
+
+// CommandAccepted is the promise that the command will end in a fact.
+type CommandAccepted struct {
+	Ref
+	Kind          Kind            `json:"kind"`
+	ContentHash   string          `json:"content_hash"`
+	Content       json.RawMessage `json:"content"`
+	EstimateCents int64           `json:"estimate_cents,omitempty"`
+	DurationDays  int64           `json:"duration_days"`
+	Operations    []Planned       `json:"operations"`
+}
+
+// FactType implements Fact.
+func (CommandAccepted) FactType() string { return "command.accepted" }
+
+// CommandRejected ends a command, or one operation of it, with nothing charged:
+// refused before it was accepted, refused by the provider, or never sent.
+type CommandRejected struct {
+	Ref
+	ContentHash string `json:"content_hash,omitempty"`
+	Code        string `json:"code"`
+	Reason      string `json:"reason"`
+	Attempt     int64  `json:"attempt,omitempty"`
+	// ShortOfMoney: the wallet could not pay (insufficient_wallet_balance).
+	ShortOfMoney bool `json:"short_of_money,omitempty"`
+	// SplitInto are the operations that take over the ids of a refused chunk.
+	SplitInto    []Planned `json:"split_into,omitempty"`
+	DurationDays int64     `json:"duration_days,omitempty"`
+}
+
+// FactType implements Fact.
+func (CommandRejected) FactType() string { return "command.rejected" }
+
+// CommandConflict says that an id came again with other content. The first
+// content stands.
+type CommandConflict struct {
+	Ref
+	ContentHash  string `json:"content_hash"`
+	AcceptedHash string `json:"accepted_hash"`
+	Reason       string `json:"reason"`
+}
+
+// FactType implements Fact.
+func (CommandConflict) FactType() string { return "command.conflict" }
+
+// CommandHeld keeps an operation from being sent until it is released.
+type CommandHeld struct {
+	Ref
+	Reason        string `json:"reason"`
+	EstimateCents int64  `json:"estimate_cents,omitempty"`
+	// Until is when it is looked at again; without it only a person releases it.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// FactType implements Fact.
+func (CommandHeld) FactType() string { return "command.held" }
+
+// CommandReleased lets a held operation go.
+type CommandReleased struct {
+	Ref
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+// FactType implements Fact.
+func (CommandReleased) FactType() string { return "command.released" }
+
+// CommandCancelled withdraws an operation that was never sent.
+type CommandCancelled struct {
+	Ref
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+// FactType implements Fact.
+func (CommandCancelled) FactType() string { return "command.cancelled" }
+
+// OperationSending is committed before the first byte of an attempt: the key,
+// the exact body and the X-API-Timestamp that will be signed.
+type OperationSending struct {
+	Ref
+	Attempt int64     `json:"attempt"`
+	Key     string    `json:"idempotency_key"`
+	Body    string    `json:"body"`
+	SentAt  time.Time `json:"sent_at"`
+	AppID   string    `json:"app_id"`
+	// Observed are the expiries read just before, of commands that asked for it.
+	Observed map[string]time.Time `json:"observed_expires_at,omitempty"`
+	// EstimateCents is the most this send is expected to cost, where it is known.
+	EstimateCents int64 `json:"estimate_cents,omitempty"`
+}
+
+// FactType implements Fact.
+func (OperationSending) FactType() string { return "operation.sending" }
+
+// OperationUnsent says that an attempt surely wrote no byte of its request.
+type OperationUnsent struct {
+	Ref
+	Attempt int64     `json:"attempt"`
+	Reason  string    `json:"reason"`
+	NextAt  time.Time `json:"next_at"`
+}
+
+// FactType implements Fact.
+func (OperationUnsent) FactType() string { return "operation.unsent" }
+
+// OperationWaiting says that the operation goes again, with the same key and
+// the same bytes, not before NextAt.
+type OperationWaiting struct {
+	Ref
+	Attempt    int64  `json:"attempt"`
+	Code       string `json:"code,omitempty"`
+	HTTPStatus int    `json:"http_status,omitempty"`
+	Reason     string `json:"reason"`
+	// Ambiguous: this attempt may have executed.
+	Ambiguous bool      `json:"ambiguous"`
+	NextAt    time.Time `json:"next_at"`
+}
+
+// FactType implements Fact.
+func (OperationWaiting) FactType() string { return "operation.waiting" }
+
+// OperationReview hands the operation to a person, with what is known. A
+// renewal's lines are booked: unresolved ones to suspense.
+type OperationReview struct {
+	Ref
+	Attempt    int64  `json:"attempt"`
+	Code       string `json:"code,omitempty"`
+	HTTPStatus int    `json:"http_status,omitempty"`
+	Reason     string `json:"reason"`
+	Ambiguous  bool   `json:"ambiguous"`
+	OrderNo    string `json:"order_no,omitempty"`
+	Settlement *Lines `json:"settlement,omitempty"`
+}
+
+// FactType implements Fact.
+func (OperationReview) FactType() string { return "operation.review" }
+
+// OperationResolved is a person's answer to a review.
+type OperationResolved struct {
+	Ref
+	By           string    `json:"by"`
+	Reason       string    `json:"reason"`
+	Outcome      string    `json:"outcome"` // charged | not_charged
+	ProxyID      string    `json:"proxy_id,omitempty"`
+	ChargedCents int64     `json:"charged_cents"`
+	SendAgain    []Planned `json:"send_again,omitempty"`
+	DurationDays int64     `json:"duration_days,omitempty"`
+}
+
+// FactType implements Fact.
+func (OperationResolved) FactType() string { return "operation.resolved" }
+
+// OrderAccepted: the provider took the order (201). It says nothing of money.
+type OrderAccepted struct {
+	Ref
+	Attempt int64     `json:"attempt"`
+	OrderNo string    `json:"order_no"`
+	NextAt  time.Time `json:"next_at"`
+}
+
+// FactType implements Fact.
+func (OrderAccepted) FactType() string { return "order.accepted" }
+
+// OrderState is what a read of the order's detail showed and what it books.
+// ChargedCents and RefundedCents are booked by this fact, not running sums.
+type OrderState struct {
+	Ref
+	OrderNo        string `json:"order_no"`
+	Status         string `json:"status"`
+	ExpectedCount  int64  `json:"expected_count"`
+	DeliveredCount int64  `json:"delivered_count"`
+	ChargedCents   int64  `json:"charged_cents"`
+	RefundedCents  int64  `json:"refunded_cents"`
+}
+
+// OrderProgressed: the order is not finished; read it again at NextAt.
+type OrderProgressed struct {
+	OrderState
+	NextAt time.Time `json:"next_at"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// FactType implements Fact.
+func (OrderProgressed) FactType() string { return "order.progressed" }
+
+// OrderDelivered: every expected proxy is available.
+type OrderDelivered struct {
+	OrderState
+	ProxyIDs []string `json:"proxy_ids"`
+}
+
+// FactType implements Fact.
+func (OrderDelivered) FactType() string { return "order.delivered" }
+
+// OrderRefunded: the provider returned money for the order.
+type OrderRefunded struct {
+	OrderState
+	RefundStatus string    `json:"refund_status"`
+	Destination  string    `json:"destination"`
+	RefundedAt   time.Time `json:"refunded_at"`
+}
+
+// FactType implements Fact.
+func (OrderRefunded) FactType() string { return "order.refunded" }
+
+// Line is one proxy of a settled renewal. ChargedCents is gross, before
+// refunds; the provider's charged_cents is net (customer-api.md, Renewal result).
+type Line struct {
+	ProxyID       string `json:"proxy_id"`
+	State         string `json:"state"` // succeeded | failed | unresolved
+	ChargedCents  int64  `json:"charged_cents"`
+	RefundedCents int64  `json:"refunded_cents"`
+}
+
+// Lines is a renewal's result, line by line, with its sums in gross cents.
+type Lines struct {
+	ChargedCents  int64  `json:"charged_cents"`
+	RefundedCents int64  `json:"refunded_cents"`
+	Items         []Line `json:"items"`
+}
+
+// RenewalSettled is the result of a renewal whose lists, lines and sums agree.
+// Its fact is named after Status: completed, partial or failed.
+type RenewalSettled struct {
+	Ref
+	Status  string `json:"status"`
+	Attempt int64  `json:"attempt"`
+	Code    string `json:"code,omitempty"`
+	Lines
+}
+
+// FactType implements Fact.
+func (f RenewalSettled) FactType() string { return "renewal." + f.Status }
+
+// ProxySkipped: a proxy was left out of a renewal, and why.
+type ProxySkipped struct {
+	Ref
+	ProxyID   string     `json:"proxy_id"`
+	Reason    string     `json:"reason"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// FactType implements Fact.
+func (ProxySkipped) FactType() string { return "proxy.skipped" }
+
+// SweepPlanned: a slot fired and these commands are its plan.
+type SweepPlanned struct {
+	accountFact
+	Schedule      string            `json:"schedule"`
+	Slot          time.Time         `json:"slot"`
+	Missed        []time.Time       `json:"missed,omitempty"`
+	Plan          string            `json:"plan"`
+	Due           int               `json:"due"`
+	EstimateCents int64             `json:"estimate_cents"`
+	Commands      []json.RawMessage `json:"commands"`
+}
+
+// FactType implements Fact.
+func (SweepPlanned) FactType() string { return "sweep.planned" }
+
+// SweepHeld: a plan waits for an approval or for money.
+type SweepHeld struct {
+	accountFact
+	Schedule       string    `json:"schedule"`
+	Slot           time.Time `json:"slot"`
+	Plan           string    `json:"plan"`
+	Reason         string    `json:"reason"`
+	LeftOut        int       `json:"left_out"`
+	ShortfallCents int64     `json:"shortfall_cents"`
+}
+
+// FactType implements Fact.
+func (SweepHeld) FactType() string { return "sweep.held" }
+
+// SweepFinished: every command of the slot's plan is on the commands stream.
+type SweepFinished struct {
+	accountFact
+	Schedule string    `json:"schedule"`
+	Slot     time.Time `json:"slot"`
+	Plan     string    `json:"plan"`
+	Commands int       `json:"commands"`
+}
+
+// FactType implements Fact.
+func (SweepFinished) FactType() string { return "sweep.finished" }
+
+// SweepMissed: slots passed while nothing ran; the next sweep serves them all.
+type SweepMissed struct {
+	accountFact
+	Schedule string      `json:"schedule"`
+	Slots    []time.Time `json:"slots"`
+	ServedBy time.Time   `json:"served_by"`
+}
+
+// FactType implements Fact.
+func (SweepMissed) FactType() string { return "sweep.missed" }
+
+// ProxyExpiring warns that a proxy is inside a schedule's window.
+type ProxyExpiring struct {
+	accountFact
+	ProxyID   string    `json:"proxy_id"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// FactType implements Fact.
+func (ProxyExpiring) FactType() string { return "proxy.expiring" }
+
+// ProxyExpired says that a proxy's time ran out.
+type ProxyExpired struct {
+	accountFact
+	ProxyID   string    `json:"proxy_id"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// FactType implements Fact.
+func (ProxyExpired) FactType() string { return "proxy.expired" }
+
+// AccountPaused: the account (or one kind of its operations) sends nothing.
+// With Until set it ends by itself, as a Retry-After does.
+type AccountPaused struct {
+	accountFact
+	Scope   string     `json:"scope"` // account | order | renewal
+	Cause   string     `json:"cause"`
+	Detail  string     `json:"detail"`
+	TraceID string     `json:"trace_id,omitempty"`
+	Until   *time.Time `json:"until,omitempty"`
+}
+
+// FactType implements Fact.
+func (AccountPaused) FactType() string { return "account.paused" }
+
+// AccountResumed ends a pause.
+type AccountResumed struct {
+	accountFact
+	Scope  string `json:"scope"`
+	Cause  string `json:"cause"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// FactType implements Fact.
+func (AccountResumed) FactType() string { return "account.resumed" }
+
+// LedgerRecorded books money that moved outside Perennial, in a person's name.
+type LedgerRecorded struct {
+	accountFact
+	Kind   string `json:"kind"` // top-up | external
+	Cents  int64  `json:"cents"`
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+// FactType implements Fact.
+func (LedgerRecorded) FactType() string { return "ledger.recorded" }
+
+// LedgerReconciled: the books were compared with the provider and agreed.
+type LedgerReconciled struct {
+	accountFact
+	WalletCents   int64 `json:"wallet_cents"`
+	ProviderCents int64 `json:"provider_cents"`
+	Quiet         bool  `json:"quiet"`
+}
+
+// FactType implements Fact.
+func (LedgerReconciled) FactType() string { return "ledger.reconciled" }
+
+// LedgerDiscrepancy is a difference between the books and the provider that
+// nobody has explained. It corrects nothing.
+type LedgerDiscrepancy struct {
+	Ref
+	Kind        string `json:"kind"`
+	AmountCents int64  `json:"amount_cents"`
+	OrderNo     string `json:"order_no,omitempty"`
+	Explanation string `json:"explanation"`
+}
+
+// FactType implements Fact.
+func (LedgerDiscrepancy) FactType() string { return "ledger.discrepancy" }

@@ -1,0 +1,125 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// genesis is the prev_hash of the first row.
+var genesis = strings.Repeat("0", sha256.Size*2)
+
+// Row is one journal row as it is stored and hashed.
+type Row struct {
+	Seq       int64
+	Type      string
+	Time      int64 // microseconds since 1970 UTC
+	Operation string
+	Data      string
+	PrevHash  string
+	Hash      string
+}
+
+// Instant is the row's time in UTC.
+func (r Row) Instant() time.Time { return fromMicros(r.Time) }
+
+// hashRow is SHA-256 over the row with every field length-prefixed, so that no
+// two different rows have one encoding.
+func hashRow(buf []byte, r Row) ([]byte, string) {
+	buf = buf[:0]
+	buf = appendField(buf, r.PrevHash)
+	buf = binary.BigEndian.AppendUint64(buf, uint64(r.Seq))
+	buf = appendField(buf, r.Type)
+	buf = binary.BigEndian.AppendUint64(buf, uint64(r.Time))
+	buf = appendField(buf, r.Operation)
+	buf = appendField(buf, r.Data)
+	sum := sha256.Sum256(buf)
+	return buf, hex.EncodeToString(sum[:])
+}
+
+func appendField(buf []byte, s string) []byte {
+	buf = binary.BigEndian.AppendUint32(buf, uint32(len(s)))
+	return append(buf, s...)
+}
+
+// CloudEvent is the event of one fact: CloudEvents 1.0 in structured JSON.
+type CloudEvent struct {
+	SpecVersion     string          `json:"specversion"`
+	ID              string          `json:"id"`
+	Source          string          `json:"source"`
+	Type            string          `json:"type"`
+	Subject         string          `json:"subject,omitempty"`
+	Time            time.Time       `json:"time"`
+	DataContentType string          `json:"datacontenttype"`
+	Data            json.RawMessage `json:"data"`
+}
+
+// Place is where an event stands in its journal; an event carries it as
+// data.ledger, so that an outsider can prove that history was rewritten.
+type Place struct {
+	Seq      int64  `json:"seq"`
+	PrevHash string `json:"prev_hash"`
+	Hash     string `json:"hash"`
+}
+
+// Event renders the row as the CloudEvent that is published for it. The data is
+// the journal's data, byte for byte, with "ledger" added at its end.
+func (r Row) Event(account, epoch string) ([]byte, error) {
+	place, err := json.Marshal(Place{Seq: r.Seq, PrevHash: r.PrevHash, Hash: r.Hash})
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, 0, len(r.Data)+len(place)+len(`,"ledger":`))
+	data = append(data, strings.TrimSuffix(r.Data, "}")...)
+	if r.Data != "{}" {
+		data = append(data, ',')
+	}
+	data = append(data, `"ledger":`...)
+	data = append(append(data, place...), '}')
+	return appendEvent(make([]byte, 0, len(data)+384), r, account, epoch, data)
+}
+
+// appendEvent writes the envelope by hand: the data is already JSON, and
+// encoding/json would scan and copy all of it again for every event.
+func appendEvent(buf []byte, r Row, account, epoch string, data []byte) ([]byte, error) {
+	buf = append(buf, `{"specversion":"1.0","id":`...)
+	var err error
+	if buf, err = appendString(buf, account+"/"+epoch+"/"+itoa(r.Seq)); err != nil {
+		return nil, err
+	}
+	buf = append(buf, `,"source":`...)
+	if buf, err = appendString(buf, "perennial/"+account); err != nil {
+		return nil, err
+	}
+	buf = append(buf, `,"type":`...)
+	if buf, err = appendString(buf, "perennial."+r.Type+".v1"); err != nil {
+		return nil, err
+	}
+	if r.Operation != "" {
+		buf = append(buf, `,"subject":`...)
+		if buf, err = appendString(buf, r.Operation); err != nil {
+			return nil, err
+		}
+	}
+	buf = append(buf, `,"time":"`...)
+	buf = r.Instant().AppendFormat(buf, time.RFC3339Nano)
+	buf = append(buf, `","datacontenttype":"application/json","data":`...)
+	buf = append(buf, data...)
+	return append(buf, '}'), nil
+}
+
+func appendString(buf []byte, s string) ([]byte, error) {
+	quoted, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	return append(buf, quoted...), nil
+}
+
+// micros is an instant as it is stored: two spellings of one instant are one.
+func micros(t time.Time) int64 { return t.UnixMicro() }
+
+func fromMicros(us int64) time.Time { return time.UnixMicro(us).UTC() }

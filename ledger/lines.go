@@ -1,0 +1,118 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// RenewalLine is one proxy of a renewal operation. Cents are gross.
+type RenewalLine struct {
+	ProxyID           string     `json:"proxy_id"`
+	State             string     `json:"state"`
+	ChargedCents      int64      `json:"charged_cents"`
+	RefundedCents     int64      `json:"refunded_cents"`
+	ObservedExpiresAt *time.Time `json:"observed_expires_at,omitempty"`
+	DurationDays      int64      `json:"duration_days"`
+}
+
+// Lines lists a renewal's lines in the order of their proxy ids.
+func (l *Ledger) Lines(ctx context.Context, operationID string) ([]RenewalLine, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT proxy_id, state, charged_cents, refunded_cents, observed_expires_at, duration_days
+		FROM lines WHERE operation = ? ORDER BY proxy_id`, operationID)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(s scanner) (RenewalLine, error) {
+		var x RenewalLine
+		var observed sql.NullInt64
+		err := s.Scan(&x.ProxyID, &x.State, &x.ChargedCents, &x.RefundedCents, &observed, &x.DurationDays)
+		x.ObservedExpiresAt = instant(observed)
+		return x, err
+	})
+}
+
+// Claimant returns the operation that holds the right to renew the proxy, ""
+// when nobody does.
+func (t *Tx) Claimant(proxyID string) (string, error) {
+	var operation string
+	err := t.queryRow(`SELECT operation FROM lines WHERE proxy_id = ? AND claim = 1`, proxyID).Scan(&operation)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return operation, err
+}
+
+// RenewedAt reports whether a renewal of the proxy already succeeded for the
+// observed expiry: a second one would pay for the same days again.
+func (l *Ledger) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error) {
+	var n int
+	err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND observed_expires_at = ? AND state IN ('succeeded', 'charged')`,
+		proxyID, micros(expiresAt)).Scan(&n)
+	return n > 0, err
+}
+
+// EndingsWithoutRenewal counts the renewals of a proxy, at an observed expiry,
+// that ended without extending it.
+func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, since time.Time) (int, time.Time, error) {
+	var n int
+	var last sql.NullInt64
+	err := l.read.QueryRowContext(ctx, `SELECT count(*), max(settled_at) FROM lines
+		WHERE proxy_id = ? AND state IN ('failed', 'not_charged', 'skipped') AND settled_at >=
+		coalesce((SELECT max(settled_at) FROM lines WHERE proxy_id = ?1 AND state IN ('succeeded', 'charged')), ?2)`,
+		proxyID, micros(since)).Scan(&n, &last)
+	if at := instant(last); at != nil {
+		return n, *at, err
+	}
+	return n, time.Time{}, err
+}
+
+// PaidPerDay is what the ledger last paid to renew this proxy, in cents and
+// the days they bought; ErrNotFound when it never paid for one.
+func (l *Ledger) PaidPerDay(ctx context.Context, proxyID string) (cents, days int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT charged_cents, duration_days FROM lines
+		WHERE proxy_id = ? AND state IN ('succeeded', 'charged') AND charged_cents > 0 ORDER BY settled_at DESC LIMIT 1`, proxyID).Scan(&cents, &days)
+	return cents, days, notFound(err)
+}
+
+// LastPaid is what the ledger last paid for any renewal of a proxy of the same
+// country, line and type, in cents and the days they bought; ErrNotFound when
+// it never paid for one.
+func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (cents, days int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT x.charged_cents, x.duration_days FROM lines x JOIN proxies p ON p.proxy_id = x.proxy_id
+		WHERE x.state IN ('succeeded', 'charged') AND x.charged_cents > 0
+		AND p.country_code = ? AND p.region = ? AND p.line_name = ? AND p.ip_type = ?
+		ORDER BY x.settled_at DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType).Scan(&cents, &days)
+	return cents, days, notFound(err)
+}
+
+// Claimed is the set of proxies that somebody holds the right to renew.
+func (l *Ledger) Claimed(ctx context.Context) (map[string]bool, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT proxy_id FROM lines WHERE claim = 1`)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := collect(rows, func(s scanner) (string, error) {
+		var id string
+		err := s.Scan(&id)
+		return id, err
+	})
+	set := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set, err
+}
+
+// Committed is what was charged since an instant, less refunds, and what the
+// operations under way are expected to cost; except is left out of it.
+func (l *Ledger) Committed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT
+		coalesce((SELECT sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END) FROM transfers t
+			WHERE t.kind IN ('charge', 'suspense', 'refund') AND t.seq >= coalesce((SELECT min(seq) FROM journal WHERE time >= ?1), 1 << 62)), 0)
+		+ coalesce((SELECT sum(estimate_cents - charged_cents) FROM operations
+			WHERE state IN ('sending', 'waiting', 'open', 'review') AND charged_cents < estimate_cents AND id <> ?2), 0)`,
+		micros(since), except).Scan(&cents)
+	return cents, err
+}

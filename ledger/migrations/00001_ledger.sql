@@ -1,0 +1,228 @@
+-- +goose Up
+
+-- The journal: the only table that is not derived from another.
+CREATE TABLE journal (
+    seq       INTEGER PRIMARY KEY,
+    type      TEXT    NOT NULL,
+    time      INTEGER NOT NULL,               -- microseconds since 1970 UTC
+    operation TEXT    NOT NULL,               -- operation or command id, '' for facts of the account
+    data      TEXT    NOT NULL,
+    prev_hash TEXT    NOT NULL,
+    hash      TEXT    NOT NULL,
+    CONSTRAINT journal_seq_positive CHECK (seq > 0),
+    CONSTRAINT journal_hash_length  CHECK (length(hash) = 64 AND length(prev_hash) = 64)
+) STRICT;
+CREATE INDEX journal_operation ON journal (operation) WHERE operation <> '';
+
+-- +goose StatementBegin
+CREATE TRIGGER journal_no_update BEFORE UPDATE ON journal
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only: book a correction as a new fact'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER journal_no_delete BEFORE DELETE ON journal
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only: history is never deleted'); END;
+-- +goose StatementEnd
+
+-- Who this file belongs to, from ledger.opened.
+CREATE TABLE binding (
+    one           INTEGER PRIMARY KEY CONSTRAINT binding_single CHECK (one = 1),
+    account_id    TEXT NOT NULL,
+    environment   TEXT NOT NULL CONSTRAINT binding_environment CHECK (environment IN ('production', 'sandbox')),
+    base_url      TEXT NOT NULL,
+    currency      TEXT NOT NULL,
+    epoch         TEXT NOT NULL,
+    opened_at     INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE commands (
+    id           TEXT PRIMARY KEY,
+    kind         TEXT NOT NULL CONSTRAINT command_kind CHECK (kind IN ('order', 'renewal')),
+    content_hash TEXT NOT NULL,
+    accepted_seq INTEGER NOT NULL REFERENCES journal (seq),
+    accepted_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Commands refused before they were accepted: their id is still free.
+CREATE TABLE rejections (
+    id           TEXT PRIMARY KEY,
+    content_hash TEXT NOT NULL,
+    code         TEXT NOT NULL,
+    reason       TEXT NOT NULL,
+    rejected_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE operations (
+    id                 TEXT PRIMARY KEY,
+    command_id         TEXT NOT NULL REFERENCES commands (id),
+    kind               TEXT NOT NULL CONSTRAINT operation_kind CHECK (kind IN ('order', 'renewal')),
+    chunk              TEXT NOT NULL,
+    generation         INTEGER NOT NULL CONSTRAINT operation_generation CHECK (generation > 0),
+    idempotency_key    TEXT NOT NULL CONSTRAINT operation_key_once UNIQUE,
+    state              TEXT NOT NULL,
+    version            INTEGER NOT NULL,
+    reason             TEXT NOT NULL DEFAULT '',
+    code               TEXT NOT NULL DEFAULT '',
+    trace_id           TEXT NOT NULL DEFAULT '',
+    app_id             TEXT NOT NULL DEFAULT '',
+    attempts           INTEGER NOT NULL DEFAULT 0,
+    ambiguous          INTEGER NOT NULL DEFAULT 0,
+    body_seq           INTEGER,               -- the operation.sending fact that holds the body
+    first_sent_at      INTEGER,
+    first_ambiguous_at INTEGER,
+    next_at            INTEGER,               -- not before
+    progress_at        INTEGER,
+    order_no           TEXT NOT NULL DEFAULT '',
+    expected_count     INTEGER NOT NULL DEFAULT 0,
+    delivered_count    INTEGER NOT NULL DEFAULT 0,
+    estimate_cents     INTEGER NOT NULL DEFAULT 0,
+    charged_cents      INTEGER NOT NULL DEFAULT 0,   -- gross, before refunds
+    refunded_cents     INTEGER NOT NULL DEFAULT 0,
+    accepted_at        INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL,
+    CONSTRAINT operation_refund_within_charge CHECK (refunded_cents >= 0 AND refunded_cents <= charged_cents),
+    CONSTRAINT operation_order_no_for_orders  CHECK (order_no = '' OR kind = 'order')
+) STRICT, WITHOUT ROWID;
+CREATE INDEX operations_command ON operations (command_id);
+CREATE INDEX operations_unfinished ON operations (state, next_at)
+    WHERE state IN ('accepted', 'held', 'sending', 'waiting', 'open', 'review');
+CREATE INDEX operations_order_no ON operations (order_no) WHERE order_no <> '';
+
+-- The arrows of docs/state-machine.md. An arrow that is not here does not exist.
+CREATE TABLE arrows (
+    from_state TEXT NOT NULL,
+    to_state   TEXT NOT NULL,
+    PRIMARY KEY (from_state, to_state)
+) STRICT, WITHOUT ROWID;
+INSERT INTO arrows VALUES
+    ('accepted', 'sending'), ('accepted', 'held'), ('accepted', 'rejected'), ('accepted', 'waiting'),
+    ('accepted', 'review'),
+    ('held', 'accepted'), ('held', 'rejected'), ('held', 'held'),
+    ('sending', 'sending'), ('sending', 'open'), ('sending', 'waiting'), ('sending', 'rejected'), ('sending', 'review'),
+    ('sending', 'completed'), ('sending', 'partial'), ('sending', 'failed'),
+    ('waiting', 'sending'), ('waiting', 'waiting'), ('waiting', 'review'), ('waiting', 'rejected'), ('waiting', 'held'),
+    ('open', 'open'), ('open', 'delivered'), ('open', 'refunded'), ('open', 'review'),
+    ('delivered', 'delivered'), ('delivered', 'refunded'), ('refunded', 'refunded'),
+    ('partial', 'partial'), ('rejected', 'rejected'), ('failed', 'failed'),
+    ('review', 'review'), ('review', 'resolved'), ('review', 'open'), ('review', 'delivered'), ('review', 'refunded');
+
+-- +goose StatementBegin
+CREATE TRIGGER operation_follows_the_arrows BEFORE UPDATE OF state ON operations
+WHEN NOT EXISTS (SELECT 1 FROM arrows WHERE from_state = OLD.state AND to_state = NEW.state)
+BEGIN SELECT RAISE(ABORT, 'an operation cannot go from this state to that one: see docs/state-machine.md'); END;
+-- +goose StatementEnd
+
+-- One proxy inside one renewal. claim = 1 while nobody else may renew it.
+CREATE TABLE lines (
+    operation           TEXT NOT NULL REFERENCES operations (id),
+    proxy_id            TEXT NOT NULL,
+    state               TEXT NOT NULL CONSTRAINT line_state
+                        CHECK (state IN ('pending', 'skipped', 'succeeded', 'failed', 'unresolved', 'not_charged', 'charged', 'moved')),
+    claim               INTEGER NOT NULL CONSTRAINT line_claim CHECK (claim IN (0, 1)),
+    observed_expires_at INTEGER,
+    duration_days       INTEGER NOT NULL,
+    charged_cents       INTEGER NOT NULL DEFAULT 0,   -- gross, before refunds
+    refunded_cents      INTEGER NOT NULL DEFAULT 0,
+    settled_at          INTEGER,
+    PRIMARY KEY (operation, proxy_id),
+    CONSTRAINT line_claim_while_open CHECK (claim = 1 OR state NOT IN ('pending', 'unresolved'))
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX one_open_renewal_per_proxy ON lines (proxy_id) WHERE claim = 1;
+CREATE INDEX lines_proxy ON lines (proxy_id, settled_at);
+
+-- Double entry: one row moves cents from the credited account to the debited one.
+CREATE TABLE transfers (
+    seq       INTEGER NOT NULL REFERENCES journal (seq),
+    n         INTEGER NOT NULL,
+    kind      TEXT NOT NULL CONSTRAINT transfer_kind CHECK (kind IN ('charge', 'refund', 'suspense', 'resolution', 'funding', 'external')),
+    debit     TEXT NOT NULL,
+    credit    TEXT NOT NULL,
+    cents     INTEGER NOT NULL CONSTRAINT transfer_cents_positive CHECK (cents > 0),
+    operation TEXT NOT NULL,
+    order_no  TEXT NOT NULL,
+    proxy_id  TEXT NOT NULL,
+    PRIMARY KEY (seq, n),
+    CONSTRAINT transfer_accounts CHECK (
+        debit  IN ('wallet', 'orders', 'renewals', 'suspense', 'funding', 'external') AND
+        credit IN ('wallet', 'orders', 'renewals', 'suspense', 'funding', 'external') AND debit <> credit)
+) STRICT, WITHOUT ROWID;
+-- +goose StatementBegin
+CREATE TRIGGER transfers_no_update BEFORE UPDATE ON transfers
+BEGIN SELECT RAISE(ABORT, 'a transfer is never changed: a correction is a new entry'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER transfers_no_delete BEFORE DELETE ON transfers
+BEGIN SELECT RAISE(ABORT, 'a transfer is never deleted: a correction is a new entry'); END;
+-- +goose StatementEnd
+
+CREATE TABLE totals (
+    debit  TEXT NOT NULL,
+    credit TEXT NOT NULL,
+    kind   TEXT NOT NULL,
+    cents  INTEGER NOT NULL,
+    PRIMARY KEY (debit, credit, kind)
+) STRICT, WITHOUT ROWID;
+
+-- Why the account, or one kind of its operations, does not send.
+CREATE TABLE pauses (
+    scope  TEXT NOT NULL CONSTRAINT pause_scope CHECK (scope IN ('account', 'order', 'renewal')),
+    cause  TEXT NOT NULL,
+    since  INTEGER NOT NULL,
+    until  INTEGER,                           -- null: until it is resumed
+    detail TEXT NOT NULL,
+    PRIMARY KEY (scope, cause)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE slots (
+    schedule   TEXT NOT NULL,
+    slot_at    INTEGER NOT NULL,
+    state      TEXT NOT NULL CONSTRAINT slot_state CHECK (state IN ('planned', 'held', 'finished', 'missed')),
+    plan       TEXT NOT NULL,
+    seq        INTEGER NOT NULL REFERENCES journal (seq),
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (schedule, slot_at)
+) STRICT, WITHOUT ROWID;
+
+-- What the provider last said of each proxy: a cache, not a projection.
+CREATE TABLE proxies (
+    proxy_id     TEXT PRIMARY KEY,
+    status       TEXT NOT NULL,
+    ip_type      TEXT NOT NULL,
+    protocol     TEXT NOT NULL,
+    country_code TEXT NOT NULL,
+    region       TEXT NOT NULL,
+    line_name    TEXT NOT NULL,
+    starts_at    INTEGER,
+    expires_at   INTEGER,
+    seen_at      INTEGER NOT NULL,
+    pass         INTEGER NOT NULL,
+    gone         INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE INDEX proxies_expiry ON proxies (expires_at) WHERE expires_at IS NOT NULL AND gone = 0;
+
+-- What other people's tools may read. These names stay.
+CREATE VIEW v_operations AS
+    SELECT id AS operation_id, command_id, kind, chunk, generation, idempotency_key, state, reason, code, trace_id,
+           attempts, ambiguous, order_no, charged_cents, refunded_cents, estimate_cents,
+           first_sent_at, next_at, accepted_at, updated_at
+    FROM operations;
+CREATE VIEW v_postings AS
+    SELECT t.seq, j.time, j.type, t.n, t.kind, t.debit AS account, t.cents AS amount_cents, t.operation, t.order_no, t.proxy_id
+    FROM transfers t JOIN journal j ON j.seq = t.seq
+    UNION ALL
+    SELECT t.seq, j.time, j.type, t.n, t.kind, t.credit, -t.cents, t.operation, t.order_no, t.proxy_id
+    FROM transfers t JOIN journal j ON j.seq = t.seq;
+CREATE VIEW v_proxies AS
+    SELECT p.proxy_id, p.status, p.ip_type, p.protocol, p.country_code, p.region, p.line_name,
+           p.starts_at, p.expires_at, p.seen_at, p.gone,
+           (SELECT l.operation FROM lines l WHERE l.proxy_id = p.proxy_id AND l.claim = 1) AS claimed_by
+    FROM proxies p;
+CREATE VIEW v_reviews AS
+    SELECT o.id AS operation_id, o.command_id, o.kind, '' AS proxy_id, o.reason, o.code, o.trace_id, o.updated_at AS since
+    FROM operations o WHERE o.state = 'review'
+    UNION ALL
+    SELECT o.id, o.command_id, o.kind, l.proxy_id, 'the provider has not resolved this line', o.code, o.trace_id, o.updated_at
+    FROM lines l JOIN operations o ON o.id = l.operation
+    WHERE l.claim = 1 AND l.state = 'unresolved' AND o.state <> 'review';
+
+-- +goose Down
+SELECT 1;

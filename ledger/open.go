@@ -1,0 +1,183 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3" // the driver, with SQLite compiled in
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Config opens a ledger.
+type Config struct {
+	// Path of the file, <data_dir>/<account>.ledger.db by custom.
+	Path string
+	// Clock gives the time of facts. It is required.
+	Clock func() time.Time
+	// MaxGroup is the most writers that share one commit. Default 256.
+	MaxGroup int
+	// ReadOnly opens an existing file beside a running writer: Write is refused.
+	ReadOnly bool
+}
+
+// Ledger is one account's open ledger file. Its methods may be called from any
+// goroutine; writes are put in one line by the writer.
+type Ledger struct {
+	clock    func() time.Time
+	path     string
+	write    *sql.DB
+	read     *sql.DB
+	requests chan *request
+	closing  chan struct{}
+	done     chan struct{}
+	once     sync.Once
+	tail     *tail
+	maxGroup int
+}
+
+// ErrNotFound is what reads return for an id that the ledger does not hold.
+var ErrNotFound = errors.New("not in the ledger")
+
+// ErrClosed is what Write returns after Close.
+var ErrClosed = errors.New("ledger is closed")
+
+// ErrReadOnly is what Write returns on a ledger opened ReadOnly.
+var ErrReadOnly = errors.New("ledger is open for reading only")
+
+// Open opens or creates the ledger file, migrates it and checks its pragmas.
+func Open(ctx context.Context, c Config) (*Ledger, error) {
+	if c.MaxGroup == 0 {
+		c.MaxGroup = 256
+	}
+	if c.ReadOnly {
+		return openReadOnly(ctx, c)
+	}
+	write, err := openWriter(ctx, c.Path)
+	if err != nil {
+		return nil, err
+	}
+	read, err := openReader(c.Path)
+	if err != nil {
+		return nil, errors.Join(err, write.Close())
+	}
+	l := &Ledger{
+		clock: c.Clock, path: c.Path, write: write, read: read, maxGroup: c.MaxGroup,
+		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}),
+	}
+	w, err := newWriter(ctx, l)
+	if err != nil {
+		return nil, errors.Join(err, read.Close(), write.Close())
+	}
+	go w.run()
+	return l, nil
+}
+
+func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
+	if _, err := os.Stat(c.Path); err != nil {
+		return nil, fmt.Errorf("open ledger %s: %w: is --config or the data directory right?", c.Path, err)
+	}
+	read, err := openReader(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	l := &Ledger{clock: c.Clock, path: c.Path, read: read, closing: make(chan struct{}), done: make(chan struct{})}
+	close(l.done)
+	seq, hash, err := l.Head(ctx)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", c.Path, err), read.Close())
+	}
+	l.tail = newTail(seq, hash)
+	return l, nil
+}
+
+// Close stops the writer after the commit it is in and closes the file.
+func (l *Ledger) Close() error {
+	l.once.Do(func() { close(l.closing) })
+	<-l.done
+	if l.write == nil {
+		return l.read.Close()
+	}
+	return errors.Join(l.read.Close(), l.write.Close())
+}
+
+// dsn carries the pragmas: the driver applies them to every connection, and it
+// would set synchronous to NORMAL if it were not told.
+func dsn(path string, extra url.Values) string {
+	v := url.Values{
+		"_journal_mode":       {"WAL"},
+		"_foreign_keys":       {"1"},
+		"_recursive_triggers": {"1"},
+		"_busy_timeout":       {"10000"},
+	}
+	for k, vals := range extra {
+		v[k] = vals
+	}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + v.Encode()
+}
+
+func openWriter(ctx context.Context, path string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite3", dsn(path, url.Values{"_synchronous": {"FULL"}, "_txlock": {"immediate"}}))
+	if err != nil {
+		return nil, fmt.Errorf("open ledger %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(1)
+	if err := prepare(ctx, db); err != nil {
+		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", path, err), db.Close())
+	}
+	return db, nil
+}
+
+func prepare(ctx context.Context, db *sql.DB) error {
+	sub, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, sub)
+	if err != nil {
+		return err
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return assertPragmas(ctx, db)
+}
+
+// assertPragmas refuses a connection on which a promise of the package would
+// silently not hold.
+func assertPragmas(ctx context.Context, db *sql.DB) error {
+	want := map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "recursive_triggers": "1"}
+	for pragma, value := range want {
+		var got string
+		if err := db.QueryRowContext(ctx, "PRAGMA "+pragma).Scan(&got); err != nil {
+			return fmt.Errorf("read pragma %s: %w", pragma, err)
+		}
+		if got != value {
+			return fmt.Errorf("pragma %s is %s and must be %s: the file system may not support it", pragma, got, value)
+		}
+	}
+	return nil
+}
+
+func openReader(path string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite3", dsn(path, url.Values{"mode": {"ro"}, "_query_only": {"1"}}))
+	if err != nil {
+		return nil, fmt.Errorf("open ledger %s for reading: %w", path, err)
+	}
+	db.SetMaxOpenConns(4)
+	db.SetMaxIdleConns(4)
+	return db, nil
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,263 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// State is where an operation stands in docs/state-machine.md.
+type State string
+
+// The states of an operation.
+const (
+	StateAccepted  State = "accepted"
+	StateHeld      State = "held"
+	StateSending   State = "sending"
+	StateWaiting   State = "waiting"
+	StateOpen      State = "open"
+	StateReview    State = "review"
+	StateRejected  State = "rejected"
+	StateDelivered State = "delivered"
+	StateRefunded  State = "refunded"
+	StateCompleted State = "completed"
+	StatePartial   State = "partial"
+	StateFailed    State = "failed"
+	StateResolved  State = "resolved"
+)
+
+// Ended reports whether nothing more happens by itself and nobody is waited for.
+func (s State) Ended() bool {
+	switch s {
+	case StateRejected, StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved:
+		return true
+	case StateAccepted, StateHeld, StateSending, StateWaiting, StateOpen, StateReview:
+	}
+	return false
+}
+
+// Operation is the execution of one command, or of one frozen chunk of it,
+// under one idempotency key and one stored body. Cents are gross.
+type Operation struct {
+	ID               string
+	CommandID        string
+	Kind             Kind
+	Chunk            string
+	Generation       int64
+	Key              string
+	State            State
+	Version          int64
+	Reason           string
+	Code             string
+	TraceID          string
+	AppID            string
+	Attempts         int64
+	Ambiguous        int64 // attempts that may have executed
+	BodySeq          int64 // journal row with the body; 0 while no body is frozen
+	FirstSentAt      *time.Time
+	FirstAmbiguousAt *time.Time
+	NextAt           *time.Time
+	ProgressAt       *time.Time
+	OrderNo          string
+	ExpectedCount    int64
+	DeliveredCount   int64
+	EstimateCents    int64
+	ChargedCents     int64
+	RefundedCents    int64
+	AcceptedAt       time.Time
+	UpdatedAt        time.Time
+}
+
+const operationColumns = `id, command_id, kind, chunk, generation, idempotency_key, state, version, reason, code, trace_id, app_id,
+	attempts, ambiguous, coalesce(body_seq, 0), first_sent_at, first_ambiguous_at, next_at, progress_at, order_no,
+	expected_count, delivered_count, estimate_cents, charged_cents, refunded_cents, accepted_at, updated_at`
+
+func scanOperation(s scanner) (Operation, error) {
+	var o Operation
+	var firstSent, firstAmbiguous, next, progress sql.NullInt64
+	var accepted, updated int64
+	err := s.Scan(&o.ID, &o.CommandID, &o.Kind, &o.Chunk, &o.Generation, &o.Key, &o.State, &o.Version, &o.Reason, &o.Code, &o.TraceID,
+		&o.AppID, &o.Attempts, &o.Ambiguous, &o.BodySeq, &firstSent, &firstAmbiguous, &next, &progress, &o.OrderNo,
+		&o.ExpectedCount, &o.DeliveredCount, &o.EstimateCents, &o.ChargedCents, &o.RefundedCents, &accepted, &updated)
+	o.FirstSentAt, o.FirstAmbiguousAt, o.NextAt, o.ProgressAt = instant(firstSent), instant(firstAmbiguous), instant(next), instant(progress)
+	o.AcceptedAt, o.UpdatedAt = fromMicros(accepted), fromMicros(updated)
+	return o, err
+}
+
+// Operation reads one operation; ErrNotFound for an unknown id.
+func (l *Ledger) Operation(ctx context.Context, id string) (Operation, error) {
+	o, err := scanOperation(l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
+	return o, notFound(err)
+}
+
+// Operation reads one operation as it stands inside the transaction.
+func (t *Tx) Operation(id string) (Operation, error) {
+	o, err := scanOperation(t.queryRow(`SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
+	return o, notFound(err)
+}
+
+// OperationsOf lists a command's operations in the order they were made.
+func (l *Ledger) OperationsOf(ctx context.Context, commandID string) ([]Operation, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE command_id = ?
+		ORDER BY accepted_at, chunk, generation`, commandID)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanOperation)
+}
+
+// In lists operations in a state, the first accepted first, up to limit.
+func (l *Ledger) In(ctx context.Context, state State, limit int) ([]Operation, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = ? ORDER BY accepted_at, id LIMIT ?`,
+		string(state), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanOperation)
+}
+
+// Due lists operations in a state whose time has come, the longest due first.
+func (l *Ledger) Due(ctx context.Context, state State, now time.Time, limit int) ([]Operation, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE state = ? AND state IN ('accepted', 'held', 'sending', 'waiting', 'open', 'review') AND next_at <= ?
+		ORDER BY next_at, id LIMIT ?`, string(state), micros(now), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanOperation)
+}
+
+// NextAfter is the earliest instant after now at which an operation comes due;
+// nil when there is none.
+func (l *Ledger) NextAfter(ctx context.Context, now time.Time) (*time.Time, error) {
+	var us sql.NullInt64
+	err := l.read.QueryRowContext(ctx, `SELECT min(next_at) FROM operations
+		WHERE state IN ('held', 'waiting', 'open') AND next_at > ?`, micros(now)).Scan(&us)
+	return instant(us), err
+}
+
+// Unfinished lists what a status shows first: operations that have not ended,
+// the most recent first, up to limit.
+func (l *Ledger) Unfinished(ctx context.Context, limit int) ([]Operation, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE state IN ('accepted', 'held', 'sending', 'waiting', 'open', 'review') ORDER BY accepted_at DESC, id LIMIT ?`, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanOperation)
+}
+
+// Recent lists operations whatever their state, the last accepted first.
+func (l *Ledger) Recent(ctx context.Context, limit int) ([]Operation, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE command_id IN (SELECT id FROM commands ORDER BY accepted_seq DESC LIMIT ?) ORDER BY accepted_at DESC, id LIMIT ?`, limit, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanOperation)
+}
+
+// StateCounts counts operations by state.
+func (l *Ledger) StateCounts(ctx context.Context) (counts map[State]int64, err error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT state, count(*) FROM operations GROUP BY state`)
+	if err != nil {
+		return nil, err
+	}
+	counts = map[State]int64{}
+	_, err = collect(rows, func(s scanner) (struct{}, error) {
+		var state State
+		var n int64
+		err := s.Scan(&state, &n)
+		counts[state] = n
+		return struct{}{}, err
+	})
+	return counts, err
+}
+
+// Command is an accepted command.
+type Command struct {
+	ID          string
+	Kind        Kind
+	ContentHash string
+	AcceptedSeq int64
+	AcceptedAt  time.Time
+}
+
+func scanCommand(s scanner) (Command, error) {
+	var c Command
+	var at int64
+	err := s.Scan(&c.ID, &c.Kind, &c.ContentHash, &c.AcceptedSeq, &at)
+	c.AcceptedAt = fromMicros(at)
+	return c, err
+}
+
+const commandQuery = `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`
+
+// Command reads an accepted command; ErrNotFound for an id that is free.
+func (l *Ledger) Command(ctx context.Context, id string) (Command, error) {
+	c, err := scanCommand(l.read.QueryRowContext(ctx, commandQuery, id))
+	return c, notFound(err)
+}
+
+// Command reads an accepted command inside the transaction.
+func (t *Tx) Command(id string) (Command, error) {
+	c, err := scanCommand(t.queryRow(commandQuery, id))
+	return c, notFound(err)
+}
+
+// Acceptance reads the fact that accepted a command, with its whole content.
+func (l *Ledger) Acceptance(ctx context.Context, commandID string) (CommandAccepted, error) {
+	var fact CommandAccepted
+	var data string
+	err := l.read.QueryRowContext(ctx, `SELECT j.data FROM commands c JOIN journal j ON j.seq = c.accepted_seq WHERE c.id = ?`, commandID).Scan(&data)
+	if err != nil {
+		return fact, notFound(err)
+	}
+	if err := json.Unmarshal([]byte(data), &fact); err != nil {
+		return fact, fmt.Errorf("read acceptance of %s: %w", commandID, err)
+	}
+	return fact, nil
+}
+
+// Sent reads the operation.sending fact in a journal row: key, body and time.
+func (l *Ledger) Sent(ctx context.Context, seq int64) (OperationSending, error) {
+	var fact OperationSending
+	row, err := l.Row(ctx, seq)
+	if err != nil {
+		return fact, err
+	}
+	if err := json.Unmarshal([]byte(row.Data), &fact); err != nil {
+		return fact, fmt.Errorf("read the body at journal row %d: %w", seq, err)
+	}
+	return fact, nil
+}
+
+// Rejection is a command that was refused before it was accepted.
+type Rejection struct {
+	ContentHash, Code, Reason string
+	At                        time.Time
+}
+
+const rejectionQuery = `SELECT content_hash, code, reason, rejected_at FROM rejections WHERE id = ?`
+
+func scanRejection(s scanner) (Rejection, error) {
+	var r Rejection
+	var at int64
+	err := s.Scan(&r.ContentHash, &r.Code, &r.Reason, &at)
+	r.At = fromMicros(at)
+	return r, err
+}
+
+// Rejection reads why the command was refused; ErrNotFound when it was not.
+func (l *Ledger) Rejection(ctx context.Context, commandID string) (Rejection, error) {
+	r, err := scanRejection(l.read.QueryRowContext(ctx, rejectionQuery, commandID))
+	return r, notFound(err)
+}
+
+// Rejection reads a refusal inside the transaction.
+func (t *Tx) Rejection(commandID string) (Rejection, error) {
+	r, err := scanRejection(t.queryRow(rejectionQuery, commandID))
+	return r, notFound(err)
+}

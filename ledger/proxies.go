@@ -1,0 +1,146 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// Proxy is what the provider last said of one proxy. It holds no credentials.
+type Proxy struct {
+	ProxyID     string     `json:"proxy_id"`
+	Status      string     `json:"status"`
+	IPType      string     `json:"ip_type"`
+	Protocol    string     `json:"protocol"`
+	CountryCode string     `json:"country_code"`
+	Region      string     `json:"region"`
+	LineName    string     `json:"line_name"`
+	StartsAt    *time.Time `json:"starts_at,omitempty"`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"` // nil: never due
+	SeenAt      time.Time  `json:"seen_at"`
+}
+
+// Observe stores what a read of the provider showed. It is a cache and no fact:
+// nothing is appended to the journal. Pass numbers the listing pass that saw
+// the proxies, 0 for a single read.
+func (t *Tx) Observe(pass int64, proxies ...Proxy) error {
+	for _, p := range proxies {
+		err := t.exec(`INSERT INTO proxies (proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at, pass)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (proxy_id) DO UPDATE SET status = excluded.status, ip_type = excluded.ip_type, protocol = excluded.protocol,
+			country_code = excluded.country_code, region = excluded.region, line_name = excluded.line_name, starts_at = excluded.starts_at,
+			expires_at = excluded.expires_at, seen_at = excluded.seen_at, pass = max(pass, excluded.pass), gone = 0`,
+			p.ProxyID, p.Status, p.IPType, p.Protocol, p.CountryCode, p.Region, p.LineName,
+			nullInstant(p.StartsAt), nullInstant(p.ExpiresAt), micros(p.SeenAt), pass)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FinishPass marks as gone what a complete listing pass did not show and what
+// was not seen since the pass began. Only a complete pass proves an absence.
+func (t *Tx) FinishPass(pass int64, began time.Time) error {
+	return t.exec(`UPDATE proxies SET gone = 1 WHERE pass < ? AND seen_at < ?`, pass, micros(began))
+}
+
+// Stale says that what is stored of the proxy is out of date, as after a
+// renewal: it must be read again before it is paid for.
+func (t *Tx) Stale(proxyID string) error {
+	return t.exec(`UPDATE proxies SET seen_at = 0 WHERE proxy_id = ?`, proxyID)
+}
+
+const proxyColumns = `proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at`
+
+func scanProxy(s scanner) (Proxy, error) {
+	var p Proxy
+	var starts, expires sql.NullInt64
+	var seen int64
+	err := s.Scan(&p.ProxyID, &p.Status, &p.IPType, &p.Protocol, &p.CountryCode, &p.Region, &p.LineName, &starts, &expires, &seen)
+	p.StartsAt, p.ExpiresAt, p.SeenAt = instant(starts), instant(expires), fromMicros(seen)
+	return p, err
+}
+
+// Proxy reads what was last seen of a proxy; ErrNotFound when it never was.
+func (l *Ledger) Proxy(ctx context.Context, id string) (Proxy, error) {
+	p, err := scanProxy(l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
+	return p, notFound(err)
+}
+
+// Expiring calls yield for every proxy that is not gone and whose expiry is not
+// after the instant, the nearest first. A null expiry is never due.
+func (l *Ledger) Expiring(ctx context.Context, until time.Time, yield func(Proxy) error) error {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` FROM proxies
+		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until))
+	if err != nil {
+		return err
+	}
+	_, err = collect(rows, func(s scanner) (struct{}, error) {
+		p, err := scanProxy(s)
+		if err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, yield(p)
+	})
+	return err
+}
+
+// Slot is one planned firing of a schedule.
+type Slot struct {
+	Schedule string    `json:"schedule"`
+	At       time.Time `json:"slot"`
+	State    string    `json:"state"` // planned | held | finished | missed
+	Plan     string    `json:"plan"`
+	Seq      int64     `json:"seq"`
+}
+
+func scanSlot(s scanner) (Slot, error) {
+	var x Slot
+	var at int64
+	err := s.Scan(&x.Schedule, &at, &x.State, &x.Plan, &x.Seq)
+	x.At = fromMicros(at)
+	return x, err
+}
+
+// LastSlot is the latest slot of a schedule; ErrNotFound before its first.
+func (l *Ledger) LastSlot(ctx context.Context, schedule string) (Slot, error) {
+	s, err := scanSlot(l.read.QueryRowContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots
+		WHERE schedule = ? ORDER BY slot_at DESC LIMIT 1`, schedule))
+	return s, notFound(err)
+}
+
+// UnfinishedSlots lists slots that were planned and whose commands may not all
+// be published.
+func (l *Ledger) UnfinishedSlots(ctx context.Context, schedule string) ([]Slot, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots
+		WHERE schedule = ? AND state = 'planned' ORDER BY slot_at`, schedule)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanSlot)
+}
+
+// HasSlot reports whether the slot has fired or was counted as missed.
+func (t *Tx) HasSlot(schedule string, at time.Time) (bool, error) {
+	var n int
+	err := t.queryRow(`SELECT count(*) FROM slots WHERE schedule = ? AND slot_at = ?`, schedule, micros(at)).Scan(&n)
+	return n > 0, err
+}
+
+// Plan reads the fact that planned a slot, with its commands.
+func (l *Ledger) Plan(ctx context.Context, slot Slot) (SweepPlanned, error) {
+	row, err := l.Row(ctx, slot.Seq)
+	if err != nil {
+		return SweepPlanned{}, err
+	}
+	fact, err := DecodeFact(row.Type, []byte(row.Data))
+	if err != nil {
+		return SweepPlanned{}, err
+	}
+	plan, ok := fact.(SweepPlanned)
+	if !ok {
+		return SweepPlanned{}, ErrNotFound
+	}
+	return plan, nil
+}

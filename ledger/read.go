@@ -1,0 +1,185 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Binding is the provider account that the file belongs to.
+type Binding struct {
+	AccountID   string `json:"account_id"`
+	Environment string `json:"environment"`
+	BaseURL     string `json:"base_url"`
+	Currency    string `json:"currency"`
+	Epoch       string `json:"epoch"`
+}
+
+// Binding reads what ledger.opened bound the file to; ErrNotFound before that.
+func (l *Ledger) Binding(ctx context.Context) (Binding, error) {
+	var b Binding
+	err := l.read.QueryRowContext(ctx, `SELECT account_id, environment, base_url, currency, epoch FROM binding`).
+		Scan(&b.AccountID, &b.Environment, &b.BaseURL, &b.Currency, &b.Epoch)
+	return b, notFound(err)
+}
+
+// Head is the sequence and hash of the newest journal row; 0 and the genesis
+// hash of an empty journal.
+func (l *Ledger) Head(ctx context.Context) (int64, string, error) {
+	seq, hash := int64(0), genesis
+	err := l.read.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&seq, &hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return seq, hash, err
+}
+
+// HighWater is the latest instant that any fact carries: a wall clock that runs
+// behind it is wrong.
+func (l *Ledger) HighWater(ctx context.Context) (time.Time, error) {
+	var us int64
+	// Facts of one writer are in order of time, so the newest few decide.
+	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(time), 0) FROM (SELECT time FROM journal ORDER BY seq DESC LIMIT 1000)`).Scan(&us)
+	return fromMicros(us), err
+}
+
+// Rows returns up to limit journal rows after seq, in order.
+func (l *Ledger) Rows(ctx context.Context, after int64, limit int) ([]Row, error) {
+	if l.write != nil {
+		if rows, ok := l.tail.after(after, limit); ok {
+			return rows, nil
+		}
+	}
+	rows, err := l.read.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
+		WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanRow)
+}
+
+// RowsOf returns the journal rows of one operation or command, in order.
+func (l *Ledger) RowsOf(ctx context.Context, subject string) ([]Row, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
+		WHERE operation = ? AND operation <> '' ORDER BY seq`, subject)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanRow)
+}
+
+// Row reads one journal row; ErrNotFound when the journal does not reach it.
+func (l *Ledger) Row(ctx context.Context, seq int64) (Row, error) {
+	r, err := scanRow(l.read.QueryRowContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal WHERE seq = ?`, seq))
+	return r, notFound(err)
+}
+
+func scanRow(s scanner) (Row, error) {
+	var r Row
+	err := s.Scan(&r.Seq, &r.Type, &r.Time, &r.Operation, &r.Data, &r.PrevHash, &r.Hash)
+	return r, err
+}
+
+// collect reads every row of a query and closes it.
+func collect[T any](rows *sql.Rows, scan func(scanner) (T, error)) (all []T, err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+// Balance is the book of one account, in integer cents. WalletCents =
+// FundingCents - ExternalCents - (ChargedCents - RefundedCents), where charged
+// is gross and includes what is in suspense.
+type Balance struct {
+	Account       string `json:"account"`
+	Currency      string `json:"currency"`
+	WalletCents   int64  `json:"wallet_cents"`
+	ChargedCents  int64  `json:"charged_cents"`
+	RefundedCents int64  `json:"refunded_cents"`
+	SuspenseCents int64  `json:"suspense_cents"`
+	FundingCents  int64  `json:"funding_cents"`
+	ExternalCents int64  `json:"external_cents"`
+	Head          Head   `json:"head"`
+}
+
+// Head names a place in the journal.
+type Head struct {
+	Seq  int64  `json:"seq"`
+	Hash string `json:"hash"`
+}
+
+// Balance sums the book under the name of the account. Balance and head are of
+// one moment.
+func (l *Ledger) Balance(ctx context.Context, account string) (b Balance, err error) {
+	b.Account = account
+	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return b, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	err = tx.QueryRowContext(ctx, `SELECT coalesce((SELECT currency FROM binding), ''),
+		coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
+		coalesce(sum(cents) FILTER (WHERE kind IN ('charge', 'suspense')), 0),
+		coalesce(sum(cents) FILTER (WHERE kind = 'refund'), 0),
+		coalesce(sum(CASE WHEN debit = 'suspense' THEN cents WHEN credit = 'suspense' THEN -cents END), 0),
+		coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0),
+		coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0) FROM totals`).
+		Scan(&b.Currency, &b.WalletCents, &b.ChargedCents, &b.RefundedCents, &b.SuspenseCents, &b.FundingCents, &b.ExternalCents)
+	if err != nil {
+		return b, fmt.Errorf("sum the book: %w", err)
+	}
+	b.Head.Hash = genesis
+	err = tx.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Head.Seq, &b.Head.Hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return b, err
+}
+
+// Pause is why the account, or one kind of its operations, does not send.
+type Pause struct {
+	Scope  string     `json:"scope"`
+	Cause  string     `json:"cause"`
+	Since  time.Time  `json:"since"`
+	Until  *time.Time `json:"until,omitempty"`
+	Detail string     `json:"detail"`
+}
+
+// Pauses lists what is paused, the oldest first.
+func (l *Ledger) Pauses(ctx context.Context) ([]Pause, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT scope, cause, since, until, detail FROM pauses ORDER BY since, scope, cause`)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(s scanner) (Pause, error) {
+		var p Pause
+		var since int64
+		var until sql.NullInt64
+		err := s.Scan(&p.Scope, &p.Cause, &since, &until, &p.Detail)
+		p.Since, p.Until = fromMicros(since), instant(until)
+		return p, err
+	})
+}
+
+// instant is a nullable stored instant.
+func instant(us sql.NullInt64) *time.Time {
+	if !us.Valid {
+		return nil
+	}
+	at := fromMicros(us.Int64)
+	return &at
+}
+
+// placeholders is "?, ?, ?" for n values.
+func placeholders(n int) string {
+	return strings.TrimSuffix(strings.Repeat("?, ", n), ", ")
+}

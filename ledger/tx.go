@@ -1,0 +1,132 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// MaxFactBytes bounds one fact's JSON, so that its event fits into a message.
+const MaxFactBytes = 900 << 10
+
+// ErrStale is what Append returns when the operation has changed since the
+// version that the facts were decided on. Nothing was written.
+var ErrStale = errors.New("the operation has changed since this was decided")
+
+// ErrTooLarge is what Append returns for a fact over MaxFactBytes.
+var ErrTooLarge = errors.New("fact is too large to be published")
+
+// Tx is one caller's part of the writer's transaction.
+type Tx struct {
+	w    *writer
+	now  int64
+	rows []Row
+}
+
+// Now is the one instant of the transaction, in UTC.
+func (t *Tx) Now() time.Time { return fromMicros(t.now) }
+
+// Append adds facts to the journal, in order, and applies each one.
+func (t *Tx) Append(facts ...Fact) error {
+	for _, f := range facts {
+		if err := t.append(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AppendTo is Append for facts that were decided on one version of an operation
+// (Operation.Version); ErrStale when it is not that version any more.
+func (t *Tx) AppendTo(operationID string, version int64, facts ...Fact) error {
+	var have int64
+	err := t.queryRow(`SELECT version FROM operations WHERE id = ?`, operationID).Scan(&have)
+	if err != nil {
+		return fmt.Errorf("operation %s: %w", operationID, notFound(err))
+	}
+	if have != version {
+		return fmt.Errorf("operation %s: version %d, decided on %d: %w", operationID, have, version, ErrStale)
+	}
+	return t.Append(facts...)
+}
+
+func (t *Tx) append(f Fact) error {
+	data, err := marshalFact(f)
+	if err != nil {
+		return err
+	}
+	r := Row{
+		Seq: t.w.head.seq + 1, Type: f.FactType(), Time: t.now, Operation: f.Subject(),
+		Data: string(data), PrevHash: t.w.head.hash,
+	}
+	t.w.buf, r.Hash = hashRow(t.w.buf, r)
+	if err := t.insert(r); err != nil {
+		return err
+	}
+	if err := t.apply(r, f); err != nil {
+		return fmt.Errorf("apply %s %s: %w", r.Type, r.Operation, err)
+	}
+	t.w.head = head{seq: r.Seq, hash: r.Hash}
+	t.rows = append(t.rows, r)
+	return nil
+}
+
+func marshalFact(f Fact) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(f); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", f.FactType(), err)
+	}
+	data := bytes.TrimRight(b.Bytes(), "\n")
+	if len(data) > MaxFactBytes {
+		return nil, fmt.Errorf("%s %s has %d bytes of at most %d: %w", f.FactType(), f.Subject(), len(data), MaxFactBytes, ErrTooLarge)
+	}
+	return data, nil
+}
+
+func (t *Tx) insert(r Row) error {
+	err := t.exec(`INSERT INTO journal (seq, type, time, operation, data, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		r.Seq, r.Type, r.Time, r.Operation, r.Data, r.PrevHash, r.Hash)
+	if err != nil {
+		return fmt.Errorf("journal row %d (%s): %w", r.Seq, r.Type, err)
+	}
+	return nil
+}
+
+func (t *Tx) exec(query string, args ...any) error { return t.w.exec(query, args...) }
+
+// queryRow defers a failed preparation to Scan, as database/sql does.
+func (t *Tx) queryRow(query string, args ...any) scanner {
+	s, err := t.w.stmt(query)
+	if err != nil {
+		return failed{err}
+	}
+	return s.QueryRowContext(context.Background(), args...)
+}
+
+func (t *Tx) query(query string, args ...any) (*sql.Rows, error) {
+	s, err := t.w.stmt(query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(context.Background(), args...)
+}
+
+type scanner interface{ Scan(dest ...any) error }
+
+type failed struct{ err error }
+
+func (f failed) Scan(...any) error { return f.err }
+
+// notFound turns the driver's word for no row into the package's.
+func notFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrNotFound
+	}
+	return err
+}

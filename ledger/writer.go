@@ -1,0 +1,185 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// request is one caller's write, waiting for its group to be committed.
+type request struct {
+	fn   func(*Tx) error
+	err  error
+	done chan struct{}
+}
+
+// writer owns the only connection that writes.
+type writer struct {
+	l     *Ledger
+	conn  *sql.Conn
+	stmts map[string]*sql.Stmt
+	head  head
+	buf   []byte
+}
+
+// head is the last row of the journal.
+type head struct {
+	seq  int64
+	hash string
+}
+
+func newWriter(ctx context.Context, l *Ledger) (*writer, error) {
+	conn, err := l.write.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open ledger %s: %w", l.path, err)
+	}
+	w := &writer{l: l, conn: conn, stmts: map[string]*sql.Stmt{}, head: head{hash: genesis}}
+	row := conn.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`)
+	if err := row.Scan(&w.head.seq, &w.head.hash); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, errors.Join(fmt.Errorf("read the head of %s: %w", l.path, err), conn.Close())
+	}
+	l.tail = newTail(w.head.seq, w.head.hash)
+	return w, nil
+}
+
+// Write runs fn in the writer's transaction and returns when what it appended is
+// on the disk, or with the error that undid it. fn sees every fact before it
+// and must touch nothing but the Tx. A failing fn is undone alone; a failing
+// commit fails every fn of its group. A cancelled ctx stops the waiting only
+// while the write has not been taken up.
+func (l *Ledger) Write(ctx context.Context, fn func(*Tx) error) error {
+	if l.write == nil {
+		return ErrReadOnly
+	}
+	r := &request{fn: fn, done: make(chan struct{})}
+	select {
+	case l.requests <- r:
+	case <-l.closing:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-r.done:
+		return r.err
+	case <-l.done: // the writer may have ended between the two selects
+		select {
+		case <-r.done:
+			return r.err
+		default:
+			return ErrClosed
+		}
+	}
+}
+
+func (w *writer) run() {
+	defer close(w.l.done)
+	defer w.close()
+	group := make([]*request, 0, w.l.maxGroup)
+	for {
+		select {
+		case r := <-w.l.requests:
+			group = w.gather(append(group[:0], r))
+			w.commit(group)
+		case <-w.l.closing:
+			return
+		}
+	}
+}
+
+func (w *writer) close() {
+	for _, s := range w.stmts {
+		_ = s.Close()
+	}
+	_ = w.conn.Close()
+}
+
+// gather takes what is waiting, without waiting for more.
+func (w *writer) gather(group []*request) []*request {
+	for len(group) < cap(group) {
+		select {
+		case r := <-w.l.requests:
+			group = append(group, r)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// commit runs the group in one transaction, each request in its savepoint.
+func (w *writer) commit(group []*request) {
+	before := w.head
+	rows, err := w.transact(group)
+	if err != nil {
+		w.head = before
+		for _, r := range group {
+			r.err = errors.Join(fmt.Errorf("commit to %s: %w", w.l.path, err), r.err)
+		}
+	} else {
+		w.l.tail.add(rows, w.head)
+	}
+	for _, r := range group {
+		close(r.done)
+	}
+}
+
+func (w *writer) transact(group []*request) ([]Row, error) {
+	if err := w.exec(`BEGIN IMMEDIATE`); err != nil {
+		return nil, err
+	}
+	tx := &Tx{w: w, now: micros(w.l.clock())}
+	for _, r := range group {
+		if err := w.savepoint(tx, r); err != nil {
+			_ = w.exec(`ROLLBACK`)
+			return nil, err
+		}
+	}
+	if err := w.exec(`COMMIT`); err != nil {
+		_ = w.exec(`ROLLBACK`)
+		return nil, err
+	}
+	return tx.rows, nil
+}
+
+// savepoint runs one request. The head advances only when it is released; the
+// error returned is one that SQLite answered by undoing the whole transaction.
+func (w *writer) savepoint(tx *Tx, r *request) error {
+	before, rows := w.head, len(tx.rows)
+	if err := w.exec(`SAVEPOINT one`); err != nil {
+		return err
+	}
+	r.err = r.fn(tx)
+	if r.err == nil {
+		return w.exec(`RELEASE one`)
+	}
+	w.head, tx.rows = before, tx.rows[:rows]
+	if err := w.exec(`ROLLBACK TO one`); err != nil {
+		return errors.Join(r.err, err)
+	}
+	return w.exec(`RELEASE one`)
+}
+
+// stmt prepares each statement once for the life of the connection. The
+// context is never cancelled: a commit that is half done helps nobody.
+func (w *writer) stmt(query string) (*sql.Stmt, error) {
+	if s, ok := w.stmts[query]; ok {
+		return s, nil
+	}
+	s, err := w.conn.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, fmt.Errorf("prepare %q: %w", query, err)
+	}
+	w.stmts[query] = s
+	return s, nil
+}
+
+func (w *writer) exec(query string, args ...any) error {
+	s, err := w.stmt(query)
+	if err != nil {
+		return err
+	}
+	_, err = s.ExecContext(context.Background(), args...)
+	return err
+}
