@@ -38,6 +38,7 @@ type Config struct {
 	Account    string
 	Ledger     *ledger.Ledger
 	Provider   Provider
+	Address    string // what the ledger is bound to; default Provider.BaseURL()
 	Commands   Commands
 	DeadLetter func(ctx context.Context, dead queue.Dead) error
 	Clock      func() time.Time
@@ -64,6 +65,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.PollFloor < time.Second {
 		c.PollFloor = time.Second
+	}
+	if c.Address == "" {
+		c.Address = c.Provider.BaseURL()
 	}
 	if c.DailyLimitLocation == nil {
 		c.DailyLimitLocation = time.UTC
@@ -129,7 +133,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 			r.Provider.AppID(), environment, wallet.Environment, wallet.CashValue)}
 	}
 	want := ledger.Binding{
-		AccountID: account.AccountID, Environment: string(environment), BaseURL: r.Provider.BaseURL(), Currency: wallet.Currency,
+		AccountID: account.AccountID, Environment: string(environment), BaseURL: r.Address, Currency: wallet.Currency,
 	}
 	r.binding, err = r.Ledger.Binding(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {

@@ -75,6 +75,19 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 	return s, nil
 }
 
+// StateOf is the command's state alone; ledger.ErrNotFound as in Status.
+func StateOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
+	records, err := l.OperationsOf(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if len(records) == 0 {
+		_, err := l.Rejection(ctx, id)
+		return string(ledger.StateRejected), err
+	}
+	return CommandState(records), nil
+}
+
 func statusOf(o ledger.Operation) OperationStatus {
 	return OperationStatus{
 		OperationID: o.ID, CommandID: o.CommandID, Kind: o.Kind, IdempotencyKey: o.Key, State: o.State, Reason: o.Reason, Code: o.Code,

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/schedules"
+	"perennial/upstream"
+)
+
+// leaseTTL is for how long a runner that died blocks an account on an external
+// NATS.
+const leaseTTL = 15 * time.Second
+
+// publishAtEnd is how long a stopping account waits for its last events.
+const publishAtEnd = 10 * time.Second
+
+// accountHost is one account with everything that serves it.
+type accountHost struct {
+	name   string
+	host   *host
+	config *accountConfig
+	log    *logrus.Entry
+	ledger *ledger.Ledger
+	client *upstream.Client
+
+	mu      sync.Mutex
+	state   string // why it is not ready; "" when it is
+	runner  *jobs.Runner
+	sweeper *schedules.Sweeper
+	relay   *queue.Relay
+}
+
+// newAccountHost opens the ledger and makes the streams, so that commands can be
+// published from the first moment.
+func newAccountHost(ctx context.Context, h *host, name string) (*accountHost, error) {
+	a := &accountHost{name: name, host: h, config: h.config.Accounts[name], log: h.log.WithField("account", name), state: "starting"}
+	secret, err := h.config.secretOf(name)
+	if err != nil {
+		return nil, err
+	}
+	if a.client, err = h.config.client(name, secret, time.Now); err != nil {
+		return nil, err
+	}
+	if err := h.queue.EnsureStreams(ctx, name, a.config.Replicas); err != nil {
+		return nil, err
+	}
+	a.ledger, err = ledger.Open(ctx, ledger.Config{Path: h.config.ledgerPath(name), Clock: time.Now})
+	return a, err
+}
+
+// distinctBindings refuses two accounts whose ledgers belong to one provider
+// account: each would think that the other's spending is unexplained.
+func distinctBindings(ctx context.Context, accounts []*accountHost) error {
+	seen := map[string]string{}
+	for _, a := range accounts {
+		b, err := a.ledger.Binding(ctx)
+		if errors.Is(err, ledger.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		key := b.AccountID + " " + b.Environment + " " + b.BaseURL
+		if other := seen[key]; other != "" {
+			return fmt.Errorf("accounts %s and %s are both account %s at %s\nremove one of them from the configuration", other, a.name, b.AccountID, b.BaseURL)
+		}
+		seen[key] = a.name
+	}
+	return nil
+}
+
+func (a *accountHost) close() {
+	if a.client != nil {
+		a.client.Close()
+	}
+	if a.ledger != nil {
+		if err := a.ledger.Close(); err != nil {
+			a.log.WithError(err).Warn("the ledger did not close cleanly")
+		}
+	}
+}
+
+// notReady is why the account does not work, "" when it does.
+func (a *accountHost) notReady() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state
+}
+
+func (a *accountHost) setState(why string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state = why
+}
+
+// run serves the account until ctx ends. On an external NATS only the holder of
+// the account's lease works; a lease that is lost ends it.
+func (a *accountHost) run(ctx context.Context) error {
+	defer a.setState("stopped")
+	if a.host.embedded != nil {
+		return a.serve(ctx)
+	}
+	for ctx.Err() == nil {
+		a.setState("waiting for the account's lease: another runner holds it")
+		lease, err := a.host.queue.AcquireLease(ctx, a.name, holder(), leaseTTL)
+		if err != nil {
+			return err
+		}
+		err = a.serveUnder(ctx, lease)
+		if ctx.Err() != nil || (err != nil && !errors.Is(err, errLeaseLost)) {
+			return err
+		}
+		a.log.Warn("the account's lease was lost; it is asked for again")
+	}
+	return ctx.Err()
+}
+
+var errLeaseLost = errors.New("the account's lease was lost")
+
+func (a *accountHost) serveUnder(ctx context.Context, lease *queue.Lease) error {
+	held, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-lease.Lost():
+			cancel(errLeaseLost)
+		case <-done:
+		}
+	}()
+	err := a.serve(held)
+	lost := errors.Is(context.Cause(held), errLeaseLost)
+	release, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer stop()
+	if releaseErr := lease.Release(release); releaseErr != nil && !lost {
+		a.log.WithError(releaseErr).Warn("the account's lease could not be given back; it runs out by itself")
+	}
+	if lost {
+		return errLeaseLost
+	}
+	return err
+}
+
+// holder names this process among runners.
+func holder() string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	return fmt.Sprintf("%s-%d-%08x", name, os.Getpid(), rand.Uint32())
+}
+
+// serve binds the account to its provider and works. Events go on being
+// published until the last fact is out.
+func (a *accountHost) serve(ctx context.Context) error {
+	intake, err := a.host.queue.Commands(ctx, a.name)
+	if err != nil {
+		return err
+	}
+	defer intake.Close()
+	runner := a.newRunner(intake)
+	a.setState("reading the provider's account")
+	if err := a.bind(ctx, runner); err != nil {
+		return err
+	}
+	relay := queue.NewRelay(a.host.queue, a.name, source{ledger: a.ledger, account: a.name, epoch: runner.Binding().Epoch}, a.host.log)
+	sweeper, err := a.newSweeper(runner)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.runner, a.relay, a.sweeper, a.state = runner, relay, sweeper, ""
+	a.mu.Unlock()
+	stop, err := a.host.queue.ServeAccount(a.name, version, a.verbs())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stop() }()
+	return a.workAndPublish(ctx, runner, relay, sweeper)
+}
+
+func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, relay *queue.Relay, sweeper *schedules.Sweeper) error {
+	relayCtx, stopRelay := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRelay()
+	relayed := make(chan error, 1)
+	work, workCtx := errgroup.WithContext(ctx)
+	workCtx, stopWork := context.WithCancelCause(workCtx)
+	defer stopWork(nil)
+	go func() {
+		err := relay.Run(relayCtx)
+		if relayCtx.Err() == nil {
+			stopWork(err) // history and ledger differ: nothing more is sent
+		}
+		relayed <- err
+	}()
+	work.Go(func() error { return runner.Run(workCtx) })
+	work.Go(func() error { return sweeper.Run(workCtx) })
+	err := work.Wait()
+	if cause := context.Cause(workCtx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	a.publishRest(relayCtx, relay)
+	stopRelay()
+	<-relayed
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// publishRest waits for the last facts to be on the events stream.
+func (a *accountHost) publishRest(ctx context.Context, relay *queue.Relay) {
+	ctx, cancel := context.WithTimeout(ctx, publishAtEnd)
+	defer cancel()
+	seq, _, err := a.ledger.Head(ctx)
+	if err == nil {
+		err = relay.Wait(ctx, uint64(seq))
+	}
+	if err != nil {
+		a.log.Warn("not every event could be published before the end; the next run publishes them")
+	}
+}
+
+func (a *accountHost) newRunner(intake *queue.Intake) *jobs.Runner {
+	address := a.client.BaseURL()
+	if a.host.config.embedded {
+		address = embeddedAddress
+	}
+	return jobs.NewRunner(jobs.Config{
+		Account: a.name, Ledger: a.ledger, Provider: a.client, Address: address, Commands: intake,
+		DeadLetter: func(ctx context.Context, dead queue.Dead) error { return a.host.queue.DeadLetter(ctx, a.name, dead) },
+		Clock:      time.Now, Random: rand.Float64, Log: a.log, Version: version, Holder: holder(),
+		RatePerSecond: a.config.RatePerSecond, Concurrency: a.config.Concurrency, PollFloor: a.config.PollFloor, CIDRField: a.config.CIDRField,
+		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.location,
+	})
+}
+
+// bind asks the provider until it answers; only an answer that does not fit is
+// an error.
+func (a *accountHost) bind(ctx context.Context, runner *jobs.Runner) error {
+	wait := time.Second
+	for {
+		err := runner.Bind(ctx)
+		var mismatch *jobs.BindingError
+		if err == nil || errors.As(err, &mismatch) || ctx.Err() != nil {
+			return err
+		}
+		a.setState("the provider does not answer: " + err.Error())
+		a.log.WithError(err).Warn("the provider's account could not be read: nothing is sent before it can; trying again")
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+		wait = min(2*wait, time.Minute)
+	}
+}
+
+// source shows the ledger's journal to the relay.
+type source struct {
+	ledger         *ledger.Ledger
+	account, epoch string
+}
+
+func (s source) Events(ctx context.Context, after uint64, limit int) ([]queue.Event, error) {
+	rows, err := s.ledger.Rows(ctx, int64(after), limit)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]queue.Event, 0, len(rows))
+	for _, r := range rows {
+		payload, err := r.Event(s.account, s.epoch)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, queue.Event{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: payload})
+	}
+	return events, nil
+}
+
+func (s source) Changed(after uint64) <-chan struct{} { return s.ledger.Changed(int64(after)) }
+
+func (s source) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
+	row, err := s.ledger.Row(ctx, int64(seq))
+	if errors.Is(err, ledger.ErrNotFound) {
+		return "", false, nil
+	}
+	return row.Hash, err == nil, err
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// commandFlags are those that order and renew share.
+type commandFlags struct {
+	id       string
+	days     int64
+	most     int64
+	notAfter string
+	labels   map[string]string
+	wait     bool
+}
+
+func (f *commandFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.id, "id", "", "the command's id; the same id is never done twice (default: a random one)")
+	c.Flags().Int64Var(&f.days, "days", 30, "duration in days, a multiple of 30")
+	c.Flags().Int64Var(&f.most, "max-total-cents", 0, "ceiling for the whole command, in cents (default: none)")
+	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it after this instant, such as 2026-12-01T00:00:00Z")
+	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")
+	c.Flags().BoolVar(&f.wait, "wait", false, "follow it until it has ended")
+}
+
+func (f *commandFlags) body() map[string]any {
+	if f.id == "" {
+		f.id = "cli-" + strings.ToLower(rand.Text())
+	}
+	body := map[string]any{"id": f.id, "duration_days": f.days}
+	if f.most != 0 {
+		body["max_total_cents"] = f.most
+	}
+	if f.notAfter != "" {
+		body["not_after"] = f.notAfter
+	}
+	if len(f.labels) > 0 {
+		body["labels"] = f.labels
+	}
+	return body
+}
+
+func (a *app) orderCommand() *cobra.Command {
+	var f commandFlags
+	var items map[string]int64
+	var scenario string
+	c := &cobra.Command{
+		Use:     "order --item OFFER=QUANTITY",
+		Short:   "Buy proxies",
+		Example: "  perennial order --item off_us_dallas=5 --days 30 --max-total-cents 1500 --wait",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			body := f.body()
+			lines := make([]map[string]any, 0, len(items))
+			for _, offer := range slices.Sorted(maps.Keys(items)) {
+				lines = append(lines, map[string]any{"offer_code": offer, "quantity": items[offer]})
+			}
+			body["items"] = lines
+			if scenario != "" {
+				body["sandbox_scenario"] = scenario
+			}
+			return a.publishOne(cmd.Context(), queue.KindOrderCreate, f, body)
+		},
+	}
+	f.add(c)
+	c.Flags().StringToInt64Var(&items, "item", nil, "offer code and quantity; may be repeated")
+	c.Flags().StringVar(&scenario, "scenario", "", "on a sandbox account: success, delayed, partial or rejected")
+	_ = c.MarkFlagRequired("item")
+	return c
+}
+
+func (a *app) renewCommand() *cobra.Command {
+	var f commandFlags
+	c := &cobra.Command{
+		Use:     "renew PROXY_ID…",
+		Short:   "Renew proxies",
+		Example: "  perennial renew px_us_1 px_us_2 --days 30 --wait",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			body := f.body()
+			body["proxy_ids"] = ids
+			return a.publishOne(cmd.Context(), queue.KindProxyRenew, f, body)
+		},
+	}
+	f.add(c)
+	return c
+}
+
+// publishOne publishes a command and, with --wait, follows it.
+func (a *app) publishOne(ctx context.Context, kind string, f commandFlags, body map[string]any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	// The same reading as the runner's: a mistake is told before it is published.
+	if _, err := jobs.ParseCommand(kindOf(kind), data, jobs.Rules{Environment: "sandbox", CIDRField: "-"}); err != nil {
+		return usage("%w", err)
+	}
+	r, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := r.PublishCommand(ctx, r.account, kind, data); err != nil {
+		return err
+	}
+	if !f.wait {
+		return a.printPublished(f.id)
+	}
+	return a.follow(ctx, r, f.id)
+}
+
+func kindOf(kind string) ledger.Kind {
+	if kind == queue.KindOrderCreate {
+		return ledger.KindOrder
+	}
+	return ledger.KindRenewal
+}
+
+func (a *app) printPublished(id string) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, map[string]string{"command_id": id, "state": "published"})
+	}
+	_, err := fmt.Fprintf(a.stdout, "published as %s; follow it with `perennial status %s`\n", id, id)
+	return err
+}
+
+// pollEvery is how often a followed command's state is asked for.
+const pollEvery = 100 * time.Millisecond
+
+// follow waits for a command to end, or to wait for a person.
+func (a *app) follow(ctx context.Context, r *remote, id string) error {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		states, err := ask[map[string]string](ctx, r, verbStates, statesRequest{IDs: []string{id}})
+		if err != nil {
+			return err
+		}
+		if state := states[id]; settledState(state) {
+			status, err := ask[jobs.CommandStatus](ctx, r, verbStatus, byHand{ID: id})
+			if err != nil {
+				return err
+			}
+			if err := a.printStatus(status); err != nil {
+				return err
+			}
+			return stateExit(state)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// settledState: nothing more happens by itself.
+func settledState(state string) bool {
+	s := ledger.State(state)
+	return s != "" && (s.Ended() || s == ledger.StateReview || s == ledger.StateHeld)
+}
+
+// stateExit is the exit code of a command that ended so.
+func stateExit(state string) error {
+	switch ledger.State(state) {
+	case ledger.StateRejected, ledger.StateFailed, ledger.StateRefunded:
+		return &exitError{code: exitFailed}
+	case ledger.StatePartial:
+		return &exitError{code: exitPartly}
+	case ledger.StateReview, ledger.StateHeld:
+		return &exitError{code: exitPerson}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/ledger"
+)
+
+func (a *app) ledgerCommand() *cobra.Command {
+	c := &cobra.Command{Use: "ledger", Short: "Money: balance, entries, verification"}
+	c.AddCommand(a.ledgerBalance(), a.ledgerEntries(), a.ledgerVerify())
+	return c
+}
+
+// openLedger opens the account's ledger file for reading, beside a running
+// runner or without one.
+func (a *app) openLedger(ctx context.Context) (*ledger.Ledger, string, error) {
+	c, err := loadConfig(a.configFile)
+	if err != nil {
+		return nil, "", err
+	}
+	account, err := c.pick(a.account)
+	if err != nil {
+		return nil, "", err
+	}
+	l, err := ledger.Open(ctx, ledger.Config{Path: c.ledgerPath(account), Clock: time.Now, ReadOnly: true})
+	return l, account, err
+}
+
+// withLedger runs do on the account's ledger.
+func (a *app) withLedger(do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) (err error) {
+		l, account, err := a.openLedger(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, l.Close()) }()
+		return do(cmd.Context(), l, account)
+	}
+}
+
+func (a *app) ledgerBalance() *cobra.Command {
+	return &cobra.Command{
+		Use: "balance", Short: "What the books say: wallet, charges, refunds, suspense", Args: cobra.NoArgs,
+		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+			b, err := l.Balance(ctx, account)
+			if err != nil {
+				return err
+			}
+			return a.printBalance(b)
+		}),
+	}
+}
+
+func (a *app) printBalance(b ledger.Balance) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, b)
+	}
+	return a.table([]string{"ACCOUNT " + b.Account, b.Currency}, [][]string{
+		{"funding", money(b.FundingCents)},
+		{"external", money(b.ExternalCents)},
+		{"charged (gross)", money(b.ChargedCents)},
+		{"  of it suspense", money(b.SuspenseCents)},
+		{"refunded", money(b.RefundedCents)},
+		{"wallet", money(b.WalletCents)},
+		{"head", strconv.FormatInt(b.Head.Seq, 10) + " " + b.Head.Hash},
+	})
+}
+
+func (a *app) ledgerEntries() *cobra.Command {
+	var from int64
+	var limit int
+	c := &cobra.Command{
+		Use: "entries", Short: "Postings in the order they were booked", Args: cobra.NoArgs,
+		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
+			entries, err := l.Postings(ctx, from, limit)
+			if err != nil {
+				return err
+			}
+			return a.printPostings(entries)
+		}),
+	}
+	c.Flags().Int64Var(&from, "from", 0, "begin with this journal sequence")
+	c.Flags().IntVarP(&limit, "limit", "n", 1000, "how many")
+	return c
+}
+
+func (a *app) printPostings(entries []ledger.Posting) error {
+	rows := make([][]string, 0, len(entries))
+	for _, p := range entries {
+		if a.output == "json" {
+			if err := printJSON(a.stdout, p); err != nil {
+				return err
+			}
+			continue
+		}
+		about := p.OrderNo
+		if p.ProxyID != "" {
+			about = p.ProxyID
+		}
+		rows = append(rows, []string{
+			strconv.FormatInt(p.Seq, 10), p.Time.Format(time.RFC3339), p.Kind, p.Account, money(p.AmountCents), p.Operation, about,
+		})
+	}
+	if a.output == "json" {
+		return nil
+	}
+	return a.table([]string{"SEQ", "TIME", "KIND", "ACCOUNT", "AMOUNT", "OPERATION", "ABOUT"}, rows)
+}
+
+func (a *app) ledgerVerify() *cobra.Command {
+	return &cobra.Command{
+		Use: "verify", Short: "Check chain, balances, projections and the file itself", Args: cobra.NoArgs,
+		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+			v, err := l.Verify(ctx)
+			var broken *ledger.BrokenError
+			if errors.As(err, &broken) {
+				if a.output == "json" {
+					_ = printJSON(a.stdout, map[string]any{"ok": false, "check": broken.Check, "seq": broken.Seq, "detail": broken.Detail})
+				}
+				return &exitError{exitFailed, broken}
+			}
+			if err != nil {
+				return err
+			}
+			if a.output == "json" {
+				return printJSON(a.stdout, map[string]any{"ok": true, "rows": v.Rows, "head": v.Head})
+			}
+			_, err = fmt.Fprintf(a.stdout, "account %s: %d rows, chain, balances and projections hold; head %d %s\n", account, v.Rows, v.Head.Seq, v.Head.Hash)
+			return err
+		}),
+	}
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"perennial/jobs"
+	"perennial/ledger"
+)
+
+func (a *app) reviewCommand() *cobra.Command {
+	c := &cobra.Command{Use: "review", Short: "What waits for a person"}
+	c.AddCommand(a.reviewList(), a.reviewShow(), a.reviewResolve())
+	return c
+}
+
+func (a *app) reviewList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "Operations and lines whose outcome is not known", Args: cobra.NoArgs,
+		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
+			reviews, err := l.Reviews(ctx)
+			if err != nil {
+				return err
+			}
+			rows := make([][]string, 0, len(reviews))
+			for _, x := range reviews {
+				if a.output == "json" {
+					if err := printJSON(a.stdout, x); err != nil {
+						return err
+					}
+				}
+				rows = append(rows, []string{x.OperationID, x.ProxyID, ago(&x.Since), x.Reason, x.TraceID})
+			}
+			if a.output == "json" {
+				return nil
+			}
+			return a.table([]string{"OPERATION", "LINE", "SINCE", "REASON", "TRACE ID"}, rows)
+		}),
+	}
+}
+
+func (a *app) reviewShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "The operation's history, attempt by attempt", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
+				rows, err := l.RowsOf(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if len(rows) == 0 {
+					return &exitError{exitFailed, fmt.Errorf("there is no operation %q", args[0])}
+				}
+				for _, r := range rows {
+					err := printJSON(a.stdout, map[string]any{"seq": r.Seq, "time": r.Instant(), "type": r.Type, "data": json.RawMessage(r.Data)})
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})(cmd, nil)
+		},
+	}
+}
+
+func (a *app) reviewResolve() *cobra.Command {
+	var x jobs.Resolution
+	var notCharged bool
+	c := &cobra.Command{
+		Use: "resolve ID", Short: "Book a person's answer: charged, or not charged, or not charged and sent again", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			x.ID, x.Charged = args[0], cmd.Flags().Changed("charged")
+			if x.Charged == notCharged {
+				return usage("say either --charged CENTS or --not-charged")
+			}
+			return a.changeByHand(cmd.Context(), verbResolve, x)
+		},
+	}
+	f := c.Flags()
+	f.Int64Var(&x.ChargedCents, "charged", 0, "the provider charged this many cents")
+	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
+	f.StringVar(&x.ProxyID, "line", "", "only this proxy of a renewal")
+	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: do it again under a new key")
+	f.StringVar(&x.By, "by", "", "who decides it")
+	f.StringVar(&x.Reason, "reason", "", "why")
+	_ = c.MarkFlagRequired("by")
+	_ = c.MarkFlagRequired("reason")
+	return c
+}
+
+func (a *app) accountCommand() *cobra.Command {
+	c := &cobra.Command{Use: "account", Short: "The account: show, pause, resume"}
+	show := &cobra.Command{
+		Use: "show", Short: "Whose account it is, what is paused, how far events are published", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := a.connect()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			v, err := ask[accountView](cmd.Context(), r, verbShow, struct{}{})
+			if err != nil {
+				return err
+			}
+			return a.printAccount(v)
+		},
+	}
+	c.AddCommand(show,
+		a.accountByHand("pause", "Send nothing until it is resumed", verbPause),
+		a.accountByHand("resume", "End every pause that has no time set", verbResume))
+	return c
+}
+
+func (a *app) accountByHand(use, short, verb string) *cobra.Command {
+	c := a.byHandCommand(use, short, verb)
+	c.Args = cobra.NoArgs
+	inner := c.RunE
+	c.RunE = func(cmd *cobra.Command, _ []string) error { return inner(cmd, []string{""}) }
+	return c
+}
+
+func (a *app) printAccount(v accountView) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, v)
+	}
+	rows := [][]string{
+		{"provider account", v.AccountID}, {"environment", v.Environment}, {"address", v.BaseURL}, {"app id", v.AppID},
+		{"journal head", fmt.Sprint(v.Head.Seq)}, {"published", fmt.Sprint(v.Published)},
+	}
+	for _, p := range v.Paused {
+		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail})
+	}
+	return a.table([]string{"ACCOUNT", v.Account}, rows)
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var data, natsListen, http string
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Run the job runner (without configuration: on embedded NATS and sandbox)",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := loadConfig(a.configFile)
+			if err != nil {
+				return err
+			}
+			override(&c.DataDir, data)
+			override(&c.NATS.Listen, natsListen)
+			override(&c.HTTP.Listen, http)
+			return a.run(cmd.Context(), c)
+		},
+	}
+	c.Flags().StringVar(&data, "data", "", "data directory (default from the configuration: perennial-data)")
+	c.Flags().StringVar(&natsListen, "nats-listen", "", "address of the embedded NATS server; port 0 takes a free one")
+	c.Flags().StringVar(&http, "http", "", "address of health, metrics and the dashboard; port 0 takes a free one")
+	return c
+}
+
+func override(field *string, flag string) {
+	if flag != "" {
+		*field = flag
+	}
+}
+
+// run serves until ctx ends, drains, and returns nil.
+func (a *app) run(ctx context.Context, c *config) error {
+	log := a.logger()
+	if !a.verbose {
+		log.SetLevel(logrus.InfoLevel)
+	}
+	h, err := startHost(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	line := h.ready()
+	if err := a.announce(line, banner(line)); err != nil {
+		return err
+	}
+	return h.run(ctx)
+}
+
+func banner(l readyLine) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Perennial runs. Stop it with Ctrl-C: it drains first.\n\n")
+	fmt.Fprintf(&b, "  commands, events  %s  (account %s)\n", l.NATS, strings.Join(l.Accounts, ", "))
+	fmt.Fprintf(&b, "  dashboard         %s\n  data              %s\n", l.HTTP, l.Data)
+	if l.Sandbox != "" {
+		fmt.Fprintf(&b, "  sandbox           %s  (nothing is configured: no real money is spent)\n", l.Sandbox)
+	}
+	return b.String()
+}

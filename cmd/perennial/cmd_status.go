@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	var all bool
+	var limit int
+	c := &cobra.Command{
+		Use:   "status [ID]",
+		Short: "Show operations, or one command in full",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				s, err := a.readStatus(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.printStatus(s)
+			}
+			r, err := a.connect()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			list, err := ask[[]jobs.OperationStatus](cmd.Context(), r, verbList, listRequest{All: all, Limit: limit})
+			if err != nil {
+				return err
+			}
+			return a.printOperations(list)
+		},
+	}
+	c.Flags().BoolVar(&all, "all", true, "show operations that have ended too")
+	c.Flags().IntVarP(&limit, "limit", "n", 50, "how many, the last accepted first")
+	return c
+}
+
+// readStatus asks the runner, and reads the ledger itself when none answers.
+func (a *app) readStatus(ctx context.Context, id string) (jobs.CommandStatus, error) {
+	r, err := a.connect()
+	if err == nil {
+		defer r.Close()
+		s, err := ask[jobs.CommandStatus](ctx, r, verbStatus, byHand{ID: id})
+		if !errors.Is(err, queue.ErrNoRunner) {
+			return s, err
+		}
+	}
+	l, _, ledgerErr := a.openLedger(ctx)
+	if ledgerErr != nil {
+		return jobs.CommandStatus{}, errors.Join(err, ledgerErr)
+	}
+	defer func() { _ = l.Close() }()
+	s, err := jobs.Status(ctx, l, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return s, &exitError{exitFailed, fmt.Errorf("there is no command or operation %q", id)}
+	}
+	return s, err
+}
+
+func (a *app) printOperations(list []jobs.OperationStatus) error {
+	if a.output == "json" {
+		for _, o := range list {
+			if err := printJSON(a.stdout, o); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	rows := make([][]string, 0, len(list))
+	for _, o := range list {
+		rows = append(rows, []string{
+			o.OperationID, string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), money(o.ChargedCents), money(o.RefundedCents),
+			ago(&o.AcceptedAt), o.Reason,
+		})
+	}
+	return a.table([]string{"OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "ACCEPTED", "REASON"}, rows)
+}
+
+func (a *app) printStatus(s jobs.CommandStatus) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, s)
+	}
+	fmt.Fprintf(a.stdout, "command  %s\nstate    %s\n", s.CommandID, s.State)
+	if s.Reason != "" {
+		fmt.Fprintf(a.stdout, "reason   %s\n", s.Reason)
+	}
+	for _, o := range s.Operations {
+		fmt.Fprintf(a.stdout, "\n%s  %s\n", o.OperationID, o.State)
+		for _, line := range operationDetails(o) {
+			if line[1] != "" {
+				fmt.Fprintf(a.stdout, "  %-16s %s\n", line[0], line[1])
+			}
+		}
+		for _, l := range o.Lines {
+			fmt.Fprintf(a.stdout, "  %-16s %s  %s\n", l.ProxyID, l.State, money(l.ChargedCents-l.RefundedCents))
+		}
+	}
+	return nil
+}
+
+func operationDetails(o jobs.OperationStatus) [][2]string {
+	delivered := ""
+	if o.ExpectedCount > 0 {
+		delivered = fmt.Sprintf("%d of %d", o.DeliveredCount, o.ExpectedCount)
+	}
+	return [][2]string{
+		{"key", o.IdempotencyKey}, {"reason", o.Reason}, {"attempts", strconv.FormatInt(o.Attempts, 10)}, {"order", o.OrderNo},
+		{"delivered", delivered}, {"charged", money(o.ChargedCents)}, {"refunded", money(o.RefundedCents)},
+		{"next", instantText(o.NextAt)}, {"trace id", o.TraceID},
+	}
+}
+
+func instantText(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.Format(time.RFC3339)
+}
+
+func (a *app) watchCommand() *cobra.Command {
+	var from uint64
+	c := &cobra.Command{
+		Use:   "watch",
+		Short: "Show events as they are published",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := a.connect()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			for event, err := range r.Events(cmd.Context(), r.account, queue.WatchFrom{Seq: from, New: !cmd.Flags().Changed("from")}) {
+				if err != nil {
+					return err
+				}
+				if err := a.printEvent(event); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().Uint64Var(&from, "from", 0, "begin with this journal sequence instead of what comes now")
+	return c
+}
+
+func (a *app) printEvent(e queue.ReceivedEvent) error {
+	if a.output == "json" {
+		_, err := fmt.Fprintf(a.stdout, "%s\n", e.Data)
+		return err
+	}
+	_, err := fmt.Fprintln(a.stdout, eventLine(e))
+	return err
+}
+
+// eventLine is an event for people: when, what, about what, how much.
+func eventLine(e queue.ReceivedEvent) string {
+	var event ledger.CloudEvent
+	var data struct {
+		Charged    int64  `json:"charged_cents"`
+		Refunded   int64  `json:"refunded_cents"`
+		Reason     string `json:"reason"`
+		Settlement struct {
+			Charged int64 `json:"charged_cents"`
+		} `json:"settlement"`
+	}
+	if json.Unmarshal(e.Data, &event) != nil || json.Unmarshal(event.Data, &data) != nil {
+		return fmt.Sprintf("%6d  %s", e.Seq, e.Type)
+	}
+	line := fmt.Sprintf("%6d  %s  %-18s %s", e.Seq, event.Time.Format("15:04:05.000"), e.Type, event.Subject)
+	if data.Charged != 0 {
+		line += "  charged " + money(data.Charged)
+	}
+	if data.Refunded != 0 {
+		line += "  refunded " + money(data.Refunded)
+	}
+	if data.Reason != "" {
+		line += "  " + data.Reason
+	}
+	return line
+}
+
+func (a *app) retryCommand() *cobra.Command {
+	return a.byHandCommand("retry ID", "Ask again for what ended with nothing charged", verbRetry)
+}
+
+func (a *app) cancelCommand() *cobra.Command {
+	return a.byHandCommand("cancel ID", "Withdraw what is held and was never sent", verbCancel)
+}
+
+func (a *app) releaseCommand() *cobra.Command {
+	return a.byHandCommand("release ID", "Let go what was held", verbRelease)
+}
+
+// byHandCommand is a person's change of one command or operation.
+func (a *app) byHandCommand(use, short, verb string) *cobra.Command {
+	q := byHand{}
+	c := &cobra.Command{
+		Use: use, Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.ID = args[0]
+			return a.changeByHand(cmd.Context(), verb, q)
+		},
+	}
+	c.Flags().StringVar(&q.By, "by", os.Getenv("USER"), "who decides it")
+	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
+	return c
+}
+
+func (a *app) changeByHand(ctx context.Context, verb string, q any) error {
+	r, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	changed, err := ask[changedAnswer](ctx, r, verb, q)
+	if err != nil {
+		return err
+	}
+	if a.output == "json" {
+		return printJSON(a.stdout, changed)
+	}
+	_, err = fmt.Fprintf(a.stdout, "done: %d changed\n", changed.Changed)
+	return err
+}

@@ -1,0 +1,330 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+
+	"perennial/queue"
+	"perennial/schedules"
+	"perennial/upstream"
+)
+
+// config is perennial.yaml. Unknown keys are errors; secrets never stand in it.
+type config struct {
+	DataDir   string                    `koanf:"data_dir"` // default ./perennial-data
+	NATS      natsConfig                `koanf:"nats"`
+	HTTP      httpConfig                `koanf:"http"`
+	Accounts  map[string]*accountConfig `koanf:"accounts"`
+	Schedules []schedules.Schedule      `koanf:"schedules"`
+
+	file     string // where it was read from, "" for the embedded defaults
+	embedded bool   // nothing was configured: the sandbox runs in this process
+}
+
+type natsConfig struct {
+	URL       string       `koanf:"url"`    // empty: an embedded server on listen
+	Listen    string       `koanf:"listen"` // default 127.0.0.1:4222
+	CredsFile string       `koanf:"creds_file"`
+	Users     []userConfig `koanf:"users"`   // of the embedded server
+	Context   string       `koanf:"context"` // of the NATS CLI
+}
+
+type userConfig struct {
+	User         string `koanf:"user"`
+	PasswordFile string `koanf:"password_file"`
+	Password     string `koanf:"password"` // a bcrypt hash only: secrets do not stand here
+}
+
+type httpConfig struct {
+	Listen string `koanf:"listen"` // default 127.0.0.1:8080
+}
+
+type accountConfig struct {
+	BaseURL            string        `koanf:"base_url"`
+	AppID              string        `koanf:"app_id"`
+	SecretFile         string        `koanf:"secret_file"`
+	RatePerSecond      float64       `koanf:"rate_per_second"`      // default 5
+	Concurrency        int           `koanf:"concurrency"`          // default 8
+	PollFloor          time.Duration `koanf:"poll_floor"`           // default 1s
+	DailyLimitCents    int64         `koanf:"daily_limit_cents"`    // default 0: none
+	DailyLimitTimezone string        `koanf:"daily_limit_timezone"` // default UTC
+	ReconcileEvery     time.Duration `koanf:"reconcile_every"`      // default 1h
+	SignPort           bool          `koanf:"sign_port"`
+	CIDRField          string        `koanf:"cidr_field"`
+	Replicas           int           `koanf:"replicas"` // default 1
+
+	secret   string
+	location *time.Location
+}
+
+// loadConfig reads --config, else ./perennial.yaml, else takes the embedded
+// defaults.
+func loadConfig(path string) (*config, error) {
+	if path == "" {
+		if _, err := os.Stat("perennial.yaml"); err != nil {
+			return embeddedConfig(), nil
+		}
+		path = "perennial.yaml"
+	}
+	k := koanf.New("\x00")
+	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+		return nil, usage("configuration %s cannot be read: %w", path, err)
+	}
+	c := &config{file: path}
+	if err := unmarshalStrict(k, c); err != nil {
+		return nil, usage("configuration %s: %w", path, err)
+	}
+	c.defaults()
+	if err := c.validate(); err != nil {
+		return nil, usage("configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// unmarshalStrict refuses unknown keys: a misspelt limit must not cost money.
+func unmarshalStrict(k *koanf.Koanf, c *config) error {
+	return k.UnmarshalWithConf("", c, koanf.UnmarshalConf{
+		Tag: "koanf",
+		DecoderConfig: &mapstructure.DecoderConfig{
+			Result: c, TagName: "koanf", ErrorUnused: true,
+			DecodeHook: mapstructure.StringToTimeDurationHookFunc(),
+		},
+	})
+}
+
+// embeddedConfig is `perennial run` with nothing configured: an embedded NATS
+// server and the sandbox, whose account is "main".
+func embeddedConfig() *config {
+	c := &config{embedded: true, Accounts: map[string]*accountConfig{"main": {RatePerSecond: 200, Concurrency: 16}}}
+	c.defaults()
+	return c
+}
+
+func (c *config) defaults() {
+	orElse(&c.DataDir, "perennial-data")
+	orElse(&c.NATS.Listen, "127.0.0.1:4222")
+	orElse(&c.HTTP.Listen, "127.0.0.1:8080")
+	for _, a := range c.Accounts {
+		if a == nil {
+			continue
+		}
+		orElse(&a.RatePerSecond, 5)
+		orElse(&a.Concurrency, 8)
+		orElse(&a.PollFloor, time.Second)
+		orElse(&a.DailyLimitTimezone, "UTC")
+		orElse(&a.ReconcileEvery, time.Hour)
+		orElse(&a.Replicas, 1)
+	}
+	for i := range c.Schedules {
+		orElse(&c.Schedules[i].Account, "main")
+		orElse(&c.Schedules[i].Timezone, "UTC")
+		orElse(&c.Schedules[i].Chunk, 100)
+	}
+}
+
+func orElse[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// validate names the field and the fix of the first thing wrong.
+func (c *config) validate() error {
+	if len(c.Accounts) == 0 {
+		return errors.New("accounts is empty: add at least one, such as accounts.main")
+	}
+	if c.NATS.URL != "" && c.NATS.Context != "" {
+		return errors.New("nats.url and nats.context exclude each other: keep one")
+	}
+	seen := map[string]string{}
+	for _, name := range c.accountNames() {
+		a := c.Accounts[name]
+		if err := queue.ValidAccount(name); err != nil {
+			return fmt.Errorf("accounts.%s: %w", name, err)
+		}
+		if a == nil {
+			return fmt.Errorf("accounts.%s is empty: it needs base_url, app_id and a secret", name)
+		}
+		if err := a.validate(); err != nil {
+			return fmt.Errorf("accounts.%s.%w", name, err)
+		}
+		if other := seen[a.BaseURL+" "+a.AppID]; other != "" {
+			return fmt.Errorf("accounts.%s and accounts.%s are the same key at the same address: keep one", other, name)
+		}
+		seen[a.BaseURL+" "+a.AppID] = name
+	}
+	if err := c.validateProduction(); err != nil {
+		return err
+	}
+	return c.validateSchedules()
+}
+
+func (a *accountConfig) validate() error {
+	u, err := url.Parse(a.BaseURL)
+	if err != nil || u.Host == "" {
+		return fmt.Errorf("base_url is %q and must be the provider's address, such as https://api.example.com", a.BaseURL)
+	}
+	if u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
+		return fmt.Errorf("base_url is %q: only https is accepted, and http to this machine itself", a.BaseURL)
+	}
+	if !strings.HasPrefix(a.AppID, "live_app_") && !strings.HasPrefix(a.AppID, "sbx_app_") {
+		return fmt.Errorf("app_id is %q and must begin with live_app_ (production) or sbx_app_ (sandbox)", a.AppID)
+	}
+	if a.RatePerSecond < 0 || a.Concurrency < 1 || a.Concurrency > 1024 || a.DailyLimitCents < 0 || a.Replicas < 1 {
+		return errors.New("rate_per_second, concurrency (1 to 1024), daily_limit_cents and replicas must not be negative")
+	}
+	if a.location, err = time.LoadLocation(a.DailyLimitTimezone); err != nil {
+		return fmt.Errorf("daily_limit_timezone: %w", err)
+	}
+	return nil
+}
+
+// validateProduction: who can publish a command can spend money.
+func (c *config) validateProduction() error {
+	for _, name := range c.accountNames() {
+		if !strings.HasPrefix(c.Accounts[name].AppID, "live_app_") {
+			continue
+		}
+		if c.NATS.URL == "" && c.NATS.Context == "" && len(c.NATS.Users) == 0 {
+			return fmt.Errorf("accounts.%s is a production account and the embedded NATS server has no users: whoever can connect could spend its money. Set nats.users, or nats.url", name)
+		}
+	}
+	for i, u := range c.NATS.Users {
+		if u.User == "" || (u.Password == "") == (u.PasswordFile == "") {
+			return fmt.Errorf("nats.users[%d] needs user and password_file", i)
+		}
+		if u.Password != "" && !strings.HasPrefix(u.Password, "$2") {
+			return fmt.Errorf("nats.users[%d].password must be a bcrypt hash: secrets do not stand in this file, use password_file", i)
+		}
+	}
+	return nil
+}
+
+func (c *config) validateSchedules() error {
+	names := map[string]bool{}
+	for i := range c.Schedules {
+		s := &c.Schedules[i]
+		if err := s.Validate(); err != nil {
+			return fmt.Errorf("schedules[%d]: %w", i, err)
+		}
+		if c.Accounts[s.Account] == nil {
+			return fmt.Errorf("schedules[%d].account is %q, which is not configured", i, s.Account)
+		}
+		if names[s.Name] {
+			return fmt.Errorf("schedules[%d].name is %q, which stands twice", i, s.Name)
+		}
+		names[s.Name] = true
+	}
+	return nil
+}
+
+func (c *config) accountNames() []string {
+	names := make([]string, 0, len(c.Accounts))
+	for name := range c.Accounts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// pick is the account that a command means.
+func (c *config) pick(name string) (string, error) {
+	if name == "" && len(c.Accounts) == 1 {
+		return c.accountNames()[0], nil
+	}
+	if name == "" {
+		return "", usage("there are several accounts (%s): say which with --account", strings.Join(c.accountNames(), ", "))
+	}
+	if c.Accounts[name] == nil {
+		return "", usage("account %q is not configured: there is %s", name, strings.Join(c.accountNames(), ", "))
+	}
+	return name, nil
+}
+
+func (c *config) ledgerPath(account string) string {
+	return filepath.Join(c.DataDir, account+".ledger.db")
+}
+
+// secretOf reads an account's API Secret: from its environment variable, a
+// systemd credential, or its file.
+func (c *config) secretOf(name string) (string, error) {
+	a := c.Accounts[name]
+	variable := "PERENNIAL_" + strings.ReplaceAll(strings.ToUpper(name), "-", "_") + "_SECRET"
+	switch {
+	case a.secret != "":
+		return a.secret, nil
+	case os.Getenv(variable) != "":
+		return os.Getenv(variable), nil
+	}
+	path := a.SecretFile
+	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" {
+		if credential := filepath.Join(dir, name+".secret"); path == "" || exists(credential) {
+			path = credential
+		}
+	}
+	if path == "" {
+		return "", usage("account %s has no secret\nset secret_file in %s, or %s in the environment", name, c.file, variable)
+	}
+	if !filepath.IsAbs(path) && c.file != "" {
+		path = filepath.Join(filepath.Dir(c.file), path)
+	}
+	return readSecret(path)
+}
+
+// readSecret reads a secret file that nobody else on the machine may read.
+func readSecret(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", usage("the secret file cannot be read: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", usage("the secret file %s may be read by others (mode %04o)\nrun: chmod 600 %s", path, info.Mode().Perm(), path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", usage("the secret file cannot be read: %w", err)
+	}
+	secret := strings.TrimSpace(string(text))
+	if secret == "" {
+		return "", usage("the secret file %s is empty", path)
+	}
+	return secret, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// client makes the account's API client.
+func (c *config) client(name, secret string, clock func() time.Time) (*upstream.Client, error) {
+	a := c.Accounts[name]
+	client, err := upstream.New(upstream.Config{
+		BaseURL: a.BaseURL, AppID: a.AppID, Secret: secret, SignPort: a.SignPort, Clock: clock, UserAgent: "perennial/" + version,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("account %s: %w", name, err)
+	}
+	return client, nil
+}

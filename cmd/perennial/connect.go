@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"perennial/queue"
+)
+
+// errUnreachable marks that nothing answers where it was looked for.
+var errUnreachable = errors.New("unreachable")
+
+// remote is a connection to a running `perennial run`, for one account.
+type remote struct {
+	*queue.Queue
+	account string
+}
+
+// connect finds the running host: --nats or PERENNIAL_NATS, else the NATS of
+// the configuration, else the addresses left in the data directory.
+func (a *app) connect() (*remote, error) {
+	c, err := loadConfig(a.configFile)
+	if err != nil {
+		return nil, err
+	}
+	account := a.account
+	if a.natsURL == "" || account == "" {
+		if account, err = c.pick(a.account); err != nil {
+			return nil, err
+		}
+	}
+	target := queue.ConnectConfig{URL: a.natsURL, CredsFile: c.NATS.CredsFile}
+	switch {
+	case a.natsURL != "":
+	case c.NATS.URL != "":
+		target.URL = c.NATS.URL
+	case c.NATS.Context != "":
+		target = queue.ConnectConfig{Context: c.NATS.Context}
+	default:
+		if target.URL, err = natsOfRun(c.DataDir); err != nil {
+			return nil, err
+		}
+	}
+	target.Log = a.logger()
+	q, err := queue.Connect(target)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnreachable, err)
+	}
+	return &remote{q, account}, nil
+}
+
+func natsOfRun(dataDir string) (string, error) {
+	text, err := os.ReadFile(runFile(dataDir))
+	if err != nil {
+		return "", &exitError{exitUnreachable, fmt.Errorf("no running Perennial was found in %s\nstart `perennial run` there, or say --nats nats://host:port", dataDir)}
+	}
+	var line readyLine
+	if err := json.Unmarshal(text, &line); err != nil || line.NATS == "" {
+		return "", fmt.Errorf("%s does not hold the addresses of a running Perennial\nstart `perennial run` again", runFile(dataDir))
+	}
+	return line.NATS, nil
+}
+
+// ask calls a verb of the account's service.
+func ask[A any](ctx context.Context, r *remote, verb string, question any) (out A, err error) {
+	data, err := json.Marshal(question)
+	if err != nil {
+		return out, err
+	}
+	reply, err := r.Request(ctx, r.account, verb, data)
+	var refused *queue.ServiceError
+	if errors.As(err, &refused) {
+		return out, &exitError{exitFailed, errors.New(refused.Description)}
+	}
+	if err != nil {
+		return out, err
+	}
+	if err := json.Unmarshal(reply, &out); err != nil {
+		return out, fmt.Errorf("the answer to %s cannot be read: %w", verb, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+
+	"perennial/queue"
+	"perennial/upstream/sandbox"
+)
+
+// embeddedAddress stands for the sandbox of the same process in the ledger's
+// binding: its port differs from run to run.
+const embeddedAddress = "sandbox:embedded"
+
+// host is one `perennial run`: NATS, the accounts, and what serves them.
+type host struct {
+	config   *config
+	log      *logrus.Logger
+	unlock   func() error
+	embedded *queue.Embedded
+	queue    *queue.Queue
+	sandbox  *sandbox.Server
+	accounts []*accountHost
+	http     *httpHost
+}
+
+// readyLine is what `run` prints once it is ready.
+type readyLine struct {
+	NATS     string   `json:"nats"`
+	HTTP     string   `json:"http"`
+	Data     string   `json:"data"`
+	Accounts []string `json:"accounts"`
+	Sandbox  string   `json:"sandbox,omitempty"`
+	Control  string   `json:"control,omitempty"`
+}
+
+// startHost starts everything that listens. Call run, then close.
+func startHost(ctx context.Context, c *config, log *logrus.Logger) (h *host, err error) {
+	h = &host{config: c, log: log}
+	defer func() {
+		if err != nil {
+			h.close()
+		}
+	}()
+	if h.unlock, err = queue.LockDir(c.DataDir); err != nil {
+		return nil, err
+	}
+	if c.embedded {
+		if err := h.startSandbox(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := h.connect(); err != nil {
+		return nil, err
+	}
+	for _, name := range c.accountNames() {
+		a, err := newAccountHost(ctx, h, name)
+		if err != nil {
+			return nil, err
+		}
+		h.accounts = append(h.accounts, a)
+	}
+	if err := distinctBindings(ctx, h.accounts); err != nil {
+		return nil, err
+	}
+	if h.http, err = startHTTP(h); err != nil {
+		return nil, err
+	}
+	return h, h.writeRunFile()
+}
+
+// startSandbox serves the API in this process and makes it the account's provider.
+func (h *host) startSandbox(ctx context.Context) error {
+	var err error
+	h.sandbox, err = sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{
+		Listen: "127.0.0.1:0", ListenProduction: "127.0.0.1:0", Control: "127.0.0.1:0",
+		DB: filepath.Join(h.config.DataDir, "sandbox.db"), Charges: filepath.Join(h.config.DataDir, "sandbox.charges.jsonl"),
+		Fixture: sandbox.DefaultFixture(), Clock: time.Now, Log: h.log,
+	})
+	if err != nil {
+		return fmt.Errorf("start the embedded sandbox: %w", err)
+	}
+	main := h.config.Accounts["main"]
+	main.BaseURL, main.AppID, main.secret = h.sandbox.SandboxURL(), sandbox.DemoSandboxAppID, sandbox.DemoSandboxSecret
+	main.location = time.UTC
+	return nil
+}
+
+func (h *host) connect() error {
+	n := h.config.NATS
+	if n.URL != "" || n.Context != "" {
+		var err error
+		h.queue, err = queue.Connect(queue.ConnectConfig{
+			URL: n.URL, CredsFile: n.CredsFile, Context: n.Context, LeaseReplicas: h.replicas(), Log: h.log,
+		})
+		return err
+	}
+	users := make([]queue.User, 0, len(n.Users))
+	for _, u := range n.Users {
+		password := u.Password
+		if u.PasswordFile != "" {
+			path := u.PasswordFile
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(filepath.Dir(h.config.file), path)
+			}
+			secret, err := readSecret(path)
+			if err != nil {
+				return err
+			}
+			password = secret
+		}
+		users = append(users, queue.User{Name: u.User, Password: password})
+	}
+	var err error
+	h.embedded, err = queue.StartEmbedded(queue.EmbeddedConfig{
+		Listen: n.Listen, StoreDir: filepath.Join(h.config.DataDir, "nats"), Users: users, Log: h.log,
+	})
+	if err != nil {
+		return err
+	}
+	h.queue, err = queue.Connect(queue.ConnectConfig{Embedded: h.embedded, Log: h.log})
+	return err
+}
+
+func (h *host) replicas() int {
+	most := 1
+	for _, a := range h.config.Accounts {
+		most = max(most, a.Replicas)
+	}
+	return most
+}
+
+// run works until ctx ends, or until every account has stopped.
+func (h *host) run(ctx context.Context) error {
+	if len(h.accounts) == 0 {
+		return nil
+	}
+	var group errgroup.Group
+	stopped := make([]error, len(h.accounts))
+	for i, a := range h.accounts {
+		group.Go(func() error {
+			stopped[i] = a.run(ctx)
+			if stopped[i] != nil && ctx.Err() == nil {
+				h.log.WithField("account", a.name).WithError(stopped[i]).Error("the account has stopped; the others go on")
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return errors.Join(stopped...)
+}
+
+func (h *host) close() {
+	if h.http != nil {
+		h.http.close()
+	}
+	for _, a := range h.accounts {
+		a.close()
+	}
+	if h.queue != nil {
+		h.queue.Close()
+	}
+	if h.embedded != nil {
+		h.embedded.Shutdown()
+	}
+	if h.sandbox != nil {
+		if err := h.sandbox.Close(); err != nil {
+			h.log.WithError(err).Warn("the embedded sandbox did not close cleanly")
+		}
+	}
+	if h.unlock != nil {
+		_ = os.Remove(runFile(h.config.DataDir))
+		_ = h.unlock()
+	}
+}
+
+func (h *host) ready() readyLine {
+	line := readyLine{NATS: h.natsURL(), HTTP: h.http.url(), Data: h.config.DataDir, Accounts: h.config.accountNames()}
+	if h.sandbox != nil {
+		line.Sandbox, line.Control = h.sandbox.SandboxURL(), h.sandbox.ControlURL()
+	}
+	return line
+}
+
+func (h *host) natsURL() string {
+	if h.embedded != nil {
+		return h.embedded.URL()
+	}
+	return h.queue.URL()
+}
+
+// runFile is where a running host leaves its addresses, for the commands that
+// are called in the same directory.
+func runFile(dataDir string) string { return filepath.Join(dataDir, "run.json") }
+
+func (h *host) writeRunFile() error {
+	text, err := json.Marshal(h.ready())
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(runFile(h.config.DataDir), append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("leave the addresses for other commands: %w", err)
+	}
+	return nil
+}

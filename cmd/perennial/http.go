@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"perennial/jobs"
+	"perennial/ledger"
+)
+
+// httpHost serves health, metrics and the dashboard. None of them shows a
+// credential: the ledger they read from holds none.
+type httpHost struct {
+	host     *host
+	server   *http.Server
+	listener net.Listener
+}
+
+func startHTTP(h *host) (*httpHost, error) {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", h.config.HTTP.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for http on %s: %w\nsay another address with --http, such as 127.0.0.1:0", h.config.HTTP.Listen, err)
+	}
+	s := &httpHost{host: h, listener: listener}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics{h})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /{$}", s.dashboard)
+	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
+	go func() {
+		if err := s.server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			h.log.WithError(err).Error("health and metrics are not served any more")
+		}
+	}()
+	return s, nil
+}
+
+func (s *httpHost) url() string { return "http://" + s.listener.Addr().String() }
+
+func (s *httpHost) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := s.server.Shutdown(ctx); err != nil {
+		_ = s.server.Close()
+	}
+}
+
+// readyz is 200 when every account works, else 503 with the reason of each.
+func (s *httpHost) readyz(w http.ResponseWriter, _ *http.Request) {
+	text, code := "ok\n", http.StatusOK
+	if !s.host.queue.Connected() {
+		text, code = "NATS is not connected\n", http.StatusServiceUnavailable
+	}
+	for _, a := range s.host.accounts {
+		if why := a.notReady(); why != "" {
+			if code == http.StatusOK {
+				text = ""
+			}
+			text, code = text+a.name+": "+why+"\n", http.StatusServiceUnavailable
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = fmt.Fprint(w, text)
+}
+
+// metrics reads every account's ledger when it is scraped.
+type metrics struct{ host *host }
+
+var (
+	operationsDesc = prometheus.NewDesc("perennial_operations", "Operations by state.", []string{"account", "state"}, nil)
+	moneyDesc      = prometheus.NewDesc("perennial_book_cents", "The books, in cents.", []string{"account", "of"}, nil)
+	headDesc       = prometheus.NewDesc("perennial_journal_seq", "The newest journal row.", []string{"account"}, nil)
+	publishedDesc  = prometheus.NewDesc("perennial_published_seq", "The newest journal row on the events stream.", []string{"account"}, nil)
+	pausedDesc     = prometheus.NewDesc("perennial_paused", "What is paused, 1 each.", []string{"account", "scope", "cause"}, nil)
+	readyDesc      = prometheus.NewDesc("perennial_ready", "Whether the account works.", []string{"account"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, pausedDesc, readyDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m metrics) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, a := range m.host.accounts {
+		gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, append([]string{a.name}, labels...)...)
+		}
+		ready := 1.0
+		if a.notReady() != "" {
+			ready = 0
+		}
+		gauge(readyDesc, ready)
+		m.collectLedger(ctx, a, gauge)
+	}
+}
+
+func (m metrics) collectLedger(ctx context.Context, a *accountHost, gauge func(*prometheus.Desc, float64, ...string)) {
+	counts, err := a.ledger.StateCounts(ctx)
+	if err != nil {
+		a.log.WithError(err).Warn("metrics could not be read from the ledger")
+		return
+	}
+	for state, n := range counts {
+		gauge(operationsDesc, float64(n), string(state))
+	}
+	b, err := a.ledger.Balance(ctx, a.name)
+	if err != nil {
+		return
+	}
+	for of, cents := range map[string]int64{
+		"wallet": b.WalletCents, "charged": b.ChargedCents, "refunded": b.RefundedCents, "suspense": b.SuspenseCents,
+		"funding": b.FundingCents, "external": b.ExternalCents,
+	} {
+		gauge(moneyDesc, float64(cents), of)
+	}
+	gauge(headDesc, float64(b.Head.Seq))
+	v, err := a.show(ctx, struct{}{})
+	if err != nil {
+		return
+	}
+	gauge(publishedDesc, float64(v.Published))
+	for _, p := range v.Paused {
+		gauge(pausedDesc, 1, p.Scope, p.Cause)
+	}
+}
+
+// dashboardRows is how many operations the page shows of each account.
+const dashboardRows = 50
+
+type dashboardAccount struct {
+	accountView
+	Balance    ledger.Balance
+	Counts     map[ledger.State]int64
+	Operations []jobs.OperationStatus
+}
+
+var dashboardPage = template.Must(template.New("dashboard").Funcs(template.FuncMap{"money": money}).Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="5"><meta name="viewport" content="width=device-width">
+<title>Perennial</title>
+<style>
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1b2b24;background:#fbfcfa}
+h1{font-size:1.3rem} h2{font-size:1.1rem;margin-top:2rem} table{border-collapse:collapse;width:100%}
+td,th{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #dfe6e1;vertical-align:top} .n{text-align:right}
+.bad{color:#a02020} .muted{color:#5b6b63}
+</style>
+<h1>Perennial</h1>
+{{range .}}<h2>{{.Account}} <span class="muted">{{.Environment}} {{.AccountID}}</span></h2>
+{{if .NotReady}}<p class="bad">Not ready: {{.NotReady}}</p>{{end}}
+{{range .Paused}}<p class="bad">Paused ({{.Scope}}, {{.Cause}}): {{.Detail}}</p>{{end}}
+<p>Wallet {{money .Balance.WalletCents}} {{.Balance.Currency}} · charged {{money .Balance.ChargedCents}} · refunded {{money .Balance.RefundedCents}} ·
+suspense {{money .Balance.SuspenseCents}} · journal {{.Head.Seq}}, published {{.Published}}</p>
+<p>{{range $state, $n := .Counts}}{{$state}} {{$n}} &nbsp; {{end}}</p>
+<table><tr><th>Operation<th>Kind<th>State<th class="n">Attempts<th class="n">Charged<th class="n">Refunded<th>Reason</tr>
+{{range .Operations}}<tr><td>{{.OperationID}}<td>{{.Kind}}<td>{{.State}}<td class="n">{{.Attempts}}<td class="n">{{money .ChargedCents}}<td class="n">{{money .RefundedCents}}<td>{{.Reason}}</tr>
+{{end}}</table>{{end}}</html>`))
+
+func (s *httpHost) dashboard(w http.ResponseWriter, r *http.Request) {
+	views := make([]dashboardAccount, 0, len(s.host.accounts))
+	for _, a := range s.host.accounts {
+		v, err := a.dashboard(r.Context())
+		if err != nil {
+			http.Error(w, "the ledger of "+a.name+" cannot be read: "+err.Error(), http.StatusInternalServerError)
+			return
+		}
+		views = append(views, v)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	if err := dashboardPage.Execute(w, views); err != nil {
+		s.host.log.WithError(err).Debug("a dashboard was not sent whole")
+	}
+}
+
+func (a *accountHost) dashboard(ctx context.Context) (v dashboardAccount, err error) {
+	if v.accountView, err = a.show(ctx, struct{}{}); err != nil {
+		return v, err
+	}
+	if v.Balance, err = a.ledger.Balance(ctx, a.name); err != nil {
+		return v, err
+	}
+	if v.Counts, err = a.ledger.StateCounts(ctx); err != nil {
+		return v, err
+	}
+	v.Operations, err = jobs.List(ctx, a.ledger, false, dashboardRows)
+	return v, err
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"perennial/queue"
+)
+
+// Exit codes (docs/cli.md).
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitPartly      = 3
+	exitPerson      = 4
+	exitUnreachable = 5
+	exitInterrupted = 130
+)
+
+// exitError is an error with the code that the process ends with. An empty
+// text prints nothing: the output said it already.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// app is what every command shares: its streams and the flags of the root.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	configFile string
+	natsURL    string
+	account    string
+	output     string
+	json       bool
+	verbose    bool
+}
+
+// Main runs the program and returns its exit code. The first SIGINT or SIGTERM
+// ends ctx and what runs drains; the second ends the process at once.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // from now on a signal has its default effect
+	err := Run(ctx, args, stdin, stdout, stderr)
+	code := exitCode(ctx, err)
+	if err != nil && err.Error() != "" && code != exitInterrupted {
+		fmt.Fprintln(stderr, errorText(err))
+	}
+	return code
+}
+
+// Run is the program as tests call it: with its own streams, until ctx ends.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return root.ExecuteContext(ctx)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "perennial",
+		Short:         "Keeps a fleet of rented proxy IPs alive",
+		Long:          "Perennial carries out commands from NATS against a proxy provider's customer API, once in effect whatever\ncrashes, keeps the books to the cent, and renews what is about to expire.",
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.configFile, "config", "", "configuration file (default: ./perennial.yaml where there is one, else embedded defaults)")
+	flags.StringVar(&a.natsURL, "nats", os.Getenv("PERENNIAL_NATS"), "NATS server of a running `perennial run` (env PERENNIAL_NATS)")
+	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only one)")
+	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
+	flags.BoolVar(&a.json, "json", false, "print the ready line as JSON even in a terminal")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log more")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if a.output != "table" && a.output != "json" {
+			return usage("-o %s is not known: use table or json", a.output)
+		}
+		return nil
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.sandboxCommand(), a.orderCommand(), a.renewCommand(), a.submitCommand(),
+		a.statusCommand(), a.watchCommand(), a.retryCommand(), a.cancelCommand(), a.releaseCommand(), a.ledgerCommand(),
+		a.reviewCommand(), a.accountCommand(), a.sweepCommand(), a.benchCommand(), a.versionCommand())
+	for _, c := range root.Commands() {
+		strict(c)
+	}
+	return root
+}
+
+// strict makes a command group without its verb, and arguments that nobody
+// asked for, an error of usage.
+func strict(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usage("%s: %w (see `%s --help`)", cmd.CommandPath(), err, cmd.CommandPath())
+			}
+			return nil
+		}
+	}
+	if c.HasSubCommands() && c.RunE == nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			return usage("%s: %q is not one of its commands (see `%s --help`)", cmd.CommandPath(), strings.Join(args, " "), cmd.CommandPath())
+		}
+	}
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+}
+
+func exitCode(ctx context.Context, err error) int {
+	var exit *exitError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &exit):
+		return exit.code
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.Is(err, queue.ErrNoRunner), errors.Is(err, queue.ErrNoAccount), errors.Is(err, errUnreachable):
+		return exitUnreachable
+	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):
+		return exitUsage
+	default:
+		return exitFailed
+	}
+}
+
+// errorText is an error for people: three lines at most.
+func errorText(err error) string {
+	lines := strings.SplitN(strings.TrimSpace(err.Error()), "\n", 4)
+	if len(lines) > 3 {
+		lines = append(lines[:2], lines[2]+" …")
+	}
+	return "perennial: " + strings.Join(lines, "\n")
+}

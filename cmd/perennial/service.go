@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// Verbs of perennial.svc.<account>.<verb>: the command line, the dashboard and
+// any NATS client ask the same.
+const (
+	verbStatus  = "status"
+	verbStates  = "states"
+	verbList    = "list"
+	verbBalance = "balance"
+	verbRelease = "release"
+	verbCancel  = "cancel"
+	verbRetry   = "retry"
+	verbResolve = "resolve"
+	verbPause   = "pause"
+	verbResume  = "resume"
+	verbShow    = "show"
+	verbSweeps  = "sweeps"
+	verbPlan    = "plan"
+	verbSweep   = "sweep"
+	verbApprove = "approve"
+)
+
+// byHand is what a person's request carries.
+type byHand struct {
+	ID     string `json:"id"`
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+type listRequest struct {
+	All   bool `json:"all"`
+	Limit int  `json:"limit"`
+}
+
+type statesRequest struct {
+	IDs []string `json:"ids"`
+}
+
+type changedAnswer struct {
+	Changed int `json:"changed"`
+}
+
+func (a *accountHost) verbs() map[string]queue.Verb {
+	return map[string]queue.Verb{
+		verbStatus: answer(func(ctx context.Context, q byHand) (jobs.CommandStatus, error) { return jobs.Status(ctx, a.ledger, q.ID) }),
+		verbStates: answer(a.states),
+		verbList: answer(func(ctx context.Context, q listRequest) ([]jobs.OperationStatus, error) {
+			return jobs.List(ctx, a.ledger, !q.All, min(max(q.Limit, 1), 1000))
+		}),
+		verbBalance: answer(func(ctx context.Context, _ struct{}) (ledger.Balance, error) { return a.ledger.Balance(ctx, a.name) }),
+		verbRelease: answer(changing(a.runner.Release)),
+		verbCancel:  answer(changing(a.runner.Cancel)),
+		verbRetry:   answer(changing(a.runner.Retry)),
+		verbResolve: answer(func(ctx context.Context, x jobs.Resolution) (changedAnswer, error) {
+			return changedAnswer{1}, a.runner.Resolve(ctx, x)
+		}),
+		verbPause: answer(func(ctx context.Context, q byHand) (changedAnswer, error) {
+			a.runner.PauseByHand(ctx, q.By, q.Reason)
+			return changedAnswer{1}, nil
+		}),
+		verbResume: answer(func(ctx context.Context, q byHand) (changedAnswer, error) {
+			return changedAnswer{a.runner.ResumeByHand(ctx, q.By, q.Reason)}, nil
+		}),
+		verbShow:    answer(a.show),
+		verbSweeps:  answer(a.sweeps),
+		verbPlan:    answer(a.plan),
+		verbSweep:   answer(a.sweepNow),
+		verbApprove: answer(a.approve),
+	}
+}
+
+// changing adapts a person's change of operations.
+func changing(do func(ctx context.Context, id, by, reason string) (int, error)) func(context.Context, byHand) (changedAnswer, error) {
+	return func(ctx context.Context, q byHand) (changedAnswer, error) {
+		n, err := do(ctx, q.ID, q.By, q.Reason)
+		return changedAnswer{n}, err
+	}
+}
+
+// answer makes a verb of a function from one JSON value to another.
+func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
+	return func(ctx context.Context, data []byte) ([]byte, error) {
+		var q Q
+		if len(data) > 0 {
+			if err := json.Unmarshal(data, &q); err != nil {
+				return nil, &queue.ServiceError{Code: "bad_request", Description: "the request is not the JSON that this verb takes: " + err.Error()}
+			}
+		}
+		out, err := do(ctx, q)
+		var refused *jobs.RefusedError
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+			return nil, &queue.ServiceError{Code: "not_found", Description: "there is no command or operation of that id"}
+		case errors.As(err, &refused):
+			return nil, &queue.ServiceError{Code: "refused", Description: refused.Reason}
+		case err != nil:
+			return nil, err
+		}
+		return json.Marshal(out)
+	}
+}
+
+// maxStates is how many commands one request may ask about.
+const maxStates = 1000
+
+// states tells where commands stand; an id that never came is left out.
+func (a *accountHost) states(ctx context.Context, q statesRequest) (map[string]string, error) {
+	if len(q.IDs) > maxStates {
+		return nil, &jobs.RefusedError{Reason: fmt.Sprintf("%d ids of at most %d", len(q.IDs), maxStates)}
+	}
+	out := make(map[string]string, len(q.IDs))
+	for _, id := range q.IDs {
+		state, err := jobs.StateOf(ctx, a.ledger, id)
+		if errors.Is(err, ledger.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[id] = state
+	}
+	return out, nil
+}
+
+// accountView is the account as `account show` prints it.
+type accountView struct {
+	Account     string         `json:"account"`
+	AccountID   string         `json:"account_id"`
+	Environment string         `json:"environment"`
+	BaseURL     string         `json:"base_url"`
+	AppID       string         `json:"app_id"`
+	NotReady    string         `json:"not_ready,omitempty"`
+	Paused      []ledger.Pause `json:"paused"`
+	Published   uint64         `json:"published_seq"`
+	Head        ledger.Head    `json:"head"`
+}
+
+func (a *accountHost) show(ctx context.Context, _ struct{}) (accountView, error) {
+	b, err := a.ledger.Binding(ctx)
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return accountView{}, err
+	}
+	v := accountView{
+		Account: a.name, AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, AppID: a.client.AppID(), NotReady: a.notReady(),
+	}
+	if v.Paused, err = a.ledger.Pauses(ctx); err != nil {
+		return v, err
+	}
+	if v.Paused == nil {
+		v.Paused = []ledger.Pause{}
+	}
+	v.Head.Seq, v.Head.Hash, err = a.ledger.Head(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.relay != nil {
+		v.Published = a.relay.Published()
+	}
+	return v, err
+}

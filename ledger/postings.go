@@ -1,0 +1,63 @@
+package ledger
+
+import (
+	"context"
+	"time"
+)
+
+// Posting is one side of a double entry, as v_postings shows it: the postings
+// of one fact sum to zero.
+type Posting struct {
+	Seq         int64     `json:"seq"`
+	Time        time.Time `json:"time"`
+	Kind        string    `json:"kind"`
+	Account     string    `json:"account"`
+	AmountCents int64     `json:"amount_cents"`
+	Operation   string    `json:"operation_id"`
+	OrderNo     string    `json:"order_no"`
+	ProxyID     string    `json:"proxy_id"`
+}
+
+// Postings lists up to limit postings from a journal sequence on.
+func (l *Ledger) Postings(ctx context.Context, from int64, limit int) ([]Posting, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT seq, time, kind, account, amount_cents, operation, order_no, proxy_id
+		FROM v_postings WHERE seq >= ? ORDER BY seq, n, amount_cents DESC LIMIT ?`, from, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(s scanner) (Posting, error) {
+		var p Posting
+		var at int64
+		err := s.Scan(&p.Seq, &at, &p.Kind, &p.Account, &p.AmountCents, &p.Operation, &p.OrderNo, &p.ProxyID)
+		p.Time = fromMicros(at)
+		return p, err
+	})
+}
+
+// Review is an operation, or one line of it, that waits for a person.
+type Review struct {
+	OperationID string    `json:"operation_id"`
+	CommandID   string    `json:"command_id"`
+	Kind        Kind      `json:"kind"`
+	ProxyID     string    `json:"proxy_id,omitempty"`
+	Reason      string    `json:"reason"`
+	Code        string    `json:"code,omitempty"`
+	TraceID     string    `json:"trace_id,omitempty"`
+	Since       time.Time `json:"since"`
+}
+
+// Reviews lists what waits for a person, the oldest first.
+func (l *Ledger) Reviews(ctx context.Context) ([]Review, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT operation_id, command_id, kind, proxy_id, reason, code, trace_id, since
+		FROM v_reviews ORDER BY since, operation_id, proxy_id`)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(s scanner) (Review, error) {
+		var x Review
+		var since int64
+		err := s.Scan(&x.OperationID, &x.CommandID, &x.Kind, &x.ProxyID, &x.Reason, &x.Code, &x.TraceID, &since)
+		x.Since = fromMicros(since)
+		return x, err
+	})
+}
