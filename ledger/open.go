@@ -120,6 +120,7 @@ func dsn(path string, extra url.Values) string {
 		"_foreign_keys":       {"1"},
 		"_recursive_triggers": {"1"},
 		"_busy_timeout":       {"10000"},
+		"_mutex":              {"no"}, // a connection of database/sql is used by one goroutine at a time
 	}
 	for k, vals := range extra {
 		v[k] = vals
@@ -128,7 +129,9 @@ func dsn(path string, extra url.Values) string {
 }
 
 func openWriter(ctx context.Context, path string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite3", dsn(path, url.Values{"_synchronous": {"FULL"}, "_txlock": {"immediate"}}))
+	db, err := sql.Open("sqlite3", dsn(path, url.Values{
+		"_synchronous": {"FULL"}, "_txlock": {"immediate"}, "_cache_size": {"-65536"},
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}

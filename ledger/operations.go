@@ -134,7 +134,7 @@ func (l *Ledger) Due(ctx context.Context, state State, now time.Time, limit int)
 func (l *Ledger) NextAfter(ctx context.Context, now time.Time) (*time.Time, error) {
 	var us sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT min(next_at) FROM operations
-		WHERE state IN ('held', 'waiting', 'open') AND next_at > ?`, micros(now)).Scan(&us)
+		WHERE state IN ('accepted', 'held', 'sending', 'waiting', 'open', 'review') AND next_at > ?`, micros(now)).Scan(&us)
 	return instant(us), err
 }
 

@@ -15,11 +15,22 @@ func (l *Ledger) SlotsOf(ctx context.Context, schedule string, limit int) ([]Slo
 	return collect(rows, scanSlot)
 }
 
+const heldQuery = `SELECT schedule, slot_at, state, plan, seq FROM slots
+	WHERE state = 'held' AND plan = ? AND plan <> '' ORDER BY seq`
+
 // HeldSlots lists the slots that wait for an approval of the plan with this
 // hash, in the order in which they were planned: the first holds its commands.
 func (l *Ledger) HeldSlots(ctx context.Context, plan string) ([]Slot, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots
-		WHERE state = 'held' AND plan = ? AND plan <> '' ORDER BY seq`, plan)
+	rows, err := l.read.QueryContext(ctx, heldQuery, plan)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanSlot)
+}
+
+// HeldSlots is Ledger.HeldSlots inside the transaction.
+func (t *Tx) HeldSlots(plan string) ([]Slot, error) {
+	rows, err := t.query(heldQuery, plan)
 	if err != nil {
 		return nil, err
 	}

@@ -35,12 +35,21 @@ func newWriter(ctx context.Context, l *Ledger) (*writer, error) {
 		return nil, fmt.Errorf("open ledger %s: %w", l.path, err)
 	}
 	w := &writer{l: l, conn: conn, stmts: map[string]*sql.Stmt{}, head: head{hash: genesis}}
+	if err := w.tune(); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
 	row := conn.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`)
 	if err := row.Scan(&w.head.seq, &w.head.hash); err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, errors.Join(fmt.Errorf("read the head of %s: %w", l.path, err), conn.Close())
 	}
 	l.tail = newTail(w.head.seq, w.head.hash)
 	return w, nil
+}
+
+// tune keeps the copies of pages that savepoints need out of temporary files,
+// and lets the WAL grow to 32 MiB before it is copied back.
+func (w *writer) tune() error {
+	return errors.Join(w.exec(`PRAGMA temp_store = MEMORY`), w.exec(`PRAGMA wal_autocheckpoint = 8192`))
 }
 
 // Write runs fn in the writer's transaction and returns when what it appended is

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"sync"
@@ -52,8 +53,8 @@ type bench struct {
 	concurrency int
 	dir         string
 	base        string
-	control     string
 	client      *upstream.Client
+	profile     string
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -75,6 +76,7 @@ func (a *app) benchCommand() *cobra.Command {
 	c.Flags().IntVar(&b.commands, "commands", 20000, "how many commands")
 	c.Flags().StringVar(&b.kind, "kind", "renew", "renew or order")
 	c.Flags().IntVar(&b.concurrency, "concurrency", 64, "requests under way at once")
+	c.Flags().StringVar(&b.profile, "cpuprofile", "", "write a CPU profile of the runner's part to this file")
 	return c
 }
 
@@ -163,7 +165,7 @@ func (b *bench) startSandbox(ctx context.Context) (stop func(), err error) {
 		stop()
 		return nil, fmt.Errorf("the sandbox did not start: %w", err)
 	}
-	b.base, b.control = line.Sandbox, line.Control
+	b.base = line.Sandbox
 	return stop, nil
 }
 
@@ -232,7 +234,7 @@ func (b *bench) runner(ctx context.Context, out *benchResult) error {
 	defer stopHost()
 	done := make(chan error, 1)
 	go func() { done <- h.run(hostCtx) }()
-	if err := b.measure(ctx, h, out); err != nil {
+	if err := b.profiled(func() error { return b.measure(ctx, h, out) }); err != nil {
 		return err
 	}
 	stopHost()
@@ -240,6 +242,23 @@ func (b *bench) runner(ctx context.Context, out *benchResult) error {
 		return err
 	}
 	return b.checkBooks(ctx, h, out)
+}
+
+// profiled runs do under the CPU profiler when a profile is asked for.
+func (b *bench) profiled(do func() error) (err error) {
+	if b.profile == "" {
+		return do()
+	}
+	f, err := os.Create(b.profile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return err
+	}
+	defer pprof.StopCPUProfile()
+	return do()
 }
 
 // window is how many commands are published ahead: enough to keep every worker

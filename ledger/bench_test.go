@@ -1,0 +1,70 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// BenchmarkRenewal appends the facts of whole renewals of one proxy, in groups
+// as a busy runner's: accepted and sending in one commit, settled in another.
+func BenchmarkRenewal(b *testing.B) {
+	l, err := Open(context.Background(), Config{Path: filepath.Join(b.TempDir(), "bench.ledger.db"), Clock: time.Now})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	ctx := context.Background()
+	const group = 32
+	for n := 0; b.Loop(); n += group {
+		err := l.Write(ctx, func(tx *Tx) error {
+			for i := n; i < n+group; i++ {
+				if err := benchAccept(tx, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		done := make(chan error, group)
+		for i := n; i < n+group; i++ {
+			go func() { done <- l.Write(ctx, func(tx *Tx) error { return benchSettle(tx, i) }) }()
+		}
+		for range group {
+			if err := <-done; err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/group/1000, "us/command")
+}
+
+func benchIDs(i int) (command, operation, proxy string) {
+	command = fmt.Sprintf("bench-%d", i)
+	return command, command + "/0001", fmt.Sprintf("px_%d", i)
+}
+
+func benchAccept(tx *Tx, i int) error {
+	command, operation, proxy := benchIDs(i)
+	if _, err := tx.Command(command); err == nil {
+		return fmt.Errorf("%s is there already", command)
+	}
+	return tx.Append(
+		CommandAccepted{
+			Ref: Ref{CommandID: command}, Kind: KindRenewal, ContentHash: command, Content: []byte(`{}`), DurationDays: 30,
+			Operations: []Planned{{OperationID: operation, Chunk: "0001", Generation: 1, Key: operation, ProxyIDs: []string{proxy}}},
+		},
+		OperationSending{Ref: Ref{CommandID: command, OperationID: operation}, Attempt: 1, Key: operation, Body: `{"proxy_ids":["` + proxy + `"]}`, SentAt: tx.Now()})
+}
+
+func benchSettle(tx *Tx, i int) error {
+	command, operation, proxy := benchIDs(i)
+	return tx.AppendTo(operation, 2, RenewalSettled{
+		Ref: Ref{CommandID: command, OperationID: operation}, Status: "completed", Attempt: 1,
+		Lines: Lines{ChargedCents: 300, Items: []Line{{ProxyID: proxy, State: "succeeded", ChargedCents: 300}}},
+	})
+}

@@ -1,0 +1,71 @@
+package upstream
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Account is the account of the key (API: Account). The document does not give
+// its field types: account_id may come as text or number and is kept as text.
+type Account struct {
+	AccountID, Email, Status string
+	EmailVerified            bool
+	CreatedAt                time.Time
+	TraceID                  string
+	ServerTime               time.Time
+}
+
+// Account reads the key's account (API: GET /api/v1/account, scope account:read).
+func (c *Client) Account(ctx context.Context) (Account, error) {
+	return getOne(ctx, c, "/api/v1/account", func(o *object, e *Envelope) Account {
+		o.need("account_id")
+		a := Account{AccountID: o.text("account_id"), Email: o.text("email"), Status: o.text("status"), TraceID: e.TraceID, ServerTime: e.Timestamp}
+		if v := o.raw("email_verified"); v != nil {
+			a.EmailVerified = v[0] == 't'
+		}
+		a.CreatedAt, _ = parseTime(o.text("created_at"))
+		return a
+	})
+}
+
+// Wallet is the account's wallet in the key's environment (API: Wallet).
+type Wallet struct {
+	Environment  Environment
+	Currency     string
+	BalanceCents int64
+	Balance      string // decimal string, main unit
+	FrozenCents  int64  // not interpreted (trap 24)
+	CashValue    bool   // false in sandbox
+	TraceID      string
+	ServerTime   time.Time
+}
+
+// Wallet reads the wallet (API: GET /api/v1/wallet, scope wallet:read). A wallet
+// without environment, currency, balance_cents or cash_value is malformed.
+func (c *Client) Wallet(ctx context.Context) (Wallet, error) {
+	return getOne(ctx, c, "/api/v1/wallet", func(o *object, e *Envelope) Wallet {
+		o.need("environment", "currency", "balance_cents", "cash_value")
+		return Wallet{Environment: Environment(o.str("environment")), Currency: o.str("currency"), BalanceCents: o.integer("balance_cents"),
+			Balance: o.str("balance"), FrozenCents: o.integer("frozen_cents"), CashValue: o.boolean("cash_value"),
+			TraceID: e.TraceID, ServerTime: e.Timestamp}
+	})
+}
+
+// getOne reads one object.
+func getOne[T any](ctx context.Context, c *Client, path string, decode func(*object, *Envelope) T) (T, error) {
+	var zero T
+	e, err := c.get(ctx, path, "")
+	if err != nil {
+		return zero, err
+	}
+	o, err := e.object()
+	if err != nil {
+		return zero, malformed(http.MethodGet, path, &e, err)
+	}
+	out := decode(o, &e)
+	if o.err != nil {
+		return zero, malformed(http.MethodGet, path, &e, o.err)
+	}
+	return out, nil
+}

@@ -1,0 +1,199 @@
+package upstream
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Config is what a Client is made of.
+type Config struct {
+	BaseURL   string            // https://…, or http:// to a loopback address only
+	AppID     string            // begins with live_app_ or sbx_app_
+	Secret    string            // the API Secret; never printed
+	SignPort  bool              // whether the signed host carries the port (the document leaves it open); default: it does not
+	UserAgent string            // default "perennial/1"
+	Timeout   time.Duration     // of one whole request; default 60 s
+	MaxBody   int64             // largest response body in bytes; default 16 MiB
+	Clock     func() time.Time  // default: the system's clock
+	Nonce     func() string     // default: 128 random bits in hexadecimal
+	Transport http.RoundTripper // default: an own HTTP/1.1 transport with keep-alive
+}
+
+// String shows where and as whom, never the secret.
+func (c Config) String() string { return describe(c.BaseURL, c.AppID) }
+
+// Format keeps every fmt verb from printing the secret.
+func (c Config) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
+
+// MarshalJSON shows what String shows.
+func (c Config) MarshalJSON() ([]byte, error) { return []byte(quote(c.String())), nil }
+
+// Environment is one of the API's two environments.
+type Environment string
+
+// The two environments (API: What the service does).
+const (
+	Production Environment = "production"
+	Sandbox    Environment = "sandbox"
+)
+
+const (
+	livePrefix    = "live_app_"
+	sandboxPrefix = "sbx_app_"
+)
+
+func environmentOf(appID string) (Environment, error) {
+	switch {
+	case strings.HasPrefix(appID, livePrefix):
+		return Production, nil
+	case strings.HasPrefix(appID, sandboxPrefix):
+		return Sandbox, nil
+	}
+	return "", fmt.Errorf("app id must begin with %s or %s", livePrefix, sandboxPrefix)
+}
+
+// Client calls one environment as one key.
+type Client struct {
+	scheme, hostPort, basePath string
+	signedHost                 string
+	appID, userAgent           string
+	secret                     func() string // a function: fmt prints unexported fields, but not what a function holds
+	environment                Environment
+	timeout                    time.Duration
+	maxBody                    int64
+	clock                      func() time.Time
+	nonce                      func() string
+	transport                  http.RoundTripper
+	ownTransport               bool
+}
+
+// New checks the configuration and makes a Client. It refuses an App ID with an
+// unknown prefix, an empty secret, and plain http to anything but loopback.
+func New(cfg Config) (*Client, error) {
+	base, err := parseBase(cfg.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("upstream: base address: %w", err)
+	}
+	env, err := environmentOf(cfg.AppID)
+	if err != nil {
+		return nil, fmt.Errorf("upstream: %w", err)
+	}
+	if cfg.Secret == "" {
+		return nil, errors.New("upstream: secret is empty")
+	}
+	if !headerSafe(cfg.AppID) || !headerSafe(cfg.UserAgent) {
+		return nil, errors.New("upstream: app id and user agent must be printable ASCII")
+	}
+	secret := cfg.Secret
+	c := &Client{
+		scheme: base.Scheme, hostPort: base.Host, basePath: strings.TrimRight(base.EscapedPath(), "/"),
+		signedHost: signedHost(base, cfg.SignPort), appID: cfg.AppID, secret: func() string { return secret }, userAgent: cfg.UserAgent,
+		environment: env, timeout: cfg.Timeout, maxBody: cfg.MaxBody, clock: cfg.Clock, nonce: cfg.Nonce,
+		transport: cfg.Transport,
+	}
+	c.fillDefaults()
+	return c, nil
+}
+
+func (c *Client) fillDefaults() {
+	if c.userAgent == "" {
+		c.userAgent = "perennial/1"
+	}
+	if c.timeout <= 0 {
+		c.timeout = 60 * time.Second
+	}
+	if c.maxBody <= 0 {
+		c.maxBody = 16 << 20
+	}
+	if c.clock == nil {
+		c.clock = time.Now
+	}
+	if c.nonce == nil {
+		c.nonce = randomNonce
+	}
+	if c.transport == nil {
+		c.transport, c.ownTransport = newTransport(), true
+	}
+}
+
+func parseBase(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, errors.New("not a URL")
+	}
+	switch {
+	case u.Hostname() == "":
+		return nil, errors.New("no host")
+	case u.User != nil, u.RawQuery != "", u.Fragment != "":
+		return nil, errors.New("must be scheme, host and perhaps a path")
+	case u.Scheme == "https":
+	case u.Scheme == "http" && isLoopback(u.Hostname()):
+	case u.Scheme == "http":
+		return nil, errors.New("plain http is allowed to loopback only; use https")
+	default:
+		return nil, errors.New("scheme must be https")
+	}
+	return u, nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+func signedHost(u *url.URL, withPort bool) string {
+	host := strings.ToLower(u.Host)
+	if port := u.Port(); !withPort && port != "" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	return host
+}
+
+func headerSafe(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+func randomNonce() string {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:]) // never fails: it ends the program instead
+	return hex.EncodeToString(raw[:])
+}
+
+// Environment is told by the App ID's prefix (API: Credentials).
+func (c *Client) Environment() Environment { return c.environment }
+
+// AppID is the public half of the key.
+func (c *Client) AppID() string { return c.appID }
+
+// BaseURL is the address that the client calls.
+func (c *Client) BaseURL() string { return c.scheme + "://" + c.hostPort + c.basePath }
+
+// String shows where and as whom, never the secret.
+func (c *Client) String() string { return describe(c.BaseURL(), c.appID) }
+
+// Format keeps every fmt verb from printing the secret.
+func (c *Client) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
+
+// MarshalJSON shows what String shows.
+func (c *Client) MarshalJSON() ([]byte, error) { return []byte(quote(c.String())), nil }
+
+// Close drops idle connections of the client's own transport.
+func (c *Client) Close() {
+	if t, ok := c.transport.(*http.Transport); ok && c.ownTransport {
+		t.CloseIdleConnections()
+	}
+}
+
+func describe(base, appID string) string { return "upstream " + base + " as " + appID }

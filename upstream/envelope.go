@@ -1,0 +1,78 @@
+package upstream
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Envelope is the frame of every response (API: Response envelope).
+type Envelope struct {
+	Success   bool
+	Code      Code
+	Message   string    // bounded to 1 KiB
+	TraceID   string    // bounded to 256 bytes
+	Timestamp time.Time // UTC; zero when absent or not a time with a zone
+
+	data []byte // raw value of data; nil when absent or null; may hold credentials
+}
+
+const (
+	messageLimit     = 1 << 10
+	traceLimit       = 256
+	fieldErrorsLimit = 8 << 10
+)
+
+// DecodeEnvelope reads one response body. It needs success as a boolean and a
+// non-empty code; message, trace_id and timestamp may be absent. The data stays
+// inside and is read by the typed decoders only.
+func DecodeEnvelope(body []byte) (Envelope, error) {
+	o, err := parseDocument(body)
+	if err != nil {
+		return Envelope{}, fmt.Errorf("response: %w", err)
+	}
+	o.need("success", "code")
+	e := Envelope{
+		Success: o.boolean("success"), Code: Code(bounded(o.str("code"), 128)),
+		Message: bounded(o.str("message"), messageLimit), TraceID: bounded(o.str("trace_id"), traceLimit),
+		data: o.raw("data"),
+	}
+	if t, ok := parseTime(o.str("timestamp")); ok {
+		e.Timestamp = t
+	}
+	if o.err == nil && e.Code == "" {
+		o.err = errors.New("code is empty")
+	}
+	if o.err != nil {
+		return Envelope{}, fmt.Errorf("response is not an envelope: %w", o.err)
+	}
+	return e, nil
+}
+
+// consistent reports a success that says a failure's code, or the reverse.
+func (e *Envelope) consistent() bool { return e.Success == (e.Code == CodeOK) }
+
+func (e *Envelope) object() (*object, error) {
+	if e.data == nil {
+		return nil, errors.New("data is missing")
+	}
+	return parseObject("data", e.data)
+}
+
+// fieldErrors copies data.errors of a validation failure, bounded.
+func (e *Envelope) fieldErrors() json.RawMessage {
+	if e.Success || e.data == nil {
+		return nil
+	}
+	o, err := e.object()
+	if err != nil {
+		return nil
+	}
+	raw := o.raw("errors")
+	if raw == nil || len(raw) > fieldErrorsLimit {
+		return nil
+	}
+	return bytes.Clone(raw)
+}

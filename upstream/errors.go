@@ -1,0 +1,68 @@
+package upstream
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Error is an answer that is not a usable success: a failure envelope, or a
+// response that is no envelope at all (then Code is empty and Failure says what
+// was wrong with it). errors.Is matches it against a [Code]; an HTTP 429 without
+// an envelope matches [CodeRateLimited].
+type Error struct {
+	Method, Path string
+	HTTPStatus   int
+	Code         Code            // empty: the response was not an envelope of the document
+	Message      string          // the provider's words, bounded
+	TraceID      string          // for the provider's support
+	Timestamp    time.Time       // the provider's clock; zero when not given
+	RetryAfter   RetryAfter      // the response header
+	FieldErrors  json.RawMessage // data.errors of a validation_error, as sent, bounded
+	Failure      string          // what could not be read; empty for a plain failure envelope
+}
+
+// Error says method, path, code and trace_id on one line.
+func (e *Error) Error() string {
+	what := string(e.Code)
+	if e.Message != "" {
+		what += ": " + e.Message
+	}
+	if e.Failure != "" {
+		what = e.Failure
+	}
+	s := fmt.Sprintf("%s %s: HTTP %d: %s", e.Method, e.Path, e.HTTPStatus, what)
+	if e.TraceID != "" {
+		s += " (trace_id " + e.TraceID + ")"
+	}
+	return s
+}
+
+// Is matches a Code.
+func (e *Error) Is(target error) bool {
+	code, ok := target.(Code)
+	if !ok {
+		return false
+	}
+	return e.Code == code || (code == CodeRateLimited && e.HTTPStatus == 429)
+}
+
+// TransportError is a request that got no response header, or whose body broke
+// off. Sent false means that surely no byte of the request was written.
+type TransportError struct {
+	Method, Path string
+	Sent         bool
+	Err          error
+}
+
+// Error says what failed and whether the request may have left.
+func (e *TransportError) Error() string {
+	state := "not sent"
+	if e.Sent {
+		state = "may have been sent"
+	}
+	return fmt.Sprintf("%s %s: %s: %v", e.Method, e.Path, state, e.Err)
+}
+
+// Unwrap gives the cause, for errors.Is on context and network errors.
+func (e *TransportError) Unwrap() error { return e.Err }

@@ -1,0 +1,82 @@
+package upstream
+
+import (
+	"testing"
+	"time"
+)
+
+func seeds(f *testing.F) {
+	for _, s := range []string{``, `{}`, `null`, `{"success":true,"code":"ok","data":{}}`, ` { "success" : true , "code" : "ok" , "data" : { "a" : [ 1 , { } ] , "has_more" : false } } `,
+		`{"success":true,"code":"ok","data":{"order_no":"o","delivery":{},"refund":{},"proxies":[{}],"poll_after_seconds":1e9}}`,
+		`{"success":true,"code":"ok","data":{"status":"x","line_items":[{"proxy_id":"\ud800"}],"failed_proxy_ids":["a"]}}`,
+		`{"succ\u0065ss":true,"code":"ok","data":{"offers":[{"offer_code":"o","duration_days":[1,2]}],"has_more":true,"next_page_token":"t"}}`} {
+		f.Add([]byte(s))
+	}
+}
+
+func FuzzEnvelope(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		e, err := DecodeEnvelope(body)
+		if err == nil && e.Code == "" {
+			t.Error("an envelope without a code")
+		}
+		_ = e.fieldErrors()
+	})
+}
+
+func FuzzOrder(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		e, err := DecodeEnvelope(body)
+		if err != nil {
+			return
+		}
+		if created, err := decodeCreatedOrder(&e); created != nil && created.OrderNo == "" {
+			t.Errorf("created without a number, %v", err)
+		}
+		if o, err := e.object(); err == nil {
+			if order := decodeOrder(o); o.err == nil && order.OrderNo == "" {
+				t.Error("an order without a number")
+			}
+		}
+	})
+}
+
+func FuzzRenewal(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		e, err := DecodeEnvelope(body)
+		if err != nil {
+			return
+		}
+		if r, err := decodeRenewal(&e); (r == nil) == (err == nil) {
+			t.Error("neither result nor error, or both")
+		}
+	})
+}
+
+func FuzzPage(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		e, err := DecodeEnvelope(body)
+		if err != nil {
+			return
+		}
+		if p, err := decodePage(&e, "", decodeProxy); err == nil && p.HasMore && p.NextPageToken == "" {
+			t.Error("more without a token")
+		}
+		_, _ = decodePage(&e, "offers", decodeOffer)
+	})
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, s := range []string{"", "5", "-5", "Sat, 21 Nov 2026 12:00:30 GMT", "99999999999999999999"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if r := ParseRetryAfter(text, time.Unix(0, 0)); r.Delay < 0 || r.Valid && !r.Present {
+			t.Errorf("%q: %+v", text, r)
+		}
+	})
+}

@@ -1,0 +1,362 @@
+package upstream
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// This file reads JSON by allow-list: a caller asks an object for the members it
+// knows, everything else (credentials among it) is never turned into a value.
+// Keys match exactly, a key that stands twice is an error, and integers are
+// integers. The input has passed json.Valid, which also bounds the nesting.
+
+type member struct{ key, value []byte }
+
+// object collects the first error of what is asked of it.
+type object struct {
+	name    string
+	members []member
+	err     error
+}
+
+var errNotObject = errors.New("not a JSON object")
+
+// parseDocument validates a whole body and opens its outermost object.
+func parseDocument(body []byte) (*object, error) {
+	if !json.Valid(body) {
+		return nil, errors.New("not JSON")
+	}
+	return parseObject("", bytes.TrimSpace(body))
+}
+
+// parseObject opens raw, a valid JSON value without surrounding space.
+func parseObject(name string, raw []byte) (*object, error) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil, named(name, errNotObject)
+	}
+	o := &object{name: name, members: make([]member, 0, 16)}
+	for i := skipSpace(raw, 1); raw[i] != '}'; {
+		keyEnd := valueEnd(raw, i)
+		colon := skipSpace(raw, keyEnd)
+		start := skipSpace(raw, colon+1)
+		end := valueEnd(raw, start)
+		o.members = append(o.members, member{plainKey(raw[i:keyEnd]), raw[start:end]})
+		if i = skipSpace(raw, end); raw[i] == ',' {
+			i = skipSpace(raw, i+1)
+		}
+	}
+	if key, twice := o.duplicate(); twice {
+		return nil, named(name, fmt.Errorf("key %s stands twice", bounded(key, 64)))
+	}
+	return o, nil
+}
+
+func named(name string, err error) error {
+	if name == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+func plainKey(quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	var s string
+	_ = json.Unmarshal(quoted, &s) // valid by construction
+	return []byte(s)
+}
+
+func (o *object) duplicate() (string, bool) {
+	if len(o.members) > 32 {
+		seen := make(map[string]struct{}, len(o.members))
+		for _, m := range o.members {
+			if _, ok := seen[string(m.key)]; ok {
+				return string(m.key), true
+			}
+			seen[string(m.key)] = struct{}{}
+		}
+		return "", false
+	}
+	for i, m := range o.members {
+		for _, earlier := range o.members[:i] {
+			if bytes.Equal(m.key, earlier.key) {
+				return string(m.key), true
+			}
+		}
+	}
+	return "", false
+}
+
+// elements splits a JSON array into its raw values.
+func elements(raw []byte) [][]byte {
+	var out [][]byte
+	for i := skipSpace(raw, 1); raw[i] != ']'; {
+		end := valueEnd(raw, i)
+		out = append(out, raw[i:end])
+		if i = skipSpace(raw, end); raw[i] == ',' {
+			i = skipSpace(raw, i+1)
+		}
+	}
+	return out
+}
+
+func skipSpace(b []byte, i int) int {
+	for b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r' {
+		i++
+	}
+	return i
+}
+
+// valueEnd finds the end of the value that starts at i.
+func valueEnd(b []byte, i int) int {
+	switch b[i] {
+	case '"':
+		return stringEnd(b, i)
+	case '{', '[':
+		depth := 0
+		for ; ; i++ {
+			switch b[i] {
+			case '"':
+				i = stringEnd(b, i) - 1
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+		}
+	}
+	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
+		i++
+	}
+	return i
+}
+
+func stringEnd(b []byte, i int) int {
+	for i++; b[i] != '"'; i++ {
+		if b[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
+}
+
+// raw gives a member's value; nil when it is absent or null.
+func (o *object) raw(key string) []byte {
+	for _, m := range o.members {
+		if string(m.key) == key {
+			if m.value[0] == 'n' {
+				return nil
+			}
+			return m.value
+		}
+	}
+	return nil
+}
+
+// fail keeps the first error; it names the field and never its value.
+func (o *object) fail(key, why string) {
+	if o.err == nil {
+		o.err = named(o.name, fmt.Errorf("%s is %s", key, why))
+	}
+}
+
+func (o *object) has(key string) bool { return o.raw(key) != nil }
+
+// need is fail for a required member that is absent or null.
+func (o *object) need(keys ...string) {
+	for _, key := range keys {
+		if !o.has(key) {
+			o.fail(key, "missing")
+		}
+	}
+}
+
+// missing lists which of the keys are absent or null.
+func (o *object) missing(keys ...string) []string {
+	var out []string
+	for _, key := range keys {
+		if !o.has(key) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// str reads a string; "" when absent or null.
+func (o *object) str(key string) string {
+	v := o.raw(key)
+	if v == nil {
+		return ""
+	}
+	s, ok := unquote(v)
+	if !ok {
+		o.fail(key, "not a string")
+	}
+	return s
+}
+
+// text reads a string or a number as its text, for fields whose type the
+// document does not give.
+func (o *object) text(key string) string {
+	v := o.raw(key)
+	if v == nil {
+		return ""
+	}
+	if v[0] == '-' || v[0] >= '0' && v[0] <= '9' {
+		return string(v)
+	}
+	return o.str(key)
+}
+
+func unquote(v []byte) (string, bool) {
+	if v[0] != '"' {
+		return "", false
+	}
+	if inner := v[1 : len(v)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+		return string(inner), true
+	}
+	var s string
+	return s, json.Unmarshal(v, &s) == nil
+}
+
+// optionalInt reads a whole number of at most 64 bits; nil when absent or null.
+// A fraction or an exponent is malformed: 1.0 cents is not an integer count.
+func (o *object) optionalInt(key string) *int64 {
+	v := o.raw(key)
+	if v == nil {
+		return nil
+	}
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err != nil {
+		o.fail(key, "not a 64-bit integer")
+		return nil
+	}
+	return &n
+}
+
+func (o *object) integer(key string) int64 {
+	if n := o.optionalInt(key); n != nil {
+		return *n
+	}
+	return 0
+}
+
+func (o *object) optionalBool(key string) *bool {
+	v := o.raw(key)
+	if v == nil {
+		return nil
+	}
+	b := v[0] == 't'
+	if !b && v[0] != 'f' {
+		o.fail(key, "not a boolean")
+		return nil
+	}
+	return &b
+}
+
+func (o *object) boolean(key string) bool {
+	b := o.optionalBool(key)
+	return b != nil && *b
+}
+
+// optionalTime reads an ISO 8601 time with a zone as UTC; nil when absent, null
+// or empty. A time without a zone is malformed.
+func (o *object) optionalTime(key string) *time.Time {
+	s := o.str(key)
+	if s == "" {
+		return nil
+	}
+	t, ok := parseTime(s)
+	if !ok {
+		o.fail(key, "not an ISO 8601 time with a zone")
+		return nil
+	}
+	return &t
+}
+
+func (o *object) time(key string) time.Time {
+	if t := o.optionalTime(key); t != nil {
+		return *t
+	}
+	return time.Time{}
+}
+
+func parseTime(s string) (time.Time, bool) {
+	for _, layout := range [...]string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04Z07:00", "20060102T150405Z0700"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// array gives the raw elements of a member; nil when absent or null.
+func (o *object) array(key string) [][]byte {
+	v := o.raw(key)
+	if v == nil {
+		return nil
+	}
+	if v[0] != '[' {
+		o.fail(key, "not an array")
+		return nil
+	}
+	return elements(v)
+}
+
+func (o *object) strings(key string) []string {
+	raws := o.array(key)
+	out := make([]string, 0, len(raws))
+	for _, r := range raws {
+		s, ok := unquote(r)
+		if !ok {
+			o.fail(key, "not an array of strings")
+			return nil
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// child opens an object member; nil when absent, null or not an object.
+func (o *object) child(key string) *object {
+	v := o.raw(key)
+	if v == nil {
+		return nil
+	}
+	c, err := parseObject(key, v)
+	if err != nil {
+		if o.err == nil {
+			o.err = named(o.name, err)
+		}
+		return nil
+	}
+	return c
+}
+
+// adopt takes a finished child's error over.
+func (o *object) adopt(child *object) {
+	if child != nil && o.err == nil && child.err != nil {
+		o.err = named(o.name, child.err)
+	}
+}
+
+func bounded(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
+
+func quote(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}

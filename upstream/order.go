@@ -1,0 +1,198 @@
+package upstream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// OrderRequest is the multi-region body of an order (API: POST /api/v1/orders).
+type OrderRequest struct {
+	DurationDays int64 // positive multiple of 30 that every offer supports
+	Items        []OrderItem
+	CIDRField    string // the API's name for an item's CIDRs; the document does not give it
+	Scenario     string // sandbox scenario header of CreateOrder; not part of the body
+}
+
+// OrderItem is one line of an order.
+type OrderItem struct {
+	OfferCode string
+	Quantity  int64
+	CIDRs     []string // sent under OrderRequest.CIDRField
+}
+
+// OrderBody marshals an order once; the result is what is stored, signed and
+// sent on every attempt. It refuses CIDRs without a name for their field, and
+// what the API's limits refuse: no or more than 50 lines, a quantity below one,
+// more than 2000 in all, a duration that is no positive multiple of 30.
+func OrderBody(r OrderRequest) ([]byte, error) {
+	if err := checkOrder(r); err != nil {
+		return nil, fmt.Errorf("order: %w", err)
+	}
+	items := make([]map[string]any, 0, len(r.Items)) // map keys marshal in sorted order
+	for _, it := range r.Items {
+		line := map[string]any{"offer_code": it.OfferCode, "quantity": it.Quantity}
+		if len(it.CIDRs) > 0 {
+			line[r.CIDRField] = it.CIDRs
+		}
+		items = append(items, line)
+	}
+	return json.Marshal(struct {
+		DurationDays int64            `json:"duration_days"`
+		Items        []map[string]any `json:"items"`
+	}{r.DurationDays, items})
+}
+
+func checkOrder(r OrderRequest) error {
+	if r.DurationDays <= 0 || r.DurationDays%30 != 0 {
+		return errors.New("duration_days must be a positive multiple of 30")
+	}
+	if len(r.Items) == 0 || len(r.Items) > 50 {
+		return errors.New("items must have 1 to 50 lines")
+	}
+	var sum int64
+	for _, it := range r.Items {
+		switch {
+		case it.OfferCode == "" || it.Quantity <= 0 || it.Quantity > 2000:
+			return errors.New("each item needs an offer_code and a quantity of 1 to 2000")
+		case len(it.CIDRs) > 0 && (r.CIDRField == "" || r.CIDRField == "offer_code" || r.CIDRField == "quantity"):
+			return errors.New("cidrs need the API's name of their field, which the document does not give")
+		}
+		sum += it.Quantity
+	}
+	if sum > 2000 {
+		return errors.New("the quantities sum to more than 2000")
+	}
+	return nil
+}
+
+// CreatedOrder is what the document promises of an order's creation. Totals,
+// delivery and refund are read from the order's detail (trap 21).
+type CreatedOrder struct {
+	OrderNo          string // opaque; never empty
+	PollAfterSeconds *int64 // nil: null, absent, or malformed (then Reply.Malformed says so)
+	TraceID          string
+	ServerTime       time.Time
+}
+
+func decodeCreatedOrder(e *Envelope) (*CreatedOrder, error) {
+	o, err := e.object()
+	if err != nil {
+		return nil, err
+	}
+	out := &CreatedOrder{OrderNo: o.str("order_no"), TraceID: e.TraceID, ServerTime: e.Timestamp}
+	if o.err == nil && out.OrderNo == "" {
+		o.fail("order_no", "missing")
+	}
+	if o.err != nil {
+		return nil, o.err
+	}
+	out.PollAfterSeconds = o.optionalInt("poll_after_seconds")
+	return out, o.err // a bad poll time does not lose the order number
+}
+
+// OrderSummary is an entry of the order list. The document does not give its
+// fields: whatever is absent is zero or nil.
+type OrderSummary struct {
+	OrderNo, Status, PaymentStatus, Currency string
+	SubtotalCents, TotalCents                *int64
+	CreatedAt                                time.Time
+}
+
+func decodeOrderSummary(o *object) OrderSummary {
+	if o.str("order_no") == "" {
+		o.fail("order_no", "missing")
+	}
+	return OrderSummary{
+		OrderNo: o.str("order_no"), Status: o.str("status"), PaymentStatus: o.str("payment_status"), Currency: o.str("currency"),
+		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.time("created_at"),
+	}
+}
+
+// Order is an order's detail (API: Order) without payment method, lines and
+// credentials.
+type Order struct {
+	OrderNo, Status, PaymentStatus, Currency string
+	SubtotalCents, TotalCents                *int64 // cents; nil when absent or null
+	CreatedAt                                time.Time
+	Delivery                                 Delivery
+	PollAfterSeconds                         *int64  // nil: null or absent: stop polling
+	Refund                                   *Refund // nil: null or absent
+	Proxies                                  []Proxy // nil unless Delivery.Available (API: Order, last rule)
+	TraceID                                  string
+	ServerTime                               time.Time
+}
+
+// Delivery is an order's progress. Present says that all four fields were there.
+type Delivery struct {
+	ExpectedCount, DeliveredCount int64
+	Complete, Available           bool
+	Present                       bool
+}
+
+// Refund is an order's refund object; only it tells of refunds (trap 19).
+type Refund struct {
+	Status, Destination string
+	AmountCents         *int64 // cents; nil when absent or null
+	Currency            string
+	RefundedAt          *time.Time
+}
+
+func decodeOrder(o *object) Order {
+	if o.str("order_no") == "" {
+		o.fail("order_no", "missing")
+	}
+	out := Order{
+		OrderNo: o.str("order_no"), Status: o.str("status"), PaymentStatus: o.str("payment_status"), Currency: o.str("currency"),
+		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.time("created_at"),
+		PollAfterSeconds: o.optionalInt("poll_after_seconds"), Delivery: decodeDelivery(o), Refund: decodeRefund(o),
+	}
+	if out.Delivery.Present && out.Delivery.Available {
+		out.Proxies = decodeEach(o, "proxies", decodeProxy)
+	}
+	return out
+}
+
+func decodeDelivery(o *object) Delivery {
+	d := o.child("delivery")
+	if d == nil {
+		return Delivery{}
+	}
+	defer o.adopt(d)
+	return Delivery{
+		ExpectedCount: d.integer("expected_count"), DeliveredCount: d.integer("delivered_count"),
+		Complete: d.boolean("complete"), Available: d.boolean("available"),
+		Present: len(d.missing("expected_count", "delivered_count", "complete", "available")) == 0,
+	}
+}
+
+func decodeRefund(o *object) *Refund {
+	r := o.child("refund")
+	if r == nil {
+		return nil
+	}
+	defer o.adopt(r)
+	return &Refund{Status: r.str("status"), Destination: r.str("destination"), AmountCents: r.optionalInt("amount_cents"),
+		Currency: r.str("currency"), RefundedAt: r.optionalTime("refunded_at")}
+}
+
+// decodeEach reads an array of objects with one decoder.
+func decodeEach[T any](o *object, key string, decode func(*object) T) []T {
+	raws := o.array(key)
+	out := make([]T, 0, len(raws))
+	for _, raw := range raws {
+		item, err := parseObject(key, raw)
+		if err != nil {
+			if o.err == nil {
+				o.err = named(o.name, err)
+			}
+			return nil
+		}
+		out = append(out, decode(item))
+		if o.adopt(item); o.err != nil {
+			return nil
+		}
+	}
+	return out
+}

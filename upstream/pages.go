@@ -1,0 +1,203 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Page is one page of a list (API: Page).
+type Page[T any] struct {
+	Items         []T
+	PageSize      int
+	HasMore       bool
+	NextPageToken string // opaque; passed back unchanged
+	ServerTime    time.Time
+}
+
+// PageRequest asks for one page. Size 0 leaves the size to the provider.
+type PageRequest struct {
+	Size  int
+	Token string
+}
+
+// OfferFilter narrows and quotes offers (API: GET /api/v1/offers). Zero values
+// are not sent.
+type OfferFilter struct {
+	CountryCode, Region, Line, IPType string
+	Quantity, DurationDays            int64
+}
+
+// Offer is one purchasable product line, priced for the filter's quantity and
+// duration (API: Offer). It reserves nothing.
+type Offer struct {
+	OfferCode, Name, CountryCode, CountryName, Region, LineName, IPType, Protocol string
+	UnitPriceCents                                                                *int64 // cents; nil when absent
+	UnitPrice                                                                     string // decimal string, main unit
+	BaseDurationDays                                                              int64
+	DurationDays                                                                  []int64
+	MaxQuantity                                                                   *int64
+}
+
+func decodeOffer(o *object) Offer {
+	if o.str("offer_code") == "" {
+		o.fail("offer_code", "missing")
+	}
+	out := Offer{
+		OfferCode: o.str("offer_code"), Name: o.str("name"), CountryCode: o.str("country_code"), CountryName: o.str("country_name"),
+		Region: o.str("region"), LineName: o.str("line_name"), IPType: o.str("ip_type"), Protocol: o.str("protocol"),
+		UnitPriceCents: o.optionalInt("unit_price_cents"), UnitPrice: o.str("unit_price"),
+		BaseDurationDays: o.integer("base_duration_days"), MaxQuantity: o.optionalInt("max_quantity"),
+	}
+	for _, raw := range o.array("duration_days") {
+		n, err := strconv.ParseInt(string(raw), 10, 64)
+		if err != nil {
+			o.fail("duration_days", "not an array of integers")
+			return Offer{}
+		}
+		out.DurationDays = append(out.DurationDays, n)
+	}
+	return out
+}
+
+func (f OfferFilter) pairs() []string {
+	var out []string
+	for _, p := range [...][2]string{{"country_code", f.CountryCode}, {"region", f.Region}, {"line", f.Line}, {"ip_type", f.IPType}} {
+		if p[1] != "" {
+			out = append(out, p[0]+"="+EscapeSegment(p[1]))
+		}
+	}
+	if f.Quantity > 0 {
+		out = append(out, "quantity="+strconv.FormatInt(f.Quantity, 10))
+	}
+	if f.DurationDays > 0 {
+		out = append(out, "duration_days="+strconv.FormatInt(f.DurationDays, 10))
+	}
+	return out
+}
+
+// OffersPage reads one page of offers (API: GET /api/v1/offers, scope
+// offers:read; page size at most 200).
+func (c *Client) OffersPage(ctx context.Context, f OfferFilter, r PageRequest) (Page[Offer], error) {
+	return getPage(ctx, c, "/api/v1/offers", "offers", f.pairs(), r, decodeOffer)
+}
+
+// Offers goes through all offers that match, page by page with one size and one
+// filter (API: Pagination rules). On invalid_page_token it starts again from the
+// first page, at most three times; an item already seen is not given twice. The
+// first error ends it; ending without one means that a complete pass was made.
+func (c *Client) Offers(ctx context.Context, f OfferFilter, pageSize int) iter.Seq2[Offer, error] {
+	return walk(pageSize, func(r PageRequest) (Page[Offer], error) { return c.OffersPage(ctx, f, r) },
+		func(o Offer) string { return o.OfferCode })
+}
+
+func getPage[T any](ctx context.Context, c *Client, path, listKey string, pairs []string, r PageRequest, decode func(*object) T) (Page[T], error) {
+	if r.Size > 0 {
+		pairs = append(pairs, "page_size="+strconv.Itoa(r.Size))
+	}
+	if r.Token != "" {
+		pairs = append(pairs, "page_token="+EscapeSegment(r.Token))
+	}
+	e, err := c.get(ctx, path, CanonicalQuery(strings.Join(pairs, "&")))
+	if err != nil {
+		return Page[T]{}, err
+	}
+	page, err := decodePage(&e, listKey, decode)
+	if err != nil {
+		return Page[T]{}, malformed(http.MethodGet, path, &e, err)
+	}
+	return page, nil
+}
+
+func decodePage[T any](e *Envelope, listKey string, decode func(*object) T) (Page[T], error) {
+	o, err := e.object()
+	if err != nil {
+		return Page[T]{}, err
+	}
+	if listKey == "" {
+		if listKey, err = onlyArray(o); err != nil {
+			return Page[T]{}, err
+		}
+	}
+	o.need(listKey, "has_more")
+	page := Page[T]{Items: decodeEach(o, listKey, decode), PageSize: int(o.integer("page_size")), HasMore: o.boolean("has_more"),
+		NextPageToken: o.str("next_page_token"), ServerTime: e.Timestamp}
+	if page.HasMore && page.NextPageToken == "" {
+		o.fail("next_page_token", "missing though has_more is true")
+	}
+	if o.err != nil {
+		return Page[T]{}, o.err
+	}
+	return page, nil
+}
+
+// onlyArray finds the one array of data (trap 30).
+func onlyArray(o *object) (string, error) {
+	found, count := "", 0
+	for _, m := range o.members {
+		if m.value[0] == '[' {
+			found = string(m.key)
+			count++
+		}
+	}
+	if count != 1 {
+		return "", fmt.Errorf("the list's key is not given and data holds %d arrays instead of one", count)
+	}
+	return found, nil
+}
+
+const (
+	maxRestarts   = 3
+	maxEmptyPages = 16
+)
+
+// ErrPageLoop is a list whose pages do not come to an end: a token that came
+// before, or many empty pages in a row.
+var ErrPageLoop = errors.New("upstream: the pages of a list repeat")
+
+// walk follows the pages of one list.
+func walk[T any](size int, fetch func(PageRequest) (Page[T], error), id func(T) string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var zero T
+		seen, tokens := map[string]struct{}{}, map[string]struct{}{}
+		token, restarts, empty := "", 0, 0
+		for {
+			page, err := fetch(PageRequest{Size: size, Token: token})
+			if errors.Is(err, CodeInvalidPageToken) && token != "" && restarts < maxRestarts {
+				restarts, token = restarts+1, ""
+				clear(tokens)
+				continue
+			}
+			if err != nil {
+				yield(zero, err)
+				return
+			}
+			for _, item := range page.Items {
+				if _, dup := seen[id(item)]; dup {
+					continue
+				}
+				seen[id(item)] = struct{}{}
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if !page.HasMore {
+				return
+			}
+			if empty++; len(page.Items) > 0 {
+				empty = 0
+			}
+			if _, again := tokens[page.NextPageToken]; again || empty > maxEmptyPages {
+				yield(zero, ErrPageLoop)
+				return
+			}
+			tokens[page.NextPageToken] = struct{}{}
+			token = page.NextPageToken
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// Proxy is a delivered proxy without anything that connects to it: host, port,
+// username, password, connection and socks5_uri have no place here, so they are
+// dropped while decoding (trap 41).
+type Proxy struct {
+	ProxyID, Status                                 string
+	IPType, CountryCode, Region, LineName, Protocol string
+	StartsAt, ExpiresAt                             *time.Time // UTC; nil when null: never due
+}
+
+func decodeProxy(o *object) Proxy {
+	if o.str("proxy_id") == "" {
+		o.fail("proxy_id", "missing")
+	}
+	return Proxy{
+		ProxyID: o.str("proxy_id"), Status: o.str("status"), IPType: o.str("ip_type"), CountryCode: o.str("country_code"),
+		Region: o.str("region"), LineName: o.str("line_name"), Protocol: o.str("protocol"),
+		StartsAt: o.optionalTime("starts_at"), ExpiresAt: o.optionalTime("expires_at"),
+	}
+}
+
+// Proxy reads one proxy (API: GET /api/v1/proxies/{proxy_id}, scope proxies:read).
+// An unknown or foreign id is CodeProxyNotFound.
+func (c *Client) Proxy(ctx context.Context, proxyID string) (Proxy, error) {
+	path, err := itemPath(proxiesPath, proxyID)
+	if err != nil {
+		return Proxy{}, err
+	}
+	return getOne(ctx, c, path, func(o *object, _ *Envelope) Proxy { return decodeProxy(o) })
+}
+
+// ProxiesPage reads one page of proxies (API: GET /api/v1/proxies). The key of
+// the list is not given: exactly one array in data is accepted.
+func (c *Client) ProxiesPage(ctx context.Context, r PageRequest) (Page[Proxy], error) {
+	return getPage(ctx, c, proxiesPath, "", nil, r, decodeProxy)
+}
+
+// Proxies goes through all proxies, page by page; see [Client.Offers].
+func (c *Client) Proxies(ctx context.Context, pageSize int) iter.Seq2[Proxy, error] {
+	return walk(pageSize, func(r PageRequest) (Page[Proxy], error) { return c.ProxiesPage(ctx, r) },
+		func(p Proxy) string { return p.ProxyID })
+}
+
+// Order reads an order's detail (API: GET /api/v1/orders/{order_no}, scope
+// orders:read). An unknown or foreign number is CodeOrderNotFound.
+func (c *Client) Order(ctx context.Context, orderNo string) (Order, error) {
+	path, err := itemPath(ordersPath, orderNo)
+	if err != nil {
+		return Order{}, err
+	}
+	return getOne(ctx, c, path, func(o *object, e *Envelope) Order {
+		order := decodeOrder(o)
+		order.TraceID, order.ServerTime = e.TraceID, e.Timestamp
+		return order
+	})
+}
+
+// OrdersPage reads one page of order summaries (API: GET /api/v1/orders). The
+// key of the list is not given: exactly one array in data is accepted.
+func (c *Client) OrdersPage(ctx context.Context, r PageRequest) (Page[OrderSummary], error) {
+	return getPage(ctx, c, ordersPath, "", nil, r, decodeOrderSummary)
+}
+
+// Orders goes through all order summaries, page by page; see [Client.Offers].
+func (c *Client) Orders(ctx context.Context, pageSize int) iter.Seq2[OrderSummary, error] {
+	return walk(pageSize, func(r PageRequest) (Page[OrderSummary], error) { return c.OrdersPage(ctx, r) },
+		func(o OrderSummary) string { return o.OrderNo })
+}
+
+// itemPath escapes an opaque id once. Empty, "." and ".." would name another
+// resource and are refused.
+func itemPath(collection, id string) (string, error) {
+	if id == "" || id == "." || id == ".." {
+		return "", fmt.Errorf("upstream: %w", errBadID)
+	}
+	return collection + "/" + EscapeSegment(id), nil
+}
+
+var errBadID = errors.New("identifier is empty or a path step")

@@ -1,0 +1,77 @@
+package upstream
+
+import (
+	"encoding/json"
+	"errors"
+)
+
+// RenewRequest is the body of a renewal (API: POST /api/v1/proxies/renew).
+type RenewRequest struct {
+	ProxyIDs     []string `json:"proxy_ids"`
+	DurationDays int64    `json:"duration_days"` // positive multiple of 30, at most 1095
+}
+
+// RenewBody marshals a renewal once; the result is what is stored, signed and
+// sent on every attempt.
+func RenewBody(r RenewRequest) ([]byte, error) {
+	if r.DurationDays <= 0 || r.DurationDays%30 != 0 || r.DurationDays > 1095 {
+		return nil, errors.New("renewal: duration_days must be a positive multiple of 30, at most 1095")
+	}
+	if len(r.ProxyIDs) == 0 {
+		return nil, errors.New("renewal: proxy_ids is empty")
+	}
+	seen := make(map[string]struct{}, len(r.ProxyIDs))
+	for _, id := range r.ProxyIDs {
+		if _, twice := seen[id]; twice || id == "" {
+			return nil, errors.New("renewal: a proxy id is empty or stands twice")
+		}
+		seen[id] = struct{}{}
+	}
+	return json.Marshal(r)
+}
+
+// Renewal is a renewal's result (API: Renewal result). Amounts are cents;
+// ChargedCents is already net of refunds. Missing names the fields of the
+// document that were absent or null: their zero means nothing.
+type Renewal struct {
+	Status                                  string
+	TotalCents, ChargedCents, RefundedCents int64
+	Successful, Failed, Unresolved          []string
+	LineItems                               []RenewalLine
+	Missing                                 []string
+}
+
+// RenewalLine is one line item. Missing is as in [Renewal].
+type RenewalLine struct {
+	ProxyID, Status                          string
+	DurationDays                             int64
+	AmountCents, ChargedCents, RefundedCents int64
+	Missing                                  []string
+}
+
+func decodeRenewal(e *Envelope) (*Renewal, error) {
+	o, err := e.object()
+	if err != nil {
+		return nil, err
+	}
+	r := &Renewal{
+		Status: o.str("status"), TotalCents: o.integer("total_cents"), ChargedCents: o.integer("charged_cents"),
+		RefundedCents: o.integer("refunded_cents"), Successful: o.strings("successful_proxy_ids"),
+		Failed: o.strings("failed_proxy_ids"), Unresolved: o.strings("unresolved_proxy_ids"),
+		LineItems: decodeEach(o, "line_items", decodeRenewalLine),
+		Missing: o.missing("status", "total_cents", "charged_cents", "refunded_cents",
+			"successful_proxy_ids", "failed_proxy_ids", "unresolved_proxy_ids", "line_items"),
+	}
+	if o.err != nil {
+		return nil, o.err
+	}
+	return r, nil
+}
+
+func decodeRenewalLine(o *object) RenewalLine {
+	return RenewalLine{
+		ProxyID: o.str("proxy_id"), Status: o.str("status"), DurationDays: o.integer("duration_days"),
+		AmountCents: o.integer("amount_cents"), ChargedCents: o.integer("charged_cents"), RefundedCents: o.integer("refunded_cents"),
+		Missing: o.missing("proxy_id", "status", "duration_days", "amount_cents", "charged_cents", "refunded_cents"),
+	}
+}

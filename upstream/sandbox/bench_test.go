@@ -1,0 +1,112 @@
+package sandbox_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+func benchHouse(b *testing.B) *house {
+	return start(b, func(o *sandbox.Options) {
+		f := fixture()
+		f.Accounts[0].Wallet.SandboxCents = 1 << 50
+		o.Fixture, o.Charges, o.ChargesNoSync, o.Clock = f, tempFile(b, "charges.jsonl"), true, time.Now
+	})
+}
+
+// BenchmarkRenewal is client and sandbox together, in one process.
+func BenchmarkRenewal(b *testing.B) {
+	h := benchHouse(b)
+	c := h.client(alphaSandbox, func(c *upstream.Config) { c.Clock = time.Now })
+	w := renewal("k", "px_bulk_1")
+	b.ReportAllocs()
+	b.SetParallelism(8)
+	keys := make(chan string, 1024)
+	stop := make(chan struct{})
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case keys <- fmt.Sprint("k", i):
+			case <-stop:
+				return
+			}
+		}
+	}()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		w := w
+		for pb.Next() {
+			w.Key = <-keys
+			if r := c.Post(bg(), w); !r.Success {
+				b.Errorf("%+v", r)
+			}
+		}
+	})
+	b.StopTimer()
+	close(stop)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "renewals/s")
+}
+
+// BenchmarkSandboxRenewal is the sandbox with a bare connection as its client:
+// pre-signed requests, pipelined one by one.
+func BenchmarkSandboxRenewal(b *testing.B) {
+	h := benchHouse(b)
+	u, err := url.Parse(h.s.SandboxURL())
+	if err != nil {
+		b.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	in := bufio.NewReader(conn)
+	body := renewal("k", "px_bulk_1").Body
+	stamp := time.Now().UTC().Format(time.RFC3339)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		n := fmt.Sprint(i)
+		sig := upstream.Sign(secret, upstream.CanonicalString("POST", u.Hostname(), "/api/v1/proxies/renew", "", stamp, n, upstream.BodyHash(body)))
+		if _, err := fmt.Fprintf(conn, "POST /api/v1/proxies/renew HTTP/1.1\r\nHost: %s\r\nX-API-AppId: %s\r\nX-API-Timestamp: %s\r\nX-API-Nonce: %s\r\nX-API-Signature: %s\r\nIdempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
+			u.Host, alphaSandbox, stamp, n, sig, n, len(body), body); err != nil {
+			b.Fatal(err)
+		}
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil || resp.StatusCode != 200 {
+			b.Fatal(resp, err)
+		}
+		_, _ = in.Discard(int(resp.ContentLength))
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "renewals/s")
+}
+
+// A listing page costs the same whatever the number of proxies.
+func BenchmarkListMillion(b *testing.B) {
+	h := start(b, func(o *sandbox.Options) {
+		f := fixture()
+		f.Proxies[3].Count = 1_000_000
+		o.Fixture, o.Clock = f, time.Now
+	})
+	c := h.client(alphaSandbox, func(c *upstream.Config) { c.Clock = time.Now })
+	token := ""
+	b.ResetTimer()
+	for range b.N {
+		page, err := c.ProxiesPage(bg(), upstream.PageRequest{Size: 200, Token: token})
+		if err != nil {
+			b.Fatal(err)
+		}
+		token = page.NextPageToken
+	}
+	if strings.Contains(token, "%") {
+		b.Fatal("token is not plain")
+	}
+}

@@ -1,0 +1,188 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// fault is one entry of POST /faults (extension). Empty filters match all.
+type fault struct {
+	Environment string `json:"environment"`
+	AccountID   string `json:"account_id"`
+	Method      string `json:"method"`
+	Path        string `json:"path"`  // exact, a route such as /api/v1/orders/{order_no}, or a prefix ending in *
+	Skip        int    `json:"skip"`  // matches to let pass first
+	Times       int    `json:"times"` // 0 is 1; negative: for ever
+	Fault       string `json:"fault"`
+
+	Seconds    float64         `json:"seconds"`     // hang
+	Code       string          `json:"code"`        // code
+	HTTPStatus int             `json:"http_status"` // code
+	RetryAfter string          `json:"retry_after"` // code
+	Message    string          `json:"message"`     // code
+	Executed   *bool           `json:"executed"`    // code: default false; hang, unresolved_record: default true
+	Failed     json.RawMessage `json:"failed"`      // renewal: ids or a count
+	Unresolved json.RawMessage `json:"unresolved"`  // renewal: ids or a count
+
+	renewal renewalFault
+}
+
+var faultKinds = map[string]bool{"drop_before": true, "drop_after": true, "error_before": true, "error_after": true, "hang": true,
+	"truncate": true, "garbage": true, "html": true, "code": true, "unresolved_record": true, "renewal": true}
+
+func (f *fault) check() error {
+	if !faultKinds[f.Fault] {
+		return fmt.Errorf("fault %q is unknown", f.Fault)
+	}
+	if f.Fault == "code" && f.Code == "" {
+		return errors.New("code is missing")
+	}
+	if f.HTTPStatus != 0 && (f.HTTPStatus < 200 || f.HTTPStatus > 599) {
+		return errors.New("http_status must be 200 to 599")
+	}
+	if f.Times == 0 {
+		f.Times = 1
+	}
+	var err error
+	if f.renewal.failed, err = parsePick(f.Failed); err != nil {
+		return fmt.Errorf("failed: %w", err)
+	}
+	if f.renewal.unresolved, err = parsePick(f.Unresolved); err != nil {
+		return fmt.Errorf("unresolved: %w", err)
+	}
+	return nil
+}
+
+// executes reports whether the operation is carried out under this fault.
+func (f *fault) executes() bool {
+	switch f.Fault {
+	case "drop_before", "error_before", "html":
+		return false
+	case "code":
+		return f.Executed != nil && *f.Executed
+	case "hang", "unresolved_record":
+		return f.Executed == nil || *f.Executed
+	}
+	return true
+}
+
+// faultSet holds the faults in the order in which they were set.
+type faultSet struct {
+	mu   sync.Mutex
+	list []*fault
+}
+
+func (fs *faultSet) add(f *fault) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.list = append(fs.list, f)
+}
+
+func (fs *faultSet) clear() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.list = nil
+}
+
+// take picks what applies to a request: at most one fault of the reply and one
+// that shapes a renewal's result.
+func (fs *faultSet) take(env, accountID, method, path string, rt route) (*fault, renewalFault) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	var chosen *fault
+	var shape renewalFault
+	shaped := false
+	for _, f := range fs.list {
+		isShape := f.Fault == "renewal"
+		if !f.matches(env, accountID, method, path, rt) || isShape && (shaped || rt.name != routeRenew) || !isShape && chosen != nil {
+			continue
+		}
+		if f.Skip > 0 {
+			f.Skip--
+			continue
+		}
+		f.Times = max(f.Times-1, -1)
+		if isShape {
+			shape, shaped = f.renewal, true
+		} else {
+			chosen = f
+		}
+	}
+	if chosen != nil || shaped {
+		fs.prune()
+	}
+	return chosen, shape
+}
+
+func (fs *faultSet) prune() {
+	kept := fs.list[:0:0]
+	for _, f := range fs.list {
+		if f.Times != 0 {
+			kept = append(kept, f)
+		}
+	}
+	fs.list = kept
+}
+
+func (f *fault) matches(env, accountID, method, path string, rt route) bool {
+	prefix, isPrefix := strings.CutSuffix(f.Path, "*")
+	return (f.Environment == "" || f.Environment == env) &&
+		(f.AccountID == "" || f.AccountID == accountID) &&
+		(f.Method == "" || strings.EqualFold(f.Method, method)) &&
+		(f.Path == "" || f.Path == path || f.Path == rt.pattern || isPrefix && strings.HasPrefix(path, prefix))
+}
+
+// renewalFault says which ids of a renewal fail or stay unresolved.
+type renewalFault struct{ failed, unresolved pick }
+
+// pick is a list of ids, or a count of ids from the front.
+type pick struct {
+	ids   map[string]bool
+	count int
+}
+
+func parsePick(raw json.RawMessage) (pick, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return pick{}, nil
+	}
+	var n int
+	if json.Unmarshal(raw, &n) == nil && n >= 0 {
+		return pick{count: n}, nil
+	}
+	var ids []string
+	if err := json.Unmarshal(raw, &ids); err != nil {
+		return pick{}, errors.New("must be a list of ids or a count")
+	}
+	out := pick{ids: make(map[string]bool, len(ids))}
+	for _, id := range ids {
+		out.ids[id] = true
+	}
+	return out, nil
+}
+
+// verdicts gives each proxy its line state; counts take from the front, failures
+// before unresolved ones.
+func (f renewalFault) verdicts(chosen []*proxy) []string {
+	out := make([]string, len(chosen))
+	failed, unresolved := f.failed.count, f.unresolved.count
+	for i, p := range chosen {
+		switch {
+		case f.failed.ids[p.id]:
+			out[i] = "failed"
+		case f.unresolved.ids[p.id]:
+			out[i] = "unresolved"
+		case failed > 0:
+			out[i] = "failed"
+			failed--
+		case unresolved > 0:
+			out[i] = "unresolved"
+			unresolved--
+		default:
+			out[i] = "succeeded"
+		}
+	}
+	return out
+}

@@ -1,0 +1,216 @@
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Fixture is what a sandbox begins with.
+type Fixture struct {
+	Accounts []FixtureAccount `yaml:"accounts" json:"accounts"`
+	Offers   []FixtureOffer   `yaml:"offers" json:"offers"`
+	Proxies  []FixtureProxy   `yaml:"proxies" json:"proxies"`
+}
+
+// FixtureAccount is one account with its keys in both environments.
+type FixtureAccount struct {
+	AccountID string        `yaml:"account_id" json:"account_id"`
+	Email     string        `yaml:"email" json:"email"`
+	Wallet    FixtureWallet `yaml:"wallet" json:"wallet"`
+	Keys      []FixtureKey  `yaml:"keys" json:"keys"`
+}
+
+// FixtureWallet holds the opening balances in cents.
+type FixtureWallet struct {
+	Currency        string `yaml:"currency" json:"currency"`
+	SandboxCents    int64  `yaml:"sandbox_cents" json:"sandbox_cents"`
+	ProductionCents int64  `yaml:"production_cents" json:"production_cents"`
+}
+
+// FixtureKey is one API key; its prefix says the environment. No scopes mean all
+// of them, no source ranges mean any source.
+type FixtureKey struct {
+	AppID      string   `yaml:"app_id" json:"app_id"`
+	Secret     string   `yaml:"secret" json:"secret"`
+	Scopes     []string `yaml:"scopes" json:"scopes,omitempty"`
+	AllowCIDRs []string `yaml:"allow_cidrs" json:"allow_cidrs,omitempty"`
+	Revoked    bool     `yaml:"revoked" json:"revoked,omitempty"`
+}
+
+// FixtureOffer is one offer, the same in both environments, with stock of its
+// own in each.
+type FixtureOffer struct {
+	OfferCode        string   `yaml:"offer_code" json:"offer_code"`
+	Name             string   `yaml:"name" json:"name"`
+	CountryCode      string   `yaml:"country_code" json:"country_code"`
+	CountryName      string   `yaml:"country_name" json:"country_name"`
+	Region           string   `yaml:"region" json:"region"`
+	LineName         string   `yaml:"line_name" json:"line_name"`
+	IPType           string   `yaml:"ip_type" json:"ip_type"`
+	Protocol         string   `yaml:"protocol" json:"protocol"`
+	UnitPriceCents   int64    `yaml:"unit_price_cents" json:"unit_price_cents"`
+	BaseDurationDays int64    `yaml:"base_duration_days" json:"base_duration_days"`
+	DurationDays     []int64  `yaml:"duration_days" json:"duration_days"`
+	MaxQuantity      int64    `yaml:"max_quantity" json:"max_quantity"`
+	CIDRs            []string `yaml:"cidrs" json:"cidrs"`
+	Stock            int64    `yaml:"stock" json:"stock"`
+}
+
+// FixtureProxy is one delivered proxy (ProxyID), or Count of them named Prefix
+// followed by 1…Count. ExpiresIn is a duration from the first start, a range
+// "24h..240h" over which the proxies are spread evenly, or empty: no expiry.
+type FixtureProxy struct {
+	ProxyID     string `yaml:"proxy_id" json:"proxy_id,omitempty"`
+	Count       int    `yaml:"count" json:"count,omitempty"`
+	Prefix      string `yaml:"prefix" json:"prefix,omitempty"`
+	AccountID   string `yaml:"account_id" json:"account_id"`
+	Environment string `yaml:"environment" json:"environment"`
+	OfferCode   string `yaml:"offer_code" json:"offer_code"`
+	ExpiresIn   string `yaml:"expires_in" json:"expires_in,omitempty"`
+}
+
+// LoadFixture reads a fixture in YAML or JSON and checks it. An unknown key is
+// an error that names its line.
+func LoadFixture(path string) (Fixture, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return Fixture{}, fmt.Errorf("fixture: %w", err)
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+		raw = bytes.ReplaceAll(raw, []byte("\t"), []byte(" ")) // JSON may indent with tabs, YAML may not
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(raw))
+	dec.KnownFields(true)
+	var f Fixture
+	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return Fixture{}, fmt.Errorf("fixture %s: %w", path, err)
+	}
+	if err := f.Validate(); err != nil {
+		return Fixture{}, fmt.Errorf("fixture %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// Validate names the first entry that cannot be served, and why.
+func (f Fixture) Validate() error {
+	accounts, err := f.validateAccounts()
+	if err != nil {
+		return err
+	}
+	offers, err := f.validateOffers()
+	if err != nil {
+		return err
+	}
+	for i, p := range f.Proxies {
+		if err := p.validate(accounts, offers); err != nil {
+			return fmt.Errorf("proxies[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (f Fixture) validateAccounts() (map[string]bool, error) {
+	accounts, keys := map[string]bool{}, map[string]bool{}
+	for i, a := range f.Accounts {
+		if a.AccountID == "" || accounts[a.AccountID] {
+			return nil, fmt.Errorf("accounts[%d]: account_id is empty or stands twice", i)
+		}
+		if a.Wallet.SandboxCents < 0 || a.Wallet.ProductionCents < 0 {
+			return nil, fmt.Errorf("accounts[%d]: a wallet is negative", i)
+		}
+		accounts[a.AccountID] = true
+		for j, k := range a.Keys {
+			if keys[k.AppID] {
+				return nil, fmt.Errorf("accounts[%d].keys[%d]: app_id stands twice", i, j)
+			}
+			keys[k.AppID] = true
+			if err := k.validate(); err != nil {
+				return nil, fmt.Errorf("accounts[%d].keys[%d]: %w", i, j, err)
+			}
+		}
+	}
+	return accounts, nil
+}
+
+func (k FixtureKey) validate() error {
+	if environmentOf(k.AppID) == "" {
+		return errors.New("app_id must begin with live_app_ or sbx_app_")
+	}
+	if k.Secret == "" {
+		return errors.New("secret is empty")
+	}
+	for _, scope := range k.Scopes {
+		if !allScopes[scope] {
+			return fmt.Errorf("scope %q is unknown", scope)
+		}
+	}
+	for _, c := range k.AllowCIDRs {
+		if _, err := netip.ParsePrefix(c); err != nil {
+			return fmt.Errorf("allow_cidrs: %w", err)
+		}
+	}
+	return nil
+}
+
+func (f Fixture) validateOffers() (map[string]bool, error) {
+	codes := map[string]bool{}
+	for i, o := range f.Offers {
+		switch {
+		case o.OfferCode == "" || codes[o.OfferCode]:
+			return nil, fmt.Errorf("offers[%d]: offer_code is empty or stands twice", i)
+		case o.UnitPriceCents <= 0 || o.UnitPriceCents > maxUnitPriceCents:
+			return nil, fmt.Errorf("offers[%d]: unit_price_cents must be 1 to %d", i, int64(maxUnitPriceCents))
+		case o.BaseDurationDays <= 0 || len(o.DurationDays) == 0:
+			return nil, fmt.Errorf("offers[%d]: base_duration_days and duration_days are required", i)
+		case o.Stock < 0 || o.MaxQuantity < 0:
+			return nil, fmt.Errorf("offers[%d]: stock or max_quantity is negative", i)
+		}
+		codes[o.OfferCode] = true
+	}
+	return codes, nil
+}
+
+// maxUnitPriceCents keeps price × 2000 × 1095 within 64 bits.
+const maxUnitPriceCents = 1_000_000_000_000
+
+func (p FixtureProxy) validate(accounts, offers map[string]bool) error {
+	switch {
+	case (p.ProxyID == "") == (p.Count == 0):
+		return errors.New("needs either proxy_id or count")
+	case p.Count < 0 || p.Count > 0 && p.Prefix == "":
+		return errors.New("count must be positive and needs a prefix")
+	case !accounts[p.AccountID]:
+		return fmt.Errorf("account_id %q is unknown", p.AccountID)
+	case !offers[p.OfferCode]:
+		return fmt.Errorf("offer_code %q is unknown", p.OfferCode)
+	case p.Environment != envSandbox && p.Environment != envProduction:
+		return errors.New("environment must be sandbox or production")
+	}
+	_, _, _, err := p.expiry()
+	return err
+}
+
+// expiry reads ExpiresIn; known is false for proxies without one.
+func (p FixtureProxy) expiry() (from, to time.Duration, known bool, err error) {
+	if p.ExpiresIn == "" {
+		return 0, 0, false, nil
+	}
+	first, last, isRange := strings.Cut(p.ExpiresIn, "..")
+	if from, err = time.ParseDuration(first); err != nil {
+		return 0, 0, false, fmt.Errorf("expires_in: %w", err)
+	}
+	if to = from; isRange {
+		if to, err = time.ParseDuration(last); err != nil {
+			return 0, 0, false, fmt.Errorf("expires_in: %w", err)
+		}
+	}
+	return from, to, true, nil
+}

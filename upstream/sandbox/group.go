@@ -1,0 +1,96 @@
+package sandbox
+
+import (
+	"errors"
+	"sync"
+)
+
+// group makes ordered items durable together: whoever waits first flushes all
+// that has gathered, the others wait for it. Nothing runs when nobody waits.
+type group[T any] struct {
+	flush func([]T) error
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	pending []T
+	spare   []T
+	added   uint64
+	done    uint64
+	busy    bool
+	closed  bool
+	err     error // sticky: after a failed flush nothing may be answered as done
+}
+
+var errClosed = errors.New("sandbox is closed")
+
+func newGroup[T any](flush func([]T) error) *group[T] {
+	g := &group[T]{flush: flush}
+	g.changed = sync.NewCond(&g.mu)
+	return g
+}
+
+// add queues an item and returns its number for wait.
+func (g *group[T]) add(item T) uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pending = append(g.pending, item)
+	g.added++
+	return g.added
+}
+
+// last is the number of the newest item.
+func (g *group[T]) last() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.added
+}
+
+// wait returns when item seq and all before it are durable.
+func (g *group[T]) wait(seq uint64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.done < seq && g.err == nil {
+		if g.closed {
+			return errClosed
+		}
+		if g.busy {
+			g.changed.Wait()
+			continue
+		}
+		g.lead()
+	}
+	if g.done >= seq {
+		return nil
+	}
+	return g.err
+}
+
+// lead flushes what is pending; called and left with the lock held.
+func (g *group[T]) lead() {
+	batch, upTo := g.pending, g.added
+	g.pending, g.busy = g.spare[:0], true
+	g.mu.Unlock()
+	err := g.flush(batch)
+	g.mu.Lock()
+	clear(batch)
+	g.spare, g.busy = batch[:0], false
+	if err != nil {
+		g.err = err
+	} else {
+		g.done = upTo
+	}
+	g.changed.Broadcast()
+}
+
+// close flushes the rest and refuses whoever comes later.
+func (g *group[T]) close() error {
+	err := g.wait(g.last())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.busy {
+		g.changed.Wait()
+	}
+	g.closed = true
+	g.changed.Broadcast()
+	return err
+}

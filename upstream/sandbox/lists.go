@@ -1,0 +1,200 @@
+package sandbox
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"perennial/upstream"
+)
+
+const (
+	maxPageSize     = 200 // of offers by the document, of orders and proxies assumed
+	defaultPageSize = 50  // assumed
+)
+
+// query is a decoded query; a repeated key keeps its first value.
+type query map[string]string
+
+func parseQuery(raw string) query {
+	q := query{}
+	for part := range strings.SplitSeq(upstream.CanonicalQuery(raw), "&") {
+		key, value, _ := strings.Cut(part, "=")
+		key, errKey := url.PathUnescape(key)
+		value, errValue := url.PathUnescape(value)
+		if _, ok := q[key]; !ok && errKey == nil && errValue == nil && key != "" {
+			q[key] = value
+		}
+	}
+	return q
+}
+
+// either reads a parameter or its alias.
+func (q query) either(key, alias string) string {
+	if v, ok := q[key]; ok {
+		return v
+	}
+	return q[alias]
+}
+
+// window is the part of a list that a request asks for.
+type window struct {
+	resource, filters string
+	size, offset      int
+}
+
+func (s *Server) window(r *request, q query, resource, filters string) (window, reply, bool) {
+	w := window{resource: resource, filters: filters, size: defaultPageSize}
+	if text, ok := q["page_size"]; ok {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxPageSize {
+			return w, s.invalid("page_size", "must be 1 to 200"), false
+		}
+		w.size = n
+	}
+	token, ok := q["page_token"]
+	if !ok || token == "" {
+		return w, reply{}, true
+	}
+	if w.offset, ok = s.readToken(r.key.space, w, token); !ok {
+		return w, s.refuse("invalid_page_token", "The page token is expired, altered or of another list."), false
+	}
+	return w, reply{}, true
+}
+
+// token binds offset, account, environment, resource, filters, page size and an
+// expiry under an HMAC.
+func (s *Server) token(sp *space, w window, offset int) string {
+	payload := strconv.Itoa(offset) + "." + strconv.FormatInt(s.now().Add(pageTokenLife).Unix(), 36)
+	return base64.RawURLEncoding.EncodeToString(append([]byte(payload+"."), s.tokenMAC(sp, w, payload)...))
+}
+
+func (s *Server) tokenMAC(sp *space, w window, payload string) []byte {
+	mac := hmac.New(sha256.New, s.st.secret)
+	for _, part := range []string{sp.id(), w.resource, w.filters, strconv.Itoa(w.size), payload} {
+		mac.Write([]byte(strconv.Itoa(len(part)) + ":" + part))
+	}
+	return mac.Sum(nil)[:16]
+}
+
+func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(raw) < 18 || raw[len(raw)-17] != '.' {
+		return 0, false
+	}
+	payload, mac := string(raw[:len(raw)-17]), raw[len(raw)-16:]
+	if !hmac.Equal(mac, s.tokenMAC(sp, w, payload)) {
+		return 0, false
+	}
+	offsetText, expiryText, _ := strings.Cut(payload, ".")
+	offset, errOffset := strconv.Atoi(offsetText)
+	expiry, errExpiry := strconv.ParseInt(expiryText, 36, 64)
+	return offset, errOffset == nil && errExpiry == nil && s.now().Unix() <= expiry
+}
+
+// page renders one window over total items.
+func (s *Server) page(r *request, w window, key string, total int, item func(b []byte, i int) []byte) reply {
+	end := min(w.offset+w.size, total)
+	b := append(make([]byte, 0, 128+512*max(end-w.offset, 0)), `{"`...)
+	b = append(append(b, key...), `":[`...)
+	for i := w.offset; i < end; i++ {
+		if i > w.offset {
+			b = append(b, ',')
+		}
+		b = item(b, i)
+	}
+	b = appendNumber(append(b, ']'), "page_size", int64(w.size))
+	b = strconv.AppendBool(appendKey(b, "has_more"), end < total)
+	b = appendKey(b, "next_page_token")
+	if end < total {
+		b = appendString(b, s.token(r.key.space, w, end))
+	} else {
+		b = append(b, "null"...)
+	}
+	return s.ok(append(b, '}'))
+}
+
+func (s *Server) listProxies(r *request) reply {
+	w, out, ok := s.window(r, parseQuery(r.http.URL.RawQuery), "proxies", "")
+	if !ok {
+		return out
+	}
+	list := r.key.space.proxies
+	return s.page(r, w, "proxies", len(list), func(b []byte, i int) []byte { return list[i].appendTo(b) })
+}
+
+func (s *Server) listOrders(r *request) reply {
+	w, out, ok := s.window(r, parseQuery(r.http.URL.RawQuery), "orders", "")
+	if !ok {
+		return out
+	}
+	list := r.key.space.orders
+	return s.page(r, w, "orders", len(list), func(b []byte, i int) []byte { return append(list[i].appendSummary(b), '}') })
+}
+
+// listOffers leaves out what cannot be bought with the given quantity or
+// duration; prices stay those of the base duration (assumed).
+func (s *Server) listOffers(r *request) reply {
+	q := parseQuery(r.http.URL.RawQuery)
+	want := offerQuery{country: q.either("country_code", "country"), region: q.either("region", "city"), line: q["line"], ipType: q["ip_type"]}
+	for _, f := range []struct {
+		name string
+		into *int64
+	}{{"quantity", &want.quantity}, {"duration_days", &want.days}} {
+		if text, ok := q[f.name]; ok {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil || n < 1 {
+				return s.invalid(f.name, "must be a positive integer")
+			}
+			*f.into = n
+		}
+	}
+	filters, _ := json.Marshal([]any{want.country, want.region, want.line, want.ipType, want.quantity, want.days})
+	w, out, ok := s.window(r, q, "offers", string(filters))
+	if !ok {
+		return out
+	}
+	var list []*FixtureOffer
+	for _, o := range s.st.offers {
+		if want.matches(o, s.st.stock[r.env+"/"+o.OfferCode]) {
+			list = append(list, o)
+		}
+	}
+	return s.page(r, w, "offers", len(list), func(b []byte, i int) []byte { return appendOffer(b, list[i]) })
+}
+
+type offerQuery struct {
+	country, region, line, ipType string
+	quantity, days                int64
+}
+
+func (w offerQuery) matches(o *FixtureOffer, stock int64) bool {
+	is := func(want, have string) bool { return want == "" || strings.EqualFold(want, have) }
+	return is(w.country, o.CountryCode) && is(w.region, o.Region) && is(w.line, o.LineName) && is(w.ipType, o.IPType) &&
+		stock > 0 && w.quantity <= stock && (o.MaxQuantity == 0 || w.quantity <= o.MaxQuantity) &&
+		(w.days == 0 || contains(o.DurationDays, w.days))
+}
+
+func appendOffer(b []byte, o *FixtureOffer) []byte {
+	b = append(b, `{"offer_code":`...)
+	b = appendString(b, o.OfferCode)
+	for _, f := range [...][2]string{{"name", o.Name}, {"country_code", o.CountryCode}, {"country_name", o.CountryName},
+		{"region", o.Region}, {"line_name", o.LineName}, {"ip_type", o.IPType}, {"protocol", o.Protocol}} {
+		b = appendField(b, f[0], f[1])
+	}
+	b = appendNumber(b, "unit_price_cents", o.UnitPriceCents)
+	b = appendField(b, "unit_price", decimal(o.UnitPriceCents))
+	b = appendNumber(b, "base_duration_days", o.BaseDurationDays)
+	durations, _ := json.Marshal(o.DurationDays)
+	b = append(appendKey(b, "duration_days"), durations...)
+	limit := o.MaxQuantity
+	if limit == 0 {
+		limit = maxOrderQuantity
+	}
+	b = appendNumber(b, "max_quantity", limit)
+	return append(appendStrings(b, "cidrs", o.CIDRs), '}')
+}

@@ -1,0 +1,218 @@
+package sandbox
+
+import (
+	"bytes"
+	"container/heap"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// load builds the state: from the fixture alone in memory, or from the stored
+// fixture and the stored rows. With a database the fixture of its first start
+// stays in force.
+func (s *Server) load(f Fixture) error {
+	epoch := s.clock().UTC().Truncate(time.Second)
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // never fails: it ends the program instead
+	if s.db != nil {
+		var err error
+		if f, epoch, secret, err = s.identity(f, epoch, secret); err != nil {
+			return fmt.Errorf("sandbox database: %w", err)
+		}
+	}
+	var err error
+	if s.st, err = newState(f, epoch); err != nil {
+		return fmt.Errorf("fixture: %w", err)
+	}
+	s.st.secret = secret
+	if s.db == nil {
+		return nil
+	}
+	if err := s.restore(); err != nil {
+		return fmt.Errorf("sandbox database: %w", err)
+	}
+	return s.reconcileReferee()
+}
+
+type identity struct {
+	Fixture Fixture
+	Epoch   time.Time
+	Secret  []byte
+}
+
+func (s *Server) identity(f Fixture, epoch time.Time, secret []byte) (Fixture, time.Time, []byte, error) {
+	raw, err := s.db.get("meta", "identity")
+	if err != nil {
+		return f, epoch, secret, err
+	}
+	if raw == nil {
+		c := s.newChange()
+		c.put("meta", "identity", identity{f, epoch, secret})
+		return f, epoch, secret, s.db.commit([]*change{c})
+	}
+	var id identity
+	if err := json.Unmarshal(raw, &id); err != nil {
+		return f, epoch, secret, err
+	}
+	given, _ := json.Marshal(f)
+	stored, _ := json.Marshal(id.Fixture)
+	if !bytes.Equal(given, stored) {
+		s.log.Warn("the database keeps the fixture of its first start; the given one is not used")
+	}
+	return id.Fixture, id.Epoch, id.Secret, nil
+}
+
+// restore applies the stored rows to the fixture's state.
+func (s *Server) restore() error {
+	steps := []struct {
+		kind string
+		do   func(id string, data []byte) error
+	}{
+		{"meta", s.restoreMeta}, {"wallet", s.restoreWallet}, {"stock", s.restoreStock}, {"key", s.restoreKey},
+		{"record", s.restoreRecord},
+	}
+	for _, step := range steps {
+		if err := s.db.each(step.kind, step.do); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(s.st.expiring, func(a, b expiringRecord) int { return a.at.Compare(b.at) })
+	if err := s.restoreProxies(); err != nil {
+		return err
+	}
+	return s.restoreOrders()
+}
+
+func (s *Server) restoreMeta(id string, data []byte) error {
+	switch id {
+	case "serial":
+		var text string
+		if err := json.Unmarshal(data, &text); err != nil {
+			return err
+		}
+		serial, err := strconv.ParseUint(text, 10, 64)
+		s.st.serial = serial
+		return err
+	case "offset":
+		var seconds int64
+		err := json.Unmarshal(data, &seconds)
+		s.offset.Store(seconds)
+		return err
+	}
+	return nil
+}
+
+func (s *Server) restoreWallet(id string, data []byte) error {
+	return json.Unmarshal(data, &s.st.spaces[id].balance)
+}
+
+func (s *Server) restoreStock(id string, data []byte) error {
+	n, err := strconv.ParseInt(string(data), 10, 64)
+	s.st.stock[id] = n
+	return err
+}
+
+func (s *Server) restoreKey(id string, data []byte) error {
+	return json.Unmarshal(data, &s.st.keys[id].revoked)
+}
+
+func (s *Server) restoreRecord(_ string, data []byte) error {
+	var v savedRecord
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	rec := &record{state: v.State, at: v.At, status: v.Status, code: v.Code, body: v.Body, durable: true}
+	copy(rec.hash[:], v.Hash)
+	sp := s.st.spaces[v.Space]
+	sp.records[v.Key] = rec
+	s.st.expiring = append(s.st.expiring, expiringRecord{sp, v.Key, v.At})
+	return nil
+}
+
+func (s *Server) restoreProxies() error {
+	var added []savedProxy
+	err := s.db.each("proxy", func(_ string, data []byte) error {
+		var v savedProxy
+		if err := json.Unmarshal(data, &v); err != nil {
+			return err
+		}
+		if p := s.st.proxies[v.ID]; p != nil {
+			p.starts, p.expires = v.Starts, v.Expires
+			return nil
+		}
+		added = append(added, v)
+		return nil
+	})
+	slices.SortFunc(added, func(a, b savedProxy) int { return a.Index - b.Index })
+	for _, v := range added {
+		s.st.addProxy(&proxy{id: v.ID, space: s.st.spaces[v.Space], offer: s.st.byCode[v.Offer], orderNo: v.OrderNo,
+			starts: v.Starts, expires: v.Expires})
+	}
+	return err
+}
+
+type savedOrder struct {
+	No, AppID, Key, Scenario, Space  string
+	Index                            int
+	Created, Due, RefundedAt         time.Time
+	Days, Total, Quantity, Delivered int64
+	Lines                            []orderLine
+	Stage                            orderStage
+}
+
+func (c *change) saveOrder(o *order) {
+	c.put("order", o.no, savedOrder{o.no, o.appID, o.key, o.scenario, o.space.id(), o.index, o.created, o.due, o.refundedAt,
+		o.days, o.total, o.quantity, o.delivered, o.lines, o.stage})
+}
+
+func (s *Server) restoreOrders() error {
+	var all []savedOrder
+	err := s.db.each("order", func(_ string, data []byte) error {
+		var v savedOrder
+		err := json.Unmarshal(data, &v)
+		all = append(all, v)
+		return err
+	})
+	slices.SortFunc(all, func(a, b savedOrder) int { return a.Index - b.Index })
+	for _, v := range all {
+		sp := s.st.spaces[v.Space]
+		o := &order{no: v.No, appID: v.AppID, key: v.Key, scenario: v.Scenario, space: sp, index: v.Index, created: v.Created,
+			due: v.Due, refundedAt: v.RefundedAt, days: v.Days, total: v.Total, quantity: v.Quantity, delivered: v.Delivered,
+			lines: v.Lines, stage: v.Stage}
+		sp.orders = append(sp.orders, o)
+		s.st.orders[o.no] = o
+		if o.stage == stagePaid || o.stage == stageProcuring {
+			heap.Push(&s.st.pending, o)
+		}
+	}
+	for _, sp := range s.st.spaces {
+		for _, p := range sp.proxies {
+			if o := s.st.orders[p.orderNo]; o != nil {
+				o.proxies = append(o.proxies, p)
+			}
+		}
+	}
+	return err
+}
+
+// reconcileReferee appends the lines that a crash kept from the referee's file:
+// they were committed with the state, and nothing was answered before them.
+func (s *Server) reconcileReferee() error {
+	after := s.db.synced
+	if s.referee.file == nil {
+		after = 0
+	}
+	lines, err := s.db.lines(after)
+	if err != nil {
+		return fmt.Errorf("sandbox database: %w", err)
+	}
+	missing, err := s.referee.missing(lines)
+	if err != nil {
+		return err
+	}
+	return s.referee.append(bytes.Join(missing, nil))
+}

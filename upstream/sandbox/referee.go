@@ -1,0 +1,198 @@
+package sandbox
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+)
+
+// Charge is one line of the referee: money that moved, in positive cents. An
+// order's lines carry OrderNo, a renewal's ProxyID.
+type Charge struct {
+	Time           string `json:"time"` // RFC 3339, the sandbox's clock
+	Environment    string `json:"environment"`
+	AccountID      string `json:"account_id"`
+	AppID          string `json:"app_id"`
+	IdempotencyKey string `json:"idempotency_key"`
+	Kind           string `json:"kind"`   // "charge" or "refund"
+	Reason         string `json:"reason"` // "order" or "renewal"
+	AmountCents    int64  `json:"amount_cents"`
+	OrderNo        string `json:"order_no,omitempty"`
+	ProxyID        string `json:"proxy_id,omitempty"`
+}
+
+// appendLine writes the line as JSON with its line feed.
+func (c *Charge) appendLine(b []byte) []byte {
+	b = append(b, `{"time":`...)
+	b = appendString(b, c.Time)
+	b = appendField(b, "environment", c.Environment)
+	b = appendField(b, "account_id", c.AccountID)
+	b = appendField(b, "app_id", c.AppID)
+	b = appendField(b, "idempotency_key", c.IdempotencyKey)
+	b = appendField(b, "kind", c.Kind)
+	b = appendField(b, "reason", c.Reason)
+	b = append(b, `,"amount_cents":`...)
+	b = strconv.AppendInt(b, c.AmountCents, 10)
+	if c.OrderNo != "" {
+		b = appendField(b, "order_no", c.OrderNo)
+	}
+	if c.ProxyID != "" {
+		b = appendField(b, "proxy_id", c.ProxyID)
+	}
+	return append(b, '}', '\n')
+}
+
+// ReadCharges reads a referee file. A torn last line, as a crash leaves it, is
+// left out; anything else that cannot be read is an error with its line.
+func ReadCharges(path string) ([]Charge, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("charges: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	return readCharges(f)
+}
+
+func readCharges(r io.Reader) ([]Charge, error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	var out []Charge
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("charges: %w", err)
+		}
+		var c Charge
+		if err := json.Unmarshal(line, &c); err != nil {
+			return nil, fmt.Errorf("charges: line %d: %w", n, err)
+		}
+		out = append(out, c)
+	}
+}
+
+// referee appends lines to the file, or keeps them where there is none.
+type referee struct {
+	path   string
+	file   *os.File
+	noSync bool
+	mu     sync.Mutex
+	kept   bytes.Buffer // the lines, where there is no file
+}
+
+// openReferee opens the file for appending and cuts off a torn last line, which
+// belongs to nothing that was answered.
+func openReferee(path string, noSync bool) (*referee, error) {
+	r := &referee{path: path, noSync: noSync}
+	if path == "" {
+		return r, nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("charges: %w", err)
+	}
+	if err := cutTornLine(f); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("charges: %w", err)
+	}
+	r.file = f
+	return r, nil
+}
+
+func cutTornLine(f *os.File) error {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, 4096)
+	for end := size; end > 0; {
+		start := max(end-int64(len(buf)), 0)
+		chunk := buf[:end-start]
+		if _, err := f.ReadAt(chunk, start); err != nil {
+			return err
+		}
+		if i := bytes.LastIndexByte(chunk, '\n'); i >= 0 {
+			return truncateTo(f, start+int64(i)+1, size)
+		}
+		end = start
+	}
+	return truncateTo(f, 0, size)
+}
+
+func truncateTo(f *os.File, length, size int64) error {
+	if length == size {
+		return nil
+	}
+	return f.Truncate(length)
+}
+
+// append writes lines and syncs them, unless told not to.
+func (r *referee) append(lines []byte) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	if r.file == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.kept.Write(lines)
+		return nil
+	}
+	if _, err := r.file.Write(lines); err != nil {
+		return fmt.Errorf("charges: %w", err)
+	}
+	if r.noSync {
+		return nil
+	}
+	if err := r.file.Sync(); err != nil {
+		return fmt.Errorf("charges: %w", err)
+	}
+	return nil
+}
+
+// missing gives the lines that the file does not hold yet.
+func (r *referee) missing(lines [][]byte) ([][]byte, error) {
+	if r.file == nil || len(lines) == 0 {
+		return lines, nil
+	}
+	raw, err := os.ReadFile(r.path)
+	if err != nil {
+		return nil, fmt.Errorf("charges: %w", err)
+	}
+	have := map[string]int{}
+	for line := range bytes.Lines(raw) {
+		have[string(line)]++
+	}
+	var out [][]byte
+	for _, line := range lines {
+		if have[string(line)] > 0 {
+			have[string(line)]--
+			continue
+		}
+		out = append(out, line)
+	}
+	return out, nil
+}
+
+// all gives every line so far.
+func (r *referee) all() ([]Charge, error) {
+	if r.file != nil {
+		return ReadCharges(r.path)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return readCharges(bytes.NewReader(r.kept.Bytes()))
+}
+
+func (r *referee) close() error {
+	if r.file == nil {
+		return nil
+	}
+	return r.file.Close()
+}

@@ -1,0 +1,180 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// maxRenewIDs bounds one renewal (assumed; the document gives no number).
+const maxRenewIDs = 5000
+
+type renewBody struct {
+	ProxyIDs     []string `json:"proxy_ids"`
+	DurationDays int64    `json:"duration_days"`
+}
+
+// decodeStrict reads one JSON object and nothing after it. An unknown field is
+// an error (assumed): a misspelt field must not pass for its absence.
+func decodeStrict(body []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON value")
+	}
+	return nil
+}
+
+func (s *Server) renew(r *request, f renewalFault) outcome {
+	var in renewBody
+	if err := decodeStrict(r.body, &in); err != nil {
+		return refused(s.invalid("body", err.Error()))
+	}
+	switch {
+	case len(in.ProxyIDs) == 0:
+		return refused(s.invalid("proxy_ids", "must not be empty"))
+	case len(in.ProxyIDs) > maxRenewIDs:
+		return refused(s.invalid("proxy_ids", "has too many entries"))
+	case in.DurationDays <= 0 || in.DurationDays%30 != 0 || in.DurationDays > 1095:
+		return refused(s.invalid("duration_days", "must be a positive multiple of 30, at most 1095"))
+	}
+	chosen, out, ok := s.chosenProxies(r.key.space, in)
+	if !ok {
+		return refused(out)
+	}
+	return s.carryOut(r, in, chosen, f)
+}
+
+func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, reply, bool) {
+	chosen := make([]*proxy, 0, len(in.ProxyIDs))
+	seen := make(map[string]bool, len(in.ProxyIDs))
+	for i, id := range in.ProxyIDs {
+		p := s.st.proxies[id]
+		if p == nil || p.space != sp {
+			return nil, s.refuse("proxy_not_found", "A proxy is unknown."), false
+		}
+		if seen[id] {
+			return nil, s.invalid("proxy_ids."+strconv.Itoa(i), "stands twice"), false
+		}
+		seen[id] = true
+		chosen = append(chosen, p)
+	}
+	return chosen, reply{}, true
+}
+
+// carryOut charges all, refunds what explicitly failed, and extends what
+// succeeded; an unresolved line stays charged and is not extended.
+func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFault) outcome {
+	sp, total := r.key.space, int64(0)
+	for _, p := range chosen {
+		total += price(p.offer, 1, in.DurationDays)
+	}
+	if sp.balance < total {
+		return refused(s.refuse("insufficient_wallet_balance", "The wallet is too low."))
+	}
+	ch, result := s.newChange(), renewalResult{total: total}
+	verdicts := f.verdicts(chosen)
+	line := Charge{AppID: r.key.appID, IdempotencyKey: r.idempotencyKey(), Reason: "renewal"}
+	result.lines = append(result.lines, '[')
+	for i, p := range chosen {
+		cents := price(p.offer, 1, in.DurationDays)
+		line.ProxyID = p.id
+		s.money(ch, sp, line, -cents)
+		refunded := int64(0)
+		switch verdicts[i] {
+		case "failed":
+			s.money(ch, sp, line, cents)
+			refunded = cents
+		case "succeeded":
+			p.extend(in.DurationDays, s.now())
+			ch.saveProxy(p)
+		}
+		result.add(p, verdicts[i], in.DurationDays, cents, refunded)
+	}
+	result.lines = append(result.lines, ']')
+	ch.saveWallet(sp)
+	return s.renewalOutcome(sp, result, ch)
+}
+
+// extend counts from the present expiry, or from now when that is past or null
+// (assumed).
+func (p *proxy) extend(days int64, now time.Time) {
+	from := p.expires
+	if from.Before(now) {
+		from = now.Truncate(time.Second)
+	}
+	p.expires = from.AddDate(0, 0, int(days))
+}
+
+type renewalResult struct {
+	total, refunded               int64
+	succeeded, failed, unresolved []string
+	lines                         []byte
+}
+
+func (x *renewalResult) add(p *proxy, verdict string, days, cents, refunded int64) {
+	switch verdict {
+	case "failed":
+		x.failed = append(x.failed, p.id)
+	case "unresolved":
+		x.unresolved = append(x.unresolved, p.id)
+	default:
+		x.succeeded = append(x.succeeded, p.id)
+	}
+	x.refunded += refunded
+	b := x.lines
+	if len(b) > 1 {
+		b = append(b, ',')
+	}
+	b = append(b, `{"proxy_id":`...)
+	b = appendString(b, p.id)
+	b = appendField(b, "host", p.host())
+	b = appendField(b, "status", verdict)
+	b = appendNumber(b, "duration_days", days)
+	b = appendNumber(b, "amount_cents", cents)
+	b = appendField(b, "amount", decimal(cents))
+	b = appendNumber(b, "charged_cents", cents-refunded)
+	b = appendNumber(b, "refunded_cents", refunded)
+	x.lines = append(b, '}')
+}
+
+func (x *renewalResult) status() string {
+	switch {
+	case len(x.unresolved) > 0:
+		return "manual_review"
+	case len(x.failed) == 0:
+		return "completed"
+	case len(x.succeeded) == 0:
+		return "failed"
+	}
+	return "partial"
+}
+
+func (s *Server) renewalOutcome(sp *space, x renewalResult, ch *change) outcome {
+	status := x.status()
+	b := make([]byte, 0, 256+len(x.lines)+24*(len(x.succeeded)+len(x.failed)+len(x.unresolved)))
+	b = append(b, `{"status":`...)
+	b = appendString(b, status)
+	b = appendNumber(b, "total_cents", x.total)
+	b = appendNumber(b, "charged_cents", x.total-x.refunded)
+	b = appendNumber(b, "refunded_cents", x.refunded)
+	b = appendStrings(b, "successful_proxy_ids", x.succeeded)
+	b = appendStrings(b, "failed_proxy_ids", x.failed)
+	b = appendStrings(b, "unresolved_proxy_ids", x.unresolved)
+	b = append(appendKey(b, "line_items"), x.lines...)
+	if status == "failed" {
+		b = append(b, `,"wallet":{"currency":`...)
+		b = appendString(b, sp.currency)
+		b = appendNumber(b, "balance_cents", sp.balance)
+		b = append(b, '}', '}')
+		return outcome{reply: s.envelope(http.StatusUnprocessableEntity, "operation_failed", "No proxy was renewed.", b), executed: true, change: ch}
+	}
+	return outcome{reply: s.ok(append(b, '}')), executed: true, change: ch}
+}

@@ -1,0 +1,72 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// reply is one envelope before it goes out. seq must be durable first; settle
+// runs after that.
+type reply struct {
+	status int
+	code   string
+	body   []byte
+	seq    uint64
+	settle func()
+}
+
+// statuses are the HTTP statuses of the codes. The document names 409 for
+// idempotency_unresolved, 422 for operation_failed, 429 and 201; the rest is
+// assumed.
+var statuses = map[string]int{
+	"ok": 200, "invalid_signature": 401, "stale_timestamp": 401, "replayed_nonce": 401,
+	"idempotency_key_required": 400, "idempotency_key_conflict": 409, "idempotency_processing": 409,
+	"idempotency_replay_failed": 409, "idempotency_unresolved": 409, "insufficient_scope": 403,
+	"api_key_revoked": 403, "validation_error": 422, "offer_not_found": 404, "order_not_found": 404,
+	"proxy_not_found": 404, "insufficient_wallet_balance": 402, "invalid_page_token": 400, "rate_limited": 429,
+	"unsupported_operation": 404, "proxy_endpoint_unavailable": 503, "operation_failed": 422,
+}
+
+func statusOf(code string) int {
+	if s, ok := statuses[code]; ok {
+		return s
+	}
+	return http.StatusBadRequest
+}
+
+// envelope renders a reply; data nil is an empty object.
+func (s *Server) envelope(status int, code, message string, data []byte) reply {
+	now := s.now()
+	b := make([]byte, 0, 192+len(data))
+	b = append(b, `{"success":`...)
+	b = strconv.AppendBool(b, code == "ok")
+	b = appendField(b, "code", code)
+	b = appendField(b, "message", message)
+	b = append(b, `,"data":`...)
+	if data == nil {
+		b = append(b, '{', '}')
+	}
+	b = append(b, data...)
+	b = append(b, `,"timestamp":"`...)
+	b = now.AppendFormat(b, time.RFC3339)
+	b = append(b, `","trace_id":"`...)
+	b = append(b, s.tracePrefix...)
+	b = strconv.AppendUint(b, s.traces.Add(1), 36)
+	b = append(b, '"', '}')
+	return reply{status: status, code: code, body: b}
+}
+
+func (s *Server) ok(data []byte) reply { return s.envelope(http.StatusOK, "ok", "ok", data) }
+
+func (s *Server) refuse(code, message string) reply {
+	return s.envelope(statusOf(code), code, message, nil)
+}
+
+// invalid answers validation_error and names the field (assumed structure:
+// errors maps a field to its messages).
+func (s *Server) invalid(field, message string) reply {
+	data, _ := json.Marshal(map[string]any{"errors": map[string][]string{field: {message}}})
+	return s.envelope(statusOf("validation_error"), "validation_error", "The request is not valid.", data)
+}

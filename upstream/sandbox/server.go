@@ -1,0 +1,224 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+// Options say what a sandbox serves and where.
+type Options struct {
+	Listen           string           // sandbox environment; default 127.0.0.1:0
+	ListenProduction string           // production environment; default 127.0.0.1:0
+	Control          string           // control interface, loopback only; default 127.0.0.1:0
+	DB               string           // "" or ":memory:": state in memory; else an SQLite file
+	Fixture          Fixture          // what it begins with
+	Charges          string           // the referee's file; "" keeps its lines in memory
+	ChargesNoSync    bool             // do not sync the referee's file; for benchmarks
+	Clock            func() time.Time // default: the system's clock; POST /clock moves on top of it
+	Log              *logrus.Logger   // default: discards
+
+	AsyncDelay       time.Duration // success, partial, rejected and production orders; default 1 s
+	DelayedDelay     time.Duration // delayed orders; default 2 s
+	PollAfterSeconds int64         // poll_after_seconds of unfinished orders; default 1
+}
+
+func (o *Options) fillDefaults() {
+	for _, address := range []*string{&o.Listen, &o.ListenProduction, &o.Control} {
+		if *address == "" {
+			*address = "127.0.0.1:0"
+		}
+	}
+	if o.DB == ":memory:" {
+		o.DB = ""
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Log == nil {
+		o.Log = logrus.New()
+		o.Log.SetOutput(io.Discard)
+	}
+	if o.AsyncDelay <= 0 {
+		o.AsyncDelay = time.Second
+	}
+	if o.DelayedDelay <= 0 {
+		o.DelayedDelay = 2 * time.Second
+	}
+	if o.PollAfterSeconds <= 0 {
+		o.PollAfterSeconds = 1
+	}
+}
+
+// Server is a running sandbox.
+type Server struct {
+	opts    Options
+	log     *logrus.Logger
+	clock   func() time.Time
+	offset  atomic.Int64 // seconds that POST /clock adds
+	st      *state
+	db      *store // nil in memory mode
+	referee *referee
+	durable *group[*change]
+	faults  faultSet
+	counts  counters
+	traces  atomic.Uint64
+
+	tracePrefix string
+	listeners   []net.Listener // sandbox, production, control
+	servers     []*http.Server
+	running     sync.WaitGroup
+	closing     chan struct{}
+	closeOnce   sync.Once
+	closeErr    error
+	stopWatch   func() bool
+}
+
+// Start serves until Close, Shutdown or the end of ctx. It fails when an address
+// cannot be listened on, the fixture is not valid, or database and referee cannot
+// be opened or brought together.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	o.fillDefaults()
+	if err := o.Fixture.Validate(); err != nil {
+		return nil, fmt.Errorf("fixture: %w", err)
+	}
+	if err := loopbackOnly(o.Control); err != nil {
+		return nil, err
+	}
+	var trace [4]byte
+	_, _ = rand.Read(trace[:]) // never fails: it ends the program instead
+	s := &Server{opts: o, log: o.Log, clock: o.Clock, closing: make(chan struct{}), tracePrefix: "trc_" + hex.EncodeToString(trace[:]) + "_"}
+	s.durable = newGroup(s.flush)
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.closeFiles())
+	}
+	if err := s.listen(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	ready := make(chan struct{})
+	s.stopWatch = context.AfterFunc(ctx, func() {
+		<-ready
+		_ = s.Close()
+	})
+	close(ready)
+	return s, nil
+}
+
+func loopbackOnly(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("control address: %w", err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("control address %s: only loopback may control a sandbox", address)
+	}
+	return nil
+}
+
+func (s *Server) open() error {
+	var err error
+	if s.referee, err = openReferee(s.opts.Charges, s.opts.ChargesNoSync); err != nil {
+		return err
+	}
+	if s.opts.DB != "" {
+		if s.db, err = openStore(s.opts.DB); err != nil {
+			return err
+		}
+	}
+	return s.load(s.opts.Fixture)
+}
+
+func (s *Server) listen() error {
+	handlers := []struct {
+		address string
+		handler http.Handler
+	}{{s.opts.Listen, s.handler(envSandbox)}, {s.opts.ListenProduction, s.handler(envProduction)}, {s.opts.Control, s.control()}}
+	for _, h := range handlers {
+		l, err := net.Listen("tcp", h.address)
+		if err != nil {
+			return fmt.Errorf("sandbox: %w", err)
+		}
+		srv := &http.Server{Handler: h.handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+			WriteTimeout: 120 * time.Second, IdleTimeout: 120 * time.Second, MaxHeaderBytes: 64 << 10}
+		srv.ErrorLog = log.New(io.Discard, "", 0) // resets on demand would fill it
+		s.listeners, s.servers = append(s.listeners, l), append(s.servers, srv)
+		s.running.Go(func() {
+			if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				s.log.WithError(err).Error("sandbox stopped serving")
+			}
+		})
+	}
+	return nil
+}
+
+// now is the sandbox's clock, in UTC.
+func (s *Server) now() time.Time {
+	return s.clock().Add(time.Duration(s.offset.Load()) * time.Second).UTC()
+}
+
+func (s *Server) url(i int) string { return "http://" + s.listeners[i].Addr().String() }
+
+// SandboxURL is the base address of the sandbox environment.
+func (s *Server) SandboxURL() string { return s.url(0) }
+
+// ProductionURL is the base address of the production environment.
+func (s *Server) ProductionURL() string { return s.url(1) }
+
+// ControlURL is the base address of the control interface.
+func (s *Server) ControlURL() string { return s.url(2) }
+
+// Charges gives the referee's lines so far.
+func (s *Server) Charges() ([]Charge, error) {
+	if err := s.durable.wait(s.durable.last()); err != nil && !errors.Is(err, errClosed) {
+		return nil, err
+	}
+	return s.referee.all()
+}
+
+// Close stops at once: running requests are cut off. What was answered is
+// durable. Calling it again gives the first call's error.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return s.Shutdown(ctx)
+}
+
+// Shutdown lets running requests end until ctx does, then stops.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.closeOnce.Do(func() {
+		close(s.closing)
+		if s.stopWatch != nil {
+			s.stopWatch()
+		}
+		for _, srv := range s.servers {
+			if srv.Shutdown(ctx) != nil {
+				_ = srv.Close()
+			}
+		}
+		s.running.Wait()
+		s.closeErr = errors.Join(s.durable.close(), s.closeFiles())
+	})
+	return s.closeErr
+}
+
+func (s *Server) closeFiles() error {
+	var errs []error
+	if s.db != nil {
+		errs = append(errs, s.db.db.Close())
+	}
+	if s.referee != nil {
+		errs = append(errs, s.referee.close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,189 @@
+package sandbox
+
+import (
+	"container/heap"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	envSandbox    = "sandbox"
+	envProduction = "production"
+)
+
+func environmentOf(appID string) string {
+	switch {
+	case strings.HasPrefix(appID, "sbx_app_"):
+		return envSandbox
+	case strings.HasPrefix(appID, "live_app_"):
+		return envProduction
+	}
+	return ""
+}
+
+var allScopes = map[string]bool{"account:read": true, "wallet:read": true, "offers:read": true, "orders:read": true,
+	"orders:write": true, "proxies:read": true, "proxies:write": true}
+
+// space is one account in one environment: nothing is shared between two.
+type space struct {
+	env, accountID, email, currency string
+	balance                         int64
+	proxies                         []*proxy // in order of delivery
+	orders                          []*order // in order of creation
+	records                         map[string]*record
+}
+
+func (sp *space) id() string { return sp.accountID + "/" + sp.env }
+
+// apiKey is one key; nonces are remembered per key.
+type apiKey struct {
+	appID, secret string
+	space         *space
+	scopes        map[string]bool // nil: all
+	sources       []netip.Prefix  // nil: any
+	revoked       bool            // guarded by state.mu
+	nonces        nonceSet
+}
+
+type proxy struct {
+	id      string
+	space   *space
+	offer   *FixtureOffer
+	orderNo string
+	index   int
+	starts  time.Time
+	expires time.Time // zero: null
+}
+
+// state is everything that the API shows, behind one lock held for short.
+type state struct {
+	mu       sync.Mutex
+	spaces   map[string]*space
+	keys     map[string]*apiKey // fixed after start
+	offers   []*FixtureOffer    // fixed after start
+	byCode   map[string]*FixtureOffer
+	stock    map[string]int64 // by environment/offer_code
+	proxies  map[string]*proxy
+	orders   map[string]*order
+	pending  orderHeap
+	expiring []expiringRecord
+	serial   uint64
+	secret   []byte // signs page tokens
+}
+
+func newState(f Fixture, epoch time.Time) (*state, error) {
+	st := &state{spaces: map[string]*space{}, keys: map[string]*apiKey{}, byCode: map[string]*FixtureOffer{},
+		stock: map[string]int64{}, proxies: map[string]*proxy{}, orders: map[string]*order{}}
+	for _, a := range f.Accounts {
+		st.addAccount(a)
+	}
+	for i := range f.Offers {
+		o := &f.Offers[i]
+		st.offers = append(st.offers, o)
+		st.byCode[o.OfferCode] = o
+		st.stock[envSandbox+"/"+o.OfferCode] = o.Stock
+		st.stock[envProduction+"/"+o.OfferCode] = o.Stock
+	}
+	for _, p := range f.Proxies {
+		if err := st.addFixtureProxies(p, epoch); err != nil {
+			return nil, err
+		}
+	}
+	return st, nil
+}
+
+func (st *state) addAccount(a FixtureAccount) {
+	currency := a.Wallet.Currency
+	if currency == "" {
+		currency = "USD"
+	}
+	for env, cents := range map[string]int64{envSandbox: a.Wallet.SandboxCents, envProduction: a.Wallet.ProductionCents} {
+		sp := &space{env: env, accountID: a.AccountID, email: a.Email, currency: currency, balance: cents, records: map[string]*record{}}
+		st.spaces[sp.id()] = sp
+	}
+	for _, k := range a.Keys {
+		key := &apiKey{appID: k.AppID, secret: k.Secret, revoked: k.Revoked, space: st.spaces[a.AccountID+"/"+environmentOf(k.AppID)]}
+		if len(k.Scopes) > 0 {
+			key.scopes = map[string]bool{}
+			for _, s := range k.Scopes {
+				key.scopes[s] = true
+			}
+		}
+		for _, c := range k.AllowCIDRs {
+			key.sources = append(key.sources, netip.MustParsePrefix(c)) // checked by Validate
+		}
+		st.keys[k.AppID] = key
+	}
+}
+
+func (st *state) addFixtureProxies(p FixtureProxy, epoch time.Time) error {
+	from, to, known, err := p.expiry()
+	if err != nil {
+		return err
+	}
+	sp, offer := st.spaces[p.AccountID+"/"+p.Environment], st.byCode[p.OfferCode]
+	count := max(p.Count, 1)
+	for i := range count {
+		id := p.ProxyID
+		if p.Count > 0 {
+			id = p.Prefix + strconv.Itoa(i+1)
+		}
+		if st.proxies[id] != nil {
+			return fmt.Errorf("proxy id %q stands twice", id)
+		}
+		var expires time.Time
+		if known {
+			expires = epoch.Add(from + spread(to-from, i, count))
+		}
+		st.addProxy(&proxy{id: id, space: sp, offer: offer, starts: epoch.AddDate(0, 0, -int(offer.BaseDurationDays)), expires: expires})
+	}
+	return nil
+}
+
+func spread(width time.Duration, i, count int) time.Duration {
+	if count < 2 {
+		return 0
+	}
+	return (width / time.Duration(count-1) * time.Duration(i)).Truncate(time.Second)
+}
+
+func (st *state) addProxy(p *proxy) {
+	p.index = len(p.space.proxies)
+	p.space.proxies = append(p.space.proxies, p)
+	st.proxies[p.id] = p
+}
+
+// nextID makes an opaque identifier that never repeats, even across restarts:
+// the serial is restored with the state.
+func (st *state) nextID(prefix string) string {
+	st.serial++
+	return prefix + strconv.FormatUint(st.serial*0x9E3779B97F4A7C15, 36) // odd multiplier: a bijection
+}
+
+func price(offer *FixtureOffer, quantity, days int64) int64 {
+	return (offer.UnitPriceCents*quantity*days + offer.BaseDurationDays - 1) / offer.BaseDurationDays
+}
+
+// orderHeap keeps unfinished orders, the next to advance first.
+type orderHeap []*order
+
+func (h orderHeap) Len() int           { return len(h) }
+func (h orderHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h orderHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push is for container/heap.
+func (h *orderHeap) Push(x any) { *h = append(*h, x.(*order)) }
+
+// Pop is for container/heap.
+func (h *orderHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}
+
+var _ heap.Interface = (*orderHeap)(nil)

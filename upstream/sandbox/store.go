@@ -1,0 +1,161 @@
+package sandbox
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+
+	_ "github.com/mattn/go-sqlite3" // the driver "sqlite3"
+)
+
+// store keeps the state's rows and the referee's lines in one SQLite file. Rows
+// are the difference from the fixture, which is stored with them.
+type store struct {
+	db     *sql.DB
+	synced int64 // newest charges row whose lines the referee's file holds
+	last   int64 // newest charges row
+}
+
+const schema = `
+CREATE TABLE IF NOT EXISTS state (kind TEXT NOT NULL, id TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (kind, id)) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS charges (seq INTEGER PRIMARY KEY, lines BLOB NOT NULL) STRICT;`
+
+// openStore opens or creates the file. The lock is exclusive: two sandboxes on
+// one file would each believe their own memory.
+func openStore(path string) (*store, error) {
+	dsn := "file:" + path + "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_locking_mode=EXCLUSIVE&_busy_timeout=2000"
+	db, err := sql.Open("sqlite3", dsn)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox database: %w", err)
+	}
+	db.SetMaxOpenConns(1)
+	st := &store{db: db}
+	if err := st.prepare(); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("sandbox database %s: %w", path, err)
+	}
+	return st, nil
+}
+
+func (st *store) prepare() error {
+	if _, err := st.db.Exec(schema); err != nil {
+		return err
+	}
+	var synchronous int
+	if err := st.db.QueryRow("PRAGMA synchronous").Scan(&synchronous); err != nil {
+		return err
+	}
+	if synchronous != 2 {
+		return errors.New("synchronous is not FULL")
+	}
+	if err := st.db.QueryRow("SELECT coalesce(max(seq),0) FROM charges").Scan(&st.last); err != nil {
+		return err
+	}
+	raw, err := st.get("meta", "synced")
+	if err != nil || raw == nil {
+		return err
+	}
+	st.synced, err = strconv.ParseInt(string(raw), 10, 64)
+	return err
+}
+
+// get reads one row; nil when there is none.
+func (st *store) get(kind, id string) ([]byte, error) {
+	var data []byte
+	err := st.db.QueryRow("SELECT data FROM state WHERE kind=? AND id=?", kind, id).Scan(&data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// each reads all rows of a kind.
+func (st *store) each(kind string, do func(id string, data []byte) error) error {
+	rows, err := st.db.Query("SELECT id, data FROM state WHERE kind=?", kind)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id string
+		var data []byte
+		if err := rows.Scan(&id, &data); err != nil {
+			return err
+		}
+		if err := do(id, data); err != nil {
+			return fmt.Errorf("%s %s: %w", kind, id, err)
+		}
+	}
+	return rows.Err()
+}
+
+// commit writes a batch in one transaction. What the referee's file is known to
+// hold is noted with the following batch.
+func (st *store) commit(batch []*change) error {
+	tx, err := st.db.Begin()
+	if err != nil {
+		return fmt.Errorf("sandbox database: %w", err)
+	}
+	last, err := st.write(tx, batch)
+	if err != nil {
+		_ = tx.Rollback()
+		return fmt.Errorf("sandbox database: %w", err)
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("sandbox database: %w", err)
+	}
+	st.synced, st.last = st.last, last // the flusher appended the former batch before it came here
+	return nil
+}
+
+func (st *store) write(tx *sql.Tx, batch []*change) (int64, error) {
+	upsert, err := tx.Prepare("INSERT INTO state(kind,id,data) VALUES(?,?,?) ON CONFLICT(kind,id) DO UPDATE SET data=excluded.data")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = upsert.Close() }()
+	last := st.last
+	for _, c := range batch {
+		for _, r := range c.rows {
+			if r.data == nil {
+				_, err = tx.Exec("DELETE FROM state WHERE kind=? AND id=?", r.kind, r.id)
+			} else {
+				_, err = upsert.Exec(r.kind, r.id, r.data)
+			}
+			if err != nil {
+				return 0, err
+			}
+		}
+		if len(c.lines) == 0 {
+			continue
+		}
+		last++
+		if _, err := tx.Exec("INSERT INTO charges(seq,lines) VALUES(?,?)", last, c.lines); err != nil {
+			return 0, err
+		}
+	}
+	_, err = upsert.Exec("meta", "synced", []byte(strconv.FormatInt(st.last, 10)))
+	return last, err
+}
+
+// lines reads the referee's lines of rows after seq.
+func (st *store) lines(after int64) ([][]byte, error) {
+	rows, err := st.db.Query("SELECT lines FROM charges WHERE seq>? ORDER BY seq", after)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var out [][]byte
+	for rows.Next() {
+		var blob []byte
+		if err := rows.Scan(&blob); err != nil {
+			return nil, err
+		}
+		for line := range bytes.Lines(blob) {
+			out = append(out, line)
+		}
+	}
+	return out, rows.Err()
+}

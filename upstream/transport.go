@@ -1,0 +1,98 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+)
+
+// newTransport speaks HTTP/1.1 only: one request a connection at a time, so that
+// the bytes a connection has written belong to one request.
+func newTransport() *http.Transport {
+	dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &countingConn{Conn: conn}, nil
+		},
+		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
+		TLSHandshakeTimeout: 15 * time.Second,
+		MaxIdleConns:        512,
+		MaxIdleConnsPerHost: 512,
+		IdleConnTimeout:     60 * time.Second,
+		DisableCompression:  true,
+	}
+}
+
+// countingConn counts attempts to write, before they are made.
+type countingConn struct {
+	net.Conn
+	writes atomic.Int64
+}
+
+func (c *countingConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// sentTrace follows one request and answers whether a byte of it may have left.
+type sentTrace struct {
+	trace       httptrace.ClientTrace
+	asked       atomic.Bool // the transport reported that it looks for a connection
+	got         atomic.Bool // it got one
+	conn        atomic.Pointer[countingConn]
+	before      atomic.Int64
+	earlierSent atomic.Bool // an earlier connection of this request had written
+}
+
+func newSentTrace() *sentTrace {
+	t := &sentTrace{}
+	t.trace.GetConn = func(string) { t.asked.Store(true) }
+	t.trace.GotConn = t.gotConn
+	return t
+}
+
+func (t *sentTrace) gotConn(info httptrace.GotConnInfo) {
+	if t.got.Load() && t.wrote() {
+		t.earlierSent.Store(true)
+	}
+	conn := info.Conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	counting, _ := conn.(*countingConn)
+	if counting != nil {
+		t.before.Store(counting.writes.Load())
+	}
+	t.conn.Store(counting)
+	t.got.Store(true)
+}
+
+func (t *sentTrace) wrote() bool {
+	counting := t.conn.Load()
+	return counting == nil || counting.writes.Load() != t.before.Load()
+}
+
+// maybeSent judges a round trip that failed. canceled says that the context had
+// ended: the transport then does not wait for its writer, so a connection in
+// hand means that bytes may still leave.
+func (t *sentTrace) maybeSent(ownTransport, canceled bool) bool {
+	switch {
+	case t.earlierSent.Load():
+		return true
+	case !t.got.Load():
+		return !ownTransport && !t.asked.Load() // a foreign transport that reports nothing
+	case canceled:
+		return true
+	}
+	return t.wrote()
+}
