@@ -10,7 +10,7 @@ import (
 )
 
 // poll reads an order's detail once and records what it shows.
-func (r *Runner) poll(ctx context.Context, j *job) error {
+func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 	if err := r.Gate.Pass(ctx, j.priority); err != nil {
 		return err
 	}
@@ -19,6 +19,7 @@ func (r *Runner) poll(ctx context.Context, j *job) error {
 		return nil
 	}
 	order, err := r.Provider.Order(ctx, j.op.OrderNo)
+	j.leave()
 	r.hear(err, order.ServerTime)
 	if ctx.Err() != nil {
 		return ctx.Err() // read again after the restart: a read changes nothing
@@ -75,6 +76,7 @@ func (r *Runner) comeBack(ctx context.Context) error {
 }
 
 func (r *Runner) queueDue(ctx context.Context) error {
+	r.backlog.Store(false)
 	for _, due := range []struct {
 		state ledger.State
 		lanes []lane
@@ -88,6 +90,7 @@ func (r *Runner) queueDue(ctx context.Context) error {
 			free += max(0, r.ready.free(l))
 		}
 		if free == 0 {
+			r.backlog.Store(true) // cannot tell: look again when there is room
 			continue
 		}
 		// What is active may be among the first rows: ask for that many more.
@@ -110,6 +113,7 @@ func (r *Runner) queueOne(ctx context.Context, record ledger.Operation) error {
 		l = lane(record.Kind)
 	}
 	if r.ready.free(l) <= 0 {
+		r.backlog.Store(true)
 		return nil
 	}
 	if record.State == ledger.StateHeld {

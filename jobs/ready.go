@@ -27,6 +27,7 @@ type job struct {
 	cmd      Command
 	sending  *ledger.OperationSending // committed already, not yet sent
 	released bool                     // by a person: the day's limit does not hold it again
+	leave    func()                   // gives the place among the requests under way back
 	probe    bool                     // let through a paused lane, to see whether it works
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -88,6 +89,7 @@ type Runner struct {
 	ready   *ready
 	pauses  *pauses
 	wake    chan struct{}
+	backlog atomic.Bool // something due was left in the ledger for want of room
 
 	mu        sync.Mutex
 	throttled int // replies in a row that asked to wait
@@ -102,7 +104,7 @@ func NewRunner(c Config) *Runner {
 		Config: c, Gate: NewGate(c.RatePerSecond), wake: make(chan struct{}, 1), prices: map[string]upstream.OfferFilter{},
 	}
 	r.pauses = newPauses(c.Clock)
-	r.ready = newReady(2*c.Concurrency, r.pauses)
+	r.ready = newReady(4*c.Concurrency, r.pauses)
 	return r
 }
 
@@ -193,9 +195,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	})
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
-	for range r.Concurrency {
-		group.Go(func() error { return r.work(ctx, work) })
-	}
+	group.Go(func() error { return r.dispatch(ctx, work) })
 	group.Go(func() error { return r.takeIn(ctx) })
 	group.Go(func() error { return r.comeBack(ctx) })
 	group.Go(func() error { return r.probe(ctx) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"perennial/ledger"
@@ -91,46 +92,63 @@ func (r *Runner) firstUnfinished(ctx context.Context, commandID string) (string,
 	return "", nil
 }
 
-// work is one worker: it takes jobs until ctx ends. A request under way is
-// bound to the outer context, which outlives ctx by the drain time.
-func (r *Runner) work(ctx, outer context.Context) error {
+// dispatch starts jobs until ctx ends, at most Concurrency requests at once. A
+// job gives its place back when its reply is there: recording it overlaps with
+// the next request. What is under way is bound to the outer context, which
+// outlives ctx by the drain time.
+func (r *Runner) dispatch(ctx, outer context.Context) error {
+	var under sync.WaitGroup
+	defer under.Wait()
+	places := make(chan struct{}, r.Concurrency)
 	for {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		j, err := r.ready.pop(ctx)
 		if err != nil {
 			return err
 		}
-		if j.lane == lanePoll {
-			err = r.poll(ctx, j)
-		} else {
-			err = r.send(ctx, outer, j)
-		}
-		if err != nil && ctx.Err() == nil {
-			r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("an operation could not go on; it is taken up again")
-			// It stays in the ledger as it is: come back to it, but not at once.
-			if err := pauseFor(ctx, time.Second); err != nil {
-				return err
-			}
-			r.ready.done(j.op.ID)
-			if err := r.retake(ctx, j.op.ID); err != nil {
-				return err
-			}
-		}
+		j.leave = sync.OnceFunc(func() { <-places })
+		under.Go(func() {
+			defer j.leave()
+			r.carry(ctx, outer, j)
+		})
 	}
 }
 
-// retake looks at an operation again after something here failed.
-func (r *Runner) retake(ctx context.Context, id string) error {
-	record, err := r.Ledger.Operation(ctx, id)
-	if err != nil {
-		return nil //nolint:nilerr // the ledger cannot be read now: comeBack finds it later
+// carry takes a job one step further. When something here fails, the operation
+// stays in the ledger as it is and is taken up again, but not at once.
+func (r *Runner) carry(ctx, outer context.Context, j *job) {
+	step := r.send
+	if j.lane == lanePoll {
+		step = r.poll
 	}
-	if record.State == ledger.StateAccepted {
-		if err := r.enqueue(ctx, record); err != nil && ctx.Err() == nil {
-			r.Log.WithError(err).WithField("operation_id", id).Error("an operation could not be taken up")
-		}
+	err := step(ctx, outer, j)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("an operation could not go on; it is taken up again")
+	j.leave()
+	if pauseFor(ctx, time.Second) != nil {
+		return
+	}
+	r.ready.done(j.op.ID)
+	r.retake(ctx, j.op.ID)
+}
+
+// retake looks at an operation again after something here failed; when the
+// ledger cannot be read now, comeBack finds it later.
+func (r *Runner) retake(ctx context.Context, id string) {
+	record, err := r.Ledger.Operation(ctx, id)
+	if err == nil && record.State == ledger.StateAccepted {
+		err = r.enqueue(ctx, record)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.Log.WithError(err).WithField("operation_id", id).Error("an operation could not be taken up")
 	}
 	r.kick()
-	return ctx.Err()
 }
 
 // send carries one attempt from its last check to its recorded reply.
@@ -148,6 +166,7 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 		Kind: writeKind(j.op.Kind), Key: j.op.Key, Body: []byte(j.sending.Body), Timestamp: j.sending.SentAt, Scenario: j.cmd.Scenario,
 	})
 	r.hear(nil, reply.ServerTime)
+	j.leave()
 	d := Decide(j.op, Replied{
 		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), Throttled: r.countThrottle(reply), ReadsWork: r.readsWork(outer, reply),
 	})
@@ -353,11 +372,24 @@ func (r *Runner) conclude(ctx context.Context, j *job, d Decision) error {
 		return nil
 	}
 	r.ready.done(j.op.ID)
-	r.kick()
+	if waits(d) || r.backlog.Load() {
+		r.kick()
+	}
 	if j.cmd.MaxTotalCents > 0 || splitOf(d) {
 		return r.startRest(ctx, j.op.CommandID)
 	}
 	return nil
+}
+
+// waits: the operation comes due again by itself.
+func waits(d Decision) bool {
+	for _, f := range d.Facts {
+		switch f.(type) {
+		case ledger.OperationWaiting, ledger.OperationUnsent, ledger.OrderAccepted, ledger.OrderProgressed, ledger.CommandHeld:
+			return true
+		}
+	}
+	return false
 }
 
 func splitOf(d Decision) bool {

@@ -117,7 +117,7 @@ func (t *Tx) applyRejected(r Row, f CommandRejected) error {
 
 // endUncharged ends an operation that cost nothing and lets its proxies go.
 func (t *Tx) endUncharged(r Row, id, code, reason, traceID string) error {
-	err := t.exec(`UPDATE operations SET state = 'rejected', code = ?, reason = ?, trace_id = ?, next_at = NULL,
+	err := t.exec(`UPDATE operations SET state = 'rejected', live = 0, code = ?, reason = ?, trace_id = ?, next_at = NULL,
 		version = version + 1, updated_at = ? WHERE id = ?`, code, reason, traceID, r.Time, id)
 	if err != nil {
 		return err
@@ -162,15 +162,18 @@ func (t *Tx) applySending(r Row, f OperationSending) error {
 }
 
 func (t *Tx) applyReview(r Row, f OperationReview) error {
-	err := t.exec(`UPDATE operations SET state = 'review', reason = ?, code = ?, trace_id = ?, next_at = NULL,
-		order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END, ambiguous = ambiguous + ?,
+	var charged, refunded int64
+	if f.Settlement != nil {
+		var err error
+		if charged, refunded, err = t.settle(r, f.OperationID, f.Settlement.Items); err != nil {
+			return err
+		}
+	}
+	return t.exec(`UPDATE operations SET state = 'review', reason = ?, code = ?, trace_id = ?, next_at = NULL,
+		charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END, ambiguous = ambiguous + ?,
 		first_ambiguous_at = CASE WHEN ? THEN coalesce(first_ambiguous_at, updated_at) ELSE first_ambiguous_at END,
 		version = version + 1, updated_at = ? WHERE id = ?`,
-		f.Reason, f.Code, f.TraceID, f.OrderNo, f.OrderNo, f.Ambiguous, f.Ambiguous, r.Time, f.OperationID)
-	if err != nil || f.Settlement == nil {
-		return err
-	}
-	return t.settle(r, f.OperationID, f.Settlement.Items)
+		f.Reason, f.Code, f.TraceID, charged, refunded, f.OrderNo, f.OrderNo, f.Ambiguous, f.Ambiguous, r.Time, f.OperationID)
 }
 
 func (t *Tx) applyResolved(r Row, f OperationResolved) error {
@@ -192,7 +195,8 @@ func (t *Tx) applyResolved(r Row, f OperationResolved) error {
 	// A review ends with its last line; an operation that settled apart from
 	// some unresolved lines keeps the state it has.
 	err := t.exec(`UPDATE operations SET reason = ?, version = version + 1, updated_at = ?, next_at = NULL,
-		state = CASE WHEN state = 'review' AND NOT EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 'resolved' ELSE state END
+		state = CASE WHEN state = 'review' AND NOT EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 'resolved' ELSE state END,
+		live = CASE WHEN state = 'review' AND EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 1 ELSE 0 END
 		WHERE id = ?`, f.Outcome+" by "+f.By+": "+f.Reason, r.Time, f.OperationID)
 	if err != nil {
 		return err

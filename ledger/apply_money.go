@@ -27,12 +27,24 @@ func (t *Tx) book(r Row, transfers ...transfer) error {
 		if err != nil {
 			return err
 		}
-		err = t.exec(`INSERT INTO totals (debit, credit, kind, cents) VALUES (?, ?, ?, ?)
-			ON CONFLICT (debit, credit, kind) DO UPDATE SET cents = cents + excluded.cents`, m.debit, m.credit, m.kind, m.cents)
+		t.w.totals[total{m.debit, m.credit, m.kind}] += m.cents
+	}
+	return nil
+}
+
+// total is a row of totals: what moved from one account of the book to another.
+type total struct{ debit, credit, kind string }
+
+// flushTotals writes the sums of a transaction once, before it is committed.
+func (w *writer) flushTotals() error {
+	for k, cents := range w.totals {
+		err := w.exec(`INSERT INTO totals (debit, credit, kind, cents) VALUES (?, ?, ?, ?)
+			ON CONFLICT (debit, credit, kind) DO UPDATE SET cents = cents + excluded.cents`, k.debit, k.credit, k.kind, cents)
 		if err != nil {
 			return err
 		}
 	}
+	clear(w.totals)
 	return nil
 }
 
@@ -53,11 +65,11 @@ func (t *Tx) applyOrder(r Row, f Fact) error {
 }
 
 func (t *Tx) orderState(r Row, f OrderState, state, reason string, nextAt any) error {
-	err := t.exec(`UPDATE operations SET state = ?, reason = ?, trace_id = CASE WHEN ? <> '' THEN ? ELSE trace_id END, next_at = ?,
+	err := t.exec(`UPDATE operations SET state = ?, live = ?, reason = ?, trace_id = CASE WHEN ? <> '' THEN ? ELSE trace_id END, next_at = ?,
 		progress_at = CASE WHEN delivered_count <> ? OR coalesce(progress_at, 0) = 0 THEN ? ELSE progress_at END,
 		expected_count = ?, delivered_count = ?, charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?,
 		version = version + 1, updated_at = ? WHERE id = ?`,
-		state, reason, f.TraceID, f.TraceID, nextAt, f.DeliveredCount, r.Time, f.ExpectedCount, f.DeliveredCount,
+		state, state == string(StateOpen), reason, f.TraceID, f.TraceID, nextAt, f.DeliveredCount, r.Time, f.ExpectedCount, f.DeliveredCount,
 		f.ChargedCents, f.RefundedCents, r.Time, f.OperationID)
 	if err != nil {
 		return err
@@ -68,24 +80,25 @@ func (t *Tx) orderState(r Row, f OrderState, state, reason string, nextAt any) e
 }
 
 func (t *Tx) applyRenewal(r Row, f RenewalSettled) error {
-	err := t.exec(`UPDATE operations SET state = ?, code = ?, trace_id = ?, reason = '', next_at = NULL, version = version + 1, updated_at = ?
-		WHERE id = ?`, f.Status, f.Code, f.TraceID, r.Time, f.OperationID)
+	charged, refunded, err := t.settle(r, f.OperationID, f.Items)
 	if err != nil {
 		return err
 	}
-	return t.settle(r, f.OperationID, f.Items)
+	return t.exec(`UPDATE operations SET state = ?, live = 0, code = ?, trace_id = ?, reason = '', next_at = NULL,
+		charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, version = version + 1, updated_at = ? WHERE id = ?`,
+		f.Status, f.Code, f.TraceID, charged, refunded, r.Time, f.OperationID)
 }
 
-// settle books a renewal's lines: what succeeded and what failed is known, what
-// is unresolved is neither spent nor refunded and keeps its claim.
-func (t *Tx) settle(r Row, operation string, lines []Line) error {
-	var charged, refunded int64
-	transfers := make([]transfer, 0, len(lines)+1)
+// settle books a renewal's lines and sums them up: what succeeded and what
+// failed is known, what is unresolved is neither spent nor refunded and keeps
+// its claim.
+func (t *Tx) settle(r Row, operation string, lines []Line) (charged, refunded int64, err error) {
+	transfers := make([]transfer, 0, 2*len(lines))
 	for _, l := range lines {
 		err := t.exec(`UPDATE lines SET state = ?, claim = ?, charged_cents = ?, refunded_cents = ?, settled_at = ?
 			WHERE operation = ? AND proxy_id = ?`, l.State, l.State == "unresolved", l.ChargedCents, l.RefundedCents, r.Time, operation, l.ProxyID)
 		if err != nil {
-			return err
+			return 0, 0, err
 		}
 		charged, refunded = charged+l.ChargedCents, refunded+l.RefundedCents
 		at, kind := "renewals", "charge"
@@ -96,12 +109,7 @@ func (t *Tx) settle(r Row, operation string, lines []Line) error {
 			transfer{kind: kind, debit: at, credit: "wallet", cents: l.ChargedCents, operation: operation, proxyID: l.ProxyID},
 			transfer{kind: "refund", debit: "wallet", credit: at, cents: l.RefundedCents, operation: operation, proxyID: l.ProxyID})
 	}
-	err := t.exec(`UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ? WHERE id = ?`,
-		charged, refunded, operation)
-	if err != nil {
-		return err
-	}
-	return t.book(r, transfers...)
+	return charged, refunded, t.book(r, transfers...)
 }
 
 // bookResolution books a person's answer. What stood in suspense moves on to

@@ -98,19 +98,20 @@ func (t *Tx) Operation(id string) (Operation, error) {
 	return o, notFound(err)
 }
 
-// OperationsOf lists a command's operations in the order they were made.
+// OperationsOf lists a command's operations in the order they were made. Their
+// ids begin with the command's, so the primary key finds them.
 func (l *Ledger) OperationsOf(ctx context.Context, commandID string) ([]Operation, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE command_id = ?
-		ORDER BY accepted_at, chunk, generation`, commandID)
+	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE id > ? AND id < ? AND command_id = ? ORDER BY accepted_at, chunk, generation`, commandID+"/", commandID+"0", commandID)
 	if err != nil {
 		return nil, err
 	}
 	return collect(rows, scanOperation)
 }
 
-// In lists operations in a state, the first accepted first, up to limit.
+// In lists operations in a state of those that have not ended, the first accepted first, up to limit.
 func (l *Ledger) In(ctx context.Context, state State, limit int) ([]Operation, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = ? ORDER BY accepted_at, id LIMIT ?`,
+	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = ? AND live = 1 ORDER BY accepted_at, id LIMIT ?`,
 		string(state), limit)
 	if err != nil {
 		return nil, err
@@ -118,10 +119,10 @@ func (l *Ledger) In(ctx context.Context, state State, limit int) ([]Operation, e
 	return collect(rows, scanOperation)
 }
 
-// Due lists operations in a state whose time has come, the longest due first.
+// Due lists operations in a state of those that have not ended whose time has come, the longest due first.
 func (l *Ledger) Due(ctx context.Context, state State, now time.Time, limit int) ([]Operation, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
-		WHERE state = ? AND state IN ('accepted', 'held', 'sending', 'waiting', 'open', 'review') AND next_at <= ?
+		WHERE state = ? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
 		ORDER BY next_at, id LIMIT ?`, string(state), micros(now), limit)
 	if err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (l *Ledger) Due(ctx context.Context, state State, now time.Time, limit int)
 func (l *Ledger) NextAfter(ctx context.Context, now time.Time) (*time.Time, error) {
 	var us sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT min(next_at) FROM operations
-		WHERE state IN ('accepted', 'held', 'sending', 'waiting', 'open', 'review') AND next_at > ?`, micros(now)).Scan(&us)
+		WHERE live = 1 AND next_at IS NOT NULL AND next_at > ?`, micros(now)).Scan(&us)
 	return instant(us), err
 }
 
@@ -142,7 +143,7 @@ func (l *Ledger) NextAfter(ctx context.Context, now time.Time) (*time.Time, erro
 // the most recent first, up to limit.
 func (l *Ledger) Unfinished(ctx context.Context, limit int) ([]Operation, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
-		WHERE state IN ('accepted', 'held', 'sending', 'waiting', 'open', 'review') ORDER BY accepted_at DESC, id LIMIT ?`, limit)
+		WHERE live = 1 ORDER BY accepted_at DESC, id LIMIT ?`, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -151,12 +152,25 @@ func (l *Ledger) Unfinished(ctx context.Context, limit int) ([]Operation, error)
 
 // Recent lists operations whatever their state, the last accepted first.
 func (l *Ledger) Recent(ctx context.Context, limit int) ([]Operation, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
-		WHERE command_id IN (SELECT id FROM commands ORDER BY accepted_seq DESC LIMIT ?) ORDER BY accepted_at DESC, id LIMIT ?`, limit, limit)
+	rows, err := l.read.QueryContext(ctx, `SELECT operation FROM journal WHERE type = 'command.accepted' ORDER BY seq DESC LIMIT ?`, limit)
 	if err != nil {
 		return nil, err
 	}
-	return collect(rows, scanOperation)
+	commands, err := collect(rows, func(s scanner) (id string, err error) { return id, s.Scan(&id) })
+	if err != nil {
+		return nil, err
+	}
+	var all []Operation
+	for _, id := range commands {
+		operations, err := l.OperationsOf(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, operations...); len(all) >= limit {
+			return all[:limit], nil
+		}
+	}
+	return all, nil
 }
 
 // StateCounts counts operations by state.

@@ -106,7 +106,7 @@ func newFold(ctx context.Context, path string) (*fold, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	w := &writer{conn: conn, stmts: map[string]*sql.Stmt{}, head: head{hash: genesis}}
+	w := &writer{conn: conn, stmts: map[string]*sql.Stmt{}, head: head{hash: genesis}, totals: map[total]int64{}}
 	return &fold{db: db, w: w}, w.exec(`PRAGMA synchronous = OFF`)
 }
 
@@ -138,13 +138,13 @@ func (f *fold) replay(ctx context.Context, source *sql.Tx) (v Verified, err erro
 		}
 		v.Rows++
 		if v.Rows%foldBatch == 0 {
-			if err := errors.Join(f.w.exec(`COMMIT`), f.w.exec(`BEGIN IMMEDIATE`)); err != nil {
+			if err := errors.Join(f.w.flushTotals(), f.w.exec(`COMMIT`), f.w.exec(`BEGIN IMMEDIATE`)); err != nil {
 				return v, err
 			}
 		}
 	}
 	v.Head = Head{Seq: f.w.head.seq, Hash: f.w.head.hash}
-	return v, errors.Join(rows.Err(), f.w.exec(`COMMIT`))
+	return v, errors.Join(rows.Err(), f.w.flushTotals(), f.w.exec(`COMMIT`))
 }
 
 // one checks a row against the chain and folds it.

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"time"
 )
 
 // request is one caller's write, waiting for its group to be committed.
@@ -21,6 +23,10 @@ type writer struct {
 	stmts map[string]*sql.Stmt
 	head  head
 	buf   []byte
+
+	totals map[total]int64 // of the transaction, not yet written
+
+	shared int // how many shared the last group
 }
 
 // head is the last row of the journal.
@@ -34,7 +40,7 @@ func newWriter(ctx context.Context, l *Ledger) (*writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", l.path, err)
 	}
-	w := &writer{l: l, conn: conn, stmts: map[string]*sql.Stmt{}, head: head{hash: genesis}}
+	w := &writer{l: l, conn: conn, stmts: map[string]*sql.Stmt{}, head: head{hash: genesis}, totals: map[total]int64{}}
 	if err := w.tune(); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -104,16 +110,37 @@ func (w *writer) close() {
 	_ = w.conn.Close()
 }
 
-// gather takes what is waiting, without waiting for more.
+// linger is how long a busy writer waits for a group to grow: a commit costs a
+// sync of the disk and every page it touched, however few facts it holds.
+const linger = time.Millisecond
+
+// gather takes what is waiting. After a group that others shared it waits a
+// moment for as many again; a writer with a single caller never waits.
 func (w *writer) gather(group []*request) []*request {
+	var late <-chan time.Time
+	if w.shared > 1 {
+		timer := time.NewTimer(linger)
+		defer timer.Stop()
+		late = timer.C
+	}
 	for len(group) < cap(group) {
 		select {
 		case r := <-w.l.requests:
 			group = append(group, r)
+			continue
 		default:
-			return group
+		}
+		if late == nil || len(group) >= w.shared {
+			break
+		}
+		select {
+		case r := <-w.l.requests:
+			group = append(group, r)
+		case <-late:
+			late = nil
 		}
 	}
+	w.shared = len(group)
 	return group
 }
 
@@ -123,6 +150,7 @@ func (w *writer) commit(group []*request) {
 	rows, err := w.transact(group)
 	if err != nil {
 		w.head = before
+		clear(w.totals)
 		for _, r := range group {
 			r.err = errors.Join(fmt.Errorf("commit to %s: %w", w.l.path, err), r.err)
 		}
@@ -145,7 +173,11 @@ func (w *writer) transact(group []*request) ([]Row, error) {
 			return nil, err
 		}
 	}
-	if err := w.exec(`COMMIT`); err != nil {
+	err := w.flushTotals()
+	if err == nil {
+		err = w.exec(`COMMIT`)
+	}
+	if err != nil {
 		_ = w.exec(`ROLLBACK`)
 		return nil, err
 	}
@@ -155,7 +187,7 @@ func (w *writer) transact(group []*request) ([]Row, error) {
 // savepoint runs one request. The head advances only when it is released; the
 // error returned is one that SQLite answered by undoing the whole transaction.
 func (w *writer) savepoint(tx *Tx, r *request) error {
-	before, rows := w.head, len(tx.rows)
+	before, rows, totals := w.head, len(tx.rows), maps.Clone(w.totals)
 	if err := w.exec(`SAVEPOINT one`); err != nil {
 		return err
 	}
@@ -163,7 +195,7 @@ func (w *writer) savepoint(tx *Tx, r *request) error {
 	if r.err == nil {
 		return w.exec(`RELEASE one`)
 	}
-	w.head, tx.rows = before, tx.rows[:rows]
+	w.head, tx.rows, w.totals = before, tx.rows[:rows], totals
 	if err := w.exec(`ROLLBACK TO one`); err != nil {
 		return errors.Join(r.err, err)
 	}

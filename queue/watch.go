@@ -15,9 +15,11 @@ import (
 
 // WatchFrom says where [Queue.Events] begins: with what is published from now
 // on, or with stream sequence Seq (0 and 1 both mean the first event kept).
+// Types, such as "order.delivered" or "order.*", leaves out every other event.
 type WatchFrom struct {
-	Seq uint64
-	New bool
+	Seq   uint64
+	New   bool
+	Types []string
 }
 
 // ReceivedEvent is an event as it stands in the stream. Seq and Hash are the
@@ -45,7 +47,7 @@ func (q *Queue) Events(ctx context.Context, account string, from WatchFrom) iter
 		delay := backoff.NewExponentialBackOff()
 		delay.InitialInterval, delay.MaxInterval = 50*time.Millisecond, 5*time.Second
 		for {
-			stopped, err := q.watch(ctx, account, &next, delay, yield)
+			stopped, err := q.watch(ctx, account, from.Types, &next, delay, yield)
 			if stopped {
 				return
 			}
@@ -112,13 +114,17 @@ func (q *Queue) firstWatched(ctx context.Context, account string, from WatchFrom
 
 // watch yields from *next on until something fails; stopped says that the
 // caller wants no more.
-func (q *Queue) watch(ctx context.Context, account string, next *uint64, delay backoff.BackOff, yield func(ReceivedEvent, error) bool) (stopped bool, err error) {
+func (q *Queue) watch(ctx context.Context, account string, types []string, next *uint64, delay backoff.BackOff, yield func(ReceivedEvent, error) bool) (stopped bool, err error) {
 	if _, err := q.eventsStream(ctx, account); err != nil {
 		return false, err
 	}
+	var filter []string
+	for _, t := range types {
+		filter = append(filter, EventSubject(account, t))
+	}
 	consumer, err := q.js.OrderedConsumer(ctx, EventsStream(account), jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *next,
-		InactiveThreshold: 30 * time.Second,
+		FilterSubjects: filter, InactiveThreshold: 30 * time.Second,
 	})
 	if err != nil {
 		return false, err

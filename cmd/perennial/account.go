@@ -207,7 +207,7 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 		relayed <- err
 	}()
 	work.Go(func() error { return runner.Run(workCtx) })
-	work.Go(func() error { return sweeper.Run(workCtx) })
+	work.Go(func() error { return a.runSweeps(workCtx, sweeper) })
 	err := work.Wait()
 	if cause := context.Cause(workCtx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause

@@ -263,7 +263,7 @@ func (b *bench) profiled(do func() error) (err error) {
 
 // window is how many commands are published ahead: enough to keep every worker
 // busy, few enough for latencies to mean something.
-func (b *bench) window() int { return max(256, 8*b.concurrency) }
+func (b *bench) window() int { return max(publishAhead, 16*b.concurrency) }
 
 // measure publishes in a closed loop and takes the time from publish to event.
 func (b *bench) measure(ctx context.Context, h *host, out *benchResult) error {
@@ -303,7 +303,7 @@ type meter struct {
 }
 
 // publishAhead is how many commands one atomic batch holds here.
-const publishAhead = 64
+const publishAhead = 256
 
 func (b *bench) publish(ctx context.Context, q *queue.Queue, m *meter) error {
 	for n := 0; n < b.commands; {
@@ -340,7 +340,8 @@ func (b *bench) command(n int) queue.Outgoing {
 
 // follow takes the time of each command's last event.
 func (m *meter) follow(ctx context.Context, q *queue.Queue, commands int) error {
-	for e, err := range q.Events(ctx, "bench", queue.WatchFrom{Seq: 1}) {
+	ends := []string{"renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review"}
+	for e, err := range q.Events(ctx, "bench", queue.WatchFrom{Seq: 1, Types: ends}) {
 		if err != nil {
 			return err
 		}

@@ -132,6 +132,7 @@ func instantText(at *time.Time) string {
 
 func (a *app) watchCommand() *cobra.Command {
 	var from uint64
+	var types []string
 	c := &cobra.Command{
 		Use:   "watch",
 		Short: "Show events as they are published",
@@ -142,7 +143,7 @@ func (a *app) watchCommand() *cobra.Command {
 				return err
 			}
 			defer r.Close()
-			for event, err := range r.Events(cmd.Context(), r.account, queue.WatchFrom{Seq: from, New: !cmd.Flags().Changed("from")}) {
+			for event, err := range r.Events(cmd.Context(), r.account, queue.WatchFrom{Seq: from, New: !cmd.Flags().Changed("from"), Types: types}) {
 				if err != nil {
 					return err
 				}
@@ -153,6 +154,7 @@ func (a *app) watchCommand() *cobra.Command {
 			return nil
 		},
 	}
+	c.Flags().StringSliceVar(&types, "type", nil, "only events of these types, such as order.delivered or renewal.*")
 	c.Flags().Uint64Var(&from, "from", 0, "begin with this journal sequence instead of what comes now")
 	return c
 }

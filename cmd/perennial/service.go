@@ -9,6 +9,7 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/schedules"
 )
 
 // Verbs of perennial.svc.<account>.<verb>: the command line, the dashboard and
@@ -53,7 +54,9 @@ type changedAnswer struct {
 
 func (a *accountHost) verbs() map[string]queue.Verb {
 	return map[string]queue.Verb{
-		verbStatus: answer(func(ctx context.Context, q byHand) (jobs.CommandStatus, error) { return jobs.Status(ctx, a.ledger, q.ID) }),
+		verbStatus: answer(func(ctx context.Context, q byHand) (jobs.CommandStatus, error) {
+			return jobs.Status(ctx, a.ledger, q.ID)
+		}),
 		verbStates: answer(a.states),
 		verbList: answer(func(ctx context.Context, q listRequest) ([]jobs.OperationStatus, error) {
 			return jobs.List(ctx, a.ledger, !q.All, min(max(q.Limit, 1), 1000))
@@ -102,6 +105,8 @@ func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
 			return nil, &queue.ServiceError{Code: "not_found", Description: "there is no command or operation of that id"}
+		case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrNoPlan), errors.Is(err, schedules.ErrNoSchedule):
+			return nil, &queue.ServiceError{Code: "refused", Description: err.Error()}
 		case errors.As(err, &refused):
 			return nil, &queue.ServiceError{Code: "refused", Description: refused.Reason}
 		case err != nil:

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"perennial/jobs"
+	"perennial/schedules"
+)
+
+// listingShare is how much of an account's rate its listings may take.
+const listingShare = 0.3
+
+// newSweeper makes the account's sweeper. Its commands go in at the front door;
+// its listings pass the same gate as everything else, after everything else.
+func (a *accountHost) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
+	var own []schedules.Schedule
+	for _, s := range a.host.config.Schedules {
+		if s.Account == a.name {
+			own = append(own, s)
+		}
+	}
+	share := rate.NewLimiter(rate.Limit(a.config.RatePerSecond*listingShare), 1)
+	return schedules.New(schedules.Config{
+		Account: a.name, Ledger: a.ledger, Provider: a.client, Publisher: a.host.queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
+		Pass: func(ctx context.Context) error {
+			if err := share.Wait(ctx); err != nil {
+				return err
+			}
+			return runner.Gate.Pass(ctx, jobs.PriorityListing)
+		},
+		Schedules: own, Log: a.log,
+	})
+}
+
+// runSweeps keeps the table of proxies and fires the slots; an account without
+// a schedule lists nothing.
+func (a *accountHost) runSweeps(ctx context.Context, s *schedules.Sweeper) error {
+	if len(s.Schedules) == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.Run(ctx)
+}
+
+// sweepRequest names a schedule, or a plan.
+type sweepRequest struct {
+	Schedule string `json:"schedule,omitempty"`
+	Plan     string `json:"plan,omitempty"`
+}
+
+func (a *accountHost) sweeps(ctx context.Context, _ struct{}) ([]schedules.Status, error) {
+	return a.sweeper.List(ctx)
+}
+
+func (a *accountHost) plan(ctx context.Context, q sweepRequest) (schedules.Plan, error) {
+	return a.sweeper.PlanNow(ctx, q.Schedule)
+}
+
+func (a *accountHost) sweepNow(ctx context.Context, q sweepRequest) (schedules.Plan, error) {
+	return a.sweeper.RunNow(ctx, q.Schedule)
+}
+
+func (a *accountHost) approve(ctx context.Context, q sweepRequest) (changedAnswer, error) {
+	return changedAnswer{1}, a.sweeper.Approve(ctx, q.Plan)
+}

@@ -1,0 +1,128 @@
+package schedules
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxOpaqueID is the longest proxy id that a command may carry, in bytes.
+const maxOpaqueID = 256
+
+// command is a renewal as it is written to the commands stream. All of it is a
+// function of what its id is made from: the same id never carries other content.
+type command struct {
+	ID              string               `json:"id"`
+	ProxyIDs        []string             `json:"proxy_ids"`
+	DurationDays    int64                `json:"duration_days"`
+	DueBefore       time.Time            `json:"due_before"` // the latest expiry in it
+	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at"`
+	Labels          map[string]string    `json:"labels"`
+}
+
+// finish cuts what is included into commands, the nearest expiry first, and
+// drops from the end what the fact cannot hold.
+func (p *planner) finish() error {
+	plan, s := &p.plan, p.in.Schedule
+	plan.Commands = []json.RawMessage{}
+	size, placed := 0, 0
+	for _, part := range chunks(plan.Included, s.chunk()) {
+		data, err := encodeCommand(s, part)
+		if err != nil {
+			return err
+		}
+		if size+len(data) > maxCommandsBytes {
+			break
+		}
+		size += len(data) + 1
+		placed += len(part)
+		plan.Commands = append(plan.Commands, data)
+	}
+	for _, one := range plan.Included[placed:] {
+		plan.EstimateCents -= one.EstimateCents
+		plan.LeftOutCounts[ReasonBeyond]++
+		if len(plan.LeftOut) < maxListed {
+			plan.LeftOut = append(plan.LeftOut, LeftOut{ProxyID: one.ProxyID, ExpiresAt: one.ExpiresAt, Reason: ReasonBeyond})
+		}
+	}
+	plan.Included = plan.Included[:placed]
+	plan.NeedsApproval = s.ApproveOverCents > 0 && len(plan.Commands) > 0 && p.in.SpentCents+plan.EstimateCents > s.ApproveOverCents
+	plan.Hash = hashPlan(s.Name, plan.Commands)
+	return nil
+}
+
+// chunks cuts at size and puts every canary into a chunk of its own.
+func chunks(all []Included, size int) (parts [][]Included) {
+	for len(all) > 0 {
+		n := 1
+		for !all[0].Canary && n < min(size, len(all)) && !all[n].Canary {
+			n++
+		}
+		parts, all = append(parts, all[:n]), all[n:]
+	}
+	return parts
+}
+
+func encodeCommand(s Schedule, part []Included) (json.RawMessage, error) {
+	c := command{
+		ID: commandID(s, part), DurationDays: s.DurationDays, DueBefore: part[len(part)-1].ExpiresAt,
+		ExpectExpiresAt: make(map[string]time.Time, len(part)), Labels: map[string]string{"schedule": s.Name},
+	}
+	for _, one := range part {
+		c.ProxyIDs = append(c.ProxyIDs, one.ProxyID)
+		c.ExpectExpiresAt[one.ProxyID] = one.ExpiresAt
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(c); err != nil {
+		return nil, fmt.Errorf("encode command %s: %w", c.ID, err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// commandID is a function of the schedule, the proxies, their observed expiries
+// and their earlier endings: a sweep repeated is absorbed, a sweep after a
+// failure asks again.
+func commandID(s Schedule, part []Included) string {
+	h := newHash(s.Name)
+	h = binary.BigEndian.AppendUint64(h, uint64(s.DurationDays))
+	for _, one := range part {
+		h = appendField(h, one.ProxyID)
+		h = binary.BigEndian.AppendUint64(h, uint64(one.ExpiresAt.UnixMicro()))
+		h = binary.BigEndian.AppendUint64(h, uint64(one.Endings))
+	}
+	sum := sha256.Sum256(h)
+	return "sweep-" + s.Name + "-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
+}
+
+func hashPlan(schedule string, commands []json.RawMessage) string {
+	h := newHash(schedule)
+	for _, c := range commands {
+		h = appendField(h, string(c))
+	}
+	sum := sha256.Sum256(h)
+	return hex.EncodeToString(sum[:12])
+}
+
+func newHash(schedule string) []byte { return appendField(nil, schedule) }
+
+func appendField(h []byte, field string) []byte {
+	h = binary.BigEndian.AppendUint32(h, uint32(len(field)))
+	return append(h, field...)
+}
+
+// usableID is the rule of the commands stream: one id that breaks it would have
+// the whole command refused.
+func usableID(id string) bool {
+	return id != "" && len(id) <= maxOpaqueID && utf8.ValidString(id) &&
+		!strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
+}

@@ -1,0 +1,298 @@
+package schedules
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// The states of a slot.
+const (
+	statePlanned  = "planned"
+	stateHeld     = "held"
+	stateFinished = "finished"
+)
+
+// firing is one slot about to fire.
+type firing struct {
+	slot   time.Time
+	missed []time.Time     // slots that it serves as well
+	taken  map[string]bool // published by the sweep that it goes on with
+	spent  int64           // the estimate of that, in cents
+}
+
+// fire makes one slot's sweep: plan, record, publish, finish. ErrFired when the
+// slot has fired before, ErrSkew when the clock is wrong; after any other error
+// it may be tried again.
+func (s *Sweeper) fire(ctx context.Context, r *rota, f firing) (Plan, error) {
+	if err := r.take(ctx); err != nil {
+		return Plan{}, err
+	}
+	defer r.give()
+	if err := s.finishPlanned(ctx, r); err != nil {
+		return Plan{}, err
+	}
+	plan, err := s.plan(ctx, r, f.taken, f.spent)
+	if err != nil {
+		return Plan{}, err
+	}
+	if err := s.record(ctx, r, f, &plan); err != nil {
+		return Plan{}, err
+	}
+	s.say(r, plan)
+	if plan.State != statePlanned {
+		return plan, nil
+	}
+	if err := s.publish(ctx, plan.Commands); err != nil {
+		return plan, err // the slot stays planned: the next sweep, or a restart, publishes it again
+	}
+	plan.State = stateFinished
+	return plan, s.finishSlot(ctx, r.Name, f.slot, plan.Hash, len(plan.Commands))
+}
+
+// plan reads what a sweep needs and plans it; it writes no fact.
+func (s *Sweeper) plan(ctx context.Context, r *rota, taken map[string]bool, spent int64) (Plan, error) {
+	if err := s.checkClock(); err != nil {
+		return Plan{}, err
+	}
+	if !s.lister.Fresh(freshFor) {
+		if err := s.lister.WaitPass(ctx); err != nil {
+			return Plan{}, err
+		}
+	}
+	if err := s.checkClock(); err != nil { // the listing may have told the provider's time
+		return Plan{}, err
+	}
+	in := Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
+	var err error
+	if in.Claimed, err = s.Ledger.Claimed(ctx); err != nil {
+		return Plan{}, fmt.Errorf("read the claims: %w", err)
+	}
+	err = s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p ledger.Proxy) error {
+		switch {
+		case !r.Match.Fits(p):
+		case len(in.Proxies) < maxConsidered:
+			in.Proxies = append(in.Proxies, p)
+		default:
+			in.Beyond++
+		}
+		return nil
+	})
+	if err != nil {
+		return Plan{}, fmt.Errorf("read the proxies that expire: %w", err)
+	}
+	return MakePlan(ctx, in, s.Ledger)
+}
+
+// providerNow is the provider's time, or ours while it has not been heard.
+func (s *Sweeper) providerNow() time.Time {
+	if at := s.ProviderTime(); !at.IsZero() {
+		return at
+	}
+	return s.Clock()
+}
+
+func (s *Sweeper) checkClock() error {
+	// Wall clocks are compared: their monotonic readings would agree.
+	skew := s.Clock().Round(0).Sub(s.providerNow().Round(0))
+	if skew > maxSkew || skew < -maxSkew {
+		return fmt.Errorf("%w (it is %s away)", ErrSkew, skew.Round(time.Second))
+	}
+	return nil
+}
+
+// record appends what the slot does, in one transaction. A shortfall stands
+// before its sweep.planned, so that no crash can lose it and the slot is
+// published again after one.
+func (s *Sweeper) record(ctx context.Context, r *rota, f firing, plan *Plan) error {
+	planned := ledger.SweepPlanned{
+		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Due, EstimateCents: plan.EstimateCents, Commands: plan.Commands,
+	}
+	slot := f.slot
+	plan.Slot = &slot
+	err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		fired, err := tx.HasSlot(r.Name, f.slot)
+		if err != nil {
+			return err
+		}
+		if fired {
+			return fmt.Errorf("schedule %s, slot %s: %w", r.Name, f.slot.Format(time.RFC3339), ErrFired)
+		}
+		if planned.Missed, err = unfired(tx, r.Name, f.missed); err != nil {
+			return err
+		}
+		if len(planned.Missed) > 0 {
+			if err := tx.Append(ledger.SweepMissed{Schedule: r.Name, Slots: planned.Missed, ServedBy: f.slot}); err != nil {
+				return err
+			}
+		}
+		if plan.NeedsApproval {
+			held, err := tx.HeldSlots(plan.Hash)
+			if err != nil {
+				return err
+			}
+			if len(held) > 0 {
+				planned.Commands = []json.RawMessage{} // the first slot held with this plan has them
+			}
+		}
+		facts, state := sweepFacts(planned, *plan)
+		plan.State = state
+		return tx.Append(facts...)
+	})
+	if err != nil {
+		return fmt.Errorf("record the sweep: %w", err)
+	}
+	return nil
+}
+
+// unfired leaves out slots that are recorded already.
+func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Time, err error) {
+	for _, slot := range slots {
+		fired, err := tx.HasSlot(schedule, slot)
+		if err != nil {
+			return nil, err
+		}
+		if !fired {
+			left = append(left, slot)
+		}
+	}
+	return left, nil
+}
+
+// sweepFacts are the slot's facts and the state that they leave it in. A sweep
+// without commands is finished as it is planned.
+func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, state string) {
+	held := ledger.SweepHeld{
+		Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan,
+		LeftOut: plan.LeftOutCounts[ReasonBudget], ShortfallCents: plan.Shortfall,
+	}
+	if plan.NeedsApproval {
+		held.Reason = fmt.Sprintf("its estimate of %d cents is over approve_over_cents: `perennial sweep approve %s` carries it out", plan.EstimateCents, plan.Hash)
+		return []ledger.Fact{planned, held}, stateHeld
+	}
+	if held.LeftOut > 0 {
+		held.Reason = fmt.Sprintf("budget_cents does not reach for %d proxies, %d cents; the next sweep plans them again", held.LeftOut, plan.Shortfall)
+		facts = append(facts, held)
+	}
+	facts = append(facts, planned)
+	if len(planned.Commands) > 0 {
+		return facts, statePlanned
+	}
+	return append(facts, ledger.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan}), stateFinished
+}
+
+// say logs what the sweep does and, aloud, what it leaves to a person.
+func (s *Sweeper) say(r *rota, plan Plan) {
+	log := s.log(r).WithField("slot", plan.Slot).WithField("plan", plan.Hash)
+	log.WithField("due", plan.Due).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.EstimateCents).
+		Infof("sweep %s", plan.State)
+	for _, why := range []string{ReasonPerson, ReasonBudget, ReasonBeyond, ReasonBadID} {
+		if n := plan.LeftOutCounts[why]; n > 0 {
+			log.Warnf("%d proxies inside the window are left out: %s", n, why)
+		}
+	}
+}
+
+// publish returns when every command is on the stream, or with the context's
+// error. Commands that are there already are absorbed by their ids.
+func (s *Sweeper) publish(ctx context.Context, commands []json.RawMessage) error {
+	if len(commands) == 0 {
+		return nil
+	}
+	out := make([]queue.Outgoing, len(commands))
+	for i, data := range commands {
+		out[i] = queue.Outgoing{Kind: queue.KindProxyRenew, Data: data}
+	}
+	retry := delays{first: time.Second, most: time.Minute}
+	for {
+		err := s.Publisher.PublishCommands(ctx, s.Account, out)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.Log.WithError(err).WithField("account", s.Account).Warn("the sweep's commands could not be published; they are published again")
+		if err := nap(ctx, retry.next()); err != nil {
+			return err
+		}
+	}
+}
+
+// finishSlot is written although the context may be ending: the commands are out.
+func (s *Sweeper) finishSlot(ctx context.Context, schedule string, slot time.Time, plan string, commands int) error {
+	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
+		return tx.Append(ledger.SweepFinished{Schedule: schedule, Slot: slot, Plan: plan, Commands: commands})
+	})
+	if err != nil {
+		return fmt.Errorf("finish the sweep of %s at %s: %w", schedule, slot.Format(time.RFC3339), err)
+	}
+	return nil
+}
+
+// finishPlanned publishes again what was planned and may not be out. The caller
+// has the schedule's turn.
+func (s *Sweeper) finishPlanned(ctx context.Context, r *rota) error {
+	slots, err := s.Ledger.UnfinishedSlots(ctx, r.Name)
+	if err != nil {
+		return err
+	}
+	for _, slot := range slots {
+		planned, err := s.Ledger.Plan(ctx, slot)
+		if err != nil {
+			return fmt.Errorf("read the plan of %s at %s: %w", r.Name, slot.At.Format(time.RFC3339), err)
+		}
+		if err := s.publish(ctx, planned.Commands); err != nil {
+			return err
+		}
+		if err := s.finishSlot(ctx, r.Name, slot.At, slot.Plan, len(planned.Commands)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Approve publishes exactly the held plan with this hash and finishes its
+// slots; ErrNoPlan when none is held. Approving again after a crash is harmless.
+func (s *Sweeper) Approve(ctx context.Context, plan string) error {
+	s.approving.Lock()
+	defer s.approving.Unlock()
+	slots, err := s.Ledger.HeldSlots(ctx, plan)
+	if err != nil {
+		return fmt.Errorf("approve plan %s: %w", plan, err)
+	}
+	if len(slots) == 0 {
+		return fmt.Errorf("approve plan %.64q: %w", plan, ErrNoPlan)
+	}
+	planned, err := s.Ledger.Plan(ctx, slots[0])
+	if err != nil {
+		return fmt.Errorf("approve plan %s: %w", plan, err)
+	}
+	if hashPlan(planned.Schedule, planned.Commands) != plan {
+		return fmt.Errorf("approve plan %s: its commands in journal row %d have another hash: run `perennial ledger verify`", plan, slots[0].Seq)
+	}
+	if err := s.publish(ctx, planned.Commands); err != nil {
+		return fmt.Errorf("approve plan %s: %w", plan, err)
+	}
+	err = s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
+		slots, err := tx.HeldSlots(plan) // one may have been added meanwhile
+		if err != nil {
+			return err
+		}
+		for _, slot := range slots {
+			err := tx.Append(ledger.SweepFinished{Schedule: slot.Schedule, Slot: slot.At, Plan: plan, Commands: len(planned.Commands)})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("approve plan %s: finish its slots: %w", plan, err)
+	}
+	return nil
+}

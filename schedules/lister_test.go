@@ -1,0 +1,225 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+// faulty lets a test come between the lister and the provider. A page that
+// before answers is not asked of the provider.
+type faulty struct {
+	Provider
+	before func(r upstream.PageRequest) error
+	after  func(r upstream.PageRequest, p upstream.Page[upstream.Proxy])
+	calls  []upstream.PageRequest
+}
+
+func (f *faulty) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	f.calls = append(f.calls, r)
+	if f.before != nil {
+		if err := f.before(r); err != nil {
+			return upstream.Page[upstream.Proxy]{}, err
+		}
+	}
+	page, err := f.Provider.ProxiesPage(ctx, r)
+	if f.after != nil {
+		f.after(r, page)
+	}
+	return page, err
+}
+
+func refused(code upstream.Code) error { return &upstream.Error{HTTPStatus: 400, Code: code} }
+
+// bulk is a lister on the real sandbox with 450 proxies: three pages of 200.
+func bulk(t testing.TB) (*Lister, *faulty, *watch) {
+	t.Helper()
+	w := &watch{now: noon}
+	fixture := sandbox.DefaultFixture()
+	fixture.Proxies = []sandbox.FixtureProxy{{
+		Count: 450, Prefix: "px_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "24h..240h",
+	}}
+	f := &faulty{Provider: clientOf(t, w, fixture)}
+	return NewLister(Config{
+		Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), w.Now), Provider: f, Clock: w.Now,
+	}), f, w
+}
+
+// shown lists what the ledger holds as not gone.
+func shown(t testing.TB, l *ledger.Ledger) (ids []string) {
+	t.Helper()
+	check(t, l.Expiring(t.Context(), noon.AddDate(10, 0, 0), func(p ledger.Proxy) error {
+		ids = append(ids, p.ProxyID)
+		return nil
+	}))
+	return ids
+}
+
+func TestAListingShowsEveryProxyOnceAndPassesTheGateForEveryPage(t *testing.T) {
+	l, f, w := bulk(t)
+	passed := 0
+	l.pass = func(context.Context) error { passed++; return nil }
+	if l.Fresh(time.Hour) {
+		t.Fatal("fresh before the first pass")
+	}
+	check(t, l.WaitPass(t.Context()))
+	want(t, "proxies", len(shown(t, l.ledger)), 450)
+	want(t, "pages", len(f.calls), 3)
+	want(t, "passed", passed, 3)
+	w.add(9 * time.Minute)
+	if !l.Fresh(10*time.Minute) || l.Fresh(9*time.Minute) {
+		t.Fatal("freshness is not the age of the pass")
+	}
+}
+
+func TestTrap31ARefusedPageTokenBeginsAgainAndAbsenceCountsAfterACompletePass(t *testing.T) {
+	l, f, w := bulk(t)
+	expires := noon.Add(time.Hour)
+	check(t, l.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Observe(1, ledger.Proxy{ProxyID: "px_sold", ExpiresAt: &expires, SeenAt: noon})
+	}))
+	w.add(time.Minute)
+	f.before = func(r upstream.PageRequest) error {
+		if len(f.calls) == 3 {
+			return refused(upstream.CodeInsufficientScope) // the pass breaks off
+		}
+		return nil
+	}
+	wantErr(t, l.WaitPass(t.Context()), upstream.CodeInsufficientScope)
+	want(t, "proxies after a pass that broke off", len(shown(t, l.ledger)), 401)
+
+	f.calls, f.before = nil, func(upstream.PageRequest) error {
+		if len(f.calls) == 2 {
+			return refused(upstream.CodeInvalidPageToken)
+		}
+		return nil
+	}
+	check(t, l.WaitPass(t.Context()))
+	want(t, "first page after the refused token", f.calls[2], upstream.PageRequest{Size: 200})
+	want(t, "proxies, once each, without the one that is gone", len(shown(t, l.ledger)), 450)
+}
+
+func TestAListingThatNeverEndsIsGivenUp(t *testing.T) {
+	l, f, _ := bulk(t)
+	f.before = func(r upstream.PageRequest) error {
+		if r.Token != "" {
+			return refused(upstream.CodeInvalidPageToken)
+		}
+		return nil
+	}
+	wantErr(t, l.WaitPass(t.Context()), upstream.CodeInvalidPageToken)
+	want(t, "pages asked for", len(f.calls), 2*(maxRestarts+1))
+
+	l.provider = loop{}
+	wantErr(t, l.WaitPass(t.Context()), ErrPageLoop)
+	if l.Fresh(time.Hour) {
+		t.Fatal("a pass without an end counts as complete")
+	}
+}
+
+type loop struct{}
+
+func (loop) ProxiesPage(context.Context, upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	return upstream.Page[upstream.Proxy]{HasMore: true, NextPageToken: "again"}, nil
+}
+
+func TestAProviderThatRefusesThePageSizeIsAskedForSmallerPages(t *testing.T) {
+	l, f, _ := bulk(t)
+	f.before = func(r upstream.PageRequest) error {
+		if r.Size > 50 {
+			return refused(upstream.CodeValidationError)
+		}
+		return nil
+	}
+	check(t, l.WaitPass(t.Context()))
+	want(t, "proxies", len(shown(t, l.ledger)), 450)
+	want(t, "requests", len(f.calls), 2+9)
+}
+
+func TestAPageThatWasOnItsWayDuringARenewalIsNotBelieved(t *testing.T) {
+	l, f, w := bulk(t)
+	f.after = func(upstream.PageRequest, upstream.Page[upstream.Proxy]) {
+		if len(f.calls) == 1 {
+			w.add(time.Second)
+			renewal(t, l.ledger, 1, "px_1", "succeeded", 300, noon)
+		}
+	}
+	check(t, l.WaitPass(t.Context()))
+	p, err := l.ledger.Proxy(t.Context(), "px_1")
+	check(t, err)
+	want(t, "px_1 must be read again", p.SeenAt.UnixMicro(), int64(0))
+	want(t, "and is not gone", len(shown(t, l.ledger)), 450)
+}
+
+func TestALimitedListingWaitsAndGoesOnWhereItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var waits []time.Duration
+		answers := []error{
+			&upstream.Error{HTTPStatus: 429, Code: upstream.CodeRateLimited, RetryAfter: upstream.RetryAfter{Present: true, Valid: true, Delay: 40 * time.Second}},
+			&upstream.Error{HTTPStatus: 429, Code: upstream.CodeRateLimited},
+			&upstream.TransportError{Err: errors.New("reset")},
+			nil,
+		}
+		l := NewLister(Config{Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+			waits = append(waits, time.Since(began))
+			err := answers[0]
+			answers = answers[1:]
+			return upstream.Page[upstream.Proxy]{}, err
+		}), Clock: time.Now, Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), time.Now)})
+		check(t, l.WaitPass(t.Context()))
+		want(t, "requests", waits, []time.Duration{0, 40 * time.Second, 50 * time.Second, 51 * time.Second})
+		check(t, l.ledger.Close())
+	})
+}
+
+type fake func(r upstream.PageRequest) (upstream.Page[upstream.Proxy], error)
+
+func (f fake) ProxiesPage(_ context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	return f(r)
+}
+
+func TestTheListerKeepsItsCadenceAndItsNumbersRise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		passes := make(chan time.Duration)
+		made := 0
+		l := NewLister(Config{Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+			passes <- time.Since(began)
+			if made++; made > 2 {
+				return upstream.Page[upstream.Proxy]{}, refused(upstream.CodeAPIKeyRevoked)
+			}
+			return upstream.Page[upstream.Proxy]{}, nil
+		}), Clock: time.Now, Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), time.Now)})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- l.Run(ctx) }()
+		got := []time.Duration{<-passes, <-passes, <-passes, <-passes}
+		cancel()
+		wantErr(t, <-done, context.Canceled)
+		want(t, "passes", got, []time.Duration{0, 5 * time.Minute, 10 * time.Minute, 10*time.Minute + 5*time.Second})
+		want(t, "number", l.number, began.Add(10*time.Minute+5*time.Second).UnixMicro())
+		last := l.number
+		want(t, "the next number, by a clock that was set back", l.begin(began), last+1)
+		check(t, l.ledger.Close())
+	})
+}
+
+func TestWaitPassEndsWithItsContext(t *testing.T) {
+	l, _, _ := bulk(t)
+	l.turn <- struct{}{} // another pass is under way
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantErr(t, l.WaitPass(ctx), context.Canceled)
+	<-l.turn
+	l.pass = func(context.Context) error { return fmt.Errorf("the gate: %w", context.DeadlineExceeded) }
+	wantErr(t, l.WaitPass(t.Context()), context.DeadlineExceeded)
+}

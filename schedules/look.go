@@ -1,0 +1,75 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"perennial/ledger"
+)
+
+// Status is where a schedule stands. Plan is the hash of what its last slot
+// holds for an approval.
+type Status struct {
+	Schedule string     `json:"schedule"`
+	Account  string     `json:"account"`
+	Cron     string     `json:"cron"`
+	Timezone string     `json:"timezone"`
+	LastSlot *time.Time `json:"last_slot,omitempty"`
+	State    string     `json:"state,omitempty"` // of the last slot: planned | held | finished | missed
+	NextSlot *time.Time `json:"next_slot,omitempty"`
+	Plan     string     `json:"plan,omitempty"`
+}
+
+// List tells where every schedule stands, in the order of the configuration.
+func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
+	all := make([]Status, 0, len(s.rotas))
+	for _, r := range s.rotas {
+		one := Status{Schedule: r.Name, Account: r.Account, Cron: r.Cron, Timezone: r.calendar.zone.String()}
+		if next := r.calendar.Next(s.Clock()); !next.IsZero() {
+			one.NextSlot = &next
+		}
+		last, err := s.Ledger.LastSlot(ctx, r.Name)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
+		}
+		if err == nil {
+			one.LastSlot, one.State = &last.At, last.State
+		}
+		if one.State == stateHeld {
+			one.Plan = last.Plan
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// PlanNow is what the schedule's sweep would do now. It appends nothing and
+// publishes nothing; where the table of proxies is old it lists them first.
+func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {
+	r, err := s.rota(schedule)
+	if err != nil {
+		return Plan{}, err
+	}
+	return s.plan(ctx, r, nil, 0)
+}
+
+// RunNow fires a slot at this second of UTC and returns what it did: State is
+// held or finished. ErrFired when a slot of this second has fired.
+func (s *Sweeper) RunNow(ctx context.Context, schedule string) (Plan, error) {
+	r, err := s.rota(schedule)
+	if err != nil {
+		return Plan{}, err
+	}
+	return s.fire(ctx, r, firing{slot: s.Clock().UTC().Truncate(time.Second)})
+}
+
+func (s *Sweeper) rota(name string) (*rota, error) {
+	for _, r := range s.rotas {
+		if r.Name == name {
+			return r, nil
+		}
+	}
+	return nil, fmt.Errorf("schedule %.64q: %w: see `perennial sweep list`", name, ErrNoSchedule)
+}

@@ -1,0 +1,228 @@
+package schedules
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// watch is a clock that a test sets.
+type watch struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (w *watch) Now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *watch) add(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+// stream is a commands stream in memory that can fail.
+type stream struct {
+	mu       sync.Mutex
+	commands []command
+	raw      []string
+	fail     func() error
+	arrived  chan struct{}
+}
+
+func (s *stream) PublishCommands(_ context.Context, account string, out []queue.Outgoing) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		if err := s.fail(); err != nil {
+			return err
+		}
+	}
+	if account != "main" {
+		return queue.ErrNoAccount
+	}
+	for _, o := range out {
+		var c command
+		d := json.NewDecoder(strings.NewReader(string(o.Data)))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&c); err != nil || o.Kind != queue.KindProxyRenew {
+			return fmt.Errorf("kind %s: %w", o.Kind, err)
+		}
+		s.commands, s.raw = append(s.commands, c), append(s.raw, string(o.Data))
+	}
+	if s.arrived != nil {
+		s.arrived <- struct{}{}
+	}
+	return nil
+}
+
+// ids lists the proxies of every command on the stream, one text a command.
+func (s *stream) ids() (ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.commands {
+		ids = append(ids, strings.Join(c.ProxyIDs, " "))
+	}
+	return ids
+}
+
+func openLedger(t testing.TB, path string, clock func() time.Time) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), ledger.Config{Path: path, Clock: clock})
+	check(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// house is a sweeper on a real ledger and the real sandbox, at noon.
+type house struct {
+	*Sweeper
+	watch    *watch
+	provided time.Duration // how far the provider's clock is from ours
+	stream   *stream
+	config   Config
+}
+
+// fleet is a sandbox with proxies that expire after so long; "" is never.
+func fleet(t testing.TB, w *watch, expiries map[string]string) *upstream.Client {
+	t.Helper()
+	fixture := sandbox.DefaultFixture()
+	fixture.Proxies = nil
+	for id, in := range expiries {
+		offer := "off_us_dallas"
+		if strings.Contains(id, "_de_") {
+			offer = "off_de_frankfurt"
+		}
+		fixture.Proxies = append(fixture.Proxies, sandbox.FixtureProxy{
+			ProxyID: id, AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: offer, ExpiresIn: in,
+		})
+	}
+	return clientOf(t, w, fixture)
+}
+
+func clientOf(t testing.TB, w *watch, fixture sandbox.Fixture) *upstream.Client {
+	t.Helper()
+	server, err := sandbox.Start(context.Background(), sandbox.Options{Fixture: fixture, Clock: w.Now})
+	check(t, err)
+	t.Cleanup(func() { check(t, server.Close()) })
+	client, err := upstream.New(upstream.Config{
+		BaseURL: server.SandboxURL(), AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret, Clock: w.Now,
+	})
+	check(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
+
+func keepalive() Schedule {
+	return Schedule{Name: "keepalive", Account: "main", Cron: "*/15 * * * *", RenewBefore: 72 * time.Hour, DurationDays: 30}
+}
+
+func newHouse(t testing.TB, expiries map[string]string, schedules ...Schedule) *house {
+	t.Helper()
+	h := &house{watch: &watch{now: noon}, stream: &stream{}}
+	h.config = Config{
+		Account: "main", Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), h.watch.Now),
+		Provider: fleet(t, h.watch, expiries), Publisher: h.stream, Clock: h.watch.Now,
+		ProviderTime: func() time.Time { return h.watch.Now().Add(h.provided) }, Schedules: schedules,
+	}
+	h.restart(t)
+	return h
+}
+
+// restart is what a new process would have: the same ledger, nothing in memory.
+func (h *house) restart(t testing.TB) {
+	t.Helper()
+	var err error
+	h.Sweeper, err = New(h.config)
+	check(t, err)
+}
+
+// facts lists the journal's types after a row, in order.
+func (h *house) facts(t testing.TB, after int64) (types []string) {
+	t.Helper()
+	rows, err := h.Ledger.Rows(t.Context(), after, 1000)
+	check(t, err)
+	for _, r := range rows {
+		types = append(types, r.Type)
+	}
+	return types
+}
+
+// renewal ends a renewal of one proxy in the books. Failed ones cost nothing.
+func renewal(t testing.TB, l *ledger.Ledger, n int, id, state string, cents int64, observed time.Time) {
+	t.Helper()
+	name := fmt.Sprintf("earlier-%s-%d", id, n)
+	ref := ledger.Ref{CommandID: name, OperationID: name + "/0001"}
+	status, refunded := "completed", int64(0)
+	if state == "failed" {
+		status, refunded = "failed", cents
+	}
+	facts := []ledger.Fact{ledger.CommandAccepted{
+		Ref: ledger.Ref{CommandID: name}, Kind: ledger.KindRenewal, Content: json.RawMessage(`{}`), DurationDays: 30,
+		Operations: []ledger.Planned{{OperationID: ref.OperationID, Chunk: "0001", Generation: 1, Key: "key-" + name, ProxyIDs: []string{id}}},
+	}}
+	if state != "claimed" {
+		facts = append(facts,
+			ledger.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + name, Body: "{}", SentAt: observed, Observed: map[string]time.Time{id: observed}},
+			ledger.RenewalSettled{Ref: ref, Status: status, Attempt: 1, Lines: ledger.Lines{
+				ChargedCents: cents, RefundedCents: refunded,
+				Items: []ledger.Line{{ProxyID: id, State: state, ChargedCents: cents, RefundedCents: refunded}},
+			}})
+	}
+	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(facts...) }))
+}
+
+// paid teaches the ledger what a proxy costs, by a renewal of an older expiry.
+func paid(t testing.TB, l *ledger.Ledger, id string, cents int64) {
+	t.Helper()
+	renewal(t, l, 0, id, "succeeded", cents, noon.Add(-30*day))
+}
+
+// paid is paid a second before the test goes on: a listing of the same instant
+// would not be believed.
+func (h *house) paid(t testing.TB, id string, cents int64) {
+	t.Helper()
+	paid(t, h.Ledger, id, cents)
+	h.watch.add(time.Second)
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantErr(t testing.TB, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Fatalf("error %v, want %v", err, target)
+	}
+}
+
+func want[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
+		t.Fatalf("%s:\n got %s\nwant %s", what, g, w)
+	}
+}

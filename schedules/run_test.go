@@ -1,0 +1,184 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// bench is a sweeper whose time is the bubble's, moved on by a restart.
+type bench struct {
+	*Sweeper
+	t      *testing.T
+	config Config
+	away   time.Duration
+	stream *stream
+	stop   context.CancelFunc
+	done   chan error
+}
+
+// inBubble runs a test with a sweeper of proxies that expire after so long.
+func inBubble(t *testing.T, schedule Schedule, proxies map[string]time.Duration, test func(*testing.T, *bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{t: t, stream: &stream{arrived: make(chan struct{})}}
+		clock := func() time.Time { return time.Now().Add(b.away) }
+		l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(t.TempDir(), "main.ledger.db"), Clock: clock})
+		check(t, err)
+		began := clock()
+		b.config = Config{
+			Account: "main", Ledger: l, Clock: clock, Publisher: b.stream, Schedules: []Schedule{schedule},
+			Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+				var page upstream.Page[upstream.Proxy]
+				for id, in := range proxies {
+					expires := began.Add(in)
+					page.Items = append(page.Items, upstream.Proxy{ProxyID: id, CountryCode: "US", ExpiresAt: &expires})
+				}
+				return page, nil
+			}),
+		}
+		b.start()
+		test(t, b)
+		b.end()
+		check(t, l.Close())
+	})
+}
+
+func (b *bench) start() {
+	var err error
+	b.Sweeper, err = New(b.config)
+	check(b.t, err)
+	var ctx context.Context
+	ctx, b.stop = context.WithCancel(b.t.Context())
+	b.done = make(chan error, 1)
+	go func() { b.done <- b.Run(ctx) }()
+}
+
+func (b *bench) end() {
+	b.stop()
+	wantErr(b.t, <-b.done, context.Canceled)
+}
+
+func (b *bench) slots(limit int) []ledger.Slot {
+	b.t.Helper()
+	slots, err := b.Ledger.SlotsOf(b.t.Context(), "keepalive", limit)
+	check(b.t, err)
+	return slots
+}
+
+func TestSlotsFireAtTheirTimeOneAfterTheOther(t *testing.T) {
+	inBubble(t, keepalive(), map[string]time.Duration{"px_1": time.Hour}, func(t *testing.T, b *bench) {
+		began := time.Now()
+		for n := 1; n <= 3; n++ {
+			<-b.stream.arrived
+			slot := began.Add(time.Duration(n) * 15 * time.Minute)
+			want(t, "fired at", time.Now(), b.rotas[0].calendar.Start(slot))
+		}
+		synctest.Wait()
+		slots := b.slots(10)
+		want(t, "slots", len(slots), 3)
+		for _, s := range slots {
+			want(t, "state", s.State, stateFinished)
+		}
+	})
+}
+
+func TestSlotsMissedWhileDownAreRunOnceTogetherAndReported(t *testing.T) {
+	inBubble(t, keepalive(), map[string]time.Duration{"px_1": 10 * time.Hour}, func(t *testing.T, b *bench) {
+		<-b.stream.arrived
+		synctest.Wait()
+		b.end()
+		b.away = time.Hour // down for an hour: four slots pass
+		b.start()
+		<-b.stream.arrived
+		synctest.Wait()
+		slots := b.slots(10)
+		states := []string{}
+		for _, s := range slots {
+			states = append(states, s.State)
+		}
+		want(t, "states, the newest first", states, []string{stateFinished, "missed", "missed", "missed", stateFinished})
+		planned, err := b.Ledger.Plan(t.Context(), slots[0])
+		check(t, err)
+		want(t, "served slots", len(planned.Missed), 3)
+	})
+}
+
+func TestCommandsArePublishedAgainUntilTheyAreOnTheStream(t *testing.T) {
+	tries := 0
+	inBubble(t, keepalive(), map[string]time.Duration{"px_1": time.Hour}, func(t *testing.T, b *bench) {
+		b.stream.mu.Lock()
+		b.stream.fail = func() error {
+			if tries++; tries < 4 {
+				return errors.New("not connected")
+			}
+			return nil
+		}
+		b.stream.mu.Unlock()
+		<-b.stream.arrived
+		synctest.Wait()
+		want(t, "tries", tries, 4)
+		want(t, "state", b.slots(1)[0].State, stateFinished)
+	})
+}
+
+func TestASweepGoesOnAsSoonAsItsCanaryHasToldThePrice(t *testing.T) {
+	daily := keepalive()
+	daily.Cron = "@daily"
+	inBubble(t, daily, map[string]time.Duration{"px_1": 30 * time.Hour, "px_2": 31 * time.Hour, "px_3": 32 * time.Hour}, func(t *testing.T, b *bench) {
+		<-b.stream.arrived
+		want(t, "canary", b.stream.ids(), []string{"px_1"})
+		canary := time.Now()
+		renewal(t, b.Ledger, 1, "px_1", "succeeded", 300, b.stream.commands[0].ExpectExpiresAt["px_1"])
+		<-b.stream.arrived
+		want(t, "published", b.stream.ids(), []string{"px_1", "px_2 px_3"})
+		if waited := time.Since(canary); waited > remainderEvery+time.Second {
+			t.Fatalf("the rest waited for %s", waited)
+		}
+	})
+}
+
+func TestTheBudgetIsOfTheWholeSweepItsCanaryIncluded(t *testing.T) {
+	daily := keepalive()
+	daily.Cron, daily.BudgetCents = "@daily", 600
+	inBubble(t, daily, map[string]time.Duration{"px_1": 30 * time.Hour, "px_2": 31 * time.Hour, "px_3": 32 * time.Hour}, func(t *testing.T, b *bench) {
+		<-b.stream.arrived
+		renewal(t, b.Ledger, 1, "px_1", "succeeded", 300, b.stream.commands[0].ExpectExpiresAt["px_1"])
+		<-b.stream.arrived
+		want(t, "published", b.stream.ids(), []string{"px_1", "px_2"})
+	})
+}
+
+func TestAFullPlanGoesOnBeforeTheNextSlot(t *testing.T) {
+	full := Plan{
+		State: stateFinished, EstimateCents: 300, LeftOutCounts: map[string]int{ReasonBeyond: 1},
+		Included: []Included{{ProxyID: "px_1", EstimateCents: 300}},
+	}
+	rest := full.remainder(remainder{taken: map[string]bool{"px_0": true}, spent: 200})
+	want(t, "taken", rest.taken, map[string]bool{"px_0": true, "px_1": true})
+	want(t, "spent", rest.spent, int64(500))
+	full.State = stateHeld
+	if !rest.more || full.remainder(remainder{}) != nil {
+		t.Fatal("a full plan does not go on, or a held one does")
+	}
+}
+
+func TestAClockSetBackDoesNotFireASlotTwice(t *testing.T) {
+	inBubble(t, keepalive(), map[string]time.Duration{"px_1": 50 * time.Hour}, func(t *testing.T, b *bench) {
+		<-b.stream.arrived
+		synctest.Wait()
+		fired := b.slots(1)[0].At
+		b.end()
+		b.away = -20 * time.Minute
+		b.start()
+		<-b.stream.arrived
+		synctest.Wait()
+		want(t, "the next slot to fire", b.slots(1)[0].At, fired.Add(15*time.Minute))
+		want(t, "slots", len(b.slots(10)), 2)
+	})
+}

@@ -1,0 +1,103 @@
+package schedules
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // zones must load on machines without a zone database
+
+	"perennial/ledger"
+)
+
+// Bounds of a schedule. The provider's are from customer-api.md, Limits.
+const (
+	defaultChunk    = 100
+	maxChunk        = 100
+	dayStep         = 30
+	maxDurationDays = 1095
+	day             = 24 * time.Hour
+)
+
+// Schedule says which proxies of an account are renewed, when and for how long.
+type Schedule struct {
+	Name     string `koanf:"name" json:"name"`         // [a-z0-9-]{1,64}
+	Account  string `koanf:"account" json:"account"`   // the configured account it sweeps
+	Cron     string `koanf:"cron" json:"cron"`         // 5 fields, 6 with seconds first, or a descriptor such as @hourly, @every 10m
+	Timezone string `koanf:"timezone" json:"timezone"` // an IANA name; default UTC
+	// RenewBefore is how long before its expiry a proxy is due. It must be
+	// shorter than DurationDays, or a renewed proxy would be due again at once.
+	RenewBefore      time.Duration `koanf:"renew_before" json:"renew_before"`
+	DurationDays     int64         `koanf:"duration_days" json:"duration_days"` // multiple of 30, at most 1095
+	Match            Match         `koanf:"match" json:"match"`
+	BudgetCents      int64         `koanf:"budget_cents" json:"budget_cents"`             // the most one sweep may cost; 0: no limit
+	ApproveOverCents int64         `koanf:"approve_over_cents" json:"approve_over_cents"` // a dearer sweep waits for a person; 0: none does
+	Chunk            int           `koanf:"chunk" json:"chunk"`                           // proxies in a command, 1 to 100; default 100
+}
+
+// Match narrows a schedule to some proxies. An empty list matches all.
+type Match struct {
+	CountryCode    []string `koanf:"country_code" json:"country_code,omitempty"` // in either case
+	Region         []string `koanf:"region" json:"region,omitempty"`
+	LineName       []string `koanf:"line_name" json:"line_name,omitempty"`
+	IPType         []string `koanf:"ip_type" json:"ip_type,omitempty"`
+	ProxyIDs       []string `koanf:"proxy_ids" json:"proxy_ids,omitempty"`
+	ExceptProxyIDs []string `koanf:"except_proxy_ids" json:"except_proxy_ids,omitempty"`
+}
+
+var scheduleName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+
+// Validate names the first field that cannot work, and the fix. Zero values of
+// Timezone and Chunk mean their defaults.
+func (s Schedule) Validate() error {
+	if !scheduleName.MatchString(s.Name) {
+		return fmt.Errorf("schedule %.80q: name must be 1 to 64 of a-z, 0-9 and -", s.Name)
+	}
+	if err := s.check(); err != nil {
+		return fmt.Errorf("schedule %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+func (s Schedule) check() error {
+	if s.Account == "" {
+		return errors.New("account is empty: name the account whose proxies it renews")
+	}
+	if _, err := s.calendar(); err != nil {
+		return err
+	}
+	if s.DurationDays <= 0 || s.DurationDays%dayStep != 0 || s.DurationDays > maxDurationDays {
+		return fmt.Errorf("duration_days is %d: use a multiple of %d, at most 1080", s.DurationDays, dayStep)
+	}
+	if s.RenewBefore <= 0 {
+		return fmt.Errorf("renew_before is %s: use a time before the expiry, such as 72h", s.RenewBefore)
+	}
+	if s.RenewBefore >= time.Duration(s.DurationDays)*day {
+		return fmt.Errorf("renew_before is %s and duration_days %d: a renewed proxy would be due again at once, for ever; make renew_before shorter than the duration",
+			s.RenewBefore, s.DurationDays)
+	}
+	if s.BudgetCents < 0 || s.ApproveOverCents < 0 {
+		return errors.New("budget_cents and approve_over_cents cannot be negative: use 0 for none")
+	}
+	if s.Chunk < 0 || s.Chunk > maxChunk {
+		return fmt.Errorf("chunk is %d: use 1 to %d, or leave it out for %d", s.Chunk, maxChunk, defaultChunk)
+	}
+	return nil
+}
+
+func (s Schedule) chunk() int {
+	if s.Chunk == 0 {
+		return defaultChunk
+	}
+	return s.Chunk
+}
+
+// Fits reports whether the schedule is about this proxy.
+func (m Match) Fits(p ledger.Proxy) bool {
+	anyOf := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
+	country := len(m.CountryCode) == 0 || slices.ContainsFunc(m.CountryCode, func(c string) bool { return strings.EqualFold(c, p.CountryCode) })
+	return country && anyOf(m.Region, p.Region) && anyOf(m.LineName, p.LineName) && anyOf(m.IPType, p.IPType) &&
+		anyOf(m.ProxyIDs, p.ProxyID) && !slices.Contains(m.ExceptProxyIDs, p.ProxyID)
+}

@@ -1,0 +1,72 @@
+package schedules
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+)
+
+func TestAScheduleThatCannotWorkIsRefusedWithItsFieldNamed(t *testing.T) {
+	for field, spoil := range map[string]func(*Schedule){
+		"name":               func(s *Schedule) { s.Name = "Keep Alive" },
+		"account":            func(s *Schedule) { s.Account = "" },
+		"cron":               func(s *Schedule) { s.Cron = "61 * * * *" },
+		"cron \"30 2 30 2":   func(s *Schedule) { s.Cron = "30 2 30 2 *" }, // never comes
+		"cron \"@every -":    func(s *Schedule) { s.Cron = "@every -5m" },
+		"cron \"TZ=UTC":      func(s *Schedule) { s.Cron = "TZ=UTC * * * * *" },
+		"timezone":           func(s *Schedule) { s.Timezone = "Mars/Olympus" },
+		"timezone \"Local\"": func(s *Schedule) { s.Timezone = "Local" },
+		"renew_before":       func(s *Schedule) { s.RenewBefore = 0 },
+		"duration_days":      func(s *Schedule) { s.DurationDays = 45 },
+		"duration_days is 1": func(s *Schedule) { s.DurationDays = 1110 },
+		"budget_cents":       func(s *Schedule) { s.BudgetCents = -1 },
+		"chunk":              func(s *Schedule) { s.Chunk = 101 },
+	} {
+		s := keepalive()
+		spoil(&s)
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: error %v", field, err)
+		}
+	}
+}
+
+func TestTheSpellingsOfACronAreAccepted(t *testing.T) {
+	for _, spelling := range []string{"*/15 * * * *", "30 */15 * * * *", "@hourly", "@daily", "@every 90s", "0 9 * * MON-FRI"} {
+		s := keepalive()
+		s.Cron, s.Timezone, s.DurationDays = spelling, "America/New_York", 1080
+		check(t, s.Validate())
+	}
+}
+
+func TestTrap11ALeadTimeNotShorterThanTheDurationIsRefused(t *testing.T) {
+	for before, works := range map[time.Duration]bool{30*day - time.Second: true, 30 * day: false, 31 * day: false} {
+		s := keepalive()
+		s.RenewBefore = before
+		if err := s.Validate(); (err == nil) != works {
+			t.Errorf("renew_before %s: error %v", before, err)
+		}
+	}
+}
+
+func TestMatchNarrowsAScheduleToSomeProxies(t *testing.T) {
+	p := ledger.Proxy{ProxyID: "px_1", CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp"}
+	for name, test := range map[string]struct {
+		match Match
+		fits  bool
+	}{
+		"everything":   {Match{}, true},
+		"country":      {Match{CountryCode: []string{"de", "us"}}, true},
+		"other":        {Match{CountryCode: []string{"DE"}}, false},
+		"all of them":  {Match{Region: []string{"Dallas"}, LineName: []string{"premium"}, IPType: []string{"isp"}}, true},
+		"one does not": {Match{Region: []string{"Dallas"}, IPType: []string{"residential"}}, false},
+		"named":        {Match{ProxyIDs: []string{"px_1"}}, true},
+		"not named":    {Match{ProxyIDs: []string{"px_2"}}, false},
+		"excepted":     {Match{ProxyIDs: []string{"px_1"}, ExceptProxyIDs: []string{"px_1"}}, false},
+	} {
+		if test.match.Fits(p) != test.fits {
+			t.Errorf("%s: fits is %v", name, !test.fits)
+		}
+	}
+}

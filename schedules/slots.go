@@ -1,0 +1,124 @@
+package schedules
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+const (
+	maxJitter = 30 * time.Second
+	// maxMissed bounds the slots that one sweep.missed names.
+	maxMissed = 1000
+)
+
+var cronParser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+
+// Calendar gives the slots of one schedule. Slots are instants in UTC on whole
+// seconds: an hour that comes twice has two slots with two keys, an hour that
+// does not exist has none. All its methods are functions of their arguments.
+type Calendar struct {
+	name  string
+	zone  *time.Location
+	spec  cron.Schedule
+	every time.Duration // of @every, which is aligned to the epoch; else 0
+}
+
+// Calendar parses the schedule's cron and timezone; the error names the field
+// and the fix.
+func (s Schedule) Calendar() (Calendar, error) { return s.calendar() }
+
+func (s Schedule) calendar() (Calendar, error) {
+	if strings.HasPrefix(s.Cron, "TZ=") || strings.HasPrefix(s.Cron, "CRON_TZ=") {
+		return Calendar{}, fmt.Errorf("cron %q carries a zone: put it into timezone", s.Cron)
+	}
+	spec, err := cronParser.Parse(s.Cron)
+	if err != nil {
+		return Calendar{}, fmt.Errorf("cron %q: %w: use five fields (minute hour day month weekday), six with seconds first, or @hourly, @every 15m", s.Cron, err)
+	}
+	name := s.Timezone
+	if name == "" {
+		name = "UTC"
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		return Calendar{}, fmt.Errorf("timezone %q is not known: use an IANA name such as Europe/Berlin, or UTC", s.Timezone)
+	}
+	c := Calendar{name: s.Name, zone: zone, spec: spec}
+	if every, ok := spec.(cron.ConstantDelaySchedule); ok {
+		c.every = every.Delay
+		if asked, err := time.ParseDuration(strings.TrimPrefix(s.Cron, "@every ")); err != nil || asked < time.Second || asked%time.Second != 0 {
+			return Calendar{}, fmt.Errorf("cron %q: use whole seconds, at least one", s.Cron)
+		}
+	}
+	if c.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return Calendar{}, fmt.Errorf("cron %q never comes: check its day and month", s.Cron)
+	}
+	return c, nil
+}
+
+// Next is the first slot after an instant, in UTC; zero when none comes within
+// five years.
+func (c Calendar) Next(after time.Time) time.Time {
+	if c.every > 0 {
+		step := int64(c.every / time.Second)
+		return time.Unix((after.Unix()/step+1)*step, 0).UTC()
+	}
+	next := c.spec.Next(after.In(c.zone))
+	if !next.After(after) {
+		return time.Time{}
+	}
+	return next.UTC()
+}
+
+// Is reports whether an instant is one of the calendar's slots.
+func (c Calendar) Is(at time.Time) bool { return c.Next(at.Add(-time.Second)).Equal(at) }
+
+// Between lists the slots after last up to and including now, in order. Of more
+// than 1,000 it gives the latest, and more says that there were others.
+func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
+	slots, fits := c.walk(last, now)
+	if fits {
+		return slots, false
+	}
+	// The longest time before now that holds no more than the bound. Their
+	// number grows with it, so halving finds it in as many steps as it has bits.
+	short, long := time.Duration(0), now.Sub(last)
+	for long-short > time.Second {
+		middle := short + (long-short)/2
+		if some, fits := c.walk(now.Add(-middle), now); fits {
+			short, slots = middle, some
+		} else {
+			long = middle
+		}
+	}
+	return slots, true
+}
+
+// walk is bounded: it gives up at more than maxMissed and one slots.
+func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
+	for at := c.Next(last); !at.IsZero() && !at.After(now); at = c.Next(at) {
+		if len(slots) > maxMissed {
+			return slots, false
+		}
+		slots = append(slots, at)
+	}
+	return slots, true
+}
+
+// Start is when a slot's sweep begins: the slot and a delay of at most 30 s and
+// a tenth of the interval, which is a hash of schedule and slot, so that many
+// schedules of one minute do not begin together and a restart changes nothing.
+func (c Calendar) Start(slot time.Time) time.Time {
+	next := c.Next(slot)
+	if next.IsZero() {
+		return slot
+	}
+	most := min(maxJitter, next.Sub(slot)/10)
+	h := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d", len(c.name), c.name, slot.UnixMicro()))
+	return slot.Add(time.Duration(binary.BigEndian.Uint64(h[:8]) % uint64(most+1)).Truncate(time.Millisecond))
+}

@@ -1,0 +1,258 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+const (
+	// freshFor is how old a listing pass may be for a sweep to plan from it.
+	freshFor = 10 * time.Minute
+	// maxSkew is the provider's own tolerance (customer-api.md, Limits).
+	maxSkew = 5 * time.Minute
+	// remainderEvery is how often a sweep that could not take everything looks
+	// whether it can go on.
+	remainderEvery = 10 * time.Second
+	// maxConsidered bounds the proxies that one plan reads.
+	maxConsidered = 100_000
+	// slotsRead bounds the search for a schedule's last slot by its calendar.
+	slotsRead = 200
+)
+
+// Errors that callers tell apart.
+var (
+	ErrFired      = errors.New("this slot has fired before")
+	ErrSkew       = errors.New("this machine's clock is more than 5 minutes from the provider's: nothing is swept until it is set")
+	ErrNoPlan     = errors.New("no held plan has this hash: see `perennial sweep list`")
+	ErrNoSchedule = errors.New("no schedule of the account has this name")
+)
+
+// Publisher puts commands on an account's stream in atomic batches; *queue.Queue is one.
+// Publishing a command twice must be harmless.
+type Publisher interface {
+	PublishCommands(ctx context.Context, account string, commands []queue.Outgoing) error
+}
+
+// Config is what one account's Sweeper is made of.
+type Config struct {
+	Account   string
+	Ledger    *ledger.Ledger
+	Provider  Provider
+	Publisher Publisher
+	Clock     func() time.Time // required
+	// ProviderTime is the provider's time as far as it is known; default: Clock.
+	ProviderTime func() time.Time
+	// Pass is called before every page of a listing and returns when it may be
+	// asked for; default: at once.
+	Pass      func(ctx context.Context) error
+	Schedules []Schedule    // of this account
+	ListEvery time.Duration // from one listing's begin to the next; default 5 min
+	Log       *logrus.Entry // default: discards
+}
+
+func (c Config) withDefaults() Config {
+	if c.ProviderTime == nil {
+		c.ProviderTime = c.Clock
+	}
+	if c.Pass == nil {
+		c.Pass = func(context.Context) error { return nil }
+	}
+	if c.ListEvery <= 0 {
+		c.ListEvery = defaultListEvery
+	}
+	if c.Log == nil {
+		quiet := logrus.New()
+		quiet.SetOutput(io.Discard)
+		c.Log = logrus.NewEntry(quiet)
+	}
+	return c
+}
+
+// Sweeper runs the schedules of one account. Its methods may be called from any
+// goroutine, with or without Run.
+type Sweeper struct {
+	Config
+	lister    *Lister
+	rotas     []*rota
+	approving sync.Mutex
+}
+
+// rota is one schedule at work.
+type rota struct {
+	Schedule
+	calendar Calendar
+	turn     chan struct{} // one sweep of a schedule at a time
+}
+
+func (r *rota) take(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *rota) give() { <-r.turn }
+
+// New checks the schedules. The error names the schedule, the field and the fix.
+func New(c Config) (*Sweeper, error) {
+	if c.Ledger == nil || c.Provider == nil || c.Publisher == nil || c.Clock == nil {
+		return nil, errors.New("a sweeper needs Ledger, Provider, Publisher and Clock")
+	}
+	c = c.withDefaults()
+	s := &Sweeper{Config: c, lister: NewLister(c)}
+	names := map[string]bool{}
+	for _, one := range c.Schedules {
+		if err := one.Validate(); err != nil {
+			return nil, err
+		}
+		if one.Account != c.Account {
+			return nil, fmt.Errorf("schedule %s: account is %s and must be %s", one.Name, one.Account, c.Account)
+		}
+		if names[one.Name] {
+			return nil, fmt.Errorf("schedule %s: name stands twice: give each schedule of an account its own", one.Name)
+		}
+		names[one.Name] = true
+		calendar, err := one.calendar()
+		if err != nil {
+			return nil, err
+		}
+		s.rotas = append(s.rotas, &rota{Schedule: one, calendar: calendar, turn: make(chan struct{}, 1)})
+	}
+	return s, nil
+}
+
+// Lister is the account's lister, which Run keeps going.
+func (s *Sweeper) Lister() *Lister { return s.lister }
+
+// Run lists proxies and fires slots until the context ends; its error is the
+// context's. What fails on the way is logged and tried again.
+func (s *Sweeper) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.lister.Run(ctx) })
+	for _, r := range s.rotas {
+		group.Go(func() error { return s.follow(ctx, r) })
+	}
+	return group.Wait()
+}
+
+func (s *Sweeper) log(r *rota) *logrus.Entry {
+	return s.Log.WithFields(logrus.Fields{"account": s.Account, "schedule": r.Name})
+}
+
+// follow fires one schedule's slots as they come.
+func (s *Sweeper) follow(ctx context.Context, r *rota) error {
+	last, err := s.resume(ctx, r)
+	if err != nil {
+		return err
+	}
+	retry := delays{first: time.Second, most: time.Minute}
+	var rest *remainder
+	for {
+		slots, more := r.calendar.Between(last, s.Clock())
+		if len(slots) == 0 {
+			if rest, err = s.idle(ctx, r, last, rest); err != nil {
+				return err
+			}
+			continue
+		}
+		slot := slots[len(slots)-1]
+		if err := waitUntil(ctx, s.Clock, r.calendar.Start(slot)); err != nil {
+			return err
+		}
+		if more {
+			s.log(r).Warnf("more than %d slots were missed; the oldest are not named", maxMissed)
+		}
+		plan, err := s.fire(ctx, r, firing{slot: slot, missed: slots[:len(slots)-1]})
+		if err != nil && !errors.Is(err, ErrFired) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			s.log(r).WithError(err).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
+			if err := nap(ctx, retry.next()); err != nil {
+				return err
+			}
+			continue
+		}
+		last, retry.last = slot, 0
+		rest = plan.remainder(remainder{})
+	}
+}
+
+// resume publishes what a sweep before the restart had planned, and finds the
+// slot to go on from: the last by the calendar, or now for a new schedule.
+func (s *Sweeper) resume(ctx context.Context, r *rota) (time.Time, error) {
+	retry := delays{first: time.Second, most: time.Minute}
+	for {
+		last, err := s.takeUp(ctx, r)
+		if err == nil {
+			return last, nil
+		}
+		if ctx.Err() != nil {
+			return time.Time{}, ctx.Err()
+		}
+		s.log(r).WithError(err).Warn("planned sweeps could not be finished; it is tried again")
+		if err := nap(ctx, retry.next()); err != nil {
+			return time.Time{}, err
+		}
+	}
+}
+
+func (s *Sweeper) takeUp(ctx context.Context, r *rota) (time.Time, error) {
+	if err := r.take(ctx); err != nil {
+		return time.Time{}, err
+	}
+	defer r.give()
+	if err := s.finishPlanned(ctx, r); err != nil {
+		return time.Time{}, err
+	}
+	return s.lastSlot(ctx, r)
+}
+
+func (s *Sweeper) lastSlot(ctx context.Context, r *rota) (time.Time, error) {
+	slots, err := s.Ledger.SlotsOf(ctx, r.Name, slotsRead)
+	if err != nil {
+		return time.Time{}, err
+	}
+	for _, slot := range slots {
+		if r.calendar.Is(slot.At) {
+			return slot.At, nil
+		}
+	}
+	return s.Clock(), nil
+}
+
+// idle waits for the next slot. Before it comes, a sweep that could not take
+// everything goes on as soon as it can.
+func (s *Sweeper) idle(ctx context.Context, r *rota, last time.Time, rest *remainder) (*remainder, error) {
+	now := s.Clock()
+	wake := r.calendar.Next(now)
+	if last.After(now) {
+		wake = r.calendar.Next(last) // the clock was set back: nothing fires twice
+	}
+	if wake.IsZero() || wake.Sub(now) > day {
+		wake = now.Add(day)
+	}
+	if rest == nil {
+		return nil, waitUntil(ctx, s.Clock, wake)
+	}
+	look := now.Add(remainderEvery)
+	if !look.Before(wake) {
+		return nil, waitUntil(ctx, s.Clock, wake)
+	}
+	if err := waitUntil(ctx, s.Clock, look); err != nil {
+		return nil, err
+	}
+	return s.goOn(ctx, r, rest)
+}

@@ -1,0 +1,200 @@
+package schedules
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// soon are two proxies of one kind inside the window, one outside, one for ever.
+func soon() map[string]string {
+	return map[string]string{"px_1": "24h", "px_2": "48h", "px_far": "100h", "px_never": ""}
+}
+
+func TestASlotPublishesWhatIsDueOnceHoweverOftenItFires(t *testing.T) {
+	h := newHouse(t, soon(), keepalive())
+	h.paid(t, "px_1", 300)
+	before, _, err := h.Ledger.Head(t.Context())
+	check(t, err)
+	plan, err := h.RunNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "state", plan.State, stateFinished)
+	want(t, "estimate", plan.EstimateCents, int64(600))
+	want(t, "published", h.stream.ids(), []string{"px_1 px_2"})
+	want(t, "facts", h.facts(t, before), []string{"sweep.planned", "sweep.finished"})
+
+	h.restart(t)
+	_, err = h.RunNow(t.Context(), "keepalive")
+	wantErr(t, err, ErrFired)
+	want(t, "published after a restart", len(h.stream.commands), 1)
+
+	h.watch.add(time.Second) // another slot before the commands were accepted: the same commands
+	_, err = h.RunNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "second command", h.stream.raw[1], h.stream.raw[0])
+}
+
+func TestTrap10ASweepLeavesAloneWhatNeverExpires(t *testing.T) {
+	h := newHouse(t, map[string]string{"px_never": ""}, keepalive())
+	plan, err := h.RunNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "due", plan.Due, 0)
+	want(t, "facts", h.facts(t, 0), []string{"sweep.planned", "sweep.finished"})
+	want(t, "published", len(h.stream.commands), 0)
+}
+
+func TestASweepThatACrashCutShortIsPublishedAgainUnchanged(t *testing.T) {
+	h := newHouse(t, soon(), keepalive())
+	h.paid(t, "px_1", 300)
+	ctx, crash := context.WithCancel(t.Context())
+	h.stream.fail = func() error { crash(); return errors.New("no reply") }
+	planned, err := h.RunNow(ctx, "keepalive")
+	wantErr(t, err, context.Canceled)
+	want(t, "published", len(h.stream.commands), 0)
+
+	h.stream.fail = nil
+	h.restart(t)
+	_, err = h.takeUp(t.Context(), h.rotas[0])
+	check(t, err)
+	want(t, "published", h.stream.raw, []string{string(planned.Commands[0])})
+	last, err := h.Ledger.LastSlot(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "state", last.State, stateFinished)
+}
+
+func TestAPlanOverTheApprovalLimitWaitsAndIsThenCarriedOutExactly(t *testing.T) {
+	s := keepalive()
+	s.ApproveOverCents = 599
+	h := newHouse(t, soon(), s)
+	h.paid(t, "px_1", 300)
+	plan, err := h.RunNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "state", plan.State, stateHeld)
+	h.watch.add(time.Minute)
+	again, err := h.RunNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "the plan of a later slot", again.Hash, plan.Hash)
+	want(t, "published", len(h.stream.commands), 0)
+	all, err := h.List(t.Context())
+	check(t, err)
+	want(t, "listed plan", all[0].Plan, plan.Hash)
+
+	wantErr(t, h.Approve(t.Context(), "another"), ErrNoPlan)
+	h.restart(t)
+	check(t, h.Approve(t.Context(), plan.Hash))
+	want(t, "published", h.stream.raw, []string{string(plan.Commands[0])})
+	held, err := h.Ledger.HeldSlots(t.Context(), plan.Hash)
+	check(t, err)
+	want(t, "still held", len(held), 0)
+	wantErr(t, h.Approve(t.Context(), plan.Hash), ErrNoPlan)
+}
+
+func TestOverTheBudgetTheAffordablePartGoesAndTheRestIsSaidAloud(t *testing.T) {
+	s := keepalive()
+	s.BudgetCents = 500
+	h := newHouse(t, soon(), s)
+	h.paid(t, "px_2", 300)
+	before, _, err := h.Ledger.Head(t.Context())
+	check(t, err)
+	plan, err := h.RunNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "published", h.stream.ids(), []string{"px_1"})
+	want(t, "state", plan.State, stateFinished)
+	want(t, "facts", h.facts(t, before), []string{"sweep.held", "sweep.planned", "sweep.finished"})
+	row, err := h.Ledger.Row(t.Context(), before+1)
+	check(t, err)
+	var held ledger.SweepHeld
+	check(t, json.Unmarshal([]byte(row.Data), &held))
+	want(t, "shortfall", held.ShortfallCents, int64(300))
+	want(t, "left out", held.LeftOut, 1)
+}
+
+func TestAClockThatIsWrongSweepsNothing(t *testing.T) {
+	for _, away := range []time.Duration{6 * time.Minute, -6 * time.Minute} {
+		h := newHouse(t, soon(), keepalive())
+		h.provided = away
+		_, err := h.RunNow(t.Context(), "keepalive")
+		wantErr(t, err, ErrSkew)
+		want(t, "facts", len(h.facts(t, 0)), 0)
+		h.provided = away / 2
+		_, err = h.RunNow(t.Context(), "keepalive")
+		check(t, err)
+	}
+}
+
+func TestLookingAtAPlanChangesNothing(t *testing.T) {
+	h := newHouse(t, soon(), keepalive())
+	h.paid(t, "px_1", 300)
+	before, hash, err := h.Ledger.Head(t.Context())
+	check(t, err)
+	plan, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "included", plan.ids(), []string{"px_1", "px_2"})
+	after, afterHash, err := h.Ledger.Head(t.Context())
+	check(t, err)
+	if after != before || afterHash != hash || len(h.stream.commands) != 0 {
+		t.Fatal("looking at a plan left a trace")
+	}
+	_, err = h.PlanNow(t.Context(), "nightly")
+	wantErr(t, err, ErrNoSchedule)
+	all, err := h.List(t.Context())
+	check(t, err)
+	want(t, "next slot", *all[0].NextSlot, noon.Add(15*time.Minute))
+	if all[0].LastSlot != nil || all[0].State != "" {
+		t.Fatalf("a slot before the first one: %+v", all[0])
+	}
+}
+
+func TestASweepGoesThroughTheFrontDoor(t *testing.T) {
+	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	check(t, err)
+	t.Cleanup(server.Shutdown)
+	q, err := queue.Connect(queue.ConnectConfig{Embedded: server})
+	check(t, err)
+	t.Cleanup(q.Close)
+	check(t, q.EnsureStreams(t.Context(), "main", 1))
+	s := keepalive()
+	s.Chunk = 1
+	h := newHouse(t, soon(), s)
+	h.Publisher = q
+	h.paid(t, "px_1", 300)
+	plan, err := h.RunNow(t.Context(), "keepalive")
+	check(t, err)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	intake, err := q.Commands(ctx, "main")
+	check(t, err)
+	t.Cleanup(intake.Close)
+	var got []string
+	for len(got) < 2 {
+		messages, err := intake.Fetch(ctx, 2)
+		check(t, err)
+		for _, m := range messages {
+			want(t, "kind", m.Kind, queue.KindProxyRenew)
+			got = append(got, string(m.Data))
+			check(t, m.Ack())
+		}
+	}
+	want(t, "commands", got, []string{string(plan.Commands[0]), string(plan.Commands[1])})
+}
+
+func TestASweeperRefusesSchedulesThatAreNotItsOwn(t *testing.T) {
+	h := newHouse(t, nil)
+	for _, schedules := range [][]Schedule{
+		{keepalive(), keepalive()},
+		{{Name: "x", Account: "other", Cron: "@daily", RenewBefore: time.Hour, DurationDays: 30}},
+		{{Name: "x", Account: "main", Cron: "@daily", RenewBefore: 31 * day, DurationDays: 30}},
+	} {
+		c := h.config
+		c.Schedules = schedules
+		if _, err := New(c); err == nil {
+			t.Errorf("%+v is accepted", schedules)
+		}
+	}
+}
