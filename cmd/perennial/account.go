@@ -35,6 +35,9 @@ type accountHost struct {
 	ledger *ledger.Ledger
 	client *upstream.Client
 
+	started chan struct{} // closed when it works, or is known not to for now
+	once    sync.Once
+
 	mu      sync.Mutex
 	state   string // why it is not ready; "" when it is
 	runner  *jobs.Runner
@@ -45,7 +48,7 @@ type accountHost struct {
 // newAccountHost opens the ledger and makes the streams, so that commands can be
 // published from the first moment.
 func newAccountHost(ctx context.Context, h *host, name string) (*accountHost, error) {
-	a := &accountHost{name: name, host: h, config: h.config.Accounts[name], log: h.log.WithField("account", name), state: "starting"}
+	a := &accountHost{name: name, host: h, config: h.config.Accounts[name], log: h.log.WithField("account", name), state: "starting", started: make(chan struct{})}
 	secret, err := h.config.secretOf(name)
 	if err != nil {
 		return nil, err
@@ -56,8 +59,10 @@ func newAccountHost(ctx context.Context, h *host, name string) (*accountHost, er
 	if err := h.queue.EnsureStreams(ctx, name, a.config.Replicas); err != nil {
 		return nil, err
 	}
-	a.ledger, err = ledger.Open(ctx, ledger.Config{Path: h.config.ledgerPath(name), Clock: time.Now})
-	return a, err
+	if a.ledger, err = ledger.Open(ctx, ledger.Config{Path: h.config.ledgerPath(name), Clock: time.Now}); err != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
 // distinctBindings refuses two accounts whose ledgers belong to one provider
@@ -105,9 +110,12 @@ func (a *accountHost) setState(why string) {
 	a.state = why
 }
 
+func (a *accountHost) hasStarted() { a.once.Do(func() { close(a.started) }) }
+
 // run serves the account until ctx ends. On an external NATS only the holder of
 // the account's lease works; a lease that is lost ends it.
 func (a *accountHost) run(ctx context.Context) error {
+	defer a.hasStarted()
 	defer a.setState("stopped")
 	if a.host.embedded != nil {
 		return a.serve(ctx)
@@ -176,19 +184,24 @@ func (a *accountHost) serve(ctx context.Context) error {
 	if err := a.bind(ctx, runner); err != nil {
 		return err
 	}
+	if err := distinctBindings(ctx, a.host.accounts); err != nil {
+		return err
+	}
 	relay := queue.NewRelay(a.host.queue, a.name, source{ledger: a.ledger, account: a.name, epoch: runner.Binding().Epoch}, a.host.log)
 	sweeper, err := a.newSweeper(runner)
 	if err != nil {
 		return err
 	}
 	a.mu.Lock()
-	a.runner, a.relay, a.sweeper, a.state = runner, relay, sweeper, ""
+	a.runner, a.relay, a.sweeper = runner, relay, sweeper
 	a.mu.Unlock()
 	stop, err := a.host.queue.ServeAccount(a.name, version, a.verbs())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = stop() }()
+	a.setState("")
+	a.hasStarted()
 	return a.workAndPublish(ctx, runner, relay, sweeper)
 }
 
@@ -259,6 +272,7 @@ func (a *accountHost) bind(ctx context.Context, runner *jobs.Runner) error {
 			return err
 		}
 		a.setState("the provider does not answer: " + err.Error())
+		a.hasStarted()
 		a.log.WithError(err).Warn("the provider's account could not be read: nothing is sent before it can; trying again")
 		timer := time.NewTimer(wait)
 		select {

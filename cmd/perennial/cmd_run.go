@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -49,11 +50,17 @@ func (a *app) run(ctx context.Context, c *config) error {
 		return err
 	}
 	defer h.close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- h.run(ctx) }()
+	h.waitStarted(ctx)
 	line := h.ready()
 	if err := a.announce(line, banner(line)); err != nil {
-		return err
+		cancel()
+		return errors.Join(err, <-done)
 	}
-	return h.run(ctx)
+	return <-done
 }
 
 func banner(l readyLine) string {

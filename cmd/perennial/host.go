@@ -43,38 +43,41 @@ type readyLine struct {
 }
 
 // startHost starts everything that listens. Call run, then close.
-func startHost(ctx context.Context, c *config, log *logrus.Logger) (h *host, err error) {
-	h = &host{config: c, log: log}
-	defer func() {
-		if err != nil {
-			h.close()
-		}
-	}()
-	if h.unlock, err = queue.LockDir(c.DataDir); err != nil {
+func startHost(ctx context.Context, c *config, log *logrus.Logger) (*host, error) {
+	h := &host{config: c, log: log}
+	if err := h.start(ctx); err != nil {
+		h.close()
 		return nil, err
 	}
-	if c.embedded {
+	return h, nil
+}
+
+func (h *host) start(ctx context.Context) (err error) {
+	if h.unlock, err = queue.LockDir(h.config.DataDir); err != nil {
+		return err
+	}
+	if h.config.embedded {
 		if err := h.startSandbox(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := h.connect(); err != nil {
-		return nil, err
+		return err
 	}
-	for _, name := range c.accountNames() {
+	for _, name := range h.config.accountNames() {
 		a, err := newAccountHost(ctx, h, name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		h.accounts = append(h.accounts, a)
 	}
 	if err := distinctBindings(ctx, h.accounts); err != nil {
-		return nil, err
+		return err
 	}
 	if h.http, err = startHTTP(h); err != nil {
-		return nil, err
+		return err
 	}
-	return h, h.writeRunFile()
+	return h.writeRunFile()
 }
 
 // startSandbox serves the API in this process and makes it the account's provider.
@@ -182,6 +185,25 @@ func (h *host) close() {
 	if h.unlock != nil {
 		_ = os.Remove(runFile(h.config.DataDir))
 		_ = h.unlock()
+	}
+}
+
+// startPatience is how long `run` waits before it says that it is ready, for
+// accounts that another runner holds.
+const startPatience = 5 * time.Second
+
+// waitStarted returns when every account works, or is known not to for now.
+func (h *host) waitStarted(ctx context.Context) {
+	timer := time.NewTimer(startPatience)
+	defer timer.Stop()
+	for _, a := range h.accounts {
+		select {
+		case <-a.started:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

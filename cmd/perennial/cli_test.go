@@ -1,0 +1,251 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+func TestDemoEndsWithBooksThatAgree(t *testing.T) {
+	dir := t.TempDir()
+	w := &world{t: t, dir: dir}
+	out, errs, code := w.cli("demo")
+	if code != 0 || !strings.Contains(out, "they agree to the cent") {
+		t.Fatalf("exit %d\n%s\n%s", code, out, errs)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("the demonstration left %v behind", left)
+	}
+}
+
+// TestBadInputIsAnsweredAndTheRunnerGoesOn publishes what nobody should, and
+// then a good command.
+func TestBadInputIsAnsweredAndTheRunnerGoesOn(t *testing.T) {
+	w := newWorld(t, 10)
+	_, line := w.run()
+	nc, js := connectTo(t, line.NATS)
+	defer nc.Close()
+	lines := make([]string, 51)
+	for i := range lines {
+		lines[i] = fmt.Sprintf(`{"offer_code":"off_%d","quantity":1}`, i)
+	}
+	for _, c := range []struct{ name, kind, body, event, reason string }{
+		{"unknown field", "order.create", `{"id":"bad-1","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1}],"max_total_cent":5}`, "command.rejected", `max_total_cent\"`},
+		{"51 lines", "order.create", `{"id":"bad-2","duration_days":30,"items":[` + strings.Join(lines, ",") + `]}`, "command.rejected", "51 lines of at most 50"},
+		{"31 days", "proxy.renew", `{"id":"bad-3","duration_days":31,"proxy_ids":["px_1"]}`, "command.rejected", "multiple of 30"},
+		{"unknown offer", "order.create", `{"id":"bad-4","duration_days":30,"items":[{"offer_code":"off_nowhere","quantity":1}]}`, "command.rejected", "offer_not_found"},
+		{"another body", "proxy.renew", `{"id":"bad-4","duration_days":30,"proxy_ids":["px_1"]}`, "command.conflict", "choose another id"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := js.Publish(t.Context(), "perennial.commands.main."+c.kind, []byte(c.body)); err != nil {
+				t.Fatal(err)
+			}
+			id := regexp.MustCompile(`bad-\d`).FindString(c.body)
+			event := waitForEvent(t, line.NATS, c.event, id)
+			if !strings.Contains(event, c.reason) {
+				t.Errorf("%s does not say %q", event, c.reason)
+			}
+		})
+	}
+	for _, body := range []string{`{"duration_days":30,"proxy_ids":["px_1"]}`, `not json`, "\xff\xfe", `[1]`, ``} {
+		if _, err := js.Publish(t.Context(), "perennial.commands.main.proxy.renew", []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, errs, code := w.cli("renew", "px_1", "--id", "good", "--wait", "-o", "json")
+	if code != 0 || !strings.Contains(out, `"state":"completed"`) {
+		t.Fatalf("after bad input, exit %d\n%s%s", code, out, errs)
+	}
+	dead, err := js.Stream(t.Context(), "PERENNIAL_DEAD_main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info := dead.CachedInfo(); info.State.Msgs != 5 {
+		t.Errorf("%d dead letters and there should be 5", info.State.Msgs)
+	}
+}
+
+// waitForEvent returns the first event of a type about a command.
+func waitForEvent(t *testing.T, url, eventType, id string) string {
+	t.Helper()
+	q, err := queue.Connect(queue.ConnectConfig{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	for e, err := range q.Events(t.Context(), "main", queue.WatchFrom{Seq: 1, Types: []string{eventType}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if commandOf(e) == id {
+			return string(e.Data)
+		}
+	}
+	return ""
+}
+
+func TestAnAccountThatIsNotConfiguredHasNoResponders(t *testing.T) {
+	w := newWorld(t, 1)
+	_, line := w.run()
+	nc, js := connectTo(t, line.NATS)
+	defer nc.Close()
+	_, err := js.Publish(t.Context(), "perennial.commands.other.proxy.renew", []byte(`{}`))
+	if !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) {
+		t.Errorf("the publisher is told %v", err)
+	}
+}
+
+// TestCommandLine drives the program as people and scripts do.
+func TestCommandLine(t *testing.T) {
+	w := newWorld(t, 20)
+	run, line := w.run()
+	if line.Data != "./data" || len(line.Accounts) != 1 || !strings.HasPrefix(line.HTTP, "http://127.0.0.1:") {
+		t.Errorf("ready line %+v", line)
+	}
+	out, errs, code := w.cli("order", "--item", "off_us_1=2", "--id", "buy", "--wait", "-o", "json")
+	var status jobs.CommandStatus
+	if err := json.Unmarshal([]byte(out), &status); err != nil || code != 0 || status.State != "delivered" || status.Operations[0].ChargedCents != 600 {
+		t.Fatalf("order: exit %d %s%s %v", code, out, errs, err)
+	}
+	if _, _, code = w.cli("order", "--item", "off_us_1=2", "--id", "refused", "--scenario", "rejected", "--wait"); code != exitFailed {
+		t.Errorf("a refunded order exits with %d", code)
+	}
+	if _, errs, code = w.cli("order", "--item", "off_us_1=2", "--days", "31"); code != exitUsage || !strings.Contains(errs, "multiple of 30") {
+		t.Errorf("31 days: exit %d %s", code, errs)
+	}
+	if _, _, code = w.cli("renew"); code != exitUsage {
+		t.Errorf("renew without ids exits with %d", code)
+	}
+	if _, _, code = w.cli("status", "nothing-of-the-kind"); code != exitFailed {
+		t.Errorf("an unknown id exits with %d", code)
+	}
+	w.write("batch.jsonl", `{"id":"b1","duration_days":30,"proxy_ids":["px_1"]}
+{"id":"b2","duration_days":30,"proxy_ids":["px_2","px_3"]}
+`, 0o600)
+	for range 2 { // submitting again is harmless
+		if out, errs, code = w.cli("submit", "batch.jsonl", "-o", "json"); code != 0 || !strings.Contains(out, `"completed":2`) {
+			t.Fatalf("submit: exit %d %s%s", code, out, errs)
+		}
+	}
+	checkLedgerCommands(t, w, 600+600+900)
+	if code := run.terminate(); code != 0 {
+		t.Errorf("run ends with %d after SIGTERM", code)
+	}
+	checkLedgerCommands(t, w, 600+600+900)
+	if _, errs, code = w.cli("order", "--item", "off_us_1=1"); code != exitUnreachable || !strings.Contains(errs, "perennial run") {
+		t.Errorf("without a runner: exit %d %s", code, errs)
+	}
+}
+
+// checkLedgerCommands: they work with and without a running runner.
+func checkLedgerCommands(t *testing.T, w *world, charged int64) {
+	t.Helper()
+	out, errs, code := w.cli("ledger", "balance", "-o", "json")
+	var b ledger.Balance
+	if err := json.Unmarshal([]byte(out), &b); err != nil || code != 0 {
+		t.Fatalf("balance: exit %d %s%s %v", code, out, errs, err)
+	}
+	if b.ChargedCents != charged || b.WalletCents != b.FundingCents-b.ExternalCents-(b.ChargedCents-b.RefundedCents) {
+		t.Errorf("balance %+v, want %d charged", b, charged)
+	}
+	if out, errs, code = w.cli("ledger", "verify", "-o", "json"); code != 0 || !strings.Contains(out, `"ok":true`) {
+		t.Errorf("verify: exit %d %s%s", code, out, errs)
+	}
+}
+
+func TestTwoRunnersOnOneDirectoryTheSecondIsToldWhatToDo(t *testing.T) {
+	w := newWorld(t, 1)
+	w.run()
+	_, errs, code := w.cli("run")
+	if code != exitFailed || !strings.Contains(errs, "data") || strings.Count(errs, "\n") > 4 {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+}
+
+// TestExternalNATSRunsUnderALease: with a NATS of its own, two runners do not
+// work on one account; the second waits for the first.
+func TestExternalNATSRunsUnderALease(t *testing.T) {
+	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown()
+	w := newWorld(t, 5)
+	w.configure(server.URL(), "")
+	run, _ := w.run()
+	out, errs, code := w.cli("renew", "px_1", "px_2", "--wait")
+	if code != 0 {
+		t.Fatalf("renew: exit %d %s%s", code, out, errs)
+	}
+	second := start(t, w.dir, "run", "--data", "data-2")
+	var line readyLine
+	second.ready(&line)
+	waitForHTTP(t, line.HTTP+"/readyz", "another runner holds it")
+	if code := run.terminate(); code != 0 {
+		t.Errorf("run ended with %d\n%s", code, run.stderr)
+	}
+	// The second takes the lease, finds a history that its empty ledger does not
+	// hold, and must not send anything.
+	if code := second.wait(); code != exitFailed || !strings.Contains(second.stderr.String(), "the account has stopped") {
+		t.Errorf("it ended with %d and does not say why:\n%s", code, second.stderr)
+	}
+}
+
+func waitForHTTP(t *testing.T, url, text string) {
+	t.Helper()
+	w := &world{t: t}
+	deadline := time.Now().Add(patience)
+	for {
+		body, err := w.get(url)
+		if err == nil && strings.Contains(body, text) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s says %q and not %q (%v)", url, body, text, err)
+		}
+	}
+}
+
+func TestConfigurationMistakesAreNamed(t *testing.T) {
+	w := &world{t: t, dir: t.TempDir()}
+	account := "accounts: {main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a, secret_file: s}}\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"unknown key":          {account + "htpp: {}\n", "htpp"},
+		"no account":           {"data_dir: x\n", "accounts is empty"},
+		"plain http":           {"accounts: {main: {base_url: http://example.com, app_id: sbx_app_a}}\n", "only https"},
+		"app id":               {"accounts: {main: {base_url: https://example.com, app_id: app_a}}\n", "live_app_"},
+		"anonymous NATS":       {"accounts: {main: {base_url: https://example.com, app_id: live_app_a}}\n", "nats.users"},
+		"renews for ever":      {account + "schedules: [{name: s, cron: '* * * * *', renew_before: 720h, duration_days: 30}]\n", "renew_before"},
+		"no secret":            {"accounts: {main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a}}\n", "PERENNIAL_MAIN_SECRET"},
+		"readable secret":      {account, "chmod 600"},
+		"account name":         {"accounts: {Main_1: {base_url: http://127.0.0.1:1, app_id: sbx_app_a}}\n", "Main_1"},
+		"schedule of nobody":   {account + "schedules: [{name: s, account: x, cron: '* * * * *', renew_before: 72h, duration_days: 30}]\n", "account"},
+		"not YAML":             {"accounts: [\n", "cannot be read"},
+		"cron that is no cron": {account + "schedules: [{name: s, cron: 'every day', renew_before: 72h, duration_days: 30}]\n", "cron"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.write("c.yaml", c.text, 0o600)
+			w.write("s", "secret", 0o644)
+			_, errs, code := w.cli("run", "--config", filepath.Join(w.dir, "c.yaml"), "--nats-listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+			if code != exitUsage || !strings.Contains(errs, c.want) {
+				t.Errorf("exit %d, and it does not name %q:\n%s", code, c.want, errs)
+			}
+			if strings.Count(strings.TrimSpace(errs), "\n") > 2 {
+				t.Errorf("an error has three lines at most:\n%s", errs)
+			}
+		})
+	}
+}
