@@ -35,12 +35,12 @@ func decideOrder(op Operation, h OrderRead) Decision {
 		d = progressed(state, h.Now.Add(max(seconds(*o.PollAfterSeconds), h.PollFloor)), "")
 	case pendingRefund:
 		d = progressed(state, h.Now.Add(settling), "the refund is pending")
-	case state.RefundedCents > 0 || op.RefundedCents > 0:
+	case op.RefundedCents+state.RefundedCents > 0 && o.Refund != nil && o.Refund.RefundedAt != nil:
 		d = Decision{Facts: []ledger.Fact{ledger.OrderRefunded{
 			OrderState: state, RefundStatus: bounded(o.Refund.Status), Destination: bounded(o.Refund.Destination), RefundedAt: o.Refund.RefundedAt.UTC(),
 		}}}
 	default:
-		d = reviewWithMoney(op, o, state, whyStuck(o, unbooked))
+		d = reviewWithMoney(op, o, state, whyStuck(op, o, unbooked))
 	}
 	d.Facts = append(d.Facts, doubts...)
 	return d
@@ -106,8 +106,10 @@ func proxyIDs(o upstream.Order) []string {
 	return ids
 }
 
-func whyStuck(o upstream.Order, unbooked bool) string {
+func whyStuck(op Operation, o upstream.Order, unbooked bool) string {
 	switch {
+	case op.RefundedCents > 0:
+		return fmt.Sprintf("a refund of %d cents is booked, and the order does not show it any more", op.RefundedCents)
 	case polls(o):
 		return "the order made no progress in 24 hours"
 	case unbooked:

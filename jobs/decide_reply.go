@@ -44,7 +44,7 @@ func classify(r upstream.Reply) verdict {
 		return v.as(throttled, "the provider asks to slow down (HTTP 429)")
 	case !r.Envelope:
 		return v.as(unknown, "no usable reply: "+r.Failure)
-	case r.Success != (r.Code == upstream.CodeOK), r.Success && r.HTTPStatus >= http.StatusBadRequest:
+	case r.Success != (r.Code == upstream.CodeOK), r.Success && r.HTTPStatus/100 != 2:
 		return v.as(frozen, fmt.Sprintf("the reply contradicts itself: success %t, code %q, HTTP %d", r.Success, r.Code, r.HTTPStatus))
 	case r.Success:
 		return v.as(settled, "")

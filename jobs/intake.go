@@ -15,6 +15,10 @@ import (
 // later is when a command is offered again that cannot be started soon.
 const later = 5 * time.Second
 
+// batch is the most commands taken in by one commit: results that wait to be
+// recorded are not held up by more.
+const batch = 64
+
 // takeIn takes no more commands than can start soon; the rest stays in
 // JetStream. A command is acknowledged after it is in the ledger.
 func (r *Runner) takeIn(ctx context.Context) error {
@@ -23,7 +27,7 @@ func (r *Runner) takeIn(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		messages, err := r.Commands.Fetch(ctx, limit)
+		messages, err := r.Commands.Fetch(ctx, min(limit, batch))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -167,6 +171,7 @@ func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 // accept decides what a command is inside the writer's transaction: one seen
 // before, a conflict, a refusal, or a new promise.
 func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
+	a.jobs = nil // Write may run this twice
 	known, err := tx.Command(a.id())
 	if err == nil {
 		return r.acceptAgain(tx, a, known)

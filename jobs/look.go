@@ -126,14 +126,7 @@ func Observed(p upstream.Proxy, at time.Time) ledger.Proxy {
 // for an order, what was last paid per day for a renewal, 0 when unknown.
 func (r *Runner) estimate(ctx context.Context, j *job, p *presend) error {
 	if j.op.Kind == ledger.KindRenewal {
-		for _, id := range p.ids {
-			cents, err := r.renewalPrice(ctx, id, j.cmd.DurationDays)
-			if err != nil {
-				return err
-			}
-			p.estimateCents += cents
-		}
-		return nil
+		return r.estimateRenewal(ctx, j, p)
 	}
 	for _, item := range j.cmd.Items {
 		cents, err := r.quote(ctx, j.priority, item, j.cmd.DurationDays)
@@ -147,6 +140,53 @@ func (r *Runner) estimate(ctx context.Context, j *job, p *presend) error {
 		p.estimateCents += cents
 	}
 	return nil
+}
+
+// estimateRenewal sums what the proxies are expected to cost. A price that
+// nobody has paid yet is taken from the command's own first proxy; a chunk of
+// several whose price even that did not tell is not sent under a ceiling.
+func (r *Runner) estimateRenewal(ctx context.Context, j *job, p *presend) error {
+	canary, err := r.canaryPrice(ctx, j)
+	if err != nil {
+		return err
+	}
+	for _, id := range p.ids {
+		cents, err := r.renewalPrice(ctx, id, j.cmd.DurationDays)
+		if err != nil {
+			return err
+		}
+		if cents == 0 {
+			cents = canary
+		}
+		if cents == 0 && j.cmd.MaxTotalCents > 0 && len(p.ids) > 1 {
+			p.stop = rejectedFact(j.op, "max_total_cents", "the price of proxy "+id+" is not known, so max_total_cents cannot be kept: nothing was sent")
+			return nil
+		}
+		p.estimateCents += cents
+	}
+	return nil
+}
+
+// canaryPrice is the most that one proxy of the same command was charged for
+// its renewal, 0 when none was yet.
+func (r *Runner) canaryPrice(ctx context.Context, j *job) (most int64, err error) {
+	siblings, err := r.Ledger.OperationsOf(ctx, j.op.CommandID)
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range siblings {
+		if o.ChargedCents == 0 {
+			continue
+		}
+		lines, err := r.Ledger.Lines(ctx, o.ID)
+		if err != nil {
+			return 0, err
+		}
+		for _, l := range lines {
+			most = max(most, l.ChargedCents)
+		}
+	}
+	return most, nil
 }
 
 func (r *Runner) renewalPrice(ctx context.Context, id string, days int64) (int64, error) {

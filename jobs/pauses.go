@@ -97,6 +97,14 @@ func (p *pauses) until(l lane) (end time.Time, blocked bool) {
 	return end, blocked
 }
 
+// timed reports whether the account waits for this cause until a time to come.
+func (p *pauses) timed(cause string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x, ok := p.all[pauseKey{scopeAccount, cause}]
+	return ok && x.Until != nil && x.Until.After(p.now())
+}
+
 // list copies what is paused.
 func (p *pauses) list() []ledger.Pause {
 	p.mu.Lock()

@@ -36,12 +36,17 @@ func (r *Runner) each(ctx context.Context, id string, state ledger.State, change
 		return 0, err
 	}
 	changed := 0
+	var refused *RefusedError
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		changed = 0 // Write may run this twice
 		for _, o := range records {
 			if o.State != state || (one.ID != "" && o.ID != one.ID) {
 				continue
 			}
 			f, err := change(o, ledger.Ref{CommandID: commandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID})
+			if one.ID == "" && errors.As(err, &refused) {
+				continue // of a whole command, what can be done is done
+			}
 			if err != nil {
 				return err
 			}
@@ -52,6 +57,9 @@ func (r *Runner) each(ctx context.Context, id string, state ledger.State, change
 		}
 		return nil
 	})
+	if err == nil && changed == 0 && refused != nil {
+		return 0, refused
+	}
 	if err == nil && changed == 0 {
 		err = refuse("%s has no operation that is %s", id, state)
 	}

@@ -91,6 +91,7 @@ type Runner struct {
 	wake    chan struct{}
 	backlog atomic.Bool // something due was left in the ledger for want of room
 
+	budget    sync.Mutex // from the look at the day's limit to the intent
 	mu        sync.Mutex
 	throttled int // replies in a row that asked to wait
 	firewalls int // 401/403 in a row that were no envelope
@@ -104,8 +105,15 @@ func NewRunner(c Config) *Runner {
 		Config: c, Gate: NewGate(c.RatePerSecond), wake: make(chan struct{}, 1), prices: map[string]upstream.OfferFilter{},
 	}
 	r.pauses = newPauses(c.Clock)
-	r.ready = newReady(4*c.Concurrency, r.pauses)
+	r.ready = newReady(capacity(c), r.pauses)
 	return r
+}
+
+// capacity is how many operations of a kind may be in memory: four for each
+// request under way, and more where the rate is high enough to start them
+// within a second.
+func capacity(c Config) int {
+	return max(4*c.Concurrency, min(16*c.Concurrency, int(c.RatePerSecond)))
 }
 
 // BindingError says that the provider is not who the ledger belongs to, or not
@@ -228,7 +236,11 @@ func (r *Runner) recover(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d := Decide(j.op, Vanished{Moment: r.moment(), Elapsed: r.clock.Elapsed(&record.UpdatedAt)})
+		since := record.FirstAmbiguousAt
+		if since == nil {
+			since = &record.UpdatedAt // the moment of the send
+		}
+		d := Decide(j.op, Vanished{Moment: r.moment(), Elapsed: r.clock.Elapsed(since)})
 		if err := r.record(ctx, j, d); err != nil {
 			return err
 		}

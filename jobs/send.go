@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -219,12 +220,17 @@ func (r *Runner) hear(err error, server time.Time) {
 	r.clock.Hear(server)
 }
 
+// countThrottle counts the replies in a row that asked to wait. Requests that
+// were under way together are told so together, which counts once.
 func (r *Runner) countThrottle(reply upstream.Reply) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if classify(reply).meaning != throttled {
 		r.throttled = 0
 		return 0
+	}
+	if r.throttled > 0 && r.pauses.timed(causeThrottled) {
+		return r.throttled - 1
 	}
 	r.throttled++
 	return r.throttled - 1
@@ -293,6 +299,7 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 	p := presend{ids: j.op.ProxyIDs}
 	if j.op.Ambiguous == 0 {
 		if p, err = r.look(ctx, j); err != nil {
+			r.pauseAfterRead(ctx, err)
 			return false, err
 		}
 		if p.stop != nil {
@@ -311,8 +318,33 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 			return false, err
 		}
 	}
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return r.intend(tx, j, p) })
-	return err == nil, err
+	return r.commitIntent(ctx, j, p)
+}
+
+// commitIntent puts the intent on the disk. Under a limit of the day one job
+// at a time looks at what is spent and adds its own: two that looked together
+// would both find room for one.
+func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool, err error) {
+	if r.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
+		r.budget.Lock()
+		defer r.budget.Unlock()
+		if err := r.underDailyLimit(ctx, j, &p); err != nil {
+			return false, err
+		}
+		if p.stop != nil {
+			return false, r.conclude(ctx, j, Decision{Facts: append(p.skipped, p.stop)})
+		}
+	}
+	var intended job
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		intended = *j // Write may run this twice
+		return r.intend(tx, &intended, p)
+	})
+	if err != nil {
+		return false, err
+	}
+	*j = intended
+	return true, nil
 }
 
 // frozenBody reads the bytes of the first attempt that may have executed.
@@ -350,10 +382,11 @@ func (r *Runner) intend(tx *ledger.Tx, j *job, p presend) error {
 	return nil
 }
 
-// body makes the bytes of a request, once: every later attempt sends the same.
+// body makes the bytes of a request. They depend on the membership alone, in
+// the order of the ids, so that an attempt after a restart sends the same.
 func (r *Runner) body(c Command, ids []string) ([]byte, error) {
 	if c.Kind == ledger.KindRenewal {
-		return upstream.RenewBody(upstream.RenewRequest{ProxyIDs: ids, DurationDays: c.DurationDays})
+		return upstream.RenewBody(upstream.RenewRequest{ProxyIDs: slices.Sorted(slices.Values(ids)), DurationDays: c.DurationDays})
 	}
 	request := upstream.OrderRequest{DurationDays: c.DurationDays, CIDRField: r.CIDRField}
 	for _, i := range c.Items {

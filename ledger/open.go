@@ -37,7 +37,7 @@ type Config struct {
 type Ledger struct {
 	clock    func() time.Time
 	path     string
-	write    *sql.DB
+	write    *conn
 	read     *sql.DB
 	requests chan *request
 	closing  chan struct{}
@@ -70,15 +70,15 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	}
 	read, err := openReader(c.Path)
 	if err != nil {
-		return nil, errors.Join(err, write.Close())
+		return nil, errors.Join(err, write.close())
 	}
 	l := &Ledger{
 		clock: c.Clock, path: c.Path, write: write, read: read, maxGroup: c.MaxGroup,
 		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}),
 	}
-	w, err := newWriter(ctx, l)
+	w, err := newWriter(write, l)
 	if err != nil {
-		return nil, errors.Join(err, read.Close(), write.Close())
+		return nil, errors.Join(err, read.Close(), write.close())
 	}
 	go w.run()
 	return l, nil
@@ -109,7 +109,7 @@ func (l *Ledger) Close() error {
 	if l.write == nil {
 		return l.read.Close()
 	}
-	return errors.Join(l.read.Close(), l.write.Close())
+	return errors.Join(l.read.Close(), l.write.close())
 }
 
 // dsn carries the pragmas: the driver applies them to every connection, and it
@@ -128,21 +128,28 @@ func dsn(path string, extra url.Values) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + v.Encode()
 }
 
-func openWriter(ctx context.Context, path string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite3", dsn(path, url.Values{
-		"_synchronous": {"FULL"}, "_txlock": {"immediate"}, "_cache_size": {"-65536"},
-	}))
+// openWriter migrates the file and opens the connection that writes it.
+func openWriter(ctx context.Context, path string) (*conn, error) {
+	source := dsn(path, url.Values{"_synchronous": {"FULL"}, "_txlock": {"immediate"}, "_cache_size": {"-16384"}})
+	if err := migrate(ctx, source); err != nil {
+		return nil, fmt.Errorf("open ledger %s: %w", path, err)
+	}
+	c, err := openConn(source)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
-	db.SetMaxOpenConns(1)
-	if err := prepare(ctx, db); err != nil {
-		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", path, err), db.Close())
+	if err := assertPragmas(c); err != nil {
+		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", path, err), c.close())
 	}
-	return db, nil
+	return c, nil
 }
 
-func prepare(ctx context.Context, db *sql.DB) error {
+func migrate(ctx context.Context, source string) (err error) {
+	db, err := sql.Open("sqlite3", source)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
 	sub, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
@@ -154,21 +161,27 @@ func prepare(ctx context.Context, db *sql.DB) error {
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	return assertPragmas(ctx, db)
+	return nil
 }
 
 // assertPragmas refuses a connection on which a promise of the package would
 // silently not hold.
-func assertPragmas(ctx context.Context, db *sql.DB) error {
-	want := map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "recursive_triggers": "1"}
-	for pragma, value := range want {
-		var got string
-		if err := db.QueryRowContext(ctx, "PRAGMA "+pragma).Scan(&got); err != nil {
+func assertPragmas(c *conn) error {
+	for pragma, want := range map[string]int64{"synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1} {
+		var got int64
+		if err := c.queryRow("PRAGMA " + pragma).Scan(&got); err != nil {
 			return fmt.Errorf("read pragma %s: %w", pragma, err)
 		}
-		if got != value {
-			return fmt.Errorf("pragma %s is %s and must be %s: the file system may not support it", pragma, got, value)
+		if got != want {
+			return fmt.Errorf("pragma %s is %d and must be %d", pragma, got, want)
 		}
+	}
+	var mode string
+	if err := c.queryRow("PRAGMA journal_mode").Scan(&mode); err != nil {
+		return fmt.Errorf("read pragma journal_mode: %w", err)
+	}
+	if mode != "wal" {
+		return fmt.Errorf("pragma journal_mode is %s and must be wal: the file system may not support it", mode)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func scanRow(s scanner) (Row, error) {
 }
 
 // collect reads every row of a query and closes it.
-func collect[T any](rows *sql.Rows, scan func(scanner) (T, error)) (all []T, err error) {
+func collect[T any](rows rows, scan func(scanner) (T, error)) (all []T, err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		one, err := scan(rows)

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -100,28 +99,19 @@ func (t *Tx) insert(r Row) error {
 
 func (t *Tx) exec(query string, args ...any) error { return t.w.exec(query, args...) }
 
-// queryRow defers a failed preparation to Scan, as database/sql does.
-func (t *Tx) queryRow(query string, args ...any) scanner {
-	s, err := t.w.stmt(query)
-	if err != nil {
-		return failed{err}
-	}
-	return s.QueryRowContext(context.Background(), args...)
-}
+func (t *Tx) queryRow(query string, args ...any) scanner { return t.w.queryRow(query, args...) }
 
-func (t *Tx) query(query string, args ...any) (*sql.Rows, error) {
-	s, err := t.w.stmt(query)
-	if err != nil {
-		return nil, err
-	}
-	return s.QueryContext(context.Background(), args...)
-}
+func (t *Tx) query(query string, args ...any) (rows, error) { return t.w.query(query, args...) }
 
 type scanner interface{ Scan(dest ...any) error }
 
-type failed struct{ err error }
-
-func (f failed) Scan(...any) error { return f.err }
+// rows is what sql.Rows and the writer's rows have in common here.
+type rows interface {
+	scanner
+	Next() bool
+	Err() error
+	Close() error
+}
 
 // notFound turns the driver's word for no row into the package's.
 func notFound(err error) error {

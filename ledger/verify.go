@@ -63,7 +63,7 @@ func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
 		return v, err
 	}
 	for _, table := range projections {
-		if err := compareTable(ctx, table, snapshot, fold.w.conn); err != nil {
+		if err := compareTable(ctx, table, snapshot, fold); err != nil {
 			return v, err
 		}
 	}
@@ -92,28 +92,18 @@ func (l *Ledger) checkFile(ctx context.Context) error {
 }
 
 // fold is a second ledger file, filled from a journal by the same apply.
-type fold struct {
-	db *sql.DB
-	w  *writer
-}
+type fold struct{ w *writer }
 
 func newFold(ctx context.Context, path string) (*fold, error) {
-	db, err := openWriter(ctx, path)
+	c, err := openWriter(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	w := &writer{conn: conn, stmts: map[string]*sql.Stmt{}, head: head{hash: genesis}, totals: map[total]int64{}}
-	return &fold{db: db, w: w}, w.exec(`PRAGMA synchronous = OFF`)
+	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}}
+	return &fold{w: w}, w.exec(`PRAGMA synchronous = OFF`) // it is thrown away
 }
 
-func (f *fold) close() error {
-	f.w.close()
-	return f.db.Close()
-}
+func (f *fold) close() error { return f.w.close() }
 
 // foldBatch is how many rows one transaction of a replay holds.
 const foldBatch = 5000
@@ -171,20 +161,19 @@ func (f *fold) one(r Row) error {
 	return nil
 }
 
-// querier is what a transaction and a database have in common here.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
-// compareTable walks a projection and its second fold side by side.
-func compareTable(ctx context.Context, table string, have, want querier) (err error) {
-	query := `SELECT * FROM ` + table + ` ORDER BY 1, 2, 3`
+// compareTable walks a projection and its second fold side by side. Every
+// column becomes one text, so that two rows are equal exactly when theirs are.
+func compareTable(ctx context.Context, table string, have *sql.Tx, want *fold) (err error) {
+	query, err := wholeRows(ctx, table, have)
+	if err != nil {
+		return err
+	}
 	a, err := have.QueryContext(ctx, query)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	b, err := want.QueryContext(ctx, query)
+	b, err := want.w.query(query)
 	if err != nil {
 		return err
 	}
@@ -204,35 +193,28 @@ func compareTable(ctx context.Context, table string, have, want querier) (err er
 	}
 }
 
-// nextRow renders a query's next row as text; two rows are equal exactly when
-// their texts are, because STRICT columns have one type.
-func nextRow(rows *sql.Rows) (text string, ok bool, err error) {
-	if !rows.Next() {
-		return "", false, rows.Err()
-	}
-	columns, err := rows.Columns()
+// wholeRows is a query of a table's rows, each as one text, in the order of the
+// primary key, which is always among the first three columns.
+func wholeRows(ctx context.Context, table string, tx *sql.Tx) (string, error) {
+	found, err := tx.QueryContext(ctx, `SELECT name FROM pragma_table_info(?) ORDER BY cid`, table)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
-	values := make([]sql.NullString, len(columns))
-	into := make([]any, len(columns))
-	for i := range values {
-		into[i] = &values[i]
+	columns, err := collect(found, func(s scanner) (name string, err error) { return name, s.Scan(&name) })
+	if err != nil {
+		return "", err
 	}
-	if err := rows.Scan(into...); err != nil {
-		return "", false, err
+	parts := make([]string, 0, len(columns))
+	for _, c := range columns {
+		parts = append(parts, `'`+c+`=' || quote(`+c+`)`)
 	}
-	var b strings.Builder
-	for i, v := range values {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(columns[i] + "=")
-		if v.Valid {
-			fmt.Fprintf(&b, "%q", v.String)
-		} else {
-			b.WriteString("null")
-		}
+	return `SELECT ` + strings.Join(parts, ` || ', ' || `) + ` FROM ` + table + ` ORDER BY ` + strings.Join(columns[:min(3, len(columns))], `, `), nil
+}
+
+// nextRow reads a query's next row; ok is false behind the last.
+func nextRow(r rows) (text string, ok bool, err error) {
+	if !r.Next() {
+		return "", false, r.Err()
 	}
-	return b.String(), true, nil
+	return text, true, r.Scan(&text)
 }

@@ -18,11 +18,10 @@ type request struct {
 
 // writer owns the only connection that writes.
 type writer struct {
-	l     *Ledger
-	conn  *sql.Conn
-	stmts map[string]*sql.Stmt
-	head  head
-	buf   []byte
+	*conn
+	l    *Ledger
+	head head
+	buf  []byte
 
 	totals map[total]int64 // of the transaction, not yet written
 
@@ -35,18 +34,14 @@ type head struct {
 	hash string
 }
 
-func newWriter(ctx context.Context, l *Ledger) (*writer, error) {
-	conn, err := l.write.Conn(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("open ledger %s: %w", l.path, err)
-	}
-	w := &writer{l: l, conn: conn, stmts: map[string]*sql.Stmt{}, head: head{hash: genesis}, totals: map[total]int64{}}
+func newWriter(c *conn, l *Ledger) (*writer, error) {
+	w := &writer{l: l, conn: c, head: head{hash: genesis}, totals: map[total]int64{}}
 	if err := w.tune(); err != nil {
-		return nil, errors.Join(err, conn.Close())
+		return nil, err
 	}
-	row := conn.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`)
-	if err := row.Scan(&w.head.seq, &w.head.hash); err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, errors.Join(fmt.Errorf("read the head of %s: %w", l.path, err), conn.Close())
+	err := w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&w.head.seq, &w.head.hash)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("read the head of %s: %w", l.path, err)
 	}
 	l.tail = newTail(w.head.seq, w.head.hash)
 	return w, nil
@@ -60,8 +55,9 @@ func (w *writer) tune() error {
 
 // Write runs fn in the writer's transaction and returns when what it appended is
 // on the disk, or with the error that undid it. fn sees every fact before it
-// and must touch nothing but the Tx. A failing fn is undone alone; a failing
-// commit fails every fn of its group. A cancelled ctx stops the waiting only
+// and must touch nothing but the Tx; it may be run a second time, when another
+// of its group failed. A failing fn is undone alone; a failing commit fails
+// every fn of its group. A cancelled ctx stops the waiting only
 // while the write has not been taken up.
 func (l *Ledger) Write(ctx context.Context, fn func(*Tx) error) error {
 	if l.write == nil {
@@ -90,7 +86,6 @@ func (l *Ledger) Write(ctx context.Context, fn func(*Tx) error) error {
 
 func (w *writer) run() {
 	defer close(w.l.done)
-	defer w.close()
 	group := make([]*request, 0, w.l.maxGroup)
 	for {
 		select {
@@ -101,13 +96,6 @@ func (w *writer) run() {
 			return
 		}
 	}
-}
-
-func (w *writer) close() {
-	for _, s := range w.stmts {
-		_ = s.Close()
-	}
-	_ = w.conn.Close()
 }
 
 // linger is how long a busy writer waits for a group to grow: a commit costs a
@@ -144,17 +132,23 @@ func (w *writer) gather(group []*request) []*request {
 	return group
 }
 
-// commit runs the group in one transaction, each request in its savepoint.
+// errRefused says that a request of a group failed, and not the transaction.
+var errRefused = errors.New("a write of the group was refused")
+
+// commit runs the group in one transaction. A savepoint for each request would
+// cost a copy of every page that it touches, so the group first runs without;
+// only when one of them fails is it undone and run again, each in its own.
 func (w *writer) commit(group []*request) {
-	before := w.head
-	rows, err := w.transact(group)
-	if err != nil {
-		w.head = before
-		clear(w.totals)
-		for _, r := range group {
+	rows, err := w.transact(group, w.together)
+	if errors.Is(err, errRefused) {
+		rows, err = w.transact(group, w.savepoint)
+	}
+	for _, r := range group {
+		if err != nil {
 			r.err = errors.Join(fmt.Errorf("commit to %s: %w", w.l.path, err), r.err)
 		}
-	} else {
+	}
+	if err == nil {
 		w.l.tail.add(rows, w.head)
 	}
 	for _, r := range group {
@@ -162,37 +156,49 @@ func (w *writer) commit(group []*request) {
 	}
 }
 
-func (w *writer) transact(group []*request) ([]Row, error) {
+// transact runs every request by one of the two ways and commits. After an
+// error nothing of it has happened.
+func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows []Row, err error) {
+	before := w.head
+	defer func() {
+		if err != nil {
+			_ = w.exec(`ROLLBACK`)
+			w.head = before
+			clear(w.totals)
+		}
+	}()
 	if err := w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return nil, err
 	}
 	tx := &Tx{w: w, now: micros(w.l.clock())}
 	for _, r := range group {
-		if err := w.savepoint(tx, r); err != nil {
-			_ = w.exec(`ROLLBACK`)
+		if err := one(tx, r); err != nil {
 			return nil, err
 		}
 	}
-	err := w.flushTotals()
-	if err == nil {
-		err = w.exec(`COMMIT`)
-	}
-	if err != nil {
-		_ = w.exec(`ROLLBACK`)
+	if err := w.flushTotals(); err != nil {
 		return nil, err
 	}
-	return tx.rows, nil
+	return tx.rows, w.exec(`COMMIT`)
 }
 
-// savepoint runs one request. The head advances only when it is released; the
-// error returned is one that SQLite answered by undoing the whole transaction.
+// together runs a request as a part of the whole.
+func (w *writer) together(tx *Tx, r *request) error {
+	if r.err = r.fn(tx); r.err != nil {
+		return errRefused
+	}
+	return nil
+}
+
+// savepoint runs a request by itself. The head advances only when it is
+// released; the error returned is one that SQLite answered by undoing the
+// whole transaction.
 func (w *writer) savepoint(tx *Tx, r *request) error {
 	before, rows, totals := w.head, len(tx.rows), maps.Clone(w.totals)
 	if err := w.exec(`SAVEPOINT one`); err != nil {
 		return err
 	}
-	r.err = r.fn(tx)
-	if r.err == nil {
+	if r.err = r.fn(tx); r.err == nil {
 		return w.exec(`RELEASE one`)
 	}
 	w.head, tx.rows, w.totals = before, tx.rows[:rows], totals
@@ -200,27 +206,4 @@ func (w *writer) savepoint(tx *Tx, r *request) error {
 		return errors.Join(r.err, err)
 	}
 	return w.exec(`RELEASE one`)
-}
-
-// stmt prepares each statement once for the life of the connection. The
-// context is never cancelled: a commit that is half done helps nobody.
-func (w *writer) stmt(query string) (*sql.Stmt, error) {
-	if s, ok := w.stmts[query]; ok {
-		return s, nil
-	}
-	s, err := w.conn.PrepareContext(context.Background(), query)
-	if err != nil {
-		return nil, fmt.Errorf("prepare %q: %w", query, err)
-	}
-	w.stmts[query] = s
-	return s, nil
-}
-
-func (w *writer) exec(query string, args ...any) error {
-	s, err := w.stmt(query)
-	if err != nil {
-		return err
-	}
-	_, err = s.ExecContext(context.Background(), args...)
-	return err
 }

@@ -1,0 +1,155 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"flag"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", "20") // a default: the command line may ask for more
+	flag.Parse()
+	goleak.VerifyTestMain(m)
+}
+
+// noon is when every test begins.
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// ticking is a clock that goes on by a second each time somebody looks.
+func ticking() func() time.Time {
+	var n atomic.Int64
+	return func() time.Time { return noon.Add(time.Duration(n.Add(1)) * time.Second) }
+}
+
+// book is a ledger under test.
+type book struct {
+	*Ledger
+	t    testing.TB
+	path string
+}
+
+func newBook(t testing.TB) *book {
+	t.Helper()
+	return openBook(t, filepath.Join(t.TempDir(), "main.ledger.db"))
+}
+
+func openBook(t testing.TB, path string) *book {
+	t.Helper()
+	l, err := Open(context.Background(), Config{Path: path, Clock: ticking()})
+	check(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return &book{Ledger: l, t: t, path: path}
+}
+
+// add appends facts, each in a transaction of its own.
+func (b *book) add(facts ...Fact) {
+	b.t.Helper()
+	for _, f := range facts {
+		if err := b.tryAdd(f); err != nil {
+			b.t.Fatalf("%s %s: %v", f.FactType(), f.Subject(), err)
+		}
+	}
+}
+
+func (b *book) tryAdd(facts ...Fact) error {
+	return b.Write(context.Background(), func(tx *Tx) error { return tx.Append(facts...) })
+}
+
+func (b *book) operation(id string) Operation {
+	b.t.Helper()
+	o, err := b.Operation(context.Background(), id)
+	if err != nil {
+		b.t.Fatalf("operation %s: %v", id, err)
+	}
+	return o
+}
+
+func (b *book) balance() Balance {
+	b.t.Helper()
+	got, err := b.Balance(context.Background(), "main")
+	check(b.t, err)
+	return got
+}
+
+// raw opens the file as any SQLite tool would, with none of our pragmas.
+func raw(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+path+"?_busy_timeout=10000")
+	check(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// fileName has to survive being a file: URI.
+const fileName = "a path with ?, # and % in it.ledger.db"
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ref(operation string) Ref {
+	command, _, _ := strings.Cut(operation, "/")
+	return Ref{CommandID: command, OperationID: operation, Labels: map[string]string{"ticket": "OPS-7"}, TraceID: "tr_1"}
+}
+
+func accepted(kind Kind, operation string, ids ...string) CommandAccepted {
+	r := ref(operation)
+	r.OperationID = ""
+	return CommandAccepted{
+		Ref: r, Kind: kind, ContentHash: "hash of " + operation, Content: []byte(`{}`), DurationDays: 30,
+		Operations: []Planned{planned(operation, 1, ids...)},
+	}
+}
+
+func planned(operation string, generation int64, ids ...string) Planned {
+	_, chunk, _ := strings.Cut(operation, "/")
+	chunk, _, _ = strings.Cut(chunk, "~")
+	return Planned{OperationID: operation, Chunk: chunk, Generation: generation, Key: "key of " + operation, ProxyIDs: ids}
+}
+
+func sending(operation string, attempt int64) OperationSending {
+	return OperationSending{Ref: ref(operation), Attempt: attempt, Key: "key of " + operation, Body: `{"of":"` + operation + `"}`, SentAt: noon, AppID: "sbx_app_demo"}
+}
+
+func orderState(operation, status string, charged, refunded int64) OrderState {
+	return OrderState{Ref: ref(operation), OrderNo: "no of " + operation, Status: status, ExpectedCount: 2, DeliveredCount: 1, ChargedCents: charged, RefundedCents: refunded}
+}
+
+func line(id, state string, charged, refunded int64) Line {
+	return Line{ProxyID: id, State: state, ChargedCents: charged, RefundedCents: refunded}
+}
+
+func lines(items ...Line) Lines {
+	out := Lines{Items: items}
+	for _, l := range items {
+		out.ChargedCents, out.RefundedCents = out.ChargedCents+l.ChargedCents, out.RefundedCents+l.RefundedCents
+	}
+	return out
+}
+
+func settled(operation, status string, items ...Line) RenewalSettled {
+	return RenewalSettled{Ref: ref(operation), Status: status, Attempt: 1, Lines: lines(items...)}
+}
+
+func resolved(operation, proxy, outcome string, cents int64, again ...Planned) OperationResolved {
+	return OperationResolved{Ref: ref(operation), By: "ada", Reason: "the provider said so", Outcome: outcome, ProxyID: proxy, ChargedCents: cents, SendAgain: again, DurationDays: 30}
+}
+
+func opened(cents int64) LedgerOpened {
+	return LedgerOpened{AccountID: "acc_1", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", OpeningCents: cents, Epoch: "e1"}
+}
+
+func at(d time.Duration) *time.Time {
+	instant := noon.Add(d)
+	return &instant
+}

@@ -1,0 +1,138 @@
+package ledger
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func (b *book) observe(pass int64, seen time.Time, proxies ...Proxy) {
+	b.t.Helper()
+	check(b.t, b.Write(b.t.Context(), func(tx *Tx) error {
+		for i := range proxies {
+			proxies[i].SeenAt = seen
+		}
+		return tx.Observe(pass, proxies...)
+	}))
+}
+
+func (b *book) expiring(until time.Time) (found []string) {
+	b.t.Helper()
+	check(b.t, b.Expiring(b.t.Context(), until, func(p Proxy) error { found = append(found, p.ProxyID); return nil }))
+	return found
+}
+
+func TestTrap10AProxyWithoutAnExpiryIsNeverDue(t *testing.T) {
+	b := newBook(t)
+	var zero time.Time
+	b.observe(1, noon, Proxy{ProxyID: "px_never"}, Proxy{ProxyID: "px_zero", ExpiresAt: &zero}, Proxy{ProxyID: "px_soon", ExpiresAt: at(time.Hour)})
+	if got := b.expiring(noon.AddDate(500, 0, 0)); !slices.Equal(got, []string{"px_soon"}) {
+		t.Fatalf("due: %v", got)
+	}
+	if p, err := b.Proxy(t.Context(), "px_never"); err != nil || p.ExpiresAt != nil {
+		t.Fatalf("a missing expiry became %v (%v)", p.ExpiresAt, err)
+	}
+}
+
+func TestTheNearestExpiryComesFirst(t *testing.T) {
+	b := newBook(t)
+	b.observe(1, noon, Proxy{ProxyID: "c", ExpiresAt: at(3 * time.Hour)}, Proxy{ProxyID: "b", ExpiresAt: at(time.Hour)},
+		Proxy{ProxyID: "a", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "d", ExpiresAt: at(4 * time.Hour)})
+	if got := b.expiring(noon.Add(3 * time.Hour)); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Fatalf("%v", got)
+	}
+}
+
+func TestTrap31AProxyIsGoneOnlyAfterAWholePassWithoutIt(t *testing.T) {
+	b := newBook(t)
+	soon := at(time.Hour)
+	b.observe(1, noon, Proxy{ProxyID: "stays", ExpiresAt: soon}, Proxy{ProxyID: "leaves", ExpiresAt: soon}, Proxy{ProxyID: "read", ExpiresAt: soon})
+	began := noon.Add(time.Minute)
+	b.observe(2, began.Add(time.Second), Proxy{ProxyID: "stays", ExpiresAt: soon})
+	b.observe(0, began.Add(2*time.Second), Proxy{ProxyID: "read", ExpiresAt: soon}) // read alone, during the pass
+	if got := b.expiring(*soon); len(got) != 3 {
+		t.Fatalf("half a pass made %v", got)
+	}
+	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.FinishPass(2, began) }))
+	if got := b.expiring(*soon); !slices.Equal(got, []string{"read", "stays"}) {
+		t.Fatalf("after the pass: %v", got)
+	}
+	b.observe(3, began.Add(time.Minute), Proxy{ProxyID: "leaves", ExpiresAt: soon})
+	if got := b.expiring(*soon); len(got) != 3 {
+		t.Fatalf("one that came back: %v", got)
+	}
+}
+
+func TestARenewedProxyIsReadAgainBeforeItIsPaidForAgain(t *testing.T) {
+	b := newBook(t)
+	b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)})
+	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Stale("px_1") }))
+	p, err := b.Proxy(t.Context(), "px_1")
+	check(t, err)
+	if p.SeenAt.After(time.Unix(0, 0)) {
+		t.Fatalf("seen at %s", p.SeenAt)
+	}
+}
+
+func TestThePriceOfARenewalIsWhatWasLastPaid(t *testing.T) {
+	b := newBook(t)
+	like := Proxy{ProxyID: "px_new", CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp"}
+	paid := like
+	paid.ProxyID = "px_1a"
+	b.observe(1, noon, like, paid)
+	if _, _, err := b.LastPaid(t.Context(), like); err == nil {
+		t.Fatal("a price before anything was paid")
+	}
+	b.add(history()...)
+	cents, days, err := b.PaidPerDay(t.Context(), "px_1b")
+	if err != nil || cents != 310 || days != 30 {
+		t.Errorf("px_1b: %d for %d days (%v)", cents, days, err)
+	}
+	if cents, days, err = b.LastPaid(t.Context(), like); err != nil || cents != 300 || days != 30 {
+		t.Errorf("one like it: %d for %d days (%v)", cents, days, err)
+	}
+	if _, _, err = b.PaidPerDay(t.Context(), "px_3a"); err == nil {
+		t.Error("a refunded renewal has a price")
+	}
+}
+
+func TestEndingsWithoutARenewalAreCountedSinceTheLastSuccess(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1))
+	fail := func(id string) {
+		b.add(accepted(KindRenewal, id, "px_1"), sending(id, 1), CommandRejected{Ref: ref(id), Code: "insufficient_wallet_balance", Reason: "low"})
+	}
+	fail("r1/0001")
+	fail("r2/0001")
+	if n, last, err := b.EndingsWithoutRenewal(t.Context(), "px_1", noon); err != nil || n != 2 || last.Before(noon) {
+		t.Fatalf("%d at %s (%v)", n, last, err)
+	}
+	b.add(accepted(KindRenewal, "r3/0001", "px_1"), sending("r3/0001", 1), settled("r3/0001", "completed", line("px_1", "succeeded", 300, 0)))
+	if n, _, err := b.EndingsWithoutRenewal(t.Context(), "px_1", noon); err != nil || n != 0 {
+		t.Fatalf("after a success: %d (%v)", n, err)
+	}
+}
+
+func TestASlotFiresOnce(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1), SweepPlanned{Schedule: "keep", Slot: noon, Plan: "p1", Due: 3})
+	elsewhere := noon.In(time.FixedZone("UTC+8", 8*3600))
+	if err := b.tryAdd(SweepPlanned{Schedule: "keep", Slot: elsewhere, Plan: "p1"}); err == nil {
+		t.Fatal("one slot fired twice")
+	}
+	b.add(SweepPlanned{Schedule: "other", Slot: noon, Plan: "p2"}, SweepHeld{Schedule: "other", Slot: noon, Plan: "p2", Reason: "approval"})
+	slot, err := b.LastSlot(t.Context(), "keep")
+	check(t, err)
+	plan, err := b.Plan(t.Context(), slot)
+	check(t, err)
+	if plan.Due != 3 || slot.State != "planned" {
+		t.Fatalf("%+v %+v", slot, plan)
+	}
+	held, err := b.HeldSlots(t.Context(), "p2")
+	check(t, err)
+	unfinished, err := b.UnfinishedSlots(t.Context(), "keep")
+	check(t, err)
+	if len(held) != 1 || len(unfinished) != 1 {
+		t.Fatalf("held %v, unfinished %v", held, unfinished)
+	}
+}

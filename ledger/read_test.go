@@ -1,0 +1,144 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func ids(operations []Operation) []string {
+	out := make([]string, 0, len(operations))
+	for _, o := range operations {
+		out = append(out, o.ID)
+	}
+	return out
+}
+
+func TestACommandsOperationsAreItsOwn(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1))
+	for _, command := range []string{"a", "a/1", "a0", "a/", "a-1", "aa"} {
+		b.add(CommandAccepted{Ref: Ref{CommandID: command}, Kind: KindOrder, ContentHash: "h", Content: []byte(`{}`), DurationDays: 30,
+			Operations: []Planned{{OperationID: command + "/1", Chunk: "1", Generation: 1, Key: command}}})
+	}
+	for _, command := range []string{"a", "a/1", "a0", "a/", "a-1", "aa"} {
+		all, err := b.OperationsOf(t.Context(), command)
+		check(t, err)
+		if len(all) != 1 || all[0].CommandID != command {
+			t.Errorf("%q has %v", command, ids(all))
+		}
+	}
+}
+
+// "a" with its chunk "1" and a command called "a/1" share no operation id, or
+// one of them could never be accepted.
+func TestACommandCalledLikeAnotherOnesOperationIsStillAccepted(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1), accepted(KindOrder, "a/1"))
+	err := b.tryAdd(CommandAccepted{Ref: Ref{CommandID: "a/1"}, Kind: KindOrder, ContentHash: "h", Content: []byte(`{}`), DurationDays: 30,
+		Operations: []Planned{{OperationID: "a/1/1", Chunk: "1", Generation: 1, Key: "k"}}})
+	check(t, err)
+	rows, err := b.RowsOf(t.Context(), "a/1")
+	check(t, err)
+	if len(rows) != 1 {
+		t.Fatalf("%d rows under the name", len(rows))
+	}
+}
+
+func TestWhatIsDueComesInOrderAndNothingEarly(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1))
+	wait := func(id string, d time.Duration) {
+		b.add(accepted(KindOrder, id), sending(id, 1), OperationWaiting{Ref: ref(id), Attempt: 1, Reason: "later", NextAt: noon.Add(d)})
+	}
+	wait("late/1", time.Hour)
+	wait("first/1", time.Minute)
+	wait("second/1", 2*time.Minute)
+	b.add(accepted(KindOrder, "never/1"), sending("never/1", 1))
+	due, err := b.Due(t.Context(), StateWaiting, noon.Add(2*time.Minute), 10)
+	check(t, err)
+	if got := ids(due); !slices.Equal(got, []string{"first/1", "second/1"}) {
+		t.Fatalf("due: %v", got)
+	}
+	due, err = b.Due(t.Context(), StateWaiting, noon.Add(2*time.Minute), 1)
+	check(t, err)
+	if got := ids(due); !slices.Equal(got, []string{"first/1"}) {
+		t.Fatalf("the first of them: %v", got)
+	}
+	next, err := b.NextAfter(t.Context(), noon.Add(2*time.Minute))
+	check(t, err)
+	if next == nil || !next.Equal(noon.Add(time.Hour)) {
+		t.Fatalf("next: %v", next)
+	}
+	if next, err = b.NextAfter(t.Context(), noon.Add(time.Hour)); err != nil || next != nil {
+		t.Fatalf("after the last: %v %v", next, err)
+	}
+	in, err := b.In(t.Context(), StateSending, 10)
+	check(t, err)
+	if got := ids(in); !slices.Equal(got, []string{"never/1"}) {
+		t.Fatalf("sending: %v", got)
+	}
+}
+
+func TestTheWindowCountsFromTheFirstAttemptThatMayHaveExecuted(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1), accepted(KindOrder, "o/1"), sending("o/1", 1))
+	sent := b.operation("o/1").UpdatedAt
+	b.add(OperationWaiting{Ref: ref("o/1"), Attempt: 1, Ambiguous: true, NextAt: noon}, sending("o/1", 2),
+		OperationWaiting{Ref: ref("o/1"), Attempt: 2, Ambiguous: true, NextAt: noon})
+	o := b.operation("o/1")
+	if o.FirstAmbiguousAt == nil || !o.FirstAmbiguousAt.Equal(sent) || o.Ambiguous != 2 || o.Attempts != 2 {
+		t.Fatalf("%+v", o)
+	}
+	body, err := b.Sent(t.Context(), o.BodySeq)
+	check(t, err)
+	if body.Body != `{"of":"o/1"}` || body.Key != o.Key {
+		t.Fatalf("the frozen bytes are %+v", body)
+	}
+}
+
+func TestAnAttemptThatWroteNothingFreezesNoBody(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1), accepted(KindOrder, "o/1"), sending("o/1", 1), OperationUnsent{Ref: ref("o/1"), Attempt: 1, Reason: "dial", NextAt: noon})
+	if o := b.operation("o/1"); o.BodySeq != 0 || o.Ambiguous != 0 || o.FirstAmbiguousAt != nil {
+		t.Fatalf("%+v", o)
+	}
+	b.add(sending("o/1", 2), OperationWaiting{Ref: ref("o/1"), Attempt: 2, Ambiguous: true, NextAt: noon}, sending("o/1", 3),
+		OperationUnsent{Ref: ref("o/1"), Attempt: 3, Reason: "dial", NextAt: noon})
+	if o := b.operation("o/1"); o.BodySeq == 0 || o.Ambiguous != 1 {
+		t.Fatalf("the bytes of an ambiguous attempt were let go: %+v", o)
+	}
+}
+
+func TestTheStoredCommandComesBackWhole(t *testing.T) {
+	b := newBook(t)
+	b.add(history()...)
+	got, err := b.Acceptance(t.Context(), "r1")
+	check(t, err)
+	if fmt.Sprint(got) != fmt.Sprint(accepted(KindRenewal, "r1/0001", "px_1a", "px_1b")) {
+		t.Fatalf("%+v", got)
+	}
+	refused, err := b.Rejection(t.Context(), "bad")
+	check(t, err)
+	if refused.Reason != "second" {
+		t.Fatalf("%+v", refused)
+	}
+	for name, err := range map[string]error{
+		"command": second(b.Command(t.Context(), "none")), "operation": second(b.Operation(t.Context(), "none/1")),
+		"acceptance": second(b.Acceptance(t.Context(), "none")), "rejection": second(b.Rejection(t.Context(), "none")),
+		"row": second(b.Row(t.Context(), 9999)), "proxy": second(b.Proxy(t.Context(), "none")), "slot": second(b.LastSlot(t.Context(), "none")),
+	} {
+		if !errors.Is(err, ErrNotFound) {
+			t.Errorf("an unknown %s: %v", name, err)
+		}
+	}
+	recent, err := b.Recent(t.Context(), 3)
+	check(t, err)
+	if got := ids(recent); !slices.Equal(got, []string{"r8/0001", "r7/0001", "r4/0001"}) {
+		t.Errorf("the most recent are %v", got)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -1,0 +1,130 @@
+package ledger
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var allStates = []State{
+	StateAccepted, StateHeld, StateSending, StateWaiting, StateOpen, StateReview, StateRejected,
+	StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved,
+}
+
+// drawn reads the arrows out of docs/state-machine.md.
+func drawn(t *testing.T) map[[2]State]bool {
+	t.Helper()
+	text, err := os.ReadFile("../docs/state-machine.md")
+	check(t, err)
+	known := map[State]bool{}
+	for _, s := range allStates {
+		known[s] = true
+	}
+	arrows := map[[2]State]bool{}
+	put := func(from, to string) {
+		if known[State(from)] && known[State(to)] {
+			arrows[[2]State{State(from), State(to)}] = true
+		}
+	}
+	word := regexp.MustCompile("`([a-z]+)`")
+	row := regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| (`[a-z]+`(?:, `[a-z]+`)*) \\|")
+	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
+		for _, to := range word.FindAllStringSubmatch(m[2], -1) {
+			put(m[1], to[1])
+		}
+	}
+	for _, m := range regexp.MustCompile("`([a-z]+)` → `([a-z]+)`").FindAllStringSubmatch(string(text), -1) {
+		put(m[1], m[2])
+	}
+	return arrows
+}
+
+func TestTheDatabaseAllowsExactlyTheArrowsThatAreDrawn(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1), accepted(KindOrder, "o/1"))
+	arrows := drawn(t)
+	if len(arrows) < 30 {
+		t.Fatalf("only %d arrows could be read from the document", len(arrows))
+	}
+	db := raw(t, b.path)
+	db.SetMaxOpenConns(1)
+	for _, from := range allStates {
+		for _, to := range allStates {
+			_, err := db.Exec(`DELETE FROM operations`)
+			check(t, err)
+			_, err = db.Exec(`INSERT INTO operations (id, command_id, kind, chunk, generation, idempotency_key, state, version, accepted_at, updated_at)
+				VALUES ('x/1', 'x', 'order', '1', 1, 'k', ?, 1, 0, 0)`, string(from))
+			check(t, err)
+			_, err = db.Exec(`UPDATE operations SET state = ?`, string(to))
+			if want := arrows[[2]State{from, to}]; (err == nil) != want {
+				t.Errorf("%s → %s: drawn %t, and the database says %v", from, to, want, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), "state-machine.md") {
+				t.Errorf("%s → %s is refused without saying where to look: %v", from, to, err)
+			}
+		}
+	}
+}
+
+func TestAFactThatIsNoArrowIsRefusedAndNothingOfItStays(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1000), accepted(KindOrder, "o/1"), accepted(KindRenewal, "r/0001", "px_1"))
+	before := b.balance()
+	for _, f := range []Fact{
+		OrderDelivered{OrderState: orderState("o/1", "completed", 100, 0)},
+		OrderAccepted{Ref: ref("o/1"), OrderNo: "n", NextAt: noon},
+		CommandReleased{Ref: ref("o/1"), By: "ada", Reason: "x"},
+		settled("r/0001", "completed", line("px_1", "succeeded", 300, 0)),
+	} {
+		if err := b.tryAdd(f); err == nil {
+			t.Errorf("%s of an accepted operation went through", f.FactType())
+		}
+	}
+	if b.balance() != before || b.operation("o/1").State != StateAccepted {
+		t.Fatal("a refused fact left something behind")
+	}
+	b.add(sending("r/0001", 1), settled("r/0001", "completed", line("px_1", "succeeded", 300, 0)))
+	if err := b.tryAdd(sending("r/0001", 2)); err == nil {
+		t.Fatal("a completed renewal was sent again")
+	}
+	if err := b.tryAdd(settled("r/0001", "completed", line("px_1", "succeeded", 300, 0))); err == nil {
+		t.Fatal("a replay was booked a second time")
+	}
+}
+
+func TestStatesThatHaveEndedAreThoseThatNobodyWaitsFor(t *testing.T) {
+	b := newBook(t)
+	b.add(history()...)
+	counts, err := b.StateCounts(t.Context())
+	check(t, err)
+	unfinished, err := b.Unfinished(t.Context(), 100)
+	check(t, err)
+	want := int64(0)
+	for s, n := range counts {
+		if !s.Ended() {
+			want += n
+		}
+	}
+	if int64(len(unfinished)) != want {
+		t.Fatalf("%d unfinished, the states say %d: %v", len(unfinished), want, counts)
+	}
+	for _, o := range unfinished {
+		if o.State.Ended() {
+			t.Errorf("%s is %s and listed as unfinished", o.ID, o.State)
+		}
+	}
+}
+
+func TestAnOrderNumberIsForOrdersAndAKeyIsUsedOnce(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1), accepted(KindRenewal, "r/0001", "px_1"), sending("r/0001", 1))
+	if err := b.tryAdd(OrderAccepted{Ref: ref("r/0001"), OrderNo: "n", NextAt: noon}); err == nil {
+		t.Fatal("a renewal got an order number")
+	}
+	twice := accepted(KindOrder, "o/1")
+	twice.Operations[0].Key = "key of r/0001"
+	if err := b.tryAdd(twice); err == nil {
+		t.Fatal("one idempotency key for two operations")
+	}
+}

@@ -1,0 +1,162 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// together makes the writes share one commit: the first holds the writer until
+// the others are in line.
+func (b *book) together(writes ...func(*Tx) error) []error {
+	entered, release := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		check(b.t, b.Write(context.Background(), func(*Tx) error { close(entered); <-release; return nil }))
+	})
+	<-entered
+	errs := make([]error, len(writes))
+	for i, w := range writes {
+		queued := make(chan struct{})
+		all.Go(func() {
+			close(queued)
+			errs[i] = b.Write(context.Background(), w)
+		})
+		<-queued
+	}
+	close(release)
+	all.Wait()
+	return errs
+}
+
+func TestAFailingWriteIsUndoneAloneAndTheOthersOfItsGroupStay(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1000))
+	topUp := LedgerRecorded{Kind: "top-up", Cents: 10, By: "ada", Reason: "card"}
+	boom := errors.New("boom")
+	errs := b.together(
+		func(tx *Tx) error { return tx.Append(topUp) },
+		func(tx *Tx) error {
+			if err := tx.Append(topUp, topUp); err != nil {
+				return err
+			}
+			return boom
+		},
+		func(tx *Tx) error { return tx.Append(topUp) },
+		func(tx *Tx) error { return tx.Append(topUp, opened(5)) }, // refused by SQL: one binding
+	)
+	for i, want := range []bool{true, false, true, false} {
+		if (errs[i] == nil) != want {
+			t.Errorf("write %d: %v", i, errs[i])
+		}
+	}
+	if !errors.Is(errs[1], boom) {
+		t.Errorf("the caller got %v", errs[1])
+	}
+	if got := b.balance(); got.WalletCents != 1020 || got.Head.Seq != 3 {
+		t.Errorf("%+v", got)
+	}
+	if _, err := b.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatWasDecidedOnAnOldVersionIsNotWritten(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1000), accepted(KindOrder, "o1/1"))
+	version := b.operation("o1/1").Version
+	try := func(version int64) error {
+		return b.Write(t.Context(), func(tx *Tx) error { return tx.AppendTo("o1/1", version, sending("o1/1", 1)) })
+	}
+	check(t, try(version))
+	before := b.balance().Head
+	if err := try(version); !errors.Is(err, ErrStale) {
+		t.Fatalf("got %v", err)
+	}
+	if b.balance().Head != before {
+		t.Fatal("a stale decision left something behind")
+	}
+	err := b.Write(t.Context(), func(tx *Tx) error { return tx.AppendTo("nobody/1", 1, sending("nobody/1", 1)) })
+	if !errors.Is(err, ErrNotFound) {
+		t.Fatalf("an unknown operation: %v", err)
+	}
+}
+
+func TestAFactTooLargeForItsEventIsRefusedBeforeItIsWritten(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1000))
+	before := b.balance().Head
+	err := b.tryAdd(LedgerDiscrepancy{Kind: "x", Explanation: strings.Repeat("x", MaxFactBytes)})
+	if !errors.Is(err, ErrTooLarge) {
+		t.Fatalf("got %v", err)
+	}
+	if b.balance().Head != before {
+		t.Fatal("it is in the journal")
+	}
+	b.add(LedgerDiscrepancy{Kind: "x", Explanation: strings.Repeat("x", MaxFactBytes-200)})
+}
+
+func TestManyWritersGetOneUnbrokenChain(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1_000_000))
+	const writers, each = 24, 20
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				id := fmt.Sprintf("c%d-%d/1", w, i)
+				err := b.tryAdd(accepted(KindOrder, id), sending(id, 1))
+				if err != nil {
+					t.Errorf("%s: %v", id, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	v, err := b.Verify(t.Context())
+	check(t, err)
+	if want := int64(1 + 2*writers*each); v.Rows != want || v.Head != b.balance().Head {
+		t.Fatalf("%d rows, want %d", v.Rows, want)
+	}
+	rows, err := b.Rows(t.Context(), 0, 5000) // from memory
+	check(t, err)
+	prev := genesis
+	for i, r := range rows {
+		if r.Seq != int64(i+1) || r.PrevHash != prev {
+			t.Fatalf("row %d follows wrongly", r.Seq)
+		}
+		prev = r.Hash
+	}
+}
+
+func TestWhoeverFollowsTheJournalIsToldThatItGrew(t *testing.T) {
+	b := newBook(t)
+	grown := b.Changed(0)
+	select {
+	case <-grown:
+		t.Fatal("an empty journal has grown")
+	default:
+	}
+	b.add(opened(1))
+	<-grown
+	<-b.Changed(0)
+	select {
+	case <-b.Changed(1):
+		t.Fatal("nothing follows row 1 yet")
+	default:
+	}
+}
+
+func TestACancelledCallerIsNotWaitedFor(t *testing.T) {
+	b := newBook(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := b.Write(ctx, func(tx *Tx) error { return tx.Append(opened(1)) })
+	// Taken up or not, the answer and the journal agree.
+	if written := b.balance().Head.Seq == 1; written != (err == nil) {
+		t.Fatalf("written %t, answered %v", written, err)
+	}
+}
