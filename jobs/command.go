@@ -146,7 +146,9 @@ func readCommand(kind ledger.Kind, data []byte) (Command, error) {
 		ID: w.ID, Kind: ledger.KindRenewal, DurationDays: w.DurationDays, ProxyIDs: w.ProxyIDs, NotAfter: utc(w.NotAfter),
 		DueBefore: utc(w.DueBefore), ExpectExpiresAt: utcMap(w.ExpectExpiresAt), Labels: w.Labels,
 	}
-	return c, c.ceiling(w.MaxTotalCents)
+	var err error
+	c.MaxTotalCents, err = ceiling(w.MaxTotalCents)
+	return c, err
 }
 
 func (w orderWire) command() (Command, error) {
@@ -163,18 +165,20 @@ func (w orderWire) command() (Command, error) {
 		}
 		c.Items = []Item{{OfferCode: *w.OfferCode, Quantity: *w.Quantity}}
 	}
-	return c, c.ceiling(w.MaxTotalCents)
+	var err error
+	c.MaxTotalCents, err = ceiling(w.MaxTotalCents)
+	return c, err
 }
 
-func (c *Command) ceiling(cents *int64) error {
+// ceiling is max_total_cents, 0 where it was left out.
+func ceiling(cents *int64) (int64, error) {
 	if cents == nil {
-		return nil
+		return 0, nil
 	}
 	if *cents <= 0 {
-		return fmt.Errorf("max_total_cents is %d and must be at least 1: leave it out for no ceiling", *cents)
+		return 0, fmt.Errorf("max_total_cents is %d and must be at least 1: leave it out for no ceiling", *cents)
 	}
-	c.MaxTotalCents = *cents
-	return nil
+	return *cents, nil
 }
 
 // salvage finds the id of a command that was refused, so that its refusal can

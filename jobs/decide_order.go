@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"perennial/ledger"
@@ -42,7 +43,25 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	default:
 		d = reviewWithMoney(op, o, state, whyStuck(op, o, unbooked))
 	}
-	d.Facts = append(d.Facts, doubts...)
+	return withDoubts(op, d, doubts)
+}
+
+// withDoubts adds findings, once: while the order is read again and again for
+// the same reason, they have been told already.
+func withDoubts(op Operation, d Decision, doubts []ledger.LedgerDiscrepancy) Decision {
+	if len(doubts) == 0 {
+		return d
+	}
+	if f, ok := d.Facts[0].(ledger.OrderProgressed); ok {
+		f.Reason = strings.TrimPrefix(f.Reason+"; "+doubts[0].Explanation, "; ")
+		d.Facts[0] = f
+		if op.Reason == f.Reason {
+			return d
+		}
+	}
+	for _, f := range doubts {
+		d.Facts = append(d.Facts, f)
+	}
 	return d
 }
 
@@ -61,8 +80,8 @@ func progressAt(op Operation) time.Time {
 
 // money puts what this read books into state: the total once, and a refund only
 // as the refund object says. What contradicts the books is a finding.
-func money(op Operation, o upstream.Order, state *ledger.OrderState) []ledger.Fact {
-	var doubts []ledger.Fact
+func money(op Operation, o upstream.Order, state *ledger.OrderState) []ledger.LedgerDiscrepancy {
+	var doubts []ledger.LedgerDiscrepancy
 	doubt := func(kind string, cents int64, text string) {
 		doubts = append(doubts, ledger.LedgerDiscrepancy{
 			Ref: op.ref(o.TraceID), Kind: kind, AmountCents: cents, OrderNo: op.OrderNo, Explanation: text,

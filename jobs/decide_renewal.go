@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"slices"
 
 	"perennial/ledger"
 	"perennial/upstream"
@@ -25,6 +26,9 @@ func decideRenewal(op Operation, h Replied, v verdict) Decision {
 	r := h.Reply.Renewal
 	if missing := h.unreadable(v); missing != "" {
 		v.reason = "the renewal's result could not be read: " + bounded(missing)
+		if v.meaning == failedLines {
+			return review(op, true, v) // operation_failed without its lines: the cause is not guessed
+		}
 		return again(op, h.Moment, h.Elapsed, v)
 	}
 	switch r.Status {
@@ -199,12 +203,7 @@ func agrees(r upstream.Renewal, n int) error {
 }
 
 func absent(r upstream.Renewal, field string) bool {
-	for _, m := range r.Missing {
-		if m == field {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.Missing, field)
 }
 
 // split halves a refused chunk into two operations with keys of their own.

@@ -103,7 +103,7 @@ func decideReply(op Operation, h Replied) Decision {
 		return decideRefusal(op, v)
 	case unknown:
 		d := again(op, h.Moment, h.Elapsed, v)
-		d.Firewall = v.status == http.StatusUnauthorized || v.status == http.StatusForbidden
+		d.Firewall = !h.Reply.Envelope && (v.status == http.StatusUnauthorized || v.status == http.StatusForbidden)
 		return d
 	case frozen:
 		return review(op, true, v)

@@ -43,9 +43,21 @@ func (r *Runner) takeIn(ctx context.Context) error {
 	}
 }
 
+// waitForRoom waits until there is room in every lane that is not paused, and
+// returns how much. What comes for a lane that is paused and full is offered
+// again later: it does not hold up the others.
 func (r *Runner) waitForRoom(ctx context.Context) (int, error) {
 	for {
-		if free := max(r.ready.free(laneOrder), r.ready.free(laneRenewal)); free > 0 {
+		free, open := r.ready.capacity, false
+		for _, l := range []lane{laneOrder, laneRenewal} {
+			if !r.pauses.blocked(l) {
+				free, open = min(free, r.ready.free(l)), true
+			}
+		}
+		if !open {
+			free = max(r.ready.free(laneOrder), r.ready.free(laneRenewal))
+		}
+		if free > 0 {
 			return free, nil
 		}
 		select {
@@ -143,7 +155,7 @@ func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 	if m.Kind == queue.KindProxyRenew {
 		a.kind, l = ledger.KindRenewal, laneRenewal
 	}
-	if r.ready.free(l) <= 0 && r.pauses.blocked(l) {
+	if r.ready.free(l) <= 0 {
 		return nil, m.Nak(later)
 	}
 	var err error

@@ -20,6 +20,7 @@ type presend struct {
 	skipped       []ledger.Fact
 	observed      map[string]time.Time
 	estimateCents int64
+	unpriced      int64       // proxies whose price was never paid: not in the estimate
 	body          []byte      // frozen by an earlier attempt; nil: made from ids
 	stop          ledger.Fact // the operation goes no further
 }
@@ -42,7 +43,8 @@ func (r *Runner) look(ctx context.Context, j *job) (presend, error) {
 	if err := r.underCeiling(ctx, j, &p); err != nil || p.stop != nil {
 		return p, err
 	}
-	return p, r.underDailyLimit(ctx, j, &p)
+	err := r.underDailyLimit(ctx, j, &p)
+	return p, err
 }
 
 // lookAtProxies leaves out what is no longer due, with a fact for each.
@@ -106,7 +108,7 @@ func (r *Runner) current(ctx context.Context, priority Priority, id string) (led
 		return known, err
 	}
 	read, err := r.Provider.Proxy(ctx, id)
-	r.hear(err, time.Time{})
+	r.Read(ctx, time.Time{}, err)
 	if err != nil {
 		return known, err
 	}
@@ -190,26 +192,25 @@ func (r *Runner) canaryPrice(ctx context.Context, j *job) (most int64, err error
 }
 
 func (r *Runner) renewalPrice(ctx context.Context, id string, days int64) (int64, error) {
-	cents, paidDays, err := r.Ledger.PaidPerDay(ctx, id)
+	cents, paidDays, err := r.lastPaid(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
-		like, err := r.Ledger.Proxy(ctx, id)
-		if errors.Is(err, ledger.ErrNotFound) {
-			return 0, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		cents, paidDays, err = r.Ledger.LastPaid(ctx, like)
-		if errors.Is(err, ledger.ErrNotFound) {
-			return 0, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-	} else if err != nil {
-		return 0, err
+		return 0, nil
 	}
-	return ScalePrice(cents, paidDays, days), nil
+	return ScalePrice(cents, paidDays, days), err
+}
+
+// lastPaid is what was last paid for this proxy, else for one like it;
+// ledger.ErrNotFound when neither was ever paid for.
+func (r *Runner) lastPaid(ctx context.Context, id string) (cents, days int64, err error) {
+	cents, days, err = r.Ledger.PaidPerDay(ctx, id)
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return cents, days, err
+	}
+	like, err := r.Ledger.Proxy(ctx, id)
+	if err != nil {
+		return 0, 0, err
+	}
+	return r.Ledger.LastPaid(ctx, like)
 }
 
 // ScalePrice is what days cost when paidDays cost cents, rounded up: an
@@ -238,7 +239,7 @@ func (r *Runner) quote(ctx context.Context, priority Priority, item Item, days i
 			return 0, err
 		}
 		page, err := r.Provider.OffersPage(ctx, filter, upstream.PageRequest{Size: 200, Token: token})
-		r.hear(err, page.ServerTime)
+		r.Read(ctx, page.ServerTime, err)
 		if err != nil {
 			return 0, fmt.Errorf("quote offer %s: %w", item.OfferCode, err)
 		}
@@ -276,12 +277,18 @@ func (r *Runner) underCeiling(ctx context.Context, j *job, p *presend) error {
 	if err != nil {
 		return err
 	}
-	total := p.estimateCents
+	var charged, dearest int64
 	for _, o := range siblings {
-		if o.ID != j.op.ID {
-			total += o.ChargedCents - o.RefundedCents
-		}
+		charged += o.ChargedCents - o.RefundedCents
+		dearest = max(dearest, o.ChargedCents-o.RefundedCents)
 	}
+	// The command's first chunk is one proxy: what it cost prices the unknown.
+	if p.unpriced > 1 && dearest == 0 {
+		p.stop = rejectedFact(j.op, "max_total_cents", fmt.Sprintf("%d proxies have no known price, so max_total_cents cannot be kept: nothing was sent", p.unpriced))
+		return nil
+	}
+	p.estimateCents += p.unpriced * dearest
+	total := charged + p.estimateCents
 	if total > j.cmd.MaxTotalCents {
 		p.stop = rejectedFact(j.op, "max_total_cents", fmt.Sprintf(
 			"it would bring the command to %d cents and max_total_cents is %d: nothing was sent", total, j.cmd.MaxTotalCents))

@@ -16,37 +16,29 @@ func (e *RefusedError) Error() string { return e.Reason }
 
 func refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
 
+// change makes the fact that changes one operation.
+type change func(ledger.Operation, ledger.Ref) (ledger.Fact, error)
+
 // each applies one change to every operation of the id (a command's or an
-// operation's) that is in the given state, in one commit.
-func (r *Runner) each(ctx context.Context, id string, state ledger.State, change func(ledger.Operation, ledger.Ref) (ledger.Fact, error)) (int, error) {
-	commandID := id
-	one, err := r.Ledger.Operation(ctx, id)
-	if err == nil {
-		commandID = one.CommandID
-	}
-	accepted, err := r.Ledger.Acceptance(ctx, commandID)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return 0, refuse("%s is not an accepted command or an operation: look with `perennial status`", id)
-	}
+// operation's) that is in the given state and that no other operation has taken
+// over, in one commit.
+func (r *Runner) each(ctx context.Context, id string, state ledger.State, make change) (int, error) {
+	records, labels, err := r.operationsOf(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	records, err := r.Ledger.OperationsOf(ctx, commandID)
+	all, err := r.Ledger.OperationsOf(ctx, records[0].CommandID)
 	if err != nil {
 		return 0, err
 	}
 	changed := 0
-	var refused *RefusedError
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		changed = 0 // Write may run this twice
 		for _, o := range records {
-			if o.State != state || (one.ID != "" && o.ID != one.ID) {
+			if o.State != state || superseded(o, all) {
 				continue
 			}
-			f, err := change(o, ledger.Ref{CommandID: commandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID})
-			if one.ID == "" && errors.As(err, &refused) {
-				continue // of a whole command, what can be done is done
-			}
+			f, err := make(o, ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: labels, TraceID: o.TraceID})
 			if err != nil {
 				return err
 			}
@@ -57,16 +49,31 @@ func (r *Runner) each(ctx context.Context, id string, state ledger.State, change
 		}
 		return nil
 	})
-	if err == nil && changed == 0 && refused != nil {
-		return 0, refused
-	}
 	if err == nil && changed == 0 {
 		err = refuse("%s has no operation that is %s", id, state)
 	}
 	if err != nil {
 		return 0, err
 	}
-	return changed, r.startRest(ctx, commandID)
+	return changed, r.startRest(ctx, records[0].CommandID)
+}
+
+// operationsOf is the operation of the id, or every operation of the command.
+func (r *Runner) operationsOf(ctx context.Context, id string) ([]ledger.Operation, map[string]string, error) {
+	one, err := r.Ledger.Operation(ctx, id)
+	if err == nil {
+		accepted, err := r.Ledger.Acceptance(ctx, one.CommandID)
+		return []ledger.Operation{one}, accepted.Labels, err
+	}
+	accepted, err := r.Ledger.Acceptance(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, nil, refuse("%s is not an accepted command or an operation: look with `perennial status`", id)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	records, err := r.Ledger.OperationsOf(ctx, id)
+	return records, accepted.Labels, err
 }
 
 // Release lets go what was held.
@@ -76,15 +83,21 @@ func (r *Runner) Release(ctx context.Context, id, by, reason string) (int, error
 	})
 }
 
-// Cancel withdraws what was never sent and is held. What has been sent is the
-// provider's: it cannot be taken back.
+// Cancel withdraws what was never sent: what is held, or waits for its turn.
+// What has been sent is the provider's: it cannot be taken back.
 func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error) {
-	return r.each(ctx, id, ledger.StateHeld, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
-		if o.Attempts > 0 {
-			return nil, refuse("%s has been sent: it may be charged", o.ID)
-		}
+	cancelled := func(_ ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
 		return ledger.CommandCancelled{Ref: ref, By: by, Reason: reason}, nil
-	})
+	}
+	n, err := r.each(ctx, id, ledger.StateHeld, cancelled)
+	if refused := (*RefusedError)(nil); err != nil && !errors.As(err, &refused) {
+		return n, err
+	}
+	more, err := r.each(ctx, id, ledger.StateAccepted, cancelled)
+	if n+more > 0 {
+		return n + more, nil
+	}
+	return 0, err
 }
 
 // Retry asks again for what ended with nothing charged: a new operation under a
@@ -106,16 +119,8 @@ type generation struct {
 	days    int64
 }
 
-// nextGeneration plans an operation again under a new key; refused when another
-// one has taken over already.
+// nextGeneration plans an operation again under a new key.
 func (r *Runner) nextGeneration(ctx context.Context, o ledger.Operation) (generation, error) {
-	all, err := r.Ledger.OperationsOf(ctx, o.CommandID)
-	if err != nil {
-		return generation{}, err
-	}
-	if superseded(o, all) {
-		return generation{}, refuse("%s was taken over by another operation: look with `perennial status %s`", o.ID, o.CommandID)
-	}
 	accepted, err := r.Ledger.Acceptance(ctx, o.CommandID)
 	if err != nil {
 		return generation{}, err
@@ -195,8 +200,8 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 		if err != nil {
 			return err
 		}
-		if x.ProxyID != "" {
-			next.planned.ProxyIDs = []string{x.ProxyID}
+		if x.ProxyID != "" { // one line: its own operation, whatever becomes of the others
+			next.planned = plan(r.binding, o.Kind, o.CommandID, o.Chunk+"/"+x.ProxyID, o.Generation+1, []string{x.ProxyID})
 		}
 		f.SendAgain = []ledger.Planned{next.planned}
 	}

@@ -34,6 +34,19 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 	return r.conclude(ctx, j, Decide(j.op, OrderRead{Moment: r.moment(), Order: order, PollFloor: r.PollFloor}))
 }
 
+// Read is a read of the provider's by somebody else, such as a listing: it is
+// heard, and what it says about the account holds for everybody.
+func (r *Runner) Read(ctx context.Context, server time.Time, err error) {
+	r.hear(err, server)
+	if err == nil || r.clock == nil {
+		return
+	}
+	h := r.readFailed(err)
+	if x := readPause(h, verdict{traceID: h.TraceID, reason: bounded(h.Reason)}); x != nil {
+		r.pause(ctx, *x)
+	}
+}
+
 // readFailed is a failed read as Decide takes it.
 func (r *Runner) readFailed(err error) OrderReadFailed {
 	h := OrderReadFailed{Moment: r.moment(), Reason: err.Error()}
@@ -64,13 +77,15 @@ const idle = time.Minute
 // held while an operation waits.
 func (r *Runner) comeBack(ctx context.Context) error {
 	for {
-		if err := r.queueDue(ctx); err != nil && ctx.Err() == nil {
+		// One instant for both questions: what comes due between two would be in
+		// neither answer.
+		now := r.clock.Now()
+		if err := r.queueDue(ctx, now); err != nil && ctx.Err() == nil {
 			r.Log.WithError(err).Error("what is due could not be read from the ledger; it is tried again")
 		}
 		wait := idle
-		now := r.clock.Now()
 		if next, err := r.Ledger.NextAfter(ctx, now); err == nil && next != nil {
-			wait = min(idle, next.Sub(now))
+			wait = min(idle, max(0, next.Sub(r.clock.Now())))
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -84,7 +99,7 @@ func (r *Runner) comeBack(ctx context.Context) error {
 	}
 }
 
-func (r *Runner) queueDue(ctx context.Context) error {
+func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 	r.backlog.Store(false)
 	for _, due := range []struct {
 		state ledger.State
@@ -103,7 +118,7 @@ func (r *Runner) queueDue(ctx context.Context) error {
 			continue
 		}
 		// What is active may be among the first rows: ask for that many more.
-		records, err := r.Ledger.Due(ctx, due.state, r.clock.Now(), free+3*r.ready.capacity)
+		records, err := r.Ledger.Due(ctx, due.state, now, free+3*r.ready.capacity)
 		if err != nil {
 			return err
 		}

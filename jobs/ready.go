@@ -62,17 +62,23 @@ func (r *ready) broadcast() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cond.Broadcast()
+	r.signalRoom()
+}
+
+func (r *ready) signalRoom() {
+	select {
+	case r.room <- struct{}{}:
+	default:
+	}
 }
 
 // push queues a job unless its operation is queued or under way already.
-func (r *ready) push(j *job) bool {
+func (r *ready) push(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.active[j.op.ID]; ok {
-		return false
+	if _, ok := r.active[j.op.ID]; !ok {
+		r.add(j)
 	}
-	r.add(j)
-	return true
 }
 
 // again queues the next step of an operation that is under way.
@@ -102,10 +108,7 @@ func (r *ready) remove(id string) {
 		r.counts[l]--
 		delete(r.active, id)
 	}
-	select {
-	case r.room <- struct{}{}:
-	default:
-	}
+	r.signalRoom()
 }
 
 // free is how many more jobs a lane takes.

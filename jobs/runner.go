@@ -163,7 +163,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 	}
 	r.clock = NewClock(r.Clock, highWater)
 	r.clock.Hear(wallet.ServerTime)
-	return nil
+	return r.pauses.load(ctx, r.Ledger)
 }
 
 // open writes the first fact: whose file this is and what the wallet held.
@@ -217,9 +217,6 @@ func (r *Runner) Run(ctx context.Context) error {
 // recover takes up what an earlier run left: a send without a recorded reply
 // may have executed.
 func (r *Runner) recover(ctx context.Context) error {
-	if err := r.pauses.load(ctx, r.Ledger); err != nil {
-		return err
-	}
 	const all = 1 << 20
 	sending, err := r.Ledger.In(ctx, ledger.StateSending, all)
 	if err != nil {

@@ -213,8 +213,7 @@ func (r *Runner) elapsed(j *job) time.Duration {
 }
 
 func (r *Runner) hear(err error, server time.Time) {
-	var failed *upstream.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*upstream.Error](err); ok {
 		server = failed.Timestamp
 	}
 	r.clock.Hear(server)
@@ -463,7 +462,7 @@ func (r *Runner) nextStep(j *job, d Decision) *job {
 	op := j.op
 	op.State, op.OrderNo, op.Reason, op.Version = ledger.StateOpen, f.OrderNo, "", op.Version+1
 	op.NextAt, op.ProgressAt, op.UpdatedAt = &f.NextAt, &f.NextAt, f.NextAt
-	op.Operation.TraceID = f.TraceID
+	op.TraceID = f.TraceID
 	return &job{lane: lanePoll, priority: PriorityPoll, at: f.NextAt, op: op, cmd: j.cmd}
 }
 

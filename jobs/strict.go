@@ -45,8 +45,7 @@ func decodeStrict(data []byte, v any) error {
 
 // readable turns a decoder's error into one that names the field and the fix.
 func readable(err error) error {
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("field %q is a JSON %s and must be %s", wrong.Field, wrong.Value, words(wrong.Type))
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
@@ -98,10 +97,10 @@ func memberType(t reflect.Type, key, path string) (reflect.Type, error) {
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil, nil //nolint:nilnil // no type is an answer: anything may stand there
 	}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == key {
-			return t.Field(i).Type, nil
+			return field.Type, nil
 		}
 	}
 	return nil, fmt.Errorf("field %q is not known: check its spelling against the documentation", path+key)

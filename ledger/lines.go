@@ -93,11 +93,7 @@ func (l *Ledger) Claimed(ctx context.Context) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := collect(rows, func(s scanner) (string, error) {
-		var id string
-		err := s.Scan(&id)
-		return id, err
-	})
+	ids, err := collect(rows, scanText)
 	set := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		set[id] = true

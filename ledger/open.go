@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"strconv"
@@ -122,9 +123,7 @@ func dsn(path string, extra url.Values) string {
 		"_busy_timeout":       {"10000"},
 		"_mutex":              {"no"}, // a connection of database/sql is used by one goroutine at a time
 	}
-	for k, vals := range extra {
-		v[k] = vals
-	}
+	maps.Copy(v, extra)
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + v.Encode()
 }
 

@@ -156,7 +156,7 @@ func (l *Ledger) Recent(ctx context.Context, limit int) ([]Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	commands, err := collect(rows, func(s scanner) (id string, err error) { return id, s.Scan(&id) })
+	commands, err := collect(rows, scanText)
 	if err != nil {
 		return nil, err
 	}

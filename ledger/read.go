@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -96,6 +95,11 @@ func collect[T any](rows rows, scan func(scanner) (T, error)) (all []T, err erro
 	return all, rows.Err()
 }
 
+func scanText(s scanner) (text string, err error) {
+	err = s.Scan(&text)
+	return text, err
+}
+
 // Balance is the book of one account, in integer cents. WalletCents =
 // FundingCents - ExternalCents - (ChargedCents - RefundedCents), where charged
 // is gross and includes what is in suspense.
@@ -177,9 +181,4 @@ func instant(us sql.NullInt64) *time.Time {
 	}
 	at := fromMicros(us.Int64)
 	return &at
-}
-
-// placeholders is "?, ?, ?" for n values.
-func placeholders(n int) string {
-	return strings.TrimSuffix(strings.Repeat("?, ", n), ", ")
 }

@@ -200,7 +200,7 @@ func wholeRows(ctx context.Context, table string, tx *sql.Tx) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	columns, err := collect(found, func(s scanner) (name string, err error) { return name, s.Scan(&name) })
+	columns, err := collect(found, scanText)
 	if err != nil {
 		return "", err
 	}
@@ -216,5 +216,6 @@ func nextRow(r rows) (text string, ok bool, err error) {
 	if !r.Next() {
 		return "", false, r.Err()
 	}
-	return text, true, r.Scan(&text)
+	err = r.Scan(&text)
+	return text, err == nil, err
 }

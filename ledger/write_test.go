@@ -15,7 +15,8 @@ func (b *book) together(writes ...func(*Tx) error) []error {
 	entered, release := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
-		check(b.t, b.Write(context.Background(), func(*Tx) error { close(entered); <-release; return nil }))
+		open := sync.OnceFunc(func() { close(entered) })
+		check(b.t, b.Write(context.Background(), func(*Tx) error { open(); <-release; return nil }))
 	})
 	<-entered
 	errs := make([]error, len(writes))

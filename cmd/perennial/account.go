@@ -179,6 +179,9 @@ func (a *accountHost) serve(ctx context.Context) error {
 		return err
 	}
 	defer intake.Close()
+	if err := a.checkHistory(ctx); err != nil {
+		return err
+	}
 	runner := a.newRunner(intake)
 	a.setState("reading the provider's account")
 	if err := a.bind(ctx, runner); err != nil {
@@ -205,6 +208,31 @@ func (a *accountHost) serve(ctx context.Context) error {
 	return a.workAndPublish(ctx, runner, relay, sweeper)
 }
 
+// checkHistory compares the end of the events stream with the ledger before
+// anything is written or sent: a stream that is ahead, or tells another story,
+// belongs to a ledger that knows of sends that this one does not.
+func (a *accountHost) checkHistory(ctx context.Context) error {
+	last, found, err := a.host.queue.LastEvent(ctx, a.name)
+	if err != nil || !found {
+		return err
+	}
+	hash, known, err := source{ledger: a.ledger}.HashAt(ctx, last.Seq)
+	if err != nil {
+		return err
+	}
+	if known && hash == last.Hash {
+		return nil
+	}
+	seq, _, err := a.ledger.Head(ctx)
+	if err != nil {
+		return err
+	}
+	return &queue.DivergedError{
+		Account: a.name, StreamSeq: last.Seq, LedgerSeq: uint64(seq), StreamHash: last.Hash, LedgerHash: hash,
+		Reason: "the events stream holds history that the ledger file does not: use the ledger that wrote it",
+	}
+}
+
 func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, relay *queue.Relay, sweeper *schedules.Sweeper) error {
 	relayCtx, stopRelay := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRelay()
@@ -218,6 +246,7 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 			stopWork(err) // history and ledger differ: nothing more is sent
 		}
 		relayed <- err
+		stopRelay() // nobody need wait for what it will not publish
 	}()
 	work.Go(func() error { return runner.Run(workCtx) })
 	work.Go(func() error { return a.runSweeps(workCtx, sweeper) })

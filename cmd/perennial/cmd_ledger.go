@@ -119,8 +119,7 @@ func (a *app) ledgerVerify() *cobra.Command {
 		Use: "verify", Short: "Check chain, balances, projections and the file itself", Args: cobra.NoArgs,
 		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
 			v, err := l.Verify(ctx)
-			var broken *ledger.BrokenError
-			if errors.As(err, &broken) {
+			if broken, ok := errors.AsType[*ledger.BrokenError](err); ok {
 				if a.output == "json" {
 					_ = printJSON(a.stdout, map[string]any{"ok": false, "check": broken.Check, "seq": broken.Seq, "detail": broken.Detail})
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -128,7 +129,7 @@ func (a *app) printAccount(v accountView) error {
 	}
 	rows := [][]string{
 		{"provider account", v.AccountID}, {"environment", v.Environment}, {"address", v.BaseURL}, {"app id", v.AppID},
-		{"journal head", fmt.Sprint(v.Head.Seq)}, {"published", fmt.Sprint(v.Published)},
+		{"journal head", strconv.FormatInt(v.Head.Seq, 10)}, {"published", strconv.FormatUint(v.Published, 10)},
 	}
 	for _, p := range v.Paused {
 		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail})

@@ -174,20 +174,23 @@ func (a *app) followAll(ctx context.Context, r *remote, entries []entry) error {
 	total := len(pending)
 	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetVisibility(isTerminal(a.stderr)))
 	ended := map[string]int{}
-	ticker := time.NewTicker(2 * pollEvery)
-	defer ticker.Stop()
 	for {
+		begin := time.Now()
 		if err := settlePending(ctx, r, pending, ended); err != nil {
 			return err
 		}
+		// Asking about a large batch costs the runner something: mostly wait.
+		pass := time.NewTimer(max(2*pollEvery, 20*time.Since(begin)))
 		_ = bar.Set(total - len(pending))
 		if len(pending) == 0 {
+			pass.Stop()
 			break
 		}
 		select {
 		case <-ctx.Done():
+			pass.Stop()
 			return ctx.Err()
-		case <-ticker.C:
+		case <-pass.C:
 		}
 	}
 	_ = bar.Finish()

@@ -73,7 +73,7 @@ type accountConfig struct {
 // defaults.
 func loadConfig(path string) (*config, error) {
 	if path == "" {
-		if _, err := os.Stat("perennial.yaml"); err != nil {
+		if !exists("perennial.yaml") {
 			return embeddedConfig(), nil
 		}
 		path = "perennial.yaml"
@@ -177,7 +177,7 @@ func (a *accountConfig) validate() error {
 	if err != nil || u.Host == "" {
 		return fmt.Errorf("base_url is %q and must be the provider's address, such as https://api.example.com", a.BaseURL)
 	}
-	if u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
+	if u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
 		return fmt.Errorf("base_url is %q: only https is accepted, and http to this machine itself", a.BaseURL)
 	}
 	if !strings.HasPrefix(a.AppID, "live_app_") && !strings.HasPrefix(a.AppID, "sbx_app_") {

@@ -71,8 +71,7 @@ func ask[A any](ctx context.Context, r *remote, verb string, question any) (out 
 		return out, err
 	}
 	reply, err := r.Request(ctx, r.account, verb, data)
-	var refused *queue.ServiceError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
 		return out, &exitError{exitFailed, errors.New(refused.Description)}
 	}
 	if err != nil {

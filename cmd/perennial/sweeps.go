@@ -8,6 +8,7 @@ import (
 
 	"perennial/jobs"
 	"perennial/schedules"
+	"perennial/upstream"
 )
 
 // listingShare is how much of an account's rate its listings may take.
@@ -24,7 +25,7 @@ func (a *accountHost) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error
 	}
 	share := rate.NewLimiter(rate.Limit(a.config.RatePerSecond*listingShare), 1)
 	return schedules.New(schedules.Config{
-		Account: a.name, Ledger: a.ledger, Provider: a.client, Publisher: a.host.queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
+		Account: a.name, Ledger: a.ledger, Provider: heardListing{a.client, runner}, Publisher: a.host.queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
 		Pass: func(ctx context.Context) error {
 			if err := share.Wait(ctx); err != nil {
 				return err
@@ -33,6 +34,20 @@ func (a *accountHost) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error
 		},
 		Schedules: own, Log: a.log,
 	})
+}
+
+// heardListing lets the runner hear what listings are told: a Retry-After holds
+// every sender of the account.
+type heardListing struct {
+	client *upstream.Client
+	runner *jobs.Runner
+}
+
+// ProxiesPage implements schedules.Provider.
+func (l heardListing) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	page, err := l.client.ProxiesPage(ctx, r)
+	l.runner.Read(ctx, page.ServerTime, err)
+	return page, err
 }
 
 // runSweeps keeps the table of proxies and fires the slots; an account without

@@ -1,0 +1,26 @@
+# Built and run on the same Debian release: SQLite is compiled in with cgo.
+FROM golang:1.26-bookworm AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION=0.1.0
+RUN CGO_ENABLED=1 go build -trimpath -buildvcs=false \
+        -ldflags "-s -w -X main.version=${VERSION}" -o /out/perennial ./cmd/perennial \
+ && install -d -m 0700 /out/data
+
+FROM debian:bookworm-slim
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /out/perennial /usr/local/bin/perennial
+# A volume that is mounted here for the first time takes over the owner.
+COPY --from=build --chown=10001:10001 /out/data /var/lib/perennial
+USER 10001:10001
+WORKDIR /var/lib/perennial
+VOLUME /var/lib/perennial
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+# bash is in the image and speaks enough HTTP: no other tool is installed.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/${PERENNIAL_HEALTH_PORT:-8080} && printf 'GET %s HTTP/1.0\\r\\n\\r\\n' \"${PERENNIAL_HEALTH_PATH:-/readyz}\" >&3 && head -n 1 <&3 | grep -q ' 200 '"]
+ENTRYPOINT ["perennial"]
+CMD ["run", "--data", "/var/lib/perennial", "--http", "0.0.0.0:8080"]
