@@ -136,7 +136,7 @@ func readContext(name string) (string, []nats.Option, error) {
 	if name != filepath.Base(name) || name == "." || name == ".." {
 		return "", nil, fmt.Errorf("nats context %q: not a name", name)
 	}
-	base := os.Getenv("XDG_CONFIG_HOME")
+	base := os.Getenv("XDG_CONFIG_HOME") //nolint:forbidigo // where the NATS CLI keeps its contexts
 	if base == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {

@@ -120,8 +120,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	for {
 		before := r.Published()
 		err := r.session(ctx)
-		var diverged *DivergedError
-		if errors.As(err, &diverged) {
+		if _, diverged := errors.AsType[*DivergedError](err); diverged {
 			return err
 		}
 		if ctx.Err() != nil {

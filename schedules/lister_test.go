@@ -87,7 +87,7 @@ func TestTrap31ARefusedPageTokenBeginsAgainAndAbsenceCountsAfterACompletePass(t 
 		return tx.Observe(1, ledger.Proxy{ProxyID: "px_sold", ExpiresAt: &expires, SeenAt: noon})
 	}))
 	w.add(time.Minute)
-	f.before = func(r upstream.PageRequest) error {
+	f.before = func(_ upstream.PageRequest) error {
 		if len(f.calls) == 3 {
 			return refused(upstream.CodeInsufficientScope) // the pass breaks off
 		}

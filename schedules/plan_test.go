@@ -125,11 +125,11 @@ func TestTrap23AnUnknownPriceIsLearntFromOneCanaryPerKind(t *testing.T) {
 }
 
 func TestTheBudgetGoesToTheNearestExpiry(t *testing.T) {
-	dear, w := px("px_dear", 90*time.Minute), (*world)(nil)
+	dear := px("px_dear", 90*time.Minute)
 	dear.Region = "Miami"
 	s := keepalive()
 	s.BudgetCents = 700
-	w = newWorld(t, s, px("px_1", time.Hour), dear, px("px_2", 2*time.Hour), px("px_3", 3*time.Hour))
+	w := newWorld(t, s, px("px_1", time.Hour), dear, px("px_2", 2*time.Hour), px("px_3", 3*time.Hour))
 	paid(t, w.ledger, "px_1", 300)
 	paid(t, w.ledger, "px_dear", 900)
 	p := w.plan(t)

@@ -33,17 +33,20 @@ const (
 // Error makes a Code usable as an errors.Is target.
 func (c Code) Error() string { return string(c) }
 
-var knownCodes = map[string]Code{}
+// knownCodes is the document's list, by text.
+var knownCodes = byText(CodeOK, CodeInvalidSignature, CodeStaleTimestamp, CodeReplayedNonce,
+	CodeIdempotencyKeyRequired, CodeIdempotencyKeyConflict, CodeIdempotencyProcessing,
+	CodeIdempotencyReplayFailed, CodeIdempotencyUnresolved, CodeInsufficientScope, CodeAPIKeyRevoked,
+	CodeValidationError, CodeOfferNotFound, CodeOrderNotFound, CodeProxyNotFound, CodeInsufficientWallet,
+	CodeInvalidPageToken, CodeRateLimited, CodeUnsupportedOperation, CodeProxyEndpointUnavailable,
+	CodeOperationFailed)
 
-func init() {
-	for _, c := range []Code{CodeOK, CodeInvalidSignature, CodeStaleTimestamp, CodeReplayedNonce,
-		CodeIdempotencyKeyRequired, CodeIdempotencyKeyConflict, CodeIdempotencyProcessing,
-		CodeIdempotencyReplayFailed, CodeIdempotencyUnresolved, CodeInsufficientScope, CodeAPIKeyRevoked,
-		CodeValidationError, CodeOfferNotFound, CodeOrderNotFound, CodeProxyNotFound, CodeInsufficientWallet,
-		CodeInvalidPageToken, CodeRateLimited, CodeUnsupportedOperation, CodeProxyEndpointUnavailable,
-		CodeOperationFailed} {
-		knownCodes[string(c)] = c
+func byText(codes ...Code) map[string]Code {
+	m := make(map[string]Code, len(codes))
+	for _, c := range codes {
+		m[string(c)] = c
 	}
+	return m
 }
 
 // Known reports whether the API document lists the code. An unknown code stops

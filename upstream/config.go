@@ -113,7 +113,7 @@ func (c *Client) fillDefaults() {
 		c.maxBody = 16 << 20
 	}
 	if c.clock == nil {
-		c.clock = time.Now
+		c.clock = time.Now //nolint:forbidigo // the default of a client that is used on its own
 	}
 	if c.nonce == nil {
 		c.nonce = randomNonce

@@ -256,7 +256,7 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 	}
 	a.publishRest(relayCtx, relay)
 	stopRelay()
-	<-relayed
+	_ = <-relayed // its error is why the work stopped, or that it was asked to
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

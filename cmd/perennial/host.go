@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"golang.org/x/sync/errgroup"
 
 	"perennial/queue"
 	"perennial/upstream/sandbox"
@@ -146,18 +146,17 @@ func (h *host) run(ctx context.Context) error {
 	if len(h.accounts) == 0 {
 		return nil
 	}
-	var group errgroup.Group
+	var group sync.WaitGroup
 	stopped := make([]error, len(h.accounts))
 	for i, a := range h.accounts {
-		group.Go(func() error {
+		group.Go(func() {
 			stopped[i] = a.run(ctx)
 			if stopped[i] != nil && ctx.Err() == nil {
 				h.log.WithField("account", a.name).WithError(stopped[i]).Error("the account has stopped; the others go on")
 			}
-			return nil
 		})
 	}
-	_ = group.Wait()
+	group.Wait()
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -247,7 +247,7 @@ func TestEverythingElseIsAnEnvelope(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != 401 || resp.Header.Get("Content-Type") != "application/json" {
+	if resp.StatusCode != http.StatusUnauthorized || resp.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%d", resp.StatusCode)
 	}
 }

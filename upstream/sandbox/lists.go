@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -176,7 +177,7 @@ func (w offerQuery) matches(o *FixtureOffer, stock int64) bool {
 	is := func(want, have string) bool { return want == "" || strings.EqualFold(want, have) }
 	return is(w.country, o.CountryCode) && is(w.region, o.Region) && is(w.line, o.LineName) && is(w.ipType, o.IPType) &&
 		stock > 0 && w.quantity <= stock && (o.MaxQuantity == 0 || w.quantity <= o.MaxQuantity) &&
-		(w.days == 0 || contains(o.DurationDays, w.days))
+		(w.days == 0 || slices.Contains(o.DurationDays, w.days))
 }
 
 func appendOffer(b []byte, o *FixtureOffer) []byte {

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"container/heap"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -134,7 +135,7 @@ func (s *Server) checkLines(env string, in orderBody) (map[string]int64, reply, 
 			return nil, s.refuse("offer_not_found", "An offer is unknown or no longer available."), false
 		}
 		field := "items." + strconv.Itoa(i)
-		if !contains(offer.DurationDays, in.DurationDays) {
+		if !slices.Contains(offer.DurationDays, in.DurationDays) {
 			return nil, s.invalid("duration_days", "is not supported by "+line.OfferCode), false
 		}
 		if offer.MaxQuantity > 0 && quantities[line.OfferCode] > offer.MaxQuantity {
@@ -161,7 +162,7 @@ func checkCIDRs(lines []orderLine, offers map[string]*FixtureOffer) (field, mess
 			if chosen[line.OfferCode][c] {
 				return field, "the same CIDR stands twice"
 			}
-			if !contains(offers[line.OfferCode].CIDRs, c) {
+			if !slices.Contains(offers[line.OfferCode].CIDRs, c) {
 				return field, "is not one of the offer's CIDRs"
 			}
 			chosen[line.OfferCode][c] = true
@@ -171,15 +172,6 @@ func checkCIDRs(lines []orderLine, offers map[string]*FixtureOffer) (field, mess
 		}
 	}
 	return "", ""
-}
-
-func contains[T comparable](list []T, v T) bool {
-	for _, x := range list {
-		if x == v {
-			return true
-		}
-	}
-	return false
 }
 
 // accept charges the order and starts its course.
@@ -217,7 +209,7 @@ func (s *Server) firstDelay(scenario string) time.Duration {
 func (s *Server) advance() {
 	now := s.now()
 	for len(s.st.pending) > 0 && !s.st.pending[0].due.After(now) {
-		o := heap.Pop(&s.st.pending).(*order)
+		o, _ := heap.Pop(&s.st.pending).(*order)
 		ch := s.newChange()
 		s.step(o, ch)
 		ch.saveOrder(o)

@@ -142,7 +142,8 @@ func (x *renewalResult) add(p *proxy, verdict string, days, cents, refunded int6
 	b = appendField(b, "amount", decimal(cents))
 	b = appendNumber(b, "charged_cents", cents-refunded)
 	b = appendNumber(b, "refunded_cents", refunded)
-	x.lines = append(b, '}')
+	b = append(b, '}')
+	x.lines = b
 }
 
 func (x *renewalResult) status() string {

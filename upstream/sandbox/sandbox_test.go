@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -204,11 +203,3 @@ func purchase(key, scenario string, quantity int64) upstream.Write {
 func bg() context.Context { return context.Background() }
 
 func tempFile(t testing.TB, name string) string { return filepath.Join(t.TempDir(), name) }
-
-func ids(prefix string, from, to int) []string {
-	var out []string
-	for i := from; i <= to; i++ {
-		out = append(out, fmt.Sprintf("%s%d", prefix, i))
-	}
-	return out
-}

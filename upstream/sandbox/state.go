@@ -176,7 +176,7 @@ func (h orderHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
 func (h orderHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
 // Push is for container/heap.
-func (h *orderHeap) Push(x any) { *h = append(*h, x.(*order)) }
+func (h *orderHeap) Push(x any) { o, _ := x.(*order); *h = append(*h, o) }
 
 // Pop is for container/heap.
 func (h *orderHeap) Pop() any {
