@@ -20,7 +20,6 @@ type presend struct {
 	skipped       []ledger.Fact
 	observed      map[string]time.Time
 	estimateCents int64
-	unpriced      int64       // proxies whose price was never paid: not in the estimate
 	body          []byte      // frozen by an earlier attempt; nil: made from ids
 	stop          ledger.Fact // the operation goes no further
 }
@@ -277,18 +276,10 @@ func (r *Runner) underCeiling(ctx context.Context, j *job, p *presend) error {
 	if err != nil {
 		return err
 	}
-	var charged, dearest int64
+	total := p.estimateCents
 	for _, o := range siblings {
-		charged += o.ChargedCents - o.RefundedCents
-		dearest = max(dearest, o.ChargedCents-o.RefundedCents)
+		total += o.ChargedCents - o.RefundedCents
 	}
-	// The command's first chunk is one proxy: what it cost prices the unknown.
-	if p.unpriced > 1 && dearest == 0 {
-		p.stop = rejectedFact(j.op, "max_total_cents", fmt.Sprintf("%d proxies have no known price, so max_total_cents cannot be kept: nothing was sent", p.unpriced))
-		return nil
-	}
-	p.estimateCents += p.unpriced * dearest
-	total := charged + p.estimateCents
 	if total > j.cmd.MaxTotalCents {
 		p.stop = rejectedFact(j.op, "max_total_cents", fmt.Sprintf(
 			"it would bring the command to %d cents and max_total_cents is %d: nothing was sent", total, j.cmd.MaxTotalCents))

@@ -22,7 +22,7 @@ type change func(ledger.Operation, ledger.Ref) (ledger.Fact, error)
 // each applies one change to every operation of the id (a command's or an
 // operation's) that is in the given state and that no other operation has taken
 // over, in one commit.
-func (r *Runner) each(ctx context.Context, id string, state ledger.State, make change) (int, error) {
+func (r *Runner) each(ctx context.Context, id string, state ledger.State, do change) (int, error) {
 	records, labels, err := r.operationsOf(ctx, id)
 	if err != nil {
 		return 0, err
@@ -38,7 +38,7 @@ func (r *Runner) each(ctx context.Context, id string, state ledger.State, make c
 			if o.State != state || superseded(o, all) {
 				continue
 			}
-			f, err := make(o, ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: labels, TraceID: o.TraceID})
+			f, err := do(o, ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: labels, TraceID: o.TraceID})
 			if err != nil {
 				return err
 			}

@@ -61,15 +61,6 @@ func (r *Runner) readFailed(err error) OrderReadFailed {
 	return h
 }
 
-// pauseAfterRead pauses the account when a failed read says so: whoever reads
-// before paying runs into the same wall as everybody else.
-func (r *Runner) pauseAfterRead(ctx context.Context, err error) {
-	h := r.readFailed(err)
-	if x := readPause(h, verdict{code: h.Code, traceID: h.TraceID, reason: bounded(h.Reason)}); x != nil {
-		r.pause(ctx, *x)
-	}
-}
-
 // idle is how long comeBack sleeps when the ledger names no time.
 const idle = time.Minute
 

@@ -298,7 +298,6 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 	p := presend{ids: j.op.ProxyIDs}
 	if j.op.Ambiguous == 0 {
 		if p, err = r.look(ctx, j); err != nil {
-			r.pauseAfterRead(ctx, err)
 			return false, err
 		}
 		if p.stop != nil {

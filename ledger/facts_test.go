@@ -23,8 +23,8 @@ func fill(v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(v.Field(i))
+		for _, field := range v.Fields() {
+			fill(field)
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -59,7 +59,7 @@ func samples(t *testing.T) map[string]Fact {
 		if status := v.FieldByName("Status"); strings.HasPrefix(name, "renewal.") {
 			status.SetString(strings.TrimPrefix(name, "renewal."))
 		}
-		all[name], _ = v.Interface().(Fact)
+		all[name], _ = reflect.TypeAssert[Fact](v)
 	}
 	return all
 }

@@ -38,15 +38,18 @@ func TestAFailingWriteIsUndoneAloneAndTheOthersOfItsGroupStay(t *testing.T) {
 	b.add(opened(1000))
 	topUp := LedgerRecorded{Kind: "top-up", Cents: 10, By: "ada", Reason: "card"}
 	boom := errors.New("boom")
+	good := func(tx *Tx) error { return tx.Append(topUp) }
 	errs := b.together(
-		func(tx *Tx) error { return tx.Append(topUp) },
+		good,
 		func(tx *Tx) error {
 			if err := tx.Append(topUp, topUp); err != nil {
 				return err
 			}
 			return boom
 		},
-		func(tx *Tx) error { return tx.Append(topUp) },
+		func(tx *Tx) error {
+			return tx.Append(LedgerRecorded{Kind: "top-up", Cents: 10, By: "bob", Reason: "cash"})
+		},
 		func(tx *Tx) error { return tx.Append(topUp, opened(5)) }, // refused by SQL: one binding
 	)
 	for i, want := range []bool{true, false, true, false} {

@@ -48,9 +48,9 @@ func newWriter(c *conn, l *Ledger) (*writer, error) {
 }
 
 // tune keeps the copies of pages that savepoints need out of temporary files,
-// and lets the WAL grow to 32 MiB before it is copied back.
+// and lets the WAL grow to 64 MiB before it is copied back.
 func (w *writer) tune() error {
-	return errors.Join(w.exec(`PRAGMA temp_store = MEMORY`), w.exec(`PRAGMA wal_autocheckpoint = 8192`))
+	return errors.Join(w.exec(`PRAGMA temp_store = MEMORY`), w.exec(`PRAGMA wal_autocheckpoint = 16384`))
 }
 
 // Write runs fn in the writer's transaction and returns when what it appended is

@@ -1,0 +1,84 @@
+package jobs
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// wall is a machine's clock that a test sets; it has no monotonic reading.
+type wall struct{ at time.Time }
+
+func (w *wall) now() time.Time { return w.at }
+
+func TestTrap02TheClockThatSaysLongestDecides(t *testing.T) {
+	w := &wall{noon}
+	c := NewClock(w.now, noon)
+	since := noon
+	if c.Elapsed(nil) != 0 || c.Elapsed(&since) != 0 {
+		t.Fatal("nothing has elapsed yet")
+	}
+	w.at = noon.Add(time.Hour)
+	if got := c.Elapsed(&since); got != time.Hour {
+		t.Errorf("by the machine's clock alone: %s", got)
+	}
+	c.Hear(noon.Add(3 * time.Hour)) // the provider is two hours ahead
+	if got := c.Elapsed(&since); got != 3*time.Hour {
+		t.Errorf("by the provider's clock: %s", got)
+	}
+	w.at = w.at.Add(time.Hour)
+	if got := c.Elapsed(&since); got != 4*time.Hour {
+		t.Errorf("an hour after it was heard: %s", got)
+	}
+	if !c.Provider().Equal(noon.Add(4 * time.Hour)) {
+		t.Errorf("the provider's time is %s", c.Provider())
+	}
+	c.Hear(noon.Add(-time.Hour)) // behind: the machine's clock says longest
+	if got := c.Elapsed(&since); got != 2*time.Hour {
+		t.Errorf("with the provider behind: %s", got)
+	}
+	c.Hear(time.Time{})
+	if !c.Provider().Equal(noon.Add(-time.Hour)) {
+		t.Error("a reply without a timestamp was heard")
+	}
+}
+
+func TestTrap02AWallClockThatWasSetBackDoesNotLengthenTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var back time.Duration
+		c := NewClock(func() time.Time { return time.Now().Add(-back) }, time.Time{})
+		since := time.Now().Round(0)
+		time.Sleep(19 * time.Hour) // of the bubble: no time passes
+		if got := c.Elapsed(&since); got != 19*time.Hour {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+func TestTrap02AWrongClockIsNoticed(t *testing.T) {
+	w := &wall{noon}
+	c := NewClock(w.now, noon.Add(time.Hour))
+	if why := c.Wrong(); !strings.Contains(why, "last fact") {
+		t.Errorf("an hour behind the ledger: %q", why)
+	}
+	w.at = noon.Add(time.Hour)
+	if why := c.Wrong(); why != "" {
+		t.Errorf("a right clock: %s", why)
+	}
+	w.at = noon.Add(2 * time.Hour)
+	if why := c.Wrong(); why != "" {
+		t.Errorf("a right clock: %s", why)
+	}
+	w.at = noon.Add(90 * time.Minute)
+	if c.Wrong() == "" {
+		t.Error("set back by half an hour while running, and believed")
+	}
+	w.at = noon.Add(3 * time.Hour)
+	for skew, wrong := range map[time.Duration]bool{0: false, 5 * time.Minute: false, -5 * time.Minute: false, 301 * time.Second: true, -301 * time.Second: true} {
+		c.Hear(w.at.Add(skew))
+		if got := c.Wrong() != ""; got != wrong {
+			t.Errorf("%s from the provider: wrong is %t", skew, got)
+		}
+	}
+}

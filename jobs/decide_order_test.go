@@ -1,0 +1,191 @@
+package jobs
+
+import (
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+func open() Operation {
+	op := order()
+	op.State, op.OrderNo = ledger.StateOpen, "ord_1"
+	progress := noon.Add(-time.Minute)
+	op.ProgressAt, op.NextAt = &progress, &progress
+	return op
+}
+
+func cents(n int64) *int64 { return new(n) }
+
+// detail is an order in progress that costs 900.
+func detail(change ...func(*upstream.Order)) upstream.Order {
+	o := upstream.Order{OrderNo: "ord_1", Status: "procuring", Currency: "USD", TotalCents: cents(900), PollAfterSeconds: cents(7),
+		Delivery: upstream.Delivery{ExpectedCount: 2, DeliveredCount: 1, Present: true}, TraceID: "tr_2"}
+	for _, c := range change {
+		c(&o)
+	}
+	return o
+}
+
+func finished(o *upstream.Order) {
+	o.Status, o.PollAfterSeconds = "whatever_it_is_called", nil
+	o.Delivery = upstream.Delivery{ExpectedCount: 2, DeliveredCount: 2, Complete: true, Available: true, Present: true}
+	o.Proxies = []upstream.Proxy{{ProxyID: "px_1"}, {ProxyID: "px_2"}}
+}
+
+func stopped(o *upstream.Order) { o.Status, o.PollAfterSeconds = "odd", nil }
+
+func refund(amount int64, at *time.Time) func(*upstream.Order) {
+	return func(o *upstream.Order) {
+		o.Refund = &upstream.Refund{Status: "unheard_of", Destination: "wallet", AmountCents: &amount, Currency: "USD", RefundedAt: at}
+	}
+}
+
+func read(op Operation, o upstream.Order) Decision {
+	return Decide(op, OrderRead{Moment: Moment{Now: noon}, Order: o, PollFloor: time.Second})
+}
+
+func booked(op Operation, charged, refunded int64) Operation {
+	op.ChargedCents, op.RefundedCents = charged, refunded
+	return op
+}
+
+func TestTrap27AnOrderIsDecidedFromDeliveryAndRefundNotFromItsWords(t *testing.T) {
+	for name, test := range map[string]struct {
+		op   Operation
+		o    upstream.Order
+		want string
+	}{
+		"in progress":                          {open(), detail(), "order.progressed"},
+		"delivered under any name":             {open(), detail(finished), "order.delivered"},
+		"delivered but called paid":            {open(), detail(finished, func(o *upstream.Order) { o.Status, o.PollAfterSeconds = "paid", cents(5) }), "order.delivered"},
+		"complete and not available":           {open(), detail(finished, func(o *upstream.Order) { o.Delivery.Available = false }), "order.progressed, operation.review"},
+		"available and not complete":           {open(), detail(finished, func(o *upstream.Order) { o.Delivery.Complete = false }), "order.progressed, operation.review"},
+		"called completed, nothing delivered":  {open(), detail(stopped, func(o *upstream.Order) { o.Status = "completed" }), "order.progressed, operation.review"},
+		"called refunded, no refund object":    {open(), detail(stopped, func(o *upstream.Order) { o.Status = "refunded" }), "order.progressed, operation.review"},
+		"no delivery object":                   {open(), detail(stopped, func(o *upstream.Order) { o.Delivery = upstream.Delivery{} }), "order.progressed, operation.review"},
+		"paid, and not to be polled":           {open(), detail(func(o *upstream.Order) { o.PollAfterSeconds = nil }), "order.progressed, operation.review"},
+		"refunded":                             {open(), detail(stopped, refund(900, &noon)), "order.refunded"},
+		"refunded after it was booked":         {booked(open(), 900, 0), detail(stopped, refund(900, &noon)), "order.refunded"},
+		"delivered with a partial refund":      {open(), detail(finished, refund(450, &noon)), "order.delivered"},
+		"delivered, its refund pending":        {open(), detail(finished, refund(450, nil)), "order.progressed"},
+		"a refund without a date is pending":   {open(), detail(stopped, refund(900, nil)), "order.progressed"},
+		"a refund of nothing is pending":       {open(), detail(stopped, refund(0, &noon)), "order.progressed"},
+		"delivered without a total":            {open(), detail(finished, func(o *upstream.Order) { o.TotalCents = nil }), "operation.review"},
+		"delivered for nothing":                {open(), detail(finished, func(o *upstream.Order) { o.TotalCents = cents(0) }), "operation.review"},
+		"another order":                        {open(), detail(func(o *upstream.Order) { o.OrderNo = "ord_2" }), "operation.review"},
+		"a booked refund that is gone":         {booked(open(), 900, 450), detail(stopped), "operation.review"},
+		"a booked refund without its date":     {booked(open(), 900, 450), detail(stopped, refund(450, nil)), "operation.review"},
+		"a total in another currency":          {open(), detail(finished, func(o *upstream.Order) { o.Currency = "EUR" }), "operation.review, ledger.discrepancy"},
+		"a total that changed":                 {booked(open(), 800, 0), detail(finished), "order.delivered, ledger.discrepancy"},
+		"a refund larger than the charge":      {open(), detail(stopped, refund(901, &noon)), "order.progressed, ledger.discrepancy"},
+		"a refund smaller than what is booked": {booked(open(), 900, 500), detail(stopped, refund(400, &noon)), "order.refunded, ledger.discrepancy"},
+	} {
+		if got := said(read(test.op, test.o)); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+func TestTrap19ARefundInAnotherCurrencyIsAFindingAndNoBooking(t *testing.T) {
+	d := read(open(), detail(stopped, refund(900, &noon), func(o *upstream.Order) { o.Refund.Currency = "EUR" }))
+	f, ok := d.Facts[0].(ledger.OrderProgressed)
+	if !ok || f.RefundedCents != 0 || said(d) != "order.progressed, ledger.discrepancy" {
+		t.Fatalf("%+v", d.Facts)
+	}
+	if x, ok := d.Facts[1].(ledger.LedgerDiscrepancy); !ok || x.AmountCents != 900 || x.OrderNo != "ord_1" {
+		t.Fatalf("%+v", d.Facts[1])
+	}
+}
+
+func TestTrap21TheChargeIsBookedOnceFromTheDetail(t *testing.T) {
+	created := success(201)
+	created.Order = &upstream.CreatedOrder{OrderNo: "ord_1"}
+	if f, ok := replied(order(), created).Facts[0].(ledger.OrderAccepted); !ok || f.OrderNo != "ord_1" || f.NextAt != noon {
+		t.Fatalf("%+v", f)
+	}
+	first, _ := read(open(), detail()).Facts[0].(ledger.OrderProgressed)
+	second, _ := read(booked(open(), 900, 0), detail(finished)).Facts[0].(ledger.OrderDelivered)
+	if first.ChargedCents != 900 || second.ChargedCents != 0 {
+		t.Fatalf("booked %d and then %d", first.ChargedCents, second.ChargedCents)
+	}
+}
+
+func TestTrap20ARefundThatGrowsIsBookedByItsGrowth(t *testing.T) {
+	f, ok := read(booked(open(), 900, 300), detail(stopped, refund(900, &noon))).Facts[0].(ledger.OrderRefunded)
+	if !ok || f.RefundedCents != 600 || f.RefundStatus != "unheard_of" || f.Destination != "wallet" {
+		t.Fatalf("%+v", f)
+	}
+}
+
+func TestTrap26AnOrderIsNotReadBeforeItsTime(t *testing.T) {
+	for _, test := range []struct {
+		seconds int64
+		floor   time.Duration
+		want    time.Duration
+	}{{7, time.Second, 7 * time.Second}, {0, time.Second, time.Second}, {-3, time.Second, time.Second}, {2, 5 * time.Second, 5 * time.Second}} {
+		o := detail(func(o *upstream.Order) { o.PollAfterSeconds = &test.seconds })
+		d := Decide(open(), OrderRead{Moment: Moment{Now: noon}, Order: o, PollFloor: test.floor})
+		if f, ok := d.Facts[0].(ledger.OrderProgressed); !ok || !f.NextAt.Equal(noon.Add(test.want)) {
+			t.Errorf("%d seconds and a floor of %s: %+v", test.seconds, test.floor, d.Facts)
+		}
+	}
+	created := success(201)
+	created.Order = &upstream.CreatedOrder{OrderNo: "ord_1", PollAfterSeconds: cents(30)}
+	if f, _ := replied(order(), created).Facts[0].(ledger.OrderAccepted); !f.NextAt.Equal(noon.Add(30 * time.Second)) {
+		t.Errorf("the first read is at %s", f.NextAt)
+	}
+}
+
+func TestAnOrderWithoutProgressForADayIsForAPerson(t *testing.T) {
+	op := booked(open(), 900, 0)
+	long := noon.Add(-24 * time.Hour)
+	op.ProgressAt = &long
+	if got := said(read(op, detail())); got != "operation.review" {
+		t.Fatal(got)
+	}
+	pending, _ := read(open(), detail(stopped, refund(900, nil))).Facts[0].(ledger.OrderProgressed)
+	if !pending.NextAt.Equal(noon.Add(24 * time.Hour)) {
+		t.Fatalf("a pending refund is read again at %s", pending.NextAt)
+	}
+}
+
+func TestTrap29OnlyWhatIsAvailableIsHandedOver(t *testing.T) {
+	f, ok := read(open(), detail(finished)).Facts[0].(ledger.OrderDelivered)
+	if !ok || len(f.ProxyIDs) != 2 || f.ProxyIDs[0] != "px_1" || f.ExpectedCount != 2 {
+		t.Fatalf("%+v", f)
+	}
+}
+
+func TestAFailedReadComesBackLaterAndLater(t *testing.T) {
+	fail := func(op Operation, h OrderReadFailed) (ledger.OrderProgressed, Decision) {
+		h.Moment, h.Reason = Moment{Now: noon, Jitter: 0.5}, "HTTP 500"
+		d := Decide(op, h)
+		f, _ := d.Facts[0].(ledger.OrderProgressed)
+		return f, d
+	}
+	op := open()
+	wait := time.Duration(0)
+	for range 12 {
+		f, _ := fail(op, OrderReadFailed{})
+		if next := f.NextAt.Sub(noon); next < wait || next > backoffMost+backoffFirst {
+			t.Fatalf("waits %s after %s", next, wait)
+		} else {
+			wait = next
+		}
+		op.Reason, op.UpdatedAt, op.NextAt = f.Reason, noon, &f.NextAt
+	}
+	if wait < backoffMost {
+		t.Fatalf("after twelve failures it waits %s", wait)
+	}
+	if f, d := fail(open(), OrderReadFailed{Code: upstream.CodeRateLimited, Wait: time.Hour}); !f.NextAt.Equal(noon.Add(time.Hour)) || d.Pause == nil || !d.Pause.Until.Equal(noon.Add(time.Hour)) {
+		t.Fatalf("%+v", d)
+	}
+	if _, d := fail(open(), OrderReadFailed{Code: upstream.CodeAPIKeyRevoked}); d.Pause == nil || d.Pause.Until != nil {
+		t.Fatalf("%+v", d)
+	}
+	if _, d := fail(open(), OrderReadFailed{Code: upstream.CodeOrderNotFound, TraceID: "tr_3"}); said(d) != "operation.review" {
+		t.Fatal(said(d))
+	}
+}

@@ -1,0 +1,100 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestTheGateServesByUrgencyAndThenByArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(1)
+		if !g.TryPass() || g.TryPass() {
+			t.Fatal("one token a second, and not one went through")
+		}
+		var mu sync.Mutex
+		var served []string
+		var all sync.WaitGroup
+		come := func(name string, p Priority) {
+			all.Go(func() {
+				if err := g.Pass(context.Background(), p); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				served = append(served, name)
+				mu.Unlock()
+			})
+			synctest.Wait()
+		}
+		come("listing", PriorityListing)
+		come("poll", PriorityPoll)
+		come("order 1", PriorityOrder)
+		come("renewal 1", PriorityRenewal)
+		come("renewal 2", PriorityRenewal)
+		come("ambiguous", PriorityAmbiguous)
+		come("order 2", PriorityOrder)
+		if g.TryPass() {
+			t.Error("somebody jumped the line")
+		}
+		began := time.Now()
+		all.Wait()
+		if took := time.Since(began); took != 7*time.Second {
+			t.Errorf("seven passes at one a second took %s", took)
+		}
+		want := []string{"ambiguous", "renewal 1", "renewal 2", "order 1", "order 2", "poll", "listing"}
+		if !slices.Equal(served, want) {
+			t.Errorf("served %v", served)
+		}
+	})
+}
+
+func TestWhoeverGivesUpAtTheGateCostsTheOthersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(1)
+		g.TryPass()
+		ctx, cancel := context.WithCancel(context.Background())
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				if err := g.Pass(ctx, PriorityAmbiguous); !errors.Is(err, context.Canceled) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		began := time.Now()
+		all.Go(func() {
+			if err := g.Pass(context.Background(), PriorityListing); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("waited %s behind people who had left", took)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		all.Wait()
+		if err := g.Pass(ctx, PriorityAmbiguous); !errors.Is(err, context.Canceled) {
+			t.Errorf("a cancelled caller: %v", err)
+		}
+	})
+}
+
+func TestABurstIsASecondsWorth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(5)
+		began := time.Now()
+		for range 15 {
+			if err := g.Pass(context.Background(), PriorityOrder); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("15 requests at 5 a second took %s", took)
+		}
+	})
+}

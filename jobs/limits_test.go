@@ -1,0 +1,241 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+func TestTrap22AnOrderOverItsCeilingIsNotSent(t *testing.T) {
+	h := newHouse(t)
+	h.order(`{"id":"dear","duration_days":60,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":1199}`)
+	h.order(`{"id":"fits","duration_days":60,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":1200}`)
+	h.order(`{"id":"gone","duration_days":30,"items":[{"offer_code":"off_atlantis","quantity":2}],"max_total_cents":1200}`)
+	if s := h.await("dear", ledger.StateRejected); s.Operations[0].Code != "max_total_cents" || s.Operations[0].Attempts != 0 || !strings.Contains(s.Reason, "1200") {
+		t.Errorf("%+v", s)
+	}
+	if s := h.await("gone", ledger.StateRejected); s.Operations[0].Code != "offer_not_found" {
+		t.Errorf("%+v", s)
+	}
+	h.await("fits", ledger.StateDelivered)
+	h.settled(1200, 0)
+}
+
+// Nobody has ever paid for these proxies and no listing has seen them: the
+// first one tells the price, and the rest are measured by it.
+func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
+	h := newHouse(t)
+	h.renew(`{"id":"dear","duration_days":30,"proxy_ids":["px_1","px_2","px_3"],"max_total_cents":500}`)
+	s := h.await("dear", ledger.StatePartial)
+	if len(s.Operations) != 2 || s.Operations[0].State != ledger.StateCompleted || s.Operations[1].State != ledger.StateRejected || s.Operations[1].Attempts != 0 {
+		t.Errorf("%+v", s)
+	}
+	h.settled(300, 0)
+	h.renew(`{"id":"fits","duration_days":30,"proxy_ids":["px_4","px_5","px_6"],"max_total_cents":900}`)
+	h.await("fits", ledger.StateCompleted)
+	h.settled(1200, 0)
+}
+
+func TestTrap23WithoutAPriceTheRestOfARenewalUnderACeilingIsNotSent(t *testing.T) {
+	h := newHouse(t)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_unknown","px_2","px_3"],"max_total_cents":900}`)
+	s := h.await("keep", ledger.StateRejected)
+	if o := s.Operations[1]; o.Attempts != 0 || !strings.Contains(o.Reason, "price") {
+		t.Errorf("%+v", o)
+	}
+	h.settled(0, 0)
+}
+
+func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
+	h := newHouse(t, func(c *Config) { c.DailyLimitCents = 700 })
+	h.order(`{"id":"one","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
+	h.await("one", ledger.StateDelivered)
+	h.order(`{"id":"two","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.order(`{"id":"three","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	two := h.await("two", ledger.StateHeld).Operations[0]
+	if two.Attempts != 0 || two.NextAt == nil || !two.NextAt.After(time.Now()) || !strings.Contains(two.Reason, "700") {
+		t.Errorf("%+v", two)
+	}
+	h.await("three", ledger.StateHeld)
+	h.settled(600, 0)
+	for _, do := range []struct {
+		id string
+		by func(context.Context, string, string, string) (int, error)
+	}{{"two", h.runner.Release}, {"three", h.runner.Cancel}} {
+		if n, err := do.by(t.Context(), do.id, "ada", "as agreed"); err != nil || n != 1 {
+			t.Errorf("%s: %d %v", do.id, n, err)
+		}
+	}
+	h.await("two", ledger.StateDelivered)
+	h.await("three", ledger.StateRejected)
+	var refused *RefusedError
+	if _, err := h.runner.Release(t.Context(), "two", "ada", "again"); !errors.As(err, &refused) {
+		t.Errorf("a delivered command was released: %v", err)
+	}
+	h.settled(900, 0)
+}
+
+// together is a provider whose first two quotes are answered at one moment.
+type together struct {
+	*upstream.Client
+	meet *sync.WaitGroup
+}
+
+func (p together) OffersPage(ctx context.Context, f upstream.OfferFilter, r upstream.PageRequest) (upstream.Page[upstream.Offer], error) {
+	p.meet.Done()
+	p.meet.Wait()
+	return p.Client.OffersPage(ctx, f, r)
+}
+
+func TestTwoOrdersThatLookAtTheLimitTogetherDoNotBothFindRoom(t *testing.T) {
+	var meet sync.WaitGroup
+	meet.Add(2)
+	h := idleHouse(t)
+	h.bind(func(c *Config) { c.DailyLimitCents, c.Provider = 400, together{h.client, &meet} })
+	h.start()
+	h.order(`{"id":"a","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.order(`{"id":"b","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.awaitFact("order.delivered")
+	h.awaitFact("command.held")
+	h.settled(300, 0)
+}
+
+func TestAfterARefusalRetryAsksUnderANewKey(t *testing.T) {
+	h := newHouse(t)
+	wallet := func(add int64) {
+		h.control("/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": add})
+	}
+	wallet(-499_900)
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	first := h.await("buy", ledger.StateRejected).Operations[0]
+	if first.Code != "insufficient_wallet_balance" || first.TraceID == "" {
+		t.Errorf("%+v", first)
+	}
+	wallet(499_900)
+	if n, err := h.runner.Retry(t.Context(), "buy", "ada", "topped up"); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	s := h.await("buy", ledger.StateDelivered)
+	if len(s.Operations) != 2 || s.Operations[1].IdempotencyKey == first.IdempotencyKey || s.Operations[1].OperationID != "buy/1~2" {
+		t.Errorf("%+v", s)
+	}
+	var refused *RefusedError
+	if _, err := h.runner.Retry(t.Context(), "buy", "ada", "once more"); !errors.As(err, &refused) {
+		t.Errorf("a delivered order was asked for again: %v", err)
+	}
+	h.settled(300, 0)
+}
+
+func TestOneUnknownProxyDoesNotKeepTheOthersFromBeingRenewed(t *testing.T) {
+	h := newHouse(t)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_gone","px_3","px_4"]}`)
+	s := h.await("keep", ledger.StatePartial)
+	for _, o := range s.Operations {
+		if o.State == ledger.StateRejected && len(o.Lines) == 1 && o.Lines[0].ProxyID != "px_gone" {
+			t.Errorf("%+v", o)
+		}
+	}
+	h.settled(1200, 0)
+	// By the command's id, retry takes what nobody has taken over: the one leaf.
+	if n, err := h.runner.Retry(t.Context(), "keep", "ada", "it is back"); err != nil || n != 1 {
+		t.Errorf("%d asked again, %v", n, err)
+	}
+	h.until("the retry is refused too", func() bool {
+		states, err := h.ledger.StateCounts(t.Context())
+		return err == nil && states[ledger.StateSending]+states[ledger.StateAccepted] == 0
+	})
+	h.settled(1200, 0)
+}
+
+func TestTrap41NoCredentialIsAnywhereInTheLedger(t *testing.T) {
+	h := newHouse(t)
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":3}]}`)
+	h.order(`{"id":"later","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"sandbox_scenario":"success"}`)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"],"due_before":"2100-01-01T00:00:00Z"}`)
+	h.await("buy", ledger.StateDelivered)
+	h.await("later", ledger.StateDelivered)
+	h.await("keep", ledger.StateCompleted)
+	secrets := []string{sandbox.DemoSandboxSecret}
+	proxies := []string{"px_1"}
+	for _, f := range h.facts("order.delivered") {
+		d, _ := f.(ledger.OrderDelivered)
+		proxies = append(proxies, d.ProxyIDs...)
+	}
+	if len(proxies) != 5 {
+		t.Fatalf("delivered: %v", proxies)
+	}
+	for _, id := range proxies {
+		c, err := h.client.Reveal(t.Context(), id)
+		check(t, err)
+		secrets = append(secrets, c.Username(), c.Password(), c.SOCKS5URI(), c.Connection())
+	}
+	files := readAll(t, h.path)
+	if !strings.Contains(files, proxies[1]) {
+		t.Fatal("the files read are not the ledger's")
+	}
+	for _, s := range secrets {
+		if s == "" || strings.Contains(files, s) {
+			t.Errorf("%q is in the ledger, or empty", s)
+		}
+	}
+}
+
+func TestTrap42TheLedgerWorksForNobodyElse(t *testing.T) {
+	h := idleHouse(t)
+	other, err := upstream.New(upstream.Config{BaseURL: h.server.ProductionURL(), AppID: sandbox.DemoProductionAppID, Secret: sandbox.DemoProductionSecret})
+	check(t, err)
+	defer other.Close()
+	for name, provider := range map[string]Provider{
+		"production credentials":   other,
+		"another account":          impostor{h.client, func(a *upstream.Account) { a.AccountID = "acc_other" }, nil},
+		"a wallet of production":   impostor{h.client, nil, func(w *upstream.Wallet) { w.Environment = upstream.Production }},
+		"a wallet with cash value": impostor{h.client, nil, func(w *upstream.Wallet) { w.CashValue = true }},
+		"another currency":         impostor{h.client, nil, func(w *upstream.Wallet) { w.Currency = "EUR" }},
+	} {
+		c := h.runner.Config
+		c.Provider = provider
+		var wrong *BindingError
+		if err := NewRunner(c).Bind(t.Context()); !errors.As(err, &wrong) || wrong.Account != "main" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := len(h.facts("ledger.opened")); n != 1 {
+		t.Errorf("opened %d times", n)
+	}
+	c := h.runner.Config
+	c.Address = "https://elsewhere.example"
+	var wrong *BindingError
+	if err := NewRunner(c).Bind(t.Context()); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "elsewhere.example") {
+		t.Errorf("another address: %v", err)
+	}
+}
+
+// impostor is a provider that says otherwise who it is.
+type impostor struct {
+	*upstream.Client
+	account func(*upstream.Account)
+	wallet  func(*upstream.Wallet)
+}
+
+func (p impostor) Account(ctx context.Context) (upstream.Account, error) {
+	a, err := p.Client.Account(ctx)
+	if p.account != nil {
+		p.account(&a)
+	}
+	return a, err
+}
+
+func (p impostor) Wallet(ctx context.Context) (upstream.Wallet, error) {
+	w, err := p.Client.Wallet(ctx)
+	if p.wallet != nil {
+		p.wallet(&w)
+	}
+	return w, err
+}

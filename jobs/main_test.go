@@ -1,0 +1,286 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"go.uber.org/goleak"
+
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", "1000") // a default: the command line may ask for more
+	flag.Parse()
+	goleak.VerifyTestMain(m)
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func quiet() *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+// house is a runner on the real parts: the sandbox over sockets, JetStream in
+// this process, a ledger on the disk.
+type house struct {
+	t      *testing.T
+	server *sandbox.Server
+	client *upstream.Client
+	queue  *queue.Queue
+	ledger *ledger.Ledger
+	runner *Runner
+	path   string
+	dead   []queue.Dead
+	halt   func() // stops the runner; does nothing the second time
+}
+
+// fleet is the demonstration's account and offers with six proxies of 300 cents.
+func fleet() sandbox.Fixture {
+	f := sandbox.DefaultFixture()
+	f.Proxies = []sandbox.FixtureProxy{{Count: 6, Prefix: "px_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "24h"}}
+	return f
+}
+
+func newHouse(t *testing.T, change ...func(*Config)) *house {
+	t.Helper()
+	h := idleHouse(t, change...)
+	h.start()
+	return h
+}
+
+// idleHouse is a house whose runner is bound and not running.
+func idleHouse(t *testing.T, change ...func(*Config)) *house {
+	t.Helper()
+	h := &house{t: t, path: filepath.Join(t.TempDir(), "main.ledger.db"), halt: func() {}}
+	var err error
+	h.server, err = sandbox.Start(context.Background(), sandbox.Options{Fixture: fleet(), AsyncDelay: 10 * time.Millisecond, DelayedDelay: 10 * time.Millisecond})
+	check(t, err)
+	t.Cleanup(func() { _ = h.server.Close() })
+	h.client, err = upstream.New(upstream.Config{BaseURL: h.server.SandboxURL(), AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret})
+	check(t, err)
+	t.Cleanup(h.client.Close)
+	nats, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Log: quiet()})
+	check(t, err)
+	t.Cleanup(nats.Shutdown)
+	h.queue, err = queue.Connect(queue.ConnectConfig{Embedded: nats, Log: quiet()})
+	check(t, err)
+	t.Cleanup(h.queue.Close)
+	check(t, h.queue.EnsureStreams(t.Context(), "main", 1))
+	h.openLedger()
+	h.bind(change...)
+	return h
+}
+
+func (h *house) openLedger() {
+	h.t.Helper()
+	var err error
+	h.ledger, err = ledger.Open(context.Background(), ledger.Config{Path: h.path, Clock: time.Now})
+	check(h.t, err)
+	opened := h.ledger
+	h.t.Cleanup(func() { _ = opened.Close() })
+}
+
+func (h *house) bind(change ...func(*Config)) {
+	h.t.Helper()
+	c := Config{
+		Account: "main", Ledger: h.ledger, Provider: h.client, Clock: time.Now, Random: func() float64 { return 0 },
+		Log: logrus.NewEntry(quiet()), Version: "test", Holder: "test", RatePerSecond: 500, Concurrency: 4, DrainTimeout: 5 * time.Second,
+		DeadLetter: func(_ context.Context, d queue.Dead) error { h.dead = append(h.dead, d); return nil },
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	h.runner = NewRunner(c)
+	check(h.t, h.runner.Bind(h.t.Context()))
+}
+
+func (h *house) start() {
+	h.t.Helper()
+	intake, err := h.queue.Commands(h.t.Context(), "main")
+	check(h.t, err)
+	h.runner.Commands = intake
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- h.runner.Run(ctx) }()
+	h.halt = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			h.t.Errorf("the runner ended with %v", err)
+		}
+		intake.Close()
+	})
+	h.t.Cleanup(h.halt)
+}
+
+// restart stops the runner, closes the ledger, and begins again with both.
+func (h *house) restart(change ...func(*Config)) {
+	h.t.Helper()
+	h.halt()
+	check(h.t, h.ledger.Close())
+	h.openLedger()
+	before := len(h.facts("runner.started"))
+	h.bind(change...)
+	h.start()
+	h.until("the runner has started again", func() bool { return len(h.facts("runner.started")) > before })
+}
+
+func (h *house) order(text string) { h.publish(queue.KindOrderCreate, text) }
+func (h *house) renew(text string) { h.publish(queue.KindProxyRenew, text) }
+
+func (h *house) publish(kind, text string) {
+	h.t.Helper()
+	check(h.t, h.queue.PublishCommand(h.t.Context(), "main", kind, []byte(text)))
+}
+
+// patience bounds every waiting of these tests.
+const patience = 20 * time.Second
+
+// until looks again whenever the journal has grown.
+func (h *house) until(what string, done func() bool) {
+	h.t.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		seq, _, err := h.ledger.Head(h.t.Context())
+		check(h.t, err)
+		if done() {
+			return
+		}
+		select {
+		case <-h.ledger.Changed(seq):
+		case <-late.C:
+			h.t.Fatalf("never happened: %s\njournal: %s", what, strings.Join(h.journal(), " · "))
+		}
+	}
+}
+
+// await waits until a command is in one of the states.
+func (h *house) await(id string, states ...ledger.State) CommandStatus {
+	h.t.Helper()
+	var s CommandStatus
+	h.until(id+" becomes "+string(states[0]), func() bool {
+		var err error
+		s, err = Status(h.t.Context(), h.ledger, id)
+		return err == nil && slices.Contains(states, ledger.State(s.State))
+	})
+	return s
+}
+
+func (h *house) awaitFact(factType string) ledger.Fact {
+	h.t.Helper()
+	var found ledger.Fact
+	h.until(factType, func() bool {
+		all := h.facts(factType)
+		if len(all) > 0 {
+			found = all[len(all)-1]
+		}
+		return len(all) > 0
+	})
+	return found
+}
+
+func (h *house) rows() []ledger.Row {
+	h.t.Helper()
+	rows, err := h.ledger.Rows(h.t.Context(), 0, 10_000)
+	check(h.t, err)
+	return rows
+}
+
+func (h *house) journal() (words []string) {
+	for _, r := range h.rows() {
+		words = append(words, r.Type+" "+r.Operation)
+	}
+	return words
+}
+
+func (h *house) facts(factType string) (found []ledger.Fact) {
+	h.t.Helper()
+	for _, r := range h.rows() {
+		if r.Type == factType {
+			f, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+			check(h.t, err)
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+func (h *house) control(path string, body map[string]any) {
+	h.t.Helper()
+	text, err := json.Marshal(body)
+	check(h.t, err)
+	resp, err := http.Post(h.server.ControlURL()+path, "application/json", bytes.NewReader(text))
+	check(h.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	answer, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusOK {
+		h.t.Fatalf("%s: %s", path, answer)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+const (
+	orders = "/api/v1/orders"
+	renew  = "/api/v1/proxies/renew"
+)
+
+// fault breaks the next POST to a path.
+func (h *house) fault(path, name string, more map[string]any) {
+	h.t.Helper()
+	body := map[string]any{"method": "POST", "path": path, "fault": name}
+	maps.Copy(body, more)
+	h.control("/faults", body)
+}
+
+// settled checks at the end that the books, the referee and the provider's
+// wallet say the same, to the cent, and that the ledger is sound.
+func (h *house) settled(charged, refunded int64) {
+	h.t.Helper()
+	all, err := h.server.Charges()
+	check(h.t, err)
+	var taken, returned int64
+	for _, c := range all {
+		if c.Kind == "charge" {
+			taken += c.AmountCents
+		} else {
+			returned += c.AmountCents
+		}
+	}
+	b, err := h.ledger.Balance(h.t.Context(), "main")
+	check(h.t, err)
+	if taken != charged || returned != refunded || b.ChargedCents != charged || b.RefundedCents != refunded {
+		h.t.Errorf("want %d charged and %d refunded; the referee says %d and %d, the ledger %+v\njournal: %s",
+			charged, refunded, taken, returned, b, strings.Join(h.journal(), " · "))
+	}
+	w, err := h.client.Wallet(h.t.Context())
+	check(h.t, err)
+	if w.BalanceCents != b.WalletCents {
+		h.t.Errorf("the wallet holds %d and the book %d", w.BalanceCents, b.WalletCents)
+	}
+	if _, err := h.ledger.Verify(h.t.Context()); err != nil {
+		h.t.Error(err)
+	}
+}

@@ -1,0 +1,165 @@
+package jobs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+// readAll is the text of a ledger's file and of everything beside it.
+func readAll(t *testing.T, path string) string {
+	t.Helper()
+	files, err := filepath.Glob(path + "*")
+	check(t, err)
+	var all strings.Builder
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		check(t, err)
+		all.Write(data)
+	}
+	return all.String()
+}
+
+func TestTrap38RateLimitedPausesEveryoneUntilRetryAfter(t *testing.T) {
+	h := idleHouse(t)
+	h.fault(orders, "code", map[string]any{"code": "rate_limited", "http_status": 429, "retry_after": "1"})
+	h.start()
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	paused, _ := h.awaitFact("account.paused").(ledger.AccountPaused)
+	if paused.Scope != "account" || paused.Cause != "rate_limited" || paused.Until == nil {
+		t.Fatalf("%+v", paused)
+	}
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("buy", ledger.StateDelivered)
+	h.await("keep", ledger.StateCompleted)
+	for _, r := range h.rows() {
+		if r.Type != "operation.sending" {
+			continue
+		}
+		f, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		check(t, err)
+		if x, _ := f.(ledger.OperationSending); x.SentAt.Before(*paused.Until) && (x.CommandID == "keep" || x.Attempt > 1) {
+			t.Errorf("sent at %s, and the provider said not before %s", x.SentAt, paused.Until)
+		}
+	}
+	h.settled(600, 0)
+}
+
+func TestTrap38TheReadsBeforePayingCloseTheGateToo(t *testing.T) {
+	h := idleHouse(t)
+	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/offers", "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "1"})
+	h.start()
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"max_total_cents":300}`)
+	if paused, _ := h.awaitFact("account.paused").(ledger.AccountPaused); paused.Cause != "rate_limited" || paused.Until == nil {
+		t.Errorf("%+v", paused)
+	}
+	h.await("buy", ledger.StateDelivered)
+	h.settled(300, 0)
+}
+
+func TestTrap38APauseIsKeptAcrossARestart(t *testing.T) {
+	h := idleHouse(t)
+	h.fault(renew, "code", map[string]any{"code": "rate_limited", "http_status": 429, "retry_after": "3600"})
+	h.start()
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("keep", ledger.StateWaiting)
+	h.awaitFact("account.paused")
+	h.restart()
+	if _, blocked := h.runner.pauses.until(laneRenewal); !blocked {
+		t.Error("the restart forgot the pause")
+	}
+	h.settled(0, 0)
+}
+
+func TestAKeyThatMayNotOrderPausesOnlyOrdersAndResumesByItself(t *testing.T) {
+	h := idleHouse(t)
+	h.fault(orders, "code", map[string]any{"code": "insufficient_scope", "http_status": 403})
+	h.start()
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	if paused, _ := h.awaitFact("account.paused").(ledger.AccountPaused); paused.Scope != "order" || paused.Until != nil {
+		t.Errorf("%+v", paused)
+	}
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("keep", ledger.StateCompleted)
+	h.await("buy", ledger.StateDelivered)
+	h.awaitFact("account.resumed")
+	h.settled(600, 0)
+}
+
+func TestARevokedKeyPausesTheAccountAndItResumesByItself(t *testing.T) {
+	h := newHouse(t)
+	revoke := func(revoked bool) {
+		h.control("/keys", map[string]any{"app_id": sandbox.DemoSandboxAppID, "revoked": revoked})
+	}
+	revoke(true)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	if paused, _ := h.awaitFact("account.paused").(ledger.AccountPaused); paused.Scope != "account" || paused.Cause != "api_key_revoked" {
+		t.Errorf("%+v", paused)
+	}
+	revoke(false)
+	if o := h.await("keep", ledger.StateCompleted).Operations[0]; o.Ambiguous != 0 {
+		t.Errorf("%+v", o)
+	}
+	h.awaitFact("account.resumed")
+	h.settled(300, 0)
+}
+
+func TestTrap02AWrongClockSendsNothingAgainAndTheAccountSaysSo(t *testing.T) {
+	h := idleHouse(t)
+	h.fault(renew, "drop_after", nil)
+	h.runner.clock.Hear(time.Now().Add(6 * time.Minute)) // the last thing heard of the provider's clock
+	h.start()
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	if paused, _ := h.awaitFact("account.paused").(ledger.AccountPaused); paused.Cause != "clock" || !strings.Contains(paused.Detail, "set the clock") {
+		t.Errorf("%+v", paused)
+	}
+	if n := len(h.facts("operation.sending")); n != 1 {
+		t.Errorf("%d sends by a wrong clock", n)
+	}
+	h.await("keep", ledger.StateCompleted) // the next read shows that the clocks agree
+	h.settled(300, 0)
+}
+
+// Eight requests that were under way together are refused together: that is one
+// refusal, not eight in a row.
+func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
+	h := idleHouse(t)
+	limited := answer(upstream.CodeRateLimited, 429)
+	until := time.Now().Add(time.Hour)
+	if n := h.runner.countThrottle(limited); n != 0 {
+		t.Fatalf("the first is number %d", n)
+	}
+	h.runner.pauses.put(ledger.Pause{Scope: scopeAccount, Cause: causeThrottled, Until: &until})
+	for range 7 {
+		if n := h.runner.countThrottle(limited); n != 0 {
+			t.Fatalf("one of the same moment is number %d", n)
+		}
+	}
+	h.runner.pauses.drop(scopeAccount, causeThrottled)
+	if n := h.runner.countThrottle(limited); n != 1 {
+		t.Fatalf("the next in a row is number %d", n)
+	}
+	if h.runner.countThrottle(success(200)); h.runner.countThrottle(limited) != 0 {
+		t.Fatal("a success did not end the row")
+	}
+}
+
+// The bytes depend on the membership alone: an attempt after a restart, which
+// reads its proxies from the ledger, sends what the first one did.
+func TestTrap05TheBodyDoesNotDependOnTheOrderOfTheIDs(t *testing.T) {
+	r := &Runner{}
+	c := Command{Kind: ledger.KindRenewal, DurationDays: 30}
+	a, err := r.body(c, []string{"px_2", "px_10", "px_1"})
+	check(t, err)
+	b, err := r.body(c, []string{"px_1", "px_10", "px_2"})
+	check(t, err)
+	if string(a) != string(b) || string(a) != `{"proxy_ids":["px_1","px_10","px_2"],"duration_days":30}` {
+		t.Fatalf("%s\n%s", a, b)
+	}
+}

@@ -1,0 +1,262 @@
+package jobs
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+func TestAnOrderAndARenewalAreCarriedOut(t *testing.T) {
+	h := newHouse(t)
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"labels":{"ticket":"OPS-7"}}`)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	bought := h.await("buy", ledger.StateDelivered)
+	if o := bought.Operations[0]; o.OrderNo == "" || o.ChargedCents != 600 || o.DeliveredCount != 2 || bought.Labels["ticket"] != "OPS-7" {
+		t.Errorf("%+v", bought)
+	}
+	kept := h.await("keep", ledger.StateCompleted)
+	if o := kept.Operations[0]; len(o.Lines) != 2 || o.Lines[0].State != "succeeded" || o.Attempts != 1 {
+		t.Errorf("%+v", kept)
+	}
+	h.settled(1200, 0)
+}
+
+func TestTrap27EveryScenarioEndsAsTheProviderSays(t *testing.T) {
+	h := newHouse(t)
+	for _, name := range []string{"success", "delayed", "partial", "rejected"} {
+		h.order(`{"id":"` + name + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"sandbox_scenario":"` + name + `"}`)
+	}
+	for _, name := range []string{"success", "delayed", "partial"} {
+		h.await(name, ledger.StateDelivered)
+	}
+	h.await("rejected", ledger.StateRefunded)
+	h.settled(2400, 600)
+}
+
+func TestTrap06Trap14ALostReplyIsChargedOnce(t *testing.T) {
+	for _, name := range []string{"drop_after", "drop_before", "error_after", "error_before", "truncate", "garbage", "html"} {
+		t.Run(name, func(t *testing.T) {
+			h := idleHouse(t)
+			h.fault(orders, name, nil)
+			h.fault(renew, name, nil)
+			h.start()
+			h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+			h.renew(`{"id":"keep","duration_days":60,"proxy_ids":["px_1"]}`)
+			bought, kept := h.await("buy", ledger.StateDelivered), h.await("keep", ledger.StateCompleted)
+			for _, s := range []CommandStatus{bought, kept} {
+				if o := s.Operations[0]; o.Attempts != 2 || o.Ambiguous != 1 {
+					t.Errorf("%s took %d attempts, %d of them ambiguous", s.CommandID, o.Attempts, o.Ambiguous)
+				}
+			}
+			sent := h.facts("operation.sending")
+			bodies := map[string]string{}
+			for _, f := range sent {
+				x, _ := f.(ledger.OperationSending)
+				if before, ok := bodies[x.Key]; ok && before != x.Body {
+					t.Errorf("the second attempt sent %s after %s", x.Body, before)
+				}
+				bodies[x.Key] = x.Body
+			}
+			if len(sent) != 4 || len(bodies) != 2 {
+				t.Errorf("%d attempts under %d keys", len(sent), len(bodies))
+			}
+			h.settled(900, 0)
+		})
+	}
+}
+
+func TestTrap12ACommandThatComesTwiceIsDoneOnce(t *testing.T) {
+	h := newHouse(t)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.renew(`{"proxy_ids":["px_1"], "duration_days":30, "id":"keep"}`)
+	h.await("keep", ledger.StateCompleted)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.renew(`{"id":"keep","duration_days":60,"proxy_ids":["px_1"]}`)
+	conflict, _ := h.awaitFact("command.conflict").(ledger.CommandConflict)
+	if conflict.CommandID != "keep" || conflict.ContentHash == conflict.AcceptedHash || !strings.Contains(conflict.Reason, "choose another id") {
+		t.Errorf("%+v", conflict)
+	}
+	if n := len(h.facts("command.accepted")); n != 1 {
+		t.Errorf("accepted %d times", n)
+	}
+	h.settled(300, 0)
+}
+
+func TestARefusedCommandCanBeCorrectedUnderItsID(t *testing.T) {
+	h := newHouse(t)
+	h.renew(`{"id":"keep","duration_days":31,"proxy_ids":["px_1"]}`)
+	if s := h.await("keep", ledger.StateRejected); !strings.Contains(s.Reason, "31") {
+		t.Errorf("%+v", s)
+	}
+	h.renew(`not a command`)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("keep", ledger.StateCompleted)
+	h.halt()
+	if len(h.dead) != 1 || string(h.dead[0].Data) != "not a command" || h.dead[0].Reason == "" {
+		t.Errorf("dead letters: %+v", h.dead)
+	}
+	h.settled(300, 0)
+}
+
+func TestTrap09TheSecondRenewalOfAProxyLeavesItOut(t *testing.T) {
+	h := newHouse(t)
+	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1"}})
+	h.renew(`{"id":"first","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("first", ledger.StateReview)
+	h.renew(`{"id":"second","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	second := h.await("second", ledger.StateCompleted)
+	if l := second.Operations[0].Lines; len(l) != 1 || l[0].ProxyID != "px_2" {
+		t.Errorf("%+v", l)
+	}
+	skipped, _ := h.awaitFact("proxy.skipped").(ledger.ProxySkipped)
+	if skipped.ProxyID != "px_1" || skipped.CommandID != "second" || !strings.Contains(skipped.Reason, "first/0001") {
+		t.Errorf("%+v", skipped)
+	}
+	h.renew(`{"id":"third","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("third", ledger.StateRejected)
+	h.settled(600, 0)
+}
+
+func TestTrap09AProxyRenewedByHandIsReadAgainAndLeftAlone(t *testing.T) {
+	h := newHouse(t)
+	before, err := h.client.Proxy(t.Context(), "px_1")
+	check(t, err)
+	other, err := h.client.Proxy(t.Context(), "px_2")
+	check(t, err)
+	_, err = h.client.Renew(t.Context(), "by-hand", upstream.RenewRequest{ProxyIDs: []string{"px_1"}, DurationDays: 30})
+	check(t, err)
+	h.renew(`{"id":"sweep","duration_days":30,"proxy_ids":["px_1","px_2","px_3"],"due_before":"` + before.ExpiresAt.Add(time.Hour).Format(time.RFC3339) + `",
+		"expect_expires_at":{"px_1":"` + before.ExpiresAt.Format(time.RFC3339Nano) + `","px_2":"` + other.ExpiresAt.Format(time.RFC3339Nano) + `"}}`)
+	swept := h.await("sweep", ledger.StateCompleted)
+	if l := swept.Operations[0].Lines; l[0].State != "skipped" || l[1].State != "succeeded" || l[2].State != "succeeded" || l[1].ObservedExpiresAt == nil {
+		t.Errorf("%+v", l)
+	}
+	// The same expiries again: one success for each was all they were good for.
+	h.renew(`{"id":"sweep-2","duration_days":30,"proxy_ids":["px_2"],"due_before":"` + other.ExpiresAt.Add(time.Hour).Format(time.RFC3339) + `"}`)
+	if s := h.await("sweep-2", ledger.StateRejected); s.Operations[0].Code != "nothing_due" {
+		t.Errorf("%+v", s)
+	}
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(ledger.LedgerRecorded{Kind: "external", Cents: 300, By: "ada", Reason: "by hand"})
+	}))
+	b, err := h.ledger.Balance(t.Context(), "main")
+	check(t, err)
+	w, err := h.client.Wallet(t.Context())
+	check(t, err)
+	if w.BalanceCents != b.WalletCents || b.ChargedCents != 600 {
+		t.Errorf("wallet %d, book %+v", w.BalanceCents, b)
+	}
+}
+
+func TestTrap08Trap18APartialRenewalIsFinishedByAPerson(t *testing.T) {
+	h := newHouse(t)
+	h.fault(renew, "renewal", map[string]any{"failed": []string{"px_1"}, "unresolved": []string{"px_2", "px_3"}})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_4"]}`)
+	s := h.await("keep", ledger.StateReview)
+	states := map[string]string{}
+	for _, l := range s.Operations[0].Lines {
+		states[l.ProxyID] = l.State
+	}
+	if states["px_1"] != "failed" || states["px_2"] != "unresolved" || states["px_4"] != "succeeded" {
+		t.Fatalf("%v", states)
+	}
+	h.settled(1200, 300)
+	b, err := h.ledger.Balance(t.Context(), "main")
+	check(t, err)
+	if b.SuspenseCents != 600 {
+		t.Errorf("in suspense: %d", b.SuspenseCents)
+	}
+	resolve := func(x Resolution) error {
+		x.ID, x.By, x.Reason = "keep/0001", "ada", "the provider's support said so"
+		return h.runner.Resolve(t.Context(), x)
+	}
+	for _, bad := range []Resolution{{ProxyID: "px_4"}, {ProxyID: "px_9"}, {ProxyID: "px_2", ChargedCents: 5}, {ProxyID: "px_2", Charged: true, ChargedCents: -1}, {ProxyID: "px_2", Charged: true, ChargedCents: 5, SendAgain: true}} {
+		if err := resolve(bad); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+	check(t, resolve(Resolution{ProxyID: "px_2", Charged: true, ChargedCents: 300}))
+	if err := resolve(Resolution{ProxyID: "px_2"}); err == nil {
+		t.Error("one line was resolved twice")
+	}
+	check(t, resolve(Resolution{ProxyID: "px_3", Charged: true, ChargedCents: 300}))
+	h.await("keep", ledger.StateResolved)
+	h.settled(1200, 300)
+	// Only what failed may be asked for again, by a new command.
+	h.renew(`{"id":"again","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("again", ledger.StateCompleted)
+	h.settled(1500, 300)
+}
+
+func TestTrap16AllFailedIsBookedAndRefunded(t *testing.T) {
+	h := newHouse(t)
+	h.fault(renew, "renewal", map[string]any{"failed": 2})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	h.await("keep", ledger.StateFailed)
+	h.settled(600, 600)
+}
+
+func TestTrap03AnUnresolvedKeyWaitsForAPersonWhoMaySendAgain(t *testing.T) {
+	h := newHouse(t)
+	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	before := h.await("keep", ledger.StateReview).Operations[0]
+	if before.Code != "idempotency_unresolved" || before.TraceID == "" {
+		t.Errorf("%+v", before)
+	}
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: before.OperationID, SendAgain: true, By: "ada", Reason: "support: nothing was charged"}))
+	h.until("the second generation is done", func() bool {
+		o, err := h.ledger.Operation(t.Context(), "keep/0001~2")
+		return err == nil && o.State == ledger.StateCompleted && o.Key != before.IdempotencyKey
+	})
+	h.settled(300, 0)
+}
+
+func TestTrap14ASendLeftBehindGoesAgainWithTheSameKeyAndBytes(t *testing.T) {
+	h := idleHouse(t)
+	// Bytes that no code here would make: only the stored ones can match.
+	const body = `{ "duration_days": 30, "proxy_ids": [ "px_1" ] }`
+	c, err := ParseCommand(ledger.KindRenewal, []byte(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`), Rules{Environment: upstream.Sandbox})
+	check(t, err)
+	content, hash, err := c.Content()
+	check(t, err)
+	planned := c.Operations(h.runner.Binding(), c.ProxyIDs)
+	ref := ledger.Ref{CommandID: "keep", OperationID: planned[0].OperationID}
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(
+			ledger.CommandAccepted{Ref: ledger.Ref{CommandID: "keep"}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: 30, Operations: planned},
+			ledger.OperationSending{Ref: ref, Attempt: 1, Key: planned[0].Key, Body: body, SentAt: tx.Now(), AppID: h.client.AppID()})
+	}))
+	reply := h.client.Post(t.Context(), upstream.Write{Kind: upstream.WriteRenewal, Key: planned[0].Key, Body: []byte(body)})
+	if !reply.Success {
+		t.Fatalf("%+v", reply)
+	}
+	h.restart()
+	if o := h.await("keep", ledger.StateCompleted).Operations[0]; o.Attempts != 2 || o.Ambiguous != 1 {
+		t.Errorf("%+v", o)
+	}
+	if started, _ := h.awaitFact("runner.started").(ledger.RunnerStarted); started.Recovered != 1 {
+		t.Errorf("%+v", started)
+	}
+	h.settled(300, 0)
+}
+
+func TestWhatWasAcceptedBeforeAStopIsDoneAfterIt(t *testing.T) {
+	h := newHouse(t)
+	h.runner.PauseByHand(t.Context(), "ada", "maintenance")
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_2","px_1"]}`)
+	h.awaitFact("command.accepted")
+	h.restart()
+	if n := len(h.facts("operation.sending")); n != 0 {
+		t.Errorf("%d sends although a person paused the account", n)
+	}
+	if n := h.runner.ResumeByHand(context.Background(), "ada", "done"); n != 1 {
+		t.Errorf("%d pauses ended", n)
+	}
+	h.await("keep", ledger.StateCompleted)
+	h.settled(600, 0)
+}

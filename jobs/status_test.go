@@ -1,0 +1,93 @@
+package jobs
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+)
+
+func TestACommandStandsWhereItsOperationsStand(t *testing.T) {
+	op := func(chunk string, generation int64, state ledger.State) ledger.Operation {
+		return ledger.Operation{ID: chunk + string(state), Chunk: chunk, Generation: generation, State: state}
+	}
+	for want, operations := range map[string][]ledger.Operation{
+		"completed": {op("0001", 1, "completed"), op("0002", 1, "completed")},
+		"partial":   {op("0001", 1, "completed"), op("0002", 1, "failed")},
+		"review":    {op("0001", 1, "completed"), op("0002", 1, "review"), op("0003", 1, "sending")},
+		"held":      {op("0001", 1, "held"), op("0002", 1, "accepted")},
+		"waiting":   {op("0001", 1, "waiting"), op("0002", 1, "open"), op("0003", 1, "accepted")},
+		"delivered": {op("1", 1, "rejected"), op("1", 2, "delivered")},
+		"rejected":  {op("0001", 1, "rejected"), op("0001a", 1, "rejected"), op("0001b", 1, "rejected")},
+	} {
+		if got := CommandState(operations); got != want {
+			t.Errorf("%v: %s, want %s", operations, got, want)
+		}
+	}
+}
+
+func TestACommandThatNeverCameIsNotFound(t *testing.T) {
+	h := idleHouse(t)
+	if _, err := Status(t.Context(), h.ledger, "none"); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := StateOf(t.Context(), h.ledger, "none"); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	for name, err := range map[string]error{
+		"resolve": h.runner.Resolve(t.Context(), Resolution{ID: "none/1", By: "ada", Reason: "x"}),
+		"unnamed": h.runner.Resolve(t.Context(), Resolution{ID: "none/1"}),
+		"release": second(h.runner.Release(t.Context(), "none", "ada", "x")),
+		"cancel":  second(h.runner.Cancel(t.Context(), "none", "ada", "x")),
+		"retry":   second(h.runner.Retry(t.Context(), "none", "ada", "x")),
+	} {
+		if _, ok := errors.AsType[*RefusedError](err); !ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// A person settles an operation while its request hangs at the provider: what
+// the provider says afterwards is kept as a finding and changes nothing.
+func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
+	h := idleHouse(t)
+	c, err := ParseCommand(ledger.KindRenewal, []byte(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`), sandboxRules)
+	check(t, err)
+	content, hash, err := c.Content()
+	check(t, err)
+	planned := c.Operations(h.runner.Binding(), c.ProxyIDs)
+	ref := ledger.Ref{CommandID: "keep", OperationID: planned[0].OperationID}
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(ledger.CommandAccepted{Ref: ledger.Ref{CommandID: "keep"}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: 30, Operations: planned},
+			ledger.OperationSending{Ref: ref, Attempt: 1, Key: planned[0].Key, Body: "{}", SentAt: tx.Now(), AppID: "sbx_app_demo"})
+	}))
+	record, err := h.ledger.Operation(t.Context(), ref.OperationID)
+	check(t, err)
+	j, err := h.runner.load(t.Context(), record)
+	check(t, err)
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(ledger.OperationReview{Ref: ref, Reason: "lost", Ambiguous: true}, ledger.OperationResolved{Ref: ref, By: "ada", Reason: "x", Outcome: "not_charged"})
+	}))
+	late := replied(j.op, renewed(result("completed", item("px_1", "succeeded", 300, 0))))
+	check(t, h.runner.record(t.Context(), j, late))
+	found, ok := h.awaitFact("ledger.discrepancy").(ledger.LedgerDiscrepancy)
+	if !ok || found.Kind != "late_reply" || !strings.Contains(found.Explanation, "renewal.completed") {
+		t.Errorf("%+v", found)
+	}
+	if s, err := StateOf(t.Context(), h.ledger, "keep"); err != nil || s != "resolved" {
+		t.Errorf("%s %v", s, err)
+	}
+}
+
+func TestACommandPastItsNotAfterIsNotSent(t *testing.T) {
+	h := newHouse(t)
+	h.renew(`{"id":"late","duration_days":30,"proxy_ids":["px_1"],"not_after":"` + time.Now().Add(-time.Minute).Format(time.RFC3339) + `"}`)
+	if s := h.await("late", ledger.StateRejected); !strings.Contains(s.Reason, "not_after") {
+		t.Errorf("%+v", s)
+	}
+	h.settled(0, 0)
+}
