@@ -281,11 +281,7 @@ func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) []*j
 	now := tx.Now()
 	jobs := make([]*job, 0, len(planned))
 	for _, p := range planned {
-		record := ledger.Operation{
-			ID: p.OperationID, CommandID: c.ID, Kind: c.Kind, Chunk: p.Chunk, Generation: p.Generation, Key: p.Key,
-			State: ledger.StateAccepted, Version: 1, AcceptedAt: now, UpdatedAt: now,
-		}
-		jobs = append(jobs, r.job(record, c, p.ProxyIDs))
+		jobs = append(jobs, r.job(newOperation(p, c.ID, c.Kind, now), c, p.ProxyIDs))
 		if c.MaxTotalCents > 0 {
 			break
 		}

@@ -158,9 +158,9 @@ const (
 // probe ends pauses: those with a time when it has come, the others when a
 // request works again. It asks at growing intervals.
 func (r *Runner) probe(ctx context.Context) error {
-	wait := probeFirst
+	wait, next := probeFirst, r.Clock()
 	for {
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(probeFirst) // timed pauses end on time, whatever else is probed
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -169,17 +169,18 @@ func (r *Runner) probe(ctx context.Context) error {
 		}
 		list := r.pauses.list()
 		if len(list) == 0 {
-			wait = probeFirst
+			wait, next = probeFirst, r.Clock()
 			continue
 		}
-		asked := false
+		due, asked := !r.Clock().Before(next), false
 		for _, x := range list {
-			asked = r.probeOne(ctx, x) || asked
+			if due || x.Until != nil {
+				asked = r.probeOne(ctx, x) || asked
+			}
 		}
 		if asked {
 			wait = min(2*wait, probeMost)
-		} else {
-			wait = probeFirst
+			next = r.Clock().Add(wait)
 		}
 	}
 }

@@ -31,11 +31,11 @@ func (r *Runner) each(ctx context.Context, id string, state ledger.State, do cha
 	if err != nil {
 		return 0, err
 	}
-	changed := 0
+	changed, latest := 0, latestOf(all)
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		changed = 0 // Write may run this twice
 		for _, o := range records {
-			if o.State != state || superseded(o, all) {
+			if o.State != state || latest.superseded(o) {
 				continue
 			}
 			f, err := do(o, ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: labels, TraceID: o.TraceID})
@@ -51,6 +51,9 @@ func (r *Runner) each(ctx context.Context, id string, state ledger.State, do cha
 	})
 	if err == nil && changed == 0 {
 		err = refuse("%s has no operation that is %s", id, state)
+	}
+	if errors.Is(err, ledger.ErrClaimed) {
+		err = refuse("%v", err)
 	}
 	if err != nil {
 		return 0, err

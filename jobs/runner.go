@@ -91,11 +91,12 @@ type Runner struct {
 	wake    chan struct{}
 	backlog atomic.Bool // something due was left in the ledger for want of room
 
-	budget    sync.Mutex // from the look at the day's limit to the intent
-	mu        sync.Mutex
-	throttled int // replies in a row that asked to wait
-	firewalls int // 401/403 in a row that were no envelope
-	prices    map[string]upstream.OfferFilter
+	budget      sync.Mutex // from the look at the day's limit to the intent
+	mu          sync.Mutex
+	lastCommand Command // the last one read from the ledger, without its proxies
+	throttled   int     // replies in a row that asked to wait
+	firewalls   int     // 401/403 in a row that were no envelope
+	prices      map[string]upstream.OfferFilter
 }
 
 // NewRunner makes a runner. Call Bind, then Run.

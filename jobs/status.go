@@ -125,9 +125,9 @@ var unended = []ledger.State{
 // them have; when they ended differently it is "partial". Operations whose ids
 // went to others (a split chunk, a person's sending again) do not count.
 func CommandState(operations []ledger.Operation) string {
-	counts := map[ledger.State]int{}
+	counts, latest := map[ledger.State]int{}, latestOf(operations)
 	for _, o := range operations {
-		if o.State == ledger.StateRejected && superseded(o, operations) {
+		if o.State == ledger.StateRejected && latest.superseded(o) {
 			continue
 		}
 		counts[o.State]++
@@ -145,12 +145,18 @@ func CommandState(operations []ledger.Operation) string {
 	return string(ledger.StatePartial)
 }
 
-// superseded: another operation took over what this one was to do.
-func superseded(o ledger.Operation, all []ledger.Operation) bool {
-	for _, other := range all {
-		if other.ID != o.ID && (other.Chunk == o.Chunk+"a" || (other.Chunk == o.Chunk && other.Generation > o.Generation)) {
-			return true
-		}
+// generations is the latest generation of each chunk of a command.
+type generations map[string]int64
+
+func latestOf(operations []ledger.Operation) generations {
+	latest := make(generations, len(operations))
+	for _, o := range operations {
+		latest[o.Chunk] = max(latest[o.Chunk], o.Generation)
 	}
-	return false
+	return latest
+}
+
+// superseded: another operation took over what this one was to do.
+func (g generations) superseded(o ledger.Operation) bool {
+	return g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation
 }

@@ -1,8 +1,11 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/mattn/go-sqlite3"
 )
 
 // apply folds one fact into the projections. It is the only code that writes
@@ -61,10 +64,10 @@ func (t *Tx) applyCommand(r Row, f Fact) error {
 	case CommandRejected:
 		return t.applyRejected(r, f)
 	case CommandHeld:
-		return t.exec(`UPDATE operations SET state = 'held', reason = ?, estimate_cents = max(estimate_cents, ?), next_at = ?,
+		return t.w.execOne(`UPDATE operations SET state = 'held', reason = ?, estimate_cents = max(estimate_cents, ?), next_at = ?,
 			version = version + 1, updated_at = ? WHERE id = ?`, f.Reason, f.EstimateCents, nullInstant(f.Until), r.Time, f.OperationID)
 	case CommandReleased:
-		return t.exec(`UPDATE operations SET state = 'accepted', reason = ?, code = CASE WHEN ? = 'perennial' THEN '' ELSE 'released' END,
+		return t.w.execOne(`UPDATE operations SET state = 'accepted', reason = ?, code = CASE WHEN ? = 'perennial' THEN '' ELSE 'released' END,
 			next_at = NULL, version = version + 1, updated_at = ? WHERE id = ?`, f.Reason, f.By, r.Time, f.OperationID)
 	case CommandCancelled:
 		return t.endUncharged(r, f.OperationID, "cancelled", "cancelled by "+f.By+": "+f.Reason, "")
@@ -94,6 +97,9 @@ func (t *Tx) plan(r Row, commandID string, kind Kind, days, estimate int64, plan
 		for _, id := range p.ProxyIDs {
 			err := t.exec(`INSERT INTO lines (operation, proxy_id, state, claim, duration_days) VALUES (?, ?, 'pending', 1, ?)`,
 				p.OperationID, id, days)
+			if failure, ok := errors.AsType[sqlite3.Error](err); ok && failure.ExtendedCode == sqlite3.ErrConstraintUnique {
+				return fmt.Errorf("proxy %s: %w", id, ErrClaimed)
+			}
 			if err != nil {
 				return err
 			}
@@ -117,7 +123,7 @@ func (t *Tx) applyRejected(r Row, f CommandRejected) error {
 
 // endUncharged ends an operation that cost nothing and lets its proxies go.
 func (t *Tx) endUncharged(r Row, id, code, reason, traceID string) error {
-	err := t.exec(`UPDATE operations SET state = 'rejected', live = 0, code = ?, reason = ?, trace_id = ?, next_at = NULL,
+	err := t.w.execOne(`UPDATE operations SET state = 'rejected', live = 0, code = ?, reason = ?, trace_id = ?, next_at = NULL,
 		version = version + 1, updated_at = ? WHERE id = ?`, code, reason, traceID, r.Time, id)
 	if err != nil {
 		return err
@@ -130,11 +136,11 @@ func (t *Tx) applyOperation(r Row, f Fact) error {
 	case OperationSending:
 		return t.applySending(r, f)
 	case OperationUnsent:
-		return t.exec(`UPDATE operations SET state = 'waiting', reason = ?, attempts = ?, next_at = ?,
+		return t.w.execOne(`UPDATE operations SET state = 'waiting', reason = ?, attempts = ?, next_at = ?,
 			body_seq = CASE WHEN ambiguous > 0 THEN body_seq END,
 			version = version + 1, updated_at = ? WHERE id = ?`, f.Reason, f.Attempt, micros(f.NextAt), r.Time, f.OperationID)
 	case OperationWaiting:
-		return t.exec(`UPDATE operations SET state = 'waiting', reason = ?, code = ?, trace_id = ?, next_at = ?,
+		return t.w.execOne(`UPDATE operations SET state = 'waiting', reason = ?, code = ?, trace_id = ?, next_at = ?,
 			ambiguous = ambiguous + ?, first_ambiguous_at = CASE WHEN ? THEN coalesce(first_ambiguous_at, updated_at) ELSE first_ambiguous_at END,
 			version = version + 1, updated_at = ? WHERE id = ?`,
 			f.Reason, f.Code, f.TraceID, micros(f.NextAt), f.Ambiguous, f.Ambiguous, r.Time, f.OperationID)
@@ -155,7 +161,7 @@ func (t *Tx) applySending(r Row, f OperationSending) error {
 			return err
 		}
 	}
-	return t.exec(`UPDATE operations SET state = 'sending', attempts = ?, body_seq = ?, app_id = ?,
+	return t.w.execOne(`UPDATE operations SET state = 'sending', attempts = ?, body_seq = ?, app_id = ?,
 		estimate_cents = max(estimate_cents, ?), first_sent_at = coalesce(first_sent_at, ?), next_at = NULL,
 		version = version + 1, updated_at = ? WHERE id = ?`,
 		f.Attempt, r.Seq, f.AppID, f.EstimateCents, micros(f.SentAt), r.Time, f.OperationID)
@@ -169,7 +175,7 @@ func (t *Tx) applyReview(r Row, f OperationReview) error {
 			return err
 		}
 	}
-	return t.exec(`UPDATE operations SET state = 'review', reason = ?, code = ?, trace_id = ?, next_at = NULL,
+	return t.w.execOne(`UPDATE operations SET state = 'review', reason = ?, code = ?, trace_id = ?, next_at = NULL,
 		charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END, ambiguous = ambiguous + ?,
 		first_ambiguous_at = CASE WHEN ? THEN coalesce(first_ambiguous_at, updated_at) ELSE first_ambiguous_at END,
 		version = version + 1, updated_at = ? WHERE id = ?`,
@@ -184,17 +190,18 @@ func (t *Tx) applyResolved(r Row, f OperationResolved) error {
 	if f.Outcome == "charged" {
 		state = "charged"
 	}
-	query := `UPDATE lines SET state = ?, claim = 0, charged_cents = CASE WHEN ? THEN ? ELSE charged_cents END, settled_at = ? WHERE operation = ? ` + claimed
-	args := []any{state, f.ProxyID != "" && state == "charged", f.ChargedCents, r.Time, f.OperationID}
+	query := `UPDATE lines SET state = ?1, claim = 0, charged_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) ELSE charged_cents END,
+		refunded_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) - ?3 ELSE refunded_cents END, settled_at = ?4 WHERE operation = ?5 ` + claimed
+	args := []any{state, f.ProxyID != "" || state == "not_charged", f.ChargedCents, r.Time, f.OperationID}
 	if f.ProxyID != "" {
-		query, args = query+` AND proxy_id = ?`, append(args, f.ProxyID)
+		query, args = query+` AND proxy_id = ?6`, append(args, f.ProxyID)
 	}
 	if err := t.exec(query, args...); err != nil {
 		return err
 	}
 	// A review ends with its last line; an operation that settled apart from
 	// some unresolved lines keeps the state it has.
-	err := t.exec(`UPDATE operations SET reason = ?, version = version + 1, updated_at = ?, next_at = NULL,
+	err := t.w.execOne(`UPDATE operations SET reason = ?, version = version + 1, updated_at = ?, next_at = NULL,
 		state = CASE WHEN state = 'review' AND NOT EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 'resolved' ELSE state END,
 		live = CASE WHEN state = 'review' AND EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 1 ELSE 0 END
 		WHERE id = ?`, f.Outcome+" by "+f.By+": "+f.Reason, r.Time, f.OperationID)
@@ -223,9 +230,9 @@ func (t *Tx) applySweep(r Row, f Fact) error {
 		// The primary key arbitrates: a slot that is there already fired.
 		return t.exec(put, f.Schedule, micros(f.Slot), "planned", f.Plan, r.Seq, r.Time)
 	case SweepHeld:
-		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
+		return t.w.execOne(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
 	case SweepFinished:
-		return t.exec(`UPDATE slots SET state = 'finished', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
+		return t.w.execOne(`UPDATE slots SET state = 'finished', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
 	case SweepMissed:
 		for _, slot := range f.Slots {
 			if err := t.exec(put, f.Schedule, micros(slot), "missed", "", r.Seq, r.Time); err != nil {

@@ -51,7 +51,7 @@ func (w *writer) flushTotals() error {
 func (t *Tx) applyOrder(r Row, f Fact) error {
 	switch f := f.(type) {
 	case OrderAccepted:
-		return t.exec(`UPDATE operations SET state = 'open', order_no = ?, trace_id = ?, next_at = ?, progress_at = ?, reason = '', code = '',
+		return t.w.execOne(`UPDATE operations SET state = 'open', order_no = ?, trace_id = ?, next_at = ?, progress_at = ?, reason = '', code = '',
 			version = version + 1, updated_at = ? WHERE id = ?`,
 			f.OrderNo, f.TraceID, micros(f.NextAt), r.Time, r.Time, f.OperationID)
 	case OrderProgressed:
@@ -65,7 +65,7 @@ func (t *Tx) applyOrder(r Row, f Fact) error {
 }
 
 func (t *Tx) orderState(r Row, f OrderState, state, reason string, nextAt any) error {
-	err := t.exec(`UPDATE operations SET state = ?, live = ?, reason = ?, trace_id = CASE WHEN ? <> '' THEN ? ELSE trace_id END, next_at = ?,
+	err := t.w.execOne(`UPDATE operations SET state = ?, live = ?, reason = ?, trace_id = CASE WHEN ? <> '' THEN ? ELSE trace_id END, next_at = ?,
 		progress_at = CASE WHEN delivered_count <> ? OR coalesce(progress_at, 0) = 0 THEN ? ELSE progress_at END,
 		expected_count = ?, delivered_count = ?, charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?,
 		version = version + 1, updated_at = ? WHERE id = ?`,
@@ -84,7 +84,7 @@ func (t *Tx) applyRenewal(r Row, f RenewalSettled) error {
 	if err != nil {
 		return err
 	}
-	return t.exec(`UPDATE operations SET state = ?, live = 0, code = ?, trace_id = ?, reason = '', next_at = NULL,
+	return t.w.execOne(`UPDATE operations SET state = ?, live = 0, code = ?, trace_id = ?, reason = '', next_at = NULL,
 		charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, version = version + 1, updated_at = ? WHERE id = ?`,
 		f.Status, f.Code, f.TraceID, charged, refunded, r.Time, f.OperationID)
 }
@@ -138,7 +138,7 @@ func (t *Tx) bookResolution(r Row, f OperationResolved) error {
 	if kind == string(KindOrder) {
 		added, returned = max(f.ChargedCents-booked, 0), max(booked-f.ChargedCents, 0)
 	}
-	err = t.exec(`UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ? WHERE id = ?`,
+	err = t.w.execOne(`UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ? WHERE id = ?`,
 		added, returned, f.OperationID)
 	if err != nil {
 		return err

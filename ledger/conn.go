@@ -81,6 +81,26 @@ func (c *conn) exec(query string, args ...any) error {
 	return err
 }
 
+// execOne is exec of a statement that must change exactly one row.
+func (c *conn) execOne(query string, args ...any) error {
+	s, err := c.stmt(query)
+	if err != nil {
+		return err
+	}
+	values, err := c.values(args)
+	if err != nil {
+		return err
+	}
+	result, err := s.Exec(values)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		return errors.Join(err, fmt.Errorf("%d rows changed instead of one: %w", n, ErrNotFound))
+	}
+	return nil
+}
+
 func (c *conn) query(query string, args ...any) (*connRows, error) {
 	s, err := c.stmt(query)
 	if err != nil {

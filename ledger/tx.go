@@ -16,6 +16,10 @@ const MaxFactBytes = 900 << 10
 // version that the facts were decided on. Nothing was written.
 var ErrStale = errors.New("the operation has changed since this was decided")
 
+// ErrClaimed is what Append returns for a renewal of a proxy that another
+// operation holds. Nothing was written.
+var ErrClaimed = errors.New("another operation holds the right to renew it")
+
 // ErrTooLarge is what Append returns for a fact over MaxFactBytes.
 var ErrTooLarge = errors.New("fact is too large to be published")
 

@@ -1,0 +1,161 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"perennial/ledger"
+)
+
+// conclude records a decision and does what follows from it.
+func (r *Runner) conclude(ctx context.Context, j *job, d Decision) error {
+	if err := r.record(ctx, j, d); err != nil {
+		return err
+	}
+	if next := r.nextStep(j, d); next != nil {
+		r.ready.again(next)
+		return nil
+	}
+	r.ready.done(j.op.ID)
+	if waits(d) || r.backlog.Load() {
+		r.kick()
+	}
+	for _, record := range r.halves(j, d) {
+		r.ready.push(r.job(record.Operation, j.cmd, record.ProxyIDs))
+	}
+	if j.cmd.MaxTotalCents > 0 {
+		return r.startRest(ctx, j.op.CommandID)
+	}
+	return nil
+}
+
+// halves are the operations that took over the proxies of a refused chunk.
+func (r *Runner) halves(j *job, d Decision) []Operation {
+	var halves []Operation
+	for _, f := range d.Facts {
+		x, _ := f.(ledger.CommandRejected)
+		for _, p := range x.SplitInto {
+			now := r.clock.Now()
+			halves = append(halves, Operation{ProxyIDs: p.ProxyIDs, Operation: newOperation(p, j.op.CommandID, j.op.Kind, now)})
+		}
+	}
+	return halves
+}
+
+// newOperation is the record of an operation that was just planned.
+func newOperation(p ledger.Planned, commandID string, kind ledger.Kind, at time.Time) ledger.Operation {
+	return ledger.Operation{
+		ID: p.OperationID, CommandID: commandID, Kind: kind, Chunk: p.Chunk, Generation: p.Generation, Key: p.Key,
+		State: ledger.StateAccepted, Version: 1, AcceptedAt: at, UpdatedAt: at,
+	}
+}
+
+// waits: the operation comes due again by itself.
+func waits(d Decision) bool {
+	for _, f := range d.Facts {
+		switch f.(type) {
+		case ledger.OperationWaiting, ledger.OperationUnsent, ledger.OrderAccepted, ledger.OrderProgressed, ledger.CommandHeld:
+			return true
+		}
+	}
+	return false
+}
+
+// startRest queues what a command has accepted and not started; under a ceiling
+// enqueue lets only the first of them through.
+func (r *Runner) startRest(ctx context.Context, commandID string) error {
+	all, err := r.Ledger.OperationsOf(ctx, commandID)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		if o.State != ledger.StateAccepted {
+			continue
+		}
+		c, err := r.command(ctx, commandID)
+		if err != nil {
+			return err
+		}
+		if err := r.enqueue(ctx, o); err != nil {
+			return err
+		}
+		if c.MaxTotalCents > 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// nextStep is the poll of an order that can be read at once; nil when the
+// operation ended or waits.
+func (r *Runner) nextStep(j *job, d Decision) *job {
+	if len(d.Facts) == 0 {
+		return nil
+	}
+	f, ok := d.Facts[0].(ledger.OrderAccepted)
+	if !ok || f.NextAt.After(r.Clock()) {
+		return nil
+	}
+	op := j.op
+	op.State, op.OrderNo, op.Reason, op.Version = ledger.StateOpen, f.OrderNo, "", op.Version+1
+	op.NextAt, op.ProgressAt, op.UpdatedAt = &f.NextAt, &f.NextAt, f.NextAt
+	op.TraceID = f.TraceID
+	return &job{lane: lanePoll, priority: PriorityPoll, at: f.NextAt, op: op, cmd: j.cmd}
+}
+
+// record appends a decision's facts on the version that they were decided on. A
+// reply that comes after somebody else settled the operation is kept as a
+// discrepancy; when the ledger cannot be written, it is tried until it can.
+func (r *Runner) record(ctx context.Context, j *job, d Decision) error {
+	if len(d.Facts) == 0 {
+		return nil
+	}
+	wait := backoffFirst
+	for {
+		err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+			if err := tx.AppendTo(j.op.ID, j.op.Version, d.Facts...); err != nil {
+				return err
+			}
+			return stale(tx, d.Facts)
+		})
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, ledger.ErrStale):
+			return r.tooLate(ctx, j, d)
+		case ctx.Err() != nil, errors.Is(err, ledger.ErrClosed):
+			return err
+		}
+		r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: what happened is kept and written when it can")
+		if err := pauseFor(ctx, wait); err != nil {
+			return err
+		}
+		wait = min(2*wait, time.Minute)
+	}
+}
+
+// stale marks what is known of renewed proxies as out of date.
+func stale(tx *ledger.Tx, facts []ledger.Fact) error {
+	for _, f := range facts {
+		settled, ok := f.(ledger.RenewalSettled)
+		if !ok {
+			continue
+		}
+		for _, l := range settled.Items {
+			if err := tx.Stale(l.ProxyID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Runner) tooLate(ctx context.Context, j *job, d Decision) error {
+	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		return tx.Append(ledger.LedgerDiscrepancy{
+			Ref: j.op.ref(""), Kind: "late_reply", OrderNo: j.op.OrderNo,
+			Explanation: "a reply came after the operation was settled by somebody else: it would have been " + d.Facts[len(d.Facts)-1].FactType(),
+		})
+	})
+}

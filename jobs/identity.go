@@ -1,0 +1,83 @@
+package jobs
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"perennial/ledger"
+)
+
+// Content is the command as it is stored, and the hash by which the same
+// content is known again however it was spelt.
+func (c Command) Content() (json.RawMessage, string, error) {
+	content, err := json.Marshal(c)
+	if err != nil {
+		return nil, "", fmt.Errorf("command %q: %w", c.ID, err)
+	}
+	sum := sha256.Sum256(content)
+	return content, hex.EncodeToString(sum[:]), nil
+}
+
+// ReadContent is the inverse of Content.
+func ReadContent(content json.RawMessage) (Command, error) {
+	var c Command
+	if err := json.Unmarshal(content, &c); err != nil {
+		return c, fmt.Errorf("read a stored command: %w", err)
+	}
+	return c, nil
+}
+
+// Key derives the idempotency key of an operation from the account it is bound
+// to and from what it is, so that a lost database cannot mint another one.
+func Key(b ledger.Binding, kind ledger.Kind, commandID, chunk string, generation int64) string {
+	var buf []byte
+	for _, field := range []string{b.AccountID, b.Environment, string(kind), commandID, chunk} {
+		buf = binary.BigEndian.AppendUint32(buf, uint32(len(field)))
+		buf = append(buf, field...)
+	}
+	buf = binary.BigEndian.AppendUint64(buf, uint64(generation))
+	sum := sha256.Sum256(buf)
+	return "perennial-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:25]))
+}
+
+// plan is an operation of a command, with its key. A name without a chunk
+// would be the command's own.
+func plan(b ledger.Binding, kind ledger.Kind, commandID, chunk string, generation int64, ids []string) ledger.Planned {
+	id := commandID + "/" + chunk
+	if generation > 1 {
+		id = fmt.Sprintf("%s~%d", id, generation)
+	}
+	return ledger.Planned{
+		OperationID: id, Chunk: chunk, Generation: generation,
+		Key: Key(b, kind, commandID, chunk, generation), ProxyIDs: ids,
+	}
+}
+
+// chunkSize is how many proxies one renewal request carries. It is frozen with
+// each command's acceptance: changing it changes nothing already accepted.
+const chunkSize = 100
+
+// Operations cuts a command into its operations. ids are the proxies of a
+// renewal that nobody else holds. Under a ceiling the first chunk is one proxy,
+// which tells the price.
+func (c Command) Operations(b ledger.Binding, ids []string) []ledger.Planned {
+	if c.Kind == ledger.KindOrder {
+		return []ledger.Planned{plan(b, c.Kind, c.ID, "1", 1, nil)}
+	}
+	size := chunkSize
+	if c.MaxTotalCents > 0 {
+		size = 1
+	}
+	var planned []ledger.Planned
+	for n := 1; len(ids) > 0; n++ {
+		size = min(size, len(ids))
+		planned = append(planned, plan(b, c.Kind, c.ID, fmt.Sprintf("%04d", n), 1, ids[:size]))
+		ids, size = ids[size:], chunkSize
+	}
+	return planned
+}

@@ -1,0 +1,113 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+
+	"perennial/ledger"
+)
+
+// codeReleased marks an operation that a person let go.
+const codeReleased = "released"
+
+// job makes the unit of work of an operation.
+func (r *Runner) job(record ledger.Operation, c Command, ids []string) *job {
+	c.ProxyIDs = nil // an operation knows its own
+	j := &job{
+		op:  Operation{Operation: record, Labels: c.Labels, ProxyIDs: ids, DurationDays: c.DurationDays, Binding: r.binding},
+		cmd: c, at: record.AcceptedAt, lane: laneOrder, priority: PriorityOrder,
+		released: record.State == ledger.StateAccepted && record.Code == codeReleased,
+	}
+	switch {
+	case record.State == ledger.StateOpen:
+		j.lane, j.priority = lanePoll, PriorityPoll
+	case c.Kind == ledger.KindRenewal:
+		j.lane, j.priority = laneRenewal, PriorityRenewal
+	}
+	if record.Ambiguous > 0 && record.FirstAmbiguousAt != nil && j.lane != lanePoll {
+		j.priority, j.at = PriorityAmbiguous, *record.FirstAmbiguousAt
+	}
+	if c.DueBefore != nil && j.priority == PriorityRenewal {
+		j.at = *c.DueBefore
+	}
+	return j
+}
+
+// load makes a job of a record: its command and, of a renewal, the lines that
+// are still to be renewed.
+func (r *Runner) load(ctx context.Context, record ledger.Operation) (*job, error) {
+	c, err := r.command(ctx, record.CommandID)
+	if err != nil {
+		return nil, fmt.Errorf("operation %s: %w", record.ID, err)
+	}
+	var ids []string
+	if record.Kind == ledger.KindRenewal {
+		lines, err := r.Ledger.Lines(ctx, record.ID)
+		if err != nil {
+			return nil, fmt.Errorf("operation %s: %w", record.ID, err)
+		}
+		for _, l := range lines {
+			if l.State == "pending" {
+				ids = append(ids, l.ProxyID)
+			}
+		}
+	}
+	return r.job(record, c, ids), nil
+}
+
+// command reads what an accepted command asked for. The last one is kept: the
+// operations of a large command are loaded one after another.
+func (r *Runner) command(ctx context.Context, id string) (Command, error) {
+	r.mu.Lock()
+	last := r.lastCommand
+	r.mu.Unlock()
+	if last.ID == id {
+		return last, nil
+	}
+	accepted, err := r.Ledger.Acceptance(ctx, id)
+	if err != nil {
+		return Command{}, err
+	}
+	c, err := ReadContent(accepted.Content)
+	if err != nil {
+		return c, err
+	}
+	c.ProxyIDs = nil // an operation knows its own
+	r.mu.Lock()
+	r.lastCommand = c
+	r.mu.Unlock()
+	return c, nil
+}
+
+// enqueue loads an operation and queues it, unless an earlier chunk of a
+// command with a ceiling has to end first.
+func (r *Runner) enqueue(ctx context.Context, record ledger.Operation) error {
+	if r.ready.isActive(record.ID) {
+		return nil
+	}
+	j, err := r.load(ctx, record)
+	if err != nil {
+		return err
+	}
+	if j.cmd.MaxTotalCents > 0 && record.State == ledger.StateAccepted {
+		first, err := r.firstUnfinished(ctx, record.CommandID)
+		if err != nil || first != record.ID {
+			return err
+		}
+	}
+	r.ready.push(j)
+	return nil
+}
+
+func (r *Runner) firstUnfinished(ctx context.Context, commandID string) (string, error) {
+	all, err := r.Ledger.OperationsOf(ctx, commandID)
+	if err != nil {
+		return "", err
+	}
+	for _, o := range all {
+		if !o.State.Ended() {
+			return o.ID, nil
+		}
+	}
+	return "", nil
+}
