@@ -12,29 +12,41 @@ import (
 	"perennial/upstream"
 )
 
-// dispatch starts jobs until ctx ends, at most Concurrency requests at once. A
-// job gives its place back when its reply is there: recording it overlaps with
-// the next request. What is under way is bound to the outer context, which
-// outlives ctx by the drain time.
+// recorders is how many workers there are for each request that may be under
+// way: a worker gives its place at the provider back when the reply is there,
+// so that recording it overlaps with the next request.
+const recorders = 4
+
+// dispatch starts jobs until ctx ends, at most Concurrency requests at once.
+// What is under way is bound to the outer context, which outlives ctx by the
+// drain time.
 func (r *Runner) dispatch(ctx, outer context.Context) error {
 	var under sync.WaitGroup
-	defer under.Wait()
 	places := make(chan struct{}, r.Concurrency)
+	for range recorders * r.Concurrency {
+		under.Go(func() { r.work(ctx, outer, places) })
+	}
+	under.Wait()
+	return ctx.Err()
+}
+
+// work carries one job after another, each with a place at the provider.
+func (r *Runner) work(ctx, outer context.Context, places chan struct{}) {
 	for {
 		select {
 		case places <- struct{}{}:
 		case <-ctx.Done():
-			return ctx.Err()
+			return
 		}
+		leave := sync.OnceFunc(func() { <-places })
 		j, err := r.ready.pop(ctx)
 		if err != nil {
-			return err
+			leave()
+			return
 		}
-		j.leave = sync.OnceFunc(func() { <-places })
-		under.Go(func() {
-			defer j.leave()
-			r.carry(ctx, outer, j)
-		})
+		j.leave = leave
+		r.carry(ctx, outer, j)
+		leave()
 	}
 }
 

@@ -111,7 +111,12 @@ func appendEvent(buf []byte, r Row, account, epoch string, data []byte) ([]byte,
 	return append(buf, '}'), nil
 }
 
+// appendString quotes s as JSON. Ids and types are nearly always plain text,
+// which needs no escaping.
 func appendString(buf []byte, s string) ([]byte, error) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) {
+		return append(append(append(buf, '"'), s...), '"'), nil
+	}
 	quoted, err := json.Marshal(s)
 	if err != nil {
 		return nil, err

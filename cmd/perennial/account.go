@@ -236,7 +236,7 @@ func (a *accountHost) checkHistory(ctx context.Context) error {
 func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, relay *queue.Relay, sweeper *schedules.Sweeper) error {
 	relayCtx, stopRelay := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRelay()
-	relayed := make(chan error, 1)
+	relayed := make(chan struct{})
 	work, workCtx := errgroup.WithContext(ctx)
 	workCtx, stopWork := context.WithCancelCause(workCtx)
 	defer stopWork(nil)
@@ -245,8 +245,8 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 		if relayCtx.Err() == nil {
 			stopWork(err) // history and ledger differ: nothing more is sent
 		}
-		relayed <- err
 		stopRelay() // nobody need wait for what it will not publish
+		close(relayed)
 	}()
 	work.Go(func() error { return runner.Run(workCtx) })
 	work.Go(func() error { return a.runSweeps(workCtx, sweeper) })
@@ -256,7 +256,7 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 	}
 	a.publishRest(relayCtx, relay)
 	stopRelay()
-	_ = <-relayed // its error is why the work stopped, or that it was asked to
+	<-relayed
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

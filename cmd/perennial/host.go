@@ -157,7 +157,7 @@ func (h *host) run(ctx context.Context) error {
 		})
 	}
 	group.Wait()
-	if ctx.Err() != nil {
+	if asked := ctx.Err() != nil; asked {
 		return nil
 	}
 	return errors.Join(stopped...)
