@@ -13,6 +13,7 @@ func (r *Runner) conclude(ctx context.Context, j *job, d Decision) error {
 	if err := r.record(ctx, j, d); err != nil {
 		return err
 	}
+	r.markMoney(d)
 	if next := r.nextStep(j, d); next != nil {
 		r.ready.again(next)
 		return nil
@@ -29,6 +30,24 @@ func (r *Runner) conclude(ctx context.Context, j *job, d Decision) error {
 	}
 	return nil
 }
+
+// markMoney notes that the wallet could not pay, until something is paid again.
+func (r *Runner) markMoney(d Decision) {
+	for _, f := range d.Facts {
+		switch f := f.(type) {
+		case ledger.CommandRejected:
+			if f.ShortOfMoney {
+				r.shortOfMoney.Store(true)
+			}
+		case ledger.OrderAccepted, ledger.RenewalSettled:
+			r.shortOfMoney.Store(false)
+		}
+	}
+}
+
+// ShortOfMoney reports whether the wallet could not pay for the last operation
+// that asked it to, as far as this run has seen.
+func (r *Runner) ShortOfMoney() bool { return r.shortOfMoney.Load() }
 
 // halves are the operations that took over the proxies of a refused chunk.
 func (r *Runner) halves(j *job, d Decision) []Operation {

@@ -91,6 +91,8 @@ type Runner struct {
 	wake    chan struct{}
 	backlog atomic.Bool // something due was left in the ledger for want of room
 
+	shortOfMoney atomic.Bool
+
 	budget      sync.Mutex // from the look at the day's limit to the intent
 	mu          sync.Mutex
 	lastCommand Command // the last one read from the ledger, without its proxies

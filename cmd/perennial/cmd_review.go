@@ -131,6 +131,9 @@ func (a *app) printAccount(v accountView) error {
 		{"provider account", v.AccountID}, {"environment", v.Environment}, {"address", v.BaseURL}, {"app id", v.AppID},
 		{"journal head", strconv.FormatInt(v.Head.Seq, 10)}, {"published", strconv.FormatUint(v.Published, 10)},
 	}
+	if v.ShortOfMoney {
+		rows = append(rows, []string{"short of money", "the wallet could not pay for the last operation: top it up"})
+	}
 	for _, p := range v.Paused {
 		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail})
 	}

@@ -164,6 +164,7 @@ td,th{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #df
 <h1>Perennial</h1>
 {{range .}}<h2>{{.Account}} <span class="muted">{{.Environment}} {{.AccountID}}</span></h2>
 {{if .NotReady}}<p class="bad">Not ready: {{.NotReady}}</p>{{end}}
+{{if .ShortOfMoney}}<p class="bad">Short of money: the wallet could not pay for the last operation.</p>{{end}}
 {{range .Paused}}<p class="bad">Paused ({{.Scope}}, {{.Cause}}): {{.Detail}}</p>{{end}}
 <p>Wallet {{money .Balance.WalletCents}} {{.Balance.Currency}} · charged {{money .Balance.ChargedCents}} · refunded {{money .Balance.RefundedCents}} ·
 suspense {{money .Balance.SuspenseCents}} · journal {{.Head.Seq}}, published {{.Published}}</p>

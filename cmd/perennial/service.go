@@ -140,15 +140,16 @@ func (a *accountHost) states(ctx context.Context, q statesRequest) (map[string]s
 
 // accountView is the account as `account show` prints it.
 type accountView struct {
-	Account     string         `json:"account"`
-	AccountID   string         `json:"account_id"`
-	Environment string         `json:"environment"`
-	BaseURL     string         `json:"base_url"`
-	AppID       string         `json:"app_id"`
-	NotReady    string         `json:"not_ready,omitempty"`
-	Paused      []ledger.Pause `json:"paused"`
-	Published   uint64         `json:"published_seq"`
-	Head        ledger.Head    `json:"head"`
+	Account      string         `json:"account"`
+	AccountID    string         `json:"account_id"`
+	Environment  string         `json:"environment"`
+	BaseURL      string         `json:"base_url"`
+	AppID        string         `json:"app_id"`
+	NotReady     string         `json:"not_ready,omitempty"`
+	ShortOfMoney bool           `json:"short_of_money"`
+	Paused       []ledger.Pause `json:"paused"`
+	Published    uint64         `json:"published_seq"`
+	Head         ledger.Head    `json:"head"`
 }
 
 func (a *accountHost) show(ctx context.Context, _ struct{}) (accountView, error) {
@@ -169,7 +170,7 @@ func (a *accountHost) show(ctx context.Context, _ struct{}) (accountView, error)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.relay != nil {
-		v.Published = a.relay.Published()
+		v.Published, v.ShortOfMoney = a.relay.Published(), a.runner.ShortOfMoney()
 	}
 	return v, err
 }
