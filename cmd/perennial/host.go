@@ -157,10 +157,12 @@ func (h *host) run(ctx context.Context) error {
 		})
 	}
 	group.Wait()
-	if asked := ctx.Err() != nil; asked {
+	select {
+	case <-ctx.Done(): // it was asked to stop
 		return nil
+	default:
+		return errors.Join(stopped...)
 	}
-	return errors.Join(stopped...)
 }
 
 func (h *host) close() {
