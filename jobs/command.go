@@ -208,7 +208,7 @@ func checkID(id string) error {
 	if len(id) > maxIDLength {
 		return fmt.Errorf("the command's id has %d bytes of at most %d", len(id), maxIDLength)
 	}
-	if strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if strings.ContainsFunc(id, unprintable) {
 		return errors.New("the command's id holds a character that cannot be printed")
 	}
 	return nil
@@ -321,11 +321,15 @@ func checkOpaque(what, id string) error {
 	if id == "" || len(id) > maxOpaqueID {
 		return fmt.Errorf("the %s %.40q has %d bytes and must have 1 to %d", what, id, len(id), maxOpaqueID)
 	}
-	if strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if strings.ContainsFunc(id, unprintable) {
 		return fmt.Errorf("the %s %.40q holds a character that cannot be printed", what, id)
 	}
 	return nil
 }
+
+// unprintable: also the replacement character, to which different broken texts
+// decode alike.
+func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
 
 func checkLabels(labels map[string]string) error {
 	if len(labels) > maxLabels {

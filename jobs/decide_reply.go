@@ -193,7 +193,9 @@ func decideThrottle(op Operation, h Replied, v verdict) Decision {
 // throttleDelay is how long every sender of the account waits.
 func throttleDelay(r upstream.RetryAfter, throttled int) time.Duration {
 	if r.Present && r.Valid {
-		return min(r.Delay, 366*24*time.Hour)
+		// "0" and a date that has passed, again and again: wait longer each time.
+		floor := min(time.Minute, throttleFirst/5<<min(throttled, 6))
+		return min(max(r.Delay, floor), 366*24*time.Hour)
 	}
 	if throttled > 9 {
 		return throttleMost

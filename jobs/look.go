@@ -101,7 +101,10 @@ func (r *Runner) stillDue(ctx context.Context, j *job, id string) (expires *time
 func (r *Runner) current(ctx context.Context, priority Priority, id string) (ledger.Proxy, error) {
 	known, err := r.Ledger.Proxy(ctx, id)
 	if err == nil && r.clock.Now().Sub(known.SeenAt) < freshFor {
-		return known, nil
+		settled, err := r.Ledger.SettledSince(ctx, id, known.SeenAt)
+		if err != nil || !settled {
+			return known, err
+		}
 	}
 	if err := r.Gate.Pass(ctx, priority); err != nil {
 		return known, err

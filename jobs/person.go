@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"perennial/ledger"
 )
@@ -63,13 +64,15 @@ func (r *Runner) each(ctx context.Context, id string, state ledger.State, do cha
 
 // operationsOf is the operation of the id, or every operation of the command.
 func (r *Runner) operationsOf(ctx context.Context, id string) ([]ledger.Operation, map[string]string, error) {
-	one, err := r.Ledger.Operation(ctx, id)
-	if err == nil {
+	one, opErr := r.Ledger.Operation(ctx, id)
+	accepted, err := r.Ledger.Acceptance(ctx, id)
+	switch {
+	case err == nil && opErr == nil:
+		return nil, nil, refuse("%s names both a command and an operation of command %s: say %s/1 or another operation's id", id, one.CommandID, id)
+	case opErr == nil:
 		accepted, err := r.Ledger.Acceptance(ctx, one.CommandID)
 		return []ledger.Operation{one}, accepted.Labels, err
-	}
-	accepted, err := r.Ledger.Acceptance(ctx, id)
-	if errors.Is(err, ledger.ErrNotFound) {
+	case errors.Is(err, ledger.ErrNotFound):
 		return nil, nil, refuse("%s is not an accepted command or an operation: look with `perennial status`", id)
 	}
 	if err != nil {
@@ -107,7 +110,7 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 // new generation of the key.
 func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) {
 	return r.each(ctx, id, ledger.StateRejected, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
-		next, err := r.nextGeneration(ctx, o)
+		next, err := r.nextGeneration(ctx, o, "not_charged")
 		if err != nil {
 			return nil, err
 		}
@@ -122,8 +125,9 @@ type generation struct {
 	days    int64
 }
 
-// nextGeneration plans an operation again under a new key.
-func (r *Runner) nextGeneration(ctx context.Context, o ledger.Operation) (generation, error) {
+// nextGeneration plans an operation again under a new key, for its lines in the
+// given states: a line that somebody has answered already is not sent twice.
+func (r *Runner) nextGeneration(ctx context.Context, o ledger.Operation, states ...string) (generation, error) {
 	accepted, err := r.Ledger.Acceptance(ctx, o.CommandID)
 	if err != nil {
 		return generation{}, err
@@ -135,7 +139,7 @@ func (r *Runner) nextGeneration(ctx context.Context, o ledger.Operation) (genera
 			return generation{}, err
 		}
 		for _, l := range lines {
-			if l.State == "not_charged" || l.State == "pending" || l.State == "unresolved" {
+			if slices.Contains(states, l.State) {
 				ids = append(ids, l.ProxyID)
 			}
 		}
@@ -152,7 +156,7 @@ func (r *Runner) nextGeneration(ctx context.Context, o ledger.Operation) (genera
 type Resolution struct {
 	ID           string `json:"id"` // of the operation
 	ProxyID      string `json:"line,omitempty"`
-	Charged      bool   `json:"charged"`
+	Charged      *bool  `json:"charged"` // required
 	ChargedCents int64  `json:"charged_cents"`
 	SendAgain    bool   `json:"send_again,omitempty"`
 	By           string `json:"by"`
@@ -163,9 +167,11 @@ func (x Resolution) check() error {
 	switch {
 	case x.By == "" || x.Reason == "":
 		return refuse("a resolution needs a name and a reason")
+	case x.Charged == nil:
+		return refuse("a resolution says whether it was charged")
 	case x.ChargedCents < 0 || x.ChargedCents > maxLineCents:
 		return refuse("%d cents is not an amount that can be charged", x.ChargedCents)
-	case !x.Charged && x.ChargedCents != 0, x.Charged && x.SendAgain:
+	case !*x.Charged && x.ChargedCents != 0, *x.Charged && x.SendAgain:
 		return refuse("charged and not charged exclude each other, and only what was not charged is sent again")
 	}
 	return nil
@@ -195,11 +201,11 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 		Ref: ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID},
 		By:  x.By, Reason: x.Reason, Outcome: "not_charged", ProxyID: x.ProxyID, ChargedCents: x.ChargedCents, DurationDays: accepted.DurationDays,
 	}
-	if x.Charged {
+	if *x.Charged {
 		f.Outcome = "charged"
 	}
 	if x.SendAgain {
-		next, err := r.nextGeneration(ctx, o)
+		next, err := r.nextGeneration(ctx, o, "pending", "unresolved")
 		if err != nil {
 			return err
 		}

@@ -145,7 +145,7 @@ func (r *Runner) unhold(ctx context.Context, record ledger.Operation) error {
 	}
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		return tx.AppendTo(record.ID, record.Version, ledger.CommandReleased{
-			Ref: ledger.Ref{CommandID: record.CommandID, OperationID: record.ID, Labels: accepted.Labels}, By: "perennial", Reason: "the time it was held for has passed",
+			Ref: ledger.Ref{CommandID: record.CommandID, OperationID: record.ID, Labels: accepted.Labels}, By: "perennial", Reason: "the time it was held for has passed", Automatic: true,
 		})
 	})
 	if err != nil {

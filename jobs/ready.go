@@ -152,6 +152,22 @@ func (r *ready) pop(ctx context.Context) (*job, error) {
 	}
 }
 
+// intended takes out the queued jobs whose intent is committed.
+func (r *ready) intended() []*job {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []*job
+	for _, h := range r.lanes {
+		for _, j := range *h {
+			if j.sending != nil {
+				out = append(out, j)
+			}
+		}
+		*h = nil
+	}
+	return out
+}
+
 func (r *ready) first() (best lane, found bool) {
 	for l, h := range r.lanes {
 		if h.Len() == 0 {

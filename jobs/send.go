@@ -27,7 +27,19 @@ func (r *Runner) dispatch(ctx, outer context.Context) error {
 		under.Go(func() { r.work(ctx, outer, places) })
 	}
 	under.Wait()
+	r.unsendRest(outer)
 	return ctx.Err()
+}
+
+// unsendRest says of every intent that was not sent when the runner stops that
+// no byte of it left: the next run need not take it for an ambiguous attempt.
+func (r *Runner) unsendRest(ctx context.Context) {
+	for _, j := range r.ready.intended() {
+		d := unsentBecause(j.op, r.moment(), time.Time{}, "the runner stopped before the request left")
+		if err := r.record(ctx, j, d); err != nil {
+			r.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("a request that never left could not be recorded so: the next run takes it for one that may have")
+		}
+	}
 }
 
 // work carries one job after another, each with a place at the provider.
@@ -92,7 +104,10 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 		}
 	}
 	if until, blocked := r.pauses.until(j.lane); blocked && !r.isProbe(j) {
-		return r.conclude(outer, j, unsentBecausePaused(j.op, r.moment(), until))
+		return r.conclude(outer, j, unsentBecause(j.op, r.moment(), until, "the account was paused before the request left"))
+	}
+	if waited := r.clock.Now().Sub(j.sending.SentAt); waited > intentAge {
+		return r.conclude(outer, j, unsentBecause(j.op, r.moment(), time.Time{}, "its turn came too late for the time it would be signed with"))
 	}
 	reply := r.Provider.Post(outer, upstream.Write{
 		Kind: writeKind(j.op.Kind), Key: j.op.Key, Body: []byte(j.sending.Body), Timestamp: j.sending.SentAt, Scenario: j.cmd.Scenario,
@@ -116,13 +131,18 @@ func (r *Runner) isProbe(j *job) bool {
 	return j.probe
 }
 
-func unsentBecausePaused(op Operation, m Moment, until time.Time) Decision {
+// intentAge is how long an intent may wait for its turn: X-API-Timestamp is the
+// moment of the intent, and the provider takes five minutes of deviation.
+const intentAge = time.Minute
+
+// unsentBecause records that an attempt's request never left.
+func unsentBecause(op Operation, m Moment, until time.Time, reason string) Decision {
 	next := m.Now
 	if until.After(next) {
 		next = until
 	}
 	return Decision{Facts: []ledger.Fact{ledger.OperationUnsent{
-		Ref: op.ref(""), Attempt: op.Attempts, Reason: "the account was paused before the request left", NextAt: next.UTC(),
+		Ref: op.ref(""), Attempt: op.Attempts, Reason: reason, NextAt: next.UTC(),
 	}}}
 }
 

@@ -44,10 +44,13 @@ type OperationStatus struct {
 // Status reads where a command stands, by its id or by an operation's id. The
 // error is ledger.ErrNotFound for an id that never came.
 func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, error) {
-	if op, err := l.Operation(ctx, id); err == nil {
-		id = op.CommandID
-	}
 	accepted, err := l.Acceptance(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		if op, opErr := l.Operation(ctx, id); opErr == nil {
+			id = op.CommandID
+			accepted, err = l.Acceptance(ctx, id)
+		}
+	}
 	if errors.Is(err, ledger.ErrNotFound) {
 		refusal, err := l.Rejection(ctx, id)
 		return CommandStatus{CommandID: id, State: string(ledger.StateRejected), Reason: refusal.Reason, Operations: []OperationStatus{}}, err

@@ -37,7 +37,7 @@ func TestACommandThatNeverCameIsNotFound(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for name, err := range map[string]error{
-		"resolve": h.runner.Resolve(t.Context(), Resolution{ID: "none/1", By: "ada", Reason: "x"}),
+		"resolve": h.runner.Resolve(t.Context(), Resolution{ID: "none/1", Charged: new(false), By: "ada", Reason: "x"}),
 		"unnamed": h.runner.Resolve(t.Context(), Resolution{ID: "none/1"}),
 		"release": second(h.runner.Release(t.Context(), "none", "ada", "x")),
 		"cancel":  second(h.runner.Cancel(t.Context(), "none", "ada", "x")),

@@ -67,8 +67,8 @@ func (t *Tx) applyCommand(r Row, f Fact) error {
 		return t.w.execOne(`UPDATE operations SET state = 'held', reason = ?, estimate_cents = max(estimate_cents, ?), next_at = ?,
 			version = version + 1, updated_at = ? WHERE id = ?`, f.Reason, f.EstimateCents, nullInstant(f.Until), r.Time, f.OperationID)
 	case CommandReleased:
-		return t.w.execOne(`UPDATE operations SET state = 'accepted', reason = ?, code = CASE WHEN ? = 'perennial' THEN '' ELSE 'released' END,
-			next_at = NULL, version = version + 1, updated_at = ? WHERE id = ?`, f.Reason, f.By, r.Time, f.OperationID)
+		return t.w.execOne(`UPDATE operations SET state = 'accepted', reason = ?, code = CASE WHEN ? THEN '' ELSE 'released' END,
+			next_at = NULL, version = version + 1, updated_at = ? WHERE id = ?`, f.Reason, f.Automatic, r.Time, f.OperationID)
 	case CommandCancelled:
 		return t.endUncharged(r, f.OperationID, "cancelled", "cancelled by "+f.By+": "+f.Reason, "")
 	}

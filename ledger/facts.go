@@ -144,6 +144,9 @@ type CommandReleased struct {
 	Ref
 	By     string `json:"by"`
 	Reason string `json:"reason"`
+	// Automatic: its time had come. It may be held again, unlike what a person
+	// let go.
+	Automatic bool `json:"automatic,omitempty"`
 }
 
 // FactType implements Fact.

@@ -53,6 +53,15 @@ func (l *Ledger) RenewedAt(ctx context.Context, proxyID string, expiresAt time.T
 	return n > 0, err
 }
 
+// SettledSince reports whether a renewal of the proxy settled, or a person
+// answered for it, at or after an instant: what was seen before may show the
+// old expiry.
+func (l *Ledger) SettledSince(ctx context.Context, proxyID string, at time.Time) (bool, error) {
+	var n int
+	err := l.read.QueryRowContext(ctx, settledQuery, proxyID, micros(at)).Scan(&n)
+	return n > 0, err
+}
+
 // EndingsWithoutRenewal counts the renewals of a proxy, at an observed expiry,
 // that ended without extending it.
 func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, since time.Time) (int, time.Time, error) {

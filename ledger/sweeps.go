@@ -37,10 +37,12 @@ func (t *Tx) HeldSlots(plan string) ([]Slot, error) {
 	return collect(rows, scanSlot)
 }
 
+const settledQuery = `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`
+
 // SettledSince reports whether a renewal of the proxy settled at or after an
 // instant: what was asked of the provider before that may show the old expiry.
 func (t *Tx) SettledSince(proxyID string, at time.Time) (bool, error) {
 	var n int
-	err := t.queryRow(`SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`, proxyID, micros(at)).Scan(&n)
+	err := t.queryRow(settledQuery, proxyID, micros(at)).Scan(&n)
 	return n > 0, err
 }

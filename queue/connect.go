@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -47,7 +49,7 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		embedded:      config.Embedded != nil,
 		leaseReplicas: max(config.LeaseReplicas, 1),
 	}
-	url, options, err := config.target()
+	address, options, err := config.target()
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +60,7 @@ func Connect(config ConnectConfig) (*Queue, error) {
 	options = append(options, nats.Name(name),
 		nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond), nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(q.onDisconnect), nats.ReconnectHandler(q.onReconnect), nats.ErrorHandler(q.onError))
-	if q.nc, err = nats.Connect(url, options...); err != nil {
+	if q.nc, err = nats.Connect(address, options...); err != nil {
 		return nil, fmt.Errorf("connect to nats at %s: %w", config.where(), err)
 	}
 	if q.js, err = jetstream.New(q.nc); err != nil {
@@ -100,8 +102,22 @@ func (c ConnectConfig) where() string {
 	case c.Context != "":
 		return "context " + c.Context
 	default:
-		return c.URL
+		return redacted(c.URL)
 	}
+}
+
+// redacted hides the passwords of addresses, which end up in errors and logs.
+func redacted(addresses string) string {
+	parts := strings.Split(addresses, ",")
+	for i, address := range parts {
+		u, err := url.Parse(strings.TrimSpace(address))
+		if err != nil {
+			parts[i] = "an address that is no URL"
+			continue
+		}
+		parts[i] = u.Redacted()
+	}
+	return strings.Join(parts, ",")
 }
 
 // target turns the configuration into an address and options.

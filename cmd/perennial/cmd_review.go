@@ -73,15 +73,16 @@ func (a *app) reviewResolve() *cobra.Command {
 	c := &cobra.Command{
 		Use: "resolve ID", Short: "Book a person's answer: charged, or not charged, or not charged and sent again", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			x.ID, x.Charged = args[0], cmd.Flags().Changed("charged")
-			if x.Charged == notCharged {
+			charged := cmd.Flags().Changed("charged")
+			x.ID, x.Charged = args[0], &charged
+			if charged == notCharged {
 				return usage("say either --charged CENTS or --not-charged")
 			}
 			return a.changeByHand(cmd.Context(), verbResolve, x)
 		},
 	}
 	f := c.Flags()
-	f.Int64Var(&x.ChargedCents, "charged", 0, "the provider charged this many cents")
+	f.Int64Var(&x.ChargedCents, "charged", 0, "the provider charged this many cents: for an order in all, for a renewal what its open lines (or --line) cost")
 	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
 	f.StringVar(&x.ProxyID, "line", "", "only this proxy of a renewal")
 	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: do it again under a new key")

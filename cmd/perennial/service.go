@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,7 +97,9 @@ func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
 	return func(ctx context.Context, data []byte) ([]byte, error) {
 		var q Q
 		if len(data) > 0 {
-			if err := json.Unmarshal(data, &q); err != nil {
+			d := json.NewDecoder(bytes.NewReader(data))
+			d.DisallowUnknownFields() // a misspelt amount must not be booked as none
+			if err := d.Decode(&q); err != nil {
 				return nil, &queue.ServiceError{Code: "bad_request", Description: "the request is not the JSON that this verb takes: " + err.Error()}
 			}
 		}

@@ -221,11 +221,11 @@ CREATE VIEW v_proxies AS
     FROM proxies p;
 CREATE VIEW v_reviews AS
     SELECT o.id AS operation_id, o.command_id, o.kind, '' AS proxy_id, o.reason, o.code, o.trace_id, o.updated_at AS since
-    FROM operations o WHERE o.state = 'review'
+    FROM operations o WHERE o.state = 'review' AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')
     UNION ALL
     SELECT o.id, o.command_id, o.kind, l.proxy_id, 'the provider has not resolved this line', o.code, o.trace_id, o.updated_at
     FROM lines l JOIN operations o ON o.id = l.operation
-    WHERE l.claim = 1 AND l.state = 'unresolved' AND o.state <> 'review';
+    WHERE l.claim = 1 AND l.state = 'unresolved';
 
 -- +goose Down
 SELECT 1;
