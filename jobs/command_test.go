@@ -232,7 +232,7 @@ func TestChunksAreCutByARuleThatDoesNotChange(t *testing.T) {
 		c := Command{ID: "keep", Kind: ledger.KindRenewal, MaxTotalCents: test.ceiling}
 		var sizes []int
 		var together []string
-		for i, p := range c.Operations(binding, ids) {
+		for i, p := range c.Operations(binding, ids, c.MaxTotalCents > 0) {
 			sizes, together = append(sizes, len(p.ProxyIDs)), append(together, p.ProxyIDs...)
 			if want := fmt.Sprintf("keep/%04d", i+1); p.OperationID != want || p.Generation != 1 || p.Key != Key(binding, ledger.KindRenewal, "keep", p.Chunk, 1) {
 				t.Errorf("%+v", p)
@@ -242,7 +242,7 @@ func TestChunksAreCutByARuleThatDoesNotChange(t *testing.T) {
 			t.Errorf("under %d: %v", test.ceiling, sizes)
 		}
 	}
-	if one := (Command{ID: "buy", Kind: ledger.KindOrder}).Operations(binding, nil); len(one) != 1 || one[0].OperationID != "buy/1" {
+	if one := (Command{ID: "buy", Kind: ledger.KindOrder}).Operations(binding, nil, false); len(one) != 1 || one[0].OperationID != "buy/1" {
 		t.Errorf("%+v", one)
 	}
 }

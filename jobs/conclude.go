@@ -25,7 +25,7 @@ func (r *Runner) conclude(ctx context.Context, j *job, d Decision) error {
 	for _, record := range r.halves(j, d) {
 		r.ready.push(r.job(record.Operation, j.cmd, record.ProxyIDs))
 	}
-	if j.cmd.MaxTotalCents > 0 {
+	if r.careful(j.cmd) {
 		return r.startRest(ctx, j.op.CommandID)
 	}
 	return nil
@@ -99,7 +99,7 @@ func (r *Runner) startRest(ctx context.Context, commandID string) error {
 		if err := r.enqueue(ctx, o); err != nil {
 			return err
 		}
-		if c.MaxTotalCents > 0 {
+		if r.careful(c) {
 			return nil
 		}
 	}

@@ -63,14 +63,14 @@ func plan(b ledger.Binding, kind ledger.Kind, commandID, chunk string, generatio
 const chunkSize = 100
 
 // Operations cuts a command into its operations. ids are the proxies of a
-// renewal that nobody else holds. Under a ceiling the first chunk is one proxy,
-// which tells the price.
-func (c Command) Operations(b ledger.Binding, ids []string) []ledger.Planned {
+// renewal that nobody else holds. A careful cut, under a limit, makes the first
+// chunk one proxy, which tells the price.
+func (c Command) Operations(b ledger.Binding, ids []string, careful bool) []ledger.Planned {
 	if c.Kind == ledger.KindOrder {
 		return []ledger.Planned{plan(b, c.Kind, c.ID, "1", 1, nil)}
 	}
 	size := chunkSize
-	if c.MaxTotalCents > 0 {
+	if careful {
 		size = 1
 	}
 	var planned []ledger.Planned

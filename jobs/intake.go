@@ -240,7 +240,7 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 	if a.kind == ledger.KindRenewal && len(ids) == 0 {
 		return tx.Append(a.rejected("claimed", "every proxy of it is being renewed, or in review, by another command: "+skipped[0].Reason))
 	}
-	planned := a.cmd.Operations(r.binding, ids)
+	planned := a.cmd.Operations(r.binding, ids, r.careful(a.cmd))
 	err = tx.Append(ledger.CommandAccepted{
 		Ref: ledger.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, Kind: a.kind, ContentHash: a.hash, Content: a.content,
 		DurationDays: a.cmd.DurationDays, Operations: planned,
@@ -275,14 +275,18 @@ func unclaimed(tx *ledger.Tx, c Command) (ids []string, skipped []ledger.ProxySk
 	return ids, skipped, nil
 }
 
-// jobsOf makes the jobs that may start at once. Under a ceiling chunks go one
-// after another, so only the first does.
+// careful: under a limit the chunks of a command go one after another, so that
+// each is looked at with what the others have cost.
+func (r *Runner) careful(c Command) bool { return c.MaxTotalCents > 0 || r.DailyLimitCents > 0 }
+
+// jobsOf makes the jobs that may start at once: of a careful command only the
+// first.
 func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) []*job {
 	now := tx.Now()
 	jobs := make([]*job, 0, len(planned))
 	for _, p := range planned {
 		jobs = append(jobs, r.job(newOperation(p, c.ID, c.Kind, now), c, p.ProxyIDs))
-		if c.MaxTotalCents > 0 {
+		if r.careful(c) {
 			break
 		}
 	}
@@ -292,7 +296,7 @@ func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) []*j
 // startNow commits the intent together with the acceptance when nothing has to
 // be looked at first and the gate is open.
 func (r *Runner) startNow(tx *ledger.Tx, a *arrival) error {
-	if len(a.jobs) != 1 || a.cmd.MaxTotalCents > 0 || a.cmd.Guarded() || r.DailyLimitCents > 0 {
+	if len(a.jobs) != 1 || r.careful(a.cmd) || a.cmd.Guarded() {
 		return nil
 	}
 	j := a.jobs[0]

@@ -89,7 +89,7 @@ func (r *Runner) enqueue(ctx context.Context, record ledger.Operation) error {
 	if err != nil {
 		return err
 	}
-	if j.cmd.MaxTotalCents > 0 && record.State == ledger.StateAccepted {
+	if r.careful(j.cmd) && record.State == ledger.StateAccepted {
 		first, err := r.firstUnfinished(ctx, record.CommandID)
 		if err != nil || first != record.ID {
 			return err

@@ -162,7 +162,15 @@ func (r *Runner) estimateRenewal(ctx context.Context, j *job, p *presend) error 
 		if cents == 0 {
 			cents = canary
 		}
-		if cents == 0 && j.cmd.MaxTotalCents > 0 && len(p.ids) > 1 {
+		if cents == 0 && j.cmd.MaxTotalCents == 0 && len(p.ids) > 1 {
+			tomorrow := r.tomorrow()
+			p.stop = ledger.CommandHeld{
+				Ref: j.op.ref(""), Until: &tomorrow,
+				Reason: "the price of proxy " + id + " is not known, so daily_limit_cents cannot be kept: look at the command's first operation",
+			}
+			return nil
+		}
+		if cents == 0 && len(p.ids) > 1 {
 			p.stop = rejectedFact(j.op, "max_total_cents", "the price of proxy "+id+" is not known, so max_total_cents cannot be kept: nothing was sent")
 			return nil
 		}
@@ -290,6 +298,12 @@ func (r *Runner) underCeiling(ctx context.Context, j *job, p *presend) error {
 	return nil
 }
 
+// tomorrow is when the next day of the account's limit begins.
+func (r *Runner) tomorrow() time.Time {
+	now := r.clock.Now().In(r.DailyLimitLocation)
+	return time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, r.DailyLimitLocation).UTC()
+}
+
 // underDailyLimit holds an operation that would take the account over its limit
 // of the day, until the day is over or a person releases it.
 func (r *Runner) underDailyLimit(ctx context.Context, j *job, p *presend) error {
@@ -305,7 +319,7 @@ func (r *Runner) underDailyLimit(ctx context.Context, j *job, p *presend) error 
 	if spent+p.estimateCents <= r.DailyLimitCents {
 		return nil
 	}
-	tomorrow := day.AddDate(0, 0, 1).UTC()
+	tomorrow := r.tomorrow()
 	p.stop = ledger.CommandHeld{
 		Ref: j.op.ref(""), EstimateCents: p.estimateCents, Until: &tomorrow,
 		Reason: fmt.Sprintf("%d cents are spent or under way today, this would add %d, and daily_limit_cents is %d", spent, p.estimateCents, r.DailyLimitCents),

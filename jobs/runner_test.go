@@ -224,7 +224,7 @@ func TestTrap14ASendLeftBehindGoesAgainWithTheSameKeyAndBytes(t *testing.T) {
 	check(t, err)
 	content, hash, err := c.Content()
 	check(t, err)
-	planned := c.Operations(h.runner.Binding(), c.ProxyIDs)
+	planned := c.Operations(h.runner.Binding(), c.ProxyIDs, false)
 	ref := ledger.Ref{CommandID: "keep", OperationID: planned[0].OperationID}
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(

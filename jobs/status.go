@@ -78,17 +78,30 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 	return s, nil
 }
 
-// StateOf is the command's state alone; ledger.ErrNotFound as in Status.
-func StateOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
-	records, err := l.OperationsOf(ctx, id)
+// StateConflict is the state of a command whose id was accepted with other
+// content: it is not done, the first one is.
+const StateConflict = "conflict"
+
+// StateOf is the command's state alone; ledger.ErrNotFound as in Status. With a
+// content hash it is the state of that content: a refusal of an earlier content
+// under the same id does not count, an acceptance of another one is a conflict.
+func StateOf(ctx context.Context, l *ledger.Ledger, id, hash string) (string, error) {
+	accepted, err := l.Command(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		refusal, err := l.Rejection(ctx, id)
+		if err == nil && hash != "" && refusal.ContentHash != hash {
+			err = ledger.ErrNotFound
+		}
+		return string(ledger.StateRejected), err
+	}
 	if err != nil {
 		return "", err
 	}
-	if len(records) == 0 {
-		_, err := l.Rejection(ctx, id)
-		return string(ledger.StateRejected), err
+	if hash != "" && accepted.ContentHash != hash {
+		return StateConflict, nil
 	}
-	return CommandState(records), nil
+	records, err := l.OperationsOf(ctx, id)
+	return CommandState(records), err
 }
 
 func statusOf(o ledger.Operation) OperationStatus {

@@ -33,7 +33,7 @@ func TestACommandThatNeverCameIsNotFound(t *testing.T) {
 	if _, err := Status(t.Context(), h.ledger, "none"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := StateOf(t.Context(), h.ledger, "none"); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := StateOf(t.Context(), h.ledger, "none", ""); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 	for name, err := range map[string]error{
@@ -59,7 +59,7 @@ func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 	check(t, err)
 	content, hash, err := c.Content()
 	check(t, err)
-	planned := c.Operations(h.runner.Binding(), c.ProxyIDs)
+	planned := c.Operations(h.runner.Binding(), c.ProxyIDs, false)
 	ref := ledger.Ref{CommandID: "keep", OperationID: planned[0].OperationID}
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(ledger.CommandAccepted{Ref: ledger.Ref{CommandID: "keep"}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: 30, Operations: planned},
@@ -78,7 +78,7 @@ func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 	if !ok || found.Kind != "late_reply" || !strings.Contains(found.Explanation, "renewal.completed") {
 		t.Errorf("%+v", found)
 	}
-	if s, err := StateOf(t.Context(), h.ledger, "keep"); err != nil || s != "resolved" {
+	if s, err := StateOf(t.Context(), h.ledger, "keep", ""); err != nil || s != "resolved" {
 		t.Errorf("%s %v", s, err)
 	}
 }

@@ -106,7 +106,8 @@ func (a *app) publishOne(ctx context.Context, kind string, f commandFlags, body 
 		return err
 	}
 	// The same reading as the runner's: a mistake is told before it is published.
-	if _, err := jobs.ParseCommand(kindOf(kind), data, jobs.Rules{Environment: "sandbox", CIDRField: "-"}); err != nil {
+	hash, err := contentHash(kind, data)
+	if err != nil {
 		return usage("%w", err)
 	}
 	r, err := a.connect()
@@ -120,7 +121,18 @@ func (a *app) publishOne(ctx context.Context, kind string, f commandFlags, body 
 	if !f.wait {
 		return a.printPublished(f.id)
 	}
-	return a.follow(ctx, r, f.id)
+	return a.follow(ctx, r, f.id, hash)
+}
+
+// contentHash reads a command as the runner will and returns the hash by which
+// its content is known.
+func contentHash(kind string, data []byte) (string, error) {
+	c, err := jobs.ParseCommand(kindOf(kind), data, jobs.Rules{Environment: "sandbox", CIDRField: "-"})
+	if err != nil {
+		return "", err
+	}
+	_, hash, err := c.Content()
+	return hash, err
 }
 
 func kindOf(kind string) ledger.Kind {
@@ -142,15 +154,19 @@ func (a *app) printPublished(id string) error {
 const pollEvery = 100 * time.Millisecond
 
 // follow waits for a command to end, or to wait for a person.
-func (a *app) follow(ctx context.Context, r *remote, id string) error {
+func (a *app) follow(ctx context.Context, r *remote, id, hash string) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for {
-		states, err := ask[map[string]string](ctx, r, verbStates, statesRequest{IDs: []string{id}})
+		states, err := ask[map[string]string](ctx, r, verbStates, statesRequest{IDs: []string{id}, Hashes: []string{hash}})
 		if err != nil {
 			return err
 		}
-		if state := states[id]; settledState(state) {
+		state := states[id]
+		if state == jobs.StateConflict {
+			return &exitError{exitFailed, fmt.Errorf("%s was accepted before with other content, which stands: nothing new was done\nchoose another --id", id)}
+		}
+		if settledState(state) {
 			status, err := ask[jobs.CommandStatus](ctx, r, verbStatus, byHand{ID: id})
 			if err != nil {
 				return err
@@ -158,7 +174,7 @@ func (a *app) follow(ctx context.Context, r *remote, id string) error {
 			if err := a.printStatus(status); err != nil {
 				return err
 			}
-			return stateExit(state)
+			return stateExit(status.State)
 		}
 		select {
 		case <-ctx.Done():
@@ -171,7 +187,7 @@ func (a *app) follow(ctx context.Context, r *remote, id string) error {
 // settledState: nothing more happens by itself.
 func settledState(state string) bool {
 	s := ledger.State(state)
-	return s != "" && (s.Ended() || s == ledger.StateReview || s == ledger.StateHeld)
+	return s != "" && (s.Ended() || s == ledger.StateReview || s == ledger.StateHeld || state == jobs.StateConflict)
 }
 
 // stateExit is the exit code of a command that ended so.

@@ -36,8 +36,8 @@ func (a *app) submitCommand() *cobra.Command {
 
 // entry is one command of a file.
 type entry struct {
-	id  string
-	out queue.Outgoing
+	id, hash string
+	out      queue.Outgoing
 }
 
 func (a *app) submit(ctx context.Context, files []string) error {
@@ -111,7 +111,11 @@ func readEntry(data []byte) (entry, error) {
 		e.out.Kind = queue.KindProxyRenew
 	}
 	c, err := jobs.ParseCommand(kindOf(e.out.Kind), data, jobs.Rules{Environment: "sandbox", CIDRField: "-"})
+	if err != nil {
+		return e, err
+	}
 	e.id = c.ID
+	_, e.hash, err = c.Content()
 	return e, err
 }
 
@@ -167,9 +171,12 @@ func csvValue(column, text string) (any, error) {
 // followAll waits until every command has ended, with a progress bar for
 // people, and sums up how they ended.
 func (a *app) followAll(ctx context.Context, r *remote, entries []entry) error {
-	pending := map[string]bool{}
+	pending := map[string]string{} // content hash by id
 	for _, e := range entries {
-		pending[e.id] = true
+		if other, twice := pending[e.id]; twice && other != e.hash {
+			return usage("id %s stands twice with different content: choose another id", e.id)
+		}
+		pending[e.id] = e.hash
 	}
 	total := len(pending)
 	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetVisibility(isTerminal(a.stderr)))
@@ -202,10 +209,10 @@ func (a *app) followAll(ctx context.Context, r *remote, entries []entry) error {
 
 // settlePending asks for the states of what is pending, a bounded number at a
 // time, and moves what has ended.
-func settlePending(ctx context.Context, r *remote, pending map[string]bool, ended map[string]int) error {
-	ids := make([]string, 0, maxStates)
+func settlePending(ctx context.Context, r *remote, pending map[string]string, ended map[string]int) error {
+	ids, hashes := make([]string, 0, maxStates), make([]string, 0, maxStates)
 	flush := func() error {
-		states, err := ask[map[string]string](ctx, r, verbStates, statesRequest{IDs: ids})
+		states, err := ask[map[string]string](ctx, r, verbStates, statesRequest{IDs: ids, Hashes: hashes})
 		if err != nil {
 			return err
 		}
@@ -215,10 +222,11 @@ func settlePending(ctx context.Context, r *remote, pending map[string]bool, ende
 				delete(pending, id)
 			}
 		}
-		ids = ids[:0]
+		ids, hashes = ids[:0], hashes[:0]
 		return nil
 	}
-	for id := range pending {
+	for id, hash := range pending {
+		hashes = append(hashes, hash)
 		if ids = append(ids, id); len(ids) == maxStates {
 			if err := flush(); err != nil {
 				return err
@@ -248,7 +256,7 @@ func batchExit(ended map[string]int) error {
 	if ended["review"]+ended["held"] > 0 {
 		return &exitError{code: exitPerson}
 	}
-	bad := ended["rejected"] + ended["failed"] + ended["refunded"]
+	bad := ended["rejected"] + ended["failed"] + ended["refunded"] + ended[jobs.StateConflict]
 	switch good := ended["completed"] + ended["delivered"] + ended["resolved"]; {
 	case bad == 0 && ended["partial"] == 0:
 		return nil

@@ -45,8 +45,11 @@ type listRequest struct {
 	Limit int  `json:"limit"`
 }
 
+// statesRequest asks where commands stand. Hashes, beside the ids, asks for the
+// state of that content (jobs.StateOf).
 type statesRequest struct {
-	IDs []string `json:"ids"`
+	IDs    []string `json:"ids"`
+	Hashes []string `json:"hashes,omitempty"`
 }
 
 type changedAnswer struct {
@@ -127,9 +130,16 @@ func (a *accountHost) states(ctx context.Context, q statesRequest) (map[string]s
 	if len(q.IDs) > maxStates {
 		return nil, &jobs.RefusedError{Reason: fmt.Sprintf("%d ids of at most %d", len(q.IDs), maxStates)}
 	}
+	if len(q.Hashes) > 0 && len(q.Hashes) != len(q.IDs) {
+		return nil, &jobs.RefusedError{Reason: "hashes must be as many as ids"}
+	}
 	out := make(map[string]string, len(q.IDs))
-	for _, id := range q.IDs {
-		state, err := jobs.StateOf(ctx, a.ledger, id)
+	for i, id := range q.IDs {
+		hash := ""
+		if len(q.Hashes) > 0 {
+			hash = q.Hashes[i]
+		}
+		state, err := jobs.StateOf(ctx, a.ledger, id, hash)
 		if errors.Is(err, ledger.ErrNotFound) {
 			continue
 		}
