@@ -230,7 +230,8 @@ func (t *Tx) applySweep(r Row, f Fact) error {
 		// The primary key arbitrates: a slot that is there already fired.
 		return t.exec(put, f.Schedule, micros(f.Slot), "planned", f.Plan, r.Seq, r.Time)
 	case SweepHeld:
-		return t.w.execOne(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
+		// A shortfall stands before its sweep.planned: then there is no slot yet.
+		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
 	case SweepFinished:
 		return t.w.execOne(`UPDATE slots SET state = 'finished', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
 	case SweepMissed:

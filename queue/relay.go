@@ -172,7 +172,30 @@ func (r *Relay) findPlace(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("last event: %w", err)
 	}
-	return last, r.compare(ctx, last, msg)
+	if err := r.compare(ctx, last, msg); err != nil {
+		return 0, err
+	}
+	return last, r.compareBefore(ctx, stream, last)
+}
+
+// compareBefore looks at what was under way at most when the stream was last
+// written: a message of somebody else's among it takes the place of a row, and
+// the rows behind it fit again.
+func (r *Relay) compareBefore(ctx context.Context, stream jetstream.Stream, last uint64) error {
+	first := uint64(1)
+	if last > relayChunk*relayWindow {
+		first = last - relayChunk*relayWindow
+	}
+	for seq := first; seq < last; seq++ {
+		msg, err := stream.GetMsg(ctx, seq)
+		if err != nil {
+			return fmt.Errorf("event %d: %w", seq, err)
+		}
+		if err := r.compare(ctx, seq, msg); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // compare proves that the stream's last message is the ledger's row of the

@@ -9,9 +9,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// relaySession is one unbroken run of publishing. Only the last message of a
-// chunk asks for an acknowledgement: since each message names the sequence
-// before it, the last one can be stored only if all before it were.
+// relaySession is one unbroken run of publishing. Only the first and the last
+// message of a chunk ask for an acknowledgement: since each message names the
+// sequence before it, the last one can be stored only if all before it were, or
+// if somebody else's message took the place of one. The first one's
+// acknowledgement tells that at once where it is likely, between two chunks;
+// finding the place anew tells the rest.
 type relaySession struct {
 	relay *Relay
 	inbox string
@@ -36,7 +39,7 @@ func (s *relaySession) publish(ctx context.Context) error {
 			if err := s.send(events); err != nil {
 				return err
 			}
-			for len(s.waits) >= relayWindow {
+			for len(s.waits) >= 2*relayWindow {
 				if err := s.awaitAck(ctx); err != nil {
 					return err
 				}
@@ -72,15 +75,15 @@ func (s *relaySession) send(events []Event) error {
 			HeaderSeq:          {strconv.FormatUint(event.Seq, 10)},
 			HeaderHash:         {event.Hash},
 		}}
-		if n == len(events)-1 {
+		if n == 0 || n == len(events)-1 {
 			msg.Reply = s.inbox
+			s.waits = append(s.waits, event.Seq)
 		}
 		if err := s.relay.queue.nc.PublishMsg(msg); err != nil {
 			return fmt.Errorf("publish journal row %d: %w", event.Seq, err)
 		}
 		s.next++
 	}
-	s.waits = append(s.waits, s.next-1)
 	return nil
 }
 
