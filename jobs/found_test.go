@@ -1,0 +1,100 @@
+package jobs
+
+import (
+	"testing"
+
+	"perennial/ledger"
+)
+
+// TestALineThatWasAnsweredIsNotSentAgainWithTheOthers: a person sends one line of
+// a review again, and then the rest: nothing is paid for twice.
+func TestALineThatWasAnsweredIsNotSentAgainWithTheOthers(t *testing.T) {
+	h := newHouse(t)
+	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	id := h.await("keep", ledger.StateReview).Operations[0].OperationID
+	answer := Resolution{ID: id, Charged: new(false), SendAgain: true, By: "ada", Reason: "support says so"}
+	one := answer
+	one.ProxyID = "px_1"
+	check(t, h.runner.Resolve(t.Context(), one))
+	h.until("px_1 is renewed", func() bool { return len(h.facts("renewal.completed")) == 1 })
+	check(t, h.runner.Resolve(t.Context(), answer))
+	h.until("px_2 is renewed", func() bool { return len(h.facts("renewal.completed")) == 2 })
+	h.settled(600, 0)
+}
+
+// TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying: what was read of a
+// proxy before its renewal is out of date, however the renewal ended.
+func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
+	h := newHouse(t)
+	const guarded = `"duration_days":30,"proxy_ids":["px_1"],"due_before":"2026-01-01T00:00:00Z"}`
+	h.renew(`{"id":"look",` + guarded) // reads px_1, which is not due, into the cache
+	h.await("look", ledger.StateRejected)
+	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_2"}})
+	h.renew(`{"id":"both","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	h.await("both", ledger.StatePartial, ledger.StateReview)
+	seen := len(h.facts("proxy.skipped"))
+	known, err := h.ledger.Proxy(t.Context(), "px_1")
+	check(t, err)
+	settled, err := h.ledger.SettledSince(t.Context(), "px_1", known.SeenAt)
+	check(t, err)
+	if known.SeenAt.Unix() > 0 && !settled {
+		t.Error("the cache is trusted although a renewal has settled since")
+	}
+	now, err := h.runner.current(t.Context(), PriorityRenewal, "px_1")
+	check(t, err)
+	if now.ExpiresAt == nil || known.ExpiresAt == nil || !now.ExpiresAt.After(*known.ExpiresAt) {
+		t.Errorf("the expiry before paying is %v and was %v: %d skipped", now.ExpiresAt, known.ExpiresAt, seen)
+	}
+}
+
+// TestAnIdThatIsBothACommandAndAnOperationIsAskedBack: a person's word must not
+// land on another command than the one meant.
+func TestAnIdThatIsBothACommandAndAnOperationIsAskedBack(t *testing.T) {
+	h := newHouse(t)
+	h.renew(`{"id":"a","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("a", ledger.StateCompleted)
+	h.renew(`{"id":"a/0001","duration_days":60,"proxy_ids":["px_2"]}`)
+	h.until("both are done", func() bool { return len(h.facts("renewal.completed")) == 2 })
+	if s, err := Status(t.Context(), h.ledger, "a/0001"); err != nil || s.CommandID != "a/0001" {
+		t.Errorf("the status is of %q: %v", s.CommandID, err)
+	}
+	if _, err := h.runner.Retry(t.Context(), "a/0001", "ada", "x"); err == nil {
+		t.Error("a retry of an id with two meanings went through")
+	}
+}
+
+// TestAStateIsThatOfTheContentThatWasAskedFor: an old refusal or another content
+// under the same id is not the answer to this one.
+func TestAStateIsThatOfTheContentThatWasAskedFor(t *testing.T) {
+	h := newHouse(t)
+	h.renew(`{"id":"keep","duration_days":31,"proxy_ids":["px_1"]}`)
+	h.awaitFact("command.rejected")
+	good := `{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`
+	c, err := ParseCommand(ledger.KindRenewal, []byte(good), Rules{})
+	check(t, err)
+	_, hash, err := c.Content()
+	check(t, err)
+	if state, err := StateOf(t.Context(), h.ledger, "keep", hash); err == nil {
+		t.Errorf("the old refusal was given as the answer: %s", state)
+	}
+	h.renew(good)
+	h.await("keep", ledger.StateCompleted)
+	if state, err := StateOf(t.Context(), h.ledger, "keep", hash); err != nil || state != "completed" {
+		t.Errorf("%s %v", state, err)
+	}
+	if state, _ := StateOf(t.Context(), h.ledger, "keep", "other"); state != StateConflict {
+		t.Errorf("another content is %s", state)
+	}
+}
+
+// TestADailyLimitBeginsWithOneProxyWhosePriceIsNotKnown: unknown prices are no
+// way around the limit.
+func TestADailyLimitBeginsWithOneProxyWhosePriceIsNotKnown(t *testing.T) {
+	h := idleHouse(t)
+	h.bind(func(c *Config) { c.DailyLimitCents = 1000 })
+	h.start()
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_4","px_5","px_6"]}`)
+	h.await("keep", ledger.StateHeld)
+	h.settled(300, 0)
+}
