@@ -250,6 +250,7 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 	}()
 	work.Go(func() error { return runner.Run(workCtx) })
 	work.Go(func() error { return a.runSweeps(workCtx, sweeper) })
+	work.Go(func() error { return a.keepStreams(workCtx) })
 	err := work.Wait()
 	if cause := context.Cause(workCtx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
@@ -261,6 +262,32 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 		return nil
 	}
 	return err
+}
+
+// streamsEvery is how often the account's streams are looked at.
+const streamsEvery = 10 * time.Second
+
+// keepStreams makes a stream anew that somebody deleted (the relay fills the
+// events again from the ledger) and says through /readyz what is wrong with one
+// that somebody changed.
+func (a *accountHost) keepStreams(ctx context.Context) error {
+	ticker := time.NewTicker(streamsEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+		err := a.host.queue.EnsureStreams(ctx, a.name, a.config.Replicas)
+		switch {
+		case err == nil:
+			a.setState("")
+		case ctx.Err() == nil:
+			a.setState("its streams are not as they should be: " + err.Error())
+			a.log.WithError(err).Warn("the account's streams are not as they should be")
+		}
+	}
 }
 
 // publishRest waits for the last facts to be on the events stream.
