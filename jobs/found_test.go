@@ -98,3 +98,17 @@ func TestADailyLimitBeginsWithOneProxyWhosePriceIsNotKnown(t *testing.T) {
 	h.await("keep", ledger.StateHeld)
 	h.settled(300, 0)
 }
+
+// TestWhatACommandLeftOutIsInItsStatus: a proxy that another operation holds is
+// not renewed by this command, and whoever asks is told.
+func TestWhatACommandLeftOutIsInItsStatus(t *testing.T) {
+	h := newHouse(t)
+	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1"}})
+	h.renew(`{"id":"first","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("first", ledger.StateReview)
+	h.renew(`{"id":"second","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	s := h.await("second", ledger.StateCompleted)
+	if len(s.LeftOut) != 1 || s.LeftOut[0].ProxyID != "px_1" || s.LeftOut[0].Reason == "" {
+		t.Errorf("left out: %+v", s.LeftOut)
+	}
+}

@@ -16,6 +16,14 @@ type CommandStatus struct {
 	Reason     string            `json:"reason,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	Operations []OperationStatus `json:"operations"`
+	// LeftOut are proxies that another operation held when the command came.
+	LeftOut []LeftOut `json:"left_out,omitempty"`
+}
+
+// LeftOut is a proxy that a renewal went on without, and why.
+type LeftOut struct {
+	ProxyID string `json:"proxy_id"`
+	Reason  string `json:"reason"`
 }
 
 // OperationStatus is where one operation stands. Cents are gross.
@@ -75,7 +83,26 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 		}
 		s.Operations = append(s.Operations, one)
 	}
-	return s, nil
+	s.LeftOut, err = leftOut(ctx, l, id)
+	return s, err
+}
+
+// leftOut reads what a command's acceptance left out.
+func leftOut(ctx context.Context, l *ledger.Ledger, commandID string) (out []LeftOut, err error) {
+	rows, err := l.RowsOf(ctx, commandID)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		fact, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		if err != nil {
+			return nil, err
+		}
+		if f, ok := fact.(ledger.ProxySkipped); ok && f.OperationID == "" {
+			out = append(out, LeftOut{ProxyID: f.ProxyID, Reason: f.Reason})
+		}
+	}
+	return out, nil
 }
 
 // StateConflict is the state of a command whose id was accepted with other

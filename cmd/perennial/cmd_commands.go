@@ -174,7 +174,10 @@ func (a *app) follow(ctx context.Context, r *remote, id, hash string) error {
 			if err := a.printStatus(status); err != nil {
 				return err
 			}
-			return stateExit(status.State)
+			if err := stateExit(status.State); err != nil || len(status.LeftOut) == 0 {
+				return err
+			}
+			return &exitError{code: exitPartly}
 		}
 		select {
 		case <-ctx.Done():

@@ -97,6 +97,9 @@ func (a *app) printStatus(s jobs.CommandStatus) error {
 	if s.Reason != "" {
 		fmt.Fprintf(a.stdout, "reason   %s\n", s.Reason)
 	}
+	for _, x := range s.LeftOut {
+		fmt.Fprintf(a.stdout, "left out %s: %s\n", x.ProxyID, x.Reason)
+	}
 	for _, o := range s.Operations {
 		fmt.Fprintf(a.stdout, "\n%s  %s\n", o.OperationID, o.State)
 		for _, line := range operationDetails(o) {
