@@ -206,7 +206,7 @@ func (r *Runner) renewalPrice(ctx context.Context, id string, days int64) (int64
 	if errors.Is(err, ledger.ErrNotFound) {
 		return 0, nil
 	}
-	return ScalePrice(cents, paidDays, days), err
+	return ledger.ScalePrice(cents, paidDays, days), err
 }
 
 // lastPaid is what was last paid for this proxy, else for one like it;
@@ -221,15 +221,6 @@ func (r *Runner) lastPaid(ctx context.Context, id string) (cents, days int64, er
 		return 0, 0, err
 	}
 	return r.Ledger.LastPaid(ctx, like)
-}
-
-// ScalePrice is what days cost when paidDays cost cents, rounded up: an
-// estimate is never short of the price by a rounding.
-func ScalePrice(cents, paidDays, days int64) int64 {
-	if paidDays <= 0 {
-		return cents
-	}
-	return (cents*days + paidDays - 1) / paidDays
 }
 
 // errNotOffered: no page of offers holds the code.
@@ -273,7 +264,7 @@ func (r *Runner) quoted(o upstream.Offer, quantity, days int64) (int64, error) {
 		return 0, fmt.Errorf("offer %s gives no usable price", o.OfferCode)
 	}
 	unit := *o.UnitPriceCents
-	return quantity * max(unit, ScalePrice(unit, o.BaseDurationDays, days)), nil
+	return quantity * max(unit, ledger.ScalePrice(unit, o.BaseDurationDays, days)), nil
 }
 
 // underCeiling stops an operation that would take its command over

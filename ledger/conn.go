@@ -68,30 +68,26 @@ func (c *conn) values(args []any) ([]driver.Value, error) {
 	return c.args, nil
 }
 
-func (c *conn) exec(query string, args ...any) error {
+func (c *conn) run(query string, args []any) (driver.Result, error) {
 	s, err := c.stmt(query)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	values, err := c.values(args)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = s.Exec(values)
+	return s.Exec(values)
+}
+
+func (c *conn) exec(query string, args ...any) error {
+	_, err := c.run(query, args)
 	return err
 }
 
 // execOne is exec of a statement that must change exactly one row.
 func (c *conn) execOne(query string, args ...any) error {
-	s, err := c.stmt(query)
-	if err != nil {
-		return err
-	}
-	values, err := c.values(args)
-	if err != nil {
-		return err
-	}
-	result, err := s.Exec(values)
+	result, err := c.run(query, args)
 	if err != nil {
 		return err
 	}

@@ -233,7 +233,7 @@ type price struct {
 func (p *planner) price(ctx context.Context, proxy ledger.Proxy) (price, error) {
 	cents, days, err := p.known.PaidPerDay(ctx, proxy.ProxyID)
 	if err == nil {
-		return price{scale(cents, days, p.in.Schedule.DurationDays), true}, nil
+		return price{ledger.ScalePrice(cents, days, p.in.Schedule.DurationDays), true}, nil
 	}
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return price{}, err
@@ -247,18 +247,9 @@ func (p *planner) price(ctx context.Context, proxy ledger.Proxy) (price, error) 
 		return price{}, err
 	}
 	if err == nil {
-		p.prices[k] = price{scale(cents, days, p.in.Schedule.DurationDays), true}
+		p.prices[k] = price{ledger.ScalePrice(cents, days, p.in.Schedule.DurationDays), true}
 	} else {
 		p.prices[k] = price{}
 	}
 	return p.prices[k], nil
-}
-
-// scale is what days cost when paidDays cost cents. It rounds up: an estimate is
-// not short of the price by a rounding.
-func scale(cents, paidDays, days int64) int64 {
-	if paidDays <= 0 {
-		return cents
-	}
-	return (cents*days + paidDays - 1) / paidDays
 }

@@ -72,7 +72,7 @@ func (s *Sweeper) count(ctx context.Context, r *rota, rest *remainder) {
 			unknown = append(unknown, id)
 			continue
 		}
-		rest.spent += scale(cents, days, r.DurationDays)
+		rest.spent += ledger.ScalePrice(cents, days, r.DurationDays)
 	}
 	rest.canaries = unknown
 }

@@ -11,9 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
-	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,7 +20,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"perennial/queue"
 	"perennial/upstream"
 )
 
@@ -259,127 +256,6 @@ func (b *bench) profiled(do func() error) (err error) {
 	}
 	defer pprof.StopCPUProfile()
 	return do()
-}
-
-// window is how many commands are published ahead: enough to keep every worker
-// busy, few enough for latencies to mean something.
-func (b *bench) window() int { return max(publishAhead, 16*b.concurrency) }
-
-// measure publishes in a closed loop and takes the time from publish to event.
-func (b *bench) measure(ctx context.Context, h *host, out *benchResult) error {
-	watch, err := queue.Connect(queue.ConnectConfig{Embedded: h.embedded})
-	if err != nil {
-		return err
-	}
-	defer watch.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	m := &meter{sent: make([]time.Time, b.commands), room: make(chan struct{}, b.window())}
-	events := make(chan error, 1)
-	go func() { events <- m.follow(ctx, watch, b.commands) }()
-	cpu, begin := cpuMicros(), time.Now()
-	if err := b.publish(ctx, watch, m); err != nil {
-		return err
-	}
-	if err := <-events; err != nil {
-		return err
-	}
-	took := time.Since(begin)
-	out.RunnerPerSecond = float64(b.commands) / took.Seconds()
-	out.RunnerCPUMicros = float64(cpuMicros()-cpu) / float64(b.commands)
-	slices.Sort(m.latencies)
-	out.P50Millis = float64(m.latencies[len(m.latencies)/2].Microseconds()) / 1000
-	out.P99Millis = float64(m.latencies[len(m.latencies)*99/100].Microseconds()) / 1000
-	out.PeakMemoryBytes = peakMemory()
-	return nil
-}
-
-// meter takes the time of every command.
-type meter struct {
-	mu        sync.Mutex
-	sent      []time.Time
-	room      chan struct{}
-	latencies []time.Duration
-}
-
-// publishAhead is how many commands one atomic batch holds here.
-const publishAhead = 256
-
-func (b *bench) publish(ctx context.Context, q *queue.Queue, m *meter) error {
-	for n := 0; n < b.commands; {
-		batch := make([]queue.Outgoing, 0, publishAhead)
-		for len(batch) < publishAhead && n+len(batch) < b.commands {
-			select {
-			case m.room <- struct{}{}:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			batch = append(batch, b.command(n+len(batch)))
-		}
-		m.mu.Lock()
-		now := time.Now()
-		for i := range batch {
-			m.sent[n+i] = now
-		}
-		m.mu.Unlock()
-		if err := q.PublishCommands(ctx, "bench", batch); err != nil {
-			return err
-		}
-		n += len(batch)
-	}
-	return nil
-}
-
-func (b *bench) command(n int) queue.Outgoing {
-	id := strconv.Itoa(n)
-	if b.kind == "renew" {
-		return queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(`{"id":"` + id + `","proxy_ids":["` + proxyName(b.commands+n) + `"],"duration_days":30}`)}
-	}
-	return queue.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_bench","quantity":1}]}`)}
-}
-
-// follow takes the time of each command's last event.
-func (m *meter) follow(ctx context.Context, q *queue.Queue, commands int) error {
-	ends := []string{"renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review"}
-	for e, err := range q.Events(ctx, "bench", queue.WatchFrom{Seq: 1, Types: ends}) {
-		if err != nil {
-			return err
-		}
-		switch e.Type {
-		case "renewal.completed", "order.delivered":
-		case "command.rejected", "operation.review", "renewal.failed", "order.refunded":
-			return fmt.Errorf("a command did not succeed: %s", e.Data)
-		default:
-			continue
-		}
-		if err := m.took(e); err != nil {
-			return err
-		}
-		<-m.room
-		if len(m.latencies) == commands {
-			return nil
-		}
-	}
-	return ctx.Err()
-}
-
-func (m *meter) took(e queue.ReceivedEvent) error {
-	var event struct {
-		Data struct {
-			CommandID string `json:"command_id"`
-		} `json:"data"`
-	}
-	if err := json.Unmarshal(e.Data, &event); err != nil {
-		return err
-	}
-	n, err := strconv.Atoi(event.Data.CommandID)
-	if err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.latencies = append(m.latencies, time.Since(m.sent[n]))
-	return nil
 }
 
 // checkBooks compares the ledger with the provider's wallet.

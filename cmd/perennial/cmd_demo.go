@@ -10,14 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"perennial/jobs"
-	"perennial/ledger"
 	"perennial/queue"
 	"perennial/schedules"
 	"perennial/upstream/sandbox"
@@ -337,94 +335,4 @@ func (d demo) printEvents(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// eventLog keeps what was published and lets others wait for it.
-type eventLog struct {
-	mu      sync.Mutex
-	events  []queue.ReceivedEvent
-	changed chan struct{}
-}
-
-func newEventLog() *eventLog { return &eventLog{changed: make(chan struct{})} }
-
-func (l *eventLog) follow(ctx context.Context, q *queue.Queue) {
-	for e, err := range q.Events(ctx, "main", queue.WatchFrom{Seq: 1}) {
-		if err != nil {
-			return
-		}
-		l.mu.Lock()
-		l.events = append(l.events, e)
-		close(l.changed)
-		l.changed = make(chan struct{})
-		l.mu.Unlock()
-	}
-}
-
-func (l *eventLog) all() []queue.ReceivedEvent {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.events)
-}
-
-// until waits for the first event that matches.
-func (l *eventLog) until(ctx context.Context, match func(queue.ReceivedEvent) bool) error {
-	for {
-		l.mu.Lock()
-		found, changed := slices.ContainsFunc(l.events, match), l.changed
-		l.mu.Unlock()
-		if found {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func (l *eventLog) wait(ctx context.Context, eventType, commandID string) error {
-	return l.until(ctx, func(e queue.ReceivedEvent) bool {
-		return e.Type == eventType && (commandID == "" || commandOf(e) == commandID)
-	})
-}
-
-// waitEnd waits for the event that ends a renewal.
-func (l *eventLog) waitEnd(ctx context.Context, commandID string) error {
-	ends := []string{"renewal.completed", "renewal.partial", "renewal.failed", "command.rejected", "operation.review"}
-	return l.until(ctx, func(e queue.ReceivedEvent) bool { return slices.Contains(ends, e.Type) && commandOf(e) == commandID })
-}
-
-func (l *eventLog) waitSeq(ctx context.Context, seq uint64) error {
-	return l.until(ctx, func(e queue.ReceivedEvent) bool { return e.Seq >= seq })
-}
-
-// plan is the first sweep.planned that found something.
-func (l *eventLog) plan() (ledger.SweepPlanned, error) {
-	for _, e := range l.all() {
-		if e.Type != "sweep.planned" {
-			continue
-		}
-		var event struct {
-			Data ledger.SweepPlanned `json:"data"`
-		}
-		if err := json.Unmarshal(e.Data, &event); err != nil {
-			return ledger.SweepPlanned{}, err
-		}
-		if len(event.Data.Commands) > 0 {
-			return event.Data, nil
-		}
-	}
-	return ledger.SweepPlanned{}, errors.New("no sweep found anything to renew")
-}
-
-func commandOf(e queue.ReceivedEvent) string {
-	var event struct {
-		Data ledger.Ref `json:"data"`
-	}
-	if json.Unmarshal(e.Data, &event) != nil {
-		return ""
-	}
-	return event.Data.CommandID
 }

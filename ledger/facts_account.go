@@ -1,0 +1,141 @@
+package ledger
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Facts about the account as a whole: sweeps, proxies, pauses, reconciliation.
+
+// SweepPlanned: a slot fired and these commands are its plan.
+type SweepPlanned struct {
+	accountFact
+	Schedule      string            `json:"schedule"`
+	Slot          time.Time         `json:"slot"`
+	Missed        []time.Time       `json:"missed,omitempty"`
+	Plan          string            `json:"plan"`
+	Due           int               `json:"due"`
+	EstimateCents int64             `json:"estimate_cents"`
+	Commands      []json.RawMessage `json:"commands"`
+}
+
+// FactType implements Fact.
+func (SweepPlanned) FactType() string { return "sweep.planned" }
+
+// SweepHeld: a plan waits for an approval or for money.
+type SweepHeld struct {
+	accountFact
+	Schedule       string    `json:"schedule"`
+	Slot           time.Time `json:"slot"`
+	Plan           string    `json:"plan"`
+	Reason         string    `json:"reason"`
+	LeftOut        int       `json:"left_out"`
+	ShortfallCents int64     `json:"shortfall_cents"`
+}
+
+// FactType implements Fact.
+func (SweepHeld) FactType() string { return "sweep.held" }
+
+// SweepFinished: every command of the slot's plan is on the commands stream.
+type SweepFinished struct {
+	accountFact
+	Schedule string    `json:"schedule"`
+	Slot     time.Time `json:"slot"`
+	Plan     string    `json:"plan"`
+	Commands int       `json:"commands"`
+}
+
+// FactType implements Fact.
+func (SweepFinished) FactType() string { return "sweep.finished" }
+
+// SweepMissed: slots passed while nothing ran; the next sweep serves them all.
+type SweepMissed struct {
+	accountFact
+	Schedule string      `json:"schedule"`
+	Slots    []time.Time `json:"slots"`
+	ServedBy time.Time   `json:"served_by"`
+}
+
+// FactType implements Fact.
+func (SweepMissed) FactType() string { return "sweep.missed" }
+
+// ProxyExpiring warns that a proxy is inside a schedule's window.
+type ProxyExpiring struct {
+	accountFact
+	ProxyID   string    `json:"proxy_id"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// FactType implements Fact.
+func (ProxyExpiring) FactType() string { return "proxy.expiring" }
+
+// ProxyExpired says that a proxy's time ran out.
+type ProxyExpired struct {
+	accountFact
+	ProxyID   string    `json:"proxy_id"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// FactType implements Fact.
+func (ProxyExpired) FactType() string { return "proxy.expired" }
+
+// AccountPaused: the account (or one kind of its operations) sends nothing.
+// With Until set it ends by itself, as a Retry-After does.
+type AccountPaused struct {
+	accountFact
+	Scope   string     `json:"scope"` // account | order | renewal
+	Cause   string     `json:"cause"`
+	Detail  string     `json:"detail"`
+	TraceID string     `json:"trace_id,omitempty"`
+	Until   *time.Time `json:"until,omitempty"`
+}
+
+// FactType implements Fact.
+func (AccountPaused) FactType() string { return "account.paused" }
+
+// AccountResumed ends a pause.
+type AccountResumed struct {
+	accountFact
+	Scope  string `json:"scope"`
+	Cause  string `json:"cause"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// FactType implements Fact.
+func (AccountResumed) FactType() string { return "account.resumed" }
+
+// LedgerRecorded books money that moved outside Perennial, in a person's name.
+type LedgerRecorded struct {
+	accountFact
+	Kind   string `json:"kind"` // top-up | external
+	Cents  int64  `json:"cents"`
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+// FactType implements Fact.
+func (LedgerRecorded) FactType() string { return "ledger.recorded" }
+
+// LedgerReconciled: the books were compared with the provider and agreed.
+type LedgerReconciled struct {
+	accountFact
+	WalletCents   int64 `json:"wallet_cents"`
+	ProviderCents int64 `json:"provider_cents"`
+	Quiet         bool  `json:"quiet"`
+}
+
+// FactType implements Fact.
+func (LedgerReconciled) FactType() string { return "ledger.reconciled" }
+
+// LedgerDiscrepancy is a difference between the books and the provider that
+// nobody has explained. It corrects nothing.
+type LedgerDiscrepancy struct {
+	Ref
+	Kind        string `json:"kind"`
+	AmountCents int64  `json:"amount_cents"`
+	OrderNo     string `json:"order_no,omitempty"`
+	Explanation string `json:"explanation"`
+}
+
+// FactType implements Fact.
+func (LedgerDiscrepancy) FactType() string { return "ledger.discrepancy" }
