@@ -171,33 +171,27 @@ func csvValue(column, text string) (any, error) {
 // followAll waits until every command has ended, with a progress bar for
 // people, and sums up how they ended.
 func (a *app) followAll(ctx context.Context, r *remote, entries []entry) error {
-	pending := map[string]string{} // content hash by id
-	for _, e := range entries {
-		if other, twice := pending[e.id]; twice && other != e.hash {
-			return usage("id %s stands twice with different content: choose another id", e.id)
-		}
-		pending[e.id] = e.hash
+	pending, err := distinct(entries)
+	if err != nil {
+		return err
 	}
 	total := len(pending)
 	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetVisibility(isTerminal(a.stderr)))
 	ended := map[string]int{}
+	ticker := time.NewTicker(2 * pollEvery)
+	defer ticker.Stop()
 	for {
-		begin := time.Now()
-		if err := settlePending(ctx, r, pending, ended); err != nil {
+		if pending, err = settlePending(ctx, r, pending, ended); err != nil {
 			return err
 		}
-		// Asking about a large batch costs the runner something: mostly wait.
-		pass := time.NewTimer(max(2*pollEvery, 20*time.Since(begin)))
 		_ = bar.Set(total - len(pending))
 		if len(pending) == 0 {
-			pass.Stop()
 			break
 		}
 		select {
 		case <-ctx.Done():
-			pass.Stop()
 			return ctx.Err()
-		case <-pass.C:
+		case <-ticker.C:
 		}
 	}
 	_ = bar.Finish()
@@ -207,36 +201,51 @@ func (a *app) followAll(ctx context.Context, r *remote, entries []entry) error {
 	return batchExit(ended)
 }
 
-// settlePending asks for the states of what is pending, a bounded number at a
-// time, and moves what has ended.
-func settlePending(ctx context.Context, r *remote, pending map[string]string, ended map[string]int) error {
-	ids, hashes := make([]string, 0, maxStates), make([]string, 0, maxStates)
-	flush := func() error {
-		states, err := ask[map[string]string](ctx, r, verbStates, statesRequest{IDs: ids, Hashes: hashes})
+// distinct leaves out what stands twice; twice with other content is a mistake.
+func distinct(entries []entry) ([]entry, error) {
+	hashes := make(map[string]string, len(entries))
+	out := make([]entry, 0, len(entries))
+	for _, e := range entries {
+		other, twice := hashes[e.id]
+		if twice && other != e.hash {
+			return nil, usage("id %s stands twice with different content: choose another id", e.id)
+		}
+		if !twice {
+			hashes[e.id] = e.hash
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// settlePending takes what has ended off the front: commands are carried out in
+// about the order of the file, so the runner is asked about few at a time,
+// however many there are.
+func settlePending(ctx context.Context, r *remote, pending []entry, ended map[string]int) ([]entry, error) {
+	for len(pending) > 0 {
+		front := pending[:min(len(pending), maxStates)]
+		q := statesRequest{}
+		for _, e := range front {
+			q.IDs, q.Hashes = append(q.IDs, e.id), append(q.Hashes, e.hash)
+		}
+		states, err := ask[map[string]string](ctx, r, verbStates, q)
 		if err != nil {
-			return err
+			return pending, err
 		}
-		for id, state := range states {
-			if settledState(state) {
+		var left []entry
+		for _, e := range front {
+			if state := states[e.id]; settledState(state) {
 				ended[state]++
-				delete(pending, id)
+			} else {
+				left = append(left, e)
 			}
 		}
-		ids, hashes = ids[:0], hashes[:0]
-		return nil
-	}
-	for id, hash := range pending {
-		hashes = append(hashes, hash)
-		if ids = append(ids, id); len(ids) == maxStates {
-			if err := flush(); err != nil {
-				return err
-			}
+		pending = append(left, pending[len(front):]...)
+		if len(left) > 0 {
+			break
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	return flush()
+	return pending, nil
 }
 
 func (a *app) printEnded(ended map[string]int, total int) error {
