@@ -22,11 +22,11 @@ func (r *Runner) conclude(ctx context.Context, j *job, d Decision) error {
 	if waits(d) || r.backlog.Load() {
 		r.kick()
 	}
+	if r.careful(j.cmd) { // one after another: halves too
+		return r.startRest(ctx, j.op.CommandID)
+	}
 	for _, record := range r.halves(j, d) {
 		r.ready.push(r.job(record.Operation, j.cmd, record.ProxyIDs))
-	}
-	if r.careful(j.cmd) {
-		return r.startRest(ctx, j.op.CommandID)
 	}
 	return nil
 }

@@ -112,3 +112,24 @@ func TestWhatACommandLeftOutIsInItsStatus(t *testing.T) {
 		t.Errorf("left out: %+v", s.LeftOut)
 	}
 }
+
+// TestUnderACeilingTheHalvesOfARefusedChunkGoOneAfterAnother: each is looked at
+// with what the others have cost, and the good proxies are renewed all the same.
+func TestUnderACeilingTheHalvesOfARefusedChunkGoOneAfterAnother(t *testing.T) {
+	h := newHouse(t)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_nowhere","px_3"],"max_total_cents":1200}`)
+	h.await("keep", ledger.StatePartial)
+	h.settled(900, 0)
+	under := ""
+	for _, row := range h.rows() {
+		switch row.Type {
+		case "operation.sending":
+			if under != "" {
+				t.Errorf("%s was sent while %s was under way", row.Operation, under)
+			}
+			under = row.Operation
+		case "renewal.completed", "command.rejected":
+			under = ""
+		}
+	}
+}
