@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"perennial/ledger"
 	"perennial/queue"
 )
@@ -20,8 +22,18 @@ const later = 5 * time.Second
 const batch = 64
 
 // takeIn takes no more commands than can start soon; the rest stays in
-// JetStream. A command is acknowledged after it is in the ledger.
+// JetStream. A command is acknowledged after it is in the ledger. While one
+// batch is being committed the next is read.
 func (r *Runner) takeIn(ctx context.Context) error {
+	batches := make(chan []*arrival)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.readIn(ctx, batches) })
+	group.Go(func() error { return r.acceptIn(ctx, batches) })
+	return group.Wait()
+}
+
+// readIn fetches and parses batches until ctx ends.
+func (r *Runner) readIn(ctx context.Context, batches chan<- []*arrival) error {
 	for {
 		limit, err := r.waitForRoom(ctx)
 		if err != nil {
@@ -34,13 +46,53 @@ func (r *Runner) takeIn(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("account %s: fetch commands: %w", r.Account, err)
 		}
-		if err := r.takeBatch(ctx, messages); err != nil {
-			r.Log.WithError(err).Error("commands could not be taken in; they are delivered again")
-			if err := pauseFor(ctx, time.Second); err != nil {
+		arrivals, err := r.readBatch(ctx, messages)
+		if err != nil {
+			if err := r.notTaken(ctx, err); err != nil {
 				return err
 			}
+			continue
+		}
+		r.ready.reserve(len(arrivals))
+		select {
+		case batches <- arrivals:
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), putBack(arrivals))
 		}
 	}
+}
+
+// putBack offers commands again that were read and not accepted.
+func putBack(arrivals []*arrival) (err error) {
+	for _, a := range arrivals {
+		err = errors.Join(err, a.msg.Nak(0))
+	}
+	return err
+}
+
+// acceptIn takes batches into the ledger until ctx ends.
+func (r *Runner) acceptIn(ctx context.Context, batches <-chan []*arrival) error {
+	for {
+		select {
+		case arrivals := <-batches:
+			err := r.acceptBatch(ctx, arrivals)
+			r.ready.reserve(-len(arrivals))
+			if err == nil {
+				continue
+			}
+			if err := r.notTaken(ctx, err); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// notTaken says that commands could not be taken in, and waits before the next.
+func (r *Runner) notTaken(ctx context.Context, err error) error {
+	r.Log.WithError(err).Error("commands could not be taken in; they are delivered again")
+	return pauseFor(ctx, time.Second)
 }
 
 // waitForRoom waits until there is room in every lane that is not paused, and
@@ -80,19 +132,24 @@ type arrival struct {
 	jobs []*job
 }
 
-// takeBatch reads the messages, accepts them in one commit, acknowledges them
-// and queues what they start.
-func (r *Runner) takeBatch(ctx context.Context, messages []queue.Message) error {
+// readBatch parses messages; those that cannot be answered are dealt with here.
+func (r *Runner) readBatch(ctx context.Context, messages []queue.Message) ([]*arrival, error) {
 	arrivals := make([]*arrival, 0, len(messages))
 	for i := range messages {
 		a, err := r.read(ctx, &messages[i])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if a != nil {
 			arrivals = append(arrivals, a)
 		}
 	}
+	return arrivals, nil
+}
+
+// acceptBatch accepts commands in one commit, acknowledges them and queues what
+// they start.
+func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 	if len(arrivals) == 0 {
 		return nil
 	}
@@ -184,19 +241,15 @@ func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 // before, a conflict, a refusal, or a new promise.
 func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 	a.jobs = nil // Write may run this twice
-	known, err := tx.Command(a.id())
-	if err == nil {
+	known, err := tx.Known(a.id())
+	if err != nil {
+		return err
+	}
+	if known.AcceptedHash != "" {
 		return r.acceptAgain(tx, a, known)
 	}
-	if !errors.Is(err, ledger.ErrNotFound) {
-		return err
-	}
-	before, err := tx.Rejection(a.id())
-	if err == nil && before.ContentHash == a.hash {
+	if known.RefusedHash == a.hash {
 		return nil // refused before, and told so
-	}
-	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		return err
 	}
 	if a.invalid != nil {
 		return tx.Append(a.rejected("invalid", a.invalid.Reason))
@@ -219,8 +272,8 @@ func (a *arrival) rejected(code, reason string) ledger.CommandRejected {
 
 // acceptAgain absorbs the same content, whenever it comes; other content under
 // the same id is a conflict, and the first stands.
-func (r *Runner) acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Command) error {
-	if known.Kind == a.kind && known.ContentHash == a.hash {
+func (r *Runner) acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
+	if known.Kind == a.kind && known.AcceptedHash == a.hash {
 		return nil
 	}
 	reason := "the id was accepted before with other content, which stands: choose another id"
@@ -228,7 +281,7 @@ func (r *Runner) acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Command) er
 		reason += " (and this content would be refused: " + a.invalid.Reason + ")"
 	}
 	return tx.Append(ledger.CommandConflict{
-		Ref: ledger.Ref{CommandID: a.id(), Labels: a.cmd.Labels}, ContentHash: a.hash, AcceptedHash: known.ContentHash, Reason: bounded(reason),
+		Ref: ledger.Ref{CommandID: a.id(), Labels: a.cmd.Labels}, ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: bounded(reason),
 	})
 }
 
@@ -241,20 +294,22 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 		return tx.Append(a.rejected("claimed", "every proxy of it is being renewed, or in review, by another command: "+skipped[0].Reason))
 	}
 	planned := a.cmd.Operations(r.binding, ids, r.careful(a.cmd))
-	err = tx.Append(ledger.CommandAccepted{
+	facts := append(make([]ledger.Fact, 0, 2), ledger.CommandAccepted{
 		Ref: ledger.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, Kind: a.kind, ContentHash: a.hash, Content: a.content,
 		DurationDays: a.cmd.DurationDays, Operations: planned,
 	})
-	if err != nil {
-		return err
-	}
 	for _, f := range skipped {
-		if err := tx.Append(f); err != nil {
-			return err
-		}
+		facts = append(facts, f)
 	}
 	a.jobs = r.jobsOf(tx, a.cmd, planned)
-	return r.startNow(tx, a)
+	if r.startsNow(a) {
+		sending, err := r.intend(tx, a.jobs[0], presend{ids: a.jobs[0].op.ProxyIDs})
+		if err != nil {
+			return err
+		}
+		facts = append(facts, sending)
+	}
+	return tx.Append(facts...)
 }
 
 // unclaimed leaves out the proxies that another operation holds, with a fact.
@@ -293,17 +348,13 @@ func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) []*j
 	return jobs
 }
 
-// startNow commits the intent together with the acceptance when nothing has to
-// be looked at first and the gate is open.
-func (r *Runner) startNow(tx *ledger.Tx, a *arrival) error {
+// startsNow: the intent is committed together with the acceptance when nothing
+// has to be looked at first and the gate is open.
+func (r *Runner) startsNow(a *arrival) bool {
 	if len(a.jobs) != 1 || r.careful(a.cmd) || a.cmd.Guarded() {
-		return nil
+		return false
 	}
-	j := a.jobs[0]
-	if r.pauses.blocked(j.lane) || !r.Gate.TryPass() {
-		return nil
-	}
-	return r.intend(tx, j, presend{ids: j.op.ProxyIDs})
+	return !r.pauses.blocked(a.jobs[0].lane) && r.Gate.TryPass()
 }
 
 func pauseFor(ctx context.Context, d time.Duration) error {

@@ -42,6 +42,7 @@ type ready struct {
 	lanes  map[lane]*jobHeap
 	active map[string]lane // queued or under way
 	counts map[lane]int
+	coming int           // read off the stream and not queued yet, whatever their lane
 	probes map[lane]bool // one job may pass a paused lane
 	room   chan struct{}
 }
@@ -115,7 +116,17 @@ func (r *ready) remove(id string) {
 func (r *ready) free(l lane) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.capacity - r.counts[l]
+	return r.capacity - r.counts[l] - r.coming
+}
+
+// reserve keeps room for n commands that will be queued; negative n gives it back.
+func (r *ready) reserve(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.coming += n
+	if n < 0 {
+		r.signalRoom()
+	}
 }
 
 func (r *ready) isActive(id string) bool {

@@ -287,7 +287,11 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool
 	var intended job
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		intended = *j // Write may run this twice
-		return r.intend(tx, &intended, p)
+		sending, err := r.intend(tx, &intended, p)
+		if err != nil {
+			return err
+		}
+		return tx.AppendTo(j.op.ID, j.op.Version, append(p.skipped, sending)...)
 	})
 	if err != nil {
 		return false, err
@@ -306,29 +310,26 @@ func (r *Runner) frozenBody(ctx context.Context, j *job, p *presend) error {
 	return nil
 }
 
-// intend commits that an attempt is about to be made, with everything it will
-// send. X-API-Timestamp is this moment: a request that is held up goes stale
-// instead of charging late.
-func (r *Runner) intend(tx *ledger.Tx, j *job, p presend) error {
+// intend makes the fact that an attempt is about to be made, with everything it
+// will send, and the job as that fact leaves it. X-API-Timestamp is this moment:
+// a request that is held up goes stale instead of charging late.
+func (r *Runner) intend(tx *ledger.Tx, j *job, p presend) (ledger.OperationSending, error) {
 	body := p.body
 	if body == nil {
 		var err error
 		if body, err = r.body(j.cmd, p.ids); err != nil {
-			return err
+			return ledger.OperationSending{}, err
 		}
 	}
 	sending := ledger.OperationSending{
 		Ref: j.op.ref(""), Attempt: j.op.Attempts + 1, Key: j.op.Key, Body: string(body), SentAt: tx.Now(),
 		AppID: r.Provider.AppID(), Observed: p.observed, EstimateCents: p.estimateCents,
 	}
-	if err := tx.AppendTo(j.op.ID, j.op.Version, append(p.skipped, sending)...); err != nil {
-		return err
-	}
 	j.op.ProxyIDs = p.ids
 	j.op.Attempts, j.op.AppID, j.op.State = sending.Attempt, sending.AppID, ledger.StateSending
 	j.op.Version++
 	j.sending = &sending
-	return nil
+	return sending, nil
 }
 
 // body makes the bytes of a request. They depend on the membership alone, in

@@ -26,10 +26,10 @@ func decodeStrict(data []byte, v any) error {
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
 		return fmt.Errorf("%w: a command is one JSON object", errUnreadable)
 	}
-	if !json.Valid(data) {
-		return fmt.Errorf("%w: the text is not valid JSON", errUnreadable)
-	}
 	if err := checkObject(d, reflect.TypeOf(v).Elem(), ""); err != nil {
+		if !json.Valid(data) {
+			return fmt.Errorf("%w: the text is not valid JSON", errUnreadable)
+		}
 		return err
 	}
 	d = json.NewDecoder(bytes.NewReader(data))

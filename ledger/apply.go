@@ -64,11 +64,11 @@ func (t *Tx) applyCommand(r Row, f Fact) error {
 	case CommandRejected:
 		return t.applyRejected(r, f)
 	case CommandHeld:
-		return t.w.execOne(`UPDATE operations SET state = 'held', reason = ?, estimate_cents = max(estimate_cents, ?), next_at = ?,
-			version = version + 1, updated_at = ? WHERE id = ?`, f.Reason, f.EstimateCents, nullInstant(f.Until), r.Time, f.OperationID)
+		return t.change(f.OperationID, `UPDATE operations SET state = 'held', reason = ?, estimate_cents = max(estimate_cents, ?), next_at = ?,
+			updated_at = ?`+andVersion, f.Reason, f.EstimateCents, nullInstant(f.Until), r.Time)
 	case CommandReleased:
-		return t.w.execOne(`UPDATE operations SET state = 'accepted', reason = ?, code = CASE WHEN ? THEN '' ELSE 'released' END,
-			next_at = NULL, version = version + 1, updated_at = ? WHERE id = ?`, f.Reason, f.Automatic, r.Time, f.OperationID)
+		return t.change(f.OperationID, `UPDATE operations SET state = 'accepted', reason = ?, code = CASE WHEN ? THEN '' ELSE 'released' END,
+			next_at = NULL, updated_at = ?`+andVersion, f.Reason, f.Automatic, r.Time)
 	case CommandCancelled:
 		return t.endUncharged(r, f.OperationID, "cancelled", "cancelled by "+f.By+": "+f.Reason, "")
 	}
@@ -88,10 +88,7 @@ func (t *Tx) applyAccepted(r Row, f CommandAccepted) error {
 // lines arbitrates between two commands for one proxy.
 func (t *Tx) plan(r Row, commandID string, kind Kind, days, estimate int64, planned []Planned) error {
 	for _, p := range planned {
-		err := t.exec(`INSERT INTO operations (id, command_id, kind, chunk, generation, idempotency_key, state, version, estimate_cents, accepted_at, updated_at)
-			VALUES (?, ?, ?, ?, ?, ?, 'accepted', 1, ?, ?, ?)`,
-			p.OperationID, commandID, string(kind), p.Chunk, p.Generation, p.Key, estimate, r.Time, r.Time)
-		if err != nil {
+		if err := t.create(r, commandID, kind, estimate, p); err != nil {
 			return err
 		}
 		for _, id := range p.ProxyIDs {
@@ -104,6 +101,45 @@ func (t *Tx) plan(r Row, commandID string, kind Kind, days, estimate int64, plan
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// create makes an operation. When the fact behind its acceptance sends it, it is
+// made as that leaves it: one row written instead of two, for nearly every one.
+func (t *Tx) create(r Row, commandID string, kind Kind, estimate int64, p Planned) error {
+	state, version, attempts := StateAccepted, int64(1), int64(0)
+	var appID string
+	var bodySeq, firstSent any
+	if f, ok := t.next.(OperationSending); ok && f.OperationID == p.OperationID {
+		t.begun = p.OperationID
+		state, version, attempts, appID = StateSending, 2, f.Attempt, f.AppID
+		estimate = max(estimate, f.EstimateCents)
+		bodySeq, firstSent = r.Seq+1, micros(f.SentAt)
+	}
+	return t.exec(`INSERT INTO operations (id, command_id, kind, chunk, generation, idempotency_key, state, version,
+			estimate_cents, attempts, body_seq, app_id, first_sent_at, accepted_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		p.OperationID, commandID, string(kind), p.Chunk, p.Generation, p.Key, string(state), version,
+		estimate, attempts, bodySeq, appID, firstSent, r.Time, r.Time)
+}
+
+// andVersion ends every change of an operation. The last parameter is the
+// version that the facts were decided on, NULL where there is none.
+const andVersion = `, version = version + 1 WHERE id = ? AND version = coalesce(?, version)`
+
+// change runs an UPDATE that ends in andVersion. That one row was changed proves
+// that it still had the version.
+func (t *Tx) change(id, update string, args ...any) error {
+	var version any
+	if t.decided.operation == id {
+		version = t.decided.version
+	}
+	if err := t.w.execOne(update, append(args, id, version)...); err != nil {
+		return err
+	}
+	if version != nil {
+		t.decided.version, t.decided.proven = t.decided.version+1, true
 	}
 	return nil
 }
@@ -123,8 +159,8 @@ func (t *Tx) applyRejected(r Row, f CommandRejected) error {
 
 // endUncharged ends an operation that cost nothing and lets its proxies go.
 func (t *Tx) endUncharged(r Row, id, code, reason, traceID string) error {
-	err := t.w.execOne(`UPDATE operations SET state = 'rejected', live = 0, code = ?, reason = ?, trace_id = ?, next_at = NULL,
-		version = version + 1, updated_at = ? WHERE id = ?`, code, reason, traceID, r.Time, id)
+	err := t.change(id, `UPDATE operations SET state = 'rejected', live = 0, code = ?, reason = ?, trace_id = ?, next_at = NULL,
+		updated_at = ?`+andVersion, code, reason, traceID, r.Time)
 	if err != nil {
 		return err
 	}
@@ -136,14 +172,12 @@ func (t *Tx) applyOperation(r Row, f Fact) error {
 	case OperationSending:
 		return t.applySending(r, f)
 	case OperationUnsent:
-		return t.w.execOne(`UPDATE operations SET state = 'waiting', reason = ?, attempts = ?, next_at = ?,
-			body_seq = CASE WHEN ambiguous > 0 THEN body_seq END,
-			version = version + 1, updated_at = ? WHERE id = ?`, f.Reason, f.Attempt, micros(f.NextAt), r.Time, f.OperationID)
+		return t.change(f.OperationID, `UPDATE operations SET state = 'waiting', reason = ?, attempts = ?, next_at = ?,
+			body_seq = CASE WHEN ambiguous > 0 THEN body_seq END, updated_at = ?`+andVersion, f.Reason, f.Attempt, micros(f.NextAt), r.Time)
 	case OperationWaiting:
-		return t.w.execOne(`UPDATE operations SET state = 'waiting', reason = ?, code = ?, trace_id = ?, next_at = ?,
+		return t.change(f.OperationID, `UPDATE operations SET state = 'waiting', reason = ?, code = ?, trace_id = ?, next_at = ?,
 			ambiguous = ambiguous + ?, first_ambiguous_at = CASE WHEN ? THEN coalesce(first_ambiguous_at, updated_at) ELSE first_ambiguous_at END,
-			version = version + 1, updated_at = ? WHERE id = ?`,
-			f.Reason, f.Code, f.TraceID, micros(f.NextAt), f.Ambiguous, f.Ambiguous, r.Time, f.OperationID)
+			updated_at = ?`+andVersion, f.Reason, f.Code, f.TraceID, micros(f.NextAt), f.Ambiguous, f.Ambiguous, r.Time)
 	case OperationReview:
 		return t.applyReview(r, f)
 	case OperationResolved:
@@ -161,10 +195,13 @@ func (t *Tx) applySending(r Row, f OperationSending) error {
 			return err
 		}
 	}
-	return t.w.execOne(`UPDATE operations SET state = 'sending', attempts = ?, body_seq = ?, app_id = ?,
+	if t.begun == f.OperationID {
+		t.begun = "" // plan made the operation as this leaves it
+		return nil
+	}
+	return t.change(f.OperationID, `UPDATE operations SET state = 'sending', attempts = ?, body_seq = ?, app_id = ?,
 		estimate_cents = max(estimate_cents, ?), first_sent_at = coalesce(first_sent_at, ?), next_at = NULL,
-		version = version + 1, updated_at = ? WHERE id = ?`,
-		f.Attempt, r.Seq, f.AppID, f.EstimateCents, micros(f.SentAt), r.Time, f.OperationID)
+		updated_at = ?`+andVersion, f.Attempt, r.Seq, f.AppID, f.EstimateCents, micros(f.SentAt), r.Time)
 }
 
 func (t *Tx) applyReview(r Row, f OperationReview) error {
@@ -175,11 +212,10 @@ func (t *Tx) applyReview(r Row, f OperationReview) error {
 			return err
 		}
 	}
-	return t.w.execOne(`UPDATE operations SET state = 'review', reason = ?, code = ?, trace_id = ?, next_at = NULL,
+	return t.change(f.OperationID, `UPDATE operations SET state = 'review', reason = ?, code = ?, trace_id = ?, next_at = NULL,
 		charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END, ambiguous = ambiguous + ?,
 		first_ambiguous_at = CASE WHEN ? THEN coalesce(first_ambiguous_at, updated_at) ELSE first_ambiguous_at END,
-		version = version + 1, updated_at = ? WHERE id = ?`,
-		f.Reason, f.Code, f.TraceID, charged, refunded, f.OrderNo, f.OrderNo, f.Ambiguous, f.Ambiguous, r.Time, f.OperationID)
+		updated_at = ?`+andVersion, f.Reason, f.Code, f.TraceID, charged, refunded, f.OrderNo, f.OrderNo, f.Ambiguous, f.Ambiguous, r.Time)
 }
 
 func (t *Tx) applyResolved(r Row, f OperationResolved) error {
@@ -201,10 +237,9 @@ func (t *Tx) applyResolved(r Row, f OperationResolved) error {
 	}
 	// A review ends with its last line; an operation that settled apart from
 	// some unresolved lines keeps the state it has.
-	err := t.w.execOne(`UPDATE operations SET reason = ?, version = version + 1, updated_at = ?, next_at = NULL,
+	err := t.change(f.OperationID, `UPDATE operations SET reason = ?, updated_at = ?, next_at = NULL,
 		state = CASE WHEN state = 'review' AND NOT EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 'resolved' ELSE state END,
-		live = CASE WHEN state = 'review' AND EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 1 ELSE 0 END
-		WHERE id = ?`, f.Outcome+" by "+f.By+": "+f.Reason, r.Time, f.OperationID)
+		live = CASE WHEN state = 'review' AND EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 1 ELSE 0 END`+andVersion, f.Outcome+" by "+f.By+": "+f.Reason, r.Time)
 	if err != nil {
 		return err
 	}

@@ -51,9 +51,8 @@ func (w *writer) flushTotals() error {
 func (t *Tx) applyOrder(r Row, f Fact) error {
 	switch f := f.(type) {
 	case OrderAccepted:
-		return t.w.execOne(`UPDATE operations SET state = 'open', order_no = ?, trace_id = ?, next_at = ?, progress_at = ?, reason = '', code = '',
-			version = version + 1, updated_at = ? WHERE id = ?`,
-			f.OrderNo, f.TraceID, micros(f.NextAt), r.Time, r.Time, f.OperationID)
+		return t.change(f.OperationID, `UPDATE operations SET state = 'open', order_no = ?, trace_id = ?, next_at = ?, progress_at = ?, reason = '', code = '',
+			updated_at = ?`+andVersion, f.OrderNo, f.TraceID, micros(f.NextAt), r.Time, r.Time)
 	case OrderProgressed:
 		return t.orderState(r, f.OrderState, "open", f.Reason, micros(f.NextAt))
 	case OrderDelivered:
@@ -65,12 +64,12 @@ func (t *Tx) applyOrder(r Row, f Fact) error {
 }
 
 func (t *Tx) orderState(r Row, f OrderState, state, reason string, nextAt any) error {
-	err := t.w.execOne(`UPDATE operations SET state = ?, live = ?, reason = ?, trace_id = CASE WHEN ? <> '' THEN ? ELSE trace_id END, next_at = ?,
+	err := t.change(f.OperationID, `UPDATE operations SET state = ?, live = ?, reason = ?, trace_id = CASE WHEN ? <> '' THEN ? ELSE trace_id END, next_at = ?,
 		progress_at = CASE WHEN delivered_count <> ? OR coalesce(progress_at, 0) = 0 THEN ? ELSE progress_at END,
 		expected_count = ?, delivered_count = ?, charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?,
-		version = version + 1, updated_at = ? WHERE id = ?`,
+		updated_at = ?`+andVersion,
 		state, state == string(StateOpen), reason, f.TraceID, f.TraceID, nextAt, f.DeliveredCount, r.Time, f.ExpectedCount, f.DeliveredCount,
-		f.ChargedCents, f.RefundedCents, r.Time, f.OperationID)
+		f.ChargedCents, f.RefundedCents, r.Time)
 	if err != nil {
 		return err
 	}
@@ -84,9 +83,9 @@ func (t *Tx) applyRenewal(r Row, f RenewalSettled) error {
 	if err != nil {
 		return err
 	}
-	return t.w.execOne(`UPDATE operations SET state = ?, live = 0, code = ?, trace_id = ?, reason = '', next_at = NULL,
-		charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, version = version + 1, updated_at = ? WHERE id = ?`,
-		f.Status, f.Code, f.TraceID, charged, refunded, r.Time, f.OperationID)
+	return t.change(f.OperationID, `UPDATE operations SET state = ?, live = 0, code = ?, trace_id = ?, reason = '', next_at = NULL,
+		charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, updated_at = ?`+andVersion,
+		f.Status, f.Code, f.TraceID, charged, refunded, r.Time)
 }
 
 // settle books a renewal's lines and sums them up: what succeeded and what

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -48,17 +49,25 @@ func benchIDs(i int) (command, operation, proxy string) {
 	return command, command + "/0001", fmt.Sprintf("px_%d", i)
 }
 
+// benchKey is as random as a real key: what an index of them costs shows.
+func benchKey(operation string) string {
+	return fmt.Sprintf("perennial-%x", sha256.Sum256([]byte(operation)))[:50]
+}
+
 func benchAccept(tx *Tx, i int) error {
 	command, operation, proxy := benchIDs(i)
-	if _, err := tx.Command(command); err == nil {
-		return fmt.Errorf("%s is there already", command)
+	if known, err := tx.Known(command); err != nil || known.AcceptedHash != "" {
+		return fmt.Errorf("%s is there already, or %w", command, err)
+	}
+	if _, err := tx.Claimant(proxy); err != nil {
+		return err
 	}
 	return tx.Append(
 		CommandAccepted{
 			Ref: Ref{CommandID: command}, Kind: KindRenewal, ContentHash: command, Content: []byte(`{}`), DurationDays: 30,
-			Operations: []Planned{{OperationID: operation, Chunk: "0001", Generation: 1, Key: operation, ProxyIDs: []string{proxy}}},
+			Operations: []Planned{{OperationID: operation, Chunk: "0001", Generation: 1, Key: benchKey(operation), ProxyIDs: []string{proxy}}},
 		},
-		OperationSending{Ref: Ref{CommandID: command, OperationID: operation}, Attempt: 1, Key: operation, Body: `{"proxy_ids":["` + proxy + `"]}`, SentAt: tx.Now()})
+		OperationSending{Ref: Ref{CommandID: command, OperationID: operation}, Attempt: 1, Key: benchKey(operation), Body: `{"proxy_ids":["` + proxy + `"]}`, SentAt: tx.Now()})
 }
 
 func benchSettle(tx *Tx, i int) error {

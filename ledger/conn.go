@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -17,7 +18,7 @@ import (
 type conn struct {
 	raw   driver.Conn
 	stmts map[string]*sqlite3.SQLiteStmt
-	args  []driver.Value
+	args  []driver.NamedValue
 }
 
 func openConn(dsn string) (*conn, error) {
@@ -53,17 +54,18 @@ func (c *conn) stmt(query string) (*sqlite3.SQLiteStmt, error) {
 
 // values puts the arguments into the driver's types, in a buffer that the next
 // call uses again.
-func (c *conn) values(args []any) ([]driver.Value, error) {
+func (c *conn) values(args []any) ([]driver.NamedValue, error) {
 	c.args = c.args[:0]
-	for _, a := range args {
+	for i, a := range args {
+		value := driver.NamedValue{Ordinal: i + 1, Value: a}
 		switch v := a.(type) {
 		case int64, string, bool, []byte, nil:
-			c.args = append(c.args, v)
 		case int:
-			c.args = append(c.args, int64(v))
+			value.Value = int64(v)
 		default:
 			return nil, fmt.Errorf("%T is not stored in a ledger", a)
 		}
+		c.args = append(c.args, value)
 	}
 	return c.args, nil
 }
@@ -77,7 +79,7 @@ func (c *conn) run(query string, args []any) (driver.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Exec(values)
+	return s.ExecContext(context.Background(), values)
 }
 
 func (c *conn) exec(query string, args ...any) error {
@@ -106,7 +108,7 @@ func (c *conn) query(query string, args ...any) (*connRows, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Query(values)
+	rows, err := s.QueryContext(context.Background(), values)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func TestTrap25EveryFactReadsBackAsItWasWritten(t *testing.T) {
 		if fact.FactType() != name {
 			t.Errorf("%s calls itself %s", name, fact.FactType())
 		}
-		data, err := marshalFact(fact)
+		data, err := encode(fact)
 		check(t, err)
 		back, err := DecodeFact(name, data)
 		if err != nil {
@@ -79,7 +79,7 @@ func TestTrap25EveryFactReadsBackAsItWasWritten(t *testing.T) {
 		if !reflect.DeepEqual(back, fact) {
 			t.Errorf("%s came back as\n%+v, was\n%+v", name, back, fact)
 		}
-		again, err := marshalFact(back)
+		again, err := encode(back)
 		check(t, err)
 		if string(again) != string(data) {
 			t.Errorf("%s is written differently the second time:\n%s\n%s", name, data, again)
@@ -115,7 +115,7 @@ func TestEveryFactTypeHasAFoldAndAReader(t *testing.T) {
 
 func TestEventsAreCloudEventsThatCarryTheJournalUnchanged(t *testing.T) {
 	for name, fact := range samples(t) {
-		data, err := marshalFact(fact)
+		data, err := encode(fact)
 		check(t, err)
 		row := Row{Seq: 7, Type: name, Time: micros(noon), Operation: fact.Subject(), Data: string(data), PrevHash: genesis}
 		_, row.Hash = hashRow(nil, row)
@@ -163,4 +163,10 @@ func TestTwoRowsThatConcatenateAlikeHaveDifferentHashes(t *testing.T) {
 	if want := "e07bf033c1f88cb7c2c5b7e6aa77ea19969a1f728d8b9b7141f199233e25d005"; golden != want {
 		t.Fatalf("the hash of a row changed from %s to %s: every journal written before would be called broken", want, golden)
 	}
+}
+
+// encode gives a fact's JSON as the journal would hold it.
+func encode(f Fact) ([]byte, error) {
+	text, err := emptyWriter(nil).encode(f)
+	return []byte(text), err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -66,25 +67,11 @@ type Place struct {
 }
 
 // Event renders the row as the CloudEvent that is published for it. The data is
-// the journal's data, byte for byte, with "ledger" added at its end.
-func (r Row) Event(account, epoch string) ([]byte, error) {
-	place, err := json.Marshal(Place{Seq: r.Seq, PrevHash: r.PrevHash, Hash: r.Hash})
-	if err != nil {
-		return nil, err
-	}
-	data := make([]byte, 0, len(r.Data)+len(place)+len(`,"ledger":`))
-	data = append(data, strings.TrimSuffix(r.Data, "}")...)
-	if r.Data != "{}" {
-		data = append(data, ',')
-	}
-	data = append(data, `"ledger":`...)
-	data = append(append(data, place...), '}')
-	return appendEvent(make([]byte, 0, len(data)+384), r, account, epoch, data)
-}
-
-// appendEvent writes the envelope by hand: the data is already JSON, and
+// the journal's data, byte for byte, with "ledger" (a Place) added at its end.
+// It is written by hand into one buffer: the data is JSON already, and
 // encoding/json would scan and copy all of it again for every event.
-func appendEvent(buf []byte, r Row, account, epoch string, data []byte) ([]byte, error) {
+func (r Row) Event(account, epoch string) ([]byte, error) {
+	buf := make([]byte, 0, len(r.Data)+len(account)*2+len(epoch)+512)
 	buf = append(buf, `{"specversion":"1.0","id":`...)
 	var err error
 	if buf, err = appendString(buf, account+"/"+epoch+"/"+itoa(r.Seq)); err != nil {
@@ -107,8 +94,20 @@ func appendEvent(buf []byte, r Row, account, epoch string, data []byte) ([]byte,
 	buf = append(buf, `,"time":"`...)
 	buf = r.Instant().AppendFormat(buf, time.RFC3339Nano)
 	buf = append(buf, `","datacontenttype":"application/json","data":`...)
-	buf = append(buf, data...)
-	return append(buf, '}'), nil
+	return append(r.appendData(buf), '}'), nil
+}
+
+// appendData writes the row's data with its place in the journal.
+func (r Row) appendData(buf []byte) []byte {
+	buf = append(buf, strings.TrimSuffix(r.Data, "}")...)
+	if r.Data != "{}" {
+		buf = append(buf, ',')
+	}
+	buf = append(buf, `"ledger":{"seq":`...)
+	buf = strconv.AppendInt(buf, r.Seq, 10)
+	buf = append(append(buf, `,"prev_hash":"`...), r.PrevHash...)
+	buf = append(append(buf, `","hash":"`...), r.Hash...)
+	return append(buf, `"}}`...)
 }
 
 // appendString quotes s as JSON. Ids and types are nearly always plain text,

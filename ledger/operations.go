@@ -207,18 +207,27 @@ func scanCommand(s scanner) (Command, error) {
 	return c, err
 }
 
-const commandQuery = `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`
-
 // Command reads an accepted command; ErrNotFound for an id that is free.
 func (l *Ledger) Command(ctx context.Context, id string) (Command, error) {
-	c, err := scanCommand(l.read.QueryRowContext(ctx, commandQuery, id))
+	c, err := scanCommand(l.read.QueryRowContext(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
 	return c, notFound(err)
 }
 
-// Command reads an accepted command inside the transaction.
-func (t *Tx) Command(id string) (Command, error) {
-	c, err := scanCommand(t.queryRow(commandQuery, id))
-	return c, notFound(err)
+// Known is what the ledger holds under a command's id: the content that was
+// accepted, and the content that was last refused before; "" for neither.
+type Known struct {
+	Kind         Kind
+	AcceptedHash string
+	RefusedHash  string
+}
+
+// Known looks a command's id up inside the transaction, in one statement: every
+// command that comes in asks.
+func (t *Tx) Known(commandID string) (k Known, err error) {
+	err = t.queryRow(`SELECT coalesce(c.kind, ''), coalesce(c.content_hash, ''), coalesce(r.content_hash, '')
+		FROM (SELECT ? AS id) x LEFT JOIN commands c ON c.id = x.id LEFT JOIN rejections r ON r.id = x.id`, commandID).
+		Scan(&k.Kind, &k.AcceptedHash, &k.RefusedHash)
+	return k, err
 }
 
 // Acceptance reads the fact that accepted a command, with its whole content.
@@ -254,24 +263,12 @@ type Rejection struct {
 	At                        time.Time
 }
 
-const rejectionQuery = `SELECT content_hash, code, reason, rejected_at FROM rejections WHERE id = ?`
-
-func scanRejection(s scanner) (Rejection, error) {
-	var r Rejection
-	var at int64
-	err := s.Scan(&r.ContentHash, &r.Code, &r.Reason, &at)
-	r.At = fromMicros(at)
-	return r, err
-}
-
 // Rejection reads why the command was refused; ErrNotFound when it was not.
 func (l *Ledger) Rejection(ctx context.Context, commandID string) (Rejection, error) {
-	r, err := scanRejection(l.read.QueryRowContext(ctx, rejectionQuery, commandID))
-	return r, notFound(err)
-}
-
-// Rejection reads a refusal inside the transaction.
-func (t *Tx) Rejection(commandID string) (Rejection, error) {
-	r, err := scanRejection(t.queryRow(rejectionQuery, commandID))
+	var r Rejection
+	var at int64
+	err := l.read.QueryRowContext(ctx, `SELECT content_hash, code, reason, rejected_at FROM rejections WHERE id = ?`, commandID).
+		Scan(&r.ContentHash, &r.Code, &r.Reason, &at)
+	r.At = fromMicros(at)
 	return r, notFound(err)
 }

@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"bytes"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -28,6 +26,17 @@ type Tx struct {
 	w    *writer
 	now  int64
 	rows []Row
+
+	next    Fact   // behind the one being applied, in the same Append
+	begun   string // the operation that was made as next leaves it
+	decided decision
+}
+
+// decision is what the facts of one AppendTo were decided on.
+type decision struct {
+	operation string
+	version   int64
+	proven    bool // a change of the operation found this version
 }
 
 // Now is the one instant of the transaction, in UTC.
@@ -35,7 +44,12 @@ func (t *Tx) Now() time.Time { return fromMicros(t.now) }
 
 // Append adds facts to the journal, in order, and applies each one.
 func (t *Tx) Append(facts ...Fact) error {
-	for _, f := range facts {
+	t.begun = ""
+	for i, f := range facts {
+		t.next = nil
+		if i+1 < len(facts) {
+			t.next = facts[i+1]
+		}
 		if err := t.append(f); err != nil {
 			return err
 		}
@@ -46,6 +60,21 @@ func (t *Tx) Append(facts ...Fact) error {
 // AppendTo is Append for facts that were decided on one version of an operation
 // (Operation.Version); ErrStale when it is not that version any more.
 func (t *Tx) AppendTo(operationID string, version int64, facts ...Fact) error {
+	t.decided = decision{operation: operationID, version: version}
+	err := t.Append(facts...)
+	proven := t.decided.proven
+	t.decided = decision{}
+	if proven {
+		return err
+	}
+	// None of the facts changed the operation, or the first that should could not.
+	if stale := t.isVersion(operationID, version); stale != nil {
+		return stale
+	}
+	return err
+}
+
+func (t *Tx) isVersion(operationID string, version int64) error {
 	var have int64
 	err := t.queryRow(`SELECT version FROM operations WHERE id = ?`, operationID).Scan(&have)
 	if err != nil {
@@ -54,17 +83,17 @@ func (t *Tx) AppendTo(operationID string, version int64, facts ...Fact) error {
 	if have != version {
 		return fmt.Errorf("operation %s: version %d, decided on %d: %w", operationID, have, version, ErrStale)
 	}
-	return t.Append(facts...)
+	return nil
 }
 
 func (t *Tx) append(f Fact) error {
-	data, err := marshalFact(f)
+	data, err := t.w.encode(f)
 	if err != nil {
 		return err
 	}
 	r := Row{
 		Seq: t.w.head.seq + 1, Type: f.FactType(), Time: t.now, Operation: f.Subject(),
-		Data: string(data), PrevHash: t.w.head.hash,
+		Data: data, PrevHash: t.w.head.hash,
 	}
 	t.w.buf, r.Hash = hashRow(t.w.buf, r)
 	if err := t.insert(r); err != nil {
@@ -76,20 +105,6 @@ func (t *Tx) append(f Fact) error {
 	t.w.head = head{seq: r.Seq, hash: r.Hash}
 	t.rows = append(t.rows, r)
 	return nil
-}
-
-func marshalFact(f Fact) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(f); err != nil {
-		return nil, fmt.Errorf("encode %s: %w", f.FactType(), err)
-	}
-	data := bytes.TrimRight(b.Bytes(), "\n")
-	if len(data) > MaxFactBytes {
-		return nil, fmt.Errorf("%s %s has %d bytes of at most %d: %w", f.FactType(), f.Subject(), len(data), MaxFactBytes, ErrTooLarge)
-	}
-	return data, nil
 }
 
 func (t *Tx) insert(r Row) error {

@@ -99,7 +99,7 @@ func newFold(ctx context.Context, path string) (*fold, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}}
+	w := emptyWriter(c)
 	return &fold{w: w}, w.exec(`PRAGMA synchronous = OFF`) // it is thrown away
 }
 

@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,11 +23,14 @@ type writer struct {
 	*conn
 	l    *Ledger
 	head head
-	buf  []byte
+	buf  []byte       // of the row being hashed
+	text bytes.Buffer // of the fact being encoded
+	json *json.Encoder
 
 	totals map[total]int64 // of the transaction, not yet written
 
 	shared int // how many shared the last group
+	rows   int // how many rows the last group wrote
 }
 
 // head is the last row of the journal.
@@ -35,7 +40,8 @@ type head struct {
 }
 
 func newWriter(c *conn, l *Ledger) (*writer, error) {
-	w := &writer{l: l, conn: c, head: head{hash: genesis}, totals: map[total]int64{}}
+	w := emptyWriter(c)
+	w.l = l
 	if err := w.tune(); err != nil {
 		return nil, err
 	}
@@ -45,6 +51,27 @@ func newWriter(c *conn, l *Ledger) (*writer, error) {
 	}
 	l.tail = newTail(w.head.seq, w.head.hash)
 	return w, nil
+}
+
+// emptyWriter stands before the first row of a journal.
+func emptyWriter(c *conn) *writer {
+	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}}
+	w.json = json.NewEncoder(&w.text)
+	w.json.SetEscapeHTML(false)
+	return w
+}
+
+// encode is a fact's JSON as it stands in the journal.
+func (w *writer) encode(f Fact) (string, error) {
+	w.text.Reset()
+	if err := w.json.Encode(f); err != nil {
+		return "", fmt.Errorf("encode %s: %w", f.FactType(), err)
+	}
+	data := bytes.TrimRight(w.text.Bytes(), "\n")
+	if len(data) > MaxFactBytes {
+		return "", fmt.Errorf("%s %s has %d bytes of at most %d: %w", f.FactType(), f.Subject(), len(data), MaxFactBytes, ErrTooLarge)
+	}
+	return string(data), nil
 }
 
 // tune keeps the copies of pages that savepoints need out of temporary files,
@@ -170,7 +197,7 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 	if err := w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return nil, err
 	}
-	tx := &Tx{w: w, now: micros(w.l.clock())}
+	tx := &Tx{w: w, now: micros(w.l.clock()), rows: make([]Row, 0, w.rows)}
 	for _, r := range group {
 		if err := one(tx, r); err != nil {
 			return nil, err
@@ -179,6 +206,7 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 	if err := w.flushTotals(); err != nil {
 		return nil, err
 	}
+	w.rows = len(tx.rows)
 	return tx.rows, w.exec(`COMMIT`)
 }
 

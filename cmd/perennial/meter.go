@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -54,7 +54,7 @@ type meter struct {
 }
 
 // publishAhead is how many commands one atomic batch holds here.
-const publishAhead = 256
+const publishAhead = 512
 
 func (b *bench) publish(ctx context.Context, q *queue.Queue, m *meter) error {
 	for n := 0; n < b.commands; {
@@ -115,17 +115,12 @@ func (m *meter) follow(ctx context.Context, q *queue.Queue, commands int) error 
 }
 
 func (m *meter) took(e queue.ReceivedEvent) error {
-	var event struct {
-		Data struct {
-			CommandID string `json:"command_id"`
-		} `json:"data"`
-	}
-	if err := json.Unmarshal(e.Data, &event); err != nil {
-		return err
-	}
-	n, err := strconv.Atoi(event.Data.CommandID)
+	// The measuring shares the cores with what it measures: no whole event is decoded.
+	_, rest, _ := bytes.Cut(e.Data, []byte(`"command_id":"`))
+	id, _, _ := bytes.Cut(rest, []byte(`"`))
+	n, err := strconv.Atoi(string(id))
 	if err != nil {
-		return err
+		return fmt.Errorf("an event names no command of this run: %w", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

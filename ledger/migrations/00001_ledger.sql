@@ -60,7 +60,7 @@ CREATE TABLE operations (
     kind               TEXT NOT NULL CONSTRAINT operation_kind CHECK (kind = 'order' OR kind = 'renewal'),
     chunk              TEXT NOT NULL,
     generation         INTEGER NOT NULL CONSTRAINT operation_generation CHECK (generation > 0),
-    idempotency_key    TEXT NOT NULL CONSTRAINT operation_key_once UNIQUE,
+    idempotency_key    TEXT NOT NULL,
     state              TEXT NOT NULL,
     live               INTEGER NOT NULL DEFAULT 1 CONSTRAINT operation_live CHECK (live = 0 OR live = 1), -- it has not ended
     version            INTEGER NOT NULL,
@@ -86,6 +86,7 @@ CREATE TABLE operations (
     CONSTRAINT operation_refund_within_charge CHECK (refunded_cents >= 0 AND refunded_cents <= charged_cents),
     CONSTRAINT operation_order_no_for_orders  CHECK (order_no = '' OR kind = 'order')
 ) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX operation_key_once ON operations (idempotency_key) WHERE live = 1;
 CREATE INDEX operations_live ON operations (accepted_at) WHERE live = 1;
 CREATE INDEX operations_next ON operations (next_at) WHERE live = 1 AND next_at IS NOT NULL;
 CREATE INDEX operations_order_no ON operations (order_no) WHERE order_no <> '';
