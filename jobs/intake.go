@@ -25,15 +25,18 @@ const batch = 64
 // JetStream. A command is acknowledged after it is in the ledger. While one
 // batch is being committed the next is read.
 func (r *Runner) takeIn(ctx context.Context) error {
-	batches := make(chan []*arrival)
+	arrivals := make(chan *arrival, batch)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return r.readIn(ctx, batches) })
-	group.Go(func() error { return r.acceptIn(ctx, batches) })
+	group.Go(func() error {
+		defer close(arrivals)
+		return r.readIn(ctx, arrivals)
+	})
+	group.Go(func() error { return r.acceptIn(ctx, arrivals) })
 	return group.Wait()
 }
 
-// readIn fetches and parses batches until ctx ends.
-func (r *Runner) readIn(ctx context.Context, batches chan<- []*arrival) error {
+// readIn fetches and parses commands until ctx ends.
+func (r *Runner) readIn(ctx context.Context, arrivals chan<- *arrival) error {
 	for {
 		limit, err := r.waitForRoom(ctx)
 		if err != nil {
@@ -46,47 +49,62 @@ func (r *Runner) readIn(ctx context.Context, batches chan<- []*arrival) error {
 		if err != nil {
 			return fmt.Errorf("account %s: fetch commands: %w", r.Account, err)
 		}
-		arrivals, err := r.readBatch(ctx, messages)
-		if err != nil {
-			if err := r.notTaken(ctx, err); err != nil {
-				return err
+		for i := range messages {
+			a, err := r.read(ctx, &messages[i])
+			if err != nil {
+				if err := r.notTaken(ctx, err); err != nil {
+					return err
+				}
 			}
-			continue
-		}
-		r.ready.reserve(len(arrivals))
-		select {
-		case batches <- arrivals:
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), putBack(arrivals))
-		}
-	}
-}
-
-// putBack offers commands again that were read and not accepted.
-func putBack(arrivals []*arrival) (err error) {
-	for _, a := range arrivals {
-		err = errors.Join(err, a.msg.Nak(0))
-	}
-	return err
-}
-
-// acceptIn takes batches into the ledger until ctx ends.
-func (r *Runner) acceptIn(ctx context.Context, batches <-chan []*arrival) error {
-	for {
-		select {
-		case arrivals := <-batches:
-			err := r.acceptBatch(ctx, arrivals)
-			r.ready.reserve(-len(arrivals))
-			if err == nil {
+			if a == nil {
 				continue
 			}
-			if err := r.notTaken(ctx, err); err != nil {
-				return err
+			r.ready.reserve(1)
+			select {
+			case arrivals <- a:
+			case <-ctx.Done():
+				return errors.Join(ctx.Err(), a.msg.Nak(0))
 			}
-		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
+}
+
+// acceptIn takes what was read into the ledger, as much at once as there is,
+// until there is no more. What comes after ctx has ended is offered again.
+func (r *Runner) acceptIn(ctx context.Context, arrivals <-chan *arrival) error {
+	for first := range arrivals {
+		taken := gather(first, arrivals)
+		err := ctx.Err()
+		if err == nil {
+			err = r.acceptBatch(ctx, taken)
+		} else {
+			for _, a := range taken {
+				err = errors.Join(err, a.msg.Nak(0))
+			}
+		}
+		r.ready.reserve(-len(taken))
+		if err != nil && ctx.Err() == nil {
+			_ = r.notTaken(ctx, err) // ended by ctx, which ends the reading as well
+		}
+	}
+	return ctx.Err()
+}
+
+// gather is the first and what has been read behind it, at most a batch.
+func gather(first *arrival, arrivals <-chan *arrival) []*arrival {
+	taken := append(make([]*arrival, 0, batch), first)
+	for len(taken) < batch {
+		select {
+		case a, ok := <-arrivals:
+			if !ok {
+				return taken
+			}
+			taken = append(taken, a)
+		default:
+			return taken
+		}
+	}
+	return taken
 }
 
 // notTaken says that commands could not be taken in, and waits before the next.
@@ -132,27 +150,9 @@ type arrival struct {
 	jobs []*job
 }
 
-// readBatch parses messages; those that cannot be answered are dealt with here.
-func (r *Runner) readBatch(ctx context.Context, messages []queue.Message) ([]*arrival, error) {
-	arrivals := make([]*arrival, 0, len(messages))
-	for i := range messages {
-		a, err := r.read(ctx, &messages[i])
-		if err != nil {
-			return nil, err
-		}
-		if a != nil {
-			arrivals = append(arrivals, a)
-		}
-	}
-	return arrivals, nil
-}
-
 // acceptBatch accepts commands in one commit, acknowledges them and queues what
 // they start.
 func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
-	if len(arrivals) == 0 {
-		return nil
-	}
 	err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		for _, a := range arrivals {
 			if err := r.accept(tx, a); err != nil {
