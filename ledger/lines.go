@@ -113,12 +113,16 @@ func (l *Ledger) Claimed(ctx context.Context) (map[string]bool, error) {
 // Committed is what was charged since an instant, less refunds, and what the
 // operations under way are expected to cost; except is left out of it.
 func (l *Ledger) Committed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
+	from, err := seqFrom(ctx, l.read, since)
+	if err != nil {
+		return 0, err
+	}
 	err = l.read.QueryRowContext(ctx, `SELECT
-		coalesce((SELECT sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END) FROM transfers t
-			WHERE t.kind IN ('charge', 'suspense', 'refund') AND t.seq >= coalesce((SELECT min(seq) FROM journal WHERE time >= ?1), 1 << 62)), 0)
+		coalesce((SELECT sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END) FROM transfers t JOIN journal j ON j.seq = t.seq
+			WHERE t.kind IN ('charge', 'suspense', 'refund') AND t.seq >= ?3 AND j.time >= ?1), 0)
 		+ coalesce((SELECT sum(estimate_cents - charged_cents) FROM operations
-			WHERE state IN ('sending', 'waiting', 'open', 'review') AND charged_cents < estimate_cents AND id <> ?2), 0)`,
-		micros(since), except).Scan(&cents)
+			WHERE live = 1 AND state IN ('sending', 'waiting', 'open', 'review') AND charged_cents < estimate_cents AND id <> ?2), 0)`,
+		micros(since), except, from).Scan(&cents)
 	return cents, err
 }
 

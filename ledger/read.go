@@ -84,15 +84,26 @@ func scanRow(s scanner) (Row, error) {
 
 // collect reads every row of a query and closes it.
 func collect[T any](rows rows, scan func(scanner) (T, error)) (all []T, err error) {
+	err = each(rows, func(s scanner) error {
+		one, err := scan(s)
+		all = append(all, one)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// each calls do for every row of a query and closes it; nothing is kept.
+func each(rows rows, do func(scanner) error) (err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		one, err := scan(rows)
-		if err != nil {
-			return nil, err
+		if err := do(rows); err != nil {
+			return err
 		}
-		all = append(all, one)
 	}
-	return all, rows.Err()
+	return rows.Err()
 }
 
 func scanText(s scanner) (text string, err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ import (
 
 func (a *app) ledgerCommand() *cobra.Command {
 	c := &cobra.Command{Use: "ledger", Short: "Money: balance, entries, verification"}
-	c.AddCommand(a.ledgerBalance(), a.ledgerEntries(), a.ledgerVerify())
+	c.AddCommand(a.ledgerBalance(), a.ledgerEntries(), a.ledgerVerify(), a.ledgerExport(), a.ledgerStatement())
 	return c
 }
 
@@ -46,9 +47,14 @@ func (a *app) withLedger(do func(ctx context.Context, l *ledger.Ledger, account 
 }
 
 func (a *app) ledgerBalance() *cobra.Command {
-	return &cobra.Command{
+	var by string
+	var limit int
+	c := &cobra.Command{
 		Use: "balance", Short: "What the books say: wallet, charges, refunds, suspense", Args: cobra.NoArgs,
 		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+			if by != "" {
+				return a.printTotals(ctx, l, by, limit)
+			}
 			b, err := l.Balance(ctx, account)
 			if err != nil {
 				return err
@@ -56,6 +62,30 @@ func (a *app) ledgerBalance() *cobra.Command {
 			return a.printBalance(b)
 		}),
 	}
+	c.Flags().StringVar(&by, "by", "", "what it went on, by order, renewal, ip, label or day")
+	c.Flags().IntVarP(&limit, "limit", "n", 1000, "with --by: how many")
+	return c
+}
+
+func (a *app) printTotals(ctx context.Context, l *ledger.Ledger, by string, limit int) error {
+	totals, err := l.TotalsBy(ctx, by, limit)
+	if err != nil {
+		return err
+	}
+	rows := make([][]string, 0, len(totals))
+	for _, x := range totals {
+		if a.output == "json" {
+			if err := printJSON(a.stdout, x); err != nil {
+				return err
+			}
+			continue
+		}
+		rows = append(rows, []string{x.Subject, strconv.FormatInt(x.Count, 10), money(x.ChargedCents), money(x.RefundedCents), money(x.NetCents)})
+	}
+	if a.output == "json" {
+		return nil
+	}
+	return a.table([]string{strings.ToUpper(by), "COUNT", "CHARGED", "REFUNDED", "NET"}, rows)
 }
 
 func (a *app) printBalance(b ledger.Balance) error {

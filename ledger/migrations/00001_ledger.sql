@@ -16,6 +16,8 @@ CREATE TABLE journal (
     CONSTRAINT journal_hash_length  CHECK (length(hash) = 64 AND length(prev_hash) = 64)
 ) STRICT;
 CREATE INDEX journal_operation ON journal (operation) WHERE operation <> '';
+-- Every 256th row, to find where a day begins without reading all before it.
+CREATE INDEX journal_time ON journal (time) WHERE seq % 256 = 0;
 
 -- +goose StatementBegin
 CREATE TRIGGER journal_no_update BEFORE UPDATE ON journal
@@ -220,6 +222,34 @@ CREATE VIEW v_proxies AS
            p.starts_at, p.expires_at, p.seen_at, p.gone,
            (SELECT l.operation FROM lines l WHERE l.proxy_id = p.proxy_id AND l.claim = 1) AS claimed_by
     FROM proxies p;
+CREATE VIEW v_orders AS
+    SELECT id AS operation_id, order_no, command_id, state, expected_count, delivered_count,
+           charged_cents, refunded_cents, charged_cents - refunded_cents AS net_cents, accepted_at, updated_at
+    FROM operations WHERE kind = 'order';
+CREATE VIEW v_renewals AS
+    SELECT id AS operation_id, command_id, state, (SELECT count(*) FROM lines WHERE operation = operations.id) AS proxies,
+           charged_cents, refunded_cents, charged_cents - refunded_cents AS net_cents, accepted_at, updated_at
+    FROM operations WHERE kind = 'renewal';
+-- What a person booked for several proxies together is in v_renewals alone.
+CREATE VIEW v_proxy_costs AS
+    SELECT proxy_id, count(*) FILTER (WHERE state = 'succeeded' OR state = 'charged') AS renewals,
+           sum(charged_cents) AS charged_cents, sum(refunded_cents) AS refunded_cents, sum(charged_cents - refunded_cents) AS net_cents,
+           max(settled_at) AS settled_at
+    FROM lines GROUP BY proxy_id;
+CREATE VIEW v_labels AS
+    SELECT e.key AS label, e.value AS value, count(DISTINCT c.id) AS commands,
+           sum(o.charged_cents) AS charged_cents, sum(o.refunded_cents) AS refunded_cents, sum(o.charged_cents - o.refunded_cents) AS net_cents
+    FROM commands c JOIN journal j ON j.seq = c.accepted_seq JOIN json_each(j.data, '$.labels') e
+         JOIN operations o ON o.id > c.id || '/' AND o.id < c.id || '0' AND o.command_id = c.id
+    GROUP BY e.key, e.value;
+CREATE VIEW v_days AS
+    SELECT date(j.time / 1000000, 'unixepoch') AS day, count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense') AS charges,
+           coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'), 0) AS charged_cents,
+           coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0) AS refunded_cents,
+           coalesce(sum(t.cents) FILTER (WHERE t.kind = 'funding'), 0) AS funding_cents,
+           coalesce(sum(t.cents) FILTER (WHERE t.kind = 'external'), 0) AS external_cents,
+           sum(CASE WHEN t.debit = 'wallet' THEN t.cents WHEN t.credit = 'wallet' THEN -t.cents ELSE 0 END) AS wallet_change_cents
+    FROM transfers t JOIN journal j ON j.seq = t.seq GROUP BY 1;
 CREATE VIEW v_reviews AS
     SELECT o.id AS operation_id, o.command_id, o.kind, '' AS proxy_id, o.reason, o.code, o.trace_id, o.updated_at AS since
     FROM operations o WHERE o.state = 'review' AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')

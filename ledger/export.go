@@ -1,0 +1,202 @@
+package ledger
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// exportColumns are those of the CSV export, one row for each double entry.
+var exportColumns = []string{"seq", "n", "time", "fact", "kind", "debit", "credit", "amount_cents", "amount", "currency",
+	"command_id", "operation_id", "order_no", "proxy_id", "hash"}
+
+// ExportCSV writes the double entries of a period as CSV with a heading. Cells
+// that a spreadsheet would take for a formula begin with an apostrophe.
+func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
+	b, err := l.Binding(ctx)
+	if err != nil {
+		return fmt.Errorf("whose book it is: %w", err)
+	}
+	w := csv.NewWriter(out)
+	if err := w.Write(exportColumns); err != nil {
+		return err
+	}
+	err = l.Transfers(ctx, p, func(x Transfer) error {
+		row := []string{itoa(x.Seq), itoa(x.N), x.Time.Format(time.RFC3339Nano), x.Fact, x.Kind, x.Debit, x.Credit, itoa(x.Cents), amount(x.Cents),
+			b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash}
+		for i, cell := range row {
+			row[i] = neutral(cell)
+		}
+		return w.Write(row)
+	})
+	if err != nil {
+		return err
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// neutral keeps a spreadsheet from running a cell: ids and labels are other
+// people's text.
+func neutral(cell string) string {
+	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+		return "'" + cell
+	}
+	return cell
+}
+
+// amount shows cents in the main unit, as an exact decimal.
+func amount(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }
+
+// ExportJSON writes the double entries of a period, one JSON object a line.
+func (l *Ledger) ExportJSON(ctx context.Context, out io.Writer, p Period) error {
+	b, err := l.Binding(ctx)
+	if err != nil {
+		return fmt.Errorf("whose book it is: %w", err)
+	}
+	w := bufio.NewWriter(out)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	err = l.Transfers(ctx, p, func(x Transfer) error {
+		return e.Encode(struct {
+			Transfer
+			Currency string `json:"currency"`
+		}{x, b.Currency})
+	})
+	if err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// ExportBeancount writes a period as a Beancount file: the accounts of the book
+// under Perennial:<Account>, what they held when the period began, one
+// transaction for each double entry, and the wallet's balance at the end as an
+// assertion that bean-check proves.
+func (l *Ledger) ExportBeancount(ctx context.Context, out io.Writer, account string, p Period) error {
+	b, err := l.Binding(ctx)
+	if err != nil {
+		return fmt.Errorf("whose book it is: %w", err)
+	}
+	if !commodity.MatchString(b.Currency) {
+		return fmt.Errorf("currency %q cannot be a Beancount commodity: export CSV or JSON lines", b.Currency)
+	}
+	w := beancount{Writer: bufio.NewWriter(out), names: beancountNames(account), currency: b.Currency}
+	if err := w.opening(ctx, l, account, p); err != nil {
+		return err
+	}
+	if err := l.Transfers(ctx, p, w.transfer); err != nil {
+		return err
+	}
+	w.closing()
+	return w.Flush()
+}
+
+var commodity = regexp.MustCompile(`^[A-Z][A-Z0-9'._-]{0,22}[A-Z0-9]$`)
+
+// beancountNames gives each account of the book its Beancount name: a part of
+// one begins with a capital or a digit.
+func beancountNames(account string) map[string]string {
+	part := strings.Trim(account, "-")
+	part = strings.ToUpper(part[:min(1, len(part))]) + part[min(1, len(part)):]
+	names := map[string]string{}
+	for own, of := range map[string]string{
+		"wallet": "Assets:Perennial:%s:Wallet", "suspense": "Assets:Perennial:%s:Suspense", "orders": "Expenses:Perennial:%s:Orders",
+		"renewals": "Expenses:Perennial:%s:Renewals", "external": "Expenses:Perennial:%s:External", "funding": "Equity:Perennial:%s:Funding",
+	} {
+		names[own] = fmt.Sprintf(of, part)
+	}
+	return names
+}
+
+// bookAccounts are the accounts of the book, in the order of a listing.
+var bookAccounts = []string{"wallet", "suspense", "orders", "renewals", "external", "funding"}
+
+type beancount struct {
+	*bufio.Writer
+	names    map[string]string
+	currency string
+	wallet   int64
+	last     time.Time
+}
+
+// opening writes what the accounts held before the period. The file has
+// everything from the first fact on when the period has no beginning.
+func (w *beancount) opening(ctx context.Context, l *Ledger, account string, p Period) error {
+	held, first := map[string]int64{}, p.From
+	err := l.Transfers(ctx, Period{To: p.To}, func(x Transfer) error {
+		if first.IsZero() {
+			first = x.Time
+		}
+		if x.Time.Before(p.From) {
+			held[x.Debit] += x.Cents
+			held[x.Credit] -= x.Cents
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w.last, w.wallet = first, held["wallet"]
+	fmt.Fprintf(w, "option \"title\" %s\noption \"operating_currency\" \"%s\"\n\n", quoted("Perennial "+account), w.currency)
+	for _, own := range bookAccounts {
+		fmt.Fprintf(w, "%s open %s %s\n", day(first), w.names[own], w.currency)
+	}
+	if p.From.IsZero() || len(held) == 0 {
+		return nil
+	}
+	fmt.Fprintf(w, "\n%s * \"Brought forward\"\n", day(first))
+	for _, own := range bookAccounts {
+		if held[own] != 0 {
+			fmt.Fprintf(w, "  %s  %s %s\n", w.names[own], amount(held[own]), w.currency)
+		}
+	}
+	return nil
+}
+
+func (w *beancount) transfer(x Transfer) error {
+	if x.Time.After(w.last) {
+		w.last = x.Time
+	}
+	switch "wallet" {
+	case x.Debit:
+		w.wallet += x.Cents
+	case x.Credit:
+		w.wallet -= x.Cents
+	}
+	about := x.Operation
+	switch {
+	case x.OrderNo != "":
+		about = "order " + x.OrderNo
+	case x.ProxyID != "":
+		about = "proxy " + x.ProxyID
+	}
+	fmt.Fprintf(w, "\n%s * %s %s\n", day(x.Time), quoted(x.Kind), quoted(about))
+	for _, meta := range [][2]string{{"seq", itoa(x.Seq)}, {"command", x.CommandID}, {"operation", x.Operation}, {"order", x.OrderNo}, {"proxy", x.ProxyID}, {"hash", x.Hash}} {
+		if meta[1] != "" {
+			fmt.Fprintf(w, "  %s: %s\n", meta[0], quoted(meta[1]))
+		}
+	}
+	_, err := fmt.Fprintf(w, "  %s  %s %s\n  %s  %s %s\n", w.names[x.Debit], amount(x.Cents), w.currency, w.names[x.Credit], amount(-x.Cents), w.currency)
+	return err
+}
+
+// closing asserts the wallet: Beancount's balance holds at the beginning of a day.
+func (w *beancount) closing() {
+	fmt.Fprintf(w, "\n%s balance %s  %s %s\n", day(w.last.AddDate(0, 0, 1)), w.names["wallet"], amount(w.wallet), w.currency)
+}
+
+func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
+
+// quoted is a Beancount string: it may hold line breaks, which nobody wants.
+func quoted(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\r", " ").Replace(s) + `"`
+}

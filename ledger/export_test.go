@@ -1,0 +1,250 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// keptBook holds one day of everything: the ticking clock keeps it within minutes.
+func keptBook(t *testing.T) *book {
+	t.Helper()
+	b := newBook(t)
+	b.add(history()...)
+	b.add(LedgerRecorded{Kind: "top-up", Cents: 5000, By: "ada", Reason: "card"}, LedgerRecorded{Kind: "external", Cents: 120, By: "ada", Reason: "bought by hand"})
+	return b
+}
+
+func transfers(t *testing.T, b *book, p Period) (all []Transfer) {
+	t.Helper()
+	check(t, b.Transfers(t.Context(), p, func(x Transfer) error { all = append(all, x); return nil }))
+	return all
+}
+
+func TestAPeriodHoldsEveryEntryOnceAndPeriodsAddUp(t *testing.T) {
+	b := keptBook(t)
+	all := transfers(t, b, Period{})
+	if len(all) < 10 {
+		t.Fatalf("only %d entries", len(all))
+	}
+	for _, cut := range []int{1, len(all) / 2, len(all) - 1} {
+		at := all[cut].Time
+		before, after := transfers(t, b, Period{To: at}), transfers(t, b, Period{From: at})
+		if got := append(before, after...); fmt.Sprint(got) != fmt.Sprint(all) {
+			t.Errorf("cut at %s: %d and %d entries of %d", at, len(before), len(after), len(all))
+		}
+	}
+}
+
+// TestAPeriodIsFoundInALongJournal: the sparse index may not lose the beginning.
+func TestAPeriodIsFoundInALongJournal(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1))
+	for range 3 * 256 {
+		b.add(LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+	}
+	all := transfers(t, b, Period{})
+	for _, n := range []int{0, 1, 254, 255, 256, 257, 511, 512, 700, len(all) - 1} {
+		if got := transfers(t, b, Period{From: all[n].Time}); len(got) != len(all)-n {
+			t.Errorf("from entry %d: %d entries, want %d", n, len(got), len(all)-n)
+		}
+	}
+}
+
+func TestAStatementAddsUpToTheBook(t *testing.T) {
+	b := keptBook(t)
+	all := transfers(t, b, Period{})
+	for n := range all {
+		p := Period{From: all[n].Time, To: all[len(all)-1].Time.Add(time.Hour)}
+		s, err := b.Statement(t.Context(), "main", p)
+		check(t, err)
+		var moved int64
+		for _, m := range s.Movements() {
+			if !m.Sum {
+				moved += m.Cents
+			}
+		}
+		if s.OpeningCents+moved != s.ClosingCents || s.ClosingCents != b.balance().WalletCents {
+			t.Errorf("from entry %d: %d + %d is not %d", n, s.OpeningCents, moved, s.ClosingCents)
+		}
+		if s.SuspenseCents != b.balance().SuspenseCents || s.Head.Hash != b.balance().Head.Hash {
+			t.Errorf("from entry %d: suspense %d, head %+v", n, s.SuspenseCents, s.Head)
+		}
+		var days, kinds int64
+		for _, d := range s.Days {
+			days += d.NetCents
+		}
+		if kinds = s.Orders.NetCents + s.Renewals.NetCents; days != kinds {
+			t.Errorf("from entry %d: %d by day and %d by kind", n, days, kinds)
+		}
+	}
+}
+
+func TestWhatSomethingCostIsTheSameWhicheverWayItIsSummed(t *testing.T) {
+	b := keptBook(t)
+	want := b.balance()
+	sums := map[string]int64{}
+	for _, what := range []string{"order", "renewal", "ip", "label", "day"} {
+		all, err := b.TotalsBy(t.Context(), what, 1000)
+		check(t, err)
+		for _, x := range all {
+			sums[what] += x.NetCents
+			if x.NetCents != x.ChargedCents-x.RefundedCents {
+				t.Errorf("%s %+v", what, x)
+			}
+		}
+	}
+	net := want.ChargedCents - want.RefundedCents
+	if sums["day"] != net || sums["label"] != net || sums["ip"] > sums["renewal"] || sums["order"]+sums["renewal"] != net {
+		t.Errorf("%v, the book says %d", sums, net)
+	}
+	if _, err := b.TotalsBy(t.Context(), "colour", 1); err == nil || !strings.Contains(err.Error(), "order, renewal, ip, label or day") {
+		t.Errorf("an unknown question: %v", err)
+	}
+}
+
+func TestTheCSVExportHoldsEveryEntryAndNoFormula(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(5000), accepted(KindOrder, "=1+1/1"), sending("=1+1/1", 1),
+		OrderAccepted{Ref: ref("=1+1/1"), OrderNo: "@evil", NextAt: noon})
+	state := orderState("=1+1/1", "completed", 300, 0)
+	state.OrderNo = "@evil"
+	b.add(OrderDelivered{OrderState: state})
+	var out bytes.Buffer
+	check(t, b.ExportCSV(t.Context(), &out, Period{}))
+	rows, err := csv.NewReader(&out).ReadAll()
+	check(t, err)
+	if len(rows) != 3 {
+		t.Fatalf("%v", rows)
+	}
+	for _, row := range rows[1:] {
+		for _, cell := range row {
+			if cell != "" && strings.Contains("=+-@", cell[:1]) {
+				t.Errorf("a spreadsheet would run %q", cell)
+			}
+		}
+	}
+	last := rows[2]
+	if last[7] != "300" || last[8] != "3.00" || last[9] != "USD" || last[11] != "'=1+1/1" || last[12] != "'@evil" {
+		t.Errorf("%v", last)
+	}
+}
+
+func TestTheJSONExportHoldsEveryEntry(t *testing.T) {
+	b := keptBook(t)
+	var out bytes.Buffer
+	check(t, b.ExportJSON(t.Context(), &out, Period{}))
+	var got []Transfer
+	for line := range strings.Lines(out.String()) {
+		var x Transfer
+		check(t, json.Unmarshal([]byte(line), &x))
+		got = append(got, x)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(transfers(t, b, Period{})) {
+		t.Errorf("%v", got)
+	}
+}
+
+var (
+	beanOpen    = regexp.MustCompile(`^\d{4}-\d\d-\d\d open ((?:Assets|Expenses|Equity)(?::[A-Z0-9][A-Za-z0-9-]*)+) ([A-Z]+)$`)
+	beanEntry   = regexp.MustCompile(`^\d{4}-\d\d-\d\d \* "(?:[^"\\]|\\.)*"(?: "(?:[^"\\]|\\.)*")?$`)
+	beanMeta    = regexp.MustCompile(`^  [a-z][a-z0-9-]*: "(?:[^"\\]|\\.)*"$`)
+	beanPosting = regexp.MustCompile(`^  (\S+)  (-?\d+\.\d\d) ([A-Z]+)$`)
+	beanBalance = regexp.MustCompile(`^\d{4}-\d\d-\d\d balance (\S+)  (-?\d+\.\d\d) ([A-Z]+)$`)
+)
+
+// readBeancount reads the part of the language that an export uses, strictly:
+// every transaction sums to zero, every account is open, every balance holds.
+func readBeancount(t *testing.T, text string) (sums map[string]decimal.Decimal) {
+	t.Helper()
+	sums = map[string]decimal.Decimal{}
+	open, entry := map[string]bool{}, decimal.Zero
+	asserted := 0
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case line == "":
+			if !entry.IsZero() {
+				t.Errorf("a transaction sums to %s", entry)
+			}
+			entry = decimal.Zero
+		case strings.HasPrefix(line, "option "), beanEntry.MatchString(line), beanMeta.MatchString(line):
+		case beanOpen.MatchString(line):
+			open[beanOpen.FindStringSubmatch(line)[1]] = true
+		case beanPosting.MatchString(line):
+			m := beanPosting.FindStringSubmatch(line)
+			cents := decimal.RequireFromString(m[2])
+			entry, sums[m[1]] = entry.Add(cents), sums[m[1]].Add(cents)
+			if !open[m[1]] {
+				t.Errorf("%s is not open", m[1])
+			}
+		case beanBalance.MatchString(line):
+			m := beanBalance.FindStringSubmatch(line)
+			asserted++
+			if !sums[m[1]].Equal(decimal.RequireFromString(m[2])) {
+				t.Errorf("%s holds %s: %s", m[1], sums[m[1]], line)
+			}
+		default:
+			t.Errorf("not Beancount: %q", line)
+		}
+	}
+	if asserted == 0 {
+		t.Error("nothing is asserted")
+	}
+	return sums
+}
+
+func TestTheBeancountExportBalances(t *testing.T) {
+	b := keptBook(t)
+	all := transfers(t, b, Period{})
+	for name, p := range map[string]Period{"whole": {}, "half": {From: all[len(all)/2].Time}, "first half": {To: all[len(all)/2].Time}} {
+		var out bytes.Buffer
+		check(t, b.ExportBeancount(t.Context(), &out, "main", p))
+		sums := readBeancount(t, out.String())
+		if name == "first half" {
+			continue
+		}
+		got := b.balance()
+		for account, cents := range map[string]int64{
+			"Assets:Perennial:Main:Wallet": got.WalletCents, "Assets:Perennial:Main:Suspense": got.SuspenseCents,
+			"Expenses:Perennial:Main:External": got.ExternalCents, "Equity:Perennial:Main:Funding": -got.FundingCents,
+		} {
+			if !sums[account].Equal(decimal.New(cents, -2)) {
+				t.Errorf("%s: %s holds %s, the book %d\n%s", name, account, sums[account], cents, out.String())
+			}
+		}
+	}
+}
+
+func TestAStatementCanBeReadByAPerson(t *testing.T) {
+	b := keptBook(t)
+	b.add(accepted(KindOrder, "x/1"))
+	s, err := b.Statement(t.Context(), "main", Period{From: noon.Truncate(24 * time.Hour), To: noon.Truncate(24*time.Hour).AddDate(0, 1, 0)})
+	check(t, err)
+	s.Labels = append(s.Labels, SubjectTotal{Subject: "a|b=<script>alert(1)</script>"})
+	var md, page bytes.Buffer
+	check(t, s.WriteMarkdown(&md))
+	check(t, s.WriteHTML(&page))
+	for _, text := range []string{md.String(), page.String()} {
+		for _, want := range []string{"Statement of main", "2026-11-21", amount(s.ClosingCents), "Balance carried forward", s.Head.Hash, "ticket=OPS-7"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is not in\n%s", want, text)
+			}
+		}
+		if strings.Contains(text, "<script>") {
+			t.Error("a label can run")
+		}
+	}
+	for line := range strings.Lines(md.String()) {
+		if n := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|"); strings.HasPrefix(line, "|") && n != 3 && n != 6 {
+			t.Errorf("a label breaks the table: %s", line)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// SubjectTotal is what one order, proxy, label or day cost, in integer cents.
+// Charged is gross; net is charged less refunded.
+type SubjectTotal struct {
+	Subject       string `json:"subject"`
+	Count         int64  `json:"count"` // of the proxies, renewals, commands or charges behind it
+	ChargedCents  int64  `json:"charged_cents"`
+	RefundedCents int64  `json:"refunded_cents"`
+	NetCents      int64  `json:"net_cents"`
+}
+
+// totalsBy are the questions that TotalsBy answers, over the public views.
+var totalsBy = map[string]string{
+	"order":   `SELECT coalesce(nullif(order_no, ''), operation_id), expected_count, charged_cents, refunded_cents, net_cents FROM v_orders ORDER BY accepted_at DESC, operation_id LIMIT ?`,
+	"renewal": `SELECT operation_id, proxies, charged_cents, refunded_cents, net_cents FROM v_renewals ORDER BY accepted_at DESC, operation_id LIMIT ?`,
+	"ip":      `SELECT proxy_id, renewals, charged_cents, refunded_cents, net_cents FROM v_proxy_costs ORDER BY net_cents DESC, proxy_id LIMIT ?`,
+	"label":   `SELECT label || '=' || value, commands, charged_cents, refunded_cents, net_cents FROM v_labels ORDER BY 1 LIMIT ?`,
+	"day":     `SELECT day, charges, charged_cents, refunded_cents, charged_cents - refunded_cents FROM v_days ORDER BY day DESC LIMIT ?`,
+}
+
+// TotalsBy sums the book by order, renewal, ip, label or day (UTC), up to limit,
+// the latest orders, renewals and days first and the dearest ips.
+func (l *Ledger) TotalsBy(ctx context.Context, what string, limit int) ([]SubjectTotal, error) {
+	query, ok := totalsBy[what]
+	if !ok {
+		return nil, fmt.Errorf("the book is not summed by %q: use order, renewal, ip, label or day", what)
+	}
+	rows, err := l.read.QueryContext(ctx, query, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanSubject)
+}
+
+func scanSubject(s scanner) (SubjectTotal, error) {
+	var x SubjectTotal
+	err := s.Scan(&x.Subject, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.NetCents)
+	return x, err
+}
+
+// Statement is one account's book over a period: what it began with, what
+// moved, day by day and label by label, and what it ended with. Cents are
+// integers; OpeningCents + the movements of the wallet = ClosingCents.
+type Statement struct {
+	Account       string         `json:"account"`
+	AccountID     string         `json:"account_id"`
+	Environment   string         `json:"environment"`
+	Currency      string         `json:"currency"`
+	From          time.Time      `json:"from"`
+	To            time.Time      `json:"to"`
+	OpeningCents  int64          `json:"opening_cents"`
+	ClosingCents  int64          `json:"closing_cents"`
+	FundingCents  int64          `json:"funding_cents"`
+	OutsideCents  int64          `json:"external_cents"`
+	Orders        SubjectTotal   `json:"orders"`
+	Renewals      SubjectTotal   `json:"renewals"`
+	SuspenseCents int64          `json:"suspense_cents"` // at the end of the period, charged and not resolved
+	Days          []SubjectTotal `json:"days"`
+	Labels        []SubjectTotal `json:"labels"`
+	Head          Head           `json:"head"` // the last row of the period
+}
+
+// Statement sums a period up, everything from one moment's view of the book.
+func (l *Ledger) Statement(ctx context.Context, account string, p Period) (s Statement, err error) {
+	snapshot, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return s, err
+	}
+	defer func() { _ = snapshot.Rollback() }()
+	s = Statement{Account: account, From: p.From, To: p.To, Head: Head{Hash: genesis}}
+	err = snapshot.QueryRowContext(ctx, `SELECT account_id, environment, currency FROM binding`).Scan(&s.AccountID, &s.Environment, &s.Currency)
+	if err != nil {
+		return s, fmt.Errorf("whose book it is: %w", notFound(err))
+	}
+	return s, errors.Join(s.sumUp(ctx, snapshot), s.subjects(ctx, snapshot))
+}
+
+// inPeriod is the condition on a transfer t and its row j; bounds gives its
+// parameters, beginning with ?1.
+const inPeriod = ` FROM transfers t JOIN journal j ON j.seq = t.seq WHERE t.seq >= ?1 AND j.time >= ?2 AND j.time < ?3`
+
+func (s *Statement) bounds(ctx context.Context, q queryer) ([]any, error) {
+	from, err := seqFrom(ctx, q, s.From)
+	return []any{from, micros(s.From), micros(s.To)}, err
+}
+
+// sumUp works back from the present sums: what has moved since the period's
+// end, and in it, is found without reading all that was before.
+func (s *Statement) sumUp(ctx context.Context, q queryer) error {
+	bounds, err := s.bounds(ctx, q)
+	if err != nil {
+		return err
+	}
+	const change = `coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
+		coalesce(sum(CASE WHEN debit = 'suspense' THEN cents WHEN credit = 'suspense' THEN -cents END), 0)`
+	var wallet, suspense, walletSince, suspenseSince, walletIn, suspenseIn int64
+	if err := q.QueryRowContext(ctx, `SELECT `+change+` FROM totals`).Scan(&wallet, &suspense); err != nil {
+		return fmt.Errorf("sum the book: %w", err)
+	}
+	since, err := seqFrom(ctx, q, s.To)
+	if err != nil {
+		return err
+	}
+	forever := []any{since, micros(s.To), int64(1<<62 - 1)}
+	if err := q.QueryRowContext(ctx, `SELECT `+change+inPeriod, forever...).Scan(&walletSince, &suspenseSince); err != nil {
+		return fmt.Errorf("sum what came after: %w", err)
+	}
+	err = q.QueryRowContext(ctx, `SELECT `+change+`,
+		coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0), coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0)`+inPeriod, bounds...).
+		Scan(&walletIn, &suspenseIn, &s.FundingCents, &s.OutsideCents)
+	if err != nil {
+		return fmt.Errorf("sum the period: %w", err)
+	}
+	s.ClosingCents = wallet - walletSince
+	s.OpeningCents = s.ClosingCents - walletIn
+	s.SuspenseCents = suspense - suspenseSince
+	err = q.QueryRowContext(ctx, `SELECT seq, hash FROM journal WHERE seq >= ?1 AND time < ?3 AND time >= ?2 ORDER BY seq DESC LIMIT 1`, bounds...).
+		Scan(&s.Head.Seq, &s.Head.Hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return err
+}
+
+// charges counts and sums what was charged and what came back.
+const charges = `count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'),
+	coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'), 0),
+	coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0),
+	coalesce(sum(CASE WHEN t.kind = 'charge' OR t.kind = 'suspense' THEN t.cents WHEN t.kind = 'refund' THEN -t.cents END), 0)`
+
+// subjects sums the period by kind, day and label.
+func (s *Statement) subjects(ctx context.Context, q queryer) error {
+	bounds, err := s.bounds(ctx, q)
+	if err != nil {
+		return err
+	}
+	sum := func(query string) (all []SubjectTotal, err error) {
+		rows, err := q.QueryContext(ctx, query, bounds...)
+		if err != nil {
+			return nil, fmt.Errorf("sum the period: %w", err)
+		}
+		return collect(rows, scanSubject)
+	}
+	kinds, err := sum(`SELECT CASE WHEN t.debit = 'orders' OR t.credit = 'orders' THEN 'orders' ELSE 'renewals' END, ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1`)
+	if err != nil {
+		return err
+	}
+	for _, k := range kinds {
+		if k.Subject == "orders" {
+			s.Orders = k
+		} else {
+			s.Renewals = k
+		}
+	}
+	if s.Days, err = sum(`SELECT date(j.time / 1000000, 'unixepoch'), ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1 ORDER BY 1`); err != nil {
+		return err
+	}
+	s.Labels, err = sum(`SELECT e.key || '=' || e.value, ` + charges + ` FROM transfers t JOIN journal j ON j.seq = t.seq
+		JOIN operations o ON o.id = t.operation JOIN commands c ON c.id = o.command_id
+		JOIN journal a ON a.seq = c.accepted_seq JOIN json_each(a.data, '$.labels') e
+		WHERE t.seq >= ?1 AND j.time >= ?2 AND j.time < ?3 GROUP BY 1 ORDER BY 1`)
+	return err
+}
