@@ -21,16 +21,38 @@ type request struct {
 	body []byte
 	rt   route
 	key  *apiKey
+	seq  uint64 // of the nonce, which must be durable before any reply
+
+	guest *guest
+}
+
+// The signed headers, as net/http writes their names.
+const (
+	headerAppID     = "X-Api-Appid"
+	headerTimestamp = "X-Api-Timestamp"
+	headerNonce     = "X-Api-Nonce"
+	headerSignature = "X-Api-Signature"
+
+	maxNonce = 256 // bytes; assumed
+)
+
+// single reads a header that must stand once: of two nobody knows which was
+// meant (assumed).
+func single(h http.Header, name string) string {
+	if values := h[name]; len(values) == 1 {
+		return values[0]
+	}
+	return ""
 }
 
 // authenticate checks in this order (assumed): App ID and signature, timestamp,
-// key state, source, nonce, scope. A request whose signature is wrong burns no
-// nonce.
+// key state, source, rate, nonce, scope. A request whose signature is wrong, or
+// that comes too fast, burns no nonce.
 func (s *Server) authenticate(r *request) (reply, bool) {
 	h := r.http.Header
-	appID, stamp, nonce, signature := h.Get("X-API-AppId"), h.Get("X-API-Timestamp"), h.Get("X-API-Nonce"), h.Get("X-API-Signature")
-	key := s.st.keys[appID]
-	if key == nil || key.space.env != r.env || nonce == "" || len(nonce) > 256 || !s.signed(r, key.secret, stamp, nonce, signature) {
+	stamp, nonce, signature := single(h, headerTimestamp), single(h, headerNonce), single(h, headerSignature)
+	key := s.st.keys[single(h, headerAppID)]
+	if key == nil || key.space.env != r.env || !printable(nonce, maxNonce) || !s.signed(r, key.secret, stamp, nonce, signature) {
 		return s.refuse("invalid_signature", "The signature is missing or does not match."), false
 	}
 	now := s.now()
@@ -47,7 +69,10 @@ func (s *Server) authenticate(r *request) (reply, bool) {
 	if !key.allows(r.http.RemoteAddr) {
 		return s.refuse("insufficient_scope", "The source address is outside the allowed range."), false
 	}
-	if !key.nonces.use(nonce, s.clock()) {
+	if out, ok := s.limited(key); ok {
+		return out, false
+	}
+	if !s.useNonce(r, key, nonce) {
 		return s.refuse("replayed_nonce", "The nonce was used before."), false
 	}
 	if key.scopes != nil && r.rt.scope != "" && !key.scopes[r.rt.scope] {
@@ -72,12 +97,19 @@ func (s *Server) signed(r *request, secret, stamp, nonce, signature string) bool
 	return matches(bare) || bare != host && matches(host)
 }
 
-func parseStamp(s string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		t, err = time.Parse("2006-01-02T15:04:05Z0700", s)
+// stampLayouts are the forms of ISO 8601 with a zone that are understood, the
+// usual one first (assumed: calendar dates, extended or basic, to the second or
+// the minute; a fraction may follow the seconds).
+var stampLayouts = [...]string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04Z07:00",
+	"20060102T150405Z0700", "20060102T150405Z07:00", "20060102T150405Z07"}
+
+func parseStamp(text string) (at time.Time, err error) {
+	for _, layout := range stampLayouts {
+		if at, err = time.Parse(layout, text); err == nil {
+			return at, nil
+		}
 	}
-	return t, err
+	return at, err
 }
 
 func (k *apiKey) allows(remote string) bool {

@@ -12,6 +12,7 @@ type change struct {
 	keep  bool // there is a database: rows are wanted
 	rows  []row
 	lines []byte
+	nonce usedNonce // empty in most changes
 }
 
 // row is one upsert, or a removal when data is nil.

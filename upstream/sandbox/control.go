@@ -1,204 +1,151 @@
 package sandbox
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
-	"sync"
+	"reflect"
+	"strconv"
+	"strings"
 )
 
-// counters count requests by route and code.
-type counters struct {
-	mu     sync.Mutex
-	counts map[[3]string]int64 // method, route, code
-}
-
-func (c *counters) add(pattern, method, code string) {
-	if pattern == "" {
-		pattern = "other"
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.counts == nil {
-		c.counts = map[[3]string]int64{}
-	}
-	c.counts[[3]string{method, pattern, code}]++
-}
-
-func (c *counters) snapshot() map[string]map[string]int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := map[string]map[string]int64{}
-	for key, n := range c.counts {
-		name := key[0] + " " + key[1]
-		if out[name] == nil {
-			out[name] = map[string]int64{}
-		}
-		out[name][key[2]] += n
-	}
-	return out
-}
-
-// control is the control interface (extension).
+// control is the control interface (extension). Whatever it answers is JSON; a
+// refusal is {"error":"…","field":"…"}.
 func (s *Server) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /faults", controlled(s.setFault))
-	mux.HandleFunc("DELETE /faults", func(w http.ResponseWriter, _ *http.Request) {
-		s.faults.clear()
-		respond(w, map[string]bool{"ok": true})
-	})
+	mux.HandleFunc("DELETE /faults", cleared(s.faults.clear))
+	mux.HandleFunc("POST /latency", controlled(s.setLatency))
+	mux.HandleFunc("DELETE /latency", cleared(s.latency.clear))
+	mux.HandleFunc("POST /rate", controlled(s.setRate))
+	mux.HandleFunc("POST /policy", controlled(s.setPolicy))
 	mux.HandleFunc("POST /clock", controlled(s.setClock))
 	mux.HandleFunc("POST /keys", controlled(s.setKey))
 	mux.HandleFunc("POST /wallet", controlled(s.addMoney))
 	mux.HandleFunc("GET /charges", s.getCharges)
 	mux.HandleFunc("GET /state", s.getState)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !fromHere(r) {
+			respond(w, http.StatusForbidden, controlError{Error: "only loopback may control a sandbox"})
+			return
+		}
+		if _, pattern := mux.Handler(r); pattern == "" {
+			respond(w, http.StatusNotFound, controlError{Error: r.Method + " " + shorten(r.URL.Path) + " is not part of the control interface"})
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
-// controlled reads a JSON body, runs do and answers {"ok":true} or 400 with
-// {"error":"…"}.
+// fromHere wants a loopback peer and a loopback name: a page in a browser, led
+// here by another name, is refused.
+func fromHere(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	peer, _, err := net.SplitHostPort(r.RemoteAddr)
+	return err == nil && isLoopback(peer) && (strings.EqualFold(host, "localhost") || isLoopback(strings.Trim(host, "[]")))
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// controlError is a refusal of the control interface.
+type controlError struct {
+	Error string `json:"error"`           // a whole sentence, with the field
+	Field string `json:"field,omitempty"` // the field alone
+}
+
+// fieldError names the field that cannot be taken.
+type fieldError struct {
+	field string
+	err   error
+}
+
+func wrong(field string, err error) error { return &fieldError{field, err} }
+
+// Error is the field and what is wrong with it.
+func (e *fieldError) Error() string { return e.field + ": " + e.err.Error() }
+
+// Unwrap gives what is wrong without the field.
+func (e *fieldError) Unwrap() error { return e.err }
+
+// controlled reads a JSON body, runs do and answers {"ok":true} or the refusal.
 func controlled[T any](do func(*T) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in T
-		body, err := readBody(w, r)
-		if err == nil {
-			err = decodeStrict(body, &in)
+		body, status := readBody(w, r)
+		if status != 0 {
+			respond(w, status, controlError{Error: "body: could not be read or is over 1 MiB", Field: "body"})
+			return
 		}
+		err := decodeStrict(body, &in)
 		if err == nil {
 			err = do(&in)
 		}
-		if err != nil {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusBadRequest)
-			_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
+		if err == nil {
+			respond(w, http.StatusOK, map[string]bool{"ok": true})
 			return
 		}
-		respond(w, map[string]bool{"ok": true})
+		out := controlError{Error: err.Error()}
+		if e, ok := errors.AsType[*fieldError](err); ok {
+			out.Field = e.field
+		}
+		respond(w, http.StatusBadRequest, out)
 	}
 }
 
-func respond(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v)
-}
-
-func (s *Server) setFault(f *fault) error {
-	if err := f.check(); err != nil {
-		return err
+// decodeStrict reads one JSON object and nothing after it; an error names the
+// field.
+func decodeStrict(body []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
+			return wrong(e.Field, fmt.Errorf("must be a JSON %s, not a %s", jsonName(e.Type.Kind()), e.Value))
+		}
+		if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+			if name, err := strconv.Unquote(quoted); err == nil {
+				return wrong(shorten(name), errors.New("is not a known field"))
+			}
+		}
+		return wrong("body", errors.New("must be a JSON object"))
 	}
-	s.faults.add(f)
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return wrong("body", errors.New("has something after the JSON object"))
+	}
 	return nil
 }
 
-type clockSetting struct {
-	OffsetSeconds int64 `json:"offset_seconds"`
-}
-
-func (s *Server) setClock(in *clockSetting) error {
-	const century = 100 * 366 * 24 * 3600
-	if in.OffsetSeconds > century || in.OffsetSeconds < -century {
-		return fmt.Errorf("offset_seconds %d is too far", in.OffsetSeconds)
+func jsonName(k reflect.Kind) string {
+	switch k {
+	case reflect.Bool:
+		return "boolean"
+	case reflect.String:
+		return "string"
+	case reflect.Struct, reflect.Map:
+		return "object"
+	default:
+		return "number"
 	}
-	s.offset.Store(in.OffsetSeconds)
-	return s.persist("meta", "offset", in.OffsetSeconds)
 }
 
-type keySetting struct {
-	AppID   string `json:"app_id"`
-	Revoked bool   `json:"revoked"`
-}
-
-func (s *Server) setKey(in *keySetting) error {
-	key := s.st.keys[in.AppID]
-	if key == nil {
-		return fmt.Errorf("app_id %q is unknown", in.AppID)
+func cleared(do func()) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		do()
+		respond(w, http.StatusOK, map[string]bool{"ok": true})
 	}
-	s.st.mu.Lock()
-	key.revoked = in.Revoked
-	s.st.mu.Unlock()
-	return s.persist("key", in.AppID, in.Revoked)
 }
 
-type walletSetting struct {
-	AccountID   string `json:"account_id"`
-	Environment string `json:"environment"`
-	AddCents    int64  `json:"add_cents"`
-}
-
-// addMoney tops a wallet up or takes from it; the referee, which records only
-// what the API charged, has no line for it.
-func (s *Server) addMoney(in *walletSetting) error {
-	sp := s.st.spaces[in.AccountID+"/"+in.Environment]
-	if sp == nil {
-		return fmt.Errorf("no account %q in environment %q", in.AccountID, in.Environment)
-	}
-	s.st.mu.Lock()
-	sum := sp.balance + in.AddCents
-	if sum < 0 || in.AddCents > 0 && sum < sp.balance {
-		s.st.mu.Unlock()
-		return fmt.Errorf("the wallet holds %d cents: adding %d leaves its range", sp.balance, in.AddCents)
-	}
-	sp.balance = sum
-	c := s.newChange()
-	c.saveWallet(sp)
-	seq := s.submit(c)
-	s.st.mu.Unlock()
-	return s.durable.wait(seq)
-}
-
-// persist stores one row and waits for it.
-func (s *Server) persist(kind, id string, value any) error {
-	s.st.mu.Lock()
-	c := s.newChange()
-	c.put(kind, id, value)
-	seq := s.submit(c)
-	s.st.mu.Unlock()
-	return s.durable.wait(seq)
-}
-
-func (s *Server) getCharges(w http.ResponseWriter, _ *http.Request) {
-	s.settleDue()
-	charges, err := s.Charges()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	if charges == nil {
-		charges = []Charge{}
-	}
-	respond(w, charges)
-}
-
-// settleDue lets orders advance to the present before somebody looks.
-func (s *Server) settleDue() {
-	s.st.mu.Lock()
-	defer s.st.mu.Unlock()
-	s.advance()
-}
-
-func (s *Server) getState(w http.ResponseWriter, _ *http.Request) {
-	s.settleDue()
-	respond(w, s.stateCounts())
-}
-
-func (s *Server) stateCounts() map[string]any {
-	s.st.mu.Lock()
-	defer s.st.mu.Unlock()
-	records := map[string]int{"completed": 0, "processing": 0, "interrupted": 0}
-	wallets := map[string]int64{}
-	for id, sp := range s.st.spaces {
-		wallets[id] = sp.balance
-		for _, rec := range sp.records {
-			switch {
-			case rec.state == recordInterrupted:
-				records["interrupted"]++
-			case !rec.durable:
-				records["processing"]++
-			default:
-				records["completed"]++
-			}
-		}
-	}
-	return map[string]any{"orders": len(s.st.orders), "proxies": len(s.st.proxies), "idempotency_records": records,
-		"wallets": wallets, "requests": s.counts.snapshot(), "now": s.now()}
+func respond(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
 }

@@ -4,19 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"net/http"
 	"sync"
 )
 
 // fault is one entry of POST /faults (extension). Empty filters match all.
 type fault struct {
-	Environment string `json:"environment"`
-	AccountID   string `json:"account_id"`
-	Method      string `json:"method"`
-	Path        string `json:"path"`  // exact, a route such as /api/v1/orders/{order_no}, or a prefix ending in *
-	Skip        int    `json:"skip"`  // matches to let pass first
-	Times       int    `json:"times"` // 0 is 1; negative: for ever
-	Fault       string `json:"fault"`
+	filter
+
+	Skip  int    `json:"skip"`  // matches to let pass first
+	Times int    `json:"times"` // 0 is 1; negative: for ever
+	Fault string `json:"fault"`
 
 	Seconds    float64         `json:"seconds"`     // hang
 	Code       string          `json:"code"`        // code
@@ -33,28 +31,50 @@ type fault struct {
 var faultKinds = map[string]bool{"drop_before": true, "drop_after": true, "error_before": true, "error_after": true, "hang": true,
 	"truncate": true, "garbage": true, "html": true, "code": true, "unresolved_record": true, "renewal": true}
 
-func (f *fault) check() error {
+// check refuses what cannot be meant, by the name of the field.
+func (f *fault) check(s *Server) error {
 	if !faultKinds[f.Fault] {
-		return fmt.Errorf("fault %q is unknown", f.Fault)
+		return wrong("fault", fmt.Errorf("%q is unknown", f.Fault))
 	}
-	if f.Fault == "code" && f.Code == "" {
-		return errors.New("code is missing")
+	if err := f.filter.check(s); err != nil {
+		return err
 	}
-	if f.HTTPStatus != 0 && (f.HTTPStatus < 200 || f.HTTPStatus > 599) {
-		return errors.New("http_status must be 200 to 599")
+	switch {
+	case f.Skip < 0:
+		return wrong("skip", errors.New("must not be negative"))
+	case f.Fault == "code" && !printable(f.Code, maxHeaderText):
+		return wrong("code", errors.New("is missing, or is not printable ASCII"))
+	case f.HTTPStatus != 0 && (f.HTTPStatus < http.StatusOK || f.HTTPStatus > 599):
+		return wrong("http_status", errors.New("must be 200 to 599"))
+	case f.RetryAfter != "" && !printable(f.RetryAfter, maxHeaderText):
+		return wrong("retry_after", errors.New("is no header text"))
+	case f.Seconds < 0 || f.Seconds > maxHangSeconds:
+		return wrong("seconds", errors.New("must be 0 to 86400"))
 	}
 	if f.Times == 0 {
 		f.Times = 1
 	}
+	return f.checkPicks()
+}
+
+func (f *fault) checkPicks() error {
 	var err error
 	if f.renewal.failed, err = parsePick(f.Failed); err != nil {
-		return fmt.Errorf("failed: %w", err)
+		return wrong("failed", err)
 	}
 	if f.renewal.unresolved, err = parsePick(f.Unresolved); err != nil {
-		return fmt.Errorf("unresolved: %w", err)
+		return wrong("unresolved", err)
+	}
+	if f.Fault == "renewal" && len(f.Failed) == 0 && len(f.Unresolved) == 0 {
+		return wrong("failed", errors.New("or unresolved must say which ids"))
 	}
 	return nil
 }
+
+const (
+	maxHangSeconds = 24 * 3600
+	maxHeaderText  = 256 // bytes
+)
 
 // executes reports whether the operation is carried out under this fault.
 func (f *fault) executes() bool {
@@ -125,14 +145,6 @@ func (fs *faultSet) prune() {
 		}
 	}
 	fs.list = kept
-}
-
-func (f *fault) matches(env, accountID, method, path string, rt route) bool {
-	prefix, isPrefix := strings.CutSuffix(f.Path, "*")
-	return (f.Environment == "" || f.Environment == env) &&
-		(f.AccountID == "" || f.AccountID == accountID) &&
-		(f.Method == "" || strings.EqualFold(f.Method, method)) &&
-		(f.Path == "" || f.Path == path || f.Path == rt.pattern || isPrefix && strings.HasPrefix(path, prefix))
 }
 
 // renewalFault says which ids of a renewal fail or stay unresolved.

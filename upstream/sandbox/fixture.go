@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,8 @@ type FixtureAccount struct {
 	Email     string        `yaml:"email" json:"email"`
 	Wallet    FixtureWallet `yaml:"wallet" json:"wallet"`
 	Keys      []FixtureKey  `yaml:"keys" json:"keys"`
+
+	Prices map[string]int64 `yaml:"prices" json:"prices,omitempty"` // cents by offer_code, where the account pays another unit price
 }
 
 // FixtureWallet holds the opening balances in cents.
@@ -109,6 +112,13 @@ func (f Fixture) Validate() error {
 	if err != nil {
 		return err
 	}
+	for i, a := range f.Accounts {
+		for code, cents := range a.Prices {
+			if !offers[code] || cents <= 0 || cents > maxUnitPriceCents {
+				return fmt.Errorf("accounts[%d].prices: %q is no offer_code, or its price is not 1 to %d", i, code, int64(maxUnitPriceCents))
+			}
+		}
+	}
 	for i, p := range f.Proxies {
 		if err := p.validate(accounts, offers); err != nil {
 			return fmt.Errorf("proxies[%d]: %w", i, err)
@@ -123,8 +133,8 @@ func (f Fixture) validateAccounts() (map[string]bool, error) {
 		if a.AccountID == "" || accounts[a.AccountID] {
 			return nil, fmt.Errorf("accounts[%d]: account_id is empty or stands twice", i)
 		}
-		if a.Wallet.SandboxCents < 0 || a.Wallet.ProductionCents < 0 {
-			return nil, fmt.Errorf("accounts[%d]: a wallet is negative", i)
+		if min(a.Wallet.SandboxCents, a.Wallet.ProductionCents) < 0 || max(a.Wallet.SandboxCents, a.Wallet.ProductionCents) > maxWalletCents {
+			return nil, fmt.Errorf("accounts[%d]: wallet must hold 0 to %d cents", i, int64(maxWalletCents))
 		}
 		accounts[a.AccountID] = true
 		for j, k := range a.Keys {
@@ -170,6 +180,8 @@ func (f Fixture) validateOffers() (map[string]bool, error) {
 			return nil, fmt.Errorf("offers[%d]: unit_price_cents must be 1 to %d", i, int64(maxUnitPriceCents))
 		case o.BaseDurationDays <= 0 || len(o.DurationDays) == 0:
 			return nil, fmt.Errorf("offers[%d]: base_duration_days and duration_days are required", i)
+		case o.BaseDurationDays > maxOfferDays || slices.Min(o.DurationDays) <= 0 || slices.Max(o.DurationDays) > maxOfferDays:
+			return nil, fmt.Errorf("offers[%d]: durations must be 1 to %d days", i, maxOfferDays)
 		case o.Stock < 0 || o.MaxQuantity < 0:
 			return nil, fmt.Errorf("offers[%d]: stock or max_quantity is negative", i)
 		}
@@ -178,8 +190,13 @@ func (f Fixture) validateOffers() (map[string]bool, error) {
 	return codes, nil
 }
 
-// maxUnitPriceCents keeps price × 2000 × 1095 within 64 bits.
-const maxUnitPriceCents = 1_000_000_000_000
+// Bounds that keep price × 2000 × days, and a wallet with its refunds, within 64
+// bits.
+const (
+	maxUnitPriceCents = 1_000_000_000_000
+	maxOfferDays      = 3650
+	maxWalletCents    = 1_000_000_000_000_000_000
+)
 
 func (p FixtureProxy) validate(accounts, offers map[string]bool) error {
 	switch {

@@ -42,6 +42,12 @@ func (q query) either(key, alias string) string {
 	return q[alias]
 }
 
+// positive reads a positive integer in plain digits.
+func positive(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && n > 0 && text[0] != '+'
+}
+
 // window is the part of a list that a request asks for.
 type window struct {
 	resource, filters string
@@ -51,11 +57,11 @@ type window struct {
 func (s *Server) window(r *request, q query, resource, filters string) (window, reply, bool) {
 	w := window{resource: resource, filters: filters, size: defaultPageSize}
 	if text, ok := q["page_size"]; ok {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > maxPageSize {
+		n, ok := positive(text)
+		if !ok || n > maxPageSize {
 			return w, s.invalid("page_size", "must be 1 to 200"), false
 		}
-		w.size = n
+		w.size = int(n)
 	}
 	token, ok := q["page_token"]
 	if !ok || token == "" {
@@ -82,8 +88,13 @@ func (s *Server) tokenMAC(sp *space, w window, payload string) []byte {
 	return mac.Sum(nil)[:16]
 }
 
+// readToken accepts only the very text that token made: decoding forgives line
+// feeds and loose bits, and an altered token is to be refused.
 func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err == nil && base64.RawURLEncoding.EncodeToString(raw) != token {
+		return 0, false
+	}
 	if err != nil || len(raw) < 18 || raw[len(raw)-17] != '.' {
 		return 0, false
 	}
@@ -97,22 +108,32 @@ func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 	return offset, errOffset == nil && errExpiry == nil && s.now().Unix() <= expiry
 }
 
-// page renders one window over total items.
-func (s *Server) page(r *request, w window, key string, total int, item func(b []byte, i int) []byte) reply {
-	end := min(w.offset+w.size, total)
-	b := append(make([]byte, 0, 128+512*max(end-w.offset, 0)), `{"`...)
-	b = append(append(b, key...), `":[`...)
-	for i := w.offset; i < end; i++ {
-		if i > w.offset {
+// page renders one window over a list of total items, of which those count that
+// shown, if given, accepts. A token says where in the whole list the next page
+// begins: an item that stops being shown takes no other with it.
+func (s *Server) page(r *request, w window, total int, shown func(i int) bool, item func(b []byte, i int) []byte) reply {
+	b := append(make([]byte, 0, 128+512*max(min(w.size, total-w.offset), 0)), `{"`...)
+	b = append(append(b, w.resource...), `":[`...)
+	written, next := 0, -1
+	for i := w.offset; i < total; i++ {
+		if shown != nil && !shown(i) {
+			continue
+		}
+		if written == w.size {
+			next = i
+			break
+		}
+		if written > 0 {
 			b = append(b, ',')
 		}
 		b = item(b, i)
+		written++
 	}
 	b = appendNumber(append(b, ']'), "page_size", int64(w.size))
-	b = strconv.AppendBool(appendKey(b, "has_more"), end < total)
+	b = strconv.AppendBool(appendKey(b, "has_more"), next >= 0)
 	b = appendKey(b, "next_page_token")
-	if end < total {
-		b = appendString(b, s.token(r.key.space, w, end))
+	if next >= 0 {
+		b = appendString(b, s.token(r.key.space, w, next))
 	} else {
 		b = append(b, "null"...)
 	}
@@ -125,7 +146,7 @@ func (s *Server) listProxies(r *request) reply {
 		return out
 	}
 	list := r.key.space.proxies
-	return s.page(r, w, "proxies", len(list), func(b []byte, i int) []byte { return list[i].appendTo(b) })
+	return s.page(r, w, len(list), nil, func(b []byte, i int) []byte { return list[i].appendTo(b) })
 }
 
 func (s *Server) listOrders(r *request) reply {
@@ -134,7 +155,7 @@ func (s *Server) listOrders(r *request) reply {
 		return out
 	}
 	list := r.key.space.orders
-	return s.page(r, w, "orders", len(list), func(b []byte, i int) []byte { return append(list[i].appendSummary(b), '}') })
+	return s.page(r, w, len(list), nil, func(b []byte, i int) []byte { return append(list[i].appendSummary(b), '}') })
 }
 
 // listOffers leaves out what cannot be bought with the given quantity or
@@ -147,8 +168,8 @@ func (s *Server) listOffers(r *request) reply {
 		into *int64
 	}{{"quantity", &want.quantity}, {"duration_days", &want.days}} {
 		if text, ok := q[f.name]; ok {
-			n, err := strconv.ParseInt(text, 10, 64)
-			if err != nil || n < 1 {
+			n, ok := positive(text)
+			if !ok {
 				return s.invalid(f.name, "must be a positive integer")
 			}
 			*f.into = n
@@ -159,13 +180,10 @@ func (s *Server) listOffers(r *request) reply {
 	if !ok {
 		return out
 	}
-	var list []*FixtureOffer
-	for _, o := range s.st.offers {
-		if want.matches(o, s.st.stock[r.env+"/"+o.OfferCode]) {
-			list = append(list, o)
-		}
-	}
-	return s.page(r, w, "offers", len(list), func(b []byte, i int) []byte { return appendOffer(b, list[i]) })
+	list := s.st.offers
+	return s.page(r, w, len(list),
+		func(i int) bool { return want.matches(list[i], s.st.stock[r.env+"/"+list[i].OfferCode]) },
+		func(b []byte, i int) []byte { return r.key.space.appendOffer(b, list[i]) })
 }
 
 type offerQuery struct {
@@ -180,15 +198,15 @@ func (w offerQuery) matches(o *FixtureOffer, stock int64) bool {
 		(w.days == 0 || slices.Contains(o.DurationDays, w.days))
 }
 
-func appendOffer(b []byte, o *FixtureOffer) []byte {
+func (sp *space) appendOffer(b []byte, o *FixtureOffer) []byte {
 	b = append(b, `{"offer_code":`...)
 	b = appendString(b, o.OfferCode)
 	for _, f := range [...][2]string{{"name", o.Name}, {"country_code", o.CountryCode}, {"country_name", o.CountryName},
 		{"region", o.Region}, {"line_name", o.LineName}, {"ip_type", o.IPType}, {"protocol", o.Protocol}} {
 		b = appendField(b, f[0], f[1])
 	}
-	b = appendNumber(b, "unit_price_cents", o.UnitPriceCents)
-	b = appendField(b, "unit_price", decimal(o.UnitPriceCents))
+	b = appendNumber(b, "unit_price_cents", sp.unitPrice(o))
+	b = appendField(b, "unit_price", decimal(sp.unitPrice(o)))
 	b = appendNumber(b, "base_duration_days", o.BaseDurationDays)
 	durations, _ := json.Marshal(o.DurationDays)
 	b = append(appendKey(b, "duration_days"), durations...)

@@ -12,6 +12,28 @@ const nonceMemory = 10*time.Minute + time.Second
 
 var nonceSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
+// useNonce burns a nonce. With a database it joins the next commit, and the
+// reply waits for that: a nonce that was answered is refused after a crash too.
+func (s *Server) useNonce(r *request, key *apiKey, nonce string) bool {
+	now := s.clock()
+	if !key.nonces.use(nonce, now) {
+		if s.db != nil {
+			r.seq = s.durable.last()
+		}
+		return false
+	}
+	if s.db != nil {
+		r.seq = s.durable.add(&change{keep: true, nonce: usedNonce{key.appID, nonce, now}})
+	}
+	return true
+}
+
+// usedNonce is a nonce on its way to the database.
+type usedNonce struct {
+	appID, nonce string
+	at           time.Time
+}
+
 // nonceSet remembers nonces in two generations, so that pruning costs nothing.
 type nonceSet struct {
 	mu       sync.Mutex

@@ -3,8 +3,6 @@ package sandbox
 import (
 	"container/heap"
 	"net/http"
-	"slices"
-	"strconv"
 	"time"
 )
 
@@ -38,13 +36,6 @@ type orderLine struct {
 	CIDRs     []string `json:"cidrs,omitempty"` // the name is assumed
 }
 
-type orderBody struct {
-	DurationDays int64       `json:"duration_days"`
-	Items        []orderLine `json:"items"`
-	OfferCode    *string     `json:"offer_code"`
-	Quantity     *int64      `json:"quantity"`
-}
-
 const (
 	maxOrderLines    = 50
 	maxOrderQuantity = 2000
@@ -55,20 +46,17 @@ func (s *Server) createOrder(r *request) outcome {
 	if !ok {
 		return refused(out)
 	}
-	var in orderBody
-	if err := decodeStrict(r.body, &in); err != nil {
-		return refused(s.invalid("body", err.Error()))
-	}
-	if out, ok := s.normalize(&in); !ok {
-		return refused(out)
+	in, bad := readOrderBody(r.body)
+	if bad != nil {
+		return refused(s.invalid(bad.field, bad.message))
 	}
 	quantities, out, ok := s.checkLines(r.env, in)
 	if !ok {
 		return refused(out)
 	}
-	o := &order{appID: r.key.appID, key: r.idempotencyKey(), scenario: scenario, space: r.key.space, days: in.DurationDays, lines: in.Items}
+	o := &order{appID: r.key.appID, key: r.idempotencyKey(), scenario: scenario, space: r.key.space, days: in.days, lines: in.lines}
 	for code, quantity := range quantities {
-		o.total += price(s.st.byCode[code], quantity, in.DurationDays)
+		o.total += r.key.space.price(s.st.byCode[code], quantity, in.days)
 		o.quantity += quantity
 	}
 	if o.space.balance < o.total {
@@ -77,101 +65,25 @@ func (s *Server) createOrder(r *request) outcome {
 	return s.accept(o, quantities)
 }
 
-// scenario reads the sandbox header; production refuses it with validation_error
-// (assumed), and production orders take the course of "success" (assumed).
+const scenarioHeader = "X-Service-Sandbox-Scenario"
+
+// scenario reads the sandbox header. Production, which refuses the header before
+// (Server.perform), lets its orders take the course of "success" (assumed).
 func (s *Server) scenario(r *request) (string, reply, bool) {
-	values := r.http.Header.Values("X-Service-Sandbox-Scenario")
-	if len(values) == 0 {
-		if r.env == envProduction {
-			return "success", reply{}, true
-		}
-		return "", reply{}, true
-	}
 	if r.env == envProduction {
-		return "", s.invalid("X-Service-Sandbox-Scenario", "is refused in production"), false
+		return "success", reply{}, true
+	}
+	values := r.http.Header[scenarioHeader]
+	if len(values) == 0 {
+		return "", reply{}, true
 	}
 	switch v := values[0]; v {
 	case "success", "delayed", "partial", "rejected":
-		return v, reply{}, true
-	}
-	return "", s.invalid("X-Service-Sandbox-Scenario", "is not a known scenario"), false
-}
-
-// normalize turns the legacy body into items and checks the shape.
-func (s *Server) normalize(in *orderBody) (reply, bool) {
-	legacy := in.OfferCode != nil || in.Quantity != nil
-	switch {
-	case legacy && in.Items != nil:
-		return s.invalid("items", "must not appear together with offer_code or quantity"), false
-	case legacy && (in.OfferCode == nil || in.Quantity == nil):
-		return s.invalid("offer_code", "offer_code and quantity belong together"), false
-	case legacy:
-		in.Items = []orderLine{{OfferCode: *in.OfferCode, Quantity: *in.Quantity}}
-	}
-	switch {
-	case len(in.Items) == 0 || len(in.Items) > maxOrderLines:
-		return s.invalid("items", "must have 1 to 50 lines"), false
-	case in.DurationDays <= 0 || in.DurationDays%30 != 0:
-		return s.invalid("duration_days", "must be a positive multiple of 30"), false
-	}
-	return reply{}, true
-}
-
-func (s *Server) checkLines(env string, in orderBody) (map[string]int64, reply, bool) {
-	quantities, sum := map[string]int64{}, int64(0)
-	for i, line := range in.Items {
-		if line.Quantity <= 0 || line.Quantity > maxOrderQuantity {
-			return nil, s.invalid("items."+strconv.Itoa(i)+".quantity", "must be 1 to 2000"), false
-		}
-		quantities[line.OfferCode] += line.Quantity
-		sum += line.Quantity
-	}
-	if sum > maxOrderQuantity {
-		return nil, s.invalid("items", "the quantities sum to more than 2000"), false
-	}
-	for i, line := range in.Items {
-		offer := s.st.byCode[line.OfferCode]
-		if offer == nil || s.st.stock[env+"/"+line.OfferCode] < quantities[line.OfferCode] {
-			return nil, s.refuse("offer_not_found", "An offer is unknown or no longer available."), false
-		}
-		field := "items." + strconv.Itoa(i)
-		if !slices.Contains(offer.DurationDays, in.DurationDays) {
-			return nil, s.invalid("duration_days", "is not supported by "+line.OfferCode), false
-		}
-		if offer.MaxQuantity > 0 && quantities[line.OfferCode] > offer.MaxQuantity {
-			return nil, s.invalid(field+".quantity", "is over the offer's max_quantity"), false
+		if len(values) == 1 {
+			return v, reply{}, true
 		}
 	}
-	if field, message := checkCIDRs(in.Items, s.st.byCode); field != "" {
-		return nil, s.invalid(field, message), false
-	}
-	return quantities, reply{}, true
-}
-
-func checkCIDRs(lines []orderLine, offers map[string]*FixtureOffer) (field, message string) {
-	random, chosen := map[string]bool{}, map[string]map[string]bool{}
-	for i, line := range lines {
-		field := "items." + strconv.Itoa(i) + ".cidrs"
-		if len(line.CIDRs) == 0 {
-			random[line.OfferCode] = true
-		}
-		for _, c := range line.CIDRs {
-			if chosen[line.OfferCode] == nil {
-				chosen[line.OfferCode] = map[string]bool{}
-			}
-			if chosen[line.OfferCode][c] {
-				return field, "the same CIDR stands twice"
-			}
-			if !slices.Contains(offers[line.OfferCode].CIDRs, c) {
-				return field, "is not one of the offer's CIDRs"
-			}
-			chosen[line.OfferCode][c] = true
-		}
-		if random[line.OfferCode] && chosen[line.OfferCode] != nil {
-			return field, "random allocation and chosen CIDRs must not be mixed for one offer"
-		}
-	}
-	return "", ""
+	return "", s.invalid(scenarioHeader, "must be one of success, delayed, partial, rejected"), false
 }
 
 // accept charges the order and starts its course.

@@ -80,6 +80,9 @@ func (s *Server) restore() error {
 			return err
 		}
 	}
+	if err := s.db.eachNonce(func(appID, nonce string, at time.Time) { s.st.keys[appID].nonces.use(nonce, at) }); err != nil {
+		return err
+	}
 	slices.SortFunc(s.st.expiring, func(a, b expiringRecord) int { return a.at.Compare(b.at) })
 	if err := s.restoreProxies(); err != nil {
 		return err
@@ -200,10 +203,15 @@ func (s *Server) restoreOrders() error {
 }
 
 // reconcileReferee appends the lines that a crash kept from the referee's file:
-// they were committed with the state, and nothing was answered before them.
+// they were committed with the state, and nothing was answered before them. A
+// file that is not the last start's is brought up to date from the beginning.
 func (s *Server) reconcileReferee() error {
 	after := s.db.synced
-	if s.referee.file == nil {
+	path, err := s.db.get("meta", "referee")
+	if err != nil {
+		return fmt.Errorf("sandbox database: %w", err)
+	}
+	if s.referee.file == nil || string(path) != s.referee.path {
 		after = 0
 	}
 	lines, err := s.db.lines(after)
@@ -214,5 +222,8 @@ func (s *Server) reconcileReferee() error {
 	if err != nil {
 		return err
 	}
-	return s.referee.append(bytes.Join(missing, nil))
+	if err := s.referee.append(bytes.Join(missing, nil)); err != nil {
+		return err
+	}
+	return s.db.commit([]*change{{keep: true, rows: []row{{"meta", "referee", []byte(s.referee.path)}}}})
 }

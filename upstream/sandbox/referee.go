@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 )
@@ -98,12 +99,21 @@ func openReferee(path string, noSync bool) (*referee, error) {
 	if err != nil {
 		return nil, fmt.Errorf("charges: %w", err)
 	}
-	if err := cutTornLine(f); err != nil {
+	if err := errors.Join(cutTornLine(f), syncDirectory(path)); err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("charges: %w", err)
 	}
 	r.file = f
 	return r, nil
+}
+
+// syncDirectory makes the file's name as durable as its lines.
+func syncDirectory(path string) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 func cutTornLine(f *os.File) error {

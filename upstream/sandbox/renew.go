@@ -1,49 +1,49 @@
 package sandbox
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
 )
 
-// maxRenewIDs bounds one renewal (assumed; the document gives no number).
-const maxRenewIDs = 5000
+const (
+	maxRenewIDs  = 5000 // in one renewal; assumed, the document gives no number
+	maxRenewDays = 1095
+	lastYear     = 9999 // of an expiry: ISO 8601 has four digits for it; assumed
+)
 
 type renewBody struct {
-	ProxyIDs     []string `json:"proxy_ids"`
-	DurationDays int64    `json:"duration_days"`
+	ids  []string
+	days int64
 }
 
-// decodeStrict reads one JSON object and nothing after it. An unknown field is
-// an error (assumed): a misspelt field must not pass for its absence.
-func decodeStrict(body []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return err
+func readRenewBody(body []byte) (renewBody, *badField) {
+	var in renewBody
+	bad := readBodyObject(body, func(p *bodyReader, name string) bool {
+		switch name {
+		case "proxy_ids":
+			in.ids = p.texts(name, maxRenewIDs)
+		case "duration_days":
+			in.days, _ = p.integer(name)
+		default:
+			return false
+		}
+		return true
+	})
+	switch {
+	case bad != nil:
+	case len(in.ids) == 0:
+		bad = &badField{"proxy_ids", "must not be empty"}
+	case in.days <= 0 || in.days%30 != 0 || in.days > maxRenewDays:
+		bad = &badField{"duration_days", "must be a positive multiple of 30, at most 1095"}
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one JSON value")
-	}
-	return nil
+	return in, bad
 }
 
 func (s *Server) renew(r *request, f renewalFault) outcome {
-	var in renewBody
-	if err := decodeStrict(r.body, &in); err != nil {
-		return refused(s.invalid("body", err.Error()))
-	}
-	switch {
-	case len(in.ProxyIDs) == 0:
-		return refused(s.invalid("proxy_ids", "must not be empty"))
-	case len(in.ProxyIDs) > maxRenewIDs:
-		return refused(s.invalid("proxy_ids", "has too many entries"))
-	case in.DurationDays <= 0 || in.DurationDays%30 != 0 || in.DurationDays > 1095:
-		return refused(s.invalid("duration_days", "must be a positive multiple of 30, at most 1095"))
+	in, bad := readRenewBody(r.body)
+	if bad != nil {
+		return refused(s.invalid(bad.field, bad.message))
 	}
 	chosen, out, ok := s.chosenProxies(r.key.space, in)
 	if !ok {
@@ -53,15 +53,19 @@ func (s *Server) renew(r *request, f renewalFault) outcome {
 }
 
 func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, reply, bool) {
-	chosen := make([]*proxy, 0, len(in.ProxyIDs))
-	seen := make(map[string]bool, len(in.ProxyIDs))
-	for i, id := range in.ProxyIDs {
+	chosen := make([]*proxy, 0, len(in.ids))
+	seen := make(map[string]bool, len(in.ids))
+	now := s.now()
+	for i, id := range in.ids {
 		p := s.st.proxies[id]
 		if p == nil || p.space != sp {
 			return nil, s.refuse("proxy_not_found", "A proxy is unknown."), false
 		}
 		if seen[id] {
 			return nil, s.invalid("proxy_ids."+strconv.Itoa(i), "stands twice"), false
+		}
+		if p.extended(in.days, now).Year() > lastYear {
+			return nil, s.invalid("duration_days", "leads past the year 9999"), false
 		}
 		seen[id] = true
 		chosen = append(chosen, p)
@@ -74,7 +78,7 @@ func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, reply, bool) 
 func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFault) outcome {
 	sp, total := r.key.space, int64(0)
 	for _, p := range chosen {
-		total += price(p.offer, 1, in.DurationDays)
+		total += sp.price(p.offer, 1, in.days)
 	}
 	if sp.balance < total {
 		return refused(s.refuse("insufficient_wallet_balance", "The wallet is too low."))
@@ -84,7 +88,7 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFa
 	line := Charge{AppID: r.key.appID, IdempotencyKey: r.idempotencyKey(), Reason: "renewal"}
 	result.lines = append(result.lines, '[')
 	for i, p := range chosen {
-		cents := price(p.offer, 1, in.DurationDays)
+		cents := sp.price(p.offer, 1, in.days)
 		line.ProxyID = p.id
 		s.money(ch, sp, line, -cents)
 		refunded := int64(0)
@@ -93,24 +97,24 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFa
 			s.money(ch, sp, line, cents)
 			refunded = cents
 		case "succeeded":
-			p.extend(in.DurationDays, s.now())
+			p.expires = p.extended(in.days, s.now())
 			ch.saveProxy(p)
 		}
-		result.add(p, verdicts[i], in.DurationDays, cents, refunded)
+		result.add(p, verdicts[i], in.days, cents, refunded)
 	}
 	result.lines = append(result.lines, ']')
 	ch.saveWallet(sp)
 	return s.renewalOutcome(sp, result, ch)
 }
 
-// extend counts from the present expiry, or from now when that is past or null
+// extended counts from the present expiry, or from now when that is past or null
 // (assumed).
-func (p *proxy) extend(days int64, now time.Time) {
+func (p *proxy) extended(days int64, now time.Time) time.Time {
 	from := p.expires
 	if from.Before(now) {
 		from = now.Truncate(time.Second)
 	}
-	p.expires = from.AddDate(0, 0, int(days))
+	return from.AddDate(0, 0, int(days))
 }
 
 type renewalResult struct {

@@ -15,6 +15,8 @@ type reply struct {
 	body   []byte
 	seq    uint64
 	settle func()
+
+	retryAfter string // of rate_limited
 }
 
 // statuses are the HTTP statuses of the codes. The document names 409 for

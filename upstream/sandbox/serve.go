@@ -1,56 +1,18 @@
 package sandbox
 
 import (
+	"bytes"
 	"io"
-	"net"
+	"mime"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
-	"time"
 )
 
-const maxRequestBody = 1 << 20 // assumed
-
-// Routes of the API.
 const (
-	routeOrders = "POST /api/v1/orders"
-	routeRenew  = "POST /api/v1/proxies/renew"
-	apiPrefix   = "/api/v1/"
+	maxRequestBody    = 1 << 20 // assumed
+	maxIdempotencyKey = 255     // bytes; assumed
 )
-
-// route is what a method and path lead to. name is empty for what the API does
-// not have.
-type route struct{ name, pattern, scope, id string }
-
-var fixedRoutes = map[string]route{
-	"GET /api/v1/account": {scope: "account:read"},
-	"GET /api/v1/wallet":  {scope: "wallet:read"},
-	"GET /api/v1/offers":  {scope: "offers:read"},
-	"GET /api/v1/orders":  {scope: "orders:read"},
-	"GET /api/v1/proxies": {scope: "proxies:read"},
-	routeOrders:           {scope: "orders:write"},
-	routeRenew:            {scope: "proxies:write"},
-}
-
-func findRoute(method, path string) route {
-	name := method + " " + path
-	if rt, ok := fixedRoutes[name]; ok {
-		rt.name, rt.pattern = name, path
-		return rt
-	}
-	for _, c := range [...]struct{ prefix, pattern, scope string }{
-		{"/api/v1/orders/", "/api/v1/orders/{order_no}", "orders:read"},
-		{"/api/v1/proxies/", "/api/v1/proxies/{proxy_id}", "proxies:read"},
-	} {
-		rest, ok := strings.CutPrefix(path, c.prefix)
-		id, err := url.PathUnescape(rest)
-		if ok && method == http.MethodGet && rest != "" && !strings.Contains(rest, "/") && err == nil {
-			return route{name: "GET " + c.pattern, pattern: c.pattern, scope: c.scope, id: id}
-		}
-	}
-	return route{}
-}
 
 // outcome is what a POST came to. A refusal executed nothing and leaves no
 // record: its key stays free (assumed).
@@ -67,33 +29,68 @@ func (r *request) idempotencyKey() string { return r.http.Header.Get("Idempotenc
 // handler serves one environment.
 func (s *Server) handler(env string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
-		path, _, _ := strings.Cut(hr.RequestURI, "?")
-		r := &request{http: hr, env: env, path: path, rt: findRoute(hr.Method, path)}
-		var err error
-		if r.body, err = readBody(w, hr); err != nil {
-			s.send(w, r, s.invalid("body", "could not be read or is over 1 MiB"), nil)
+		path := pathOf(hr)
+		r := &request{http: hr, env: env, path: path, rt: findRoute(hr.Method, path), guest: guestOf(hr)}
+		var status int
+		if r.body, status = readBody(w, hr); status != 0 {
+			s.send(w, r, s.unreadable(status), nil)
 			return
 		}
-		f, shape := s.faults.take(env, s.claimedAccount(hr), hr.Method, path, r.rt)
+		r.guest.enter()
+		defer r.guest.leave()
+		if s.blocked(w, r) {
+			return
+		}
+		account := s.claimedAccount(hr)
+		s.latency.hold(s.closing, env, account, hr.Method, path, r.rt)
+		f, shape := s.faults.take(env, account, hr.Method, path, r.rt)
 		s.answer(w, r, f, shape)
 	})
 }
 
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readBody reads a body to its end, or gives the HTTP status of what is wrong
+// with it. Memory grows with what has come, never with what was announced.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, int) {
 	if r.ContentLength == 0 {
-		return nil, nil
+		return nil, 0
 	}
-	if n := r.ContentLength; n > 0 && n <= maxRequestBody {
+	if r.ContentLength > maxRequestBody {
+		return nil, http.StatusRequestEntityTooLarge
+	}
+	const usual = 4 << 10
+	if n := r.ContentLength; n > 0 && n <= usual {
 		body := make([]byte, n)
-		_, err := io.ReadFull(r.Body, body)
-		return body, err
+		if _, err := io.ReadFull(r.Body, body); err != nil {
+			return nil, http.StatusBadRequest
+		}
+		return body, 0
 	}
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequestBody))
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxRequestBody)); err != nil {
+		if body.Len() >= maxRequestBody {
+			return nil, http.StatusRequestEntityTooLarge
+		}
+		return nil, http.StatusBadRequest
+	}
+	return body.Bytes(), 0
 }
 
-// claimedAccount serves the faults' filter before anything is verified.
+// unreadable answers a body that is too large or broken, before authentication:
+// what was signed is not known.
+func (s *Server) unreadable(status int) reply {
+	message := "could not be read"
+	if status == http.StatusRequestEntityTooLarge {
+		message = "is over 1 MiB"
+	}
+	out := s.invalid("body", message)
+	out.status = status
+	return out
+}
+
+// claimedAccount serves the filters of faults and latency before anything is
+// verified.
 func (s *Server) claimedAccount(r *http.Request) string {
-	if key := s.st.keys[r.Header.Get("X-API-AppId")]; key != nil {
+	if key := s.st.keys[single(r.Header, headerAppID)]; key != nil {
 		return key.space.accountID
 	}
 	return ""
@@ -112,7 +109,7 @@ func (s *Server) answer(w http.ResponseWriter, r *request, f *fault, shape renew
 		}
 	}
 	out := s.perform(r, f, shape)
-	if err := s.durable.wait(out.seq); err != nil {
+	if err := s.durable.wait(max(out.seq, r.seq)); err != nil {
 		s.log.WithError(err).Error("sandbox cannot make its state durable")
 		reset(w)
 		return
@@ -135,12 +132,17 @@ func (s *Server) perform(r *request, f *fault, shape renewalFault) reply {
 	if out, ok := s.authenticate(r); !ok {
 		return out
 	}
+	if r.env == envProduction && r.http.Header[scenarioHeader] != nil {
+		return s.invalid(scenarioHeader, "is refused in production")
+	}
 	if r.rt.name == "" {
 		return s.refuse("unsupported_operation", "The operation is not part of the customer API.")
 	}
 	post := r.http.Method == http.MethodPost
-	if post && r.idempotencyKey() == "" {
-		return s.refuse("idempotency_key_required", "The Idempotency-Key header is missing.")
+	if post {
+		if out, ok := s.checkHeaders(r.http.Header); !ok {
+			return out
+		}
 	}
 	s.st.mu.Lock()
 	defer s.st.mu.Unlock()
@@ -151,6 +153,45 @@ func (s *Server) perform(r *request, f *fault, shape renewalFault) reply {
 	out := s.read(r)
 	out.seq = s.durable.last() // nothing is shown that a crash could take back
 	return out
+}
+
+// checkHeaders wants one idempotency key of printable ASCII (assumed: other
+// bytes would not survive being written down) and a body in JSON; a Content-Type
+// that is missing passes (assumed).
+func (s *Server) checkHeaders(h http.Header) (reply, bool) {
+	keys := h["Idempotency-Key"]
+	if len(keys) == 0 || keys[0] == "" {
+		return s.refuse("idempotency_key_required", "The Idempotency-Key header is missing."), false
+	}
+	if len(keys) > 1 || !printable(keys[0], maxIdempotencyKey) {
+		return s.invalid("Idempotency-Key", "must stand once, with at most 255 bytes of printable ASCII"), false
+	}
+	if !saysJSON(h.Get("Content-Type")) {
+		return s.invalid("Content-Type", "must be application/json"), false
+	}
+	if e := h.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		return s.invalid("Content-Encoding", "is not supported"), false
+	}
+	return reply{}, true
+}
+
+func saysJSON(contentType string) bool {
+	if contentType == "application/json" || contentType == "" {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(contentType)
+	charset := params["charset"]
+	return err == nil && media == "application/json" && (charset == "" || strings.EqualFold(charset, "utf-8"))
+}
+
+// printable accepts 1 to limit bytes of ASCII without control characters.
+func printable(text string, limit int) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return text != "" && len(text) <= limit
 }
 
 func (s *Server) read(r *request) reply {
@@ -173,11 +214,7 @@ func (s *Server) read(r *request) reply {
 
 // write looks the key up first, before balances, stock and limits (assumed).
 func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
-	key := r.idempotencyKey()
-	if len(key) > 255 {
-		return s.invalid("Idempotency-Key", "is longer than 255 bytes")
-	}
-	hash := bodyHash(r.path, r.body)
+	key, hash := r.idempotencyKey(), bodyHash(r.path, r.body)
 	interrupt := f != nil && f.Fault == "unresolved_record"
 	if interrupt {
 		s.interrupt(r.key.space, key, hash)
@@ -203,90 +240,23 @@ func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	return out.reply
 }
 
-// hang holds the reply back until its time is over, the client has gone or the
-// server closes. The record stays in processing meanwhile.
-func (s *Server) hang(w http.ResponseWriter, r *request, f *fault) {
-	wait := time.Duration(f.Seconds * float64(time.Second))
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.http.Context().Done():
-	case <-s.closing:
-	}
-}
-
-// misbehave replies as the fault says.
-func (s *Server) misbehave(w http.ResponseWriter, r *request, f *fault, out reply) {
-	s.counts.add(r.rt.pattern, r.http.Method, "fault:"+f.Fault)
-	switch f.Fault {
-	case "drop_before", "drop_after":
-		reset(w)
-	case "unresolved_record":
-		if out.settle == nil { // refused, or the record was there before
-			s.send(w, r, out, f)
-			return
-		}
-		reset(w)
-	case "error_before", "error_after":
-		http.Error(w, "Internal Server Error", http.StatusInternalServerError)
-	case "garbage":
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"success":tru`))
-	case "html":
-		w.Header().Set("Content-Type", "text/html")
-		w.WriteHeader(http.StatusForbidden)
-		_, _ = w.Write([]byte("<!doctype html><title>403</title><h1>Request blocked</h1>"))
-	case "truncate":
-		truncate(w, out)
-	case "code":
-		status, message := f.HTTPStatus, f.Message
-		if status == 0 {
-			status = statusOf(f.Code)
-		}
-		if message == "" {
-			message = "Injected by the sandbox."
-		}
-		s.send(w, r, s.envelope(status, f.Code, message, nil), f)
-	}
-}
-
-// send writes a reply and counts it.
+// send writes a reply and counts it. From here on the connection may be given
+// up for another: who does not read must not keep a place.
 func (s *Server) send(w http.ResponseWriter, r *request, out reply, f *fault) {
 	if f == nil {
 		s.counts.add(r.rt.pattern, r.http.Method, out.code)
 	}
+	r.guest.leave()
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(out.body))}
+	retryAfter := out.retryAfter
 	if f != nil && f.RetryAfter != "" {
-		h["Retry-After"] = []string{f.RetryAfter}
+		retryAfter = f.RetryAfter
+	}
+	if retryAfter != "" {
+		h["Retry-After"] = []string{retryAfter}
 	}
 	w.WriteHeader(out.status)
 	_, _ = w.Write(out.body)
-}
-
-// truncate promises the whole body, sends half and closes.
-func truncate(w http.ResponseWriter, out reply) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(out.body)))
-	w.WriteHeader(out.status)
-	_, _ = w.Write(out.body[:len(out.body)/2])
-	if conn, buf, err := http.NewResponseController(w).Hijack(); err == nil {
-		_ = buf.Flush()
-		_ = conn.Close()
-	}
-}
-
-// reset ends the connection with a TCP reset instead of an answer.
-func reset(w http.ResponseWriter) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler) // net/http's own way to end a connection
-	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	_ = conn.Close()
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -29,6 +30,10 @@ type Options struct {
 	Clock            func() time.Time // default: the system's clock; POST /clock moves on top of it
 	Log              *logrus.Logger   // default: discards
 
+	MaxConnections     int     // per environment; a new one over it takes the place of the longest waiting; default 4096
+	RequestsPerSecond  float64 // rate limit of each key (extension); default: none; POST /rate changes it
+	RefuseScriptAgents bool    // refuse the default User-Agents of scripts (extension); POST /policy changes it
+
 	AsyncDelay       time.Duration // success, partial, rejected and production orders; default 1 s
 	DelayedDelay     time.Duration // delayed orders; default 2 s
 	PollAfterSeconds int64         // poll_after_seconds of unfinished orders; default 1
@@ -49,6 +54,9 @@ func (o *Options) fillDefaults() {
 	if o.Log == nil {
 		o.Log = logrus.New()
 		o.Log.SetOutput(io.Discard)
+	}
+	if o.MaxConnections <= 0 {
+		o.MaxConnections = defaultMaxConnections
 	}
 	if o.AsyncDelay <= 0 {
 		o.AsyncDelay = time.Second
@@ -72,8 +80,12 @@ type Server struct {
 	referee *referee
 	durable *group[*change]
 	faults  faultSet
+	latency latencySet
+	rates   rateLimits
 	counts  counters
 	traces  atomic.Uint64
+
+	refuseScripts atomic.Bool // POST /policy
 
 	tracePrefix string
 	listeners   []net.Listener // sandbox, production, control
@@ -100,6 +112,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	_, _ = rand.Read(trace[:]) // never fails: it ends the program instead
 	s := &Server{opts: o, log: o.Log, clock: o.Clock, closing: make(chan struct{}), tracePrefix: "trc_" + hex.EncodeToString(trace[:]) + "_"}
 	s.durable = newGroup(s.flush)
+	s.refuseScripts.Store(o.RefuseScriptAgents)
+	if o.RequestsPerSecond > 0 {
+		s.rates.set(rateSetting{RequestsPerSecond: o.RequestsPerSecond})
+	}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.closeFiles())
 	}
@@ -120,7 +136,7 @@ func loopbackOnly(address string) error {
 	if err != nil {
 		return fmt.Errorf("control address: %w", err)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if host != "localhost" && !isLoopback(host) {
 		return fmt.Errorf("control address %s: only loopback may control a sandbox", address)
 	}
 	return nil
@@ -149,10 +165,17 @@ func (s *Server) listen() error {
 		if err != nil {
 			return fmt.Errorf("sandbox: %w", err)
 		}
-		srv := &http.Server{Handler: h.handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-			WriteTimeout: 120 * time.Second, IdleTimeout: 120 * time.Second, MaxHeaderBytes: 64 << 10}
-		srv.ErrorLog = log.New(io.Discard, "", 0) // resets on demand would fill it
-		s.listeners, s.servers = append(s.listeners, l), append(s.servers, srv)
+		s.listeners = append(s.listeners, l)
+		if len(s.listeners) == 3 {
+			if err := loopbackOnly(l.Addr().String()); err != nil { // what "localhost" turned out to be
+				return err
+			}
+		}
+		crowd := newCrowd(s.opts.MaxConnections)
+		srv := &http.Server{Handler: h.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ConnContext: crowd.connect, ConnState: crowd.change,
+			DisableGeneralOptionsHandler: true, ErrorLog: log.New(panicLog{s.log}, "", 0)}
+		s.servers = append(s.servers, srv)
 		s.running.Go(func() {
 			if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				s.log.WithError(err).Error("sandbox stopped serving")
@@ -160,6 +183,29 @@ func (s *Server) listen() error {
 		})
 	}
 	return nil
+}
+
+// Bounds on what a slow client may take. A whole request comes within
+// readTimeout, its head within headerTimeout; a hanging reply's time is not
+// counted (Server.hang).
+const (
+	headerTimeout  = 10 * time.Second
+	readTimeout    = 30 * time.Second
+	writeTimeout   = 120 * time.Second
+	idleTimeout    = 120 * time.Second
+	maxHeaderBytes = 64 << 10
+)
+
+// panicLog keeps of net/http's log what is our own fault; the rest is clients
+// that break off, often on demand.
+type panicLog struct{ log *logrus.Logger }
+
+// Write is one message of net/http.
+func (p panicLog) Write(text []byte) (int, error) {
+	if bytes.Contains(text, []byte("panic")) {
+		p.log.Error(string(text))
+	}
+	return len(text), nil
 }
 
 // now is the sandbox's clock, in UTC.

@@ -31,6 +31,7 @@ var allScopes = map[string]bool{"account:read": true, "wallet:read": true, "offe
 // space is one account in one environment: nothing is shared between two.
 type space struct {
 	env, accountID, email, currency string
+	prices                          map[string]int64 // cents by offer code, where they differ from the offer's
 	balance                         int64
 	proxies                         []*proxy // in order of delivery
 	orders                          []*order // in order of creation
@@ -102,7 +103,7 @@ func (st *state) addAccount(a FixtureAccount) {
 		currency = "USD"
 	}
 	for env, cents := range map[string]int64{envSandbox: a.Wallet.SandboxCents, envProduction: a.Wallet.ProductionCents} {
-		sp := &space{env: env, accountID: a.AccountID, email: a.Email, currency: currency, balance: cents, records: map[string]*record{}}
+		sp := &space{env: env, accountID: a.AccountID, email: a.Email, currency: currency, prices: a.Prices, balance: cents, records: map[string]*record{}}
 		st.spaces[sp.id()] = sp
 	}
 	for _, k := range a.Keys {
@@ -164,8 +165,16 @@ func (st *state) nextID(prefix string) string {
 	return prefix + strconv.FormatUint(st.serial*0x9E3779B97F4A7C15, 36) // odd multiplier: a bijection
 }
 
-func price(offer *FixtureOffer, quantity, days int64) int64 {
-	return (offer.UnitPriceCents*quantity*days + offer.BaseDurationDays - 1) / offer.BaseDurationDays
+// unitPrice is the account's price of one IP for the base duration.
+func (sp *space) unitPrice(offer *FixtureOffer) int64 {
+	if cents, ok := sp.prices[offer.OfferCode]; ok {
+		return cents
+	}
+	return offer.UnitPriceCents
+}
+
+func (sp *space) price(offer *FixtureOffer, quantity, days int64) int64 {
+	return (sp.unitPrice(offer)*quantity*days + offer.BaseDurationDays - 1) / offer.BaseDurationDays
 }
 
 // orderHeap keeps unfinished orders, the next to advance first.

@@ -3,9 +3,11 @@ package sandbox
 import (
 	"bytes"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	_ "github.com/mattn/go-sqlite3" // the driver "sqlite3"
 )
@@ -16,10 +18,13 @@ type store struct {
 	db     *sql.DB
 	synced int64 // newest charges row whose lines the referee's file holds
 	last   int64 // newest charges row
+
+	pruned time.Time // when nonces were last forgotten
 }
 
 const schema = `
 CREATE TABLE IF NOT EXISTS state (kind TEXT NOT NULL, id TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (kind, id)) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS nonces (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, batch BLOB NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS charges (seq INTEGER PRIMARY KEY, lines BLOB NOT NULL) STRICT;`
 
 // openStore opens or creates the file. The lock is exclusive: two sandboxes on
@@ -136,8 +141,60 @@ func (st *store) write(tx *sql.Tx, batch []*change) (int64, error) {
 			return 0, err
 		}
 	}
+	if err := st.writeNonces(tx, batch); err != nil {
+		return 0, err
+	}
 	_, err = upsert.Exec("meta", "synced", []byte(strconv.FormatInt(st.last, 10)))
 	return last, err
+}
+
+// writeNonces keeps the nonces of a batch in one row, and every minute forgets
+// those that are past remembering.
+func (st *store) writeNonces(tx *sql.Tx, batch []*change) error {
+	var used [][2]string
+	var at time.Time
+	for _, c := range batch {
+		if c.nonce.appID != "" {
+			used, at = append(used, [2]string{c.nonce.appID, c.nonce.nonce}), c.nonce.at
+		}
+	}
+	if used == nil {
+		return nil
+	}
+	data, _ := json.Marshal(used) // printable ASCII
+	if _, err := tx.Exec("INSERT INTO nonces(at,batch) VALUES(?,?)", at.UnixMilli(), data); err != nil {
+		return err
+	}
+	if at.Sub(st.pruned) < time.Minute {
+		return nil
+	}
+	st.pruned = at
+	_, err := tx.Exec("DELETE FROM nonces WHERE seq < (SELECT seq FROM nonces WHERE at >= ? ORDER BY seq LIMIT 1)", at.Add(-nonceMemory).UnixMilli())
+	return err
+}
+
+// eachNonce reads the nonces in the order in which they were used.
+func (st *store) eachNonce(do func(appID, nonce string, at time.Time)) error {
+	rows, err := st.db.Query("SELECT at, batch FROM nonces ORDER BY seq")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var at int64
+		var data []byte
+		var used [][2]string
+		if err := rows.Scan(&at, &data); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(data, &used); err != nil {
+			return fmt.Errorf("nonces: %w", err)
+		}
+		for _, n := range used {
+			do(n[0], n[1], time.UnixMilli(at))
+		}
+	}
+	return rows.Err()
 }
 
 // lines reads the referee's lines of rows after seq.

@@ -1,0 +1,142 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// rateSetting is the body of POST /rate (extension).
+type rateSetting struct {
+	AppID             string  `json:"app_id"` // empty: every key
+	RequestsPerSecond float64 `json:"requests_per_second"`
+	Burst             int     `json:"burst"` // default: a second's worth, at least 1
+}
+
+func (r *rateSetting) check(s *Server) error {
+	const most = 1e6
+	if r.AppID != "" && s.st.keys[r.AppID] == nil {
+		return wrong("app_id", fmt.Errorf("%q is unknown", r.AppID))
+	}
+	if r.RequestsPerSecond < 0 || r.RequestsPerSecond > most {
+		return wrong("requests_per_second", errors.New("must be 0 (no limit) to 1000000"))
+	}
+	if r.Burst < 0 || r.Burst > most {
+		return wrong("burst", errors.New("must be 0 to 1000000"))
+	}
+	return nil
+}
+
+// rateLimits bound the requests of each key. The document gives no threshold, so
+// there is none unless somebody sets one (extension).
+type rateLimits struct {
+	any    atomic.Bool
+	mu     sync.Mutex
+	common rateSetting
+	keys   map[string]*rate.Limiter // nil entry: this key has no limit
+}
+
+// set changes the limit of one key, or of all and forgets what keys had.
+func (l *rateLimits) set(in rateSetting) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if in.AppID == "" || l.keys == nil {
+		l.keys = map[string]*rate.Limiter{}
+	}
+	if in.AppID == "" {
+		l.common = in
+	} else {
+		l.keys[in.AppID] = in.limiter()
+	}
+	l.any.Store(true)
+}
+
+func (r *rateSetting) limiter() *rate.Limiter {
+	if r.RequestsPerSecond == 0 {
+		return nil
+	}
+	burst := r.Burst
+	if burst == 0 {
+		burst = int(math.Ceil(r.RequestsPerSecond))
+	}
+	return rate.NewLimiter(rate.Limit(r.RequestsPerSecond), burst)
+}
+
+// take reports whether the key may make a request now, or else for how long it
+// may not.
+func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
+	if !l.any.Load() {
+		return 0, true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limiter, ok := l.keys[appID]
+	if !ok {
+		limiter = l.common.limiter()
+		l.keys[appID] = limiter
+	}
+	if limiter == nil || limiter.AllowN(now, 1) {
+		return 0, true
+	}
+	reservation := limiter.ReserveN(now, 1)
+	defer reservation.CancelAt(now)
+	return reservation.DelayFrom(now), false
+}
+
+// limited answers rate_limited when the key is too fast. Retry-After is in whole
+// seconds, rounded up: whoever waits so long is served.
+func (s *Server) limited(key *apiKey) (reply, bool) {
+	wait, ok := s.rates.take(key.appID, s.clock())
+	if ok {
+		return reply{}, false
+	}
+	out := s.refuse("rate_limited", "Too many requests.")
+	out.retryAfter = strconv.FormatInt(int64(max(math.Ceil(wait.Seconds()), 1)), 10)
+	return out, true
+}
+
+// scriptAgents begin the User-Agents that scripts have when nobody gave them
+// one; the document says that such may be rejected.
+var scriptAgents = []string{"python-requests/", "python-urllib/", "aiohttp/", "python-httpx/", "curl/", "wget/", "go-http-client/", "java/",
+	"okhttp/", "axios/", "node-fetch/", "node", "undici", "libwww-perl/", "ruby", "guzzlehttp/", "apache-httpclient/", "postmanruntime/"}
+
+// policySetting is the body of POST /policy (extension).
+type policySetting struct {
+	RefuseScriptAgents bool `json:"refuse_script_agents"`
+}
+
+// blocked plays the provider's security policy when it is switched on: a request
+// with no User-Agent, or with a script's default one, meets a firewall's page
+// and nothing behind it.
+func (s *Server) blocked(w http.ResponseWriter, r *request) bool {
+	if !s.refuseScripts.Load() || !isScript(r.http.UserAgent()) {
+		return false
+	}
+	s.counts.add(r.rt.pattern, r.http.Method, "policy")
+	firewall(w)
+	return true
+}
+
+func isScript(agent string) bool {
+	agent = strings.ToLower(agent)
+	for _, prefix := range scriptAgents {
+		if strings.HasPrefix(agent, prefix) {
+			return true
+		}
+	}
+	return agent == ""
+}
+
+func firewall(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/html")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = w.Write([]byte("<!doctype html><title>403</title><h1>Request blocked</h1>"))
+}

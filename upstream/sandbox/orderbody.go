@@ -1,0 +1,145 @@
+package sandbox
+
+import (
+	"slices"
+	"strconv"
+)
+
+// orderBody is an order as asked for; the legacy single-region body becomes one
+// line.
+type orderBody struct {
+	days   int64
+	lines  []orderLine
+	legacy bool
+}
+
+// field is the path of a line's field in the body that was sent.
+func (in *orderBody) field(line int, name string) string {
+	if in.legacy {
+		return name
+	}
+	return "items." + strconv.Itoa(line) + "." + name
+}
+
+// readOrderBody reads either form and checks its shape.
+func readOrderBody(body []byte) (orderBody, *badField) {
+	var in orderBody
+	var legacy orderLine
+	var has struct{ offer, quantity, items bool }
+	bad := readBodyObject(body, func(p *bodyReader, name string) bool {
+		switch name {
+		case "duration_days":
+			in.days, _ = p.integer(name)
+		case "offer_code":
+			legacy.OfferCode, has.offer = p.text(name)
+		case "quantity":
+			legacy.Quantity, has.quantity = p.integer(name)
+		case "items":
+			has.items = p.list(name, maxOrderLines, func(i int) { in.lines = append(in.lines, readLine(p, i)) })
+		default:
+			return false
+		}
+		return true
+	})
+	if bad != nil {
+		return in, bad
+	}
+	switch {
+	case has.items && (has.offer || has.quantity):
+		return in, &badField{"items", "must not appear together with offer_code or quantity"}
+	case has.offer != has.quantity:
+		missing := map[bool]string{true: "quantity", false: "offer_code"}[has.offer]
+		return in, &badField{missing, "is missing: offer_code and quantity belong together"}
+	case has.offer:
+		in.lines, in.legacy = []orderLine{legacy}, true
+	case len(in.lines) == 0:
+		return in, &badField{"items", "must have 1 to 50 lines"}
+	}
+	if in.days <= 0 || in.days%30 != 0 {
+		return in, &badField{"duration_days", "must be a positive multiple of 30"}
+	}
+	return in, nil
+}
+
+func readLine(p *bodyReader, i int) (line orderLine) {
+	path := "items." + strconv.Itoa(i)
+	if p.peek() != '{' {
+		p.refuse(path, "must be a JSON object")
+		return line
+	}
+	p.prefix = path + "."
+	p.object(path, func(p *bodyReader, name string) bool {
+		switch name {
+		case "offer_code":
+			line.OfferCode, _ = p.text(name)
+		case "quantity":
+			line.Quantity, _ = p.integer(name)
+		case "cidrs":
+			line.CIDRs = p.texts(name, maxOrderQuantity)
+		default:
+			return false
+		}
+		return true
+	})
+	p.prefix = ""
+	return line
+}
+
+// checkLines checks price and stock again: an offers listing reserves nothing.
+func (s *Server) checkLines(env string, in orderBody) (map[string]int64, reply, bool) {
+	quantities, sum := map[string]int64{}, int64(0)
+	for i, line := range in.lines {
+		if line.OfferCode == "" {
+			return nil, s.invalid(in.field(i, "offer_code"), "is missing"), false
+		}
+		if line.Quantity <= 0 || line.Quantity > maxOrderQuantity {
+			return nil, s.invalid(in.field(i, "quantity"), "must be 1 to 2000"), false
+		}
+		quantities[line.OfferCode] += line.Quantity
+		sum += line.Quantity
+	}
+	if sum > maxOrderQuantity {
+		return nil, s.invalid("items", "the quantities sum to more than 2000"), false
+	}
+	for i, line := range in.lines {
+		offer := s.st.byCode[line.OfferCode]
+		if offer == nil || s.st.stock[env+"/"+line.OfferCode] < quantities[line.OfferCode] {
+			return nil, s.refuse("offer_not_found", "An offer is unknown or no longer available."), false
+		}
+		if !slices.Contains(offer.DurationDays, in.days) {
+			return nil, s.invalid("duration_days", "is not supported by "+line.OfferCode), false
+		}
+		if offer.MaxQuantity > 0 && quantities[line.OfferCode] > offer.MaxQuantity {
+			return nil, s.invalid(in.field(i, "quantity"), "is over the offer's max_quantity"), false
+		}
+	}
+	if i, message := checkCIDRs(in.lines, s.st.byCode); message != "" {
+		return nil, s.invalid(in.field(i, "cidrs"), message), false
+	}
+	return quantities, reply{}, true
+}
+
+// checkCIDRs gives the first line that chooses what it must not.
+func checkCIDRs(lines []orderLine, offers map[string]*FixtureOffer) (line int, message string) {
+	random, chosen := map[string]bool{}, map[[2]string]bool{}
+	choosing := map[string]bool{}
+	for i, line := range lines {
+		if len(line.CIDRs) == 0 {
+			random[line.OfferCode] = true
+		}
+		for _, c := range line.CIDRs {
+			pair := [2]string{line.OfferCode, c}
+			if chosen[pair] {
+				return i, "the same CIDR stands twice"
+			}
+			if !slices.Contains(offers[line.OfferCode].CIDRs, c) {
+				return i, "is not one of the offer's CIDRs"
+			}
+			chosen[pair], choosing[line.OfferCode] = true, true
+		}
+		if random[line.OfferCode] && choosing[line.OfferCode] {
+			return i, "random allocation and chosen CIDRs must not be mixed for one offer"
+		}
+	}
+	return 0, ""
+}
