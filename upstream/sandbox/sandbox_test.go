@@ -17,7 +17,11 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// After a refusal net/http lets the client read for half a second more, and
+	// waits for that nowhere.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 const (
 	alphaSandbox = "sbx_app_alpha"
