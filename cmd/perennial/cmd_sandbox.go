@@ -51,6 +51,9 @@ func (a *app) sandboxCommand() *cobra.Command {
 	f.StringVar(&o.DB, "db", ":memory:", "where the state is kept: a file, or :memory:")
 	f.StringVar(&fixture, "fixture", "", "YAML or JSON file with accounts, offers and proxies (default: a demonstration account)")
 	f.StringVar(&o.Charges, "charges", "", "the referee: a file to which every charge and refund is appended before any reply")
+	f.Float64Var(&o.RequestsPerSecond, "rate", 0, "requests a second of each key before rate_limited, with Retry-After (default: no limit)")
+	f.IntVar(&o.MaxConnections, "max-connections", 0, "open connections of each environment; over it the longest waiting gives way (default 4096)")
+	f.BoolVar(&o.RefuseScriptAgents, "refuse-script-agents", false, "refuse a missing User-Agent and scripts' default ones, as a security policy may")
 	f.BoolVar(&o.ChargesNoSync, "charges-nosync", false, "do not sync the referee's file (for benchmarks)")
 	return c
 }

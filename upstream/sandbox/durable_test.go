@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -124,6 +125,89 @@ func TestRefereeIsBroughtUpToTheStateAfterACrash(t *testing.T) {
 		if err := h2.s.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A nonce that was answered is refused after a crash, by reads and refusals too,
+// for as long as its timestamp could be used.
+func TestNoncesOutliveACrash(t *testing.T) {
+	dir, crashed := t.TempDir(), t.TempDir()
+	h := start(t, inDir(dir, nil))
+	stamp := h.clock.Now().Format(time.RFC3339)
+	used := []raw{get("/api/v1/wallet"), renew(`{"duration_days":30,"proxy_ids":["px_1"]}`), renew(`{"duration_days":31,"proxy_ids":["px_1"]}`),
+		get("/api/v1/nothing"), get("/api/v1/wallet")}
+	used[4].app = "sbx_app_reader"
+	for i := range used {
+		used[i].nonce, used[i].stamp = fmt.Sprint("old-", i), stamp
+		h.send(used[i])
+	}
+	copyCrashed(t, dir, crashed)
+	for range 2 { // the second start reads what the first one kept
+		h2 := start(t, inDir(crashed, h.clock))
+		h2.clock = h.clock
+		for i, q := range used {
+			h2.wants(fmt.Sprint("replayed ", i), h2.send(q), 401, "replayed_nonce")
+		}
+		h2.clock.Advance(5 * time.Minute)
+		for i, q := range used {
+			h2.wants(fmt.Sprint("replayed late ", i), h2.send(q), 401, "replayed_nonce")
+		}
+		h2.wants("a fresh one", h2.send(get("/api/v1/wallet")), 200, "ok")
+		h2.clock.Advance(-5 * time.Minute)
+		if err := h2.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The memory for nonces is bounded by time: a database does not grow with reads.
+func TestOldNoncesAreForgotten(t *testing.T) {
+	dir := t.TempDir()
+	h := start(t, inDir(dir, nil))
+	q := get("/api/v1/wallet")
+	q.nonce = "again"
+	h.wants("first", h.send(q), 200, "ok")
+	for range 30 {
+		h.clock.Advance(time.Minute)
+		h.wants("meanwhile", h.send(get("/api/v1/wallet")), 200, "ok")
+	}
+	h.wants("half an hour later", h.send(q), 200, "ok")
+	if err := h.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite3", filepath.Join(dir, "sandbox.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	rows := 0
+	if err := db.QueryRow("SELECT count(*) FROM nonces").Scan(&rows); err != nil || rows < 10 || rows > 15 {
+		t.Errorf("%d rows of nonces, %v", rows, err)
+	}
+}
+
+// A referee file that is new, or another one, holds all lines from the start.
+func TestAnotherRefereeFileGetsAllLines(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "other.jsonl")
+	for i, change := range []func(*sandbox.Options){
+		inDir(dir, nil),
+		func(o *sandbox.Options) { inDir(dir, nil)(o); o.Charges = path },
+		func(o *sandbox.Options) { inDir(dir, nil)(o); o.Charges = "" },
+		func(o *sandbox.Options) { inDir(dir, nil)(o); o.Charges = path },
+	} {
+		h := start(t, change)
+		if r := h.client(alphaSandbox).Post(bg(), renewal(fmt.Sprint("k", i), "px_1")); !r.Success {
+			t.Fatalf("%+v", r)
+		}
+		h.booksAgree(500000, "sandbox", h.balance(h.client(alphaSandbox)))
+		if err := h.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	charges, err := sandbox.ReadCharges(path)
+	if err != nil || len(charges) != 4 {
+		t.Errorf("%d lines, %v", len(charges), err)
 	}
 }
 

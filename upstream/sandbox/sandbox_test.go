@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -18,6 +19,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if options := os.Getenv(childVariable); options != "" {
+		beChild(options)
+		return
+	}
 	// After a refusal net/http lets the client read for half a second more, and
 	// waits for that nowhere.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))

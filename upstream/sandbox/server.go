@@ -108,13 +108,17 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := loopbackOnly(o.Control); err != nil {
 		return nil, err
 	}
+	limit := rateSetting{RequestsPerSecond: o.RequestsPerSecond}
+	if err := limit.check(nil); err != nil {
+		return nil, err
+	}
 	var trace [4]byte
 	_, _ = rand.Read(trace[:]) // never fails: it ends the program instead
 	s := &Server{opts: o, log: o.Log, clock: o.Clock, closing: make(chan struct{}), tracePrefix: "trc_" + hex.EncodeToString(trace[:]) + "_"}
 	s.durable = newGroup(s.flush)
 	s.refuseScripts.Store(o.RefuseScriptAgents)
-	if o.RequestsPerSecond > 0 {
-		s.rates.set(rateSetting{RequestsPerSecond: o.RequestsPerSecond})
+	if limit.RequestsPerSecond > 0 {
+		s.rates.set(limit)
 	}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.closeFiles())

@@ -1,0 +1,109 @@
+package sandbox_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"perennial/upstream/sandbox"
+)
+
+// childVariable makes the test binary be a sandbox, so that a real process can
+// be killed.
+const childVariable = "PERENNIAL_SANDBOX_TEST_CHILD"
+
+// childOptions are what a child is told.
+type childOptions struct{ DB, Charges string }
+
+// childLine is what it answers once it serves.
+type childLine struct{ Sandbox, Control string }
+
+// beChild serves until it is killed, or until the parent has gone.
+func beChild(text string) {
+	var in childOptions
+	err := json.Unmarshal([]byte(text), &in)
+	var s *sandbox.Server
+	if err == nil {
+		s, err = sandbox.Start(context.Background(), sandbox.Options{DB: in.DB, Charges: in.Charges, Fixture: childFixture(),
+			Clock: time.Now, AsyncDelay: 20 * time.Millisecond})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	line, _ := json.Marshal(childLine{s.SandboxURL(), s.ControlURL()})
+	fmt.Println(string(line))
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+const childWallet = 1 << 40
+
+func childFixture() sandbox.Fixture {
+	f := fixture()
+	f.Accounts[0].Wallet.SandboxCents = childWallet
+	f.Offers[0].Stock = 1 << 40
+	return f
+}
+
+// child is a running sandbox process.
+type child struct {
+	childLine
+
+	cmd   *exec.Cmd
+	stdin io.Closer
+}
+
+func childIn(dir string, db bool) childOptions {
+	o := childOptions{Charges: filepath.Join(dir, "charges.jsonl")}
+	if db {
+		o.DB = filepath.Join(dir, "sandbox.db")
+	}
+	return o
+}
+
+// startChild runs a sandbox of its own; ready says whether it lived until it
+// served: ctx may kill it before.
+func startChild(ctx context.Context, t *testing.T, o childOptions) (c *child, ready bool) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := json.Marshal(o)
+	c = &child{cmd: exec.CommandContext(ctx, self)}
+	c.cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+	c.cmd.Stderr = os.Stderr
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.cmd.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		_ = c.cmd.Wait()
+		return c, false
+	}
+	if err := json.Unmarshal(line, &c.childLine); err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return c, true
+}
+
+// kill is kill -9; it returns when the process has gone.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}

@@ -1,0 +1,400 @@
+package sandbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+// written is a write that was answered.
+type written struct {
+	upstream.Write
+
+	traceID, orderNo string
+	proxies          []string
+}
+
+// storm is a crowd of clients that hammer one sandbox through its deaths: each
+// repeats a write under its key until it is answered.
+type storm struct {
+	t *testing.T
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	client   *upstream.Client // of the living child; nil between two
+	answered []written
+	fuse     int // answers until the child is killed
+	kill     func()
+	stopping bool
+}
+
+func newStorm(t *testing.T) *storm {
+	s := &storm{t: t}
+	s.changed = sync.NewCond(&s.mu)
+	return s
+}
+
+// lives says that a child serves; kill is called after fuse answers.
+func (s *storm) lives(c *child, fuse int, kill func()) {
+	client, err := upstream.New(upstream.Config{BaseURL: c.Sandbox, AppID: alphaSandbox, Secret: secret, Clock: time.Now})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.client, s.fuse, s.kill = client, fuse, kill
+	s.changed.Broadcast()
+}
+
+// died forgets the child.
+func (s *storm) died() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.client.Close()
+	s.client = nil
+}
+
+// current waits for a living child; nil when the storm is over.
+func (s *storm) current() *upstream.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.client == nil && !s.stopping {
+		s.changed.Wait()
+	}
+	return s.client
+}
+
+func (s *storm) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopping
+}
+
+func (s *storm) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+	s.changed.Broadcast()
+}
+
+func (s *storm) note(w written) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answered = append(s.answered, w)
+	if s.fuse--; s.fuse == 0 {
+		s.kill()
+	}
+}
+
+func (s *storm) soFar() []written {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clip(s.answered)
+}
+
+// hammer makes one write after another until the storm is over.
+func (s *storm) hammer(worker int, perLife bool) {
+	random := rand.New(rand.NewPCG(uint64(worker), 7))
+	for i := 0; !s.over(); i++ {
+		w := s.invent(random, worker, i)
+		for {
+			c := s.current()
+			if c == nil {
+				return
+			}
+			r := c.Post(bg(), w.Write)
+			if r.Success {
+				w.traceID = r.TraceID
+				if r.Order != nil {
+					w.orderNo = r.Order.OrderNo
+				}
+				s.note(w)
+				break
+			}
+			if r.Code != "" && r.Code != upstream.CodeIdempotencyProcessing {
+				s.t.Errorf("%s: %+v", w.Key, r)
+				return
+			}
+			if perLife && r.Code == "" {
+				break // the next life does not know the key
+			}
+		}
+	}
+}
+
+// invent makes up a write: a renewal of one or three of the worker's own
+// proxies, or an order.
+func (s *storm) invent(random *rand.Rand, worker, i int) written {
+	key := fmt.Sprintf("storm-%d-%d", worker, i)
+	id := func(n int) string { return fmt.Sprintf("px_bulk_%d", worker*3+n+1) }
+	switch random.IntN(6) {
+	case 0, 1, 2:
+		return written{Write: renewal(key, id(0)), proxies: []string{id(0)}}
+	case 3:
+		ids := []string{id(0), id(1), id(2)}
+		return written{Write: renewal(key, ids...), proxies: ids}
+	}
+	scenario := []string{"", "success", "partial", "rejected"}[random.IntN(4)]
+	return written{Write: purchase(key, scenario, 1+random.Int64N(3))}
+}
+
+// inReferee checks that the file holds each answered write exactly once, as it
+// stands: nobody has started since the kill.
+func inReferee(t *testing.T, path string, answered []written) {
+	t.Helper()
+	charges, err := sandbox.ReadCharges(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]int{}
+	for _, c := range charges {
+		lines[c.Kind+" "+c.IdempotencyKey+" "+c.OrderNo+c.ProxyID]++
+	}
+	for line, n := range lines {
+		if n > 1 {
+			t.Errorf("%d times in the referee: %s", n, line)
+		}
+	}
+	for _, w := range answered {
+		if w.orderNo != "" && lines["charge "+w.Key+" "+w.orderNo] != 1 {
+			t.Errorf("order %s was answered and is not in the referee", w.Key)
+		}
+		for _, id := range w.proxies {
+			if lines["charge "+w.Key+" "+id] != 1 {
+				t.Errorf("renewal %s of %s was answered and is not in the referee", w.Key, id)
+			}
+		}
+	}
+}
+
+const stormWorkers = 8
+
+// A sandbox with a database is killed again and again, with clients at work and
+// while it recovers. In the end nothing that was answered is missing, no key is
+// charged twice, referee and state agree to the cent, and no nonce of a former
+// life is taken again.
+func TestKilledAgainAndAgain(t *testing.T) {
+	const lives = 30
+	random := rand.New(rand.NewPCG(2026, 11))
+	o := childIn(t.TempDir(), true)
+	s := newStorm(t)
+	var workers sync.WaitGroup
+	for n := range stormWorkers {
+		workers.Go(func() { s.hammer(n, false) })
+	}
+	var nonces []raw
+	var before map[string]time.Time
+	for life := range lives {
+		if life%3 == 2 { // killed while it starts, or just after
+			moment, cancel := context.WithTimeout(bg(), time.Duration(random.IntN(40_000))*time.Microsecond)
+			if c, ready := startChild(moment, t, o); ready {
+				_ = c.cmd.Wait()
+			}
+			cancel()
+			inReferee(t, o.Charges, s.soFar())
+		}
+		c, ready := startChild(bg(), t, o)
+		if !ready {
+			t.Fatal("the sandbox does not start again")
+		}
+		if life == 0 {
+			before = expiries(t, c)
+		}
+		nonces = replayed(t, c, nonces)
+		dead := make(chan struct{})
+		s.lives(c, 1+random.IntN(60), func() { _ = c.cmd.Process.Kill(); close(dead) })
+		<-dead
+		c.kill()
+		s.died()
+		inReferee(t, o.Charges, s.soFar())
+	}
+	c, ready := startChild(bg(), t, o)
+	if !ready {
+		t.Fatal("the sandbox does not start again")
+	}
+	s.stop()
+	s.lives(c, 0, nil)
+	workers.Wait()
+	defer s.died()
+	defer c.kill()
+	agree(t, c, s, o.Charges, before)
+	t.Logf("%d lives, %d answered writes", lives+1, len(s.soFar()))
+}
+
+// replayed checks that the nonces of former lives are refused and uses a new
+// one.
+func replayed(t *testing.T, c *child, used []raw) []raw {
+	t.Helper()
+	host := strings.TrimPrefix(c.Sandbox, "http://")
+	for _, q := range used {
+		if got, err := exchange(host, q.text(host, time.Now()), "GET"); err != nil || got.Code != "replayed_nonce" {
+			t.Errorf("nonce %s: %+v %v", q.nonce, got, err)
+		}
+	}
+	q := get("/api/v1/wallet")
+	q.nonce, q.stamp = fmt.Sprint("life ", len(used)), time.Now().UTC().Format(time.RFC3339)
+	if got, err := exchange(host, q.text(host, time.Now()), "GET"); err != nil || got.Code != "ok" {
+		t.Errorf("%+v %v", got, err)
+	}
+	return append(used, q)
+}
+
+func childClient(t *testing.T, c *child) *upstream.Client {
+	t.Helper()
+	client, err := upstream.New(upstream.Config{BaseURL: c.Sandbox, AppID: alphaSandbox, Secret: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+func expiries(t *testing.T, c *child) map[string]time.Time {
+	t.Helper()
+	out := map[string]time.Time{}
+	for p, err := range childClient(t, c).Proxies(bg(), 200) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.ExpiresAt != nil {
+			out[p.ProxyID] = *p.ExpiresAt
+		}
+	}
+	return out
+}
+
+// finished waits until no order is under way and gives their numbers.
+func finished(t *testing.T, client *upstream.Client) map[string]bool {
+	t.Helper()
+	for {
+		open, out := 0, map[string]bool{}
+		for o, err := range client.Orders(bg(), 200) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[o.OrderNo] = true
+			if o.Status == "paid" || o.Status == "procuring" {
+				open++
+			}
+		}
+		if open == 0 {
+			return out
+		}
+	}
+}
+
+// agree compares answers, state and referee in every way that there is.
+func agree(t *testing.T, c *child, s *storm, path string, before map[string]time.Time) {
+	t.Helper()
+	client := childClient(t, c)
+	orders, answered := finished(t, client), s.soFar()
+	for _, w := range answered {
+		if r := client.Post(bg(), w.Write); !r.Success || r.TraceID != w.traceID {
+			t.Errorf("%s is not replayed: %+v, first %s", w.Key, r, w.traceID)
+		}
+	}
+	inReferee(t, path, answered)
+	charges, err := sandbox.ReadCharges(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, numbers, renewals, wallet := map[string]bool{}, map[string]bool{}, map[string]int{}, int64(childWallet)
+	for _, line := range charges {
+		keys[line.IdempotencyKey] = true
+		if line.Kind == "refund" {
+			wallet += line.AmountCents
+			continue
+		}
+		wallet -= line.AmountCents
+		if line.OrderNo != "" {
+			numbers[line.OrderNo] = true
+		} else {
+			renewals[line.ProxyID]++
+		}
+	}
+	if len(keys) != len(answered) {
+		t.Errorf("%d keys were charged, %d writes answered", len(keys), len(answered))
+	}
+	if !maps.Equal(numbers, orders) {
+		t.Errorf("the referee knows %d orders, the state %d", len(numbers), len(orders))
+	}
+	if w, err := client.Wallet(bg()); err != nil || w.BalanceCents != wallet {
+		t.Errorf("wallet %d, referee %d, %v", w.BalanceCents, wallet, err)
+	}
+	for id, now := range expiries(t, c) {
+		if was, ok := before[id]; ok && !now.Equal(was.AddDate(0, 0, 30*renewals[id])) {
+			t.Errorf("%s expires at %v, %d renewals after %v", id, now, renewals[id], was)
+		}
+	}
+	resp, err := http.Get(c.Control + "/charges")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var shown []sandbox.Charge
+	if err := json.NewDecoder(resp.Body).Decode(&shown); err != nil || len(shown) != len(charges) {
+		t.Errorf("GET /charges shows %d lines of %d, %v", len(shown), len(charges), err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// Without a database a kill takes the state with it, but never a line of the
+// referee that belongs to an answer.
+func TestKilledInMemoryMode(t *testing.T) {
+	o := childIn(t.TempDir(), false)
+	s := newStorm(t)
+	var workers sync.WaitGroup
+	for n := range stormWorkers {
+		workers.Go(func() { s.hammer(n, true) })
+	}
+	random := rand.New(rand.NewPCG(5, 8))
+	for range 6 {
+		c, ready := startChild(bg(), t, o)
+		if !ready {
+			t.Fatal("the sandbox does not start")
+		}
+		dead := make(chan struct{})
+		s.lives(c, 1+random.IntN(200), func() { _ = c.cmd.Process.Kill(); close(dead) })
+		<-dead
+		c.kill()
+		s.died()
+	}
+	s.stop()
+	workers.Wait()
+	inMemoryReferee(t, o.Charges, s.soFar())
+}
+
+// inMemoryReferee is inReferee for lives that forget: order numbers begin anew
+// in each.
+func inMemoryReferee(t *testing.T, path string, answered []written) {
+	t.Helper()
+	charges, err := sandbox.ReadCharges(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]bool{}
+	for _, c := range charges {
+		lines[c.IdempotencyKey+" "+c.OrderNo+c.ProxyID] = true
+	}
+	for _, w := range answered {
+		for _, id := range append(w.proxies, w.orderNo) {
+			if id != "" && !lines[w.Key+" "+id] {
+				t.Errorf("%s was answered and is not in the referee", w.Key)
+			}
+		}
+	}
+	if len(answered) == 0 {
+		t.Error("nothing was answered")
+	}
+}
