@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,32 +27,25 @@ func benchHouse(b *testing.B) *house {
 func BenchmarkRenewal(b *testing.B) {
 	h := benchHouse(b)
 	c := h.client(alphaSandbox, func(c *upstream.Config) { c.Clock = time.Now })
-	w := renewal("k", "px_bulk_1")
+	var bodies [500]upstream.Write // one proxy alone would come to the end of time
+	for i := range bodies {
+		bodies[i] = renewal("", fmt.Sprint("px_bulk_", i+1))
+	}
 	b.ReportAllocs()
 	b.SetParallelism(8)
-	keys := make(chan string, 1024)
-	stop := make(chan struct{})
-	go func() {
-		for i := 0; ; i++ {
-			select {
-			case keys <- fmt.Sprint("k", i):
-			case <-stop:
-				return
-			}
-		}
-	}()
+	var next atomic.Int64
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
-		w := w
 		for pb.Next() {
-			w.Key = <-keys
+			n := next.Add(1)
+			w := bodies[n%500]
+			w.Key = fmt.Sprint("k", n)
 			if r := c.Post(bg(), w); !r.Success {
 				b.Errorf("%+v", r)
 			}
 		}
 	})
 	b.StopTimer()
-	close(stop)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "renewals/s")
 }
 
@@ -69,12 +63,12 @@ func BenchmarkSandboxRenewal(b *testing.B) {
 	}
 	defer func() { _ = conn.Close() }()
 	in := bufio.NewReader(conn)
-	body := renewal("k", "px_bulk_1").Body
 	stamp := time.Now().UTC().Format(time.RFC3339)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
 		n := fmt.Sprint(i)
+		body := renewal("", fmt.Sprint("px_bulk_", i%500+1)).Body
 		sig := upstream.Sign(secret, upstream.CanonicalString("POST", u.Hostname(), "/api/v1/proxies/renew", "", stamp, n, upstream.BodyHash(body)))
 		if _, err := fmt.Fprintf(conn, "POST /api/v1/proxies/renew HTTP/1.1\r\nHost: %s\r\nX-API-AppId: %s\r\nX-API-Timestamp: %s\r\nX-API-Nonce: %s\r\nX-API-Signature: %s\r\nIdempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
 			u.Host, alphaSandbox, stamp, n, sig, n, len(body), body); err != nil {

@@ -36,7 +36,7 @@ func parseQuery(raw string) query {
 
 // either reads a parameter or its alias.
 func (q query) either(key, alias string) string {
-	if v, ok := q[key]; ok {
+	if v := q[key]; v != "" {
 		return v
 	}
 	return q[alias]

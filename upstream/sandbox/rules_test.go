@@ -133,6 +133,7 @@ func TestQueries(t *testing.T) {
 		"colour=blue&page_sizes=-1":       "off_us off_de", // unknown parameters are ignored
 		"country_code=DE&country_code=US": "off_de",        // the first counts
 		"country_code=":                   "off_us off_de",
+		"country_code=&country=DE":        "off_de",
 	} {
 		if got := strings.Join(offers(query), " "); got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
