@@ -81,7 +81,7 @@ func (e *fieldError) Unwrap() error { return e.err }
 func controlled[T any](do func(*T) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in T
-		body, status := readBody(w, r)
+		body, status := readBody(r)
 		if status != 0 {
 			respond(w, status, controlError{Error: "body: could not be read or is over 1 MiB", Field: "body"})
 			return

@@ -66,6 +66,7 @@ func TestHostileRequests(t *testing.T) {
 	}{
 		"40 MB":              {head + fmt.Sprintf("Content-Length: %d\r\n\r\n", huge) + strings.Repeat("x", huge), 413, true},
 		"40 MB in chunks":    {head + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("10000\r\n"+strings.Repeat("x", 0x10000)+"\r\n", huge/0x10000) + "0\r\n\r\n", 413, true},
+		"asks before 40 MB":  {head + fmt.Sprintf("Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", huge), 413, true},
 		"nested":             {signed(strings.Repeat("[", 200_000)), 422, true},
 		"nested objects":     {signed(strings.Repeat(`{"items":[`, 100_000)), 422, true},
 		"nested in items":    {signed(`{"items":` + strings.Repeat("[", 200_000)), 422, true},

@@ -32,7 +32,7 @@ func (s *Server) handler(env string) http.Handler {
 		path := pathOf(hr)
 		r := &request{http: hr, env: env, path: path, rt: findRoute(hr.Method, path), guest: guestOf(hr)}
 		var status int
-		if r.body, status = readBody(w, hr); status != 0 {
+		if r.body, status = readBody(hr); status != 0 {
 			s.send(w, r, s.unreadable(status), nil)
 			return
 		}
@@ -48,17 +48,20 @@ func (s *Server) handler(env string) http.Handler {
 	})
 }
 
+// maxDrained is how much of a body that is too large is still taken in and
+// thrown away: whoever is cut off while writing never sees why.
+const maxDrained = 64 << 20
+
 // readBody reads a body to its end, or gives the HTTP status of what is wrong
 // with it. Memory grows with what has come, never with what was announced.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, int) {
-	if r.ContentLength == 0 {
-		return nil, 0
-	}
-	if r.ContentLength > maxRequestBody {
-		return nil, http.StatusRequestEntityTooLarge
-	}
+func readBody(r *http.Request) ([]byte, int) {
 	const usual = 4 << 10
-	if n := r.ContentLength; n > 0 && n <= usual {
+	switch n := r.ContentLength; {
+	case n == 0:
+		return nil, 0
+	case n > maxRequestBody:
+		return nil, tooLarge(r)
+	case n > 0 && n <= usual:
 		body := make([]byte, n)
 		if _, err := io.ReadFull(r.Body, body); err != nil {
 			return nil, http.StatusBadRequest
@@ -66,13 +69,21 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, int) {
 		return body, 0
 	}
 	var body bytes.Buffer
-	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxRequestBody)); err != nil {
-		if body.Len() >= maxRequestBody {
-			return nil, http.StatusRequestEntityTooLarge
-		}
+	if _, err := body.ReadFrom(io.LimitReader(r.Body, maxRequestBody+1)); err != nil {
 		return nil, http.StatusBadRequest
 	}
+	if body.Len() > maxRequestBody {
+		return nil, tooLarge(r)
+	}
 	return body.Bytes(), 0
+}
+
+// tooLarge drains what a client is sending, unless it asked first.
+func tooLarge(r *http.Request) int {
+	if r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, maxDrained)
+	}
+	return http.StatusRequestEntityTooLarge
 }
 
 // unreadable answers a body that is too large or broken, before authentication:
