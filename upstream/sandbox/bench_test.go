@@ -83,6 +83,43 @@ func BenchmarkSandboxRenewal(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "renewals/s")
 }
 
+// BenchmarkDurable is what a request costs with a database, its nonce included:
+// renewals and reads of sixteen clients that share commits.
+func BenchmarkDurable(b *testing.B) {
+	for name, ask := range map[string]func(c *upstream.Client, n int64) error{
+		"renewal": func(c *upstream.Client, n int64) error {
+			if r := c.Post(bg(), renewal(fmt.Sprint("k", n), fmt.Sprint("px_bulk_", n%500+1))); !r.Success {
+				return fmt.Errorf("%+v", r)
+			}
+			return nil
+		},
+		"read": func(c *upstream.Client, n int64) error {
+			_, err := c.Proxy(bg(), fmt.Sprint("px_bulk_", n%500+1))
+			return err
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			h := start(b, func(o *sandbox.Options) {
+				inDir(b.TempDir(), nil)(o)
+				o.Fixture, o.Clock = fixture(), time.Now
+				o.Fixture.Accounts[0].Wallet.SandboxCents = 1 << 50
+			})
+			c := h.client(alphaSandbox, func(c *upstream.Config) { c.Clock = time.Now })
+			var next atomic.Int64
+			b.SetParallelism(8)
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := ask(c, next.Add(1)); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+		})
+	}
+}
+
 // A listing page costs the same whatever the number of proxies.
 func BenchmarkListMillion(b *testing.B) {
 	h := start(b, func(o *sandbox.Options) {

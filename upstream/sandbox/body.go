@@ -119,7 +119,10 @@ func (p *bodyReader) key() string {
 // shorten keeps a stranger's name from filling the reply.
 func shorten(name string) string {
 	const enough = 64
-	if len(name) <= enough {
+	switch {
+	case name == "":
+		return `""`
+	case len(name) <= enough:
 		return name
 	}
 	cut := enough

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+// The flags of `sandbox` reach it: a key that is too fast waits as told, and a
+// script's default User-Agent meets the security policy.
+func TestSandboxFlags(t *testing.T) {
+	p := start(t, t.TempDir(), "sandbox", "--rate", "0.001", "--refuse-script-agents", "--max-connections", "5", "--db", "sandbox.db", "--charges", "charges.jsonl")
+	var line sandboxLine
+	p.ready(&line)
+	c, err := upstream.New(upstream.Config{BaseURL: line.Sandbox, AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Wallet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Wallet(t.Context())
+	e, ok := errors.AsType[*upstream.Error](err)
+	if !ok || e.Code != upstream.CodeRateLimited || !e.RetryAfter.Valid || e.RetryAfter.Delay < 1 {
+		t.Errorf("%v", err)
+	}
+	response, err := http.Get(line.Sandbox + "/api/v1/wallet") // as Go-http-client
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusForbidden {
+		t.Errorf("HTTP %d", response.StatusCode)
+	}
+	if code := p.terminate(); code != 0 {
+		t.Errorf("exit code %d: %s", code, p.stderr)
+	}
+	if p := start(t, t.TempDir(), "sandbox", "--rate", "-1"); p.wait() == 0 {
+		t.Error("a negative rate is taken")
+	}
+}
