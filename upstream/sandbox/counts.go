@@ -65,7 +65,12 @@ func (s *Server) settleDue() {
 
 func (s *Server) getState(w http.ResponseWriter, _ *http.Request) {
 	s.settleDue()
-	respond(w, http.StatusOK, s.stateCounts())
+	counts := s.stateCounts()
+	if err := s.durable.wait(s.durable.last()); err != nil { // nothing is shown that a crash could take back
+		respond(w, http.StatusInternalServerError, controlError{Error: err.Error()})
+		return
+	}
+	respond(w, http.StatusOK, counts)
 }
 
 func (s *Server) stateCounts() map[string]any {

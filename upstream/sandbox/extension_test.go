@@ -38,51 +38,54 @@ func (h *house) controlRaw(method, path, body, host string) (status int, answer 
 	return resp.StatusCode, answer
 }
 
+// What control cannot take, and the field that it names.
+var wrongSettings = []struct{ path, body, field string }{
+	{"/faults", ``, "body"},
+	{"/faults", `[]`, "body"},
+	{"/faults", `{"fault":"hang"} 1`, "body"},
+	{"/faults", `{}`, "fault"},
+	{"/faults", `{"fault":"flood"}`, "fault"},
+	{"/faults", `{"fault":7}`, "fault"},
+	{"/faults", `{"fault":"hang","colour":1}`, "colour"},
+	{"/faults", `{"fault":"hang","seconds":"x"}`, "seconds"},
+	{"/faults", `{"fault":"hang","seconds":-1}`, "seconds"},
+	{"/faults", `{"fault":"hang","skip":-1}`, "skip"},
+	{"/faults", `{"fault":"hang","skip":1.5}`, "skip"},
+	{"/faults", `{"fault":"hang","environment":"staging"}`, "environment"},
+	{"/faults", `{"fault":"hang","account_id":"acc_nobody"}`, "account_id"},
+	{"/faults", `{"fault":"hang","method":"P O"}`, "method"},
+	{"/faults", `{"fault":"hang","path":"api"}`, "path"},
+	{"/faults", `{"fault":"code"}`, "code"},
+	{"/faults", `{"fault":"code","code":"x","http_status":100}`, "http_status"},
+	{"/faults", `{"fault":"code","code":"x","retry_after":"1\n2"}`, "retry_after"},
+	{"/faults", `{"fault":"code","code":"x","executed":"yes"}`, "executed"},
+	{"/faults", `{"fault":"renewal"}`, "failed"},
+	{"/faults", `{"fault":"renewal","failed":-1}`, "failed"},
+	{"/faults", `{"fault":"renewal","unresolved":"px_1"}`, "unresolved"},
+	{"/latency", `{"milliseconds":-1}`, "milliseconds"},
+	{"/latency", `{"milliseconds":600001}`, "milliseconds"},
+	{"/latency", `{"jitter_milliseconds":-1}`, "jitter_milliseconds"},
+	{"/latency", `{"milliseconds":1,"path":"x"}`, "path"},
+	{"/rate", `{"requests_per_second":-1}`, "requests_per_second"},
+	{"/rate", `{"requests_per_second":1,"burst":-1}`, "burst"},
+	{"/rate", `{"requests_per_second":1,"app_id":"sbx_app_nobody"}`, "app_id"},
+	{"/policy", `{"refuse_script_agents":1}`, "refuse_script_agents"},
+	{"/clock", `{"offset_seconds":99999999999}`, "offset_seconds"},
+	{"/clock", `{"offset":1}`, "offset"},
+	{"/keys", `{"app_id":"sbx_app_nobody","revoked":true}`, "app_id"},
+	{"/wallet", `{"account_id":"acc_nobody","environment":"sandbox","add_cents":1}`, "account_id"},
+	{"/wallet", `{"account_id":"acc_alpha","environment":"","add_cents":1}`, "environment"},
+	{"/wallet", `{"account_id":"acc_alpha","environment":"sandbox","add_cents":-500001}`, "add_cents"},
+	{"/wallet", `{"account_id":"acc_alpha","environment":"sandbox","add_cents":9223372036854775807}`, "add_cents"},
+	{"/wallet", `{"account_id":"acc_alpha","environment":"sandbox","add_cents":-9223372036854775808}`, "add_cents"},
+	{"/wallet", `{"account_id":"acc_alpha","environment":"sandbox","add_cents":1.5}`, "add_cents"},
+}
+
 // Whatever the control interface cannot take, it refuses with the field's name;
 // nothing of it is in force afterwards.
 func TestControlNamesTheFieldThatIsWrong(t *testing.T) {
 	h := start(t, nil)
-	for _, tc := range []struct{ path, body, field string }{
-		{"/faults", ``, "body"},
-		{"/faults", `[]`, "body"},
-		{"/faults", `{"fault":"hang"} 1`, "body"},
-		{"/faults", `{}`, "fault"},
-		{"/faults", `{"fault":"flood"}`, "fault"},
-		{"/faults", `{"fault":7}`, "fault"},
-		{"/faults", `{"fault":"hang","colour":1}`, "colour"},
-		{"/faults", `{"fault":"hang","seconds":"x"}`, "seconds"},
-		{"/faults", `{"fault":"hang","seconds":-1}`, "seconds"},
-		{"/faults", `{"fault":"hang","skip":-1}`, "skip"},
-		{"/faults", `{"fault":"hang","skip":1.5}`, "skip"},
-		{"/faults", `{"fault":"hang","environment":"staging"}`, "environment"},
-		{"/faults", `{"fault":"hang","account_id":"acc_nobody"}`, "account_id"},
-		{"/faults", `{"fault":"hang","method":"P O"}`, "method"},
-		{"/faults", `{"fault":"hang","path":"api"}`, "path"},
-		{"/faults", `{"fault":"code"}`, "code"},
-		{"/faults", `{"fault":"code","code":"x","http_status":100}`, "http_status"},
-		{"/faults", `{"fault":"code","code":"x","retry_after":"1\n2"}`, "retry_after"},
-		{"/faults", `{"fault":"code","code":"x","executed":"yes"}`, "executed"},
-		{"/faults", `{"fault":"renewal"}`, "failed"},
-		{"/faults", `{"fault":"renewal","failed":-1}`, "failed"},
-		{"/faults", `{"fault":"renewal","unresolved":"px_1"}`, "unresolved"},
-		{"/latency", `{"milliseconds":-1}`, "milliseconds"},
-		{"/latency", `{"milliseconds":600001}`, "milliseconds"},
-		{"/latency", `{"jitter_milliseconds":-1}`, "jitter_milliseconds"},
-		{"/latency", `{"milliseconds":1,"path":"x"}`, "path"},
-		{"/rate", `{"requests_per_second":-1}`, "requests_per_second"},
-		{"/rate", `{"requests_per_second":1,"burst":-1}`, "burst"},
-		{"/rate", `{"requests_per_second":1,"app_id":"sbx_app_nobody"}`, "app_id"},
-		{"/policy", `{"refuse_script_agents":1}`, "refuse_script_agents"},
-		{"/clock", `{"offset_seconds":99999999999}`, "offset_seconds"},
-		{"/clock", `{"offset":1}`, "offset"},
-		{"/keys", `{"app_id":"sbx_app_nobody","revoked":true}`, "app_id"},
-		{"/wallet", `{"account_id":"acc_nobody","environment":"sandbox","add_cents":1}`, "account_id"},
-		{"/wallet", `{"account_id":"acc_alpha","environment":"","add_cents":1}`, "environment"},
-		{"/wallet", `{"account_id":"acc_alpha","environment":"sandbox","add_cents":-500001}`, "add_cents"},
-		{"/wallet", `{"account_id":"acc_alpha","environment":"sandbox","add_cents":9223372036854775807}`, "add_cents"},
-		{"/wallet", `{"account_id":"acc_alpha","environment":"sandbox","add_cents":-9223372036854775808}`, "add_cents"},
-		{"/wallet", `{"account_id":"acc_alpha","environment":"sandbox","add_cents":1.5}`, "add_cents"},
-	} {
+	for _, tc := range wrongSettings {
 		status, answer := h.controlRaw(http.MethodPost, tc.path, tc.body, "")
 		if status != http.StatusBadRequest || answer["field"] != tc.field || !strings.HasPrefix(answer["error"], tc.field+": ") {
 			t.Errorf("%s %s: %d %v", tc.path, tc.body, status, answer)
@@ -118,41 +121,45 @@ func TestControlIsCalledByALoopbackName(t *testing.T) {
 	}
 }
 
+// wallets asks for the wallet until it is limited or n times, and gives how often
+// it was served and what Retry-After said.
+func (h *house) wallets(c *upstream.Client, n int) (served int, retryAfter time.Duration) {
+	h.t.Helper()
+	for served < n {
+		_, err := c.Wallet(bg())
+		if err == nil {
+			served++
+			continue
+		}
+		e, ok := errors.AsType[*upstream.Error](err)
+		if !ok || e.Code != upstream.CodeRateLimited || e.HTTPStatus != http.StatusTooManyRequests || !e.RetryAfter.Valid {
+			h.t.Fatalf("%v", err)
+		}
+		return served, e.RetryAfter.Delay
+	}
+	return served, 0
+}
+
 func TestRateLimits(t *testing.T) {
 	if _, err := sandbox.Start(bg(), sandbox.Options{RequestsPerSecond: -1}); err == nil || !strings.Contains(err.Error(), "requests_per_second") {
 		t.Errorf("%v", err)
 	}
 	h := start(t, func(o *sandbox.Options) { o.RequestsPerSecond = 2 })
 	c, other := h.client(alphaSandbox), h.client("sbx_app_near")
-	wallet := func(c *upstream.Client) (retryAfter time.Duration, limited bool) {
-		t.Helper()
-		_, err := c.Wallet(bg())
-		if err == nil {
-			return 0, false
-		}
-		e, ok := errors.AsType[*upstream.Error](err)
-		if !ok || e.Code != upstream.CodeRateLimited || e.HTTPStatus != http.StatusTooManyRequests || !e.RetryAfter.Valid {
-			t.Fatalf("%v", err)
-		}
-		return e.RetryAfter.Delay, true
+	served, wait := h.wallets(c, 10)
+	if served != 2 || wait != time.Second {
+		t.Errorf("%d served, Retry-After %v", served, wait)
 	}
-	for i, want := range []bool{false, false, true, true} {
-		if _, limited := wallet(c); limited != want {
-			t.Errorf("request %d: limited %t", i, limited)
-		}
-	}
-	if _, limited := wallet(other); limited {
+	if served, _ := h.wallets(other, 2); served != 2 {
 		t.Error("one key's requests limit another")
 	}
 	if r := c.Post(bg(), renewal("k", "px_1")); r.Code != upstream.CodeRateLimited || !r.RetryAfter.Valid {
 		t.Errorf("%+v", r)
 	}
-	wait, _ := wallet(c)
 	h.clock.Advance(wait)
-	if _, limited := wallet(c); limited || wait < time.Second {
-		t.Errorf("still limited after Retry-After of %v", wait)
+	if served, _ := h.wallets(c, 1); served != 1 {
+		t.Error("still limited after Retry-After")
 	}
-	// A refusal burns no nonce, and a bad signature takes nothing from the limit.
 	h.clock.Advance(time.Minute)
 	bad := h.client(alphaSandbox, func(c *upstream.Config) { c.Secret = "other" })
 	for range 5 {
@@ -160,35 +167,29 @@ func TestRateLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wallet(c)
-	wallet(c)
+	if served, _ := h.wallets(c, 10); served != 2 {
+		t.Errorf("bad signatures took from the limit: %d served", served)
+	}
 	q := get("/api/v1/wallet")
 	q.nonce = "not burnt"
 	h.wants("too fast", h.send(q), http.StatusTooManyRequests, "rate_limited")
 	h.clock.Advance(time.Second)
 	h.wants("the same nonce later", h.send(q), http.StatusOK, "ok")
-	// By control: one key freed, then all of them slow, with a burst.
+}
+
+func TestRateLimitsByControl(t *testing.T) {
+	h := start(t, func(o *sandbox.Options) { o.RequestsPerSecond = 2 })
+	c, other := h.client(alphaSandbox), h.client("sbx_app_near")
 	h.control(http.MethodPost, "/rate", map[string]any{"app_id": alphaSandbox, "requests_per_second": 0}, nil)
-	for range 20 {
-		if _, limited := wallet(c); limited {
-			t.Fatal("the freed key is limited")
-		}
+	if served, _ := h.wallets(c, 20); served != 20 {
+		t.Error("the freed key is limited")
 	}
 	h.control(http.MethodPost, "/rate", map[string]any{"requests_per_second": 0.1, "burst": 3}, nil)
-	limited := 0
-	for range 5 {
-		if wait, no := wallet(c); no {
-			limited++
-			if wait != 10*time.Second {
-				t.Errorf("Retry-After %v", wait)
-			}
-		}
-	}
-	if limited != 2 {
-		t.Errorf("%d of 5 limited", limited)
+	if served, wait := h.wallets(c, 5); served != 3 || wait != 10*time.Second {
+		t.Errorf("%d served, Retry-After %v", served, wait)
 	}
 	h.control(http.MethodPost, "/rate", map[string]any{"requests_per_second": 0}, nil)
-	if _, limited := wallet(other); limited {
+	if served, _ := h.wallets(other, 20); served != 20 {
 		t.Error("limited without a limit")
 	}
 }
@@ -204,7 +205,7 @@ func TestLatency(t *testing.T) {
 	if _, err := c.Wallet(bg()); err != nil || time.Since(begun) < 20*time.Millisecond {
 		t.Errorf("%v after %v", err, time.Since(begun))
 	}
-	h.control(http.MethodPost, "/latency", map[string]any{"milliseconds": 200, "method": "POST"}, nil) // takes the first one's place
+	h.control(http.MethodPost, "/latency", map[string]any{"milliseconds": 1000, "method": "POST"}, nil) // takes the first one's place
 	ctx, cancel := context.WithTimeout(bg(), 50*time.Millisecond)
 	defer cancel()
 	if r := c.Post(ctx, renewal("left", "px_1")); !r.Sent || r.HTTPStatus != 0 {

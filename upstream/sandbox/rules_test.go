@@ -229,70 +229,80 @@ func TestTheScenarioHeader(t *testing.T) {
 	h.wants("sandbox wallet", h.send(q), http.StatusOK, "ok")
 }
 
-// The fields of each resource, all of them and under their names.
-func TestFieldsOfTheDocument(t *testing.T) {
-	h := start(t, nil)
+// The fields that the document gives each resource.
+var documented = map[string]string{
+	"account": "account_id email email_verified status created_at",
+	"wallet":  "environment currency balance_cents balance frozen_cents cash_value",
+	"offers":  "offers page_size has_more next_page_token",
+	"orders":  "orders page_size has_more next_page_token",
+	"proxies": "proxies page_size has_more next_page_token",
+	"offer": "offer_code name country_code country_name region line_name ip_type protocol unit_price_cents unit_price base_duration_days" +
+		" duration_days max_quantity cidrs",
+	"order": "order_no status payment_status payment_method currency subtotal_cents total_cents total created_at items delivery" +
+		" poll_after_seconds refund proxies",
+	"delivery": "expected_count delivered_count complete available",
+	"refund":   "status destination amount_cents currency refunded_at",
+	"proxy": "proxy_id status host port protocol username password connection socks5_uri ip_type country_code region line_name" +
+		" starts_at expires_at",
+	"renewal": "status total_cents charged_cents refunded_cents successful_proxy_ids failed_proxy_ids unresolved_proxy_ids line_items",
+	"failed renewal": "status total_cents charged_cents refunded_cents successful_proxy_ids failed_proxy_ids unresolved_proxy_ids line_items" +
+		" wallet",
+	"line item": "proxy_id host status duration_days amount_cents amount charged_cents refunded_cents",
+}
+
+// buy places an order and gives its number.
+func (h *house) buy(scenario string) string {
+	h.t.Helper()
 	q := order(`{"duration_days":30,"items":[{"offer_code":"off_us","quantity":1}]}`)
-	bought := h.send(q)
+	if scenario != "" {
+		q.header["X-Service-Sandbox-Scenario"] = scenario
+	}
 	var created struct {
 		OrderNo string `json:"order_no"`
 	}
-	if err := json.Unmarshal(bought.Data, &created); err != nil || bought.status != http.StatusCreated {
-		t.Fatalf("%s", bought.body)
+	if got := h.send(q); json.Unmarshal(got.Data, &created) != nil || got.status != http.StatusCreated {
+		h.t.Fatalf("%s", got.body)
 	}
-	rejected := order(`{"duration_days":30,"items":[{"offer_code":"off_us","quantity":1}]}`)
-	rejected.header["X-Service-Sandbox-Scenario"] = "rejected"
-	var refunded struct {
-		OrderNo string `json:"order_no"`
-	}
-	if err := json.Unmarshal(h.send(rejected).Data, &refunded); err != nil {
-		t.Fatal(err)
-	}
+	return created.OrderNo
+}
+
+// Each resource has all of its fields under their names, and no others.
+func TestFieldsOfTheDocument(t *testing.T) {
+	h := start(t, nil)
+	bought, refunded := h.buy(""), h.buy("rejected")
 	h.clock.Advance(time.Minute)
+	renewal := h.send(renew(`{"duration_days":30,"proxy_ids":["px_1"]}`))
 	h.fault(fault{"fault": "renewal", "failed": 1})
+	failed := h.send(renew(`{"duration_days":30,"proxy_ids":["px_1"]}`))
+	detail, rejected := h.send(get("/api/v1/orders/"+bought)), h.send(get("/api/v1/orders/"+refunded))
+	account, wallet := h.send(get("/api/v1/account")), h.send(get("/api/v1/wallet"))
+	offers, orders, proxies := h.send(get("/api/v1/offers")), h.send(get("/api/v1/orders")), h.send(get("/api/v1/proxies"))
 	for name, tc := range map[string]struct {
 		got    *seen
 		inside string
-		fields string
 	}{
-		"account": {h.send(get("/api/v1/account")), "", "account_id email email_verified status created_at"},
-		"wallet":  {h.send(get("/api/v1/wallet")), "", "environment currency balance_cents balance frozen_cents cash_value"},
-		"offers":  {h.send(get("/api/v1/offers")), "", "offers page_size has_more next_page_token"},
-		"offer": {h.send(get("/api/v1/offers")), "offers", "offer_code name country_code country_name region line_name ip_type protocol unit_price_cents unit_price" +
-			" base_duration_days duration_days max_quantity cidrs"},
-		"orders": {h.send(get("/api/v1/orders")), "", "orders page_size has_more next_page_token"},
-		"order": {h.send(get("/api/v1/orders/" + created.OrderNo)), "", "order_no status payment_status payment_method currency subtotal_cents total_cents total created_at" +
-			" items delivery poll_after_seconds refund proxies"},
-		"delivery": {h.send(get("/api/v1/orders/" + created.OrderNo)), "delivery", "expected_count delivered_count complete available"},
-		"refund":   {h.send(get("/api/v1/orders/" + refunded.OrderNo)), "refund", "status destination amount_cents currency refunded_at"},
-		"proxies":  {h.send(get("/api/v1/proxies")), "", "proxies page_size has_more next_page_token"},
-		"proxy": {h.send(get("/api/v1/proxies/px_1")), "", "proxy_id status host port protocol username password connection socks5_uri ip_type country_code region" +
-			" line_name starts_at expires_at"},
-		"failed renewal": {h.send(renew(`{"duration_days":30,"proxy_ids":["px_1"]}`)), "", "status total_cents charged_cents refunded_cents successful_proxy_ids" +
-			" failed_proxy_ids unresolved_proxy_ids line_items wallet"},
-		"line item": {h.send(renew(`{"duration_days":30,"proxy_ids":["px_1"]}`)), "line_items", "proxy_id host status duration_days amount_cents amount charged_cents refunded_cents"},
+		"account": {account, ""}, "wallet": {wallet, ""}, "offers": {offers, ""}, "offer": {offers, "offers"}, "orders": {orders, ""},
+		"order": {detail, ""}, "delivery": {detail, "delivery"}, "refund": {rejected, "refund"}, "proxies": {proxies, ""},
+		"proxy": {h.send(get("/api/v1/proxies/px_1")), ""}, "renewal": {renewal, ""}, "failed renewal": {failed, ""}, "line item": {failed, "line_items"},
 	} {
-		if !tc.got.envelope {
-			t.Errorf("%s: no envelope: %s", name, tc.got.body)
-		}
 		data := object(t, tc.got.Data)
 		if tc.inside != "" {
 			data = object(t, data[tc.inside])
 		}
-		for field := range strings.FieldsSeq(tc.fields) {
+		for field := range strings.FieldsSeq(documented[name]) {
 			if data[field] == nil {
 				t.Errorf("%s lacks %s: %s", name, field, tc.got.body)
 			}
 		}
-		if len(data) != len(strings.Fields(tc.fields)) {
+		if len(data) != len(strings.Fields(documented[name])) || !tc.got.envelope {
 			t.Errorf("%s has other fields than the document: %s", name, tc.got.body)
 		}
 	}
-	if list := h.send(get("/api/v1/orders")); strings.Contains(list.body, "pass-") || strings.Contains(list.body, "proxies") || strings.Contains(list.body, "socks5") {
-		t.Errorf("the order list shows credentials: %s", list.body)
+	if strings.Contains(orders.body, "pass-") || strings.Contains(orders.body, "proxies") || strings.Contains(orders.body, "socks5") {
+		t.Errorf("the order list shows credentials: %s", orders.body)
 	}
-	if one := h.send(get("/api/v1/orders/" + created.OrderNo)); !strings.Contains(one.body, `"poll_after_seconds":null`) || !strings.Contains(one.body, "pass-") {
-		t.Errorf("%s", one.body)
+	if !strings.Contains(detail.body, `"poll_after_seconds":null`) || !strings.Contains(detail.body, "pass-") {
+		t.Errorf("%s", detail.body)
 	}
 }
 
