@@ -25,6 +25,9 @@ func (h *house) controlRaw(method, path, body, host string) (status int, answer 
 	if host != "" {
 		req.Host = host
 	}
+	if h.origin != "" {
+		req.Header.Set("Origin", h.origin)
+	}
 	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
 	if err != nil {
 		h.t.Fatal(err)
@@ -111,6 +114,12 @@ func TestControlIsCalledByALoopbackName(t *testing.T) {
 	for host, want := range map[string]int{"": 200, "localhost": 200, "localhost:1": 200, "[::1]:80": 200, "evil.example": 403, "10.0.0.1:80": 403, "127.0.0.1.evil.example": 403} {
 		if status, answer := h.controlRaw(http.MethodPost, "/clock", `{"offset_seconds":0}`, host); status != want {
 			t.Errorf("%s: %d %v", host, status, answer)
+		}
+	}
+	for origin, want := range map[string]int{"": 200, h.s.ControlURL(): 200, "https://evil.example": 403, "null": 403} {
+		h.origin = origin
+		if status, answer := h.controlRaw(http.MethodPost, "/clock", `{"offset_seconds":0}`, ""); status != want {
+			t.Errorf("from a page of %q: %d %v", origin, status, answer)
 		}
 	}
 	for _, address := range []string{"0.0.0.0:0", ":0", "192.0.2.1:0", "[::]:0", "example.com:0", "127.0.0.1"} {
@@ -234,6 +243,7 @@ func TestLatency(t *testing.T) {
 func TestScriptsAreRefusedByPolicy(t *testing.T) {
 	h := start(t, nil)
 	agents := map[string]bool{"": true, "curl/8.5.0": true, "python-requests/2.31": true, "Go-http-client/1.1": true, "Wget/1.21": true,
+		"Python/3.12 aiohttp/3.9.1": true, "node": true, "nodeherder/2": false,
 		"acme-renewer/3.2 (ops@acme.example)": false, "perennial/1": false}
 	ask := func(agent string) *seen {
 		q := renew(`{"duration_days":30,"proxy_ids":["px_1"]}`)
@@ -251,7 +261,7 @@ func TestScriptsAreRefusedByPolicy(t *testing.T) {
 			t.Errorf("%q: %d %s", agent, got.status, got.body)
 		}
 	}
-	if got := h.balance(h.client(alphaSandbox)); got != spent-2*300 {
+	if got := h.balance(h.client(alphaSandbox)); got != spent-3*300 {
 		t.Errorf("balance %d, was %d", got, spent)
 	}
 	h.control(http.MethodPost, "/policy", map[string]any{"refuse_script_agents": false}, nil)

@@ -103,10 +103,11 @@ func (s *Server) limited(key *apiKey) (reply, bool) {
 	return out, true
 }
 
-// scriptAgents begin the User-Agents that scripts have when nobody gave them
-// one; the document says that such may be rejected.
-var scriptAgents = []string{"python-requests/", "python-urllib/", "aiohttp/", "python-httpx/", "curl/", "wget/", "go-http-client/", "java/",
-	"okhttp/", "axios/", "node-fetch/", "node", "undici", "libwww-perl/", "ruby", "guzzlehttp/", "apache-httpclient/", "postmanruntime/"}
+// scriptAgents are the products that scripts name as their User-Agent when nobody
+// gave them one; the document says that such may be rejected.
+var scriptAgents = map[string]bool{"python-requests": true, "python-urllib": true, "python": true, "python-httpx": true, "curl": true,
+	"wget": true, "go-http-client": true, "java": true, "java-http-client": true, "okhttp": true, "axios": true, "node-fetch": true,
+	"node": true, "undici": true, "libwww-perl": true, "ruby": true, "guzzlehttp": true, "apache-httpclient": true, "postmanruntime": true}
 
 // policySetting is the body of POST /policy (extension).
 type policySetting struct {
@@ -126,13 +127,8 @@ func (s *Server) blocked(w http.ResponseWriter, r *request) bool {
 }
 
 func isScript(agent string) bool {
-	agent = strings.ToLower(agent)
-	for _, prefix := range scriptAgents {
-		if strings.HasPrefix(agent, prefix) {
-			return true
-		}
-	}
-	return agent == ""
+	product, _, _ := strings.Cut(strings.ToLower(agent), "/")
+	return product == "" || scriptAgents[product]
 }
 
 func firewall(w http.ResponseWriter) {

@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -146,11 +147,16 @@ func TestRecordsOutliveACrash(t *testing.T) {
 	failed := c.Post(bg(), renewal("failed", "px_bulk_2"))
 	h.control(http.MethodPost, "/keys", map[string]any{"app_id": "sbx_app_near", "revoked": true}, nil)
 	h.control(http.MethodPost, "/wallet", map[string]any{"account_id": "acc_alpha", "environment": "sandbox", "add_cents": 7}, nil)
+	h.control(http.MethodPost, "/clock", map[string]any{"offset_seconds": 60}, nil)
 	copyCrashed(t, dir, crashed)
 
 	h2 := start(t, inDir(crashed, h.clock))
 	h2.clock = h.clock
 	c2 := h2.client(alphaSandbox)
+	if w, err := c2.Wallet(bg()); err != nil || !w.ServerTime.Equal(h.clock.Now().Add(time.Minute)) {
+		t.Errorf("the moved clock is forgotten: %v %v", w.ServerTime, err)
+	}
+	h2.control(http.MethodPost, "/clock", map[string]any{"offset_seconds": 0}, nil)
 	h2.clock.Advance(24*time.Hour - time.Second)
 	if r := c2.Post(bg(), renewal("completed", "px_bulk_1")); r.TraceID != first.TraceID {
 		t.Errorf("%+v", r)
@@ -173,6 +179,33 @@ func TestRecordsOutliveACrash(t *testing.T) {
 	}
 	if _, err := h2.client("sbx_app_near").Wallet(bg()); err == nil || !strings.Contains(err.Error(), "api_key_revoked") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What hung when the process died was committed whole: it is charged, and its key
+// replays.
+func TestWhatHungAtACrashIsCompleted(t *testing.T) {
+	dir, crashed := t.TempDir(), t.TempDir()
+	h := start(t, inDir(dir, nil))
+	c := h.client(alphaSandbox)
+	h.fault(fault{"fault": "hang", "seconds": 600, "path": "/api/v1/proxies/renew"})
+	ctx, cancel := context.WithCancel(bg())
+	hanging := make(chan upstream.Reply)
+	go func() { hanging <- c.Post(ctx, renewal("k", "px_1")) }()
+	for h.balance(c) == 500000 { // until it is carried out and hangs
+	}
+	copyCrashed(t, dir, crashed)
+	cancel()
+	<-hanging
+	h2 := start(t, inDir(crashed, h.clock))
+	h2.clock = h.clock
+	c2 := h2.client(alphaSandbox)
+	if r := c2.Post(bg(), renewal("k", "px_1")); !r.Success {
+		t.Errorf("%+v", r)
+	}
+	h2.booksAgree(500000, "sandbox", 500000-300)
+	if got := h2.balance(c2); got != 500000-300 {
+		t.Errorf("balance %d", got)
 	}
 }
 

@@ -86,6 +86,8 @@ type house struct {
 	t     testing.TB
 	s     *sandbox.Server
 	clock *clock
+
+	origin string // of controlRaw's requests
 }
 
 func start(t testing.TB, change func(*sandbox.Options)) *house {
