@@ -1,0 +1,236 @@
+package conformance
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// purchase is one order that the run makes. All that is bought is in this table,
+// so that the sum can be told before.
+type purchase struct {
+	name, scenario string
+	quantity, days int64
+	times          int64 // how often it would be charged at most
+	needsControl   bool
+	sandbox        bool // makes sense in a sandbox only
+}
+
+var purchases = []purchase{
+	{name: "plain", quantity: 2, days: 30}, {name: "lines", quantity: 2, days: 30}, {name: "legacy", quantity: 1, days: 30},
+	{name: "concurrent", quantity: 1, days: 30}, {name: "longer", quantity: 1, days: 60}, {name: "after_refusal", quantity: 1, days: 30},
+	{name: "success", scenario: "success", quantity: 1, days: 30, sandbox: true},
+	{name: "delayed", scenario: "delayed", quantity: 1, days: 30, sandbox: true},
+	{name: "partial", scenario: "partial", quantity: 2, days: 30, sandbox: true},
+	{name: "rejected", scenario: "rejected", quantity: 1, days: 30, sandbox: true},
+	{name: "kept", quantity: 1, days: 30, times: 3, needsControl: true}, {name: "hanging", quantity: 1, days: 30, needsControl: true},
+	{name: "unresolved", quantity: 1, days: 30, needsControl: true},
+	{name: "cidrs", quantity: 1, days: 30},
+}
+
+// renewals are the proxies that the run renews, all of them bought by it.
+var renewals = []purchase{
+	{name: "one", quantity: 1, days: 30}, {name: "two", quantity: 2, days: 30}, {name: "longest", quantity: 1, days: 1080},
+	{name: "concurrent", quantity: 1, days: 30},
+	{name: "partial", quantity: 2, days: 30, needsControl: true}, {name: "manual_review", quantity: 2, days: 30, needsControl: true},
+	{name: "failed", quantity: 2, days: 30, needsControl: true},
+}
+
+func findPurchase(table []purchase, name string) purchase {
+	i := slices.IndexFunc(table, func(p purchase) bool { return p.name == name })
+	return table[i]
+}
+
+// offer is what the run buys: the cheapest that can be had for 30 days in twos.
+type offer struct {
+	code            string
+	cents, base     int64
+	days            []int64
+	country, region string
+	cidr            string
+	second          *offer // another one with a line of its own, where there is one
+}
+
+func (o offer) estimate(p purchase) int64 {
+	if p.name == "lines" && o.second != nil {
+		half := purchase{quantity: 1, days: p.days}
+		return o.estimate(half) + o.second.estimate(half)
+	}
+	base := max(o.base, 1)
+	return (o.cents*p.quantity*p.days + base - 1) / base * max(p.times, 1)
+}
+
+// chosenOffer asks for a quote with figures that every purchase keeps to.
+func (s *session) chosenOffer() (offer, string) {
+	type answer struct {
+		offer offer
+		why   string
+	}
+	a := memo(s, "chosen offer", func() answer {
+		r := s.get("/api/v1/offers", pair{"quantity", "2"}, pair{"duration_days", "30"})
+		var can []offer
+		for _, o := range things(r.data(), "offers") {
+			if got := readOffer(o); got.code != "" && got.cents > 0 && slices.Contains(got.days, 30) {
+				can = append(can, got)
+			}
+		}
+		if len(can) == 0 {
+			return answer{why: "no offer can be bought: " + r.seen()}
+		}
+		slices.SortStableFunc(can, func(a, b offer) int { return cmp.Compare(a.cents, b.cents) })
+		if len(can) > 1 {
+			can[0].second = &can[1]
+		}
+		return answer{offer: can[0]}
+	})
+	return a.offer, a.why
+}
+
+func readOffer(o map[string]any) offer {
+	out := offer{code: word(o, "offer_code"), country: word(o, "country_code"), region: word(o, "region")}
+	out.cents, _ = cents(o, "unit_price_cents")
+	out.base, _ = cents(o, "base_duration_days")
+	days, _ := o["duration_days"].([]any)
+	for _, d := range days {
+		if n, ok := d.(json.Number); ok {
+			v, _ := n.Int64()
+			out.days = append(out.days, v)
+		}
+	}
+	if cidrs := words(o, "cidrs"); len(cidrs) > 0 {
+		out.cidr = cidrs[0]
+	}
+	return out
+}
+
+// planCents is what all purchases and renewals of a full run cost, refunds not
+// counted.
+func (s *session) planCents() int64 {
+	o, why := s.chosenOffer()
+	if why != "" {
+		return 0
+	}
+	var sum int64
+	for _, p := range slices.Concat(purchases, renewals) {
+		if (!p.needsControl || s.cfg.ControlURL != "") && (!p.sandbox || !s.cfg.Production) {
+			sum += o.estimate(p)
+		}
+	}
+	return sum
+}
+
+// bought is an order from its creation to its end.
+type bought struct {
+	why           string // why there is none
+	key           string
+	body          []byte
+	scenario      string
+	created       reply
+	before, after int64 // wallet around the creation
+	walletKnown   bool
+	orderNo       string
+	reads         []reply // of the detail, the last one at the end
+	ended         bool
+	closing       int64 // wallet at the end
+}
+
+func (b *bought) last() *reply {
+	if len(b.reads) == 0 {
+		return &reply{}
+	}
+	return &b.reads[len(b.reads)-1]
+}
+
+// buy makes one purchase of the table once and follows it to its end.
+func (s *session) buy(name string) *bought {
+	return memo(s, "buy "+name, func() *bought {
+		o, why := s.chosenOffer()
+		p := findPurchase(purchases, name)
+		switch {
+		case why != "":
+		case !slices.Contains(o.days, p.days):
+			why = fmt.Sprintf("the offer is not sold for %d days", p.days)
+		case name == "lines" && o.second == nil:
+			why = "there is one offer only"
+		case name == "cidrs" && (s.cfg.CIDRField == "" || o.cidr == ""):
+			why = "the name of the CIDR field is not given"
+		}
+		if why == "" {
+			why = s.afford(o.estimate(p))
+		}
+		if why != "" {
+			return &bought{why: why}
+		}
+		b := &bought{key: s.newKey(name), body: s.orderBody(o, p), scenario: p.scenario}
+		before, knownBefore := s.balance()
+		b.created = s.send(b.request())
+		after, knownAfter := s.balance()
+		b.before, b.after, b.walletKnown = before, after, knownBefore && knownAfter
+		if b.orderNo = word(b.created.data(), "order_no"); b.orderNo == "" {
+			b.why = "no order came of it: " + b.created.seen()
+			return b
+		}
+		s.follow(b)
+		return b
+	})
+}
+
+func (b *bought) request() request {
+	return request{method: http.MethodPost, path: "/api/v1/orders", key: b.key, body: b.body, scenario: b.scenario}
+}
+
+func (s *session) orderBody(o offer, p purchase) []byte {
+	line := func(quantity int64) map[string]any { return map[string]any{"offer_code": o.code, "quantity": quantity} }
+	body := map[string]any{"duration_days": p.days, "items": []any{line(p.quantity)}}
+	switch p.name {
+	case "legacy":
+		body = map[string]any{"offer_code": o.code, "quantity": p.quantity, "duration_days": p.days}
+	case "lines":
+		body["items"] = []any{line(1), map[string]any{"offer_code": o.second.code, "quantity": 1}}
+	case "cidrs":
+		chosen := line(p.quantity)
+		chosen[s.cfg.CIDRField] = []string{o.cidr}
+		body["items"] = []any{chosen}
+	}
+	raw, _ := json.Marshal(body) // strings and integers only
+	return raw
+}
+
+// follow reads the order as the document says: again only after
+// poll_after_seconds, and no more once it is null.
+func (s *session) follow(b *bought) {
+	const maxReads = 200
+	var waited time.Duration
+	for len(b.reads) < maxReads {
+		r := s.get("/api/v1/orders/" + rfc3986(b.orderNo))
+		b.reads = append(b.reads, r)
+		seconds, again := cents(r.data(), "poll_after_seconds")
+		if r.err != nil || !again || !inProgress(word(r.data(), "status")) {
+			b.ended = r.succeeded()
+			break
+		}
+		wait := time.Duration(min(max(seconds, 1), 3600)) * time.Second
+		if waited += wait; waited > s.cfg.Patience || s.cfg.Wait(s.ctx, wait) != nil {
+			return
+		}
+	}
+	b.closing, _ = s.balance()
+}
+
+func inProgress(status string) bool { return status == "paid" || status == "procuring" }
+
+// final gives the order's last detail, or why there is none.
+func (b *bought) final() (map[string]any, string) {
+	switch {
+	case b.why != "":
+		return nil, b.why
+	case b.last().data() == nil:
+		return nil, "the order's detail: " + b.last().seen()
+	case !b.ended:
+		return nil, "the order did not end in the time that the run waits"
+	}
+	return b.last().data(), ""
+}

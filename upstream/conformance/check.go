@@ -1,0 +1,139 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Verdict is what a check came to.
+type Verdict string
+
+// The verdicts.
+const (
+	OK       Verdict = "ok"        // the server does what the document says
+	Differs  Verdict = "differs"   // it does not
+	NotShown Verdict = "not shown" // the document leaves it open, or no occasion showed it; Seen says what was seen
+	NotRun   Verdict = "not run"   // it could not be observed; Seen says why
+)
+
+// Check is one statement of the document, observed on the wire.
+type Check struct {
+	ID       string // stable, such as auth.stale_timestamp.6m
+	Section  string // heading of the API document
+	Sentence string // what should be so
+	Costs    bool   // it needs something bought
+	Open     bool   // the document says "not shown": it records and never fails
+
+	only    environment // "": both
+	control bool        // needs the control interface
+	run     func(*session) finding
+}
+
+type environment string
+
+const (
+	onlySandbox    environment = "sandbox"
+	onlyProduction environment = "production"
+)
+
+// Result is a check with its verdict.
+type Result struct {
+	ID       string  `json:"id"`
+	Section  string  `json:"section"`
+	Sentence string  `json:"sentence"`
+	Costs    bool    `json:"costs"`
+	Verdict  Verdict `json:"verdict"`
+	Seen     string  `json:"seen"`
+}
+
+// finding is a verdict with what led to it.
+type finding struct {
+	verdict Verdict
+	seen    string
+}
+
+func ok(format string, args ...any) finding { return finding{OK, fmt.Sprintf(format, args...)} }
+func differs(format string, args ...any) finding {
+	return finding{Differs, fmt.Sprintf(format, args...)}
+}
+func notShown(format string, args ...any) finding {
+	return finding{NotShown, fmt.Sprintf(format, args...)}
+}
+func notRun(format string, args ...any) finding { return finding{NotRun, fmt.Sprintf(format, args...)} }
+
+// The sections of the API document, as its headings have them.
+const (
+	secEnvelope    = "Response envelope"
+	secConventions = "General conventions"
+	secAccount     = "Account"
+	secWallet      = "Wallet"
+	secOffer       = "Offer"
+	secOrder       = "Order"
+	secProxy       = "Proxy item"
+	secRenewal     = "Renewal result"
+	secPage        = "Page"
+	secOrderState  = "Order status"
+	secRenewState  = "Renewal status"
+	secIdempotency = "Idempotency record"
+	secOffers      = "GET /api/v1/offers"
+	secCreate      = "POST /api/v1/orders"
+	secOrders      = "GET /api/v1/orders"
+	secDetail      = "GET /api/v1/orders/{order_no}"
+	secProxies     = "GET /api/v1/proxies"
+	secRenew       = "POST /api/v1/proxies/renew"
+	secPagination  = "Pagination rules"
+	secScenario    = "Sandbox scenario header"
+	secCredentials = "Credentials"
+	secHeaders     = "Request headers"
+	secCanonical   = "Canonical string"
+	secErrors      = "Errors"
+	secLimits      = "Limits"
+	secVersioning  = "Versioning"
+)
+
+// List gives all checks in the order of the document's sections, for both
+// environments and with everything that can be configured.
+func List() []Check {
+	all := slices.Concat(envelopeChecks(), fieldChecks(), moneyChecks(), stateChecks(), idempotencyChecks(), offerChecks(),
+		orderChecks(), renewChecks(), pageChecks(), scenarioChecks(), scopeChecks(), authChecks(), canonicalChecks(),
+		errorChecks(), limitChecks(), controlChecks())
+	order := map[string]int{}
+	for i, section := range Sections() {
+		order[section] = i
+	}
+	slices.SortStableFunc(all, func(a, b Check) int { return order[a.Section] - order[b.Section] })
+	return all
+}
+
+// Sections names the headings of the document that checks stand under.
+func Sections() []string {
+	return []string{secConventions, secEnvelope, secAccount, secWallet, secOffer, secOrder, secProxy, secRenewal, secPage, secOrderState,
+		secRenewState, secIdempotency, secOffers, secCreate, secOrders, secDetail, secProxies, secRenew, secPagination, secScenario,
+		secCredentials, secHeaders, secCanonical, secErrors, secLimits, secVersioning}
+}
+
+// chosen are the checks of one run. Checks that need the control interface come
+// last: they move the server's clock and disable the key for a while.
+func chosen(cfg *Config) []Check {
+	var out []Check
+	for _, c := range List() {
+		if (c.only == "" || string(c.only) == cfg.environment()) && matches(c, cfg.Section) {
+			out = append(out, c)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Check) int { return boolInt(a.control) - boolInt(b.control) })
+	return out
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func matches(c Check, wanted string) bool {
+	wanted = strings.ToLower(wanted)
+	return strings.HasPrefix(strings.ToLower(c.Section), wanted) || strings.HasPrefix(c.ID, wanted)
+}

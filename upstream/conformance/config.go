@@ -1,0 +1,174 @@
+package conformance
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config says what is observed and how far the observation may go.
+type Config struct {
+	BaseURL    string // https://…, or http:// to loopback
+	AppID      string // begins with sbx_app_ or live_app_
+	Secret     string // never printed
+	Production bool   // must agree with the App ID; makes the run read-only unless MaxCents allows more
+	MaxCents   *int64 // most that may be spent, in cents; nil: what the chosen checks need in a sandbox, nothing in production
+	SignPort   bool   // whether the signed host carries the port; the document leaves it open
+
+	Keys         []Key  // further keys, for scopes, other accounts and refusals
+	OtherBaseURL string // the other environment's address, to see that keys cannot be mixed
+	ControlURL   string // the control interface of Perennial's sandbox; "": its checks are not run
+	CIDRField    string // the name of an order line's CIDRs, which the document does not give
+	Section      string // only checks whose id or section begins so, whatever the case
+
+	UserAgent string                                     // default "perennial-conformance/1"
+	Timeout   time.Duration                              // of one request; default 30 s
+	Patience  time.Duration                              // with one order until it ends; default 3 min
+	Clock     func() time.Time                           // default: the system's clock
+	Wait      func(context.Context, time.Duration) error // default: a timer
+	Transport http.RoundTripper                          // default: an own HTTP/1.1 transport
+
+	Announce func(Plan)   // called once, before the first request that is not a GET
+	Progress func(Result) // called after each check
+}
+
+// Key is a further key of the same environment. Role says what it is for.
+type Key struct {
+	Role   Role   `json:"role"`
+	AppID  string `json:"app_id"`
+	Secret string `json:"secret"`
+	Scope  string `json:"scope,omitempty"` // of RoleScope: the only scope that it has
+}
+
+// Role is what a further key is for.
+type Role string
+
+// The roles of further keys.
+const (
+	RoleScope   Role = "scope"         // has exactly the scope in Key.Scope
+	RoleSame    Role = "same_account"  // all scopes, the same account
+	RoleOther   Role = "other_account" // all scopes, another account
+	RoleRevoked Role = "revoked"       // disabled
+	RoleOutside Role = "outside"       // may not be used from here
+)
+
+// Plan is what a run means to do, told before it does it.
+type Plan struct {
+	Environment string // sandbox or production
+	Checks      int    // how many were chosen
+	MaxCents    int64  // the run spends at most so much on a server that follows the document
+	Currency    string
+}
+
+// ErrConfig is a configuration that cannot be used.
+var ErrConfig = errors.New("conformance: configuration")
+
+// ErrUnreachable is a server that gave no reply to the first request.
+var ErrUnreachable = errors.New("conformance: no reply")
+
+// ErrKey is a key that the server did not accept for the first request; without
+// one nothing can be observed.
+var ErrKey = errors.New("conformance: the key was refused")
+
+func (c *Config) environment() string {
+	if c.Production {
+		return "production"
+	}
+	return "sandbox"
+}
+
+func (c *Config) validate() (*url.URL, error) {
+	base, err := parseAddress(c.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: base address: %w", ErrConfig, err)
+	}
+	prefix := map[bool]string{true: "live_app_", false: "sbx_app_"}[c.Production]
+	switch {
+	case !strings.HasPrefix(c.AppID, prefix):
+		return nil, fmt.Errorf("%w: the App ID must begin with %s in %s", ErrConfig, prefix, c.environment())
+	case c.Secret == "":
+		return nil, fmt.Errorf("%w: the secret is empty", ErrConfig)
+	case c.MaxCents != nil && *c.MaxCents < 0:
+		return nil, fmt.Errorf("%w: the most to spend is negative", ErrConfig)
+	}
+	for _, other := range []string{c.OtherBaseURL, c.ControlURL} {
+		if _, err := parseAddress(other); other != "" && err != nil {
+			return nil, fmt.Errorf("%w: address %s: %w", ErrConfig, brief(other), err)
+		}
+	}
+	for i, k := range c.Keys {
+		if !strings.HasPrefix(k.AppID, prefix) || k.Secret == "" {
+			return nil, fmt.Errorf("%w: keys[%d]: needs a secret and an App ID that begins with %s", ErrConfig, i, prefix)
+		}
+		if !slices.Contains([]Role{RoleScope, RoleSame, RoleOther, RoleRevoked, RoleOutside}, k.Role) || (k.Role == RoleScope) != (k.Scope != "") {
+			return nil, fmt.Errorf("%w: keys[%d]: role must be scope (with a scope), same_account, other_account, revoked or outside", ErrConfig, i)
+		}
+	}
+	return base, nil
+}
+
+// parseAddress keeps a secret's signature from crossing a network in the clear.
+func parseAddress(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.User != nil {
+		return nil, errors.New("must be scheme, host and perhaps a path")
+	}
+	ip := net.ParseIP(u.Hostname())
+	loopback := strings.EqualFold(u.Hostname(), "localhost") || ip != nil && ip.IsLoopback()
+	if u.Scheme != "https" && (u.Scheme != "http" || !loopback) {
+		return nil, errors.New("must be https, or http to loopback")
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+	return u, nil
+}
+
+func (c *Config) fillDefaults() {
+	if c.UserAgent == "" {
+		c.UserAgent = "perennial-conformance/1"
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = 30 * time.Second
+	}
+	if c.Patience <= 0 {
+		c.Patience = 3 * time.Minute
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now //nolint:forbidigo // the default of a suite that is used on its own
+	}
+	if c.Wait == nil {
+		c.Wait = waitFor
+	}
+	if c.Announce == nil {
+		c.Announce = func(Plan) {}
+	}
+	if c.Progress == nil {
+		c.Progress = func(Result) {}
+	}
+}
+
+// newTransport speaks HTTP/1.1, follows nothing and compresses nothing.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+		TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+	}
+}
+
+func waitFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,317 @@
+package conformance
+
+import (
+	"net/http"
+	"reflect"
+	"sync"
+)
+
+// idempotencyChecks: replay, conflict and concurrency under one key.
+func idempotencyChecks() []Check {
+	var out []Check
+	for _, o := range []struct {
+		id, name, what string
+		only           environment
+	}{{"order", "plain", "an order", ""}, {"legacy", "legacy", "a legacy order", ""}, {"unfinished", "delayed", "an order that was unfinished then", onlySandbox}, {"rejected", "rejected", "an order that was rejected since", onlySandbox}} {
+		out = append(out, replayChecks(o.id, o.what, o.only, func(s *session) again { return s.orderAgain(o.name) })...)
+	}
+	for _, name := range []string{"one", "two"} {
+		out = append(out, replayChecks("renewal_"+name, "a renewal of "+name, "", func(s *session) again { return s.renewalAgain(name) })...)
+	}
+	return append(append(out, conflictChecks()...), append(keyChoices(), concurrencyChecks()...)...)
+}
+
+// again is a request that was sent once more, with the wallet around it.
+type again struct {
+	why           string
+	first, second reply
+	before, after int64
+	rest          bool // what must not have happened twice did not
+}
+
+func (s *session) orderAgain(name string) again {
+	return memo(s, "again order "+name, func() again {
+		b := s.buy(name)
+		if b.orderNo == "" {
+			return again{why: b.why}
+		}
+		a := again{first: b.created}
+		a.before, _ = s.balance()
+		a.second = s.send(b.request())
+		a.after, _ = s.balance()
+		a.rest = word(a.second.data(), "order_no") == b.orderNo
+		return a
+	})
+}
+
+func (s *session) renewalAgain(name string) again {
+	return memo(s, "again renewal "+name, func() again {
+		r := s.renew(name)
+		if r.why != "" {
+			return again{why: r.why}
+		}
+		a, before := again{first: r.reply}, s.expiries(r.ids)
+		a.before, _ = s.balance()
+		a.second = s.send(r.request())
+		a.after, _ = s.balance()
+		a.rest = reflect.DeepEqual(before, s.expiries(r.ids))
+		return a
+	})
+}
+
+func replayChecks(id, what string, only environment, repeat func(*session) again) []Check {
+	of := func(do func(again) finding) func(*session) finding {
+		return func(s *session) finding {
+			a := repeat(s)
+			if a.why != "" {
+				return notRun("%s", a.why)
+			}
+			return do(a)
+		}
+	}
+	check := func(suffix, sentence string, run func(*session) finding) Check {
+		return Check{ID: "idempotency." + id + "." + suffix, Section: secIdempotency, Costs: true, only: only, Sentence: "the same key and body of " + what + " " + sentence, run: run}
+	}
+	open := check("same_frame", "has the first timestamp and trace_id", of(func(a again) finding {
+		return ok("timestamp %t, trace_id %t", a.first.envelope["timestamp"] == a.second.envelope["timestamp"], a.first.envelope["trace_id"] == a.second.envelope["trace_id"])
+	}))
+	open.Open = true
+	return []Check{
+		check("replayed", "get the first response's code and status", of(func(a again) finding {
+			if a.second.status != a.first.status || a.second.code() != a.first.code() {
+				return differs("first %s, then %s", a.first.seen(), a.second.seen())
+			}
+			return ok("%s", a.second.seen())
+		})),
+		check("snapshot", "get the first response's data, whatever happened since", of(func(a again) finding {
+			if a.second.data() == nil || !reflect.DeepEqual(a.first.data(), a.second.data()) {
+				return differs("data is not the same")
+			}
+			return ok("the same data")
+		})),
+		check("not_charged", "charge nothing", of(func(a again) finding {
+			if a.before != a.after {
+				return differs("the wallet went from %d to %d cents", a.before, a.after)
+			}
+			return ok("the same before and after")
+		})),
+		check("not_done_twice", "do nothing a second time", of(func(a again) finding {
+			if !a.rest {
+				return differs("another order, or another expiry, came of it")
+			}
+			return ok("nothing moved")
+		})),
+		open,
+	}
+}
+
+// conflictChecks: a key with another body.
+func conflictChecks() []Check {
+	send := func(path string, change func(s *session) (key string, body []byte, why string)) func(*session) reply {
+		return func(s *session) reply {
+			key, body, why := change(s)
+			if why != "" {
+				return reply{}
+			}
+			return s.send(request{method: http.MethodPost, path: path, key: key, body: body})
+		}
+	}
+	order := send("/api/v1/orders", func(s *session) (string, []byte, string) {
+		b := s.buy("plain")
+		o, _ := s.chosenOffer()
+		return b.key, []byte(lines(o.code, 1, 1)), b.why
+	})
+	renewal := send("/api/v1/proxies/renew", func(s *session) (string, []byte, string) {
+		r := s.renew("one")
+		return r.key, renewBody(r.ids, 60), r.why
+	})
+	conflict := func(ask func(*session) reply) func(*session) finding {
+		return func(s *session) finding {
+			r := ask(s)
+			if r.status == 0 && r.err == nil {
+				return notRun("there is no key that was used")
+			}
+			return refused(r, "idempotency_key_conflict")
+		}
+	}
+	return []Check{
+		{ID: "idempotency.conflict.order", Section: secIdempotency, Costs: true, Sentence: "an order's key with another body is refused with idempotency_key_conflict", run: conflict(order)},
+		{ID: "idempotency.conflict.renewal", Section: secIdempotency, Costs: true, Sentence: "a renewal's key with another body is refused with idempotency_key_conflict", run: conflict(renewal)},
+		{ID: "idempotency.conflict.charges_nothing", Section: secIdempotency, Costs: true, Sentence: "a conflict charges nothing", run: func(s *session) finding {
+			s.renew("one")
+			before, _ := s.balance()
+			a, b := order(s), renewal(s)
+			if after, _ := s.balance(); after != before {
+				return differs("the wallet went from %d to %d cents", before, after)
+			}
+			return ok("%s, %s", a.seen(), b.seen())
+		}},
+	}
+}
+
+// keyChoices record what the document leaves open about keys.
+func keyChoices() []Check {
+	return []Check{
+		{ID: "idempotency.conflict.whitespace", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether white space makes another body", run: func(s *session) finding {
+			b := s.buy("plain")
+			if b.why != "" {
+				return notRun("%s", b.why)
+			}
+			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/orders", key: b.key, body: append([]byte(" "), b.body...)}))
+		}},
+		{ID: "idempotency.conflict.other_endpoint", Section: secIdempotency, Costs: true, Open: true, Sentence: "what an order's key gets at the renewal", run: func(s *session) finding {
+			b := s.buy("plain")
+			if b.why != "" {
+				return notRun("%s", b.why)
+			}
+			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: b.key, body: renewBody([]string{unknown}, 30)}))
+		}},
+		{ID: "idempotency.after_refusal", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether a refusal leaves its key free for another body", run: afterRefusal},
+		{ID: "idempotency.second_key", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether a key is shared by the API keys of an account", run: func(s *session) finding {
+			second, b := s.keyOf(RoleSame, ""), s.buy("plain")
+			if second == nil || b.why != "" {
+				return notRun("needs a second key of the account, and an order")
+			}
+			r := b.request()
+			r.as, r.body = second, []byte(`{}`) // another body: a shared key is a conflict, a free one is not valid
+			return ok("%s", sendSeen(s, r))
+		}},
+	}
+}
+
+func sendSeen(s *session, r request) string {
+	got := s.send(r)
+	return got.seen()
+}
+
+// afterRefusal sends an invalid order and then a good one under one key.
+func afterRefusal(s *session) finding {
+	o, why := s.chosenOffer()
+	if why == "" {
+		why = s.afford(o.estimate(findPurchase(purchases, "after_refusal")))
+	}
+	if why != "" {
+		return notRun("%s", why)
+	}
+	key := s.newKey("after-refusal")
+	s.post("/api/v1/orders", key, `{"duration_days":45,"items":[{"offer_code":"`+o.code+`","quantity":1}]}`)
+	r := s.post("/api/v1/orders", key, lines(o.code, 1, 1))
+	return ok("%s", r.seen())
+}
+
+// race sends one request many times at once.
+type race struct {
+	why           string
+	replies       []reply
+	before, after int64
+	expected      int64
+}
+
+const racers = 8
+
+func (s *session) race(name string, prepare func() (request, int64, string)) race {
+	return memo(s, "race "+name, func() race {
+		r, expected, why := prepare()
+		if why != "" {
+			return race{why: why}
+		}
+		out := race{replies: make([]reply, racers), expected: expected}
+		out.before, _ = s.balance()
+		var all sync.WaitGroup
+		for i := range racers {
+			all.Go(func() { out.replies[i] = s.send(r) })
+		}
+		all.Wait()
+		out.after, _ = s.balance()
+		return out
+	})
+}
+
+func (s *session) orderRace() race {
+	return s.race("order", func() (request, int64, string) {
+		o, why := s.chosenOffer()
+		p := findPurchase(purchases, "concurrent")
+		if why == "" {
+			why = s.afford(o.estimate(p))
+		}
+		return request{method: http.MethodPost, path: "/api/v1/orders", key: s.newKey("race"), body: s.orderBody(o, p)}, 0, why
+	})
+}
+
+func (s *session) renewRace() race {
+	return s.race("renewal", func() (request, int64, string) {
+		o, why := s.chosenOffer()
+		ids := s.ownProxies()
+		switch {
+		case why != "":
+		case len(ids) == 0:
+			why = "the run has no proxy of its own"
+		default:
+			why = s.afford(o.estimate(findPurchase(renewals, "concurrent")))
+		}
+		if why != "" {
+			return request{}, 0, why
+		}
+		return request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: s.newKey("race"), body: renewBody(ids[:1], 30)}, 0, ""
+	})
+}
+
+func concurrencyChecks() []Check {
+	out := make([]Check, 0, 4)
+	for _, k := range []struct {
+		name, amount, identity string
+		race                   func(*session) race
+	}{{"order", "total_cents", "order_no", (*session).orderRace}, {"renewal", "total_cents", "", (*session).renewRace}} {
+		out = append(out,
+			Check{ID: "idempotency.concurrent." + k.name + ".answers", Section: secIdempotency, Costs: true,
+				Sentence: "eight at once under one key are done, replayed or idempotency_processing: " + k.name, run: func(s *session) finding { return raceAnswers(k.race(s)) }},
+			Check{ID: "idempotency.concurrent." + k.name + ".once", Section: secIdempotency, Costs: true,
+				Sentence: "eight at once under one key are charged once: " + k.name, run: func(s *session) finding { return raceCharged(s, k.race(s), k.identity) }})
+	}
+	return out
+}
+
+func raceAnswers(r race) finding {
+	if r.why != "" {
+		return notRun("%s", r.why)
+	}
+	done := 0
+	for i := range r.replies {
+		got := &r.replies[i]
+		switch {
+		case got.succeeded():
+			done++
+		case got.code() != "idempotency_processing":
+			return differs("%s", got.seen())
+		}
+	}
+	if done == 0 {
+		return differs("none was done")
+	}
+	return ok("%d of %d answered with the result", done, racers)
+}
+
+// raceCharged compares the wallet with the one amount that all answers name.
+func raceCharged(s *session, r race, identity string) finding {
+	if r.why != "" {
+		return notRun("%s", r.why)
+	}
+	var total int64
+	known, numbers := false, map[string]bool{}
+	for i := range r.replies {
+		if data := r.replies[i].data(); r.replies[i].succeeded() {
+			numbers[word(data, identity)] = true
+			total, known = cents(data, "total_cents")
+		}
+	}
+	if len(numbers) > 1 {
+		return differs("%d orders came of it", len(numbers))
+	}
+	if identity != "" {
+		for number := range numbers {
+			detail := s.get("/api/v1/orders/" + rfc3986(number))
+			total, known = cents(detail.data(), "total_cents")
+		}
+	}
+	return debited(r.before, r.after, true, total, known)
+}

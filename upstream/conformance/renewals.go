@@ -1,0 +1,199 @@
+package conformance
+
+import (
+	"net/http"
+	"slices"
+)
+
+// renewChecks: a renewal's result, line by line and sum by sum.
+func renewChecks() []Check {
+	var out []Check
+	for _, name := range []string{"one", "two"} {
+		out = append(out, completedChecks(name)...)
+	}
+	out = append(out, refusalChecks("renewal", secRenew, "/api/v1/proxies/renew", renewRefusals)...)
+	return append(out,
+		Check{ID: "renewal.longest", Section: secLimits, Costs: true, Sentence: "a renewal for 1080 days, the longest multiple of 30, is accepted", run: func(s *session) finding {
+			r := s.renew("longest")
+			if r.reply.status == 0 {
+				return notRun("%s", r.why)
+			}
+			if !r.reply.succeeded() {
+				return differs("%s", r.reply.seen())
+			}
+			return ok("%s", r.reply.seen())
+		}},
+		Check{ID: "renewal.foreign", Section: secProxies, Sentence: "another account's proxy is refused with proxy_not_found", run: foreignRenewal},
+		Check{ID: "renewal.with_unknown", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal of a good and an unknown proxy gets", run: func(s *session) finding {
+			ids := s.ownProxies()
+			if len(ids) == 0 {
+				return notRun("the run has no proxy of its own")
+			}
+			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: s.newKey("mixed"), body: renewBody([]string{unknown}, 30)}))
+		}},
+		Check{ID: "renewal.price", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal costs beside the offer's price", run: func(s *session) finding {
+			r := s.renew("one")
+			o, _ := s.chosenOffer()
+			if r.why != "" {
+				return notRun("%s", r.why)
+			}
+			total, _ := cents(r.reply.data(), "total_cents")
+			return ok("%d cents, the offer's price is %d for %d days", total, o.cents, o.base)
+		}},
+		Check{ID: "renewal.extends_from", Section: secRenew, Costs: true, Open: true, Sentence: "from when a renewal counts", run: func(s *session) finding {
+			r := s.renew("one")
+			if r.why != "" {
+				return notRun("%s", r.why)
+			}
+			return ok("the expiry moved by %s", r.expiry[1][r.ids[0]].Sub(r.expiry[0][r.ids[0]]))
+		}})
+}
+
+// completedChecks of a renewal in which every item succeeds.
+func completedChecks(name string) []Check {
+	of := func(do func(r *renewed, data map[string]any) finding) func(*session) finding {
+		return func(s *session) finding {
+			r := s.renew(name)
+			if r.why != "" {
+				return notRun("%s", r.why)
+			}
+			return do(r, r.reply.data())
+		}
+	}
+	check := func(id, section, sentence string, run func(*session) finding) Check {
+		return Check{ID: "renewal." + name + "." + id, Section: section, Costs: true, Sentence: "a renewal of " + name + " " + sentence, run: run}
+	}
+	return append([]Check{
+		check("accepted", secRenew, "is accepted", func(s *session) finding {
+			r := s.renew(name)
+			if r.reply.status == 0 && r.reply.err == nil {
+				return notRun("%s", r.why)
+			}
+			if !r.reply.succeeded() {
+				return differs("%s", r.reply.seen())
+			}
+			return ok("%s", r.reply.seen())
+		}),
+		check("completed", secRenewState, "is completed, with every id among the successful", of(func(r *renewed, data map[string]any) finding {
+			if got := words(data, "successful_proxy_ids"); word(data, "status") != "completed" || !sameSet(got, r.ids) {
+				return differs("status %q, %d of %d successful", brief(word(data, "status")), len(got), len(r.ids))
+			}
+			return ok("completed")
+		})),
+		check("nothing_refunded", secRenewal, "has refunded nothing", of(func(_ *renewed, data map[string]any) finding {
+			if n, known := cents(data, "refunded_cents"); !known || n != 0 {
+				return differs("refunded_cents is %s", typeName(data["refunded_cents"]))
+			}
+			return ok("0")
+		})),
+		check("debited", secRenewal, "debits the wallet by exactly charged_cents", of(func(r *renewed, data map[string]any) finding {
+			charged, has := cents(data, "charged_cents")
+			return debited(r.before, r.after, r.walletKnown, charged, has)
+		})),
+		check("expiry_moves", secRenewal, "moves every expires_at that the proxies endpoints show", of(func(r *renewed, _ map[string]any) finding {
+			for _, id := range r.ids {
+				if !r.expiry[1][id].After(r.expiry[0][id]) {
+					return differs("an expiry did not move")
+				}
+			}
+			return ok("%d moved", len(r.ids))
+		})),
+	}, sumChecks("renewal."+name, secRenewal, "a renewal of "+name, true, func(s *session) (map[string]any, []string, string) {
+		r := s.renew(name)
+		return r.reply.data(), r.ids, r.why
+	})...)
+}
+
+// sumChecks hold for every renewal's result, however it ended.
+func sumChecks(prefix, section, what string, costs bool, result func(*session) (data map[string]any, ids []string, why string)) []Check {
+	of := func(do func(data map[string]any, ids []string) finding) func(*session) finding {
+		return func(s *session) finding {
+			data, ids, why := result(s)
+			if why != "" {
+				return notRun("%s", why)
+			}
+			return do(data, ids)
+		}
+	}
+	check := func(id, sentence string, run func(*session) finding) Check {
+		return Check{ID: prefix + "." + id, Section: section, Costs: costs, Sentence: what + " " + sentence, run: run}
+	}
+	sum := func(name string) func(map[string]any, []string) finding {
+		return func(data map[string]any, _ []string) finding { return sumAgrees(data, name) }
+	}
+	return []Check{
+		check("partition", "names every id in exactly one of the three lists", of(func(data map[string]any, ids []string) finding {
+			all := slices.Concat(words(data, "successful_proxy_ids"), words(data, "failed_proxy_ids"), words(data, "unresolved_proxy_ids"))
+			if len(all) != len(ids) || !sameSet(all, ids) {
+				return differs("%d ids in the lists, %d asked for", len(all), len(ids))
+			}
+			return ok("%d ids", len(ids))
+		})),
+		check("lines_match_lists", "has one line item for every id, of the state of its list", of(linesMatch)),
+		check("charged_sum", "has charged_cents = the sum over its line items", of(sum("charged_cents"))),
+		check("refunded_sum", "has refunded_cents = the sum over its line items", of(sum("refunded_cents"))),
+		check("total_sum", "has total_cents = the sum of amount_cents over its line items", of(func(data map[string]any, _ []string) finding {
+			var sum int64
+			for _, line := range things(data, "line_items") {
+				n, _ := cents(line, "amount_cents")
+				sum += n
+			}
+			if total, known := cents(data, "total_cents"); !known || total != sum {
+				return differs("%d, the lines sum to %d", total, sum)
+			}
+			return ok("%d cents", sum)
+		})),
+		check("amount_agrees", "has amount as the decimal string of amount_cents in every line", of(func(data map[string]any, _ []string) finding {
+			return decimalsAgree(things(data, "line_items"), "amount_cents", "amount")
+		})),
+	}
+}
+
+func sumAgrees(data map[string]any, name string) finding {
+	var sum int64
+	for _, line := range things(data, "line_items") {
+		n, _ := cents(line, name)
+		sum += n
+	}
+	if total, known := cents(data, name); !known || total != sum {
+		return differs("%d, the lines sum to %d", total, sum)
+	}
+	return ok("%d cents", sum)
+}
+
+// linesMatch compares line items with the lists, both ways.
+func linesMatch(data map[string]any, ids []string) finding {
+	items := things(data, "line_items")
+	lists := map[string]string{"succeeded": "successful_proxy_ids", "failed": "failed_proxy_ids", "unresolved": "unresolved_proxy_ids"}
+	for _, line := range items {
+		list, known := lists[word(line, "status")]
+		if !known || !slices.Contains(words(data, list), word(line, "proxy_id")) {
+			return differs("a line with the state %q is not in the list of that state", brief(word(line, "status")))
+		}
+	}
+	if len(items) != len(ids) {
+		return differs("%d lines for %d ids", len(items), len(ids))
+	}
+	return ok("%d lines", len(items))
+}
+
+func sameSet(a, b []string) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(a, b)
+}
+
+// foreignRenewal asks to renew this account's proxy with another account's key.
+func foreignRenewal(s *session) finding {
+	key := s.keyOf(RoleOther, "")
+	one, why := s.anyProxy()
+	switch {
+	case key == nil:
+		return notRun("needs a key of another account")
+	case s.limit == 0:
+		return notRun("nothing may be spent")
+	case why != "":
+		return notRun("%s", why)
+	}
+	id := word(one.data(), "proxy_id")
+	return refused(s.send(request{method: http.MethodPost, path: "/api/v1/proxies/renew", as: key, key: s.newKey("foreign"), body: renewBody([]string{id}, 30)}), "proxy_not_found")
+}

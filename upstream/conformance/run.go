@@ -1,0 +1,155 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+)
+
+// Report is what a run saw.
+type Report struct {
+	BaseURL     string   `json:"base_url"`
+	AppID       string   `json:"app_id"`
+	Environment string   `json:"environment"`
+	MaxCents    int64    `json:"max_cents"`
+	SpentCents  int64    `json:"spent_cents"` // the wallet before less the wallet after; -1: not known
+	Requests    int64    `json:"requests"`
+	Results     []Result `json:"results"`
+}
+
+// Count is how many results have a verdict.
+func (r *Report) Count(v Verdict) int {
+	n := 0
+	for i := range r.Results {
+		if r.Results[i].Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// Run observes one server. When ctx ends early, what was not observed is
+// [NotRun] and the context's error comes with the report. Errors that prevent
+// any observation are [ErrConfig], [ErrUnreachable] and [ErrKey].
+func Run(ctx context.Context, cfg Config) (Report, error) {
+	base, err := cfg.validate()
+	if err != nil {
+		return Report{}, err
+	}
+	cfg.fillDefaults()
+	if cfg.Transport == nil {
+		own := newTransport()
+		defer own.CloseIdleConnections()
+		cfg.Transport = own
+	}
+	s := newSession(ctx, &cfg, base)
+	report := Report{BaseURL: cfg.BaseURL, AppID: cfg.AppID, Environment: cfg.environment(), SpentCents: -1}
+	checks := chosen(&cfg)
+	if len(checks) == 0 {
+		return report, fmt.Errorf("%w: no check's id or section begins with %s", ErrConfig, brief(cfg.Section))
+	}
+	if err := s.begin(checks); err != nil {
+		return report, err
+	}
+	report.MaxCents = s.limit
+	for _, c := range checks {
+		f := s.judge(c)
+		result := Result{ID: c.ID, Section: c.Section, Sentence: c.Sentence, Costs: c.Costs, Verdict: f.verdict, Seen: f.seen}
+		report.Results = append(report.Results, result)
+		cfg.Progress(result)
+	}
+	if now, known := s.balance(); known {
+		report.SpentCents = s.opening - now
+	}
+	report.Requests = s.requests.Load()
+	sortResults(report.Results)
+	return report, ctx.Err()
+}
+
+func sortResults(results []Result) {
+	place := map[string]int{}
+	for i, c := range List() {
+		place[c.ID] = i
+	}
+	slices.SortStableFunc(results, func(a, b Result) int { return place[a.ID] - place[b.ID] })
+}
+
+// judge runs one check. A check of what is not shown cannot fail, and one whose
+// run was interrupted says nothing.
+func (s *session) judge(c Check) finding {
+	if s.ctx.Err() != nil {
+		return notRun("interrupted")
+	}
+	if c.control && s.cfg.ControlURL == "" {
+		return notRun("needs the control interface")
+	}
+	f := c.run(s)
+	switch {
+	case s.ctx.Err() != nil:
+		return notRun("interrupted")
+	case c.Open && f.verdict != NotRun:
+		f.verdict = NotShown
+	}
+	return f
+}
+
+// begin makes sure that there is something to observe, learns the server's
+// clock, and says what may be spent.
+func (s *session) begin(checks []Check) error {
+	first := s.get("/api/v1/account")
+	if first.err != nil {
+		if s.ctx.Err() != nil {
+			return s.ctx.Err()
+		}
+		return fmt.Errorf("%w from %s: %w", ErrUnreachable, s.base.Host, first.err)
+	}
+	s.learnClock(first)
+	if first.code() == "stale_timestamp" {
+		first = s.get("/api/v1/account")
+	}
+	switch first.code() {
+	case "invalid_signature", "stale_timestamp", "api_key_revoked":
+		return fmt.Errorf("%w: %s (wrong secret or App ID, or a server that signs its host with the port)", ErrKey, first.seen())
+	}
+	wallet := s.get("/api/v1/wallet")
+	s.opening, _ = cents(wallet.data(), "balance_cents")
+	s.currency = word(wallet.data(), "currency")
+	if slices.ContainsFunc(checks, func(c Check) bool { return c.Costs }) {
+		s.limit = s.planCents()
+	}
+	switch {
+	case s.cfg.MaxCents != nil:
+		s.limit = min(s.limit, *s.cfg.MaxCents)
+	case s.cfg.Production:
+		s.limit = 0
+	}
+	s.cfg.Announce(Plan{Environment: s.cfg.environment(), Checks: len(checks), MaxCents: s.limit, Currency: s.currency})
+	return s.ctx.Err()
+}
+
+// endpoint is one of the nine, with a request to it that cannot succeed in
+// changing anything.
+type endpoint struct{ name, method, path, scope string }
+
+var endpoints = []endpoint{
+	{"account", http.MethodGet, "/api/v1/account", "account:read"},
+	{"wallet", http.MethodGet, "/api/v1/wallet", "wallet:read"},
+	{"offers", http.MethodGet, "/api/v1/offers", "offers:read"},
+	{"order_create", http.MethodPost, "/api/v1/orders", "orders:write"},
+	{"order_list", http.MethodGet, "/api/v1/orders", "orders:read"},
+	{"order_detail", http.MethodGet, "/api/v1/orders/conformance-unknown", "orders:read"},
+	{"proxy_list", http.MethodGet, "/api/v1/proxies", "proxies:read"},
+	{"proxy_detail", http.MethodGet, "/api/v1/proxies/conformance-unknown", "proxies:read"},
+	{"renew", http.MethodPost, "/api/v1/proxies/renew", "proxies:write"},
+}
+
+// harmless is a request that names nothing and so can charge nothing, whatever
+// the server thinks of it.
+func (e endpoint) harmless(s *session) request {
+	r := request{method: e.method, path: e.path}
+	if e.method == http.MethodPost {
+		r.key, r.body = s.newKey(e.name), []byte(`{}`)
+	}
+	return r
+}

@@ -1,0 +1,133 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// session is one run. Checks run one after another and share what was seen:
+// memos are made by whoever asks first.
+type session struct {
+	ctx        context.Context
+	cfg        *Config
+	base       *url.URL
+	signedHost string
+	tag        string // makes this run's idempotency keys its own
+	serial     int
+	memos      map[string]any
+	skew       time.Duration // the server's clock less ours
+	moved      time.Duration // what the control interface added
+	limit      int64         // most cents to spend
+	opening    int64         // the wallet at the start
+	currency   string        // of the wallet
+	requests   atomic.Int64
+
+	mu      sync.Mutex
+	leaked  int     // replies that held the API secret
+	limited []reply // rate-limited replies
+}
+
+func newSession(ctx context.Context, cfg *Config, base *url.URL) *session {
+	host := strings.ToLower(base.Hostname())
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if port := base.Port(); cfg.SignPort && port != "" {
+		host = net.JoinHostPort(base.Hostname(), port)
+	}
+	return &session{ctx: ctx, cfg: cfg, base: base, signedHost: host, tag: "conformance-" + newNonce()[:16], memos: map[string]any{}}
+}
+
+// memo makes a thing once for the whole run.
+func memo[T any](s *session, name string, do func() T) T {
+	if got, ok := s.memos[name].(T); ok {
+		return got
+	}
+	made := do()
+	s.memos[name] = made
+	return made
+}
+
+// now is the server's time as far as it is known: checks of the clock shall not
+// judge the clock of this machine.
+func (s *session) now() time.Time { return s.cfg.Clock().Add(s.skew + s.moved) }
+
+// learnClock takes the server's time from an envelope when it is clearly not
+// ours.
+func (s *session) learnClock(r reply) {
+	server, ok := timeOf(r.envelope["timestamp"])
+	if diff := server.Sub(s.cfg.Clock()); ok && diff.Abs() > 10*time.Second {
+		s.skew = diff
+	}
+}
+
+// newKey is an idempotency key that nobody used.
+func (s *session) newKey(name string) string {
+	s.serial++
+	return fmt.Sprintf("%s-%s-%d", s.tag, name, s.serial)
+}
+
+// scan looks for the API secret in what came: it must never come back.
+func (s *session) scan(raw []byte) {
+	if bytes.Contains(raw, []byte(s.cfg.Secret)) {
+		s.mu.Lock()
+		s.leaked++
+		s.mu.Unlock()
+	}
+}
+
+func (s *session) noteLimit(r reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limited = append(s.limited, r)
+}
+
+func (s *session) get(path string, pairs ...pair) reply {
+	return s.send(request{method: http.MethodGet, path: path, pairs: pairs})
+}
+
+// post sends a body as it is under a key; the same key twice is a retry.
+func (s *session) post(path, key, body string) reply {
+	return s.send(request{method: http.MethodPost, path: path, key: key, body: []byte(body)})
+}
+
+// keyOf gives the further key of a role and, for scopes, of one scope.
+func (s *session) keyOf(role Role, scope string) *Key {
+	for i := range s.cfg.Keys {
+		if k := &s.cfg.Keys[i]; k.Role == role && k.Scope == scope {
+			return k
+		}
+	}
+	return nil
+}
+
+// balance reads the wallet.
+func (s *session) balance() (int64, bool) {
+	r := s.get("/api/v1/wallet")
+	return cents(r.data(), "balance_cents")
+}
+
+// afford says why so many cents may not be spent now, or "".
+func (s *session) afford(estimate int64) string {
+	if s.limit == 0 {
+		return "nothing may be spent"
+	}
+	now, ok := s.balance()
+	switch {
+	case !ok:
+		return "the wallet could not be read"
+	case max(s.opening-now, 0)+estimate > s.limit:
+		return fmt.Sprintf("it would exceed the %d cents that may be spent", s.limit)
+	case now < estimate:
+		return fmt.Sprintf("the wallet holds %d cents and it takes about %d", now, estimate)
+	}
+	return ""
+}

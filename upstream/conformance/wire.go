@@ -1,0 +1,225 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// request is what a check wants to ask. Exactly query is sent; pairs is what it
+// means.
+type request struct {
+	method, path string
+	pairs        []pair
+	query        string // as sent; empty: the canonical form of pairs
+	body         []byte
+	key          string // Idempotency-Key
+	scenario     string
+	as           *Key         // nil: the run's own key
+	damage       func(*draft) // changes what is signed or sent
+	resign       bool         // damage comes before the signature is made
+}
+
+// draft is a request with everything that is signed and sent laid open, so that
+// a check can make exactly one thing wrong.
+type draft struct {
+	appID, secret                                         string
+	method, host, path, canonical, stamp, nonce, bodyHash string
+	header                                                http.Header
+}
+
+func (d *draft) sign() {
+	d.header["X-Api-Signature"] = []string{signature(d.secret, d.method, d.host, d.path, d.canonical, d.stamp, d.nonce, d.bodyHash)}
+}
+
+func (d *draft) fill() {
+	d.header["X-Api-Appid"] = []string{d.appID}
+	d.header["X-Api-Timestamp"] = []string{d.stamp}
+	d.header["X-Api-Nonce"] = []string{d.nonce}
+}
+
+// reply is what came back. envelope is nil when the body is no JSON object.
+type reply struct {
+	err      error
+	status   int
+	header   http.Header
+	raw      []byte
+	envelope map[string]any
+}
+
+const (
+	maxReply       = 16 << 20
+	maxRateRetries = 6
+	maxRetryAfter  = time.Minute
+)
+
+// send signs and sends, and waits as Retry-After says when it is told to: a
+// rate-limited request was not carried out.
+func (s *session) send(r request) reply {
+	for try := 0; ; try++ {
+		out := s.sendOnce(r)
+		if !out.limited() || try == maxRateRetries {
+			return out
+		}
+		s.noteLimit(out)
+		if err := s.cfg.Wait(s.ctx, out.retryAfter(s.now())); err != nil {
+			return reply{err: err}
+		}
+	}
+}
+
+func (r *reply) limited() bool {
+	return r.status == http.StatusTooManyRequests || r.code() == "rate_limited"
+}
+
+// retryAfter is at least a second and at most a minute.
+func (r *reply) retryAfter(now time.Time) time.Duration {
+	text := strings.TrimSpace(r.header.Get("Retry-After"))
+	wait := 5 * time.Second
+	if n, err := strconv.Atoi(text); err == nil {
+		wait = time.Duration(min(max(n, 0), 3600)) * time.Second
+	} else if at, err := http.ParseTime(text); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, time.Second), maxRetryAfter)
+}
+
+func (s *session) sendOnce(r request) reply {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+	defer cancel()
+	resp, err := s.cfg.Transport.RoundTrip(s.build(r).WithContext(ctx))
+	s.requests.Add(1)
+	if err != nil {
+		return reply{err: err}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	out := reply{status: resp.StatusCode, header: resp.Header}
+	if out.raw, err = io.ReadAll(io.LimitReader(resp.Body, maxReply+1)); err != nil {
+		out.err = err
+		return out
+	}
+	if len(out.raw) > maxReply {
+		out.err = errors.New("the body is over 16 MiB")
+		return out
+	}
+	s.scan(out.raw)
+	dec := json.NewDecoder(bytes.NewReader(out.raw))
+	dec.UseNumber()
+	if dec.Decode(&out.envelope) != nil {
+		out.envelope = nil
+	}
+	return out
+}
+
+// build makes the HTTP request. The body is hidden from net/http, which would
+// otherwise resend a POST that carries an Idempotency-Key by itself.
+func (s *session) build(r request) *http.Request {
+	who := Key{AppID: s.cfg.AppID, Secret: s.cfg.Secret}
+	if r.as != nil {
+		who = *r.as
+	}
+	canonical := canonicalQuery(r.pairs)
+	if r.query == "" {
+		r.query = canonical
+	}
+	d := &draft{appID: who.AppID, secret: who.Secret, method: r.method, host: s.signedHost, path: s.base.EscapedPath() + r.path,
+		canonical: canonical, stamp: s.now().UTC().Format(time.RFC3339), nonce: newNonce(), bodyHash: bodyHash(r.body), header: http.Header{}}
+	sent := d.path
+	d.header["User-Agent"] = []string{s.cfg.UserAgent}
+	if r.method == http.MethodPost {
+		d.header["Content-Type"] = []string{"application/json"}
+	}
+	if r.key != "" {
+		d.header["Idempotency-Key"] = []string{r.key}
+	}
+	if r.scenario != "" {
+		d.header["X-Service-Sandbox-Scenario"] = []string{r.scenario}
+	}
+	s.finish(d, r)
+	decoded, err := url.PathUnescape(sent)
+	if err != nil {
+		decoded = sent
+	}
+	req := &http.Request{Method: r.method, Host: s.base.Host, Header: d.header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		URL: &url.URL{Scheme: s.base.Scheme, Host: s.base.Host, Path: decoded, RawPath: sent, RawQuery: r.query}}
+	if host := d.header.Get("Host"); host != "" {
+		req.Host = host
+		d.header.Del("Host")
+	}
+	if r.body != nil {
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
+	}
+	return req
+}
+
+func (s *session) finish(d *draft, r request) {
+	if r.damage != nil && r.resign {
+		r.damage(d)
+	}
+	d.fill()
+	d.sign()
+	if r.damage != nil && !r.resign {
+		r.damage(d)
+	}
+}
+
+func newNonce() string {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:]) // never fails: it ends the program instead
+	return hex.EncodeToString(raw[:])
+}
+
+// code is the envelope's code, or "" when there is none.
+func (r *reply) code() string {
+	text, _ := r.envelope["code"].(string)
+	return text
+}
+
+// succeeded reports a success as the envelope says it.
+func (r *reply) succeeded() bool {
+	yes, _ := r.envelope["success"].(bool)
+	return yes && r.code() == "ok"
+}
+
+func (r *reply) data() map[string]any {
+	data, _ := r.envelope["data"].(map[string]any)
+	return data
+}
+
+// seen says what came, without anything that the server could have put a secret
+// into.
+func (r *reply) seen() string {
+	switch {
+	case r.err != nil && errors.Is(r.err, context.Canceled):
+		return "interrupted"
+	case r.err != nil:
+		return "no reply: " + brief(r.err.Error())
+	case r.envelope == nil:
+		return fmt.Sprintf("HTTP %d without a JSON object", r.status)
+	}
+	return fmt.Sprintf("HTTP %d %s", r.status, brief(r.code()))
+}
+
+// brief keeps a server's words on one short line.
+func brief(s string) string {
+	s = strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, s)
+	if len(s) > 120 {
+		s = strings.ToValidUTF8(s[:120], "") + "…"
+	}
+	return s
+}
