@@ -3,41 +3,86 @@ package upstream
 import (
 	"encoding/base64"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// The vectors were made with openssl; testdata/signing/generate.sh says how.
-func TestSigningVectors(t *testing.T) {
+// vector is one line of testdata/signing; its README.md explains the columns.
+type vector struct {
+	name, secret, method, host, path, query, stamp, nonce string
+	body, canonical                                       []byte
+	signature                                             string
+}
+
+func vectors(t *testing.T) []vector {
+	t.Helper()
 	raw, err := os.ReadFile("../testdata/signing/vectors.tsv")
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
-	if len(lines) < 60 {
-		t.Fatalf("only %d vectors", len(lines))
-	}
-	for _, line := range lines {
-		f := strings.Split(line, "\t")
+	var out []vector
+	for line := range strings.Lines(string(raw)) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if len(f) != 11 {
-			t.Fatalf("%q has %d fields", line, len(f))
+			t.Fatalf("%q has %d columns", line, len(f))
 		}
-		body, err := base64.StdEncoding.DecodeString(f[8])
-		if err != nil {
-			t.Fatal(err)
+		body, errBody := base64.StdEncoding.DecodeString(f[8])
+		canonical, errCanonical := base64.StdEncoding.DecodeString(f[9])
+		if errBody != nil || errCanonical != nil {
+			t.Fatal(errBody, errCanonical)
 		}
-		want, err := base64.StdEncoding.DecodeString(f[9])
-		if err != nil {
-			t.Fatal(err)
+		out = append(out, vector{f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], body, canonical, f[10]})
+	}
+	if len(out) < 150 {
+		t.Fatalf("only %d vectors", len(out))
+	}
+	return out
+}
+
+// Each line of the canonical string by itself, so that a failure names the line.
+func TestSigningVectorsCanonicalString(t *testing.T) {
+	for _, v := range vectors(t) {
+		got := CanonicalString(v.method, v.host, v.path, CanonicalQuery(v.query), v.stamp, v.nonce, BodyHash(v.body))
+		want := strings.Split(string(v.canonical), "\n")
+		for i, line := range strings.Split(got, "\n") {
+			if line != want[i] {
+				t.Errorf("%s: line %d is %q, want %q", v.name, i+1, line, want[i])
+			}
 		}
-		got := CanonicalString(f[2], f[3], f[4], CanonicalQuery(f[5]), f[6], f[7], BodyHash(body))
-		if got != string(want) {
-			t.Errorf("%s: canonical string\n%s\nwant\n%s", f[0], got, want)
+	}
+}
+
+// The signature of openssl's canonical string, whatever ours is.
+func TestSigningVectorsSignature(t *testing.T) {
+	for _, v := range vectors(t) {
+		if got := Sign(v.secret, string(v.canonical)); got != v.signature {
+			t.Errorf("%s: %s, want %s", v.name, got, v.signature)
 		}
-		if sig := Sign(f[1], got); sig != f[10] {
-			t.Errorf("%s: signature %s, want %s", f[0], sig, f[10])
+	}
+}
+
+// What the vectors are for must be among them.
+func TestSigningVectorsCoverTheRules(t *testing.T) {
+	for what, found := range map[string]func(vector) bool{
+		"no query":           func(v vector) bool { return v.query == "" },
+		"keys out of order":  func(v vector) bool { return v.query == "region=Dallas&country_code=US" },
+		"a repeated key":     func(v vector) bool { return strings.Contains(string(v.canonical), "\na=1&a=1\n") },
+		"an empty value":     func(v vector) bool { return strings.HasPrefix(v.query, "region=&") },
+		"unreserved":         func(v vector) bool { return strings.Contains(v.query, "AZaz09-._~") },
+		"UTF-8":              func(v vector) bool { return strings.Contains(v.query, "%C3%A3") },
+		"%20":                func(v vector) bool { return strings.Contains(v.query, "%20") },
+		"an encoded plus":    func(v vector) bool { return strings.Contains(v.query, "%2B") },
+		"a bare slash":       func(v vector) bool { return strings.Contains(v.query, "/") },
+		"%2F in a path":      func(v vector) bool { return strings.Contains(v.path, "%2F") },
+		"%2f in a path":      func(v vector) bool { return strings.Contains(v.path, "%2f") },
+		"an empty body":      func(v vector) bool { return v.method == "POST" && len(v.body) == 0 },
+		"a body and a query": func(v vector) bool { return len(v.body) > 0 && v.query != "" },
+	} {
+		if !slices.ContainsFunc(vectors(t), found) {
+			t.Errorf("no vector has %s", what)
 		}
 	}
 }

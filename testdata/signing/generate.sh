@@ -28,8 +28,31 @@ over() {
 	for hex in $(printf '%s' "$1" | od -An -v -tx1); do printf '%%%s' "$hex"; done
 }
 
+# bare writes what may stand bare in a query (RFC 3986) bare, and escapes the
+# rest: legal, but only canonical where all of it is unreserved.
+bare() {
+	local out="" hex c
+	for hex in $(printf '%s' "$1" | od -An -v -tx1); do
+		c=$(printf "\\x$hex")
+		case $c in
+		[A-Za-z0-9._~/?:@!$\'\(\)*,\;-]) out+=$c ;;
+		*) out+="%$hex" ;;
+		esac
+	done
+	printf '%s' "$out"
+}
+
+# mixed escapes every second byte, in lower case: two spellings of one key.
+mixed() {
+	local out="" hex n=0
+	for hex in $(printf '%s' "$1" | od -An -v -tx1); do
+		if ((n++ % 2)); then out+="%$hex"; else out+=$(enc "$(printf "\\x$hex")"); fi
+	done
+	printf '%s' "$out"
+}
+
 # vector NAME SECRET METHOD HOST PATH STYLE TIMESTAMP NONCE BODY [KEY VALUE]...
-# STYLE says how the raw query is written: enc or over.
+# STYLE says how the raw query is written: enc, over, bare or mixed.
 vector() {
 	local name=$1 secret=$2 method=$3 host=$4 path=$5 style=$6 stamp=$7 nonce=$8 body=$9
 	shift 9
@@ -55,7 +78,8 @@ S=test-secret-0123456789abcdef
 T=2026-11-21T07:03:41Z
 H=api.example.com
 
-for path in account wallet offers orders proxies orders/ord_1 proxies/px_1 orders/a%2Fb%20c proxies/%E6%9D%B1; do
+for path in account wallet offers orders proxies orders/ord_1 proxies/px_1 orders/a%2Fb%20c proxies/%E6%9D%B1 \
+	orders/a%2fb proxies/a+b proxies/a%2Bb proxies/100%25 orders/A~b._- orders/%3A%40%21; do
 	vector "get $path" "$S" GET "$H" "/api/v1/$path" enc "$T" n-1 ""
 done
 for host in API.EXAMPLE.COM sandbox.example.com 127.0.0.1 127.0.0.1:8443 localhost; do
@@ -71,7 +95,7 @@ for secret in x "secret with spaces" "sécret-ü" "$(printf 'k%.0s' {1..64})" "$
 	vector "secret of ${#secret} bytes" "$secret" GET "$H" /api/v1/wallet enc "$T" n-4 ""
 done
 vector "method in lower case" "$S" get "$H" /api/v1/wallet enc "$T" n-5 ""
-for style in enc over; do
+for style in enc over bare mixed; do
 	q() { local name=$1; shift; vector "query ($style) $name" "$S" GET "$H" /api/v1/offers "$style" "$T" n-6 "" "$@"; }
 	q "one" country_code US
 	q "unsorted" region Dallas country_code US
@@ -89,6 +113,16 @@ for style in enc over; do
 	q "prefix keys" a 1 a-b 2 a.b 3 aa 4
 	q "sorted as encoded" "a{" 1 "az" 2 "aé" 3 "a~" 4
 	q "token" page_size 200 page_token "eyJvIjoxMH0.a-b_c=="
+	q "slash" region "a/b"
+	q "only empty values" a "" b ""
+	q "repeated with empty" a 1 a "" a 0
+	q "case of keys" b 1 B 2 a 3 A 4
+	q "digits before letters" a1 1 a10 2 a2 3 a 4
+	q "utf-8 key" "línea" x region y
+	q "decomposed utf-8" region "Sa$(printf '\xcc\x83')o"
+	q "tab and line feed" region $'a\tb\nc'
+	q "backslash and quotes" region "a\\b\"c'"
+	q "twenty pairs" t 20 s 19 r 18 q 17 p 16 o 15 n 14 m 13 l 12 k 11 j 10 i 9 h 8 g 7 f 6 e 5 d 4 c 3 b 2 a 1
 	q "numbers" quantity 10 duration_days 60 page_size 50
 done
 b() { vector "body $1" "$S" POST "$H" "$2" enc "$T" n-7 "$3"; }
@@ -100,3 +134,11 @@ b "line feed inside" /api/v1/orders $'{\n"a":1}'
 b "escapes" /api/v1/orders '{"a":"\u00e9\\\""}'
 b "empty object" /api/v1/proxies/renew '{}'
 b "empty" /api/v1/proxies/renew ''
+b "carriage returns" /api/v1/orders $'{\r\n"a":1}\r\n'
+b "ends with a line feed" /api/v1/orders $'{}\n'
+b "one space" /api/v1/orders ' '
+b "escaped slash" /api/v1/orders '{"offer_code":"a\/b"}'
+b "large" /api/v1/proxies/renew "{\"proxy_ids\":[$(printf '"px_%05d",' {1..1000})\"px_0\"],\"duration_days\":30}"
+b "path that is escaped" /api/v1/proxies/a%2Fb/renew '{}'
+vector "body and query" "$S" POST "$H" /api/v1/orders enc "$T" n-8 '{"a":1}' region "New York" a 1
+vector "body and empty value" "$S" POST "$H" /api/v1/orders bare "$T" n-8 '{}' a ""
