@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -14,16 +15,17 @@ import (
 
 // Config is what a Client is made of.
 type Config struct {
-	BaseURL   string            // https://…, or http:// to a loopback address only
-	AppID     string            // begins with live_app_ or sbx_app_
-	Secret    string            // the API Secret; never printed
-	SignPort  bool              // whether the signed host carries the port (the document leaves it open); default: it does not
-	UserAgent string            // default "perennial/1"
-	Timeout   time.Duration     // of one whole request; default 60 s
-	MaxBody   int64             // largest response body in bytes; default 16 MiB
-	Clock     func() time.Time  // default: the system's clock
-	Nonce     func() string     // default: 128 random bits in hexadecimal
-	Transport http.RoundTripper // default: an own HTTP/1.1 transport with keep-alive
+	BaseURL   string                                     // https://…, or http:// to a loopback address only
+	AppID     string                                     // begins with live_app_ or sbx_app_
+	Secret    string                                     // the API Secret; never printed
+	SignPort  bool                                       // whether the signed host carries the port (the document leaves it open); default: it does not
+	UserAgent string                                     // default "perennial/1"
+	Timeout   time.Duration                              // of one whole request; default 60 s
+	MaxBody   int64                                      // largest response body in bytes; default 16 MiB
+	Clock     func() time.Time                           // default: the system's clock
+	Nonce     func() string                              // default: 128 random bits in hexadecimal
+	Wait      func(context.Context, time.Duration) error // of AwaitOrder; default: a timer that ctx ends
+	Transport http.RoundTripper                          // default: an own HTTP/1.1 transport with keep-alive
 }
 
 // String shows where and as whom, never the secret.
@@ -70,6 +72,7 @@ type Client struct {
 	maxBody                    int64
 	clock                      func() time.Time
 	nonce                      func() string
+	wait                       func(context.Context, time.Duration) error
 	transport                  http.RoundTripper
 	ownTransport               bool
 }
@@ -89,14 +92,14 @@ func New(cfg Config) (*Client, error) {
 		return nil, errors.New("upstream: secret is empty")
 	}
 	if !headerSafe(cfg.AppID) || !headerSafe(cfg.UserAgent) {
-		return nil, errors.New("upstream: app id and user agent must be printable ASCII")
+		return nil, errors.New("upstream: app id and user agent must be printable ASCII without spaces at their ends")
 	}
 	secret := cfg.Secret
 	c := &Client{
 		scheme: base.Scheme, hostPort: base.Host, basePath: strings.TrimRight(base.EscapedPath(), "/"),
 		signedHost: signedHost(base, cfg.SignPort), appID: cfg.AppID, secret: func() string { return secret }, userAgent: cfg.UserAgent,
 		environment: env, timeout: cfg.Timeout, maxBody: cfg.MaxBody, clock: cfg.Clock, nonce: cfg.Nonce,
-		transport: cfg.Transport,
+		wait: cfg.Wait, transport: cfg.Transport,
 	}
 	c.fillDefaults()
 	return c, nil
@@ -118,8 +121,22 @@ func (c *Client) fillDefaults() {
 	if c.nonce == nil {
 		c.nonce = randomNonce
 	}
+	if c.wait == nil {
+		c.wait = waitFor
+	}
 	if c.transport == nil {
 		c.transport, c.ownTransport = newTransport(), true
+	}
+}
+
+func waitFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -156,7 +173,12 @@ func signedHost(u *url.URL, withPort bool) string {
 	return host
 }
 
+// headerSafe keeps out what a header cannot carry unchanged: net/http and servers
+// trim spaces at its ends, so that " k" and "k" would be one idempotency key.
 func headerSafe(s string) bool {
+	if strings.Trim(s, " ") != s {
+		return false
+	}
 	for i := range len(s) {
 		if s[i] < 0x20 || s[i] > 0x7e {
 			return false

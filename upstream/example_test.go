@@ -22,6 +22,38 @@ func demo() (*upstream.Client, func()) {
 	return client, func() { client.Close(); _ = server.Close() }
 }
 
+// Everything at once: look, buy, wait, renew. Errors are matched with errors.Is
+// against a Code and with errors.As (or AsType) against *Error and *TransportError.
+func Example() {
+	c, stop := demo()
+	defer stop()
+	ctx := context.Background()
+	var cheapest upstream.Offer
+	for o, err := range c.Offers(ctx, upstream.OfferFilter{Quantity: 1, DurationDays: 30}, 50) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if cheapest.OfferCode == "" || *o.UnitPriceCents < *cheapest.UnitPriceCents {
+			cheapest = o
+		}
+	}
+	created, err := c.CreateOrder(ctx, "restock-7", upstream.OrderRequest{DurationDays: 30,
+		Items: []upstream.OrderItem{{OfferCode: cheapest.OfferCode, Quantity: 1}}})
+	if errors.Is(err, upstream.CodeInsufficientWallet) {
+		fmt.Println("top up first")
+		return
+	}
+	o, err := c.AwaitOrder(ctx, created.OrderNo)
+	if err != nil || !o.Delivery.Available {
+		fmt.Println("not delivered", err)
+		return
+	}
+	r, err := c.Renew(ctx, "renew-7", upstream.RenewRequest{ProxyIDs: []string{o.Proxies[0].ProxyID}, DurationDays: 30})
+	fmt.Println(cheapest.OfferCode, *o.TotalCents, r.Status, r.ChargedCents, err)
+	// Output: off_br_saopaulo 180 completed 180 <nil>
+}
+
 func ExampleClient_Account() {
 	c, stop := demo()
 	defer stop()
@@ -59,6 +91,73 @@ func ExampleClient_CreateOrder() {
 	o, err := c.Order(context.Background(), created.OrderNo)
 	fmt.Println(o.Status, *o.TotalCents, len(o.Proxies), err)
 	// Output: completed 600 2 <nil>
+}
+
+func ExampleClient_Order() {
+	c, stop := demo()
+	defer stop()
+	created, err := c.CreateOrder(context.Background(), "key-1", upstream.OrderRequest{DurationDays: 30, Scenario: upstream.ScenarioDelayed,
+		Items: []upstream.OrderItem{{OfferCode: "off_us_dallas", Quantity: 1}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	o, err := c.Order(context.Background(), created.OrderNo)
+	fmt.Println(o.InProgress(), *o.PollAfterSeconds, o.Delivery.DeliveredCount, o.Delivery.ExpectedCount, len(o.Proxies), err)
+	_, err = c.Order(context.Background(), "unknown")
+	fmt.Println(errors.Is(err, upstream.CodeOrderNotFound))
+	// Output:
+	// true 1 0 1 0 <nil>
+	// true
+}
+
+// Post is for programs that keep a record of attempts: it never returns an error,
+// and says what is known of one request.
+func ExampleClient_Post() {
+	c, stop := demo()
+	defer stop()
+	body, err := upstream.RenewBody(upstream.RenewRequest{ProxyIDs: []string{"px_us_1"}, DurationDays: 30})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	w := upstream.Write{Kind: upstream.WriteRenewal, Key: "key-3", Body: body}
+	first := c.Post(context.Background(), w)
+	again := c.Post(context.Background(), w) // the same key and bytes: a replay, not a second charge
+	fmt.Println(first.Sent, first.Code, first.Renewal.ChargedCents, again.TraceID == first.TraceID)
+	// Output: true ok 300 true
+}
+
+// One page at a time, for programs that keep their place.
+func ExampleClient_ProxiesPage() {
+	c, stop := demo()
+	defer stop()
+	request, pages := upstream.PageRequest{Size: 4}, 0
+	for {
+		page, err := c.ProxiesPage(context.Background(), request)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		pages++
+		if !page.HasMore {
+			break
+		}
+		request.Token = page.NextPageToken
+	}
+	fmt.Println(pages)
+	// Output: 3
+}
+
+// An error carries what support asks for, and what to wait for.
+func ExampleError() {
+	c, stop := demo()
+	defer stop()
+	_, err := c.Renew(context.Background(), "key-4", upstream.RenewRequest{ProxyIDs: []string{"px_unknown"}, DurationDays: 30})
+	if failure, ok := errors.AsType[*upstream.Error](err); ok {
+		fmt.Println(failure.Code, failure.HTTPStatus, failure.TraceID != "", failure.RetryAfter.Present)
+	}
+	// Output: proxy_not_found 404 true false
 }
 
 func ExampleClient_Orders() {

@@ -1,6 +1,9 @@
 package upstream
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -11,6 +14,17 @@ func seeds(f *testing.F) {
 		`{"success":true,"code":"ok","data":{"status":"x","line_items":[{"proxy_id":"\ud800"}],"failed_proxy_ids":["a"]}}`,
 		`{"succ\u0065ss":true,"code":"ok","data":{"offers":[{"offer_code":"o","duration_days":[1,2]}],"has_more":true,"next_page_token":"t"}}`} {
 		f.Add([]byte(s))
+	}
+	files, err := filepath.Glob("../testdata/transcripts/*.http")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no transcripts: %v", err)
+	}
+	for _, name := range files {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw[bytes.LastIndex(raw, []byte("\n\n{"))+2:])
 	}
 }
 
@@ -77,6 +91,29 @@ func FuzzRetryAfter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if r := ParseRetryAfter(text, time.Unix(0, 0)); r.Delay < 0 || r.Valid && !r.Present {
 			t.Errorf("%q: %+v", text, r)
+		}
+	})
+}
+
+func FuzzCanonicalQuery(f *testing.F) {
+	for _, s := range []string{"", "a=1&a=0", "%zz=%", "a+b=%20&%2B", "region=S%c3%a3o", "&&=&="} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		once := CanonicalQuery(raw)
+		if CanonicalQuery(once) != once {
+			t.Errorf("%q became %q", raw, once)
+		}
+	})
+}
+
+func FuzzTime(f *testing.F) {
+	for _, s := range []string{"", "2026-11-21T12:00:00Z", "2026-11-21T12:00:00+08:00", "2026-11-21T12:00:00", "20261121T120000Z"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if at, ok := parseTime(text); ok && at.Location() != time.UTC || !ok && !at.IsZero() {
+			t.Errorf("%q: %v", text, at)
 		}
 	})
 }

@@ -7,12 +7,27 @@ import (
 	"time"
 )
 
+// The statuses of an order that the document names (API: Order status). Those of
+// a finished one it does not: decide from Delivery and Refund.
+const (
+	OrderPaid      = "paid"
+	OrderProcuring = "procuring"
+)
+
+// The sandbox's scenarios (API: Sandbox scenario header). None: delivered at once.
+const (
+	ScenarioSuccess  = "success"
+	ScenarioDelayed  = "delayed"
+	ScenarioPartial  = "partial"
+	ScenarioRejected = "rejected"
+)
+
 // OrderRequest is the multi-region body of an order (API: POST /api/v1/orders).
 type OrderRequest struct {
 	DurationDays int64 // positive multiple of 30 that every offer supports
 	Items        []OrderItem
 	CIDRField    string // the API's name for an item's CIDRs; the document does not give it
-	Scenario     string // sandbox scenario header of CreateOrder; not part of the body
+	Scenario     string // sandbox scenario header of CreateOrder, such as ScenarioDelayed; not part of the body
 }
 
 // OrderItem is one line of an order.

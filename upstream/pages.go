@@ -17,6 +17,7 @@ type Page[T any] struct {
 	PageSize      int
 	HasMore       bool
 	NextPageToken string // opaque; passed back unchanged
+	TraceID       string
 	ServerTime    time.Time
 }
 
@@ -126,7 +127,7 @@ func decodePage[T any](e *Envelope, listKey string, decode func(*object) T) (Pag
 	}
 	o.need(listKey, "has_more")
 	page := Page[T]{Items: decodeEach(o, listKey, decode), PageSize: int(o.integer("page_size")), HasMore: o.boolean("has_more"),
-		NextPageToken: o.str("next_page_token"), ServerTime: e.Timestamp}
+		NextPageToken: o.str("next_page_token"), TraceID: e.TraceID, ServerTime: e.Timestamp}
 	if page.HasMore && page.NextPageToken == "" {
 		o.fail("next_page_token", "missing though has_more is true")
 	}

@@ -50,32 +50,6 @@ func (c *Client) Proxies(ctx context.Context, pageSize int) iter.Seq2[Proxy, err
 		func(p Proxy) string { return p.ProxyID })
 }
 
-// Order reads an order's detail (API: GET /api/v1/orders/{order_no}, scope
-// orders:read). An unknown or foreign number is CodeOrderNotFound.
-func (c *Client) Order(ctx context.Context, orderNo string) (Order, error) {
-	path, err := itemPath(ordersPath, orderNo)
-	if err != nil {
-		return Order{}, err
-	}
-	return getOne(ctx, c, path, func(o *object, e *Envelope) Order {
-		order := decodeOrder(o)
-		order.TraceID, order.ServerTime = e.TraceID, e.Timestamp
-		return order
-	})
-}
-
-// OrdersPage reads one page of order summaries (API: GET /api/v1/orders). The
-// key of the list is not given: exactly one array in data is accepted.
-func (c *Client) OrdersPage(ctx context.Context, r PageRequest) (Page[OrderSummary], error) {
-	return getPage(ctx, c, ordersPath, "", nil, r, decodeOrderSummary)
-}
-
-// Orders goes through all order summaries, page by page; see [Client.Offers].
-func (c *Client) Orders(ctx context.Context, pageSize int) iter.Seq2[OrderSummary, error] {
-	return walk(pageSize, func(r PageRequest) (Page[OrderSummary], error) { return c.OrdersPage(ctx, r) },
-		func(o OrderSummary) string { return o.OrderNo })
-}
-
 // itemPath escapes an opaque id once. Empty, "." and ".." would name another
 // resource and are refused.
 func itemPath(collection, id string) (string, error) {

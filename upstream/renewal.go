@@ -30,6 +30,23 @@ func RenewBody(r RenewRequest) ([]byte, error) {
 	return json.Marshal(r)
 }
 
+// The statuses of a renewal's result (API: Renewal status). Others may come: an
+// unknown one is not to be retried by itself.
+const (
+	RenewalCompleted    = "completed"
+	RenewalPartial      = "partial"       // failed items are refunded
+	RenewalManualReview = "manual_review" // some results are pending: do not submit again
+	RenewalFailed       = "failed"        // all items failed; comes with HTTP 422
+)
+
+// The states of a line item (API: Renewal result). An unresolved one is neither
+// spent nor refunded.
+const (
+	LineSucceeded  = "succeeded"
+	LineFailed     = "failed"
+	LineUnresolved = "unresolved"
+)
+
 // Renewal is a renewal's result (API: Renewal result). Amounts are cents;
 // ChargedCents is already net of refunds. Missing names the fields of the
 // document that were absent or null: their zero means nothing.

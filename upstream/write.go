@@ -36,10 +36,10 @@ func (k WriteKind) path() (string, bool) {
 // Write is one POST, byte for byte.
 type Write struct {
 	Kind      WriteKind
-	Key       string    // Idempotency-Key: printable ASCII, 1 to 255 bytes
+	Key       string    // Idempotency-Key: printable ASCII, 1 to 255 bytes, no space at its ends
 	Body      []byte    // sent and signed exactly so
 	Timestamp time.Time // X-API-Timestamp; zero: the clock now
-	Scenario  string    // X-Service-Sandbox-Scenario; orders in a sandbox only
+	Scenario  string    // X-Service-Sandbox-Scenario, such as ScenarioDelayed; orders in a sandbox only
 }
 
 func (w Write) check(env Environment) (string, error) {
@@ -48,11 +48,11 @@ func (w Write) check(env Environment) (string, error) {
 	case !ok:
 		return "", errors.New("unknown kind of write")
 	case w.Key == "" || len(w.Key) > 255 || !headerSafe(w.Key):
-		return "", errors.New("idempotency key must be 1 to 255 printable ASCII bytes")
+		return "", errors.New("idempotency key must be 1 to 255 printable ASCII bytes without spaces at its ends")
 	case w.Scenario != "" && (env != Sandbox || w.Kind != WriteOrder):
 		return "", errors.New("the scenario header goes with sandbox orders only")
 	case !headerSafe(w.Scenario):
-		return "", errors.New("scenario is not printable ASCII")
+		return "", errors.New("scenario must be printable ASCII without spaces at its ends")
 	}
 	return path, nil
 }
