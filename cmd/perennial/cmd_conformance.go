@@ -45,6 +45,9 @@ func (a *app) conformanceCommand() *cobra.Command {
 				return err
 			}
 			in.cfg.Announce = a.announcePlan
+			if a.verbose {
+				in.cfg.Progress = func(r conformance.Result) { fmt.Fprintf(a.stderr, "%s: %s: %s\n", r.ID, r.Verdict, r.Seen) }
+			}
 			return a.conformance(cmd, &in)
 		},
 	}

@@ -97,3 +97,5 @@ func TestEveryDefectIsCaught(t *testing.T) {
 		})
 	}
 }
+
+func bodyOf(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"net/http"
 	"reflect"
 	"sync"
@@ -127,6 +128,9 @@ func conflictChecks() []Check {
 	})
 	conflict := func(ask func(*session) reply) func(*session) finding {
 		return func(s *session) finding {
+			if why := s.affordAgain(); why != "" {
+				return notRun("%s", why)
+			}
 			r := ask(s)
 			if r.status == 0 && r.err == nil {
 				return notRun("there is no key that was used")
@@ -139,6 +143,9 @@ func conflictChecks() []Check {
 		{ID: "idempotency.conflict.renewal", Section: secIdempotency, Costs: true, Sentence: "a renewal's key with another body is refused with idempotency_key_conflict", run: conflict(renewal)},
 		{ID: "idempotency.conflict.charges_nothing", Section: secIdempotency, Costs: true, Sentence: "a conflict charges nothing", run: func(s *session) finding {
 			s.renew("one")
+			if why := s.affordAgain(); why != "" {
+				return notRun("%s", why)
+			}
 			before, _ := s.balance()
 			a, b := order(s), renewal(s)
 			if after, _ := s.balance(); after != before {
@@ -149,13 +156,20 @@ func conflictChecks() []Check {
 	}
 }
 
+// affordAgain says why what should be refused or replayed could not be paid if the
+// server carried it out all the same.
+func (s *session) affordAgain() string {
+	o, why := s.chosenOffer()
+	return cmp.Or(why, s.afford(2*o.cents))
+}
+
 // keyChoices record what the document leaves open about keys.
 func keyChoices() []Check {
 	return []Check{
 		{ID: "idempotency.conflict.whitespace", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether white space makes another body", run: func(s *session) finding {
 			b := s.buy("plain")
-			if b.why != "" {
-				return notRun("%s", b.why)
+			if why := cmp.Or(b.why, s.affordAgain()); why != "" {
+				return notRun("%s", why)
 			}
 			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/orders", key: b.key, body: append([]byte(" "), b.body...)}))
 		}},

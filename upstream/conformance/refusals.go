@@ -176,10 +176,10 @@ func (s *session) refusals(prefix, path string, table []refusal) batch {
 	})
 }
 
-// subjectOf is what the refused bodies name. Where nothing may be spent they name
-// nothing that exists, so that no server can charge for them.
+// subjectOf is what the refused bodies name. In production, and where nothing may
+// be spent, they name nothing that exists, so that no server can charge for them.
 func (s *session) subjectOf(prefix string) string {
-	if s.limit == 0 {
+	if s.limit == 0 || s.cfg.Production {
 		return unknown
 	}
 	if prefix == "order" {

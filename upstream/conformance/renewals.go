@@ -23,7 +23,7 @@ func renewChecks() []Check {
 			}
 			return ok("%s", r.reply.seen())
 		}},
-		Check{ID: "renewal.foreign", Section: secProxies, Sentence: "another account's proxy is refused with proxy_not_found", run: foreignRenewal},
+		Check{ID: "renewal.foreign", Section: secProxies, only: onlySandbox, Sentence: "another account's proxy is refused with proxy_not_found", run: foreignRenewal},
 		Check{ID: "renewal.with_unknown", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal of a good and an unknown proxy gets", run: func(s *session) finding {
 			ids := s.ownProxies()
 			if len(ids) == 0 {

@@ -84,10 +84,13 @@ func (s *session) judge(c Check) finding {
 	if c.control && s.cfg.ControlURL == "" {
 		return notRun("needs the control interface")
 	}
+	s.gaveUp.Store(false)
 	f := c.run(s)
 	switch {
 	case s.ctx.Err() != nil:
 		return notRun("interrupted")
+	case s.gaveUp.Load():
+		return notRun("rate-limited, and asked to wait longer than the run does")
 	case c.Open && f.verdict != NotRun:
 		f.verdict = NotShown
 	}

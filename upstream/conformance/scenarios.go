@@ -101,6 +101,8 @@ func endsWell(s *session, b *bought) finding {
 	switch {
 	case len(b.reads) == 0:
 		return notRun("%s", b.why)
+	case !b.ended && s.cfg.Production && b.last().succeeded():
+		return notShown("still %q after %d reads in %s", brief(word(data, "status")), len(b.reads), s.cfg.Patience)
 	case !b.ended:
 		return differs("still %q after %d reads in %s", brief(word(data, "status")), len(b.reads), s.cfg.Patience)
 	case !there || v != nil:
@@ -117,7 +119,7 @@ func scenarioChecks() []Check {
 			Check{ID: "scenario." + o.name + ".created", Section: secScenario, Costs: true, only: onlySandbox, Sentence: "scenario " + o.name + " is accepted with HTTP 201",
 				run: func(s *session) finding { return createdWell(s.buy(o.name)) }},
 			Check{ID: "scenario." + o.name + ".asynchronous", Section: secScenario, Costs: true, only: onlySandbox,
-				Sentence: "scenario " + o.name + " is not finished when it is accepted", run: func(s *session) finding { return beginsUnfinished(s.buy(o.name)) }},
+				Sentence: "scenario " + o.name + " is not finished when it is accepted", run: func(s *session) finding { return beginsUnfinished(s.buy(o.name), o.name) }},
 			Check{ID: "scenario." + o.name + ".debited", Section: secScenario, Costs: true, only: onlySandbox,
 				Sentence: "scenario " + o.name + " debits the test wallet by total_cents first", run: func(s *session) finding {
 					b := s.buy(o.name)
@@ -132,7 +134,24 @@ func scenarioChecks() []Check {
 				Sentence: "scenario " + o.name + " ends with all test IPs", run: func(s *session) finding { return finalCounts(s, o) }})
 		}
 	}
+	out = append(out, Check{ID: "scenario.partial.progress", Section: secScenario, Costs: true, only: onlySandbox, Sentence: "scenario partial shows some of its IPs counted before all are delivered",
+		run: func(s *session) finding { return someProgress(s.buy("partial")) }})
 	return append(append(out, rejectedChecks()...), scenarioHeaderChecks()...)
+}
+
+// someProgress looks for a read between none and all. Reads are as far apart as
+// the server says, so that none need have met it.
+func someProgress(b *bought) finding {
+	for i := range b.reads {
+		delivered, _ := cents(b.reads[i].data(), "delivery.delivered_count")
+		if expected, _ := cents(b.reads[i].data(), "delivery.expected_count"); delivered > 0 && delivered < expected {
+			return ok("%d of %d at read %d", delivered, expected, i+1)
+		}
+	}
+	if len(b.reads) == 0 {
+		return notRun("%s", b.why)
+	}
+	return notShown("no read met it")
 }
 
 func finalCounts(s *session, o ordered) finding {
@@ -143,12 +162,16 @@ func finalCounts(s *session, o ordered) finding {
 	return countsAgree(data, o.quantity)
 }
 
-func beginsUnfinished(b *bought) finding {
+// beginsUnfinished: what is delayed, or partial first, cannot be finished at once.
+func beginsUnfinished(b *bought, scenario string) finding {
 	if len(b.reads) == 0 {
 		return notRun("%s", b.why)
 	}
 	first := b.reads[0].data()
 	if truth(first, "delivery.complete") || len(things(first, "proxies")) > 0 || first["refund"] != nil {
+		if scenario == "delayed" || scenario == "partial" {
+			return differs("finished at the first read")
+		}
 		return notShown("finished at the first read")
 	}
 	return ok("status %q, poll_after_seconds %s", brief(word(first, "status")), typeName(first["poll_after_seconds"]))
@@ -238,8 +261,8 @@ func cidrChecks() []Check {
 			switch {
 			case s.cfg.CIDRField == "" || why != "" || o.cidr == "":
 				return notRun("the name of the CIDR field is not given")
-			case s.limit == 0:
-				return notRun("nothing may be spent")
+			case s.afford(2*o.cents) != "":
+				return notRun("%s", s.afford(2*o.cents))
 			}
 			return refused(s.post("/api/v1/orders", s.newKey("cidr"), `{"duration_days":30,"items":[`+items(s.cfg.CIDRField, o.code, o.cidr)+`]}`), "validation_error")
 		}

@@ -58,21 +58,30 @@ type reply struct {
 }
 
 const (
-	maxReply       = 16 << 20
-	maxRateRetries = 6
-	maxRetryAfter  = time.Minute
+	maxReply   = 16 << 20
+	maxRetries = 6
 )
 
 // send signs and sends, and waits as Retry-After says when it is told to: a
-// rate-limited request was not carried out.
+// rate-limited request was not carried out. Where that takes more patience than
+// the run has, it gives up, and the check says nothing. A GET that got no reply
+// is asked again.
 func (s *session) send(r request) reply {
 	for try := 0; ; try++ {
 		out := s.sendOnce(r)
-		if !out.limited() || try == maxRateRetries {
+		wait := time.Second
+		switch {
+		case out.limited():
+			s.noteLimit(out)
+			wait = out.retryAfter(s.now())
+		case out.err == nil || r.method != http.MethodGet || s.ctx.Err() != nil || try == 2:
 			return out
 		}
-		s.noteLimit(out)
-		if err := s.cfg.Wait(s.ctx, out.retryAfter(s.now())); err != nil {
+		if out.limited() && (try == maxRetries || wait > s.cfg.Patience) {
+			s.gaveUp.Store(true)
+			return out
+		}
+		if err := s.cfg.Wait(s.ctx, wait); err != nil {
 			return reply{err: err}
 		}
 	}
@@ -82,16 +91,17 @@ func (r *reply) limited() bool {
 	return r.status == http.StatusTooManyRequests || r.code() == "rate_limited"
 }
 
-// retryAfter is at least a second and at most a minute.
+// retryAfter is at least a second, and five where the header says nothing that
+// can be read.
 func (r *reply) retryAfter(now time.Time) time.Duration {
 	text := strings.TrimSpace(r.header.Get("Retry-After"))
 	wait := 5 * time.Second
 	if n, err := strconv.Atoi(text); err == nil {
-		wait = time.Duration(min(max(n, 0), 3600)) * time.Second
+		wait = time.Duration(min(max(n, 0), 1<<30)) * time.Second
 	} else if at, err := http.ParseTime(text); err == nil {
 		wait = at.Sub(now)
 	}
-	return min(max(wait, time.Second), maxRetryAfter)
+	return max(wait, time.Second)
 }
 
 func (s *session) sendOnce(r request) reply {
