@@ -52,6 +52,8 @@ var authDetails = []authFailure{
 	{"other_environment", "under an App ID with the other environment's prefix", []string{"invalid_signature"}, func(_ *session, d *draft) {
 		d.appID = map[bool]string{true: "sbx_app_", false: "live_app_"}[strings.HasPrefix(d.appID, "live_app_")] + "conformance"
 	}, true, secCredentials},
+	{"stale_timestamp.5m20s", "with a timestamp twenty seconds too old", []string{"stale_timestamp"}, func(s *session, d *draft) { d.stamp = s.stamp(-320 * time.Second) }, true, secLimits},
+	{"stale_timestamp.ahead_5m20s", "with a timestamp twenty seconds too far ahead", []string{"stale_timestamp"}, func(s *session, d *draft) { d.stamp = s.stamp(320 * time.Second) }, true, secLimits},
 	{"stale_timestamp.one_day", "with yesterday's timestamp", []string{"stale_timestamp"}, func(s *session, d *draft) { d.stamp = s.stamp(-24 * time.Hour) }, true, secHeaders},
 	{"stale_timestamp.words", "with words for a timestamp", []string{"stale_timestamp"}, func(_ *session, d *draft) { d.stamp = "yesterday" }, true, secHeaders},
 	{"stale_timestamp.http_date", "with an HTTP date for a timestamp", []string{"stale_timestamp"}, func(s *session, d *draft) { d.stamp = s.now().UTC().Format(http.TimeFormat) }, true, secHeaders},
@@ -127,6 +129,8 @@ func stampChecks() []Check {
 	}{
 		{"old_4m", "four minutes old", false, func(t time.Time) string { return t.Add(-4 * time.Minute).UTC().Format(time.RFC3339) }},
 		{"ahead_4m", "four minutes ahead", false, func(t time.Time) string { return t.Add(4 * time.Minute).UTC().Format(time.RFC3339) }},
+		{"old_4m40s", "twenty seconds within the five minutes", false, func(t time.Time) string { return t.Add(-280 * time.Second).UTC().Format(time.RFC3339) }},
+		{"ahead_4m40s", "ahead by twenty seconds less than five minutes", false, func(t time.Time) string { return t.Add(280 * time.Second).UTC().Format(time.RFC3339) }},
 		{"zone_utc_offset", "with the zone +00:00", false, func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05+00:00") }},
 		{"zone_east", "in the zone +08:00", false, func(t time.Time) string { return t.In(time.FixedZone("", 8*3600)).Format(time.RFC3339) }},
 		{"zone_west", "in the zone -05:30", false, func(t time.Time) string { return t.In(time.FixedZone("", -(5*3600 + 1800))).Format(time.RFC3339) }},

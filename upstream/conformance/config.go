@@ -39,7 +39,8 @@ type Config struct {
 	Progress func(Result) // called after each check
 }
 
-// Key is a further key of the same environment. Role says what it is for.
+// Key is a further key. Role says what it is for; all but one are of the same
+// environment.
 type Key struct {
 	Role   Role   `json:"role"`
 	AppID  string `json:"app_id"`
@@ -57,6 +58,7 @@ const (
 	RoleOther   Role = "other_account" // all scopes, another account
 	RoleRevoked Role = "revoked"       // disabled
 	RoleOutside Role = "outside"       // may not be used from here
+	RoleThere   Role = "there"         // all scopes, the same account in the other environment, at OtherBaseURL
 )
 
 // Plan is what a run means to do, told before it does it.
@@ -104,14 +106,21 @@ func (c *Config) validate() (*url.URL, error) {
 		}
 	}
 	for i, k := range c.Keys {
-		if !strings.HasPrefix(k.AppID, prefix) || k.Secret == "" {
-			return nil, fmt.Errorf("%w: keys[%d]: needs a secret and an App ID that begins with %s", ErrConfig, i, prefix)
-		}
-		if !slices.Contains([]Role{RoleScope, RoleSame, RoleOther, RoleRevoked, RoleOutside}, k.Role) || (k.Role == RoleScope) != (k.Scope != "") {
-			return nil, fmt.Errorf("%w: keys[%d]: role must be scope (with a scope), same_account, other_account, revoked or outside", ErrConfig, i)
+		if err := k.validate(prefix); err != nil {
+			return nil, fmt.Errorf("%w: keys[%d]: %w", ErrConfig, i, err)
 		}
 	}
 	return base, nil
+}
+
+func (k *Key) validate(prefix string) error {
+	switch {
+	case k.Secret == "" || strings.HasPrefix(k.AppID, prefix) == (k.Role == RoleThere):
+		return fmt.Errorf("needs a secret, and an App ID that begins with %s (role %s: with the other prefix)", prefix, RoleThere)
+	case !slices.Contains([]Role{RoleScope, RoleSame, RoleOther, RoleRevoked, RoleOutside, RoleThere}, k.Role) || (k.Role == RoleScope) != (k.Scope != ""):
+		return errors.New("role must be scope (with a scope), same_account, other_account, revoked, outside or there")
+	}
+	return nil
 }
 
 // parseAddress keeps a secret's signature from crossing a network in the clear.

@@ -89,6 +89,8 @@ func (w *world) config(production bool) conformance.Config {
 		{Role: conformance.RoleSame, AppID: prefix + "second", Secret: secret}, {Role: conformance.RoleOther, AppID: prefix + "other", Secret: secret},
 		{Role: conformance.RoleRevoked, AppID: prefix + "gone", Secret: secret}, {Role: conformance.RoleOutside, AppID: prefix + "far", Secret: secret},
 	}
+	there := map[bool]string{true: "sbx_app_main", false: "live_app_main"}[production]
+	keys = append(keys, conformance.Key{Role: conformance.RoleThere, AppID: there, Secret: secret})
 	for _, s := range scopes {
 		keys = append(keys, conformance.Key{Role: conformance.RoleScope, Scope: s, AppID: prefix + strings.ReplaceAll(s, ":", "_"), Secret: secret})
 	}
@@ -128,6 +130,8 @@ func TestTheProductionSideConforms(t *testing.T) {
 // knownSandboxBugs are checks that the sandbox fails, each with its cause. They
 // are reported, and leave this list once the sandbox is repaired.
 var knownSandboxBugs = map[string]string{
+	"order.names_in_capitals":         "encoding/json matches names whatever their case: a misspelt field buys",
+	"renewal.names_in_capitals":       "encoding/json matches names whatever their case: a misspelt field renews",
 	"page.token.offers.altered_last":  "base64 ignores the unused bits of a token's last character",
 	"page.token.orders.altered_last":  "base64 ignores the unused bits of a token's last character",
 	"page.token.proxies.altered_last": "base64 ignores the unused bits of a token's last character",

@@ -136,6 +136,16 @@ func limitChecks() []Check {
 			r := s.post("/api/v1/orders", longID(), "{}")
 			return ok("%s", r.seen())
 		}},
+		{ID: "headers.content_type.text", Section: secHeaders, Open: true, Sentence: "what a POST with another Content-Type gets", run: func(s *session) finding {
+			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/orders", key: s.newKey("type"), body: []byte(lines(unknown, 1, 1)),
+				damage: func(d *draft) { d.header.Set("Content-Type", "text/plain") }}))
+		}},
+		{ID: "headers.scenario.at_renewal", Section: secHeaders, only: onlySandbox, Open: true, Sentence: "what the scenario header gets at a renewal", run: func(s *session) finding {
+			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: s.newKey("scenario"), scenario: "success", body: renewBody([]string{unknown}, 30)}))
+		}},
+		{ID: "page.token.empty", Section: secPagination, Open: true, Sentence: "what an empty page_token gets", run: func(s *session) finding {
+			return ok("%s", sendSeen(s, request{method: http.MethodGet, path: "/api/v1/offers", pairs: []pair{{"page_token", ""}}}))
+		}},
 		{ID: "versioning.v2", Section: secVersioning, Open: true, Sentence: "what a path of another version gets", run: func(s *session) finding {
 			r := s.get("/api/v2/account")
 			return ok("%s", r.seen())

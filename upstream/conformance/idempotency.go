@@ -180,6 +180,15 @@ func keyChoices() []Check {
 			}
 			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: b.key, body: renewBody([]string{unknown}, 30)}))
 		}},
+		{ID: "idempotency.other_scenario", Section: secIdempotency, Costs: true, only: onlySandbox, Open: true, Sentence: "what an order's key and body get under another scenario", run: func(s *session) finding {
+			b := s.buy("success")
+			if why := cmp.Or(b.why, s.affordAgain()); why != "" {
+				return notRun("%s", why)
+			}
+			r := b.request()
+			r.scenario = "partial"
+			return ok("%s", sendSeen(s, r))
+		}},
 		{ID: "idempotency.after_refusal", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether a refusal leaves its key free for another body", run: afterRefusal},
 		{ID: "idempotency.second_key", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether a key is shared by the API keys of an account", run: func(s *session) finding {
 			second, b := s.keyOf(RoleSame, ""), s.buy("plain")

@@ -15,7 +15,7 @@ func keyChecks() []Check {
 			Check{ID: "auth.outside." + e.name, Section: secCredentials, Sentence: fmt.Sprintf("a source outside the allowed range is refused on %s %s", e.method, e.name),
 				run: func(s *session) finding { return asRole(s, RoleOutside, e, "insufficient_scope") }})
 	}
-	return append(out,
+	return append(append(out, thereChecks()...),
 		Check{ID: "auth.environments_not_mixed", Section: secCredentials, Sentence: "the key is refused in the other environment", run: otherEnvironment},
 		Check{ID: "auth.nonce.per_key", Section: secHeaders, Sentence: "a nonce is refused under the same key, not under another", run: noncePerKey},
 		Check{ID: "auth.secret_never_comes_back", Section: secCredentials, Sentence: "no reply so far holds the API Secret", run: func(s *session) finding {
@@ -38,18 +38,66 @@ func asRole(s *session, role Role, e endpoint, code string) finding {
 	return refused(s.send(r), code)
 }
 
-// otherEnvironment asks the other environment's address with this key.
-func otherEnvironment(s *session) finding {
+// elsewhere sends to the other environment's address.
+func (s *session) elsewhere(r request) (reply, string) {
 	if s.cfg.OtherBaseURL == "" {
-		return notRun("needs the other environment's address")
+		return reply{}, "needs the other environment's address"
 	}
 	base, err := parseAddress(s.cfg.OtherBaseURL)
 	if err != nil {
-		return notRun("%s", err)
+		return reply{}, err.Error()
 	}
 	there := newSession(s.ctx, s.cfg, base)
 	there.skew, there.moved = s.skew, s.moved
-	return refusedAnyhow(there.send(request{method: http.MethodGet, path: "/api/v1/account"}))
+	return there.send(r), ""
+}
+
+// otherEnvironment asks the other environment with this key.
+func otherEnvironment(s *session) finding {
+	r, why := s.elsewhere(request{method: http.MethodGet, path: "/api/v1/account"})
+	if why != "" {
+		return notRun("%s", why)
+	}
+	return refusedAnyhow(r)
+}
+
+// thereChecks: what belongs to this environment is unknown in the other one, to
+// the same account.
+func thereChecks() []Check {
+	there := func(code string, ask func(*session) (request, string)) func(*session) finding {
+		return func(s *session) finding {
+			r, why := ask(s)
+			if r.as = s.keyOf(RoleThere, ""); r.as == nil {
+				why = "needs a key of the role there"
+			}
+			var got reply
+			if why == "" {
+				got, why = s.elsewhere(r)
+			}
+			if why != "" {
+				return notRun("%s", why)
+			}
+			return refused(got, code)
+		}
+	}
+	out := make([]Check, 0, 2+len(pagedLists))
+	out = append(out,
+		Check{ID: "errors.order_not_found.there", Section: secDetail, Sentence: "an order is order_not_found in the other environment", run: there("order_not_found", func(s *session) (request, string) {
+			r, why := s.anyOrder()
+			return request{method: http.MethodGet, path: "/api/v1/orders/" + rfc3986(word(r.data(), "order_no"))}, why
+		})},
+		Check{ID: "errors.proxy_not_found.there", Section: secProxies, Sentence: "a proxy is proxy_not_found in the other environment", run: there("proxy_not_found", func(s *session) (request, string) {
+			r, why := s.anyProxy()
+			return request{method: http.MethodGet, path: "/api/v1/proxies/" + rfc3986(word(r.data(), "proxy_id"))}, why
+		})})
+	for _, p := range pagedLists {
+		out = append(out, Check{ID: "page.token." + p.name + ".there", Section: secPagination, Sentence: "a token of " + p.name + " is refused with invalid_page_token in the other environment",
+			run: there("invalid_page_token", func(s *session) (request, string) {
+				token, why := s.firstToken(p)
+				return request{method: http.MethodGet, path: p.path, pairs: []pair{{"page_size", "1"}, {"page_token", token}}}, why
+			})})
+	}
+	return out
 }
 
 func noncePerKey(s *session) finding {

@@ -24,6 +24,7 @@ func orderChecks() []Check {
 	}
 	out = append(out, immediateChecks()...)
 	out = append(out, refusalChecks("order", secCreate, "/api/v1/orders", orderRefusals)...)
+	out = append(out, capitalCheck("order", secCreate, "/api/v1/orders", `{"DURATION_DAYS":30,"ITEMS":[{"OFFER_CODE":"SUBJECT","QUANTITY":1}]}`))
 	out = append(out, cidrChecks()...)
 	return append(out, orderListChecks()...)
 }

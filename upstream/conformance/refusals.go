@@ -137,6 +137,18 @@ func refusalChecks(prefix, section, path string, table []refusal) []Check {
 		}})
 }
 
+// capitalCheck: names in JSON have their case, so a body in capitals lacks its
+// fields. They stand apart from the batch, for a lenient server carries them out.
+func capitalCheck(prefix, section, path, body string) Check {
+	return Check{ID: prefix + ".names_in_capitals", Section: section, Sentence: prefix + " whose fields are written in capitals is refused with validation_error", run: func(s *session) finding {
+		if why := s.affordAgain(); why != "" && s.subjectOf(prefix) != unknown {
+			return notRun("%s", why)
+		}
+		r := s.post(path, s.newKey("capitals"), strings.ReplaceAll(body, "SUBJECT", s.subjectOf(prefix)))
+		return refused(r, s.alsoUnknown(prefix, invalid)...)
+	}}
+}
+
 // withoutKey sends what would be carried out with a key.
 func withoutKey(s *session, prefix, path string) finding {
 	body := lines(s.subjectOf(prefix), 1, 1)

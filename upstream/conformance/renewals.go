@@ -12,6 +12,7 @@ func renewChecks() []Check {
 		out = append(out, completedChecks(name)...)
 	}
 	out = append(out, refusalChecks("renewal", secRenew, "/api/v1/proxies/renew", renewRefusals)...)
+	out = append(out, capitalCheck("renewal", secRenew, "/api/v1/proxies/renew", `{"PROXY_IDS":["SUBJECT"],"DURATION_DAYS":30}`))
 	return append(out,
 		Check{ID: "renewal.longest", Section: secLimits, Costs: true, Sentence: "a renewal for 1080 days, the longest multiple of 30, is accepted", run: func(s *session) finding {
 			r := s.renew("longest")
@@ -30,6 +31,9 @@ func renewChecks() []Check {
 				return notRun("the run has no proxy of its own")
 			}
 			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: s.newKey("mixed"), body: renewBody([]string{unknown}, 30)}))
+		}},
+		Check{ID: "renewal.same_id_twice", Section: secRenew, Open: true, Sentence: "what a renewal that names one proxy twice gets", run: func(s *session) finding {
+			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: s.newKey("twice"), body: renewBody([]string{unknown, unknown}, 30)}))
 		}},
 		Check{ID: "renewal.price", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal costs beside the offer's price", run: func(s *session) finding {
 			r := s.renew("one")
