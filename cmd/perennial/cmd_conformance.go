@@ -62,7 +62,7 @@ func (a *app) conformanceCommand() *cobra.Command {
 	f.StringVar(&in.keysFile, "keys", "", "JSON file with further keys, for scopes and foreign accounts")
 	f.StringVar(&in.cfg.OtherBaseURL, "other-base-url", "", "address of the other environment, to see that keys cannot be mixed")
 	f.StringVar(&in.cfg.CIDRField, "cidr-field", "", "name of an order line's CIDRs, which the document does not give")
-	f.StringVar(&in.cfg.Section, "section", "", "only checks whose section or id begins so")
+	f.StringVar(&in.cfg.Section, "section", "", "only checks whose section or id begins so; several with commas")
 	f.StringVar(&in.junitFile, "junit", "", "write JUnit XML to this file too")
 	f.BoolVar(&in.list, "list", false, "list the checks and end")
 	return c

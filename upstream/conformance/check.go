@@ -134,6 +134,10 @@ func boolInt(b bool) int {
 }
 
 func matches(c Check, wanted string) bool {
-	wanted = strings.ToLower(wanted)
-	return strings.HasPrefix(strings.ToLower(c.Section), wanted) || strings.HasPrefix(c.ID, wanted)
+	for part := range strings.SplitSeq(strings.ToLower(wanted), ",") {
+		if part = strings.TrimSpace(part); strings.HasPrefix(strings.ToLower(c.Section), part) || strings.HasPrefix(c.ID, part) {
+			return true
+		}
+	}
+	return false
 }

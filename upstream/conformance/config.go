@@ -26,7 +26,7 @@ type Config struct {
 	OtherBaseURL string // the other environment's address, to see that keys cannot be mixed
 	ControlURL   string // the control interface of Perennial's sandbox; "": its checks are not run
 	CIDRField    string // the name of an order line's CIDRs, which the document does not give
-	Section      string // only checks whose id or section begins so, whatever the case
+	Section      string // only checks whose id or section begins so, whatever the case; several with commas
 
 	UserAgent string                                     // default "perennial-conformance/1"
 	Timeout   time.Duration                              // of one request; default 30 s

@@ -188,6 +188,9 @@ func orderListChecks() []Check {
 			if name := secretIn(r.data()); name != "" {
 				return differs("it holds %s", name)
 			}
+			if _, items, _ := onlyArray(r.data()); len(items) == 0 {
+				return notShown("the list is empty")
+			}
 			return ok("%s", r.seen())
 		}},
 		{ID: "orders.no_password_of_order", Section: secOrders, Costs: true, Sentence: "no password that was delivered stands in the list of orders", run: passwordInList},

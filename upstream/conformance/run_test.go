@@ -174,7 +174,11 @@ func TestOneSectionAlone(t *testing.T) {
 		t.Errorf("%d checks, at most %d cents", len(report.Results), report.MaxCents)
 	}
 	cfg.Section = "wallet.balance"
-	if report = run(t, cfg); len(report.Results) < 2 {
+	if report = run(t, cfg); len(report.Results) != 3 {
+		t.Errorf("%d checks", len(report.Results))
+	}
+	cfg.Section = "wallet.balance, Account"
+	if report = run(t, cfg); len(report.Results) != 10 {
 		t.Errorf("%d checks", len(report.Results))
 	}
 	cfg.Section = "nothing"
