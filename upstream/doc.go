@@ -1,7 +1,10 @@
 // Package upstream is a client of the provider's customer API (version 1).
 //
-// It signs, sends once, bounds and reads; it decides nothing. Three promises
-// hold everywhere:
+// It signs, sends once, bounds and reads; it decides nothing. [Client.Post] is for
+// programs that keep a record of what they sent; [Client.CreateOrder],
+// [Client.AwaitOrder] and [Client.Renew] are for those that do not. The examples
+// show every endpoint, and testdata/transcripts what goes over the wire. Three
+// promises hold everywhere:
 //
 //   - One call to [Client.Post] puts at most one request on the wire: it never
 //     resends, never follows a redirect and says in [Reply.Sent] whether a byte

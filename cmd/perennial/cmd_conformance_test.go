@@ -21,7 +21,7 @@ func (w *world) conform(args ...string) (stdout, stderr string, code int) {
 
 func TestConformanceOfTheSandbox(t *testing.T) {
 	w := newWorld(t, 3)
-	out, errs, code := w.conform("--section", "POST /api/v1/orders", "--control", w.sandbox.Control, "--junit", "report.xml", "-o", "json")
+	out, errs, code := w.conform("--section", "order.plain, order.refused, control.poor", "--control", w.sandbox.Control, "--junit", "report.xml", "-o", "json")
 	if code != exitDone || !strings.Contains(errs, "spends at most ") {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
@@ -39,6 +39,10 @@ func TestConformanceOfTheSandbox(t *testing.T) {
 	out, errs, code = w.conform("--max-cents", "0")
 	if !strings.Contains(out, "spends at most 0 cents") || !strings.Contains(out, "spent 0 cents of at most 0") {
 		t.Errorf("exit %d\n%.300s%s", code, out, errs)
+	}
+	w.write("keys.json", `[{"role":"revoked","app_id":"sbx_app_nobody","secret":"x"}]`, 0o600)
+	if keyed, _, code := w.conform("--keys", "keys.json", "--section", "auth.revoked.account, wallet.balance", "-v"); code != exitFailed || !strings.Contains(keyed, "3 ok, 1 differ") {
+		t.Errorf("exit %d\n%s", code, keyed)
 	}
 	if strings.Contains(out+errs+string(junit), worldSecret) {
 		t.Error("the secret was printed")

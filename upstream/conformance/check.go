@@ -62,6 +62,33 @@ func notShown(format string, args ...any) finding {
 }
 func notRun(format string, args ...any) finding { return finding{NotRun, fmt.Sprintf(format, args...)} }
 
+// refused wants one of the codes.
+func refused(r reply, codes ...string) finding {
+	if success, isBool := r.envelope["success"].(bool); !isBool || success {
+		return differs("%s, not a refusal", r.seen())
+	}
+	for _, code := range codes {
+		if r.code() == code {
+			return ok("%s", r.seen())
+		}
+	}
+	return differs("%s", r.seen())
+}
+
+// refusedAnyhow wants a refusal whose code the document does not give.
+func refusedAnyhow(r reply) finding { return refused(r, r.code()) }
+
+// signatureAccepted wants anything but a refusal of the signature.
+func signatureAccepted(r reply) finding {
+	switch {
+	case r.err != nil || r.envelope == nil:
+		return differs("%s", r.seen())
+	case r.code() == "invalid_signature", r.code() == "stale_timestamp", r.code() == "replayed_nonce":
+		return differs("%s", r.seen())
+	}
+	return ok("%s", r.seen())
+}
+
 // The sections of the API document, as its headings have them.
 const (
 	secEnvelope    = "Response envelope"

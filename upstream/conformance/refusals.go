@@ -17,6 +17,8 @@ type refusal struct {
 	section  string
 }
 
+var articled = map[string]string{"order": "an order", "renewal": "a renewal"}
+
 func fixed(text string) func(*session, string) string {
 	return func(_ *session, code string) string { return strings.ReplaceAll(text, "OFFER", code) }
 }
@@ -102,7 +104,7 @@ func lines(code string, count int, quantity int64) string {
 func refusalChecks(prefix, section, path string, table []refusal) []Check {
 	var out []Check
 	for _, f := range table {
-		sentence := fmt.Sprintf("%s %s is refused", prefix, f.what)
+		sentence := fmt.Sprintf("%s %s is refused", articled[prefix], f.what)
 		if len(f.codes) > 0 {
 			sentence += " with " + strings.Join(f.codes, " or ")
 		}
@@ -122,7 +124,7 @@ func refusalChecks(prefix, section, path string, table []refusal) []Check {
 			}
 			return ok("the same before and after")
 		}},
-		Check{ID: prefix + ".refused.errors", Section: secErrors, Sentence: "a validation_error of " + prefix + " carries data.errors", run: func(s *session) finding {
+		Check{ID: prefix + ".refused.errors", Section: secErrors, Sentence: "a validation_error of " + articled[prefix] + " carries data.errors", run: func(s *session) finding {
 			r := s.refusals(prefix, path, table).replies["days_45"]
 			if r.code() != "validation_error" {
 				return notShown("%s", r.seen())
@@ -132,7 +134,7 @@ func refusalChecks(prefix, section, path string, table []refusal) []Check {
 			}
 			return ok("%s", typeName(r.data()["errors"]))
 		}},
-		Check{ID: prefix + ".refused.missing_key", Section: secHeaders, Sentence: prefix + " without Idempotency-Key is refused with idempotency_key_required", run: func(s *session) finding {
+		Check{ID: prefix + ".refused.missing_key", Section: secHeaders, Sentence: articled[prefix] + " without Idempotency-Key is refused with idempotency_key_required", run: func(s *session) finding {
 			return withoutKey(s, prefix, path)
 		}})
 }
@@ -140,7 +142,7 @@ func refusalChecks(prefix, section, path string, table []refusal) []Check {
 // capitalCheck: names in JSON have their case, so a body in capitals lacks its
 // fields. They stand apart from the batch, for a lenient server carries them out.
 func capitalCheck(prefix, section, path, body string) Check {
-	return Check{ID: prefix + ".names_in_capitals", Section: section, Sentence: prefix + " whose fields are written in capitals is refused with validation_error", run: func(s *session) finding {
+	return Check{ID: prefix + ".names_in_capitals", Section: section, Sentence: articled[prefix] + " whose fields are written in capitals is refused with validation_error", run: func(s *session) finding {
 		if why := s.affordAgain(); why != "" && s.subjectOf(prefix) != unknown {
 			return notRun("%s", why)
 		}
