@@ -78,7 +78,7 @@ func TestEveryDefectIsCaught(t *testing.T) {
 			cfg := w.config(false)
 			cfg.BaseURL = strings.Replace(w.broken(t, w.server.SandboxURL(), d), "127.0.0.1", "localhost", 1)
 			if d.caught != nil { // and something bought, for the lists to hold it
-				cfg.Section = strings.Join(append(d.caught, "order.plain.debited"), ",")
+				cfg.Section = strings.Join(append(d.caught, "order.plain.debited", "orders.stable"), ",")
 			}
 			cfg.OtherBaseURL = w.broken(t, w.server.ProductionURL(), d)
 			report, err := conformance.Run(context.Background(), cfg)

@@ -27,6 +27,7 @@ type Check struct {
 
 	only    environment // "": both
 	control bool        // needs the control interface
+	last    bool        // judges all that was seen
 	run     func(*session) finding
 }
 
@@ -124,7 +125,7 @@ const (
 func List() []Check {
 	all := slices.Concat(envelopeChecks(), fieldChecks(), moneyChecks(), stateChecks(), idempotencyChecks(), offerChecks(),
 		orderChecks(), renewChecks(), pageChecks(), scenarioChecks(), scopeChecks(), authChecks(), canonicalChecks(),
-		errorChecks(), limitChecks(), controlChecks())
+		errorChecks(), limitChecks(), controlChecks(), passiveChecks())
 	order := map[string]int{}
 	for i, section := range Sections() {
 		order[section] = i
@@ -141,7 +142,8 @@ func Sections() []string {
 }
 
 // chosen are the checks of one run. Checks that need the control interface come
-// last: they move the server's clock and disable the key for a while.
+// late, for they move the server's clock and disable the key for a while; those
+// that judge all that was seen come last.
 func chosen(cfg *Config) []Check {
 	var out []Check
 	for _, c := range List() {
@@ -149,12 +151,15 @@ func chosen(cfg *Config) []Check {
 			out = append(out, c)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Check) int { return boolInt(a.control) - boolInt(b.control) })
+	slices.SortStableFunc(out, func(a, b Check) int { return a.phase() - b.phase() })
 	return out
 }
 
-func boolInt(b bool) int {
-	if b {
+func (c *Check) phase() int {
+	switch {
+	case c.last:
+		return 2
+	case c.control:
 		return 1
 	}
 	return 0

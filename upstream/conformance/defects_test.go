@@ -295,6 +295,42 @@ var defects = []defect{
 	}, []string{"offers.filter.country_code", "offers.filter.city"}},
 	{"the API Secret comes back", func(x *exchange) { x.body["message"] = "secret " + secret }, []string{"auth.secret_never_comes_back"}},
 	{"being too fast has no Retry-After", func(x *exchange) { x.header.Del("Retry-After") }, []string{"control.rate_limited"}},
+	{"a list has floats for cents", func(x *exchange) {
+		for _, o := range x.items("orders") {
+			o.(map[string]any)["total_cents"] = 3.5
+		}
+	}, []string{"conventions.cents_are_integers"}},
+	{"a list has numbers for decimal strings", func(x *exchange) {
+		for _, o := range x.items("orders") {
+			o.(map[string]any)["total"] = 3
+		}
+	}, []string{"conventions.decimals_are_strings"}},
+	{"a list has times without zones", func(x *exchange) {
+		for _, o := range x.items("orders") {
+			o.(map[string]any)["created_at"] = "2026-11-21T12:00:00"
+		}
+	}, []string{"conventions.times_have_zones"}},
+	{"success has another code", func(x *exchange) {
+		if x.is("GET", "/api/v1/proxies") {
+			x.body["code"] = "success"
+		}
+	}, []string{"envelope.every_success", "envelope.proxy_list.succeeds"}},
+	{"the wallet cannot be read", func(x *exchange) {
+		if x.is("GET", "/api/v1/wallet") {
+			x.status, x.body["success"], x.body["code"], x.body["data"] = 422, false, "operation_failed", map[string]any{}
+		}
+	}, []string{"envelope.wallet.succeeds"}},
+	{"offers are under another key", func(x *exchange) {
+		if x.is("GET", "/api/v1/offers") {
+			x.data()["list"] = x.data()["offers"]
+			delete(x.data(), "offers")
+		}
+	}, []string{"offers.key"}},
+	{"some replies are not envelopes", func(x *exchange) {
+		if x.code() == "order_not_found" {
+			x.raw = []byte(`{"error":"not found"}`)
+		}
+	}, []string{"envelope.every_reply", "errors.order_not_found.plain"}},
 	{"an unclear record is a 500", func(x *exchange) {
 		if x.code() == "idempotency_unresolved" {
 			x.status = 500

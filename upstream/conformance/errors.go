@@ -114,7 +114,7 @@ func statusChecks() []Check {
 // limitChecks: rates, and what the path's version is.
 func limitChecks() []Check {
 	return []Check{
-		{ID: "limits.rate.retry_after", Section: secLimits, Sentence: "every rate-limited reply so far has a Retry-After header", run: func(s *session) finding {
+		{ID: "limits.rate.retry_after", Section: secLimits, Sentence: "every rate-limited reply of the run has a Retry-After header", last: true, run: func(s *session) finding {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			for i := range s.limited {
@@ -127,7 +127,7 @@ func limitChecks() []Check {
 			}
 			return ok("%d replies", len(s.limited))
 		}},
-		{ID: "limits.rate.seen", Section: secLimits, Open: true, Sentence: "how often the run was told to slow down", run: func(s *session) finding {
+		{ID: "limits.rate.seen", Section: secLimits, Open: true, Sentence: "how often the run was told to slow down", last: true, run: func(s *session) finding {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return ok("%d times in %d requests", len(s.limited), s.requests.Load())

@@ -78,6 +78,17 @@ func fieldChecks() []Check {
 func envelopeChecks() []Check {
 	var out []Check
 	for _, e := range endpoints {
+		out = append(out, Check{ID: "envelope." + e.name + ".succeeds", Section: secEnvelope, Costs: e.name == "order_create" || e.name == "renew",
+			Sentence: fmt.Sprintf("%s %s answers with success true and code ok", e.method, e.name), run: func(s *session) finding {
+				r, why := s.replyOf(e.name)
+				switch {
+				case why != "":
+					return notRun("%s", why)
+				case !r.succeeded():
+					return differs("%s", r.seen())
+				}
+				return ok("%s", r.seen())
+			}})
 		for _, f := range envelopeFields {
 			out = append(out, Check{ID: "envelope." + e.name + "." + f.name, Section: secEnvelope, Costs: e.name == "order_create" || e.name == "renew",
 				Sentence: fmt.Sprintf("a success of %s %s has %s: %s", e.method, e.name, f.name, f.says()), run: f.in(envelopeOf(e.name))})

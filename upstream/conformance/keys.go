@@ -18,7 +18,7 @@ func keyChecks() []Check {
 	return append(append(out, thereChecks()...),
 		Check{ID: "auth.environments_not_mixed", Section: secCredentials, Sentence: "the key is refused in the other environment", run: otherEnvironment},
 		Check{ID: "auth.nonce.per_key", Section: secHeaders, Sentence: "a nonce is refused under the same key, not under another", run: noncePerKey},
-		Check{ID: "auth.secret_never_comes_back", Section: secCredentials, Sentence: "no reply so far holds the API Secret", run: func(s *session) finding {
+		Check{ID: "auth.secret_never_comes_back", Section: secCredentials, Sentence: "no reply of the run holds the API Secret", last: true, run: func(s *session) finding {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if s.leaked > 0 {

@@ -34,6 +34,7 @@ type session struct {
 	mu      sync.Mutex
 	leaked  int     // replies that held the API secret
 	limited []reply // rate-limited replies
+	watched watch
 }
 
 func newSession(ctx context.Context, cfg *Config, base *url.URL) *session {
@@ -76,13 +77,15 @@ func (s *session) newKey(name string) string {
 	return fmt.Sprintf("%s-%s-%d", s.tag, name, s.serial)
 }
 
-// scan looks for the API secret in what came: it must never come back.
-func (s *session) scan(raw []byte) {
-	if bytes.Contains(raw, []byte(s.cfg.Secret)) {
-		s.mu.Lock()
+// scan looks at what every reply must be, and for the API secret, which must
+// never come back.
+func (s *session) scan(r *reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bytes.Contains(r.raw, []byte(s.cfg.Secret)) {
 		s.leaked++
-		s.mu.Unlock()
 	}
+	s.watched.notice(r)
 }
 
 func (s *session) noteLimit(r reply) {

@@ -122,12 +122,12 @@ func (s *session) sendOnce(r request) reply {
 		out.err = errors.New("the body is over 16 MiB")
 		return out
 	}
-	s.scan(out.raw)
 	dec := json.NewDecoder(bytes.NewReader(out.raw))
 	dec.UseNumber()
 	if dec.Decode(&out.envelope) != nil {
 		out.envelope = nil
 	}
+	s.scan(&out)
 	return out
 }
 
