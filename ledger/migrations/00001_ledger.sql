@@ -87,7 +87,7 @@ CREATE TABLE operations (
     updated_at         INTEGER NOT NULL,
     CONSTRAINT operation_refund_within_charge CHECK (refunded_cents >= 0 AND refunded_cents <= charged_cents),
     CONSTRAINT operation_order_no_for_orders  CHECK (order_no = '' OR kind = 'order')
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE UNIQUE INDEX operation_key_once ON operations (idempotency_key) WHERE live = 1;
 CREATE INDEX operations_live ON operations (accepted_at) WHERE live = 1;
 CREATE INDEX operations_next ON operations (next_at) WHERE live = 1 AND next_at IS NOT NULL;
