@@ -127,7 +127,7 @@ func (w *writer) run() {
 
 // linger is how long a busy writer waits for a group to grow: a commit costs a
 // sync of the disk and every page it touched, however few facts it holds.
-const linger = time.Millisecond
+const linger = 4 * time.Millisecond
 
 // gather takes what is waiting. After a group that others shared it waits a
 // moment for as many again; a writer with a single caller never waits.
