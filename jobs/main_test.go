@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,8 +55,12 @@ type house struct {
 	runner *Runner
 	path   string
 	dead   []queue.Dead
-	halt   func() // stops the runner; does nothing the second time
+	halt   func()       // stops the runner; does nothing the second time
+	ahead  atomic.Int64 // nanoseconds that this machine's clock is ahead
 }
+
+// now is the clock of the runner and of its ledger.
+func (h *house) now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 
 // fleet is the demonstration's account and offers with six proxies of 300 cents.
 func fleet() sandbox.Fixture {
@@ -97,7 +102,7 @@ func idleHouse(t *testing.T, change ...func(*Config)) *house {
 func (h *house) openLedger() {
 	h.t.Helper()
 	var err error
-	h.ledger, err = ledger.Open(context.Background(), ledger.Config{Path: h.path, Clock: time.Now})
+	h.ledger, err = ledger.Open(context.Background(), ledger.Config{Path: h.path, Clock: h.now})
 	check(h.t, err)
 	opened := h.ledger
 	h.t.Cleanup(func() { _ = opened.Close() })
@@ -106,7 +111,7 @@ func (h *house) openLedger() {
 func (h *house) bind(change ...func(*Config)) {
 	h.t.Helper()
 	c := Config{
-		Account: "main", Ledger: h.ledger, Provider: h.client, Clock: time.Now, Random: func() float64 { return 0 },
+		Account: "main", Ledger: h.ledger, Provider: h.client, Clock: h.now, Random: func() float64 { return 0 },
 		Log: logrus.NewEntry(quiet()), Version: "test", Holder: "test", RatePerSecond: 500, Concurrency: 4, DrainTimeout: 5 * time.Second,
 		DeadLetter: func(_ context.Context, d queue.Dead) error { h.dead = append(h.dead, d); return nil },
 	}

@@ -1,9 +1,7 @@
 package jobs
 
 import (
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"perennial/ledger"
 )
@@ -12,21 +10,16 @@ import (
 // the moment of the intent. A request whose turn comes more than a minute later
 // is recorded as unsent and signed anew, under the same key.
 func TestTrap34AnIntentThatWaitedTooLongIsNotSentWithItsOldTime(t *testing.T) {
-	var ahead atomic.Int64
 	h := idleHouse(t)
-	h.bind(func(c *Config) {
-		c.Concurrency = 1 // the second waits for the first
-		c.Clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-	})
+	h.bind(func(c *Config) { c.Concurrency = 1 }) // the second waits for the first
 	h.start()
 	h.fault(renew, "hang", map[string]any{"seconds": 1})
 	h.renew(`{"id":"first","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.until("the first is under way", func() bool { return len(h.facts("operation.sending")) == 1 })
 	h.renew(`{"id":"second","duration_days":30,"proxy_ids":["px_2"]}`)
 	h.until("the second has its intent", func() bool { return len(h.facts("operation.sending")) == 2 })
-	ahead.Store(int64(2 * intentAge))
+	h.ahead.Store(int64(2 * intentAge))
 	unsent, _ := h.awaitFact("operation.unsent").(ledger.OperationUnsent)
-	ahead.Store(0)
 	if unsent.CommandID != "second" {
 		t.Fatalf("%+v", unsent)
 	}

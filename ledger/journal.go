@@ -38,7 +38,9 @@ func hashRow(buf []byte, r Row) ([]byte, string) {
 	buf = appendField(buf, r.Operation)
 	buf = appendField(buf, r.Data)
 	sum := sha256.Sum256(buf)
-	return buf, hex.EncodeToString(sum[:])
+	var text [2 * sha256.Size]byte
+	hex.Encode(text[:], sum[:])
+	return buf, string(text[:])
 }
 
 func appendField(buf []byte, s string) []byte {

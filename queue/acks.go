@@ -15,12 +15,12 @@ const (
 	// ackInterval is how long an acknowledgement may be held back, ackGather
 	// how many are gathered before that, and ackMany from how many on one purge
 	// is cheaper than single acknowledgements.
-	ackInterval = 10 * time.Millisecond
+	ackInterval = 50 * time.Millisecond
 	ackGather   = 1024
 	ackMany     = 16
 	// ackPatience is for how many intervals an acknowledged command may wait
 	// for an earlier one that is not.
-	ackPatience = 50
+	ackPatience = 10
 	// maxTracked bounds the commands remembered in one run.
 	maxTracked = 16384
 	// purgeTimeout bounds one purge or look at the stream.

@@ -45,7 +45,7 @@ type Message struct {
 
 // Ack says that the command is in the ledger and need not be delivered again.
 // It does not wait for the server: an acknowledgement that is lost costs one
-// more delivery. Acknowledgements are gathered for some 10 ms, see acks.
+// more delivery. Acknowledgements are gathered for some 50 ms, see acks.
 func (m *Message) Ack() error { return m.acks.ack(m.entry, m.msg) }
 
 // Nak asks for another delivery after delay, at once when delay is zero.
