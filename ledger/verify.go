@@ -12,7 +12,7 @@ import (
 
 // BrokenError is the first thing that Verify found wrong.
 type BrokenError struct {
-	// Check names what does not hold: sqlite, chain, fold, projection, balance.
+	// Check names what does not hold: sqlite, chain, fold, projection, key.
 	Check string
 	// Seq is the first journal row concerned, 0 where there is none.
 	Seq    int64
@@ -67,7 +67,22 @@ func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
 			return v, err
 		}
 	}
-	return v, nil
+	return v, checkKeys(ctx, snapshot)
+}
+
+// checkKeys looks for an idempotency key that two operations share: the
+// provider would take the second for a repetition of the first.
+func checkKeys(ctx context.Context, snapshot *sql.Tx) error {
+	var key, first, last string
+	err := snapshot.QueryRowContext(ctx, `SELECT idempotency_key, min(id), max(id) FROM operations
+		GROUP BY idempotency_key HAVING count(*) > 1 LIMIT 1`).Scan(&key, &first, &last)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return &BrokenError{Check: "key", Detail: fmt.Sprintf("operations %s and %s share the idempotency key %s", first, last, key)}
 }
 
 // checkFile asks SQLite whether its pages, indexes and foreign keys are sound.

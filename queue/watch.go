@@ -66,6 +66,52 @@ func (q *Queue) Events(ctx context.Context, account string, from WatchFrom) iter
 	}
 }
 
+// Live yields an account's events of the given types as they are published, by
+// a plain subscription that costs the server the least. Unlike [Queue.Events] it
+// looks at no stream: what passes while the connection is lost is left out.
+func (q *Queue) Live(ctx context.Context, account string, types ...string) (iter.Seq2[ReceivedEvent, error], error) {
+	if err := ValidAccount(account); err != nil {
+		return nil, err
+	}
+	messages := make(chan *nats.Msg, liveBuffer)
+	var subs []*nats.Subscription
+	stop := func() {
+		for _, s := range subs {
+			_ = s.Unsubscribe()
+		}
+	}
+	for _, t := range types {
+		s, err := q.nc.ChanSubscribe(EventSubject(account, t), messages)
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("subscribe to %s of account %s: %w", t, account, err)
+		}
+		subs = append(subs, s)
+	}
+	if err := q.nc.FlushTimeout(publishTimeout); err != nil {
+		stop()
+		return nil, err
+	}
+	return func(yield func(ReceivedEvent, error) bool) {
+		defer stop()
+		for {
+			select {
+			case m := <-messages:
+				if !yield(received(account, m.Subject, 0, m.Header, m.Data), nil) {
+					return
+				}
+			case <-ctx.Done():
+				yield(ReceivedEvent{}, ctx.Err())
+				return
+			}
+		}
+	}, nil
+}
+
+// liveBuffer is how many events wait for who follows; more are dropped by the
+// client, as with every plain subscription.
+const liveBuffer = 65536
+
 // permanent says whether trying again is of no use.
 func permanent(err error) bool {
 	return errors.Is(err, ErrNoAccount) || errors.Is(err, nats.ErrConnectionClosed)

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"sync"
@@ -26,13 +28,20 @@ func (b *bench) measure(ctx context.Context, h *host, out *benchResult) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := &meter{sent: make([]time.Time, b.commands), room: make(chan struct{}, b.window())}
+	live, err := watch.Live(ctx, "bench", "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
+	if err != nil {
+		return err
+	}
 	events := make(chan error, 1)
-	go func() { events <- m.follow(ctx, watch, b.commands) }()
+	go func() { events <- m.follow(live, b.commands) }()
 	cpu, begin := cpuMicros(), time.Now()
 	if err := b.publish(ctx, watch, m); err != nil {
 		return err
 	}
 	if err := <-events; err != nil {
+		return err
+	}
+	if err := stored(ctx, h); err != nil {
 		return err
 	}
 	took := time.Since(begin)
@@ -89,10 +98,19 @@ func (b *bench) command(n int) queue.Outgoing {
 	return queue.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_bench","quantity":1}]}`)}
 }
 
+// stored waits until the stream has acknowledged every event.
+func stored(ctx context.Context, h *host) error {
+	account := h.accounts[0]
+	seq, _, err := account.ledger.Head(ctx)
+	if err != nil {
+		return err
+	}
+	return account.relay.Wait(ctx, uint64(seq))
+}
+
 // follow takes the time of each command's last event.
-func (m *meter) follow(ctx context.Context, q *queue.Queue, commands int) error {
-	ends := []string{"renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review"}
-	for e, err := range q.Events(ctx, "bench", queue.WatchFrom{Seq: 1, Types: ends}) {
+func (m *meter) follow(events iter.Seq2[queue.ReceivedEvent, error], commands int) error {
+	for e, err := range events {
 		if err != nil {
 			return err
 		}
@@ -111,7 +129,7 @@ func (m *meter) follow(ctx context.Context, q *queue.Queue, commands int) error 
 			return nil
 		}
 	}
-	return ctx.Err()
+	return errors.New("the events ended before the commands did")
 }
 
 func (m *meter) took(e queue.ReceivedEvent) error {
