@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func TestAPeriodHoldsEveryEntryOnceAndPeriodsAddUp(t *testing.T) {
 	for _, cut := range []int{1, len(all) / 2, len(all) - 1} {
 		at := all[cut].Time
 		before, after := transfers(t, b, Period{To: at}), transfers(t, b, Period{From: at})
-		if got := append(before, after...); fmt.Sprint(got) != fmt.Sprint(all) {
+		if got := slices.Concat(before, after); fmt.Sprint(got) != fmt.Sprint(all) {
 			t.Errorf("cut at %s: %d and %d entries of %d", at, len(before), len(after), len(all))
 		}
 	}
@@ -126,7 +127,7 @@ func TestTheCSVExportHoldsEveryEntryAndNoFormula(t *testing.T) {
 	}
 	for _, row := range rows[1:] {
 		for _, cell := range row {
-			if cell != "" && strings.Contains("=+-@", cell[:1]) {
+			if cell != "" && strings.ContainsAny(cell[:1], "=+-@") {
 				t.Errorf("a spreadsheet would run %q", cell)
 			}
 		}

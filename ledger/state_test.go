@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"os"
 	"regexp"
 	"strings"
@@ -116,15 +117,22 @@ func TestStatesThatHaveEndedAreThoseThatNobodyWaitsFor(t *testing.T) {
 	}
 }
 
-func TestAnOrderNumberIsForOrdersAndAKeyIsUsedOnce(t *testing.T) {
+func TestAnOrderNumberIsForOrders(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1), accepted(KindRenewal, "r/0001", "px_1"), sending("r/0001", 1))
 	if err := b.tryAdd(OrderAccepted{Ref: ref("r/0001"), OrderNo: "n", NextAt: noon}); err == nil {
 		t.Fatal("a renewal got an order number")
 	}
+}
+
+func TestVerifyFindsAKeyOfTwoOperations(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1), accepted(KindRenewal, "r/0001", "px_1"))
 	twice := accepted(KindOrder, "o/1")
 	twice.Operations[0].Key = "key of r/0001"
-	if err := b.tryAdd(twice); err == nil {
-		t.Fatal("one idempotency key for two operations")
+	b.add(twice)
+	_, err := b.Verify(t.Context())
+	if broken, ok := errors.AsType[*BrokenError](err); !ok || broken.Check != "key" || !strings.Contains(broken.Detail, "o/1") || !strings.Contains(broken.Detail, "r/0001") {
+		t.Errorf("%v", err)
 	}
 }

@@ -70,16 +70,16 @@ type Statement struct {
 }
 
 // Statement sums a period up, everything from one moment's view of the book.
-func (l *Ledger) Statement(ctx context.Context, account string, p Period) (s Statement, err error) {
+func (l *Ledger) Statement(ctx context.Context, account string, p Period) (*Statement, error) {
 	snapshot, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	defer func() { _ = snapshot.Rollback() }()
-	s = Statement{Account: account, From: p.From, To: p.To, Head: Head{Hash: genesis}}
+	s := &Statement{Account: account, From: p.From, To: p.To, Head: Head{Hash: genesis}}
 	err = snapshot.QueryRowContext(ctx, `SELECT account_id, environment, currency FROM binding`).Scan(&s.AccountID, &s.Environment, &s.Currency)
 	if err != nil {
-		return s, fmt.Errorf("whose book it is: %w", notFound(err))
+		return nil, fmt.Errorf("whose book it is: %w", notFound(err))
 	}
 	return s, errors.Join(s.sumUp(ctx, snapshot), s.subjects(ctx, snapshot))
 }

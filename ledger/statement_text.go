@@ -17,12 +17,12 @@ var statementHTML string
 var statementMarkdown string
 
 // WriteHTML writes the statement as one page that needs nothing else.
-func (s Statement) WriteHTML(w io.Writer) error {
+func (s *Statement) WriteHTML(w io.Writer) error {
 	return htmlStatement.Execute(w, s)
 }
 
 // WriteMarkdown writes the statement as Markdown.
-func (s Statement) WriteMarkdown(w io.Writer) error {
+func (s *Statement) WriteMarkdown(w io.Writer) error {
 	return markdownStatement.Execute(w, s)
 }
 
@@ -44,8 +44,8 @@ func markdownCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", " ", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(html.EscapeString(text))
 }
 
-// movement is one line of the wallet's way from the opening to the closing balance.
-type movement struct {
+// Movement is one line of the wallet's way from the opening to the closing balance.
+type Movement struct {
 	Name  string
 	Cents int64
 	Sum   bool
@@ -53,8 +53,8 @@ type movement struct {
 
 // Movements are the lines between the opening and the closing balance; they add
 // up, and what is left is named too.
-func (s Statement) Movements() []movement {
-	lines := []movement{
+func (s *Statement) Movements() []Movement {
+	return []Movement{
 		{"Balance brought forward", s.OpeningCents, true},
 		{"Funding", s.FundingCents, false},
 		{"Spent outside Perennial", -s.OutsideCents, false},
@@ -64,20 +64,19 @@ func (s Statement) Movements() []movement {
 		{"Renewals refunded", s.Renewals.RefundedCents, false},
 		{"Balance carried forward", s.ClosingCents, true},
 	}
-	return lines
 }
 
-// statementTable is one table of subjects.
-type statementTable struct {
+// StatementTable is one table of subjects.
+type StatementTable struct {
 	Title, Head string
 	Rows        []SubjectTotal
 }
 
 // Tables are the period by kind, by day and by label; empty ones are left out.
-func (s Statement) Tables() (tables []statementTable) {
+func (s *Statement) Tables() (tables []StatementTable) {
 	orders, renewals := s.Orders, s.Renewals
 	orders.Subject, renewals.Subject = "Orders", "Renewals"
-	for _, t := range []statementTable{
+	for _, t := range []StatementTable{
 		{"By kind", "Kind", []SubjectTotal{orders, renewals}}, {"By day", "Day (UTC)", s.Days}, {"By label", "Label", s.Labels},
 	} {
 		if len(t.Rows) > 0 {

@@ -127,23 +127,9 @@ func TestTheProductionSideConforms(t *testing.T) {
 	}
 }
 
-// knownSandboxBugs are checks that the sandbox fails, each with its cause. They
-// are reported, and leave this list once the sandbox is repaired.
-var knownSandboxBugs = map[string]string{
-	"order.names_in_capitals":         "encoding/json matches names whatever their case: a misspelt field buys",
-	"renewal.names_in_capitals":       "encoding/json matches names whatever their case: a misspelt field renews",
-	"page.token.offers.altered_last":  "base64 ignores the unused bits of a token's last character",
-	"page.token.orders.altered_last":  "base64 ignores the unused bits of a token's last character",
-	"page.token.proxies.altered_last": "base64 ignores the unused bits of a token's last character",
-}
-
 func everythingObserved(t *testing.T, report conformance.Report) {
 	t.Helper()
 	for _, r := range report.Results {
-		if cause := knownSandboxBugs[r.ID]; cause != "" {
-			t.Logf("known: %s: %s: %s (%s)", r.ID, r.Verdict, r.Seen, cause)
-			continue
-		}
 		if r.Verdict != conformance.OK && r.Verdict != conformance.NotShown {
 			t.Errorf("%s: %s: %s: %s", r.ID, r.Sentence, r.Verdict, r.Seen)
 		}

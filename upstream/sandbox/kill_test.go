@@ -90,8 +90,8 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	if !ready {
 		t.Fatal("the sandbox does not start again")
 	}
+	s.lives(c, 0, nil) // first: who is in the middle of a write brings it to its end
 	s.stop()
-	s.lives(c, 0, nil)
 	workers.Wait()
 	defer s.died()
 	defer c.kill()

@@ -232,3 +232,24 @@ func TestPageTokensOfOtherPlacesAreRefused(t *testing.T) {
 	}
 	h.wants("as given", h.send(get("/api/v1/offers?page_token="+token+"&line=premium&page_size=1")), http.StatusOK, "ok")
 }
+
+// A record past its retention is none: a fault that interrupts the next request
+// under its key does not bring it back.
+func TestAForgottenRecordIsNotInterrupted(t *testing.T) {
+	h := start(t, nil)
+	c := h.client(alphaSandbox)
+	if r := c.Post(bg(), renewal("again", "px_1")); !r.Success {
+		t.Fatalf("%+v", r)
+	}
+	h.clock.Advance(25 * time.Hour)
+	h.fault(fault{"fault": "unresolved_record"})
+	if r := c.Post(bg(), renewal("again", "px_1")); r.Code != "" || r.HTTPStatus != 0 {
+		t.Errorf("the key is new and its reply lost: %+v", r)
+	}
+	if r := c.Post(bg(), renewal("again", "px_1")); r.Code != upstream.CodeIdempotencyUnresolved {
+		t.Errorf("%+v", r)
+	}
+	if charges, err := h.s.Charges(); err != nil || len(charges) != 2 {
+		t.Errorf("%v %v", charges, err)
+	}
+}

@@ -53,7 +53,7 @@ func (s *Server) known(r *request, key string, hash [sha256.Size]byte) (reply, b
 	if rec == nil {
 		return reply{}, false
 	}
-	if rec.state == recordCompleted && rec.durable && s.now().Sub(rec.at) >= retention {
+	if s.forgotten(rec) {
 		delete(r.key.space.records, key)
 		return reply{}, false
 	}
@@ -66,6 +66,11 @@ func (s *Server) known(r *request, key string, hash [sha256.Size]byte) (reply, b
 		return s.refuse("idempotency_processing", "The same operation is still in progress."), true
 	}
 	return reply{status: rec.status, code: rec.code, body: rec.body}, true
+}
+
+// forgotten: a completed record is past its retention, and its key is new.
+func (s *Server) forgotten(rec *record) bool {
+	return rec.state == recordCompleted && rec.durable && s.now().Sub(rec.at) >= retention
 }
 
 // complete stores the first response under its key, with the lock held, and
@@ -97,7 +102,7 @@ func (s *Server) forget(ch *change) {
 		}
 		s.st.expiring = s.st.expiring[1:]
 		rec := e.space.records[e.key]
-		if rec != nil && rec.state == recordCompleted && rec.durable && now.Sub(rec.at) >= retention {
+		if rec != nil && s.forgotten(rec) {
 			delete(e.space.records, e.key)
 			ch.remove("record", e.space.id()+"/"+e.key)
 		}
@@ -107,7 +112,7 @@ func (s *Server) forget(ch *change) {
 // interrupt turns an existing record of the same body into an interrupted one.
 func (s *Server) interrupt(sp *space, key string, hash [sha256.Size]byte) {
 	rec := sp.records[key]
-	if rec == nil || rec.hash != hash {
+	if rec == nil || rec.hash != hash || s.forgotten(rec) {
 		return
 	}
 	rec.state = recordInterrupted
