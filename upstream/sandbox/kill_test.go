@@ -3,7 +3,9 @@ package sandbox_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -21,7 +23,7 @@ import (
 func inReferee(t *testing.T, path string, answered []written) {
 	t.Helper()
 	charges, err := sandbox.ReadCharges(path)
-	if err != nil {
+	if err != nil && (len(answered) > 0 || !errors.Is(err, fs.ErrNotExist)) { // killed before it made the file
 		t.Fatal(err)
 	}
 	lines := map[string]int{}
