@@ -102,7 +102,7 @@ func idleHouse(t *testing.T, change ...func(*Config)) *house {
 func (h *house) openLedger() {
 	h.t.Helper()
 	var err error
-	h.ledger, err = ledger.Open(context.Background(), ledger.Config{Path: h.path, Clock: h.now})
+	h.ledger, err = ledger.Open(context.Background(), ledger.Config{Path: h.path, Clock: h.now, BusyTimeout: 50 * time.Millisecond})
 	check(h.t, err)
 	opened := h.ledger
 	h.t.Cleanup(func() { _ = opened.Close() })

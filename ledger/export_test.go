@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -202,12 +205,19 @@ func readBeancount(t *testing.T, text string) (sums map[string]decimal.Decimal) 
 	return sums
 }
 
+// exportDir keeps the exports of a test for another tool: .ci/run has bean-check
+// read them.
+var exportDir = flag.String("export.dir", "", "directory in which the Beancount exports of a test are kept")
+
 func TestTheBeancountExportBalances(t *testing.T) {
 	b := keptBook(t)
 	all := transfers(t, b, Period{})
 	for name, p := range map[string]Period{"whole": {}, "half": {From: all[len(all)/2].Time}, "first half": {To: all[len(all)/2].Time}} {
 		var out bytes.Buffer
 		check(t, b.ExportBeancount(t.Context(), &out, "main", p))
+		if *exportDir != "" {
+			check(t, os.WriteFile(filepath.Join(*exportDir, name+".beancount"), out.Bytes(), 0o600))
+		}
 		sums := readBeancount(t, out.String())
 		if name == "first half" {
 			continue

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	_ "github.com/mattn/go-sqlite3" // the driver, with SQLite compiled in
@@ -29,6 +30,9 @@ type Config struct {
 	Clock func() time.Time
 	// MaxGroup is the most writers that share one commit. Default 256.
 	MaxGroup int
+	// BusyTimeout is how long a commit waits for somebody else's lock on the
+	// file, such as a person's SQLite shell. Default 10 s.
+	BusyTimeout time.Duration
 	// ReadOnly opens an existing file beside a running writer: Write is refused.
 	ReadOnly bool
 }
@@ -46,6 +50,7 @@ type Ledger struct {
 	once     sync.Once
 	tail     *tail
 	maxGroup int
+	failing  atomic.Pointer[error] // of the last commit, nil when it succeeded
 }
 
 // ErrNotFound is what reads return for an id that the ledger does not hold.
@@ -62,10 +67,13 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	if c.MaxGroup == 0 {
 		c.MaxGroup = 256
 	}
+	if c.BusyTimeout == 0 {
+		c.BusyTimeout = 10 * time.Second
+	}
 	if c.ReadOnly {
 		return openReadOnly(ctx, c)
 	}
-	write, err := openWriter(ctx, c.Path)
+	write, err := openWriter(ctx, c.Path, c.BusyTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +111,15 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	return l, nil
 }
 
+// Failing is why the last commit failed, nil when it did not: the disk is full,
+// say, or somebody holds the file's lock. Reads go on meanwhile.
+func (l *Ledger) Failing() error {
+	if why := l.failing.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
 // Close stops the writer after the commit it is in and closes the file.
 func (l *Ledger) Close() error {
 	l.once.Do(func() { close(l.closing) })
@@ -128,8 +145,8 @@ func dsn(path string, extra url.Values) string {
 }
 
 // openWriter migrates the file and opens the connection that writes it.
-func openWriter(ctx context.Context, path string) (*conn, error) {
-	source := dsn(path, url.Values{"_synchronous": {"FULL"}, "_txlock": {"immediate"}, "_cache_size": {"-16384"}})
+func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, error) {
+	source := dsn(path, url.Values{"_synchronous": {"FULL"}, "_txlock": {"immediate"}, "_cache_size": {"-16384"}, "_busy_timeout": {itoa(busy.Milliseconds())}})
 	if err := migrate(ctx, source); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}

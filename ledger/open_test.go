@@ -11,7 +11,7 @@ import (
 
 func TestAnOpenLedgerKeepsItsPromisesToTheDisk(t *testing.T) {
 	b := newBook(t)
-	c, err := openWriter(t.Context(), b.path)
+	c, err := openWriter(t.Context(), b.path, time.Second)
 	check(t, err)
 	check(t, assertPragmas(c))
 	var synchronous int64
@@ -57,7 +57,7 @@ func TestHistoryCannotBeChangedEvenByAnotherTool(t *testing.T) {
 func TestHistoryCannotBeReplacedOverTheWritersConnection(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
-	c, err := openWriter(t.Context(), b.path)
+	c, err := openWriter(t.Context(), b.path, time.Second)
 	check(t, err)
 	defer func() { check(t, c.close()) }()
 	for table, statement := range map[string]string{

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // BrokenError is the first thing that Verify found wrong.
@@ -110,7 +111,7 @@ func (l *Ledger) checkFile(ctx context.Context) error {
 type fold struct{ w *writer }
 
 func newFold(ctx context.Context, path string) (*fold, error) {
-	c, err := openWriter(ctx, path)
+	c, err := openWriter(ctx, path, time.Second)
 	if err != nil {
 		return nil, err
 	}

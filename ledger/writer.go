@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"maps"
 	"time"
+
+	"github.com/mattn/go-sqlite3"
 )
 
 // request is one caller's write, waiting for its group to be committed.
@@ -170,17 +172,32 @@ func (w *writer) commit(group []*request) {
 	if errors.Is(err, errRefused) {
 		rows, err = w.transact(group, w.savepoint)
 	}
-	for _, r := range group {
-		if err != nil {
-			r.err = errors.Join(fmt.Errorf("commit to %s: %w", w.l.path, err), r.err)
+	if err != nil {
+		err = fmt.Errorf("commit to %s: %w", w.l.path, err)
+		w.l.failing.Store(&err)
+		for _, r := range group {
+			r.err = errors.Join(err, r.err)
 		}
-	}
-	if err == nil {
+	} else {
+		w.l.failing.Store(ofTheFile(group))
 		w.l.tail.add(rows, w.head)
 	}
 	for _, r := range group {
 		close(r.done)
 	}
+}
+
+// ofTheFile is the first error of a group that is the file's or the disk's, and
+// not of what was asked.
+func ofTheFile(group []*request) *error {
+	for _, r := range group {
+		failure, _ := errors.AsType[sqlite3.Error](r.err)
+		switch failure.Code {
+		case sqlite3.ErrFull, sqlite3.ErrIoErr, sqlite3.ErrBusy, sqlite3.ErrReadonly, sqlite3.ErrCantOpen, sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
+			return &r.err
+		}
+	}
+	return nil
 }
 
 // transact runs every request by one of the two ways and commits. After an

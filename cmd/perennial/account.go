@@ -100,8 +100,15 @@ func (a *accountHost) close() {
 // notReady is why the account does not work, "" when it does.
 func (a *accountHost) notReady() string {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.state
+	state := a.state
+	a.mu.Unlock()
+	if state != "" || a.ledger == nil {
+		return state
+	}
+	if err := a.ledger.Failing(); err != nil {
+		return "the ledger cannot be written, so nothing is sent: " + err.Error()
+	}
+	return ""
 }
 
 func (a *accountHost) setState(why string) {

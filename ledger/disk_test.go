@@ -1,0 +1,115 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// fill writes until the file may not grow any more, and gives the error.
+func (b *book) fill(n int) error {
+	for i := range n {
+		err := b.tryAdd(LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: fmt.Sprintf("%0900d", i)})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pages bounds the file, as a full disk does: SQLite answers SQLITE_FULL.
+func (b *book) pages(n int64) {
+	b.t.Helper()
+	check(b.t, b.Write(context.Background(), func(tx *Tx) error { return tx.exec(fmt.Sprintf("PRAGMA max_page_count = %d", n)) }))
+}
+
+func TestAFullDiskLosesNothingAndEndsWithTheSpace(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1))
+	b.pages(1) // as small as it is
+	err := b.fill(500)
+	if err == nil {
+		t.Fatal("the file was not full")
+	}
+	if b.Failing() == nil {
+		t.Errorf("nobody is told: %v", err)
+	}
+	before := b.balance()
+	if rows, err := b.Rows(t.Context(), 0, 10_000); err != nil || int64(len(rows)) != before.Head.Seq {
+		t.Errorf("%d rows and head %d: %v", len(rows), before.Head.Seq, err)
+	}
+	b.pages(1 << 30)
+	check(t, b.fill(10))
+	if b.Failing() != nil || b.balance().Head.Seq != before.Head.Seq+10 {
+		t.Errorf("%v, head %+v after %+v", b.Failing(), b.balance().Head, before.Head)
+	}
+	if _, err := b.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAShellThatHoldsTheLock: somebody's BEGIN IMMEDIATE in a SQLite shell.
+func TestAShellThatHoldsTheLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "main.ledger.db")
+	l, err := Open(t.Context(), Config{Path: path, Clock: ticking(), BusyTimeout: 10 * time.Millisecond})
+	check(t, err)
+	b := &book{Ledger: l, t: t, path: path}
+	t.Cleanup(func() { _ = l.Close() })
+	b.add(opened(100))
+	shell := raw(t, path)
+	shell.SetMaxOpenConns(1)
+	_, err = shell.Exec("BEGIN IMMEDIATE")
+	check(t, err)
+	if err := b.tryAdd(LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"}); err == nil || b.Failing() == nil {
+		t.Errorf("%v, failing %v", err, b.Failing())
+	}
+	if b.balance().WalletCents != 100 {
+		t.Error("reads do not go on")
+	}
+	_, err = shell.Exec("ROLLBACK")
+	check(t, err)
+	b.add(LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+	if b.balance().WalletCents != 101 || b.Failing() != nil {
+		t.Errorf("%+v, failing %v", b.balance(), b.Failing())
+	}
+}
+
+// TestAFlippedByteIsFound: in every part of the file a changed byte is either
+// found or in a place that holds nothing.
+func TestAFlippedByteIsFound(t *testing.T) {
+	b := newBook(t)
+	b.add(history()...)
+	want := b.balance()
+	check(t, b.Close())
+	whole, err := os.ReadFile(b.path)
+	check(t, err)
+	found := 0
+	for at := 100; at < len(whole); at += len(whole) / 60 {
+		bad := append([]byte(nil), whole...)
+		bad[at] ^= 0x20
+		path := filepath.Join(t.TempDir(), "flipped.ledger.db")
+		check(t, os.WriteFile(path, bad, 0o600))
+		l, err := Open(t.Context(), Config{Path: path, Clock: ticking(), ReadOnly: true})
+		if err != nil {
+			found++
+			continue
+		}
+		_, err = l.Verify(t.Context())
+		got, balanceErr := l.Balance(t.Context(), "main")
+		check(t, l.Close())
+		if err != nil {
+			found++
+			continue
+		}
+		if balanceErr != nil || got != want {
+			t.Errorf("byte %d: verified and %+v (%v)", at, got, balanceErr)
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d of some 60 flipped bytes were found", found)
+	}
+	t.Logf("%d found", found)
+}

@@ -1,0 +1,78 @@
+package ledger
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// scaleRows is how long a journal BenchmarkScale grows. The figures of a large
+// book come from: go test -run '^$' -bench Scale -benchtime 1x -timeout 2h ./ledger -scale.rows 10000000
+var scaleRows = flag.Int64("scale.rows", 30_000, "journal rows that BenchmarkScale writes before it measures")
+
+// BenchmarkScale measures a book of many rows: what a renewal costs in it
+// compared with an empty file, and how long a balance, a lookup and a
+// verification take.
+func BenchmarkScale(b *testing.B) {
+	l, err := Open(context.Background(), Config{Path: filepath.Join(b.TempDir(), "scale.ledger.db"), Clock: time.Now})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for b.Loop() {
+		const sample = 9600
+		first := benchRenewals(b, l, 0, sample)
+		n := sample
+		for int64(3*n) < *scaleRows {
+			benchRenewals(b, l, n, sample)
+			n += sample
+		}
+		last := benchRenewals(b, l, n, sample)
+		b.ReportMetric(float64(first.Microseconds())/sample, "us/renewal-empty")
+		b.ReportMetric(float64(last.Microseconds())/sample, "us/renewal-full")
+		b.ReportMetric(float64(last)/float64(first), "full/empty")
+		begin := time.Now()
+		if _, err := l.Balance(context.Background(), "main"); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(time.Since(begin).Microseconds())/1000, "ms/balance")
+		begin = time.Now()
+		v, err := l.Verify(context.Background())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(v.Rows)/time.Since(begin).Seconds(), "rows/s-verify")
+		b.ReportMetric(float64(v.Rows), "rows")
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		b.ReportMetric(float64(m.Sys)/(1<<20), "MiB-from-OS")
+	}
+}
+
+// benchRenewals writes whole renewals from n on, in groups as a busy runner's, and
+// says how long they took.
+func benchRenewals(b *testing.B, l *Ledger, n, count int) time.Duration {
+	b.Helper()
+	const group = 64
+	begin := time.Now()
+	for i := n; i < n+count; i += group {
+		for _, step := range []func(*Tx, int) error{benchAccept, benchSettle} {
+			err := l.Write(context.Background(), func(tx *Tx) error {
+				for k := i; k < i+group; k++ {
+					if err := step(tx, k); err != nil {
+						return fmt.Errorf("renewal %d: %w", k, err)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	return time.Since(begin)
+}
