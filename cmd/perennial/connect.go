@@ -53,15 +53,20 @@ func (a *app) connect() (*remote, error) {
 }
 
 func natsOfRun(dataDir string) (string, error) {
+	line, err := readRunFile(dataDir)
+	return line.NATS, err
+}
+
+// readRunFile reads the addresses that a running `perennial run` left.
+func readRunFile(dataDir string) (line readyLine, err error) {
 	text, err := os.ReadFile(runFile(dataDir))
 	if err != nil {
-		return "", &exitError{exitUnreachable, fmt.Errorf("no running Perennial was found in %s\nstart `perennial run` there, or say --nats nats://host:port", dataDir)}
+		return line, &exitError{exitUnreachable, fmt.Errorf("no running Perennial was found in %s\nstart `perennial run` there, or say --nats nats://host:port", dataDir)}
 	}
-	var line readyLine
 	if err := json.Unmarshal(text, &line); err != nil || line.NATS == "" {
-		return "", fmt.Errorf("%s does not hold the addresses of a running Perennial\nstart `perennial run` again", runFile(dataDir))
+		return line, fmt.Errorf("%s does not hold the addresses of a running Perennial\nstart `perennial run` again", runFile(dataDir))
 	}
-	return line.NATS, nil
+	return line, nil
 }
 
 // ask calls a verb of the account's service.

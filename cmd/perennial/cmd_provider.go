@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/ledger"
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+// provider is a client for the account, with the configured credentials; for
+// the embedded sandbox, that of the running `perennial run`.
+func (a *app) provider() (*upstream.Client, error) {
+	c, err := loadConfig(a.configFile)
+	if err != nil {
+		return nil, err
+	}
+	name, err := c.pick(a.account)
+	if err != nil {
+		return nil, err
+	}
+	account := c.Accounts[name]
+	if account.BaseURL == "" {
+		line, err := readRunFile(c.DataDir)
+		if err != nil {
+			return nil, err
+		}
+		account.BaseURL, account.AppID, account.secret = line.Sandbox, sandbox.DemoSandboxAppID, sandbox.DemoSandboxSecret
+	}
+	secret, err := c.secretOf(name)
+	if err != nil {
+		return nil, err
+	}
+	return c.client(name, secret, time.Now)
+}
+
+// asking runs do with a client of the provider. What the provider refuses is a
+// failure, what does not answer is unreachable.
+func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		client, err := a.provider()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		err = do(cmd.Context(), client, args)
+		if _, lost := errors.AsType[*upstream.TransportError](err); lost {
+			return fmt.Errorf("%w: %w", errUnreachable, err)
+		}
+		return err
+	}
+}
+
+func (a *app) walletCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "wallet", Short: "What the provider says the wallet holds", Args: cobra.NoArgs,
+		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+			w, err := client.Wallet(ctx)
+			if err != nil {
+				return err
+			}
+			if a.output == "json" {
+				return printJSON(a.stdout, map[string]any{
+					"environment": w.Environment, "currency": w.Currency, "balance_cents": w.BalanceCents, "cash_value": w.CashValue,
+				})
+			}
+			return a.table([]string{"WALLET", w.Currency}, [][]string{
+				{"balance", money(w.BalanceCents)}, {"environment", string(w.Environment)}, {"real money", strconv.FormatBool(w.CashValue)},
+			})
+		}),
+	}
+}
+
+func (a *app) offersCommand() *cobra.Command {
+	var f upstream.OfferFilter
+	c := &cobra.Command{
+		Use: "offers", Short: "What can be bought, at the prices of the asked quantity and duration", Args: cobra.NoArgs,
+		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+			var rows [][]string
+			for o, err := range client.Offers(ctx, f, 0) {
+				if err != nil {
+					return err
+				}
+				if a.output == "json" {
+					if err := printJSON(a.stdout, offerLine(o)); err != nil {
+						return err
+					}
+					continue
+				}
+				rows = append(rows, []string{
+					o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol, cents(o.UnitPriceCents), fmt.Sprint(o.DurationDays), o.Name,
+				})
+			}
+			if a.output == "json" {
+				return nil
+			}
+			return a.table([]string{"OFFER", "COUNTRY", "REGION", "LINE", "TYPE", "PROTOCOL", "PRICE", "DAYS", "NAME"}, rows)
+		}),
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.CountryCode, "country", "", "only this country code")
+	flags.StringVar(&f.Region, "region", "", "only this region")
+	flags.StringVar(&f.Line, "line", "", "only this line")
+	flags.StringVar(&f.IPType, "ip-type", "", "only this IP type")
+	flags.Int64Var(&f.Quantity, "quantity", 0, "prices for this many")
+	flags.Int64Var(&f.DurationDays, "days", 0, "prices for this many days")
+	return c
+}
+
+func offerLine(o upstream.Offer) map[string]any {
+	return map[string]any{
+		"offer_code": o.OfferCode, "name": o.Name, "country_code": o.CountryCode, "region": o.Region, "line_name": o.LineName, "ip_type": o.IPType,
+		"protocol": o.Protocol, "unit_price_cents": o.UnitPriceCents, "base_duration_days": o.BaseDurationDays, "duration_days": o.DurationDays,
+		"max_quantity": o.MaxQuantity,
+	}
+}
+
+// cents shows an amount that may be missing.
+func cents(amount *int64) string {
+	if amount == nil {
+		return ""
+	}
+	return money(*amount)
+}
+
+func (a *app) ordersCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "orders", Short: "The orders that the provider lists, whoever made them", Args: cobra.NoArgs,
+		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+			var rows [][]string
+			for o, err := range client.Orders(ctx, 0) {
+				if err != nil {
+					return err
+				}
+				if a.output == "json" {
+					err := printJSON(a.stdout, map[string]any{
+						"order_no": o.OrderNo, "status": o.Status, "total_cents": o.TotalCents, "currency": o.Currency, "created_at": instantOrNil(&o.CreatedAt),
+					})
+					if err != nil {
+						return err
+					}
+					continue
+				}
+				rows = append(rows, []string{o.OrderNo, o.Status, cents(o.TotalCents), o.Currency, stamp(&o.CreatedAt)})
+			}
+			if a.output == "json" {
+				return nil
+			}
+			return a.table([]string{"ORDER", "STATUS", "TOTAL", "CURRENCY", "CREATED"}, rows)
+		}),
+	}
+}
+
+func (a *app) proxiesCommand() *cobra.Command {
+	c := &cobra.Command{Use: "proxies", Short: "The fleet: what is known of each proxy"}
+	c.AddCommand(a.proxiesList(), a.proxiesGet())
+	return c
+}
+
+func (a *app) proxiesList() *cobra.Command {
+	var within time.Duration
+	var live bool
+	c := &cobra.Command{
+		Use: "list", Short: "Proxies as they were last listed, the nearest expiry first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			printer := a.proxyPrinter()
+			if live {
+				return a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+					for p, err := range client.Proxies(ctx, 0) {
+						if err != nil {
+							return err
+						}
+						if err := printer.add(seenNow(p)); err != nil {
+							return err
+						}
+					}
+					return printer.end()
+				})(cmd, args)
+			}
+			until := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+			if within > 0 {
+				until = time.Now().Add(within)
+			}
+			return a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
+				if err := l.Expiring(ctx, until, printer.add); err != nil {
+					return err
+				}
+				if printer.count == 0 && a.output != "json" {
+					fmt.Fprintln(a.stderr, "none is known: schedules keep this list; --live reads it from the provider")
+				}
+				return printer.end()
+			})(cmd, args)
+		},
+	}
+	c.Flags().DurationVar(&within, "within", 0, "only those that expire within this time, such as 72h")
+	c.Flags().BoolVar(&live, "live", false, "read the provider's list instead")
+	return c
+}
+
+func seenNow(p upstream.Proxy) ledger.Proxy {
+	return ledger.Proxy{
+		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,
+		LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: p.ExpiresAt, SeenAt: time.Now().UTC(),
+	}
+}
+
+// proxyPrinter prints proxies: JSON lines as they come, a table at the end.
+type proxyPrinter struct {
+	app   *app
+	rows  [][]string
+	count int
+}
+
+func (a *app) proxyPrinter() *proxyPrinter { return &proxyPrinter{app: a} }
+
+func (x *proxyPrinter) add(p ledger.Proxy) error {
+	x.count++
+	if x.app.output == "json" {
+		return printJSON(x.app.stdout, p)
+	}
+	x.rows = append(x.rows, []string{p.ProxyID, p.Status, stamp(p.ExpiresAt), p.CountryCode, p.Region, p.LineName, p.IPType, ago(&p.SeenAt)})
+	return nil
+}
+
+func (x *proxyPrinter) end() error {
+	if x.app.output == "json" {
+		return nil
+	}
+	return x.app.table([]string{"PROXY", "STATUS", "EXPIRES", "COUNTRY", "REGION", "LINE", "TYPE", "SEEN"}, x.rows)
+}
+
+func (a *app) proxiesGet() *cobra.Command {
+	var reveal bool
+	c := &cobra.Command{
+		Use: "get ID", Short: "One proxy as the provider shows it now", Args: cobra.ExactArgs(1),
+		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
+			p, err := client.Proxy(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			facts := [][2]string{
+				{"proxy_id", p.ProxyID}, {"status", p.Status}, {"ip_type", p.IPType}, {"protocol", p.Protocol}, {"country_code", p.CountryCode},
+				{"region", p.Region}, {"line_name", p.LineName}, {"starts_at", stamp(p.StartsAt)}, {"expires_at", stamp(p.ExpiresAt)},
+			}
+			if reveal {
+				secret, err := client.Reveal(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				facts = append(facts, [2]string{"host", secret.Host()}, [2]string{"port", secret.Port()}, [2]string{"username", secret.Username()},
+					[2]string{"password", secret.Password()}, [2]string{"socks5_uri", secret.SOCKS5URI()})
+			}
+			return a.printFacts(facts)
+		}),
+	}
+	c.Flags().BoolVar(&reveal, "reveal", false, "read the credentials too and print them, once; they are stored nowhere")
+	return c
+}
+
+// printFacts prints named texts as an object, or one a line.
+func (a *app) printFacts(facts [][2]string) error {
+	if a.output == "json" {
+		object := map[string]string{}
+		for _, f := range facts {
+			object[f[0]] = f[1]
+		}
+		return printJSON(a.stdout, object)
+	}
+	rows := make([][]string, 0, len(facts))
+	for _, f := range facts {
+		rows = append(rows, []string{strings.ReplaceAll(f[0], "_", " "), f[1]})
+	}
+	return a.table(rows[0], rows[1:])
+}
+
+// stamp shows an instant that may be missing.
+func stamp(at *time.Time) string {
+	if at == nil || at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+func instantOrNil(at *time.Time) any {
+	if at.IsZero() {
+		return nil
+	}
+	return at.UTC()
+}
