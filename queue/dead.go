@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -62,4 +64,90 @@ func (q *Queue) DeadLetter(ctx context.Context, account string, dead Dead) error
 		return fmt.Errorf("dead letter of command %s: %w", id, err)
 	}
 	return nil
+}
+
+// Letter is a dead command in its stream. Seq names it for DropLetter.
+type Letter struct {
+	Seq  uint64
+	Dead Dead
+}
+
+// Letters yields an account's dead commands, the oldest first.
+func (q *Queue) Letters(ctx context.Context, account string) iter.Seq2[Letter, error] {
+	return func(yield func(Letter, error) bool) {
+		stream, err := q.deadStream(ctx, account)
+		if err != nil {
+			yield(Letter{}, err)
+			return
+		}
+		state := stream.CachedInfo().State
+		for seq := state.FirstSeq; seq <= state.LastSeq && state.Msgs > 0; seq++ {
+			letter, err := letterAt(ctx, stream, seq)
+			if errors.Is(err, ErrNoLetter) {
+				continue // dropped
+			}
+			if !yield(letter, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// ErrNoLetter is the error for a sequence at which no dead command is stored.
+var ErrNoLetter = errors.New("there is no such dead letter")
+
+// Letter reads one dead command; ErrNoLetter when it is not there.
+func (q *Queue) Letter(ctx context.Context, account string, seq uint64) (Letter, error) {
+	stream, err := q.deadStream(ctx, account)
+	if err != nil {
+		return Letter{}, err
+	}
+	return letterAt(ctx, stream, seq)
+}
+
+// DropLetter removes one dead command for good; ErrNoLetter when it is not there.
+func (q *Queue) DropLetter(ctx context.Context, account string, seq uint64) error {
+	stream, err := q.deadStream(ctx, account)
+	if err != nil {
+		return err
+	}
+	err = stream.DeleteMsg(ctx, seq)
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.Code == 400 {
+		return fmt.Errorf("account %s, sequence %d: %w", account, seq, ErrNoLetter)
+	}
+	return err
+}
+
+func (q *Queue) deadStream(ctx context.Context, account string) (jetstream.Stream, error) {
+	if err := ValidAccount(account); err != nil {
+		return nil, err
+	}
+	stream, err := q.js.Stream(ctx, DeadStream(account))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, fmt.Errorf("account %s: %w: it has no dead letter stream", account, ErrNoAccount)
+	}
+	return stream, err
+}
+
+func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64) (Letter, error) {
+	msg, err := stream.GetMsg(ctx, seq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return Letter{}, fmt.Errorf("sequence %d: %w", seq, ErrNoLetter)
+	}
+	if err != nil {
+		return Letter{}, fmt.Errorf("dead letter %d: %w", seq, err)
+	}
+	var kept deadLetter
+	if err := json.Unmarshal(msg.Data, &kept); err != nil {
+		return Letter{}, fmt.Errorf("dead letter %d cannot be read: %w", seq, err)
+	}
+	data := []byte(kept.Data)
+	if kept.Encoding == "base64" {
+		if data, err = base64.StdEncoding.DecodeString(kept.Data); err != nil {
+			return Letter{}, fmt.Errorf("dead letter %d cannot be read: %w", seq, err)
+		}
+	}
+	return Letter{Seq: seq, Dead: Dead{
+		Reason: kept.Reason, Subject: kept.Subject, Data: data, StreamSequence: kept.StreamSequence, Published: kept.PublishedAt,
+	}}, nil
 }

@@ -297,7 +297,7 @@ func (i *Intake) message(msg jetstream.Msg) (Message, error) {
 		return Message{}, err
 	}
 	message := Message{
-		Subject: msg.Subject(), Kind: kindOf(i.account, msg.Subject()), Data: msg.Data(), Header: msg.Headers(),
+		Subject: msg.Subject(), Kind: KindOf(i.account, msg.Subject()), Data: msg.Data(), Header: msg.Headers(),
 		StreamSequence: meta.Sequence.Stream, Delivered: meta.NumDelivered, Published: meta.Timestamp.UTC(), msg: msg,
 	}
 	message.acks, message.entry = i.acks, i.acks.track(meta, msg)

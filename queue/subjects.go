@@ -57,8 +57,8 @@ func EventsStream(account string) string { return "PERENNIAL_EVENTS_" + account 
 // DeadStream is the name of an account's stream of dead letters.
 func DeadStream(account string) string { return "PERENNIAL_DEAD_" + account }
 
-// kindOf reads the kind back from a command subject.
-func kindOf(account, subject string) string {
+// KindOf reads the kind back from a command subject.
+func KindOf(account, subject string) string {
 	return strings.TrimPrefix(subject, "perennial.commands."+account+".")
 }
 
