@@ -31,13 +31,35 @@ func (q *Queue) EnsureStreams(ctx context.Context, account string, replicas int)
 	if err := ValidAccount(account); err != nil {
 		return err
 	}
-	replicas = max(replicas, 1)
-	for _, want := range []jetstream.StreamConfig{
-		commandsConfig(account, replicas),
-		eventsConfig(account, replicas, q.embedded),
-		deadConfig(account, replicas),
-	} {
+	for _, want := range streamConfigs(account, replicas, q.embedded) {
 		if err := q.ensureStream(ctx, want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func streamConfigs(account string, replicas int, embedded bool) []jetstream.StreamConfig {
+	replicas = max(replicas, 1)
+	return []jetstream.StreamConfig{commandsConfig(account, replicas), eventsConfig(account, replicas, embedded), deadConfig(account, replicas)}
+}
+
+// CheckStreams looks at an account's three streams and changes nothing:
+// [ErrNoAccount] when one is missing, a [StreamError] for settings that would
+// lose data. embedded says that the server is the one inside a running host.
+func (q *Queue) CheckStreams(ctx context.Context, account string, replicas int, embedded bool) error {
+	if err := ValidAccount(account); err != nil {
+		return err
+	}
+	for _, want := range streamConfigs(account, replicas, embedded) {
+		stream, err := q.js.Stream(ctx, want.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return fmt.Errorf("stream %s: %w", want.Name, ErrNoAccount)
+		}
+		if err != nil {
+			return fmt.Errorf("look up stream %s: %w", want.Name, err)
+		}
+		if err := checkStream(stream.CachedInfo().Config, want); err != nil {
 			return err
 		}
 	}
