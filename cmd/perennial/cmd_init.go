@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"perennial/queue"
+)
+
+// setup is what init asks for.
+type setup struct {
+	app        *app
+	in         *bufio.Reader
+	account    string
+	baseURL    string
+	appID      string
+	secretFile string // an existing file to copy the secret from; - is the standard input
+	file       string
+	noDoctor   bool
+}
+
+func (a *app) initCommand() *cobra.Command {
+	s := &setup{app: a}
+	c := &cobra.Command{
+		Use: "init", Short: "Write perennial.yaml and a secret file, and let the doctor look", Args: cobra.NoArgs,
+		Long: "Asks for the provider's address, the App ID and the API Secret, unless flags say them.\nThe secret goes to a file of its own that only this user may read.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.in = bufio.NewReader(cmd.InOrStdin())
+			return s.run(cmd.Context())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&s.account, "name", "main", "short name of the account: lower case letters, digits and -")
+	f.StringVar(&s.baseURL, "base-url", "", "address of the provider's API")
+	f.StringVar(&s.appID, "app-id", "", "App ID: sbx_app_… or live_app_…")
+	f.StringVar(&s.secretFile, "secret-file", "", "read the API Secret from this file; - is the standard input")
+	f.StringVar(&s.file, "out", "perennial.yaml", "the configuration file to write; never over an existing one")
+	f.BoolVar(&s.noDoctor, "no-doctor", false, "only write the files")
+	return c
+}
+
+func (s *setup) run(ctx context.Context) error {
+	if err := queue.ValidAccount(s.account); err != nil {
+		return usage("--name: %w", err)
+	}
+	secretPath := filepath.Join(filepath.Dir(s.file), s.account+".secret")
+	for _, path := range []string{s.file, secretPath} {
+		if exists(path) {
+			return usage("%s is there already, and is not written over\nmove it away, or choose another --out", path)
+		}
+	}
+	if err := s.ask(&s.baseURL, "Address of the provider's API (https://…): "); err != nil {
+		return err
+	}
+	if err := s.ask(&s.appID, "App ID (sbx_app_… or live_app_…): "); err != nil {
+		return err
+	}
+	secret, err := s.secret()
+	if err != nil {
+		return err
+	}
+	text := s.yaml(filepath.Base(secretPath))
+	if err := writeNew(secretPath, secret+"\n", 0o600); err != nil {
+		return err
+	}
+	if err := writeNew(s.file, text, 0o644); err != nil {
+		return errors.Join(err, os.Remove(secretPath))
+	}
+	if _, err := loadConfig(s.file); err != nil { // what was answered makes no configuration
+		return errors.Join(err, os.Remove(s.file), os.Remove(secretPath))
+	}
+	fmt.Fprintf(s.app.stderr, "wrote %s and %s\n", s.file, secretPath)
+	if s.noDoctor {
+		return nil
+	}
+	s.app.configFile, s.app.account = s.file, s.account
+	return s.app.examine(ctx)
+}
+
+// ask reads an answer that no flag gave.
+func (s *setup) ask(answer *string, question string) error {
+	for *answer == "" {
+		fmt.Fprint(s.app.stderr, question)
+		line, err := s.in.ReadString('\n')
+		*answer = strings.TrimSpace(line)
+		if err != nil && *answer == "" {
+			return usage("nothing was answered\nsay --base-url, --app-id and --secret-file")
+		}
+	}
+	return nil
+}
+
+// secret reads the API Secret: from a file, or typed without being shown.
+func (s *setup) secret() (string, error) {
+	var text []byte
+	var err error
+	switch {
+	case s.secretFile == "-":
+		text, err = io.ReadAll(io.LimitReader(s.in, 4096))
+	case s.secretFile != "":
+		text, err = os.ReadFile(s.secretFile)
+	case isTerminal(os.Stdin):
+		fmt.Fprint(s.app.stderr, "API Secret (not shown): ")
+		text, err = term.ReadPassword(int(os.Stdin.Fd()))
+		fmt.Fprintln(s.app.stderr)
+	default:
+		var line string
+		line, err = s.in.ReadString('\n')
+		text = []byte(line)
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	secret := strings.TrimSpace(string(text))
+	if err != nil {
+		return "", usage("the secret cannot be read: %w", err)
+	}
+	if secret == "" {
+		return "", usage("the secret is empty\nsay --secret-file FILE")
+	}
+	return secret, nil
+}
+
+// yaml is the configuration with what most people change first.
+func (s *setup) yaml(secretFile string) string {
+	return fmt.Sprintf(`data_dir: ./perennial-data
+nats:
+  listen: 127.0.0.1:4222     # an embedded server; set url for one of your own
+http: {listen: 127.0.0.1:8080}
+accounts:
+  %s:
+    base_url: %q
+    app_id: %q
+    secret_file: %q
+    rate_per_second: 5
+    concurrency: 8
+    daily_limit_cents: 0     # 0: no limit
+# schedules:
+#   - name: keepalive
+#     account: %s
+#     cron: "*/15 * * * *"
+#     renew_before: 72h
+#     duration_days: 30
+#     budget_cents: 0        # 0: no limit
+`, s.account, s.baseURL, s.appID, secretFile, s.account)
+}
+
+// writeNew writes a file that must not be there yet.
+func writeNew(path, text string, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
