@@ -357,3 +357,9 @@ func utcMap(m map[string]time.Time) map[string]time.Time {
 	}
 	return m
 }
+
+// CommandShapes gives a zero value of each kind of command as it is written, by
+// the kind's subject, for whoever describes them.
+func CommandShapes() map[string]any {
+	return map[string]any{"order.create": orderWire{}, "proxy.renew": renewalWire{}}
+}

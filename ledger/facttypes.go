@@ -1,0 +1,15 @@
+package ledger
+
+// FactTypes gives a zero value of each type of fact by its name, for whoever
+// describes them.
+func FactTypes() map[string]Fact {
+	types := map[string]Fact{}
+	for name, decode := range decoders {
+		fact, err := decode([]byte(`{}`))
+		if err != nil {
+			panic("the zero value of " + name + " cannot be read: " + err.Error()) // a mistake in this package
+		}
+		types[name] = fact
+	}
+	return types
+}
