@@ -47,7 +47,7 @@ func (a *app) schemaCommand() *cobra.Command {
 }
 
 func writeSchemas(dir string, files map[string][]byte) error {
-	errs := []error{os.MkdirAll(dir, 0o750)}
+	errs := append(make([]error, 0, len(files)+1), os.MkdirAll(dir, 0o750))
 	for name, text := range files {
 		errs = append(errs, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
