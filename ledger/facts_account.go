@@ -111,6 +111,8 @@ type LedgerRecorded struct {
 	Cents  int64  `json:"cents"`
 	By     string `json:"by"`
 	Reason string `json:"reason"`
+	// OrderNo is the order that external money went on, where a person knows it.
+	OrderNo string `json:"order_no,omitempty"`
 }
 
 // FactType implements Fact.
@@ -134,6 +136,7 @@ type LedgerDiscrepancy struct {
 	Kind        string `json:"kind"`
 	AmountCents int64  `json:"amount_cents"`
 	OrderNo     string `json:"order_no,omitempty"`
+	ProxyID     string `json:"proxy_id,omitempty"`
 	Explanation string `json:"explanation"`
 }
 

@@ -132,32 +132,27 @@ type Head struct {
 	Hash string `json:"hash"`
 }
 
+const balanceQuery = `SELECT coalesce((SELECT currency FROM binding), ''),
+	coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
+	coalesce(sum(cents) FILTER (WHERE kind IN ('charge', 'suspense')), 0),
+	coalesce(sum(cents) FILTER (WHERE kind = 'refund'), 0),
+	coalesce(sum(CASE WHEN debit = 'suspense' THEN cents WHEN credit = 'suspense' THEN -cents END), 0),
+	coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0),
+	coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0) FROM totals`
+
 // Balance sums the book under the name of the account. Balance and head are of
 // one moment.
-func (l *Ledger) Balance(ctx context.Context, account string) (b Balance, err error) {
-	b.Account = account
+func (l *Ledger) Balance(ctx context.Context, account string) (Balance, error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return b, err
+		return Balance{Account: account}, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	err = tx.QueryRowContext(ctx, `SELECT coalesce((SELECT currency FROM binding), ''),
-		coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
-		coalesce(sum(cents) FILTER (WHERE kind IN ('charge', 'suspense')), 0),
-		coalesce(sum(cents) FILTER (WHERE kind = 'refund'), 0),
-		coalesce(sum(CASE WHEN debit = 'suspense' THEN cents WHEN credit = 'suspense' THEN -cents END), 0),
-		coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0),
-		coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0) FROM totals`).
-		Scan(&b.Currency, &b.WalletCents, &b.ChargedCents, &b.RefundedCents, &b.SuspenseCents, &b.FundingCents, &b.ExternalCents)
+	b, err := balanceOf(ctx, tx, account)
 	if err != nil {
 		return b, fmt.Errorf("sum the book: %w", err)
 	}
-	b.Head.Hash = genesis
-	err = tx.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Head.Seq, &b.Head.Hash)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return b, err
+	return b, nil
 }
 
 // Pause is why the account, or one kind of its operations, does not send.

@@ -1,0 +1,145 @@
+package ledger
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+func (b *book) position() Position {
+	b.t.Helper()
+	p, err := b.Position(context.Background(), "main")
+	check(b.t, err)
+	return p
+}
+
+// TestWhatIsOpenIsKnownByWhatItMayStillMove: each state widens the wallet's
+// interval by exactly what is not booked of it.
+func TestWhatIsOpenIsKnownByWhatItMayStillMove(t *testing.T) {
+	priced := sending("buy/1", 1)
+	priced.EstimateCents = 700
+	steps := []struct {
+		name  string
+		facts []Fact
+		want  []Exposure
+	}{
+		{"accepted", []Fact{opened(10_000), accepted(KindOrder, "buy/1")}, nil},
+		{"sending", []Fact{priced}, []Exposure{{OperationID: "buy/1", State: StateSending, ChargeCents: 700}}},
+		{"never left", []Fact{OperationUnsent{Ref: ref("buy/1"), Attempt: 1, NextAt: noon}}, nil},
+		{"sending again", []Fact{sending("buy/1", 2)}, []Exposure{{OperationID: "buy/1", State: StateSending, ChargeCents: 700}}},
+		{"waiting, may have executed", []Fact{OperationWaiting{Ref: ref("buy/1"), Attempt: 2, Ambiguous: true, NextAt: noon}},
+			[]Exposure{{OperationID: "buy/1", State: StateWaiting, ChargeCents: 700}}},
+		{"open, not booked", []Fact{sending("buy/1", 3), OrderAccepted{Ref: ref("buy/1"), Attempt: 3, OrderNo: "no of buy/1", NextAt: noon}},
+			[]Exposure{{OperationID: "buy/1", State: StateOpen, OrderNo: "no of buy/1", ChargeCents: 700}}},
+		{"open, booked", []Fact{OrderProgressed{OrderState: orderState("buy/1", "paid", 600, 0), NextAt: noon}},
+			[]Exposure{{OperationID: "buy/1", State: StateOpen, OrderNo: "no of buy/1", ReturnCents: 600}}},
+		{"delivered", []Fact{OrderDelivered{OrderState: orderState("buy/1", "x", 0, 0)}}, nil},
+		{"a renewal of unknown price", []Fact{accepted(KindRenewal, "keep/1", "px_1", "px_2"), sending("keep/1", 1)},
+			[]Exposure{{OperationID: "keep/1", State: StateSending, ChargeUnknown: true}}},
+		{"partial, one line unresolved", []Fact{settled("keep/1", "partial", line("px_1", "succeeded", 300, 0), line("px_2", "unresolved", 300, 0))},
+			[]Exposure{{OperationID: "keep/1", State: StatePartial, ReturnCents: 300}}},
+		{"resolved", []Fact{resolved("keep/1", "px_2", "charged", 300)}, nil},
+		{"review of nobody knows what", []Fact{accepted(KindRenewal, "lost/1", "px_3"), sending("lost/1", 1), OperationReview{Ref: ref("lost/1"), Attempt: 1, Reason: "lost", Ambiguous: true}},
+			[]Exposure{{OperationID: "lost/1", State: StateReview, ChargeUnknown: true}}},
+	}
+	b := newBook(t)
+	for _, s := range steps {
+		before := b.position().Head.Seq
+		b.add(s.facts...)
+		got := b.position()
+		if len(got.Open) != len(s.want) || (len(s.want) > 0 && got.Open[0] != s.want[0]) {
+			t.Errorf("%s: %+v, want %+v", s.name, got.Open, s.want)
+		}
+		moved, err := b.MoneyMoved(t.Context(), before, got.Head.Seq)
+		check(t, err)
+		if quiet := s.name == "accepted" || s.name == "never left"; moved == quiet {
+			t.Errorf("%s: moved %t", s.name, moved)
+		}
+	}
+}
+
+func TestARenewalsSumsAreToldThreeTimes(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(10_000), accepted(KindRenewal, "keep/1", "px_1", "px_2", "px_3"), sending("keep/1", 1),
+		settled("keep/1", "partial", line("px_1", "succeeded", 300, 0), line("px_2", "failed", 300, 300), line("px_3", "unresolved", 300, 0)))
+	differs := func() int64 {
+		t.Helper()
+		s, err := b.RenewalSums(t.Context(), "keep/1")
+		check(t, err)
+		return s.Differ()
+	}
+	if d := differs(); d != 0 {
+		t.Errorf("they differ by %d", d)
+	}
+	b.add(resolved("keep/1", "px_3", "charged", 250))
+	if d := differs(); d != 0 {
+		t.Errorf("after a person's answer they differ by %d", d)
+	}
+	for _, break1 := range []struct {
+		sql  string
+		want int64
+	}{
+		{`UPDATE lines SET charged_cents = charged_cents + 5 WHERE proxy_id = 'px_1'`, -5},
+		{`UPDATE lines SET charged_cents = charged_cents - 5 WHERE proxy_id = 'px_1'`, 0},
+		{`UPDATE operations SET charged_cents = charged_cents + 7`, 7},
+		{`UPDATE operations SET charged_cents = charged_cents - 7, refunded_cents = refunded_cents - 9`, 9},
+	} {
+		if _, err := raw(t, b.path).Exec(break1.sql); err != nil {
+			t.Fatal(err)
+		}
+		if d := differs(); d != break1.want {
+			t.Errorf("%s: %d, want %d", break1.sql, d, break1.want)
+		}
+	}
+}
+
+func TestAnAmountForSeveralLinesTogetherIsNotSoughtInThem(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(10_000), accepted(KindRenewal, "keep/1", "px_1", "px_2"), sending("keep/1", 1),
+		OperationReview{Ref: ref("keep/1"), Attempt: 1, Reason: "lost", Ambiguous: true}, resolved("keep/1", "", "charged", 600))
+	s, err := b.RenewalSums(t.Context(), "keep/1")
+	check(t, err)
+	if s.ByLine || s.Differ() != 0 || s.ChargedCents != 600 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWhatWasToldIsWhatWasFoundSinceTheLastAgreement(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(10_000), LedgerDiscrepancy{Kind: "wallet", AmountCents: 1, Explanation: "x"})
+	if told, agreed, err := b.ToldDiscrepancies(t.Context()); err != nil || len(told) != 1 || agreed != nil {
+		t.Errorf("%+v %+v %v", told, agreed, err)
+	}
+	b.add(LedgerReconciled{WalletCents: 5, ProviderCents: 5, Quiet: true}, LedgerDiscrepancy{Kind: "wallet", AmountCents: 2, Explanation: "x"})
+	told, agreed, err := b.ToldDiscrepancies(t.Context())
+	check(t, err)
+	if len(told) != 1 || told[0].AmountCents != 2 || agreed == nil || agreed.WalletCents != 5 || agreed.Seq != 3 || agreed.At.Before(noon) {
+		t.Errorf("%+v %+v", told, agreed)
+	}
+	b.add(LedgerReconciled{WalletCents: 7, ProviderCents: 7})
+	before, after, err := b.ReconciledAround(t.Context(), 4)
+	check(t, err)
+	if before == nil || before.WalletCents != 5 || after == nil || after.WalletCents != 7 {
+		t.Errorf("%+v %+v", before, after)
+	}
+	if none, _, err := b.ReconciledAround(t.Context(), 1); err != nil || none != nil {
+		t.Errorf("%+v %v", none, err)
+	}
+}
+
+func TestExternalMoneyIsKnownByItsOrder(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(10_000), LedgerRecorded{Kind: "external", Cents: 30, By: "ada", Reason: "x", OrderNo: "o1"},
+		LedgerRecorded{Kind: "external", Cents: 12, By: "ada", Reason: "x", OrderNo: "o1"}, LedgerRecorded{Kind: "external", Cents: 5, By: "ada", Reason: "x"})
+	sums, err := b.RecordedFor(t.Context())
+	check(t, err)
+	if len(sums) != 1 || sums["o1"] != 42 {
+		t.Errorf("%v", sums)
+	}
+	at, err := b.OpenedAt(t.Context())
+	if err != nil || at.Sub(noon) > time.Minute {
+		t.Errorf("%s %v", at, err)
+	}
+	_, err = b.Verify(t.Context())
+	check(t, err)
+}
