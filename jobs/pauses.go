@@ -24,6 +24,9 @@ type pauses struct {
 
 	mu  sync.Mutex
 	all map[pauseKey]ledger.Pause
+	// closed: nothing new is sent while the wallet is read. It is no pause: it
+	// is told to nobody and nothing probes it.
+	closed bool
 }
 
 type pauseKey struct{ scope, cause string }
@@ -72,7 +75,22 @@ func (p *pauses) covers(x Pause) bool {
 // only a pause of the whole account stops them.
 func (p *pauses) blocked(l lane) bool {
 	_, blocked := p.until(l)
-	return blocked
+	return blocked || (l != lanePoll && p.isClosed())
+}
+
+// closeGate keeps new requests that charge back until it is opened again. What
+// has its intent committed goes on.
+func (p *pauses) closeGate(closed bool) {
+	p.mu.Lock()
+	p.closed = closed
+	p.mu.Unlock()
+	p.changed()
+}
+
+func (p *pauses) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
 }
 
 // until is when a lane's last timed pause ends; zero for one without an end.

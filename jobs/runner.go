@@ -10,6 +10,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"perennial/ledger"
 	"perennial/queue"
@@ -27,6 +28,7 @@ type Provider interface {
 	Order(ctx context.Context, orderNo string) (upstream.Order, error)
 	Proxy(ctx context.Context, proxyID string) (upstream.Proxy, error)
 	OffersPage(ctx context.Context, f upstream.OfferFilter, p upstream.PageRequest) (upstream.Page[upstream.Offer], error)
+	OrdersPage(ctx context.Context, p upstream.PageRequest) (upstream.Page[upstream.OrderSummary], error)
 }
 
 // Commands is the commands stream as the runner uses it.
@@ -55,6 +57,8 @@ type Config struct {
 	DailyLimitCents    int64          // default 0: none
 	DailyLimitLocation *time.Location // default UTC
 	DrainTimeout       time.Duration  // how long requests under way may take at the end; default 30s
+	ReconcileEvery     time.Duration  // default 0: only when it is asked for
+	SettleTimeout      time.Duration  // how long a reconciliation that was asked for keeps new requests back; default 10s
 }
 
 func (c Config) withDefaults() Config {
@@ -76,6 +80,9 @@ func (c Config) withDefaults() Config {
 	if c.DrainTimeout <= 0 {
 		c.DrainTimeout = 30 * time.Second
 	}
+	if c.SettleTimeout <= 0 {
+		c.SettleTimeout = 10 * time.Second
+	}
 	return c
 }
 
@@ -93,6 +100,9 @@ type Runner struct {
 
 	shortOfMoney atomic.Bool
 
+	share  *rate.Limiter // of the rate, for what only reads
+	audits audits
+
 	budget      sync.Mutex // from the look at the day's limit to the intent
 	mu          sync.Mutex
 	lastCommand Command // the last one read from the ledger, without its proxies
@@ -106,6 +116,7 @@ func NewRunner(c Config) *Runner {
 	c = c.withDefaults()
 	r := &Runner{
 		Config: c, Gate: NewGate(c.RatePerSecond), wake: make(chan struct{}, 1), prices: map[string]upstream.OfferFilter{},
+		share: rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), audits: audits{turn: make(chan struct{}, 1)},
 	}
 	r.pauses = newPauses(c.Clock)
 	r.ready = newReady(capacity(c), r.pauses)
@@ -210,6 +221,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	group.Go(func() error { return r.takeIn(ctx) })
 	group.Go(func() error { return r.comeBack(ctx) })
 	group.Go(func() error { return r.probe(ctx) })
+	group.Go(func() error { return r.keepReconciling(ctx) })
 	err := group.Wait()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil

@@ -123,6 +123,9 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 
 // isProbe: the job was let through a paused lane to see whether it works.
 func (r *Runner) isProbe(j *job) bool {
+	if r.pauses.isClosed() {
+		return false
+	}
 	for _, x := range r.pauses.list() {
 		if x.Scope == scopeAccount && (x.Until == nil || x.Until.After(r.Clock())) {
 			return false

@@ -1,0 +1,244 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"perennial/ledger"
+)
+
+// readShare is how much of an account's rate may go to what only reads in the
+// background: listings and reconciliations together.
+const readShare = 0.3
+
+// PassListing waits for a turn of what only reads: within its share of the
+// rate, and after everything else.
+func (r *Runner) PassListing(ctx context.Context) error {
+	if err := r.share.Wait(ctx); err != nil {
+		return err
+	}
+	return r.Gate.Pass(ctx, PriorityListing)
+}
+
+// audits is the runner's reconciliations: one at a time, and the last one.
+type audits struct {
+	turn       chan struct{} // holds one token: who has it reconciles
+	reconciler *Reconciler
+	told       map[string]bool // findings that were published already; nil before the first
+
+	mu   sync.Mutex
+	last LastReconciliation
+}
+
+// LastReconciliation is what the latest one showed, or why there is none.
+type LastReconciliation struct {
+	At              time.Time `json:"at"` // of the last one that came to its end
+	OK              bool      `json:"ok"`
+	Quiet           bool      `json:"quiet"`
+	Findings        int       `json:"findings"`
+	DifferenceCents int64     `json:"difference_cents"` // of the wallet
+	// Failed is why the latest attempt did not come to its end, "" when it did.
+	Failed string `json:"failed,omitempty"`
+}
+
+// LastReconciliation is what the latest one showed; At is zero before the first
+// of this run has come to its end.
+func (r *Runner) LastReconciliation() LastReconciliation {
+	r.audits.mu.Lock()
+	defer r.audits.mu.Unlock()
+	return r.audits.last
+}
+
+// Intervals of reconciling by itself.
+const (
+	reconcileFirst = time.Minute     // after the start, so that one that restarts often reconciles too
+	reconcileAgain = 5 * time.Minute // after one that failed
+)
+
+// keepReconciling reconciles on its schedule. A pass that fails is logged and
+// tried again: it changes nothing, so nothing depends on it.
+func (r *Runner) keepReconciling(ctx context.Context) error {
+	if r.ReconcileEvery <= 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	wait := min(r.ReconcileEvery, reconcileFirst)
+	for {
+		if err := pauseFor(ctx, wait); err != nil {
+			return err
+		}
+		wait = r.ReconcileEvery
+		if _, err := r.reconcile(ctx, r.scheduledReading); err != nil && ctx.Err() == nil {
+			wait = min(wait, reconcileAgain)
+			r.Log.WithError(err).Warn("the books could not be compared with the provider; it is tried again")
+		}
+	}
+}
+
+// Reconcile compares the books with the provider now, and reads the wallet
+// exactly if it can: nothing new is sent while what is under way finishes, for
+// SettleTimeout at most. Findings are published once, agreement each time. The
+// error is a RefusedError while the account is paused, else the provider's.
+func (r *Runner) Reconcile(ctx context.Context) (Reconciliation, error) {
+	return r.reconcile(ctx, r.exactReading)
+}
+
+func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (WalletReading, error)) (Reconciliation, error) {
+	select {
+	case r.audits.turn <- struct{}{}:
+	case <-ctx.Done():
+		return Reconciliation{}, ctx.Err()
+	}
+	defer func() { <-r.audits.turn }()
+	if r.audits.reconciler == nil {
+		r.audits.reconciler = r.newReconciler()
+	}
+	x, err := r.audits.reconciler.Reconcile(ctx, reading)
+	if err == nil {
+		err = r.publish(ctx, x)
+	}
+	r.audits.mu.Lock()
+	defer r.audits.mu.Unlock()
+	if err != nil {
+		r.audits.last.Failed = bounded(err.Error())
+		return x, err
+	}
+	r.audits.last = LastReconciliation{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), DifferenceCents: x.DifferenceCents()}
+	return x, nil
+}
+
+func (r *Runner) newReconciler() *Reconciler {
+	return NewReconciler(ReconcilerConfig{
+		Account: r.Account, Ledger: r.Ledger, Statements: r.Provider, Binding: r.binding, Clock: r.clock.Now, Heard: r.Read,
+		Pass: func(ctx context.Context) error {
+			if err := r.readable(); err != nil {
+				return err
+			}
+			return r.PassListing(ctx)
+		},
+		Reads: r.readsOfAPass(),
+	})
+}
+
+// readsOfAPass fits a pass into half of the interval at its share of the rate.
+func (r *Runner) readsOfAPass() int {
+	const least, most = 60, 2000
+	if r.ReconcileEvery <= 0 {
+		return least
+	}
+	return max(least, min(most, int(r.RatePerSecond*readShare*r.ReconcileEvery.Seconds()/2)))
+}
+
+// readable refuses to read while the account is paused: a Retry-After holds
+// every sender.
+func (r *Runner) readable() error {
+	if !r.pauses.blocked(lanePoll) {
+		return nil
+	}
+	return refuse("the account is paused, so the provider is not asked: see `perennial account show`")
+}
+
+// scheduledReading reads the wallet among everything else.
+func (r *Runner) scheduledReading(ctx context.Context) (WalletReading, error) {
+	return r.audits.reconciler.ReadWallet(ctx)
+}
+
+// exactTries bounds the readings with the gate closed: an intent that passed it
+// a moment before it closed may be committed beside the first.
+const exactTries = 3
+
+// exactReading closes the write gate, lets what is under way finish, and reads
+// the wallet. What cannot finish by itself widens the interval as ever.
+func (r *Runner) exactReading(ctx context.Context) (w WalletReading, err error) {
+	r.pauses.closeGate(true)
+	defer func() {
+		r.pauses.closeGate(false)
+		r.kick()
+	}()
+	settle, cancel := context.WithTimeout(ctx, r.SettleTimeout)
+	defer cancel()
+	for range exactTries {
+		if err := r.untilSettled(settle); err != nil {
+			return w, err
+		}
+		if w, err = r.audits.reconciler.ReadWallet(ctx); err != nil || !w.Moved {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+// untilSettled waits until nothing that could end by itself is under way, or
+// until the context's time is over, which is no error.
+func (r *Runner) untilSettled(ctx context.Context) error {
+	for {
+		p, err := r.Ledger.Position(context.WithoutCancel(ctx), r.Account)
+		if err != nil || !moving(p.Open) {
+			return err
+		}
+		select {
+		case <-r.Ledger.Changed(p.Head.Seq):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// moving reports whether something ends by itself: a request whose reply is
+// awaited, an order whose charge is not booked. What waits to be sent again
+// does not, while the gate is closed.
+func moving(open []ledger.Exposure) bool {
+	for _, x := range open {
+		if x.State == ledger.StateSending || (x.State == ledger.StateOpen && (x.ChargeCents > 0 || x.ChargeUnknown)) {
+			return true
+		}
+	}
+	return false
+}
+
+// publish makes facts of a reconciliation: each new finding, and agreement.
+func (r *Runner) publish(ctx context.Context, x Reconciliation) error {
+	if r.audits.told == nil {
+		told, _, err := r.Ledger.ToldDiscrepancies(ctx)
+		if err != nil {
+			return err
+		}
+		r.audits.told = map[string]bool{}
+		for _, f := range told {
+			r.audits.told[Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.key()] = true
+		}
+	}
+	facts, now := []ledger.Fact{}, map[string]bool{}
+	for _, f := range x.Findings {
+		if now[f.key()] = true; !r.audits.told[f.key()] {
+			facts = append(facts, r.discrepancy(ctx, f))
+		}
+	}
+	if x.OK {
+		facts = append(facts, ledger.LedgerReconciled{WalletCents: x.Wallet.BookCents, ProviderCents: x.Wallet.ProviderCents, Quiet: x.Quiet})
+	}
+	if len(facts) > 0 {
+		err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error { return tx.Append(facts...) })
+		if err != nil {
+			return fmt.Errorf("record what was found: %w", err)
+		}
+	}
+	r.audits.told = now
+	return nil
+}
+
+// discrepancy is a finding as a fact, under its operation where it has one.
+func (r *Runner) discrepancy(ctx context.Context, f Finding) ledger.Fact {
+	x := ledger.LedgerDiscrepancy{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, ProxyID: f.ProxyID, Explanation: f.Explanation}
+	if o, err := r.Ledger.Operation(ctx, f.OperationID); err == nil {
+		x.Ref = ledger.Ref{CommandID: o.CommandID, OperationID: o.ID}
+		if accepted, err := r.Ledger.Acceptance(ctx, o.CommandID); err == nil {
+			x.Labels = accepted.Labels
+		}
+	}
+	r.Log.WithField("kind", f.Kind).WithField("cents", f.AmountCents).WithField("order_no", f.OrderNo).WithField("operation_id", f.OperationID).
+		Warn("books and provider differ: " + f.Explanation)
+	return x
+}

@@ -1,0 +1,234 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// Finding is a difference between the books and the provider, or a renewal
+// that did not do what was paid for. Nothing is corrected because of it.
+type Finding struct {
+	// Kind is wallet, outside_order, order_total, order_currency, order_charge,
+	// order_refund, order_missing, refund_currency, refund_amount, renewal_sum or
+	// expiry_not_moved.
+	Kind string `json:"kind"`
+	// AmountCents is what the provider says less what the books say: of the
+	// wallet, positive when it holds more; of an order, what it cost.
+	AmountCents int64  `json:"amount_cents"`
+	OrderNo     string `json:"order_no"`
+	OperationID string `json:"operation_id"`
+	ProxyID     string `json:"proxy_id,omitempty"`
+	Explanation string `json:"explanation"`
+}
+
+// key tells one finding from another: a difference that stays is published once.
+func (f Finding) key() string {
+	return strings.Join([]string{f.Kind, strconv.FormatInt(f.AmountCents, 10), f.OrderNo, f.OperationID, f.ProxyID}, "\x00")
+}
+
+// Reconciliation is what one comparison of the books with the provider showed.
+type Reconciliation struct {
+	OK bool `json:"ok"`
+	// Quiet: nothing was under way around the reading of the wallet, so it was
+	// compared to the cent and not as an interval.
+	Quiet    bool        `json:"quiet"`
+	Findings []Finding   `json:"findings"`
+	At       time.Time   `json:"at"`
+	Wallet   WalletCheck `json:"wallet"`
+	Orders   int         `json:"orders_compared"`
+	Renewals int         `json:"renewals_compared"`
+	// Notes are what this reconciliation could not look at, and why.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// DifferenceCents is by how much the wallet is outside of what the books allow.
+func (x Reconciliation) DifferenceCents() int64 {
+	for _, f := range x.Findings {
+		if f.Kind == kindWallet {
+			return f.AmountCents
+		}
+	}
+	return 0
+}
+
+// Kinds of finding that are not among those of an order's read (money).
+const (
+	kindWallet   = "wallet"
+	kindOutside  = "outside_order"
+	kindCharge   = "order_charge"
+	kindRefund   = "order_refund"
+	kindMissing  = "order_missing"
+	kindSums     = "renewal_sum"
+	kindNotMoved = "expiry_not_moved"
+	kindLate     = "late_reply" // told by a worker; nothing to compare again
+)
+
+// Statements is the provider as a reconciliation reads it.
+type Statements interface {
+	Wallet(ctx context.Context) (upstream.Wallet, error)
+	Order(ctx context.Context, orderNo string) (upstream.Order, error)
+	Proxy(ctx context.Context, proxyID string) (upstream.Proxy, error)
+	OrdersPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.OrderSummary], error)
+}
+
+// ReconcilerConfig is what a Reconciler is made of. Everything without a
+// default is required.
+type ReconcilerConfig struct {
+	Account    string
+	Ledger     *ledger.Ledger
+	Statements Statements
+	Binding    ledger.Binding
+	Clock      func() time.Time
+	// Pass is called before each request: the account's rate. Default: no wait.
+	Pass func(ctx context.Context) error
+	// Heard is told of every reply. Default: nobody.
+	Heard func(ctx context.Context, server time.Time, err error)
+	// Reads bounds the order details, proxies and pages of one pass. Default 200.
+	Reads int
+}
+
+// Reconciler compares a ledger with the provider. It remembers where its turn
+// through the older orders stands, so one is kept for an account. Its methods
+// are for one goroutine at a time.
+type Reconciler struct {
+	ReconcilerConfig
+
+	loaded      bool
+	changedSeq  int64                   // facts up to here were looked at
+	orderCursor string                  // the last order of the turn through all
+	renewals    string                  // the last renewal of the turn through all
+	sticky      map[string]bool         // orders to look at whatever the turn
+	known       map[string][]Finding    // what an order, or a line, differed by when it was last read
+	settledAt   map[string]time.Time    // renewals whose expiries are still to be seen
+	list        listing                 // through the provider's orders
+	foreign     map[string]foreignOrder // orders that the ledger does not know
+}
+
+// NewReconciler makes a reconciler.
+func NewReconciler(c ReconcilerConfig) *Reconciler {
+	if c.Pass == nil {
+		c.Pass = func(context.Context) error { return nil }
+	}
+	if c.Heard == nil {
+		c.Heard = func(context.Context, time.Time, error) {}
+	}
+	if c.Reads <= 0 {
+		c.Reads = 200
+	}
+	return &Reconciler{
+		ReconcilerConfig: c, sticky: map[string]bool{}, known: map[string][]Finding{}, settledAt: map[string]time.Time{}, foreign: map[string]foreignOrder{},
+	}
+}
+
+// pass is one reconciliation under way.
+type pass struct {
+	*Reconciler
+	Reconciliation
+	left int // requests that this pass may still make, beside the wallet's
+}
+
+// recently is how far back the first pass looks for changed operations.
+const recently = 24 * time.Hour
+
+// Reconcile compares orders, renewals and the wallet, in this order: what the
+// orders show may explain the wallet. readWallet reads the wallet once the
+// moment for it has come; nil reads it at once. An error is the provider's or
+// the ledger's; then nothing is known.
+func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Context) (WalletReading, error)) (Reconciliation, error) {
+	if readWallet == nil {
+		readWallet = c.ReadWallet
+	}
+	p := &pass{Reconciler: c, left: c.Reads, Reconciliation: Reconciliation{Findings: []Finding{}}}
+	if err := c.load(ctx); err != nil {
+		return p.Reconciliation, err
+	}
+	for _, step := range []func(context.Context) error{p.changed, p.someRenewals, p.outside, p.someOrders, p.expiries} {
+		if err := step(ctx); err != nil {
+			return p.Reconciliation, err
+		}
+	}
+	reading, err := readWallet(ctx)
+	if err != nil {
+		return p.Reconciliation, fmt.Errorf("read the wallet: %w", err)
+	}
+	p.wallet(reading)
+	p.OK, p.At = len(p.Findings) == 0, c.Clock().UTC()
+	return p.Reconciliation, nil
+}
+
+// load takes up what an earlier run found and nobody explained since.
+func (c *Reconciler) load(ctx context.Context) error {
+	if c.loaded {
+		return nil
+	}
+	told, _, err := c.Ledger.ToldDiscrepancies(ctx)
+	if err != nil {
+		return err
+	}
+	if c.changedSeq, err = c.Ledger.SeqAt(ctx, c.Clock().Add(-recently)); err != nil {
+		return err
+	}
+	for _, f := range told {
+		was := Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID, Explanation: f.Explanation}
+		switch {
+		case f.Kind == kindNotMoved:
+			c.settledAt[f.OperationID] = time.Time{}
+			c.known[f.OperationID+" "+f.ProxyID] = []Finding{was}
+		case f.OrderNo != "" && f.Kind != kindOutside && f.Kind != kindLate:
+			c.sticky[f.OrderNo] = true
+			c.known[f.OrderNo] = append(c.known[f.OrderNo], was)
+		}
+	}
+	c.loaded = true
+	return nil
+}
+
+func (p *pass) find(f Finding) { p.Findings = append(p.Findings, f) }
+
+// still repeats what was found when this was last read: it could not be read
+// again, so it has not been explained.
+func (p *pass) still(key, what string) {
+	p.notef("%s was left to the next pass", what)
+	p.Findings = append(p.Findings, p.known[key]...)
+}
+
+func (p *pass) notef(format string, args ...any) {
+	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
+}
+
+// may takes one request out of the pass's share; false when it is used up.
+func (p *pass) may() bool {
+	if p.left <= 0 {
+		return false
+	}
+	p.left--
+	return true
+}
+
+// unreadable reports whether an error only says that the key may not read this:
+// the rest of the pass goes on, and says so.
+func (p *pass) unreadable(err error, what string) bool {
+	if !errors.Is(err, upstream.CodeInsufficientScope) {
+		return false
+	}
+	p.notef("%s could not be compared: the key may not read them (insufficient_scope)", what)
+	return true
+}
+
+// fetch makes one request: through the rate, and heard.
+func fetch[T any](ctx context.Context, c *Reconciler, do func(context.Context) (T, error)) (T, error) {
+	var none T
+	if err := c.Pass(ctx); err != nil {
+		return none, err
+	}
+	out, err := do(ctx)
+	c.Heard(ctx, time.Time{}, err)
+	return out, err
+}

@@ -1,0 +1,177 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// changedLimit bounds how many settled operations one pass takes up; the rest
+// is taken up by the next.
+const changedLimit = 2000
+
+// changed takes up what was settled since the last pass: orders to be compared
+// at once, renewals whose expiries are to be seen.
+func (p *pass) changed(ctx context.Context) error {
+	facts, err := p.Ledger.ChangedSince(ctx, p.changedSeq, changedLimit)
+	if err != nil {
+		return err
+	}
+	for _, f := range facts {
+		o, err := p.Ledger.Operation(ctx, f.Operation)
+		if err != nil {
+			return fmt.Errorf("operation %s: %w", f.Operation, err)
+		}
+		if o.OrderNo != "" {
+			p.sticky[o.OrderNo] = true
+		}
+		if o.Kind == ledger.KindRenewal {
+			p.settledAt[o.ID] = f.At
+			if err := p.renewal(ctx, o.ID); err != nil {
+				return err
+			}
+		}
+		p.changedSeq = f.Seq
+	}
+	return nil
+}
+
+// someOrders compares the orders that changed, differed or are in review, and
+// then as many older ones as the pass has requests left, in turn.
+func (p *pass) someOrders(ctx context.Context) error {
+	reviews, err := p.Ledger.In(ctx, ledger.StateReview, changedLimit)
+	if err != nil {
+		return err
+	}
+	for _, o := range reviews {
+		if o.OrderNo != "" {
+			p.sticky[o.OrderNo] = true
+		}
+	}
+	seen := map[string]bool{}
+	for _, no := range slices.Sorted(maps.Keys(p.sticky)) {
+		seen[no] = true
+		if err := p.orderNamed(ctx, no); err != nil {
+			return p.orderError(err)
+		}
+	}
+	limit := p.left/2 + 1
+	turn, err := p.Ledger.OrdersAfter(ctx, p.orderCursor, limit)
+	if err != nil {
+		return err
+	}
+	for _, o := range turn {
+		if p.left <= p.Reads/4 {
+			return nil // the rest is for expiries; the turn goes on with the next pass
+		}
+		if !seen[o.OrderNo] {
+			if err := p.order(ctx, o); err != nil {
+				return p.orderError(err)
+			}
+		}
+		p.orderCursor = o.OrderNo
+	}
+	if len(turn) < limit {
+		p.orderCursor = "" // from the beginning
+	}
+	return nil
+}
+
+func (p *pass) orderError(err error) error {
+	if p.unreadable(err, "orders") {
+		return nil
+	}
+	return err
+}
+
+func (p *pass) orderNamed(ctx context.Context, orderNo string) error {
+	o, err := p.Ledger.OrderOperation(ctx, orderNo)
+	if errors.Is(err, ledger.ErrNotFound) {
+		delete(p.sticky, orderNo)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.order(ctx, o)
+}
+
+// order compares one order's money with a fresh read of its detail. An order
+// that is still polled is left to its polls, which compare in the same way: it
+// must not be read earlier than the provider said (customer-api.md, Order
+// status, rule 1).
+func (p *pass) order(ctx context.Context, o ledger.Operation) error {
+	if o.State == ledger.StateOpen {
+		return nil
+	}
+	if !p.may() {
+		p.still(o.OrderNo, "order "+o.OrderNo)
+		return nil
+	}
+	detail, err := fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Order, error) { return p.Statements.Order(ctx, o.OrderNo) })
+	var found []Finding
+	switch {
+	case errors.Is(err, upstream.CodeOrderNotFound):
+		found = []Finding{{Kind: kindMissing, AmountCents: o.RefundedCents - o.ChargedCents,
+			Explanation: fmt.Sprintf("the provider does not know the order; %d cents are booked for it", o.ChargedCents-o.RefundedCents)}}
+	case err != nil:
+		return fmt.Errorf("read order %s: %w", o.OrderNo, err)
+	default:
+		found = p.compare(o, detail)
+	}
+	now, err := p.Ledger.Operation(ctx, o.ID)
+	if err != nil || now.Version != o.Version {
+		return err // it changed meanwhile: the next pass compares it
+	}
+	p.Orders++
+	delete(p.sticky, o.OrderNo)
+	delete(p.known, o.OrderNo)
+	for _, f := range found {
+		f.OrderNo, f.OperationID = o.OrderNo, o.ID
+		p.sticky[o.OrderNo], p.known[o.OrderNo] = true, append(p.known[o.OrderNo], f)
+		p.find(f)
+	}
+	return nil
+}
+
+// compare says where an order's detail and its booked money differ. What the
+// detail would book, were it read by a poll, is what the books do not have.
+func (p *pass) compare(o ledger.Operation, detail upstream.Order) []Finding {
+	var unbooked ledger.OrderState
+	var found []Finding
+	for _, f := range money(Operation{Operation: o, Binding: p.Binding}, detail, &unbooked) {
+		found = append(found, Finding{Kind: f.Kind, AmountCents: f.AmountCents, Explanation: f.Explanation})
+	}
+	if unbooked.ChargedCents > 0 {
+		found = append(found, Finding{Kind: kindCharge, AmountCents: unbooked.ChargedCents,
+			Explanation: fmt.Sprintf("the order cost %d cents and none are booked: the operation is %s", unbooked.ChargedCents, o.State)})
+	}
+	if detail.TotalCents != nil && *detail.TotalCents == 0 && o.ChargedCents > 0 {
+		found = append(found, Finding{Kind: "order_total", AmountCents: -o.ChargedCents,
+			Explanation: fmt.Sprintf("the order's total is 0 and %d cents are booked", o.ChargedCents)})
+	}
+	if unbooked.RefundedCents > 0 {
+		found = append(found, Finding{Kind: kindRefund, AmountCents: unbooked.RefundedCents,
+			Explanation: fmt.Sprintf("the provider refunded %d cents more than are booked", unbooked.RefundedCents)})
+	}
+	if refunded := refundOf(detail); refunded == 0 && o.RefundedCents > 0 {
+		found = append(found, Finding{Kind: kindRefund, AmountCents: -o.RefundedCents,
+			Explanation: fmt.Sprintf("%d cents are booked as refunded and the order shows no refund", o.RefundedCents)})
+	}
+	return found
+}
+
+// refundOf is what an order's refund object says came back, in cents: an amount
+// over 0 with a date. Statuses of refunds are not given and decide nothing.
+func refundOf(o upstream.Order) int64 {
+	r := o.Refund
+	if r == nil || r.AmountCents == nil || *r.AmountCents <= 0 || r.RefundedAt == nil {
+		return 0
+	}
+	return *r.AmountCents
+}

@@ -1,0 +1,249 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// retold is a provider that tells of orders and proxies what a test says.
+type retold struct {
+	*upstream.Client
+	order func(*upstream.Order) error
+	proxy func(*upstream.Proxy) error
+	read  []string // order numbers, as they were asked for
+}
+
+func (p *retold) Order(ctx context.Context, no string) (upstream.Order, error) {
+	p.read = append(p.read, no)
+	o, err := p.Client.Order(ctx, no)
+	if err == nil && p.order != nil {
+		err = p.order(&o)
+	}
+	return o, err
+}
+
+func (p *retold) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
+	x, err := p.Client.Proxy(ctx, id)
+	if err == nil && p.proxy != nil {
+		err = p.proxy(&x)
+	}
+	return x, err
+}
+
+// reconciler reads through p, with as many requests a pass.
+func (h *house) reconciler(p Statements, reads int) *Reconciler {
+	return NewReconciler(ReconcilerConfig{
+		Account: "main", Ledger: h.ledger, Statements: p, Binding: h.runner.Binding(), Clock: h.now, Reads: reads,
+	})
+}
+
+func (h *house) pass(c *Reconciler) Reconciliation {
+	h.t.Helper()
+	x, err := c.Reconcile(h.t.Context(), nil)
+	check(h.t, err)
+	return x
+}
+
+func (h *house) buys(n int) {
+	h.t.Helper()
+	for i := range n {
+		h.order(fmt.Sprintf(`{"id":"buy-%d","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`, i))
+	}
+	for i := range n {
+		h.await(fmt.Sprintf("buy-%d", i), ledger.StateDelivered)
+	}
+}
+
+func notFoundError(code upstream.Code) error {
+	return &upstream.Error{Code: code, TraceID: "tr_x"}
+}
+
+// TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt: whatever the provider
+// says later about what was booked is a finding of that amount.
+func TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt(t *testing.T) {
+	h := newHouse(t)
+	h.buys(1)
+	cents, now := func(n int64) *int64 { return &n }, time.Now()
+	refund := func(amount int64, currency string, at *time.Time) func(*upstream.Order) error {
+		return func(o *upstream.Order) error {
+			o.Refund = &upstream.Refund{Status: "whatever", AmountCents: &amount, Currency: currency, RefundedAt: at}
+			return nil
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*upstream.Order) error
+		kind   string
+		amount int64
+	}{
+		"the same":                {func(*upstream.Order) error { return nil }, "", 0},
+		"a refund came later":     {refund(120, "USD", &now), "order_refund", 120},
+		"more than the charge":    {refund(500, "USD", &now), "refund_amount", 500},
+		"a refund in other money": {refund(120, "EUR", &now), "refund_currency", 120},
+		"a refund without a date": {refund(120, "USD", nil), "", 0},
+		"a refund of nothing":     {refund(0, "USD", &now), "", 0},
+		"another total":           {func(o *upstream.Order) error { o.TotalCents = cents(350); return nil }, "order_total", 50},
+		"no cost":                 {func(o *upstream.Order) error { o.TotalCents = cents(0); return nil }, "order_total", -300},
+		"other money":             {func(o *upstream.Order) error { o.Currency = "EUR"; return nil }, "order_currency", 300},
+		"unknown":                 {func(*upstream.Order) error { return notFoundError(upstream.CodeOrderNotFound) }, "order_missing", -300},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := h.pass(h.reconciler(&retold{Client: h.client, order: c.change}, 0))
+			if c.kind == "" && (!x.OK || x.Orders != 1) {
+				t.Errorf("%+v", x)
+			}
+			if c.kind != "" && (len(x.Findings) != 1 || x.Findings[0].Kind != c.kind || x.Findings[0].AmountCents != c.amount ||
+				x.Findings[0].OperationID != "buy-0/1" || x.Findings[0].OrderNo == "" || x.Findings[0].Explanation == "") {
+				t.Errorf("%+v", x.Findings)
+			}
+		})
+	}
+	h.settled(300, 0)
+}
+
+func TestAnOrderThatDiffersIsReadAgainUntilItAgrees(t *testing.T) {
+	h := newHouse(t)
+	h.buys(1)
+	wrong := true
+	p := &retold{Client: h.client, order: func(o *upstream.Order) error {
+		if wrong {
+			*o.TotalCents = 301
+		}
+		return nil
+	}}
+	c := h.reconciler(p, 0)
+	for range 3 {
+		if x := h.pass(c); len(x.Findings) != 1 {
+			t.Fatalf("%+v", x)
+		}
+	}
+	wrong = false
+	if x := h.pass(c); !x.OK {
+		t.Errorf("%+v", x)
+	}
+}
+
+// TestEveryOrderIsReadInTurn: with few requests a pass, the older orders come
+// one after another, and none is left out.
+func TestEveryOrderIsReadInTurn(t *testing.T) {
+	h := newHouse(t)
+	h.buys(9)
+	p := &retold{Client: h.client}
+	c := h.reconciler(p, 8)
+	read := map[string]bool{}
+	passes := 0
+	for ; passes < 20 && len(read) < 9; passes++ {
+		p.read = nil
+		x := h.pass(c)
+		if !x.OK || len(p.read) > 8 {
+			t.Fatalf("%d orders were read in one pass: %+v", len(p.read), x)
+		}
+		for _, no := range p.read {
+			read[no] = true
+		}
+	}
+	if len(read) != 9 || passes < 2 {
+		t.Errorf("%d of 9 orders after %d passes", len(read), passes)
+	}
+	c.changedSeq, c.sticky = 1<<40, map[string]bool{} // only the turn is left
+	p.read = nil
+	for range 12 {
+		h.pass(c)
+	}
+	slices.Sort(p.read)
+	if len(slices.Compact(p.read)) != 9 {
+		t.Errorf("the turn read %d of 9", len(slices.Compact(p.read)))
+	}
+}
+
+// TestTrap26AnOrderThatIsPolledIsNotReadEarlier: its next read belongs to its polls.
+func TestTrap26AnOrderThatIsPolledIsNotReadEarlier(t *testing.T) {
+	h := newHouse(t)
+	p := &retold{Client: h.client}
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"sandbox_scenario":"delayed"}`)
+	h.until("the order has a number", func() bool { return len(h.facts("order.accepted")) > 0 })
+	o, err := h.ledger.Operation(t.Context(), "buy/1")
+	check(t, err)
+	x := h.pass(h.reconciler(p, 0))
+	if again, _ := h.ledger.Operation(t.Context(), "buy/1"); again.State == ledger.StateOpen && slices.Contains(p.read, o.OrderNo) {
+		t.Errorf("an open order was read: %v", p.read)
+	}
+	if len(x.Findings) > 0 {
+		t.Errorf("%+v", x)
+	}
+	h.await("buy", ledger.StateDelivered)
+}
+
+func TestAnUnknownOrderIsTheOperationsThatWaitsForAPerson(t *testing.T) {
+	h := newHouse(t)
+	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
+	id := h.await("buy", ledger.StateReview).Operations[0].OperationID
+	if f := h.finds("outside_order", 600); f.OperationID != id || !strings.Contains(f.Explanation, id) {
+		t.Errorf("%+v", f)
+	}
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 600, By: "ada", Reason: "it is in the list of orders"}))
+	h.agrees()
+	h.settled(600, 0)
+}
+
+func TestARenewedExpiryThatDoesNotMoveIsAFinding(t *testing.T) {
+	h := newHouse(t)
+	due := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"],"due_before":"` + due + `"}`)
+	lines := h.await("keep", ledger.StateCompleted).Operations[0].Lines
+	old := lines[0].ObservedExpiresAt
+	p := &retold{Client: h.client, proxy: func(x *upstream.Proxy) error {
+		if x.ProxyID == "px_1" {
+			x.ExpiresAt = old
+		}
+		return nil
+	}}
+	c := h.reconciler(p, 0)
+	if x := h.pass(c); !x.OK {
+		t.Errorf("the provider has ten minutes to show it: %+v", x)
+	}
+	h.ahead.Store(int64(11 * time.Minute))
+	for range 2 {
+		x := h.pass(c)
+		if len(x.Findings) != 1 || x.Findings[0].Kind != "expiry_not_moved" || x.Findings[0].ProxyID != "px_1" || x.Findings[0].OperationID != "keep/0001" || x.Findings[0].AmountCents != 300 {
+			t.Fatalf("%+v", x)
+		}
+	}
+	p.proxy = nil
+	if x := h.pass(c); !x.OK {
+		t.Errorf("it has moved: %+v", x)
+	}
+}
+
+func TestAnExpiryIsNotReadAgainWhenAListingHasSeenItMove(t *testing.T) {
+	h := newHouse(t)
+	due := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"],"due_before":"` + due + `"}`)
+	h.await("keep", ledger.StateCompleted)
+	seen, err := h.client.Proxy(t.Context(), "px_1")
+	check(t, err)
+	h.ahead.Store(int64(11 * time.Minute))
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(1, Observed(seen, h.now())) }))
+	p := &retold{Client: h.client, proxy: func(*upstream.Proxy) error { t.Error("it was read again"); return nil }}
+	if x := h.pass(h.reconciler(p, 0)); !x.OK {
+		t.Errorf("%+v", x)
+	}
+}
+
+func TestAKeyThatMayNotReadOrdersStillComparesTheWallet(t *testing.T) {
+	h := newHouse(t)
+	h.buys(1)
+	h.wallet(77)
+	p := &retold{Client: h.client, order: func(*upstream.Order) error { return notFoundError(upstream.CodeInsufficientScope) }}
+	x := h.pass(h.reconciler(p, 0))
+	if len(x.Findings) != 1 || x.Findings[0].AmountCents != 77 || !strings.Contains(strings.Join(x.Notes, " "), "insufficient_scope") {
+		t.Errorf("%+v", x)
+	}
+}

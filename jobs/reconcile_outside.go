@@ -1,0 +1,229 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// foreignOrder is an order of the provider's list that the ledger does not know.
+type foreignOrder struct {
+	createdAt time.Time
+	netCents  int64 // its total less its refund
+	before    bool  // older than the ledger: its money is in the opening balance
+	read      bool
+}
+
+// listing is where the walk through the provider's orders stands. It goes on
+// with the next pass when there are more pages than one pass may read.
+type listing struct {
+	size  int // index into listSizes
+	token string
+}
+
+// listSizes are tried in order: the list's greatest page size is not given
+// (customer-api.md, GET /api/v1/orders). 0 leaves it to the provider.
+var listSizes = []int{200, 100, 50, 0}
+
+// outside follows the orders list and takes up the numbers that the ledger does
+// not know. Of a summary nothing but its number is given, so each is read once.
+func (p *pass) outside(ctx context.Context) error {
+	if err := p.listed(ctx); err != nil {
+		return p.orderError(err)
+	}
+	if len(p.foreign) == 0 {
+		return nil
+	}
+	opened, err := p.Ledger.OpenedAt(ctx)
+	if err != nil {
+		return err
+	}
+	for _, no := range slices.Sorted(maps.Keys(p.foreign)) {
+		if err := p.readForeign(ctx, no, opened); err != nil {
+			return p.orderError(err)
+		}
+	}
+	return p.judgeForeign(ctx)
+}
+
+// listed walks the list's pages for as long as half of the pass's share lasts.
+func (p *pass) listed(ctx context.Context) error {
+	began := p.left
+	for p.left > began/2 && p.may() {
+		page, err := fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Page[upstream.OrderSummary], error) {
+			return p.Statements.OrdersPage(ctx, upstream.PageRequest{Size: listSizes[p.list.size], Token: p.list.token})
+		})
+		switch {
+		case errors.Is(err, upstream.CodeInvalidPageToken) && p.list.token != "":
+			p.list.token = ""
+			continue
+		case errors.Is(err, upstream.CodeValidationError) && p.list.size+1 < len(listSizes):
+			p.list = listing{size: p.list.size + 1}
+			continue
+		case err != nil:
+			return fmt.Errorf("list the orders: %w", err)
+		}
+		if err := p.unknown(ctx, page.Items); err != nil {
+			return err
+		}
+		if !page.HasMore || page.NextPageToken == "" || page.NextPageToken == p.list.token {
+			p.list.token = ""
+			return nil
+		}
+		p.list.token = page.NextPageToken
+	}
+	p.notef("the list of orders goes on with the next pass")
+	return nil
+}
+
+func (p *pass) unknown(ctx context.Context, items []upstream.OrderSummary) error {
+	for _, o := range items {
+		if _, ok := p.foreign[o.OrderNo]; ok {
+			continue
+		}
+		_, err := p.Ledger.OrderOperation(ctx, o.OrderNo)
+		if errors.Is(err, ledger.ErrNotFound) {
+			p.foreign[o.OrderNo] = foreignOrder{}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readForeign reads an unknown order's detail: always again while it counts, for
+// it may be refunded; once when it is older than the ledger.
+func (p *pass) readForeign(ctx context.Context, no string, opened time.Time) error {
+	if p.foreign[no].before {
+		return nil
+	}
+	if _, err := p.Ledger.OrderOperation(ctx, no); !errors.Is(err, ledger.ErrNotFound) {
+		delete(p.foreign, no) // its reply has come since
+		return err
+	}
+	if !p.may() {
+		p.notef("order %s was left to the next pass", no)
+		return nil
+	}
+	o, err := fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Order, error) { return p.Statements.Order(ctx, no) })
+	if errors.Is(err, upstream.CodeOrderNotFound) {
+		delete(p.foreign, no)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read order %s: %w", no, err)
+	}
+	x := foreignOrder{createdAt: o.CreatedAt, read: true}
+	if o.TotalCents != nil {
+		x.netCents = *o.TotalCents - refundOf(o)
+	}
+	// Instants of the API may be whole seconds.
+	x.before = !o.CreatedAt.IsZero() && o.CreatedAt.Before(opened.Truncate(time.Second))
+	p.foreign[no] = x
+	return nil
+}
+
+// judgeForeign makes findings of what was read, but for orders that a person
+// recorded and those that an operation of ours may have made.
+func (p *pass) judgeForeign(ctx context.Context) error {
+	recorded, err := p.Ledger.RecordedFor(ctx)
+	if err != nil {
+		return err
+	}
+	ours, err := p.Ledger.NumberlessOrders(ctx)
+	if err != nil {
+		return err
+	}
+	for _, no := range slices.Sorted(maps.Keys(p.foreign)) {
+		x := p.foreign[no]
+		if !x.read || x.before || recorded[no] == x.netCents {
+			continue
+		}
+		if _, err := p.Ledger.OrderOperation(ctx, no); !errors.Is(err, ledger.ErrNotFound) {
+			if err != nil {
+				return err
+			}
+			delete(p.foreign, no)
+			continue
+		}
+		var maker attribution
+		maker, ours = attribute(x, ours)
+		if !maker.settled {
+			p.foreignFinding(no, x, recorded[no], maker)
+		}
+	}
+	return nil
+}
+
+// attribution is which operations of ours may have made an unknown order.
+type attribution struct {
+	settled bool     // one under way will tell, or a person's answer explains it
+	reviews []string // operations in review that may have made it
+}
+
+// attribute looks for the operation that an unknown order may belong to. One
+// answer of a person explains one order, so it is taken out of the list.
+func attribute(x foreignOrder, ours []ledger.Operation) (attribution, []ledger.Operation) {
+	var a attribution
+	for i, o := range ours {
+		if o.FirstSentAt == nil || (!x.createdAt.IsZero() && x.createdAt.Before(o.FirstSentAt.Add(-maxSkew))) {
+			continue
+		}
+		switch o.State {
+		case ledger.StateReview:
+			a.reviews = append(a.reviews, o.ID)
+		case ledger.StateResolved:
+			if o.ChargedCents-o.RefundedCents == x.netCents && x.createdAt.Before(o.UpdatedAt.Add(maxSkew)) {
+				return attribution{settled: true}, slices.Delete(slices.Clone(ours), i, i+1)
+			}
+		default: // under way: its reply names its order
+			a.settled = true
+		}
+	}
+	return a, ours
+}
+
+func (p *pass) foreignFinding(no string, x foreignOrder, recorded int64, maker attribution) {
+	f := Finding{Kind: kindOutside, AmountCents: x.netCents - recorded, OrderNo: no, Explanation: fmt.Sprintf(
+		"the provider has this order, created %s, and the ledger does not know it: it cost %d cents net", stamp(x.createdAt), x.netCents)}
+	if recorded != 0 {
+		f.Explanation += fmt.Sprintf(", of which %d are recorded", recorded)
+	}
+	if len(maker.reviews) == 1 {
+		f.OperationID = maker.reviews[0]
+	}
+	if len(maker.reviews) > 0 {
+		f.Explanation += "; it may be of " + strings.Join(firstFew(maker.reviews), ", ") + ", in review: resolve that first"
+	} else {
+		f.Explanation += fmt.Sprintf("; if it was bought at the provider's own site: perennial ledger record --kind external --cents %d --order %s", x.netCents-recorded, no)
+	}
+	p.find(f)
+}
+
+// stamp is an instant for an explanation.
+func stamp(at time.Time) string {
+	if at.IsZero() {
+		return "at a time that is not given"
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// few is how many ids an explanation names.
+const few = 8
+
+// firstFew bounds a list of ids for an explanation.
+func firstFew(ids []string) []string {
+	if len(ids) <= few {
+		return ids
+	}
+	return append(slices.Clone(ids[:few]), fmt.Sprintf("and %d more", len(ids)-few))
+}

@@ -1,0 +1,127 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// turnOfRenewals is how many older renewals one pass adds up. They are in the
+// ledger alone: no request is made.
+const turnOfRenewals = 500
+
+func (p *pass) someRenewals(ctx context.Context) error {
+	ids, err := p.Ledger.RenewalsAfter(ctx, p.renewals, turnOfRenewals)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := p.renewal(ctx, id); err != nil {
+			return err
+		}
+		p.renewals = id
+	}
+	if len(ids) < turnOfRenewals {
+		p.renewals = ""
+	}
+	return nil
+}
+
+// renewal compares what a renewal says was charged and refunded with its
+// transfers and its lines: gross = net + refunded, in each of the three.
+func (p *pass) renewal(ctx context.Context, id string) error {
+	sums, err := p.Ledger.RenewalSums(ctx, id)
+	if err != nil {
+		return fmt.Errorf("renewal %s: %w", id, err)
+	}
+	p.Renewals++
+	if slices.ContainsFunc(p.Findings, func(f Finding) bool { return f.Kind == kindSums && f.OperationID == id }) {
+		return nil
+	}
+	if d := sums.Differ(); d != 0 {
+		p.find(Finding{Kind: kindSums, AmountCents: d, OperationID: id, Explanation: fmt.Sprintf(
+			"charged and refunded are %d and %d in the operation, %d and %d in its transfers, %d and %d in its lines: run `perennial ledger verify`",
+			sums.ChargedCents, sums.RefundedCents, sums.BookedChargedCents, sums.BookedRefundedCents, sums.LineChargedCents, sums.LineRefundedCents)})
+	}
+	return nil
+}
+
+// movesWithin is how long the provider may take to show a renewed expiry.
+const movesWithin = 10 * time.Minute
+
+// expiries looks whether what was renewed expires later than before, once the
+// provider had its time to show it. What was read since serves.
+func (p *pass) expiries(ctx context.Context) error {
+	now := p.Clock()
+	for _, id := range slices.Sorted(maps.Keys(p.settledAt)) {
+		settled := p.settledAt[id]
+		if now.Sub(settled) < movesWithin {
+			continue
+		}
+		lines, err := p.Ledger.Lines(ctx, id)
+		if err != nil {
+			return err
+		}
+		done := true
+		for _, l := range lines {
+			if l.State != "succeeded" {
+				continue
+			}
+			moved, err := p.moved(ctx, id, l, settled)
+			if p.unreadable(err, "expiries") {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			done = done && moved
+		}
+		if done {
+			delete(p.settledAt, id)
+		}
+	}
+	return nil
+}
+
+// moved reports whether a line needs no more looking at: its expiry moved, or
+// what it was before is not known. When it did not move, that is a finding.
+func (p *pass) moved(ctx context.Context, operation string, l ledger.RenewalLine, settled time.Time) (bool, error) {
+	seen, err := p.Ledger.Proxy(ctx, l.ProxyID)
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return false, err
+	}
+	before := l.ObservedExpiresAt
+	if before == nil {
+		return true, nil // nobody read it before it was renewed
+	}
+	key := operation + " " + l.ProxyID
+	if seen.SeenAt.After(settled) && seen.ExpiresAt != nil && seen.ExpiresAt.After(*before) {
+		return true, nil
+	}
+	if !p.may() {
+		p.still(key, "the expiry of "+l.ProxyID)
+		return false, nil
+	}
+	proxy, err := fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Proxy, error) { return p.Statements.Proxy(ctx, l.ProxyID) })
+	switch {
+	case errors.Is(err, upstream.CodeProxyNotFound):
+		p.notef("proxy %s, renewed by %s, is not known to the provider any more", l.ProxyID, operation)
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read proxy %s: %w", l.ProxyID, err)
+	case proxy.ExpiresAt == nil || proxy.ExpiresAt.After(*before):
+		return true, nil
+	}
+	f := Finding{Kind: kindNotMoved, AmountCents: l.ChargedCents - l.RefundedCents, OperationID: operation, ProxyID: l.ProxyID,
+		Explanation: fmt.Sprintf("its renewal succeeded and cost %d cents, it expired at %s before, and the provider still says %s",
+			l.ChargedCents-l.RefundedCents, stamp(*before), stamp(*proxy.ExpiresAt))}
+	p.known[key] = []Finding{f}
+	p.find(f)
+	return false, nil
+}

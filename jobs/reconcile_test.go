@@ -1,0 +1,327 @@
+package jobs
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+// wallet makes the provider's own site spend (negative) or top up.
+func (h *house) wallet(cents int64) {
+	h.t.Helper()
+	h.control("/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": cents})
+}
+
+func (h *house) reconcile() Reconciliation {
+	h.t.Helper()
+	x, err := h.runner.Reconcile(h.t.Context())
+	check(h.t, err)
+	return x
+}
+
+// agrees reconciles and wants no difference.
+func (h *house) agrees() Reconciliation {
+	h.t.Helper()
+	x := h.reconcile()
+	if !x.OK || len(x.Findings) > 0 {
+		h.t.Fatalf("books and provider should agree: %+v", x)
+	}
+	return x
+}
+
+// finds reconciles and wants exactly one finding of the kind and amount.
+func (h *house) finds(kind string, cents int64) Finding {
+	h.t.Helper()
+	x := h.reconcile()
+	var of []Finding
+	for _, f := range x.Findings {
+		if f.Kind == kind {
+			of = append(of, f)
+		}
+	}
+	if x.OK || len(of) != 1 || of[0].AmountCents != cents || of[0].Explanation == "" {
+		h.t.Fatalf("there should be one %s of %d cents: %+v", kind, cents, x)
+	}
+	return of[0]
+}
+
+func (h *house) recorded(x Recording) {
+	h.t.Helper()
+	x.By, x.Reason = "ada", "seen at the provider's site"
+	check(h.t, Record(h.t.Context(), h.ledger, x))
+}
+
+func TestTrap24WhatTheProvidersOwnSiteSpendsIsFoundAndNotCorrected(t *testing.T) {
+	h := newHouse(t)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("keep", ledger.StateCompleted)
+	if x := h.agrees(); !x.Quiet || x.Wallet.ProviderCents != x.Wallet.BookCents || x.Renewals == 0 {
+		t.Errorf("%+v", x)
+	}
+	before, err := h.ledger.Balance(t.Context(), "main")
+	check(t, err)
+	h.wallet(-700)
+	if f := h.finds("wallet", -700); !strings.Contains(f.Explanation, "record --kind external") {
+		t.Errorf("%+v", f)
+	}
+	if after, err := h.ledger.Balance(t.Context(), "main"); err != nil || after.WalletCents != before.WalletCents || after.ExternalCents != 0 {
+		t.Errorf("the books were changed from %+v to %+v: %v", before, after, err)
+	}
+	h.recorded(Recording{Kind: "external", Cents: 700})
+	h.agrees()
+	h.settled(300, 0)
+}
+
+func TestTrap24ATopUpIsFoundAndNotCorrected(t *testing.T) {
+	h := newHouse(t)
+	h.wallet(2500)
+	f := h.finds("wallet", 2500)
+	h.finds("wallet", 2500)
+	told, _ := h.awaitFact("ledger.discrepancy").(ledger.LedgerDiscrepancy)
+	if n := len(h.facts("ledger.discrepancy")); n != 1 || told.AmountCents != 2500 || told.Kind != "wallet" || told.Explanation != f.Explanation {
+		t.Errorf("told %d times: %+v", n, told)
+	}
+	h.restart()
+	h.finds("wallet", 2500)
+	if n := len(h.facts("ledger.discrepancy")); n != 1 {
+		t.Errorf("after a restart the same finding was told again: %d", n)
+	}
+	if n := len(h.facts("ledger.reconciled")); n != 0 {
+		t.Errorf("%d agreements with a difference", n)
+	}
+	h.recorded(Recording{Kind: "top-up", Cents: 2500})
+	h.agrees()
+	h.wallet(2500) // as much again is another finding
+	h.finds("wallet", 2500)
+	if told, agreed := len(h.facts("ledger.discrepancy")), len(h.facts("ledger.reconciled")); told != 2 || agreed != 1 {
+		t.Errorf("%d differences and %d agreements were told", told, agreed)
+	}
+}
+
+func TestTrap24AnOrderMadeAtTheProvidersSiteIsNamedUntilItIsRecorded(t *testing.T) {
+	h := newHouse(t)
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.await("buy", ledger.StateDelivered)
+	h.agrees()
+	made, err := h.client.CreateOrder(t.Context(), "by-hand", upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "off_us_dallas", Quantity: 2}}})
+	check(t, err)
+	f := h.finds("outside_order", 600)
+	if f.OrderNo != made.OrderNo || f.OperationID != "" || !strings.Contains(f.Explanation, "--order "+made.OrderNo) {
+		t.Errorf("%+v", f)
+	}
+	if w := h.finds("wallet", -600); !strings.Contains(w.Explanation, made.OrderNo) {
+		t.Errorf("the wallet's finding does not name the order that explains it: %+v", w)
+	}
+	h.recorded(Recording{Kind: "external", Cents: 500, OrderNo: made.OrderNo})
+	h.finds("outside_order", 100)
+	h.recorded(Recording{Kind: "external", Cents: 100, OrderNo: made.OrderNo})
+	h.agrees()
+}
+
+func TestOrdersOlderThanTheLedgerAreInItsOpeningBalance(t *testing.T) {
+	h := idleHouse(t)
+	check(t, h.ledger.Close())
+	h.control("/clock", map[string]any{"offset_seconds": -120})
+	_, err := h.client.CreateOrder(t.Context(), "before", upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "off_us_dallas", Quantity: 2}}})
+	check(t, err)
+	h.control("/clock", map[string]any{"offset_seconds": 0})
+	h.path += ".new"
+	h.openLedger()
+	h.bind()
+	h.start()
+	h.agrees()
+}
+
+// TestAnIntervalHoldsWhatIsUnderWayAndNothingElse: an operation of unknown
+// outcome and price may have cost anything, and can have returned nothing.
+func TestAnIntervalHoldsWhatIsUnderWayAndNothingElse(t *testing.T) {
+	h := newHouse(t)
+	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	id := h.await("keep", ledger.StateReview).Operations[0].OperationID
+	x := h.agrees()
+	if x.Quiet || x.Wallet.LowCents != nil || x.Wallet.HighCents == nil || len(x.Wallet.UnderWay) != 1 || x.Wallet.UnderWay[0] != id || !strings.Contains(strings.Join(x.Notes, " "), id) {
+		t.Errorf("%+v", x)
+	}
+	h.wallet(500) // 300 were charged, so the wallet is 200 over what can be
+	if f := h.finds("wallet", 200); !strings.Contains(f.Explanation, id) {
+		t.Errorf("%+v", f)
+	}
+	h.wallet(-500)
+	h.agrees()
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 300, By: "ada", Reason: "the provider's support said so"}))
+	if x := h.agrees(); !x.Quiet {
+		t.Errorf("nothing is under way any more: %+v", x)
+	}
+	h.settled(300, 0)
+}
+
+func TestAnUnresolvedLineWidensTheIntervalByWhatMayComeBack(t *testing.T) {
+	h := newHouse(t)
+	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_2"}})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	h.until("the renewal is settled", func() bool { return len(h.facts("renewal.partial"))+len(h.facts("operation.review")) > 0 })
+	h.wallet(300)
+	if x := h.agrees(); x.Quiet || *x.Wallet.HighCents != *x.Wallet.LowCents+300 {
+		t.Errorf("%+v", x)
+	}
+	h.wallet(1)
+	h.finds("wallet", 1)
+	h.wallet(-302)
+	h.finds("wallet", -1)
+}
+
+// held is a provider whose next answers wait until they are let go.
+type held struct {
+	*upstream.Client
+	wallet, post atomic.Pointer[hold]
+}
+
+type hold struct{ reached, release chan struct{} }
+
+func newHold() *hold { return &hold{make(chan struct{}), make(chan struct{})} }
+
+func (x *hold) pass() {
+	if x != nil {
+		close(x.reached)
+		<-x.release
+	}
+}
+
+func (p *held) Wallet(ctx context.Context) (upstream.Wallet, error) {
+	p.wallet.Swap(nil).pass()
+	return p.Client.Wallet(ctx)
+}
+
+func (p *held) Post(ctx context.Context, w upstream.Write) upstream.Reply {
+	reply := p.Client.Post(ctx, w)
+	p.post.Swap(nil).pass()
+	return reply
+}
+
+// TestOnDemandNothingNewIsSentWhileTheWalletIsRead: the wallet is compared to
+// the cent although commands keep coming.
+func TestOnDemandNothingNewIsSentWhileTheWalletIsRead(t *testing.T) {
+	var p held
+	h := idleHouse(t)
+	p.Client = h.client
+	h.bind(func(c *Config) { c.Provider = &p })
+	h.start()
+	wallet := newHold()
+	p.wallet.Store(wallet)
+	done := make(chan Reconciliation, 1)
+	go func() {
+		x, err := h.runner.Reconcile(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		done <- x
+	}()
+	<-wallet.reached
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.until("both are accepted", func() bool { return len(h.facts("command.accepted")) == 2 })
+	if n := len(h.facts("operation.sending")); n > 0 {
+		t.Errorf("%d requests were begun while the wallet was read", n)
+	}
+	close(wallet.release)
+	if x := <-done; !x.OK || !x.Quiet {
+		t.Errorf("%+v", x)
+	}
+	h.await("keep", ledger.StateCompleted)
+	h.await("buy", ledger.StateDelivered)
+	h.settled(600, 0)
+}
+
+func TestOnDemandWhatIsUnderWayFinishesBeforeTheWalletIsRead(t *testing.T) {
+	var p held
+	h := idleHouse(t)
+	p.Client = h.client
+	h.bind(func(c *Config) { c.Provider, c.SettleTimeout = &p, patience })
+	closed := make(chan struct{})
+	changed, once := h.runner.pauses.changed, sync.OnceFunc(func() { close(closed) })
+	h.runner.pauses.changed = func() {
+		changed()
+		if h.runner.pauses.isClosed() {
+			once()
+		}
+	}
+	h.start()
+	post := newHold()
+	p.post.Store(post)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	<-post.reached
+	wallet := newHold()
+	p.wallet.Store(wallet)
+	done := make(chan Reconciliation, 1)
+	go func() {
+		x, err := h.runner.Reconcile(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		done <- x
+	}()
+	<-closed
+	close(post.release)
+	<-wallet.reached
+	if n := len(h.facts("renewal.completed")); n != 1 {
+		t.Error("the wallet was read while a renewal was under way")
+	}
+	close(wallet.release)
+	if x := <-done; !x.OK || !x.Quiet || x.Wallet.BookCents != x.Wallet.ProviderCents {
+		t.Errorf("%+v", x)
+	}
+}
+
+func TestItReconcilesOnItsSchedule(t *testing.T) {
+	h := newHouse(t, func(c *Config) { c.ReconcileEvery = 20 * time.Millisecond })
+	h.until("it has reconciled twice", func() bool { return len(h.facts("ledger.reconciled")) >= 2 })
+	h.wallet(-40)
+	told, _ := h.awaitFact("ledger.discrepancy").(ledger.LedgerDiscrepancy)
+	if told.AmountCents != -40 {
+		t.Errorf("%+v", told)
+	}
+	h.recorded(Recording{Kind: "external", Cents: 40})
+	agreed := len(h.facts("ledger.reconciled"))
+	h.until("it agrees again", func() bool { return len(h.facts("ledger.reconciled")) > agreed })
+	if last := h.runner.LastReconciliation(); last.At.IsZero() || last.Failed != "" {
+		t.Errorf("%+v", last)
+	}
+}
+
+func TestAPausedAccountIsNotReadFor(t *testing.T) {
+	h := newHouse(t)
+	h.runner.PauseByHand(t.Context(), "ada", "maintenance")
+	if _, err := h.runner.Reconcile(t.Context()); err == nil || !strings.Contains(err.Error(), "paused") {
+		t.Errorf("%v", err)
+	}
+	if last := h.runner.LastReconciliation(); last.Failed == "" || !last.At.IsZero() {
+		t.Errorf("%+v", last)
+	}
+	h.runner.ResumeByHand(t.Context(), "ada", "done")
+	h.agrees()
+}
+
+func TestARecordNeedsAnAmountANameAndAReason(t *testing.T) {
+	h := idleHouse(t)
+	for name, x := range map[string]Recording{
+		"kind": {Kind: "gift", Cents: 1, By: "a", Reason: "b"}, "nothing": {Kind: "top-up", By: "a", Reason: "b"},
+		"negative": {Kind: "top-up", Cents: -1, By: "a", Reason: "b"}, "too much": {Kind: "top-up", Cents: maxLineCents + 1, By: "a", Reason: "b"},
+		"nobody": {Kind: "top-up", Cents: 1, Reason: "b"}, "no reason": {Kind: "external", Cents: 1, By: "a"},
+		"long": {Kind: "external", Cents: 1, By: "a", Reason: strings.Repeat("x", maxWords+1)}, "order": {Kind: "top-up", Cents: 1, By: "a", Reason: "b", OrderNo: "o"},
+	} {
+		if err := Record(t.Context(), h.ledger, x); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	if n := len(h.facts("ledger.recorded")); n > 0 {
+		t.Errorf("%d facts", n)
+	}
+}

@@ -1,0 +1,50 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+
+	"perennial/ledger"
+)
+
+// Recording is money that moved outside Perennial, as a person tells it.
+type Recording struct {
+	Kind    string `json:"kind"` // top-up | external
+	Cents   int64  `json:"cents"`
+	By      string `json:"by"`
+	Reason  string `json:"reason"`
+	OrderNo string `json:"order_no,omitempty"` // of external money, where it is known
+}
+
+// maxWords bounds what a person writes into the journal, in bytes.
+const maxWords = 500
+
+// Check says what is missing or out of bounds; a RefusedError.
+func (x Recording) Check() error {
+	switch {
+	case x.Kind != "top-up" && x.Kind != "external":
+		return refuse("kind %q is not known: top-up or external", bounded(x.Kind))
+	case x.Cents <= 0 || x.Cents > maxLineCents:
+		return refuse("%d cents cannot be recorded: an amount is over 0 and at most %d", x.Cents, maxLineCents)
+	case x.By == "" || x.Reason == "":
+		return refuse("a record needs a name and a reason")
+	case len(x.By) > maxWords || len(x.Reason) > maxWords || len(x.OrderNo) > maxWords:
+		return refuse("name, reason and order number may have %d bytes each", maxWords)
+	case x.OrderNo != "" && x.Kind != "external":
+		return refuse("only external money has an order number")
+	}
+	return nil
+}
+
+// Record books money that moved outside Perennial, in a person's name.
+func Record(ctx context.Context, l *ledger.Ledger, x Recording) error {
+	if err := x.Check(); err != nil {
+		return err
+	}
+	if _, err := l.Binding(ctx); errors.Is(err, ledger.ErrNotFound) {
+		return refuse("the ledger is not opened yet: its opening balance is booked by the first `perennial run`")
+	}
+	return l.Write(ctx, func(tx *ledger.Tx) error {
+		return tx.Append(ledger.LedgerRecorded{Kind: x.Kind, Cents: x.Cents, By: x.By, Reason: x.Reason, OrderNo: x.OrderNo})
+	})
+}
