@@ -321,6 +321,7 @@ func (a *accountHost) newRunner(intake *queue.Intake) *jobs.Runner {
 		Clock:      time.Now, Random: rand.Float64, Log: a.log, Version: version, Holder: holder(),
 		RatePerSecond: a.config.RatePerSecond, Concurrency: a.config.Concurrency, PollFloor: a.config.PollFloor, CIDRField: a.config.CIDRField,
 		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.location,
+		ReconcileEvery: a.config.ReconcileEvery,
 	})
 }
 

@@ -14,8 +14,9 @@ import (
 )
 
 func (a *app) ledgerCommand() *cobra.Command {
-	c := &cobra.Command{Use: "ledger", Short: "Money: balance, entries, verification"}
-	c.AddCommand(a.ledgerBalance(), a.ledgerEntries(), a.ledgerVerify(), a.ledgerExport(), a.ledgerStatement())
+	c := &cobra.Command{Use: "ledger", Short: "Money: balance, entries, verification, reconciliation"}
+	c.AddCommand(a.ledgerBalance(), a.ledgerEntries(), a.ledgerVerify(), a.ledgerExport(), a.ledgerStatement(),
+		a.ledgerReconcile(), a.ledgerRecord())
 	return c
 }
 

@@ -135,6 +135,7 @@ func (a *app) printAccount(v accountView) error {
 	if v.ShortOfMoney {
 		rows = append(rows, []string{"short of money", "the wallet could not pay for the last operation: top it up"})
 	}
+	rows = append(rows, []string{"reconciled", reconciledText(v.Reconciled)})
 	for _, p := range v.Paused {
 		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail})
 	}

@@ -77,6 +77,9 @@ func ask[A any](ctx context.Context, r *remote, verb string, question any) (out 
 	}
 	reply, err := r.Request(ctx, r.account, verb, data)
 	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
+		if refused.Code == codeUnreachable {
+			return out, &exitError{exitUnreachable, errors.New(refused.Description)}
+		}
 		return out, &exitError{exitFailed, errors.New(refused.Description)}
 	}
 	if err != nil {

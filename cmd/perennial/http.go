@@ -85,12 +85,15 @@ var (
 	headDesc       = prometheus.NewDesc("perennial_journal_seq", "The newest journal row.", []string{"account"}, nil)
 	publishedDesc  = prometheus.NewDesc("perennial_published_seq", "The newest journal row on the events stream.", []string{"account"}, nil)
 	pausedDesc     = prometheus.NewDesc("perennial_paused", "What is paused, 1 each.", []string{"account", "scope", "cause"}, nil)
+	reconciledDesc = prometheus.NewDesc("perennial_reconciled_timestamp_seconds", "When the books were last compared with the provider.", []string{"account"}, nil)
+	agreedDesc     = prometheus.NewDesc("perennial_reconciled_ok", "Whether the books agreed then.", []string{"account"}, nil)
+	differenceDesc = prometheus.NewDesc("perennial_reconciled_difference_cents", "By how much the wallet was outside of what the books allow.", []string{"account"}, nil)
 	readyDesc      = prometheus.NewDesc("perennial_ready", "Whether the account works.", []string{"account"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, pausedDesc, readyDesc} {
+	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, pausedDesc, readyDesc, reconciledDesc, agreedDesc, differenceDesc} {
 		ch <- d
 	}
 }
@@ -140,6 +143,15 @@ func (m metrics) collectLedger(ctx context.Context, a *accountHost, gauge func(*
 	for _, p := range v.Paused {
 		gauge(pausedDesc, 1, p.Scope, p.Cause)
 	}
+	if last := v.Reconciled; !last.At.IsZero() {
+		ok := 0.0
+		if last.OK {
+			ok = 1
+		}
+		gauge(reconciledDesc, float64(last.At.Unix()))
+		gauge(agreedDesc, ok)
+		gauge(differenceDesc, float64(last.DifferenceCents))
+	}
 }
 
 // dashboardRows is how many operations the page shows of each account.
@@ -152,7 +164,7 @@ type dashboardAccount struct {
 	Operations []jobs.OperationStatus
 }
 
-var dashboardPage = template.Must(template.New("dashboard").Funcs(template.FuncMap{"money": money}).Parse(`<!doctype html>
+var dashboardPage = template.Must(template.New("dashboard").Funcs(template.FuncMap{"money": money, "reconciled": reconciledText}).Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="5"><meta name="viewport" content="width=device-width">
 <title>Perennial</title>
 <style>
@@ -168,6 +180,7 @@ td,th{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #df
 {{range .Paused}}<p class="bad">Paused ({{.Scope}}, {{.Cause}}): {{.Detail}}</p>{{end}}
 <p>Wallet {{money .Balance.WalletCents}} {{.Balance.Currency}} · charged {{money .Balance.ChargedCents}} · refunded {{money .Balance.RefundedCents}} ·
 suspense {{money .Balance.SuspenseCents}} · journal {{.Head.Seq}}, published {{.Published}}</p>
+<p{{if and .Reconciled.Findings (not .Reconciled.OK)}} class="bad"{{end}}>Reconciled: {{reconciled .Reconciled}}</p>
 <p>{{range $state, $n := .Counts}}{{$state}} {{$n}} &nbsp; {{end}}</p>
 <table><tr><th>Operation<th>Kind<th>State<th class="n">Attempts<th class="n">Charged<th class="n">Refunded<th>Reason</tr>
 {{range .Operations}}<tr><td>{{.OperationID}}<td>{{.Kind}}<td>{{.State}}<td class="n">{{.Attempts}}<td class="n">{{money .ChargedCents}}<td class="n">{{money .RefundedCents}}<td>{{.Reason}}</tr>

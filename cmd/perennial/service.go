@@ -31,6 +31,9 @@ const (
 	verbPlan    = "plan"
 	verbSweep   = "sweep"
 	verbApprove = "approve"
+
+	verbReconcile = "reconcile"
+	verbRecord    = "record"
 )
 
 // byHand is what a person's request carries.
@@ -84,6 +87,9 @@ func (a *accountHost) verbs() map[string]queue.Verb {
 		verbPlan:    answer(a.plan),
 		verbSweep:   answer(a.sweepNow),
 		verbApprove: answer(a.approve),
+
+		verbReconcile: answer(a.reconcile),
+		verbRecord:    answer(a.record),
 	}
 }
 
@@ -163,6 +169,8 @@ type accountView struct {
 	Paused       []ledger.Pause `json:"paused"`
 	Published    uint64         `json:"published_seq"`
 	Head         ledger.Head    `json:"head"`
+	// Reconciled is the last comparison with the provider of this run.
+	Reconciled jobs.LastReconciliation `json:"reconciled"`
 }
 
 func (a *accountHost) show(ctx context.Context, _ struct{}) (accountView, error) {
@@ -184,6 +192,7 @@ func (a *accountHost) show(ctx context.Context, _ struct{}) (accountView, error)
 	defer a.mu.Unlock()
 	if a.relay != nil {
 		v.Published, v.ShortOfMoney = a.relay.Published(), a.runner.ShortOfMoney()
+		v.Reconciled = a.runner.LastReconciliation()
 	}
 	return v, err
 }

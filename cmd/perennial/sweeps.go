@@ -4,15 +4,10 @@ import (
 	"context"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"perennial/jobs"
 	"perennial/schedules"
 	"perennial/upstream"
 )
-
-// listingShare is how much of an account's rate its listings may take.
-const listingShare = 0.3
 
 // newSweeper makes the account's sweeper. Its commands go in at the front door;
 // its listings pass the same gate as everything else, after everything else.
@@ -23,15 +18,9 @@ func (a *accountHost) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error
 			own = append(own, s)
 		}
 	}
-	share := rate.NewLimiter(rate.Limit(a.config.RatePerSecond*listingShare), 1)
 	return schedules.New(schedules.Config{
 		Account: a.name, Ledger: a.ledger, Provider: heardListing{a.client, runner}, Publisher: a.host.queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
-		Pass: func(ctx context.Context) error {
-			if err := share.Wait(ctx); err != nil {
-				return err
-			}
-			return runner.Gate.Pass(ctx, jobs.PriorityListing)
-		},
+		Pass:      runner.PassListing,
 		Schedules: own, Log: a.log,
 	})
 }

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/time/rate"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// reconcilePatience bounds a reconciliation that somebody asked for.
+const reconcilePatience = 10 * time.Minute
+
+func (a *accountHost) reconcile(ctx context.Context, _ struct{}) (jobs.Reconciliation, error) {
+	ctx, cancel := context.WithTimeout(ctx, reconcilePatience)
+	defer cancel()
+	x, err := a.runner.Reconcile(ctx)
+	var refused *jobs.RefusedError
+	if err != nil && !errors.As(err, &refused) {
+		err = &queue.ServiceError{Code: codeUnreachable, Description: "the books could not be compared with the provider: " + err.Error()}
+	}
+	return x, err
+}
+
+// codeUnreachable is a runner's answer when its provider does not answer it.
+const codeUnreachable = "unreachable"
+
+func (a *accountHost) record(ctx context.Context, x jobs.Recording) (changedAnswer, error) {
+	return changedAnswer{1}, jobs.Record(ctx, a.ledger, x)
+}
+
+func (a *app) ledgerReconcile() *cobra.Command {
+	return &cobra.Command{
+		Use: "reconcile", Short: "Compare the books with the provider: orders, renewals, wallet", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			x, err := a.reconcileNow(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := a.printReconciliation(x); err != nil {
+				return err
+			}
+			if !x.OK {
+				return &exitError{code: exitFailed}
+			}
+			return nil
+		},
+	}
+}
+
+// reconcileNow asks the runner; where none is running it looks by itself.
+func (a *app) reconcileNow(ctx context.Context) (jobs.Reconciliation, error) {
+	ctx, cancel := context.WithTimeout(ctx, reconcilePatience)
+	defer cancel()
+	r, err := a.connect()
+	if err == nil {
+		defer r.Close()
+		x, err := ask[jobs.Reconciliation](ctx, r, verbReconcile, struct{}{})
+		if !errors.Is(err, queue.ErrNoRunner) {
+			return x, err
+		}
+	}
+	return a.reconcileAlone(ctx)
+}
+
+// reconcileAlone opens the ledger for reading and asks the provider with the
+// configured credentials. It writes nothing and keeps nothing back.
+func (a *app) reconcileAlone(ctx context.Context) (x jobs.Reconciliation, err error) {
+	l, account, err := a.openLedger(ctx)
+	if err != nil {
+		return x, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	c, err := loadConfig(a.configFile)
+	if err != nil {
+		return x, err
+	}
+	if c.embedded {
+		return x, &exitError{exitUnreachable, errors.New("no `perennial run` answers, and its embedded sandbox is only there while it runs\nstart `perennial run`")}
+	}
+	secret, err := c.secretOf(account)
+	if err != nil {
+		return x, err
+	}
+	client, err := c.client(account, secret, time.Now)
+	if err != nil {
+		return x, err
+	}
+	defer client.Close()
+	binding, err := l.Binding(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return x, errors.New("the ledger is not opened yet: its opening balance is booked by the first `perennial run`")
+	}
+	if err != nil {
+		return x, err
+	}
+	if err := sameAccount(ctx, client, binding); err != nil {
+		return x, err
+	}
+	share := rate.NewLimiter(rate.Limit(c.Accounts[account].RatePerSecond), 1)
+	x, err = jobs.NewReconciler(jobs.ReconcilerConfig{
+		Account: account, Ledger: l, Statements: client, Binding: binding, Clock: time.Now, Pass: share.Wait,
+	}).Reconcile(ctx, nil)
+	if err != nil {
+		return x, fmt.Errorf("%w: no `perennial run` answers, and the provider could not be asked either: %w", errUnreachable, err)
+	}
+	x.Notes = append(x.Notes, "no `perennial run` answers: this saw one moment from outside, and nothing was recorded of it")
+	return x, nil
+}
+
+// sameAccount refuses credentials that belong to another account than the ledger.
+func sameAccount(ctx context.Context, client jobs.Provider, b ledger.Binding) error {
+	account, err := client.Account(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: no `perennial run` answers, and the provider could not be asked either: %w", errUnreachable, err)
+	}
+	if account.AccountID != b.AccountID || string(client.Environment()) != b.Environment {
+		return fmt.Errorf("the ledger belongs to account %s of %s, the credentials to %s of %s\ncheck app_id and secret", b.AccountID, b.Environment, account.AccountID, client.Environment())
+	}
+	return nil
+}
+
+func (a *app) printReconciliation(x jobs.Reconciliation) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, x)
+	}
+	w := x.Wallet
+	fmt.Fprintf(a.stdout, "wallet    provider %s, book %s, %s\n", money(w.ProviderCents), money(w.BookCents), boundsText(x))
+	fmt.Fprintf(a.stdout, "compared  %d orders, %d renewals\n", x.Orders, x.Renewals)
+	for _, n := range x.Notes {
+		fmt.Fprintf(a.stdout, "note      %s\n", n)
+	}
+	if x.OK {
+		_, err := fmt.Fprintln(a.stdout, "books and provider agree")
+		return err
+	}
+	rows := make([][]string, 0, len(x.Findings))
+	for _, f := range x.Findings {
+		about := strings.TrimSpace(strings.Join([]string{f.OrderNo, f.OperationID, f.ProxyID}, " "))
+		rows = append(rows, []string{f.Kind, money(f.AmountCents), about, f.Explanation})
+	}
+	return a.table([]string{"FINDING", "AMOUNT", "ABOUT", "EXPLANATION"}, rows)
+}
+
+// boundsText says what the wallet was compared with.
+func boundsText(x jobs.Reconciliation) string {
+	if x.Quiet {
+		return "to the cent"
+	}
+	low, high := "any", "any"
+	if x.Wallet.LowCents != nil {
+		low = money(*x.Wallet.LowCents)
+	}
+	if x.Wallet.HighCents != nil {
+		high = money(*x.Wallet.HighCents)
+	}
+	return fmt.Sprintf("between %s and %s: %d operations are under way", low, high, len(x.Wallet.UnderWay))
+}
+
+// reconciledText is the last reconciliation in a few words.
+func reconciledText(x jobs.LastReconciliation) string {
+	text := "not yet in this run"
+	switch {
+	case x.At.IsZero():
+	case x.OK && x.Quiet:
+		text = "to the cent, " + ago(&x.At)
+	case x.OK:
+		text = "as far as what is under way lets one see, " + ago(&x.At)
+	default:
+		text = fmt.Sprintf("%d findings, the wallet is %s off, %s: perennial ledger reconcile", x.Findings, money(x.DifferenceCents), ago(&x.At))
+	}
+	if x.Failed != "" {
+		text += "; the latest attempt failed: " + x.Failed
+	}
+	return text
+}
+
+func (a *app) ledgerRecord() *cobra.Command {
+	var x jobs.Recording
+	c := &cobra.Command{
+		Use: "record", Short: "Book money that moved outside Perennial: a top-up, or what was spent at the provider's own site", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := x.Check(); err != nil {
+				return usage("%w", err)
+			}
+			if err := a.recordNow(cmd.Context(), x); err != nil {
+				return err
+			}
+			if a.output == "json" {
+				return printJSON(a.stdout, changedAnswer{1})
+			}
+			_, err := fmt.Fprintf(a.stdout, "recorded: %s %s\n", x.Kind, money(x.Cents))
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&x.Kind, "kind", "", "top-up or external")
+	f.Int64Var(&x.Cents, "cents", 0, "how much, over 0")
+	f.StringVar(&x.OrderNo, "order", "", "with external: the order that it went on")
+	f.StringVar(&x.By, "by", "", "who says so")
+	f.StringVar(&x.Reason, "reason", "", "why")
+	for _, name := range []string{"kind", "cents", "by", "reason"} {
+		_ = c.MarkFlagRequired(name)
+	}
+	return c
+}
+
+// recordNow asks the runner. Where none is running it writes the ledger file
+// itself, under the lock of the data directory: there is one writer, always.
+func (a *app) recordNow(ctx context.Context, x jobs.Recording) (err error) {
+	r, err := a.connect()
+	if err == nil {
+		defer r.Close()
+		if _, err = ask[changedAnswer](ctx, r, verbRecord, x); !errors.Is(err, queue.ErrNoRunner) {
+			return err
+		}
+	}
+	c, err := loadConfig(a.configFile)
+	if err != nil {
+		return err
+	}
+	account, err := c.pick(a.account)
+	if err != nil {
+		return err
+	}
+	if !exists(c.ledgerPath(account)) {
+		return fmt.Errorf("there is no ledger in %s\nis --config or the data directory right?", filepath.Dir(c.ledgerPath(account)))
+	}
+	unlock, err := queue.LockDir(c.DataDir)
+	if err != nil {
+		return &exitError{exitUnreachable, fmt.Errorf("no `perennial run` answers, and the ledger cannot be written beside one: %w", err)}
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	l, err := ledger.Open(ctx, ledger.Config{Path: c.ledgerPath(account), Clock: time.Now})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	return jobs.Record(ctx, l, x)
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"perennial/jobs"
+)
+
+// spends makes the provider's own site spend, or top up when negative.
+func (w *world) spends(cents string) {
+	w.t.Helper()
+	w.control(http.MethodPost, "/wallet", []byte(`{"account_id":"acc_alpha","environment":"sandbox","add_cents":`+cents+`}`))
+}
+
+func (w *world) reconciles(wantCode int) jobs.Reconciliation {
+	w.t.Helper()
+	out, errs, code := w.cli("ledger", "reconcile", "-o", "json")
+	var x jobs.Reconciliation
+	if err := json.Unmarshal([]byte(out), &x); err != nil || code != wantCode || x.OK != (code == 0) {
+		w.t.Fatalf("exit %d, want %d: %v\n%s%s", code, wantCode, err, out, errs)
+	}
+	return x
+}
+
+// TestTrap24OnTheCommandLine: found, not corrected, recorded, agreed; with a
+// runner and without one.
+func TestTrap24OnTheCommandLine(t *testing.T) {
+	w := newWorld(t, 3)
+	p, line := w.run()
+	if out, errs, code := w.cli("renew", "px_1", "--id", "keep", "--wait"); code != 0 {
+		t.Fatalf("%s%s", out, errs)
+	}
+	if x := w.reconciles(0); !x.Quiet || len(x.Findings) != 0 {
+		t.Errorf("%+v", x)
+	}
+	w.spends("-450")
+	if x := w.reconciles(1); len(x.Findings) != 1 || x.Findings[0].Kind != "wallet" || x.Findings[0].AmountCents != -450 {
+		t.Errorf("%+v", x)
+	}
+	if e := waitForEvent(t, line.NATS, "ledger.discrepancy", ""); !strings.Contains(e, `"amount_cents":-450`) {
+		t.Errorf("%s", e)
+	}
+	if out, _, code := w.cli("ledger", "reconcile"); code != 1 || !strings.Contains(out, "-4.50") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+	page, err := w.get(line.HTTP + "/metrics")
+	if err != nil || !strings.Contains(page, `perennial_reconciled_ok{account="main"} 0`) || !strings.Contains(page, `perennial_reconciled_difference_cents{account="main"} -450`) ||
+		!strings.Contains(page, "perennial_reconciled_timestamp_seconds{") {
+		t.Errorf("%v\n%s", err, page)
+	}
+	if out, _, _ := w.cli("account", "show"); !strings.Contains(out, "1 findings, the wallet is -4.50 off") {
+		t.Errorf("%s", out)
+	}
+	if page, err := w.get(line.HTTP + "/"); err != nil || !strings.Contains(page, "1 findings, the wallet is -4.50 off") {
+		t.Errorf("%v\n%s", err, page)
+	}
+	if page, err := w.get(line.HTTP + "/readyz"); err != nil || page != "ok\n" {
+		t.Errorf("%q %v: a finding does not stop the account", page, err)
+	}
+	if out, errs, code := w.cli("ledger", "record", "--kind", "external", "--cents", "450", "--by", "ada", "--reason", "bought by hand"); code != 0 {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	w.reconciles(0)
+	if code := p.terminate(); code != 0 {
+		t.Fatalf("run ended with %d", code)
+	}
+	w.spends("1000")
+	if x := w.reconciles(1); x.Findings[0].AmountCents != 1000 || !strings.Contains(strings.Join(x.Notes, " "), "one moment") {
+		t.Errorf("%+v", x)
+	}
+	if out, errs, code := w.cli("ledger", "record", "--kind", "top-up", "--cents", "1000", "--by", "ada", "--reason", "by card", "-o", "json"); code != 0 || !strings.Contains(out, `{"changed":1}`) {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	w.reconciles(0)
+	if out, _, code := w.cli("ledger", "verify"); code != 0 {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+}
+
+func TestReconcileSaysThatNobodyAnswers(t *testing.T) {
+	w := newWorld(t, 1)
+	p, _ := w.run()
+	w.fault(map[string]any{"method": "GET", "path": "/api/v1/wallet", "fault": "error_before", "times": 1000})
+	if _, errs, code := w.cli("ledger", "reconcile"); code != exitUnreachable || !strings.Contains(errs, "provider") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	p.terminate()
+	if _, errs, code := w.cli("ledger", "reconcile"); code != exitUnreachable || !strings.Contains(errs, "no `perennial run` answers") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+func TestRecordRefusesWhatCannotBeBooked(t *testing.T) {
+	w := &world{t: t, dir: t.TempDir()}
+	for _, args := range [][]string{
+		{"--kind", "gift", "--cents", "1", "--by", "a", "--reason", "b"}, {"--kind", "top-up", "--cents", "0", "--by", "a", "--reason", "b"},
+		{"--kind", "top-up", "--cents", "-5", "--by", "a", "--reason", "b"}, {"--kind", "top-up", "--cents", "5", "--by", "", "--reason", "b"},
+		{"--kind", "top-up", "--cents", "5", "--by", "a"}, {"--kind", "external", "--cents", "1.5", "--by", "a", "--reason", "b"},
+	} {
+		if _, errs, code := w.cli(append([]string{"ledger", "record"}, args...)...); code != exitUsage {
+			t.Errorf("%v: exit %d: %s", args, code, errs)
+		}
+	}
+	if _, errs, code := w.cli("ledger", "record", "--kind", "top-up", "--cents", "5", "--by", "a", "--reason", "b"); code == 0 || !strings.Contains(errs, "no ledger") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
