@@ -128,19 +128,23 @@ type generation struct {
 // nextGeneration plans an operation again under a new key, for its lines in the
 // given states: a line that somebody has answered already is not sent twice.
 func (r *Runner) nextGeneration(ctx context.Context, o ledger.Operation, states ...string) (generation, error) {
-	accepted, err := r.Ledger.Acceptance(ctx, o.CommandID)
+	return nextGeneration(ctx, r.Ledger, r.binding, o, states...)
+}
+
+func nextGeneration(ctx context.Context, l *ledger.Ledger, b ledger.Binding, o ledger.Operation, states ...string) (generation, error) {
+	accepted, err := l.Acceptance(ctx, o.CommandID)
 	if err != nil {
 		return generation{}, err
 	}
 	var ids []string
 	if o.Kind == ledger.KindRenewal {
-		lines, err := r.Ledger.Lines(ctx, o.ID)
+		lines, err := l.Lines(ctx, o.ID)
 		if err != nil {
 			return generation{}, err
 		}
-		for _, l := range lines {
-			if slices.Contains(states, l.State) {
-				ids = append(ids, l.ProxyID)
+		for _, x := range lines {
+			if slices.Contains(states, x.State) {
+				ids = append(ids, x.ProxyID)
 			}
 		}
 		if len(ids) == 0 {
@@ -148,8 +152,13 @@ func (r *Runner) nextGeneration(ctx context.Context, o ledger.Operation, states 
 		}
 	}
 	return generation{
-		planned: plan(r.binding, o.Kind, o.CommandID, o.Chunk, o.Generation+1, ids), days: accepted.DurationDays,
+		planned: plan(b, o.Kind, o.CommandID, o.Chunk, o.Generation+1, ids), days: accepted.DurationDays,
 	}, nil
+}
+
+// ofOneLine plans one line of an operation again, apart from the others.
+func ofOneLine(b ledger.Binding, o ledger.Operation, proxyID string) ledger.Planned {
+	return plan(b, o.Kind, o.CommandID, o.Chunk+"/"+proxyID, o.Generation+1, []string{proxyID})
 }
 
 // Resolution is a person's answer to a review.
@@ -210,7 +219,7 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 			return err
 		}
 		if x.ProxyID != "" { // one line: its own operation, whatever becomes of the others
-			next.planned = plan(r.binding, o.Kind, o.CommandID, o.Chunk+"/"+x.ProxyID, o.Generation+1, []string{x.ProxyID})
+			next.planned = ofOneLine(r.binding, o, x.ProxyID)
 		}
 		f.SendAgain = []ledger.Planned{next.planned}
 	}

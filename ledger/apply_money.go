@@ -1,6 +1,9 @@
 package ledger
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // transfer moves cents from the credited account of the book to the debited one.
 type transfer struct {
@@ -115,41 +118,70 @@ func (t *Tx) settle(r Row, operation string, lines []Line) (charged, refunded in
 // renewals when it was charged, and back to the wallet when it was not; an
 // amount that was never booked is booked now.
 func (t *Tx) bookResolution(r Row, f OperationResolved) error {
-	var kind, orderNo string
-	var booked, suspense int64
-	err := t.queryRow(`SELECT kind, order_no, charged_cents - refunded_cents FROM operations WHERE id = ?`, f.OperationID).
-		Scan(&kind, &orderNo, &booked)
-	if err != nil {
-		return notFound(err)
-	}
-	err = t.queryRow(`SELECT coalesce(sum(charged_cents - refunded_cents), 0) FROM lines
-		WHERE operation = ? AND state = 'unresolved' AND (? = '' OR proxy_id = ?)`, f.OperationID, f.ProxyID, f.ProxyID).Scan(&suspense)
+	transfers, added, returned, err := resolution(func(query string, args ...any) scanner { return t.queryRow(query, args...) }, f)
 	if err != nil {
 		return err
-	}
-	m := transfer{operation: f.OperationID, orderNo: orderNo, proxyID: f.ProxyID}
-	at := "renewals"
-	if kind == string(KindOrder) {
-		at, suspense = "orders", 0
-	}
-	fromSuspense := min(suspense, f.ChargedCents)
-	returned, added := suspense-fromSuspense, f.ChargedCents-fromSuspense
-	if kind == string(KindOrder) {
-		added, returned = max(f.ChargedCents-booked, 0), max(booked-f.ChargedCents, 0)
 	}
 	err = t.w.execOne(`UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ? WHERE id = ?`,
 		added, returned, f.OperationID)
 	if err != nil {
 		return err
 	}
-	back := at
-	if kind != string(KindOrder) {
-		back = "suspense"
+	return t.book(r, transfers...)
+}
+
+// resolution is what a person's answer books, as the operation stands: its
+// transfers, and what they add to the operation's charges and refunds.
+func resolution(queryRow func(string, ...any) scanner, f OperationResolved) (transfers []transfer, added, returned int64, err error) {
+	var kind, orderNo string
+	var booked, suspense int64
+	err = queryRow(`SELECT kind, order_no, charged_cents - refunded_cents FROM operations WHERE id = ?`, f.OperationID).
+		Scan(&kind, &orderNo, &booked)
+	if err != nil {
+		return nil, 0, 0, notFound(err)
 	}
-	return t.book(r,
+	err = queryRow(`SELECT coalesce(sum(charged_cents - refunded_cents), 0) FROM lines
+		WHERE operation = ? AND state = 'unresolved' AND (? = '' OR proxy_id = ?)`, f.OperationID, f.ProxyID, f.ProxyID).Scan(&suspense)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	m := transfer{operation: f.OperationID, orderNo: orderNo, proxyID: f.ProxyID}
+	at, back := "renewals", "suspense"
+	fromSuspense := min(suspense, f.ChargedCents)
+	returned, added = suspense-fromSuspense, f.ChargedCents-fromSuspense
+	if kind == string(KindOrder) {
+		at, back, fromSuspense = "orders", "orders", 0
+		added, returned = max(f.ChargedCents-booked, 0), max(booked-f.ChargedCents, 0)
+	}
+	return []transfer{
 		m.as("resolution", at, "suspense", fromSuspense),
 		m.as("refund", "wallet", back, returned),
-		m.as("charge", at, "wallet", added))
+		m.as("charge", at, "wallet", added),
+	}, added, returned, nil
+}
+
+// Booking is one double entry that an answer would make.
+type Booking struct {
+	Kind        string `json:"kind"`
+	Debit       string `json:"debit"`
+	Credit      string `json:"credit"`
+	AmountCents int64  `json:"amount_cents"`
+}
+
+// WouldBook says what a person's answer would book, as the operation stands,
+// and books nothing; ErrNotFound for an unknown operation.
+func (l *Ledger) WouldBook(ctx context.Context, f OperationResolved) ([]Booking, error) {
+	transfers, _, _, err := resolution(func(query string, args ...any) scanner { return l.read.QueryRowContext(ctx, query, args...) }, f)
+	if err != nil {
+		return nil, err
+	}
+	bookings := []Booking{}
+	for _, m := range transfers {
+		if m.cents > 0 {
+			bookings = append(bookings, Booking{m.kind, m.debit, m.credit, m.cents})
+		}
+	}
+	return bookings, nil
 }
 
 // as is the transfer with a kind, its two accounts and its amount.

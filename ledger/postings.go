@@ -44,19 +44,24 @@ type Review struct {
 	Code        string    `json:"code,omitempty"`
 	TraceID     string    `json:"trace_id,omitempty"`
 	Since       time.Time `json:"since"`
+	// AtStakeCents is what is in suspense, booked, or was expected to be charged;
+	// 0 when nobody knew the price.
+	AtStakeCents int64 `json:"at_stake_cents"`
 }
 
 // Reviews lists what waits for a person, the oldest first.
 func (l *Ledger) Reviews(ctx context.Context) ([]Review, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT operation_id, command_id, kind, proxy_id, reason, code, trace_id, since
-		FROM v_reviews ORDER BY since, operation_id, proxy_id`)
+	rows, err := l.read.QueryContext(ctx, `SELECT v.operation_id, v.command_id, v.kind, v.proxy_id, v.reason, v.code, v.trace_id, v.since,
+		CASE WHEN v.proxy_id <> '' THEN (SELECT l.charged_cents - l.refunded_cents FROM lines l WHERE l.operation = o.id AND l.proxy_id = v.proxy_id)
+		ELSE max(o.estimate_cents, o.charged_cents - o.refunded_cents) END
+		FROM v_reviews v JOIN operations o ON o.id = v.operation_id ORDER BY v.since, v.operation_id, v.proxy_id`)
 	if err != nil {
 		return nil, err
 	}
 	return collect(rows, func(s scanner) (Review, error) {
 		var x Review
 		var since int64
-		err := s.Scan(&x.OperationID, &x.CommandID, &x.Kind, &x.ProxyID, &x.Reason, &x.Code, &x.TraceID, &since)
+		err := s.Scan(&x.OperationID, &x.CommandID, &x.Kind, &x.ProxyID, &x.Reason, &x.Code, &x.TraceID, &since, &x.AtStakeCents)
 		x.Since = fromMicros(since)
 		return x, err
 	})

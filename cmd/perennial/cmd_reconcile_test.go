@@ -93,6 +93,34 @@ func TestReconcileSaysThatNobodyAnswers(t *testing.T) {
 	}
 }
 
+// TestReviewShowsWhatIsKnownWithARunnerAndWithoutOne also at the provider.
+func TestReviewShowsWhatIsKnownWithARunnerAndWithoutOne(t *testing.T) {
+	w := newWorld(t, 1)
+	p, _ := w.run()
+	w.fault(map[string]any{"method": "POST", "path": "/api/v1/orders", "fault": "unresolved_record", "executed": true})
+	if out, errs, code := w.cli("order", "--item", "off_us_1=2", "--id", "buy", "--wait"); code != exitPerson {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	var e jobs.Evidence
+	out, errs, code := w.cli("review", "show", "buy/1", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &e); err != nil || code != 0 || len(e.Orders) != 1 || e.Orders[0].NetCents != 600 || len(e.Answers) != 3 {
+		t.Errorf("exit %d %v\n%s%s", code, err, out, errs)
+	}
+	if out, _, code := w.cli("review", "show", "buy/1"); code != 0 || !strings.Contains(out, "idempotency_unresolved") || !strings.Contains(out, "charge 6.00 from wallet to orders") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+	if out, _, _ := w.cli("review", "list"); !strings.Contains(out, "AT STAKE") || !strings.Contains(out, "unknown") {
+		t.Errorf("%s", out)
+	}
+	if _, _, code := w.cli("review", "show", "nothing"); code != exitFailed {
+		t.Errorf("exit %d", code)
+	}
+	p.terminate()
+	if out, _, code := w.cli("review", "show", "buy/1"); code != 0 || !strings.Contains(out, "ledger alone") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+}
+
 func TestRecordRefusesWhatCannotBeBooked(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir()}
 	for _, args := range [][]string{

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -33,36 +31,25 @@ func (a *app) reviewList() *cobra.Command {
 						return err
 					}
 				}
-				rows = append(rows, []string{x.OperationID, x.ProxyID, ago(&x.Since), x.Reason, x.TraceID})
+				rows = append(rows, []string{x.OperationID, x.ProxyID, ago(&x.Since), atStake(x.AtStakeCents), x.Reason, x.TraceID})
 			}
 			if a.output == "json" {
 				return nil
 			}
-			return a.table([]string{"OPERATION", "LINE", "SINCE", "REASON", "TRACE ID"}, rows)
+			return a.table([]string{"OPERATION", "LINE", "SINCE", "AT STAKE", "REASON", "TRACE ID"}, rows)
 		}),
 	}
 }
 
 func (a *app) reviewShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "The operation's history, attempt by attempt", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "The evidence: attempts, replies, expiries, unknown orders, and what each answer would book", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
-				rows, err := l.RowsOf(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				if len(rows) == 0 {
-					return &exitError{exitFailed, fmt.Errorf("there is no operation %q", args[0])}
-				}
-				for _, r := range rows {
-					err := printJSON(a.stdout, map[string]any{"seq": r.Seq, "time": r.Instant(), "type": r.Type, "data": json.RawMessage(r.Data)})
-					if err != nil {
-						return err
-					}
-				}
-				return nil
-			})(cmd, nil)
+			e, err := a.readEvidence(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.printEvidence(e)
 		},
 	}
 }

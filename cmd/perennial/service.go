@@ -34,6 +34,7 @@ const (
 
 	verbReconcile = "reconcile"
 	verbRecord    = "record"
+	verbEvidence  = "evidence"
 )
 
 // byHand is what a person's request carries.
@@ -90,6 +91,11 @@ func (a *accountHost) verbs() map[string]queue.Verb {
 
 		verbReconcile: answer(a.reconcile),
 		verbRecord:    answer(a.record),
+		verbEvidence: answer(func(ctx context.Context, q byHand) (jobs.Evidence, error) {
+			ctx, cancel := context.WithTimeout(ctx, evidencePatience)
+			defer cancel()
+			return a.runner.Evidence(ctx, q.ID)
+		}),
 	}
 }
 

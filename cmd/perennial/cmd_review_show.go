@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// evidencePatience bounds the reading of evidence at the provider: somebody waits.
+const evidencePatience = 2 * time.Minute
+
+// readEvidence asks the runner, which asks the provider; where none is running
+// it reads what the ledger alone knows.
+func (a *app) readEvidence(ctx context.Context, id string) (jobs.Evidence, error) {
+	r, err := a.connect()
+	if err == nil {
+		defer r.Close()
+		ctx, cancel := context.WithTimeout(ctx, evidencePatience+10*time.Second)
+		defer cancel()
+		e, err := ask[jobs.Evidence](ctx, r, verbEvidence, byHand{ID: id})
+		if !errors.Is(err, queue.ErrNoRunner) {
+			return e, err
+		}
+	}
+	l, _, err := a.openLedger(ctx)
+	if err != nil {
+		return jobs.Evidence{}, err
+	}
+	defer func() { _ = l.Close() }()
+	e, err := jobs.CollectEvidence(ctx, l, nil, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = &exitError{exitFailed, fmt.Errorf("there is no operation %q: see `perennial review list`", id)}
+	}
+	return e, err
+}
+
+// atStake is an amount of a review for people.
+func atStake(cents int64) string {
+	if cents == 0 {
+		return "unknown"
+	}
+	return money(cents)
+}
+
+func (a *app) printEvidence(e jobs.Evidence) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, e)
+	}
+	fmt.Fprintf(a.stdout, "operation %s  %s  %s\nreason    %s %s\nkey       %s\ntrace id  %s\nattempts  %d, of which %d may have executed\n",
+		e.OperationID, e.Kind, e.State, e.Reason, e.Code, e.IdempotencyKey, e.TraceID, e.Attempts, e.Ambiguous)
+	fmt.Fprintf(a.stdout, "wallet    before %s, after %s\n", walletText(e.WalletBefore), walletText(e.WalletAfter))
+	for _, n := range e.Notes {
+		fmt.Fprintf(a.stdout, "note      %s\n", n)
+	}
+	fmt.Fprintln(a.stdout)
+	rows := make([][]string, 0, len(e.History))
+	for _, h := range e.History {
+		reply := h.Code
+		if h.HTTPStatus != 0 {
+			reply = strings.TrimSpace(strconv.Itoa(h.HTTPStatus) + " " + h.Code)
+		}
+		rows = append(rows, []string{h.Time.Format(time.RFC3339), h.Type, attemptText(h.Attempt), reply, h.TraceID, h.Text})
+	}
+	tables := []struct {
+		heading []string
+		rows    [][]string
+	}{
+		{[]string{"TIME", "FACT", "ATTEMPT", "REPLY", "TRACE ID", ""}, rows},
+		{[]string{"LINE", "STATE", "EXPIRED BEFORE", "EXPIRES NOW", "MOVED"}, expiryRows(e.Expiries)},
+		{[]string{"UNKNOWN ORDER", "CREATED", "NET"}, orderRows(e.Orders)},
+		{[]string{"ANSWER", "LINE", "BOOKS", "SENDS"}, answerRows(e.Answers)},
+	}
+	for _, t := range tables {
+		if len(t.rows) == 0 {
+			continue
+		}
+		if err := a.table(t.heading, t.rows); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout)
+	}
+	return nil
+}
+
+func attemptText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func walletText(x *ledger.Reconciled) string {
+	if x == nil {
+		return "not known"
+	}
+	return fmt.Sprintf("%s at %s", money(x.ProviderCents), x.At.Format(time.RFC3339))
+}
+
+func expiryRows(all []jobs.ExpiryEvidence) (rows [][]string) {
+	for _, x := range all {
+		moved := "not known"
+		if x.Moved != nil {
+			moved = strconv.FormatBool(*x.Moved)
+		}
+		rows = append(rows, []string{x.ProxyID, x.State, instantText(x.Before), instantText(x.Now), moved})
+	}
+	return rows
+}
+
+func orderRows(all []jobs.OrderEvidence) (rows [][]string) {
+	for _, x := range all {
+		rows = append(rows, []string{x.OrderNo, x.CreatedAt.UTC().Format(time.RFC3339), money(x.NetCents)})
+	}
+	return rows
+}
+
+func answerRows(all []jobs.Answer) (rows [][]string) {
+	for _, x := range all {
+		books := make([]string, 0, len(x.Bookings))
+		for _, b := range x.Bookings {
+			books = append(books, fmt.Sprintf("%s %s from %s to %s", b.Kind, money(b.AmountCents), b.Credit, b.Debit))
+		}
+		if len(books) == 0 {
+			books = []string{"nothing"}
+		}
+		sends := ""
+		if x.NewKey != "" {
+			sends = x.NewOperation + " under " + x.NewKey
+		}
+		rows = append(rows, []string{x.Say, x.ProxyID, strings.Join(books, ", "), sends})
+	}
+	return rows
+}

@@ -1,0 +1,146 @@
+package jobs
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+)
+
+func (h *house) evidence(id string) Evidence {
+	h.t.Helper()
+	e, err := h.runner.Evidence(h.t.Context(), id)
+	check(h.t, err)
+	return e
+}
+
+// booksAs resolves as an answer of the evidence says and compares what was
+// booked with what it said would be.
+func (h *house) booksAs(x Resolution, a Answer) {
+	h.t.Helper()
+	seq, _, err := h.ledger.Head(h.t.Context())
+	check(h.t, err)
+	x.By, x.Reason = "ada", "the provider's support said so"
+	check(h.t, h.runner.Resolve(h.t.Context(), x))
+	var got []ledger.Booking
+	check(h.t, h.ledger.Transfers(h.t.Context(), ledger.Period{}, func(m ledger.Transfer) error {
+		if m.Seq > seq && m.Fact == "operation.resolved" {
+			got = append(got, ledger.Booking{Kind: m.Kind, Debit: m.Debit, Credit: m.Credit, AmountCents: m.Cents})
+		}
+		return nil
+	}))
+	if len(got) != len(a.Bookings) {
+		h.t.Fatalf("%s was to book %+v and booked %+v", a.Say, a.Bookings, got)
+	}
+	for i := range got {
+		if got[i] != a.Bookings[i] {
+			h.t.Errorf("%s was to book %+v and booked %+v", a.Say, a.Bookings, got)
+		}
+	}
+	if err := h.runner.Resolve(h.t.Context(), x); err == nil {
+		h.t.Errorf("%s %s was resolved twice", x.ID, x.ProxyID)
+	}
+}
+
+func (h *house) answer(e Evidence, say, proxyID string) Answer {
+	h.t.Helper()
+	for _, a := range e.Answers {
+		if strings.HasPrefix(a.Say+" ", say+" ") && a.ProxyID == proxyID {
+			return a
+		}
+	}
+	h.t.Fatalf("no answer %q for %q in %+v", say, proxyID, e.Answers)
+	return Answer{}
+}
+
+func TestEvidenceOfAnOrderFindsItAtTheProvider(t *testing.T) {
+	h := newHouse(t)
+	h.agrees()
+	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
+	id := h.await("buy", ledger.StateReview).Operations[0].OperationID
+	e := h.evidence(id)
+	if len(e.Orders) != 1 || e.Orders[0].NetCents != 600 || e.WalletBefore == nil || e.WalletAfter != nil {
+		t.Errorf("%+v", e)
+	}
+	last := e.History[len(e.History)-1]
+	if len(e.History) < 2 || e.History[0].Type != "operation.sending" || e.History[0].Attempt != 1 || last.Type != "operation.review" || last.Code != "idempotency_unresolved" || last.TraceID == "" {
+		t.Errorf("%+v", e.History)
+	}
+	if a := h.answer(e, "--not-charged", ""); len(a.Bookings) != 0 {
+		t.Errorf("%+v", a)
+	}
+	h.booksAs(Resolution{ID: id, Charged: new(true), ChargedCents: 600}, h.answer(e, "--charged 600", ""))
+	h.settled(600, 0)
+}
+
+func TestEvidenceOfOneLineSaysWhatEachAnswerBooksAndSends(t *testing.T) {
+	h := newHouse(t)
+	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1", "px_2", "px_3"}})
+	due := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_4"],"due_before":"` + due + `"}`)
+	const id = "keep/0001"
+	h.until("three lines wait", func() bool { all, _ := h.ledger.Reviews(t.Context()); return len(all) == 3 })
+	e := h.evidence(id)
+	if len(e.Expiries) != 4 || e.Expiries[0].Before == nil || e.Expiries[0].Now == nil || e.Expiries[0].Moved == nil || e.Expiries[3].Moved == nil || !*e.Expiries[3].Moved {
+		t.Errorf("%+v", e.Expiries)
+	}
+	reviews, err := h.ledger.Reviews(t.Context())
+	check(t, err)
+	if reviews[0].AtStakeCents != 300 {
+		t.Errorf("%+v", reviews[0])
+	}
+	h.booksAs(Resolution{ID: id, ProxyID: "px_1", Charged: new(true), ChargedCents: 300}, h.answer(e, "--charged 300", "px_1"))
+	h.booksAs(Resolution{ID: id, ProxyID: "px_2", Charged: new(false)}, h.answer(e, "--not-charged", "px_2"))
+	again := h.answer(e, "--not-charged --send-again", "px_3")
+	h.booksAs(Resolution{ID: id, ProxyID: "px_3", Charged: new(false), SendAgain: true}, again)
+	h.until("the line was sent again", func() bool { return len(h.facts("operation.sending")) == 2 })
+	sent, _ := h.facts("operation.sending")[1].(ledger.OperationSending)
+	if sent.OperationID != again.NewOperation || sent.Key != again.NewKey {
+		t.Errorf("%+v was sent as %s under %s", again, sent.OperationID, sent.Key)
+	}
+	b, err := h.ledger.Balance(t.Context(), "main")
+	check(t, err)
+	if b.SuspenseCents != 0 {
+		t.Errorf("in suspense: %d", b.SuspenseCents)
+	}
+	claimed, err := h.ledger.Claimed(t.Context())
+	check(t, err)
+	if claimed["px_1"] || claimed["px_2"] {
+		t.Errorf("still claimed: %v", claimed)
+	}
+	_, err = h.ledger.Verify(t.Context())
+	check(t, err)
+}
+
+func TestEvidenceOfAWholeRenewal(t *testing.T) {
+	h := newHouse(t)
+	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	id := h.await("keep", ledger.StateReview).Operations[0].OperationID
+	e := h.evidence(id)
+	again := h.answer(e, "--not-charged --send-again", "")
+	if len(again.Bookings) != 0 || again.NewKey == "" || again.NewKey == e.IdempotencyKey {
+		t.Errorf("%+v", again)
+	}
+	h.booksAs(Resolution{ID: id, Charged: new(false), SendAgain: true}, again)
+	h.until("it was renewed", func() bool { return len(h.facts("renewal.completed")) == 1 })
+	sends := h.facts("operation.sending")
+	if sent, _ := sends[len(sends)-1].(ledger.OperationSending); sent.Key != again.NewKey {
+		t.Errorf("sent under %s and announced %s", sent.Key, again.NewKey)
+	}
+	h.settled(600, 0)
+}
+
+func TestEvidenceWithoutARunnerIsTheLedgersAlone(t *testing.T) {
+	h := newHouse(t)
+	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	id := h.await("keep", ledger.StateReview).Operations[0].OperationID
+	e, err := CollectEvidence(t.Context(), h.ledger, nil, id)
+	check(t, err)
+	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "ledger alone") || len(e.History) == 0 || len(e.Answers) != 3 || e.Expiries[0].Now != nil {
+		t.Errorf("%+v", e)
+	}
+}
