@@ -94,7 +94,7 @@ func money(op Operation, o upstream.Order, state *ledger.OrderState) []ledger.Le
 		case op.ChargedCents == 0:
 			state.ChargedCents = *o.TotalCents
 		case op.ChargedCents != *o.TotalCents:
-			doubt("order_total", *o.TotalCents-op.ChargedCents, "the order's total is not what it was when it was booked")
+			doubt(kindTotal, *o.TotalCents-op.ChargedCents, "the order's total is not what it was when it was booked")
 		}
 	}
 	r := o.Refund

@@ -62,6 +62,7 @@ func (x Reconciliation) DifferenceCents() int64 {
 const (
 	kindWallet   = "wallet"
 	kindOutside  = "outside_order"
+	kindTotal    = "order_total"
 	kindCharge   = "order_charge"
 	kindRefund   = "order_refund"
 	kindMissing  = "order_missing"

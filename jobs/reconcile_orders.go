@@ -124,6 +124,9 @@ func (p *pass) order(ctx context.Context, o ledger.Operation) error {
 	default:
 		found = p.compare(o, detail)
 	}
+	if found, err = p.unexplained(ctx, o.OrderNo, found); err != nil {
+		return err
+	}
 	now, err := p.Ledger.Operation(ctx, o.ID)
 	if err != nil || now.Version != o.Version {
 		return err // it changed meanwhile: the next pass compares it
@@ -139,6 +142,22 @@ func (p *pass) order(ctx context.Context, o ledger.Operation) error {
 	return nil
 }
 
+// unexplained leaves out what a person has recorded for the order to the cent:
+// a refund that came after it was settled, or another cost.
+func (p *pass) unexplained(ctx context.Context, orderNo string, found []Finding) ([]Finding, error) {
+	if len(found) == 0 {
+		return nil, nil
+	}
+	recorded, err := p.Ledger.RecordedFor(ctx)
+	return slices.DeleteFunc(found, func(f Finding) bool {
+		spent := f.AmountCents
+		if f.Kind == kindRefund {
+			spent = -spent
+		}
+		return spent == recorded[orderNo] && (f.Kind == kindRefund || f.Kind == kindCharge || f.Kind == kindTotal)
+	}), err
+}
+
 // compare says where an order's detail and its booked money differ. What the
 // detail would book, were it read by a poll, is what the books do not have.
 func (p *pass) compare(o ledger.Operation, detail upstream.Order) []Finding {
@@ -152,7 +171,7 @@ func (p *pass) compare(o ledger.Operation, detail upstream.Order) []Finding {
 			Explanation: fmt.Sprintf("the order cost %d cents and none are booked: the operation is %s", unbooked.ChargedCents, o.State)})
 	}
 	if detail.TotalCents != nil && *detail.TotalCents == 0 && o.ChargedCents > 0 {
-		found = append(found, Finding{Kind: "order_total", AmountCents: -o.ChargedCents,
+		found = append(found, Finding{Kind: kindTotal, AmountCents: -o.ChargedCents,
 			Explanation: fmt.Sprintf("the order's total is 0 and %d cents are booked", o.ChargedCents)})
 	}
 	if unbooked.RefundedCents > 0 {

@@ -247,3 +247,68 @@ func TestAKeyThatMayNotReadOrdersStillComparesTheWallet(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
+
+// TestAnOrderUnderWayIsNotTakenForOneMadeElsewhere: the provider lists it before
+// its reply is here.
+func TestAnOrderUnderWayIsNotTakenForOneMadeElsewhere(t *testing.T) {
+	var p held
+	h := idleHouse(t)
+	p.Client = h.client
+	h.bind(func(c *Config) { c.Provider = &p })
+	h.start()
+	post := newHold()
+	p.post.Store(post)
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
+	<-post.reached
+	c := h.reconciler(h.client, 0)
+	if x := h.pass(c); !x.OK || x.Quiet {
+		t.Errorf("%+v", x)
+	}
+	close(post.release)
+	h.await("buy", ledger.StateDelivered)
+	if x := h.pass(c); !x.OK || !x.Quiet {
+		t.Errorf("%+v", x)
+	}
+	h.settled(600, 0)
+}
+
+func TestALateRefundIsExplainedByARecordForItsOrder(t *testing.T) {
+	h := newHouse(t)
+	h.buys(1)
+	now, amount := time.Now(), int64(120)
+	h.wallet(amount)
+	c := h.reconciler(&retold{Client: h.client, order: func(o *upstream.Order) error {
+		o.Refund = &upstream.Refund{Status: "x", AmountCents: &amount, Currency: "USD", RefundedAt: &now}
+		return nil
+	}}, 0)
+	x := h.pass(c)
+	if len(x.Findings) != 2 || x.Findings[0].Kind != "order_refund" || !strings.Contains(x.Findings[1].Explanation, x.Findings[0].OrderNo) {
+		t.Fatalf("%+v", x.Findings)
+	}
+	h.recorded(Recording{Kind: "top-up", Cents: amount, OrderNo: x.Findings[0].OrderNo})
+	if x := h.pass(c); !x.OK {
+		t.Errorf("%+v", x.Findings)
+	}
+}
+
+// TestWhatIsBookedAroundTheReadingWidensTheInterval: it may have happened on
+// either side of it.
+func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
+	at := func(wallet, charged, refunded, funding, external int64, open ...ledger.Exposure) ledger.Position {
+		return ledger.Position{Balance: ledger.Balance{WalletCents: wallet, ChargedCents: charged, RefundedCents: refunded, FundingCents: funding, ExternalCents: external}, Open: open}
+	}
+	for name, c := range map[string]struct {
+		w         WalletReading
+		low, high int64
+	}{
+		"nothing":                {WalletReading{Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0)}, 1000, 1000},
+		"charged and refunded":   {WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 30, 30, 1000, 0)}, 970, 1030},
+		"recorded":               {WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1040, 0, 0, 1050, 10)}, 990, 1050},
+		"begun meanwhile":        {WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0, ledger.Exposure{ChargeCents: 9})}, 991, 1000},
+		"under way all the time": {WalletReading{Before: at(1000, 0, 0, 1000, 0, ledger.Exposure{ChargeCents: 5, ReturnCents: 7})}, 995, 1007},
+	} {
+		if x := c.w.check(); *x.LowCents != c.low || *x.HighCents != c.high {
+			t.Errorf("%s: %d to %d, want %d to %d", name, *x.LowCents, *x.HighCents, c.low, c.high)
+		}
+	}
+}

@@ -13,7 +13,7 @@ type Recording struct {
 	Cents   int64  `json:"cents"`
 	By      string `json:"by"`
 	Reason  string `json:"reason"`
-	OrderNo string `json:"order_no,omitempty"` // of external money, where it is known
+	OrderNo string `json:"order_no,omitempty"` // that it went on or came back from, where it is known
 }
 
 // maxWords bounds what a person writes into the journal, in bytes.
@@ -30,8 +30,6 @@ func (x Recording) Check() error {
 		return refuse("a record needs a name and a reason")
 	case len(x.By) > maxWords || len(x.Reason) > maxWords || len(x.OrderNo) > maxWords:
 		return refuse("name, reason and order number may have %d bytes each", maxWords)
-	case x.OrderNo != "" && x.Kind != "external":
-		return refuse("only external money has an order number")
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (t *Tx) applyRecorded(r Row, f LedgerRecorded) error {
 	if f.Kind == "external" {
 		return t.book(r, transfer{kind: "external", debit: "external", credit: "wallet", cents: f.Cents, orderNo: f.OrderNo})
 	}
-	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.Cents})
+	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.Cents, orderNo: f.OrderNo})
 }
 
 func (t *Tx) applyCommand(r Row, f Fact) error {

@@ -111,7 +111,8 @@ type LedgerRecorded struct {
 	Cents  int64  `json:"cents"`
 	By     string `json:"by"`
 	Reason string `json:"reason"`
-	// OrderNo is the order that external money went on, where a person knows it.
+	// OrderNo is the order that the money went on or came back from, where a
+	// person knows it.
 	OrderNo string `json:"order_no,omitempty"`
 }
 

@@ -80,9 +80,11 @@ func (l *Ledger) NumberlessOrders(ctx context.Context) ([]Operation, error) {
 	return collect(rows, scanOperation)
 }
 
-// RecordedFor sums what people recorded as spent outside Perennial, by order.
+// RecordedFor sums what people recorded by order: spent outside Perennial, less
+// what came back.
 func (l *Ledger) RecordedFor(ctx context.Context) (map[string]int64, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT order_no, sum(cents) FROM transfers WHERE kind = 'external' AND order_no <> '' GROUP BY order_no`)
+	rows, err := l.read.QueryContext(ctx, `SELECT order_no, sum(CASE kind WHEN 'external' THEN cents ELSE -cents END)
+		FROM transfers WHERE kind IN ('external', 'funding') AND order_no <> '' GROUP BY order_no`)
 	if err != nil {
 		return nil, err
 	}

@@ -204,7 +204,7 @@ func (a *app) ledgerRecord() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&x.Kind, "kind", "", "top-up or external")
 	f.Int64Var(&x.Cents, "cents", 0, "how much, over 0")
-	f.StringVar(&x.OrderNo, "order", "", "with external: the order that it went on")
+	f.StringVar(&x.OrderNo, "order", "", "the order that it went on or came back from")
 	f.StringVar(&x.By, "by", "", "who says so")
 	f.StringVar(&x.Reason, "reason", "", "why")
 	for _, name := range []string{"kind", "cents", "by", "reason"} {
