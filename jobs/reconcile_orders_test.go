@@ -312,3 +312,21 @@ func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatDifferedIsLookedAtAgainAfterARestart, however old the order is.
+func TestWhatDifferedIsLookedAtAgainAfterARestart(t *testing.T) {
+	h := newHouse(t)
+	h.buys(1)
+	no := h.await("buy-0", ledger.StateDelivered).Operations[0].OrderNo
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(ledger.LedgerDiscrepancy{Kind: "order_total", AmountCents: 50, OrderNo: no, Explanation: "x"})
+	}))
+	c := h.reconciler(h.client, 0)
+	check(t, c.load(t.Context()))
+	if !c.sticky[no] || len(c.known[no]) != 1 {
+		t.Errorf("%v %v", c.sticky, c.known)
+	}
+	if x := h.pass(c); !x.OK || len(c.known) != 0 {
+		t.Errorf("%+v %v", x, c.known)
+	}
+}
