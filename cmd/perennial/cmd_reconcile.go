@@ -86,11 +86,7 @@ func (a *app) reconcileAlone(ctx context.Context) (x jobs.Reconciliation, err er
 	if c.embedded {
 		return x, &exitError{exitUnreachable, errors.New("no `perennial run` answers, and its embedded sandbox is only there while it runs\nstart `perennial run`")}
 	}
-	secret, err := c.secretOf(account)
-	if err != nil {
-		return x, err
-	}
-	client, err := c.client(account, secret, time.Now)
+	client, err := a.provider()
 	if err != nil {
 		return x, err
 	}
