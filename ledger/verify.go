@@ -8,12 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // BrokenError is the first thing that Verify found wrong.
 type BrokenError struct {
-	// Check names what does not hold: sqlite, chain, fold, projection, key.
+	// Check names what does not hold: sqlite, chain, fold, projection, key, events.
 	Check string
 	// Seq is the first journal row concerned, 0 where there is none.
 	Seq    int64
@@ -50,19 +49,26 @@ func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
 		return v, fmt.Errorf("make room for a second fold beside %s: %w", l.path, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	return l.foldInto(ctx, filepath.Join(dir, "fold.db"))
+}
+
+// foldInto folds the journal into a new file and compares every projection of
+// the two. The file is whole when err is nil or names a projection.
+func (l *Ledger) foldInto(ctx context.Context, path string) (v Verified, err error) {
 	snapshot, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return v, err
 	}
 	defer func() { _ = snapshot.Rollback() }()
-	fold, err := newFold(ctx, filepath.Join(dir, "fold.db"))
+	fold, err := newFold(ctx, path)
 	if err != nil {
 		return v, err
 	}
 	defer func() { err = errors.Join(err, fold.close()) }()
-	if v, err = fold.replay(ctx, snapshot); err != nil {
+	if v.Rows, err = fold.replay(journalOf(ctx, snapshot)); err != nil {
 		return v, err
 	}
+	v.Head = fold.at()
 	for _, table := range projections {
 		if err := compareTable(ctx, table, snapshot, fold); err != nil {
 			return v, err
@@ -105,76 +111,6 @@ func (l *Ledger) checkFile(ctx context.Context) error {
 		return &BrokenError{Check: "sqlite", Detail: err.Error()}
 	}
 	return &BrokenError{Check: "sqlite", Detail: "a row of " + table + " refers to a missing row of " + parent.String}
-}
-
-// fold is a second ledger file, filled from a journal by the same apply.
-type fold struct{ w *writer }
-
-func newFold(ctx context.Context, path string) (*fold, error) {
-	c, err := openWriter(ctx, path, time.Second)
-	if err != nil {
-		return nil, err
-	}
-	w := emptyWriter(c)
-	return &fold{w: w}, w.exec(`PRAGMA synchronous = OFF`) // it is thrown away
-}
-
-func (f *fold) close() error { return f.w.close() }
-
-// foldBatch is how many rows one transaction of a replay holds.
-const foldBatch = 5000
-
-// replay folds the whole journal of source, checking the chain as it goes.
-func (f *fold) replay(ctx context.Context, source *sql.Tx) (v Verified, err error) {
-	rows, err := source.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal ORDER BY seq`)
-	if err != nil {
-		return v, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
-		return v, err
-	}
-	for rows.Next() {
-		r, err := scanRow(rows)
-		if err != nil {
-			return v, err
-		}
-		if err := f.one(r); err != nil {
-			return v, errors.Join(err, f.w.exec(`ROLLBACK`))
-		}
-		v.Rows++
-		if v.Rows%foldBatch == 0 {
-			if err := errors.Join(f.w.flushTotals(), f.w.exec(`COMMIT`), f.w.exec(`BEGIN IMMEDIATE`)); err != nil {
-				return v, err
-			}
-		}
-	}
-	v.Head = Head{Seq: f.w.head.seq, Hash: f.w.head.hash}
-	return v, errors.Join(rows.Err(), f.w.flushTotals(), f.w.exec(`COMMIT`))
-}
-
-// one checks a row against the chain and folds it.
-func (f *fold) one(r Row) error {
-	if r.Seq != f.w.head.seq+1 {
-		return &BrokenError{Check: "chain", Seq: r.Seq, Detail: fmt.Sprintf("row %d is missing", f.w.head.seq+1)}
-	}
-	if r.PrevHash != f.w.head.hash {
-		return &BrokenError{Check: "chain", Seq: r.Seq, Detail: "prev_hash is not the hash of the row before"}
-	}
-	var hash string
-	if f.w.buf, hash = hashRow(f.w.buf, r); hash != r.Hash {
-		return &BrokenError{Check: "chain", Seq: r.Seq, Detail: "the row's content does not give its hash: it was changed after it was written"}
-	}
-	fact, err := DecodeFact(r.Type, []byte(r.Data))
-	if err != nil {
-		return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
-	}
-	tx := &Tx{w: f.w, now: r.Time}
-	if err := errors.Join(tx.insert(r), tx.apply(r, fact)); err != nil {
-		return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
-	}
-	f.w.head = head{seq: r.Seq, hash: r.Hash}
-	return nil
 }
 
 // compareTable walks a projection and its second fold side by side. Every
