@@ -1,0 +1,119 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+)
+
+// ReadEvent is the inverse of Row.Event: the journal row of a published event,
+// byte for byte. A row whose content does not give its hash is a *BrokenError.
+func ReadEvent(event []byte) (Row, error) {
+	var e CloudEvent
+	if err := json.Unmarshal(event, &e); err != nil {
+		return Row{}, fmt.Errorf("an event cannot be read: %w", err)
+	}
+	const mark = `"ledger":{"seq":`
+	at := bytes.LastIndex(e.Data, []byte(mark))
+	if at < 1 {
+		return Row{}, fmt.Errorf("event %q carries no place in a journal: it was not published by this program", e.ID)
+	}
+	var data struct {
+		Ledger Place `json:"ledger"`
+	}
+	if err := json.Unmarshal(append([]byte{'{'}, e.Data[at:]...), &data); err != nil {
+		return Row{}, fmt.Errorf("event %q: its place in the journal cannot be read: %w", e.ID, err)
+	}
+	r := Row{
+		Seq: data.Ledger.Seq, Type: strings.TrimSuffix(strings.TrimPrefix(e.Type, "perennial."), ".v1"), Time: micros(e.Time), Operation: e.Subject,
+		Data: strings.TrimSuffix(string(e.Data[:at]), ",") + "}", PrevHash: data.Ledger.PrevHash, Hash: data.Ledger.Hash,
+	}
+	if _, hash := hashRow(nil, r); hash != r.Hash {
+		return r, &BrokenError{Check: "events", Seq: r.Seq, Detail: "the published event's content does not give its hash: the event was changed"}
+	}
+	return r, nil
+}
+
+// rowsOf are the rows of published events.
+func rowsOf(events iter.Seq2[[]byte, error]) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for event, err := range events {
+			var r Row
+			if err == nil {
+				r, err = ReadEvent(event)
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Against is what a comparison with the published events showed.
+type Against struct {
+	Published   int64 `json:"published"`   // rows that are on the stream as they are here
+	Unpublished int64 `json:"unpublished"` // rows behind them: the relay has not published them yet
+}
+
+// againstPage is how many rows are read at once beside the events.
+const againstPage = 512
+
+// VerifyAgainst compares the journal with the events that were published from
+// it, from the first on. Verify proves that a file agrees with itself; only
+// this proves that it is the history that others were told. The first row that
+// is not is a *BrokenError.
+func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, error]) (a Against, err error) {
+	var page []Row
+	for published, err := range rowsOf(events) {
+		if err != nil {
+			return a, err
+		}
+		seq := a.Published + 1
+		if published.Seq != seq {
+			return a, &BrokenError{Check: "events", Seq: seq, Detail: fmt.Sprintf("no event was published of it: behind event %d follows event %d", a.Published, published.Seq)}
+		}
+		if len(page) == 0 {
+			if page, err = l.Rows(ctx, a.Published, againstPage); err != nil {
+				return a, err
+			}
+		}
+		if len(page) == 0 {
+			return a, &BrokenError{Check: "events", Seq: seq, Detail: "it was published and the journal ends before it: its end was removed, or the file is an older copy"}
+		}
+		if own := page[0]; own.Seq != seq || own.Hash != published.Hash {
+			return a, &BrokenError{Check: "events", Seq: seq, Detail: fmt.Sprintf("its hash is %s and %s was published: history was rewritten from here on", own.Hash, published.Hash)}
+		}
+		a.Published, page = seq, page[1:]
+	}
+	head, _, err := l.Head(ctx)
+	a.Unpublished = head - a.Published
+	return a, err
+}
+
+// notBefore yields the rows behind a head, after proving that the head itself,
+// where the rows begin with it, is the one that was published.
+func notBefore(h Head, rows iter.Seq2[Row, error]) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for r, err := range rows {
+			switch {
+			case err != nil:
+			case r.Seq < h.Seq:
+				continue
+			case r.Seq == h.Seq && r.Hash == h.Hash:
+				continue
+			case r.Seq == h.Seq:
+				err = &BrokenError{Check: "events", Seq: r.Seq, Detail: "another row was published here: the backup is not of the account, or the stream, that is configured"}
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// errNothingPublished: there is nothing to restore a ledger from.
+var errNothingPublished = errors.New("the events stream holds no event: there is nothing to restore from")
