@@ -30,7 +30,7 @@ func (t *Tx) apply(r Row, f Fact) error {
 			ON CONFLICT (scope, cause) DO UPDATE SET until = excluded.until, detail = excluded.detail`,
 			f.Scope, f.Cause, r.Time, nullInstant(f.Until), f.Detail)
 	case AccountResumed:
-		return t.exec(`DELETE FROM pauses WHERE scope = ? AND cause = ?`, f.Scope, f.Cause)
+		return t.applyResumed(f)
 	case LedgerOpened:
 		return t.applyOpened(r, f)
 	case LedgerRecorded:
@@ -42,6 +42,9 @@ func (t *Tx) apply(r Row, f Fact) error {
 }
 
 func (t *Tx) applyOpened(r Row, f LedgerOpened) error {
+	if f.Restored != nil {
+		return t.applyRestored(f)
+	}
 	err := t.exec(`INSERT INTO binding (one, account_id, environment, base_url, currency, epoch, opened_at) VALUES (1, ?, ?, ?, ?, ?, ?)`,
 		f.AccountID, f.Environment, f.BaseURL, f.Currency, f.Epoch, r.Time)
 	if err != nil {

@@ -47,7 +47,8 @@ type accountFact struct{}
 func (accountFact) Subject() string { return "" }
 
 // LedgerOpened binds the file to a provider account and books the opening
-// balance. It is always the first fact of an epoch.
+// balance. It is always the first fact of an epoch; a restored file goes on
+// under its binding, with nothing booked.
 type LedgerOpened struct {
 	accountFact
 	AccountID    string `json:"account_id"`
@@ -56,6 +57,20 @@ type LedgerOpened struct {
 	Currency     string `json:"currency"`
 	OpeningCents int64  `json:"opening_cents"`
 	Epoch        string `json:"epoch"`
+	// Restored is set where the epoch begins with a restore.
+	Restored *Restoration `json:"restored,omitempty"`
+}
+
+// Restoration is what a restored ledger knows of its own gap.
+type Restoration struct {
+	From string `json:"from"` // backup | events
+	// Since is the time of the last row that was restored: what was sent after
+	// it may be forgotten.
+	Since time.Time `json:"since"`
+	// AppID is the key that forgotten sends are taken to have used.
+	AppID string `json:"app_id"`
+	// Proven: the last row is the last event of the stream.
+	Proven bool `json:"proven"`
 }
 
 // FactType implements Fact.

@@ -99,6 +99,9 @@ type AccountResumed struct {
 	Scope  string `json:"scope"`
 	Cause  string `json:"cause"`
 	Detail string `json:"detail,omitempty"`
+	// PresumeSentBy ends the pause of a restored ledger whose gap nobody has
+	// explained: everything that has not ended may have been sent, by this key.
+	PresumeSentBy string `json:"presume_sent_by,omitempty"`
 }
 
 // FactType implements Fact.

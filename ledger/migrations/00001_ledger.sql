@@ -36,7 +36,9 @@ CREATE TABLE binding (
     base_url      TEXT NOT NULL,
     currency      TEXT NOT NULL,
     epoch         TEXT NOT NULL,
-    opened_at     INTEGER NOT NULL
+    opened_at     INTEGER NOT NULL,
+    -- Since when a restored ledger may have forgotten sends; null: it has not.
+    forgotten_since INTEGER
 ) STRICT;
 
 CREATE TABLE commands (

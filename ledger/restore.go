@@ -1,0 +1,191 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"net/url"
+	"os"
+	"time"
+)
+
+// Restore makes a ledger file again. The caller sees to it that nobody has the
+// file open.
+type Restore struct {
+	Path  string           // of the ledger that is made
+	From  string           // a backup; "": the events are all there is
+	Clock func() time.Time // gives the time of the restore's own facts
+	AppID string           // the key that forgotten sends are taken to have used
+	// Replace moves an existing ledger aside, as PATH.replaced-TIME.
+	Replace bool
+	// Events yields what the stream holds from a journal sequence on; nil when
+	// no stream is there. It is required without From.
+	Events func(first int64) iter.Seq2[[]byte, error]
+}
+
+// Restored is what a restore made.
+type Restored struct {
+	Rows     int64  `json:"rows"`   // of the backup
+	Events   int64  `json:"events"` // rows that were folded from the stream behind it
+	Head     Head   `json:"head"`   // with the facts of the restore
+	Epoch    string `json:"epoch"`
+	Proven   bool   `json:"proven"` // what was restored ends where the stream does
+	Replaced string `json:"replaced,omitempty"`
+}
+
+// Run verifies the backup, folds what the stream has behind it, marks the file
+// as restored and puts it in its place, as one step: before it nothing has
+// changed. The account starts paused, and everything that has not ended may
+// have been sent. A gap, a wrong hash or a row that cannot be folded is a
+// *BrokenError.
+func (x Restore) Run(ctx context.Context) (out Restored, err error) {
+	if x.Events == nil && x.From == "" {
+		return out, errors.New("restore: neither a backup nor events are given")
+	}
+	if !x.Replace {
+		if err := mustNotExist(x.Path); err != nil {
+			return out, err
+		}
+	}
+	err = besides(x.Path, ".restore-*", func(path string) error {
+		if err := x.copyBackup(ctx, path, &out); err != nil {
+			return err
+		}
+		if err := x.foldEvents(ctx, path, &out); err != nil {
+			return err
+		}
+		if err := x.mark(ctx, path, &out); err != nil {
+			return err
+		}
+		if out.Replaced, err = moveAside(x.Path, x.Clock()); err != nil {
+			return err
+		}
+		return keep(path, x.Path)
+	})
+	return out, err
+}
+
+func (x Restore) copyBackup(ctx context.Context, path string, out *Restored) error {
+	if x.From == "" {
+		return nil
+	}
+	if _, err := os.Stat(x.From); err != nil {
+		return fmt.Errorf("the backup: %w", err)
+	}
+	extra := url.Values{}
+	if _, err := os.Stat(x.From + "-wal"); errors.Is(err, fs.ErrNotExist) {
+		extra.Set("immutable", "1") // nobody writes it: a read-only medium serves too
+	}
+	if err := copyInto(ctx, x.From, path, extra); err != nil {
+		return err
+	}
+	v, err := verifyCopy(ctx, path)
+	if err != nil {
+		return fmt.Errorf("the backup %s is not restored: %w", x.From, err)
+	}
+	if v.Rows == 0 {
+		return fmt.Errorf("%s holds no journal: it is not the backup of a ledger", x.From)
+	}
+	out.Rows, out.Head = v.Rows, v.Head
+	return nil
+}
+
+// foldEvents folds what the stream has behind the backup. A stream that ends
+// before the backup does, or is not there, adds nothing and proves nothing.
+func (x Restore) foldEvents(ctx context.Context, path string, out *Restored) (err error) {
+	if x.Events == nil {
+		return nil
+	}
+	f, err := newFold(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	var last Row
+	seen := func(yield func(Row, error) bool) {
+		for r, err := range rowsOf(x.Events(max(f.at().Seq, 1))) {
+			last = r
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+	if out.Events, err = f.replay(notBefore(f.at(), seen)); err != nil {
+		return err
+	}
+	if f.at().Seq == 0 {
+		return errNothingPublished
+	}
+	out.Head, out.Proven = f.at(), last.Hash == f.at().Hash
+	return nil
+}
+
+// mark appends the facts of the restore.
+func (x Restore) mark(ctx context.Context, path string, out *Restored) (err error) {
+	l, err := Open(ctx, Config{Path: path, Clock: x.Clock})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	last, err := l.Row(ctx, out.Head.Seq)
+	if err != nil {
+		return err
+	}
+	b, err := l.Binding(ctx)
+	if err != nil {
+		return err
+	}
+	from := "events"
+	if x.From != "" {
+		from = "backup"
+	}
+	out.Epoch = fmt.Sprintf("%x", micros(x.Clock()))
+	err = l.Write(ctx, func(tx *Tx) error {
+		return tx.Append(LedgerOpened{
+			AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, Currency: b.Currency, Epoch: out.Epoch,
+			Restored: &Restoration{From: from, Since: last.Instant(), AppID: x.AppID, Proven: out.Proven},
+		}, AccountPaused{
+			Scope: "account", Cause: CauseRestored,
+			Detail: "the ledger was restored and may have forgotten what was sent after " + last.Instant().Format(time.RFC3339) + ": the provider's lists are compared with it first",
+		})
+	})
+	if err != nil {
+		return err
+	}
+	out.Head.Seq, out.Head.Hash, err = l.Head(ctx)
+	return err
+}
+
+// moveAside renames a ledger file, with what SQLite keeps beside it; the new
+// name is "" when there was none. Nothing is deleted.
+func moveAside(path string, at time.Time) (aside string, err error) {
+	flushWAL(path)
+	name := path + ".replaced-" + at.UTC().Format("20060102T150405.000000Z")
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		err := os.Rename(path+suffix, name+suffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("move the present ledger aside: %w", err)
+		}
+		aside = name
+	}
+	return aside, nil
+}
+
+// flushWAL brings a file's newest part out of its WAL, so that it is whole under
+// any name. A file that cannot be opened keeps its WAL beside it.
+func flushWAL(path string) {
+	if _, err := os.Stat(path); err != nil {
+		return // opening would make it
+	}
+	c, err := openConn("file:" + (&url.URL{Path: path}).EscapedPath() + "?_busy_timeout=10000")
+	if err != nil {
+		return
+	}
+	_ = c.exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
+	_ = c.close()
+}

@@ -1,0 +1,60 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// CauseRestored is the cause of the account's pause behind a restore: the
+// ledger may have forgotten what was sent since its last row.
+const CauseRestored = "restored"
+
+// Forgotten is since when the ledger may have forgotten sends: the time of the
+// last row that was restored. Nil when it was never restored, or when what it
+// may have forgotten has been accounted for.
+func (l *Ledger) Forgotten(ctx context.Context) (*time.Time, error) {
+	var since sql.NullInt64
+	err := l.read.QueryRowContext(ctx, `SELECT max(forgotten_since) FROM binding`).Scan(&since)
+	return instant(since), err
+}
+
+// applyRestored begins an epoch: what has not ended may have been sent since
+// the last row, so that no refusal of it is believed and nothing of it is sent
+// after the window.
+func (t *Tx) applyRestored(f LedgerOpened) error {
+	since := micros(f.Restored.Since)
+	err := t.w.execOne(`UPDATE binding SET epoch = ?, forgotten_since = min(coalesce(forgotten_since, ?), ?)`, f.Epoch, since, since)
+	if err != nil {
+		return err
+	}
+	return t.presumeSent(f.Restored.AppID)
+}
+
+// applyResumed ends a pause. Where it is that of a restore and its gap is not
+// explained, what was accepted meanwhile may have been sent before, too: its
+// producer may have asked for it in the time that is forgotten.
+func (t *Tx) applyResumed(f AccountResumed) error {
+	if err := t.exec(`DELETE FROM pauses WHERE scope = ? AND cause = ?`, f.Scope, f.Cause); err != nil {
+		return err
+	}
+	if f.Scope != "account" || f.Cause != CauseRestored {
+		return nil
+	}
+	if f.PresumeSentBy != "" {
+		if err := t.presumeSent(f.PresumeSentBy); err != nil {
+			return err
+		}
+	}
+	return t.exec(`UPDATE binding SET forgotten_since = NULL`)
+}
+
+// presumeSent counts, of every operation that could be sent next and has no
+// attempt that may have executed, one that may have, at the earliest moment that
+// is forgotten. A send in progress counts by itself when the runner starts.
+func (t *Tx) presumeSent(appID string) error {
+	return t.exec(`UPDATE operations SET ambiguous = 1, first_ambiguous_at = (SELECT forgotten_since FROM binding),
+		app_id = CASE WHEN app_id = '' THEN ? ELSE app_id END, version = version + 1
+		WHERE live = 1 AND ambiguous = 0 AND (state = 'accepted' OR state = 'held' OR state = 'waiting')
+		AND (SELECT forgotten_since FROM binding) IS NOT NULL`, appID)
+}
