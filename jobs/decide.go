@@ -131,6 +131,9 @@ func decideDue(op Operation, h CameDue) Decision {
 		}
 		return Decision{Send: true}
 	}
+	if op.presumed() && h.NotAfter != nil && h.Now.After(*h.NotAfter) {
+		return review(op, false, verdict{reason: "not_after has passed, and it may have been sent before the ledger was restored"})
+	}
 	if h.Elapsed >= Window {
 		return review(op, false, verdict{reason: "no conclusive reply in 20 hours: the provider may have forgotten the key, so it is not sent again"})
 	}

@@ -60,6 +60,14 @@ func (p *pauses) drop(scope, cause string) {
 	p.changed()
 }
 
+// get is one pause, if it is in force.
+func (p *pauses) get(scope, cause string) (ledger.Pause, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x, ok := p.all[pauseKey{scope, cause}]
+	return x, ok
+}
+
 // covers reports whether the pause is in force already, for at least as long.
 func (p *pauses) covers(x Pause) bool {
 	p.mu.Lock()
@@ -154,16 +162,29 @@ func (r *Runner) pause(ctx context.Context, x Pause) {
 
 // resume ends a pause; when the ledger cannot be written it stays in force.
 func (r *Runner) resume(ctx context.Context, scope, cause, detail string) {
-	log := r.Log.WithField("scope", scope).WithField("cause", cause)
+	r.resumeAs(ctx, ledger.AccountResumed{Scope: scope, Cause: cause, Detail: detail})
+}
+
+func (r *Runner) resumeAs(ctx context.Context, f ledger.AccountResumed) {
+	log := r.Log.WithField("scope", f.Scope).WithField("cause", f.Cause)
 	err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.AccountResumed{Scope: scope, Cause: cause, Detail: detail})
+		if f.Cause == ledger.CauseRestored {
+			if err := tx.StaleAll(); err != nil {
+				return err
+			}
+		}
+		return tx.Append(f)
 	})
+	if err == nil && f.PresumeSentBy != "" {
+		err = r.requeue(ctx)
+	}
 	if err != nil {
 		log.WithError(err).Warn("the account works again, which could not be recorded: it stays paused")
 		return
 	}
-	r.pauses.drop(scope, cause)
-	log.Info("account resumed: " + detail)
+	r.pauses.drop(f.Scope, f.Cause)
+	r.knowsAll()
+	log.Info("account resumed: " + f.Detail)
 	r.kick()
 }
 
@@ -211,8 +232,8 @@ func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 			r.resume(ctx, x.Scope, x.Cause, "the time has passed")
 		}
 		return false
-	case x.Cause == causePerson, x.Cause == string(upstream.CodeIdempotencyKeyRequired):
-		return false // only a person can say that it is over
+	case x.Cause == causePerson, x.Cause == ledger.CauseRestored, x.Cause == string(upstream.CodeIdempotencyKeyRequired):
+		return false // that a request works says nothing about it
 	case x.Scope != scopeAccount:
 		r.ready.letOne(lane(x.Scope))
 		return true

@@ -92,7 +92,12 @@ func (r *Runner) Release(ctx context.Context, id, by, reason string) (int, error
 // Cancel withdraws what was never sent: what is held, or waits for its turn.
 // What has been sent is the provider's: it cannot be taken back.
 func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error) {
-	cancelled := func(_ ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
+	var unsure error
+	cancelled := func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
+		if o.Ambiguous > 0 {
+			unsure = refuse("%s may have been sent before the ledger was restored: it cannot be withdrawn", o.ID)
+			return nil, unsure
+		}
 		return ledger.CommandCancelled{Ref: ref, By: by, Reason: reason}, nil
 	}
 	n, err := r.each(ctx, id, ledger.StateHeld, cancelled)
@@ -102,6 +107,9 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 	more, err := r.each(ctx, id, ledger.StateAccepted, cancelled)
 	if n+more > 0 {
 		return n + more, nil
+	}
+	if unsure != nil {
+		return 0, unsure
 	}
 	return 0, err
 }
@@ -261,7 +269,11 @@ func (r *Runner) ResumeByHand(ctx context.Context, by, reason string) int {
 	n := 0
 	for _, x := range r.pauses.list() {
 		if x.Until == nil {
-			r.resume(ctx, x.Scope, x.Cause, "by "+by+": "+reason)
+			f := ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + by + ": " + reason}
+			if x.Cause == ledger.CauseRestored {
+				f.PresumeSentBy = r.Provider.AppID() // nobody knows that it was not
+			}
+			r.resumeAs(ctx, f)
 			n++
 		}
 	}

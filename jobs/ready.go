@@ -179,6 +179,24 @@ func (r *ready) intended() []*job {
 	return out
 }
 
+// forget takes out what is queued and not intended yet.
+func (r *ready) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for l, h := range r.lanes {
+		kept := &jobHeap{}
+		for _, j := range *h {
+			if j.sending != nil || l == lanePoll {
+				*kept = append(*kept, j)
+				continue
+			}
+			r.remove(j.op.ID)
+		}
+		heap.Init(kept)
+		r.lanes[l] = kept
+	}
+}
+
 func (r *ready) first() (best lane, found bool) {
 	for l, h := range r.lanes {
 		if h.Len() == 0 {

@@ -29,6 +29,7 @@ type Provider interface {
 	Proxy(ctx context.Context, proxyID string) (upstream.Proxy, error)
 	OffersPage(ctx context.Context, f upstream.OfferFilter, p upstream.PageRequest) (upstream.Page[upstream.Offer], error)
 	OrdersPage(ctx context.Context, p upstream.PageRequest) (upstream.Page[upstream.OrderSummary], error)
+	ProxiesPage(ctx context.Context, p upstream.PageRequest) (upstream.Page[upstream.Proxy], error)
 }
 
 // Commands is the commands stream as the runner uses it.
@@ -103,6 +104,9 @@ type Runner struct {
 	share  *rate.Limiter // of the rate, for what only reads
 	audits audits
 
+	known     chan struct{} // closed when a restored ledger has forgotten nothing
+	knownOnce sync.Once
+
 	budget      sync.Mutex // from the look at the day's limit to the intent
 	mu          sync.Mutex
 	lastCommand Command // the last one read from the ledger, without its proxies
@@ -115,7 +119,7 @@ type Runner struct {
 func NewRunner(c Config) *Runner {
 	c = c.withDefaults()
 	r := &Runner{
-		Config: c, Gate: NewGate(c.RatePerSecond), wake: make(chan struct{}, 1), prices: map[string]upstream.OfferFilter{},
+		Config: c, Gate: NewGate(c.RatePerSecond), wake: make(chan struct{}, 1), known: make(chan struct{}), prices: map[string]upstream.OfferFilter{},
 		share: rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), audits: audits{turn: make(chan struct{}, 1)},
 	}
 	r.pauses = newPauses(c.Clock)
@@ -177,7 +181,11 @@ func (r *Runner) Bind(ctx context.Context) error {
 	}
 	r.clock = NewClock(r.Clock, highWater)
 	r.clock.Hear(wallet.ServerTime)
-	return r.pauses.load(ctx, r.Ledger)
+	if err := r.pauses.load(ctx, r.Ledger); err != nil {
+		return err
+	}
+	r.knowsAll()
+	return nil
 }
 
 // open writes the first fact: whose file this is and what the wallet held.
@@ -222,6 +230,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	group.Go(func() error { return r.comeBack(ctx) })
 	group.Go(func() error { return r.probe(ctx) })
 	group.Go(func() error { return r.keepReconciling(ctx) })
+	group.Go(func() error { return r.accountFor(ctx) })
 	err := group.Wait()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil

@@ -250,12 +250,12 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 		return false, r.conclude(ctx, j, d)
 	}
 	p := presend{ids: j.op.ProxyIDs}
-	if j.op.Ambiguous == 0 {
+	if j.op.Ambiguous == 0 || j.op.presumed() {
 		if p, err = r.look(ctx, j); err != nil {
 			return false, err
 		}
-		if p.stop != nil {
-			return false, r.conclude(ctx, j, Decision{Facts: append(p.skipped, p.stop)})
+		if d, stop := afterLook(j.op, p); stop {
+			return false, r.conclude(ctx, j, d)
 		}
 	}
 	if err := r.Gate.Pass(ctx, j.priority); err != nil {
@@ -265,7 +265,7 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 		r.ready.again(j) // paused while it waited for its turn
 		return false, nil
 	}
-	if j.op.Ambiguous > 0 {
+	if j.op.Ambiguous > 0 && !j.op.presumed() {
 		if err := r.frozenBody(ctx, j, &p); err != nil {
 			return false, err
 		}

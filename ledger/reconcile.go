@@ -200,9 +200,6 @@ func (l *Ledger) ToldDiscrepancies(ctx context.Context) (told []LedgerDiscrepanc
 	return told, agreed, nil
 }
 
-// errEnough ends the reading of a query early.
-var errEnough = errors.New("enough")
-
 const (
 	agreedBefore = `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
 		WHERE type = 'ledger.reconciled' AND seq < ? AND seq > ? ORDER BY seq DESC LIMIT 1`

@@ -19,6 +19,25 @@ func (l *Ledger) Forgotten(ctx context.Context) (*time.Time, error) {
 	return instant(since), err
 }
 
+// HasOrder reports whether an operation has this order number.
+func (l *Ledger) HasOrder(ctx context.Context, orderNo string) (bool, error) {
+	var n int
+	err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations WHERE order_no = ? AND order_no <> ''`, orderNo).Scan(&n)
+	return n > 0, err
+}
+
+// RenewedDays is by how many days the renewals of a proxy that were settled
+// since an instant extended it, those not resolved yet included.
+func (l *Ledger) RenewedDays(ctx context.Context, proxyID string, since time.Time) (days int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(duration_days), 0) FROM lines
+		WHERE proxy_id = ? AND settled_at >= ? AND state IN ('succeeded', 'charged', 'unresolved')`, proxyID, micros(since)).Scan(&days)
+	return days, err
+}
+
+// StaleAll is Stale of every proxy: what a restored ledger saw of them was seen
+// before the time that it has forgotten.
+func (t *Tx) StaleAll() error { return t.exec(`UPDATE proxies SET seen_at = 0`) }
+
 // applyRestored begins an epoch: what has not ended may have been sent since
 // the last row, so that no refusal of it is believed and nothing of it is sent
 // after the window.

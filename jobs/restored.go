@@ -1,0 +1,253 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// A restored ledger may have forgotten what was sent after its last row. The
+// account stays paused until the provider's lists show nothing that the ledger
+// does not know, or until a person lets it go.
+
+// Known is closed once the ledger is known to have forgotten nothing, which is
+// at once unless it was restored. Nothing should be planned before.
+func (r *Runner) Known() <-chan struct{} { return r.known }
+
+// Doubt says that the account waits for what a restored ledger may have
+// forgotten, "" when it does not.
+func (r *Runner) Doubt() string {
+	if x, ok := r.pauses.get(scopeAccount, ledger.CauseRestored); ok {
+		return "paused after a restore: " + x.Detail
+	}
+	return ""
+}
+
+// knowsAll closes Known unless the pause of a restore is in force.
+func (r *Runner) knowsAll() {
+	if _, paused := r.pauses.get(scopeAccount, ledger.CauseRestored); !paused {
+		r.knownOnce.Do(func() { close(r.known) })
+	}
+}
+
+// accountFor reads the provider's lists once and ends the pause of a restore
+// when they hold nothing that the ledger cannot account for. Otherwise the pause
+// says what it is, and a person ends it.
+func (r *Runner) accountFor(ctx context.Context) error {
+	paused, ok := r.pauses.get(scopeAccount, ledger.CauseRestored)
+	for wait := probeFirst; ok; wait = min(2*wait, probeMost) {
+		strange, err := r.strange(ctx, paused.Since)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			r.Log.WithError(err).Warn("the provider's lists could not be read, and the account stays paused after its restore; trying again")
+			if err := pauseFor(ctx, wait); err != nil {
+				return err
+			}
+			_, ok = r.pauses.get(scopeAccount, ledger.CauseRestored)
+		case strange == "":
+			r.resume(ctx, scopeAccount, ledger.CauseRestored, "the provider's lists hold no order and no expiry that the ledger does not account for")
+			return nil
+		default:
+			r.stayPaused(ctx, paused, strange)
+			return nil
+		}
+	}
+	return nil
+}
+
+// stayPaused says what was found in the pause itself.
+func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string) {
+	detail := "the ledger was restored, and the provider shows what it does not account for: " + strange + ". Look at it, then `perennial account resume`"
+	if x.Detail == detail {
+		return // it was found by an earlier run
+	}
+	err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
+		return tx.Append(ledger.AccountPaused{Scope: x.Scope, Cause: x.Cause, Detail: detail})
+	})
+	if err != nil {
+		r.Log.WithError(err).Error("what the provider's lists showed could not be recorded; the account stays paused")
+	}
+	x.Detail = detail
+	r.pauses.put(x)
+	r.Log.Warn("the account stays paused: " + detail)
+}
+
+// listSkew is by how much the provider's times of orders may run behind ours.
+const listSkew = 2 * maxSkew
+
+// strange looks for what was done in the time that is forgotten; "" when there
+// is none of it. restored is when the ledger was restored.
+func (r *Runner) strange(ctx context.Context, restored time.Time) (string, error) {
+	since, err := r.Ledger.Forgotten(ctx)
+	if err != nil || since == nil {
+		return "", err
+	}
+	found := &findings{}
+	err = everyPage(ctx, r, r.Provider.OrdersPage, func(o upstream.OrderSummary) error {
+		known, err := r.Ledger.HasOrder(ctx, o.OrderNo)
+		if !known && !o.CreatedAt.Before(since.Add(-listSkew)) {
+			found.add("order " + o.OrderNo)
+		}
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("list orders: %w", err)
+	}
+	unseen := 0
+	err = everyPage(ctx, r, r.Provider.ProxiesPage, func(p upstream.Proxy) error {
+		seen, err := r.expiryIsKnown(ctx, p, restored, found)
+		if err == nil && !seen && (p.StartsAt == nil || p.StartsAt.Before(since.Add(-listSkew))) {
+			unseen++ // a newer one came with an order
+		}
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("list proxies: %w", err)
+	}
+	if unseen > 0 {
+		err = r.walletAgrees(ctx, unseen, found)
+	}
+	return found.String(), err
+}
+
+// expiryIsKnown compares a proxy with what the ledger last saw of it and has
+// renewed since; seen is false when it never saw it before the restore.
+func (r *Runner) expiryIsKnown(ctx context.Context, p upstream.Proxy, restored time.Time, found *findings) (seen bool, err error) {
+	known, err := r.Ledger.Proxy(ctx, p.ProxyID)
+	if errors.Is(err, ledger.ErrNotFound) || err == nil && (known.SeenAt.UnixMicro() <= 0 || known.SeenAt.After(restored)) {
+		return false, nil // or was out of date, as right after a renewal
+	}
+	if err != nil || p.ExpiresAt == nil || known.ExpiresAt == nil {
+		return true, err
+	}
+	days, err := r.Ledger.RenewedDays(ctx, p.ProxyID, known.SeenAt)
+	if p.ExpiresAt.After(known.ExpiresAt.AddDate(0, 0, int(days)).Add(time.Minute)) {
+		found.add("proxy " + p.ProxyID + ", which expires later than the ledger's renewals explain")
+	}
+	return true, err
+}
+
+// walletAgrees stands in for expiries that there is nothing to compare with: a
+// wallet that holds what the book says has not paid for what the book forgot.
+func (r *Runner) walletAgrees(ctx context.Context, unseen int, found *findings) error {
+	if err := r.Gate.Pass(ctx, PriorityListing); err != nil {
+		return err
+	}
+	wallet, err := r.Provider.Wallet(ctx)
+	r.Read(ctx, wallet.ServerTime, err)
+	if err != nil {
+		return fmt.Errorf("read the wallet: %w", err)
+	}
+	book, err := r.Ledger.Balance(ctx, r.Account)
+	if err == nil && book.WalletCents != wallet.BalanceCents {
+		found.add(fmt.Sprintf("the wallet, which holds %d cents where the book says %d, beside %d proxies whose expiry the ledger never saw",
+			wallet.BalanceCents, book.WalletCents, unseen))
+	}
+	return err
+}
+
+// findings counts, and names the first few.
+type findings struct {
+	names []string
+	count int
+}
+
+// findingsNamed is how many findings a pause names.
+const findingsNamed = 3
+
+func (f *findings) add(name string) {
+	if f.count++; f.count <= findingsNamed {
+		f.names = append(f.names, name)
+	}
+}
+
+// String lists what is named and counts the rest, "" for nothing.
+func (f *findings) String() string {
+	text := ""
+	for i, name := range f.names {
+		if i > 0 {
+			text += "; "
+		}
+		text += bounded(name)
+	}
+	if more := f.count - len(f.names); more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+// everyPage goes through a list of the provider's, after everything else in the
+// gate. A list that goes wrong in the middle is begun again by the caller.
+func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), do func(T) error) error {
+	for token := ""; ; {
+		for r.pauses.timed(causeThrottled) {
+			if err := pauseFor(ctx, probeFirst); err != nil {
+				return err
+			}
+		}
+		if err := r.Gate.Pass(ctx, PriorityListing); err != nil {
+			return err
+		}
+		page, err := read(ctx, upstream.PageRequest{Size: listingPage, Token: token})
+		r.Read(ctx, page.ServerTime, err)
+		if err != nil {
+			return err
+		}
+		for _, item := range page.Items {
+			if err := do(item); err != nil {
+				return err
+			}
+		}
+		if !page.HasMore {
+			return nil
+		}
+		if page.NextPageToken == "" || page.NextPageToken == token {
+			return errors.New("the list says that it goes on and gives no new page token")
+		}
+		token = page.NextPageToken
+	}
+}
+
+// listingPage is how many items a page is asked for.
+const listingPage = 200
+
+// requeue takes what waits to be sent from the ledger anew: what is queued was
+// loaded before it was presumed sent.
+func (r *Runner) requeue(ctx context.Context) error {
+	r.ready.forget()
+	const all = 1 << 20
+	accepted, err := r.Ledger.In(ctx, ledger.StateAccepted, all)
+	if err != nil {
+		return err
+	}
+	for _, record := range accepted {
+		if err := r.enqueue(ctx, record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// presumed: an attempt may have executed of which nothing is known but that the
+// ledger was restored: no bytes are frozen.
+func (o Operation) presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }
+
+// afterLook stops an operation that the last look does not let go. What may
+// have been sent is not refused or shortened by it: what has changed may have
+// been changed by its own forgotten attempt.
+func afterLook(op Operation, p presend) (d Decision, stop bool) {
+	_, held := p.stop.(ledger.CommandHeld)
+	switch {
+	case op.Ambiguous > 0 && (len(p.ids) < len(op.ProxyIDs) || p.stop != nil && !held):
+		return review(op, false, verdict{reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"}), true
+	case p.stop != nil:
+		return Decision{Facts: append(p.skipped, p.stop)}, true
+	}
+	return Decision{}, false
+}

@@ -1,0 +1,279 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+func (h *house) backup() string {
+	h.t.Helper()
+	out := filepath.Join(h.t.TempDir(), "backup.db")
+	_, err := h.ledger.Backup(h.t.Context(), out, false)
+	check(h.t, err)
+	return out
+}
+
+// restore puts a backup in the ledger's place, as on a machine whose events
+// stream is lost, and starts again.
+func (h *house) restore(backup string, change ...func(*Config)) {
+	h.t.Helper()
+	h.halt()
+	check(h.t, h.ledger.Close())
+	_, err := ledger.Restore{Path: h.path, From: backup, Clock: h.now, AppID: sandbox.DemoSandboxAppID, Replace: true}.Run(h.t.Context())
+	check(h.t, err)
+	h.openLedger()
+	h.bind(change...)
+	h.start()
+}
+
+// awaitStrange waits until the pause says what the provider shows.
+func (h *house) awaitStrange(words ...string) {
+	h.t.Helper()
+	h.until("the pause names what it found", func() bool { return strings.Contains(h.runner.Doubt(), "does not account for") })
+	for _, w := range words {
+		if !strings.Contains(h.runner.Doubt(), w) {
+			h.t.Errorf("%q does not name %q", h.runner.Doubt(), w)
+		}
+	}
+}
+
+func (h *house) awaitResumed() {
+	h.t.Helper()
+	select {
+	case <-h.runner.Known():
+	case <-time.After(patience):
+		h.t.Fatalf("it stays paused: %s", h.runner.Doubt())
+	}
+}
+
+// sends counts the intents in the journal.
+func (h *house) sends() int { return len(h.facts("operation.sending")) }
+
+const (
+	buyA   = `{"id":"a","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`
+	buyB   = `{"id":"b","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`
+	renewC = `{"id":"c","duration_days":30,"proxy_ids":["px_1","px_2"]}`
+)
+
+// forgetful is a house that bought a, was backed up, and did b and c since.
+func forgetful(t *testing.T) (h *house, backup string) {
+	t.Helper()
+	h = newHouse(t)
+	h.order(buyA)
+	h.await("a", ledger.StateDelivered)
+	backup = h.backup()
+	h.order(buyB)
+	h.renew(renewC)
+	h.await("b", ledger.StateDelivered)
+	h.await("c", ledger.StateCompleted)
+	h.settled(1200, 0)
+	return h, backup
+}
+
+func TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice(t *testing.T) {
+	h, backup := forgetful(t)
+	h.restore(backup)
+	h.awaitStrange("order ", "wallet")
+	before := h.sends()
+	h.order(buyA) // known: absorbed
+	h.order(buyB) // forgotten: seen for the first time
+	h.renew(renewC)
+	h.await("b", ledger.StateAccepted)
+	h.await("c", ledger.StateAccepted)
+	if h.sends() != before {
+		t.Fatalf("sent while it was paused: %v", h.journal())
+	}
+	if n := h.runner.ResumeByHand(t.Context(), "ada", "the lost orders are ours"); n != 1 {
+		t.Errorf("%d pauses ended", n)
+	}
+	h.await("b", ledger.StateDelivered)
+	h.await("c", ledger.StateCompleted)
+	h.settled(1200, 0)
+	if h.runner.Doubt() != "" {
+		t.Error(h.runner.Doubt())
+	}
+}
+
+// After the provider's 24 hours its keys are forgotten too: sending again would
+// pay again.
+func TestTrap13WhatIsOlderThanTheWindowGoesToReview(t *testing.T) {
+	h, backup := forgetful(t)
+	h.halt()
+	const day = 25 * time.Hour
+	h.ahead.Store(int64(day))
+	h.control("/clock", map[string]any{"offset_seconds": int(day.Seconds())})
+	client, err := upstream.New(upstream.Config{
+		BaseURL: h.server.SandboxURL(), AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret, Clock: h.now,
+	})
+	check(t, err)
+	t.Cleanup(client.Close)
+	h.client = client
+	h.restore(backup)
+	h.awaitStrange("order ")
+	h.order(buyB)
+	h.renew(renewC)
+	h.await("b", ledger.StateAccepted)
+	h.await("c", ledger.StateAccepted)
+	before := h.sends()
+	h.runner.ResumeByHand(t.Context(), "ada", "go on")
+	h.await("b", ledger.StateReview)
+	h.await("c", ledger.StateReview)
+	if h.sends() != before {
+		t.Errorf("sent after the window: %v", h.journal())
+	}
+	yes := true
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: "b/1", Charged: &yes, ChargedCents: 300, By: "ada", Reason: "the provider's list"}))
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: "c/0001", Charged: &yes, ChargedCents: 600, By: "ada", Reason: "the provider's list"}))
+	h.settled(1200, 0)
+}
+
+func TestTrap13ABackupThatForgotNothingGoesOnByItself(t *testing.T) {
+	h, _ := forgetful(t)
+	h.restore(h.backup())
+	h.awaitResumed()
+	h.order(buyB)
+	h.renew(`{"id":"d","duration_days":30,"proxy_ids":["px_3"]}`)
+	h.await("d", ledger.StateCompleted)
+	h.settled(1500, 0)
+	if since, err := h.ledger.Forgotten(t.Context()); since != nil || err != nil {
+		t.Errorf("%v %v", since, err)
+	}
+}
+
+// observe fills the ledger's table of proxies, as a listing pass does.
+func (h *house) observe() {
+	h.t.Helper()
+	page, err := h.client.ProxiesPage(h.t.Context(), upstream.PageRequest{})
+	check(h.t, err)
+	check(h.t, h.ledger.Write(context.Background(), func(tx *ledger.Tx) error {
+		for _, p := range page.Items {
+			if err := tx.Observe(1, Observed(p, h.now())); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func TestTrap13AnExpiryThatMovedUnknownToTheLedgerKeepsItPaused(t *testing.T) {
+	h := newHouse(t)
+	h.observe()
+	backup := h.backup()
+	h.renew(renewC)
+	h.await("c", ledger.StateCompleted)
+	h.restore(backup)
+	h.awaitStrange("proxy px_1", "proxy px_2")
+	if strings.Contains(h.runner.Doubt(), "px_3") {
+		t.Errorf("px_3 did not move: %s", h.runner.Doubt())
+	}
+	// The same, with the renewal in the ledger: it is explained.
+	again := newHouse(t)
+	again.observe()
+	again.renew(renewC)
+	again.await("c", ledger.StateCompleted)
+	again.restore(again.backup())
+	again.awaitResumed()
+}
+
+// accepted was not sent when the backup was made, and was sent since.
+func sentSince(t *testing.T, command string) (h *house, backup string) {
+	t.Helper()
+	h = newHouse(t)
+	h.observe()
+	h.runner.PauseByHand(t.Context(), "ada", "a moment")
+	if strings.Contains(command, "proxy_ids") {
+		h.renew(command)
+	} else {
+		h.order(command)
+	}
+	h.await("x", ledger.StateAccepted)
+	backup = h.backup()
+	h.runner.ResumeByHand(t.Context(), "ada", "go")
+	h.await("x", ledger.StateDelivered, ledger.StateCompleted)
+	return h, backup
+}
+
+func TestTrap13WhatWasAcceptedInTheBackupIsSentUnderTheSameKey(t *testing.T) {
+	h, backup := sentSince(t, `{"id":"x","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.restore(backup)
+	h.awaitStrange("order ")
+	if _, err := h.runner.Cancel(t.Context(), "x", "ada", "no longer needed"); err == nil || !strings.Contains(err.Error(), "may have been sent") {
+		t.Errorf("cancelled: %v", err)
+	}
+	h.runner.ResumeByHand(t.Context(), "ada", "go on")
+	h.await("x", ledger.StateDelivered)
+	h.settled(300, 0)
+}
+
+func TestTrap13ARefusalOfWhatMayHaveBeenSentIsNotBelieved(t *testing.T) {
+	h, backup := sentSince(t, `{"id":"x","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.fault(orders, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false})
+	h.restore(backup)
+	h.awaitStrange("order ")
+	h.runner.ResumeByHand(t.Context(), "ada", "go on")
+	if s := h.await("x", ledger.StateReview, ledger.StateRejected); s.State != "review" || !strings.Contains(s.Reason, "proves nothing") {
+		t.Errorf("%s: %s", s.State, s.Reason)
+	}
+}
+
+func TestTrap13WhatIsNotDueAnyMoreMayHaveBeenRenewedByItsForgottenAttempt(t *testing.T) {
+	due := time.Now().Add(48 * time.Hour).UTC().Format(time.RFC3339)
+	h, backup := sentSince(t, `{"id":"x","duration_days":30,"proxy_ids":["px_1"],"due_before":"`+due+`"}`)
+	h.restore(backup)
+	h.awaitStrange("px_1")
+	h.runner.ResumeByHand(t.Context(), "ada", "go on")
+	if s := h.await("x", ledger.StateReview, ledger.StateRejected, ledger.StateCompleted); s.State != "review" {
+		t.Errorf("%s: %s", s.State, s.Reason)
+	}
+}
+
+func TestTrap13ADeadlineThatPassedDoesNotRefuseWhatMayHaveBeenSent(t *testing.T) {
+	past := noon.Add(-time.Hour)
+	op := Operation{Operation: ledger.Operation{State: ledger.StateAccepted, Ambiguous: 1, FirstAmbiguousAt: &past}}
+	d := Decide(op, CameDue{Moment: Moment{Now: noon}, NotAfter: &past})
+	if _, ok := d.Facts[0].(ledger.OperationReview); !ok || d.Send {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A signed request that works says nothing of what was forgotten.
+func TestTrap13TheProbeDoesNotEndThePauseOfARestore(t *testing.T) {
+	h, backup := forgetful(t)
+	h.restore(backup)
+	h.awaitStrange("order ")
+	x, _ := h.runner.pauses.get(scopeAccount, ledger.CauseRestored)
+	if h.runner.probeOne(t.Context(), x) || h.runner.Doubt() == "" {
+		t.Error("the probe took it up")
+	}
+}
+
+func TestTrap13ListsThatCannotBeReadKeepItPausedAndAreReadAgain(t *testing.T) {
+	h, _ := forgetful(t)
+	backup := h.backup()
+	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/proxies", "fault": "error_before", "times": 1})
+	h.restore(backup)
+	h.awaitResumed()
+	h.settled(1200, 0)
+}
+
+func TestAListThatGoesOnWithoutATokenIsAnError(t *testing.T) {
+	h := idleHouse(t)
+	err := everyPage(t.Context(), h.runner, func(context.Context, upstream.PageRequest) (upstream.Page[int], error) {
+		return upstream.Page[int]{Items: []int{1}, HasMore: true}, nil
+	}, func(int) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "page token") {
+		t.Errorf("got %v", err)
+	}
+	broken := errors.New("broken")
+	if err := everyPage(t.Context(), h.runner, h.client.OrdersPage, func(upstream.OrderSummary) error { return broken }); err != nil {
+		t.Errorf("there is no order: %v", err)
+	}
+}
