@@ -100,13 +100,16 @@ func (a *accountHost) close() {
 // notReady is why the account does not work, "" when it does.
 func (a *accountHost) notReady() string {
 	a.mu.Lock()
-	state := a.state
+	state, runner := a.state, a.runner
 	a.mu.Unlock()
 	if state != "" || a.ledger == nil {
 		return state
 	}
 	if err := a.ledger.Failing(); err != nil {
 		return "the ledger cannot be written, so nothing is sent: " + err.Error()
+	}
+	if runner != nil {
+		return runner.Doubt()
 	}
 	return ""
 }
@@ -236,8 +239,18 @@ func (a *accountHost) checkHistory(ctx context.Context) error {
 	}
 	return &queue.DivergedError{
 		Account: a.name, StreamSeq: last.Seq, LedgerSeq: uint64(seq), StreamHash: last.Hash, LedgerHash: hash,
-		Reason: "the events stream holds history that the ledger file does not: use the ledger that wrote it",
+		Reason: historyReason(hash, seq, last.Seq),
 	}
+}
+
+// historyReason says what is wrong with the ledger file, and what to do.
+func historyReason(ownHash string, head int64, published uint64) string {
+	if ownHash == "" {
+		return fmt.Sprintf("the ledger file is older than what was published (it ends at %d, the stream at %d): it has forgotten what was sent\n"+
+			"put the rest back with `perennial ledger restore --from THE-LEDGER-FILE --replace`, or all of it with `--from-events --replace`", head, published)
+	}
+	return "the events stream holds another history than the ledger file\n" +
+		"use the ledger that wrote it, or look with `perennial ledger verify --against-events` and bring the published one back with `perennial ledger restore --from-events --replace`"
 }
 
 func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, relay *queue.Relay, sweeper *schedules.Sweeper) error {
@@ -256,7 +269,14 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 		close(relayed)
 	}()
 	work.Go(func() error { return runner.Run(workCtx) })
-	work.Go(func() error { return a.runSweeps(workCtx, sweeper) })
+	work.Go(func() error {
+		select {
+		case <-runner.Known(): // a restored ledger plans nothing before
+			return a.runSweeps(workCtx, sweeper)
+		case <-workCtx.Done():
+			return workCtx.Err()
+		}
+	})
 	work.Go(func() error { return a.keepStreams(workCtx) })
 	err := work.Wait()
 	if cause := context.Cause(workCtx); cause != nil && !errors.Is(cause, context.Canceled) {

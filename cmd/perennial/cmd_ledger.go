@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -14,9 +13,7 @@ import (
 )
 
 func (a *app) ledgerCommand() *cobra.Command {
-	c := &cobra.Command{Use: "ledger", Short: "Money: balance, entries, verification, reconciliation"}
-	c.AddCommand(a.ledgerBalance(), a.ledgerEntries(), a.ledgerVerify(), a.ledgerExport(), a.ledgerStatement(),
-		a.ledgerReconcile(), a.ledgerRecord())
+	c.AddCommand(a.ledgerBalance(), a.ledgerEntries(), a.ledgerVerify(), a.ledgerExport(), a.ledgerStatement(), a.ledgerReconcile(), a.ledgerRecord(), a.ledgerRebuild(), a.ledgerBackup(), a.ledgerRestore())
 	return c
 }
 
@@ -143,27 +140,4 @@ func (a *app) printPostings(entries []ledger.Posting) error {
 		return nil
 	}
 	return a.table([]string{"SEQ", "TIME", "KIND", "ACCOUNT", "AMOUNT", "OPERATION", "ABOUT"}, rows)
-}
-
-func (a *app) ledgerVerify() *cobra.Command {
-	return &cobra.Command{
-		Use: "verify", Short: "Check chain, balances, projections and the file itself", Args: cobra.NoArgs,
-		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
-			v, err := l.Verify(ctx)
-			if broken, ok := errors.AsType[*ledger.BrokenError](err); ok {
-				if a.output == "json" {
-					_ = printJSON(a.stdout, map[string]any{"ok": false, "check": broken.Check, "seq": broken.Seq, "detail": broken.Detail})
-				}
-				return &exitError{exitFailed, broken}
-			}
-			if err != nil {
-				return err
-			}
-			if a.output == "json" {
-				return printJSON(a.stdout, map[string]any{"ok": true, "rows": v.Rows, "head": v.Head})
-			}
-			_, err = fmt.Fprintf(a.stdout, "account %s: %d rows, chain, balances and projections hold; head %d %s\n", account, v.Rows, v.Head.Seq, v.Head.Hash)
-			return err
-		}),
-	}
 }

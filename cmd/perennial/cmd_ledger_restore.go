@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/upstream/sandbox"
+)
+
+func (a *app) ledgerRestore() *cobra.Command {
+	var from string
+	var fromEvents, replace bool
+	c := &cobra.Command{
+		Use: "restore", Short: "Make the ledger again, from a backup or from the events stream", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if (from == "") != fromEvents {
+				return usage("say either --from FILE, a backup, or --from-events")
+			}
+			return a.restore(cmd.Context(), from, replace)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&from, "from", "", "a backup; what the events stream has behind it is added where it can be reached")
+	f.BoolVar(&fromEvents, "from-events", false, "make the journal itself again from the events stream")
+	f.BoolVar(&replace, "replace", false, "move the present ledger aside, to <file>.replaced-<time>")
+	return c
+}
+
+// restore works alone: under the data directory's lock, and under the account's
+// lease where NATS is another server, since somebody may run it elsewhere.
+func (a *app) restore(ctx context.Context, from string, replace bool) (err error) {
+	c, err := loadConfig(a.configFile)
+	if err != nil {
+		return err
+	}
+	account, err := c.pick(a.account)
+	if err != nil {
+		return err
+	}
+	unlock, err := queue.LockDir(c.DataDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	x := ledger.Restore{Path: c.ledgerPath(account), From: from, Clock: time.Now, AppID: appIDOf(c, account), Replace: replace}
+	h, err := a.openHistory(c, account, true)
+	switch {
+	case err == nil:
+		defer h.close()
+		release, err := h.alone(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+		if x.Events, err = h.behind(ctx, from); err != nil {
+			return err
+		}
+	case from == "":
+		return err
+	default:
+		a.logger().WithError(err).Warn("the events stream cannot be reached: the ledger ends where the backup does")
+	}
+	out, err := x.Run(ctx)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: a ledger is never overwritten\nsay --replace to move it aside first", err)
+	}
+	if err != nil {
+		return a.broken(err)
+	}
+	return a.printRestored(account, out)
+}
+
+// appIDOf is the App ID that the account is configured with.
+func appIDOf(c *config, account string) string {
+	if c.embedded {
+		return sandbox.DemoSandboxAppID
+	}
+	return c.Accounts[account].AppID
+}
+
+// alone makes sure that nobody runs the account; it is held until release.
+func (h *history) alone(ctx context.Context) (release func(), err error) {
+	if h.embedded != nil {
+		return func() {}, nil // the data directory's lock says so
+	}
+	lease, err := h.queue.TryAcquireLease(ctx, h.account, "restore-"+holder(), leaseTTL)
+	if held, ok := errors.AsType[*queue.LeaseHeldError](err); ok {
+		return nil, fmt.Errorf("%w: it works with the ledger that is to be restored\nstop that runner first, then restore again", held)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("account %s: make sure that nobody runs it: %w", h.account, err)
+	}
+	return func() { _ = lease.Release(context.WithoutCancel(ctx)) }, nil
+}
+
+// behind is what the stream can add: nothing where there is none, which only a
+// backup does without.
+func (h *history) behind(ctx context.Context, from string) (func(int64) iter.Seq2[[]byte, error], error) {
+	_, _, err := h.queue.LastEvent(ctx, h.account)
+	if errors.Is(err, queue.ErrNoAccount) && from != "" {
+		return nil, nil
+	}
+	return func(first int64) iter.Seq2[[]byte, error] { return h.events(ctx, first) }, err
+}
+
+func (a *app) printRestored(account string, out ledger.Restored) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, out)
+	}
+	fmt.Fprintf(a.stdout, "account %s: restored %d rows of the backup and %d of the events stream; head %d %s\n",
+		account, out.Rows, out.Events, out.Head.Seq, out.Head.Hash)
+	if out.Replaced != "" {
+		fmt.Fprintf(a.stdout, "The ledger that was there is now %s\n", out.Replaced)
+	}
+	if !out.Proven {
+		fmt.Fprintln(a.stdout, "What was published behind it, if anything, is not known.")
+	}
+	_, err := fmt.Fprintln(a.stdout, "The account starts paused (restored) until the provider's lists hold nothing that the ledger does not know: see `perennial account show`.")
+	return err
+}

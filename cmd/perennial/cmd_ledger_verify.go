@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"perennial/ledger"
+)
+
+// verified is what `ledger verify` and its relatives print.
+type verified struct {
+	OK bool `json:"ok"`
+	ledger.Verified
+	*ledger.Against
+}
+
+func (a *app) ledgerVerify() *cobra.Command {
+	var against bool
+	c := &cobra.Command{
+		Use: "verify", Short: "Check chain, balances, projections and the file itself", Args: cobra.NoArgs,
+		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+			v, err := l.Verify(ctx)
+			if err != nil {
+				return a.broken(err)
+			}
+			out := verified{OK: true, Verified: v}
+			if against {
+				if out.Against, err = a.verifyAgainst(ctx, l, account); err != nil {
+					return a.broken(err)
+				}
+			}
+			if a.output == "json" {
+				return printJSON(a.stdout, out)
+			}
+			_, err = fmt.Fprintf(a.stdout, "account %s: %d rows, chain, balances and projections hold; head %d %s\n", account, v.Rows, v.Head.Seq, v.Head.Hash)
+			if out.Against != nil {
+				fmt.Fprintf(a.stdout, "account %s: %d rows are on the events stream as they are here, %d are not published yet\n", account, out.Published, out.Unpublished)
+			}
+			return err
+		}),
+	}
+	c.Flags().BoolVar(&against, "against-events", false, "compare every row with the event that was published of it")
+	return c
+}
+
+func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger, account string) (*ledger.Against, error) {
+	c, err := loadConfig(a.configFile)
+	if err != nil {
+		return nil, err
+	}
+	h, err := a.openHistory(c, account, false)
+	if err != nil {
+		return nil, err
+	}
+	defer h.close()
+	result, err := l.VerifyAgainst(ctx, h.events(ctx, 1))
+	return &result, err
+}
+
+// broken prints the first thing that does not hold; the exit code is 1.
+func (a *app) broken(err error) error {
+	broken, ok := errors.AsType[*ledger.BrokenError](err)
+	if !ok {
+		return err
+	}
+	if a.output == "json" {
+		_ = printJSON(a.stdout, map[string]any{"ok": false, "check": broken.Check, "seq": broken.Seq, "detail": broken.Detail})
+	}
+	return &exitError{exitFailed, err}
+}

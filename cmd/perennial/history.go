@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"perennial/queue"
+)
+
+// history is an account's events stream, with or without a running `run`.
+type history struct {
+	queue    *queue.Queue
+	account  string
+	embedded *queue.Embedded
+	unlock   func() error
+}
+
+// openHistory connects to where the account's events are: --nats, the NATS of
+// the configuration, the embedded server of a running `run`, or the store that
+// one left in the data directory, served for as long as it is read. locked says
+// that the caller has the data directory's lock.
+func (a *app) openHistory(c *config, account string, locked bool) (h *history, err error) {
+	h = &history{account: account}
+	defer func() {
+		if err != nil {
+			h.close()
+		}
+	}()
+	external := a.natsURL != "" || c.NATS.URL != "" || c.NATS.Context != ""
+	if !external && !locked {
+		if _, err := os.Stat(c.DataDir); err != nil {
+			return nil, fmt.Errorf("the embedded NATS store: %w", err)
+		}
+		h.unlock, err = queue.LockDir(c.DataDir)
+		if err != nil && !errors.Is(err, queue.ErrDirectoryLocked) {
+			return nil, err
+		}
+		external = err != nil // somebody runs there and serves it
+	}
+	if external {
+		remote, err := a.connect()
+		if err != nil {
+			return nil, err
+		}
+		h.queue = remote.Queue
+		return h, nil
+	}
+	return h, h.serve(c, a)
+}
+
+// serve starts the embedded server on the data directory's store. A password
+// that nobody knows keeps everybody else out.
+func (h *history) serve(c *config, a *app) (err error) {
+	h.embedded, err = queue.StartEmbedded(queue.EmbeddedConfig{
+		Listen: "127.0.0.1:0", StoreDir: filepath.Join(c.DataDir, "nats"),
+		Users: []queue.User{{Name: "nobody", Password: rand.Text()}}, Log: a.logger(),
+	})
+	if err != nil {
+		return err
+	}
+	h.queue, err = queue.Connect(queue.ConnectConfig{Embedded: h.embedded, Log: a.logger()})
+	return err
+}
+
+// events yields what the stream holds from a journal sequence on. A relay's
+// message has the sequence of its row.
+func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for e, err := range h.queue.History(ctx, h.account, uint64(max(first, 1))) {
+			if !yield(e.Data, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (h *history) close() {
+	if h.queue != nil {
+		h.queue.Close()
+	}
+	if h.embedded != nil {
+		h.embedded.Shutdown()
+	}
+	if h.unlock != nil {
+		_ = h.unlock()
+	}
+}
