@@ -32,7 +32,7 @@ func renewalOf(ids ...string) Operation {
 // ambiguous is the operation after an attempt that may have executed.
 func ambiguous(op Operation) Operation {
 	first := noon.Add(-time.Hour)
-	op.Ambiguous, op.Attempts, op.FirstAmbiguousAt = 1, 2, &first
+	op.Ambiguous, op.Attempts, op.FirstAmbiguousAt, op.BodySeq = 1, 2, &first, 7
 	return op
 }
 

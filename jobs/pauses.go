@@ -60,11 +60,11 @@ func (p *pauses) drop(scope, cause string) {
 	p.changed()
 }
 
-// get is one pause, if it is in force.
-func (p *pauses) get(scope, cause string) (ledger.Pause, bool) {
+// restored is the pause behind a restore, if it is in force.
+func (p *pauses) restored() (ledger.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	x, ok := p.all[pauseKey{scope, cause}]
+	x, ok := p.all[pauseKey{scopeAccount, ledger.CauseRestored}]
 	return x, ok
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"perennial/ledger"
@@ -21,7 +22,7 @@ func (r *Runner) Known() <-chan struct{} { return r.known }
 // Doubt says that the account waits for what a restored ledger may have
 // forgotten, "" when it does not.
 func (r *Runner) Doubt() string {
-	if x, ok := r.pauses.get(scopeAccount, ledger.CauseRestored); ok {
+	if x, ok := r.pauses.restored(); ok {
 		return "paused after a restore: " + x.Detail
 	}
 	return ""
@@ -29,7 +30,7 @@ func (r *Runner) Doubt() string {
 
 // knowsAll closes Known unless the pause of a restore is in force.
 func (r *Runner) knowsAll() {
-	if _, paused := r.pauses.get(scopeAccount, ledger.CauseRestored); !paused {
+	if _, paused := r.pauses.restored(); !paused {
 		r.knownOnce.Do(func() { close(r.known) })
 	}
 }
@@ -38,7 +39,7 @@ func (r *Runner) knowsAll() {
 // when they hold nothing that the ledger cannot account for. Otherwise the pause
 // says what it is, and a person ends it.
 func (r *Runner) accountFor(ctx context.Context) error {
-	paused, ok := r.pauses.get(scopeAccount, ledger.CauseRestored)
+	paused, ok := r.pauses.restored()
 	for wait := probeFirst; ok; wait = min(2*wait, probeMost) {
 		strange, err := r.strange(ctx, paused.Since)
 		switch {
@@ -49,7 +50,7 @@ func (r *Runner) accountFor(ctx context.Context) error {
 			if err := pauseFor(ctx, wait); err != nil {
 				return err
 			}
-			_, ok = r.pauses.get(scopeAccount, ledger.CauseRestored)
+			_, ok = r.pauses.restored()
 		case strange == "":
 			r.resume(ctx, scopeAccount, ledger.CauseRestored, "the provider's lists hold no order and no expiry that the ledger does not account for")
 			return nil
@@ -163,19 +164,13 @@ const findingsNamed = 3
 
 func (f *findings) add(name string) {
 	if f.count++; f.count <= findingsNamed {
-		f.names = append(f.names, name)
+		f.names = append(f.names, bounded(name))
 	}
 }
 
 // String lists what is named and counts the rest, "" for nothing.
 func (f *findings) String() string {
-	text := ""
-	for i, name := range f.names {
-		if i > 0 {
-			text += "; "
-		}
-		text += bounded(name)
-	}
+	text := strings.Join(f.names, "; ")
 	if more := f.count - len(f.names); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}

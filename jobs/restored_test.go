@@ -249,7 +249,7 @@ func TestTrap13TheProbeDoesNotEndThePauseOfARestore(t *testing.T) {
 	h, backup := forgetful(t)
 	h.restore(backup)
 	h.awaitStrange("order ")
-	x, _ := h.runner.pauses.get(scopeAccount, ledger.CauseRestored)
+	x, _ := h.runner.pauses.restored()
 	if h.runner.probeOne(t.Context(), x) || h.runner.Doubt() == "" {
 		t.Error("the probe took it up")
 	}
@@ -262,6 +262,27 @@ func TestTrap13ListsThatCannotBeReadKeepItPausedAndAreReadAgain(t *testing.T) {
 	h.restore(backup)
 	h.awaitResumed()
 	h.settled(1200, 0)
+}
+
+// What was queued before the pause ended would be sent as never sent, or fail.
+func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
+	h := idleHouse(t)
+	h.runner.pause(t.Context(), Pause{Scope: scopeAccount, Cause: ledger.CauseRestored, Detail: "x"})
+	record := ledger.Operation{ID: "stale/1", State: ledger.StateAccepted}
+	h.runner.ready.push(h.runner.job(record, Command{Kind: ledger.KindOrder}, nil))
+	check(t, h.runner.requeue(t.Context()))
+	if h.runner.ready.isActive("stale/1") {
+		t.Error("a job that the ledger does not hold is still queued")
+	}
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(ledger.CommandAccepted{
+			Ref: ledger.Ref{CommandID: "b"}, Kind: ledger.KindOrder, Content: []byte(`{"id":"b"}`), Operations: []ledger.Planned{{OperationID: "b/1", Chunk: "1", Generation: 1}},
+		})
+	}))
+	check(t, h.runner.requeue(t.Context()))
+	if !h.runner.ready.isActive("b/1") {
+		t.Error("what is accepted is not queued")
+	}
 }
 
 func TestAListThatGoesOnWithoutATokenIsAnError(t *testing.T) {

@@ -27,6 +27,11 @@ type Provider interface {
 	Wallet(ctx context.Context) (upstream.Wallet, error)
 	Order(ctx context.Context, orderNo string) (upstream.Order, error)
 	Proxy(ctx context.Context, proxyID string) (upstream.Proxy, error)
+	Lists
+}
+
+// Lists are the provider's lists, page by page.
+type Lists interface {
 	OffersPage(ctx context.Context, f upstream.OfferFilter, p upstream.PageRequest) (upstream.Page[upstream.Offer], error)
 	OrdersPage(ctx context.Context, p upstream.PageRequest) (upstream.Page[upstream.OrderSummary], error)
 	ProxiesPage(ctx context.Context, p upstream.PageRequest) (upstream.Page[upstream.Proxy], error)

@@ -92,15 +92,15 @@ func mustNotExist(path string) error {
 	return errors.Join(fmt.Errorf("%s: %w", path, fs.ErrExist), err)
 }
 
-// besides runs make with a path in a directory of its own beside out, on the
+// besides runs do with a path in a directory of its own beside out, on the
 // same file system, and removes what it leaves there.
-func besides(out, pattern string, make func(path string) error) (err error) {
+func besides(out, pattern string, do func(path string) error) (err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(out), pattern)
 	if err != nil {
 		return fmt.Errorf("make room beside %s: %w", out, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	return make(filepath.Join(dir, "ledger.db"))
+	return do(filepath.Join(dir, "ledger.db"))
 }
 
 // keep puts a finished and closed file in its place: synced, renamed, and the

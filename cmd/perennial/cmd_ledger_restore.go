@@ -60,8 +60,12 @@ func (a *app) restore(ctx context.Context, from string, replace bool) (err error
 			return err
 		}
 		defer release()
-		if x.Events, err = h.behind(ctx, from); err != nil {
+		there, err := h.exists(ctx)
+		if err != nil && from == "" || there && err != nil {
 			return err
+		}
+		if there {
+			x.Events = func(first int64) iter.Seq2[[]byte, error] { return h.events(ctx, first) }
 		}
 	case from == "":
 		return err
@@ -101,14 +105,10 @@ func (h *history) alone(ctx context.Context) (release func(), err error) {
 	return func() { _ = lease.Release(context.WithoutCancel(ctx)) }, nil
 }
 
-// behind is what the stream can add: nothing where there is none, which only a
-// backup does without.
-func (h *history) behind(ctx context.Context, from string) (func(int64) iter.Seq2[[]byte, error], error) {
+// exists says whether the account has a stream; without one the error says so.
+func (h *history) exists(ctx context.Context) (bool, error) {
 	_, _, err := h.queue.LastEvent(ctx, h.account)
-	if errors.Is(err, queue.ErrNoAccount) && from != "" {
-		return nil, nil
-	}
-	return func(first int64) iter.Seq2[[]byte, error] { return h.events(ctx, first) }, err
+	return !errors.Is(err, queue.ErrNoAccount), err
 }
 
 func (a *app) printRestored(account string, out ledger.Restored) error {

@@ -50,7 +50,8 @@ func (a *app) openHistory(c *config, account string, locked bool) (h *history, e
 		h.queue = remote.Queue
 		return h, nil
 	}
-	return h, h.serve(c, a)
+	err = h.serve(c, a)
+	return h, err
 }
 
 // serve starts the embedded server on the data directory's store. A password

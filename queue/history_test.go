@@ -1,0 +1,74 @@
+package queue
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// loose is an events stream that somebody made without its protections, with n
+// events in it.
+func loose(t *testing.T, q *Queue, n int) jetstream.Stream {
+	t.Helper()
+	config := eventsConfig("main", 1, false)
+	config.DenyDelete, config.DenyPurge = false, false
+	stream, err := q.js.CreateStream(within(t), config)
+	check(t, err)
+	for seq := 1; seq <= n; seq++ {
+		_, err := q.js.PublishMsg(within(t), &nats.Msg{
+			Subject: EventSubject("main", "order.delivered"), Data: []byte(strconv.Itoa(seq)),
+			Header: nats.Header{HeaderSeq: {strconv.Itoa(seq)}, HeaderHash: {"h"}},
+		})
+		check(t, err)
+	}
+	return stream
+}
+
+// told is what History yields: the sequences, and its error.
+func told(t *testing.T, q *Queue, first uint64) (seqs []uint64, failed error) {
+	t.Helper()
+	for e, err := range q.History(within(t), "main", first) {
+		if err != nil {
+			return seqs, err
+		}
+		seqs = append(seqs, e.Seq)
+	}
+	return seqs, nil
+}
+
+func TestHistoryEndsWhereTheStreamDoes(t *testing.T) {
+	q := connect(t, startServer(t, t.TempDir()))
+	stream := loose(t, q, 0)
+	if seqs, err := told(t, q, 1); len(seqs) != 0 || err != nil {
+		t.Errorf("an empty stream: %v %v", seqs, err)
+	}
+	check(t, q.js.DeleteStream(within(t), stream.CachedInfo().Config.Name))
+	stream = loose(t, q, 5)
+	for first, want := range map[uint64]int{0: 5, 1: 5, 4: 2, 5: 1, 6: 0} {
+		if seqs, err := told(t, q, first); len(seqs) != want || err != nil {
+			t.Errorf("from %d: %v %v", first, seqs, err)
+		}
+	}
+	check(t, stream.DeleteMsg(within(t), 3))
+	if seqs, err := told(t, q, 1); len(seqs) != 4 || seqs[2] != 4 || err != nil {
+		t.Errorf("one taken out is left to whoever counts: %v %v", seqs, err)
+	}
+	check(t, stream.DeleteMsg(within(t), 5))
+	if _, err := told(t, q, 1); err == nil || !strings.Contains(err.Error(), "deleted from its end") {
+		t.Errorf("its end taken away: %v", err)
+	}
+	check(t, stream.Purge(within(t)))
+	if _, err := told(t, q, 1); err == nil || !strings.Contains(err.Error(), "deleted from its end") {
+		t.Errorf("purged: %v", err)
+	}
+}
+
+func TestHistoryOfAnAccountWithoutAStreamSaysSo(t *testing.T) {
+	q := connect(t, startServer(t, t.TempDir()))
+	if _, err := told(t, q, 1); err == nil || !strings.Contains(err.Error(), ErrNoAccount.Error()) {
+		t.Errorf("got %v", err)
+	}
+}
