@@ -183,7 +183,32 @@ func TestTrap13AnExpiryThatMovedUnknownToTheLedgerKeepsItPaused(t *testing.T) {
 	again.awaitResumed()
 }
 
-// accepted was not sent when the backup was made, and was sent since.
+// An expiry that was seen after the restore, or is out of date, is nothing to
+// compare with.
+func TestTrap13OnlyWhatWasSeenBeforeTheRestoreIsCompared(t *testing.T) {
+	h := idleHouse(t)
+	h.observe()
+	later := h.now().Add(100 * 24 * time.Hour)
+	look := func(restored time.Time) (bool, string) {
+		found := &findings{}
+		seen, err := h.runner.expiryIsKnown(t.Context(), upstream.Proxy{ProxyID: "px_1", ExpiresAt: &later}, restored, found)
+		check(t, err)
+		return seen, found.String()
+	}
+	if seen, found := look(h.now()); !seen || found == "" {
+		t.Errorf("seen before: %t %q", seen, found)
+	}
+	if seen, found := look(h.now().Add(-time.Hour)); seen || found != "" {
+		t.Errorf("seen after: %t %q", seen, found)
+	}
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Stale("px_1") }))
+	if seen, found := look(h.now()); seen || found != "" {
+		t.Errorf("out of date: %t %q", seen, found)
+	}
+}
+
+// sentSince is a house whose command was accepted and not sent when the backup was made,
+// and sent since.
 func sentSince(t *testing.T, command string) (h *house, backup string) {
 	t.Helper()
 	h = newHouse(t)

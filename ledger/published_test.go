@@ -156,6 +156,8 @@ func TestAMissingAForeignAndAForgedEventAreFound(t *testing.T) {
 			var broken *BrokenError
 			if _, err := b.VerifyAgainst(t.Context(), stream(test.events)); !errors.As(err, &broken) || broken.Seq != test.seq {
 				t.Errorf("got %v, want row %d", err, test.seq)
+			} else if missing := strings.Contains(broken.Detail, "no event was published"); missing == (name == "one changed") {
+				t.Errorf("it is called %q", broken.Detail)
 			}
 		})
 	}

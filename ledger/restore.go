@@ -158,13 +158,18 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 	return err
 }
 
-// moveAside renames a ledger file, with what SQLite keeps beside it; the new
-// name is "" when there was none. Nothing is deleted.
+// besideIt are the endings of a ledger file and of what SQLite keeps beside it.
+// The newest commits may be in the -wal file alone.
+var besideIt = []string{"", "-wal", "-shm"}
+
+// moveAside renames a ledger file with all that belongs to it; the new name is
+// "" when there was none. The file is not opened: SQLite would remove the WAL of
+// one that is torn. Every part has its new name before any loses the old one,
+// so that a crash between them loses nothing.
 func moveAside(path string, at time.Time) (aside string, err error) {
-	flushWAL(path)
 	name := path + ".replaced-" + at.UTC().Format("20060102T150405.000000Z")
-	for _, suffix := range []string{"", "-wal", "-shm"} {
-		err := os.Rename(path+suffix, name+suffix)
+	for _, suffix := range besideIt {
+		err := os.Link(path+suffix, name+suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -173,19 +178,10 @@ func moveAside(path string, at time.Time) (aside string, err error) {
 		}
 		aside = name
 	}
+	for _, suffix := range besideIt {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("move the present ledger aside: %w", err)
+		}
+	}
 	return aside, nil
-}
-
-// flushWAL brings a file's newest part out of its WAL, so that it is whole under
-// any name. A file that cannot be opened keeps its WAL beside it.
-func flushWAL(path string) {
-	if _, err := os.Stat(path); err != nil {
-		return // opening would make it
-	}
-	c, err := openConn("file:" + (&url.URL{Path: path}).EscapedPath() + "?_busy_timeout=10000")
-	if err != nil {
-		return
-	}
-	_ = c.exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
-	_ = c.close()
 }

@@ -226,6 +226,26 @@ func TestARestoreNeverOverwritesALedger(t *testing.T) {
 	}
 }
 
+// What cannot even be opened is kept with all that belongs to it.
+func TestAFileThatIsNoDatabaseIsMovedAsideWithItsWAL(t *testing.T) {
+	_, backup, _ := lived(t)
+	x := restore(t, backup, nil)
+	x.Replace = true
+	for _, suffix := range []string{"", "-wal"} {
+		check(t, os.WriteFile(x.Path+suffix, []byte(strings.Repeat("torn"+suffix, 1000)), 0o600))
+	}
+	out, err := x.Run(t.Context())
+	check(t, err)
+	for _, suffix := range []string{"", "-wal"} {
+		if text, err := os.ReadFile(out.Replaced + suffix); err != nil || string(text) != strings.Repeat("torn"+suffix, 1000) {
+			t.Errorf("%q: %d bytes, %v", suffix, len(text), err)
+		}
+	}
+	if _, err := openBook(t, x.Path).Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestABackupThatIsBrokenOrNoLedgerIsNotRestored(t *testing.T) {
 	x := restore(t, tampered(t, `UPDATE totals SET cents = cents + 1`), nil)
 	var broken *BrokenError
