@@ -68,14 +68,14 @@ func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string)
 	if x.Detail == detail {
 		return // it was found by an earlier run
 	}
+	x.Detail = detail
+	r.pauses.put(x)
 	err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
 		return tx.Append(ledger.AccountPaused{Scope: x.Scope, Cause: x.Cause, Detail: detail})
 	})
 	if err != nil {
 		r.Log.WithError(err).Error("what the provider's lists showed could not be recorded; the account stays paused")
 	}
-	x.Detail = detail
-	r.pauses.put(x)
 	r.Log.Warn("the account stays paused: " + detail)
 }
 

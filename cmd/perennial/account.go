@@ -243,16 +243,6 @@ func (a *accountHost) checkHistory(ctx context.Context) error {
 	}
 }
 
-// historyReason says what is wrong with the ledger file, and what to do.
-func historyReason(ownHash string, head int64, published uint64) string {
-	if ownHash == "" {
-		return fmt.Sprintf("the ledger file is older than what was published (it ends at %d, the stream at %d): it has forgotten what was sent\n"+
-			"put the rest back with `perennial ledger restore --from THE-LEDGER-FILE --replace`, or all of it with `--from-events --replace`", head, published)
-	}
-	return "the events stream holds another history than the ledger file\n" +
-		"use the ledger that wrote it, or look with `perennial ledger verify --against-events` and bring the published one back with `perennial ledger restore --from-events --replace`"
-}
-
 func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, relay *queue.Relay, sweeper *schedules.Sweeper) error {
 	relayCtx, stopRelay := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRelay()
