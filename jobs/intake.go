@@ -17,9 +17,10 @@ import (
 // later is when a command is offered again that cannot be started soon.
 const later = 5 * time.Second
 
-// batch is the most commands taken in by one commit: results that wait to be
-// recorded are not held up by more.
-const batch = 64
+// batch is the most commands taken in by one commit. Under load a commit's
+// cost is shared by all of them; results that wait to be recorded are held up by
+// some ten milliseconds at most.
+const batch = 256
 
 // takeIn takes no more commands than can start soon; the rest stays in
 // JetStream. A command is acknowledged after it is in the ledger. While one
