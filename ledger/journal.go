@@ -115,7 +115,7 @@ func (r Row) appendData(buf []byte) []byte {
 // appendString quotes s as JSON. Ids and types are nearly always plain text,
 // which needs no escaping.
 func appendString(buf []byte, s string) ([]byte, error) {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) {
+	if plain(s) {
 		return append(append(append(buf, '"'), s...), '"'), nil
 	}
 	quoted, err := json.Marshal(s)
@@ -123,6 +123,17 @@ func appendString(buf []byte, s string) ([]byte, error) {
 		return nil, err
 	}
 	return append(buf, quoted...), nil
+}
+
+// plain: JSON writes it as it is, encoding/json too.
+func plain(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return false
+		}
+	}
+	return true
 }
 
 // micros is an instant as it is stored: two spellings of one instant are one.
