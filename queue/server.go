@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -162,8 +163,14 @@ func newServerLog(log *logrus.Logger) *serverLog {
 // Noticef goes to debug: the server's notices are about itself.
 func (l *serverLog) Noticef(format string, v ...any) { l.log.Debugf(format, v...) }
 
-// Warnf passes a warning on.
-func (l *serverLog) Warnf(format string, v ...any) { l.log.Warnf(format, v...) }
+// Warnf passes a warning on, but for the one about passwords in a file: this
+// server reads none, its own is made anew at every start.
+func (l *serverLog) Warnf(format string, v ...any) {
+	if strings.HasPrefix(format, "Plaintext passwords detected") {
+		return
+	}
+	l.log.Warnf(format, v...)
+}
 
 // Errorf passes an error on.
 func (l *serverLog) Errorf(format string, v ...any) { l.log.Errorf(format, v...) }

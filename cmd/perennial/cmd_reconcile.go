@@ -130,7 +130,7 @@ func (a *app) printReconciliation(x jobs.Reconciliation) error {
 	}
 	w := x.Wallet
 	fmt.Fprintf(a.stdout, "wallet    provider %s, book %s, %s\n", money(w.ProviderCents), money(w.BookCents), boundsText(x))
-	fmt.Fprintf(a.stdout, "compared  %d orders, %d renewals\n", x.Orders, x.Renewals)
+	fmt.Fprintf(a.stdout, "compared  orders %d, renewals %d\n", x.Orders, x.Renewals)
 	for _, n := range x.Notes {
 		fmt.Fprintf(a.stdout, "note      %s\n", n)
 	}
