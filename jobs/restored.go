@@ -92,7 +92,7 @@ func (r *Runner) strange(ctx context.Context, restored time.Time) (string, error
 	found := &findings{}
 	err = everyPage(ctx, r, r.Provider.OrdersPage, func(o upstream.OrderSummary) error {
 		known, err := r.Ledger.HasOrder(ctx, o.OrderNo)
-		if !known && !o.CreatedAt.Before(since.Add(-listSkew)) {
+		if !known && (o.CreatedAt.IsZero() || !o.CreatedAt.Before(since.Add(-listSkew))) { // a summary need not have a time
 			found.add("order " + o.OrderNo)
 		}
 		return err

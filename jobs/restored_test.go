@@ -323,3 +323,21 @@ func TestAListThatGoesOnWithoutATokenIsAnError(t *testing.T) {
 		t.Errorf("there is no order: %v", err)
 	}
 }
+
+// undated is a provider whose order list has no times: the document does not
+// give the fields of a summary.
+type undated struct{ Provider }
+
+func (u undated) OrdersPage(ctx context.Context, p upstream.PageRequest) (upstream.Page[upstream.OrderSummary], error) {
+	page, err := u.Provider.OrdersPage(ctx, p)
+	for i := range page.Items {
+		page.Items[i].CreatedAt = time.Time{}
+	}
+	return page, err
+}
+
+func TestTrap13AnOrderWithoutATimeMayBeAForgottenOne(t *testing.T) {
+	h, backup := forgetful(t)
+	h.restore(backup, func(c *Config) { c.Provider = undated{c.Provider} })
+	h.awaitStrange("order ord_")
+}
