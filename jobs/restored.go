@@ -180,6 +180,7 @@ func (f *findings) String() string {
 // everyPage goes through a list of the provider's, after everything else in the
 // gate. A list that goes wrong in the middle is begun again by the caller.
 func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), do func(T) error) error {
+	seen := map[string]bool{"": true}
 	for token := ""; ; {
 		for r.pauses.timed(causeThrottled) {
 			if err := pauseFor(ctx, probeFirst); err != nil {
@@ -202,10 +203,10 @@ func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context,
 		if !page.HasMore {
 			return nil
 		}
-		if page.NextPageToken == "" || page.NextPageToken == token {
+		if token = page.NextPageToken; seen[token] {
 			return errors.New("the list says that it goes on and gives no new page token")
 		}
-		token = page.NextPageToken
+		seen[token] = true
 	}
 }
 

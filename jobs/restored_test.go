@@ -318,6 +318,14 @@ func TestAListThatGoesOnWithoutATokenIsAnError(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "page token") {
 		t.Errorf("got %v", err)
 	}
+	turns := 0
+	err = everyPage(t.Context(), h.runner, func(_ context.Context, p upstream.PageRequest) (upstream.Page[int], error) {
+		turns++
+		return upstream.Page[int]{HasMore: true, NextPageToken: map[string]string{"": "a", "a": "b", "b": "a"}[p.Token]}, nil
+	}, func(int) error { return nil })
+	if err == nil || turns != 3 {
+		t.Errorf("a list in a circle ended with %v after %d pages", err, turns)
+	}
 	broken := errors.New("broken")
 	if err := everyPage(t.Context(), h.runner, h.client.OrdersPage, func(upstream.OrderSummary) error { return broken }); err != nil {
 		t.Errorf("there is no order: %v", err)
