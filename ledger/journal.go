@@ -70,10 +70,14 @@ type Place struct {
 
 // Event renders the row as the CloudEvent that is published for it. The data is
 // the journal's data, byte for byte, with "ledger" (a Place) added at its end.
-// It is written by hand into one buffer: the data is JSON already, and
-// encoding/json would scan and copy all of it again for every event.
 func (r Row) Event(account, epoch string) ([]byte, error) {
-	buf := make([]byte, 0, len(r.Data)+len(account)*2+len(epoch)+512)
+	return r.AppendEvent(make([]byte, 0, len(r.Data)+2*len(account)+len(epoch)+512), account, epoch)
+}
+
+// AppendEvent appends the row's Event to buf. It is written by hand: the data is
+// JSON already, and encoding/json would scan and copy all of it again for every
+// event.
+func (r Row) AppendEvent(buf []byte, account, epoch string) ([]byte, error) {
 	buf = append(buf, `{"specversion":"1.0","id":`...)
 	var err error
 	if buf, err = appendString(buf, account+"/"+epoch+"/"+itoa(r.Seq)); err != nil {

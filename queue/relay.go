@@ -41,7 +41,8 @@ type Event struct {
 // Source is the journal, as the relay reads it.
 type Source interface {
 	// Events returns at most limit rows with sequences after+1, after+2, …; none
-	// when there are none yet.
+	// when there are none yet. Their payloads may be written over by the next
+	// call.
 	Events(ctx context.Context, after uint64, limit int) ([]Event, error)
 	// Changed returns a channel that is closed, or receives, once rows after
 	// the given sequence exist.
