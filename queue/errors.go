@@ -14,6 +14,11 @@ var (
 	// runner holds the account at the moment, or it does not know the verb.
 	ErrNoRunner = errors.New("no runner answers for the account")
 
+	// ErrStopping says that the runner that had begun to answer stopped, or lost
+	// the account, before it was done: a change that was asked for may have been
+	// made or not. Ask again.
+	ErrStopping = errors.New("the runner stopped before it could answer")
+
 	// ErrDirectoryLocked says that another process works in the data directory.
 	ErrDirectoryLocked = errors.New("the data directory is in use by another process")
 

@@ -74,12 +74,16 @@ func (s *serving) add(service micro.Service, account, verb string, answer Verb) 
 		select {
 		case s.slots <- struct{}{}:
 		case <-s.ctx.Done():
+			s.refuse(request, stopping())
 			return
 		}
-		s.start(func() {
+		started := s.start(func() {
 			defer func() { <-s.slots }()
 			s.answer(request, answer)
 		})
+		if !started {
+			s.refuse(request, stopping())
+		}
 	})
 	err := service.AddEndpoint(endpointName(verb), handler, micro.WithEndpointSubject(ServiceSubject(account, verb)))
 	if err != nil {
@@ -99,13 +103,15 @@ func endpointName(verb string) string {
 	return string(name)
 }
 
-func (s *serving) start(work func()) {
+// start runs work unless the service has ended.
+func (s *serving) start(work func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return
+		return false
 	}
 	s.work.Go(work)
+	return true
 }
 
 func (s *serving) wait() {
@@ -126,6 +132,17 @@ func (s *serving) answer(request micro.Request, answer Verb) {
 	}
 	refused := &ServiceError{Code: "failed", Description: err.Error()}
 	errors.As(err, &refused)
+	if s.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		refused = stopping()
+	}
+	s.refuse(request, refused)
+}
+
+func stopping() *ServiceError {
+	return &ServiceError{Code: codeStopping, Description: ErrStopping.Error()}
+}
+
+func (s *serving) refuse(request micro.Request, refused *ServiceError) {
 	body := refused.Body
 	if len(body) == 0 {
 		body, _ = json.Marshal(map[string]string{"code": refused.Code, "description": refused.Description})
@@ -135,9 +152,12 @@ func (s *serving) answer(request micro.Request, answer Verb) {
 	}
 }
 
+// codeStopping answers a request that the end of the runner cut off.
+const codeStopping = "stopping"
+
 // Request asks an account's runner and returns its answer. Errors: what the
 // runner answered ([ServiceError]), [ErrNoRunner] when nobody holds the
-// account, or ctx's; without a deadline it waits for half a minute.
+// account, [ErrStopping], or ctx's; without a deadline it waits for half a minute.
 func (q *Queue) Request(ctx context.Context, account, verb string, data []byte) ([]byte, error) {
 	if err := ValidAccount(account); err != nil {
 		return nil, err
@@ -150,15 +170,42 @@ func (q *Queue) Request(ctx context.Context, account, verb string, data []byte) 
 		ctx, cancel = context.WithTimeout(ctx, publishTimeout)
 		defer cancel()
 	}
+	ctx, release := q.whileConnected(ctx)
+	defer release()
 	reply, err := q.nc.RequestWithContext(ctx, ServiceSubject(account, verb), data)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, fmt.Errorf("account %s: %w: start it with `perennial run`, or check the name (%s)", account, ErrNoRunner, verb)
 	}
+	if err != nil && errors.Is(context.Cause(ctx), ErrStopping) {
+		return nil, fmt.Errorf("account %s: the connection to nats was lost: %w: ask again (%s)", account, ErrStopping, verb)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("request %s of account %s: %w", verb, account, err)
 	}
-	if code := reply.Header.Get(micro.ErrorCodeHeader); code != "" {
+	code := reply.Header.Get(micro.ErrorCodeHeader)
+	if code == codeStopping {
+		return nil, fmt.Errorf("account %s: %w: ask again (%s)", account, ErrStopping, verb)
+	}
+	if code != "" {
 		return nil, &ServiceError{Code: code, Description: reply.Header.Get(micro.ErrorHeader), Body: reply.Data}
 	}
 	return reply.Data, nil
+}
+
+// whileConnected ends with [ErrStopping] when the connection is lost: an answer
+// that was on its way does not come any more.
+func (q *Queue) whileConnected(ctx context.Context) (context.Context, func()) {
+	lost := q.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-lost:
+			cancel(ErrStopping)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		q.nc.RemoveStatusListener(lost)
+	}
 }

@@ -49,7 +49,35 @@ func TestServiceAnswersItsVerbsAndSaysWhenNobodyRuns(t *testing.T) {
 	<-waiting
 	check(t, stop())
 	check(t, stop())
-	if err := <-slow; !errors.As(err, &refused) {
+	if err := <-slow; !errors.Is(err, ErrStopping) {
 		t.Fatalf("a request under way at stop: %v", err)
+	}
+}
+
+func TestARequestEndsWithTheConnectionItsAnswerWouldComeBy(t *testing.T) {
+	server := startServer(t, t.TempDir())
+	q := connect(t, server)
+	asked := make(chan struct{})
+	stop, err := q.ServeAccount("main", "dev", map[string]Verb{
+		"never": func(ctx context.Context, _ []byte) ([]byte, error) {
+			close(asked)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	check(t, err)
+	defer func() { _ = stop() }()
+	other, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()})
+	check(t, err)
+	defer other.Close()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := other.Request(within(t), "main", "never", nil)
+		answered <- err
+	}()
+	<-asked
+	server.Shutdown()
+	if err := <-answered; !errors.Is(err, ErrStopping) {
+		t.Fatalf("a request whose connection was lost: %v", err)
 	}
 }

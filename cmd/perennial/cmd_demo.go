@@ -230,11 +230,13 @@ func awaitEnd(ctx context.Context, r *remote, id string) (status jobs.CommandSta
 	defer ticker.Stop()
 	for {
 		states, err := ask[map[string]string](ctx, r, verbStates, statesRequest{IDs: []string{id}})
-		if err != nil && !errors.Is(err, queue.ErrNoRunner) {
-			return status, err
-		}
 		if settledState(states[id]) {
-			return ask[jobs.CommandStatus](ctx, r, verbStatus, byHand{ID: id})
+			if status, err = ask[jobs.CommandStatus](ctx, r, verbStatus, byHand{ID: id}); err == nil {
+				return status, nil
+			}
+		}
+		if err != nil && !errors.Is(err, queue.ErrNoRunner) && !errors.Is(err, queue.ErrStopping) {
+			return status, err
 		}
 		select {
 		case <-ctx.Done():
