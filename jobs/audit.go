@@ -118,7 +118,7 @@ func (r *Runner) newReconciler() *Reconciler {
 			}
 			return r.PassListing(ctx)
 		},
-		Reads: r.readsOfAPass(),
+		Reads: r.readsOfAPass(), Reached: r.Reached,
 	})
 }
 

@@ -136,10 +136,12 @@ func (r *Runner) record(ctx context.Context, j *job, d Decision) error {
 			if err := tx.AppendTo(j.op.ID, j.op.Version, d.Facts...); err != nil {
 				return err
 			}
+			r.Reached("result.inside")
 			return stale(tx, d.Facts)
 		})
 		switch {
 		case err == nil:
+			r.Reached("result.committed")
 			return nil
 		case errors.Is(err, ledger.ErrStale):
 			return r.tooLate(ctx, j, d)

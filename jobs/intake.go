@@ -50,6 +50,7 @@ func (r *Runner) readIn(ctx context.Context, arrivals chan<- *arrival) error {
 		if err != nil {
 			return fmt.Errorf("account %s: fetch commands: %w", r.Account, err)
 		}
+		r.Reached("intake.delivered")
 		for i := range messages {
 			a, err := r.read(ctx, &messages[i])
 			if err != nil {
@@ -160,6 +161,7 @@ func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 				return fmt.Errorf("command %q: %w", a.id(), err)
 			}
 		}
+		r.Reached("intake.inside")
 		return nil
 	})
 	if err != nil && len(arrivals) > 1 {
@@ -168,7 +170,9 @@ func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 	if err != nil {
 		return errors.Join(err, arrivals[0].msg.Nak(later))
 	}
+	r.Reached("intake.committed")
 	r.taken(arrivals)
+	r.Reached("intake.acknowledged")
 	return nil
 }
 

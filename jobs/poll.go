@@ -18,7 +18,12 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 		r.ready.again(j)
 		return nil
 	}
+	r.Reached("poll.before")
 	order, err := r.Provider.Order(ctx, j.op.OrderNo)
+	r.Reached("poll.received")
+	if order.Refund != nil {
+		r.Reached("poll.refund")
+	}
 	j.leave()
 	r.hear(err, order.ServerTime)
 	if ctx.Err() != nil {

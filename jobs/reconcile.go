@@ -91,6 +91,8 @@ type ReconcilerConfig struct {
 	Pass func(ctx context.Context) error
 	// Heard is told of every reply. Default: nobody.
 	Heard func(ctx context.Context, server time.Time, err error)
+	// Reached is told of the moments named in docs/reliability.md. Default: nobody.
+	Reached func(point string)
 	// Reads bounds the order details, proxies and pages of one pass. Default 200.
 	Reads int
 }
@@ -119,6 +121,9 @@ func NewReconciler(c ReconcilerConfig) *Reconciler {
 	}
 	if c.Heard == nil {
 		c.Heard = func(context.Context, time.Time, error) {}
+	}
+	if c.Reached == nil {
+		c.Reached = func(string) {}
 	}
 	if c.Reads <= 0 {
 		c.Reads = 200
@@ -155,6 +160,7 @@ func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Cont
 			return p.Reconciliation, err
 		}
 	}
+	c.Reached("reconciliation.read")
 	reading, err := readWallet(ctx)
 	if err != nil {
 		return p.Reconciliation, fmt.Errorf("read the wallet: %w", err)

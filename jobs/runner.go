@@ -65,6 +65,11 @@ type Config struct {
 	DrainTimeout       time.Duration  // how long requests under way may take at the end; default 30s
 	ReconcileEvery     time.Duration  // default 0: only when it is asked for
 	SettleTimeout      time.Duration  // how long a reconciliation that was asked for keeps new requests back; default 10s
+
+	// Reached is told of every moment at which a crash would be interesting, by
+	// the names in docs/reliability.md; default: nobody. Crash tests kill the
+	// process in it.
+	Reached func(point string)
 }
 
 func (c Config) withDefaults() Config {
@@ -88,6 +93,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SettleTimeout <= 0 {
 		c.SettleTimeout = 10 * time.Second
+	}
+	if c.Reached == nil {
+		c.Reached = func(string) {}
 	}
 	return c
 }
@@ -225,6 +233,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
+		r.Reached("drain.begun")
 		timer := time.AfterFunc(r.DrainTimeout, cancel)
 		context.AfterFunc(work, func() { timer.Stop() })
 	})
@@ -257,6 +266,7 @@ func (r *Runner) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.Reached("recovery.begun")
 	for _, record := range sending {
 		j, err := r.load(ctx, record)
 		if err != nil {
@@ -270,6 +280,7 @@ func (r *Runner) recover(ctx context.Context) error {
 		if err := r.record(ctx, j, d); err != nil {
 			return err
 		}
+		r.Reached("recovery.one")
 	}
 	accepted, err := r.Ledger.In(ctx, ledger.StateAccepted, all)
 	if err != nil {

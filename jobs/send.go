@@ -109,9 +109,11 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 	if waited := r.clock.Now().Sub(j.sending.SentAt); waited > intentAge {
 		return r.conclude(outer, j, unsentBecause(j.op, r.moment(), time.Time{}, "its turn came too late for the time it would be signed with"))
 	}
+	r.Reached("send.before")
 	reply := r.Provider.Post(outer, upstream.Write{
 		Kind: writeKind(j.op.Kind), Key: j.op.Key, Body: []byte(j.sending.Body), Timestamp: j.sending.SentAt, Scenario: j.cmd.Scenario,
 	})
+	r.Reached("send.received")
 	r.hear(nil, reply.ServerTime)
 	j.leave()
 	d := Decide(j.op, Replied{
@@ -294,11 +296,14 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool
 		if err != nil {
 			return err
 		}
-		return tx.AppendTo(j.op.ID, j.op.Version, append(p.skipped, sending)...)
+		err = tx.AppendTo(j.op.ID, j.op.Version, append(p.skipped, sending)...)
+		r.Reached("intent.inside")
+		return err
 	})
 	if err != nil {
 		return false, err
 	}
+	r.Reached("intent.committed")
 	*j = intended
 	return true, nil
 }

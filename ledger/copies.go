@@ -44,6 +44,7 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 		if err := copyInto(ctx, l.path, path, url.Values{}); err != nil {
 			return err
 		}
+		l.reached("backup.copied")
 		if v, err = verifyCopy(ctx, path); err != nil {
 			return fmt.Errorf("the copy of %s is not sound and was thrown away: %w", l.path, err)
 		}
@@ -53,6 +54,7 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 				return errors.Join(fmt.Errorf("the copy ends with row %d %s, which %s does not hold", v.Head.Seq, v.Head.Hash, l.path), err)
 			}
 		}
+		l.reached("backup.verified")
 		return keep(path, out)
 	})
 	return v, err

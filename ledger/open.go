@@ -33,6 +33,8 @@ type Config struct {
 	// BusyTimeout is how long a commit waits for somebody else's lock on the
 	// file, such as a person's SQLite shell. Default 10 s.
 	BusyTimeout time.Duration
+	// Reached is told of the moments named in docs/reliability.md. Default: nobody.
+	Reached func(point string)
 	// ReadOnly opens an existing file beside a running writer: Write is refused.
 	ReadOnly bool
 }
@@ -51,6 +53,7 @@ type Ledger struct {
 	tail     *tail
 	maxGroup int
 	failing  atomic.Pointer[error] // of the last commit, nil when it succeeded
+	reached  func(point string)
 }
 
 // ErrNotFound is what reads return for an id that the ledger does not hold.
@@ -70,20 +73,25 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	if c.BusyTimeout == 0 {
 		c.BusyTimeout = 10 * time.Second
 	}
+	if c.Reached == nil {
+		c.Reached = func(string) {}
+	}
 	if c.ReadOnly {
 		return openReadOnly(ctx, c)
 	}
+	c.Reached("ledger.migrating")
 	write, err := openWriter(ctx, c.Path, c.BusyTimeout)
 	if err != nil {
 		return nil, err
 	}
+	c.Reached("ledger.migrated")
 	read, err := openReader(c.Path)
 	if err != nil {
 		return nil, errors.Join(err, write.close())
 	}
 	l := &Ledger{
 		clock: c.Clock, path: c.Path, write: write, read: read, maxGroup: c.MaxGroup,
-		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}),
+		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached,
 	}
 	w, err := newWriter(write, l)
 	if err != nil {
@@ -101,7 +109,7 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{clock: c.Clock, path: c.Path, read: read, closing: make(chan struct{}), done: make(chan struct{})}
+	l := &Ledger{clock: c.Clock, path: c.Path, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached}
 	close(l.done)
 	seq, hash, err := l.Head(ctx)
 	if err != nil {

@@ -57,6 +57,9 @@ type Source interface {
 // and every publication states the sequence before it, so that neither a gap
 // nor a duplicate can be stored. A stream that lost its tail is filled again.
 type Relay struct {
+	// Reached is told of the moments named in docs/reliability.md; nil: nobody.
+	Reached func(point string)
+
 	queue   *Queue
 	account string
 	source  Source
@@ -75,6 +78,12 @@ func NewRelay(q *Queue, account string, source Source, log *logrus.Logger) *Rela
 	}
 	return &Relay{queue: q, account: account, source: source,
 		log: entry.WithField("account", account), moved: make(chan struct{})}
+}
+
+func (r *Relay) reached(point string) {
+	if r.Reached != nil {
+		r.Reached(point)
+	}
 }
 
 // Published is the last journal sequence that the stream has acknowledged.

@@ -39,6 +39,7 @@ func (s *relaySession) publish(ctx context.Context) error {
 			if err := s.send(events); err != nil {
 				return err
 			}
+			s.relay.reached("relay.sent")
 			for len(s.waits) >= 2*relayWindow {
 				if err := s.awaitAck(ctx); err != nil {
 					return err

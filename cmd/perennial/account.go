@@ -59,7 +59,7 @@ func newAccountHost(ctx context.Context, h *host, name string) (*accountHost, er
 	if err := h.queue.EnsureStreams(ctx, name, a.config.Replicas); err != nil {
 		return nil, err
 	}
-	if a.ledger, err = ledger.Open(ctx, ledger.Config{Path: h.config.ledgerPath(name), Clock: time.Now}); err != nil {
+	if a.ledger, err = ledger.Open(ctx, ledger.Config{Path: h.config.ledgerPath(name), Clock: time.Now, Reached: reached}); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -201,6 +201,7 @@ func (a *accountHost) serve(ctx context.Context) error {
 		return err
 	}
 	relay := queue.NewRelay(a.host.queue, a.name, &source{ledger: a.ledger, account: a.name, epoch: runner.Binding().Epoch}, a.host.log)
+	relay.Reached = reached
 	sweeper, err := a.newSweeper(runner)
 	if err != nil {
 		return err
@@ -331,7 +332,7 @@ func (a *accountHost) newRunner(intake *queue.Intake) *jobs.Runner {
 		Clock:      time.Now, Random: rand.Float64, Log: a.log, Version: version, Holder: holder(),
 		RatePerSecond: a.config.RatePerSecond, Concurrency: a.config.Concurrency, PollFloor: a.config.PollFloor, CIDRField: a.config.CIDRField,
 		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.location,
-		ReconcileEvery: a.config.ReconcileEvery,
+		ReconcileEvery: a.config.ReconcileEvery, Reached: reached,
 	})
 }
 

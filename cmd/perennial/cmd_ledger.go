@@ -30,7 +30,7 @@ func (a *app) openLedger(ctx context.Context) (*ledger.Ledger, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	l, err := ledger.Open(ctx, ledger.Config{Path: c.ledgerPath(account), Clock: time.Now, ReadOnly: true})
+	l, err := ledger.Open(ctx, ledger.Config{Path: c.ledgerPath(account), Clock: time.Now, ReadOnly: true, Reached: reached})
 	return l, account, err
 }
 

@@ -23,6 +23,9 @@ const execVariable = "PERENNIAL_TEST_EXEC"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(execVariable) != "" {
+		if spec := os.Getenv(crashVariable); spec != "" {
+			reached = crashAt(spec)
+		}
 		os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	// What a developer has set must not change what the tests see.
@@ -42,6 +45,7 @@ type process struct {
 	stdout *bufio.Reader
 	stderr *lockedBuffer
 	once   sync.Once
+	late   bool // it did not end by itself
 }
 
 type lockedBuffer struct {
@@ -64,13 +68,19 @@ func (b *lockedBuffer) String() string {
 // start runs the program in dir. It is killed when the test ends.
 func start(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
+	return startIn(t, dir, nil, args...)
+}
+
+// startIn is start with more in the environment.
+func startIn(t *testing.T, dir string, env []string, args ...string) *process {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &process{t: t, cmd: exec.Command(self, args...), stderr: &lockedBuffer{}}
 	p.cmd.Dir = dir
-	p.cmd.Env = append(os.Environ(), execVariable+"=1")
+	p.cmd.Env = append(append(os.Environ(), execVariable+"=1"), env...)
 	p.cmd.Stderr = p.stderr
 	pipe, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -110,7 +120,7 @@ func (p *process) kill() {
 func (p *process) wait() int {
 	p.once.Do(func() {
 		timer := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
-		defer timer.Stop()
+		defer func() { p.late = !timer.Stop() }()
 		_, _ = io.Copy(io.Discard, p.stdout)
 		_ = p.cmd.Wait()
 	})

@@ -1,0 +1,8 @@
+# What is not worth a command of its own. The tests are `go test ./...`.
+
+N ?= 20
+
+.PHONY: soak
+soak: ## repeat the tests with random moments and seeds N times
+	go test ./cmd/perennial -run 'TestCrashMatrix|TestKilledAtRandom' -count $(N) -timeout 4h -v
+	go test ./upstream/sandbox -run 'TestKilledAgain' -count $(N) -timeout 1h -v
