@@ -197,8 +197,13 @@ func (r *ready) forget() {
 	}
 }
 
+// inTurn are the lanes in an order that never changes: the same jobs are taken up
+// in the same order.
+var inTurn = [...]lane{laneRenewal, laneOrder, lanePoll}
+
 func (r *ready) first() (best lane, found bool) {
-	for l, h := range r.lanes {
+	for _, l := range inTurn {
+		h := r.lanes[l]
 		if h.Len() == 0 {
 			continue
 		}

@@ -170,17 +170,6 @@ func (a *acks) ack(entry *tracked, msg jetstream.Msg) error {
 	return nil
 }
 
-// settled notes that the server was told in another way to drop a command.
-func (a *acks) settled(entry *tracked) {
-	if entry == nil {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	entry.acked, entry.sent = true, true
-	signal(a.wake)
-}
-
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

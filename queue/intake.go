@@ -27,8 +27,8 @@ const (
 	intakeBuffer = 256
 )
 
-// Message is one delivery of a command. Exactly one of Ack, Nak and Term ends
-// it; without any it is delivered again after a minute.
+// Message is one delivery of a command. Either Ack or Nak ends it; without one it
+// is delivered again after a minute.
 type Message struct {
 	Subject        string
 	Kind           string // order.create or proxy.renew
@@ -38,30 +38,43 @@ type Message struct {
 	Delivered      uint64    // how often this command was delivered, this time included
 	Published      time.Time // when the stream stored it, UTC
 
-	msg   jetstream.Msg
-	acks  *acks
-	entry *tracked
+	delivery Delivery
+}
+
+// Delivery is how a stream hears of the end of one delivery.
+type Delivery interface {
+	Ack() error
+	Nak(delay time.Duration) error
+}
+
+// NewMessage is a message of another stream than JetStream's, such as the one of
+// queuetest.
+func NewMessage(m Message, d Delivery) Message {
+	m.delivery = d
+	return m
 }
 
 // Ack says that the command is in the ledger and need not be delivered again.
 // It does not wait for the server: an acknowledgement that is lost costs one
 // more delivery. Acknowledgements are gathered for some 50 ms, see acks.
-func (m *Message) Ack() error { return m.acks.ack(m.entry, m.msg) }
+func (m *Message) Ack() error { return m.delivery.Ack() }
 
 // Nak asks for another delivery after delay, at once when delay is zero.
-func (m *Message) Nak(delay time.Duration) error {
-	return m.acks.putBack(m.StreamSequence, m.msg, delay)
+func (m *Message) Nak(delay time.Duration) error { return m.delivery.Nak(delay) }
+
+// delivered is a delivery of JetStream's.
+type delivered struct {
+	seq   uint64
+	msg   jetstream.Msg
+	acks  *acks
+	entry *tracked
 }
 
-// Term ends the command for good without it being done; the server publishes
-// an advisory with the reason. A dead letter is stored first.
-func (m *Message) Term(reason string) error {
-	m.acks.settled(m.entry)
-	return m.msg.TermWithReason(reason)
-}
+// Ack hands the acknowledgement to those that are gathered.
+func (d *delivered) Ack() error { return d.acks.ack(d.entry, d.msg) }
 
-// InProgress asks for another minute before the next delivery.
-func (m *Message) InProgress() error { return m.msg.InProgress() }
+// Nak puts the command back.
+func (d *delivered) Nak(delay time.Duration) error { return d.acks.putBack(d.seq, d.msg, delay) }
 
 // Intake takes an account's commands off their stream. At most a few hundred
 // are in memory, however many wait. It outlives reconnects, server restarts
@@ -298,9 +311,9 @@ func (i *Intake) message(msg jetstream.Msg) (Message, error) {
 	}
 	message := Message{
 		Subject: msg.Subject(), Kind: KindOf(i.account, msg.Subject()), Data: msg.Data(), Header: msg.Headers(),
-		StreamSequence: meta.Sequence.Stream, Delivered: meta.NumDelivered, Published: meta.Timestamp.UTC(), msg: msg,
+		StreamSequence: meta.Sequence.Stream, Delivered: meta.NumDelivered, Published: meta.Timestamp.UTC(),
 	}
-	message.acks, message.entry = i.acks, i.acks.track(meta, msg)
+	message.delivery = &delivered{seq: meta.Sequence.Stream, msg: msg, acks: i.acks, entry: i.acks.track(meta, msg)}
 	return message, nil
 }
 

@@ -101,6 +101,25 @@ type Server struct {
 // cannot be listened on, the fixture is not valid, or database and referee cannot
 // be opened or brought together.
 func Start(ctx context.Context, o Options) (*Server, error) {
+	s, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.listen(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	ready := make(chan struct{})
+	s.stopWatch = context.AfterFunc(ctx, func() {
+		<-ready
+		_ = s.Close()
+	})
+	close(ready)
+	return s, nil
+}
+
+// New is a sandbox that listens nowhere: whoever calls its Handler serves it,
+// such as a simulation without sockets. Close it in the end.
+func New(o Options) (*Server, error) {
 	o.fillDefaults()
 	if err := o.Fixture.Validate(); err != nil {
 		return nil, fmt.Errorf("fixture: %w", err)
@@ -123,17 +142,15 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.closeFiles())
 	}
-	if err := s.listen(); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	ready := make(chan struct{})
-	s.stopWatch = context.AfterFunc(ctx, func() {
-		<-ready
-		_ = s.Close()
-	})
-	close(ready)
 	return s, nil
 }
+
+// Handler serves the sandbox environment. A fault that resets the connection is
+// a panic with http.ErrAbortHandler where there is none to reset.
+func (s *Server) Handler() http.Handler { return s.handler(envSandbox) }
+
+// Control serves the control interface.
+func (s *Server) Control() http.Handler { return s.control() }
 
 func loopbackOnly(address string) error {
 	host, _, err := net.SplitHostPort(address)

@@ -1,0 +1,108 @@
+// Package queuetest has a commands stream in memory, for simulations, and the
+// suite that it and JetStream both pass.
+package queuetest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"perennial/queue"
+)
+
+// Stream is a commands stream whose time is its caller's. Like JetStream it
+// delivers in the order of publication, and again what was put back or what
+// nobody acknowledged in time. It is for one goroutine.
+type Stream struct {
+	// AckWait is after how long an unacknowledged command is delivered again.
+	AckWait time.Duration
+	// Acked is told of every acknowledgement before it takes effect; nil: nobody.
+	Acked func(queue.Message)
+
+	now     func() time.Time
+	last    uint64
+	entries []*entry // not acknowledged, ascending by sequence
+}
+
+type entry struct {
+	message queue.Message
+	due     time.Time // not delivered before
+}
+
+// NewStream makes an empty stream.
+func NewStream(now func() time.Time) *Stream {
+	return &Stream{AckWait: time.Minute, now: now}
+}
+
+// Publish stores a command of a kind (queue.KindOrderCreate, …).
+func (s *Stream) Publish(kind string, data []byte) {
+	s.last++
+	s.entries = append(s.entries, &entry{message: queue.Message{
+		Kind: kind, Subject: "perennial.commands.main." + kind, Data: data, StreamSequence: s.last, Published: s.now(),
+	}})
+}
+
+// Left is how many commands are not acknowledged.
+func (s *Stream) Left() int { return len(s.entries) }
+
+// Next is when the next command is due; false when there is none.
+func (s *Stream) Next() (at time.Time, found bool) {
+	for _, e := range s.entries {
+		if !found || e.due.Before(at) {
+			at, found = e.due, true
+		}
+	}
+	return at, found
+}
+
+// Reopen is a new consumer: what the one before left unacknowledged is due at
+// once.
+func (s *Stream) Reopen() {
+	for _, e := range s.entries {
+		e.due = time.Time{}
+	}
+}
+
+// Fetch returns at most limit commands that are due; none when none is.
+func (s *Stream) Fetch(ctx context.Context, limit int) ([]queue.Message, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var out []queue.Message
+	now := s.now()
+	for _, e := range s.entries {
+		if len(out) == limit {
+			break
+		}
+		if e.due.After(now) {
+			continue
+		}
+		e.due = now.Add(s.AckWait)
+		e.message.Delivered++
+		out = append(out, queue.NewMessage(e.message, &delivery{s, e}))
+	}
+	return out, nil
+}
+
+type delivery struct {
+	stream *Stream
+	entry  *entry
+}
+
+// Ack removes the command. A second one does nothing.
+func (d *delivery) Ack() error {
+	s := d.stream
+	if i := slices.Index(s.entries, d.entry); i >= 0 {
+		if s.Acked != nil {
+			s.Acked(d.entry.message)
+		}
+		s.entries = slices.Delete(s.entries, i, i+1)
+	}
+	return nil
+}
+
+// Nak has the command delivered again after delay.
+func (d *delivery) Nak(delay time.Duration) error {
+	d.entry.due = d.stream.now().Add(delay)
+	return nil
+}
