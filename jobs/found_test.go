@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"errors"
 	"testing"
 
 	"perennial/ledger"
@@ -132,4 +133,29 @@ func TestUnderACeilingTheHalvesOfARefusedChunkGoOneAfterAnother(t *testing.T) {
 			under = ""
 		}
 	}
+}
+
+// The simulation found that an answer for a whole renewal booked what its other
+// lines had cost a second time.
+func TestAnAnswerBooksNoMoreThanWhatIsInSuspense(t *testing.T) {
+	h := newHouse(t)
+	h.fault(renew, "renewal", map[string]any{"unresolved": 1})
+	h.renew(`{"id":"r1","proxy_ids":["px_1","px_2","px_3"],"duration_days":30}`)
+	h.await("r1", ledger.StateReview, ledger.StatePartial, ledger.StateCompleted)
+	whole := Resolution{ID: "r1/0001", Charged: new(true), ChargedCents: 900, By: "ada", Reason: "all of it"}
+	var refused *RefusedError
+	if err := h.runner.Resolve(t.Context(), whole); !errors.As(err, &refused) {
+		t.Fatalf("900 cents for what has 300 in suspense: %v", err)
+	}
+	for _, x := range reviewsOf(t, h) {
+		check(t, h.runner.Resolve(t.Context(), Resolution{ID: x.OperationID, ProxyID: x.ProxyID, Charged: new(true), ChargedCents: 300, By: "ada", Reason: "the invoice"}))
+	}
+	h.settled(900, 0)
+}
+
+func reviewsOf(t *testing.T, h *house) []ledger.Review {
+	t.Helper()
+	all, err := h.ledger.Reviews(t.Context())
+	check(t, err)
+	return all
 }

@@ -240,12 +240,15 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 
 // waitsForPerson refuses what does not wait for a person: resolving twice too.
 func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resolution) error {
-	if o.State == ledger.StateReview && x.ProxyID == "" {
-		return nil
-	}
 	lines, err := r.Ledger.Lines(ctx, o.ID)
 	if err != nil {
 		return err
+	}
+	if most, known := inSuspense(lines, x.ProxyID); known && x.ChargedCents > most {
+		return refuse("%d cents are more than the %d in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", x.ChargedCents, most)
+	}
+	if o.State == ledger.StateReview && x.ProxyID == "" {
+		return nil
 	}
 	for _, l := range lines {
 		if l.ProxyID == x.ProxyID && (l.State == "unresolved" || (l.State == "pending" && o.State == ledger.StateReview)) {
@@ -256,6 +259,21 @@ func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resol
 		return refuse("line %s of %s does not wait for a person", x.ProxyID, o.ID)
 	}
 	return refuse("%s is %s and does not wait for a person", o.ID, o.State)
+}
+
+// inSuspense is what the provider has charged for a line that it has not
+// resolved, or for all of them; not known when it said no amount for one.
+func inSuspense(lines []ledger.RenewalLine, proxyID string) (cents int64, known bool) {
+	for _, l := range lines {
+		if l.State != "unresolved" || (proxyID != "" && l.ProxyID != proxyID) {
+			continue
+		}
+		if l.ChargedCents == 0 {
+			return 0, false
+		}
+		cents, known = cents+l.ChargedCents-l.RefundedCents, true
+	}
+	return cents, known
 }
 
 // PauseByHand stops the account until ResumeByHand.

@@ -211,7 +211,7 @@ func assertPragmas(c *conn) error {
 }
 
 func openReader(path string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite3", dsn(path, url.Values{"mode": {"ro"}, "_query_only": {"1"}}))
+	db, err := sql.Open("sqlite3", dsn(path, url.Values{"mode": {"ro"}, "_query_only": {"1"}, "_stmt_cache_size": {"64"}}))
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %s for reading: %w", path, err)
 	}

@@ -79,11 +79,19 @@ func guestOf(r *http.Request) *guest {
 	return g
 }
 
-// enter says that a whole request has been read and is being carried out.
-func (g *guest) enter() { g.busy.Store(true) }
+// enter says that a whole request has been read and is being carried out. A
+// request that came by no connection (Server.Handler) has no guest.
+func (g *guest) enter() {
+	if g != nil {
+		g.busy.Store(true)
+	}
+}
 
 // leave says that its reply is ready.
 func (g *guest) leave() {
+	if g == nil {
+		return
+	}
 	g.turn.Store(g.crowd.turn.Add(1))
 	g.busy.Store(false)
 }

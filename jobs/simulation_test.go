@@ -1,0 +1,116 @@
+package jobs
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+)
+
+var (
+	simSeeds = flag.Int("sim.seeds", 300, "how many seeds TestSimulation drives")
+	simFirst = flag.Uint64("sim.first", 1, "its first seed")
+	simTrace = flag.Bool("sim.trace", false, "print what happened in each seed")
+)
+
+// keptSeeds is the file of the seeds that once failed. They are driven for ever.
+const keptSeeds = "../testdata/simulation/seeds.txt"
+
+// TestSimulation drives the runner's own steps, one at a time and in an order
+// that only the seed decides, over a simulated queue, clock and wire, a real
+// ledger file and the shipped sandbox's handler; it crashes at any effect. What
+// must never happen is checked all along. Then the faults stop, and everything
+// must come to its end.
+func TestSimulation(t *testing.T) {
+	seeds := append([]uint64{}, kept(t)...)
+	n := *simSeeds
+	if testing.Short() {
+		n = min(n, 30) // beside the race detector
+	}
+	for i := range n {
+		seeds = append(seeds, *simFirst+uint64(i))
+	}
+	template, dir := ledgerTemplate(t), simDir(t)
+	var workers errgroup.Group
+	workers.SetLimit(runtime.NumCPU())
+	results := make([]*simulation, len(seeds))
+	for i, seed := range seeds {
+		workers.Go(func() error {
+			results[i] = simulate(t.Context(), template, dir, seed)
+			return nil
+		})
+	}
+	_ = workers.Wait()
+	var sum simCounts
+	for _, s := range results {
+		sum = sum.plus(s.counts)
+		if s.failure != "" {
+			t.Errorf("seed %d: %s\n%s\nagain with -run TestSimulation -sim.seeds 1 -sim.first %d -sim.trace; keep it in %s",
+				s.seed, s.failure, s.tail(), s.seed, keptSeeds)
+		} else if *simTrace {
+			t.Logf("seed %d:\n%s", s.seed, strings.Join(s.trace, "\n"))
+		}
+	}
+	t.Logf("%d seeds from %d: %s", len(seeds), *simFirst, sum)
+}
+
+// TestTheSameSeedGivesTheSameTrace: a seed that failed can be looked at.
+func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
+	template, dir := ledgerTemplate(t), simDir(t)
+	for seed := range uint64(20) {
+		one := simulate(t.Context(), template, dir, seed)
+		two := simulate(t.Context(), template, dir, seed)
+		for i := range max(len(one.trace), len(two.trace)) {
+			if i >= len(one.trace) || i >= len(two.trace) || one.trace[i] != two.trace[i] {
+				t.Fatalf("seed %d: the traces part at %d:\n%s\n\n%s", seed, i, strings.Join(one.trace[max(0, i-5):min(i+2, len(one.trace))], "\n"),
+					strings.Join(two.trace[max(0, i-5):min(i+2, len(two.trace))], "\n"))
+			}
+		}
+	}
+}
+
+// simDir is a directory in memory where there is one: the disk of a simulation
+// loses nothing, and syncing it for every seed would be most of the time.
+func simDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "perennial-simulation-*") //nolint:usetesting // in memory
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func kept(t *testing.T) (seeds []uint64) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash(keptSeeds))
+	check(t, err)
+	for line := range strings.Lines(string(text)) {
+		word, _, _ := strings.Cut(line, "#")
+		if word = strings.TrimSpace(word); word != "" {
+			seed, err := strconv.ParseUint(word, 10, 64)
+			check(t, err)
+			seeds = append(seeds, seed)
+		}
+	}
+	return seeds
+}
+
+// simCounts is how much a simulation did.
+type simCounts struct {
+	commands, posts, crashes, faults, reviews, steps int
+}
+
+func (c simCounts) plus(o simCounts) simCounts {
+	return simCounts{c.commands + o.commands, c.posts + o.posts, c.crashes + o.crashes, c.faults + o.faults, c.reviews + o.reviews, c.steps + o.steps}
+}
+
+func (c simCounts) String() string {
+	return fmt.Sprintf("%d commands, %d requests, %d crashes, %d faults, %d reviews, %d steps", c.commands, c.posts, c.crashes, c.faults, c.reviews, c.steps)
+}

@@ -1,0 +1,301 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/queue/queuetest"
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+// ledgerTemplate is a migrated empty ledger, which every simulation copies.
+func ledgerTemplate(t *testing.T) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "template.db")
+	l, err := ledger.Open(t.Context(), ledger.Config{Path: path, Clock: time.Now})
+	check(t, err)
+	check(t, l.Close())
+	text, err := os.ReadFile(path)
+	check(t, err)
+	return text
+}
+
+// simulation is one seed's world. Everything in it is of one goroutine, but for
+// the ledger's writer, which is waited for.
+type simulation struct {
+	seed   uint64
+	random *rand.Rand
+	time   time.Time     // the provider's
+	skew   time.Duration // of the machine's clock
+
+	server *sandbox.Server
+	stream *queuetest.Stream
+	ledger *ledger.Ledger
+	runner *Runner // nil: dead
+	late   []*http.Request
+	faulty bool
+
+	crashIn  int // effects until the next crash; 0: none
+	commands []simCommand
+	dead     int // dead letters
+	added    int64
+	charges  int // of the referee, looked at
+	paid     map[string]bool
+
+	counts  simCounts
+	trace   []string
+	rows    int64 // of the journal, in the trace
+	failure string
+	dir     string
+}
+
+type simCommand struct {
+	id   string
+	kind string
+	body []byte
+}
+
+// crash is what a life ends with.
+type crash struct{ point string }
+
+// failed ends a simulation.
+type failed struct{ why string }
+
+func (s *simulation) failf(format string, args ...any) { panic(failed{fmt.Sprintf(format, args...)}) }
+
+func (s *simulation) must(err error, what string) {
+	if err != nil {
+		s.failf("%s: %v", what, err)
+	}
+}
+
+func (s *simulation) sayf(format string, args ...any) {
+	s.trace = append(s.trace, s.time.Format("02 15:04:05.000 ")+fmt.Sprintf(format, args...))
+}
+
+func (s *simulation) tail() string { return strings.Join(s.trace[max(0, len(s.trace)-80):], "\n") }
+
+// now is the machine's clock.
+func (s *simulation) now() time.Time { return s.time.Add(s.skew) }
+
+// chance is true once in n times.
+func (s *simulation) chance(n int) bool { return s.random.IntN(n) == 0 }
+
+func pick[T any](s *simulation, from ...T) T { return from[s.random.IntN(len(from))] }
+
+// simulate drives one seed to its end.
+func simulate(ctx context.Context, template []byte, dir string, seed uint64) (s *simulation) {
+	s = &simulation{
+		seed: seed, random: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), time: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), paid: map[string]bool{},
+	}
+	defer func() {
+		if x := recover(); x != nil {
+			why, ok := x.(failed)
+			if !ok {
+				panic(x)
+			}
+			s.failure = why.why
+		}
+	}()
+	defer s.close()
+	s.build(ctx, template, dir)
+	s.chaos(ctx)
+	s.peace(ctx)
+	s.accounts(ctx)
+	return s
+}
+
+func (s *simulation) build(ctx context.Context, template []byte, dir string) {
+	fixture := sandbox.DefaultFixture()
+	fixture.Accounts[0].Wallet.SandboxCents = pick(s, int64(500_000), 500_000, 3000)
+	fixture.Proxies = []sandbox.FixtureProxy{{Count: 8, Prefix: "px_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "240h"}}
+	var err error
+	s.server, err = sandbox.New(sandbox.Options{Fixture: fixture, Clock: func() time.Time { return s.time }})
+	s.must(err, "sandbox")
+	s.dir, err = os.MkdirTemp(dir, "seed-*")
+	s.must(err, "directory")
+	path := filepath.Join(s.dir, "main.ledger.db")
+	s.must(os.WriteFile(path, template, 0o600), "template")
+	s.ledger, err = ledger.Open(ctx, ledger.Config{Path: path, Clock: s.now})
+	s.must(err, "ledger")
+	s.stream = queuetest.NewStream(s.now)
+	s.stream.Acked = func(m queue.Message) { s.acked(ctx, m) }
+}
+
+func (s *simulation) close() {
+	if s.ledger != nil {
+		_ = s.ledger.Close()
+	}
+	if s.server != nil {
+		_ = s.server.Close()
+	}
+	_ = os.RemoveAll(s.dir)
+}
+
+// reached crashes when the time has come. Inside a transaction a crash is one
+// before it, as SQLite has it.
+func (s *simulation) reached(point string) {
+	if strings.HasSuffix(point, ".inside") || s.crashIn == 0 {
+		return
+	}
+	if s.crashIn--; s.crashIn == 0 {
+		panic(crash{point})
+	}
+}
+
+// alive runs do as a part of the runner's life; a crash ends that.
+func (s *simulation) alive(do func()) {
+	defer func() {
+		x := recover()
+		if x == nil {
+			return
+		}
+		end, ok := x.(crash)
+		if !ok {
+			panic(x)
+		}
+		s.counts.crashes++
+		s.sayf("CRASH at %s", end.point)
+		s.runner = nil
+	}()
+	do()
+}
+
+// begin starts a life: everything that it knows is in the ledger.
+func (s *simulation) begin(ctx context.Context) {
+	client, err := upstream.New(upstream.Config{
+		BaseURL: "http://127.0.0.1:80", AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret, Clock: s.now, Transport: simWire{s},
+	})
+	s.must(err, "client")
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	r := NewRunner(Config{
+		Account: "main", Ledger: s.ledger, Provider: client, Clock: s.now, Random: s.random.Float64, Log: logrus.NewEntry(log),
+		Version: "simulation", Holder: "simulation", RatePerSecond: 1e9, Concurrency: 2, Reached: s.reached,
+		DeadLetter: func(context.Context, queue.Dead) error { s.dead++; return nil },
+	})
+	if err := r.Bind(ctx); err != nil {
+		s.sayf("the account cannot be read: %v", errors.Unwrap(err) != nil)
+		return
+	}
+	s.stream.Reopen()
+	s.must(r.recover(ctx), "recover")
+	s.runner = r
+	s.sayf("a life begins")
+}
+
+// simWire carries requests to the sandbox's handler, and loses some.
+type simWire struct{ *simulation }
+
+var errWire = errors.New("the simulated wire failed")
+
+// RoundTrip is one request, whole, in the caller's goroutine.
+func (w simWire) RoundTrip(request *http.Request) (*http.Response, error) {
+	s := w.simulation
+	trace := httptrace.ContextClientTrace(request.Context())
+	trace.GetConn("simulated")
+	fate := 100
+	if s.faulty {
+		fate = s.random.IntN(24)
+	}
+	if fate == 0 {
+		s.counts.faults++
+		return nil, errWire // no byte has left
+	}
+	trace.GotConn(httptrace.GotConnInfo{})
+	body := []byte{}
+	if request.Body != nil {
+		var err error
+		body, err = io.ReadAll(request.Body)
+		s.must(err, "read a request")
+	}
+	request = request.Clone(context.Background())
+	request.RequestURI, request.RemoteAddr = request.URL.RequestURI(), "127.0.0.1:1"
+	request.Body = io.NopCloser(bytes.NewReader(body))
+	switch {
+	case fate == 1:
+		s.counts.faults++
+		s.sayf("%s %s is lost", request.Method, request.URL.Path)
+		return nil, errWire
+	case fate == 2 && request.Method == http.MethodPost:
+		s.counts.faults++
+		s.sayf("%s %s is held up", request.Method, request.URL.Path)
+		s.late = append(s.late, request)
+		return nil, errWire
+	}
+	response, err := s.serve(request)
+	s.reached("wire.executed")
+	if fate == 3 {
+		s.counts.faults++
+		s.sayf("%s %s loses its reply", request.Method, request.URL.Path)
+		return nil, errWire
+	}
+	return response, err
+}
+
+// serve has the handler answer.
+func (s *simulation) serve(request *http.Request) (response *http.Response, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			if x != http.ErrAbortHandler { //nolint:errorlint // a panic's value
+				panic(x)
+			}
+			err = errWire
+		}
+	}()
+	if request.Method == http.MethodPost {
+		s.counts.posts++
+	}
+	recorder := httptest.NewRecorder()
+	s.server.Handler().ServeHTTP(recorder, request)
+	response = recorder.Result()
+	if n := response.ContentLength; n >= 0 && n != int64(recorder.Body.Len()) {
+		response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(recorder.Body.Bytes()), iotestErr{}))
+	}
+	s.sayf("%s %s: %d", request.Method, route(request.URL.Path), response.StatusCode)
+	return response, nil
+}
+
+// route leaves out what the sandbox makes up.
+func route(path string) string {
+	head, tail, _ := strings.Cut(strings.TrimPrefix(path, "/api/v1/"), "/")
+	if tail != "" && tail != "renew" {
+		tail = "{}"
+	}
+	return head + "/" + tail
+}
+
+type iotestErr struct{}
+
+func (iotestErr) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// control asks the sandbox's control interface.
+func (s *simulation) control(method, path string, body map[string]any) {
+	text, err := json.Marshal(body)
+	s.must(err, "control")
+	request := httptest.NewRequest(method, path, bytes.NewReader(text))
+	request.Host, request.RemoteAddr = "localhost", "127.0.0.1:1"
+	recorder := httptest.NewRecorder()
+	s.server.Control().ServeHTTP(recorder, request)
+	if recorder.Code/100 != 2 {
+		s.failf("%s %s %s: %d %s", method, path, text, recorder.Code, recorder.Body)
+	}
+}
