@@ -18,6 +18,9 @@ type CommandStatus struct {
 	Operations []OperationStatus `json:"operations"`
 	// LeftOut are proxies that another operation held when the command came.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
+	// ArchivedIn is the file that holds what it asked for, where that is not
+	// beside the ledger: labels and what was left out are not known without it.
+	ArchivedIn string `json:"archived_in,omitempty"`
 }
 
 // LeftOut is a proxy that a renewal went on without, and why.
@@ -52,11 +55,11 @@ type OperationStatus struct {
 // Status reads where a command stands, by its id or by an operation's id. The
 // error is ledger.ErrNotFound for an id that never came.
 func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, error) {
-	accepted, err := l.Acceptance(ctx, id)
+	accepted, archivedIn, err := acceptance(ctx, l, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		if op, opErr := l.Operation(ctx, id); opErr == nil {
 			id = op.CommandID
-			accepted, err = l.Acceptance(ctx, id)
+			accepted, archivedIn, err = acceptance(ctx, l, id)
 		}
 	}
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -70,7 +73,7 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 	if err != nil {
 		return CommandStatus{}, err
 	}
-	s := CommandStatus{CommandID: id, Kind: accepted.Kind, State: CommandState(records), Labels: accepted.Labels, Operations: []OperationStatus{}}
+	s := CommandStatus{CommandID: id, Kind: accepted.Kind, State: CommandState(records), Labels: accepted.Labels, Operations: []OperationStatus{}, ArchivedIn: archivedIn}
 	for _, o := range records {
 		one := statusOf(o)
 		if o.Kind == ledger.KindRenewal {
@@ -83,8 +86,23 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 		}
 		s.Operations = append(s.Operations, one)
 	}
-	s.LeftOut, err = leftOut(ctx, l, id)
+	if archivedIn == "" {
+		s.LeftOut, err = leftOut(ctx, l, id)
+	}
 	return s, err
+}
+
+// acceptance is what a command asked for. Where an archive holds it that is not
+// at hand, it is as much as the ledger kept, and the archive's name.
+func acceptance(ctx context.Context, l *ledger.Ledger, id string) (accepted ledger.CommandAccepted, archivedIn string, err error) {
+	accepted, err = l.Acceptance(ctx, id)
+	gone, ok := errors.AsType[*ledger.ArchivedError](err)
+	if !ok {
+		return accepted, "", err
+	}
+	c, err := l.Command(ctx, id)
+	accepted.Kind = c.Kind
+	return accepted, gone.File, err
 }
 
 // leftOut reads what a command's acceptance left out.

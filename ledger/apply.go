@@ -35,6 +35,8 @@ func (t *Tx) apply(r Row, f Fact) error {
 		return t.applyOpened(r, f)
 	case LedgerRecorded:
 		return t.applyRecorded(r, f)
+	case LedgerArchived:
+		return t.applyArchived(r, f)
 	case RunnerStarted, ProxyExpiring, ProxyExpired, LedgerReconciled, LedgerDiscrepancy:
 		return nil
 	}

@@ -41,6 +41,7 @@ var decoders = map[string]func([]byte) (Fact, error){
 	"ledger.recorded":    decodeAs[LedgerRecorded],
 	"ledger.reconciled":  decodeAs[LedgerReconciled],
 	"ledger.discrepancy": decodeAs[LedgerDiscrepancy],
+	"ledger.archived":    decodeAs[LedgerArchived],
 }
 
 func decodeAs[F Fact](data []byte) (Fact, error) {

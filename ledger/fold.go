@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"time"
 )
 
@@ -16,6 +17,9 @@ type fold struct{ w *writer }
 // newFold opens a file, or makes it, and stands behind its last row. What it
 // writes is not synced: whoever keeps the file syncs it as a whole.
 func newFold(ctx context.Context, path string) (*fold, error) {
+	if err := private(path); err != nil {
+		return nil, fmt.Errorf("fold into %s: %w", path, err)
+	}
 	c, err := openWriter(ctx, path, time.Second)
 	if err != nil {
 		return nil, err
@@ -31,15 +35,26 @@ func newFold(ctx context.Context, path string) (*fold, error) {
 	return &fold{w: w}, nil
 }
 
+// private makes an empty file that nobody else may read, where there is none.
+func private(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
 func (f *fold) close() error { return f.w.close() }
 
 // at is the last row that was folded.
 func (f *fold) at() Head { return Head{Seq: f.w.head.seq, Hash: f.w.head.hash} }
 
-// journalOf yields the rows of a journal in order.
-func journalOf(ctx context.Context, source *sql.Tx) iter.Seq2[Row, error] {
+// journalOf yields the rows of a journal behind one sequence and up to another,
+// in order.
+func journalOf(ctx context.Context, source *sql.Tx, after, through int64) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		rows, err := source.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal ORDER BY seq`)
+		rows, err := source.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
+			WHERE seq > ? AND seq <= ? ORDER BY seq`, after, through)
 		if err != nil {
 			yield(Row{}, err)
 			return

@@ -121,5 +121,6 @@ func surroundings() []Fact {
 		ProxyExpiring{ProxyID: "px_9", ExpiresAt: noon}, ProxyExpired{ProxyID: "px_9", ExpiresAt: noon},
 		LedgerReconciled{WalletCents: 1, ProviderCents: 1, Quiet: true},
 		LedgerDiscrepancy{Ref: ref("o1/1"), Kind: "late_reply", Explanation: "late"},
+		LedgerArchived{Before: noon, FirstSeq: 1, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, File: "main.ledger.1-3.archive.db"},
 	}
 }

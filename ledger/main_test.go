@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"flag"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -16,6 +17,9 @@ import (
 func TestMain(m *testing.M) {
 	_ = flag.Set("rapid.checks", "20") // a default: the command line may ask for more
 	flag.Parse()
+	if text := os.Getenv(crashEnv); text != "" {
+		archiveAndCrash(text)
+	}
 	goleak.VerifyTestMain(m)
 }
 

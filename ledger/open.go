@@ -54,6 +54,8 @@ type Ledger struct {
 	maxGroup int
 	failing  atomic.Pointer[error] // of the last commit, nil when it succeeded
 	reached  func(point string)
+	base     *base // the row before the first, nil for the beginning
+	shelf    shelf // of its archives
 }
 
 // ErrNotFound is what reads return for an id that the ledger does not hold.
@@ -94,6 +96,9 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached,
 	}
 	w, err := newWriter(write, l)
+	if err == nil {
+		err = l.readEnds(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, read.Close(), write.close())
 	}
@@ -116,7 +121,26 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", c.Path, err), read.Close())
 	}
 	l.tail = newTail(seq, hash)
+	if l.base, err = baseOf(ctx, read); err != nil {
+		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", c.Path, err), read.Close())
+	}
 	return l, nil
+}
+
+// readEnds reads where the journal begins, and refuses to write behind the end
+// of an archive.
+func (l *Ledger) readEnds(ctx context.Context) (err error) {
+	if l.base, err = baseOf(ctx, l.read); err != nil {
+		return fmt.Errorf("open ledger %s: %w", l.path, err)
+	}
+	sealed, err := sealOf(ctx, l.read)
+	if sealed != nil {
+		err = ErrSealed
+	}
+	if err != nil {
+		return fmt.Errorf("open ledger %s: %w", l.path, err)
+	}
+	return nil
 }
 
 // Failing is why the last commit failed, nil when it did not: the disk is full,
@@ -133,9 +157,9 @@ func (l *Ledger) Close() error {
 	l.once.Do(func() { close(l.closing) })
 	<-l.done
 	if l.write == nil {
-		return l.read.Close()
+		return errors.Join(l.read.Close(), l.shelf.close())
 	}
-	return errors.Join(l.read.Close(), l.write.close())
+	return errors.Join(l.read.Close(), l.shelf.close(), l.write.close())
 }
 
 // dsn carries the pragmas: the driver applies them to every connection, and it
@@ -211,7 +235,8 @@ func assertPragmas(c *conn) error {
 }
 
 func openReader(path string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite3", dsn(path, url.Values{"mode": {"ro"}, "_query_only": {"1"}, "_stmt_cache_size": {"64"}}))
+	// Without _journal_mode: an archive has no WAL and cannot be given one.
+	db, err := sql.Open("sqlite3", dsn(path, url.Values{"mode": {"ro"}, "_query_only": {"1"}, "_journal_mode": nil, "_stmt_cache_size": {"64"}}))
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %s for reading: %w", path, err)
 	}

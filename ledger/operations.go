@@ -230,13 +230,23 @@ func (t *Tx) Known(commandID string) (k Known, err error) {
 	return k, err
 }
 
-// Acceptance reads the fact that accepted a command, with its whole content.
+// Acceptance reads the fact that accepted a command, with its whole content, an
+// archived one as Rows does.
 func (l *Ledger) Acceptance(ctx context.Context, commandID string) (CommandAccepted, error) {
 	var fact CommandAccepted
 	var data string
-	err := l.read.QueryRowContext(ctx, `SELECT j.data FROM commands c JOIN journal j ON j.seq = c.accepted_seq WHERE c.id = ?`, commandID).Scan(&data)
+	var seq int64
+	err := l.read.QueryRowContext(ctx, `SELECT coalesce(j.data, ''), c.accepted_seq FROM commands c LEFT JOIN journal j ON j.seq = c.accepted_seq
+		WHERE c.id = ?`, commandID).Scan(&data, &seq)
 	if err != nil {
 		return fact, notFound(err)
+	}
+	if data == "" {
+		row, err := l.Row(ctx, seq)
+		if err != nil {
+			return fact, fmt.Errorf("what command %s asked for: %w", commandID, err)
+		}
+		data = row.Data
 	}
 	if err := json.Unmarshal([]byte(data), &fact); err != nil {
 		return fact, fmt.Errorf("read acceptance of %s: %w", commandID, err)

@@ -19,10 +19,12 @@ func (p Period) Holds(at time.Time) bool {
 // seqFrom is a journal sequence at or before the first fact as late as the
 // instant. The index journal_time holds every 256th row, so the answer is early
 // by some hundred rows; times are compared again by whoever asks. Facts stand in
-// order of time but for a clock that was set back.
+// order of time but for a clock that was set back. An instant that was archived
+// is found from the first row on.
 func seqFrom(ctx context.Context, q queryer, at time.Time) (seq int64, err error) {
 	err = q.QueryRowContext(ctx, `SELECT coalesce(
-		(SELECT min(seq) - 256 FROM journal WHERE seq % 256 = 0 AND time >= ?),
+		(SELECT 0 FROM base WHERE time >= ?1),
+		(SELECT min(seq) - 256 FROM journal WHERE seq % 256 = 0 AND time >= ?1),
 		(SELECT max(seq) / 256 * 256 FROM journal), 0)`, micros(at)).Scan(&seq)
 	if err != nil {
 		return 0, fmt.Errorf("find %s in the journal: %w", at.UTC().Format(time.RFC3339), err)
@@ -69,10 +71,10 @@ func transfersOf(ctx context.Context, q queryer, p Period, yield func(Transfer) 
 	if until.IsZero() {
 		until = fromMicros(1<<62 - 1)
 	}
-	rows, err := q.QueryContext(ctx, `SELECT t.seq, t.n, j.time, j.type, t.kind, t.debit, t.credit, t.cents,
-		coalesce(o.command_id, ''), t.operation, t.order_no, t.proxy_id, j.hash
-		FROM transfers t JOIN journal j ON j.seq = t.seq LEFT JOIN operations o ON o.id = t.operation
-		WHERE t.seq >= ? AND j.time >= ? AND j.time < ? ORDER BY t.seq, t.n`, from, micros(p.From), micros(until))
+	rows, err := q.QueryContext(ctx, `SELECT t.seq, t.n, coalesce(j.time, a.time) AS at, coalesce(j.type, a.type), t.kind, t.debit, t.credit, t.cents,
+		coalesce(o.command_id, ''), t.operation, t.order_no, t.proxy_id, coalesce(j.hash, a.hash)
+		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq LEFT JOIN operations o ON o.id = t.operation
+		WHERE t.seq >= ? AND at >= ? AND at < ? ORDER BY t.seq, t.n`, from, micros(p.From), micros(until))
 	if err != nil {
 		return err
 	}

@@ -65,9 +65,12 @@ const againstPage = 512
 // VerifyAgainst compares the journal with the events that were published from
 // it, from the first on. Verify proves that a file agrees with itself; only
 // this proves that it is the history that others were told. The first row that
-// is not is a *BrokenError.
+// is not is a *BrokenError. Of archived rows the events have to be one chain
+// that ends with the hash of the last that went: then each was published as it
+// was archived, and the archive is not needed to say so.
 func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, error]) (a Against, err error) {
 	var page []Row
+	before := genesis
 	for published, err := range rowsOf(events) {
 		if err != nil {
 			return a, err
@@ -75,6 +78,13 @@ func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, err
 		seq := a.Published + 1
 		if published.Seq != seq {
 			return a, &BrokenError{Check: "events", Seq: seq, Detail: fmt.Sprintf("no event was published of it: behind event %d follows event %d", a.Published, published.Seq)}
+		}
+		if l.archived(seq) {
+			if err := l.followsArchived(published, before); err != nil {
+				return a, err
+			}
+			a.Published, before = seq, published.Hash
+			continue
 		}
 		if len(page) == 0 {
 			if page, err = l.Rows(ctx, a.Published, againstPage); err != nil {
@@ -89,9 +99,24 @@ func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, err
 		}
 		a.Published, page = seq, page[1:]
 	}
+	if a.Published > 0 && l.archived(a.Published) && a.Published < l.base.Seq {
+		return a, &BrokenError{Check: "events", Seq: a.Published + 1, Detail: "the row was archived, and the stream ends before it: its end was removed"}
+	}
 	head, _, err := l.Head(ctx)
 	a.Unpublished = head - a.Published
 	return a, err
+}
+
+// followsArchived proves that the event of an archived row follows the one
+// before, and that the last is the row that the journal begins behind.
+func (l *Ledger) followsArchived(r Row, before string) error {
+	if r.PrevHash != before {
+		return &BrokenError{Check: "events", Seq: r.Seq, Detail: "the event does not follow the one before it: what was published is not one history"}
+	}
+	if r.Seq == l.base.Seq && r.Hash != l.base.Hash {
+		return &BrokenError{Check: "events", Seq: r.Seq, Detail: fmt.Sprintf("it was archived with the hash %s and %s was published: history was rewritten up to here", l.base.Hash, r.Hash)}
+	}
+	return nil
 }
 
 // notBefore yields the rows behind a head, after proving that the head itself,

@@ -45,12 +45,20 @@ func (l *Ledger) HighWater(ctx context.Context) (time.Time, error) {
 	return fromMicros(us), err
 }
 
-// Rows returns up to limit journal rows after seq, in order.
+// Rows returns up to limit journal rows after seq, in order. Archived rows come
+// from their archive; without it the error is an *ArchivedError.
 func (l *Ledger) Rows(ctx context.Context, after int64, limit int) ([]Row, error) {
 	if l.write != nil {
 		if rows, ok := l.tail.after(after, limit); ok {
 			return rows, nil
 		}
+	}
+	if l.archived(after + 1) {
+		a, err := l.archiveOf(ctx, after+1)
+		if err != nil {
+			return nil, err
+		}
+		return a.Rows(ctx, after, limit)
 	}
 	rows, err := l.read.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
 		WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit)
@@ -60,8 +68,18 @@ func (l *Ledger) Rows(ctx context.Context, after int64, limit int) ([]Row, error
 	return collect(rows, scanRow)
 }
 
-// RowsOf returns the journal rows of one operation or command, in order.
+// RowsOf returns the journal rows of one operation or command, in order,
+// archived ones as Rows does.
 func (l *Ledger) RowsOf(ctx context.Context, subject string) ([]Row, error) {
+	before, err := l.archivedRows(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := l.ownRowsOf(ctx, subject)
+	return append(before, rows...), err
+}
+
+func (l *Ledger) ownRowsOf(ctx context.Context, subject string) ([]Row, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
 		WHERE operation = ? AND operation <> '' ORDER BY seq`, subject)
 	if err != nil {
@@ -70,8 +88,16 @@ func (l *Ledger) RowsOf(ctx context.Context, subject string) ([]Row, error) {
 	return collect(rows, scanRow)
 }
 
-// Row reads one journal row; ErrNotFound when the journal does not reach it.
+// Row reads one journal row, an archived one as Rows does; ErrNotFound when the
+// journal does not reach it.
 func (l *Ledger) Row(ctx context.Context, seq int64) (Row, error) {
+	if l.archived(seq) {
+		a, err := l.archiveOf(ctx, seq)
+		if err != nil {
+			return Row{}, err
+		}
+		return a.Row(ctx, seq)
+	}
 	r, err := scanRow(l.read.QueryRowContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal WHERE seq = ?`, seq))
 	return r, notFound(err)
 }

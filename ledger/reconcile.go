@@ -139,16 +139,23 @@ func (s RenewalSums) Differ() int64 {
 	return s.ChargedCents - s.LineChargedCents
 }
 
-// RenewalSums reads a renewal's sums; ErrNotFound for an unknown id.
+// rowsOfOperation are the journal rows of o.id that may have booked something.
+const rowsOfOperation = `(SELECT seq FROM journal WHERE operation = o.id AND operation <> ''
+		UNION ALL SELECT seq FROM archived WHERE operation = o.id AND operation <> '')`
+
+// RenewalSums reads a renewal's sums; ErrNotFound for an unknown id. What a
+// person booked in archived rows is taken as booked for all lines together:
+// which line it was for is in the archive.
 func (l *Ledger) RenewalSums(ctx context.Context, id string) (s RenewalSums, err error) {
 	var together int
 	err = l.read.QueryRowContext(ctx, `SELECT o.charged_cents, o.refunded_cents,
-		(SELECT coalesce(sum(cents), 0) FROM transfers t JOIN journal j ON j.seq = t.seq WHERE j.operation = o.id AND t.kind IN ('charge', 'suspense')),
-		(SELECT coalesce(sum(cents), 0) FROM transfers t JOIN journal j ON j.seq = t.seq WHERE j.operation = o.id AND t.kind = 'refund'),
+		(SELECT coalesce(sum(cents), 0) FROM transfers t WHERE t.seq IN `+rowsOfOperation+` AND t.kind IN ('charge', 'suspense')),
+		(SELECT coalesce(sum(cents), 0) FROM transfers t WHERE t.seq IN `+rowsOfOperation+` AND t.kind = 'refund'),
 		(SELECT coalesce(sum(charged_cents), 0) FROM lines WHERE operation = o.id),
 		(SELECT coalesce(sum(refunded_cents), 0) FROM lines WHERE operation = o.id),
 		(SELECT count(*) FROM journal j WHERE j.operation = o.id AND j.type = 'operation.resolved'
 			AND j.data ->> '$.outcome' = 'charged' AND coalesce(j.data ->> '$.proxy_id', '') = '')
+		+ (SELECT count(*) FROM archived a WHERE a.operation = o.id AND a.operation <> '' AND a.type = 'operation.resolved')
 		FROM operations o WHERE o.id = ?`, id).
 		Scan(&s.ChargedCents, &s.RefundedCents, &s.BookedChargedCents, &s.BookedRefundedCents, &s.LineChargedCents, &s.LineRefundedCents, &together)
 	s.ByLine = together == 0

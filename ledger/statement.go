@@ -84,9 +84,14 @@ func (l *Ledger) Statement(ctx context.Context, account string, p Period) (*Stat
 	return s, errors.Join(s.sumUp(ctx, snapshot), s.subjects(ctx, snapshot))
 }
 
-// inPeriod is the condition on a transfer t and its row j; bounds gives its
+// rowTime is when a transfer was booked: its row is in the journal, or what is
+// left of it in archived. inPeriod is the condition on both; bounds gives its
 // parameters, beginning with ?1.
-const inPeriod = ` FROM transfers t JOIN journal j ON j.seq = t.seq WHERE t.seq >= ?1 AND j.time >= ?2 AND j.time < ?3`
+const (
+	rowTime  = `coalesce(j.time, a.time)`
+	inPeriod = ` FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
+		WHERE t.seq >= ?1 AND ` + rowTime + ` >= ?2 AND ` + rowTime + ` < ?3`
+)
 
 func (s *Statement) bounds(ctx context.Context, q queryer) ([]any, error) {
 	from, err := seqFrom(ctx, q, s.From)
@@ -123,7 +128,9 @@ func (s *Statement) sumUp(ctx context.Context, q queryer) error {
 	s.ClosingCents = wallet - walletSince
 	s.OpeningCents = s.ClosingCents - walletIn
 	s.SuspenseCents = suspense - suspenseSince
-	err = q.QueryRowContext(ctx, `SELECT seq, hash FROM journal WHERE seq >= ?1 AND time < ?3 AND time >= ?2 ORDER BY seq DESC LIMIT 1`, bounds...).
+	err = q.QueryRowContext(ctx, `SELECT seq, hash FROM (
+		SELECT seq, hash, time FROM archived UNION ALL SELECT seq, hash, time FROM base UNION ALL SELECT seq, hash, time FROM journal)
+		WHERE seq >= ?1 AND time < ?3 AND time >= ?2 ORDER BY seq DESC LIMIT 1`, bounds...).
 		Scan(&s.Head.Seq, &s.Head.Hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
@@ -161,12 +168,13 @@ func (s *Statement) subjects(ctx context.Context, q queryer) error {
 			s.Renewals = k
 		}
 	}
-	if s.Days, err = sum(`SELECT date(j.time / 1000000, 'unixepoch'), ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1 ORDER BY 1`); err != nil {
+	if s.Days, err = sum(`SELECT date(` + rowTime + ` / 1000000, 'unixepoch'), ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1 ORDER BY 1`); err != nil {
 		return err
 	}
-	s.Labels, err = sum(`SELECT e.key || '=' || e.value, ` + charges + ` FROM transfers t JOIN journal j ON j.seq = t.seq
+	s.Labels, err = sum(`SELECT e.key || '=' || e.value, ` + charges + ` FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
 		JOIN operations o ON o.id = t.operation JOIN commands c ON c.id = o.command_id
-		JOIN journal a ON a.seq = c.accepted_seq JOIN json_each(a.data, '$.labels') e
-		WHERE t.seq >= ?1 AND j.time >= ?2 AND j.time < ?3 GROUP BY 1 ORDER BY 1`)
+		LEFT JOIN journal cj ON cj.seq = c.accepted_seq LEFT JOIN archived ca ON ca.seq = c.accepted_seq
+		JOIN json_each(coalesce(cj.data, ca.data, '{}'), '$.labels') e
+		WHERE t.seq >= ?1 AND ` + rowTime + ` >= ?2 AND ` + rowTime + ` < ?3 GROUP BY 1 ORDER BY 1`)
 	return err
 }

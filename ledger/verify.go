@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,8 @@ import (
 
 // BrokenError is the first thing that Verify found wrong.
 type BrokenError struct {
-	// Check names what does not hold: sqlite, chain, fold, projection, key, events.
+	// Check names what does not hold: sqlite, chain, fold, projection, key, events,
+	// snapshot, archive.
 	Check string
 	// Seq is the first journal row concerned, 0 where there is none.
 	Seq    int64
@@ -31,15 +33,19 @@ func (e *BrokenError) Error() string {
 type Verified struct {
 	Rows int64 `json:"rows"`
 	Head Head  `json:"head"`
+	// Behind is the row that the first of them follows, nil for the journal's
+	// beginning: what is before it is in archives that were not looked at.
+	Behind *Head `json:"behind,omitempty"`
 }
 
 // projections are the tables that apply writes, in an order that a comparison
 // can be read in. The proxies table is a cache of the provider and not among them.
-var projections = []string{"binding", "commands", "rejections", "operations", "lines", "transfers", "totals", "pauses", "slots"}
+var projections = []string{"binding", "commands", "rejections", "operations", "lines", "transfers", "totals", "pauses", "slots", "archives"}
 
 // Verify checks SQLite's own structures, the hash chain, that every fact can be
 // folded, and that folding all of them again gives the same projections and the
-// same balances. The first thing that does not hold is a *BrokenError.
+// same balances. Where the first rows were archived it begins with the snapshot
+// that the chain vouches for. The first thing that does not hold is a *BrokenError.
 func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
 	if err := l.checkFile(ctx); err != nil {
 		return v, err
@@ -65,16 +71,21 @@ func (l *Ledger) foldInto(ctx context.Context, path string) (v Verified, err err
 		return v, err
 	}
 	defer func() { err = errors.Join(err, fold.close()) }()
-	if v.Rows, err = fold.replay(journalOf(ctx, snapshot)); err != nil {
+	base, err := fold.beginAs(ctx, snapshot)
+	if err != nil {
+		return v, err
+	}
+	if v.Rows, err = fold.replay(journalOf(ctx, snapshot, 0, math.MaxInt64)); err != nil {
 		return v, err
 	}
 	v.Head = fold.at()
-	for _, table := range projections {
-		if err := compareTable(ctx, table, snapshot, fold); err != nil {
-			return v, err
-		}
+	if base != nil {
+		v.Behind = &base.Head
 	}
-	return v, checkKeys(ctx, snapshot)
+	if err := compareTables(ctx, snapshot, fold); err != nil {
+		return v, err
+	}
+	return v, errors.Join(checkEnds(ctx, snapshot, base, v.Head), checkKeys(ctx, snapshot))
 }
 
 // checkKeys looks for an idempotency key that two operations share: the
@@ -113,6 +124,16 @@ func (l *Ledger) checkFile(ctx context.Context) error {
 	return &BrokenError{Check: "sqlite", Detail: "a row of " + table + " refers to a missing row of " + parent.String}
 }
 
+// compareTables compares every projection with its second fold.
+func compareTables(ctx context.Context, have *sql.Tx, want *fold) error {
+	for _, table := range snapshotted {
+		if err := compareTable(ctx, table, have, want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // compareTable walks a projection and its second fold side by side. Every
 // column becomes one text, so that two rows are equal exactly when theirs are.
 func compareTable(ctx context.Context, table string, have *sql.Tx, want *fold) (err error) {
@@ -146,13 +167,9 @@ func compareTable(ctx context.Context, table string, have *sql.Tx, want *fold) (
 }
 
 // wholeRows is a query of a table's rows, each as one text, in the order of the
-// primary key, which is always among the first three columns.
-func wholeRows(ctx context.Context, table string, tx *sql.Tx) (string, error) {
-	found, err := tx.QueryContext(ctx, `SELECT name FROM pragma_table_info(?) ORDER BY cid`, table)
-	if err != nil {
-		return "", err
-	}
-	columns, err := collect(found, scanText)
+// primary key.
+func wholeRows(ctx context.Context, table string, tx queryer) (string, error) {
+	columns, err := columnsOf(ctx, tx, table)
 	if err != nil {
 		return "", err
 	}
@@ -160,8 +177,20 @@ func wholeRows(ctx context.Context, table string, tx *sql.Tx) (string, error) {
 	for _, c := range columns {
 		parts = append(parts, `'`+c+`=' || quote(`+c+`)`)
 	}
-	return `SELECT ` + strings.Join(parts, ` || ', ' || `) + ` FROM ` + table + ` ORDER BY ` + strings.Join(columns[:min(3, len(columns))], `, `), nil
+	return `SELECT ` + strings.Join(parts, ` || ', ' || `) + ` FROM ` + table + ` ORDER BY ` + keyOf(columns), nil
 }
+
+func columnsOf(ctx context.Context, q queryer, table string) ([]string, error) {
+	found, err := q.QueryContext(ctx, `SELECT name FROM pragma_table_info(?) ORDER BY cid`, table)
+	if err != nil {
+		return nil, err
+	}
+	return collect(found, scanText)
+}
+
+// keyOf are columns that give a table's rows one order: the primary key is
+// always among the first three.
+func keyOf(columns []string) string { return strings.Join(columns[:min(3, len(columns))], `, `) }
 
 // nextRow reads a query's next row; ok is false behind the last.
 func nextRow(r rows) (text string, ok bool, err error) {

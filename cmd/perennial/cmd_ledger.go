@@ -15,7 +15,7 @@ import (
 func (a *app) ledgerCommand() *cobra.Command {
 	c := &cobra.Command{Use: "ledger", Short: "Money: balance, entries, verification, reconciliation, copies"}
 	c.AddCommand(a.ledgerBalance(), a.ledgerEntries(), a.ledgerVerify(), a.ledgerExport(), a.ledgerStatement(),
-		a.ledgerReconcile(), a.ledgerRecord(), a.ledgerRebuild(), a.ledgerBackup(), a.ledgerRestore())
+		a.ledgerReconcile(), a.ledgerRecord(), a.ledgerRebuild(), a.ledgerBackup(), a.ledgerRestore(), a.ledgerArchive())
 	return c
 }
 

@@ -19,10 +19,11 @@ type verified struct {
 
 func (a *app) ledgerVerify() *cobra.Command {
 	var against bool
+	var archives []string
 	c := &cobra.Command{
 		Use: "verify", Short: "Check chain, balances, projections and the file itself", Args: cobra.NoArgs,
 		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
-			v, err := l.Verify(ctx)
+			v, err := l.VerifyWith(ctx, archives...)
 			if err != nil {
 				return a.broken(err)
 			}
@@ -35,15 +36,23 @@ func (a *app) ledgerVerify() *cobra.Command {
 			if a.output == "json" {
 				return printJSON(a.stdout, out)
 			}
-			_, err = fmt.Fprintf(a.stdout, "account %s: %d rows, chain, balances and projections hold; head %d %s\n", account, v.Rows, v.Head.Seq, v.Head.Hash)
-			if out.Against != nil {
-				fmt.Fprintf(a.stdout, "account %s: %d rows are on the events stream as they are here, %d are not published yet\n", account, out.Published, out.Unpublished)
-			}
-			return err
+			return a.printVerified(account, out)
 		}),
 	}
+	c.Flags().StringArrayVar(&archives, "archive", nil, "an archive of it, to be verified with it; may be repeated: with all of them from the first row on")
 	c.Flags().BoolVar(&against, "against-events", false, "compare every row with the event that was published of it")
 	return c
+}
+
+func (a *app) printVerified(account string, v verified) error {
+	_, err := fmt.Fprintf(a.stdout, "account %s: %d rows, chain, balances and projections hold; head %d %s\n", account, v.Rows, v.Head.Seq, v.Head.Hash)
+	if v.Behind != nil {
+		fmt.Fprintf(a.stdout, "account %s: they follow row %d %s, which was archived: prove it from row 1 with --archive FILE for each archive\n", account, v.Behind.Seq, v.Behind.Hash)
+	}
+	if v.Against != nil {
+		fmt.Fprintf(a.stdout, "account %s: %d rows are on the events stream as they are here, %d are not published yet\n", account, v.Published, v.Unpublished)
+	}
+	return err
 }
 
 func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger, account string) (*ledger.Against, error) {

@@ -100,6 +100,9 @@ func (a *app) printStatus(s jobs.CommandStatus) error {
 	for _, x := range s.LeftOut {
 		fmt.Fprintf(a.stdout, "left out %s: %s\n", x.ProxyID, x.Reason)
 	}
+	if s.ArchivedIn != "" {
+		fmt.Fprintf(a.stdout, "archived what it asked for is in %s, which is not beside the ledger\n", s.ArchivedIn)
+	}
 	for _, o := range s.Operations {
 		fmt.Fprintf(a.stdout, "\n%s  %s\n", o.OperationID, o.State)
 		for _, line := range operationDetails(o) {

@@ -45,7 +45,7 @@ CREATE TABLE commands (
     id           TEXT PRIMARY KEY,
     kind         TEXT NOT NULL CONSTRAINT command_kind CHECK (kind = 'order' OR kind = 'renewal'),
     content_hash TEXT NOT NULL,
-    accepted_seq INTEGER NOT NULL REFERENCES journal (seq),
+    accepted_seq INTEGER NOT NULL,            -- of a journal row, here or in an archive
     accepted_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
@@ -140,7 +140,7 @@ CREATE INDEX lines_proxy ON lines (proxy_id);
 
 -- Double entry: one row moves cents from the credited account to the debited one.
 CREATE TABLE transfers (
-    seq       INTEGER NOT NULL REFERENCES journal (seq),
+    seq       INTEGER NOT NULL,               -- of a journal row, here or in an archive
     n         INTEGER NOT NULL,
     kind      TEXT NOT NULL CONSTRAINT transfer_kind CHECK (kind = 'charge' OR kind = 'refund' OR kind = 'suspense' OR kind = 'resolution' OR kind = 'funding' OR kind = 'external'),
     debit     TEXT NOT NULL,
@@ -186,10 +186,57 @@ CREATE TABLE slots (
     slot_at    INTEGER NOT NULL,
     state      TEXT NOT NULL CONSTRAINT slot_state CHECK (state = 'planned' OR state = 'held' OR state = 'finished' OR state = 'missed'),
     plan       TEXT NOT NULL,
-    seq        INTEGER NOT NULL REFERENCES journal (seq),
+    seq        INTEGER NOT NULL,              -- of a journal row, here or in an archive
     updated_at INTEGER NOT NULL,
     PRIMARY KEY (schedule, slot_at)
 ) STRICT, WITHOUT ROWID;
+
+-- What was moved out of the journal, from the ledger.archived facts.
+CREATE TABLE archives (
+    seq           INTEGER PRIMARY KEY,        -- of the fact
+    first_seq     INTEGER NOT NULL,
+    last_seq      INTEGER NOT NULL,
+    last_hash     TEXT NOT NULL,
+    snapshot_hash TEXT NOT NULL,
+    file          TEXT NOT NULL,
+    archived_at   INTEGER NOT NULL,
+    CONSTRAINT archive_range CHECK (first_seq > 0 AND last_seq >= first_seq AND seq > last_seq)
+) STRICT;
+
+-- Where the journal of this file begins, when its first rows are in an archive:
+-- behind this row, with the projections as snapshot holds them. These tables are
+-- written once, by ledger archive, into a new file.
+CREATE TABLE base (
+    one           INTEGER PRIMARY KEY CONSTRAINT base_single CHECK (one = 1),
+    seq           INTEGER NOT NULL,
+    hash          TEXT NOT NULL,
+    time          INTEGER NOT NULL,           -- of that row
+    snapshot_hash TEXT NOT NULL
+) STRICT;
+CREATE TABLE snapshot (
+    tbl     TEXT NOT NULL,
+    n       INTEGER NOT NULL,
+    columns TEXT NOT NULL,
+    rows    BLOB NOT NULL,                    -- a JSON array of arrays, deflated
+    PRIMARY KEY (tbl, n)
+) STRICT;
+-- Of the archived rows, those that booked something or that carry labels: when,
+-- what and whose they were. The views read them beside the journal.
+CREATE TABLE archived (
+    seq       INTEGER PRIMARY KEY,
+    type      TEXT NOT NULL,
+    time      INTEGER NOT NULL,
+    operation TEXT NOT NULL,
+    hash      TEXT NOT NULL,
+    data      TEXT NOT NULL                   -- the labels, of what carries any
+) STRICT;
+CREATE INDEX archived_operation ON archived (operation) WHERE operation <> '';
+-- A file with a row here is an archive: nothing is added behind that row.
+CREATE TABLE seal (
+    one  INTEGER PRIMARY KEY CONSTRAINT seal_single CHECK (one = 1),
+    seq  INTEGER NOT NULL,
+    hash TEXT NOT NULL
+) STRICT;
 
 -- What the provider last said of each proxy: a cache, not a projection.
 CREATE TABLE proxies (
@@ -215,11 +262,12 @@ CREATE VIEW v_operations AS
            first_sent_at, next_at, accepted_at, updated_at
     FROM operations;
 CREATE VIEW v_postings AS
-    SELECT t.seq, j.time, j.type, t.n, t.kind, t.debit AS account, t.cents AS amount_cents, t.operation, t.order_no, t.proxy_id
-    FROM transfers t JOIN journal j ON j.seq = t.seq
+    SELECT t.seq, coalesce(j.time, a.time) AS time, coalesce(j.type, a.type) AS type, t.n, t.kind, t.debit AS account, t.cents AS amount_cents,
+           t.operation, t.order_no, t.proxy_id
+    FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
     UNION ALL
-    SELECT t.seq, j.time, j.type, t.n, t.kind, t.credit, -t.cents, t.operation, t.order_no, t.proxy_id
-    FROM transfers t JOIN journal j ON j.seq = t.seq;
+    SELECT t.seq, coalesce(j.time, a.time), coalesce(j.type, a.type), t.n, t.kind, t.credit, -t.cents, t.operation, t.order_no, t.proxy_id
+    FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq;
 CREATE VIEW v_proxies AS
     SELECT p.proxy_id, p.status, p.ip_type, p.protocol, p.country_code, p.region, p.line_name,
            p.starts_at, p.expires_at, p.seen_at, p.gone,
@@ -242,17 +290,18 @@ CREATE VIEW v_proxy_costs AS
 CREATE VIEW v_labels AS
     SELECT e.key AS label, e.value AS value, count(DISTINCT c.id) AS commands,
            sum(o.charged_cents) AS charged_cents, sum(o.refunded_cents) AS refunded_cents, sum(o.charged_cents - o.refunded_cents) AS net_cents
-    FROM commands c JOIN journal j ON j.seq = c.accepted_seq JOIN json_each(j.data, '$.labels') e
+    FROM commands c LEFT JOIN journal j ON j.seq = c.accepted_seq LEFT JOIN archived a ON a.seq = c.accepted_seq
+         JOIN json_each(coalesce(j.data, a.data, '{}'), '$.labels') e
          JOIN operations o ON o.id > c.id || '/' AND o.id < c.id || '0' AND o.command_id = c.id
     GROUP BY e.key, e.value;
 CREATE VIEW v_days AS
-    SELECT date(j.time / 1000000, 'unixepoch') AS day, count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense') AS charges,
+    SELECT date(coalesce(j.time, a.time) / 1000000, 'unixepoch') AS day, count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense') AS charges,
            coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'), 0) AS charged_cents,
            coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0) AS refunded_cents,
            coalesce(sum(t.cents) FILTER (WHERE t.kind = 'funding'), 0) AS funding_cents,
            coalesce(sum(t.cents) FILTER (WHERE t.kind = 'external'), 0) AS external_cents,
            sum(CASE WHEN t.debit = 'wallet' THEN t.cents WHEN t.credit = 'wallet' THEN -t.cents ELSE 0 END) AS wallet_change_cents
-    FROM transfers t JOIN journal j ON j.seq = t.seq GROUP BY 1;
+    FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq GROUP BY 1;
 CREATE VIEW v_reviews AS
     SELECT o.id AS operation_id, o.command_id, o.kind, '' AS proxy_id, o.reason, o.code, o.trace_id, o.updated_at AS since
     FROM operations o WHERE o.state = 'review' AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')

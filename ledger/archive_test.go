@@ -1,0 +1,395 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// daily is a clock on which every fact is a day after the one before, so that
+// the n-th fact of a ledger has the time nthDay(n).
+func daily() func() time.Time {
+	var n atomic.Int64
+	return func() time.Time { return nthDay(n.Add(1)) }
+}
+
+func nthDay(n int64) time.Time { return noon.Add(time.Duration(n) * 24 * time.Hour) }
+
+// oldBook is a ledger of facts that are a day apart.
+func oldBook(t testing.TB, path string, facts ...Fact) *book {
+	t.Helper()
+	b := bookAt(t, path, daily())
+	b.add(facts...)
+	return b
+}
+
+func bookAt(t testing.TB, path string, clock func() time.Time) *book {
+	t.Helper()
+	l, err := Open(context.Background(), Config{Path: path, Clock: clock})
+	check(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return &book{Ledger: l, t: t, path: path}
+}
+
+// over ends what history leaves open.
+func over() []Fact {
+	return []Fact{
+		OrderAccepted{Ref: ref("o6/1"), Attempt: 1, OrderNo: "no of o6/1", NextAt: noon},
+		OrderDelivered{OrderState: orderState("o6/1", "completed", 200, 0)},
+		CommandRejected{Ref: ref("r4/0001~2"), Code: "proxy_not_found", Reason: "unknown", Attempt: 1},
+		resolved("r8/0001", "px_8b", "charged", 310),
+		SweepFinished{Schedule: "keep", Slot: noon.Add(2 * time.Hour), Plan: "p3", Commands: 1},
+	}
+}
+
+// archiveOf archives what is before the n-th fact of a book that nobody has open.
+func archiveOf(t testing.TB, path string, n int64) Archive {
+	t.Helper()
+	l, err := Open(context.Background(), Config{Path: path, Clock: daily(), ReadOnly: true})
+	check(t, err)
+	x := Archive{Path: path, Before: nthDay(n), Clock: func() time.Time { return nthDay(5000) }, Keep: 1}
+	x.Published.Seq, x.Published.Hash, err = l.Head(context.Background())
+	check(t, errors.Join(err, l.Close()))
+	return x
+}
+
+// money is everything that a ledger says of money and of what was accepted.
+func money(t testing.TB, l *Ledger) string {
+	t.Helper()
+	ctx := context.Background()
+	var out strings.Builder
+	balance, err := l.Balance(ctx, "main")
+	check(t, err)
+	balance.Head = Head{}
+	fmt.Fprintf(&out, "%+v\n", balance)
+	for _, by := range []string{"order", "renewal", "ip", "label", "day"} {
+		totals, err := l.TotalsBy(ctx, by, 10_000)
+		check(t, err)
+		fmt.Fprintf(&out, "%s %+v\n", by, totals)
+	}
+	entries, err := l.Postings(ctx, 0, 100_000)
+	check(t, err)
+	fmt.Fprintf(&out, "%+v\n", entries)
+	check(t, errors.Join(l.ExportCSV(ctx, &out, Period{}), l.ExportJSON(ctx, &out, Period{From: nthDay(3), To: nthDay(40)})))
+	for month := range 6 {
+		from := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).AddDate(0, month, 0)
+		s, err := l.Statement(ctx, "main", Period{From: from, To: from.AddDate(0, 1, 0)})
+		check(t, err)
+		s.Head = Head{} // of archived months it is the last row that booked something
+		fmt.Fprintf(&out, "%+v\n", *s)
+	}
+	ids, err := l.RenewalsAfter(ctx, "", 10_000)
+	check(t, err)
+	for _, id := range ids {
+		sums, err := l.RenewalSums(ctx, id)
+		check(t, err)
+		fmt.Fprintf(&out, "%s %d %d differ by %d\n", id, sums.BookedChargedCents, sums.BookedRefundedCents, sums.Differ())
+	}
+	return out.String()
+}
+
+func TestAnArchivedLedgerSaysAllOfMoneyAndCommandsThatItSaidBefore(t *testing.T) {
+	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
+	check(t, b.Write(t.Context(), func(tx *Tx) error {
+		return tx.Observe(1, Proxy{ProxyID: "px_1a", ExpiresAt: at(time.Hour), SeenAt: noon})
+	}))
+	before, head := money(t, b.Ledger), b.balance().Head
+	acceptance, err := b.Acceptance(t.Context(), "o1")
+	check(t, err)
+	rows, err := b.Rows(t.Context(), 0, 1000)
+	check(t, err)
+	check(t, b.Close())
+
+	out, err := archiveOf(t, b.path, 60).Run(t.Context())
+	check(t, err)
+	if out.FirstSeq != 1 || out.LastSeq != 59 || out.HeldBy != "" || filepath.Base(out.File) != "main.ledger.1-59.archive.db" {
+		t.Errorf("%+v", out)
+	}
+	holdsOnly(t, filepath.Dir(b.path), "main.ledger.1-59.archive.db", "main.ledger.db")
+	after := openBook(t, b.path)
+	if got := money(t, after.Ledger); got != before {
+		t.Errorf("it said\n%s\nand says\n%s", before, got)
+	}
+	if got := after.balance().Head; got.Seq != head.Seq+1 || got != out.Head {
+		t.Errorf("head %+v after %+v", got, head)
+	}
+	if got, err := after.Acceptance(t.Context(), "o1"); err != nil || string(got.Content) != string(acceptance.Content) || got.ContentHash != acceptance.ContentHash {
+		t.Errorf("%+v %v", got, err)
+	}
+	var again []Row
+	for len(again) < len(rows) {
+		page, err := after.Rows(t.Context(), int64(len(again)), 7)
+		check(t, err)
+		again = append(again, page...)
+	}
+	if !slices.Equal(again[:len(rows)], rows) {
+		t.Error("the rows of archive and ledger are not those that were")
+	}
+	if _, err := after.Proxy(t.Context(), "px_1a"); err != nil {
+		t.Errorf("what was seen of the proxies: %v", err)
+	}
+	var kept, stubs int
+	check(t, after.read.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM journal), (SELECT count(*) FROM archived)`).Scan(&kept, &stubs))
+	if kept != len(rows)-59+1 || stubs < 20 || stubs > 40 {
+		t.Errorf("%d rows are in the journal, of %d something is left", kept, stubs)
+	}
+}
+
+// A command of an archived year that comes again is the same command: it is not
+// accepted, not planned, and its key is not used again.
+func TestACommandOfAnArchivedYearIsNeverAcceptedAgain(t *testing.T) {
+	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
+	check(t, b.Close())
+	_, err := archiveOf(t, b.path, 60).Run(t.Context())
+	check(t, err)
+	after := openBook(t, b.path)
+	for _, id := range []string{"o1", "o2", "r1", "r2"} {
+		var k Known
+		check(t, after.Write(t.Context(), func(tx *Tx) (err error) { k, err = tx.Known(id); return err }))
+		if k.AcceptedHash == "" {
+			t.Errorf("%s is not known any more", id)
+		}
+	}
+	for _, f := range []Fact{accepted(KindOrder, "o1/1"), accepted(KindRenewal, "r1/0001", "px_1a")} {
+		if err := after.tryAdd(f); err == nil {
+			t.Errorf("%s was accepted again", f.Subject())
+		}
+	}
+	if o := after.operation("o1/1"); o.Key != "key of o1/1" || !o.State.Ended() {
+		t.Errorf("%+v", o)
+	}
+	if renewed, err := after.RenewedAt(t.Context(), "px_6a", noon.Add(time.Hour)); err != nil || !renewed {
+		t.Errorf("that px_6a was renewed is forgotten: %v %v", renewed, err)
+	}
+}
+
+func TestWhatHasNotEndedStaysAndIsNamed(t *testing.T) {
+	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), history()...)
+	check(t, b.Close())
+	out, err := archiveOf(t, b.path, 80).Run(t.Context())
+	check(t, err)
+	if out.LastSeq != 35 || out.HeldBy != "operation o6/1" {
+		t.Fatalf("%+v", out)
+	}
+	after := openBook(t, b.path)
+	if first, _, err := firstUnfinished(t.Context(), after.read); err != nil || first != 36 {
+		t.Errorf("%d %v", first, err)
+	}
+	after.add(over()...)
+	if _, err := after.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestYoungOrUnpublishedRowsStay(t *testing.T) {
+	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
+	row, err := b.Row(t.Context(), 30)
+	check(t, errors.Join(err, b.Close()))
+	x := archiveOf(t, b.path, 60)
+	x.Clock = func() time.Time { return nthDay(60).Add(time.Hour) }
+	if _, err := x.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "7 days") {
+		t.Errorf("rows of yesterday: %v", err)
+	}
+	x = archiveOf(t, b.path, 60)
+	x.Published.Hash = genesis
+	if _, err := x.Run(t.Context()); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a stream that tells another story: %v", err)
+	}
+	x.Published, x.Keep = Head{row.Seq, row.Hash}, 40
+	if out, err := x.Run(t.Context()); err != nil || out.File != "" {
+		t.Errorf("fewer are published than stay: %+v %v", out, err)
+	}
+	x.Keep = 10
+	out, err := x.Run(t.Context())
+	if err != nil || out.LastSeq != 20 {
+		t.Fatalf("%+v %v", out, err)
+	}
+	if out, err = x.Run(t.Context()); err != nil || out.File != "" {
+		t.Errorf("once more: %+v %v", out, err)
+	}
+	holdsOnly(t, filepath.Dir(b.path), "main.ledger.1-20.archive.db", "main.ledger.db")
+}
+
+func TestALedgerThatSomebodyHasOpenIsNotArchived(t *testing.T) {
+	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
+	shell := raw(t, b.path)
+	shell.SetMaxOpenConns(1)
+	_, err := shell.Exec(`BEGIN IMMEDIATE`)
+	check(t, err)
+	check(t, b.Close())
+	x := archiveOf(t, b.path, 60)
+	var used *InUseError
+	if _, err := x.Run(t.Context()); !errors.As(err, &used) || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("somebody writes: %v", err)
+	}
+	_, err = shell.Exec(`ROLLBACK`)
+	check(t, err)
+	x.step = func(step string) {
+		if step == "ledger written" { // somebody looks at it meanwhile
+			_, err := shell.Exec(`SELECT count(*) FROM journal`)
+			check(t, err)
+		}
+	}
+	if _, err := x.Run(t.Context()); !errors.As(err, &used) {
+		t.Errorf("somebody reads: %v", err)
+	}
+	check(t, shell.Close())
+	x.step = nil
+	if _, err := x.Run(t.Context()); err != nil {
+		t.Error(err)
+	}
+	holdsOnly(t, filepath.Dir(b.path), "main.ledger.1-59.archive.db", "main.ledger.db")
+	if _, err := openBook(t, b.path).Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnArchiveIsNeverWrittenTo(t *testing.T) {
+	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
+	check(t, b.Close())
+	out, err := archiveOf(t, b.path, 60).Run(t.Context())
+	check(t, err)
+	if _, err := Open(t.Context(), Config{Path: out.File, Clock: ticking()}); !errors.Is(err, ErrSealed) {
+		t.Errorf("got %v", err)
+	}
+	x := restore(t, out.File, nil)
+	if _, err := x.Run(t.Context()); !errors.Is(err, ErrSealed) {
+		t.Errorf("it is no backup: %v", err)
+	}
+	info, err := os.Stat(out.File)
+	check(t, err)
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the archive has mode %v", info.Mode())
+	}
+}
+
+// archivedTwice is a ledger with two archives.
+func archivedTwice(t *testing.T) (path string, archives []string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "main.ledger.db")
+	check(t, oldBook(t, path, append(history(), over()...)...).Close())
+	for _, n := range []int64{30, 60} {
+		out, err := archiveOf(t, path, n).Run(t.Context())
+		check(t, err)
+		archives = append(archives, out.File)
+	}
+	return path, archives
+}
+
+func TestTheChainIsProvenFromTheSnapshotAndWithTheArchivesFromTheFirstRow(t *testing.T) {
+	path, archives := archivedTwice(t)
+	b := openBook(t, path)
+	head := b.balance().Head
+	v, err := b.Verify(t.Context())
+	if err != nil || v.Behind == nil || v.Behind.Seq != 59 || v.Rows != head.Seq-59 || v.Head != head {
+		t.Errorf("%+v %v", v, err)
+	}
+	v, err = b.VerifyWith(t.Context(), archives[1])
+	if err != nil || v.Behind == nil || v.Behind.Seq != 29 || v.Rows != head.Seq-29 {
+		t.Errorf("%+v %v", v, err)
+	}
+	v, err = b.VerifyWith(t.Context(), archives[1], archives[0])
+	if err != nil || v.Behind != nil || v.Rows != head.Seq || v.Head != head {
+		t.Errorf("%+v %v", v, err)
+	}
+	var broken *BrokenError
+	if _, err := b.VerifyWith(t.Context(), archives[0]); !errors.As(err, &broken) || broken.Check != "archive" || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("without the second: %v", err)
+	}
+	if _, err := b.VerifyWith(t.Context(), path); err == nil || !strings.Contains(err.Error(), "not an archive") {
+		t.Errorf("the ledger itself: %v", err)
+	}
+	out := filepath.Join(t.TempDir(), "rebuilt.db")
+	if v, err := b.Rebuild(t.Context(), out); err != nil || v.Head != head {
+		t.Errorf("rebuilt: %+v %v", v, err)
+	}
+	if tables(t, out) != tables(t, path) {
+		t.Error("the rebuilt tables are not those of the ledger")
+	}
+	if _, err := openBook(t, out).Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTamperingWithAnArchivedLedgerIsFound(t *testing.T) {
+	path, archives := archivedTwice(t)
+	for name, test := range map[string]struct{ file, statements, check string }{
+		"what is left of a row":     {path, `UPDATE archived SET time = time + 1 WHERE seq = 10`, "projection"},
+		"a row less":                {path, `DELETE FROM archived WHERE seq = 10`, "projection"},
+		"an old transfer":           {path, `DROP TRIGGER transfers_no_update; UPDATE transfers SET cents = cents + 1 WHERE seq = 10`, "projection"},
+		"an old command":            {path, `PRAGMA foreign_keys = OFF; DELETE FROM commands WHERE id = 'o2'; DELETE FROM operations WHERE command_id = 'o2'`, "projection"},
+		"the snapshot":              {path, `UPDATE snapshot SET rows = (SELECT rows FROM snapshot WHERE tbl = 'binding') WHERE tbl = 'totals'`, "snapshot"},
+		"part of the snapshot gone": {path, `DELETE FROM snapshot WHERE tbl = 'lines'`, "snapshot"},
+		"snapshot and its hash":     {path, `DELETE FROM snapshot WHERE tbl = 'slots'; DELETE FROM slots; UPDATE base SET snapshot_hash = (SELECT snapshot_hash FROM archives LIMIT 1)`, "snapshot"},
+		"where it begins":           {path, `UPDATE base SET hash = replace(hash, substr(hash, 1, 1), 'x')`, "chain"},
+		"the first row that stayed": {path, openJournal + `UPDATE journal SET time = time + 1 WHERE seq = 60`, "chain"},
+		"that it begins at all":     {path, `DELETE FROM base`, "chain"},
+		"that it was archived":      {path, `DELETE FROM archives`, "projection"},
+		"a row of an archive":       {archives[0], openJournal + `UPDATE journal SET data = replace(data, '900', '800') WHERE seq = 10`, "chain"},
+		"an archive's end":          {archives[1], openJournal + `DELETE FROM journal WHERE seq = 59`, "archive"},
+		"an archive's seal":         {archives[1], `UPDATE seal SET seq = 58`, "archive"},
+		"a table of an archive":     {archives[0], `UPDATE totals SET cents = cents + 1`, "projection"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, file := range append(slices.Clone(archives), path) {
+				whole, err := os.ReadFile(file)
+				check(t, err)
+				check(t, os.WriteFile(filepath.Join(dir, filepath.Base(file)), whole, 0o600))
+			}
+			in := func(file string) string { return filepath.Join(dir, filepath.Base(file)) }
+			tamper(t, in(test.file), func(conn *sql.Conn) error {
+				_, err := conn.ExecContext(context.Background(), test.statements)
+				return err
+			})
+			l, err := Open(t.Context(), Config{Path: in(path), Clock: ticking(), ReadOnly: true})
+			check(t, err)
+			defer func() { _ = l.Close() }()
+			_, err = l.VerifyWith(t.Context(), in(archives[0]), in(archives[1]))
+			if test.file == path {
+				_, err = l.Verify(t.Context())
+			}
+			var broken *BrokenError
+			if !errors.As(err, &broken) || broken.Check != test.check {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// Without the archive nothing of money is missing, and what is says which file
+// to bring.
+func TestWithoutTheArchiveOnlyTheContentOfItsRowsIsMissing(t *testing.T) {
+	path, archives := archivedTwice(t)
+	before := money(t, openBook(t, path).Ledger)
+	check(t, errors.Join(os.Remove(archives[0]), os.Rename(archives[1], archives[0])))
+	b := openBook(t, path)
+	if money(t, b.Ledger) != before {
+		t.Error("something of money is missing")
+	}
+	var missing *ArchivedError
+	for what, read := range map[string]func() error{
+		"a row":          func() error { _, err := b.Row(t.Context(), 40); return err },
+		"rows":           func() error { _, err := b.Rows(t.Context(), 0, 10); return err },
+		"an operation's": func() error { _, err := b.RowsOf(t.Context(), "o1/1"); return err },
+		"what was asked": func() error { _, err := b.Acceptance(t.Context(), "o1"); return err },
+	} {
+		if err := read(); !errors.As(err, &missing) || strings.Count(missing.Error(), "\n") != 2 || !strings.Contains(err.Error(), missing.File) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := b.Row(t.Context(), 10); !errors.As(err, &missing) || missing.Why == nil {
+		t.Errorf("another file under its name: %v", err)
+	}
+	if rows, err := b.RowsOf(t.Context(), "r8/0001"); err != nil || len(rows) != 3 {
+		t.Errorf("what stayed: %d %v", len(rows), err)
+	}
+}

@@ -1,0 +1,38 @@
+package ledger
+
+import "time"
+
+// LedgerArchived: journal rows were moved to an archive file. The row it names
+// is the last that went; the journal of the ledger begins behind it, with the
+// projections as they stood there (SnapshotHash).
+type LedgerArchived struct {
+	accountFact
+	// Before is what was asked for: facts of this instant and later stay.
+	Before   time.Time `json:"before"`
+	FirstSeq int64     `json:"first_seq"`
+	LastSeq  int64     `json:"last_seq"`
+	LastHash string    `json:"last_hash"`
+	// LastTime is the time of the last row that went.
+	LastTime time.Time `json:"last_time"`
+	// SnapshotHash is over every projection as it stood behind the last row.
+	SnapshotHash string `json:"snapshot_hash"`
+	File         string `json:"file"` // its name, without the directory
+	// The book behind the last row, as `ledger balance` shows it.
+	Currency      string `json:"currency"`
+	WalletCents   int64  `json:"wallet_cents"`
+	ChargedCents  int64  `json:"charged_cents"`
+	RefundedCents int64  `json:"refunded_cents"`
+	SuspenseCents int64  `json:"suspense_cents"`
+	FundingCents  int64  `json:"funding_cents"`
+	ExternalCents int64  `json:"external_cents"`
+}
+
+// FactType implements Fact.
+func (LedgerArchived) FactType() string { return "ledger.archived" }
+
+// applyArchived notes where rows went. It takes nothing away: a journal that is
+// made again from the events holds them still.
+func (t *Tx) applyArchived(r Row, f LedgerArchived) error {
+	return t.exec(`INSERT INTO archives (seq, first_seq, last_seq, last_hash, snapshot_hash, file, archived_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		r.Seq, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash, f.File, r.Time)
+}
