@@ -15,10 +15,11 @@ import (
 var scaleRows = flag.Int64("scale.rows", 30_000, "journal rows that BenchmarkScale writes before it measures")
 
 // BenchmarkScale measures a book of many rows: what a renewal costs in it
-// compared with an empty file, and how long a balance, a lookup and a
-// verification take.
+// compared with an empty file, how long a balance, a verification, a rebuild
+// and an archiving take, and what it takes of the disk.
 func BenchmarkScale(b *testing.B) {
-	l, err := Open(context.Background(), Config{Path: filepath.Join(b.TempDir(), "scale.ledger.db"), Clock: time.Now})
+	path := filepath.Join(b.TempDir(), "scale.ledger.db")
+	l, err := Open(context.Background(), Config{Path: path, Clock: time.Now})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -50,7 +51,40 @@ func BenchmarkScale(b *testing.B) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		b.ReportMetric(float64(m.Sys)/(1<<20), "MiB-from-OS")
+		scaleCopies(b, l, path, n+sample)
 	}
+}
+
+// scaleCopies measures a rebuild and an archiving of the first half, and what
+// each renewal takes of the disk before and after. It closes the ledger.
+func scaleCopies(b *testing.B, l *Ledger, path string, renewals int) {
+	b.Helper()
+	begin := time.Now()
+	rebuilt := path + ".rebuilt"
+	v, err := l.Rebuild(context.Background(), rebuilt)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(v.Rows)/time.Since(begin).Seconds(), "rows/s-rebuild")
+	b.ReportMetric(float64(sizeOf(rebuilt))/float64(renewals), "bytes/renewal")
+	var journal int64
+	if err := l.read.QueryRowContext(context.Background(), `SELECT sum(length(data) + length(type) + length(operation) + length(hash) + length(prev_hash)) FROM journal`).Scan(&journal); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(journal)/float64(renewals), "journal-bytes/renewal")
+	if err := l.Close(); err != nil {
+		b.Fatal(err)
+	}
+	later := time.Now().Add(30 * 24 * time.Hour)
+	begin = time.Now()
+	out, err := Archive{Path: path, Before: later.Add(-10 * 24 * time.Hour), Clock: func() time.Time { return later }, Published: v.Head, Keep: v.Rows / 2}.Run(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	gone := float64(out.LastSeq) / float64(v.Rows) * float64(renewals)
+	b.ReportMetric(float64(v.Rows)/time.Since(begin).Seconds(), "rows/s-archive")
+	b.ReportMetric(float64(sizeOf(out.File))/gone, "archive-bytes/renewal")
+	b.ReportMetric((float64(sizeOf(rebuilt))-float64(out.BytesAfter))/gone, "bytes-freed/renewal")
 }
 
 // benchRenewals writes whole renewals from n on, in groups as a busy runner's, and
