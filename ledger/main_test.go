@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(crashEnv); text != "" {
 		archiveAndCrash(text)
 	}
+	if part := os.Getenv(roleEnv); parts[part] != nil {
+		playPart(part)
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -87,6 +87,9 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 		return nil, err
 	}
 	c.Reached("ledger.migrated")
+	if err := write.settleLog(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", c.Path, err), write.close())
+	}
 	read, err := openReader(c.Path)
 	if err != nil {
 		return nil, errors.Join(err, write.close())

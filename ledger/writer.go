@@ -31,8 +31,9 @@ type writer struct {
 
 	totals map[total]int64 // of the transaction, not yet written
 
-	shared int // how many shared the last group
-	rows   int // how many rows the last group wrote
+	shared   int  // how many shared the last group
+	rows     int  // how many rows the last group wrote
+	doubtful bool // the disk failed: recover before the next commit
 }
 
 // head is the last row of the journal.
@@ -209,8 +210,14 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 			_ = w.exec(`ROLLBACK`)
 			w.head = before
 			clear(w.totals)
+			w.doubtful = w.doubtful || ofTheDisk(err)
 		}
 	}()
+	if w.doubtful {
+		if err := w.recover(); err != nil {
+			return nil, err
+		}
+	}
 	if err := w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return nil, err
 	}

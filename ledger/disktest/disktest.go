@@ -1,0 +1,117 @@
+// Package disktest is a disk for tests: it fails when it is told to, remembers
+// every write and every sync, and says what a power cut would leave. Only tests
+// import it.
+//
+// What fails and what is remembered are the calls that SQLite makes in C, in a
+// process that was started with the library that Build gives (LD_PRELOAD).
+package disktest
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+//go:embed testdata/disk.c
+var source []byte
+
+// Disk is where a test tells its disk what to do.
+type Disk struct {
+	library, fail, trace string
+	files                string
+}
+
+// New compiles the disk. It concerns files whose names contain files.
+func New(t testing.TB, files string) *Disk {
+	t.Helper()
+	dir := t.TempDir()
+	d := &Disk{library: filepath.Join(dir, "disk.so"), fail: filepath.Join(dir, "fail"), trace: filepath.Join(dir, "trace"), files: files}
+	c := filepath.Join(dir, "disk.c")
+	if err := os.WriteFile(c, source, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	compile := exec.CommandContext(t.Context(), "cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-o", d.library, c, "-ldl", "-lpthread")
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("a C compiler is needed, as for SQLite: %v\n%s", err, out)
+	}
+	return d
+}
+
+// Environment makes a process use the disk, and tells it where it is (Given).
+func (d *Disk) Environment() []string {
+	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail, "DISK_TRACE=" + d.trace}
+}
+
+// Given is the disk that a process was started on.
+func Given(environment func(string) string) *Disk {
+	return &Disk{library: environment("LD_PRELOAD"), files: environment("DISK_FILES"), fail: environment("DISK_FAIL"), trace: environment("DISK_TRACE")}
+}
+
+// Fail makes calls fail with EIO from now on: "write", "sync" or both, and with
+// "=-wal" at the end only those on files whose names end with -wal.
+func (d *Disk) Fail(calls string) error {
+	next := d.fail + ".next"
+	return errors.Join(os.WriteFile(next, []byte(calls), 0o600), os.Rename(next, d.fail))
+}
+
+// Heal ends what Fail began.
+func (d *Disk) Heal() error { return os.Remove(d.fail) }
+
+// Event is what the disk remembers.
+type Event struct {
+	Op     byte   // W a write, T a truncation to Offset, S a sync, U a removal, M a mark
+	OK     bool   // of a sync: it succeeded
+	Name   string // of the file, without its directory; the text of a mark
+	Offset int64
+	Data   []byte
+}
+
+// Mark adds a mark of one's own to what is remembered, behind all that has
+// happened.
+func (d *Disk) Mark(text string) error {
+	header := make([]byte, headerSize, headerSize+len(text))
+	header[0], header[1] = 'M', 1
+	binary.NativeEndian.PutUint16(header[2:], uint16(len(text)))
+	f, err := os.OpenFile(d.trace, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(header, text...))
+	return errors.Join(err, f.Close())
+}
+
+const headerSize = 16
+
+// Events are what the disk remembers, in order.
+func (d *Disk) Events() (events []Event, err error) {
+	f, err := os.Open(d.trace)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var header [headerSize]byte
+	for {
+		if _, err := io.ReadFull(f, header[:]); errors.Is(err, io.EOF) {
+			return events, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("event %d: %w", len(events), err)
+		}
+		name := make([]byte, binary.NativeEndian.Uint16(header[2:]))
+		e := Event{Op: header[0], OK: header[1] == 1, Offset: int64(binary.NativeEndian.Uint64(header[8:])), Data: make([]byte, binary.NativeEndian.Uint32(header[4:]))}
+		_, err := io.ReadFull(f, name)
+		if err == nil {
+			_, err = io.ReadFull(f, e.Data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("event %d: %w", len(events), err)
+		}
+		e.Name = string(name)
+		events = append(events, e)
+	}
+}

@@ -1,0 +1,137 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/mattn/go-sqlite3"
+
+	"perennial/ledger/disktest"
+)
+
+// onDisk gives the disk to the process that runs the test's part on it. To the
+// one that was started it gives nil, after running the test again in such a
+// process.
+func onDisk(t *testing.T, role string) *disktest.Disk {
+	t.Helper()
+	if os.Getenv(roleEnv) == role {
+		return disktest.Given(os.Getenv)
+	}
+	d := disktest.New(t, "ledger.")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(append(os.Environ(), roleEnv+"="+role), d.Environment()...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return nil
+}
+
+// roleEnv says, in a process of this test's own program, which part it plays.
+const roleEnv = "PERENNIAL_TEST_ROLE"
+
+func topUp(cents int64) LedgerRecorded {
+	return LedgerRecorded{Kind: "top-up", Cents: cents, By: "ada", Reason: "card"}
+}
+
+// TestADiskThatFailsLosesNothingAndTheLedgerGoesOnByItself: writes or syncs give
+// EIO. Nobody is told that a fact is there which is not, reads go on, somebody
+// is told why, and when the disk works again so does the ledger.
+func TestADiskThatFailsLosesNothingAndTheLedgerGoesOnByItself(t *testing.T) {
+	disk := onDisk(t, "eio")
+	if disk == nil {
+		return
+	}
+	for _, calls := range []string{"write=-wal", "sync=-wal", "write sync"} {
+		b := newBook(t)
+		b.add(opened(100))
+		check(t, disk.Fail(calls))
+		for range 3 {
+			b.fails()
+		}
+		if b.balance().WalletCents != 100 {
+			t.Errorf("%s: reads say %+v", calls, b.balance())
+		}
+		check(t, disk.Heal())
+		b.add(topUp(1))
+		if b.Failing() != nil || b.balance().WalletCents != 101 || b.balance().Head.Seq != 2 {
+			t.Errorf("%s: %v, %+v", calls, b.Failing(), b.balance())
+		}
+		if _, err := b.Verify(t.Context()); err != nil {
+			t.Errorf("%s: %v", calls, err)
+		}
+		check(t, b.Close())
+		if got := openBook(t, b.path).balance(); got.WalletCents != 101 || got.Head.Seq != 2 {
+			t.Errorf("%s: opened again it says %+v", calls, got)
+		}
+	}
+}
+
+// fails checks that a write fails, and says so.
+func (b *book) fails() {
+	b.t.Helper()
+	err := b.tryAdd(topUp(1))
+	if failure, _ := errors.AsType[sqlite3.Error](err); failure.Code != sqlite3.ErrIoErr || b.Failing() == nil {
+		b.t.Errorf("%v, failing %v", err, b.Failing())
+	}
+}
+
+// TestACheckpointThatFailsLosesNothing: commits go on while the database itself
+// cannot be written, and what stands in the log alone gets there in the end.
+func TestACheckpointThatFailsLosesNothing(t *testing.T) {
+	disk := onDisk(t, "checkpoint")
+	if disk == nil {
+		return
+	}
+	b := newBook(t)
+	check(t, b.write.exec(`PRAGMA wal_autocheckpoint = 4`)) // nobody writes yet
+	b.add(opened(100))
+	check(t, disk.Fail("write sync=.db"))
+	for i := range 40 {
+		b.add(topUp(int64(i + 1)))
+	}
+	check(t, disk.Heal())
+	b.add(topUp(1))
+	if got := b.balance().WalletCents; got != 100+40*41/2+1 {
+		t.Errorf("%d cents", got)
+	}
+	if _, err := b.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// An archiving on a disk that fails leaves the ledger as it was.
+func TestAnArchivingOnADiskThatFailsLeavesTheLedger(t *testing.T) {
+	disk := onDisk(t, "archive")
+	if disk == nil {
+		return
+	}
+	path := filepath.Join(t.TempDir(), "main.ledger.db")
+	b := oldBook(t, path, append(history(), over()...)...)
+	want := money(t, b.Ledger)
+	check(t, b.Close())
+	for _, step := range []string{"begun", "archive folded", "archive written", "ledger folded"} {
+		x := archiveOf(t, path, 60)
+		x.step = func(at string) {
+			if at == step {
+				check(t, disk.Fail("write"))
+			}
+		}
+		if _, err := x.Run(context.Background()); err == nil {
+			t.Errorf("%s: it succeeded", step)
+		}
+		check(t, disk.Heal())
+		b := openBook(t, path)
+		if begins, _ := b.Begins(); begins != nil || money(t, b.Ledger) != want {
+			t.Errorf("%s: the ledger is another one", step)
+		}
+		check(t, b.Close())
+	}
+	if _, err := archiveOf(t, path, 60).Run(context.Background()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,212 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"perennial/ledger/disktest"
+)
+
+// pathEnv is where a process of this test's own program keeps its ledger.
+const pathEnv = "PERENNIAL_TEST_LEDGER"
+
+// parts are what processes of the power tests do, each until it is killed.
+var parts = map[string]func(disk *disktest.Disk, path string) error{
+	"synced":  func(disk *disktest.Disk, path string) error { return appendUntilKilled(disk, path, "FULL", 30) },
+	"hasty":   func(disk *disktest.Disk, path string) error { return appendUntilKilled(disk, path, "NORMAL", 30) },
+	"struck":  appendOnAFailingDisk,
+	"watched": appendWatched,
+}
+
+// playPart plays a part instead of running tests.
+func playPart(name string) {
+	err := parts[name](disktest.Given(os.Getenv), os.Getenv(pathEnv))
+	if err == nil {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+	panic(err)
+}
+
+// appendUntilKilled has several writers append, with a checkpoint whenever the
+// log has so many pages, and marks in the disk's memory what each was told is there.
+func appendUntilKilled(disk *disktest.Disk, path, synchronous string, pages int) error {
+	l, err := Open(context.Background(), Config{Path: path, Clock: time.Now})
+	if err != nil {
+		return err
+	}
+	err = errors.Join(l.write.exec(fmt.Sprintf(`PRAGMA wal_autocheckpoint = %d`, pages)), l.write.exec(`PRAGMA synchronous = `+synchronous)) // nobody writes yet
+	var wg sync.WaitGroup
+	failures := make(chan error, 4)
+	for n := range cap(failures) {
+		wg.Go(func() {
+			for i := range 25 {
+				if err := appendAndMark(disk, l, int64(1+n*100+i)); err != nil {
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(failures)
+	for failure := range failures {
+		err = errors.Join(err, failure)
+	}
+	return err
+}
+
+// appendWatched appends to a file that somebody opened for reading before: then
+// SQLite does not begin the log anew by itself.
+func appendWatched(disk *disktest.Disk, path string) error {
+	watch, err := Open(context.Background(), Config{Path: path, Clock: time.Now, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(appendUntilKilled(disk, path, "FULL", 1_000_000), watch.Close())
+}
+
+// appendAndMark appends a fact, and when it was told that it is there, marks it.
+func appendAndMark(disk *disktest.Disk, l *Ledger, cents int64) error {
+	var h head
+	err := l.Write(context.Background(), func(tx *Tx) error {
+		err := tx.Append(topUp(cents))
+		h = tx.w.head
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return disk.Mark(fmt.Sprintf("%d %s", h.seq, h.hash))
+}
+
+// appendOnAFailingDisk appends, then has a sync fail, and dies of it: what it
+// could not sync, the operating system shows to the next process all the same.
+func appendOnAFailingDisk(disk *disktest.Disk, path string) error {
+	l, err := Open(context.Background(), Config{Path: path, Clock: time.Now})
+	if err != nil {
+		return err
+	}
+	for i := range 10 {
+		if err := appendAndMark(disk, l, int64(i+1)); err != nil {
+			return err
+		}
+	}
+	if err := disk.Fail("sync"); err != nil {
+		return err
+	}
+	if err := appendAndMark(disk, l, 11); err == nil {
+		return errors.New("a sync failed and nobody was told")
+	}
+	return disk.Heal()
+}
+
+// play lets a process play a part until it is killed.
+func play(t *testing.T, disk *disktest.Disk, part, path string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(append(os.Environ(), roleEnv+"="+part, pathEnv+"="+path), disk.Environment()...)
+	killedByItself(t, cmd)
+}
+
+// cutPower cuts the power behind the given number of events, opens what is left
+// and says what is missing of what was acknowledged by then.
+func cutPower(t *testing.T, events []disktest.Event, choose func(int) int) error {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range disktest.PowerCut(events, choose) {
+		if filepath.Ext(name) == ".db-shm" {
+			continue // shared memory: it goes with the power
+		}
+		check(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
+	l, err := Open(t.Context(), Config{Path: filepath.Join(dir, "main.ledger.db"), Clock: ticking()})
+	if err != nil {
+		return fmt.Errorf("what is left cannot be opened: %w", err)
+	}
+	defer func() { check(t, l.Close()) }()
+	if _, err := l.Verify(t.Context()); err != nil {
+		return err
+	}
+	for _, e := range events {
+		if e.Op != 'M' {
+			continue
+		}
+		var seq int64
+		var hash string
+		_, err := fmt.Sscan(e.Name, &seq, &hash)
+		check(t, err)
+		if row, err := l.Row(t.Context(), seq); err != nil || row.Hash != hash {
+			return fmt.Errorf("row %d was acknowledged and is not there: %w", seq, errors.Join(ErrNotFound, err))
+		}
+	}
+	return nil
+}
+
+// TestAPowerCutLosesNothingThatWasAcknowledged: whenever the power fails, and
+// whatever of the writes that were not synced is on the disk, the ledger opens,
+// verifies, and holds every fact that somebody was told is there.
+func TestAPowerCutLosesNothingThatWasAcknowledged(t *testing.T) {
+	disk := disktest.New(t, "ledger.")
+	play(t, disk, "synced", filepath.Join(t.TempDir(), "main.ledger.db"))
+	events, err := disk.Events()
+	check(t, err)
+	rapid.Check(t, func(rt *rapid.T) {
+		at := rapid.IntRange(0, len(events)).Draw(rt, "the power fails at")
+		if err := cutPower(t, events[:at], func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "of the disk") }); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// TestAPowerCutShowsALedgerThatDoesNotSync: the same with synchronous=NORMAL has
+// to lose something, or the test above would not see it either.
+func TestAPowerCutShowsALedgerThatDoesNotSync(t *testing.T) {
+	disk := disktest.New(t, "ledger.")
+	play(t, disk, "hasty", filepath.Join(t.TempDir(), "main.ledger.db"))
+	events, err := disk.Events()
+	check(t, err)
+	for i, e := range events {
+		if e.Op != 'M' {
+			continue
+		}
+		if err := cutPower(t, events[:i+1], func(int) int { return 0 }); errors.Is(err, ErrNotFound) {
+			return
+		}
+	}
+	t.Error("whenever the power is cut, nothing is missing")
+}
+
+// TestAPowerCutAfterAFailedSyncAndARestartLosesNothing: the log that the restarted
+// ledger finds shows a commit that is not on the disk. What is appended behind
+// it must not go with it.
+func TestAPowerCutAfterAFailedSyncAndARestartLosesNothing(t *testing.T) {
+	disk := disktest.New(t, "ledger.")
+	path := filepath.Join(t.TempDir(), "main.ledger.db")
+	play(t, disk, "struck", path)
+	play(t, disk, "watched", path)
+	events, err := disk.Events()
+	check(t, err)
+	struck := 0
+	for i, e := range events {
+		if e.Op == 'S' && !e.OK {
+			struck = i
+		}
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		at := rapid.IntRange(struck, len(events)).Draw(rt, "the power fails at")
+		if err := cutPower(t, events[:at], func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "of the disk") }); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
