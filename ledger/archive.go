@@ -27,8 +27,8 @@ type Archive struct {
 	// Keep is how many of the newest published rows stay in any case. Default 4096:
 	// the relay compares some of them with the stream when it finds its place.
 	Keep int64
-
-	step func(string) // tells a test how far it is
+	// Reached is told of the moments named in docs/reliability.md. Default: nobody.
+	Reached func(point string)
 }
 
 // Archived is what an archiving did.
@@ -72,8 +72,8 @@ func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	if x.Dir == "" {
 		x.Dir = filepath.Dir(x.Path)
 	}
-	if x.step == nil {
-		x.step = func(string) {}
+	if x.Reached == nil {
+		x.Reached = func(string) {}
 	}
 	if latest := x.Clock().Add(-archiveKeeps); x.Before.After(latest) {
 		return out, fmt.Errorf("facts stay for %d days at least: archive what is before %s, or earlier", int(archiveKeeps.Hours()/24), latest.UTC().Format(time.DateOnly))
@@ -98,26 +98,26 @@ func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	if err != nil || boundary == 0 {
 		return out, err
 	}
-	if err := l.checkFile(ctx); err != nil {
+	if err := errors.Join(l.checkFile(ctx), checkEnds(ctx, l.read, l.base, out.Head)); err != nil {
 		return out, err
 	}
-	x.step("begun")
+	x.Reached("archive.begun")
 	if err := x.writeArchive(ctx, l, boundary, &out); err != nil {
 		return out, err
 	}
-	x.step("archive written")
+	x.Reached("archive.written")
 	err = besides(x.Path, x.leftover(ctx, l), func(path string) error {
 		if err := x.writeLedger(ctx, l, path, &out); err != nil {
 			return err
 		}
-		x.step("ledger written")
+		x.Reached("archive.ledger_verified")
 		if err := errors.Join(l.Close(), hold.release()); err != nil {
 			return err
 		}
 		return x.swap(path)
 	})
 	if err == nil {
-		x.step("done")
+		x.Reached("archive.swapped")
 		out.BytesAfter = sizeOf(x.Path)
 	}
 	return out, err

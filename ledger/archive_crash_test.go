@@ -28,7 +28,7 @@ func archiveAndCrash(text string) {
 	err := json.Unmarshal([]byte(text), &c)
 	if err == nil {
 		x := Archive{Path: c.Path, Dir: c.Dir, Before: c.Before, Published: c.Published, Keep: 1, Clock: func() time.Time { return nthDay(5000) }}
-		x.step = func(step string) {
+		x.Reached = func(step string) {
 			if step == c.Step {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {}
@@ -49,7 +49,7 @@ func TestAnArchivingThatIsKilledLosesNothingAndIsEndedByAnother(t *testing.T) {
 	check(t, b.Close())
 	whole, err := os.ReadFile(source)
 	check(t, err)
-	for _, step := range []string{"begun", "archive folded", "archive written", "ledger folded", "ledger written", "done"} {
+	for _, step := range []string{"archive.begun", "archive.folded", "archive.written", "archive.ledger_folded", "archive.ledger_verified", "archive.swapped"} {
 		t.Run(step, func(t *testing.T) {
 			path, dir := filepath.Join(t.TempDir(), "main.ledger.db"), t.TempDir()
 			check(t, os.WriteFile(path, whole, 0o600))
@@ -67,7 +67,7 @@ func TestAnArchivingThatIsKilledLosesNothingAndIsEndedByAnother(t *testing.T) {
 			x.Dir = dir
 			out, err := x.Run(t.Context())
 			check(t, err)
-			if (out.File == "") != (step == "done") {
+			if (out.File == "") != (step == "archive.swapped") {
 				t.Errorf("run again: %+v", out)
 			}
 			holdsOnly(t, dir, "main.ledger.1-59.archive.db")

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -232,8 +231,8 @@ func TestALedgerThatSomebodyHasOpenIsNotArchived(t *testing.T) {
 	}
 	_, err = shell.Exec(`ROLLBACK`)
 	check(t, err)
-	x.step = func(step string) {
-		if step == "ledger written" { // somebody looks at it meanwhile
+	x.Reached = func(step string) {
+		if step == "archive.ledger_verified" { // somebody looks at it meanwhile
 			_, err := shell.Exec(`SELECT count(*) FROM journal`)
 			check(t, err)
 		}
@@ -242,7 +241,7 @@ func TestALedgerThatSomebodyHasOpenIsNotArchived(t *testing.T) {
 		t.Errorf("somebody reads: %v", err)
 	}
 	check(t, shell.Close())
-	x.step = nil
+	x.Reached = nil
 	if _, err := x.Run(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -268,100 +267,6 @@ func TestAnArchiveIsNeverWrittenTo(t *testing.T) {
 	check(t, err)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("the archive has mode %v", info.Mode())
-	}
-}
-
-// archivedTwice is a ledger with two archives.
-func archivedTwice(t *testing.T) (path string, archives []string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "main.ledger.db")
-	check(t, oldBook(t, path, append(history(), over()...)...).Close())
-	for _, n := range []int64{30, 60} {
-		out, err := archiveOf(t, path, n).Run(t.Context())
-		check(t, err)
-		archives = append(archives, out.File)
-	}
-	return path, archives
-}
-
-func TestTheChainIsProvenFromTheSnapshotAndWithTheArchivesFromTheFirstRow(t *testing.T) {
-	path, archives := archivedTwice(t)
-	b := openBook(t, path)
-	head := b.balance().Head
-	v, err := b.Verify(t.Context())
-	if err != nil || v.Behind == nil || v.Behind.Seq != 59 || v.Rows != head.Seq-59 || v.Head != head {
-		t.Errorf("%+v %v", v, err)
-	}
-	v, err = b.VerifyWith(t.Context(), archives[1])
-	if err != nil || v.Behind == nil || v.Behind.Seq != 29 || v.Rows != head.Seq-29 {
-		t.Errorf("%+v %v", v, err)
-	}
-	v, err = b.VerifyWith(t.Context(), archives[1], archives[0])
-	if err != nil || v.Behind != nil || v.Rows != head.Seq || v.Head != head {
-		t.Errorf("%+v %v", v, err)
-	}
-	var broken *BrokenError
-	if _, err := b.VerifyWith(t.Context(), archives[0]); !errors.As(err, &broken) || broken.Check != "archive" || !strings.Contains(err.Error(), "missing") {
-		t.Errorf("without the second: %v", err)
-	}
-	if _, err := b.VerifyWith(t.Context(), path); err == nil || !strings.Contains(err.Error(), "not an archive") {
-		t.Errorf("the ledger itself: %v", err)
-	}
-	out := filepath.Join(t.TempDir(), "rebuilt.db")
-	if v, err := b.Rebuild(t.Context(), out); err != nil || v.Head != head {
-		t.Errorf("rebuilt: %+v %v", v, err)
-	}
-	if tables(t, out) != tables(t, path) {
-		t.Error("the rebuilt tables are not those of the ledger")
-	}
-	if _, err := openBook(t, out).Verify(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestTamperingWithAnArchivedLedgerIsFound(t *testing.T) {
-	path, archives := archivedTwice(t)
-	for name, test := range map[string]struct{ file, statements, check string }{
-		"what is left of a row":     {path, `UPDATE archived SET time = time + 1 WHERE seq = 10`, "projection"},
-		"a row less":                {path, `DELETE FROM archived WHERE seq = 10`, "projection"},
-		"an old transfer":           {path, `DROP TRIGGER transfers_no_update; UPDATE transfers SET cents = cents + 1 WHERE seq = 10`, "projection"},
-		"an old command":            {path, `PRAGMA foreign_keys = OFF; DELETE FROM commands WHERE id = 'o2'; DELETE FROM operations WHERE command_id = 'o2'`, "projection"},
-		"the snapshot":              {path, `UPDATE snapshot SET rows = (SELECT rows FROM snapshot WHERE tbl = 'binding') WHERE tbl = 'totals'`, "snapshot"},
-		"part of the snapshot gone": {path, `DELETE FROM snapshot WHERE tbl = 'lines'`, "snapshot"},
-		"snapshot and its hash":     {path, `DELETE FROM snapshot WHERE tbl = 'slots'; DELETE FROM slots; UPDATE base SET snapshot_hash = (SELECT snapshot_hash FROM archives LIMIT 1)`, "snapshot"},
-		"where it begins":           {path, `UPDATE base SET hash = replace(hash, substr(hash, 1, 1), 'x')`, "chain"},
-		"the first row that stayed": {path, openJournal + `UPDATE journal SET time = time + 1 WHERE seq = 60`, "chain"},
-		"that it begins at all":     {path, `DELETE FROM base`, "chain"},
-		"that it was archived":      {path, `DELETE FROM archives`, "projection"},
-		"a row of an archive":       {archives[0], openJournal + `UPDATE journal SET data = replace(data, '900', '800') WHERE seq = 10`, "chain"},
-		"an archive's end":          {archives[1], openJournal + `DELETE FROM journal WHERE seq = 59`, "archive"},
-		"an archive's seal":         {archives[1], `UPDATE seal SET seq = 58`, "archive"},
-		"a table of an archive":     {archives[0], `UPDATE totals SET cents = cents + 1`, "projection"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			for _, file := range append(slices.Clone(archives), path) {
-				whole, err := os.ReadFile(file)
-				check(t, err)
-				check(t, os.WriteFile(filepath.Join(dir, filepath.Base(file)), whole, 0o600))
-			}
-			in := func(file string) string { return filepath.Join(dir, filepath.Base(file)) }
-			tamper(t, in(test.file), func(conn *sql.Conn) error {
-				_, err := conn.ExecContext(context.Background(), test.statements)
-				return err
-			})
-			l, err := Open(t.Context(), Config{Path: in(path), Clock: ticking(), ReadOnly: true})
-			check(t, err)
-			defer func() { _ = l.Close() }()
-			_, err = l.VerifyWith(t.Context(), in(archives[0]), in(archives[1]))
-			if test.file == path {
-				_, err = l.Verify(t.Context())
-			}
-			var broken *BrokenError
-			if !errors.As(err, &broken) || broken.Check != test.check {
-				t.Errorf("got %v", err)
-			}
-		})
 	}
 }
 

@@ -114,9 +114,9 @@ func TestAnArchivingOnADiskThatFailsLeavesTheLedger(t *testing.T) {
 	b := oldBook(t, path, append(history(), over()...)...)
 	want := money(t, b.Ledger)
 	check(t, b.Close())
-	for _, step := range []string{"begun", "archive folded", "archive written", "ledger folded"} {
+	for _, step := range []string{"archive.begun", "archive.folded", "archive.written", "archive.ledger_folded"} {
 		x := archiveOf(t, path, 60)
-		x.step = func(at string) {
+		x.Reached = func(at string) {
 			if at == step {
 				check(t, disk.Fail("write"))
 			}

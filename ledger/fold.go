@@ -101,17 +101,25 @@ func (f *fold) replay(rows iter.Seq2[Row, error]) (n int64, err error) {
 	return n, errors.Join(f.w.flushTotals(), f.w.exec(`COMMIT`))
 }
 
+// followedBy proves that a row follows the head in the chain.
+func (h head) followedBy(r Row, buf []byte) ([]byte, error) {
+	if r.Seq != h.seq+1 {
+		return buf, &BrokenError{Check: "chain", Seq: r.Seq, Detail: fmt.Sprintf("row %d is missing", h.seq+1)}
+	}
+	if r.PrevHash != h.hash {
+		return buf, &BrokenError{Check: "chain", Seq: r.Seq, Detail: "prev_hash is not the hash of the row before"}
+	}
+	buf, hash := hashRow(buf, r)
+	if hash != r.Hash {
+		return buf, &BrokenError{Check: "chain", Seq: r.Seq, Detail: "the row's content does not give its hash: it was changed after it was written"}
+	}
+	return buf, nil
+}
+
 // one checks a row against the chain and folds it.
-func (f *fold) one(r Row) error {
-	if r.Seq != f.w.head.seq+1 {
-		return &BrokenError{Check: "chain", Seq: r.Seq, Detail: fmt.Sprintf("row %d is missing", f.w.head.seq+1)}
-	}
-	if r.PrevHash != f.w.head.hash {
-		return &BrokenError{Check: "chain", Seq: r.Seq, Detail: "prev_hash is not the hash of the row before"}
-	}
-	var hash string
-	if f.w.buf, hash = hashRow(f.w.buf, r); hash != r.Hash {
-		return &BrokenError{Check: "chain", Seq: r.Seq, Detail: "the row's content does not give its hash: it was changed after it was written"}
+func (f *fold) one(r Row) (err error) {
+	if f.w.buf, err = f.w.head.followedBy(r, f.w.buf); err != nil {
+		return err
 	}
 	fact, err := DecodeFact(r.Type, []byte(r.Data))
 	if err != nil {
