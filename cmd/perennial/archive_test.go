@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,6 +68,67 @@ func TestARunGoesOnFromAnArchivedLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.settled(run, "first", "second", "third", "fourth")
+}
+
+// TestTheProgramArchivesWhatIsOldAndPublished: two months ago the account paid
+// and was paid 6,000 times; all but the newest of it goes.
+func TestTheProgramArchivesWhatIsOldAndPublished(t *testing.T) {
+	w := newWorld(t, 2)
+	if err := os.Mkdir(filepath.Dir(w.ledgerFile()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-60 * 24 * time.Hour)
+	l, err := ledger.Open(t.Context(), ledger.Config{Path: w.ledgerFile(), Clock: func() time.Time { return old }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = l.Write(t.Context(), func(tx *ledger.Tx) error {
+		facts := []ledger.Fact{ledger.LedgerOpened{
+			AccountID: "acc_alpha", Environment: "sandbox", BaseURL: w.sandbox.Sandbox, Currency: "USD", OpeningCents: 50_000_000, Epoch: "e1",
+		}}
+		for range 3000 {
+			facts = append(facts, ledger.LedgerRecorded{Kind: "external", Cents: 7, By: "ada", Reason: "shop"}, ledger.LedgerRecorded{Kind: "top-up", Cents: 7, By: "ada", Reason: "card"})
+		}
+		return tx.Append(facts...)
+	})
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	run, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	w.settled(run, "first")
+	before := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
+	entries := w.mustCLI("ledger", "entries", "-n", "20000")
+	out := decode[ledger.Archived](t, w.mustCLI("ledger", "archive", "--before", time.Now().Add(-30*24*time.Hour).Format(time.DateOnly), "--to", w.dir, "-o", "json"))
+	if out.FirstSeq != 1 || out.LastSeq < 1500 || out.LastSeq > 2500 || filepath.Dir(out.File) != w.dir || out.BytesAfter >= out.BytesBefore {
+		t.Errorf("%+v", out)
+	}
+	if got := w.mustCLI("ledger", "entries", "-n", "20000"); got != entries {
+		t.Error("the entries are other ones")
+	}
+	after := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
+	if before.Head = after.Head; before != after {
+		t.Errorf("the balance was %+v and is %+v", before, after)
+	}
+	v := decode[againstLine](t, w.mustCLI("ledger", "verify", "--archive", out.File, "--against-events", "-o", "json"))
+	if !v.OK || v.Rows != out.Head.Seq || v.Unpublished != 1 {
+		t.Errorf("%+v", v)
+	}
+	if alone := decode[fileLine](t, w.mustCLI("ledger", "verify", out.File, "-o", "json")); !alone.OK || alone.Rows != out.LastSeq {
+		t.Errorf("the archive by itself: %+v", alone)
+	}
+	run, line = w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+	if code := run.terminate(); code != 0 {
+		t.Fatalf("run ended with %d\n%s", code, run.stderr)
+	}
+	if err := os.Rename(out.File, filepath.Join(filepath.Dir(w.ledgerFile()), filepath.Base(out.File))); err != nil { // the check of the books reads every row
+		t.Fatal(err)
+	}
+	checkBooks(t, w, []string{"first", "second"})
 }
 
 func TestArchiveSaysWhatItDoesNotDo(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,42 +22,68 @@ func (a *app) ledgerVerify() *cobra.Command {
 	var against bool
 	var archives []string
 	c := &cobra.Command{
-		Use: "verify", Short: "Check chain, balances, projections and the file itself", Args: cobra.NoArgs,
-		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
-			v, err := l.VerifyWith(ctx, archives...)
-			if err != nil {
-				return a.broken(err)
+		Use: "verify [FILE]", Short: "Check chain, balances, projections and the file itself", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			check := func(ctx context.Context, l *ledger.Ledger, name string) error {
+				return a.verify(ctx, l, name, archives, against)
 			}
-			out := verified{OK: true, Verified: v}
-			if against {
-				if out.Against, err = a.verifyAgainst(ctx, l, account); err != nil {
-					return a.broken(err)
-				}
+			if len(args) == 1 {
+				return a.withFile(cmd.Context(), args[0], check)
 			}
-			if a.output == "json" {
-				return printJSON(a.stdout, out)
-			}
-			return a.printVerified(account, out)
-		}),
+			return a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+				return check(ctx, l, "account "+account)
+			})(cmd, args)
+		},
 	}
 	c.Flags().StringArrayVar(&archives, "archive", nil, "an archive of it, to be verified with it; may be repeated: with all of them from the first row on")
 	c.Flags().BoolVar(&against, "against-events", false, "compare every row with the event that was published of it")
 	return c
 }
 
-func (a *app) printVerified(account string, v verified) error {
-	_, err := fmt.Fprintf(a.stdout, "account %s: %d rows, chain, balances and projections hold; head %d %s\n", account, v.Rows, v.Head.Seq, v.Head.Hash)
+// withFile runs do on a backup, an archive or a rebuilt ledger.
+func (a *app) withFile(ctx context.Context, file string, do func(ctx context.Context, l *ledger.Ledger, name string) error) (err error) {
+	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	return do(ctx, l, file)
+}
+
+func (a *app) verify(ctx context.Context, l *ledger.Ledger, name string, archives []string, against bool) error {
+	v, err := l.VerifyWith(ctx, archives...)
+	if err != nil {
+		return a.broken(err)
+	}
+	out := verified{OK: true, Verified: v}
+	if against {
+		if out.Against, err = a.verifyAgainst(ctx, l); err != nil {
+			return a.broken(err)
+		}
+	}
+	if a.output == "json" {
+		return printJSON(a.stdout, out)
+	}
+	return a.printVerified(name, out)
+}
+
+func (a *app) printVerified(name string, v verified) error {
+	_, err := fmt.Fprintf(a.stdout, "%s: %d rows, chain, balances and projections hold; head %d %s\n", name, v.Rows, v.Head.Seq, v.Head.Hash)
 	if v.Behind != nil {
-		fmt.Fprintf(a.stdout, "account %s: they follow row %d %s, which was archived: prove it from row 1 with --archive FILE for each archive\n", account, v.Behind.Seq, v.Behind.Hash)
+		fmt.Fprintf(a.stdout, "%s: they follow row %d %s, which was archived: prove it from row 1 with --archive FILE for each archive\n", name, v.Behind.Seq, v.Behind.Hash)
 	}
 	if v.Against != nil {
-		fmt.Fprintf(a.stdout, "account %s: %d rows are on the events stream as they are here, %d are not published yet\n", account, v.Published, v.Unpublished)
+		fmt.Fprintf(a.stdout, "%s: %d rows are on the events stream as they are here, %d are not published yet\n", name, v.Published, v.Unpublished)
 	}
 	return err
 }
 
-func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger, account string) (*ledger.Against, error) {
+func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*ledger.Against, error) {
 	c, err := loadConfig(a.configFile)
+	if err != nil {
+		return nil, err
+	}
+	account, err := c.pick(a.account)
 	if err != nil {
 		return nil, err
 	}
