@@ -166,6 +166,10 @@ func (r *Runner) resume(ctx context.Context, scope, cause, detail string) {
 }
 
 func (r *Runner) resumeAs(ctx context.Context, f ledger.AccountResumed) {
+	if f.Cause == ledger.CauseRestored {
+		r.doubt.Lock()
+		defer r.doubt.Unlock()
+	}
 	log := r.Log.WithField("scope", f.Scope).WithField("cause", f.Cause)
 	err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
 		if f.Cause == ledger.CauseRestored {

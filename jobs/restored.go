@@ -62,8 +62,14 @@ func (r *Runner) accountFor(ctx context.Context) error {
 	return nil
 }
 
-// stayPaused says what was found in the pause itself.
+// stayPaused says what was found in the pause itself, unless a person has let the
+// account go while the lists were read: what they said stands.
 func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string) {
+	r.doubt.Lock()
+	defer r.doubt.Unlock()
+	if _, paused := r.pauses.restored(); !paused {
+		return
+	}
 	detail := "the ledger was restored, and the provider shows what it does not account for: " + strange + ". Look at it, then `perennial account resume`"
 	if x.Detail == detail {
 		return // it was found by an earlier run

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -342,6 +343,41 @@ func (u undated) OrdersPage(ctx context.Context, p upstream.PageRequest) (upstre
 		page.Items[i].CreatedAt = time.Time{}
 	}
 	return page, err
+}
+
+// impatient has a person resume the account while its lists are read.
+type impatient struct {
+	*upstream.Client
+	resume func()
+}
+
+func (i impatient) OrdersPage(ctx context.Context, p upstream.PageRequest) (upstream.Page[upstream.OrderSummary], error) {
+	i.resume()
+	return i.Client.OrdersPage(ctx, p)
+}
+
+func TestTrap13WhatThePersonSaidWhileTheListsWereReadStands(t *testing.T) {
+	h, backup := forgetful(t)
+	read := make(chan struct{})
+	var once sync.Once
+	h.restore(backup, func(c *Config) {
+		c.Provider = impatient{h.client, func() {
+			once.Do(func() {
+				<-read
+				if n := h.runner.ResumeByHand(t.Context(), "ada", "the orders are ours"); n != 1 {
+					t.Errorf("%d pauses ended", n)
+				}
+			})
+		}}
+	})
+	close(read)
+	h.until("the lists are read", func() bool { return len(h.facts("account.resumed")) == 1 })
+	h.order(buyB)
+	h.await("b", ledger.StateDelivered)
+	h.halt()
+	if h.runner.Doubt() != "" || len(h.facts("account.paused")) != 1 {
+		t.Errorf("%q; %v", h.runner.Doubt(), h.facts("account.paused"))
+	}
 }
 
 func TestTrap13AnOrderWithoutATimeMayBeAForgottenOne(t *testing.T) {

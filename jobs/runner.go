@@ -120,6 +120,7 @@ type Runner struct {
 	known     chan struct{} // closed when a restored ledger has forgotten nothing
 	knownOnce sync.Once
 
+	doubt       sync.Mutex // while the pause of a restore is changed
 	budget      sync.Mutex // from the look at the day's limit to the intent
 	mu          sync.Mutex
 	lastCommand Command // the last one read from the ledger, without its proxies
