@@ -12,6 +12,8 @@ import (
 
 const (
 	maxJitter = 30 * time.Second
+	// everyHour are the bits of cron.SpecSchedule.Hour.
+	everyHour = 1<<24 - 1
 	// maxMissed bounds the slots that one sweep.missed names.
 	maxMissed = 1000
 )
@@ -19,13 +21,17 @@ const (
 var cronParser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
 // Calendar gives the slots of one schedule. Slots are instants in UTC on whole
-// seconds: an hour that comes twice has two slots with two keys, an hour that
-// does not exist has none. All its methods are functions of their arguments.
+// seconds. Where the zone's clock is set, it does as cron does: what names its
+// hours fires once in an hour that comes twice, the first time, and at the end
+// of an hour that does not exist; what fires in every hour goes on by the time
+// that passes, in the second of the two hours as well. All its methods are
+// functions of their arguments.
 type Calendar struct {
-	name  string
-	zone  *time.Location
-	spec  cron.Schedule
-	every time.Duration // of @every, which is aligned to the epoch; else 0
+	name   string
+	zone   *time.Location
+	spec   cron.Schedule
+	every  time.Duration // of @every, which is aligned to the epoch; else 0
+	hourly bool          // it fires in every hour
 }
 
 // Calendar parses the schedule's cron and timezone; the error names the field
@@ -49,6 +55,9 @@ func (s Schedule) calendar() (Calendar, error) {
 		return Calendar{}, fmt.Errorf("timezone %q is not known: use an IANA name such as Europe/Berlin, or UTC", s.Timezone)
 	}
 	c := Calendar{name: s.Name, zone: zone, spec: spec}
+	if fields, ok := spec.(*cron.SpecSchedule); ok {
+		c.hourly = fields.Hour&everyHour == everyHour
+	}
 	if every, ok := spec.(cron.ConstantDelaySchedule); ok {
 		c.every = every.Delay
 		if asked, err := time.ParseDuration(strings.TrimPrefix(s.Cron, "@every ")); err != nil || asked < time.Second || asked%time.Second != 0 {
@@ -68,11 +77,14 @@ func (c Calendar) Next(after time.Time) time.Time {
 		step := int64(c.every / time.Second)
 		return time.Unix((after.Unix()/step+1)*step, 0).UTC()
 	}
-	next := c.spec.Next(after.In(c.zone))
-	if !next.After(after) {
-		return time.Time{}
+	if c.hourly {
+		next := c.spec.Next(after.In(c.zone))
+		if !next.After(after) {
+			return time.Time{}
+		}
+		return next.UTC()
 	}
-	return next.UTC()
+	return c.nextByClock(after)
 }
 
 // Is reports whether an instant is one of the calendar's slots.

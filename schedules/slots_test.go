@@ -22,16 +22,70 @@ func at(text string) time.Time {
 	return parsed
 }
 
-func TestAnHourThatComesTwiceFiresOncePerInstant(t *testing.T) {
-	c := calendarOf(t, "30 1 * * *", "America/New_York")
-	slots, _ := c.Between(at("2026-10-31T12:00:00Z"), at("2026-11-02T12:00:00Z"))
-	want(t, "slots", slots, []time.Time{at("2026-11-01T05:30:00Z"), at("2026-11-01T06:30:00Z"), at("2026-11-02T06:30:00Z")})
+func TestAnHourThatComesTwiceFiresOnce(t *testing.T) {
+	for cron, want := range map[string][]string{
+		"30 1 * * *": {"2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"},
+		"0 1,2 * * *": {
+			"2026-11-01T05:00:00Z", "2026-11-01T07:00:00Z", "2026-11-02T06:00:00Z", "2026-11-02T07:00:00Z",
+		},
+		"45 59 1 * * *": {"2026-11-01T05:59:45Z", "2026-11-02T06:59:45Z"},
+	} {
+		wantSlots(t, calendarOf(t, cron, "America/New_York"), "2026-10-31T12:00:00Z", "2026-11-02T12:00:00Z", want)
+	}
 }
 
-func TestAnHourThatDoesNotExistIsSkippedAndNothingHangs(t *testing.T) {
-	c := calendarOf(t, "30 2 * * *", "America/New_York")
-	slots, _ := c.Between(at("2026-03-07T12:00:00Z"), at("2026-03-09T12:00:00Z"))
-	want(t, "slots", slots, []time.Time{at("2026-03-09T06:30:00Z")})
+func TestAnHourThatDoesNotExistFiresAtItsEnd(t *testing.T) {
+	for cron, want := range map[string][]string{
+		"30 2 * * *":     {"2026-03-08T07:00:00Z", "2026-03-09T06:30:00Z"},
+		"*/20 2 * * *":   {"2026-03-08T07:00:00Z", "2026-03-09T06:00:00Z", "2026-03-09T06:20:00Z", "2026-03-09T06:40:00Z"},
+		"30 2 8 3 *":     {"2026-03-08T07:00:00Z"},
+		"0,30 2,3 * * 0": {"2026-03-08T07:00:00Z", "2026-03-08T07:30:00Z"},
+		"59 59 1 8 3 *":  {"2026-03-08T06:59:59Z"},
+		"0 0 3 8 3 *":    {"2026-03-08T07:00:00Z"},
+	} {
+		wantSlots(t, calendarOf(t, cron, "America/New_York"), "2026-03-07T12:00:00Z", "2026-03-09T12:00:00Z", want)
+	}
+	wantSlots(t, calendarOf(t, "0 0 * * *", "America/Santiago"), "2026-09-05T12:00:00Z", "2026-09-07T12:00:00Z", // midnight does not exist
+		[]string{"2026-09-06T04:00:00Z", "2026-09-07T03:00:00Z"})
+	wantSlots(t, calendarOf(t, "0 9 * * *", "Pacific/Apia"), "2011-12-29T12:00:00Z", "2012-01-01T12:00:00Z", // a whole day does not exist
+		[]string{"2011-12-29T19:00:00Z", "2011-12-30T10:00:00Z", "2011-12-30T19:00:00Z", "2011-12-31T19:00:00Z"})
+}
+
+func TestWhatFiresInEveryHourGoesOnByTheTimeThatPasses(t *testing.T) {
+	c := calendarOf(t, "*/30 * * * *", "America/New_York")
+	for _, day := range []string{"2026-11-01", "2026-03-08", "2026-06-01"} {
+		slots, _ := c.Between(at(day+"T03:00:00Z"), at(day+"T10:00:00Z"))
+		want(t, "slots in seven hours", len(slots), 14)
+	}
+}
+
+// TestSlotsAreTheSameFromWhereverOneLooks walks a year of a zone whose clock is
+// set by half an hour.
+func TestSlotsAreTheSameFromWhereverOneLooks(t *testing.T) {
+	c := calendarOf(t, "*/10 1,2 * * *", "Australia/Lord_Howe")
+	var all []time.Time
+	for slot := c.Next(at("2026-01-01T00:00:00Z")); slot.Year() == 2026; slot = c.Next(slot) {
+		all = append(all, slot)
+	}
+	want(t, "slots of a year: three fewer when the clock goes forward", len(all), 365*12-3)
+	for i, slot := range all[1:] {
+		for _, before := range []time.Duration{1, time.Second, slot.Sub(all[i])} {
+			want(t, "next", c.Next(slot.Add(-before)), slot)
+		}
+		if !c.Is(slot) {
+			t.Fatalf("%s is not one of its own slots", slot)
+		}
+	}
+}
+
+func wantSlots(t *testing.T, c Calendar, from, to string, expected []string) {
+	t.Helper()
+	slots, _ := c.Between(at(from), at(to))
+	texts := make([]string, 0, len(slots))
+	for _, s := range slots {
+		texts = append(texts, s.Format(time.RFC3339))
+	}
+	want(t, "slots", texts, expected)
 }
 
 func TestSlotsFollowTheZoneOfTheSchedule(t *testing.T) {
