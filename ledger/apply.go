@@ -37,7 +37,9 @@ func (t *Tx) apply(r Row, f Fact) error {
 		return t.applyRecorded(r, f)
 	case LedgerArchived:
 		return t.applyArchived(r, f)
-	case RunnerStarted, ProxyExpiring, ProxyExpired, LedgerReconciled, LedgerDiscrepancy:
+	case ProxyRetired, ProxyReinstated, ProxyReplaced, ProxyExpiring, ProxyExpired:
+		return t.applyProxy(r, f)
+	case RunnerStarted, LedgerReconciled, LedgerDiscrepancy:
 		return nil
 	}
 	return fmt.Errorf("no fold for %T", f)
@@ -268,7 +270,10 @@ func (t *Tx) applySweep(r Row, f Fact) error {
 	switch f := f.(type) {
 	case SweepPlanned:
 		// The primary key arbitrates: a slot that is there already fired.
-		return t.exec(put, f.Schedule, micros(f.Slot), "planned", f.Plan, r.Seq, r.Time)
+		if err := t.exec(put, f.Schedule, micros(f.Slot), "planned", f.Plan, r.Seq, r.Time); err != nil {
+			return err
+		}
+		return t.applyPlanned(r, f)
 	case SweepHeld:
 		// A shortfall stands before its sweep.planned: then there is no slot yet.
 		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))

@@ -59,6 +59,9 @@ func (t *Tx) applyOrder(r Row, f Fact) error {
 	case OrderProgressed:
 		return t.orderState(r, f.OrderState, "open", f.Reason, micros(f.NextAt))
 	case OrderDelivered:
+		if err := t.applyBought(f); err != nil {
+			return err
+		}
 		return t.orderState(r, f.OrderState, "delivered", "", nil)
 	case OrderRefunded:
 		return t.orderState(r, f.OrderState, "refunded", "", nil)

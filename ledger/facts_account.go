@@ -17,20 +17,29 @@ type SweepPlanned struct {
 	Due           int               `json:"due"`
 	EstimateCents int64             `json:"estimate_cents"`
 	Commands      []json.RawMessage `json:"commands"`
+	// Planned says of each of Commands what it is expected to cost.
+	Planned []PlannedCommand `json:"planned,omitempty"`
 }
 
 // FactType implements Fact.
 func (SweepPlanned) FactType() string { return "sweep.planned" }
 
-// SweepHeld: a plan waits for an approval or for money.
+// SweepHeld: a plan waits for an approval, or a part of it for money: one fact
+// for each limit that stands in the way.
 type SweepHeld struct {
 	accountFact
-	Schedule       string    `json:"schedule"`
-	Slot           time.Time `json:"slot"`
-	Plan           string    `json:"plan"`
-	Reason         string    `json:"reason"`
-	LeftOut        int       `json:"left_out"`
-	ShortfallCents int64     `json:"shortfall_cents"`
+	Schedule string    `json:"schedule"`
+	Slot     time.Time `json:"slot"`
+	Plan     string    `json:"plan"`
+	Reason   string    `json:"reason"`
+	LeftOut  int       `json:"left_out"`
+	// ShortfallCents is what is missing for what is left out: more budget, or
+	// money in the wallet.
+	ShortfallCents int64 `json:"shortfall_cents"`
+	// FirstLostAt is when the first proxy that is left out expires.
+	FirstLostAt *time.Time `json:"first_lost_at,omitempty"`
+	// WalletCents is what the wallet held, where it is the wallet that is too low.
+	WalletCents *int64 `json:"wallet_cents,omitempty"`
 }
 
 // FactType implements Fact.
@@ -59,17 +68,20 @@ type SweepMissed struct {
 // FactType implements Fact.
 func (SweepMissed) FactType() string { return "sweep.missed" }
 
-// ProxyExpiring warns that a proxy is inside a schedule's window.
+// ProxyExpiring warns, once for each expiry and threshold, that a proxy expires
+// soon and has not been renewed.
 type ProxyExpiring struct {
 	accountFact
 	ProxyID   string    `json:"proxy_id"`
 	ExpiresAt time.Time `json:"expires_at"`
+	// ThresholdSeconds is how long before the expiry the account wants to know.
+	ThresholdSeconds int64 `json:"threshold_seconds,omitempty"`
 }
 
 // FactType implements Fact.
 func (ProxyExpiring) FactType() string { return "proxy.expiring" }
 
-// ProxyExpired says that a proxy's time ran out.
+// ProxyExpired says, once for each expiry, that a proxy's time ran out.
 type ProxyExpired struct {
 	accountFact
 	ProxyID   string    `json:"proxy_id"`

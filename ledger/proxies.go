@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"time"
 )
 
@@ -18,6 +19,10 @@ type Proxy struct {
 	StartsAt    *time.Time `json:"starts_at,omitempty"`
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"` // nil: never due
 	SeenAt      time.Time  `json:"seen_at"`
+	// Retired: no sweep renews it. Labels are those of the order that bought it.
+	// Both come from the journal; what is observed does not set them.
+	Retired bool              `json:"retired,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
 }
 
 // Observe stores what a read of the provider showed. It is a cache and no fact:
@@ -42,7 +47,7 @@ func (t *Tx) Observe(pass int64, proxies ...Proxy) error {
 // FinishPass marks as gone what a complete listing pass did not show and what
 // was not seen since the pass began. Only a complete pass proves an absence.
 func (t *Tx) FinishPass(pass int64, began time.Time) error {
-	return t.exec(`UPDATE proxies SET gone = 1 WHERE pass < ? AND seen_at < ?`, pass, micros(began))
+	return t.exec(`UPDATE proxies SET gone = 1 WHERE gone = 0 AND pass < ? AND seen_at < ?`, pass, micros(began))
 }
 
 // Stale says that what is stored of the proxy is out of date, as after a
@@ -51,14 +56,20 @@ func (t *Tx) Stale(proxyID string) error {
 	return t.exec(`UPDATE proxies SET seen_at = 0 WHERE proxy_id = ?`, proxyID)
 }
 
-const proxyColumns = `proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at`
+const proxyColumns = `proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at,
+	EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id),
+	(SELECT json_group_object(name, value) FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id)`
 
 func scanProxy(s scanner) (Proxy, error) {
 	var p Proxy
 	var starts, expires sql.NullInt64
-	var seen int64
-	err := s.Scan(&p.ProxyID, &p.Status, &p.IPType, &p.Protocol, &p.CountryCode, &p.Region, &p.LineName, &starts, &expires, &seen)
-	p.StartsAt, p.ExpiresAt, p.SeenAt = instant(starts), instant(expires), fromMicros(seen)
+	var seen, retired int64
+	var labels string
+	err := s.Scan(&p.ProxyID, &p.Status, &p.IPType, &p.Protocol, &p.CountryCode, &p.Region, &p.LineName, &starts, &expires, &seen, &retired, &labels)
+	p.StartsAt, p.ExpiresAt, p.SeenAt, p.Retired = instant(starts), instant(expires), fromMicros(seen), retired == 1
+	if err == nil && labels != "{}" {
+		err = json.Unmarshal([]byte(labels), &p.Labels)
+	}
 	return p, err
 }
 
@@ -76,14 +87,13 @@ func (l *Ledger) Expiring(ctx context.Context, until time.Time, yield func(Proxy
 	if err != nil {
 		return err
 	}
-	_, err = collect(rows, func(s scanner) (struct{}, error) {
+	return each(rows, func(s scanner) error {
 		p, err := scanProxy(s)
 		if err != nil {
-			return struct{}{}, err
+			return err
 		}
-		return struct{}{}, yield(p)
+		return yield(p)
 	})
-	return err
 }
 
 // Slot is one planned firing of a schedule.

@@ -238,6 +238,61 @@ CREATE TABLE seal (
     hash TEXT NOT NULL
 ) STRICT;
 
+-- What each command of a sweep is expected to cost, and which slot planned it last.
+CREATE TABLE sweep_commands (
+    command_id     TEXT PRIMARY KEY,
+    schedule       TEXT NOT NULL,
+    slot_at        INTEGER NOT NULL,
+    planned_at     INTEGER NOT NULL,
+    proxies        INTEGER NOT NULL,
+    estimate_cents INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sweep_commands_planned ON sweep_commands (schedule, planned_at);
+
+-- Proxies that no sweep renews any more.
+CREATE TABLE retired (
+    proxy_id TEXT PRIMARY KEY,
+    by       TEXT NOT NULL,
+    reason   TEXT NOT NULL,
+    since    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The nearest threshold that was told of a proxy's latest expiry; 0: it expired.
+CREATE TABLE warned (
+    proxy_id          TEXT PRIMARY KEY,
+    expires_at        INTEGER NOT NULL,
+    threshold_seconds INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The labels of the order that a proxy came with.
+CREATE TABLE proxy_labels (
+    proxy_id TEXT NOT NULL,
+    name     TEXT NOT NULL,
+    value    TEXT NOT NULL,
+    PRIMARY KEY (proxy_id, name)
+) STRICT, WITHOUT ROWID;
+
+-- The order that buys another proxy in the place of one.
+CREATE TABLE replacements (
+    proxy_id        TEXT PRIMARY KEY,
+    schedule        TEXT NOT NULL,
+    command_id      TEXT NOT NULL,
+    max_total_cents INTEGER NOT NULL,
+    seq             INTEGER NOT NULL,
+    replaced_at     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Where the listing of proxies stands: a cache, like what it lists.
+CREATE TABLE listing (
+    one         INTEGER PRIMARY KEY CONSTRAINT listing_single CHECK (one = 1),
+    pass        INTEGER NOT NULL,              -- that is under way; 0: none
+    began_at    INTEGER NOT NULL,
+    page_size   INTEGER NOT NULL,
+    page_token  TEXT NOT NULL,                 -- of the next page
+    finished_at INTEGER NOT NULL,              -- the last complete pass; 0: none yet
+    took        INTEGER NOT NULL               -- that pass, in microseconds
+) STRICT;
+
 -- What the provider last said of each proxy: a cache, not a projection.
 CREATE TABLE proxies (
     proxy_id     TEXT PRIMARY KEY,
@@ -254,6 +309,7 @@ CREATE TABLE proxies (
     gone         INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX proxies_expiry ON proxies (expires_at) WHERE expires_at IS NOT NULL AND gone = 0;
+CREATE INDEX proxies_gone ON proxies (expires_at) WHERE expires_at IS NOT NULL AND gone = 1;
 
 -- What other people's tools may read. These names stay.
 CREATE VIEW v_operations AS
@@ -271,7 +327,8 @@ CREATE VIEW v_postings AS
 CREATE VIEW v_proxies AS
     SELECT p.proxy_id, p.status, p.ip_type, p.protocol, p.country_code, p.region, p.line_name,
            p.starts_at, p.expires_at, p.seen_at, p.gone,
-           (SELECT l.operation FROM lines l WHERE l.proxy_id = p.proxy_id AND l.claim = 1) AS claimed_by
+           (SELECT l.operation FROM lines l WHERE l.proxy_id = p.proxy_id AND l.claim = 1) AS claimed_by,
+           EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = p.proxy_id) AS retired
     FROM proxies p;
 CREATE VIEW v_orders AS
     SELECT id AS operation_id, order_no, command_id, state, expected_count, delivered_count,

@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"fmt"
+)
+
+// applyProxy folds the facts about single proxies that schedules live by.
+func (t *Tx) applyProxy(r Row, f Fact) error {
+	switch f := f.(type) {
+	case ProxyRetired:
+		return t.retire(r, f.ProxyID, f.By, f.Reason)
+	case ProxyReinstated:
+		return t.exec(`DELETE FROM retired WHERE proxy_id = ?`, f.ProxyID)
+	case ProxyExpiring:
+		return t.applyWarned(f.ProxyID, micros(f.ExpiresAt), f.ThresholdSeconds)
+	case ProxyExpired:
+		return t.applyWarned(f.ProxyID, micros(f.ExpiresAt), 0)
+	case ProxyReplaced:
+		err := t.exec(`INSERT INTO replacements (proxy_id, schedule, command_id, max_total_cents, seq, replaced_at) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (proxy_id) DO UPDATE SET schedule = excluded.schedule, command_id = excluded.command_id,
+			max_total_cents = excluded.max_total_cents, seq = excluded.seq, replaced_at = excluded.replaced_at`,
+			f.ProxyID, f.Schedule, f.CommandID, f.MaxTotalCents, r.Seq, r.Time)
+		if err != nil {
+			return err
+		}
+		// What has been replaced is not renewed as well.
+		return t.retire(r, f.ProxyID, "schedule "+f.Schedule, "replaced by order "+f.CommandID)
+	}
+	return fmt.Errorf("no fold for %T", f)
+}
+
+func (t *Tx) retire(r Row, proxyID, by, reason string) error {
+	return t.exec(`INSERT INTO retired (proxy_id, by, reason, since) VALUES (?, ?, ?, ?)
+		ON CONFLICT (proxy_id) DO UPDATE SET by = excluded.by, reason = excluded.reason, since = excluded.since`, proxyID, by, reason, r.Time)
+}
+
+// applyWarned keeps the nearest threshold that was told of the latest expiry.
+func (t *Tx) applyWarned(proxyID string, expiresAt, threshold int64) error {
+	return t.exec(`INSERT INTO warned (proxy_id, expires_at, threshold_seconds) VALUES (?, ?, ?)
+		ON CONFLICT (proxy_id) DO UPDATE SET expires_at = excluded.expires_at, threshold_seconds = excluded.threshold_seconds`,
+		proxyID, expiresAt, threshold)
+}
+
+// applyBought remembers the labels of the order that a proxy came with: filters
+// of schedules go by them.
+func (t *Tx) applyBought(f OrderDelivered) error {
+	if len(f.Labels) == 0 {
+		return nil
+	}
+	for _, id := range f.ProxyIDs {
+		for name, value := range f.Labels {
+			err := t.exec(`INSERT INTO proxy_labels (proxy_id, name, value) VALUES (?, ?, ?)
+				ON CONFLICT (proxy_id, name) DO UPDATE SET value = excluded.value`, id, name, value)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// applyPlanned notes what each command of a sweep is expected to cost, for
+// budgets and for what is left of the wallet. A plan made again moves its
+// commands to the newer slot.
+func (t *Tx) applyPlanned(r Row, f SweepPlanned) error {
+	for _, c := range f.Planned {
+		err := t.exec(`INSERT INTO sweep_commands (command_id, schedule, slot_at, planned_at, proxies, estimate_cents) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (command_id) DO UPDATE SET slot_at = excluded.slot_at, planned_at = excluded.planned_at,
+			proxies = excluded.proxies, estimate_cents = excluded.estimate_cents`,
+			c.CommandID, f.Schedule, micros(f.Slot), r.Time, c.Proxies, c.EstimateCents)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

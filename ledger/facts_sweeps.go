@@ -1,0 +1,54 @@
+package ledger
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// PlannedCommand is what a sweep expects of one of its commands.
+type PlannedCommand struct {
+	CommandID     string `json:"command_id"`
+	Proxies       int    `json:"proxies"`
+	EstimateCents int64  `json:"estimate_cents"` // without those of unknown price
+}
+
+// ProxyRetired: no sweep renews the proxy any more. It is kept until it expires,
+// and a person's own command still renews it.
+type ProxyRetired struct {
+	accountFact
+	ProxyID string `json:"proxy_id"`
+	By      string `json:"by"`
+	Reason  string `json:"reason"`
+}
+
+// FactType implements Fact.
+func (ProxyRetired) FactType() string { return "proxy.retired" }
+
+// ProxyReinstated: sweeps renew the proxy again.
+type ProxyReinstated struct {
+	accountFact
+	ProxyID string `json:"proxy_id"`
+	By      string `json:"by"`
+	Reason  string `json:"reason"`
+}
+
+// FactType implements Fact.
+func (ProxyReinstated) FactType() string { return "proxy.reinstated" }
+
+// ProxyReplaced: the provider would not renew the proxy, and by its schedule's
+// policy this order buys another in its place. It says that the order is on its
+// way, not that anything was bought.
+type ProxyReplaced struct {
+	accountFact
+	ProxyID   string          `json:"proxy_id"`
+	Schedule  string          `json:"schedule"`
+	Reason    string          `json:"reason"`
+	ExpiresAt time.Time       `json:"expires_at"`
+	CommandID string          `json:"command_id"`
+	Command   json.RawMessage `json:"command"`
+	// MaxTotalCents is the order's ceiling.
+	MaxTotalCents int64 `json:"max_total_cents"`
+}
+
+// FactType implements Fact.
+func (ProxyReplaced) FactType() string { return "proxy.replaced" }

@@ -1,0 +1,105 @@
+package ledger
+
+import (
+	"context"
+	"time"
+)
+
+// Retired reports whether a person, or a replacement, took the proxy out of
+// every sweep.
+func (l *Ledger) Retired(ctx context.Context, proxyID string) (bool, error) {
+	var n int
+	err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID).Scan(&n)
+	return n > 0, err
+}
+
+// Retired is Ledger.Retired inside the transaction.
+func (t *Tx) Retired(proxyID string) (bool, error) {
+	var n int
+	err := t.queryRow(`SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID).Scan(&n)
+	return n > 0, err
+}
+
+// KnowsProxy reports whether a listing showed the proxy or a command named it.
+func (t *Tx) KnowsProxy(proxyID string) (bool, error) {
+	var n int
+	err := t.queryRow(`SELECT EXISTS (SELECT 1 FROM proxies WHERE proxy_id = ?1) OR EXISTS (SELECT 1 FROM lines WHERE proxy_id = ?1)`, proxyID).Scan(&n)
+	return n > 0, err
+}
+
+const staying = `FROM proxies WHERE gone = 0 AND (expires_at IS NULL OR expires_at > ?)`
+
+// Staying calls yield for every proxy that is not gone and lives longer than to
+// the instant, or for ever, in no order.
+func (l *Ledger) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` `+staying, micros(after))
+	if err != nil {
+		return err
+	}
+	return each(rows, func(s scanner) error {
+		p, err := scanProxy(s)
+		if err != nil {
+			return err
+		}
+		return yield(p)
+	})
+}
+
+// CountStaying is Staying for whoever needs no single proxies: yield gets one
+// proxy of each status, type, protocol, country, region and line, with how many
+// there are. It reads a million proxies in a part of the time.
+func (l *Ledger) CountStaying(ctx context.Context, after time.Time, yield func(like Proxy, n int) error) error {
+	rows, err := l.read.QueryContext(ctx, `SELECT status, ip_type, protocol, country_code, region, line_name, count(*) `+staying+`
+		GROUP BY status, ip_type, protocol, country_code, region, line_name`, micros(after))
+	if err != nil {
+		return err
+	}
+	return each(rows, func(s scanner) error {
+		var p Proxy
+		var n int
+		if err := s.Scan(&p.Status, &p.IPType, &p.Protocol, &p.CountryCode, &p.Region, &p.LineName, &n); err != nil {
+			return err
+		}
+		return yield(p, n)
+	})
+}
+
+// Unwarned lists proxies that expire after one instant and not after another,
+// and of whose expiry nothing was told at this threshold or a nearer one; the
+// nearest first, up to limit. What is retired, or renewed and not read since, is
+// left out.
+func (l *Ledger) Unwarned(ctx context.Context, after, until time.Time, threshold time.Duration, limit int) ([]Proxy, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` FROM proxies
+		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND seen_at > 0
+		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND w.expires_at = proxies.expires_at AND w.threshold_seconds <= ?3)
+		AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)
+		ORDER BY expires_at, proxy_id LIMIT ?4`, micros(after), micros(until), int64(threshold/time.Second), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanProxy)
+}
+
+// UntoldExpired lists proxies that expired in a span of time and of which that
+// was not told, the earliest first, up to limit. The provider may have stopped
+// listing them by now.
+func (l *Ledger) UntoldExpired(ctx context.Context, after, until time.Time, limit int) ([]Proxy, error) {
+	const untold = `seen_at > 0 AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id
+		AND w.expires_at = proxies.expires_at AND w.threshold_seconds = 0)`
+	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id IN (
+			SELECT proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`
+			UNION ALL
+			SELECT proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 1 AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`)
+		ORDER BY expires_at, proxy_id LIMIT ?3`, micros(after), micros(until), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanProxy)
+}
+
+// Opened is when the account was bound; ErrNotFound before that.
+func (l *Ledger) Opened(ctx context.Context) (time.Time, error) {
+	var at int64
+	err := l.read.QueryRowContext(ctx, `SELECT opened_at FROM binding`).Scan(&at)
+	return fromMicros(at), notFound(err)
+}

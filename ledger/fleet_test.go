@@ -1,0 +1,152 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func proxyIDs(proxies []Proxy) (out []string) {
+	for _, p := range proxies {
+		out = append(out, p.ProxyID)
+	}
+	return out
+}
+
+func TestARetiredProxyAndTheLabelsOfItsOrderAreSeenInEveryList(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1000), accepted(KindOrder, "o1/1"), sending("o1/1", 1),
+		OrderAccepted{Ref: ref("o1/1"), Attempt: 1, OrderNo: "no of o1/1", NextAt: noon},
+		OrderDelivered{OrderState: orderState("o1/1", "completed", 600, 0), ProxyIDs: []string{"px_1", "px_2"}},
+		ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "moved away"})
+	b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_2", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_3", ExpiresAt: at(time.Hour)})
+	var shown []string
+	check(t, b.Expiring(t.Context(), *at(time.Hour), func(p Proxy) error {
+		shown = append(shown, fmt.Sprintln(p.ProxyID, p.Labels, p.Retired))
+		return nil
+	}))
+	if want := []string{"px_1 map[ticket:OPS-7] false\n", "px_2 map[ticket:OPS-7] true\n", "px_3 map[] false\n"}; !slices.Equal(shown, want) {
+		t.Fatalf("%v", shown)
+	}
+	b.add(ProxyReinstated{ProxyID: "px_2", By: "ada", Reason: "back again"})
+	if retired, err := b.Retired(t.Context(), "px_2"); retired || err != nil {
+		t.Fatalf("still retired (%v)", err)
+	}
+}
+
+func TestAThresholdIsToldOncePerExpiry(t *testing.T) {
+	b := newBook(t)
+	b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_2", ExpiresAt: at(30 * time.Hour)},
+		Proxy{ProxyID: "px_retired", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_stale", ExpiresAt: at(time.Hour)})
+	b.add(ProxyRetired{ProxyID: "px_retired", By: "ada", Reason: "not needed"})
+	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Stale("px_stale") }))
+	unwarned := func(threshold time.Duration) []string {
+		t.Helper()
+		all, err := b.Unwarned(t.Context(), noon, noon.Add(threshold), threshold, 10)
+		check(t, err)
+		return proxyIDs(all)
+	}
+	if got := unwarned(24 * time.Hour); !slices.Equal(got, []string{"px_1"}) {
+		t.Fatalf("a day before: %v", got)
+	}
+	b.add(ProxyExpiring{ProxyID: "px_1", ExpiresAt: *at(time.Hour), ThresholdSeconds: 86400})
+	if got := unwarned(24 * time.Hour); len(got) > 0 {
+		t.Fatalf("told twice: %v", got)
+	}
+	if got := unwarned(time.Hour); !slices.Equal(got, []string{"px_1"}) {
+		t.Fatalf("an hour before: %v", got)
+	}
+	b.add(ProxyExpiring{ProxyID: "px_1", ExpiresAt: *at(time.Hour), ThresholdSeconds: 3600})
+	if got := unwarned(24 * time.Hour); len(got) > 0 {
+		t.Fatalf("a farther threshold after a nearer one: %v", got)
+	}
+	b.observe(2, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(2 * time.Hour)})
+	if got := unwarned(24 * time.Hour); !slices.Equal(got, []string{"px_1"}) {
+		t.Fatalf("another expiry: %v", got)
+	}
+}
+
+func TestAnExpiryIsToldOfWhatIsNoLongerListedToo(t *testing.T) {
+	b := newBook(t)
+	b.observe(1, noon, Proxy{ProxyID: "px_gone", ExpiresAt: at(time.Hour)})
+	b.observe(2, noon.Add(2*time.Minute), Proxy{ProxyID: "px_listed", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_old", ExpiresAt: at(-time.Hour)})
+	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.FinishPass(2, noon.Add(time.Minute)) }))
+	expired, err := b.UntoldExpired(t.Context(), noon, noon.Add(time.Hour), 10)
+	check(t, err)
+	if got := proxyIDs(expired); !slices.Equal(got, []string{"px_gone", "px_listed"}) {
+		t.Fatalf("%v", got)
+	}
+	b.add(ProxyExpired{ProxyID: "px_gone", ExpiresAt: *at(time.Hour)})
+	expired, err = b.UntoldExpired(t.Context(), noon, noon.Add(time.Hour), 10)
+	check(t, err)
+	if got := proxyIDs(expired); !slices.Equal(got, []string{"px_listed"}) {
+		t.Fatalf("%v", got)
+	}
+}
+
+// TestWhatASweepSpends follows one command of 600 cents from its plan to its end.
+func TestWhatASweepSpends(t *testing.T) {
+	b := newBook(t)
+	spent := func(what string, spending, reserved int64) {
+		t.Helper()
+		s, err := b.SweepSpending(t.Context(), "keep", noon)
+		check(t, err)
+		r, err := b.Reserved(t.Context(), noon)
+		check(t, err)
+		if s != spending || r != reserved {
+			t.Fatalf("%s: %d spent and %d reserved, want %d and %d", what, s, r, spending, reserved)
+		}
+	}
+	plan := func(slot time.Duration, command string, cents int64) SweepPlanned {
+		return SweepPlanned{Schedule: "keep", Slot: noon.Add(slot), Plan: "p" + command, Planned: []PlannedCommand{{CommandID: command, Proxies: 2, EstimateCents: cents}}}
+	}
+	b.add(opened(10_000), plan(0, "r1", 600))
+	spent("planned", 600, 600)
+	b.add(plan(time.Hour, "r2", 900), SweepHeld{Schedule: "keep", Slot: *at(time.Hour), Plan: "pr2", Reason: "approval"})
+	spent("another waits for an approval", 600, 600)
+	b.add(accepted(KindRenewal, "r1/0001", "px_1", "px_2"))
+	spent("accepted", 600, 600)
+	b.add(sending("r1/0001", 1))
+	spent("sending", 600, 600)
+	b.add(settled("r1/0001", "partial", line("px_1", "succeeded", 310, 0), line("px_2", "failed", 310, 310)))
+	spent("settled", 310, 0)
+	b.add(plan(2*time.Hour, "bad", 300), CommandRejected{Ref: Ref{CommandID: "bad"}, Code: "invalid", Reason: "no"})
+	spent("refused before it was accepted", 310, 0)
+	other, err := b.SweepSpending(t.Context(), "kee", noon)
+	check(t, err)
+	later, err := b.SweepSpending(t.Context(), "keep", noon.AddDate(0, 0, 1))
+	check(t, err)
+	if other != 0 || later != 0 {
+		t.Fatalf("another schedule spent %d, another day %d", other, later)
+	}
+}
+
+func TestWhereAListingStandsIsKept(t *testing.T) {
+	b := newBook(t)
+	if x, err := b.Listing(t.Context()); err != nil || x != (Listing{}) {
+		t.Fatalf("before the first pass: %+v, %v", x, err)
+	}
+	for _, x := range []Listing{
+		{Pass: 7, Began: noon, Size: 200, Token: "next"},
+		{Finished: *at(time.Hour), Took: time.Minute},
+	} {
+		check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.KeepListing(x) }))
+		if got, err := b.Listing(t.Context()); err != nil || got != x {
+			t.Fatalf("%+v became %+v (%v)", x, got, err)
+		}
+	}
+}
+
+func TestWhatStaysIsCountedByKind(t *testing.T) {
+	b := newBook(t)
+	b.observe(1, noon, Proxy{ProxyID: "px_1", CountryCode: "US", ExpiresAt: at(3 * time.Hour)}, Proxy{ProxyID: "px_2", CountryCode: "US"},
+		Proxy{ProxyID: "px_3", CountryCode: "US", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_4", CountryCode: "DE", ExpiresAt: at(3 * time.Hour)})
+	counts := map[string]int{}
+	check(t, b.CountStaying(t.Context(), *at(2 * time.Hour), func(like Proxy, n int) error { counts[like.CountryCode] += n; return nil }))
+	single := map[string]int{}
+	check(t, b.Staying(t.Context(), *at(2 * time.Hour), func(p Proxy) error { single[p.CountryCode]++; return nil }))
+	if fmt.Sprint(counts) != "map[DE:1 US:2]" || fmt.Sprint(single) != fmt.Sprint(counts) {
+		t.Fatalf("%v and %v", counts, single)
+	}
+}
