@@ -91,8 +91,12 @@ func (r *Runner) stillDue(ctx context.Context, j *job, id string) (expires *time
 		return expires, "it is not due before " + j.cmd.DueBefore.Format(time.RFC3339), nil
 	}
 	renewed, err := r.Ledger.RenewedAt(ctx, id, *expires)
-	if renewed {
-		why = "a renewal for this expiry has succeeded before"
+	if err != nil || renewed {
+		return expires, "a renewal for this expiry has succeeded before", err
+	}
+	retired, err := r.Ledger.Retired(ctx, id)
+	if retired {
+		why = "it was retired"
 	}
 	return expires, why, err
 }

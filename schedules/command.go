@@ -12,10 +12,15 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"perennial/ledger"
 )
 
 // maxOpaqueID is the longest proxy id that a command may carry, in bytes.
 const maxOpaqueID = 256
+
+// noteBytes is the most that a PlannedCommand takes beside its id.
+const noteBytes = 100
 
 // command is a renewal as it is written to the commands stream. All of it is a
 // function of what its id is made from: the same id never carries other content.
@@ -39,12 +44,17 @@ func (p *planner) finish() error {
 		if err != nil {
 			return err
 		}
-		if size+len(data) > maxCommandsBytes {
+		note := ledger.PlannedCommand{CommandID: commandID(s, part), Proxies: len(part)}
+		for _, one := range part {
+			note.EstimateCents += one.EstimateCents
+		}
+		grown := size + len(data) + len(note.CommandID) + noteBytes
+		if grown > maxCommandsBytes {
 			break
 		}
-		size += len(data) + 1
+		size = grown
 		placed += len(part)
-		plan.Commands = append(plan.Commands, data)
+		plan.Commands, plan.planned = append(plan.Commands, data), append(plan.planned, note)
 	}
 	for _, one := range plan.Included[placed:] {
 		plan.EstimateCents -= one.EstimateCents
@@ -54,6 +64,11 @@ func (p *planner) finish() error {
 		}
 	}
 	plan.Included = plan.Included[:placed]
+	plan.Shortfalls = shortfalls(p.limits)
+	if plan.WalletCents != nil {
+		after := *plan.WalletCents - plan.ReservedCents - plan.EstimateCents
+		plan.WalletAfterCents = &after
+	}
 	plan.NeedsApproval = s.ApproveOverCents > 0 && len(plan.Commands) > 0 && p.in.SpentCents+plan.EstimateCents > s.ApproveOverCents
 	plan.Hash = hashPlan(s.Name, plan.Commands)
 	return nil

@@ -67,24 +67,11 @@ func (s *Sweeper) plan(ctx context.Context, r *rota, taken map[string]bool, spen
 	if err := s.checkClock(); err != nil { // the listing may have told the provider's time
 		return Plan{}, err
 	}
-	in := Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
-	var err error
-	if in.Claimed, err = s.Ledger.Claimed(ctx); err != nil {
-		return Plan{}, fmt.Errorf("read the claims: %w", err)
-	}
-	err = s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p ledger.Proxy) error {
-		switch {
-		case !r.Match.Fits(p):
-		case len(in.Proxies) < maxConsidered:
-			in.Proxies = append(in.Proxies, p)
-		default:
-			in.Beyond++
-		}
-		return nil
-	})
+	in, err := s.inputs(ctx, r)
 	if err != nil {
-		return Plan{}, fmt.Errorf("read the proxies that expire: %w", err)
+		return Plan{}, err
 	}
+	in.Taken, in.SpentCents = taken, spent
 	return MakePlan(ctx, in, s.Ledger)
 }
 
@@ -111,6 +98,7 @@ func (s *Sweeper) checkClock() error {
 func (s *Sweeper) record(ctx context.Context, r *rota, f firing, plan *Plan) error {
 	planned := ledger.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Due, EstimateCents: plan.EstimateCents, Commands: plan.Commands,
+		Planned: plan.planned,
 	}
 	slot := f.slot
 	plan.Slot = &slot
@@ -136,7 +124,7 @@ func (s *Sweeper) record(ctx context.Context, r *rota, f firing, plan *Plan) err
 				return err
 			}
 			if len(held) > 0 {
-				planned.Commands = []json.RawMessage{} // the first slot held with this plan has them
+				planned.Commands, planned.Planned = []json.RawMessage{}, nil // the first slot held with this plan has them
 			}
 		}
 		facts, state := sweepFacts(planned, *plan)
@@ -166,16 +154,19 @@ func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Tim
 // sweepFacts are the slot's facts and the state that they leave it in. A sweep
 // without commands is finished as it is planned.
 func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, state string) {
-	held := ledger.SweepHeld{
-		Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan,
-		LeftOut: plan.LeftOutCounts[ReasonBudget], ShortfallCents: plan.Shortfall,
-	}
 	if plan.NeedsApproval {
+		held := ledger.SweepHeld{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, LeftOut: plan.LeftOutCounts[ReasonBudget], ShortfallCents: plan.Shortfall}
 		held.Reason = fmt.Sprintf("its estimate of %d cents is over approve_over_cents: `perennial sweep approve %s` carries it out", plan.EstimateCents, plan.Hash)
 		return []ledger.Fact{planned, held}, stateHeld
 	}
-	if held.LeftOut > 0 {
-		held.Reason = fmt.Sprintf("budget_cents does not reach for %d proxies, %d cents; the next sweep plans them again", held.LeftOut, plan.Shortfall)
+	for _, x := range plan.Shortfalls {
+		held := ledger.SweepHeld{
+			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Reason: x.said(),
+			LeftOut: x.Proxies, ShortfallCents: x.Cents, FirstLostAt: &x.FirstLostAt,
+		}
+		if x.Reason == ReasonWallet {
+			held.WalletCents = plan.WalletCents
+		}
 		facts = append(facts, held)
 	}
 	facts = append(facts, planned)
@@ -190,7 +181,10 @@ func (s *Sweeper) say(r *rota, plan Plan) {
 	log := s.log(r).WithField("slot", plan.Slot).WithField("plan", plan.Hash)
 	log.WithField("due", plan.Due).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.EstimateCents).
 		Infof("sweep %s", plan.State)
-	for _, why := range []string{ReasonPerson, ReasonBudget, ReasonBeyond, ReasonBadID} {
+	for _, x := range plan.Shortfalls {
+		log.Warn(x.said())
+	}
+	for _, why := range []string{ReasonPerson, ReasonBeyond, ReasonBadID} {
 		if n := plan.LeftOutCounts[why]; n > 0 {
 			log.Warnf("%d proxies inside the window are left out: %s", n, why)
 		}

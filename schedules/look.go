@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"perennial/ledger"
@@ -20,6 +21,8 @@ type Status struct {
 	State    string     `json:"state,omitempty"` // of the last slot: planned | held | finished | missed
 	NextSlot *time.Time `json:"next_slot,omitempty"`
 	Plan     string     `json:"plan,omitempty"`
+	Why      string     `json:"why"`               // the last slot came to this
+	Problem  string     `json:"problem,omitempty"` // the sweep that is due cannot be made: it is tried again
 }
 
 // List tells where every schedule stands, in the order of the configuration.
@@ -34,8 +37,15 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 		}
+		one.Why = "it has not fired yet"
 		if err == nil {
 			one.LastSlot, one.State = &last.At, last.State
+			if one.Why, err = s.why(ctx, last); err != nil {
+				return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
+			}
+		}
+		if trouble := r.trouble.Load(); trouble != nil {
+			one.Problem = *trouble
 		}
 		if one.State == stateHeld {
 			one.Plan = last.Plan
@@ -72,4 +82,48 @@ func (s *Sweeper) rota(name string) (*rota, error) {
 		}
 	}
 	return nil, fmt.Errorf("schedule %.64q: %w: see `perennial sweep list`", name, ErrNoSchedule)
+}
+
+// why says what a slot came to, from its facts: what is held stands around the
+// plan, in the same transaction.
+func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
+	const around = 8
+	rows, err := s.Ledger.Rows(ctx, max(slot.Seq-around, 0), 2*around)
+	if err != nil {
+		return "", err
+	}
+	said := []string{}
+	for _, row := range rows {
+		fact, err := ledger.DecodeFact(row.Type, []byte(row.Data))
+		if err != nil {
+			return "", err
+		}
+		switch f := fact.(type) {
+		case ledger.SweepPlanned:
+			if row.Seq == slot.Seq {
+				said = append(said, planSaid(f))
+			}
+		case ledger.SweepHeld:
+			if f.Schedule == slot.Schedule && f.Slot.Equal(slot.At) {
+				said = append(said, f.Reason)
+			}
+		case ledger.SweepMissed:
+			if row.Seq == slot.Seq {
+				said = append(said, "nothing ran then; the slot of "+f.ServedBy.Format(time.RFC3339)+" served it")
+			}
+		}
+	}
+	return strings.Join(said, "; "), nil
+}
+
+func planSaid(f ledger.SweepPlanned) string {
+	renewed := 0
+	for _, c := range f.Planned {
+		renewed += c.Proxies
+	}
+	text := fmt.Sprintf("%d due, %d to renew in %d command(s), about %d cents", f.Due, renewed, len(f.Commands), f.EstimateCents)
+	if n := len(f.Missed); n > 0 {
+		text += fmt.Sprintf(", in the place of %d missed slot(s)", n)
+	}
+	return text
 }

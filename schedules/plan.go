@@ -3,8 +3,8 @@ package schedules
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"perennial/ledger"
@@ -29,8 +29,14 @@ const (
 	ReasonPerson   = "needs a person: five renewals ended without renewing it"
 	ReasonUnpriced = "its price is not known: another of its kind is renewed first"
 	ReasonBudget   = "over the budget"
+	ReasonDay      = "over the budget of the day"
+	ReasonMonth    = "over the budget of the month"
+	ReasonWallet   = "the wallet is too low"
 	ReasonBeyond   = "beyond what one sweep can plan: the next one takes it"
 	ReasonBadID    = "its id cannot be put into a command"
+	ReasonRetired  = "it is retired: `perennial proxies retire --undo` takes it back"
+	ReasonExcepted = "it is an exception of the schedule"
+	ReasonEnough   = "enough of its group stay without it"
 )
 
 // Known is what the ledger knows of a proxy's earlier renewals; *ledger.Ledger
@@ -46,32 +52,51 @@ type Known interface {
 // Inputs are what a plan is made from, beside what is Known.
 type Inputs struct {
 	Schedule Schedule
+	Lists    Lists           // from the files that the schedule names
 	Now      time.Time       // the provider's time
 	Proxies  []ledger.Proxy  // the nearest expiry first
 	Claimed  map[string]bool // proxies that somebody holds the right to renew
 	Taken    map[string]bool // proxies that this sweep has published before
+	// Staying counts, by Keep's groups, the proxies that live longer than the window.
+	Staying map[string]int
 	// SpentCents is the estimate of what this sweep has published before: budget
-	// and approval limit are of the whole sweep.
-	SpentCents int64
-	Beyond     int // matching proxies that Proxies was cut by
+	// and approval limit are of the whole sweep. SpentTodayCents and
+	// SpentMonthCents are of every sweep of the schedule, this one included.
+	SpentCents, SpentTodayCents, SpentMonthCents int64
+	// WalletCents is what the provider says the wallet holds, nil when it is not
+	// known; ReservedCents of it are for what is on its way.
+	WalletCents   *int64
+	ReservedCents int64
+	Beyond        int // matching proxies that Proxies was cut by
 }
 
 // Plan is what a sweep would do. Its Hash is a function of its Commands.
 type Plan struct {
-	Schedule      string            `json:"schedule"`
-	At            time.Time         `json:"at"`
-	Slot          *time.Time        `json:"slot,omitempty"` // nil: it was only looked at
-	State         string            `json:"state,omitempty"`
-	Hash          string            `json:"plan"`
-	Due           int               `json:"due"` // matching proxies inside the window
-	EstimateCents int64             `json:"estimate_cents"`
-	Included      []Included        `json:"included"`
-	LeftOut       []LeftOut         `json:"left_out"` // the first 1,000
-	LeftOutCounts map[string]int    `json:"left_out_counts"`
-	Shortfall     int64             `json:"shortfall_cents"` // what is left out over the budget is expected to cost
-	NeedsApproval bool              `json:"needs_approval"`
-	Commands      []json.RawMessage `json:"commands"`
+	Schedule      string         `json:"schedule"`
+	At            time.Time      `json:"at"`
+	Until         time.Time      `json:"until"`          // the end of the window
+	Slot          *time.Time     `json:"slot,omitempty"` // nil: it was only looked at
+	State         string         `json:"state,omitempty"`
+	Hash          string         `json:"plan"`
+	Due           int            `json:"due"` // matching proxies inside the window
+	EstimateCents int64          `json:"estimate_cents"`
+	Included      []Included     `json:"included"`
+	LeftOut       []LeftOut      `json:"left_out"` // the first 1,000
+	LeftOutCounts map[string]int `json:"left_out_counts"`
+	Shortfall     int64          `json:"shortfall_cents"` // what is left out over budget_cents is expected to cost
+	Shortfalls    []Shortfall    `json:"shortfalls"`      // of every limit that stands in the way
+	NeedsApproval bool           `json:"needs_approval"`
+	// WalletCents is what the wallet holds, ReservedCents what is on its way
+	// beside the plan, and WalletAfterCents what is left when both are paid; the
+	// first and the last are missing when the wallet could not be read.
+	WalletCents      *int64            `json:"wallet_cents,omitempty"`
+	ReservedCents    int64             `json:"reserved_cents"`
+	WalletAfterCents *int64            `json:"wallet_after_cents,omitempty"`
+	SpentTodayCents  int64             `json:"spent_today_cents"`
+	SpentMonthCents  int64             `json:"spent_month_cents"`
+	Commands         []json.RawMessage `json:"commands"`
 
+	planned  []ledger.PlannedCommand
 	unpriced map[kind]ledger.Proxy // kinds that wait for their canary, with one of each
 }
 
@@ -80,7 +105,9 @@ type Plan struct {
 type Included struct {
 	ProxyID       string    `json:"proxy_id"`
 	ExpiresAt     time.Time `json:"expires_at"`
+	Reason        string    `json:"reason"`
 	EstimateCents int64     `json:"estimate_cents"`
+	PriceFrom     string    `json:"price_from"`
 	Canary        bool      `json:"canary,omitempty"`
 	// Endings counts its earlier renewals that ended without renewing it.
 	Endings int `json:"endings_without_renewal,omitempty"`
@@ -96,14 +123,10 @@ type LeftOut struct {
 // MakePlan plans a sweep. The same inputs and the same knowledge give the same
 // plan. Errors are those of known.
 func MakePlan(ctx context.Context, in Inputs, known Known) (Plan, error) {
-	p := planner{in: in, known: known, prices: map[kind]price{}, until: in.Now.Add(in.Schedule.RenewBefore)}
-	p.plan = Plan{
-		Schedule: in.Schedule.Name, At: in.Now.UTC(), LeftOutCounts: map[string]int{}, Included: []Included{}, LeftOut: []LeftOut{},
-		unpriced: map[kind]ledger.Proxy{},
-	}
+	p := newPlanner(in, known)
 	for _, proxy := range in.Proxies {
-		if proxy.ExpiresAt == nil || proxy.ExpiresAt.After(p.until) || !in.Schedule.Match.Fits(proxy) {
-			continue // a null expiry is never due
+		if !p.due(proxy) {
+			continue
 		}
 		p.plan.Due++
 		if err := p.add(ctx, proxy); err != nil {
@@ -119,12 +142,43 @@ func MakePlan(ctx context.Context, in Inputs, known Known) (Plan, error) {
 }
 
 type planner struct {
-	in     Inputs
-	known  Known
-	until  time.Time
-	plan   Plan
-	prices map[kind]price
-	canary map[kind]bool
+	in      Inputs
+	known   Known
+	filter  *filter
+	limits  []*limit
+	staying map[string]int
+	plan    Plan
+	prices  map[kind]price
+	canary  map[kind]bool
+}
+
+func newPlanner(in Inputs, known Known) *planner {
+	p := &planner{
+		in: in, known: known, filter: in.Schedule.Match.filter(in.Lists), limits: in.limits(),
+		prices: map[kind]price{}, canary: map[kind]bool{}, staying: maps.Clone(in.Staying),
+	}
+	p.plan = Plan{
+		Schedule: in.Schedule.Name, At: in.Now.UTC(), Until: in.Now.Add(in.Schedule.RenewBefore).UTC(),
+		LeftOutCounts: map[string]int{}, Included: []Included{}, LeftOut: []LeftOut{}, unpriced: map[kind]ledger.Proxy{},
+		WalletCents: in.WalletCents, ReservedCents: in.ReservedCents, SpentTodayCents: in.SpentTodayCents, SpentMonthCents: in.SpentMonthCents,
+	}
+	if in.Schedule.Keep.AtLeast == 0 {
+		return p
+	}
+	if p.staying == nil {
+		p.staying = map[string]int{}
+	}
+	for _, proxy := range in.Proxies { // what is being renewed stays, wherever it stands in the list
+		if p.due(proxy) && (in.Claimed[proxy.ProxyID] || in.Taken[proxy.ProxyID] || unread(proxy)) {
+			p.staying[in.Schedule.Keep.group(proxy)]++
+		}
+	}
+	return p
+}
+
+// due: a null expiry never is.
+func (p *planner) due(proxy ledger.Proxy) bool {
+	return proxy.ExpiresAt != nil && !proxy.ExpiresAt.After(p.plan.Until) && p.filter.about(proxy)
 }
 
 // add puts one due proxy in or leaves it out.
@@ -145,33 +199,68 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 	if err != nil {
 		return err
 	}
-	one := Included{ProxyID: proxy.ProxyID, ExpiresAt: proxy.ExpiresAt.UTC(), EstimateCents: cost.cents, Canary: !cost.known, Endings: endings}
-	switch {
-	case why == ReasonTaken:
-		p.markCanary(proxy, cost)
-		p.leaveOut(proxy, why)
-	case !cost.known && p.canary[kindOf(proxy)]:
-		p.plan.unpriced[kindOf(proxy)] = proxy
-		p.leaveOut(proxy, ReasonUnpriced)
-	case p.in.Schedule.BudgetCents > 0 && p.in.SpentCents+p.plan.EstimateCents+cost.cents > p.in.Schedule.BudgetCents:
-		p.plan.Shortfall += cost.cents
-		p.leaveOut(proxy, ReasonBudget)
-	default:
-		p.markCanary(proxy, cost)
-		p.plan.EstimateCents += cost.cents
-		p.plan.Included = append(p.plan.Included, one)
+	if why == "" {
+		why = p.unaffordable(proxy, cost)
 	}
+	if why != "" {
+		if why == ReasonTaken {
+			p.markCanary(proxy, cost)
+		}
+		p.leaveOut(proxy, why)
+		return nil
+	}
+	p.include(proxy, cost, endings)
 	return nil
 }
 
+// unaffordable says why the money, or the group, does without the proxy.
+func (p *planner) unaffordable(proxy ledger.Proxy, cost price) string {
+	keep := p.in.Schedule.Keep
+	if keep.AtLeast > 0 && p.staying[keep.group(proxy)] >= keep.AtLeast {
+		return ReasonEnough
+	}
+	if !cost.known && p.canary[kindOf(proxy)] {
+		p.plan.unpriced[kindOf(proxy)] = proxy
+		return ReasonUnpriced
+	}
+	stands := over(p.limits, cost)
+	if stands == nil {
+		return ""
+	}
+	stands.leaveOut(cost, proxy.ExpiresAt.UTC())
+	if stands.reason == ReasonBudget {
+		p.plan.Shortfall += cost.cents
+	}
+	return stands.reason
+}
+
+func (p *planner) include(proxy ledger.Proxy, cost price, endings int) {
+	p.markCanary(proxy, cost)
+	for _, l := range p.limits {
+		l.room -= cost.cents
+	}
+	if keep := p.in.Schedule.Keep; keep.AtLeast > 0 {
+		p.staying[keep.group(proxy)]++
+	}
+	p.plan.EstimateCents += cost.cents
+	p.plan.Included = append(p.plan.Included, Included{
+		ProxyID: proxy.ProxyID, ExpiresAt: proxy.ExpiresAt.UTC(), Reason: p.dueSince(proxy),
+		EstimateCents: cost.cents, PriceFrom: cost.from, Canary: !cost.known, Endings: endings,
+	})
+}
+
+// dueSince is why a proxy is in. It does not change while the plan does not.
+func (p *planner) dueSince(proxy ledger.Proxy) string {
+	if proxy.ExpiresAt.Before(p.in.Now) {
+		return "it has expired and is still listed"
+	}
+	return "it is due since " + proxy.ExpiresAt.Add(-p.in.Schedule.RenewBefore).UTC().Format(time.RFC3339)
+}
+
 func (p *planner) markCanary(proxy ledger.Proxy, cost price) {
-	if cost.known {
-		return
+	if !cost.known {
+		p.canary[kindOf(proxy)] = true
 	}
-	if p.canary == nil {
-		p.canary = map[kind]bool{}
-	}
-	p.canary[kindOf(proxy)] = true
 }
 
 func (p *planner) leaveOut(proxy ledger.Proxy, why string) {
@@ -186,6 +275,9 @@ const (
 	backoff    = 15 * time.Minute
 )
 
+// unread: what is stored of it was out of date at its last renewal.
+func unread(proxy ledger.Proxy) bool { return proxy.SeenAt.UnixMicro() <= 0 }
+
 // barred says why a proxy is not to be renewed now, whatever it costs.
 func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, why string, err error) {
 	switch {
@@ -193,9 +285,13 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 		return 0, ReasonTaken, nil
 	case p.in.Claimed[proxy.ProxyID]:
 		return 0, ReasonClaimed, nil
+	case proxy.Retired:
+		return 0, ReasonRetired, nil
+	case p.filter.except[proxy.ProxyID]:
+		return 0, ReasonExcepted, nil
 	case !usableID(proxy.ProxyID):
 		return 0, ReasonBadID, nil
-	case proxy.SeenAt.UnixMicro() <= 0:
+	case unread(proxy):
 		return 0, ReasonUnread, nil
 	}
 	renewed, err := p.known.RenewedAt(ctx, proxy.ProxyID, *proxy.ExpiresAt)
@@ -215,41 +311,4 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 		return endings, ReasonBackoff, nil
 	}
 	return endings, "", nil
-}
-
-// kind is what proxies of one price have in common.
-type kind struct{ country, region, line, ipType string }
-
-func kindOf(p ledger.Proxy) kind {
-	return kind{country: p.CountryCode, region: p.Region, line: p.LineName, ipType: p.IPType}
-}
-
-type price struct {
-	cents int64 // for the schedule's duration
-	known bool
-}
-
-// price is what was last paid per day for this proxy, or for one of its kind.
-func (p *planner) price(ctx context.Context, proxy ledger.Proxy) (price, error) {
-	cents, days, err := p.known.PaidPerDay(ctx, proxy.ProxyID)
-	if err == nil {
-		return price{ledger.ScalePrice(cents, days, p.in.Schedule.DurationDays), true}, nil
-	}
-	if !errors.Is(err, ledger.ErrNotFound) {
-		return price{}, err
-	}
-	k := kindOf(proxy)
-	if known, ok := p.prices[k]; ok {
-		return known, nil
-	}
-	cents, days, err = p.known.LastPaid(ctx, proxy)
-	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		return price{}, err
-	}
-	if err == nil {
-		p.prices[k] = price{ledger.ScalePrice(cents, days, p.in.Schedule.DurationDays), true}
-	} else {
-		p.prices[k] = price{}
-	}
-	return p.prices[k], nil
 }

@@ -4,12 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
-	"strings"
 	"time"
 	_ "time/tzdata" // zones must load on machines without a zone database
-
-	"perennial/ledger"
 )
 
 // Bounds of a schedule. The provider's are from customer-api.md, Limits.
@@ -29,22 +25,16 @@ type Schedule struct {
 	Timezone string `koanf:"timezone" json:"timezone"` // an IANA name; default UTC
 	// RenewBefore is how long before its expiry a proxy is due. It must be
 	// shorter than DurationDays, or a renewed proxy would be due again at once.
-	RenewBefore      time.Duration `koanf:"renew_before" json:"renew_before"`
-	DurationDays     int64         `koanf:"duration_days" json:"duration_days"` // multiple of 30, at most 1095
-	Match            Match         `koanf:"match" json:"match"`
-	BudgetCents      int64         `koanf:"budget_cents" json:"budget_cents"`             // the most one sweep may cost; 0: no limit
-	ApproveOverCents int64         `koanf:"approve_over_cents" json:"approve_over_cents"` // a dearer sweep waits for a person; 0: none does
-	Chunk            int           `koanf:"chunk" json:"chunk"`                           // proxies in a command, 1 to 100; default 100
-}
-
-// Match narrows a schedule to some proxies. An empty list matches all.
-type Match struct {
-	CountryCode    []string `koanf:"country_code" json:"country_code,omitempty"` // in either case
-	Region         []string `koanf:"region" json:"region,omitempty"`
-	LineName       []string `koanf:"line_name" json:"line_name,omitempty"`
-	IPType         []string `koanf:"ip_type" json:"ip_type,omitempty"`
-	ProxyIDs       []string `koanf:"proxy_ids" json:"proxy_ids,omitempty"`
-	ExceptProxyIDs []string `koanf:"except_proxy_ids" json:"except_proxy_ids,omitempty"`
+	RenewBefore  time.Duration `koanf:"renew_before" json:"renew_before"`
+	DurationDays int64         `koanf:"duration_days" json:"duration_days"` // multiple of 30, at most 1095
+	Match        Match         `koanf:"match" json:"match"`
+	Keep         Keep          `koanf:"keep" json:"keep"`
+	BudgetCents  int64         `koanf:"budget_cents" json:"budget_cents"` // the most one sweep may cost; 0: no limit
+	// The most that the sweeps of a day, or of a month, in Timezone may cost; 0: no limit.
+	DailyBudgetCents   int64 `koanf:"daily_budget_cents" json:"daily_budget_cents"`
+	MonthlyBudgetCents int64 `koanf:"monthly_budget_cents" json:"monthly_budget_cents"`
+	ApproveOverCents   int64 `koanf:"approve_over_cents" json:"approve_over_cents"` // a dearer sweep waits for a person; 0: none does
+	Chunk              int   `koanf:"chunk" json:"chunk"`                           // proxies in a command, 1 to 100; default 100
 }
 
 var scheduleName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
@@ -78,8 +68,11 @@ func (s Schedule) check() error {
 		return fmt.Errorf("renew_before is %s and duration_days %d: a renewed proxy would be due again at once, for ever; make renew_before shorter than the duration",
 			s.RenewBefore, s.DurationDays)
 	}
-	if s.BudgetCents < 0 || s.ApproveOverCents < 0 {
-		return errors.New("budget_cents and approve_over_cents cannot be negative: use 0 for none")
+	if min(s.BudgetCents, s.DailyBudgetCents, s.MonthlyBudgetCents, s.ApproveOverCents) < 0 {
+		return errors.New("budget_cents, daily_budget_cents, monthly_budget_cents and approve_over_cents cannot be negative: use 0 for none")
+	}
+	if err := errors.Join(s.Match.check(), s.Keep.check()); err != nil {
+		return err
 	}
 	if s.Chunk < 0 || s.Chunk > maxChunk {
 		return fmt.Errorf("chunk is %d: use 1 to %d, or leave it out for %d", s.Chunk, maxChunk, defaultChunk)
@@ -92,12 +85,4 @@ func (s Schedule) chunk() int {
 		return defaultChunk
 	}
 	return s.Chunk
-}
-
-// Fits reports whether the schedule is about this proxy.
-func (m Match) Fits(p ledger.Proxy) bool {
-	anyOf := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
-	country := len(m.CountryCode) == 0 || slices.ContainsFunc(m.CountryCode, func(c string) bool { return strings.EqualFold(c, p.CountryCode) })
-	return country && anyOf(m.Region, p.Region) && anyOf(m.LineName, p.LineName) && anyOf(m.IPType, p.IPType) &&
-		anyOf(m.ProxyIDs, p.ProxyID) && !slices.Contains(m.ExceptProxyIDs, p.ProxyID)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -55,7 +56,12 @@ type Config struct {
 	// Pass is called before every page of a listing and returns when it may be
 	// asked for; default: at once.
 	Pass      func(ctx context.Context) error
-	Schedules []Schedule    // of this account
+	Schedules []Schedule // of this account
+	// Wallet is what the provider says the wallet holds, in cents; default: no
+	// plan looks at it.
+	Wallet func(ctx context.Context) (int64, error)
+	// ReadFile reads the lists of proxies that schedules name; default: none can.
+	ReadFile  func(name string) ([]byte, error)
 	ListEvery time.Duration // from one listing's begin to the next; default 5 min
 	Log       *logrus.Entry // default: discards
 }
@@ -92,6 +98,7 @@ type rota struct {
 	Schedule
 	calendar Calendar
 	turn     chan struct{} // one sweep of a schedule at a time
+	trouble  atomic.Pointer[string]
 }
 
 func (r *rota) take(ctx context.Context) error {
@@ -180,12 +187,15 @@ func (s *Sweeper) follow(ctx context.Context, r *rota) error {
 				return ctx.Err()
 			}
 			s.log(r).WithError(err).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
+			trouble := fmt.Sprintf("the sweep of %s: %v", slot.Format(time.RFC3339), err)
+			r.trouble.Store(&trouble)
 			if err := nap(ctx, retry.next()); err != nil {
 				return err
 			}
 			continue
 		}
 		last, retry.last = slot, 0
+		r.trouble.Store(nil)
 		rest = plan.remainder(remainder{})
 	}
 }

@@ -110,7 +110,8 @@ func TestOverTheBudgetTheAffordablePartGoesAndTheRestIsSaidAloud(t *testing.T) {
 	check(t, err)
 	var held ledger.SweepHeld
 	check(t, json.Unmarshal([]byte(row.Data), &held))
-	want(t, "shortfall", held.ShortfallCents, int64(300))
+	want(t, "shortfall", held.ShortfallCents, int64(100))
+	want(t, "lost first", held.FirstLostAt, &plan.Shortfalls[0].FirstLostAt)
 	want(t, "left out", held.LeftOut, 1)
 }
 

@@ -160,7 +160,7 @@ func (a *app) ordersCommand() *cobra.Command {
 
 func (a *app) proxiesCommand() *cobra.Command {
 	c := &cobra.Command{Use: "proxies", Short: "The fleet: what is known of each proxy"}
-	c.AddCommand(a.proxiesList(), a.proxiesGet())
+	c.AddCommand(a.proxiesList(), a.proxiesGet(), a.proxiesRetire())
 	return c
 }
 

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,12 +50,16 @@ func (a *app) printSweeps(list []schedules.Status) error {
 				return err
 			}
 		}
-		rows = append(rows, []string{s.Schedule, s.Cron + " " + s.Timezone, ago(s.LastSlot), s.State, instantText(s.NextSlot), s.Plan})
+		why := s.Why
+		if s.Problem != "" {
+			why = "NOT MADE: " + s.Problem + "; before: " + why
+		}
+		rows = append(rows, []string{s.Schedule, s.Cron + " " + s.Timezone, ago(s.LastSlot), s.State, instantText(s.NextSlot), s.Plan, why})
 	}
 	if a.output == "json" {
 		return nil
 	}
-	return a.table([]string{"SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "HELD PLAN"}, rows)
+	return a.table([]string{"SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "HELD PLAN", "WHY"}, rows)
 }
 
 // sweepOne asks for a plan of one schedule: looked at, or carried out.
@@ -79,41 +81,4 @@ func (a *app) sweepOne(use, short, verb string) *cobra.Command {
 			return a.printPlan(plan)
 		},
 	}
-}
-
-func (a *app) printPlan(p schedules.Plan) error {
-	if a.output == "json" {
-		return printJSON(a.stdout, p)
-	}
-	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %d command(s), about %s", p.Hash, p.Schedule, p.Due, len(p.Included), len(p.Commands), money(p.EstimateCents))
-	if p.State != "" {
-		fmt.Fprintf(a.stdout, "; %s", p.State)
-	}
-	fmt.Fprintln(a.stdout)
-	rows := make([][]string, 0, len(p.Included)+len(p.LeftOut))
-	for _, x := range p.Included {
-		price := money(x.EstimateCents)
-		if x.Canary {
-			price = "not known yet"
-		}
-		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", price})
-	}
-	for _, x := range p.LeftOut {
-		rows = append(rows, []string{x.ProxyID, "", "left out", x.Reason})
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	if more := leftOut(p) - len(p.LeftOut); more > 0 {
-		rows = append(rows, []string{"and " + strconv.Itoa(more) + " more", "", "left out", ""})
-	}
-	return a.table([]string{"PROXY", "EXPIRES", "WHAT", "PRICE OR REASON"}, rows)
-}
-
-func leftOut(p schedules.Plan) int {
-	n := 0
-	for _, c := range p.LeftOutCounts {
-		n += c
-	}
-	return n
 }

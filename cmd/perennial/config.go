@@ -227,6 +227,11 @@ func (c *config) validateSchedules() error {
 			return fmt.Errorf("schedules[%d].name is %q, which stands twice", i, s.Name)
 		}
 		names[s.Name] = true
+		for _, name := range []string{s.Match.ProxyIDsFile, s.Match.ExceptProxyIDsFile} {
+			if name != "" && !exists(c.listedFile(name)) {
+				return fmt.Errorf("schedules[%d].match: the list %s does not exist", i, c.listedFile(name))
+			}
+		}
 	}
 	return nil
 }

@@ -31,6 +31,7 @@ const (
 	verbPlan    = "plan"
 	verbSweep   = "sweep"
 	verbApprove = "approve"
+	verbRetire  = "retire"
 
 	verbReconcile = "reconcile"
 	verbRecord    = "record"
@@ -88,6 +89,7 @@ func (a *accountHost) verbs() map[string]queue.Verb {
 		verbPlan:    answer(a.plan),
 		verbSweep:   answer(a.sweepNow),
 		verbApprove: answer(a.approve),
+		verbRetire:  answer(a.retire),
 
 		verbReconcile: answer(a.reconcile),
 		verbRecord:    answer(a.record),

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"time"
 
 	"perennial/jobs"
@@ -22,8 +24,36 @@ func (a *accountHost) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error
 		Account: a.name, Ledger: a.ledger, Provider: heardListing{a.client, runner}, Publisher: a.host.queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
 		Pass:      runner.PassListing,
 		Schedules: own, Log: a.log,
+		Wallet:   func(ctx context.Context) (int64, error) { return a.walletCents(ctx, runner) },
+		ReadFile: a.host.config.readListed,
 	})
 }
+
+// walletPatience is how long a plan waits for the wallet before it does without.
+const walletPatience = 30 * time.Second
+
+// walletCents reads the wallet, at the same gate and after everything else.
+func (a *accountHost) walletCents(ctx context.Context, runner *jobs.Runner) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, walletPatience)
+	defer cancel()
+	if err := runner.PassListing(ctx); err != nil {
+		return 0, err
+	}
+	wallet, err := a.client.Wallet(ctx)
+	runner.Read(ctx, wallet.ServerTime, err)
+	return wallet.BalanceCents, err
+}
+
+// listedFile is where a list of proxies lies: beside the configuration, unless
+// its name is absolute.
+func (c *config) listedFile(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(c.file), name)
+}
+
+func (c *config) readListed(name string) ([]byte, error) { return os.ReadFile(c.listedFile(name)) }
 
 // heardListing lets the runner hear what listings are told: a Retry-After holds
 // every sender of the account.

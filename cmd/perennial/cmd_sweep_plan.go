@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"perennial/schedules"
+)
+
+func (a *app) printPlan(p schedules.Plan) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, p)
+	}
+	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %d command(s), about %s", p.Hash, p.Schedule, p.Due, len(p.Included), len(p.Commands), money(p.EstimateCents))
+	if p.State != "" {
+		fmt.Fprintf(a.stdout, "; %s", p.State)
+	}
+	fmt.Fprintln(a.stdout)
+	a.printPlanMoney(p)
+	rows := make([][]string, 0, len(p.Included)+len(p.LeftOut))
+	for _, x := range p.Included {
+		price := money(x.EstimateCents)
+		if x.Canary {
+			price = "?"
+		}
+		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", price, x.Reason + "; price: " + x.PriceFrom})
+	}
+	for _, x := range p.LeftOut {
+		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "left out", "", x.Reason})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if more := leftOut(p) - len(p.LeftOut); more > 0 {
+		rows = append(rows, []string{"and " + strconv.Itoa(more) + " more", "", "left out", "", ""})
+	}
+	return a.table([]string{"PROXY", "EXPIRES", "WHAT", "PRICE", "WHY"}, rows)
+}
+
+func leftOut(p schedules.Plan) int {
+	n := 0
+	for _, c := range p.LeftOutCounts {
+		n += c
+	}
+	return n
+}
+
+// printPlanMoney says what the plan does to the wallet, and what it is short of.
+func (a *app) printPlanMoney(p schedules.Plan) {
+	if p.WalletCents != nil && p.WalletAfterCents != nil {
+		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents), money(p.ReservedCents), money(*p.WalletAfterCents))
+	}
+	for _, x := range p.Shortfalls {
+		fmt.Fprintf(a.stdout, "%s: %d proxies are left out, %s are missing, the first expires at %s\n", x.Reason, x.Proxies, money(x.Cents), x.FirstLostAt.Format(time.RFC3339))
+	}
+	if p.NeedsApproval {
+		fmt.Fprintf(a.stdout, "it is over approve_over_cents: `perennial sweep approve %s` would carry it out\n", p.Hash)
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"perennial/schedules"
+)
+
+// yearly never fires while a test looks.
+const yearly = `schedules:
+  - name: keep
+    cron: "0 0 1 1 *"
+    renew_before: 300h
+    duration_days: 30
+    daily_budget_cents: 1200
+    match: {protocol: [socks5], except_proxy_ids_file: keep-not.txt}
+`
+
+func (w *world) plan(args ...string) (p schedules.Plan) {
+	w.t.Helper()
+	out, errs, code := w.cli(append([]string{"sweep"}, append(args, "-o", "json")...)...)
+	if err := json.Unmarshal([]byte(out), &p); err != nil || code != 0 {
+		w.t.Fatalf("sweep %v: exit %d\n%s%s", args, code, out, errs)
+	}
+	return p
+}
+
+func included(p schedules.Plan) (ids []string) {
+	for _, x := range p.Included {
+		ids = append(ids, x.ProxyID)
+	}
+	return ids
+}
+
+// TestSweepsFromTheCommandLine looks at plans, retires and takes back, and
+// carries one out.
+func TestSweepsFromTheCommandLine(t *testing.T) {
+	w := newWorld(t, 6)
+	w.write("keep-not.txt", "px_6 # too dear\n", 0o600)
+	w.configure("", yearly)
+	w.run()
+	if out, errs, code := w.cli("renew", "px_6", "--id", "price", "--wait"); code != 0 {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	first := w.plan("plan", "keep")
+	if got := included(first); !slices.Equal(got, []string{"px_1", "px_2", "px_3", "px_4"}) {
+		t.Fatalf("included %v, left out %v", got, first.LeftOut)
+	}
+	if first.WalletCents == nil || *first.WalletCents != 50_000_000-300 || *first.WalletAfterCents != *first.WalletCents-1200 ||
+		first.Shortfalls[0].Reason != schedules.ReasonDay || first.Included[0].PriceFrom != schedules.PriceKind {
+		t.Errorf("%+v", first)
+	}
+	if again := w.plan("plan", "keep"); again.Hash != first.Hash {
+		t.Error("the same plan has another hash")
+	}
+
+	for _, c := range []struct {
+		args, says string
+		code       int
+	}{
+		{"proxies retire px_2 px_nowhere --by ada", "px_nowhere", exitFailed},
+		{"proxies retire px_2 px_3 --by ada --reason moving", "done: 2 changed", 0},
+		{"proxies retire px_2 --by ada", "done: 0 changed", 0},
+		{"proxies retire px_3 --undo --by ada", "done: 1 changed", 0},
+	} {
+		out, errs, code := w.cli(strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(out+errs, c.says) {
+			t.Errorf("%s: exit %d\n%s%s", c.args, code, out, errs)
+		}
+	}
+	table, _, _ := w.cli("sweep", "plan", "keep")
+	for _, text := range []string{"the wallet holds 499997.00", "px_2", "it is retired", "price: " + schedules.PriceKind} {
+		if !strings.Contains(table, text) {
+			t.Errorf("the table does not say %q:\n%s", text, table)
+		}
+	}
+	ran := w.plan("run", "keep")
+	if got := included(ran); !slices.Equal(got, []string{"px_1", "px_3", "px_4", "px_5"}) || ran.State != "finished" {
+		t.Errorf("%s: %v", ran.State, got)
+	}
+	list, _, _ := w.cli("sweep", "list", "-o", "json")
+	if !strings.Contains(list, ` due, 4 to renew in 1 command(s), about 1200 cents"`) {
+		t.Errorf("sweep list: %s", list)
+	}
+}

@@ -1,0 +1,95 @@
+package schedules
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"perennial/ledger"
+)
+
+// reservedFor is how far back published commands are looked for that were not
+// taken in yet.
+const reservedFor = 3 * day
+
+// inputs reads what a sweep plans from; it writes nothing.
+func (s *Sweeper) inputs(ctx context.Context, r *rota) (in Inputs, err error) {
+	in = Inputs{Schedule: r.Schedule, Now: s.providerNow()}
+	if in.Lists, err = r.Match.readLists(s.ReadFile); err != nil {
+		return in, err
+	}
+	if in.Claimed, err = s.Ledger.Claimed(ctx); err != nil {
+		return in, fmt.Errorf("read the claims: %w", err)
+	}
+	if err := s.readDue(ctx, r, &in); err != nil {
+		return in, fmt.Errorf("read the proxies that expire: %w", err)
+	}
+	if err := s.readStaying(ctx, r, &in); err != nil {
+		return in, fmt.Errorf("count the proxies that stay: %w", err)
+	}
+	if err := s.readSpent(ctx, r, &in); err != nil {
+		return in, fmt.Errorf("read what the schedule has spent: %w", err)
+	}
+	s.readWallet(ctx, &in)
+	return in, nil
+}
+
+func (s *Sweeper) readDue(ctx context.Context, r *rota, in *Inputs) error {
+	fits := r.Match.filter(in.Lists)
+	return s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p ledger.Proxy) error {
+		switch {
+		case !fits.about(p):
+		case len(in.Proxies) < maxConsidered:
+			in.Proxies = append(in.Proxies, p)
+		default:
+			in.Beyond++
+		}
+		return nil
+	})
+}
+
+func (s *Sweeper) readStaying(ctx context.Context, r *rota, in *Inputs) error {
+	if r.Keep.AtLeast == 0 {
+		return nil
+	}
+	in.Staying = map[string]int{}
+	fits, until := r.Match.filter(in.Lists), in.Now.Add(r.RenewBefore)
+	count := func(p ledger.Proxy, n int) {
+		if fits.fits(p) {
+			in.Staying[r.Keep.group(p)] += n
+		}
+	}
+	if !r.Match.single() {
+		return s.Ledger.CountStaying(ctx, until, func(like ledger.Proxy, n int) error { count(like, n); return nil })
+	}
+	return s.Ledger.Staying(ctx, until, func(p ledger.Proxy) error { count(p, 1); return nil })
+}
+
+func (s *Sweeper) readSpent(ctx context.Context, r *rota, in *Inputs) (err error) {
+	now := in.Now.In(r.calendar.zone)
+	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, r.calendar.zone)
+	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, r.calendar.zone)
+	if in.SpentTodayCents, err = s.Ledger.SweepSpending(ctx, r.Name, today); err != nil {
+		return err
+	}
+	in.SpentMonthCents, err = s.Ledger.SweepSpending(ctx, r.Name, month)
+	return err
+}
+
+// readWallet asks the provider, who knows of top-ups that nobody recorded. A
+// wallet that cannot be read limits nothing: where it is too low the provider
+// refuses, and charges nothing.
+func (s *Sweeper) readWallet(ctx context.Context, in *Inputs) {
+	if s.Wallet == nil {
+		return
+	}
+	cents, err := s.Wallet(ctx)
+	if err == nil {
+		in.ReservedCents, err = s.Ledger.Reserved(ctx, in.Now.Add(-reservedFor))
+	}
+	if err != nil {
+		s.Log.WithError(err).WithField("account", s.Account).Warn("the wallet could not be read: the sweep is planned as if it were full")
+		return
+	}
+	in.WalletCents = &cents
+}

@@ -1,0 +1,51 @@
+package schedules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"perennial/ledger"
+)
+
+// Keep makes a schedule renew no more than it takes for AtLeast proxies of each
+// group to stay alive. Groups are of the matching proxies, by the fields of Per.
+type Keep struct {
+	AtLeast int      `koanf:"at_least" json:"at_least,omitempty"` // 0: everything that is due is renewed
+	Per     []string `koanf:"per" json:"per,omitempty"`           // country_code, region, line_name, ip_type, protocol, status; none: all are one group
+}
+
+// groupFields are what Per may name.
+var groupFields = map[string]func(ledger.Proxy) string{
+	"country_code": func(p ledger.Proxy) string { return p.CountryCode },
+	"region":       func(p ledger.Proxy) string { return p.Region },
+	"line_name":    func(p ledger.Proxy) string { return p.LineName },
+	"ip_type":      func(p ledger.Proxy) string { return p.IPType },
+	"protocol":     func(p ledger.Proxy) string { return p.Protocol },
+	"status":       func(p ledger.Proxy) string { return p.Status },
+}
+
+func (k Keep) check() error {
+	if k.AtLeast < 0 {
+		return errors.New("keep.at_least cannot be negative: use 0 to renew everything that is due")
+	}
+	if k.AtLeast == 0 && len(k.Per) > 0 {
+		return errors.New("keep.per without keep.at_least: say how many of each group stay")
+	}
+	for i, name := range k.Per {
+		if groupFields[name] == nil || slices.Contains(k.Per[:i], name) {
+			return fmt.Errorf("keep.per: %q is unknown or stands twice: use country_code, region, line_name, ip_type, protocol or status", name)
+		}
+	}
+	return nil
+}
+
+// group is the key of the group that a proxy belongs to.
+func (k Keep) group(p ledger.Proxy) string {
+	parts := make([]string, 0, len(k.Per))
+	for _, name := range k.Per {
+		parts = append(parts, groupFields[name](p))
+	}
+	return strings.Join(parts, "\x00")
+}

@@ -1,0 +1,141 @@
+package schedules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"perennial/ledger"
+)
+
+// Match narrows a schedule to some proxies. An empty field matches all; what is
+// set has to match altogether.
+type Match struct {
+	CountryCode []string `koanf:"country_code" json:"country_code,omitempty"` // in either case
+	Region      []string `koanf:"region" json:"region,omitempty"`
+	LineName    []string `koanf:"line_name" json:"line_name,omitempty"`
+	IPType      []string `koanf:"ip_type" json:"ip_type,omitempty"`
+	Protocol    []string `koanf:"protocol" json:"protocol,omitempty"`
+	Status      []string `koanf:"status" json:"status,omitempty"` // as the provider says it; its words are not documented
+	// StartsFrom and StartsBefore are days, 2006-01-02 in UTC, or instants. A
+	// proxy without a start matches neither.
+	StartsFrom   string `koanf:"starts_from" json:"starts_from,omitempty"`
+	StartsBefore string `koanf:"starts_before" json:"starts_before,omitempty"`
+	// Labels are those of the order that bought the proxy; all must be there.
+	Labels         map[string]string `koanf:"labels" json:"labels,omitempty"`
+	ProxyIDs       []string          `koanf:"proxy_ids" json:"proxy_ids,omitempty"`
+	ExceptProxyIDs []string          `koanf:"except_proxy_ids" json:"except_proxy_ids,omitempty"`
+	// The files hold one id a line; # begins a comment. They are read again for
+	// every plan, and add to the lists above.
+	ProxyIDsFile       string `koanf:"proxy_ids_file" json:"proxy_ids_file,omitempty"`
+	ExceptProxyIDsFile string `koanf:"except_proxy_ids_file" json:"except_proxy_ids_file,omitempty"`
+}
+
+func (m Match) check() error {
+	for name, text := range map[string]string{"starts_from": m.StartsFrom, "starts_before": m.StartsBefore} {
+		if _, err := instantOf(text); err != nil {
+			return fmt.Errorf("match.%s is %q: use a day such as 2026-11-21, or an instant such as 2026-11-21T12:00:00Z", name, text)
+		}
+	}
+	return nil
+}
+
+// instantOf reads a day or an instant; the zero time for "".
+func instantOf(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		at, err = time.Parse(time.RFC3339, text)
+	}
+	return at, err
+}
+
+// single reports whether the match looks at more of a proxy than what many have
+// in common.
+func (m Match) single() bool {
+	return len(m.Labels) > 0 || m.StartsFrom != "" || m.StartsBefore != "" ||
+		len(m.ProxyIDs)+len(m.ExceptProxyIDs) > 0 || m.ProxyIDsFile != "" || m.ExceptProxyIDsFile != ""
+}
+
+// Lists are what the files of a Match held when they were read.
+type Lists struct{ ProxyIDs, ExceptProxyIDs []string }
+
+// readLists reads the files of a match. A file that cannot be read stops the
+// plan: a sweep without its exceptions would pay for them.
+func (m Match) readLists(read func(name string) ([]byte, error)) (l Lists, err error) {
+	for _, f := range []struct {
+		field, name string
+		ids         *[]string
+	}{{"proxy_ids_file", m.ProxyIDsFile, &l.ProxyIDs}, {"except_proxy_ids_file", m.ExceptProxyIDsFile, &l.ExceptProxyIDs}} {
+		if f.name == "" {
+			continue
+		}
+		if read == nil {
+			return l, errors.New("match." + f.field + " is set and nothing reads files")
+		}
+		text, err := read(f.name)
+		if err != nil {
+			return l, fmt.Errorf("match.%s: %w", f.field, err)
+		}
+		for line := range strings.Lines(string(text)) {
+			id, _, _ := strings.Cut(line, "#")
+			if id = strings.TrimSpace(id); id != "" {
+				*f.ids = append(*f.ids, id)
+			}
+		}
+		if f.field == "proxy_ids_file" && len(l.ProxyIDs) == 0 {
+			return l, fmt.Errorf("match.proxy_ids_file: %s names no proxy; an empty list would match all", f.name)
+		}
+	}
+	return l, nil
+}
+
+// filter is a Match made ready for a million proxies.
+type filter struct {
+	Match
+	only, except map[string]bool
+	from, before time.Time
+}
+
+func (m Match) filter(l Lists) *filter {
+	f := &filter{Match: m, only: map[string]bool{}, except: map[string]bool{}}
+	for _, id := range slices.Concat(m.ProxyIDs, l.ProxyIDs) {
+		f.only[id] = true
+	}
+	for _, id := range slices.Concat(m.ExceptProxyIDs, l.ExceptProxyIDs) {
+		f.except[id] = true
+	}
+	f.from, _ = instantOf(m.StartsFrom) // checked by Validate
+	f.before, _ = instantOf(m.StartsBefore)
+	return f
+}
+
+// about reports whether the schedule is about this proxy, its exceptions aside.
+func (f *filter) about(p ledger.Proxy) bool {
+	anyOf := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
+	country := len(f.CountryCode) == 0 || slices.ContainsFunc(f.CountryCode, func(c string) bool { return strings.EqualFold(c, p.CountryCode) })
+	if !country || !anyOf(f.Region, p.Region) || !anyOf(f.LineName, p.LineName) || !anyOf(f.IPType, p.IPType) ||
+		!anyOf(f.Protocol, p.Protocol) || !anyOf(f.Status, p.Status) || (len(f.only) > 0 && !f.only[p.ProxyID]) {
+		return false
+	}
+	for name, value := range f.Labels {
+		if have, ok := p.Labels[name]; !ok || have != value {
+			return false
+		}
+	}
+	return f.started(p.StartsAt)
+}
+
+func (f *filter) started(at *time.Time) bool {
+	if f.from.IsZero() && f.before.IsZero() {
+		return true
+	}
+	return at != nil && !at.Before(f.from) && (f.before.IsZero() || at.Before(f.before))
+}
+
+// fits reports whether the schedule may renew this proxy.
+func (f *filter) fits(p ledger.Proxy) bool { return f.about(p) && !f.except[p.ProxyID] }

@@ -1,0 +1,90 @@
+package schedules
+
+import (
+	"fmt"
+	"time"
+)
+
+// limit is money that a plan must not go over.
+type limit struct {
+	reason  string // of what it leaves out
+	room    int64  // cents that are left of it
+	missing Shortfall
+}
+
+// Shortfall is what one limit leaves out of a plan.
+type Shortfall struct {
+	Reason  string `json:"reason"`
+	Proxies int    `json:"proxies"`
+	// Cents is by how much the limit is too low for all of them, without those of
+	// unknown price.
+	Cents int64 `json:"shortfall_cents"`
+	// FirstLostAt is when the first of them expires.
+	FirstLostAt time.Time `json:"first_lost_at"`
+}
+
+// limits are those of the schedule and the wallet, in the order in which they
+// are named when several stand in the way.
+func (in Inputs) limits() (all []*limit) {
+	s := in.Schedule
+	for _, b := range []struct {
+		reason        string
+		budget, spent int64
+	}{
+		{ReasonBudget, s.BudgetCents, in.SpentCents},
+		{ReasonDay, s.DailyBudgetCents, in.SpentTodayCents},
+		{ReasonMonth, s.MonthlyBudgetCents, in.SpentMonthCents},
+	} {
+		if b.budget > 0 {
+			all = append(all, &limit{reason: b.reason, room: b.budget - b.spent})
+		}
+	}
+	if in.WalletCents != nil {
+		all = append(all, &limit{reason: ReasonWallet, room: *in.WalletCents - in.ReservedCents})
+	}
+	return all
+}
+
+// over is the first limit that a cost goes over, nil when none does. A price
+// that is not known needs some room too: an empty wallet learns nothing.
+func over(limits []*limit, cost price) *limit {
+	for _, l := range limits {
+		if cost.cents > l.room || (!cost.known && l.room <= 0) {
+			return l
+		}
+	}
+	return nil
+}
+
+func (l *limit) leaveOut(cost price, expires time.Time) {
+	if l.missing.Proxies == 0 {
+		l.missing.FirstLostAt = expires // the nearest comes first
+	}
+	l.missing.Proxies++
+	l.missing.Cents += cost.cents
+}
+
+// shortfalls are what the limits left out. What is left of a limit counts: it
+// was too little for the next proxy.
+func shortfalls(limits []*limit) []Shortfall {
+	all := []Shortfall{}
+	for _, l := range limits {
+		if l.missing.Proxies == 0 {
+			continue
+		}
+		one := l.missing
+		one.Reason, one.Cents = l.reason, max(one.Cents-l.room, 0)
+		all = append(all, one)
+	}
+	return all
+}
+
+// said is the shortfall for people.
+func (x Shortfall) said() string {
+	what := map[string]string{
+		ReasonBudget: "budget_cents does not reach", ReasonDay: "daily_budget_cents does not reach", ReasonMonth: "monthly_budget_cents does not reach",
+		ReasonWallet: "the wallet is too low",
+	}[x.Reason]
+	return fmt.Sprintf("%s for %d proxies: %d cents are missing, and the first of them expires at %s; the next sweep plans them again",
+		what, x.Proxies, x.Cents, x.FirstLostAt.Format(time.RFC3339))
+}

@@ -1,0 +1,162 @@
+package schedules
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+)
+
+func (h *house) held(t testing.TB, after int64) (all []ledger.SweepHeld) {
+	t.Helper()
+	rows, err := h.Ledger.Rows(t.Context(), after, 1000)
+	check(t, err)
+	for _, r := range rows {
+		if r.Type == "sweep.held" {
+			var one ledger.SweepHeld
+			check(t, json.Unmarshal([]byte(r.Data), &one))
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func (h *house) wallet(t testing.TB, cents func() (int64, error)) {
+	t.Helper()
+	h.config.Wallet = func(context.Context) (int64, error) { return cents() }
+	h.restart(t)
+}
+
+func TestAWalletThatIsTooLowPaysForWhatExpiresFirstAndTheRestIsSaid(t *testing.T) {
+	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, keepalive())
+	h.paid(t, "px_1", 300)
+	held := int64(700)
+	h.wallet(t, func() (int64, error) { return held, nil })
+	before, _, err := h.Ledger.Head(t.Context())
+	check(t, err)
+	plan, err := h.RunNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "published", h.stream.ids(), []string{"px_1 px_2"})
+	want(t, "left of the wallet", *plan.WalletAfterCents, int64(100))
+	said := h.held(t, before)
+	want(t, "held", len(said), 1)
+	want(t, "missing", said[0].ShortfallCents, int64(500))
+	want(t, "left out", said[0].LeftOut, 2)
+	want(t, "the first one lost", *said[0].FirstLostAt, noon.Add(26*time.Hour))
+	want(t, "wallet", *said[0].WalletCents, int64(700))
+
+	h.watch.add(time.Second) // the commands are on their way: 600 of the 1,300 belong to them
+	held = 1300
+	plan, err = h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "reserved", plan.ReservedCents, int64(600))
+	want(t, "shortfalls", plan.Shortfalls, []Shortfall{{Reason: ReasonWallet, Proxies: 2, Cents: 500, FirstLostAt: noon.Add(26 * time.Hour)}})
+}
+
+func TestAWalletThatCannotBeReadLimitsNothing(t *testing.T) {
+	h := newHouse(t, soon(), keepalive())
+	h.paid(t, "px_1", 300)
+	h.wallet(t, func() (int64, error) { return 0, errors.New("timeout") })
+	plan, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "included", plan.ids(), []string{"px_1", "px_2"})
+	if plan.WalletCents != nil || plan.WalletAfterCents != nil {
+		t.Fatal("a wallet that was not read is shown")
+	}
+}
+
+func TestAnEmptyWalletSendsNoCanary(t *testing.T) {
+	h := newHouse(t, soon(), keepalive())
+	h.wallet(t, func() (int64, error) { return 0, nil })
+	plan, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "included", len(plan.Included), 0)
+	want(t, "left out", plan.LeftOutCounts, map[string]int{ReasonWallet: 2})
+}
+
+func TestTheBudgetOfADayAndOfAMonthAreOfAllTheirSweeps(t *testing.T) {
+	s := keepalive()
+	s.DailyBudgetCents, s.MonthlyBudgetCents, s.Timezone = 600, 900, "America/New_York"
+	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h", "px_5": "28h"}, s)
+	h.paid(t, "px_1", 300)
+	sweep := func(what string, published int, reason string) {
+		t.Helper()
+		before := len(h.stream.commands)
+		plan, err := h.RunNow(t.Context(), "keepalive")
+		check(t, err)
+		got := 0
+		for _, c := range h.stream.commands[before:] {
+			got += len(c.ProxyIDs)
+			settle(t, h.Ledger, c, 300)
+		}
+		want(t, what, got, published)
+		want(t, what+": reason", plan.Shortfalls[0].Reason, reason)
+		h.watch.add(time.Second)
+	}
+	sweep("the first of the day", 2, ReasonDay)
+	sweep("the second of the day", 0, ReasonDay)
+	h.watch.add(12 * time.Hour) // past midnight in UTC, and 19:00 in New York
+	sweep("the same day of the schedule", 0, ReasonDay)
+	h.watch.add(5 * time.Hour)
+	sweep("the next day", 1, ReasonMonth)
+	h.watch.add(10 * day) // another month
+	plan, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "spent of another month", plan.SpentMonthCents, int64(0))
+}
+
+// settle books the renewal that a sweep's command asked for.
+func settle(t testing.TB, l *ledger.Ledger, c command, cents int64) {
+	t.Helper()
+	operation := c.ID + "/0001"
+	ref := ledger.Ref{CommandID: c.ID, OperationID: operation}
+	lines := ledger.Lines{}
+	for _, id := range c.ProxyIDs {
+		lines.ChargedCents += cents
+		lines.Items = append(lines.Items, ledger.Line{ProxyID: id, State: "succeeded", ChargedCents: cents})
+	}
+	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(
+			ledger.CommandAccepted{
+				Ref: ledger.Ref{CommandID: c.ID}, Kind: ledger.KindRenewal, ContentHash: "h", Content: json.RawMessage(`{}`), DurationDays: 30,
+				Operations: []ledger.Planned{{OperationID: operation, Chunk: "0001", Generation: 1, Key: "key-" + operation, ProxyIDs: c.ProxyIDs}},
+			},
+			ledger.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + operation, Body: "{}", SentAt: c.DueBefore, Observed: c.ExpectExpiresAt},
+			ledger.RenewalSettled{Ref: ref, Status: "completed", Attempt: 1, Lines: lines})
+	}))
+}
+
+func TestAPlanSaysWhereEachPriceComesFrom(t *testing.T) {
+	german := px("px_de", 4*time.Hour)
+	german.CountryCode = "DE"
+	w := newWorld(t, keepalive(), px("px_1", time.Hour), px("px_2", 2*time.Hour), german, px("px_late", -time.Hour))
+	paid(t, w.ledger, "px_1", 300)
+	from, why := map[string]string{}, map[string]string{}
+	for _, one := range w.plan(t).Included {
+		from[one.ProxyID], why[one.ProxyID] = one.PriceFrom, one.Reason
+	}
+	want(t, "prices", from, map[string]string{"px_1": PriceOwn, "px_2": PriceKind, "px_de": PriceNone, "px_late": PriceKind})
+	want(t, "why", why["px_1"], "it is due since 2026-11-18T13:00:00Z")
+	want(t, "why", why["px_late"], "it has expired and is still listed")
+}
+
+func TestTheListOfSchedulesSaysWhy(t *testing.T) {
+	s := keepalive()
+	s.BudgetCents = 400
+	h := newHouse(t, soon(), s)
+	list := func() Status {
+		t.Helper()
+		all, err := h.List(t.Context())
+		check(t, err)
+		return all[0]
+	}
+	want(t, "before", list().Why, "it has not fired yet")
+	h.paid(t, "px_1", 300)
+	_, err := h.RunNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "after", list().Why, "budget_cents does not reach for 1 proxies: 200 cents are missing, and the first of them expires at 2026-11-23T12:00:00Z; "+
+		"the next sweep plans them again; 2 due, 1 to renew in 1 command(s), about 300 cents")
+}

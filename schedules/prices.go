@@ -1,0 +1,53 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+
+	"perennial/ledger"
+)
+
+// Where a price comes from.
+const (
+	PriceOwn  = "its own last renewal"
+	PriceKind = "the last renewal of its country, region, line and type"
+	PriceNone = "not known"
+)
+
+// kind is what proxies of one price have in common.
+type kind struct{ country, region, line, ipType string }
+
+func kindOf(p ledger.Proxy) kind {
+	return kind{country: p.CountryCode, region: p.Region, line: p.LineName, ipType: p.IPType}
+}
+
+type price struct {
+	cents int64 // for the schedule's duration
+	known bool
+	from  string
+}
+
+// price is what was last paid per day for this proxy, or for one of its kind.
+func (p *planner) price(ctx context.Context, proxy ledger.Proxy) (price, error) {
+	cents, days, err := p.known.PaidPerDay(ctx, proxy.ProxyID)
+	if err == nil {
+		return price{ledger.ScalePrice(cents, days, p.in.Schedule.DurationDays), true, PriceOwn}, nil
+	}
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return price{}, err
+	}
+	k := kindOf(proxy)
+	if known, ok := p.prices[k]; ok {
+		return known, nil
+	}
+	cents, days, err = p.known.LastPaid(ctx, proxy)
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return price{}, err
+	}
+	if err == nil {
+		p.prices[k] = price{ledger.ScalePrice(cents, days, p.in.Schedule.DurationDays), true, PriceKind}
+	} else {
+		p.prices[k] = price{from: PriceNone}
+	}
+	return p.prices[k], nil
+}

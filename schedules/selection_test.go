@@ -1,0 +1,144 @@
+package schedules
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+)
+
+func TestEveryFieldOfAProxyNarrowsASchedule(t *testing.T) {
+	start := noon.AddDate(0, 0, -3)
+	p := ledger.Proxy{
+		ProxyID: "px_1", Status: "active", Protocol: "socks5", StartsAt: &start, Labels: map[string]string{"team": "ads", "ticket": "OPS-7"},
+	}
+	for name, test := range map[string]struct {
+		match Match
+		fits  bool
+	}{
+		"status":             {Match{Status: []string{"active"}}, true},
+		"another status":     {Match{Status: []string{"paused"}}, false},
+		"protocol":           {Match{Protocol: []string{"http", "socks5"}}, true},
+		"another protocol":   {Match{Protocol: []string{"http"}}, false},
+		"started since":      {Match{StartsFrom: "2026-11-18"}, true},
+		"started later":      {Match{StartsFrom: "2026-11-19"}, false},
+		"started before":     {Match{StartsBefore: "2026-11-18T12:00:01Z"}, true},
+		"not before":         {Match{StartsBefore: "2026-11-18T12:00:00Z"}, false},
+		"label":              {Match{Labels: map[string]string{"team": "ads"}}, true},
+		"labels":             {Match{Labels: map[string]string{"team": "ads", "ticket": "OPS-7"}}, true},
+		"another value":      {Match{Labels: map[string]string{"team": "search"}}, false},
+		"a label not there":  {Match{Labels: map[string]string{"owner": ""}}, false},
+		"label and protocol": {Match{Labels: map[string]string{"team": "ads"}, Protocol: []string{"http"}}, false},
+	} {
+		if test.match.filter(Lists{}).fits(p) != test.fits {
+			t.Errorf("%s: fits is %v", name, !test.fits)
+		}
+	}
+	p.StartsAt = nil
+	if (Match{StartsBefore: "2026-11-18"}).filter(Lists{}).fits(p) {
+		t.Error("a proxy without a start matches a day")
+	}
+	s := keepalive()
+	s.Match.StartsFrom = "yesterday"
+	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "match.starts_from") {
+		t.Errorf("a start that is no day: %v", err)
+	}
+}
+
+func TestListsFromFilesAreReadForEveryPlan(t *testing.T) {
+	s := keepalive()
+	s.Match = Match{ProxyIDsFile: "only.txt", ExceptProxyIDs: []string{"px_3"}, ExceptProxyIDsFile: "except.txt"}
+	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, s)
+	files := map[string]string{"only.txt": "px_1\npx_2 # from the old contract\n\n# px_4\npx_3\n", "except.txt": "px_2\n"}
+	h.config.ReadFile = func(name string) ([]byte, error) {
+		text, ok := files[name]
+		if !ok {
+			return nil, errors.New("no file " + name)
+		}
+		return []byte(text), nil
+	}
+	h.restart(t)
+	h.paid(t, "px_1", 300)
+	plan := func() Plan {
+		t.Helper()
+		p, err := h.PlanNow(t.Context(), "keepalive")
+		check(t, err)
+		return p
+	}
+	p := plan()
+	want(t, "included", p.ids(), []string{"px_1"})
+	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonExcepted: 2})
+	files["except.txt"] = ""
+	want(t, "included once the file allows it", plan().ids(), []string{"px_1", "px_2"})
+
+	delete(files, "except.txt")
+	if _, err := h.PlanNow(t.Context(), "keepalive"); err == nil || !strings.Contains(err.Error(), "except_proxy_ids_file") {
+		t.Fatalf("without its exceptions: %v", err)
+	}
+	files["except.txt"], files["only.txt"] = "", "# nothing yet\n"
+	if _, err := h.PlanNow(t.Context(), "keepalive"); err == nil || !strings.Contains(err.Error(), "names no proxy") {
+		t.Fatalf("an empty list became everything: %v", err)
+	}
+}
+
+func TestARetiredProxyIsLeftOutUntilItIsTakenBack(t *testing.T) {
+	h := newHouse(t, soon(), keepalive())
+	h.paid(t, "px_1", 300)
+	write := func(f ledger.Fact) {
+		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(f) }))
+	}
+	write(ledger.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "not needed"})
+	p, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "included", p.ids(), []string{"px_1"})
+	want(t, "reason", p.why("px_2"), ReasonRetired)
+	write(ledger.ProxyReinstated{ProxyID: "px_2", By: "ada", Reason: "needed"})
+	p, err = h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "included", p.ids(), []string{"px_1", "px_2"})
+}
+
+func TestNoMoreIsRenewedThanItTakesToKeepAGroup(t *testing.T) {
+	s := keepalive()
+	s.Keep = Keep{AtLeast: 3, Per: []string{"country_code"}}
+	german := func(id string, in time.Duration) ledger.Proxy {
+		p := px(id, in)
+		p.CountryCode = "DE"
+		return p
+	}
+	w := newWorld(t, s, px("px_1", time.Hour), px("px_2", 2*time.Hour), german("px_de_1", 3*time.Hour), px("px_busy", 4*time.Hour), px("px_3", 5*time.Hour))
+	paid(t, w.ledger, "px_1", 300)
+	paid(t, w.ledger, "px_de_1", 300)
+	renewal(t, w.ledger, 1, "px_busy", "claimed", 0, noon)
+	w.Staying = map[string]int{"US": 1}
+	p := w.plan(t)
+	want(t, "one stays, one is being renewed, one is missing; all of the other group", p.ids(), []string{"px_1", "px_de_1"})
+	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonEnough: 2, ReasonClaimed: 1})
+	w.Staying["US"] = 7
+	want(t, "enough stay", w.plan(t).ids(), []string{"px_de_1"})
+}
+
+func TestWhatStaysIsCountedInTheAccount(t *testing.T) {
+	s := keepalive()
+	s.Keep = Keep{AtLeast: 3}
+	for name, match := range map[string]Match{"by kind": {Protocol: []string{"socks5"}}, "one by one": {ExceptProxyIDs: []string{"px_other"}}} {
+		s.Match = match
+		h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_far": "100h", "px_never": ""}, s)
+		h.paid(t, "px_1", 300)
+		p, err := h.PlanNow(t.Context(), "keepalive")
+		check(t, err)
+		want(t, name, p.ids(), []string{"px_1"})
+	}
+}
+
+func TestKeepIsCheckedWithTheConfiguration(t *testing.T) {
+	for _, k := range []Keep{{AtLeast: -1}, {Per: []string{"region"}}, {AtLeast: 1, Per: []string{"city"}}, {AtLeast: 1, Per: []string{"region", "region"}}} {
+		s := keepalive()
+		s.Keep = k
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "keep.") {
+			t.Errorf("%+v: %v", k, err)
+		}
+	}
+}
