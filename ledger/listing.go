@@ -9,9 +9,9 @@ import (
 // Listing is where the listing of proxies stands. It is a cache, like what it
 // lists: a ledger that is rebuilt begins a new pass.
 type Listing struct {
-	Pass     int64     // that is under way; 0: none
-	Began    time.Time // that pass
-	Size     int       // of its pages
+	Pass     int64     // the last one begun
+	Began    time.Time // that pass, while it is under way
+	Size     int       // of its pages; 0: it is not under way
 	Token    string    // of its next page; "": the first
 	Finished time.Time // the last complete pass; zero: none yet
 	Took     time.Duration
@@ -26,7 +26,7 @@ func (l *Ledger) Listing(ctx context.Context) (x Listing, err error) {
 		return Listing{}, nil
 	}
 	x.Took = time.Duration(took) * time.Microsecond
-	if x.Pass > 0 {
+	if x.Size > 0 {
 		x.Began = fromMicros(began)
 	}
 	if finished > 0 {

@@ -59,10 +59,12 @@ func (s *Sweeper) plan(ctx context.Context, r *rota, taken map[string]bool, spen
 	if err := s.checkClock(); err != nil {
 		return Plan{}, err
 	}
-	if !s.lister.Fresh(freshFor) {
-		if err := s.lister.WaitPass(ctx); err != nil {
-			return Plan{}, err
-		}
+	fresh, err := s.lister.Fresh(ctx, freshFor)
+	if err == nil && !fresh {
+		err = s.lister.WaitPass(ctx)
+	}
+	if err != nil {
+		return Plan{}, err
 	}
 	if err := s.checkClock(); err != nil { // the listing may have told the provider's time
 		return Plan{}, err

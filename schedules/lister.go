@@ -31,7 +31,9 @@ type Provider interface {
 }
 
 // Lister keeps the ledger's table of proxies by complete listing passes. What a
-// pass does not show is gone only once the pass came to its end.
+// pass does not show is gone only once the pass came to its end. Where it stands
+// is in the ledger too: a pass that broke off, or whose process ended, goes on
+// at the page it had come to.
 type Lister struct {
 	ledger   *ledger.Ledger
 	provider Provider
@@ -40,12 +42,12 @@ type Lister struct {
 	every    time.Duration
 	log      *logrus.Entry
 
-	turn chan struct{} // holds one token: who has it may run a pass
+	turn  chan struct{} // holds one token: who has it may run a pass
+	tried chan struct{} // closed when the first pass of this process has ended, well or not
+	once  sync.Once
 
-	mu       sync.Mutex
-	passes   int64 // complete ones
-	number   int64 // of the last pass begun
-	finished time.Time
+	mu     sync.Mutex
+	passes int64 // complete ones of this process
 }
 
 // NewLister makes a lister of the configuration's Ledger, Provider, Pass, Clock,
@@ -55,7 +57,7 @@ func NewLister(c Config) *Lister {
 	c = c.withDefaults()
 	return &Lister{
 		ledger: c.Ledger, provider: c.Provider, pass: c.Pass, clock: c.Clock, every: c.ListEvery, log: c.Log,
-		turn: make(chan struct{}, 1),
+		turn: make(chan struct{}, 1), tried: make(chan struct{}),
 	}
 }
 
@@ -81,12 +83,16 @@ func (l *Lister) Run(ctx context.Context) error {
 	}
 }
 
-// Fresh reports whether a complete pass ended less than so long ago.
-func (l *Lister) Fresh(within time.Duration) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	age := l.clock().Sub(l.finished)
-	return l.passes > 0 && age >= 0 && age < within
+// Fresh reports whether a complete pass ended less than so long ago, or less
+// than twice the time that it took: of a large account a pass takes hours, and
+// what it showed is read again just before it is paid for.
+func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
+	at, err := l.ledger.Listing(ctx)
+	if err != nil {
+		return false, fmt.Errorf("read where the listing stands: %w", err)
+	}
+	age := l.clock().Sub(at.Finished)
+	return !at.Finished.IsZero() && age >= 0 && age < max(within, 2*at.Took), nil
 }
 
 // WaitPass returns when a pass has ended since the call: one that is under way,
@@ -111,27 +117,36 @@ func (l *Lister) count() int64 {
 	return l.passes
 }
 
+// resumeWithin is how old a pass may be that is gone on with.
+const resumeWithin = 6 * time.Hour
+
 func (l *Lister) makePass(ctx context.Context) error {
-	began := l.clock()
-	number := l.begin(began)
-	if err := l.list(ctx, number); err != nil {
+	defer l.once.Do(func() { close(l.tried) })
+	at, err := l.ledger.Listing(ctx)
+	if err != nil {
+		return fmt.Errorf("read where the listing stands: %w", err)
+	}
+	now := l.clock()
+	if age := now.Sub(at.Began); at.Size == 0 || age < 0 || age > resumeWithin {
+		// Passes are numbered by their time in microseconds, so that numbers go on
+		// rising after a restart.
+		at.Pass, at.Began, at.Size, at.Token = max(now.UnixMicro(), at.Pass+1), now, pageSizes[0], ""
+	}
+	if at, err = l.list(ctx, at); err != nil {
 		return fmt.Errorf("list the proxies: %w", err)
 	}
-	err := l.ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.FinishPass(number, began) })
+	ended := l.clock()
+	err = l.ledger.Write(ctx, func(tx *ledger.Tx) error {
+		if err := tx.FinishPass(at.Pass, at.Began); err != nil {
+			return err
+		}
+		return tx.KeepListing(ledger.Listing{Pass: at.Pass, Finished: ended, Took: max(ended.Sub(at.Began), 0)})
+	})
 	if err != nil {
 		return fmt.Errorf("finish the listing of proxies: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.passes, l.finished = l.passes+1, l.clock()
+	l.passes++
 	return nil
-}
-
-// begin numbers a pass by its time in microseconds, so that numbers go on
-// rising after a restart.
-func (l *Lister) begin(at time.Time) int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.number = max(at.UnixMicro(), l.number+1)
-	return l.number
 }

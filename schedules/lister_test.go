@@ -67,7 +67,13 @@ func TestAListingShowsEveryProxyOnceAndPassesTheGateForEveryPage(t *testing.T) {
 	l, f, w := bulk(t)
 	passed := 0
 	l.pass = func(context.Context) error { passed++; return nil }
-	if l.Fresh(time.Hour) {
+	fresh := func(within time.Duration) bool {
+		t.Helper()
+		is, err := l.Fresh(t.Context(), within)
+		check(t, err)
+		return is
+	}
+	if fresh(time.Hour) {
 		t.Fatal("fresh before the first pass")
 	}
 	check(t, l.WaitPass(t.Context()))
@@ -75,7 +81,7 @@ func TestAListingShowsEveryProxyOnceAndPassesTheGateForEveryPage(t *testing.T) {
 	want(t, "pages", len(f.calls), 3)
 	want(t, "passed", passed, 3)
 	w.add(9 * time.Minute)
-	if !l.Fresh(10*time.Minute) || l.Fresh(9*time.Minute) {
+	if !fresh(10*time.Minute) || fresh(9*time.Minute) {
 		t.Fatal("freshness is not the age of the pass")
 	}
 }
@@ -107,6 +113,54 @@ func TestTrap31ARefusedPageTokenBeginsAgainAndAbsenceCountsAfterACompletePass(t 
 	want(t, "proxies, once each, without the one that is gone", len(shown(t, l.ledger)), 450)
 }
 
+func TestAPassThatBrokeOffGoesOnInTheNextProcessWhereItWas(t *testing.T) {
+	l, f, w := bulk(t)
+	f.before = func(upstream.PageRequest) error {
+		if len(f.calls) >= 3 {
+			return &upstream.TransportError{Err: errors.New("reset")}
+		}
+		return nil
+	}
+	crash, cancel := context.WithCancel(t.Context())
+	l.pass = func(context.Context) error {
+		if len(f.calls) == 2 {
+			cancel() // the process ends before its third page
+		}
+		return crash.Err()
+	}
+	wantErr(t, l.WaitPass(crash), context.Canceled)
+
+	w.add(time.Minute)
+	again := NewLister(Config{Ledger: l.ledger, Provider: f, Clock: w.Now})
+	third, before := "", f.calls[1].Token
+	f.before = func(r upstream.PageRequest) error { third = r.Token; return nil }
+	check(t, again.WaitPass(t.Context()))
+	want(t, "pages of both processes", len(f.calls), 3)
+	if third == "" || third == before {
+		t.Fatalf("it went on at %q after %q", third, before)
+	}
+	want(t, "proxies", len(shown(t, l.ledger)), 450)
+	at, err := l.ledger.Listing(t.Context())
+	check(t, err)
+	want(t, "the pass began", at.Finished.Sub(noon), at.Took)
+}
+
+func TestAPassThatTookLongIsFreshForTwiceAsLong(t *testing.T) {
+	l, f, w := bulk(t)
+	f.after = func(upstream.PageRequest, upstream.Page[upstream.Proxy]) { w.add(9 * time.Minute) }
+	check(t, l.WaitPass(t.Context()))
+	w.add(53 * time.Minute)
+	restarted := NewLister(Config{Ledger: l.ledger, Provider: f, Clock: w.Now})
+	fresh, err := restarted.Fresh(t.Context(), 10*time.Minute)
+	check(t, err)
+	w.add(2 * time.Minute)
+	stale, err := restarted.Fresh(t.Context(), 10*time.Minute)
+	check(t, err)
+	if !fresh || stale {
+		t.Fatalf("a pass of 27 minutes is fresh: %v after 53, %v later", fresh, stale)
+	}
+}
+
 func TestAListingThatNeverEndsIsGivenUp(t *testing.T) {
 	l, f, _ := bulk(t)
 	f.before = func(r upstream.PageRequest) error {
@@ -120,8 +174,8 @@ func TestAListingThatNeverEndsIsGivenUp(t *testing.T) {
 
 	l.provider = loop{}
 	wantErr(t, l.WaitPass(t.Context()), ErrPageLoop)
-	if l.Fresh(time.Hour) {
-		t.Fatal("a pass without an end counts as complete")
+	if fresh, err := l.Fresh(t.Context(), time.Hour); fresh || err != nil {
+		t.Fatalf("a pass without an end counts as complete (%v)", err)
 	}
 }
 
@@ -206,9 +260,17 @@ func TestTheListerKeepsItsCadenceAndItsNumbersRise(t *testing.T) {
 		cancel()
 		wantErr(t, <-done, context.Canceled)
 		want(t, "passes", got, []time.Duration{0, 5 * time.Minute, 10 * time.Minute, 10*time.Minute + 5*time.Second})
-		want(t, "number", l.number, began.Add(10*time.Minute+5*time.Second).UnixMicro())
-		last := l.number
-		want(t, "the next number, by a clock that was set back", l.begin(began), last+1)
+		last, err := l.ledger.Listing(t.Context())
+		check(t, err)
+		want(t, "number", last.Pass, began.Add(10*time.Minute+5*time.Second).UnixMicro())
+		l.clock = func() time.Time { return began } // set back
+		l.provider = fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+			return upstream.Page[upstream.Proxy]{}, nil
+		})
+		check(t, l.WaitPass(t.Context()))
+		next, err := l.ledger.Listing(t.Context())
+		check(t, err)
+		want(t, "the next number", next.Pass, last.Pass+1)
 		check(t, l.ledger.Close())
 	})
 }

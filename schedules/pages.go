@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"perennial/ledger"
@@ -16,48 +17,79 @@ var ErrPageLoop = errors.New("the pages of the listing repeat")
 // cursor is where a pass stands. A token belongs to the size it was given for,
 // so a change of size and a refused token both begin again at page one.
 type cursor struct {
+	at       ledger.Listing
 	size     int // index into pageSizes
-	token    string
 	restarts int
 	pages    int
 	empty    int
 	seen     map[string]bool
 }
 
+func cursorAt(at ledger.Listing) *cursor {
+	c := &cursor{at: at, seen: map[string]bool{}}
+	if c.size = slices.Index(pageSizes, at.Size); c.size < 0 {
+		c.size, c.at.Token = 0, ""
+	}
+	c.at.Size = pageSizes[c.size]
+	return c
+}
+
 func (c *cursor) restart() {
-	c.token, c.empty = "", 0
+	c.at.Size, c.at.Token, c.empty = pageSizes[c.size], "", 0
 	clear(c.seen)
 }
 
-// list reads every page once and writes each as it comes.
-func (l *Lister) list(ctx context.Context, pass int64) error {
-	c := cursor{seen: map[string]bool{}}
+// list reads every page once, from where the pass stands, and writes each as it
+// comes, together with where the next one is.
+func (l *Lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, error) {
+	c := cursorAt(at)
 	for c.pages < maxPages {
-		c.pages++
-		page, asked, err := l.page(ctx, upstream.PageRequest{Size: pageSizes[c.size], Token: c.token})
-		switch {
-		case errors.Is(err, upstream.CodeInvalidPageToken) && c.token != "" && c.restarts < maxRestarts:
-			c.restarts++
-			c.restart()
-			continue
-		case errors.Is(err, upstream.CodeValidationError) && c.size+1 < len(pageSizes):
-			c.size++
-			c.restart()
-			continue
-		case err != nil:
-			return err
+		more, err := l.step(ctx, c)
+		if err != nil {
+			return c.at, l.ended(ctx, c, err)
 		}
-		if err := l.observe(ctx, pass, asked, page.Items); err != nil {
-			return err
-		}
-		if !page.HasMore {
-			return nil
-		}
-		if err := c.follow(page); err != nil {
-			return err
+		if !more {
+			return c.at, nil
 		}
 	}
-	return fmt.Errorf("%d pages and no end: %w", c.pages, ErrPageLoop)
+	return c.at, l.ended(ctx, c, fmt.Errorf("%d pages and no end: %w", c.pages, ErrPageLoop))
+}
+
+// step reads one page, or begins again; more says that there are others.
+func (l *Lister) step(ctx context.Context, c *cursor) (more bool, err error) {
+	c.pages++
+	page, asked, err := l.page(ctx, upstream.PageRequest{Size: c.at.Size, Token: c.at.Token})
+	switch {
+	case errors.Is(err, upstream.CodeInvalidPageToken) && c.at.Token != "" && c.restarts < maxRestarts:
+		c.restarts++
+		c.restart()
+		return true, nil
+	case errors.Is(err, upstream.CodeValidationError) && c.size+1 < len(pageSizes):
+		c.size++
+		c.restart()
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	if page.HasMore {
+		if err := c.follow(page); err != nil {
+			return false, err
+		}
+	}
+	return page.HasMore, l.observe(ctx, c.at, asked, page.Items)
+}
+
+// ended returns why a pass ended before its end. One that an answer of the
+// provider ended is forgotten: what it would not go on with once it may never go
+// on with. After a lost reply, or at the end of the process, the pass goes on.
+func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
+	_, answered := errors.AsType[*upstream.Error](why)
+	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, ErrPageLoop)) {
+		none := c.at
+		none.Size = 0
+		why = errors.Join(why, l.ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.KeepListing(none) }))
+	}
+	return why
 }
 
 // follow goes to the next page, unless it came before in this run of pages.
@@ -69,7 +101,7 @@ func (c *cursor) follow(page upstream.Page[upstream.Proxy]) error {
 		return fmt.Errorf("page %d: %w", c.pages, ErrPageLoop)
 	}
 	c.seen[page.NextPageToken] = true
-	c.token = page.NextPageToken
+	c.at.Token = page.NextPageToken
 	return nil
 }
 
@@ -124,10 +156,10 @@ func retryAfter(err error) time.Duration {
 	return min(answer.RetryAfter.Delay, longestRetry)
 }
 
-// observe writes a page. A renewal that settled while the page was on its way
+// observe writes a page, and where the pass goes on. A renewal that settled while the page was on its way
 // may not show in it yet: such a proxy stays marked to be read again before
 // anything is paid for it.
-func (l *Lister) observe(ctx context.Context, pass int64, asked time.Time, items []upstream.Proxy) error {
+func (l *Lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, items []upstream.Proxy) error {
 	proxies := make([]ledger.Proxy, 0, len(items))
 	for _, p := range items {
 		proxies = append(proxies, ledger.Proxy{
@@ -136,7 +168,7 @@ func (l *Lister) observe(ctx context.Context, pass int64, asked time.Time, items
 		})
 	}
 	return l.ledger.Write(ctx, func(tx *ledger.Tx) error {
-		if err := tx.Observe(pass, proxies...); err != nil {
+		if err := errors.Join(tx.Observe(at.Pass, proxies...), tx.KeepListing(at)); err != nil {
 			return err
 		}
 		for _, p := range proxies {

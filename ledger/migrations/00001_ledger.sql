@@ -285,9 +285,9 @@ CREATE TABLE replacements (
 -- Where the listing of proxies stands: a cache, like what it lists.
 CREATE TABLE listing (
     one         INTEGER PRIMARY KEY CONSTRAINT listing_single CHECK (one = 1),
-    pass        INTEGER NOT NULL,              -- that is under way; 0: none
+    pass        INTEGER NOT NULL,              -- the last one begun
     began_at    INTEGER NOT NULL,
-    page_size   INTEGER NOT NULL,
+    page_size   INTEGER NOT NULL,              -- 0: no pass is under way
     page_token  TEXT NOT NULL,                 -- of the next page
     finished_at INTEGER NOT NULL,              -- the last complete pass; 0: none yet
     took        INTEGER NOT NULL               -- that pass, in microseconds
