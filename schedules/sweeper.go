@@ -61,9 +61,12 @@ type Config struct {
 	// plan looks at it.
 	Wallet func(ctx context.Context) (int64, error)
 	// ReadFile reads the lists of proxies that schedules name; default: none can.
-	ReadFile  func(name string) ([]byte, error)
-	ListEvery time.Duration // from one listing's begin to the next; default 5 min
-	Log       *logrus.Entry // default: discards
+	ReadFile func(name string) ([]byte, error)
+	// WarnBefore is how long before an expiry proxy.expiring is told; default: a
+	// day and an hour. Empty and not nil: never.
+	WarnBefore []time.Duration
+	ListEvery  time.Duration // from one listing's begin to the next; default 5 min
+	Log        *logrus.Entry // default: discards
 }
 
 func (c Config) withDefaults() Config {
@@ -72,6 +75,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Pass == nil {
 		c.Pass = func(context.Context) error { return nil }
+	}
+	if c.WarnBefore == nil {
+		c.WarnBefore = defaultWarnBefore
 	}
 	if c.ListEvery <= 0 {
 		c.ListEvery = defaultListEvery
@@ -119,6 +125,9 @@ func New(c Config) (*Sweeper, error) {
 	}
 	c = c.withDefaults()
 	s := &Sweeper{Config: c, lister: NewLister(c)}
+	if err := CheckWarnBefore(c.WarnBefore); err != nil {
+		return nil, err
+	}
 	names := map[string]bool{}
 	for _, one := range c.Schedules {
 		if err := one.Validate(); err != nil {
@@ -148,6 +157,7 @@ func (s *Sweeper) Lister() *Lister { return s.lister }
 func (s *Sweeper) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.lister.Run(ctx) })
+	group.Go(func() error { return s.watchExpiries(ctx) })
 	for _, r := range s.rotas {
 		group.Go(func() error { return s.follow(ctx, r) })
 	}

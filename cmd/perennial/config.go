@@ -64,6 +64,9 @@ type accountConfig struct {
 	SignPort           bool          `koanf:"sign_port"`
 	CIDRField          string        `koanf:"cidr_field"`
 	Replicas           int           `koanf:"replicas"` // default 1
+	// WarnBefore is how long before an expiry proxy.expiring is told; default, for
+	// accounts with a schedule: 24h and 1h. [] tells nothing.
+	WarnBefore []time.Duration `koanf:"warn_before"`
 
 	secret   string
 	location *time.Location
@@ -185,6 +188,9 @@ func (a *accountConfig) validate() error {
 	}
 	if a.RatePerSecond < 0 || a.Concurrency < 1 || a.Concurrency > 1024 || a.DailyLimitCents < 0 || a.Replicas < 1 {
 		return errors.New("rate_per_second, concurrency (1 to 1024), daily_limit_cents and replicas must not be negative")
+	}
+	if err := schedules.CheckWarnBefore(a.WarnBefore); err != nil {
+		return err
 	}
 	if a.location, err = time.LoadLocation(a.DailyLimitTimezone); err != nil {
 		return fmt.Errorf("daily_limit_timezone: %w", err)

@@ -23,7 +23,7 @@ func (a *accountHost) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error
 	return schedules.New(schedules.Config{
 		Account: a.name, Ledger: a.ledger, Provider: heardListing{a.client, runner}, Publisher: a.host.queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
 		Pass:      runner.PassListing,
-		Schedules: own, Log: a.log,
+		Schedules: own, Log: a.log, WarnBefore: a.config.WarnBefore,
 		Wallet:   func(ctx context.Context) (int64, error) { return a.walletCents(ctx, runner) },
 		ReadFile: a.host.config.readListed,
 	})
@@ -69,10 +69,10 @@ func (l heardListing) ProxiesPage(ctx context.Context, r upstream.PageRequest) (
 	return page, err
 }
 
-// runSweeps keeps the table of proxies and fires the slots; an account without
-// a schedule lists nothing.
+// runSweeps keeps the table of proxies, fires the slots and warns; an account
+// without a schedule lists nothing, unless its configuration asks for warnings.
 func (a *accountHost) runSweeps(ctx context.Context, s *schedules.Sweeper) error {
-	if len(s.Schedules) == 0 {
+	if len(s.Schedules) == 0 && len(a.config.WarnBefore) == 0 {
 		<-ctx.Done()
 		return ctx.Err()
 	}

@@ -1,0 +1,103 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"perennial/ledger"
+)
+
+const (
+	// warnEvery is how often the table of proxies is looked through.
+	warnEvery = time.Minute
+	// warnBatch bounds the facts of one transaction.
+	warnBatch = 500
+)
+
+// defaultWarnBefore is later than any schedule that works: a proxy that comes so
+// near to its end was not renewed when it should have been.
+var defaultWarnBefore = []time.Duration{24 * time.Hour, time.Hour}
+
+// CheckWarnBefore names a threshold that cannot be.
+func CheckWarnBefore(thresholds []time.Duration) error {
+	for _, d := range thresholds {
+		if d < time.Minute || d%time.Second != 0 {
+			return fmt.Errorf("warn_before holds %s: use whole seconds, at least a minute", d)
+		}
+	}
+	return nil
+}
+
+// watchExpiries tells of proxies that come near to their end, and of those that
+// came to it, from what is known: an outage of the provider does not silence it.
+// It begins when the first listing has come or has failed.
+func (s *Sweeper) watchExpiries(ctx context.Context) error {
+	select {
+	case <-s.lister.tried:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for {
+		if err := s.Warn(ctx); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			s.Log.WithError(err).WithField("account", s.Account).Warn("expiries could not be looked through; it is tried again")
+		}
+		if err := waitUntil(ctx, s.Clock, s.Clock().Add(warnEvery)); err != nil {
+			return err
+		}
+	}
+}
+
+// Warn appends proxy.expiring and proxy.expired for what has not been told, each
+// once for an expiry and a threshold. Of several thresholds that a proxy is
+// inside of only the nearest is told. What expired before the account was bound
+// is nobody's news.
+func (s *Sweeper) Warn(ctx context.Context) error {
+	opened, err := s.Ledger.Opened(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	now := s.providerNow()
+	err = s.tell(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.UntoldExpired(ctx, opened, now, warnBatch) },
+		func(p ledger.Proxy) ledger.Fact {
+			return ledger.ProxyExpired{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt}
+		})
+	from := now
+	for _, threshold := range slices.Sorted(slices.Values(s.WarnBefore)) {
+		until := now.Add(threshold)
+		if err != nil {
+			break
+		}
+		err = s.tell(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.Unwarned(ctx, from, until, threshold, warnBatch) },
+			func(p ledger.Proxy) ledger.Fact {
+				return ledger.ProxyExpiring{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt, ThresholdSeconds: int64(threshold / time.Second)}
+			})
+		from = until
+	}
+	return err
+}
+
+// tell appends a fact for each proxy, a batch at a time, until there are none.
+func (s *Sweeper) tell(ctx context.Context, find func() ([]ledger.Proxy, error), fact func(ledger.Proxy) ledger.Fact) error {
+	for {
+		found, err := find()
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		facts := make([]ledger.Fact, 0, len(found))
+		for _, p := range found {
+			facts = append(facts, fact(p))
+		}
+		if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(facts...) }); err != nil {
+			return fmt.Errorf("tell of %d expiries: %w", len(found), err)
+		}
+	}
+}
