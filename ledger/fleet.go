@@ -103,3 +103,33 @@ func (l *Ledger) Opened(ctx context.Context) (time.Time, error) {
 	err := l.read.QueryRowContext(ctx, `SELECT opened_at FROM binding`).Scan(&at)
 	return fromMicros(at), notFound(err)
 }
+
+// Priced is Expiring with what was last paid to renew each proxy itself, in
+// cents and the days that they bought; 0 and 0 where nothing ever was.
+func (l *Ledger) Priced(ctx context.Context, until time.Time, yield func(p Proxy, cents, days int64) error) error {
+	const lastOf = `FROM lines x WHERE x.proxy_id = proxies.proxy_id AND x.state IN ('succeeded', 'charged') AND x.charged_cents > 0
+		ORDER BY x.settled_at DESC LIMIT 1`
+	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+`,
+		coalesce((SELECT x.charged_cents `+lastOf+`), 0), coalesce((SELECT x.duration_days `+lastOf+`), 0)
+		FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until))
+	if err != nil {
+		return err
+	}
+	return each(rows, func(s scanner) error {
+		var cents, days int64
+		p, err := scanProxy(also{s, []any{&cents, &days}})
+		if err != nil {
+			return err
+		}
+		return yield(p, cents, days)
+	})
+}
+
+// also scans more columns behind those that are asked for.
+type also struct {
+	scanner
+	more []any
+}
+
+// Scan implements scanner.
+func (a also) Scan(dest ...any) error { return a.scanner.Scan(append(dest, a.more...)...) }

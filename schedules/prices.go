@@ -36,18 +36,23 @@ func (p *planner) price(ctx context.Context, proxy ledger.Proxy) (price, error) 
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return price{}, err
 	}
+	return p.kindPrice(ctx, proxy)
+}
+
+// kindPrice is what was last paid for a proxy of the kind.
+func (p *planner) kindPrice(ctx context.Context, proxy ledger.Proxy) (price, error) {
 	k := kindOf(proxy)
 	if known, ok := p.prices[k]; ok {
 		return known, nil
 	}
-	cents, days, err = p.known.LastPaid(ctx, proxy)
-	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		return price{}, err
-	}
-	if err == nil {
-		p.prices[k] = price{ledger.ScalePrice(cents, days, p.in.Schedule.DurationDays), true, PriceKind}
-	} else {
+	cents, days, err := p.known.LastPaid(ctx, proxy)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
 		p.prices[k] = price{from: PriceNone}
+	case err != nil:
+		return price{}, err
+	default:
+		p.prices[k] = price{ledger.ScalePrice(cents, days, p.in.Schedule.DurationDays), true, PriceKind}
 	}
 	return p.prices[k], nil
 }

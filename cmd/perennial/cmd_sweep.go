@@ -10,11 +10,12 @@ import (
 )
 
 func (a *app) sweepCommand() *cobra.Command {
-	c := &cobra.Command{Use: "sweep", Short: "Schedules: list, plan, run, approve"}
+	c := &cobra.Command{Use: "sweep", Short: "Schedules: list, plan, run, forecast, approve"}
 	c.AddCommand(
 		a.sweepList(),
 		a.sweepOne("plan SCHEDULE", "Show what a sweep would renew and cost; changes nothing", verbPlan),
 		a.sweepOne("run SCHEDULE", "Fire a slot now", verbSweep),
+		a.sweepForecast(),
 		&cobra.Command{
 			Use: "approve PLAN", Short: "Carry out exactly the held plan with this hash", Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {

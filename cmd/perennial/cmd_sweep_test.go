@@ -77,6 +77,10 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 			t.Errorf("the table does not say %q:\n%s", text, table)
 		}
 	}
+	out, errs, code := w.cli("sweep", "forecast", "keep", "--days", "20")
+	if code != 0 || !strings.Contains(out, "pays for all of it") {
+		t.Errorf("sweep forecast: exit %d\n%s%s", code, out, errs)
+	}
 	ran := w.plan("run", "keep")
 	if got := included(ran); !slices.Equal(got, []string{"px_1", "px_3", "px_4", "px_5"}) || ran.State != "finished" {
 		t.Errorf("%s: %v", ran.State, got)

@@ -33,6 +33,8 @@ const (
 	verbApprove = "approve"
 	verbRetire  = "retire"
 
+	verbForecast = "forecast"
+
 	verbReconcile = "reconcile"
 	verbRecord    = "record"
 	verbEvidence  = "evidence"
@@ -91,6 +93,8 @@ func (a *accountHost) verbs() map[string]queue.Verb {
 		verbApprove: answer(a.approve),
 		verbRetire:  answer(a.retire),
 
+		verbForecast: answer(a.forecast),
+
 		verbReconcile: answer(a.reconcile),
 		verbRecord:    answer(a.record),
 		verbEvidence: answer(func(ctx context.Context, q byHand) (jobs.Evidence, error) {
@@ -125,7 +129,8 @@ func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
 			return nil, &queue.ServiceError{Code: "not_found", Description: "there is no command or operation of that id"}
-		case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrNoPlan), errors.Is(err, schedules.ErrNoSchedule):
+		case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrNoPlan), errors.Is(err, schedules.ErrNoSchedule),
+			errors.Is(err, schedules.ErrForecastDays):
 			return nil, &queue.ServiceError{Code: "refused", Description: err.Error()}
 		case errors.As(err, &refused):
 			return nil, &queue.ServiceError{Code: "refused", Description: refused.Reason}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/schedules"
+)
+
+// forecastRequest asks for some days of one schedule, or of all.
+type forecastRequest struct {
+	Schedule string `json:"schedule,omitempty"`
+	Days     int    `json:"days"`
+}
+
+func (a *accountHost) forecast(ctx context.Context, q forecastRequest) (schedules.Forecast, error) {
+	return a.sweeper.Forecast(ctx, q.Schedule, q.Days)
+}
+
+func (a *app) sweepForecast() *cobra.Command {
+	q := forecastRequest{}
+	c := &cobra.Command{
+		Use: "forecast [SCHEDULE]", Short: "What the next days' renewals cost, and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
+		Long: "Takes every proxy that is listed now as renewed when it comes due, at the price that was last paid. Without a name: all schedules of the account together. Changes nothing.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				q.Schedule = args[0]
+			}
+			r, err := a.connect()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Minute)
+			defer cancel()
+			f, err := ask[schedules.Forecast](ctx, r, verbForecast, q)
+			if err != nil {
+				return err
+			}
+			return a.printForecast(f)
+		},
+	}
+	c.Flags().IntVar(&q.Days, "days", 30, fmt.Sprintf("how many, today included; at most %d", schedules.MaxForecastDays))
+	return c
+}
+
+// printForecast leaves out the days on which nothing comes due.
+func (a *app) printForecast(f schedules.Forecast) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, f)
+	}
+	fmt.Fprintf(a.stdout, "%s, %d days: %s", strings.Join(f.Schedules, ", "), len(f.Days), money(f.ChargeCents))
+	switch {
+	case f.WalletCents == nil:
+		fmt.Fprintln(a.stdout, "; the wallet could not be read")
+	case f.RunsOutOn == "":
+		fmt.Fprintf(a.stdout, "; the wallet holds %s and pays for all of it\n", money(*f.WalletCents))
+	default:
+		fmt.Fprintf(a.stdout, "; the wallet holds %s and runs out on %s: %s are missing\n", money(*f.WalletCents), f.RunsOutOn, money(f.MissingCents))
+	}
+	rows := [][]string{}
+	for _, d := range f.Days {
+		if d.Renewals == 0 {
+			continue
+		}
+		wallet, note := "", ""
+		if d.WalletCents != nil {
+			wallet = money(*d.WalletCents)
+		}
+		if d.Unpriced > 0 {
+			note = fmt.Sprintf("%d of unknown price", d.Unpriced)
+		}
+		if d.OverBudgetCents > 0 {
+			note = strings.TrimPrefix(note+"; "+money(d.OverBudgetCents)+" over the budget of the day", "; ")
+		}
+		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), money(d.ChargeCents), wallet, note})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return a.table([]string{"DAY", "RENEWALS", "COST", "WALLET AFTER", ""}, rows)
+}

@@ -1,0 +1,190 @@
+package schedules
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"perennial/ledger"
+)
+
+// MaxForecastDays bounds a forecast.
+const MaxForecastDays = 366
+
+// ErrForecastDays is a forecast of no days, or of too many.
+var ErrForecastDays = fmt.Errorf("a forecast is of 1 to %d days", MaxForecastDays)
+
+// Forecast is what the renewals of the next days are expected to cost. It takes
+// every proxy that is listed now as renewed when it comes due, again and again,
+// at the price that was last paid; keep.at_least, and budgets, would make it less.
+type Forecast struct {
+	Schedules []string      `json:"schedules"`
+	At        time.Time     `json:"at"`
+	Timezone  string        `json:"timezone"`
+	Days      []ForecastDay `json:"days"`
+	// ChargeCents is the sum of the days.
+	ChargeCents   int64  `json:"charge_cents"`
+	WalletCents   *int64 `json:"wallet_cents,omitempty"` // now; missing when it could not be read
+	ReservedCents int64  `json:"reserved_cents"`         // of it, for what is on its way
+	// RunsOutOn is the first day that the wallet does not pay for, MissingCents
+	// what is missing at the end.
+	RunsOutOn    string `json:"runs_out_on,omitempty"`
+	MissingCents int64  `json:"missing_cents"`
+}
+
+// ForecastDay is one day of a forecast.
+type ForecastDay struct {
+	Day         string `json:"day"`
+	Renewals    int    `json:"renewals"`
+	ChargeCents int64  `json:"charge_cents"`
+	Unpriced    int    `json:"unpriced"` // of Renewals: nobody knows their price, and they are not in ChargeCents
+	// OverBudgetCents is by how much the day's charge goes over the daily budgets.
+	OverBudgetCents int64  `json:"over_budget_cents"`
+	WalletCents     *int64 `json:"wallet_cents,omitempty"` // at the end of the day
+}
+
+// Forecast looks some days ahead for one schedule, or for all of the account
+// with "". It appends nothing.
+func (s *Sweeper) Forecast(ctx context.Context, schedule string, days int) (Forecast, error) {
+	if days < 1 || days > MaxForecastDays {
+		return Forecast{}, ErrForecastDays
+	}
+	rotas, zone := s.rotas, time.UTC
+	if schedule != "" {
+		r, err := s.rota(schedule)
+		if err != nil {
+			return Forecast{}, err
+		}
+		rotas, zone = []*rota{r}, r.calendar.zone
+	}
+	o := newOutlook(s.providerNow().In(zone), days)
+	for _, r := range rotas {
+		if err := s.foresee(ctx, r, o); err != nil {
+			return Forecast{}, fmt.Errorf("forecast schedule %s: %w", r.Name, err)
+		}
+	}
+	var wallet Inputs
+	wallet.Now = o.now
+	s.readWallet(ctx, &wallet)
+	return o.forecast(wallet), nil
+}
+
+// outlook adds up the days of a forecast.
+type outlook struct {
+	now   time.Time
+	begin []time.Time // of each day, and the end of the last
+	f     Forecast
+	taken map[string]bool // by an earlier schedule
+	spent []int64         // of the schedule at hand, by day
+}
+
+func newOutlook(now time.Time, days int) *outlook {
+	o := &outlook{now: now, taken: map[string]bool{}, f: Forecast{Schedules: []string{}, At: now.UTC(), Timezone: now.Location().String()}}
+	for n := range days + 1 {
+		o.begin = append(o.begin, time.Date(now.Year(), now.Month(), now.Day()+n, 0, 0, 0, 0, now.Location()))
+	}
+	for _, at := range o.begin[:days] {
+		o.f.Days = append(o.f.Days, ForecastDay{Day: at.Format(time.DateOnly)})
+	}
+	return o
+}
+
+// end is where the forecast ends.
+func (o *outlook) end() time.Time { return o.begin[len(o.begin)-1] }
+
+// day is the index of the day that an instant is in.
+func (o *outlook) day(at time.Time) int {
+	n := 0
+	for n+1 < len(o.f.Days) && !at.Before(o.begin[n+1]) {
+		n++
+	}
+	return n
+}
+
+// foresee adds the renewals of one schedule.
+func (s *Sweeper) foresee(ctx context.Context, r *rota, o *outlook) error {
+	lists, err := r.Match.readLists(s.ReadFile)
+	if err != nil {
+		return err
+	}
+	claimed, err := s.Ledger.Claimed(ctx)
+	if err != nil {
+		return err
+	}
+	fits := r.Match.filter(lists)
+	p := newPlanner(Inputs{Schedule: r.Schedule, Lists: lists, Now: o.now}, s.Ledger)
+	o.f.Schedules, o.spent = append(o.f.Schedules, r.Name), make([]int64, len(o.f.Days))
+	err = s.Ledger.Priced(ctx, o.end().Add(r.RenewBefore), func(proxy ledger.Proxy, cents, days int64) error {
+		if !fits.fits(proxy) || proxy.Retired || o.taken[proxy.ProxyID] {
+			return nil
+		}
+		o.taken[proxy.ProxyID] = true
+		cost := price{cents: ledger.ScalePrice(cents, days, r.DurationDays), known: days > 0}
+		if !cost.known {
+			if cost, err = p.kindPrice(ctx, proxy); err != nil {
+				return err
+			}
+		}
+		expires := *proxy.ExpiresAt
+		if claimed[proxy.ProxyID] || unread(proxy) { // its renewal is on its way, or done and not seen yet
+			expires = expires.Add(time.Duration(r.DurationDays) * day)
+		}
+		o.renewals(r.Schedule, expires, cost)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for n, cents := range o.spent {
+		if r.DailyBudgetCents > 0 {
+			o.f.Days[n].OverBudgetCents += max(cents-r.DailyBudgetCents, 0)
+		}
+	}
+	return nil
+}
+
+// renewals adds those of one proxy: when it comes due, and when it does again.
+func (o *outlook) renewals(s Schedule, expires time.Time, cost price) {
+	for {
+		due := expires.Add(-s.RenewBefore)
+		if due.Before(o.now) {
+			due = o.now
+		}
+		if !due.Before(o.end()) {
+			return
+		}
+		n := o.day(due)
+		o.f.Days[n].Renewals++
+		o.f.Days[n].ChargeCents += cost.cents
+		o.spent[n] += cost.cents
+		if !cost.known {
+			o.f.Days[n].Unpriced++
+		}
+		expires = expires.Add(time.Duration(s.DurationDays) * day)
+		if expires.Before(o.now) { // it had expired long ago; one renewal brings it back at most
+			return
+		}
+	}
+}
+
+// forecast sums up, and follows the wallet through the days.
+func (o *outlook) forecast(wallet Inputs) Forecast {
+	f := o.f
+	f.WalletCents, f.ReservedCents = wallet.WalletCents, wallet.ReservedCents
+	for n := range f.Days {
+		d := &f.Days[n]
+		f.ChargeCents += d.ChargeCents
+		if f.WalletCents == nil {
+			continue
+		}
+		left := *f.WalletCents - f.ReservedCents - f.ChargeCents
+		d.WalletCents = &left
+		if left < 0 {
+			f.MissingCents = -left
+			if f.RunsOutOn == "" {
+				f.RunsOutOn = d.Day
+			}
+		}
+	}
+	return f
+}

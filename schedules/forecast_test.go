@@ -1,0 +1,57 @@
+package schedules
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestAForecastFollowsEveryRenewalUntilTheWalletRunsOut(t *testing.T) {
+	s := keepalive()
+	s.DailyBudgetCents, s.Match.ExceptProxyIDs = 300, []string{"px_except"}
+	h := newHouse(t, map[string]string{
+		"px_1": "24h", "px_2": "96h", "px_3": "100h", "px_de_1": "480h", "px_except": "24h", "px_never": "", "px_far": "900h",
+	}, s)
+	h.paid(t, "px_1", 300)
+	check(t, h.Lister().WaitPass(t.Context()))
+	h.wallet(t, func() (int64, error) { return 1000, nil })
+	before, _, err := h.Ledger.Head(t.Context())
+	check(t, err)
+	f, err := h.Forecast(t.Context(), "keepalive", 31)
+	check(t, err)
+	got := []string{}
+	for _, d := range f.Days {
+		if d.Renewals > 0 {
+			got = append(got, fmt.Sprintln(d.Day, d.Renewals, d.ChargeCents, d.Unpriced, d.OverBudgetCents, *d.WalletCents))
+		}
+	}
+	want(t, "days", got, []string{
+		"2026-11-21 1 300 0 0 700\n", "2026-11-22 2 600 0 300 100\n", "2026-12-08 1 0 1 0 100\n",
+		"2026-12-19 1 300 0 0 -200\n", // the first one again
+	})
+	want(t, "runs out", f.RunsOutOn, "2026-12-19")
+	want(t, "missing", f.MissingCents, int64(200))
+	want(t, "sum", f.ChargeCents, int64(1200))
+	after, _, err := h.Ledger.Head(t.Context())
+	check(t, err)
+	want(t, "facts", after, before)
+	_, err = h.Forecast(t.Context(), "keepalive", 0)
+	wantErr(t, err, ErrForecastDays)
+	_, err = h.Forecast(t.Context(), "nightly", 3)
+	wantErr(t, err, ErrNoSchedule)
+}
+
+func TestAForecastOfAllSchedulesCountsAProxyOnce(t *testing.T) {
+	first, second := keepalive(), keepalive()
+	second.Name, second.RenewBefore = "second", 48*time.Hour
+	h := newHouse(t, soon(), first, second)
+	h.paid(t, "px_1", 300)
+	check(t, h.Lister().WaitPass(t.Context()))
+	f, err := h.Forecast(t.Context(), "", 3)
+	check(t, err)
+	want(t, "schedules", f.Schedules, []string{"keepalive", "second"})
+	want(t, "sum: two now, one of which a second schedule matches too, and one tomorrow", f.ChargeCents, int64(900))
+	if f.WalletCents != nil || f.Days[0].WalletCents != nil {
+		t.Error("a wallet that nobody reads")
+	}
+}
