@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -45,19 +47,34 @@ func (l *Ledger) Staying(ctx context.Context, after time.Time, yield func(Proxy)
 	})
 }
 
+// kindColumns are what CountStaying may count by.
+var kindColumns = []string{"country_code", "region", "line_name", "ip_type", "protocol", "status"}
+
 // CountStaying is Staying for whoever needs no single proxies: yield gets one
-// proxy of each status, type, protocol, country, region and line, with how many
-// there are. It reads a million proxies in a part of the time.
-func (l *Ledger) CountStaying(ctx context.Context, after time.Time, yield func(like Proxy, n int) error) error {
-	rows, err := l.read.QueryContext(ctx, `SELECT status, ip_type, protocol, country_code, region, line_name, count(*) `+staying+`
-		GROUP BY status, ip_type, protocol, country_code, region, line_name`, micros(after))
+// proxy for each combination of the named columns (country_code, region,
+// line_name, ip_type, protocol, status), the others empty, with how many there
+// are. It goes through a million proxies in a part of the time.
+func (l *Ledger) CountStaying(ctx context.Context, after time.Time, columns []string, yield func(like Proxy, n int) error) error {
+	var chosen, groups []string
+	for _, c := range kindColumns {
+		if slices.Contains(columns, c) {
+			chosen, groups = append(chosen, c), append(groups, c)
+		} else {
+			chosen = append(chosen, `''`)
+		}
+	}
+	query := `SELECT ` + strings.Join(chosen, `, `) + `, count(*) ` + staying //nolint:gosec // the columns are those of kindColumns
+	if len(groups) > 0 {
+		query += ` GROUP BY ` + strings.Join(groups, `, `)
+	}
+	rows, err := l.read.QueryContext(ctx, query, micros(after))
 	if err != nil {
 		return err
 	}
 	return each(rows, func(s scanner) error {
 		var p Proxy
 		var n int
-		if err := s.Scan(&p.Status, &p.IPType, &p.Protocol, &p.CountryCode, &p.Region, &p.LineName, &n); err != nil {
+		if err := s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType, &p.Protocol, &p.Status, &n); err != nil {
 			return err
 		}
 		return yield(p, n)

@@ -143,7 +143,7 @@ func TestWhatStaysIsCountedByKind(t *testing.T) {
 	b.observe(1, noon, Proxy{ProxyID: "px_1", CountryCode: "US", ExpiresAt: at(3 * time.Hour)}, Proxy{ProxyID: "px_2", CountryCode: "US"},
 		Proxy{ProxyID: "px_3", CountryCode: "US", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_4", CountryCode: "DE", ExpiresAt: at(3 * time.Hour)})
 	counts := map[string]int{}
-	check(t, b.CountStaying(t.Context(), *at(2 * time.Hour), func(like Proxy, n int) error { counts[like.CountryCode] += n; return nil }))
+	check(t, b.CountStaying(t.Context(), *at(2 * time.Hour), []string{"country_code"}, func(like Proxy, n int) error { counts[like.CountryCode] += n; return nil }))
 	single := map[string]int{}
 	check(t, b.Staying(t.Context(), *at(2 * time.Hour), func(p Proxy) error { single[p.CountryCode]++; return nil }))
 	if fmt.Sprint(counts) != "map[DE:1 US:2]" || fmt.Sprint(single) != fmt.Sprint(counts) {

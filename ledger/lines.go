@@ -87,12 +87,15 @@ func (l *Ledger) PaidPerDay(ctx context.Context, proxyID string) (cents, days in
 
 // LastPaid is what the ledger last paid for any renewal of a proxy of the same
 // country, line and type, in cents and the days they bought; ErrNotFound when
-// it never paid for one.
+// it never paid for one, or not within its last 500,000 facts. The newest
+// transfers are looked at first: in a large account the first few tell.
 func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (cents, days int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT x.charged_cents, x.duration_days FROM lines x JOIN proxies p ON p.proxy_id = x.proxy_id
-		WHERE x.state IN ('succeeded', 'charged') AND x.charged_cents > 0
+	err = l.read.QueryRowContext(ctx, `SELECT x.charged_cents, x.duration_days
+		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
+		WHERE t.seq > (SELECT max(seq) FROM journal) - 500000 AND t.kind IN ('charge', 'resolution')
+		AND x.state IN ('succeeded', 'charged') AND x.charged_cents > 0
 		AND p.country_code = ? AND p.region = ? AND p.line_name = ? AND p.ip_type = ?
-		ORDER BY x.settled_at DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType).Scan(&cents, &days)
+		ORDER BY t.seq DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType).Scan(&cents, &days)
 	return cents, days, notFound(err)
 }
 

@@ -58,7 +58,8 @@ func (t *Tx) Stale(proxyID string) error {
 
 const proxyColumns = `proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at,
 	EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id),
-	(SELECT json_group_object(name, value) FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id)`
+	CASE WHEN EXISTS (SELECT 1 FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id)
+	THEN (SELECT json_group_object(name, value) FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id) ELSE '' END`
 
 func scanProxy(s scanner) (Proxy, error) {
 	var p Proxy
@@ -67,7 +68,7 @@ func scanProxy(s scanner) (Proxy, error) {
 	var labels string
 	err := s.Scan(&p.ProxyID, &p.Status, &p.IPType, &p.Protocol, &p.CountryCode, &p.Region, &p.LineName, &starts, &expires, &seen, &retired, &labels)
 	p.StartsAt, p.ExpiresAt, p.SeenAt, p.Retired = instant(starts), instant(expires), fromMicros(seen), retired == 1
-	if err == nil && labels != "{}" {
+	if err == nil && labels != "" {
 		err = json.Unmarshal([]byte(labels), &p.Labels)
 	}
 	return p, err

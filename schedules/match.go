@@ -61,6 +61,19 @@ func (m Match) single() bool {
 		len(m.ProxyIDs)+len(m.ExceptProxyIDs) > 0 || m.ProxyIDsFile != "" || m.ExceptProxyIDsFile != ""
 }
 
+// fields are the columns that the match looks at, of those that many proxies
+// have in common.
+func (m Match) fields() (names []string) {
+	for name, list := range map[string][]string{
+		"country_code": m.CountryCode, "region": m.Region, "line_name": m.LineName, "ip_type": m.IPType, "protocol": m.Protocol, "status": m.Status,
+	} {
+		if len(list) > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Lists are what the files of a Match held when they were read.
 type Lists struct{ ProxyIDs, ExceptProxyIDs []string }
 

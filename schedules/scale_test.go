@@ -1,0 +1,228 @@
+package schedules
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/queue"
+	"perennial/upstream"
+)
+
+// million is a provider of n proxies of ten countries, page by page; a token is
+// the number of the next proxy. Nothing is held in memory.
+type million struct {
+	n       int
+	expires func(i int) time.Time
+	pages   int
+	refuse  map[int]bool // pages whose token is refused, once
+}
+
+func (m *million) ProxiesPage(_ context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], err error) {
+	m.pages++
+	first := 0
+	if r.Token != "" {
+		if first, err = strconv.Atoi(r.Token); err != nil {
+			return page, err
+		}
+		if m.refuse[m.pages] {
+			delete(m.refuse, m.pages)
+			return page, refused(upstream.CodeInvalidPageToken)
+		}
+	}
+	for i := first; i < min(first+r.Size, m.n); i++ {
+		expires := m.expires(i)
+		page.Items = append(page.Items, upstream.Proxy{
+			ProxyID: fmt.Sprintf("px_%07d", i), Status: "active", IPType: "isp", Protocol: "socks5", CountryCode: fmt.Sprintf("C%d", i%10),
+			Region: "Region", LineName: "premium", ExpiresAt: &expires,
+		})
+	}
+	page.HasMore, page.NextPageToken = first+r.Size < m.n, strconv.Itoa(first+r.Size)
+	return page, nil
+}
+
+// spread gives every hundredth of n proxies to the next three days, in no order,
+// or so many of them.
+func spread(n, due int) func(i int) time.Time {
+	return func(i int) time.Time {
+		at := i * 7919 % n // 7919 is prime: every number comes once
+		if at < due {
+			return noon.Add(time.Hour + time.Duration(at)*72*time.Hour/time.Duration(due+due/10))
+		}
+		return noon.Add(100*time.Hour + time.Duration(at)*time.Second)
+	}
+}
+
+// counted is a commands stream that keeps only the ids of the proxies.
+type counted struct {
+	commands int
+	expiries []time.Time
+}
+
+func (c *counted) PublishCommands(_ context.Context, _ string, out []queue.Outgoing) error {
+	for _, o := range out {
+		c.commands++
+		_, due, _ := strings.Cut(string(o.Data), `"due_before":"`)
+		due, _, _ = strings.Cut(due, `"`)
+		at, err := time.Parse(time.RFC3339, due)
+		if err != nil {
+			return err
+		}
+		c.expiries = append(c.expiries, at)
+	}
+	return nil
+}
+
+// large is a sweeper of a ledger that has listed n proxies, so many of which are
+// due, and that knows the price of each country.
+func large(t testing.TB, n, due int, schedule Schedule) (*Sweeper, *counted, *million) {
+	t.Helper()
+	w, out := &watch{now: noon}, &counted{}
+	provider := &million{n: n, expires: spread(n, due)}
+	s, err := New(Config{
+		Account: "main", Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), w.Now), Provider: provider, Publisher: out,
+		Clock: w.Now, Schedules: []Schedule{schedule},
+	})
+	check(t, err)
+	for i := range 10 {
+		paid(t, s.Ledger, fmt.Sprintf("px_%07d", i), 300)
+	}
+	w.add(time.Second)
+	check(t, s.Lister().WaitPass(t.Context()))
+	return s, out, provider
+}
+
+// TestWhatIsDueBecomesChunksTheNearestExpiryFirst goes through a fleet that
+// takes three plans.
+func TestWhatIsDueBecomesChunksTheNearestExpiryFirst(t *testing.T) {
+	const due = 25_000
+	s, out, _ := large(t, 30_000, due, keepalive())
+	var rest remainder
+	for slots := 0; ; slots++ {
+		plan, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon.Add(time.Duration(slots) * time.Second), taken: rest.taken, spent: rest.spent})
+		check(t, err)
+		left := plan.remainder(rest)
+		if left == nil {
+			want(t, "plans", slots+1, 3)
+			break
+		}
+		rest = *left
+	}
+	want(t, "commands", out.commands, due/100)
+	for i := 1; i < len(out.expiries); i++ {
+		if out.expiries[i].Before(out.expiries[i-1]) {
+			t.Fatalf("command %d is due at %s, after %s", i, out.expiries[i], out.expiries[i-1])
+		}
+	}
+}
+
+func TestARefusedTokenStartsTheListingOverAndNotTheRenewals(t *testing.T) {
+	s, out, provider := large(t, 5_000, 300, keepalive())
+	_, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon})
+	check(t, err)
+	provider.pages, provider.refuse = 0, map[int]bool{20: true}
+	check(t, s.Lister().WaitPass(t.Context()))
+	want(t, "pages: nineteen, the refused one, and all of them", provider.pages, 20+25)
+	plan, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon.Add(time.Second)})
+	check(t, err)
+	want(t, "due", plan.Due, 300)
+	want(t, "commands: the same again, which are absorbed", out.commands, 2*len(plan.Commands))
+	settled := map[string]bool{}
+	for _, c := range plan.planned {
+		settled[c.CommandID] = true
+	}
+	want(t, "ids of both sweeps", len(settled), 3)
+}
+
+const fleetSize = 1_000_000
+
+// peak is the most memory that the process held, SQLite's included, in MiB.
+func peak(b *testing.B) float64 {
+	b.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	check(b, err)
+	_, after, found := strings.Cut(string(text), "VmHWM:")
+	if !found {
+		b.Fatal("no VmHWM in /proc/self/status")
+	}
+	kib, err := strconv.ParseFloat(strings.Fields(after)[0], 64)
+	check(b, err)
+	return kib / 1024
+}
+
+// BenchmarkAFullPass lists a million proxies into an empty ledger. The provider
+// answers at once, so this is our own part of a pass.
+func BenchmarkAFullPass(b *testing.B) {
+	for b.Loop() {
+		w := &watch{now: noon}
+		l := NewLister(Config{
+			Ledger: openLedger(b, filepath.Join(b.TempDir(), "main.ledger.db"), w.Now), Provider: &million{n: fleetSize, expires: spread(fleetSize, 100_000)}, Clock: w.Now,
+		})
+		check(b, l.WaitPass(b.Context()))
+	}
+	held := peak(b)
+	b.ReportMetric(held, "peak-MiB")
+	if held > 256 {
+		b.Errorf("a pass held %.0f MiB", held)
+	}
+}
+
+// BenchmarkAPlanOfAMillion plans over a million known proxies.
+func BenchmarkAPlanOfAMillion(b *testing.B) {
+	kept := keepalive()
+	kept.Keep = Keep{AtLeast: 100_000, Per: []string{"country_code"}}
+	for name, c := range map[string]struct {
+		schedule Schedule
+		due      int
+	}{"10000_due": {keepalive(), 10_000}, "100000_due": {keepalive(), 100_000}, "100000_due_and_groups": {kept, 100_000}} {
+		b.Run(name, func(b *testing.B) {
+			s, _, _ := large(b, fleetSize, c.due, c.schedule)
+			var plan Plan
+			b.ResetTimer()
+			for range b.N {
+				var err error
+				plan, err = s.PlanNow(b.Context(), "keepalive")
+				check(b, err)
+			}
+			b.ReportMetric(float64(len(plan.Included)), "proxies")
+			b.ReportMetric(float64(len(plan.Commands)), "commands")
+			if per := b.Elapsed() / time.Duration(b.N); per > 3*time.Second {
+				b.Errorf("a plan took %s", per)
+			}
+		})
+	}
+}
+
+// BenchmarkAHundredThousandDue turns all that is due into published commands.
+func BenchmarkAHundredThousandDue(b *testing.B) {
+	s, out, _ := large(b, fleetSize, 100_000, keepalive())
+	b.ResetTimer()
+	slot := noon
+	for range b.N {
+		rest := &remainder{}
+		for rest != nil {
+			slot = slot.Add(time.Second)
+			plan, err := s.fire(b.Context(), s.rotas[0], firing{slot: slot, taken: rest.taken, spent: rest.spent})
+			check(b, err)
+			rest = plan.remainder(*rest)
+		}
+	}
+	b.ReportMetric(float64(out.commands)/float64(b.N), "commands")
+	b.ReportMetric(peak(b), "peak-MiB")
+}
+
+// BenchmarkAForecastOfAMillion looks thirty days ahead.
+func BenchmarkAForecastOfAMillion(b *testing.B) {
+	s, _, _ := large(b, fleetSize, 100_000, keepalive())
+	b.ResetTimer()
+	for range b.N {
+		f, err := s.Forecast(b.Context(), "keepalive", 30)
+		check(b, err)
+		b.ReportMetric(float64(f.Days[0].Renewals), "renewals-today")
+	}
+}
