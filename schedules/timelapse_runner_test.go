@@ -1,0 +1,165 @@
+package schedules
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// work is one operation that the year's runner has taken up.
+type work struct {
+	id  string
+	cmd jobs.Command
+	ids []string
+}
+
+// carryOut takes in what was published and carries it to its end, one after the
+// other, by jobs.Decide. While the provider is down everything waits.
+func (y *year) carryOut() {
+	y.t.Helper()
+	if y.down > 0 {
+		return
+	}
+	for len(y.inbox) > 0 {
+		raw := y.inbox[0]
+		y.inbox = y.inbox[1:]
+		for _, w := range y.takeIn(raw) {
+			y.disturb()
+			y.carry(w)
+		}
+	}
+}
+
+// disturb breaks some of the next requests.
+func (y *year) disturb() {
+	renewals := `"method":"POST","path":"/api/v1/proxies/renew"`
+	switch n := y.random.IntN(100); {
+	case n < 6:
+		y.control("/faults", `{`+renewals+`,"fault":"renewal","failed":1}`)
+		y.refusals++
+	case n < 12:
+		y.control("/faults", `{`+renewals+`,"fault":"drop_after"}`)
+	case n < 16:
+		y.control("/faults", `{`+renewals+`,"fault":"error_before","times":2}`)
+	}
+}
+
+func (y *year) takeIn(raw json.RawMessage) (all []work) {
+	y.t.Helper()
+	cmd, err := jobs.ParseCommand(ledger.KindRenewal, raw, jobs.Rules{Environment: upstream.Sandbox})
+	check(y.t, err)
+	content, hash, err := cmd.Content()
+	check(y.t, err)
+	check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error {
+		all = nil
+		known, err := tx.Known(cmd.ID)
+		if err != nil || known.AcceptedHash == hash {
+			return err
+		}
+		var free []string
+		for _, id := range cmd.ProxyIDs {
+			holder, err := tx.Claimant(id)
+			if err != nil {
+				return err
+			}
+			if holder == "" {
+				free = append(free, id)
+			}
+		}
+		planned := cmd.Operations(y.binding, free, false)
+		for _, p := range planned {
+			all = append(all, work{p.OperationID, cmd, p.ProxyIDs})
+		}
+		return tx.Append(ledger.CommandAccepted{
+			Ref: ledger.Ref{CommandID: cmd.ID, Labels: cmd.Labels}, Kind: cmd.Kind, ContentHash: hash, Content: content, DurationDays: cmd.DurationDays, Operations: planned,
+		})
+	}))
+	return all
+}
+
+// carry looks once more, sends, and sends again under the same key while the
+// outcome is not known.
+func (y *year) carry(w work) {
+	y.t.Helper()
+	ref := ledger.Ref{CommandID: w.cmd.ID, OperationID: w.id, Labels: w.cmd.Labels}
+	ids, observed, skipped := y.look(w, ref)
+	if len(ids) == 0 {
+		y.append(append(skipped, ledger.CommandRejected{Ref: ref, Code: "nothing_due", Reason: "none of its proxies is due any more"})...)
+		return
+	}
+	body, err := json.Marshal(map[string]any{"proxy_ids": ids, "duration_days": w.cmd.DurationDays})
+	check(y.t, err)
+	y.append(skipped...)
+	for range 10 {
+		op := y.operation(w.id)
+		y.append(ledger.OperationSending{
+			Ref: ref, Attempt: op.Attempts + 1, Key: op.Key, Body: string(body), SentAt: y.watch.Now(), AppID: y.client.AppID(), Observed: observed,
+		})
+		reply := y.client.Post(y.t.Context(), upstream.Write{Kind: upstream.WriteRenewal, Key: op.Key, Body: body, Timestamp: y.watch.Now()})
+		op = y.operation(w.id)
+		d := jobs.Decide(jobs.Operation{Operation: op, Labels: w.cmd.Labels, ProxyIDs: ids, DurationDays: w.cmd.DurationDays, Binding: y.binding},
+			jobs.Replied{Moment: jobs.Moment{Now: y.watch.Now()}, Reply: reply})
+		if !y.record(op, d) {
+			return
+		}
+		y.ambiguous++
+	}
+	y.t.Fatalf("operation %s does not end", w.id)
+}
+
+// record appends a decision; it says whether the operation goes again.
+func (y *year) record(op ledger.Operation, d jobs.Decision) (again bool) {
+	y.t.Helper()
+	check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error {
+		if err := tx.AppendTo(op.ID, op.Version, d.Facts...); err != nil {
+			return err
+		}
+		for _, f := range d.Facts {
+			if settled, ok := f.(ledger.RenewalSettled); ok {
+				for _, l := range settled.Items {
+					if err := tx.Stale(l.ProxyID); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	}))
+	for _, f := range d.Facts {
+		switch f := f.(type) {
+		case ledger.OperationWaiting:
+			return true
+		case ledger.RenewalSettled:
+			y.renewed += len(slices.DeleteFunc(slices.Clone(f.Items), func(l ledger.Line) bool { return l.State != "succeeded" }))
+		}
+	}
+	return false
+}
+
+func (y *year) operation(id string) ledger.Operation {
+	y.t.Helper()
+	op, err := y.ledger.Operation(y.t.Context(), id)
+	check(y.t, err)
+	return op
+}
+
+// look reads every proxy again and leaves out what somebody renewed meanwhile.
+func (y *year) look(w work, ref ledger.Ref) (ids []string, observed map[string]time.Time, skipped []ledger.Fact) {
+	y.t.Helper()
+	observed = map[string]time.Time{}
+	for _, id := range w.ids {
+		p, err := y.client.Proxy(y.t.Context(), id)
+		check(y.t, err)
+		if p.ExpiresAt == nil || !p.ExpiresAt.Equal(w.cmd.ExpectExpiresAt[id]) {
+			skipped = append(skipped, ledger.ProxySkipped{Ref: ref, ProxyID: id, Reason: "its expiry has moved since it was planned", ExpiresAt: p.ExpiresAt})
+			continue
+		}
+		ids = append(ids, id)
+		observed[id] = *p.ExpiresAt
+	}
+	return ids, observed, skipped
+}

@@ -1,0 +1,159 @@
+package schedules
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+)
+
+// TestAYearOfAnAccount lives through a year in half days: 500 proxies, outages,
+// lost replies, refusals, renewals by hand, prices that change, a budget that
+// binds and a wallet that nobody fills in time.
+func TestAYearOfAnAccount(t *testing.T) {
+	steps := 730
+	if testing.Short() {
+		steps = 120
+	}
+	y := newYear(t, 500, 7)
+	for range steps {
+		y.step()
+	}
+	y.audit()
+	t.Logf("%d renewed, %d by hand, %d lost for want of money", y.renewed, y.byHand, len(y.lost))
+	if !testing.Short() && (y.renewed < 5000 || y.byHand < 30 || len(y.lost) == 0 || y.ambiguous == 0 || y.refusals == 0 || y.outages == 0) {
+		t.Fatalf("the year was too quiet: %+v lost, %d lost replies, %d refusals, %d outages", len(y.lost), y.ambiguous, y.refusals, y.outages)
+	}
+}
+
+func TestTheSameSeedIsTheSameTrace(t *testing.T) {
+	trace := func(seed uint64) []string {
+		y := newYear(t, 60, seed)
+		for range 70 {
+			y.step()
+		}
+		y.audit()
+		return y.trace()
+	}
+	first, second, other := trace(1), trace(1), trace(2)
+	for i := range first {
+		if i >= len(second) || first[i] != second[i] {
+			t.Fatalf("row %d of the journal:\n %s\n %s", i+1, first[i], slices.Concat(second, []string{"the end"})[min(i, len(second))])
+		}
+	}
+	if len(first) != len(second) || slices.Equal(first, other) {
+		t.Fatalf("%d rows, %d of the same seed and %d of another", len(first), len(second), len(other))
+	}
+}
+
+// audit compares, at the end, the books with the provider's wallet and with the
+// referee's lines, and looks for a proxy that was renewed before it was due.
+func (y *year) audit() {
+	y.t.Helper()
+	y.down = 0
+	y.carryOut()
+	charges, err := y.server.Charges()
+	check(y.t, err)
+	var taken, byHand int64
+	net, last := map[string]int64{}, map[string]time.Time{}
+	for _, c := range charges {
+		cents := c.AmountCents
+		if c.Kind == "refund" {
+			cents = -cents
+		}
+		taken += cents
+		if y.handKeys[c.IdempotencyKey] {
+			byHand += cents
+			continue
+		}
+		net[c.IdempotencyKey+" "+c.ProxyID] += cents
+	}
+	for _, c := range charges {
+		if c.Kind == "refund" || y.handKeys[c.IdempotencyKey] || net[c.IdempotencyKey+" "+c.ProxyID] == 0 {
+			continue
+		}
+		when, err := time.Parse(time.RFC3339, c.Time)
+		check(y.t, err)
+		if before, ok := last[c.ProxyID]; ok && when.Sub(before) < 26*day {
+			y.t.Errorf("%s was renewed at %s and again at %s", c.ProxyID, before, when)
+		}
+		last[c.ProxyID] = when
+	}
+	balance, err := y.ledger.Balance(y.t.Context(), "main")
+	check(y.t, err)
+	wallet, err := y.client.Wallet(y.t.Context())
+	check(y.t, err)
+	want(y.t, "wallet", balance.WalletCents, wallet.BalanceCents)
+	want(y.t, "charged less refunded, as the referee has it", balance.ChargedCents-balance.RefundedCents, taken-byHand)
+	want(y.t, "spent by hand", balance.ExternalCents, byHand)
+	_, err = y.ledger.Verify(y.t.Context())
+	check(y.t, err)
+	y.auditLost()
+}
+
+// auditLost: whatever expired was left out for want of money by the last sweep
+// that could have renewed it, and that was said before it happened.
+func (y *year) auditLost() {
+	y.t.Helper()
+	said := map[time.Time]bool{} // the first proxies that a held sweep named
+	for _, f := range factsOf[ledger.SweepHeld](y, "sweep.held") {
+		if f.FirstLostAt != nil {
+			said[*f.FirstLostAt] = true
+		}
+	}
+	for key, reason := range y.lost {
+		if !slices.Contains([]string{ReasonWallet, ReasonDay, ReasonMonth, ReasonBudget}, reason) {
+			y.t.Errorf("%s was lost, and the last sweep said of it: %q", key, reason)
+		}
+	}
+	if len(y.lost) > 0 && len(said) == 0 {
+		y.t.Error("proxies were lost and no sweep.held named a date")
+	}
+	want(y.t, "proxy.expired, once for each that was lost", len(factsOf[ledger.ProxyExpired](y, "proxy.expired")), len(y.lost))
+}
+
+// factsOf reads the journal's facts of one type.
+func factsOf[F ledger.Fact](y *year, factType string) (all []F) {
+	y.t.Helper()
+	y.rows(func(r ledger.Row) {
+		if r.Type == factType {
+			var f F
+			check(y.t, json.Unmarshal([]byte(r.Data), &f))
+			all = append(all, f)
+		}
+	})
+	return all
+}
+
+func (y *year) rows(yield func(ledger.Row)) {
+	y.t.Helper()
+	var after int64
+	for {
+		rows, err := y.ledger.Rows(y.t.Context(), after, 5000)
+		check(y.t, err)
+		for _, r := range rows {
+			yield(r)
+			after = r.Seq
+		}
+		if len(rows) == 0 {
+			return
+		}
+	}
+}
+
+// trace is the journal without what the sandbox makes up.
+func (y *year) trace() (lines []string) {
+	y.rows(func(r ledger.Row) {
+		var data map[string]any
+		check(y.t, json.Unmarshal([]byte(r.Data), &data))
+		delete(data, "trace_id")
+		delete(data, "reason") // a lost connection names its port
+		text, err := json.Marshal(data)
+		check(y.t, err)
+		lines = append(lines, fmt.Sprintf("%s %s %s %s", r.Type, r.Instant().Format(time.RFC3339Nano), r.Operation, text))
+	})
+	return lines
+}

@@ -1,0 +1,233 @@
+package schedules
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+const halfDay = 12 * time.Hour
+
+// year is an account that is lived through step by step: the real sandbox over
+// sockets, a real ledger, a real sweeper, and a runner that does one thing after
+// the other, so that a seed decides everything.
+type year struct {
+	t        testing.TB
+	random   *rand.Rand
+	watch    *watch
+	dir      string
+	fixture  sandbox.Fixture
+	server   *sandbox.Server
+	client   *upstream.Client
+	ledger   *ledger.Ledger
+	sweeper  *Sweeper
+	binding  ledger.Binding
+	inbox    []json.RawMessage // published, not taken in yet
+	steps    int
+	down     int // half days that the provider is still down
+	handKeys map[string]bool
+	planned  map[string]string // by proxy and expiry: what the last sweep said
+	lost     map[string]string // by proxy and expiry: the same, when it expired
+
+	renewed, byHand, ambiguous, refusals, outages int
+}
+
+func newYear(t testing.TB, proxies int, seed uint64) *year {
+	y := &year{
+		t: t, random: rand.New(rand.NewPCG(seed, seed)), watch: &watch{now: noon}, dir: t.TempDir(), fixture: sandbox.DefaultFixture(),
+		handKeys: map[string]bool{}, planned: map[string]string{}, lost: map[string]string{},
+	}
+	y.fixture.Proxies = []sandbox.FixtureProxy{
+		{Count: proxies * 4 / 5, Prefix: "px_us_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "84h..720h"},
+		{Count: proxies / 5, Prefix: "px_de_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_de_frankfurt", ExpiresIn: "84h..720h"},
+	}
+	y.fixture.Accounts[0].Wallet.SandboxCents = int64(proxies) * 350
+	y.ledger = openLedger(t, filepath.Join(y.dir, "main.ledger.db"), y.watch.Now)
+	y.serve(nil)
+	y.binding = ledger.Binding{AccountID: sandbox.DemoAccountID, Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", Epoch: "e"}
+	y.append(ledger.LedgerOpened{
+		AccountID: y.binding.AccountID, Environment: "sandbox", BaseURL: y.binding.BaseURL, Currency: "USD",
+		OpeningCents: y.fixture.Accounts[0].Wallet.SandboxCents, Epoch: "e",
+	})
+	s := keepalive()
+	s.Cron, s.DailyBudgetCents = "0 */12 * * *", int64(proxies)*24
+	var err error
+	y.sweeper, err = New(Config{
+		Account: "main", Ledger: y.ledger, Provider: y, Publisher: y, Clock: y.watch.Now, Schedules: []Schedule{s},
+		Wallet: func(ctx context.Context) (int64, error) {
+			wallet, err := y.client.Wallet(ctx)
+			return wallet.BalanceCents, err
+		},
+	})
+	check(t, err)
+	return y
+}
+
+// serve starts the provider, or starts it again with other prices.
+func (y *year) serve(prices map[string]int64) {
+	y.t.Helper()
+	if y.server != nil {
+		y.client.Close()
+		check(y.t, y.server.Close())
+	}
+	y.fixture.Accounts[0].Prices = prices
+	var err error
+	y.server, err = sandbox.Start(context.Background(), sandbox.Options{
+		Fixture: y.fixture, Clock: y.watch.Now, DB: filepath.Join(y.dir, "sandbox.db"), Charges: filepath.Join(y.dir, "charges.jsonl"), ChargesNoSync: true,
+	})
+	check(y.t, err)
+	server := y.server
+	y.t.Cleanup(func() { _ = server.Close() })
+	y.client, err = upstream.New(upstream.Config{
+		BaseURL: y.server.SandboxURL(), AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret, Clock: y.watch.Now,
+	})
+	check(y.t, err)
+	y.t.Cleanup(y.client.Close)
+}
+
+// ProxiesPage implements Provider.
+func (y *year) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	if y.down > 0 {
+		return upstream.Page[upstream.Proxy]{}, errDown
+	}
+	return y.client.ProxiesPage(ctx, r)
+}
+
+var errDown = errors.New("the provider is down")
+
+// PublishCommands implements Publisher.
+func (y *year) PublishCommands(_ context.Context, _ string, out []queue.Outgoing) error {
+	for _, o := range out {
+		y.inbox = append(y.inbox, o.Data)
+	}
+	return nil
+}
+
+func (y *year) append(facts ...ledger.Fact) {
+	y.t.Helper()
+	check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error { return tx.Append(facts...) }))
+}
+
+// chance is true so many times in a hundred.
+func (y *year) chance(percent int) bool { return y.random.IntN(100) < percent }
+
+// step is half a day.
+func (y *year) step() {
+	y.t.Helper()
+	y.watch.add(halfDay)
+	y.steps++
+	switch {
+	case y.down > 0:
+		y.down--
+	case y.chance(4):
+		y.down, y.outages = 1+y.random.IntN(3), y.outages+1
+	}
+	switch y.steps { // prices change three times
+	case 180:
+		y.serve(map[string]int64{"off_us_dallas": 450})
+	case 300:
+		y.serve(map[string]int64{"off_us_dallas": 450, "off_de_frankfurt": 200})
+	case 500:
+		y.serve(nil)
+	}
+	y.topUp()
+	y.sweep()
+	if y.chance(15) && y.down == 0 {
+		y.renewByHand()
+	}
+	y.carryOut()
+	check(y.t, y.sweeper.Warn(y.t.Context()))
+}
+
+// topUp fills the wallet once a month, and forgets it two times a year.
+func (y *year) topUp() {
+	const month = 60
+	if y.steps%month != 0 || y.steps == 4*month || y.steps == 9*month {
+		return
+	}
+	cents := y.fixture.Accounts[0].Wallet.SandboxCents
+	y.control("/wallet", fmt.Sprintf(`{"account_id":%q,"environment":"sandbox","add_cents":%d}`, sandbox.DemoAccountID, cents))
+	y.append(ledger.LedgerRecorded{Kind: "top-up", Cents: cents, By: "ada", Reason: "the month"})
+}
+
+func (y *year) control(path, body string) {
+	y.t.Helper()
+	response, err := http.Post(y.server.ControlURL()+path, "application/json", bytes.NewReader([]byte(body)))
+	check(y.t, err)
+	check(y.t, response.Body.Close())
+	http.DefaultClient.CloseIdleConnections()
+	want(y.t, path, response.StatusCode, http.StatusOK)
+}
+
+// sweep fires a slot and remembers what it said of each proxy.
+func (y *year) sweep() {
+	y.t.Helper()
+	if y.down == 0 {
+		check(y.t, y.sweeper.Lister().WaitPass(y.t.Context()))
+		y.countLost()
+		check(y.t, y.sweeper.Warn(y.t.Context()))
+	}
+	plan, err := y.sweeper.RunNow(y.t.Context(), "keepalive")
+	if y.down > 0 {
+		wantErr(y.t, err, errDown)
+		return
+	}
+	check(y.t, err)
+	for _, x := range plan.Included {
+		y.planned[x.ProxyID+x.ExpiresAt.String()] = "included"
+	}
+	for _, x := range plan.LeftOut {
+		y.planned[x.ProxyID+x.ExpiresAt.String()] = x.Reason
+	}
+}
+
+// countLost notes what has expired since the last look.
+func (y *year) countLost() {
+	y.t.Helper()
+	now := y.watch.Now()
+	check(y.t, y.ledger.Expiring(y.t.Context(), now, func(p ledger.Proxy) error {
+		key := p.ProxyID + p.ExpiresAt.String()
+		if _, known := y.lost[key]; !known {
+			y.lost[key] = y.planned[key]
+		}
+		return nil
+	}))
+}
+
+// renewByHand is somebody at the provider's own site, between the plan and its
+// commands. A person records what it cost.
+func (y *year) renewByHand() {
+	y.t.Helper()
+	y.byHand++
+	id, key := fmt.Sprintf("px_us_%d", 1+y.random.IntN(10)), fmt.Sprintf("by-hand-%d", y.byHand)
+	y.handKeys[key] = true
+	var chosen string
+	check(y.t, y.ledger.Expiring(y.t.Context(), y.watch.Now().Add(keepalive().RenewBefore), func(p ledger.Proxy) error {
+		if chosen == "" || y.chance(10) {
+			chosen = p.ProxyID
+		}
+		return nil
+	}))
+	if chosen != "" {
+		id = chosen // one that the sweep has just planned, most likely
+	}
+	reply := y.client.Post(y.t.Context(), upstream.Write{
+		Kind: upstream.WriteRenewal, Key: key, Body: []byte(fmt.Sprintf(`{"proxy_ids":[%q],"duration_days":30}`, id)), Timestamp: y.watch.Now(),
+	})
+	if reply.Renewal == nil {
+		return // the wallet is empty
+	}
+	y.append(ledger.LedgerRecorded{Kind: "external", Cents: reply.Renewal.ChargedCents, By: "ada", Reason: "renewed " + id + " by hand"})
+}
