@@ -36,6 +36,12 @@ func (s *Sweeper) fire(ctx context.Context, r *rota, f firing) (Plan, error) {
 	if err := s.finishPlanned(ctx, r); err != nil {
 		return Plan{}, err
 	}
+	if err := s.replace(ctx, r); err != nil {
+		if ctx.Err() != nil {
+			return Plan{}, ctx.Err()
+		}
+		s.log(r).WithError(err).Warn("proxies that the provider will not renew could not all be replaced; the next sweep tries again")
+	}
 	plan, err := s.plan(ctx, r, f.taken, f.spent)
 	if err != nil {
 		return Plan{}, err
@@ -196,12 +202,16 @@ func (s *Sweeper) say(r *rota, plan Plan) {
 // publish returns when every command is on the stream, or with the context's
 // error. Commands that are there already are absorbed by their ids.
 func (s *Sweeper) publish(ctx context.Context, commands []json.RawMessage) error {
+	return s.publishAs(ctx, queue.KindProxyRenew, commands)
+}
+
+func (s *Sweeper) publishAs(ctx context.Context, kind string, commands []json.RawMessage) error {
 	if len(commands) == 0 {
 		return nil
 	}
 	out := make([]queue.Outgoing, len(commands))
 	for i, data := range commands {
-		out[i] = queue.Outgoing{Kind: queue.KindProxyRenew, Data: data}
+		out[i] = queue.Outgoing{Kind: kind, Data: data}
 	}
 	retry := delays{first: time.Second, most: time.Minute}
 	for {

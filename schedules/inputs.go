@@ -70,7 +70,7 @@ func (s *Sweeper) readStaying(ctx context.Context, r *rota, in *Inputs) error {
 
 func (s *Sweeper) readSpent(ctx context.Context, r *rota, in *Inputs) (err error) {
 	now := in.Now.In(r.calendar.zone)
-	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, r.calendar.zone)
+	today := startOfDay(now, r.calendar.zone)
 	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, r.calendar.zone)
 	if in.SpentTodayCents, err = s.Ledger.SweepSpending(ctx, r.Name, today); err != nil {
 		return err

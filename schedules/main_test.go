@@ -46,6 +46,7 @@ type stream struct {
 	mu       sync.Mutex
 	commands []command
 	raw      []string
+	orders   []order
 	fail     func() error
 	arrived  chan struct{}
 }
@@ -62,6 +63,14 @@ func (s *stream) PublishCommands(_ context.Context, account string, out []queue.
 		return queue.ErrNoAccount
 	}
 	for _, o := range out {
+		if o.Kind == queue.KindOrderCreate {
+			var one order
+			if err := json.Unmarshal(o.Data, &one); err != nil {
+				return err
+			}
+			s.orders = append(s.orders, one)
+			continue
+		}
 		var c command
 		d := json.NewDecoder(strings.NewReader(string(o.Data)))
 		d.DisallowUnknownFields()

@@ -31,10 +31,11 @@ type Schedule struct {
 	Keep         Keep          `koanf:"keep" json:"keep"`
 	BudgetCents  int64         `koanf:"budget_cents" json:"budget_cents"` // the most one sweep may cost; 0: no limit
 	// The most that the sweeps of a day, or of a month, in Timezone may cost; 0: no limit.
-	DailyBudgetCents   int64 `koanf:"daily_budget_cents" json:"daily_budget_cents"`
-	MonthlyBudgetCents int64 `koanf:"monthly_budget_cents" json:"monthly_budget_cents"`
-	ApproveOverCents   int64 `koanf:"approve_over_cents" json:"approve_over_cents"` // a dearer sweep waits for a person; 0: none does
-	Chunk              int   `koanf:"chunk" json:"chunk"`                           // proxies in a command, 1 to 100; default 100
+	DailyBudgetCents   int64   `koanf:"daily_budget_cents" json:"daily_budget_cents"`
+	MonthlyBudgetCents int64   `koanf:"monthly_budget_cents" json:"monthly_budget_cents"`
+	ApproveOverCents   int64   `koanf:"approve_over_cents" json:"approve_over_cents"` // a dearer sweep waits for a person; 0: none does
+	Replace            Replace `koanf:"replace" json:"replace"`
+	Chunk              int     `koanf:"chunk" json:"chunk"` // proxies in a command, 1 to 100; default 100
 }
 
 var scheduleName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
@@ -71,7 +72,7 @@ func (s Schedule) check() error {
 	if min(s.BudgetCents, s.DailyBudgetCents, s.MonthlyBudgetCents, s.ApproveOverCents) < 0 {
 		return errors.New("budget_cents, daily_budget_cents, monthly_budget_cents and approve_over_cents cannot be negative: use 0 for none")
 	}
-	if err := errors.Join(s.Match.check(), s.Keep.check()); err != nil {
+	if err := errors.Join(s.Match.check(), s.Keep.check(), s.Replace.check()); err != nil {
 		return err
 	}
 	if s.Chunk < 0 || s.Chunk > maxChunk {

@@ -142,3 +142,15 @@ func TestKeepIsCheckedWithTheConfiguration(t *testing.T) {
 		}
 	}
 }
+
+func TestLabelsOfTheOrderThatBoughtAProxyNarrowASchedule(t *testing.T) {
+	s := keepalive()
+	s.Match.Labels = map[string]string{"team": "ads"}
+	h := newHouse(t, soon(), s)
+	h.paid(t, "px_1", 300)
+	bought(t, h.Ledger, "px_1", map[string]string{"team": "search"})
+	bought(t, h.Ledger, "px_2", map[string]string{"team": "ads", "ticket": "OPS-7"})
+	plan, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "included", plan.ids(), []string{"px_2"})
+}

@@ -14,6 +14,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/upstream"
 )
 
 const (
@@ -62,6 +63,9 @@ type Config struct {
 	Wallet func(ctx context.Context) (int64, error)
 	// ReadFile reads the lists of proxies that schedules name; default: none can.
 	ReadFile func(name string) ([]byte, error)
+	// Offers lists what can be bought, for replacements; default: nothing is
+	// replaced.
+	Offers func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error)
 	// WarnBefore is how long before an expiry proxy.expiring is told; default: a
 	// day and an hour. Empty and not nil: never.
 	WarnBefore []time.Duration

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"perennial/ledger"
 	"perennial/schedules"
 )
 
@@ -88,5 +90,50 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 	list, _, _ := w.cli("sweep", "list", "-o", "json")
 	if !strings.Contains(list, ` due, 4 to renew in 1 command(s), about 1200 cents"`) {
 		t.Errorf("sweep list: %s", list)
+	}
+}
+
+// TestAProxyThatIsNotRenewedIsReplacedByAnOrder goes the whole way: a renewal
+// that fails, the order that takes its place, and its delivery.
+func TestAProxyThatIsNotRenewedIsReplacedByAnOrder(t *testing.T) {
+	w := newWorld(t, 1)
+	w.configure("", `schedules:
+  - name: keep
+    cron: "0 0 1 1 *"
+    renew_before: 300h
+    duration_days: 30
+    replace: {enabled: true, max_cents: 300, after: 1}
+`)
+	_, line := w.run()
+	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "renewal", "failed": 1})
+	first := w.plan("run", "keep")
+	var command struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(first.Commands[0], &command); err != nil {
+		t.Fatal(err)
+	}
+	waitForEvent(t, line.NATS, "renewal.failed", command.ID)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); { // one slot a second
+		if _, errs, _ := w.cli("sweep", "run", "keep"); !strings.Contains(errs, "has fired before") {
+			break
+		}
+	}
+	second := w.plan("plan", "keep")
+	if len(second.Included) != 0 || second.LeftOutCounts[schedules.ReasonRetired] != 1 {
+		t.Errorf("included %v, left out %v", second.Included, second.LeftOutCounts)
+	}
+	var replaced ledger.ProxyReplaced
+	for _, r := range w.journal(t) {
+		if r.Type != "proxy.replaced" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(r.Data), &replaced); err != nil {
+			t.Fatal(err)
+		}
+	}
+	delivered := waitForEvent(t, line.NATS, "order.delivered", replaced.CommandID)
+	if replaced.ProxyID != "px_1" || !strings.Contains(delivered, `"replaces":"px_1"`) || !strings.Contains(delivered, `"charged_cents":300`) {
+		t.Errorf("%+v became %s", replaced, delivered)
 	}
 }

@@ -24,7 +24,10 @@ func (a *accountHost) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error
 		Account: a.name, Ledger: a.ledger, Provider: heardListing{a.client, runner}, Publisher: a.host.queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
 		Pass:      runner.PassListing,
 		Schedules: own, Log: a.log, WarnBefore: a.config.WarnBefore,
-		Wallet:   func(ctx context.Context) (int64, error) { return a.walletCents(ctx, runner) },
+		Wallet: func(ctx context.Context) (int64, error) { return a.walletCents(ctx, runner) },
+		Offers: func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error) {
+			return a.offers(ctx, runner, f)
+		},
 		ReadFile: a.host.config.readListed,
 	})
 }
@@ -42,6 +45,30 @@ func (a *accountHost) walletCents(ctx context.Context, runner *jobs.Runner) (int
 	wallet, err := a.client.Wallet(ctx)
 	runner.Read(ctx, wallet.ServerTime, err)
 	return wallet.BalanceCents, err
+}
+
+// maxOfferPages bounds the catalogue that is read for one replacement.
+const maxOfferPages = 100
+
+// offers reads every page of what a filter finds.
+func (a *accountHost) offers(ctx context.Context, runner *jobs.Runner, f upstream.OfferFilter) (all []upstream.Offer, err error) {
+	page := upstream.PageRequest{Size: 200}
+	for range maxOfferPages {
+		if err := runner.PassListing(ctx); err != nil {
+			return nil, err
+		}
+		got, err := a.client.OffersPage(ctx, f, page)
+		runner.Read(ctx, got.ServerTime, err)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, got.Items...)
+		if !got.HasMore || got.NextPageToken == "" {
+			break
+		}
+		page.Token = got.NextPageToken
+	}
+	return all, nil
 }
 
 // listedFile is where a list of proxies lies: beside the configuration, unless

@@ -1,0 +1,198 @@
+package schedules
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/upstream"
+)
+
+// Replace says what becomes of a proxy that the provider will not renew. It is
+// off by default: it buys.
+type Replace struct {
+	Enabled bool `koanf:"enabled" json:"enabled,omitempty"`
+	// MaxCents is the most that one replacement may cost; the order carries it as
+	// max_total_cents.
+	MaxCents int64 `koanf:"max_cents" json:"max_cents,omitempty"`
+	PerDay   int   `koanf:"per_day" json:"per_day,omitempty"` // the most of a day in Timezone; default 10
+	// After is how many renewals have to fail first, default 3. A proxy that the
+	// provider does not know is replaced at once.
+	After int `koanf:"after" json:"after,omitempty"`
+}
+
+const (
+	defaultReplacePerDay = 10
+	defaultReplaceAfter  = 3
+	maxCommandLabels     = 32
+)
+
+func (p Replace) check() error {
+	if p.Enabled && p.MaxCents <= 0 {
+		return errors.New("replace.max_cents is missing: say what one replacement may cost at most")
+	}
+	if p.MaxCents < 0 || p.PerDay < 0 || p.After < 0 || p.After > maxEndings {
+		return fmt.Errorf("replace: max_cents and per_day cannot be negative, and after is 1 to %d", maxEndings)
+	}
+	return nil
+}
+
+func orDefault(n, otherwise int) int {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
+
+// order is a replacement as it is written to the commands stream.
+type order struct {
+	ID            string            `json:"id"`
+	DurationDays  int64             `json:"duration_days"`
+	Items         []orderItem       `json:"items"`
+	MaxTotalCents int64             `json:"max_total_cents"`
+	Labels        map[string]string `json:"labels"`
+}
+
+type orderItem struct {
+	OfferCode string `json:"offer_code"`
+	Quantity  int64  `json:"quantity"`
+}
+
+// replace orders another proxy in the place of each that the provider will not
+// renew, before the sweep is planned: what is replaced is retired by the same
+// fact. The caller has the schedule's turn.
+func (s *Sweeper) replace(ctx context.Context, r *rota) error {
+	if !r.Replace.Enabled || s.Offers == nil {
+		return nil
+	}
+	unsent, err := s.Ledger.UnsentReplacements(ctx, r.Name)
+	if err != nil {
+		return fmt.Errorf("read the replacements: %w", err)
+	}
+	orders := []json.RawMessage{}
+	for _, one := range unsent { // again: the last sweep may have been cut short
+		orders = append(orders, one.Command)
+	}
+	now := s.providerNow()
+	today := startOfDay(now, r.calendar.zone)
+	done, err := s.Ledger.ReplacedSince(ctx, r.Name, today)
+	if err != nil {
+		return fmt.Errorf("count the replacements: %w", err)
+	}
+	refused, err := s.Ledger.Refused(ctx, now.Add(-day), now.Add(r.RenewBefore), r.RenewBefore, orDefault(r.Replace.After, defaultReplaceAfter))
+	if err != nil {
+		return fmt.Errorf("read what the provider would not renew: %w", err)
+	}
+	lists, err := r.Match.readLists(s.ReadFile)
+	if err != nil {
+		return err
+	}
+	fits := r.Match.filter(lists)
+	for _, p := range refused {
+		if !fits.fits(p) {
+			continue
+		}
+		if done++; done > orDefault(r.Replace.PerDay, defaultReplacePerDay) {
+			s.log(r).Warnf("proxy %s and what comes after it are not replaced today: replace.per_day is reached", p.ProxyID)
+			break
+		}
+		order, err := s.replaceOne(ctx, r, p)
+		if err != nil {
+			return err
+		}
+		if order != nil {
+			orders = append(orders, order)
+		}
+	}
+	return s.publishAs(ctx, queue.KindOrderCreate, orders)
+}
+
+// replaceOne records the order; nil when nothing fits.
+func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy) (json.RawMessage, error) {
+	offers, err := s.Offers(ctx, upstream.OfferFilter{CountryCode: p.CountryCode, Line: p.LineName, IPType: p.IPType, Quantity: 1, DurationDays: r.DurationDays})
+	if err != nil {
+		return nil, fmt.Errorf("read the offers for a replacement of %s: %w", p.ProxyID, err)
+	}
+	offer, ok := bestOffer(offers, p, r.DurationDays, r.Replace.MaxCents)
+	if !ok {
+		s.log(r).WithField("proxy_id", p.ProxyID).Warnf("the provider will not renew it, and no offer of the same country, line and type is within replace.max_cents: it is not replaced")
+		return nil, nil
+	}
+	c := order{
+		ID: replacementID(r.Schedule, p), DurationDays: r.DurationDays, Items: []orderItem{{offer.OfferCode, 1}},
+		MaxTotalCents: r.Replace.MaxCents, Labels: map[string]string{},
+	}
+	if len(p.Labels) <= maxCommandLabels-2 { // the new one belongs where the old one did
+		maps.Copy(c.Labels, p.Labels)
+	}
+	c.Labels["schedule"], c.Labels["replaces"] = r.Name, p.ProxyID
+	command, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("encode the replacement of %s: %w", p.ProxyID, err)
+	}
+	err = s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		return tx.Append(ledger.ProxyReplaced{
+			ProxyID: p.ProxyID, Schedule: r.Name, Reason: "the provider did not renew it", ExpiresAt: p.ExpiresAt.UTC(),
+			CommandID: c.ID, Command: command, MaxTotalCents: c.MaxTotalCents,
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("record the replacement of %s: %w", p.ProxyID, err)
+	}
+	s.log(r).WithField("proxy_id", p.ProxyID).WithField("command_id", c.ID).Warn("the provider will not renew it: another is ordered in its place")
+	return command, nil
+}
+
+// bestOffer is the cheapest of the same country, line and type within the
+// ceiling, of the same region if there is one.
+func bestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (upstream.Offer, bool) {
+	cost := func(o upstream.Offer) int64 {
+		// Whether a unit price is for the base duration is not given: the dearer counts.
+		return max(*o.UnitPriceCents, ledger.ScalePrice(*o.UnitPriceCents, o.BaseDurationDays, days))
+	}
+	fitting := slices.DeleteFunc(slices.Clone(offers), func(o upstream.Offer) bool {
+		return !strings.EqualFold(o.CountryCode, p.CountryCode) || o.LineName != p.LineName || o.IPType != p.IPType ||
+			!slices.Contains(o.DurationDays, days) || o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || cost(o) > ceiling
+	})
+	if len(fitting) == 0 {
+		return upstream.Offer{}, false
+	}
+	return slices.MinFunc(fitting, func(a, b upstream.Offer) int {
+		elsewhere := func(o upstream.Offer) int64 {
+			if o.Region == p.Region {
+				return 0
+			}
+			return 1
+		}
+		for _, by := range []func(upstream.Offer) int64{elsewhere, cost} {
+			if d := by(a) - by(b); d != 0 {
+				return int(d)
+			}
+		}
+		return strings.Compare(a.OfferCode, b.OfferCode)
+	}), true
+}
+
+// replacementID is a function of the schedule, the proxy and its expiry: a proxy
+// is replaced once.
+func replacementID(s Schedule, p ledger.Proxy) string {
+	h := appendField(newHash(s.Name), p.ProxyID)
+	h = binary.BigEndian.AppendUint64(h, uint64(p.ExpiresAt.UnixMicro()))
+	sum := sha256.Sum256(h)
+	return "replace-" + s.Name + "-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
+}
+
+func startOfDay(at time.Time, zone *time.Location) time.Time {
+	at = at.In(zone)
+	return time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, zone)
+}

@@ -1,0 +1,154 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// replacing is a house whose schedule replaces, and whose offers are the sandbox's.
+func replacing(t testing.TB, policy Replace, expiries map[string]string) *house {
+	t.Helper()
+	s := keepalive()
+	s.Replace, s.Match.ExceptProxyIDs = policy, []string{"px_except"}
+	h := newHouse(t, expiries, s)
+	client, ok := h.config.Provider.(*upstream.Client)
+	if !ok {
+		t.Fatal("the provider is no client")
+	}
+	h.config.Offers = func(ctx context.Context, f upstream.OfferFilter) (all []upstream.Offer, err error) {
+		for o, err := range client.Offers(ctx, f, 0) {
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, o)
+		}
+		return all, nil
+	}
+	h.restart(t)
+	check(t, h.Lister().WaitPass(t.Context()))
+	return h
+}
+
+func (h *house) run(t testing.TB) Plan {
+	t.Helper()
+	h.watch.add(time.Second)
+	plan, err := h.RunNow(t.Context(), "keepalive")
+	check(t, err)
+	return plan
+}
+
+func TestWhatTheProviderWillNotRenewIsReplacedOnce(t *testing.T) {
+	h := replacing(t, Replace{Enabled: true, MaxCents: 400, After: 2}, map[string]string{"px_1": "24h", "px_2": "25h", "px_except": "26h"})
+	h.paid(t, "px_2", 300)
+	bought(t, h.Ledger, "px_1", map[string]string{"team": "ads"})
+	for n := 1; n <= 2; n++ {
+		h.run(t)
+		want(t, "orders before the second failure", len(h.stream.orders), 0)
+		renewal(t, h.Ledger, n, "px_1", "failed", 300, noon.Add(24*time.Hour))
+		renewal(t, h.Ledger, n, "px_except", "failed", 300, noon.Add(26*time.Hour))
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	h.watch.add(time.Second)
+	h.stream.fail = func() error { cancel(); return errors.New("no reply") }
+	_, err := h.RunNow(ended, "keepalive")
+	wantErr(t, err, context.Canceled)
+
+	h.stream.fail = nil
+	h.restart(t)
+	plan := h.run(t)
+	want(t, "orders, once it can be published", len(h.stream.orders), 1)
+	got := h.stream.orders[0]
+	want(t, "order", got, order{
+		ID: got.ID, DurationDays: 30, Items: []orderItem{{"off_us_dallas", 1}}, MaxTotalCents: 400,
+		Labels: map[string]string{"schedule": "keepalive", "replaces": "px_1", "team": "ads"},
+	})
+	want(t, "the replaced one", plan.why("px_1"), ReasonRetired)
+	accept(t, h.Ledger, got.ID)
+	h.run(t)
+	want(t, "orders once the first was taken in", len(h.stream.orders), 1)
+}
+
+// bought is an order with labels that delivered a proxy.
+func bought(t testing.TB, l *ledger.Ledger, id string, labels map[string]string) {
+	t.Helper()
+	ref := ledger.Ref{CommandID: "buy-" + id, OperationID: "buy-" + id + "/1", Labels: labels}
+	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(
+			ledger.CommandAccepted{Ref: ledger.Ref{CommandID: ref.CommandID, Labels: labels}, Kind: ledger.KindOrder, Content: []byte(`{}`), DurationDays: 30,
+				Operations: []ledger.Planned{{OperationID: ref.OperationID, Chunk: "1", Generation: 1, Key: "key-buy-" + id}}},
+			ledger.OperationSending{Ref: ref, Attempt: 1, Key: "key-buy-" + id, Body: "{}", SentAt: tx.Now()},
+			ledger.OrderAccepted{Ref: ref, Attempt: 1, OrderNo: "no-" + id, NextAt: tx.Now()},
+			ledger.OrderDelivered{OrderState: ledger.OrderState{Ref: ref, OrderNo: "no-" + id, ExpectedCount: 1, DeliveredCount: 1, ChargedCents: 300}, ProxyIDs: []string{id}})
+	}))
+}
+
+func accept(t testing.TB, l *ledger.Ledger, id string) {
+	t.Helper()
+	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(ledger.CommandAccepted{Ref: ledger.Ref{CommandID: id}, Kind: ledger.KindOrder, Content: []byte(`{}`), DurationDays: 30})
+	}))
+}
+
+func TestAProxyThatTheProviderDoesNotKnowIsReplacedAtOnce(t *testing.T) {
+	h := replacing(t, Replace{Enabled: true, MaxCents: 400}, map[string]string{"px_1": "24h", "px_2": "25h"})
+	unknown(t, h.Ledger, "px_1")
+	h.run(t)
+	want(t, "orders", len(h.stream.orders), 1)
+	want(t, "in the place of", h.stream.orders[0].Labels["replaces"], "px_1")
+}
+
+// unknown ends a renewal as the provider does that does not know the proxy.
+func unknown(t testing.TB, l *ledger.Ledger, id string) {
+	t.Helper()
+	ref := ledger.Ref{CommandID: "unknown-" + id, OperationID: "unknown-" + id + "/0001"}
+	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(
+			ledger.CommandAccepted{Ref: ledger.Ref{CommandID: ref.CommandID}, Kind: ledger.KindRenewal, Content: []byte(`{}`), DurationDays: 30, Operations: []ledger.Planned{
+				{OperationID: ref.OperationID, Chunk: "0001", Generation: 1, Key: "key-" + id, ProxyIDs: []string{id}},
+			}},
+			ledger.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + id, Body: "{}", SentAt: tx.Now()},
+			ledger.CommandRejected{Ref: ref, Code: "proxy_not_found", Reason: "unknown", Attempt: 1})
+	}))
+}
+
+func TestReplacementsStayWithinTheirCeilings(t *testing.T) {
+	three := map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h"}
+	for name, c := range map[string]struct {
+		policy Replace
+		orders int
+	}{
+		"off":                {Replace{MaxCents: 400}, 0},
+		"too dear":           {Replace{Enabled: true, MaxCents: 299}, 0},
+		"two a day":          {Replace{Enabled: true, MaxCents: 400, PerDay: 2}, 2},
+		"all within a day":   {Replace{Enabled: true, MaxCents: 300}, 3},
+		"after five, or one": {Replace{Enabled: true, MaxCents: 300, After: 5}, 3},
+	} {
+		h := replacing(t, c.policy, three)
+		for id := range three {
+			unknown(t, h.Ledger, id)
+		}
+		h.run(t)
+		h.run(t)
+		seen := map[string]bool{}
+		for _, o := range h.stream.orders {
+			seen[o.ID] = true
+		}
+		want(t, name, len(seen), c.orders)
+	}
+}
+
+func TestReplaceIsCheckedWithTheConfiguration(t *testing.T) {
+	for _, r := range []Replace{{Enabled: true}, {MaxCents: -1}, {Enabled: true, MaxCents: 1, After: 6}, {Enabled: true, MaxCents: 1, PerDay: -1}} {
+		s := keepalive()
+		s.Replace = r
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "replace") {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+}
