@@ -182,3 +182,27 @@ func TestAClockSetBackDoesNotFireASlotTwice(t *testing.T) {
 		want(t, "slots", len(b.slots(10)), 2)
 	})
 }
+
+// TestTwoRunnersFireASlotOnce fires one slot from two sweepers of one ledger at
+// the same moment.
+func TestTwoRunnersFireASlotOnce(t *testing.T) {
+	h := newHouse(t, soon(), keepalive())
+	h.paid(t, "px_1", 300)
+	check(t, h.Lister().WaitPass(t.Context()))
+	other, err := New(h.config)
+	check(t, err)
+	ended := make(chan error, 2)
+	for _, s := range []*Sweeper{h.Sweeper, other} {
+		go func() {
+			_, err := s.RunNow(t.Context(), "keepalive")
+			ended <- err
+		}()
+	}
+	first, second := <-ended, <-ended
+	if first == nil {
+		first, second = second, first
+	}
+	wantErr(t, first, ErrFired)
+	check(t, second)
+	want(t, "published", h.stream.ids(), []string{"px_1 px_2"})
+}

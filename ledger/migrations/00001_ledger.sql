@@ -247,7 +247,7 @@ CREATE TABLE sweep_commands (
     proxies        INTEGER NOT NULL,
     estimate_cents INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX sweep_commands_planned ON sweep_commands (schedule, planned_at);
+CREATE INDEX sweep_commands_planned ON sweep_commands (planned_at, schedule);
 
 -- Proxies that no sweep renews any more.
 CREATE TABLE retired (

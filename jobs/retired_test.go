@@ -1,0 +1,26 @@
+package jobs
+
+import (
+	"testing"
+
+	"perennial/ledger"
+)
+
+// TestWhatWasRetiredAfterItsSweepWasPlannedIsNotPaidFor retires a proxy between
+// the plan and the payment; a person's own command still renews it.
+func TestWhatWasRetiredAfterItsSweepWasPlannedIsNotPaidFor(t *testing.T) {
+	h := newHouse(t)
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(ledger.ProxyRetired{ProxyID: "px_1", By: "ada", Reason: "not needed"})
+	}))
+	h.renew(`{"id":"sweep","proxy_ids":["px_1","px_2"],"duration_days":30,"due_before":"2099-01-01T00:00:00Z"}`)
+	h.await("sweep", ledger.StateCompleted)
+	skipped, ok := h.awaitFact("proxy.skipped").(ledger.ProxySkipped)
+	if !ok || skipped.ProxyID != "px_1" || skipped.Reason != "it was retired" {
+		t.Fatalf("skipped %+v", skipped)
+	}
+	h.settled(300, 0)
+	h.renew(`{"id":"by-hand","proxy_ids":["px_1"],"duration_days":30}`)
+	h.await("by-hand", ledger.StateCompleted)
+	h.settled(600, 0)
+}
