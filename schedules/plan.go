@@ -191,7 +191,14 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 	if err != nil {
 		return err
 	}
-	if why != "" && why != ReasonTaken {
+	if why == ReasonTaken { // its kind waits for what it tells, if nobody else has told it
+		cost, err := p.kindPrice(ctx, proxy)
+		if err != nil {
+			return err
+		}
+		p.markCanary(proxy, cost)
+	}
+	if why != "" {
 		p.leaveOut(proxy, why)
 		return nil
 	}
@@ -199,13 +206,7 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 	if err != nil {
 		return err
 	}
-	if why == "" {
-		why = p.unaffordable(proxy, cost)
-	}
-	if why != "" {
-		if why == ReasonTaken {
-			p.markCanary(proxy, cost)
-		}
+	if why = p.unaffordable(proxy, cost); why != "" {
 		p.leaveOut(proxy, why)
 		return nil
 	}

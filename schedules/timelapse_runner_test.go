@@ -103,7 +103,7 @@ func (y *year) carry(w work) {
 		op = y.operation(w.id)
 		d := jobs.Decide(jobs.Operation{Operation: op, Labels: w.cmd.Labels, ProxyIDs: ids, DurationDays: w.cmd.DurationDays, Binding: y.binding},
 			jobs.Replied{Moment: jobs.Moment{Now: y.watch.Now()}, Reply: reply})
-		if !y.record(op, d) {
+		if !y.record(op, d, observed) {
 			return
 		}
 		y.ambiguous++
@@ -112,7 +112,7 @@ func (y *year) carry(w work) {
 }
 
 // record appends a decision; it says whether the operation goes again.
-func (y *year) record(op ledger.Operation, d jobs.Decision) (again bool) {
+func (y *year) record(op ledger.Operation, d jobs.Decision, observed map[string]time.Time) (again bool) {
 	y.t.Helper()
 	check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error {
 		if err := tx.AppendTo(op.ID, op.Version, d.Facts...); err != nil {
@@ -133,6 +133,12 @@ func (y *year) record(op ledger.Operation, d jobs.Decision) (again bool) {
 		switch f := f.(type) {
 		case ledger.OperationWaiting:
 			return true
+		case ledger.CommandRejected:
+			if f.ShortOfMoney { // somebody spent it between the plan and the payment
+				for id, expires := range observed {
+					y.say(id, expires, ReasonWallet)
+				}
+			}
 		case ledger.RenewalSettled:
 			y.renewed += len(slices.DeleteFunc(slices.Clone(f.Items), func(l ledger.Line) bool { return l.State != "succeeded" }))
 		}
@@ -162,4 +168,37 @@ func (y *year) look(w work, ref ledger.Ref) (ids []string, observed map[string]t
 		observed[id] = *p.ExpiresAt
 	}
 	return ids, observed, skipped
+}
+
+// answer is the person who looks, once a day, at what waits for one, and finds
+// out at the provider what was charged.
+func (y *year) answer() {
+	y.t.Helper()
+	waiting, err := y.ledger.In(y.t.Context(), ledger.StateReview, 100)
+	check(y.t, err)
+	if len(waiting) == 0 {
+		return
+	}
+	charges, err := y.server.Charges()
+	check(y.t, err)
+	for _, op := range waiting {
+		var cents int64
+		for _, c := range charges {
+			switch {
+			case c.IdempotencyKey != op.Key:
+			case c.Kind == "refund":
+				cents -= c.AmountCents
+			default:
+				cents += c.AmountCents
+			}
+		}
+		outcome := "not_charged"
+		if cents > 0 {
+			outcome = "charged"
+		}
+		y.reviews++
+		y.append(ledger.OperationResolved{
+			Ref: ledger.Ref{CommandID: op.CommandID, OperationID: op.ID}, By: "ada", Reason: "the wallet's history", Outcome: outcome, ChargedCents: cents,
+		})
+	}
 }

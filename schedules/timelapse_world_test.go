@@ -18,8 +18,6 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-const halfDay = 12 * time.Hour
-
 // year is an account that is lived through step by step: the real sandbox over
 // sockets, a real ledger, a real sweeper, and a runner that does one thing after
 // the other, so that a seed decides everything.
@@ -36,12 +34,12 @@ type year struct {
 	binding  ledger.Binding
 	inbox    []json.RawMessage // published, not taken in yet
 	steps    int
-	down     int // half days that the provider is still down
+	down     int // days that the provider is still down
 	handKeys map[string]bool
-	planned  map[string]string // by proxy and expiry: what the last sweep said
+	planned  map[string]string // by proxy and expiry: what sweeps said
 	lost     map[string]string // by proxy and expiry: the same, when it expired
 
-	renewed, byHand, ambiguous, refusals, outages int
+	renewed, byHand, ambiguous, refusals, outages, reviews int
 }
 
 func newYear(t testing.TB, proxies int, seed uint64) *year {
@@ -50,8 +48,8 @@ func newYear(t testing.TB, proxies int, seed uint64) *year {
 		handKeys: map[string]bool{}, planned: map[string]string{}, lost: map[string]string{},
 	}
 	y.fixture.Proxies = []sandbox.FixtureProxy{
-		{Count: proxies * 4 / 5, Prefix: "px_us_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "84h..720h"},
-		{Count: proxies / 5, Prefix: "px_de_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_de_frankfurt", ExpiresIn: "84h..720h"},
+		{Count: proxies * 4 / 5, Prefix: "px_us_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "132h..720h"},
+		{Count: proxies / 5, Prefix: "px_de_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_de_frankfurt", ExpiresIn: "132h..720h"},
 	}
 	y.fixture.Accounts[0].Wallet.SandboxCents = int64(proxies) * 350
 	y.ledger = openLedger(t, filepath.Join(y.dir, "main.ledger.db"), y.watch.Now)
@@ -62,7 +60,7 @@ func newYear(t testing.TB, proxies int, seed uint64) *year {
 		OpeningCents: y.fixture.Accounts[0].Wallet.SandboxCents, Epoch: "e",
 	})
 	s := keepalive()
-	s.Cron, s.DailyBudgetCents = "0 */12 * * *", int64(proxies)*24
+	s.Cron, s.RenewBefore, s.DailyBudgetCents = "@daily", 120*time.Hour, int64(proxies)*24
 	var err error
 	y.sweeper, err = New(Config{
 		Account: "main", Ledger: y.ledger, Provider: y, Publisher: y, Clock: y.watch.Now, Schedules: []Schedule{s},
@@ -123,37 +121,45 @@ func (y *year) append(facts ...ledger.Fact) {
 // chance is true so many times in a hundred.
 func (y *year) chance(percent int) bool { return y.random.IntN(100) < percent }
 
-// step is half a day.
+// step is a day.
 func (y *year) step() {
 	y.t.Helper()
-	y.watch.add(halfDay)
 	y.steps++
+	y.watch.add(noon.AddDate(0, 0, y.steps).Sub(y.watch.Now()))
 	switch {
 	case y.down > 0:
 		y.down--
 	case y.chance(4):
-		y.down, y.outages = 1+y.random.IntN(3), y.outages+1
+		y.down, y.outages = 1+y.random.IntN(2), y.outages+1
 	}
 	switch y.steps { // prices change three times
-	case 180:
+	case 90:
 		y.serve(map[string]int64{"off_us_dallas": 450})
-	case 300:
+	case 150:
 		y.serve(map[string]int64{"off_us_dallas": 450, "off_de_frankfurt": 200})
-	case 500:
+	case 250:
 		y.serve(nil)
 	}
 	y.topUp()
+	y.answer()
 	y.sweep()
-	if y.chance(15) && y.down == 0 {
+	if y.chance(30) && y.down == 0 {
 		y.renewByHand()
 	}
+	refused := y.refusals
 	y.carryOut()
+	if y.refusals > refused { // the day has more slots than one
+		y.watch.add(time.Hour)
+		y.answer()
+		y.sweep()
+		y.carryOut()
+	}
 	check(y.t, y.sweeper.Warn(y.t.Context()))
 }
 
 // topUp fills the wallet once a month, and forgets it two times a year.
 func (y *year) topUp() {
-	const month = 60
+	const month = 30
 	if y.steps%month != 0 || y.steps == 4*month || y.steps == 9*month {
 		return
 	}
@@ -186,11 +192,24 @@ func (y *year) sweep() {
 	}
 	check(y.t, err)
 	for _, x := range plan.Included {
-		y.planned[x.ProxyID+x.ExpiresAt.String()] = "included"
+		y.say(x.ProxyID, x.ExpiresAt, "included")
 	}
 	for _, x := range plan.LeftOut {
-		y.planned[x.ProxyID+x.ExpiresAt.String()] = x.Reason
+		y.say(x.ProxyID, x.ExpiresAt, x.Reason)
 	}
+}
+
+// say remembers the last word on a proxy's expiry. Want of money stays: what had
+// to wait for it may have had one try left, and that one refused.
+func (y *year) say(id string, expires time.Time, word string) {
+	key := id + expires.UTC().String()
+	if !forMoney(y.planned[key]) {
+		y.planned[key] = word
+	}
+}
+
+func forMoney(reason string) bool {
+	return reason == ReasonWallet || reason == ReasonDay || reason == ReasonMonth || reason == ReasonBudget
 }
 
 // countLost notes what has expired since the last look.
@@ -214,7 +233,7 @@ func (y *year) renewByHand() {
 	id, key := fmt.Sprintf("px_us_%d", 1+y.random.IntN(10)), fmt.Sprintf("by-hand-%d", y.byHand)
 	y.handKeys[key] = true
 	var chosen string
-	check(y.t, y.ledger.Expiring(y.t.Context(), y.watch.Now().Add(keepalive().RenewBefore), func(p ledger.Proxy) error {
+	check(y.t, y.ledger.Expiring(y.t.Context(), y.watch.Now().Add(120*time.Hour), func(p ledger.Proxy) error {
 		if chosen == "" || y.chance(10) {
 			chosen = p.ProxyID
 		}
