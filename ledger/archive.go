@@ -183,7 +183,9 @@ func firstUnfinished(ctx context.Context, q queryer) (seq int64, name string, er
 	err = q.QueryRowContext(ctx, `SELECT seq, name FROM (
 		SELECT c.accepted_seq AS seq, 'operation ' || o.id AS name FROM operations o JOIN commands c ON c.id = o.command_id
 			WHERE o.live = 1 OR o.id IN (SELECT operation FROM lines WHERE claim = 1)
-		UNION ALL SELECT seq, 'a sweep of ' || schedule FROM slots WHERE state = 'planned')
+		UNION ALL SELECT seq, 'a sweep of ' || schedule FROM slots WHERE state = 'planned'
+		UNION ALL SELECT seq, 'the replacement of ' || proxy_id FROM replacements x WHERE NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = x.command_id)
+			AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = x.command_id))
 		ORDER BY seq, name LIMIT 1`).Scan(&seq, &name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return math.MaxInt64, "", nil
