@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"perennial/ledger/disktest"
 	"perennial/queue"
 )
 
@@ -130,6 +132,34 @@ func TestCrashMatrixKilledElsewhere(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 4)
 			scene(t, w, point)
+			w.finish(c)
+		})
+	}
+}
+
+// TestCrashMatrixKilledWhileSQLiteWrites kills the runner in the middle of a
+// write of SQLite's: of its log while the file is migrated and while work is
+// recorded, and of the file itself, which only a checkpoint writes.
+func TestCrashMatrixKilledWhileSQLiteWrites(t *testing.T) {
+	for _, at := range []struct {
+		suffix string
+		write  int
+	}{{"ledger.db-wal", 1}, {"ledger.db-wal", 20}, {"ledger.db-wal", 60}, {"ledger.db-wal", 72}, {"ledger.db", 2}, {"ledger.db", 9}} {
+		t.Run(fmt.Sprint(at.suffix, " ", at.write), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 4)
+			disk := disktest.New(t, "ledger.")
+			c := crashCommands(moment{kind: "renew"})
+			run := startIn(t, w.dir, append(disk.Environment(), disk.KillAt(at.write, at.suffix)), "run")
+			if line, err := run.stdout.ReadBytes('\n'); err == nil {
+				var ready readyLine
+				if err := json.Unmarshal(line, &ready); err != nil {
+					t.Fatal(err)
+				}
+				c.publish(t, ready.NATS)
+				_ = run.cmd.Process.Signal(syscall.SIGTERM) // what is closed is checkpointed
+			}
+			run.awaitKilled()
 			w.finish(c)
 		})
 	}

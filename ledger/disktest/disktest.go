@@ -48,6 +48,10 @@ func (d *Disk) Environment() []string {
 	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail, "DISK_TRACE=" + d.trace}
 }
 
+// KillAt makes the process end in the middle of its n-th write to a file whose
+// name ends with suffix: half of it is written.
+func (d *Disk) KillAt(n int, suffix string) string { return fmt.Sprintf("DISK_KILL=%d=%s", n, suffix) }
+
 // Given is the disk that a process was started on.
 func Given(environment func(string) string) *Disk {
 	return &Disk{library: environment("LD_PRELOAD"), files: environment("DISK_FILES"), fail: environment("DISK_FAIL"), trace: environment("DISK_TRACE")}

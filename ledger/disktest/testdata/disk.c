@@ -6,6 +6,8 @@
  *   DISK_FAIL   a file; while it is there, the calls that it names
  *               ("write", "sync", or both) fail with EIO, for files whose name
  *               also end with what follows a "=", as in "sync=-wal"
+ *   DISK_KILL   "N=SUFFIX": the N-th write to a file whose name ends so is done by
+ *               half, and the process is killed (SIGKILL)
  *   DISK_TRACE  a file; every write, truncation, sync and removal is appended
  *               to it, in the order in which they happened:
  *
@@ -21,6 +23,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -70,6 +73,14 @@ static int fails(const char *call, const char *name) {
 	return strstr(text, call) != NULL;
 }
 
+/* last_of: this is the write in the middle of which the process ends. */
+static int last_of(const char *name) {
+	static long writes;
+	const char *kill_at = getenv("DISK_KILL"), *suffix = kill_at ? strchr(kill_at, '=') : NULL;
+	if (!suffix++ || strlen(name) < strlen(suffix) || strcmp(name + strlen(name) - strlen(suffix), suffix)) return 0;
+	return ++writes == strtol(kill_at, NULL, 10);
+}
+
 static void record(char op, int ok, const char *name, uint64_t offset, const void *data, size_t size) {
 	const char *path = getenv("DISK_TRACE");
 	uint16_t name_size = (uint16_t)strlen(name);
@@ -97,6 +108,10 @@ static ssize_t written(int fd, const void *data, size_t size, off64_t offset) {
 	ssize_t n;
 	if (!name) return REAL(pwrite64)(fd, data, size, offset);
 	pthread_mutex_lock(&one_at_a_time);
+	if (last_of(name)) {
+		if (REAL(pwrite64)(fd, data, size / 2, offset) >= 0) kill(getpid(), SIGKILL);
+		abort();
+	}
 	if (fails("write", name)) {
 		n = -1;
 		errno = EIO;
