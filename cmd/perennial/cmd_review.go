@@ -81,7 +81,7 @@ func (a *app) reviewResolve() *cobra.Command {
 }
 
 func (a *app) accountCommand() *cobra.Command {
-	c := &cobra.Command{Use: "account", Short: "The account: show, pause, resume"}
+	c := &cobra.Command{Use: "account", Short: "The account: show, pause, resume, rotate"}
 	show := &cobra.Command{
 		Use: "show", Short: "Whose account it is, what is paused, how far events are published", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -97,7 +97,7 @@ func (a *app) accountCommand() *cobra.Command {
 			return a.printAccount(v)
 		},
 	}
-	c.AddCommand(show,
+	c.AddCommand(show, a.accountRotate(),
 		a.accountByHand("pause", "Send nothing until it is resumed", verbPause),
 		a.accountByHand("resume", "End every pause that has no time set", verbResume))
 	return c

@@ -273,7 +273,7 @@ func (c *config) ledgerPath(account string) string {
 // systemd credential, or its file.
 func (c *config) secretOf(name string) (string, error) {
 	a := c.Accounts[name]
-	variable := "PERENNIAL_" + strings.ReplaceAll(strings.ToUpper(name), "-", "_") + "_SECRET"
+	variable := secretVariable(name)
 	switch {
 	case a.secret != "":
 		return a.secret, nil
@@ -293,6 +293,11 @@ func (c *config) secretOf(name string) (string, error) {
 		path = filepath.Join(filepath.Dir(c.file), path)
 	}
 	return readSecret(path)
+}
+
+// secretVariable is the environment variable of an account's secret.
+func secretVariable(account string) string {
+	return "PERENNIAL_" + strings.ReplaceAll(strings.ToUpper(account), "-", "_") + "_SECRET"
 }
 
 // readSecret reads a secret file that nobody else on the machine may read.

@@ -162,6 +162,12 @@ accounts:
     wallet: {currency: USD, sandbox_cents: 50000000, production_cents: 50000000}
     keys:
       - {app_id: %s, secret: %q}
+      - {app_id: sbx_app_alpha2, secret: second-canary-9dK4}
+  - account_id: acc_other
+    email: other@example.com
+    wallet: {currency: USD, sandbox_cents: 1000}
+    keys:
+      - {app_id: sbx_app_other, secret: second-canary-9dK4}
 offers:
   - {offer_code: off_us_1, name: US static, country_code: US, country_name: United States, region: Dallas, line_name: premium,
      ip_type: isp, protocol: socks5, unit_price_cents: 300, base_duration_days: 30, duration_days: [30, 60, 90],
