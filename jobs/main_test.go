@@ -62,10 +62,14 @@ type house struct {
 // now is the clock of the runner and of its ledger.
 func (h *house) now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 
-// fleet is the demonstration's account and offers with six proxies of 300 cents.
+// fleet is the demonstration's account and offers with six proxies of 300 cents,
+// and one that never expires.
 func fleet() sandbox.Fixture {
 	f := sandbox.DefaultFixture()
-	f.Proxies = []sandbox.FixtureProxy{{Count: 6, Prefix: "px_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "24h"}}
+	f.Proxies = []sandbox.FixtureProxy{
+		{Count: 6, Prefix: "px_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "24h"},
+		{ProxyID: "px_forever", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas"},
+	}
 	return f
 }
 

@@ -6,6 +6,18 @@ import (
 	"perennial/ledger"
 )
 
+// TestTrap10WhatHasNoExpiryIsNotDueHoweverLateTheCommandSays: year 1 would be.
+func TestTrap10WhatHasNoExpiryIsNotDueHoweverLateTheCommandSays(t *testing.T) {
+	h := newHouse(t)
+	h.renew(`{"id":"sweep","proxy_ids":["px_forever","px_2"],"duration_days":30,"due_before":"2099-01-01T00:00:00Z"}`)
+	h.await("sweep", ledger.StateCompleted)
+	skipped, ok := h.awaitFact("proxy.skipped").(ledger.ProxySkipped)
+	if !ok || skipped.ProxyID != "px_forever" {
+		t.Fatalf("skipped %+v", skipped)
+	}
+	h.settled(300, 0)
+}
+
 // TestWhatWasRetiredAfterItsSweepWasPlannedIsNotPaidFor retires a proxy between
 // the plan and the payment; a person's own command still renews it.
 func TestWhatWasRetiredAfterItsSweepWasPlannedIsNotPaidFor(t *testing.T) {

@@ -113,3 +113,32 @@ func TestAFlippedByteIsFound(t *testing.T) {
 	}
 	t.Logf("%d found", found)
 }
+
+// TestACommitThatFailsShowsNothing: what the relay reads was committed.
+func TestACommitThatFailsShowsNothing(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1))
+	before := b.balance().Head.Seq
+	changed := b.Changed(before)
+	err := b.Write(t.Context(), func(tx *Tx) error {
+		check(t, tx.Append(LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "it never was"}))
+		// A reference that is looked at by COMMIT alone.
+		check(t, tx.exec(`PRAGMA defer_foreign_keys = ON`))
+		return tx.exec(`INSERT INTO lines (operation, proxy_id, state, claim, duration_days) VALUES ('none', 'px', 'skipped', 0, 30)`)
+	})
+	if err == nil {
+		t.Fatal("the commit did not fail")
+	}
+	select {
+	case <-changed:
+		t.Error("the journal is said to have grown")
+	default:
+	}
+	if rows, err := b.Rows(t.Context(), before, 10); err != nil || len(rows) > 0 {
+		t.Errorf("%v %v", rows, err)
+	}
+	check(t, b.fill(1))
+	if rows, err := b.Rows(t.Context(), before, 10); err != nil || len(rows) != 1 {
+		t.Errorf("behind it: %v %v", rows, err)
+	}
+}
