@@ -104,13 +104,13 @@ func kept(t *testing.T) (seeds []uint64) {
 
 // simCounts is how much a simulation did.
 type simCounts struct {
-	commands, posts, crashes, faults, reviews, steps int
+	commands, posts, served, crashes, faults, reviews, steps int
 }
 
 func (c simCounts) plus(o simCounts) simCounts {
-	return simCounts{c.commands + o.commands, c.posts + o.posts, c.crashes + o.crashes, c.faults + o.faults, c.reviews + o.reviews, c.steps + o.steps}
+	return simCounts{c.commands + o.commands, c.posts + o.posts, c.served + o.served, c.crashes + o.crashes, c.faults + o.faults, c.reviews + o.reviews, c.steps + o.steps}
 }
 
 func (c simCounts) String() string {
-	return fmt.Sprintf("%d commands, %d requests, %d crashes, %d faults, %d reviews, %d steps", c.commands, c.posts, c.crashes, c.faults, c.reviews, c.steps)
+	return fmt.Sprintf("%d commands, %d POSTs, %d crashes, %d faults, %d reviews, %d steps", c.commands, c.posts, c.crashes, c.faults, c.reviews, c.steps)
 }

@@ -58,6 +58,8 @@ type simulation struct {
 	dead     int // dead letters
 	added    int64
 	charges  int // of the referee, looked at
+	list     []sandbox.Charge
+	asOf     int // of list: requests served
 	paid     map[string]bool
 
 	counts  simCounts
@@ -261,6 +263,7 @@ func (s *simulation) serve(request *http.Request) (response *http.Response, err 
 			err = errWire
 		}
 	}()
+	s.counts.served++
 	if request.Method == http.MethodPost {
 		s.counts.posts++
 	}
