@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,9 +87,11 @@ func waitForEvent(t *testing.T, url, eventType, id string) string {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	for e, err := range q.Events(t.Context(), "main", queue.WatchFrom{Seq: 1, Types: []string{eventType}}) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for e, err := range q.Events(ctx, "main", queue.WatchFrom{Seq: 1, Types: []string{eventType}}) {
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("no %s of %s: %v", eventType, id, err)
 		}
 		if commandOf(e) == id {
 			return string(e.Data)
@@ -202,6 +205,38 @@ func TestExternalNATSRunsUnderALease(t *testing.T) {
 	if code := second.wait(); code != exitFailed || !strings.Contains(second.stderr.String(), "the account has stopped") {
 		t.Errorf("it ended with %d and does not say why:\n%s", code, second.stderr)
 	}
+}
+
+// TestFollowingOutlivesARestartOfTheRunner: whoever waits for a command goes on
+// waiting while the runner is started again, and is told when there is none.
+func TestFollowingOutlivesARestartOfTheRunner(t *testing.T) {
+	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown()
+	w := newWorld(t, 1)
+	w.configure(server.URL(), "")
+	w.write("orders.jsonl", `{"id":"o1","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1}],"sandbox_scenario":"delayed"}`+"\n", 0o600)
+	run, _ := w.run()
+	order := start(t, w.dir, "order", "--item", "off_us_1=1", "--scenario", "delayed", "--id", "o2", "--wait", "-o", "json")
+	batch := start(t, w.dir, "submit", "orders.jsonl")
+	for _, id := range []string{"o1", "o2"} {
+		waitForEvent(t, server.URL(), "order.accepted", id)
+	}
+	if code := run.terminate(); code != exitDone {
+		t.Errorf("run ended with %d\n%s", code, run.stderr)
+	}
+	if _, errs, code := w.cli("renew", "px_1", "--wait"); code != exitUnreachable || !strings.Contains(errs, "perennial run") {
+		t.Errorf("with no runner: exit %d %s", code, errs)
+	}
+	run, _ = w.run()
+	for name, follower := range map[string]*process{"order --wait": order, "submit": batch} {
+		if code := follower.wait(); code != exitDone {
+			t.Errorf("%s ended with %d\n%s", name, code, follower.stderr)
+		}
+	}
+	run.terminate()
 }
 
 func waitForHTTP(t *testing.T, url, text string) {

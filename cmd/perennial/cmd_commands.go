@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -157,9 +158,10 @@ const pollEvery = 100 * time.Millisecond
 func (a *app) follow(ctx context.Context, r *remote, id, hash string) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
+	away := absence{}
 	for {
 		states, err := ask[map[string]string](ctx, r, verbStates, statesRequest{IDs: []string{id}, Hashes: []string{hash}})
-		if err != nil {
+		if err := away.after(err); err != nil {
 			return err
 		}
 		state := states[id]
@@ -168,16 +170,12 @@ func (a *app) follow(ctx context.Context, r *remote, id, hash string) error {
 		}
 		if settledState(state) {
 			status, err := ask[jobs.CommandStatus](ctx, r, verbStatus, byHand{ID: id})
-			if err != nil {
+			if err == nil {
+				return a.followed(status)
+			}
+			if err := away.after(err); err != nil {
 				return err
 			}
-			if err := a.printStatus(status); err != nil {
-				return err
-			}
-			if err := stateExit(status.State); err != nil || len(status.LeftOut) == 0 {
-				return err
-			}
-			return &exitError{code: exitPartly}
 		}
 		select {
 		case <-ctx.Done():
@@ -185,6 +183,36 @@ func (a *app) follow(ctx context.Context, r *remote, id, hash string) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// followed prints where a command ended, and gives the exit code for it.
+func (a *app) followed(status jobs.CommandStatus) error {
+	if err := a.printStatus(status); err != nil {
+		return err
+	}
+	if err := stateExit(status.State); err != nil || len(status.LeftOut) == 0 {
+		return err
+	}
+	return &exitError{code: exitPartly}
+}
+
+// absence bears with a runner that was there and is gone: it may be starting
+// again, and the command goes on with it.
+type absence struct{ answered time.Time }
+
+// restartPatience is how long a runner may be away while somebody follows.
+const restartPatience = time.Minute
+
+// after takes what a request came to, and gives the error to end with.
+func (a *absence) after(err error) error {
+	gone := errors.Is(err, queue.ErrNoRunner) || errors.Is(err, queue.ErrStopping)
+	switch {
+	case err == nil:
+		a.answered = time.Now()
+	case gone && time.Since(a.answered) < restartPatience:
+		return nil
+	}
+	return err
 }
 
 // settledState: nothing more happens by itself.

@@ -180,8 +180,10 @@ func (a *app) followAll(ctx context.Context, r *remote, entries []entry) error {
 	ended := map[string]int{}
 	ticker := time.NewTicker(2 * pollEvery)
 	defer ticker.Stop()
+	away := absence{}
 	for {
-		if pending, err = settlePending(ctx, r, pending, ended); err != nil {
+		pending, err = settlePending(ctx, r, pending, ended)
+		if err := away.after(err); err != nil {
 			return err
 		}
 		_ = bar.Set(total - len(pending))

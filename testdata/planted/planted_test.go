@@ -1,0 +1,145 @@
+// Package planted proves the tests: each bug that somebody could write is
+// written, one at a time, into a copy that only the compiler sees, and the tests
+// that should notice have to fail. It is not part of `go test ./...`; CI runs
+// `go test ./testdata/planted`.
+package planted
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write what caught each bug into docs/reliability.md")
+
+const (
+	root  = "../.."
+	page  = root + "/docs/reliability.md"
+	begin = "<!-- planted: begin -->\n"
+	end   = "<!-- planted: end -->\n"
+)
+
+// bug is a change of one place, and where it must be noticed.
+type bug struct {
+	name     string
+	file     string
+	old, new string
+	pkg      string
+	run      string // -run of go test
+}
+
+func TestEveryPlantedBugIsCaught(t *testing.T) {
+	var mu sync.Mutex
+	caught := map[string][]string{}
+	t.Run("bugs", func(t *testing.T) {
+		places := make(chan struct{}, max(1, runtime.NumCPU()))
+		for _, b := range bugs {
+			t.Run(b.name, func(t *testing.T) {
+				t.Parallel()
+				places <- struct{}{}
+				defer func() { <-places }()
+				by := b.plant(t)
+				mu.Lock()
+				defer mu.Unlock()
+				caught[b.name] = by
+			})
+		}
+	})
+	if *update && !t.Failed() {
+		write(t, caught)
+	}
+	text := read(t, page)
+	for _, b := range bugs {
+		if !strings.Contains(text, "| "+b.name+" |") {
+			t.Errorf("docs/reliability.md does not list %q: go test ./testdata/planted -update", b.name)
+		}
+	}
+}
+
+var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (Test\w+)`)
+
+// plant runs the tests on the changed file and returns those that failed.
+func (b bug) plant(t *testing.T) []string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(root, b.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := read(t, path)
+	if n := strings.Count(text, b.old); n != 1 {
+		t.Fatalf("%s holds the text that is to be changed %d times: the code has moved, plant the bug anew\n%s", b.file, n, b.old)
+	}
+	dir := t.TempDir()
+	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	save(t, changed, strings.Replace(text, b.old, b.new, 1))
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	save(t, overlay, string(replace))
+	args := []string{"test", "-overlay", overlay, "-vet", "off", "-count", "1", "-failfast", "-timeout", "5m", "-run", b.run, b.pkg}
+	switch b.pkg {
+	case "./jobs":
+		args = append(args, "-sim.seeds", "100", "-rapid.checks", "300", "-rapid.nofailfile")
+	case "./ledger", "./upstream":
+		args = append(args, "-rapid.nofailfile")
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	var by []string
+	for _, m := range failed.FindAllStringSubmatch(string(out), -1) {
+		if !slices.Contains(by, m[1]) {
+			by = append(by, m[1])
+		}
+	}
+	switch {
+	case err == nil:
+		t.Errorf("nobody noticed")
+	case len(by) == 0:
+		t.Errorf("no test failed, but go did:\n%s", out)
+	}
+	return by
+}
+
+func write(t *testing.T, caught map[string][]string) {
+	t.Helper()
+	var table strings.Builder
+	table.WriteString("| planted bug | where | caught first by |\n|---|---|---|\n")
+	for _, b := range bugs {
+		by := caught[b.name]
+		fmt.Fprintf(&table, "| %s | `%s` | `%s` |\n", b.name, b.file, strings.Join(by, "`, `"))
+	}
+	text := read(t, page)
+	head, rest, ok := strings.Cut(text, begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the table", page)
+	}
+	save(t, page, head+begin+table.String()+end+tail)
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func save(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
