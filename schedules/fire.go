@@ -53,6 +53,7 @@ func (s *Sweeper) fire(ctx context.Context, r *rota, f firing) (Plan, error) {
 	if plan.State != statePlanned {
 		return plan, nil
 	}
+	s.Reached("slot.claimed")
 	if err := s.publish(ctx, plan.Commands); err != nil {
 		return plan, err // the slot stays planned: the next sweep, or a restart, publishes it again
 	}
@@ -199,20 +200,39 @@ func (s *Sweeper) say(r *rota, plan Plan) {
 	}
 }
 
+// publishedTogether is the stream's limit for an atomic batch. What is longer
+// goes in several, and a failure publishes only the rest again.
+const publishedTogether = 1000
+
 // publish returns when every command is on the stream, or with the context's
 // error. Commands that are there already are absorbed by their ids.
 func (s *Sweeper) publish(ctx context.Context, commands []json.RawMessage) error {
-	return s.publishAs(ctx, queue.KindProxyRenew, commands)
+	err := s.publishAs(ctx, queue.KindProxyRenew, commands)
+	if err == nil {
+		s.Reached("plan.published")
+	}
+	return err
 }
 
 func (s *Sweeper) publishAs(ctx context.Context, kind string, commands []json.RawMessage) error {
-	if len(commands) == 0 {
-		return nil
-	}
 	out := make([]queue.Outgoing, len(commands))
 	for i, data := range commands {
 		out[i] = queue.Outgoing{Kind: kind, Data: data}
 	}
+	for first := 0; first < len(out); first += publishedTogether {
+		if first > 0 {
+			s.Reached("plan.half")
+		}
+		if err := s.publishSome(ctx, out[first:min(first+publishedTogether, len(out))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publishSome returns when these commands, at least one, are on the stream: all
+// of them or none.
+func (s *Sweeper) publishSome(ctx context.Context, out []queue.Outgoing) error {
 	retry := delays{first: time.Second, most: time.Minute}
 	for {
 		err := s.Publisher.PublishCommands(ctx, s.Account, out)

@@ -40,6 +40,7 @@ type Lister struct {
 	pass     func(context.Context) error
 	clock    func() time.Time
 	every    time.Duration
+	reached  func(point string)
 	log      *logrus.Entry
 
 	turn  chan struct{} // holds one token: who has it may run a pass
@@ -51,12 +52,12 @@ type Lister struct {
 }
 
 // NewLister makes a lister of the configuration's Ledger, Provider, Pass, Clock,
-// ListEvery and Log. Pass is called before every page and keeps the listing
+// ListEvery, Reached and Log. Pass is called before every page and keeps the listing
 // within its share of the account's rate.
 func NewLister(c Config) *Lister {
 	c = c.withDefaults()
 	return &Lister{
-		ledger: c.Ledger, provider: c.Provider, pass: c.Pass, clock: c.Clock, every: c.ListEvery, log: c.Log,
+		ledger: c.Ledger, provider: c.Provider, pass: c.Pass, clock: c.Clock, every: c.ListEvery, reached: c.Reached, log: c.Log,
 		turn: make(chan struct{}, 1), tried: make(chan struct{}),
 	}
 }

@@ -51,6 +51,7 @@ func (l *Lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, e
 		if !more {
 			return c.at, nil
 		}
+		l.reached("listing.page")
 	}
 	return c.at, l.ended(ctx, c, fmt.Errorf("%d pages and no end: %w", c.pages, ErrPageLoop))
 }

@@ -70,7 +70,9 @@ type Config struct {
 	// day and an hour. Empty and not nil: never.
 	WarnBefore []time.Duration
 	ListEvery  time.Duration // from one listing's begin to the next; default 5 min
-	Log        *logrus.Entry // default: discards
+	// Reached is told of the moments named in docs/reliability.md. Default: nobody.
+	Reached func(point string)
+	Log     *logrus.Entry // default: discards
 }
 
 func (c Config) withDefaults() Config {
@@ -85,6 +87,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ListEvery <= 0 {
 		c.ListEvery = defaultListEvery
+	}
+	if c.Reached == nil {
+		c.Reached = func(string) {}
 	}
 	if c.Log == nil {
 		quiet := logrus.New()

@@ -28,7 +28,7 @@ func (a *accountHost) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error
 		Offers: func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error) {
 			return a.offers(ctx, runner, f)
 		},
-		ReadFile: a.host.config.readListed,
+		ReadFile: a.host.config.readListed, Reached: reached,
 	})
 }
 
