@@ -87,7 +87,10 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *Reconciler, id st
 	} else {
 		e.fromProvider(ctx, c, o)
 	}
-	err = e.answers(ctx, l, o)
+	if err := e.answers(ctx, l, o); err != nil {
+		return e, err
+	}
+	err = e.sweptAnswers(ctx, l)
 	return e, err
 }
 

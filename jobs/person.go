@@ -207,6 +207,12 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	if err != nil {
 		return err
 	}
+	if ids, err := r.sweepReviews(ctx, o, x); err != nil || len(ids) > 0 {
+		if err == nil {
+			err = r.answerSweeps(ctx, x, ids)
+		}
+		return err
+	}
 	if err := r.waitsForPerson(ctx, o, x); err != nil {
 		return err
 	}

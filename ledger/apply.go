@@ -37,7 +37,7 @@ func (t *Tx) apply(r Row, f Fact) error {
 		return t.applyRecorded(r, f)
 	case LedgerArchived:
 		return t.applyArchived(r, f)
-	case ProxyRetired, ProxyReinstated, ProxyReplaced, ProxyExpiring, ProxyExpired:
+	case ProxyRetired, ProxyReinstated, ProxyReplaced, ProxyReview, ProxyExpiring, ProxyExpired:
 		return t.applyProxy(r, f)
 	case RunnerStarted, LedgerReconciled, LedgerDiscrepancy:
 		return nil

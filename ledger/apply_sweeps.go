@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 )
 
@@ -10,7 +11,14 @@ func (t *Tx) applyProxy(r Row, f Fact) error {
 	case ProxyRetired:
 		return t.retire(r, f.ProxyID, f.By, f.Reason)
 	case ProxyReinstated:
-		return t.exec(`DELETE FROM retired WHERE proxy_id = ?`, f.ProxyID)
+		return errors.Join(
+			t.exec(`DELETE FROM retired WHERE proxy_id = ?`, f.ProxyID),
+			// Who takes it back has looked: what had ended until now counts no more.
+			t.exec(`UPDATE sweep_reviews SET answered_at = ? WHERE proxy_id = ?`, r.Time, f.ProxyID))
+	case ProxyReview:
+		return t.exec(`INSERT INTO sweep_reviews (proxy_id, operation, reason, expires_at, since, answered_at) VALUES (?, ?, ?, ?, ?, NULL)
+			ON CONFLICT (proxy_id) DO UPDATE SET operation = excluded.operation, reason = excluded.reason, expires_at = excluded.expires_at,
+			since = excluded.since, answered_at = NULL`, f.ProxyID, f.OperationID, f.Reason, micros(f.ExpiresAt), r.Time)
 	case ProxyExpiring:
 		return t.applyWarned(f.ProxyID, micros(f.ExpiresAt), f.ThresholdSeconds)
 	case ProxyExpired:

@@ -39,6 +39,7 @@ var decoders = map[string]func([]byte) (Fact, error){
 	"proxy.retired":      decodeAs[ProxyRetired],
 	"proxy.reinstated":   decodeAs[ProxyReinstated],
 	"proxy.replaced":     decodeAs[ProxyReplaced],
+	"proxy.review":       decodeAs[ProxyReview],
 	"account.paused":     decodeAs[AccountPaused],
 	"account.resumed":    decodeAs[AccountResumed],
 	"ledger.recorded":    decodeAs[LedgerRecorded],

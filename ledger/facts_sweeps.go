@@ -24,7 +24,8 @@ type ProxyRetired struct {
 // FactType implements Fact.
 func (ProxyRetired) FactType() string { return "proxy.retired" }
 
-// ProxyReinstated: sweeps renew the proxy again.
+// ProxyReinstated: sweeps renew the proxy again, and count its endings without a
+// renewal from here.
 type ProxyReinstated struct {
 	accountFact
 	ProxyID string `json:"proxy_id"`
@@ -52,3 +53,18 @@ type ProxyReplaced struct {
 
 // FactType implements Fact.
 func (ProxyReplaced) FactType() string { return "proxy.replaced" }
+
+// ProxyReview: so many renewals of the proxy ended without renewing it that
+// sweeps leave it to a person. It is about the last of them, and waits in
+// v_reviews until the proxy is retired or reinstated, or renewed after all.
+type ProxyReview struct {
+	Ref
+	ProxyID   string    `json:"proxy_id"`
+	Schedule  string    `json:"schedule"`
+	ExpiresAt time.Time `json:"expires_at"`
+	Endings   int       `json:"endings_without_renewal"`
+	Reason    string    `json:"reason"`
+}
+
+// FactType implements Fact.
+func (ProxyReview) FactType() string { return "proxy.review" }

@@ -62,19 +62,32 @@ func (l *Ledger) SettledSince(ctx context.Context, proxyID string, at time.Time)
 	return n > 0, err
 }
 
+// Endings are renewals of a proxy that ended without extending it.
+type Endings struct {
+	All        int // since an instant, or since its last success
+	Unanswered int // of them, those that no person has looked at since
+	Last       time.Time
+	// AskedOf is the expiry that a person was asked about and has not answered for.
+	AskedOf time.Time
+}
+
 // EndingsWithoutRenewal counts the renewals of a proxy, at an observed expiry,
 // that ended without extending it.
-func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, since time.Time) (int, time.Time, error) {
-	var n int
-	var last sql.NullInt64
-	err := l.read.QueryRowContext(ctx, `SELECT count(*), max(settled_at) FROM lines
-		WHERE proxy_id = ? AND state IN ('failed', 'not_charged', 'skipped') AND settled_at >=
+func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, since time.Time) (e Endings, err error) {
+	var last, asked sql.NullInt64
+	err = l.read.QueryRowContext(ctx, `SELECT count(*),
+		count(*) FILTER (WHERE settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = ?1), 0)), max(settled_at),
+		(SELECT expires_at FROM sweep_reviews WHERE proxy_id = ?1 AND answered_at IS NULL) FROM lines
+		WHERE proxy_id = ?1 AND state IN ('failed', 'not_charged', 'skipped') AND settled_at >=
 		coalesce((SELECT max(settled_at) FROM lines WHERE proxy_id = ?1 AND state IN ('succeeded', 'charged')), ?2)`,
-		proxyID, micros(since)).Scan(&n, &last)
+		proxyID, micros(since)).Scan(&e.All, &e.Unanswered, &last, &asked)
 	if at := instant(last); at != nil {
-		return n, *at, err
+		e.Last = *at
 	}
-	return n, time.Time{}, err
+	if at := instant(asked); at != nil {
+		e.AskedOf = *at
+	}
+	return e, err
 }
 
 // PaidPerDay is what the ledger last paid to renew this proxy, in cents and

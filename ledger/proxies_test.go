@@ -104,12 +104,12 @@ func TestEndingsWithoutARenewalAreCountedSinceTheLastSuccess(t *testing.T) {
 	}
 	fail("r1/0001")
 	fail("r2/0001")
-	if n, last, err := b.EndingsWithoutRenewal(t.Context(), "px_1", noon); err != nil || n != 2 || last.Before(noon) {
-		t.Fatalf("%d at %s (%v)", n, last, err)
+	if e, err := b.EndingsWithoutRenewal(t.Context(), "px_1", noon); err != nil || e.All != 2 || e.Unanswered != 2 || e.Last.Before(noon) {
+		t.Fatalf("%+v (%v)", e, err)
 	}
 	b.add(accepted(KindRenewal, "r3/0001", "px_1"), sending("r3/0001", 1), settled("r3/0001", "completed", line("px_1", "succeeded", 300, 0)))
-	if n, _, err := b.EndingsWithoutRenewal(t.Context(), "px_1", noon); err != nil || n != 0 {
-		t.Fatalf("after a success: %d (%v)", n, err)
+	if e, err := b.EndingsWithoutRenewal(t.Context(), "px_1", noon); err != nil || e.All != 0 {
+		t.Fatalf("after a success: %+v (%v)", e, err)
 	}
 }
 

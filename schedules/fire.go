@@ -138,10 +138,41 @@ func (s *Sweeper) record(ctx context.Context, r *rota, f firing, plan *Plan) err
 		}
 		facts, state := sweepFacts(planned, *plan)
 		plan.State = state
-		return tx.Append(facts...)
+		if err := tx.Append(facts...); err != nil {
+			return err
+		}
+		return askPerson(tx, plan.forPerson)
 	})
 	if err != nil {
 		return fmt.Errorf("record the sweep: %w", err)
+	}
+	return nil
+}
+
+// maxAsked bounds the reviews that one sweep begins; the next one goes on.
+const maxAsked = 1000
+
+// askPerson puts what was tried often enough into review, once for each expiry
+// and each answer.
+func askPerson(tx *ledger.Tx, all []ledger.ProxyReview) error {
+	asked := 0
+	for _, f := range all {
+		waits, err := tx.InSweepReview(f.ProxyID, f.ExpiresAt)
+		if err != nil {
+			return err
+		}
+		if waits {
+			continue
+		}
+		if asked++; asked > maxAsked {
+			return nil
+		}
+		if f.Ref, err = tx.LastEnding(f.ProxyID); err != nil {
+			return fmt.Errorf("proxy %s: its last renewal: %w", f.ProxyID, err)
+		}
+		if err := tx.Append(f); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ const (
 	ReasonRenewed  = "a renewal for this expiry has succeeded; its new expiry has not been read yet"
 	ReasonUnread   = "it has not been read again since its last renewal"
 	ReasonBackoff  = "its last renewals ended without renewing it: it is tried again later"
-	ReasonPerson   = "needs a person: five renewals ended without renewing it"
+	ReasonPerson   = "five renewals ended without renewing it: it is in review (`perennial review list`)"
 	ReasonUnpriced = "its price is not known: another of its kind is renewed first"
 	ReasonBudget   = "over the budget"
 	ReasonDay      = "over the budget of the day"
@@ -44,7 +44,7 @@ const (
 // when nothing was ever paid.
 type Known interface {
 	RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error)
-	EndingsWithoutRenewal(ctx context.Context, proxyID string, since time.Time) (int, time.Time, error)
+	EndingsWithoutRenewal(ctx context.Context, proxyID string, since time.Time) (ledger.Endings, error)
 	PaidPerDay(ctx context.Context, proxyID string) (cents, days int64, err error)
 	LastPaid(ctx context.Context, like ledger.Proxy) (cents, days int64, err error)
 }
@@ -98,6 +98,8 @@ type Plan struct {
 
 	planned  []ledger.PlannedCommand
 	unpriced map[kind]ledger.Proxy // kinds that wait for their canary, with one of each
+	// forPerson are proxies that were tried often enough.
+	forPerson []ledger.ProxyReview
 }
 
 // Included is one proxy of a plan. A canary is renewed alone to learn the price
@@ -301,15 +303,23 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 	}
 	// Endings of this expiry lie inside its window; earlier ones are of another.
 	window := proxy.ExpiresAt.Add(-p.in.Schedule.RenewBefore)
-	endings, last, err := p.known.EndingsWithoutRenewal(ctx, proxy.ProxyID, window)
-	if err != nil || endings == 0 || last.Before(window) {
+	ended, err := p.known.EndingsWithoutRenewal(ctx, proxy.ProxyID, window)
+	if err != nil || ended.All == 0 || ended.Last.Before(window) {
 		return 0, "", err
 	}
-	if endings >= maxEndings {
-		return endings, ReasonPerson, nil
+	// A command's id goes by all of them, so that it is a new one; patience goes by
+	// those behind a person's last answer.
+	switch n := ended.Unanswered; {
+	case n >= maxEndings:
+		if !ended.AskedOf.Equal(*proxy.ExpiresAt) {
+			p.plan.forPerson = append(p.plan.forPerson, ledger.ProxyReview{
+				ProxyID: proxy.ProxyID, Schedule: p.in.Schedule.Name, ExpiresAt: proxy.ExpiresAt.UTC(), Endings: n,
+				Reason: "renewals of it ended without renewing it so often that sweeps leave it to a person",
+			})
+		}
+		return ended.All, ReasonPerson, nil
+	case n > 0 && p.in.Now.Before(ended.Last.Add(backoff<<n)):
+		return ended.All, ReasonBackoff, nil
 	}
-	if p.in.Now.Before(last.Add(backoff << endings)) {
-		return endings, ReasonBackoff, nil
-	}
-	return endings, "", nil
+	return ended.All, "", nil
 }

@@ -31,7 +31,7 @@ func (a *app) reviewList() *cobra.Command {
 						return err
 					}
 				}
-				rows = append(rows, []string{x.OperationID, x.ProxyID, ago(&x.Since), atStake(x.AtStakeCents), x.Reason, x.TraceID})
+				rows = append(rows, []string{x.OperationID, x.ProxyID, ago(&x.Since), atStake(x), x.Reason, x.TraceID})
 			}
 			if a.output == "json" {
 				return nil

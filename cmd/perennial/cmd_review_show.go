@@ -42,11 +42,14 @@ func (a *app) readEvidence(ctx context.Context, id string) (jobs.Evidence, error
 }
 
 // atStake is an amount of a review for people.
-func atStake(cents int64) string {
-	if cents == 0 {
+func atStake(x ledger.Review) string {
+	switch {
+	case x.Ended:
+		return "nothing"
+	case x.AtStakeCents == 0:
 		return "unknown"
 	}
-	return money(cents)
+	return money(x.AtStakeCents)
 }
 
 func (a *app) printEvidence(e jobs.Evidence) error {

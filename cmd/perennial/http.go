@@ -84,6 +84,7 @@ var (
 	moneyDesc      = prometheus.NewDesc("perennial_book_cents", "The books, in cents.", []string{"account", "of"}, nil)
 	headDesc       = prometheus.NewDesc("perennial_journal_seq", "The newest journal row.", []string{"account"}, nil)
 	publishedDesc  = prometheus.NewDesc("perennial_published_seq", "The newest journal row on the events stream.", []string{"account"}, nil)
+	reviewsDesc    = prometheus.NewDesc("perennial_reviews", "What waits for a person: operations, lines of them, and proxies that sweeps have given up.", []string{"account"}, nil)
 	pausedDesc     = prometheus.NewDesc("perennial_paused", "What is paused, 1 each.", []string{"account", "scope", "cause"}, nil)
 	reconciledDesc = prometheus.NewDesc("perennial_reconciled_timestamp_seconds", "When the books were last compared with the provider.", []string{"account"}, nil)
 	agreedDesc     = prometheus.NewDesc("perennial_reconciled_ok", "Whether the books agreed then.", []string{"account"}, nil)
@@ -93,7 +94,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, pausedDesc, readyDesc, reconciledDesc, agreedDesc, differenceDesc} {
+	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, reviewsDesc, pausedDesc, readyDesc, reconciledDesc, agreedDesc, differenceDesc} {
 		ch <- d
 	}
 }
@@ -135,6 +136,9 @@ func (m metrics) collectLedger(ctx context.Context, a *accountHost, gauge func(*
 		gauge(moneyDesc, float64(cents), of)
 	}
 	gauge(headDesc, float64(b.Head.Seq))
+	if n, err := a.ledger.CountReviews(ctx); err == nil {
+		gauge(reviewsDesc, float64(n))
+	}
 	v, err := a.show(ctx, struct{}{})
 	if err != nil {
 		return

@@ -257,6 +257,18 @@ CREATE TABLE retired (
     since    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Proxies that sweeps have tried often enough, with the last operation that
+-- ended without renewing each. What a person answers is in answered_at.
+CREATE TABLE sweep_reviews (
+    proxy_id    TEXT PRIMARY KEY,
+    operation   TEXT NOT NULL,
+    reason      TEXT NOT NULL,
+    expires_at  INTEGER NOT NULL,
+    since       INTEGER NOT NULL,
+    answered_at INTEGER                       -- null: nobody has yet
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sweep_reviews_open ON sweep_reviews (operation) WHERE answered_at IS NULL;
+
 -- The nearest threshold that was told of a proxy's latest expiry; 0: it expired.
 CREATE TABLE warned (
     proxy_id          TEXT PRIMARY KEY,
@@ -361,11 +373,19 @@ CREATE VIEW v_days AS
     FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq GROUP BY 1;
 CREATE VIEW v_reviews AS
     SELECT o.id AS operation_id, o.command_id, o.kind, '' AS proxy_id, o.reason, o.code, o.trace_id, o.updated_at AS since
-    FROM operations o WHERE o.state = 'review' AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')
+    FROM operations o WHERE o.live = 1 AND o.state = 'review' AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')
     UNION ALL
     SELECT o.id, o.command_id, o.kind, l.proxy_id, 'the provider has not resolved this line', o.code, o.trace_id, o.updated_at
     FROM lines l JOIN operations o ON o.id = l.operation
-    WHERE l.claim = 1 AND l.state = 'unresolved';
+    WHERE l.claim = 1 AND l.state = 'unresolved'
+    UNION ALL
+    -- What was renewed since, by anybody, or has gone, is nobody's question any more.
+    SELECT o.id, o.command_id, o.kind, s.proxy_id, s.reason, o.code, o.trace_id, s.since
+    FROM sweep_reviews s JOIN operations o ON o.id = s.operation
+    WHERE s.answered_at IS NULL
+      AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = s.proxy_id)
+      AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.proxy_id = s.proxy_id AND l.state IN ('succeeded', 'charged') AND l.settled_at >= s.since)
+      AND NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = s.proxy_id AND (p.gone = 1 OR p.expires_at > s.expires_at));
 
 -- +goose Down
 SELECT 1;

@@ -1,0 +1,105 @@
+package schedules
+
+import (
+	"testing"
+	"time"
+
+	"perennial/ledger"
+)
+
+// failing ends renewals of px_1 that do not renew it, one an hour.
+func (h *house) failing(t *testing.T, from, to int) {
+	t.Helper()
+	px, err := h.Ledger.Proxy(t.Context(), "px_1")
+	check(t, err)
+	for n := from; n <= to; n++ {
+		h.watch.add(time.Hour)
+		renewal(t, h.Ledger, n, "px_1", "failed", 300, *px.ExpiresAt)
+	}
+	h.watch.add(5 * time.Hour)
+}
+
+func (h *house) sweep(t *testing.T) Plan {
+	t.Helper()
+	check(t, h.Lister().WaitPass(t.Context()))
+	plan, err := h.RunNow(t.Context(), "keepalive")
+	check(t, err)
+	h.watch.add(time.Second)
+	return plan
+}
+
+func (h *house) append(t *testing.T, f ledger.Fact) {
+	t.Helper()
+	h.watch.add(time.Second)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(f) }))
+}
+
+// TestTheFifthEndingWithoutARenewalGoesToReview: a person sees it once, and says
+// whether sweeps try again, under commands that are new.
+func TestTheFifthEndingWithoutARenewalGoesToReview(t *testing.T) {
+	h := newHouse(t, map[string]string{"px_1": "70h", "px_2": "300h"}, keepalive())
+	h.paid(t, "px_2", 300)
+	ids := map[string]bool{commandIDs(t, h.sweep(t))[0]: true}
+	h.failing(t, 1, 5)
+	before, _, err := h.Ledger.Head(t.Context())
+	check(t, err)
+	for range 2 {
+		want(t, "reason", h.sweep(t).why("px_1"), ReasonPerson)
+	}
+	want(t, "facts", h.facts(t, before), []string{"sweep.planned", "sweep.finished", "proxy.review", "sweep.planned", "sweep.finished"})
+	reviews, err := h.Ledger.Reviews(t.Context())
+	check(t, err)
+	if len(reviews) != 1 || reviews[0].ProxyID != "px_1" || reviews[0].OperationID != "earlier-px_1-5/0001" || !reviews[0].Ended {
+		t.Fatalf("in review: %+v", reviews)
+	}
+
+	h.append(t, ledger.ProxyReinstated{ProxyID: "px_1", By: "ada", Reason: "the provider has mended it"})
+	again := h.sweep(t)
+	want(t, "after the answer", again.ids(), []string{"px_1"})
+	if id := commandIDs(t, again)[0]; ids[id] {
+		t.Errorf("command %s was published before: it would be absorbed", id)
+	}
+	want(t, "in review", h.inReview(t), int64(0))
+
+	h.failing(t, 6, 9)
+	want(t, "four more", h.sweep(t).ids(), []string{"px_1"})
+	h.failing(t, 10, 10)
+	want(t, "five more", h.sweep(t).why("px_1"), ReasonPerson)
+	want(t, "in review", h.inReview(t), int64(1))
+	h.append(t, ledger.ProxyRetired{ProxyID: "px_1", By: "ada", Reason: "not worth it"})
+	want(t, "in review", h.inReview(t), int64(0))
+	_, err = h.Ledger.Verify(t.Context())
+	check(t, err)
+}
+
+// TestWhatIsRenewedAfterAllWaitsForNobody: by a command of a person's own, or at
+// the provider's site.
+func TestWhatIsRenewedAfterAllWaitsForNobody(t *testing.T) {
+	for name, renewed := range map[string]func(h *house){
+		"by a command": func(h *house) { renewal(t, h.Ledger, 6, "px_1", "succeeded", 300, noon.Add(70*time.Hour)) },
+		"by hand": func(h *house) {
+			px, err := h.Ledger.Proxy(t.Context(), "px_1")
+			check(t, err)
+			later := px.ExpiresAt.Add(30 * day)
+			px.ExpiresAt = &later
+			check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(1<<60, px) }))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t, map[string]string{"px_1": "70h"}, keepalive())
+			check(t, h.Lister().WaitPass(t.Context()))
+			h.failing(t, 1, 5)
+			h.sweep(t)
+			want(t, "in review", h.inReview(t), int64(1))
+			renewed(h)
+			want(t, "in review", h.inReview(t), int64(0))
+		})
+	}
+}
+
+func (h *house) inReview(t *testing.T) int64 {
+	t.Helper()
+	n, err := h.Ledger.CountReviews(t.Context())
+	check(t, err)
+	return n
+}
