@@ -62,8 +62,8 @@ func (s Schedule) check() error {
 	if s.DurationDays <= 0 || s.DurationDays%dayStep != 0 || s.DurationDays > maxDurationDays {
 		return fmt.Errorf("duration_days is %d: use a multiple of %d, at most 1080", s.DurationDays, dayStep)
 	}
-	if s.RenewBefore <= 0 {
-		return fmt.Errorf("renew_before is %s: use a time before the expiry, such as 72h", s.RenewBefore)
+	if s.RenewBefore < time.Minute {
+		return fmt.Errorf("renew_before is %s: use a time before the expiry, a minute at least, such as 72h", s.RenewBefore)
 	}
 	if s.RenewBefore >= time.Duration(s.DurationDays)*day {
 		return fmt.Errorf("renew_before is %s and duration_days %d: a renewed proxy would be due again at once, for ever; make renew_before shorter than the duration",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -87,7 +88,9 @@ func loadConfig(path string) (*config, error) {
 	}
 	c := &config{file: path}
 	if err := unmarshalStrict(k, c); err != nil {
-		return nil, usage("configuration %s: %w", path, err)
+		// The heading of the decoder's list takes two of the three lines.
+		_, list, _ := strings.Cut(err.Error(), "\n\n")
+		return nil, usage("configuration %s: %s", path, cmp.Or(list, err.Error()))
 	}
 	c.defaults()
 	if err := c.validate(); err != nil {
@@ -102,7 +105,7 @@ func unmarshalStrict(k *koanf.Koanf, c *config) error {
 		Tag: "koanf",
 		DecoderConfig: &mapstructure.DecoderConfig{
 			Result: c, TagName: "koanf", ErrorUnused: true,
-			DecodeHook: mapstructure.StringToTimeDurationHookFunc(),
+			DecodeHook: exactly,
 		},
 	})
 }
