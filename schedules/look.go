@@ -89,6 +89,9 @@ func (s *Sweeper) rota(name string) (*rota, error) {
 func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 	const around = 8
 	rows, err := s.Ledger.Rows(ctx, max(slot.Seq-around, 0), 2*around)
+	if gone, ok := errors.AsType[*ledger.ArchivedError](err); ok {
+		return "its facts are in " + gone.File + ", which is not here", nil
+	}
 	if err != nil {
 		return "", err
 	}
@@ -104,7 +107,11 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 				said = append(said, planSaid(f))
 			}
 		case ledger.SweepHeld:
-			if f.Schedule == slot.Schedule && f.Slot.Equal(slot.At) {
+			switch {
+			case f.Schedule != slot.Schedule || !f.Slot.Equal(slot.At):
+			case row.Seq > slot.Seq && slot.State == stateFinished: // what it asked for was given
+				said = append(said, "approved by a person")
+			default:
 				said = append(said, f.Reason)
 			}
 		case ledger.SweepMissed:

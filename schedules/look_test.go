@@ -1,0 +1,61 @@
+package schedules
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+)
+
+// TestAListSaysThatAPlanWasApproved: what was carried out does not ask for an
+// approval any more.
+func TestAListSaysThatAPlanWasApproved(t *testing.T) {
+	s := keepalive()
+	s.ApproveOverCents = 1
+	h := newHouse(t, soon(), s)
+	h.paid(t, "px_1", 300)
+	plan := h.sweep(t)
+	listed := func() Status {
+		all, err := h.List(t.Context())
+		check(t, err)
+		return all[0]
+	}
+	if why := listed().Why; !strings.Contains(why, "sweep approve "+plan.Hash) {
+		t.Fatalf("before: %s", why)
+	}
+	check(t, h.Approve(t.Context(), plan.Hash))
+	if now := listed(); strings.Contains(now.Why, "sweep approve") || !strings.Contains(now.Why, "approved") || now.Plan != "" {
+		t.Fatalf("afterwards: %+v", now)
+	}
+}
+
+// TestAScheduleWhoseLastPlanIsInAnArchiveElsewhereIsListed: one that fires once
+// a year does not take the list of all others with it.
+func TestAScheduleWhoseLastPlanIsInAnArchiveElsewhereIsListed(t *testing.T) {
+	h := newHouse(t, soon(), keepalive())
+	path := filepath.Join(t.TempDir(), "archived.ledger.db")
+	h.config.Ledger = openLedger(t, path, h.watch.Now)
+	h.restart(t)
+	h.paid(t, "px_1", 300)
+	plan := h.sweep(t)
+	renewal(t, h.Ledger, 1, "px_2", "succeeded", 300, noon)
+	seq, hash, err := h.Ledger.Head(t.Context())
+	check(t, err)
+	check(t, h.Ledger.Close())
+	later := noon.Add(30 * day)
+	archived, err := ledger.Archive{
+		Path: path, Before: later.Add(-10 * day), Clock: func() time.Time { return later }, Published: ledger.Head{Seq: seq, Hash: hash}, Keep: 1,
+	}.Run(t.Context())
+	check(t, err)
+	check(t, os.Remove(archived.File))
+	h.config.Ledger = openLedger(t, path, h.watch.Now)
+	h.restart(t)
+	all, err := h.List(t.Context())
+	check(t, err)
+	if one := all[0]; one.State != stateFinished || !strings.Contains(one.Why, filepath.Base(archived.File)) || plan.State != stateFinished {
+		t.Fatalf("%+v", one)
+	}
+}
