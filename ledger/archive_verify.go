@@ -84,7 +84,9 @@ func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, e
 		}
 	}
 	own, err := l.Verify(ctx)
-	v.Rows, v.Head = v.Rows+own.Rows, own.Head
+	if v.Rows, v.Head = v.Rows+own.Rows, own.Head; own.Behind == nil {
+		v.Rows, v.Behind = own.Rows, nil // it was made again from the events, and holds theirs
+	}
 	if len(archives) == 0 {
 		v.Behind = own.Behind
 	}
@@ -104,6 +106,11 @@ func openArchives(ctx context.Context, clock func() time.Time, files []string) (
 		}
 	}
 	slices.SortFunc(archives, func(a, b *Ledger) int { return int(a.tail.head.seq - b.tail.head.seq) })
+	for i := range len(archives) - 1 {
+		if a, b := archives[i], archives[i+1]; a.tail.head.seq == b.tail.head.seq {
+			return archives, fmt.Errorf("%s and %s hold the same rows: name each archive once", a.path, b.path)
+		}
+	}
 	return archives, nil
 }
 

@@ -157,3 +157,23 @@ func forge(t *testing.T, path, archive, statements string) string {
 	check(t, f.close())
 	return forged
 }
+
+// TestNoRowIsCountedTwice: neither of an archive that is named twice, nor of a
+// ledger that holds the archived rows itself.
+func TestNoRowIsCountedTwice(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "whole.ledger.db")
+	check(t, oldBook(t, whole, append(history(), over()...)...).Close())
+	path := filepath.Join(t.TempDir(), "main.ledger.db")
+	text, err := os.ReadFile(whole)
+	check(t, errors.Join(err, os.WriteFile(path, text, 0o600)))
+	first, err := archiveOf(t, path, 30).Run(t.Context())
+	check(t, err)
+	b := openBook(t, path)
+	if v, err := b.VerifyWith(t.Context(), first.File, first.File); err == nil || !strings.Contains(err.Error(), "once") {
+		t.Errorf("%+v %v", v, err)
+	}
+	b = openBook(t, whole)
+	if v, err := b.VerifyWith(t.Context(), first.File); err != nil || v.Rows != v.Head.Seq {
+		t.Errorf("%+v %v", v, err)
+	}
+}
