@@ -225,7 +225,7 @@ func (x *proxyPrinter) add(p ledger.Proxy) error {
 	if x.app.output == "json" {
 		return printJSON(x.app.stdout, p)
 	}
-	x.rows = append(x.rows, []string{p.ProxyID, p.Status, stamp(p.ExpiresAt), p.CountryCode, p.Region, p.LineName, p.IPType, ago(&p.SeenAt)})
+	x.rows = append(x.rows, []string{p.ProxyID, p.Status, stamp(p.ExpiresAt), p.CountryCode, p.Region, p.LineName, p.IPType, seen(p)})
 	return nil
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +32,7 @@ func (a *app) proxiesRetire() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&q.By, "by", os.Getenv("USER"), "who decides it")
+	f.StringVar(&q.By, "by", operator(), "who decides it")
 	f.StringVar(&q.Reason, "reason", "", "why")
 	f.BoolVar(&q.Undo, "undo", false, "let sweeps renew them again")
 	return c
@@ -45,6 +44,9 @@ func (a *accountHost) retire(ctx context.Context, q retireRequest) (changedAnswe
 	var changed changedAnswer
 	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > maxRetired {
 		return changed, &jobs.RefusedError{Reason: fmt.Sprintf("%d proxies: name 1 to %d", len(q.ProxyIDs), maxRetired)}
+	}
+	if q.By == "" {
+		return changed, &jobs.RefusedError{Reason: "retiring needs a name: say who decides it with --by"}
 	}
 	err := a.ledger.Write(ctx, func(tx *ledger.Tx) error {
 		changed.Changed = 0 // Write may run this twice

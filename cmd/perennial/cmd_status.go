@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 
@@ -223,7 +222,7 @@ func (a *app) byHandCommand(use, short, verb string) *cobra.Command {
 			return a.changeByHand(cmd.Context(), verb, q)
 		},
 	}
-	c.Flags().StringVar(&q.By, "by", os.Getenv("USER"), "who decides it")
+	c.Flags().StringVar(&q.By, "by", operator(), "who decides it")
 	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
 	return c
 }

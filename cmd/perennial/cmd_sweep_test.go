@@ -67,11 +67,15 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 		{"proxies retire px_2 px_3 --by ada --reason moving", "done: 2 changed", 0},
 		{"proxies retire px_2 --by ada", "done: 0 changed", 0},
 		{"proxies retire px_3 --undo --by ada", "done: 1 changed", 0},
+		{"proxies retire px_4 --by=", "needs a name", exitFailed},
 	} {
 		out, errs, code := w.cli(strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(out+errs, c.says) {
 			t.Errorf("%s: exit %d\n%s%s", c.args, code, out, errs)
 		}
+	}
+	if list := w.mustCLI("proxies", "list"); !strings.Contains(list, "before its last renewal") || strings.Contains(list, "a long while ago") {
+		t.Errorf("what was renewed since was seen:\n%s", list)
 	}
 	table, _, _ := w.cli("sweep", "plan", "keep")
 	for _, text := range []string{"the wallet holds 499997.00", "px_2", "it is retired", "price: " + schedules.PriceKind} {

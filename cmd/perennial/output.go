@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,6 +15,8 @@ import (
 	"github.com/shopspring/decimal"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/term"
+
+	"perennial/ledger"
 )
 
 // logger logs to stderr: text for people, JSON where nobody watches.
@@ -69,4 +73,24 @@ func ago(at *time.Time) string {
 		return ""
 	}
 	return humanize.Time(*at)
+}
+
+// operator is who a person's change is put down to unless --by says otherwise.
+// Cron and containers set no USER.
+func operator() string {
+	if name := os.Getenv("USER"); name != "" {
+		return name
+	}
+	if who, err := user.Current(); err == nil && who.Username != "" {
+		return who.Username
+	}
+	return "uid " + strconv.Itoa(os.Getuid())
+}
+
+// seen is when the provider last showed something of a proxy.
+func seen(p ledger.Proxy) string {
+	if p.SeenAt.UnixMicro() <= 0 {
+		return "before its last renewal"
+	}
+	return ago(&p.SeenAt)
 }
