@@ -85,6 +85,10 @@ func (x Shortfall) said() string {
 		ReasonBudget: "budget_cents does not reach", ReasonDay: "daily_budget_cents does not reach", ReasonMonth: "monthly_budget_cents does not reach",
 		ReasonWallet: "the wallet is too low",
 	}[x.Reason]
-	return fmt.Sprintf("%s for %d proxies: %d cents are missing, and the first of them expires at %s; the next sweep plans them again",
-		what, x.Proxies, x.Cents, x.FirstLostAt.Format(time.RFC3339))
+	missing := fmt.Sprintf("%d cents are missing", x.Cents)
+	if x.Cents == 0 { // what is known of the prices would fit
+		missing = "their price is not known"
+	}
+	return fmt.Sprintf("%s for %d proxies: %s, and the first of them expires at %s; the next sweep plans them again",
+		what, x.Proxies, missing, x.FirstLostAt.Format(time.RFC3339))
 }

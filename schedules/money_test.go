@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,4 +160,15 @@ func TestTheListOfSchedulesSaysWhy(t *testing.T) {
 	check(t, err)
 	want(t, "after", list().Why, "budget_cents does not reach for 1 proxies: 200 cents are missing, and the first of them expires at 2026-11-23T12:00:00Z; "+
 		"the next sweep plans them again; 2 due, 1 to renew in 1 command(s), about 300 cents")
+}
+
+func TestAnEmptyWalletDoesNotSayThatNothingIsMissing(t *testing.T) {
+	w := newWorld(t, keepalive(), px("px_1", time.Hour))
+	w.WalletCents = new(int64)
+	for _, x := range w.plan(t).Shortfalls {
+		if said := x.said(); strings.Contains(said, "0 cents are missing") || !strings.Contains(said, "price is not known") {
+			t.Error(said)
+		}
+	}
+	want(t, "shortfalls", len(w.plan(t).Shortfalls), 1)
 }
