@@ -13,10 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"perennial/ledger/disktest"
-	"perennial/queue"
 )
 
 // crashVariable says where a process of a test ends or stands still:
@@ -359,57 +356,5 @@ func (p *process) awaitStopped() {
 		}
 		_, state, _ := strings.Cut(string(text), ") ")
 		return strings.HasPrefix(state, "T")
-	})
-}
-
-// outerNATS is a NATS server that goes on while the runner stands still. Its
-// store is where checkBooks looks for the events.
-type outerNATS struct {
-	t      *testing.T
-	server *queue.Embedded
-	js     jetstream.JetStream
-	leases jetstream.KeyValue
-}
-
-// startOuterNATS starts it with leases of a second.
-func startOuterNATS(t *testing.T, w *world) *outerNATS {
-	t.Helper()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Shutdown)
-	nc, js := connectTo(t, server.URL())
-	t.Cleanup(nc.Close)
-	leases, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: queue.LeaseBucket, TTL: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &outerNATS{t: t, server: server, js: js, leases: leases}
-}
-
-func (n *outerNATS) url() string { return n.server.URL() }
-
-// hurry has commands that are not acknowledged delivered again after a second.
-func (n *outerNATS) hurry() {
-	n.t.Helper()
-	consumer, err := n.js.Consumer(n.t.Context(), queue.CommandsStream("main"), "perennial")
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	config := consumer.CachedInfo().Config
-	config.AckWait = time.Second
-	if _, err := n.js.UpdateConsumer(n.t.Context(), queue.CommandsStream("main"), config); err != nil {
-		n.t.Fatal(err)
-	}
-}
-
-// awaitLeaseGone waits until the account is nobody's: by then what was delivered
-// is due again too.
-func (n *outerNATS) awaitLeaseGone() {
-	n.t.Helper()
-	await(n.t, "the lease has run out", func() bool {
-		_, err := n.leases.Get(n.t.Context(), "main")
-		return errors.Is(err, jetstream.ErrKeyNotFound)
 	})
 }

@@ -1,0 +1,275 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+// peace ends every fault and lets everything come to its end.
+func (s *simulation) peace(ctx context.Context) {
+	s.sayf("PEACE")
+	s.faulty, s.crashIn, s.skew = false, 0, 0
+	s.control("DELETE", "/faults", nil)
+	s.control("POST", "/keys", map[string]any{"app_id": sandbox.DemoSandboxAppID, "revoked": false})
+	for len(s.late) > 0 {
+		s.step(ctx, s.arriveLate)
+	}
+	s.added = 10_000_000
+	s.control("POST", "/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": s.added})
+	s.settle(ctx)
+	for range 12 { // an answer lets the next one of its command go
+		s.answer(ctx)
+		s.settle(ctx)
+	}
+}
+
+// settle works until nothing happens by itself any more.
+func (s *simulation) settle(ctx context.Context) {
+	wait, rows := 100*time.Millisecond, s.rows
+	for range 3000 {
+		if s.runner == nil {
+			s.begin(ctx)
+		}
+		s.step(ctx, s.mind)
+		s.step(ctx, s.deliver)
+		if _, found := s.runner.ready.first(); found {
+			s.step(ctx, s.work)
+			continue
+		}
+		next, found := s.next(ctx)
+		if !found {
+			return
+		}
+		wait = min(2*wait, 10*time.Minute) // what is due may not start yet
+		if s.rows > rows {
+			wait, rows = 100*time.Millisecond, s.rows
+		}
+		s.time = s.time.Add(max(wait, next.Sub(s.time)))
+	}
+	due, _ := s.ledger.NextAfter(ctx, s.time)
+	open, _ := s.ledger.Unfinished(ctx, 10)
+	s.sayf("left: %d commands; next is due %v; paused %+v", s.stream.Left(), due, s.runner.pauses.list())
+	for _, o := range open {
+		s.sayf("left: %s %s %s %v", o.ID, o.State, o.Reason, o.NextAt)
+	}
+	s.failf("it does not come to an end")
+}
+
+// next is when something is due; false when nothing is.
+func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
+	at, found = s.stream.Next()
+	earlier := func(x time.Time) {
+		if !found || x.Before(at) {
+			at, found = x, true
+		}
+	}
+	due, err := s.ledger.NextAfter(ctx, s.time)
+	s.must(err, "next")
+	if due != nil {
+		earlier(*due)
+	}
+	for _, x := range s.runner.pauses.list() {
+		if x.Until != nil {
+			earlier(*x.Until)
+		} else {
+			earlier(s.time.Add(time.Second))
+		}
+	}
+	accepted, err := s.ledger.In(ctx, ledger.StateAccepted, 1000)
+	s.must(err, "accepted")
+	for _, o := range accepted { // under a ceiling one waits for the one before it, which may wait for a person
+		first, err := s.runner.firstUnfinished(ctx, o.CommandID)
+		s.must(err, "first unfinished")
+		if first == o.ID {
+			earlier(s.time.Add(time.Second))
+		}
+	}
+	return at, found
+}
+
+// answer is a person who looks at the provider's own books and answers every
+// review with what they say; what is held is cancelled.
+func (s *simulation) answer(ctx context.Context) {
+	open, err := s.ledger.Unfinished(ctx, 1000)
+	s.must(err, "unfinished")
+	for _, o := range open {
+		switch o.State {
+		case ledger.StateHeld:
+			_, err := s.runner.Cancel(ctx, o.ID, "somebody", "not wanted any more")
+			s.must(err, "cancel "+o.ID)
+		case ledger.StateReview:
+			lines, err := s.ledger.Lines(ctx, o.ID)
+			s.must(err, "lines")
+			if !slices.ContainsFunc(lines, func(l ledger.RenewalLine) bool { return l.State == "unresolved" }) {
+				s.resolve(ctx, o, "", s.truth(o.Key, "")) // else line by line, below
+			}
+		case ledger.StateAccepted: // behind one that waits for a person
+		default:
+			s.failf("%s is %s in the end: %s", o.ID, o.State, o.Reason)
+		}
+	}
+	reviews, err := s.ledger.Reviews(ctx)
+	s.must(err, "reviews")
+	for _, x := range reviews {
+		o, err := s.ledger.Operation(ctx, x.OperationID)
+		s.must(err, "operation")
+		s.resolve(ctx, o, x.ProxyID, s.truth(o.Key, x.ProxyID))
+	}
+}
+
+func (s *simulation) resolve(ctx context.Context, o ledger.Operation, proxy string, cents int64) {
+	charged := cents > 0
+	s.counts.reviews++
+	s.sayf("somebody answers for %s %s: %d", o.ID, proxy, cents)
+	err := s.runner.Resolve(ctx, Resolution{ID: o.ID, ProxyID: proxy, Charged: &charged, ChargedCents: cents, By: "somebody", Reason: "the provider's books"})
+	var refused *RefusedError
+	if err != nil && !errors.As(err, &refused) {
+		s.must(err, "resolve "+o.ID)
+	}
+}
+
+// truth is what the provider kept under a key, for one proxy or for all.
+func (s *simulation) truth(key, proxy string) (cents int64) {
+	for _, c := range s.charged() {
+		if c.IdempotencyKey != key || (proxy != "" && c.ProxyID != proxy) {
+			continue
+		}
+		if c.Kind == "refund" {
+			cents -= c.AmountCents
+		} else {
+			cents += c.AmountCents
+		}
+	}
+	return cents
+}
+
+// acked: what is acknowledged must be in the ledger.
+func (s *simulation) acked(ctx context.Context, m queue.Message) {
+	var c struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(m.Data, &c) != nil {
+		return // a dead letter
+	}
+	_, err := s.ledger.Command(ctx, c.ID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		_, err = s.ledger.Rejection(ctx, c.ID)
+	}
+	if err != nil {
+		s.failf("%s was acknowledged and is not in the ledger: %v", c.ID, err)
+	}
+}
+
+// charged is the referee's list. It is read again only when something can have
+// been charged since.
+func (s *simulation) charged() []sandbox.Charge {
+	if served := s.counts.served; served != s.asOf || s.list == nil {
+		var err error
+		s.list, err = s.server.Charges()
+		s.must(err, "referee")
+		s.asOf = served
+	}
+	return s.list
+}
+
+// referee finds what was paid twice.
+func (s *simulation) referee() {
+	charges := s.charged()
+	for _, c := range charges[s.charges:] {
+		what := c.Kind + " " + c.IdempotencyKey + " " + c.ProxyID
+		if s.paid[what] {
+			s.failf("paid twice: %s", what)
+		}
+		s.paid[what] = true
+	}
+	s.charges = len(charges)
+}
+
+// accounts compares the ledger with the referee, key by key, and with the wallet.
+func (s *simulation) accounts(ctx context.Context) {
+	if s.stream.Left() > 0 {
+		s.failf("%d commands were never acknowledged", s.stream.Left())
+	}
+	charges := s.charged()
+	type sums struct{ charged, refunded int64 }
+	provider := map[string]sums{}
+	for _, c := range charges {
+		x := provider[c.IdempotencyKey]
+		if c.Kind == "refund" {
+			x.refunded += c.AmountCents
+		} else {
+			x.charged += c.AmountCents
+		}
+		provider[c.IdempotencyKey] = x
+	}
+	once := map[string]string{} // what was paid for, for a command
+	for _, c := range s.commands {
+		operations, err := s.ledger.OperationsOf(ctx, c.id)
+		s.must(err, "operations")
+		if len(operations) == 0 {
+			if _, err := s.ledger.Rejection(ctx, c.id); err != nil {
+				s.failf("%s is neither accepted nor refused: %v", c.id, err)
+			}
+		}
+		for _, o := range operations {
+			have := provider[o.Key]
+			delete(provider, o.Key)
+			if have.charged-have.refunded != o.ChargedCents-o.RefundedCents || (o.State != ledger.StateResolved && have.charged != o.ChargedCents && o.State != ledger.StateCompleted && o.State != ledger.StatePartial) {
+				s.failf("%s (%s): the ledger has %d charged and %d refunded, the provider %d and %d", o.ID, o.State, o.ChargedCents, o.RefundedCents, have.charged, have.refunded)
+			}
+			if !o.State.Ended() {
+				s.failf("%s is %s in the end", o.ID, o.State)
+			}
+		}
+	}
+	for key := range provider {
+		s.failf("nobody asked for what was charged under %s", key)
+	}
+	for _, c := range charges {
+		if c.Kind == "charge" && c.ProxyID != "" && s.truth(c.IdempotencyKey, c.ProxyID) > 0 {
+			command := s.commandOf(ctx, c.IdempotencyKey)
+			if other := once[command+" "+c.ProxyID]; other != "" && other != c.IdempotencyKey {
+				s.failf("%s was renewed twice for %s: under %s and %s", c.ProxyID, command, other, c.IdempotencyKey)
+			}
+			once[command+" "+c.ProxyID] = c.IdempotencyKey
+		}
+	}
+	s.wallet(ctx)
+}
+
+func (s *simulation) commandOf(ctx context.Context, key string) string {
+	for _, c := range s.commands {
+		operations, err := s.ledger.OperationsOf(ctx, c.id)
+		s.must(err, "operations")
+		if slices.ContainsFunc(operations, func(o ledger.Operation) bool { return o.Key == key }) {
+			return c.id
+		}
+	}
+	return key
+}
+
+func (s *simulation) wallet(ctx context.Context) {
+	book, err := s.ledger.Balance(ctx, "main")
+	s.must(err, "balance")
+	wallet, err := s.runner.Provider.Wallet(ctx)
+	s.must(err, "wallet")
+	if book.WalletCents+s.added != wallet.BalanceCents || book.SuspenseCents != 0 {
+		s.failf("the book has %d and %d of it were added, the wallet holds %d; %d are in suspense", book.WalletCents, s.added, wallet.BalanceCents, book.SuspenseCents)
+	}
+	if s.seed%4 > 0 {
+		return // what Verify finds does not depend on how the facts came about
+	}
+	if _, err := s.ledger.Verify(ctx); err != nil {
+		s.failf("verify: %v", err)
+	}
+}
+
+var _ Provider = (*upstream.Client)(nil)
