@@ -12,8 +12,8 @@ import (
 type Envelope struct {
 	Success   bool
 	Code      Code
-	Message   string    // bounded to 1 KiB
-	TraceID   string    // bounded to 256 bytes
+	Message   string    // one line of at most 1 KiB; withheld where it looks like credentials
+	TraceID   string    // the same, at most 256 bytes
 	Timestamp time.Time // UTC; zero when absent or not a time with a zone
 
 	data []byte // raw value of data; nil when absent or null; may hold credentials
@@ -35,8 +35,8 @@ func DecodeEnvelope(body []byte) (Envelope, error) {
 	}
 	o.need("success", "code")
 	e := Envelope{
-		Success: o.boolean("success"), Code: Code(bounded(o.str("code"), 128)),
-		Message: bounded(o.str("message"), messageLimit), TraceID: bounded(o.str("trace_id"), traceLimit),
+		Success: o.boolean("success"), Code: codeOf(o.str("code")),
+		Message: wordsOf(o.str("message"), messageLimit), TraceID: wordsOf(o.str("trace_id"), traceLimit),
 		data: o.raw("data"),
 	}
 	if t, ok := parseTime(o.str("timestamp")); ok {

@@ -51,8 +51,8 @@ func (c *Client) do(ctx context.Context, in call) answer {
 	defer func() { _ = resp.Body.Close() }()
 	out := answer{sent: true, status: resp.StatusCode, retryAfter: retryAfterOf(resp.Header, c.clock())}
 	out.body, out.err = readBounded(resp, c.maxBody)
-	if errors.Is(out.err, errTooLarge) {
-		out.tooLarge = true
+	if out.err != nil {
+		out.tooLarge, out.err = errors.Is(out.err, errTooLarge), c.clean(out.err)
 	}
 	return out
 }
@@ -111,12 +111,13 @@ func (c *Client) request(ctx context.Context, in call) (*http.Request, error) {
 	return req.WithContext(ctx), nil
 }
 
-// clean turns a transport error into words that cannot carry the secret.
+// clean turns a transport error into words that carry neither the secret nor what
+// the server said.
 func (c *Client) clean(err error) error {
 	if strings.Contains(err.Error(), c.secret()) {
 		return errors.New("transport failure (text withheld)")
 	}
-	return err
+	return unquoted(err)
 }
 
 // get performs one GET and returns its consistent success envelope.
