@@ -45,9 +45,10 @@ func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 }
 
 // neutral keeps a spreadsheet from running a cell: ids and labels are other
-// people's text.
+// people's text. Some take blanks off first, and full-width signs for the others.
 func neutral(cell string) string {
-	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+	text := strings.TrimSpace(cell)
+	if strings.IndexFunc(text, func(r rune) bool { return strings.ContainsRune("=+-@＝＋－＠", r) }) == 0 || strings.TrimLeft(cell, "\t\r\n") != cell {
 		return "'" + cell
 	}
 	return cell

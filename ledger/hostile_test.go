@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// hostileTexts are what somebody might hope that another program runs, or takes
+// for the beginning of something else.
+var hostileTexts = []string{
+	"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠x", "=HYPERLINK(\"http://evil\")", "a,b\"c", "a\r\nb,c",
+	"<script>alert(1)</script>", "</td><img src=x onerror=alert(1)>", "a|b", "[x](javascript:alert(1))", "`x`", "\x1b[2J", "\u202eabc", "\u2028x",
+	"2026-11-21 * \"forged\"\n  Assets:X  1 USD", "\\\"", "perennial.events.main.>", "*", ">", "a.b", "..", "\x00", "\xff\xfe", "'; DROP TABLE journal;--", "{}", "null", "",
+}
+
+// bookOf is a short history in which other people's words are this text: a
+// command's id where it could be one, labels, an order number, a proxy's id.
+func bookOf(t testing.TB, text string) *book {
+	b := newBook(t)
+	id := text
+	if id == "" || len(id) > 128 || strings.ContainsAny(id, "/~") || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		id = "id" // what jobs lets through has none of it
+	}
+	own := func(r *Ref) { r.Labels = map[string]string{text: text} }
+	buy, keep := accepted(KindOrder, id+"/1"), accepted(KindRenewal, "keep/0001", "px_"+text)
+	own(&buy.Ref)
+	own(&keep.Ref)
+	state := orderState(id+"/1", text, 300, 0)
+	state.OrderNo = text + "1"
+	own(&state.Ref)
+	renewed := settled("keep/0001", "completed", line("px_"+text, "succeeded", 300, 0))
+	own(&renewed.Ref)
+	b.add(opened(5000), buy, sending(id+"/1", 1), OrderAccepted{Ref: ref(id + "/1"), OrderNo: text + "1", NextAt: noon}, OrderDelivered{OrderState: state},
+		keep, sending("keep/0001", 1), renewed, LedgerRecorded{Kind: "external", Cents: 7, By: text + ".", Reason: text + "."})
+	return b
+}
+
+// written is a book in every form in which it leaves.
+func written(t testing.TB, b *book) map[string]string {
+	s, err := b.Statement(t.Context(), "main", Period{From: noon.Truncate(24 * time.Hour), To: noon.Truncate(24*time.Hour).AddDate(0, 1, 0)})
+	check(t, err)
+	out := map[string]string{}
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"csv":       func(w *bytes.Buffer) error { return b.ExportCSV(t.Context(), w, Period{}) },
+		"jsonl":     func(w *bytes.Buffer) error { return b.ExportJSON(t.Context(), w, Period{}) },
+		"beancount": func(w *bytes.Buffer) error { return b.ExportBeancount(t.Context(), w, "main", Period{}) },
+		"markdown":  func(w *bytes.Buffer) error { return s.WriteMarkdown(w) },
+		"html":      func(w *bytes.Buffer) error { return s.WriteHTML(w) },
+	} {
+		var text bytes.Buffer
+		check(t, write(&text))
+		out[name] = text.String()
+	}
+	return out
+}
+
+// FuzzHostileTextInExports: whatever ids, labels and order numbers are, a
+// spreadsheet runs no cell, a page gets no tag, and no line or entry is added.
+func FuzzHostileTextInExports(f *testing.F) {
+	for _, text := range hostileTexts {
+		f.Add(text)
+	}
+	plain := written(f, bookOf(f, "plain"))
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 200 {
+			return
+		}
+		out := written(t, bookOf(t, text))
+		noFormula(t, out["csv"])
+		for _, name := range []string{"jsonl", "beancount", "markdown"} {
+			if got, want := strings.Count(out[name], "\n"), strings.Count(plain[name], "\n"); got != want {
+				t.Errorf("%q makes %d lines of %d in %s:\n%s", text, got, want, name, out[name])
+			}
+		}
+		for _, name := range []string{"markdown", "html"} {
+			if got, want := strings.Count(out[name], "<"), strings.Count(plain[name], "<"); got != want {
+				t.Errorf("%q makes tags in %s:\n%s", text, name, out[name])
+			}
+		}
+		for line := range strings.Lines(out["jsonl"]) {
+			if !json.Valid([]byte(line)) {
+				t.Errorf("%q spoils a line: %s", text, line)
+			}
+		}
+	})
+}
+
+func noFormula(t *testing.T, text string) {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	check(t, err)
+	if len(rows) != 5 {
+		t.Errorf("%d rows: %s", len(rows), text)
+	}
+	for _, row := range rows[1:] {
+		for _, cell := range row {
+			if first, size := utf8.DecodeRuneInString(strings.TrimSpace(cell)); size > 0 && strings.ContainsRune("=+-@＝＋－＠", first) {
+				t.Errorf("a spreadsheet may run %q", cell)
+			}
+		}
+	}
+}
