@@ -61,6 +61,9 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond), nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(q.onDisconnect), nats.ReconnectHandler(q.onReconnect), nats.ErrorHandler(q.onError))
 	if q.nc, err = nats.Connect(address, options...); err != nil {
+		if _, isURL := errors.AsType[*url.Error](err); isURL {
+			err = errNoURL // its text quotes the address, with the password
+		}
 		return nil, fmt.Errorf("connect to nats at %s: %w", config.where(), err)
 	}
 	if q.js, err = jetstream.New(q.nc); err != nil {
@@ -75,7 +78,11 @@ func Connect(config ConnectConfig) (*Queue, error) {
 func (q *Queue) Close() { q.nc.Close() }
 
 // URL is the address of the server that the connection is on.
-func (q *Queue) URL() string { return q.nc.ConnectedUrlRedacted() }
+func (q *Queue) URL() string { return redacted(q.nc.ConnectedUrl()) }
+
+// Anonymous says whether the server lets in anybody who reaches it: it asks for no
+// login, and the connection is not TLS, where a certificate may be the login.
+func (q *Queue) Anonymous() bool { return !q.nc.AuthRequired() && !q.nc.TLSRequired() }
 
 // Connected says whether the connection is up at the moment.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
@@ -87,7 +94,7 @@ func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 }
 
 func (q *Queue) onReconnect(nc *nats.Conn) {
-	q.log.WithField("server", nc.ConnectedUrlRedacted()).Info("connected to nats again")
+	q.log.WithField("server", redacted(nc.ConnectedUrl())).Info("connected to nats again")
 }
 
 func (q *Queue) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -106,16 +113,26 @@ func (c ConnectConfig) where() string {
 	}
 }
 
-// redacted hides the passwords of addresses, which end up in errors and logs.
+var errNoURL = errors.New("it must be nats://host:port, or several joined by commas")
+
+// redacted hides the user's part of addresses, which end up in errors and logs: a
+// password, or a token in place of the user.
 func redacted(addresses string) string {
 	parts := strings.Split(addresses, ",")
 	for i, address := range parts {
-		u, err := url.Parse(strings.TrimSpace(address))
-		if err != nil {
-			parts[i] = "an address that is no URL"
-			continue
+		address = strings.TrimSpace(address)
+		if !strings.Contains(address, "://") {
+			address = "nats://" + address
 		}
-		parts[i] = u.Redacted()
+		u, err := url.Parse(address)
+		switch {
+		case err != nil:
+			parts[i] = "an address that is no URL"
+		case u.User != nil:
+			parts[i] = u.Scheme + "://xxxxx@" + u.Host
+		default:
+			parts[i] = u.Scheme + "://" + u.Host
+		}
 	}
 	return strings.Join(parts, ",")
 }

@@ -37,6 +37,27 @@ func TestEmbeddedServerWithUsersRefusesStrangers(t *testing.T) {
 	}
 }
 
+func TestAServerThatLetsAnybodyInIsNoticed(t *testing.T) {
+	open, closed := startServer(t, t.TempDir()), startServer(t, t.TempDir(), User{Name: "ops", Password: "pw"})
+	for server, anonymous := range map[*Embedded]bool{open: true, closed: false} {
+		if q := connect(t, server); q.Anonymous() != anonymous {
+			t.Errorf("anonymous: %t", !anonymous)
+		}
+	}
+}
+
+func TestNoErrorSaysThePasswordOfAnAddress(t *testing.T) {
+	for _, address := range []string{
+		"nats://u:hunter2@127.0.0.1:bad", "nats://u:hunter2 @127.0.0.1:1", "nats://u:hunter2@127.0.0.1:1", "nats://u:hunter2@[::1", "u:hunter2@127.0.0.1:1",
+		"nats://hunter2@127.0.0.1:1", "nats://u:hunter2#@127.0.0.1:1", "tls://u:x@127.0.0.1:1,nats://hunter2@127.0.0.1:1", "nats://u:%hunter2@127.0.0.1:1",
+	} {
+		_, err := Connect(ConnectConfig{URL: address, Log: quiet()})
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 func TestNATSContextOfTheCommandLineIsUsed(t *testing.T) {
 	server := startServer(t, t.TempDir(), User{Name: "ops", Password: "pw"})
 	home := t.TempDir()
