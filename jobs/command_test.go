@@ -248,7 +248,8 @@ func TestChunksAreCutByARuleThatDoesNotChange(t *testing.T) {
 }
 
 func FuzzParseCommand(f *testing.F) {
-	for _, seed := range []string{goodOrder, goodRenewal, `{}`, `{"id":"a","id":"b"}`, `{"id":"a","items":[{}]}`, `{"id":"a","labels":{"a":null}}`} {
+	for _, seed := range []string{goodOrder, goodRenewal, `{}`, `{"id":"a","id":"b"}`, `{"id":"a","items":[{}]}`, `{"id":"a","labels":{"a":null}}`,
+		`{"id":"a.>\u2028","proxy_ids":["*"],"duration_days":30}`, `{"id":"=1","proxy_ids":["<b>","a\u001b[2J"],"duration_days":30}`} {
 		f.Add([]byte(seed), true)
 		f.Add([]byte(seed), false)
 	}
@@ -268,7 +269,7 @@ func FuzzParseCommand(f *testing.F) {
 		}
 		body, hash, err := c.Content()
 		check(t, err)
-		if c.ID == "" || c.DurationDays < 30 || !json.Valid(body) {
+		if c.ID == "" || c.DurationDays < 30 || !json.Valid(body) || strings.ContainsFunc(c.ID+strings.Join(c.ProxyIDs, ""), unprintable) {
 			t.Fatalf("%+v", c)
 		}
 		back, err := ReadContent(body)

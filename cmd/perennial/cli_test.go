@@ -261,6 +261,7 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 		"unknown key":          {account + "htpp: {}\n", "htpp"},
 		"no account":           {"data_dir: x\n", "accounts is empty"},
 		"plain http":           {"accounts: {main: {base_url: http://example.com, app_id: sbx_app_a}}\n", "only https"},
+		"plain http, live":     {"accounts: {main: {base_url: http://example.com, app_id: live_app_a}}\n", "only https"},
 		"app id":               {"accounts: {main: {base_url: https://example.com, app_id: app_a}}\n", "live_app_"},
 		"anonymous NATS":       {"accounts: {main: {base_url: https://example.com, app_id: live_app_a}}\n", "nats.users"},
 		"renews for ever":      {account + "schedules: [{name: s, cron: '* * * * *', renew_before: 720h, duration_days: 30}]\n", "renew_before"},

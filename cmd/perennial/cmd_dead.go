@@ -98,7 +98,7 @@ func (a *app) deadShow() *cobra.Command {
 			if a.output == "json" {
 				return printJSON(a.stdout, line)
 			}
-			_, err := fmt.Fprintf(a.stdout, "%s\n%s\n%s\n\n%s\n", line.Subject, stamp(&line.PublishedAt), line.Reason, line.Data)
+			_, err := fmt.Fprintf(a.stdout, "%s\n%s\n%s\n\n%s\n", line.Subject, stamp(&line.PublishedAt), line.Reason, printableBut("\n\t", line.Data))
 			return err
 		}),
 	}

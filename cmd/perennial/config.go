@@ -203,13 +203,8 @@ func (a *accountConfig) validate() error {
 
 // validateProduction: who can publish a command can spend money.
 func (c *config) validateProduction() error {
-	for _, name := range c.accountNames() {
-		if !strings.HasPrefix(c.Accounts[name].AppID, "live_app_") {
-			continue
-		}
-		if c.NATS.URL == "" && c.NATS.Context == "" && len(c.NATS.Users) == 0 {
-			return fmt.Errorf("accounts.%s is a production account and the embedded NATS server has no users: whoever can connect could spend its money. Set nats.users, or nats.url", name)
-		}
+	if name := c.production(); name != "" && c.NATS.URL == "" && c.NATS.Context == "" && len(c.NATS.Users) == 0 {
+		return fmt.Errorf("accounts.%s is a production account and the embedded NATS server has no users: whoever can connect could spend its money. Set nats.users, or nats.url", name)
 	}
 	for i, u := range c.NATS.Users {
 		if u.User == "" || (u.Password == "") == (u.PasswordFile == "") {
@@ -220,6 +215,16 @@ func (c *config) validateProduction() error {
 		}
 	}
 	return nil
+}
+
+// production is the first account that spends real money, "" when none does.
+func (c *config) production() string {
+	for _, name := range c.accountNames() {
+		if strings.HasPrefix(c.Accounts[name].AppID, "live_app_") {
+			return name
+		}
+	}
+	return ""
 }
 
 func (c *config) validateSchedules() error {

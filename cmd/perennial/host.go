@@ -113,6 +113,10 @@ func (h *host) connect() error {
 		h.queue, err = queue.Connect(queue.ConnectConfig{
 			URL: n.URL, CredsFile: n.CredsFile, Context: n.Context, LeaseReplicas: h.replicas(), Log: h.log,
 		})
+		if name := h.config.production(); err == nil && name != "" && h.queue.Anonymous() {
+			return fmt.Errorf("accounts.%s is a production account and NATS at %s lets anybody in: whoever can connect could spend its money\n"+
+				"give the server users or TLS, and say which in nats.url, nats.creds_file or nats.context", name, h.queue.URL())
+		}
 		return err
 	}
 	users := make([]queue.User, 0, len(n.Users))

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/upstream"
@@ -150,23 +151,33 @@ func (p *producer) publishRest(url string) {
 
 func (p *producer) waitForAll(url string) {
 	p.w.t.Helper()
+	for id, status := range p.w.ends(url, p.ids()...) {
+		if status.State == "review" {
+			p.w.t.Fatalf("%s is in review: %s", id, status.Reason)
+		}
+	}
+}
+
+// ends waits until nothing is left to do for these commands by itself, and says
+// where they stand.
+func (w *world) ends(url string, ids ...string) map[string]jobs.CommandStatus {
+	w.t.Helper()
 	q, err := queue.Connect(queue.ConnectConfig{URL: url})
 	if err != nil {
-		p.w.t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	defer q.Close()
-	ctx, cancel := context.WithTimeout(p.w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	r := &remote{q, "main"}
-	for _, c := range p.commands {
-		status, err := awaitEnd(ctx, r, c.id)
+	r, all := &remote{q, "main"}, map[string]jobs.CommandStatus{}
+	for _, id := range ids {
+		status, err := awaitEnd(ctx, r, id)
 		if err != nil {
-			p.w.t.Fatalf("%s did not end: %v", c.id, err)
+			w.t.Fatalf("%s did not end: %v", id, err)
 		}
-		if status.State == "review" {
-			p.w.t.Fatalf("%s is in review: %s", c.id, status.Reason)
-		}
+		all[id] = status
 	}
+	return all
 }
 
 func connectTo(t *testing.T, url string) (*nats.Conn, jetstream.JetStream) {

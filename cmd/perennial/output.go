@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 	"github.com/shopspring/decimal"
@@ -31,6 +32,17 @@ func (a *app) logger() *logrus.Logger {
 		log.SetLevel(logrus.DebugLevel)
 	}
 	return log
+}
+
+// libraryLog takes what libraries write to the standard log. They quote what they
+// could not read: net/http a server that says more than it announced, which may
+// be a password. What they quote is left out.
+type libraryLog struct{ log *logrus.Logger }
+
+func (l libraryLog) Write(text []byte) (int, error) {
+	said, _, _ := strings.Cut(string(text), `"`)
+	l.log.WithField("from", "library").Warn(strings.TrimSpace(said))
+	return len(text), nil
 }
 
 func isTerminal(w any) bool {
@@ -59,9 +71,29 @@ func (a *app) table(heading []string, rows [][]string) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(heading, "\t"))
 	for _, row := range rows {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
+		for i, cell := range row {
+			if i > 0 {
+				fmt.Fprint(w, "\t")
+			}
+			fmt.Fprint(w, printable(cell))
+		}
+		fmt.Fprintln(w)
 	}
 	return w.Flush()
+}
+
+// printable is text of somebody else's without what would end a line or move the
+// cursor of a terminal.
+func printable(text string) string { return printableBut("", text) }
+
+// printableBut leaves these characters as they are.
+func printableBut(these, text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || strings.ContainsRune(these, r) {
+			return r
+		}
+		return ' '
+	}, text)
 }
 
 // money shows cents in the main unit: 1234 as 12.34.

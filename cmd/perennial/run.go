@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"os"
 	"os/signal"
 	"strings"
@@ -65,6 +66,8 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // from now on a signal has its default effect
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(libraryLog{(&app{stderr: stderr}).logger()})
 	err := Run(ctx, args, stdin, stdout, stderr)
 	code := exitCode(ctx, err)
 	if err != nil && err.Error() != "" && code != exitInterrupted {
