@@ -19,7 +19,7 @@ func (r *Runner) PassListing(ctx context.Context) error {
 	if err := r.share.Wait(ctx); err != nil {
 		return err
 	}
-	return r.Gate.Pass(ctx, PriorityListing)
+	return r.pass(ctx, PriorityListing)
 }
 
 // audits is the runner's reconciliations: one at a time, and the last one.

@@ -123,14 +123,6 @@ func (p *pauses) until(l lane) (end time.Time, blocked bool) {
 	return end, blocked
 }
 
-// timed reports whether the account waits for this cause until a time to come.
-func (p *pauses) timed(cause string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	x, ok := p.all[pauseKey{scopeAccount, cause}]
-	return ok && x.Until != nil && x.Until.After(p.now())
-}
-
 // list copies what is paused.
 func (p *pauses) list() []ledger.Pause {
 	p.mu.Lock()
@@ -242,11 +234,11 @@ func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 		r.ready.letOne(lane(x.Scope))
 		return true
 	}
-	if r.Gate.Pass(ctx, PriorityPoll) != nil {
+	if r.pauses.throttled() || r.Gate.Pass(ctx, PriorityPoll) != nil {
 		return false
 	}
 	wallet, err := r.Provider.Wallet(ctx)
-	r.hear(err, wallet.ServerTime)
+	r.Read(ctx, wallet.ServerTime, err)
 	if err == nil && (x.Cause != causeClock || r.clock.Wrong() == "") {
 		r.resume(ctx, x.Scope, x.Cause, "a signed request works again")
 	}

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,8 +71,13 @@ func TestTrap38APauseIsKeptAcrossARestart(t *testing.T) {
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("keep", ledger.StateWaiting)
 	h.awaitFact("account.paused")
-	h.restart()
-	if _, blocked := h.runner.pauses.until(laneRenewal); !blocked {
+	h.halt()
+	next := NewRunner(h.runner.Config)
+	var wait *ThrottledError
+	if err := next.Bind(t.Context()); !errors.As(err, &wait) {
+		t.Errorf("the start says %v", err)
+	}
+	if _, blocked := next.pauses.until(laneRenewal); !blocked {
 		t.Error("the restart forgot the pause")
 	}
 	h.settled(0, 0)

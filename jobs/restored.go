@@ -143,7 +143,7 @@ func (r *Runner) expiryIsKnown(ctx context.Context, p upstream.Proxy, restored t
 // walletAgrees stands in for expiries that there is nothing to compare with: a
 // wallet that holds what the book says has not paid for what the book forgot.
 func (r *Runner) walletAgrees(ctx context.Context, unseen int, found *findings) error {
-	if err := r.Gate.Pass(ctx, PriorityListing); err != nil {
+	if err := r.pass(ctx, PriorityListing); err != nil {
 		return err
 	}
 	wallet, err := r.Provider.Wallet(ctx)
@@ -188,12 +188,7 @@ func (f *findings) String() string {
 func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), do func(T) error) error {
 	seen := map[string]bool{"": true}
 	for token := ""; ; {
-		for r.pauses.timed(causeThrottled) {
-			if err := pauseFor(ctx, probeFirst); err != nil {
-				return err
-			}
-		}
-		if err := r.Gate.Pass(ctx, PriorityListing); err != nil {
+		if err := r.pass(ctx, PriorityListing); err != nil {
 			return err
 		}
 		page, err := read(ctx, upstream.PageRequest{Size: listingPage, Token: token})

@@ -159,15 +159,21 @@ func (e *BindingError) Error() string {
 
 // Bind reads the account and the wallet before any POST, and binds the ledger
 // to them or checks that it is bound to them. A failed read is an error of the
-// upstream package; try again.
+// upstream package, or a ThrottledError: try again.
 func (r *Runner) Bind(ctx context.Context) error {
+	if err := r.pauses.load(ctx, r.Ledger); err != nil {
+		return err
+	}
+	if until, held := r.pauses.throttledUntil(); held {
+		return &ThrottledError{r.Account, until}
+	}
 	account, err := r.Provider.Account(ctx)
 	if err != nil {
-		return fmt.Errorf("read the provider's account: %w", err)
+		return r.bindFailed(ctx, "read the provider's account", err)
 	}
 	wallet, err := r.Provider.Wallet(ctx)
 	if err != nil {
-		return fmt.Errorf("read the wallet: %w", err)
+		return r.bindFailed(ctx, "read the wallet", err)
 	}
 	environment := r.Provider.Environment()
 	if wallet.Environment != environment || wallet.CashValue != (environment == upstream.Production) {
@@ -195,9 +201,6 @@ func (r *Runner) Bind(ctx context.Context) error {
 	}
 	r.clock = NewClock(r.Clock, highWater)
 	r.clock.Hear(wallet.ServerTime)
-	if err := r.pauses.load(ctx, r.Ledger); err != nil {
-		return err
-	}
 	r.knowsAll()
 	return nil
 }

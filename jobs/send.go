@@ -184,7 +184,7 @@ func (r *Runner) countThrottle(reply upstream.Reply) int {
 		r.throttled = 0
 		return 0
 	}
-	if r.throttled > 0 && r.pauses.timed(causeThrottled) {
+	if r.throttled > 0 && r.pauses.throttled() {
 		return r.throttled - 1
 	}
 	r.throttled++
@@ -193,10 +193,11 @@ func (r *Runner) countThrottle(reply upstream.Reply) int {
 
 // readsWork tells a key that may not write from one that is not accepted at all.
 func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
-	if reply.Code != upstream.CodeInvalidSignature || r.Gate.Pass(ctx, PriorityPoll) != nil {
+	if reply.Code != upstream.CodeInvalidSignature || r.pauses.throttled() || r.Gate.Pass(ctx, PriorityPoll) != nil {
 		return false
 	}
-	_, err := r.Provider.Wallet(ctx)
+	wallet, err := r.Provider.Wallet(ctx)
+	r.Read(ctx, wallet.ServerTime, err)
 	return err == nil
 }
 

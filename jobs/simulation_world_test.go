@@ -194,7 +194,13 @@ func (s *simulation) begin(ctx context.Context) {
 		Version: "simulation", Holder: "simulation", RatePerSecond: 1e9, Concurrency: 2, Reached: s.reached,
 		DeadLetter: func(context.Context, queue.Dead) error { s.dead++; return nil },
 	})
-	if err := r.Bind(ctx); err != nil {
+	err = r.Bind(ctx)
+	if wait, ok := errors.AsType[*ThrottledError](err); ok { // as a host does
+		s.sayf("a life waits until it may begin")
+		s.time = wait.Until.Add(-s.skew)
+		err = r.Bind(ctx)
+	}
+	if err != nil {
 		s.sayf("the account cannot be read: %v", errors.Unwrap(err) != nil)
 		return
 	}

@@ -347,9 +347,14 @@ func (a *accountHost) bind(ctx context.Context, runner *jobs.Runner) error {
 			return err
 		}
 		a.setState("the provider does not answer: " + err.Error())
+		pause := wait
+		if throttled, ok := errors.AsType[*jobs.ThrottledError](err); ok {
+			a.setState(err.Error())
+			pause = max(wait, time.Until(throttled.Until))
+		}
 		a.hasStarted()
 		a.log.WithError(err).Warn("the provider's account could not be read: nothing is sent before it can; trying again")
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()

@@ -1,0 +1,88 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// A Retry-After holds every sender of the account. Operations are held by their
+// lanes (pauses.go); this file holds whoever reads.
+
+// pass is the gate for whatever reads: nobody goes through while the provider
+// has asked to wait.
+func (r *Runner) pass(ctx context.Context, p Priority) error {
+	for {
+		if err := r.waitOut(ctx); err != nil {
+			return err
+		}
+		if err := r.Gate.Pass(ctx, p); err != nil {
+			return err
+		}
+		if !r.pauses.throttled() { // told to wait while it waited for its turn
+			return nil
+		}
+	}
+}
+
+// waitOut returns when no Retry-After is in force. It looks again each second: a
+// longer one may come, and the clock may be set.
+func (r *Runner) waitOut(ctx context.Context) error {
+	for {
+		until, held := r.pauses.throttledUntil()
+		if !held {
+			return nil
+		}
+		if err := pauseFor(ctx, min(time.Second, until.Sub(r.Clock()))); err != nil {
+			return err
+		}
+	}
+}
+
+// throttledUntil is when the account's Retry-After ends, if one is in force.
+func (p *pauses) throttledUntil() (time.Time, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x, ok := p.all[pauseKey{scopeAccount, causeThrottled}]
+	if !ok || x.Until == nil || !x.Until.After(p.now()) {
+		return time.Time{}, false
+	}
+	return *x.Until, true
+}
+
+func (p *pauses) throttled() bool {
+	_, held := p.throttledUntil()
+	return held
+}
+
+// ThrottledError says that the provider has asked to wait, in this run or an
+// earlier one: nothing is sent before Until, not even the reads of a start.
+type ThrottledError struct {
+	Account string
+	Until   time.Time
+}
+
+// Error says until when.
+func (e *ThrottledError) Error() string {
+	return fmt.Sprintf("account %s: the provider asked to slow down: nothing is sent before %s", e.Account, e.Until.UTC().Format(time.RFC3339))
+}
+
+// bindFailed hears what a start was told instead of an answer. A Retry-After is
+// kept for the next start too, once there is a ledger to keep it.
+func (r *Runner) bindFailed(ctx context.Context, what string, err error) error {
+	var failed *upstream.Error
+	if !errors.As(err, &failed) || !errors.Is(err, upstream.CodeRateLimited) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	until := r.Clock().Add(throttleDelay(failed.RetryAfter, 0)).UTC()
+	_, unbound := r.Ledger.Binding(ctx)
+	if errors.Is(unbound, ledger.ErrNotFound) {
+		return &ThrottledError{r.Account, until}
+	}
+	r.pause(ctx, Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: bounded(err.Error()), TraceID: failed.TraceID, Until: &until})
+	return &ThrottledError{r.Account, until}
+}

@@ -1,0 +1,132 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// hold has the account wait for a moment, as a Retry-After does.
+func (h *house) hold(d time.Duration) (until time.Time) {
+	until = h.now().Add(d)
+	h.runner.pause(h.t.Context(), Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: "slow down", Until: &until})
+	return until
+}
+
+// Whoever reads waits like whoever pays: listings, looks before paying, and what
+// finds out whether a key works again.
+func TestTrap38EveryReaderWaitsOutARetryAfter(t *testing.T) {
+	for name, read := range map[string]func(h *house) error{
+		"a listing":         func(h *house) error { return h.runner.PassListing(h.t.Context()) },
+		"a list, restoring": func(h *house) error { return h.runner.readLists(h.t.Context()) },
+		"a look at a proxy": func(h *house) error {
+			_, err := h.runner.current(h.t.Context(), PriorityRenewal, "px_1")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := idleHouse(t)
+			until := h.hold(300 * time.Millisecond)
+			check(t, read(h))
+			if now := h.now(); now.Before(until) {
+				t.Errorf("it read %s too early", until.Sub(now))
+			}
+		})
+	}
+}
+
+// readLists reads a list as a restored account does.
+func (r *Runner) readLists(ctx context.Context) error {
+	return everyPage(ctx, r, r.Provider.OrdersPage, func(upstream.OrderSummary) error { return nil })
+}
+
+// A probe is a request too, and what it is told holds for everybody.
+func TestTrap38AProbeWaitsAndHears(t *testing.T) {
+	h := idleHouse(t)
+	revoked := ledger.Pause{Scope: scopeAccount, Cause: string(upstream.CodeAPIKeyRevoked)}
+	h.runner.pauses.put(revoked)
+	until := h.hold(300 * time.Millisecond)
+	if h.runner.probeOne(t.Context(), revoked) && h.now().Before(until) {
+		t.Error("it asked while it was told to wait")
+	}
+	h.runner.pauses.drop(scopeAccount, causeThrottled)
+	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/wallet", "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "60"})
+	if !h.runner.probeOne(t.Context(), revoked) || !h.runner.pauses.throttled() {
+		t.Error("a probe that was told to wait tells nobody")
+	}
+}
+
+// A start reads account and wallet before anything else: not while the provider
+// has asked to wait, whenever it did.
+func TestTrap38AStartWaitsOutTheRetryAfterOfTheLastRun(t *testing.T) {
+	h := idleHouse(t)
+	until := h.hold(time.Hour)
+	asked := 0
+	c := h.runner.Config
+	c.Provider = impostor{h.client, func(*upstream.Account) { asked++ }, nil}
+	var wait *ThrottledError
+	if err := NewRunner(c).Bind(t.Context()); !errors.As(err, &wait) || wait.Until.Before(until.Truncate(time.Millisecond)) || asked != 0 {
+		t.Errorf("%v, and it asked %d times", err, asked)
+	}
+	h.ahead.Store(int64(2 * time.Hour))
+	if err := NewRunner(c).Bind(t.Context()); err != nil || asked != 1 {
+		t.Errorf("behind it: %v, and it asked %d times", err, asked)
+	}
+}
+
+// What a start is told itself is kept for the next one.
+func TestTrap38AStartThatIsToldToWaitWaitsAndTheNextOneToo(t *testing.T) {
+	h := idleHouse(t)
+	for _, path := range []string{"/api/v1/wallet", "/api/v1/account"} {
+		h.control("/faults", map[string]any{"method": "GET", "path": path, "fault": "code", "code": "rate_limited", "http_status": http.StatusTooManyRequests, "retry_after": "600"})
+		begun := h.now()
+		for n := range 2 { // the second is told by the ledger
+			var wait *ThrottledError
+			if err := NewRunner(h.runner.Config).Bind(t.Context()); !errors.As(err, &wait) || wait.Until.Before(begun.Add(599*time.Second)) {
+				t.Errorf("%s, start %d: %v", path, n, err)
+			}
+		}
+		h.ahead.Add(int64(time.Hour))
+	}
+}
+
+// TestTrap38EverySpellingOfRetryAfterHoldsTheAccount: seconds, a date, nonsense,
+// absurd, none.
+func TestTrap38EverySpellingOfRetryAfterHoldsTheAccount(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for name, c := range map[string]struct {
+		header      string
+		least, most time.Duration
+	}{
+		"seconds":  {"120", 119 * time.Second, 3 * time.Minute},
+		"a date":   {time.Now().Add(2 * time.Hour).UTC().Format(http.TimeFormat), 119 * time.Minute, 3 * time.Hour},
+		"nonsense": {"soon", 5 * time.Second, time.Hour},
+		"negative": {"-5", 5 * time.Second, time.Hour},
+		"absurd":   {"99999999999999999999", year, 2 * year},
+		"none":     {"", 5 * time.Second, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := idleHouse(t)
+			h.fault(renew, "code", map[string]any{"code": "rate_limited", "http_status": 429, "retry_after": c.header})
+			h.start()
+			begun := h.now()
+			h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+			paused, _ := h.awaitFact("account.paused").(ledger.AccountPaused)
+			if paused.Until == nil || paused.Until.Before(begun.Add(c.least)) || paused.Until.After(h.now().Add(c.most)) {
+				t.Fatalf("told %q at %s, it waits until %v", c.header, begun, paused.Until)
+			}
+			h.await("keep", ledger.StateWaiting)
+			if _, blocked := h.runner.pauses.until(lanePoll); !blocked {
+				t.Error("polls are not held")
+			}
+			h.settled(0, 0)
+		})
+	}
+}
