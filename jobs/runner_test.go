@@ -260,3 +260,20 @@ func TestWhatWasAcceptedBeforeAStopIsDoneAfterIt(t *testing.T) {
 	h.await("keep", ledger.StateCompleted)
 	h.settled(600, 0)
 }
+
+// A stop waits for a request that hangs as long as DrainTimeout and no longer;
+// the next run asks again under the same key.
+func TestAStopGivesARequestItsDrainTimeAndTheNextRunTheRest(t *testing.T) {
+	brief := func(c *Config) { c.DrainTimeout = 100 * time.Millisecond }
+	h := idleHouse(t, brief)
+	h.fault(renew, "hang", map[string]any{"seconds": 3600})
+	h.start()
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.awaitFact("operation.sending")
+	h.restart()
+	h.await("keep", ledger.StateCompleted)
+	if n := len(h.facts("operation.sending")); n < 2 {
+		t.Errorf("sent %d times", n)
+	}
+	h.settled(300, 0)
+}
