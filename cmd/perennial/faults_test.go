@@ -67,7 +67,7 @@ func TestAKeyThatIsRevokedAndGivenBackMidRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
 	run, line := w.run()
-	c := load()
+	c := some()
 	c.publish(t, line.NATS)
 	waitForEvent(t, line.NATS, "renewal.completed", "r0")
 	w.control(http.MethodPost, "/keys", fmt.Appendf(nil, `{"app_id":%q,"revoked":true}`, worldAppID))
