@@ -37,7 +37,7 @@ func (r *Runner) waitOut(ctx context.Context) error {
 		if !held {
 			return nil
 		}
-		if err := pauseFor(ctx, min(time.Second, until.Sub(r.Clock()))); err != nil {
+		if err := r.Wait(ctx, min(time.Second, until.Sub(r.Clock()))); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,9 @@ func (s *simulation) peace(ctx context.Context) {
 	}
 	s.added = 10_000_000
 	s.control("POST", "/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": s.added})
+	if _, err := s.ledger.Binding(ctx); errors.Is(err, ledger.ErrNotFound) {
+		s.added = 0 // no life has opened the book yet: it will begin with them
+	}
 	s.settle(ctx)
 	for range 12 { // an answer lets the next one of its command go
 		s.answer(ctx)
@@ -36,13 +39,18 @@ func (s *simulation) settle(ctx context.Context) {
 	wait, rows := 100*time.Millisecond, s.rows
 	for range 3000 {
 		if s.runner == nil {
-			s.begin(ctx)
+			if s.begin(ctx); s.runner == nil { // told to wait, perhaps
+				s.time = s.time.Add(10 * time.Second)
+				continue
+			}
 		}
 		s.step(ctx, s.mind)
 		s.step(ctx, s.deliver)
 		if _, found := s.runner.ready.first(); found {
-			s.step(ctx, s.work)
-			continue
+			before := s.rows
+			if s.step(ctx, s.work); s.rows > before {
+				continue // else it was put back: its time has not come
+			}
 		}
 		next, found := s.next(ctx)
 		if !found {
