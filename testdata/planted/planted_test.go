@@ -143,3 +143,12 @@ func save(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+// TestEveryPlaceIsThere: the code that the bugs change has not moved.
+func TestEveryPlaceIsThere(t *testing.T) {
+	for _, b := range bugs {
+		if n := strings.Count(read(t, filepath.Join(root, b.file)), b.old); n != 1 {
+			t.Errorf("%s: %s holds the text %d times", b.name, b.file, n)
+		}
+	}
+}
