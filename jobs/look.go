@@ -110,7 +110,7 @@ func (r *Runner) current(ctx context.Context, priority Priority, id string) (led
 			return known, err
 		}
 	}
-	if err := r.pass(ctx, priority); err != nil {
+	if err := r.passNow(ctx, priority); err != nil {
 		return known, err
 	}
 	read, err := r.Provider.Proxy(ctx, id)
@@ -240,7 +240,7 @@ func (r *Runner) quote(ctx context.Context, priority Priority, item Item, days i
 	filter.Quantity, filter.DurationDays = item.Quantity, days
 	var token string
 	for {
-		if err := r.pass(ctx, priority); err != nil {
+		if err := r.passNow(ctx, priority); err != nil {
 			return 0, err
 		}
 		page, err := r.Provider.OffersPage(ctx, filter, upstream.PageRequest{Size: 200, Token: token})

@@ -62,6 +62,24 @@ type house struct {
 // now is the clock of the runner and of its ledger.
 func (h *house) now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 
+// oneClock has the client sign by the clock of the house, which later moves on.
+func (h *house) oneClock() {
+	h.t.Helper()
+	var err error
+	h.client, err = upstream.New(upstream.Config{
+		BaseURL: h.server.SandboxURL(), AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret, Clock: h.now,
+	})
+	check(h.t, err)
+	h.t.Cleanup(h.client.Close)
+}
+
+// later moves the clocks of the house and of the provider.
+func (h *house) later(d time.Duration) {
+	h.t.Helper()
+	h.control("/clock", map[string]any{"offset_seconds": int(d.Seconds())})
+	h.ahead.Store(int64(d))
+}
+
 // fleet is the demonstration's account and offers with six proxies of 300 cents,
 // and one that never expires.
 func fleet() sandbox.Fixture {
@@ -164,8 +182,24 @@ func (h *house) publish(kind, text string) {
 	check(h.t, h.queue.PublishCommand(h.t.Context(), "main", kind, []byte(text)))
 }
 
+// accepts puts a renewal into the ledger as an intake does, while no runner runs.
+func (h *house) accepts(text string) ledger.Planned {
+	h.t.Helper()
+	c, err := ParseCommand(ledger.KindRenewal, []byte(text), Rules{Environment: upstream.Sandbox})
+	check(h.t, err)
+	content, hash, err := c.Content()
+	check(h.t, err)
+	planned := c.Operations(h.runner.Binding(), c.ProxyIDs, false)
+	check(h.t, h.ledger.Write(h.t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(ledger.CommandAccepted{
+			Ref: ledger.Ref{CommandID: c.ID}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: c.DurationDays, Operations: planned,
+		})
+	}))
+	return planned[0]
+}
+
 // patience bounds every waiting of these tests.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // until looks again whenever the journal has grown.
 func (h *house) until(what string, done func() bool) {
@@ -241,7 +275,14 @@ func (h *house) control(path string, body map[string]any) {
 	h.t.Helper()
 	text, err := json.Marshal(body)
 	check(h.t, err)
-	resp, err := http.Post(h.server.ControlURL()+path, "application/json", bytes.NewReader(text))
+	h.ask(http.MethodPost, path, text)
+}
+
+func (h *house) ask(method, path string, body []byte) {
+	h.t.Helper()
+	request, err := http.NewRequestWithContext(h.t.Context(), method, h.server.ControlURL()+path, bytes.NewReader(body))
+	check(h.t, err)
+	resp, err := http.DefaultClient.Do(request)
 	check(h.t, err)
 	defer func() { _ = resp.Body.Close() }()
 	answer, _ := io.ReadAll(resp.Body)

@@ -11,7 +11,8 @@ import (
 )
 
 // A Retry-After holds every sender of the account. Operations are held by their
-// lanes (pauses.go); this file holds whoever reads.
+// lanes (pauses.go) and look before they pay (passNow); this file holds whoever
+// reads.
 
 // pass is the gate for whatever reads: nobody goes through while the provider
 // has asked to wait.
@@ -29,6 +30,24 @@ func (r *Runner) pass(ctx context.Context, p Priority) error {
 	}
 }
 
+// errHeld: the provider has asked to wait in the middle of a look before paying.
+var errHeld = errors.New("the provider has asked to wait")
+
+// passNow is the gate for a look before paying, which waits out no Retry-After:
+// what was read before one is old after it, so the look begins anew then.
+func (r *Runner) passNow(ctx context.Context, p Priority) error {
+	if r.pauses.throttled() {
+		return errHeld
+	}
+	if err := r.Gate.Pass(ctx, p); err != nil {
+		return err
+	}
+	if r.pauses.throttled() {
+		return errHeld
+	}
+	return nil
+}
+
 // waitOut returns when no Retry-After is in force. It looks again each second: a
 // longer one may come, and the clock may be set.
 func (r *Runner) waitOut(ctx context.Context) error {
@@ -37,7 +56,7 @@ func (r *Runner) waitOut(ctx context.Context) error {
 		if !held {
 			return nil
 		}
-		if err := r.Wait(ctx, min(time.Second, until.Sub(r.Clock()))); err != nil {
+		if err := pauseFor(ctx, min(time.Second, until.Sub(r.Clock()))); err != nil {
 			return err
 		}
 	}

@@ -18,16 +18,11 @@ func (h *house) hold(d time.Duration) (until time.Time) {
 	return until
 }
 
-// Whoever reads waits like whoever pays: listings, looks before paying, and what
-// finds out whether a key works again.
+// Whoever reads waits like whoever pays.
 func TestTrap38EveryReaderWaitsOutARetryAfter(t *testing.T) {
 	for name, read := range map[string]func(h *house) error{
 		"a listing":         func(h *house) error { return h.runner.PassListing(h.t.Context()) },
 		"a list, restoring": func(h *house) error { return h.runner.readLists(h.t.Context()) },
-		"a look at a proxy": func(h *house) error {
-			_, err := h.runner.current(h.t.Context(), PriorityRenewal, "px_1")
-			return err
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,6 +39,18 @@ func TestTrap38EveryReaderWaitsOutARetryAfter(t *testing.T) {
 // readLists reads a list as a restored account does.
 func (r *Runner) readLists(ctx context.Context) error {
 	return everyPage(ctx, r, r.Provider.OrdersPage, func(upstream.OrderSummary) error { return nil })
+}
+
+// A look before paying is put off: nobody asks, and no worker stands in its way.
+func TestTrap38ALookBeforePayingIsPutOff(t *testing.T) {
+	h := idleHouse(t)
+	h.hold(time.Hour)
+	if _, err := h.runner.current(t.Context(), PriorityRenewal, "px_1"); !errors.Is(err, errHeld) {
+		t.Errorf("a proxy: %v", err)
+	}
+	if _, err := h.runner.quote(t.Context(), PriorityOrder, Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); !errors.Is(err, errHeld) {
+		t.Errorf("an offer: %v", err)
+	}
 }
 
 // A probe is a request too, and what it is told holds for everybody.

@@ -109,14 +109,8 @@ func TestTrap13WhatIsOlderThanTheWindowGoesToReview(t *testing.T) {
 	h, backup := forgetful(t)
 	h.halt()
 	const day = 25 * time.Hour
-	h.ahead.Store(int64(day))
-	h.control("/clock", map[string]any{"offset_seconds": int(day.Seconds())})
-	client, err := upstream.New(upstream.Config{
-		BaseURL: h.server.SandboxURL(), AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret, Clock: h.now,
-	})
-	check(t, err)
-	t.Cleanup(client.Close)
-	h.client = client
+	h.oneClock()
+	h.later(day)
 	h.restore(backup)
 	h.awaitStrange("order ")
 	h.order(buyB)

@@ -66,8 +66,6 @@ type Config struct {
 	ReconcileEvery     time.Duration  // default 0: only when it is asked for
 	SettleTimeout      time.Duration  // how long a reconciliation that was asked for keeps new requests back; default 10s
 
-	// Wait waits out a Retry-After; default: a timer. A simulation has its own time.
-	Wait func(ctx context.Context, d time.Duration) error
 	// Reached is told of every moment at which a crash would be interesting, by
 	// the names in docs/reliability.md; default: nobody. Crash tests kill the
 	// process in it.
@@ -98,9 +96,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Reached == nil {
 		c.Reached = func(string) {}
-	}
-	if c.Wait == nil {
-		c.Wait = pauseFor
 	}
 	return c
 }

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -220,18 +221,12 @@ func TestTrap14ASendLeftBehindGoesAgainWithTheSameKeyAndBytes(t *testing.T) {
 	h := idleHouse(t)
 	// Bytes that no code here would make: only the stored ones can match.
 	const body = `{ "duration_days": 30, "proxy_ids": [ "px_1" ] }`
-	c, err := ParseCommand(ledger.KindRenewal, []byte(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`), Rules{Environment: upstream.Sandbox})
-	check(t, err)
-	content, hash, err := c.Content()
-	check(t, err)
-	planned := c.Operations(h.runner.Binding(), c.ProxyIDs, false)
-	ref := ledger.Ref{CommandID: "keep", OperationID: planned[0].OperationID}
+	planned := h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	ref := ledger.Ref{CommandID: "keep", OperationID: planned.OperationID}
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(
-			ledger.CommandAccepted{Ref: ledger.Ref{CommandID: "keep"}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: 30, Operations: planned},
-			ledger.OperationSending{Ref: ref, Attempt: 1, Key: planned[0].Key, Body: body, SentAt: tx.Now(), AppID: h.client.AppID()})
+		return tx.Append(ledger.OperationSending{Ref: ref, Attempt: 1, Key: planned.Key, Body: body, SentAt: tx.Now(), AppID: h.client.AppID()})
 	}))
-	reply := h.client.Post(t.Context(), upstream.Write{Kind: upstream.WriteRenewal, Key: planned[0].Key, Body: []byte(body)})
+	reply := h.client.Post(t.Context(), upstream.Write{Kind: upstream.WriteRenewal, Key: planned.Key, Body: []byte(body)})
 	if !reply.Success {
 		t.Fatalf("%+v", reply)
 	}
@@ -270,6 +265,8 @@ func TestAStopGivesARequestItsDrainTimeAndTheNextRunTheRest(t *testing.T) {
 	h.start()
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.awaitFact("operation.sending")
+	h.halt()
+	h.ask(http.MethodDelete, "/faults", nil) // where the stop came before the request
 	h.restart()
 	h.await("keep", ledger.StateCompleted)
 	if n := len(h.facts("operation.sending")); n < 2 {

@@ -246,15 +246,17 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 			return false, nil
 		}
 	}
-	d := Decide(j.op, CameDue{
-		Moment: r.moment(), Elapsed: r.clock.Elapsed(j.op.FirstAmbiguousAt), AppID: r.Provider.AppID(), NotAfter: j.cmd.NotAfter,
-	})
-	if !d.Send {
+	if d := r.due(j); !d.Send {
 		return false, r.conclude(ctx, j, d)
 	}
 	p := presend{ids: j.op.ProxyIDs}
 	if j.op.Ambiguous == 0 || j.op.presumed() {
-		if p, err = r.look(ctx, j); err != nil {
+		p, err = r.look(ctx, j)
+		if errors.Is(err, errHeld) {
+			r.ready.again(j)
+			return false, nil
+		}
+		if err != nil {
 			return false, err
 		}
 		if d, stop := afterLook(j.op, p); stop {
@@ -268,12 +270,22 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 		r.ready.again(j) // paused while it waited for its turn
 		return false, nil
 	}
+	if d := r.due(j); !d.Send { // the look and the gate took their time
+		return false, r.conclude(ctx, j, d)
+	}
 	if j.op.Ambiguous > 0 && !j.op.presumed() {
 		if err := r.frozenBody(ctx, j, &p); err != nil {
 			return false, err
 		}
 	}
 	return r.commitIntent(ctx, j, p)
+}
+
+// due asks whether the operation may be sent at this moment.
+func (r *Runner) due(j *job) Decision {
+	return Decide(j.op, CameDue{
+		Moment: r.moment(), Elapsed: r.clock.Elapsed(j.op.FirstAmbiguousAt), AppID: r.Provider.AppID(), NotAfter: j.cmd.NotAfter,
+	})
 }
 
 // commitIntent puts the intent on the disk. Under a limit of the day one job

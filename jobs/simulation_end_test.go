@@ -85,9 +85,12 @@ func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 		earlier(*due)
 	}
 	for _, x := range s.runner.pauses.list() {
-		if x.Until != nil {
+		switch {
+		case x.Until != nil:
 			earlier(*x.Until)
-		} else {
+		case x.Scope != scopeAccount && s.runner.ready.free(lane(x.Scope)) == s.runner.ready.capacity:
+			// The next request of its kind ends it, and none is left to be made.
+		default:
 			earlier(s.time.Add(time.Second))
 		}
 	}
@@ -106,6 +109,8 @@ func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 // answer is a person who looks at the provider's own books and answers every
 // review with what they say; what is held is cancelled.
 func (s *simulation) answer(ctx context.Context) {
+	_, err := s.runner.Provider.Wallet(ctx) // what came due meanwhile is in the provider's books now
+	s.must(err, "wallet")
 	open, err := s.ledger.Unfinished(ctx, 1000)
 	s.must(err, "unfinished")
 	for _, o := range open {

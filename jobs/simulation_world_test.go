@@ -192,7 +192,6 @@ func (s *simulation) begin(ctx context.Context) {
 	r := NewRunner(Config{
 		Account: "main", Ledger: s.ledger, Provider: client, Clock: s.now, Random: s.random.Float64, Log: logrus.NewEntry(log),
 		Version: "simulation", Holder: "simulation", RatePerSecond: 1e9, Concurrency: 2, Reached: s.reached,
-		Wait:       func(_ context.Context, d time.Duration) error { s.time = s.time.Add(d); return nil },
 		DeadLetter: func(context.Context, queue.Dead) error { s.dead++; return nil },
 	})
 	err = r.Bind(ctx)
