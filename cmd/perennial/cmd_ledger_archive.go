@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/ledger"
-	"perennial/queue"
 )
 
 func (a *app) ledgerArchive() *cobra.Command {
@@ -25,7 +23,9 @@ func (a *app) ledgerArchive() *cobra.Command {
 			if at.IsZero() {
 				return usage("say --before DAY: facts of that day and later stay")
 			}
-			return a.archive(cmd.Context(), ledger.Archive{Before: at, Dir: dir, Clock: time.Now})
+			return a.locked(func(c *config, account string) error {
+				return a.archive(cmd.Context(), c, account, ledger.Archive{Before: at, Dir: dir, Clock: time.Now})
+			})
 		},
 	}
 	c.Flags().StringVar(&before, "before", "", "the first day, as 2025-01-01 (UTC), or instant, that stays")
@@ -35,26 +35,13 @@ func (a *app) ledgerArchive() *cobra.Command {
 
 // archive works alone, as restore does. What the events stream does not hold is
 // not archived: the relay could not publish it any more.
-func (a *app) archive(ctx context.Context, x ledger.Archive) (err error) {
-	c, err := loadConfig(a.configFile)
-	if err != nil {
-		return err
-	}
-	account, err := c.pick(a.account)
-	if err != nil {
-		return err
-	}
-	unlock, err := queue.LockDir(c.DataDir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, unlock()) }()
+func (a *app) archive(ctx context.Context, c *config, account string, x ledger.Archive) error {
 	h, err := a.openHistory(c, account, true)
 	if err != nil {
 		return err
 	}
 	defer h.close()
-	release, err := h.alone(ctx)
+	release, err := h.alone(ctx, "archive")
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,9 @@ func (a *app) ledgerRestore() *cobra.Command {
 			if (from == "") != fromEvents {
 				return usage("say either --from FILE, a backup, or --from-events")
 			}
-			return a.restore(cmd.Context(), from, replace)
+			return a.locked(func(c *config, account string) error {
+				return a.restore(cmd.Context(), c, account, from, replace)
+			})
 		},
 	}
 	f := c.Flags()
@@ -36,26 +38,13 @@ func (a *app) ledgerRestore() *cobra.Command {
 
 // restore works alone: under the data directory's lock, and under the account's
 // lease where NATS is another server, since somebody may run it elsewhere.
-func (a *app) restore(ctx context.Context, from string, replace bool) (err error) {
-	c, err := loadConfig(a.configFile)
-	if err != nil {
-		return err
-	}
-	account, err := c.pick(a.account)
-	if err != nil {
-		return err
-	}
-	unlock, err := queue.LockDir(c.DataDir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, unlock()) }()
+func (a *app) restore(ctx context.Context, c *config, account, from string, replace bool) error {
 	x := ledger.Restore{Path: c.ledgerPath(account), From: from, Clock: time.Now, AppID: appIDOf(c, account), Replace: replace}
 	h, err := a.openHistory(c, account, true)
 	switch {
 	case err == nil:
 		defer h.close()
-		release, err := h.alone(ctx)
+		release, err := h.alone(ctx, "restore")
 		if err != nil {
 			return err
 		}
@@ -91,13 +80,14 @@ func appIDOf(c *config, account string) string {
 }
 
 // alone makes sure that nobody runs the account; it is held until release.
-func (h *history) alone(ctx context.Context) (release func(), err error) {
+// what is the verb of the caller.
+func (h *history) alone(ctx context.Context, what string) (release func(), err error) {
 	if h.embedded != nil {
 		return func() {}, nil // the data directory's lock says so
 	}
-	lease, err := h.queue.TryAcquireLease(ctx, h.account, "restore-"+holder(), leaseTTL)
+	lease, err := h.queue.TryAcquireLease(ctx, h.account, what+"-"+holder(), leaseTTL)
 	if held, ok := errors.AsType[*queue.LeaseHeldError](err); ok {
-		return nil, fmt.Errorf("%w: it works with the ledger that is to be restored\nstop that runner first, then restore again", held)
+		return nil, fmt.Errorf("%w: it works with the ledger\nstop that runner first, then %s again", held, what)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("account %s: make sure that nobody runs it: %w", h.account, err)

@@ -54,6 +54,25 @@ func (a *app) openHistory(c *config, account string, locked bool) (h *history, e
 	return h, err
 }
 
+// locked runs do for the account that --account names, while nobody else has the
+// data directory.
+func (a *app) locked(do func(c *config, account string) error) (err error) {
+	c, err := loadConfig(a.configFile)
+	if err != nil {
+		return err
+	}
+	account, err := c.pick(a.account)
+	if err != nil {
+		return err
+	}
+	unlock, err := queue.LockDir(c.DataDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	return do(c, account)
+}
+
 // serve starts the embedded server on the data directory's store. A password
 // that nobody knows keeps everybody else out.
 func (h *history) serve(c *config, a *app) (err error) {
