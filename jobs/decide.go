@@ -92,6 +92,14 @@ type Pause struct {
 	Until                         *time.Time // nil: until a probe succeeds
 }
 
+// LookFailed: what must be read just before paying could not be.
+type LookFailed struct {
+	Moment
+	Code    upstream.Code // "" when no envelope came
+	TraceID string
+	Reason  string
+}
+
 // Decision is the facts to append, then what to do.
 type Decision struct {
 	Facts []ledger.Fact
@@ -118,6 +126,8 @@ func Decide(op Operation, h Happened) Decision {
 		return decideOrder(op, h)
 	case OrderReadFailed:
 		return decideReadFailed(op, h)
+	case LookFailed:
+		return decideLookFailed(op, h)
 	}
 	panic("jobs: Decide was given something that does not happen")
 }
@@ -141,6 +151,14 @@ func decideDue(op Operation, h CameDue) Decision {
 		return review(op, false, verdict{reason: "an attempt under App ID " + op.AppID + " may have executed, and whether another key shares its idempotency keys is not given"})
 	}
 	return Decision{Send: true}
+}
+
+// decideLookFailed puts an attempt off: nothing was sent.
+func decideLookFailed(op Operation, h LookFailed) Decision {
+	wait := previousWait(op) + time.Duration(h.Jitter*float64(backoffFirst))
+	return waiting(op, false, h.Now.Add(wait), verdict{
+		code: h.Code, traceID: h.TraceID, reason: "what must be read before paying could not be: " + bounded(h.Reason),
+	})
 }
 
 // again keeps an operation that may have executed under its key, until the

@@ -10,9 +10,13 @@ import (
 	"perennial/upstream"
 )
 
-// freshFor is how long what a listing showed of a proxy serves instead of
-// reading it again just before paying.
-const freshFor = 10 * time.Minute
+// Just before paying, proxies are read again: somebody may have renewed them by
+// hand. For an operation of more than readEach, which would take as many requests
+// as it renews proxies, what was read or listed within freshFor serves.
+const (
+	readEach = 10
+	freshFor = 10 * time.Minute
+)
 
 // presend is what the last look before a first send found.
 type presend struct {
@@ -22,6 +26,34 @@ type presend struct {
 	estimateCents int64
 	body          []byte      // frozen by an earlier attempt; nil: made from ids
 	stop          ledger.Fact // the operation goes no further
+}
+
+// unreadError says that the provider did not tell what must be known before
+// paying.
+type unreadError struct {
+	what string
+	err  error
+}
+
+func (e *unreadError) Error() string { return e.what + ": " + e.err.Error() }
+func (e *unreadError) Unwrap() error { return e.err }
+
+// putOff is what becomes of an operation whose look before paying failed: under a
+// pause it waits with the others, else by itself, longer each time.
+func (r *Runner) putOff(ctx context.Context, j *job, failure error) error {
+	if errors.Is(failure, errHeld) || r.pauses.blocked(j.lane) {
+		r.ready.again(j)
+		return nil
+	}
+	unread, ok := errors.AsType[*unreadError](failure)
+	if !ok || ctx.Err() != nil {
+		return failure
+	}
+	h := LookFailed{Moment: r.moment(), Reason: unread.Error()}
+	if failed, ok := errors.AsType[*upstream.Error](failure); ok {
+		h.Code, h.TraceID = failed.Code, failed.TraceID
+	}
+	return r.conclude(ctx, j, Decide(j.op, h))
 }
 
 // look reads again what must be true at the moment of paying: that the proxies
@@ -73,12 +105,16 @@ func rejectedFact(op Operation, code, reason string) ledger.Fact {
 
 // stillDue reads one proxy and says why it is not to be renewed, "" when it is.
 func (r *Runner) stillDue(ctx context.Context, j *job, id string) (expires *time.Time, why string, err error) {
-	proxy, err := r.current(ctx, j.priority, id)
+	read := r.readProxy
+	if len(j.op.ProxyIDs) > readEach {
+		read = r.current
+	}
+	proxy, err := read(ctx, j.priority, id)
 	if errors.Is(err, upstream.CodeProxyNotFound) {
 		return nil, "the provider does not know it", nil
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("read proxy %s before paying: %w", id, err)
+		return nil, "", err
 	}
 	expires = proxy.ExpiresAt
 	if expires == nil {
@@ -104,21 +140,26 @@ func (r *Runner) stillDue(ctx context.Context, j *job, id string) (expires *time
 // current is what the provider says of a proxy now, or said a moment ago.
 func (r *Runner) current(ctx context.Context, priority Priority, id string) (ledger.Proxy, error) {
 	known, err := r.Ledger.Proxy(ctx, id)
-	if err == nil && r.clock.Now().Sub(known.SeenAt) < freshFor {
+	age := r.clock.Now().Sub(known.SeenAt)
+	if err == nil && age >= 0 && age < freshFor {
 		settled, err := r.Ledger.SettledSince(ctx, id, known.SeenAt)
 		if err != nil || !settled {
 			return known, err
 		}
 	}
+	return r.readProxy(ctx, priority, id)
+}
+
+func (r *Runner) readProxy(ctx context.Context, priority Priority, id string) (ledger.Proxy, error) {
 	if err := r.passNow(ctx, priority); err != nil {
-		return known, err
+		return ledger.Proxy{}, err
 	}
 	read, err := r.Provider.Proxy(ctx, id)
 	r.Read(ctx, time.Time{}, err)
 	if err != nil {
-		return known, err
+		return ledger.Proxy{}, &unreadError{"proxy " + id, err}
 	}
-	known = Observed(read, r.clock.Now())
+	known := Observed(read, r.clock.Now())
 	return known, r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known) })
 }
 
@@ -246,7 +287,7 @@ func (r *Runner) quote(ctx context.Context, priority Priority, item Item, days i
 		page, err := r.Provider.OffersPage(ctx, filter, upstream.PageRequest{Size: 200, Token: token})
 		r.Read(ctx, page.ServerTime, err)
 		if err != nil {
-			return 0, fmt.Errorf("quote offer %s: %w", item.OfferCode, err)
+			return 0, &unreadError{"the price of offer " + item.OfferCode, err}
 		}
 		for _, o := range page.Items {
 			if o.OfferCode == item.OfferCode {
@@ -265,7 +306,7 @@ func (r *Runner) quoted(o upstream.Offer, quantity, days int64) (int64, error) {
 	r.prices[o.OfferCode] = upstream.OfferFilter{CountryCode: o.CountryCode, Region: o.Region, Line: o.LineName, IPType: o.IPType}
 	r.mu.Unlock()
 	if o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || *o.UnitPriceCents > maxLineCents/maxQuantity/maxRenewDays {
-		return 0, fmt.Errorf("offer %s gives no usable price", o.OfferCode)
+		return 0, &unreadError{"the price of offer " + o.OfferCode, errors.New("unit_price_cents gives no usable price")}
 	}
 	unit := *o.UnitPriceCents
 	return quantity * max(unit, ledger.ScalePrice(unit, o.BaseDurationDays, days)), nil

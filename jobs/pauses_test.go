@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,25 @@ func TestTrap02AWrongClockSendsNothingAgainAndTheAccountSaysSo(t *testing.T) {
 	}
 	h.await("keep", ledger.StateCompleted) // the next read shows that the clocks agree
 	h.settled(300, 0)
+}
+
+// What may have been sent before the restore is put down while the clock is
+// wrong, and goes on when it is right.
+func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
+	h, backup := forgetful(t)
+	h.restore(backup)
+	h.awaitStrange("order ")
+	h.order(buyB)
+	h.renew(renewC)
+	h.await("b", ledger.StateAccepted)
+	h.await("c", ledger.StateAccepted)
+	h.runner.clock.Hear(time.Now().Add(6 * time.Minute)) // the last thing heard of the provider's clock
+	h.runner.ResumeByHand(t.Context(), "ada", "go on")
+	h.await("b", ledger.StateDelivered)
+	h.await("c", ledger.StateCompleted, ledger.StateReview)
+	if !slices.ContainsFunc(h.facts("account.paused"), func(f ledger.Fact) bool { p, _ := f.(ledger.AccountPaused); return p.Cause == causeClock }) {
+		t.Error("it was not paused for its clock")
+	}
 }
 
 // Eight requests that were under way together are refused together: that is one

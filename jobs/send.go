@@ -242,7 +242,7 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 	if j.op.Ambiguous > 0 {
 		if wrong := r.clock.Wrong(); wrong != "" {
 			r.pause(ctx, Pause{Scope: scopeAccount, Cause: causeClock, Detail: wrong})
-			r.ready.done(j.op.ID)
+			r.ready.again(j)
 			return false, nil
 		}
 	}
@@ -251,13 +251,8 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 	}
 	p := presend{ids: j.op.ProxyIDs}
 	if j.op.Ambiguous == 0 || j.op.presumed() {
-		p, err = r.look(ctx, j)
-		if errors.Is(err, errHeld) {
-			r.ready.again(j)
-			return false, nil
-		}
-		if err != nil {
-			return false, err
+		if p, err = r.look(ctx, j); err != nil {
+			return false, r.putOff(ctx, j, err)
 		}
 		if d, stop := afterLook(j.op, p); stop {
 			return false, r.conclude(ctx, j, d)

@@ -2,6 +2,9 @@ package jobs
 
 import (
 	"context"
+	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -101,5 +104,84 @@ func TestTrap09WhatWasReadBeforeARetryAfterIsReadAgainAfterIt(t *testing.T) {
 	}
 	if n := len(h.facts("proxy.skipped")); n != 1 {
 		t.Errorf("%d proxies were left out", n)
+	}
+}
+
+// What a listing showed serves for a while where very many are due; of few,
+// each is read again.
+func TestTrap09FewProxiesAreReadAgainHoweverFreshTheirListing(t *testing.T) {
+	few := []string{"px_1", "px_2", "px_3", "px_4", "px_5", "px_6"}
+	many := slices.Repeat(few, 2)
+	for name, c := range map[string]struct {
+		ids   []string
+		ahead time.Duration // this machine's clock, while it was listed
+		reads int
+	}{
+		"few":                             {few, 0, 6},
+		"many":                            {many, 0, 0},
+		"many, listed too long ago":       {many, -11 * time.Minute, 6},
+		"many, listed in the time ahead":  {many, time.Hour, 6},
+		"many, listed since the last one": {many, -time.Minute, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := idleHouse(t)
+			h.ahead.Store(int64(c.ahead))
+			h.observe()
+			h.ahead.Store(0)
+			reads := 0
+			h.bind(func(c *Config) { c.Provider = beholder{h.client, func() { reads++ }} })
+			p := presend{}
+			j := &job{op: Operation{ProxyIDs: c.ids}, cmd: Command{DueBefore: new(h.now().Add(48 * time.Hour))}}
+			check(t, h.runner.lookAtProxies(t.Context(), j, &p))
+			if reads != c.reads {
+				t.Errorf("%d proxies were read", reads)
+			}
+		})
+	}
+}
+
+// What cannot be read before paying waits, longer each time, and holds up
+// nothing else: neither a worker nor the rate.
+func TestALookThatFailsWaitsAndOrdersGoOn(t *testing.T) {
+	h := idleHouse(t, func(c *Config) { c.RatePerSecond = 2 })
+	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/proxies/{proxy_id}", "fault": "error_before", "times": -1})
+	h.start()
+	ids := []string{"px_1", "px_2", "px_3", "px_4", "px_5", "px_6"}
+	for _, id := range ids {
+		h.renew(`{"id":"` + id + `","duration_days":30,"proxy_ids":["` + id + `"],"due_before":"2099-01-01T00:00:00Z"}`)
+	}
+	h.order(buyA)
+	for _, id := range ids {
+		h.await(id, ledger.StateWaiting)
+	}
+	h.await("a", ledger.StateDelivered)
+	s, err := Status(t.Context(), h.ledger, "px_1")
+	check(t, err)
+	if o := s.Operations[0]; o.Attempts != 0 || o.Ambiguous != 0 || !strings.Contains(o.Reason, "before paying") {
+		t.Errorf("%+v", o)
+	}
+	h.ask(http.MethodDelete, "/faults", nil)
+	for _, id := range ids {
+		h.await(id, ledger.StateCompleted)
+	}
+	h.settled(2100, 0)
+}
+
+func TestALookThatFailsIsTriedAgainLaterAndLater(t *testing.T) {
+	op := renewalOf("px_1")
+	op.State, op.Attempts = ledger.StateAccepted, 0
+	wait := time.Duration(0)
+	for range 12 {
+		f, ok := Decide(op, LookFailed{Moment: Moment{Now: noon}, Code: upstream.CodeInsufficientScope, TraceID: "tr_1", Reason: "no"}).Facts[0].(ledger.OperationWaiting)
+		next := f.NextAt.Sub(noon)
+		if !ok || f.Ambiguous || f.Code != "insufficient_scope" || f.TraceID != "tr_1" || next < max(wait, time.Second) || next > 2*backoffMost {
+			t.Fatalf("after %s: %+v", wait, f)
+		}
+		wait = next
+		op.State, op.Reason, op.UpdatedAt, op.NextAt = ledger.StateWaiting, f.Reason, noon, &f.NextAt
+	}
+	if wait < backoffMost {
+		t.Errorf("after twelve failures it waits %s", wait)
 	}
 }
