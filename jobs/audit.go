@@ -34,7 +34,7 @@ type audits struct {
 
 // LastReconciliation is what the latest one showed, or why there is none.
 type LastReconciliation struct {
-	At              time.Time `json:"at"` // of the last one that came to its end
+	At              time.Time `json:"at,omitzero"` // of the last one that came to its end
 	OK              bool      `json:"ok"`
 	Quiet           bool      `json:"quiet"`
 	Findings        int       `json:"findings"`

@@ -137,7 +137,8 @@ func NewReconciler(c ReconcilerConfig) *Reconciler {
 type pass struct {
 	*Reconciler
 	Reconciliation
-	left int // requests that this pass may still make, beside the wallet's
+	left  int             // requests that this pass may still make, beside the wallet's
+	added map[string]bool // renewals that it has added up
 }
 
 // recently is how far back the first pass looks for changed operations.
@@ -151,7 +152,7 @@ func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Cont
 	if readWallet == nil {
 		readWallet = c.ReadWallet
 	}
-	p := &pass{Reconciler: c, left: c.Reads, Reconciliation: Reconciliation{Findings: []Finding{}}}
+	p := &pass{Reconciler: c, left: c.Reads, added: map[string]bool{}, Reconciliation: Reconciliation{Findings: []Finding{}}}
 	if err := c.load(ctx); err != nil {
 		return p.Reconciliation, err
 	}

@@ -36,6 +36,10 @@ func (p *pass) someRenewals(ctx context.Context) error {
 // renewal compares what a renewal says was charged and refunded with its
 // transfers and its lines: gross = net + refunded, in each of the three.
 func (p *pass) renewal(ctx context.Context, id string) error {
+	if p.added[id] {
+		return nil
+	}
+	p.added[id] = true
 	sums, err := p.Ledger.RenewalSums(ctx, id)
 	if err != nil {
 		return fmt.Errorf("renewal %s: %w", id, err)

@@ -62,7 +62,7 @@ func TestTrap24WhatTheProvidersOwnSiteSpendsIsFoundAndNotCorrected(t *testing.T)
 	h := newHouse(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("keep", ledger.StateCompleted)
-	if x := h.agrees(); !x.Quiet || x.Wallet.ProviderCents != x.Wallet.BookCents || x.Renewals == 0 {
+	if x := h.agrees(); !x.Quiet || x.Wallet.ProviderCents != x.Wallet.BookCents || x.Renewals != 1 {
 		t.Errorf("%+v", x)
 	}
 	before, err := h.ledger.Balance(t.Context(), "main")

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // Rebuild folds the journal into a new file at out, which must not exist, and
@@ -20,7 +22,7 @@ func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error
 	if err := mustNotExist(out); err != nil {
 		return v, err
 	}
-	err = besides(out, ".rebuild-*", func(path string) error {
+	err = besides(out, ".perennial-rebuild-*", func(path string) error {
 		var differs error
 		v, differs = l.foldInto(ctx, path)
 		if broken, ok := errors.AsType[*BrokenError](differs); differs != nil && (!ok || broken.Check != "projection") {
@@ -40,7 +42,7 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 			return v, err
 		}
 	}
-	err = besides(out, ".backup-*", func(path string) error {
+	err = besides(out, ".perennial-backup-*", func(path string) error {
 		if err := copyInto(ctx, l.path, path, url.Values{}); err != nil {
 			return err
 		}
@@ -53,6 +55,10 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 			if err != nil || row.Hash != v.Head.Hash {
 				return errors.Join(fmt.Errorf("the copy ends with row %d %s, which %s does not hold", v.Head.Seq, v.Head.Hash, l.path), err)
 			}
+		}
+		// Without a WAL it is one file, and reading it leaves nothing beside it.
+		if err := withoutWAL(path); err != nil {
+			return err
 		}
 		l.reached("backup.verified")
 		return keep(path, out)
@@ -86,6 +92,16 @@ func verifyCopy(ctx context.Context, path string) (v Verified, err error) {
 	return l.Verify(ctx)
 }
 
+// withoutWAL makes a closed ledger one file, until somebody opens it to write.
+func withoutWAL(path string) (err error) {
+	c, err := openConn("file:" + (&url.URL{Path: path}).EscapedPath())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	return c.exec(`PRAGMA journal_mode = DELETE`)
+}
+
 func mustNotExist(path string) error {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,14 +111,36 @@ func mustNotExist(path string) error {
 }
 
 // besides runs do with a path in a directory of its own beside out, on the
-// same file system, and removes what it leaves there.
+// same file system, and removes what it leaves there, and what one of its kind
+// that was killed has left.
 func besides(out, pattern string, do func(path string) error) (err error) {
+	leftovers, err := filepath.Glob(filepath.Join(filepath.Dir(out), pattern))
+	if err != nil {
+		return err
+	}
+	for _, dir := range leftovers {
+		if unlock, alone := lockRoom(dir); alone {
+			err = errors.Join(err, os.RemoveAll(dir), unlock())
+		}
+	}
 	dir, err := os.MkdirTemp(filepath.Dir(out), pattern)
 	if err != nil {
 		return fmt.Errorf("make room beside %s: %w", out, err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	unlock, alone := lockRoom(dir)
+	if !alone {
+		return fmt.Errorf("make room beside %s: somebody else has taken %s", out, dir)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir), unlock()) }()
 	return do(filepath.Join(dir, "ledger.db"))
+}
+
+// lockRoom says whether nobody works in a directory of besides, and keeps it so.
+// The lock goes with the process that holds it.
+func lockRoom(dir string) (unlock func() error, alone bool) {
+	lock := flock.New(filepath.Join(dir, "lock"))
+	got, err := lock.TryLock()
+	return lock.Unlock, got && err == nil
 }
 
 // keep puts a finished and closed file in its place: synced, renamed, and the

@@ -181,3 +181,41 @@ func TestABackupOfAHeadThatWasTakenAwayMeanwhileIsRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A copy that was killed leaves its half in a directory of its own; the next of
+// its kind removes it, and not that of one that still works.
+func TestWhatAKilledCopyLeftIsRemovedByTheNext(t *testing.T) {
+	b := newBook(t)
+	b.add(history()...)
+	dir := t.TempDir()
+	left, works, theirs := filepath.Join(dir, ".perennial-backup-1"), filepath.Join(dir, ".perennial-backup-2"), filepath.Join(dir, "backup-3")
+	for _, d := range []string{left, works, theirs} {
+		check(t, os.Mkdir(d, 0o700))
+		check(t, os.WriteFile(filepath.Join(d, "ledger.db"), []byte("half of one"), 0o600))
+	}
+	unlock, alone := lockRoom(works)
+	if !alone {
+		t.Fatal("a lock that nobody holds is not given")
+	}
+	_, err := b.Backup(t.Context(), filepath.Join(dir, "a.db"), false)
+	check(t, err)
+	holdsOnly(t, dir, ".perennial-backup-2", "a.db", "backup-3")
+	check(t, unlock())
+	_, err = b.Backup(t.Context(), filepath.Join(dir, "b.db"), false)
+	check(t, err)
+	holdsOnly(t, dir, "a.db", "b.db", "backup-3")
+}
+
+func TestABackupIsOneFileAndReadingItLeavesNothingBesideIt(t *testing.T) {
+	b := newBook(t)
+	b.add(history()...)
+	out := filepath.Join(t.TempDir(), "backup.db")
+	_, err := b.Backup(t.Context(), out, false)
+	check(t, err)
+	l, err := Open(t.Context(), Config{Path: out, Clock: b.clock, ReadOnly: true})
+	check(t, err)
+	_, err = l.Verify(t.Context())
+	check(t, err)
+	check(t, l.Close())
+	holdsOnly(t, filepath.Dir(out), "backup.db")
+}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -51,12 +49,11 @@ func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
 	if err := l.checkFile(ctx); err != nil {
 		return v, err
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(l.path), ".verify-*")
-	if err != nil {
-		return v, fmt.Errorf("make room for a second fold beside %s: %w", l.path, err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	return l.foldInto(ctx, filepath.Join(dir, "fold.db"))
+	err = besides(l.path, ".perennial-verify-*", func(path string) error {
+		v, err = l.foldInto(ctx, path)
+		return err
+	})
+	return v, err
 }
 
 // foldInto folds the journal into a new file and compares every projection of

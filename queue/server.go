@@ -123,6 +123,13 @@ func (e *Embedded) awaitReady(log *serverLog) error {
 	return fmt.Errorf("not ready after %s", serverStartTimeout)
 }
 
+// CheckListen says what is wrong with an address for the embedded server, nil
+// when nothing is.
+func CheckListen(listen string) error {
+	_, _, err := loopback(listen)
+	return err
+}
+
 // loopback splits a listen address and refuses whatever is not this machine:
 // the embedded server speaks without TLS.
 func loopback(listen string) (host string, port int, err error) {

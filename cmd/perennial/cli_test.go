@@ -129,6 +129,15 @@ func TestCommandLine(t *testing.T) {
 	if _, errs, code = w.cli("order", "--item", "off_us_1=2", "--days", "31"); code != exitUsage || !strings.Contains(errs, "multiple of 30") {
 		t.Errorf("31 days: exit %d %s", code, errs)
 	}
+	for args, want := range map[string]string{
+		"order --item off_us_1=1 --item off_us_1=2": "stands twice",
+		"order --item off_us_1":                     "OFFER=QUANTITY",
+		"status --limit -3":                         "1 or more",
+	} {
+		if _, errs, code = w.cli(strings.Fields(args)...); code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d %s", args, code, errs)
+		}
+	}
 	if _, _, code = w.cli("renew"); code != exitUsage {
 		t.Errorf("renew without ids exits with %d", code)
 	}
@@ -262,6 +271,9 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 		"no account":           {"data_dir: x\n", "accounts is empty"},
 		"plain http":           {"accounts: {main: {base_url: http://example.com, app_id: sbx_app_a}}\n", "only https"},
 		"plain http, live":     {"accounts: {main: {base_url: http://example.com, app_id: live_app_a}}\n", "only https"},
+		"a password in a URL":  {"accounts: {main: {base_url: 'https://ada:canary@example.com', app_id: live_app_a}}\n", "no user"},
+		"a secret for a file":  {"accounts: {main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a, secret_file: canary}}\n", "names a file"},
+		"NATS for everybody":   {account + "nats: {listen: '0.0.0.0:4222'}\n", "loopback only"},
 		"app id":               {"accounts: {main: {base_url: https://example.com, app_id: app_a}}\n", "live_app_"},
 		"anonymous NATS":       {"accounts: {main: {base_url: https://example.com, app_id: live_app_a}}\n", "nats.users"},
 		"renews for ever":      {account + "schedules: [{name: s, cron: '* * * * *', renew_before: 720h, duration_days: 30}]\n", "renew_before"},
@@ -275,8 +287,12 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w.write("c.yaml", c.text, 0o600)
 			w.write("s", "secret", 0o644)
-			_, errs, code := w.cli("run", "--config", filepath.Join(w.dir, "c.yaml"), "--nats-listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
-			if code != exitUsage || !strings.Contains(errs, c.want) {
+			args := []string{"run", "--config", filepath.Join(w.dir, "c.yaml"), "--http", "127.0.0.1:0"}
+			if !strings.Contains(c.text, "listen:") {
+				args = append(args, "--nats-listen", "127.0.0.1:0")
+			}
+			_, errs, code := w.cli(args...)
+			if code != exitUsage || !strings.Contains(errs, c.want) || strings.Contains(errs, "canary") {
 				t.Errorf("exit %d, and it does not name %q:\n%s", code, c.want, errs)
 			}
 			if strings.Count(strings.TrimSpace(errs), "\n") > 2 {

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,7 +56,7 @@ func (f *commandFlags) body() map[string]any {
 
 func (a *app) orderCommand() *cobra.Command {
 	var f commandFlags
-	var items map[string]int64
+	var items []string
 	var scenario string
 	c := &cobra.Command{
 		Use:     "order --item OFFER=QUANTITY",
@@ -65,11 +65,10 @@ func (a *app) orderCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			body := f.body()
-			lines := make([]map[string]any, 0, len(items))
-			for _, offer := range slices.Sorted(maps.Keys(items)) {
-				lines = append(lines, map[string]any{"offer_code": offer, "quantity": items[offer]})
+			var err error
+			if body["items"], err = orderItems(items); err != nil {
+				return err
 			}
-			body["items"] = lines
 			if scenario != "" {
 				body["sandbox_scenario"] = scenario
 			}
@@ -77,10 +76,26 @@ func (a *app) orderCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
-	c.Flags().StringToInt64Var(&items, "item", nil, "offer code and quantity; may be repeated")
+	c.Flags().StringSliceVar(&items, "item", nil, "offer code and quantity, as off_us_dallas=5; may be repeated")
 	c.Flags().StringVar(&scenario, "scenario", "", "on a sandbox account: success, delayed, partial or rejected")
 	_ = c.MarkFlagRequired("item")
 	return c
+}
+
+// orderItems reads OFFER=QUANTITY. The same offer twice is refused when the
+// command is read.
+func orderItems(items []string) ([]jobs.Item, error) {
+	lines := make([]jobs.Item, 0, len(items))
+	for _, item := range items {
+		offer, text, ok := strings.Cut(item, "=")
+		quantity, err := strconv.ParseInt(text, 10, 64)
+		if !ok || err != nil {
+			return nil, usage("--item %q: say OFFER=QUANTITY, such as off_us_dallas=5", item)
+		}
+		lines = append(lines, jobs.Item{OfferCode: offer, Quantity: quantity})
+	}
+	slices.SortStableFunc(lines, func(a, b jobs.Item) int { return strings.Compare(a.OfferCode, b.OfferCode) })
+	return lines, nil
 }
 
 func (a *app) renewCommand() *cobra.Command {

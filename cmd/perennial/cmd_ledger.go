@@ -63,7 +63,7 @@ func (a *app) ledgerBalance() *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&by, "by", "", "what it went on, by order, renewal, ip, label or day")
-	c.Flags().IntVarP(&limit, "limit", "n", 1000, "with --by: how many")
+	limitFlag(c, &limit, 1000, "with --by: how many")
 	return c
 }
 
@@ -117,7 +117,7 @@ func (a *app) ledgerEntries() *cobra.Command {
 		}),
 	}
 	c.Flags().Int64Var(&from, "from", 0, "begin with this journal sequence")
-	c.Flags().IntVarP(&limit, "limit", "n", 1000, "how many")
+	limitFlag(c, &limit, 1000, "how many")
 	return c
 }
 

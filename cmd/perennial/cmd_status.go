@@ -43,7 +43,7 @@ func (a *app) statusCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&all, "all", true, "show operations that have ended too")
-	c.Flags().IntVarP(&limit, "limit", "n", 50, "how many, the last accepted first")
+	limitFlag(c, &limit, 50, "how many, the last accepted first")
 	return c
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -155,6 +156,11 @@ func (c *config) validate() error {
 	if c.NATS.URL != "" && c.NATS.Context != "" {
 		return errors.New("nats.url and nats.context exclude each other: keep one")
 	}
+	if c.NATS.URL == "" && c.NATS.Context == "" {
+		if err := queue.CheckListen(c.NATS.Listen); err != nil {
+			return err
+		}
+	}
 	seen := map[string]string{}
 	for _, name := range c.accountNames() {
 		a := c.Accounts[name]
@@ -178,13 +184,9 @@ func (c *config) validate() error {
 	return c.validateSchedules()
 }
 
-func (a *accountConfig) validate() error {
-	u, err := url.Parse(a.BaseURL)
-	if err != nil || u.Host == "" {
-		return fmt.Errorf("base_url is %q and must be the provider's address, such as https://api.example.com", a.BaseURL)
-	}
-	if u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
-		return fmt.Errorf("base_url is %q: only https is accepted, and http to this machine itself", a.BaseURL)
+func (a *accountConfig) validate() (err error) {
+	if err := checkBaseURL(a.BaseURL); err != nil {
+		return err
 	}
 	if !strings.HasPrefix(a.AppID, "live_app_") && !strings.HasPrefix(a.AppID, "sbx_app_") {
 		return fmt.Errorf("app_id is %q and must begin with live_app_ (production) or sbx_app_ (sandbox)", a.AppID)
@@ -197,6 +199,20 @@ func (a *accountConfig) validate() error {
 	}
 	if a.location, err = time.LoadLocation(a.DailyLimitTimezone); err != nil {
 		return fmt.Errorf("daily_limit_timezone: %w", err)
+	}
+	return nil
+}
+
+// checkBaseURL repeats nothing of an address that may hold a password.
+func checkBaseURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err == nil && (u.User != nil || u.RawQuery != "" || u.Fragment != ""):
+		return errors.New("base_url must be scheme, host and perhaps a path, with no user, no query and no fragment: the key stands in app_id and secret_file")
+	case err != nil || u.Host == "":
+		return errors.New("base_url must be the provider's address, such as https://api.example.com")
+	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
+		return fmt.Errorf("base_url is %q: only https is accepted, and http to this machine itself", text)
 	}
 	return nil
 }
@@ -308,11 +324,20 @@ func secretVariable(account string) string {
 	return "PERENNIAL_" + strings.ReplaceAll(strings.ToUpper(account), "-", "_") + "_SECRET"
 }
 
+// cause is what went wrong with a file, without the file's name.
+func cause(err error) error {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return failed.Err
+	}
+	return err
+}
+
 // readSecret reads a secret file that nobody else on the machine may read.
 func readSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", usage("the secret file cannot be read: %w", err)
+		// Its name is not repeated: it may be the secret itself.
+		return "", usage("the secret file cannot be read: %w\nsecret_file names a file that holds the secret, not the secret", cause(err))
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return "", usage("the secret file %s may be read by others (mode %04o)\nrun: chmod 600 %s", path, info.Mode().Perm(), path)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/shopspring/decimal"
 	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"perennial/ledger"
@@ -125,4 +127,31 @@ func seen(p ledger.Proxy) string {
 		return "before its last renewal"
 	}
 	return ago(&p.SeenAt)
+}
+
+// atLeastOne is a flag's number.
+type atLeastOne struct{ n *int }
+
+func (v atLeastOne) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return errors.New("must be a whole number, 1 or more")
+	}
+	*v.n = n
+	return nil
+}
+
+func (v atLeastOne) String() string {
+	if v.n == nil {
+		return ""
+	}
+	return strconv.Itoa(*v.n)
+}
+
+func (v atLeastOne) Type() string { return "int" }
+
+// limitFlag gives a command --limit, -n: how many rows at most.
+func limitFlag(c *cobra.Command, limit *int, most int, usage string) {
+	*limit = most
+	c.Flags().VarP(atLeastOne{limit}, "limit", "n", usage)
 }
