@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +98,10 @@ func TestTrap19ARefundInAnotherCurrencyIsAFindingAndNoBooking(t *testing.T) {
 	if x, ok := d.Facts[1].(ledger.LedgerDiscrepancy); !ok || x.AmountCents != 900 || x.OrderNo != "ord_1" {
 		t.Fatalf("%+v", d.Facts[1])
 	}
+	d = read(open(), detail(stopped, refund(900, nil)))
+	if f, ok := d.Facts[0].(ledger.OrderProgressed); !ok || f.RefundedCents != 0 {
+		t.Fatalf("a refund without a date is pending, whatever its status: %+v", d.Facts)
+	}
 }
 
 func TestTrap21TheChargeIsBookedOnceFromTheDetail(t *testing.T) {
@@ -136,6 +141,11 @@ func TestTrap26AnOrderIsNotReadBeforeItsTime(t *testing.T) {
 	if f, _ := replied(order(), created).Facts[0].(ledger.OrderAccepted); !f.NextAt.Equal(noon.Add(30 * time.Second)) {
 		t.Errorf("the first read is at %s", f.NextAt)
 	}
+	for _, status := range []string{"of_tomorrow", "completed", ""} {
+		if got := said(read(open(), detail(func(o *upstream.Order) { o.Status = status }))); got != "order.progressed, operation.review" {
+			t.Errorf("an order that is %q is not to be polled: %s", status, got)
+		}
+	}
 }
 
 func TestAnOrderWithoutProgressForADayIsForAPerson(t *testing.T) {
@@ -155,6 +165,10 @@ func TestTrap29OnlyWhatIsAvailableIsHandedOver(t *testing.T) {
 	f, ok := read(open(), detail(finished)).Facts[0].(ledger.OrderDelivered)
 	if !ok || len(f.ProxyIDs) != 2 || f.ProxyIDs[0] != "px_1" || f.ExpectedCount != 2 {
 		t.Fatalf("%+v", f)
+	}
+	early := detail(finished, func(o *upstream.Order) { o.Delivery.Available = false })
+	if got := said(read(open(), early)); strings.Contains(got, "order.delivered") {
+		t.Errorf("complete and not available: %s", got)
 	}
 }
 

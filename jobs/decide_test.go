@@ -154,10 +154,27 @@ func TestTheReplyTable(t *testing.T) {
 	}
 }
 
+// TestTrap01AReplayedNonceIsUnknown: it is no refusal of ours, for what was seen
+// before may have been this very request, resent on the way.
+func TestTrap01AReplayedNonceIsUnknown(t *testing.T) {
+	if got := said(replied(order(), answer(upstream.CodeReplayedNonce, 401))); got != again1 {
+		t.Fatal(got)
+	}
+}
+
 func TestTrap28WhatIsUnknownKeepsItsTraceAndGoesToAPerson(t *testing.T) {
 	f, ok := replied(order(), answer("account_frozen", 409)).Facts[0].(ledger.OperationReview)
 	if !ok || f.TraceID != "tr_1" || f.Code != "account_frozen" || f.HTTPStatus != 409 || f.Attempt != 1 || !strings.Contains(f.Reason, "account_frozen") {
 		t.Fatalf("%+v", f)
+	}
+	for what, r := range map[string]*upstream.Renewal{
+		"status": result("almost", item("a", "succeeded", 300, 0)),
+		"line":   {Status: "completed", TotalCents: 300, ChargedCents: 300, Successful: []string{"a"}, LineItems: []upstream.RenewalLine{item("a", "parked", 300, 0)}},
+	} {
+		d := replied(renewalOf("a"), renewed(r))
+		if f, ok := d.Facts[0].(ledger.OperationReview); !ok || f.TraceID != "tr_1" || len(d.Facts) != 1 {
+			t.Errorf("an unknown %s: %s", what, said(d))
+		}
 	}
 }
 
@@ -192,6 +209,7 @@ func TestTrap07AfterALostReplyARefusalProvesNothing(t *testing.T) {
 }
 
 func TestTrap02NothingAmbiguousIsSentAgainAfterTwentyHours(t *testing.T) {
+	const window = 20 * time.Hour // of the 24 for which the provider keeps a key
 	lost := upstream.Reply{Sent: true, Failure: "reset"}
 	m := Moment{Now: noon, Jitter: 0.5}
 	for _, test := range []struct {
@@ -200,13 +218,13 @@ func TestTrap02NothingAmbiguousIsSentAgainAfterTwentyHours(t *testing.T) {
 		h    Happened
 		want string
 	}{
-		{"a lost reply inside", order(), Replied{Moment: m, Reply: lost, Elapsed: Window - time.Second}, again1},
-		{"a lost reply at its end", order(), Replied{Moment: m, Reply: lost, Elapsed: Window}, person},
-		{"a crash inside", order(), Vanished{m, Window - time.Second}, again1},
-		{"a crash at its end", order(), Vanished{m, Window}, person},
-		{"due at its end", ambiguous(order()), CameDue{Moment: m, Elapsed: Window, AppID: "sbx_app_demo"}, "operation.review"},
-		{"due inside", ambiguous(order()), CameDue{Moment: m, Elapsed: Window - 1, AppID: "sbx_app_demo"}, ""},
-		{"due late, but never sent", order(), CameDue{Moment: m, Elapsed: 100 * Window, AppID: "sbx_app_demo"}, ""},
+		{"a lost reply inside", order(), Replied{Moment: m, Reply: lost, Elapsed: window - time.Second}, again1},
+		{"a lost reply at its end", order(), Replied{Moment: m, Reply: lost, Elapsed: window}, person},
+		{"a crash inside", order(), Vanished{m, window - time.Second}, again1},
+		{"a crash at its end", order(), Vanished{m, window}, person},
+		{"due at its end", ambiguous(order()), CameDue{Moment: m, Elapsed: window, AppID: "sbx_app_demo"}, "operation.review"},
+		{"due inside", ambiguous(order()), CameDue{Moment: m, Elapsed: window - 1, AppID: "sbx_app_demo"}, ""},
+		{"due late, but never sent", order(), CameDue{Moment: m, Elapsed: 100 * window, AppID: "sbx_app_demo"}, ""},
 	} {
 		d := Decide(test.op, test.h)
 		if got := said(d); got != test.want || d.Send != (test.want == "") {
@@ -237,6 +255,20 @@ func TestNotAfterHoldsForTheFirstSendOnly(t *testing.T) {
 	due.NotAfter = &noon
 	if d := Decide(order(), due); !d.Send {
 		t.Errorf("at the moment itself: %s", said(d))
+	}
+}
+
+func TestTrap06WhatIsNoAnswerMayHaveExecuted(t *testing.T) {
+	for _, status := range []int{0, 200, 302, 403, 500, 502, 504} {
+		if got := said(replied(renewalOf("a"), upstream.Reply{Sent: true, HTTPStatus: status, Failure: "no envelope"})); got != again1 {
+			t.Errorf("HTTP %d: %s", status, got)
+		}
+	}
+}
+
+func TestTrap14WhatACrashCutOffMayHaveExecuted(t *testing.T) {
+	if got := said(Decide(order(), Vanished{Moment: Moment{Now: noon}})); got != again1 {
+		t.Fatal(got)
 	}
 }
 
@@ -276,6 +308,9 @@ func TestTrap38EverySenderWaitsAsLongAsRetryAfterSays(t *testing.T) {
 		if !ok || !f.NextAt.Equal(noon.Add(test.want)) || d.Pause == nil || !d.Pause.Until.Equal(noon.Add(test.want)) {
 			t.Errorf("%s: %+v", test.name, d)
 		}
+	}
+	if got := said(replied(order(), upstream.Reply{Sent: true, HTTPStatus: 429, Failure: "not JSON"})); got != asBefore+", pause account" {
+		t.Errorf("without an envelope: %s", got)
 	}
 }
 

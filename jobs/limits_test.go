@@ -28,6 +28,30 @@ func TestTrap22AnOrderOverItsCeilingIsNotSent(t *testing.T) {
 	h.settled(1200, 0)
 }
 
+// quoted is a provider that keeps what it was asked to quote.
+type quoted struct {
+	*upstream.Client
+	asked []upstream.OfferFilter
+}
+
+func (p *quoted) OffersPage(ctx context.Context, f upstream.OfferFilter, r upstream.PageRequest) (upstream.Page[upstream.Offer], error) {
+	p.asked = append(p.asked, f)
+	return p.Client.OffersPage(ctx, f, r)
+}
+
+// A price may depend on quantity and duration.
+func TestTrap22AnOrderIsQuotedByItsExactFigures(t *testing.T) {
+	h := idleHouse(t)
+	p := &quoted{Client: h.client}
+	h.bind(func(c *Config) { c.Provider = p })
+	if _, err := h.runner.quote(t.Context(), PriorityOrder, Item{OfferCode: "off_us_dallas", Quantity: 7}, 90); err != nil {
+		t.Fatal(err)
+	}
+	if len(p.asked) == 0 || p.asked[0].Quantity != 7 || p.asked[0].DurationDays != 90 {
+		t.Errorf("asked for %+v", p.asked)
+	}
+}
+
 // Nobody has ever paid for these proxies and no listing has seen them: the
 // first one tells the price, and the rest are measured by it.
 func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
@@ -107,7 +131,9 @@ func TestTwoOrdersThatLookAtTheLimitTogetherDoNotBothFindRoom(t *testing.T) {
 	h.settled(300, 0)
 }
 
-func TestAfterARefusalRetryAsksUnderANewKey(t *testing.T) {
+// A new key comes from a person only, and only behind a refusal that proves that
+// nothing was charged.
+func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
 	h := newHouse(t)
 	wallet := func(add int64) {
 		h.control("/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": add})

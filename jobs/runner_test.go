@@ -77,14 +77,20 @@ func TestTrap12ACommandThatComesTwiceIsDoneOnce(t *testing.T) {
 	h.await("keep", ledger.StateCompleted)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.renew(`{"id":"keep","duration_days":60,"proxy_ids":["px_1"]}`)
-	conflict, _ := h.awaitFact("command.conflict").(ledger.CommandConflict)
+	h.renew(`{"id":"last","duration_days":30,"proxy_ids":["px_2"]}`)
+	h.await("last", ledger.StateCompleted) // what came before it has been taken in
+	conflicts := h.facts("command.conflict")
+	if len(conflicts) != 1 {
+		t.Fatalf("%d conflicts", len(conflicts))
+	}
+	conflict, _ := conflicts[0].(ledger.CommandConflict)
 	if conflict.CommandID != "keep" || conflict.ContentHash == conflict.AcceptedHash || !strings.Contains(conflict.Reason, "choose another id") {
 		t.Errorf("%+v", conflict)
 	}
-	if n := len(h.facts("command.accepted")); n != 1 {
-		t.Errorf("accepted %d times", n)
+	if n := len(h.facts("command.accepted")); n != 2 {
+		t.Errorf("%d of two commands were accepted", n)
 	}
-	h.settled(300, 0)
+	h.settled(600, 0)
 }
 
 func TestARefusedCommandCanBeCorrectedUnderItsID(t *testing.T) {
@@ -139,6 +145,10 @@ func TestTrap09AProxyRenewedByHandIsReadAgainAndLeftAlone(t *testing.T) {
 	// The same expiries again: one success for each was all they were good for.
 	h.renew(`{"id":"sweep-2","duration_days":30,"proxy_ids":["px_2"],"due_before":"` + other.ExpiresAt.Add(time.Hour).Format(time.RFC3339) + `"}`)
 	if s := h.await("sweep-2", ledger.StateRejected); s.Operations[0].Code != "nothing_due" {
+		t.Errorf("%+v", s)
+	}
+	h.renew(`{"id":"sweep-3","duration_days":30,"proxy_ids":["px_1"],"expect_expires_at":{"px_1":"` + before.ExpiresAt.Format(time.RFC3339Nano) + `"}}`)
+	if s := h.await("sweep-3", ledger.StateRejected); s.Operations[0].Code != "nothing_due" {
 		t.Errorf("%+v", s)
 	}
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
@@ -217,7 +227,7 @@ func TestTrap03AnUnresolvedKeyWaitsForAPersonWhoMaySendAgain(t *testing.T) {
 	h.settled(300, 0)
 }
 
-func TestTrap14ASendLeftBehindGoesAgainWithTheSameKeyAndBytes(t *testing.T) {
+func TestTrap05Trap14ASendLeftBehindGoesAgainWithTheSameKeyAndBytes(t *testing.T) {
 	h := idleHouse(t)
 	// Bytes that no code here would make: only the stored ones can match.
 	const body = `{ "duration_days": 30, "proxy_ids": [ "px_1" ] }`
@@ -233,6 +243,11 @@ func TestTrap14ASendLeftBehindGoesAgainWithTheSameKeyAndBytes(t *testing.T) {
 	h.restart()
 	if o := h.await("keep", ledger.StateCompleted).Operations[0]; o.Attempts != 2 || o.Ambiguous != 1 {
 		t.Errorf("%+v", o)
+	}
+	for _, f := range h.facts("operation.sending") {
+		if s, _ := f.(ledger.OperationSending); s.Key != planned.Key || s.Body != body {
+			t.Errorf("sent as %+v", s)
+		}
 	}
 	if started, _ := h.awaitFact("runner.started").(ledger.RunnerStarted); started.Recovered != 1 {
 		t.Errorf("%+v", started)

@@ -136,3 +136,30 @@ func TestVerifyFindsAKeyOfTwoOperations(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The window is counted from the first attempt that may have executed, whatever
+// comes after it.
+func TestTrap02TheFirstAttemptThatMayHaveExecutedIsKept(t *testing.T) {
+	b := newBook(t)
+	lost := OperationWaiting{Ref: ref("o/1"), Attempt: 1, Reason: "reset", Ambiguous: true, NextAt: noon}
+	b.add(opened(1000), accepted(KindOrder, "o/1"), sending("o/1", 1), lost)
+	first := b.operation("o/1").FirstAmbiguousAt
+	if first == nil {
+		t.Fatal("an attempt that may have executed has no time")
+	}
+	b.add(sending("o/1", 2), OperationWaiting{Ref: ref("o/1"), Attempt: 2, Reason: "slow down", NextAt: noon}, sending("o/1", 3), lost)
+	if o := b.operation("o/1"); o.FirstAmbiguousAt == nil || !o.FirstAmbiguousAt.Equal(*first) || o.Ambiguous != 2 {
+		t.Fatalf("%d ambiguous since %v, the first was at %v", o.Ambiguous, o.FirstAmbiguousAt, first)
+	}
+}
+
+// What may have been charged is not asked for again by anybody.
+func TestTrap03AReviewKeepsItsProxies(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1000), accepted(KindRenewal, "r/0001", "px_1"), sending("r/0001", 1),
+		OperationReview{Ref: ref("r/0001"), Attempt: 1, Code: "idempotency_unresolved", Reason: "it may have charged", Ambiguous: true})
+	if err := b.tryAdd(accepted(KindRenewal, "s/0001", "px_1")); err == nil {
+		t.Fatal("a proxy in review could be renewed again")
+	}
+	b.add(resolved("r/0001", "", "not_charged", 0), accepted(KindRenewal, "s/0001", "px_1"))
+}

@@ -117,6 +117,44 @@ func TestTrap01NothingWrittenIsNotSent(t *testing.T) {
 	}
 }
 
+// A redirect would carry a POST, or its signature, to somebody else, and a GET's
+// answer back from there.
+func TestTrap01And43NoRedirectIsFollowed(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		var elsewhere atomic.Int64
+		other := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			elsewhere.Add(1)
+			answering(200, envelope("ok", walletData))(w, r)
+		})
+		c := clientOf(t, serve(t, answering(status, envelope("ok", walletData), "Location", other)))
+		if r := c.Post(context.Background(), renewWrite); r.Envelope || r.Failure == "" || !r.Sent {
+			t.Errorf("a POST and HTTP %d: %+v", status, r)
+		}
+		if w, err := c.Wallet(context.Background()); err == nil {
+			t.Errorf("a GET and HTTP %d: %+v", status, w)
+		}
+		if n := elsewhere.Load(); n > 0 {
+			t.Errorf("HTTP %d was followed %d times", status, n)
+		}
+	}
+}
+
+const walletData = `{"environment":"sandbox","currency":"USD","balance_cents":5,"cash_value":false}`
+
+func TestTrap42TheScenarioHeaderGoesToSandboxesOnly(t *testing.T) {
+	sent := 0
+	base := serve(t, func(w http.ResponseWriter, r *http.Request) { sent++; answering(200, envelope("ok", "{}"))(w, r) })
+	w := upstream.Write{Kind: upstream.WriteOrder, Key: "k", Body: []byte("{}"), Scenario: upstream.ScenarioSuccess}
+	live := clientOf(t, base, func(c *upstream.Config) { c.AppID = "live_app_test" })
+	if r := live.Post(context.Background(), w); r.Sent || r.Failure == "" || sent > 0 {
+		t.Errorf("to production: %+v", r)
+	}
+	w.Kind = upstream.WriteRenewal
+	if r := clientOf(t, base).Post(context.Background(), w); r.Sent || sent > 0 {
+		t.Errorf("with a renewal: %+v", r)
+	}
+}
+
 func TestTrap06WhatIsNoAnswerIsUnknown(t *testing.T) {
 	reset := func(w http.ResponseWriter, _ *http.Request) {
 		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {

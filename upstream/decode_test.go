@@ -80,6 +80,14 @@ func TestGoldenRenewal(t *testing.T) {
 	}
 }
 
+func TestTrap16AllFailedComesWithItsLines(t *testing.T) {
+	r := posting(t, upstream.WriteRenewal, 422, "operation_failed", `{"status":"failed","charged_cents":0,"refunded_cents":300,"failed_proxy_ids":["px_1"],
+		"line_items":[{"proxy_id":"px_1","status":"failed","amount_cents":300,"charged_cents":0,"refunded_cents":300}]}`)
+	if r.Success || r.Renewal == nil || r.Renewal.RefundedCents != 300 || len(r.Renewal.LineItems) != 1 || r.Renewal.LineItems[0].RefundedCents != 300 {
+		t.Fatalf("%+v", r)
+	}
+}
+
 func TestMalformedDataIsSaidAndNotGuessed(t *testing.T) {
 	for _, data := range []string{`null`, `[]`, `{"status":1}`, `{"charged_cents":1,"charged_cents":2}`, `{"line_items":{}}`, `{"line_items":[1]}`,
 		`{"failed_proxy_ids":[1]}`, `{"total_cents":1.5}`, `{"line_items":[{"amount_cents":"3"}]}`} {

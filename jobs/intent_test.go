@@ -1,0 +1,48 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// witness is a provider that looks into the ledger before it passes a request on.
+type witness struct {
+	*upstream.Client
+	sees func(w upstream.Write)
+}
+
+func (p witness) Post(ctx context.Context, w upstream.Write) upstream.Reply {
+	p.sees(w)
+	return p.Client.Post(ctx, w)
+}
+
+// What is sent is on the disk before, with its key and its bytes, whether it is
+// accepted and sent in one commit or looked at in between.
+func TestTrap14NothingIsSentBeforeItsIntentIsOnTheDisk(t *testing.T) {
+	h := idleHouse(t)
+	seen := make(chan bool, 2)
+	h.bind(func(c *Config) {
+		c.Provider = witness{h.client, func(w upstream.Write) {
+			seen <- slices.ContainsFunc(h.facts("operation.sending"), func(f ledger.Fact) bool {
+				s, _ := f.(ledger.OperationSending)
+				return s.Key == w.Key && s.Body == string(w.Body)
+			})
+		}}
+	})
+	h.start()
+	h.renew(`{"id":"at-once","duration_days":30,"proxy_ids":["px_1"]}`)
+	if !<-seen {
+		t.Fatal("it was sent, and nobody would know of it")
+	}
+	h.renew(`{"id":"looked-at","duration_days":30,"proxy_ids":["px_2"],"due_before":"2999-01-01T00:00:00Z"}`)
+	if !<-seen {
+		t.Fatal("it was sent behind a look, and nobody would know of it")
+	}
+	h.await("at-once", ledger.StateCompleted)
+	h.await("looked-at", ledger.StateCompleted)
+	h.settled(600, 0)
+}
