@@ -1,81 +1,70 @@
 package planted
 
-const (
-	decisions = "Test" // the pure decisions and the simulation are the whole of jobs
-	simulated = "TestTrap|TestSimulation"
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"testing"
 )
 
-// bugs are what somebody who reads the API's document quickly would write.
-var bugs = []bug{
-	{"a fresh key for a retry", "jobs/send.go",
-		"Key: j.op.Key, Body: []byte(j.sending.Body)", "Key: j.op.Key[:len(j.op.Key)-int(j.op.Attempts-1)], Body: []byte(j.sending.Body)", "./jobs", simulated},
-	{"acknowledged before the commit", "jobs/intake.go",
-		"func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {\n",
-		"func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {\n\tfor _, a := range arrivals {\n\t\t_ = a.msg.Ack()\n\t}\n", "./jobs", simulated},
-	{"shown to the relay before the commit", "ledger/writer.go",
-		"\treturn tx.rows, w.exec(`COMMIT`)", "\tw.l.tail.add(tx.rows, w.head)\n\treturn nil, w.exec(`COMMIT`)", "./ledger", "TestACommit|TestAFullDisk"},
-	{"sent without its intent on the disk", "jobs/intake.go",
-		"\t\tfacts = append(facts, sending)\n", "\t\t_ = sending\n", "./jobs", simulated},
-	{"idempotency_processing is a failure", "jobs/decide_reply.go",
-		"\t\treturn v.as(unknown, fmt.Sprintf(\"the provider answers %s\", r.Code))", "\t\treturn v.as(refused, fmt.Sprintf(\"the provider answers %s\", r.Code))", "./jobs", simulated},
-	{"idempotency_key_conflict is sent again", "jobs/decide_reply.go",
-		"upstream.CodeIdempotencyUnresolved, upstream.CodeIdempotencyKeyConflict:\n\t\treturn v.as(frozen", "upstream.CodeIdempotencyUnresolved, upstream.CodeIdempotencyKeyConflict:\n\t\treturn v.as(unknown", "./jobs", simulated},
-	{"a timeout is a failure", "jobs/decide_reply.go",
-		"return v.as(unknown, \"no usable reply: \"+r.Failure)", "return v.as(refused, \"no usable reply: \"+r.Failure)", "./jobs", simulated},
-	{"a refusal behind a lost reply is believed", "jobs/decide_reply.go",
-		"\tcase op.Ambiguous > 0:\n\t\tv.reason += \"; an earlier", "\tcase false:\n\t\tv.reason += \"; an earlier", "./jobs", simulated},
-	{"what a crash cut off was never sent", "jobs/decide.go",
-		"return again(op, h.Moment, h.Elapsed, verdict{reason: \"the runner stopped", "return waiting(op, false, h.Now, verdict{reason: \"the runner stopped", "./jobs", simulated},
-	{"no window: sent again for ever", "jobs/decide.go",
-		"const Window = 20 * time.Hour", "const Window = 2000 * time.Hour", "./jobs", simulated},
-	{"sent again under another App ID", "jobs/decide.go",
-		"if op.AppID != h.AppID {", "if op.AppID == \"\" {", "./jobs", decisions},
-	{"net/http may resend (GetBody)", "upstream/request.go",
-		"\t\treq.Body = io.NopCloser(bytes.NewReader(in.body))\n", "\t\treq.Body = io.NopCloser(bytes.NewReader(in.body))\n\t\treq.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(in.body)), nil }\n", "./upstream", "TestTrap"},
-	{"one nonce for all attempts", "upstream/request.go",
-		"\tnonce := c.nonce()\n", "\tnonce := \"00112233445566778899aabbccddeeff\"\n", "./upstream", "Test"},
-	{"a plus for a space in the signature", "upstream/signing.go",
-		"\t\t} else {\n\t\t\tb.WriteByte('%')", "\t\t} else if c == ' ' {\n\t\t\tb.WriteByte('+')\n\t\t} else {\n\t\t\tb.WriteByte('%')", "./upstream", "Test"},
-	{"cents by way of a float", "upstream/jsonread.go",
-		"\tn, err := strconv.ParseInt(string(v), 10, 64)\n\tif err != nil {\n\t\to.fail(key, \"not a 64-bit integer\")", "\tx, err := strconv.ParseFloat(string(v), 64)\n\tn := int64(x)\n\tif err != nil {\n\t\to.fail(key, \"not a 64-bit integer\")", "./upstream", "Test"},
-	{"a stale signature is sent", "jobs/send.go",
-		"waited > intentAge {", "waited > 1000*intentAge {", "./jobs", simulated},
-	{"429 holds only who got it", "jobs/decide_reply.go",
-		"\td.Pause = &Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: v.reason, TraceID: v.traceID, Until: &until}\n\treturn d\n}\n\n// throttleDelay", "\treturn d\n}\n\n// throttleDelay", "./jobs", decisions},
-	{"a pause is forgotten at a restart", "jobs/pauses.go",
-		"\tfor _, x := range stored {\n\t\tp.put(x)\n", "\tfor _, x := range stored {\n\t\t_ = x\n", "./jobs", decisions},
-	{"an order is read too early", "jobs/decide_order.go",
-		"max(seconds(*o.PollAfterSeconds), h.PollFloor)", "min(seconds(*o.PollAfterSeconds), h.PollFloor)", "./jobs", decisions},
-	{"a refund is booked twice", "jobs/decide_order.go",
-		"delta, room := *r.AmountCents-op.RefundedCents,", "delta, room := *r.AmountCents,", "./jobs", decisions},
-	{"a refund in another currency is booked", "jobs/decide_order.go",
-		"\tcase r.Currency != op.Binding.Currency:\n", "\tcase r.Currency == \"none\":\n", "./jobs", decisions},
-	{"charged_cents is taken for gross", "jobs/decide_renewal.go",
-		"ChargedCents: l.ChargedCents + l.RefundedCents, RefundedCents", "ChargedCents: l.ChargedCents, RefundedCents", "./jobs", simulated},
-	{"lists and line items are not compared", "jobs/decide_renewal.go",
-		"if state[l.ProxyID] == \"\" || state[l.ProxyID] != l.Status {", "if state[l.ProxyID] == \"never\" {", "./jobs", decisions},
-	{"sums are not compared", "jobs/decide_renewal.go",
-		"if charged != r.ChargedCents || refunded != r.RefundedCents {", "if charged < 0 {", "./jobs", decisions},
-	{"an unresolved line is an expense", "ledger/apply_money.go",
-		"\t\tif l.State == \"unresolved\" {\n\t\t\tat, kind =", "\t\tif l.State == \"never\" {\n\t\t\tat, kind =", "./ledger", "TestTrap18|TestTrap15"},
-	{"an update without its version", "ledger/apply.go",
-		" WHERE id = ? AND version = coalesce(?, version)", " WHERE id = ? AND coalesce(?, 1) > 0", "./ledger", "TestWhatWasDecided"},
-	{"claims are not kept", "ledger/apply.go",
-		"'pending', 1, ?)`", "'pending', 1, ?) ON CONFLICT DO NOTHING`", "./ledger", "TestTrap09"},
-	{"totals are forgotten", "ledger/apply_money.go",
-		"for k, cents := range w.totals {", "for k, cents := range map[total]int64{} {", "./ledger", "TestTrap15|TestTrap18"},
-	{"the hash leaves the data out", "ledger/journal.go",
-		"buf = appendField(buf, r.Data)", "buf = appendField(buf, \"\")", "./ledger", "TestTampering|TestTrap|TestTwoRows"},
-	{"a commit is not synced", "ledger/open.go",
-		"url.Values{\"_synchronous\": {\"FULL\"}", "url.Values{\"_synchronous\": {\"NORMAL\"}", "./ledger", "Test"},
-	{"other content under an old id is absorbed", "jobs/intake.go",
-		"if known.Kind == a.kind && known.AcceptedHash == a.hash {", "if known.Kind == a.kind {", "./jobs", decisions},
-	{"sweeps pay without a last look", "jobs/command.go",
-		"return c.DueBefore != nil || len(c.ExpectExpiresAt) > 0", "return false", "./jobs", decisions},
-	{"no expiry is an expiry in the year 1", "jobs/look.go",
-		"\tif expires == nil {\n\t\treturn nil, \"it has no expiry", "\tif expires == nil {\n\t\texpires = new(time.Time)\n\t}\n\tif false {\n\t\treturn nil, \"it has no expiry", "./jobs", decisions},
-	{"the relay leaves an event out", "queue/relay.go",
-		"next: last + 1}", "next: last + 2}", "./queue", "Relay|Events|Event"},
-	{"a restored ledger starts at once", "jobs/pauses.go",
-		"x, ok := p.all[pauseKey{scopeAccount, ledger.CauseRestored}]\n\treturn x, ok", "x := p.all[pauseKey{scopeAccount, ledger.CauseRestored}]\n\treturn x, false", "./jobs", simulated},
+// traps is how many traps of the customer API there are. The tests that name
+// one, TestTrap07…, have to fail when its guard is removed.
+const traps = 44
+
+// bug is a change of one place that somebody who reads the API's document
+// quickly would write, and where it must be noticed.
+type bug struct {
+	trap     int // 0: of none
+	name     string
+	file     string
+	old, new string
+	run      string // -run of go test; of a trap: its tests
+}
+
+// bugs is everything that is planted.
+var bugs = slices.Concat(upstreamBugs, decisionBugs, runnerBugs, ledgerBugs, sweepBugs)
+
+// pkg is the room of the file, whose tests have to notice.
+func (b bug) pkg() string { return "./" + path.Dir(b.file) }
+
+// tests selects the tests that have to notice: TestTrap07… and TestTrap06And07….
+func (b bug) tests() string {
+	return cmp.Or(b.run, fmt.Sprintf(`Trap(\d\dAnd)?%02d`, b.trap))
+}
+
+// number is the trap as the page shows it.
+func (b bug) number() string {
+	if b.trap == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%02d", b.trap)
+}
+
+// order is by trap; those of none come last.
+func (b bug) order() int {
+	if b.trap == 0 {
+		return traps + 1
+	}
+	return b.trap
+}
+
+// TestEveryTrapHasABug: each guard against a trap is removed at least once.
+func TestEveryTrapHasABug(t *testing.T) {
+	planted, names := map[int]bool{}, map[string]bool{}
+	for _, b := range bugs {
+		planted[b.trap] = true
+		if b.trap < 0 || b.trap > traps || (b.trap == 0) != (b.run != "") {
+			t.Errorf("%q is of trap %d and has the tests %q: it needs one of them", b.name, b.trap, b.run)
+		}
+		if names[b.name] {
+			t.Errorf("two bugs are called %q", b.name)
+		}
+		names[b.name] = true
+	}
+	for trap := 1; trap <= traps; trap++ {
+		if !planted[trap] {
+			t.Errorf("no bug removes a guard against trap %d", trap)
+		}
+	}
 }

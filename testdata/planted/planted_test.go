@@ -1,10 +1,11 @@
 // Package planted proves the tests: each bug that somebody could write is
 // written, one at a time, into a copy that only the compiler sees, and the tests
-// that should notice have to fail. It is not part of `go test ./...`; CI runs
-// `go test ./testdata/planted`.
+// that should notice have to fail: those that name the trap whose guard the bug
+// removes. It is not part of `go test ./...`; CI runs `go test ./testdata/planted`.
 package planted
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -27,15 +28,6 @@ const (
 	begin = "<!-- planted: begin -->\n"
 	end   = "<!-- planted: end -->\n"
 )
-
-// bug is a change of one place, and where it must be noticed.
-type bug struct {
-	name     string
-	file     string
-	old, new string
-	pkg      string
-	run      string // -run of go test
-}
 
 func TestEveryPlantedBugIsCaught(t *testing.T) {
 	var mu sync.Mutex
@@ -67,6 +59,13 @@ func TestEveryPlantedBugIsCaught(t *testing.T) {
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (Test\w+)`)
 
+// flags of the tests of a room: fewer random cases, and no file about a failure.
+var flags = map[string][]string{
+	"./jobs":     {"-sim.seeds", "100", "-rapid.checks", "300", "-rapid.nofailfile"},
+	"./ledger":   {"-rapid.nofailfile"},
+	"./upstream": {"-rapid.nofailfile"},
+}
+
 // plant runs the tests on the changed file and returns those that failed.
 func (b bug) plant(t *testing.T) []string {
 	t.Helper()
@@ -86,13 +85,8 @@ func (b bug) plant(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	save(t, overlay, string(replace))
-	args := []string{"test", "-overlay", overlay, "-vet", "off", "-count", "1", "-failfast", "-timeout", "5m", "-run", b.run, b.pkg}
-	switch b.pkg {
-	case "./jobs":
-		args = append(args, "-sim.seeds", "100", "-rapid.checks", "300", "-rapid.nofailfile")
-	case "./ledger", "./upstream":
-		args = append(args, "-rapid.nofailfile")
-	}
+	args := []string{"test", "-overlay", overlay, "-vet", "off", "-count", "1", "-failfast", "-timeout", "100s", "-run", b.tests(), b.pkg()}
+	args = append(args, flags[b.pkg()]...)
 	cmd := exec.Command("go", args...)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
@@ -114,10 +108,10 @@ func (b bug) plant(t *testing.T) []string {
 func write(t *testing.T, caught map[string][]string) {
 	t.Helper()
 	var table strings.Builder
-	table.WriteString("| planted bug | where | caught first by |\n|---|---|---|\n")
-	for _, b := range bugs {
+	table.WriteString("| trap | planted bug | where | caught first by |\n|---|---|---|---|\n")
+	for _, b := range slices.SortedStableFunc(slices.Values(bugs), func(a, b bug) int { return cmp.Compare(a.order(), b.order()) }) {
 		by := caught[b.name]
-		fmt.Fprintf(&table, "| %s | `%s` | `%s` |\n", b.name, b.file, strings.Join(by, "`, `"))
+		fmt.Fprintf(&table, "| %s | %s | `%s` | `%s` |\n", b.number(), b.name, b.file, strings.Join(by, "`, `"))
 	}
 	text := read(t, page)
 	head, rest, ok := strings.Cut(text, begin)
