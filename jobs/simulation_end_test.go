@@ -36,7 +36,7 @@ func (s *simulation) peace(ctx context.Context) {
 
 // settle works until nothing happens by itself any more.
 func (s *simulation) settle(ctx context.Context) {
-	wait, rows := 100*time.Millisecond, s.rows
+	wait, rows, putBack := 100*time.Millisecond, s.rows, false
 	for range 3000 {
 		if s.runner == nil {
 			if s.begin(ctx); s.runner == nil { // told to wait, perhaps
@@ -44,12 +44,15 @@ func (s *simulation) settle(ctx context.Context) {
 				continue
 			}
 		}
-		s.step(ctx, s.mind)
 		s.step(ctx, s.deliver)
+		if _, found := s.runner.ready.first(); !found || putBack {
+			s.step(ctx, s.mind)
+		}
 		if _, found := s.runner.ready.first(); found {
 			before := s.rows
-			if s.step(ctx, s.work); s.rows > before {
-				continue // else it was put back: its time has not come
+			s.step(ctx, s.work)
+			if putBack = s.rows == before; !putBack {
+				continue // else its time has not come
 			}
 		}
 		next, found := s.next(ctx)
