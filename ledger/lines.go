@@ -62,25 +62,36 @@ func (l *Ledger) SettledSince(ctx context.Context, proxyID string, at time.Time)
 	return n > 0, err
 }
 
-// Endings are renewals of a proxy that ended without extending it.
+// Endings are renewals of a proxy that ended, at one expiry, without extending it.
 type Endings struct {
-	All        int // since an instant, or since its last success
+	All        int
 	Unanswered int // of them, those that no person has looked at since
 	Last       time.Time
 	// AskedOf is the expiry that a person was asked about and has not answered for.
 	AskedOf time.Time
 }
 
-// EndingsWithoutRenewal counts the renewals of a proxy, at an observed expiry,
-// that ended without extending it.
-func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, since time.Time) (e Endings, err error) {
+// atExpiry says in SQL whether line x ended at this expiry of its proxy. A line
+// that looked before it paid tells by itself. Any other is told by its time: it
+// came after the last success, and within 30 days of the expiry, which is the
+// least that a renewal moves one by. No window of a schedule decides, and no
+// minutes between the provider's clock and ours.
+func atExpiry(expiry string) string {
+	const leastMove = `2592000000000` // 30 days in microseconds
+	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN x.observed_expires_at = ` + expiry + `
+		ELSE x.settled_at >= max(` + expiry + ` - ` + leastMove + `, coalesce((SELECT max(y.settled_at) FROM lines y
+			WHERE y.proxy_id = x.proxy_id AND y.state IN ('succeeded', 'charged')), 0)) END`
+}
+
+// EndingsWithoutRenewal counts the renewals of a proxy that ended at this expiry
+// without extending it.
+func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time) (e Endings, err error) {
 	var last, asked sql.NullInt64
 	err = l.read.QueryRowContext(ctx, `SELECT count(*),
-		count(*) FILTER (WHERE settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = ?1), 0)), max(settled_at),
-		(SELECT expires_at FROM sweep_reviews WHERE proxy_id = ?1 AND answered_at IS NULL) FROM lines
-		WHERE proxy_id = ?1 AND state IN ('failed', 'not_charged', 'skipped') AND settled_at >=
-		coalesce((SELECT max(settled_at) FROM lines WHERE proxy_id = ?1 AND state IN ('succeeded', 'charged')), ?2)`,
-		proxyID, micros(since)).Scan(&e.All, &e.Unanswered, &last, &asked)
+		count(*) FILTER (WHERE x.settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = ?1), 0)), max(x.settled_at),
+		(SELECT expires_at FROM sweep_reviews WHERE proxy_id = ?1 AND answered_at IS NULL) FROM lines x
+		WHERE x.proxy_id = ?1 AND x.state IN ('failed', 'not_charged', 'skipped') AND `+atExpiry(`?2`),
+		proxyID, micros(expiresAt)).Scan(&e.All, &e.Unanswered, &last, &asked)
 	if at := instant(last); at != nil {
 		e.Last = *at
 	}
@@ -88,6 +99,15 @@ func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, sinc
 		e.AskedOf = *at
 	}
 	return e, err
+}
+
+// CommandEnded reports whether a command was taken in and nothing of it is under
+// way any more: published again, it would be absorbed and do nothing.
+func (l *Ledger) CommandEnded(ctx context.Context, id string) (ended bool, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM commands WHERE id = ?1) AND NOT EXISTS (
+		SELECT 1 FROM operations o WHERE o.id > ?1 || '/' AND o.id < ?1 || '0' AND o.command_id = ?1
+			AND (o.live = 1 OR EXISTS (SELECT 1 FROM lines x WHERE x.operation = o.id AND x.claim = 1)))`, id).Scan(&ended)
+	return ended, err
 }
 
 // PaidPerDay is what the ledger last paid to renew this proxy, in cents and

@@ -96,21 +96,52 @@ func TestThePriceOfARenewalIsWhatWasLastPaid(t *testing.T) {
 	}
 }
 
-func TestEndingsWithoutARenewalAreCountedSinceTheLastSuccess(t *testing.T) {
+func TestEndingsWithoutARenewalAreThoseOfOneExpiry(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))
-	fail := func(id string) {
-		b.add(accepted(KindRenewal, id, "px_1"), sending(id, 1), CommandRejected{Ref: ref(id), Code: "insufficient_wallet_balance", Reason: "low"})
+	expiry, moved := *at(24 * time.Hour), *at(30 * 24 * time.Hour)
+	count := func(what string, expiry time.Time, n int) {
+		t.Helper()
+		e, err := b.EndingsWithoutRenewal(t.Context(), "px_1", expiry)
+		if err != nil || e.All != n || e.Unanswered != n || n > 0 && e.Last.Before(noon) {
+			t.Fatalf("%s: %+v (%v)", what, e, err)
+		}
 	}
-	fail("r1/0001")
-	fail("r2/0001")
-	if e, err := b.EndingsWithoutRenewal(t.Context(), "px_1", noon); err != nil || e.All != 2 || e.Unanswered != 2 || e.Last.Before(noon) {
-		t.Fatalf("%+v (%v)", e, err)
+	fail := func(id string, observed *time.Time) {
+		sent := sending(id, 1)
+		if observed != nil {
+			sent.Observed = map[string]time.Time{"px_1": *observed}
+		}
+		b.add(accepted(KindRenewal, id, "px_1"), sent, CommandRejected{Ref: ref(id), Code: "insufficient_wallet_balance", Reason: "low"})
 	}
+	fail("r1/0001", nil)
+	fail("r2/0001", &expiry)
+	count("one looked and one did not", expiry, 2)
+	count("somebody renewed it by hand", expiry.AddDate(0, 0, 30), 0)
 	b.add(accepted(KindRenewal, "r3/0001", "px_1"), sending("r3/0001", 1), settled("r3/0001", "completed", line("px_1", "succeeded", 300, 0)))
-	if e, err := b.EndingsWithoutRenewal(t.Context(), "px_1", noon); err != nil || e.All != 0 {
-		t.Fatalf("after a success: %+v (%v)", e, err)
+	count("after a success", moved, 0)
+	fail("r4/0001", &moved)
+	fail("r5/0001", nil)
+	count("at the new expiry", moved, 2)
+	count("at the old one", expiry, 2) // r2, which saw it, and r5
+}
+
+func TestACommandHasEndedWhenNothingOfItIsUnderWay(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1))
+	ended := func(what string, want bool) {
+		t.Helper()
+		if got, err := b.CommandEnded(t.Context(), "r1"); err != nil || got != want {
+			t.Fatalf("%s: %v (%v)", what, got, err)
+		}
 	}
+	ended("it never came", false)
+	b.add(accepted(KindRenewal, "r1/0001", "px_1", "px_2"), sending("r1/0001", 1))
+	ended("sending", false)
+	b.add(settled("r1/0001", "partial", line("px_1", "failed", 300, 300), line("px_2", "unresolved", 300, 0)))
+	ended("a line waits for a person", false)
+	b.add(resolved("r1/0001", "px_2", "not_charged", 0))
+	ended("all of it", true)
 }
 
 func TestASlotFiresOnce(t *testing.T) {

@@ -6,22 +6,21 @@ import (
 )
 
 // Refused lists proxies that expire in a span of time, that nobody holds and no
-// sweep has been told to leave alone, and that the provider would not renew:
-// so many lines failed inside the window before the expiry, or it does not know
-// them. The nearest expiry comes first.
-func (l *Ledger) Refused(ctx context.Context, from, until time.Time, window time.Duration, failures int) ([]Proxy, error) {
-	// Endings count from the window's begin, or from the last success inside it.
-	const lines = `FROM lines x JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND x.settled_at >= max(proxies.expires_at - ?3,
-		coalesce((SELECT max(y.settled_at) FROM lines y WHERE y.proxy_id = proxies.proxy_id AND y.state IN ('succeeded', 'charged')), 0))`
-	const refused = `AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)
+// sweep has been told to leave alone, and that the provider would not renew: so
+// many lines failed at this expiry, or it does not know them. The nearest expiry
+// comes first.
+func (l *Ledger) Refused(ctx context.Context, from, until time.Time, failures int) ([]Proxy, error) {
+	lines := `FROM lines x JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND ` + atExpiry(`proxies.expires_at`)
+	refused := `AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)
 		AND NOT EXISTS (SELECT 1 FROM lines c WHERE c.proxy_id = proxies.proxy_id AND c.claim = 1)
-		AND ((SELECT count(*) ` + lines + ` AND x.state = 'failed') >= ?4
+		AND ((SELECT count(*) ` + lines + ` AND x.state = 'failed') >= ?3
 			OR EXISTS (SELECT 1 ` + lines + ` AND x.state = 'not_charged' AND o.code = 'proxy_not_found'
 				AND (SELECT count(*) FROM lines z WHERE z.operation = o.id) = 1)
 			OR (gone = 1 AND EXISTS (SELECT 1 ` + lines + ` AND x.state = 'skipped')))`
+	//nolint:gosec // all of it is written here
 	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND expires_at > ?1 AND expires_at <= ?2 `+refused+`
 		UNION ALL SELECT `+proxyColumns+` FROM proxies WHERE gone = 1 AND expires_at > ?1 AND expires_at <= ?2 `+refused+`
-		ORDER BY 9, 1`, micros(from), micros(until), int64(window/time.Microsecond), failures)
+		ORDER BY 9, 1`, micros(from), micros(until), failures)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
@@ -35,16 +36,20 @@ type command struct {
 
 // finish cuts what is included into commands, the nearest expiry first, and
 // drops from the end what the fact cannot hold.
-func (p *planner) finish() error {
+func (p *planner) finish(ctx context.Context) error {
 	plan, s := &p.plan, p.in.Schedule
 	plan.Commands = []json.RawMessage{}
 	size, placed := 0, 0
 	for _, part := range chunks(plan.Included, s.chunk()) {
-		data, err := encodeCommand(s, part)
+		id, err := p.newID(ctx, part)
 		if err != nil {
 			return err
 		}
-		note := ledger.PlannedCommand{CommandID: commandID(s, part), Proxies: len(part)}
+		data, err := encodeCommand(s, id, part)
+		if err != nil {
+			return err
+		}
+		note := ledger.PlannedCommand{CommandID: id, Proxies: len(part)}
 		for _, one := range part {
 			note.EstimateCents += one.EstimateCents
 		}
@@ -86,9 +91,29 @@ func chunks(all []Included, size int) (parts [][]Included) {
 	return parts
 }
 
-func encodeCommand(s Schedule, part []Included) (json.RawMessage, error) {
+// maxRounds bounds the search for an id that has not ended. More would be
+// commands that ended without a trace on any of their proxies.
+const maxRounds = 100
+
+// newID is the id of a command for these proxies. What has ended is not asked
+// for again under its own id: that would be absorbed, and nobody would renew them.
+func (p *planner) newID(ctx context.Context, part []Included) (id string, err error) {
+	for round := range maxRounds {
+		id = commandID(p.in.Schedule, part, round)
+		ended, err := p.known.CommandEnded(ctx, id)
+		if err != nil {
+			return "", fmt.Errorf("command %s: %w", id, err)
+		}
+		if !ended {
+			return id, nil
+		}
+	}
+	return id, nil
+}
+
+func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, error) {
 	c := command{
-		ID: commandID(s, part), DurationDays: s.DurationDays, DueBefore: part[len(part)-1].ExpiresAt,
+		ID: id, DurationDays: s.DurationDays, DueBefore: part[len(part)-1].ExpiresAt,
 		ExpectExpiresAt: make(map[string]time.Time, len(part)), Labels: map[string]string{"schedule": s.Name},
 	}
 	for _, one := range part {
@@ -106,14 +131,17 @@ func encodeCommand(s Schedule, part []Included) (json.RawMessage, error) {
 
 // commandID is a function of the schedule, the proxies, their observed expiries
 // and their earlier endings: a sweep repeated is absorbed, a sweep after a
-// failure asks again.
-func commandID(s Schedule, part []Included) string {
+// failure asks again. Rounds tell apart what has the same endings and has ended.
+func commandID(s Schedule, part []Included, round int) string {
 	h := newHash(s.Name)
 	h = binary.BigEndian.AppendUint64(h, uint64(s.DurationDays))
 	for _, one := range part {
 		h = appendField(h, one.ProxyID)
 		h = binary.BigEndian.AppendUint64(h, uint64(one.ExpiresAt.UnixMicro()))
 		h = binary.BigEndian.AppendUint64(h, uint64(one.Endings))
+	}
+	if round > 0 {
+		h = binary.BigEndian.AppendUint64(h, uint64(round))
 	}
 	sum := sha256.Sum256(h)
 	return "sweep-" + s.Name + "-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))

@@ -44,7 +44,8 @@ const (
 // when nothing was ever paid.
 type Known interface {
 	RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error)
-	EndingsWithoutRenewal(ctx context.Context, proxyID string, since time.Time) (ledger.Endings, error)
+	EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time) (ledger.Endings, error)
+	CommandEnded(ctx context.Context, id string) (bool, error)
 	PaidPerDay(ctx context.Context, proxyID string) (cents, days int64, err error)
 	LastPaid(ctx context.Context, like ledger.Proxy) (cents, days int64, err error)
 }
@@ -111,7 +112,7 @@ type Included struct {
 	EstimateCents int64     `json:"estimate_cents"`
 	PriceFrom     string    `json:"price_from"`
 	Canary        bool      `json:"canary,omitempty"`
-	// Endings counts its earlier renewals that ended without renewing it.
+	// Endings counts its renewals that ended, at this expiry, without renewing it.
 	Endings int `json:"endings_without_renewal,omitempty"`
 }
 
@@ -139,8 +140,10 @@ func MakePlan(ctx context.Context, in Inputs, known Known) (Plan, error) {
 		p.plan.Due += in.Beyond
 		p.plan.LeftOutCounts[ReasonBeyond] += in.Beyond
 	}
-	err := p.finish()
-	return p.plan, err
+	if err := p.finish(ctx); err != nil {
+		return Plan{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
+	}
+	return p.plan, nil
 }
 
 type planner struct {
@@ -301,10 +304,8 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 	if err != nil || renewed {
 		return 0, ReasonRenewed, err
 	}
-	// Endings of this expiry lie inside its window; earlier ones are of another.
-	window := proxy.ExpiresAt.Add(-p.in.Schedule.RenewBefore)
-	ended, err := p.known.EndingsWithoutRenewal(ctx, proxy.ProxyID, window)
-	if err != nil || ended.All == 0 || ended.Last.Before(window) {
+	ended, err := p.known.EndingsWithoutRenewal(ctx, proxy.ProxyID, *proxy.ExpiresAt)
+	if err != nil || ended.All == 0 {
 		return 0, "", err
 	}
 	// A command's id goes by all of them, so that it is a new one; patience goes by

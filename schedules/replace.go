@@ -89,7 +89,7 @@ func (s *Sweeper) replace(ctx context.Context, r *rota) error {
 	if err != nil {
 		return fmt.Errorf("count the replacements: %w", err)
 	}
-	refused, err := s.Ledger.Refused(ctx, now.Add(-day), now.Add(r.RenewBefore), r.RenewBefore, orDefault(r.Replace.After, defaultReplaceAfter))
+	refused, err := s.Ledger.Refused(ctx, now.Add(-day), now.Add(r.RenewBefore), orDefault(r.Replace.After, defaultReplaceAfter))
 	if err != nil {
 		return fmt.Errorf("read what the provider would not renew: %w", err)
 	}

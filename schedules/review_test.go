@@ -103,3 +103,53 @@ func (h *house) inReview(t *testing.T) int64 {
 	check(t, err)
 	return n
 }
+
+// A renewal that has just come due for the provider, and fails, ended before it
+// was due by a clock that is behind the provider's.
+func TestAnEndingCountsWhereOurClockIsBehindTheProviders(t *testing.T) {
+	h := newHouse(t, map[string]string{"px_1": "72h2m"}, keepalive())
+	h.provided = 4 * time.Minute
+	first := h.sweep(t)
+	want(t, "due on the provider's clock", first.ids(), []string{"px_1"})
+	renewal(t, h.Ledger, 1, "px_1", "failed", 300, noon.Add(72*time.Hour+2*time.Minute))
+	h.watch.add(time.Second)
+	want(t, "at once", h.sweep(t).why("px_1"), ReasonBackoff)
+	h.watch.add(31 * time.Minute)
+	h.anotherCommand(t, first)
+}
+
+func TestAnEndingCountsWhenTheWindowWasMadeShorter(t *testing.T) {
+	h := newHouse(t, map[string]string{"px_1": "60h"}, keepalive())
+	first := h.sweep(t)
+	renewal(t, h.Ledger, 1, "px_1", "failed", 300, noon.Add(60*time.Hour))
+	h.config.Schedules[0].RenewBefore = 48 * time.Hour
+	h.restart(t)
+	h.watch.add(20 * time.Hour)
+	h.anotherCommand(t, first)
+}
+
+// anotherCommand sweeps: px_1 is in it again, and the command is none that was
+// there before and would be absorbed by its id.
+func (h *house) anotherCommand(t *testing.T, before Plan) {
+	t.Helper()
+	again := h.sweep(t)
+	want(t, "due again", again.ids(), []string{"px_1"})
+	if commandIDs(t, again)[0] == commandIDs(t, before)[0] {
+		t.Fatal("the sweep plans the command that has ended: nothing renews px_1")
+	}
+}
+
+// Its proxies were another operation's when it came, and all of it was left out:
+// no line tells of its end.
+func TestACommandThatEndedWithoutATraceIsNotPlannedAgain(t *testing.T) {
+	h := newHouse(t, map[string]string{"px_1": "60h"}, keepalive())
+	first := h.sweep(t)
+	accepted := ledger.CommandAccepted{Ref: ledger.Ref{CommandID: commandIDs(t, first)[0]}, Kind: ledger.KindRenewal, Content: []byte(`{}`), DurationDays: 30}
+	h.append(t, accepted)
+	second := h.sweep(t)
+	want(t, "the second command is planned as it was", commandIDs(t, h.sweep(t)), commandIDs(t, second))
+	accepted.CommandID = commandIDs(t, second)[0]
+	h.append(t, accepted)
+	h.anotherCommand(t, second)
+	h.anotherCommand(t, first)
+}
