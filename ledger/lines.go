@@ -146,6 +146,20 @@ func (l *Ledger) Claimed(ctx context.Context) (map[string]bool, error) {
 	return set, err
 }
 
+// ClaimedKinds is one proxy for each country, region, line and type, the other
+// fields empty, of which somebody holds the right to renew one.
+func (l *Ledger) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type
+		FROM lines x CROSS JOIN proxies p ON p.proxy_id = x.proxy_id WHERE x.claim = 1`)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(s scanner) (p Proxy, err error) {
+		err = s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType)
+		return p, err
+	})
+}
+
 // Committed is what was charged since an instant, less refunds, and what the
 // operations under way are expected to cost; except is left out of it.
 func (l *Ledger) Committed(ctx context.Context, since time.Time, except string) (cents int64, err error) {

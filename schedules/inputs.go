@@ -24,6 +24,9 @@ func (s *Sweeper) inputs(ctx context.Context, r *rota) (in Inputs, err error) {
 	if in.Claimed, err = s.Ledger.Claimed(ctx); err != nil {
 		return in, fmt.Errorf("read the claims: %w", err)
 	}
+	if in.UnderWay, err = s.Ledger.ClaimedKinds(ctx); err != nil {
+		return in, fmt.Errorf("read the kinds that are being renewed: %w", err)
+	}
 	// In a large account each of the first two goes through a million rows, and
 	// the last waits for the provider; they share nothing.
 	reads, readCtx := errgroup.WithContext(ctx)

@@ -57,6 +57,9 @@ type Inputs struct {
 	Now      time.Time       // the provider's time
 	Proxies  []ledger.Proxy  // the nearest expiry first
 	Claimed  map[string]bool // proxies that somebody holds the right to renew
+	// UnderWay is one proxy of each kind of which anybody is renewing one: what that
+	// costs is not known before it ends.
+	UnderWay []ledger.Proxy
 	Taken    map[string]bool // proxies that this sweep has published before
 	// Staying counts, by Keep's groups, the proxies that live longer than the window.
 	Staying map[string]int
@@ -166,6 +169,9 @@ func newPlanner(in Inputs, known Known) *planner {
 		Schedule: in.Schedule.Name, At: in.Now.UTC(), Until: in.Now.Add(in.Schedule.RenewBefore).UTC(),
 		LeftOutCounts: map[string]int{}, Included: []Included{}, LeftOut: []LeftOut{}, unpriced: map[kind]ledger.Proxy{},
 		WalletCents: in.WalletCents, ReservedCents: in.ReservedCents, SpentTodayCents: in.SpentTodayCents, SpentMonthCents: in.SpentMonthCents,
+	}
+	for _, like := range in.UnderWay {
+		p.canary[kindOf(like)] = true
 	}
 	if in.Schedule.Keep.AtLeast == 0 {
 		return p

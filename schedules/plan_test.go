@@ -124,6 +124,30 @@ func TestTrap23AnUnknownPriceIsLearntFromOneCanaryPerKind(t *testing.T) {
 	want(t, "commands: three of a known price together, the canary alone", len(p.Commands), 2)
 }
 
+// Each further one would be renewed for nothing by every budget and approval.
+func TestTrap23ACanaryThatIsUnderWayIsTheOnlyOneOfItsKind(t *testing.T) {
+	s := keepalive()
+	s.DailyBudgetCents, s.ApproveOverCents = 300, 300
+	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_far": "100h"}, s)
+	sweep := func(what string, ids ...string) {
+		t.Helper()
+		h.watch.add(time.Second)
+		plan, err := h.RunNow(t.Context(), "keepalive")
+		check(t, err)
+		want(t, what, plan.ids(), ids)
+	}
+	renewal(t, h.Ledger, 1, "px_far", "claimed", 0, noon) // by a person, and it is not due
+	check(t, h.Lister().WaitPass(t.Context()))
+	sweep("while somebody renews one of the kind")
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		ref := ledger.Ref{CommandID: "earlier-px_far-1", OperationID: "earlier-px_far-1/0001"}
+		return tx.Append(ledger.CommandCancelled{Ref: ref, By: "ada", Reason: "not needed"})
+	}))
+	sweep("the canary", "px_1")
+	renewal(t, h.Ledger, 1, "px_1", "claimed", 0, noon.Add(24*time.Hour)) // its reply has not come
+	sweep("while the canary is under way")
+}
+
 func TestTheBudgetGoesToTheNearestExpiry(t *testing.T) {
 	dear := px("px_dear", 90*time.Minute)
 	dear.Region = "Miami"
