@@ -37,6 +37,33 @@ func (t *Tx) HeldSlots(plan string) ([]Slot, error) {
 	return collect(rows, scanSlot)
 }
 
+// NotTakenIn lists the slots of a schedule, planned at or after an instant, some
+// of whose commands are on the stream, or soon will be, and were neither taken in
+// nor refused yet; and when each of those commands was planned. What waits for an
+// approval is not among them.
+func (l *Ledger) NotTakenIn(ctx context.Context, schedule string, since time.Time) (slots []Slot, planned map[string]time.Time, err error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at
+		FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
+		WHERE s.schedule = ? AND s.planned_at >= ? AND l.state <> 'held'
+		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
+		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id) ORDER BY l.seq, s.command_id`, schedule, micros(since))
+	if err != nil {
+		return nil, nil, err
+	}
+	planned = map[string]time.Time{}
+	err = each(rows, func(s scanner) error {
+		var id string
+		var at int64
+		slot, err := scanSlot(also{s, []any{&id, &at}})
+		if n := len(slots); n == 0 || slots[n-1].Seq != slot.Seq {
+			slots = append(slots, slot)
+		}
+		planned[id] = fromMicros(at)
+		return err
+	})
+	return slots, planned, err
+}
+
 const settledQuery = `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`
 
 // SettledSince reports whether a renewal of the proxy settled at or after an

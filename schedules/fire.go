@@ -50,6 +50,9 @@ func (s *Sweeper) fire(ctx context.Context, r *rota, f firing) (Plan, error) {
 		return Plan{}, err
 	}
 	s.say(r, plan)
+	if err := s.publishAs(ctx, queue.KindProxyRenew, plan.again); err != nil {
+		return plan, err
+	}
 	if plan.State != statePlanned {
 		return plan, nil
 	}
@@ -76,12 +79,13 @@ func (s *Sweeper) plan(ctx context.Context, r *rota, taken map[string]bool, spen
 	if err := s.checkClock(); err != nil { // the listing may have told the provider's time
 		return Plan{}, err
 	}
-	in, err := s.inputs(ctx, r)
+	in, err := s.inputs(ctx, r, taken, spent)
 	if err != nil {
 		return Plan{}, err
 	}
-	in.Taken, in.SpentCents = taken, spent
-	return MakePlan(ctx, in, s.Ledger)
+	plan, err := MakePlan(ctx, in, s.Ledger)
+	plan.again, plan.onItsWay = in.again, in.OnItsWay
+	return plan, err
 }
 
 // providerNow is the provider's time, or ours while it has not been heard.

@@ -15,9 +15,10 @@ import (
 // taken in yet.
 const reservedFor = 3 * day
 
-// inputs reads what a sweep plans from; it writes nothing.
-func (s *Sweeper) inputs(ctx context.Context, r *rota) (in Inputs, err error) {
-	in = Inputs{Schedule: r.Schedule, Now: s.providerNow()}
+// inputs reads what a sweep plans from; it writes nothing. What the sweep has
+// published before is taken and spent.
+func (s *Sweeper) inputs(ctx context.Context, r *rota, taken map[string]bool, spent int64) (in Inputs, err error) {
+	in = Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
 	if in.Lists, err = r.Match.readLists(s.ReadFile); err != nil {
 		return in, err
 	}
@@ -36,6 +37,12 @@ func (s *Sweeper) inputs(ctx context.Context, r *rota) (in Inputs, err error) {
 	reads.Go(func() error { s.readWallet(readCtx, &in); return nil })
 	if err := reads.Wait(); err != nil {
 		return in, fmt.Errorf("read what is due and what it may cost: %w", err)
+	}
+	if taken != nil { // the rest of a sweep: its beginning has looked
+		return in, nil
+	}
+	if err := s.readOnItsWay(ctx, r, &in); err != nil {
+		return in, fmt.Errorf("read what is on its way: %w", err)
 	}
 	return in, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,12 +50,61 @@ func TestAWalletThatIsTooLowPaysForWhatExpiresFirstAndTheRestIsSaid(t *testing.T
 	want(t, "the first one lost", *said[0].FirstLostAt, noon.Add(26*time.Hour))
 	want(t, "wallet", *said[0].WalletCents, int64(700))
 
-	h.watch.add(time.Second) // the commands are on their way: 600 of the 1,300 belong to them
-	held = 1300
+	h.watch.add(time.Second) // the commands are on their way: 600 of the 1,100 belong to them
+	held = 1100
 	plan, err = h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
 	want(t, "reserved", plan.ReservedCents, int64(600))
-	want(t, "shortfalls", plan.Shortfalls, []Shortfall{{Reason: ReasonWallet, Proxies: 2, Cents: 500, FirstLostAt: noon.Add(26 * time.Hour)}})
+	want(t, "included", plan.ids(), []string{"px_3"})
+	want(t, "shortfalls", plan.Shortfalls, []Shortfall{{Reason: ReasonWallet, Proxies: 1, Cents: 100, FirstLostAt: noon.Add(27 * time.Hour)}})
+}
+
+// TestWhatIsOnItsWayIsNotCountedTwice: further slots fire before the runner has
+// taken anything in, as while the account is paused.
+func TestWhatIsOnItsWayIsNotCountedTwice(t *testing.T) {
+	s := keepalive()
+	s.DailyBudgetCents, s.ApproveOverCents, s.Chunk = 900, 900, 2
+	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "98h"}, s)
+	h.paid(t, "px_1", 300)
+	held := int64(900)
+	h.wallet(t, func() (int64, error) { return held, nil })
+	before, _, err := h.Ledger.Head(t.Context())
+	check(t, err)
+	first := h.sweep(t)
+	want(t, "first", first.ids(), []string{"px_1", "px_2", "px_3"})
+	second := h.sweep(t)
+	want(t, "left out of the second", second.LeftOutCounts, map[string]int{ReasonOnItsWay: 3})
+	want(t, "spent and reserved", []int64{second.SpentTodayCents, second.ReservedCents}, []int64{900, 900})
+	want(t, "held", len(h.held(t, before)), 0)
+	want(t, "published, the same again", h.stream.raw[2:], h.stream.raw[:2])
+
+	h.watch.add(26 * time.Hour) // another day, and nothing was taken in; px_4 is due
+	held = 1200
+	third := h.sweep(t)
+	want(t, "third", third.ids(), []string{"px_4"})
+	want(t, "state", third.State, stateFinished)
+	settle(t, h.Ledger, h.stream.commands[0], 300)
+	h.watch.add(time.Second)
+	want(t, "left out of the fourth", h.sweep(t).LeftOutCounts, map[string]int{ReasonOnItsWay: 2, ReasonRenewed: 2})
+}
+
+// What its command does not fit any more is planned as though it were not there.
+func TestWhatIsOnItsWayIsPlannedAnewWhenItsCommandDoesNotFit(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, h *house){
+		"other days":   func(_ *testing.T, h *house) { h.config.Schedules[0].DurationDays = 60 },
+		"an exception": func(_ *testing.T, h *house) { h.config.Schedules[0].Match.ExceptProxyIDs = []string{"px_2"} },
+		"one of it retired": func(t *testing.T, h *house) {
+			h.append(t, ledger.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "old"})
+		},
+		"one of it has ended": func(t *testing.T, h *house) { renewal(t, h.Ledger, 1, "px_2", "failed", 300, noon.Add(25*time.Hour)) },
+	} {
+		h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h"}, keepalive())
+		h.paid(t, "px_1", 300)
+		want(t, name, h.sweep(t).ids(), []string{"px_1", "px_2"})
+		change(t, h)
+		h.restart(t)
+		want(t, name+": px_1", slices.Contains(h.sweep(t).ids(), "px_1"), true)
+	}
 }
 
 func TestAWalletThatCannotBeReadLimitsNothing(t *testing.T) {

@@ -23,6 +23,7 @@ const (
 const (
 	ReasonClaimed  = "a renewal of it is open or in review"
 	ReasonTaken    = "it is already in this sweep"
+	ReasonOnItsWay = "its renewal is published, and the runner has not taken it in yet"
 	ReasonRenewed  = "a renewal for this expiry has succeeded; its new expiry has not been read yet"
 	ReasonUnread   = "it has not been read again since its last renewal"
 	ReasonBackoff  = "its last renewals ended without renewing it: it is tried again later"
@@ -61,6 +62,7 @@ type Inputs struct {
 	// costs is not known before it ends.
 	UnderWay []ledger.Proxy
 	Taken    map[string]bool // proxies that this sweep has published before
+	OnItsWay map[string]bool // proxies that an earlier one has, and nobody has taken in yet
 	// Staying counts, by Keep's groups, the proxies that live longer than the window.
 	Staying map[string]int
 	// SpentCents is the estimate of what this sweep has published before: budget
@@ -72,6 +74,8 @@ type Inputs struct {
 	WalletCents   *int64
 	ReservedCents int64
 	Beyond        int // matching proxies that Proxies was cut by
+
+	again []json.RawMessage // the commands of OnItsWay
 }
 
 // Plan is what a sweep would do. Its Hash is a function of its Commands.
@@ -104,6 +108,9 @@ type Plan struct {
 	unpriced map[kind]ledger.Proxy // kinds that wait for their canary, with one of each
 	// forPerson are proxies that were tried often enough.
 	forPerson []ledger.ProxyReview
+	// again are the commands of onItsWay, which earlier sweeps have published.
+	again    []json.RawMessage
+	onItsWay map[string]bool
 }
 
 // Included is one proxy of a plan. A canary is renewed alone to learn the price
@@ -180,7 +187,7 @@ func newPlanner(in Inputs, known Known) *planner {
 		p.staying = map[string]int{}
 	}
 	for _, proxy := range in.Proxies { // what is being renewed stays, wherever it stands in the list
-		if p.due(proxy) && (in.Claimed[proxy.ProxyID] || in.Taken[proxy.ProxyID] || unread(proxy)) {
+		if p.due(proxy) && (in.Claimed[proxy.ProxyID] || in.Taken[proxy.ProxyID] || in.OnItsWay[proxy.ProxyID] || unread(proxy)) {
 			p.staying[in.Schedule.Keep.group(proxy)]++
 		}
 	}
@@ -202,7 +209,7 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 	if err != nil {
 		return err
 	}
-	if why == ReasonTaken { // its kind waits for what it tells, if nobody else has told it
+	if why == ReasonTaken || why == ReasonOnItsWay { // its kind waits for what it tells, if nobody else has told it
 		cost, err := p.kindPrice(ctx, proxy)
 		if err != nil {
 			return err
@@ -297,6 +304,8 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 		return 0, ReasonTaken, nil
 	case p.in.Claimed[proxy.ProxyID]:
 		return 0, ReasonClaimed, nil
+	case p.in.OnItsWay[proxy.ProxyID]:
+		return 0, ReasonOnItsWay, nil
 	case proxy.Retired:
 		return 0, ReasonRetired, nil
 	case p.filter.except[proxy.ProxyID]:

@@ -27,6 +27,7 @@ func (p Plan) remainder(before remainder) *remainder {
 	}
 	rest := remainder{taken: map[string]bool{}, spent: before.spent + p.EstimateCents, canaries: before.canaries, wants: p.unpriced, more: more}
 	maps.Copy(rest.taken, before.taken)
+	maps.Copy(rest.taken, p.onItsWay)
 	for _, one := range p.Included {
 		rest.taken[one.ProxyID] = true
 		if one.Canary {

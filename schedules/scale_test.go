@@ -123,14 +123,15 @@ func TestWhatIsDueBecomesChunksTheNearestExpiryFirst(t *testing.T) {
 
 func TestARefusedTokenStartsTheListingOverAndNotTheRenewals(t *testing.T) {
 	s, out, provider := large(t, 5_000, 300, keepalive())
-	_, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon})
+	plan, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon})
 	check(t, err)
 	provider.pages, provider.refuse = 0, map[int]bool{20: true}
 	check(t, s.Lister().WaitPass(t.Context()))
 	want(t, "pages: nineteen, the refused one, and all of them", provider.pages, 20+25)
-	plan, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon.Add(time.Second)})
+	again, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon.Add(time.Second)})
 	check(t, err)
-	want(t, "due", plan.Due, 300)
+	want(t, "due", again.Due, 300)
+	want(t, "planned a second time", len(again.Commands), 0)
 	want(t, "commands: the same again, which are absorbed", out.commands, 2*len(plan.Commands))
 	settled := map[string]bool{}
 	for _, c := range plan.planned {

@@ -1,0 +1,67 @@
+package schedules
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// readOnItsWay finds what earlier sweeps of the schedule have published and the
+// runner has not taken in yet. It is not planned a second time: its money is
+// reserved already, and an approval was given or not needed. It is published
+// again as it is, should the stream have lost it.
+func (s *Sweeper) readOnItsWay(ctx context.Context, r *rota, in *Inputs) error {
+	slots, planned, err := s.Ledger.NotTakenIn(ctx, r.Name, in.Now.Add(-reservedFor))
+	if err != nil || len(slots) == 0 {
+		return err
+	}
+	due := make(map[string]time.Time, len(in.Proxies))
+	fits := r.Match.filter(in.Lists)
+	for _, p := range in.Proxies {
+		if fits.fits(p) && !p.Retired {
+			due[p.ProxyID] = *p.ExpiresAt
+		}
+	}
+	in.OnItsWay = map[string]bool{}
+	for _, slot := range slots {
+		plan, err := s.Ledger.Plan(ctx, slot)
+		if err != nil {
+			return fmt.Errorf("read the plan of %s: %w", slot.At.Format(time.RFC3339), err)
+		}
+		for _, raw := range plan.Commands {
+			if err := s.addOnItsWay(ctx, in, raw, planned, due); err != nil {
+				return fmt.Errorf("read a command of the plan of %s: %w", slot.At.Format(time.RFC3339), err)
+			}
+		}
+	}
+	return nil
+}
+
+// addOnItsWay adds a command, if the sweep would still ask for all of it. If not,
+// its proxies are planned as though it were not there: whichever is taken in
+// first keeps the other from renewing them.
+func (s *Sweeper) addOnItsWay(ctx context.Context, in *Inputs, raw json.RawMessage, planned, due map[string]time.Time) error {
+	var c command
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return err
+	}
+	since, open := planned[c.ID]
+	if !open || c.DurationDays != in.Schedule.DurationDays {
+		return nil
+	}
+	for _, id := range c.ProxyIDs {
+		if expires, ok := due[id]; !ok || !expires.Equal(c.ExpectExpiresAt[id]) {
+			return nil
+		}
+		tried, err := s.Ledger.SettledSince(ctx, id, since)
+		if err != nil || tried { // by another command: what comes next is a new try
+			return err
+		}
+	}
+	in.again = append(in.again, raw)
+	for _, id := range c.ProxyIDs {
+		in.OnItsWay[id] = true
+	}
+	return nil
+}
