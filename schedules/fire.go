@@ -195,14 +195,10 @@ func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Tim
 	return left, nil
 }
 
-// sweepFacts are the slot's facts and the state that they leave it in. A sweep
-// without commands is finished as it is planned.
+// sweepFacts are the slot's facts and the state that they leave it in: what
+// money leaves out, the plan, and what it waits for. A sweep without commands is
+// finished as it is planned.
 func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, state string) {
-	if plan.NeedsApproval {
-		held := ledger.SweepHeld{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, LeftOut: plan.LeftOutCounts[ReasonBudget], ShortfallCents: plan.Shortfall}
-		held.Reason = fmt.Sprintf("its estimate of %d cents is over approve_over_cents: `perennial sweep approve %s` carries it out", plan.EstimateCents, plan.Hash)
-		return []ledger.Fact{planned, held}, stateHeld
-	}
 	for _, x := range plan.Shortfalls {
 		held := ledger.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Reason: x.said(),
@@ -214,7 +210,13 @@ func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, st
 		facts = append(facts, held)
 	}
 	facts = append(facts, planned)
-	if len(planned.Commands) > 0 {
+	switch {
+	case plan.NeedsApproval:
+		return append(facts, ledger.SweepHeld{
+			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan,
+			Reason: fmt.Sprintf("its estimate of %d cents is over approve_over_cents: `perennial sweep approve %s` carries it out", plan.EstimateCents, plan.Hash),
+		}), stateHeld
+	case len(planned.Commands) > 0:
 		return facts, statePlanned
 	}
 	return append(facts, ledger.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan}), stateFinished

@@ -159,6 +159,30 @@ func TestTheBudgetOfADayAndOfAMonthAreOfAllTheirSweeps(t *testing.T) {
 	want(t, "spent of another month", plan.SpentMonthCents, int64(0))
 }
 
+func TestWhatMoneyLeavesOutIsSaidOfAPlanThatWaitsToo(t *testing.T) {
+	s := keepalive()
+	s.DailyBudgetCents, s.ApproveOverCents = 600, 300
+	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h"}, s)
+	h.paid(t, "px_1", 300)
+	before, _, err := h.Ledger.Head(t.Context())
+	check(t, err)
+	plan := h.sweep(t)
+	want(t, "state", plan.State, stateHeld)
+	want(t, "left out", plan.Shortfalls, []Shortfall{{Reason: ReasonDay, Proxies: 1, Cents: 300, FirstLostAt: noon.Add(26 * time.Hour)}})
+	want(t, "facts", h.facts(t, before), []string{"sweep.held", "sweep.planned", "sweep.held"})
+	said := h.held(t, before)
+	want(t, "the first one lost", *said[0].FirstLostAt, noon.Add(26*time.Hour))
+	want(t, "missing for the day", said[0].ShortfallCents, int64(300))
+	want(t, "missing for the approval", said[1].ShortfallCents, int64(0))
+	all, err := h.List(t.Context())
+	check(t, err)
+	for _, why := range []string{"daily_budget_cents does not reach for 1 proxies", "perennial sweep approve " + plan.Hash} {
+		if !strings.Contains(all[0].Why, why) {
+			t.Errorf("the list does not say %q: %s", why, all[0].Why)
+		}
+	}
+}
+
 // settle books the renewal that a sweep's command asked for.
 func settle(t testing.TB, l *ledger.Ledger, c command, cents int64) {
 	t.Helper()
