@@ -278,6 +278,9 @@ func (t *Tx) applySweep(r Row, f Fact) error {
 		// A shortfall stands before its sweep.planned: then there is no slot yet.
 		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
 	case SweepFinished:
+		if err := t.applyApproved(r, f); err != nil {
+			return err
+		}
 		return t.w.execOne(`UPDATE slots SET state = 'finished', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
 	case SweepMissed:
 		for _, slot := range f.Slots {

@@ -82,3 +82,14 @@ func (t *Tx) applyPlanned(r Row, f SweepPlanned) error {
 	}
 	return nil
 }
+
+// applyApproved counts the commands of a plan that was held on the day on which
+// it is carried out.
+func (t *Tx) applyApproved(r Row, f SweepFinished) error {
+	var held int
+	err := t.queryRow(`SELECT count(*) FROM slots WHERE schedule = ? AND slot_at = ? AND state = 'held'`, f.Schedule, micros(f.Slot)).Scan(&held)
+	if err != nil || held == 0 {
+		return err
+	}
+	return t.exec(`UPDATE sweep_commands SET planned_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
+}

@@ -29,10 +29,10 @@ type firing struct {
 // slot has fired before, ErrSkew when the clock is wrong; after any other error
 // it may be tried again.
 func (s *Sweeper) fire(ctx context.Context, r *rota, f firing) (Plan, error) {
-	if err := r.take(ctx); err != nil {
+	if err := r.turn.take(ctx); err != nil {
 		return Plan{}, err
 	}
-	defer r.give()
+	defer r.turn.give()
 	if err := s.finishPlanned(ctx, r); err != nil {
 		return Plan{}, err
 	}
@@ -42,11 +42,8 @@ func (s *Sweeper) fire(ctx context.Context, r *rota, f firing) (Plan, error) {
 		}
 		s.log(r).WithError(err).Warn("proxies that the provider will not renew could not all be replaced; the next sweep tries again")
 	}
-	plan, err := s.plan(ctx, r, f.taken, f.spent)
+	plan, err := s.decide(ctx, r, f)
 	if err != nil {
-		return Plan{}, err
-	}
-	if err := s.record(ctx, r, f, &plan); err != nil {
 		return Plan{}, err
 	}
 	s.say(r, plan)
@@ -64,21 +61,41 @@ func (s *Sweeper) fire(ctx context.Context, r *rota, f firing) (Plan, error) {
 	return plan, s.finishSlot(ctx, r.Name, f.slot, plan.Hash, len(plan.Commands))
 }
 
-// plan reads what a sweep needs and plans it; it writes no fact.
-func (s *Sweeper) plan(ctx context.Context, r *rota, taken map[string]bool, spent int64) (Plan, error) {
-	if err := s.checkClock(); err != nil {
+// decide plans and records. Between the two nothing is approved: both would count
+// on the same money.
+func (s *Sweeper) decide(ctx context.Context, r *rota, f firing) (Plan, error) {
+	if err := s.look(ctx); err != nil {
 		return Plan{}, err
+	}
+	if err := r.counting.take(ctx); err != nil {
+		return Plan{}, err
+	}
+	defer r.counting.give()
+	plan, err := s.plan(ctx, r, f.taken, f.spent)
+	if err != nil {
+		return Plan{}, err
+	}
+	err = s.record(ctx, r, f, &plan)
+	return plan, err
+}
+
+// look sees to it that the clock is right and the table of proxies fresh.
+func (s *Sweeper) look(ctx context.Context) error {
+	if err := s.checkClock(); err != nil {
+		return err
 	}
 	fresh, err := s.lister.Fresh(ctx, freshFor)
 	if err == nil && !fresh {
 		err = s.lister.WaitPass(ctx)
 	}
 	if err != nil {
-		return Plan{}, err
+		return err
 	}
-	if err := s.checkClock(); err != nil { // the listing may have told the provider's time
-		return Plan{}, err
-	}
+	return s.checkClock() // the listing may have told the provider's time
+}
+
+// plan reads what a sweep needs and plans it; it writes no fact.
+func (s *Sweeper) plan(ctx context.Context, r *rota, taken map[string]bool, spent int64) (Plan, error) {
 	in, err := s.inputs(ctx, r, taken, spent)
 	if err != nil {
 		return Plan{}, err
@@ -315,47 +332,6 @@ func (s *Sweeper) finishPlanned(ctx context.Context, r *rota) error {
 		if err := s.finishSlot(ctx, r.Name, slot.At, slot.Plan, len(planned.Commands)); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// Approve publishes exactly the held plan with this hash and finishes its
-// slots; ErrNoPlan when none is held. Approving again after a crash is harmless.
-func (s *Sweeper) Approve(ctx context.Context, plan string) error {
-	s.approving.Lock()
-	defer s.approving.Unlock()
-	slots, err := s.Ledger.HeldSlots(ctx, plan)
-	if err != nil {
-		return fmt.Errorf("approve plan %s: %w", plan, err)
-	}
-	if len(slots) == 0 {
-		return fmt.Errorf("approve plan %.64q: %w", plan, ErrNoPlan)
-	}
-	planned, err := s.Ledger.Plan(ctx, slots[0])
-	if err != nil {
-		return fmt.Errorf("approve plan %s: %w", plan, err)
-	}
-	if hashPlan(planned.Schedule, planned.Commands) != plan {
-		return fmt.Errorf("approve plan %s: its commands in journal row %d have another hash: run `perennial ledger verify`", plan, slots[0].Seq)
-	}
-	if err := s.publish(ctx, planned.Commands); err != nil {
-		return fmt.Errorf("approve plan %s: %w", plan, err)
-	}
-	err = s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
-		slots, err := tx.HeldSlots(plan) // one may have been added meanwhile
-		if err != nil {
-			return err
-		}
-		for _, slot := range slots {
-			err := tx.Append(ledger.SweepFinished{Schedule: slot.Schedule, Slot: slot.At, Plan: plan, Commands: len(planned.Commands)})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("approve plan %s: finish its slots: %w", plan, err)
 	}
 	return nil
 }

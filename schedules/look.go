@@ -62,6 +62,9 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	if err := s.look(ctx); err != nil {
+		return Plan{}, err
+	}
 	return s.plan(ctx, r, nil, 0)
 }
 

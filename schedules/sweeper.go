@@ -36,6 +36,7 @@ var (
 	ErrFired      = errors.New("this slot has fired before")
 	ErrSkew       = errors.New("this machine's clock is more than 5 minutes from the provider's: nothing is swept until it is set")
 	ErrNoPlan     = errors.New("no held plan has this hash: see `perennial sweep list`")
+	ErrOverBudget = errors.New("nothing is carried out: approve it another day, or raise the budget")
 	ErrNoSchedule = errors.New("no schedule of the account has this name")
 )
 
@@ -112,20 +113,24 @@ type Sweeper struct {
 type rota struct {
 	Schedule
 	calendar Calendar
-	turn     chan struct{} // one sweep of a schedule at a time
+	turn     lock // one sweep of a schedule at a time
+	counting lock // what is spent is counted, and added to, by one at a time
 	trouble  atomic.Pointer[string]
 }
 
-func (r *rota) take(ctx context.Context) error {
+// lock is a mutex that a context ends the wait for.
+type lock chan struct{}
+
+func (l lock) take(ctx context.Context) error {
 	select {
-	case r.turn <- struct{}{}:
+	case l <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (r *rota) give() { <-r.turn }
+func (l lock) give() { <-l }
 
 // New checks the schedules. The error names the schedule, the field and the fix.
 func New(c Config) (*Sweeper, error) {
@@ -153,7 +158,7 @@ func New(c Config) (*Sweeper, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.rotas = append(s.rotas, &rota{Schedule: one, calendar: calendar, turn: make(chan struct{}, 1)})
+		s.rotas = append(s.rotas, &rota{Schedule: one, calendar: calendar, turn: make(lock, 1), counting: make(lock, 1)})
 	}
 	return s, nil
 }
@@ -239,10 +244,10 @@ func (s *Sweeper) resume(ctx context.Context, r *rota) (time.Time, error) {
 }
 
 func (s *Sweeper) takeUp(ctx context.Context, r *rota) (time.Time, error) {
-	if err := r.take(ctx); err != nil {
+	if err := r.turn.take(ctx); err != nil {
 		return time.Time{}, err
 	}
-	defer r.give()
+	defer r.turn.give()
 	if err := s.finishPlanned(ctx, r); err != nil {
 		return time.Time{}, err
 	}

@@ -1,0 +1,109 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"perennial/ledger"
+)
+
+// Approve publishes exactly the held plan with this hash and finishes its slots;
+// ErrNoPlan when none is held, ErrOverBudget when the budget of this day or month
+// does not reach for all of it. Approving again after a crash is harmless.
+func (s *Sweeper) Approve(ctx context.Context, plan string) error {
+	s.approving.Lock()
+	defer s.approving.Unlock()
+	slots, err := s.Ledger.HeldSlots(ctx, plan)
+	if err != nil {
+		return fmt.Errorf("approve plan %s: %w", plan, err)
+	}
+	if len(slots) == 0 {
+		return fmt.Errorf("approve plan %.64q: %w", plan, ErrNoPlan)
+	}
+	planned, err := s.Ledger.Plan(ctx, slots[0])
+	if err != nil {
+		return fmt.Errorf("approve plan %s: %w", plan, err)
+	}
+	if hashPlan(planned.Schedule, planned.Commands) != plan {
+		return fmt.Errorf("approve plan %s: its commands in journal row %d have another hash: run `perennial ledger verify`", plan, slots[0].Seq)
+	}
+	if err := s.carryOut(ctx, plan, planned); err != nil {
+		return fmt.Errorf("approve plan %s: %w", plan, err)
+	}
+	return nil
+}
+
+// carryOut publishes an approved plan, if the budgets reach, and finishes every
+// slot that is held with it.
+func (s *Sweeper) carryOut(ctx context.Context, plan string, planned ledger.SweepPlanned) error {
+	if r, err := s.rota(planned.Schedule); err == nil { // one that is not configured any more has no budget
+		if err := r.counting.take(ctx); err != nil {
+			return err
+		}
+		defer r.counting.give()
+		if err := s.affords(ctx, r, planned); err != nil {
+			return err
+		}
+	}
+	if err := s.publish(ctx, planned.Commands); err != nil {
+		return err
+	}
+	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
+		slots, err := tx.HeldSlots(plan) // one may have been added meanwhile
+		if err != nil {
+			return err
+		}
+		for _, slot := range slots {
+			err := tx.Append(ledger.SweepFinished{Schedule: slot.Schedule, Slot: slot.At, Plan: plan, Commands: len(planned.Commands)})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("finish its slots: %w", err)
+	}
+	return nil
+}
+
+// affords asks the budgets of the day and the month that it is now: what the plan
+// was held with may be spent by now, on other plans.
+func (s *Sweeper) affords(ctx context.Context, r *rota, planned ledger.SweepPlanned) error {
+	cents, err := s.notAskedFor(ctx, planned)
+	if err != nil {
+		return err
+	}
+	in := Inputs{Schedule: r.Schedule, Now: s.providerNow()}
+	if err := s.readSpent(ctx, r, &in); err != nil {
+		return err
+	}
+	for _, b := range []struct {
+		name          string
+		budget, spent int64
+	}{
+		{"daily_budget_cents", r.DailyBudgetCents, in.SpentTodayCents},
+		{"monthly_budget_cents", r.MonthlyBudgetCents, in.SpentMonthCents},
+	} {
+		if b.budget > 0 && b.spent+cents > b.budget {
+			return fmt.Errorf("%s is %d, %d of it are spent or on their way, and the plan would add %d: %w", b.name, b.budget, b.spent, cents, ErrOverBudget)
+		}
+	}
+	return nil
+}
+
+// notAskedFor is what the plan's commands are expected to cost, without those
+// that were taken in: an approval before a crash may have published some.
+func (s *Sweeper) notAskedFor(ctx context.Context, planned ledger.SweepPlanned) (cents int64, err error) {
+	for _, c := range planned.Planned {
+		_, err := s.Ledger.Command(ctx, c.CommandID)
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+			cents += c.EstimateCents
+		case err != nil:
+			return 0, err
+		}
+	}
+	return cents, nil
+}

@@ -1,0 +1,98 @@
+package schedules
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// twoHeld is a house with two held plans of 600 cents each that have no proxy in
+// common, and their hashes.
+func twoHeld(t *testing.T, s Schedule) (h *house, plans []string) {
+	t.Helper()
+	s.ApproveOverCents = 500
+	h = newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, s)
+	h.paid(t, "px_1", 300)
+	for _, pair := range [][]string{{"px_1", "px_2"}, {"px_3", "px_4"}} {
+		h.config.Schedules[0].Match.ProxyIDs = pair
+		h.restart(t)
+		plan := h.sweep(t)
+		want(t, "state", plan.State, stateHeld)
+		want(t, "plan", plan.ids(), pair)
+		plans = append(plans, plan.Hash)
+	}
+	return h, plans
+}
+
+func TestAnApprovalStaysWithinTheBudgetOfItsDay(t *testing.T) {
+	s := keepalive()
+	s.DailyBudgetCents, s.MonthlyBudgetCents = 900, 1500
+	h, plans := twoHeld(t, s)
+	check(t, h.Approve(t.Context(), plans[0]))
+	err := h.Approve(t.Context(), plans[1])
+	wantErr(t, err, ErrOverBudget)
+	if said := "daily_budget_cents is 900, 600 of it are spent or on their way, and the plan would add 600"; !strings.Contains(err.Error(), said) {
+		t.Errorf("it does not say %q: %v", said, err)
+	}
+	want(t, "published", h.stream.ids(), []string{"px_1 px_2"})
+
+	h.watch.add(13 * time.Hour) // the next day, which neither plan was made on
+	check(t, h.Approve(t.Context(), plans[1]))
+	want(t, "published", h.stream.ids(), []string{"px_1 px_2", "px_3 px_4"})
+	want(t, "spent on the day of the approval", h.sweep(t).SpentTodayCents, int64(600))
+	_, err = h.Ledger.Verify(t.Context())
+	check(t, err)
+}
+
+func TestAnApprovalStaysWithinTheBudgetOfItsMonth(t *testing.T) {
+	s := keepalive()
+	s.MonthlyBudgetCents = 1100
+	h, plans := twoHeld(t, s)
+	check(t, h.Approve(t.Context(), plans[0]))
+	wantErr(t, h.Approve(t.Context(), plans[1]), ErrOverBudget)
+	h.watch.add(10 * day)
+	check(t, h.Approve(t.Context(), plans[1]))
+}
+
+// An approval that a crash cut off has spent the plan's money already.
+func TestAnApprovalIsGivenAgainBehindACrash(t *testing.T) {
+	s := keepalive()
+	s.DailyBudgetCents, s.Chunk = 600, 1
+	h, plans := twoHeld(t, s)
+	ended, crash := context.WithCancel(t.Context())
+	h.stream.fail = func() error { crash(); return errors.New("no reply") }
+	wantErr(t, h.Approve(ended, plans[0]), context.Canceled)
+	h.stream.fail = nil
+	renewed := h.plannedCommands(t, plans[0])
+	settle(t, h.Ledger, renewed[0], 300) // the stream had it
+	h.restart(t)
+	check(t, h.Approve(t.Context(), plans[0]))
+	want(t, "published", h.stream.ids(), []string{"px_1", "px_2"})
+}
+
+// plannedCommands are those of a held plan.
+func (h *house) plannedCommands(t *testing.T, plan string) (all []command) {
+	t.Helper()
+	slots, err := h.Ledger.HeldSlots(t.Context(), plan)
+	check(t, err)
+	planned, err := h.Ledger.Plan(t.Context(), slots[0])
+	check(t, err)
+	for _, raw := range planned.Commands {
+		var c command
+		check(t, json.Unmarshal(raw, &c))
+		all = append(all, c)
+	}
+	return all
+}
+
+func TestAPlanOfAScheduleThatWasRemovedCanBeApproved(t *testing.T) {
+	s := keepalive()
+	s.DailyBudgetCents = 900
+	h, plans := twoHeld(t, s)
+	h.config.Schedules = nil
+	h.restart(t)
+	check(t, h.Approve(t.Context(), plans[0]))
+}
