@@ -134,7 +134,11 @@ func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (cents, days int64, e
 
 // Claimed is the set of proxies that somebody holds the right to renew.
 func (l *Ledger) Claimed(ctx context.Context) (map[string]bool, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT proxy_id FROM lines WHERE claim = 1`)
+	return l.proxySet(ctx, `SELECT proxy_id FROM lines WHERE claim = 1`)
+}
+
+func (l *Ledger) proxySet(ctx context.Context, query string) (map[string]bool, error) {
+	rows, err := l.read.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -144,6 +148,13 @@ func (l *Ledger) Claimed(ctx context.Context) (map[string]bool, error) {
 		set[id] = true
 	}
 	return set, err
+}
+
+// ClaimedInReview is, of Claimed, what waits for a person: nobody knows whether it
+// is renewed.
+func (l *Ledger) ClaimedInReview(ctx context.Context) (map[string]bool, error) {
+	return l.proxySet(ctx, `SELECT x.proxy_id FROM lines x CROSS JOIN operations o ON o.id = x.operation
+		WHERE x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')`)
 }
 
 // ClaimedKinds is one proxy for each country, region, line and type, the other

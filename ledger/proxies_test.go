@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -124,6 +125,23 @@ func TestEndingsWithoutARenewalAreThoseOfOneExpiry(t *testing.T) {
 	fail("r5/0001", nil)
 	count("at the new expiry", moved, 2)
 	count("at the old one", expiry, 2) // r2, which saw it, and r5
+}
+
+func TestWhatIsClaimedMayBeInReview(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1),
+		accepted(KindRenewal, "r1/0001", "px_1"),
+		accepted(KindRenewal, "r2/0001", "px_2", "px_3"), sending("r2/0001", 1),
+		settled("r2/0001", "partial", line("px_2", "succeeded", 300, 0), line("px_3", "unresolved", 300, 0)),
+		accepted(KindRenewal, "r3/0001", "px_4"), sending("r3/0001", 1),
+		OperationReview{Ref: ref("r3/0001"), Attempt: 1, Code: "idempotency_unresolved", Reason: "frozen", Ambiguous: true})
+	claimed, err := b.Claimed(t.Context())
+	check(t, err)
+	review, err := b.ClaimedInReview(t.Context())
+	check(t, err)
+	if fmt.Sprint(claimed, review) != "map[px_1:true px_3:true px_4:true] map[px_3:true px_4:true]" {
+		t.Fatalf("claimed %v, in review %v", claimed, review)
+	}
 }
 
 func TestACommandHasEndedWhenNothingOfItIsUnderWay(t *testing.T) {

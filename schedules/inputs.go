@@ -25,6 +25,9 @@ func (s *Sweeper) inputs(ctx context.Context, r *rota, taken map[string]bool, sp
 	if in.Claimed, err = s.Ledger.Claimed(ctx); err != nil {
 		return in, fmt.Errorf("read the claims: %w", err)
 	}
+	if in.InReview, err = s.Ledger.ClaimedInReview(ctx); err != nil {
+		return in, fmt.Errorf("read what is in review: %w", err)
+	}
 	if in.UnderWay, err = s.Ledger.ClaimedKinds(ctx); err != nil {
 		return in, fmt.Errorf("read the kinds that are being renewed: %w", err)
 	}

@@ -49,3 +49,16 @@ func (k Keep) group(p ledger.Proxy) string {
 	}
 	return strings.Join(parts, "\x00")
 }
+
+// beingRenewed reports whether a due proxy stays without this plan. What waits for
+// a person may never be renewed, and what has expired before its renewal ended is
+// not alive.
+func (in Inputs) beingRenewed(p ledger.Proxy) bool {
+	switch {
+	case in.InReview[p.ProxyID]:
+		return false
+	case in.Taken[p.ProxyID] || unread(p):
+		return true
+	}
+	return (in.Claimed[p.ProxyID] || in.OnItsWay[p.ProxyID]) && p.ExpiresAt.After(in.Now)
+}

@@ -58,6 +58,7 @@ type Inputs struct {
 	Now      time.Time       // the provider's time
 	Proxies  []ledger.Proxy  // the nearest expiry first
 	Claimed  map[string]bool // proxies that somebody holds the right to renew
+	InReview map[string]bool // of Claimed, those that wait for a person
 	// UnderWay is one proxy of each kind of which anybody is renewing one: what that
 	// costs is not known before it ends.
 	UnderWay []ledger.Proxy
@@ -186,8 +187,8 @@ func newPlanner(in Inputs, known Known) *planner {
 	if p.staying == nil {
 		p.staying = map[string]int{}
 	}
-	for _, proxy := range in.Proxies { // what is being renewed stays, wherever it stands in the list
-		if p.due(proxy) && (in.Claimed[proxy.ProxyID] || in.Taken[proxy.ProxyID] || in.OnItsWay[proxy.ProxyID] || unread(proxy)) {
+	for _, proxy := range in.Proxies { // wherever it stands in the list
+		if p.due(proxy) && in.beingRenewed(proxy) {
 			p.staying[in.Schedule.Keep.group(proxy)]++
 		}
 	}

@@ -120,6 +120,29 @@ func TestNoMoreIsRenewedThanItTakesToKeepAGroup(t *testing.T) {
 	want(t, "enough stay", w.plan(t).ids(), []string{"px_de_1"})
 }
 
+// What is being renewed stays, as long as it is alive and no person is asked.
+func TestWhatMayNotBeRenewedDoesNotStay(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, state string
+		renewed      []string
+	}{
+		"under way":                 {"26h", "claimed", nil},
+		"expired while under way":   {"1h", "claimed", []string{"px_2"}},
+		"in review":                 {"26h", "unresolved", []string{"px_2"}},
+		"in review, and it expired": {"1h", "unresolved", []string{"px_2"}},
+	} {
+		s := keepalive()
+		s.Keep = Keep{AtLeast: 1}
+		h := newHouse(t, map[string]string{"px_1": c.first, "px_2": "25h"}, s)
+		h.paid(t, "px_2", 300)
+		left, err := time.ParseDuration(c.first)
+		check(t, err)
+		renewal(t, h.Ledger, 1, "px_1", c.state, 300, noon.Add(left))
+		h.watch.add(2 * time.Hour)
+		want(t, name, h.sweep(t).ids(), c.renewed)
+	}
+}
+
 func TestWhatStaysIsCountedInTheAccount(t *testing.T) {
 	s := keepalive()
 	s.Keep = Keep{AtLeast: 3}
