@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,24 @@ func (t *Tx) KnowsProxy(proxyID string) (bool, error) {
 	var n int
 	err := t.queryRow(`SELECT EXISTS (SELECT 1 FROM proxies WHERE proxy_id = ?1) OR EXISTS (SELECT 1 FROM lines WHERE proxy_id = ?1)`, proxyID).Scan(&n)
 	return n > 0, err
+}
+
+// NeverListed is, of some proxy ids, those that no listing has shown, in order, up
+// to limit.
+func (l *Ledger) NeverListed(ctx context.Context, ids []string, limit int) ([]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := l.read.QueryContext(ctx, `SELECT DISTINCT e.value FROM json_each(?) e
+		WHERE NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = e.value) ORDER BY 1 LIMIT ?`, string(list), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanText)
 }
 
 const staying = `FROM proxies WHERE gone = 0 AND (expires_at IS NULL OR expires_at > ?)`

@@ -101,7 +101,7 @@ func (s *Sweeper) plan(ctx context.Context, r *rota, taken map[string]bool, spen
 		return Plan{}, err
 	}
 	plan, err := MakePlan(ctx, in, s.Ledger)
-	plan.again, plan.onItsWay = in.again, in.OnItsWay
+	plan.again, plan.onItsWay, plan.UnknownIDs = in.again, in.OnItsWay, in.unknownIDs
 	return plan, err
 }
 
@@ -246,6 +246,9 @@ func (s *Sweeper) say(r *rota, plan Plan) {
 		Infof("sweep %s", plan.State)
 	for _, x := range plan.Shortfalls {
 		log.Warn(x.said())
+	}
+	if n := len(plan.UnknownIDs); n > 0 {
+		log.Warnf("its lists name proxies that no listing has shown, such as %.80q (%d in the plan): are they written right?", plan.UnknownIDs[0], n)
 	}
 	for _, why := range []string{ReasonPerson, ReasonBeyond, ReasonBadID} {
 		if n := plan.LeftOutCounts[why]; n > 0 {

@@ -44,6 +44,9 @@ func (s *Sweeper) inputs(ctx context.Context, r *rota, taken map[string]bool, sp
 	if taken != nil { // the rest of a sweep: its beginning has looked
 		return in, nil
 	}
+	if in.unknownIDs, err = s.Ledger.NeverListed(ctx, r.Match.named(in.Lists), maxListed); err != nil {
+		return in, fmt.Errorf("read which proxies are known: %w", err)
+	}
 	if err := s.readOnItsWay(ctx, r, &in); err != nil {
 		return in, fmt.Errorf("read what is on its way: %w", err)
 	}

@@ -39,8 +39,21 @@ func (m Match) check() error {
 			return fmt.Errorf("match.%s is %q: use a day such as 2026-11-21, or an instant such as 2026-11-21T12:00:00Z", name, text)
 		}
 	}
+	for name, ids := range map[string][]string{"proxy_ids": m.ProxyIDs, "except_proxy_ids": m.ExceptProxyIDs} {
+		for _, id := range ids {
+			if !listable(id) {
+				return fmt.Errorf("match.%s holds %+q, which can be no proxy's: %s", name, id, idRule)
+			}
+		}
+	}
 	return nil
 }
+
+const idRule = "an id has no blanks around it, and nothing that cannot be seen"
+
+// listable: no blanks and nothing invisible would make an id one of no proxy, and
+// an exception none.
+func listable(id string) bool { return usableID(id) && strings.TrimSpace(id) == id }
 
 // instantOf reads a day or an instant; the zero time for "".
 func instantOf(text string) (time.Time, error) {
@@ -94,17 +107,38 @@ func (m Match) readLists(read func(name string) ([]byte, error)) (l Lists, err e
 		if err != nil {
 			return l, fmt.Errorf("match.%s: %w", f.field, err)
 		}
-		for line := range strings.Lines(string(text)) {
-			id, _, _ := strings.Cut(line, "#")
-			if id = strings.TrimSpace(id); id != "" {
-				*f.ids = append(*f.ids, id)
-			}
+		if *f.ids, err = listed(string(text)); err != nil {
+			return l, fmt.Errorf("match.%s: %s: %w", f.field, f.name, err)
 		}
 		if f.field == "proxy_ids_file" && len(l.ProxyIDs) == 0 {
 			return l, fmt.Errorf("match.proxy_ids_file: %s names no proxy; an empty list would match all", f.name)
 		}
 	}
 	return l, nil
+}
+
+// listed are the ids of a file, one a line. Some editors begin a file with a byte
+// order mark, which belongs to no id. What cannot be an id is refused, as a file
+// in UTF-16 is.
+func listed(text string) (ids []string, err error) {
+	n := 0
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		n++
+		id, _, _ := strings.Cut(line, "#")
+		if id = strings.TrimSpace(id); id == "" {
+			continue
+		}
+		if !listable(id) {
+			return nil, fmt.Errorf("line %d: %+.40q can be no proxy's id: write one id a line, in UTF-8; %s", n, id, idRule)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// named are the ids that the match and its files name, in any order.
+func (m Match) named(l Lists) []string {
+	return slices.Concat(m.ProxyIDs, l.ProxyIDs, m.ExceptProxyIDs, l.ExceptProxyIDs)
 }
 
 // filter is a Match made ready for a million proxies.

@@ -76,7 +76,8 @@ type Inputs struct {
 	ReservedCents int64
 	Beyond        int // matching proxies that Proxies was cut by
 
-	again []json.RawMessage // the commands of OnItsWay
+	again      []json.RawMessage // the commands of OnItsWay
+	unknownIDs []string
 }
 
 // Plan is what a sweep would do. Its Hash is a function of its Commands.
@@ -92,8 +93,9 @@ type Plan struct {
 	Included      []Included     `json:"included"`
 	LeftOut       []LeftOut      `json:"left_out"` // the first 1,000
 	LeftOutCounts map[string]int `json:"left_out_counts"`
-	Shortfall     int64          `json:"shortfall_cents"` // what is left out over budget_cents is expected to cost
-	Shortfalls    []Shortfall    `json:"shortfalls"`      // of every limit that stands in the way
+	UnknownIDs    []string       `json:"unknown_ids,omitempty"` // the first 1,000 that the lists name and no listing has shown
+	Shortfall     int64          `json:"shortfall_cents"`       // what is left out over budget_cents is expected to cost
+	Shortfalls    []Shortfall    `json:"shortfalls"`            // of every limit that stands in the way
 	NeedsApproval bool           `json:"needs_approval"`
 	// WalletCents is what the wallet holds, ReservedCents what is on its way
 	// beside the plan, and WalletAfterCents what is left when both are paid; the

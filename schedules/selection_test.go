@@ -83,6 +83,50 @@ func TestListsFromFilesAreReadForEveryPlan(t *testing.T) {
 	}
 }
 
+// As editors of other systems write a list, an exception stays one, or the sweep
+// says that it cannot read it.
+func TestAnExceptionIsNotLostInWhatNobodySees(t *testing.T) {
+	for name, c := range map[string]struct{ file, fails string }{
+		"a byte order mark":     {"\ufeffpx_1\r\n", ""},
+		"lines of Windows":      {"# old\r\npx_1\r\n", ""},
+		"blanks, wide ones too": {"\u00a0\tpx_1 \u3000\n", ""},
+		"lines of an old Mac":   {"px_0\rpx_1\r", "line 1"},
+		"UTF-16":                {"\xff\xfep\x00x\x00_\x001\x00", "line 1"},
+		"UTF-16 without a mark": {"p\x00x\x00_\x001\x00", "line 1"},
+		"Latin-1":               {"px_0\n\npx_\xe4\n", "line 3"},
+		"a zero-width space":    {"px_0\npx_1\u200b\n", `line 2: "px_1\u200b" can be no proxy's id`},
+		"two files in one":      {"\ufeffpx_0\n\ufeffpx_1\n", "line 2"},
+	} {
+		s := keepalive()
+		s.Match.ExceptProxyIDsFile = "except.txt"
+		h := newHouse(t, map[string]string{"px_1": "24h"}, s)
+		h.config.ReadFile = func(string) ([]byte, error) { return []byte(c.file), nil }
+		h.restart(t)
+		plan, err := h.PlanNow(t.Context(), "keepalive")
+		switch {
+		case c.fails == "":
+			check(t, err)
+			want(t, name, plan.why("px_1"), ReasonExcepted)
+		case err == nil || !strings.Contains(err.Error(), "match.except_proxy_ids_file: except.txt: "+c.fails):
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, id := range []string{"", " px_1", "px_1\n", "px_\u200b1"} {
+		s := keepalive()
+		s.Match.ExceptProxyIDs = []string{id}
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "match.except_proxy_ids holds") {
+			t.Errorf("%+q: %v", id, err)
+		}
+	}
+}
+
+func TestAPlanNamesWhatItsListsNameAndNobodyKnows(t *testing.T) {
+	s := keepalive()
+	s.Match.ExceptProxyIDs, s.Match.ProxyIDs = []string{"px_1", "PX_2", "px_9 px_3", "PX_2"}, []string{"px_1", "px_2", "px_8"}
+	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h"}, s)
+	want(t, "unknown", h.sweep(t).UnknownIDs, []string{"PX_2", "px_8", "px_9 px_3"})
+}
+
 func TestARetiredProxyIsLeftOutUntilItIsTakenBack(t *testing.T) {
 	h := newHouse(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
