@@ -97,36 +97,53 @@ func (s *Sweeper) replace(ctx context.Context, r *rota) error {
 	if err != nil {
 		return err
 	}
-	fits := r.Match.filter(lists)
+	fits, offered := r.Match.filter(lists), market{}
 	for _, p := range refused {
 		if !fits.fits(p) {
 			continue
 		}
-		if done++; done > orDefault(r.Replace.PerDay, defaultReplacePerDay) {
+		if done >= orDefault(r.Replace.PerDay, defaultReplacePerDay) {
 			s.log(r).Warnf("proxy %s and what comes after it are not replaced today: replace.per_day is reached", p.ProxyID)
 			break
 		}
-		order, err := s.replaceOne(ctx, r, p)
+		order, err := s.replaceOne(ctx, r, p, offered)
 		if err != nil {
 			return err
 		}
 		if order != nil {
 			orders = append(orders, order)
+			done++
 		}
 	}
 	return s.publishAs(ctx, queue.KindOrderCreate, orders)
 }
 
-// replaceOne records the order; nil when nothing fits.
-func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy) (json.RawMessage, error) {
-	offers, err := s.Offers(ctx, upstream.OfferFilter{CountryCode: p.CountryCode, Line: p.LineName, IPType: p.IPType, Quantity: 1, DurationDays: r.DurationDays})
-	if err != nil {
-		return nil, fmt.Errorf("read the offers for a replacement of %s: %w", p.ProxyID, err)
+// market is what was offered when it was asked for: many proxies of one kind ask
+// once.
+type market map[upstream.OfferFilter][]upstream.Offer
+
+// offerFor finds what a proxy is replaced by; ok is false when nothing fits.
+func (s *Sweeper) offerFor(ctx context.Context, r *rota, p ledger.Proxy, m market) (offer upstream.Offer, ok bool, err error) {
+	like := upstream.OfferFilter{CountryCode: p.CountryCode, Line: p.LineName, IPType: p.IPType, Quantity: 1, DurationDays: r.DurationDays}
+	offers, asked := m[like]
+	if !asked {
+		if offers, err = s.Offers(ctx, like); err != nil {
+			return offer, false, fmt.Errorf("read the offers for a replacement of %s: %w", p.ProxyID, err)
+		}
+		m[like] = offers
 	}
-	offer, ok := bestOffer(offers, p, r.DurationDays, r.Replace.MaxCents)
-	if !ok {
-		s.log(r).WithField("proxy_id", p.ProxyID).Warnf("the provider will not renew it, and no offer of the same country, line and type is within replace.max_cents: it is not replaced")
-		return nil, nil
+	offer, ok = bestOffer(offers, p, r.DurationDays, r.Replace.MaxCents)
+	if !ok && !asked {
+		s.log(r).WithField("proxy_id", p.ProxyID).Warn("the provider will not renew it, and no offer of the same country, line and type is within replace.max_cents: it, and what is like it, is not replaced")
+	}
+	return offer, ok, nil
+}
+
+// replaceOne records the order; nil when nothing fits.
+func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy, m market) (json.RawMessage, error) {
+	offer, ok, err := s.offerFor(ctx, r, p, m)
+	if err != nil || !ok {
+		return nil, err
 	}
 	c := order{
 		ID: replacementID(r.Schedule, p), DurationDays: r.DurationDays, Items: []orderItem{{offer.OfferCode, 1}},

@@ -155,6 +155,28 @@ func TestReplacementsStayWithinTheirCeilings(t *testing.T) {
 	}
 }
 
+// per_day is of replacements. What nothing can replace is none, and asks for
+// offers once however many of its kind there are.
+func TestWhatNothingCanReplaceDoesNotUseUpTheDay(t *testing.T) {
+	h := replacing(t, Replace{Enabled: true, MaxCents: 400, PerDay: 1}, map[string]string{"px_de_1": "23h", "px_de_2": "24h", "px_1": "25h", "px_2": "26h"})
+	all, asked := h.config.Offers, 0
+	h.config.Offers = func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error) {
+		asked++
+		if f.CountryCode == "DE" {
+			return nil, nil
+		}
+		return all(ctx, f)
+	}
+	h.restart(t)
+	for _, id := range []string{"px_de_1", "px_de_2", "px_1", "px_2"} {
+		unknown(t, h.Ledger, id)
+	}
+	h.run(t)
+	want(t, "orders", len(h.stream.orders), 1)
+	want(t, "in the place of", h.stream.orders[0].Labels["replaces"], "px_1")
+	want(t, "asked for offers", asked, 2)
+}
+
 func TestReplaceIsCheckedWithTheConfiguration(t *testing.T) {
 	for _, r := range []Replace{{Enabled: true}, {MaxCents: -1}, {Enabled: true, MaxCents: 1, After: 6}, {Enabled: true, MaxCents: 1, PerDay: -1}} {
 		s := keepalive()
