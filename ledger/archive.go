@@ -177,13 +177,15 @@ func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy st
 }
 
 // firstUnfinished is the first row of what has not ended, and its name: an
-// operation, one that waits for an answer on some line, or a plan whose
-// commands may not all be published.
+// operation, one that waits for an answer on some line, a plan whose commands may
+// not all be published, or one that a schedule's last slot holds for an approval.
+// An earlier plan that was held is found in the archive.
 func firstUnfinished(ctx context.Context, q queryer) (seq int64, name string, err error) {
 	err = q.QueryRowContext(ctx, `SELECT seq, name FROM (
 		SELECT c.accepted_seq AS seq, 'operation ' || o.id AS name FROM operations o JOIN commands c ON c.id = o.command_id
 			WHERE o.live = 1 OR o.id IN (SELECT operation FROM lines WHERE claim = 1)
 		UNION ALL SELECT seq, 'a sweep of ' || schedule FROM slots WHERE state = 'planned'
+			OR state = 'held' AND plan = (SELECT n.plan FROM slots n WHERE n.schedule = slots.schedule ORDER BY n.slot_at DESC LIMIT 1)
 		UNION ALL SELECT seq, 'the replacement of ' || proxy_id FROM replacements x WHERE NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = x.command_id)
 			AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = x.command_id))
 		ORDER BY seq, name LIMIT 1`).Scan(&seq, &name)

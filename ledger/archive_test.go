@@ -188,6 +188,22 @@ func TestWhatHasNotEndedStaysAndIsNamed(t *testing.T) {
 	}
 }
 
+// The last slot of a schedule can be approved without the archive; what was held
+// before and not asked for again does not keep rows for ever.
+func TestAPlanThatWaitsForAnApprovalStays(t *testing.T) {
+	held := func(slot time.Duration, plan string) []Fact {
+		return []Fact{SweepPlanned{Schedule: "nightly", Slot: *at(slot), Plan: plan}, SweepHeld{Schedule: "nightly", Slot: *at(slot), Plan: plan, Reason: "approval"}}
+	}
+	facts := slices.Concat([]Fact{opened(1)}, held(0, "old"), held(time.Hour, "new"), held(2*time.Hour, "new"))
+	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), facts...)
+	check(t, b.Close())
+	out, err := archiveOf(t, b.path, 7).Run(t.Context())
+	check(t, err)
+	if out.LastSeq != 3 || out.HeldBy != "a sweep of nightly" {
+		t.Fatalf("%+v, and the plan that waits is in row 4", out)
+	}
+}
+
 func TestYoungOrUnpublishedRowsStay(t *testing.T) {
 	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
 	row, err := b.Row(t.Context(), 30)

@@ -21,17 +21,31 @@ func (s *Sweeper) Approve(ctx context.Context, plan string) error {
 	if len(slots) == 0 {
 		return fmt.Errorf("approve plan %.64q: %w", plan, ErrNoPlan)
 	}
-	planned, err := s.Ledger.Plan(ctx, slots[0])
+	planned, err := s.heldPlan(ctx, plan, slots)
 	if err != nil {
 		return fmt.Errorf("approve plan %s: %w", plan, err)
-	}
-	if hashPlan(planned.Schedule, planned.Commands) != plan {
-		return fmt.Errorf("approve plan %s: its commands in journal row %d have another hash: run `perennial ledger verify`", plan, slots[0].Seq)
 	}
 	if err := s.carryOut(ctx, plan, planned); err != nil {
 		return fmt.Errorf("approve plan %s: %w", plan, err)
 	}
 	return nil
+}
+
+// heldPlan reads a plan with its commands: the first of its slots holds them, and
+// where that was archived, those that were held later do too.
+func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot) (ledger.SweepPlanned, error) {
+	wrong := fmt.Errorf("its commands in journal row %d have another hash: run `perennial ledger verify`", slots[0].Seq)
+	for _, slot := range slots {
+		planned, err := s.Ledger.Plan(ctx, slot)
+		if gone, ok := errors.AsType[*ledger.ArchivedError](err); ok {
+			wrong = gone
+			continue
+		}
+		if err != nil || hashPlan(planned.Schedule, planned.Commands) == plan {
+			return planned, err
+		}
+	}
+	return ledger.SweepPlanned{}, wrong
 }
 
 // carryOut publishes an approved plan, if the budgets reach, and finishes every

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"perennial/ledger"
 )
 
 // twoHeld is a house with two held plans of 600 cents each that have no proxy in
@@ -95,4 +98,70 @@ func TestAPlanOfAScheduleThatWasRemovedCanBeApproved(t *testing.T) {
 	h.config.Schedules = nil
 	h.restart(t)
 	check(t, h.Approve(t.Context(), plans[0]))
+}
+
+// A plan that waits, and of which the journal is archived meanwhile.
+func TestAHeldPlanOutlivesAnArchiving(t *testing.T) {
+	s := keepalive()
+	s.RenewBefore, s.ApproveOverCents = 25*day, 500
+	h := newHouse(t, map[string]string{"px_1": "500h", "px_2": "510h", "px_3": "520h"}, s)
+	h.paid(t, "px_1", 300)
+	s.Match.ProxyIDs = []string{"px_1", "px_2"}
+	old := h.sweptWith(t, s)
+	want(t, "state", old.State, stateHeld)
+	h.watch.add(9 * day)
+	want(t, "held by", h.archive(t).HeldBy, "a sweep of keepalive")
+
+	s.Match.ProxyIDs = []string{"px_2", "px_3"}
+	want(t, "another plan is held", h.sweptWith(t, s).State, stateHeld)
+	out := h.archive(t)
+	want(t, "held by", out.HeldBy, "")
+	away := out.File + ".away"
+	check(t, os.Rename(out.File, away))
+	_, missing := errors.AsType[*ledger.ArchivedError](h.Approve(t.Context(), old.Hash))
+	want(t, "the archive is missing, and named", missing, true)
+
+	s.Match.ProxyIDs = []string{"px_1", "px_2"}
+	want(t, "the old plan again", h.sweptWith(t, s).Hash, old.Hash)
+	check(t, h.Approve(t.Context(), old.Hash))
+	want(t, "published", h.stream.raw, []string{string(old.Commands[0])})
+	_, err := h.Ledger.Verify(t.Context())
+	check(t, err)
+}
+
+func TestAHeldPlanIsFoundInTheArchive(t *testing.T) {
+	s := keepalive()
+	s.RenewBefore, s.ApproveOverCents = 25*day, 500
+	h := newHouse(t, map[string]string{"px_1": "500h", "px_2": "510h", "px_3": "520h"}, s)
+	h.paid(t, "px_1", 300)
+	old := h.sweptWith(t, s)
+	h.watch.add(9 * day)
+	s.Match.ProxyIDs = []string{"px_2", "px_3"}
+	want(t, "another plan is held", h.sweptWith(t, s).State, stateHeld)
+	h.archive(t)
+	check(t, h.Approve(t.Context(), old.Hash))
+	want(t, "published", h.stream.raw, []string{string(old.Commands[0])})
+}
+
+// sweptWith sweeps after a change of the configuration.
+func (h *house) sweptWith(t *testing.T, s Schedule) Plan {
+	t.Helper()
+	h.config.Schedules[0] = s
+	h.restart(t)
+	return h.sweep(t)
+}
+
+// archive moves what may go out of the journal, with the runner stopped, and
+// starts it again.
+func (h *house) archive(t *testing.T) ledger.Archived {
+	t.Helper()
+	x := ledger.Archive{Path: h.path, Before: h.watch.Now().Add(-8 * day), Clock: h.watch.Now, Keep: 1}
+	var err error
+	x.Published.Seq, x.Published.Hash, err = h.Ledger.Head(t.Context())
+	check(t, errors.Join(err, h.Ledger.Close()))
+	out, err := x.Run(t.Context())
+	check(t, err)
+	h.config.Ledger = openLedger(t, h.path, h.watch.Now)
+	h.restart(t)
+	return out
 }

@@ -153,7 +153,7 @@ func (s *Sweeper) record(ctx context.Context, r *rota, f firing, plan *Plan) err
 			if err != nil {
 				return err
 			}
-			if len(held) > 0 {
+			if len(held) > 0 && !s.archived(held[0]) {
 				planned.Commands, planned.Planned = []json.RawMessage{}, nil // the first slot held with this plan has them
 			}
 		}
@@ -168,6 +168,13 @@ func (s *Sweeper) record(ctx context.Context, r *rota, f firing, plan *Plan) err
 		return fmt.Errorf("record the sweep: %w", err)
 	}
 	return nil
+}
+
+// archived: the row that planned the slot is in another file, which may lie
+// elsewhere.
+func (s *Sweeper) archived(slot ledger.Slot) bool {
+	begins, _ := s.Ledger.Begins()
+	return begins != nil && slot.Seq <= begins.Seq
 }
 
 // maxAsked bounds the reviews that one sweep begins; the next one goes on.

@@ -109,6 +109,7 @@ type house struct {
 	watch    *watch
 	provided time.Duration // how far the provider's clock is from ours
 	stream   *stream
+	path     string // of the ledger
 	config   Config
 }
 
@@ -148,9 +149,9 @@ func keepalive() Schedule {
 
 func newHouse(t testing.TB, expiries map[string]string, schedules ...Schedule) *house {
 	t.Helper()
-	h := &house{watch: &watch{now: noon}, stream: &stream{}}
+	h := &house{watch: &watch{now: noon}, stream: &stream{}, path: filepath.Join(t.TempDir(), "main.ledger.db")}
 	h.config = Config{
-		Account: "main", Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), h.watch.Now),
+		Account: "main", Ledger: openLedger(t, h.path, h.watch.Now),
 		Provider: fleet(t, h.watch, expiries), Publisher: h.stream, Clock: h.watch.Now,
 		ProviderTime: func() time.Time { return h.watch.Now().Add(h.provided) }, Schedules: schedules,
 	}

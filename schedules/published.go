@@ -3,8 +3,11 @@ package schedules
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
+
+	"perennial/ledger"
 )
 
 // readOnItsWay finds what earlier sweeps of the schedule have published and the
@@ -26,6 +29,9 @@ func (s *Sweeper) readOnItsWay(ctx context.Context, r *rota, in *Inputs) error {
 	in.OnItsWay = map[string]bool{}
 	for _, slot := range slots {
 		plan, err := s.Ledger.Plan(ctx, slot)
+		if _, gone := errors.AsType[*ledger.ArchivedError](err); gone { // it was held long, and approved
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("read the plan of %s: %w", slot.At.Format(time.RFC3339), err)
 		}
