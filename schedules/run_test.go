@@ -3,7 +3,9 @@ package schedules
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,6 +183,36 @@ func TestAClockSetBackDoesNotFireASlotTwice(t *testing.T) {
 		want(t, "the next slot to fire", b.slots(1)[0].At, fired.Add(15*time.Minute))
 		want(t, "slots", len(b.slots(10)), 2)
 	})
+}
+
+// A process may stand still for a moment between any two readings of the clock.
+func TestASlotThatComesBetweenTwoReadingsOfTheClockFires(t *testing.T) {
+	for still := 2; still <= 4; still++ {
+		synctest.Test(t, func(t *testing.T) {
+			var away, readings atomic.Int64
+			away.Store(int64(15*time.Minute - time.Second))
+			clock := func() time.Time { return time.Now().Add(time.Duration(away.Load())) }
+			l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(t.TempDir(), "main.ledger.db"), Clock: clock})
+			check(t, err)
+			s, err := New(Config{
+				Account: "main", Ledger: l, Publisher: &stream{}, Schedules: []Schedule{keepalive()}, ProviderTime: clock,
+				Provider: fake(func(upstream.PageRequest) (page upstream.Page[upstream.Proxy], err error) { return page, nil }),
+				Clock: func() time.Time {
+					if readings.Add(1) == int64(still) {
+						away.Add(int64(2 * time.Second))
+					}
+					return clock()
+				},
+			})
+			check(t, err)
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			wantErr(t, s.follow(ctx, s.rotas[0]), context.DeadlineExceeded)
+			slots, err := l.SlotsOf(t.Context(), "keepalive", 10)
+			check(t, errors.Join(err, l.Close()))
+			want(t, fmt.Sprintf("slots where it stood still before reading %d", still), len(slots), 1)
+		})
+	}
 }
 
 // TestTwoRunnersFireASlotOnce fires one slot from two sweepers of one ledger at

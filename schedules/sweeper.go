@@ -191,9 +191,10 @@ func (s *Sweeper) follow(ctx context.Context, r *rota) error {
 	retry := delays{first: time.Second, most: time.Minute}
 	var rest *remainder
 	for {
-		slots, more := r.calendar.Between(last, s.Clock())
+		now := s.Clock()
+		slots, more := r.calendar.Between(last, now)
 		if len(slots) == 0 {
-			if rest, err = s.idle(ctx, r, last, rest); err != nil {
+			if rest, err = s.idle(ctx, r, last, now, rest); err != nil {
 				return err
 			}
 			continue
@@ -267,10 +268,10 @@ func (s *Sweeper) lastSlot(ctx context.Context, r *rota) (time.Time, error) {
 	return s.Clock(), nil
 }
 
-// idle waits for the next slot. Before it comes, a sweep that could not take
-// everything goes on as soon as it can.
-func (s *Sweeper) idle(ctx context.Context, r *rota, last time.Time, rest *remainder) (*remainder, error) {
-	now := s.Clock()
+// idle waits for the next slot after now, up to which there was none: by a later
+// reading of the clock one between the two would be missed. Before the slot comes,
+// a sweep that could not take everything goes on as soon as it can.
+func (s *Sweeper) idle(ctx context.Context, r *rota, last, now time.Time, rest *remainder) (*remainder, error) {
 	wake := r.calendar.Next(now)
 	if last.After(now) {
 		wake = r.calendar.Next(last) // the clock was set back: nothing fires twice
