@@ -61,11 +61,11 @@ func (r *Runner) readIn(ctx context.Context, arrivals chan<- *arrival) error {
 			if a == nil {
 				continue
 			}
-			r.ready.reserve(1)
+			r.ready.reserve()
 			select {
 			case arrivals <- a:
 			case <-ctx.Done():
-				return errors.Join(ctx.Err(), a.msg.Nak(0))
+				return errors.Join(ctx.Err(), r.putBack(a, 0))
 			}
 		}
 	}
@@ -75,16 +75,15 @@ func (r *Runner) readIn(ctx context.Context, arrivals chan<- *arrival) error {
 // until there is no more. What comes after ctx has ended is offered again.
 func (r *Runner) acceptIn(ctx context.Context, arrivals <-chan *arrival) error {
 	for first := range arrivals {
-		taken := gather(first, arrivals)
+		batch := gather(first, arrivals)
 		err := ctx.Err()
 		if err == nil {
-			err = r.acceptBatch(ctx, taken)
+			err = r.acceptBatch(ctx, batch)
 		} else {
-			for _, a := range taken {
-				err = errors.Join(err, a.msg.Nak(0))
+			for _, a := range batch {
+				err = errors.Join(err, r.putBack(a, 0))
 			}
 		}
-		r.ready.reserve(-len(taken))
 		if err != nil && ctx.Err() == nil {
 			_ = r.notTaken(ctx, err) // ended by ctx, which ends the reading as well
 		}
@@ -140,6 +139,21 @@ func (r *Runner) waitForRoom(ctx context.Context) (int, error) {
 	}
 }
 
+// roomIn waits for room in a lane. A lane that is paused and full gets none soon.
+func (r *Runner) roomIn(ctx context.Context, l lane) bool {
+	for r.ready.free(l) <= 0 {
+		if r.pauses.blocked(l) {
+			return false
+		}
+		select {
+		case <-r.ready.room:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
 // arrival is a message on its way into the ledger.
 type arrival struct {
 	msg     *queue.Message
@@ -168,7 +182,7 @@ func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 		return r.takeOneByOne(ctx, arrivals)
 	}
 	if err != nil {
-		return errors.Join(err, arrivals[0].msg.Nak(later))
+		return errors.Join(err, r.putBack(arrivals[0], later))
 	}
 	r.Reached("intake.committed")
 	r.taken(arrivals)
@@ -183,7 +197,7 @@ func (r *Runner) takeOneByOne(ctx context.Context, arrivals []*arrival) error {
 		a.jobs = nil
 		err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return r.accept(tx, a) })
 		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("command %q: %w", a.id(), err), a.msg.Nak(later))
+			failed = errors.Join(failed, fmt.Errorf("command %q: %w", a.id(), err), r.putBack(a, later))
 			continue
 		}
 		r.taken([]*arrival{a})
@@ -196,10 +210,14 @@ func (r *Runner) taken(arrivals []*arrival) {
 		if err := a.msg.Ack(); err != nil {
 			r.Log.WithError(err).WithField("command_id", a.id()).Debug("the acknowledgement was lost: the command comes again and is absorbed")
 		}
-		for _, j := range a.jobs {
-			r.ready.push(j)
-		}
+		r.ready.arrive(a.jobs)
 	}
+}
+
+// putBack has a command that was read delivered again.
+func (r *Runner) putBack(a *arrival, delay time.Duration) error {
+	r.ready.arrive(nil)
+	return a.msg.Nak(delay)
 }
 
 func (a *arrival) id() string {
@@ -217,7 +235,7 @@ func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 	if m.Kind == queue.KindProxyRenew {
 		a.kind, l = ledger.KindRenewal, laneRenewal
 	}
-	if r.ready.free(l) <= 0 {
+	if !r.roomIn(ctx, l) {
 		return nil, m.Nak(later)
 	}
 	var err error

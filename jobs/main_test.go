@@ -55,8 +55,10 @@ type house struct {
 	runner *Runner
 	path   string
 	dead   []queue.Dead
-	halt   func()       // stops the runner; does nothing the second time
-	ahead  atomic.Int64 // nanoseconds that this machine's clock is ahead
+	// commands stands between the runner and its stream, where a test wants it to.
+	commands func(Commands) Commands
+	halt     func()       // stops the runner; does nothing the second time
+	ahead    atomic.Int64 // nanoseconds that this machine's clock is ahead
 }
 
 // now is the clock of the runner and of its ledger.
@@ -149,6 +151,9 @@ func (h *house) start() {
 	intake, err := h.queue.Commands(h.t.Context(), "main")
 	check(h.t, err)
 	h.runner.Commands = intake
+	if h.commands != nil {
+		h.runner.Commands = h.commands(intake)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- h.runner.Run(ctx) }()

@@ -119,14 +119,25 @@ func (r *ready) free(l lane) int {
 	return r.capacity - r.counts[l] - r.coming
 }
 
-// reserve keeps room for n commands that will be queued; negative n gives it back.
-func (r *ready) reserve(n int) {
+// reserve keeps room for a command that was read, until it arrives.
+func (r *ready) reserve() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.coming += n
-	if n < 0 {
-		r.signalRoom()
+	r.coming++
+}
+
+// arrive queues what a command that had room reserved starts, and gives the room
+// back, in one step: counted twice it would turn others away.
+func (r *ready) arrive(jobs []*job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.coming--
+	for _, j := range jobs {
+		if _, ok := r.active[j.op.ID]; !ok {
+			r.add(j)
+		}
 	}
+	r.signalRoom()
 }
 
 func (r *ready) isActive(id string) bool {
@@ -144,10 +155,14 @@ func (r *ready) letOne(l lane) {
 	r.cond.Broadcast()
 }
 
-// pop waits for the most urgent job of the lanes that are not paused.
+// wakeAll has every worker that waits in pop look again when ctx ends.
+func (r *ready) wakeAll(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, r.broadcast)
+}
+
+// pop waits for the most urgent job of the lanes that are not paused. Somebody
+// has called wakeAll for ctx.
 func (r *ready) pop(ctx context.Context) (*job, error) {
-	stop := context.AfterFunc(ctx, r.broadcast)
-	defer stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {

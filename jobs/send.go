@@ -21,6 +21,8 @@ const recorders = 4
 // What is under way is bound to the outer context, which outlives ctx by the
 // drain time.
 func (r *Runner) dispatch(ctx, outer context.Context) error {
+	stop := r.ready.wakeAll(ctx)
+	defer stop()
 	var under sync.WaitGroup
 	places := make(chan struct{}, r.Concurrency)
 	for range recorders * r.Concurrency {

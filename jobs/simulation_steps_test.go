@@ -119,6 +119,7 @@ func (s *simulation) deliver(ctx context.Context) {
 		a, err := r.read(ctx, &messages[i])
 		s.must(err, "read a command")
 		if a != nil {
+			r.ready.reserve()
 			arrivals = append(arrivals, a)
 		}
 	}
