@@ -46,13 +46,17 @@ func leftOut(p schedules.Plan) int {
 	return n
 }
 
-// printPlanMoney says what the plan does to the wallet, and what it is short of.
+// printPlanMoney says what the plan does to the wallet, what it is short of, and
+// what else is to be done about it.
 func (a *app) printPlanMoney(p schedules.Plan) {
 	if p.WalletCents != nil && p.WalletAfterCents != nil {
 		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents), money(p.ReservedCents), money(*p.WalletAfterCents))
 	}
 	for _, x := range p.Shortfalls {
 		fmt.Fprintf(a.stdout, "%s: %d proxies are left out, %s are missing, the first expires at %s\n", x.Reason, x.Proxies, money(x.Cents), x.FirstLostAt.Format(time.RFC3339))
+	}
+	if n := len(p.UnknownIDs); n > 0 {
+		fmt.Fprintf(a.stdout, "its lists name proxies that no listing has shown, such as %s (%d): are they written right?\n", printable(p.UnknownIDs[0]), n)
 	}
 	if p.NeedsApproval {
 		fmt.Fprintf(a.stdout, "it is over approve_over_cents: `perennial sweep approve %s` would carry it out\n", p.Hash)

@@ -130,7 +130,7 @@ func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
 		case errors.Is(err, ledger.ErrNotFound):
 			return nil, &queue.ServiceError{Code: "not_found", Description: "there is no command or operation of that id"}
 		case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrNoPlan), errors.Is(err, schedules.ErrNoSchedule),
-			errors.Is(err, schedules.ErrForecastDays):
+			errors.Is(err, schedules.ErrForecastDays), errors.Is(err, schedules.ErrOverBudget):
 			return nil, &queue.ServiceError{Code: "refused", Description: err.Error()}
 		case errors.As(err, &refused):
 			return nil, &queue.ServiceError{Code: "refused", Description: refused.Reason}
