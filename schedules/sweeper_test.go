@@ -167,7 +167,7 @@ func TestASweepGoesThroughTheFrontDoor(t *testing.T) {
 	plan, err := h.RunNow(t.Context(), "keepalive")
 	check(t, err)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	intake, err := q.Commands(ctx, "main")
 	check(t, err)

@@ -58,7 +58,7 @@ func (s *jetStream) Reopen(t *testing.T) {
 
 func (s *jetStream) Take(t *testing.T, n int) []queue.Message {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var all []queue.Message
 	for len(all) < n {
@@ -71,7 +71,7 @@ func (s *jetStream) Take(t *testing.T, n int) []queue.Message {
 
 func (s *jetStream) AwaitLeft(t *testing.T, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		stream, err := s.js.Stream(ctx, queue.CommandsStream("main"))
