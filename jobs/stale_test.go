@@ -112,8 +112,8 @@ func TestTrap09WhatWasReadBeforeARetryAfterIsReadAgainAfterIt(t *testing.T) {
 	// It asks nobody and waits for nothing; one that waits is not waited for.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if goOn, err := h.runner.prepare(ctx, j); goOn || err != nil || !h.runner.ready.isActive(record.ID) {
-		t.Fatalf("it was not put off: %t %v", goOn, err)
+	if goOn, err := h.runner.prepare(ctx, j); goOn || err != nil || ctx.Err() != nil || !h.runner.ready.isActive(record.ID) {
+		t.Fatalf("it was not put off: %t %v %v", goOn, err, ctx.Err())
 	}
 	body, err := upstream.RenewBody(upstream.RenewRequest{ProxyIDs: []string{"px_1"}, DurationDays: 30})
 	check(t, err)
