@@ -160,6 +160,10 @@ func TestACommandHasEndedWhenNothingOfItIsUnderWay(t *testing.T) {
 	ended("a line waits for a person", false)
 	b.add(resolved("r1/0001", "px_2", "not_charged", 0))
 	ended("all of it", true)
+	b.add(CommandRejected{Ref: Ref{CommandID: "r2"}, ContentHash: "h", Code: "claimed", Reason: "another renews it"})
+	if got, err := b.CommandEnded(t.Context(), "r2"); err != nil || !got {
+		t.Fatalf("refused: %v (%v)", got, err)
+	}
 }
 
 func TestASlotFiresOnce(t *testing.T) {

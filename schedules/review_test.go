@@ -155,3 +155,12 @@ func TestACommandThatEndedWithoutATraceIsNotPlannedAgain(t *testing.T) {
 		t.Fatal("the sweep plans the first command again")
 	}
 }
+
+// A command that came while somebody else was renewing the proxy was refused, and
+// would be absorbed under its id for ever, whatever became of the other renewal.
+func TestACommandThatWasRefusedIsNotPlannedAgain(t *testing.T) {
+	h := newHouse(t, map[string]string{"px_1": "60h"}, keepalive())
+	first := h.sweep(t)
+	h.append(t, ledger.CommandRejected{Ref: ledger.Ref{CommandID: commandIDs(t, first)[0]}, Code: "claimed", Reason: "another renewed it"})
+	h.anotherCommand(t, first)
+}
