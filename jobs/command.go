@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -221,6 +223,9 @@ func (c Command) check(rules Rules) error {
 	if err := checkLabels(c.Labels); err != nil {
 		return err
 	}
+	if err := c.checkInstants(); err != nil {
+		return err
+	}
 	if c.Kind == ledger.KindOrder {
 		return c.checkOrder(rules)
 	}
@@ -341,6 +346,29 @@ func checkLabels(labels map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// checkInstants refuses what cannot be written in UTC: an instant that is valid
+// with its offset may lie in the year 10000 or -1 without it.
+func (c Command) checkInstants() error {
+	named := map[string]*time.Time{"not_after": c.NotAfter, "due_before": c.DueBefore}
+	for _, field := range slices.Sorted(maps.Keys(named)) {
+		if at := named[field]; at != nil && !storable(*at) {
+			return outOfYears(field, *at)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.ExpectExpiresAt)) {
+		if at := c.ExpectExpiresAt[id]; !storable(at) {
+			return outOfYears(fmt.Sprintf("expect_expires_at[%.40q]", id), at)
+		}
+	}
+	return nil
+}
+
+func storable(t time.Time) bool { y := t.UTC().Year(); return y >= 1 && y <= 9999 }
+
+func outOfYears(field string, at time.Time) error {
+	return fmt.Errorf("%s is in the year %d in UTC and must be between the years 1 and 9999", field, at.UTC().Year())
 }
 
 func utc(t *time.Time) *time.Time {

@@ -12,7 +12,8 @@ import (
 // Idempotency record), counted from nobody knows what.
 const Window = 20 * time.Hour
 
-// stalled is how long an order may stay without progress.
+// stalled is how long an order may stay without progress, or without a read that
+// the provider answers.
 const stalled = 24 * time.Hour
 
 // Operation is what is decided on: the ledger's record and what its command

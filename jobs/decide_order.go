@@ -22,7 +22,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	}
 	state := ledger.OrderState{
 		Ref: op.ref(o.TraceID), OrderNo: op.OrderNo, Status: bounded(o.Status),
-		ExpectedCount: o.Delivery.ExpectedCount, DeliveredCount: o.Delivery.DeliveredCount,
+		ExpectedCount: o.Delivery.ExpectedCount, DeliveredCount: o.Delivery.DeliveredCount, ReadAt: &h.Now,
 	}
 	doubts := money(op, o, &state)
 	delivered := o.Delivery.Present && o.Delivery.Complete && o.Delivery.Available
@@ -32,7 +32,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	switch {
 	case delivered && !unbooked && !pendingRefund:
 		d = Decision{Facts: []ledger.Fact{ledger.OrderDelivered{OrderState: state, ProxyIDs: proxyIDs(o)}}}
-	case polls(o) && h.Now.Sub(progressAt(op)) < stalled:
+	case polls(o) && !stands(op, o):
 		d = progressed(state, h.Now.Add(max(seconds(*o.PollAfterSeconds), h.PollFloor)), "")
 	case pendingRefund:
 		d = progressed(state, h.Now.Add(settling), "the refund is pending")
@@ -71,11 +71,13 @@ func polls(o upstream.Order) bool {
 	return (o.Status == "paid" || o.Status == "procuring") && o.PollAfterSeconds != nil
 }
 
-func progressAt(op Operation) time.Time {
-	if op.ProgressAt == nil {
-		return op.UpdatedAt
+// stands: reads that lie a day apart show the same. A day in which nothing was
+// read shows nothing.
+func stands(op Operation, o upstream.Order) bool {
+	if op.ReadAt == nil || op.ProgressAt == nil || o.Delivery.DeliveredCount != op.DeliveredCount {
+		return false
 	}
-	return *op.ProgressAt
+	return op.ReadAt.Sub(*op.ProgressAt) >= stalled
 }
 
 // money puts what this read books into state: the total once, and a refund only
@@ -130,7 +132,7 @@ func whyStuck(op Operation, o upstream.Order, unbooked bool) string {
 	case op.RefundedCents > 0:
 		return fmt.Sprintf("a refund of %d cents is booked, and the order does not show it any more", op.RefundedCents)
 	case polls(o):
-		return "the order made no progress in 24 hours"
+		return "the order made no progress in 24 hours of reading it"
 	case unbooked:
 		return fmt.Sprintf("the order (status %q) gives no total to book", bounded(o.Status))
 	default:
@@ -160,13 +162,34 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 		v.reason = "the provider does not know the order that it accepted from us"
 		return review(op, false, v)
 	}
+	unread := h.Now
+	if op.UnreadSince != nil {
+		unread = *op.UnreadSince
+	}
+	if meaningless(h.Code) && h.Now.Sub(unread) >= stalled {
+		v.reason = fmt.Sprintf("the order could not be read for 24 hours: the provider answers %q: %s", h.Code, v.reason)
+		return review(op, false, v)
+	}
 	wait := max(h.Wait, previousWait(op)+time.Duration(h.Jitter*float64(backoffFirst)))
 	state := ledger.OrderState{
 		Ref: op.ref(h.TraceID), OrderNo: op.OrderNo, Status: "", ExpectedCount: op.ExpectedCount, DeliveredCount: op.DeliveredCount,
+		ReadAt: op.ReadAt, UnreadSince: &unread,
 	}
 	d := progressed(state, h.Now.Add(wait), "the order could not be read: "+v.reason)
 	d.Pause = readPause(h, v)
 	return d
+}
+
+// meaningless: the provider answers a read with a code that says neither that it
+// will work later nor that the whole account is concerned. No answer at all is
+// an outage, which ends by itself.
+func meaningless(c upstream.Code) bool {
+	switch c {
+	case "", upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeReplayedNonce,
+		upstream.CodeAPIKeyRevoked, upstream.CodeInsufficientScope:
+		return false
+	}
+	return true
 }
 
 // previousWait doubles what the last wait was, from a second to five minutes.

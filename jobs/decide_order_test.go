@@ -148,16 +148,71 @@ func TestTrap26AnOrderIsNotReadBeforeItsTime(t *testing.T) {
 	}
 }
 
-func TestAnOrderWithoutProgressForADayIsForAPerson(t *testing.T) {
+// daysApart is an order that was last read so long after it last moved on, and
+// is read again a day later.
+func daysApart(read time.Duration) Operation {
 	op := booked(open(), 900, 0)
-	long := noon.Add(-24 * time.Hour)
-	op.ProgressAt = &long
-	if got := said(read(op, detail())); got != "operation.review" {
-		t.Fatal(got)
+	moved := noon.Add(-24*time.Hour - read)
+	last := moved.Add(read)
+	op.DeliveredCount, op.ProgressAt, op.ReadAt, op.UpdatedAt = 1, &moved, &last, last
+	return op
+}
+
+func TestTrap50NoProgressIsWhatReadsShowNotTheLackOfReads(t *testing.T) {
+	for name, test := range map[string]struct {
+		op   Operation
+		o    upstream.Order
+		want string
+	}{
+		"read for a day without progress":      {daysApart(24 * time.Hour), detail(), "operation.review"},
+		"nothing was read for a day":           {daysApart(time.Minute), detail(), "order.progressed"},
+		"this very read shows progress":        {daysApart(24 * time.Hour), detail(func(o *upstream.Order) { o.Delivery.DeliveredCount = 2 }), "order.progressed"},
+		"never read before":                    {func() Operation { op := daysApart(0); op.ReadAt = nil; return op }(), detail(), "order.progressed"},
+		"a day without progress, and the rest": {daysApart(24 * time.Hour), detail(finished), "order.delivered"},
+	} {
+		if got := said(read(test.op, test.o)); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
 	}
 	pending, _ := read(open(), detail(stopped, refund(900, nil))).Facts[0].(ledger.OrderProgressed)
 	if !pending.NextAt.Equal(noon.Add(24 * time.Hour)) {
 		t.Fatalf("a pending refund is read again at %s", pending.NextAt)
+	}
+}
+
+func TestTrap28ACodeThatIsAnsweredForADayIsForAPerson(t *testing.T) {
+	for _, test := range []struct {
+		code  upstream.Code
+		since time.Duration // 0: the first failure
+		want  string
+	}{
+		{"account_frozen", 0, "order.progressed"},
+		{"account_frozen", 24*time.Hour - 1, "order.progressed"},
+		{"account_frozen", 24 * time.Hour, "operation.review"},
+		{upstream.CodeProxyEndpointUnavailable, 24 * time.Hour, "operation.review"},
+		{"", 24 * time.Hour, "order.progressed"},
+		{upstream.CodeRateLimited, 24 * time.Hour, "order.progressed, pause account"},
+		{upstream.CodeAPIKeyRevoked, 24 * time.Hour, "order.progressed, pause account"},
+	} {
+		op := open()
+		if test.since > 0 {
+			since := noon.Add(-test.since)
+			op.UnreadSince = &since
+		}
+		d := Decide(op, OrderReadFailed{Moment: Moment{Now: noon}, Code: test.code, TraceID: "tr_9", Reason: "words"})
+		if got := said(d); got != test.want {
+			t.Errorf("%q for %s: %s, want %s", test.code, test.since, got, test.want)
+		}
+		switch f := d.Facts[0].(type) {
+		case ledger.OperationReview:
+			if f.TraceID != "tr_9" || f.Code != string(test.code) {
+				t.Errorf("%+v", f)
+			}
+		case ledger.OrderProgressed:
+			if f.UnreadSince == nil || f.ReadAt != op.ReadAt {
+				t.Errorf("%+v", f)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package jobs
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"perennial/ledger"
 	"perennial/upstream"
@@ -24,7 +25,7 @@ const (
 // add up. Anything else is for a person.
 func decideRenewal(op Operation, h Replied, v verdict) Decision {
 	r := h.Reply.Renewal
-	if missing := h.unreadable(v); missing != "" {
+	if missing := h.unreadable(v, len(op.ProxyIDs)); missing != "" {
 		v.reason = "the renewal's result could not be read: " + bounded(missing)
 		if v.meaning == failedLines {
 			return review(op, true, v) // operation_failed without its lines: the cause is not guessed
@@ -45,9 +46,10 @@ func decideRenewal(op Operation, h Replied, v verdict) Decision {
 	return settleRenewal(op, v, r.Status, lines)
 }
 
-// unreadable names what is missing of a renewal's data, "" when it is whole.
+// unreadable names what is missing of the data of a renewal of so many proxies,
+// "" when it is whole.
 // The all-failed result leaves some fields out (customer-api.md, renew, rule 2).
-func (h Replied) unreadable(v verdict) string {
+func (h Replied) unreadable(v verdict, sent int) string {
 	r := h.Reply.Renewal
 	if r == nil || h.Reply.Malformed != "" {
 		return "no data: " + h.Reply.Malformed
@@ -55,9 +57,11 @@ func (h Replied) unreadable(v verdict) string {
 	if v.meaning == settled && r.Status == renewalFailed {
 		return "a success whose status is failed"
 	}
+	// A list may be left out where it would be empty: what the others name is
+	// all that was sent (trap 57).
+	listed := len(r.Successful)+len(r.Failed)+len(r.Unresolved) == sent
 	for _, field := range r.Missing {
-		optional := v.meaning == failedLines &&
-			(field == "total_cents" || field == "successful_proxy_ids" || field == "unresolved_proxy_ids")
+		optional := listed && strings.HasSuffix(field, "_proxy_ids") || v.meaning == failedLines && field == "total_cents"
 		if !optional {
 			return "no " + field
 		}

@@ -126,6 +126,14 @@ func TestAResultThatLacksAFieldIsAskedForAgain(t *testing.T) {
 	for _, field := range []string{"status", "total_cents", "charged_cents", "refunded_cents", "successful_proxy_ids", "failed_proxy_ids", "unresolved_proxy_ids", "line_items"} {
 		r := good()
 		r.Missing = []string{field}
+		switch field { // a list that is missing names nothing
+		case "successful_proxy_ids":
+			r.Successful = nil
+		case "failed_proxy_ids":
+			r.Failed = nil
+		case "unresolved_proxy_ids":
+			r.Unresolved = nil
+		}
 		if got := said(replied(renewalOf("a", "b", "c"), renewed(r))); got != again1 {
 			t.Errorf("no %s: %s", field, got)
 		}
@@ -174,5 +182,27 @@ func TestACompletedRenewalIsCompleted(t *testing.T) {
 	r := result("completed", item("b", "succeeded", 300, 0), item("a", "succeeded", 0, 0))
 	if got := said(replied(renewalOf("a", "b"), renewed(r))); got != "renewal.completed" {
 		t.Fatal(got)
+	}
+}
+
+func TestTrap57AnEmptyListMayBeLeftOut(t *testing.T) {
+	for name, test := range map[string]struct {
+		r    *upstream.Renewal
+		left string
+		want string
+	}{
+		"completed without the unresolved": {result("completed", item("a", "succeeded", 300, 0)), "unresolved_proxy_ids", "renewal.completed"},
+		"completed without the failed":     {result("completed", item("a", "succeeded", 300, 0)), "failed_proxy_ids", "renewal.completed"},
+		"failed without the successful":    {result("partial", item("a", "succeeded", 300, 0), item("b", "failed", 0, 300)), "unresolved_proxy_ids", "renewal.partial"},
+		"the list that names it":           {&upstream.Renewal{Status: "completed", TotalCents: 300, ChargedCents: 300, LineItems: []upstream.RenewalLine{item("a", "succeeded", 300, 0)}}, "successful_proxy_ids", again1},
+	} {
+		test.r.Missing = append(test.r.Missing, test.left)
+		ids := []string{"a"}
+		if len(test.r.LineItems) > 1 {
+			ids = append(ids, "b")
+		}
+		if got := said(replied(renewalOf(ids...), renewed(test.r))); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
 	}
 }

@@ -31,6 +31,8 @@ type verdict struct {
 	status  int
 	traceID string
 	reason  string
+	// doubtful: what is as before by its code may have executed by its status.
+	doubtful bool
 }
 
 // classify finds the row of the reply table. It reads the envelope first and
@@ -49,7 +51,36 @@ func classify(r upstream.Reply) verdict {
 	case r.Success:
 		return v.as(settled, "")
 	}
-	return classifyCode(v, r)
+	v = classifyCode(v, r)
+	if contradicts(v.meaning, r.HTTPStatus) {
+		return v.contradicted()
+	}
+	return v
+}
+
+// contradicts: the code says that nothing was executed, or that every line
+// failed, and the HTTP status says success or that the server failed
+// (customer-api.md, Errors, gives no such pair).
+func contradicts(m meaning, status int) bool {
+	switch m {
+	case refused, failedLines, throttled, outOfScope, locked:
+		return status/100 == 2 || status/100 == 5
+	case settled, unknown, frozen, unsent:
+	}
+	return false
+}
+
+// contradicted is the verdict of a reply whose code and HTTP status disagree: it
+// may have executed. What the code says of the account holds all the same.
+func (v verdict) contradicted() verdict {
+	reason := fmt.Sprintf("the reply contradicts itself: code %q under HTTP %d, so it may have executed", v.code, v.status)
+	switch v.meaning {
+	case throttled, outOfScope, locked:
+		v.doubtful, v.reason = true, bounded(reason)
+		return v
+	case settled, refused, unknown, frozen, unsent, failedLines:
+	}
+	return v.as(frozen, reason)
 }
 
 func classifyCode(v verdict, r upstream.Reply) verdict {
@@ -185,7 +216,7 @@ const (
 
 func decideThrottle(op Operation, h Replied, v verdict) Decision {
 	until := h.Now.Add(throttleDelay(h.Reply.RetryAfter, h.Throttled)).UTC()
-	d := waiting(op, false, until, v)
+	d := waiting(op, v.doubtful, until, v)
 	d.Pause = &Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: v.reason, TraceID: v.traceID, Until: &until}
 	return d
 }
@@ -206,7 +237,7 @@ func throttleDelay(r upstream.RetryAfter, throttled int) time.Duration {
 // parked puts an operation back as it was before the attempt; the pause keeps
 // it from being sent before a probe has worked.
 func parked(op Operation, h Replied, v verdict, scope string) Decision {
-	d := waiting(op, false, h.Now, v)
+	d := waiting(op, v.doubtful, h.Now, v)
 	d.Pause = &Pause{Scope: scope, Cause: string(v.code), Detail: v.reason, TraceID: v.traceID}
 	return d
 }

@@ -114,7 +114,7 @@ func TestTheReplyTable(t *testing.T) {
 		{"success with HTTP 500", succeedsWith500, person, person},
 		{"success with HTTP 302", redirected, person, person},
 		{"validation_error", answer(upstream.CodeValidationError, 422), "command.rejected", proves0},
-		{"validation_error with HTTP 200", answer(upstream.CodeValidationError, 200), "command.rejected", proves0},
+		{"validation_error with HTTP 200", answer(upstream.CodeValidationError, 200), person, person},
 		{"offer_not_found", answer(upstream.CodeOfferNotFound, 404), "command.rejected", proves0},
 		{"proxy_not_found", answer(upstream.CodeProxyNotFound, 404), "command.rejected", proves0},
 		{"unsupported_operation", answer(upstream.CodeUnsupportedOperation, 400), "command.rejected", proves0},
@@ -151,6 +151,30 @@ func TestTheReplyTable(t *testing.T) {
 				t.Errorf("after an ambiguous attempt: %s, want %s", got, row.later)
 			}
 		})
+	}
+}
+
+// What a code says of the account holds, and what it says of the operation does
+// not: under 2xx and 5xx it may have executed.
+func TestTrap47ARefusalUnderAContradictingStatusIsUnknown(t *testing.T) {
+	allFailed := answer(upstream.CodeOperationFailed, 422)
+	allFailed.Renewal = result("failed", item("a", "failed", 0, 300))
+	for _, status := range []int{200, 201, 204, 500, 502, 503} {
+		for code, want := range map[upstream.Code]string{
+			upstream.CodeValidationError: person, upstream.CodeOfferNotFound: person, upstream.CodeProxyNotFound: person,
+			upstream.CodeUnsupportedOperation: person, upstream.CodeInsufficientWallet: person,
+			upstream.CodeIdempotencyKeyRequired: person, upstream.CodeOperationFailed: person,
+			upstream.CodeRateLimited: again1 + ", pause account", upstream.CodeInsufficientScope: again1 + ", pause renewal",
+			upstream.CodeInvalidSignature: again1 + ", pause account", upstream.CodeStaleTimestamp: again1 + ", pause account",
+			upstream.CodeAPIKeyRevoked: again1 + ", pause account",
+		} {
+			if got := said(replied(renewalOf("a"), answer(code, status))); got != want {
+				t.Errorf("%s under HTTP %d: %s, want %s", code, status, got, want)
+			}
+		}
+		if allFailed.HTTPStatus = status; said(replied(renewalOf("a"), allFailed)) != person {
+			t.Errorf("an all-failed renewal under HTTP %d is booked", status)
+		}
 	}
 }
 

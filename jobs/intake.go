@@ -57,6 +57,7 @@ func (r *Runner) readIn(ctx context.Context, arrivals chan<- *arrival) error {
 				if err := r.notTaken(ctx, err); err != nil {
 					return err
 				}
+				continue
 			}
 			if a == nil {
 				continue
@@ -253,17 +254,23 @@ func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 		sum := sha256.Sum256(m.Data)
 		a.hash = hex.EncodeToString(sum[:])
 		return a, nil
-	case err != nil:
-		return nil, err
 	}
-	a.content, a.hash, err = a.cmd.Content()
-	return a, err
+	if err == nil {
+		a.content, a.hash, err = a.cmd.Content()
+	}
+	if err != nil { // not acknowledged: what cannot be recorded is not lost
+		return nil, errors.Join(err, m.Nak(later))
+	}
+	return a, nil
 }
 
 // accept decides what a command is inside the writer's transaction: one seen
 // before, a conflict, a refusal, or a new promise.
 func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 	a.jobs = nil // Write may run this twice
+	if a.hash == "" {
+		return errors.New("a command without its content's hash cannot be told from others")
+	}
 	known, err := tx.Known(a.id())
 	if err != nil {
 		return err

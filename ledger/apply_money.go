@@ -73,9 +73,9 @@ func (t *Tx) orderState(r Row, f OrderState, state, reason string, nextAt any) e
 	err := t.change(f.OperationID, `UPDATE operations SET state = ?, live = ?, reason = ?, trace_id = CASE WHEN ? <> '' THEN ? ELSE trace_id END, next_at = ?,
 		progress_at = CASE WHEN delivered_count <> ? OR coalesce(progress_at, 0) = 0 THEN ? ELSE progress_at END,
 		expected_count = ?, delivered_count = ?, charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?,
-		updated_at = ?`+andVersion,
+		read_at = ?, unread_since = ?, updated_at = ?`+andVersion,
 		state, state == string(StateOpen), reason, f.TraceID, f.TraceID, nextAt, f.DeliveredCount, r.Time, f.ExpectedCount, f.DeliveredCount,
-		f.ChargedCents, f.RefundedCents, r.Time)
+		f.ChargedCents, f.RefundedCents, nullInstant(f.ReadAt), nullInstant(f.UnreadSince), r.Time)
 	if err != nil {
 		return err
 	}

@@ -274,6 +274,10 @@ type OrderState struct {
 	DeliveredCount int64  `json:"delivered_count"`
 	ChargedCents   int64  `json:"charged_cents"`
 	RefundedCents  int64  `json:"refunded_cents"`
+	// ReadAt is when the detail was last read, this time included.
+	ReadAt *time.Time `json:"read_at,omitempty"`
+	// UnreadSince is the first of the reads in a row that failed, up to this one.
+	UnreadSince *time.Time `json:"unread_since,omitempty"`
 }
 
 // OrderProgressed: the order is not finished; read it again at NextAt.

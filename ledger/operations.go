@@ -60,6 +60,8 @@ type Operation struct {
 	FirstAmbiguousAt *time.Time
 	NextAt           *time.Time
 	ProgressAt       *time.Time
+	ReadAt           *time.Time // when its order was last read
+	UnreadSince      *time.Time // since when its order cannot be read; nil while it can
 	OrderNo          string
 	ExpectedCount    int64
 	DeliveredCount   int64
@@ -72,16 +74,18 @@ type Operation struct {
 
 const operationColumns = `id, command_id, kind, chunk, generation, idempotency_key, state, version, reason, code, trace_id, app_id,
 	attempts, ambiguous, coalesce(body_seq, 0), first_sent_at, first_ambiguous_at, next_at, progress_at, order_no,
-	expected_count, delivered_count, estimate_cents, charged_cents, refunded_cents, accepted_at, updated_at`
+	expected_count, delivered_count, estimate_cents, charged_cents, refunded_cents, accepted_at, updated_at,
+	read_at, unread_since`
 
 func scanOperation(s scanner) (Operation, error) {
 	var o Operation
-	var firstSent, firstAmbiguous, next, progress sql.NullInt64
+	var firstSent, firstAmbiguous, next, progress, read, unread sql.NullInt64
 	var accepted, updated int64
 	err := s.Scan(&o.ID, &o.CommandID, &o.Kind, &o.Chunk, &o.Generation, &o.Key, &o.State, &o.Version, &o.Reason, &o.Code, &o.TraceID,
 		&o.AppID, &o.Attempts, &o.Ambiguous, &o.BodySeq, &firstSent, &firstAmbiguous, &next, &progress, &o.OrderNo,
-		&o.ExpectedCount, &o.DeliveredCount, &o.EstimateCents, &o.ChargedCents, &o.RefundedCents, &accepted, &updated)
+		&o.ExpectedCount, &o.DeliveredCount, &o.EstimateCents, &o.ChargedCents, &o.RefundedCents, &accepted, &updated, &read, &unread)
 	o.FirstSentAt, o.FirstAmbiguousAt, o.NextAt, o.ProgressAt = instant(firstSent), instant(firstAmbiguous), instant(next), instant(progress)
+	o.ReadAt, o.UnreadSince = instant(read), instant(unread)
 	o.AcceptedAt, o.UpdatedAt = fromMicros(accepted), fromMicros(updated)
 	return o, err
 }
