@@ -132,9 +132,9 @@ func (r *Runner) readsOfAPass() int {
 }
 
 // readable refuses to read while the account is paused: a Retry-After holds
-// every sender.
+// every sender. Behind a restore the reads are what a person decides by.
 func (r *Runner) readable() error {
-	if !r.pauses.blocked(lanePoll) {
+	if _, blocked := r.pauses.untilBut(lanePoll, ledger.CauseRestored); !blocked {
 		return nil
 	}
 	return refuse("the account is paused, so the provider is not asked: see `perennial account show`")

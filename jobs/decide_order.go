@@ -170,7 +170,7 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 		v.reason = fmt.Sprintf("the order could not be read for 24 hours: the provider answers %q: %s", h.Code, v.reason)
 		return review(op, false, v)
 	}
-	wait := max(h.Wait, previousWait(op)+time.Duration(h.Jitter*float64(backoffFirst)))
+	wait := previousWait(op) + time.Duration(h.Jitter*float64(backoffFirst)) // a Retry-After is a pause of the account
 	state := ledger.OrderState{
 		Ref: op.ref(h.TraceID), OrderNo: op.OrderNo, Status: "", ExpectedCount: op.ExpectedCount, DeliveredCount: op.DeliveredCount,
 		ReadAt: op.ReadAt, UnreadSince: &unread,

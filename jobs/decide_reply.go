@@ -214,9 +214,11 @@ const (
 	throttleMost  = time.Hour
 )
 
+// decideThrottle leaves the waiting to the pause, which a person or a read that
+// works may end before its time.
 func decideThrottle(op Operation, h Replied, v verdict) Decision {
 	until := h.Now.Add(throttleDelay(h.Reply.RetryAfter, h.Throttled)).UTC()
-	d := waiting(op, v.doubtful, until, v)
+	d := waiting(op, v.doubtful, h.Now, v)
 	d.Pause = &Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: v.reason, TraceID: v.traceID, Until: &until}
 	return d
 }

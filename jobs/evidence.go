@@ -220,6 +220,13 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b ledger.Bin
 	if err != nil {
 		return err
 	}
+	e.Answers = append(e.Answers,
+		Answer{Say: fmt.Sprintf("--charged %d%s", amount, e.orderFlag(o)), ProxyID: proxyID, Bookings: charged},
+		Answer{Say: "--not-charged", ProxyID: proxyID, Bookings: none})
+	if !mayGoAgain(o) {
+		e.Notes = append(e.Notes, "order "+o.OrderNo+" was charged: --send-again is refused unless its refund is booked")
+		return nil
+	}
 	again := Answer{Say: "--not-charged --send-again", ProxyID: proxyID, Bookings: none}
 	next, err := nextGeneration(ctx, l, b, o, "pending", "unresolved")
 	if refused := (*RefusedError)(nil); err != nil && !errors.As(err, &refused) {
@@ -229,10 +236,16 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b ledger.Bin
 		next.planned = ofOneLine(b, o, proxyID)
 	}
 	again.NewOperation, again.NewKey = next.planned.OperationID, next.planned.Key
-	e.Answers = append(e.Answers,
-		Answer{Say: fmt.Sprintf("--charged %d", amount), ProxyID: proxyID, Bookings: charged},
-		Answer{Say: "--not-charged", ProxyID: proxyID, Bookings: none}, again)
+	e.Answers = append(e.Answers, again)
 	return nil
+}
+
+// orderFlag names the one order that the operation can have made.
+func (e *Evidence) orderFlag(o ledger.Operation) string {
+	if o.OrderNo != "" || len(e.Orders) != 1 {
+		return ""
+	}
+	return " --order " + e.Orders[0].OrderNo
 }
 
 // Evidence collects what is known of an operation that waits for a person, the

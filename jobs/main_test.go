@@ -350,3 +350,10 @@ func (h *house) settled(charged, refunded int64) {
 		h.t.Error(err)
 	}
 }
+
+// resumes ends every pause, in a person's name.
+func (h *house) resumes(by, reason string) {
+	h.t.Helper()
+	_, err := h.runner.ResumeByHand(h.t.Context(), by, reason)
+	check(h.t, err)
+}

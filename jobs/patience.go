@@ -64,14 +64,24 @@ func (r *Runner) waitOut(ctx context.Context) error {
 
 // throttledUntil is when the account's Retry-After ends, if one is in force.
 func (p *pauses) throttledUntil() (time.Time, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	x, ok := p.all[pauseKey{scopeAccount, causeThrottled}]
-	if !ok || x.Until == nil || !x.Until.After(p.now()) {
+	x, held := p.throttling()
+	if !held {
 		return time.Time{}, false
 	}
 	return *x.Until, true
 }
+
+// throttling is the account's Retry-After, if one is in force.
+func (p *pauses) throttling() (ledger.Pause, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x, ok := p.all[pauseKey{scopeAccount, causeThrottled}]
+	return x, ok && x.Until != nil && x.Until.After(p.now())
+}
+
+// HeldBack reports whether the provider has asked to wait and no person has ended
+// that.
+func (r *Runner) HeldBack() bool { return r.pauses.throttled() }
 
 func (p *pauses) throttled() bool {
 	_, held := p.throttledUntil()
@@ -102,6 +112,6 @@ func (r *Runner) bindFailed(ctx context.Context, what string, err error) error {
 	if errors.Is(unbound, ledger.ErrNotFound) {
 		return &ThrottledError{r.Account, until}
 	}
-	r.pause(ctx, Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: bounded(err.Error()), TraceID: failed.TraceID, Until: &until})
+	_ = r.pause(ctx, Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: bounded(err.Error()), TraceID: failed.TraceID, Until: &until})
 	return &ThrottledError{r.Account, until}
 }

@@ -62,7 +62,8 @@ func TestTrap38AProbeWaitsAndHears(t *testing.T) {
 	if h.runner.probeOne(t.Context(), revoked) {
 		t.Error("it asked while it was told to wait")
 	}
-	h.runner.pauses.drop(scopeAccount, causeThrottled)
+	held, _ := h.runner.pauses.throttling()
+	h.runner.pauses.drop(held)
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/wallet", "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "60"})
 	if !h.runner.probeOne(t.Context(), revoked) || !h.runner.pauses.throttled() {
 		t.Error("a probe that was told to wait tells nobody")

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -46,19 +47,38 @@ func (p *pauses) load(ctx context.Context, l *ledger.Ledger) error {
 	return nil
 }
 
+// put adds a pause. One that is in force already for longer stays as it is.
 func (p *pauses) put(x ledger.Pause) {
 	p.mu.Lock()
-	p.all[pauseKey{x.Scope, x.Cause}] = x
+	have, ok := p.all[pauseKey{x.Scope, x.Cause}]
+	if !ok || reaches(x.Until, have.Until) {
+		if ok && (have.Until == nil || have.Until.After(p.now())) {
+			x.Since = have.Since
+		}
+		p.all[pauseKey{x.Scope, x.Cause}] = x
+	}
 	p.mu.Unlock()
 	p.changed()
 }
 
-func (p *pauses) drop(scope, cause string) {
+// drop ends a pause that still has the given end: one that was made longer
+// meanwhile stays.
+func (p *pauses) drop(x ledger.Pause) {
 	p.mu.Lock()
-	delete(p.all, pauseKey{scope, cause})
+	if have, ok := p.all[pauseKey{x.Scope, x.Cause}]; ok && sameEnd(have.Until, x.Until) {
+		delete(p.all, pauseKey{x.Scope, x.Cause})
+	}
 	p.mu.Unlock()
 	p.changed()
 }
+
+// reaches: a pause until end lasts at least as long as one until other; nil is
+// without an end.
+func reaches(end, other *time.Time) bool {
+	return end == nil || other != nil && !end.Before(*other)
+}
+
+func sameEnd(a, b *time.Time) bool { return reaches(a, b) && reaches(b, a) }
 
 // restored is the pause behind a restore, if it is in force.
 func (p *pauses) restored() (ledger.Pause, bool) {
@@ -73,10 +93,7 @@ func (p *pauses) covers(x Pause) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	have, ok := p.all[pauseKey{x.Scope, x.Cause}]
-	if !ok {
-		return false
-	}
-	return have.Until == nil || (x.Until != nil && !x.Until.After(*have.Until))
+	return ok && reaches(have.Until, x.Until)
 }
 
 // blocked reports whether a lane may not start anything now. Polls are reads:
@@ -102,12 +119,15 @@ func (p *pauses) isClosed() bool {
 }
 
 // until is when a lane's last timed pause ends; zero for one without an end.
-func (p *pauses) until(l lane) (end time.Time, blocked bool) {
+func (p *pauses) until(l lane) (end time.Time, blocked bool) { return p.untilBut(l, "") }
+
+// untilBut is until without the pauses of one cause.
+func (p *pauses) untilBut(l lane, cause string) (end time.Time, blocked bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
 	for key, x := range p.all {
-		if key.scope != scopeAccount && key.scope != string(l) {
+		if key.scope != scopeAccount && key.scope != string(l) || key.cause == cause {
 			continue
 		}
 		if x.Until == nil {
@@ -135,35 +155,64 @@ func (p *pauses) list() []ledger.Pause {
 }
 
 // pause stops what the pause covers at once, records it unless it is in force
-// already, and says it aloud. When the ledger cannot be written the pause holds
-// all the same, until the process ends.
-func (r *Runner) pause(ctx context.Context, x Pause) {
+// already for as long, and says it aloud. When the ledger cannot be written, which
+// is the error, the pause holds all the same, until the process ends.
+func (r *Runner) pause(ctx context.Context, x Pause) error {
+	if x.Until != nil { // as the ledger stores it
+		until := x.Until.Truncate(time.Microsecond)
+		x.Until = &until
+	}
 	if r.pauses.covers(x) {
-		return
+		return nil
 	}
 	r.pauses.put(ledger.Pause{Scope: x.Scope, Cause: x.Cause, Since: r.Clock(), Until: x.Until, Detail: x.Detail})
-	log := r.Log.WithField("scope", x.Scope).WithField("cause", x.Cause).WithField("trace_id", x.TraceID)
 	err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
+		have, paused, err := tx.Pause(x.Scope, x.Cause)
+		if err != nil || paused && reaches(have.Until, x.Until) {
+			return err
+		}
+		if paused && have.Until != nil && !have.Until.After(tx.Now()) { // over, and not ended yet: this is another one
+			err = tx.Append(ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: timePassed})
+			if err != nil {
+				return err
+			}
+		}
 		return tx.Append(ledger.AccountPaused{Scope: x.Scope, Cause: x.Cause, Detail: x.Detail, TraceID: x.TraceID, Until: x.Until})
 	})
+	log := r.Log.WithField("scope", x.Scope).WithField("cause", x.Cause).WithField("trace_id", x.TraceID)
 	if err != nil {
 		log = log.WithError(err)
 	}
-	log.Warn("account paused: " + x.Detail)
+	log.Warn("account paused: " + x.Detail + untilText(x.Until, r.Clock()))
+	return err
 }
 
-// resume ends a pause; when the ledger cannot be written it stays in force.
-func (r *Runner) resume(ctx context.Context, scope, cause, detail string) {
-	r.resumeAs(ctx, ledger.AccountResumed{Scope: scope, Cause: cause, Detail: detail})
+// untilText says aloud until when a pause of over an hour lasts.
+func untilText(until *time.Time, now time.Time) string {
+	if until == nil || until.Sub(now) < askAgain {
+		return ""
+	}
+	return "; that is until " + until.Format(time.RFC3339) + ", unless the provider answers a read before, or `perennial account resume` ends it"
 }
 
-func (r *Runner) resumeAs(ctx context.Context, f ledger.AccountResumed) {
+// resume ends a pause as it was seen; one that was made longer meanwhile stays.
+// When the ledger cannot be written, it stays in force.
+func (r *Runner) resume(ctx context.Context, x ledger.Pause, detail string) {
+	// What could not be recorded is in the log, and the pause is asked about again.
+	_ = r.resumeAs(ctx, x, ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: detail})
+}
+
+func (r *Runner) resumeAs(ctx context.Context, x ledger.Pause, f ledger.AccountResumed) error {
 	if f.Cause == ledger.CauseRestored {
 		r.doubt.Lock()
 		defer r.doubt.Unlock()
 	}
 	log := r.Log.WithField("scope", f.Scope).WithField("cause", f.Cause)
 	err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
+		have, paused, err := tx.Pause(f.Scope, f.Cause)
+		if err != nil || !paused || !sameEnd(have.Until, x.Until) {
+			return err // it was never recorded, or is another one by now
+		}
 		if f.Cause == ledger.CauseRestored {
 			if err := tx.StaleAll(); err != nil {
 				return err
@@ -175,19 +224,26 @@ func (r *Runner) resumeAs(ctx context.Context, f ledger.AccountResumed) {
 		err = r.requeue(ctx)
 	}
 	if err != nil {
-		log.WithError(err).Warn("the account works again, which could not be recorded: it stays paused")
-		return
+		log.WithError(err).Warn("the end of the pause could not be recorded: the account stays paused")
+		return fmt.Errorf("the end of the pause for %s could not be recorded, so it stays: %w", f.Cause, err)
 	}
-	r.pauses.drop(f.Scope, f.Cause)
+	r.pauses.drop(x)
 	r.knowsAll()
 	log.Info("account resumed: " + f.Detail)
 	r.kick()
+	return nil
 }
+
+// timePassed is why a pause with an end is over.
+const timePassed = "the time has passed"
 
 // Intervals of probing.
 const (
 	probeFirst = time.Second
 	probeMost  = 5 * time.Minute
+	// askAgain is how long a Retry-After is believed without asking: a longer one
+	// may be a mistake, such as a Unix time (trap 48).
+	askAgain = time.Hour
 )
 
 // probe ends pauses: those with a time when it has come, the others when a
@@ -223,10 +279,11 @@ func (r *Runner) probe(ctx context.Context) error {
 // probeOne looks at one pause and reports whether a request was spent on it.
 func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 	switch {
+	case x.Until != nil && !x.Until.After(r.Clock()):
+		r.resume(ctx, x, timePassed)
+		return false
 	case x.Until != nil:
-		if !x.Until.After(r.Clock()) {
-			r.resume(ctx, x.Scope, x.Cause, "the time has passed")
-		}
+		r.askThrough(ctx, x)
 		return false
 	case x.Cause == causePerson, x.Cause == ledger.CauseRestored, x.Cause == string(upstream.CodeIdempotencyKeyRequired):
 		return false // that a request works says nothing about it
@@ -240,7 +297,36 @@ func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 	wallet, err := r.Provider.Wallet(ctx)
 	r.Read(ctx, wallet.ServerTime, err)
 	if err == nil && (x.Cause != causeClock || r.clock.Wrong() == "") {
-		r.resume(ctx, x.Scope, x.Cause, "a signed request works again")
+		r.resume(ctx, x, "a signed request works again")
 	}
 	return true
+}
+
+// askThrough reads the wallet once an hour while a Retry-After of over an hour is
+// in force, and ends the pause when that works.
+func (r *Runner) askThrough(ctx context.Context, x ledger.Pause) {
+	if !r.mayAsk(x) || r.Gate.Pass(ctx, PriorityPoll) != nil {
+		return
+	}
+	wallet, err := r.Provider.Wallet(ctx)
+	r.Read(ctx, wallet.ServerTime, err)
+	if err == nil {
+		r.resume(ctx, x, "the provider answers before its Retry-After is over")
+	}
+}
+
+// mayAsk reports whether an hour has passed since a timed pause began, or since
+// it was last asked about, and counts this asking.
+func (r *Runner) mayAsk(x ledger.Pause) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := x.Since
+	if r.asked.After(last) {
+		last = r.asked
+	}
+	if now := r.Clock(); x.Cause == causeThrottled && now.Sub(last) >= askAgain {
+		r.asked = now
+		return true
+	}
+	return false
 }

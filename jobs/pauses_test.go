@@ -155,7 +155,7 @@ func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
 	h.await("b", ledger.StateAccepted)
 	h.await("c", ledger.StateAccepted)
 	h.runner.clock.Hear(time.Now().Add(6 * time.Minute)) // the last thing heard of the provider's clock
-	h.runner.ResumeByHand(t.Context(), "ada", "go on")
+	h.resumes("ada", "go on")
 	h.await("b", ledger.StateDelivered)
 	h.await("c", ledger.StateCompleted, ledger.StateReview)
 	if !slices.ContainsFunc(h.facts("account.paused"), func(f ledger.Fact) bool { p, _ := f.(ledger.AccountPaused); return p.Cause == causeClock }) {
@@ -178,7 +178,7 @@ func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 			t.Fatalf("one of the same moment is number %d", n)
 		}
 	}
-	h.runner.pauses.drop(scopeAccount, causeThrottled)
+	h.runner.pauses.drop(ledger.Pause{Scope: scopeAccount, Cause: causeThrottled, Until: &until})
 	if n := h.runner.countThrottle(limited); n != 1 {
 		t.Fatalf("the next in a row is number %d", n)
 	}

@@ -17,13 +17,31 @@ func (e *RefusedError) Error() string { return e.Reason }
 
 func refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
 
+// signature is who asks for a change, and why: the fact carries both.
+type signature struct{ by, reason string }
+
+// check is a RefusedError for a change without a name or a reason, or with words
+// that would fill the journal.
+func (x signature) check() error {
+	switch {
+	case x.by == "" || x.reason == "":
+		return refuse("a change needs the name of who asks for it and a reason: say both")
+	case len(x.by) > maxWords || len(x.reason) > maxWords:
+		return refuse("name and reason may have %d bytes each", maxWords)
+	}
+	return nil
+}
+
 // change makes the fact that changes one operation.
 type change func(ledger.Operation, ledger.Ref) (ledger.Fact, error)
 
 // each applies one change to every operation of the id (a command's or an
 // operation's) that is in the given state and that no other operation has taken
 // over, in one commit.
-func (r *Runner) each(ctx context.Context, id string, state ledger.State, do change) (int, error) {
+func (r *Runner) each(ctx context.Context, id string, state ledger.State, by signature, do change) (int, error) {
+	if err := by.check(); err != nil {
+		return 0, err
+	}
 	records, labels, err := r.operationsOf(ctx, id)
 	if err != nil {
 		return 0, err
@@ -84,7 +102,7 @@ func (r *Runner) operationsOf(ctx context.Context, id string) ([]ledger.Operatio
 
 // Release lets go what was held.
 func (r *Runner) Release(ctx context.Context, id, by, reason string) (int, error) {
-	return r.each(ctx, id, ledger.StateHeld, func(_ ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
+	return r.each(ctx, id, ledger.StateHeld, signature{by, reason}, func(_ ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
 		return ledger.CommandReleased{Ref: ref, By: by, Reason: reason}, nil
 	})
 }
@@ -100,11 +118,11 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 		}
 		return ledger.CommandCancelled{Ref: ref, By: by, Reason: reason}, nil
 	}
-	n, err := r.each(ctx, id, ledger.StateHeld, cancelled)
+	n, err := r.each(ctx, id, ledger.StateHeld, signature{by, reason}, cancelled)
 	if refused := (*RefusedError)(nil); err != nil && !errors.As(err, &refused) {
 		return n, err
 	}
-	more, err := r.each(ctx, id, ledger.StateAccepted, cancelled)
+	more, err := r.each(ctx, id, ledger.StateAccepted, signature{by, reason}, cancelled)
 	if n+more > 0 {
 		return n + more, nil
 	}
@@ -117,7 +135,7 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 // Retry asks again for what ended with nothing charged: a new operation under a
 // new generation of the key.
 func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) {
-	return r.each(ctx, id, ledger.StateRejected, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
+	return r.each(ctx, id, ledger.StateRejected, signature{by, reason}, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
 		next, err := r.nextGeneration(ctx, o, "not_charged")
 		if err != nil {
 			return nil, err
@@ -169,137 +187,33 @@ func ofOneLine(b ledger.Binding, o ledger.Operation, proxyID string) ledger.Plan
 	return plan(b, o.Kind, o.CommandID, o.Chunk+"/"+proxyID, o.Generation+1, []string{proxyID})
 }
 
-// Resolution is a person's answer to a review.
-type Resolution struct {
-	ID           string `json:"id"` // of the operation
-	ProxyID      string `json:"line,omitempty"`
-	Charged      *bool  `json:"charged"` // required
-	ChargedCents int64  `json:"charged_cents"`
-	SendAgain    bool   `json:"send_again,omitempty"`
-	By           string `json:"by"`
-	Reason       string `json:"reason"`
+// PauseByHand stops the account until ResumeByHand. The error is a RefusedError
+// without a name or a reason, else the ledger's: the account is paused all the
+// same, until the process ends.
+func (r *Runner) PauseByHand(ctx context.Context, by, reason string) error {
+	if err := (signature{by, reason}).check(); err != nil {
+		return err
+	}
+	return r.pause(ctx, Pause{Scope: scopeAccount, Cause: causePerson, Detail: "by " + by + ": " + reason})
 }
 
-func (x Resolution) check() error {
-	switch {
-	case x.By == "" || x.Reason == "":
-		return refuse("a resolution needs a name and a reason")
-	case x.Charged == nil:
-		return refuse("a resolution says whether it was charged")
-	case x.ChargedCents < 0 || x.ChargedCents > maxLineCents:
-		return refuse("%d cents is not an amount that can be charged", x.ChargedCents)
-	case !*x.Charged && x.ChargedCents != 0, *x.Charged && x.SendAgain:
-		return refuse("charged and not charged exclude each other, and only what was not charged is sent again")
+// ResumeByHand ends every pause, whatever its cause and its end, and says how
+// many; what does not work will pause again. A pause whose end could not be
+// recorded stays in force and is part of the error.
+func (r *Runner) ResumeByHand(ctx context.Context, by, reason string) (ended int, err error) {
+	if err := (signature{by, reason}).check(); err != nil {
+		return 0, err
 	}
-	return nil
-}
-
-// Resolve books a person's answer: charged with an amount, or not charged, or
-// not charged and sent again under a new generation of the key.
-func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
-	if err := x.check(); err != nil {
-		return err
-	}
-	o, err := r.Ledger.Operation(ctx, x.ID)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return refuse("%s is not an operation: look with `perennial review list`", x.ID)
-	}
-	if err != nil {
-		return err
-	}
-	if ids, err := r.sweepReviews(ctx, o, x); err != nil || len(ids) > 0 {
-		if err == nil {
-			err = r.answerSweeps(ctx, x, ids)
+	for _, x := range r.pauses.list() {
+		f := ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + by + ": " + reason}
+		if x.Cause == ledger.CauseRestored {
+			f.PresumeSentBy = r.Provider.AppID() // whether it was sent is not known
 		}
-		return err
-	}
-	if err := r.waitsForPerson(ctx, o, x); err != nil {
-		return err
-	}
-	accepted, err := r.Ledger.Acceptance(ctx, o.CommandID)
-	if err != nil {
-		return err
-	}
-	f := ledger.OperationResolved{
-		Ref: ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID},
-		By:  x.By, Reason: x.Reason, Outcome: "not_charged", ProxyID: x.ProxyID, ChargedCents: x.ChargedCents, DurationDays: accepted.DurationDays,
-	}
-	if *x.Charged {
-		f.Outcome = "charged"
-	}
-	if x.SendAgain {
-		next, err := r.nextGeneration(ctx, o, "pending", "unresolved")
-		if err != nil {
-			return err
-		}
-		if x.ProxyID != "" { // one line: its own operation, whatever becomes of the others
-			next.planned = ofOneLine(r.binding, o, x.ProxyID)
-		}
-		f.SendAgain = []ledger.Planned{next.planned}
-	}
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.AppendTo(o.ID, o.Version, f) })
-	if err != nil {
-		return err
-	}
-	return r.startRest(ctx, o.CommandID)
-}
-
-// waitsForPerson refuses what does not wait for a person: resolving twice too.
-func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resolution) error {
-	lines, err := r.Ledger.Lines(ctx, o.ID)
-	if err != nil {
-		return err
-	}
-	if most, known := inSuspense(lines, x.ProxyID); known && x.ChargedCents > most {
-		return refuse("%d cents are more than the %d in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", x.ChargedCents, most)
-	}
-	if o.State == ledger.StateReview && x.ProxyID == "" {
-		return nil
-	}
-	for _, l := range lines {
-		if l.ProxyID == x.ProxyID && (l.State == "unresolved" || (l.State == "pending" && o.State == ledger.StateReview)) {
-			return nil
-		}
-	}
-	if x.ProxyID != "" {
-		return refuse("line %s of %s does not wait for a person", x.ProxyID, o.ID)
-	}
-	return refuse("%s is %s and does not wait for a person", o.ID, o.State)
-}
-
-// inSuspense is what the provider has charged for a line that it has not
-// resolved, or for all of them; not known when it said no amount for one.
-func inSuspense(lines []ledger.RenewalLine, proxyID string) (cents int64, known bool) {
-	for _, l := range lines {
-		if l.State != "unresolved" || (proxyID != "" && l.ProxyID != proxyID) {
+		if failed := r.resumeAs(ctx, x, f); failed != nil {
+			err = errors.Join(err, failed)
 			continue
 		}
-		if l.ChargedCents == 0 {
-			return 0, false
-		}
-		cents, known = cents+l.ChargedCents-l.RefundedCents, true
+		ended++
 	}
-	return cents, known
-}
-
-// PauseByHand stops the account until ResumeByHand.
-func (r *Runner) PauseByHand(ctx context.Context, by, reason string) {
-	r.pause(ctx, Pause{Scope: scopeAccount, Cause: causePerson, Detail: "by " + by + ": " + reason})
-}
-
-// ResumeByHand ends every pause that has no time set, whatever its cause; what
-// does not work will pause again.
-func (r *Runner) ResumeByHand(ctx context.Context, by, reason string) int {
-	n := 0
-	for _, x := range r.pauses.list() {
-		if x.Until == nil {
-			f := ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + by + ": " + reason}
-			if x.Cause == ledger.CauseRestored {
-				f.PresumeSentBy = r.Provider.AppID() // nobody knows that it was not
-			}
-			r.resumeAs(ctx, f)
-			n++
-		}
-	}
-	return n
+	return ended, err
 }

@@ -32,7 +32,7 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 	if err != nil {
 		d := Decide(j.op, r.readFailed(err))
 		if d.Pause != nil {
-			r.pause(ctx, *d.Pause)
+			_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
 		}
 		return r.conclude(ctx, j, d)
 	}
@@ -48,7 +48,7 @@ func (r *Runner) Read(ctx context.Context, server time.Time, err error) {
 	}
 	h := r.readFailed(err)
 	if x := readPause(h, verdict{traceID: h.TraceID, reason: bounded(h.Reason)}); x != nil {
-		r.pause(ctx, *x)
+		_ = r.pause(ctx, *x) // it holds, recorded or not
 	}
 }
 

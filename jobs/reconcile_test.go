@@ -308,14 +308,14 @@ func TestItReconcilesOnItsSchedule(t *testing.T) {
 
 func TestAPausedAccountIsNotReadFor(t *testing.T) {
 	h := newHouse(t)
-	h.runner.PauseByHand(t.Context(), "ada", "maintenance")
+	check(t, h.runner.PauseByHand(t.Context(), "ada", "maintenance"))
 	if _, err := h.runner.Reconcile(t.Context()); err == nil || !strings.Contains(err.Error(), "paused") {
 		t.Errorf("%v", err)
 	}
 	if last := h.runner.LastReconciliation(); last.Failed == "" || !last.At.IsZero() {
 		t.Errorf("%+v", last)
 	}
-	h.runner.ResumeByHand(t.Context(), "ada", "done")
+	h.resumes("ada", "done")
 	h.agrees()
 }
 

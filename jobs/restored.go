@@ -41,6 +41,7 @@ func (r *Runner) knowsAll() {
 func (r *Runner) accountFor(ctx context.Context) error {
 	paused, ok := r.pauses.restored()
 	for wait := probeFirst; ok; wait = min(2*wait, probeMost) {
+		answers := r.answers.Load()
 		strange, err := r.strange(ctx, paused.Since)
 		switch {
 		case ctx.Err() != nil:
@@ -52,11 +53,33 @@ func (r *Runner) accountFor(ctx context.Context) error {
 			}
 			_, ok = r.pauses.restored()
 		case strange == "":
-			r.resume(ctx, scopeAccount, ledger.CauseRestored, "the provider's lists hold no order and no expiry that the ledger does not account for")
+			r.resume(ctx, paused, "the provider's lists hold no order and no expiry that the ledger does not account for")
 			return nil
 		default:
 			r.stayPaused(ctx, paused, strange)
+			if err := r.untilAnswered(ctx, answers); err != nil {
+				return err
+			}
+			paused, ok = r.pauses.restored()
+			wait = probeFirst
+		}
+	}
+	return nil
+}
+
+// answeredFor notes that a person has answered a review: what a restored account
+// stays paused for may be explained by it.
+func (r *Runner) answeredFor() { r.answers.Add(1) }
+
+// untilAnswered waits until a person has answered a review since, or has let the
+// account go.
+func (r *Runner) untilAnswered(ctx context.Context, answers int64) error {
+	for r.answers.Load() == answers {
+		if _, paused := r.pauses.restored(); !paused {
 			return nil
+		}
+		if err := pauseFor(ctx, time.Second); err != nil {
+			return err
 		}
 	}
 	return nil

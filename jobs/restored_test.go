@@ -95,7 +95,7 @@ func TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice(t *testing.T) {
 	if h.sends() != before {
 		t.Fatalf("sent while it was paused: %v", h.journal())
 	}
-	if n := h.runner.ResumeByHand(t.Context(), "ada", "the lost orders are ours"); n != 1 {
+	if n, err := h.runner.ResumeByHand(t.Context(), "ada", "the lost orders are ours"); err != nil || n != 1 {
 		t.Errorf("%d pauses ended", n)
 	}
 	h.await("b", ledger.StateDelivered)
@@ -121,7 +121,7 @@ func TestTrap13WhatIsOlderThanTheWindowGoesToReview(t *testing.T) {
 	h.await("b", ledger.StateAccepted)
 	h.await("c", ledger.StateAccepted)
 	before := h.sends()
-	h.runner.ResumeByHand(t.Context(), "ada", "go on")
+	h.resumes("ada", "go on")
 	h.await("b", ledger.StateReview)
 	h.await("c", ledger.StateReview)
 	if h.sends() != before {
@@ -211,7 +211,7 @@ func sentSince(t *testing.T, command string) (h *house, backup string) {
 	t.Helper()
 	h = newHouse(t)
 	h.observe()
-	h.runner.PauseByHand(t.Context(), "ada", "a moment")
+	check(t, h.runner.PauseByHand(t.Context(), "ada", "a moment"))
 	if strings.Contains(command, "proxy_ids") {
 		h.renew(command)
 	} else {
@@ -219,7 +219,7 @@ func sentSince(t *testing.T, command string) (h *house, backup string) {
 	}
 	h.await("x", ledger.StateAccepted)
 	backup = h.backup()
-	h.runner.ResumeByHand(t.Context(), "ada", "go")
+	h.resumes("ada", "go")
 	h.await("x", ledger.StateDelivered, ledger.StateCompleted)
 	return h, backup
 }
@@ -231,7 +231,7 @@ func TestTrap13WhatWasAcceptedInTheBackupIsSentUnderTheSameKey(t *testing.T) {
 	if _, err := h.runner.Cancel(t.Context(), "x", "ada", "no longer needed"); err == nil || !strings.Contains(err.Error(), "may have been sent") {
 		t.Errorf("cancelled: %v", err)
 	}
-	h.runner.ResumeByHand(t.Context(), "ada", "go on")
+	h.resumes("ada", "go on")
 	h.await("x", ledger.StateDelivered)
 	h.settled(300, 0)
 }
@@ -241,7 +241,7 @@ func TestTrap13ARefusalOfWhatMayHaveBeenSentIsNotBelieved(t *testing.T) {
 	h.fault(orders, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false})
 	h.restore(backup)
 	h.awaitStrange("order ")
-	h.runner.ResumeByHand(t.Context(), "ada", "go on")
+	h.resumes("ada", "go on")
 	if s := h.await("x", ledger.StateReview, ledger.StateRejected); s.State != "review" || !strings.Contains(s.Reason, "proves nothing") {
 		t.Errorf("%s: %s", s.State, s.Reason)
 	}
@@ -252,7 +252,7 @@ func TestTrap13WhatIsNotDueAnyMoreMayHaveBeenRenewedByItsForgottenAttempt(t *tes
 	h, backup := sentSince(t, `{"id":"x","duration_days":30,"proxy_ids":["px_1"],"due_before":"`+due+`"}`)
 	h.restore(backup)
 	h.awaitStrange("px_1")
-	h.runner.ResumeByHand(t.Context(), "ada", "go on")
+	h.resumes("ada", "go on")
 	if s := h.await("x", ledger.StateReview, ledger.StateRejected, ledger.StateCompleted); s.State != "review" {
 		t.Errorf("%s: %s", s.State, s.Reason)
 	}
@@ -361,7 +361,7 @@ func TestTrap13WhatThePersonSaidWhileTheListsWereReadStands(t *testing.T) {
 		c.Provider = impatient{h.client, func() {
 			once.Do(func() {
 				<-read
-				if n := h.runner.ResumeByHand(t.Context(), "ada", "the orders are ours"); n != 1 {
+				if n, err := h.runner.ResumeByHand(t.Context(), "ada", "the orders are ours"); err != nil || n != 1 {
 					t.Errorf("%d pauses ended", n)
 				}
 			})

@@ -113,6 +113,7 @@ type Runner struct {
 	backlog atomic.Bool // something due was left in the ledger for want of room
 
 	shortOfMoney atomic.Bool
+	answers      atomic.Int64 // how many reviews a person has answered
 
 	share  *rate.Limiter // of the rate, for what only reads
 	audits audits
@@ -123,9 +124,10 @@ type Runner struct {
 	doubt       sync.Mutex // while the pause of a restore is changed
 	budget      sync.Mutex // from the look at the day's limit to the intent
 	mu          sync.Mutex
-	lastCommand Command // the last one read from the ledger, without its proxies
-	throttled   int     // replies in a row that asked to wait
-	firewalls   int     // 401/403 in a row that were no envelope
+	lastCommand Command   // the last one read from the ledger, without its proxies
+	throttled   int       // replies in a row that asked to wait
+	firewalls   int       // 401/403 in a row that were no envelope
+	asked       time.Time // when a long Retry-After was last asked about
 	prices      map[string]upstream.OfferFilter
 }
 
@@ -161,11 +163,11 @@ func (e *BindingError) Error() string {
 // to them or checks that it is bound to them. A failed read is an error of the
 // upstream package, or a ThrottledError: try again.
 func (r *Runner) Bind(ctx context.Context) error {
-	if err := r.pauses.load(ctx, r.Ledger); err != nil {
+	if err := r.Load(ctx); err != nil {
 		return err
 	}
-	if until, held := r.pauses.throttledUntil(); held {
-		return &ThrottledError{r.Account, until}
+	if x, held := r.pauses.throttling(); held && !r.mayAsk(x) {
+		return &ThrottledError{r.Account, *x.Until}
 	}
 	account, err := r.Provider.Account(ctx)
 	if err != nil {
@@ -195,13 +197,34 @@ func (r *Runner) Bind(ctx context.Context) error {
 			r.binding.AccountID, r.binding.Environment, r.binding.BaseURL, r.binding.Currency,
 			want.AccountID, want.Environment, want.BaseURL, want.Currency)}
 	}
+	if x, held := r.pauses.throttling(); held {
+		r.resume(ctx, x, "the provider answers before its Retry-After is over")
+	}
+	r.clock.Hear(wallet.ServerTime)
+	r.knowsAll()
+	return nil
+}
+
+// Load reads what the ledger holds of an earlier run: pauses, the binding, its
+// latest instant. After it a person can look at the account and end a pause,
+// before the provider has answered. Bind does it too; the second time it does
+// nothing.
+func (r *Runner) Load(ctx context.Context) error {
+	if r.clock != nil {
+		return nil
+	}
+	if err := r.pauses.load(ctx, r.Ledger); err != nil {
+		return err
+	}
+	binding, err := r.Ledger.Binding(ctx)
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
 	highWater, err := r.Ledger.HighWater(ctx)
 	if err != nil {
 		return err
 	}
-	r.clock = NewClock(r.Clock, highWater)
-	r.clock.Hear(wallet.ServerTime)
-	r.knowsAll()
+	r.binding, r.clock = binding, NewClock(r.Clock, highWater)
 	return nil
 }
 

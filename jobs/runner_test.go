@@ -257,14 +257,14 @@ func TestTrap05Trap14ASendLeftBehindGoesAgainWithTheSameKeyAndBytes(t *testing.T
 
 func TestWhatWasAcceptedBeforeAStopIsDoneAfterIt(t *testing.T) {
 	h := newHouse(t)
-	h.runner.PauseByHand(t.Context(), "ada", "maintenance")
+	check(t, h.runner.PauseByHand(t.Context(), "ada", "maintenance"))
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_2","px_1"]}`)
 	h.awaitFact("command.accepted")
 	h.restart()
 	if n := len(h.facts("operation.sending")); n != 0 {
 		t.Errorf("%d sends although a person paused the account", n)
 	}
-	if n := h.runner.ResumeByHand(context.Background(), "ada", "done"); n != 1 {
+	if n, err := h.runner.ResumeByHand(context.Background(), "ada", "done"); err != nil || n != 1 {
 		t.Errorf("%d pauses ended", n)
 	}
 	h.await("keep", ledger.StateCompleted)

@@ -37,7 +37,7 @@ func (r *Runner) dispatch(ctx, outer context.Context) error {
 // no byte of it left: the next run need not take it for an ambiguous attempt.
 func (r *Runner) unsendRest(ctx context.Context) {
 	for _, j := range r.ready.intended() {
-		d := unsentBecause(j.op, r.moment(), time.Time{}, "the runner stopped before the request left")
+		d := unsentBecause(j.op, r.moment(), "the runner stopped before the request left")
 		if err := r.record(ctx, j, d); err != nil {
 			r.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("a request that never left could not be recorded so: the next run takes it for one that may have")
 		}
@@ -105,11 +105,11 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 			return err
 		}
 	}
-	if until, blocked := r.pauses.until(j.lane); blocked && !r.isProbe(j) {
-		return r.conclude(outer, j, unsentBecause(j.op, r.moment(), until, "the account was paused before the request left"))
+	if _, paused := r.pauses.until(j.lane); paused && !r.isProbe(j) {
+		return r.conclude(outer, j, unsentBecause(j.op, r.moment(), "the account was paused before the request left"))
 	}
 	if waited := r.clock.Now().Sub(j.sending.SentAt); waited > intentAge {
-		return r.conclude(outer, j, unsentBecause(j.op, r.moment(), time.Time{}, "its turn came too late for the time it would be signed with"))
+		return r.conclude(outer, j, unsentBecause(j.op, r.moment(), "its turn came too late for the time it would be signed with"))
 	}
 	r.Reached("send.before")
 	reply := r.Provider.Post(outer, upstream.Write{
@@ -142,14 +142,11 @@ func (r *Runner) isProbe(j *job) bool {
 // moment of the intent, and the provider takes five minutes of deviation.
 const intentAge = time.Minute
 
-// unsentBecause records that an attempt's request never left.
-func unsentBecause(op Operation, m Moment, until time.Time, reason string) Decision {
-	next := m.Now
-	if until.After(next) {
-		next = until
-	}
+// unsentBecause records that an attempt's request never left. A pause holds it by
+// itself.
+func unsentBecause(op Operation, m Moment, reason string) Decision {
 	return Decision{Facts: []ledger.Fact{ledger.OperationUnsent{
-		Ref: op.ref(""), Attempt: op.Attempts, Reason: reason, NextAt: next.UTC(),
+		Ref: op.ref(""), Attempt: op.Attempts, Reason: reason, NextAt: m.Now.UTC(),
 	}}}
 }
 
@@ -219,13 +216,13 @@ func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d D
 	walled := r.firewalls >= firewallLimit
 	r.mu.Unlock()
 	if walled {
-		r.pause(ctx, Pause{
+		_ = r.pause(ctx, Pause{ // it holds, recorded or not
 			Scope: scopeAccount, Cause: causeFirewall,
 			Detail: "three answers in a row were HTTP 401 or 403 and not the API's: a firewall may be in the way",
 		})
 	}
 	if d.Pause != nil {
-		r.pause(ctx, *d.Pause)
+		_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
 		return
 	}
 	if !reply.Envelope {
@@ -233,7 +230,7 @@ func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d D
 	}
 	for _, x := range r.pauses.list() {
 		if x.Scope == string(j.lane) && x.Until == nil && x.Cause != causePerson {
-			r.resume(ctx, x.Scope, x.Cause, "a request of this kind works again")
+			r.resume(ctx, x, "a request of this kind works again")
 		}
 	}
 }
@@ -243,7 +240,7 @@ func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d D
 func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 	if j.op.Ambiguous > 0 {
 		if wrong := r.clock.Wrong(); wrong != "" {
-			r.pause(ctx, Pause{Scope: scopeAccount, Cause: causeClock, Detail: wrong})
+			_ = r.pause(ctx, Pause{Scope: scopeAccount, Cause: causeClock, Detail: wrong}) // it holds, recorded or not
 			r.ready.again(j)
 			return false, nil
 		}

@@ -3,6 +3,8 @@ package jobs
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"perennial/ledger"
@@ -73,7 +75,11 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 	if err != nil {
 		return CommandStatus{}, err
 	}
-	s := CommandStatus{CommandID: id, Kind: accepted.Kind, State: CommandState(records), Labels: accepted.Labels, Operations: []OperationStatus{}, ArchivedIn: archivedIn}
+	state, err := stateOf(ctx, l, records)
+	if err != nil {
+		return CommandStatus{}, err
+	}
+	s := CommandStatus{CommandID: id, Kind: accepted.Kind, State: state, Labels: accepted.Labels, Operations: []OperationStatus{}, ArchivedIn: archivedIn}
 	for _, o := range records {
 		one := statusOf(o)
 		if o.Kind == ledger.KindRenewal {
@@ -146,7 +152,29 @@ func StateOf(ctx context.Context, l *ledger.Ledger, id, hash string) (string, er
 		return StateConflict, nil
 	}
 	records, err := l.OperationsOf(ctx, id)
-	return CommandState(records), err
+	if err != nil {
+		return "", err
+	}
+	return stateOf(ctx, l, records)
+}
+
+// stateOf is CommandState, with what became of single lines that a person sent
+// again: where they were all that was missing, the command is complete.
+func stateOf(ctx context.Context, l *ledger.Ledger, records []ledger.Operation) (string, error) {
+	latest, again := latestOf(records), slices.Clone(records)
+	for i, o := range again {
+		if o.State != ledger.StatePartial || !latest.lineByLine(o) {
+			continue
+		}
+		lines, err := l.Lines(ctx, o.ID)
+		if err != nil {
+			return "", err
+		}
+		if latest.renewedAll(o, lines) {
+			again[i].State = ledger.StateCompleted
+		}
+	}
+	return CommandState(again), nil
 }
 
 func statusOf(o ledger.Operation) OperationStatus {
@@ -188,7 +216,7 @@ var unended = []ledger.State{
 func CommandState(operations []ledger.Operation) string {
 	counts, latest := map[ledger.State]int{}, latestOf(operations)
 	for _, o := range operations {
-		if o.State == ledger.StateRejected && latest.superseded(o) {
+		if o.State.Ended() && latest.superseded(o) {
 			continue
 		}
 		counts[o.State]++
@@ -217,7 +245,24 @@ func latestOf(operations []ledger.Operation) generations {
 	return latest
 }
 
-// superseded: another operation took over what this one was to do.
+// superseded: other operations took over what this one was to do.
 func (g generations) superseded(o ledger.Operation) bool {
-	return g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation
+	return g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation || o.State == ledger.StateResolved && g.lineByLine(o)
+}
+
+// lineByLine: single lines of the operation were sent again.
+func (g generations) lineByLine(o ledger.Operation) bool {
+	for chunk := range g {
+		if strings.HasPrefix(chunk, o.Chunk+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// renewedAll: each line was renewed, left out, or sent again by itself.
+func (g generations) renewedAll(o ledger.Operation, lines []ledger.RenewalLine) bool {
+	return !slices.ContainsFunc(lines, func(x ledger.RenewalLine) bool {
+		return x.State != "succeeded" && x.State != "charged" && x.State != "skipped" && g[o.Chunk+"/"+x.ProxyID] <= o.Generation
+	})
 }

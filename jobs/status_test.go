@@ -20,6 +20,8 @@ func TestACommandStandsWhereItsOperationsStand(t *testing.T) {
 		"held":      {op("0001", 1, "held"), op("0002", 1, "accepted")},
 		"waiting":   {op("0001", 1, "waiting"), op("0002", 1, "open"), op("0003", 1, "accepted")},
 		"delivered": {op("1", 1, "rejected"), op("1", 2, "delivered")},
+		"failed":    {op("0001", 1, "resolved"), op("0001", 2, "failed")},
+		"refunded":  {op("0001", 1, "resolved"), op("0001/px_1", 2, "refunded")},
 		"rejected":  {op("0001", 1, "rejected"), op("0001a", 1, "rejected"), op("0001b", 1, "rejected")},
 	} {
 		if got := CommandState(operations); got != want {

@@ -244,9 +244,9 @@ func (t *Tx) applyResolved(r Row, f OperationResolved) error {
 	}
 	// A review ends with its last line; an operation that settled apart from
 	// some unresolved lines keeps the state it has.
-	err := t.change(f.OperationID, `UPDATE operations SET reason = ?, updated_at = ?, next_at = NULL,
+	err := t.change(f.OperationID, `UPDATE operations SET reason = ?, updated_at = ?, next_at = NULL, order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END,
 		state = CASE WHEN state = 'review' AND NOT EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 'resolved' ELSE state END,
-		live = CASE WHEN state = 'review' AND EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 1 ELSE 0 END`+andVersion, f.Outcome+" by "+f.By+": "+f.Reason, r.Time)
+		live = CASE WHEN state = 'review' AND EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 1 ELSE 0 END`+andVersion, f.Outcome+" by "+f.By+": "+f.Reason, r.Time, f.OrderNo, f.OrderNo)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -148,7 +149,7 @@ func resolution(queryRow func(string, ...any) scanner, f OperationResolved) (tra
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	m := transfer{operation: f.OperationID, orderNo: orderNo, proxyID: f.ProxyID}
+	m := transfer{operation: f.OperationID, orderNo: cmp.Or(f.OrderNo, orderNo), proxyID: f.ProxyID}
 	at, back := "renewals", "suspense"
 	fromSuspense := min(suspense, f.ChargedCents)
 	returned, added = suspense-fromSuspense, f.ChargedCents-fromSuspense

@@ -241,10 +241,12 @@ func (OperationReview) FactType() string { return "operation.review" }
 // OperationResolved is a person's answer to a review.
 type OperationResolved struct {
 	Ref
-	By           string    `json:"by"`
-	Reason       string    `json:"reason"`
-	Outcome      string    `json:"outcome"` // charged | not_charged
-	ProxyID      string    `json:"proxy_id,omitempty"`
+	By      string `json:"by"`
+	Reason  string `json:"reason"`
+	Outcome string `json:"outcome"` // charged | not_charged
+	ProxyID string `json:"proxy_id,omitempty"`
+	// OrderNo is the order that a person found the operation to have made.
+	OrderNo      string    `json:"order_no,omitempty"`
 	ChargedCents int64     `json:"charged_cents"`
 	SendAgain    []Planned `json:"send_again,omitempty"`
 	DurationDays int64     `json:"duration_days,omitempty"`

@@ -196,14 +196,26 @@ func (l *Ledger) Pauses(ctx context.Context) ([]Pause, error) {
 	if err != nil {
 		return nil, err
 	}
-	return collect(rows, func(s scanner) (Pause, error) {
-		var p Pause
-		var since int64
-		var until sql.NullInt64
-		err := s.Scan(&p.Scope, &p.Cause, &since, &until, &p.Detail)
-		p.Since, p.Until = fromMicros(since), instant(until)
-		return p, err
-	})
+	return collect(rows, scanPause)
+}
+
+func scanPause(s scanner) (Pause, error) {
+	var p Pause
+	var since int64
+	var until sql.NullInt64
+	err := s.Scan(&p.Scope, &p.Cause, &since, &until, &p.Detail)
+	p.Since, p.Until = fromMicros(since), instant(until)
+	return p, err
+}
+
+// Pause reads one pause as it stands inside the transaction; found is false when
+// it is not in force.
+func (t *Tx) Pause(scope, cause string) (p Pause, found bool, err error) {
+	p, err = scanPause(t.queryRow(`SELECT scope, cause, since, until, detail FROM pauses WHERE scope = ? AND cause = ?`, scope, cause))
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, false, nil
+	}
+	return p, err == nil, err
 }
 
 // instant is a nullable stored instant.

@@ -194,6 +194,11 @@ func (a *accountHost) serve(ctx context.Context) error {
 	}
 	runner := a.newRunner(intake)
 	a.setState("reading the provider's account")
+	stop, err := a.serveVerbs(ctx, runner)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stop() }()
 	if err := a.bind(ctx, runner); err != nil {
 		return err
 	}
@@ -207,16 +212,23 @@ func (a *accountHost) serve(ctx context.Context) error {
 		return err
 	}
 	a.mu.Lock()
-	a.runner, a.relay, a.sweeper = runner, relay, sweeper
+	a.relay, a.sweeper = relay, sweeper
 	a.mu.Unlock()
-	stop, err := a.host.queue.ServeAccount(a.name, version, a.verbs())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = stop() }()
 	a.setState("")
 	a.hasStarted()
 	return a.workAndPublish(ctx, runner, relay, sweeper)
+}
+
+// serveVerbs answers people before the provider does: a start that waits out a
+// Retry-After can be looked at, and a person can end the wait.
+func (a *accountHost) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop func() error, err error) {
+	if err := runner.Load(ctx); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	a.runner, a.relay, a.sweeper = runner, nil, nil
+	a.mu.Unlock()
+	return a.host.queue.ServeAccount(a.name, version, a.verbs())
 }
 
 // checkHistory compares the end of the events stream with the ledger before
@@ -350,17 +362,33 @@ func (a *accountHost) bind(ctx context.Context, runner *jobs.Runner) error {
 		pause := wait
 		if throttled, ok := errors.AsType[*jobs.ThrottledError](err); ok {
 			a.setState(err.Error())
-			pause = max(wait, time.Until(throttled.Until))
+			pause = max(wait, min(time.Until(throttled.Until), longestBindWait))
 		}
 		a.hasStarted()
 		a.log.WithError(err).Warn("the provider's account could not be read: nothing is sent before it can; trying again")
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		if err := waitOrResumed(ctx, runner, pause); err != nil {
+			return err
 		}
 		wait = min(2*wait, time.Minute)
 	}
+}
+
+// longestBindWait is after how long a start looks again whether a Retry-After
+// still stands: over an hour the provider is asked.
+const longestBindWait = 10 * time.Minute
+
+// waitOrResumed waits, and no longer than until a person ends a Retry-After that
+// was in force.
+func waitOrResumed(ctx context.Context, runner *jobs.Runner, d time.Duration) error {
+	end, held := time.Now().Add(d), runner.HeldBack()
+	ticker := time.NewTicker(min(d, time.Second))
+	defer ticker.Stop()
+	for time.Now().Before(end) && runner.HeldBack() == held {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+	return nil
 }

@@ -71,6 +71,7 @@ func (a *app) reviewResolve() *cobra.Command {
 	f := c.Flags()
 	f.Int64Var(&x.ChargedCents, "charged", 0, "the provider charged this many cents: for an order in all, for a renewal what its open lines (or --line) cost")
 	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
+	f.StringVar(&x.OrderNo, "order", "", "with --charged: the order that it was found to have made")
 	f.StringVar(&x.ProxyID, "line", "", "only this proxy of a renewal")
 	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: do it again under a new key")
 	f.StringVar(&x.By, "by", "", "who decides it")
@@ -99,7 +100,7 @@ func (a *app) accountCommand() *cobra.Command {
 	}
 	c.AddCommand(show, a.accountRotate(),
 		a.accountByHand("pause", "Send nothing until it is resumed", verbPause),
-		a.accountByHand("resume", "End every pause that has no time set", verbResume))
+		a.accountByHand("resume", "End every pause, also one with a time set", verbResume))
 	return c
 }
 

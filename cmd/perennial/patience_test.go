@@ -54,3 +54,27 @@ func TestTrap38KilledWhileItWaitsTheNextRunWaitsToo(t *testing.T) {
 	}
 	checkBooks(t, w, c.ids())
 }
+
+// TestTrap48APersonEndsAnAbsurdWaitAlsoAfterARestart: the provider names a Unix
+// time. The next run answers people before the provider answers it.
+func TestTrap48APersonEndsAnAbsurdWaitAlsoAfterARestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4)
+	run, line := w.run()
+	w.control(http.MethodPost, "/faults", fmt.Appendf(nil, `{"method":"POST","fault":"code","code":"rate_limited","http_status":429,"retry_after":"%d"}`, time.Now().Unix()))
+	c := crashed{{id: "r1", subject: "perennial.commands.main.proxy.renew", body: []byte(`{"id":"r1","proxy_ids":["px_1"],"duration_days":30}`)}}
+	c.publish(t, line.NATS)
+	waitForEvent(t, line.NATS, "account.paused", "")
+	run.kill()
+	run, line = w.run()
+	waitForHTTP(t, line.HTTP+"/readyz", "asked to slow down")
+	if out := w.mustCLI("status", "r1"); !strings.Contains(out, "r1") {
+		t.Error(out)
+	}
+	if _, errs, code := w.cli("ledger", "reconcile"); code == exitDone || !strings.Contains(errs, "does not work yet") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	w.mustCLI("account", "resume", "--reason", "that is a Unix time")
+	c.await(t, line.NATS)
+	w.settled(run, c.ids()...)
+}

@@ -80,28 +80,41 @@ func (a *accountHost) verbs() map[string]queue.Verb {
 			return changedAnswer{1}, a.runner.Resolve(ctx, x)
 		}),
 		verbPause: answer(func(ctx context.Context, q byHand) (changedAnswer, error) {
-			a.runner.PauseByHand(ctx, q.By, q.Reason)
-			return changedAnswer{1}, nil
+			return changedAnswer{1}, a.runner.PauseByHand(ctx, q.By, q.Reason)
 		}),
 		verbResume: answer(func(ctx context.Context, q byHand) (changedAnswer, error) {
-			return changedAnswer{a.runner.ResumeByHand(ctx, q.By, q.Reason)}, nil
+			n, err := a.runner.ResumeByHand(ctx, q.By, q.Reason)
+			return changedAnswer{n}, err
 		}),
 		verbShow:    answer(a.show),
-		verbSweeps:  answer(a.sweeps),
-		verbPlan:    answer(a.plan),
-		verbSweep:   answer(a.sweepNow),
-		verbApprove: answer(a.approve),
+		verbSweeps:  a.bound(answer(a.sweeps)),
+		verbPlan:    a.bound(answer(a.plan)),
+		verbSweep:   a.bound(answer(a.sweepNow)),
+		verbApprove: a.bound(answer(a.approve)),
 		verbRetire:  answer(a.retire),
 
-		verbForecast: answer(a.forecast),
+		verbForecast: a.bound(answer(a.forecast)),
 
-		verbReconcile: answer(a.reconcile),
+		verbReconcile: a.bound(answer(a.reconcile)),
 		verbRecord:    answer(a.record),
 		verbEvidence: answer(func(ctx context.Context, q byHand) (jobs.Evidence, error) {
 			ctx, cancel := context.WithTimeout(ctx, evidencePatience)
 			defer cancel()
 			return a.runner.Evidence(ctx, q.ID)
 		}),
+	}
+}
+
+// bound refuses a verb that needs the provider's account before that was read.
+func (a *accountHost) bound(verb queue.Verb) queue.Verb {
+	return func(ctx context.Context, data []byte) ([]byte, error) {
+		a.mu.Lock()
+		ready, state := a.sweeper != nil, a.state
+		a.mu.Unlock()
+		if !ready {
+			return nil, &queue.ServiceError{Code: "refused", Description: "the account does not work yet: " + state}
+		}
+		return verb(ctx, data)
 	}
 }
 

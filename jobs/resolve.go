@@ -1,0 +1,158 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"perennial/ledger"
+)
+
+// Resolution is a person's answer to a review.
+type Resolution struct {
+	ID           string `json:"id"` // of the operation
+	ProxyID      string `json:"line,omitempty"`
+	Charged      *bool  `json:"charged"` // required
+	ChargedCents int64  `json:"charged_cents"`
+	// OrderNo is the order that the person found the operation to have made.
+	OrderNo   string `json:"order_no,omitempty"`
+	SendAgain bool   `json:"send_again,omitempty"`
+	By        string `json:"by"`
+	Reason    string `json:"reason"`
+}
+
+func (x Resolution) check() error {
+	if err := (signature{x.By, x.Reason}).check(); err != nil {
+		return err
+	}
+	switch {
+	case x.Charged == nil:
+		return refuse("a resolution says whether it was charged")
+	case x.ChargedCents < 0 || x.ChargedCents > maxLineCents:
+		return refuse("%d cents is not an amount that can be charged", x.ChargedCents)
+	case !*x.Charged && x.ChargedCents != 0, *x.Charged && x.SendAgain:
+		return refuse("charged and not charged exclude each other, and only what was not charged is sent again")
+	case x.OrderNo != "" && !*x.Charged:
+		return refuse("an order that has a number was charged: say --charged with --order")
+	case len(x.OrderNo) > maxOpaqueID || strings.ContainsFunc(x.OrderNo, unprintable):
+		return refuse("the order number %.40q is too long or cannot be printed", x.OrderNo)
+	}
+	return nil
+}
+
+// Resolve books a person's answer: charged with an amount, or not charged, or
+// not charged and sent again under a new generation of the key.
+func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
+	if err := x.check(); err != nil {
+		return err
+	}
+	o, err := r.Ledger.Operation(ctx, x.ID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return refuse("%s is not an operation: look with `perennial review list`", x.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if ids, err := r.sweepReviews(ctx, o, x); err != nil || len(ids) > 0 {
+		if err == nil {
+			err = r.answerSweeps(ctx, x, ids)
+		}
+		return err
+	}
+	if err := errors.Join(r.waitsForPerson(ctx, o, x), r.named(ctx, o, x)); err != nil {
+		return err
+	}
+	accepted, err := r.Ledger.Acceptance(ctx, o.CommandID)
+	if err != nil {
+		return err
+	}
+	f := ledger.OperationResolved{
+		Ref: ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID},
+		By:  x.By, Reason: x.Reason, Outcome: "not_charged", ProxyID: x.ProxyID, ChargedCents: x.ChargedCents, DurationDays: accepted.DurationDays,
+		OrderNo: x.OrderNo,
+	}
+	if *x.Charged {
+		f.Outcome = "charged"
+	}
+	if x.SendAgain && !mayGoAgain(o) {
+		return refuse("%s has order %s, so it was charged, and no refund of all of it is booked: sent again it would be paid for twice. Read the order with `perennial orders get %s`; a refund is booked when the order shows it", o.ID, o.OrderNo, o.OrderNo)
+	}
+	if x.SendAgain {
+		next, err := r.nextGeneration(ctx, o, "pending", "unresolved")
+		if err != nil {
+			return err
+		}
+		if x.ProxyID != "" { // one line: its own operation, whatever becomes of the others
+			next.planned = ofOneLine(r.binding, o, x.ProxyID)
+		}
+		f.SendAgain = []ledger.Planned{next.planned}
+	}
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.AppendTo(o.ID, o.Version, f) })
+	if err != nil {
+		return err
+	}
+	r.answeredFor()
+	return r.startRest(ctx, o.CommandID)
+}
+
+// mayGoAgain: an order that has a number was charged, and is not sent again
+// before all of it is refunded.
+func mayGoAgain(o ledger.Operation) bool {
+	return o.OrderNo == "" || o.ChargedCents > 0 && o.RefundedCents == o.ChargedCents
+}
+
+// named refuses an order number that an answer must not carry: of a renewal, of
+// an operation that has another one, or of an order that another operation made.
+func (r *Runner) named(ctx context.Context, o ledger.Operation, x Resolution) error {
+	switch {
+	case x.OrderNo == "":
+		return nil
+	case o.Kind != ledger.KindOrder:
+		return refuse("%s is a renewal and has no order", o.ID)
+	case o.OrderNo != "" && o.OrderNo != x.OrderNo:
+		return refuse("%s has order %s already", o.ID, o.OrderNo)
+	}
+	known, err := r.Ledger.HasOrder(ctx, x.OrderNo)
+	if err == nil && known && o.OrderNo != x.OrderNo {
+		err = refuse("order %s belongs to another operation: look with `perennial status`", x.OrderNo)
+	}
+	return err
+}
+
+// waitsForPerson refuses what does not wait for a person: resolving twice too.
+func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resolution) error {
+	lines, err := r.Ledger.Lines(ctx, o.ID)
+	if err != nil {
+		return err
+	}
+	if most, known := inSuspense(lines, x.ProxyID); known && x.ChargedCents > most {
+		return refuse("%d cents are more than the %d in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", x.ChargedCents, most)
+	}
+	if o.State == ledger.StateReview && x.ProxyID == "" {
+		return nil
+	}
+	for _, l := range lines {
+		if l.ProxyID == x.ProxyID && (l.State == "unresolved" || (l.State == "pending" && o.State == ledger.StateReview)) {
+			return nil
+		}
+	}
+	if x.ProxyID != "" {
+		return refuse("line %s of %s does not wait for a person", x.ProxyID, o.ID)
+	}
+	return refuse("%s is %s and does not wait for a person", o.ID, o.State)
+}
+
+// inSuspense is what the provider has charged for a line that it has not
+// resolved, or for all of them; not known when it said no amount for one.
+func inSuspense(lines []ledger.RenewalLine, proxyID string) (cents int64, known bool) {
+	for _, l := range lines {
+		if l.State != "unresolved" || (proxyID != "" && l.ProxyID != proxyID) {
+			continue
+		}
+		if l.ChargedCents == 0 {
+			return 0, false
+		}
+		cents, known = cents+l.ChargedCents-l.RefundedCents, true
+	}
+	return cents, known
+}

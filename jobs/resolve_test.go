@@ -1,0 +1,114 @@
+package jobs
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"perennial/ledger"
+)
+
+// hangs has an order go to review that the provider has accepted.
+func (h *house) hangs(id string) ledger.Operation {
+	h.t.Helper()
+	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/orders/*", "fault": "code", "code": "order_not_found", "http_status": 404})
+	h.order(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
+	o, err := h.ledger.Operation(h.t.Context(), h.await(id, ledger.StateReview).Operations[0].OperationID)
+	check(h.t, err)
+	return o
+}
+
+func TestTrap49AnOrderThatHasANumberIsNotSentAgain(t *testing.T) {
+	h := newHouse(t)
+	o := h.hangs("buy")
+	if o.OrderNo == "" {
+		t.Fatalf("%+v", o)
+	}
+	answer := Resolution{ID: o.ID, Charged: new(false), SendAgain: true, By: "ada", Reason: "it hangs"}
+	var refused *RefusedError
+	if err := h.runner.Resolve(t.Context(), answer); !errors.As(err, &refused) || !strings.Contains(refused.Reason, o.OrderNo) || !strings.Contains(refused.Reason, "refund") {
+		t.Errorf("%v", err)
+	}
+	e, err := CollectEvidence(t.Context(), h.ledger, nil, o.ID)
+	check(t, err)
+	for _, a := range e.Answers {
+		if strings.Contains(a.Say, "--send-again") {
+			t.Errorf("the evidence offers %s", a.Say)
+		}
+	}
+	if all, _ := h.server.Charges(); len(all) != 1 {
+		t.Errorf("%d charges", len(all))
+	}
+}
+
+func TestTrap49AnOrderWhoseRefundIsBookedMayGoAgain(t *testing.T) {
+	o := ledger.Operation{OrderNo: "ord_1"}
+	for _, test := range []struct {
+		charged, refunded int64
+		want              bool
+	}{{0, 0, false}, {600, 0, false}, {600, 300, false}, {600, 600, true}} {
+		o.ChargedCents, o.RefundedCents = test.charged, test.refunded
+		if mayGoAgain(o) != test.want {
+			t.Errorf("%d charged and %d refunded: %t", test.charged, test.refunded, !test.want)
+		}
+	}
+}
+
+func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
+	h := newHouse(t)
+	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
+	id := h.await("buy", ledger.StateReview).Operations[0].OperationID
+	e, err := h.runner.Evidence(t.Context(), id)
+	check(t, err)
+	if len(e.Orders) != 1 || !strings.Contains(e.Answers[0].Say, "--order "+e.Orders[0].OrderNo) {
+		t.Fatalf("orders %+v, answers %+v", e.Orders, e.Answers)
+	}
+	found := e.Orders[0].OrderNo
+	answer := Resolution{ID: id, Charged: new(true), ChargedCents: 600, OrderNo: found, By: "ada", Reason: "it is this one"}
+	for name, spoil := range map[string]func(*Resolution){
+		"not charged":  func(x *Resolution) { x.Charged, x.ChargedCents = new(false), 0 },
+		"unprintable":  func(x *Resolution) { x.OrderNo = "ord\x00" },
+		"without name": func(x *Resolution) { x.By = "" },
+	} {
+		bad := answer
+		spoil(&bad)
+		var refused *RefusedError
+		if err := h.runner.Resolve(t.Context(), bad); !errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	check(t, h.runner.Resolve(t.Context(), answer))
+	if known, err := h.ledger.HasOrder(t.Context(), found); err != nil || !known {
+		t.Errorf("the ledger does not know %s: %v", found, err)
+	}
+	entries := h.facts("operation.resolved")
+	if f, _ := entries[0].(ledger.OperationResolved); f.OrderNo != found {
+		t.Errorf("%+v", f)
+	}
+	h.settled(600, 0)
+	o := h.hangs("other")
+	var refused *RefusedError
+	if err := h.runner.Resolve(t.Context(), Resolution{ID: o.ID, Charged: new(true), ChargedCents: 600, OrderNo: found, By: "ada", Reason: "x"}); !errors.As(err, &refused) {
+		t.Errorf("an order that another operation made was taken: %v", err)
+	}
+}
+
+// A restored account that stays paused for one order goes on by itself once a
+// person has said whose that order is.
+func TestTrap13AnAnswerThatNamesTheOrderEndsThePauseOfARestore(t *testing.T) {
+	h := newHouse(t)
+	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
+	id := h.await("buy", ledger.StateReview).Operations[0].OperationID
+	h.restore(h.backup())
+	h.awaitStrange("order ")
+	e, err := CollectEvidence(t.Context(), h.ledger, h.runner.newReconciler(), id)
+	check(t, err)
+	if len(e.Orders) != 1 {
+		t.Fatalf("%+v", e.Orders)
+	}
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 600, OrderNo: e.Orders[0].OrderNo, By: "ada", Reason: "it is this one"}))
+	h.awaitResumed()
+	h.settled(600, 0)
+}
