@@ -58,13 +58,22 @@ func (h *house) said() (dead, rows int) {
 
 func TestTrap46AnInstantOutsideTheYearsOfUTCIsRefusedWithAReason(t *testing.T) {
 	h := newHouse(t)
-	for id, field := range map[string]string{
+	fields := map[string]string{
 		"late":     `"not_after":"9999-12-31T23:59:59-05:00"`,
 		"early":    `"not_after":"0000-01-01T00:00:00+05:00"`,
 		"due":      `"due_before":"9999-12-31T23:59:59-05:00"`,
 		"expected": `"expect_expires_at":{"px_1":"9999-12-31T23:59:59-05:00"}`,
-	} {
-		h.renew(`{"id":"` + id + `","duration_days":30,"proxy_ids":["px_1"],` + field + `}`)
+	}
+	command := func(id string) string {
+		return `{"id":"` + id + `","duration_days":30,"proxy_ids":["px_1"],` + fields[id] + `}`
+	}
+	for id := range fields {
+		if _, err := ParseCommand(ledger.KindRenewal, []byte(command(id)), sandboxRules); err == nil {
+			t.Fatalf("%s is taken in", fields[id])
+		}
+	}
+	for id, field := range fields {
+		h.renew(command(id))
 		s := h.await(id, ledger.StateRejected)
 		if name := strings.Trim(field[:strings.Index(field, ":")], `"`); !strings.Contains(s.Reason, name) || !strings.Contains(s.Reason, "year") {
 			t.Errorf("%s: %q does not name %s and the year", id, s.Reason, name)

@@ -88,7 +88,7 @@ var decisionBugs = []bug{
 		new: "o.Delivery.Complete"},
 	{trap: 38, name: "429 holds only who got it", file: "jobs/decide_reply.go",
 		old: "\td.Pause = &Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: v.reason, TraceID: v.traceID, Until: &until}\n\treturn d\n}\n\n// throttleDelay",
-		new: "\treturn d\n}\n\n// throttleDelay"},
+		new: "\t_ = until\n\treturn d\n}\n\n// throttleDelay"},
 	{trap: 38, name: "429 without an envelope is a lost reply", file: "jobs/decide_reply.go",
 		old: "case !r.Envelope && r.HTTPStatus == http.StatusTooManyRequests:",
 		new: "case false:"},

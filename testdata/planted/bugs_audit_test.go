@@ -1,0 +1,36 @@
+package planted
+
+// auditBugs are repairs of what an audit of the running program found, taken out
+// again.
+var auditBugs = []bug{
+	{trap: 46, name: "an instant is not looked at in UTC", file: "jobs/command.go",
+		old: "func storable(t time.Time) bool { y := t.UTC().Year(); return y >= 1 && y <= 9999 }",
+		new: "func storable(time.Time) bool { return true }"},
+	{name: "a command that cannot be recorded is acknowledged", file: "jobs/intake.go", run: "TestNothingIsAcknowledged",
+		old: "\tif known.AcceptedHash != \"\" {",
+		new: "\tif a.invalid != nil {\n\t\treturn nil\n\t}\n\tif known.AcceptedHash != \"\" {"},
+	{trap: 47, name: "a refusal under any HTTP status is believed", file: "jobs/decide_reply.go",
+		old: "return status/100 == 2 || status/100 == 5",
+		new: "return status == 0"},
+	{trap: 48, name: "a pause with a time is not a person's to end", file: "jobs/person.go",
+		old: "for _, x := range r.pauses.list() {",
+		new: "for _, x := range r.pauses.list() {\n\t\tif x.Until != nil {\n\t\t\tcontinue\n\t\t}"},
+	{trap: 48, name: "an absurd Retry-After is never asked about", file: "jobs/pauses.go",
+		old: "now.Sub(last) >= askAgain",
+		new: "now.Sub(last) >= 1e6*askAgain"},
+	{trap: 49, name: "an order with a number is sent again", file: "jobs/resolve.go",
+		old: "return o.OrderNo == \"\" ||",
+		new: "return o.OrderNo != \"-\" ||"},
+	{trap: 50, name: "no reading is no progress", file: "jobs/decide_order.go",
+		old: "return op.ReadAt.Sub(*op.ProgressAt) >= stalled",
+		new: "return op.UpdatedAt.Add(stalled).Sub(*op.ProgressAt) >= stalled"},
+	{trap: 57, name: "a list that is left out is a broken reply", file: "jobs/decide_renewal.go",
+		old: "optional := listed &&",
+		new: "optional := !listed &&"},
+	{trap: 38, name: "the end of one pause ends another", file: "jobs/pauses.go",
+		old: "|| !paused || !sameEnd(have.Until, x.Until) {",
+		new: "|| !paused || have.Scope == \"\" {"},
+	{trap: 38, name: "a shorter Retry-After replaces a longer one", file: "jobs/pauses.go",
+		old: "return end == nil || other != nil && !end.Before(*other)",
+		new: "return end == nil || other != nil"},
+}
