@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -109,4 +110,52 @@ func TestACommandWaitsForRoomWhereThereIsSomeSoon(t *testing.T) {
 	if a, err := h.runner.read(t.Context(), m); a != nil || err != nil || putBack.Load() != 1 {
 		t.Errorf("a paused lane: %+v %v, %d put back", a, err, putBack.Load())
 	}
+}
+
+// What is paid for is settled before more is paid for, what may have executed goes
+// before both, and nothing starves.
+func TestTrap58SettlingComesBeforePayingForMore(t *testing.T) {
+	r := newReady(100, newPauses(time.Now))
+	push := func(l lane, p Priority, n int) {
+		for i := range n {
+			r.push(&job{lane: l, priority: p, at: noon.Add(time.Duration(i) * time.Second), op: Operation{Operation: ledger.Operation{ID: fmt.Sprintf("%s-%d-%d", l, p, i)}}})
+		}
+	}
+	push(laneRenewal, PriorityRenewal, 4)
+	push(laneOrder, PriorityOrder, 4)
+	push(lanePoll, PriorityPoll, 18)
+	push(laneOrder, PriorityAmbiguous, 2)
+	var order strings.Builder
+	for range 28 {
+		j, err := r.pop(t.Context())
+		check(t, err)
+		order.WriteString(map[lane]string{laneOrder: "o", laneRenewal: "r", lanePoll: "p"}[j.lane])
+	}
+	if got := order.String(); got != "oo"+strings.Repeat("pppr", 4)+"pppopppooo" {
+		t.Error(got)
+	}
+}
+
+// A record that cannot be read holds up nothing but itself, at a start and later.
+func TestABrokenRecordHoldsUpNoOther(t *testing.T) {
+	h := idleHouse(t)
+	past := h.now().Add(-time.Minute).UTC()
+	for _, id := range []string{"broken", "waits"} {
+		planned := ledger.Planned{OperationID: id + "/0001", Chunk: "0001", Generation: 1, Key: "k-" + id, ProxyIDs: []string{"px_" + map[string]string{"broken": "5", "waits": "6"}[id]}}
+		facts := []ledger.Fact{ledger.CommandAccepted{
+			Ref: ledger.Ref{CommandID: id}, Kind: ledger.KindRenewal, ContentHash: "h", Content: []byte(`{"id":5}`), DurationDays: 30, Operations: []ledger.Planned{planned},
+		}}
+		if id == "waits" {
+			facts = append(facts, ledger.OperationWaiting{Ref: ledger.Ref{CommandID: id, OperationID: id + "/0001"}, Reason: "test", NextAt: past})
+		}
+		check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(facts...) }))
+	}
+	h.accepts(`{"id":"good","duration_days":30,"proxy_ids":["px_1"]}`)
+	o, err := h.ledger.Operation(t.Context(), "good/0001")
+	check(t, err)
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.AppendTo(o.ID, o.Version, ledger.OperationWaiting{Ref: ledger.Ref{CommandID: "good", OperationID: o.ID}, Reason: "test", NextAt: past.Add(time.Second)})
+	}))
+	h.start()
+	h.await("good", ledger.StateCompleted)
 }

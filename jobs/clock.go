@@ -40,6 +40,18 @@ func (c *Clock) Hear(server time.Time) {
 	c.server, c.heardAt = server, c.now()
 }
 
+// HearReply takes in the timestamp of a reply to a POST. It may be a replay, which
+// may carry the first reply's timestamp (trap 56): one that lies well before the
+// provider's time as it is known tells nothing.
+func (c *Clock) HearReply(server time.Time) {
+	c.mu.Lock()
+	old := !c.server.IsZero() && server.Before(c.server.Add(c.now().Sub(c.heardAt)-maxSkew))
+	c.mu.Unlock()
+	if !old {
+		c.Hear(server)
+	}
+}
+
 // Provider is the provider's time as far as it was heard; the machine's before.
 func (c *Clock) Provider() time.Time {
 	c.mu.Lock()

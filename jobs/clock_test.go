@@ -96,3 +96,22 @@ func TestTrap02AWrongClockIsNoticed(t *testing.T) {
 		}
 	}
 }
+
+func TestTrap56AReplayedTimestampTellsNoTime(t *testing.T) {
+	w := &wall{noon}
+	c := NewClock(w.now, time.Time{})
+	c.Hear(noon)
+	w.at = noon.Add(time.Hour)
+	c.HearReply(noon.Add(time.Minute)) // the reply of an hour ago
+	if wrong := c.Wrong(); wrong != "" || !c.Provider().Equal(w.at) {
+		t.Errorf("%q, and the provider's time is %s", wrong, c.Provider())
+	}
+	c.HearReply(w.at.Add(10 * time.Minute)) // the provider's clock may go ahead
+	if c.Wrong() == "" {
+		t.Error("a reply from the future was not heard")
+	}
+	c.Hear(noon) // a read is answered now
+	if c.Wrong() == "" {
+		t.Error("a read that shows a clock set back was not heard")
+	}
+}

@@ -332,8 +332,12 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 		facts = append(facts, f)
 	}
 	a.jobs = r.jobsOf(tx, a.cmd, planned)
-	if r.startsNow(a) {
-		sending, err := r.intend(tx, a.jobs[0], presend{ids: a.jobs[0].op.ProxyIDs})
+	p, now, err := r.startsNow(tx, a)
+	if err != nil {
+		return err
+	}
+	if now {
+		sending, err := r.intend(tx, a.jobs[0], p)
 		if err != nil {
 			return err
 		}
@@ -380,11 +384,15 @@ func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) []*j
 
 // startsNow: the intent is committed together with the acceptance when nothing
 // has to be looked at first and the gate is open.
-func (r *Runner) startsNow(a *arrival) bool {
-	if len(a.jobs) != 1 || r.careful(a.cmd) || a.cmd.Guarded() {
-		return false
+func (r *Runner) startsNow(tx *ledger.Tx, a *arrival) (p presend, now bool, err error) {
+	if len(a.jobs) != 1 || r.careful(a.cmd) || a.cmd.Guarded() || r.cannotSay(a.jobs[0]) != nil || r.pauses.blocked(a.jobs[0].lane) {
+		return p, false, nil
 	}
-	return !r.pauses.blocked(a.jobs[0].lane) && r.Gate.TryPass()
+	p.ids = a.jobs[0].op.ProxyIDs
+	if p.observed, now, err = seenNow(tx, p.ids); err != nil || !now {
+		return p, false, err
+	}
+	return p, r.Gate.TryPass(), nil
 }
 
 func pauseFor(ctx context.Context, d time.Duration) error {

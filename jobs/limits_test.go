@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -264,4 +265,85 @@ func (p impostor) Wallet(ctx context.Context) (upstream.Wallet, error) {
 		p.wallet(&w)
 	}
 	return w, err
+}
+
+// Six renewals whose price nothing foretells come at once.
+func TestTrap52AnUnknownPriceIsNotZeroInTheLimitOfTheDay(t *testing.T) {
+	h := idleHouse(t)
+	h.bind(func(c *Config) { c.DailyLimitCents, c.Concurrency = 700, 8 })
+	h.start()
+	for i := range 6 {
+		h.renew(fmt.Sprintf(`{"id":"r-%d","duration_days":30,"proxy_ids":["px_%d"]}`, i, i+1))
+	}
+	h.until("each is renewed or held", func() bool {
+		n := 0
+		for i := range 6 {
+			s, err := Status(t.Context(), h.ledger, fmt.Sprintf("r-%d", i))
+			if err == nil && (s.State == string(ledger.StateCompleted) || s.State == string(ledger.StateHeld)) {
+				n++
+			}
+		}
+		return n == 6
+	})
+	h.settled(600, 0)
+}
+
+// A renewal of unknown price takes the dearest that was paid lately.
+func TestTrap52AnUnknownPriceCountsAsTheDearest(t *testing.T) {
+	h := idleHouse(t)
+	h.bind(func(c *Config) { c.DailyLimitCents = 1000 })
+	h.start()
+	h.renew(`{"id":"dear","duration_days":90,"proxy_ids":["px_1"]}`)
+	h.await("dear", ledger.StateCompleted)
+	h.renew(`{"id":"other","duration_days":30,"proxy_ids":["px_elsewhere"]}`)
+	if s := h.await("other", ledger.StateHeld); s.Operations[0].Attempts != 0 || !strings.Contains(s.Reason, "300") {
+		t.Errorf("%+v", s)
+	}
+	h.settled(900, 0)
+}
+
+// renaming is a provider that has given a region another name since it was read.
+type renaming struct {
+	*upstream.Client
+	renamed bool
+}
+
+func (p *renaming) OffersPage(ctx context.Context, f upstream.OfferFilter, r upstream.PageRequest) (upstream.Page[upstream.Offer], error) {
+	if p.renamed && f.Region == "Dallas" {
+		f.Region = "a name that no offer has any more"
+	}
+	return p.Client.OffersPage(ctx, f, r)
+}
+
+func TestTrap22AnOfferIsFoundWhateverItsRegionIsCalled(t *testing.T) {
+	h := idleHouse(t)
+	p := &renaming{Client: h.client}
+	h.bind(func(c *Config) { c.Provider = p })
+	for _, p.renamed = range []bool{false, true} {
+		if cents, err := h.runner.quote(t.Context(), PriorityOrder, Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); err != nil || cents != 300 {
+			t.Errorf("renamed %t: %d cents, %v", p.renamed, cents, err)
+		}
+	}
+}
+
+// The field's name was taken out of the configuration after the order was taken
+// in: sent without its CIDRs it would buy addresses of the provider's choice.
+func TestTrap33AnOrderWhoseCIDRsHaveNoFieldIsHeld(t *testing.T) {
+	h := idleHouse(t)
+	h.bind(func(c *Config) { c.CIDRField = "cidrs" })
+	check(t, h.runner.PauseByHand(t.Context(), "ada", "later"))
+	h.start()
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1,"cidrs":["198.51.100.0/24"]}]}`)
+	h.await("buy", ledger.StateAccepted)
+	h.restart()
+	h.resumes("ada", "go on")
+	if s := h.await("buy", ledger.StateHeld); !strings.Contains(s.Reason, "cidr_field") || s.Operations[0].Attempts != 0 {
+		t.Errorf("%+v", s)
+	}
+	held := len(h.facts("command.held"))
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("keep", ledger.StateCompleted)
+	if n := len(h.facts("command.held")); n != held || held != 1 {
+		t.Errorf("%d facts say that it is held", n)
+	}
 }

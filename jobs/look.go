@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"perennial/ledger"
@@ -24,6 +25,7 @@ type presend struct {
 	skipped       []ledger.Fact
 	observed      map[string]time.Time
 	estimateCents int64
+	unpriced      bool        // what it costs is not known, and counts as nothing in the estimate
 	body          []byte      // frozen by an earlier attempt; nil: made from ids
 	stop          ledger.Fact // the operation goes no further
 }
@@ -64,6 +66,11 @@ func (r *Runner) look(ctx context.Context, j *job) (presend, error) {
 		if err := r.lookAtProxies(ctx, j, &p); err != nil || p.stop != nil {
 			return p, err
 		}
+	} else if err := r.observe(ctx, j, &p); err != nil {
+		return p, err
+	}
+	if p.stop = r.cannotSay(j); p.stop != nil {
+		return p, nil
 	}
 	if j.cmd.MaxTotalCents == 0 && r.DailyLimitCents == 0 {
 		return p, nil
@@ -76,6 +83,17 @@ func (r *Runner) look(ctx context.Context, j *job) (presend, error) {
 	}
 	err := r.underDailyLimit(ctx, j, &p)
 	return p, err
+}
+
+// cannotSay holds an order whose CIDRs have no field any more: without them the
+// provider would choose addresses by chance.
+func (r *Runner) cannotSay(j *job) ledger.Fact {
+	if r.CIDRField != "" || !slices.ContainsFunc(j.cmd.Items, func(i Item) bool { return len(i.CIDRs) > 0 }) {
+		return nil
+	}
+	return ledger.CommandHeld{
+		Ref: j.op.ref(""), Reason: "it names CIDRs and the account has no cidr_field any more: set it again and `perennial release` it, or `perennial cancel` it",
+	}
 }
 
 // lookAtProxies leaves out what is no longer due, with a fact for each.
@@ -126,9 +144,8 @@ func (r *Runner) stillDue(ctx context.Context, j *job, id string) (expires *time
 	if j.cmd.DueBefore != nil && expires.After(*j.cmd.DueBefore) {
 		return expires, "it is not due before " + j.cmd.DueBefore.Format(time.RFC3339), nil
 	}
-	renewed, err := r.Ledger.RenewedAt(ctx, id, *expires)
-	if err != nil || renewed {
-		return expires, "a renewal for this expiry has succeeded before", err
+	if why, err := r.paidAlready(ctx, id, *expires); err != nil || why != "" {
+		return expires, why, err
 	}
 	retired, err := r.Ledger.Retired(ctx, id)
 	if retired {
@@ -196,6 +213,9 @@ func (r *Runner) estimate(ctx context.Context, j *job, p *presend) error {
 // several whose price even that did not tell is not sent under a ceiling.
 func (r *Runner) estimateRenewal(ctx context.Context, j *job, p *presend) error {
 	canary, err := r.canaryPrice(ctx, j)
+	if err == nil && canary == 0 && r.DailyLimitCents > 0 {
+		canary, err = r.Ledger.Dearest(ctx, j.cmd.DurationDays)
+	}
 	if err != nil {
 		return err
 	}
@@ -220,6 +240,7 @@ func (r *Runner) estimateRenewal(ctx context.Context, j *job, p *presend) error 
 			return nil
 		}
 		p.estimateCents += cents
+		p.unpriced = p.unpriced || cents == 0
 	}
 	return nil
 }
@@ -276,8 +297,17 @@ var errNotOffered = errors.New("not offered")
 // or the one asked for, so the dearer reading counts against a ceiling.
 func (r *Runner) quote(ctx context.Context, priority Priority, item Item, days int64) (int64, error) {
 	r.mu.Lock()
-	filter := r.prices[item.OfferCode]
+	filter, remembered := r.prices[item.OfferCode]
 	r.mu.Unlock()
+	cents, err := r.quoteBy(ctx, priority, filter, item, days)
+	if remembered && errors.Is(err, errNotOffered) { // the provider may call its region or line otherwise by now
+		return r.quoteBy(ctx, priority, upstream.OfferFilter{}, item, days)
+	}
+	return cents, err
+}
+
+// quoteBy looks for the offer among those that a filter finds.
+func (r *Runner) quoteBy(ctx context.Context, priority Priority, filter upstream.OfferFilter, item Item, days int64) (int64, error) {
 	filter.Quantity, filter.DurationDays = item.Quantity, days
 	var token string
 	for {
@@ -330,35 +360,6 @@ func (r *Runner) underCeiling(ctx context.Context, j *job, p *presend) error {
 	if total > j.cmd.MaxTotalCents {
 		p.stop = rejectedFact(j.op, "max_total_cents", fmt.Sprintf(
 			"it would bring the command to %d cents and max_total_cents is %d: nothing was sent", total, j.cmd.MaxTotalCents))
-	}
-	return nil
-}
-
-// tomorrow is when the next day of the account's limit begins.
-func (r *Runner) tomorrow() time.Time {
-	now := r.clock.Now().In(r.DailyLimitLocation)
-	return time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, r.DailyLimitLocation).UTC()
-}
-
-// underDailyLimit holds an operation that would take the account over its limit
-// of the day, until the day is over or a person releases it.
-func (r *Runner) underDailyLimit(ctx context.Context, j *job, p *presend) error {
-	if r.DailyLimitCents == 0 || j.released {
-		return nil
-	}
-	now := r.clock.Now().In(r.DailyLimitLocation)
-	day := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, r.DailyLimitLocation)
-	spent, err := r.Ledger.Committed(ctx, day, j.op.ID)
-	if err != nil {
-		return err
-	}
-	if spent+p.estimateCents <= r.DailyLimitCents {
-		return nil
-	}
-	tomorrow := r.tomorrow()
-	p.stop = ledger.CommandHeld{
-		Ref: j.op.ref(""), EstimateCents: p.estimateCents, Until: &tomorrow,
-		Reason: fmt.Sprintf("%d cents are spent or under way today, this would add %d, and daily_limit_cents is %d", spent, p.estimateCents, r.DailyLimitCents),
 	}
 	return nil
 }

@@ -204,7 +204,9 @@ func (h *house) accepts(text string) ledger.Planned {
 }
 
 // patience bounds every waiting of these tests.
-const patience = 2 * time.Minute
+var patience = 2 * time.Minute
+
+func init() { flag.DurationVar(&patience, "patience", patience, "bounds every waiting") }
 
 // until looks again whenever the journal has grown.
 func (h *house) until(what string, done func() bool) {
@@ -356,4 +358,12 @@ func (h *house) resumes(by, reason string) {
 	h.t.Helper()
 	_, err := h.runner.ResumeByHand(h.t.Context(), by, reason)
 	check(h.t, err)
+}
+
+// listed fills the ledger's table of proxies, as a listing pass does.
+func (h *house) listed() {
+	h.t.Helper()
+	page, err := h.client.ProxiesPage(h.t.Context(), upstream.PageRequest{Size: 50})
+	check(h.t, err)
+	check(h.t, h.runner.noteAll(h.t.Context(), page.Items))
 }

@@ -11,7 +11,7 @@ import (
 
 // poll reads an order's detail once and records what it shows.
 func (r *Runner) poll(ctx, _ context.Context, j *job) error {
-	if err := r.Gate.Pass(ctx, j.priority); err != nil {
+	if err := r.Gate.Pass(ctx, PriorityOrder); err != nil { // its turn among what pays was taken in ready
 		return err
 	}
 	if r.pauses.blocked(lanePoll) {
@@ -119,12 +119,27 @@ func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 			return err
 		}
 		for _, record := range records {
-			if err := r.queueOne(ctx, record); err != nil {
-				return err
+			if err := r.queueOne(ctx, record); err != nil && ctx.Err() == nil {
+				r.cannotGoOn(record, err)
 			}
 		}
 	}
 	return nil
+}
+
+// cannotGoOn says, once a minute, that an operation could not be taken up. The
+// others are not held up by it.
+func (r *Runner) cannotGoOn(record ledger.Operation, err error) {
+	r.mu.Lock()
+	now := r.Clock()
+	told := now.Sub(r.toldBroken[record.ID]) < time.Minute
+	if !told {
+		r.toldBroken[record.ID] = now
+	}
+	r.mu.Unlock()
+	if !told {
+		r.Log.WithError(err).WithField("operation_id", record.ID).Error("an operation could not be taken up; the others go on, and it is tried again")
+	}
 }
 
 func (r *Runner) queueOne(ctx context.Context, record ledger.Operation) error {

@@ -44,6 +44,7 @@ type ready struct {
 	counts map[lane]int
 	coming int           // read off the stream and not queued yet, whatever their lane
 	probes map[lane]bool // one job may pass a paused lane
+	polled int           // polls in a row
 	room   chan struct{}
 }
 
@@ -172,6 +173,9 @@ func (r *ready) pop(ctx context.Context) (*job, error) {
 		if l, ok := r.first(); ok {
 			j, _ := heap.Pop(r.lanes[l]).(*job)
 			j.probe, r.probes[l] = r.probes[l], false
+			if r.polled++; l != lanePoll {
+				r.polled = 0
+			}
 			return j, nil
 		}
 		r.cond.Wait()
@@ -212,12 +216,30 @@ func (r *ready) forget() {
 	}
 }
 
-// inTurn are the lanes in an order that never changes: the same jobs are taken up
-// in the same order.
-var inTurn = [...]lane{laneRenewal, laneOrder, lanePoll}
+// pollsInARow bounds the polls that go before what pays: what is paid for is
+// settled before more is paid for (trap 58), and neither starves the other.
+const pollsInARow = 3
 
+// first is the lane whose head goes next.
 func (r *ready) first() (best lane, found bool) {
-	for _, l := range inTurn {
+	pays, found := r.firstOf(laneRenewal, laneOrder)
+	if _, polls := r.firstOf(lanePoll); !polls {
+		return pays, found
+	}
+	if !found {
+		return lanePoll, true
+	}
+	head := (*r.lanes[pays])[0]
+	if head.sending != nil || head.priority == PriorityAmbiguous || r.polled >= pollsInARow {
+		return pays, true
+	}
+	return lanePoll, true
+}
+
+// firstOf is the most urgent of some lanes that are not paused. They are looked at
+// in the order given, so that the same jobs are taken up in the same order.
+func (r *ready) firstOf(lanes ...lane) (best lane, found bool) {
+	for _, l := range lanes {
 		h := r.lanes[l]
 		if h.Len() == 0 {
 			continue

@@ -121,6 +121,7 @@ type Runner struct {
 	known     chan struct{} // closed when a restored ledger has forgotten nothing
 	knownOnce sync.Once
 
+	listing     sync.Mutex // while proxies are listed for an operation
 	doubt       sync.Mutex // while the pause of a restore is changed
 	budget      sync.Mutex // from the look at the day's limit to the intent
 	mu          sync.Mutex
@@ -129,6 +130,7 @@ type Runner struct {
 	firewalls   int       // 401/403 in a row that were no envelope
 	asked       time.Time // when a long Retry-After was last asked about
 	prices      map[string]upstream.OfferFilter
+	toldBroken  map[string]time.Time // operations that cannot be read, and when that was last said
 }
 
 // NewRunner makes a runner. Call Bind, then Run.
@@ -136,7 +138,8 @@ func NewRunner(c Config) *Runner {
 	c = c.withDefaults()
 	r := &Runner{
 		Config: c, Gate: NewGate(c.RatePerSecond), wake: make(chan struct{}, 1), known: make(chan struct{}), prices: map[string]upstream.OfferFilter{},
-		share: rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), audits: audits{turn: make(chan struct{}, 1)},
+		toldBroken: map[string]time.Time{},
+		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), audits: audits{turn: make(chan struct{}, 1)},
 	}
 	r.pauses = newPauses(c.Clock)
 	r.ready = newReady(capacity(c), r.pauses)
@@ -273,6 +276,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	group.Go(func() error { return r.keepReconciling(ctx) })
 	group.Go(func() error { return r.accountFor(ctx) })
 	err := group.Wait()
+	r.unsendRest(work) // behind the intake too: it may have committed an intent last
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -297,7 +301,8 @@ func (r *Runner) recover(ctx context.Context) error {
 	for _, record := range sending {
 		j, err := r.load(ctx, record)
 		if err != nil {
-			return err
+			r.cannotGoOn(record, err) // it stays as it is: nothing of it is sent
+			continue
 		}
 		since := record.FirstAmbiguousAt
 		if since == nil {
@@ -315,7 +320,7 @@ func (r *Runner) recover(ctx context.Context) error {
 	}
 	for _, record := range accepted {
 		if err := r.enqueue(ctx, record); err != nil {
-			return err
+			r.cannotGoOn(record, err)
 		}
 	}
 	return nil

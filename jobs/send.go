@@ -29,7 +29,6 @@ func (r *Runner) dispatch(ctx, outer context.Context) error {
 		under.Go(func() { r.work(ctx, outer, places) })
 	}
 	under.Wait()
-	r.unsendRest(outer)
 	return ctx.Err()
 }
 
@@ -116,7 +115,9 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 		Kind: writeKind(j.op.Kind), Key: j.op.Key, Body: []byte(j.sending.Body), Timestamp: j.sending.SentAt, Scenario: j.cmd.Scenario,
 	})
 	r.Reached("send.received")
-	r.hear(nil, reply.ServerTime)
+	if j.op.Ambiguous == 0 {
+		r.clock.HearReply(reply.ServerTime)
+	}
 	j.leave()
 	d := Decide(j.op, Replied{
 		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), Throttled: r.countThrottle(reply), ReadsWork: r.readsWork(outer, reply),
@@ -289,6 +290,12 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool
 	if r.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
 		r.budget.Lock()
 		defer r.budget.Unlock()
+		if p.unpriced { // another operation may have told the price since the look
+			p.estimateCents, p.unpriced = 0, false
+			if err := r.estimate(ctx, j, &p); err != nil {
+				return false, err
+			}
+		}
 		if err := r.underDailyLimit(ctx, j, &p); err != nil {
 			return false, err
 		}

@@ -19,6 +19,7 @@ import (
 func TestTrap34AnIntentThatWaitedTooLongIsNotSentWithItsOldTime(t *testing.T) {
 	h := idleHouse(t)
 	h.bind(func(c *Config) { c.Concurrency = 1 }) // the second waits for the first
+	h.listed()
 	h.start()
 	h.fault(renew, "hang", map[string]any{"seconds": 1})
 	h.renew(`{"id":"first","duration_days":30,"proxy_ids":["px_1"]}`)

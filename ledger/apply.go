@@ -98,9 +98,13 @@ func (t *Tx) plan(r Row, commandID string, kind Kind, days, estimate int64, plan
 		if err := t.create(r, commandID, kind, estimate, p); err != nil {
 			return err
 		}
+		var observed map[string]time.Time
+		if f, ok := t.next.(OperationSending); ok && f.OperationID == p.OperationID {
+			observed = f.Observed
+		}
 		for _, id := range p.ProxyIDs {
-			err := t.exec(`INSERT INTO lines (operation, proxy_id, state, claim, duration_days) VALUES (?, ?, 'pending', 1, ?)`,
-				p.OperationID, id, days)
+			err := t.exec(`INSERT INTO lines (operation, proxy_id, state, claim, duration_days, observed_expires_at) VALUES (?, ?, 'pending', 1, ?, ?)`,
+				p.OperationID, id, days, observedAt(observed, id))
 			if failure, ok := errors.AsType[sqlite3.Error](err); ok && failure.ExtendedCode == sqlite3.ErrConstraintUnique {
 				return fmt.Errorf("proxy %s: %w", id, ErrClaimed)
 			}
@@ -196,15 +200,15 @@ func (t *Tx) applyOperation(r Row, f Fact) error {
 // applySending leaves updated_at at the moment of the send: should the attempt
 // turn out ambiguous, the window counts from there.
 func (t *Tx) applySending(r Row, f OperationSending) error {
+	if t.begun == f.OperationID {
+		t.begun = "" // plan made the operation and its lines as this leaves them
+		return nil
+	}
 	for id, at := range f.Observed {
 		err := t.exec(`UPDATE lines SET observed_expires_at = ? WHERE operation = ? AND proxy_id = ?`, micros(at), f.OperationID, id)
 		if err != nil {
 			return err
 		}
-	}
-	if t.begun == f.OperationID {
-		t.begun = "" // plan made the operation as this leaves it
-		return nil
 	}
 	return t.change(f.OperationID, `UPDATE operations SET state = 'sending', attempts = ?, body_seq = ?, app_id = ?,
 		estimate_cents = max(estimate_cents, ?), first_sent_at = coalesce(first_sent_at, ?), next_at = NULL,
@@ -288,6 +292,14 @@ func (t *Tx) applySweep(r Row, f Fact) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// observedAt is the expiry that a renewal pays for, NULL where it is not known.
+func observedAt(observed map[string]time.Time, proxyID string) any {
+	if at, ok := observed[proxyID]; ok {
+		return micros(at)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (Test\w+)`)
 
 // flags of the tests of a room: fewer random cases, and no file about a failure.
 var flags = map[string][]string{
-	"./jobs":     {"-sim.seeds", "100", "-rapid.checks", "300", "-rapid.nofailfile"},
+	"./jobs":     {"-sim.seeds", "100", "-rapid.checks", "300", "-rapid.nofailfile", "-patience", "40s"},
 	"./ledger":   {"-rapid.nofailfile"},
 	"./upstream": {"-rapid.nofailfile"},
 }

@@ -1,0 +1,58 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"perennial/ledger"
+)
+
+// The limit of the day (daily_limit_cents): what was charged today less refunds,
+// and what is under way at its estimate.
+
+// tomorrow is when the next day of the account's limit begins.
+func (r *Runner) tomorrow() time.Time {
+	now := r.clock.Now().In(r.DailyLimitLocation)
+	return time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, r.DailyLimitLocation).UTC()
+}
+
+// underDailyLimit holds an operation that would take the account over its limit
+// of the day, until the day is over or a person releases it.
+func (r *Runner) underDailyLimit(ctx context.Context, j *job, p *presend) error {
+	if r.DailyLimitCents == 0 || j.released {
+		return nil
+	}
+	now := r.clock.Now().In(r.DailyLimitLocation)
+	day := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, r.DailyLimitLocation)
+	spent, err := r.Ledger.Committed(ctx, day, j.op.ID)
+	if err != nil {
+		return err
+	}
+	if spent+p.estimateCents <= r.DailyLimitCents {
+		return r.behindUnpriced(ctx, j, p)
+	}
+	tomorrow := r.tomorrow()
+	p.stop = ledger.CommandHeld{
+		Ref: j.op.ref(""), EstimateCents: p.estimateCents, Until: &tomorrow,
+		Reason: fmt.Sprintf("%d cents are spent or under way today, this would add %d, and daily_limit_cents is %d", spent, p.estimateCents, r.DailyLimitCents),
+	}
+	return nil
+}
+
+// behindUnpriced has an operation whose price is not known wait while another one
+// of the kind is under way: together they could go over any limit.
+func (r *Runner) behindUnpriced(ctx context.Context, j *job, p *presend) error {
+	if !p.unpriced {
+		return nil
+	}
+	another, err := r.Ledger.Unpriced(ctx, j.op.ID)
+	if err != nil || !another {
+		return err
+	}
+	d := waiting(j.op, false, r.clock.Now().Add(previousWait(j.op)), verdict{
+		reason: "its price is not known, and so is that of another operation under way: daily_limit_cents waits for what that costs",
+	})
+	p.stop = d.Facts[0]
+	return nil
+}

@@ -1,0 +1,140 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// Every renewal records which expiry of each proxy it pays for: a second one for
+// the same expiry would be paid twice, and whether an expiry moved can be told
+// only by what it was. A guarded command reads its proxies anyway (look.go). For
+// any other, what was last seen serves, unless a renewal has settled since.
+
+// showsWithin is how long a read of the provider's may show a proxy as it was
+// before a renewal that succeeded.
+const showsWithin = time.Hour
+
+// observe finds the expiries that an unguarded renewal pays for.
+func (r *Runner) observe(ctx context.Context, j *job, p *presend) error {
+	p.observed = map[string]time.Time{}
+	unseen, err := r.seen(ctx, p.ids, p.observed)
+	if err != nil || len(unseen) == 0 {
+		return err
+	}
+	if len(unseen) > readEach {
+		if unseen, err = r.listFor(ctx, j.priority, unseen, p.observed); err != nil {
+			return err
+		}
+	}
+	for _, id := range unseen {
+		proxy, err := r.readProxy(ctx, j.priority, id)
+		switch {
+		case errors.Is(err, upstream.CodeProxyNotFound), errors.Is(err, upstream.CodeInsufficientScope):
+			continue // the provider does not tell: whether it renews it, its own reply says
+		case err != nil:
+			return err
+		case proxy.ExpiresAt != nil:
+			p.observed[id] = *proxy.ExpiresAt
+		}
+	}
+	return nil
+}
+
+// seen puts into observed what the ledger's table of proxies shows, and returns
+// the proxies of which it shows nothing that still holds.
+func (r *Runner) seen(ctx context.Context, ids []string, observed map[string]time.Time) (unseen []string, err error) {
+	for _, id := range ids {
+		expires, known, err := r.Ledger.SeenExpiry(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			unseen = append(unseen, id)
+		} else if expires != nil {
+			observed[id] = *expires
+		}
+	}
+	return unseen, nil
+}
+
+// listFor reads the list of proxies, which shows many in one request, until it
+// has shown all that are missing, in no more requests than reading each would
+// take. It returns what is still missing.
+func (r *Runner) listFor(ctx context.Context, priority Priority, unseen []string, observed map[string]time.Time) ([]string, error) {
+	r.listing.Lock() // one worker's list serves the others
+	defer r.listing.Unlock()
+	unseen, err := r.seen(ctx, unseen, observed)
+	page, pages := upstream.PageRequest{Size: listingPage}, len(unseen)
+	for ; err == nil && len(unseen) > 0 && pages > 0; pages-- {
+		if err := r.passNow(ctx, priority); err != nil {
+			return nil, err
+		}
+		got, err := r.Provider.ProxiesPage(ctx, page)
+		r.Read(ctx, got.ServerTime, err)
+		if errors.Is(err, upstream.CodeInsufficientScope) {
+			return unseen, nil
+		}
+		if err != nil {
+			return nil, &unreadError{"the list of proxies", err}
+		}
+		if err := r.noteAll(ctx, got.Items); err != nil {
+			return nil, err
+		}
+		if unseen, err = r.seen(ctx, unseen, observed); err != nil {
+			return nil, err
+		}
+		if !got.HasMore || got.NextPageToken == "" || got.NextPageToken == page.Token {
+			break
+		}
+		page.Token = got.NextPageToken
+	}
+	return unseen, err
+}
+
+// noteAll stores what a page showed, as of the moment it was asked for.
+func (r *Runner) noteAll(ctx context.Context, page []upstream.Proxy) error {
+	at, known := r.clock.Now(), make([]ledger.Proxy, 0, len(page))
+	for _, p := range page {
+		known = append(known, Observed(p, at))
+	}
+	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known...) })
+}
+
+// seenNow is observe inside the writer's transaction, for a command that starts
+// with its acceptance; ok is false when a proxy has to be read first.
+func seenNow(tx *ledger.Tx, ids []string) (observed map[string]time.Time, ok bool, err error) {
+	observed = make(map[string]time.Time, len(ids))
+	for _, id := range ids {
+		expires, known, err := tx.SeenExpiry(id)
+		if err != nil || !known {
+			return nil, false, err
+		}
+		if expires != nil {
+			observed[id] = *expires
+		}
+	}
+	return observed, true, nil
+}
+
+// paidAlready says why a proxy that shows this expiry has been paid for, "" when
+// it has not. A renewal whose own expiry is not known, or that the provider may
+// not show yet, counts for an hour.
+func (r *Runner) paidAlready(ctx context.Context, id string, expires time.Time) (string, error) {
+	renewed, err := r.Ledger.RenewedAt(ctx, id, expires)
+	if renewed || err != nil {
+		return "a renewal for this expiry has succeeded before", err
+	}
+	last, err := r.Ledger.LastRenewal(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil || !last.MayNotShow(expires, r.clock.Now(), showsWithin) {
+		return "", err
+	}
+	return fmt.Sprintf("a renewal of %d days succeeded at %s, and the provider may not show it yet", last.DurationDays, last.SettledAt.UTC().Format(time.RFC3339)), nil
+}

@@ -1,0 +1,153 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// lagging shows each proxy as it was when it was first read, for good.
+type lagging struct {
+	*upstream.Client
+	mu  sync.Mutex
+	old map[string]upstream.Proxy
+}
+
+func (p *lagging) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x, ok := p.old[id]; ok {
+		return x, nil
+	}
+	x, err := p.Client.Proxy(ctx, id)
+	if err == nil {
+		p.old[id] = x
+	}
+	return x, err
+}
+
+// guardOf is what a sweep's command says of px_1: due, and expected to expire then.
+func guardOf(p upstream.Proxy) string {
+	return fmt.Sprintf(`,"due_before":%q,"expect_expires_at":{%q:%q}}`,
+		p.ExpiresAt.Add(time.Hour).Format(time.RFC3339Nano), p.ProxyID, p.ExpiresAt.Format(time.RFC3339Nano))
+}
+
+func TestTrap45NoExpiryIsPaidForTwice(t *testing.T) {
+	for _, first := range []string{"guarded", "plain", "plain among many", "plain, two hours ago"} {
+		t.Run(first, func(t *testing.T) {
+			h := idleHouse(t)
+			h.oneClock()
+			lag := &lagging{Client: h.client, old: map[string]upstream.Proxy{}}
+			h.bind(func(c *Config) { c.Provider = lag })
+			h.start()
+			before, err := lag.Proxy(t.Context(), "px_1")
+			check(t, err)
+			guard, charged := guardOf(before), int64(300)
+			switch first {
+			case "guarded":
+				h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]` + guard)
+			case "plain", "plain, two hours ago":
+				h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
+			default:
+				charged = 6 * 300
+				h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_4","px_5","px_6"]}`)
+			}
+			lines := h.await("one", ledger.StateCompleted).Operations[0].Lines
+			if at := lines[0].ObservedExpiresAt; at == nil || !at.Equal(before.ExpiresAt.Truncate(time.Microsecond)) {
+				t.Errorf("px_1 expired at %v, and the renewal says that it paid for %v", before.ExpiresAt, at)
+			}
+			if strings.Contains(first, "ago") {
+				h.later(2 * time.Hour)
+			}
+			h.renew(`{"id":"two","duration_days":30,"proxy_ids":["px_1"]` + guard)
+			if s := h.await("two", ledger.StateRejected, ledger.StateCompleted); s.State != string(ledger.StateRejected) {
+				t.Errorf("the second is %s", s.State)
+			}
+			h.settled(charged, 0)
+		})
+	}
+}
+
+// Journals of before do not say which expiry a plain renewal paid for.
+func TestTrap45ARenewalOfAnUnknownExpiryCountsWhileReadsMayLag(t *testing.T) {
+	settled := noon.Add(-30 * time.Minute)
+	soon, late := noon.Add(24*time.Hour), noon.Add(29*24*time.Hour+12*time.Hour)
+	for name, test := range map[string]struct {
+		observed *time.Time
+		expires  time.Time
+		now      time.Time
+		want     bool
+	}{
+		"not known, and due":           {nil, soon, noon, true},
+		"not known, and moved":         {nil, late, noon, false},
+		"not known, an hour later":     {nil, soon, noon.Add(time.Hour), false},
+		"known, and another is shown":  {&soon, soon.Add(time.Hour), noon, true},
+		"known, and moved as paid for": {&soon, soon.Add(30 * 24 * time.Hour), noon, false},
+	} {
+		r := ledger.Renewal{ObservedExpiresAt: test.observed, DurationDays: 30, SettledAt: settled}
+		if got := r.MayNotShow(test.expires, test.now, showsWithin); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// tallied counts what is read of the proxies.
+type tallied struct {
+	*upstream.Client
+	mu           sync.Mutex
+	reads, pages int
+}
+
+func (p *tallied) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
+	p.mu.Lock()
+	p.reads++
+	p.mu.Unlock()
+	return p.Client.Proxy(ctx, id)
+}
+
+func (p *tallied) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	p.mu.Lock()
+	p.pages++
+	p.mu.Unlock()
+	return p.Client.ProxiesPage(ctx, r)
+}
+
+func TestTrap45ManyUnseenProxiesAreListedAndNotReadOneByOne(t *testing.T) {
+	h := idleHouse(t)
+	_, err := h.client.CreateOrder(t.Context(), "more", upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "off_us_dallas", Quantity: 40}}})
+	check(t, err)
+	page, err := h.client.ProxiesPage(t.Context(), upstream.PageRequest{Size: 40})
+	check(t, err)
+	p := &tallied{Client: h.client}
+	h.restart(func(c *Config) { c.Provider = p })
+	var ids []string
+	for _, x := range page.Items {
+		ids = append(ids, `"`+x.ProxyID+`"`)
+	}
+	h.renew(`{"id":"all","duration_days":30,"proxy_ids":[` + strings.Join(ids, ",") + `]}`)
+	s := h.await("all", ledger.StateCompleted)
+	for _, l := range s.Operations[0].Lines {
+		if l.ObservedExpiresAt == nil && l.ProxyID != "px_forever" {
+			t.Errorf("%s was paid for at no known expiry", l.ProxyID)
+		}
+	}
+	if p.reads != 0 || p.pages == 0 || p.pages > 2 {
+		t.Errorf("%d proxies took %d reads and %d pages", len(ids), p.reads, p.pages)
+	}
+}
+
+// A key without proxies:read still renews what it is asked to.
+func TestTrap55APlainRenewalNeedsNoScopeToRead(t *testing.T) {
+	h := idleHouse(t)
+	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/proxies*", "times": 1000, "fault": "code", "code": "insufficient_scope", "http_status": 403})
+	h.start()
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	h.await("keep", ledger.StateCompleted)
+	h.settled(600, 0)
+}

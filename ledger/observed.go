@@ -1,0 +1,70 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// seenExpiry finds what was last seen of a proxy's expiry, unless a renewal has
+// settled since or it was marked as out of date.
+const seenExpiry = `SELECT expires_at FROM proxies p WHERE proxy_id = ? AND seen_at > 0 AND gone = 0
+	AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.proxy_id = p.proxy_id AND l.settled_at >= p.seen_at
+		AND (l.state = 'succeeded' OR l.state = 'charged' OR l.state = 'unresolved'))`
+
+func scanExpiry(s scanner) (expires *time.Time, known bool, err error) {
+	var at sql.NullInt64
+	err = s.Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, false, nil
+	}
+	return instant(at), err == nil, err
+}
+
+// SeenExpiry is a proxy's expiry as the provider last showed it; nil for a proxy
+// that never expires. known is false when it was not seen, or when a renewal has
+// settled since, so that it has to be read again.
+func (l *Ledger) SeenExpiry(ctx context.Context, proxyID string) (expires *time.Time, known bool, err error) {
+	return scanExpiry(l.read.QueryRowContext(ctx, seenExpiry, proxyID))
+}
+
+// SeenExpiry is Ledger.SeenExpiry inside the transaction.
+func (t *Tx) SeenExpiry(proxyID string) (expires *time.Time, known bool, err error) {
+	return scanExpiry(t.queryRow(seenExpiry, proxyID))
+}
+
+// Renewal is a renewal of one proxy that succeeded.
+type Renewal struct {
+	// ObservedExpiresAt is the expiry that it paid for; nil when it is not known.
+	ObservedExpiresAt *time.Time
+	DurationDays      int64
+	SettledAt         time.Time
+}
+
+// LastRenewal is the latest renewal of a proxy that succeeded, or that a person
+// said was charged; ErrNotFound when there is none.
+func (l *Ledger) LastRenewal(ctx context.Context, proxyID string) (r Renewal, err error) {
+	var observed sql.NullInt64
+	var settled int64
+	err = l.read.QueryRowContext(ctx, `SELECT observed_expires_at, duration_days, settled_at FROM lines
+		WHERE proxy_id = ? AND (state = 'succeeded' OR state = 'charged') AND settled_at IS NOT NULL ORDER BY settled_at DESC LIMIT 1`, proxyID).
+		Scan(&observed, &r.DurationDays, &settled)
+	r.ObservedExpiresAt, r.SettledAt = instant(observed), fromMicros(settled)
+	return r, notFound(err)
+}
+
+// MayNotShow reports whether a read that shows this expiry may be from before the
+// renewal: it settled within the time that reads may lag, and the expiry is not
+// later by nearly what was paid for.
+func (r Renewal) MayNotShow(expires, now time.Time, lag time.Duration) bool {
+	if now.Sub(r.SettledAt) >= lag {
+		return false
+	}
+	bought := time.Duration(r.DurationDays) * 24 * time.Hour
+	before := r.SettledAt // of a proxy that lived then, at the earliest
+	if r.ObservedExpiresAt != nil {
+		before = *r.ObservedExpiresAt
+	}
+	return expires.Before(before.Add(bought - 24*time.Hour))
+}
