@@ -96,7 +96,7 @@ func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, e
 // openArchives opens archives for reading, in the order of their rows.
 func openArchives(ctx context.Context, clock func() time.Time, files []string) (archives []*Ledger, err error) {
 	for _, file := range files {
-		a, err := Open(ctx, Config{Path: file, Clock: clock, ReadOnly: true})
+		a, err := Open(ctx, Config{Path: file, Clock: clock, ReadOnly: true, Inspect: true})
 		if err != nil {
 			return archives, err
 		}

@@ -90,7 +90,7 @@ func TestTamperingWithAnArchivedLedgerIsFound(t *testing.T) {
 				_, err := conn.ExecContext(context.Background(), test.statements)
 				return err
 			})
-			l, err := Open(t.Context(), Config{Path: in(path), Clock: ticking(), ReadOnly: true})
+			l, err := Open(t.Context(), Config{Path: in(path), Clock: ticking(), ReadOnly: true, Inspect: true})
 			check(t, err)
 			defer func() { _ = l.Close() }()
 			_, err = l.VerifyWith(t.Context(), in(archives[0]), in(archives[1]))

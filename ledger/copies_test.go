@@ -82,7 +82,10 @@ func TestARebuildOfATamperedLedgerNamesTheDifferenceAndKeepsWhatTheJournalGives(
 func TestARebuildFromABrokenChainLeavesNoFile(t *testing.T) {
 	path := tampered(t, openJournal+`UPDATE journal SET time = time + 1 WHERE seq = 5`)
 	out := filepath.Join(t.TempDir(), "rebuilt.db")
-	_, err := openBook(t, path).Rebuild(t.Context(), out)
+	l, err := Open(t.Context(), Config{Path: path, Clock: ticking(), ReadOnly: true, Inspect: true})
+	check(t, err)
+	defer func() { _ = l.Close() }()
+	_, err = l.Rebuild(t.Context(), out)
 	var broken *BrokenError
 	if !errors.As(err, &broken) || broken.Seq != 5 {
 		t.Fatalf("got %v", err)

@@ -37,6 +37,10 @@ type Config struct {
 	Reached func(point string)
 	// ReadOnly opens an existing file beside a running writer: Write is refused.
 	ReadOnly bool
+	// Inspect opens, with ReadOnly, also a file whose schema was changed, so that
+	// Verify and Rebuild can say and mend what is wrong. Other reads of such a
+	// file may be wrong.
+	Inspect bool
 }
 
 // Ledger is one account's open ledger file. Its methods may be called from any
@@ -117,6 +121,9 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkSchema(ctx, read, c.Path); err != nil && !c.inspects(err) {
+		return nil, errors.Join(err, read.Close())
+	}
 	l := &Ledger{clock: c.Clock, path: c.Path, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached}
 	close(l.done)
 	seq, hash, err := l.Head(ctx)
@@ -128,6 +135,13 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", c.Path, err), read.Close())
 	}
 	return l, nil
+}
+
+// inspects says whether the file is opened in spite of its schema. One that is
+// newer never is: what it means is not known.
+func (c Config) inspects(err error) bool {
+	failure, ok := errors.AsType[*SchemaError](err)
+	return ok && c.Inspect && failure.Difference != ""
 }
 
 // readEnds reads where the journal begins, and refuses to write behind the end
@@ -179,8 +193,13 @@ func dsn(path string, extra url.Values) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + v.Encode()
 }
 
-// openWriter migrates the file and opens the connection that writes it.
+// openWriter migrates the file and opens the connection that writes it. A file
+// whose schema is newer, or not as the migrations made it, is refused before
+// anything is written.
 func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, error) {
+	if err := checkSchemaOfFile(ctx, path); err != nil {
+		return nil, err
+	}
 	source := dsn(path, url.Values{"_synchronous": {"FULL"}, "_txlock": {"immediate"}, "_cache_size": {"-16384"}, "_busy_timeout": {itoa(busy.Milliseconds())}})
 	if err := migrate(ctx, source); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
@@ -201,6 +220,18 @@ func migrate(ctx context.Context, source string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	err = withMigrations(db, func(p *goose.Provider) error {
+		_, err := p.Up(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+// withMigrations runs do with the embedded migrations on a database.
+func withMigrations(db *sql.DB, do func(*goose.Provider) error) error {
 	sub, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
@@ -209,10 +240,7 @@ func migrate(ctx context.Context, source string) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	return nil
+	return do(provider)
 }
 
 // assertPragmas refuses a connection on which a promise of the package would
@@ -237,9 +265,12 @@ func assertPragmas(c *conn) error {
 	return nil
 }
 
-func openReader(path string) (*sql.DB, error) {
+func openReader(path string) (*sql.DB, error) { return openDB(path, "ro") }
+
+// openDB opens a file for queries alone.
+func openDB(path, mode string) (*sql.DB, error) {
 	// Without _journal_mode: an archive has no WAL and cannot be given one.
-	db, err := sql.Open("sqlite3", dsn(path, url.Values{"mode": {"ro"}, "_query_only": {"1"}, "_journal_mode": nil, "_stmt_cache_size": {"64"}}))
+	db, err := sql.Open("sqlite3", dsn(path, url.Values{"mode": {mode}, "_query_only": {"1"}, "_journal_mode": nil, "_stmt_cache_size": {"64"}}))
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %s for reading: %w", path, err)
 	}

@@ -54,6 +54,33 @@ func TestHistoryCannotBeChangedEvenByAnotherTool(t *testing.T) {
 	}
 }
 
+// Other tools have none of the ledger's pragmas: recursive_triggers is off.
+func TestHistoryCannotBeReplacedByAnotherTool(t *testing.T) {
+	b := newBook(t)
+	b.add(history()...)
+	db := raw(t, b.path)
+	const forged = `SELECT seq, type, time, operation, '{}', prev_hash, hash FROM journal WHERE seq = 3`
+	for _, statement := range []string{
+		`INSERT OR REPLACE INTO journal ` + forged,
+		`REPLACE INTO journal ` + forged,
+		`INSERT INTO journal ` + forged + ` ON CONFLICT (seq) DO UPDATE SET data = excluded.data`,
+		`INSERT INTO journal SELECT 0 - seq, type, time, operation, '{}', prev_hash, hash FROM journal WHERE seq = 3`,
+		`INSERT OR REPLACE INTO transfers SELECT seq, n, kind, debit, credit, 1, operation, order_no, proxy_id FROM transfers LIMIT 1`,
+		`INSERT INTO transfers SELECT seq, n, kind, debit, credit, 1, operation, order_no, proxy_id FROM transfers WHERE true LIMIT 1
+			ON CONFLICT (seq, n) DO UPDATE SET cents = 1`,
+		`UPDATE OR REPLACE journal SET seq = 3 WHERE seq = 4`,
+		`UPDATE OR REPLACE transfers SET n = 1`,
+		`INSERT OR REPLACE INTO operations SELECT * FROM operations LIMIT 1`,
+	} {
+		if _, err := db.Exec(statement); err == nil || !strings.Contains(err.Error(), "never") && !strings.Contains(err.Error(), "append-only") {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	if _, err := b.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestHistoryCannotBeReplacedOverTheWritersConnection(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)

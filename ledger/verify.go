@@ -11,8 +11,8 @@ import (
 
 // BrokenError is the first thing that Verify found wrong.
 type BrokenError struct {
-	// Check names what does not hold: sqlite, chain, fold, projection, key, events,
-	// snapshot, archive.
+	// Check names what does not hold: sqlite, schema, chain, fold, projection, key,
+	// proxies, events, head, snapshot, archive.
 	Check string
 	// Seq is the first journal row concerned, 0 where there is none.
 	Seq    int64
@@ -42,11 +42,37 @@ var projections = []string{"binding", "commands", "rejections", "operations", "l
 	"retired", "proxy_labels", "warned", "sweep_commands", "replacements", "sweep_reviews"}
 
 // Verify checks SQLite's own structures, the hash chain, that every fact can be
-// folded, and that folding all of them again gives the same projections and the
-// same balances. Where the first rows were archived it begins with the snapshot
-// that the chain vouches for. The first thing that does not hold is a *BrokenError.
+// folded, that folding all of them again gives the same projections and the
+// same balances, what can be proven of the cache of proxies, and that the schema
+// is what the migrations make. Where the first rows were archived it begins with
+// the snapshot that the chain vouches for. The first thing that does not hold is
+// a *BrokenError.
 func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
+	// Without its schema other checks may fail for want of a table. A row that was
+	// changed is named before the trigger that was dropped for it.
+	schema := l.schemaHolds(ctx)
+	v, err = l.verifyContent(ctx)
+	if _, ok := errors.AsType[*BrokenError](err); err != nil && (ok || schema == nil) {
+		return v, err
+	}
+	return v, schema
+}
+
+// schemaHolds is checkSchema in the words of a verification.
+func (l *Ledger) schemaHolds(ctx context.Context) error {
+	err := checkSchema(ctx, l.read, l.path)
+	if changed, ok := errors.AsType[*SchemaError](err); ok && changed.Difference != "" {
+		return &BrokenError{Check: "schema", Detail: changed.Difference}
+	}
+	return err
+}
+
+// verifyContent is Verify of what the tables hold.
+func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 	if err := l.checkFile(ctx); err != nil {
+		return v, err
+	}
+	if err := checkProxies(ctx, l.read); err != nil {
 		return v, err
 	}
 	err = besides(l.path, ".perennial-verify-*", func(path string) error {
@@ -54,6 +80,21 @@ func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
 		return err
 	})
 	return v, err
+}
+
+// checkProxies looks at what the cache of the provider's listings cannot hold,
+// whatever the provider said. That it is what the provider said, no file can
+// prove: the next listing shows it.
+func checkProxies(ctx context.Context, q queryer) error {
+	var id string
+	err := q.QueryRowContext(ctx, `SELECT proxy_id FROM proxies WHERE proxy_id = '' OR gone NOT IN (0, 1) OR pass < 0 OR seen_at < 0 LIMIT 1`).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return &BrokenError{Check: "proxies", Detail: fmt.Sprintf("proxy %q holds what no listing writes: gone is 0 or 1, and a pass or a look is not before 1970", id)}
 }
 
 // foldInto folds the journal into a new file and compares every projection of

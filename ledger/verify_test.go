@@ -62,7 +62,7 @@ func TestTamperingIsFoundAndNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := tampered(t, test.statements)
-			l, err := Open(t.Context(), Config{Path: path, Clock: ticking(), ReadOnly: true})
+			l, err := Open(t.Context(), Config{Path: path, Clock: ticking(), ReadOnly: true, Inspect: true})
 			check(t, err)
 			defer func() { _ = l.Close() }()
 			_, err = l.Verify(t.Context())

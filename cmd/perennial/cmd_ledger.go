@@ -22,6 +22,11 @@ func (a *app) ledgerCommand() *cobra.Command {
 // openLedger opens the account's ledger file for reading, beside a running
 // runner or without one.
 func (a *app) openLedger(ctx context.Context) (*ledger.Ledger, string, error) {
+	return a.openLedgerAs(ctx, false)
+}
+
+// openLedgerAs opens, to inspect it, also a file whose schema was changed.
+func (a *app) openLedgerAs(ctx context.Context, inspect bool) (*ledger.Ledger, string, error) {
 	c, err := loadConfig(a.configFile)
 	if err != nil {
 		return nil, "", err
@@ -30,14 +35,19 @@ func (a *app) openLedger(ctx context.Context) (*ledger.Ledger, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	l, err := ledger.Open(ctx, ledger.Config{Path: c.ledgerPath(account), Clock: time.Now, ReadOnly: true, Reached: reached})
+	l, err := ledger.Open(ctx, ledger.Config{Path: c.ledgerPath(account), Clock: time.Now, ReadOnly: true, Inspect: inspect, Reached: reached})
 	return l, account, err
 }
 
 // withLedger runs do on the account's ledger.
 func (a *app) withLedger(do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
+	return a.withLedgerAs(false, do)
+}
+
+// withLedgerAs is withLedger of a file that is inspected, or not.
+func (a *app) withLedgerAs(inspect bool, do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) (err error) {
-		l, account, err := a.openLedger(cmd.Context())
+		l, account, err := a.openLedgerAs(cmd.Context(), inspect)
 		if err != nil {
 			return err
 		}

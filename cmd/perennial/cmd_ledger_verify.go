@@ -22,7 +22,7 @@ func (a *app) ledgerVerify() *cobra.Command {
 	var against bool
 	var archives []string
 	c := &cobra.Command{
-		Use: "verify [FILE]", Short: "Check chain, balances, projections and the file itself", Args: cobra.MaximumNArgs(1),
+		Use: "verify [FILE]", Short: "Check schema, chain, balances, projections and the file itself", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			check := func(ctx context.Context, l *ledger.Ledger, name string) error {
 				return a.verify(ctx, l, name, archives, against)
@@ -30,7 +30,7 @@ func (a *app) ledgerVerify() *cobra.Command {
 			if len(args) == 1 {
 				return a.withFile(cmd.Context(), args[0], check)
 			}
-			return a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+			return a.withLedgerAs(true, func(ctx context.Context, l *ledger.Ledger, account string) error {
 				return check(ctx, l, "account "+account)
 			})(cmd, args)
 		},
@@ -42,7 +42,7 @@ func (a *app) ledgerVerify() *cobra.Command {
 
 // withFile runs do on a backup, an archive or a rebuilt ledger.
 func (a *app) withFile(ctx context.Context, file string, do func(ctx context.Context, l *ledger.Ledger, name string) error) (err error) {
-	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true})
+	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true, Inspect: true})
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (a *app) verify(ctx context.Context, l *ledger.Ledger, name string, archive
 }
 
 func (a *app) printVerified(name string, v verified) error {
-	_, err := fmt.Fprintf(a.stdout, "%s: %d rows, chain, balances and projections hold; head %d %s\n", name, v.Rows, v.Head.Seq, v.Head.Hash)
+	_, err := fmt.Fprintf(a.stdout, "%s: %d rows, schema, chain, balances and projections hold; head %d %s\n", name, v.Rows, v.Head.Seq, v.Head.Hash)
 	if v.Behind != nil {
 		fmt.Fprintf(a.stdout, "%s: they follow row %d %s, which was archived: prove it from row 1 with --archive FILE for each archive\n", name, v.Behind.Seq, v.Behind.Hash)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -26,7 +27,7 @@ type bug struct {
 var bugs = slices.Concat(upstreamBugs, decisionBugs, runnerBugs, ledgerBugs, sweepBugs, auditBugs)
 
 // pkg is the room of the file, whose tests have to notice.
-func (b bug) pkg() string { return "./" + path.Dir(b.file) }
+func (b bug) pkg() string { return "./" + strings.TrimSuffix(path.Dir(b.file), "/migrations") }
 
 // tests selects the tests that have to notice: TestTrap07… and TestTrap06And07….
 func (b bug) tests() string {
