@@ -184,20 +184,23 @@ func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *bas
 			return nil, err
 		}
 	}
-	return b, f.takeProxies(ctx, tx)
+	return b, f.takeCaches(ctx, tx)
 }
 
-// takeProxies copies the cache of what the provider showed, which no fact gives.
-func (f *fold) takeProxies(ctx context.Context, q queryer) error {
-	query, columns, err := snapshotQuery(ctx, q, "proxies")
-	if err != nil {
-		return err
-	}
+// takeCaches copies what no fact gives: what the provider showed, and how far the
+// events stream went.
+func (f *fold) takeCaches(ctx context.Context, q queryer) error {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return err
 	}
-	if err := cut(ctx, q, query, chunk{table: "proxies", columns: columns}, f.fill); err != nil {
-		return errors.Join(err, f.w.exec(`ROLLBACK`))
+	for _, table := range []string{"proxies", "published"} {
+		query, columns, err := snapshotQuery(ctx, q, table)
+		if err == nil {
+			err = cut(ctx, q, query, chunk{table: table, columns: columns}, f.fill)
+		}
+		if err != nil {
+			return errors.Join(err, f.w.exec(`ROLLBACK`))
+		}
 	}
 	return f.w.exec(`COMMIT`)
 }

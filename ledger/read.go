@@ -2,9 +2,13 @@ package ledger
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -156,6 +160,22 @@ type Balance struct {
 type Head struct {
 	Seq  int64  `json:"seq"`
 	Hash string `json:"hash"`
+}
+
+// String is the head as it is kept elsewhere, and given to `ledger verify
+// --expect`: SEQ:HASH.
+func (h Head) String() string { return itoa(h.Seq) + ":" + h.Hash }
+
+// ParseHead is the inverse of Head.String.
+func ParseHead(text string) (h Head, err error) {
+	number, hash, _ := strings.Cut(text, ":")
+	h.Hash = hash
+	h.Seq, err = strconv.ParseInt(number, 10, 64)
+	sum, notHex := hex.DecodeString(hash)
+	if err != nil || notHex != nil || h.Seq < 1 || len(sum) != sha256.Size || hash != strings.ToLower(hash) {
+		return Head{}, fmt.Errorf("%q is no head of a journal: write it as SEQ:HASH, with the 64 digits that a backup or a statement shows", text)
+	}
+	return h, nil
 }
 
 const balanceQuery = `SELECT coalesce((SELECT currency FROM binding), ''),

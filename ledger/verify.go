@@ -12,7 +12,7 @@ import (
 // BrokenError is the first thing that Verify found wrong.
 type BrokenError struct {
 	// Check names what does not hold: sqlite, schema, chain, fold, projection, key,
-	// proxies, events, head, snapshot, archive.
+	// proxies, published, events, head, snapshot, archive.
 	Check string
 	// Seq is the first journal row concerned, 0 where there is none.
 	Seq    int64
@@ -124,7 +124,20 @@ func (l *Ledger) foldInto(ctx context.Context, path string) (v Verified, err err
 	if err := compareTables(ctx, snapshot, fold); err != nil {
 		return v, err
 	}
-	return v, errors.Join(checkEnds(ctx, snapshot, base, v.Head), checkKeys(ctx, snapshot))
+	if err := errors.Join(checkEnds(ctx, snapshot, base, v.Head), checkKeys(ctx, snapshot)); err != nil {
+		return v, err
+	}
+	return v, ifMade(ctx, snapshot, "published", func() error { return checkNote(ctx, snapshot, base, v.Head) })
+}
+
+// ifMade runs a check of a table, unless the file is older than that table.
+func ifMade(ctx context.Context, q queryer, table string, check func() error) error {
+	var there bool
+	err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)`, table).Scan(&there)
+	if err != nil || !there {
+		return err
+	}
+	return check()
 }
 
 // checkKeys looks for an idempotency key that two operations share: the

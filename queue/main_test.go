@@ -117,6 +117,12 @@ func (j *journal) HashAt(_ context.Context, seq uint64) (string, bool, error) {
 func startRelay(t testing.TB, q *Queue, source Source) (*Relay, <-chan error) {
 	t.Helper()
 	relay := NewRelay(q, "main", source, quiet())
+	return relay, runRelay(t, relay)
+}
+
+// runRelay is startRelay of one that is made already.
+func runRelay(t testing.TB, relay *Relay) <-chan error {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	result, done := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -124,7 +130,7 @@ func startRelay(t testing.TB, q *Queue, source Source) (*Relay, <-chan error) {
 		close(done)
 	}()
 	t.Cleanup(func() { cancel(); <-done })
-	return relay, result
+	return result
 }
 
 func check(t testing.TB, err error) {

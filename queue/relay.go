@@ -55,10 +55,17 @@ type Source interface {
 // Relay publishes an account's journal, in order, to its events stream. The
 // stream is for that journal alone: a row's sequence is its stream sequence,
 // and every publication states the sequence before it, so that neither a gap
-// nor a duplicate can be stored. A stream that lost its tail is filled again.
+// nor a duplicate can be stored. A stream that lost its tail in a power cut is
+// filled again; one that was emptied only when Refill says so.
 type Relay struct {
 	// Reached is told of the moments named in docs/reliability.md; nil: nobody.
 	Reached func(point string)
+	// Held is what the stream held before this process began.
+	Held Held
+	// Refill publishes all again that a stream has lost, however much it is.
+	Refill bool
+	// RefillAdvice is added to the error without Refill: how a person asks for it.
+	RefillAdvice string
 
 	queue   *Queue
 	account string
@@ -67,6 +74,7 @@ type Relay struct {
 
 	mu        sync.Mutex
 	published uint64
+	most      uint64        // that published ever was
 	moved     chan struct{} // closed when published grows
 }
 
@@ -118,7 +126,7 @@ func (r *Relay) setPublished(seq uint64) {
 		close(r.moved)
 		r.moved = make(chan struct{})
 	}
-	r.published = seq
+	r.published, r.most = seq, max(r.most, seq)
 }
 
 // Run publishes until ctx ends (its error) or ledger and stream have diverged
@@ -172,6 +180,9 @@ func (r *Relay) findPlace(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("events stream: %w", err)
 	}
 	last := stream.CachedInfo().State.LastSeq
+	if err := r.checkHeld(last); err != nil {
+		return 0, err
+	}
 	if last == 0 {
 		return 0, nil
 	}
@@ -186,6 +197,22 @@ func (r *Relay) findPlace(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	return last, r.compareBefore(ctx, stream, last)
+}
+
+// checkHeld refuses a stream that lost more than a power cut takes, and says
+// what it lost in any case.
+func (r *Relay) checkHeld(last uint64) error {
+	r.mu.Lock()
+	held := Held{Last: max(r.Held.Last, r.most), Firm: r.Held.Firm}
+	r.mu.Unlock()
+	if missing := held.Missing(last); missing != "" && !r.Refill {
+		return r.diverged(last, "", "", missing+"\n"+r.RefillAdvice)
+	}
+	if last < held.Last {
+		r.log.WithField("stream_seq", last).WithField("published_seq", held.Last).
+			Warn("the events stream has lost rows that were published: they are published again from the ledger; prove the ledger with `perennial ledger verify --expect`")
+	}
+	return nil
 }
 
 // compareBefore looks at what was under way at most when the stream was last

@@ -176,3 +176,61 @@ func TestWatcherThatWantsNewEventsGetsNoOldOnes(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
+	q := newQueue(t)
+	j := newJournal("a", 20)
+	relay := NewRelay(q, "main", j, quiet())
+	relay.Held, relay.RefillAdvice = Held{Last: 20}, "ask for it"
+	if d := awaitDiverged(t, runRelay(t, relay)); !strings.Contains(d.Reason, "rows up to 20") || !strings.Contains(d.Reason, "ask for it") {
+		t.Fatal(d)
+	}
+	isEmpty(t, q)
+	again := NewRelay(q, "main", j, quiet())
+	again.Held, again.Refill = Held{Last: 20, Firm: 20}, true
+	runRelay(t, again)
+	check(t, again.Wait(within(t), 20))
+	published(t, q, j, 20)
+}
+
+// The relay itself knows what it published, without any note.
+func TestAStreamThatIsRemovedUnderARelayStopsTheAccount(t *testing.T) {
+	q := newQueue(t)
+	j := newJournal("a", 20)
+	relay, result := startRelay(t, q, j)
+	check(t, relay.Wait(within(t), 20))
+	check(t, q.js.DeleteStream(within(t), EventsStream("main")))
+	check(t, q.EnsureStreams(within(t), "main", 1))
+	j.append("a", 1)
+	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "empty") {
+		t.Fatal(d)
+	}
+	isEmpty(t, q)
+}
+
+func isEmpty(t testing.TB, q *Queue) {
+	t.Helper()
+	if last, found, err := q.LastEvent(within(t), "main"); found || err != nil {
+		t.Fatalf("%+v %v", last, err)
+	}
+}
+
+func TestWhatAStreamMayLose(t *testing.T) {
+	for _, test := range []struct {
+		held    Held
+		last    uint64
+		refused bool
+	}{
+		{Held{}, 0, false},
+		{Held{Last: 20}, 20, false},
+		{Held{Last: 20, Firm: 15}, 25, false},
+		{Held{Last: 20, Firm: 15}, 15, false}, // a power cut
+		{Held{Last: 20, Firm: 15}, 14, true},
+		{Held{Last: 20}, 1, false},
+		{Held{Last: 20}, 0, true},
+	} {
+		if got := test.held.Missing(test.last); (got != "") != test.refused {
+			t.Errorf("%+v, ends with %d: %q", test.held, test.last, got)
+		}
+	}
+}

@@ -189,7 +189,8 @@ func (a *accountHost) serve(ctx context.Context) error {
 		return err
 	}
 	defer intake.Close()
-	if err := a.checkHistory(ctx); err != nil {
+	held, err := a.checkHistory(ctx)
+	if err != nil {
 		return err
 	}
 	runner := a.newRunner(intake)
@@ -206,7 +207,7 @@ func (a *accountHost) serve(ctx context.Context) error {
 		return err
 	}
 	relay := queue.NewRelay(a.host.queue, a.name, &source{ledger: a.ledger, account: a.name, epoch: runner.Binding().Epoch}, a.host.log)
-	relay.Reached = reached
+	relay.Reached, relay.Held, relay.Refill, relay.RefillAdvice = reached, held, a.host.config.refillEvents, refillAdvice
 	sweeper, err := a.newSweeper(runner)
 	if err != nil {
 		return err
@@ -234,23 +235,35 @@ func (a *accountHost) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop
 // checkHistory compares the end of the events stream with the ledger before
 // anything is written or sent: a stream that is ahead, or tells another story,
 // belongs to a ledger that knows of sends that this one does not.
-func (a *accountHost) checkHistory(ctx context.Context) error {
+// A stream that lost what it held is another matter: see queue.Held.
+func (a *accountHost) checkHistory(ctx context.Context) (held queue.Held, err error) {
 	last, found, err := a.host.queue.LastEvent(ctx, a.name)
-	if err != nil || !found {
-		return err
+	if err != nil {
+		return held, err
+	}
+	noted, err := a.ledger.Published(ctx)
+	if err != nil {
+		return held, err
+	}
+	held = queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}
+	if missing := held.Missing(last.Seq); missing != "" && !a.host.config.refillEvents {
+		return held, &queue.DivergedError{Account: a.name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + refillAdvice}
+	}
+	if !found {
+		return held, nil
 	}
 	hash, known, err := (&source{ledger: a.ledger}).HashAt(ctx, last.Seq)
 	if err != nil {
-		return err
+		return held, err
 	}
 	if known && hash == last.Hash {
-		return nil
+		return held, nil
 	}
 	seq, _, err := a.ledger.Head(ctx)
 	if err != nil {
-		return err
+		return held, err
 	}
-	return &queue.DivergedError{
+	return held, &queue.DivergedError{
 		Account: a.name, StreamSeq: last.Seq, LedgerSeq: uint64(seq), StreamHash: last.Hash, LedgerHash: hash,
 		Reason: historyReason(hash, seq, last.Seq),
 	}
@@ -281,6 +294,7 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 		}
 	})
 	work.Go(func() error { return a.keepStreams(workCtx) })
+	work.Go(func() error { return a.keepNote(workCtx, relay) })
 	err := work.Wait()
 	if cause := context.Cause(workCtx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
@@ -297,8 +311,8 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 // streamsEvery is how often the account's streams are looked at.
 const streamsEvery = 10 * time.Second
 
-// keepStreams makes a stream anew that somebody deleted (the relay fills the
-// events again from the ledger) and says through /readyz what is wrong with one
+// keepStreams makes a stream anew that somebody deleted (the relay decides
+// whether the events are filled again from the ledger) and says through /readyz what is wrong with one
 // that somebody changed.
 func (a *accountHost) keepStreams(ctx context.Context) error {
 	ticker := time.NewTicker(streamsEvery)
@@ -320,6 +334,37 @@ func (a *accountHost) keepStreams(ctx context.Context) error {
 	}
 }
 
+// noteEvery is how often the ledger notes how far it was published.
+const noteEvery = time.Minute
+
+// keepNote notes in the ledger how far the relay has published: at the first
+// acknowledgement, and from then on regularly.
+func (a *accountHost) keepNote(ctx context.Context, relay *queue.Relay) error {
+	if err := relay.Wait(ctx, 1); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(noteEvery)
+	defer ticker.Stop()
+	for {
+		a.notePublished(ctx, relay)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+func (a *accountHost) notePublished(ctx context.Context, relay *queue.Relay) {
+	seq := relay.Published()
+	if seq == 0 {
+		return
+	}
+	if err := a.ledger.NotePublished(ctx, int64(seq)); err != nil && ctx.Err() == nil {
+		a.log.WithError(err).Warn("the ledger could not note how far it was published; it is tried again")
+	}
+}
+
 // publishRest waits for the last facts to be on the events stream.
 func (a *accountHost) publishRest(ctx context.Context, relay *queue.Relay) {
 	ctx, cancel := context.WithTimeout(ctx, publishAtEnd)
@@ -331,6 +376,7 @@ func (a *accountHost) publishRest(ctx context.Context, relay *queue.Relay) {
 	if err != nil {
 		a.log.Warn("not every event could be published before the end; the next run publishes them")
 	}
+	a.notePublished(ctx, relay)
 }
 
 func (a *accountHost) newRunner(intake *queue.Intake) *jobs.Runner {

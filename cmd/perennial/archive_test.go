@@ -47,7 +47,7 @@ func TestARunGoesOnFromAnArchivedLedger(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
 		t.Fatal(err)
 	}
-	run, line = w.run()
+	run, line = w.run("--refill-events")
 	awaitReady(t, line)
 	w.settled(run, "first", "second", "third", "fourth")
 

@@ -109,7 +109,7 @@ func (a *app) printBalance(b ledger.Balance) error {
 		{"  of it suspense", money(b.SuspenseCents)},
 		{"refunded", money(b.RefundedCents)},
 		{"wallet", money(b.WalletCents)},
-		{"head", strconv.FormatInt(b.Head.Seq, 10) + " " + b.Head.Hash},
+		{"head", b.Head.String()},
 	})
 }
 

@@ -68,8 +68,8 @@ func (a *app) printArchived(account string, before time.Time, out ledger.Archive
 	if out.File == "" {
 		fmt.Fprintf(a.stdout, "account %s: nothing to archive before %s\n", account, before.Format(time.RFC3339))
 	} else {
-		fmt.Fprintf(a.stdout, "account %s: rows %d to %d are in %s, verified; the ledger has %s instead of %s; head %d %s\n", account, out.FirstSeq, out.LastSeq,
-			out.File, humanize.IBytes(uint64(out.BytesAfter)), humanize.IBytes(uint64(out.BytesBefore)), out.Head.Seq, out.Head.Hash)
+		fmt.Fprintf(a.stdout, "account %s: rows %d to %d are in %s, verified; the ledger has %s instead of %s; head %s\n", account, out.FirstSeq, out.LastSeq,
+			out.File, humanize.IBytes(uint64(out.BytesAfter)), humanize.IBytes(uint64(out.BytesBefore)), out.Head)
 	}
 	if out.HeldBy != "" {
 		fmt.Fprintf(a.stdout, "Older rows stay because %s has not ended: see `perennial status` and `perennial review list`.\n", out.HeldBy)

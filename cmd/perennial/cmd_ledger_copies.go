@@ -69,6 +69,6 @@ func (a *app) printFile(v ledger.Verified, file, words string) error {
 			ledger.Verified
 		}{true, file, v})
 	}
-	_, err := fmt.Fprintf(a.stdout, "%d rows, head %d %s: %s\n", v.Rows, v.Head.Seq, v.Head.Hash, words)
+	_, err := fmt.Fprintf(a.stdout, "%d rows, head %s: %s\n", v.Rows, v.Head, words)
 	return err
 }

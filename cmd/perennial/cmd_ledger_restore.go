@@ -105,8 +105,8 @@ func (a *app) printRestored(account string, out ledger.Restored) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, out)
 	}
-	fmt.Fprintf(a.stdout, "account %s: restored %d rows of the backup and %d of the events stream; head %d %s\n",
-		account, out.Rows, out.Events, out.Head.Seq, out.Head.Hash)
+	fmt.Fprintf(a.stdout, "account %s: restored %d rows of the backup and %d of the events stream; head %s\n",
+		account, out.Rows, out.Events, out.Head)
 	if out.Replaced != "" {
 		fmt.Fprintf(a.stdout, "The ledger that was there is now %s\n", out.Replaced)
 	}

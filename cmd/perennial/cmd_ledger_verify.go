@@ -16,16 +16,24 @@ type verified struct {
 	OK bool `json:"ok"`
 	ledger.Verified
 	*ledger.Against
+
+	Expected int `json:"expected,omitempty"` // heads that were kept elsewhere and are here
+}
+
+// proof is what `ledger verify` is asked to prove besides the file itself.
+type proof struct {
+	archives []string
+	against  bool
+	expect   []string
 }
 
 func (a *app) ledgerVerify() *cobra.Command {
-	var against bool
-	var archives []string
+	var p proof
 	c := &cobra.Command{
 		Use: "verify [FILE]", Short: "Check schema, chain, balances, projections and the file itself", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			check := func(ctx context.Context, l *ledger.Ledger, name string) error {
-				return a.verify(ctx, l, name, archives, against)
+				return a.verify(ctx, l, name, p)
 			}
 			if len(args) == 1 {
 				return a.withFile(cmd.Context(), args[0], check)
@@ -35,8 +43,9 @@ func (a *app) ledgerVerify() *cobra.Command {
 			})(cmd, args)
 		},
 	}
-	c.Flags().StringArrayVar(&archives, "archive", nil, "an archive of it, to be verified with it; may be repeated: with all of them from the first row on")
-	c.Flags().BoolVar(&against, "against-events", false, "compare every row with the event that was published of it")
+	c.Flags().StringArrayVar(&p.archives, "archive", nil, "an archive of it, to be verified with it; may be repeated: with all of them from the first row on")
+	c.Flags().BoolVar(&p.against, "against-events", false, "compare every row with the event that was published of it")
+	c.Flags().StringArrayVar(&p.expect, "expect", nil, "a head that was kept elsewhere, SEQ:HASH as a backup or a statement shows it: it has to be here; may be repeated")
 	return c
 }
 
@@ -50,13 +59,24 @@ func (a *app) withFile(ctx context.Context, file string, do func(ctx context.Con
 	return do(ctx, l, file)
 }
 
-func (a *app) verify(ctx context.Context, l *ledger.Ledger, name string, archives []string, against bool) error {
-	v, err := l.VerifyWith(ctx, archives...)
+func (a *app) verify(ctx context.Context, l *ledger.Ledger, name string, p proof) error {
+	expected := make([]ledger.Head, 0, len(p.expect))
+	for _, text := range p.expect {
+		h, err := ledger.ParseHead(text)
+		if err != nil {
+			return usage("--expect: %w", err)
+		}
+		expected = append(expected, h)
+	}
+	v, err := l.VerifyWith(ctx, p.archives...)
+	if err == nil {
+		err = l.Expect(ctx, expected, p.archives...)
+	}
 	if err != nil {
 		return a.broken(err)
 	}
-	out := verified{OK: true, Verified: v}
-	if against {
+	out := verified{OK: true, Verified: v, Expected: len(expected)}
+	if p.against {
 		if out.Against, err = a.verifyAgainst(ctx, l); err != nil {
 			return a.broken(err)
 		}
@@ -68,9 +88,12 @@ func (a *app) verify(ctx context.Context, l *ledger.Ledger, name string, archive
 }
 
 func (a *app) printVerified(name string, v verified) error {
-	_, err := fmt.Fprintf(a.stdout, "%s: %d rows, schema, chain, balances and projections hold; head %d %s\n", name, v.Rows, v.Head.Seq, v.Head.Hash)
+	_, err := fmt.Fprintf(a.stdout, "%s: %d rows, schema, chain, balances and projections hold; head %s\n", name, v.Rows, v.Head)
 	if v.Behind != nil {
 		fmt.Fprintf(a.stdout, "%s: they follow row %d %s, which was archived: prove it from row 1 with --archive FILE for each archive\n", name, v.Behind.Seq, v.Behind.Hash)
+	}
+	if v.Expected > 0 {
+		fmt.Fprintf(a.stdout, "%s: %d heads that were kept elsewhere are here\n", name, v.Expected)
 	}
 	if v.Against != nil {
 		fmt.Fprintf(a.stdout, "%s: %d rows are on the events stream as they are here, %d are not published yet\n", name, v.Published, v.Unpublished)

@@ -12,6 +12,7 @@ import (
 
 func (a *app) runCommand() *cobra.Command {
 	var data, natsListen, http string
+	var refill bool
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the job runner (without configuration: on embedded NATS and sandbox)",
@@ -24,12 +25,14 @@ func (a *app) runCommand() *cobra.Command {
 			override(&c.DataDir, data)
 			override(&c.NATS.Listen, natsListen)
 			override(&c.HTTP.Listen, http)
+			c.refillEvents = refill
 			return a.run(cmd.Context(), c)
 		},
 	}
 	c.Flags().StringVar(&data, "data", "", "data directory (default from the configuration: perennial-data)")
 	c.Flags().StringVar(&natsListen, "nats-listen", "", "address of the embedded NATS server; port 0 takes a free one")
 	c.Flags().StringVar(&http, "http", "", "address of health, metrics and the dashboard; port 0 takes a free one")
+	c.Flags().BoolVar(&refill, "refill-events", false, "publish everything again from the ledger on an events stream that has lost it")
 	return c
 }
 

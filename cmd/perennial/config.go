@@ -33,6 +33,8 @@ type config struct {
 
 	file     string // where it was read from, "" for the embedded defaults
 	embedded bool   // nothing was configured: the sandbox runs in this process
+
+	refillEvents bool // `run --refill-events`
 }
 
 type natsConfig struct {

@@ -120,3 +120,7 @@ func historyReason(ownHash string, head int64, published uint64) string {
 	return "the events stream holds another history than the ledger file\n" +
 		"use the ledger that wrote it, or look with `perennial ledger verify --against-events` and bring the published one back with `perennial ledger restore --from-events --replace`"
 }
+
+// refillAdvice is what to do about an events stream that lost what it held.
+const refillAdvice = "prove the ledger first, with a head that was kept elsewhere (`perennial ledger verify --expect SEQ:HASH`): nothing on the stream can tell any more whether it was rewritten\n" +
+	"then publish everything again from it with `perennial run --refill-events`"

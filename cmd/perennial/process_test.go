@@ -207,9 +207,9 @@ accounts:
 }
 
 // run starts `perennial run` in the world and waits for its ready line.
-func (w *world) run() (*process, readyLine) {
+func (w *world) run(flags ...string) (*process, readyLine) {
 	w.t.Helper()
-	p := start(w.t, w.dir, "run")
+	p := start(w.t, w.dir, append([]string{"run"}, flags...)...)
 	var line readyLine
 	p.ready(&line)
 	return p, line

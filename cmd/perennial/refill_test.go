@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"perennial/ledger"
+)
+
+// TestAnEmptiedEventsStreamIsNotRefilledInSilence: the stream is the only witness
+// of a ledger that was rewritten together with its hashes.
+func TestAnEmptiedEventsStreamIsNotRefilledInSilence(t *testing.T) {
+	w := newWorld(t, 2)
+	run, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	w.settled(run, "first")
+	head := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).Head
+	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
+		t.Fatal(err)
+	}
+	_, errs, code := w.cli("run")
+	if code != exitFailed || !strings.Contains(errs, "empty") || !strings.Contains(errs, "--expect") || !strings.Contains(errs, "--refill-events") {
+		t.Fatalf("exit %d\n%s", code, errs)
+	}
+	if after := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).Head; after != head {
+		t.Errorf("a refused start wrote: %v became %v", head, after)
+	}
+	if out := w.mustCLI("ledger", "verify", "--expect", head.String()); !strings.Contains(out, "1 heads") {
+		t.Error(out)
+	}
+	run, line = w.run("--refill-events")
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+	w.settled(run, "first", "second")
+	if !strings.Contains(run.stderr.String(), "published again from the ledger") {
+		t.Errorf("the refilling was not said:\n%s", run.stderr)
+	}
+}
+
+func TestVerifyExpectsHeadsThatWereKept(t *testing.T) {
+	w := newWorld(t, 1)
+	run, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	w.settled(run, "first")
+	backup := w.mustCLI("ledger", "backup", filepath.Join(w.dir, "b.db"))
+	statement := w.mustCLI("ledger", "statement")
+	head := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).Head
+	for what, text := range map[string]string{"backup": backup, "statement": statement, "balance": w.mustCLI("ledger", "balance")} {
+		if !strings.Contains(text, head.String()) {
+			t.Errorf("%s does not show the head %s:\n%s", what, head, text)
+		}
+	}
+	other := ledger.Head{Seq: head.Seq, Hash: strings.Repeat("0", 64)}
+	for _, test := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--expect", head.String()}, exitDone, "1 heads"},
+		{[]string{"--expect", head.String(), "--expect", other.String()}, exitFailed, "history was rewritten"},
+		{[]string{"--expect", ledger.Head{Seq: head.Seq + 1, Hash: head.Hash}.String()}, exitFailed, "older copy"},
+		{[]string{"--expect", "7"}, exitUsage, "SEQ:HASH"},
+		{[]string{filepath.Join(w.dir, "b.db"), "--expect", head.String()}, exitDone, "1 heads"},
+	} {
+		out, errs, code := w.cli(append([]string{"ledger", "verify"}, test.args...)...)
+		if code != test.code || !strings.Contains(out+errs, test.says) {
+			t.Errorf("%v: exit %d\n%s%s", test.args, code, out, errs)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package queue
+
+import "fmt"
+
+// Held is what an account's events stream is known to have held, from a note
+// that outlives the process and the stream.
+type Held struct {
+	// Last is the newest journal sequence that the stream acknowledged; 0: none.
+	Last uint64
+	// Firm is one that it acknowledged so long ago that no power cut can have
+	// taken it away: a server syncs within minutes.
+	Firm uint64
+}
+
+// Missing says in words what a stream that ends with a row has lost, "" when
+// that is nothing, or no more than a power cut explains. A stream that was
+// emptied, or put back to an old state, is filled again from a ledger that may
+// have been rewritten since: then nothing on it could tell.
+func (h Held) Missing(last uint64) string {
+	switch {
+	case last == 0 && h.Last > 0:
+		return fmt.Sprintf("the events stream is empty, and rows up to %d were published on it", h.Last)
+	case last < h.Firm:
+		return fmt.Sprintf("the events stream ends with row %d, and row %d was on it long before", last, h.Firm)
+	}
+	return ""
+}
