@@ -32,6 +32,7 @@ func (t *Tx) book(r Row, transfers ...transfer) error {
 			return err
 		}
 		t.w.totals[total{m.debit, m.credit, m.kind}] += m.cents
+		t.w.spend(r, m)
 	}
 	return nil
 }
@@ -49,7 +50,7 @@ func (w *writer) flushTotals() error {
 		}
 	}
 	clear(w.totals)
-	return nil
+	return w.flushSpent()
 }
 
 func (t *Tx) applyOrder(r Row, f Fact) error {

@@ -30,7 +30,7 @@ func checkEnds(ctx context.Context, q queryer, b *base, h Head) error {
 	var n int
 	// The fact itself, and not what the table says of it: the table may have come
 	// out of the snapshot.
-	err = q.QueryRowContext(ctx, `SELECT count(*) FROM archives a JOIN journal j ON j.seq = a.seq AND j.type = 'ledger.archived'
+	err = q.QueryRowContext(ctx, `SELECT count(*) FROM archives a CROSS JOIN journal j ON j.seq = a.seq AND j.type = 'ledger.archived'
 		WHERE j.data ->> '$.last_seq' = ? AND j.data ->> '$.last_hash' = ? AND j.data ->> '$.snapshot_hash' = ?`,
 		b.Seq, b.Hash, b.snapshotHash).Scan(&n)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -179,7 +180,7 @@ func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *bas
 	if _, err := f.replay(journalOf(ctx, tx, b.Seq, math.MaxInt64)); err != nil {
 		return nil, err
 	}
-	for _, table := range projections {
+	for _, table := range append(slices.Clone(projections), running...) {
 		if err := compareTable(ctx, table, tx, f); err != nil {
 			return nil, err
 		}

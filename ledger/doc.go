@@ -4,9 +4,11 @@
 // The journal is an append-only, hash-chained list of facts. Every other table
 // is a projection: apply is the only code that writes one, and it runs inside
 // the transaction that appends the fact, so a projection can always be thrown
-// away and rebuilt. The one exception is the proxies table, which caches what
-// the provider last said about each proxy and is rebuilt by reading it again
-// (docs/decisions/0002-observations-are-not-facts.md).
+// away and rebuilt. Running totals are projections too; triggers keep
+// state_counts. The exceptions are the proxies table, which caches what the
+// provider last said about each proxy and is rebuilt by reading it again
+// (docs/decisions/0002-observations-are-not-facts.md), and published, a note of
+// how far the events stream went.
 //
 // All writes go through one goroutine that commits whatever is waiting at once
 // (group commit). When Write returns nil the facts are on the disk.

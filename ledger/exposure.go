@@ -36,9 +36,10 @@ type Position struct {
 const exposureQuery = `SELECT o.id, o.kind, o.state, o.order_no, o.estimate_cents, o.charged_cents, o.refunded_cents,
 	(SELECT count(*) FROM lines l WHERE l.operation = o.id AND l.state = 'pending'),
 	(SELECT coalesce(sum(l.charged_cents - l.refunded_cents), 0) FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')
-	FROM operations o
-	WHERE (o.live = 1 AND (o.state IN ('sending', 'open', 'review') OR (o.state = 'waiting' AND o.ambiguous > 0)))
-	OR (o.live = 0 AND o.id IN (SELECT operation FROM lines WHERE claim = 1 AND state = 'unresolved'))
+	FROM operations o WHERE o.id IN (
+		SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'open', 'review') OR (state = 'waiting' AND ambiguous > 0))
+		UNION ALL
+		SELECT s.id FROM lines u CROSS JOIN operations s ON s.id = u.operation WHERE u.claim = 1 AND u.state = 'unresolved' AND s.live = 0)
 	ORDER BY o.id`
 
 // Position reads the balance of the account and its exposures in one moment.

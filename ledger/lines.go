@@ -172,22 +172,6 @@ func (l *Ledger) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 	})
 }
 
-// Committed is what was charged since an instant, less refunds, and what the
-// operations under way are expected to cost; except is left out of it.
-func (l *Ledger) Committed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
-	from, err := seqFrom(ctx, l.read, since)
-	if err != nil {
-		return 0, err
-	}
-	err = l.read.QueryRowContext(ctx, `SELECT
-		coalesce((SELECT sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END) FROM transfers t JOIN journal j ON j.seq = t.seq
-			WHERE t.kind IN ('charge', 'suspense', 'refund') AND t.seq >= ?3 AND j.time >= ?1), 0)
-		+ coalesce((SELECT sum(estimate_cents - charged_cents) FROM operations
-			WHERE live = 1 AND state IN ('sending', 'waiting', 'open', 'review') AND charged_cents < estimate_cents AND id <> ?2), 0)`,
-		micros(since), except, from).Scan(&cents)
-	return cents, err
-}
-
 // ScalePrice is what days cost when paidDays cost cents, rounded up: an
 // estimate is never short of the price by a rounding.
 func ScalePrice(cents, paidDays, days int64) int64 {

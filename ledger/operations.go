@@ -177,9 +177,9 @@ func (l *Ledger) Recent(ctx context.Context, limit int) ([]Operation, error) {
 	return all, nil
 }
 
-// StateCounts counts operations by state.
+// StateCounts is how many operations are in each state that any is in.
 func (l *Ledger) StateCounts(ctx context.Context) (counts map[State]int64, err error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT state, count(*) FROM operations GROUP BY state`)
+	rows, err := l.read.QueryContext(ctx, `SELECT state, n FROM state_counts WHERE n > 0`)
 	if err != nil {
 		return nil, err
 	}

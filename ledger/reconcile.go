@@ -72,8 +72,13 @@ func (l *Ledger) OrderOperation(ctx context.Context, orderNo string) (Operation,
 // as charged.
 func (l *Ledger) NumberlessOrders(ctx context.Context) ([]Operation, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
-		WHERE kind = 'order' AND order_no = '' AND first_sent_at IS NOT NULL AND (state IN ('sending', 'review')
-		OR (state = 'waiting' AND ambiguous > 0) OR (state = 'resolved' AND charged_cents > refunded_cents)) ORDER BY accepted_at, id`)
+		WHERE id IN (
+			SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'review') OR (state = 'waiting' AND ambiguous > 0))
+				AND kind = 'order' AND order_no = '' AND first_sent_at IS NOT NULL
+			UNION ALL
+			SELECT id FROM operations WHERE kind = 'order' AND order_no = '' AND state = 'resolved' AND charged_cents > refunded_cents
+				AND first_sent_at IS NOT NULL)
+		ORDER BY accepted_at, id`)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +89,7 @@ func (l *Ledger) NumberlessOrders(ctx context.Context) ([]Operation, error) {
 // what came back.
 func (l *Ledger) RecordedFor(ctx context.Context) (map[string]int64, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT order_no, sum(CASE kind WHEN 'external' THEN cents ELSE -cents END)
-		FROM transfers WHERE kind IN ('external', 'funding') AND order_no <> '' GROUP BY order_no`)
+		FROM transfers WHERE (kind = 'external' OR kind = 'funding') AND order_no <> '' GROUP BY order_no`)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +158,7 @@ func (l *Ledger) RenewalSums(ctx context.Context, id string) (s RenewalSums, err
 		(SELECT coalesce(sum(cents), 0) FROM transfers t WHERE t.seq IN `+rowsOfOperation+` AND t.kind = 'refund'),
 		(SELECT coalesce(sum(charged_cents), 0) FROM lines WHERE operation = o.id),
 		(SELECT coalesce(sum(refunded_cents), 0) FROM lines WHERE operation = o.id),
-		(SELECT count(*) FROM journal j WHERE j.operation = o.id AND j.type = 'operation.resolved'
+		(SELECT count(*) FROM journal j WHERE j.operation = o.id AND j.operation <> '' AND j.type = 'operation.resolved'
 			AND j.data ->> '$.outcome' = 'charged' AND coalesce(j.data ->> '$.proxy_id', '') = '')
 		+ (SELECT count(*) FROM archived a WHERE a.operation = o.id AND a.operation <> '' AND a.type = 'operation.resolved')
 		FROM operations o WHERE o.id = ?`, id).

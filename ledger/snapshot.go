@@ -32,6 +32,10 @@ type base struct {
 // filled.
 var snapshotted = append(slices.Clone(projections), "archived")
 
+// running are the tables that follow from those of a snapshot: they are not in it,
+// and filled behind it. Triggers keep state_counts; apply keeps spent.
+var running = []string{"spent", "state_counts"}
+
 // leftOfRows is what stays of archived rows, as the table archived holds it: of
 // the rows that the file holds, and of those that had gone before.
 const leftOfRows = `SELECT seq, type, time, operation, hash, data FROM archived
@@ -252,7 +256,7 @@ func (f *fold) load(b *base) error {
 	if sum.text() != b.snapshotHash {
 		return &BrokenError{Check: "snapshot", Detail: fmt.Sprintf("its hash is %s and the journal was begun with %s: it was changed", sum.text(), b.snapshotHash)}
 	}
-	return nil
+	return f.w.exec(spentAgain)
 }
 
 // fill writes the rows of a chunk into their table.

@@ -183,6 +183,11 @@ func compareTables(ctx context.Context, have *sql.Tx, want *fold) error {
 			return err
 		}
 	}
+	for _, table := range running {
+		if err := ifMade(ctx, have, table, func() error { return compareTable(ctx, table, have, want) }); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

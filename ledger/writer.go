@@ -29,7 +29,8 @@ type writer struct {
 	text bytes.Buffer // of the fact being encoded
 	json *json.Encoder
 
-	totals map[total]int64 // of the transaction, not yet written
+	totals map[total]int64    // of the transaction, not yet written
+	spent  map[int64]spending // likewise, by quarter of an hour
 
 	shared   int  // how many shared the last group
 	rows     int  // how many rows the last group wrote
@@ -58,7 +59,7 @@ func newWriter(c *conn, l *Ledger) (*writer, error) {
 
 // emptyWriter stands before the first row of a journal.
 func emptyWriter(c *conn) *writer {
-	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}}
+	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}, spent: map[int64]spending{}}
 	w.json = json.NewEncoder(&w.text)
 	w.json.SetEscapeHTML(false)
 	return w
@@ -210,6 +211,7 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 			_ = w.exec(`ROLLBACK`)
 			w.head = before
 			clear(w.totals)
+			clear(w.spent)
 			w.doubtful = w.doubtful || ofTheDisk(err)
 		}
 	}()
@@ -246,14 +248,14 @@ func (w *writer) together(tx *Tx, r *request) error {
 // released; the error returned is one that SQLite answered by undoing the
 // whole transaction.
 func (w *writer) savepoint(tx *Tx, r *request) error {
-	before, rows, totals := w.head, len(tx.rows), maps.Clone(w.totals)
+	before, rows, totals, spent := w.head, len(tx.rows), maps.Clone(w.totals), maps.Clone(w.spent)
 	if err := w.exec(`SAVEPOINT one`); err != nil {
 		return err
 	}
 	if r.err = r.fn(tx); r.err == nil {
 		return w.exec(`RELEASE one`)
 	}
-	w.head, tx.rows, w.totals = before, tx.rows[:rows], totals
+	w.head, tx.rows, w.totals, w.spent = before, tx.rows[:rows], totals, spent
 	if err := w.exec(`ROLLBACK TO one`); err != nil {
 		return errors.Join(r.err, err)
 	}

@@ -15,12 +15,6 @@ CREATE TRIGGER transfers_no_replace BEFORE INSERT ON transfers
 WHEN EXISTS (SELECT 1 FROM transfers WHERE seq = NEW.seq AND n = NEW.n)
 BEGIN SELECT RAISE(ABORT, 'a transfer is never replaced: a correction is a new entry'); END;
 -- +goose StatementEnd
--- A replaced operation would take no arrow of docs/state-machine.md.
--- +goose StatementBegin
-CREATE TRIGGER operations_no_replace BEFORE INSERT ON operations
-WHEN EXISTS (SELECT 1 FROM operations WHERE id = NEW.id)
-BEGIN SELECT RAISE(ABORT, 'an operation is never replaced: it changes by the arrows of docs/state-machine.md'); END;
--- +goose StatementEnd
 
 -- +goose Down
 SELECT 1;

@@ -1,0 +1,360 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// A statement of the package, and the function or variable that holds it.
+type statement struct{ in, text string }
+
+var isStatement = regexp.MustCompile(`(?i)^\s*(SELECT|INSERT|UPDATE|DELETE|WITH|REPLACE)\s`)
+
+// statementsOfSources finds every constant statement in the package's sources,
+// and the functions that put one together when they run.
+func statementsOfSources(t *testing.T) (all []statement, dynamic map[string]bool) {
+	t.Helper()
+	names, err := filepath.Glob("*.go")
+	check(t, err)
+	set := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(set, name, nil, 0)
+		check(t, err)
+		files = append(files, file)
+	}
+	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+	// Imports are not followed: constants of strings need none.
+	c := types.Config{Importer: noImports{}, Error: func(error) {}, FakeImportC: true}
+	_, _ = c.Check("ledger", set, files, info)
+	dynamic = map[string]bool{}
+	for _, file := range files {
+		for _, decl := range file.Decls {
+			in := nameOf(decl)
+			ast.Inspect(decl, func(n ast.Node) bool {
+				expr, ok := n.(ast.Expr)
+				if !ok {
+					return true
+				}
+				if text, ok := constantText(info, expr); ok {
+					if isStatement.MatchString(text) {
+						all = append(all, statement{in, text})
+					}
+					return false
+				}
+				sum, ok := expr.(*ast.BinaryExpr)
+				if ok && sum.Op == token.ADD && isStatement.MatchString(leftmost(info, sum)+" ") {
+					dynamic[in] = true
+					return false
+				}
+				return true
+			})
+		}
+	}
+	return all, dynamic
+}
+
+type noImports struct{}
+
+func (noImports) Import(string) (*types.Package, error) { return nil, errors.New("not followed") }
+
+func constantText(info *types.Info, expr ast.Expr) (string, bool) {
+	value := info.Types[expr].Value
+	if value == nil || value.Kind() != constant.String {
+		return "", false
+	}
+	return constant.StringVal(value), true
+}
+
+// leftmost is how a concatenation begins.
+func leftmost(info *types.Info, expr ast.Expr) string {
+	if text, ok := constantText(info, expr); ok {
+		return text
+	}
+	if sum, ok := expr.(*ast.BinaryExpr); ok {
+		return leftmost(info, sum.X)
+	}
+	return ""
+}
+
+func nameOf(decl ast.Decl) string {
+	switch d := decl.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			return d.Name.Name
+		}
+		receiver := d.Recv.List[0].Type
+		if star, ok := receiver.(*ast.StarExpr); ok {
+			receiver = star.X
+		}
+		return fmt.Sprint(receiver) + "." + d.Name.Name
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			if v, ok := spec.(*ast.ValueSpec); ok {
+				return v.Names[0].Name
+			}
+		}
+	}
+	return "?"
+}
+
+// recorder is a driver that remembers what it was asked.
+type recorder struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (r *recorder) record(query string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen[query] = true
+}
+
+// Open implements driver.Driver.
+func (r *recorder) Open(name string) (driver.Conn, error) {
+	c, err := (&sqlite3.SQLiteDriver{}).Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return recordingConn{c.(*sqlite3.SQLiteConn), r}, nil
+}
+
+type recordingConn struct {
+	*sqlite3.SQLiteConn
+
+	r *recorder
+}
+
+func (c recordingConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	c.r.record(query)
+	return c.SQLiteConn.QueryContext(ctx, query, args)
+}
+
+func (c recordingConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	c.r.record(query)
+	return c.SQLiteConn.PrepareContext(ctx, query)
+}
+
+// builds runs the functions that put a statement together.
+var builds = map[string]func(b *book) error{
+	"Ledger.CountStaying": func(b *book) error {
+		return b.CountStaying(context.Background(), noon, kindColumns, func(Proxy, int) error { return nil })
+	},
+	"Ledger.EndingsWithoutRenewal": func(b *book) error {
+		_, err := b.EndingsWithoutRenewal(context.Background(), "px_1", noon)
+		return err
+	},
+	"wholeRows":     func(b *book) error { _, err := b.Verify(context.Background()); return err },
+	"snapshotQuery": func(b *book) error { return b.joins(context.Background(), b.Ledger) },
+	"fold.fill":     func(*book) error { return nil }, // writes a part of a snapshot: INSERT … SELECT FROM json_each
+	"Ledger.Refused": func(b *book) error {
+		_, err := b.Refused(context.Background(), noon, noon.Add(1), 5)
+		return err
+	},
+	"Tx.applyResolved": func(b *book) error {
+		return b.tryAdd(resolved("r8/0001", "px_8b", "charged", 310))
+	},
+}
+
+// theRecorder is the one that is registered: a driver is, once a process.
+var theRecorder = sync.OnceValue(func() *recorder {
+	r := &recorder{seen: map[string]bool{}}
+	sql.Register("recorder", r)
+	return r
+})
+
+// recorded is a book whose reads are remembered.
+func recorded(t *testing.T) (*book, *recorder) {
+	t.Helper()
+	r := theRecorder()
+	clear(r.seen)
+	b := newBook(t)
+	b.add(history()...)
+	check(t, b.read.Close())
+	var err error
+	b.read, err = sql.Open("recorder", dsn(b.path, url.Values{"mode": {"ro"}, "_journal_mode": nil}))
+	check(t, err)
+	return b, r
+}
+
+// dynamicStatements are those that the functions put together.
+func dynamicStatements(t *testing.T, functions []string) (all []statement) {
+	t.Helper()
+	b, r := recorded(t)
+	for _, name := range functions {
+		run := builds[name]
+		if run == nil {
+			t.Errorf("%s puts a statement together: say in builds how it is run", name)
+			continue
+		}
+		clear(r.seen)
+		before := maps.Clone(b.write.stmts)
+		if err := run(b); err != nil && !strings.Contains(name, "snapshot") {
+			t.Errorf("%s: %v", name, err)
+		}
+		for query := range r.seen {
+			all = append(all, statement{name, query})
+		}
+		for query := range b.write.stmts {
+			if before[query] == nil {
+				all = append(all, statement{name, query})
+			}
+		}
+	}
+	return all
+}
+
+// steps are the lines of EXPLAIN QUERY PLAN.
+func steps(t *testing.T, c *conn, query string) []string {
+	t.Helper()
+	s, err := c.raw.Prepare(`EXPLAIN QUERY PLAN ` + query)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, query)
+	}
+	defer func() { _ = s.Close() }()
+	rows, err := s.Query(make([]driver.Value, s.NumInput())) //nolint:staticcheck // the driver's own
+	check(t, err)
+	defer func() { _ = rows.Close() }()
+	var lines []string
+	values := make([]driver.Value, len(rows.Columns()))
+	for {
+		err := rows.Next(values)
+		if errors.Is(err, io.EOF) {
+			return lines
+		}
+		check(t, err)
+		lines = append(lines, fmt.Sprint(values[3]))
+	}
+}
+
+// small are tables that do not grow with the book.
+var small = []string{"binding", "base", "seal", "totals", "pauses", "arrows", "listing", "state_counts", "archives", "published", "sqlite_schema", "goose_db_version", "pragma_table_info"}
+
+// ofTheOpen are partial indexes of what is open, or of what people wrote by hand:
+// they do not grow with the book.
+var ofTheOpen = []string{"operations_live", "operations_next", "one_open_renewal_per_proxy", "lines_unresolved", "sweep_reviews_open", "slots_held", "transfers_recorded", "operations_numberless"}
+
+// subquery stands for a derived table: its own steps are in the plan too.
+const subquery = "(subquery)"
+
+var (
+	scanned  = regexp.MustCompile(`^SCAN (\S+)(?: USING (?:COVERING )?INDEX (\S+))?(?: LEFT-JOIN)?$`)
+	aliasing = regexp.MustCompile(`(?i)(?:FROM|JOIN|,|UPDATE|INTO)\s+([a-z_]+)(?:\s+(?:AS\s+)?([a-z_]+))?`)
+	derived  = regexp.MustCompile(`(?i)\)\s+(?:AS\s+)?([a-z_]+)`)
+	// byTheEnd reads the journal from its end and stops after some rows.
+	byTheEnd = regexp.MustCompile(`FROM journal ORDER BY seq DESC LIMIT \d+`)
+)
+
+// growing are the tables of a plan that are read from end to end and grow.
+func growing(t *testing.T, c *conn, tables func(string) bool, views, query string) (whole []string) {
+	t.Helper()
+	named := map[string][]string{}
+	if !strings.Contains(query, "v_") {
+		views = ""
+	}
+	for _, m := range aliasing.FindAllStringSubmatch(query+" "+views, -1) {
+		if !tables(m[1]) {
+			continue
+		}
+		named[m[1]] = append(named[m[1]], m[1])
+		named[m[2]] = append(named[m[2]], m[1])
+	}
+	for _, m := range derived.FindAllStringSubmatch(query+" "+views, -1) {
+		named[m[1]] = append(named[m[1]], subquery)
+	}
+	for _, step := range steps(t, c, query) {
+		if strings.Contains(step, "AUTOMATIC") {
+			whole = append(whole, step)
+		}
+		m := scanned.FindStringSubmatch(step)
+		if m == nil || m[1] == "journal" && byTheEnd.MatchString(query) || strings.HasPrefix(m[1], "(subquery") || slices.Contains(ofTheOpen, m[2]) {
+			continue
+		}
+		of := named[m[1]]
+		if len(of) == 0 {
+			of = []string{m[1]}
+		}
+		for _, table := range of {
+			if !slices.Contains(small, table) && table != subquery && !strings.HasPrefix(table, "v_") && table != "json_each" {
+				whole = append(whole, table)
+				break
+			}
+		}
+	}
+	return whole
+}
+
+// wholeTables are the functions that may read a table from end to end, and why.
+var wholeTables = map[string]string{
+	"Ledger.CountStaying": "keep counts the proxies that stay, and nearly all do",
+	"Ledger.Staying":      "as CountStaying, where a rule needs single proxies",
+	"Tx.FinishPass":       "ends a listing that has read and written every proxy",
+	"Tx.StaleAll":         "behind a restore, once",
+	"Ledger.Recent":       "goes back from the end of the journal to the last acceptances that are asked for",
+	"totalsBy":            "a person asks for the sums of the whole book",
+	"firstUnfinished":     "an archiving, which reads everything anyway",
+	"leftOfRows":          "an archiving takes what is left of every row",
+	"snapshotQuery":       "an archiving takes every table",
+	"fold.beginAs":        "a verification begins with the whole snapshot",
+	"fold.load":           "a fold that begins with a snapshot reads all of it",
+	"wholeRows":           "a verification compares every row",
+	"checkKeys":           "a verification looks at every key",
+	"checkProxies":        "a verification looks at every proxy",
+}
+
+func TestNoStatementReadsATableThatGrowsFromEndToEnd(t *testing.T) {
+	all, dynamic := statementsOfSources(t)
+	if len(all) < 100 {
+		t.Fatalf("only %d statements were found", len(all))
+	}
+	all = append(all, dynamicStatements(t, slices.Sorted(maps.Keys(dynamic)))...)
+	b := newBook(t)
+	var views string
+	check(t, b.read.QueryRowContext(t.Context(), `SELECT group_concat(sql, ' ') FROM sqlite_schema WHERE type = 'view'`).Scan(&views))
+	rows, err := b.read.QueryContext(t.Context(), `SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')`)
+	check(t, err)
+	named, err := collect(rows, scanText)
+	check(t, err)
+	used, seen := map[string]bool{}, map[string]bool{}
+	for _, s := range all {
+		if seen[s.text] && wholeTables[s.in] == "" {
+			continue
+		}
+		seen[s.text] = true
+		tables := growing(t, b.write, func(name string) bool { return slices.Contains(named, name) }, views, s.text)
+		if len(tables) == 0 {
+			continue
+		}
+		used[s.in] = true
+		if wholeTables[s.in] == "" {
+			t.Errorf("%s reads all of %s:\n%s\n%s", s.in, strings.Join(tables, ", "), s.text, strings.Join(steps(t, b.write, s.text), "\n"))
+		}
+	}
+	for name := range wholeTables {
+		if !used[name] {
+			t.Errorf("%s reads no table from end to end: take it off the list", name)
+		}
+	}
+}

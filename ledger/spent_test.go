@@ -1,0 +1,216 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// spentSince sums the transfers themselves, each by the time of its row.
+func spentSince(t testing.TB, l *Ledger, since time.Time) (cents int64) {
+	t.Helper()
+	check(t, l.Transfers(context.Background(), Period{}, func(x Transfer) error {
+		switch {
+		case x.Time.Before(since):
+		case x.Kind == "charge" || x.Kind == "suspense":
+			cents += x.Cents
+		case x.Kind == "refund":
+			cents -= x.Cents
+		}
+		return nil
+	}))
+	return cents
+}
+
+// edges are instants around quarters of an hour, midnights, and an instant.
+func edges(at time.Time) (all []time.Time) {
+	for _, name := range []string{"UTC", "Asia/Kathmandu", "America/St_Johns", "Pacific/Chatham", "Africa/Monrovia"} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			panic(err)
+		}
+		year, month, day := at.In(zone).Date()
+		all = append(all, time.Date(year, month, day, 0, 0, 0, 0, zone))
+	}
+	quarter := at.Truncate(15 * time.Minute)
+	for _, begin := range []time.Time{at, quarter, quarter.Add(15 * time.Minute)} {
+		all = append(all, begin.Add(-time.Microsecond), begin, begin.Add(time.Microsecond))
+	}
+	return append(all, time.Time{}, time.Unix(-1, 0), at.AddDate(-1, 0, 0), at.AddDate(1, 0, 0))
+}
+
+// The clock of a runner may be set back and forth; what was spent since an
+// instant is what the rows of then and later booked all the same.
+func TestWhatWasSpentSinceAnInstantIsExact(t *testing.T) {
+	dir := t.TempDir()
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		now := noon
+		b := bookAt(t, filepath.Join(dir, fmt.Sprintf("%d.db", n)), func() time.Time { return now })
+		defer func() { _ = b.Close() }()
+		b.add(opened(1000))
+		var instants []time.Time
+		for i := range rapid.IntRange(1, 25).Draw(rt, "orders") {
+			now = now.Add(time.Duration(rapid.Int64Range(-40*60, 60*60).Draw(rt, "seconds")) * time.Second)
+			instants = append(instants, now)
+			id := fmt.Sprintf("o%d/1", i)
+			charged := rapid.Int64Range(0, 500).Draw(rt, "cents")
+			check(t, b.tryAdd(accepted(KindOrder, id), sending(id, 1), OrderAccepted{Ref: ref(id), OrderNo: "no of " + id, NextAt: now},
+				OrderProgressed{OrderState: orderState(id, "procuring", charged, 0), NextAt: now}))
+			now = now.Add(time.Duration(rapid.Int64Range(-1000, 1000).Draw(rt, "microseconds")) * time.Microsecond)
+			check(t, b.tryAdd(OrderRefunded{OrderState: orderState(id, "refunded", 0, charged/2), RefundedAt: now},
+				LedgerRecorded{Kind: "external", Cents: 3, By: "ada", Reason: "shop"}))
+		}
+		for _, at := range edges(rapid.SampledFrom(instants).Draw(rt, "since")) {
+			got, err := b.Committed(t.Context(), at, "")
+			check(t, err)
+			if want := spentSince(t, b.Ledger, at); got != want {
+				rt.Fatalf("since %s: %d instead of %d", at, got, want)
+			}
+		}
+	})
+}
+
+// A transaction that fails, alone or with its group, spends nothing.
+func TestWhatFailedSpentNothing(t *testing.T) {
+	b := newBook(t)
+	b.add(history()...)
+	before, err := b.Committed(t.Context(), time.Time{}, "")
+	check(t, err)
+	refused := errors.New("no")
+	err = b.Write(t.Context(), func(tx *Tx) error {
+		if err := tx.Append(accepted(KindOrder, "o99/1"), sending("o99/1", 1), OrderAccepted{Ref: ref("o99/1"), OrderNo: "x", NextAt: noon},
+			OrderDelivered{OrderState: orderState("o99/1", "completed", 12345, 0)}); err != nil {
+			return err
+		}
+		return refused
+	})
+	if !errors.Is(err, refused) {
+		t.Fatal(err)
+	}
+	b.add(LedgerRecorded{Kind: "external", Cents: 3, By: "ada", Reason: "shop"})
+	after, err := b.Committed(t.Context(), time.Time{}, "")
+	check(t, err)
+	if before != after {
+		t.Errorf("%d became %d", before, after)
+	}
+	if _, err := b.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// counted are the operations by state, counted one by one.
+func counted(t *testing.T, l *Ledger) map[State]int64 {
+	t.Helper()
+	rows, err := l.read.QueryContext(t.Context(), `SELECT state FROM operations`)
+	check(t, err)
+	counts := map[State]int64{}
+	check(t, each(rows, func(s scanner) error {
+		var state State
+		err := s.Scan(&state)
+		counts[state]++
+		return err
+	}))
+	return counts
+}
+
+func sameTotals(t *testing.T, what string, l *Ledger) {
+	t.Helper()
+	counts, err := l.StateCounts(t.Context())
+	check(t, err)
+	if want := counted(t, l); fmt.Sprint(counts) != fmt.Sprint(want) {
+		t.Errorf("%s: counts are %v instead of %v", what, counts, want)
+	}
+	rows, err := l.read.QueryContext(t.Context(), `SELECT quarter FROM spent`)
+	check(t, err)
+	check(t, each(rows, func(s scanner) error {
+		var quarter int64
+		if err := s.Scan(&quarter); err != nil {
+			return err
+		}
+		for _, d := range []int64{0, 1, quarterMicros / 2} {
+			at := fromMicros(quarter*quarterMicros + d)
+			spent, err := l.Committed(t.Context(), at, "")
+			if err != nil {
+				return err
+			}
+			open, err := l.Committed(t.Context(), at.AddDate(100, 0, 0), "")
+			if want := spentSince(t, l, at); err == nil && spent-open != want {
+				t.Errorf("%s: since %s %d was spent instead of %d", what, at, spent-open, want)
+			}
+		}
+		return err
+	}))
+}
+
+func TestRunningTotalsSurviveMigrationRebuildAndArchive(t *testing.T) {
+	all := append(history(), over()...)
+	for version := int64(1); version < 4; version++ {
+		sameTotals(t, "migrated", openBook(t, atVersion(t, version, all...)).Ledger)
+	}
+	path := filepath.Join(t.TempDir(), "main.ledger.db")
+	b := oldBook(t, path, all...)
+	sameTotals(t, "live", b.Ledger)
+	rebuilt := filepath.Join(t.TempDir(), "rebuilt.db")
+	_, err := b.Rebuild(t.Context(), rebuilt)
+	check(t, err)
+	sameTotals(t, "rebuilt", openBook(t, rebuilt).Ledger)
+	check(t, b.Close())
+	out, err := archiveOf(t, path, 25).Run(t.Context())
+	check(t, err)
+	if out.File == "" {
+		t.Fatal("nothing was archived")
+	}
+	sameTotals(t, "archived", openBook(t, path).Ledger)
+}
+
+func TestTamperedRunningTotalsDoNotVerify(t *testing.T) {
+	for _, statement := range []string{
+		`UPDATE spent SET cents = cents + 1`, `UPDATE spent SET last_seq = last_seq - 1`, `DELETE FROM spent`, `UPDATE state_counts SET n = n + 1`,
+	} {
+		l := openBook(t, tampered(t, statement))
+		_, err := l.Verify(t.Context())
+		var broken *BrokenError
+		if !errors.As(err, &broken) || broken.Check != "projection" {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}
+
+// What was charged on a day is a sum of quarters of an hour: from a midnight on no
+// transfer is read.
+func TestTheLimitOfADayReadsNoTransferOfIt(t *testing.T) {
+	b, r := recorded(t)
+	_, err := b.Committed(t.Context(), noon, "")
+	check(t, err)
+	for query := range r.seen {
+		plan := strings.Join(steps(t, b.write, query), "\n")
+		for _, want := range []string{"SEARCH spent USING INTEGER PRIMARY KEY", "SEARCH s USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH t USING PRIMARY KEY (seq>? AND seq<?)"} {
+			if !strings.Contains(plan, want) {
+				t.Errorf("without %q:\n%s", want, plan)
+			}
+		}
+	}
+}
+
+// What reconciling asks of one renewal is found by indexes, whatever else the
+// journal holds.
+func TestTheSumsOfOneRenewalReadItsOwnRows(t *testing.T) {
+	b, r := recorded(t)
+	_, err := b.RenewalSums(t.Context(), "r8/0001")
+	check(t, err)
+	for query := range r.seen {
+		for _, step := range steps(t, b.write, query) {
+			if strings.HasPrefix(step, "SCAN") || strings.HasPrefix(step, "SEARCH j ") && !strings.Contains(step, "journal_operation (operation=?)") {
+				t.Error(step)
+			}
+		}
+	}
+}
