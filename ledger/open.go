@@ -57,9 +57,13 @@ type Ledger struct {
 	tail     *tail
 	maxGroup int
 	failing  atomic.Pointer[error] // of the last commit, nil when it succeeded
-	reached  func(point string)
-	base     *base // the row before the first, nil for the beginning
-	shelf    shelf // of its archives
+	busy     time.Duration         // how long a commit waits for somebody else's lock
+
+	unbounded atomic.Pointer[error] // why the write-ahead log cannot be emptied
+	logBound  int64                 // at how many bytes of it readers pause
+	reached   func(point string)
+	base      *base // the row before the first, nil for the beginning
+	shelf     shelf // of its archives
 }
 
 // ErrNotFound is what reads return for an id that the ledger does not hold.
@@ -99,7 +103,7 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 		return nil, errors.Join(err, write.close())
 	}
 	l := &Ledger{
-		clock: c.Clock, path: c.Path, write: write, read: read, maxGroup: c.MaxGroup,
+		clock: c.Clock, path: c.Path, write: write, read: read, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
 		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached,
 	}
 	w, err := newWriter(write, l)
@@ -274,8 +278,8 @@ func openDB(path, mode string) (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %s for reading: %w", path, err)
 	}
-	db.SetMaxOpenConns(4)
-	db.SetMaxIdleConns(4)
+	db.SetMaxOpenConns(maxReaders)
+	db.SetMaxIdleConns(maxReaders)
 	return db, nil
 }
 

@@ -32,6 +32,9 @@ type writer struct {
 	totals map[total]int64    // of the transaction, not yet written
 	spent  map[int64]spending // likewise, by quarter of an hour
 
+	pauseAt int64            // how long the log has to be for the readers to pause
+	paused  chan []*sql.Conn // gives the connections of readers that pause, nil while none was asked
+
 	shared   int  // how many shared the last group
 	rows     int  // how many rows the last group wrote
 	doubtful bool // the disk failed: recover before the next commit
@@ -79,9 +82,17 @@ func (w *writer) encode(f Fact) (string, error) {
 }
 
 // tune keeps the copies of pages that savepoints need out of temporary files,
-// and lets the WAL grow to 64 MiB before it is copied back.
+// and lets the WAL grow to 64 MiB before it is copied back. When it begins anew,
+// what it had more is cut off.
 func (w *writer) tune() error {
-	return errors.Join(w.exec(`PRAGMA temp_store = MEMORY`), w.exec(`PRAGMA wal_autocheckpoint = 16384`))
+	return errors.Join(w.exec(`PRAGMA temp_store = MEMORY`), w.exec(`PRAGMA wal_autocheckpoint = `+itoa(logPages)),
+		w.limitLog(w.l.logBound/2))
+}
+
+// limitLog says how long the log's file may be when it is begun anew.
+func (w *writer) limitLog(bytes int64) error {
+	var limit int64
+	return w.queryRow(`PRAGMA journal_size_limit = ` + itoa(bytes)).Scan(&limit)
 }
 
 // Write runs fn in the writer's transaction and returns when what it appended is
@@ -123,7 +134,12 @@ func (w *writer) run() {
 		case r := <-w.l.requests:
 			group = w.gather(append(group[:0], r))
 			w.commit(group)
+		case taken := <-w.paused:
+			w.emptyLog(taken)
 		case <-w.l.closing:
+			if w.paused != nil {
+				release(<-w.paused)
+			}
 			return
 		}
 	}
@@ -187,6 +203,7 @@ func (w *writer) commit(group []*request) {
 	for _, r := range group {
 		close(r.done)
 	}
+	w.boundLog()
 }
 
 // ofTheFile is the first error of a group that is the file's or the disk's, and

@@ -108,6 +108,9 @@ func (a *accountHost) notReady() string {
 	if err := a.ledger.Failing(); err != nil {
 		return "the ledger cannot be written, so nothing is sent: " + err.Error()
 	}
+	if err := a.ledger.Unbounded(); err != nil {
+		return err.Error()
+	}
 	if runner != nil {
 		return runner.Doubt()
 	}

@@ -1,0 +1,111 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// smallLog is a book whose log is bounded by a few pages.
+func smallLog(t *testing.T) *book {
+	t.Helper()
+	b := newBook(t)
+	b.logBound = 1 << 20
+	check(t, b.write.exec(`PRAGMA wal_autocheckpoint = 64`)) // nobody writes yet
+	var limit int64
+	check(t, b.write.queryRow(`PRAGMA journal_size_limit = 262144`).Scan(&limit))
+	b.add(opened(1))
+	return b
+}
+
+// large is a fact that fills some pages of the log.
+func large() Fact {
+	return LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: strings.Repeat("x", 100<<10)}
+}
+
+// reading reads one moment of the ledger until two more facts are there, again
+// and again: with several of them some moment is always being read.
+func (b *book) reading(ctx context.Context, group *sync.WaitGroup) {
+	group.Go(func() {
+		for ctx.Err() == nil {
+			tx, err := b.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+			if err != nil {
+				return
+			}
+			var seq int64
+			if err := tx.QueryRowContext(ctx, `SELECT max(seq) FROM journal`).Scan(&seq); err == nil {
+				select {
+				case <-b.Changed(seq + 1):
+				case <-ctx.Done():
+				}
+			}
+			_ = tx.Rollback()
+		}
+	})
+}
+
+func TestReadersThatOverlapDoNotLetTheLogGrow(t *testing.T) {
+	b := smallLog(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for range maxReaders {
+		b.reading(ctx, &readers)
+	}
+	var most int64
+	for range 400 {
+		b.add(large())
+		most = max(most, sizeOf(b.path+"-wal"))
+	}
+	stop()
+	readers.Wait()
+	if most > 16*b.logBound {
+		t.Errorf("the log grew to %d bytes, and readers should pause at %d", most, b.logBound)
+	}
+	if _, err := b.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALogThatAnotherProcessPinsIsSaid(t *testing.T) {
+	b := smallLog(t)
+	if err := b.Unbounded(); err != nil {
+		t.Fatal(err)
+	}
+	shell := raw(t, b.path)
+	tx, err := shell.BeginTx(t.Context(), nil)
+	check(t, err)
+	var n int
+	check(t, tx.QueryRowContext(t.Context(), `SELECT count(*) FROM journal`).Scan(&n))
+	for range 40 {
+		b.add(large())
+	}
+	err = b.Unbounded()
+	if err == nil || !strings.Contains(err.Error(), "another process") || !strings.Contains(err.Error(), filepath.Base(b.path)) {
+		t.Fatalf("%d bytes of log: %v", sizeOf(b.path+"-wal"), err)
+	}
+	check(t, tx.Rollback())
+	for range 5 {
+		b.add(large())
+	}
+	if err := b.Unbounded(); err != nil || sizeOf(b.path+"-wal") > b.logBound {
+		t.Errorf("the reader has gone, %d bytes: %v", sizeOf(b.path+"-wal"), err)
+	}
+}
+
+func TestALedgerClosesWhileItsReadersPause(t *testing.T) {
+	b := smallLog(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for range maxReaders {
+		b.reading(ctx, &readers)
+	}
+	for range 25 {
+		b.add(large())
+	}
+	stop()
+	readers.Wait()
+	check(t, b.Close())
+}
