@@ -144,19 +144,33 @@ func lockRoom(dir string) (unlock func() error, alone bool) {
 }
 
 // keep puts a finished and closed file in its place: synced, renamed, and the
-// renaming synced.
+// renaming synced. What was removed from that place is gone from the disk before:
+// a WAL that is still there would be taken for the new file's.
 func keep(path, out string) error {
 	if _, err := os.Stat(path + "-wal"); err == nil {
 		return fmt.Errorf("%s was not closed: its newest part is in its -wal file", path)
 	}
-	if err := syncFile(path); err != nil {
+	// What would be taken for a part of it may belong to the file that was there.
+	for _, suffix := range besideIt[1:] {
+		if exists(out + suffix) {
+			return fmt.Errorf("%s is there and belongs to another file: close what has %s open, or move both away", out+suffix, out)
+		}
+	}
+	if err := errors.Join(syncFile(path), names.sync(filepath.Dir(out))); err != nil {
 		return err
 	}
-	if err := os.Rename(path, out); err != nil {
+	if err := names.rename(path, out); err != nil {
 		return err
 	}
-	return syncFile(filepath.Dir(out))
+	return names.sync(filepath.Dir(out))
 }
+
+// names are the changes of directories that putting a file in its place takes. A
+// power cut keeps what was synced, and of what came after it any part.
+var names = struct {
+	link, rename func(from, to string) error
+	remove, sync func(path string) error
+}{os.Link, os.Rename, os.Remove, syncFile}
 
 // syncFile puts a file, or a directory's list of names, on the disk.
 func syncFile(path string) error {

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/url"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -164,12 +165,12 @@ var besideIt = []string{"", "-wal", "-shm"}
 
 // moveAside renames a ledger file with all that belongs to it; the new name is
 // "" when there was none. The file is not opened: SQLite would remove the WAL of
-// one that is torn. Every part has its new name before any loses the old one,
-// so that a crash between them loses nothing.
+// one that is torn. Every part has its new name, on the disk, before any loses the
+// old one.
 func moveAside(path string, at time.Time) (aside string, err error) {
 	name := path + ".replaced-" + at.UTC().Format("20060102T150405.000000Z")
 	for _, suffix := range besideIt {
-		err := os.Link(path+suffix, name+suffix)
+		err := names.link(path+suffix, name+suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -178,8 +179,11 @@ func moveAside(path string, at time.Time) (aside string, err error) {
 		}
 		aside = name
 	}
+	if err := names.sync(filepath.Dir(path)); err != nil {
+		return "", fmt.Errorf("move the present ledger aside: %w", err)
+	}
 	for _, suffix := range besideIt {
-		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := names.remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("move the present ledger aside: %w", err)
 		}
 	}
