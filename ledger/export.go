@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -132,17 +133,7 @@ type beancount struct {
 // opening writes what the accounts held before the period. The file has
 // everything from the first fact on when the period has no beginning.
 func (w *beancount) opening(ctx context.Context, l *Ledger, account string, p Period) error {
-	held, first := map[string]int64{}, p.From
-	err := l.Transfers(ctx, Period{To: p.To}, func(x Transfer) error {
-		if first.IsZero() {
-			first = x.Time
-		}
-		if x.Time.Before(p.From) {
-			held[x.Debit] += x.Cents
-			held[x.Credit] -= x.Cents
-		}
-		return nil
-	})
+	held, first, err := heldBefore(ctx, l.read, p)
 	if err != nil {
 		return err
 	}
@@ -162,6 +153,39 @@ func (w *beancount) opening(ctx context.Context, l *Ledger, account string, p Pe
 	}
 	return nil
 }
+
+// heldBefore sums what each account of the book held when a period began, and
+// says when the file begins: with the period, or with the first entry.
+func heldBefore(ctx context.Context, q queryer, p Period) (held map[string]int64, first time.Time, err error) {
+	held = map[string]int64{}
+	if p.From.IsZero() {
+		err := transfersOf(ctx, q, Period{To: p.To}, func(x Transfer) error {
+			first = x.Time
+			return errEnough
+		})
+		if errors.Is(err, errEnough) {
+			err = nil
+		}
+		return held, first, err
+	}
+	rows, err := q.QueryContext(ctx, sumsBefore, micros(p.From))
+	if err != nil {
+		return nil, first, err
+	}
+	return held, p.From, each(rows, func(s scanner) error {
+		var debit, credit string
+		var cents int64
+		err := s.Scan(&debit, &credit, &cents)
+		held[debit] += cents
+		held[credit] -= cents
+		return err
+	})
+}
+
+// sumsBefore are the sums of what moved between accounts before an instant.
+const sumsBefore = `SELECT t.debit, t.credit, sum(t.cents)
+	FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
+	WHERE ` + rowTime + ` < ? GROUP BY t.debit, t.credit`
 
 func (w *beancount) transfer(x Transfer) error {
 	if x.Time.After(w.last) {
@@ -197,7 +221,9 @@ func (w *beancount) closing() {
 
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
+var beancountText = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\r", " ")
+
 // quoted is a Beancount string: it may hold line breaks, which nobody wants.
 func quoted(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\r", " ").Replace(s) + `"`
+	return `"` + beancountText.Replace(s) + `"`
 }

@@ -319,6 +319,7 @@ var wholeTables = map[string]string{
 	"snapshotQuery":       "an archiving takes every table",
 	"fold.beginAs":        "a verification begins with the whole snapshot",
 	"fold.load":           "a fold that begins with a snapshot reads all of it",
+	"heldBefore":          "an export brings forward all that was before its period",
 	"wholeRows":           "a verification compares every row",
 	"checkKeys":           "a verification looks at every key",
 	"checkProxies":        "a verification looks at every proxy",

@@ -19,18 +19,31 @@ type Posting struct {
 }
 
 // Postings lists up to limit postings from a journal sequence on.
-func (l *Ledger) Postings(ctx context.Context, from int64, limit int) ([]Posting, error) {
+func (l *Ledger) Postings(ctx context.Context, from int64, limit int) (all []Posting, err error) {
+	err = l.EachPosting(ctx, from, limit, func(p Posting) error {
+		all = append(all, p)
+		return nil
+	})
+	return all, err
+}
+
+// EachPosting calls yield for up to limit postings from a journal sequence on,
+// as they are read.
+func (l *Ledger) EachPosting(ctx context.Context, from int64, limit int, yield func(Posting) error) error {
 	rows, err := l.read.QueryContext(ctx, `SELECT seq, time, kind, account, amount_cents, operation, order_no, proxy_id
 		FROM v_postings WHERE seq >= ? ORDER BY seq, n, amount_cents DESC LIMIT ?`, from, limit)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return collect(rows, func(s scanner) (Posting, error) {
+	return each(rows, func(s scanner) error {
 		var p Posting
 		var at int64
 		err := s.Scan(&p.Seq, &at, &p.Kind, &p.Account, &p.AmountCents, &p.Operation, &p.OrderNo, &p.ProxyID)
+		if err != nil {
+			return err
+		}
 		p.Time = fromMicros(at)
-		return p, err
+		return yield(p)
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"strconv"
@@ -119,6 +120,11 @@ func (a *app) ledgerEntries() *cobra.Command {
 	c := &cobra.Command{
 		Use: "entries", Short: "Postings in the order they were booked", Args: cobra.NoArgs,
 		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
+			if a.output == "json" {
+				out := bufio.NewWriter(a.stdout)
+				err := l.EachPosting(ctx, from, limit, func(p ledger.Posting) error { return printJSON(out, p) })
+				return errors.Join(err, out.Flush())
+			}
 			entries, err := l.Postings(ctx, from, limit)
 			if err != nil {
 				return err
@@ -134,12 +140,6 @@ func (a *app) ledgerEntries() *cobra.Command {
 func (a *app) printPostings(entries []ledger.Posting) error {
 	rows := make([][]string, 0, len(entries))
 	for _, p := range entries {
-		if a.output == "json" {
-			if err := printJSON(a.stdout, p); err != nil {
-				return err
-			}
-			continue
-		}
 		about := p.OrderNo
 		if p.ProxyID != "" {
 			about = p.ProxyID
@@ -147,9 +147,6 @@ func (a *app) printPostings(entries []ledger.Posting) error {
 		rows = append(rows, []string{
 			strconv.FormatInt(p.Seq, 10), p.Time.Format(time.RFC3339), p.Kind, p.Account, money(p.AmountCents), p.Operation, about,
 		})
-	}
-	if a.output == "json" {
-		return nil
 	}
 	return a.table([]string{"SEQ", "TIME", "KIND", "ACCOUNT", "AMOUNT", "OPERATION", "ABOUT"}, rows)
 }
