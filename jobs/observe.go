@@ -15,10 +15,6 @@ import (
 // only by what it was. A guarded command reads its proxies anyway (look.go). For
 // any other, what was last seen serves, unless a renewal has settled since.
 
-// showsWithin is how long a read of the provider's may show a proxy as it was
-// before a renewal that succeeded.
-const showsWithin = time.Hour
-
 // observe finds the expiries that an unguarded renewal pays for.
 func (r *Runner) observe(ctx context.Context, j *job, p *presend) error {
 	p.observed = map[string]time.Time{}
@@ -122,19 +118,14 @@ func seenNow(tx *ledger.Tx, ids []string) (observed map[string]time.Time, ok boo
 }
 
 // paidAlready says why a proxy that shows this expiry has been paid for, "" when
-// it has not. A renewal whose own expiry is not known, or that the provider may
-// not show yet, counts for an hour.
+// it has not.
 func (r *Runner) paidAlready(ctx context.Context, id string, expires time.Time) (string, error) {
-	renewed, err := r.Ledger.RenewedAt(ctx, id, expires)
-	if renewed || err != nil {
-		return "a renewal for this expiry has succeeded before", err
-	}
-	last, err := r.Ledger.LastRenewal(ctx, id)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return "", nil
-	}
-	if err != nil || !last.MayNotShow(expires, r.clock.Now(), showsWithin) {
+	paid, behind, err := r.Ledger.PaidFor(ctx, id, expires, r.clock.Now())
+	switch {
+	case err != nil || !paid:
 		return "", err
+	case behind == nil:
+		return "a renewal for this expiry has succeeded before", nil
 	}
-	return fmt.Sprintf("a renewal of %d days succeeded at %s, and the provider may not show it yet", last.DurationDays, last.SettledAt.UTC().Format(time.RFC3339)), nil
+	return fmt.Sprintf("a renewal of %d days succeeded at %s, and the provider may not show it yet", behind.DurationDays, behind.SettledAt.UTC().Format(time.RFC3339)), nil
 }

@@ -74,29 +74,6 @@ func TestTrap45NoExpiryIsPaidForTwice(t *testing.T) {
 	}
 }
 
-// Journals of before do not say which expiry a plain renewal paid for.
-func TestTrap45ARenewalOfAnUnknownExpiryCountsWhileReadsMayLag(t *testing.T) {
-	settled := noon.Add(-30 * time.Minute)
-	soon, late := noon.Add(24*time.Hour), noon.Add(29*24*time.Hour+12*time.Hour)
-	for name, test := range map[string]struct {
-		observed *time.Time
-		expires  time.Time
-		now      time.Time
-		want     bool
-	}{
-		"not known, and due":           {nil, soon, noon, true},
-		"not known, and moved":         {nil, late, noon, false},
-		"not known, an hour later":     {nil, soon, noon.Add(time.Hour), false},
-		"known, and another is shown":  {&soon, soon.Add(time.Hour), noon, true},
-		"known, and moved as paid for": {&soon, soon.Add(30 * 24 * time.Hour), noon, false},
-	} {
-		r := ledger.Renewal{ObservedExpiresAt: test.observed, DurationDays: 30, SettledAt: settled}
-		if got := r.MayNotShow(test.expires, test.now, showsWithin); got != test.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
 // tallied counts what is read of the proxies.
 type tallied struct {
 	*upstream.Client

@@ -54,11 +54,33 @@ func (l *Ledger) LastRenewal(ctx context.Context, proxyID string) (r Renewal, er
 	return r, notFound(err)
 }
 
-// MayNotShow reports whether a read that shows this expiry may be from before the
+// ShowsWithin is how long a read of the provider's may show a proxy as it was
+// before a renewal that succeeded.
+const ShowsWithin = time.Hour
+
+// PaidFor reports whether a proxy that shows this expiry has been paid for. A
+// renewal for this very expiry counts for good. One that settled within
+// ShowsWithin, and that the expiry does not show, counts too: behind is that one,
+// and nil for the former.
+func (l *Ledger) PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *Renewal, err error) {
+	if paid, err = l.RenewedAt(ctx, proxyID, expiresAt); err != nil || paid {
+		return paid, nil, err
+	}
+	last, err := l.LastRenewal(ctx, proxyID)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil, nil
+	}
+	if err != nil || !last.mayNotShow(expiresAt, now) {
+		return false, nil, err
+	}
+	return true, &last, nil
+}
+
+// mayNotShow reports whether a read that shows this expiry may be from before the
 // renewal: it settled within the time that reads may lag, and the expiry is not
 // later by nearly what was paid for.
-func (r Renewal) MayNotShow(expires, now time.Time, lag time.Duration) bool {
-	if now.Sub(r.SettledAt) >= lag {
+func (r Renewal) mayNotShow(expires, now time.Time) bool {
+	if now.Sub(r.SettledAt) >= ShowsWithin {
 		return false
 	}
 	bought := time.Duration(r.DurationDays) * 24 * time.Hour

@@ -25,6 +25,7 @@ const (
 	ReasonTaken    = "it is already in this sweep"
 	ReasonOnItsWay = "its renewal is published, and the runner has not taken it in yet"
 	ReasonRenewed  = "a renewal for this expiry has succeeded; its new expiry has not been read yet"
+	ReasonNotShown = "it was renewed within the hour, and the provider may not show it yet"
 	ReasonUnread   = "it has not been read again since its last renewal"
 	ReasonBackoff  = "its last renewals ended without renewing it: it is tried again later"
 	ReasonPerson   = "five renewals ended without renewing it: it is in review (`perennial review list`)"
@@ -45,7 +46,7 @@ const (
 // is one. Prices are cents and the days that they bought; ledger.ErrNotFound
 // when nothing was ever paid.
 type Known interface {
-	RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error)
+	PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *ledger.Renewal, err error)
 	EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time) (ledger.Endings, error)
 	CommandEnded(ctx context.Context, id string) (bool, error)
 	PaidPerDay(ctx context.Context, proxyID string) (cents, days int64, err error)
@@ -404,9 +405,14 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 	if why := p.in.barredBy(p.filter, proxy); why != "" {
 		return 0, why, nil
 	}
-	renewed, err := p.known.RenewedAt(ctx, proxy.ProxyID, *proxy.ExpiresAt)
-	if err != nil || renewed {
-		return 0, ReasonRenewed, err
+	paid, behind, err := p.known.PaidFor(ctx, proxy.ProxyID, *proxy.ExpiresAt, p.in.Now)
+	switch {
+	case err != nil:
+		return 0, "", err
+	case behind != nil:
+		return 0, ReasonNotShown, nil
+	case paid:
+		return 0, ReasonRenewed, nil
 	}
 	ended, err := p.known.EndingsWithoutRenewal(ctx, proxy.ProxyID, *proxy.ExpiresAt)
 	if err != nil || ended.All == 0 {
