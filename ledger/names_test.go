@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,10 +49,7 @@ func powerCuts(names map[string]string, changes []change, yield func(map[string]
 		}
 		open := changes[synced:end]
 		for part := range 1 << len(open) {
-			left := map[string]string{}
-			for name, content := range names {
-				left[name] = content
-			}
+			left := maps.Clone(names)
 			for _, c := range changes[:synced] {
 				c.apply(left)
 			}

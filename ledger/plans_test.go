@@ -289,7 +289,7 @@ func growing(t *testing.T, c *conn, tables func(string) bool, views, query strin
 			whole = append(whole, step)
 		}
 		m := scanned.FindStringSubmatch(step)
-		if m == nil || m[1] == "journal" && byTheEnd.MatchString(query) || strings.HasPrefix(m[1], "(subquery") || slices.Contains(ofTheOpen, m[2]) {
+		if len(m) == 0 || m[1] == "journal" && byTheEnd.MatchString(query) || strings.HasPrefix(m[1], "(subquery") || slices.Contains(ofTheOpen, m[2]) {
 			continue
 		}
 		of := named[m[1]]
@@ -312,6 +312,7 @@ var wholeTables = map[string]string{
 	"Ledger.Staying":      "as CountStaying, where a rule needs single proxies",
 	"Tx.FinishPass":       "ends a listing that has read and written every proxy",
 	"Tx.StaleAll":         "behind a restore, once",
+	"Ledger.Dearest":      "goes back from the newest transfer and stops after dearestOf",
 	"Ledger.Recent":       "goes back from the end of the journal to the last acceptances that are asked for",
 	"totalsBy":            "a person asks for the sums of the whole book",
 	"firstUnfinished":     "an archiving, which reads everything anyway",

@@ -111,7 +111,7 @@ func (s schema) difference(have schema) string {
 func normalised(text string) string {
 	var b strings.Builder
 	for text != "" {
-		rest := text
+		var rest string
 		switch {
 		case strings.HasPrefix(text, "--"):
 			_, rest, _ = strings.Cut(text, "\n")

@@ -210,10 +210,13 @@ func atVersion(t *testing.T, version int64, facts ...Fact) string {
 		if _, err := conn.ExecContext(t.Context(), `ATTACH ? AS newer`, b.path); err != nil {
 			return err
 		}
-		for _, table := range append([]string{"journal", "proxies"}, projections...) {
+		for _, table := range append([]string{"journal", "proxies", "spent"}, projections...) { // triggers fill state_counts
 			columns, err := columnsOf(t.Context(), conn, table)
 			if err != nil {
 				return err
+			}
+			if len(columns) == 0 || table == "spent" && version < 4 {
+				continue // younger than the version
 			}
 			list := strings.Join(columns, ", ")
 			if _, err := conn.ExecContext(t.Context(), `INSERT INTO main.`+table+` (`+list+`) SELECT `+list+` FROM newer.`+table); err != nil {
@@ -229,8 +232,8 @@ func TestALedgerOfAnOlderSchemaIsMigratedWhole(t *testing.T) {
 	known, err := knownVersion()
 	check(t, err)
 	for version := range known {
-		if version == 0 {
-			continue
+		if files, err := filepath.Glob(fmt.Sprintf("migrations/%05d_*.sql", version)); err != nil || len(files) == 0 {
+			continue // no migration has this number
 		}
 		path := atVersion(t, version, history()...)
 		reader, err := Open(t.Context(), Config{Path: path, Clock: ticking(), ReadOnly: true})
