@@ -312,6 +312,7 @@ var wholeTables = map[string]string{
 	"Ledger.Staying":      "as CountStaying, where a rule needs single proxies",
 	"Tx.FinishPass":       "ends a listing that has read and written every proxy",
 	"Tx.StaleAll":         "behind a restore, once",
+	"Ledger.PlannedSlots": "its index holds only the slots whose commands are not all published",
 	"Ledger.Dearest":      "goes back from the newest transfer and stops after dearestOf",
 	"Ledger.Recent":       "goes back from the end of the journal to the last acceptances that are asked for",
 	"totalsBy":            "a person asks for the sums of the whole book",

@@ -5,5 +5,8 @@
 ALTER TABLE operations ADD COLUMN read_at INTEGER;
 ALTER TABLE operations ADD COLUMN unread_since INTEGER;
 
+-- Slots whose commands may not all be published.
+CREATE INDEX slots_planned ON slots (seq) WHERE state = 'planned';
+
 -- +goose Down
 SELECT 1;
