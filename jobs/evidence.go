@@ -142,7 +142,7 @@ func entryOf(f ledger.Fact) HistoryEntry {
 
 // fromProvider asks for the expiries now and for unknown orders.
 func (e *Evidence) fromProvider(ctx context.Context, c *Reconciler, o ledger.Operation) {
-	p := &pass{Reconciler: c, left: c.Reads}
+	p := &pass{Reconciler: c, left: c.Reads, fresh: map[string]bool{}}
 	for i := range e.Expiries {
 		x := &e.Expiries[i]
 		if !p.may() {

@@ -30,7 +30,7 @@ func (r *Runner) observe(ctx context.Context, j *job, p *presend) error {
 	for _, id := range unseen {
 		proxy, err := r.readProxy(ctx, j.priority, id)
 		switch {
-		case errors.Is(err, upstream.CodeProxyNotFound), errors.Is(err, upstream.CodeInsufficientScope):
+		case errors.Is(err, upstream.CodeProxyNotFound), errors.Is(err, upstream.CodeInsufficientScope), errors.Is(err, upstream.ErrBadID):
 			continue // the provider does not tell: whether it renews it, its own reply says
 		case err != nil:
 			return err

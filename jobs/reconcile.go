@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +18,8 @@ import (
 // that did not do what was paid for. Nothing is corrected because of it.
 type Finding struct {
 	// Kind is wallet, outside_order, order_total, order_currency, order_charge,
-	// order_refund, order_missing, refund_currency, refund_amount, renewal_sum or
-	// expiry_not_moved.
+	// order_refund, order_missing, refund_currency, refund_amount, renewal_sum,
+	// expiry_not_moved or outside_renewal.
 	Kind string `json:"kind"`
 	// AmountCents is what the provider says less what the books say: of the
 	// wallet, positive when it holds more; of an order, what it cost.
@@ -44,8 +46,21 @@ type Reconciliation struct {
 	Wallet   WalletCheck `json:"wallet"`
 	Orders   int         `json:"orders_compared"`
 	Renewals int         `json:"renewals_compared"`
+	// Compared is how much of each kind this pass looked at: nothing found among
+	// nothing is no agreement.
+	Compared Compared `json:"compared"`
 	// Notes are what this reconciliation could not look at, and why.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// Compared counts what one pass compared, and what it left to the next.
+type Compared struct {
+	Orders   int  `json:"orders"`         // of ours, with a fresh read
+	Renewals int  `json:"renewals"`       // operation, transfers and lines
+	Expiries int  `json:"expiries"`       // of renewed proxies, that they moved by what was paid for
+	Outside  int  `json:"outside_orders"` // made elsewhere, read in this pass
+	Wallet   bool `json:"wallet"`         // with both bounds
+	Left     int  `json:"left"`           // orders and expiries that this pass had no request left for
 }
 
 // DifferenceCents is by how much the wallet is outside of what the books allow.
@@ -68,6 +83,7 @@ const (
 	kindMissing  = "order_missing"
 	kindSums     = "renewal_sum"
 	kindNotMoved = "expiry_not_moved"
+	kindRenewed  = "outside_renewal"
 	kindLate     = "late_reply" // told by a worker; nothing to compare again
 )
 
@@ -106,6 +122,8 @@ type Reconciler struct {
 	loaded      bool
 	changedSeq  int64                   // facts up to here were looked at
 	orderCursor string                  // the last order of the turn through all
+	stickyTurn  string                  // the last of sticky that was read
+	foreignTurn string                  // the last of foreign that was read
 	renewals    string                  // the last renewal of the turn through all
 	sticky      map[string]bool         // orders to look at whatever the turn
 	known       map[string][]Finding    // what an order, or a line, differed by when it was last read
@@ -137,8 +155,9 @@ func NewReconciler(c ReconcilerConfig) *Reconciler {
 type pass struct {
 	*Reconciler
 	Reconciliation
-	left  int             // requests that this pass may still make, beside the wallet's
+	left  int             // requests that the present step may still make
 	added map[string]bool // renewals that it has added up
+	fresh map[string]bool // orders made elsewhere that it has read
 }
 
 // recently is how far back the first pass looks for changed operations.
@@ -152,11 +171,11 @@ func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Cont
 	if readWallet == nil {
 		readWallet = c.ReadWallet
 	}
-	p := &pass{Reconciler: c, left: c.Reads, added: map[string]bool{}, Reconciliation: Reconciliation{Findings: []Finding{}}}
+	p := &pass{Reconciler: c, added: map[string]bool{}, fresh: map[string]bool{}, Reconciliation: Reconciliation{Findings: []Finding{}}}
 	if err := c.load(ctx); err != nil {
 		return p.Reconciliation, err
 	}
-	for _, step := range []func(context.Context) error{p.changed, p.someRenewals, p.outside, p.someOrders, p.expiries} {
+	for _, step := range []func(context.Context) error{p.changed, p.someRenewals, p.outside, p.someOrders, p.expiries, p.outsideRenewals} {
 		if err := step(ctx); err != nil {
 			return p.Reconciliation, err
 		}
@@ -168,6 +187,7 @@ func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Cont
 	}
 	p.wallet(reading)
 	p.OK, p.At = len(p.Findings) == 0, c.Clock().UTC()
+	p.Compared.Orders, p.Compared.Renewals, p.Compared.Wallet = p.Orders, p.Renewals, p.Wallet.LowCents != nil
 	return p.Reconciliation, nil
 }
 
@@ -176,11 +196,17 @@ func (c *Reconciler) load(ctx context.Context) error {
 	if c.loaded {
 		return nil
 	}
-	told, _, err := c.Ledger.ToldDiscrepancies(ctx)
+	told, agreed, err := c.Ledger.ToldDiscrepancies(ctx)
 	if err != nil {
 		return err
 	}
-	if c.changedSeq, err = c.Ledger.SeqAt(ctx, c.Clock().Add(-recently)); err != nil {
+	// What settled since the last agreement may not have been looked at: the runner
+	// may have been away for days.
+	since := c.Clock().Add(-recently)
+	if agreed != nil && agreed.At.Add(-time.Hour).Before(since) {
+		since = agreed.At.Add(-time.Hour)
+	}
+	if c.changedSeq, err = c.Ledger.SeqAt(ctx, since); err != nil {
 		return err
 	}
 	for _, f := range told {
@@ -204,11 +230,26 @@ func (p *pass) find(f Finding) { p.Findings = append(p.Findings, f) }
 // again, so it has not been explained.
 func (p *pass) still(key, what string) {
 	p.notef("%s was left to the next pass", what)
+	p.Compared.Left++
 	p.Findings = append(p.Findings, p.known[key]...)
 }
 
 func (p *pass) notef(format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
+}
+
+// grant gives the coming step its share of the pass's requests, and what the steps
+// before it have left: no step takes those of another.
+func (p *pass) grant() { p.left += max(1, p.Reads/4) }
+
+// inTurn is a set in its order, beginning behind the last one of the turn before.
+func inTurn[T any](set map[string]T, last string) []string {
+	all := slices.Sorted(maps.Keys(set))
+	at, found := slices.BinarySearch(all, last)
+	if found {
+		at++
+	}
+	return slices.Concat(all[at:], all[:at])
 }
 
 // may takes one request out of the pass's share; false when it is used up.

@@ -4,24 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"perennial/ledger"
 	"perennial/upstream"
 )
 
-// changedLimit bounds how many settled operations one pass takes up; the rest
-// is taken up by the next.
-const changedLimit = 2000
+// changedLimit is how many settled operations are read at once, and changedMost
+// how many one pass takes up; the rest is taken up by the next.
+const (
+	changedLimit = 2000
+	changedMost  = 50_000
+)
 
 // changed takes up what was settled since the last pass: orders to be compared
 // at once, renewals whose expiries are to be seen.
 func (p *pass) changed(ctx context.Context) error {
-	facts, err := p.Ledger.ChangedSince(ctx, p.changedSeq, changedLimit)
-	if err != nil {
-		return err
+	for taken := 0; taken < changedMost; taken += changedLimit {
+		facts, err := p.Ledger.ChangedSince(ctx, p.changedSeq, changedLimit)
+		if err == nil {
+			err = p.take(ctx, facts)
+		}
+		if err != nil || len(facts) < changedLimit {
+			return err
+		}
 	}
+	return nil
+}
+
+func (p *pass) take(ctx context.Context, facts []ledger.Changed) error {
 	for _, f := range facts {
 		o, err := p.Ledger.Operation(ctx, f.Operation)
 		if err != nil {
@@ -53,12 +64,18 @@ func (p *pass) someOrders(ctx context.Context) error {
 			p.sticky[o.OrderNo] = true
 		}
 	}
-	seen := map[string]bool{}
-	for _, no := range slices.Sorted(maps.Keys(p.sticky)) {
+	p.grant()
+	seen, reserved := map[string]bool{}, p.left/2 // for the turn through all
+	for _, no := range inTurn(p.sticky, p.stickyTurn) {
 		seen[no] = true
+		if p.left <= reserved {
+			p.still(no, "order "+no)
+			continue
+		}
 		if err := p.orderNamed(ctx, no); err != nil {
 			return p.orderError(err)
 		}
+		p.stickyTurn = no
 	}
 	limit := p.left/2 + 1
 	turn, err := p.Ledger.OrdersAfter(ctx, p.orderCursor, limit)
@@ -66,8 +83,8 @@ func (p *pass) someOrders(ctx context.Context) error {
 		return err
 	}
 	for _, o := range turn {
-		if p.left <= p.Reads/4 {
-			return nil // the rest is for expiries; the turn goes on with the next pass
+		if p.left <= 0 {
+			return nil // the turn goes on with the next pass
 		}
 		if !seen[o.OrderNo] {
 			if err := p.order(ctx, o); err != nil {

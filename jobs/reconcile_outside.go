@@ -38,18 +38,30 @@ func (p *pass) outside(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, no := range slices.Sorted(maps.Keys(p.foreign)) {
-		if err := p.readForeign(ctx, no, opened); err != nil {
-			return p.orderError(err)
+	p.grant()
+	for _, unread := range []bool{true, false} { // each is read once before any is read again
+		for _, no := range inTurn(p.foreign, p.foreignTurn) {
+			if p.foreign[no].read == unread || p.fresh[no] {
+				continue
+			}
+			if p.left <= 0 {
+				if unread {
+					p.Compared.Left++
+				}
+				continue
+			}
+			if err := p.readForeign(ctx, no, opened); err != nil {
+				return p.orderError(err)
+			}
 		}
 	}
 	return p.judgeForeign(ctx)
 }
 
-// listed walks the list's pages for as long as half of the pass's share lasts.
+// listed walks the list's pages for as long as its share lasts.
 func (p *pass) listed(ctx context.Context) error {
-	began := p.left
-	for p.left > began/2 && p.may() {
+	p.grant()
+	for p.may() {
 		page, err := fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Page[upstream.OrderSummary], error) {
 			return p.Statements.OrdersPage(ctx, upstream.PageRequest{Size: listingPage, Token: p.list.token})
 		})
@@ -90,7 +102,7 @@ func (p *pass) unknown(ctx context.Context, items []upstream.OrderSummary) error
 	return nil
 }
 
-// readForeign reads an unknown order's detail: always again while it counts, for
+// readForeign reads an unknown order's detail: in turn again while it counts, for
 // it may be refunded; once when it is older than the ledger.
 func (p *pass) readForeign(ctx context.Context, no string, opened time.Time) error {
 	if p.foreign[no].before {
@@ -112,6 +124,8 @@ func (p *pass) readForeign(ctx context.Context, no string, opened time.Time) err
 	if err != nil {
 		return fmt.Errorf("read order %s: %w", no, err)
 	}
+	p.foreignTurn, p.fresh[no] = no, true
+	p.Compared.Outside++
 	x := foreignOrder{createdAt: o.CreatedAt, read: true}
 	if o.TotalCents != nil {
 		x.netCents = *o.TotalCents - refundOf(o)

@@ -56,12 +56,17 @@ func (p *pass) renewal(ctx context.Context, id string) error {
 	return nil
 }
 
+// dayLess is by how much an expiry may move less than the days that were paid for:
+// a provider may count days of its own.
+const dayLess = 24 * time.Hour
+
 // movesWithin is how long the provider may take to show a renewed expiry.
 const movesWithin = 10 * time.Minute
 
 // expiries looks whether what was renewed expires later than before, once the
 // provider had its time to show it. What was read since serves.
 func (p *pass) expiries(ctx context.Context) error {
+	p.grant()
 	now := p.Clock()
 	for _, id := range slices.Sorted(maps.Keys(p.settledAt)) {
 		settled := p.settledAt[id]
@@ -74,9 +79,10 @@ func (p *pass) expiries(ctx context.Context) error {
 		}
 		done := true
 		for _, l := range lines {
-			if l.State != "succeeded" {
+			if l.State != "succeeded" && l.State != "charged" { // charged: a person said so
 				continue
 			}
+			p.Compared.Expiries++
 			moved, err := p.moved(ctx, id, l, settled)
 			if p.unreadable(err, "expiries") {
 				return nil
@@ -105,7 +111,8 @@ func (p *pass) moved(ctx context.Context, operation string, l ledger.RenewalLine
 		return true, nil // nobody read it before it was renewed
 	}
 	key := operation + " " + l.ProxyID
-	if seen.SeenAt.After(settled) && seen.ExpiresAt != nil && seen.ExpiresAt.After(*before) {
+	least := before.Add(time.Duration(l.DurationDays)*24*time.Hour - dayLess) // what was paid for
+	if seen.SeenAt.After(settled) && seen.ExpiresAt != nil && !seen.ExpiresAt.Before(least) {
 		return true, nil
 	}
 	if !p.may() {
@@ -119,12 +126,12 @@ func (p *pass) moved(ctx context.Context, operation string, l ledger.RenewalLine
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("read proxy %s: %w", l.ProxyID, err)
-	case proxy.ExpiresAt == nil || proxy.ExpiresAt.After(*before):
+	case proxy.ExpiresAt == nil || !proxy.ExpiresAt.Before(least):
 		return true, nil
 	}
 	f := Finding{Kind: kindNotMoved, AmountCents: l.ChargedCents - l.RefundedCents, OperationID: operation, ProxyID: l.ProxyID,
-		Explanation: fmt.Sprintf("its renewal succeeded and cost %d cents, it expired at %s before, and the provider still says %s",
-			l.ChargedCents-l.RefundedCents, stamp(*before), stamp(*proxy.ExpiresAt))}
+		Explanation: fmt.Sprintf("its renewal by %d days cost %d cents, it expired at %s before, and the provider says %s",
+			l.DurationDays, l.ChargedCents-l.RefundedCents, stamp(*before), stamp(*proxy.ExpiresAt))}
 	p.known[key] = []Finding{f}
 	p.find(f)
 	return false, nil

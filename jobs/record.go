@@ -43,6 +43,11 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording) error {
 		return refuse("the ledger is not opened yet: its opening balance is booked by the first `perennial run`")
 	}
 	return l.Write(ctx, func(tx *ledger.Tx) error {
+		if x.Kind == "external" && x.OrderNo == "" { // renewals have no order
+			if err := tx.ForgetMoved(); err != nil {
+				return err
+			}
+		}
 		return tx.Append(ledger.LedgerRecorded{Kind: x.Kind, Cents: x.Cents, By: x.By, Reason: x.Reason, OrderNo: x.OrderNo})
 	})
 }

@@ -54,9 +54,10 @@ func (c *Client) Proxies(ctx context.Context, pageSize int) iter.Seq2[Proxy, err
 // resource and are refused.
 func itemPath(collection, id string) (string, error) {
 	if id == "" || id == "." || id == ".." {
-		return "", fmt.Errorf("upstream: %w", errBadID)
+		return "", fmt.Errorf("upstream: %w", ErrBadID)
 	}
 	return collection + "/" + EscapeSegment(id), nil
 }
 
-var errBadID = errors.New("identifier is empty or a path step")
+// ErrBadID refuses an identifier that no path can carry; nothing was sent.
+var ErrBadID = errors.New("identifier is empty or a path step")

@@ -1,0 +1,176 @@
+package jobs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// handmade makes orders at the provider's own site.
+func (h *house) handmade(n int) (numbers []string) {
+	h.t.Helper()
+	for i := range n {
+		made, err := h.client.CreateOrder(h.t.Context(), fmt.Sprintf("hand-%d", i), upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "off_us_dallas", Quantity: 1}}})
+		check(h.t, err)
+		numbers = append(numbers, made.OrderNo)
+	}
+	return numbers
+}
+
+// More orders were made elsewhere, and recorded, than one pass may read: ours are
+// read in turn all the same.
+func TestOrdersMadeElsewhereDoNotKeepOursFromBeingRead(t *testing.T) {
+	h := newHouse(t)
+	h.buys(1)
+	const reads, passes = 20, 6
+	for _, no := range h.handmade(25) {
+		h.recorded(Recording{Kind: "external", Cents: 300, OrderNo: no})
+	}
+	o, err := h.ledger.Operation(t.Context(), "buy-0/1")
+	check(t, err)
+	p := &retold{Client: h.client}
+	c := h.reconciler(p, reads)
+	ours := 0
+	for range passes {
+		p.read = nil
+		x := h.pass(c)
+		for _, no := range p.read {
+			if no == o.OrderNo {
+				ours++
+			}
+		}
+		if !x.OK || len(p.read) > reads || x.Compared.Outside > reads/2 {
+			t.Errorf("%d details read: %+v", len(p.read), x)
+		}
+	}
+	if ours < passes-2 {
+		t.Errorf("in %d passes our order was read %d times", passes, ours)
+	}
+}
+
+func TestEveryOrderMadeElsewhereIsNamedInTheEnd(t *testing.T) {
+	h := newHouse(t)
+	numbers := h.handmade(40)
+	c := h.reconciler(h.client, 20)
+	named := map[string]bool{}
+	for range 20 {
+		x := h.pass(c)
+		for _, f := range x.Findings {
+			if f.Kind == kindOutside {
+				named[f.OrderNo] = true
+			}
+		}
+	}
+	if len(named) != len(numbers) {
+		t.Errorf("of %d orders %d were named", len(numbers), len(named))
+	}
+}
+
+func TestAPassSaysWhatItCompared(t *testing.T) {
+	h := newHouse(t)
+	h.buys(8)
+	x := h.pass(h.reconciler(h.client, 4))
+	if !x.OK || x.Compared.Left == 0 || x.Compared.Orders == 0 || x.Compared.Orders >= 8 || !x.Compared.Wallet {
+		t.Errorf("%+v", x)
+	}
+	c := h.reconciler(h.client, 0)
+	if x := h.pass(c); x.Compared != (Compared{Orders: 8, Wallet: true}) {
+		t.Errorf("%+v", x)
+	}
+}
+
+// moves has the provider show px_1 so much later than it was before it was renewed.
+func (h *house) moves(by time.Duration) *retold {
+	h.t.Helper()
+	before, err := h.client.Proxy(h.t.Context(), "px_1")
+	check(h.t, err)
+	return &retold{Client: h.client, proxy: func(p *upstream.Proxy) error {
+		if p.ProxyID == "px_1" {
+			at := before.ExpiresAt.Add(by)
+			p.ExpiresAt = &at
+		}
+		return nil
+	}}
+}
+
+func TestAnExpiryThatMovedByLessThanWasPaidForIsAFinding(t *testing.T) {
+	for days, found := range map[int]bool{0: true, 30: true, 88: true, 90: false, 120: false} {
+		t.Run(fmt.Sprint(days), func(t *testing.T) {
+			h := idleHouse(t)
+			h.oneClock()
+			h.bind(func(c *Config) { c.Provider = h.client })
+			h.start()
+			p := h.moves(time.Duration(days)*24*time.Hour + time.Minute)
+			h.renew(`{"id":"one","duration_days":90,"proxy_ids":["px_1"]}`)
+			h.await("one", ledger.StateCompleted)
+			h.later(20 * time.Minute)
+			x := h.pass(h.reconciler(p, 0))
+			if got := len(x.Findings) == 1 && x.Findings[0].Kind == kindNotMoved; got != found || x.OK == found {
+				t.Errorf("%+v", x)
+			}
+		})
+	}
+}
+
+func TestALineThatAPersonResolvedIsSeenToMove(t *testing.T) {
+	h := idleHouse(t)
+	h.oneClock()
+	h.bind(func(c *Config) { c.Provider = h.client })
+	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
+	h.start()
+	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
+	id := h.await("one", ledger.StateReview).Operations[0].OperationID
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 300, By: "ada", Reason: "the invoice says so"}))
+	h.later(20 * time.Minute)
+	x := h.pass(h.reconciler(h.client, 0))
+	for _, f := range x.Findings {
+		if f.Kind == kindNotMoved && f.ProxyID == "px_1" {
+			return
+		}
+	}
+	t.Errorf("%+v", x.Findings)
+}
+
+// A renewal at the provider's own site and a top-up of the same amount leave the
+// wallet as it was.
+func TestTrap24ARenewalAndATopUpElsewhereDoNotCancelOut(t *testing.T) {
+	h := newHouse(t)
+	h.listed()
+	h.agrees()
+	_, err := h.client.Renew(t.Context(), "by-hand", upstream.RenewRequest{ProxyIDs: []string{"px_2"}, DurationDays: 30})
+	check(t, err)
+	h.wallet(300)
+	h.listed()
+	if f := h.finds(kindRenewed, 0); f.ProxyID != "px_2" || !strings.Contains(f.Explanation, "30 days") {
+		t.Errorf("%+v", f)
+	}
+	h.recorded(Recording{Kind: "external", Cents: 300})
+	h.recorded(Recording{Kind: "top-up", Cents: 300})
+	h.agrees()
+	h.renew(`{"id":"ours","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("ours", ledger.StateCompleted)
+	h.listed()
+	h.agrees()
+}
+
+// The runner was away for days: what had settled before is looked at after it.
+func TestSettlementsOlderThanADayAreLookedAtAfterARestart(t *testing.T) {
+	h := idleHouse(t)
+	h.oneClock()
+	h.bind(func(c *Config) { c.Provider = h.client })
+	h.start()
+	h.agrees()
+	p := h.moves(time.Minute)
+	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("one", ledger.StateCompleted)
+	h.halt()
+	h.later(60 * time.Hour)
+	x := h.pass(h.reconciler(p, 0))
+	if len(x.Findings) != 1 || x.Findings[0].Kind != kindNotMoved {
+		t.Errorf("%+v", x)
+	}
+}

@@ -1,0 +1,35 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"perennial/ledger"
+)
+
+// outsideRenewals makes findings of expiries that moved and that no renewal of
+// ours explains: somebody renewed them at the provider's own site, and a top-up of
+// the same amount would hide it from the wallet. What a person records as spent
+// elsewhere explains those that were seen before.
+func (p *pass) outsideRenewals(ctx context.Context) error {
+	moved, err := p.Ledger.MovedOutside(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range moved {
+		days := int64(m.Now.Sub(m.Before).Hours()/24 + 0.5)
+		cents, paid, err := p.Ledger.PaidPerDay(ctx, m.ProxyID)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return err
+		}
+		f := Finding{Kind: kindRenewed, ProxyID: m.ProxyID, Explanation: fmt.Sprintf(
+			"its expiry moved from %s to %s, by %d days, and no renewal of ours explains it: if it was renewed at the provider's own site, `perennial ledger record --kind external`", stamp(m.Before), stamp(m.Now), days)}
+		if err == nil {
+			f.AmountCents = -ledger.ScalePrice(cents, paid, days)
+			f.Explanation += fmt.Sprintf("; at the price last paid it cost %d cents", -f.AmountCents)
+		}
+		p.find(f)
+	}
+	return nil
+}
