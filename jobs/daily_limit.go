@@ -13,8 +13,7 @@ import (
 
 // tomorrow is when the next day of the account's limit begins.
 func (r *Runner) tomorrow() time.Time {
-	now := r.clock.Now().In(r.DailyLimitLocation)
-	return time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, r.DailyLimitLocation).UTC()
+	return ledger.NextDay(r.clock.Now(), r.DailyLimitLocation)
 }
 
 // underDailyLimit holds an operation that would take the account over its limit
@@ -23,8 +22,7 @@ func (r *Runner) underDailyLimit(ctx context.Context, j *job, p *presend) error 
 	if r.DailyLimitCents == 0 || j.released {
 		return nil
 	}
-	now := r.clock.Now().In(r.DailyLimitLocation)
-	day := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, r.DailyLimitLocation)
+	day := ledger.StartOfDay(r.clock.Now(), r.DailyLimitLocation)
 	spent, err := r.Ledger.Committed(ctx, day, j.op.ID)
 	if err != nil {
 		return err

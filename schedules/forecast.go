@@ -81,10 +81,10 @@ type outlook struct {
 func newOutlook(now time.Time, days int) *outlook {
 	o := &outlook{now: now, taken: map[string]bool{}, f: Forecast{Schedules: []string{}, At: now.UTC(), Timezone: now.Location().String()}}
 	for n := range days + 1 {
-		o.begin = append(o.begin, time.Date(now.Year(), now.Month(), now.Day()+n, 0, 0, 0, 0, now.Location()))
+		o.begin = append(o.begin, ledger.Midnight(now.Year(), now.Month(), now.Day()+n, now.Location()))
 	}
-	for _, at := range o.begin[:days] {
-		o.f.Days = append(o.f.Days, ForecastDay{Day: at.Format(time.DateOnly)})
+	for n := range days { // midnight may not exist: the date is not that of begin
+		o.f.Days = append(o.f.Days, ForecastDay{Day: time.Date(now.Year(), now.Month(), now.Day()+n, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)})
 	}
 	return o
 }

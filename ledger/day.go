@@ -1,0 +1,70 @@
+package ledger
+
+import "time"
+
+// Shown is what the zone's clock shows at an instant, as if it were UTC: on it
+// the hours of a day follow one another without gap or repetition.
+func Shown(at time.Time, zone *time.Location) time.Time {
+	_, offset := at.In(zone).Zone()
+	return time.Unix(at.Unix()+int64(offset), 0).UTC()
+}
+
+// FirstShown is the first instant at which the zone's clock shows a time, in UTC;
+// for a time that it never shows, the instant at which it goes past it.
+func FirstShown(shown time.Time, zone *time.Location) time.Time {
+	at := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), 0, zone)
+	begin, end := at.ZoneBounds()
+	switch have := Shown(at, zone); {
+	case have.After(shown): // time.Date chose the side behind the gap
+		return begin.UTC()
+	case have.Before(shown):
+		return end.UTC()
+	case begin.IsZero():
+		return at.UTC()
+	}
+	_, before := begin.Add(-time.Second).Zone()
+	if earlier := time.Unix(shown.Unix()-int64(before), 0); earlier.Before(begin) && Shown(earlier, zone).Equal(shown) {
+		return earlier.UTC()
+	}
+	return at.UTC()
+}
+
+// Midnight is when a day begins in a zone, in UTC: the first midnight where the
+// clock shows two, and the instant of the change where it shows none. Month and
+// day may be out of range, as those of time.Date may.
+func Midnight(year int, month time.Month, day int, zone *time.Location) time.Time {
+	return FirstShown(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), zone)
+}
+
+// StartOfDay is when the day of an instant began in a zone, in UTC. Days follow
+// one another without gap or overlap, whatever the clock shows: NextDay of an
+// instant is the StartOfDay of every instant up to the following NextDay.
+func StartOfDay(at time.Time, zone *time.Location) time.Time {
+	shown := Shown(at, zone)
+	begin := time.Time{}
+	for n := 1; begin.IsZero() || begin.After(at); n-- {
+		begin = Midnight(shown.Year(), shown.Month(), shown.Day()+n, zone)
+	}
+	return begin
+}
+
+// NextDay is when the day after that of an instant begins in a zone, in UTC. It
+// is after the instant.
+func NextDay(at time.Time, zone *time.Location) time.Time {
+	shown := Shown(at, zone)
+	begin := time.Time{}
+	for n := 0; !begin.After(at); n++ {
+		begin = Midnight(shown.Year(), shown.Month(), shown.Day()+n, zone)
+	}
+	return begin
+}
+
+// StartOfMonth is when the month of an instant began in a zone, in UTC.
+func StartOfMonth(at time.Time, zone *time.Location) time.Time {
+	shown := Shown(at, zone)
+	begin := time.Time{}
+	for n := time.Month(1); begin.IsZero() || begin.After(at); n-- {
+		begin = Midnight(shown.Year(), shown.Month()+n, 1, zone)
+	}
+	return begin
+}
