@@ -48,10 +48,11 @@ func (l *Ledger) NeverListed(ctx context.Context, ids []string, limit int) ([]st
 	return collect(rows, scanText)
 }
 
-const staying = `FROM proxies WHERE gone = 0 AND (expires_at IS NULL OR expires_at > ?)`
+const staying = `FROM proxies WHERE gone = 0 AND (expires_at IS NULL OR expires_at > ?)
+	AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`
 
 // Staying calls yield for every proxy that is not gone and lives longer than to
-// the instant, or for ever, in no order.
+// the instant, or for ever, in no order. What is retired does not stay.
 func (l *Ledger) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` `+staying, micros(after))
 	if err != nil {

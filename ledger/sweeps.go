@@ -15,6 +15,22 @@ func (l *Ledger) SlotsOf(ctx context.Context, schedule string, limit int) ([]Slo
 	return collect(rows, scanSlot)
 }
 
+// SlotsBefore is SlotsOf from before an instant on.
+func (l *Ledger) SlotsBefore(ctx context.Context, schedule string, before time.Time, limit int) ([]Slot, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots
+		WHERE schedule = ? AND slot_at < ? ORDER BY slot_at DESC LIMIT ?`, schedule, micros(before), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanSlot)
+}
+
+// Listed is Proxy for one that the last complete listing did not miss.
+func (l *Ledger) Listed(ctx context.Context, id string) (Proxy, error) {
+	p, err := scanProxy(l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ? AND gone = 0`, id))
+	return p, notFound(err)
+}
+
 const heldQuery = `SELECT schedule, slot_at, state, plan, seq FROM slots
 	WHERE state = 'held' AND plan = ? AND plan <> '' ORDER BY seq`
 

@@ -52,10 +52,10 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot
 // slot that is held with it.
 func (s *Sweeper) carryOut(ctx context.Context, plan string, planned ledger.SweepPlanned) error {
 	if r, err := s.rota(planned.Schedule); err == nil { // one that is not configured any more has no budget
-		if err := r.counting.take(ctx); err != nil {
+		if err := s.counting.take(ctx); err != nil {
 			return err
 		}
-		defer r.counting.give()
+		defer s.counting.give()
 		if err := s.affords(ctx, r, planned); err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ type command struct {
 	Labels          map[string]string    `json:"labels"`
 }
 
-// finish cuts what is included into commands, the nearest expiry first, and
+// finish cuts what is included into commands, in the order of the plan, and
 // drops from the end what the fact cannot hold.
 func (p *planner) finish(ctx context.Context) error {
 	plan, s := &p.plan, p.in.Schedule
@@ -113,12 +113,15 @@ func (p *planner) newID(ctx context.Context, part []Included) (id string, err er
 
 func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, error) {
 	c := command{
-		ID: id, DurationDays: s.DurationDays, DueBefore: part[len(part)-1].ExpiresAt,
+		ID: id, DurationDays: s.DurationDays,
 		ExpectExpiresAt: make(map[string]time.Time, len(part)), Labels: map[string]string{"schedule": s.Name},
 	}
 	for _, one := range part {
 		c.ProxyIDs = append(c.ProxyIDs, one.ProxyID)
 		c.ExpectExpiresAt[one.ProxyID] = one.ExpiresAt
+		if one.ExpiresAt.After(c.DueBefore) {
+			c.DueBefore = one.ExpiresAt
+		}
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

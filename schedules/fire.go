@@ -67,10 +67,10 @@ func (s *Sweeper) decide(ctx context.Context, r *rota, f firing) (Plan, error) {
 	if err := s.look(ctx); err != nil {
 		return Plan{}, err
 	}
-	if err := r.counting.take(ctx); err != nil {
+	if err := s.counting.take(ctx); err != nil {
 		return Plan{}, err
 	}
-	defer r.counting.give()
+	defer s.counting.give()
 	plan, err := s.plan(ctx, r, f.taken, f.spent)
 	if err != nil {
 		return Plan{}, err

@@ -3,8 +3,6 @@ package schedules
 import (
 	"context"
 	"fmt"
-	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -31,63 +29,37 @@ func (s *Sweeper) inputs(ctx context.Context, r *rota, taken map[string]bool, sp
 	if in.UnderWay, err = s.Ledger.ClaimedKinds(ctx); err != nil {
 		return in, fmt.Errorf("read the kinds that are being renewed: %w", err)
 	}
+	if taken == nil { // of the rest of a sweep its beginning has looked
+		if err := s.readOnItsWay(ctx, r, &in); err != nil {
+			return in, fmt.Errorf("read what is on its way: %w", err)
+		}
+	}
+	in.Staying = map[string]int{}
 	// In a large account each of the first two goes through a million rows, and
-	// the last waits for the provider; they share nothing.
+	// the last waits for the provider; they share nothing but a counter.
+	staying := newHeadcount(in.Staying)
 	reads, readCtx := errgroup.WithContext(ctx)
-	reads.Go(func() error { return s.readDue(readCtx, r, &in) })
-	reads.Go(func() error { return s.readStaying(readCtx, r, &in) })
+	reads.Go(func() error { return s.readDue(readCtx, r, &in, staying) })
+	reads.Go(func() error { return s.readStaying(readCtx, r, &in, staying) })
 	reads.Go(func() error { return s.readSpent(readCtx, r, &in) })
 	reads.Go(func() error { s.readWallet(readCtx, &in); return nil })
 	if err := reads.Wait(); err != nil {
 		return in, fmt.Errorf("read what is due and what it may cost: %w", err)
 	}
-	if taken != nil { // the rest of a sweep: its beginning has looked
+	if taken != nil {
 		return in, nil
 	}
 	if in.unknownIDs, err = s.Ledger.NeverListed(ctx, r.Match.named(in.Lists), maxListed); err != nil {
 		return in, fmt.Errorf("read which proxies are known: %w", err)
 	}
-	if err := s.readOnItsWay(ctx, r, &in); err != nil {
-		return in, fmt.Errorf("read what is on its way: %w", err)
-	}
 	return in, nil
 }
 
-func (s *Sweeper) readDue(ctx context.Context, r *rota, in *Inputs) error {
-	fits := r.Match.filter(in.Lists)
-	return s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p ledger.Proxy) error {
-		switch {
-		case !fits.about(p):
-		case len(in.Proxies) < maxConsidered:
-			in.Proxies = append(in.Proxies, p)
-		default:
-			in.Beyond++
-		}
-		return nil
-	})
-}
-
-func (s *Sweeper) readStaying(ctx context.Context, r *rota, in *Inputs) error {
-	if r.Keep.AtLeast == 0 {
-		return nil
-	}
-	in.Staying = map[string]int{}
-	fits, until := r.Match.filter(in.Lists), in.Now.Add(r.RenewBefore)
-	count := func(p ledger.Proxy, n int) {
-		if fits.fits(p) {
-			in.Staying[r.Keep.group(p)] += n
-		}
-	}
-	if !r.Match.single() {
-		return s.Ledger.CountStaying(ctx, until, slices.Concat(r.Keep.Per, r.Match.fields()), func(like ledger.Proxy, n int) error { count(like, n); return nil })
-	}
-	return s.Ledger.Staying(ctx, until, func(p ledger.Proxy) error { count(p, 1); return nil })
-}
-
 func (s *Sweeper) readSpent(ctx context.Context, r *rota, in *Inputs) (err error) {
-	now := in.Now.In(r.calendar.zone)
-	today := startOfDay(now, r.calendar.zone)
-	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, r.calendar.zone)
+	// By our clock, which also says when a sweep was planned: by two clocks a
+	// budget would be there twice around midnight.
+	now := s.Clock()
+	today, month := ledger.StartOfDay(now, r.calendar.zone), ledger.StartOfMonth(now, r.calendar.zone)
 	if in.SpentTodayCents, err = s.Ledger.SweepSpending(ctx, r.Name, today); err != nil {
 		return err
 	}

@@ -53,9 +53,9 @@ func (k Keep) group(p ledger.Proxy) string {
 // beingRenewed reports whether a due proxy stays without this plan. What waits for
 // a person may never be renewed, and what has expired before its renewal ended is
 // not alive.
-func (in Inputs) beingRenewed(p ledger.Proxy) bool {
+func (in *Inputs) beingRenewed(p ledger.Proxy) bool {
 	switch {
-	case in.InReview[p.ProxyID]:
+	case in.InReview[p.ProxyID], p.Retired: // what is retired is let go, whoever renews it
 		return false
 	case in.Taken[p.ProxyID] || unread(p):
 		return true

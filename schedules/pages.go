@@ -157,16 +157,21 @@ func retryAfter(err error) time.Duration {
 	return min(answer.RetryAfter.Delay, longestRetry)
 }
 
+// seen is what the ledger keeps of a proxy.
+func seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
+	return ledger.Proxy{
+		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,
+		LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: p.ExpiresAt, SeenAt: asked,
+	}
+}
+
 // observe writes a page, and where the pass goes on. A renewal that settled while the page was on its way
 // may not show in it yet: such a proxy stays marked to be read again before
 // anything is paid for it.
 func (l *Lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, items []upstream.Proxy) error {
 	proxies := make([]ledger.Proxy, 0, len(items))
 	for _, p := range items {
-		proxies = append(proxies, ledger.Proxy{
-			ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,
-			LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: p.ExpiresAt, SeenAt: asked,
-		})
+		proxies = append(proxies, seen(p, asked))
 	}
 	return l.ledger.Write(ctx, func(tx *ledger.Tx) error {
 		if err := errors.Join(tx.Observe(at.Pass, proxies...), tx.KeepListing(at)); err != nil {

@@ -56,7 +56,7 @@ type Inputs struct {
 	Schedule Schedule
 	Lists    Lists           // from the files that the schedule names
 	Now      time.Time       // the provider's time
-	Proxies  []ledger.Proxy  // the nearest expiry first
+	Proxies  []ledger.Proxy  // what lives first, the nearest expiry first
 	Claimed  map[string]bool // proxies that somebody holds the right to renew
 	InReview map[string]bool // of Claimed, those that wait for a person
 	// UnderWay is one proxy of each kind of which anybody is renewing one: what that
@@ -75,6 +75,9 @@ type Inputs struct {
 	WalletCents   *int64
 	ReservedCents int64
 	Beyond        int // matching proxies that Proxies was cut by
+	// Barred counts, by reason, matching proxies that cannot be renewed now and
+	// are not in Proxies.
+	Barred map[string]int
 
 	again      []json.RawMessage // the commands of OnItsWay
 	unknownIDs []string
@@ -149,6 +152,11 @@ func MakePlan(ctx context.Context, in Inputs, known Known) (Plan, error) {
 			return Plan{}, fmt.Errorf("plan schedule %s: proxy %s: %w", in.Schedule.Name, proxy.ProxyID, err)
 		}
 	}
+	p.missing()
+	for why, n := range in.Barred {
+		p.plan.Due += n
+		p.plan.LeftOutCounts[why] += n
+	}
 	if in.Beyond > 0 {
 		p.plan.Due += in.Beyond
 		p.plan.LeftOutCounts[ReasonBeyond] += in.Beyond
@@ -166,6 +174,7 @@ type planner struct {
 	limits  []*limit
 	staying map[string]int
 	plan    Plan
+	dear    []tooDear
 	prices  map[kind]price
 	canary  map[kind]bool
 }
@@ -227,11 +236,14 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 	if err != nil {
 		return err
 	}
-	if why = p.unaffordable(proxy, cost); why != "" {
-		p.leaveOut(proxy, why)
+	switch why = p.unaffordable(proxy, cost); why {
+	case reasonDear:
 		return nil
+	case "":
+		p.include(proxy, cost, endings)
+	default:
+		p.leaveOut(proxy, why)
 	}
-	p.include(proxy, cost, endings)
 	return nil
 }
 
@@ -249,11 +261,39 @@ func (p *planner) unaffordable(proxy ledger.Proxy, cost price) string {
 	if stands == nil {
 		return ""
 	}
-	stands.leaveOut(cost, proxy.ExpiresAt.UTC())
-	if stands.reason == ReasonBudget {
-		p.plan.Shortfall += cost.cents
+	p.dear = append(p.dear, tooDear{proxy, cost, stands})
+	return reasonDear
+}
+
+// tooDear is a proxy that a limit stands in the way of.
+type tooDear struct {
+	proxy  ledger.Proxy
+	cost   price
+	stands *limit
+}
+
+// reasonDear is put into the words of its limit by missing.
+const reasonDear = "too dear"
+
+// missing leaves out what was too dear. No more of it is missing than its group
+// lacks: the rest would not be renewed with all the money there is.
+func (p *planner) missing() {
+	keep := p.in.Schedule.Keep
+	for _, one := range p.dear {
+		if keep.AtLeast > 0 {
+			group := keep.group(one.proxy)
+			if p.staying[group] >= keep.AtLeast {
+				p.leaveOut(one.proxy, ReasonEnough)
+				continue
+			}
+			p.staying[group]++
+		}
+		one.stands.leaveOut(one.cost, one.proxy.ExpiresAt.UTC())
+		if one.stands.reason == ReasonBudget {
+			p.plan.Shortfall += one.cost.cents
+		}
+		p.leaveOut(one.proxy, one.stands.reason)
 	}
-	return stands.reason
 }
 
 func (p *planner) include(proxy ledger.Proxy, cost price, endings int) {
@@ -300,23 +340,31 @@ const (
 // unread: what is stored of it was out of date at its last renewal.
 func unread(proxy ledger.Proxy) bool { return proxy.SeenAt.UnixMicro() <= 0 }
 
+// barredBy is what of barred needs no look into the ledger.
+func (in *Inputs) barredBy(f *filter, proxy ledger.Proxy) string {
+	switch {
+	case in.Taken[proxy.ProxyID]:
+		return ReasonTaken
+	case in.Claimed[proxy.ProxyID]:
+		return ReasonClaimed
+	case in.OnItsWay[proxy.ProxyID]:
+		return ReasonOnItsWay
+	case proxy.Retired:
+		return ReasonRetired
+	case f.except[proxy.ProxyID]:
+		return ReasonExcepted
+	case !usableID(proxy.ProxyID):
+		return ReasonBadID
+	case unread(proxy):
+		return ReasonUnread
+	}
+	return ""
+}
+
 // barred says why a proxy is not to be renewed now, whatever it costs.
 func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, why string, err error) {
-	switch {
-	case p.in.Taken[proxy.ProxyID]:
-		return 0, ReasonTaken, nil
-	case p.in.Claimed[proxy.ProxyID]:
-		return 0, ReasonClaimed, nil
-	case p.in.OnItsWay[proxy.ProxyID]:
-		return 0, ReasonOnItsWay, nil
-	case proxy.Retired:
-		return 0, ReasonRetired, nil
-	case p.filter.except[proxy.ProxyID]:
-		return 0, ReasonExcepted, nil
-	case !usableID(proxy.ProxyID):
-		return 0, ReasonBadID, nil
-	case unread(proxy):
-		return 0, ReasonUnread, nil
+	if why := p.in.barredBy(p.filter, proxy); why != "" {
+		return 0, why, nil
 	}
 	renewed, err := p.known.RenewedAt(ctx, proxy.ProxyID, *proxy.ExpiresAt)
 	if err != nil || renewed {

@@ -19,12 +19,13 @@ func (s *Sweeper) readOnItsWay(ctx context.Context, r *rota, in *Inputs) error {
 	if err != nil || len(slots) == 0 {
 		return err
 	}
-	due := make(map[string]time.Time, len(in.Proxies))
-	fits := r.Match.filter(in.Lists)
-	for _, p := range in.Proxies {
-		if fits.fits(p) && !p.Retired {
-			due[p.ProxyID] = *p.ExpiresAt
+	fits, until := r.Match.filter(in.Lists), in.Now.Add(r.RenewBefore)
+	due := func(id string, expected time.Time) (bool, error) {
+		p, err := s.Ledger.Listed(ctx, id)
+		if errors.Is(err, ledger.ErrNotFound) {
+			return false, nil
 		}
+		return err == nil && p.ExpiresAt != nil && p.ExpiresAt.Equal(expected) && !p.ExpiresAt.After(until) && fits.fits(p) && !p.Retired, err
 	}
 	in.OnItsWay = map[string]bool{}
 	for _, slot := range slots {
@@ -47,7 +48,7 @@ func (s *Sweeper) readOnItsWay(ctx context.Context, r *rota, in *Inputs) error {
 // addOnItsWay adds a command, if the sweep would still ask for all of it. If not,
 // its proxies are planned as though it were not there: whichever is taken in
 // first keeps the other from renewing them.
-func (s *Sweeper) addOnItsWay(ctx context.Context, in *Inputs, raw json.RawMessage, planned, due map[string]time.Time) error {
+func (s *Sweeper) addOnItsWay(ctx context.Context, in *Inputs, raw json.RawMessage, planned map[string]time.Time, due func(id string, expected time.Time) (bool, error)) error {
 	var c command
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return err
@@ -57,8 +58,8 @@ func (s *Sweeper) addOnItsWay(ctx context.Context, in *Inputs, raw json.RawMessa
 		return nil
 	}
 	for _, id := range c.ProxyIDs {
-		if expires, ok := due[id]; !ok || !expires.Equal(c.ExpectExpiresAt[id]) {
-			return nil
+		if still, err := due(id, c.ExpectExpiresAt[id]); err != nil || !still {
+			return err
 		}
 		tried, err := s.Ledger.SettledSince(ctx, id, since)
 		if err != nil || tried { // by another command: what comes next is a new try

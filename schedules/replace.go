@@ -11,7 +11,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"perennial/ledger"
 	"perennial/queue"
@@ -72,7 +71,7 @@ type orderItem struct {
 // renew, before the sweep is planned: what is replaced is retired by the same
 // fact. The caller has the schedule's turn.
 func (s *Sweeper) replace(ctx context.Context, r *rota) error {
-	if !r.Replace.Enabled || s.Offers == nil {
+	if !r.Replace.Enabled || s.Offers == nil || s.Proxy == nil {
 		return nil
 	}
 	unsent, err := s.Ledger.UnsentReplacements(ctx, r.Name)
@@ -83,39 +82,73 @@ func (s *Sweeper) replace(ctx context.Context, r *rota) error {
 	for _, one := range unsent { // again: the last sweep may have been cut short
 		orders = append(orders, one.Command)
 	}
-	now := s.providerNow()
-	today := startOfDay(now, r.calendar.zone)
-	done, err := s.Ledger.ReplacedSince(ctx, r.Name, today)
+	replaced, err := s.replaceRefused(ctx, r)
+	return errors.Join(err, s.publishAs(ctx, queue.KindOrderCreate, append(orders, replaced...)))
+}
+
+// replaceRefused records an order for each proxy that the provider would not
+// renew, as many as the day allows.
+func (s *Sweeper) replaceRefused(ctx context.Context, r *rota) (orders []json.RawMessage, err error) {
+	done, err := s.Ledger.ReplacedSince(ctx, r.Name, ledger.StartOfDay(s.Clock(), r.calendar.zone))
 	if err != nil {
-		return fmt.Errorf("count the replacements: %w", err)
+		return nil, fmt.Errorf("count the replacements: %w", err)
 	}
-	refused, err := s.Ledger.Refused(ctx, now.Add(-day), now.Add(r.RenewBefore), orDefault(r.Replace.After, defaultReplaceAfter))
+	refused, err := s.refused(ctx, r)
 	if err != nil {
-		return fmt.Errorf("read what the provider would not renew: %w", err)
+		return nil, err
 	}
-	lists, err := r.Match.readLists(s.ReadFile)
-	if err != nil {
-		return err
-	}
-	fits, offered := r.Match.filter(lists), market{}
+	offered := market{}
 	for _, p := range refused {
-		if !fits.fits(p) {
-			continue
-		}
 		if done >= orDefault(r.Replace.PerDay, defaultReplacePerDay) {
 			s.log(r).Warnf("proxy %s and what comes after it are not replaced today: replace.per_day is reached", p.ProxyID)
 			break
 		}
 		order, err := s.replaceOne(ctx, r, p, offered)
 		if err != nil {
-			return err
+			return orders, err
 		}
 		if order != nil {
 			orders = append(orders, order)
 			done++
 		}
 	}
-	return s.publishAs(ctx, queue.KindOrderCreate, orders)
+	return orders, nil
+}
+
+// refused lists what the provider would not renew, by the ledger's table.
+func (s *Sweeper) refused(ctx context.Context, r *rota) ([]ledger.Proxy, error) {
+	now := s.providerNow()
+	all, err := s.Ledger.Refused(ctx, now.Add(-day), now.Add(r.RenewBefore), orDefault(r.Replace.After, defaultReplaceAfter))
+	if err != nil {
+		return nil, fmt.Errorf("read what the provider would not renew: %w", err)
+	}
+	lists, err := r.Match.readLists(s.ReadFile)
+	if err != nil {
+		return nil, err
+	}
+	fits := r.Match.filter(lists)
+	return slices.DeleteFunc(all, func(p ledger.Proxy) bool { return !fits.fits(p) }), nil
+}
+
+// stillRefused reads a proxy and asks the ledger again by what it says: a person
+// may have renewed it since the last listing, or it is listed again.
+func (s *Sweeper) stillRefused(ctx context.Context, r *rota, id string) (bool, error) {
+	if err := s.Pass(ctx); err != nil {
+		return false, err
+	}
+	asked := s.Clock()
+	p, err := s.Proxy(ctx, id)
+	switch {
+	case errors.Is(err, upstream.CodeProxyNotFound):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read %s before it is replaced: %w", id, err)
+	}
+	if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, seen(p, asked)) }); err != nil {
+		return false, fmt.Errorf("store what %s is now: %w", id, err)
+	}
+	refused, err := s.refused(ctx, r)
+	return slices.ContainsFunc(refused, func(x ledger.Proxy) bool { return x.ProxyID == id }), err
 }
 
 // market is what was offered when it was asked for: many proxies of one kind ask
@@ -139,10 +172,14 @@ func (s *Sweeper) offerFor(ctx context.Context, r *rota, p ledger.Proxy, m marke
 	return offer, ok, nil
 }
 
-// replaceOne records the order; nil when nothing fits.
+// replaceOne records the order; nil when nothing fits, or nothing is to be
+// replaced.
 func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy, m market) (json.RawMessage, error) {
 	offer, ok, err := s.offerFor(ctx, r, p, m)
 	if err != nil || !ok {
+		return nil, err
+	}
+	if refused, err := s.stillRefused(ctx, r, p.ProxyID); err != nil || !refused {
 		return nil, err
 	}
 	c := order{
@@ -207,9 +244,4 @@ func replacementID(s Schedule, p ledger.Proxy) string {
 	h = binary.BigEndian.AppendUint64(h, uint64(p.ExpiresAt.UnixMicro()))
 	sum := sha256.Sum256(h)
 	return "replace-" + s.Name + "-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
-}
-
-func startOfDay(at time.Time, zone *time.Location) time.Time {
-	at = at.In(zone)
-	return time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, zone)
 }

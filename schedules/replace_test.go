@@ -30,6 +30,7 @@ func replacing(t testing.TB, policy Replace, expiries map[string]string) *house 
 		}
 		return all, nil
 	}
+	h.config.Proxy = client.Proxy
 	h.restart(t)
 	check(t, h.Lister().WaitPass(t.Context()))
 	return h

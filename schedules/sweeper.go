@@ -27,7 +27,7 @@ const (
 	remainderEvery = 10 * time.Second
 	// maxConsidered bounds the proxies that one plan reads.
 	maxConsidered = 100_000
-	// slotsRead bounds the search for a schedule's last slot by its calendar.
+	// slotsRead bounds one step of the search for a schedule's last slot.
 	slotsRead = 200
 )
 
@@ -67,6 +67,9 @@ type Config struct {
 	// Offers lists what can be bought, for replacements; default: nothing is
 	// replaced.
 	Offers func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error)
+	// Proxy reads one proxy, just before it is replaced; default: nothing is
+	// replaced.
+	Proxy func(ctx context.Context, id string) (upstream.Proxy, error)
 	// WarnBefore is how long before an expiry proxy.expiring is told; default: a
 	// day and an hour. Empty and not nil: never.
 	WarnBefore []time.Duration
@@ -107,6 +110,9 @@ type Sweeper struct {
 	lister    *Lister
 	rotas     []*rota
 	approving sync.Mutex
+	// counting is held from reading what is spent, and what the wallet holds, until
+	// what is planned is recorded: schedules share the wallet.
+	counting lock
 }
 
 // rota is one schedule at work.
@@ -114,7 +120,6 @@ type rota struct {
 	Schedule
 	calendar Calendar
 	turn     lock // one sweep of a schedule at a time
-	counting lock // what is spent is counted, and added to, by one at a time
 	trouble  atomic.Pointer[string]
 }
 
@@ -138,7 +143,7 @@ func New(c Config) (*Sweeper, error) {
 		return nil, errors.New("a sweeper needs Ledger, Provider, Publisher and Clock")
 	}
 	c = c.withDefaults()
-	s := &Sweeper{Config: c, lister: NewLister(c)}
+	s := &Sweeper{Config: c, lister: NewLister(c), counting: make(lock, 1)}
 	if err := CheckWarnBefore(c.WarnBefore); err != nil {
 		return nil, err
 	}
@@ -158,7 +163,7 @@ func New(c Config) (*Sweeper, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.rotas = append(s.rotas, &rota{Schedule: one, calendar: calendar, turn: make(lock, 1), counting: make(lock, 1)})
+		s.rotas = append(s.rotas, &rota{Schedule: one, calendar: calendar, turn: make(lock, 1)})
 	}
 	return s, nil
 }
@@ -257,15 +262,16 @@ func (s *Sweeper) takeUp(ctx context.Context, r *rota) (time.Time, error) {
 
 func (s *Sweeper) lastSlot(ctx context.Context, r *rota) (time.Time, error) {
 	slots, err := s.Ledger.SlotsOf(ctx, r.Name, slotsRead)
-	if err != nil {
-		return time.Time{}, err
-	}
-	for _, slot := range slots {
-		if r.calendar.Is(slot.At) {
-			return slot.At, nil
+	for err == nil && len(slots) > 0 {
+		for _, slot := range slots {
+			if r.calendar.Is(slot.At) {
+				return slot.At, nil
+			}
 		}
+		// The parts of a large sweep, and what a person fired, are slots too.
+		slots, err = s.Ledger.SlotsBefore(ctx, r.Name, slots[len(slots)-1].At, slotsRead)
 	}
-	return s.Clock(), nil
+	return s.Clock(), err
 }
 
 // idle waits for the next slot after now, up to which there was none: by a later

@@ -28,6 +28,11 @@ func (a *accountHost) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error
 		Offers: func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error) {
 			return a.offers(ctx, runner, f)
 		},
+		Proxy: func(ctx context.Context, id string) (upstream.Proxy, error) {
+			p, err := a.client.Proxy(ctx, id)
+			runner.Read(ctx, time.Time{}, err)
+			return p, err
+		},
 		ReadFile: a.host.config.readListed, Reached: reached,
 	})
 }

@@ -3,7 +3,7 @@ package planted
 // sweepBugs are of the sweeps and of the queue.
 var sweepBugs = []bug{
 	{trap: 8, name: "sweeps take what somebody holds", file: "schedules/plan.go",
-		old: "\tcase p.in.Claimed[proxy.ProxyID]:\n\t\treturn 0, ReasonClaimed, nil\n",
+		old: "\tcase in.Claimed[proxy.ProxyID]:\n\t\treturn ReasonClaimed\n",
 		new: ""},
 	{trap: 9, name: "sweeps renew what was renewed", file: "schedules/plan.go",
 		old: "if err != nil || renewed {",

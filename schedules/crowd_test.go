@@ -1,0 +1,206 @@
+package schedules
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// crowd is a house whose table holds this many proxies that cannot be renewed
+// before the one that can.
+func crowd(t *testing.T, facts func(id string) []ledger.Fact, s Schedule) *house {
+	t.Helper()
+	h := &house{watch: &watch{now: noon}, stream: &stream{}}
+	l := openLedger(t, t.TempDir()+"/main.ledger.db", h.watch.Now)
+	dead := make([]ledger.Proxy, 0, maxConsidered)
+	var all []ledger.Fact
+	for i := range maxConsidered {
+		dead = append(dead, px(fmt.Sprintf("px_dead_%06d", i), -time.Duration(1+i%1000)*time.Hour))
+		all = append(all, facts(dead[i].ProxyID)...)
+	}
+	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error {
+		if err := tx.Observe(1, append(dead, px("px_live", 10*time.Hour))...); err != nil {
+			return err
+		}
+		return tx.Append(all...)
+	}))
+	h.config = Config{Account: "main", Ledger: l, Provider: fleet(t, h.watch, nil), Publisher: h.stream, Clock: h.watch.Now, Schedules: []Schedule{s}}
+	h.restart(t)
+	return h
+}
+
+// planned is a plan from the table as it is.
+func (h *house) planned(t testing.TB) Plan {
+	t.Helper()
+	p, err := h.plan(t.Context(), h.rotas[0], nil, 0)
+	check(t, err)
+	return p
+}
+
+func TestTrap54WhatIsRetiredDoesNotHideWhatLives(t *testing.T) {
+	retired := func(id string) []ledger.Fact { return []ledger.Fact{ledger.ProxyRetired{ProxyID: id, By: "ada", Reason: "let go"}} }
+	p := crowd(t, retired, keepalive()).planned(t)
+	want(t, "included", p.ids(), []string{"px_live"})
+	want(t, "due", p.Due, maxConsidered+1)
+	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonRetired: maxConsidered})
+}
+
+func TestTrap54WhatIsLongExpiredComesAfterWhatLives(t *testing.T) {
+	s := keepalive()
+	s.BudgetCents = 300
+	h := crowd(t, func(string) []ledger.Fact { return nil }, s)
+	paid(t, h.Ledger, "px_live", 300)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(1, px("px_live", 10*time.Hour)) }))
+	p := h.planned(t)
+	want(t, "included", p.ids(), []string{"px_live"})
+	want(t, "due", p.Due, maxConsidered+1)
+	want(t, "the latest of the expired before the others", p.LeftOut[0].ExpiresAt, noon.Add(-time.Hour))
+}
+
+// Every part of a large sweep has its own beginning before it.
+func TestTrap54WhatASweepHasTakenDoesNotHideTheRest(t *testing.T) {
+	h := crowd(t, func(string) []ledger.Fact { return nil }, keepalive())
+	taken := map[string]bool{}
+	for i := range maxConsidered {
+		taken[fmt.Sprintf("px_dead_%06d", i)] = true
+	}
+	p, err := h.plan(t.Context(), h.rotas[0], taken, 0)
+	check(t, err)
+	// Its kind waits for the price that the beginning will tell.
+	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonTaken: maxConsidered, ReasonUnpriced: 1})
+	want(t, "waits for its canary", len(p.unpriced), 1)
+}
+
+func TestTrap54WhatIsRetiredDoesNotStay(t *testing.T) {
+	for name, match := range map[string]Match{"by kind": {}, "one by one": {ExceptProxyIDs: []string{"px_other"}}} {
+		s := keepalive()
+		s.Keep, s.Match = Keep{AtLeast: 1}, match
+		h := newHouse(t, map[string]string{"px_stays": "240h", "px_due": "24h"}, s)
+		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+			return tx.Append(ledger.ProxyRetired{ProxyID: "px_stays", By: "ada", Reason: "slow"})
+		}))
+		want(t, name, h.sweep(t).ids(), []string{"px_due"})
+	}
+}
+
+func TestTrap54ARetiredProxyThatIsRenewedByHandDoesNotStay(t *testing.T) {
+	s := keepalive()
+	s.Keep = Keep{AtLeast: 1}
+	w := newWorld(t, s, px("px_old", 2*time.Hour), px("px_1", 3*time.Hour))
+	renewal(t, w.ledger, 1, "px_old", "claimed", 0, noon)
+	w.Proxies[0].Retired = true
+	paid(t, w.ledger, "px_1", 300)
+	want(t, "included", w.plan(t).ids(), []string{"px_1"})
+}
+
+func TestAReplacementLooksAtTheProxyFirst(t *testing.T) {
+	h := replacing(t, Replace{Enabled: true, MaxCents: 400, After: 2}, map[string]string{"px_1": "24h"})
+	for n := 1; n <= 2; n++ {
+		renewal(t, h.Ledger, n, "px_1", "failed", 300, noon.Add(24*time.Hour))
+	}
+	h.watch.add(time.Minute) // the table is a minute old: fresh enough for a plan
+	client, ok := h.config.Provider.(*upstream.Client)
+	want(t, "a client", ok, true)
+	_, err := client.Renew(t.Context(), "by-hand", upstream.RenewRequest{ProxyIDs: []string{"px_1"}, DurationDays: 30})
+	check(t, err)
+	h.run(t)
+	want(t, "orders", len(h.stream.orders), 0)
+	retired, err := h.Ledger.Retired(t.Context(), "px_1")
+	check(t, err)
+	want(t, "retired", retired, false)
+}
+
+func TestMissedSlotsAreFoundBehindManyParts(t *testing.T) {
+	s := keepalive()
+	s.Cron = "0 * * * *"
+	h := newHouse(t, map[string]string{"px_1": "500h"}, s)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		if err := tx.Append(ledger.SweepPlanned{Schedule: "keepalive", Slot: noon}); err != nil {
+			return err
+		}
+		for i := range 2*slotsRead + 1 {
+			if err := tx.Append(ledger.SweepPlanned{Schedule: "keepalive", Slot: noon.Add(time.Duration(i*10+7) * time.Second)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	h.watch.add(10 * time.Hour)
+	last, err := h.lastSlot(t.Context(), h.rotas[0])
+	check(t, err)
+	want(t, "the last slot of the calendar", last, noon)
+}
+
+func TestTheBudgetOfADayIsOneClocks(t *testing.T) {
+	s := keepalive()
+	s.DailyBudgetCents, s.MonthlyBudgetCents = 300, 300
+	for _, skew := range []time.Duration{4 * time.Minute, -4 * time.Minute} {
+		h := newHouse(t, map[string]string{"px_1": "290h", "px_2": "291h", "px_3": "292h"}, s)
+		h.paid(t, "px_1", 300)
+		// Two minutes before the month ends by our clock; by the provider's it is
+		// over, or has more to go.
+		h.watch.add(time.Date(2026, 11, 30, 23, 58, 0, 0, time.UTC).Sub(h.watch.Now()))
+		h.provided = skew
+		want(t, "first", h.sweep(t).ids(), []string{"px_1"})
+		renewal(t, h.Ledger, 1, "px_1", "succeeded", 300, noon.Add(290*time.Hour))
+		h.watch.add(time.Second)
+		want(t, "again on the same day", h.sweep(t).ids(), []string(nil))
+		h.watch.add(5 * time.Minute)
+		want(t, "the next day", h.sweep(t).ids(), []string{"px_2"})
+	}
+}
+
+func TestTwoSchedulesDoNotSpendOneWalletTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := keepalive(), keepalive()
+		a.Name, b.Name = "a", "b"
+		a.Match.ProxyIDs, b.Match.ProxyIDs = []string{"px_1"}, []string{"px_2"}
+		l := openLedger(t, t.TempDir()+"/main.ledger.db", time.Now)
+		expires := time.Now().Add(24 * time.Hour)
+		asked := make(chan struct{})
+		s, err := New(Config{
+			Account: "main", Ledger: l, Publisher: &stream{}, Clock: time.Now, Schedules: []Schedule{a, b},
+			Provider: fake(func(upstream.PageRequest) (p upstream.Page[upstream.Proxy], err error) {
+				p.Items = []upstream.Proxy{{ProxyID: "px_1", ExpiresAt: &expires}, {ProxyID: "px_2", ExpiresAt: &expires}}
+				return p, nil
+			}),
+			Wallet: func(context.Context) (int64, error) { <-asked; return 300, nil },
+		})
+		check(t, err)
+		for _, id := range []string{"px_1", "px_2"} {
+			renewal(t, l, 0, id, "succeeded", 300, time.Now().Add(-30*day))
+		}
+		time.Sleep(time.Second)
+		cents := make(chan int64, 2)
+		for _, name := range []string{"a", "b"} {
+			go func() {
+				plan, err := s.RunNow(context.Background(), name)
+				if err != nil {
+					t.Error(err)
+				}
+				cents <- plan.EstimateCents
+			}()
+		}
+		synctest.Wait() // both read the wallet, or one waits for the other
+		close(asked)
+		want(t, "planned of a wallet of 300", <-cents+<-cents, int64(300))
+		check(t, l.Close())
+	})
+}
+
+func TestNoMoreIsMissingThanAGroupLacks(t *testing.T) {
+	s := keepalive()
+	s.Keep, s.BudgetCents = Keep{AtLeast: 4}, 300
+	w := newWorld(t, s, many(10)...)
+	paid(t, w.ledger, "px_00000", 300)
+	w.Staying = map[string]int{"": 1}
+	p := w.plan(t)
+	want(t, "included", p.ids(), []string{"px_00000"})
+	want(t, "shortfalls", p.Shortfalls, []Shortfall{{Reason: ReasonBudget, Proxies: 2, Cents: 600, FirstLostAt: noon.Add(time.Hour + time.Second)}})
+	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonBudget: 2, ReasonEnough: 7})
+}

@@ -1,0 +1,116 @@
+package schedules
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"perennial/ledger"
+)
+
+// headcount counts, by Keep's groups, what stays; two readers add to it at once.
+type headcount struct {
+	mu     sync.Mutex
+	groups map[string]int
+}
+
+func newHeadcount(groups map[string]int) *headcount { return &headcount{groups: groups} }
+
+func (c *headcount) add(group string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.groups[group] += n
+}
+
+// gathering collects what is due. What cannot be renewed now takes no place of
+// what can: a provider may list retired and long expired proxies for ever, and a
+// large sweep has its own beginning before it (trap 54).
+type gathering struct {
+	in              *Inputs
+	filter          *filter
+	staying         *headcount
+	living, expired []ledger.Proxy
+	aside           []ledger.Proxy // what is barred, as many as a plan names
+	first           []ledger.Proxy // one of each kind whose renewal is on its way, and may tell a price
+	kinds           map[kind]bool  // those of first
+}
+
+// add takes one proxy; they come in the order of their expiries.
+func (g *gathering) add(p ledger.Proxy) {
+	switch why := g.in.barredBy(g.filter, p); {
+	case why != "":
+		g.setAside(p, why)
+	case p.ExpiresAt.After(g.in.Now):
+		if len(g.living) < maxConsidered {
+			g.living = append(g.living, p)
+		} else {
+			g.in.Beyond++
+		}
+	default:
+		g.expired = append(g.expired, p)
+		if len(g.expired) == 2*maxConsidered { // the latest have the best chance
+			g.in.Beyond += maxConsidered
+			g.expired = append(g.expired[:0], g.expired[maxConsidered:]...)
+		}
+	}
+}
+
+// setAside keeps as many as the plan names, and one of each kind whose renewal is
+// on its way; the others are counted.
+func (g *gathering) setAside(p ledger.Proxy, why string) {
+	if tells := why == ReasonTaken || why == ReasonOnItsWay; tells && !g.kinds[kindOf(p)] {
+		g.kinds[kindOf(p)] = true
+		g.first = append(g.first, p)
+		return
+	}
+	if len(g.aside) < maxListed {
+		g.aside = append(g.aside, p)
+		return
+	}
+	g.in.Barred[why]++
+	if g.in.Schedule.Keep.AtLeast > 0 && g.in.beingRenewed(p) {
+		g.staying.add(g.in.Schedule.Keep.group(p), 1)
+	}
+}
+
+// gathered are the proxies to plan: what lives, the nearest expiry first, then
+// what has expired, the latest first, then what is only named. Before them stand
+// those that their kinds wait for.
+func (g *gathering) gathered() []ledger.Proxy {
+	slices.Reverse(g.expired)
+	room := maxConsidered - len(g.living)
+	if over := len(g.expired) - room; over > 0 {
+		g.in.Beyond += over
+		g.expired = g.expired[:room]
+	}
+	return slices.Concat(g.first, g.living, g.expired, g.aside)
+}
+
+func (s *Sweeper) readDue(ctx context.Context, r *rota, in *Inputs, staying *headcount) error {
+	in.Barred = map[string]int{}
+	g := &gathering{in: in, filter: r.Match.filter(in.Lists), staying: staying, kinds: map[kind]bool{}}
+	err := s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p ledger.Proxy) error {
+		if g.filter.about(p) {
+			g.add(p)
+		}
+		return nil
+	})
+	in.Proxies = g.gathered()
+	return err
+}
+
+func (s *Sweeper) readStaying(ctx context.Context, r *rota, in *Inputs, staying *headcount) error {
+	if r.Keep.AtLeast == 0 {
+		return nil
+	}
+	fits, until := r.Match.filter(in.Lists), in.Now.Add(r.RenewBefore)
+	count := func(p ledger.Proxy, n int) {
+		if fits.fits(p) {
+			staying.add(r.Keep.group(p), n)
+		}
+	}
+	if !r.Match.single() {
+		return s.Ledger.CountStaying(ctx, until, slices.Concat(r.Keep.Per, r.Match.fields()), func(like ledger.Proxy, n int) error { count(like, n); return nil })
+	}
+	return s.Ledger.Staying(ctx, until, func(p ledger.Proxy) error { count(p, 1); return nil })
+}
