@@ -19,6 +19,10 @@ type SweepPlanned struct {
 	Commands      []json.RawMessage `json:"commands"`
 	// Planned says of each of Commands what it is expected to cost.
 	Planned []PlannedCommand `json:"planned,omitempty"`
+	// Of is the first slot of the sweep whose rest this slot takes.
+	Of *time.Time `json:"of,omitempty"`
+	// Left is what the sweep goes on with by itself, under further slots.
+	Left *SweepLeft `json:"left,omitempty"`
 }
 
 // FactType implements Fact.

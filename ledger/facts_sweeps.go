@@ -10,6 +10,19 @@ type PlannedCommand struct {
 	CommandID     string `json:"command_id"`
 	Proxies       int    `json:"proxies"`
 	EstimateCents int64  `json:"estimate_cents"` // without those of unknown price
+	// UnknownPrice counts, of Proxies, those whose price is not known.
+	UnknownPrice int `json:"unknown_price,omitempty"`
+}
+
+// SweepLeft is what is due and one plan of a sweep could not take.
+type SweepLeft struct {
+	Proxies int `json:"proxies"`
+	// Unpriced counts, of Proxies, those that wait for the first of their kind to
+	// tell its price.
+	Unpriced int `json:"unpriced,omitempty"`
+	// FirstExpiresAt is when the first of them that lives expires: until then the
+	// sweep has to have come to it.
+	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty"`
 }
 
 // ProxyRetired: no sweep renews the proxy any more. It is kept until it expires,

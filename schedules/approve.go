@@ -51,7 +51,8 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot
 // carryOut publishes an approved plan, if the budgets reach, and finishes every
 // slot that is held with it.
 func (s *Sweeper) carryOut(ctx context.Context, plan string, planned ledger.SweepPlanned) error {
-	if r, err := s.rota(planned.Schedule); err == nil { // one that is not configured any more has no budget
+	r, configured := s.rota(planned.Schedule)
+	if configured == nil { // one that is not configured any more has no budget
 		if err := s.counting.take(ctx); err != nil {
 			return err
 		}
@@ -79,7 +80,10 @@ func (s *Sweeper) carryOut(ctx context.Context, plan string, planned ledger.Swee
 	if err != nil {
 		return fmt.Errorf("finish its slots: %w", err)
 	}
-	return nil
+	if configured != nil {
+		return nil
+	}
+	return s.recall(ctx, r) // it may have left something
 }
 
 // affords asks the budgets of the day and the month that it is now: what the plan

@@ -52,6 +52,9 @@ func (p *planner) finish(ctx context.Context) error {
 		note := ledger.PlannedCommand{CommandID: id, Proxies: len(part)}
 		for _, one := range part {
 			note.EstimateCents += one.EstimateCents
+			if one.Canary {
+				note.UnknownPrice++
+			}
 		}
 		grown := size + len(data) + len(note.CommandID) + noteBytes
 		if grown > maxCommandsBytes {
@@ -63,6 +66,7 @@ func (p *planner) finish(ctx context.Context) error {
 	}
 	for _, one := range plan.Included[placed:] {
 		plan.EstimateCents -= one.EstimateCents
+		p.noteLeft(one.ExpiresAt, ReasonBeyond)
 		plan.LeftOutCounts[ReasonBeyond]++
 		if len(plan.LeftOut) < maxListed {
 			plan.LeftOut = append(plan.LeftOut, LeftOut{ProxyID: one.ProxyID, ExpiresAt: one.ExpiresAt, Reason: ReasonBeyond})
@@ -75,6 +79,7 @@ func (p *planner) finish(ctx context.Context) error {
 		plan.WalletAfterCents = &after
 	}
 	plan.NeedsApproval = s.ApproveOverCents > 0 && len(plan.Commands) > 0 && p.in.SpentCents+plan.EstimateCents > s.ApproveOverCents
+	plan.Left = p.left()
 	plan.Hash = hashPlan(s.Name, plan.Commands)
 	return nil
 }

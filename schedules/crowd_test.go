@@ -43,7 +43,9 @@ func (h *house) planned(t testing.TB) Plan {
 }
 
 func TestTrap54WhatIsRetiredDoesNotHideWhatLives(t *testing.T) {
-	retired := func(id string) []ledger.Fact { return []ledger.Fact{ledger.ProxyRetired{ProxyID: id, By: "ada", Reason: "let go"}} }
+	retired := func(id string) []ledger.Fact {
+		return []ledger.Fact{ledger.ProxyRetired{ProxyID: id, By: "ada", Reason: "let go"}}
+	}
 	p := crowd(t, retired, keepalive()).planned(t)
 	want(t, "included", p.ids(), []string{"px_live"})
 	want(t, "due", p.Due, maxConsidered+1)

@@ -20,9 +20,16 @@ const (
 // firing is one slot about to fire.
 type firing struct {
 	slot   time.Time
-	missed []time.Time     // slots that it serves as well
-	taken  map[string]bool // published by the sweep that it goes on with
-	spent  int64           // the estimate of that, in cents
+	missed []time.Time // slots that it serves as well
+	rest   *remainder  // of the sweep that it goes on with; nil: a new sweep
+}
+
+// before is what the sweep has done under earlier slots.
+func (f firing) before() remainder {
+	if f.rest == nil {
+		return remainder{}
+	}
+	return *f.rest
 }
 
 // fire makes one slot's sweep: plan, record, publish, finish. ErrFired when the
@@ -50,15 +57,18 @@ func (s *Sweeper) fire(ctx context.Context, r *rota, f firing) (Plan, error) {
 	if err := s.publishAs(ctx, queue.KindProxyRenew, plan.again); err != nil {
 		return plan, err
 	}
-	if plan.State != statePlanned {
-		return plan, nil
+	if plan.State == statePlanned {
+		s.Reached("slot.claimed")
+		if err := s.publish(ctx, plan.Commands); err != nil {
+			return plan, err // the slot stays planned: the next sweep, or a restart, publishes it again
+		}
+		plan.State = stateFinished
+		if err := s.finishSlot(ctx, r.Name, f.slot, plan.Hash, len(plan.Commands)); err != nil {
+			return plan, err
+		}
 	}
-	s.Reached("slot.claimed")
-	if err := s.publish(ctx, plan.Commands); err != nil {
-		return plan, err // the slot stays planned: the next sweep, or a restart, publishes it again
-	}
-	plan.State = stateFinished
-	return plan, s.finishSlot(ctx, r.Name, f.slot, plan.Hash, len(plan.Commands))
+	r.leave(plan.remainder(f.before()))
+	return plan, nil
 }
 
 // decide plans and records. Between the two nothing is approved: both would count
@@ -71,7 +81,7 @@ func (s *Sweeper) decide(ctx context.Context, r *rota, f firing) (Plan, error) {
 		return Plan{}, err
 	}
 	defer s.counting.give()
-	plan, err := s.plan(ctx, r, f.taken, f.spent)
+	plan, err := s.plan(ctx, r, f.before().taken, f.before().spent)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -128,7 +138,10 @@ func (s *Sweeper) checkClock() error {
 func (s *Sweeper) record(ctx context.Context, r *rota, f firing, plan *Plan) error {
 	planned := ledger.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Due, EstimateCents: plan.EstimateCents, Commands: plan.Commands,
-		Planned: plan.planned,
+		Planned: plan.planned, Left: plan.Left,
+	}
+	if f.rest != nil {
+		planned.Of = &f.rest.began
 	}
 	slot := f.slot
 	plan.Slot = &slot

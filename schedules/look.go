@@ -23,6 +23,8 @@ type Status struct {
 	Plan     string     `json:"plan,omitempty"`
 	Why      string     `json:"why"`               // the last slot came to this
 	Problem  string     `json:"problem,omitempty"` // the sweep that is due cannot be made: it is tried again
+	// Left is what the last sweep goes on with by itself.
+	Left *ledger.SweepLeft `json:"left,omitempty"`
 }
 
 // List tells where every schedule stands, in the order of the configuration.
@@ -46,6 +48,9 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		}
 		if trouble := r.trouble.Load(); trouble != nil {
 			one.Problem = *trouble
+		}
+		if rest := r.rest.Load(); rest != nil {
+			one.Left = &rest.left
 		}
 		if one.State == stateHeld {
 			one.Plan = last.Plan

@@ -109,6 +109,8 @@ type Plan struct {
 	SpentTodayCents  int64             `json:"spent_today_cents"`
 	SpentMonthCents  int64             `json:"spent_month_cents"`
 	Commands         []json.RawMessage `json:"commands"`
+	// Left is what the sweep goes on with by itself once this is published.
+	Left *ledger.SweepLeft `json:"left,omitempty"`
 
 	planned  []ledger.PlannedCommand
 	unpriced map[kind]ledger.Proxy // kinds that wait for their canary, with one of each
@@ -175,8 +177,10 @@ type planner struct {
 	staying map[string]int
 	plan    Plan
 	dear    []tooDear
-	prices  map[kind]price
-	canary  map[kind]bool
+	// firstLeft is the nearest expiry of what the sweep goes on with.
+	firstLeft time.Time
+	prices    map[kind]price
+	canary    map[kind]bool
 }
 
 func newPlanner(in Inputs, known Known) *planner {
@@ -213,7 +217,7 @@ func (p *planner) due(proxy ledger.Proxy) bool {
 
 // add puts one due proxy in or leaves it out.
 func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
-	if len(p.plan.Included) == maxPlanned {
+	if len(p.plan.Included) == maxPlanned && p.in.barredBy(p.filter, proxy) == "" {
 		p.leaveOut(proxy, ReasonBeyond)
 		return nil
 	}
@@ -326,6 +330,7 @@ func (p *planner) markCanary(proxy ledger.Proxy, cost price) {
 }
 
 func (p *planner) leaveOut(proxy ledger.Proxy, why string) {
+	p.noteLeft(*proxy.ExpiresAt, why)
 	p.plan.LeftOutCounts[why]++
 	if len(p.plan.LeftOut) < maxListed {
 		p.plan.LeftOut = append(p.plan.LeftOut, LeftOut{ProxyID: proxy.ProxyID, ExpiresAt: proxy.ExpiresAt.UTC(), Reason: why})

@@ -2,6 +2,9 @@ package schedules
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -9,23 +12,52 @@ import (
 )
 
 // remainder is what the last sweep could not take and may take before the next
-// slot. It lives in memory: after a restart the next slot takes it.
+// slot. After a restart recall makes it from the ledger.
 type remainder struct {
-	taken    map[string]bool       // published by the sweep so far
+	began    time.Time             // the first slot of the sweep
+	taken    map[string]bool       // published by the sweep so far; nil: not known any more
 	spent    int64                 // the estimate of that, in cents
-	canaries []string              // of taken, those whose price was not known
+	canaries []string              // published, and their price was not known
 	wants    map[kind]ledger.Proxy // kinds that wait for their canary's price
 	more     bool                  // the plan was full
+	left     ledger.SweepLeft      // how much it is, for people
+}
+
+// left is what the sweep goes on with by itself; nil when there is nothing, or
+// when only another sweep can take it.
+func (p *planner) left() *ledger.SweepLeft {
+	counts := p.plan.LeftOutCounts
+	full := counts[ReasonBeyond] > 0 && len(p.plan.Included) > 0
+	if !full && len(p.plan.unpriced) == 0 {
+		return nil
+	}
+	x := ledger.SweepLeft{Proxies: counts[ReasonBeyond] + counts[ReasonUnpriced], Unpriced: counts[ReasonUnpriced]}
+	if !p.firstLeft.IsZero() {
+		x.FirstExpiresAt = &p.firstLeft
+	}
+	return &x
+}
+
+// noteLeft keeps the nearest expiry of what the sweep goes on with.
+func (p *planner) noteLeft(expires time.Time, why string) {
+	if (why == ReasonBeyond || why == ReasonUnpriced) && expires.After(p.in.Now) && (p.firstLeft.IsZero() || expires.Before(p.firstLeft)) {
+		p.firstLeft = expires.UTC()
+	}
 }
 
 // remainder is nil when the plan left nothing out that could be taken soon. A
 // held plan has none: what it holds is not published.
 func (p Plan) remainder(before remainder) *remainder {
-	more := p.LeftOutCounts[ReasonBeyond] > 0 && len(p.Included) > 0
-	if p.State != stateFinished || !more && len(p.unpriced) == 0 {
+	if p.State != stateFinished || p.Left == nil {
 		return nil
 	}
-	rest := remainder{taken: map[string]bool{}, spent: before.spent + p.EstimateCents, canaries: before.canaries, wants: p.unpriced, more: more}
+	rest := remainder{
+		began: before.began, taken: map[string]bool{}, spent: before.spent + p.EstimateCents, canaries: before.canaries,
+		wants: p.unpriced, more: p.LeftOutCounts[ReasonBeyond] > 0, left: *p.Left,
+	}
+	if p.Slot != nil && rest.began.IsZero() {
+		rest.began = *p.Slot
+	}
 	maps.Copy(rest.taken, before.taken)
 	maps.Copy(rest.taken, p.onItsWay)
 	for _, one := range p.Included {
@@ -37,21 +69,111 @@ func (p Plan) remainder(before remainder) *remainder {
 	return &rest
 }
 
-// goOn sweeps the remainder under a slot of its own, when its time has come.
-func (s *Sweeper) goOn(ctx context.Context, r *rota, rest *remainder) (*remainder, error) {
-	if !rest.more && !s.priced(ctx, rest.wants) {
-		return rest, nil
+// leave notes what a sweep has left; follow goes on with it.
+func (r *rota) leave(rest *remainder) {
+	r.rest.Store(rest)
+	select {
+	case r.woken <- struct{}{}:
+	default:
 	}
-	s.count(ctx, r, rest)
-	plan, err := s.fire(ctx, r, firing{slot: s.Clock().UTC().Truncate(time.Second), taken: rest.taken, spent: rest.spent})
+}
+
+// recall makes the rest of the last sweep from the ledger: a process that ended
+// in the middle of a sweep, or a plan that waited for an approval, goes on.
+func (s *Sweeper) recall(ctx context.Context, r *rota) error {
+	last, err := s.Ledger.LastSlot(ctx, r.Name)
+	if errors.Is(err, ledger.ErrNotFound) || err == nil && last.State != stateFinished {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the last slot: %w", err)
+	}
+	planned, known, err := s.planOf(ctx, last)
+	if err != nil || !known || planned.Left == nil {
+		return err
+	}
+	rest := &remainder{began: planned.Slot, more: true, left: *planned.Left}
+	if planned.Of != nil {
+		rest.began = *planned.Of
+	}
+	if err := s.recallSpent(ctx, r, rest); err != nil {
+		return err
+	}
+	r.leave(rest)
+	return nil
+}
+
+// planOf reads the plan of a slot; known is false when an archive that is not
+// here has it.
+func (s *Sweeper) planOf(ctx context.Context, slot ledger.Slot) (planned ledger.SweepPlanned, known bool, err error) {
+	planned, err = s.Ledger.Plan(ctx, slot)
+	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone || errors.Is(err, ledger.ErrNotFound) {
+		return planned, false, nil
+	}
+	if err != nil {
+		return planned, false, fmt.Errorf("read the plan of %s: %w", slot.At.Format(time.RFC3339), err)
+	}
+	return planned, true, nil
+}
+
+// recallSpent adds up what the parts of a sweep have published, and finds those of
+// unknown price.
+func (s *Sweeper) recallSpent(ctx context.Context, r *rota, rest *remainder) error {
+	slots, err := s.Ledger.SlotsOf(ctx, r.Name, slotsRead)
+	for err == nil && len(slots) > 0 {
+		for _, slot := range slots {
+			if slot.At.Before(rest.began) {
+				return nil
+			}
+			planned, known, err := s.planOf(ctx, slot)
+			if err != nil {
+				return err
+			}
+			if known && (slot.At.Equal(rest.began) || planned.Of != nil && planned.Of.Equal(rest.began)) {
+				if err := rest.addPart(planned); err != nil {
+					return err
+				}
+			}
+		}
+		slots, err = s.Ledger.SlotsBefore(ctx, r.Name, slots[len(slots)-1].At, slotsRead)
+	}
+	return err
+}
+
+func (rest *remainder) addPart(planned ledger.SweepPlanned) error {
+	rest.spent += planned.EstimateCents
+	unpriced := map[string]bool{}
+	for _, c := range planned.Planned {
+		unpriced[c.CommandID] = c.UnknownPrice > 0
+	}
+	for _, raw := range planned.Commands {
+		var c command
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return fmt.Errorf("read a command of the plan of %s: %w", planned.Slot.Format(time.RFC3339), err)
+		}
+		if unpriced[c.ID] {
+			rest.canaries = append(rest.canaries, c.ProxyIDs...)
+		}
+	}
+	return nil
+}
+
+// goOn sweeps the remainder under a slot of its own, when its time has come.
+func (s *Sweeper) goOn(ctx context.Context, r *rota) error {
+	rest := r.rest.Load()
+	if rest == nil || !rest.more && !s.priced(ctx, rest.wants) {
+		return nil
+	}
+	now := *rest
+	s.count(ctx, r, &now)
+	_, err := s.fire(ctx, r, firing{slot: s.Clock().UTC().Truncate(time.Second), rest: &now})
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	if err != nil {
 		s.log(r).WithError(err).Warn("the rest of the sweep has not been made; it is tried again")
-		return rest, nil
 	}
-	return plan.remainder(*rest), nil
+	return nil
 }
 
 // priced reports whether the canary of a kind has told its price.

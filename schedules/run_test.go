@@ -158,7 +158,7 @@ func TestTheBudgetIsOfTheWholeSweepItsCanaryIncluded(t *testing.T) {
 
 func TestAFullPlanGoesOnBeforeTheNextSlot(t *testing.T) {
 	full := Plan{
-		State: stateFinished, EstimateCents: 300, LeftOutCounts: map[string]int{ReasonBeyond: 1},
+		State: stateFinished, EstimateCents: 300, LeftOutCounts: map[string]int{ReasonBeyond: 1}, Left: &ledger.SweepLeft{Proxies: 1},
 		Included: []Included{{ProxyID: "px_1", EstimateCents: 300}},
 	}
 	rest := full.remainder(remainder{taken: map[string]bool{"px_0": true}, spent: 200})

@@ -102,16 +102,15 @@ func large(t testing.TB, n, due int, schedule Schedule) (*Sweeper, *counted, *mi
 func TestWhatIsDueBecomesChunksTheNearestExpiryFirst(t *testing.T) {
 	const due = 25_000
 	s, out, _ := large(t, 30_000, due, keepalive())
-	var rest remainder
+	var rest *remainder
 	for slots := 0; ; slots++ {
-		plan, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon.Add(time.Duration(slots) * time.Second), taken: rest.taken, spent: rest.spent})
+		plan, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon.Add(time.Duration(slots) * time.Second), rest: rest})
 		check(t, err)
-		left := plan.remainder(rest)
-		if left == nil {
+		if rest = s.rotas[0].rest.Load(); rest == nil {
 			want(t, "plans", slots+1, 3)
 			break
 		}
-		rest = *left
+		want(t, "left", plan.Left.Proxies, due-(slots+1)*maxPlanned)
 	}
 	want(t, "commands", out.commands, due/100)
 	for i := 1; i < len(out.expiries); i++ {
@@ -205,12 +204,12 @@ func BenchmarkAHundredThousandDue(b *testing.B) {
 	b.ResetTimer()
 	slot := noon
 	for range b.N {
-		rest := &remainder{}
-		for rest != nil {
+		var rest *remainder
+		for again := true; again; again = rest != nil {
 			slot = slot.Add(time.Second)
-			plan, err := s.fire(b.Context(), s.rotas[0], firing{slot: slot, taken: rest.taken, spent: rest.spent})
+			_, err := s.fire(b.Context(), s.rotas[0], firing{slot: slot, rest: rest})
 			check(b, err)
-			rest = plan.remainder(*rest)
+			rest = s.rotas[0].rest.Load()
 		}
 	}
 	b.ReportMetric(float64(out.commands)/float64(b.N), "commands")

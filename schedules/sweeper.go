@@ -121,6 +121,8 @@ type rota struct {
 	calendar Calendar
 	turn     lock // one sweep of a schedule at a time
 	trouble  atomic.Pointer[string]
+	rest     atomic.Pointer[remainder]
+	woken    chan struct{} // rest has changed
 }
 
 // lock is a mutex that a context ends the wait for.
@@ -163,7 +165,7 @@ func New(c Config) (*Sweeper, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.rotas = append(s.rotas, &rota{Schedule: one, calendar: calendar, turn: make(lock, 1)})
+		s.rotas = append(s.rotas, &rota{Schedule: one, calendar: calendar, turn: make(lock, 1), woken: make(chan struct{}, 1)})
 	}
 	return s, nil
 }
@@ -194,12 +196,11 @@ func (s *Sweeper) follow(ctx context.Context, r *rota) error {
 		return err
 	}
 	retry := delays{first: time.Second, most: time.Minute}
-	var rest *remainder
 	for {
 		now := s.Clock()
 		slots, more := r.calendar.Between(last, now)
 		if len(slots) == 0 {
-			if rest, err = s.idle(ctx, r, last, now, rest); err != nil {
+			if err := s.idle(ctx, r, last, now); err != nil {
 				return err
 			}
 			continue
@@ -211,7 +212,7 @@ func (s *Sweeper) follow(ctx context.Context, r *rota) error {
 		if more {
 			s.log(r).Warnf("more than %d slots were missed; the oldest are not named", maxMissed)
 		}
-		plan, err := s.fire(ctx, r, firing{slot: slot, missed: slots[:len(slots)-1]})
+		_, err := s.fire(ctx, r, firing{slot: slot, missed: slots[:len(slots)-1]})
 		if err != nil && !errors.Is(err, ErrFired) {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -226,7 +227,6 @@ func (s *Sweeper) follow(ctx context.Context, r *rota) error {
 		}
 		last, retry.last = slot, 0
 		r.trouble.Store(nil)
-		rest = plan.remainder(remainder{})
 	}
 }
 
@@ -257,6 +257,9 @@ func (s *Sweeper) takeUp(ctx context.Context, r *rota) (time.Time, error) {
 	if err := s.finishPlanned(ctx, r); err != nil {
 		return time.Time{}, err
 	}
+	if err := s.recall(ctx, r); err != nil {
+		return time.Time{}, err
+	}
 	return s.lastSlot(ctx, r)
 }
 
@@ -277,7 +280,7 @@ func (s *Sweeper) lastSlot(ctx context.Context, r *rota) (time.Time, error) {
 // idle waits for the next slot after now, up to which there was none: by a later
 // reading of the clock one between the two would be missed. Before the slot comes,
 // a sweep that could not take everything goes on as soon as it can.
-func (s *Sweeper) idle(ctx context.Context, r *rota, last, now time.Time, rest *remainder) (*remainder, error) {
+func (s *Sweeper) idle(ctx context.Context, r *rota, last, now time.Time) error {
 	wake := r.calendar.Next(now)
 	if last.After(now) {
 		wake = r.calendar.Next(last) // the clock was set back: nothing fires twice
@@ -285,15 +288,13 @@ func (s *Sweeper) idle(ctx context.Context, r *rota, last, now time.Time, rest *
 	if wake.IsZero() || wake.Sub(now) > day {
 		wake = now.Add(day)
 	}
-	if rest == nil {
-		return nil, waitUntil(ctx, s.Clock, wake)
-	}
 	look := now.Add(remainderEvery)
-	if !look.Before(wake) {
-		return nil, waitUntil(ctx, s.Clock, wake)
+	if r.rest.Load() == nil || !look.Before(wake) {
+		_, err := waitOr(ctx, s.Clock, wake, r.woken)
+		return err
 	}
-	if err := waitUntil(ctx, s.Clock, look); err != nil {
-		return nil, err
+	if woken, err := waitOr(ctx, s.Clock, look, r.woken); err != nil || woken {
+		return err
 	}
-	return s.goOn(ctx, r, rest)
+	return s.goOn(ctx, r)
 }

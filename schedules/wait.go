@@ -10,25 +10,38 @@ const maxNap = time.Minute
 
 // waitUntil returns when the clock says at or later, or with the context's error.
 func waitUntil(ctx context.Context, clock func() time.Time, at time.Time) error {
+	_, err := waitOr(ctx, clock, at, nil)
+	return err
+}
+
+// waitOr is waitUntil that a word ends too.
+func waitOr(ctx context.Context, clock func() time.Time, at time.Time, word <-chan struct{}) (woken bool, err error) {
 	for {
 		left := at.Sub(clock())
 		if left <= 0 {
-			return ctx.Err()
+			return false, ctx.Err()
 		}
-		if err := nap(ctx, min(left, maxNap)); err != nil {
-			return err
+		if woken, err := napOr(ctx, min(left, maxNap), word); err != nil || woken {
+			return woken, err
 		}
 	}
 }
 
 func nap(ctx context.Context, d time.Duration) error {
+	_, err := napOr(ctx, d, nil)
+	return err
+}
+
+func napOr(ctx context.Context, d time.Duration, word <-chan struct{}) (woken bool, err error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
+		return false, nil
+	case <-word:
+		return true, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 }
 

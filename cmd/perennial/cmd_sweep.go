@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"perennial/ledger"
 	"perennial/schedules"
 )
 
@@ -52,6 +54,9 @@ func (a *app) printSweeps(list []schedules.Status) error {
 			}
 		}
 		why := s.Why
+		if s.Left != nil {
+			why += "; " + leftText(*s.Left)
+		}
 		if s.Problem != "" {
 			why = "NOT MADE: " + s.Problem + "; before: " + why
 		}
@@ -61,6 +66,18 @@ func (a *app) printSweeps(list []schedules.Status) error {
 		return nil
 	}
 	return a.table([]string{"SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "HELD PLAN", "WHY"}, rows)
+}
+
+// leftText says what a sweep goes on with by itself, and until when.
+func leftText(x ledger.SweepLeft) string {
+	text := fmt.Sprintf("%d more are left, and the sweep goes on with them by itself", x.Proxies)
+	if x.Unpriced > 0 {
+		text += fmt.Sprintf(" (%d wait for a price)", x.Unpriced)
+	}
+	if x.FirstExpiresAt != nil {
+		text += "; the first of them expires at " + x.FirstExpiresAt.Format(time.RFC3339)
+	}
+	return text
 }
 
 // sweepOne asks for a plan of one schedule: looked at, or carried out.

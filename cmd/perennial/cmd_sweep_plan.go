@@ -52,6 +52,9 @@ func (a *app) printPlanMoney(p schedules.Plan) {
 	if p.WalletCents != nil && p.WalletAfterCents != nil {
 		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents), money(p.ReservedCents), money(*p.WalletAfterCents))
 	}
+	if p.Left != nil {
+		fmt.Fprintln(a.stdout, leftText(*p.Left))
+	}
 	for _, x := range p.Shortfalls {
 		fmt.Fprintf(a.stdout, "%s: %d proxies are left out, %s are missing, the first expires at %s\n", x.Reason, x.Proxies, money(x.Cents), x.FirstLostAt.Format(time.RFC3339))
 	}
