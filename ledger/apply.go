@@ -39,7 +39,7 @@ func (t *Tx) apply(r Row, f Fact) error {
 		return t.applyArchived(r, f)
 	case ProxyRetired, ProxyReinstated, ProxyReplaced, ProxyReview, ProxyExpiring, ProxyExpired:
 		return t.applyProxy(r, f)
-	case RunnerStarted, LedgerReconciled, LedgerDiscrepancy:
+	case RunnerStarted, LedgerReconciled, LedgerDiscrepancy, SweepFailed:
 		return nil
 	}
 	return fmt.Errorf("no fold for %T", f)

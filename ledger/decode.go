@@ -33,6 +33,7 @@ var decoders = map[string]func([]byte) (Fact, error){
 	"sweep.held":         decodeAs[SweepHeld],
 	"sweep.finished":     decodeAs[SweepFinished],
 	"sweep.missed":       decodeAs[SweepMissed],
+	"sweep.failed":       decodeAs[SweepFailed],
 	"proxy.skipped":      decodeAs[ProxySkipped],
 	"proxy.expiring":     decodeAs[ProxyExpiring],
 	"proxy.expired":      decodeAs[ProxyExpired],

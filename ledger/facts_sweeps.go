@@ -25,6 +25,24 @@ type SweepLeft struct {
 	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty"`
 }
 
+// SweepFailed: a slot's sweep cannot be made, as when the proxies cannot be
+// listed. It is tried again; once it is made its sweep.planned follows.
+type SweepFailed struct {
+	accountFact
+	Schedule string    `json:"schedule"`
+	Slot     time.Time `json:"slot"`
+	Reason   string    `json:"reason"`
+	// Due counts the living proxies of the schedule, as they were last listed, that
+	// the sweep is about; Expiring, of them, those that expire before NextSlot.
+	Due            int        `json:"due"`
+	Expiring       int        `json:"expiring"`
+	NextSlot       *time.Time `json:"next_slot,omitempty"`
+	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty"`
+}
+
+// FactType implements Fact.
+func (SweepFailed) FactType() string { return "sweep.failed" }
+
 // ProxyRetired: no sweep renews the proxy any more. It is kept until it expires,
 // and a person's own command still renews it.
 type ProxyRetired struct {

@@ -113,6 +113,7 @@ func surroundings() []Fact {
 		AccountPaused{Scope: "order", Cause: "insufficient_scope", Detail: "no"},
 		AccountResumed{Scope: "order", Cause: "insufficient_scope", Detail: "works"},
 		SweepMissed{Schedule: "keep", Slots: []time.Time{noon.Add(-2 * time.Hour), noon.Add(-time.Hour)}, ServedBy: noon},
+		SweepFailed{Schedule: "keep", Slot: noon, Reason: "list the proxies: insufficient_scope", Due: 2, Expiring: 1, FirstExpiresAt: at(time.Hour)},
 		SweepPlanned{Schedule: "keep", Slot: noon, Plan: "p1", Due: 1, Commands: nil},
 		SweepFinished{Schedule: "keep", Slot: noon, Plan: "p1", Commands: 1},
 		SweepPlanned{Schedule: "keep", Slot: noon.Add(time.Hour), Plan: "p2", Due: 1},

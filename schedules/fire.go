@@ -68,6 +68,7 @@ func (s *Sweeper) fire(ctx context.Context, r *rota, f firing) (Plan, error) {
 		}
 	}
 	r.leave(plan.remainder(f.before()))
+	r.trouble.clear()
 	return plan, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -42,6 +43,8 @@ type Lister struct {
 	every    time.Duration
 	reached  func(point string)
 	log      *logrus.Entry
+
+	failing atomic.Pointer[error] // why the last page could not be read; nil: it was
 
 	turn  chan struct{} // holds one token: who has it may run a pass
 	tried chan struct{} // closed when the first pass of this process has ended, well or not

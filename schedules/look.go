@@ -46,8 +46,8 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 				return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 			}
 		}
-		if trouble := r.trouble.Load(); trouble != nil {
-			one.Problem = *trouble
+		if f := r.trouble.get(); f != nil {
+			one.Problem = failedText(*f)
 		}
 		if rest := r.rest.Load(); rest != nil {
 			one.Left = &rest.left

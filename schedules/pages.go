@@ -118,6 +118,11 @@ func (l *Lister) page(ctx context.Context, r upstream.PageRequest) (page upstrea
 		}
 		asked = l.clock()
 		page, err = l.provider.ProxiesPage(ctx, r)
+		l.failing.Store(nil)
+		if err != nil {
+			why := fmt.Errorf("list the proxies: %w", err)
+			l.failing.Store(&why)
+		}
 		if err == nil || ctx.Err() != nil || try == maxPageTries || !passing(err) {
 			return page, asked, err
 		}

@@ -171,7 +171,7 @@ func (s *Sweeper) goOn(ctx context.Context, r *rota) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		s.log(r).WithError(err).Warn("the rest of the sweep has not been made; it is tried again")
+		s.failed(ctx, r, rest.began, fmt.Errorf("its rest: %w", err))
 	}
 	return nil
 }

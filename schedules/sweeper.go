@@ -120,7 +120,7 @@ type rota struct {
 	Schedule
 	calendar Calendar
 	turn     lock // one sweep of a schedule at a time
-	trouble  atomic.Pointer[string]
+	trouble  trouble
 	rest     atomic.Pointer[remainder]
 	woken    chan struct{} // rest has changed
 }
@@ -212,21 +212,20 @@ func (s *Sweeper) follow(ctx context.Context, r *rota) error {
 		if more {
 			s.log(r).Warnf("more than %d slots were missed; the oldest are not named", maxMissed)
 		}
+		stop := s.watchSlot(ctx, r, slot)
 		_, err := s.fire(ctx, r, firing{slot: slot, missed: slots[:len(slots)-1]})
+		stop()
 		if err != nil && !errors.Is(err, ErrFired) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			s.log(r).WithError(err).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
-			trouble := fmt.Sprintf("the sweep of %s: %v", slot.Format(time.RFC3339), err)
-			r.trouble.Store(&trouble)
+			s.failed(ctx, r, slot, err)
 			if err := nap(ctx, retry.next()); err != nil {
 				return err
 			}
 			continue
 		}
 		last, retry.last = slot, 0
-		r.trouble.Store(nil)
 	}
 }
 
@@ -242,7 +241,7 @@ func (s *Sweeper) resume(ctx context.Context, r *rota) (time.Time, error) {
 		if ctx.Err() != nil {
 			return time.Time{}, ctx.Err()
 		}
-		s.log(r).WithError(err).Warn("planned sweeps could not be finished; it is tried again")
+		s.failed(ctx, r, s.Clock().UTC().Truncate(time.Second), fmt.Errorf("an earlier sweep cannot be finished: %w", err))
 		if err := nap(ctx, retry.next()); err != nil {
 			return time.Time{}, err
 		}

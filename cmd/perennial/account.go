@@ -100,7 +100,7 @@ func (a *accountHost) close() {
 // notReady is why the account does not work, "" when it does.
 func (a *accountHost) notReady() string {
 	a.mu.Lock()
-	state, runner := a.state, a.runner
+	state, runner, sweeper := a.state, a.runner, a.sweeper
 	a.mu.Unlock()
 	if state != "" || a.ledger == nil {
 		return state
@@ -109,7 +109,12 @@ func (a *accountHost) notReady() string {
 		return "the ledger cannot be written, so nothing is sent: " + err.Error()
 	}
 	if runner != nil {
-		return runner.Doubt()
+		if why := runner.Doubt(); why != "" {
+			return why
+		}
+	}
+	if sweeper != nil {
+		return sweeper.NotReady()
 	}
 	return ""
 }

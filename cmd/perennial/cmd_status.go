@@ -39,7 +39,7 @@ func (a *app) statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printOperations(list)
+			return errors.Join(a.printOperations(list), a.warnOfSweeps(cmd.Context(), r))
 		},
 	}
 	c.Flags().BoolVar(&all, "all", true, "show operations that have ended too")

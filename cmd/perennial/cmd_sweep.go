@@ -68,6 +68,17 @@ func (a *app) printSweeps(list []schedules.Status) error {
 	return a.table([]string{"SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "HELD PLAN", "WHY"}, rows)
 }
 
+// warnOfSweeps says on stderr which sweeps cannot be made.
+func (a *app) warnOfSweeps(ctx context.Context, r *remote) error {
+	list, err := ask[[]schedules.Status](ctx, r, verbSweeps, struct{}{})
+	for _, s := range list {
+		if s.Problem != "" {
+			fmt.Fprintf(a.stderr, "NOT MADE: schedule %s: %s\n", s.Schedule, s.Problem)
+		}
+	}
+	return err
+}
+
 // leftText says what a sweep goes on with by itself, and until when.
 func leftText(x ledger.SweepLeft) string {
 	text := fmt.Sprintf("%d more are left, and the sweep goes on with them by itself", x.Proxies)

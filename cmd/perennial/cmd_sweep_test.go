@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -140,4 +141,29 @@ func TestAProxyThatIsNotRenewedIsReplacedByAnOrder(t *testing.T) {
 	if replaced.ProxyID != "px_1" || !strings.Contains(delivered, `"replaces":"px_1"`) || !strings.Contains(delivered, `"charged_cents":300`) {
 		t.Errorf("%+v became %s", replaced, delivered)
 	}
+}
+
+// TestTrap55ASweepThatCannotBeMadeIsNotReady: a key without proxies:read keeps
+// every order working, and renews nothing.
+func TestTrap55ASweepThatCannotBeMadeIsNotReady(t *testing.T) {
+	w := newWorld(t, 1)
+	w.fault(map[string]any{"method": "GET", "path": "/api/v1/proxies", "fault": "code", "code": "insufficient_scope", "http_status": 403, "times": 1_000_000})
+	w.configure("", `schedules:
+  - name: keep
+    cron: "@every 2s"
+    renew_before: 300h
+    duration_days: 30
+`)
+	_, line := w.run()
+	waitForHTTP(t, line.HTTP+"/readyz", "schedule keep: the sweep of ")
+	waitForHTTP(t, line.HTTP+"/metrics", `perennial_sweep_failed{account="main",schedule="keep"} 1`)
+	waitForEvent(t, line.NATS, "sweep.failed", "")
+	for _, args := range []string{"sweep list", "status"} {
+		out, errs, code := w.cli(strings.Fields(args)...)
+		if code != 0 || !strings.Contains(out+errs, "NOT MADE: ") {
+			t.Errorf("%s: exit %d\n%s%s", args, code, out, errs)
+		}
+	}
+	w.control(http.MethodDelete, "/faults", nil)
+	waitForHTTP(t, line.HTTP+"/readyz", "ok\n")
 }

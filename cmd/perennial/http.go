@@ -89,12 +89,14 @@ var (
 	reconciledDesc = prometheus.NewDesc("perennial_reconciled_timestamp_seconds", "When the books were last compared with the provider.", []string{"account"}, nil)
 	agreedDesc     = prometheus.NewDesc("perennial_reconciled_ok", "Whether the books agreed then.", []string{"account"}, nil)
 	differenceDesc = prometheus.NewDesc("perennial_reconciled_difference_cents", "By how much the wallet was outside of what the books allow.", []string{"account"}, nil)
+	sweepsDesc     = prometheus.NewDesc("perennial_sweep_failed", "A sweep that is due and cannot be made, 1 each.", []string{"account", "schedule"}, nil)
+	unsweptDesc    = prometheus.NewDesc("perennial_sweep_failed_expiring", "Proxies that such a sweep is about and that expire before its next slot.", []string{"account", "schedule"}, nil)
 	readyDesc      = prometheus.NewDesc("perennial_ready", "Whether the account works.", []string{"account"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, reviewsDesc, pausedDesc, readyDesc, reconciledDesc, agreedDesc, differenceDesc} {
+	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, reviewsDesc, pausedDesc, readyDesc, sweepsDesc, unsweptDesc, reconciledDesc, agreedDesc, differenceDesc} {
 		ch <- d
 	}
 }
@@ -112,6 +114,10 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 			ready = 0
 		}
 		gauge(readyDesc, ready)
+		for _, f := range a.failingSweeps() {
+			gauge(sweepsDesc, 1, f.Schedule)
+			gauge(unsweptDesc, float64(f.Expiring), f.Schedule)
+		}
 		m.collectLedger(ctx, a, gauge)
 	}
 }

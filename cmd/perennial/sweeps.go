@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/jobs"
+	"perennial/ledger"
 	"perennial/schedules"
 	"perennial/upstream"
 )
@@ -109,6 +110,17 @@ func (a *accountHost) runSweeps(ctx context.Context, s *schedules.Sweeper) error
 		return ctx.Err()
 	}
 	return s.Run(ctx)
+}
+
+// failingSweeps are those that are due and cannot be made.
+func (a *accountHost) failingSweeps() []ledger.SweepFailed {
+	a.mu.Lock()
+	sweeper := a.sweeper
+	a.mu.Unlock()
+	if sweeper == nil {
+		return nil
+	}
+	return sweeper.Failing()
 }
 
 // sweepRequest names a schedule, or a plan.

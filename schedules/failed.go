@@ -1,0 +1,162 @@
+package schedules
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"perennial/ledger"
+)
+
+const (
+	// lateAfter is how long a sweep may wait for a listing that is failing before
+	// that is said.
+	lateAfter = 30 * time.Second
+	// toldEvery bounds the facts about sweeps of one schedule that cannot be made.
+	toldEvery = time.Minute
+)
+
+// trouble is why the sweep that is due cannot be made.
+type trouble struct {
+	mu   sync.Mutex
+	now  *ledger.SweepFailed // nil: there is none
+	told time.Time           // the last fact
+}
+
+// get is a copy; nil when the sweeps of the schedule can be made.
+func (x *trouble) get() *ledger.SweepFailed {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.now == nil {
+		return nil
+	}
+	now := *x.now
+	return &now
+}
+
+func (x *trouble) clear() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.now, x.told = nil, time.Time{}
+}
+
+// set notes a failure and reports whether it is to be told: each slot once, and
+// not more often than every minute.
+func (x *trouble) set(f ledger.SweepFailed, now time.Time) (tell bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	tell = x.now == nil || !x.now.Slot.Equal(f.Slot) && now.Sub(x.told) >= toldEvery
+	if !tell && x.now != nil {
+		f.Slot = x.now.Slot
+	}
+	if tell {
+		x.told = now
+	}
+	x.now = &f
+	return tell
+}
+
+// failed says that a slot's sweep cannot be made, with what it would have
+// renewed as far as the table knows. It is tried again.
+func (s *Sweeper) failed(ctx context.Context, r *rota, slot time.Time, why error) {
+	now := s.Clock()
+	f := ledger.SweepFailed{Schedule: r.Name, Slot: slot, Reason: bounded(why.Error())}
+	if next := r.calendar.Next(now); !next.IsZero() {
+		f.NextSlot = &next
+	}
+	if err := s.countExpiring(ctx, r, &f); err != nil {
+		s.log(r).WithError(err).Warn("what expires before the next slot could not be counted")
+	}
+	s.log(r).WithError(why).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
+	if !r.trouble.set(f, now) {
+		return
+	}
+	if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(f) }); err != nil && ctx.Err() == nil {
+		s.log(r).WithError(err).Warn("that the sweep has not been made could not be recorded")
+	}
+}
+
+// countExpiring counts what the sweep is about: all that is due, and of it what
+// expires before the next slot.
+func (s *Sweeper) countExpiring(ctx context.Context, r *rota, f *ledger.SweepFailed) error {
+	lists, err := r.Match.readLists(s.ReadFile)
+	if err != nil {
+		return err
+	}
+	fits, now := r.Match.filter(lists), s.providerNow()
+	return s.Ledger.Expiring(ctx, now.Add(r.RenewBefore), func(p ledger.Proxy) error {
+		if p.Retired || !p.ExpiresAt.After(now) || unread(p) || !fits.fits(p) {
+			return nil
+		}
+		if f.Due++; f.FirstExpiresAt == nil {
+			f.FirstExpiresAt = p.ExpiresAt
+		}
+		if f.NextSlot != nil && p.ExpiresAt.Before(*f.NextSlot) {
+			f.Expiring++
+		}
+		return nil
+	})
+}
+
+const maxReason = 500
+
+func bounded(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxReason], "") + " …"
+}
+
+// watchSlot says that a sweep under way cannot be made while the listing that it
+// waits for fails: a listing is tried again for hours before it gives up.
+func (s *Sweeper) watchSlot(ctx context.Context, r *rota, slot time.Time) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for nap(ctx, lateAfter) == nil {
+			if why := s.lister.failing.Load(); why != nil {
+				s.failed(ctx, r, slot, *why)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// NotReady is why a sweep that is due cannot be made, a line for each schedule;
+// "" when all can.
+func (s *Sweeper) NotReady() string {
+	lines := []string{}
+	for _, r := range s.rotas {
+		if f := r.trouble.get(); f != nil {
+			lines = append(lines, "schedule "+r.Name+": "+failedText(*f))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Failing lists what keeps sweeps from being made, one for each schedule that
+// has such a trouble.
+func (s *Sweeper) Failing() []ledger.SweepFailed {
+	all := []ledger.SweepFailed{}
+	for _, r := range s.rotas {
+		if f := r.trouble.get(); f != nil {
+			all = append(all, *f)
+		}
+	}
+	return all
+}
+
+func failedText(f ledger.SweepFailed) string {
+	text := fmt.Sprintf("the sweep of %s cannot be made: %s", f.Slot.UTC().Format(time.RFC3339), f.Reason)
+	if f.Due == 0 {
+		return text
+	}
+	text += fmt.Sprintf("; %d proxies are due", f.Due)
+	if f.NextSlot != nil {
+		text += fmt.Sprintf(", %d of them expire before the next slot (%s)", f.Expiring, f.NextSlot.UTC().Format(time.RFC3339))
+	}
+	return text + ", the first at " + f.FirstExpiresAt.UTC().Format(time.RFC3339)
+}

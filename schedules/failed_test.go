@@ -1,0 +1,109 @@
+package schedules
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// failures lists the journal's sweep.failed.
+func failures(t testing.TB, l *ledger.Ledger) (all []ledger.SweepFailed) {
+	t.Helper()
+	rows, err := l.Rows(t.Context(), 0, 100_000)
+	check(t, err)
+	for _, r := range rows {
+		if r.Type == "sweep.failed" {
+			var f ledger.SweepFailed
+			check(t, json.Unmarshal([]byte(r.Data), &f))
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// broken lets a bench's listings fail as long as there is an error.
+func broken(b *bench, why *atomic.Pointer[error]) {
+	inner := b.config.Provider
+	b.config.Provider = fake(func(r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+		if err := why.Load(); err != nil {
+			return upstream.Page[upstream.Proxy]{}, *err
+		}
+		return inner.ProxiesPage(b.t.Context(), r)
+	})
+}
+
+func TestTrap55ASweepThatCannotBeMadeIsSaid(t *testing.T) {
+	for name, why := range map[string]error{
+		"without proxies:read": refused(upstream.CodeInsufficientScope),
+		"a list that is limited for an hour": &upstream.Error{
+			HTTPStatus: 429, Code: upstream.CodeRateLimited, RetryAfter: upstream.RetryAfter{Present: true, Valid: true, Delay: time.Hour},
+		},
+		"no reply": &upstream.TransportError{Err: errors.New("reset")},
+	} {
+		t.Run(name, func(t *testing.T) { sweepFails(t, why) })
+	}
+}
+
+func sweepFails(t *testing.T, why error) {
+	hourly := keepalive()
+	hourly.Cron = "0 * * * *"
+	inBubble(t, hourly, map[string]time.Duration{"px_1": 30 * time.Hour, "px_2": 3*time.Hour + 30*time.Minute, "px_far": 200 * time.Hour}, func(t *testing.T, b *bench) {
+		for _, id := range []string{"px_1", "px_2", "px_far"} {
+			paid(t, b.Ledger, id, 300)
+		}
+		<-b.stream.arrived // the table is known
+		synctest.Wait()
+		want(t, "ready", b.NotReady(), "")
+		b.end()
+		b.stream.arrived = nil
+		var now atomic.Pointer[error]
+		now.Store(&why)
+		broken(b, &now)
+		b.start()
+		time.Sleep(2 * time.Hour) // two slots
+		synctest.Wait()
+		list, err := b.List(t.Context())
+		check(t, err)
+		for _, said := range []string{b.NotReady(), list[0].Problem} {
+			if !strings.Contains(said, "cannot be made") || !strings.Contains(said, "proxies are due") {
+				t.Errorf("said: %q", said)
+			}
+		}
+		want(t, "failing", len(b.Failing()), 1)
+		told := failures(t, b.Ledger)
+		if len(told) < 1 || len(told) > 2 {
+			t.Fatalf("%d facts of two slots", len(told))
+		}
+		if f := told[0]; f.Schedule != "keepalive" || f.Reason == "" || f.Due != 2 || f.NextSlot == nil || f.FirstExpiresAt == nil {
+			t.Errorf("%+v", f)
+		}
+		now.Store(nil)
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		want(t, "ready again", b.NotReady(), "")
+		want(t, "failing", len(b.Failing()), 0)
+	})
+}
+
+func TestTrap55WhatExpiresBeforeTheNextSlotIsCounted(t *testing.T) {
+	h := newHouse(t, map[string]string{"px_1": "10m", "px_2": "24h", "px_3": "14m"}, keepalive())
+	h.paid(t, "px_1", 300)
+	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(ledger.ProxyRetired{ProxyID: "px_3", By: "ada", Reason: "old"})
+	}))
+	h.failed(t.Context(), h.rotas[0], noon, errors.New("no listing"))
+	f := h.Failing()[0]
+	want(t, "due", f.Due, 2)
+	want(t, "expire before the next slot", f.Expiring, 1)
+	want(t, "the first", *f.FirstExpiresAt, noon.Add(10*time.Minute))
+	h.sweep(t)
+	want(t, "once a sweep works", h.NotReady(), "")
+}
