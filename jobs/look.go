@@ -289,6 +289,9 @@ func (r *Runner) lastPaid(ctx context.Context, id string) (cents, days int64, er
 	return r.Ledger.LastPaid(ctx, like)
 }
 
+// quoteRestarts bounds how often a quote begins again at the first page.
+const quoteRestarts = 3
+
 // errNotOffered: no page of offers holds the code.
 var errNotOffered = errors.New("not offered")
 
@@ -310,12 +313,16 @@ func (r *Runner) quote(ctx context.Context, priority Priority, item Item, days i
 func (r *Runner) quoteBy(ctx context.Context, priority Priority, filter upstream.OfferFilter, item Item, days int64) (int64, error) {
 	filter.Quantity, filter.DurationDays = item.Quantity, days
 	var token string
-	for {
+	for restarts := 0; ; {
 		if err := r.passNow(ctx, priority); err != nil {
 			return 0, err
 		}
 		page, err := r.Provider.OffersPage(ctx, filter, upstream.PageRequest{Size: 200, Token: token})
 		r.Read(ctx, page.ServerTime, err)
+		if upstream.RestartsList(err) && token != "" && restarts < quoteRestarts {
+			token, restarts = "", restarts+1
+			continue
+		}
 		if err != nil {
 			return 0, &unreadError{"the price of offer " + item.OfferCode, err}
 		}

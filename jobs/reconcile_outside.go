@@ -23,14 +23,7 @@ type foreignOrder struct {
 
 // listing is where the walk through the provider's orders stands. It goes on
 // with the next pass when there are more pages than one pass may read.
-type listing struct {
-	size  int // index into listSizes
-	token string
-}
-
-// listSizes are tried in order: the list's greatest page size is not given
-// (customer-api.md, GET /api/v1/orders). 0 leaves it to the provider.
-var listSizes = []int{200, 100, 50, 0}
+type listing struct{ token string }
 
 // outside follows the orders list and takes up the numbers that the ledger does
 // not know. Of a summary nothing but its number is given, so each is read once.
@@ -58,14 +51,11 @@ func (p *pass) listed(ctx context.Context) error {
 	began := p.left
 	for p.left > began/2 && p.may() {
 		page, err := fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Page[upstream.OrderSummary], error) {
-			return p.Statements.OrdersPage(ctx, upstream.PageRequest{Size: listSizes[p.list.size], Token: p.list.token})
+			return p.Statements.OrdersPage(ctx, upstream.PageRequest{Size: listingPage, Token: p.list.token})
 		})
 		switch {
-		case errors.Is(err, upstream.CodeInvalidPageToken) && p.list.token != "":
+		case upstream.RestartsList(err) && p.list.token != "":
 			p.list.token = ""
-			continue
-		case errors.Is(err, upstream.CodeValidationError) && p.list.size+1 < len(listSizes):
-			p.list = listing{size: p.list.size + 1}
 			continue
 		case err != nil:
 			return fmt.Errorf("list the orders: %w", err)

@@ -234,7 +234,8 @@ func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context,
 	}
 }
 
-// listingPage is how many items a page is asked for.
+// listingPage is how many items a page is asked for. The client asks for fewer
+// where the provider refuses it.
 const listingPage = 200
 
 // requeue takes what waits to be sent from the ledger anew: what is queued was

@@ -15,16 +15,16 @@ import (
 
 const (
 	defaultListEvery = 5 * time.Minute
-	maxPages         = 200_000 // of a pass; 1,000,000 proxies are 20,000 pages of 50
-	maxEmptyPages    = 16      // in a row
-	maxRestarts      = 3       // of a pass, for page tokens
+	maxPages         = 1_100_000 // of a pass; 1,000,000 proxies, if a page holds no more than one
+	maxEmptyPages    = 16        // in a row
+	maxRestarts      = 3         // of a pass, for page tokens
 	maxPageTries     = 6
 	longestRetry     = time.Hour
 )
 
-// pageSizes are tried in order: the document's limit first, smaller ones where
+// pageSize is how many proxies a page is asked for. The client asks for fewer where
 // the provider refuses it.
-var pageSizes = []int{200, 100, 50}
+const pageSize = 200
 
 // Provider lists an account's proxies; *upstream.Client is one.
 type Provider interface {
@@ -134,7 +134,7 @@ func (l *Lister) makePass(ctx context.Context) error {
 	if age := now.Sub(at.Began); at.Size == 0 || age < 0 || age > resumeWithin {
 		// Passes are numbered by their time in microseconds, so that numbers go on
 		// rising after a restart.
-		at.Pass, at.Began, at.Size, at.Token = max(now.UnixMicro(), at.Pass+1), now, pageSizes[0], ""
+		at.Pass, at.Began, at.Size, at.Token = max(now.UnixMicro(), at.Pass+1), now, pageSize, ""
 	}
 	if at, err = l.list(ctx, at); err != nil {
 		return fmt.Errorf("list the proxies: %w", err)

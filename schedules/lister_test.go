@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,17 +189,46 @@ func (loop) ProxiesPage(context.Context, upstream.PageRequest) (upstream.Page[up
 	return upstream.Page[upstream.Proxy]{HasMore: true, NextPageToken: "again"}, nil
 }
 
-func TestAProviderThatRefusesThePageSizeIsAskedForSmallerPages(t *testing.T) {
-	l, f, _ := bulk(t)
-	f.before = func(r upstream.PageRequest) error {
-		if r.Size > 50 {
-			return refused(upstream.CodeValidationError)
+// TestTrap53AProviderOfSmallPagesIsListed: the greatest page is the server's, one
+// proxy at the least.
+func TestTrap53AProviderOfSmallPagesIsListed(t *testing.T) {
+	for _, most := range []int{1, 7, 50, 120} {
+		served := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			served++
+			first, _ := strconv.Atoi(r.URL.Query().Get("page_token"))
+			size := min(most, 20) // of its own
+			if asked, err := strconv.Atoi(r.URL.Query().Get("page_size")); err == nil {
+				size = asked
+			}
+			fmt.Fprint(w, smallPage(first, size, most, 30))
+		}))
+		client, err := upstream.New(upstream.Config{BaseURL: server.URL, AppID: "sbx_app_test", Secret: "secret", Clock: time.Now})
+		check(t, err)
+		l := NewLister(Config{Provider: client, Clock: time.Now, Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), time.Now)})
+		check(t, l.WaitPass(t.Context()))
+		want(t, fmt.Sprintf("proxies, %d a page", most), len(shown(t, l.ledger)), 30)
+		first := served
+		check(t, l.WaitPass(t.Context()))
+		if again := served - first; again > first-1 {
+			t.Errorf("%d a page: %d requests, then %d: what works is not remembered", most, first, again)
 		}
-		return nil
+		client.Close()
+		server.Close()
 	}
-	check(t, l.WaitPass(t.Context()))
-	want(t, "proxies", len(shown(t, l.ledger)), 450)
-	want(t, "requests", len(f.calls), 2+9)
+}
+
+// smallPage answers for a list of n proxies.
+func smallPage(first, size, most, n int) string {
+	if size > most {
+		return `{"success":false,"code":"validation_error","message":"m","data":{"errors":{"page_size":["too large"]}},"timestamp":"2026-11-21T12:00:01Z","trace_id":"t"}`
+	}
+	items, last := []string{}, min(first+size, n)
+	for i := first; i < last; i++ {
+		items = append(items, fmt.Sprintf(`{"proxy_id":"px_%d","expires_at":"2027-01-01T00:00:00Z"}`, i))
+	}
+	return fmt.Sprintf(`{"success":true,"code":"ok","message":"m","data":{"list":[%s],"notices":[{"text":"new"}],"page_size":%d,"has_more":%t,"next_page_token":"%d"},"timestamp":"2026-11-21T12:00:01Z","trace_id":"t"}`,
+		strings.Join(items, ","), size, last < n, last)
 }
 
 func TestAPageThatWasOnItsWayDuringARenewalIsNotBelieved(t *testing.T) {

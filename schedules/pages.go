@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"perennial/ledger"
@@ -14,35 +13,25 @@ import (
 // ErrPageLoop is a listing whose pages do not come to an end.
 var ErrPageLoop = errors.New("the pages of the listing repeat")
 
-// cursor is where a pass stands. A token belongs to the size it was given for,
-// so a change of size and a refused token both begin again at page one.
+// cursor is where a pass stands.
 type cursor struct {
 	at       ledger.Listing
-	size     int // index into pageSizes
 	restarts int
 	pages    int
 	empty    int
 	seen     map[string]bool
 }
 
-func cursorAt(at ledger.Listing) *cursor {
-	c := &cursor{at: at, seen: map[string]bool{}}
-	if c.size = slices.Index(pageSizes, at.Size); c.size < 0 {
-		c.size, c.at.Token = 0, ""
-	}
-	c.at.Size = pageSizes[c.size]
-	return c
-}
-
 func (c *cursor) restart() {
-	c.at.Size, c.at.Token, c.empty = pageSizes[c.size], "", 0
+	c.restarts++
+	c.at.Token, c.empty = "", 0
 	clear(c.seen)
 }
 
 // list reads every page once, from where the pass stands, and writes each as it
 // comes, together with where the next one is.
 func (l *Lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, error) {
-	c := cursorAt(at)
+	c := &cursor{at: at, seen: map[string]bool{}}
 	for c.pages < maxPages {
 		more, err := l.step(ctx, c)
 		if err != nil {
@@ -61,12 +50,7 @@ func (l *Lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 	c.pages++
 	page, asked, err := l.page(ctx, upstream.PageRequest{Size: c.at.Size, Token: c.at.Token})
 	switch {
-	case errors.Is(err, upstream.CodeInvalidPageToken) && c.at.Token != "" && c.restarts < maxRestarts:
-		c.restarts++
-		c.restart()
-		return true, nil
-	case errors.Is(err, upstream.CodeValidationError) && c.size+1 < len(pageSizes):
-		c.size++
+	case upstream.RestartsList(err) && c.at.Token != "" && c.restarts < maxRestarts:
 		c.restart()
 		return true, nil
 	case err != nil:

@@ -75,6 +75,7 @@ type Client struct {
 	wait                       func(context.Context, time.Duration) error
 	transport                  http.RoundTripper
 	ownTransport               bool
+	sizes                      pageSizes
 }
 
 // New checks the configuration and makes a Client. It refuses an App ID with an

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +22,8 @@ type Page[T any] struct {
 	ServerTime    time.Time
 }
 
-// PageRequest asks for one page. Size 0 leaves the size to the provider.
+// PageRequest asks for one page. Size 0 leaves the size to the provider; a size
+// that the provider refuses is replaced by a smaller one, and in the end left out.
 type PageRequest struct {
 	Size  int
 	Token string
@@ -85,7 +87,7 @@ func (f OfferFilter) pairs() []string {
 // OffersPage reads one page of offers (API: GET /api/v1/offers, scope
 // offers:read; page size at most 200).
 func (c *Client) OffersPage(ctx context.Context, f OfferFilter, r PageRequest) (Page[Offer], error) {
-	return getPage(ctx, c, "/api/v1/offers", "offers", f.pairs(), r, decodeOffer)
+	return getPage(ctx, c, list{path: "/api/v1/offers", key: "offers"}, f.pairs(), r, decodeOffer)
 }
 
 // Offers goes through all offers that match, page by page with one size and one
@@ -97,31 +99,37 @@ func (c *Client) Offers(ctx context.Context, f OfferFilter, pageSize int) iter.S
 		func(o Offer) string { return o.OfferCode })
 }
 
-func getPage[T any](ctx context.Context, c *Client, path, listKey string, pairs []string, r PageRequest, decode func(*object) T) (Page[T], error) {
+// list is one of the provider's lists: the key of its array where it is given,
+// else the member that tells its entries from those of any other array.
+type list struct{ path, key, entry string }
+
+func readPage[T any](ctx context.Context, c *Client, list list, pairs []string, r PageRequest, decode func(*object) T) (Page[T], error) {
+	pairs = slices.Clone(pairs)
 	if r.Size > 0 {
 		pairs = append(pairs, "page_size="+strconv.Itoa(r.Size))
 	}
 	if r.Token != "" {
 		pairs = append(pairs, "page_token="+EscapeSegment(r.Token))
 	}
-	e, err := c.get(ctx, path, CanonicalQuery(strings.Join(pairs, "&")))
+	e, err := c.get(ctx, list.path, CanonicalQuery(strings.Join(pairs, "&")))
 	if err != nil {
 		return Page[T]{}, err
 	}
-	page, err := decodePage(&e, listKey, decode)
+	page, err := decodePage(&e, list, decode)
 	if err != nil {
-		return Page[T]{}, malformed(http.MethodGet, path, &e, err)
+		return Page[T]{}, malformed(http.MethodGet, list.path, &e, err)
 	}
 	return page, nil
 }
 
-func decodePage[T any](e *Envelope, listKey string, decode func(*object) T) (Page[T], error) {
+func decodePage[T any](e *Envelope, list list, decode func(*object) T) (Page[T], error) {
 	o, err := e.object()
 	if err != nil {
 		return Page[T]{}, err
 	}
+	listKey := list.key
 	if listKey == "" {
-		if listKey, err = onlyArray(o); err != nil {
+		if listKey, err = listOf(o, list.entry); err != nil {
 			return Page[T]{}, err
 		}
 	}
@@ -137,19 +145,43 @@ func decodePage[T any](e *Envelope, listKey string, decode func(*object) T) (Pag
 	return page, nil
 }
 
-// onlyArray finds the one array of data (trap 30).
-func onlyArray(o *object) (string, error) {
-	found, count := "", 0
+// listOf finds the array whose entries carry a key (trap 30): the document gives
+// the lists of orders and proxies no name, and answers may gain other arrays. An
+// empty list may be any empty array. Without any array nothing is known of the
+// list, and that it is empty would say that every proxy is gone.
+func listOf(o *object, entry string) (string, error) {
+	found, count, empty, others := "", 0, "", 0
 	for _, m := range o.members {
-		if m.value[0] == '[' {
-			found = string(m.key)
-			count++
+		if m.value[0] != '[' {
+			continue
+		}
+		switch all := elements(m.value); {
+		case len(all) == 0:
+			empty = string(m.key)
+		case slices.ContainsFunc(all, func(raw []byte) bool { return carries(raw, entry) }):
+			found, count = string(m.key), count+1
+		default:
+			others++
 		}
 	}
-	if count != 1 {
-		return "", fmt.Errorf("the list's key is not given and data holds %d arrays instead of one", count)
+	switch {
+	case count == 1:
+		return found, nil
+	case count > 1:
+		return "", fmt.Errorf("the list's key is not given and %d arrays hold entries with %s", count, entry)
+	case empty != "":
+		return empty, nil
 	}
-	return found, nil
+	return "", fmt.Errorf("the list's key is not given, and of %d arrays none holds entries with %s, or is empty", others, entry)
+}
+
+// carries reports whether an array's entry is an object with the key.
+func carries(raw []byte, key string) bool {
+	if raw[0] != '{' {
+		return false
+	}
+	o, err := parseObject("", raw)
+	return err == nil && o.has(key)
 }
 
 const (
@@ -169,7 +201,7 @@ func walk[T any](size int, fetch func(PageRequest) (Page[T], error), id func(T) 
 		token, restarts, empty := "", 0, 0
 		for {
 			page, err := fetch(PageRequest{Size: size, Token: token})
-			if errors.Is(err, CodeInvalidPageToken) && token != "" && restarts < maxRestarts {
+			if RestartsList(err) && token != "" && restarts < maxRestarts {
 				restarts, token = restarts+1, ""
 				clear(tokens)
 				continue

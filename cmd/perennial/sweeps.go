@@ -53,18 +53,26 @@ func (a *accountHost) walletCents(ctx context.Context, runner *jobs.Runner) (int
 	return wallet.BalanceCents, err
 }
 
-// maxOfferPages bounds the catalogue that is read for one replacement.
-const maxOfferPages = 100
+// maxOfferPages and maxOfferRestarts bound the catalogue that is read for one
+// replacement.
+const (
+	maxOfferPages    = 1000
+	maxOfferRestarts = 3
+)
 
 // offers reads every page of what a filter finds.
 func (a *accountHost) offers(ctx context.Context, runner *jobs.Runner, f upstream.OfferFilter) (all []upstream.Offer, err error) {
-	page := upstream.PageRequest{Size: 200}
+	page, restarts := upstream.PageRequest{Size: 200}, 0
 	for range maxOfferPages {
 		if err := runner.PassListing(ctx); err != nil {
 			return nil, err
 		}
 		got, err := a.client.OffersPage(ctx, f, page)
 		runner.Read(ctx, got.ServerTime, err)
+		if upstream.RestartsList(err) && page.Token != "" && restarts < maxOfferRestarts {
+			page.Token, restarts, all = "", restarts+1, nil
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
