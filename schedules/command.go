@@ -39,40 +39,63 @@ type command struct {
 func (p *planner) finish(ctx context.Context) error {
 	plan, s := &p.plan, p.in.Schedule
 	plan.Commands = []json.RawMessage{}
-	size, placed := 0, 0
-	for _, part := range chunks(plan.Included, s.chunk()) {
-		id, err := p.newID(ctx, part)
+	all := plan.Included
+	plan.Included = make([]Included, 0, len(all))
+	size, full := 0, false
+	for _, part := range chunks(all, s.chunk()) {
+		if full {
+			p.dropPart(part)
+			continue
+		}
+		data, note, err := p.encodePart(ctx, part)
 		if err != nil {
 			return err
-		}
-		data, err := encodeCommand(s, id, part)
-		if err != nil {
-			return err
-		}
-		note := ledger.PlannedCommand{CommandID: id, Proxies: len(part)}
-		for _, one := range part {
-			note.EstimateCents += one.EstimateCents
-			if one.Canary {
-				note.UnknownPrice++
-			}
 		}
 		grown := size + len(data) + len(note.CommandID) + noteBytes
-		if grown > maxCommandsBytes {
-			break
+		if full = grown > maxCommandsBytes; full {
+			p.dropPart(part)
+			continue
 		}
 		size = grown
-		placed += len(part)
+		plan.Included = append(plan.Included, part...)
 		plan.Commands, plan.planned = append(plan.Commands, data), append(plan.planned, note)
 	}
-	for _, one := range plan.Included[placed:] {
-		plan.EstimateCents -= one.EstimateCents
+	p.total()
+	return nil
+}
+
+// dropPart leaves out what the plan's fact has no room for.
+func (p *planner) dropPart(part []Included) {
+	for _, one := range part {
 		p.noteLeft(one.ExpiresAt, ReasonBeyond)
-		plan.LeftOutCounts[ReasonBeyond]++
-		if len(plan.LeftOut) < maxListed {
-			plan.LeftOut = append(plan.LeftOut, LeftOut{ProxyID: one.ProxyID, ExpiresAt: one.ExpiresAt, Reason: ReasonBeyond})
+		p.plan.EstimateCents -= one.EstimateCents
+		p.plan.LeftOutCounts[ReasonBeyond]++
+		if len(p.plan.LeftOut) < maxListed {
+			p.plan.LeftOut = append(p.plan.LeftOut, LeftOut{ProxyID: one.ProxyID, ExpiresAt: one.ExpiresAt, Reason: ReasonBeyond})
 		}
 	}
-	plan.Included = plan.Included[:placed]
+}
+
+// encodePart makes the command of a chunk, and what the plan expects of it.
+func (p *planner) encodePart(ctx context.Context, part []Included) (json.RawMessage, ledger.PlannedCommand, error) {
+	id, err := p.newID(ctx, part)
+	if err != nil {
+		return nil, ledger.PlannedCommand{}, err
+	}
+	note := ledger.PlannedCommand{CommandID: id, Proxies: len(part)}
+	for _, one := range part {
+		note.EstimateCents += one.EstimateCents
+		if one.Canary {
+			note.UnknownPrice++
+		}
+	}
+	data, err := encodeCommand(p.in.Schedule, id, part)
+	return data, note, err
+}
+
+// total says what the plan comes to.
+func (p *planner) total() {
+	plan, s := &p.plan, p.in.Schedule
 	plan.Shortfalls = shortfalls(p.limits)
 	if plan.WalletCents != nil {
 		after := *plan.WalletCents - plan.ReservedCents - plan.EstimateCents
@@ -81,17 +104,23 @@ func (p *planner) finish(ctx context.Context) error {
 	plan.NeedsApproval = s.ApproveOverCents > 0 && len(plan.Commands) > 0 && p.in.SpentCents+plan.EstimateCents > s.ApproveOverCents
 	plan.Left = p.left()
 	plan.Hash = hashPlan(s.Name, plan.Commands)
-	return nil
 }
 
-// chunks cuts at size and puts every canary into a chunk of its own.
+// chunks cuts at size and puts every canary into a chunk of its own. A chunk
+// holds proxies of the same labels, so that its cost is theirs. The chunks stand
+// in the order of their first proxies.
 func chunks(all []Included, size int) (parts [][]Included) {
-	for len(all) > 0 {
-		n := 1
-		for !all[0].Canary && n < min(size, len(all)) && !all[n].Canary {
-			n++
+	open := map[string]int{} // by labels: the chunk that is not full
+	for _, one := range all {
+		key := labelsKey(one.labels)
+		at, ok := open[key]
+		if one.Canary || !ok || len(parts[at]) == size {
+			at, parts = len(parts), append(parts, nil)
+			if !one.Canary {
+				open[key] = at
+			}
 		}
-		parts, all = append(parts, all[:n]), all[n:]
+		parts[at] = append(parts[at], one)
 	}
 	return parts
 }
@@ -119,7 +148,7 @@ func (p *planner) newID(ctx context.Context, part []Included) (id string, err er
 func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, error) {
 	c := command{
 		ID: id, DurationDays: s.DurationDays,
-		ExpectExpiresAt: make(map[string]time.Time, len(part)), Labels: map[string]string{"schedule": s.Name},
+		ExpectExpiresAt: make(map[string]time.Time, len(part)), Labels: commandLabels(s.Name, part[0].labels),
 	}
 	for _, one := range part {
 		c.ProxyIDs = append(c.ProxyIDs, one.ProxyID)
@@ -137,8 +166,8 @@ func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, err
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// commandID is a function of the schedule, the proxies, their observed expiries
-// and their earlier endings: a sweep repeated is absorbed, a sweep after a
+// commandID is a function of the schedule, the proxies, their observed expiries,
+// labels and earlier endings: a sweep repeated is absorbed, a sweep after a
 // failure asks again. Rounds tell apart what has the same endings and has ended.
 func commandID(s Schedule, part []Included, round int) string {
 	h := newHash(s.Name)
@@ -147,6 +176,9 @@ func commandID(s Schedule, part []Included, round int) string {
 		h = appendField(h, one.ProxyID)
 		h = binary.BigEndian.AppendUint64(h, uint64(one.ExpiresAt.UnixMicro()))
 		h = binary.BigEndian.AppendUint64(h, uint64(one.Endings))
+	}
+	if key := labelsKey(part[0].labels); key != "" {
+		h = appendField(h, key)
 	}
 	if round > 0 {
 		h = binary.BigEndian.AppendUint64(h, uint64(round))

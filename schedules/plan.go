@@ -132,6 +132,8 @@ type Included struct {
 	Canary        bool      `json:"canary,omitempty"`
 	// Endings counts its renewals that ended, at this expiry, without renewing it.
 	Endings int `json:"endings_without_renewal,omitempty"`
+
+	labels map[string]string // that its renewal carries
 }
 
 // LeftOut is one proxy inside the window that a plan leaves out, and why.
@@ -311,7 +313,7 @@ func (p *planner) include(proxy ledger.Proxy, cost price, endings int) {
 	p.plan.EstimateCents += cost.cents
 	p.plan.Included = append(p.plan.Included, Included{
 		ProxyID: proxy.ProxyID, ExpiresAt: proxy.ExpiresAt.UTC(), Reason: p.dueSince(proxy),
-		EstimateCents: cost.cents, PriceFrom: cost.from, Canary: !cost.known, Endings: endings,
+		EstimateCents: cost.cents, PriceFrom: cost.from, Canary: !cost.known, Endings: endings, labels: p.in.Schedule.carried(proxy),
 	})
 }
 

@@ -33,7 +33,6 @@ type Replace struct {
 const (
 	defaultReplacePerDay = 10
 	defaultReplaceAfter  = 3
-	maxCommandLabels     = 32
 )
 
 func (p Replace) check() error {
@@ -167,7 +166,7 @@ func (s *Sweeper) offerFor(ctx context.Context, r *rota, p ledger.Proxy, m marke
 	}
 	offer, ok = bestOffer(offers, p, r.DurationDays, r.Replace.MaxCents)
 	if !ok && !asked {
-		s.log(r).WithField("proxy_id", p.ProxyID).Warn("the provider will not renew it, and no offer of the same country, line and type is within replace.max_cents: it, and what is like it, is not replaced")
+		s.log(r).WithField("proxy_id", p.ProxyID).Warn("the provider will not renew it, and no offer of the same country, line, type and protocol is within replace.max_cents: it, and what is like it, is not replaced")
 	}
 	return offer, ok, nil
 }
@@ -189,7 +188,7 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy, m mar
 	if len(p.Labels) <= maxCommandLabels-2 { // the new one belongs where the old one did
 		maps.Copy(c.Labels, p.Labels)
 	}
-	c.Labels["schedule"], c.Labels["replaces"] = r.Name, p.ProxyID
+	c.Labels[labelSchedule], c.Labels[labelReplaces] = r.Name, p.ProxyID
 	command, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("encode the replacement of %s: %w", p.ProxyID, err)
@@ -207,15 +206,15 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy, m mar
 	return command, nil
 }
 
-// bestOffer is the cheapest of the same country, line and type within the
-// ceiling, of the same region if there is one.
+// bestOffer is the cheapest of the same country, line, type and protocol within
+// the ceiling, of the same region if there is one.
 func bestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (upstream.Offer, bool) {
 	cost := func(o upstream.Offer) int64 {
 		// Whether a unit price is for the base duration is not given: the dearer counts.
 		return max(*o.UnitPriceCents, ledger.ScalePrice(*o.UnitPriceCents, o.BaseDurationDays, days))
 	}
 	fitting := slices.DeleteFunc(slices.Clone(offers), func(o upstream.Offer) bool {
-		return !strings.EqualFold(o.CountryCode, p.CountryCode) || o.LineName != p.LineName || o.IPType != p.IPType ||
+		return !strings.EqualFold(o.CountryCode, p.CountryCode) || o.LineName != p.LineName || o.IPType != p.IPType || o.Protocol != p.Protocol ||
 			!slices.Contains(o.DurationDays, days) || o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || cost(o) > ceiling
 	})
 	if len(fitting) == 0 {

@@ -35,7 +35,11 @@ type Schedule struct {
 	MonthlyBudgetCents int64   `koanf:"monthly_budget_cents" json:"monthly_budget_cents"`
 	ApproveOverCents   int64   `koanf:"approve_over_cents" json:"approve_over_cents"` // a dearer sweep waits for a person; 0: none does
 	Replace            Replace `koanf:"replace" json:"replace"`
-	Chunk              int     `koanf:"chunk" json:"chunk"` // proxies in a command, 1 to 100; default 100
+	// CarryLabels names the labels of the order that bought a proxy which its
+	// renewals carry too; default: all of them, [] is none. Proxies of different
+	// labels are renewed by different commands.
+	CarryLabels []string `koanf:"carry_labels" json:"carry_labels,omitempty"`
+	Chunk       int       `koanf:"chunk" json:"chunk"` // proxies in a command, 1 to 100; default 100
 }
 
 var scheduleName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
@@ -72,7 +76,7 @@ func (s Schedule) check() error {
 	if min(s.BudgetCents, s.DailyBudgetCents, s.MonthlyBudgetCents, s.ApproveOverCents) < 0 {
 		return errors.New("budget_cents, daily_budget_cents, monthly_budget_cents and approve_over_cents cannot be negative: use 0 for none")
 	}
-	if err := errors.Join(s.Match.check(), s.Keep.check(), s.Replace.check()); err != nil {
+	if err := errors.Join(s.Match.check(), s.Keep.check(), s.Replace.check(), s.checkLabels()); err != nil {
 		return err
 	}
 	if s.Chunk < 0 || s.Chunk > maxChunk {

@@ -160,6 +160,7 @@ func (y *year) look(w work, ref ledger.Ref) (ids []string, observed map[string]t
 	for _, id := range w.ids {
 		p, err := y.client.Proxy(y.t.Context(), id)
 		check(y.t, err)
+		check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error { return tx.Observe(0, seen(p, y.watch.Now())) }))
 		if p.ExpiresAt == nil || !p.ExpiresAt.Equal(w.cmd.ExpectExpiresAt[id]) {
 			skipped = append(skipped, ledger.ProxySkipped{Ref: ref, ProxyID: id, Reason: "its expiry has moved since it was planned", ExpiresAt: p.ExpiresAt})
 			continue

@@ -1,0 +1,107 @@
+package schedules
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+func labelled(id string, in time.Duration, labels ...string) ledger.Proxy {
+	p := px(id, in)
+	p.Labels = map[string]string{}
+	for i := 0; i < len(labels); i += 2 {
+		p.Labels[labels[i]] = labels[i+1]
+	}
+	return p
+}
+
+// decoded are the plan's commands.
+func decoded(t testing.TB, p Plan) (all []command) {
+	t.Helper()
+	for _, raw := range p.Commands {
+		var c command
+		check(t, json.Unmarshal(raw, &c))
+		all = append(all, c)
+	}
+	return all
+}
+
+func TestARenewalCarriesTheLabelsOfItsOrder(t *testing.T) {
+	w := newWorld(t, keepalive(),
+		labelled("px_1", time.Hour, "team", "ads", "schedule", "old", "replaces", "px_0"), labelled("px_2", 2*time.Hour, "team", "search"),
+		px("px_3", 3*time.Hour), labelled("px_4", 4*time.Hour, "team", "ads"), labelled("px_5", 5*time.Hour))
+	paid(t, w.ledger, "px_1", 300)
+	got := []string{}
+	for _, c := range decoded(t, w.plan(t)) {
+		got = append(got, fmt.Sprint(c.ProxyIDs, c.Labels))
+	}
+	want(t, "commands, the nearest expiry first", got, []string{
+		"[px_1 px_4] map[schedule:keepalive team:ads]", "[px_2] map[schedule:keepalive team:search]", "[px_3 px_5] map[schedule:keepalive]",
+	})
+	first := commandIDs(t, w.plan(t))
+	w.Proxies[0].Labels["team"], w.Proxies[3].Labels["team"] = "sales", "sales"
+	second := commandIDs(t, w.plan(t))
+	if first[0] == second[0] || first[1] != second[1] || first[2] != second[2] {
+		t.Errorf("other labels, and the ids %v became %v", first, second)
+	}
+	w.Schedule.CarryLabels = []string{"ticket"}
+	want(t, "commands without the labels", len(w.plan(t).Commands), 1)
+}
+
+func TestARenewalCarriesNoMoreLabelsThanACommandMay(t *testing.T) {
+	many := labelled("px_1", time.Hour)
+	for i := range maxCommandLabels {
+		many.Labels[fmt.Sprintf("l%02d", i)] = "x"
+	}
+	w := newWorld(t, keepalive(), many)
+	c := decoded(t, w.plan(t))[0]
+	want(t, "labels", len(c.Labels), maxCommandLabels)
+	want(t, "its own among them", c.Labels[labelSchedule], "keepalive")
+}
+
+func TestCarriedLabelsAreCheckedWithTheConfiguration(t *testing.T) {
+	for _, names := range [][]string{{""}, {"team", "team"}, {"schedule"}, {"replaces"}} {
+		s := keepalive()
+		s.CarryLabels = names
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "carry_labels") {
+			t.Errorf("%q: %v", names, err)
+		}
+	}
+}
+
+func TestAReplacementHasTheProtocolOfWhatItReplaces(t *testing.T) {
+	cents := func(n int64) *int64 { return &n }
+	p := px("px_1", time.Hour)
+	p.Protocol = "socks5"
+	like := upstream.Offer{
+		OfferCode: "same", CountryCode: "us", Region: "Dallas", LineName: "premium", IPType: "isp", Protocol: "socks5",
+		UnitPriceCents: cents(300), BaseDurationDays: 30, DurationDays: []int64{30},
+	}
+	cheaper := func(change func(*upstream.Offer)) upstream.Offer {
+		o := like
+		o.OfferCode, o.UnitPriceCents = "other", cents(100)
+		change(&o)
+		return o
+	}
+	for name, other := range map[string]upstream.Offer{
+		"protocol":         cheaper(func(o *upstream.Offer) { o.Protocol = "http" }),
+		"unknown protocol": cheaper(func(o *upstream.Offer) { o.Protocol = "" }),
+		"country":          cheaper(func(o *upstream.Offer) { o.CountryCode = "DE" }),
+		"line":             cheaper(func(o *upstream.Offer) { o.LineName = "basic" }),
+		"type":             cheaper(func(o *upstream.Offer) { o.IPType = "datacenter" }),
+		"region":           cheaper(func(o *upstream.Offer) { o.Region = "Miami" }),
+	} {
+		got, ok := bestOffer([]upstream.Offer{other, like}, p, 30, 400)
+		if !ok || got.OfferCode != "same" {
+			t.Errorf("another %s is bought: %+v", name, got)
+		}
+		if _, ok := bestOffer([]upstream.Offer{other}, p, 30, 400); ok != (name == "region") {
+			t.Errorf("another %s alone is bought: %v", name, ok)
+		}
+	}
+}
