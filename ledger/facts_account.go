@@ -40,6 +40,9 @@ type SweepHeld struct {
 	// ShortfallCents is what is missing for what is left out: more budget, or
 	// money in the wallet.
 	ShortfallCents int64 `json:"shortfall_cents"`
+	// UnknownPrice counts, of what is left out or waits, the proxies whose price is
+	// not known: they are not in ShortfallCents.
+	UnknownPrice int `json:"unknown_price,omitempty"`
 	// FirstLostAt is when the first proxy that is left out expires.
 	FirstLostAt *time.Time `json:"first_lost_at,omitempty"`
 	// WalletCents is what the wallet held, where it is the wallet that is too low.

@@ -89,7 +89,7 @@ func (s *Sweeper) carryOut(ctx context.Context, plan string, planned ledger.Swee
 // affords asks the budgets of the day and the month that it is now: what the plan
 // was held with may be spent by now, on other plans.
 func (s *Sweeper) affords(ctx context.Context, r *rota, planned ledger.SweepPlanned) error {
-	cents, err := s.notAskedFor(ctx, planned)
+	cents, unpriced, err := s.notAskedFor(ctx, planned)
 	if err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func (s *Sweeper) affords(ctx context.Context, r *rota, planned ledger.SweepPlan
 		{"daily_budget_cents", r.DailyBudgetCents, in.SpentTodayCents},
 		{"monthly_budget_cents", r.MonthlyBudgetCents, in.SpentMonthCents},
 	} {
-		if b.budget > 0 && b.spent+cents > b.budget {
-			return fmt.Errorf("%s is %d, %d of it are spent or on their way, and the plan would add %d: %w", b.name, b.budget, b.spent, cents, ErrOverBudget)
+		if over := b.spent+cents > b.budget || unpriced > 0 && b.spent+cents == b.budget; b.budget > 0 && over {
+			return fmt.Errorf("%s is %d, %d of it are spent or on their way, and the plan would add %s: %w", b.name, b.budget, b.spent, estimateSaid(cents, unpriced), ErrOverBudget)
 		}
 	}
 	return nil
@@ -113,15 +113,15 @@ func (s *Sweeper) affords(ctx context.Context, r *rota, planned ledger.SweepPlan
 
 // notAskedFor is what the plan's commands are expected to cost, without those
 // that were taken in: an approval before a crash may have published some.
-func (s *Sweeper) notAskedFor(ctx context.Context, planned ledger.SweepPlanned) (cents int64, err error) {
+func (s *Sweeper) notAskedFor(ctx context.Context, planned ledger.SweepPlanned) (cents int64, unpriced int, err error) {
 	for _, c := range planned.Planned {
 		_, err := s.Ledger.Command(ctx, c.CommandID)
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
-			cents += c.EstimateCents
+			cents, unpriced = cents+c.EstimateCents, unpriced+c.UnknownPrice
 		case err != nil:
-			return 0, err
+			return 0, 0, err
 		}
 	}
-	return cents, nil
+	return cents, unpriced, nil
 }

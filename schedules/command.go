@@ -69,6 +69,9 @@ func (p *planner) dropPart(part []Included) {
 	for _, one := range part {
 		p.noteLeft(one.ExpiresAt, ReasonBeyond)
 		p.plan.EstimateCents -= one.EstimateCents
+		if one.Canary {
+			p.plan.Unpriced--
+		}
 		p.plan.LeftOutCounts[ReasonBeyond]++
 		if len(p.plan.LeftOut) < maxListed {
 			p.plan.LeftOut = append(p.plan.LeftOut, LeftOut{ProxyID: one.ProxyID, ExpiresAt: one.ExpiresAt, Reason: ReasonBeyond})

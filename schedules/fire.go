@@ -240,7 +240,7 @@ func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, st
 	for _, x := range plan.Shortfalls {
 		held := ledger.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Reason: x.said(),
-			LeftOut: x.Proxies, ShortfallCents: x.Cents, FirstLostAt: &x.FirstLostAt,
+			LeftOut: x.Proxies, ShortfallCents: x.Cents, UnknownPrice: x.Unpriced, FirstLostAt: &x.FirstLostAt,
 		}
 		if x.Reason == ReasonWallet {
 			held.WalletCents = plan.WalletCents
@@ -251,8 +251,8 @@ func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, st
 	switch {
 	case plan.NeedsApproval:
 		return append(facts, ledger.SweepHeld{
-			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan,
-			Reason: fmt.Sprintf("its estimate of %d cents is over approve_over_cents: `perennial sweep approve %s` carries it out", plan.EstimateCents, plan.Hash),
+			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, UnknownPrice: plan.Unpriced,
+			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents: `perennial sweep approve %s` carries it out", estimateSaid(plan.EstimateCents, plan.Unpriced), plan.Hash),
 		}), stateHeld
 	case len(planned.Commands) > 0:
 		return facts, statePlanned
@@ -260,11 +260,22 @@ func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, st
 	return append(facts, ledger.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan}), stateFinished
 }
 
+// estimateSaid never shows an unknown price as none.
+func estimateSaid(cents int64, unpriced int) string {
+	switch {
+	case unpriced == 0:
+		return fmt.Sprintf("%d cents", cents)
+	case cents == 0:
+		return fmt.Sprintf("an unknown price (%d proxies)", unpriced)
+	}
+	return fmt.Sprintf("%d cents and %d proxies of unknown price", cents, unpriced)
+}
+
 // say logs what the sweep does and, aloud, what it leaves to a person.
 func (s *Sweeper) say(r *rota, plan Plan) {
 	log := s.log(r).WithField("slot", plan.Slot).WithField("plan", plan.Hash)
 	log.WithField("due", plan.Due).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.EstimateCents).
-		Infof("sweep %s", plan.State)
+		WithField("unpriced", plan.Unpriced).Infof("sweep %s", plan.State)
 	for _, x := range plan.Shortfalls {
 		log.Warn(x.said())
 	}

@@ -15,14 +15,17 @@ const MaxForecastDays = 366
 var ErrForecastDays = fmt.Errorf("a forecast is of 1 to %d days", MaxForecastDays)
 
 // Forecast is what the renewals of the next days are expected to cost. It takes
-// every proxy that is listed now as renewed when it comes due, again and again,
-// at the price that was last paid; keep.at_least, and budgets, would make it less.
+// every proxy that is listed now as renewed when it comes due, again and again, at
+// the price that was last paid; where the schedule keeps a number of each group,
+// as many as that takes. Budgets would make it less.
 type Forecast struct {
 	Schedules []string      `json:"schedules"`
 	At        time.Time     `json:"at"`
 	Timezone  string        `json:"timezone"`
 	Days      []ForecastDay `json:"days"`
-	// ChargeCents is the sum of the days.
+	// Unpriced counts the renewals whose price is not known; ChargeCents is the sum
+	// of the others.
+	Unpriced      int    `json:"unpriced"`
 	ChargeCents   int64  `json:"charge_cents"`
 	WalletCents   *int64 `json:"wallet_cents,omitempty"` // now; missing when it could not be read
 	ReservedCents int64  `json:"reserved_cents"`         // of it, for what is on its way
@@ -113,6 +116,7 @@ func (s *Sweeper) foresee(ctx context.Context, r *rota, o *outlook) error {
 	}
 	fits := r.Match.filter(lists)
 	p := newPlanner(Inputs{Schedule: r.Schedule, Lists: lists, Now: o.now}, s.Ledger)
+	kept := keptGroups{}
 	o.f.Schedules, o.spent = append(o.f.Schedules, r.Name), make([]int64, len(o.f.Days))
 	err = s.Ledger.Priced(ctx, o.end().Add(r.RenewBefore), func(proxy ledger.Proxy, cents, days int64) error {
 		if !fits.fits(proxy) || proxy.Retired || o.taken[proxy.ProxyID] {
@@ -129,9 +133,16 @@ func (s *Sweeper) foresee(ctx context.Context, r *rota, o *outlook) error {
 		if claimed[proxy.ProxyID] || unread(proxy) { // its renewal is on its way, or done and not seen yet
 			expires = expires.Add(time.Duration(r.DurationDays) * day)
 		}
+		if r.Keep.AtLeast > 0 {
+			kept.add(r.Keep.group(proxy), expires, cost)
+			return nil
+		}
 		o.renewals(r.Schedule, expires, cost)
 		return nil
 	})
+	if err == nil && r.Keep.AtLeast > 0 {
+		err = s.foreseeKept(ctx, r, lists, o, kept)
+	}
 	if err != nil {
 		return err
 	}
@@ -153,17 +164,22 @@ func (o *outlook) renewals(s Schedule, expires time.Time, cost price) {
 		if !due.Before(o.end()) {
 			return
 		}
-		n := o.day(due)
-		o.f.Days[n].Renewals++
-		o.f.Days[n].ChargeCents += cost.cents
-		o.spent[n] += cost.cents
-		if !cost.known {
-			o.f.Days[n].Unpriced++
-		}
+		o.renewal(due, cost)
 		expires = expires.Add(time.Duration(s.DurationDays) * day)
 		if expires.Before(o.now) { // it had expired long ago; one renewal brings it back at most
 			return
 		}
+	}
+}
+
+// renewal adds one.
+func (o *outlook) renewal(at time.Time, cost price) {
+	n := o.day(at)
+	o.f.Days[n].Renewals++
+	o.f.Days[n].ChargeCents += cost.cents
+	o.spent[n] += cost.cents
+	if !cost.known {
+		o.f.Days[n].Unpriced++
 	}
 }
 
@@ -174,6 +190,7 @@ func (o *outlook) forecast(wallet Inputs) Forecast {
 	for n := range f.Days {
 		d := &f.Days[n]
 		f.ChargeCents += d.ChargeCents
+		f.Unpriced += d.Unpriced
 		if f.WalletCents == nil {
 			continue
 		}

@@ -132,11 +132,11 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 }
 
 func planSaid(f ledger.SweepPlanned) string {
-	renewed := 0
+	renewed, unpriced := 0, 0
 	for _, c := range f.Planned {
-		renewed += c.Proxies
+		renewed, unpriced = renewed+c.Proxies, unpriced+c.UnknownPrice
 	}
-	text := fmt.Sprintf("%d due, %d to renew in %d command(s), about %d cents", f.Due, renewed, len(f.Commands), f.EstimateCents)
+	text := fmt.Sprintf("%d due, %d to renew in %d command(s), about %s", f.Due, renewed, len(f.Commands), estimateSaid(f.EstimateCents, unpriced))
 	if n := len(f.Missed); n > 0 {
 		text += fmt.Sprintf(", in the place of %d missed slot(s)", n)
 	}

@@ -19,6 +19,8 @@ type Shortfall struct {
 	// Cents is by how much the limit is too low for all of them, without those of
 	// unknown price.
 	Cents int64 `json:"shortfall_cents"`
+	// Unpriced counts, of Proxies, those of unknown price.
+	Unpriced int `json:"unpriced,omitempty"`
 	// FirstLostAt is when the first of them expires.
 	FirstLostAt time.Time `json:"first_lost_at"`
 }
@@ -61,6 +63,9 @@ func (l *limit) leaveOut(cost price, expires time.Time) {
 		l.missing.FirstLostAt = expires // the nearest comes first
 	}
 	l.missing.Proxies++
+	if !cost.known {
+		l.missing.Unpriced++
+	}
 	l.missing.Cents += cost.cents
 }
 
@@ -86,8 +91,11 @@ func (x Shortfall) said() string {
 		ReasonWallet: "the wallet is too low",
 	}[x.Reason]
 	missing := fmt.Sprintf("%d cents are missing", x.Cents)
-	if x.Cents == 0 { // what is known of the prices would fit
+	switch {
+	case x.Cents == 0: // what is known of the prices would fit
 		missing = "their price is not known"
+	case x.Unpriced > 0:
+		missing += fmt.Sprintf(", and what %d of unknown price cost", x.Unpriced)
 	}
 	return fmt.Sprintf("%s for %d proxies: %s, and the first of them expires at %s; the next sweep plans them again",
 		what, x.Proxies, missing, x.FirstLostAt.Format(time.RFC3339))

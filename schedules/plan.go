@@ -29,6 +29,7 @@ const (
 	ReasonBackoff  = "its last renewals ended without renewing it: it is tried again later"
 	ReasonPerson   = "five renewals ended without renewing it: it is in review (`perennial review list`)"
 	ReasonUnpriced = "its price is not known: another of its kind is renewed first"
+	ReasonOneByOne = "its price is not known: under a budget one such proxy at a time is renewed"
 	ReasonBudget   = "over the budget"
 	ReasonDay      = "over the budget of the day"
 	ReasonMonth    = "over the budget of the month"
@@ -91,8 +92,9 @@ type Plan struct {
 	Slot          *time.Time     `json:"slot,omitempty"` // nil: it was only looked at
 	State         string         `json:"state,omitempty"`
 	Hash          string         `json:"plan"`
-	Due           int            `json:"due"` // matching proxies inside the window
-	EstimateCents int64          `json:"estimate_cents"`
+	Due           int            `json:"due"`                // matching proxies inside the window
+	EstimateCents int64          `json:"estimate_cents"`     // without those of unknown price
+	Unpriced      int            `json:"unpriced,omitempty"` // included, and their price is not known
 	Included      []Included     `json:"included"`
 	LeftOut       []LeftOut      `json:"left_out"` // the first 1,000
 	LeftOutCounts map[string]int `json:"left_out_counts"`
@@ -147,6 +149,9 @@ type LeftOut struct {
 // plan. Errors are those of known.
 func MakePlan(ctx context.Context, in Inputs, known Known) (Plan, error) {
 	p := newPlanner(in, known)
+	if err := p.underWay(ctx); err != nil {
+		return Plan{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
+	}
 	for _, proxy := range in.Proxies {
 		if !p.due(proxy) {
 			continue
@@ -179,6 +184,10 @@ type planner struct {
 	staying map[string]int
 	plan    Plan
 	dear    []tooDear
+	// frugal: money is limited by more than the wallet, which the provider guards.
+	frugal bool
+	// learning: the price of one that is on its way, or in the plan, is not known.
+	learning bool
 	// firstLeft is the nearest expiry of what the sweep goes on with.
 	firstLeft time.Time
 	prices    map[kind]price
@@ -198,6 +207,8 @@ func newPlanner(in Inputs, known Known) *planner {
 	for _, like := range in.UnderWay {
 		p.canary[kindOf(like)] = true
 	}
+	s := in.Schedule
+	p.frugal = max(s.BudgetCents, s.DailyBudgetCents, s.MonthlyBudgetCents, s.ApproveOverCents) > 0
 	if in.Schedule.Keep.AtLeast == 0 {
 		return p
 	}
@@ -263,6 +274,10 @@ func (p *planner) unaffordable(proxy ledger.Proxy, cost price) string {
 		p.plan.unpriced[kindOf(proxy)] = proxy
 		return ReasonUnpriced
 	}
+	if !cost.known && p.frugal && p.learning { // each may cost more than is left
+		p.plan.unpriced[kindOf(proxy)] = proxy
+		return ReasonOneByOne
+	}
 	stands := over(p.limits, cost)
 	if stands == nil {
 		return ""
@@ -302,6 +317,18 @@ func (p *planner) missing() {
 	}
 }
 
+// underWay finds out whether something of unknown price is being renewed.
+func (p *planner) underWay(ctx context.Context) error {
+	for _, like := range p.in.UnderWay {
+		cost, err := p.kindPrice(ctx, like)
+		if err != nil {
+			return err
+		}
+		p.markCanary(like, cost)
+	}
+	return nil
+}
+
 func (p *planner) include(proxy ledger.Proxy, cost price, endings int) {
 	p.markCanary(proxy, cost)
 	for _, l := range p.limits {
@@ -311,6 +338,9 @@ func (p *planner) include(proxy ledger.Proxy, cost price, endings int) {
 		p.staying[keep.group(proxy)]++
 	}
 	p.plan.EstimateCents += cost.cents
+	if !cost.known {
+		p.plan.Unpriced++
+	}
 	p.plan.Included = append(p.plan.Included, Included{
 		ProxyID: proxy.ProxyID, ExpiresAt: proxy.ExpiresAt.UTC(), Reason: p.dueSince(proxy),
 		EstimateCents: cost.cents, PriceFrom: cost.from, Canary: !cost.known, Endings: endings, labels: p.in.Schedule.carried(proxy),
@@ -327,7 +357,7 @@ func (p *planner) dueSince(proxy ledger.Proxy) string {
 
 func (p *planner) markCanary(proxy ledger.Proxy, cost price) {
 	if !cost.known {
-		p.canary[kindOf(proxy)] = true
+		p.canary[kindOf(proxy)], p.learning = true, true
 	}
 }
 

@@ -31,7 +31,8 @@ func (p *planner) left() *ledger.SweepLeft {
 	if !full && len(p.plan.unpriced) == 0 {
 		return nil
 	}
-	x := ledger.SweepLeft{Proxies: counts[ReasonBeyond] + counts[ReasonUnpriced], Unpriced: counts[ReasonUnpriced]}
+	unpriced := counts[ReasonUnpriced] + counts[ReasonOneByOne]
+	x := ledger.SweepLeft{Proxies: counts[ReasonBeyond] + unpriced, Unpriced: unpriced}
 	if !p.firstLeft.IsZero() {
 		x.FirstExpiresAt = &p.firstLeft
 	}
@@ -40,7 +41,8 @@ func (p *planner) left() *ledger.SweepLeft {
 
 // noteLeft keeps the nearest expiry of what the sweep goes on with.
 func (p *planner) noteLeft(expires time.Time, why string) {
-	if (why == ReasonBeyond || why == ReasonUnpriced) && expires.After(p.in.Now) && (p.firstLeft.IsZero() || expires.Before(p.firstLeft)) {
+	goesOn := why == ReasonBeyond || why == ReasonUnpriced || why == ReasonOneByOne
+	if goesOn && expires.After(p.in.Now) && (p.firstLeft.IsZero() || expires.Before(p.firstLeft)) {
 		p.firstLeft = expires.UTC()
 	}
 }

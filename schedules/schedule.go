@@ -39,7 +39,7 @@ type Schedule struct {
 	// renewals carry too; default: all of them, [] is none. Proxies of different
 	// labels are renewed by different commands.
 	CarryLabels []string `koanf:"carry_labels" json:"carry_labels,omitempty"`
-	Chunk       int       `koanf:"chunk" json:"chunk"` // proxies in a command, 1 to 100; default 100
+	Chunk       int      `koanf:"chunk" json:"chunk"` // proxies in a command, 1 to 100; default 100
 }
 
 var scheduleName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)

@@ -26,7 +26,7 @@ func (a *app) sweepForecast() *cobra.Command {
 	q := forecastRequest{}
 	c := &cobra.Command{
 		Use: "forecast [SCHEDULE]", Short: "What the next days' renewals cost, and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
-		Long: "Takes every proxy that is listed now as renewed when it comes due, at the price that was last paid. Without a name: all schedules of the account together. Changes nothing.",
+		Long: "Takes every proxy that is listed now as renewed when it comes due, or as many as keep asks for, at the price that was last paid. Without a name: all schedules of the account together. Changes nothing.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				q.Schedule = args[0]
@@ -49,28 +49,42 @@ func (a *app) sweepForecast() *cobra.Command {
 	return c
 }
 
+// dayCost is what a day costs; what is not known is not none.
+func dayCost(d schedules.ForecastDay) string {
+	switch {
+	case d.Unpriced == 0:
+		return money(d.ChargeCents)
+	case d.ChargeCents == 0:
+		return "?"
+	}
+	return money(d.ChargeCents) + " + ?"
+}
+
 // printForecast leaves out the days on which nothing comes due.
 func (a *app) printForecast(f schedules.Forecast) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, f)
 	}
-	fmt.Fprintf(a.stdout, "%s, %d days: %s", strings.Join(f.Schedules, ", "), len(f.Days), money(f.ChargeCents))
+	fmt.Fprintf(a.stdout, "%s, %d days: %s", strings.Join(f.Schedules, ", "), len(f.Days), estimate(f.ChargeCents, f.Unpriced))
 	switch {
 	case f.WalletCents == nil:
 		fmt.Fprintln(a.stdout, "; the wallet could not be read")
+	case f.RunsOutOn == "" && f.Unpriced > 0:
+		fmt.Fprintf(a.stdout, "; the wallet holds %s and pays for what has a price\n", money(*f.WalletCents))
 	case f.RunsOutOn == "":
 		fmt.Fprintf(a.stdout, "; the wallet holds %s and pays for all of it\n", money(*f.WalletCents))
 	default:
-		fmt.Fprintf(a.stdout, "; the wallet holds %s and runs out on %s: %s are missing\n", money(*f.WalletCents), f.RunsOutOn, money(f.MissingCents))
+		fmt.Fprintf(a.stdout, "; the wallet holds %s and runs out on %s: %s are missing\n", money(*f.WalletCents), f.RunsOutOn, estimate(f.MissingCents, f.Unpriced))
 	}
-	rows := [][]string{}
+	rows, unpriced := [][]string{}, 0
 	for _, d := range f.Days {
 		if d.Renewals == 0 {
 			continue
 		}
 		wallet, note := "", ""
 		if d.WalletCents != nil {
-			wallet = money(*d.WalletCents)
+			unpriced += d.Unpriced
+			wallet = walletAfter(*d.WalletCents, unpriced)
 		}
 		if d.Unpriced > 0 {
 			note = fmt.Sprintf("%d of unknown price", d.Unpriced)
@@ -78,7 +92,7 @@ func (a *app) printForecast(f schedules.Forecast) error {
 		if d.OverBudgetCents > 0 {
 			note = strings.TrimPrefix(note+"; "+money(d.OverBudgetCents)+" over the budget of the day", "; ")
 		}
-		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), money(d.ChargeCents), wallet, note})
+		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), dayCost(d), wallet, note})
 	}
 	if len(rows) == 0 {
 		return nil

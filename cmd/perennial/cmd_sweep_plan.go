@@ -12,7 +12,7 @@ func (a *app) printPlan(p schedules.Plan) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, p)
 	}
-	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %d command(s), about %s", p.Hash, p.Schedule, p.Due, len(p.Included), len(p.Commands), money(p.EstimateCents))
+	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %d command(s), about %s", p.Hash, p.Schedule, p.Due, len(p.Included), len(p.Commands), estimate(p.EstimateCents, p.Unpriced))
 	if p.State != "" {
 		fmt.Fprintf(a.stdout, "; %s", p.State)
 	}
@@ -38,6 +38,17 @@ func (a *app) printPlan(p schedules.Plan) error {
 	return a.table([]string{"PROXY", "EXPIRES", "WHAT", "PRICE", "WHY"}, rows)
 }
 
+// estimate never shows an unknown price as none.
+func estimate(cents int64, unpriced int) string {
+	switch {
+	case unpriced == 0:
+		return money(cents)
+	case cents == 0:
+		return fmt.Sprintf("? (%d of unknown price)", unpriced)
+	}
+	return fmt.Sprintf("%s + ? (%d of unknown price)", money(cents), unpriced)
+}
+
 func leftOut(p schedules.Plan) int {
 	n := 0
 	for _, c := range p.LeftOutCounts {
@@ -46,17 +57,25 @@ func leftOut(p schedules.Plan) int {
 	return n
 }
 
+// walletAfter is what is left, at most, where not every price is known.
+func walletAfter(cents int64, unpriced int) string {
+	if unpriced > 0 {
+		return "at most " + money(cents)
+	}
+	return money(cents)
+}
+
 // printPlanMoney says what the plan does to the wallet, what it is short of, and
 // what else is to be done about it.
 func (a *app) printPlanMoney(p schedules.Plan) {
 	if p.WalletCents != nil && p.WalletAfterCents != nil {
-		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents), money(p.ReservedCents), money(*p.WalletAfterCents))
+		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents), money(p.ReservedCents), walletAfter(*p.WalletAfterCents, p.Unpriced))
 	}
 	if p.Left != nil {
 		fmt.Fprintln(a.stdout, leftText(*p.Left))
 	}
 	for _, x := range p.Shortfalls {
-		fmt.Fprintf(a.stdout, "%s: %d proxies are left out, %s are missing, the first expires at %s\n", x.Reason, x.Proxies, money(x.Cents), x.FirstLostAt.Format(time.RFC3339))
+		fmt.Fprintf(a.stdout, "%s: %d proxies are left out, %s are missing, the first expires at %s\n", x.Reason, x.Proxies, estimate(x.Cents, x.Unpriced), x.FirstLostAt.Format(time.RFC3339))
 	}
 	if n := len(p.UnknownIDs); n > 0 {
 		fmt.Fprintf(a.stdout, "its lists name proxies that no listing has shown, such as %s (%d): are they written right?\n", printable(p.UnknownIDs[0]), n)

@@ -1,0 +1,108 @@
+package schedules
+
+import (
+	"container/heap"
+	"context"
+	"slices"
+	"time"
+)
+
+// life is one proxy of a group in a forecast.
+type life struct {
+	expires time.Time
+	cost    price
+}
+
+// keptGroups are the proxies of a schedule that keeps a number of each group, by
+// group.
+type keptGroups map[string][]life
+
+func (k keptGroups) add(group string, expires time.Time, cost price) {
+	k[group] = append(k[group], life{expires, cost})
+}
+
+// foreseeKept adds the renewals of groups of which a number is kept. What lives
+// longer than the forecast looks stays without a renewal.
+func (s *Sweeper) foreseeKept(ctx context.Context, r *rota, lists Lists, o *outlook, kept keptGroups) error {
+	in := Inputs{Schedule: r.Schedule, Lists: lists, Now: o.end()}
+	staying := map[string]int{}
+	if err := s.readStaying(ctx, r, &in, newHeadcount(staying)); err != nil {
+		return err
+	}
+	for group, lives := range kept {
+		o.keep(r.Schedule, r.Keep.AtLeast-staying[group], lives)
+	}
+	return nil
+}
+
+// keep adds the renewals that it takes for so many of a group to stay, as a sweep
+// does whenever one more comes due.
+func (o *outlook) keep(s Schedule, atLeast int, lives []life) {
+	stay, due := lifeHeap(lives), []life{} // stay: not due yet
+	heap.Init(&stay)
+	lasts := time.Duration(s.DurationDays) * day
+	for len(stay) > 0 {
+		now := later(stay[0].expires.Add(-s.RenewBefore), o.now)
+		if !now.Before(o.end()) {
+			return
+		}
+		for len(stay) > 0 && !stay[0].expires.Add(-s.RenewBefore).After(now) {
+			if x, ok := heap.Pop(&stay).(life); ok {
+				due = append(due, x)
+			}
+		}
+		due = bestFirst(due, now)
+		renewed := min(max(atLeast-len(stay), 0), len(due))
+		for _, x := range due[:renewed] {
+			o.renewal(now, x.cost)
+			heap.Push(&stay, life{later(x.expires, now).Add(lasts), x.cost})
+		}
+		due = due[renewed:]
+	}
+}
+
+// bestFirst is the order of a plan: what lives, the nearest expiry first, then
+// what has expired, the latest first. What expired a day ago is given up.
+func bestFirst(due []life, now time.Time) []life {
+	due = slices.DeleteFunc(due, func(x life) bool { return x.expires.Before(now.Add(-day)) })
+	slices.SortStableFunc(due, func(a, b life) int {
+		if lives := a.expires.After(now); lives != b.expires.After(now) {
+			if lives {
+				return -1
+			}
+			return 1
+		} else if !lives {
+			return b.expires.Compare(a.expires)
+		}
+		return a.expires.Compare(b.expires)
+	})
+	return due
+}
+
+// lifeHeap gives the nearest expiry first.
+type lifeHeap []life
+
+func (h lifeHeap) Len() int           { return len(h) }
+func (h lifeHeap) Less(i, j int) bool { return h[i].expires.Before(h[j].expires) }
+func (h lifeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *lifeHeap) Push(x any) {
+	if one, ok := x.(life); ok {
+		*h = append(*h, one)
+	}
+}
+
+// Pop implements heap.Interface.
+func (h *lifeHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,108 @@
+package schedules
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+)
+
+// kinds are proxies of as many kinds.
+func kinds(n int) (all []ledger.Proxy) {
+	for i := range n {
+		p := px(fmt.Sprintf("px_%d", i), time.Duration(1+i)*time.Hour)
+		p.Region = fmt.Sprintf("region %d", i)
+		all = append(all, p)
+	}
+	return all
+}
+
+// Each may cost more than all that is left.
+func TestTrap52UnderABudgetOneUnknownPriceIsLearntAtATime(t *testing.T) {
+	for name, limit := range map[string]func(*Schedule){
+		"a sweep": func(s *Schedule) { s.BudgetCents = 300 }, "a day": func(s *Schedule) { s.DailyBudgetCents = 300 },
+		"a month": func(s *Schedule) { s.MonthlyBudgetCents = 300 }, "an approval": func(s *Schedule) { s.ApproveOverCents = 300 },
+	} {
+		s := keepalive()
+		limit(&s)
+		w := newWorld(t, s, kinds(4)...)
+		p := w.plan(t)
+		want(t, name, p.ids(), []string{"px_0"})
+		want(t, name+": left out", p.LeftOutCounts, map[string]int{ReasonOneByOne: 3})
+		want(t, name+": left", p.Left.Proxies, 3)
+		paid(t, w.ledger, "px_3", 300)
+		w.UnderWay = []ledger.Proxy{w.Proxies[0]}
+		want(t, name+": while another is on its way", w.plan(t).ids(), []string{"px_3"})
+	}
+	want(t, "without a limit", len(newWorld(t, keepalive(), kinds(4)...).plan(t).Included), 4)
+}
+
+func TestTrap52AnUnknownPriceIsNotShownAsNone(t *testing.T) {
+	w := newWorld(t, keepalive(), kinds(2)...)
+	p := w.plan(t)
+	want(t, "unpriced", p.Unpriced, 2)
+	for _, c := range []struct {
+		cents    int64
+		unpriced int
+		said     string
+	}{{300, 0, "300 cents"}, {0, 0, "0 cents"}, {0, 2, "an unknown price (2 proxies)"}, {300, 2, "300 cents and 2 proxies of unknown price"}} {
+		want(t, "estimate", estimateSaid(c.cents, c.unpriced), c.said)
+	}
+	w.Schedule.DailyBudgetCents, w.SpentTodayCents = 300, 300
+	p = w.plan(t)
+	want(t, "shortfall", p.Shortfalls[0].Unpriced, 2)
+	x := Shortfall{Reason: ReasonDay, Proxies: 3, Cents: 100, Unpriced: 2}
+	if !strings.Contains(x.said(), "100 cents are missing, and what 2 of unknown price cost") {
+		t.Error(x.said())
+	}
+}
+
+func TestTrap52AnApprovalNeedsRoomForWhatHasNoPrice(t *testing.T) {
+	s := keepalive()
+	s.ApproveOverCents, s.DailyBudgetCents = 300, 600
+	other := px("px_de", 26*time.Hour)
+	other.CountryCode = "DE"
+	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_de_1": "26h"}, s)
+	h.paid(t, "px_1", 300)
+	plan, err := h.RunNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "held", plan.State, stateHeld)
+	want(t, "included", plan.ids(), []string{"px_1", "px_2"}) // no room is left for the canary
+	h.watch.add(time.Second)
+	h.config.Schedules[0].DailyBudgetCents = 700
+	h.restart(t)
+	plan, err = h.RunNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "with room", plan.Unpriced, 1)
+	held := h.held(t, 0)
+	if last := held[len(held)-1]; last.UnknownPrice != 1 || !strings.Contains(last.Reason, "600 cents and 1 proxies of unknown price") {
+		t.Errorf("%+v", last)
+	}
+	h.config.Schedules[0].DailyBudgetCents = 600
+	h.restart(t)
+	wantErr(t, h.Approve(t.Context(), plan.Hash), ErrOverBudget)
+}
+
+func TestAForecastHonoursKeep(t *testing.T) {
+	forecast := func(atLeast, days int) Forecast {
+		t.Helper()
+		s := keepalive()
+		s.Keep = Keep{AtLeast: atLeast, Per: []string{"country_code"}}
+		h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "96h", "px_3": "100h", "px_4": "500h", "px_old": "360h"}, s)
+		h.paid(t, "px_1", 300)
+		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+			return tx.Append(ledger.ProxyRetired{ProxyID: "px_old", By: "ada", Reason: "slow"})
+		}))
+		check(t, h.Lister().WaitPass(t.Context()))
+		f, err := h.Forecast(t.Context(), "keepalive", days)
+		check(t, err)
+		return f
+	}
+	want(t, "one stays by itself for ten days", forecast(1, 10).ChargeCents, int64(0))
+	want(t, "and is renewed in the end", forecast(1, 30).ChargeCents, int64(300))
+	want(t, "two: the last but one, and both once more", forecast(2, 30).ChargeCents, int64(600))
+	want(t, "four: all, and what comes round again", forecast(4, 30).ChargeCents, int64(5*300))
+	want(t, "ten: as many as there are", forecast(10, 30).ChargeCents, int64(5*300))
+}
