@@ -124,10 +124,7 @@ func (s *serving) wait() {
 func (s *serving) answer(request micro.Request, answer Verb) {
 	data, err := answer(s.ctx, request.Data())
 	if err == nil {
-		err = request.Respond(data)
-		if err != nil {
-			s.queue.log.WithError(err).WithField("subject", request.Subject()).Warn("answer not sent")
-		}
+		s.respond(request, data)
 		return
 	}
 	refused := &ServiceError{Code: "failed", Description: err.Error()}
@@ -172,7 +169,7 @@ func (q *Queue) Request(ctx context.Context, account, verb string, data []byte) 
 	}
 	ctx, release := q.whileConnected(ctx)
 	defer release()
-	reply, err := q.nc.RequestWithContext(ctx, ServiceSubject(account, verb), data)
+	reply, err := q.requestParts(ctx, ServiceSubject(account, verb), data)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, fmt.Errorf("account %s: %w: start it with `perennial run`, or check the name (%s)", account, ErrNoRunner, verb)
 	}

@@ -1,0 +1,107 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+)
+
+// An answer may be longer than the NATS server's max_payload: the plan of a large
+// sweep is megabytes, and a default server takes one. Who asks with the header
+// Perennial-Parts gets it in parts, each with its number and how many there are;
+// who asks without is told at once that it cannot be sent.
+const (
+	partsHeader = "Perennial-Parts"
+	// partRoom is left in a message for its headers.
+	partRoom = 4 << 10
+	// maxAnswer bounds what is put together from parts.
+	maxAnswer = 256 << 20
+	// codeTooLarge answers a request whose answer cannot be sent.
+	codeTooLarge = "too_large"
+)
+
+// respond sends an answer, in parts where it is long. What cannot be sent is an
+// error for whoever asked.
+func (s *serving) respond(request micro.Request, data []byte) {
+	most := int(s.queue.nc.MaxPayload())
+	var err error
+	switch {
+	case len(data)+partRoom <= most:
+		err = request.Respond(data)
+	case request.Headers().Get(partsHeader) == "" || most <= partRoom || len(data) > maxAnswer:
+		err = nats.ErrMaxPayload
+	default:
+		err = respondInParts(request, data, most-partRoom)
+	}
+	if err == nil {
+		return
+	}
+	s.queue.log.WithError(err).WithField("subject", request.Subject()).WithField("bytes", len(data)).Warn("answer not sent")
+	s.refuse(request, &ServiceError{Code: codeTooLarge, Description: fmt.Sprintf(
+		"the answer of %d bytes cannot be sent (%s; max_payload of the NATS server is %d): ask for less, or with the header %s", len(data), err, most, partsHeader)})
+}
+
+func respondInParts(request micro.Request, data []byte, size int) error {
+	parts := (len(data) + size - 1) / size
+	for n := range parts {
+		header := micro.Headers{partsHeader: []string{fmt.Sprintf("%d/%d", n+1, parts)}}
+		if err := request.Respond(data[n*size:min((n+1)*size, len(data))], micro.WithHeaders(header)); err != nil {
+			return fmt.Errorf("part %d of %d: %w", n+1, parts, err)
+		}
+	}
+	return nil
+}
+
+// requestParts asks, and puts the answer together from its parts.
+func (q *Queue) requestParts(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
+	inbox := q.nc.NewInbox()
+	answers, err := q.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answers.Unsubscribe() }()
+	if err := answers.SetPendingLimits(-1, maxAnswer); err != nil {
+		return nil, err
+	}
+	ask := nats.NewMsg(subject)
+	ask.Reply, ask.Data = inbox, data
+	ask.Header.Set(partsHeader, "1")
+	if err := q.nc.PublishMsg(ask); err != nil {
+		return nil, err
+	}
+	var whole *nats.Msg
+	for read := 1; ; read++ {
+		part, err := answers.NextMsgWithContext(ctx)
+		if err != nil {
+			return nil, err
+		}
+		text := part.Header.Get(partsHeader)
+		if text == "" { // short, or an error in the middle
+			return part, nil
+		}
+		n, of, err := partOf(text)
+		if err != nil || n != read {
+			return nil, fmt.Errorf("part %d of the answer says that it is %.20q: ask again", read, text)
+		}
+		if whole == nil {
+			whole = part
+		} else {
+			whole.Data = append(whole.Data, part.Data...)
+		}
+		if n == of {
+			return whole, nil
+		}
+	}
+}
+
+func partOf(text string) (n, of int, err error) {
+	first, second, _ := strings.Cut(text, "/")
+	n, errN := strconv.Atoi(first)
+	of, errOf := strconv.Atoi(second)
+	return n, of, errors.Join(errN, errOf)
+}
