@@ -86,6 +86,10 @@ func (t *Tx) applyPlanned(r Row, f SweepPlanned) error {
 // applyApproved counts the commands of a plan that was held on the day on which
 // it is carried out.
 func (t *Tx) applyApproved(r Row, f SweepFinished) error {
+	if f.Abandoned { // nothing of it is spent or on its way but what was taken in
+		return t.exec(`DELETE FROM sweep_commands WHERE schedule = ? AND slot_at = ?
+			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = command_id)`, f.Schedule, micros(f.Slot))
+	}
 	var held int
 	err := t.queryRow(`SELECT count(*) FROM slots WHERE schedule = ? AND slot_at = ? AND state = 'held'`, f.Schedule, micros(f.Slot)).Scan(&held)
 	if err != nil || held == 0 {

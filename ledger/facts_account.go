@@ -59,6 +59,12 @@ type SweepFinished struct {
 	Slot     time.Time `json:"slot"`
 	Plan     string    `json:"plan"`
 	Commands int       `json:"commands"`
+	// By and Reason are of the person who approved a plan that was held.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Abandoned: the slot's commands may not all be published, and never will be;
+	// Reason says why.
+	Abandoned bool `json:"abandoned,omitempty"`
 }
 
 // FactType implements Fact.

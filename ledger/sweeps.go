@@ -15,6 +15,27 @@ func (l *Ledger) SlotsOf(ctx context.Context, schedule string, limit int) ([]Slo
 	return collect(rows, scanSlot)
 }
 
+// PlannedSlots lists the slots of every schedule whose commands may not all be
+// published.
+func (l *Ledger) PlannedSlots(ctx context.Context) ([]Slot, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots WHERE state = 'planned' ORDER BY seq`)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanSlot)
+}
+
+// HeldNow lists the slots of a schedule, at or after an instant, that wait for an
+// approval, the newest first.
+func (t *Tx) HeldNow(schedule string, since time.Time) ([]Slot, error) {
+	rows, err := t.query(`SELECT schedule, slot_at, state, plan, seq FROM slots
+		WHERE schedule = ? AND slot_at >= ? AND state = 'held' ORDER BY slot_at DESC`, schedule, micros(since))
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanSlot)
+}
+
 // SlotsBefore is SlotsOf from before an instant on.
 func (l *Ledger) SlotsBefore(ctx context.Context, schedule string, before time.Time, limit int) ([]Slot, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots

@@ -11,7 +11,9 @@ import (
 // Approve publishes exactly the held plan with this hash and finishes its slots;
 // ErrNoPlan when none is held, ErrOverBudget when the budget of this day or month
 // does not reach for all of it. Approving again after a crash is harmless.
-func (s *Sweeper) Approve(ctx context.Context, plan string) error {
+//
+// The fact carries who approved it, and why.
+func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 	s.approving.Lock()
 	defer s.approving.Unlock()
 	slots, err := s.Ledger.HeldSlots(ctx, plan)
@@ -25,7 +27,7 @@ func (s *Sweeper) Approve(ctx context.Context, plan string) error {
 	if err != nil {
 		return fmt.Errorf("approve plan %s: %w", plan, err)
 	}
-	if err := s.carryOut(ctx, plan, planned); err != nil {
+	if err := s.carryOut(ctx, plan, planned, by, reason); err != nil {
 		return fmt.Errorf("approve plan %s: %w", plan, err)
 	}
 	return nil
@@ -50,7 +52,7 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot
 
 // carryOut publishes an approved plan, if the budgets reach, and finishes every
 // slot that is held with it.
-func (s *Sweeper) carryOut(ctx context.Context, plan string, planned ledger.SweepPlanned) error {
+func (s *Sweeper) carryOut(ctx context.Context, plan string, planned ledger.SweepPlanned, by, reason string) error {
 	r, configured := s.rota(planned.Schedule)
 	if configured == nil { // one that is not configured any more has no budget
 		if err := s.counting.take(ctx); err != nil {
@@ -70,7 +72,7 @@ func (s *Sweeper) carryOut(ctx context.Context, plan string, planned ledger.Swee
 			return err
 		}
 		for _, slot := range slots {
-			err := tx.Append(ledger.SweepFinished{Schedule: slot.Schedule, Slot: slot.At, Plan: plan, Commands: len(planned.Commands)})
+			err := tx.Append(ledger.SweepFinished{Schedule: slot.Schedule, Slot: slot.At, Plan: plan, Commands: len(planned.Commands), By: by, Reason: reason})
 			if err != nil {
 				return err
 			}

@@ -34,8 +34,8 @@ func TestAnApprovalStaysWithinTheBudgetOfItsDay(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents, s.MonthlyBudgetCents = 900, 1500
 	h, plans := twoHeld(t, s)
-	check(t, h.Approve(t.Context(), plans[0]))
-	err := h.Approve(t.Context(), plans[1])
+	check(t, h.Approve(t.Context(), plans[0], "ada", "checked"))
+	err := h.Approve(t.Context(), plans[1], "ada", "checked")
 	wantErr(t, err, ErrOverBudget)
 	if said := "daily_budget_cents is 900, 600 of it are spent or on their way, and the plan would add 600"; !strings.Contains(err.Error(), said) {
 		t.Errorf("it does not say %q: %v", said, err)
@@ -43,7 +43,7 @@ func TestAnApprovalStaysWithinTheBudgetOfItsDay(t *testing.T) {
 	want(t, "published", h.stream.ids(), []string{"px_1 px_2"})
 
 	h.watch.add(13 * time.Hour) // the next day, which neither plan was made on
-	check(t, h.Approve(t.Context(), plans[1]))
+	check(t, h.Approve(t.Context(), plans[1], "ada", "checked"))
 	want(t, "published", h.stream.ids(), []string{"px_1 px_2", "px_3 px_4"})
 	want(t, "spent on the day of the approval", h.sweep(t).SpentTodayCents, int64(600))
 	_, err = h.Ledger.Verify(t.Context())
@@ -54,10 +54,10 @@ func TestAnApprovalStaysWithinTheBudgetOfItsMonth(t *testing.T) {
 	s := keepalive()
 	s.MonthlyBudgetCents = 1100
 	h, plans := twoHeld(t, s)
-	check(t, h.Approve(t.Context(), plans[0]))
-	wantErr(t, h.Approve(t.Context(), plans[1]), ErrOverBudget)
+	check(t, h.Approve(t.Context(), plans[0], "ada", "checked"))
+	wantErr(t, h.Approve(t.Context(), plans[1], "ada", "checked"), ErrOverBudget)
 	h.watch.add(10 * day)
-	check(t, h.Approve(t.Context(), plans[1]))
+	check(t, h.Approve(t.Context(), plans[1], "ada", "checked"))
 }
 
 // An approval that a crash cut off has spent the plan's money already.
@@ -67,12 +67,12 @@ func TestAnApprovalIsGivenAgainBehindACrash(t *testing.T) {
 	h, plans := twoHeld(t, s)
 	ended, crash := context.WithCancel(t.Context())
 	h.stream.fail = func() error { crash(); return errors.New("no reply") }
-	wantErr(t, h.Approve(ended, plans[0]), context.Canceled)
+	wantErr(t, h.Approve(ended, plans[0], "ada", "checked"), context.Canceled)
 	h.stream.fail = nil
 	renewed := h.plannedCommands(t, plans[0])
 	settle(t, h.Ledger, renewed[0], 300) // the stream had it
 	h.restart(t)
-	check(t, h.Approve(t.Context(), plans[0]))
+	check(t, h.Approve(t.Context(), plans[0], "ada", "checked"))
 	want(t, "published", h.stream.ids(), []string{"px_1", "px_2"})
 }
 
@@ -97,7 +97,7 @@ func TestAPlanOfAScheduleThatWasRemovedCanBeApproved(t *testing.T) {
 	h, plans := twoHeld(t, s)
 	h.config.Schedules = nil
 	h.restart(t)
-	check(t, h.Approve(t.Context(), plans[0]))
+	check(t, h.Approve(t.Context(), plans[0], "ada", "checked"))
 }
 
 // A plan that waits, and of which the journal is archived meanwhile.
@@ -118,12 +118,12 @@ func TestAHeldPlanOutlivesAnArchiving(t *testing.T) {
 	want(t, "held by", out.HeldBy, "")
 	away := out.File + ".away"
 	check(t, os.Rename(out.File, away))
-	_, missing := errors.AsType[*ledger.ArchivedError](h.Approve(t.Context(), old.Hash))
+	_, missing := errors.AsType[*ledger.ArchivedError](h.Approve(t.Context(), old.Hash, "ada", "checked"))
 	want(t, "the archive is missing, and named", missing, true)
 
 	s.Match.ProxyIDs = []string{"px_1", "px_2"}
 	want(t, "the old plan again", h.sweptWith(t, s).Hash, old.Hash)
-	check(t, h.Approve(t.Context(), old.Hash))
+	check(t, h.Approve(t.Context(), old.Hash, "ada", "checked"))
 	want(t, "published", h.stream.raw, []string{string(old.Commands[0])})
 	_, err := h.Ledger.Verify(t.Context())
 	check(t, err)
@@ -139,7 +139,7 @@ func TestAHeldPlanIsFoundInTheArchive(t *testing.T) {
 	s.Match.ProxyIDs = []string{"px_2", "px_3"}
 	want(t, "another plan is held", h.sweptWith(t, s).State, stateHeld)
 	h.archive(t)
-	check(t, h.Approve(t.Context(), old.Hash))
+	check(t, h.Approve(t.Context(), old.Hash, "ada", "checked"))
 	want(t, "published", h.stream.raw, []string{string(old.Commands[0])})
 }
 

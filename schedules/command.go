@@ -210,5 +210,5 @@ func appendField(h []byte, field string) []byte {
 // the whole command refused.
 func usableID(id string) bool {
 	return id != "" && len(id) <= maxOpaqueID && utf8.ValidString(id) &&
-		!strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
+		!strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar })
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -102,6 +103,23 @@ func TestAReplacementHasTheProtocolOfWhatItReplaces(t *testing.T) {
 		}
 		if _, ok := bestOffer([]upstream.Offer{other}, p, 30, 400); ok != (name == "region") {
 			t.Errorf("another %s alone is bought: %v", name, ok)
+		}
+	}
+}
+
+// An id that a plan takes is one that the commands stream takes: else the whole
+// command would be refused.
+func TestAnIDThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
+	ids := []string{"", "px_1", strings.Repeat("a", maxOpaqueID), strings.Repeat("a", maxOpaqueID+1), "px\uFFFD", "px\xff", "a b", "\u00a0"}
+	for r := range rune(0x3100) {
+		ids = append(ids, "px_"+string(r))
+	}
+	for _, id := range append(ids, "\U0001F600", "\uFEFFpx", "\uFFFC", "\uFFFE") {
+		one := Included{ProxyID: id, ExpiresAt: noon.Add(time.Hour)}
+		raw, err := encodeCommand(keepalive(), "sweep-1", []Included{one})
+		check(t, err)
+		if _, err := jobs.ParseCommand(ledger.KindRenewal, raw, jobs.Rules{}); usableID(id) && err != nil {
+			t.Errorf("%+q: %v", id, err)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (s *Sweeper) RunNow(ctx context.Context, schedule string) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	return s.fire(ctx, r, firing{slot: s.Clock().UTC().Truncate(time.Second)})
+	return s.fire(ctx, r, firing{slot: s.Clock().UTC().Truncate(time.Second), byHand: true})
 }
 
 func (s *Sweeper) rota(name string) (*rota, error) {

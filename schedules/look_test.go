@@ -26,7 +26,7 @@ func TestAListSaysThatAPlanWasApproved(t *testing.T) {
 	if why := listed().Why; !strings.Contains(why, "sweep approve "+plan.Hash) {
 		t.Fatalf("before: %s", why)
 	}
-	check(t, h.Approve(t.Context(), plan.Hash))
+	check(t, h.Approve(t.Context(), plan.Hash, "ada", "checked"))
 	if now := listed(); strings.Contains(now.Why, "sweep approve") || !strings.Contains(now.Why, "approved") || now.Plan != "" {
 		t.Fatalf("afterwards: %+v", now)
 	}

@@ -114,8 +114,9 @@ type Plan struct {
 	// Left is what the sweep goes on with by itself once this is published.
 	Left *ledger.SweepLeft `json:"left,omitempty"`
 
-	planned  []ledger.PlannedCommand
-	unpriced map[kind]ledger.Proxy // kinds that wait for their canary, with one of each
+	standsFor bool // Hash is that of a plan which an earlier slot holds
+	planned   []ledger.PlannedCommand
+	unpriced  map[kind]ledger.Proxy // kinds that wait for their canary, with one of each
 	// forPerson are proxies that were tried often enough.
 	forPerson []ledger.ProxyReview
 	// again are the commands of onItsWay, which earlier sweeps have published.

@@ -110,7 +110,7 @@ func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
 		check(t, err)
 		want(t, "state", plan.State, stateHeld)
 		go func() { <-b.stream.arrived; <-b.stream.arrived }()
-		check(t, b.Approve(t.Context(), plan.Hash))
+		check(t, b.Approve(t.Context(), plan.Hash, "ada", "checked"))
 		time.Sleep(2 * remainderEvery)
 		synctest.Wait()
 		last := b.slots(1)[0]

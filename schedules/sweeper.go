@@ -176,6 +176,9 @@ func (s *Sweeper) Lister() *Lister { return s.lister }
 // Run lists proxies and fires slots until the context ends; its error is the
 // context's. What fails on the way is logged and tried again.
 func (s *Sweeper) Run(ctx context.Context) error {
+	if err := s.FinishRemoved(ctx); err != nil {
+		s.Log.WithError(err).WithField("account", s.Account).Warn("what schedules had planned that were removed could not be ended; the next start tries again")
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.lister.Run(ctx) })
 	group.Go(func() error { return s.watchExpiries(ctx) })

@@ -84,14 +84,14 @@ func TestAPlanOverTheApprovalLimitWaitsAndIsThenCarriedOutExactly(t *testing.T) 
 	check(t, err)
 	want(t, "listed plan", all[0].Plan, plan.Hash)
 
-	wantErr(t, h.Approve(t.Context(), "another"), ErrNoPlan)
+	wantErr(t, h.Approve(t.Context(), "another", "ada", "checked"), ErrNoPlan)
 	h.restart(t)
-	check(t, h.Approve(t.Context(), plan.Hash))
+	check(t, h.Approve(t.Context(), plan.Hash, "ada", "checked"))
 	want(t, "published", h.stream.raw, []string{string(plan.Commands[0])})
 	held, err := h.Ledger.HeldSlots(t.Context(), plan.Hash)
 	check(t, err)
 	want(t, "still held", len(held), 0)
-	wantErr(t, h.Approve(t.Context(), plan.Hash), ErrNoPlan)
+	wantErr(t, h.Approve(t.Context(), plan.Hash, "ada", "checked"), ErrNoPlan)
 }
 
 func TestOverTheBudgetTheAffordablePartGoesAndTheRestIsSaidAloud(t *testing.T) {

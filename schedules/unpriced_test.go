@@ -82,7 +82,7 @@ func TestTrap52AnApprovalNeedsRoomForWhatHasNoPrice(t *testing.T) {
 	}
 	h.config.Schedules[0].DailyBudgetCents = 600
 	h.restart(t)
-	wantErr(t, h.Approve(t.Context(), plan.Hash), ErrOverBudget)
+	wantErr(t, h.Approve(t.Context(), plan.Hash, "ada", "checked"), ErrOverBudget)
 }
 
 func TestAForecastHonoursKeep(t *testing.T) {

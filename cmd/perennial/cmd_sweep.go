@@ -18,12 +18,22 @@ func (a *app) sweepCommand() *cobra.Command {
 		a.sweepOne("plan SCHEDULE", "Show what a sweep would renew and cost; changes nothing", verbPlan),
 		a.sweepOne("run SCHEDULE", "Fire a slot now", verbSweep),
 		a.sweepForecast(),
-		&cobra.Command{
-			Use: "approve PLAN", Short: "Carry out exactly the held plan with this hash", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.changeByHand(cmd.Context(), verbApprove, sweepRequest{Plan: args[0]})
-			},
-		})
+		a.sweepApprove())
+	return c
+}
+
+func (a *app) sweepApprove() *cobra.Command {
+	var q sweepRequest
+	c := &cobra.Command{
+		Use: "approve PLAN", Short: "Carry out exactly the held plan with this hash", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.Plan = args[0]
+			return a.changeByHand(cmd.Context(), verbApprove, q)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&q.By, "by", operator(), "who approves it")
+	f.StringVar(&q.Reason, "reason", "approved on the command line", "why")
 	return c
 }
 

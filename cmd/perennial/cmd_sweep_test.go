@@ -167,3 +167,35 @@ func TestTrap55ASweepThatCannotBeMadeIsNotReady(t *testing.T) {
 	w.control(http.MethodDelete, "/faults", nil)
 	waitForHTTP(t, line.HTTP+"/readyz", "ok\n")
 }
+
+func TestAnApprovalNeedsANameAndSaysIt(t *testing.T) {
+	w := newWorld(t, 2)
+	w.configure("", `schedules:
+  - name: keep
+    cron: "0 0 1 1 *"
+    renew_before: 300h
+    duration_days: 30
+    approve_over_cents: 1
+`)
+	w.run()
+	if out, errs, code := w.cli("renew", "px_1", "--id", "price", "--wait"); code != 0 {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	held := w.plan("run", "keep")
+	if held.State != "held" || !held.NeedsApproval {
+		t.Fatalf("%+v", held)
+	}
+	for _, args := range [][]string{{"--by="}, {"--reason="}, {"--by", " "}} {
+		out, errs, code := w.cli(append([]string{"sweep", "approve", held.Hash}, args...)...)
+		if code != exitFailed || !strings.Contains(errs, "needs a name and a reason") {
+			t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
+		}
+	}
+	w.mustCLI("sweep", "approve", held.Hash, "--by", "ada")
+	for _, r := range w.journal(t) {
+		if r.Type == "sweep.finished" && strings.Contains(r.Data, `"by":"ada","reason":"approved on the command line"`) {
+			return
+		}
+	}
+	t.Error("no fact says who approved it")
+}

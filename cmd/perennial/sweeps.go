@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"perennial/jobs"
@@ -114,6 +115,9 @@ func (l heardListing) ProxiesPage(ctx context.Context, r upstream.PageRequest) (
 // without a schedule lists nothing, unless its configuration asks for warnings.
 func (a *accountHost) runSweeps(ctx context.Context, s *schedules.Sweeper) error {
 	if len(s.Schedules) == 0 && len(a.config.WarnBefore) == 0 {
+		if err := s.FinishRemoved(ctx); err != nil {
+			a.log.WithError(err).Warn("what schedules had planned that were removed could not be ended; the next start tries again")
+		}
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -135,6 +139,8 @@ func (a *accountHost) failingSweeps() []ledger.SweepFailed {
 type sweepRequest struct {
 	Schedule string `json:"schedule,omitempty"`
 	Plan     string `json:"plan,omitempty"`
+	By       string `json:"by,omitempty"` // of an approval, as Reason
+	Reason   string `json:"reason,omitempty"`
 }
 
 func (a *accountHost) sweeps(ctx context.Context, _ struct{}) ([]schedules.Status, error) {
@@ -150,5 +156,8 @@ func (a *accountHost) sweepNow(ctx context.Context, q sweepRequest) (schedules.P
 }
 
 func (a *accountHost) approve(ctx context.Context, q sweepRequest) (changedAnswer, error) {
-	return changedAnswer{1}, a.sweeper.Approve(ctx, q.Plan)
+	if strings.TrimSpace(q.By) == "" || strings.TrimSpace(q.Reason) == "" {
+		return changedAnswer{}, &jobs.RefusedError{Reason: "an approval needs a name and a reason: say them with --by and --reason"}
+	}
+	return changedAnswer{1}, a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason)
 }
