@@ -23,7 +23,7 @@ type bug struct {
 }
 
 // bugs is everything that is planted.
-var bugs = slices.Concat(upstreamBugs, decisionBugs, runnerBugs, ledgerBugs, sweepBugs, auditBugs)
+var bugs = slices.Concat(upstreamBugs, decisionBugs, runnerBugs, ledgerBugs, sweepBugs, auditBugs, fleetBugs)
 
 // pkg is the room of the file, whose tests have to notice.
 func (b bug) pkg() string { return "./" + path.Dir(b.file) }
