@@ -150,3 +150,17 @@ func TestWhatStaysIsCountedByKind(t *testing.T) {
 		t.Fatalf("%v and %v", counts, single)
 	}
 }
+
+func TestTrap54WhatIsRetiredDoesNotStay(t *testing.T) {
+	b := newBook(t)
+	b.observe(1, noon, Proxy{ProxyID: "px_1", CountryCode: "US", ExpiresAt: at(3 * time.Hour)}, Proxy{ProxyID: "px_2", CountryCode: "US"})
+	for _, f := range []Fact{ProxyRetired{ProxyID: "px_1", By: "ada", Reason: "slow"}, ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "slow"}, ProxyReinstated{ProxyID: "px_2", By: "ada"}} {
+		check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Append(f) }))
+	}
+	counted, single := 0, []string{}
+	check(t, b.CountStaying(t.Context(), *at(time.Hour), nil, func(_ Proxy, n int) error { counted += n; return nil }))
+	check(t, b.Staying(t.Context(), *at(time.Hour), func(p Proxy) error { single = append(single, p.ProxyID); return nil }))
+	if counted != 1 || fmt.Sprint(single) != "[px_2]" {
+		t.Fatalf("%d and %v", counted, single)
+	}
+}

@@ -5,7 +5,8 @@
 //
 // It promises: a slot is one row and fires at most once; the same plan made
 // twice is the same commands, byte for byte; nothing is published that the
-// journal does not hold; what a sweep leaves out is counted, with the reason. It never calls
-// the provider except to list proxies, and never spends: its commands go in at
-// the front door like anyone else's.
+// journal does not hold; what a sweep leaves out is counted, with the reason; a large
+// sweep goes on where it was; a sweep that cannot be made is a fact. It never
+// calls the provider except to read proxies, offers and the wallet, and never
+// spends: its commands go in at the front door like anyone else's.
 package schedules

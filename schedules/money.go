@@ -27,7 +27,7 @@ type Shortfall struct {
 
 // limits are those of the schedule and the wallet, in the order in which they
 // are named when several stand in the way.
-func (in Inputs) limits() (all []*limit) {
+func (in *Inputs) limits() (all []*limit) {
 	s := in.Schedule
 	for _, b := range []struct {
 		reason        string

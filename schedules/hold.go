@@ -1,0 +1,57 @@
+package schedules
+
+import (
+	"encoding/json"
+	"time"
+
+	"perennial/ledger"
+)
+
+// heldAnew is how long a plan that waits for an approval stands for those of later
+// slots: each may be as large as a fact can be, and every one that comes due makes
+// another of it.
+const heldAnew = 6 * time.Hour
+
+// holdOnce leaves a held plan's commands out where an earlier slot holds the same,
+// or a plan that stands for it a little longer. That plan is then the slot's: what
+// has come due since is planned when it was approved. Who asks for a plan by hand
+// gets it.
+func (s *Sweeper) holdOnce(tx *ledger.Tx, r *rota, f firing, plan *Plan, planned *ledger.SweepPlanned) error {
+	held, err := tx.HeldSlots(plan.Hash)
+	if err != nil {
+		return err
+	}
+	if len(held) == 0 && !f.byHand && f.rest == nil {
+		if held, err = s.heldLately(tx, r, f.slot); err != nil {
+			return err
+		}
+	}
+	if len(held) > 0 && !s.archived(held[0]) {
+		plan.standsFor = plan.Hash != held[0].Plan
+		plan.Hash, planned.Plan = held[0].Plan, held[0].Plan
+		planned.Commands, planned.Planned = []json.RawMessage{}, nil // the first slot held with this plan has them
+	}
+	return nil
+}
+
+// heldLately are the slots of the schedule's newest held plan, if the first of
+// them is not old; none otherwise.
+func (s *Sweeper) heldLately(tx *ledger.Tx, r *rota, slot time.Time) ([]ledger.Slot, error) {
+	since := slot.Add(-min(heldAnew, r.RenewBefore/4))
+	all, err := tx.HeldNow(r.Name, since)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	held, err := tx.HeldSlots(all[0].Plan)
+	if err != nil || len(held) == 0 || held[0].At.Before(since) || held[0].At.After(slot) {
+		return nil, err
+	}
+	return held, nil
+}
+
+// archived: the row that planned the slot is in another file, which may lie
+// elsewhere.
+func (s *Sweeper) archived(slot ledger.Slot) bool {
+	begins, _ := s.Ledger.Begins()
+	return begins != nil && slot.Seq <= begins.Seq
+}
