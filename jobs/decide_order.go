@@ -99,6 +99,9 @@ func money(op Operation, o upstream.Order, state *ledger.OrderState) []ledger.Le
 			doubt(kindTotal, *o.TotalCents-op.ChargedCents, "the order's total is not what it was when it was booked")
 		}
 	}
+	if o.TotalCents != nil && !upstream.AmountAgrees(o.Total, *o.TotalCents) {
+		doubt(kindDecimal, 0, fmt.Sprintf("the order's total is %q and its total_cents %d: the cents are booked", bounded(o.Total), *o.TotalCents))
+	}
 	r := o.Refund
 	if r == nil || r.AmountCents == nil || *r.AmountCents <= 0 || r.RefundedAt == nil {
 		return doubts

@@ -43,7 +43,23 @@ func decideRenewal(op Operation, h Replied, v verdict) Decision {
 		v.reason = "the renewal's result does not add up: " + err.Error()
 		return review(op, true, v)
 	}
-	return settleRenewal(op, v, r.Status, lines)
+	d := settleRenewal(op, v, r.Status, lines)
+	if doubt := amountDoubt(op, v, *r); doubt != nil {
+		d.Facts = append(d.Facts, doubt)
+	}
+	return d
+}
+
+// amountDoubt is the finding that a line's amount, as text, is not its cents; nil
+// when all agree.
+func amountDoubt(op Operation, v verdict, r upstream.Renewal) ledger.Fact {
+	for _, l := range r.LineItems {
+		if !upstream.AmountAgrees(l.Amount, l.AmountCents) {
+			return ledger.LedgerDiscrepancy{Ref: op.ref(v.traceID), Kind: kindDecimal, ProxyID: l.ProxyID, Explanation: fmt.Sprintf(
+				"the line's amount is %q and its amount_cents %d: the cents are booked", bounded(l.Amount), l.AmountCents)}
+		}
+	}
+	return nil
 }
 
 // unreadable names what is missing of the data of a renewal of so many proxies,

@@ -206,3 +206,15 @@ func TestTrap57AnEmptyListMayBeLeftOut(t *testing.T) {
 		}
 	}
 }
+
+func TestTrap25AnAmountAsTextThatIsNotItsCentsIsAFinding(t *testing.T) {
+	r := result("completed", item("a", "succeeded", 300, 0))
+	r.LineItems[0].Amount = "3.00"
+	if got := said(replied(renewalOf("a"), renewed(r))); got != "renewal.completed" {
+		t.Error(got)
+	}
+	r.LineItems[0].Amount = "300"
+	if got := said(replied(renewalOf("a"), renewed(r))); got != "renewal.completed, ledger.discrepancy" {
+		t.Error(got)
+	}
+}

@@ -87,7 +87,7 @@ func classifyCode(v verdict, r upstream.Reply) verdict {
 	switch r.Code {
 	case upstream.CodeValidationError, upstream.CodeOfferNotFound, upstream.CodeProxyNotFound, upstream.CodeUnsupportedOperation,
 		upstream.CodeInsufficientWallet, upstream.CodeIdempotencyKeyRequired:
-		return v.as(refused, fmt.Sprintf("the provider refused it (%s): %s", r.Code, r.Message))
+		return v.as(refused, refusal(r))
 	case upstream.CodeOperationFailed:
 		if r.Renewal != nil && r.Renewal.Status == "failed" {
 			return v.as(failedLines, "")
@@ -109,6 +109,15 @@ func classifyCode(v verdict, r upstream.Reply) verdict {
 		}
 		return v.as(frozen, fmt.Sprintf("the provider answers %q, which means nothing here", r.Code))
 	}
+}
+
+// refusal is what the provider said of a refusal, with the fields that it names.
+func refusal(r upstream.Reply) string {
+	text := fmt.Sprintf("the provider refused it (%s): %s", r.Code, r.Message)
+	if r.Fields != "" {
+		text += " [" + r.Fields + "]"
+	}
+	return text
 }
 
 func (v verdict) as(m meaning, reason string) verdict {

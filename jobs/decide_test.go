@@ -406,3 +406,12 @@ func TestWantOfMoneyDoesNotSplitAChunk(t *testing.T) {
 		t.Fatal(got)
 	}
 }
+
+func TestTrap60ARefusalNamesTheFieldThatWasWrong(t *testing.T) {
+	r := answer(upstream.CodeValidationError, 422)
+	r.Fields = "items.0.quantity: must be at most 500"
+	f, ok := replied(order(), r).Facts[0].(ledger.CommandRejected)
+	if !ok || !strings.Contains(f.Reason, r.Fields) {
+		t.Errorf("%+v", f)
+	}
+}

@@ -345,6 +345,9 @@ func (r *Runner) quoted(o upstream.Offer, quantity, days int64) (int64, error) {
 	if o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || *o.UnitPriceCents > maxLineCents/maxQuantity/maxRenewDays {
 		return 0, &unreadError{"the price of offer " + o.OfferCode, errors.New("unit_price_cents gives no usable price")}
 	}
+	if !upstream.AmountAgrees(o.UnitPrice, *o.UnitPriceCents) {
+		return 0, &unreadError{"the price of offer " + o.OfferCode, fmt.Errorf("unit_price is %q and unit_price_cents %d", bounded(o.UnitPrice), *o.UnitPriceCents)}
+	}
 	unit := *o.UnitPriceCents
 	return quantity * max(unit, ledger.ScalePrice(unit, o.BaseDurationDays, days)), nil
 }

@@ -19,7 +19,8 @@ import (
 type Finding struct {
 	// Kind is wallet, outside_order, order_total, order_currency, order_charge,
 	// order_refund, order_missing, refund_currency, refund_amount, renewal_sum,
-	// expiry_not_moved or outside_renewal.
+	// expiry_not_moved, outside_renewal or decimal_string (an amount as text is not
+	// the cents beside it).
 	Kind string `json:"kind"`
 	// AmountCents is what the provider says less what the books say: of the
 	// wallet, positive when it holds more; of an order, what it cost.
@@ -84,6 +85,7 @@ const (
 	kindSums     = "renewal_sum"
 	kindNotMoved = "expiry_not_moved"
 	kindRenewed  = "outside_renewal"
+	kindDecimal  = "decimal_string"
 	kindLate     = "late_reply" // told by a worker; nothing to compare again
 )
 

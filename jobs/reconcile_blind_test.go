@@ -168,7 +168,13 @@ func TestSettlementsOlderThanADayAreLookedAtAfterARestart(t *testing.T) {
 	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("one", ledger.StateCompleted)
 	h.halt()
+	filler := make([]ledger.Fact, 600) // a time is looked up by every 256th row
+	for i := range filler {
+		filler[i] = ledger.RunnerStarted{Version: "test", Holder: "test"}
+	}
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(filler...) }))
 	h.later(60 * time.Hour)
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(filler...) }))
 	x := h.pass(h.reconciler(p, 0))
 	if len(x.Findings) != 1 || x.Findings[0].Kind != kindNotMoved {
 		t.Errorf("%+v", x)

@@ -88,9 +88,10 @@ func TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt(t *testing.T) {
 		"a refund in other money": {refund(120, "EUR", &now), "refund_currency", 120},
 		"a refund without a date": {refund(120, "USD", nil), "", 0},
 		"a refund of nothing":     {refund(0, "USD", &now), "", 0},
-		"another total":           {func(o *upstream.Order) error { o.TotalCents = cents(350); return nil }, "order_total", 50},
-		"no cost":                 {func(o *upstream.Order) error { o.TotalCents = cents(0); return nil }, "order_total", -300},
+		"another total":           {func(o *upstream.Order) error { o.TotalCents, o.Total = cents(350), "3.50"; return nil }, "order_total", 50},
+		"no cost":                 {func(o *upstream.Order) error { o.TotalCents, o.Total = cents(0), "0"; return nil }, "order_total", -300},
 		"other money":             {func(o *upstream.Order) error { o.Currency = "EUR"; return nil }, "order_currency", 300},
+		"a total as other text":   {func(o *upstream.Order) error { o.Total = "300"; return nil }, "decimal_string", 0},
 		"unknown":                 {func(*upstream.Order) error { return notFoundError(upstream.CodeOrderNotFound) }, "order_missing", -300},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +114,7 @@ func TestAnOrderThatDiffersIsReadAgainUntilItAgrees(t *testing.T) {
 	wrong := true
 	p := &retold{Client: h.client, order: func(o *upstream.Order) error {
 		if wrong {
-			*o.TotalCents = 301
+			*o.TotalCents, o.Total = 301, "3.01"
 		}
 		return nil
 	}}

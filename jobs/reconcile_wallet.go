@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"perennial/ledger"
+	"perennial/upstream"
 )
 
 // WalletCheck is the provider's wallet beside what the books allow. A bound
@@ -24,6 +25,7 @@ type WalletCheck struct {
 // WalletReading is a wallet with the books just before and just after it.
 type WalletReading struct {
 	ProviderCents int64
+	Balance       string // the same as a decimal string
 	Currency      string
 	Before, After ledger.Position
 	Moved         bool // something was sent or booked in between
@@ -42,7 +44,7 @@ func (c *Reconciler) ReadWallet(ctx context.Context) (w WalletReading, err error
 	if err != nil {
 		return w, err
 	}
-	w.ProviderCents, w.Currency = wallet.BalanceCents, wallet.Currency
+	w.ProviderCents, w.Balance, w.Currency = wallet.BalanceCents, wallet.Balance, wallet.Currency
 	if w.After, err = c.Ledger.Position(ctx, c.Account); err != nil {
 		return w, err
 	}
@@ -94,6 +96,9 @@ func (p *pass) wallet(w WalletReading) {
 	if w.Currency != p.Binding.Currency {
 		p.find(Finding{Kind: kindWallet, Explanation: fmt.Sprintf("the wallet is in %q and the ledger in %q", bounded(w.Currency), p.Binding.Currency)})
 		return
+	}
+	if !upstream.AmountAgrees(w.Balance, w.ProviderCents) {
+		p.find(Finding{Kind: kindDecimal, Explanation: fmt.Sprintf("the wallet's balance is %q and its balance_cents %d: the cents are compared", bounded(w.Balance), w.ProviderCents)})
 	}
 	if x.LowCents == nil {
 		p.notef("the wallet has no lower bound: %s may have cost an amount that is not known", strings.Join(firstFew(unknownPrices(w)), ", "))

@@ -47,7 +47,7 @@ func (c *Client) Wallet(ctx context.Context) (Wallet, error) {
 	return getOne(ctx, c, "/api/v1/wallet", func(o *object, e *Envelope) Wallet {
 		o.need("environment", "currency", "balance_cents", "cash_value")
 		return Wallet{Environment: Environment(o.str("environment")), Currency: o.str("currency"), BalanceCents: o.integer("balance_cents"),
-			Balance: o.str("balance"), FrozenCents: o.integer("frozen_cents"), CashValue: o.boolean("cash_value"),
+			Balance: o.decimal("balance"), FrozenCents: o.integer("frozen_cents"), CashValue: o.boolean("cash_value"),
 			TraceID: e.TraceID, ServerTime: e.Timestamp}
 	})
 }

@@ -65,7 +65,7 @@ func TestGoldenRenewal(t *testing.T) {
 	full := `{"status":"partial","total_cents":600,"charged_cents":300,"refunded_cents":300,"successful_proxy_ids":["px_1"],"failed_proxy_ids":["px_2"],"unresolved_proxy_ids":[],"line_items":[` + line + `],"extra":null}`
 	r := posting(t, upstream.WriteRenewal, 200, "ok", full)
 	want := &upstream.Renewal{Status: "partial", TotalCents: 600, ChargedCents: 300, RefundedCents: 300, Successful: []string{"px_1"},
-		Failed: []string{"px_2"}, Unresolved: []string{}, LineItems: []upstream.RenewalLine{{ProxyID: "px_1", Status: "succeeded", DurationDays: 30, AmountCents: 300, ChargedCents: 300}}}
+		Failed: []string{"px_2"}, Unresolved: []string{}, LineItems: []upstream.RenewalLine{{ProxyID: "px_1", Status: "succeeded", DurationDays: 30, AmountCents: 300, ChargedCents: 300, Amount: "3.00"}}}
 	if !reflect.DeepEqual(r.Renewal, want) || !r.Envelope || !r.Success || r.Failure+r.Malformed != "" || r.TraceID != "trc_1" || !r.ServerTime.Equal(noon.Add(time.Second)) {
 		t.Errorf("%+v\n%+v", r, r.Renewal)
 	}

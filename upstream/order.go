@@ -130,6 +130,7 @@ func decodeOrderSummary(o *object) OrderSummary {
 type Order struct {
 	OrderNo, Status, PaymentStatus, Currency string
 	SubtotalCents, TotalCents                *int64 // cents; nil when absent or null
+	Total                                    string // decimal string, main unit; "" when absent
 	CreatedAt                                time.Time
 	Delivery                                 Delivery
 	PollAfterSeconds                         *int64  // nil: null or absent: stop polling
@@ -162,6 +163,7 @@ func decodeOrder(o *object) Order {
 		OrderNo: o.str("order_no"), Status: o.str("status"), PaymentStatus: o.str("payment_status"), Currency: o.str("currency"),
 		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.time("created_at"),
 		PollAfterSeconds: o.optionalInt("poll_after_seconds"), Delivery: decodeDelivery(o), Refund: decodeRefund(o),
+		Total: o.decimal("total"),
 	}
 	if out.Delivery.Present && out.Delivery.Available {
 		out.Proxies = decodeEach(o, "proxies", decodeProxy)

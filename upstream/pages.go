@@ -45,6 +45,7 @@ type Offer struct {
 	BaseDurationDays                                                              int64
 	DurationDays                                                                  []int64
 	MaxQuantity                                                                   *int64
+	CIDRs                                                                         []string // those that are text
 }
 
 func decodeOffer(o *object) Offer {
@@ -54,7 +55,7 @@ func decodeOffer(o *object) Offer {
 	out := Offer{
 		OfferCode: o.str("offer_code"), Name: o.str("name"), CountryCode: o.str("country_code"), CountryName: o.str("country_name"),
 		Region: o.str("region"), LineName: o.str("line_name"), IPType: o.str("ip_type"), Protocol: o.str("protocol"),
-		UnitPriceCents: o.optionalInt("unit_price_cents"), UnitPrice: o.str("unit_price"),
+		UnitPriceCents: o.optionalInt("unit_price_cents"), UnitPrice: o.decimal("unit_price"),
 		BaseDurationDays: o.integer("base_duration_days"), MaxQuantity: o.optionalInt("max_quantity"),
 	}
 	for _, raw := range o.array("duration_days") {
@@ -64,6 +65,13 @@ func decodeOffer(o *object) Offer {
 			return Offer{}
 		}
 		out.DurationDays = append(out.DurationDays, n)
+	}
+	if v := o.raw("cidrs"); v != nil && v[0] == '[' {
+		for _, raw := range elements(v) { // their type is not given: what is text is shown
+			if cidr, ok := unquote(raw); ok {
+				out.CIDRs = append(out.CIDRs, wordsOf(cidr, 64))
+			}
+		}
 	}
 	return out
 }

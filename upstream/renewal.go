@@ -63,6 +63,7 @@ type RenewalLine struct {
 	ProxyID, Status                          string
 	DurationDays                             int64
 	AmountCents, ChargedCents, RefundedCents int64
+	Amount                                   string // decimal string, main unit; "" when absent
 	Missing                                  []string
 }
 
@@ -89,6 +90,7 @@ func decodeRenewalLine(o *object) RenewalLine {
 	return RenewalLine{
 		ProxyID: o.str("proxy_id"), Status: o.str("status"), DurationDays: o.integer("duration_days"),
 		AmountCents: o.integer("amount_cents"), ChargedCents: o.integer("charged_cents"), RefundedCents: o.integer("refunded_cents"),
+		Amount:  o.decimal("amount"),
 		Missing: o.missing("proxy_id", "status", "duration_days", "amount_cents", "charged_cents", "refunded_cents"),
 	}
 }

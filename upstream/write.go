@@ -71,6 +71,7 @@ type Reply struct {
 	RetryAfter RetryAfter
 	Order      *CreatedOrder // a successful order creation whose data could be read
 	Renewal    *Renewal      // a renewal's result, of a success or of the 422
+	Fields     string        // what data.errors says of which field, in words; "" when it says nothing
 	Malformed  string        // the envelope was read, its data could not (fully) be: why
 }
 
@@ -94,7 +95,7 @@ func (c *Client) reply(kind WriteKind, a answer) (Reply, Envelope) {
 		return r, e
 	}
 	r.Envelope, r.Success, r.Code, r.Message = true, e.Success, e.Code, e.Message
-	r.TraceID, r.ServerTime = e.TraceID, e.Timestamp
+	r.TraceID, r.ServerTime, r.Fields = e.TraceID, e.Timestamp, fieldWordsOf(e.fieldErrors())
 	var err error
 	switch {
 	case kind == WriteOrder && e.Success:
