@@ -240,21 +240,43 @@ func (c Command) checkOrder(rules Rules) error {
 		return fmt.Errorf("items has %d lines of at most %d: split the command", len(c.Items), maxLines)
 	}
 	var sum int64
-	offers := map[string]bool{}
+	offers := map[string]map[string]bool{}
 	for i, item := range c.Items {
 		if err := item.check(rules); err != nil {
 			return fmt.Errorf("items[%d]: %w", i, err)
 		}
-		if offers[item.OfferCode] {
-			return fmt.Errorf("items[%d]: offer %q stands twice: put its quantity on one line", i, item.OfferCode)
+		if err := item.beside(offers); err != nil {
+			return fmt.Errorf("items[%d]: %w", i, err)
 		}
-		offers[item.OfferCode] = true
 		sum += item.Quantity
 	}
 	if sum > maxQuantity {
 		return fmt.Errorf("the quantities sum to %d of at most %d: split the command", sum, maxQuantity)
 	}
 	return c.checkScenario(rules)
+}
+
+// beside checks a line against those before it of the same offer (customer-api.md,
+// POST orders, rules 2 and 3), and adds it: their CIDRs, none for an allocation by
+// chance.
+func (i Item) beside(offers map[string]map[string]bool) error {
+	taken, again := offers[i.OfferCode]
+	switch {
+	case again && len(taken) == 0 && len(i.CIDRs) == 0:
+		return fmt.Errorf("offer %q stands twice: put its quantity on one line", i.OfferCode)
+	case again && (len(taken) == 0 || len(i.CIDRs) == 0):
+		return fmt.Errorf("offer %q stands with CIDRs and without: the provider takes one or the other for an offer", i.OfferCode)
+	case !again:
+		taken = map[string]bool{}
+		offers[i.OfferCode] = taken
+	}
+	for _, cidr := range i.CIDRs {
+		if taken[cidr] {
+			return fmt.Errorf("offer %q names CIDR %.40q twice", i.OfferCode, cidr)
+		}
+		taken[cidr] = true
+	}
+	return nil
 }
 
 func (i Item) check(rules Rules) error {

@@ -294,3 +294,19 @@ func TestTimesAreKeptInUTC(t *testing.T) {
 		t.Fatalf("%s", c.DueBefore)
 	}
 }
+
+// customer-api.md, POST orders, rules 2 and 3.
+func TestOneOfferMayStandOnTwoLinesWithOtherCIDRs(t *testing.T) {
+	rules := Rules{Environment: upstream.Sandbox, CIDRField: "cidrs"}
+	lines := func(a, b string) string {
+		return `{"id":"c-1","duration_days":30,"items":[{"offer_code":"o","quantity":1` + a + `},{"offer_code":"o","quantity":1` + b + `}]}`
+	}
+	const one, two = `,"cidrs":["198.51.100.0/25"]`, `,"cidrs":["198.51.100.128/25"]`
+	if _, err := ParseCommand(ledger.KindOrder, []byte(lines(one, two)), rules); err != nil {
+		t.Error(err)
+	}
+	mustRefuse(t, ledger.KindOrder, lines(one, one), rules, "twice")
+	mustRefuse(t, ledger.KindOrder, lines(one, ""), rules, "with CIDRs and without")
+	mustRefuse(t, ledger.KindOrder, lines("", two), rules, "with CIDRs and without")
+	mustRefuse(t, ledger.KindOrder, lines("", ""), rules, "on one line")
+}

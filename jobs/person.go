@@ -140,6 +140,9 @@ func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) 
 		if err != nil {
 			return nil, err
 		}
+		if o.Reason != "" { // the first refusal stays readable
+			reason = bounded(reason + "; it had been refused: " + o.Reason)
+		}
 		return ledger.OperationResolved{
 			Ref: ref, By: by, Reason: reason, Outcome: "not_charged", SendAgain: []ledger.Planned{next.planned}, DurationDays: next.days,
 		}, nil

@@ -51,6 +51,7 @@ type OperationStatus struct {
 	RefundedCents  int64                `json:"refunded_cents"`
 	TraceID        string               `json:"trace_id"`
 	AcceptedAt     time.Time            `json:"accepted_at"`
+	ProxyIDs       []string             `json:"proxy_ids,omitempty"` // that an order delivered
 	Lines          []ledger.RenewalLine `json:"lines"`
 }
 
@@ -87,6 +88,11 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 				return s, err
 			}
 		}
+		if o.State == ledger.StateDelivered {
+			if one.ProxyIDs, err = delivered(ctx, l, o.ID); err != nil {
+				return s, err
+			}
+		}
 		if s.Reason == "" {
 			s.Reason = o.Reason
 		}
@@ -109,6 +115,25 @@ func acceptance(ctx context.Context, l *ledger.Ledger, id string) (accepted ledg
 	c, err := l.Command(ctx, id)
 	accepted.Kind = c.Kind
 	return accepted, gone.File, err
+}
+
+// delivered reads which proxies an order came with. What is in an archive that is
+// not at hand is left out.
+func delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]string, error) {
+	rows, err := l.RowsOf(ctx, operationID)
+	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone {
+		return nil, nil
+	}
+	for _, r := range slices.Backward(rows) {
+		fact, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		if err != nil {
+			return nil, err
+		}
+		if f, ok := fact.(ledger.OrderDelivered); ok {
+			return f.ProxyIDs, nil
+		}
+	}
+	return nil, err
 }
 
 // leftOut reads what a command's acceptance left out.

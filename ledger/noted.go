@@ -16,7 +16,8 @@ const firmAfter = 10 * time.Minute
 type Published struct {
 	Head // acknowledged by the stream; Seq is 0 when nothing was
 
-	// FirmSeq was acknowledged ten minutes or more before Head was.
+	// FirmSeq was acknowledged ten minutes or more before Head was, or before a
+	// stop in good order.
 	FirmSeq int64
 }
 
@@ -30,10 +31,11 @@ func (l *Ledger) Published(ctx context.Context) (p Published, err error) {
 }
 
 // NotePublished notes that the events stream has acknowledged the journal up to
-// a row. The note only ever goes forward.
-func (l *Ledger) NotePublished(ctx context.Context, seq int64) error {
+// a row; stopped says that the runner stops in good order behind it, so that no
+// crash takes the row away. The note only ever goes forward.
+func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) error {
 	noted, err := l.Published(ctx)
-	if err != nil || seq <= noted.Seq {
+	if err != nil || seq < noted.Seq || seq == noted.Seq && (!stopped || noted.FirmSeq == seq) {
 		return err
 	}
 	row, err := l.Row(ctx, seq)
@@ -41,12 +43,12 @@ func (l *Ledger) NotePublished(ctx context.Context, seq int64) error {
 		return fmt.Errorf("note that row %d was published: %w", seq, err)
 	}
 	return l.Write(ctx, func(tx *Tx) error {
-		return tx.exec(`INSERT INTO published (one, seq, hash, firm_seq, pending_seq, pending_at) VALUES (1, ?1, ?2, 0, ?1, ?3)
+		return tx.exec(`INSERT INTO published (one, seq, hash, firm_seq, pending_seq, pending_at) VALUES (1, ?1, ?2, CASE WHEN ?5 THEN ?1 ELSE 0 END, ?1, ?3)
 			ON CONFLICT (one) DO UPDATE SET seq = excluded.seq, hash = excluded.hash,
-			firm_seq = CASE WHEN pending_at <= ?4 THEN pending_seq ELSE firm_seq END,
-			pending_seq = CASE WHEN pending_at <= ?4 THEN excluded.seq ELSE pending_seq END,
-			pending_at = CASE WHEN pending_at <= ?4 THEN excluded.pending_at ELSE pending_at END
-			WHERE seq < excluded.seq`, seq, row.Hash, tx.now, tx.now-int64(firmAfter/time.Microsecond))
+			firm_seq = CASE WHEN ?5 THEN excluded.seq WHEN pending_at <= ?4 THEN pending_seq ELSE firm_seq END,
+			pending_seq = CASE WHEN ?5 OR pending_at <= ?4 THEN excluded.seq ELSE pending_seq END,
+			pending_at = CASE WHEN ?5 OR pending_at <= ?4 THEN excluded.pending_at ELSE pending_at END
+			WHERE seq <= excluded.seq`, seq, row.Hash, tx.now, tx.now-int64(firmAfter/time.Microsecond), stopped)
 	})
 }
 

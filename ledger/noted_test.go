@@ -31,7 +31,7 @@ func TestHowFarTheJournalWasPublishedOutlivesTheProcess(t *testing.T) {
 	}
 	note := func(seq, firm int64) {
 		t.Helper()
-		check(t, b.NotePublished(t.Context(), seq))
+		check(t, b.NotePublished(t.Context(), seq, false))
 		row, err := b.Row(t.Context(), seq)
 		check(t, err)
 		if p := b.published(); p.Head != (Head{seq, row.Hash}) || p.FirmSeq != firm {
@@ -45,11 +45,11 @@ func TestHowFarTheJournalWasPublishedOutlivesTheProcess(t *testing.T) {
 	note(7, 3)
 	now = now.Add(firmAfter)
 	note(8, 7)
-	check(t, b.NotePublished(t.Context(), 2))
+	check(t, b.NotePublished(t.Context(), 2, false))
 	if p := b.published(); p.Seq != 8 {
 		t.Errorf("the note went back to %d", p.Seq)
 	}
-	if err := b.NotePublished(t.Context(), 9999); !errors.Is(err, ErrNotFound) {
+	if err := b.NotePublished(t.Context(), 9999, false); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a row that is not there: %v", err)
 	}
 	check(t, b.Close())
@@ -67,7 +67,7 @@ func TestTheNoteOfWhatWasPublishedGoesIntoBackupsAndArchivedLedgers(t *testing.T
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
 	b := oldBook(t, path, append(history(), over()...)...)
 	seq := b.balance().Head.Seq - 1
-	check(t, b.NotePublished(t.Context(), seq))
+	check(t, b.NotePublished(t.Context(), seq, false))
 	copied := filepath.Join(t.TempDir(), "copy.db")
 	_, err := b.Backup(t.Context(), copied, false)
 	check(t, err)
@@ -92,7 +92,7 @@ func TestARewrittenLedgerDoesNotFitWhatItNotedAsPublished(t *testing.T) {
 	} {
 		b := newBook(t)
 		b.add(history()...)
-		check(t, b.NotePublished(t.Context(), 4))
+		check(t, b.NotePublished(t.Context(), 4, false))
 		check(t, b.Close())
 		tamper(t, b.path, func(conn *sql.Conn) error {
 			_, err := conn.ExecContext(t.Context(), statements)
@@ -157,5 +157,29 @@ func TestAHeadIsReadAsItIsWritten(t *testing.T) {
 		if h, err := ParseHead(text); err == nil {
 			t.Errorf("%q was read as %v", text, h)
 		}
+	}
+}
+
+// A stop in good order makes firm what was published, a restore forgets what
+// another stream held.
+func TestAStopInGoodOrderMakesFirmWhatWasPublished(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(5000), LedgerRecorded{Kind: "top-up", Cents: 5, By: "ada", Reason: "card"})
+	for _, stopped := range []bool{false, true, true} {
+		check(t, b.NotePublished(t.Context(), 2, stopped))
+		p, err := b.Published(t.Context())
+		check(t, err)
+		if want := map[bool]int64{true: 2}[stopped]; p.Seq != 2 || p.FirmSeq != want {
+			t.Errorf("stopped %t: %+v", stopped, p)
+		}
+	}
+	out := filepath.Join(t.TempDir(), "backup.db")
+	_, err := b.Backup(t.Context(), out, false)
+	check(t, err)
+	path := filepath.Join(t.TempDir(), "restored.db")
+	_, err = Restore{Path: path, From: out, Clock: ticking(), AppID: "sbx_app_a"}.Run(t.Context())
+	check(t, err)
+	if p, err := openBook(t, path).Published(t.Context()); err != nil || p.Seq != 0 {
+		t.Errorf("%+v %v", p, err)
 	}
 }

@@ -144,6 +144,11 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 	}
 	out.Epoch = fmt.Sprintf("%x", micros(x.Clock()))
 	err = l.Write(ctx, func(tx *Tx) error {
+		// What another stream held is no measure of the one that it goes on with: a
+		// restore says aloud, and in a fact, that history begins anew there.
+		if err := tx.exec(`DELETE FROM published`); err != nil {
+			return err
+		}
 		return tx.Append(LedgerOpened{
 			AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, Currency: b.Currency, Epoch: out.Epoch,
 			Restored: &Restoration{From: from, Since: last.Instant(), AppID: x.AppID, Proven: out.Proven},

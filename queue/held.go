@@ -7,18 +7,18 @@ import "fmt"
 type Held struct {
 	// Last is the newest journal sequence that the stream acknowledged; 0: none.
 	Last uint64
-	// Firm is one that it acknowledged so long ago that no power cut can have
-	// taken it away: a server syncs within minutes.
+	// Firm is one that no crash can have taken away: it was acknowledged so long
+	// ago that the server has synced it since, or before a stop in good order.
 	Firm uint64
 }
 
 // Missing says in words what a stream that ends with a row has lost, "" when
-// that is nothing, or no more than a power cut explains. A stream that was
+// that is nothing, or no more than a crash or a power cut explains. A stream that was
 // emptied, or put back to an old state, is filled again from a ledger that may
 // have been rewritten since: then nothing on it could tell.
 func (h Held) Missing(last uint64) string {
 	switch {
-	case last == 0 && h.Last > 0:
+	case last == 0 && h.Firm > 0:
 		return fmt.Sprintf("the events stream is empty, and rows up to %d were published on it", h.Last)
 	case last < h.Firm:
 		return fmt.Sprintf("the events stream ends with row %d, and row %d was on it long before", last, h.Firm)

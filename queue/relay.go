@@ -204,6 +204,9 @@ func (r *Relay) findPlace(ctx context.Context) (uint64, error) {
 func (r *Relay) checkHeld(last uint64) error {
 	r.mu.Lock()
 	held := Held{Last: max(r.Held.Last, r.most), Firm: r.Held.Firm}
+	if last == 0 && r.most > 0 {
+		held.Firm = max(held.Firm, r.most) // it was there a moment ago, in this very process
+	}
 	r.mu.Unlock()
 	if missing := held.Missing(last); missing != "" && !r.Refill {
 		return r.diverged(last, "", "", missing+"\n"+r.RefillAdvice)

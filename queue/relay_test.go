@@ -181,7 +181,7 @@ func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 	q := newQueue(t)
 	j := newJournal("a", 20)
 	relay := NewRelay(q, "main", j, quiet())
-	relay.Held, relay.RefillAdvice = Held{Last: 20}, "ask for it"
+	relay.Held, relay.RefillAdvice = Held{Last: 20, Firm: 1}, "ask for it"
 	if d := awaitDiverged(t, runRelay(t, relay)); !strings.Contains(d.Reason, "rows up to 20") || !strings.Contains(d.Reason, "ask for it") {
 		t.Fatal(d)
 	}
@@ -227,7 +227,8 @@ func TestWhatAStreamMayLose(t *testing.T) {
 		{Held{Last: 20, Firm: 15}, 15, false}, // a power cut
 		{Held{Last: 20, Firm: 15}, 14, true},
 		{Held{Last: 20}, 1, false},
-		{Held{Last: 20}, 0, true},
+		{Held{Last: 20}, 0, false}, // a crash within minutes of the first start
+		{Held{Last: 20, Firm: 1}, 0, true},
 	} {
 		if got := test.held.Missing(test.last); (got != "") != test.refused {
 			t.Errorf("%+v, ends with %d: %q", test.held, test.last, got)

@@ -354,7 +354,7 @@ func (a *accountHost) keepNote(ctx context.Context, relay *queue.Relay) error {
 	ticker := time.NewTicker(noteEvery)
 	defer ticker.Stop()
 	for {
-		a.notePublished(ctx, relay)
+		a.notePublished(ctx, relay, false)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -363,12 +363,12 @@ func (a *accountHost) keepNote(ctx context.Context, relay *queue.Relay) error {
 	}
 }
 
-func (a *accountHost) notePublished(ctx context.Context, relay *queue.Relay) {
+func (a *accountHost) notePublished(ctx context.Context, relay *queue.Relay, stopped bool) {
 	seq := relay.Published()
 	if seq == 0 {
 		return
 	}
-	if err := a.ledger.NotePublished(ctx, int64(seq)); err != nil && ctx.Err() == nil {
+	if err := a.ledger.NotePublished(ctx, int64(seq), stopped); err != nil && ctx.Err() == nil {
 		a.log.WithError(err).Warn("the ledger could not note how far it was published; it is tried again")
 	}
 }
@@ -384,7 +384,7 @@ func (a *accountHost) publishRest(ctx context.Context, relay *queue.Relay) {
 	if err != nil {
 		a.log.Warn("not every event could be published before the end; the next run publishes them")
 	}
-	a.notePublished(ctx, relay)
+	a.notePublished(ctx, relay, err == nil)
 }
 
 func (a *accountHost) newRunner(intake *queue.Intake) *jobs.Runner {

@@ -26,6 +26,7 @@ type commandFlags struct {
 	notAfter string
 	labels   map[string]string
 	wait     bool
+	timeout  time.Duration
 }
 
 func (f *commandFlags) add(c *cobra.Command) {
@@ -35,6 +36,7 @@ func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it after this instant, such as 2026-12-01T00:00:00Z")
 	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")
 	c.Flags().BoolVar(&f.wait, "wait", false, "follow it until it has ended")
+	c.Flags().DurationVar(&f.timeout, "timeout", 0, "with --wait: how long to follow it, such as 2m; it goes on afterwards (default: for ever)")
 }
 
 func (f *commandFlags) body() map[string]any {
@@ -76,23 +78,29 @@ func (a *app) orderCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
-	c.Flags().StringSliceVar(&items, "item", nil, "offer code and quantity, as off_us_dallas=5; may be repeated")
+	c.Flags().StringSliceVar(&items, "item", nil, "offer code and quantity, as off_us_dallas=5, or off_us_dallas=5@CIDR+CIDR; may be repeated")
 	c.Flags().StringVar(&scenario, "scenario", "", "on a sandbox account: success, delayed, partial or rejected")
 	_ = c.MarkFlagRequired("item")
 	return c
 }
 
-// orderItems reads OFFER=QUANTITY. The same offer twice is refused when the
-// command is read.
+// orderItems reads OFFER=QUANTITY, and OFFER=QUANTITY@CIDR+CIDR for chosen
+// addresses. What one offer may not stand for twice is refused when the command is
+// read.
 func orderItems(items []string) ([]jobs.Item, error) {
 	lines := make([]jobs.Item, 0, len(items))
 	for _, item := range items {
 		offer, text, ok := strings.Cut(item, "=")
+		text, cidrs, chosen := strings.Cut(text, "@")
 		quantity, err := strconv.ParseInt(text, 10, 64)
 		if !ok || err != nil {
-			return nil, usage("--item %q: say OFFER=QUANTITY, such as off_us_dallas=5", item)
+			return nil, usage("--item %q: say OFFER=QUANTITY, such as off_us_dallas=5, or with CIDRs off_us_dallas=5@198.51.100.0/24", item)
 		}
-		lines = append(lines, jobs.Item{OfferCode: offer, Quantity: quantity})
+		line := jobs.Item{OfferCode: offer, Quantity: quantity}
+		if chosen {
+			line.CIDRs = strings.Split(cidrs, "+")
+		}
+		lines = append(lines, line)
 	}
 	slices.SortStableFunc(lines, func(a, b jobs.Item) int { return strings.Compare(a.OfferCode, b.OfferCode) })
 	return lines, nil
@@ -137,7 +145,8 @@ func (a *app) publishOne(ctx context.Context, kind string, f commandFlags, body 
 	if !f.wait {
 		return a.printPublished(f.id)
 	}
-	return a.follow(ctx, r, f.id, hash)
+	fmt.Fprintf(a.stderr, "published as %s\n", f.id)
+	return a.followFor(ctx, r, f, hash)
 }
 
 // contentHash reads a command as the runner will and returns the hash by which
@@ -169,17 +178,45 @@ func (a *app) printPublished(id string) error {
 // pollEvery is how often a followed command's state is asked for.
 const pollEvery = 100 * time.Millisecond
 
+// followFor is follow for as long as --timeout says.
+func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, hash string) error {
+	if f.timeout <= 0 {
+		return a.follow(ctx, r, f.id, hash)
+	}
+	bounded, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	err := a.follow(bounded, r, f.id, hash)
+	if bounded.Err() != nil && ctx.Err() == nil {
+		return &exitError{exitFailed, fmt.Errorf("%s had not ended after %s, and goes on\nfollow it with `perennial status %s`", f.id, f.timeout, f.id)}
+	}
+	return err
+}
+
+// sayState tells what a command is waiting for, when that changes.
+func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) string {
+	if state == "" || state == last || settledState(state) {
+		return state
+	}
+	line := id + " is " + state
+	if status, err := ask[jobs.CommandStatus](ctx, r, verbStatus, byHand{ID: id}); err == nil && status.Reason != "" && status.State == state {
+		line += ": " + status.Reason
+	}
+	fmt.Fprintln(a.stderr, printable(line))
+	return state
+}
+
 // follow waits for a command to end, or to wait for a person.
 func (a *app) follow(ctx context.Context, r *remote, id, hash string) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	away := absence{}
+	away, said := absence{}, ""
 	for {
 		states, err := ask[map[string]string](ctx, r, verbStates, statesRequest{IDs: []string{id}, Hashes: []string{hash}})
 		if err := away.after(err); err != nil {
 			return err
 		}
 		state := states[id]
+		said = a.sayState(ctx, r, id, state, said)
 		if state == jobs.StateConflict {
 			return &exitError{exitFailed, fmt.Errorf("%s was accepted before with other content, which stands: nothing new was done\nchoose another --id", id)}
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,10 +60,10 @@ func (s *setup) run(ctx context.Context) error {
 			return usage("%s is there already, and is not written over\nmove it away, or choose another --out", path)
 		}
 	}
-	if err := s.ask(&s.baseURL, "Address of the provider's API (https://…): "); err != nil {
+	if err := s.ask(&s.baseURL, "Address of the provider's API (https://…): ", goodAddress); err != nil {
 		return err
 	}
-	if err := s.ask(&s.appID, "App ID (sbx_app_… or live_app_…): "); err != nil {
+	if err := s.ask(&s.appID, "App ID (sbx_app_… or live_app_…): ", goodAppID); err != nil {
 		return err
 	}
 	secret, err := s.secret()
@@ -87,9 +88,30 @@ func (s *setup) run(ctx context.Context) error {
 	return s.app.examine(ctx)
 }
 
-// ask reads an answer that no flag gave.
-func (s *setup) ask(answer *string, question string) error {
-	for *answer == "" {
+// goodAddress says what is wrong with a base address, "" when nothing is.
+func goodAddress(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return "an address begins with https:// and names a host"
+	}
+	return ""
+}
+
+// goodAppID says what is wrong with an App ID, "" when nothing is.
+func goodAppID(text string) string {
+	if !strings.HasPrefix(text, "sbx_app_") && !strings.HasPrefix(text, "live_app_") {
+		return "an App ID begins with sbx_app_ or live_app_"
+	}
+	return ""
+}
+
+// ask reads an answer that no flag gave, again while it is not a good one.
+func (s *setup) ask(answer *string, question string, wrong func(string) string) error {
+	given := *answer != ""
+	for *answer == "" || !given && wrong(*answer) != "" {
+		if *answer != "" {
+			fmt.Fprintln(s.app.stderr, wrong(*answer))
+		}
 		fmt.Fprint(s.app.stderr, question)
 		line, err := s.in.ReadString('\n')
 		*answer = strings.TrimSpace(line)

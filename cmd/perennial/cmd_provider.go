@@ -68,11 +68,11 @@ func (a *app) walletCommand() *cobra.Command {
 			}
 			if a.output == "json" {
 				return printJSON(a.stdout, map[string]any{
-					"environment": w.Environment, "currency": w.Currency, "balance_cents": w.BalanceCents, "cash_value": w.CashValue,
+					"environment": w.Environment, "currency": w.Currency, "balance_cents": w.BalanceCents, "frozen_cents": w.FrozenCents, "cash_value": w.CashValue,
 				})
 			}
 			return a.table([]string{"WALLET", w.Currency}, [][]string{
-				{"balance", money(w.BalanceCents)}, {"environment", string(w.Environment)}, {"real money", strconv.FormatBool(w.CashValue)},
+				{"balance", money(w.BalanceCents)}, {"frozen", money(w.FrozenCents) + "  (whether it is part of the balance is not given)"}, {"environment", string(w.Environment)}, {"real money", strconv.FormatBool(w.CashValue)},
 			})
 		}),
 	}
@@ -95,13 +95,13 @@ func (a *app) offersCommand() *cobra.Command {
 					continue
 				}
 				rows = append(rows, []string{
-					o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol, cents(o.UnitPriceCents), fmt.Sprint(o.DurationDays), o.Name,
+					o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol, cents(o.UnitPriceCents), fmt.Sprint(o.DurationDays), fewOf(o.CIDRs), o.Name,
 				})
 			}
 			if a.output == "json" {
 				return nil
 			}
-			return a.table([]string{"OFFER", "COUNTRY", "REGION", "LINE", "TYPE", "PROTOCOL", "PRICE", "DAYS", "NAME"}, rows)
+			return a.table([]string{"OFFER", "COUNTRY", "REGION", "LINE", "TYPE", "PROTOCOL", "PRICE", "DAYS", "CIDRS", "NAME"}, rows)
 		}),
 	}
 	flags := c.Flags()
@@ -118,7 +118,7 @@ func offerLine(o upstream.Offer) map[string]any {
 	return map[string]any{
 		"offer_code": o.OfferCode, "name": o.Name, "country_code": o.CountryCode, "region": o.Region, "line_name": o.LineName, "ip_type": o.IPType,
 		"protocol": o.Protocol, "unit_price_cents": o.UnitPriceCents, "base_duration_days": o.BaseDurationDays, "duration_days": o.DurationDays,
-		"max_quantity": o.MaxQuantity,
+		"max_quantity": o.MaxQuantity, "cidrs": o.CIDRs,
 	}
 }
 
@@ -131,7 +131,7 @@ func cents(amount *int64) string {
 }
 
 func (a *app) ordersCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use: "orders", Short: "The orders that the provider lists, whoever made them", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
 			var rows [][]string
@@ -156,6 +156,64 @@ func (a *app) ordersCommand() *cobra.Command {
 			return a.table([]string{"ORDER", "STATUS", "TOTAL", "CURRENCY", "CREATED"}, rows)
 		}),
 	}
+	c.AddCommand(a.ordersGet())
+	return c
+}
+
+// ordersGet shows one order whole, but for its credentials.
+func (a *app) ordersGet() *cobra.Command {
+	return &cobra.Command{
+		Use: "get ORDER_NO", Short: "One order as the provider shows it now, without credentials", Args: cobra.ExactArgs(1),
+		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
+			o, err := client.Order(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			ids := make([]string, 0, len(o.Proxies))
+			for _, p := range o.Proxies {
+				ids = append(ids, p.ProxyID)
+			}
+			if a.output == "json" {
+				return printJSON(a.stdout, orderObject(o, ids))
+			}
+			rows := [][]string{
+				{"status", o.Status}, {"payment", o.PaymentStatus}, {"total", cents(o.TotalCents) + " " + o.Currency}, {"created", stamp(&o.CreatedAt)},
+				{"delivered", fmt.Sprintf("%d of %d, complete %t, available %t", o.Delivery.DeliveredCount, o.Delivery.ExpectedCount, o.Delivery.Complete, o.Delivery.Available)},
+				{"read again", pollText(o.PollAfterSeconds)}, {"trace id", o.TraceID},
+			}
+			if r := o.Refund; r != nil {
+				rows = append(rows, []string{"refund", fmt.Sprintf("%s %s to %s, status %s, at %s", cents(r.AmountCents), r.Currency, r.Destination, r.Status, stamp(r.RefundedAt))})
+			}
+			for _, id := range ids {
+				rows = append(rows, []string{"proxy", id})
+			}
+			return a.table([]string{"ORDER", o.OrderNo}, rows)
+		}),
+	}
+}
+
+func pollText(seconds *int64) string {
+	if seconds == nil {
+		return "no more"
+	}
+	return fmt.Sprintf("after %d s", *seconds)
+}
+
+func orderObject(o upstream.Order, ids []string) map[string]any {
+	object := map[string]any{
+		"order_no": o.OrderNo, "status": o.Status, "payment_status": o.PaymentStatus, "currency": o.Currency, "subtotal_cents": o.SubtotalCents,
+		"total_cents": o.TotalCents, "created_at": instantOrNil(&o.CreatedAt), "poll_after_seconds": o.PollAfterSeconds, "proxy_ids": ids, "trace_id": o.TraceID,
+		"delivery": map[string]any{
+			"expected_count": o.Delivery.ExpectedCount, "delivered_count": o.Delivery.DeliveredCount, "complete": o.Delivery.Complete, "available": o.Delivery.Available,
+		},
+		"refund": nil,
+	}
+	if r := o.Refund; r != nil {
+		object["refund"] = map[string]any{
+			"status": r.Status, "destination": r.Destination, "amount_cents": r.AmountCents, "currency": r.Currency, "refunded_at": r.RefundedAt,
+		}
+	}
+	return object
 }
 
 func (a *app) proxiesCommand() *cobra.Command {
@@ -239,29 +297,41 @@ func (x *proxyPrinter) end() error {
 func (a *app) proxiesGet() *cobra.Command {
 	var reveal bool
 	c := &cobra.Command{
-		Use: "get ID", Short: "One proxy as the provider shows it now", Args: cobra.ExactArgs(1),
+		Use: "get ID…", Short: "Proxies as the provider shows them now", Args: cobra.MinimumNArgs(1),
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
-			p, err := client.Proxy(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			facts := [][2]string{
-				{"proxy_id", p.ProxyID}, {"status", p.Status}, {"ip_type", p.IPType}, {"protocol", p.Protocol}, {"country_code", p.CountryCode},
-				{"region", p.Region}, {"line_name", p.LineName}, {"starts_at", stamp(p.StartsAt)}, {"expires_at", stamp(p.ExpiresAt)},
-			}
-			if reveal {
-				secret, err := client.Reveal(ctx, args[0])
-				if err != nil {
+			for i, id := range args {
+				if i > 0 && a.output != "json" {
+					fmt.Fprintln(a.stdout)
+				}
+				if err := a.proxyGet(ctx, client, id, reveal); err != nil {
 					return err
 				}
-				facts = append(facts, [2]string{"host", secret.Host()}, [2]string{"port", secret.Port()}, [2]string{"username", secret.Username()},
-					[2]string{"password", secret.Password()}, [2]string{"socks5_uri", secret.SOCKS5URI()})
 			}
-			return a.printFacts(facts)
+			return nil
 		}),
 	}
 	c.Flags().BoolVar(&reveal, "reveal", false, "read the credentials too and print them, once; they are stored nowhere")
 	return c
+}
+
+func (a *app) proxyGet(ctx context.Context, client *upstream.Client, id string, reveal bool) error {
+	p, err := client.Proxy(ctx, id)
+	if err != nil {
+		return err
+	}
+	facts := [][2]string{
+		{"proxy_id", p.ProxyID}, {"status", p.Status}, {"ip_type", p.IPType}, {"protocol", p.Protocol}, {"country_code", p.CountryCode},
+		{"region", p.Region}, {"line_name", p.LineName}, {"starts_at", stamp(p.StartsAt)}, {"expires_at", stamp(p.ExpiresAt)},
+	}
+	if reveal {
+		secret, err := client.Reveal(ctx, id)
+		if err != nil {
+			return err
+		}
+		facts = append(facts, [2]string{"host", secret.Host()}, [2]string{"port", secret.Port()}, [2]string{"username", secret.Username()},
+			[2]string{"password", secret.Password()}, [2]string{"socks5_uri", secret.SOCKS5URI()}, [2]string{"connection", secret.Connection()})
+	}
+	return a.printFacts(facts)
 }
 
 // printFacts prints named texts as an object, or one a line.

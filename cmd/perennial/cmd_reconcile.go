@@ -130,9 +130,15 @@ func (a *app) printReconciliation(x jobs.Reconciliation) error {
 	}
 	w := x.Wallet
 	fmt.Fprintf(a.stdout, "wallet    provider %s, book %s, %s\n", money(w.ProviderCents), money(w.BookCents), boundsText(x))
-	fmt.Fprintf(a.stdout, "compared  orders %d, renewals %d\n", x.Orders, x.Renewals)
-	for _, n := range x.Notes {
-		fmt.Fprintf(a.stdout, "note      %s\n", n)
+	fmt.Fprintf(a.stdout, "compared  orders %d, renewals %d, expiries %d, orders made elsewhere %d; left to the next pass %d\n",
+		x.Compared.Orders, x.Compared.Renewals, x.Compared.Expiries, x.Compared.Outside, x.Compared.Left)
+	const shown = 5
+	for i, n := range x.Notes {
+		if i == shown {
+			fmt.Fprintf(a.stdout, "note      and %d more of the kind: -o json has them\n", len(x.Notes)-shown)
+			break
+		}
+		fmt.Fprintf(a.stdout, "note      %s\n", printable(n))
 	}
 	if x.OK {
 		_, err := fmt.Fprintln(a.stdout, "books and provider agree")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -109,6 +110,9 @@ func (a *app) printStatus(s jobs.CommandStatus) error {
 				fmt.Fprintf(a.stdout, "  %-16s %s\n", line[0], line[1])
 			}
 		}
+		for _, id := range o.ProxyIDs {
+			fmt.Fprintf(a.stdout, "  %-16s %s\n", "proxy", printable(id))
+		}
 		for _, l := range o.Lines {
 			fmt.Fprintf(a.stdout, "  %-16s %s  %s\n", l.ProxyID, l.State, money(l.ChargedCents-l.RefundedCents))
 		}
@@ -177,9 +181,15 @@ func (a *app) printEvent(e queue.ReceivedEvent) error {
 func eventLine(e queue.ReceivedEvent) string {
 	var event ledger.CloudEvent
 	var data struct {
-		Charged    int64  `json:"charged_cents"`
-		Refunded   int64  `json:"refunded_cents"`
-		Reason     string `json:"reason"`
+		Charged  int64    `json:"charged_cents"`
+		Refunded int64    `json:"refunded_cents"`
+		Reason   string   `json:"reason"`
+		ProxyID  string   `json:"proxy_id"`
+		ProxyIDs []string `json:"proxy_ids"`
+		Schedule string   `json:"schedule"`
+		Items    []struct {
+			ProxyID string `json:"proxy_id"`
+		} `json:"items"`
 		Settlement struct {
 			Charged int64 `json:"charged_cents"`
 		} `json:"settlement"`
@@ -188,6 +198,19 @@ func eventLine(e queue.ReceivedEvent) string {
 		return fmt.Sprintf("%6d  %s", e.Seq, e.Type)
 	}
 	line := fmt.Sprintf("%6d  %s  %-18s %s", e.Seq, event.Time.Format("15:04:05.000"), e.Type, event.Subject)
+	if data.Schedule != "" {
+		line += "  " + printable(data.Schedule)
+	}
+	ids := data.ProxyIDs
+	if data.ProxyID != "" {
+		ids = append(ids, data.ProxyID)
+	}
+	for _, x := range data.Items {
+		ids = append(ids, x.ProxyID)
+	}
+	if len(ids) > 0 {
+		line += "  " + printable(fewOf(ids))
+	}
 	if data.Charged != 0 {
 		line += "  charged " + money(data.Charged)
 	}
@@ -198,6 +221,15 @@ func eventLine(e queue.ReceivedEvent) string {
 		line += "  " + data.Reason
 	}
 	return line
+}
+
+// fewOf names the first of many.
+func fewOf(ids []string) string {
+	const named = 3
+	if len(ids) <= named {
+		return strings.Join(ids, " ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(ids[:named], " "), len(ids)-named)
 }
 
 func (a *app) retryCommand() *cobra.Command {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -91,9 +90,7 @@ func loadConfig(path string) (*config, error) {
 	}
 	c := &config{file: path}
 	if err := unmarshalStrict(k, c); err != nil {
-		// The heading of the decoder's list takes two of the three lines.
-		_, list, _ := strings.Cut(err.Error(), "\n\n")
-		return nil, usage("configuration %s: %s", path, cmp.Or(list, err.Error()))
+		return nil, unknownKeys(path, err)
 	}
 	c.defaults()
 	if err := c.validate(); err != nil {

@@ -20,7 +20,7 @@ func TestTrap25AConfigurationThatWouldBeReadAsSomethingElseIsRefused(t *testing.
 		{"daily_limit_cents: 5", "renew_before: 30s", "renew_before is 30s"},
 		{"reconcile_every: 1", "renew_before: 72h", "1 has no unit"},
 		{"warn_before: [24]", "renew_before: 72h", "24 has no unit"},
-		{"daily_limit_cents: 5", "renew_before: 72h, budget_cent: 5", "perennial.yaml: 'schedules[0]' has invalid keys: budget_cent"},
+		{"daily_limit_cents: 5", "renew_before: 72h, budget_cent: 5", `line 4: "budget_cent" is no key of the configuration, did you mean "budget_cents"?`},
 	} {
 		_, err := loadConfig(configOf(t, c.account, c.schedule))
 		if err == nil || !strings.Contains(err.Error(), c.says) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -71,9 +72,34 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	err := Run(ctx, args, stdin, stdout, stderr)
 	code := exitCode(ctx, err)
 	if err != nil && err.Error() != "" && code != exitInterrupted {
-		fmt.Fprintln(stderr, errorText(err))
+		fmt.Fprintln(stderr, errorLine(args, code, err))
 	}
 	return code
+}
+
+// errorLine is an error for people, and with -o json one for programs.
+func errorLine(args []string, code int, err error) string {
+	if !wantsJSON(args) {
+		return errorText(err)
+	}
+	text, marshalErr := json.Marshal(map[string]any{"error": strings.TrimPrefix(errorText(err), "perennial: "), "exit_code": code})
+	if marshalErr != nil {
+		return errorText(err)
+	}
+	return string(text)
+}
+
+// wantsJSON looks for -o json among arguments that may not have been understood.
+func wantsJSON(args []string) bool {
+	for i, arg := range args {
+		switch {
+		case arg == "-ojson", arg == "-o=json", arg == "--output=json":
+			return true
+		case (arg == "-o" || arg == "--output") && i+1 < len(args) && args[i+1] == "json":
+			return true
+		}
+	}
+	return false
 }
 
 // Run is the program as tests call it: with its own streams, until ctx ends.
@@ -90,13 +116,14 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "perennial",
+		Version:       version,
 		Short:         "Keeps a fleet of rented proxy IPs alive",
 		Long:          "Perennial carries out commands from NATS against a proxy provider's customer API, once in effect whatever\ncrashes, keeps the books to the cent, and renews what is about to expire.",
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", "", "configuration file (default: ./perennial.yaml where there is one, else embedded defaults)")
-	flags.StringVar(&a.natsURL, "nats", os.Getenv("PERENNIAL_NATS"), "NATS server of a running `perennial run` (env PERENNIAL_NATS)")
+	flags.StringVar(&a.natsURL, "nats", os.Getenv("PERENNIAL_NATS"), "NATS `address` of a running perennial (env PERENNIAL_NATS; default: that of the configuration, or of ./perennial-data)")
 	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only one)")
 	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
 	flags.BoolVar(&a.json, "json", false, "print the ready line as JSON even in a terminal")
@@ -130,6 +157,10 @@ func strict(c *cobra.Command) {
 	}
 	if c.HasSubCommands() && c.RunE == nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				cmd.SetOut(cmd.ErrOrStderr())
+				return errors.Join(cmd.Help(), &exitError{code: exitUsage})
+			}
 			return usage("%s: %q is not one of its commands (see `%s --help`)", cmd.CommandPath(), strings.Join(args, " "), cmd.CommandPath())
 		}
 	}
@@ -158,7 +189,11 @@ func exitCode(ctx context.Context, err error) int {
 
 // errorText is an error for people: three lines at most.
 func errorText(err error) string {
-	lines := strings.SplitN(strings.TrimSpace(err.Error()), "\n", 4)
+	text := err.Error()
+	if head, meant, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // as cobra lays its suggestions out
+		text = head + "\ndid you mean " + strings.Join(strings.Fields(meant), " or ") + "?"
+	}
+	lines := strings.SplitN(strings.TrimSpace(text), "\n", 4)
 	if len(lines) > 3 {
 		lines = append(lines[:2], lines[2]+" …")
 	}

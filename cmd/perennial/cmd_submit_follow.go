@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"perennial/jobs"
+	"perennial/ledger"
+)
+
+// reject is a command that was not done, as --rejects writes it.
+type reject struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	ID     string `json:"id"`
+	State  string `json:"state"`
+	Reason string `json:"reason"`
+}
+
+func (b badLine) reject() reject {
+	return reject{File: b.file, Line: b.line, ID: b.id, State: "invalid", Reason: b.why}
+}
+
+// rejectsShown is how many rejected commands are printed with their reasons; the
+// file of --rejects has all of them.
+const rejectsShown = 20
+
+// followAll waits until every command has ended, with a progress bar for people,
+// and sums up how they ended, also when it is interrupted.
+func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) error {
+	total, bar := len(pending), s.bar(len(pending), "carried out")
+	ended := map[string]int{}
+	var failed []entry
+	settled := func(e entry, state string) {
+		if ended[state]++; notDone(state) {
+			failed = append(failed, e)
+		}
+	}
+	ticker := time.NewTicker(2 * pollEvery)
+	defer ticker.Stop()
+	away := absence{}
+	var err error
+	for {
+		pending, err = settlePending(ctx, r, pending, settled)
+		if ctx.Err() != nil {
+			break
+		}
+		if err := away.after(err); err != nil {
+			return errors.Join(err, s.sumUp(ctx, r, ended, total, failed))
+		}
+		_ = bar.Set(total - len(pending))
+		if len(pending) == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+	_ = bar.Finish()
+	if len(pending) > 0 {
+		ended["not ended yet"] = len(pending)
+	}
+	if err := s.sumUp(context.WithoutCancel(ctx), r, ended, total, failed); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(s.app.stderr, "interrupted: the commands go on; submit the same file again to follow them")
+		return ctx.Err()
+	}
+	return batchExit(ended)
+}
+
+// notDone: the command ended without what it asked for.
+func notDone(state string) bool {
+	switch ledger.State(state) {
+	case ledger.StateRejected, ledger.StateFailed, ledger.StateRefunded, ledger.StatePartial, jobs.StateConflict:
+		return true
+	}
+	return false
+}
+
+// sumUp prints how the commands ended, and why those that were not done were not.
+func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int, total int, failed []entry) error {
+	shown, known := []reject{}, map[string]reject{}
+	for i, e := range failed {
+		if i == rejectsShown && s.rejects == "" {
+			break
+		}
+		x := reject{File: e.file, Line: e.line, ID: e.id}
+		status, err := ask[jobs.CommandStatus](ctx, r, verbStatus, byHand{ID: e.id})
+		if x.State, x.Reason = status.State, status.Reason; err != nil {
+			x.Reason = "the reason could not be read: " + err.Error()
+		}
+		known[e.id] = x
+		if i < rejectsShown {
+			shown = append(shown, x)
+		}
+	}
+	err := s.writeRejects(len(failed), func(i int) reject { return known[failed[i].id] })
+	return errors.Join(s.app.printEnded(ended, total, shown), err)
+}
+
+// writeRejects writes the file of --rejects, where one was asked for.
+func (s *submitting) writeRejects(n int, at func(int) reject) (err error) {
+	if s.rejects == "" {
+		return nil
+	}
+	f, err := os.OpenFile(s.rejects, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	out := json.NewEncoder(f)
+	for i := range n {
+		if err := out.Encode(at(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settlePending takes what has ended off the front: commands are carried out in
+// about the order of the file, so the runner is asked about few at a time,
+// however many there are.
+func settlePending(ctx context.Context, r *remote, pending []entry, settled func(entry, string)) ([]entry, error) {
+	for len(pending) > 0 {
+		front := pending[:min(len(pending), maxStates)]
+		q := statesRequest{}
+		for _, e := range front {
+			q.IDs, q.Hashes = append(q.IDs, e.id), append(q.Hashes, e.hash)
+		}
+		states, err := ask[map[string]string](ctx, r, verbStates, q)
+		if err != nil {
+			return pending, err
+		}
+		var left []entry
+		for _, e := range front {
+			if state := states[e.id]; settledState(state) {
+				settled(e, state)
+			} else {
+				left = append(left, e)
+			}
+		}
+		pending = append(left, pending[len(front):]...)
+		if len(left) > 0 {
+			break
+		}
+	}
+	return pending, nil
+}
+
+func (a *app) printEnded(ended map[string]int, total int, refused []reject) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, map[string]any{"commands": total, "states": ended, "rejects": refused})
+	}
+	rows := make([][]string, 0, len(ended))
+	for _, state := range slices.Sorted(maps.Keys(ended)) {
+		rows = append(rows, []string{state, strconv.Itoa(ended[state])})
+	}
+	if err := a.table([]string{"STATE", "COMMANDS"}, rows); err != nil || len(refused) == 0 {
+		return err
+	}
+	lines := make([][]string, 0, len(refused))
+	for _, x := range refused {
+		lines = append(lines, []string{x.ID, x.State, x.Reason})
+	}
+	fmt.Fprintln(a.stdout)
+	return a.table([]string{"COMMAND", "STATE", "REASON"}, lines)
+}
+
+// batchExit is the code of a batch: that of its commands when they ended
+// alike, else "partly", and "needs a person" above all.
+func batchExit(ended map[string]int) error {
+	if ended["review"]+ended["held"] > 0 {
+		return &exitError{code: exitPerson}
+	}
+	bad := ended["rejected"] + ended["failed"] + ended["refunded"] + ended[jobs.StateConflict]
+	switch good := ended["completed"] + ended["delivered"] + ended["resolved"]; {
+	case bad == 0 && ended["partial"] == 0:
+		return nil
+	case good == 0 && ended["partial"] == 0:
+		return &exitError{code: exitFailed}
+	default:
+		return &exitError{code: exitPartly}
+	}
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/upstream"
+)
+
+// priced is what --dry-run says of one command. Cents is nil where the price is
+// not known.
+type priced struct {
+	ID    string `json:"id"`
+	Kind  string `json:"kind"`
+	Days  int64  `json:"duration_days"`
+	Count int64  `json:"proxies"`
+	Cents *int64 `json:"estimate_cents"`
+}
+
+// price prints what the commands would cost as things stand: an order at the
+// provider's quote, a renewal at what was last paid. Nothing is published.
+func (s *submitting) price(ctx context.Context, b *batch) error {
+	l, _, err := s.app.openLedger(ctx)
+	if err != nil {
+		l = nil // nothing was ever paid here
+	} else {
+		defer func() { _ = l.Close() }()
+	}
+	client, err := s.app.provider()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	quotes := map[string]*int64{}
+	var rows [][]string
+	var total, unknown int64
+	err = b.each(publishedAtOnce, func(out []queue.Outgoing) error {
+		for _, o := range out {
+			p, err := s.priceOne(ctx, l, client, quotes, o)
+			if err != nil {
+				return err
+			}
+			if p.Cents == nil {
+				unknown++
+			} else {
+				total += *p.Cents
+			}
+			if s.app.output == "json" {
+				if err := printJSON(s.app.stdout, p); err != nil {
+					return err
+				}
+				continue
+			}
+			rows = append(rows, []string{p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), centsOrUnknown(p.Cents)})
+		}
+		return nil
+	})
+	if err != nil || s.app.output == "json" {
+		return err
+	}
+	if err := s.app.table([]string{"COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE"}, rows); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.app.stdout, "\n%d commands, %s in all where the price is known, %d of unknown price; nothing was published\n", len(b.entries), money(total), unknown)
+	return err
+}
+
+func centsOrUnknown(cents *int64) string {
+	if cents == nil {
+		return "?"
+	}
+	return money(*cents)
+}
+
+func (s *submitting) priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]*int64, o queue.Outgoing) (priced, error) {
+	c, err := jobs.ParseCommand(kindOf(o.Kind), o.Data, jobs.Rules{Environment: upstream.Sandbox, CIDRField: "-"})
+	if err != nil {
+		return priced{}, err
+	}
+	p := priced{ID: c.ID, Kind: string(c.Kind), Days: c.DurationDays, Cents: new(int64)}
+	add := func(cents *int64) {
+		if cents == nil || p.Cents == nil {
+			p.Cents = nil
+			return
+		}
+		*p.Cents += *cents
+	}
+	for _, item := range c.Items {
+		p.Count += item.Quantity
+		cents, err := quoteOf(ctx, client, quotes, item, c.DurationDays)
+		if err != nil {
+			return p, err
+		}
+		add(cents)
+	}
+	for _, id := range c.ProxyIDs {
+		p.Count++
+		cents, err := paidFor(ctx, l, id, c.DurationDays)
+		if err != nil {
+			return p, err
+		}
+		add(cents)
+	}
+	return p, nil
+}
+
+// quoteOf reads an offer's price for exactly this quantity and duration, once.
+func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]*int64, item jobs.Item, days int64) (*int64, error) {
+	key := fmt.Sprintf("%s %d %d", item.OfferCode, item.Quantity, days)
+	if cents, known := quotes[key]; known {
+		return cents, nil
+	}
+	for o, err := range client.Offers(ctx, upstream.OfferFilter{Quantity: item.Quantity, DurationDays: days}, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if o.OfferCode == item.OfferCode && o.UnitPriceCents != nil {
+			unit := *o.UnitPriceCents
+			quotes[key] = new(item.Quantity * max(unit, ledger.ScalePrice(unit, o.BaseDurationDays, days)))
+			return quotes[key], nil
+		}
+	}
+	quotes[key] = nil
+	return nil, nil //nolint:nilnil // an offer that is not there has no price
+}
+
+// paidFor is what a renewal of the proxy last cost, for so many days.
+func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (*int64, error) {
+	if l == nil {
+		return nil, nil //nolint:nilnil // nothing was ever paid
+	}
+	cents, paid, err := l.PaidPerDay(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		like, known := l.Proxy(ctx, id)
+		if known != nil {
+			return nil, nil //nolint:nilnil // it was never seen
+		}
+		cents, paid, err = l.LastPaid(ctx, like)
+	}
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, nil //nolint:nilnil // none of its kind was ever paid for
+	}
+	if err != nil {
+		return nil, err
+	}
+	return new(ledger.ScalePrice(cents, paid, days)), nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"perennial/jobs"
+)
+
+// Every bad line is named, and nothing is published: neither what stands before it
+// nor what stands behind.
+func TestSubmitPublishesAllOrNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	run, _ := w.run()
+	w.write("bad.jsonl", `{"id":"b1","duration_days":30,"proxy_ids":["px_1"]}
+{"id":"b2","duration_days":31,"proxy_ids":["px_2"]}
+{"id":"b1","duration_days":60,"proxy_ids":["px_1"]}
+not json
+{"id":"b5","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1,"cidrs":["198.51.100.0/24"]}]}
+`, 0o600)
+	_, errs, code := w.cli("submit", "bad.jsonl", "--rejects", "rejects.jsonl")
+	if code != exitUsage {
+		t.Errorf("exit %d", code)
+	}
+	for _, want := range []string{
+		"bad.jsonl line 2 (id b2): duration_days", "line 3 (id b1): the id stands in line 1", "line 4:", "line 5 (id b5): items[0]: cidrs", "4 of 5 lines", "nothing was published",
+	} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("%q is not said:\n%s", want, errs)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(w.dir, "rejects.jsonl"))
+	if err != nil || strings.Count(string(text), "\n") != 4 || !strings.Contains(string(text), `"line":2,"id":"b2","state":"invalid"`) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, _, code := w.cli("status", "b1"); code != exitFailed {
+		t.Errorf("b1 was published: exit %d", code)
+	}
+	w.settled(run)
+}
+
+// As spreadsheets write it: a byte order mark, semicolons, carriage returns, empty
+// rows; from a file and from the standard input.
+func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	run, _ := w.run()
+	w.write("buy.csv", "\xef\xbb\xbfid;duration_days;offer_code;quantity;label.team\r\no1;30;off_us_1;2;red\r\n;;;;\r\no2;30;off_nowhere;1;blue\r\n", 0o600)
+	out, errs, code := w.cli("submit", "buy.csv", "--dry-run", "-o", "json")
+	var first priced
+	if err := json.NewDecoder(strings.NewReader(out)).Decode(&first); err != nil || code != exitDone || first.Cents == nil || *first.Cents != 600 || first.Count != 2 {
+		t.Fatalf("exit %d: %s%s", code, out, errs)
+	}
+	if _, _, code := w.cli("status", "o1"); code != exitFailed {
+		t.Error("a dry run published something")
+	}
+	out, errs, code = w.cli("submit", "buy.csv", "--rejects", "rejects.jsonl")
+	if code != exitPartly || !strings.Contains(out, "offer_not_found") || !strings.Contains(out, "o2") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	text, err := os.ReadFile(filepath.Join(w.dir, "rejects.jsonl"))
+	if err != nil || !strings.Contains(string(text), `"line":4,"id":"o2","state":"rejected","reason":"the provider refused it`) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	var s jobs.CommandStatus
+	if err := json.Unmarshal([]byte(w.mustCLI("status", "o1", "-o", "json")), &s); err != nil || s.Labels["team"] != "red" || len(s.Operations[0].ProxyIDs) != 2 {
+		t.Errorf("%+v %v", s, err)
+	}
+	if out := w.mustCLI("orders", "get", s.Operations[0].OrderNo); !strings.Contains(out, s.Operations[0].ProxyIDs[0]) || strings.Contains(out, "password") {
+		t.Error(out)
+	}
+	w.settled(run, "o1")
+}
+
+func TestAnOrderThatIsWaitedForNamesItsIDFirstAndItsProxiesLast(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	run, _ := w.run()
+	out, errs, code := w.cli("order", "--id", "o1", "--item", "off_us_1=2", "--wait", "--timeout", "1m")
+	if code != exitDone || !strings.HasPrefix(errs, "published as o1\n") || strings.Count(out, "\n  proxy ") != 2 {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	w.mustCLI("account", "pause", "--reason", "test")
+	if _, errs, code := w.cli("order", "--id", "o2", "--item", "off_us_1=1", "--wait", "--timeout", "300ms"); code != exitFailed || !strings.Contains(errs, "goes on") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	w.mustCLI("account", "resume", "--reason", "test")
+	w.cli("order", "--id", "o2", "--item", "off_us_1=1", "--wait")
+	w.settled(run, "o1", "o2")
+}
+
+func TestMistakesOnTheCommandLineSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	for args, want := range map[string]string{
+		"ordr":                       "did you mean order or orders?",
+		"ledger":                     "Available Commands",
+		"status nothing -o json":     `"exit_code":`,
+		"order --item a=1@x -o json": `"error":`,
+	} {
+		if _, errs, code := w.cli(strings.Fields(args)...); code == exitDone || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d\n%s", args, code, errs)
+		}
+	}
+	if out := w.mustCLI("--version"); !strings.Contains(out, version) {
+		t.Error(out)
+	}
+}
