@@ -9,8 +9,10 @@ import (
 
 // Recording is money that moved outside Perennial, as a person tells it.
 type Recording struct {
-	Kind    string `json:"kind"` // top-up | external
-	Cents   int64  `json:"cents"`
+	Kind  string `json:"kind"` // top-up | external
+	Cents int64  `json:"cents"`
+	// ID makes a repeat harmless, as after a time-out: the same id books once.
+	ID      string `json:"id,omitempty"`
 	By      string `json:"by"`
 	Reason  string `json:"reason"`
 	OrderNo string `json:"order_no,omitempty"` // that it went on or came back from, where it is known
@@ -28,6 +30,8 @@ func (x Recording) Check() error {
 		return refuse("%d cents cannot be recorded: an amount is over 0 and at most %d", x.Cents, maxLineCents)
 	case x.By == "" || x.Reason == "":
 		return refuse("a record needs a name and a reason")
+	case x.ID != "" && checkID(x.ID) != nil:
+		return refuse("the id %.40q is too long or cannot be printed", x.ID)
 	case len(x.By) > maxWords || len(x.Reason) > maxWords || len(x.OrderNo) > maxWords:
 		return refuse("name, reason and order number may have %d bytes each", maxWords)
 	}
@@ -43,11 +47,30 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording) error {
 		return refuse("the ledger is not opened yet: its opening balance is booked by the first `perennial run`")
 	}
 	return l.Write(ctx, func(tx *ledger.Tx) error {
+		if again, err := recordedBefore(tx, x); again || err != nil {
+			return err
+		}
 		if x.Kind == "external" && x.OrderNo == "" { // renewals have no order
 			if err := tx.ForgetMoved(); err != nil {
 				return err
 			}
 		}
-		return tx.Append(ledger.LedgerRecorded{Kind: x.Kind, Cents: x.Cents, By: x.By, Reason: x.Reason, OrderNo: x.OrderNo})
+		return tx.Append(ledger.LedgerRecorded{Kind: x.Kind, Cents: x.Cents, By: x.By, Reason: x.Reason, OrderNo: x.OrderNo, ID: x.ID})
 	})
+}
+
+// recordedBefore reports whether the same record is booked already under its id;
+// with another content it is a RefusedError.
+func recordedBefore(tx *ledger.Tx, x Recording) (bool, error) {
+	if x.ID == "" {
+		return false, nil
+	}
+	before, err := tx.RecordOf(x.ID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return false, nil
+	}
+	if err == nil && (before.Kind != x.Kind || before.Cents != x.Cents || before.OrderNo != x.OrderNo) {
+		err = refuse("the id %s has booked %s of %d cents before: choose another", x.ID, before.Kind, before.Cents)
+	}
+	return true, err
 }

@@ -113,7 +113,8 @@ type Runner struct {
 	backlog atomic.Bool // something due was left in the ledger for want of room
 
 	shortOfMoney atomic.Bool
-	answers      atomic.Int64 // how many reviews a person has answered
+	account      atomic.Pointer[upstream.Account] // as Bind read it
+	answers      atomic.Int64                     // how many reviews a person has answered
 
 	share  *rate.Limiter // of the rate, for what only reads
 	audits audits
@@ -205,7 +206,19 @@ func (r *Runner) Bind(ctx context.Context) error {
 	}
 	r.clock.Hear(wallet.ServerTime)
 	r.knowsAll()
+	r.account.Store(&account)
+	if account.Status != "active" {
+		r.Log.WithField("status", bounded(account.Status)).Warn("the provider's account is not active: ask the provider why")
+	}
 	return nil
+}
+
+// ProviderAccount is the provider's account as the start read it; its zero before.
+func (r *Runner) ProviderAccount() upstream.Account {
+	if a := r.account.Load(); a != nil {
+		return *a
+	}
+	return upstream.Account{}
 }
 
 // Load reads what the ledger holds of an earlier run: pauses, the binding, its

@@ -29,6 +29,23 @@ type Position struct {
 	Open []Exposure
 }
 
+// WithUnbooked is the balance, with what is not booked yet beside it.
+func (p Position) WithUnbooked() Balance {
+	var u Unbooked
+	for _, x := range p.Open {
+		if x.ChargeCents == 0 && !x.ChargeUnknown {
+			continue
+		}
+		u.Operations++
+		u.EstimateCents += x.ChargeCents
+		if x.ChargeUnknown {
+			u.Unknown++
+		}
+	}
+	p.Unbooked = &u
+	return p.Balance
+}
+
 // exposureQuery reads operations that may have sent something whose end is not
 // booked, and settled ones with lines that the provider has not resolved. What
 // is accepted, held, or waits without an attempt that may have executed has

@@ -142,7 +142,20 @@ type LedgerRecorded struct {
 	// OrderNo is the order that the money went on or came back from, where a
 	// person knows it.
 	OrderNo string `json:"order_no,omitempty"`
+	// ID is the person's own: the same one books once.
+	ID string `json:"id,omitempty"`
 }
+
+// Subject names the record, so that its id is found again; "" without an id.
+func (f LedgerRecorded) Subject() string {
+	if f.ID == "" {
+		return ""
+	}
+	return recordPrefix + f.ID
+}
+
+// recordPrefix tells the subjects of records from those of commands.
+const recordPrefix = "record:"
 
 // FactType implements Fact.
 func (LedgerRecorded) FactType() string { return "ledger.recorded" }

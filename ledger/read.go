@@ -154,6 +154,17 @@ type Balance struct {
 	FundingCents  int64  `json:"funding_cents"`
 	ExternalCents int64  `json:"external_cents"`
 	Head          Head   `json:"head"`
+	// Unbooked is what may have been charged and is not booked yet; nil where it
+	// was not asked for.
+	Unbooked *Unbooked `json:"unbooked,omitempty"`
+}
+
+// Unbooked sums what operations under way, or in review, may have cost beyond what
+// is booked. It is an estimate.
+type Unbooked struct {
+	Operations    int   `json:"operations"`
+	EstimateCents int64 `json:"estimate_cents"`
+	Unknown       int   `json:"unknown"` // of the operations, those whose price nothing foretells
 }
 
 // Head names a place in the journal.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -66,11 +67,11 @@ func (a *app) ledgerBalance() *cobra.Command {
 			if by != "" {
 				return a.printTotals(ctx, l, by, limit)
 			}
-			b, err := l.Balance(ctx, account)
+			p, err := l.Position(ctx, account)
 			if err != nil {
 				return err
 			}
-			return a.printBalance(b)
+			return a.printBalance(p.WithUnbooked())
 		}),
 	}
 	c.Flags().StringVar(&by, "by", "", "what it went on, by order, renewal, ip, label or day")
@@ -103,7 +104,7 @@ func (a *app) printBalance(b ledger.Balance) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, b)
 	}
-	return a.table([]string{"ACCOUNT " + b.Account, b.Currency}, [][]string{
+	rows := [][]string{
 		{"funding", money(b.FundingCents)},
 		{"external", money(b.ExternalCents)},
 		{"charged (gross)", money(b.ChargedCents)},
@@ -111,7 +112,15 @@ func (a *app) printBalance(b ledger.Balance) error {
 		{"refunded", money(b.RefundedCents)},
 		{"wallet", money(b.WalletCents)},
 		{"head", b.Head.String()},
-	})
+	}
+	if u := b.Unbooked; u != nil && u.Operations > 0 {
+		text := fmt.Sprintf("%s by %d operations (estimate)", money(u.EstimateCents), u.Operations)
+		if u.Unknown > 0 {
+			text += fmt.Sprintf(", %d of them of unknown price", u.Unknown)
+		}
+		rows = append(rows, []string{"not booked yet", text})
+	}
+	return a.table([]string{"ACCOUNT " + b.Account, b.Currency}, rows)
 }
 
 func (a *app) ledgerEntries() *cobra.Command {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -193,8 +194,14 @@ func (a *app) ledgerRecord() *cobra.Command {
 			if err := x.Check(); err != nil {
 				return usage("%w", err)
 			}
+			if x.ID == "" {
+				x.ID = "cli-" + strings.ToLower(rand.Text())
+			}
 			if err := a.recordNow(cmd.Context(), x); err != nil {
-				return err
+				if _, refused := errors.AsType[*jobs.RefusedError](err); refused {
+					return err
+				}
+				return fmt.Errorf("%w\nto try again without booking twice: the same command with --id %s", err, x.ID)
 			}
 			if a.output == "json" {
 				return printJSON(a.stdout, changedAnswer{1})
@@ -206,6 +213,7 @@ func (a *app) ledgerRecord() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&x.Kind, "kind", "", "top-up or external")
 	f.Int64Var(&x.Cents, "cents", 0, "how much, over 0")
+	f.StringVar(&x.ID, "id", "", "the same id books once (default: a random one)")
 	f.StringVar(&x.OrderNo, "order", "", "the order that it went on or came back from")
 	f.StringVar(&x.By, "by", "", "who says so")
 	f.StringVar(&x.Reason, "reason", "", "why")

@@ -112,12 +112,20 @@ func (a *app) accountByHand(use, short, verb string) *cobra.Command {
 	return c
 }
 
+// activeAccount is the status that asks for no attention. The API's document does
+// not give the values.
+const activeAccount = "active"
+
 func (a *app) printAccount(v accountView) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, v)
 	}
+	status := v.Status
+	if status != "" && status != activeAccount {
+		status += "  (not " + activeAccount + ": ask the provider why)"
+	}
 	rows := [][]string{
-		{"provider account", v.AccountID}, {"environment", v.Environment}, {"address", v.BaseURL}, {"app id", v.AppID},
+		{"provider account", v.AccountID}, {"status", status}, {"e-mail", v.Email}, {"created", stamp(v.CreatedAt)}, {"environment", v.Environment}, {"address", v.BaseURL}, {"app id", v.AppID},
 		{"journal head", strconv.FormatInt(v.Head.Seq, 10)}, {"published", strconv.FormatUint(v.Published, 10)},
 	}
 	if v.ShortOfMoney {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"perennial/jobs"
 	"perennial/ledger"
@@ -72,7 +73,10 @@ func (a *accountHost) verbs() map[string]queue.Verb {
 		verbList: answer(func(ctx context.Context, q listRequest) ([]jobs.OperationStatus, error) {
 			return jobs.List(ctx, a.ledger, !q.All, min(max(q.Limit, 1), 1000))
 		}),
-		verbBalance: answer(func(ctx context.Context, _ struct{}) (ledger.Balance, error) { return a.ledger.Balance(ctx, a.name) }),
+		verbBalance: answer(func(ctx context.Context, _ struct{}) (ledger.Balance, error) {
+			p, err := a.ledger.Position(ctx, a.name)
+			return p.WithUnbooked(), err
+		}),
 		verbRelease: answer(changing(a.runner.Release)),
 		verbCancel:  answer(changing(a.runner.Cancel)),
 		verbRetry:   answer(changing(a.runner.Retry)),
@@ -185,11 +189,15 @@ func (a *accountHost) states(ctx context.Context, q statesRequest) (map[string]s
 
 // accountView is the account as `account show` prints it.
 type accountView struct {
-	Account      string         `json:"account"`
-	AccountID    string         `json:"account_id"`
-	Environment  string         `json:"environment"`
-	BaseURL      string         `json:"base_url"`
-	AppID        string         `json:"app_id"`
+	Account     string `json:"account"`
+	AccountID   string `json:"account_id"`
+	Environment string `json:"environment"`
+	BaseURL     string `json:"base_url"`
+	AppID       string `json:"app_id"`
+	// Status, Email and CreatedAt are the provider's, as the start read them.
+	Status       string         `json:"status"`
+	Email        string         `json:"email"`
+	CreatedAt    *time.Time     `json:"created_at"`
 	NotReady     string         `json:"not_ready,omitempty"`
 	ShortOfMoney bool           `json:"short_of_money"`
 	Paused       []ledger.Pause `json:"paused"`
@@ -216,6 +224,13 @@ func (a *accountHost) show(ctx context.Context, _ struct{}) (accountView, error)
 	v.Head.Seq, v.Head.Hash, err = a.ledger.Head(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.runner != nil {
+		at := a.runner.ProviderAccount()
+		v.Status, v.Email = at.Status, at.Email
+		if !at.CreatedAt.IsZero() {
+			v.CreatedAt = &at.CreatedAt
+		}
+	}
 	if a.relay != nil {
 		v.Published, v.ShortOfMoney = a.relay.Published(), a.runner.ShortOfMoney()
 		v.Reconciled = a.runner.LastReconciliation()

@@ -1,0 +1,47 @@
+package jobs
+
+import (
+	"errors"
+	"testing"
+
+	"perennial/ledger"
+)
+
+func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
+	h := idleHouse(t)
+	x := Recording{Kind: "top-up", Cents: 500, ID: "wire-7", By: "ada", Reason: "wire transfer"}
+	for range 3 {
+		check(t, Record(t.Context(), h.ledger, x))
+	}
+	x.Cents = 600
+	var refused *RefusedError
+	if err := Record(t.Context(), h.ledger, x); !errors.As(err, &refused) {
+		t.Errorf("another amount under the same id: %v", err)
+	}
+	x.ID = "wire-8"
+	check(t, Record(t.Context(), h.ledger, x))
+	if n := len(h.facts("ledger.recorded")); n != 2 {
+		t.Errorf("%d records are booked", n)
+	}
+	if _, err := h.ledger.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is paid for and not settled shows in the balance, as an estimate.
+func TestTrap58WhatIsNotBookedYetShowsInTheBalance(t *testing.T) {
+	h := newHouse(t)
+	h.hangs("buy")
+	p, err := h.ledger.Position(t.Context(), "main")
+	check(t, err)
+	if u := p.WithUnbooked().Unbooked; u == nil || u.Operations != 1 || u.Unknown != 1 {
+		t.Errorf("%+v", u)
+	}
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("keep", ledger.StateCompleted)
+	p, err = h.ledger.Position(t.Context(), "main")
+	check(t, err)
+	if u := p.WithUnbooked().Unbooked; u.Operations != 1 {
+		t.Errorf("what is booked counts again: %+v", u)
+	}
+}

@@ -1,0 +1,14 @@
+package ledger
+
+import "encoding/json"
+
+// RecordOf reads what a person recorded under an id; ErrNotFound when nothing is,
+// or when it was archived.
+func (t *Tx) RecordOf(id string) (f LedgerRecorded, err error) {
+	var data string
+	err = t.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'ledger.recorded' ORDER BY seq LIMIT 1`, recordPrefix+id).Scan(&data)
+	if err != nil {
+		return f, notFound(err)
+	}
+	return f, json.Unmarshal([]byte(data), &f)
+}
