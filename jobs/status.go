@@ -211,24 +211,6 @@ func statusOf(o ledger.Operation) OperationStatus {
 	}
 }
 
-// List reads operations for a table, the last accepted first: all of them, or
-// only those that have not ended.
-func List(ctx context.Context, l *ledger.Ledger, unfinished bool, limit int) ([]OperationStatus, error) {
-	read := l.Recent
-	if unfinished {
-		read = l.Unfinished
-	}
-	records, err := read(ctx, limit)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]OperationStatus, 0, len(records))
-	for _, o := range records {
-		out = append(out, statusOf(o))
-	}
-	return out, nil
-}
-
 // unended orders the states of a command that has not ended by who is waited
 // for: a person first.
 var unended = []ledger.State{

@@ -28,6 +28,12 @@ const (
 	StateResolved  State = "resolved"
 )
 
+// States are all of them.
+var States = []State{
+	StateAccepted, StateHeld, StateSending, StateWaiting, StateOpen, StateReview,
+	StateRejected, StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved,
+}
+
 // Ended reports whether nothing more happens by itself and nobody is waited for.
 func (s State) Ended() bool {
 	switch s {
@@ -152,29 +158,6 @@ func (l *Ledger) Unfinished(ctx context.Context, limit int) ([]Operation, error)
 		return nil, err
 	}
 	return collect(rows, scanOperation)
-}
-
-// Recent lists operations whatever their state, the last accepted first.
-func (l *Ledger) Recent(ctx context.Context, limit int) ([]Operation, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT operation FROM journal WHERE type = 'command.accepted' ORDER BY seq DESC LIMIT ?`, limit)
-	if err != nil {
-		return nil, err
-	}
-	commands, err := collect(rows, scanText)
-	if err != nil {
-		return nil, err
-	}
-	var all []Operation
-	for _, id := range commands {
-		operations, err := l.OperationsOf(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		if all = append(all, operations...); len(all) >= limit {
-			return all[:limit], nil
-		}
-	}
-	return all, nil
 }
 
 // StateCounts is how many operations are in each state that any is in.

@@ -315,7 +315,6 @@ var wholeTables = map[string]string{
 	"Ledger.PlannedSlots": "its index holds only the slots whose commands are not all published",
 	"Ledger.Dearest":      "goes back from the newest transfer and stops after dearestOf",
 	"Ledger.MovedOutside": "holds only what a person has not explained, and stops after movedMost",
-	"Ledger.Recent":       "goes back from the end of the journal to the last acceptances that are asked for",
 	"totalsBy":            "a person asks for the sums of the whole book",
 	"firstUnfinished":     "an archiving, which reads everything anyway",
 	"leftOfRows":          "an archiving takes what is left of every row",

@@ -134,10 +134,16 @@ func TestTheStoredCommandComesBackWhole(t *testing.T) {
 			t.Errorf("an unknown %s: %v", name, err)
 		}
 	}
-	recent, err := b.Recent(t.Context(), 3)
+	recent, err := b.AcceptedBefore(t.Context(), 0, 2)
 	check(t, err)
-	if got := ids(recent); !slices.Equal(got, []string{"r8/0001", "r7/0001", "r4/0001"}) {
-		t.Errorf("the most recent are %v", got)
+	more, err := b.AcceptedBefore(t.Context(), recent[1].Seq, 1)
+	check(t, err)
+	var commands []string
+	for _, c := range append(recent, more...) {
+		commands = append(commands, c.CommandID)
+	}
+	if !slices.Equal(commands, []string{"r8", "r7", "r4"}) {
+		t.Errorf("the most recent are %v", commands)
 	}
 }
 

@@ -280,11 +280,35 @@ func (a *app) proxyPrinter() *proxyPrinter { return &proxyPrinter{app: a} }
 
 func (x *proxyPrinter) add(p ledger.Proxy) error {
 	x.count++
+	known := p.SeenAt.UnixMicro() > 0
 	if x.app.output == "json" {
-		return printJSON(x.app.stdout, p)
+		return printJSON(x.app.stdout, listedProxy(p, known))
 	}
-	x.rows = append(x.rows, []string{p.ProxyID, p.Status, stamp(p.ExpiresAt), p.CountryCode, p.Region, p.LineName, p.IPType, seen(p)})
+	expires, status := stamp(p.ExpiresAt), p.Status
+	if !known && expires != "" {
+		expires = "was " + expires
+	}
+	if p.Retired {
+		status += ", retired"
+	}
+	x.rows = append(x.rows, []string{p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p)})
 	return nil
+}
+
+// listedProxy is a proxy without what is known to be out of date: the expiry of
+// before its last renewal is no expiry.
+func listedProxy(p ledger.Proxy, known bool) any {
+	if known {
+		return p
+	}
+	before := p.ExpiresAt
+	p.ExpiresAt, p.SeenAt = nil, time.Time{}
+	return struct {
+		ledger.Proxy
+
+		SeenAt *time.Time `json:"seen_at"`
+		Before *time.Time `json:"expired_before_renewal_at,omitempty"`
+	}{Proxy: p, Before: before}
 }
 
 func (x *proxyPrinter) end() error {

@@ -28,7 +28,7 @@ func TestTheProviderCanBeLookedAt(t *testing.T) {
 		}
 	}
 	out, errs, code := w.cli("proxies", "get", "px_1", "--reveal")
-	if code != 0 || strings.Count(out, "pass-px_1-secret") != 2 || strings.Contains(errs, "pass-") {
+	if code != 0 || strings.Count(out, "pass-px_1-secret") != 3 || strings.Contains(errs, "pass-") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	if _, errs, code = w.cli("proxies", "get", "nobody"); code != exitFailed || !strings.Contains(errs, "proxy_not_found") {

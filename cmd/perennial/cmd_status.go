@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,8 +18,8 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	var all bool
-	var limit int
+	var q listRequest
+	var since time.Duration
 	c := &cobra.Command{
 		Use:   "status [ID]",
 		Short: "Show operations, or one command in full",
@@ -31,21 +32,42 @@ func (a *app) statusCommand() *cobra.Command {
 				}
 				return a.printStatus(s)
 			}
+			if err := q.check(); err != nil {
+				return err
+			}
+			if since > 0 {
+				q.Since = time.Now().Add(-since)
+			}
 			r, err := a.connect()
 			if err != nil {
 				return err
 			}
 			defer r.Close()
-			list, err := ask[[]jobs.OperationStatus](cmd.Context(), r, verbList, listRequest{All: all, Limit: limit})
+			list, err := ask[[]jobs.OperationStatus](cmd.Context(), r, verbList, q)
 			if err != nil {
 				return err
 			}
 			return errors.Join(a.printOperations(list), a.warnOfSweeps(cmd.Context(), r))
 		},
 	}
-	c.Flags().BoolVar(&all, "all", true, "show operations that have ended too")
-	limitFlag(c, &limit, 50, "how many, the last accepted first")
+	c.Flags().BoolVar(&q.All, "all", true, "show operations that have ended too")
+	c.Flags().StringVar(&q.State, "state", "", "only operations in this state, such as review")
+	c.Flags().StringVar(&q.Kind, "kind", "", "only order or renewal")
+	c.Flags().StringToStringVar(&q.Labels, "label", nil, "only of commands with this label, key=value; may be repeated")
+	c.Flags().DurationVar(&since, "since", 0, "only what was accepted within this time, such as 24h")
+	limitFlag(c, &q.Limit, 50, "how many, the last accepted first")
 	return c
+}
+
+// check refuses filters that nothing can match.
+func (q listRequest) check() error {
+	if q.Kind != "" && q.Kind != string(ledger.KindOrder) && q.Kind != string(ledger.KindRenewal) {
+		return usage("--kind is %q: use order or renewal", q.Kind)
+	}
+	if q.State != "" && !slices.Contains(ledger.States, ledger.State(q.State)) {
+		return usage("--state is %q: use one of %v", q.State, ledger.States)
+	}
+	return nil
 }
 
 // readStatus asks the runner, and reads the ledger itself when none answers.

@@ -223,6 +223,6 @@ func (a *accountHost) dashboard(ctx context.Context) (v dashboardAccount, err er
 	if v.Counts, err = a.ledger.StateCounts(ctx); err != nil {
 		return v, err
 	}
-	v.Operations, err = jobs.List(ctx, a.ledger, false, dashboardRows)
+	v.Operations, err = jobs.List(ctx, a.ledger, jobs.ListQuery{Limit: dashboardRows})
 	return v, err
 }

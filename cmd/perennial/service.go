@@ -48,10 +48,24 @@ type byHand struct {
 	Reason string `json:"reason"`
 }
 
+// listRequest asks for operations. Without All it is for those that have not ended.
 type listRequest struct {
-	All   bool `json:"all"`
-	Limit int  `json:"limit"`
+	All    bool              `json:"all"`
+	Limit  int               `json:"limit"`
+	State  string            `json:"state,omitempty"`
+	Kind   string            `json:"kind,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Since  time.Time         `json:"since,omitzero"`
 }
+
+func (q listRequest) query() jobs.ListQuery {
+	return jobs.ListQuery{
+		Unfinished: !q.All, State: ledger.State(q.State), Kind: ledger.Kind(q.Kind), Labels: q.Labels, Since: q.Since, Limit: min(max(q.Limit, 1), maxListed),
+	}
+}
+
+// maxListed is how many operations one request may list.
+const maxListed = 10_000
 
 // statesRequest asks where commands stand. Hashes, beside the ids, asks for the
 // state of that content (jobs.StateOf).
@@ -71,7 +85,7 @@ func (a *accountHost) verbs() map[string]queue.Verb {
 		}),
 		verbStates: answer(a.states),
 		verbList: answer(func(ctx context.Context, q listRequest) ([]jobs.OperationStatus, error) {
-			return jobs.List(ctx, a.ledger, !q.All, min(max(q.Limit, 1), 1000))
+			return jobs.List(ctx, a.ledger, q.query())
 		}),
 		verbBalance: answer(func(ctx context.Context, _ struct{}) (ledger.Balance, error) {
 			p, err := a.ledger.Position(ctx, a.name)

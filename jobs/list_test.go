@@ -1,0 +1,43 @@
+package jobs
+
+import (
+	"testing"
+	"time"
+
+	"perennial/ledger"
+)
+
+func TestAListShowsWhatItIsAskedFor(t *testing.T) {
+	h := newHouse(t)
+	h.order(`{"id":"a","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"labels":{"team":"red"}}`)
+	h.await("a", ledger.StateDelivered)
+	h.order(`{"id":"b","duration_days":30,"items":[{"offer_code":"off_nowhere","quantity":1}],"labels":{"team":"blue"}}`)
+	h.await("b", ledger.StateRejected)
+	h.renew(`{"id":"c","duration_days":30,"proxy_ids":["px_1"],"labels":{"team":"red"}}`)
+	h.await("c", ledger.StateCompleted)
+	for name, test := range map[string]struct {
+		q    ListQuery
+		want string
+	}{
+		"all":          {ListQuery{Limit: 10}, "c/0001 b/1 a/1 "},
+		"two":          {ListQuery{Limit: 2}, "c/0001 b/1 "},
+		"unfinished":   {ListQuery{Limit: 10, Unfinished: true}, ""},
+		"a state":      {ListQuery{Limit: 10, State: ledger.StateRejected}, "b/1 "},
+		"a kind":       {ListQuery{Limit: 10, Kind: ledger.KindOrder}, "b/1 a/1 "},
+		"a label":      {ListQuery{Limit: 10, Labels: map[string]string{"team": "red"}}, "c/0001 a/1 "},
+		"no such":      {ListQuery{Limit: 10, Labels: map[string]string{"team": "red", "x": ""}}, ""},
+		"since then":   {ListQuery{Limit: 10, Since: time.Now().Add(-time.Hour)}, "c/0001 b/1 a/1 "},
+		"since now":    {ListQuery{Limit: 10, Since: time.Now().Add(time.Hour)}, ""},
+		"label, state": {ListQuery{Limit: 10, State: ledger.StateCompleted, Labels: map[string]string{"team": "red"}}, "c/0001 "},
+	} {
+		list, err := List(t.Context(), h.ledger, test.q)
+		check(t, err)
+		got := ""
+		for _, o := range list {
+			got += o.OperationID + " "
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
