@@ -59,6 +59,7 @@ func (a *app) submit(ctx context.Context, files []string) error {
 	defer r.Close()
 	out := make([]queue.Outgoing, 0, len(entries))
 	for _, e := range entries {
+		e.out.Priority = queue.PriorityBulk // a file is a batch: it lets commands by hand pass
 		out = append(out, e.out)
 	}
 	if err := r.PublishCommands(ctx, r.account, out); err != nil {
