@@ -146,8 +146,15 @@ func TestAPausedAccountFetchesNoMoreThanItCanHold(t *testing.T) {
 	check(t, h.runner.PauseByHand(t.Context(), "a test", "to see"))
 	h.start()
 	renewals := queue.Line{Kind: queue.KindProxyRenew}
-	if line := <-watched.rests; line != renewals {
-		t.Errorf("%v rests", line)
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case line := <-watched.rests:
+		if line != renewals {
+			t.Errorf("%v rests", line)
+		}
+	case <-late.C:
+		t.Fatal("the line does not rest")
 	}
 	watched.mu.Lock()
 	fetched := watched.fetched[renewals]
