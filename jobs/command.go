@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"perennial/ledger"
+	"perennial/queue"
 	"perennial/upstream"
 )
 
@@ -50,6 +51,9 @@ type Command struct {
 	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
 	Labels          map[string]string    `json:"labels,omitempty"`
 	Scenario        string               `json:"sandbox_scenario,omitempty"`
+	// Priority is "high", "bulk" or neither. It is no part of what the command
+	// asks for: the same content under another priority is the same command.
+	Priority queue.Priority `json:"priority,omitempty"`
 }
 
 // Guarded reports whether the proxies are to be read again just before paying.
@@ -67,6 +71,7 @@ type orderWire struct {
 	NotAfter        *time.Time        `json:"not_after"`
 	Labels          map[string]string `json:"labels"`
 	SandboxScenario string            `json:"sandbox_scenario"`
+	Priority        queue.Priority    `json:"priority" jsonschema:"enum=high,enum=bulk"`
 }
 
 type renewalWire struct {
@@ -78,6 +83,7 @@ type renewalWire struct {
 	DueBefore       *time.Time           `json:"due_before"`
 	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at"`
 	Labels          map[string]string    `json:"labels"`
+	Priority        queue.Priority       `json:"priority" jsonschema:"enum=high,enum=bulk"`
 }
 
 // UnreadableError is a message that cannot be answered under any command id.
@@ -142,7 +148,7 @@ func readCommand(kind ledger.Kind, data []byte) (Command, error) {
 	}
 	c := Command{
 		ID: w.ID, Kind: ledger.KindRenewal, DurationDays: w.DurationDays, ProxyIDs: w.ProxyIDs, NotAfter: utc(w.NotAfter),
-		DueBefore: utc(w.DueBefore), ExpectExpiresAt: utcMap(w.ExpectExpiresAt), Labels: w.Labels,
+		DueBefore: utc(w.DueBefore), ExpectExpiresAt: utcMap(w.ExpectExpiresAt), Labels: w.Labels, Priority: w.Priority,
 	}
 	var err error
 	c.MaxTotalCents, err = ceiling(w.MaxTotalCents)
@@ -152,7 +158,7 @@ func readCommand(kind ledger.Kind, data []byte) (Command, error) {
 func (w orderWire) command() (Command, error) {
 	c := Command{
 		ID: w.ID, Kind: ledger.KindOrder, DurationDays: w.DurationDays, Items: w.Items, NotAfter: utc(w.NotAfter),
-		Labels: w.Labels, Scenario: w.SandboxScenario,
+		Labels: w.Labels, Scenario: w.SandboxScenario, Priority: w.Priority,
 	}
 	if w.OfferCode != nil || w.Quantity != nil {
 		if len(w.Items) > 0 {
@@ -221,6 +227,9 @@ func (c Command) check(rules Rules) error {
 		return fmt.Errorf("duration_days is %d and must be a positive multiple of %d", c.DurationDays, dayStep)
 	}
 	if err := checkLabels(c.Labels); err != nil {
+		return err
+	}
+	if err := queue.ValidPriority(c.Priority); err != nil {
 		return err
 	}
 	if err := c.checkInstants(); err != nil {

@@ -10,16 +10,24 @@ import (
 	"strings"
 
 	"perennial/ledger"
+	"perennial/queue"
 )
 
 // Content is the command as it is stored, and the hash by which the same
-// content is known again however it was spelt.
+// content is known again however it was spelt, and whatever its priority.
 func (c Command) Content() (json.RawMessage, string, error) {
 	content, err := json.Marshal(c)
 	if err != nil {
 		return nil, "", fmt.Errorf("command %q: %w", c.ID, err)
 	}
-	sum := sha256.Sum256(content)
+	hashed := content
+	if c.Priority != queue.PriorityNormal {
+		c.Priority = queue.PriorityNormal
+		if hashed, err = json.Marshal(c); err != nil {
+			return nil, "", fmt.Errorf("command %q: %w", c.ID, err)
+		}
+	}
+	sum := sha256.Sum256(hashed)
 	return content, hex.EncodeToString(sum[:]), nil
 }
 

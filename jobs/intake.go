@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,27 +24,46 @@ const later = 5 * time.Second
 const batch = 256
 
 // takeIn takes no more commands than can start soon; the rest stays in
-// JetStream. A command is acknowledged after it is in the ledger. While one
-// batch is being committed the next is read.
+// JetStream. Each line is read by itself: one that is paused or full holds up no
+// other. A command is acknowledged after it is in the ledger. While one batch is
+// being committed the next is read.
 func (r *Runner) takeIn(ctx context.Context) error {
 	arrivals := make(chan *arrival, batch)
 	group, ctx := errgroup.WithContext(ctx)
+	var reading sync.WaitGroup
+	for _, line := range queue.Lines() {
+		reading.Add(1)
+		group.Go(func() error {
+			defer reading.Done()
+			return r.readIn(ctx, line, arrivals)
+		})
+	}
 	group.Go(func() error {
-		defer close(arrivals)
-		return r.readIn(ctx, arrivals)
+		reading.Wait()
+		close(arrivals)
+		return nil
 	})
 	group.Go(func() error { return r.acceptIn(ctx, arrivals) })
 	return group.Wait()
 }
 
-// readIn fetches and parses commands until ctx ends.
-func (r *Runner) readIn(ctx context.Context, arrivals chan<- *arrival) error {
+// placeOf is where the commands of a line wait.
+func placeOf(line queue.Line) place {
+	l := laneOrder
+	if line.Kind == queue.KindProxyRenew {
+		l = laneRenewal
+	}
+	return place{l, urgencyOf(line.Priority)}
+}
+
+// readIn fetches and parses commands of a line until ctx ends.
+func (r *Runner) readIn(ctx context.Context, line queue.Line, arrivals chan<- *arrival) error {
 	for {
-		limit, err := r.waitForRoom(ctx)
+		limit, err := r.waitForRoom(ctx, line)
 		if err != nil {
 			return err
 		}
-		messages, err := r.Commands.Fetch(ctx, min(limit, batch))
+		messages, err := r.Commands.Fetch(ctx, line, min(limit, batch))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -52,23 +72,28 @@ func (r *Runner) readIn(ctx context.Context, arrivals chan<- *arrival) error {
 		}
 		r.Reached("intake.delivered")
 		for i := range messages {
-			a, err := r.read(ctx, &messages[i])
-			if err != nil {
-				if err := r.notTaken(ctx, err); err != nil {
-					return err
-				}
-				continue
-			}
-			if a == nil {
-				continue
-			}
-			r.ready.reserve()
-			select {
-			case arrivals <- a:
-			case <-ctx.Done():
-				return errors.Join(ctx.Err(), r.putBack(a, 0))
+			if err := r.handOn(ctx, &messages[i], arrivals); err != nil {
+				return err
 			}
 		}
+	}
+}
+
+// handOn reads a message and gives it to whatever accepts.
+func (r *Runner) handOn(ctx context.Context, m *queue.Message, arrivals chan<- *arrival) error {
+	a, err := r.read(ctx, m)
+	if err != nil {
+		return r.notTaken(ctx, err)
+	}
+	if a == nil {
+		return nil
+	}
+	r.ready.reserve(a.place())
+	select {
+	case arrivals <- a:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), r.putBack(a, 0))
 	}
 }
 
@@ -115,44 +140,28 @@ func (r *Runner) notTaken(ctx context.Context, err error) error {
 	return pauseFor(ctx, time.Second)
 }
 
-// waitForRoom waits until there is room in every lane that is not paused, and
-// returns how much. What comes for a lane that is paused and full is offered
-// again later: it does not hold up the others.
-func (r *Runner) waitForRoom(ctx context.Context) (int, error) {
+// restAfter is how long a line may be without room before what was sent ahead of
+// it is given back to the stream.
+const restAfter = 2 * time.Second
+
+// waitForRoom waits until there is room for commands of a line, and returns how
+// much. A line that gets none soon rests: nothing of it is fetched meanwhile.
+func (r *Runner) waitForRoom(ctx context.Context, line queue.Line) (int, error) {
+	timer := time.NewTimer(restAfter)
+	defer timer.Stop()
 	for {
-		free, open := r.ready.capacity, false
-		for _, l := range []lane{laneOrder, laneRenewal} {
-			if !r.pauses.blocked(l) {
-				free, open = min(free, r.ready.free(l)), true
-			}
-		}
-		if !open {
-			free = max(r.ready.free(laneOrder), r.ready.free(laneRenewal))
-		}
-		if free > 0 {
+		more := r.ready.moreRoom()
+		if free := r.ready.free(placeOf(line)); free > 0 {
 			return free, nil
 		}
 		select {
-		case <-r.ready.room:
+		case <-more:
+		case <-timer.C:
+			r.Commands.Rest(line)
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
 	}
-}
-
-// roomIn waits for room in a lane. A lane that is paused and full gets none soon.
-func (r *Runner) roomIn(ctx context.Context, l lane) bool {
-	for r.ready.free(l) <= 0 {
-		if r.pauses.blocked(l) {
-			return false
-		}
-		select {
-		case <-r.ready.room:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
 }
 
 // arrival is a message on its way into the ledger.
@@ -211,14 +220,20 @@ func (r *Runner) taken(arrivals []*arrival) {
 		if err := a.msg.Ack(); err != nil {
 			r.Log.WithError(err).WithField("command_id", a.id()).Debug("the acknowledgement was lost: the command comes again and is absorbed")
 		}
-		r.ready.arrive(a.jobs)
+		r.ready.arrive(a.place(), a.jobs)
 	}
 }
 
 // putBack has a command that was read delivered again.
 func (r *Runner) putBack(a *arrival, delay time.Duration) error {
-	r.ready.arrive(nil)
+	r.ready.arrive(a.place(), nil)
 	return a.msg.Nak(delay)
+}
+
+// place is where room is kept for it: that of the line it came by, whatever its
+// command says.
+func (a *arrival) place() place {
+	return placeOf(queue.Line{Kind: a.msg.Kind, Priority: a.msg.Priority})
 }
 
 func (a *arrival) id() string {
@@ -232,12 +247,8 @@ func (a *arrival) id() string {
 // to the dead letters, durably, before it is acknowledged.
 func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 	a := &arrival{msg: m, kind: ledger.KindOrder}
-	l := laneOrder
 	if m.Kind == queue.KindProxyRenew {
-		a.kind, l = ledger.KindRenewal, laneRenewal
-	}
-	if !r.roomIn(ctx, l) {
-		return nil, m.Nak(later)
+		a.kind = ledger.KindRenewal
 	}
 	var err error
 	a.cmd, err = ParseCommand(a.kind, m.Data, Rules{Environment: r.Provider.Environment(), CIDRField: r.CIDRField})
@@ -254,6 +265,9 @@ func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 		sum := sha256.Sum256(m.Data)
 		a.hash = hex.EncodeToString(sum[:])
 		return a, nil
+	}
+	if a.cmd.Priority == queue.PriorityNormal {
+		a.cmd.Priority = m.Priority // the line's, unless the command says one
 	}
 	if err == nil {
 		a.content, a.hash, err = a.cmd.Content()
@@ -371,6 +385,9 @@ func (r *Runner) careful(c Command) bool { return c.MaxTotalCents > 0 || r.Daily
 // jobsOf makes the jobs that may start at once: of a careful command only the
 // first.
 func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) []*job {
+	if len(planned) > bulkOperations && c.Priority == queue.PriorityNormal {
+		c.Priority = queue.PriorityBulk
+	}
 	now := tx.Now()
 	jobs := make([]*job, 0, len(planned))
 	for _, p := range planned {

@@ -21,11 +21,17 @@ func (o offered) Ack() error              { o.ended <- true; return nil }
 func (o offered) Nak(time.Duration) error { o.ended <- false; return nil }
 
 // byHand is a commands stream that a test feeds.
-type byHand chan queue.Message
+type byHand map[string]chan queue.Message // by kind
 
-func (c byHand) Fetch(ctx context.Context, _ int) ([]queue.Message, error) {
+func (c byHand) Rest(queue.Line) {}
+
+func (c byHand) Fetch(ctx context.Context, line queue.Line, _ int) ([]queue.Message, error) {
+	stream := c[line.Kind]
+	if line.Priority != queue.PriorityNormal {
+		stream = nil
+	}
 	select {
-	case m := <-c:
+	case m := <-stream:
 		return []queue.Message{m}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -35,7 +41,7 @@ func (c byHand) Fetch(ctx context.Context, _ int) ([]queue.Message, error) {
 // intake runs the intake of a runner that sends nothing, and returns how to
 // offer it a message: the answer is whether that was acknowledged or put back.
 func (h *house) intake() (offer func(kind string, data []byte) (acknowledged bool)) {
-	stream := make(byHand)
+	stream := byHand{queue.KindOrderCreate: make(chan queue.Message), queue.KindProxyRenew: make(chan queue.Message)}
 	h.runner.Commands = stream
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -43,7 +49,7 @@ func (h *house) intake() (offer func(kind string, data []byte) (acknowledged boo
 	h.t.Cleanup(func() { cancel(); <-ended })
 	return func(kind string, data []byte) bool {
 		o := offered{ended: make(chan bool, 1)}
-		stream <- queue.NewMessage(queue.Message{Kind: kind, Subject: queue.CommandSubject("main", kind), Data: data, Published: h.now()}, o)
+		stream[kind] <- queue.NewMessage(queue.Message{Kind: kind, Subject: queue.CommandSubject("main", kind), Data: data, Published: h.now()}, o)
 		h.runner.ready.forget()
 		return <-o.ended
 	}

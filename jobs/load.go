@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"perennial/ledger"
+	"perennial/queue"
 )
 
 // codeReleased marks an operation that a person let go.
@@ -18,6 +19,7 @@ func (r *Runner) job(record ledger.Operation, c Command, ids []string) *job {
 		cmd: c, at: record.AcceptedAt, lane: laneOrder, priority: PriorityOrder,
 		released: record.State == ledger.StateAccepted && record.Code == codeReleased,
 	}
+	j.urgency = urgencyOf(c.Priority)
 	switch {
 	case record.State == ledger.StateOpen:
 		j.lane, j.priority = lanePoll, PriorityPoll
@@ -73,6 +75,9 @@ func (r *Runner) command(ctx context.Context, id string) (Command, error) {
 		return c, err
 	}
 	c.ProxyIDs = nil // an operation knows its own
+	if len(accepted.Operations) > bulkOperations && c.Priority == queue.PriorityNormal {
+		c.Priority = queue.PriorityBulk
+	}
 	r.mu.Lock()
 	r.lastCommand = c
 	r.mu.Unlock()
@@ -82,6 +87,10 @@ func (r *Runner) command(ctx context.Context, id string) (Command, error) {
 // enqueue loads an operation and queues it, unless an earlier chunk of a
 // command with a ceiling has to end first.
 func (r *Runner) enqueue(ctx context.Context, record ledger.Operation) error {
+	return r.enqueueAs(ctx, record, r.ready.push)
+}
+
+func (r *Runner) enqueueAs(ctx context.Context, record ledger.Operation, push func(*job)) error {
 	if r.ready.isActive(record.ID) {
 		return nil
 	}
@@ -95,7 +104,7 @@ func (r *Runner) enqueue(ctx context.Context, record ledger.Operation) error {
 			return err
 		}
 	}
-	r.ready.push(j)
+	push(j)
 	return nil
 }
 

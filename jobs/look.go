@@ -127,7 +127,7 @@ func (r *Runner) stillDue(ctx context.Context, j *job, id string) (expires *time
 	if len(j.op.ProxyIDs) > readEach {
 		read = r.current
 	}
-	proxy, err := read(ctx, j.priority, id)
+	proxy, err := read(ctx, j.turn(), id)
 	if errors.Is(err, upstream.CodeProxyNotFound) {
 		return nil, "the provider does not know it", nil
 	}
@@ -195,7 +195,7 @@ func (r *Runner) estimate(ctx context.Context, j *job, p *presend) error {
 		return r.estimateRenewal(ctx, j, p)
 	}
 	for _, item := range j.cmd.Items {
-		cents, err := r.quote(ctx, j.priority, item, j.cmd.DurationDays)
+		cents, err := r.quote(ctx, j.turn(), item, j.cmd.DurationDays)
 		if errors.Is(err, errNotOffered) {
 			p.stop = rejectedFact(j.op, "offer_not_found", "offer "+item.OfferCode+" is not among the offers for this quantity and duration: nothing was sent")
 			return nil

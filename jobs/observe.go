@@ -23,12 +23,12 @@ func (r *Runner) observe(ctx context.Context, j *job, p *presend) error {
 		return err
 	}
 	if len(unseen) > readEach {
-		if unseen, err = r.listFor(ctx, j.priority, unseen, p.observed); err != nil {
+		if unseen, err = r.listFor(ctx, j.turn(), unseen, p.observed); err != nil {
 			return err
 		}
 	}
 	for _, id := range unseen {
-		proxy, err := r.readProxy(ctx, j.priority, id)
+		proxy, err := r.readProxy(ctx, j.turn(), id)
 		switch {
 		case errors.Is(err, upstream.CodeProxyNotFound), errors.Is(err, upstream.CodeInsufficientScope), errors.Is(err, upstream.ErrBadID):
 			continue // the provider does not tell: whether it renews it, its own reply says

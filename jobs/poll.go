@@ -11,7 +11,7 @@ import (
 
 // poll reads an order's detail once and records what it shows.
 func (r *Runner) poll(ctx, _ context.Context, j *job) error {
-	if err := r.Gate.Pass(ctx, PriorityOrder); err != nil { // its turn among what pays was taken in ready
+	if err := r.Gate.Pass(ctx, PriorityRenewal); err != nil { // its turn among what pays was taken in ready
 		return err
 	}
 	if r.pauses.blocked(lanePoll) {
@@ -95,31 +95,36 @@ func (r *Runner) comeBack(ctx context.Context) error {
 	}
 }
 
+// comesBack is what comes due in the ledger: each state and lane is asked for
+// apart, so that none keeps the others from being seen.
+var comesBack = []struct {
+	state ledger.State
+	lane  lane
+}{
+	{ledger.StateHeld, laneRenewal}, {ledger.StateHeld, laneOrder},
+	{ledger.StateWaiting, laneRenewal}, {ledger.StateWaiting, laneOrder},
+	{ledger.StateOpen, lanePoll},
+}
+
 func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 	r.backlog.Store(false)
-	for _, due := range []struct {
-		state ledger.State
-		lanes []lane
-	}{
-		{ledger.StateHeld, []lane{laneOrder, laneRenewal}},
-		{ledger.StateWaiting, []lane{laneOrder, laneRenewal}},
-		{ledger.StateOpen, []lane{lanePoll}},
-	} {
-		free := 0
-		for _, l := range due.lanes {
-			free += max(0, r.ready.free(l))
-		}
-		if free == 0 {
+	for _, due := range comesBack {
+		free := r.ready.freeBack(due.lane)
+		if free <= 0 {
 			r.backlog.Store(true) // cannot tell: look again when there is room
 			continue
 		}
+		kind := ledger.KindOrder
+		if due.lane == laneRenewal {
+			kind = ledger.KindRenewal
+		}
 		// What is active may be among the first rows: ask for that many more.
-		records, err := r.Ledger.Due(ctx, due.state, now, free+3*r.ready.capacity)
+		records, err := r.Ledger.Due(ctx, due.state, kind, now, free+3*r.ready.capacity)
 		if err != nil {
 			return err
 		}
 		for _, record := range records {
-			if err := r.queueOne(ctx, record); err != nil && ctx.Err() == nil {
+			if err := r.queueOne(ctx, due.lane, record); err != nil && ctx.Err() == nil {
 				r.cannotGoOn(record, err)
 			}
 		}
@@ -142,19 +147,15 @@ func (r *Runner) cannotGoOn(record ledger.Operation, err error) {
 	}
 }
 
-func (r *Runner) queueOne(ctx context.Context, record ledger.Operation) error {
-	l := lanePoll
-	if record.State != ledger.StateOpen {
-		l = lane(record.Kind)
-	}
-	if r.ready.free(l) <= 0 {
+func (r *Runner) queueOne(ctx context.Context, l lane, record ledger.Operation) error {
+	if r.ready.freeBack(l) <= 0 {
 		r.backlog.Store(true)
 		return nil
 	}
 	if record.State == ledger.StateHeld {
 		return r.unhold(ctx, record)
 	}
-	return r.enqueue(ctx, record)
+	return r.enqueueAs(ctx, record, r.ready.pushBack)
 }
 
 // unhold looks again at an operation that was held until now.
@@ -175,5 +176,5 @@ func (r *Runner) unhold(ctx context.Context, record ledger.Operation) error {
 	if err != nil {
 		return err
 	}
-	return r.enqueue(ctx, record)
+	return r.enqueueAs(ctx, record, r.ready.pushBack)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/queue"
 )
 
 // lane is a line of work that can be paused apart from the others.
@@ -18,9 +19,49 @@ const (
 	lanePoll    lane = "poll"
 )
 
+// urgency sorts what waits of a lane: by its command's priority.
+type urgency int
+
+const (
+	urgent urgency = iota
+	usual
+	inBulk
+)
+
+// place is what waits of one lane and urgency; each has room of its own, so that
+// none waits for room behind another.
+type place struct {
+	lane    lane
+	urgency urgency
+}
+
+// places of what pays, in the order in which they are looked at.
+var paying = []place{
+	{laneRenewal, urgent}, {laneOrder, urgent}, {laneRenewal, usual}, {laneOrder, usual}, {laneRenewal, inBulk}, {laneOrder, inBulk},
+}
+
+var polling = place{lanePoll, usual}
+
+// bulkOperations: a command of more operations than that is bulk unless it says
+// otherwise, so that a small one does not wait for all of them.
+const bulkOperations = 10
+
+// urgencyOf is where the operations of a command wait.
+func urgencyOf(p queue.Priority) urgency {
+	switch p {
+	case queue.PriorityHigh:
+		return urgent
+	case queue.PriorityBulk:
+		return inBulk
+	case queue.PriorityNormal:
+	}
+	return usual
+}
+
 // job is one operation on its way through a worker.
 type job struct {
 	lane     lane
+	urgency  urgency
 	priority Priority
 	at       time.Time // within a priority, the earliest first
 	op       Operation
@@ -34,24 +75,35 @@ type job struct {
 // ready holds the few operations that can start now. Everything else waits in
 // the ledger or in JetStream, so memory does not grow with the work.
 type ready struct {
-	capacity int // of one lane
+	capacity int // of one place, and of what comes back from the ledger to one lane
 	pauses   *pauses
 
 	mu     sync.Mutex
 	cond   *sync.Cond
-	lanes  map[lane]*jobHeap
-	active map[string]lane // queued or under way
-	counts map[lane]int
-	coming int           // read off the stream and not queued yet, whatever their lane
+	queues map[place]*jobHeap
+	active map[string]taken // queued or under way
+	counts map[taken]int
+	coming map[place]int // read off the stream and not queued yet
+	passed map[place]int // how often in a row what waits in a place was passed over
 	probes map[lane]bool // one job may pass a paused lane
 	polled int           // polls in a row
-	room   chan struct{}
+	room   chan struct{} // closed and made anew when there is more of it
+}
+
+// taken is the room that an operation takes: that of its place, or of its lane
+// when it came back from the ledger.
+type taken struct {
+	place
+	back bool
 }
 
 func newReady(capacity int, p *pauses) *ready {
 	r := &ready{
-		capacity: capacity, pauses: p, active: map[string]lane{}, counts: map[lane]int{}, probes: map[lane]bool{},
-		lanes: map[lane]*jobHeap{laneOrder: {}, laneRenewal: {}, lanePoll: {}}, room: make(chan struct{}, 1),
+		capacity: capacity, pauses: p, active: map[string]taken{}, counts: map[taken]int{}, probes: map[lane]bool{},
+		coming: map[place]int{}, passed: map[place]int{}, queues: map[place]*jobHeap{polling: {}}, room: make(chan struct{}),
+	}
+	for _, p := range paying {
+		r.queues[p] = &jobHeap{}
 	}
 	r.cond = sync.NewCond(&r.mu)
 	p.changed = r.broadcast
@@ -68,18 +120,21 @@ func (r *ready) broadcast() {
 }
 
 func (r *ready) signalRoom() {
-	select {
-	case r.room <- struct{}{}:
-	default:
-	}
+	close(r.room)
+	r.room = make(chan struct{})
 }
 
 // push queues a job unless its operation is queued or under way already.
-func (r *ready) push(j *job) {
+func (r *ready) push(j *job) { r.pushAs(j, false) }
+
+// pushBack is push of a job that came due in the ledger.
+func (r *ready) pushBack(j *job) { r.pushAs(j, true) }
+
+func (r *ready) pushAs(j *job, back bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.active[j.op.ID]; !ok {
-		r.add(j)
+		r.add(j, back)
 	}
 }
 
@@ -87,15 +142,27 @@ func (r *ready) push(j *job) {
 func (r *ready) again(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	back := r.active[j.op.ID].back
 	r.remove(j.op.ID)
-	r.add(j)
+	r.add(j, back)
 }
 
-func (r *ready) add(j *job) {
-	r.active[j.op.ID] = j.lane
-	r.counts[j.lane]++
-	heap.Push(r.lanes[j.lane], j)
+func (r *ready) add(j *job, back bool) {
+	t := taken{j.place(), back}
+	if back {
+		t.urgency = usual // one room for all
+	}
+	r.active[j.op.ID] = t
+	r.counts[t]++
+	heap.Push(r.queues[j.place()], j)
 	r.cond.Signal()
+}
+
+func (j *job) place() place {
+	if j.lane == lanePoll {
+		return polling
+	}
+	return place{j.lane, j.urgency}
 }
 
 // done frees the place of an operation that ended or went to wait.
@@ -106,36 +173,50 @@ func (r *ready) done(id string) {
 }
 
 func (r *ready) remove(id string) {
-	if l, ok := r.active[id]; ok {
-		r.counts[l]--
+	if t, ok := r.active[id]; ok {
+		r.counts[t]--
 		delete(r.active, id)
 	}
 	r.signalRoom()
 }
 
-// free is how many more jobs a lane takes.
-func (r *ready) free(l lane) int {
+// free is how many more jobs of the commands stream a place takes.
+func (r *ready) free(p place) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.capacity - r.counts[l] - r.coming
+	return r.capacity - r.counts[taken{place: p}] - r.coming[p]
+}
+
+// freeBack is how many more jobs that come back from the ledger a lane takes.
+func (r *ready) freeBack(l lane) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.capacity - r.counts[taken{place{l, usual}, true}]
+}
+
+// moreRoom is closed when there may be more room.
+func (r *ready) moreRoom() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.room
 }
 
 // reserve keeps room for a command that was read, until it arrives.
-func (r *ready) reserve() {
+func (r *ready) reserve(p place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.coming++
+	r.coming[p]++
 }
 
 // arrive queues what a command that had room reserved starts, and gives the room
 // back, in one step: counted twice it would turn others away.
-func (r *ready) arrive(jobs []*job) {
+func (r *ready) arrive(p place, jobs []*job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.coming--
+	r.coming[p]--
 	for _, j := range jobs {
 		if _, ok := r.active[j.op.ID]; !ok {
-			r.add(j)
+			r.add(j, false)
 		}
 	}
 	r.signalRoom()
@@ -170,11 +251,12 @@ func (r *ready) pop(ctx context.Context) (*job, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if l, ok := r.first(); ok {
-			j, _ := heap.Pop(r.lanes[l]).(*job)
-			j.probe, r.probes[l] = r.probes[l], false
-			if r.polled++; l != lanePoll {
+		if p, ok := r.first(); ok {
+			j, _ := heap.Pop(r.queues[p]).(*job)
+			j.probe, r.probes[p.lane] = r.probes[p.lane], false
+			if r.polled++; p != polling {
 				r.polled = 0
+				r.passOver(p)
 			}
 			return j, nil
 		}
@@ -187,7 +269,7 @@ func (r *ready) intended() []*job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []*job
-	for _, h := range r.lanes {
+	for _, h := range r.queues {
 		for _, j := range *h {
 			if j.sending != nil {
 				out = append(out, j)
@@ -202,17 +284,17 @@ func (r *ready) intended() []*job {
 func (r *ready) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for l, h := range r.lanes {
+	for p, h := range r.queues {
 		kept := &jobHeap{}
 		for _, j := range *h {
-			if j.sending != nil || l == lanePoll {
+			if j.sending != nil || p == polling {
 				*kept = append(*kept, j)
 				continue
 			}
 			r.remove(j.op.ID)
 		}
 		heap.Init(kept)
-		r.lanes[l] = kept
+		r.queues[p] = kept
 	}
 }
 
@@ -220,42 +302,85 @@ func (r *ready) forget() {
 // settled before more is paid for (trap 58), and neither starves the other.
 const pollsInARow = 3
 
-// first is the lane whose head goes next.
-func (r *ready) first() (best lane, found bool) {
-	pays, found := r.firstOf(laneRenewal, laneOrder)
-	if _, polls := r.firstOf(lanePoll); !polls {
+// passedMost is how often in a row the head of a place may be passed over: what is
+// more urgent goes first, and nothing starves.
+const passedMost = 3
+
+// first is the place whose head goes next.
+func (r *ready) first() (best place, found bool) {
+	pays, found := r.firstToPay()
+	if !r.open(polling) {
 		return pays, found
 	}
 	if !found {
-		return lanePoll, true
+		return polling, true
 	}
-	head := (*r.lanes[pays])[0]
+	head := (*r.queues[pays])[0]
 	if head.sending != nil || head.priority == PriorityAmbiguous || r.polled >= pollsInARow {
 		return pays, true
 	}
-	return lanePoll, true
+	return polling, true
 }
 
-// firstOf is the most urgent of some lanes that are not paused. They are looked at
-// in the order given, so that the same jobs are taken up in the same order.
-func (r *ready) firstOf(lanes ...lane) (best lane, found bool) {
-	for _, l := range lanes {
-		h := r.lanes[l]
-		if h.Len() == 0 {
+// open: something waits in a place, and its lane is not paused.
+func (r *ready) open(p place) bool {
+	h := r.queues[p]
+	if h.Len() == 0 {
+		return false
+	}
+	// A job whose intent is committed is taken up even so: send records that
+	// nothing was sent, and it waits like the others.
+	return (*h)[0].sending != nil || !r.pauses.blocked(p.lane) || r.probes[p.lane]
+}
+
+// firstToPay is the place with the most urgent head; one that was passed over too
+// often has its turn before all but what is under way already. They are looked at
+// in one order, so that the same jobs are taken up in the same order.
+func (r *ready) firstToPay() (best place, found bool) {
+	for _, p := range paying {
+		if !r.open(p) {
 			continue
 		}
-		head := (*h)[0]
-		// A job whose intent is committed is taken up even so: send records that
-		// nothing was sent, and it waits like the others.
-		if head.sending == nil && r.pauses.blocked(l) && !r.probes[l] {
-			continue
-		}
-		if !found || head.before((*r.lanes[best])[0]) {
-			best, found = l, true
+		if !found || r.goesBefore(p, best) {
+			best, found = p, true
 		}
 	}
 	return best, found
 }
+
+// goesBefore compares the heads of two places.
+func (r *ready) goesBefore(p, other place) bool {
+	head, than := (*r.queues[p])[0], (*r.queues[other])[0]
+	if head.begun() || than.begun() {
+		return head.before(than)
+	}
+	waited, overdue := r.passed[p] >= passedMost, r.passed[other] >= passedMost
+	if waited || overdue {
+		return r.passed[p] > r.passed[other]
+	}
+	if p.urgency != other.urgency {
+		return p.urgency < other.urgency
+	}
+	return head.before(than)
+}
+
+// passOver counts for every other place that something of it could have gone.
+func (r *ready) passOver(gone place) {
+	for _, p := range paying {
+		if p == gone || !r.open(p) {
+			r.passed[p] = 0
+			continue
+		}
+		r.passed[p]++
+	}
+}
+
+// begun: its intent is committed, or it may have executed.
+func (j *job) begun() bool { return j.sending != nil || j.priority == PriorityAmbiguous }
+
+// turn is the priority at the gate: the turn among what pays was taken in ready,
+// and at the gate they would pass one another again.
+func (j *job) turn() Priority { return min(j.priority, PriorityRenewal) }
 
 func (j *job) before(other *job) bool {
 	if (j.sending != nil) != (other.sending != nil) {

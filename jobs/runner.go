@@ -37,9 +37,11 @@ type Lists interface {
 	ProxiesPage(ctx context.Context, p upstream.PageRequest) (upstream.Page[upstream.Proxy], error)
 }
 
-// Commands is the commands stream as the runner uses it.
+// Commands is the commands stream as the runner uses it: each line apart, and
+// nothing is asked for of a line that rests, until the next Fetch.
 type Commands interface {
-	Fetch(ctx context.Context, limit int) ([]queue.Message, error)
+	Fetch(ctx context.Context, line queue.Line, limit int) ([]queue.Message, error)
+	Rest(line queue.Line)
 }
 
 // Config is what a Runner is made of. Everything without a default is required.

@@ -258,7 +258,7 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 			return false, r.conclude(ctx, j, d)
 		}
 	}
-	if err := r.Gate.Pass(ctx, j.priority); err != nil {
+	if err := r.Gate.Pass(ctx, j.turn()); err != nil {
 		return false, err
 	}
 	if r.pauses.blocked(j.lane) && !r.isProbe(j) {

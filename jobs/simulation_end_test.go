@@ -91,7 +91,7 @@ func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 		switch {
 		case x.Until != nil:
 			earlier(*x.Until)
-		case x.Scope != scopeAccount && s.runner.ready.free(lane(x.Scope)) == s.runner.ready.capacity:
+		case x.Scope != scopeAccount && s.runner.ready.idle(lane(x.Scope)):
 			// The next request of its kind ends it, and none is left to be made.
 		default:
 			earlier(s.time.Add(time.Second))

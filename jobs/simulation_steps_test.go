@@ -119,7 +119,7 @@ func (s *simulation) deliver(ctx context.Context) {
 		a, err := r.read(ctx, &messages[i])
 		s.must(err, "read a command")
 		if a != nil {
-			r.ready.reserve()
+			r.ready.reserve(a.place())
 			arrivals = append(arrivals, a)
 		}
 	}

@@ -129,11 +129,13 @@ func (l *Ledger) In(ctx context.Context, state State, limit int) ([]Operation, e
 	return collect(rows, scanOperation)
 }
 
-// Due lists operations in a state of those that have not ended whose time has come, the longest due first.
-func (l *Ledger) Due(ctx context.Context, state State, now time.Time, limit int) ([]Operation, error) {
+// Due lists operations of a kind and in a state of those that have not ended whose
+// time has come, the longest due first. Each kind is asked for apart: one that is
+// paused, with a day's operations due, does not keep another from being seen.
+func (l *Ledger) Due(ctx context.Context, state State, kind Kind, now time.Time, limit int) ([]Operation, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
-		WHERE state = ? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
-		ORDER BY next_at, id LIMIT ?`, string(state), micros(now), limit)
+		WHERE kind = ? AND state = ? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
+		ORDER BY next_at, id LIMIT ?`, string(kind), string(state), micros(now), limit)
 	if err != nil {
 		return nil, err
 	}

@@ -254,7 +254,7 @@ var small = []string{"binding", "base", "seal", "totals", "pauses", "arrows", "l
 
 // ofTheOpen are partial indexes of what is open, or of what people wrote by hand:
 // they do not grow with the book.
-var ofTheOpen = []string{"operations_live", "operations_next", "one_open_renewal_per_proxy", "lines_unresolved", "sweep_reviews_open", "slots_held", "transfers_recorded", "operations_numberless"}
+var ofTheOpen = []string{"operations_live", "operations_next", "operations_due", "one_open_renewal_per_proxy", "lines_unresolved", "sweep_reviews_open", "slots_held", "transfers_recorded", "operations_numberless"}
 
 // subquery stands for a derived table: its own steps are in the plan too.
 const subquery = "(subquery)"

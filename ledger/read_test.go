@@ -47,6 +47,21 @@ func TestACommandCalledLikeAnotherOnesOperationIsStillAccepted(t *testing.T) {
 	}
 }
 
+func TestWhatIsDueOfOneKindHidesNoOther(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1))
+	for n := range 5 {
+		id := fmt.Sprintf("o%d/1", n)
+		b.add(accepted(KindOrder, id), sending(id, 1), OperationWaiting{Ref: ref(id), Attempt: 1, Reason: "later", NextAt: noon})
+	}
+	b.add(accepted(KindRenewal, "r/1", "px_1"), sending("r/1", 1), OperationWaiting{Ref: ref("r/1"), Attempt: 1, Reason: "later", NextAt: noon.Add(time.Second)})
+	due, err := b.Due(t.Context(), StateWaiting, KindRenewal, noon.Add(time.Minute), 1)
+	check(t, err)
+	if got := ids(due); !slices.Equal(got, []string{"r/1"}) {
+		t.Fatalf("due: %v", got)
+	}
+}
+
 func TestWhatIsDueComesInOrderAndNothingEarly(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))
@@ -57,12 +72,12 @@ func TestWhatIsDueComesInOrderAndNothingEarly(t *testing.T) {
 	wait("first/1", time.Minute)
 	wait("second/1", 2*time.Minute)
 	b.add(accepted(KindOrder, "never/1"), sending("never/1", 1))
-	due, err := b.Due(t.Context(), StateWaiting, noon.Add(2*time.Minute), 10)
+	due, err := b.Due(t.Context(), StateWaiting, KindOrder, noon.Add(2*time.Minute), 10)
 	check(t, err)
 	if got := ids(due); !slices.Equal(got, []string{"first/1", "second/1"}) {
 		t.Fatalf("due: %v", got)
 	}
-	due, err = b.Due(t.Context(), StateWaiting, noon.Add(2*time.Minute), 1)
+	due, err = b.Due(t.Context(), StateWaiting, KindOrder, noon.Add(2*time.Minute), 1)
 	check(t, err)
 	if got := ids(due); !slices.Equal(got, []string{"first/1"}) {
 		t.Fatalf("the first of them: %v", got)

@@ -32,15 +32,20 @@ const (
 // only a few times for a purge of any length. So a long prefix of acknowledged
 // commands is removed by one purge up to its last sequence.
 //
+// Each line of commands has its own run, consumer and purges: a purge is of the
+// line's subject, unless the stream holds no other one.
+//
 // A purge may only ever remove what was acknowledged here. That is so when
-// nothing below the run's first command exists (the stream says so), and when
-// the run has no gap: the server numbers its deliveries, new commands are
+// nothing of the line exists below the run's first command (the stream says so),
+// and when the run has no gap: the server numbers its deliveries, new commands are
 // delivered in stream order, so that between two new ones with unbroken
 // delivery numbers nothing was left out. Whatever does not fit begins a new
 // run, and the old one is acknowledged singly.
 type acks struct {
 	queue   *Queue
 	account string
+	line    Line // whose commands they are: nothing of another line is removed
+	stream  jetstream.Stream
 	created time.Time     // of the stream; another stream is not purged
 	wake    chan struct{} // something was acknowledged
 	full    chan struct{} // an early flush is due
@@ -68,8 +73,8 @@ type tracked struct {
 	waits  int  // flushes waited for an earlier command
 }
 
-func newAcks(q *Queue, account string, created time.Time) *acks {
-	return &acks{queue: q, account: account, created: created, returned: map[uint64]struct{}{},
+func newAcks(q *Queue, account string, line Line, stream jetstream.Stream) *acks {
+	return &acks{queue: q, account: account, line: line, stream: stream, created: stream.CachedInfo().Created, returned: map[uint64]struct{}{},
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 }
 
@@ -257,18 +262,40 @@ func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
 	defer cancel()
-	stream, err := a.queue.js.Stream(ctx, CommandsStream(a.account))
-	if err != nil {
+	subject := a.line.Subject(a.account)
+	others, ok := a.mayPurge(ctx, prefix[0].seq, alone)
+	if !ok {
 		return false
 	}
-	info := stream.CachedInfo()
-	if !info.Created.Equal(a.created) || !alone && info.State.FirstSeq < prefix[0].seq {
-		return false
+	options := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSequence(prefix[len(prefix)-1].seq + 1)}
+	if others {
+		options = append(options, jetstream.WithPurgeSubject(subject))
 	}
-	end := prefix[len(prefix)-1].seq + 1
-	if err := stream.Purge(ctx, jetstream.WithPurgeSequence(end)); err != nil {
+	if err := a.stream.Purge(ctx, options...); err != nil {
 		a.queue.log.WithError(err).WithField("account", a.account).Debug("acknowledged commands are removed singly")
 		return false
 	}
 	return true
+}
+
+// mayPurge looks whether nothing of the line lies below a sequence, and whether
+// commands of other lines may lie there: a purge that need not pick by subject
+// costs the server a small part of one that does. What is published behind the
+// look lies beyond the purge.
+func (a *acks) mayPurge(ctx context.Context, first uint64, alone bool) (others, ok bool) {
+	info, err := a.stream.Info(ctx, jetstream.WithSubjectFilter(CommandSubject(a.account, ">")))
+	if err != nil || !info.Created.Equal(a.created) {
+		return false, false
+	}
+	subject := a.line.Subject(a.account)
+	_, has := info.State.Subjects[subject]
+	others = len(info.State.Subjects) > 1 || !has
+	if alone || info.State.FirstSeq >= first {
+		return others, true
+	}
+	if !others {
+		return false, false
+	}
+	lowest, err := a.stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(subject))
+	return true, err == nil && lowest.Sequence >= first
 }

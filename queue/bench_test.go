@@ -24,7 +24,7 @@ func BenchmarkIntakeFetchAndAck(b *testing.B) {
 	check(b, err)
 	b.ResetTimer()
 	for taken := 0; taken < b.N; {
-		messages, err := intake.Fetch(ctx, 256)
+		messages, err := intake.Fetch(ctx, renewals, 256)
 		check(b, err)
 		for i := range messages {
 			check(b, messages[i].Ack())

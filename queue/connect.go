@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -24,21 +26,37 @@ type ConnectConfig struct {
 	Context       string         // name of a NATS CLI context
 	Name          string         // what the server shows for this connection; default "perennial"
 	LeaseReplicas int            // copies of the lease bucket on a cluster; default 1
+	Wait          bool           // a server that is away, or refuses the login, is waited for; default: an error
 	Log           *logrus.Logger // default: logrus's standard logger
 }
 
-// Queue is a connection to NATS. It reconnects for ever by itself; while it is
-// down, publishing fails at once instead of being buffered. All methods may be
-// used concurrently.
+// Queue is a connection to NATS. It reconnects for ever by itself, also where a
+// login was refused; while it is down, publishing fails at once instead of being
+// buffered. All methods may be used concurrently.
 type Queue struct {
 	nc            *nats.Conn
+	where         string
+	failed        atomic.Pointer[error] // why the connection is down
+	attempts      atomic.Int64          // that failed
 	js            jetstream.JetStream
 	log           *logrus.Entry
 	embedded      bool
 	leaseReplicas int
 }
 
-// Connect connects to NATS. The error says which address was tried.
+const (
+	// reconnectWait is between two attempts to reach a server.
+	reconnectWait = 250 * time.Millisecond
+	// pingInterval and pingsOut say after how long a connection through which
+	// nothing comes is given up and made anew: some twelve seconds.
+	pingInterval = 4 * time.Second
+	pingsOut     = 2
+	// sayAgain bounds how often the log says that the connection is still down.
+	sayAgain = 30 * time.Second
+)
+
+// Connect connects to NATS. With Wait it returns at once, and the connection is
+// made when the server can be reached. The error says which address was tried.
 func Connect(config ConnectConfig) (*Queue, error) {
 	log := config.Log
 	if log == nil {
@@ -48,6 +66,7 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		log:           log.WithField("part", "queue"),
 		embedded:      config.Embedded != nil,
 		leaseReplicas: max(config.LeaseReplicas, 1),
+		where:         config.where(),
 	}
 	address, options, err := config.target()
 	if err != nil {
@@ -58,13 +77,16 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		name = "perennial"
 	}
 	options = append(options, nats.Name(name),
-		nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond), nats.ReconnectBufSize(-1),
+		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
+		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(pingsOut),
+		nats.IgnoreAuthErrorAbort(), nats.RetryOnFailedConnect(config.Wait), // a login that is refused now may be put right at the server
+		nats.ConnectHandler(q.onConnect), nats.ReconnectErrHandler(q.onFailedAttempt),
 		nats.DisconnectErrHandler(q.onDisconnect), nats.ReconnectHandler(q.onReconnect), nats.ErrorHandler(q.onError))
 	if q.nc, err = nats.Connect(address, options...); err != nil {
 		if _, isURL := errors.AsType[*url.Error](err); isURL {
 			err = errNoURL // its text quotes the address, with the password
 		}
-		return nil, fmt.Errorf("connect to nats at %s: %w", config.where(), err)
+		return nil, fmt.Errorf("connect to nats at %s: %w", q.where, err)
 	}
 	if q.js, err = jetstream.New(q.nc); err != nil {
 		q.nc.Close()
@@ -77,8 +99,14 @@ func Connect(config ConnectConfig) (*Queue, error) {
 // lost; events are published again by the next relay.
 func (q *Queue) Close() { q.nc.Close() }
 
-// URL is the address of the server that the connection is on.
-func (q *Queue) URL() string { return redacted(q.nc.ConnectedUrl()) }
+// URL is the address of the server that the connection is on, or of the one that
+// is to be reached.
+func (q *Queue) URL() string {
+	if at := q.nc.ConnectedUrl(); at != "" {
+		return redacted(at)
+	}
+	return q.where
+}
 
 // Anonymous says whether the server lets in anybody who reaches it: it asks for no
 // login, and the connection is not TLS, where a certificate may be the login.
@@ -87,14 +115,65 @@ func (q *Queue) Anonymous() bool { return !q.nc.AuthRequired() && !q.nc.TLSRequi
 // Connected says whether the connection is up at the moment.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 
+// Down says why the connection is down, "" when it is up.
+func (q *Queue) Down() string {
+	if q.nc.IsConnected() {
+		return ""
+	}
+	if err := q.nc.LastError(); err != nil { // a refused login is told to no handler before the first connection
+		q.failed.Store(&err)
+	}
+	why := "NATS at " + q.where + " is not connected"
+	if err := q.failed.Load(); err != nil {
+		why += ": " + (*err).Error()
+	}
+	return why
+}
+
+// AwaitConnected returns when the connection is up, or with ctx's error.
+func (q *Queue) AwaitConnected(ctx context.Context) error {
+	up := q.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	defer q.nc.RemoveStatusListener(up)
+	for !q.nc.IsConnected() {
+		select {
+		case <-up:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if q.nc.IsClosed() {
+			return nats.ErrConnectionClosed
+		}
+	}
+	return nil
+}
+
 func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 	if err != nil {
+		q.failed.Store(&err)
 		q.log.WithError(err).Warn("connection to nats lost, reconnecting")
 	}
 }
 
+// onFailedAttempt keeps why the server cannot be reached, and says it when that
+// changes and now and then.
+func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
+	before := q.failed.Swap(&err)
+	changed := before == nil || (*before).Error() != err.Error()
+	if n := q.attempts.Add(1); changed || n%int64(sayAgain/reconnectWait) == 0 {
+		q.log.WithError(err).WithField("server", q.where).Warn("nats cannot be reached; it is tried again")
+	}
+}
+
+// onConnect is of the first connection: it is only worth a line when it was waited for.
+func (q *Queue) onConnect(nc *nats.Conn) {
+	if q.failed.Load() != nil {
+		q.onReconnect(nc)
+	}
+}
+
 func (q *Queue) onReconnect(nc *nats.Conn) {
-	q.log.WithField("server", redacted(nc.ConnectedUrl())).Info("connected to nats again")
+	q.failed.Store(nil)
+	q.log.WithField("server", redacted(nc.ConnectedUrl())).Info("connected to nats")
 }
 
 func (q *Queue) onError(_ *nats.Conn, _ *nats.Subscription, err error) {

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// intakeConsumer is the durable consumer's name on every commands stream.
-	intakeConsumer = "perennial"
+	// formerConsumer took all lines before each had a consumer of its own: the
+	// server lets no two consumers of a work queue take the same subject.
+	formerConsumer = "perennial"
 	// ackWait is after how long an unacknowledged command is delivered again.
 	ackWait = time.Minute
 	// maxAckPending bounds the commands handed out and not acknowledged.
@@ -31,7 +32,8 @@ const (
 // is delivered again after a minute.
 type Message struct {
 	Subject        string
-	Kind           string // order.create or proxy.renew
+	Kind           string   // order.create or proxy.renew
+	Priority       Priority // of the line it came by
 	Data           []byte
 	Header         nats.Header
 	StreamSequence uint64
@@ -76,25 +78,33 @@ func (d *delivered) Ack() error { return d.acks.ack(d.entry, d.msg) }
 // Nak puts the command back.
 func (d *delivered) Nak(delay time.Duration) error { return d.acks.putBack(d.seq, d.msg, delay) }
 
-// Intake takes an account's commands off their stream. At most a few hundred
-// are in memory, however many wait. It outlives reconnects, server restarts
-// and the deletion of its consumer.
-type Intake struct {
+// Intake takes an account's commands off their stream, each line apart. At most a
+// few hundred of a line are in memory, however many wait. It outlives reconnects,
+// server restarts and the deletion of its consumers.
+type Intake struct{ lines map[Line]*lineIntake }
+
+// lineIntake takes the commands of one line.
+type lineIntake struct {
 	queue   *Queue
 	account string
+	line    Line
 	buffer  chan Message
 	stop    context.CancelFunc
 	done    chan struct{}
 	acks    *acks
 
-	mu   sync.Mutex
-	last error // why the intake ended; nil after Close
+	wake chan struct{} // a fetch ended the rest
+
+	mu    sync.Mutex
+	rests bool
+	rest  context.CancelFunc // ends what is being consumed; nil while nothing is
+	last  error              // why the intake ended; nil after Close
 }
 
-// Commands starts taking an account's commands, in the order of publication.
-// ctx bounds only the start; the intake runs until [Intake.Close]. Streams
-// must exist, see [Queue.EnsureStreams]. One intake at a time: what an earlier
-// one left unacknowledged is delivered again at once.
+// Commands starts taking an account's commands, in the order of publication of
+// each line. ctx bounds only the start; the intake runs until [Intake.Close].
+// Streams must exist, see [Queue.EnsureStreams]. One intake at a time: what an
+// earlier one left unacknowledged is delivered again at once.
 func (q *Queue) Commands(ctx context.Context, account string) (*Intake, error) {
 	if err := ValidAccount(account); err != nil {
 		return nil, err
@@ -105,48 +115,74 @@ func (q *Queue) Commands(ctx context.Context, account string) (*Intake, error) {
 	return q.openIntake(ctx, account)
 }
 
-// forgetDeliveries removes a consumer that has commands out with a runner that
-// is gone: they would come again only after a minute. The commands themselves
-// are the stream's and stay.
+// forgetDeliveries removes consumers that have commands out with a runner that is
+// gone: they would come again only after a minute. The commands themselves are the
+// stream's and stay.
 func (q *Queue) forgetDeliveries(ctx context.Context, account string) error {
-	consumer, err := q.js.Consumer(ctx, CommandsStream(account), intakeConsumer)
+	if err := q.forgetConsumer(ctx, account, formerConsumer, true); err != nil {
+		return err
+	}
+	for _, line := range Lines() {
+		if err := q.forgetConsumer(ctx, account, line.consumer(), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *Queue) forgetConsumer(ctx context.Context, account, name string, always bool) error {
+	consumer, err := q.js.Consumer(ctx, CommandsStream(account), name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil
 	}
-	if err != nil || consumer.CachedInfo().NumAckPending == 0 {
+	if err != nil || !always && consumer.CachedInfo().NumAckPending == 0 {
 		return err
 	}
-	err = q.js.DeleteConsumer(ctx, CommandsStream(account), intakeConsumer)
+	err = q.js.DeleteConsumer(ctx, CommandsStream(account), name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil
 	}
 	return err
 }
 
-// openIntake shares the consumer with whoever else uses it.
+// openIntake shares the consumers with whichever intake else uses them.
 func (q *Queue) openIntake(ctx context.Context, account string) (*Intake, error) {
-	consumer, err := q.intakeConsumer(ctx, account)
+	all := &Intake{lines: map[Line]*lineIntake{}}
+	for _, line := range Lines() {
+		l, err := q.openLine(ctx, account, line)
+		if err != nil {
+			all.Close()
+			return nil, fmt.Errorf("take commands of account %s: %w", account, err)
+		}
+		all.lines[line] = l
+	}
+	return all, nil
+}
+
+func (q *Queue) openLine(ctx context.Context, account string, line Line) (*lineIntake, error) {
+	consumer, err := q.lineConsumer(ctx, account, line)
 	if err != nil {
-		return nil, fmt.Errorf("take commands of account %s: %w", account, err)
+		return nil, err
 	}
 	stream, err := q.js.Stream(ctx, CommandsStream(account))
 	if err != nil {
-		return nil, fmt.Errorf("take commands of account %s: %w", account, err)
+		return nil, err
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	intake := &Intake{
-		queue: q, account: account, stop: stop,
+	i := &lineIntake{
+		queue: q, account: account, line: line, stop: stop, rests: true, wake: make(chan struct{}, 1),
 		buffer: make(chan Message, intakeBuffer), done: make(chan struct{}),
 	}
-	intake.acks = newAcks(q, account, stream.CachedInfo().Created)
-	go intake.run(run, consumer)
-	return intake, nil
+	i.acks = newAcks(q, account, line, stream)
+	go i.run(run, consumer)
+	return i, nil
 }
 
-func (q *Queue) intakeConsumer(ctx context.Context, account string) (jetstream.Consumer, error) {
+func (q *Queue) lineConsumer(ctx context.Context, account string, line Line) (jetstream.Consumer, error) {
 	return q.js.CreateOrUpdateConsumer(ctx, CommandsStream(account), jetstream.ConsumerConfig{
-		Durable:       intakeConsumer,
+		Durable:       line.consumer(),
 		Description:   "Perennial's intake",
+		FilterSubject: line.Subject(account),
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       ackWait,
 		MaxDeliver:    -1,
@@ -155,10 +191,71 @@ func (q *Queue) intakeConsumer(ctx context.Context, account string) (jetstream.C
 	})
 }
 
-// Fetch returns at least one command and at most limit of those at hand. It
-// blocks until there is one, ctx ends (its error), or the intake ends
+// Fetch returns at least one command of a line and at most limit of those at hand.
+// It blocks until there is one, ctx ends (its error), or the intake ends
 // ([ErrIntakeClosed], or why).
-func (i *Intake) Fetch(ctx context.Context, limit int) ([]Message, error) {
+func (i *Intake) Fetch(ctx context.Context, line Line, limit int) ([]Message, error) {
+	l := i.lines[line]
+	l.resume()
+	return l.fetch(ctx, limit)
+}
+
+// Rest stops asking the server for commands of a line until the next Fetch, and
+// gives back at once what was sent ahead: what cannot be started soon is neither
+// kept in memory nor offered again every minute.
+func (i *Intake) Rest(line Line) { i.lines[line].pause() }
+
+// Close stops taking commands, sends the acknowledgements still held back and
+// returns when all is still. Commands fetched before can still be
+// acknowledged afterwards; those not fetched are offered again at once.
+func (i *Intake) Close() {
+	for _, l := range i.lines {
+		l.stop()
+	}
+	for _, l := range i.lines {
+		<-l.done
+	}
+}
+
+func (i *lineIntake) resume() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.rests {
+		i.rests = false
+		signal(i.wake)
+	}
+}
+
+func (i *lineIntake) pause() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.rests = true
+	if i.rest != nil {
+		i.rest()
+	}
+}
+
+// awake waits for a fetch, and returns a context that ends with the next rest.
+func (i *lineIntake) awake(ctx context.Context) (context.Context, error) {
+	for {
+		i.mu.Lock()
+		if !i.rests {
+			var wanted context.Context
+			wanted, i.rest = context.WithCancel(ctx)
+			i.mu.Unlock()
+			return wanted, nil
+		}
+		i.mu.Unlock()
+		select {
+		case <-i.wake:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// fetch is Fetch of one line.
+func (i *lineIntake) fetch(ctx context.Context, limit int) ([]Message, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -186,15 +283,7 @@ func (i *Intake) Fetch(ctx context.Context, limit int) ([]Message, error) {
 	return messages, nil
 }
 
-// Close stops taking commands, sends the acknowledgements still held back and
-// returns when all is still. Commands fetched before can still be
-// acknowledged afterwards; those not fetched are offered again at once.
-func (i *Intake) Close() {
-	i.stop()
-	<-i.done
-}
-
-func (i *Intake) ended() error {
+func (i *lineIntake) ended() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.last != nil {
@@ -204,7 +293,7 @@ func (i *Intake) ended() error {
 }
 
 // run keeps a subscription going until ctx ends or the connection is closed.
-func (i *Intake) run(ctx context.Context, consumer jetstream.Consumer) {
+func (i *lineIntake) run(ctx context.Context, consumer jetstream.Consumer) {
 	flushed := make(chan struct{})
 	go func() {
 		defer close(flushed)
@@ -225,15 +314,37 @@ func (i *Intake) run(ctx context.Context, consumer jetstream.Consumer) {
 	close(i.done)
 }
 
+// giveBack empties the buffer: another intake, or this one later, has it again.
+func (i *lineIntake) giveBack() {
+	for {
+		select {
+		case message := <-i.buffer:
+			_ = message.Nak(0)
+		default:
+			return
+		}
+	}
+}
+
 // supervise consumes, and begins again with a new consumer when the old one
 // is gone. The delay grows while that fails.
-func (i *Intake) supervise(ctx context.Context, consumer jetstream.Consumer) error {
+func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer) error {
 	delay := backoff.NewExponentialBackOff()
 	delay.InitialInterval, delay.MaxInterval = 50*time.Millisecond, 5*time.Second
 	for {
-		err := i.consume(ctx, consumer)
+		wanted, err := i.awake(ctx)
+		if err != nil {
+			return err
+		}
+		err = i.consume(wanted, consumer)
+		rested := wanted.Err() != nil
+		i.rest()
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if rested {
+			i.giveBack()
+			continue
 		}
 		for {
 			if errors.Is(err, nats.ErrConnectionClosed) {
@@ -243,7 +354,7 @@ func (i *Intake) supervise(ctx context.Context, consumer jetstream.Consumer) err
 			if err := pause(ctx, delay.NextBackOff()); err != nil {
 				return err
 			}
-			if consumer, err = i.queue.intakeConsumer(ctx, i.account); err == nil {
+			if consumer, err = i.queue.lineConsumer(ctx, i.account, i.line); err == nil {
 				delay.Reset()
 				break
 			}
@@ -253,7 +364,7 @@ func (i *Intake) supervise(ctx context.Context, consumer jetstream.Consumer) err
 
 // consume feeds the buffer from one consumer until that ends. A full buffer
 // holds the subscription up, and that holds the server up.
-func (i *Intake) consume(ctx context.Context, consumer jetstream.Consumer) error {
+func (i *lineIntake) consume(ctx context.Context, consumer jetstream.Consumer) error {
 	broken := make(chan error, 1)
 	take := func(msg jetstream.Msg) {
 		message, err := i.message(msg)
@@ -304,13 +415,13 @@ func (i *Intake) consume(ctx context.Context, consumer jetstream.Consumer) error
 	}
 }
 
-func (i *Intake) message(msg jetstream.Msg) (Message, error) {
+func (i *lineIntake) message(msg jetstream.Msg) (Message, error) {
 	meta, err := msg.Metadata()
 	if err != nil {
 		return Message{}, err
 	}
 	message := Message{
-		Subject: msg.Subject(), Kind: KindOf(i.account, msg.Subject()), Data: msg.Data(), Header: msg.Headers(),
+		Subject: msg.Subject(), Kind: i.line.Kind, Priority: i.line.Priority, Data: msg.Data(), Header: msg.Headers(),
 		StreamSequence: meta.Sequence.Stream, Delivered: meta.NumDelivered, Published: meta.Timestamp.UTC(),
 	}
 	message.delivery = &delivered{seq: meta.Sequence.Stream, msg: msg, acks: i.acks, entry: i.acks.track(meta, msg)}

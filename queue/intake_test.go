@@ -21,13 +21,20 @@ func openIntake(t testing.TB, q *Queue) *Intake {
 	return intake
 }
 
+var renewals, orders, bulk = Line{Kind: KindProxyRenew}, Line{Kind: KindOrderCreate}, Line{KindProxyRenew, PriorityBulk}
+
 // take fetches exactly n commands.
 func take(t testing.TB, intake *Intake, n int) []Message {
+	t.Helper()
+	return takeFrom(t, intake, renewals, n)
+}
+
+func takeFrom(t testing.TB, intake *Intake, line Line, n int) []Message {
 	t.Helper()
 	ctx := within(t)
 	var all []Message
 	for len(all) < n {
-		messages, err := intake.Fetch(ctx, n-len(all))
+		messages, err := intake.Fetch(ctx, line, n-len(all))
 		check(t, err)
 		all = append(all, messages...)
 	}
@@ -37,7 +44,7 @@ func take(t testing.TB, intake *Intake, n int) []Message {
 func TestCommandArrivesAsItWasPublished(t *testing.T) {
 	q := newQueue(t)
 	check(t, q.PublishCommand(within(t), "main", KindOrderCreate, []byte(`{"id":"a"}`)))
-	got := take(t, openIntake(t, q), 1)[0]
+	got := takeFrom(t, openIntake(t, q), orders, 1)[0]
 	if got.Kind != KindOrderCreate || got.Subject != "perennial.commands.main.order.create" || string(got.Data) != `{"id":"a"}` ||
 		got.StreamSequence != 1 || got.Delivered != 1 || got.Published.IsZero() {
 		t.Fatalf("%+v", got)
@@ -159,7 +166,7 @@ func TestBacklogStaysOnTheServer(t *testing.T) {
 	check(t, q.PublishCommands(within(t), "main", outgoing(5000)))
 	intake := openIntake(t, q)
 	message := take(t, intake, 1)[0]
-	consumer, err := q.js.Consumer(within(t), CommandsStream("main"), intakeConsumer)
+	consumer, err := q.js.Consumer(within(t), CommandsStream("main"), renewals.consumer())
 	check(t, err)
 	info, err := consumer.Info(within(t))
 	check(t, err)
@@ -176,7 +183,7 @@ func TestIntakeOutlivesTheDeletionOfItsConsumer(t *testing.T) {
 	message := take(t, intake, 1)[0]
 	check(t, message.Ack())
 	awaitEmpty(t, q, "main")
-	check(t, q.js.DeleteConsumer(within(t), CommandsStream("main"), intakeConsumer))
+	check(t, q.js.DeleteConsumer(within(t), CommandsStream("main"), renewals.consumer()))
 	check(t, q.PublishCommand(within(t), "main", KindProxyRenew, []byte(`2`)))
 	if message = take(t, intake, 1)[0]; string(message.Data) != "2" {
 		t.Fatalf("%s", message.Data)
@@ -188,11 +195,11 @@ func TestFetchObeysItsContextAndClose(t *testing.T) {
 	intake := openIntake(t, q)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := intake.Fetch(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := intake.Fetch(ctx, renewals, 1); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
 	intake.Close()
-	if _, err := intake.Fetch(within(t), 1); !errors.Is(err, ErrIntakeClosed) {
+	if _, err := intake.Fetch(within(t), renewals, 1); !errors.Is(err, ErrIntakeClosed) {
 		t.Fatal(err)
 	}
 }
@@ -271,7 +278,7 @@ func TestStreamKeepsExactlyWhatWasNotAcknowledged(t *testing.T) {
 		intake := openIntake(t, q)
 		kept := map[uint64]Message{}
 		for acked := 0; acked+len(kept) < commands; {
-			messages, err := intake.Fetch(within(t), 1+dice.IntN(200))
+			messages, err := intake.Fetch(within(t), renewals, 1+dice.IntN(200))
 			check(t, err)
 			dice.Shuffle(len(messages), func(a, b int) { messages[a], messages[b] = messages[b], messages[a] })
 			for _, message := range messages {

@@ -32,8 +32,9 @@ type Lease struct {
 // AcquireLease waits until the account is free and takes it. holder names this
 // process for people and must be unique among runners; ttl, at least a second,
 // is how long a holder that died blocks the others. The bucket's own time to
-// live, set by whoever made it, wins. The only errors are ctx's and those of a
-// bucket that cannot be made or a holder that is empty.
+// live, set by whoever made it, wins. Any other error than ctx's is one of
+// NATS, such as an outage, or of a holder or bucket that cannot be: the caller
+// tries again.
 func (q *Queue) AcquireLease(ctx context.Context, account, holder string, ttl time.Duration) (*Lease, error) {
 	for {
 		lease, err := q.TryAcquireLease(ctx, account, holder, ttl)
@@ -66,7 +67,7 @@ func (q *Queue) TryAcquireLease(ctx context.Context, account, holder string, ttl
 	// Begun before the key is written: this clock must not run behind the
 	// server's.
 	expiry := time.NewTimer(safeTime(ttl))
-	revision, err := bucket.Create(ctx, account, []byte(holder))
+	revision, err := takeKey(ctx, bucket, account, holder)
 	if err != nil {
 		expiry.Stop()
 		return nil, leaseError(ctx, bucket, account, err)
@@ -78,12 +79,41 @@ func (q *Queue) TryAcquireLease(ctx context.Context, account, holder string, ttl
 	return lease, nil
 }
 
+// takeKey makes the account's key. One that this holder has made already, and whose
+// answer was lost, is written again: its age counts from now.
+func takeKey(ctx context.Context, bucket jetstream.KeyValue, account, holder string) (uint64, error) {
+	revision, err := bucket.Create(ctx, account, []byte(holder))
+	if !errors.Is(err, jetstream.ErrKeyExists) {
+		return revision, err
+	}
+	own, err := ownRevision(ctx, bucket, account, holder)
+	if err != nil {
+		return 0, err
+	}
+	revision, err = bucket.Update(ctx, account, []byte(holder), own)
+	return revision, wrongRevision(err)
+}
+
+// ownRevision is the revision of the account's key if this holder wrote it: a
+// holder's name is unique, so such a key is its own write whose answer was lost.
+// The error is ErrKeyExists when another wrote it, or deleted it.
+func ownRevision(ctx context.Context, bucket jetstream.KeyValue, account, holder string) (uint64, error) {
+	entry, err := bucket.Get(ctx, account)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound), err == nil && string(entry.Value()) != holder:
+		return 0, jetstream.ErrKeyExists
+	case err != nil: // whose it is, is not known
+		return 0, err
+	}
+	return entry.Revision(), nil
+}
+
 // leaseError finds out who holds the key that could not be made.
 func leaseError(ctx context.Context, bucket jetstream.KeyValue, account string, err error) error {
 	if !errors.Is(err, jetstream.ErrKeyExists) {
 		return fmt.Errorf("lease of account %s: %w", account, err)
 	}
-	held := &LeaseHeldError{Account: account, Holder: "somebody"}
+	held := &LeaseHeldError{Account: account, Holder: "another runner"}
 	if entry, err := bucket.Get(ctx, account); err == nil {
 		held.Holder = string(entry.Value())
 	}
@@ -142,7 +172,13 @@ func (l *Lease) Release(ctx context.Context) error {
 	if !held {
 		return nil
 	}
-	err := l.bucket.Delete(ctx, l.account, jetstream.LastRevision(l.revision))
+	err := wrongRevision(l.bucket.Delete(ctx, l.account, jetstream.LastRevision(l.revision)))
+	if errors.Is(err, jetstream.ErrKeyExists) { // a renewal that was cut off may have been stored
+		var own uint64
+		if own, err = ownRevision(ctx, l.bucket, l.account, l.holder); err == nil {
+			err = l.bucket.Delete(ctx, l.account, jetstream.LastRevision(own))
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("release account %s: %w", l.account, err)
 	}
@@ -183,17 +219,31 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 	}
 }
 
-// renew writes the key again if nobody else has. Its error is ErrKeyExists
-// when somebody has, whatever they wrote.
+// renew writes the key again if no other holder has. Its error is ErrKeyExists
+// when one has, or the key was deleted. A write of its own whose answer was lost
+// is neither: its revision is taken over and the key is written once more, so that
+// its age counts from this renewal and not from that one.
 func (l *Lease) renew(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()
-	revision, err := l.bucket.Update(limited, l.account, []byte(l.holder), l.revision)
-	if err != nil {
-		return wrongRevision(err)
+	err := l.write(limited)
+	if !errors.Is(err, jetstream.ErrKeyExists) {
+		return err
 	}
-	l.revision = revision
-	return nil
+	own, err := ownRevision(limited, l.bucket, l.account, l.holder)
+	if err != nil {
+		return err
+	}
+	l.revision = own
+	return l.write(limited)
+}
+
+func (l *Lease) write(ctx context.Context) error {
+	revision, err := l.bucket.Update(ctx, l.account, []byte(l.holder), l.revision)
+	if err == nil {
+		l.revision = revision
+	}
+	return wrongRevision(err)
 }
 
 // wrongRevision maps the server's refusal of a compare-and-set.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 func awaitLost(t testing.TB, lease *Lease) {
@@ -74,4 +76,52 @@ func TestHolderCutOffFromTheServerGivesUpInTime(t *testing.T) {
 	server.Shutdown()
 	awaitLost(t, lease)
 	check(t, lease.Release(within(t)))
+}
+
+// A renewal that the server stored and whose answer was lost is the holder's own
+// write, and no stranger's.
+func TestAHolderKnowsItsOwnWriteWhoseAnswerWasLost(t *testing.T) {
+	q := connect(t, startServer(t, t.TempDir()))
+	ctx := within(t)
+	lease, err := q.AcquireLease(ctx, "main", "me-1", time.Second)
+	check(t, err)
+	entry, err := lease.bucket.Get(ctx, "main")
+	check(t, err)
+	lost, err := lease.bucket.Update(ctx, "main", []byte("me-1"), entry.Revision())
+	check(t, err)
+	watch, err := lease.bucket.Watch(ctx, "main")
+	check(t, err)
+	defer func() { check(t, watch.Stop()) }()
+	for renewed := false; !renewed; {
+		select {
+		case e := <-watch.Updates():
+			renewed = e != nil && e.Revision() > lost
+		case <-lease.Lost():
+			t.Fatal("the lease was lost to its own holder")
+		}
+	}
+	check(t, lease.Release(ctx))
+	if _, err := lease.bucket.Get(ctx, "main"); !errors.Is(err, jetstream.ErrKeyNotFound) {
+		t.Errorf("it was not given back: %v", err)
+	}
+}
+
+// The first write of the key may lose its answer as well.
+func TestAnAccountThatWasTakenWithoutAnAnswerIsOnesOwn(t *testing.T) {
+	q := connect(t, startServer(t, t.TempDir()))
+	ctx := within(t)
+	bucket, _, err := q.leaseBucket(ctx, time.Second)
+	check(t, err)
+	first, err := bucket.Create(ctx, "main", []byte("me-1"))
+	check(t, err)
+	var held *LeaseHeldError
+	if _, err := q.TryAcquireLease(ctx, "main", "me-2", time.Second); !errors.As(err, &held) {
+		t.Fatal(err)
+	}
+	lease, err := q.TryAcquireLease(ctx, "main", "me-1", time.Second)
+	check(t, err)
+	if lease.revision <= first {
+		t.Error("the key was not written again: its age counts from the lost answer")
+	}
+	check(t, lease.Release(ctx))
 }

@@ -34,9 +34,16 @@ const (
 
 // Outgoing is a command to be published.
 type Outgoing struct {
-	Kind string // order.create or proxy.renew
-	Data []byte // at most MaxCommandBytes
+	Kind     string   // order.create or proxy.renew
+	Data     []byte   // at most MaxCommandBytes
+	Priority Priority // which of the kind's subjects; the command's own word counts for more
 }
+
+func (o Outgoing) check() error {
+	return errors.Join(ValidKind(o.Kind), ValidPriority(o.Priority), checkSize(o.Data))
+}
+
+func (o Outgoing) subject(account string) string { return Line{o.Kind, o.Priority}.Subject(account) }
 
 // pubAck is a stream's answer to a publication.
 type pubAck struct {
@@ -52,10 +59,15 @@ type pubAck struct {
 // account. After any other error the command may or may not be stored:
 // publishing it again with the same id is harmless.
 func (q *Queue) PublishCommand(ctx context.Context, account, kind string, data []byte) error {
-	if err := errors.Join(ValidAccount(account), ValidKind(kind), checkSize(data)); err != nil {
+	return q.PublishOne(ctx, account, Outgoing{Kind: kind, Data: data})
+}
+
+// PublishOne is PublishCommand with a priority.
+func (q *Queue) PublishOne(ctx context.Context, account string, command Outgoing) error {
+	if err := errors.Join(ValidAccount(account), command.check()); err != nil {
 		return err
 	}
-	_, err := q.store(ctx, &nats.Msg{Subject: CommandSubject(account, kind), Data: data})
+	_, err := q.store(ctx, &nats.Msg{Subject: command.subject(account), Data: command.Data})
 	return commandError(account, err)
 }
 
@@ -67,7 +79,7 @@ func (q *Queue) PublishCommands(ctx context.Context, account string, commands []
 		return err
 	}
 	for n, command := range commands {
-		if err := errors.Join(ValidKind(command.Kind), checkSize(command.Data)); err != nil {
+		if err := command.check(); err != nil {
 			return fmt.Errorf("command %d: %w", n+1, err)
 		}
 	}
@@ -98,7 +110,7 @@ func batchEnd(commands []Outgoing, first int) int {
 // too many batches open.
 func (q *Queue) publishBatch(ctx context.Context, account string, commands []Outgoing) error {
 	if len(commands) == 1 {
-		_, err := q.store(ctx, &nats.Msg{Subject: CommandSubject(account, commands[0].Kind), Data: commands[0].Data})
+		_, err := q.store(ctx, &nats.Msg{Subject: commands[0].subject(account), Data: commands[0].Data})
 		return err
 	}
 	delay := backoff.NewExponentialBackOff()
@@ -123,7 +135,7 @@ func (q *Queue) sendBatch(ctx context.Context, account string, commands []Outgoi
 	last := len(commands) - 1
 	for n, command := range commands {
 		msg := &nats.Msg{
-			Subject: CommandSubject(account, command.Kind), Data: command.Data,
+			Subject: command.subject(account), Data: command.Data,
 			Header: nats.Header{headerBatchID: {id}, headerBatchSequence: {strconv.Itoa(n + 1)}},
 		}
 		var err error

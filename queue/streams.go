@@ -68,11 +68,9 @@ func (q *Queue) CheckStreams(ctx context.Context, account string, replicas int, 
 
 func commandsConfig(account string, replicas int) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:        CommandsStream(account),
-		Description: "Commands to Perennial, until they are in the ledger",
-		// The two subjects and no wildcard: a misspelt kind is answered with
-		// "no responders" at once instead of waiting for nobody.
-		Subjects:           []string{CommandSubject(account, KindOrderCreate), CommandSubject(account, KindProxyRenew)},
+		Name:               CommandsStream(account),
+		Description:        "Commands to Perennial, until they are in the ledger",
+		Subjects:           commandSubjects(account),
 		Retention:          jetstream.WorkQueuePolicy,
 		Storage:            jetstream.FileStorage,
 		MaxMsgs:            -1,
@@ -156,15 +154,19 @@ func (q *Queue) ensureStream(ctx context.Context, want jetstream.StreamConfig) e
 
 // adjustStream changes what can be changed without losing anything.
 func (q *Queue) adjustStream(ctx context.Context, have, want jetstream.StreamConfig) error {
-	if have.Duplicates <= want.Duplicates && (have.AllowAtomicPublish || !want.AllowAtomicPublish) {
+	lacks := len(have.Subjects) < len(want.Subjects)
+	if !lacks && have.Duplicates <= want.Duplicates && (have.AllowAtomicPublish || !want.AllowAtomicPublish) {
 		return nil
+	}
+	if lacks { // a stream that an earlier version made
+		have.Subjects = want.Subjects
 	}
 	have.Duplicates = min(have.Duplicates, want.Duplicates)
 	have.AllowAtomicPublish = have.AllowAtomicPublish || want.AllowAtomicPublish
 	if _, err := q.js.UpdateStream(ctx, have); err != nil {
 		return fmt.Errorf("adjust stream %s: %w", have.Name, err)
 	}
-	q.log.WithField("stream", have.Name).Info("stream settings adjusted: duplicate window, atomic publishing")
+	q.log.WithField("stream", have.Name).Info("stream settings adjusted: subjects, duplicate window, atomic publishing")
 	return nil
 }
 
@@ -189,7 +191,7 @@ func checkStream(have, want jetstream.StreamConfig) error {
 		return refuse("sealed", true, false)
 	case have.NoAck:
 		return refuse("no_ack", true, false)
-	case !sameSubjects(have.Subjects, want.Subjects):
+	case !sameSubjects(have.Subjects, want.Subjects) && !olderSubjects(have, want):
 		return refuse("subjects", have.Subjects, want.Subjects)
 	case have.Replicas < want.Replicas:
 		return refuse("num_replicas", have.Replicas, want.Replicas)
@@ -222,6 +224,20 @@ func checkLimits(have, want jetstream.StreamConfig, refuse func(string, any, any
 		return refuse("persist_mode", have.PersistMode, want.PersistMode)
 	}
 	return nil
+}
+
+// olderSubjects: a commands stream of before there were priorities, which gets the
+// subjects that it lacks.
+func olderSubjects(have, want jetstream.StreamConfig) bool {
+	if want.Retention != jetstream.WorkQueuePolicy || len(have.Subjects) == 0 {
+		return false
+	}
+	for _, s := range have.Subjects {
+		if !slices.Contains(want.Subjects, s) {
+			return false
+		}
+	}
+	return true
 }
 
 // sameSubjects compares without regard to order.

@@ -31,7 +31,8 @@ func ValidKind(kind string) error {
 	return nil
 }
 
-// CommandSubject is where commands of a kind for an account are published.
+// CommandSubject is where commands of a kind for an account are published that
+// are neither urgent nor bulk.
 func CommandSubject(account, kind string) string {
 	return "perennial.commands." + account + "." + kind
 }
@@ -57,8 +58,11 @@ func EventsStream(account string) string { return "PERENNIAL_EVENTS_" + account 
 // DeadStream is the name of an account's stream of dead letters.
 func DeadStream(account string) string { return "PERENNIAL_DEAD_" + account }
 
-// KindOf reads the kind back from a command subject.
+// KindOf reads the kind back from a command subject, whatever its priority.
 func KindOf(account, subject string) string {
+	if l, ok := LineOf(account, subject); ok {
+		return l.Kind
+	}
 	return strings.TrimPrefix(subject, "perennial.commands."+account+".")
 }
 

@@ -301,7 +301,7 @@ func (s *Sweeper) publish(ctx context.Context, commands []json.RawMessage) error
 func (s *Sweeper) publishAs(ctx context.Context, kind string, commands []json.RawMessage) error {
 	out := make([]queue.Outgoing, len(commands))
 	for i, data := range commands {
-		out[i] = queue.Outgoing{Kind: kind, Data: data}
+		out[i] = queue.Outgoing{Kind: kind, Data: data, Priority: queue.PriorityBulk}
 	}
 	for first := 0; first < len(out); first += publishedTogether {
 		if first > 0 {

@@ -174,7 +174,7 @@ func TestASweepGoesThroughTheFrontDoor(t *testing.T) {
 	t.Cleanup(intake.Close)
 	var got []string
 	for len(got) < 2 {
-		messages, err := intake.Fetch(ctx, 2)
+		messages, err := intake.Fetch(ctx, queue.Line{Kind: queue.KindProxyRenew, Priority: queue.PriorityBulk}, 2)
 		check(t, err)
 		for _, m := range messages {
 			want(t, "kind", m.Kind, queue.KindProxyRenew)

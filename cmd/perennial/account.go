@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"golang.org/x/sync/errgroup"
 
 	"perennial/jobs"
 	"perennial/ledger"
@@ -22,9 +19,6 @@ import (
 // leaseTTL is for how long a runner that died blocks an account on an external
 // NATS.
 const leaseTTL = 15 * time.Second
-
-// publishAtEnd is how long a stopping account waits for its last events.
-const publishAtEnd = 10 * time.Second
 
 // accountHost is one account with everything that serves it.
 type accountHost struct {
@@ -56,14 +50,19 @@ func newAccountHost(ctx context.Context, h *host, name string) (*accountHost, er
 	if a.client, err = h.config.client(name, secret, time.Now); err != nil {
 		return nil, err
 	}
-	if err := h.queue.EnsureStreams(ctx, name, a.config.Replicas); err != nil {
-		return nil, err
+	if h.queue.Down() == "" {
+		if err := a.ensureStreams(ctx); err != nil {
+			a.log.WithError(err).Warn("the account's streams are not as they should be; it is taken up when they are")
+		}
 	}
 	if a.ledger, err = ledger.Open(ctx, ledger.Config{Path: h.config.ledgerPath(name), Clock: time.Now, Reached: reached}); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
+
+// errTwoNames: one provider account stands twice in the configuration.
+var errTwoNames = errors.New("one provider account has two names")
 
 // distinctBindings refuses two accounts whose ledgers belong to one provider
 // account: each would think that the other's spending is unexplained.
@@ -79,7 +78,7 @@ func distinctBindings(ctx context.Context, accounts []*accountHost) error {
 		}
 		key := b.AccountID + " " + b.Environment + " " + b.BaseURL
 		if other := seen[key]; other != "" {
-			return fmt.Errorf("accounts %s and %s are both account %s at %s\nremove one of them from the configuration", other, a.name, b.AccountID, b.BaseURL)
+			return fmt.Errorf("%w: accounts %s and %s are both account %s at %s\nremove one of them from the configuration", errTwoNames, other, a.name, b.AccountID, b.BaseURL)
 		}
 		seen[key] = a.name
 	}
@@ -129,320 +128,3 @@ func (a *accountHost) setState(why string) {
 }
 
 func (a *accountHost) hasStarted() { a.once.Do(func() { close(a.started) }) }
-
-// run serves the account until ctx ends. On an external NATS only the holder of
-// the account's lease works; a lease that is lost ends it.
-func (a *accountHost) run(ctx context.Context) error {
-	defer a.hasStarted()
-	defer a.setState("stopped")
-	if a.host.embedded != nil {
-		return a.serve(ctx)
-	}
-	for ctx.Err() == nil {
-		a.setState("waiting for the account's lease: another runner holds it")
-		lease, err := a.host.queue.AcquireLease(ctx, a.name, holder(), leaseTTL)
-		if err != nil {
-			return err
-		}
-		err = a.serveUnder(ctx, lease)
-		if ctx.Err() != nil || (err != nil && !errors.Is(err, errLeaseLost)) {
-			return err
-		}
-		a.log.Warn("the account's lease was lost; it is asked for again")
-	}
-	return ctx.Err()
-}
-
-var errLeaseLost = errors.New("the account's lease was lost")
-
-func (a *accountHost) serveUnder(ctx context.Context, lease *queue.Lease) error {
-	held, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		select {
-		case <-lease.Lost():
-			cancel(errLeaseLost)
-		case <-done:
-		}
-	}()
-	err := a.serve(held)
-	lost := errors.Is(context.Cause(held), errLeaseLost)
-	release, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer stop()
-	if releaseErr := lease.Release(release); releaseErr != nil && !lost {
-		a.log.WithError(releaseErr).Warn("the account's lease could not be given back; it runs out by itself")
-	}
-	if lost {
-		return errLeaseLost
-	}
-	return err
-}
-
-// holder names this process among runners.
-func holder() string {
-	name, err := os.Hostname()
-	if err != nil {
-		name = "unknown"
-	}
-	return fmt.Sprintf("%s-%d-%08x", name, os.Getpid(), rand.Uint32())
-}
-
-// serve binds the account to its provider and works. Events go on being
-// published until the last fact is out.
-func (a *accountHost) serve(ctx context.Context) error {
-	intake, err := a.host.queue.Commands(ctx, a.name)
-	if err != nil {
-		return err
-	}
-	defer intake.Close()
-	held, err := a.checkHistory(ctx)
-	if err != nil {
-		return err
-	}
-	runner := a.newRunner(intake)
-	a.setState("reading the provider's account")
-	stop, err := a.serveVerbs(ctx, runner)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = stop() }()
-	if err := a.bind(ctx, runner); err != nil {
-		return err
-	}
-	if err := distinctBindings(ctx, a.host.accounts); err != nil {
-		return err
-	}
-	relay := queue.NewRelay(a.host.queue, a.name, &source{ledger: a.ledger, account: a.name, epoch: runner.Binding().Epoch}, a.host.log)
-	relay.Reached, relay.Held, relay.Refill, relay.RefillAdvice = reached, held, a.host.config.refillEvents, refillAdvice
-	sweeper, err := a.newSweeper(runner)
-	if err != nil {
-		return err
-	}
-	a.mu.Lock()
-	a.relay, a.sweeper = relay, sweeper
-	a.mu.Unlock()
-	a.setState("")
-	a.hasStarted()
-	return a.workAndPublish(ctx, runner, relay, sweeper)
-}
-
-// serveVerbs answers people before the provider does: a start that waits out a
-// Retry-After can be looked at, and a person can end the wait.
-func (a *accountHost) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop func() error, err error) {
-	if err := runner.Load(ctx); err != nil {
-		return nil, err
-	}
-	a.mu.Lock()
-	a.runner, a.relay, a.sweeper = runner, nil, nil
-	a.mu.Unlock()
-	return a.host.queue.ServeAccount(a.name, version, a.verbs())
-}
-
-// checkHistory compares the end of the events stream with the ledger before
-// anything is written or sent: a stream that is ahead, or tells another story,
-// belongs to a ledger that knows of sends that this one does not.
-// A stream that lost what it held is another matter: see queue.Held.
-func (a *accountHost) checkHistory(ctx context.Context) (held queue.Held, err error) {
-	last, found, err := a.host.queue.LastEvent(ctx, a.name)
-	if err != nil {
-		return held, err
-	}
-	noted, err := a.ledger.Published(ctx)
-	if err != nil {
-		return held, err
-	}
-	held = queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}
-	if missing := held.Missing(last.Seq); missing != "" && !a.host.config.refillEvents {
-		return held, &queue.DivergedError{Account: a.name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + refillAdvice}
-	}
-	if !found {
-		return held, nil
-	}
-	hash, known, err := (&source{ledger: a.ledger}).HashAt(ctx, last.Seq)
-	if err != nil {
-		return held, err
-	}
-	if known && hash == last.Hash {
-		return held, nil
-	}
-	seq, _, err := a.ledger.Head(ctx)
-	if err != nil {
-		return held, err
-	}
-	return held, &queue.DivergedError{
-		Account: a.name, StreamSeq: last.Seq, LedgerSeq: uint64(seq), StreamHash: last.Hash, LedgerHash: hash,
-		Reason: historyReason(hash, seq, last.Seq),
-	}
-}
-
-func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, relay *queue.Relay, sweeper *schedules.Sweeper) error {
-	relayCtx, stopRelay := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopRelay()
-	relayed := make(chan struct{})
-	work, workCtx := errgroup.WithContext(ctx)
-	workCtx, stopWork := context.WithCancelCause(workCtx)
-	defer stopWork(nil)
-	go func() {
-		err := relay.Run(relayCtx)
-		if relayCtx.Err() == nil {
-			stopWork(err) // history and ledger differ: nothing more is sent
-		}
-		stopRelay() // nobody need wait for what it will not publish
-		close(relayed)
-	}()
-	work.Go(func() error { return runner.Run(workCtx) })
-	work.Go(func() error {
-		select {
-		case <-runner.Known(): // a restored ledger plans nothing before
-			return a.runSweeps(workCtx, sweeper)
-		case <-workCtx.Done():
-			return workCtx.Err()
-		}
-	})
-	work.Go(func() error { return a.keepStreams(workCtx) })
-	work.Go(func() error { return a.keepNote(workCtx, relay) })
-	err := work.Wait()
-	if cause := context.Cause(workCtx); cause != nil && !errors.Is(cause, context.Canceled) {
-		err = cause
-	}
-	a.publishRest(relayCtx, relay)
-	stopRelay()
-	<-relayed
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
-// streamsEvery is how often the account's streams are looked at.
-const streamsEvery = 10 * time.Second
-
-// keepStreams makes a stream anew that somebody deleted (the relay decides
-// whether the events are filled again from the ledger) and says through /readyz what is wrong with one
-// that somebody changed.
-func (a *accountHost) keepStreams(ctx context.Context) error {
-	ticker := time.NewTicker(streamsEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-		err := a.host.queue.EnsureStreams(ctx, a.name, a.config.Replicas)
-		switch {
-		case err == nil:
-			a.setState("")
-		case ctx.Err() == nil:
-			a.setState("its streams are not as they should be: " + err.Error())
-			a.log.WithError(err).Warn("the account's streams are not as they should be")
-		}
-	}
-}
-
-// noteEvery is how often the ledger notes how far it was published.
-const noteEvery = time.Minute
-
-// keepNote notes in the ledger how far the relay has published: at the first
-// acknowledgement, and from then on regularly.
-func (a *accountHost) keepNote(ctx context.Context, relay *queue.Relay) error {
-	if err := relay.Wait(ctx, 1); err != nil {
-		return err
-	}
-	ticker := time.NewTicker(noteEvery)
-	defer ticker.Stop()
-	for {
-		a.notePublished(ctx, relay, false)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
-}
-
-func (a *accountHost) notePublished(ctx context.Context, relay *queue.Relay, stopped bool) {
-	seq := relay.Published()
-	if seq == 0 {
-		return
-	}
-	if err := a.ledger.NotePublished(ctx, int64(seq), stopped); err != nil && ctx.Err() == nil {
-		a.log.WithError(err).Warn("the ledger could not note how far it was published; it is tried again")
-	}
-}
-
-// publishRest waits for the last facts to be on the events stream.
-func (a *accountHost) publishRest(ctx context.Context, relay *queue.Relay) {
-	ctx, cancel := context.WithTimeout(ctx, publishAtEnd)
-	defer cancel()
-	seq, _, err := a.ledger.Head(ctx)
-	if err == nil {
-		err = relay.Wait(ctx, uint64(seq))
-	}
-	if err != nil {
-		a.log.Warn("not every event could be published before the end; the next run publishes them")
-	}
-	a.notePublished(ctx, relay, err == nil)
-}
-
-func (a *accountHost) newRunner(intake *queue.Intake) *jobs.Runner {
-	address := a.client.BaseURL()
-	if a.host.config.embedded {
-		address = embeddedAddress
-	}
-	return jobs.NewRunner(jobs.Config{
-		Account: a.name, Ledger: a.ledger, Provider: a.client, Address: address, Commands: intake,
-		DeadLetter: func(ctx context.Context, dead queue.Dead) error { return a.host.queue.DeadLetter(ctx, a.name, dead) },
-		Clock:      time.Now, Random: rand.Float64, Log: a.log, Version: version, Holder: holder(),
-		RatePerSecond: a.config.RatePerSecond, Concurrency: a.config.Concurrency, PollFloor: a.config.PollFloor, CIDRField: a.config.CIDRField,
-		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.location,
-		ReconcileEvery: a.config.ReconcileEvery, Reached: reached,
-	})
-}
-
-// bind asks the provider until it answers; only an answer that does not fit is
-// an error.
-func (a *accountHost) bind(ctx context.Context, runner *jobs.Runner) error {
-	wait := time.Second
-	for {
-		err := runner.Bind(ctx)
-		var mismatch *jobs.BindingError
-		if err == nil || errors.As(err, &mismatch) || ctx.Err() != nil {
-			return err
-		}
-		a.setState("the provider does not answer: " + err.Error())
-		pause := wait
-		if throttled, ok := errors.AsType[*jobs.ThrottledError](err); ok {
-			a.setState(err.Error())
-			pause = max(wait, min(time.Until(throttled.Until), longestBindWait))
-		}
-		a.hasStarted()
-		a.log.WithError(err).Warn("the provider's account could not be read: nothing is sent before it can; trying again")
-		if err := waitOrResumed(ctx, runner, pause); err != nil {
-			return err
-		}
-		wait = min(2*wait, time.Minute)
-	}
-}
-
-// longestBindWait is after how long a start looks again whether a Retry-After
-// still stands: over an hour the provider is asked.
-const longestBindWait = 10 * time.Minute
-
-// waitOrResumed waits, and no longer than until a person ends a Retry-After that
-// was in force.
-func waitOrResumed(ctx context.Context, runner *jobs.Runner, d time.Duration) error {
-	end, held := time.Now().Add(d), runner.HeldBack()
-	ticker := time.NewTicker(min(d, time.Second))
-	defer ticker.Stop()
-	for time.Now().Before(end) && runner.HeldBack() == held {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
-	return nil
-}

@@ -25,6 +25,7 @@ type commandFlags struct {
 	most     int64
 	notAfter string
 	labels   map[string]string
+	priority string
 	wait     bool
 	timeout  time.Duration
 }
@@ -35,6 +36,7 @@ func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().Int64Var(&f.most, "max-total-cents", 0, "ceiling for the whole command, in cents (default: none)")
 	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it after this instant, such as 2026-12-01T00:00:00Z")
 	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")
+	c.Flags().StringVar(&f.priority, "priority", "", "high goes before others, bulk after them")
 	c.Flags().BoolVar(&f.wait, "wait", false, "follow it until it has ended")
 	c.Flags().DurationVar(&f.timeout, "timeout", 0, "with --wait: how long to follow it, such as 2m; it goes on afterwards (default: for ever)")
 }
@@ -52,6 +54,9 @@ func (f *commandFlags) body() map[string]any {
 	}
 	if len(f.labels) > 0 {
 		body["labels"] = f.labels
+	}
+	if f.priority != "" {
+		body["priority"] = f.priority
 	}
 	return body
 }
@@ -139,7 +144,7 @@ func (a *app) publishOne(ctx context.Context, kind string, f commandFlags, body 
 		return err
 	}
 	defer r.Close()
-	if err := r.PublishCommand(ctx, r.account, kind, data); err != nil {
+	if err := r.PublishOne(ctx, r.account, queue.Outgoing{Kind: kind, Data: data, Priority: queue.Priority(f.priority)}); err != nil {
 		return err
 	}
 	if !f.wait {

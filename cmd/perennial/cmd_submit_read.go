@@ -269,7 +269,8 @@ func (b *batch) each(most int, yield func([]queue.Outgoing) error) error {
 			if _, err := io.ReadFull(in, data); err != nil {
 				return fmt.Errorf("the temporary file of the commands: %w", err)
 			}
-			out = append(out, queue.Outgoing{Kind: kind, Data: data[:size]})
+			// A file is a batch: it lets commands by hand pass.
+			out = append(out, queue.Outgoing{Kind: kind, Data: data[:size], Priority: queue.PriorityBulk})
 		}
 		left -= len(out)
 		if err := yield(out); err != nil {

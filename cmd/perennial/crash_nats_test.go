@@ -42,14 +42,16 @@ func (n *outerNATS) url() string { return n.server.URL() }
 // hurry has commands that are not acknowledged delivered again after a second.
 func (n *outerNATS) hurry() {
 	n.t.Helper()
-	consumer, err := n.js.Consumer(n.t.Context(), queue.CommandsStream("main"), "perennial")
+	stream, err := n.js.Stream(n.t.Context(), queue.CommandsStream("main"))
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	config := consumer.CachedInfo().Config
-	config.AckWait = time.Second
-	if _, err := n.js.UpdateConsumer(n.t.Context(), queue.CommandsStream("main"), config); err != nil {
-		n.t.Fatal(err)
+	for info := range stream.ListConsumers(n.t.Context()).Info() {
+		config := info.Config
+		config.AckWait = time.Second
+		if _, err := n.js.UpdateConsumer(n.t.Context(), queue.CommandsStream("main"), config); err != nil {
+			n.t.Fatal(err)
+		}
 	}
 }
 

@@ -111,11 +111,10 @@ func (h *host) connect() error {
 	if n.URL != "" || n.Context != "" {
 		var err error
 		h.queue, err = queue.Connect(queue.ConnectConfig{
-			URL: n.URL, CredsFile: n.CredsFile, Context: n.Context, LeaseReplicas: h.replicas(), Log: h.log,
+			URL: n.URL, CredsFile: n.CredsFile, Context: n.Context, LeaseReplicas: h.replicas(), Log: h.log, Wait: true,
 		})
-		if name := h.config.production(); err == nil && name != "" && h.queue.Anonymous() {
-			return fmt.Errorf("accounts.%s is a production account and NATS at %s lets anybody in: whoever can connect could spend its money\n"+
-				"give the server users or TLS, and say which in nats.url, nats.creds_file or nats.context", name, h.queue.URL())
+		if err == nil && h.queue.Down() == "" {
+			err = h.refuseAnonymous()
 		}
 		return err
 	}
@@ -144,6 +143,17 @@ func (h *host) connect() error {
 	}
 	h.queue, err = queue.Connect(queue.ConnectConfig{Embedded: h.embedded, Log: h.log})
 	return err
+}
+
+// refuseAnonymous refuses a NATS that is reached and lets in anybody, where a
+// production account's money could be spent through it.
+func (h *host) refuseAnonymous() error {
+	name := h.config.production()
+	if h.embedded != nil || name == "" || !h.queue.Anonymous() {
+		return nil
+	}
+	return fmt.Errorf("accounts.%s is a production account and NATS at %s lets anybody in: whoever can connect could spend its money\n"+
+		"give the server users or TLS, and say which in nats.url, nats.creds_file or nats.context", name, h.queue.URL())
 }
 
 func (h *host) replicas() int {

@@ -60,8 +60,8 @@ func (s *httpHost) close() {
 // readyz is 200 when every account works, else 503 with the reason of each.
 func (s *httpHost) readyz(w http.ResponseWriter, _ *http.Request) {
 	text, code := "ok\n", http.StatusOK
-	if !s.host.queue.Connected() {
-		text, code = "NATS is not connected\n", http.StatusServiceUnavailable
+	if why := s.host.queue.Down(); why != "" {
+		text, code = why+"\n", http.StatusServiceUnavailable
 	}
 	for _, a := range s.host.accounts {
 		if why := a.notReady(); why != "" {

@@ -35,10 +35,13 @@ func NewStream(now func() time.Time) *Stream {
 }
 
 // Publish stores a command of a kind (queue.KindOrderCreate, …).
-func (s *Stream) Publish(kind string, data []byte) {
+func (s *Stream) Publish(kind string, data []byte) { s.PublishTo(queue.Line{Kind: kind}, data) }
+
+// PublishTo stores a command of a line.
+func (s *Stream) PublishTo(line queue.Line, data []byte) {
 	s.last++
 	s.entries = append(s.entries, &entry{message: queue.Message{
-		Kind: kind, Subject: "perennial.commands.main." + kind, Data: data, StreamSequence: s.last, Published: s.now(),
+		Kind: line.Kind, Priority: line.Priority, Subject: line.Subject("main"), Data: data, StreamSequence: s.last, Published: s.now(),
 	}})
 }
 

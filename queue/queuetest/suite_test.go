@@ -20,6 +20,7 @@ type jetStream struct {
 	queue  *queue.Queue
 	intake *queue.Intake
 	js     jetstream.JetStream
+	line   queue.Line
 }
 
 func openJetStream(t *testing.T) Commands {
@@ -45,6 +46,7 @@ func openJetStream(t *testing.T) Commands {
 
 func (s *jetStream) Publish(t *testing.T, kind string, data []byte) {
 	t.Helper()
+	s.line = queue.Line{Kind: kind} // the suite publishes of one kind at a time
 	check(t, s.queue.PublishCommand(t.Context(), "main", kind, data))
 }
 
@@ -62,7 +64,7 @@ func (s *jetStream) Take(t *testing.T, n int) []queue.Message {
 	defer cancel()
 	var all []queue.Message
 	for len(all) < n {
-		messages, err := s.intake.Fetch(ctx, n-len(all))
+		messages, err := s.intake.Fetch(ctx, s.line, n-len(all))
 		check(t, err)
 		all = append(all, messages...)
 	}

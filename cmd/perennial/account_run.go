@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"perennial/jobs"
+	"perennial/queue"
+)
+
+// run serves the account until ctx ends, or until it must not be served (final).
+// Whatever else goes wrong is waited out: it is in the log and on /readyz, and the
+// account is taken up again.
+func (a *accountHost) run(ctx context.Context) error {
+	defer a.hasStarted()
+	delay := backoff.NewExponentialBackOff()
+	delay.InitialInterval, delay.MaxInterval = turnFirst, turnMost
+	for {
+		began := time.Now()
+		err := a.turn(ctx)
+		if ctx.Err() != nil {
+			a.setState("stopped")
+			return err
+		}
+		if final(err) {
+			a.setState("stopped: " + err.Error())
+			return err
+		}
+		if time.Since(began) > turnMost {
+			delay.Reset()
+		}
+		a.setBack(err)
+		if waitFor(ctx, delay.NextBackOff()) != nil {
+			return nil
+		}
+	}
+}
+
+// turnFirst and turnMost bound how long an account that could not be served waits
+// before it is taken up again.
+const (
+	turnFirst = 250 * time.Millisecond
+	turnMost  = 15 * time.Second
+)
+
+// final reports whether an account may not be served again before a person has
+// looked: it is another one than its ledger's, or its history is not.
+func final(err error) bool {
+	var binding *jobs.BindingError
+	var diverged *queue.DivergedError
+	return errors.As(err, &binding) || errors.As(err, &diverged) || errors.Is(err, errTwoNames)
+}
+
+// setBack says why the account does not work at the moment.
+func (a *accountHost) setBack(err error) {
+	why := "it ended and is taken up again"
+	if err != nil {
+		why = err.Error()
+	}
+	a.setState("waits to be taken up again: " + why)
+	a.hasStarted()
+	a.log.WithError(err).Warn("the account cannot work now; it is taken up again")
+}
+
+// turn serves the account once: when NATS is there, with its streams as they must
+// be. On an external NATS only the holder of the account's lease works, and a lease
+// that is lost ends the turn.
+func (a *accountHost) turn(ctx context.Context) error {
+	if why := a.host.queue.Down(); why != "" {
+		a.setState(why)
+		a.hasStarted()
+	}
+	if err := a.host.queue.AwaitConnected(ctx); err != nil {
+		return err
+	}
+	if err := a.host.refuseAnonymous(); err != nil {
+		return err
+	}
+	if err := a.ensureStreams(ctx); err != nil {
+		return err
+	}
+	if a.host.embedded != nil {
+		return a.serve(ctx)
+	}
+	a.setState("waiting for the account's lease: another runner holds it")
+	lease, err := a.host.queue.AcquireLease(ctx, a.name, holder(), leaseTTL)
+	if err != nil {
+		return err
+	}
+	return a.serveUnder(ctx, lease)
+}
+
+// streamsPatience bounds one look at the account's streams.
+const streamsPatience = 10 * time.Second
+
+func (a *accountHost) ensureStreams(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, streamsPatience)
+	defer cancel()
+	return a.host.queue.EnsureStreams(ctx, a.name, a.config.Replicas)
+}
+
+func waitFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var errLeaseLost = errors.New("the account's lease was lost")
+
+func (a *accountHost) serveUnder(ctx context.Context, lease *queue.Lease) error {
+	held, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-lease.Lost():
+			cancel(errLeaseLost)
+		case <-done:
+		}
+	}()
+	err := a.serve(held)
+	lost := errors.Is(context.Cause(held), errLeaseLost)
+	release, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer stop()
+	if releaseErr := lease.Release(release); releaseErr != nil && !lost {
+		a.log.WithError(releaseErr).Warn("the account's lease could not be given back; it runs out by itself")
+	}
+	if lost {
+		return errLeaseLost
+	}
+	return err
+}
+
+// holder names this process among runners.
+func holder() string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	return fmt.Sprintf("%s-%d-%08x", name, os.Getpid(), rand.Uint32())
+}

@@ -1,0 +1,204 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// bulk publishes a renewal as a sweep does.
+func (h *house) bulk(text string) {
+	h.t.Helper()
+	check(h.t, h.queue.PublishOne(h.t.Context(), "main", queue.Outgoing{Kind: queue.KindProxyRenew, Priority: queue.PriorityBulk, Data: []byte(text)}))
+}
+
+// The priority is no part of what is asked for: published again with another one,
+// a command is the same command.
+func TestACommandUnderAnotherPriorityIsAbsorbed(t *testing.T) {
+	var hashes []string
+	for _, priority := range []string{"", `,"priority":"high"`, `,"priority":"bulk"`} {
+		c, err := ParseCommand(ledger.KindRenewal, []byte(`{"id":"r","duration_days":30,"proxy_ids":["px_1"]`+priority+`}`), sandboxRules)
+		check(t, err)
+		content, hash, err := c.Content()
+		check(t, err)
+		back, err := ReadContent(content)
+		check(t, err)
+		if back.Priority != c.Priority {
+			t.Errorf("%q is stored as %q", c.Priority, back.Priority)
+		}
+		hashes = append(hashes, hash)
+	}
+	if len(slices.Compact(hashes)) != 1 {
+		t.Errorf("three contents: %v", hashes)
+	}
+	h := newHouse(t)
+	h.renew(`{"id":"r","duration_days":30,"proxy_ids":["px_1"],"priority":"high"}`)
+	h.await("r", ledger.StateCompleted)
+	h.bulk(`{"id":"r","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.bulk(`{"id":"behind","duration_days":30,"proxy_ids":["px_2"]}`)
+	h.await("behind", ledger.StateCompleted)
+	if all := strings.Join(h.journal(), " "); strings.Contains(all, "command.conflict") {
+		t.Error(all)
+	}
+}
+
+func TestAPriorityThatDoesNotExistIsRefused(t *testing.T) {
+	for _, kind := range []ledger.Kind{ledger.KindOrder, ledger.KindRenewal} {
+		_, err := ParseCommand(kind, []byte(`{"id":"r","duration_days":30,"priority":"urgent"}`), sandboxRules)
+		if err == nil || !strings.Contains(err.Error(), "priority") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// What is more urgent goes first, and nothing starves: each place has its share.
+func TestWhatIsUrgentGoesFirstAndNothingStarves(t *testing.T) {
+	r := newReady(1000, newPauses(time.Now))
+	names := map[place]string{}
+	for i, p := range paying {
+		names[p] = string("HhNnBb"[i])
+		for n := range 200 {
+			priority := PriorityRenewal
+			if p.lane == laneOrder {
+				priority = PriorityOrder
+			}
+			r.push(&job{lane: p.lane, urgency: p.urgency, priority: priority, at: noon.Add(time.Duration(n) * time.Second),
+				op: Operation{Operation: ledger.Operation{ID: fmt.Sprintf("%v-%d", p, n)}}})
+		}
+	}
+	var order strings.Builder
+	for range 120 {
+		j, err := r.pop(t.Context())
+		check(t, err)
+		order.WriteString(names[j.place()])
+	}
+	got := order.String()
+	if !strings.HasPrefix(got, "HHH") {
+		t.Errorf("the most urgent does not go first: %s", got)
+	}
+	for _, name := range names {
+		for rest := got; len(rest) >= 12; rest = rest[1:] {
+			if !strings.Contains(rest[:12], name) {
+				t.Fatalf("%s starves: %s", name, got)
+			}
+		}
+	}
+}
+
+// An order by hand does not wait for a batch, nor does a small renewal for a large.
+func TestASmallCommandDoesNotWaitForABatch(t *testing.T) {
+	h := idleHouse(t, func(c *Config) { c.Concurrency, c.RatePerSecond = 1, 200 })
+	const batch = 1500
+	for n := range batch {
+		h.bulk(fmt.Sprintf(`{"id":"b%d","duration_days":30,"proxy_ids":["px_nowhere_%d"]}`, n, n))
+	}
+	h.start()
+	h.await("b0", ledger.StateRejected)
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("keep", ledger.StateCompleted)
+	h.await("buy", ledger.StateDelivered)
+	counts, err := h.ledger.StateCounts(t.Context())
+	check(t, err)
+	if done := counts[ledger.StateRejected]; done > batch/2 {
+		t.Errorf("%d of %d of the batch went before", done, batch)
+	}
+}
+
+// resting is the commands stream, and tells of lines that rest.
+type resting struct {
+	Commands
+	mu      sync.Mutex
+	fetched map[queue.Line]int
+	rests   chan queue.Line
+}
+
+func (r *resting) Fetch(ctx context.Context, line queue.Line, limit int) ([]queue.Message, error) {
+	messages, err := r.Commands.Fetch(ctx, line, limit)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fetched[line] += len(messages)
+	return messages, err
+}
+
+func (r *resting) Rest(line queue.Line) {
+	r.Commands.Rest(line)
+	r.rests <- line
+}
+
+// While the account is paused, what cannot be started is left in the stream: it is
+// not fetched and put back every few seconds. Another line is not held up by it.
+func TestAPausedAccountFetchesNoMoreThanItCanHold(t *testing.T) {
+	h := idleHouse(t, func(c *Config) { c.Concurrency = 1 })
+	const backlog = 300
+	for n := range backlog {
+		h.renew(fmt.Sprintf(`{"id":"r%d","duration_days":30,"proxy_ids":["px_nowhere_%d"]}`, n, n))
+	}
+	watched := &resting{fetched: map[queue.Line]int{}, rests: make(chan queue.Line, 100)}
+	h.commands = func(c Commands) Commands { watched.Commands = c; return watched }
+	check(t, h.runner.PauseByHand(t.Context(), "a test", "to see"))
+	h.start()
+	renewals := queue.Line{Kind: queue.KindProxyRenew}
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case line := <-watched.rests:
+		if line != renewals {
+			t.Errorf("%v rests", line)
+		}
+	case <-late.C:
+		t.Fatal("the line does not rest")
+	}
+	watched.mu.Lock()
+	fetched := watched.fetched[renewals]
+	watched.mu.Unlock()
+	if fetched > h.runner.ready.capacity {
+		t.Errorf("%d were fetched, and there is room for %d", fetched, h.runner.ready.capacity)
+	}
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.await("buy", ledger.StateAccepted)
+	_, err := h.runner.ResumeByHand(t.Context(), "a test", "seen")
+	check(t, err)
+	h.await("buy", ledger.StateDelivered)
+	h.await(fmt.Sprintf("r%d", backlog-1), ledger.StateRejected)
+}
+
+// A day of orders that wait, whose lane is paused, starves no renewal.
+func TestAPausedLaneDoesNotKeepAnotherFromComingBack(t *testing.T) {
+	h := idleHouse(t)
+	past := h.now().Add(-time.Minute).UTC()
+	for n := range 700 {
+		h.waits(ledger.KindOrder, fmt.Sprintf(`{"id":"o%d","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`, n), past)
+	}
+	h.waits(ledger.KindRenewal, `{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`, past.Add(time.Second))
+	check(t, h.runner.pause(t.Context(), Pause{Scope: string(laneOrder), Cause: "insufficient_scope", Detail: "test"}))
+	h.start()
+	h.await("keep", ledger.StateCompleted)
+}
+
+// waits puts an operation that may have executed into the ledger.
+func (h *house) waits(kind ledger.Kind, text string, next time.Time) {
+	h.t.Helper()
+	c, err := ParseCommand(kind, []byte(text), sandboxRules)
+	check(h.t, err)
+	content, hash, err := c.Content()
+	check(h.t, err)
+	planned := c.Operations(h.runner.Binding(), c.ProxyIDs, false)
+	p := planned[0]
+	body, err := h.runner.body(c, p.ProxyIDs)
+	check(h.t, err)
+	ref := ledger.Ref{CommandID: c.ID, OperationID: p.OperationID}
+	check(h.t, h.ledger.Write(h.t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(
+			ledger.CommandAccepted{Ref: ledger.Ref{CommandID: c.ID}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: c.DurationDays, Operations: planned},
+			ledger.OperationSending{Ref: ref, Attempt: 1, Key: p.Key, Body: string(body), SentAt: next, AppID: h.client.AppID()},
+			ledger.OperationWaiting{Ref: ref, Attempt: 1, Reason: "timeout", Ambiguous: true, NextAt: next})
+	}))
+}

@@ -1,0 +1,79 @@
+package queue
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Priority says how urgent a command is against others of its account.
+type Priority string
+
+// The priorities of a command. PriorityNormal is that of a command that says none.
+const (
+	PriorityHigh   Priority = "high"
+	PriorityNormal Priority = ""
+	PriorityBulk   Priority = "bulk"
+)
+
+// Line is commands of one kind and priority: a subject of the commands stream with
+// a consumer of its own, so that none waits behind those of another line.
+type Line struct {
+	Kind     string // order.create or proxy.renew
+	Priority Priority
+}
+
+// Lines are all lines of an account, the most urgent first.
+func Lines() []Line {
+	var all []Line
+	for _, p := range []Priority{PriorityHigh, PriorityNormal, PriorityBulk} {
+		all = append(all, Line{KindProxyRenew, p}, Line{KindOrderCreate, p})
+	}
+	return all
+}
+
+// Subject is where commands of the line for an account are published.
+func (l Line) Subject(account string) string {
+	subject := CommandSubject(account, l.Kind)
+	if l.Priority != PriorityNormal {
+		subject += "." + string(l.Priority)
+	}
+	return subject
+}
+
+// consumer is the name of the line's durable consumer.
+func (l Line) consumer() string {
+	name := "perennial-" + strings.ReplaceAll(l.Kind, ".", "-")
+	if l.Priority != PriorityNormal {
+		name += "-" + string(l.Priority)
+	}
+	return name
+}
+
+// LineOf reads the line back from a command subject; false when it is none.
+func LineOf(account, subject string) (Line, bool) {
+	for _, l := range Lines() {
+		if l.Subject(account) == subject {
+			return l, true
+		}
+	}
+	return Line{}, false
+}
+
+// ValidPriority checks that a command's priority is one that Perennial knows.
+func ValidPriority(p Priority) error {
+	switch p {
+	case PriorityHigh, PriorityNormal, PriorityBulk:
+		return nil
+	}
+	return fmt.Errorf("priority is %.40q and must be %s or %s, or left out", string(p), PriorityHigh, PriorityBulk)
+}
+
+// commandSubjects are the subjects of an account's commands stream. There is no
+// wildcard among them: a misspelt kind is answered with "no responders" at once.
+func commandSubjects(account string) []string {
+	var all []string
+	for _, l := range Lines() {
+		all = append(all, l.Subject(account))
+	}
+	return all
+}
