@@ -38,6 +38,18 @@ func (r *Runner) underDailyLimit(ctx context.Context, j *job, p *presend) error 
 	return nil
 }
 
+// underLimitNow is underDailyLimit just before the intent, with a price that
+// another operation may have told since the look.
+func (r *Runner) underLimitNow(ctx context.Context, j *job, p *presend) error {
+	if p.unpriced {
+		p.estimateCents, p.unpriced = 0, false
+		if err := r.estimate(ctx, j, p); err != nil {
+			return err
+		}
+	}
+	return r.underDailyLimit(ctx, j, p)
+}
+
 // behindUnpriced has an operation whose price is not known wait while another one
 // of the kind is under way: together they could go over any limit.
 func (r *Runner) behindUnpriced(ctx context.Context, j *job, p *presend) error {

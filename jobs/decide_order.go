@@ -99,7 +99,7 @@ func money(op Operation, o upstream.Order, state *ledger.OrderState) []ledger.Le
 			doubt(kindTotal, *o.TotalCents-op.ChargedCents, "the order's total is not what it was when it was booked")
 		}
 	}
-	if o.TotalCents != nil && !upstream.AmountAgrees(o.Total, *o.TotalCents) {
+	if !totalAgrees(o) {
 		doubt(kindDecimal, 0, fmt.Sprintf("the order's total is %q and its total_cents %d: the cents are booked", bounded(o.Total), *o.TotalCents))
 	}
 	r := o.Refund
@@ -116,6 +116,11 @@ func money(op Operation, o upstream.Order, state *ledger.OrderState) []ledger.Le
 		state.RefundedCents = delta
 	}
 	return doubts
+}
+
+// totalAgrees: the total as text is the total in cents, where both are given.
+func totalAgrees(o upstream.Order) bool {
+	return o.TotalCents == nil || upstream.AmountAgrees(o.Total, *o.TotalCents)
 }
 
 func progressed(state ledger.OrderState, next time.Time, reason string) Decision {

@@ -81,7 +81,8 @@ func TestTrap46AnInstantOutsideTheYearsOfUTCIsRefusedWithAReason(t *testing.T) {
 	for id, field := range fields {
 		h.renew(command(id))
 		s := h.await(id, ledger.StateRejected)
-		if name := strings.Trim(field[:strings.Index(field, ":")], `"`); !strings.Contains(s.Reason, name) || !strings.Contains(s.Reason, "year") {
+		name, _, _ := strings.Cut(strings.TrimPrefix(field, `"`), `"`)
+		if !strings.Contains(s.Reason, name) || !strings.Contains(s.Reason, "year") {
 			t.Errorf("%s: %q does not name %s and the year", id, s.Reason, name)
 		}
 	}

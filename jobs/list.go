@@ -20,24 +20,29 @@ type ListQuery struct {
 // listPage is how many commands are looked through at once.
 const listPage = 500
 
-// matches reports whether an operation of a command is to be shown.
-func (q ListQuery) matches(c ledger.Accepted, o ledger.Operation) bool {
-	return (q.State == "" || o.State == q.State) && (q.Kind == "" || o.Kind == q.Kind) && !o.AcceptedAt.Before(q.Since) &&
-		(!q.Unfinished || !o.State.Ended())
+// matches reports whether an operation is to be shown.
+func (q ListQuery) matches(o ledger.Operation) bool {
+	return (q.State == "" || o.State == q.State) && !o.AcceptedAt.Before(q.Since) && (!q.Unfinished || !o.State.Ended())
 }
 
-func (q ListQuery) labelled(c ledger.Accepted) bool {
+// asksFor reports whether operations of a command may be shown.
+func (q ListQuery) asksFor(c ledger.Accepted) bool {
 	for k, v := range q.Labels {
 		if have, ok := c.Labels[k]; !ok || have != v {
 			return false
 		}
 	}
-	return true
+	return q.Kind == "" || c.Kind == q.Kind
+}
+
+// plain: nothing but what has not ended is asked for.
+func (q ListQuery) plain() bool {
+	return q.Unfinished && q.State == "" && q.Kind == "" && len(q.Labels) == 0 && q.Since.IsZero()
 }
 
 // List reads operations for a table, the last accepted first.
 func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus, error) {
-	if q.Unfinished && q.State == "" && q.Kind == "" && len(q.Labels) == 0 && q.Since.IsZero() {
+	if q.plain() {
 		records, err := l.Unfinished(ctx, q.Limit)
 		return statusesOf(records), err
 	}
@@ -49,29 +54,33 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 		}
 		for _, c := range commands {
 			before = c.Seq
-			if !q.labelled(c) || q.Kind != "" && c.Kind != q.Kind {
-				continue
-			}
-			records, err := l.OperationsOf(ctx, c.CommandID)
-			if err != nil {
-				return out, err
-			}
-			if len(records) > 0 && records[0].AcceptedAt.Before(q.Since) {
-				return out, nil
-			}
-			for _, o := range records {
-				if q.matches(c, o) {
-					out = append(out, statusOf(o))
-				}
-				if len(out) >= q.Limit {
-					return out, nil
-				}
+			older, err := q.list(ctx, l, c, &out)
+			if err != nil || older || len(out) >= q.Limit {
+				return out[:min(len(out), q.Limit)], err
 			}
 		}
 		if len(commands) < listPage {
 			return out, nil
 		}
 	}
+}
+
+// list adds what is asked for of one command. older: it was accepted before the
+// time that is asked for, and so was everything behind it.
+func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c ledger.Accepted, out *[]OperationStatus) (older bool, err error) {
+	if !q.asksFor(c) {
+		return false, nil
+	}
+	records, err := l.OperationsOf(ctx, c.CommandID)
+	if err != nil || len(records) > 0 && records[0].AcceptedAt.Before(q.Since) {
+		return true, err
+	}
+	for _, o := range records {
+		if q.matches(o) {
+			*out = append(*out, statusOf(o))
+		}
+	}
+	return false, nil
 }
 
 func statusesOf(records []ledger.Operation) []OperationStatus {

@@ -26,6 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	flag.DurationVar(&patience, "patience", patience, "bounds every waiting")
 	_ = flag.Set("rapid.checks", "1000") // a default: the command line may ask for more
 	flag.Parse()
 	goleak.VerifyTestMain(m)
@@ -205,8 +206,6 @@ func (h *house) accepts(text string) ledger.Planned {
 
 // patience bounds every waiting of these tests.
 var patience = 2 * time.Minute
-
-func init() { flag.DurationVar(&patience, "patience", patience, "bounds every waiting") }
 
 // until looks again whenever the journal has grown.
 func (h *house) until(what string, done func() bool) {

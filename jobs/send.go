@@ -290,13 +290,7 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool
 	if r.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
 		r.budget.Lock()
 		defer r.budget.Unlock()
-		if p.unpriced { // another operation may have told the price since the look
-			p.estimateCents, p.unpriced = 0, false
-			if err := r.estimate(ctx, j, &p); err != nil {
-				return false, err
-			}
-		}
-		if err := r.underDailyLimit(ctx, j, &p); err != nil {
+		if err := r.underLimitNow(ctx, j, &p); err != nil {
 			return false, err
 		}
 		if p.stop != nil {

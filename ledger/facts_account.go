@@ -134,7 +134,6 @@ func (AccountResumed) FactType() string { return "account.resumed" }
 
 // LedgerRecorded books money that moved outside Perennial, in a person's name.
 type LedgerRecorded struct {
-	accountFact
 	Kind   string `json:"kind"` // top-up | external
 	Cents  int64  `json:"cents"`
 	By     string `json:"by"`

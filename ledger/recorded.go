@@ -10,5 +10,6 @@ func (t *Tx) RecordOf(id string) (f LedgerRecorded, err error) {
 	if err != nil {
 		return f, notFound(err)
 	}
-	return f, json.Unmarshal([]byte(data), &f)
+	err = json.Unmarshal([]byte(data), &f)
+	return f, err
 }

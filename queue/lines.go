@@ -24,7 +24,7 @@ type Line struct {
 
 // Lines are all lines of an account, the most urgent first.
 func Lines() []Line {
-	var all []Line
+	all := make([]Line, 0, 6)
 	for _, p := range []Priority{PriorityHigh, PriorityNormal, PriorityBulk} {
 		all = append(all, Line{KindProxyRenew, p}, Line{KindOrderCreate, p})
 	}
@@ -71,8 +71,9 @@ func ValidPriority(p Priority) error {
 // commandSubjects are the subjects of an account's commands stream. There is no
 // wildcard among them: a misspelt kind is answered with "no responders" at once.
 func commandSubjects(account string) []string {
-	var all []string
-	for _, l := range Lines() {
+	lines := Lines()
+	all := make([]string, 0, len(lines))
+	for _, l := range lines {
 		all = append(all, l.Subject(account))
 	}
 	return all

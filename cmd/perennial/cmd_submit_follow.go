@@ -80,11 +80,9 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 
 // notDone: the command ended without what it asked for.
 func notDone(state string) bool {
-	switch ledger.State(state) {
-	case ledger.StateRejected, ledger.StateFailed, ledger.StateRefunded, ledger.StatePartial, jobs.StateConflict:
-		return true
-	}
-	return false
+	return slices.Contains([]ledger.State{
+		ledger.StateRejected, ledger.StateFailed, ledger.StateRefunded, ledger.StatePartial, jobs.StateConflict,
+	}, ledger.State(state))
 }
 
 // sumUp prints how the commands ended, and why those that were not done were not.

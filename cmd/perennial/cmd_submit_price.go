@@ -136,14 +136,13 @@ func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (*int
 	}
 	cents, paid, err := l.PaidPerDay(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
-		like, known := l.Proxy(ctx, id)
-		if known != nil {
-			return nil, nil //nolint:nilnil // it was never seen
+		var like ledger.Proxy
+		if like, err = l.Proxy(ctx, id); err == nil {
+			cents, paid, err = l.LastPaid(ctx, like)
 		}
-		cents, paid, err = l.LastPaid(ctx, like)
 	}
 	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, nil //nolint:nilnil // none of its kind was ever paid for
+		return nil, nil //nolint:nilnil // it was never seen, or none of its kind was ever paid for
 	}
 	if err != nil {
 		return nil, err

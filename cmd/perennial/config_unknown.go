@@ -24,7 +24,7 @@ func unknownKeys(path string, err error) error {
 	}
 	text, _ := os.ReadFile(path)
 	var said []string
-	for _, key := range strings.Split(found[1], ", ") {
+	for key := range strings.SplitSeq(found[1], ", ") {
 		what := fmt.Sprintf("%q is no key of the configuration", key)
 		if line := lineOfKey(string(text), key); line > 0 {
 			what = fmt.Sprintf("line %d: %s", line, what)
