@@ -34,7 +34,9 @@ func (p *pulse) heard(now time.Time, failure error) {
 
 // answerIn is nil where an error of a read is an answer of the API's.
 func answerIn(err error) error {
-	if failed, ok := errors.AsType[*upstream.Error](err); ok && failed.Code != "" || errors.Is(err, context.Canceled) {
+	failed, envelope := errors.AsType[*upstream.Error](err)
+	switch {
+	case envelope && failed.Code != "", errors.Is(err, context.Canceled):
 		return nil
 	}
 	return err
@@ -60,7 +62,7 @@ func (r *Runner) Silent() string {
 	case r.pulse.failed > 1 || r.pulse.failed == 1 && since > silentAfter:
 		return fmt.Sprintf("the provider has not answered since %s: %s", r.pulse.answered.UTC().Format(time.RFC3339), bounded(r.pulse.last.Error()))
 	case asked && since > silentMost+r.askInterval():
-		return fmt.Sprintf("the provider has not answered since %s", r.pulse.answered.UTC().Format(time.RFC3339))
+		return "the provider has not answered since " + r.pulse.answered.UTC().Format(time.RFC3339)
 	}
 	return ""
 }

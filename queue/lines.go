@@ -24,11 +24,11 @@ type Line struct {
 
 // Lines are all lines of an account, the most urgent first.
 func Lines() []Line {
-	var all []Line
-	for _, p := range []Priority{PriorityHigh, PriorityNormal, PriorityBulk} {
-		all = append(all, Line{KindProxyRenew, p}, Line{KindOrderCreate, p})
+	return []Line{
+		{KindProxyRenew, PriorityHigh}, {KindOrderCreate, PriorityHigh},
+		{KindProxyRenew, PriorityNormal}, {KindOrderCreate, PriorityNormal},
+		{KindProxyRenew, PriorityBulk}, {KindOrderCreate, PriorityBulk},
 	}
-	return all
 }
 
 // Subject is where commands of the line for an account are published.
@@ -71,9 +71,10 @@ func ValidPriority(p Priority) error {
 // commandSubjects are the subjects of an account's commands stream. There is no
 // wildcard among them: a misspelt kind is answered with "no responders" at once.
 func commandSubjects(account string) []string {
-	var all []string
-	for _, l := range Lines() {
-		all = append(all, l.Subject(account))
+	lines := Lines()
+	all := make([]string, len(lines))
+	for i, l := range lines {
+		all[i] = l.Subject(account)
 	}
 	return all
 }

@@ -31,3 +31,18 @@ func (q *Queue) ProbeStreams(ctx context.Context, account string) error {
 	}
 	return nil
 }
+
+// CheckReplicas says why streams of so many copies cannot be made on this server or
+// cluster, nil when they can as far as a client is told.
+func (q *Queue) CheckReplicas(replicas int) error {
+	if replicas <= 1 {
+		return nil
+	}
+	if q.nc.ConnectedClusterName() == "" {
+		return fmt.Errorf("%d replicas are asked for, and NATS at %s is a single server", replicas, q.URL())
+	}
+	if n := len(q.nc.Servers()); n < replicas {
+		return fmt.Errorf("%d replicas are asked for, and the cluster of NATS at %s shows %d servers", replicas, q.URL(), n)
+	}
+	return nil
+}

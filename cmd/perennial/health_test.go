@@ -29,7 +29,6 @@ func TestHealthTellsTheTruthOfEveryFaultThatStopsWork(t *testing.T) {
 	w := newWorld(t, 5)
 	n := newNATSProcess(t, w)
 	n.start("pw")
-	n.shortLeases()
 	w.configure(n.url(), "")
 	run, line := w.run()
 	w.readySays(line, ready)
