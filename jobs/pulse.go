@@ -32,12 +32,10 @@ func (p *pulse) heard(now time.Time, failure error) {
 	p.failed, p.last = p.failed+1, failure
 }
 
-// answerIn is nil where an error of a read is an answer of the API's.
-func answerIn(err error) error {
-	failed, envelope := errors.AsType[*upstream.Error](err)
-	switch {
-	case envelope && failed.Code != "", errors.Is(err, context.Canceled):
-		return nil
+// silence is an error of a read that is no answer of the API's; nil for one that is.
+func silence(err error) error {
+	if failed, ok := errors.AsType[*upstream.Error](err); ok && failed.Code != "" || errors.Is(err, context.Canceled) {
+		err = nil
 	}
 	return err
 }

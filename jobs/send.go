@@ -173,7 +173,7 @@ func (r *Runner) elapsed(j *job) time.Duration {
 
 // hear takes in what a read showed of the provider: its time, and that it answers.
 func (r *Runner) hear(err error, server time.Time) {
-	r.pulse.heard(r.Clock(), answerIn(err))
+	r.pulse.heard(r.Clock(), silence(err))
 	if failed, ok := errors.AsType[*upstream.Error](err); ok {
 		server = failed.Timestamp
 	}

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -73,13 +74,13 @@ type accountReadiness struct {
 
 // readyz is 200 when every account works, else 503 with the reasons of each.
 func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
-	out, text := readiness{Ready: true}, ""
+	out, text := readiness{Ready: true}, strings.Builder{}
 	for _, a := range s.host.accounts {
 		one := accountReadiness{Account: a.name, Ready: true, Role: a.role(), Checks: a.checks()}
 		for _, c := range one.Checks {
 			if !c.OK {
 				one.Ready, out.Ready = false, false
-				text += a.name + ": " + c.Detail + "\n"
+				fmt.Fprintf(&text, "%s: %s\n", a.name, c.Detail)
 			}
 		}
 		out.Accounts = append(out.Accounts, one)
@@ -88,7 +89,7 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 	if !out.Ready {
 		code = http.StatusServiceUnavailable
 	} else {
-		text = "ok\n"
+		text.WriteString("ok\n")
 	}
 	if r.URL.Query().Has("verbose") {
 		w.Header().Set("Content-Type", "application/json")
@@ -98,7 +99,7 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = fmt.Fprint(w, text)
+	_, _ = fmt.Fprint(w, text.String())
 }
 
 // metrics reads every account's ledger when it is scraped.
