@@ -66,6 +66,7 @@ type Config struct {
 	DailyLimitLocation *time.Location // default UTC
 	DrainTimeout       time.Duration  // how long requests under way may take at the end; default 30s
 	ReconcileEvery     time.Duration  // default 0: only when it is asked for
+	AskEvery           time.Duration  // how often a provider of whom nothing else is heard is asked; default 0: never
 	SettleTimeout      time.Duration  // how long a reconciliation that was asked for keeps new requests back; default 10s
 
 	// Reached is told of every moment at which a crash would be interesting, by
@@ -118,6 +119,7 @@ type Runner struct {
 	account      atomic.Pointer[upstream.Account] // as Bind read it
 	answers      atomic.Int64                     // how many reviews a person has answered
 
+	pulse  pulse
 	share  *rate.Limiter // of the rate, for what only reads
 	audits audits
 
@@ -207,6 +209,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 		r.resume(ctx, x, "the provider answers before its Retry-After is over")
 	}
 	r.clock.Hear(wallet.ServerTime)
+	r.pulse.heard(r.Clock(), nil)
 	r.knowsAll()
 	r.account.Store(&account)
 	if account.Status != "active" {
@@ -289,6 +292,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	group.Go(func() error { return r.comeBack(ctx) })
 	group.Go(func() error { return r.probe(ctx) })
 	group.Go(func() error { return r.keepReconciling(ctx) })
+	group.Go(func() error { return r.keepAsking(ctx) })
 	group.Go(func() error { return r.accountFor(ctx) })
 	err := group.Wait()
 	r.unsendRest(work) // behind the intake too: it may have committed an intent last

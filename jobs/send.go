@@ -126,6 +126,9 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 	return r.conclude(outer, j, d)
 }
 
+// errNoAnswer: a reply did not come, or is not the API's.
+var errNoAnswer = errors.New("no answer of the API's came")
+
 // isProbe: the job was let through a paused lane to see whether it works.
 func (r *Runner) isProbe(j *job) bool {
 	if r.pauses.isClosed() {
@@ -168,7 +171,9 @@ func (r *Runner) elapsed(j *job) time.Duration {
 	return r.clock.Elapsed(since)
 }
 
+// hear takes in what a read showed of the provider: its time, and that it answers.
 func (r *Runner) hear(err error, server time.Time) {
+	r.pulse.heard(r.Clock(), silence(err))
 	if failed, ok := errors.AsType[*upstream.Error](err); ok {
 		server = failed.Timestamp
 	}
@@ -208,6 +213,11 @@ const firewallLimit = 3
 // answered acts on what a reply says about the account, before the operation
 // goes on: nobody else shall run into the same wall.
 func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d Decision) {
+	if reply.Envelope {
+		r.pulse.heard(r.Clock(), nil)
+	} else {
+		r.pulse.heard(r.Clock(), errNoAnswer)
+	}
 	r.mu.Lock()
 	if d.Firewall {
 		r.firewalls++

@@ -24,11 +24,11 @@ type Line struct {
 
 // Lines are all lines of an account, the most urgent first.
 func Lines() []Line {
-	all := make([]Line, 0, 6)
-	for _, p := range []Priority{PriorityHigh, PriorityNormal, PriorityBulk} {
-		all = append(all, Line{KindProxyRenew, p}, Line{KindOrderCreate, p})
+	return []Line{
+		{KindProxyRenew, PriorityHigh}, {KindOrderCreate, PriorityHigh},
+		{KindProxyRenew, PriorityNormal}, {KindOrderCreate, PriorityNormal},
+		{KindProxyRenew, PriorityBulk}, {KindOrderCreate, PriorityBulk},
 	}
-	return all
 }
 
 // Subject is where commands of the line for an account are published.
@@ -72,9 +72,9 @@ func ValidPriority(p Priority) error {
 // wildcard among them: a misspelt kind is answered with "no responders" at once.
 func commandSubjects(account string) []string {
 	lines := Lines()
-	all := make([]string, 0, len(lines))
-	for _, l := range lines {
-		all = append(all, l.Subject(account))
+	all := make([]string, len(lines))
+	for i, l := range lines {
+		all[i] = l.Subject(account)
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -40,9 +41,14 @@ type EmbeddedConfig struct {
 // a stream is synced before it is acknowledged, except events, whose first
 // copy is the ledger.
 type Embedded struct {
-	server   *server.Server
+	options  *server.Options
+	log      *serverLog
 	user     string
 	password string
+
+	mu     sync.RWMutex
+	server *server.Server
+	ended  bool
 }
 
 // StartEmbedded starts the embedded server and returns when clients can
@@ -61,33 +67,83 @@ func StartEmbedded(config EmbeddedConfig) (*Embedded, error) {
 		JetStream: true, StoreDir: config.StoreDir, SyncAlways: true,
 		MaxPayload: maxPayloadBytes, NoSigs: true,
 	}
-	embedded := &Embedded{}
+	embedded := &Embedded{options: options, log: newServerLog(config.Log)}
 	embedded.addUsers(options, config.Users)
-	if embedded.server, err = server.NewServer(options); err != nil {
-		return nil, fmt.Errorf("embedded nats: %w", err)
-	}
-	log := newServerLog(config.Log)
-	embedded.server.SetLoggerV2(log, false, false, false)
-	embedded.server.Start()
-	if err := embedded.awaitReady(log); err != nil {
-		embedded.Shutdown()
-		return nil, fmt.Errorf("embedded nats on %s: %w", net.JoinHostPort(host, strconv.Itoa(max(port, 0))), err)
+	if err := embedded.start(); err != nil {
+		return nil, err
 	}
 	return embedded, nil
 }
 
+// start makes a server of the options and returns when clients can connect.
+func (e *Embedded) start() error {
+	made, err := server.NewServer(e.options.Clone())
+	if err != nil {
+		return fmt.Errorf("embedded nats: %w", err)
+	}
+	made.SetLoggerV2(e.log, false, false, false)
+	made.Start()
+	if err := awaitReady(made, e.log); err != nil {
+		made.Shutdown()
+		made.WaitForShutdown()
+		return fmt.Errorf("embedded nats on %s: %w", net.JoinHostPort(e.options.Host, strconv.Itoa(max(e.options.Port, 0))), err)
+	}
+	e.server = made
+	return nil
+}
+
+// now is the server of the moment.
+func (e *Embedded) now() *server.Server {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.server
+}
+
 // URL is the address for clients, such as nats://127.0.0.1:4222.
-func (e *Embedded) URL() string { return e.server.ClientURL() }
+func (e *Embedded) URL() string { return e.now().ClientURL() }
+
+// InProcessConn implements nats.InProcessConnProvider: connections of this process
+// find the server of the moment, also behind a restart.
+func (e *Embedded) InProcessConn() (net.Conn, error) { return e.now().InProcessConn() }
+
+// Failing says why the server stores nothing, nil while it does: a disk that was
+// full, or gave an error, disables a stream or all of them until a restart.
+func (e *Embedded) Failing() error {
+	health := e.now().Healthz(&server.HealthzOptions{})
+	if health.StatusCode == 0 && health.Error == "" || health.Status == "ok" {
+		return nil
+	}
+	return fmt.Errorf("the embedded NATS stores nothing: %s", health.Error)
+}
+
+// Restart ends the server and starts it on the same address and files. Clients
+// connect again by themselves.
+func (e *Embedded) Restart() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended {
+		return nil
+	}
+	if at, ok := e.server.Addr().(*net.TCPAddr); ok {
+		e.options.Port = at.Port
+	}
+	e.server.Shutdown()
+	e.server.WaitForShutdown()
+	return e.start()
+}
 
 // Shutdown stops the server and returns when its files are closed.
 func (e *Embedded) Shutdown() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
 	e.server.Shutdown()
 	e.server.WaitForShutdown()
 }
 
 // connectOptions connect within the process: no socket, no TCP.
 func (e *Embedded) connectOptions() []nats.Option {
-	options := []nats.Option{nats.InProcessServer(e.server)}
+	options := []nats.Option{nats.InProcessServer(e)}
 	if e.user != "" {
 		options = append(options, nats.UserInfo(e.user, e.password))
 	}
@@ -108,10 +164,10 @@ func (e *Embedded) addUsers(options *server.Options, users []User) {
 }
 
 // awaitReady waits until clients can connect or the server gives up.
-func (e *Embedded) awaitReady(log *serverLog) error {
+func awaitReady(made *server.Server, log *serverLog) error {
 	const step = 50 * time.Millisecond
 	for range serverStartTimeout / step {
-		if e.server.ReadyForConnections(step) {
+		if made.ReadyForConnections(step) {
 			return nil
 		}
 		select {

@@ -99,3 +99,36 @@ func TestAccountNamesThatCouldEscapeTheirSubjectAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A disk that was full ends JetStream in the server for good. It is seen, and behind
+// a restart the same intake goes on, with what was published before and after.
+func TestAnEmbeddedServerThatStoresNothingIsSeenAndRestarted(t *testing.T) {
+	server := startServer(t, t.TempDir())
+	q := connect(t, server)
+	check(t, q.EnsureStreams(within(t), "main", 1))
+	intake := openIntake(t, q)
+	check(t, q.PublishCommand(within(t), "main", KindProxyRenew, []byte(`1`)))
+	if err := server.Failing(); err != nil {
+		t.Fatal(err)
+	}
+	address := server.URL()
+	check(t, server.now().ShutdownJetStream()) // as the server does where no space is left
+	if err := server.Failing(); err == nil {
+		t.Error("it looks healthy")
+	}
+	check(t, server.Restart())
+	if err := server.Failing(); err != nil || server.URL() != address {
+		t.Errorf("behind the restart, at %s: %v", server.URL(), err)
+	}
+	check(t, q.AwaitConnected(within(t)))
+	ctx := within(t)
+	for q.PublishCommand(ctx, "main", KindProxyRenew, []byte(`2`)) != nil {
+		check(t, ctx.Err())
+	}
+	for seen := map[string]bool{}; !seen["1"] || !seen["2"]; {
+		for _, m := range take(t, intake, 1) {
+			seen[string(m.Data)] = true
+			check(t, m.Ack())
+		}
+	}
+}

@@ -37,12 +37,18 @@ type accountHost struct {
 	runner  *jobs.Runner
 	sweeper *schedules.Sweeper
 	relay   *queue.Relay
+
+	checked sync.Mutex
+	last    map[string]check // by name
+
+	publishedLast uint64 // of probeEvents alone
+	publishedAt   time.Time
 }
 
 // newAccountHost opens the ledger and makes the streams, so that commands can be
 // published from the first moment.
 func newAccountHost(ctx context.Context, h *host, name string) (*accountHost, error) {
-	a := &accountHost{name: name, host: h, config: h.config.Accounts[name], log: h.log.WithField("account", name), state: "starting", started: make(chan struct{})}
+	a := &accountHost{name: name, host: h, config: h.config.Accounts[name], log: h.log.WithField("account", name), state: "starting", started: make(chan struct{}), last: map[string]check{}}
 	secret, err := h.config.secretOf(name)
 	if err != nil {
 		return nil, err
@@ -94,31 +100,6 @@ func (a *accountHost) close() {
 			a.log.WithError(err).Warn("the ledger did not close cleanly")
 		}
 	}
-}
-
-// notReady is why the account does not work, "" when it does.
-func (a *accountHost) notReady() string {
-	a.mu.Lock()
-	state, runner, sweeper := a.state, a.runner, a.sweeper
-	a.mu.Unlock()
-	if state != "" || a.ledger == nil {
-		return state
-	}
-	if err := a.ledger.Failing(); err != nil {
-		return "the ledger cannot be written, so nothing is sent: " + err.Error()
-	}
-	if err := a.ledger.Unbounded(); err != nil {
-		return err.Error()
-	}
-	if runner != nil {
-		if why := runner.Doubt(); why != "" {
-			return why
-		}
-	}
-	if sweeper != nil {
-		return sweeper.NotReady()
-	}
-	return ""
 }
 
 func (a *accountHost) setState(why string) {

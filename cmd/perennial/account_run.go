@@ -88,13 +88,15 @@ func (a *accountHost) turn(ctx context.Context) error {
 	if a.host.embedded != nil {
 		return a.serve(ctx)
 	}
-	a.setState("waiting for the account's lease: another runner holds it")
+	a.setState(waitsForLease)
 	lease, err := a.host.queue.AcquireLease(ctx, a.name, holder(), leaseTTL)
 	if err != nil {
 		return err
 	}
 	return a.serveUnder(ctx, lease)
 }
+
+const waitsForLease = "waiting for the account's lease: another runner holds it"
 
 // streamsPatience bounds one look at the account's streams.
 const streamsPatience = 10 * time.Second

@@ -214,6 +214,9 @@ func (a *accountHost) publishRest(ctx context.Context, relay *queue.Relay) {
 	a.notePublished(ctx, relay, err == nil)
 }
 
+// askEvery is how often a provider of whom nothing else is heard is asked.
+const askEvery = 5 * time.Second
+
 func (a *accountHost) newRunner(intake *queue.Intake) *jobs.Runner {
 	address := a.client.BaseURL()
 	if a.host.config.embedded {
@@ -225,7 +228,7 @@ func (a *accountHost) newRunner(intake *queue.Intake) *jobs.Runner {
 		Clock:      time.Now, Random: rand.Float64, Log: a.log, Version: version, Holder: holder(),
 		RatePerSecond: a.config.RatePerSecond, Concurrency: a.config.Concurrency, PollFloor: a.config.PollFloor, CIDRField: a.config.CIDRField,
 		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.location,
-		ReconcileEvery: a.config.ReconcileEvery, Reached: reached,
+		ReconcileEvery: a.config.ReconcileEvery, AskEvery: askEvery, Reached: reached,
 	})
 }
 

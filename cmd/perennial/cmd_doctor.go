@@ -20,17 +20,19 @@ import (
 
 // finding is one line of the doctor.
 type finding struct {
-	Check string `json:"check"`
-	OK    bool   `json:"ok"`
-	Seen  string `json:"seen"`
-	Do    string `json:"do,omitempty"` // what to do, when it is not ok
+	Account string `json:"account,omitempty"` // where there are several
+	Check   string `json:"check"`
+	OK      bool   `json:"ok"`
+	Seen    string `json:"seen"`
+	Do      string `json:"do,omitempty"` // what to do, when it is not ok
 }
 
 // doctor looks at everything that a run depends on, and changes nothing.
 type doctor struct {
 	app      *app
 	config   *config
-	account  string
+	account  string // of the moment
+	several  bool   // accounts are looked at
 	findings []finding
 }
 
@@ -46,23 +48,39 @@ func (a *app) examine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	account, err := c.pick(a.account)
-	if err != nil {
-		return err
+	accounts := c.accountNames()
+	if a.account != "" || len(accounts) < 2 {
+		account, err := c.pick(a.account)
+		if err != nil {
+			return err
+		}
+		accounts = []string{account}
 	}
-	d := &doctor{app: a, config: c, account: account}
-	d.provider(ctx)
-	d.nats(ctx)
-	d.disk(ctx)
+	d := &doctor{config: c}
+	for _, account := range accounts {
+		one := *a
+		one.account = account
+		d.app, d.account, d.several = &one, account, len(accounts) > 1
+		d.provider(ctx)
+		d.nats(ctx)
+		d.disk(ctx)
+	}
 	return d.report()
 }
 
+func (d *doctor) found(f finding) {
+	if d.several {
+		f.Account = d.account
+	}
+	d.findings = append(d.findings, f)
+}
+
 func (d *doctor) ok(check, seen string, args ...any) {
-	d.findings = append(d.findings, finding{Check: check, OK: true, Seen: fmt.Sprintf(seen, args...)})
+	d.found(finding{Check: check, OK: true, Seen: fmt.Sprintf(seen, args...)})
 }
 
 func (d *doctor) bad(check string, seen any, do string) {
-	d.findings = append(d.findings, finding{Check: check, Seen: fmt.Sprint(seen), Do: do})
+	d.found(finding{Check: check, Seen: fmt.Sprint(seen), Do: do})
 }
 
 // provider asks with GETs alone: whether a key may write only a POST would tell.
@@ -158,6 +176,9 @@ func (d *doctor) nats(ctx context.Context) {
 	defer r.Close()
 	d.ok("nats", "connected to %s", r.URL())
 	external := d.config.NATS.URL != "" || d.config.NATS.Context != ""
+	if err := r.CheckReplicas(d.config.Accounts[d.account].Replicas); err != nil {
+		d.bad("replicas", err, "set accounts."+d.account+".replicas to what the cluster has, or add servers: `perennial run` waits for them")
+	}
 	switch err := r.CheckStreams(ctx, d.account, d.config.Accounts[d.account].Replicas, !external); {
 	case errors.Is(err, queue.ErrNoAccount):
 		d.ok("streams", "not there yet: the first `perennial run` makes them")
@@ -221,8 +242,14 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 }
 
 func (d *doctor) report() error {
-	wrong := 0
+	wrong, account := 0, ""
 	for _, f := range d.findings {
+		if f.Account != account && d.app.output != "json" {
+			account = f.Account
+			if _, err := fmt.Fprintf(d.app.stdout, "account %s\n", account); err != nil {
+				return err
+			}
+		}
 		mark := "ok"
 		if !f.OK {
 			wrong++

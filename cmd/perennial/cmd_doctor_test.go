@@ -49,3 +49,33 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("a revoked key: %+v", f)
 	}
 }
+
+// TestTheDoctorOfAllAccountsSaysReplicasThatCannotBe: before a run would, and for
+// each account that is configured.
+func TestTheDoctorOfAllAccountsSaysReplicasThatCannotBe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	n := newNATSProcess(t, w)
+	n.start("pw")
+	w.write("other.secret", "second-canary-9dK4", 0o600)
+	account := "{base_url: " + w.sandbox.Sandbox + ", app_id: "
+	w.write("perennial.yaml", "data_dir: ./data\nnats: {url: \""+n.url()+"\"}\nhttp: {listen: 127.0.0.1:0}\naccounts:\n  main: "+account+worldAppID+", secret_file: main.secret}\n  other: "+account+"sbx_app_other, secret_file: other.secret, replicas: 3}\n", 0o600)
+	out, errs, code := w.cli("doctor", "-o", "json")
+	if code != exitFailed {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(out) {
+		var f finding
+		if err := json.Unmarshal([]byte(line), &f); err != nil {
+			t.Fatal(err)
+		}
+		seen[f.Account] = true
+		if bad := f.Account == "other" && f.Check == "replicas"; f.OK == bad {
+			t.Errorf("%+v", f)
+		}
+	}
+	if !seen["main"] || !seen["other"] {
+		t.Errorf("accounts %v", seen)
+	}
+}

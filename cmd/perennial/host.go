@@ -31,6 +31,8 @@ type host struct {
 	sandbox  *sandbox.Server
 	accounts []*accountHost
 	http     *httpHost
+	probed   probed
+	healed   time.Time // when the embedded server was last started again; heal's alone
 }
 
 // readyLine is what `run` prints once it is ready.
@@ -169,6 +171,10 @@ func (h *host) run(ctx context.Context) error {
 	if len(h.accounts) == 0 {
 		return nil
 	}
+	watching, stop := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() { defer close(watched); h.watch(watching) }()
+	defer func() { stop(); <-watched }()
 	var group sync.WaitGroup
 	stopped := make([]error, len(h.accounts))
 	for i, a := range h.accounts {

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,23 +59,47 @@ func (s *httpHost) close() {
 	}
 }
 
-// readyz is 200 when every account works, else 503 with the reason of each.
-func (s *httpHost) readyz(w http.ResponseWriter, _ *http.Request) {
-	text, code := "ok\n", http.StatusOK
-	if why := s.host.queue.Down(); why != "" {
-		text, code = why+"\n", http.StatusServiceUnavailable
-	}
+// readiness is what /readyz?verbose answers.
+type readiness struct {
+	Ready    bool               `json:"ready"`
+	Accounts []accountReadiness `json:"accounts"`
+}
+
+type accountReadiness struct {
+	Account string  `json:"account"`
+	Ready   bool    `json:"ready"`
+	Role    string  `json:"role"` // active or standby
+	Checks  []check `json:"checks"`
+}
+
+// readyz is 200 when every account works, else 503 with the reasons of each.
+func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
+	out, text := readiness{Ready: true}, strings.Builder{}
 	for _, a := range s.host.accounts {
-		if why := a.notReady(); why != "" {
-			if code == http.StatusOK {
-				text = ""
+		one := accountReadiness{Account: a.name, Ready: true, Role: a.role(), Checks: a.checks()}
+		for _, c := range one.Checks {
+			if !c.OK {
+				one.Ready, out.Ready = false, false
+				fmt.Fprintf(&text, "%s: %s\n", a.name, c.Detail)
 			}
-			text, code = text+a.name+": "+why+"\n", http.StatusServiceUnavailable
 		}
+		out.Accounts = append(out.Accounts, one)
+	}
+	code := http.StatusOK
+	if !out.Ready {
+		code = http.StatusServiceUnavailable
+	} else {
+		text.WriteString("ok\n")
+	}
+	if r.URL.Query().Has("verbose") {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(out)
+		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = fmt.Fprint(w, text)
+	_, _ = fmt.Fprint(w, text.String())
 }
 
 // metrics reads every account's ledger when it is scraped.
@@ -91,12 +117,13 @@ var (
 	differenceDesc = prometheus.NewDesc("perennial_reconciled_difference_cents", "By how much the wallet was outside of what the books allow.", []string{"account"}, nil)
 	sweepsDesc     = prometheus.NewDesc("perennial_sweep_failed", "A sweep that is due and cannot be made, 1 each.", []string{"account", "schedule"}, nil)
 	unsweptDesc    = prometheus.NewDesc("perennial_sweep_failed_expiring", "Proxies that such a sweep is about and that expire before its next slot.", []string{"account", "schedule"}, nil)
+	checkDesc      = prometheus.NewDesc("perennial_check", "Whether one thing that the account depends on is as it should be.", []string{"account", "check"}, nil)
 	readyDesc      = prometheus.NewDesc("perennial_ready", "Whether the account works.", []string{"account"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, reviewsDesc, pausedDesc, readyDesc, sweepsDesc, unsweptDesc, reconciledDesc, agreedDesc, differenceDesc} {
+	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, reviewsDesc, pausedDesc, readyDesc, checkDesc, sweepsDesc, unsweptDesc, reconciledDesc, agreedDesc, differenceDesc} {
 		ch <- d
 	}
 }
@@ -110,8 +137,12 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, append([]string{a.name}, labels...)...)
 		}
 		ready := 1.0
-		if a.notReady() != "" {
-			ready = 0
+		for _, c := range a.checks() {
+			ok := 1.0
+			if !c.OK {
+				ok, ready = 0, 0
+			}
+			gauge(checkDesc, ok, c.Name)
 		}
 		gauge(readyDesc, ready)
 		for _, f := range a.failingSweeps() {

@@ -1,0 +1,121 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// pulse is when the provider last answered, and why it does not.
+type pulse struct {
+	mu       sync.Mutex
+	answered time.Time // the last answer of the API's, whatever it said
+	failed   int       // requests without one since then
+	last     error
+}
+
+// heard notes one request's end: nil for an answer.
+func (p *pulse) heard(now time.Time, failure error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if failure == nil {
+		p.answered, p.failed, p.last = now, 0, nil
+		return
+	}
+	p.failed, p.last = p.failed+1, failure
+}
+
+// silence is an error of a read that is no answer of the API's; nil for one that is.
+func silence(err error) error {
+	if failed, ok := errors.AsType[*upstream.Error](err); ok && failed.Code != "" || errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return err
+}
+
+// Bounds of what counts as silence. A request that failed alone is no news; one
+// that failed and nothing answered for a while is.
+const (
+	silentAfter = 15 * time.Second
+	silentMost  = 40 * time.Second // without any answer, while it is asked
+	askPatience = 20 * time.Second // for the answer to one read
+)
+
+// Silent says why the provider does not answer, "" while it does.
+func (r *Runner) Silent() string {
+	r.pulse.mu.Lock()
+	defer r.pulse.mu.Unlock()
+	since := r.Clock().Sub(r.pulse.answered)
+	asked := r.AskEvery > 0 && !r.pauses.throttled() && len(r.Paused()) == 0
+	switch {
+	case r.pulse.answered.IsZero():
+		return ""
+	case r.pulse.failed > 1 || r.pulse.failed == 1 && since > silentAfter:
+		return fmt.Sprintf("the provider has not answered since %s: %s", r.pulse.answered.UTC().Format(time.RFC3339), bounded(r.pulse.last.Error()))
+	case asked && since > silentMost+r.askInterval():
+		return "the provider has not answered since " + r.pulse.answered.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
+// shortPause is a Retry-After that is no news: work goes on within it.
+const shortPause = 30 * time.Second
+
+// Paused lists what is paused and for how long nothing of it is sent, but for the
+// pause of a restore (Doubt) and a short Retry-After.
+func (r *Runner) Paused() []ledger.Pause {
+	now := r.Clock()
+	all := slices.DeleteFunc(r.pauses.list(), func(x ledger.Pause) bool {
+		return x.Cause == ledger.CauseRestored || x.Until != nil && (x.Until.Sub(x.Since) <= shortPause || !x.Until.After(now))
+	})
+	slices.SortFunc(all, func(a, b ledger.Pause) int { return strings.Compare(a.Scope+a.Cause, b.Scope+b.Cause) })
+	return all
+}
+
+// askInterval is how often the provider is asked while nothing else is: at most a
+// tenth of the rate goes into it.
+func (r *Runner) askInterval() time.Duration {
+	return max(r.AskEvery, time.Duration(10/r.RatePerSecond*float64(time.Second)))
+}
+
+// keepAsking reads the wallet when nothing was heard of the provider for a while:
+// that it went away, or refuses the key, is noticed before there is something to
+// send. A paused account is asked by its probe.
+func (r *Runner) keepAsking(ctx context.Context) error {
+	if r.AskEvery <= 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	every := r.askInterval()
+	for {
+		if err := pauseFor(ctx, every/2); err != nil {
+			return err
+		}
+		r.pulse.mu.Lock()
+		quiet := r.pulse.failed > 0 || r.Clock().Sub(r.pulse.answered) >= every/2
+		r.pulse.mu.Unlock()
+		if !quiet || r.pauses.throttled() || r.accountPaused() {
+			continue
+		}
+		if err := r.PassListing(ctx); err != nil {
+			return err
+		}
+		limited, cancel := context.WithTimeout(ctx, askPatience)
+		wallet, err := r.Provider.Wallet(limited)
+		cancel()
+		if ctx.Err() == nil {
+			r.Read(ctx, wallet.ServerTime, err)
+		}
+	}
+}
+
+func (r *Runner) accountPaused() bool {
+	return slices.ContainsFunc(r.pauses.list(), func(x ledger.Pause) bool { return x.Scope == scopeAccount })
+}

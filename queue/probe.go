@@ -1,0 +1,48 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+)
+
+// Probe says why nothing comes through the connection at the moment, nil while it
+// does: a server that is silent is found so before its connection is given up.
+func (q *Queue) Probe(ctx context.Context) error {
+	if why := q.Down(); why != "" {
+		return fmt.Errorf("%s", why)
+	}
+	if err := q.nc.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("NATS at %s does not answer: %w", q.URL(), err)
+	}
+	return nil
+}
+
+// ProbeStreams says why an account's streams store nothing at the moment: only a
+// leader with a quorum answers.
+func (q *Queue) ProbeStreams(ctx context.Context, account string) error {
+	for _, name := range []string{CommandsStream(account), EventsStream(account)} {
+		stream, err := q.js.Stream(ctx, name)
+		if err != nil {
+			return fmt.Errorf("stream %s does not answer: %w", name, err)
+		}
+		if cluster := stream.CachedInfo().Cluster; cluster != nil && cluster.Leader == "" {
+			return fmt.Errorf("stream %s has no leader: too few of its servers are there", name)
+		}
+	}
+	return nil
+}
+
+// CheckReplicas says why streams of so many copies cannot be made on this server or
+// cluster, nil when they can as far as a client is told.
+func (q *Queue) CheckReplicas(replicas int) error {
+	if replicas <= 1 {
+		return nil
+	}
+	if q.nc.ConnectedClusterName() == "" {
+		return fmt.Errorf("%d replicas are asked for, and NATS at %s is a single server", replicas, q.URL())
+	}
+	if n := len(q.nc.Servers()); n < replicas {
+		return fmt.Errorf("%d replicas are asked for, and the cluster of NATS at %s shows %d servers", replicas, q.URL(), n)
+	}
+	return nil
+}
