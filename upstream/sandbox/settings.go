@@ -85,6 +85,7 @@ func (s *Server) addMoney(in *walletSetting) error {
 		defer s.st.mu.Unlock()
 		return wrong("add_cents", fmt.Errorf("the wallet holds %d: %d more would leave 0 to %d", sp.balance, in.AddCents, int64(maxWalletCents)))
 	}
+	s.balanceChanges(sp)
 	sp.balance = sum
 	c := s.newChange()
 	c.saveWallet(sp)

@@ -33,8 +33,9 @@ type space struct {
 	env, accountID, email, currency string
 	prices                          map[string]int64 // cents by offer code, where they differ from the offer's
 	balance                         int64
-	proxies                         []*proxy // in order of delivery
-	orders                          []*order // in order of creation
+	past                            past[int64] // of the balance
+	proxies                         []*proxy    // in order of delivery
+	orders                          []*order    // in order of creation
 	records                         map[string]*record
 }
 
@@ -58,6 +59,7 @@ type proxy struct {
 	index   int
 	starts  time.Time
 	expires time.Time // zero: null
+	past    past[proxyWas]
 }
 
 // state is everything that the API shows, behind one lock held for short.
@@ -172,6 +174,20 @@ func (sp *space) unitPrice(offer *FixtureOffer) int64 {
 	}
 	return offer.UnitPriceCents
 }
+
+// total is what an order costs.
+func (sp *space) total(st *state, quantities map[string]int64, days int64) (cents int64) {
+	for code, quantity := range quantities {
+		cents += sp.price(st.byCode[code], quantity, days)
+	}
+	return cents
+}
+
+// renewalPrice is what one proxy costs for a renewal.
+func (sp *space) renewalPrice(offer *FixtureOffer, days int64) int64 { return sp.price(offer, 1, days) }
+
+// free is what may be paid with.
+func (sp *space) free() int64 { return sp.balance }
 
 func (sp *space) price(offer *FixtureOffer, quantity, days int64) int64 {
 	return (sp.unitPrice(offer)*quantity*days + offer.BaseDurationDays - 1) / offer.BaseDurationDays
