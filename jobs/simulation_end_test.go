@@ -134,9 +134,7 @@ func (s *simulation) answer(ctx context.Context) {
 		case ledger.StateReview:
 			lines, err := s.ledger.Lines(ctx, o.ID)
 			s.must(err, "lines")
-			if !slices.ContainsFunc(lines, func(l ledger.RenewalLine) bool { return l.State == "unresolved" }) {
-				s.resolve(ctx, o, "", s.waiting(o, lines, "")) // else line by line, below
-			}
+			s.answerWhole(ctx, o, lines)
 		case ledger.StateAccepted: // behind one that waits for a person
 		default:
 			s.failf("%s is %s in the end: %s", o.ID, o.State, o.Reason)
@@ -148,6 +146,25 @@ func (s *simulation) answer(ctx context.Context) {
 		o, err := s.ledger.Operation(ctx, x.OperationID)
 		s.must(err, "operation")
 		s.resolve(ctx, o, x.ProxyID, s.truth(o.Key, x.ProxyID))
+	}
+}
+
+// answerWhole answers for an operation at once; for a renewal of which lines are
+// answered, or not resolved, line by line.
+func (s *simulation) answerWhole(ctx context.Context, o ledger.Operation, lines []ledger.RenewalLine) {
+	whole := true
+	for _, l := range lines {
+		whole = whole && l.State != "unresolved" && l.ChargedCents == 0
+	}
+	if whole {
+		s.resolve(ctx, o, "", s.truth(o.Key, ""))
+		return
+	}
+	for _, l := range lines {
+		if l.State == "pending" {
+			s.resolve(ctx, o, l.ProxyID, s.truth(o.Key, l.ProxyID))
+			o, _ = s.ledger.Operation(ctx, o.ID)
+		}
 	}
 }
 

@@ -239,13 +239,15 @@ func (s *simulation) twoSchedules(context.Context) {
 // meanwhile is what happens while a request is under way: another job's request
 // goes its whole way, or a person or the queue does something.
 func (s *simulation) meanwhile() {
-	if !s.faulty || s.nested || s.runner == nil || !s.chance(8) {
+	if !s.faulty || s.nested || s.runner == nil || !s.chance(4) {
 		return
 	}
 	s.nested = true
 	defer func() { s.nested = false }()
 	s.sayf("meanwhile:")
-	pick(s, s.work, s.work, s.work, s.deliver, s.person, s.mind)(context.Background())
+	ctx := context.Background()
+	pick(s, s.deliver, s.deliver, s.person, s.mind)(ctx)
+	s.work(ctx)
 	s.sayf("so much for that")
 }
 
