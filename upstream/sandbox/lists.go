@@ -167,7 +167,7 @@ func (s *Server) listOrders(r *request) reply {
 }
 
 // listOffers leaves out what cannot be bought with the given quantity or
-// duration; prices stay those of the base duration (assumed).
+// duration; prices are those of both, for the base duration (assumed).
 func (s *Server) listOffers(r *request) reply {
 	q := parseQuery(r.http.URL.RawQuery)
 	want := offerQuery{country: q.either("country_code", "country"), region: q.either("region", "city"), line: q["line"], ipType: q["ip_type"]}
@@ -193,7 +193,9 @@ func (s *Server) listOffers(r *request) reply {
 		func(i int) bool {
 			return want.matches(s.moods.named(list[i], now), s.st.stock[r.env+"/"+list[i].OfferCode])
 		},
-		func(b []byte, i int) []byte { return r.key.space.appendOffer(b, s.moods.named(list[i], now)) })
+		func(b []byte, i int) []byte {
+			return r.key.space.appendOffer(b, s.moods.named(list[i], now), want.quantity, want.days)
+		})
 }
 
 type offerQuery struct {
@@ -208,15 +210,16 @@ func (w offerQuery) matches(o *FixtureOffer, stock int64) bool {
 		(w.days == 0 || slices.Contains(o.DurationDays, w.days))
 }
 
-func (sp *space) appendOffer(b []byte, o *FixtureOffer) []byte {
+func (sp *space) appendOffer(b []byte, o *FixtureOffer, quantity, days int64) []byte {
 	b = append(b, `{"offer_code":`...)
 	b = appendString(b, o.OfferCode)
 	for _, f := range [...][2]string{{"name", o.Name}, {"country_code", o.CountryCode}, {"country_name", o.CountryName},
 		{"region", o.Region}, {"line_name", o.LineName}, {"ip_type", o.IPType}, {"protocol", o.Protocol}} {
 		b = appendField(b, f[0], f[1])
 	}
-	b = appendNumber(b, "unit_price_cents", sp.unitPrice(o))
-	b = appendField(b, "unit_price", decimal(sp.unitPrice(o)))
+	unit := sp.unitPrice(o, quantity, days)
+	b = appendNumber(b, "unit_price_cents", unit)
+	b = appendField(b, "unit_price", decimal(unit))
 	b = appendNumber(b, "base_duration_days", o.BaseDurationDays)
 	durations, _ := json.Marshal(o.DurationDays)
 	b = append(appendKey(b, "duration_days"), durations...)

@@ -117,6 +117,15 @@ func (s *Server) firstDelay(scenario string) time.Duration {
 	return s.opts.AsyncDelay / 2
 }
 
+// secondDelay is from progress to the end. Partial progress stands for two polls
+// at least, so that a client that keeps to poll_after_seconds sees it.
+func (s *Server) secondDelay(scenario string) time.Duration {
+	if scenario == "partial" {
+		return max(s.firstDelay(scenario), 2*time.Duration(s.opts.PollAfterSeconds)*time.Second)
+	}
+	return s.firstDelay(scenario)
+}
+
 // advance lets the sandbox's clock do what it has come to; called with the lock
 // held at the start of every request.
 func (s *Server) advance() {
@@ -138,7 +147,7 @@ func (s *Server) step(o *order, ch *change) {
 		if o.scenario == "partial" {
 			o.delivered = o.quantity / 2
 		}
-		o.due = o.due.Add(s.firstDelay(o.scenario))
+		o.due = o.due.Add(s.secondDelay(o.scenario))
 		heap.Push(&s.st.pending, o)
 	case o.scenario == "rejected":
 		s.reject(o, ch)

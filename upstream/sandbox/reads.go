@@ -9,7 +9,7 @@ import (
 func (s *Server) account(r *request) reply {
 	sp := r.key.space
 	data, _ := json.Marshal(map[string]any{"account_id": sp.accountID, "email": sp.email, "email_verified": true,
-		"status": "active", "created_at": "2026-01-01T00:00:00Z"})
+		"status": sp.standing.status, "created_at": "2026-01-01T00:00:00Z"})
 	return s.ok(data)
 }
 
@@ -17,7 +17,7 @@ func (s *Server) wallet(r *request) reply {
 	sp := r.key.space
 	balance := sp.balanceAsOf(r.asOf)
 	data, _ := json.Marshal(map[string]any{"environment": sp.env, "currency": sp.currency, "balance_cents": balance,
-		"balance": decimal(balance), "frozen_cents": 0, "cash_value": sp.env == envProduction})
+		"balance": decimal(balance), "frozen_cents": sp.frozen, "cash_value": sp.env == envProduction})
 	return s.ok(data)
 }
 

@@ -231,6 +231,10 @@ func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	if interrupt {
 		s.interrupt(r.key.space, key, hash)
 	}
+	if out, ok := s.suspended(r); ok {
+		out.seq = s.durable.last()
+		return out
+	}
 	if out, ok := s.refusesEarly(r); ok {
 		out.seq = s.durable.last()
 		return out
