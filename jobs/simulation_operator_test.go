@@ -77,7 +77,9 @@ func (s *simulation) person(ctx context.Context) {
 		err = r.PauseByHand(ctx, "ann", "to look")
 	case 1:
 		s.sayf("a person resumes the account")
-		_, err = r.ResumeByHand(ctx, "ann", "looked")
+		if _, err = r.ResumeByHand(ctx, "ann", "looked"); err == nil && len(r.pauses.list()) > 0 {
+			s.failf("a person resumed the account, and it is paused: %+v", r.pauses.list())
+		}
 	case 2:
 		s.topUp(ctx)
 	case 3:
@@ -157,6 +159,10 @@ func (s *simulation) answerNow(ctx context.Context, o ledger.Operation) {
 	}
 	charged := cents > 0
 	x.Charged, x.ChargedCents = &charged, cents
+	if o.OrderNo != "" && s.chance(2) { // "it never came"
+		cents, charged, honest = 0, false, false
+		x.ChargedCents = 0
+	}
 	x.SendAgain = !charged && s.chance(2)
 	if charged && o.Kind == ledger.KindOrder && s.chance(2) {
 		x.OrderNo = s.orderOf(o.Key)
@@ -236,6 +242,30 @@ func (s *simulation) twoSchedules(context.Context) {
 	}
 }
 
+// quiet is a while without faults, in which renewals of the same few proxies,
+// guarded and plain, follow each other within what a read may lag.
+func (s *simulation) quiet(ctx context.Context) {
+	if s.runner == nil {
+		return
+	}
+	faulty := s.faulty
+	s.faulty = false
+	defer func() { s.faulty = faulty }()
+	first := 7 + s.random.IntN(8) // most of them of its own: others are often held
+	for range 2 + s.random.IntN(4) {
+		body := map[string]any{"proxy_ids": []string{fmt.Sprintf("px_%d", first)}, "duration_days": 30}
+		if s.chance(2) {
+			body["due_before"] = s.time.Add(time.Duration(pick(s, 20, 20, 60)) * 24 * time.Hour)
+		}
+		s.publishOne(body)
+		s.deliver(ctx)
+		for range 3 {
+			s.work(ctx)
+		}
+		s.time = s.time.Add(pick(s, time.Second, 20*time.Second, time.Minute))
+	}
+}
+
 // meanwhile is what happens while a request is under way: another job's request
 // goes its whole way, or a person or the queue does something.
 func (s *simulation) meanwhile() {
@@ -246,7 +276,7 @@ func (s *simulation) meanwhile() {
 	defer func() { s.nested = false }()
 	s.sayf("meanwhile:")
 	ctx := context.Background()
-	pick(s, s.deliver, s.deliver, s.person, s.mind)(ctx)
+	[...]func(context.Context){s.deliver, s.person, s.mind}[max(0, s.random.IntN(4)-1)](ctx)
 	s.work(ctx)
 	s.sayf("so much for that")
 }

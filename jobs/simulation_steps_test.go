@@ -21,7 +21,7 @@ func (s *simulation) chaos(ctx context.Context) {
 	s.faulty = true
 	steps := []func(context.Context){ // as often as they stand here
 		s.publish, s.publish, s.publishAgain, s.deliver, s.deliver, s.work, s.work, s.work, s.work, s.pass, s.pass, s.breakSomething, s.arriveLate, s.crashSoon,
-		s.mind, s.otherMood, s.person, s.person, s.twoSchedules, s.reconfigure, s.work, s.crashSoon,
+		s.mind, s.otherMood, s.person, s.person, s.twoSchedules, s.quiet, s.reconfigure, s.work, s.crashSoon,
 	}
 	for range 60 + s.random.IntN(60) {
 		if s.runner == nil {
@@ -39,9 +39,18 @@ func (s *simulation) step(ctx context.Context, do func(context.Context)) {
 	rows, err := s.ledger.Rows(ctx, s.rows, 1000)
 	s.must(err, "rows")
 	for _, r := range rows {
-		s.sayf("  %d %s %s", r.Seq, r.Type, r.Operation)
+		s.sayf("  %d %s %s%s", r.Seq, r.Type, r.Operation, reasonOf(r))
 		s.rows = r.Seq
 	}
+}
+
+// reasonOf is why a proxy was left out.
+func reasonOf(r ledger.Row) string {
+	var f ledger.ProxySkipped
+	if r.Type != "proxy.skipped" || json.Unmarshal([]byte(r.Data), &f) != nil {
+		return ""
+	}
+	return " " + f.ProxyID + ": " + f.Reason
 }
 
 func (s *simulation) publish(context.Context) {

@@ -140,7 +140,10 @@ func simulate(ctx context.Context, template []byte, dir string, seed uint64) (s 
 func (s *simulation) build(ctx context.Context, template []byte, dir string) {
 	fixture := sandbox.DefaultFixture()
 	fixture.Accounts[0].Wallet.SandboxCents = pick(s, int64(500_000), 500_000, 3000)
-	fixture.Proxies = []sandbox.FixtureProxy{{Count: 8, Prefix: "px_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "240h"}}
+	fixture.Proxies = []sandbox.FixtureProxy{{Count: 14, Prefix: "px_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "240h"}}
+	for i := range 14 { // what a listing before the first command showed
+		s.shown[fmt.Sprintf("px_%d", i+1)] = s.time.Add(240 * time.Hour).Format(time.RFC3339)
+	}
 	var err error
 	s.server, err = sandbox.New(sandbox.Options{Fixture: fixture, Clock: func() time.Time { return s.time }})
 	s.must(err, "sandbox")
@@ -310,7 +313,7 @@ func (s *simulation) serve(request *http.Request) (response *http.Response, err 
 }
 
 // shownExpiry finds a proxy and its expiry as a reply shows them.
-var shownExpiry = regexp.MustCompile(`"proxy_id":"(px_\d)"[^{}]*"expires_at":"([^"]+)"`)
+var shownExpiry = regexp.MustCompile(`"proxy_id":"(px_\d+)"[^{}]*"expires_at":"([^"]+)"`)
 
 // leaves notes what had been shown when the first request under a key left.
 func (s *simulation) leaves(request *http.Request, body []byte) {

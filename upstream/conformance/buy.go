@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -98,7 +99,7 @@ func (s *session) chosenOffer() (offer, string) {
 // and renewals come to: prices may depend on quantity and duration.
 func (s *session) dearest(o offer) offer {
 	for _, p := range slices.Concat(purchases, renewals) {
-		quantity, days := fmt.Sprint(p.quantity), fmt.Sprint(p.days)
+		quantity, days := strconv.FormatInt(p.quantity, 10), strconv.FormatInt(p.days, 10)
 		r := memo(s, "quote "+quantity+" "+days, func() reply {
 			return s.get("/api/v1/offers", pair{"quantity", quantity}, pair{"duration_days", days})
 		})
