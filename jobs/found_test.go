@@ -153,6 +153,28 @@ func TestAnAnswerBooksNoMoreThanWhatIsInSuspense(t *testing.T) {
 	h.settled(900, 0)
 }
 
+// A line that was answered by itself is booked. Whether an amount for the whole
+// renewal has it in it cannot be told.
+func TestAnAnsweredLineIsNotBookedAgainWithTheWhole(t *testing.T) {
+	h := newHouse(t)
+	h.fault(renew, "code", map[string]any{"code": "of_tomorrow", "executed": true})
+	h.renew(`{"id":"r1","proxy_ids":["px_1","px_2","px_3"],"duration_days":30}`)
+	h.await("r1", ledger.StateReview)
+	answer := Resolution{ID: "r1/0001", ProxyID: "px_1", Charged: new(true), ChargedCents: 300, By: "ada", Reason: "the invoice"}
+	check(t, h.runner.Resolve(t.Context(), answer))
+	whole := answer
+	whole.ProxyID, whole.ChargedCents = "", 900
+	var refused *RefusedError
+	if err := h.runner.Resolve(t.Context(), whole); !errors.As(err, &refused) {
+		t.Errorf("900 cents for all of it, of which 300 are booked: %v", err)
+	}
+	for _, id := range []string{"px_2", "px_3"} {
+		answer.ProxyID = id
+		check(t, h.runner.Resolve(t.Context(), answer))
+	}
+	h.settled(900, 0)
+}
+
 func reviewsOf(t *testing.T, h *house) []ledger.Review {
 	t.Helper()
 	all, err := h.ledger.Reviews(t.Context())

@@ -129,7 +129,7 @@ func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resol
 		return refuse("%d cents are more than the %d in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", x.ChargedCents, most)
 	}
 	if o.State == ledger.StateReview && x.ProxyID == "" {
-		return nil
+		return unambiguous(o, lines, x)
 	}
 	for _, l := range lines {
 		if l.ProxyID == x.ProxyID && (l.State == "unresolved" || (l.State == "pending" && o.State == ledger.StateReview)) {
@@ -140,6 +140,20 @@ func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resol
 		return refuse("line %s of %s does not wait for a person", x.ProxyID, o.ID)
 	}
 	return refuse("%s is %s and does not wait for a person", o.ID, o.State)
+}
+
+// unambiguous refuses an amount for a whole renewal of which some lines are
+// answered and booked: whether the amount has them in it cannot be told.
+func unambiguous(o ledger.Operation, lines []ledger.RenewalLine, x Resolution) error {
+	if _, known := inSuspense(lines, ""); known || x.ChargedCents == 0 {
+		return nil
+	}
+	for _, l := range lines {
+		if l.State != "pending" && l.State != "unresolved" && l.ChargedCents > 0 {
+			return refuse("line %s of %s is answered and booked already, so an amount for all of it would be booked on top: answer for the others line by line", l.ProxyID, o.ID)
+		}
+	}
+	return nil
 }
 
 // inSuspense is what the provider has charged for a line that it has not

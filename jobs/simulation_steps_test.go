@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ func (s *simulation) chaos(ctx context.Context) {
 	s.faulty = true
 	steps := []func(context.Context){ // as often as they stand here
 		s.publish, s.publish, s.publishAgain, s.deliver, s.deliver, s.work, s.work, s.work, s.work, s.pass, s.pass, s.breakSomething, s.arriveLate, s.crashSoon,
-		s.mind,
+		s.mind, s.otherMood, s.person, s.person, s.twoSchedules, s.quiet, s.reconfigure, s.work, s.crashSoon,
 	}
 	for range 60 + s.random.IntN(60) {
 		if s.runner == nil {
@@ -38,46 +39,81 @@ func (s *simulation) step(ctx context.Context, do func(context.Context)) {
 	rows, err := s.ledger.Rows(ctx, s.rows, 1000)
 	s.must(err, "rows")
 	for _, r := range rows {
-		s.sayf("  %d %s %s", r.Seq, r.Type, r.Operation)
+		s.sayf("  %d %s %s%s", r.Seq, r.Type, r.Operation, reasonOf(r))
 		s.rows = r.Seq
 	}
 }
 
+// reasonOf is why a proxy was left out.
+func reasonOf(r ledger.Row) string {
+	var f ledger.ProxySkipped
+	if r.Type != "proxy.skipped" || json.Unmarshal([]byte(r.Data), &f) != nil {
+		return ""
+	}
+	return " " + f.ProxyID + ": " + f.Reason
+}
+
 func (s *simulation) publish(context.Context) {
-	id := fmt.Sprintf("c%d", len(s.commands)+1)
-	c := simCommand{id: id, kind: queue.KindOrderCreate}
-	body := map[string]any{"id": id, "duration_days": pick(s, 30, 30, 60)}
+	body := map[string]any{"duration_days": pick(s, 30, 30, 60)}
 	if s.chance(2) {
-		items := []map[string]any{{"offer_code": "off_us_dallas", "quantity": 1 + s.random.IntN(3)}}
-		if s.chance(4) {
-			items = append(items, map[string]any{"offer_code": pick(s, "off_de_frankfurt", "off_de_frankfurt", "off_us_dallas", "off_nowhere"), "quantity": 1})
-		}
-		body["items"] = items
-		if scenario := pick(s, "", "", "delayed", "partial", "rejected"); scenario != "" {
-			body["sandbox_scenario"] = scenario
-		}
+		s.anOrder(body)
 	} else {
-		c.kind = queue.KindProxyRenew
-		ids := map[string]bool{}
-		for range 1 + s.random.IntN(4) {
-			ids[fmt.Sprintf("px_%d", 1+s.random.IntN(8))] = true
-		}
-		if s.chance(12) {
-			ids["px_nowhere"] = true
-		}
-		list := make([]string, 0, len(ids))
-		for id := range ids {
-			list = append(list, id)
-		}
-		slices.Sort(list)
-		body["proxy_ids"] = list
-		if s.chance(4) {
-			body["due_before"] = s.time.Add(pick(s, 20*24*time.Hour, 24*time.Hour))
-		}
+		s.aRenewal(body)
 	}
 	if s.chance(6) {
 		body["max_total_cents"] = pick(s, 200, 700, 5000)
 	}
+	s.publishOne(body)
+}
+
+func (s *simulation) anOrder(body map[string]any) {
+	item := map[string]any{"offer_code": "off_us_dallas", "quantity": 1 + s.random.IntN(3)}
+	if s.config.field != "" && s.chance(4) {
+		item["cidrs"] = []string{"198.51.100.0/25"}
+	}
+	items := []map[string]any{item}
+	if s.chance(4) {
+		items = append(items, map[string]any{"offer_code": pick(s, "off_de_frankfurt", "off_de_frankfurt", "off_us_dallas", "off_nowhere"), "quantity": 1})
+	}
+	body["items"] = items
+	if scenario := pick(s, "", "", "delayed", "partial", "rejected"); scenario != "" {
+		body["sandbox_scenario"] = scenario
+	}
+}
+
+func (s *simulation) aRenewal(body map[string]any) {
+	ids := map[string]bool{}
+	for range 1 + s.random.IntN(4) {
+		ids[fmt.Sprintf("px_%d", 1+s.random.IntN(8))] = true
+	}
+	if s.chance(12) {
+		ids["px_nowhere"] = true
+	}
+	body["proxy_ids"] = slices.Sorted(maps.Keys(ids))
+	switch s.random.IntN(5) {
+	case 0, 1:
+		body["due_before"] = s.time.Add(pick(s, 60*24*time.Hour, 20*24*time.Hour, 24*time.Hour))
+	case 2:
+		expect := map[string]string{}
+		for id := range ids {
+			if at := s.shown[id]; at != "" {
+				expect[id] = at
+			}
+		}
+		if len(expect) == len(ids) {
+			body["expect_expires_at"] = expect
+		}
+	}
+}
+
+// publishOne publishes a command and remembers it.
+func (s *simulation) publishOne(body map[string]any) {
+	c := simCommand{id: fmt.Sprintf("c%d", len(s.commands)+1), kind: queue.KindOrderCreate}
+	body["id"] = c.id
+	if body["proxy_ids"] != nil {
+		c.kind = queue.KindProxyRenew
+	}
+	s.guarded[c.id] = body["due_before"] != nil || body["expect_expires_at"] != nil
 	text, err := json.Marshal(body)
 	s.must(err, "command")
 	c.body = text

@@ -16,6 +16,7 @@ import (
 var (
 	simSeeds = flag.Int("sim.seeds", 300, "how many seeds TestSimulation drives")
 	simFirst = flag.Uint64("sim.first", 1, "its first seed")
+	simKept  = flag.Bool("sim.kept", true, "drive the seeds that once failed, too")
 	simTrace = flag.Bool("sim.trace", false, "print what happened in each seed")
 )
 
@@ -28,7 +29,10 @@ const keptSeeds = "../testdata/simulation/seeds.txt"
 // must never happen is checked all along. Then the faults stop, and everything
 // must come to its end.
 func TestSimulation(t *testing.T) {
-	seeds := append([]uint64{}, kept(t)...)
+	var seeds []uint64
+	if *simKept {
+		seeds = kept(t)
+	}
 	n := *simSeeds
 	if testing.Short() {
 		n = min(n, 30) // beside the race detector

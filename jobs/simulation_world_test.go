@@ -13,6 +13,7 @@ import (
 	"net/http/httptrace"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,14 @@ type simulation struct {
 	runner *Runner // nil: dead
 	late   []*http.Request
 	faulty bool
+	moods  []string // of the provider
+	config simConfig
+	nested bool // something happens while a request is under way
+
+	guarded            map[string]bool              // commands
+	mistaken, mistakes map[string]bool              // keys, and commands, that a person answered for wrongly
+	shown              map[string]string            // the expiry that was last shown, by proxy
+	shownTo            map[string]map[string]string // shown as it was when the first request under a key left
 
 	crashIn  int // effects until the next crash; 0: none
 	commands []simCommand
@@ -106,8 +115,10 @@ func pick[T any](s *simulation, from ...T) T { return from[s.random.IntN(len(fro
 // simulate drives one seed to its end.
 func simulate(ctx context.Context, template []byte, dir string, seed uint64) (s *simulation) {
 	s = &simulation{
-		seed: seed, random: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), time: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), paid: map[string]bool{},
+		seed: seed, random: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), paid: map[string]bool{}, guarded: map[string]bool{},
+		mistaken: map[string]bool{}, mistakes: map[string]bool{}, shown: map[string]string{}, shownTo: map[string]map[string]string{},
 	}
+	s.time = pick(s, simDays...)
 	defer func() {
 		if x := recover(); x != nil {
 			why, ok := x.(failed)
@@ -119,6 +130,7 @@ func simulate(ctx context.Context, template []byte, dir string, seed uint64) (s 
 	}()
 	defer s.close()
 	s.build(ctx, template, dir)
+	s.configure()
 	s.chaos(ctx)
 	s.peace(ctx)
 	s.accounts(ctx)
@@ -128,10 +140,14 @@ func simulate(ctx context.Context, template []byte, dir string, seed uint64) (s 
 func (s *simulation) build(ctx context.Context, template []byte, dir string) {
 	fixture := sandbox.DefaultFixture()
 	fixture.Accounts[0].Wallet.SandboxCents = pick(s, int64(500_000), 500_000, 3000)
-	fixture.Proxies = []sandbox.FixtureProxy{{Count: 8, Prefix: "px_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "240h"}}
+	fixture.Proxies = []sandbox.FixtureProxy{{Count: 14, Prefix: "px_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "240h"}}
+	for i := range 14 { // what a listing before the first command showed
+		s.shown[fmt.Sprintf("px_%d", i+1)] = s.time.Add(240 * time.Hour).Format(time.RFC3339)
+	}
 	var err error
 	s.server, err = sandbox.New(sandbox.Options{Fixture: fixture, Clock: func() time.Time { return s.time }})
 	s.must(err, "sandbox")
+	s.mood()
 	s.dir, err = os.MkdirTemp(dir, "seed-*")
 	s.must(err, "directory")
 	path := filepath.Join(s.dir, "main.ledger.db")
@@ -191,7 +207,8 @@ func (s *simulation) begin(ctx context.Context) {
 	log.SetOutput(io.Discard)
 	r := NewRunner(Config{
 		Account: "main", Ledger: s.ledger, Provider: client, Clock: s.now, Random: s.random.Float64, Log: logrus.NewEntry(log),
-		Version: "simulation", Holder: "simulation", RatePerSecond: 1e9, Concurrency: 2, Reached: s.reached,
+		Version: "simulation", Holder: "simulation", RatePerSecond: s.config.rate, Concurrency: 2, Reached: s.reached,
+		DailyLimitCents: s.config.limit, DailyLimitLocation: s.config.zone, CIDRField: s.config.field,
 		DeadLetter: func(context.Context, queue.Dead) error { s.dead++; return nil },
 	})
 	err = r.Bind(ctx)
@@ -238,6 +255,10 @@ func (w simWire) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(context.Background())
 	request.RequestURI, request.RemoteAddr = request.URL.RequestURI(), "127.0.0.1:1"
 	request.Body = io.NopCloser(bytes.NewReader(body))
+	s.leaves(request, body)
+	if request.Method == http.MethodPost && s.chance(2) {
+		s.meanwhile()
+	}
 	switch {
 	case fate == 1:
 		s.counts.faults++
@@ -251,6 +272,9 @@ func (w simWire) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	response, err := s.serve(request)
 	s.reached("wire.executed")
+	if request.Method == http.MethodPost {
+		s.meanwhile()
+	}
 	if fate == 3 {
 		s.counts.faults++
 		s.sayf("%s %s loses its reply", request.Method, request.URL.Path)
@@ -280,7 +304,33 @@ func (s *simulation) serve(request *http.Request) (response *http.Response, err 
 		response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(recorder.Body.Bytes()), iotestErr{}))
 	}
 	s.sayf("%s %s: %d", request.Method, route(request.URL.Path), response.StatusCode)
+	if request.Method == http.MethodGet && strings.HasPrefix(request.URL.Path, "/api/v1/proxies") {
+		for _, found := range shownExpiry.FindAllStringSubmatch(recorder.Body.String(), -1) {
+			s.shown[found[1]] = found[2]
+		}
+	}
 	return response, nil
+}
+
+// shownExpiry finds a proxy and its expiry as a reply shows them.
+var shownExpiry = regexp.MustCompile(`"proxy_id":"(px_\d+)"[^{}]*"expires_at":"([^"]+)"`)
+
+// leaves notes what had been shown when the first request under a key left.
+func (s *simulation) leaves(request *http.Request, body []byte) {
+	key := request.Header.Get("Idempotency-Key")
+	if key == "" || s.shownTo[key] != nil || !strings.HasSuffix(request.URL.Path, "/renew") {
+		return
+	}
+	var sent struct {
+		IDs []string `json:"proxy_ids"`
+	}
+	s.must(json.Unmarshal(body, &sent), "a body")
+	s.shownTo[key] = map[string]string{}
+	for _, id := range sent.IDs {
+		if at := s.shown[id]; at != "" {
+			s.shownTo[key][id] = at
+		}
+	}
 }
 
 // route leaves out what the sandbox makes up.

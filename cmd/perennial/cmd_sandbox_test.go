@@ -39,7 +39,14 @@ func TestSandboxFlags(t *testing.T) {
 	if code := p.terminate(); code != 0 {
 		t.Errorf("exit code %d: %s", code, p.stderr)
 	}
-	if p := start(t, t.TempDir(), "sandbox", "--rate", "-1"); p.wait() == 0 {
-		t.Error("a negative rate is taken")
+	for _, wrong := range [][]string{{"--rate", "-1"}, {"--moods", "sunny"}} {
+		if p := start(t, t.TempDir(), append([]string{"sandbox"}, wrong...)...); p.wait() == 0 {
+			t.Errorf("%v is taken", wrong)
+		}
+	}
+	moody := start(t, t.TempDir(), "sandbox", "--moods", "unknown_fields,second_array", "--mood-seed", "3", "--async-delay", "5ms", "--delayed-delay", "10ms")
+	moody.ready(&line)
+	if code := moody.terminate(); code != 0 {
+		t.Errorf("exit code %d: %s", code, moody.stderr)
 	}
 }

@@ -66,8 +66,8 @@ var flags = map[string][]string{
 	"./upstream": {"-rapid.nofailfile"},
 }
 
-// plant runs the tests on the changed file and returns those that failed.
-func (b bug) plant(t *testing.T) []string {
+// overlay writes the bug beside the tree, for -overlay of the go tool.
+func (b bug) overlay(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(root, b.file))
 	if err != nil {
@@ -85,7 +85,13 @@ func (b bug) plant(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	save(t, overlay, string(replace))
-	args := []string{"test", "-overlay", overlay, "-vet", "off", "-count", "1", "-failfast", "-timeout", "100s", "-run", b.tests(), b.pkg()}
+	return overlay
+}
+
+// plant runs the tests on the changed file and returns those that failed.
+func (b bug) plant(t *testing.T) []string {
+	t.Helper()
+	args := []string{"test", "-overlay", b.overlay(t), "-vet", "off", "-count", "1", "-failfast", "-timeout", "100s", "-run", b.tests(), b.pkg()}
 	args = append(args, flags[b.pkg()]...)
 	cmd := exec.Command("go", args...)
 	cmd.Dir = root
@@ -113,13 +119,18 @@ func write(t *testing.T, caught map[string][]string) {
 		by := caught[b.name]
 		fmt.Fprintf(&table, "| %s | %s | `%s` | `%s` |\n", b.number(), b.name, b.file, strings.Join(by, "`, `"))
 	}
-	text := read(t, page)
-	head, rest, ok := strings.Cut(text, begin)
+	fill(t, begin, end, table.String())
+}
+
+// fill puts a table between two marks of the page.
+func fill(t *testing.T, begin, end, table string) {
+	t.Helper()
+	head, rest, ok := strings.Cut(read(t, page), begin)
 	_, tail, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
 		t.Fatalf("%s has no place for the table", page)
 	}
-	save(t, page, head+begin+table.String()+end+tail)
+	save(t, page, head+begin+table+end+tail)
 }
 
 func read(t *testing.T, path string) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -44,7 +45,8 @@ func findPurchase(table []purchase, name string) purchase {
 	return table[i]
 }
 
-// offer is what the run buys: the cheapest that can be had for 30 days in twos.
+// offer is what the run buys: of those that can be had for 30 days in twos the one
+// that can show most, and of such the cheapest.
 type offer struct {
 	code            string
 	cents, base     int64
@@ -80,13 +82,48 @@ func (s *session) chosenOffer() (offer, string) {
 		if len(can) == 0 {
 			return answer{why: "no offer can be bought: " + r.seen()}
 		}
-		slices.SortStableFunc(can, func(a, b offer) int { return cmp.Compare(a.cents, b.cents) })
+		cheapest := func(a, b offer) int { return cmp.Compare(a.cents, b.cents) }
+		slices.SortStableFunc(can, func(a, b offer) int {
+			return cmp.Or(cmp.Compare(b.shows(s.cfg.CIDRField), a.shows(s.cfg.CIDRField)), cheapest(a, b))
+		})
 		if len(can) > 1 {
-			can[0].second = &can[1]
+			second := s.dearest(slices.MinFunc(can[1:], cheapest))
+			can[0].second = &second
 		}
-		return answer{offer: can[0]}
+		return answer{offer: s.dearest(can[0])}
 	})
 	return a.offer, a.why
+}
+
+// dearest is the offer at the highest unit price of the quotes that the purchases
+// and renewals come to: prices may depend on quantity and duration.
+func (s *session) dearest(o offer) offer {
+	for _, p := range slices.Concat(purchases, renewals) {
+		quantity, days := strconv.FormatInt(p.quantity, 10), strconv.FormatInt(p.days, 10)
+		r := memo(s, "quote "+quantity+" "+days, func() reply {
+			return s.get("/api/v1/offers", pair{"quantity", quantity}, pair{"duration_days", days})
+		})
+		for _, x := range things(r.data(), "offers") {
+			if quote := readOffer(x); quote.code == o.code {
+				o.cents = max(o.cents, quote.cents)
+			}
+		}
+	}
+	return o
+}
+
+// shows counts what the purchases can show with the offer: other durations, and
+// CIDRs where the name of their field is given.
+func (o offer) shows(cidrField string) (n int) {
+	for _, p := range purchases {
+		if p.days != 30 && slices.Contains(o.days, p.days) {
+			n = 1
+		}
+	}
+	if cidrField != "" && o.cidr != "" {
+		n++
+	}
+	return n
 }
 
 func readOffer(o map[string]any) offer {

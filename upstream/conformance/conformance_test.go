@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,11 +46,13 @@ const secret = "conformance-test-secret"
 
 var scopes = []string{"account:read", "wallet:read", "offers:read", "orders:read", "orders:write", "proxies:read", "proxies:write"}
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB) *world { return worldOf(t, fixture()) }
+
+func worldOf(t testing.TB, f sandbox.Fixture) *world {
 	t.Helper()
 	w := &world{clock: &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}}
 	var err error
-	w.server, err = sandbox.Start(context.Background(), sandbox.Options{Fixture: fixture(), Clock: w.clock.Now})
+	w.server, err = sandbox.Start(context.Background(), sandbox.Options{Fixture: f, Clock: w.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +127,25 @@ func TestTheProductionSideConforms(t *testing.T) {
 	everythingObserved(t, report)
 	if report.SpentCents <= 0 || report.SpentCents > most {
 		t.Errorf("%d cents spent", report.SpentCents)
+	}
+}
+
+// Where a cheaper offer can show less, the one that can show more is bought; and
+// what is told before is kept where prices depend on quantity and duration.
+func TestTheOfferThatShowsMostIsBought(t *testing.T) {
+	f := fixture()
+	f.Offers[3].DurationDays, f.Offers[3].CIDRs = []int64{30}, nil // the cheapest
+	f.Offers[0].QuantityPrices, f.Offers[0].DurationPrices = map[int64]int64{2: 100}, map[int64]int64{60: 90}
+	report := run(t, worldOf(t, f).config(false))
+	everythingObserved(t, report)
+	if report.SpentCents > report.MaxCents {
+		t.Errorf("%d cents spent, %d told", report.SpentCents, report.MaxCents)
+	}
+	for _, id := range []string{"order.cidr.accepted", "limits.duration.60"} {
+		i := slices.IndexFunc(report.Results, func(r conformance.Result) bool { return r.ID == id })
+		if i >= 0 && report.Results[i].Verdict != conformance.OK {
+			t.Errorf("%s: %s", id, report.Results[i].Seen)
+		}
 	}
 }
 

@@ -21,7 +21,8 @@ type request struct {
 	body []byte
 	rt   route
 	key  *apiKey
-	seq  uint64 // of the nonce, which must be durable before any reply
+	seq  uint64    // of the nonce, which must be durable before any reply
+	asOf time.Time // the moment that a read shows, under the mood of lagging reads
 
 	guest *guest
 }

@@ -70,6 +70,7 @@ func (s *Server) flush(batch []*change) error {
 // money moves a wallet and writes the referee's line. cents is negative for a
 // charge; the caller has checked the balance.
 func (s *Server) money(c *change, sp *space, line Charge, cents int64) {
+	s.balanceChanges(sp)
 	sp.balance += cents
 	line.Kind, line.AmountCents = "refund", cents
 	if cents < 0 {

@@ -23,9 +23,12 @@ func (s *Server) control() http.Handler {
 	mux.HandleFunc("DELETE /latency", cleared(s.latency.clear))
 	mux.HandleFunc("POST /rate", controlled(s.setRate))
 	mux.HandleFunc("POST /policy", controlled(s.setPolicy))
+	mux.HandleFunc("POST /moods", controlled(s.setMoods))
+	mux.HandleFunc("DELETE /moods", cleared(s.moods.clear))
 	mux.HandleFunc("POST /clock", controlled(s.setClock))
 	mux.HandleFunc("POST /keys", controlled(s.setKey))
 	mux.HandleFunc("POST /wallet", controlled(s.addMoney))
+	mux.HandleFunc("POST /accounts", controlled(s.setAccount))
 	mux.HandleFunc("GET /charges", s.getCharges)
 	mux.HandleFunc("GET /state", s.getState)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

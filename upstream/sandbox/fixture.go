@@ -25,6 +25,7 @@ type Fixture struct {
 type FixtureAccount struct {
 	AccountID string        `yaml:"account_id" json:"account_id"`
 	Email     string        `yaml:"email" json:"email"`
+	Status    string        `yaml:"status" json:"status,omitempty"` // empty: active
 	Wallet    FixtureWallet `yaml:"wallet" json:"wallet"`
 	Keys      []FixtureKey  `yaml:"keys" json:"keys"`
 
@@ -36,6 +37,10 @@ type FixtureWallet struct {
 	Currency        string `yaml:"currency" json:"currency"`
 	SandboxCents    int64  `yaml:"sandbox_cents" json:"sandbox_cents"`
 	ProductionCents int64  `yaml:"production_cents" json:"production_cents"`
+
+	// Part of the balance that cannot be spent.
+	SandboxFrozenCents    int64 `yaml:"sandbox_frozen_cents" json:"sandbox_frozen_cents,omitempty"`
+	ProductionFrozenCents int64 `yaml:"production_frozen_cents" json:"production_frozen_cents,omitempty"`
 }
 
 // FixtureKey is one API key; its prefix says the environment. No scopes mean all
@@ -65,6 +70,11 @@ type FixtureOffer struct {
 	MaxQuantity      int64    `yaml:"max_quantity" json:"max_quantity"`
 	CIDRs            []string `yaml:"cidrs" json:"cidrs"`
 	Stock            int64    `yaml:"stock" json:"stock"`
+
+	// Unit prices that count in the place of UnitPriceCents, the lower of the two:
+	// from a quantity on, and for a duration. Both are for the base duration.
+	QuantityPrices map[int64]int64 `yaml:"quantity_prices" json:"quantity_prices,omitempty"`
+	DurationPrices map[int64]int64 `yaml:"duration_prices" json:"duration_prices,omitempty"`
 }
 
 // FixtureProxy is one delivered proxy (ProxyID), or Count of them named Prefix
@@ -136,6 +146,9 @@ func (f Fixture) validateAccounts() (map[string]bool, error) {
 		if min(a.Wallet.SandboxCents, a.Wallet.ProductionCents) < 0 || max(a.Wallet.SandboxCents, a.Wallet.ProductionCents) > maxWalletCents {
 			return nil, fmt.Errorf("accounts[%d]: wallet must hold 0 to %d cents", i, int64(maxWalletCents))
 		}
+		if err := a.validateStanding(); err != nil {
+			return nil, fmt.Errorf("accounts[%d]: %w", i, err)
+		}
 		accounts[a.AccountID] = true
 		for j, k := range a.Keys {
 			if keys[k.AppID] {
@@ -184,6 +197,9 @@ func (f Fixture) validateOffers() (map[string]bool, error) {
 			return nil, fmt.Errorf("offers[%d]: durations must be 1 to %d days", i, maxOfferDays)
 		case o.Stock < 0 || o.MaxQuantity < 0:
 			return nil, fmt.Errorf("offers[%d]: stock or max_quantity is negative", i)
+		}
+		if err := o.validatePrices(); err != nil {
+			return nil, fmt.Errorf("offers[%d]: %w", i, err)
 		}
 		codes[o.OfferCode] = true
 	}

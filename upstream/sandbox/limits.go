@@ -95,6 +95,9 @@ func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
 // seconds, rounded up: whoever waits so long is served.
 func (s *Server) limited(key *apiKey) (reply, bool) {
 	wait, ok := s.rates.take(key.appID, s.clock())
+	if ok && s.moods.draw(MoodWildRetryAfter, 24) { // thresholds are not given
+		wait, ok = time.Second, false
+	}
 	if ok {
 		return reply{}, false
 	}

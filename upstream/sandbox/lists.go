@@ -63,11 +63,17 @@ func (s *Server) window(r *request, q query, resource, filters string) (window, 
 		}
 		w.size = int(n)
 	}
+	if most := s.moods.largestPage(resource); most > 0 && w.size > most {
+		if _, asked := q["page_size"]; asked && !s.moods.shrinksPages() {
+			return w, s.invalid("page_size", "is over the greatest"), false
+		}
+		w.size = most
+	}
 	token, ok := q["page_token"]
 	if !ok || token == "" {
 		return w, reply{}, true
 	}
-	if w.offset, ok = s.readToken(r.key.space, w, token); !ok {
+	if w.offset, ok = s.readToken(r.key.space, w, token); !ok || s.moods.draw(MoodShortTokens, 4) {
 		return w, s.refuse("invalid_page_token", "The page token is expired, altered or of another list."), false
 	}
 	return w, reply{}, true
@@ -146,7 +152,8 @@ func (s *Server) listProxies(r *request) reply {
 		return out
 	}
 	list := r.key.space.proxies
-	return s.page(r, w, len(list), nil, func(b []byte, i int) []byte { return list[i].appendTo(b) })
+	return s.page(r, w, len(list), func(i int) bool { return list[i].asOf(r.asOf) != nil },
+		func(b []byte, i int) []byte { return list[i].asOf(r.asOf).appendTo(b) })
 }
 
 func (s *Server) listOrders(r *request) reply {
@@ -155,11 +162,12 @@ func (s *Server) listOrders(r *request) reply {
 		return out
 	}
 	list := r.key.space.orders
-	return s.page(r, w, len(list), nil, func(b []byte, i int) []byte { return append(list[i].appendSummary(b), '}') })
+	return s.page(r, w, len(list), func(i int) bool { return list[i].asOf(r.asOf) != nil },
+		func(b []byte, i int) []byte { return append(list[i].asOf(r.asOf).appendSummary(b), '}') })
 }
 
 // listOffers leaves out what cannot be bought with the given quantity or
-// duration; prices stay those of the base duration (assumed).
+// duration; prices are those of both, for the base duration (assumed).
 func (s *Server) listOffers(r *request) reply {
 	q := parseQuery(r.http.URL.RawQuery)
 	want := offerQuery{country: q.either("country_code", "country"), region: q.either("region", "city"), line: q["line"], ipType: q["ip_type"]}
@@ -180,10 +188,14 @@ func (s *Server) listOffers(r *request) reply {
 	if !ok {
 		return out
 	}
-	list := s.st.offers
+	list, now := s.st.offers, s.now()
 	return s.page(r, w, len(list),
-		func(i int) bool { return want.matches(list[i], s.st.stock[r.env+"/"+list[i].OfferCode]) },
-		func(b []byte, i int) []byte { return r.key.space.appendOffer(b, list[i]) })
+		func(i int) bool {
+			return want.matches(s.moods.named(list[i], now), s.st.stock[r.env+"/"+list[i].OfferCode])
+		},
+		func(b []byte, i int) []byte {
+			return r.key.space.appendOffer(b, s.moods.named(list[i], now), want.quantity, want.days)
+		})
 }
 
 type offerQuery struct {
@@ -198,15 +210,16 @@ func (w offerQuery) matches(o *FixtureOffer, stock int64) bool {
 		(w.days == 0 || slices.Contains(o.DurationDays, w.days))
 }
 
-func (sp *space) appendOffer(b []byte, o *FixtureOffer) []byte {
+func (sp *space) appendOffer(b []byte, o *FixtureOffer, quantity, days int64) []byte {
 	b = append(b, `{"offer_code":`...)
 	b = appendString(b, o.OfferCode)
 	for _, f := range [...][2]string{{"name", o.Name}, {"country_code", o.CountryCode}, {"country_name", o.CountryName},
 		{"region", o.Region}, {"line_name", o.LineName}, {"ip_type", o.IPType}, {"protocol", o.Protocol}} {
 		b = appendField(b, f[0], f[1])
 	}
-	b = appendNumber(b, "unit_price_cents", sp.unitPrice(o))
-	b = appendField(b, "unit_price", decimal(sp.unitPrice(o)))
+	unit := sp.unitPrice(o, quantity, days)
+	b = appendNumber(b, "unit_price_cents", unit)
+	b = appendField(b, "unit_price", decimal(unit))
 	b = appendNumber(b, "base_duration_days", o.BaseDurationDays)
 	durations, _ := json.Marshal(o.DurationDays)
 	b = append(appendKey(b, "duration_days"), durations...)

@@ -19,6 +19,7 @@ type order struct {
 	stage                    orderStage
 	refundedAt               time.Time
 	proxies                  []*proxy
+	past                     past[orderWas]
 }
 
 type orderStage uint8
@@ -55,11 +56,10 @@ func (s *Server) createOrder(r *request) outcome {
 		return refused(out)
 	}
 	o := &order{appID: r.key.appID, key: r.idempotencyKey(), scenario: scenario, space: r.key.space, days: in.days, lines: in.lines}
-	for code, quantity := range quantities {
-		o.total += r.key.space.price(s.st.byCode[code], quantity, in.days)
+	for _, quantity := range quantities {
 		o.quantity += quantity
 	}
-	if o.space.balance < o.total {
+	if o.total = o.space.total(s.st, quantities, in.days); o.space.free() < o.total {
 		return refused(s.refuse("insufficient_wallet_balance", "The wallet is too low."))
 	}
 	return s.accept(o, quantities)
@@ -97,6 +97,7 @@ func (s *Server) accept(o *order, quantities map[string]int64) outcome {
 	}
 	s.money(ch, o.space, Charge{AppID: o.appID, IdempotencyKey: o.key, Reason: "order", OrderNo: o.no}, -o.total)
 	ch.saveWallet(o.space)
+	s.orderChanges(o, false)
 	o.space.orders = append(o.space.orders, o)
 	s.st.orders[o.no] = o
 	if o.scenario == "" {
@@ -116,6 +117,15 @@ func (s *Server) firstDelay(scenario string) time.Duration {
 	return s.opts.AsyncDelay / 2
 }
 
+// secondDelay is from progress to the end. Partial progress stands for two polls
+// at least, so that a client that keeps to poll_after_seconds sees it.
+func (s *Server) secondDelay(scenario string) time.Duration {
+	if scenario == "partial" {
+		return max(s.firstDelay(scenario), 2*time.Duration(s.opts.PollAfterSeconds)*time.Second)
+	}
+	return s.firstDelay(scenario)
+}
+
 // advance lets the sandbox's clock do what it has come to; called with the lock
 // held at the start of every request.
 func (s *Server) advance() {
@@ -130,13 +140,14 @@ func (s *Server) advance() {
 }
 
 func (s *Server) step(o *order, ch *change) {
+	s.orderChanges(o, true)
 	switch {
 	case o.stage == stagePaid:
 		o.stage = stageProcuring
 		if o.scenario == "partial" {
 			o.delivered = o.quantity / 2
 		}
-		o.due = o.due.Add(s.firstDelay(o.scenario))
+		o.due = o.due.Add(s.secondDelay(o.scenario))
 		heap.Push(&s.st.pending, o)
 	case o.scenario == "rejected":
 		s.reject(o, ch)
@@ -163,6 +174,7 @@ func (s *Server) deliver(o *order, at time.Time, ch *change) {
 		for range line.Quantity {
 			p := &proxy{id: s.st.nextID("px_"), space: o.space, offer: s.st.byCode[line.OfferCode], orderNo: o.no,
 				starts: at, expires: at.AddDate(0, 0, int(o.days))}
+			s.proxyChanges(p, false)
 			s.st.addProxy(p)
 			o.proxies = append(o.proxies, p)
 			ch.saveProxy(p)

@@ -9,19 +9,23 @@ import (
 func (s *Server) account(r *request) reply {
 	sp := r.key.space
 	data, _ := json.Marshal(map[string]any{"account_id": sp.accountID, "email": sp.email, "email_verified": true,
-		"status": "active", "created_at": "2026-01-01T00:00:00Z"})
+		"status": sp.standing.status, "created_at": "2026-01-01T00:00:00Z"})
 	return s.ok(data)
 }
 
 func (s *Server) wallet(r *request) reply {
 	sp := r.key.space
-	data, _ := json.Marshal(map[string]any{"environment": sp.env, "currency": sp.currency, "balance_cents": sp.balance,
-		"balance": decimal(sp.balance), "frozen_cents": 0, "cash_value": sp.env == envProduction})
+	balance := sp.balanceAsOf(r.asOf)
+	data, _ := json.Marshal(map[string]any{"environment": sp.env, "currency": sp.currency, "balance_cents": balance,
+		"balance": decimal(balance), "frozen_cents": sp.frozen, "cash_value": sp.env == envProduction})
 	return s.ok(data)
 }
 
 func (s *Server) order(r *request) reply {
 	o := s.st.orders[r.rt.id]
+	if o != nil {
+		o = o.asOf(r.asOf)
+	}
 	if o == nil || o.space != r.key.space {
 		return s.refuse("order_not_found", "The order is unknown.")
 	}
@@ -30,6 +34,9 @@ func (s *Server) order(r *request) reply {
 
 func (s *Server) proxy(r *request) reply {
 	p := s.st.proxies[r.rt.id]
+	if p != nil {
+		p = p.asOf(r.asOf)
+	}
 	if p == nil || p.space != r.key.space {
 		return s.refuse("proxy_not_found", "The proxy is unknown.")
 	}

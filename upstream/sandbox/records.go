@@ -65,7 +65,7 @@ func (s *Server) known(r *request, key string, hash [sha256.Size]byte) (reply, b
 	case rec.state == recordProcessing || !rec.durable:
 		return s.refuse("idempotency_processing", "The same operation is still in progress."), true
 	}
-	return reply{status: rec.status, code: rec.code, body: rec.body}, true
+	return reply{status: rec.status, code: rec.code, body: rec.body, replayed: true}, true
 }
 
 // forgotten: a completed record is past its retention, and its key is new.

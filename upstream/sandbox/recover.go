@@ -72,7 +72,7 @@ func (s *Server) restore() error {
 		kind string
 		do   func(id string, data []byte) error
 	}{
-		{"meta", s.restoreMeta}, {"wallet", s.restoreWallet}, {"stock", s.restoreStock}, {"key", s.restoreKey},
+		{"meta", s.restoreMeta}, {"wallet", s.restoreWallet}, {"frozen", s.restoreFrozen}, {"account", s.restoreAccount}, {"stock", s.restoreStock}, {"key", s.restoreKey},
 		{"record", s.restoreRecord},
 	}
 	for _, step := range steps {
@@ -111,6 +111,14 @@ func (s *Server) restoreMeta(id string, data []byte) error {
 
 func (s *Server) restoreWallet(id string, data []byte) error {
 	return json.Unmarshal(data, &s.st.spaces[id].balance)
+}
+
+func (s *Server) restoreFrozen(id string, data []byte) error {
+	return json.Unmarshal(data, &s.st.spaces[id].frozen)
+}
+
+func (s *Server) restoreAccount(id string, data []byte) error {
+	return json.Unmarshal(data, &s.st.spaces[id+"/"+envSandbox].standing.status)
 }
 
 func (s *Server) restoreStock(id string, data []byte) error {

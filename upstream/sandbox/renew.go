@@ -78,9 +78,9 @@ func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, reply, bool) 
 func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFault) outcome {
 	sp, total := r.key.space, int64(0)
 	for _, p := range chosen {
-		total += sp.price(p.offer, 1, in.days)
+		total += sp.renewalPrice(p.offer, in.days)
 	}
-	if sp.balance < total {
+	if sp.free() < total {
 		return refused(s.refuse("insufficient_wallet_balance", "The wallet is too low."))
 	}
 	ch, result := s.newChange(), renewalResult{total: total}
@@ -88,7 +88,7 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFa
 	line := Charge{AppID: r.key.appID, IdempotencyKey: r.idempotencyKey(), Reason: "renewal"}
 	result.lines = append(result.lines, '[')
 	for i, p := range chosen {
-		cents := sp.price(p.offer, 1, in.days)
+		cents := sp.renewalPrice(p.offer, in.days)
 		line.ProxyID = p.id
 		s.money(ch, sp, line, -cents)
 		refunded := int64(0)
@@ -97,6 +97,7 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFa
 			s.money(ch, sp, line, cents)
 			refunded = cents
 		case "succeeded":
+			s.proxyChanges(p, true)
 			p.expires = p.extended(in.days, s.now())
 			ch.saveProxy(p)
 		}

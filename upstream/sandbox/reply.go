@@ -17,6 +17,7 @@ type reply struct {
 	settle func()
 
 	retryAfter string // of rate_limited
+	replayed   bool   // the first reply under its key, again
 }
 
 // statuses are the HTTP statuses of the codes. The document names 409 for

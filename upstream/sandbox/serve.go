@@ -161,6 +161,7 @@ func (s *Server) perform(r *request, f *fault, shape renewalFault) reply {
 	if post {
 		return s.write(r, f, shape)
 	}
+	r.asOf = s.moods.asOf(s.now())
 	out := s.read(r)
 	out.seq = s.durable.last() // nothing is shown that a crash could take back
 	return out
@@ -230,6 +231,14 @@ func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	if interrupt {
 		s.interrupt(r.key.space, key, hash)
 	}
+	if out, ok := s.suspended(r); ok {
+		out.seq = s.durable.last()
+		return out
+	}
+	if out, ok := s.refusesEarly(r); ok {
+		out.seq = s.durable.last()
+		return out
+	}
 	if out, ok := s.known(r, key, hash); ok {
 		out.seq = s.durable.last()
 		return out
@@ -258,11 +267,12 @@ func (s *Server) send(w http.ResponseWriter, r *request, out reply, f *fault) {
 		s.counts.add(r.rt.pattern, r.http.Method, out.code)
 	}
 	r.guest.leave()
+	out = s.moody(r, out)
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(out.body))}
 	retryAfter := out.retryAfter
-	if f != nil && f.RetryAfter != "" {
+	if f != nil && f.RetryAfter != "" && !s.moods.has(MoodWildRetryAfter) {
 		retryAfter = f.RetryAfter
 	}
 	if retryAfter != "" {

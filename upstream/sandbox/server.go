@@ -34,6 +34,9 @@ type Options struct {
 	RequestsPerSecond  float64 // rate limit of each key (extension); default: none; POST /rate changes it
 	RefuseScriptAgents bool    // refuse the default User-Agents of scripts (extension); POST /policy changes it
 
+	Moods    []string // freedoms of the provider (extension): names of Moods, or "all"; default: none; POST /moods changes them
+	MoodSeed uint64   // of what the moods draw
+
 	AsyncDelay       time.Duration // success, partial, rejected and production orders; default 1 s
 	DelayedDelay     time.Duration // delayed orders; default 2 s
 	PollAfterSeconds int64         // poll_after_seconds of unfinished orders; default 1
@@ -82,6 +85,7 @@ type Server struct {
 	faults  faultSet
 	latency latencySet
 	rates   rateLimits
+	moods   moodSet
 	counts  counters
 	traces  atomic.Uint64
 
@@ -138,6 +142,9 @@ func New(o Options) (*Server, error) {
 	s.refuseScripts.Store(o.RefuseScriptAgents)
 	if limit.RequestsPerSecond > 0 {
 		s.rates.set(limit)
+	}
+	if err := s.setMoods(&moodSetting{o.Moods, o.MoodSeed}); err != nil {
+		return nil, err
 	}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.closeFiles())

@@ -67,6 +67,7 @@ type walletSetting struct {
 	AccountID   string `json:"account_id"`
 	Environment string `json:"environment"`
 	AddCents    int64  `json:"add_cents"`
+	FrozenCents *int64 `json:"frozen_cents"` // from now on; absent: as it is
 }
 
 // addMoney tops a wallet up or takes from it; the referee, which records only
@@ -85,9 +86,21 @@ func (s *Server) addMoney(in *walletSetting) error {
 		defer s.st.mu.Unlock()
 		return wrong("add_cents", fmt.Errorf("the wallet holds %d: %d more would leave 0 to %d", sp.balance, in.AddCents, int64(maxWalletCents)))
 	}
-	sp.balance = sum
+	frozen := sp.frozen
+	if in.FrozenCents != nil {
+		frozen = *in.FrozenCents
+	}
+	if frozen < 0 || in.FrozenCents != nil && frozen > sum {
+		defer s.st.mu.Unlock()
+		return wrong("frozen_cents", fmt.Errorf("must be 0 to the %d that the wallet holds", sum))
+	}
+	s.balanceChanges(sp)
+	sp.balance, sp.frozen = sum, frozen
 	c := s.newChange()
 	c.saveWallet(sp)
+	if in.FrozenCents != nil {
+		c.put("frozen", sp.id(), frozen)
+	}
 	seq := s.submit(c)
 	s.st.mu.Unlock()
 	return s.durable.wait(seq)

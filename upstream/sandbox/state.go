@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"net/netip"
@@ -33,8 +34,11 @@ type space struct {
 	env, accountID, email, currency string
 	prices                          map[string]int64 // cents by offer code, where they differ from the offer's
 	balance                         int64
-	proxies                         []*proxy // in order of delivery
-	orders                          []*order // in order of creation
+	frozen                          int64
+	standing                        *standing   // shared with the other environment
+	past                            past[int64] // of the balance
+	proxies                         []*proxy    // in order of delivery
+	orders                          []*order    // in order of creation
 	records                         map[string]*record
 }
 
@@ -58,6 +62,7 @@ type proxy struct {
 	index   int
 	starts  time.Time
 	expires time.Time // zero: null
+	past    past[proxyWas]
 }
 
 // state is everything that the API shows, behind one lock held for short.
@@ -102,8 +107,10 @@ func (st *state) addAccount(a FixtureAccount) {
 	if currency == "" {
 		currency = "USD"
 	}
+	status := &standing{cmp.Or(a.Status, statusActive)}
+	frozen := map[string]int64{envSandbox: a.Wallet.SandboxFrozenCents, envProduction: a.Wallet.ProductionFrozenCents}
 	for env, cents := range map[string]int64{envSandbox: a.Wallet.SandboxCents, envProduction: a.Wallet.ProductionCents} {
-		sp := &space{env: env, accountID: a.AccountID, email: a.Email, currency: currency, prices: a.Prices, balance: cents, records: map[string]*record{}}
+		sp := &space{standing: status, frozen: frozen[env], env: env, accountID: a.AccountID, email: a.Email, currency: currency, prices: a.Prices, balance: cents, records: map[string]*record{}}
 		st.spaces[sp.id()] = sp
 	}
 	for _, k := range a.Keys {
@@ -163,18 +170,6 @@ func (st *state) addProxy(p *proxy) {
 func (st *state) nextID(prefix string) string {
 	st.serial++
 	return prefix + strconv.FormatUint(st.serial*0x9E3779B97F4A7C15, 36) // odd multiplier: a bijection
-}
-
-// unitPrice is the account's price of one IP for the base duration.
-func (sp *space) unitPrice(offer *FixtureOffer) int64 {
-	if cents, ok := sp.prices[offer.OfferCode]; ok {
-		return cents
-	}
-	return offer.UnitPriceCents
-}
-
-func (sp *space) price(offer *FixtureOffer, quantity, days int64) int64 {
-	return (sp.unitPrice(offer)*quantity*days + offer.BaseDurationDays - 1) / offer.BaseDurationDays
 }
 
 // orderHeap keeps unfinished orders, the next to advance first.

@@ -1,0 +1,34 @@
+package jobs
+
+import (
+	"context"
+	"strings"
+
+	"perennial/upstream/sandbox"
+)
+
+// mood draws the provider's moods: none in a quarter of the seeds, all of them in
+// some, else any of them.
+func (s *simulation) mood() {
+	s.moods = nil
+	switch s.random.IntN(8) {
+	case 0, 1:
+	case 2:
+		s.moods = sandbox.Moods()
+	default:
+		for _, name := range sandbox.Moods() {
+			if s.chance(3) {
+				s.moods = append(s.moods, name)
+			}
+		}
+	}
+	s.sayf("moods: %s", strings.Join(s.moods, " "))
+	s.control("POST", "/moods", map[string]any{"moods": s.moods, "seed": s.random.Uint64()})
+}
+
+// otherMood is the provider after its next release.
+func (s *simulation) otherMood(context.Context) {
+	if s.chance(4) {
+		s.mood()
+	}
+}

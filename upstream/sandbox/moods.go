@@ -1,0 +1,208 @@
+package sandbox
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Moods (extension): freedoms that customer-api.md leaves to the provider, each
+// with the sentence, or the silence, that allows it in docs/sandbox.md. A client
+// that works under all of them relies on nothing that is not promised.
+const (
+	MoodLaggingReads          = "lagging_reads"
+	MoodEmptyLeftOut          = "empty_left_out"
+	MoodUnknownFields         = "unknown_fields"
+	MoodUnknownStatuses       = "unknown_statuses"
+	MoodEarlyRefusals         = "early_refusals"
+	MoodReplayedEnvelopes     = "replayed_envelopes"
+	MoodWildRetryAfter        = "wild_retry_after"
+	MoodContradictingStatuses = "contradicting_statuses"
+	MoodRenamedOffers         = "renamed_offers"
+	MoodShortTokens           = "short_tokens"
+	MoodSmallPages            = "small_pages"
+	MoodSecondArray           = "second_array"
+)
+
+// Moods names all of them, in the order of docs/sandbox.md.
+func Moods() []string {
+	return []string{MoodLaggingReads, MoodEmptyLeftOut, MoodUnknownFields, MoodUnknownStatuses, MoodEarlyRefusals, MoodReplayedEnvelopes,
+		MoodWildRetryAfter, MoodContradictingStatuses, MoodRenamedOffers, MoodShortTokens, MoodSmallPages, MoodSecondArray}
+}
+
+// moodSetting is the body of POST /moods: which moods there are from now on, and
+// the seed of what they draw. "all" stands for every mood.
+type moodSetting struct {
+	Moods []string `json:"moods"`
+	Seed  uint64   `json:"seed"`
+}
+
+// names reads the list; an error names the field.
+func (m *moodSetting) names() (map[string]bool, error) {
+	on := map[string]bool{}
+	for _, name := range m.Moods {
+		switch {
+		case name == "all":
+			for _, n := range Moods() {
+				on[n] = true
+			}
+		case slices.Contains(Moods(), name):
+			on[name] = true
+		default:
+			return nil, wrong("moods", fmt.Errorf("%q is no mood: choose all, or of %s", shorten(name), strings.Join(Moods(), ", ")))
+		}
+	}
+	return on, nil
+}
+
+func (s *Server) setMoods(in *moodSetting) error {
+	on, err := in.names()
+	if err != nil {
+		return err
+	}
+	s.moods.set(on, in.Seed)
+	return nil
+}
+
+// moodSet holds the moods and draws for them. What they draw depends on the seed
+// and on the order of the requests alone.
+type moodSet struct {
+	any    atomic.Bool
+	mu     sync.Mutex
+	on     map[string]bool
+	seed   uint64
+	random *rand.Rand
+}
+
+func (m *moodSet) set(on map[string]bool, seed uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.on, m.seed, m.random = on, seed, rand.New(rand.NewPCG(seed, 0x6d6f6f64))
+	m.any.Store(len(on) > 0)
+}
+
+func (m *moodSet) clear() { m.set(nil, 0) }
+
+func (m *moodSet) has(mood string) bool {
+	if !m.any.Load() {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.on[mood]
+}
+
+// draw is true once in n times while the mood is there.
+func (m *moodSet) draw(mood string, n int) bool { return m.has(mood) && m.number(n) == 0 }
+
+// number draws from 0 to n-1.
+func (m *moodSet) number(n int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.random.IntN(n)
+}
+
+// one draws one of several texts.
+func (m *moodSet) one(of ...string) string { return of[m.number(len(of))] }
+
+// maxLag is how far a read may lie behind what was written.
+const maxLag = 4 * time.Minute
+
+// asOf is the moment whose state a read shows: every second one lags, each by
+// another time. The zero time is the present.
+func (m *moodSet) asOf(now time.Time) time.Time {
+	if !m.draw(MoodLaggingReads, 2) {
+		return time.Time{}
+	}
+	return now.Add(-time.Duration(m.number(int(maxLag/time.Second))+1) * time.Second)
+}
+
+// largestPage is the greatest page size of orders and proxies; 0: as without the
+// mood. The seed says it, so that it stays the same.
+func (m *moodSet) largestPage(resource string) int {
+	if resource == "offers" || !m.has(MoodSmallPages) { // the document gives 200 for offers
+		return 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return []int{3, 10, 20, 49}[m.seed%4]
+}
+
+// shrinksPages: a page size over the greatest is cut down instead of refused.
+func (m *moodSet) shrinksPages() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seed%3 == 0
+}
+
+// named is an offer as it is called at this moment: names change every few
+// minutes, codes never.
+func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
+	if !m.has(MoodRenamedOffers) {
+		return o
+	}
+	m.mu.Lock()
+	seed := m.seed
+	m.mu.Unlock()
+	turn := (uint64(now.Unix()/180) + seed + uint64(len(o.OfferCode))) % 3
+	if turn == 0 {
+		return o
+	}
+	called := *o
+	suffix := [...]string{"", " (new)", " II"}[turn]
+	called.Name, called.Region, called.LineName = o.Name+suffix, o.Region+suffix, o.LineName+suffix
+	return &called
+}
+
+// refusesEarly plays a provider that checks balance, offers and proxies before it
+// looks the key up: a repeated request may be refused although the first one was
+// executed. Called with the lock held.
+func (s *Server) refusesEarly(r *request) (reply, bool) {
+	if r.key.space.records[r.idempotencyKey()] == nil || !s.moods.draw(MoodEarlyRefusals, 2) {
+		return reply{}, false // without a record the checks come to the same
+	}
+	if r.rt.name == routeOrders {
+		return s.refusesOrder(r)
+	}
+	in, bad := readRenewBody(r.body)
+	if bad != nil {
+		return s.invalid(bad.field, bad.message), true
+	}
+	chosen, out, ok := s.chosenProxies(r.key.space, in)
+	if !ok {
+		return out, true
+	}
+	total := int64(0)
+	for _, p := range chosen {
+		total += r.key.space.renewalPrice(p.offer, in.days)
+	}
+	if r.key.space.free() < total {
+		return s.refuse("insufficient_wallet_balance", "The wallet is too low."), true
+	}
+	if s.moods.number(3) == 0 {
+		return s.invalid("proxy_ids.0", "was renewed a moment ago"), true
+	}
+	return reply{}, false
+}
+
+func (s *Server) refusesOrder(r *request) (reply, bool) {
+	in, bad := readOrderBody(r.body)
+	if bad != nil {
+		return s.invalid(bad.field, bad.message), true
+	}
+	quantities, out, ok := s.checkLines(r.env, in)
+	if !ok {
+		return out, true
+	}
+	if r.key.space.free() < r.key.space.total(s.st, quantities, in.days) {
+		return s.refuse("insufficient_wallet_balance", "The wallet is too low."), true
+	}
+	if s.moods.number(3) == 0 {
+		return s.refuse("offer_not_found", "An offer is unknown or no longer available."), true
+	}
+	return reply{}, false
+}

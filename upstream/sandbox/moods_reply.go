@@ -1,0 +1,153 @@
+package sandbox
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// moody is a reply as the moods let it go out. What is recorded under a key, and
+// what was charged, is not changed by it.
+func (s *Server) moody(r *request, out reply) reply {
+	if !s.moods.any.Load() {
+		return out
+	}
+	if out.replayed && s.moods.draw(MoodReplayedEnvelopes, 2) {
+		out.body = stampedAnew(out.body, s.now())
+	}
+	out = s.contradict(r, out)
+	if out.code == "rate_limited" && s.moods.has(MoodWildRetryAfter) {
+		out.retryAfter = s.wildRetryAfter()
+	}
+	if s.moods.draw(MoodEmptyLeftOut, 2) {
+		out.body = leaveOut(out.body)
+	}
+	if s.moods.has(MoodUnknownStatuses) {
+		out.body = s.unknownStatuses(out.body)
+	}
+	if s.moods.has(MoodSecondArray) {
+		out.body = s.secondArray(out.body)
+	}
+	if s.moods.draw(MoodUnknownFields, 2) {
+		out.body = s.unknownFields(out.body)
+	}
+	return out
+}
+
+// stampedAnew gives a replayed reply the time of its replay.
+func stampedAnew(body []byte, now time.Time) []byte {
+	head, tail, found := cutLast(body, []byte(`,"timestamp":"`))
+	_, rest, ends := bytes.Cut(tail, []byte(`"`))
+	if !found || !ends {
+		return body
+	}
+	out := append(bytes.Clone(head), `,"timestamp":"`...)
+	out = now.AppendFormat(out, time.RFC3339)
+	return append(append(out, '"'), rest...)
+}
+
+func cutLast(body, sep []byte) (head, tail []byte, found bool) {
+	i := bytes.LastIndex(body, sep)
+	if i < 0 {
+		return body, nil, false
+	}
+	return body[:i], body[i+len(sep):], true
+}
+
+// namedStatuses are the codes whose HTTP status the document names.
+var namedStatuses = map[string]bool{"ok": true, "idempotency_unresolved": true, "operation_failed": true, "rate_limited": true}
+
+// contradict puts a refusal under an HTTP status of success or of a broken
+// server; and now and then it says a refusal, under such a status, of what was
+// executed.
+func (s *Server) contradict(r *request, out reply) reply {
+	if !s.moods.has(MoodContradictingStatuses) {
+		return out
+	}
+	status := []int{http.StatusOK, http.StatusCreated, http.StatusInternalServerError, http.StatusBadGateway}[s.moods.number(4)]
+	switch {
+	case !namedStatuses[out.code] && s.moods.number(2) == 0:
+		out.status = status
+	case out.code == "ok" && r.http.Method == http.MethodPost && s.moods.number(4) == 0:
+		missing := map[bool]string{true: "offer_not_found", false: "proxy_not_found"}[r.rt.name == routeOrders]
+		code := s.moods.one("validation_error", "unsupported_operation", missing)
+		return s.envelope(status, code, "The request could not be completed.", nil)
+	}
+	return out
+}
+
+// wildRetryAfter is a Retry-After that is no number of seconds to wait.
+func (s *Server) wildRetryAfter() string {
+	now := s.now()
+	return s.moods.one("", "soon", "-30", "0", "1.5", "1e3", "99999999999999999999", strconv.FormatInt(now.Unix()+30, 10),
+		now.Add(-time.Hour).Format(http.TimeFormat), now.AddDate(80, 0, 0).Format(http.TimeFormat), "a minute; please")
+}
+
+// emptyFields are the members that a reply leaves out when they hold nothing.
+var emptyFields = []string{"successful_proxy_ids", "failed_proxy_ids", "unresolved_proxy_ids", "proxies", "refund", "poll_after_seconds",
+	"next_page_token", "starts_at", "expires_at", "cidrs"}
+
+func leaveOut(body []byte) []byte {
+	for _, name := range emptyFields {
+		for _, empty := range [...]string{"[]", "null"} {
+			body = bytes.ReplaceAll(body, []byte(`,"`+name+`":`+empty), nil)
+		}
+	}
+	return body
+}
+
+// unknownStatuses calls states by names that the document does not have: of what
+// is over always, of what is in progress now and then.
+func (s *Server) unknownStatuses(body []byte) []byte {
+	swap := func(from, to string) { body = bytes.ReplaceAll(body, []byte(from), []byte(to)) }
+	swap(`"status":"active","host"`, `"status":"`+s.moods.one("active", "in_use", "", "suspended")+`","host"`)
+	swap(`"status":"completed","payment_status"`, `"status":"`+s.moods.one("fulfilled", "closed", "completed_v2")+`","payment_status"`)
+	swap(`"status":"refunded","payment_status"`, `"status":"`+s.moods.one("cancelled", "void", "closed")+`","payment_status"`)
+	swap(`"refund":{"status":"completed","destination":"wallet"`, `"refund":{"status":"`+s.moods.one("done", "succeeded")+`","destination":"balance"`)
+	if s.moods.number(6) == 0 {
+		swap(`"status":"procuring","payment_status"`, `"status":"allocating","payment_status"`)
+	}
+	return body
+}
+
+// secondArray puts another array beside the list of a page.
+func (s *Server) secondArray(body []byte) []byte {
+	if !bytes.Contains(body, []byte(`,"has_more":`)) {
+		return body
+	}
+	more := s.moods.one(`"notices":[]`, `"notices":[{"id":"n_1","text":"maintenance"}]`, `"columns":["proxy_id","order_no"]`, `"sums":[{"count":1,"cents":300}]`)
+	data := []byte(`,"data":{`)
+	if s.moods.number(2) == 0 {
+		return bytes.Replace(body, data, append(data, more+","...), 1)
+	}
+	return bytes.Replace(body, []byte(`,"page_size":`), []byte(","+more+`,"page_size":`), 1)
+}
+
+// addedFields are members that no version of the document names; some differ
+// from a known name only by case, which JSON tells apart.
+var addedFields = []string{`"x_new":null`, `"meta":{"status":"x","list":[1,{"proxy_id":7}]}`, `"Status":"of_tomorrow"`, `"ORDER_NO":"ord_other"`,
+	`"Charged_Cents":1`, `"Code":"x"`, `"Data":[]`, `"Expires_At":"soon"`, `"tags":[]`, `"extra":1e400`, `"note":"{\"code\":\"ok\"}\u0000"`}
+
+// unknownFields adds a member to every third object of a reply.
+func (s *Server) unknownFields(body []byte) []byte {
+	out := make([]byte, 0, len(body)+len(body)/4)
+	quoted := false
+	for i := 0; i < len(body); i++ {
+		c := body[i]
+		out = append(out, c)
+		switch {
+		case quoted && c == '\\':
+			i++
+			out = append(out, body[i])
+		case c == '"':
+			quoted = !quoted
+		case !quoted && c == '{' && s.moods.number(3) == 0:
+			out = append(out, s.moods.one(addedFields...)...)
+			if body[i+1] != '}' {
+				out = append(out, ',')
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,104 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Prices, and what an account may pay with.
+
+// unitPrice is the account's price of one IP for the base duration, when so many
+// are bought for so many days; 0 of either: as listed. The account's own price
+// counts before any other.
+func (sp *space) unitPrice(offer *FixtureOffer, quantity, days int64) int64 {
+	if cents, ok := sp.prices[offer.OfferCode]; ok {
+		return cents
+	}
+	cents, reached := offer.UnitPriceCents, int64(0)
+	for from, price := range offer.QuantityPrices {
+		if from <= quantity && from > reached {
+			cents, reached = price, from
+		}
+	}
+	if price, ok := offer.DurationPrices[days]; ok {
+		cents = min(cents, price)
+	}
+	return cents
+}
+
+func (sp *space) price(offer *FixtureOffer, quantity, days int64) int64 {
+	return (sp.unitPrice(offer, quantity, days)*quantity*days + offer.BaseDurationDays - 1) / offer.BaseDurationDays
+}
+
+// total is what an order costs.
+func (sp *space) total(st *state, quantities map[string]int64, days int64) (cents int64) {
+	for code, quantity := range quantities {
+		cents += sp.price(st.byCode[code], quantity, days)
+	}
+	return cents
+}
+
+// renewalPrice is what one proxy costs for a renewal.
+func (sp *space) renewalPrice(offer *FixtureOffer, days int64) int64 { return sp.price(offer, 1, days) }
+
+// free is what may be paid with: what is frozen is part of the balance and cannot
+// be spent (assumed).
+func (sp *space) free() int64 { return sp.balance - sp.frozen }
+
+func (o FixtureOffer) validatePrices() error {
+	for name, prices := range map[string]map[int64]int64{"quantity_prices": o.QuantityPrices, "duration_prices": o.DurationPrices} {
+		for at, cents := range prices {
+			if at <= 0 || cents <= 0 || cents > maxUnitPriceCents {
+				return fmt.Errorf("%s: %d for %d cannot be: quantities, days and cents are over 0, and a price is at most %d", name, cents, at, int64(maxUnitPriceCents))
+			}
+		}
+	}
+	return nil
+}
+
+// statusActive is the status of an account that may buy; with any other it may
+// only read (assumed).
+const statusActive = "active"
+
+func (a FixtureAccount) validateStanding() error {
+	w := a.Wallet
+	if a.Status != "" && !printable(a.Status, maxHeaderText) {
+		return errors.New("status must be printable ASCII")
+	}
+	if min(w.SandboxFrozenCents, w.ProductionFrozenCents) < 0 || w.SandboxFrozenCents > w.SandboxCents || w.ProductionFrozenCents > w.ProductionCents {
+		return errors.New("wallet must not have more frozen than it holds")
+	}
+	return nil
+}
+
+// standing is the account's status in both environments.
+type standing struct{ status string }
+
+type accountSetting struct {
+	AccountID string `json:"account_id"`
+	Status    string `json:"status"`
+}
+
+// setAccount gives an account another status (extension).
+func (s *Server) setAccount(in *accountSetting) error {
+	sp := s.st.spaces[in.AccountID+"/"+envSandbox]
+	if sp == nil {
+		return wrong("account_id", fmt.Errorf("%q is unknown", in.AccountID))
+	}
+	if !printable(in.Status, maxHeaderText) {
+		return wrong("status", errors.New("is missing, or is not printable ASCII"))
+	}
+	s.st.mu.Lock()
+	sp.standing.status = in.Status
+	s.st.mu.Unlock()
+	return s.persist("account", in.AccountID, in.Status)
+}
+
+// suspended refuses what an account that is not active may not do: to write
+// (assumed).
+func (s *Server) suspended(r *request) (reply, bool) {
+	if r.key.space.standing.status == statusActive {
+		return reply{}, false
+	}
+	return s.refuse("insufficient_scope", "The account is "+r.key.space.standing.status+"."), true
+}
