@@ -43,7 +43,7 @@ func (q *Queue) ServeAccount(account, version string, verbs map[string]Verb) (st
 	ctx, cancel := context.WithCancel(context.Background())
 	serving := &serving{queue: q, ctx: ctx, slots: make(chan struct{}, maxServing)}
 	stop = sync.OnceValue(func() error {
-		err := service.Stop()
+		err := q.stopService(service)
 		cancel()
 		serving.wait()
 		return err
@@ -54,6 +54,26 @@ func (q *Queue) ServeAccount(account, version string, verbs map[string]Verb) (st
 		}
 	}
 	return stop, nil
+}
+
+// stopService takes the service's subscriptions back. While the connection is
+// down the server cannot be told, and nats.go subscribes them again at the
+// reconnect: the server would go on handing requests to a service that is gone.
+// So they are taken back once the connection is up; until then what they get is
+// refused as stopping.
+func (q *Queue) stopService(service micro.Service) error {
+	if q.nc.IsConnected() || q.nc.IsClosed() {
+		return service.Stop()
+	}
+	up := q.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	go func() {
+		<-up
+		q.nc.RemoveStatusListener(up)
+		if err := service.Stop(); err != nil && !q.nc.IsClosed() {
+			q.log.WithError(err).Warn("the service of before an outage could not be taken back")
+		}
+	}()
+	return nil
 }
 
 // serving counts the requests under way.
