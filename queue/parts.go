@@ -32,11 +32,11 @@ func (s *serving) respond(request micro.Request, data []byte) {
 	var err error
 	switch {
 	case len(data)+partRoom <= most:
-		err = request.Respond(data)
+		err = s.send(request, nil, data)
 	case request.Headers().Get(partsHeader) == "" || most <= partRoom || len(data) > maxAnswer:
 		err = nats.ErrMaxPayload
 	default:
-		err = respondInParts(request, data, most-partRoom)
+		err = s.respondInParts(request, data, most-partRoom)
 	}
 	if err == nil {
 		return
@@ -46,11 +46,17 @@ func (s *serving) respond(request micro.Request, data []byte) {
 		"the answer of %d bytes cannot be sent (%s; max_payload of the NATS server is %d): ask for less, or with the header %s", len(data), err, most, partsHeader)})
 }
 
-func respondInParts(request micro.Request, data []byte, size int) error {
+// send answers by itself: micro reads, behind a handler that has returned, what an
+// answer through its request would write.
+func (s *serving) send(request micro.Request, header nats.Header, data []byte) error {
+	return s.queue.nc.PublishMsg(&nats.Msg{Subject: request.Reply(), Header: header, Data: data})
+}
+
+func (s *serving) respondInParts(request micro.Request, data []byte, size int) error {
 	parts := (len(data) + size - 1) / size
 	for n := range parts {
-		header := micro.Headers{partsHeader: []string{fmt.Sprintf("%d/%d", n+1, parts)}}
-		if err := request.Respond(data[n*size:min((n+1)*size, len(data))], micro.WithHeaders(header)); err != nil {
+		header := nats.Header{partsHeader: []string{fmt.Sprintf("%d/%d", n+1, parts)}}
+		if err := s.send(request, header, data[n*size:min((n+1)*size, len(data))]); err != nil {
 			return fmt.Errorf("part %d of %d: %w", n+1, parts, err)
 		}
 	}

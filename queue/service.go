@@ -164,7 +164,8 @@ func (s *serving) refuse(request micro.Request, refused *ServiceError) {
 	if len(body) == 0 {
 		body, _ = json.Marshal(map[string]string{"code": refused.Code, "description": refused.Description})
 	}
-	if err := request.Error(refused.Code, refused.Description, body); err != nil {
+	header := nats.Header{micro.ErrorCodeHeader: []string{refused.Code}, micro.ErrorHeader: []string{refused.Description}}
+	if err := s.send(request, header, body); err != nil {
 		s.queue.log.WithError(err).WithField("subject", request.Subject()).Warn("answer not sent")
 	}
 }

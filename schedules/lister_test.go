@@ -290,6 +290,7 @@ func TestTheListerKeepsItsCadenceAndItsNumbersRise(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- l.Run(ctx) }()
 		got := []time.Duration{<-passes, <-passes, <-passes, <-passes}
+		synctest.Wait() // what the last one showed is taken in
 		cancel()
 		wantErr(t, <-done, context.Canceled)
 		want(t, "passes", got, []time.Duration{0, 5 * time.Minute, 10 * time.Minute, 10*time.Minute + 5*time.Second})
