@@ -86,7 +86,9 @@ func (s *simulation) person(ctx context.Context) {
 		s.retire(ctx)
 	case 4, 5:
 		s.sayf("a person releases %s", id)
-		_, err = r.Release(ctx, id, "ann", "it is wanted")
+		if _, err = r.Release(ctx, id, "ann", "it is wanted"); err == nil {
+			s.let[id] = true
+		}
 	case 6:
 		s.sayf("a person cancels %s", id)
 		_, err = r.Cancel(ctx, id, "ann", "it is not wanted")

@@ -21,7 +21,7 @@ func (s *simulation) chaos(ctx context.Context) {
 	s.faulty = true
 	steps := []func(context.Context){ // as often as they stand here
 		s.publish, s.publish, s.publishAgain, s.deliver, s.deliver, s.work, s.work, s.work, s.work, s.pass, s.pass, s.breakSomething, s.arriveLate, s.crashSoon,
-		s.mind, s.otherMood, s.person, s.person, s.twoSchedules, s.quiet, s.reconfigure, s.work, s.crashSoon,
+		s.mind, s.otherMood, s.person, s.person, s.twoSchedules, s.quiet, s.reconfigure, s.work, s.crashSoon, s.reconcile, s.outside,
 	}
 	for range 60 + s.random.IntN(60) {
 		if s.runner == nil {
@@ -41,6 +41,7 @@ func (s *simulation) step(ctx context.Context, do func(context.Context)) {
 	for _, r := range rows {
 		s.sayf("  %d %s %s%s", r.Seq, r.Type, r.Operation, reasonOf(r))
 		s.rows = r.Seq
+		s.intended[r.Operation] = s.intended[r.Operation] || r.Type == "operation.sending"
 	}
 }
 
@@ -201,6 +202,7 @@ func (s *simulation) pass(context.Context) {
 	}
 	if s.chance(25) {
 		s.skew = pick(s, 0, 0, time.Second, -time.Minute, 7*time.Minute, time.Hour, -time.Hour)
+		s.skewed = s.skewed || s.skew != 0
 	}
 	s.sayf("time passes; the machine's clock is off by %s", s.skew)
 }

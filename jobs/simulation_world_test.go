@@ -62,6 +62,13 @@ type simulation struct {
 	shown              map[string]string            // the expiry that was last shown, by proxy
 	shownTo            map[string]map[string]string // shown as it was when the first request under a key left
 
+	byHand   int                   // writes of people at the provider
+	recorded map[string]bool       // those of them that are in the books, by key
+	left     map[string]firstLeave // by key
+	let      map[string]bool       // operations and commands that a person released
+	intended map[string]bool       // operations whose intent was recorded before this step
+	skewed   bool                  // the clocks have differed
+
 	crashIn  int // effects until the next crash; 0: none
 	commands []simCommand
 	dead     int // dead letters
@@ -117,6 +124,7 @@ func simulate(ctx context.Context, template []byte, dir string, seed uint64) (s 
 	s = &simulation{
 		seed: seed, random: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), paid: map[string]bool{}, guarded: map[string]bool{},
 		mistaken: map[string]bool{}, mistakes: map[string]bool{}, shown: map[string]string{}, shownTo: map[string]map[string]string{},
+		recorded: map[string]bool{}, left: map[string]firstLeave{}, let: map[string]bool{}, intended: map[string]bool{},
 	}
 	s.time = pick(s, simDays...)
 	defer func() {
@@ -255,7 +263,7 @@ func (w simWire) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(context.Background())
 	request.RequestURI, request.RemoteAddr = request.URL.RequestURI(), "127.0.0.1:1"
 	request.Body = io.NopCloser(bytes.NewReader(body))
-	s.leaves(request, body)
+	first := s.leaves(request, body)
 	if request.Method == http.MethodPost && s.chance(2) {
 		s.meanwhile()
 	}
@@ -271,6 +279,9 @@ func (w simWire) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, errWire
 	}
 	response, err := s.serve(request)
+	if first {
+		s.underLimit(request.Header.Get("Idempotency-Key"))
+	}
 	s.reached("wire.executed")
 	if request.Method == http.MethodPost {
 		s.meanwhile()
@@ -315,22 +326,26 @@ func (s *simulation) serve(request *http.Request) (response *http.Response, err 
 // shownExpiry finds a proxy and its expiry as a reply shows them.
 var shownExpiry = regexp.MustCompile(`"proxy_id":"(px_\d+)"[^{}]*"expires_at":"([^"]+)"`)
 
-// leaves notes what had been shown when the first request under a key left.
-func (s *simulation) leaves(request *http.Request, body []byte) {
+// leaves notes what held and what had been shown when the first request under a
+// key left, and reports whether this is that one.
+func (s *simulation) leaves(request *http.Request, body []byte) (first bool) {
 	key := request.Header.Get("Idempotency-Key")
-	if key == "" || s.shownTo[key] != nil || !strings.HasSuffix(request.URL.Path, "/renew") {
-		return
+	if _, again := s.left[key]; key == "" || again {
+		return false
 	}
 	var sent struct {
-		IDs []string `json:"proxy_ids"`
+		IDs  []string `json:"proxy_ids"`
+		Days int64    `json:"duration_days"`
 	}
 	s.must(json.Unmarshal(body, &sent), "a body")
+	s.left[key] = s.firstLeave(key, len(sent.IDs) > 0, sent.Days)
 	s.shownTo[key] = map[string]string{}
 	for _, id := range sent.IDs {
 		if at := s.shown[id]; at != "" {
 			s.shownTo[key][id] = at
 		}
 	}
+	return true
 }
 
 // route leaves out what the sandbox makes up.

@@ -1,0 +1,79 @@
+package jobs
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"perennial/ledger"
+)
+
+// firstLeave is what held when the first request under a key left.
+type firstLeave struct {
+	limit    int64     // 0: none, or another one held when it was decided to send it
+	from     time.Time // its day
+	unpriced bool      // a renewal, and no renewal was ever paid for
+}
+
+func (s *simulation) firstLeave(key string, renewal bool, days int64) (f firstLeave) {
+	if s.config.limit > 0 && !s.intended[s.operationOf(key).ID] {
+		f.limit, f.from = s.config.limit, ledger.StartOfDay(s.now(), s.config.zone)
+	}
+	if renewal {
+		dearest, err := s.ledger.Dearest(context.Background(), days)
+		s.must(err, "dearest")
+		f.unpriced = dearest == 0
+	}
+	return f
+}
+
+// underLimit finds a day whose limit was exceeded by what the provider charged for
+// requests of that day, but for one proxy whose price nothing could tell and those
+// that left before there was a limit. Clocks that differ, and answers of a person
+// that were wrong, make other sums.
+func (s *simulation) underLimit(key string) {
+	first, o := s.left[key], s.operationOf(key)
+	if first.limit == 0 || s.skewed || len(s.mistaken) > 0 || s.let[o.ID] || s.let[o.CommandID] {
+		return
+	}
+	var sum, unpriced, unlimited int64
+	mine, of := false, map[string]int64{}
+	for _, c := range s.charged() {
+		at, err := time.Parse(time.RFC3339Nano, c.Time)
+		s.must(err, "time of a charge")
+		if at.Before(first.from) || strings.HasPrefix(c.IdempotencyKey, outsideKey) {
+			continue
+		}
+		cents := c.AmountCents
+		if c.Kind == "refund" {
+			cents = -cents
+		}
+		sum += cents
+		mine = mine || c.IdempotencyKey == key
+		of[c.IdempotencyKey] += cents
+		switch left := s.left[c.IdempotencyKey]; {
+		case left.limit == 0 && s.operationOf(c.IdempotencyKey).EstimateCents == 0:
+			unlimited += cents
+		case left.unpriced:
+			unpriced = max(unpriced, of[c.IdempotencyKey])
+		}
+	}
+	if mine && sum-unpriced-unlimited > first.limit {
+		s.failf("%s left under a limit of %d, and %d cents were charged since %s, %d of them of unknown price", o.ID, first.limit, sum, first.from, unpriced+unlimited)
+	}
+}
+
+// operationOf is the operation that a key was drawn for.
+func (s *simulation) operationOf(key string) ledger.Operation {
+	for _, c := range s.commands {
+		operations, err := s.ledger.OperationsOf(context.Background(), c.id)
+		s.must(err, "operations")
+		for _, o := range operations {
+			if o.Key == key {
+				return o
+			}
+		}
+	}
+	s.failf("no operation has the key %s", key)
+	return ledger.Operation{}
+}

@@ -1,0 +1,135 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+// outsideKey begins the keys under which people write at the provider themselves,
+// past the runner.
+const outsideKey = "outside-"
+
+// outsideWire carries a person's own requests: not the runner's, so no crash of
+// the runner is in them.
+type outsideWire struct{ *simulation }
+
+// RoundTrip is one request, whole.
+func (w outsideWire) RoundTrip(request *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(request.Body)
+	w.must(err, "read a request")
+	request = request.Clone(context.Background())
+	request.RequestURI, request.RemoteAddr = request.URL.RequestURI(), "127.0.0.1:1"
+	request.Body = io.NopCloser(bytes.NewReader(body))
+	return w.serve(request)
+}
+
+// outside has a person order or renew at the provider's own site, and now and then
+// record in the books what that cost.
+func (s *simulation) outside(ctx context.Context) {
+	if _, err := s.ledger.Binding(ctx); err != nil {
+		return // the opening balance is read later, and may lag
+	}
+	client, err := upstream.New(upstream.Config{
+		BaseURL: "http://127.0.0.1:80", AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret, Clock: func() time.Time { return s.time }, Transport: outsideWire{s},
+	})
+	s.must(err, "client")
+	s.byHand++
+	key := fmt.Sprintf("%s%d", outsideKey, s.byHand)
+	if s.chance(2) {
+		s.sayf("a person orders at the provider")
+		_, _ = client.CreateOrder(ctx, key, upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "off_us_dallas", Quantity: 1 + s.random.Int64N(2)}}})
+	} else {
+		id := fmt.Sprintf("px_%d", 1+s.random.IntN(8))
+		s.sayf("a person renews %s at the provider", id)
+		_, _ = client.Renew(ctx, key, upstream.RenewRequest{ProxyIDs: []string{id}, DurationDays: 30})
+	}
+	if cents := s.truth(key, ""); cents > 0 && s.chance(3) {
+		s.sayf("a person records the %d cents", cents)
+		s.recorded[key] = true
+		s.must(Record(ctx, s.ledger, Recording{Kind: "external", Cents: cents, By: "ann", Reason: "by hand", OrderNo: s.orderOf(key)}), "record")
+	}
+}
+
+// reconcile compares the books with the provider, in the middle of everything. It
+// may find what it likes, for reads lag; it pays for nothing and changes no money.
+func (s *simulation) reconcile(ctx context.Context) {
+	r := s.runner
+	if r == nil || r.readable() != nil {
+		return
+	}
+	posts := s.counts.posts
+	before, err := s.ledger.Balance(ctx, "main")
+	s.must(err, "balance")
+	x, err := r.reconcile(ctx, r.scheduledReading)
+	s.sayf("reconciled: %t, %d findings, failed %t", x.OK, len(x.Findings), err != nil)
+	after, err := s.ledger.Balance(ctx, "main")
+	s.must(err, "balance")
+	if after.Head = before.Head; s.counts.posts != posts || before != after {
+		s.failf("a reconciliation wrote at the provider or moved money: %+v, then %+v", before, after)
+	}
+}
+
+// reconciled is the last comparison: nothing is under way and nothing lags, so it
+// finds what people did past the books, to the cent, and nothing else.
+func (s *simulation) reconciled(ctx context.Context) {
+	r := s.runner
+	var x Reconciliation
+	for range 10 {
+		var err error
+		x, err = r.reconcile(ctx, r.scheduledReading)
+		s.must(err, "reconcile")
+		if x.Compared.Left == 0 {
+			break
+		}
+	}
+	if x.Compared.Left > 0 || !x.Quiet || x.DifferenceCents() != s.added {
+		s.failf("the wallet differs by %d, and the reconciliation says %d, quiet %t, %d left", s.added, x.DifferenceCents(), x.Quiet, x.Compared.Left)
+	}
+	if s.counts.reviews > 0 {
+		return // a person's answers explain orders, rightly or not
+	}
+	found := map[string]int64{}
+	for _, f := range x.Findings {
+		switch f.Kind {
+		case kindOutside:
+			found[f.OrderNo] = f.AmountCents
+		case kindWallet, kindRenewed:
+		default:
+			s.failf("books that agree are found to differ: %+v", f)
+		}
+	}
+	for _, c := range s.charged() {
+		if key := c.IdempotencyKey; c.Kind == "charge" && c.OrderNo != "" && strings.HasPrefix(key, outsideKey) && !s.recorded[key] {
+			if net := s.truth(key, ""); found[c.OrderNo] != net {
+				s.failf("order %s was made past the books for %d cents, and %d are found", c.OrderNo, net, found[c.OrderNo])
+			}
+			delete(found, c.OrderNo)
+		}
+	}
+	for no, cents := range found {
+		s.failf("order %s is said to be made elsewhere, for %d cents", no, cents)
+	}
+}
+
+// spentOutside is what people spent at the provider and did not record.
+func (s *simulation) spentOutside() (cents int64) {
+	for _, c := range s.charged() {
+		if !strings.HasPrefix(c.IdempotencyKey, outsideKey) || s.recorded[c.IdempotencyKey] {
+			continue
+		}
+		if c.Kind == "refund" {
+			cents -= c.AmountCents
+		} else {
+			cents += c.AmountCents
+		}
+	}
+	return cents
+}
