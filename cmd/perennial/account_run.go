@@ -19,23 +19,30 @@ import (
 // account is taken up again.
 func (a *accountHost) run(ctx context.Context) error {
 	defer a.hasStarted()
+	err := turns(ctx, a.turn, a.setBack)
+	state := "stopped"
+	if ctx.Err() == nil {
+		state += ": " + err.Error()
+	}
+	a.setState(state)
+	return err
+}
+
+// turns takes one turn after another until ctx ends, or until one ends for good.
+// Between two that failed it waits a little longer each time, 15 s at most.
+func turns(ctx context.Context, turn func(context.Context) error, setBack func(error)) error {
 	delay := backoff.NewExponentialBackOff()
 	delay.InitialInterval, delay.MaxInterval = turnFirst, turnMost
 	for {
 		began := time.Now()
-		err := a.turn(ctx)
-		if ctx.Err() != nil {
-			a.setState("stopped")
-			return err
-		}
-		if final(err) {
-			a.setState("stopped: " + err.Error())
+		err := turn(ctx)
+		if ctx.Err() != nil || final(err) {
 			return err
 		}
 		if time.Since(began) > turnMost {
 			delay.Reset()
 		}
-		a.setBack(err)
+		setBack(err)
 		if waitFor(ctx, delay.NextBackOff()) != nil {
 			return nil
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -186,6 +188,41 @@ func TestAStartWaitsForNATSAndForItsLogin(t *testing.T) {
 	}
 	n.kill()
 	checkBooks(t, w, c.ids())
+}
+
+// TestAnOutageOfAnyLengthIsWaitedOut goes by a clock of its own: the account is
+// taken up soon after each outage, of a second or of ten minutes, whether a turn
+// fails at once, waits for its patience, or works for a moment.
+func TestAnOutageOfAnyLengthIsWaitedOut(t *testing.T) {
+	t.Parallel()
+	for _, outage := range []time.Duration{time.Second, 12 * time.Second, 13 * time.Second, time.Minute, 10 * time.Minute} {
+		for _, held := range []time.Duration{0, time.Second, streamsPatience, 2 * turnMost} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				began, tries, back := time.Now(), 0, 0
+				err := turns(ctx, func(ctx context.Context) error {
+					if tries++; time.Since(began) < outage {
+						_ = waitFor(ctx, held)
+						return nats.ErrNoServers
+					}
+					stop()
+					return nil
+				}, func(err error) {
+					if back++; !errors.Is(err, nats.ErrNoServers) {
+						t.Errorf("set back by %v", err)
+					}
+				})
+				late := time.Since(began) - outage
+				if err != nil || tries != back+1 || late > held+turnMost*3/2 {
+					t.Errorf("an outage of %s: %v, %d tries, %d times set back, taken up %s after it", outage, err, tries, back, late)
+				}
+				if most := 10 + int(outage/(turnMost/2)); tries > most {
+					t.Errorf("an outage of %s: tried %d times", outage, tries)
+				}
+			})
+		}
+	}
 }
 
 // TestOnlyABindingOrAHistoryEndsAnAccount: whatever else goes wrong is waited out.

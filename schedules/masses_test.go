@@ -1,0 +1,67 @@
+package schedules
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+)
+
+// mass is a random fleet in the order of its expiries: retired, taken, claimed,
+// long expired and living proxies, each as few or as many as chance has it.
+func mass(random *rand.Rand) (all []ledger.Proxy, in *Inputs) {
+	in = &Inputs{Now: noon, Schedule: keepalive(), Taken: map[string]bool{}, Claimed: map[string]bool{}, OnItsWay: map[string]bool{}, Barred: map[string]int{}}
+	size := func() int { return []int{0, 1, 1000, maxConsidered, 2*maxConsidered + 7}[random.IntN(5)] }
+	for _, from := range []time.Duration{-90 * 24 * time.Hour, time.Second} { // expired, then living
+		free, barred := size(), size()
+		for i := 0; free+barred > 0; i++ {
+			p := px(fmt.Sprintf("px_%d_%d", int64(from), i), from+time.Duration(i)*time.Second)
+			if random.IntN(free+barred) < free {
+				free--
+			} else {
+				barred--
+				p.Retired = random.IntN(2) == 0
+				in.Taken[p.ProxyID], in.Claimed[p.ProxyID] = !p.Retired && i%2 == 0, !p.Retired && i%2 == 1
+			}
+			all = append(all, p)
+		}
+	}
+	return all, in
+}
+
+// Whatever a provider lists and whatever is under way: what lives and may be
+// renewed is planned, the nearest expiry first, and what is not looked at is counted.
+func TestTrap54NoMassHidesWhatLives(t *testing.T) {
+	for seed := range uint64(10) {
+		all, in := mass(rand.New(rand.NewPCG(seed, 54)))
+		g := &gathering{in: in, filter: in.Schedule.Match.filter(in.Lists), staying: newHeadcount(map[string]int{}), kinds: map[kind]bool{}}
+		var living []string
+		for _, p := range all {
+			if free := in.barredBy(g.filter, p) == ""; free && p.ExpiresAt.After(noon) && len(living) < maxConsidered {
+				living = append(living, p.ProxyID)
+			}
+			g.add(p)
+		}
+		var planned []string
+		expired := false
+		gathered := g.gathered()
+		for _, p := range gathered {
+			switch free := in.barredBy(g.filter, p) == ""; {
+			case free && !p.ExpiresAt.After(noon):
+				expired = true
+			case free && expired:
+				t.Fatalf("seed %d: %s lives and stands behind what has expired", seed, p.ProxyID)
+			case free:
+				planned = append(planned, p.ProxyID)
+			}
+		}
+		counted := len(gathered) + in.Beyond
+		for _, n := range in.Barred {
+			counted += n
+		}
+		want(t, fmt.Sprintf("seed %d: planned", seed), planned, living)
+		want(t, fmt.Sprintf("seed %d: counted", seed), counted, len(all))
+	}
+}
