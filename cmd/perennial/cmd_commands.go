@@ -244,7 +244,7 @@ func (a *app) follow(ctx context.Context, r *remote, id, hash string) error {
 
 // followed prints where a command ended, and gives the exit code for it.
 func (a *app) followed(status jobs.CommandStatus) error {
-	if err := a.printStatus(status); err != nil {
+	if err := a.printStatus("", status); err != nil {
 		return err
 	}
 	if err := stateExit(status.State); err != nil || len(status.LeftOut) == 0 {

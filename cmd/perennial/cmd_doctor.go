@@ -48,13 +48,9 @@ func (a *app) examine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	accounts := c.accountNames()
-	if a.account != "" || len(accounts) < 2 {
-		account, err := c.pick(a.account)
-		if err != nil {
-			return err
-		}
-		accounts = []string{account}
+	accounts, err := c.accounts(a.account)
+	if err != nil {
+		return err
 	}
 	d := &doctor{config: c}
 	for _, account := range accounts {

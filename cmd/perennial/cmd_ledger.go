@@ -46,6 +46,19 @@ func (a *app) withLedger(do func(ctx context.Context, l *ledger.Ledger, account 
 	return a.withLedgerAs(false, do)
 }
 
+// eachLedger runs do on the ledger of every account that the command looks at;
+// account is empty where it is only one.
+func (a *app) eachLedger(ctx context.Context, do func(ctx context.Context, l *ledger.Ledger, account string) error) error {
+	return a.eachAccount(ctx, func(one *app, account string) (err error) {
+		l, _, err := one.openLedger(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, l.Close()) }()
+		return do(ctx, l, account)
+	})
+}
+
 // withLedgerAs is withLedger of a file that is inspected, or not.
 func (a *app) withLedgerAs(inspect bool, do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) (err error) {
@@ -63,41 +76,40 @@ func (a *app) ledgerBalance() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use: "balance", Short: "What the books say: wallet, charges, refunds, suspense", Args: cobra.NoArgs,
-		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if by != "" {
-				return a.printTotals(ctx, l, by, limit)
+				return a.listTotals(cmd.Context(), by, limit)
 			}
-			p, err := l.Position(ctx, account)
-			if err != nil {
-				return err
-			}
-			return a.printBalance(p.WithUnbooked())
-		}),
+			return a.eachAccount(cmd.Context(), func(one *app, _ string) error {
+				return one.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+					p, err := l.Position(ctx, account)
+					if err != nil {
+						return err
+					}
+					return a.printBalance(p.WithUnbooked())
+				})(cmd, nil)
+			})
+		},
 	}
 	c.Flags().StringVar(&by, "by", "", "what it went on, by order, renewal, ip, label or day")
 	limitFlag(c, &limit, 1000, "with --by: how many")
 	return c
 }
 
-func (a *app) printTotals(ctx context.Context, l *ledger.Ledger, by string, limit int) error {
-	totals, err := l.TotalsBy(ctx, by, limit)
-	if err != nil {
-		return err
-	}
-	rows := make([][]string, 0, len(totals))
-	for _, x := range totals {
-		if a.output == "json" {
-			if err := printJSON(a.stdout, x); err != nil {
+func (a *app) listTotals(ctx context.Context, by string, limit int) error {
+	list := a.listing(strings.ToUpper(by), "COUNT", "CHARGED", "REFUNDED", "NET")
+	return list.end(a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
+		totals, err := l.TotalsBy(ctx, by, limit)
+		if err != nil {
+			return err
+		}
+		for _, x := range totals {
+			if err := list.add(account, x, x.Subject, strconv.FormatInt(x.Count, 10), money(x.ChargedCents), money(x.RefundedCents), money(x.NetCents)); err != nil {
 				return err
 			}
-			continue
 		}
-		rows = append(rows, []string{x.Subject, strconv.FormatInt(x.Count, 10), money(x.ChargedCents), money(x.RefundedCents), money(x.NetCents)})
-	}
-	if a.output == "json" {
 		return nil
-	}
-	return a.table([]string{strings.ToUpper(by), "COUNT", "CHARGED", "REFUNDED", "NET"}, rows)
+	}))
 }
 
 func (a *app) printBalance(b ledger.Balance) error {

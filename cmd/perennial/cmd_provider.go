@@ -61,21 +61,30 @@ func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args 
 func (a *app) walletCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "wallet", Short: "What the provider says the wallet holds", Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
-			w, err := client.Wallet(ctx)
-			if err != nil {
-				return err
-			}
-			if a.output == "json" {
-				return printJSON(a.stdout, map[string]any{
-					"environment": w.Environment, "currency": w.Currency, "balance_cents": w.BalanceCents, "frozen_cents": w.FrozenCents, "cash_value": w.CashValue,
-				})
-			}
-			return a.table([]string{"WALLET", w.Currency}, [][]string{
-				{"balance", money(w.BalanceCents)}, {"frozen", money(w.FrozenCents) + "  (whether it is part of the balance is not given)"}, {"environment", string(w.Environment)}, {"real money", strconv.FormatBool(w.CashValue)},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.eachAccount(cmd.Context(), func(one *app, account string) error {
+				return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+					w, err := client.Wallet(ctx)
+					if err != nil {
+						return err
+					}
+					return a.printWallet(account, w)
+				})(cmd, nil)
 			})
-		}),
+		},
 	}
+}
+
+// printWallet prints a wallet; account is empty where there is only one.
+func (a *app) printWallet(account string, w upstream.Wallet) error {
+	if a.output == "json" {
+		return a.listing().add(account, map[string]any{
+			"environment": w.Environment, "currency": w.Currency, "balance_cents": w.BalanceCents, "frozen_cents": w.FrozenCents, "cash_value": w.CashValue,
+		})
+	}
+	return a.table([]string{strings.TrimSpace("WALLET " + account), w.Currency}, [][]string{
+		{"balance", money(w.BalanceCents)}, {"frozen", money(w.FrozenCents) + "  (whether it is part of the balance is not given)"}, {"environment", string(w.Environment)}, {"real money", strconv.FormatBool(w.CashValue)},
+	})
 }
 
 func (a *app) offersCommand() *cobra.Command {
@@ -228,38 +237,53 @@ func (a *app) proxiesList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "Proxies as they were last listed, the nearest expiry first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			printer := a.proxyPrinter()
+			list := a.listing("PROXY", "STATUS", "EXPIRES", "COUNTRY", "REGION", "LINE", "TYPE", "SEEN")
 			if live {
-				return a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
-					for p, err := range client.Proxies(ctx, 0) {
-						if err != nil {
-							return err
-						}
-						if err := printer.add(seenNow(p)); err != nil {
-							return err
-						}
-					}
-					return printer.end()
-				})(cmd, args)
+				return list.end(a.listLive(cmd, list))
 			}
 			until := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 			if within > 0 {
 				until = time.Now().Add(within)
 			}
-			return a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
-				if err := l.Expiring(ctx, until, printer.add); err != nil {
-					return err
-				}
-				if printer.count == 0 && a.output != "json" {
-					fmt.Fprintln(a.stderr, "none is known: schedules keep this list; --live reads it from the provider")
-				}
-				return printer.end()
-			})(cmd, args)
+			return list.end(a.listKnown(cmd.Context(), list, until))
 		},
 	}
 	c.Flags().DurationVar(&within, "within", 0, "only those that expire within this time, such as 72h")
 	c.Flags().BoolVar(&live, "live", false, "read the provider's list instead")
 	return c
+}
+
+// listLive adds the proxies that the provider lists now.
+func (a *app) listLive(cmd *cobra.Command, list *listing) error {
+	return a.eachAccount(cmd.Context(), func(one *app, account string) error {
+		return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+			for p, err := range client.Proxies(ctx, 0) {
+				if err != nil {
+					return err
+				}
+				if err := addProxy(list, account, seenNow(p)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})(cmd, nil)
+	})
+}
+
+// listKnown adds the proxies that a listing pass has shown and that expire before
+// an instant.
+func (a *app) listKnown(ctx context.Context, list *listing, until time.Time) error {
+	return a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
+		count := 0
+		err := l.Expiring(ctx, until, func(p ledger.Proxy) error {
+			count++
+			return addProxy(list, account, p)
+		})
+		if err == nil && count == 0 && a.output != "json" {
+			fmt.Fprintln(a.stderr, strings.TrimSpace(account+" none is known: schedules keep this list; --live reads it from the provider"))
+		}
+		return err
+	})
 }
 
 func seenNow(p upstream.Proxy) ledger.Proxy {
@@ -269,21 +293,9 @@ func seenNow(p upstream.Proxy) ledger.Proxy {
 	}
 }
 
-// proxyPrinter prints proxies: JSON lines as they come, a table at the end.
-type proxyPrinter struct {
-	app   *app
-	rows  [][]string
-	count int
-}
-
-func (a *app) proxyPrinter() *proxyPrinter { return &proxyPrinter{app: a} }
-
-func (x *proxyPrinter) add(p ledger.Proxy) error {
-	x.count++
+// addProxy adds what is known of a proxy.
+func addProxy(list *listing, account string, p ledger.Proxy) error {
 	known := p.SeenAt.UnixMicro() > 0
-	if x.app.output == "json" {
-		return printJSON(x.app.stdout, listedProxy(p, known))
-	}
 	expires, status := stamp(p.ExpiresAt), p.Status
 	if !known && expires != "" {
 		expires = "was " + expires
@@ -291,8 +303,7 @@ func (x *proxyPrinter) add(p ledger.Proxy) error {
 	if p.Retired {
 		status += ", retired"
 	}
-	x.rows = append(x.rows, []string{p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p)})
-	return nil
+	return list.add(account, listedProxy(p, known), p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
 }
 
 // listedProxy is a proxy without what is known to be out of date: the expiry of
@@ -309,13 +320,6 @@ func listedProxy(p ledger.Proxy, known bool) any {
 		SeenAt *time.Time `json:"seen_at"`
 		Before *time.Time `json:"expired_before_renewal_at,omitempty"`
 	}{Proxy: p, Before: before}
-}
-
-func (x *proxyPrinter) end() error {
-	if x.app.output == "json" {
-		return nil
-	}
-	return x.app.table([]string{"PROXY", "STATUS", "EXPIRES", "COUNTRY", "REGION", "LINE", "TYPE", "SEEN"}, x.rows)
 }
 
 func (a *app) proxiesGet() *cobra.Command {

@@ -19,25 +19,22 @@ func (a *app) reviewCommand() *cobra.Command {
 func (a *app) reviewList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "Operations and lines whose outcome is not known", Args: cobra.NoArgs,
-		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
-			reviews, err := l.Reviews(ctx)
-			if err != nil {
-				return err
-			}
-			rows := make([][]string, 0, len(reviews))
-			for _, x := range reviews {
-				if a.output == "json" {
-					if err := printJSON(a.stdout, x); err != nil {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list := a.listing("OPERATION", "LINE", "SINCE", "AT STAKE", "REASON", "TRACE ID")
+			err := a.eachLedger(cmd.Context(), func(ctx context.Context, l *ledger.Ledger, account string) error {
+				reviews, err := l.Reviews(ctx)
+				if err != nil {
+					return err
+				}
+				for _, x := range reviews {
+					if err := list.add(account, x, x.OperationID, x.ProxyID, ago(&x.Since), atStake(x), x.Reason, x.TraceID); err != nil {
 						return err
 					}
 				}
-				rows = append(rows, []string{x.OperationID, x.ProxyID, ago(&x.Since), atStake(x), x.Reason, x.TraceID})
-			}
-			if a.output == "json" {
 				return nil
-			}
-			return a.table([]string{"OPERATION", "LINE", "SINCE", "AT STAKE", "REASON", "TRACE ID"}, rows)
-		}),
+			})
+			return list.end(err)
+		},
 	}
 }
 

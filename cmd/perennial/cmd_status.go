@@ -26,11 +26,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				s, err := a.readStatus(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				return a.printStatus(s)
+				return a.showStatus(cmd.Context(), args[0])
 			}
 			if err := q.check(); err != nil {
 				return err
@@ -38,16 +34,7 @@ func (a *app) statusCommand() *cobra.Command {
 			if since > 0 {
 				q.Since = time.Now().Add(-since)
 			}
-			r, err := a.connect()
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			list, err := ask[[]jobs.OperationStatus](cmd.Context(), r, verbList, q)
-			if err != nil {
-				return err
-			}
-			return errors.Join(a.printOperations(list), a.warnOfSweeps(cmd.Context(), r))
+			return a.listOperations(cmd.Context(), q)
 		},
 	}
 	c.Flags().BoolVar(&q.All, "all", true, "show operations that have ended too")
@@ -87,33 +74,88 @@ func (a *app) readStatus(ctx context.Context, id string) (jobs.CommandStatus, er
 	defer func() { _ = l.Close() }()
 	s, err := jobs.Status(ctx, l, id)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return s, &exitError{exitFailed, fmt.Errorf("there is no command or operation %q", id)}
+		return s, &notFoundError{fmt.Sprintf("there is no command or operation %q", id)}
 	}
 	return s, err
 }
 
-func (a *app) printOperations(list []jobs.OperationStatus) error {
-	if a.output == "json" {
-		for _, o := range list {
-			if err := printJSON(a.stdout, o); err != nil {
-				return err
-			}
+// showStatus prints the command of an id, in whichever account has it.
+func (a *app) showStatus(ctx context.Context, id string) error {
+	type hit struct {
+		account string
+		status  jobs.CommandStatus
+	}
+	var hits []hit
+	var missing error
+	err := a.eachAccount(ctx, func(one *app, account string) error {
+		s, err := one.readStatus(ctx, id)
+		if _, ok := errors.AsType[*notFoundError](err); ok {
+			missing = err
+			return nil
 		}
-		return nil
+		if err == nil {
+			hits = append(hits, hit{account, s})
+		}
+		return err
+	})
+	switch len(hits) {
+	case 0:
+		return errors.Join(err, missing)
+	case 1:
+		return errors.Join(a.printStatus(hits[0].account, hits[0].status), err)
 	}
-	rows := make([][]string, 0, len(list))
-	for _, o := range list {
-		rows = append(rows, []string{
-			o.OperationID, string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), money(o.ChargedCents), money(o.RefundedCents),
-			ago(&o.AcceptedAt), o.Reason,
-		})
+	names := make([]string, 0, len(hits))
+	for _, h := range hits {
+		names = append(names, h.account)
 	}
-	return a.table([]string{"OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "ACCEPTED", "REASON"}, rows)
+	return errors.Join(usage("%q is an id in several accounts (%s): say which with --account", id, strings.Join(names, ", ")), err)
 }
 
-func (a *app) printStatus(s jobs.CommandStatus) error {
+// listOperations prints the operations that were accepted last, of all accounts
+// together.
+func (a *app) listOperations(ctx context.Context, q listRequest) error {
+	type row struct {
+		account   string
+		operation jobs.OperationStatus
+	}
+	var rows []row
+	err := a.eachAccount(ctx, func(one *app, account string) error {
+		r, err := one.connect()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		list, err := ask[[]jobs.OperationStatus](ctx, r, verbList, q)
+		for _, o := range list {
+			rows = append(rows, row{account, o})
+		}
+		if err != nil {
+			return err
+		}
+		return one.warnOfSweeps(ctx, r, account)
+	})
+	slices.SortStableFunc(rows, func(x, y row) int { return y.operation.AcceptedAt.Compare(x.operation.AcceptedAt) })
+	list := a.listing("OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "ACCEPTED", "REASON")
+	for _, r := range rows[:min(len(rows), q.Limit)] {
+		o := r.operation
+		if err := list.add(r.account, o, o.OperationID, string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), money(o.ChargedCents),
+			money(o.RefundedCents), ago(&o.AcceptedAt), o.Reason); err != nil {
+			return err
+		}
+	}
+	return list.end(err)
+}
+
+// printStatus prints a command; account is empty where there is only one.
+func (a *app) printStatus(account string, s jobs.CommandStatus) error {
+	if a.output == "json" && account != "" {
+		return printOfAccount(a, account, s)
+	}
 	if a.output == "json" {
 		return printJSON(a.stdout, s)
+	}
+	if account != "" {
+		fmt.Fprintf(a.stdout, "account  %s\n", account)
 	}
 	fmt.Fprintf(a.stdout, "command  %s\nstate    %s\n", s.CommandID, s.State)
 	if s.Reason != "" {

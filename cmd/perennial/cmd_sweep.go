@@ -41,27 +41,30 @@ func (a *app) sweepList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "Where every schedule stands", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := a.connect()
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			list, err := ask[[]schedules.Status](cmd.Context(), r, verbSweeps, struct{}{})
-			if err != nil {
-				return err
-			}
-			return a.printSweeps(list)
+			ctx := cmd.Context()
+			list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "HELD PLAN", "WHY")
+			err := a.eachAccount(ctx, func(one *app, account string) error {
+				r, err := one.connect()
+				if err != nil {
+					return err
+				}
+				defer r.Close()
+				all, err := ask[[]schedules.Status](ctx, r, verbSweeps, struct{}{})
+				if err != nil {
+					return err
+				}
+				return addSweeps(list, account, all)
+			})
+			return list.end(err)
 		},
 	}
 }
 
-func (a *app) printSweeps(list []schedules.Status) error {
-	rows := make([][]string, 0, len(list))
-	for _, s := range list {
-		if a.output == "json" {
-			if err := printJSON(a.stdout, s); err != nil {
-				return err
-			}
+// addSweeps adds an account's schedules. Their JSON names the account anyway.
+func addSweeps(list *listing, account string, all []schedules.Status) error {
+	for _, s := range all {
+		if list.app.output == "json" {
+			account = ""
 		}
 		why := s.Why
 		if s.Left != nil {
@@ -70,20 +73,23 @@ func (a *app) printSweeps(list []schedules.Status) error {
 		if s.Problem != "" {
 			why = "NOT MADE: " + s.Problem + "; before: " + why
 		}
-		rows = append(rows, []string{s.Schedule, s.Cron + " " + s.Timezone, ago(s.LastSlot), s.State, instantText(s.NextSlot), s.Plan, why})
+		if err := list.add(account, s, s.Schedule, s.Cron+" "+s.Timezone, ago(s.LastSlot), s.State, instantText(s.NextSlot), s.Plan, why); err != nil {
+			return err
+		}
 	}
-	if a.output == "json" {
-		return nil
-	}
-	return a.table([]string{"SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "HELD PLAN", "WHY"}, rows)
+	return nil
 }
 
-// warnOfSweeps says on stderr which sweeps cannot be made.
-func (a *app) warnOfSweeps(ctx context.Context, r *remote) error {
+// warnOfSweeps says on stderr which sweeps cannot be made; account is empty where
+// there is only one.
+func (a *app) warnOfSweeps(ctx context.Context, r *remote, account string) error {
 	list, err := ask[[]schedules.Status](ctx, r, verbSweeps, struct{}{})
+	if account != "" {
+		account = " of account " + account
+	}
 	for _, s := range list {
 		if s.Problem != "" {
-			fmt.Fprintf(a.stderr, "NOT MADE: schedule %s: %s\n", s.Schedule, s.Problem)
+			fmt.Fprintf(a.stderr, "NOT MADE: schedule %s%s: %s\n", s.Schedule, account, s.Problem)
 		}
 	}
 	return err

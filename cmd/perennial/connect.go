@@ -69,6 +69,11 @@ func readRunFile(dataDir string) (line readyLine, err error) {
 	return line, nil
 }
 
+// notFoundError says that the account has nothing of an id.
+type notFoundError struct{ text string }
+
+func (e *notFoundError) Error() string { return e.text }
+
 // ask calls a verb of the account's service.
 func ask[A any](ctx context.Context, r *remote, verb string, question any) (out A, err error) {
 	data, err := json.Marshal(question)
@@ -77,8 +82,11 @@ func ask[A any](ctx context.Context, r *remote, verb string, question any) (out 
 	}
 	reply, err := r.Request(ctx, r.account, verb, data)
 	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
-		if refused.Code == codeUnreachable {
+		switch refused.Code {
+		case codeUnreachable:
 			return out, &exitError{exitUnreachable, errors.New(refused.Description)}
+		case codeNotFound:
+			return out, &exitError{exitFailed, &notFoundError{refused.Description}}
 		}
 		return out, &exitError{exitFailed, errors.New(refused.Description)}
 	}

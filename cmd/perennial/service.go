@@ -41,6 +41,9 @@ const (
 	verbEvidence  = "evidence"
 )
 
+// codeNotFound is the error code of an id that the account does not know.
+const codeNotFound = "not_found"
+
 // byHand is what a person's request carries.
 type byHand struct {
 	ID     string `json:"id"`
@@ -159,7 +162,7 @@ func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
 		var refused *jobs.RefusedError
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
-			return nil, &queue.ServiceError{Code: "not_found", Description: "there is no command or operation of that id"}
+			return nil, &queue.ServiceError{Code: codeNotFound, Description: "there is no command or operation of that id"}
 		case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrNoPlan), errors.Is(err, schedules.ErrNoSchedule),
 			errors.Is(err, schedules.ErrForecastDays), errors.Is(err, schedules.ErrOverBudget):
 			return nil, &queue.ServiceError{Code: "refused", Description: err.Error()}
