@@ -33,9 +33,18 @@ func (r *Runner) underDailyLimit(ctx context.Context, j *job, p *presend) error 
 	tomorrow := r.tomorrow()
 	p.stop = ledger.CommandHeld{
 		Ref: j.op.ref(""), EstimateCents: p.estimateCents, Until: &tomorrow,
-		Reason: fmt.Sprintf("%d cents are spent or under way today, this would add %d, and daily_limit_cents is %d", spent, p.estimateCents, r.DailyLimitCents),
+		Reason: fmt.Sprintf("%s is spent or under way today, this would add %s, and daily_limit_cents is %s",
+			r.binding.Amount(spent), r.estimateText(p), r.binding.Amount(r.DailyLimitCents)),
 	}
 	return nil
+}
+
+// estimateText never shows an unknown price as none.
+func (r *Runner) estimateText(p *presend) string {
+	if p.estimateCents == 0 && p.unpriced {
+		return "an unknown price"
+	}
+	return r.binding.Amount(p.estimateCents)
 }
 
 // underLimitNow is underDailyLimit just before the intent, with a price that

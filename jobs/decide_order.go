@@ -100,7 +100,7 @@ func money(op Operation, o upstream.Order, state *ledger.OrderState) []ledger.Le
 		}
 	}
 	if !totalAgrees(o) {
-		doubt(kindDecimal, 0, fmt.Sprintf("the order's total is %q and its total_cents %d: the cents are booked", bounded(o.Total), *o.TotalCents))
+		doubt(kindDecimal, 0, fmt.Sprintf("the order's total is %q and its total_cents %d: total_cents is booked", bounded(o.Total), *o.TotalCents))
 	}
 	r := o.Refund
 	if r == nil || r.AmountCents == nil || *r.AmountCents <= 0 || r.RefundedAt == nil {
@@ -138,7 +138,7 @@ func proxyIDs(o upstream.Order) []string {
 func whyStuck(op Operation, o upstream.Order, unbooked bool) string {
 	switch {
 	case op.RefundedCents > 0:
-		return fmt.Sprintf("a refund of %d cents is booked, and the order does not show it any more", op.RefundedCents)
+		return fmt.Sprintf("a refund of %s is booked, and the order does not show it any more", op.Binding.Amount(op.RefundedCents))
 	case polls(o):
 		return "the order made no progress in 24 hours of reading it"
 	case unbooked:

@@ -56,7 +56,7 @@ func amountDoubt(op Operation, v verdict, r upstream.Renewal) ledger.Fact {
 	for _, l := range r.LineItems {
 		if !upstream.AmountAgrees(l.Amount, l.AmountCents) {
 			return ledger.LedgerDiscrepancy{Ref: op.ref(v.traceID), Kind: kindDecimal, ProxyID: l.ProxyID, Explanation: fmt.Sprintf(
-				"the line's amount is %q and its amount_cents %d: the cents are booked", bounded(l.Amount), l.AmountCents)}
+				"the line's amount is %q and its amount_cents %d: amount_cents is booked", bounded(l.Amount), l.AmountCents)}
 		}
 	}
 	return nil
@@ -164,14 +164,14 @@ const maxLineCents = int64(1) << 50
 func checkLine(l upstream.RenewalLine) error {
 	for _, cents := range []int64{l.AmountCents, l.ChargedCents, l.RefundedCents} {
 		if cents < 0 || cents > maxLineCents {
-			return fmt.Errorf("line item %q holds an amount of %d cents", bounded(l.ProxyID), cents)
+			return fmt.Errorf("line item %q holds an amount of %d hundredths", bounded(l.ProxyID), cents)
 		}
 	}
 	if l.Status == lineFailed && l.ChargedCents != 0 {
-		return fmt.Errorf("line item %q failed and %d cents were kept", bounded(l.ProxyID), l.ChargedCents)
+		return fmt.Errorf("line item %q failed and its charged_cents is %d", bounded(l.ProxyID), l.ChargedCents)
 	}
 	if l.Status != lineFailed && l.RefundedCents != 0 {
-		return fmt.Errorf("line item %q is %s and %d cents were refunded", bounded(l.ProxyID), l.Status, l.RefundedCents)
+		return fmt.Errorf("line item %q is %s and its refunded_cents is %d", bounded(l.ProxyID), l.Status, l.RefundedCents)
 	}
 	return nil
 }

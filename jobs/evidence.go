@@ -72,7 +72,11 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *Reconciler, id st
 	if err != nil {
 		return Evidence{}, err
 	}
-	e := Evidence{OperationStatus: statusOf(o), Expiries: []ExpiryEvidence{}, Orders: []OrderEvidence{}, Answers: []Answer{}}
+	currency, err := l.Currency(ctx)
+	if err != nil {
+		return Evidence{}, err
+	}
+	e := Evidence{OperationStatus: statusOf(o, currency), Expiries: []ExpiryEvidence{}, Orders: []OrderEvidence{}, Answers: []Answer{}}
 	if e.Lines, err = l.Lines(ctx, id); err != nil {
 		return e, err
 	}
@@ -105,7 +109,7 @@ func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 		if err != nil {
 			return err
 		}
-		h := entryOf(f)
+		h := entryOf(f, e.Currency)
 		h.Seq, h.Time, h.Type = r.Seq, r.Instant(), r.Type
 		e.History = append(e.History, h)
 	}
@@ -116,7 +120,7 @@ func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-func entryOf(f ledger.Fact) HistoryEntry {
+func entryOf(f ledger.Fact, currency string) HistoryEntry {
 	switch f := f.(type) {
 	case ledger.OperationSending:
 		return HistoryEntry{Attempt: f.Attempt, Text: "sent as " + f.AppID + ": " + bounded(f.Body)}
@@ -127,7 +131,7 @@ func entryOf(f ledger.Fact) HistoryEntry {
 	case ledger.OperationReview:
 		return HistoryEntry{Attempt: f.Attempt, Code: f.Code, HTTPStatus: f.HTTPStatus, Ambiguous: f.Ambiguous, TraceID: f.TraceID, Text: f.Reason}
 	case ledger.OperationResolved:
-		return HistoryEntry{Text: fmt.Sprintf("%s %d cents %s, by %s: %s", f.Outcome, f.ChargedCents, f.ProxyID, f.By, f.Reason)}
+		return HistoryEntry{Text: fmt.Sprintf("%s %s %s, by %s: %s", f.Outcome, ledger.Amount(f.ChargedCents, currency), f.ProxyID, f.By, f.Reason)}
 	case ledger.OrderAccepted:
 		return HistoryEntry{Attempt: f.Attempt, TraceID: f.TraceID, Text: "order " + f.OrderNo}
 	case ledger.OrderProgressed:

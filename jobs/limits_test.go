@@ -19,7 +19,7 @@ func TestTrap22AnOrderOverItsCeilingIsNotSent(t *testing.T) {
 	h.order(`{"id":"dear","duration_days":60,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":1199}`)
 	h.order(`{"id":"fits","duration_days":60,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":1200}`)
 	h.order(`{"id":"gone","duration_days":30,"items":[{"offer_code":"off_atlantis","quantity":2}],"max_total_cents":1200}`)
-	if s := h.await("dear", ledger.StateRejected); s.Operations[0].Code != "max_total_cents" || s.Operations[0].Attempts != 0 || !strings.Contains(s.Reason, "1200") {
+	if s := h.await("dear", ledger.StateRejected); s.Operations[0].Code != "max_total_cents" || s.Operations[0].Attempts != 0 || !strings.Contains(s.Reason, "12.00 USD") {
 		t.Errorf("%+v", s)
 	}
 	if s := h.await("gone", ledger.StateRejected); s.Operations[0].Code != "offer_not_found" {
@@ -85,7 +85,7 @@ func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
 	h.order(`{"id":"two","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 	h.order(`{"id":"three","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 	two := h.await("two", ledger.StateHeld).Operations[0]
-	if two.Attempts != 0 || two.NextAt == nil || !two.NextAt.After(time.Now()) || !strings.Contains(two.Reason, "700") {
+	if two.Attempts != 0 || two.NextAt == nil || !two.NextAt.After(time.Now()) || !strings.Contains(two.Reason, "7.00 USD") {
 		t.Errorf("%+v", two)
 	}
 	h.await("three", ledger.StateHeld)
@@ -296,7 +296,7 @@ func TestTrap52AnUnknownPriceCountsAsTheDearest(t *testing.T) {
 	h.renew(`{"id":"dear","duration_days":90,"proxy_ids":["px_1"]}`)
 	h.await("dear", ledger.StateCompleted)
 	h.renew(`{"id":"other","duration_days":30,"proxy_ids":["px_elsewhere"]}`)
-	if s := h.await("other", ledger.StateHeld); s.Operations[0].Attempts != 0 || !strings.Contains(s.Reason, "300") {
+	if s := h.await("other", ledger.StateHeld); s.Operations[0].Attempts != 0 || !strings.Contains(s.Reason, "3.00 USD") {
 		t.Errorf("%+v", s)
 	}
 	h.settled(900, 0)

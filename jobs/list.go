@@ -15,6 +15,8 @@ type ListQuery struct {
 	Labels     map[string]string `json:"labels,omitempty"` // of the command, all of them
 	Since      time.Time         `json:"since,omitzero"`   // accepted then or later
 	Limit      int               `json:"limit"`
+
+	currency string // of the ledger
 }
 
 // listPage is how many commands are looked through at once.
@@ -42,10 +44,15 @@ func (q ListQuery) plain() bool {
 
 // List reads operations for a table, the last accepted first.
 func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus, error) {
+	currency, err := l.Currency(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if q.plain() {
 		records, err := l.Unfinished(ctx, q.Limit)
-		return statusesOf(records), err
+		return statusesOf(records, currency), err
 	}
+	q.currency = currency
 	out := []OperationStatus{}
 	for before := int64(0); ; {
 		commands, err := l.AcceptedBefore(ctx, before, listPage)
@@ -77,16 +84,16 @@ func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c ledger.Accepted
 	}
 	for _, o := range records {
 		if q.matches(o) {
-			*out = append(*out, statusOf(o))
+			*out = append(*out, statusOf(o, q.currency))
 		}
 	}
 	return false, nil
 }
 
-func statusesOf(records []ledger.Operation) []OperationStatus {
+func statusesOf(records []ledger.Operation, currency string) []OperationStatus {
 	out := make([]OperationStatus, 0, len(records))
 	for _, o := range records {
-		out = append(out, statusOf(o))
+		out = append(out, statusOf(o, currency))
 	}
 	return out
 }

@@ -369,7 +369,7 @@ func (r *Runner) underCeiling(ctx context.Context, j *job, p *presend) error {
 	}
 	if total > j.cmd.MaxTotalCents {
 		p.stop = rejectedFact(j.op, "max_total_cents", fmt.Sprintf(
-			"it would bring the command to %d cents and max_total_cents is %d: nothing was sent", total, j.cmd.MaxTotalCents))
+			"it would bring the command to %s, over its max_total_cents of %s: nothing was sent", r.binding.Amount(total), r.binding.Amount(j.cmd.MaxTotalCents)))
 	}
 	return nil
 }

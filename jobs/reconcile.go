@@ -43,6 +43,7 @@ type Reconciliation struct {
 	// compared to the cent and not as an interval.
 	Quiet    bool        `json:"quiet"`
 	Findings []Finding   `json:"findings"`
+	Currency string      `json:"currency,omitempty"` // of the amounts
 	At       time.Time   `json:"at"`
 	Wallet   WalletCheck `json:"wallet"`
 	Orders   int         `json:"orders_compared"`
@@ -173,7 +174,7 @@ func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Cont
 	if readWallet == nil {
 		readWallet = c.ReadWallet
 	}
-	p := &pass{Reconciler: c, added: map[string]bool{}, fresh: map[string]bool{}, Reconciliation: Reconciliation{Findings: []Finding{}}}
+	p := &pass{Reconciler: c, added: map[string]bool{}, fresh: map[string]bool{}, Reconciliation: Reconciliation{Findings: []Finding{}, Currency: c.Binding.Currency}}
 	if err := c.load(ctx); err != nil {
 		return p.Reconciliation, err
 	}

@@ -27,7 +27,7 @@ func (p *pass) outsideRenewals(ctx context.Context) error {
 			"its expiry moved from %s to %s, by %d days, and no renewal of ours explains it: if it was renewed at the provider's own site, `perennial ledger record --kind external`", stamp(m.Before), stamp(m.Now), days)}
 		if err == nil {
 			f.AmountCents = -ledger.ScalePrice(cents, paid, days)
-			f.Explanation += fmt.Sprintf("; at the price last paid it cost %d cents", -f.AmountCents)
+			f.Explanation += "; at the price last paid it cost " + p.Binding.Amount(-f.AmountCents)
 		}
 		p.find(f)
 	}

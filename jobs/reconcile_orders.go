@@ -135,7 +135,7 @@ func (p *pass) order(ctx context.Context, o ledger.Operation) error {
 	switch {
 	case errors.Is(err, upstream.CodeOrderNotFound):
 		found = []Finding{{Kind: kindMissing, AmountCents: o.RefundedCents - o.ChargedCents,
-			Explanation: fmt.Sprintf("the provider does not know the order; %d cents are booked for it", o.ChargedCents-o.RefundedCents)}}
+			Explanation: "the provider does not know the order; booked for it: " + p.Binding.Amount(o.ChargedCents-o.RefundedCents)}}
 	case err != nil:
 		return fmt.Errorf("read order %s: %w", o.OrderNo, err)
 	default:
@@ -185,19 +185,19 @@ func (p *pass) compare(o ledger.Operation, detail upstream.Order) []Finding {
 	}
 	if unbooked.ChargedCents > 0 {
 		found = append(found, Finding{Kind: kindCharge, AmountCents: unbooked.ChargedCents,
-			Explanation: fmt.Sprintf("the order cost %d cents and none are booked: the operation is %s", unbooked.ChargedCents, o.State)})
+			Explanation: fmt.Sprintf("the order cost %s and nothing is booked: the operation is %s", p.Binding.Amount(unbooked.ChargedCents), o.State)})
 	}
 	if detail.TotalCents != nil && *detail.TotalCents == 0 && o.ChargedCents > 0 {
 		found = append(found, Finding{Kind: kindTotal, AmountCents: -o.ChargedCents,
-			Explanation: fmt.Sprintf("the order's total is 0 and %d cents are booked", o.ChargedCents)})
+			Explanation: "the order's total is 0, booked for it: " + p.Binding.Amount(o.ChargedCents)})
 	}
 	if unbooked.RefundedCents > 0 {
 		found = append(found, Finding{Kind: kindRefund, AmountCents: unbooked.RefundedCents,
-			Explanation: fmt.Sprintf("the provider refunded %d cents more than are booked", unbooked.RefundedCents)})
+			Explanation: fmt.Sprintf("the provider refunded %s more than is booked", p.Binding.Amount(unbooked.RefundedCents))})
 	}
 	if refunded := refundOf(detail); refunded == 0 && o.RefundedCents > 0 {
 		found = append(found, Finding{Kind: kindRefund, AmountCents: -o.RefundedCents,
-			Explanation: fmt.Sprintf("%d cents are booked as refunded and the order shows no refund", o.RefundedCents)})
+			Explanation: p.Binding.Amount(o.RefundedCents) + " is booked as refunded and the order shows no refund"})
 	}
 	return found
 }

@@ -198,9 +198,9 @@ func attribute(x foreignOrder, ours []ledger.Operation) (attribution, []ledger.O
 
 func (p *pass) foreignFinding(no string, x foreignOrder, recorded int64, maker attribution) {
 	f := Finding{Kind: kindOutside, AmountCents: x.netCents - recorded, OrderNo: no, Explanation: fmt.Sprintf(
-		"the provider has this order, created %s, and the ledger does not know it: it cost %d cents net", stamp(x.createdAt), x.netCents)}
+		"the provider has this order, created %s, and the ledger does not know it: it cost %s net", stamp(x.createdAt), p.Binding.Amount(x.netCents))}
 	if recorded != 0 {
-		f.Explanation += fmt.Sprintf(", of which %d are recorded", recorded)
+		f.Explanation += fmt.Sprintf(", of which %s is recorded", p.Binding.Amount(recorded))
 	}
 	if len(maker.reviews) == 1 {
 		f.OperationID = maker.reviews[0]

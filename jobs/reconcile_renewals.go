@@ -50,8 +50,9 @@ func (p *pass) renewal(ctx context.Context, id string) error {
 	}
 	if d := sums.Differ(); d != 0 {
 		p.find(Finding{Kind: kindSums, AmountCents: d, OperationID: id, Explanation: fmt.Sprintf(
-			"charged and refunded are %d and %d in the operation, %d and %d in its transfers, %d and %d in its lines: run `perennial ledger verify`",
-			sums.ChargedCents, sums.RefundedCents, sums.BookedChargedCents, sums.BookedRefundedCents, sums.LineChargedCents, sums.LineRefundedCents)})
+			"charged and refunded are %s and %s in the operation, %s and %s in its transfers, %s and %s in its lines: run `perennial ledger verify`",
+			p.Binding.Amount(sums.ChargedCents), p.Binding.Amount(sums.RefundedCents), p.Binding.Amount(sums.BookedChargedCents), p.Binding.Amount(sums.BookedRefundedCents),
+			p.Binding.Amount(sums.LineChargedCents), p.Binding.Amount(sums.LineRefundedCents))})
 	}
 	return nil
 }
@@ -130,8 +131,8 @@ func (p *pass) moved(ctx context.Context, operation string, l ledger.RenewalLine
 		return true, nil
 	}
 	f := Finding{Kind: kindNotMoved, AmountCents: l.ChargedCents - l.RefundedCents, OperationID: operation, ProxyID: l.ProxyID,
-		Explanation: fmt.Sprintf("its renewal by %d days cost %d cents, it expired at %s before, and the provider says %s",
-			l.DurationDays, l.ChargedCents-l.RefundedCents, stamp(*before), stamp(*proxy.ExpiresAt))}
+		Explanation: fmt.Sprintf("its renewal by %d days cost %s, it expired at %s before, and the provider says %s",
+			l.DurationDays, p.Binding.Amount(l.ChargedCents-l.RefundedCents), stamp(*before), stamp(*proxy.ExpiresAt))}
 	p.known[key] = []Finding{f}
 	p.find(f)
 	return false, nil

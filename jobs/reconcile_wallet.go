@@ -98,7 +98,7 @@ func (p *pass) wallet(w WalletReading) {
 		return
 	}
 	if !upstream.AmountAgrees(w.Balance, w.ProviderCents) {
-		p.find(Finding{Kind: kindDecimal, Explanation: fmt.Sprintf("the wallet's balance is %q and its balance_cents %d: the cents are compared", bounded(w.Balance), w.ProviderCents)})
+		p.find(Finding{Kind: kindDecimal, Explanation: fmt.Sprintf("the wallet's balance is %q and its balance_cents %d: balance_cents is compared", bounded(w.Balance), w.ProviderCents)})
 	}
 	if x.LowCents == nil {
 		p.notef("the wallet has no lower bound: %s may have cost an amount that is not known", strings.Join(firstFew(unknownPrices(w)), ", "))
@@ -108,10 +108,10 @@ func (p *pass) wallet(w WalletReading) {
 	switch {
 	case x.LowCents != nil && w.ProviderCents < *x.LowCents:
 		d = w.ProviderCents - *x.LowCents
-		text = fmt.Sprintf("the wallet holds %d cents, %d less than the books allow; money spent at the provider's own site is recorded with `perennial ledger record --kind external`", w.ProviderCents, -d)
+		text = fmt.Sprintf("the wallet holds %s, %s less than the books allow; money spent at the provider's own site is recorded with `perennial ledger record --kind external`", p.Binding.Amount(w.ProviderCents), p.Binding.Amount(-d))
 	case w.ProviderCents > *x.HighCents:
 		d = w.ProviderCents - *x.HighCents
-		text = fmt.Sprintf("the wallet holds %d cents, %d more than the books allow; a top-up is recorded with `perennial ledger record --kind top-up`", w.ProviderCents, d)
+		text = fmt.Sprintf("the wallet holds %s, %s more than the books allow; a top-up is recorded with `perennial ledger record --kind top-up`", p.Binding.Amount(w.ProviderCents), p.Binding.Amount(d))
 	default:
 		return
 	}
@@ -124,9 +124,9 @@ func (p *pass) couldExplain(x WalletCheck) string {
 	for _, f := range p.Findings {
 		switch {
 		case f.OrderNo != "":
-			found = append(found, fmt.Sprintf("order %s (%s, %d cents)", f.OrderNo, f.Kind, f.AmountCents))
+			found = append(found, fmt.Sprintf("order %s (%s, %s)", f.OrderNo, f.Kind, p.Binding.Amount(f.AmountCents)))
 		case f.OperationID != "":
-			found = append(found, fmt.Sprintf("operation %s (%s, %d cents)", f.OperationID, f.Kind, f.AmountCents))
+			found = append(found, fmt.Sprintf("operation %s (%s, %s)", f.OperationID, f.Kind, p.Binding.Amount(f.AmountCents)))
 		}
 	}
 	text := ""

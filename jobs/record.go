@@ -27,7 +27,7 @@ func (x Recording) Check() error {
 	case x.Kind != "top-up" && x.Kind != "external":
 		return refuse("kind %q is not known: top-up or external", bounded(x.Kind))
 	case x.Cents <= 0 || x.Cents > maxLineCents:
-		return refuse("%d cents cannot be recorded: an amount is over 0 and at most %d", x.Cents, maxLineCents)
+		return refuse("--cents %d cannot be recorded: it is over 0 and at most %d", x.Cents, maxLineCents)
 	case x.By == "" || x.Reason == "":
 		return refuse("a record needs a name and a reason")
 	case x.ID != "" && checkID(x.ID) != nil:
@@ -43,11 +43,15 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording) error {
 	if err := x.Check(); err != nil {
 		return err
 	}
-	if _, err := l.Binding(ctx); errors.Is(err, ledger.ErrNotFound) {
+	b, err := l.Binding(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
 		return refuse("the ledger is not opened yet: its opening balance is booked by the first `perennial run`")
 	}
+	if err != nil {
+		return err
+	}
 	return l.Write(ctx, func(tx *ledger.Tx) error {
-		if again, err := recordedBefore(tx, x); again || err != nil {
+		if again, err := recordedBefore(tx, x, b.Currency); again || err != nil {
 			return err
 		}
 		if x.Kind == "external" && x.OrderNo == "" { // renewals have no order
@@ -61,7 +65,7 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording) error {
 
 // recordedBefore reports whether the same record is booked already under its id;
 // with another content it is a RefusedError.
-func recordedBefore(tx *ledger.Tx, x Recording) (bool, error) {
+func recordedBefore(tx *ledger.Tx, x Recording, currency string) (bool, error) {
 	if x.ID == "" {
 		return false, nil
 	}
@@ -70,7 +74,7 @@ func recordedBefore(tx *ledger.Tx, x Recording) (bool, error) {
 		return false, nil
 	}
 	if err == nil && (before.Kind != x.Kind || before.Cents != x.Cents || before.OrderNo != x.OrderNo) {
-		err = refuse("the id %s has booked %s of %d cents before: choose another", x.ID, before.Kind, before.Cents)
+		err = refuse("the id %s has booked %s of %s before: choose another", x.ID, before.Kind, ledger.Amount(before.Cents, currency))
 	}
 	return true, err
 }

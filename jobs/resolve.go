@@ -29,7 +29,7 @@ func (x Resolution) check() error {
 	case x.Charged == nil:
 		return refuse("a resolution says whether it was charged")
 	case x.ChargedCents < 0 || x.ChargedCents > maxLineCents:
-		return refuse("%d cents is not an amount that can be charged", x.ChargedCents)
+		return refuse("charged_cents %d is not an amount that can be charged", x.ChargedCents)
 	case !*x.Charged && x.ChargedCents != 0, *x.Charged && x.SendAgain:
 		return refuse("charged and not charged exclude each other, and only what was not charged is sent again")
 	case x.OrderNo != "" && !*x.Charged:
@@ -126,7 +126,7 @@ func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resol
 		return err
 	}
 	if most, known := inSuspense(lines, x.ProxyID); known && x.ChargedCents > most {
-		return refuse("%d cents are more than the %d in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", x.ChargedCents, most)
+		return refuse("%s is more than the %s in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", r.binding.Amount(x.ChargedCents), r.binding.Amount(most))
 	}
 	if o.State == ledger.StateReview && x.ProxyID == "" {
 		return unambiguous(o, lines, x)

@@ -176,8 +176,8 @@ func (r *Runner) walletAgrees(ctx context.Context, unseen int, found *findings) 
 	}
 	book, err := r.Ledger.Balance(ctx, r.Account)
 	if err == nil && book.WalletCents != wallet.BalanceCents {
-		found.add(fmt.Sprintf("the wallet, which holds %d cents where the book says %d, beside %d proxies whose expiry the ledger never saw",
-			wallet.BalanceCents, book.WalletCents, unseen))
+		found.add(fmt.Sprintf("the wallet, which holds %s where the book says %s, beside %d proxies whose expiry the ledger never saw",
+			r.binding.Amount(wallet.BalanceCents), r.binding.Amount(book.WalletCents), unseen))
 	}
 	return err
 }

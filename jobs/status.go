@@ -47,6 +47,7 @@ type OperationStatus struct {
 	OrderNo        string               `json:"order_no"`
 	ExpectedCount  int64                `json:"expected_count,omitempty"`
 	DeliveredCount int64                `json:"delivered_count,omitempty"`
+	Currency       string               `json:"currency,omitempty"` // of the amounts
 	ChargedCents   int64                `json:"charged_cents"`
 	RefundedCents  int64                `json:"refunded_cents"`
 	TraceID        string               `json:"trace_id"`
@@ -80,9 +81,13 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 	if err != nil {
 		return CommandStatus{}, err
 	}
+	currency, err := l.Currency(ctx)
+	if err != nil {
+		return CommandStatus{}, err
+	}
 	s := CommandStatus{CommandID: id, Kind: accepted.Kind, State: state, Labels: accepted.Labels, Operations: []OperationStatus{}, ArchivedIn: archivedIn}
 	for _, o := range records {
-		one := statusOf(o)
+		one := statusOf(o, currency)
 		if o.Kind == ledger.KindRenewal {
 			if one.Lines, err = l.Lines(ctx, o.ID); err != nil {
 				return s, err
@@ -202,11 +207,11 @@ func stateOf(ctx context.Context, l *ledger.Ledger, records []ledger.Operation) 
 	return CommandState(again), nil
 }
 
-func statusOf(o ledger.Operation) OperationStatus {
+func statusOf(o ledger.Operation, currency string) OperationStatus {
 	return OperationStatus{
 		OperationID: o.ID, CommandID: o.CommandID, Kind: o.Kind, IdempotencyKey: o.Key, State: o.State, Reason: o.Reason, Code: o.Code,
 		Attempts: o.Attempts, Ambiguous: o.Ambiguous, FirstSentAt: o.FirstSentAt, NextAt: o.NextAt, OrderNo: o.OrderNo,
-		ExpectedCount: o.ExpectedCount, DeliveredCount: o.DeliveredCount, ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents,
+		ExpectedCount: o.ExpectedCount, DeliveredCount: o.DeliveredCount, Currency: currency, ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents,
 		TraceID: o.TraceID, AcceptedAt: o.AcceptedAt, Lines: []ledger.RenewalLine{},
 	}
 }

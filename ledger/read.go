@@ -29,6 +29,15 @@ func (l *Ledger) Binding(ctx context.Context) (Binding, error) {
 	return b, notFound(err)
 }
 
+// Currency is the code of the account's currency, "" before ledger.opened.
+func (l *Ledger) Currency(ctx context.Context) (string, error) {
+	b, err := l.Binding(ctx)
+	if errors.Is(err, ErrNotFound) {
+		err = nil
+	}
+	return b.Currency, err
+}
+
 // Head is the sequence and hash of the newest journal row; 0 and the genesis
 // hash of an empty journal.
 func (l *Ledger) Head(ctx context.Context) (int64, string, error) {

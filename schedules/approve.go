@@ -95,6 +95,10 @@ func (s *Sweeper) affords(ctx context.Context, r *rota, planned ledger.SweepPlan
 	if err != nil {
 		return err
 	}
+	currency, err := s.Ledger.Currency(ctx)
+	if err != nil {
+		return err
+	}
 	in := Inputs{Schedule: r.Schedule, Now: s.providerNow()}
 	if err := s.readSpent(ctx, r, &in); err != nil {
 		return err
@@ -107,7 +111,8 @@ func (s *Sweeper) affords(ctx context.Context, r *rota, planned ledger.SweepPlan
 		{"monthly_budget_cents", r.MonthlyBudgetCents, in.SpentMonthCents},
 	} {
 		if over := b.spent+cents > b.budget || unpriced > 0 && b.spent+cents == b.budget; b.budget > 0 && over {
-			return fmt.Errorf("%s is %d, %d of it are spent or on their way, and the plan would add %s: %w", b.name, b.budget, b.spent, estimateSaid(cents, unpriced), ErrOverBudget)
+			return fmt.Errorf("%s is %s, %s of it is spent or on its way, and the plan would add %s: %w",
+				b.name, ledger.Amount(b.budget, currency), ledger.Amount(b.spent, currency), estimateSaid(cents, unpriced, currency), ErrOverBudget)
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func TestAnApprovalStaysWithinTheBudgetOfItsDay(t *testing.T) {
 	check(t, h.Approve(t.Context(), plans[0], "ada", "checked"))
 	err := h.Approve(t.Context(), plans[1], "ada", "checked")
 	wantErr(t, err, ErrOverBudget)
-	if said := "daily_budget_cents is 900, 600 of it are spent or on their way, and the plan would add 600"; !strings.Contains(err.Error(), said) {
+	if said := "daily_budget_cents is 9.00, 6.00 of it is spent or on its way, and the plan would add 6.00"; !strings.Contains(err.Error(), said) {
 		t.Errorf("it does not say %q: %v", said, err)
 	}
 	want(t, "published", h.stream.ids(), []string{"px_1 px_2"})

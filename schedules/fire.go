@@ -113,6 +113,10 @@ func (s *Sweeper) plan(ctx context.Context, r *rota, taken map[string]bool, spen
 		return Plan{}, err
 	}
 	plan, err := MakePlan(ctx, in, s.Ledger)
+	if err != nil {
+		return Plan{}, err
+	}
+	plan.Currency, err = s.Ledger.Currency(ctx)
 	plan.again, plan.onItsWay, plan.UnknownIDs = in.again, in.OnItsWay, in.unknownIDs
 	return plan, err
 }
@@ -229,7 +233,7 @@ func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Tim
 func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, state string) {
 	for _, x := range plan.Shortfalls {
 		held := ledger.SweepHeld{
-			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Reason: x.said(),
+			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Reason: x.said(plan.Currency),
 			LeftOut: x.Proxies, ShortfallCents: x.Cents, UnknownPrice: x.Unpriced, FirstLostAt: &x.FirstLostAt,
 		}
 		if x.Reason == ReasonWallet {
@@ -247,7 +251,7 @@ func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, st
 	case plan.NeedsApproval:
 		return append(facts, ledger.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, UnknownPrice: plan.Unpriced,
-			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents: `perennial sweep approve %s` carries it out", estimateSaid(plan.EstimateCents, plan.Unpriced), plan.Hash),
+			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents: `perennial sweep approve %s` carries it out", estimateSaid(plan.EstimateCents, plan.Unpriced, plan.Currency), plan.Hash),
 		}), stateHeld
 	case len(planned.Commands) > 0:
 		return facts, statePlanned
@@ -256,14 +260,14 @@ func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, st
 }
 
 // estimateSaid never shows an unknown price as none.
-func estimateSaid(cents int64, unpriced int) string {
+func estimateSaid(cents int64, unpriced int, currency string) string {
 	switch {
 	case unpriced == 0:
-		return fmt.Sprintf("%d cents", cents)
+		return ledger.Amount(cents, currency)
 	case cents == 0:
 		return fmt.Sprintf("an unknown price (%d proxies)", unpriced)
 	}
-	return fmt.Sprintf("%d cents and %d proxies of unknown price", cents, unpriced)
+	return fmt.Sprintf("%s and %d proxies of unknown price", ledger.Amount(cents, currency), unpriced)
 }
 
 // say logs what the sweep does and, aloud, what it leaves to a person.
@@ -272,7 +276,7 @@ func (s *Sweeper) say(r *rota, plan Plan) {
 	log.WithField("due", plan.Due).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.EstimateCents).
 		WithField("unpriced", plan.Unpriced).Infof("sweep %s", plan.State)
 	for _, x := range plan.Shortfalls {
-		log.Warn(x.said())
+		log.Warn(x.said(plan.Currency))
 	}
 	if n := len(plan.UnknownIDs); n > 0 {
 		log.Warnf("its lists name proxies that no listing has shown, such as %.80q (%d in the plan): are they written right?", plan.UnknownIDs[0], n)

@@ -26,6 +26,7 @@ type Forecast struct {
 	// Unpriced counts the renewals whose price is not known; ChargeCents is the sum
 	// of the others.
 	Unpriced      int    `json:"unpriced"`
+	Currency      string `json:"currency,omitempty"` // of the amounts
 	ChargeCents   int64  `json:"charge_cents"`
 	WalletCents   *int64 `json:"wallet_cents,omitempty"` // now; missing when it could not be read
 	ReservedCents int64  `json:"reserved_cents"`         // of it, for what is on its way
@@ -69,7 +70,10 @@ func (s *Sweeper) Forecast(ctx context.Context, schedule string, days int) (Fore
 	var wallet Inputs
 	wallet.Now = o.now
 	s.readWallet(ctx, &wallet)
-	return o.forecast(wallet), nil
+	f := o.forecast(wallet)
+	var err error
+	f.Currency, err = s.Ledger.Currency(ctx)
+	return f, err
 }
 
 // outlook adds up the days of a forecast.

@@ -103,6 +103,10 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	currency, err := s.Ledger.Currency(ctx)
+	if err != nil {
+		return "", err
+	}
 	said := []string{}
 	for _, row := range rows {
 		fact, err := ledger.DecodeFact(row.Type, []byte(row.Data))
@@ -112,7 +116,7 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 		switch f := fact.(type) {
 		case ledger.SweepPlanned:
 			if row.Seq == slot.Seq {
-				said = append(said, planSaid(f))
+				said = append(said, planSaid(f, currency))
 			}
 		case ledger.SweepHeld:
 			switch {
@@ -131,12 +135,12 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 	return strings.Join(said, "; "), nil
 }
 
-func planSaid(f ledger.SweepPlanned) string {
+func planSaid(f ledger.SweepPlanned, currency string) string {
 	renewed, unpriced := 0, 0
 	for _, c := range f.Planned {
 		renewed, unpriced = renewed+c.Proxies, unpriced+c.UnknownPrice
 	}
-	text := fmt.Sprintf("%d due, %d to renew in %d command(s), about %s", f.Due, renewed, len(f.Commands), estimateSaid(f.EstimateCents, unpriced))
+	text := fmt.Sprintf("%d due, %d to renew in %d command(s), about %s", f.Due, renewed, len(f.Commands), estimateSaid(f.EstimateCents, unpriced, currency))
 	if n := len(f.Missed); n > 0 {
 		text += fmt.Sprintf(", in the place of %d missed slot(s)", n)
 	}

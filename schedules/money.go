@@ -3,6 +3,8 @@ package schedules
 import (
 	"fmt"
 	"time"
+
+	"perennial/ledger"
 )
 
 // limit is money that a plan must not go over.
@@ -85,12 +87,12 @@ func shortfalls(limits []*limit) []Shortfall {
 }
 
 // said is the shortfall for people.
-func (x Shortfall) said() string {
+func (x Shortfall) said(currency string) string {
 	what := map[string]string{
 		ReasonBudget: "budget_cents does not reach", ReasonDay: "daily_budget_cents does not reach", ReasonMonth: "monthly_budget_cents does not reach",
 		ReasonWallet: "the wallet is too low",
 	}[x.Reason]
-	missing := fmt.Sprintf("%d cents are missing", x.Cents)
+	missing := ledger.Amount(x.Cents, currency) + " is missing"
 	switch {
 	case x.Cents == 0: // what is known of the prices would fit
 		missing = "their price is not known"

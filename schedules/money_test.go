@@ -232,15 +232,15 @@ func TestTheListOfSchedulesSaysWhy(t *testing.T) {
 	h.paid(t, "px_1", 300)
 	_, err := h.RunNow(t.Context(), "keepalive")
 	check(t, err)
-	want(t, "after", list().Why, "budget_cents does not reach for 1 proxies: 200 cents are missing, and the first of them expires at 2026-11-23T12:00:00Z; "+
-		"the next sweep plans them again; 2 due, 1 to renew in 1 command(s), about 300 cents")
+	want(t, "after", list().Why, "budget_cents does not reach for 1 proxies: 2.00 is missing, and the first of them expires at 2026-11-23T12:00:00Z; "+
+		"the next sweep plans them again; 2 due, 1 to renew in 1 command(s), about 3.00")
 }
 
 func TestAnEmptyWalletDoesNotSayThatNothingIsMissing(t *testing.T) {
 	w := newWorld(t, keepalive(), px("px_1", time.Hour))
 	w.WalletCents = new(int64)
 	for _, x := range w.plan(t).Shortfalls {
-		if said := x.said(); strings.Contains(said, "0 cents are missing") || !strings.Contains(said, "price is not known") {
+		if said := x.said("USD"); strings.Contains(said, " 0.00 USD is missing") || !strings.Contains(said, "price is not known") {
 			t.Error(said)
 		}
 	}

@@ -94,6 +94,7 @@ type Plan struct {
 	State         string         `json:"state,omitempty"`
 	Hash          string         `json:"plan"`
 	Due           int            `json:"due"`                // matching proxies inside the window
+	Currency      string         `json:"currency,omitempty"` // of the amounts
 	EstimateCents int64          `json:"estimate_cents"`     // without those of unknown price
 	Unpriced      int            `json:"unpriced,omitempty"` // included, and their price is not known
 	Included      []Included     `json:"included"`

@@ -47,15 +47,15 @@ func TestTrap52AnUnknownPriceIsNotShownAsNone(t *testing.T) {
 		cents    int64
 		unpriced int
 		said     string
-	}{{300, 0, "300 cents"}, {0, 0, "0 cents"}, {0, 2, "an unknown price (2 proxies)"}, {300, 2, "300 cents and 2 proxies of unknown price"}} {
-		want(t, "estimate", estimateSaid(c.cents, c.unpriced), c.said)
+	}{{300, 0, "3.00 USD"}, {0, 0, "0.00 USD"}, {0, 2, "an unknown price (2 proxies)"}, {300, 2, "3.00 USD and 2 proxies of unknown price"}} {
+		want(t, "estimate", estimateSaid(c.cents, c.unpriced, "USD"), c.said)
 	}
 	w.Schedule.DailyBudgetCents, w.SpentTodayCents = 300, 300
 	p = w.plan(t)
 	want(t, "shortfall", p.Shortfalls[0].Unpriced, 2)
 	x := Shortfall{Reason: ReasonDay, Proxies: 3, Cents: 100, Unpriced: 2}
-	if !strings.Contains(x.said(), "100 cents are missing, and what 2 of unknown price cost") {
-		t.Error(x.said())
+	if !strings.Contains(x.said("USD"), "1.00 USD is missing, and what 2 of unknown price cost") {
+		t.Error(x.said("USD"))
 	}
 }
 
@@ -75,7 +75,7 @@ func TestTrap52AnApprovalNeedsRoomForWhatHasNoPrice(t *testing.T) {
 	check(t, err)
 	want(t, "with room", plan.Unpriced, 1)
 	held := h.held(t, 0)
-	if last := held[len(held)-1]; last.UnknownPrice != 1 || !strings.Contains(last.Reason, "600 cents and 1 proxies of unknown price") {
+	if last := held[len(held)-1]; last.UnknownPrice != 1 || !strings.Contains(last.Reason, "6.00 and 1 proxies of unknown price") {
 		t.Errorf("%+v", last)
 	}
 	h.config.Schedules[0].DailyBudgetCents = 600

@@ -24,6 +24,7 @@ type conformanceFlags struct {
 	junitFile  string
 	maxCents   int64
 	list       bool
+	currency   string // of the sums, once the plan is known
 }
 
 func (a *app) conformanceCommand() *cobra.Command {
@@ -44,7 +45,10 @@ func (a *app) conformanceCommand() *cobra.Command {
 			if err := in.read(); err != nil {
 				return err
 			}
-			in.cfg.Announce = a.announcePlan
+			in.cfg.Announce = func(p conformance.Plan) {
+				in.currency = p.Currency
+				a.announcePlan(p)
+			}
 			if a.verbose {
 				in.cfg.Progress = func(r conformance.Result) { fmt.Fprintf(a.stderr, "%s: %s: %s\n", r.ID, r.Verdict, r.Seen) }
 			}
@@ -105,7 +109,7 @@ func (a *app) announcePlan(p conformance.Plan) {
 	if a.output == "json" {
 		out = a.stderr // stdout is for the report
 	}
-	fmt.Fprintf(out, "%d checks in %s; spends at most %d cents (%s %s)\n", p.Checks, p.Environment, p.MaxCents, money(p.MaxCents), p.Currency)
+	fmt.Fprintf(out, "%d checks in %s; spends at most %s\n", p.Checks, p.Environment, money(p.MaxCents, p.Currency))
 }
 
 func (a *app) conformance(cmd *cobra.Command, in *conformanceFlags) error {
@@ -118,7 +122,7 @@ func (a *app) conformance(cmd *cobra.Command, in *conformanceFlags) error {
 	case err != nil && len(report.Results) == 0:
 		return err
 	}
-	if printed := a.printReport(&report); printed != nil {
+	if printed := a.printReport(&report, in.currency); printed != nil {
 		return printed
 	}
 	if in.junitFile != "" {
@@ -141,7 +145,7 @@ func writeJUnit(path string, report *conformance.Report) error {
 }
 
 // printReport prints the table by section, and once more at its end what differs.
-func (a *app) printReport(report *conformance.Report) error {
+func (a *app) printReport(report *conformance.Report, currency string) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, report)
 	}
@@ -163,7 +167,7 @@ func (a *app) printReport(report *conformance.Report) error {
 	}
 	spent := "spent an unknown sum"
 	if report.SpentCents >= 0 {
-		spent = fmt.Sprintf("spent %d cents of at most %d", report.SpentCents, report.MaxCents)
+		spent = fmt.Sprintf("spent %s of at most %s", money(report.SpentCents, currency), money(report.MaxCents, currency))
 	}
 	_, err := fmt.Fprintf(a.stdout, "\n%d ok, %d differ, %d not shown, %d not run; %d requests; %s\n", report.Count(conformance.OK),
 		report.Count(conformance.Differs), report.Count(conformance.NotShown), report.Count(conformance.NotRun), report.Requests, spent)

@@ -37,7 +37,7 @@ func TestConformanceOfTheSandbox(t *testing.T) {
 		t.Errorf("%v\n%.300s", err, junit)
 	}
 	out, errs, code = w.conform("--max-cents", "0")
-	if !strings.Contains(out, "spends at most 0 cents") || !strings.Contains(out, "spent 0 cents of at most 0") {
+	if !strings.Contains(out, "spends at most 0.00 USD") || !strings.Contains(out, "spent 0.00 USD of at most 0.00 USD") {
 		t.Errorf("exit %d\n%.300s%s", code, out, errs)
 	}
 	w.write("keys.json", `[{"role":"revoked","app_id":"sbx_app_nobody","secret":"x"}]`, 0o600)

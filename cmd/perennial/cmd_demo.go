@@ -218,10 +218,12 @@ func (d demo) ended(ctx context.Context, r *remote, s demoStep) error {
 		return fmt.Errorf("%s ended as %s and should be %s: %s", s.id, status.State, s.want, status.Reason)
 	}
 	var charged, refunded, attempts int64
+	currency := ""
 	for _, o := range status.Operations {
+		currency = o.Currency
 		charged, refunded, attempts = charged+o.ChargedCents, refunded+o.RefundedCents, attempts+o.Attempts
 	}
-	fmt.Fprintf(d.app.stdout, "  %-18s %-10s charged %7s  refunded %7s  attempts %d  %s\n", s.id, status.State, money(charged), money(refunded), attempts, s.title)
+	fmt.Fprintf(d.app.stdout, "  %-18s %-10s charged %10s  refunded %10s  attempts %d  %s\n", s.id, status.State, money(charged, currency), money(refunded, currency), attempts, s.title)
 	return nil
 }
 
@@ -299,10 +301,10 @@ func (d demo) books(ctx context.Context) error {
 		}
 	}
 	referee := b.FundingCents - charged + refunded
-	fmt.Fprintf(d.app.stdout, "\nBOOKS  %-10s %10s %10s %10s\n", b.Currency, "charged", "refunded", "wallet")
-	fmt.Fprintf(d.app.stdout, "  %-14s %10s %10s %10s  (chain and projections verified, %d facts)\n", "ledger", money(b.ChargedCents), money(b.RefundedCents), money(b.WalletCents), b.Head.Seq)
-	fmt.Fprintf(d.app.stdout, "  %-14s %10s %10s %10s\n", "provider", "", "", money(wallet.BalanceCents))
-	fmt.Fprintf(d.app.stdout, "  %-14s %10s %10s %10s  (the sandbox's own list of charges, %d keys)\n", "referee", money(charged), money(refunded), money(referee), len(keys))
+	fmt.Fprintf(d.app.stdout, "\nBOOKS  %-9s %12s %12s %12s\n", "", "charged", "refunded", "wallet")
+	fmt.Fprintf(d.app.stdout, "  %-14s %12s %12s %12s  (chain and projections verified, %d facts)\n", "ledger", money(b.ChargedCents, b.Currency), money(b.RefundedCents, b.Currency), money(b.WalletCents, b.Currency), b.Head.Seq)
+	fmt.Fprintf(d.app.stdout, "  %-14s %12s %12s %12s\n", "provider", "", "", money(wallet.BalanceCents, wallet.Currency))
+	fmt.Fprintf(d.app.stdout, "  %-14s %12s %12s %12s  (the sandbox's own list of charges, %d keys)\n", "referee", money(charged, b.Currency), money(refunded, b.Currency), money(referee, b.Currency), len(keys))
 	if b.ChargedCents != charged || b.RefundedCents != refunded || b.WalletCents != wallet.BalanceCents || referee != wallet.BalanceCents {
 		return errors.New("the books do not agree")
 	}
@@ -321,12 +323,16 @@ func (d demo) printEvents(ctx context.Context) error {
 	if err := d.events.waitSeq(ctx, uint64(seq)); err != nil {
 		return err
 	}
+	currency, err := d.host.accounts[0].ledger.Currency(ctx)
+	if err != nil {
+		return err
+	}
 	all := d.events.all()
 	fmt.Fprintf(d.app.stdout, "\nEVENTS  %d published on %s, without a gap; among them:\n", len(all), queue.EventsStream("main"))
 	shown := 0
 	for _, e := range all {
 		if shown < demoEvents && !slices.Contains([]string{"command.accepted", "operation.sending", "runner.started"}, e.Type) {
-			line := []rune(eventLine(e))
+			line := []rune(eventLine(e, currency))
 			fmt.Fprintln(d.app.stdout, "  "+string(line[:min(len(line), 118)]))
 			shown++
 		}

@@ -133,7 +133,7 @@ func (d *doctor) environment(client *upstream.Client, w upstream.Wallet) {
 		d.bad("environment", fmt.Sprintf("the wallet says %s, the App ID %s", w.Environment, client.Environment()), "check base_url and app_id: they belong together")
 		return
 	}
-	d.ok("environment", "%s, wallet %s %s", w.Environment, money(w.BalanceCents), w.Currency)
+	d.ok("environment", "%s, wallet %s", w.Environment, money(w.BalanceCents, w.Currency))
 }
 
 // scopes reads one page of everything that can be read.

@@ -99,12 +99,16 @@ func (a *app) ledgerBalance() *cobra.Command {
 func (a *app) listTotals(ctx context.Context, by string, limit int) error {
 	list := a.listing(strings.ToUpper(by), "COUNT", "CHARGED", "REFUNDED", "NET")
 	return list.end(a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
+		currency, err := l.Currency(ctx)
+		if err != nil {
+			return err
+		}
 		totals, err := l.TotalsBy(ctx, by, limit)
 		if err != nil {
 			return err
 		}
 		for _, x := range totals {
-			if err := list.add(account, x, x.Subject, strconv.FormatInt(x.Count, 10), money(x.ChargedCents), money(x.RefundedCents), money(x.NetCents)); err != nil {
+			if err := list.add(account, x, x.Subject, strconv.FormatInt(x.Count, 10), money(x.ChargedCents, currency), money(x.RefundedCents, currency), money(x.NetCents, currency)); err != nil {
 				return err
 			}
 		}
@@ -117,22 +121,23 @@ func (a *app) printBalance(b ledger.Balance) error {
 		return printJSON(a.stdout, b)
 	}
 	rows := [][]string{
-		{"funding", money(b.FundingCents)},
-		{"external", money(b.ExternalCents)},
-		{"charged (gross)", money(b.ChargedCents)},
-		{"  of it suspense", money(b.SuspenseCents)},
-		{"refunded", money(b.RefundedCents)},
-		{"wallet", money(b.WalletCents)},
+		{"funding", money(b.FundingCents, b.Currency)},
+		{"external", money(b.ExternalCents, b.Currency)},
+		{"charged (gross)", money(b.ChargedCents, b.Currency)},
+		{"  of it suspense", money(b.SuspenseCents, b.Currency)},
+		{"refunded", money(b.RefundedCents, b.Currency)},
+		{"wallet", money(b.WalletCents, b.Currency)},
 		{"head", b.Head.String()},
 	}
 	if u := b.Unbooked; u != nil && u.Operations > 0 {
-		text := fmt.Sprintf("%s by %d operations (estimate)", money(u.EstimateCents), u.Operations)
-		if u.Unknown > 0 {
-			text += fmt.Sprintf(", %d of them of unknown price", u.Unknown)
-		}
-		rows = append(rows, []string{"not booked yet", text})
+		rows = append(rows, []string{"not booked yet", unbookedText(*u, b.Currency)})
 	}
-	return a.table([]string{"ACCOUNT " + b.Account, b.Currency}, rows)
+	return a.table([]string{"ACCOUNT", b.Account}, rows)
+}
+
+// unbookedText never shows an unknown price as none.
+func unbookedText(u ledger.Unbooked, currency string) string {
+	return fmt.Sprintf("%s by %d operations (estimate)", estimate(u.EstimateCents, u.Unknown, currency), u.Operations)
 }
 
 func (a *app) ledgerEntries() *cobra.Command {
@@ -150,7 +155,11 @@ func (a *app) ledgerEntries() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printPostings(entries)
+			currency, err := l.Currency(ctx)
+			if err != nil {
+				return err
+			}
+			return a.printPostings(entries, currency)
 		}),
 	}
 	c.Flags().Int64Var(&from, "from", 0, "begin with this journal sequence")
@@ -158,7 +167,7 @@ func (a *app) ledgerEntries() *cobra.Command {
 	return c
 }
 
-func (a *app) printPostings(entries []ledger.Posting) error {
+func (a *app) printPostings(entries []ledger.Posting, currency string) error {
 	rows := make([][]string, 0, len(entries))
 	for _, p := range entries {
 		about := p.OrderNo
@@ -166,7 +175,7 @@ func (a *app) printPostings(entries []ledger.Posting) error {
 			about = p.ProxyID
 		}
 		rows = append(rows, []string{
-			strconv.FormatInt(p.Seq, 10), p.Time.Format(time.RFC3339), p.Kind, p.Account, money(p.AmountCents), p.Operation, about,
+			strconv.FormatInt(p.Seq, 10), p.Time.Format(time.RFC3339), p.Kind, p.Account, money(p.AmountCents, currency), p.Operation, about,
 		})
 	}
 	return a.table([]string{"SEQ", "TIME", "KIND", "ACCOUNT", "AMOUNT", "OPERATION", "ABOUT"}, rows)

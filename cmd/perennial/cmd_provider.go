@@ -82,8 +82,8 @@ func (a *app) printWallet(account string, w upstream.Wallet) error {
 			"environment": w.Environment, "currency": w.Currency, "balance_cents": w.BalanceCents, "frozen_cents": w.FrozenCents, "cash_value": w.CashValue,
 		})
 	}
-	return a.table([]string{strings.TrimSpace("WALLET " + account), w.Currency}, [][]string{
-		{"balance", money(w.BalanceCents)}, {"frozen", money(w.FrozenCents) + "  (whether it is part of the balance is not given)"}, {"environment", string(w.Environment)}, {"real money", strconv.FormatBool(w.CashValue)},
+	return a.table([]string{"WALLET", account}, [][]string{
+		{"balance", money(w.BalanceCents, w.Currency)}, {"frozen", money(w.FrozenCents, w.Currency) + "  (whether it is part of the balance is not given)"}, {"environment", string(w.Environment)}, {"real money", strconv.FormatBool(w.CashValue)},
 	})
 }
 
@@ -93,6 +93,7 @@ func (a *app) offersCommand() *cobra.Command {
 		Use: "offers", Short: "What can be bought, at the prices of the asked quantity and duration", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
 			var rows [][]string
+			currency := a.currencyOf(ctx, client)
 			for o, err := range client.Offers(ctx, f, 0) {
 				if err != nil {
 					return err
@@ -104,7 +105,7 @@ func (a *app) offersCommand() *cobra.Command {
 					continue
 				}
 				rows = append(rows, []string{
-					o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol, cents(o.UnitPriceCents), fmt.Sprint(o.DurationDays), fewOf(o.CIDRs), o.Name,
+					o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol, moneyOrUnknown(o.UnitPriceCents, currency), fmt.Sprint(o.DurationDays), fewOf(o.CIDRs), o.Name,
 				})
 			}
 			if a.output == "json" {
@@ -131,12 +132,20 @@ func offerLine(o upstream.Offer) map[string]any {
 	}
 }
 
-// cents shows an amount that may be missing.
-func cents(amount *int64) string {
-	if amount == nil {
+// currencyOf is the currency of the account for a table: as its ledger says, else
+// its wallet. "" when neither can be read: prices are shown without it then.
+func (a *app) currencyOf(ctx context.Context, client *upstream.Client) string {
+	if a.output == "json" {
 		return ""
 	}
-	return money(*amount)
+	if l, _, err := a.openLedger(ctx); err == nil {
+		defer func() { _ = l.Close() }()
+		if currency, err := l.Currency(ctx); err == nil && currency != "" {
+			return currency
+		}
+	}
+	w, _ := client.Wallet(ctx)
+	return w.Currency
 }
 
 func (a *app) ordersCommand() *cobra.Command {
@@ -157,12 +166,12 @@ func (a *app) ordersCommand() *cobra.Command {
 					}
 					continue
 				}
-				rows = append(rows, []string{o.OrderNo, o.Status, cents(o.TotalCents), o.Currency, stamp(&o.CreatedAt)})
+				rows = append(rows, []string{o.OrderNo, o.Status, moneyOrUnknown(o.TotalCents, o.Currency), stamp(&o.CreatedAt)})
 			}
 			if a.output == "json" {
 				return nil
 			}
-			return a.table([]string{"ORDER", "STATUS", "TOTAL", "CURRENCY", "CREATED"}, rows)
+			return a.table([]string{"ORDER", "STATUS", "TOTAL", "CREATED"}, rows)
 		}),
 	}
 	c.AddCommand(a.ordersGet())
@@ -186,12 +195,12 @@ func (a *app) ordersGet() *cobra.Command {
 				return printJSON(a.stdout, orderObject(o, ids))
 			}
 			rows := [][]string{
-				{"status", o.Status}, {"payment", o.PaymentStatus}, {"total", cents(o.TotalCents) + " " + o.Currency}, {"created", stamp(&o.CreatedAt)},
+				{"status", o.Status}, {"payment", o.PaymentStatus}, {"total", moneyOrUnknown(o.TotalCents, o.Currency)}, {"created", stamp(&o.CreatedAt)},
 				{"delivered", fmt.Sprintf("%d of %d, complete %t, available %t", o.Delivery.DeliveredCount, o.Delivery.ExpectedCount, o.Delivery.Complete, o.Delivery.Available)},
 				{"read again", pollText(o.PollAfterSeconds)}, {"trace id", o.TraceID},
 			}
 			if r := o.Refund; r != nil {
-				rows = append(rows, []string{"refund", fmt.Sprintf("%s %s to %s, status %s, at %s", cents(r.AmountCents), r.Currency, r.Destination, r.Status, stamp(r.RefundedAt))})
+				rows = append(rows, []string{"refund", fmt.Sprintf("%s to %s, status %s, at %s", moneyOrUnknown(r.AmountCents, r.Currency), r.Destination, r.Status, stamp(r.RefundedAt))})
 			}
 			for _, id := range ids {
 				rows = append(rows, []string{"proxy", id})

@@ -35,7 +35,11 @@ func (a *accountHost) reconcile(ctx context.Context, _ struct{}) (jobs.Reconcili
 const codeUnreachable = "unreachable"
 
 func (a *accountHost) record(ctx context.Context, x jobs.Recording) (changedAnswer, error) {
-	return changedAnswer{1}, jobs.Record(ctx, a.ledger, x)
+	if err := jobs.Record(ctx, a.ledger, x); err != nil {
+		return changedAnswer{}, err
+	}
+	currency, err := a.ledger.Currency(ctx)
+	return changedAnswer{Changed: 1, Currency: currency}, err
 }
 
 func (a *app) ledgerReconcile() *cobra.Command {
@@ -130,7 +134,7 @@ func (a *app) printReconciliation(x jobs.Reconciliation) error {
 		return printJSON(a.stdout, x)
 	}
 	w := x.Wallet
-	fmt.Fprintf(a.stdout, "wallet    provider %s, book %s, %s\n", money(w.ProviderCents), money(w.BookCents), boundsText(x))
+	fmt.Fprintf(a.stdout, "wallet    provider %s, book %s, %s\n", money(w.ProviderCents, x.Currency), money(w.BookCents, x.Currency), boundsText(x))
 	fmt.Fprintf(a.stdout, "compared  orders %d, renewals %d, expiries %d, orders made elsewhere %d; left to the next pass %d\n",
 		x.Compared.Orders, x.Compared.Renewals, x.Compared.Expiries, x.Compared.Outside, x.Compared.Left)
 	const shown = 5
@@ -148,7 +152,7 @@ func (a *app) printReconciliation(x jobs.Reconciliation) error {
 	rows := make([][]string, 0, len(x.Findings))
 	for _, f := range x.Findings {
 		about := strings.TrimSpace(strings.Join([]string{f.OrderNo, f.OperationID, f.ProxyID}, " "))
-		rows = append(rows, []string{f.Kind, money(f.AmountCents), about, f.Explanation})
+		rows = append(rows, []string{f.Kind, money(f.AmountCents, x.Currency), about, f.Explanation})
 	}
 	return a.table([]string{"FINDING", "AMOUNT", "ABOUT", "EXPLANATION"}, rows)
 }
@@ -160,16 +164,16 @@ func boundsText(x jobs.Reconciliation) string {
 	}
 	low, high := "any", "any"
 	if x.Wallet.LowCents != nil {
-		low = money(*x.Wallet.LowCents)
+		low = money(*x.Wallet.LowCents, x.Currency)
 	}
 	if x.Wallet.HighCents != nil {
-		high = money(*x.Wallet.HighCents)
+		high = money(*x.Wallet.HighCents, x.Currency)
 	}
 	return fmt.Sprintf("between %s and %s: %d operations are under way", low, high, len(x.Wallet.UnderWay))
 }
 
 // reconciledText is the last reconciliation in a few words.
-func reconciledText(x jobs.LastReconciliation) string {
+func reconciledText(x jobs.LastReconciliation, currency string) string {
 	text := "not yet in this run"
 	switch {
 	case x.At.IsZero():
@@ -178,7 +182,7 @@ func reconciledText(x jobs.LastReconciliation) string {
 	case x.OK:
 		text = "as far as what is under way lets one see, " + ago(&x.At)
 	default:
-		text = fmt.Sprintf("%d findings, the wallet is %s off, %s: perennial ledger reconcile", x.Findings, money(x.DifferenceCents), ago(&x.At))
+		text = fmt.Sprintf("%d findings, the wallet is %s off, %s: perennial ledger reconcile", x.Findings, money(x.DifferenceCents, currency), ago(&x.At))
 	}
 	if x.Failed != "" {
 		text += "; the latest attempt failed: " + x.Failed
@@ -197,22 +201,23 @@ func (a *app) ledgerRecord() *cobra.Command {
 			if x.ID == "" {
 				x.ID = "cli-" + strings.ToLower(rand.Text())
 			}
-			if err := a.recordNow(cmd.Context(), x); err != nil {
+			currency, err := a.recordNow(cmd.Context(), x)
+			if err != nil {
 				if _, refused := errors.AsType[*jobs.RefusedError](err); refused {
 					return err
 				}
 				return fmt.Errorf("%w\nto try again without booking twice: the same command with --id %s", err, x.ID)
 			}
 			if a.output == "json" {
-				return printJSON(a.stdout, changedAnswer{1})
+				return printJSON(a.stdout, changedAnswer{Changed: 1})
 			}
-			_, err := fmt.Fprintf(a.stdout, "recorded: %s %s\n", x.Kind, money(x.Cents))
+			_, err = fmt.Fprintf(a.stdout, "recorded: %s %s\n", x.Kind, money(x.Cents, currency))
 			return err
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&x.Kind, "kind", "", "top-up or external")
-	f.Int64Var(&x.Cents, "cents", 0, "how much, over 0")
+	f.Int64Var(&x.Cents, "cents", 0, "how much, in cents, over 0")
 	f.StringVar(&x.ID, "id", "", "the same id books once (default: a random one)")
 	f.StringVar(&x.OrderNo, "order", "", "the order that it went on or came back from")
 	f.StringVar(&x.By, "by", "", "who says so")
@@ -224,35 +229,40 @@ func (a *app) ledgerRecord() *cobra.Command {
 }
 
 // recordNow asks the runner. Where none is running it writes the ledger file
-// itself, under the lock of the data directory: there is one writer, always.
-func (a *app) recordNow(ctx context.Context, x jobs.Recording) (err error) {
+// itself, under the lock of the data directory: there is one writer, always. It
+// returns the currency that the amount is in.
+func (a *app) recordNow(ctx context.Context, x jobs.Recording) (currency string, err error) {
 	r, err := a.connect()
 	if err == nil {
 		defer r.Close()
-		if _, err = ask[changedAnswer](ctx, r, verbRecord, x); !errors.Is(err, queue.ErrNoRunner) {
-			return err
+		var done changedAnswer
+		if done, err = ask[changedAnswer](ctx, r, verbRecord, x); !errors.Is(err, queue.ErrNoRunner) {
+			return done.Currency, err
 		}
 	}
 	c, err := loadConfig(a.configFile)
 	if err != nil {
-		return err
+		return "", err
 	}
 	account, err := c.pick(a.account)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if !exists(c.ledgerPath(account)) {
-		return fmt.Errorf("there is no ledger in %s\nis --config or the data directory right?", filepath.Dir(c.ledgerPath(account)))
+		return "", fmt.Errorf("there is no ledger in %s\nis --config or the data directory right?", filepath.Dir(c.ledgerPath(account)))
 	}
 	unlock, err := queue.LockDir(c.DataDir)
 	if err != nil {
-		return &exitError{exitUnreachable, fmt.Errorf("no `perennial run` answers, and the ledger cannot be written beside one: %w", err)}
+		return "", &exitError{exitUnreachable, fmt.Errorf("no `perennial run` answers, and the ledger cannot be written beside one: %w", err)}
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	l, err := ledger.Open(ctx, ledger.Config{Path: c.ledgerPath(account), Clock: time.Now})
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	return jobs.Record(ctx, l, x)
+	if err := jobs.Record(ctx, l, x); err != nil {
+		return "", err
+	}
+	return l.Currency(ctx)
 }

@@ -51,10 +51,10 @@ func TestTrap24OnTheCommandLine(t *testing.T) {
 		!strings.Contains(page, "perennial_reconciled_timestamp_seconds{") {
 		t.Errorf("%v\n%s", err, page)
 	}
-	if out, _, _ := w.cli("account", "show"); !strings.Contains(out, "1 findings, the wallet is -4.50 off") {
+	if out, _, _ := w.cli("account", "show"); !strings.Contains(out, "1 findings, the wallet is -4.50 USD off") {
 		t.Errorf("%s", out)
 	}
-	if page, err := w.get(line.HTTP + "/"); err != nil || !strings.Contains(page, "1 findings, the wallet is -4.50 off") {
+	if page, err := w.get(line.HTTP + "/"); err != nil || !strings.Contains(page, "1 findings, the wallet is -4.50 USD off") {
 		t.Errorf("%v\n%s", err, page)
 	}
 	if page, err := w.get(line.HTTP + "/readyz"); err != nil || page != "ok\n" {
@@ -106,7 +106,7 @@ func TestReviewShowsWhatIsKnownWithARunnerAndWithoutOne(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &e); err != nil || code != 0 || len(e.Orders) != 1 || e.Orders[0].NetCents != 600 || len(e.Answers) != 3 {
 		t.Errorf("exit %d %v\n%s%s", code, err, out, errs)
 	}
-	if out, _, code := w.cli("review", "show", "buy/1"); code != 0 || !strings.Contains(out, "idempotency_unresolved") || !strings.Contains(out, "charge 6.00 from wallet to orders") {
+	if out, _, code := w.cli("review", "show", "buy/1"); code != 0 || !strings.Contains(out, "idempotency_unresolved") || !strings.Contains(out, "charge 6.00 USD from wallet to orders") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	if out, _, _ := w.cli("review", "list"); !strings.Contains(out, "AT STAKE") || !strings.Contains(out, "unknown") {

@@ -22,12 +22,16 @@ func (a *app) reviewList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list := a.listing("OPERATION", "LINE", "SINCE", "AT STAKE", "REASON", "TRACE ID")
 			err := a.eachLedger(cmd.Context(), func(ctx context.Context, l *ledger.Ledger, account string) error {
+				currency, err := l.Currency(ctx)
+				if err != nil {
+					return err
+				}
 				reviews, err := l.Reviews(ctx)
 				if err != nil {
 					return err
 				}
 				for _, x := range reviews {
-					if err := list.add(account, x, x.OperationID, x.ProxyID, ago(&x.Since), atStake(x), x.Reason, x.TraceID); err != nil {
+					if err := list.add(account, x, x.OperationID, x.ProxyID, ago(&x.Since), atStake(x, currency), x.Reason, x.TraceID); err != nil {
 						return err
 					}
 				}
@@ -128,7 +132,7 @@ func (a *app) printAccount(v accountView) error {
 	if v.ShortOfMoney {
 		rows = append(rows, []string{"short of money", "the wallet could not pay for the last operation: top it up"})
 	}
-	rows = append(rows, []string{"reconciled", reconciledText(v.Reconciled)})
+	rows = append(rows, []string{"reconciled", reconciledText(v.Reconciled, v.Currency)})
 	for _, p := range v.Paused {
 		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail})
 	}

@@ -42,14 +42,14 @@ func (a *app) readEvidence(ctx context.Context, id string) (jobs.Evidence, error
 }
 
 // atStake is an amount of a review for people.
-func atStake(x ledger.Review) string {
+func atStake(x ledger.Review, currency string) string {
 	switch {
 	case x.Ended:
 		return "nothing"
 	case x.AtStakeCents == 0:
 		return "unknown"
 	}
-	return money(x.AtStakeCents)
+	return money(x.AtStakeCents, currency)
 }
 
 func (a *app) printEvidence(e jobs.Evidence) error {
@@ -58,7 +58,7 @@ func (a *app) printEvidence(e jobs.Evidence) error {
 	}
 	fmt.Fprintf(a.stdout, "operation %s  %s  %s\nreason    %s %s\nkey       %s\ntrace id  %s\nattempts  %d, of which %d may have executed\n",
 		e.OperationID, e.Kind, e.State, e.Reason, e.Code, e.IdempotencyKey, e.TraceID, e.Attempts, e.Ambiguous)
-	fmt.Fprintf(a.stdout, "wallet    before %s, after %s\n", walletText(e.WalletBefore), walletText(e.WalletAfter))
+	fmt.Fprintf(a.stdout, "wallet    before %s, after %s\n", walletText(e.WalletBefore, e.Currency), walletText(e.WalletAfter, e.Currency))
 	for _, n := range e.Notes {
 		fmt.Fprintf(a.stdout, "note      %s\n", n)
 	}
@@ -77,8 +77,8 @@ func (a *app) printEvidence(e jobs.Evidence) error {
 	}{
 		{[]string{"TIME", "FACT", "ATTEMPT", "REPLY", "TRACE ID", ""}, rows},
 		{[]string{"LINE", "STATE", "EXPIRED BEFORE", "EXPIRES NOW", "MOVED"}, expiryRows(e.Expiries)},
-		{[]string{"UNKNOWN ORDER", "CREATED", "NET"}, orderRows(e.Orders)},
-		{[]string{"ANSWER", "LINE", "BOOKS", "SENDS"}, answerRows(e.Answers)},
+		{[]string{"UNKNOWN ORDER", "CREATED", "NET"}, orderRows(e.Orders, e.Currency)},
+		{[]string{"ANSWER", "LINE", "BOOKS", "SENDS"}, answerRows(e.Answers, e.Currency)},
 	}
 	for _, t := range tables {
 		if len(t.rows) == 0 {
@@ -99,11 +99,11 @@ func attemptText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-func walletText(x *ledger.Reconciled) string {
+func walletText(x *ledger.Reconciled, currency string) string {
 	if x == nil {
 		return "not known"
 	}
-	return fmt.Sprintf("%s at %s", money(x.ProviderCents), x.At.Format(time.RFC3339))
+	return fmt.Sprintf("%s at %s", money(x.ProviderCents, currency), x.At.Format(time.RFC3339))
 }
 
 func expiryRows(all []jobs.ExpiryEvidence) (rows [][]string) {
@@ -117,18 +117,18 @@ func expiryRows(all []jobs.ExpiryEvidence) (rows [][]string) {
 	return rows
 }
 
-func orderRows(all []jobs.OrderEvidence) (rows [][]string) {
+func orderRows(all []jobs.OrderEvidence, currency string) (rows [][]string) {
 	for _, x := range all {
-		rows = append(rows, []string{x.OrderNo, x.CreatedAt.UTC().Format(time.RFC3339), money(x.NetCents)})
+		rows = append(rows, []string{x.OrderNo, x.CreatedAt.UTC().Format(time.RFC3339), money(x.NetCents, currency)})
 	}
 	return rows
 }
 
-func answerRows(all []jobs.Answer) (rows [][]string) {
+func answerRows(all []jobs.Answer, currency string) (rows [][]string) {
 	for _, x := range all {
 		books := make([]string, 0, len(x.Bookings))
 		for _, b := range x.Bookings {
-			books = append(books, fmt.Sprintf("%s %s from %s to %s", b.Kind, money(b.AmountCents), b.Credit, b.Debit))
+			books = append(books, fmt.Sprintf("%s %s from %s to %s", b.Kind, money(b.AmountCents, currency), b.Credit, b.Debit))
 		}
 		if len(books) == 0 {
 			books = []string{"nothing"}

@@ -138,8 +138,8 @@ func (a *app) listOperations(ctx context.Context, q listRequest) error {
 	list := a.listing("OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "ACCEPTED", "REASON")
 	for _, r := range rows[:min(len(rows), q.Limit)] {
 		o := r.operation
-		if err := list.add(r.account, o, o.OperationID, string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), money(o.ChargedCents),
-			money(o.RefundedCents), ago(&o.AcceptedAt), o.Reason); err != nil {
+		if err := list.add(r.account, o, o.OperationID, string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), money(o.ChargedCents, o.Currency),
+			money(o.RefundedCents, o.Currency), ago(&o.AcceptedAt), o.Reason); err != nil {
 			return err
 		}
 	}
@@ -178,7 +178,7 @@ func (a *app) printStatus(account string, s jobs.CommandStatus) error {
 			fmt.Fprintf(a.stdout, "  %-16s %s\n", "proxy", printable(id))
 		}
 		for _, l := range o.Lines {
-			fmt.Fprintf(a.stdout, "  %-16s %s  %s\n", l.ProxyID, l.State, money(l.ChargedCents-l.RefundedCents))
+			fmt.Fprintf(a.stdout, "  %-16s %s  %s\n", l.ProxyID, l.State, money(l.ChargedCents-l.RefundedCents, o.Currency))
 		}
 	}
 	return nil
@@ -191,7 +191,7 @@ func operationDetails(o jobs.OperationStatus) [][2]string {
 	}
 	return [][2]string{
 		{"key", o.IdempotencyKey}, {"reason", o.Reason}, {"attempts", strconv.FormatInt(o.Attempts, 10)}, {"order", o.OrderNo},
-		{"delivered", delivered}, {"charged", money(o.ChargedCents)}, {"refunded", money(o.RefundedCents)},
+		{"delivered", delivered}, {"charged", money(o.ChargedCents, o.Currency)}, {"refunded", money(o.RefundedCents, o.Currency)},
 		{"next", instantText(o.NextAt)}, {"trace id", o.TraceID},
 	}
 }
@@ -216,11 +216,12 @@ func (a *app) watchCommand() *cobra.Command {
 				return err
 			}
 			defer r.Close()
+			currency := a.currencyAt(cmd.Context(), r)
 			for event, err := range r.Events(cmd.Context(), r.account, queue.WatchFrom{Seq: from, New: !cmd.Flags().Changed("from"), Types: types}) {
 				if err != nil {
 					return err
 				}
-				if err := a.printEvent(event); err != nil {
+				if err := a.printEvent(event, currency); err != nil {
 					return err
 				}
 			}
@@ -232,17 +233,33 @@ func (a *app) watchCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) printEvent(e queue.ReceivedEvent) error {
+// currencyPatience is how long `watch` waits for the currency, without which it
+// shows amounts too: it may be allowed to read events alone.
+const currencyPatience = 2 * time.Second
+
+// currencyAt is the currency of the account as its runner knows it; "" as JSON,
+// which has cents, or when no runner answers.
+func (a *app) currencyAt(ctx context.Context, r *remote) string {
+	if a.output == "json" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, currencyPatience)
+	defer cancel()
+	v, _ := ask[accountView](ctx, r, verbShow, struct{}{})
+	return v.Currency
+}
+
+func (a *app) printEvent(e queue.ReceivedEvent, currency string) error {
 	if a.output == "json" {
 		_, err := fmt.Fprintf(a.stdout, "%s\n", e.Data)
 		return err
 	}
-	_, err := fmt.Fprintln(a.stdout, eventLine(e))
+	_, err := fmt.Fprintln(a.stdout, eventLine(e, currency))
 	return err
 }
 
 // eventLine is an event for people: when, what, about what, how much.
-func eventLine(e queue.ReceivedEvent) string {
+func eventLine(e queue.ReceivedEvent, currency string) string {
 	var event ledger.CloudEvent
 	var data struct {
 		Charged  int64    `json:"charged_cents"`
@@ -276,10 +293,10 @@ func eventLine(e queue.ReceivedEvent) string {
 		line += "  " + printable(fewOf(ids))
 	}
 	if data.Charged != 0 {
-		line += "  charged " + money(data.Charged)
+		line += "  charged " + money(data.Charged, currency)
 	}
 	if data.Refunded != 0 {
-		line += "  refunded " + money(data.Refunded)
+		line += "  refunded " + money(data.Refunded, currency)
 	}
 	if data.Reason != "" {
 		line += "  " + data.Reason

@@ -36,9 +36,10 @@ func (s *submitting) price(ctx context.Context, b *batch) error {
 		return err
 	}
 	defer client.Close()
+	currency := s.app.currencyOf(ctx, client)
 	quotes := map[string]*int64{}
 	var rows [][]string
-	var total, unknown int64
+	var total, unpriced int64
 	err = b.each(publishedAtOnce, func(out []queue.Outgoing) error {
 		for _, o := range out {
 			p, err := s.priceOne(ctx, l, client, quotes, o)
@@ -46,7 +47,7 @@ func (s *submitting) price(ctx context.Context, b *batch) error {
 				return err
 			}
 			if p.Cents == nil {
-				unknown++
+				unpriced++
 			} else {
 				total += *p.Cents
 			}
@@ -56,7 +57,7 @@ func (s *submitting) price(ctx context.Context, b *batch) error {
 				}
 				continue
 			}
-			rows = append(rows, []string{p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), centsOrUnknown(p.Cents)})
+			rows = append(rows, []string{p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), moneyOrUnknown(p.Cents, currency)})
 		}
 		return nil
 	})
@@ -66,15 +67,8 @@ func (s *submitting) price(ctx context.Context, b *batch) error {
 	if err := s.app.table([]string{"COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE"}, rows); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.app.stdout, "\n%d commands, %s in all where the price is known, %d of unknown price; nothing was published\n", len(b.entries), money(total), unknown)
+	_, err = fmt.Fprintf(s.app.stdout, "\n%d commands, %s in all where the price is known, %d of unknown price; nothing was published\n", len(b.entries), money(total, currency), unpriced)
 	return err
-}
-
-func centsOrUnknown(cents *int64) string {
-	if cents == nil {
-		return "?"
-	}
-	return money(*cents)
 }
 
 func (s *submitting) priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]*int64, o queue.Outgoing) (priced, error) {

@@ -50,14 +50,14 @@ func (a *app) sweepForecast() *cobra.Command {
 }
 
 // dayCost is what a day costs; what is not known is not none.
-func dayCost(d schedules.ForecastDay) string {
+func dayCost(d schedules.ForecastDay, currency string) string {
 	switch {
 	case d.Unpriced == 0:
-		return money(d.ChargeCents)
+		return money(d.ChargeCents, currency)
 	case d.ChargeCents == 0:
-		return "?"
+		return unknown
 	}
-	return money(d.ChargeCents) + " + ?"
+	return money(d.ChargeCents, currency) + " + " + unknown
 }
 
 // printForecast leaves out the days on which nothing comes due.
@@ -65,16 +65,16 @@ func (a *app) printForecast(f schedules.Forecast) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, f)
 	}
-	fmt.Fprintf(a.stdout, "%s, %d days: %s", strings.Join(f.Schedules, ", "), len(f.Days), estimate(f.ChargeCents, f.Unpriced))
+	fmt.Fprintf(a.stdout, "%s, %d days: %s", strings.Join(f.Schedules, ", "), len(f.Days), estimate(f.ChargeCents, f.Unpriced, f.Currency))
 	switch {
 	case f.WalletCents == nil:
 		fmt.Fprintln(a.stdout, "; the wallet could not be read")
 	case f.RunsOutOn == "" && f.Unpriced > 0:
-		fmt.Fprintf(a.stdout, "; the wallet holds %s and pays for what has a price\n", money(*f.WalletCents))
+		fmt.Fprintf(a.stdout, "; the wallet holds %s and pays for what has a price\n", money(*f.WalletCents, f.Currency))
 	case f.RunsOutOn == "":
-		fmt.Fprintf(a.stdout, "; the wallet holds %s and pays for all of it\n", money(*f.WalletCents))
+		fmt.Fprintf(a.stdout, "; the wallet holds %s and pays for all of it\n", money(*f.WalletCents, f.Currency))
 	default:
-		fmt.Fprintf(a.stdout, "; the wallet holds %s and runs out on %s: %s are missing\n", money(*f.WalletCents), f.RunsOutOn, estimate(f.MissingCents, f.Unpriced))
+		fmt.Fprintf(a.stdout, "; the wallet holds %s and runs out on %s: %s is missing\n", money(*f.WalletCents, f.Currency), f.RunsOutOn, estimate(f.MissingCents, f.Unpriced, f.Currency))
 	}
 	rows, unpriced := [][]string{}, 0
 	for _, d := range f.Days {
@@ -84,15 +84,15 @@ func (a *app) printForecast(f schedules.Forecast) error {
 		wallet, note := "", ""
 		if d.WalletCents != nil {
 			unpriced += d.Unpriced
-			wallet = walletAfter(*d.WalletCents, unpriced)
+			wallet = walletAfter(*d.WalletCents, unpriced, f.Currency)
 		}
 		if d.Unpriced > 0 {
 			note = fmt.Sprintf("%d of unknown price", d.Unpriced)
 		}
 		if d.OverBudgetCents > 0 {
-			note = strings.TrimPrefix(note+"; "+money(d.OverBudgetCents)+" over the budget of the day", "; ")
+			note = strings.TrimPrefix(note+"; "+money(d.OverBudgetCents, f.Currency)+" over the budget of the day", "; ")
 		}
-		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), dayCost(d), wallet, note})
+		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), dayCost(d, f.Currency), wallet, note})
 	}
 	if len(rows) == 0 {
 		return nil

@@ -219,12 +219,12 @@ td,th{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #df
 {{if .NotReady}}<p class="bad">Not ready: {{.NotReady}}</p>{{end}}
 {{if .ShortOfMoney}}<p class="bad">Short of money: the wallet could not pay for the last operation.</p>{{end}}
 {{range .Paused}}<p class="bad">Paused ({{.Scope}}, {{.Cause}}): {{.Detail}}</p>{{end}}
-<p>Wallet {{money .Balance.WalletCents}} {{.Balance.Currency}} · charged {{money .Balance.ChargedCents}} · refunded {{money .Balance.RefundedCents}} ·
-suspense {{money .Balance.SuspenseCents}} · journal {{.Head.Seq}}, published {{.Published}}</p>
-<p{{if and .Reconciled.Findings (not .Reconciled.OK)}} class="bad"{{end}}>Reconciled: {{reconciled .Reconciled}}</p>
+<p>Wallet {{money .Balance.WalletCents .Balance.Currency}} · charged {{money .Balance.ChargedCents .Balance.Currency}} · refunded {{money .Balance.RefundedCents .Balance.Currency}} ·
+suspense {{money .Balance.SuspenseCents .Balance.Currency}} · journal {{.Head.Seq}}, published {{.Published}}</p>
+<p{{if and .Reconciled.Findings (not .Reconciled.OK)}} class="bad"{{end}}>Reconciled: {{reconciled .Reconciled .Currency}}</p>
 <p>{{range $state, $n := .Counts}}{{$state}} {{$n}} &nbsp; {{end}}</p>
 <table><tr><th>Operation<th>Kind<th>State<th class="n">Attempts<th class="n">Charged<th class="n">Refunded<th>Reason</tr>
-{{range .Operations}}<tr><td>{{.OperationID}}<td>{{.Kind}}<td>{{.State}}<td class="n">{{.Attempts}}<td class="n">{{money .ChargedCents}}<td class="n">{{money .RefundedCents}}<td>{{.Reason}}</tr>
+{{range .Operations}}<tr><td>{{.OperationID}}<td>{{.Kind}}<td>{{.State}}<td class="n">{{.Attempts}}<td class="n">{{money .ChargedCents .Currency}}<td class="n">{{money .RefundedCents .Currency}}<td>{{.Reason}}</tr>
 {{end}}</table>{{end}}</html>`))
 
 func (s *httpHost) dashboard(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,6 @@ import (
 	"unicode"
 
 	"github.com/dustin/go-humanize"
-	"github.com/shopspring/decimal"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -98,8 +97,19 @@ func printableBut(these, text string) string {
 	}, text)
 }
 
-// money shows cents in the main unit: 1234 as 12.34.
-func money(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }
+// money is how every table and sentence shows an amount: with its currency.
+func money(cents int64, currency string) string { return ledger.Amount(cents, currency) }
+
+// unknown stands in a table for a price that is not known.
+const unknown = "?"
+
+// moneyOrUnknown shows an amount that may not be known.
+func moneyOrUnknown(cents *int64, currency string) string {
+	if cents == nil {
+		return unknown
+	}
+	return money(*cents, currency)
+}
 
 // ago shows an instant relative to now, for people.
 func ago(at *time.Time) string {

@@ -78,7 +78,8 @@ type statesRequest struct {
 }
 
 type changedAnswer struct {
-	Changed int `json:"changed"`
+	Changed  int    `json:"changed"`
+	Currency string `json:"currency,omitempty"` // of a record
 }
 
 func (a *accountHost) verbs() map[string]queue.Verb {
@@ -98,14 +99,14 @@ func (a *accountHost) verbs() map[string]queue.Verb {
 		verbCancel:  answer(changing(a.runner.Cancel)),
 		verbRetry:   answer(changing(a.runner.Retry)),
 		verbResolve: answer(func(ctx context.Context, x jobs.Resolution) (changedAnswer, error) {
-			return changedAnswer{1}, a.runner.Resolve(ctx, x)
+			return changedAnswer{Changed: 1}, a.runner.Resolve(ctx, x)
 		}),
 		verbPause: answer(func(ctx context.Context, q byHand) (changedAnswer, error) {
-			return changedAnswer{1}, a.runner.PauseByHand(ctx, q.By, q.Reason)
+			return changedAnswer{Changed: 1}, a.runner.PauseByHand(ctx, q.By, q.Reason)
 		}),
 		verbResume: answer(func(ctx context.Context, q byHand) (changedAnswer, error) {
 			n, err := a.runner.ResumeByHand(ctx, q.By, q.Reason)
-			return changedAnswer{n}, err
+			return changedAnswer{Changed: n}, err
 		}),
 		verbShow:    answer(a.show),
 		verbSweeps:  a.bound(answer(a.sweeps)),
@@ -143,7 +144,7 @@ func (a *accountHost) bound(verb queue.Verb) queue.Verb {
 func changing(do func(ctx context.Context, id, by, reason string) (int, error)) func(context.Context, byHand) (changedAnswer, error) {
 	return func(ctx context.Context, q byHand) (changedAnswer, error) {
 		n, err := do(ctx, q.ID, q.By, q.Reason)
-		return changedAnswer{n}, err
+		return changedAnswer{Changed: n}, err
 	}
 }
 
@@ -211,6 +212,7 @@ type accountView struct {
 	Environment string `json:"environment"`
 	BaseURL     string `json:"base_url"`
 	AppID       string `json:"app_id"`
+	Currency    string `json:"currency"`
 	// Status, Email and CreatedAt are the provider's, as the start read them.
 	Status       string         `json:"status"`
 	Email        string         `json:"email"`
@@ -230,7 +232,7 @@ func (a *accountHost) show(ctx context.Context, _ struct{}) (accountView, error)
 		return accountView{}, err
 	}
 	v := accountView{
-		Account: a.name, AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, AppID: a.client.AppID(), NotReady: a.notReady(),
+		Account: a.name, AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, AppID: a.client.AppID(), Currency: b.Currency, NotReady: a.notReady(),
 	}
 	if v.Paused, err = a.ledger.Pauses(ctx); err != nil {
 		return v, err

@@ -159,5 +159,5 @@ func (a *accountHost) approve(ctx context.Context, q sweepRequest) (changedAnswe
 	if strings.TrimSpace(q.By) == "" || strings.TrimSpace(q.Reason) == "" {
 		return changedAnswer{}, &jobs.RefusedError{Reason: "an approval needs a name and a reason: say them with --by and --reason"}
 	}
-	return changedAnswer{1}, a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason)
+	return changedAnswer{Changed: 1}, a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason)
 }
