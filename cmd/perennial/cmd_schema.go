@@ -15,6 +15,7 @@ import (
 
 	"perennial/jobs"
 	"perennial/ledger"
+	"perennial/queue"
 )
 
 func (a *app) schemaCommand() *cobra.Command {
@@ -65,7 +66,7 @@ func schemaFiles() (map[string][]byte, error) {
 		schemas[name] = eventSchema(name, fact)
 	}
 	files := map[string][]byte{}
-	schemas["asyncapi"] = asyncAPI(slices.Sorted(maps.Keys(jobs.CommandShapes())), slices.Sorted(maps.Keys(ledger.FactTypes())))
+	schemas["asyncapi"] = asyncAPI(slices.Sorted(maps.Keys(ledger.FactTypes())))
 	for name, schema := range schemas {
 		text, err := json.MarshalIndent(schema, "", "  ")
 		if err != nil {
@@ -123,24 +124,39 @@ func eventSchema(name string, fact ledger.Fact) object {
 	}
 }
 
-// asyncAPI is the AsyncAPI 3 document: who may send what where.
-func asyncAPI(commands, events []string) object {
+// lineTexts say what each priority's subject is for.
+var lineTexts = map[queue.Priority]string{
+	queue.PriorityHigh:   "Urgent commands: they pass all others.",
+	queue.PriorityNormal: "Commands of no particular urgency; `priority` in the command counts for more than the subject.",
+	queue.PriorityBulk:   "Commands that let others pass, as those of sweeps and of `perennial submit`.",
+}
+
+// asyncAPI is the AsyncAPI 3 document: who may send what where. A command has a
+// channel for each of its priorities.
+func asyncAPI(events []string) object {
 	channels, operations := object{}, object{}
-	add := func(action, subject string, names []string) {
-		for _, name := range names {
-			key := strings.ReplaceAll(name, ".", "_")
-			channels[key] = object{
-				"address":    "perennial." + subject + ".{account}." + name,
-				"parameters": object{"account": object{"description": "short name of the account, [a-z0-9-]{1,32}"}},
-				"messages": object{key: object{"name": name, "contentType": "application/json", "payload": object{
-					"schemaFormat": "application/schema+json;version=draft-2020-12", "schema": object{"$ref": "./" + name + ".json"},
-				}}},
-			}
-			operations[action+"_"+key] = object{"action": action, "channel": object{"$ref": "#/channels/" + key}}
+	add := func(action, name, address, description string) {
+		_, rest, _ := strings.Cut(address, ".{account}.")
+		key := strings.ReplaceAll(rest, ".", "_")
+		channel := object{
+			"address":    address,
+			"parameters": object{"account": object{"description": "short name of the account, [a-z0-9-]{1,32}"}},
+			"messages": object{key: object{"name": name, "contentType": "application/json", "payload": object{
+				"schemaFormat": "application/schema+json;version=draft-2020-12", "schema": object{"$ref": "./" + name + ".json"},
+			}}},
 		}
+		if description != "" {
+			channel["description"] = description
+		}
+		channels[key] = channel
+		operations[action+"_"+key] = object{"action": action, "channel": object{"$ref": "#/channels/" + key}}
 	}
-	add("receive", "commands", commands)
-	add("send", "events", events)
+	for _, line := range queue.Lines() {
+		add("receive", line.Kind, line.Subject("{account}"), lineTexts[line.Priority])
+	}
+	for _, name := range events {
+		add("send", name, queue.EventSubject("{account}", name), "")
+	}
 	return object{
 		"asyncapi": "3.0.0",
 		"info": object{

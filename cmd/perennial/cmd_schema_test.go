@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"perennial/ledger"
+	"perennial/queue"
 )
 
 var update = flag.Bool("update", false, "write docs/events anew")
@@ -144,16 +146,27 @@ func TestTheAsyncAPIDocumentNamesEverySchema(t *testing.T) {
 	if err := json.Unmarshal(files["asyncapi.json"], &doc); err != nil {
 		t.Fatal(err)
 	}
-	named := 0
+	named, addresses := map[string]bool{}, map[string]string{}
 	for _, c := range doc.Channels {
 		for _, m := range c.Messages {
-			if files[strings.TrimPrefix(m.Payload.Schema.Ref, "./")] == nil {
-				t.Errorf("%s refers to %q", c.Address, m.Payload.Schema.Ref)
+			ref := strings.TrimPrefix(m.Payload.Schema.Ref, "./")
+			if files[ref] == nil {
+				t.Errorf("%s refers to %q", c.Address, ref)
 			}
-			named++
+			named[ref], addresses[c.Address] = true, strings.TrimSuffix(ref, ".json")
 		}
 	}
-	if named != len(files)-1 || len(doc.Operations) != named {
-		t.Errorf("%d messages and %d operations for %d schemas", named, len(doc.Operations), len(files)-1)
+	if len(named) != len(files)-1 || len(doc.Operations) != len(doc.Channels) {
+		t.Errorf("%d schemas in %d channels and %d operations; there are %d", len(named), len(doc.Channels), len(doc.Operations), len(files)-1)
+	}
+	want := map[string]string{}
+	for _, line := range queue.Lines() {
+		want[line.Subject("{account}")] = line.Kind
+	}
+	for name := range ledger.FactTypes() {
+		want[queue.EventSubject("{account}", name)] = name
+	}
+	if !maps.Equal(addresses, want) {
+		t.Errorf("addresses %v and there should be %v", addresses, want)
 	}
 }
