@@ -120,7 +120,8 @@ func (l *Ledger) PaidPerDay(ctx context.Context, proxyID string) (cents, days in
 }
 
 // LastPaid is what the ledger last paid for any renewal of a proxy of the same
-// country, line and type, in cents and the days they bought; ErrNotFound when
+// country, region, line, type and protocol (two offers may differ in any of them,
+// and each has its price), in cents and the days they bought; ErrNotFound when
 // it never paid for one, or not within its last 500,000 facts. The newest
 // transfers are looked at first: in a large account the first few tell.
 func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (cents, days int64, err error) {
@@ -128,8 +129,8 @@ func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (cents, days int64, e
 		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
 		WHERE t.seq > (SELECT max(seq) FROM journal) - 500000 AND t.kind IN ('charge', 'resolution')
 		AND x.state IN ('succeeded', 'charged') AND x.charged_cents > 0
-		AND p.country_code = ? AND p.region = ? AND p.line_name = ? AND p.ip_type = ?
-		ORDER BY t.seq DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType).Scan(&cents, &days)
+		AND p.country_code = ? AND p.region = ? AND p.line_name = ? AND p.ip_type = ? AND p.protocol = ?
+		ORDER BY t.seq DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType, like.Protocol).Scan(&cents, &days)
 	return cents, days, notFound(err)
 }
 
@@ -158,16 +159,16 @@ func (l *Ledger) ClaimedInReview(ctx context.Context) (map[string]bool, error) {
 		WHERE x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')`)
 }
 
-// ClaimedKinds is one proxy for each country, region, line and type, the other
-// fields empty, of which somebody holds the right to renew one.
+// ClaimedKinds is one proxy for each country, region, line, type and protocol, the
+// other fields empty, of which an operation holds the right to renew one.
 func (l *Ledger) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type
+	rows, err := l.read.QueryContext(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type, p.protocol
 		FROM lines x CROSS JOIN proxies p ON p.proxy_id = x.proxy_id WHERE x.claim = 1`)
 	if err != nil {
 		return nil, err
 	}
 	return collect(rows, func(s scanner) (p Proxy, err error) {
-		err = s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType)
+		err = s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType, &p.Protocol)
 		return p, err
 	})
 }

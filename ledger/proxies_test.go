@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -91,6 +92,10 @@ func TestThePriceOfARenewalIsWhatWasLastPaid(t *testing.T) {
 	}
 	if cents, days, err = b.LastPaid(t.Context(), like); err != nil || cents != 300 || days != 30 {
 		t.Errorf("one like it: %d for %d days (%v)", cents, days, err)
+	}
+	like.Protocol = "socks5" // an offer has a protocol, and a price of its own
+	if _, _, err = b.LastPaid(t.Context(), like); !errors.Is(err, ErrNotFound) {
+		t.Errorf("another protocol has the same price (%v)", err)
 	}
 	if _, _, err = b.PaidPerDay(t.Context(), "px_3a"); err == nil {
 		t.Error("a refunded renewal has a price")

@@ -207,13 +207,15 @@ func settle(t testing.TB, l *ledger.Ledger, c command, cents int64) {
 func TestAPlanSaysWhereEachPriceComesFrom(t *testing.T) {
 	german := px("px_de", 4*time.Hour)
 	german.CountryCode = "DE"
-	w := newWorld(t, keepalive(), px("px_1", time.Hour), px("px_2", 2*time.Hour), german, px("px_late", -time.Hour))
+	http := px("px_http", 5*time.Hour)
+	http.Protocol = "http"
+	w := newWorld(t, keepalive(), px("px_1", time.Hour), px("px_2", 2*time.Hour), german, http, px("px_late", -time.Hour))
 	paid(t, w.ledger, "px_1", 300)
 	from, why := map[string]string{}, map[string]string{}
 	for _, one := range w.plan(t).Included {
 		from[one.ProxyID], why[one.ProxyID] = one.PriceFrom, one.Reason
 	}
-	want(t, "prices", from, map[string]string{"px_1": PriceOwn, "px_2": PriceKind, "px_de": PriceNone, "px_late": PriceKind})
+	want(t, "prices", from, map[string]string{"px_1": PriceOwn, "px_2": PriceKind, "px_de": PriceNone, "px_http": PriceNone, "px_late": PriceKind})
 	want(t, "why", why["px_1"], "it is due since 2026-11-18T13:00:00Z")
 	want(t, "why", why["px_late"], "it has expired and is still listed")
 }

@@ -10,15 +10,15 @@ import (
 // Where a price comes from.
 const (
 	PriceOwn  = "its own last renewal"
-	PriceKind = "the last renewal of its country, region, line and type"
+	PriceKind = "the last renewal of its country, region, line, type and protocol"
 	PriceNone = "not known"
 )
 
 // kind is what proxies of one price have in common.
-type kind struct{ country, region, line, ipType string }
+type kind struct{ country, region, line, ipType, protocol string }
 
 func kindOf(p ledger.Proxy) kind {
-	return kind{country: p.CountryCode, region: p.Region, line: p.LineName, ipType: p.IPType}
+	return kind{country: p.CountryCode, region: p.Region, line: p.LineName, ipType: p.IPType, protocol: p.Protocol}
 }
 
 type price struct {

@@ -104,3 +104,15 @@ func TestAForecastHonoursKeep(t *testing.T) {
 	want(t, "four: all, and what comes round again", forecast(4, 30).ChargeCents, int64(5*300))
 	want(t, "ten: as many as there are", forecast(10, 30).ChargeCents, int64(5*300))
 }
+
+// TestTwoProtocolsOfOneKindNeedACanaryEach: what one costs says nothing of the
+// other.
+func TestTwoProtocolsOfOneKindNeedACanaryEach(t *testing.T) {
+	http := px("px_http", 2*time.Hour)
+	http.Protocol = "http"
+	w := newWorld(t, keepalive(), px("px_1", time.Hour), http, px("px_2", 3*time.Hour))
+	p := w.plan(t)
+	want(t, "canaries", p.ids(), []string{"px_1", "px_http"})
+	w.UnderWay = []ledger.Proxy{w.Proxies[0]}
+	want(t, "while one of them is on its way", w.plan(t).ids(), []string{"px_http"})
+}
