@@ -36,7 +36,7 @@ type Item struct {
 	CIDRs     []string `json:"cidrs,omitempty"`
 }
 
-// Command is what somebody asks for, read and normalised. The legacy
+// Command is what a publisher asks for, read and normalised. The legacy
 // single-offer form is one Item.
 type Command struct {
 	ID           string      `json:"id"`
@@ -186,7 +186,7 @@ func ceiling(cents *int64) (int64, error) {
 }
 
 // salvage finds the id of a command that was refused, so that its refusal can
-// be told to whoever asked.
+// be told to the publisher.
 func salvage(data []byte) (string, map[string]string) {
 	var w struct {
 		ID     json.RawMessage `json:"id"`
@@ -418,7 +418,7 @@ func utcMap(m map[string]time.Time) map[string]time.Time {
 }
 
 // CommandShapes gives a zero value of each kind of command as it is written, by
-// the kind's subject, for whoever describes them.
+// the kind's subject, for schemas.
 func CommandShapes() map[string]any {
 	return map[string]any{"order.create": orderWire{}, "proxy.renew": renewalWire{}}
 }

@@ -124,7 +124,7 @@ func (r *Runner) nextStep(j *job, d Decision) *job {
 }
 
 // record appends a decision's facts on the version that they were decided on. A
-// reply that comes after somebody else settled the operation is kept as a
+// reply that comes after a person or another runner settled the operation is kept as a
 // discrepancy; when the ledger cannot be written, it is tried until it can.
 func (r *Runner) record(ctx context.Context, j *job, d Decision) error {
 	if len(d.Facts) == 0 {
@@ -176,7 +176,7 @@ func (r *Runner) tooLate(ctx context.Context, j *job, d Decision) error {
 	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		return tx.Append(ledger.LedgerDiscrepancy{
 			Ref: j.op.ref(""), Kind: kindLate, OrderNo: j.op.OrderNo,
-			Explanation: "a reply came after the operation was settled by somebody else: it would have been " + d.Facts[len(d.Facts)-1].FactType(),
+			Explanation: "a reply came after the operation was settled by a person or another runner: it would have been " + d.Facts[len(d.Facts)-1].FactType(),
 		})
 	})
 }

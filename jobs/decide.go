@@ -9,7 +9,7 @@ import (
 
 // Window is how long an operation that may have executed is sent again under
 // its key. The provider keeps completed keys 24 hours (customer-api.md,
-// Idempotency record), counted from nobody knows what.
+// Idempotency record), counted from an instant that it does not give.
 const Window = 20 * time.Hour
 
 // stalled is how long an order may stay without progress, or without a read that

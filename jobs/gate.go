@@ -44,7 +44,7 @@ func NewGate(perSecond float64) *Gate {
 	return &Gate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))}
 }
 
-// TryPass goes through only if nobody waits and a token is there.
+// TryPass goes through only if no caller waits and a token is there.
 func (g *Gate) TryPass() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,8 +80,8 @@ func (g *Gate) Pass(ctx context.Context, p Priority) error {
 	}
 }
 
-// pump hands out one token at a time, each to whoever is first by then. It ends
-// when nobody waits, so an idle gate holds no goroutine.
+// pump hands out one token at a time, each to the caller that is first by then. It ends
+// when no caller waits, so an idle gate holds no goroutine.
 func (g *Gate) pump() {
 	for {
 		if !g.prune() {
@@ -96,7 +96,7 @@ func (g *Gate) pump() {
 	}
 }
 
-// prune drops who has left; false when nobody is left.
+// prune drops callers that have given up; false when none is left.
 func (g *Gate) prune() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -71,7 +71,7 @@ func plan(b ledger.Binding, kind ledger.Kind, commandID, chunk string, generatio
 const chunkSize = 100
 
 // Operations cuts a command into its operations. ids are the proxies of a
-// renewal that nobody else holds. A careful cut, under a limit, makes the first
+// renewal that no other operation holds. A careful cut, under a limit, makes the first
 // chunk one proxy, which tells the price.
 func (c Command) Operations(b ledger.Binding, ids []string, careful bool) []ledger.Planned {
 	if c.Kind == ledger.KindOrder {

@@ -11,7 +11,7 @@ import (
 	"perennial/upstream"
 )
 
-// Just before paying, proxies are read again: somebody may have renewed them by
+// Just before paying, proxies are read again: a person may have renewed them by
 // hand. For an operation of more than readEach, which would take as many requests
 // as it renews proxies, what was read or listed within freshFor serves.
 const (
@@ -209,7 +209,7 @@ func (r *Runner) estimate(ctx context.Context, j *job, p *presend) error {
 }
 
 // estimateRenewal sums what the proxies are expected to cost. A price that
-// nobody has paid yet is taken from the command's own first proxy; a chunk of
+// has not been paid yet is taken from the command's own first proxy; a chunk of
 // several whose price even that did not tell is not sent under a ceiling.
 func (r *Runner) estimateRenewal(ctx context.Context, j *job, p *presend) error {
 	canary, err := r.canaryPrice(ctx, j)

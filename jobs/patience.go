@@ -11,10 +11,10 @@ import (
 )
 
 // A Retry-After holds every sender of the account. Operations are held by their
-// lanes (pauses.go) and look before they pay (passNow); this file holds whoever
-// reads.
+// lanes (pauses.go) and look before they pay (passNow); this file holds the
+// readers.
 
-// pass is the gate for whatever reads: nobody goes through while the provider
+// pass is the gate for whatever reads: no read goes through while the provider
 // has asked to wait.
 func (r *Runner) pass(ctx context.Context, p Priority) error {
 	for {

@@ -26,7 +26,7 @@ type pauses struct {
 	mu  sync.Mutex
 	all map[pauseKey]ledger.Pause
 	// closed: nothing new is sent while the wallet is read. It is no pause: it
-	// is told to nobody and nothing probes it.
+	// is no fact, and nothing probes it.
 	closed bool
 }
 

@@ -155,7 +155,7 @@ type generation struct {
 }
 
 // nextGeneration plans an operation again under a new key, for its lines in the
-// given states: a line that somebody has answered already is not sent twice.
+// given states: a line that a person has answered already is not sent twice.
 func (r *Runner) nextGeneration(ctx context.Context, o ledger.Operation, states ...string) (generation, error) {
 	return nextGeneration(ctx, r.Ledger, r.binding, o, states...)
 }

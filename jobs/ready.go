@@ -242,8 +242,8 @@ func (r *ready) wakeAll(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, r.broadcast)
 }
 
-// pop waits for the most urgent job of the lanes that are not paused. Somebody
-// has called wakeAll for ctx.
+// pop waits for the most urgent job of the lanes that are not paused. The
+// caller has arranged wakeAll for the end of ctx.
 func (r *ready) pop(ctx context.Context) (*job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

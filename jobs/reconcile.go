@@ -108,9 +108,9 @@ type ReconcilerConfig struct {
 	Clock      func() time.Time
 	// Pass is called before each request: the account's rate. Default: no wait.
 	Pass func(ctx context.Context) error
-	// Heard is told of every reply. Default: nobody.
+	// Heard hears every reply. Default: nothing does.
 	Heard func(ctx context.Context, server time.Time, err error)
-	// Reached is told of the moments named in docs/reliability.md. Default: nobody.
+	// Reached hears of the moments named in docs/reliability.md. Default: nothing does.
 	Reached func(point string)
 	// Reads bounds the order details, proxies and pages of one pass. Default 200.
 	Reads int
@@ -194,7 +194,7 @@ func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Cont
 	return p.Reconciliation, nil
 }
 
-// load takes up what an earlier run found and nobody explained since.
+// load takes up what an earlier run found and no person explained since.
 func (c *Reconciler) load(ctx context.Context) error {
 	if c.loaded {
 		return nil

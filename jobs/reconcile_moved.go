@@ -9,7 +9,7 @@ import (
 )
 
 // outsideRenewals makes findings of expiries that moved and that no renewal of
-// ours explains: somebody renewed them at the provider's own site, and a top-up of
+// ours explains: a person renewed them at the provider's own site, and a top-up of
 // the same amount would hide it from the wallet. What a person records as spent
 // elsewhere explains those that were seen before.
 func (p *pass) outsideRenewals(ctx context.Context) error {

@@ -109,7 +109,7 @@ func (p *pass) moved(ctx context.Context, operation string, l ledger.RenewalLine
 	}
 	before := l.ObservedExpiresAt
 	if before == nil {
-		return true, nil // nobody read it before it was renewed
+		return true, nil // its expiry was not read before it was renewed
 	}
 	key := operation + " " + l.ProxyID
 	least := before.Add(time.Duration(l.DurationDays)*24*time.Hour - dayLess) // what was paid for

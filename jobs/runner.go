@@ -69,8 +69,8 @@ type Config struct {
 	AskEvery           time.Duration  // how often a provider of whom nothing else is heard is asked; default 0: never
 	SettleTimeout      time.Duration  // how long a reconciliation that was asked for keeps new requests back; default 10s
 
-	// Reached is told of every moment at which a crash would be interesting, by
-	// the names in docs/reliability.md; default: nobody. Crash tests kill the
+	// Reached hears of every moment at which a crash would be interesting, by
+	// the names in docs/reliability.md; default: nothing does. Crash tests kill the
 	// process in it.
 	Reached func(point string)
 }

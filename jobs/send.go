@@ -211,7 +211,7 @@ func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
 const firewallLimit = 3
 
 // answered acts on what a reply says about the account, before the operation
-// goes on: nobody else shall run into the same wall.
+// goes on: no other sender shall get the same refusal.
 func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d Decision) {
 	if reply.Envelope {
 		r.pulse.heard(r.Clock(), nil)

@@ -14,7 +14,7 @@ import (
 // conn is the writer's connection, driven without database/sql: it has one
 // user, lives as long as the ledger, and its statements are the hottest path
 // there is (a fifth of the writer's time, measured). Statements are prepared
-// once. Nothing here is cancelled: a commit that is half done helps nobody.
+// once. Nothing here is cancelled: a commit is done or rolled back whole.
 type conn struct {
 	raw   driver.Conn
 	stmts map[string]*sqlite3.SQLiteStmt

@@ -82,7 +82,7 @@ func copyInto(ctx context.Context, from, to string, extra url.Values) (err error
 	return os.Chmod(to, 0o600)
 }
 
-// verifyCopy verifies a copy that nobody else has open.
+// verifyCopy verifies a copy that no other process has open.
 func verifyCopy(ctx context.Context, path string) (v Verified, err error) {
 	l, err := Open(ctx, Config{Path: path, Clock: func() time.Time { return time.Unix(0, 0) }}) // nothing is written
 	if err != nil {
@@ -92,7 +92,7 @@ func verifyCopy(ctx context.Context, path string) (v Verified, err error) {
 	return l.Verify(ctx)
 }
 
-// withoutWAL makes a closed ledger one file, until somebody opens it to write.
+// withoutWAL makes a closed ledger one file, until it is opened to write.
 func withoutWAL(path string) (err error) {
 	c, err := openConn("file:" + (&url.URL{Path: path}).EscapedPath())
 	if err != nil {
@@ -129,13 +129,14 @@ func besides(out, pattern string, do func(path string) error) (err error) {
 	}
 	unlock, alone := lockRoom(dir)
 	if !alone {
-		return fmt.Errorf("make room beside %s: somebody else has taken %s", out, dir)
+		return fmt.Errorf("make room beside %s: another process has taken %s", out, dir)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir), unlock()) }()
 	return do(filepath.Join(dir, "ledger.db"))
 }
 
-// lockRoom says whether nobody works in a directory of besides, and keeps it so.
+// lockRoom says whether no other process works in a directory of besides, and
+// keeps it so.
 // The lock goes with the process that holds it.
 func lockRoom(dir string) (unlock func() error, alone bool) {
 	lock := flock.New(filepath.Join(dir, "lock"))

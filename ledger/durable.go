@@ -9,7 +9,7 @@ import (
 )
 
 // What a failed fsync means: the operating system may have dropped what it could
-// not write, and goes on showing it to whoever reads. So a process that opens
+// not write, and goes on showing it to every reader. So a process that opens
 // the file afterwards can find commits in the write-ahead log that are gone with
 // the power; whatever it appended behind them would be gone with them, synced or
 // not. The process that saw the failure is safe from that: SQLite has undone the
@@ -28,7 +28,7 @@ func ofTheDisk(err error) bool {
 }
 
 // settleLog copies what is in the write-ahead log into the database and syncs it
-// there. While somebody reads an older moment of the file only a part of it can
+// there. While a reader is at an older moment of the file only a part of it can
 // be copied; that is no error: a reader who has been there all the time has kept
 // the index of the log, which ends with the last commit that was synced.
 func (c *conn) settleLog() error {

@@ -235,7 +235,7 @@ func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
 var beancountText = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\r", " ")
 
-// quoted is a Beancount string: it may hold line breaks, which nobody wants.
+// quoted is a Beancount string: it may hold line breaks, which are replaced.
 func quoted(s string) string {
 	return `"` + beancountText.Replace(s) + `"`
 }

@@ -13,7 +13,7 @@ type Exposure struct {
 	State       State
 	OrderNo     string
 	// ChargeCents is what it may still cost, as it was estimated; 0 with
-	// ChargeUnknown when nobody knew the price.
+	// ChargeUnknown when the price was not known.
 	ChargeCents   int64
 	ChargeUnknown bool
 	// ReturnCents is what may still come back of what is booked.

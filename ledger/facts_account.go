@@ -124,7 +124,7 @@ type AccountResumed struct {
 	Scope  string `json:"scope"`
 	Cause  string `json:"cause"`
 	Detail string `json:"detail,omitempty"`
-	// PresumeSentBy ends the pause of a restored ledger whose gap nobody has
+	// PresumeSentBy ends the pause of a restored ledger whose gap no read has
 	// explained: everything that has not ended may have been sent, by this key.
 	PresumeSentBy string `json:"presume_sent_by,omitempty"`
 }
@@ -171,7 +171,7 @@ type LedgerReconciled struct {
 func (LedgerReconciled) FactType() string { return "ledger.reconciled" }
 
 // LedgerDiscrepancy is a difference between the books and the provider that
-// nobody has explained. It corrects nothing.
+// no record explains. It corrects nothing.
 type LedgerDiscrepancy struct {
 	Ref
 	Kind        string `json:"kind"`

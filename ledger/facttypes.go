@@ -1,7 +1,7 @@
 package ledger
 
-// FactTypes gives a zero value of each type of fact by its name, for whoever
-// describes them.
+// FactTypes gives a zero value of each type of fact by its name, for
+// schemas.
 func FactTypes() map[string]Fact {
 	types := map[string]Fact{}
 	for name, decode := range decoders {

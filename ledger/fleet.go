@@ -70,7 +70,7 @@ func (l *Ledger) Staying(ctx context.Context, after time.Time, yield func(Proxy)
 // kindColumns are what CountStaying may count by.
 var kindColumns = []string{"country_code", "region", "line_name", "ip_type", "protocol", "status"}
 
-// CountStaying is Staying for whoever needs no single proxies: yield gets one
+// CountStaying is Staying for callers that need no single proxies: yield gets one
 // proxy for each combination of the named columns (country_code, region,
 // line_name, ip_type, protocol, status), the others empty, with how many there
 // are. It goes through a million proxies in a part of the time.

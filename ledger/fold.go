@@ -15,7 +15,7 @@ import (
 type fold struct{ w *writer }
 
 // newFold opens a file, or makes it, and stands behind its last row. What it
-// writes is not synced: whoever keeps the file syncs it as a whole.
+// writes is not synced: the caller that keeps the file syncs it as a whole.
 func newFold(ctx context.Context, path string) (*fold, error) {
 	if err := private(path); err != nil {
 		return nil, fmt.Errorf("fold into %s: %w", path, err)
@@ -35,7 +35,7 @@ func newFold(ctx context.Context, path string) (*fold, error) {
 	return &fold{w: w}, nil
 }
 
-// private makes an empty file that nobody else may read, where there is none.
+// private makes an empty file that no other user may read, where there is none.
 func private(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -34,7 +34,7 @@ func (l *Ledger) Lines(ctx context.Context, operationID string) ([]RenewalLine, 
 }
 
 // Claimant returns the operation that holds the right to renew the proxy, ""
-// when nobody does.
+// when none does.
 func (t *Tx) Claimant(proxyID string) (string, error) {
 	var operation string
 	err := t.queryRow(`SELECT operation FROM lines WHERE proxy_id = ? AND claim = 1`, proxyID).Scan(&operation)
@@ -134,7 +134,7 @@ func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (cents, days int64, e
 	return cents, days, notFound(err)
 }
 
-// Claimed is the set of proxies that somebody holds the right to renew.
+// Claimed is the set of proxies that an operation holds the right to renew.
 func (l *Ledger) Claimed(ctx context.Context) (map[string]bool, error) {
 	return l.proxySet(ctx, `SELECT proxy_id FROM lines WHERE claim = 1`)
 }
@@ -152,8 +152,8 @@ func (l *Ledger) proxySet(ctx context.Context, query string) (map[string]bool, e
 	return set, err
 }
 
-// ClaimedInReview is, of Claimed, what waits for a person: nobody knows whether it
-// is renewed.
+// ClaimedInReview is, of Claimed, what waits for a person: whether it is renewed
+// is not known.
 func (l *Ledger) ClaimedInReview(ctx context.Context) (map[string]bool, error) {
 	return l.proxySet(ctx, `SELECT x.proxy_id FROM lines x CROSS JOIN operations o ON o.id = x.operation
 		WHERE x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')`)

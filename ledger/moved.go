@@ -12,7 +12,7 @@ type Moved struct {
 	SeenAt      time.Time
 }
 
-// movedMost bounds how many are told of at once.
+// movedMost bounds how many are returned at once.
 const movedMost = 1000
 
 // MovedOutside lists the proxies whose expiry moved without a renewal of ours, by

@@ -30,10 +30,10 @@ type Config struct {
 	Clock func() time.Time
 	// MaxGroup is the most writers that share one commit. Default 256.
 	MaxGroup int
-	// BusyTimeout is how long a commit waits for somebody else's lock on the
+	// BusyTimeout is how long a commit waits for another process's lock on the
 	// file, such as a person's SQLite shell. Default 10 s.
 	BusyTimeout time.Duration
-	// Reached is told of the moments named in docs/reliability.md. Default: nobody.
+	// Reached hears of the moments named in docs/reliability.md. Default: nothing does.
 	Reached func(point string)
 	// ReadOnly opens an existing file beside a running writer: Write is refused.
 	ReadOnly bool
@@ -57,7 +57,7 @@ type Ledger struct {
 	tail     *tail
 	maxGroup int
 	failing  atomic.Pointer[error] // of the last commit, nil when it succeeded
-	busy     time.Duration         // how long a commit waits for somebody else's lock
+	busy     time.Duration         // how long a commit waits for another process's lock
 
 	unbounded atomic.Pointer[error] // why the write-ahead log cannot be emptied
 	logBound  int64                 // at how many bytes of it readers pause
@@ -165,7 +165,7 @@ func (l *Ledger) readEnds(ctx context.Context) (err error) {
 }
 
 // Failing is why the last commit failed, nil when it did not: the disk is full,
-// say, or somebody holds the file's lock. Reads go on meanwhile.
+// say, or another process holds the file's lock. Reads go on meanwhile.
 func (l *Ledger) Failing() error {
 	if why := l.failing.Load(); why != nil {
 		return *why

@@ -58,7 +58,7 @@ type Review struct {
 	TraceID     string    `json:"trace_id,omitempty"`
 	Since       time.Time `json:"since"`
 	// AtStakeCents is what is in suspense, booked, or was expected to be charged;
-	// 0 when nobody knew the price.
+	// 0 when the price was not known.
 	AtStakeCents int64 `json:"at_stake_cents"`
 	// Ended: every outcome is known and nothing is at stake; sweeps ask whether to
 	// go on.

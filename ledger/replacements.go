@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Refused lists proxies that expire in a span of time, that nobody holds and no
+// Refused lists proxies that expire in a span of time, that no operation holds and no
 // sweep has been told to leave alone, and that the provider would not renew: so
 // many lines failed at this expiry, or it does not know them. The nearest expiry
 // comes first.

@@ -229,7 +229,7 @@ func checkSchema(ctx context.Context, q queryer, path string) error {
 func checkSchemaOfFile(ctx context.Context, path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() == 0 {
-		return nil //nolint:nilerr // whoever opens it says what is wrong with it
+		return nil //nolint:nilerr // the open says what is wrong with it
 	}
 	check := func(mode string) error {
 		db, err := openDB(path, mode)

@@ -25,7 +25,7 @@ func (l *Ledger) SweepSpending(ctx context.Context, schedule string, since time.
 // Reserved is what is on its way and has surely not been charged in full yet:
 // commands of sweeps planned at or after an instant that were not taken in, and
 // operations before their end. What waits for a person or for a delivery is not
-// in it: the provider's wallet shows it already, or nobody knows.
+// in it: the provider's wallet shows it already, or it is not known.
 func (l *Ledger) Reserved(ctx context.Context, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT
 		coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at

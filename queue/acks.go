@@ -60,7 +60,7 @@ type acks struct {
 	delivery uint64              // the last delivery number seen
 	number   int                 // of the run
 	alone    bool                // nothing unacknowledged exists below the run
-	ended    bool                // nobody flushes any more
+	ended    bool                // flush has returned for good
 }
 
 // tracked is one command of a run.

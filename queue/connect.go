@@ -108,7 +108,7 @@ func (q *Queue) URL() string {
 	return q.where
 }
 
-// Anonymous says whether the server lets in anybody who reaches it: it asks for no
+// Anonymous says whether the server lets in every client that reaches it: it asks for no
 // login, and the connection is not TLS, where a certificate may be the login.
 func (q *Queue) Anonymous() bool { return !q.nc.AuthRequired() && !q.nc.TLSRequired() }
 

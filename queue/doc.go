@@ -2,7 +2,7 @@
 // streams, commands in, events out, the lease of an account and its service.
 //
 // It promises that a command whose publication was acknowledged is on disk and
-// is delivered until somebody acknowledges it; that events reach their stream
+// is delivered until a consumer acknowledges it; that events reach their stream
 // in journal order with no gap and no duplicate, whatever crashes; and that a
 // stream whose settings would lose data is refused with the field named.
 //

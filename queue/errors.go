@@ -10,7 +10,7 @@ var (
 	// server: the account is not configured there, or the kind is misspelt.
 	ErrNoAccount = errors.New("the account is not configured on this server")
 
-	// ErrNoRunner says that nobody answers an account's service subject: no
+	// ErrNoRunner says that nothing answers an account's service subject: no
 	// runner holds the account at the moment, or it does not know the verb.
 	ErrNoRunner = errors.New("no runner answers for the account")
 
@@ -78,7 +78,7 @@ func (e *BatchError) Error() string {
 // Unwrap returns the cause.
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// LeaseHeldError is returned by [Queue.TryAcquireLease] while somebody else
+// LeaseHeldError is returned by [Queue.TryAcquireLease] while another runner
 // holds the account.
 type LeaseHeldError struct {
 	Account string

@@ -32,7 +32,7 @@ type Lease struct {
 // AcquireLease waits until the account is free and takes it. holder names this
 // process for people and must be unique among runners; ttl, at least a second,
 // is how long a holder that died blocks the others. The bucket's own time to
-// live, set by whoever made it, wins. Any other error than ctx's is one of
+// live, set when it was made, wins. Any other error than ctx's is one of
 // NATS, such as an outage, or of a holder or bucket that cannot be: the caller
 // tries again.
 func (q *Queue) AcquireLease(ctx context.Context, account, holder string, ttl time.Duration) (*Lease, error) {
@@ -146,10 +146,10 @@ func (q *Queue) leaseBucket(ctx context.Context, ttl time.Duration) (jetstream.K
 }
 
 // safeTime is after how long without a renewal the holder must consider the
-// account lost: before the server gives it to somebody else.
+// account lost: before the server gives it to another runner.
 func safeTime(ttl time.Duration) time.Duration { return ttl - ttl/6 }
 
-// Lost is closed as soon as the lease is not surely held any more: somebody
+// Lost is closed as soon as the lease is not surely held any more: another client
 // deleted or took it, or it could not be renewed in time. It is closed by
 // Release too.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
@@ -157,7 +157,7 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 // TTL is for how long a holder that died blocks the account.
 func (l *Lease) TTL() time.Duration { return l.ttl }
 
-// Release gives the account back, so that somebody else can have it at once.
+// Release gives the account back, so that another runner can have it at once.
 // A lease lost before is left to its new holder.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()

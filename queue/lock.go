@@ -13,7 +13,7 @@ const lockFile = "perennial.lock"
 
 // LockDir makes this process the only one that works in a data directory,
 // which is created with mode 0700 if missing. The lock ends with unlock or
-// with the process. The error is [ErrDirectoryLocked] when somebody else
+// with the process. The error is [ErrDirectoryLocked] when another process
 // holds it, and says what, where and what to do in three lines.
 func LockDir(dir string) (unlock func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

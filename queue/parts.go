@@ -12,9 +12,9 @@ import (
 )
 
 // An answer may be longer than the NATS server's max_payload: the plan of a large
-// sweep is megabytes, and a default server takes one. Who asks with the header
+// sweep is megabytes, and a default server takes one. A client that asks with the header
 // Perennial-Parts gets it in parts, each with its number and how many there are;
-// who asks without is told at once that it cannot be sent.
+// one that asks without is answered at once that it cannot be sent.
 const (
 	partsHeader = "Perennial-Parts"
 	// partRoom is left in a message for its headers.
@@ -26,7 +26,7 @@ const (
 )
 
 // respond sends an answer, in parts where it is long. What cannot be sent is an
-// error for whoever asked.
+// error for the client that asked.
 func (s *serving) respond(request micro.Request, data []byte) {
 	most := int(s.queue.nc.MaxPayload())
 	var err error

@@ -33,7 +33,7 @@ func (q *Queue) ProbeStreams(ctx context.Context, account string) error {
 }
 
 // CheckReplicas says why streams of so many copies cannot be made on this server or
-// cluster, nil when they can as far as a client is told.
+// cluster, nil when they can as far as a client can see.
 func (q *Queue) CheckReplicas(replicas int) error {
 	if replicas <= 1 {
 		return nil

@@ -55,7 +55,7 @@ type pubAck struct {
 }
 
 // PublishCommand publishes one command and returns when the stream has it on
-// disk. The error is [ErrNoAccount] when nobody takes commands for the
+// disk. The error is [ErrNoAccount] when no stream takes commands for the
 // account. After any other error the command may or may not be stored:
 // publishing it again with the same id is harmless.
 func (q *Queue) PublishCommand(ctx context.Context, account, kind string, data []byte) error {

@@ -22,8 +22,8 @@ const (
 	serverStartTimeout = 2 * time.Minute
 )
 
-// User may connect to the embedded server. Without users anybody on this
-// machine may.
+// User may connect to the embedded server. Without users every
+// process of this machine may.
 type User struct {
 	Name     string
 	Password string
@@ -33,7 +33,7 @@ type User struct {
 type EmbeddedConfig struct {
 	Listen   string         // loopback host:port; port 0 takes a free one; default 127.0.0.1:4222
 	StoreDir string         // where JetStream keeps its files; required
-	Users    []User         // default: none, so that anybody on this machine may connect
+	Users    []User         // default: none, so that every process of this machine may connect
 	Log      *logrus.Logger // default: logrus's standard logger
 }
 

@@ -174,7 +174,7 @@ func (s *serving) refuse(request micro.Request, refused *ServiceError) {
 const codeStopping = "stopping"
 
 // Request asks an account's runner and returns its answer. Errors: what the
-// runner answered ([ServiceError]), [ErrNoRunner] when nobody holds the
+// runner answered ([ServiceError]), [ErrNoRunner] when no runner holds the
 // account, [ErrStopping], or ctx's; without a deadline it waits for half a minute.
 func (q *Queue) Request(ctx context.Context, account, verb string, data []byte) ([]byte, error) {
 	if err := ValidAccount(account); err != nil {

@@ -138,7 +138,7 @@ func (q *Queue) ensureStream(ctx context.Context, want jetstream.StreamConfig) e
 		if _, err = q.js.CreateStream(ctx, want); err == nil {
 			return nil
 		}
-		// Somebody may have created it at the same moment: check theirs.
+		// Another runner may have created it at the same moment: check that one.
 		if stream, _ = q.js.Stream(ctx, want.Name); stream == nil {
 			return fmt.Errorf("create stream %s: %w", want.Name, err)
 		}

@@ -133,7 +133,7 @@ func chunks(all []Included, size int) (parts [][]Included) {
 const maxRounds = 100
 
 // newID is the id of a command for these proxies. What has ended is not asked
-// for again under its own id: that would be absorbed, and nobody would renew them.
+// for again under its own id: that would be absorbed, and they would not be renewed.
 func (p *planner) newID(ctx context.Context, part []Included) (id string, err error) {
 	for round := range maxRounds {
 		id = commandID(p.in.Schedule, part, round)

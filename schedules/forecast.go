@@ -41,7 +41,7 @@ type ForecastDay struct {
 	Day         string `json:"day"`
 	Renewals    int    `json:"renewals"`
 	ChargeCents int64  `json:"charge_cents"`
-	Unpriced    int    `json:"unpriced"` // of Renewals: nobody knows their price, and they are not in ChargeCents
+	Unpriced    int    `json:"unpriced"` // of Renewals: their price is not known, and they are not in ChargeCents
 	// OverBudgetCents is by how much the day's charge goes over the daily budgets.
 	OverBudgetCents int64  `json:"over_budget_cents"`
 	WalletCents     *int64 `json:"wallet_cents,omitempty"` // at the end of the day

@@ -67,7 +67,7 @@ func (s *Sweeper) readSpent(ctx context.Context, r *rota, in *Inputs) (err error
 	return err
 }
 
-// readWallet asks the provider, who knows of top-ups that nobody recorded. A
+// readWallet asks the provider, which knows of top-ups that were not recorded. A
 // wallet that cannot be read limits nothing: where it is too low the provider
 // refuses, and charges nothing.
 func (s *Sweeper) readWallet(ctx context.Context, in *Inputs) {

@@ -55,7 +55,7 @@ func (k Keep) group(p ledger.Proxy) string {
 // not alive.
 func (in *Inputs) beingRenewed(p ledger.Proxy) bool {
 	switch {
-	case in.InReview[p.ProxyID], p.Retired: // what is retired is let go, whoever renews it
+	case in.InReview[p.ProxyID], p.Retired: // what is retired is let go, even when a person renews it
 		return false
 	case in.Taken[p.ProxyID] || unread(p):
 		return true

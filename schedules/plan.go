@@ -59,13 +59,13 @@ type Inputs struct {
 	Lists    Lists           // from the files that the schedule names
 	Now      time.Time       // the provider's time
 	Proxies  []ledger.Proxy  // what lives first, the nearest expiry first
-	Claimed  map[string]bool // proxies that somebody holds the right to renew
+	Claimed  map[string]bool // proxies that an operation holds the right to renew
 	InReview map[string]bool // of Claimed, those that wait for a person
-	// UnderWay is one proxy of each kind of which anybody is renewing one: what that
+	// UnderWay is one proxy of each kind of which an operation is renewing one: what that
 	// costs is not known before it ends.
 	UnderWay []ledger.Proxy
 	Taken    map[string]bool // proxies that this sweep has published before
-	OnItsWay map[string]bool // proxies that an earlier one has, and nobody has taken in yet
+	OnItsWay map[string]bool // proxies that an earlier one has, and the runner has not taken in yet
 	// Staying counts, by Keep's groups, the proxies that live longer than the window.
 	Staying map[string]int
 	// SpentCents is the estimate of what this sweep has published before: budget
@@ -241,7 +241,7 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 	if err != nil {
 		return err
 	}
-	if why == ReasonTaken || why == ReasonOnItsWay { // its kind waits for what it tells, if nobody else has told it
+	if why == ReasonTaken || why == ReasonOnItsWay { // its kind waits for what it tells, if no other renewal has told it
 		cost, err := p.kindPrice(ctx, proxy)
 		if err != nil {
 			return err

@@ -70,11 +70,11 @@ type Config struct {
 	// Proxy reads one proxy, just before it is replaced; default: nothing is
 	// replaced.
 	Proxy func(ctx context.Context, id string) (upstream.Proxy, error)
-	// WarnBefore is how long before an expiry proxy.expiring is told; default: a
+	// WarnBefore is how long before an expiry proxy.expiring is published; default: a
 	// day and an hour. Empty and not nil: never.
 	WarnBefore []time.Duration
 	ListEvery  time.Duration // from one listing's begin to the next; default 5 min
-	// Reached is told of the moments named in docs/reliability.md. Default: nobody.
+	// Reached hears of the moments named in docs/reliability.md. Default: nothing does.
 	Reached func(point string)
 	Log     *logrus.Entry // default: discards
 }

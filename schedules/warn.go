@@ -55,8 +55,8 @@ func (s *Sweeper) watchExpiries(ctx context.Context) error {
 
 // Warn appends proxy.expiring and proxy.expired for what has not been told, each
 // once for an expiry and a threshold. Of several thresholds that a proxy is
-// inside of only the nearest is told. What expired before the account was bound
-// is nobody's news.
+// inside of only the nearest is published. What expired before the account was
+// bound is not published.
 func (s *Sweeper) Warn(ctx context.Context) error {
 	opened, err := s.Ledger.Opened(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {

@@ -18,7 +18,7 @@ var credentialShapes = regexp.MustCompile(`(?i)[a-z0-9+.-]+://[^\s/@]*@|` +
 
 const (
 	withheldWords = "(withheld: it looks like credentials)"
-	withheldCode  = "unreadable_code" // means nothing to anybody, so a person looks at it
+	withheldCode  = "unreadable_code" // no code has this meaning, so a person looks at it
 )
 
 // wordsOf is a server's text as it may be kept and shown.

@@ -116,7 +116,7 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 		if relayCtx.Err() == nil {
 			stopWork(err) // history and ledger differ: nothing more is sent
 		}
-		stopRelay() // nobody need wait for what it will not publish
+		stopRelay() // relayed must not wait for what it will not publish
 		close(relayed)
 	}()
 	work.Go(func() error { return runner.Run(workCtx) })
@@ -146,9 +146,9 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 // streamsEvery is how often the account's streams are looked at.
 const streamsEvery = 10 * time.Second
 
-// keepStreams makes a stream anew that somebody deleted (the relay decides
+// keepStreams makes a stream anew that was deleted (the relay decides
 // whether the events are filled again from the ledger) and says through /readyz what is wrong with one
-// that somebody changed.
+// whose settings another program changed.
 func (a *accountHost) keepStreams(ctx context.Context) error {
 	ticker := time.NewTicker(streamsEvery)
 	defer ticker.Stop()

@@ -134,7 +134,7 @@ func (a *app) publishOne(ctx context.Context, kind string, f commandFlags, body 
 	if err != nil {
 		return err
 	}
-	// The same reading as the runner's: a mistake is told before it is published.
+	// The same reading as the runner's: a mistake is an error before it is published.
 	hash, err := contentHash(kind, data)
 	if err != nil {
 		return usage("%w", err)
@@ -257,7 +257,7 @@ func (a *app) followed(status jobs.CommandStatus) error {
 // again, and the command goes on with it.
 type absence struct{ answered time.Time }
 
-// restartPatience is how long a runner may be away while somebody follows.
+// restartPatience is how long a runner may be away while a follower waits.
 const restartPatience = time.Minute
 
 // after takes what a request came to, and gives the error to end with.

@@ -141,7 +141,7 @@ func writeJUnit(path string, report *conformance.Report) error {
 	if err := report.WriteJUnit(&out); err != nil {
 		return err
 	}
-	return os.WriteFile(path, out.Bytes(), 0o644) //nolint:gosec // a test report is for whoever runs the build
+	return os.WriteFile(path, out.Bytes(), 0o644) //nolint:gosec // a test report is for the build that runs it
 }
 
 // printReport prints the table by section, and once more at its end what differs.

@@ -146,7 +146,7 @@ func (a *app) deadDrop() *cobra.Command {
 		RunE: a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
 			err := r.DropLetter(ctx, r.account, l.Seq)
 			if errors.Is(err, queue.ErrNoLetter) {
-				return nil // somebody else did
+				return nil // another `dead` command removed it
 			}
 			return err
 		}),

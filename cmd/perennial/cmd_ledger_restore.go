@@ -37,7 +37,7 @@ func (a *app) ledgerRestore() *cobra.Command {
 }
 
 // restore works alone: under the data directory's lock, and under the account's
-// lease where NATS is another server, since somebody may run it elsewhere.
+// lease where NATS is another server, since a runner may be on another machine.
 func (a *app) restore(ctx context.Context, c *config, account, from string, replace bool) error {
 	x := ledger.Restore{Path: c.ledgerPath(account), From: from, Clock: time.Now, AppID: appIDOf(c, account), Replace: replace}
 	h, err := a.openHistory(c, account, true)
@@ -79,7 +79,7 @@ func appIDOf(c *config, account string) string {
 	return c.Accounts[account].AppID
 }
 
-// alone makes sure that nobody runs the account; it is held until release.
+// alone makes sure that no runner has the account; it is held until release.
 // what is the verb of the caller.
 func (h *history) alone(ctx context.Context, what string) (release func(), err error) {
 	if h.embedded != nil {
@@ -90,7 +90,7 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 		return nil, fmt.Errorf("%w: it works with the ledger\nstop that runner first, then %s again", held, what)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("account %s: make sure that nobody runs it: %w", h.account, err)
+		return nil, fmt.Errorf("account %s: make sure that no runner has it: %w", h.account, err)
 	}
 	return func() { _ = lease.Release(context.WithoutCancel(ctx)) }, nil
 }

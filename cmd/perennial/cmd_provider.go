@@ -150,7 +150,7 @@ func (a *app) currencyOf(ctx context.Context, client *upstream.Client) string {
 
 func (a *app) ordersCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "orders", Short: "The orders that the provider lists, whoever made them", Args: cobra.NoArgs,
+		Use: "orders", Short: "All orders that the provider lists, also those made elsewhere", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
 			var rows [][]string
 			for o, err := range client.Orders(ctx, 0) {

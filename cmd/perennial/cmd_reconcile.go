@@ -17,7 +17,7 @@ import (
 	"perennial/queue"
 )
 
-// reconcilePatience bounds a reconciliation that somebody asked for.
+// reconcilePatience bounds a reconciliation that a person asked for.
 const reconcilePatience = 10 * time.Minute
 
 func (a *accountHost) reconcile(ctx context.Context, _ struct{}) (jobs.Reconciliation, error) {

@@ -13,7 +13,7 @@ import (
 	"perennial/queue"
 )
 
-// evidencePatience bounds the reading of evidence at the provider: somebody waits.
+// evidencePatience bounds the reading of evidence at the provider: a person waits.
 const evidencePatience = 2 * time.Minute
 
 // readEvidence asks the runner, which asks the provider; where none is running

@@ -67,7 +67,7 @@ type accountConfig struct {
 	SignPort           bool          `koanf:"sign_port"`
 	CIDRField          string        `koanf:"cidr_field"`
 	Replicas           int           `koanf:"replicas"` // default 1
-	// WarnBefore is how long before an expiry proxy.expiring is told; default, for
+	// WarnBefore is how long before an expiry proxy.expiring is published; default, for
 	// accounts with a schedule: 24h and 1h. [] tells nothing.
 	WarnBefore []time.Duration `koanf:"warn_before"`
 
@@ -331,7 +331,7 @@ func cause(err error) error {
 	return err
 }
 
-// readSecret reads a secret file that nobody else on the machine may read.
+// readSecret reads a secret file that no other user of the machine may read.
 func readSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {

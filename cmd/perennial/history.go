@@ -40,7 +40,7 @@ func (a *app) openHistory(c *config, account string, locked bool) (h *history, e
 		if err != nil && !errors.Is(err, queue.ErrDirectoryLocked) {
 			return nil, err
 		}
-		external = err != nil // somebody runs there and serves it
+		external = err != nil // `perennial run` works there and serves it
 	}
 	if external {
 		remote, err := a.connect()
@@ -54,7 +54,7 @@ func (a *app) openHistory(c *config, account string, locked bool) (h *history, e
 	return h, err
 }
 
-// locked runs do for the account that --account names, while nobody else has the
+// locked runs do for the account that --account names, while no other process has the
 // data directory.
 func (a *app) locked(do func(c *config, account string) error) (err error) {
 	c, err := loadConfig(a.configFile)
@@ -74,7 +74,7 @@ func (a *app) locked(do func(c *config, account string) error) (err error) {
 }
 
 // serve starts the embedded server on the data directory's store. A password
-// that nobody knows keeps everybody else out.
+// that is stored nowhere keeps other clients out.
 func (h *history) serve(c *config, a *app) (err error) {
 	h.embedded, err = queue.StartEmbedded(queue.EmbeddedConfig{
 		Listen: "127.0.0.1:0", StoreDir: filepath.Join(c.DataDir, "nats"),

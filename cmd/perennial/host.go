@@ -147,7 +147,7 @@ func (h *host) connect() error {
 	return err
 }
 
-// refuseAnonymous refuses a NATS that is reached and lets in anybody, where a
+// refuseAnonymous refuses a NATS that lets in every client that reaches it, where a
 // production account's money could be spent through it.
 func (h *host) refuseAnonymous() error {
 	name := h.config.production()

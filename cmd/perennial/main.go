@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// reached is told of the moments named in docs/reliability.md: of nobody's
-// interest but the crash tests', which kill the process there.
+// reached hears of the moments named in docs/reliability.md: crash tests kill the
+// process there, and nothing else sets it.
 var reached func(point string)
 
 func main() {

@@ -21,7 +21,7 @@ import (
 	"perennial/ledger"
 )
 
-// logger logs to stderr: text for people, JSON where nobody watches.
+// logger logs to stderr: text in a terminal, JSON elsewhere.
 func (a *app) logger() *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(a.stderr)
@@ -83,7 +83,7 @@ func (a *app) table(heading []string, rows [][]string) error {
 	return w.Flush()
 }
 
-// printable is text of somebody else's without what would end a line or move the
+// printable is text of the provider or another program without what would end a line or move the
 // cursor of a terminal.
 func printable(text string) string { return printableBut("", text) }
 

@@ -124,7 +124,7 @@ func (a *app) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", "", "configuration file (default: ./perennial.yaml where there is one, else embedded defaults)")
 	flags.StringVar(&a.natsURL, "nats", os.Getenv("PERENNIAL_NATS"), "NATS `address` of a running perennial (env PERENNIAL_NATS; default: that of the configuration, or of ./perennial-data)")
-	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only one)")
+	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only one; of several, commands that only look take all)")
 	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
 	flags.BoolVar(&a.json, "json", false, "print the ready line as JSON even in a terminal")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log more")
@@ -144,8 +144,8 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// strict makes a command group without its verb, and arguments that nobody
-// asked for, an error of usage.
+// strict makes a command group without its verb, and arguments that a
+// command does not take, an error of usage.
 func strict(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {

@@ -97,7 +97,7 @@ func (c *config) listedFile(name string) string {
 
 func (c *config) readListed(name string) ([]byte, error) { return os.ReadFile(c.listedFile(name)) }
 
-// heardListing lets the runner hear what listings are told: a Retry-After holds
+// heardListing gives the runner the replies to listings: a Retry-After holds
 // every sender of the account.
 type heardListing struct {
 	client *upstream.Client

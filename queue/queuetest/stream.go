@@ -12,11 +12,11 @@ import (
 
 // Stream is a commands stream whose time is its caller's. Like JetStream it
 // delivers in the order of publication, and again what was put back or what
-// nobody acknowledged in time. It is for one goroutine.
+// was not acknowledged in time. It is for one goroutine.
 type Stream struct {
 	// AckWait is after how long an unacknowledged command is delivered again.
 	AckWait time.Duration
-	// Acked is told of every acknowledgement before it takes effect; nil: nobody.
+	// Acked hears of every acknowledgement before it takes effect; nil: nothing does.
 	Acked func(queue.Message)
 
 	now     func() time.Time

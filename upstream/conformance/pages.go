@@ -280,7 +280,7 @@ func (p paged) foreignToken(s *session) finding {
 }
 
 // anyAccepted tries other last characters: of some encodings the last one has
-// bits that nobody reads. It gives the first reply that is no refusal.
+// bits that a server ignores. It gives the first reply that is no refusal.
 func (s *session) anyAccepted(path, token string) reply {
 	var last reply
 	for _, c := range "ABCDQRSTghijwxyz0123" {

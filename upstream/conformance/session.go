@@ -14,7 +14,7 @@ import (
 )
 
 // session is one run. Checks run one after another and share what was seen:
-// memos are made by whoever asks first.
+// memos are made by the check that asks first.
 type session struct {
 	ctx        context.Context
 	cfg        *Config
@@ -71,7 +71,7 @@ func (s *session) learnClock(r reply) {
 	}
 }
 
-// newKey is an idempotency key that nobody used.
+// newKey is an idempotency key that was never used.
 func (s *session) newKey(name string) string {
 	s.serial++
 	return fmt.Sprintf("%s-%s-%d", s.tag, name, s.serial)

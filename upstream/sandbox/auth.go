@@ -37,7 +37,7 @@ const (
 	maxNonce = 256 // bytes; assumed
 )
 
-// single reads a header that must stand once: of two nobody knows which was
+// single reads a header that must stand once: of two it is not known which was
 // meant (assumed).
 func single(h http.Header, name string) string {
 	if values := h[name]; len(values) == 1 {

@@ -14,7 +14,7 @@ const defaultMaxConnections = 4096
 
 // crowd bounds the open connections of one listener. When a new one comes to a
 // full house, the one that has been waited for longest gives way: a client that
-// trickles its request, or does not read its reply, keeps nobody out. A request
+// trickles its request, or does not read its reply, keeps no other client out. A request
 // that is being carried out is never cut off for another.
 type crowd struct {
 	limit int

@@ -56,7 +56,7 @@ func (s *Server) getCharges(w http.ResponseWriter, _ *http.Request) {
 	respond(w, http.StatusOK, charges)
 }
 
-// settleDue lets orders advance to the present before somebody looks.
+// settleDue lets orders advance to the present before they are read.
 func (s *Server) settleDue() {
 	s.st.mu.Lock()
 	defer s.st.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// group makes ordered items durable together: whoever waits first flushes all
-// that has gathered, the others wait for it. Nothing runs when nobody waits.
+// group makes ordered items durable together: the caller that waits first flushes all
+// that has gathered, the others wait for it. Nothing runs when no caller waits.
 type group[T any] struct {
 	flush func([]T) error
 
@@ -82,7 +82,7 @@ func (g *group[T]) lead() {
 	g.changed.Broadcast()
 }
 
-// close flushes the rest and refuses whoever comes later.
+// close flushes the rest and refuses later callers.
 func (g *group[T]) close() error {
 	err := g.wait(g.last())
 	g.mu.Lock()

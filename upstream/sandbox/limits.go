@@ -36,7 +36,7 @@ func (r *rateSetting) check(s *Server) error {
 }
 
 // rateLimits bound the requests of each key. The document gives no threshold, so
-// there is none unless somebody sets one (extension).
+// there is none unless a flag or the control interface sets one (extension).
 type rateLimits struct {
 	any    atomic.Bool
 	mu     sync.Mutex
@@ -92,7 +92,7 @@ func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
 }
 
 // limited answers rate_limited when the key is too fast. Retry-After is in whole
-// seconds, rounded up: whoever waits so long is served.
+// seconds, rounded up: a client that waits so long is served.
 func (s *Server) limited(key *apiKey) (reply, bool) {
 	wait, ok := s.rates.take(key.appID, s.clock())
 	if ok && s.moods.draw(MoodWildRetryAfter, 24) { // thresholds are not given
@@ -106,8 +106,8 @@ func (s *Server) limited(key *apiKey) (reply, bool) {
 	return out, true
 }
 
-// scriptAgents are the products that scripts name as their User-Agent when nobody
-// gave them one; the document says that such may be rejected.
+// scriptAgents are the products that scripts name as their User-Agent when their
+// author gave none; the document says that such may be rejected.
 var scriptAgents = map[string]bool{"python-requests": true, "python-urllib": true, "python": true, "python-httpx": true, "curl": true,
 	"wget": true, "go-http-client": true, "java": true, "java-http-client": true, "okhttp": true, "axios": true, "node-fetch": true,
 	"node": true, "undici": true, "libwww-perl": true, "ruby": true, "guzzlehttp": true, "apache-httpclient": true, "postmanruntime": true}

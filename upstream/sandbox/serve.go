@@ -49,7 +49,7 @@ func (s *Server) handler(env string) http.Handler {
 }
 
 // maxDrained is how much of a body that is too large is still taken in and
-// thrown away: whoever is cut off while writing never sees why.
+// thrown away: a client that is cut off while writing never sees why.
 const maxDrained = 64 << 20
 
 // readBody reads a body to its end, or gives the HTTP status of what is wrong

@@ -121,7 +121,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// New is a sandbox that listens nowhere: whoever calls its Handler serves it,
+// New is a sandbox that listens nowhere: the caller of its Handler serves it,
 // such as a simulation without sockets. Close it in the end.
 func New(o Options) (*Server, error) {
 	o.fillDefaults()
