@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // TestEveryTestThatADocumentNamesExists: a table of threats or faults is worth
@@ -41,4 +43,40 @@ func TestEveryTestThatADocumentNamesExists(t *testing.T) {
 	if named < 60 {
 		t.Errorf("only %d tests are named", named)
 	}
+}
+
+// TestEveryCommandAndFlagIsInTheDocuments: each command in the README's table and
+// in docs/cli.md, each flag in docs/cli.md.
+func TestEveryCommandAndFlagIsInTheDocuments(t *testing.T) {
+	readmeText, cli := text(t, readme), text(t, "../../docs/cli.md")
+	_, table, _ := strings.Cut(readmeText, "## Commands of the program")
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			name := strings.TrimPrefix(sub.CommandPath(), "perennial ")
+			leaf := regexp.MustCompile("`[^`\n]*\\b" + regexp.QuoteMeta(sub.Name()) + "\\b")
+			if !leaf.MatchString(table) {
+				t.Errorf("the README's table lacks `%s`", name)
+			}
+			if !leaf.MatchString(cli) && !strings.Contains(cli, "perennial "+name) && !strings.Contains(cli, "\n### "+name) {
+				t.Errorf("docs/cli.md lacks `%s`", name)
+			}
+			for _, m := range regexp.MustCompile(`(?m)^ +(?:-\w, )?(--[a-z-]+)`).FindAllStringSubmatch(sub.LocalNonPersistentFlags().FlagUsages(), -1) {
+				if !regexp.MustCompile(m[1] + `\b`).MatchString(cli) {
+					t.Errorf("docs/cli.md lacks %s of `%s`", m[1], name)
+				}
+			}
+			walk(sub)
+		}
+	}
+	walk((&app{}).root())
+}
+
+func text(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
