@@ -75,13 +75,13 @@ func TestALargeSweepGoesOnAfterARestart(t *testing.T) {
 
 func TestASweepByHandGoesOnByItself(t *testing.T) {
 	inBubble(t, dailySchedule(), threeUnpriced(), func(t *testing.T, b *bench) {
+		ran := make(chan error, 1)
 		go func() {
-			if _, err := b.RunNow(t.Context(), "keepalive"); err != nil {
-				t.Error(err)
-			}
+			_, err := b.RunNow(t.Context(), "keepalive")
+			ran <- err
 		}()
 		<-b.stream.arrived
-		synctest.Wait()
+		check(t, <-ran) // the rest is known when the plan is recorded, which takes a commit
 		list, err := b.List(t.Context())
 		check(t, err)
 		want(t, "left", *list[0].Left, ledger.SweepLeft{Proxies: 2, Unpriced: 2, FirstExpiresAt: list[0].Left.FirstExpiresAt})
