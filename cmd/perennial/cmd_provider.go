@@ -245,7 +245,7 @@ func (a *app) proxiesList() *cobra.Command {
 	var live bool
 	c := &cobra.Command{
 		Use: "list", Short: "Proxies as they were last listed, the nearest expiry first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			list := a.listing("PROXY", "STATUS", "EXPIRES", "COUNTRY", "REGION", "LINE", "TYPE", "SEEN")
 			if live {
 				return list.end(a.listLive(cmd, list))

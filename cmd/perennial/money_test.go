@@ -12,7 +12,7 @@ import (
 
 var (
 	amountWord = regexp.MustCompile(`^-?\d+\.\d\d$`)
-	centsWord  = regexp.MustCompile(`(?i)(^|[^-_\w])cents?\b`)
+	centsWord  = regexp.MustCompile(`(?i)(^|[^-\w])cents?\b`)
 )
 
 // inOneForm checks that a text for people shows money with its currency, and

@@ -50,4 +50,13 @@ var fleetBugs = []bug{
 	{name: "an answer that is too long is dropped", file: "queue/parts.go", run: "AnAnswer",
 		old: "\t\terr = nats.ErrMaxPayload\n",
 		new: "\t\treturn\n"},
+	{name: "one protocol's price is another's", file: "schedules/prices.go", run: "TwoProtocols",
+		old: ", protocol: p.Protocol}",
+		new: "}"},
+	{name: "an unknown price reads 0.00", file: "cmd/perennial/cmd_sweep_plan.go", run: "UnknownPrice",
+		old: "return fmt.Sprintf(\"? (%d of unknown price)\", unpriced)",
+		new: "return money(cents, currency)"},
+	{name: "one silent account hides the others", file: "cmd/perennial/accounts.go", run: "AnAccountThatDoesNotAnswer",
+		old: "\t\tfailed++\n",
+		new: "\t\treturn err\n"},
 }
