@@ -112,6 +112,9 @@ func (q *Queue) URL() string {
 // login, and the connection is not TLS, where a certificate may be the login.
 func (q *Queue) Anonymous() bool { return !q.nc.AuthRequired() && !q.nc.TLSRequired() }
 
+// MaxPayload is how many bytes one message may have on the server.
+func (q *Queue) MaxPayload() int64 { return q.nc.MaxPayload() }
+
 // Connected says whether the connection is up at the moment.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 

@@ -171,6 +171,9 @@ func (d *doctor) nats(ctx context.Context) {
 	}
 	defer r.Close()
 	d.ok("nats", "connected to %s", r.URL())
+	if most := r.MaxPayload(); most < payloadWanted {
+		d.bad("max_payload", humanize.IBytes(uint64(most))+" on the NATS server", "set max_payload: 1MB or more: an event of "+humanize.IBytes(ledger.MaxFactBytes)+" could not be published, nor any behind it")
+	}
 	external := d.config.NATS.URL != "" || d.config.NATS.Context != ""
 	if err := r.CheckReplicas(d.config.Accounts[d.account].Replicas); err != nil {
 		d.bad("replicas", err, "set accounts."+d.account+".replicas to what the cluster has, or add servers: `perennial run` waits for them")
@@ -187,6 +190,9 @@ func (d *doctor) nats(ctx context.Context) {
 		d.ok("durability", "an external server syncs by its own sync_interval (two minutes unless set): use 3 replicas, or sync_interval: always")
 	}
 }
+
+// payloadWanted is a message with the largest fact, its envelope and its headers.
+const payloadWanted = ledger.MaxFactBytes + 16<<10
 
 // diskWanted is how much room there should be: a ledger grows by some 2 KB a
 // renewal, and the events stream as much again.

@@ -79,3 +79,23 @@ func TestTheDoctorOfAllAccountsSaysReplicasThatCannotBe(t *testing.T) {
 		t.Errorf("accounts %v", seen)
 	}
 }
+
+// TestTheDoctorSaysAMaxPayloadThatAFactMayExceed: its event could never be
+// published, and no event behind it.
+func TestTheDoctorSaysAMaxPayloadThatAFactMayExceed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	n := newNATSProcess(t, w)
+	w.configure(n.url(), "")
+	n.more = "max_payload: 65536"
+	n.start("pw")
+	if f := examined(t, w, exitFailed)["max_payload"]; f.OK || !strings.Contains(f.Seen, "64 KiB") || !strings.Contains(f.Do, "1MB") {
+		t.Errorf("%+v", f)
+	}
+	n.kill()
+	n.more = ""
+	n.start("pw")
+	if f, said := examined(t, w, exitDone)["max_payload"]; said {
+		t.Errorf("a server as it comes: %+v", f)
+	}
+}

@@ -41,6 +41,7 @@ var natsServer = sync.OnceValues(func() (string, error) {
 type natsProcess struct {
 	w    *world
 	port int
+	more string // lines of its configuration
 	cmd  *exec.Cmd
 }
 
@@ -67,8 +68,8 @@ func (n *natsProcess) start(password string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.w.write("nats.conf", fmt.Sprintf("listen: \"127.0.0.1:%d\"\njetstream {store_dir: %q}\nauthorization {users: [{user: run, password: %q}]}\n",
-		n.port, filepath.Join(n.w.dir, "data", "nats"), password), 0o600)
+	n.w.write("nats.conf", fmt.Sprintf("listen: \"127.0.0.1:%d\"\njetstream {store_dir: %q}\nauthorization {users: [{user: run, password: %q}]}\n%s\n",
+		n.port, filepath.Join(n.w.dir, "data", "nats"), password, n.more), 0o600)
 	n.cmd = exec.Command(path, "-c", filepath.Join(n.w.dir, "nats.conf"))
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)
