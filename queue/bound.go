@@ -110,7 +110,7 @@ type Bounding struct {
 	// Alone is asked right before anything is removed: an error says that another
 	// runner may publish. Required.
 	Alone func(context.Context) error
-	// Reached is told of the moments named in docs/reliability.md; nil: nobody.
+	// Reached is called at the moments named in docs/reliability.md; may be nil.
 	Reached func(point string)
 }
 

@@ -106,7 +106,7 @@ func TestALimitOfAnotherProgramIsStillRefused(t *testing.T) {
 	}
 }
 
-func TestWhoeverIsNotAloneRemovesNothing(t *testing.T) {
+func TestNothingIsRemovedWhileAnotherRunnerHasTheAccount(t *testing.T) {
 	q := newQueue(t)
 	filled(t, q, 100)
 	taken := errors.New("another runner has it")
@@ -138,12 +138,12 @@ func TestUnreadEventsNamesEveryDurableConsumerAndItsPlace(t *testing.T) {
 	q := newQueue(t)
 	filled(t, q, 100)
 	name := EventsStream("main")
-	make := func(c jetstream.ConsumerConfig) jetstream.Consumer {
+	consumerOf := func(c jetstream.ConsumerConfig) jetstream.Consumer {
 		consumer, err := q.js.CreateConsumer(within(t), name, c)
 		check(t, err)
 		return consumer
 	}
-	acked := make(jetstream.ConsumerConfig{Durable: "acked-40", AckPolicy: jetstream.AckExplicitPolicy})
+	acked := consumerOf(jetstream.ConsumerConfig{Durable: "acked-40", AckPolicy: jetstream.AckExplicitPolicy})
 	batch, err := acked.Fetch(60) // 20 of them are only delivered
 	check(t, err)
 	n := 0
@@ -152,12 +152,12 @@ func TestUnreadEventsNamesEveryDurableConsumerAndItsPlace(t *testing.T) {
 			check(t, m.DoubleAck(within(t)))
 		}
 	}
-	make(jetstream.ConsumerConfig{Durable: "nothing-yet", AckPolicy: jetstream.AckAllPolicy})
-	make(jetstream.ConsumerConfig{Durable: "from-90", AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: 90})
-	make(jetstream.ConsumerConfig{Durable: "new-ones", AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverNewPolicy})
-	make(jetstream.ConsumerConfig{Durable: "of-another-type", AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: EventSubject("main", "never.published")})
-	make(jetstream.ConsumerConfig{Durable: "without-acks", AckPolicy: jetstream.AckNonePolicy})
-	make(jetstream.ConsumerConfig{Name: "ephemeral", AckPolicy: jetstream.AckExplicitPolicy})
+	consumerOf(jetstream.ConsumerConfig{Durable: "nothing-yet", AckPolicy: jetstream.AckAllPolicy})
+	consumerOf(jetstream.ConsumerConfig{Durable: "from-90", AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: 90})
+	consumerOf(jetstream.ConsumerConfig{Durable: "new-ones", AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverNewPolicy})
+	consumerOf(jetstream.ConsumerConfig{Durable: "of-another-type", AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: EventSubject("main", "never.published")})
+	consumerOf(jetstream.ConsumerConfig{Durable: "without-acks", AckPolicy: jetstream.AckNonePolicy})
+	consumerOf(jetstream.ConsumerConfig{Name: "ephemeral", AckPolicy: jetstream.AckExplicitPolicy})
 	js, err := q.nc.JetStream()
 	check(t, err)
 	_, err = js.AddConsumer(name, &nats.ConsumerConfig{Durable: "pushed", DeliverSubject: "somewhere", AckPolicy: nats.AckExplicitPolicy})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -94,13 +95,80 @@ func (q *Queue) StoreSnapshot(ctx context.Context, account string, replicas int,
 	if err != nil {
 		return err
 	}
-	_, err = bucket.Put(ctx, jetstream.ObjectMeta{Name: s.Name(), Metadata: map[string]string{
-		metaSeq: strconv.FormatUint(s.Seq, 10), metaHash: s.Hash, metaSnapshotHash: s.SnapshotHash,
-	}}, content)
+	// The library gives each part five seconds where the context has no end.
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	paced, err := q.paced(ctx, account, content)
+	if err == nil {
+		_, err = bucket.Put(ctx, jetstream.ObjectMeta{Name: s.Name(), Metadata: map[string]string{
+			metaSeq: strconv.FormatUint(s.Seq, 10), metaHash: s.Hash, metaSnapshotHash: s.SnapshotHash,
+		}}, paced)
+	}
 	if err != nil {
 		return fmt.Errorf("store snapshot %s in bucket %s: %w", s.Name(), SnapshotsBucket(account), err)
 	}
 	return nil
+}
+
+const (
+	// storeTimeout bounds the storing of one snapshot.
+	storeTimeout = time.Hour
+	// partsAhead is how many parts of a snapshot, of 128 KiB, are under way at once.
+	partsAhead = 64
+)
+
+// paced is what a snapshot is stored from. The library makes a message of every
+// read and sends thousands without waiting: so each read is full, and every few
+// wait until the server has stored what was read before.
+type paced struct {
+	io.Reader
+
+	ctx    context.Context //nolint:containedctx // of the one call that reads
+	stored func(context.Context) (uint64, error)
+	began  uint64 // what the stream had stored before
+	parts  uint64
+}
+
+func (q *Queue) paced(ctx context.Context, account string, content io.Reader) (*paced, error) {
+	stream, err := q.js.Stream(ctx, snapshotsStream(account))
+	if err != nil {
+		return nil, err
+	}
+	return &paced{Reader: content, ctx: ctx, began: stream.CachedInfo().State.LastSeq, stored: func(ctx context.Context) (uint64, error) {
+		info, err := stream.Info(ctx)
+		if err != nil {
+			return 0, err
+		}
+		return info.State.LastSeq, nil
+	}}, nil
+}
+
+// Read fills p, unless the content ends.
+func (p *paced) Read(part []byte) (n int, err error) {
+	if p.parts > 0 && p.parts%partsAhead == 0 {
+		if err := p.await(p.began + p.parts - partsAhead/2); err != nil {
+			return 0, err
+		}
+	}
+	p.parts++
+	n, err = io.ReadFull(p.Reader, part)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return n, err
+}
+
+// await returns when the stream has stored a message.
+func (p *paced) await(seq uint64) error {
+	for {
+		last, err := p.stored(p.ctx)
+		if err != nil || last >= seq {
+			return err
+		}
+		if err := pause(p.ctx, 5*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // checkSnapshots looks at the bucket's stream as checkStream does at others.

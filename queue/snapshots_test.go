@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -50,6 +51,32 @@ func TestSnapshotsAreStoredListedReadAndReplaced(t *testing.T) {
 	if err := q.RemoveSnapshotsBut(within(t), "main", all[0]); err == nil {
 		t.Error("one that is gone is kept in place of the one that is there")
 	}
+}
+
+// A snapshot comes in small pieces, of a compressor, and may be large.
+func TestALargeSnapshotInSmallPiecesIsStoredInFullParts(t *testing.T) {
+	q := newQueue(t)
+	const size = 40 << 20
+	s, _ := snapshotOf(7)
+	check(t, q.StoreSnapshot(within(t), "main", 1, s, iotest.HalfReader(io.LimitReader(&pieces{}, size))))
+	stream, err := q.js.Stream(within(t), snapshotsStream("main"))
+	check(t, err)
+	if parts := stream.CachedInfo().State.Msgs; parts != size>>17+1 {
+		t.Errorf("%d messages", parts)
+	}
+	r, err := q.ReadSnapshot(within(t), "main", s)
+	check(t, err)
+	if n, err := io.Copy(io.Discard, r); err != nil || n != size || r.Close() != nil {
+		t.Errorf("read %d bytes: %v", n, err)
+	}
+}
+
+// pieces gives a hundred bytes at a time.
+type pieces struct{ n byte }
+
+func (p *pieces) Read(into []byte) (int, error) {
+	p.n++
+	return copy(into, bytes.Repeat([]byte{p.n}, 100)), nil
 }
 
 func TestABucketThatWouldLoseSnapshotsIsRefused(t *testing.T) {

@@ -104,7 +104,7 @@ var ledgerBugs = []bug{
 	{name: "the content of a snapshot is not compared", file: "ledger/bounded.go", run: "TestATornOrChangedSnapshot",
 		old: "b := &base{Head: Head{Seq: first.Seq, Hash: first.Hash}, time: first.Time, snapshotHash: sum.text()}",
 		new: "b := &base{Head: Head{Seq: first.Seq, Hash: first.Hash}, time: first.Time, snapshotHash: want.SnapshotHash}"},
-	{name: "events are removed while another runner has the account", file: "queue/bound.go", run: "TestWhoeverIsNotAlone",
+	{name: "events are removed while another runner has the account", file: "queue/bound.go", run: "TestNothingIsRemovedWhile",
 		old: "if err := b.Alone(ctx); err != nil {",
 		new: "if err := b.Alone(ctx); err != nil && ctx.Err() != nil {"},
 	{name: "the facts of an archiving make another", file: "ledger/archive.go", run: "TestFewRows",
