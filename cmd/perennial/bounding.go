@@ -44,8 +44,8 @@ type boundedEvents struct {
 	head   ledger.Head
 }
 
-// run bounds the stream to what the ledger's journal begins with. Nobody else has
-// the ledger open.
+// run bounds the stream to what the ledger's journal begins with. The
+// caller works alone: no other process has the ledger open.
 func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err error) {
 	l, err := ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, Reached: reached})
 	if err != nil {

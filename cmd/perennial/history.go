@@ -23,7 +23,7 @@ type history struct {
 	account  string
 	embedded *queue.Embedded
 	unlock   func() error
-	// confirm says whether nobody else runs the account still; alone sets it.
+	// confirm is an error when another runner may have the account; alone sets it.
 	confirm func(context.Context) error
 }
 
