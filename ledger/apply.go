@@ -37,6 +37,8 @@ func (t *Tx) apply(r Row, f Fact) error {
 		return t.applyRecorded(r, f)
 	case LedgerArchived:
 		return t.applyArchived(r, f)
+	case LedgerBounded:
+		return t.applyBounded(f)
 	case ProxyRetired, ProxyReinstated, ProxyReplaced, ProxyReview, ProxyExpiring, ProxyExpired:
 		return t.applyProxy(r, f)
 	case RunnerStarted, LedgerReconciled, LedgerDiscrepancy, SweepFailed:

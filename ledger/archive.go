@@ -25,7 +25,9 @@ type Archive struct {
 	// Published is the last event of the stream: what is not published stays.
 	Published Head
 	// Keep is how many of the newest published rows stay in any case. Default 4096:
-	// the relay compares some of them with the stream when it finds its place.
+	// the relay compares some of them with the stream when it finds its place. Fewer
+	// rows than a 64th of it do not make an archive: the facts of one archiving must
+	// not be the reason for another.
 	Keep int64
 	// Reached is told of the moments named in docs/reliability.md. Default: nobody.
 	Reached func(point string)
@@ -170,7 +172,11 @@ func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy st
 	if first <= last {
 		last, heldBy = first-1, holder
 	}
-	if last < 1 || l.archived(last) {
+	behind := int64(0)
+	if l.base != nil {
+		behind = l.base.Seq
+	}
+	if last-behind < max(1, x.Keep/64) {
 		return 0, heldBy, nil
 	}
 	return last, heldBy, nil

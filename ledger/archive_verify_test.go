@@ -111,7 +111,7 @@ func TestAForgedSnapshotIsFoundAndNotArchived(t *testing.T) {
 	path, archives := archivedTwice(t)
 	for name, statements := range map[string]string{
 		"a table":                 `UPDATE operations SET trace_id = 'forged' WHERE id = 'o1/1'`,
-		"and what vouches for it": `INSERT INTO archives SELECT 70, 1, 59, hash, 'forged', 'x', 1 FROM seal`,
+		"and what vouches for it": `INSERT INTO archives SELECT 70, 1, 59, hash, 'forged', 'x', 1, 0 FROM seal`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			forged := forge(t, path, archives[1], statements)

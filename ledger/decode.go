@@ -47,6 +47,7 @@ var decoders = map[string]func([]byte) (Fact, error){
 	"ledger.reconciled":  decodeAs[LedgerReconciled],
 	"ledger.discrepancy": decodeAs[LedgerDiscrepancy],
 	"ledger.archived":    decodeAs[LedgerArchived],
+	"ledger.bounded":     decodeAs[LedgerBounded],
 }
 
 func decodeAs[F Fact](data []byte) (Fact, error) {

@@ -36,3 +36,30 @@ func (t *Tx) applyArchived(r Row, f LedgerArchived) error {
 	return t.exec(`INSERT INTO archives (seq, first_seq, last_seq, last_hash, snapshot_hash, file, archived_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		r.Seq, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash, f.File, r.Time)
 }
+
+// LedgerBounded: the events stream begins later from now on. What the removed
+// events amounted to is in the account's bucket of snapshots, where the stream is,
+// and was read back before this fact was appended; the ledger.archived of the same
+// snapshot vouches for it.
+type LedgerBounded struct {
+	accountFact
+	// FirstSeq is the event that the stream begins with: those before it may be gone
+	// at any moment behind this fact.
+	FirstSeq int64 `json:"first_seq"`
+	// LastSeq and LastHash are the last row that the snapshot contains.
+	LastSeq      int64  `json:"last_seq"`
+	LastHash     string `json:"last_hash"`
+	SnapshotHash string `json:"snapshot_hash"`
+	// Bucket and Object say where the snapshot is.
+	Bucket string `json:"bucket"`
+	Object string `json:"object"`
+	// HeldBy is a durable consumer that has not acknowledged the events from FirstSeq
+	// to LastSeq, which stay therefore.
+	HeldBy string `json:"held_by,omitempty"`
+	// Lost are durable consumers that had not acknowledged every event before
+	// FirstSeq, and were named by a person.
+	Lost []string `json:"lost,omitempty"`
+}
+
+// FactType implements Fact.
+func (LedgerBounded) FactType() string { return "ledger.bounded" }

@@ -1,6 +1,9 @@
 package ledger
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // history is a life with everything in it: orders that were delivered, refunded,
 // refused and asked for again; renewals that were completed, partial, failed,
@@ -133,5 +136,11 @@ func surroundings() []Fact {
 		LedgerReconciled{WalletCents: 1, ProviderCents: 1, Quiet: true},
 		LedgerDiscrepancy{Ref: ref("o1/1"), Kind: "late_reply", Explanation: "late"},
 		LedgerArchived{Before: noon, FirstSeq: 1, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, File: "main.ledger.1-3.archive.db"},
+		LedgerBounded{FirstSeq: 3, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, Bucket: "PERENNIAL_SNAPSHOTS_main", Object: "3-0000", HeldBy: "books"},
 	}
+}
+
+// neverBounded is history with every event still on the stream.
+func neverBounded() []Fact {
+	return slices.DeleteFunc(history(), func(f Fact) bool { return f.FactType() == "ledger.bounded" })
 }

@@ -141,7 +141,7 @@ func TestADeletedTailIsFoundAgainstTheEvents(t *testing.T) {
 
 func TestAMissingAForeignAndAForgedEventAreFound(t *testing.T) {
 	b := newBook(t)
-	b.add(history()...)
+	b.add(neverBounded()...)
 	events := published(t, b.Ledger)
 	for name, test := range map[string]struct {
 		events [][]byte

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"net/url"
@@ -24,13 +25,21 @@ type Restore struct {
 	// Events yields what the stream holds from a journal sequence on; nil when
 	// no stream is there. It is required without From.
 	Events func(first int64) iter.Seq2[[]byte, error]
+	// Snapshot is what to begin with without From, where the stream does not begin
+	// with the first row; nil for none. One of the events has to vouch for it.
+	Snapshot *Snapshot
+	// Content opens what WriteSnapshot wrote of Snapshot.
+	Content func() (io.ReadCloser, error)
 }
 
 // Restored is what a restore made.
 type Restored struct {
-	Rows     int64  `json:"rows"`   // of the backup
-	Events   int64  `json:"events"` // rows that were folded from the stream behind it
-	Head     Head   `json:"head"`   // with the facts of the restore
+	Rows   int64 `json:"rows"`   // of the backup
+	Events int64 `json:"events"` // rows that were folded from the stream behind it
+	// Snapshot is the row that the journal begins behind, with the snapshot that was
+	// stored beside the stream; nil: it was not needed.
+	Snapshot *Head  `json:"snapshot,omitempty"`
+	Head     Head   `json:"head"` // with the facts of the restore
 	Epoch    string `json:"epoch"`
 	Proven   bool   `json:"proven"` // what was restored ends where the stream does
 	Replaced string `json:"replaced,omitempty"`
@@ -104,9 +113,16 @@ func (x Restore) foldEvents(ctx context.Context, path string, out *Restored) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
+	if err := x.beginWithSnapshot(f, out); err != nil {
+		return err
+	}
 	var last Row
+	begins := f.at()
 	seen := func(yield func(Row, error) bool) {
-		for r, err := range rowsOf(x.Events(max(f.at().Seq, 1))) {
+		for r, err := range rowsOf(x.Events(max(begins.Seq, 1))) {
+			if err == nil && last.Seq == 0 && r.Seq > begins.Seq+1 {
+				err = x.beginsLater(begins, r.Seq)
+			}
 			last = r
 			if !yield(r, err) {
 				return
@@ -123,6 +139,49 @@ func (x Restore) foldEvents(ctx context.Context, path string, out *Restored) (er
 	return nil
 }
 
+// beginWithSnapshot begins a ledger that has no backup to go on from.
+func (x Restore) beginWithSnapshot(f *fold, out *Restored) (err error) {
+	if x.Snapshot == nil || x.From != "" {
+		return nil
+	}
+	content, err := x.Content()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	out.Snapshot = &x.Snapshot.Head
+	return f.beginFrom(content, *x.Snapshot)
+}
+
+// laterError says that there are rows which neither what is restored holds nor the
+// stream, and what to do. It unwraps to the gap.
+type laterError struct {
+	text string
+	gap  *BrokenError
+}
+
+func (e *laterError) Error() string { return e.text }
+
+func (e *laterError) Unwrap() error { return e.gap }
+
+// beginsLater is the error of a stream that begins behind what is restored.
+func (x Restore) beginsLater(h Head, first int64) error {
+	text := fmt.Sprintf("the events stream begins with row %d", first)
+	switch {
+	case x.From != "":
+		text = fmt.Sprintf("the backup %s ends with row %d and %s: what is between was archived, and its events were removed\n"+
+			"restore with --from-events, which begins with the snapshot that is stored beside the stream, or", x.From, h.Seq, text)
+	case h.Seq == 0:
+		text += ", and no snapshot of what was before is stored beside it\nrestore"
+	default:
+		text += fmt.Sprintf(" and the snapshot beside it ends with row %d: events were removed by another program\nrestore", h.Seq)
+	}
+	return &laterError{
+		text: fmt.Sprintf("%s with --from FILE, a backup whose head is row %d or later", text, first-1),
+		gap:  &BrokenError{Check: "chain", Seq: first, Detail: fmt.Sprintf("row %d is missing", h.Seq+1)},
+	}
+}
+
 // mark appends the facts of the restore.
 func (x Restore) mark(ctx context.Context, path string, out *Restored) (err error) {
 	l, err := Open(ctx, Config{Path: path, Clock: x.Clock})
@@ -130,6 +189,9 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := checkEnds(ctx, l.read, l.base, out.Head); err != nil { // a snapshot that no fact vouches for
+		return err
+	}
 	last, err := l.Row(ctx, out.Head.Seq)
 	if err != nil {
 		return err

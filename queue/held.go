@@ -25,3 +25,14 @@ func (h Held) Missing(last uint64) string {
 	}
 	return ""
 }
+
+// MissingBefore says in words what a stream that begins with one row has lost,
+// when the ledger knows that it may begin with another at the latest; "" when that
+// is nothing.
+func MissingBefore(first, latest uint64) string {
+	latest = max(latest, 1)
+	if first <= latest {
+		return ""
+	}
+	return fmt.Sprintf("the events stream begins with row %d and by this ledger it begins with row %d at the latest: events were removed by another program, or the ledger is an older copy", first, latest)
+}

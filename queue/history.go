@@ -2,8 +2,11 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // History yields the events that an account's stream holds at the moment, from
@@ -43,4 +46,29 @@ func (q *Queue) lastHeld(ctx context.Context, account string) (uint64, error) {
 		return 0, fmt.Errorf("events stream of account %s: it counts %d messages and its last is %d: messages were deleted from its end", account, counted, last.StreamSeq)
 	}
 	return last.StreamSeq, nil
+}
+
+// HistoryOf yields the events of one type that an account's stream holds at the
+// moment.
+func (q *Queue) HistoryOf(ctx context.Context, account, eventType string) iter.Seq2[ReceivedEvent, error] {
+	return func(yield func(ReceivedEvent, error) bool) {
+		stream, err := q.eventsStream(ctx, account)
+		if err != nil {
+			yield(ReceivedEvent{}, err)
+			return
+		}
+		last, err := stream.GetLastMsgForSubject(ctx, EventSubject(account, eventType))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return
+		}
+		if err != nil {
+			yield(ReceivedEvent{}, fmt.Errorf("last %s of account %s: %w", eventType, account, err))
+			return
+		}
+		for event, err := range q.Events(ctx, account, WatchFrom{Types: []string{eventType}}) {
+			if !yield(event, err) || err != nil || event.StreamSeq >= last.Sequence {
+				return
+			}
+		}
+	}
 }

@@ -154,6 +154,23 @@ func safeTime(ttl time.Duration) time.Duration { return ttl - ttl/6 }
 // Release too.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
+// Confirm asks the server whether the account is still this holder's. It waits no
+// longer than a part of the lease's time, so that the answer is not an old one.
+func (l *Lease) Confirm(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
+	defer cancel()
+	_, err := ownRevision(limited, l.bucket, l.account, l.holder)
+	select {
+	case <-l.lost:
+		err = errors.Join(errors.New("it was lost"), err)
+	default:
+	}
+	if err = errors.Join(err, limited.Err()); err != nil {
+		return fmt.Errorf("lease of account %s: %w", l.account, err)
+	}
+	return nil
+}
+
 // TTL is for how long a holder that died blocks the account.
 func (l *Lease) TTL() time.Duration { return l.ttl }
 

@@ -64,6 +64,9 @@ type Relay struct {
 	Held Held
 	// Refill publishes all again that a stream has lost, however much it is.
 	Refill bool
+	// Begins says with which row the stream may begin at the latest: the ledger
+	// knows that what is before it was removed on purpose. Nil: with row 1.
+	Begins func(context.Context) (uint64, error)
 	// RefillAdvice is added to the error without Refill: how a person asks for it.
 	RefillAdvice string
 
@@ -196,7 +199,30 @@ func (r *Relay) findPlace(ctx context.Context) (uint64, error) {
 	if err := r.compare(ctx, last, msg); err != nil {
 		return 0, err
 	}
-	return last, r.compareBefore(ctx, stream, last)
+	first := stream.CachedInfo().State.FirstSeq
+	if err := r.checkBegin(ctx, first); err != nil {
+		return 0, err
+	}
+	return last, r.compareBefore(ctx, stream, first, last)
+}
+
+// checkBegin refuses a stream that has lost more of its first events than the
+// ledger knows to have been removed.
+func (r *Relay) checkBegin(ctx context.Context, first uint64) error {
+	if first <= 1 {
+		return nil
+	}
+	latest := uint64(1)
+	if r.Begins != nil {
+		var err error
+		if latest, err = r.Begins(ctx); err != nil {
+			return err
+		}
+	}
+	if why := MissingBefore(first, latest); why != "" {
+		return r.diverged(first, "", "", why)
+	}
+	return nil
 }
 
 // checkHeld refuses a stream that lost more than a power cut takes, and says
@@ -221,10 +247,9 @@ func (r *Relay) checkHeld(last uint64) error {
 // compareBefore looks at what was under way at most when the stream was last
 // written: a message of somebody else's among it takes the place of a row, and
 // the rows behind it fit again.
-func (r *Relay) compareBefore(ctx context.Context, stream jetstream.Stream, last uint64) error {
-	first := uint64(1)
+func (r *Relay) compareBefore(ctx context.Context, stream jetstream.Stream, first, last uint64) error {
 	if last > relayChunk*relayWindow {
-		first = last - relayChunk*relayWindow
+		first = max(first, last-relayChunk*relayWindow)
 	}
 	for seq := first; seq < last; seq++ {
 		msg, err := stream.GetMsg(ctx, seq)

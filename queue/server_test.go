@@ -1,11 +1,13 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -122,8 +124,10 @@ func TestAnEmbeddedServerThatStoresNothingIsSeenAndRestarted(t *testing.T) {
 	}
 	check(t, q.AwaitConnected(within(t)))
 	ctx := within(t)
-	for q.PublishCommand(ctx, "main", KindProxyRenew, []byte(`2`)) != nil {
-		check(t, ctx.Err())
+	for published := false; !published; check(t, ctx.Err()) {
+		try, cancel := context.WithTimeout(ctx, time.Second) // what is asked while it is away is not answered
+		published = q.PublishCommand(try, "main", KindProxyRenew, []byte(`2`)) == nil
+		cancel()
 	}
 	for seen := map[string]bool{}; !seen["1"] || !seen["2"]; {
 		for _, m := range take(t, intake, 1) {

@@ -24,7 +24,7 @@ const (
 )
 
 // EnsureStreams creates an account's three streams where they are missing and
-// checks those that exist. Settings that would lose data are refused with a
+// checks those that exist, and the bucket of snapshots if there is one. Settings that would lose data are refused with a
 // [StreamError]; harmless differences (a description, more replicas) stay.
 // replicas is the number of copies on a cluster, 1 on a single server.
 func (q *Queue) EnsureStreams(ctx context.Context, account string, replicas int) error {
@@ -36,7 +36,7 @@ func (q *Queue) EnsureStreams(ctx context.Context, account string, replicas int)
 			return err
 		}
 	}
-	return nil
+	return q.checkSnapshots(ctx, account, replicas)
 }
 
 func streamConfigs(account string, replicas int, embedded bool) []jetstream.StreamConfig {
@@ -44,7 +44,8 @@ func streamConfigs(account string, replicas int, embedded bool) []jetstream.Stre
 	return []jetstream.StreamConfig{commandsConfig(account, replicas), eventsConfig(account, replicas, embedded), deadConfig(account, replicas)}
 }
 
-// CheckStreams looks at an account's three streams and changes nothing:
+// CheckStreams looks at an account's three streams, and at the bucket of snapshots
+// if there is one, and changes nothing:
 // [ErrNoAccount] when one is missing, a [StreamError] for settings that would
 // lose data. embedded says that the server is the one inside a running host.
 func (q *Queue) CheckStreams(ctx context.Context, account string, replicas int, embedded bool) error {
@@ -59,11 +60,12 @@ func (q *Queue) CheckStreams(ctx context.Context, account string, replicas int, 
 		if err != nil {
 			return fmt.Errorf("look up stream %s: %w", want.Name, err)
 		}
-		if err := checkStream(stream.CachedInfo().Config, want); err != nil {
+		have, _ := openConfig(stream.CachedInfo().Config) // the next start opens it
+		if err := checkStream(have, want); err != nil {
 			return err
 		}
 	}
-	return nil
+	return q.checkSnapshots(ctx, account, replicas)
 }
 
 func commandsConfig(account string, replicas int) jetstream.StreamConfig {
@@ -145,17 +147,18 @@ func (q *Queue) ensureStream(ctx context.Context, want jetstream.StreamConfig) e
 	} else if err != nil {
 		return fmt.Errorf("look up stream %s: %w", want.Name, err)
 	}
-	have := stream.CachedInfo().Config
+	have, cut := openConfig(stream.CachedInfo().Config)
 	if err := checkStream(have, want); err != nil {
 		return err
 	}
-	return q.adjustStream(ctx, have, want)
+	return q.adjustStream(ctx, have, want, cut)
 }
 
-// adjustStream changes what can be changed without losing anything.
-func (q *Queue) adjustStream(ctx context.Context, have, want jetstream.StreamConfig) error {
+// adjustStream changes what can be changed without losing anything. cut says that
+// removing events was begun there and not ended.
+func (q *Queue) adjustStream(ctx context.Context, have, want jetstream.StreamConfig, cut bool) error {
 	lacks := len(have.Subjects) < len(want.Subjects)
-	if !lacks && have.Duplicates <= want.Duplicates && (have.AllowAtomicPublish || !want.AllowAtomicPublish) {
+	if !cut && !lacks && have.Duplicates <= want.Duplicates && (have.AllowAtomicPublish || !want.AllowAtomicPublish) {
 		return nil
 	}
 	if lacks { // a stream that an earlier version made
@@ -166,7 +169,7 @@ func (q *Queue) adjustStream(ctx context.Context, have, want jetstream.StreamCon
 	if _, err := q.js.UpdateStream(ctx, have); err != nil {
 		return fmt.Errorf("adjust stream %s: %w", have.Name, err)
 	}
-	q.log.WithField("stream", have.Name).Info("stream settings adjusted: subjects, duplicate window, atomic publishing")
+	q.log.WithField("stream", have.Name).Info("stream settings adjusted: subjects, duplicate window, atomic publishing, limits that an archiving left")
 	return nil
 }
 

@@ -43,6 +43,7 @@ func (a *accountHost) serve(ctx context.Context) error {
 	}
 	relay := queue.NewRelay(a.host.queue, a.name, &source{ledger: a.ledger, account: a.name, epoch: runner.Binding().Epoch}, a.host.log)
 	relay.Reached, relay.Held, relay.Refill, relay.RefillAdvice = reached, held, a.host.config.refillEvents, refillAdvice
+	relay.Begins = beginsOf(a.ledger)
 	sweeper, err := a.newSweeper(runner)
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func (a *accountHost) checkHistory(ctx context.Context) (held queue.Held, err er
 		return held, err
 	}
 	if known && hash == last.Hash {
-		return held, nil
+		return held, a.checkBegin(ctx)
 	}
 	seq, _, err := a.ledger.Head(ctx)
 	if err != nil {
@@ -102,6 +103,23 @@ func (a *accountHost) checkHistory(ctx context.Context) (held queue.Held, err er
 		Account: a.name, StreamSeq: last.Seq, LedgerSeq: uint64(seq), StreamHash: last.Hash, LedgerHash: hash,
 		Reason: historyReason(hash, seq, last.Seq),
 	}
+}
+
+// checkBegin refuses an events stream that has lost more of its first events than
+// this ledger knows to have been removed.
+func (a *accountHost) checkBegin(ctx context.Context) error {
+	state, err := a.host.queue.EventsState(ctx, a.name)
+	if err != nil {
+		return err
+	}
+	latest, err := a.ledger.EventsBegin(ctx)
+	if err != nil {
+		return err
+	}
+	if why := queue.MissingBefore(state.First, uint64(latest)); why != "" {
+		return &queue.DivergedError{Account: a.name, StreamSeq: state.First, LedgerSeq: state.Last, Reason: why}
+	}
+	return nil
 }
 
 func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, relay *queue.Relay, sweeper *schedules.Sweeper) error {

@@ -94,7 +94,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer stop()
-	b.client, err = upstream.New(upstream.Config{BaseURL: b.base, AppID: benchAppID, Secret: benchSecret, Clock: time.Now})
+	b.client, err = benchClient(b.base)
 	if err != nil {
 		return err
 	}
@@ -114,6 +114,10 @@ func (b *bench) run(ctx context.Context) (err error) {
 		return &exitError{exitFailed, errors.New("the books do not agree with the provider's wallet")}
 	}
 	return nil
+}
+
+func benchClient(base string) (*upstream.Client, error) {
+	return upstream.New(upstream.Config{BaseURL: base, AppID: benchAppID, Secret: benchSecret, Clock: time.Now})
 }
 
 // startSandbox runs the sandbox as its own process, in memory, as the referee
@@ -214,17 +218,10 @@ func (b *bench) directOne(ctx context.Context, n int) error {
 // runner publishes commands to NATS and has them carried out with every
 // guarantee on: SQLite FULL, events published.
 func (b *bench) runner(ctx context.Context, out *benchResult) error {
-	c := &config{
-		DataDir: filepath.Join(b.dir, "data"), NATS: natsConfig{Listen: "127.0.0.1:0"}, HTTP: httpConfig{Listen: "127.0.0.1:0"},
-		Accounts: map[string]*accountConfig{"bench": {
-			BaseURL: b.base, AppID: benchAppID, secret: benchSecret, RatePerSecond: 1e6, Concurrency: b.concurrency, location: time.UTC,
-		}},
-	}
-	c.defaults()
 	log := logrus.New()
 	log.SetOutput(b.app.stderr)
 	log.SetLevel(logrus.WarnLevel)
-	h, err := startHost(ctx, c, log)
+	h, err := startHost(ctx, b.config(), log)
 	if err != nil {
 		return err
 	}
@@ -244,6 +241,18 @@ func (b *bench) runner(ctx context.Context, out *benchResult) error {
 		return err
 	}
 	return b.checkBooks(ctx, h, out)
+}
+
+// config is that of the runner which is measured.
+func (b *bench) config() *config {
+	c := &config{
+		DataDir: filepath.Join(b.dir, "data"), NATS: natsConfig{Listen: "127.0.0.1:0"}, HTTP: httpConfig{Listen: "127.0.0.1:0"},
+		Accounts: map[string]*accountConfig{"bench": {
+			BaseURL: b.base, AppID: benchAppID, secret: benchSecret, RatePerSecond: 1e6, Concurrency: b.concurrency, location: time.UTC,
+		}},
+	}
+	c.defaults()
+	return c
 }
 
 // list fills the ledger's table of proxies, as the listing passes of an account

@@ -55,6 +55,12 @@ func (a *app) restore(ctx context.Context, c *config, account, from string, repl
 		}
 		if there {
 			x.Events = func(first int64) iter.Seq2[[]byte, error] { return h.events(ctx, first) }
+			if from == "" {
+				x.Snapshot, x.Content, err = h.snapshot(ctx)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	case from == "":
 		return err
@@ -83,6 +89,7 @@ func appIDOf(c *config, account string) string {
 // what is the verb of the caller.
 func (h *history) alone(ctx context.Context, what string) (release func(), err error) {
 	if h.embedded != nil {
+		h.confirm = func(context.Context) error { return nil }
 		return func() {}, nil // the data directory's lock says so
 	}
 	lease, err := h.queue.TryAcquireLease(ctx, h.account, what+"-"+holder(), leaseTTL)
@@ -92,6 +99,7 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 	if err != nil {
 		return nil, fmt.Errorf("account %s: make sure that no runner has it: %w", h.account, err)
 	}
+	h.confirm = lease.Confirm
 	return func() { _ = lease.Release(context.WithoutCancel(ctx)) }, nil
 }
 
@@ -107,6 +115,9 @@ func (a *app) printRestored(account string, out ledger.Restored) error {
 	}
 	fmt.Fprintf(a.stdout, "account %s: restored %d rows of the backup and %d of the events stream; head %s\n",
 		account, out.Rows, out.Events, out.Head)
+	if out.Snapshot != nil {
+		fmt.Fprintf(a.stdout, "It begins behind row %d, with the snapshot that was stored beside the stream; what is before is in the archives.\n", out.Snapshot.Seq)
+	}
 	if out.Replaced != "" {
 		fmt.Fprintf(a.stdout, "The ledger that was there is now %s\n", out.Replaced)
 	}

@@ -97,6 +97,9 @@ func (a *app) printVerified(name string, v verified) error {
 	}
 	if v.Against != nil {
 		fmt.Fprintf(a.stdout, "%s: %d rows are on the events stream as they are here, %d are not published yet\n", name, v.Published, v.Unpublished)
+		if v.Removed > 0 {
+			fmt.Fprintf(a.stdout, "%s: the stream begins with row %d: what was before is archived, and the snapshot beside the stream contains it\n", name, v.Removed+1)
+		}
 	}
 	return err
 }
@@ -116,7 +119,29 @@ func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*ledger.Agai
 	}
 	defer h.close()
 	result, err := l.VerifyAgainst(ctx, h.events(ctx, 1))
+	if err == nil && result.Removed > 0 {
+		err = h.checkSnapshot(ctx, result.Removed)
+	}
 	return &result, err
+}
+
+// checkSnapshot proves that a ledger could be made from a stream whose first events
+// were removed: the snapshot that a restore begins with is there, whole.
+func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) {
+	missing := &ledger.BrokenError{Check: "events", Seq: removed, Detail: "its event was removed and no snapshot beside the stream contains it: `perennial ledger archive` stores it again"}
+	snapshot, open, err := h.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	if snapshot == nil || snapshot.Seq < removed {
+		return missing
+	}
+	content, err := open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	return ledger.CheckSnapshot(content, *snapshot)
 }
 
 // broken prints the first thing that does not hold; the exit code is 1.

@@ -5,10 +5,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"github.com/sirupsen/logrus"
+
+	"perennial/ledger"
 	"perennial/queue"
 )
 
@@ -18,6 +23,8 @@ type history struct {
 	account  string
 	embedded *queue.Embedded
 	unlock   func() error
+	// confirm is an error when another runner may have the account; alone sets it.
+	confirm func(context.Context) error
 }
 
 // openHistory connects to where the account's events are: --nats, the NATS of
@@ -90,13 +97,57 @@ func (h *history) serve(c *config, a *app) (err error) {
 // events yields what the stream holds from a journal sequence on. A relay's
 // message has the sequence of its row.
 func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
+	return bodies(h.queue.History(ctx, h.account, uint64(max(first, 1))))
+}
+
+// bodies are the events themselves, as they were published.
+func bodies(received iter.Seq2[queue.ReceivedEvent, error]) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for e, err := range h.queue.History(ctx, h.account, uint64(max(first, 1))) {
+		for e, err := range received {
 			if !yield(e.Data, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// flush has the embedded server write what it holds in memory of the events: it
+// acknowledges them before, and a stop in good order is what writes them. Another
+// server is as durable as it is configured.
+func (h *history) flush(log *logrus.Logger) (err error) {
+	if h.embedded == nil {
+		return nil
+	}
+	h.queue.Close() // what it asks while the server is away would not be answered
+	if err := h.embedded.Restart(); err != nil {
+		return err
+	}
+	h.queue, err = queue.Connect(queue.ConnectConfig{Embedded: h.embedded, Log: log})
+	return err
+}
+
+// snapshot is what a restore begins with where the stream does not begin with
+// event 1: the newest snapshot beside it that one of its events vouches for.
+func (h *history) snapshot(ctx context.Context) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
+	state, err := h.queue.EventsState(ctx, h.account)
+	if err != nil || state.First <= 1 {
+		return nil, nil, err
+	}
+	stored, err := h.queue.Snapshots(ctx, h.account)
+	if err != nil {
+		return nil, nil, err
+	}
+	vouched, err := ledger.VouchedSnapshots(bodies(h.queue.HistoryOf(ctx, h.account, ledger.LedgerArchived{}.FactType())))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, o := range stored {
+		s := ledger.Snapshot{Head: ledger.Head{Seq: int64(o.Seq), Hash: o.Hash}, SnapshotHash: o.SnapshotHash}
+		if slices.Contains(vouched, s) {
+			return &s, func() (io.ReadCloser, error) { return h.queue.ReadSnapshot(ctx, h.account, o) }, nil
+		}
+	}
+	return nil, nil, nil
 }
 
 func (h *history) close() {

@@ -270,7 +270,11 @@ func checkEvents(t *testing.T, w *world, l *ledger.Ledger, head ledger.Head) map
 	}
 	defer q.Close()
 	ends := map[string]int{}
-	seq := int64(0)
+	begin, err := l.EventsBegin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := begin - 1
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for e, err := range q.Events(ctx, "main", queue.WatchFrom{Seq: 1}) {

@@ -1,0 +1,220 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The events stream denies deletes and purges, and no update takes that back. So
+// its first events are removed by a limit: the stream is closed to publications,
+// its limit is set to as many messages as stay, and it is opened again without
+// one (docs/decisions/0011). A mark in its metadata says so meanwhile.
+
+// boundMark is the stream's metadata key while its first events are removed; the
+// value is the sequence that it will begin with.
+const boundMark = "perennial-bound"
+
+// boundTimeout bounds one change of the stream: the server answers when it has
+// removed what has to go.
+const boundTimeout = 10 * time.Minute
+
+// EventsState is what an account's events stream holds. Of an empty stream Last
+// is 0.
+type EventsState struct {
+	First, Last, Messages, Bytes uint64
+	// Cut says that removing events from its front was begun and not ended: it
+	// takes no event before [Queue.OpenEvents], which EnsureStreams includes.
+	Cut bool
+}
+
+// EventsState looks at an account's events stream.
+func (q *Queue) EventsState(ctx context.Context, account string) (EventsState, error) {
+	stream, err := q.eventsStream(ctx, account)
+	if err != nil {
+		return EventsState{}, err
+	}
+	return eventsState(stream.CachedInfo()), nil
+}
+
+func eventsState(info *jetstream.StreamInfo) EventsState {
+	s := info.State
+	return EventsState{First: s.FirstSeq, Last: s.LastSeq, Messages: s.Msgs, Bytes: s.Bytes, Cut: info.Config.Metadata[boundMark] != ""}
+}
+
+// Unread is a durable consumer of an events stream, and the first event that it
+// may not have acknowledged.
+type Unread struct {
+	Consumer string
+	First    uint64
+}
+
+// UnreadEvents lists the durable consumers of an account's events stream that
+// have not acknowledged all that they are to get. An ephemeral consumer keeps no
+// place, and is not among them. A consumer that does not answer is an error: what
+// it needs is not known.
+func (q *Queue) UnreadEvents(ctx context.Context, account string) ([]Unread, error) {
+	stream, err := q.eventsStream(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	names := stream.ConsumerNames(ctx)
+	answer := map[string]bool{}
+	for name := range names.Name() {
+		answer[name] = false
+	}
+	infos := stream.ListConsumers(ctx)
+	var all []Unread
+	for info := range infos.Info() {
+		answer[info.Name] = true
+		if first := firstUnread(info); first > 0 {
+			all = append(all, Unread{Consumer: info.Name, First: first})
+		}
+	}
+	if err := errors.Join(names.Err(), infos.Err()); err != nil {
+		return nil, fmt.Errorf("consumers of account %s's events: %w", account, err)
+	}
+	for name, answered := range answer {
+		if answered {
+			continue
+		}
+		if _, err := stream.Consumer(ctx, name); !errors.Is(err, jetstream.ErrConsumerNotFound) { // it did not end meanwhile
+			return nil, errors.Join(fmt.Errorf("consumer %s of stream %s does not answer: what it has not read is not known", name, EventsStream(account)), err)
+		}
+	}
+	return all, nil
+}
+
+// firstUnread is the first event that a durable consumer may still need, 0 for
+// none.
+func firstUnread(c *jetstream.ConsumerInfo) uint64 {
+	switch {
+	case c.Config.Durable == "", c.NumPending == 0 && c.NumAckPending == 0:
+		return 0
+	case c.Config.AckPolicy == jetstream.AckNonePolicy:
+		return c.Delivered.Stream + 1
+	default:
+		return c.AckFloor.Stream + 1
+	}
+}
+
+// Bounding removes the first events of an account's stream.
+type Bounding struct {
+	Account string
+	First   uint64 // the event that the stream begins with afterwards
+	// Alone is asked right before anything is removed: an error says that another
+	// runner may publish. Required.
+	Alone func(context.Context) error
+	// Reached is called at the moments named in docs/reliability.md; may be nil.
+	Reached func(point string)
+}
+
+// BoundEvents removes the events before b.First, exactly those, or says why it
+// did not. The caller sees to it that no relay publishes. Ended half way, by a
+// crash say, the stream takes no events until [Queue.OpenEvents], and has lost
+// none but those.
+func (q *Queue) BoundEvents(ctx context.Context, b Bounding) (err error) {
+	if b.Reached == nil {
+		b.Reached = func(string) {}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*boundTimeout)
+	defer cancel()
+	stream, err := q.eventsStream(ctx, b.Account)
+	if err != nil {
+		return err
+	}
+	config := cutConfig(stream.CachedInfo().Config, b.First)
+	closed, err := q.setLimits(ctx, config) // nothing is published behind it: what is counted stays so
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, q.OpenEvents(ctx, b.Account)) }()
+	b.Reached("archive.events_closed")
+	state := eventsState(closed)
+	if err := boundable(b, state); err != nil || state.First >= b.First {
+		return err
+	}
+	config.MaxMsgs, config.Discard = int64(state.Last-b.First+1), jetstream.DiscardOld
+	if err := b.Alone(ctx); err != nil {
+		return err
+	}
+	cut, err := q.setLimits(ctx, config)
+	if err != nil {
+		return err
+	}
+	b.Reached("archive.events_removed")
+	if is := eventsState(cut); is.First != b.First || is.Last != state.Last || is.Messages != state.Last-b.First+1 {
+		return fmt.Errorf("stream %s: events %d to %d were to stay and %d to %d (%d messages) are there: look with `perennial ledger verify --against-events`",
+			config.Name, b.First, state.Last, is.First, is.Last, is.Messages)
+	}
+	return nil
+}
+
+// boundable refuses a stream in which a limit by count would remove other events
+// than those before the first that stays.
+func boundable(b Bounding, s EventsState) error {
+	switch {
+	case b.First > s.Last:
+		return fmt.Errorf("events of account %s: event %d is to be the first and the stream ends with %d", b.Account, b.First, s.Last)
+	case s.Messages != s.Last-s.First+1:
+		return fmt.Errorf("events of account %s: the stream counts %d messages from %d to %d: some were removed in between, by another program", b.Account, s.Messages, s.First, s.Last)
+	}
+	return nil
+}
+
+// setLimits updates the stream and says what it holds then.
+func (q *Queue) setLimits(ctx context.Context, config jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
+	limited, cancel := context.WithTimeout(ctx, boundTimeout)
+	defer cancel()
+	if _, err := q.js.UpdateStream(limited, config); err != nil {
+		return nil, fmt.Errorf("set the limits of stream %s: %w", config.Name, err)
+	}
+	stream, err := q.js.Stream(limited, config.Name)
+	if err != nil {
+		return nil, fmt.Errorf("look up stream %s: %w", config.Name, err)
+	}
+	return stream.CachedInfo(), nil
+}
+
+// cutConfig closes a stream to events: each has more than one byte, and more is
+// not taken.
+func cutConfig(have jetstream.StreamConfig, first uint64) jetstream.StreamConfig {
+	have.Metadata = maps.Clone(have.Metadata)
+	if have.Metadata == nil {
+		have.Metadata = map[string]string{}
+	}
+	have.Metadata[boundMark] = strconv.FormatUint(first, 10)
+	have.MaxMsgSize = 1
+	return have
+}
+
+// openConfig is a stream's configuration without what BoundEvents sets meanwhile.
+func openConfig(have jetstream.StreamConfig) (open jetstream.StreamConfig, cut bool) {
+	if have.Metadata[boundMark] == "" {
+		return have, false
+	}
+	have.Metadata = maps.Clone(have.Metadata)
+	delete(have.Metadata, boundMark)
+	have.MaxMsgs, have.MaxMsgSize, have.Discard = -1, -1, jetstream.DiscardNew
+	return have, true
+}
+
+// OpenEvents ends what a BoundEvents that was killed has begun: the stream takes
+// events again and keeps them all. It removes nothing.
+func (q *Queue) OpenEvents(ctx context.Context, account string) error {
+	stream, err := q.eventsStream(ctx, account)
+	if err != nil {
+		return err
+	}
+	open, cut := openConfig(stream.CachedInfo().Config)
+	if !cut {
+		return nil
+	}
+	_, err = q.setLimits(ctx, open)
+	return err
+}

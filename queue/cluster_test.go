@@ -1,0 +1,94 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// startCluster runs three servers with JetStream until the test ends.
+func startCluster(t *testing.T) (servers []*server.Server) {
+	t.Helper()
+	var routes []*url.URL
+	var ports []int
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		check(t, err)
+		port := l.Addr().(*net.TCPAddr).Port
+		check(t, l.Close())
+		ports = append(ports, port)
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", port)})
+	}
+	for i, port := range ports {
+		s, err := server.NewServer(&server.Options{
+			ServerName: fmt.Sprintf("n%d", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}, Routes: routes,
+		})
+		check(t, err)
+		s.Start()
+		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+		servers = append(servers, s)
+	}
+	for _, s := range servers {
+		if !s.ReadyForConnections(10 * time.Second) {
+			t.Fatal("not ready")
+		}
+	}
+	return servers
+}
+
+// Every copy of the stream loses the same events, and a server that was away
+// meanwhile does too.
+func TestAReplicatedStreamIsBoundedOnEveryServer(t *testing.T) {
+	servers := startCluster(t)
+	q, err := Connect(ConnectConfig{URL: servers[0].ClientURL() + "," + servers[1].ClientURL() + "," + servers[2].ClientURL(), Log: quiet()})
+	check(t, err)
+	t.Cleanup(q.Close)
+	ctx := within(t)
+	for {
+		try, cancel := context.WithTimeout(ctx, 2*time.Second)
+		err := q.EnsureStreams(try, "main", 3)
+		cancel()
+		if err == nil {
+			break
+		}
+		t.Log(err)
+		check(t, pause(ctx, 50*time.Millisecond))
+	}
+	filled(t, q, 3000)
+	check(t, q.BoundEvents(ctx, Bounding{Account: "main", First: 1501, Alone: alone}))
+	s, content := snapshotOf(1500)
+	check(t, q.StoreSnapshot(ctx, "main", 3, s, bytes.NewReader(content)))
+	for _, each := range servers {
+		for {
+			if st := copyOf(t, each, EventsStream("main")); st.FirstSeq == 1501 && st.LastSeq == 3000 && st.Msgs == 1500 {
+				break
+			}
+			check(t, pause(ctx, 20*time.Millisecond))
+		}
+	}
+	if s := state(t, q); s.First != 1501 || s.Cut {
+		t.Errorf("%+v", s)
+	}
+}
+
+// copyOf is what one server's copy of a stream holds.
+func copyOf(t *testing.T, s *server.Server, stream string) server.StreamState {
+	t.Helper()
+	info, err := s.Jsz(&server.JSzOptions{Accounts: true, Streams: true})
+	check(t, err)
+	for _, account := range info.AccountDetails {
+		for _, detail := range account.Streams {
+			if detail.Name == stream {
+				return detail.State
+			}
+		}
+	}
+	return server.StreamState{}
+}
