@@ -196,7 +196,7 @@ func (r *Relay) findPlace(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("last event: %w", err)
 	}
-	if err := r.compare(ctx, last, msg); err != nil {
+	if err := r.compare(ctx, last, msg.Subject, msg.Header); err != nil {
 		return 0, err
 	}
 	first := stream.CachedInfo().State.FirstSeq
@@ -251,25 +251,53 @@ func (r *Relay) compareBefore(ctx context.Context, stream jetstream.Stream, firs
 	if last > relayChunk*relayWindow {
 		first = max(first, last-relayChunk*relayWindow)
 	}
+	if first >= last {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, comparePatience)
+	defer cancel()
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first})
+	if err != nil {
+		return fmt.Errorf("events from %d on: %w", first, err)
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullMessages))
+	if err != nil {
+		return fmt.Errorf("events from %d on: %w", first, err)
+	}
+	defer messages.Stop()
 	for seq := first; seq < last; seq++ {
-		msg, err := stream.GetMsg(ctx, seq)
-		if err != nil {
-			return fmt.Errorf("event %d: %w", seq, err)
-		}
-		if err := r.compare(ctx, seq, msg); err != nil {
+		if err := r.compareNext(ctx, seq, messages); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// compare proves that the stream's last message is the ledger's row of the
-// same sequence.
-func (r *Relay) compare(ctx context.Context, last uint64, msg *jetstream.RawStreamMsg) error {
-	text, hash := msg.Header.Get(HeaderSeq), msg.Header.Get(HeaderHash)
+// comparePatience bounds the reading of what compareBefore compares.
+const comparePatience = 30 * time.Second
+
+func (r *Relay) compareNext(ctx context.Context, seq uint64, messages jetstream.MessagesContext) error {
+	msg, err := messages.Next(jetstream.NextContext(ctx))
+	if err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
+	}
+	meta, err := msg.Metadata()
+	if err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
+	}
+	if meta.Sequence.Stream != seq {
+		return r.diverged(seq, "", "", fmt.Sprintf("the stream's message %d is missing: the next one is %d; nobody may delete from it", seq, meta.Sequence.Stream))
+	}
+	return r.compare(ctx, seq, msg.Subject(), msg.Headers())
+}
+
+// compare proves that a message of the stream is the ledger's row of the same
+// sequence.
+func (r *Relay) compare(ctx context.Context, last uint64, subject string, header nats.Header) error {
+	text, hash := header.Get(HeaderSeq), header.Get(HeaderHash)
 	seq, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || hash == "" {
-		return r.diverged(last, "", "", fmt.Sprintf("message %d on %s was not published by this program: somebody else publishes to the events subjects", last, msg.Subject))
+		return r.diverged(last, "", "", fmt.Sprintf("message %d on %s was not published by this program: somebody else publishes to the events subjects", last, subject))
 	}
 	if seq != last {
 		return r.diverged(seq, hash, "", fmt.Sprintf("journal row %d is message %d of the stream: messages were added or removed by somebody else", seq, last))

@@ -81,6 +81,27 @@ func TestRelayGoesOnAfterARestartOfTheServer(t *testing.T) {
 	published(t, q, j, 1000)
 }
 
+// A reconnect over a slow line must not cost a round trip for each event.
+func TestARelayFindsItsPlaceInAFewRequests(t *testing.T) {
+	q := newQueue(t)
+	j := newJournal("a", 700)
+	relay, _ := startRelay(t, q, j)
+	check(t, relay.Wait(within(t), 700))
+	requests, err := q.nc.SubscribeSync("$JS.API.>")
+	check(t, err)
+	check(t, q.nc.Flush())
+	again := NewRelay(q, "main", j, quiet())
+	place, err := again.findPlace(within(t))
+	check(t, err)
+	if place != 700 {
+		t.Errorf("it goes on behind %d", place)
+	}
+	check(t, q.nc.Flush())
+	if n, _, err := requests.Pending(); err != nil || n > 20 {
+		t.Errorf("%d requests for 700 events: %v", n, err)
+	}
+}
+
 func TestEventsStreamThatLostItsTailIsFilledFromTheLedger(t *testing.T) {
 	dir, old := t.TempDir(), t.TempDir()
 	j := newJournal("a", 100)
