@@ -115,36 +115,6 @@ func (q *Queue) Commands(ctx context.Context, account string) (*Intake, error) {
 	return q.openIntake(ctx, account)
 }
 
-// forgetDeliveries removes consumers that have commands out with a runner that is
-// gone: they would come again only after a minute. The commands themselves are the
-// stream's and stay.
-func (q *Queue) forgetDeliveries(ctx context.Context, account string) error {
-	if err := q.forgetConsumer(ctx, account, formerConsumer, true); err != nil {
-		return err
-	}
-	for _, line := range Lines() {
-		if err := q.forgetConsumer(ctx, account, line.consumer(), false); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (q *Queue) forgetConsumer(ctx context.Context, account, name string, always bool) error {
-	consumer, err := q.js.Consumer(ctx, CommandsStream(account), name)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return nil
-	}
-	if err != nil || !always && consumer.CachedInfo().NumAckPending == 0 {
-		return err
-	}
-	err = q.js.DeleteConsumer(ctx, CommandsStream(account), name)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return nil
-	}
-	return err
-}
-
 // openIntake shares the consumers with whichever intake else uses them.
 func (q *Queue) openIntake(ctx context.Context, account string) (*Intake, error) {
 	all := &Intake{lines: map[Line]*lineIntake{}}
@@ -176,19 +146,6 @@ func (q *Queue) openLine(ctx context.Context, account string, line Line) (*lineI
 	i.acks = newAcks(q, account, line, stream)
 	go i.run(run, consumer)
 	return i, nil
-}
-
-func (q *Queue) lineConsumer(ctx context.Context, account string, line Line) (jetstream.Consumer, error) {
-	return q.js.CreateOrUpdateConsumer(ctx, CommandsStream(account), jetstream.ConsumerConfig{
-		Durable:       line.consumer(),
-		Description:   "Perennial's intake",
-		FilterSubject: line.Subject(account),
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       ackWait,
-		MaxDeliver:    -1,
-		MaxAckPending: maxAckPending,
-		MaxWaiting:    32,
-	})
 }
 
 // Fetch returns at least one command of a line and at most limit of those at hand.
@@ -336,6 +293,7 @@ func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer)
 		if err != nil {
 			return err
 		}
+		connected := i.queue.nc.Stats().Reconnects
 		err = i.consume(wanted, consumer)
 		rested := wanted.Err() != nil
 		i.rest()
@@ -354,7 +312,7 @@ func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer)
 			if err := pause(ctx, delay.NextBackOff()); err != nil {
 				return err
 			}
-			if consumer, err = i.queue.lineConsumer(ctx, i.account, i.line); err == nil {
+			if consumer, err = i.reopen(ctx, connected); err == nil {
 				delay.Reset()
 				break
 			}

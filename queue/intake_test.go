@@ -176,6 +176,25 @@ func TestBacklogStaysOnTheServer(t *testing.T) {
 	check(t, message.Ack())
 }
 
+// What was on its way when NATS was restarted comes again at once, and not when the
+// server's patience with it is over.
+func TestCommandsUnderWayComeAgainAtOnceBehindARestart(t *testing.T) {
+	server := startServer(t, t.TempDir())
+	q := connect(t, server)
+	check(t, q.EnsureStreams(within(t), "main", 1))
+	intake := openIntake(t, q)
+	check(t, q.PublishCommand(within(t), "main", KindProxyRenew, []byte(`1`)))
+	before := take(t, intake, 1)[0]
+	check(t, server.Restart())
+	if again := take(t, intake, 1)[0]; string(again.Data) != "1" {
+		t.Fatalf("%s", again.Data)
+	} else {
+		check(t, again.Ack())
+	}
+	check(t, before.Ack())
+	awaitEmpty(t, q, "main")
+}
+
 func TestIntakeOutlivesTheDeletionOfItsConsumer(t *testing.T) {
 	q := newQueue(t)
 	intake := openIntake(t, q)

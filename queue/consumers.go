@@ -1,0 +1,63 @@
+package queue
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func (q *Queue) lineConsumer(ctx context.Context, account string, line Line) (jetstream.Consumer, error) {
+	return q.js.CreateOrUpdateConsumer(ctx, CommandsStream(account), jetstream.ConsumerConfig{
+		Durable:       line.consumer(),
+		Description:   "Perennial's intake",
+		FilterSubject: line.Subject(account),
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       ackWait,
+		MaxDeliver:    -1,
+		MaxAckPending: maxAckPending,
+		MaxWaiting:    32,
+	})
+}
+
+// forgetDeliveries removes consumers that have commands out with a runner that is
+// gone: they would come again only after a minute. The commands themselves are the
+// stream's and stay.
+func (q *Queue) forgetDeliveries(ctx context.Context, account string) error {
+	if err := q.forgetConsumer(ctx, account, formerConsumer, true); err != nil {
+		return err
+	}
+	for _, line := range Lines() {
+		if err := q.forgetConsumer(ctx, account, line.consumer(), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *Queue) forgetConsumer(ctx context.Context, account, name string, always bool) error {
+	consumer, err := q.js.Consumer(ctx, CommandsStream(account), name)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil
+	}
+	if err != nil || !always && consumer.CachedInfo().NumAckPending == 0 {
+		return err
+	}
+	err = q.js.DeleteConsumer(ctx, CommandsStream(account), name)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil
+	}
+	return err
+}
+
+// reopen makes the consumer anew. Where the connection was lost, what was on its way
+// is lost too, and would come again only after a minute: a new consumer has it at
+// once. What was delivered before and is still at hand comes twice.
+func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Consumer, error) {
+	if i.queue.nc.Stats().Reconnects != connected {
+		if err := i.queue.forgetConsumer(ctx, i.account, i.line.consumer(), false); err != nil {
+			return nil, err
+		}
+	}
+	return i.queue.lineConsumer(ctx, i.account, i.line)
+}
