@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 )
 
 // An events stream may begin behind an archived row: then what the removed events
@@ -37,7 +38,7 @@ func (l *Ledger) Snapshot() *Snapshot {
 // where none of its events was removed.
 func (l *Ledger) EventsBegin(ctx context.Context) (seq int64, err error) {
 	columns, err := columnsOf(ctx, l.read, "archives")
-	if err != nil || len(columns) < 8 {
+	if err != nil || !slices.Contains(columns, "events_begin") {
 		return 1, err // a file of before events were removed
 	}
 	err = l.read.QueryRowContext(ctx, `SELECT max(1, coalesce(max(events_begin), 1)) FROM archives`).Scan(&seq)

@@ -125,3 +125,25 @@ func TestAnAccountThatWasTakenWithoutAnAnswerIsOnesOwn(t *testing.T) {
 	}
 	check(t, lease.Release(ctx))
 }
+
+// A process that was stopped for longer than its lease does not know it yet: the
+// server does.
+func TestAHolderThatWasReplacedSeesItWhenItAsks(t *testing.T) {
+	q := connect(t, startServer(t, t.TempDir()))
+	ctx := within(t)
+	stopped, err := q.AcquireLease(ctx, "main", "one", time.Second)
+	check(t, err)
+	check(t, stopped.Confirm(ctx))
+	stopped.stop()
+	<-stopped.done
+	next, err := q.AcquireLease(ctx, "main", "two", time.Second)
+	check(t, err)
+	if err := stopped.Confirm(ctx); err == nil {
+		t.Error("it takes the account for its own")
+	}
+	check(t, next.Confirm(ctx))
+	check(t, next.Release(ctx))
+	if err := next.Confirm(ctx); err == nil {
+		t.Error("it takes the account for its own although it gave it back")
+	}
+}

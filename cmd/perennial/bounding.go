@@ -140,9 +140,11 @@ func (b bounding) store(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot
 	there := slices.ContainsFunc(stored, func(o queue.Snapshot) bool { return o.Name() == object.Name() })
 	if !there || b.check(ctx, s, object) != nil {
 		from, to := io.Pipe()
-		go func() { to.CloseWithError(l.WriteSnapshot(ctx, to)) }()
+		written := make(chan struct{})
+		go func() { defer close(written); to.CloseWithError(l.WriteSnapshot(ctx, to)) }()
 		err = q.StoreSnapshot(ctx, b.account, b.replicas, object, from)
 		_ = from.Close()
+		<-written // it reads the ledger, which is closed behind this
 		if err != nil {
 			return err
 		}

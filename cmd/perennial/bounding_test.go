@@ -272,3 +272,28 @@ func TestASnapshotThatWasRemovedIsMissedAndStoredAgain(t *testing.T) {
 	w.archiveOld()
 	w.mustCLI("ledger", "verify", "--against-events")
 }
+
+// A bounded stream that is lost is no other case than one that never was bounded:
+// ledger and archive hold every row, and the next archiving bounds it again.
+func TestALostBoundedStreamIsRefilledFromLedgerAndArchive(t *testing.T) {
+	w := oldWorld(t, "")
+	w.archiveOld()
+	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := w.cli("run"); code != exitFailed || !strings.Contains(errs, "--refill-events") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	run, line := w.run("--refill-events")
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+	w.stopped(run)
+	if v := decode[againstLine](t, w.mustCLI("ledger", "verify", "--against-events", "-o", "json")); !v.OK || v.Removed != 0 || v.Unpublished != 0 {
+		t.Errorf("%+v", v)
+	}
+	out := w.archiveOld()
+	if out.Events.FirstSeq < 1500 || out.Events.WasFirstSeq != 1 {
+		t.Errorf("%+v", out.Events)
+	}
+	w.mustCLI("ledger", "verify", "--against-events")
+}
