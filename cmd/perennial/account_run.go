@@ -33,7 +33,7 @@ func (a *accountHost) run(ctx context.Context) error {
 func turns(ctx context.Context, turn func(context.Context) error, setBack func(error)) error {
 	delay := backoff.NewExponentialBackOff()
 	delay.InitialInterval, delay.MaxInterval = turnFirst, turnMost
-	for {
+	for ctx.Err() == nil {
 		began := time.Now()
 		err := turn(ctx)
 		if ctx.Err() != nil || final(err) {
@@ -43,10 +43,9 @@ func turns(ctx context.Context, turn func(context.Context) error, setBack func(e
 			delay.Reset()
 		}
 		setBack(err)
-		if waitFor(ctx, delay.NextBackOff()) != nil {
-			return nil
-		}
+		_ = waitFor(ctx, delay.NextBackOff())
 	}
+	return nil
 }
 
 // turnFirst and turnMost bound how long an account that could not be served waits

@@ -22,7 +22,7 @@ func TestAFullDiskUnderTheEmbeddedNATSIsWaitedOut(t *testing.T) {
 	all[:20].await(t, line.NATS)
 	full := filepath.Join(w.dir, "data", "full")
 	fill(t, full)
-	w.readySays(line, "disk")
+	w.readySays(line, "the disk cannot be written") // before anything had to be written
 	c := all[20:]
 	c.publish(t, line.NATS) // as far as the disk lets it
 	w.readySays(line, "stores nothing")

@@ -118,14 +118,22 @@ func (h *host) probeDisk(context.Context) {
 	h.probed.mu.Unlock()
 }
 
-// writeProbe writes a page: a full disk takes an empty file.
+// writeProbe writes a page beside the one of the last time: a full disk takes an
+// empty file, and a page in the place of one that it has.
 func writeProbe(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	beside := path + ".new"
+	f, err := os.OpenFile(beside, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(make([]byte, 4096))
-	return errors.Join(err, f.Sync(), f.Close())
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(beside, path)
+	}
+	if err != nil {
+		_ = os.Remove(beside)
+	}
+	return err
 }
 
 // heal restarts an embedded server that has stopped storing because of its disk,
