@@ -186,13 +186,17 @@ func (s *simulation) truth(key, proxy string) (cents int64) {
 		if c.IdempotencyKey != key || (proxy != "" && c.ProxyID != proxy) {
 			continue
 		}
-		if c.Kind == "refund" {
-			cents -= c.AmountCents
-		} else {
-			cents += c.AmountCents
-		}
+		cents += signed(c)
 	}
 	return cents
+}
+
+// signed is what a line of the referee took, or gave back.
+func signed(c sandbox.Charge) int64 {
+	if c.Kind == "refund" {
+		return -c.AmountCents
+	}
+	return c.AmountCents
 }
 
 // acked: what is acknowledged must be in the ledger.

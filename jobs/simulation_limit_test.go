@@ -44,10 +44,7 @@ func (s *simulation) underLimit(key string) {
 		if at.Before(first.from) || strings.HasPrefix(c.IdempotencyKey, outsideKey) {
 			continue
 		}
-		cents := c.AmountCents
-		if c.Kind == "refund" {
-			cents = -cents
-		}
+		cents := signed(c)
 		sum += cents
 		mine = mine || c.IdempotencyKey == key
 		of[c.IdempotencyKey] += cents

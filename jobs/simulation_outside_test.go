@@ -122,13 +122,8 @@ func (s *simulation) reconciled(ctx context.Context) {
 // spentOutside is what people spent at the provider and did not record.
 func (s *simulation) spentOutside() (cents int64) {
 	for _, c := range s.charged() {
-		if !strings.HasPrefix(c.IdempotencyKey, outsideKey) || s.recorded[c.IdempotencyKey] {
-			continue
-		}
-		if c.Kind == "refund" {
-			cents -= c.AmountCents
-		} else {
-			cents += c.AmountCents
+		if key := c.IdempotencyKey; strings.HasPrefix(key, outsideKey) && !s.recorded[key] {
+			cents += signed(c)
 		}
 	}
 	return cents

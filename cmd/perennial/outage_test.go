@@ -47,13 +47,7 @@ type natsProcess struct {
 
 func newNATSProcess(t *testing.T, w *world) *natsProcess {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	address, _ := l.Addr().(*net.TCPAddr)
-	n := &natsProcess{w: w, port: address.Port}
+	n := &natsProcess{w: w, port: freePort(t)}
 	t.Cleanup(n.kill)
 	return n
 }
