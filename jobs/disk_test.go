@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"database/sql"
+	"strings"
 	"testing"
 
 	"github.com/sirupsen/logrus"
@@ -32,12 +33,7 @@ func TestNothingIsSentThatTheLedgerCannotHold(t *testing.T) {
 	h.bind(func(c *Config) { c.Log = logrus.NewEntry(log) })
 	h.start()
 	h.until("it has started", func() bool { return len(h.facts("runner.started")) == 1 })
-	shell, err := sql.Open("sqlite3", "file:"+h.path)
-	check(t, err)
-	defer func() { _ = shell.Close() }()
-	shell.SetMaxOpenConns(1)
-	_, err = shell.Exec("BEGIN IMMEDIATE")
-	check(t, err)
+	unlock := h.lockLedger()
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	<-heard
 	if h.ledger.Failing() == nil {
@@ -49,8 +45,59 @@ func TestNothingIsSentThatTheLedgerCannotHold(t *testing.T) {
 	if _, err := h.ledger.Balance(t.Context(), "main"); err != nil {
 		t.Errorf("reads do not go on: %v", err)
 	}
-	_, err = shell.Exec("ROLLBACK")
-	check(t, err)
+	unlock()
 	h.await("keep", ledger.StateCompleted)
 	h.settled(300, 0)
+}
+
+// lockLedger keeps the runner from writing until unlock.
+func (h *house) lockLedger() (unlock func()) {
+	h.t.Helper()
+	shell, err := sql.Open("sqlite3", "file:"+h.path)
+	check(h.t, err)
+	h.t.Cleanup(func() { _ = shell.Close() })
+	shell.SetMaxOpenConns(1)
+	_, err = shell.Exec("BEGIN IMMEDIATE")
+	check(h.t, err)
+	return func() {
+		_, err := shell.Exec("ROLLBACK")
+		check(h.t, err)
+	}
+}
+
+// A pause that could not be recorded holds, says so, and is recorded as soon as the
+// ledger can be written: a restart must not end it.
+func TestAPauseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
+	for _, again := range []bool{false, true} { // by a person who asks once more, or by itself
+		h := idleHouse(t)
+		h.start()
+		h.until("it has started", func() bool { return len(h.facts("runner.started")) == 1 })
+		unlock := h.lockLedger()
+		if err := h.runner.PauseByHand(t.Context(), "mo", "stop all"); err == nil || !strings.Contains(err.Error(), "is paused") {
+			t.Errorf("%v", err)
+		}
+		if len(h.runner.Paused()) != 1 {
+			t.Errorf("paused: %+v", h.runner.Paused())
+		}
+		unlock()
+		if again {
+			check(t, h.runner.PauseByHand(t.Context(), "mo", "stop all"))
+			if stored, err := h.ledger.Pauses(t.Context()); err != nil || len(stored) != 1 {
+				t.Errorf("stored: %+v, %v", stored, err)
+			}
+		}
+		h.awaitFact("account.paused")
+		h.halt()
+		h.start()
+		h.until("it has started again", func() bool { return len(h.facts("runner.started")) == 2 })
+		if len(h.runner.Paused()) != 1 || len(h.facts("account.paused")) != 1 {
+			t.Errorf("behind a restart: %+v", h.runner.Paused())
+		}
+		h.renew(`{"id":"later","duration_days":30,"proxy_ids":["px_1"]}`)
+		h.await("later", ledger.StateAccepted)
+		_, err := h.runner.ResumeByHand(t.Context(), "mo", "go on")
+		check(t, err)
+		h.await("later", ledger.StateCompleted)
+		h.settled(300, 0)
+	}
 }

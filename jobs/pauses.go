@@ -3,6 +3,8 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +27,8 @@ type pauses struct {
 
 	mu  sync.Mutex
 	all map[pauseKey]ledger.Pause
+	// unrecorded are those of all that the ledger could not take yet.
+	unrecorded map[pauseKey]Pause
 	// closed: nothing new is sent while the wallet is read. It is no pause: it
 	// is no fact, and nothing probes it.
 	closed bool
@@ -33,7 +37,7 @@ type pauses struct {
 type pauseKey struct{ scope, cause string }
 
 func newPauses(now func() time.Time) *pauses {
-	return &pauses{now: now, changed: func() {}, all: map[pauseKey]ledger.Pause{}}
+	return &pauses{now: now, changed: func() {}, all: map[pauseKey]ledger.Pause{}, unrecorded: map[pauseKey]Pause{}}
 }
 
 func (p *pauses) load(ctx context.Context, l *ledger.Ledger) error {
@@ -67,6 +71,7 @@ func (p *pauses) drop(x ledger.Pause) {
 	p.mu.Lock()
 	if have, ok := p.all[pauseKey{x.Scope, x.Cause}]; ok && sameEnd(have.Until, x.Until) {
 		delete(p.all, pauseKey{x.Scope, x.Cause})
+		delete(p.unrecorded, pauseKey{x.Scope, x.Cause})
 	}
 	p.mu.Unlock()
 	p.changed()
@@ -88,12 +93,32 @@ func (p *pauses) restored() (ledger.Pause, bool) {
 	return x, ok
 }
 
-// covers reports whether the pause is in force already, for at least as long.
+// recorded notes whether the ledger has taken a pause.
+func (p *pauses) recorded(x Pause, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := pauseKey{x.Scope, x.Cause}
+	if _, inForce := p.all[key]; err != nil && inForce {
+		p.unrecorded[key] = x
+	} else {
+		delete(p.unrecorded, key)
+	}
+}
+
+func (p *pauses) listUnrecorded() []Pause {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.unrecorded))
+}
+
+// covers reports whether the pause is in force and recorded already, for at least
+// as long.
 func (p *pauses) covers(x Pause) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	have, ok := p.all[pauseKey{x.Scope, x.Cause}]
-	return ok && reaches(have.Until, x.Until)
+	_, unrecorded := p.unrecorded[pauseKey{x.Scope, x.Cause}]
+	return ok && !unrecorded && reaches(have.Until, x.Until)
 }
 
 // blocked reports whether a lane may not start anything now. Polls are reads:
@@ -156,7 +181,7 @@ func (p *pauses) list() []ledger.Pause {
 
 // pause stops what the pause covers at once, records it unless it is in force
 // already for as long, and says it aloud. When the ledger cannot be written, which
-// is the error, the pause holds all the same, until the process ends.
+// is the error, the pause holds all the same, and is recorded once it can be.
 func (r *Runner) pause(ctx context.Context, x Pause) error {
 	if x.Until != nil { // as the ledger stores it
 		until := x.Until.Truncate(time.Microsecond)
@@ -166,6 +191,18 @@ func (r *Runner) pause(ctx context.Context, x Pause) error {
 		return nil
 	}
 	r.pauses.put(ledger.Pause{Scope: x.Scope, Cause: x.Cause, Since: r.Clock(), Until: x.Until, Detail: x.Detail})
+	err := r.recordPause(ctx, x)
+	log := r.Log.WithField("scope", x.Scope).WithField("cause", x.Cause).WithField("trace_id", x.TraceID)
+	if err != nil {
+		log = log.WithError(err)
+	}
+	log.Warn("account paused: " + x.Detail + untilText(x.Until, r.Clock()))
+	return err
+}
+
+// recordPause appends the fact of a pause, unless the ledger has it already for as
+// long.
+func (r *Runner) recordPause(ctx context.Context, x Pause) error {
 	err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
 		have, paused, err := tx.Pause(x.Scope, x.Cause)
 		if err != nil || paused && reaches(have.Until, x.Until) {
@@ -179,11 +216,7 @@ func (r *Runner) pause(ctx context.Context, x Pause) error {
 		}
 		return tx.Append(ledger.AccountPaused{Scope: x.Scope, Cause: x.Cause, Detail: x.Detail, TraceID: x.TraceID, Until: x.Until})
 	})
-	log := r.Log.WithField("scope", x.Scope).WithField("cause", x.Cause).WithField("trace_id", x.TraceID)
-	if err != nil {
-		log = log.WithError(err)
-	}
-	log.Warn("account paused: " + x.Detail + untilText(x.Until, r.Clock()))
+	r.pauses.recorded(x, err)
 	return err
 }
 
@@ -257,6 +290,9 @@ func (r *Runner) probe(ctx context.Context) error {
 			timer.Stop()
 			return ctx.Err()
 		case <-timer.C:
+		}
+		for _, x := range r.pauses.listUnrecorded() {
+			_ = r.recordPause(ctx, x) // it is tried again
 		}
 		list := r.pauses.list()
 		if len(list) == 0 {

@@ -192,12 +192,16 @@ func ofOneLine(b ledger.Binding, o ledger.Operation, proxyID string) ledger.Plan
 
 // PauseByHand stops the account until ResumeByHand. The error is a RefusedError
 // without a name or a reason, else the ledger's: the account is paused all the
-// same, until the process ends.
+// same, and it is recorded once that can be done.
 func (r *Runner) PauseByHand(ctx context.Context, by, reason string) error {
 	if err := (signature{by, reason}).check(); err != nil {
 		return err
 	}
-	return r.pause(ctx, Pause{Scope: scopeAccount, Cause: causePerson, Detail: "by " + by + ": " + reason})
+	err := r.pause(ctx, Pause{Scope: scopeAccount, Cause: causePerson, Detail: "by " + by + ": " + reason})
+	if err != nil {
+		return fmt.Errorf("the account is paused, and that is not recorded yet: do not stop the runner before the ledger can be written: %w", err)
+	}
+	return nil
 }
 
 // ResumeByHand ends every pause, whatever its cause and its end, and says how
