@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -99,8 +101,13 @@ func (r *Runner) cannotSay(j *job) ledger.Fact {
 // lookAtProxies leaves out what is no longer due, with a fact for each.
 func (r *Runner) lookAtProxies(ctx context.Context, j *job, p *presend) error {
 	p.ids, p.observed = nil, map[string]time.Time{}
+	unread := map[string]error{}
 	for _, id := range j.op.ProxyIDs {
 		expires, why, err := r.stillDue(ctx, j, id)
+		if refusesThisProxy(err) {
+			unread[id] = err
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -111,10 +118,51 @@ func (r *Runner) lookAtProxies(ctx context.Context, j *job, p *presend) error {
 		p.ids = append(p.ids, id)
 		p.observed[id] = *expires
 	}
-	if len(p.ids) == 0 {
+	if err := r.leaveUnread(j, p, unread); err != nil {
+		return err
+	}
+	switch {
+	case len(p.ids) == 0 && len(unread) > 0:
+		p.stop = rejectedFact(j.op, "nothing_due", "what is left of its proxies cannot be read at the provider: nothing was sent")
+	case len(p.ids) == 0:
 		p.stop = rejectedFact(j.op, "nothing_due", "none of its proxies is due any more: nothing was sent")
 	}
 	return nil
+}
+
+// unreadMost is how long the proxies of an operation wait for one of them that the
+// provider does not show, as the wait before the next look.
+const unreadMost = 2 * time.Minute
+
+// leaveUnread leaves out the proxies that the provider has not shown for some
+// minutes, with a fact for each: they do not hold up the others. Until then, and
+// where none of several can be read and the provider does not say that it is the
+// proxies, everything waits (the error).
+func (r *Runner) leaveUnread(j *job, p *presend, unread map[string]error) error {
+	alone := len(unread) < len(j.op.ProxyIDs)
+	for _, id := range slices.Sorted(maps.Keys(unread)) {
+		err := unread[id]
+		if previousWait(j.op) < unreadMost || !alone && !errors.Is(err, upstream.CodeProxyEndpointUnavailable) {
+			return err
+		}
+		p.skipped = append(p.skipped, ledger.ProxySkipped{Ref: j.op.ref(""), ProxyID: id, Reason: bounded(err.Error())})
+	}
+	return nil
+}
+
+// refusesThisProxy reports whether a read was answered, and refused for no reason
+// that is the account's or the key's.
+func refusesThisProxy(err error) bool {
+	failed, ok := errors.AsType[*upstream.Error](err)
+	if !ok || failed.Code == "" || failed.HTTPStatus == http.StatusTooManyRequests {
+		return false
+	}
+	switch failed.Code {
+	case upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeReplayedNonce,
+		upstream.CodeInsufficientScope, upstream.CodeAPIKeyRevoked:
+		return false
+	}
+	return true
 }
 
 func rejectedFact(op Operation, code, reason string) ledger.Fact {
@@ -138,7 +186,7 @@ func (r *Runner) stillDue(ctx context.Context, j *job, id string) (expires *time
 	if expires == nil {
 		return nil, "it has no expiry: it is never due", nil
 	}
-	if expected, ok := j.cmd.ExpectExpiresAt[id]; ok && !expected.Equal(*expires) {
+	if expected, ok := j.cmd.ExpectExpiresAt[id]; ok && !ledger.Expiry(&expected).Equal(*expires) {
 		return expires, "its expiry has moved since it was planned", nil
 	}
 	if j.cmd.DueBefore != nil && expires.After(*j.cmd.DueBefore) {
@@ -184,7 +232,7 @@ func (r *Runner) readProxy(ctx context.Context, priority Priority, id string) (l
 func Observed(p upstream.Proxy, at time.Time) ledger.Proxy {
 	return ledger.Proxy{
 		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,
-		LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: p.ExpiresAt, SeenAt: at,
+		LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: ledger.Expiry(p.ExpiresAt), SeenAt: at,
 	}
 }
 

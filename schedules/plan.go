@@ -164,6 +164,9 @@ func MakePlan(ctx context.Context, in Inputs, known Known) (Plan, error) {
 			return Plan{}, fmt.Errorf("plan schedule %s: proxy %s: %w", in.Schedule.Name, proxy.ProxyID, err)
 		}
 	}
+	if err := p.addLast(ctx); err != nil {
+		return Plan{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
+	}
 	p.missing()
 	for why, n := range in.Barred {
 		p.plan.Due += n
@@ -187,6 +190,10 @@ type planner struct {
 	staying map[string]int
 	plan    Plan
 	dear    []tooDear
+	// last are proxies of unknown price whose renewals have failed: another of their
+	// kind tells the price first, where there is one.
+	last    []ledger.Proxy
+	letLast bool
 	// frugal: money is limited by more than the wallet, which the provider guards.
 	frugal bool
 	// learning: the price of one that is on its way, or in the plan, is not known.
@@ -256,6 +263,10 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 	if err != nil {
 		return err
 	}
+	if !cost.known && endings > 0 && !p.letLast {
+		p.last = append(p.last, proxy)
+		return nil
+	}
 	switch why = p.unaffordable(proxy, cost); why {
 	case reasonDear:
 		return nil
@@ -263,6 +274,17 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 		p.include(proxy, cost, endings)
 	default:
 		p.leaveOut(proxy, why)
+	}
+	return nil
+}
+
+// addLast puts in, or leaves out, what add has put aside.
+func (p *planner) addLast(ctx context.Context) error {
+	p.letLast = true
+	for _, proxy := range p.last {
+		if err := p.add(ctx, proxy); err != nil {
+			return fmt.Errorf("proxy %s: %w", proxy.ProxyID, err)
+		}
 	}
 	return nil
 }

@@ -124,6 +124,21 @@ func TestTrap23AnUnknownPriceIsLearntFromOneCanaryPerKind(t *testing.T) {
 	want(t, "commands: three of a known price together, the canary alone", len(p.Commands), 2)
 }
 
+// One that could not be renewed tells no price: another of its kind does, so that
+// they do not all wait for it, sweep after sweep.
+func TestTrap23ACanaryThatFailedIsNotTheNextOne(t *testing.T) {
+	w := newWorld(t, keepalive(), px("px_bad", time.Hour), px("px_2", 2*time.Hour), px("px_3", 3*time.Hour))
+	renewal(t, w.ledger, 1, "px_bad", "failed", 0, noon.Add(time.Hour))
+	w.Now = noon.Add(time.Hour - time.Minute) // behind the patience between two endings
+	p := w.plan(t)
+	want(t, "canary", p.ids(), []string{"px_2"})
+	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonUnpriced: 2})
+	alone := newWorld(t, keepalive(), px("px_bad", time.Hour))
+	renewal(t, alone.ledger, 1, "px_bad", "failed", 0, noon.Add(time.Hour))
+	alone.Now = noon.Add(time.Hour - time.Minute)
+	want(t, "the only one of its kind", alone.plan(t).ids(), []string{"px_bad"})
+}
+
 // Each further one would be renewed for nothing by every budget and approval.
 func TestTrap23ACanaryThatIsUnderWayIsTheOnlyOneOfItsKind(t *testing.T) {
 	s := keepalive()

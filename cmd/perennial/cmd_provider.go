@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -270,7 +271,7 @@ func (a *app) listLive(cmd *cobra.Command, list *listing) error {
 				if err != nil {
 					return err
 				}
-				if err := addProxy(list, account, seenNow(p)); err != nil {
+				if err := addProxy(list, account, jobs.Observed(p, time.Now().UTC())); err != nil {
 					return err
 				}
 			}
@@ -293,13 +294,6 @@ func (a *app) listKnown(ctx context.Context, list *listing, until time.Time) err
 		}
 		return err
 	})
-}
-
-func seenNow(p upstream.Proxy) ledger.Proxy {
-	return ledger.Proxy{
-		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,
-		LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: p.ExpiresAt, SeenAt: time.Now().UTC(),
-	}
 }
 
 // addProxy adds what is known of a proxy.
