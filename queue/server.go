@@ -65,7 +65,8 @@ func StartEmbedded(config EmbeddedConfig) (*Embedded, error) {
 	options := &server.Options{
 		ServerName: "perennial", Host: host, Port: port,
 		JetStream: true, StoreDir: config.StoreDir, SyncAlways: true,
-		MaxPayload: maxPayloadBytes, NoSigs: true,
+		JetStreamMaxStore: diskAlone,
+		MaxPayload:        maxPayloadBytes, NoSigs: true,
 	}
 	embedded := &Embedded{options: options, log: newServerLog(config.Log)}
 	embedded.addUsers(options, config.Users)
@@ -74,6 +75,11 @@ func StartEmbedded(config EmbeddedConfig) (*Embedded, error) {
 	}
 	return embedded, nil
 }
+
+// diskAlone, in bytes, is more than any disk: without a limit of its own the server
+// takes what is free at its start for one, and on a disk that is nearly full it would
+// store nothing any more, however much room is made.
+const diskAlone = 1 << 50
 
 // start makes a server of the options and returns when clients can connect.
 func (e *Embedded) start() error {
