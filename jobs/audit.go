@@ -27,6 +27,7 @@ type audits struct {
 	turn       chan struct{} // holds one token: who has it reconciles
 	reconciler *Reconciler
 	told       map[string]bool // findings that were published already; nil before the first
+	suspect    string          // the key of a wallet's difference that the last pass saw first
 
 	mu   sync.Mutex
 	last LastReconciliation
@@ -41,6 +42,8 @@ type LastReconciliation struct {
 	DifferenceCents int64     `json:"difference_cents"` // of the wallet
 	// Failed is why the latest attempt did not come to its end, "" when it did.
 	Failed string `json:"failed,omitempty"`
+
+	unsure bool // the wallet differs, and another pass has to see it
 }
 
 // LastReconciliation is what the latest one showed; At is zero before the first
@@ -70,8 +73,11 @@ func (r *Runner) keepReconciling(ctx context.Context) error {
 			return err
 		}
 		wait = r.ReconcileEvery
-		if _, err := r.reconcile(ctx, r.scheduledReading); err != nil && ctx.Err() == nil {
+		_, err := r.reconcile(ctx, r.scheduledReading, false)
+		if err != nil || r.LastReconciliation().unsure {
 			wait = min(wait, reconcileAgain)
+		}
+		if err != nil && ctx.Err() == nil {
 			r.Log.WithError(err).Warn("the books could not be compared with the provider; it is tried again")
 		}
 	}
@@ -80,12 +86,14 @@ func (r *Runner) keepReconciling(ctx context.Context) error {
 // Reconcile compares the books with the provider now, and reads the wallet
 // exactly if it can: nothing new is sent while what is under way finishes, for
 // SettleTimeout at most. Findings are published once, agreement each time. The
-// error is a RefusedError while the account is paused, else the provider's.
+// wallet's difference, which a provider may show late, is published when two passes
+// of the schedule have seen it, or one that a person asked for. The error is a
+// RefusedError while the account is paused, else the provider's.
 func (r *Runner) Reconcile(ctx context.Context) (Reconciliation, error) {
-	return r.reconcile(ctx, r.exactReading)
+	return r.reconcile(ctx, r.exactReading, true)
 }
 
-func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (WalletReading, error)) (Reconciliation, error) {
+func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (WalletReading, error), sure bool) (Reconciliation, error) {
 	select {
 	case r.audits.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -97,7 +105,7 @@ func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (W
 	}
 	x, err := r.audits.reconciler.Reconcile(ctx, reading)
 	if err == nil {
-		err = r.publish(ctx, x)
+		err = r.publish(ctx, x, sure)
 	}
 	r.audits.mu.Lock()
 	defer r.audits.mu.Unlock()
@@ -105,7 +113,7 @@ func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (W
 		r.audits.last.Failed = bounded(err.Error())
 		return x, err
 	}
-	r.audits.last = LastReconciliation{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), DifferenceCents: x.DifferenceCents()}
+	r.audits.last = LastReconciliation{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), DifferenceCents: x.DifferenceCents(), unsure: r.audits.suspect != ""}
 	return x, nil
 }
 
@@ -199,7 +207,7 @@ func moving(open []ledger.Exposure) bool {
 }
 
 // publish makes facts of a reconciliation: each new finding, and agreement.
-func (r *Runner) publish(ctx context.Context, x Reconciliation) error {
+func (r *Runner) publish(ctx context.Context, x Reconciliation, sure bool) error {
 	if r.audits.told == nil {
 		told, _, err := r.Ledger.ToldDiscrepancies(ctx)
 		if err != nil {
@@ -210,8 +218,12 @@ func (r *Runner) publish(ctx context.Context, x Reconciliation) error {
 			r.audits.told[Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.key()] = true
 		}
 	}
-	facts, now := []ledger.Fact{}, map[string]bool{}
+	facts, now, suspect := []ledger.Fact{}, map[string]bool{}, ""
 	for _, f := range x.Findings {
+		if f.Kind == kindWallet && !sure && !r.audits.told[f.key()] && r.audits.suspect != f.key() {
+			suspect = f.key()
+			continue
+		}
 		if now[f.key()] = true; !r.audits.told[f.key()] {
 			facts = append(facts, r.discrepancy(ctx, f))
 		}
@@ -225,7 +237,7 @@ func (r *Runner) publish(ctx context.Context, x Reconciliation) error {
 			return fmt.Errorf("record what was found: %w", err)
 		}
 	}
-	r.audits.told = now
+	r.audits.told, r.audits.suspect = now, suspect
 	return nil
 }
 

@@ -306,6 +306,28 @@ func TestItReconcilesOnItsSchedule(t *testing.T) {
 	}
 }
 
+// A wallet may be shown as it was a moment ago: one pass is no proof, and two are.
+func TestAWalletIsReadTwiceBeforeItsDifferenceIsTold(t *testing.T) {
+	h := newHouse(t)
+	pass := func(facts int, suspect bool) {
+		t.Helper()
+		_, err := h.runner.reconcile(t.Context(), h.runner.scheduledReading, false)
+		check(t, err)
+		if n := len(h.facts("ledger.discrepancy")); n != facts || h.runner.audits.suspect != "" != suspect {
+			t.Errorf("%d facts, suspected %q", n, h.runner.audits.suspect)
+		}
+	}
+	pass(0, false)
+	h.wallet(40)
+	pass(0, true)
+	h.wallet(-40) // what was shown late is shown now
+	pass(0, false)
+	h.wallet(-40)
+	pass(0, true)
+	pass(1, false)
+	pass(1, false)
+}
+
 func TestAPausedAccountIsNotReadFor(t *testing.T) {
 	h := newHouse(t)
 	check(t, h.runner.PauseByHand(t.Context(), "ada", "maintenance"))
