@@ -281,7 +281,7 @@ func (s *Sweeper) say(r *rota, plan Plan) {
 	if n := len(plan.UnknownIDs); n > 0 {
 		log.Warnf("its lists name proxies that no listing has shown, such as %.80q (%d in the plan): are they written right?", plan.UnknownIDs[0], n)
 	}
-	for _, why := range []string{ReasonPerson, ReasonBeyond, ReasonBadID} {
+	for _, why := range []string{ReasonPerson, ReasonBeyond, ReasonBadID, ReasonBadExpiry} {
 		if n := plan.LeftOutCounts[why]; n > 0 {
 			log.Warnf("%d proxies inside the window are left out: %s", n, why)
 		}

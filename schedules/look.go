@@ -46,7 +46,7 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 				return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 			}
 		}
-		if f := r.trouble.get(); f != nil {
+		if f := r.failing(); f != nil {
 			one.Problem = failedText(*f)
 		}
 		if rest := r.rest.Load(); rest != nil {
