@@ -69,7 +69,7 @@ func decodeOffer(o *object) Offer {
 	if v := o.raw("cidrs"); len(v) > 0 && v[0] == '[' {
 		for _, raw := range elements(v) { // their type is not given: what is text is shown
 			if cidr, ok := unquote(raw); ok {
-				out.CIDRs = append(out.CIDRs, wordsOf(cidr, 64))
+				out.CIDRs = append(out.CIDRs, nameOf(cidr, 64))
 			}
 		}
 	}
