@@ -123,3 +123,20 @@ func TestAnExpiryThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
 		}
 	}
 }
+
+// What no sweep can renew is counted where a person looks, and not in a log alone.
+func TestWhatNoCommandCanNameIsCountedInTheListOfSweeps(t *testing.T) {
+	h := newHouse(t, map[string]string{"px_1": "24h", "px\u202e_2": "24h", strings.Repeat("p", maxOpaqueID+1): "24h"}, keepalive())
+	h.paid(t, "px_1", 300)
+	h.sweep(t)
+	list, err := h.List(t.Context())
+	check(t, err)
+	if said := list[0].Why; !strings.Contains(said, "3 due, 1 to renew") || !strings.Contains(said, "2 left out whose id or expiry no command can say") {
+		t.Errorf("said: %q", said)
+	}
+	slots, err := h.Ledger.SlotsOf(t.Context(), "keepalive", 1)
+	check(t, err)
+	planned, err := h.Ledger.Plan(t.Context(), slots[0])
+	check(t, err)
+	want(t, "counted in the fact", planned.Unusable, 2)
+}
