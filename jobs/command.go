@@ -396,7 +396,8 @@ func (c Command) checkInstants() error {
 	return nil
 }
 
-func storable(t time.Time) bool { y := t.UTC().Year(); return y >= 1 && y <= 9999 }
+// storable is the rule by which sweeps leave proxies out too.
+func storable(t time.Time) bool { return ledger.WritableInstant(t) }
 
 func outOfYears(field string, at time.Time) error {
 	return fmt.Errorf("%s is in the year %d in UTC and must be between the years 1 and 9999", field, at.UTC().Year())

@@ -296,7 +296,7 @@ func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 		return nil // refused before, and told so
 	}
 	if a.invalid != nil {
-		return tx.Append(a.rejected("invalid", a.invalid.Reason))
+		return tx.Append(a.rejected(ledger.RejectedInvalid, a.invalid.Reason))
 	}
 	if a.cmd.NotAfter != nil && tx.Now().After(*a.cmd.NotAfter) {
 		return tx.Append(a.rejected("not_after", "not_after had passed when the command came: nothing was sent"))

@@ -112,6 +112,9 @@ type CommandAccepted struct {
 // FactType implements Fact.
 func (CommandAccepted) FactType() string { return "command.accepted" }
 
+// RejectedInvalid is the code of a command whose content the intake refuses.
+const RejectedInvalid = "invalid"
+
 // CommandRejected ends a command, or one operation of it, with nothing charged:
 // refused before it was accepted, refused by the provider, or never sent.
 type CommandRejected struct {

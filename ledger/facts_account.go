@@ -23,6 +23,9 @@ type SweepPlanned struct {
 	Of *time.Time `json:"of,omitempty"`
 	// Left is what the sweep goes on with by itself, under further slots.
 	Left *SweepLeft `json:"left,omitempty"`
+	// Unusable counts, of Due, the proxies whose id or expiry no command can say:
+	// no sweep renews them.
+	Unusable int `json:"unusable,omitempty"`
 }
 
 // FactType implements Fact.

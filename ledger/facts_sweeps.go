@@ -26,7 +26,8 @@ type SweepLeft struct {
 }
 
 // SweepFailed: a slot's sweep cannot be made, as when the proxies cannot be
-// listed. It is tried again; once it is made its sweep.planned follows.
+// listed, or commands of it were refused as invalid. It is tried again; once it is
+// made its sweep.planned follows.
 type SweepFailed struct {
 	accountFact
 	Schedule string    `json:"schedule"`

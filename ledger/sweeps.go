@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"time"
 )
 
@@ -99,6 +101,35 @@ func (l *Ledger) NotTakenIn(ctx context.Context, schedule string, since time.Tim
 		return err
 	})
 	return slots, planned, err
+}
+
+// Refused are the commands of one slot that the account's own intake refused as
+// invalid.
+type Refused struct {
+	Slot     time.Time
+	Commands int
+	Proxies  int
+	Reason   string // of one of them
+}
+
+// RefusedOf gives the newest slot of a schedule that the intake refused commands
+// of as invalid, until every command of a later one has been taken in or refused;
+// nil when there is none. The ids of its commands begin with prefix, and go on with
+// letters and digits.
+func (l *Ledger) RefusedOf(ctx context.Context, schedule, prefix string) (*Refused, error) {
+	x, at := Refused{}, int64(0)
+	err := l.read.QueryRowContext(ctx, `SELECT s.slot_at, count(*), sum(s.proxies), min(r.reason)
+		FROM rejections r CROSS JOIN sweep_commands s ON s.command_id = r.id CROSS JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
+		WHERE r.id > ?3 AND r.id < ?3 || '~' AND r.code = ?1 AND s.schedule = ?2 AND NOT EXISTS (
+			SELECT 1 FROM slots t WHERE t.schedule = ?2 AND t.seq > l.seq AND t.state = 'finished' AND NOT EXISTS (
+				SELECT 1 FROM sweep_commands o WHERE o.schedule = t.schedule AND o.slot_at = t.slot_at
+				AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = o.command_id) AND NOT EXISTS (SELECT 1 FROM rejections x WHERE x.id = o.command_id)))
+		GROUP BY s.slot_at ORDER BY s.slot_at DESC LIMIT 1`, RejectedInvalid, schedule, prefix).Scan(&at, &x.Commands, &x.Proxies, &x.Reason)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	x.Slot = fromMicros(at)
+	return &x, err
 }
 
 const settledQuery = `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`

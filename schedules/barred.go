@@ -30,6 +30,8 @@ func (in *Inputs) barredBy(f *filter, proxy ledger.Proxy) string {
 		return ReasonExcepted
 	case !usableID(proxy.ProxyID):
 		return ReasonBadID
+	case !usableExpiry(proxy):
+		return ReasonBadExpiry
 	case unread(proxy):
 		return ReasonUnread
 	}

@@ -187,8 +187,11 @@ func commandID(s Schedule, part []Included, round int) string {
 		h = binary.BigEndian.AppendUint64(h, uint64(round))
 	}
 	sum := sha256.Sum256(h)
-	return "sweep-" + s.Name + "-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
+	return idPrefix(s.Name) + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
 }
+
+// idPrefix is what the ids of a schedule's commands begin with.
+func idPrefix(schedule string) string { return "sweep-" + schedule + "-" }
 
 func hashPlan(schedule string, commands []json.RawMessage) string {
 	h := newHash(schedule)
@@ -204,6 +207,11 @@ func newHash(schedule string) []byte { return appendField(nil, schedule) }
 func appendField(h []byte, field string) []byte {
 	h = binary.BigEndian.AppendUint32(h, uint32(len(field)))
 	return append(h, field...)
+}
+
+// usableExpiry is a rule of the commands stream too, for expect_expires_at.
+func usableExpiry(p ledger.Proxy) bool {
+	return p.ExpiresAt == nil || ledger.WritableInstant(*p.ExpiresAt)
 }
 
 // usableID is the rule of the commands stream: one id that breaks it would have

@@ -61,16 +61,21 @@ func (x *trouble) set(f ledger.SweepFailed, now time.Time) (tell bool) {
 // failed says that a slot's sweep cannot be made, with what it would have
 // renewed as far as the table knows. It is tried again.
 func (s *Sweeper) failed(ctx context.Context, r *rota, slot time.Time, why error) {
+	s.log(r).WithError(why).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
+	s.tellTrouble(ctx, r, &r.trouble, slot, why.Error())
+}
+
+// tellTrouble notes a trouble of a slot, and appends it as often as it is to be told.
+func (s *Sweeper) tellTrouble(ctx context.Context, r *rota, x *trouble, slot time.Time, why string) {
 	now := s.Clock()
-	f := ledger.SweepFailed{Schedule: r.Name, Slot: slot, Reason: bounded(why.Error())}
+	f := ledger.SweepFailed{Schedule: r.Name, Slot: slot, Reason: bounded(why)}
 	if next := r.calendar.Next(now); !next.IsZero() {
 		f.NextSlot = &next
 	}
 	if err := s.countExpiring(ctx, r, &f); err != nil {
 		s.log(r).WithError(err).Warn("what expires before the next slot could not be counted")
 	}
-	s.log(r).WithError(why).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
-	if !r.trouble.set(f, now) {
+	if !x.set(f, now) {
 		return
 	}
 	if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(f) }); err != nil && ctx.Err() == nil {
@@ -125,28 +130,35 @@ func (s *Sweeper) watchSlot(ctx context.Context, r *rota, slot time.Time) (stop 
 	return func() { cancel(); <-done }
 }
 
-// NotReady is why a sweep that is due cannot be made, a line for each schedule;
-// "" when all can.
+// NotReady is why a sweep that is due cannot be made, a line for each
+// schedule; "" when all can.
 func (s *Sweeper) NotReady() string {
-	lines := []string{}
-	for _, r := range s.rotas {
-		if f := r.trouble.get(); f != nil {
-			lines = append(lines, "schedule "+r.Name+": "+failedText(*f))
-		}
+	failing := s.Failing()
+	lines := make([]string, 0, len(failing))
+	for _, f := range failing {
+		lines = append(lines, "schedule "+f.Schedule+": "+failedText(f))
 	}
 	return strings.Join(lines, "\n")
 }
 
-// Failing lists what keeps sweeps from being made, one for each schedule that
-// has such a trouble.
+// Failing lists what keeps sweeps from being made, and what refused their
+// commands, at most one for each schedule.
 func (s *Sweeper) Failing() []ledger.SweepFailed {
 	all := []ledger.SweepFailed{}
 	for _, r := range s.rotas {
-		if f := r.trouble.get(); f != nil {
+		if f := r.failing(); f != nil {
 			all = append(all, *f)
 		}
 	}
 	return all
+}
+
+// failing is why the schedule renews nothing now; nil when it does.
+func (r *rota) failing() *ledger.SweepFailed {
+	if f := r.trouble.get(); f != nil {
+		return f
+	}
+	return r.refused.get()
 }
 
 func failedText(f ledger.SweepFailed) string {

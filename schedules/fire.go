@@ -144,7 +144,7 @@ func (s *Sweeper) checkClock() error {
 func (s *Sweeper) record(ctx context.Context, r *rota, f firing, plan *Plan) error {
 	planned := ledger.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Due, EstimateCents: plan.EstimateCents, Commands: plan.Commands,
-		Planned: plan.planned, Left: plan.Left,
+		Planned: plan.planned, Left: plan.Left, Unusable: plan.LeftOutCounts[ReasonBadID] + plan.LeftOutCounts[ReasonBadExpiry],
 	}
 	if f.rest != nil {
 		planned.Of = &f.rest.began
@@ -281,7 +281,7 @@ func (s *Sweeper) say(r *rota, plan Plan) {
 	if n := len(plan.UnknownIDs); n > 0 {
 		log.Warnf("its lists name proxies that no listing has shown, such as %.80q (%d in the plan): are they written right?", plan.UnknownIDs[0], n)
 	}
-	for _, why := range []string{ReasonPerson, ReasonBeyond, ReasonBadID} {
+	for _, why := range []string{ReasonPerson, ReasonBeyond, ReasonBadID, ReasonBadExpiry} {
 		if n := plan.LeftOutCounts[why]; n > 0 {
 			log.Warnf("%d proxies inside the window are left out: %s", n, why)
 		}

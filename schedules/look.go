@@ -46,7 +46,7 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 				return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 			}
 		}
-		if f := r.trouble.get(); f != nil {
+		if f := r.failing(); f != nil {
 			one.Problem = failedText(*f)
 		}
 		if rest := r.rest.Load(); rest != nil {
@@ -141,6 +141,9 @@ func planSaid(f ledger.SweepPlanned, currency string) string {
 		renewed, unpriced = renewed+c.Proxies, unpriced+c.UnknownPrice
 	}
 	text := fmt.Sprintf("%d due, %d to renew in %d command(s), about %s", f.Due, renewed, len(f.Commands), estimateSaid(f.EstimateCents, unpriced, currency))
+	if f.Unusable > 0 {
+		text += fmt.Sprintf(", %d left out whose id or expiry no command can say (`perennial sweep plan %s` names them)", f.Unusable, f.Schedule)
+	}
 	if n := len(f.Missed); n > 0 {
 		text += fmt.Sprintf(", in the place of %d missed slot(s)", n)
 	}

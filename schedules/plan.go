@@ -37,9 +37,11 @@ const (
 	ReasonWallet   = "the wallet is too low"
 	ReasonBeyond   = "beyond what one sweep can plan: the next one takes it"
 	ReasonBadID    = "its id cannot be put into a command"
-	ReasonRetired  = "it is retired: `perennial proxies retire --undo` takes it back"
-	ReasonExcepted = "it is an exception of the schedule"
-	ReasonEnough   = "enough of its group stay without it"
+	// ReasonBadExpiry is of an expiry outside the years 1 to 9999 in UTC.
+	ReasonBadExpiry = "its expiry cannot be put into a command: in UTC it is outside the years 1 to 9999"
+	ReasonRetired   = "it is retired: `perennial proxies retire --undo` takes it back"
+	ReasonExcepted  = "it is an exception of the schedule"
+	ReasonEnough    = "enough of its group stay without it"
 )
 
 // Known is what the ledger knows of a proxy's earlier renewals; *ledger.Ledger

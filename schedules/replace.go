@@ -214,7 +214,7 @@ func bestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (up
 		return max(*o.UnitPriceCents, ledger.ScalePrice(*o.UnitPriceCents, o.BaseDurationDays, days))
 	}
 	fitting := slices.DeleteFunc(slices.Clone(offers), func(o upstream.Offer) bool {
-		return !strings.EqualFold(o.CountryCode, p.CountryCode) || o.LineName != p.LineName || o.IPType != p.IPType || o.Protocol != p.Protocol ||
+		return !usableID(o.OfferCode) || !strings.EqualFold(o.CountryCode, p.CountryCode) || o.LineName != p.LineName || o.IPType != p.IPType || o.Protocol != p.Protocol ||
 			!slices.Contains(o.DurationDays, days) || o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || cost(o) > ceiling
 	})
 	if len(fitting) == 0 {

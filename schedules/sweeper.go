@@ -121,6 +121,7 @@ type rota struct {
 	calendar Calendar
 	turn     lock // one sweep of a schedule at a time
 	trouble  trouble
+	refused  trouble // that the intake refused its commands
 	rest     atomic.Pointer[remainder]
 	woken    chan struct{} // rest has changed
 }
@@ -182,6 +183,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.lister.Run(ctx) })
 	group.Go(func() error { return s.watchExpiries(ctx) })
+	group.Go(func() error { return s.watchRefused(ctx) })
 	for _, r := range s.rotas {
 		group.Go(func() error { return s.follow(ctx, r) })
 	}

@@ -76,6 +76,7 @@ type Client struct {
 	transport                  http.RoundTripper
 	ownTransport               bool
 	sizes                      pageSizes
+	keys                       listKeys
 }
 
 // New checks the configuration and makes a Client. It refuses an App ID with an

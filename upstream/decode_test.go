@@ -182,7 +182,7 @@ func TestTrap28UnknownCodesAndFieldsPass(t *testing.T) {
 }
 
 func TestTrap30TheListIsTheArrayOfItsEntries(t *testing.T) {
-	item := `{"proxy_id":"px_1","order_no":"o"}`
+	item := `{"proxy_id":"px_1","order_no":"o","status":"active"}`
 	for data, want := range map[string]int{ // -1: malformed
 		`{"anything":[` + item + `],"has_more":false}`:                                  1,
 		`{"a":[` + item + `],"b":[],"has_more":false}`:                                  1,

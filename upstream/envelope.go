@@ -36,7 +36,7 @@ func DecodeEnvelope(body []byte) (Envelope, error) {
 	o.need("success", "code")
 	e := Envelope{
 		Success: o.boolean("success"), Code: codeOf(o.str("code")),
-		Message: wordsOf(o.str("message"), messageLimit), TraceID: wordsOf(o.str("trace_id"), traceLimit),
+		Message: wordsOf(o.str("message"), messageLimit), TraceID: nameOf(o.str("trace_id"), traceLimit),
 		data: o.raw("data"),
 	}
 	if t, ok := parseTime(o.str("timestamp")); ok {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -37,12 +38,36 @@ func collectWords(path string, v any, said *[]string) {
 		}
 	case nil:
 	default:
-		message := fmt.Sprint(v)
-		if path != "" {
-			message = path + ": " + message
+		words := valueWords(path, fmt.Sprint(v))
+		if path != "" && words != "" {
+			words = fieldOf(path) + ": " + words
 		}
-		if words := wordsOf(message, fieldWords); words != "" && len(*said) < 16 {
+		if words != "" && len(*said) < 16 {
 			*said = append(*said, words)
 		}
 	}
+}
+
+// fieldNames is what a path of fields looks like. Others may be anything.
+var fieldNames = regexp.MustCompile(`^[A-Za-z0-9_.\[\]-]{1,100}$`)
+
+func fieldOf(path string) string {
+	if fieldNames.MatchString(path) {
+		return path
+	}
+	return withheldWord
+}
+
+// valueWords is a message of data.errors. It often repeats what was sent, or holds
+// a value alone: words that no dictionary has are withheld, and under the name of
+// a credential all that is not plain.
+func valueWords(path, value string) string {
+	if credentialWord.MatchString(path) {
+		return strings.TrimSpace(onlyPlain(" " + nameOf(value, len(value))))
+	}
+	value = nameOf(value, len(value))
+	if value == withheldWords {
+		return value
+	}
+	return bounded(onlyDictionary(withoutCredentials(value)), fieldWords)
 }

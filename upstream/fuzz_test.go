@@ -77,10 +77,10 @@ func FuzzPage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if p, err := decodePage(&e, list{entry: "proxy_id"}, decodeProxy); err == nil && p.HasMore && p.NextPageToken == "" {
+		if p, err := decodePage(&listKeys{}, &e, list{entry: "proxy_id", members: proxyMembers, shown: true}, decodeProxy); err == nil && p.HasMore && p.NextPageToken == "" {
 			t.Error("more without a token")
 		}
-		_, _ = decodePage(&e, list{key: "offers"}, decodeOffer)
+		_, _ = decodePage(&listKeys{}, &e, list{key: "offers"}, decodeOffer)
 	})
 }
 

@@ -293,10 +293,24 @@ func (o *object) time(key string) time.Time {
 func parseTime(s string) (time.Time, bool) {
 	for _, layout := range [...]string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04Z07:00", "20060102T150405Z0700"} {
 		if t, err := time.Parse(layout, s); err == nil {
-			return t.UTC(), true
+			return writable(t.UTC()), true
 		}
 	}
 	return time.Time{}, false
+}
+
+// Instants that a year of four digits can write. What is valid with its offset may
+// lie a day outside of them in UTC; there it is the nearest of these.
+var firstInstant, lastInstant = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
+
+func writable(t time.Time) time.Time {
+	switch {
+	case t.Before(firstInstant):
+		return firstInstant
+	case t.After(lastInstant):
+		return lastInstant
+	}
+	return t
 }
 
 // array gives the raw elements of a member; nil when absent or null.

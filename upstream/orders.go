@@ -23,7 +23,7 @@ func (c *Client) Order(ctx context.Context, orderNo string) (Order, error) {
 // OrdersPage reads one page of order summaries (API: GET /api/v1/orders). The
 // key of the list is not given: it is the array whose entries carry order_no.
 func (c *Client) OrdersPage(ctx context.Context, r PageRequest) (Page[OrderSummary], error) {
-	return getPage(ctx, c, list{path: ordersPath, entry: "order_no"}, nil, r, decodeOrderSummary)
+	return getPage(ctx, c, list{path: ordersPath, entry: "order_no", members: orderMembers}, nil, r, decodeOrderSummary)
 }
 
 // Orders goes through all order summaries, page by page; see [Client.Offers].

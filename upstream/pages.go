@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"net/http"
 	"slices"
@@ -69,7 +68,7 @@ func decodeOffer(o *object) Offer {
 	if v := o.raw("cidrs"); len(v) > 0 && v[0] == '[' {
 		for _, raw := range elements(v) { // their type is not given: what is text is shown
 			if cidr, ok := unquote(raw); ok {
-				out.CIDRs = append(out.CIDRs, wordsOf(cidr, 64))
+				out.CIDRs = append(out.CIDRs, nameOf(cidr, 64))
 			}
 		}
 	}
@@ -108,8 +107,12 @@ func (c *Client) Offers(ctx context.Context, f OfferFilter, pageSize int) iter.S
 }
 
 // list is one of the provider's lists: the key of its array where it is given,
-// else the member that tells its entries from those of any other array.
-type list struct{ path, key, entry string }
+// else the member that names its entries, and those that they have beside it.
+type list struct {
+	path, key, entry string
+	members          []string
+	shown            bool // that the document shows what its entries have
+}
 
 func readPage[T any](ctx context.Context, c *Client, list list, pairs []string, r PageRequest, decode func(*object) T) (Page[T], error) {
 	pairs = slices.Clone(pairs)
@@ -123,21 +126,21 @@ func readPage[T any](ctx context.Context, c *Client, list list, pairs []string, 
 	if err != nil {
 		return Page[T]{}, err
 	}
-	page, err := decodePage(&e, list, decode)
+	page, err := decodePage(&c.keys, &e, list, decode)
 	if err != nil {
 		return Page[T]{}, malformed(http.MethodGet, list.path, &e, err)
 	}
 	return page, nil
 }
 
-func decodePage[T any](e *Envelope, list list, decode func(*object) T) (Page[T], error) {
+func decodePage[T any](keys *listKeys, e *Envelope, list list, decode func(*object) T) (Page[T], error) {
 	o, err := e.object()
 	if err != nil {
 		return Page[T]{}, err
 	}
 	listKey := list.key
 	if listKey == "" {
-		if listKey, err = listOf(o, list.entry); err != nil {
+		if listKey, err = keys.listOf(o, list); err != nil {
 			return Page[T]{}, err
 		}
 	}
@@ -151,45 +154,6 @@ func decodePage[T any](e *Envelope, list list, decode func(*object) T) (Page[T],
 		return Page[T]{}, o.err
 	}
 	return page, nil
-}
-
-// listOf finds the array whose entries carry a key (trap 30): the document gives
-// the lists of orders and proxies no name, and answers may gain other arrays. An
-// empty list may be any empty array. Without any array nothing is known of the
-// list, and that it is empty would say that every proxy is gone.
-func listOf(o *object, entry string) (string, error) {
-	found, count, empty, others := "", 0, "", 0
-	for _, m := range o.members {
-		if m.value[0] != '[' {
-			continue
-		}
-		switch all := elements(m.value); {
-		case len(all) == 0:
-			empty = string(m.key)
-		case slices.ContainsFunc(all, func(raw []byte) bool { return carries(raw, entry) }):
-			found, count = string(m.key), count+1
-		default:
-			others++
-		}
-	}
-	switch {
-	case count == 1:
-		return found, nil
-	case count > 1:
-		return "", fmt.Errorf("the list's key is not given and %d arrays hold entries with %s", count, entry)
-	case empty != "":
-		return empty, nil
-	}
-	return "", fmt.Errorf("the list's key is not given, and of %d arrays none holds entries with %s, or is empty", others, entry)
-}
-
-// carries reports whether an array's entry is an object with the key.
-func carries(raw []byte, key string) bool {
-	if raw[0] != '{' {
-		return false
-	}
-	o, err := parseObject("", raw)
-	return err == nil && o.has(key)
 }
 
 const (

@@ -39,9 +39,9 @@ func (c *Client) Proxy(ctx context.Context, proxyID string) (Proxy, error) {
 }
 
 // ProxiesPage reads one page of proxies (API: GET /api/v1/proxies). The key of
-// the list is not given: it is the array whose entries carry proxy_id.
+// the list is not given: it is the array whose entries carry proxy_id and are most like proxy items.
 func (c *Client) ProxiesPage(ctx context.Context, r PageRequest) (Page[Proxy], error) {
-	return getPage(ctx, c, list{path: proxiesPath, entry: "proxy_id"}, nil, r, decodeProxy)
+	return getPage(ctx, c, list{path: proxiesPath, entry: "proxy_id", members: proxyMembers, shown: true}, nil, r, decodeProxy)
 }
 
 // Proxies goes through all proxies, page by page; see [Client.Offers].

@@ -10,7 +10,8 @@ import (
 // What a server says in words ends up in journals, logs and terminals. It is kept
 // for people, as one line of printable text, and not at all where it looks like
 // the credentials of a proxy: an address with a user's part, host:port:user:password,
-// or a field called password.
+// or a field called password. What sentences say beside a word for credentials is
+// withheld by withoutCredentials.
 var credentialShapes = regexp.MustCompile(`(?i)[a-z0-9+.-]+://[^\s/@]*@|` +
 	`[^\s:@]+:[0-9]{2,5}:[^\s:]+:\S+|` +
 	`[^\s:@]+:[^\s@]+@[^\s@]+:[0-9]{2,5}|` +
@@ -23,6 +24,11 @@ const (
 
 // wordsOf is a server's text as it may be kept and shown.
 func wordsOf(s string, limit int) string {
+	return bounded(withoutCredentials(nameOf(s, len(s))), limit)
+}
+
+// nameOf is a server's text that is no sentence, as it may be kept and shown.
+func nameOf(s string, limit int) string {
 	if strings.ContainsAny(s, ":=") && credentialShapes.MatchString(s) {
 		return withheldWords
 	}

@@ -45,7 +45,7 @@ var fleetBugs = []bug{
 		old: "\t\tcase r.Size == 0 || !errors.Is(err, CodeValidationError):\n",
 		new: "\t\tcase r.Size >= 0:\n"},
 	{trap: 55, name: "a sweep that cannot be made is logged only", file: "schedules/failed.go",
-		old: "\tif !r.trouble.set(f, now) {\n",
+		old: "\tif !x.set(f, now) {\n",
 		new: "\tif r.Name != \"\" {\n"},
 	{name: "an answer that is too long is dropped", file: "queue/parts.go", run: "AnAnswer",
 		old: "\t\terr = nats.ErrMaxPayload\n",

@@ -1,0 +1,8 @@
+package ledger
+
+import "time"
+
+// WritableInstant reports whether an instant can be written in UTC as commands and
+// facts write it, from the year 1 to the year 9999: what is valid with its offset
+// may lie in the year 0 or 10000 without it.
+func WritableInstant(t time.Time) bool { y := t.UTC().Year(); return y >= 1 && y <= 9999 }

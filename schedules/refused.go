@@ -1,0 +1,44 @@
+package schedules
+
+import (
+	"context"
+	"fmt"
+)
+
+// watchRefused looks for commands of sweeps that the account's own intake refused:
+// the slot is finished, and the proxies of them are not renewed. A refusal comes
+// after the sweep, from the ledger, so that it is known after a restart too.
+func (s *Sweeper) watchRefused(ctx context.Context) error {
+	for {
+		for _, r := range s.rotas {
+			if err := s.checkRefused(ctx, r); err != nil {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				s.log(r).WithError(err).Warn("whether commands of sweeps were refused could not be read; it is tried again")
+			}
+		}
+		if err := nap(ctx, remainderEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// checkRefused begins or ends the trouble of a schedule whose commands are refused.
+func (s *Sweeper) checkRefused(ctx context.Context, r *rota) error {
+	x, err := s.Ledger.RefusedOf(ctx, r.Name, idPrefix(r.Name))
+	if err != nil {
+		return fmt.Errorf("read the refused commands of %s: %w", r.Name, err)
+	}
+	if x == nil {
+		r.refused.clear()
+		return nil
+	}
+	if was := r.refused.get(); was != nil && was.Slot.Equal(x.Slot) {
+		return nil
+	}
+	why := fmt.Sprintf("the runner refused %d commands of it (%d proxies) as invalid, and nothing of them is renewed: %s", x.Commands, x.Proxies, x.Reason)
+	s.log(r).WithField("slot", x.Slot).Warn(why)
+	s.tellTrouble(ctx, r, &r.refused, x.Slot, why)
+	return nil
+}

@@ -1,0 +1,149 @@
+package upstream
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Members of an entry beside the one that names it, as the document shows them
+// (API: Proxy item, Order). They tell a list from another array about its entries.
+var (
+	proxyMembers = []string{
+		"status", "host", "port", "protocol", "username", "password", "connection", "socks5_uri", "ip_type", "country_code", "region", "line_name",
+		"starts_at", "expires_at",
+	}
+	orderMembers = []string{
+		"status", "payment_status", "payment_method", "currency", "subtotal_cents", "total_cents", "total", "created_at", "items", "delivery",
+		"poll_after_seconds", "refund", "proxies",
+	}
+)
+
+// listKey is the name of an array that may be the list, and how many of the
+// document's members its entries have.
+type listKey struct {
+	name    string
+	members int
+}
+
+// listKeys remembers, by path, the names under which lists came that could be
+// nothing else.
+type listKeys struct {
+	mu    sync.Mutex
+	known map[string]listKey
+}
+
+func (k *listKeys) of(path string) listKey {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.known[path]
+}
+
+func (k *listKeys) learn(path string, key listKey) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.known == nil {
+		k.known = map[string]listKey{}
+	}
+	k.known[path] = key
+}
+
+// arrays are those of an answer by what their entries are.
+type arrays struct {
+	lists  []listKey // their entries carry the list's member
+	empty  []string
+	others int
+}
+
+func arraysOf(o *object, l list) (out arrays) {
+	for _, m := range o.members {
+		if m.value[0] != '[' {
+			continue
+		}
+		all := elements(m.value)
+		at := slices.IndexFunc(all, func(raw []byte) bool { return carries(raw, l.entry) })
+		switch {
+		case len(all) == 0:
+			out.empty = append(out.empty, string(m.key))
+		case at >= 0:
+			out.lists = append(out.lists, listKey{string(m.key), countMembers(all[at], l.members)})
+		default:
+			out.others++
+		}
+	}
+	return out
+}
+
+// best is the array whose entries have the most of the document's members; alone
+// is false when there is none, or another has as many.
+func (a arrays) best() (best listKey, alone bool) {
+	for _, one := range a.lists {
+		switch {
+		case !alone && best.name == "" || one.members > best.members:
+			best, alone = one, true
+		case one.members == best.members:
+			alone = false
+		}
+	}
+	return best, alone
+}
+
+// may reports whether the array of a name that was known before is the list here.
+// Where it is empty nothing beside it may be as much a list: that it is empty says
+// that every proxy is gone.
+func (a arrays) may(known, best listKey) bool {
+	if slices.Contains(a.empty, known.name) {
+		return known.members > best.members
+	}
+	return known.members >= best.members && slices.ContainsFunc(a.lists, func(one listKey) bool { return one.name == known.name })
+}
+
+// listOf finds the array whose entries carry a key (trap 30): the document gives
+// the lists of orders and proxies no name, and answers may gain other arrays, whose
+// entries may name a proxy or an order too. The list is the one whose entries are
+// most like the document's; of several alike the one whose name was known before.
+// An empty list may be any empty array. Without any array nothing is known of the
+// list, and that it is empty would say that every proxy is gone.
+func (k *listKeys) listOf(o *object, l list) (string, error) {
+	all, known := arraysOf(o, l), k.of(l.path)
+	best, alone := all.best()
+	switch {
+	case known.name != "" && all.may(known, best):
+		return known.name, nil
+	case len(all.lists) > 0 && !alone:
+		return "", fmt.Errorf("the list's key is not given and %d arrays hold entries with %s", len(all.lists), l.entry)
+	case alone && best.members == 0 && l.shown && len(all.empty) > 0:
+		return "", fmt.Errorf("the list's key is not given: an array is empty, and entries with %s in another show nothing else of what they name", l.entry)
+	case alone:
+		if len(all.lists) == 1 && best.members > 0 {
+			k.learn(l.path, best)
+		}
+		return best.name, nil
+	case len(all.empty) > 0:
+		return all.empty[len(all.empty)-1], nil
+	}
+	return "", fmt.Errorf("the list's key is not given, and of %d arrays none holds entries with %s, or is empty", all.others, l.entry)
+}
+
+// carries reports whether an array's entry is an object with the key.
+func carries(raw []byte, key string) bool {
+	if raw[0] != '{' {
+		return false
+	}
+	o, err := parseObject("", raw)
+	return err == nil && o.has(key)
+}
+
+// countMembers counts the members of an entry that are among those, null or not.
+func countMembers(raw []byte, among []string) (n int) {
+	o, err := parseObject("", raw)
+	if err != nil {
+		return 0
+	}
+	for _, m := range o.members {
+		if slices.Contains(among, string(m.key)) {
+			n++
+		}
+	}
+	return n
+}
