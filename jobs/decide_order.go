@@ -162,13 +162,16 @@ func orderReview(op Operation, o upstream.Order, reason string) Decision {
 	return review(op, false, verdict{traceID: o.TraceID, reason: reason})
 }
 
-// decideReadFailed comes back later, and never before the time of the poll; an
-// order that we made and that the provider does not know is for a person.
+// decideReadFailed comes back later, and never before the time of the poll. An
+// order that we made and that the provider does not know is for a person, once
+// its reads have had time to show it.
 func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	v := verdict{code: h.Code, traceID: h.TraceID, reason: bounded(h.Reason)}
 	if h.Code == upstream.CodeOrderNotFound {
-		v.reason = "the provider does not know the order that it accepted from us"
-		return review(op, false, v)
+		v.reason = "the provider does not show the order that it accepted from us"
+		if !young(op, h.Now) {
+			return review(op, false, v)
+		}
 	}
 	unread := h.Now
 	if op.UnreadSince != nil {
@@ -186,6 +189,17 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	d := progressed(state, h.Now.Add(wait), "the order could not be read: "+v.reason)
 	d.Pause = readPause(h, v)
 	return d
+}
+
+// shownWithin is how long an order that the provider accepted may be unknown to
+// its reads (docs/decisions/0012).
+const shownWithin = 10 * time.Minute
+
+// young: the order was accepted, or last moved on, so shortly ago that a read
+// which lags behind may not show it yet. The time runs from the first read that
+// the provider allowed.
+func young(op Operation, now time.Time) bool {
+	return op.ProgressAt != nil && now.Sub(*op.ProgressAt) < shownWithin
 }
 
 // meaningless: the provider answers a read with a code that says neither that it

@@ -254,7 +254,27 @@ func TestAFailedReadComesBackLaterAndLater(t *testing.T) {
 	if _, d := fail(open(), OrderReadFailed{Code: upstream.CodeAPIKeyRevoked}); d.Pause == nil || d.Pause.Until != nil {
 		t.Fatalf("%+v", d)
 	}
-	if _, d := fail(open(), OrderReadFailed{Code: upstream.CodeOrderNotFound, TraceID: "tr_3"}); said(d) != "operation.review" {
-		t.Fatal(said(d))
+}
+
+func TestAnOrderMayBeShownLaterThanItIsAccepted(t *testing.T) {
+	for _, test := range []struct {
+		age  time.Duration
+		want string
+	}{{0, "order.progressed"}, {10*time.Minute - 1, "order.progressed"}, {10 * time.Minute, "operation.review"}, {48 * time.Hour, "operation.review"}} {
+		op := open()
+		accepted := noon.Add(-test.age)
+		op.ProgressAt, op.NextAt, op.UpdatedAt = &accepted, &accepted, accepted
+		d := Decide(op, OrderReadFailed{Moment: Moment{Now: noon}, Code: upstream.CodeOrderNotFound, TraceID: "tr_3", Reason: "order_not_found"})
+		if said(d) != test.want {
+			t.Errorf("not shown %s after the acceptance: %s, want %s", test.age, said(d), test.want)
+		}
+		if f, ok := d.Facts[0].(ledger.OrderProgressed); ok && (!f.NextAt.Equal(noon.Add(time.Second)) || f.ChargedCents != 0 || !strings.Contains(f.Reason, "does not show")) {
+			t.Errorf("%+v", f)
+		}
+	}
+	unknown := open()
+	unknown.ProgressAt = nil
+	if got := said(Decide(unknown, OrderReadFailed{Moment: Moment{Now: noon}, Code: upstream.CodeOrderNotFound})); got != "operation.review" {
+		t.Errorf("when it was accepted is not known: %s", got)
 	}
 }
