@@ -9,9 +9,6 @@ import (
 	"perennial/upstream"
 )
 
-// settling is how often an order is read whose refund is pending.
-const settling = 24 * time.Hour
-
 // decideOrder settles an order from its detail. The strings of its terminal
 // states are not given (customer-api.md, Order status), so it is decided from
 // delivery, refund and poll_after_seconds.
@@ -26,22 +23,32 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	}
 	doubts := money(op, o, &state)
 	delivered := o.Delivery.Present && o.Delivery.Complete && o.Delivery.Available
-	pendingRefund := o.Refund != nil && op.RefundedCents+state.RefundedCents == 0
-	unbooked := op.ChargedCents+state.ChargedCents == 0
+	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
+	pending, long := pends(o, state, refunded), stands(op, o, settlingMost)
+	back := refunded > 0 && o.Refund != nil && o.Refund.RefundedAt != nil
 	var d Decision
 	switch {
-	case delivered && !unbooked && !pendingRefund:
+	case delivered && charged > 0 && (!pending || long):
 		d = Decision{Facts: []ledger.Fact{ledger.OrderDelivered{OrderState: state, ProxyIDs: proxyIDs(o)}}}
-	case polls(o) && !stands(op, o):
+		if pending {
+			doubts = append(doubts, withoutRefund(op, o))
+		}
+	case polls(o) && !stands(op, o, stalled):
 		d = progressed(state, h.Now.Add(max(seconds(*o.PollAfterSeconds), h.PollFloor)), "")
-	case pendingRefund:
+	case pending && !long:
 		d = progressed(state, h.Now.Add(settling), "the refund is pending")
-	case op.RefundedCents+state.RefundedCents > 0 && o.Refund != nil && o.Refund.RefundedAt != nil:
+	case pending:
+		d = reviewWithMoney(op, o, state, "a refund is announced and did not come in 7 days; "+owed(op, o.Delivery, charged, refunded))
+	case back && covers(o.Delivery, charged, refunded):
 		d = Decision{Facts: []ledger.Fact{ledger.OrderRefunded{
 			OrderState: state, RefundStatus: bounded(o.Refund.Status), Destination: bounded(o.Refund.Destination), RefundedAt: o.Refund.RefundedAt.UTC(),
 		}}}
+	case back && !long:
+		d = progressed(state, h.Now.Add(settling), owed(op, o.Delivery, charged, refunded))
+	case back:
+		d = reviewWithMoney(op, o, state, owed(op, o.Delivery, charged, refunded))
 	default:
-		d = reviewWithMoney(op, o, state, whyStuck(op, o, unbooked))
+		d = reviewWithMoney(op, o, state, whyStuck(op, o, charged == 0))
 	}
 	return withDoubts(op, d, doubts)
 }
@@ -71,13 +78,13 @@ func polls(o upstream.Order) bool {
 	return (o.Status == "paid" || o.Status == "procuring") && o.PollAfterSeconds != nil
 }
 
-// stands: reads that lie a day apart show the same. A day in which nothing was
+// stands: reads that lie so long apart show the same. A time in which nothing was
 // read shows nothing.
-func stands(op Operation, o upstream.Order) bool {
+func stands(op Operation, o upstream.Order, long time.Duration) bool {
 	if op.ReadAt == nil || op.ProgressAt == nil || o.Delivery.DeliveredCount != op.DeliveredCount {
 		return false
 	}
-	return op.ReadAt.Sub(*op.ProgressAt) >= stalled
+	return op.ReadAt.Sub(*op.ProgressAt) >= long
 }
 
 // money puts what this read books into state: the total once, and a refund only
@@ -102,19 +109,7 @@ func money(op Operation, o upstream.Order, state *ledger.OrderState) []ledger.Le
 	if !totalAgrees(o) {
 		doubt(kindDecimal, 0, fmt.Sprintf("the order's total is %q and its total_cents %d: total_cents is booked", bounded(o.Total), *o.TotalCents))
 	}
-	r := o.Refund
-	if r == nil || r.AmountCents == nil || *r.AmountCents <= 0 || r.RefundedAt == nil {
-		return doubts
-	}
-	delta, room := *r.AmountCents-op.RefundedCents, op.ChargedCents+state.ChargedCents-op.RefundedCents
-	switch {
-	case r.Currency != op.Binding.Currency:
-		doubt("refund_currency", *r.AmountCents, fmt.Sprintf("the refund is in %q and the account in %q: nothing was booked", bounded(r.Currency), op.Binding.Currency))
-	case delta < 0 || delta > room:
-		doubt("refund_amount", *r.AmountCents, "the refund is less than what was booked before, or more than the charge")
-	default:
-		state.RefundedCents = delta
-	}
+	refunds(op, o, state, doubt)
 	return doubts
 }
 
@@ -142,9 +137,25 @@ func whyStuck(op Operation, o upstream.Order, unbooked bool) string {
 	case polls(o):
 		return "the order made no progress in 24 hours of reading it"
 	case unbooked:
-		return fmt.Sprintf("the order (status %q) gives no total to book", bounded(o.Status))
+		return fmt.Sprintf("the order (status %q) %s", bounded(o.Status), whyUnbooked(op, o))
 	default:
 		return fmt.Sprintf("the order (status %q) is not delivered, not refunded, and is not to be polled any more", bounded(o.Status))
+	}
+}
+
+// whyUnbooked says why an order's total is not booked.
+func whyUnbooked(op Operation, o upstream.Order) string {
+	switch {
+	case o.TotalCents == nil:
+		return "gives no total to book"
+	case *o.TotalCents == 0:
+		return "gives a total of " + op.Binding.Amount(0) + ": whether it was free or its total is not known yet cannot be told"
+	case *o.TotalCents < 0 || *o.TotalCents > maxLineCents:
+		return fmt.Sprintf("gives a total of %d hundredths, which is no amount that can be booked", *o.TotalCents)
+	case o.Currency == "":
+		return "gives no currency, so its total is not booked"
+	default:
+		return fmt.Sprintf("is in %q and the account in %q, so its total is not booked", bounded(o.Currency), op.Binding.Currency)
 	}
 }
 
