@@ -35,18 +35,8 @@ func decideOrder(op Operation, h OrderRead) Decision {
 		}
 	case polls(o) && !stands(op, o, stalled):
 		d = progressed(state, h.Now.Add(max(seconds(*o.PollAfterSeconds), h.PollFloor)), "")
-	case pending && !long:
-		d = progressed(state, h.Now.Add(settling), "the refund is pending")
-	case pending:
-		d = reviewWithMoney(op, o, state, "a refund is announced and did not come in 7 days; "+owed(op, o.Delivery, charged, refunded))
-	case back && covers(o.Delivery, charged, refunded):
-		d = Decision{Facts: []ledger.Fact{ledger.OrderRefunded{
-			OrderState: state, RefundStatus: bounded(o.Refund.Status), Destination: bounded(o.Refund.Destination), RefundedAt: o.Refund.RefundedAt.UTC(),
-		}}}
-	case back && !long:
-		d = progressed(state, h.Now.Add(settling), owed(op, o.Delivery, charged, refunded))
-	case back:
-		d = reviewWithMoney(op, o, state, owed(op, o.Delivery, charged, refunded))
+	case pending, back:
+		d = decideRefund(op, h, state, pending)
 	default:
 		d = reviewWithMoney(op, o, state, whyStuck(op, o, charged == 0))
 	}

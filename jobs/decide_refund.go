@@ -19,6 +19,28 @@ const (
 	settlingMost = 7 * 24 * time.Hour
 )
 
+// decideRefund is of an order that is over, and of which money came back or is
+// announced (pending).
+func decideRefund(op Operation, h OrderRead, state ledger.OrderState, pending bool) Decision {
+	o, next, long := h.Order, h.Now.Add(settling), stands(op, h.Order, settlingMost)
+	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
+	rest := owed(op, o.Delivery, charged, refunded)
+	switch {
+	case pending && !long:
+		return progressed(state, next, "the refund is pending")
+	case pending:
+		return reviewWithMoney(op, o, state, "a refund is announced and did not come in 7 days; "+rest)
+	case covers(o.Delivery, charged, refunded):
+		return Decision{Facts: []ledger.Fact{ledger.OrderRefunded{
+			OrderState: state, RefundStatus: bounded(o.Refund.Status), Destination: bounded(o.Refund.Destination), RefundedAt: o.Refund.RefundedAt.UTC(),
+		}}}
+	case !long:
+		return progressed(state, next, rest)
+	default:
+		return reviewWithMoney(op, o, state, rest)
+	}
+}
+
 // returned: the refund object names an amount, and a time that has come. The
 // clock is the later one of the provider's and ours.
 func returned(o upstream.Order, read *time.Time) bool {

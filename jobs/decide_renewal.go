@@ -84,18 +84,32 @@ func (h Replied) unreadable(v verdict, sent int) string {
 	// all that was sent (trap 57).
 	listed := len(r.Successful)+len(r.Failed)+len(r.Unresolved) == sent
 	for _, field := range r.Missing {
-		optional := listed && strings.HasSuffix(field, "_proxy_ids") || v.meaning == failedLines && field == "total_cents" ||
-			strings.HasSuffix(field, "_cents") && unpriced(*r) || r.Status == renewalManual && field == "line_items"
-		if !optional {
+		optional := listed && strings.HasSuffix(field, "_proxy_ids") || v.meaning == failedLines && field == "total_cents"
+		if !optional && !unknownYet(*r, field) {
 			return "no " + field
 		}
 	}
 	for _, line := range r.LineItems {
-		for _, field := range line.Missing {
-			unknown := line.Status == lineUnresolved && strings.HasSuffix(field, "_cents") // no value yet
-			if field != "host" && field != "duration_days" && field != "amount" && !unknown {
-				return "a line item without " + field
-			}
+		if field := lacks(line); field != "" {
+			return "a line item without " + field
+		}
+	}
+	return ""
+}
+
+// unknownYet: the field of the result may have no value while lines pend
+// verification.
+func unknownYet(r upstream.Renewal, field string) bool {
+	return strings.HasSuffix(field, "_cents") && unpriced(r) || r.Status == renewalManual && field == "line_items"
+}
+
+// lacks names a field that a line item needs and does not have; an unresolved
+// one needs no amounts.
+func lacks(line upstream.RenewalLine) string {
+	for _, field := range line.Missing {
+		unknown := line.Status == lineUnresolved && strings.HasSuffix(field, "_cents") // no value yet
+		if field != "host" && field != "duration_days" && field != "amount" && !unknown {
+			return field
 		}
 	}
 	return ""
