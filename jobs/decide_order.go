@@ -9,9 +9,6 @@ import (
 	"perennial/upstream"
 )
 
-// settling is how often an order is read whose refund is pending.
-const settling = 24 * time.Hour
-
 // decideOrder settles an order from its detail. The strings of its terminal
 // states are not given (customer-api.md, Order status), so it is decided from
 // delivery, refund and poll_after_seconds.
@@ -26,22 +23,22 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	}
 	doubts := money(op, o, &state)
 	delivered := o.Delivery.Present && o.Delivery.Complete && o.Delivery.Available
-	pendingRefund := o.Refund != nil && op.RefundedCents+state.RefundedCents == 0
-	unbooked := op.ChargedCents+state.ChargedCents == 0
+	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
+	pending, long := pends(o, state, refunded), stands(op, o, settlingMost)
+	back := refunded > 0 && o.Refund != nil && o.Refund.RefundedAt != nil
 	var d Decision
 	switch {
-	case delivered && !unbooked && !pendingRefund:
+	case delivered && charged > 0 && (!pending || long):
 		d = Decision{Facts: []ledger.Fact{ledger.OrderDelivered{OrderState: state, ProxyIDs: proxyIDs(o)}}}
-	case polls(o) && !stands(op, o):
+		if pending {
+			doubts = append(doubts, withoutRefund(op, o))
+		}
+	case polls(o) && !stands(op, o, stalled):
 		d = progressed(state, h.Now.Add(max(seconds(*o.PollAfterSeconds), h.PollFloor)), "")
-	case pendingRefund:
-		d = progressed(state, h.Now.Add(settling), "the refund is pending")
-	case op.RefundedCents+state.RefundedCents > 0 && o.Refund != nil && o.Refund.RefundedAt != nil:
-		d = Decision{Facts: []ledger.Fact{ledger.OrderRefunded{
-			OrderState: state, RefundStatus: bounded(o.Refund.Status), Destination: bounded(o.Refund.Destination), RefundedAt: o.Refund.RefundedAt.UTC(),
-		}}}
+	case pending, back:
+		d = decideRefund(op, h, state, pending)
 	default:
-		d = reviewWithMoney(op, o, state, whyStuck(op, o, unbooked))
+		d = reviewWithMoney(op, o, state, whyStuck(op, o, charged == 0))
 	}
 	return withDoubts(op, d, doubts)
 }
@@ -71,13 +68,13 @@ func polls(o upstream.Order) bool {
 	return (o.Status == "paid" || o.Status == "procuring") && o.PollAfterSeconds != nil
 }
 
-// stands: reads that lie a day apart show the same. A day in which nothing was
+// stands: reads that lie so long apart show the same. A time in which nothing was
 // read shows nothing.
-func stands(op Operation, o upstream.Order) bool {
+func stands(op Operation, o upstream.Order, long time.Duration) bool {
 	if op.ReadAt == nil || op.ProgressAt == nil || o.Delivery.DeliveredCount != op.DeliveredCount {
 		return false
 	}
-	return op.ReadAt.Sub(*op.ProgressAt) >= stalled
+	return op.ReadAt.Sub(*op.ProgressAt) >= long
 }
 
 // money puts what this read books into state: the total once, and a refund only
@@ -102,19 +99,7 @@ func money(op Operation, o upstream.Order, state *ledger.OrderState) []ledger.Le
 	if !totalAgrees(o) {
 		doubt(kindDecimal, 0, fmt.Sprintf("the order's total is %q and its total_cents %d: total_cents is booked", bounded(o.Total), *o.TotalCents))
 	}
-	r := o.Refund
-	if r == nil || r.AmountCents == nil || *r.AmountCents <= 0 || r.RefundedAt == nil {
-		return doubts
-	}
-	delta, room := *r.AmountCents-op.RefundedCents, op.ChargedCents+state.ChargedCents-op.RefundedCents
-	switch {
-	case r.Currency != op.Binding.Currency:
-		doubt("refund_currency", *r.AmountCents, fmt.Sprintf("the refund is in %q and the account in %q: nothing was booked", bounded(r.Currency), op.Binding.Currency))
-	case delta < 0 || delta > room:
-		doubt("refund_amount", *r.AmountCents, "the refund is less than what was booked before, or more than the charge")
-	default:
-		state.RefundedCents = delta
-	}
+	refunds(op, o, state, doubt)
 	return doubts
 }
 
@@ -142,9 +127,25 @@ func whyStuck(op Operation, o upstream.Order, unbooked bool) string {
 	case polls(o):
 		return "the order made no progress in 24 hours of reading it"
 	case unbooked:
-		return fmt.Sprintf("the order (status %q) gives no total to book", bounded(o.Status))
+		return fmt.Sprintf("the order (status %q) %s", bounded(o.Status), whyUnbooked(op, o))
 	default:
 		return fmt.Sprintf("the order (status %q) is not delivered, not refunded, and is not to be polled any more", bounded(o.Status))
+	}
+}
+
+// whyUnbooked says why an order's total is not booked.
+func whyUnbooked(op Operation, o upstream.Order) string {
+	switch {
+	case o.TotalCents == nil:
+		return "gives no total to book"
+	case *o.TotalCents == 0:
+		return "gives a total of " + op.Binding.Amount(0) + ": whether it was free or its total is not known yet cannot be told"
+	case *o.TotalCents < 0 || *o.TotalCents > maxLineCents:
+		return fmt.Sprintf("gives a total of %d hundredths, which is no amount that can be booked", *o.TotalCents)
+	case o.Currency == "":
+		return "gives no currency, so its total is not booked"
+	default:
+		return fmt.Sprintf("is in %q and the account in %q, so its total is not booked", bounded(o.Currency), op.Binding.Currency)
 	}
 }
 
@@ -162,13 +163,16 @@ func orderReview(op Operation, o upstream.Order, reason string) Decision {
 	return review(op, false, verdict{traceID: o.TraceID, reason: reason})
 }
 
-// decideReadFailed comes back later, and never before the time of the poll; an
-// order that we made and that the provider does not know is for a person.
+// decideReadFailed comes back later, and never before the time of the poll. An
+// order that we made and that the provider does not know is for a person, once
+// its reads have had time to show it.
 func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	v := verdict{code: h.Code, traceID: h.TraceID, reason: bounded(h.Reason)}
 	if h.Code == upstream.CodeOrderNotFound {
-		v.reason = "the provider does not know the order that it accepted from us"
-		return review(op, false, v)
+		v.reason = "the provider does not show the order that it accepted from us"
+		if !young(op, h.Now) {
+			return review(op, false, v)
+		}
 	}
 	unread := h.Now
 	if op.UnreadSince != nil {
@@ -186,6 +190,17 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	d := progressed(state, h.Now.Add(wait), "the order could not be read: "+v.reason)
 	d.Pause = readPause(h, v)
 	return d
+}
+
+// shownWithin is how long an order that the provider accepted may be unknown to
+// its reads (docs/decisions/0012).
+const shownWithin = 10 * time.Minute
+
+// young: the order was accepted, or last moved on, so shortly ago that a read
+// which lags behind may not show it yet. The time runs from the first read that
+// the provider allowed.
+func young(op Operation, now time.Time) bool {
+	return op.ProgressAt != nil && now.Sub(*op.ProgressAt) < shownWithin
 }
 
 // meaningless: the provider answers a read with a code that says neither that it

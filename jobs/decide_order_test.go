@@ -104,6 +104,108 @@ func TestTrap19ARefundInAnotherCurrencyIsAFindingAndNoBooking(t *testing.T) {
 	}
 }
 
+func TestTrap19ARefundOfTomorrowHasNotComeYet(t *testing.T) {
+	for name, test := range map[string]struct {
+		at, server time.Time
+		want       string
+	}{
+		"within the skew":                {noon.Add(maxSkew), time.Time{}, "order.refunded"},
+		"ahead of both clocks":           {noon.Add(maxSkew + time.Second), noon, "order.progressed"},
+		"come by the provider's clock":   {noon.Add(time.Hour), noon.Add(time.Hour), "order.refunded"},
+		"the provider's clock is behind": {noon, noon.Add(-time.Hour), "order.refunded"},
+	} {
+		o := detail(stopped, refund(900, &test.at), func(o *upstream.Order) { o.ServerTime = test.server })
+		if got := said(read(open(), o)); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+	tomorrow := noon.Add(24 * time.Hour)
+	f, _ := read(open(), detail(stopped, refund(900, &tomorrow))).Facts[0].(ledger.OrderProgressed)
+	if f.ChargedCents != 900 || f.RefundedCents != 0 || f.Reason != "the refund is pending" {
+		t.Errorf("%+v", f)
+	}
+	if got := said(read(booked(open(), 900, 300), detail(stopped, refund(900, &tomorrow)))); got != "order.progressed" {
+		t.Errorf("the rest comes tomorrow: %s", got)
+	}
+}
+
+// aWeek is an order that has been read for seven days since it last moved on.
+func aWeek() Operation { return daysApart(settlingMost) }
+
+func deliveredOf(n, expected int64) func(*upstream.Order) {
+	return func(o *upstream.Order) { o.Delivery.DeliveredCount, o.Delivery.ExpectedCount = n, expected }
+}
+
+func TestTrap20APartOfTheMoneyDoesNotEndAnOrder(t *testing.T) {
+	for name, test := range map[string]struct {
+		op   Operation
+		o    upstream.Order
+		want string
+	}{
+		"nothing delivered, a third back":     {open(), detail(stopped, deliveredOf(0, 2), refund(300, &noon)), "order.progressed"},
+		"nothing delivered, all back":         {open(), detail(stopped, deliveredOf(0, 2), refund(900, &noon)), "order.refunded"},
+		"one of three delivered, two back":    {open(), detail(stopped, deliveredOf(1, 3), refund(600, &noon)), "order.refunded"},
+		"one of three delivered, a cent less": {open(), detail(stopped, deliveredOf(1, 3), refund(599, &noon)), "order.progressed"},
+		"a share is rounded up":               {open(), detail(stopped, deliveredOf(1, 7), refund(771, &noon)), "order.refunded"},
+		"counts beyond all bounds":            {open(), detail(stopped, deliveredOf(1<<62, 1<<63-1), refund(1, &noon)), "order.progressed"},
+		"it came in two parts":                {booked(open(), 900, 300), detail(stopped, deliveredOf(0, 2), refund(900, &noon)), "order.refunded"},
+		"the rest did not come in a week":     {booked(aWeek(), 900, 300), detail(stopped, deliveredOf(1, 9), refund(300, &noon)), "operation.review"},
+	} {
+		if got := said(read(test.op, test.o)); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+	part, _ := read(open(), detail(stopped, deliveredOf(0, 2), refund(300, &noon))).Facts[0].(ledger.OrderProgressed)
+	if part.ChargedCents != 900 || part.RefundedCents != 300 || !part.NextAt.Equal(noon.Add(settling)) {
+		t.Errorf("%+v", part)
+	}
+	d := read(booked(aWeek(), 900, 300), detail(stopped, deliveredOf(1, 9), refund(300, &noon)))
+	if f, ok := d.Facts[0].(ledger.OperationReview); !ok || !strings.Contains(f.Reason, "9.00 USD was charged, 3.00 USD came back, 1 of 9") {
+		t.Errorf("%+v", d.Facts)
+	}
+}
+
+func TestTrap19ARefundObjectThatSaysNoneHoldsNoDelivery(t *testing.T) {
+	said0 := func(r upstream.Refund) func(*upstream.Order) { return func(o *upstream.Order) { o.Refund = &r } }
+	announced := said0(upstream.Refund{Status: "requested", Destination: "wallet"})
+	for name, test := range map[string]struct {
+		op   Operation
+		o    upstream.Order
+		want string
+	}{
+		"an empty object":             {open(), detail(finished, said0(upstream.Refund{})), "order.delivered"},
+		"an amount of 0":              {open(), detail(finished, said0(upstream.Refund{Status: "none", AmountCents: cents(0), Currency: "USD", RefundedAt: &noon})), "order.delivered"},
+		"an amount of 0, a part":      {open(), detail(finished, deliveredOf(1, 2), said0(upstream.Refund{AmountCents: cents(0)})), "order.progressed"},
+		"an amount of 0, undelivered": {open(), detail(stopped, said0(upstream.Refund{AmountCents: cents(0)})), "order.progressed"},
+		"announced":                   {open(), detail(finished, announced), "order.progressed"},
+		"announced for a week":        {aWeek(), detail(finished, deliveredOf(1, 1), announced), "order.delivered, ledger.discrepancy"},
+		"announced, undelivered":      {aWeek(), detail(stopped, deliveredOf(1, 2), announced), "operation.review"},
+	} {
+		if got := said(read(test.op, test.o)); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+	d := read(aWeek(), detail(finished, deliveredOf(1, 1), announced))
+	if f, ok := d.Facts[1].(ledger.LedgerDiscrepancy); !ok || f.Kind != "order_refund" || f.OrderNo != "ord_1" {
+		t.Errorf("%+v", d.Facts)
+	}
+}
+
+func TestTheReasonSaysWhyNoTotalIsBooked(t *testing.T) {
+	for want, change := range map[string]func(*upstream.Order){
+		"gives no total":                 func(o *upstream.Order) { o.TotalCents = nil },
+		"a total of 0.00 USD":            func(o *upstream.Order) { o.TotalCents = cents(0) },
+		"no amount that can be booked":   func(o *upstream.Order) { o.TotalCents = cents(-5) },
+		"gives no currency":              func(o *upstream.Order) { o.Currency = "" },
+		`is in "usd" and the account in`: func(o *upstream.Order) { o.Currency = "usd" },
+	} {
+		d := read(open(), detail(finished, change))
+		if f, ok := d.Facts[0].(ledger.OperationReview); !ok || !strings.Contains(f.Reason, want) {
+			t.Errorf("%s: %+v", want, d.Facts)
+		}
+	}
+}
+
 func TestTrap21TheChargeIsBookedOnceFromTheDetail(t *testing.T) {
 	created := success(201)
 	created.Order = &upstream.CreatedOrder{OrderNo: "ord_1"}
@@ -254,7 +356,27 @@ func TestAFailedReadComesBackLaterAndLater(t *testing.T) {
 	if _, d := fail(open(), OrderReadFailed{Code: upstream.CodeAPIKeyRevoked}); d.Pause == nil || d.Pause.Until != nil {
 		t.Fatalf("%+v", d)
 	}
-	if _, d := fail(open(), OrderReadFailed{Code: upstream.CodeOrderNotFound, TraceID: "tr_3"}); said(d) != "operation.review" {
-		t.Fatal(said(d))
+}
+
+func TestAnOrderMayBeShownLaterThanItIsAccepted(t *testing.T) {
+	for _, test := range []struct {
+		age  time.Duration
+		want string
+	}{{0, "order.progressed"}, {10*time.Minute - 1, "order.progressed"}, {10 * time.Minute, "operation.review"}, {48 * time.Hour, "operation.review"}} {
+		op := open()
+		accepted := noon.Add(-test.age)
+		op.ProgressAt, op.NextAt, op.UpdatedAt = &accepted, &accepted, accepted
+		d := Decide(op, OrderReadFailed{Moment: Moment{Now: noon}, Code: upstream.CodeOrderNotFound, TraceID: "tr_3", Reason: "order_not_found"})
+		if said(d) != test.want {
+			t.Errorf("not shown %s after the acceptance: %s, want %s", test.age, said(d), test.want)
+		}
+		if f, ok := d.Facts[0].(ledger.OrderProgressed); ok && (!f.NextAt.Equal(noon.Add(time.Second)) || f.ChargedCents != 0 || !strings.Contains(f.Reason, "does not show")) {
+			t.Errorf("%+v", f)
+		}
+	}
+	unknown := open()
+	unknown.ProgressAt = nil
+	if got := said(Decide(unknown, OrderReadFailed{Moment: Moment{Now: noon}, Code: upstream.CodeOrderNotFound})); got != "operation.review" {
+		t.Errorf("when it was accepted is not known: %s", got)
 	}
 }

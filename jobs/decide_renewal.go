@@ -27,8 +27,12 @@ func decideRenewal(op Operation, h Replied, v verdict) Decision {
 	r := h.Reply.Renewal
 	if missing := h.unreadable(v, len(op.ProxyIDs)); missing != "" {
 		v.reason = "the renewal's result could not be read: " + bounded(missing)
-		if v.meaning == failedLines {
+		switch {
+		case v.meaning == failedLines:
 			return review(op, true, v) // operation_failed without its lines: the cause is not guessed
+		case r != nil && r.Status == renewalManual:
+			v.reason += "; its status is manual_review: do not send it again"
+			return review(op, true, v)
 		}
 		return again(op, h.Moment, h.Elapsed, v)
 	}
@@ -37,6 +41,9 @@ func decideRenewal(op Operation, h Replied, v verdict) Decision {
 	default:
 		v.reason = fmt.Sprintf("the renewal's status is %q, which the API's document does not give", bounded(r.Status))
 		return review(op, true, v)
+	}
+	if r.Status == renewalManual {
+		r = withOpenLines(*r)
 	}
 	lines, err := partition(op.ProxyIDs, *r)
 	if err != nil {
@@ -78,18 +85,63 @@ func (h Replied) unreadable(v verdict, sent int) string {
 	listed := len(r.Successful)+len(r.Failed)+len(r.Unresolved) == sent
 	for _, field := range r.Missing {
 		optional := listed && strings.HasSuffix(field, "_proxy_ids") || v.meaning == failedLines && field == "total_cents"
-		if !optional {
+		if !optional && !unknownYet(*r, field) {
 			return "no " + field
 		}
 	}
 	for _, line := range r.LineItems {
-		for _, field := range line.Missing {
-			if field != "host" && field != "duration_days" && field != "amount" {
-				return "a line item without " + field
-			}
+		if field := lacks(line); field != "" {
+			return "a line item without " + field
 		}
 	}
 	return ""
+}
+
+// unknownYet: the field of the result may have no value while lines pend
+// verification.
+func unknownYet(r upstream.Renewal, field string) bool {
+	return strings.HasSuffix(field, "_cents") && unpriced(r) || r.Status == renewalManual && field == "line_items"
+}
+
+// lacks names a field that a line item needs and does not have; an unresolved
+// one needs no amounts.
+func lacks(line upstream.RenewalLine) string {
+	for _, field := range line.Missing {
+		unknown := line.Status == lineUnresolved && strings.HasSuffix(field, "_cents") // no value yet
+		if field != "host" && field != "duration_days" && field != "amount" && !unknown {
+			return field
+		}
+	}
+	return ""
+}
+
+// unpriced: an unresolved line has an amount that is not known yet (customer-api.md,
+// Resources: a field without a value yet may be null).
+func unpriced(r upstream.Renewal) bool {
+	for _, l := range r.LineItems {
+		if l.Status == lineUnresolved && (slices.Contains(l.Missing, "charged_cents") || slices.Contains(l.Missing, "amount_cents")) {
+			return true
+		}
+	}
+	return r.Status == renewalManual && len(r.LineItems) < len(r.Successful)+len(r.Failed)+len(r.Unresolved)
+}
+
+// withOpenLines adds a line without amounts for each unresolved id that has none:
+// what pends verification may have no line item yet.
+func withOpenLines(r upstream.Renewal) *upstream.Renewal {
+	has := make(map[string]bool, len(r.LineItems))
+	for _, l := range r.LineItems {
+		has[l.ProxyID] = true
+	}
+	r.LineItems = slices.Clone(r.LineItems)
+	for _, id := range r.Unresolved {
+		if !has[id] {
+			r.LineItems = append(r.LineItems, upstream.RenewalLine{
+				ProxyID: id, Status: lineUnresolved, Missing: []string{"amount_cents", "charged_cents", "refunded_cents"},
+			})
+		}
+	}
+	return &r
 }
 
 // settleRenewal turns agreed lines into a fact. A result that leaves lines to a
@@ -149,13 +201,19 @@ func partition(ids []string, r upstream.Renewal) (ledger.Lines, error) {
 		})
 	}
 	out.ChargedCents, out.RefundedCents = charged+refunded, refunded
-	if charged != r.ChargedCents || refunded != r.RefundedCents {
+	if !adds(r, "charged_cents", charged, r.ChargedCents) || !absent(r, "refunded_cents") && refunded != r.RefundedCents {
 		return out, fmt.Errorf("line items sum to %d charged and %d refunded, the result says %d and %d", charged, refunded, r.ChargedCents, r.RefundedCents)
 	}
-	if !absent(r, "total_cents") && amount != r.TotalCents {
+	if !adds(r, "total_cents", amount, r.TotalCents) {
 		return out, fmt.Errorf("line items amount to %d, the result's total is %d", amount, r.TotalCents)
 	}
 	return out, agrees(r, len(ids))
+}
+
+// adds: the sum of the lines is the result's field. Where a line's amount is not
+// known yet, the sum is of the others and may be less.
+func adds(r upstream.Renewal, field string, sum, says int64) bool {
+	return absent(r, field) || sum == says || sum < says && unpriced(r)
 }
 
 // maxLineCents bounds an amount so that sums cannot overflow.

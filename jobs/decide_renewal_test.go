@@ -178,6 +178,68 @@ func TestTrap08Trap18UnresolvedLinesStandInSuspenseForAPerson(t *testing.T) {
 	}
 }
 
+// amountless takes the amounts of a renewal's last line away, as they are before
+// the provider has verified it.
+func amountless(r *upstream.Renewal) {
+	l := &r.LineItems[len(r.LineItems)-1]
+	l.Missing = []string{"amount_cents", "charged_cents", "refunded_cents"}
+	l.AmountCents, l.ChargedCents, l.RefundedCents = 0, 0, 0
+}
+
+func TestTrap08AnAmountThatIsNotKnownYetIsNotAskedForAgain(t *testing.T) {
+	for name, spoil := range map[string]func(*upstream.Renewal){
+		"the sums hold it":      func(*upstream.Renewal) {},
+		"the sums leave it out": func(r *upstream.Renewal) { r.TotalCents, r.ChargedCents = 610, 300 },
+		"the sums are null": func(r *upstream.Renewal) {
+			r.Missing = []string{"total_cents", "charged_cents", "refunded_cents"}
+			r.TotalCents, r.ChargedCents, r.RefundedCents = 0, 0, 0
+		},
+		"only charged_cents is null": func(r *upstream.Renewal) {
+			r.LineItems[2].Missing, r.LineItems[2].AmountCents = []string{"charged_cents", "refunded_cents"}, 320
+		},
+		"it has no line item": func(r *upstream.Renewal) { r.LineItems = r.LineItems[:2] },
+	} {
+		r := good()
+		r.Status = "manual_review"
+		amountless(r)
+		spoil(r)
+		d := replied(renewalOf("a", "b", "c"), renewed(r))
+		f, ok := d.Facts[0].(ledger.OperationReview)
+		want := []ledger.Line{{ProxyID: "a", State: "succeeded", ChargedCents: 300}, {ProxyID: "b", State: "failed", ChargedCents: 310, RefundedCents: 310}, {ProxyID: "c", State: "unresolved"}}
+		if !ok || f.Settlement == nil || !reflect.DeepEqual(f.Settlement.Items, want) {
+			t.Errorf("%s: %s %+v", name, said(d), d.Facts)
+		}
+	}
+	part := good()
+	amountless(part)
+	if f, ok := replied(renewalOf("a", "b", "c"), renewed(part)).Facts[0].(ledger.RenewalSettled); !ok || f.Status != "partial" || f.ChargedCents != 610 {
+		t.Errorf("partial: %+v", f)
+	}
+}
+
+func TestTrap08ManualReviewIsNeverSentAgain(t *testing.T) {
+	for name, spoil := range map[string]func(*upstream.Renewal){
+		"a success without its charge": func(r *upstream.Renewal) { r.LineItems[0].Missing = []string{"charged_cents"} },
+		"no list of the unresolved":    func(r *upstream.Renewal) { r.Missing, r.Unresolved = []string{"unresolved_proxy_ids"}, nil },
+		"no charged_cents":             func(r *upstream.Renewal) { r.Missing = []string{"charged_cents"} },
+		"no line items":                func(r *upstream.Renewal) { r.Missing, r.LineItems = []string{"line_items"}, nil },
+		"the known lines are too dear": func(r *upstream.Renewal) { amountless(r); r.ChargedCents = 299 },
+		"a refund too few":             func(r *upstream.Renewal) { amountless(r); r.RefundedCents = 309 },
+	} {
+		r := good()
+		r.Status = "manual_review"
+		spoil(r)
+		d := replied(renewalOf("a", "b", "c"), renewed(r))
+		if f, ok := d.Facts[0].(ledger.OperationReview); !ok || !f.Ambiguous || f.Settlement != nil {
+			t.Errorf("%s: %s", name, said(d))
+		}
+	}
+	none := &upstream.Renewal{Status: "manual_review", Unresolved: []string{"a", "b"}, Missing: []string{"line_items", "total_cents", "charged_cents", "refunded_cents"}}
+	if f, ok := replied(renewalOf("a", "b"), renewed(none)).Facts[0].(ledger.OperationReview); !ok || f.Settlement == nil || len(f.Settlement.Items) != 2 {
+		t.Errorf("nothing but the list: %+v", f)
+	}
+}
+
 func TestACompletedRenewalIsCompleted(t *testing.T) {
 	r := result("completed", item("b", "succeeded", 300, 0), item("a", "succeeded", 0, 0))
 	if got := said(replied(renewalOf("a", "b"), renewed(r))); got != "renewal.completed" {

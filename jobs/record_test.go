@@ -30,7 +30,7 @@ func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
 
 // What is paid for and not settled shows in the balance, as an estimate.
 func TestTrap58WhatIsNotBookedYetShowsInTheBalance(t *testing.T) {
-	h := newHouse(t)
+	h := movableHouse(t)
 	h.hangs("buy")
 	p, err := h.ledger.Position(t.Context(), "main")
 	check(t, err)

@@ -8,18 +8,33 @@ import (
 	"perennial/ledger"
 )
 
+// movableHouse is a house all of whose clocks can be moved by later.
+func movableHouse(t *testing.T) *house {
+	t.Helper()
+	h := idleHouse(t)
+	h.oneClock()
+	h.bind()
+	h.start()
+	return h
+}
+
 // hangs has an order go to review that the provider has accepted.
 func (h *house) hangs(id string) ledger.Operation {
 	h.t.Helper()
-	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/orders/*", "fault": "code", "code": "order_not_found", "http_status": 404})
+	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/orders/*", "fault": "code", "code": "order_not_found", "http_status": 404, "times": 2})
 	h.order(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
+	h.until("the first read of "+id, func() bool {
+		status, err := Status(h.t.Context(), h.ledger, id)
+		return err == nil && len(status.Operations) == 1 && status.Operations[0].Reason != ""
+	})
+	h.later(shownWithin) // by then every read should show it
 	o, err := h.ledger.Operation(h.t.Context(), h.await(id, ledger.StateReview).Operations[0].OperationID)
 	check(h.t, err)
 	return o
 }
 
 func TestTrap49AnOrderThatHasANumberIsNotSentAgain(t *testing.T) {
-	h := newHouse(t)
+	h := movableHouse(t)
 	o := h.hangs("buy")
 	if o.OrderNo == "" {
 		t.Fatalf("%+v", o)
@@ -55,7 +70,7 @@ func TestTrap49AnOrderWhoseRefundIsBookedMayGoAgain(t *testing.T) {
 }
 
 func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
-	h := newHouse(t)
+	h := movableHouse(t)
 	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
 	id := h.await("buy", ledger.StateReview).Operations[0].OperationID

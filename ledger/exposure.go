@@ -47,11 +47,12 @@ func (p Position) WithUnbooked() Balance {
 }
 
 // exposureQuery reads operations that may have sent something whose end is not
-// booked, and settled ones with lines that the provider has not resolved. What
+// booked, and settled ones with lines that the provider has not resolved: one
+// without an amount may cost one yet. What
 // is accepted, held, or waits without an attempt that may have executed has
 // moved nothing.
 const exposureQuery = `SELECT o.id, o.kind, o.state, o.order_no, o.estimate_cents, o.charged_cents, o.refunded_cents,
-	(SELECT count(*) FROM lines l WHERE l.operation = o.id AND l.state = 'pending'),
+	(SELECT count(*) FROM lines l WHERE l.operation = o.id AND (l.state = 'pending' OR l.state = 'unresolved' AND l.charged_cents = 0)),
 	(SELECT coalesce(sum(l.charged_cents - l.refunded_cents), 0) FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')
 	FROM operations o WHERE o.id IN (
 		SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'open', 'review') OR (state = 'waiting' AND ambiguous > 0))
@@ -85,10 +86,10 @@ func (l *Ledger) Position(ctx context.Context, account string) (p Position, err 
 func scanExposure(s scanner) (Exposure, error) {
 	var x Exposure
 	var kind Kind
-	var estimate, charged, refunded, pending, unresolved int64
-	err := s.Scan(&x.OperationID, &kind, &x.State, &x.OrderNo, &estimate, &charged, &refunded, &pending, &unresolved)
+	var estimate, charged, refunded, unpriced, unresolved int64
+	err := s.Scan(&x.OperationID, &kind, &x.State, &x.OrderNo, &estimate, &charged, &refunded, &unpriced, &unresolved)
 	x.ReturnCents = unresolved
-	mayCharge := pending > 0
+	mayCharge := unpriced > 0
 	if kind == KindOrder {
 		mayCharge, x.ReturnCents = charged == 0, charged-refunded
 	}

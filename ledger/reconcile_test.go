@@ -39,6 +39,10 @@ func TestWhatIsOpenIsKnownByWhatItMayStillMove(t *testing.T) {
 		{"partial, one line unresolved", []Fact{settled("keep/1", "partial", line("px_1", "succeeded", 300, 0), line("px_2", "unresolved", 300, 0))},
 			[]Exposure{{OperationID: "keep/1", State: StatePartial, ReturnCents: 300}}},
 		{"resolved", []Fact{resolved("keep/1", "px_2", "charged", 300)}, nil},
+		{"unresolved, its amount not known yet", []Fact{accepted(KindRenewal, "later/1", "px_4", "px_5"), sending("later/1", 1),
+			settled("later/1", "partial", line("px_4", "succeeded", 300, 0), line("px_5", "unresolved", 0, 0))},
+			[]Exposure{{OperationID: "later/1", State: StatePartial, ChargeUnknown: true}}},
+		{"and charged", []Fact{resolved("later/1", "px_5", "charged", 300)}, nil},
 		{"review of nobody knows what", []Fact{accepted(KindRenewal, "lost/1", "px_3"), sending("lost/1", 1), OperationReview{Ref: ref("lost/1"), Attempt: 1, Reason: "lost", Ambiguous: true}},
 			[]Exposure{{OperationID: "lost/1", State: StateReview, ChargeUnknown: true}}},
 	}
@@ -90,6 +94,15 @@ func TestARenewalsSumsAreToldThreeTimes(t *testing.T) {
 		if d := differs(); d != break1.want {
 			t.Errorf("%s: %d, want %d", break1.sql, d, break1.want)
 		}
+	}
+}
+
+func TestALineWithoutAnAmountAddsUpOnceItIsAnswered(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(10_000), accepted(KindRenewal, "later/1", "px_4"), sending("later/1", 1),
+		settled("later/1", "partial", line("px_4", "unresolved", 0, 0)), resolved("later/1", "px_4", "charged", 300))
+	if s, err := b.RenewalSums(t.Context(), "later/1"); err != nil || s.Differ() != 0 || s.ChargedCents != 300 {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 

@@ -15,7 +15,7 @@ var runnerBugs = []bug{
 		old: "return c.DueBefore != nil || len(c.ExpectExpiresAt) > 0",
 		new: "return false"},
 	{trap: 9, name: "an expiry that moved is paid for", file: "jobs/look.go",
-		old: "ok && !expected.Equal(*expires) {",
+		old: "ok && !ledger.Expiry(&expected).Equal(*expires) {",
 		new: "ok && expected.IsZero() {"},
 	{trap: 9, name: "an expiry is paid for as often as it is shown", file: "jobs/look.go",
 		old: "err != nil || why != \"\" {\n\t\treturn expires, why, err",
