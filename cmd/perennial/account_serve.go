@@ -81,7 +81,7 @@ func (a *accountHost) checkHistory(ctx context.Context) (held queue.Held, err er
 	if err != nil {
 		return held, err
 	}
-	held = queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}
+	held = heldOf(noted)
 	if missing := held.Missing(last.Seq); missing != "" && !a.host.config.refillEvents {
 		return held, &queue.DivergedError{Account: a.name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + refillAdvice}
 	}
