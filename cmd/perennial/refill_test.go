@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"perennial/ledger"
 	"perennial/queue"
 )
@@ -118,5 +121,59 @@ func (w *world) emptyStreams() {
 	defer q.Close()
 	if err := q.EnsureStreams(w.t.Context(), "main", 1); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// TestAnEmptiedStreamIsRefusedByEveryStart: what the process alone knew to have been
+// published, minutes after the first start, is known to the next one too.
+func TestAnEmptiedStreamIsRefusedByEveryStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	n := newNATSProcess(t, w)
+	n.start("pw")
+	w.configure(n.url(), "")
+	run, line := w.run()
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	emptyEvents(t, n.url())
+	w.mustCLI("renew", "px_2", "--id", "second") // its facts have no place on the stream
+	refused := func(code int, errs string) {
+		t.Helper()
+		if code != exitFailed || !strings.Contains(errs, "empty") || !strings.Contains(errs, "--refill-events") {
+			t.Fatalf("exit %d\n%s", code, errs)
+		}
+	}
+	refused(run.wait(), run.stderr.String())
+	for range 2 {
+		_, errs, code := w.cli("run")
+		refused(code, errs)
+	}
+	run, line = w.run("--refill-events")
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+	w.settled(run, "first", "second")
+}
+
+// emptyEvents removes the account's events stream and makes it anew.
+func emptyEvents(t *testing.T, url string) {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), queue.EventsStream("main"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), queue.EventsStream("main")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), stream.CachedInfo().Config); err != nil {
+		t.Fatal(err)
 	}
 }
