@@ -287,10 +287,15 @@ func pausedText(all []ledger.Pause) string {
 	lines := make([]string, 0, len(all))
 	for _, x := range all {
 		text := fmt.Sprintf("paused (%s, %s) since %s: %s", x.Scope, x.Cause, x.Since.UTC().Format(time.RFC3339), x.Detail)
-		if x.Until != nil {
-			text += ", until " + x.Until.UTC().Format(time.RFC3339)
-		}
-		lines = append(lines, text)
+		lines = append(lines, text+untilText(x))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// untilText says when a pause ends by itself, "" when it does not.
+func untilText(x ledger.Pause) string {
+	if x.Until == nil {
+		return ""
+	}
+	return ", until " + x.Until.UTC().Format(time.RFC3339)
 }
