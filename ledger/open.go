@@ -48,6 +48,7 @@ type Config struct {
 type Ledger struct {
 	clock    func() time.Time
 	path     string
+	guard    *guard // of the file, and of what SQLite keeps beside it
 	write    *conn
 	read     *sql.DB
 	requests chan *request
@@ -75,8 +76,14 @@ var ErrClosed = errors.New("ledger is closed")
 // ErrReadOnly is what Write returns on a ledger opened ReadOnly.
 var ErrReadOnly = errors.New("ledger is open for reading only")
 
-// Open opens or creates the ledger file, migrates it and checks its pragmas.
+// Open opens or creates the ledger file, migrates it and checks its pragmas. A
+// file that SQLite finds damaged is a *DamagedError.
 func Open(ctx context.Context, c Config) (*Ledger, error) {
+	l, err := open(ctx, c)
+	return l, asDamaged(c.Path, err)
+}
+
+func open(ctx context.Context, c Config) (*Ledger, error) {
 	if c.MaxGroup == 0 {
 		c.MaxGroup = 256
 	}
@@ -98,17 +105,18 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	if err := write.settleLog(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", c.Path, err), write.close())
 	}
-	read, err := openReader(c.Path)
-	if err != nil {
-		return nil, errors.Join(err, write.close())
-	}
+	guard := newGuard(c.Path)
+	read := openReader(c.Path, guard)
 	l := &Ledger{
-		clock: c.Clock, path: c.Path, write: write, read: read, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
+		clock: c.Clock, path: c.Path, guard: guard, write: write, read: read, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
 		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached,
 	}
 	w, err := newWriter(write, l)
 	if err == nil {
 		err = l.readEnds(ctx)
+	}
+	if err == nil {
+		_, err = guard.check() // from here on the files are known
 	}
 	if err != nil {
 		return nil, errors.Join(err, read.Close(), write.close())
@@ -121,14 +129,12 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	if _, err := os.Stat(c.Path); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w: is --config or the data directory right?", c.Path, err)
 	}
-	read, err := openReader(c.Path)
-	if err != nil {
-		return nil, err
-	}
+	guard := newGuard(c.Path)
+	read := openReader(c.Path, guard)
 	if err := checkSchema(ctx, read, c.Path); err != nil && !c.inspects(err) {
 		return nil, errors.Join(err, read.Close())
 	}
-	l := &Ledger{clock: c.Clock, path: c.Path, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached}
+	l := &Ledger{clock: c.Clock, path: c.Path, guard: guard, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached}
 	close(l.done)
 	seq, hash, err := l.Head(ctx)
 	if err != nil {
@@ -269,18 +275,15 @@ func assertPragmas(c *conn) error {
 	return nil
 }
 
-func openReader(path string) (*sql.DB, error) { return openDB(path, "ro") }
+func openReader(path string, g *guard) *sql.DB { return openDB(path, "ro", g) }
 
-// openDB opens a file for queries alone.
-func openDB(path, mode string) (*sql.DB, error) {
+// openDB opens a file for queries alone; g may be nil.
+func openDB(path, mode string, g *guard) *sql.DB {
 	// Without _journal_mode: an archive has no WAL and cannot be given one.
-	db, err := sql.Open("sqlite3", dsn(path, url.Values{"mode": {mode}, "_query_only": {"1"}, "_journal_mode": nil, "_stmt_cache_size": {"64"}}))
-	if err != nil {
-		return nil, fmt.Errorf("open ledger %s for reading: %w", path, err)
-	}
+	db := openGuarded(dsn(path, url.Values{"mode": {mode}, "_query_only": {"1"}, "_journal_mode": nil, "_stmt_cache_size": {"64"}}), g)
 	db.SetMaxOpenConns(maxReaders)
 	db.SetMaxIdleConns(maxReaders)
-	return db, nil
+	return db
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -89,17 +89,26 @@ func (x Restore) copyBackup(ctx context.Context, path string, out *Restored) err
 		extra.Set("immutable", "1") // nobody writes it: a read-only medium serves too
 	}
 	if err := copyInto(ctx, x.From, path, extra); err != nil {
-		return err
+		return damagedBackup(x.From, err)
 	}
 	v, err := verifyCopy(ctx, path)
 	if err != nil {
-		return fmt.Errorf("the backup %s is not restored: %w", x.From, err)
+		return damagedBackup(x.From, fmt.Errorf("the backup %s is not restored: %w", x.From, err))
 	}
 	if v.Rows == 0 {
 		return fmt.Errorf("%s holds no journal: it is not the backup of a ledger", x.From)
 	}
 	out.Rows, out.Head = v.Rows, v.Head
 	return nil
+}
+
+// damagedBackup adds to the error of a file that SQLite cannot read what else there
+// is to restore from.
+func damagedBackup(from string, err error) error {
+	if !ofDamage(err) {
+		return err
+	}
+	return fmt.Errorf("%w\n%s is damaged: restore with `perennial ledger restore --from-events --replace`, or with --from and another backup", err, from)
 }
 
 // foldEvents folds what the stream has behind the backup. A stream that ends

@@ -232,10 +232,7 @@ func checkSchemaOfFile(ctx context.Context, path string) error {
 		return nil //nolint:nilerr // the open says what is wrong with it
 	}
 	check := func(mode string) error {
-		db, err := openDB(path, mode)
-		if err != nil {
-			return err
-		}
+		db := openDB(path, mode, nil)
 		return errors.Join(checkSchema(ctx, db, path), db.Close())
 	}
 	err = check("ro")

@@ -193,11 +193,16 @@ func (w *writer) commit(group []*request) {
 	if err != nil {
 		err = fmt.Errorf("commit to %s: %w", w.l.path, err)
 		w.l.failing.Store(&err)
+		_ = w.l.guard.notice(err)
 		for _, r := range group {
 			r.err = errors.Join(err, r.err)
 		}
 	} else {
-		w.l.failing.Store(ofTheFile(group))
+		why := ofTheFile(group)
+		if why != nil {
+			_ = w.l.guard.notice(*why)
+		}
+		w.l.failing.Store(why)
 		w.l.tail.add(rows, w.head)
 	}
 	for _, r := range group {
@@ -232,6 +237,9 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 			w.doubtful = w.doubtful || ofTheDisk(err)
 		}
 	}()
+	if _, err := w.l.guard.check(); err != nil {
+		return nil, err
+	}
 	if w.doubtful {
 		if err := w.recover(); err != nil {
 			return nil, err

@@ -19,6 +19,10 @@ var (
 	// made or not. Ask again.
 	ErrStopping = errors.New("the runner stopped before it could answer")
 
+	// ErrDisconnected says that the connection to NATS was lost before a command
+	// could be published. It may be published again: an id is done once.
+	ErrDisconnected = errors.New("the connection to NATS was lost")
+
 	// ErrDirectoryLocked says that another process works in the data directory.
 	ErrDirectoryLocked = errors.New("the data directory is in use by another process")
 

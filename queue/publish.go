@@ -208,8 +208,18 @@ func checkSize(data []byte) error {
 
 // commandError puts "no responders" into words.
 func commandError(account string, err error) error {
+	if disconnected(err) {
+		return fmt.Errorf("account %s: %w (%w)\nsubmit again when it answers: that is harmless, an id is done once", account, ErrDisconnected, err)
+	}
 	if errors.Is(err, nats.ErrNoResponders) {
 		return fmt.Errorf("account %s: %w: nothing takes its commands; check the name, and that its runner has started once", account, ErrNoAccount)
 	}
 	return err
+}
+
+// disconnected says that the client could not send because it has no connection at
+// the moment.
+func disconnected(err error) bool {
+	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed) ||
+		errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, nats.ErrDisconnected)
 }

@@ -194,7 +194,7 @@ func (q *Queue) Request(ctx context.Context, account, verb string, data []byte) 
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, fmt.Errorf("account %s: %w: start it with `perennial run`, or check the name (%s)", account, ErrNoRunner, verb)
 	}
-	if err != nil && errors.Is(context.Cause(ctx), ErrStopping) {
+	if err != nil && (errors.Is(context.Cause(ctx), ErrStopping) || disconnected(err)) {
 		return nil, fmt.Errorf("account %s: the connection to nats was lost: %w: ask again (%s)", account, ErrStopping, verb)
 	}
 	if err != nil {

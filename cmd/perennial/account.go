@@ -41,6 +41,8 @@ type accountHost struct {
 	checked sync.Mutex
 	last    map[string]check // by name
 
+	acknowledged uint64 // the newest row that the stream ever had in this process; of run alone
+
 	publishedLast uint64 // of probeEvents alone
 	publishedAt   time.Time
 }

@@ -20,12 +20,27 @@ import (
 func (a *accountHost) run(ctx context.Context) error {
 	defer a.hasStarted()
 	err := turns(ctx, a.turn, a.setBack)
+	a.noteRefused(ctx, err)
 	state := "stopped"
 	if ctx.Err() == nil {
 		state += ": " + err.Error()
 	}
 	a.setState(state)
 	return err
+}
+
+// noteRefused notes as firm what this process saw on a stream that has lost it: the
+// next start has to refuse that stream too.
+func (a *accountHost) noteRefused(ctx context.Context, err error) {
+	diverged, ok := errors.AsType[*queue.DivergedError](err)
+	if !ok || diverged.StreamSeq >= a.acknowledged {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishAtEnd)
+	defer cancel()
+	if err := a.ledger.NotePublished(ctx, int64(a.acknowledged), true); err != nil {
+		a.log.WithError(err).Error("the ledger could not note what the events stream has lost: do not start the account again before the stream is looked at")
+	}
 }
 
 // turns takes one turn after another until ctx ends, or until one ends for good.

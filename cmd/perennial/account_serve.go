@@ -81,7 +81,10 @@ func (a *accountHost) checkHistory(ctx context.Context) (held queue.Held, err er
 	if err != nil {
 		return held, err
 	}
-	held = queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}
+	held = heldOf(noted)
+	if last.Seq == 0 && a.acknowledged > 0 { // it was there a moment ago, in this very process
+		held.Last, held.Firm = max(held.Last, a.acknowledged), max(held.Firm, a.acknowledged)
+	}
 	if missing := held.Missing(last.Seq); missing != "" && !a.host.config.refillEvents {
 		return held, &queue.DivergedError{Account: a.name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + refillAdvice}
 	}
@@ -155,6 +158,7 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 	a.publishRest(relayCtx, relay)
 	stopRelay()
 	<-relayed
+	a.acknowledged = max(a.acknowledged, relay.Published())
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

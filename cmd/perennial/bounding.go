@@ -192,7 +192,7 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 		return err
 	}
 	relay := queue.NewRelay(b.history.queue, b.account, &source{ledger: l, account: b.account, epoch: binding.Epoch}, b.log)
-	relay.Held, relay.RefillAdvice, relay.Begins = queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}, refillAdvice, beginsOf(l)
+	relay.Held, relay.RefillAdvice, relay.Begins = heldOf(noted), refillAdvice, beginsOf(l)
 	parent := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	done := make(chan struct{})

@@ -226,10 +226,14 @@ func (d *doctor) disk(ctx context.Context) {
 func (d *doctor) ledgerFile(ctx context.Context) {
 	path := d.config.ledgerPath(d.account)
 	if !exists(path) {
-		d.ok("ledger", "not there yet: the first `perennial run` makes it")
+		d.noLedger(ctx, path)
 		return
 	}
 	l, err := ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
+	if damaged, ok := errors.AsType[*ledger.DamagedError](err); ok {
+		d.bad("ledger", damaged.Err, damaged.Error())
+		return
+	}
 	if err != nil {
 		d.bad("ledger", err, "run `perennial ledger verify`, and restore a backup if it does not hold")
 		return
@@ -241,6 +245,39 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 		return
 	}
 	d.ok("ledger", "%s journal rows; `perennial ledger verify` proves them", humanize.Comma(seq))
+}
+
+// noLedger tells a first start from a file that is gone: events were published
+// from that one.
+func (d *doctor) noLedger(ctx context.Context, path string) {
+	const do = "put the very file back, or stop the runner where one works and make the ledger again: `perennial ledger restore --from-events`"
+	last, err := d.lastEvent(ctx)
+	switch {
+	case err != nil:
+		d.bad("ledger", path+" is not there, and whether events were published from it could not be read: "+err.Error(), "mend what is said of nats first; then "+do)
+	case last > 0:
+		d.bad("ledger", fmt.Sprintf("%s is not there, and %s rows of it are on the events stream", path, humanize.Comma(int64(last))), do)
+	default:
+		d.ok("ledger", "not there yet: the first `perennial run` makes it")
+	}
+}
+
+// lastEvent is the newest row on the account's events stream, 0 where there is none.
+func (d *doctor) lastEvent(ctx context.Context) (uint64, error) {
+	external := d.config.NATS.URL != "" || d.config.NATS.Context != "" || d.app.natsURL != ""
+	if !external && !exists(filepath.Join(d.config.DataDir, "nats")) {
+		return 0, nil
+	}
+	h, err := d.app.openHistory(d.config, d.account, false)
+	if err != nil {
+		return 0, err
+	}
+	defer h.close()
+	last, _, err := h.queue.LastEvent(ctx, d.account)
+	if errors.Is(err, queue.ErrNoAccount) {
+		err = nil
+	}
+	return last.Seq, err
 }
 
 func (d *doctor) report() error {

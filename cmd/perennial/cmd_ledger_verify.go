@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/ledger"
+	"perennial/queue"
 )
 
 // verified is what `ledger verify` and its relatives print.
@@ -118,11 +119,38 @@ func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*ledger.Agai
 		return nil, err
 	}
 	defer h.close()
+	noted, err := l.Published(ctx) // before the stream is read: a runner may publish and note meanwhile
+	if err != nil {
+		return nil, err
+	}
 	result, err := l.VerifyAgainst(ctx, h.events(ctx, 1))
+	if err == nil {
+		err = missingEvents(noted, uint64(result.Removed+result.Published))
+	}
 	if err == nil && result.Removed > 0 {
 		err = h.checkSnapshot(ctx, result.Removed)
 	}
 	return &result, err
+}
+
+// missingEvents is the error of a stream that does not hold what the ledger knows
+// to have been published on it. A run fills up what a power cut takes, and refuses
+// what none explains; until then nothing is proven by what is missing.
+func missingEvents(noted ledger.Published, last uint64) error {
+	why, then := heldOf(noted).Missing(last), refillAdvice
+	if why == "" {
+		why = queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.Seq)}.Missing(last)
+		then = "a power cut explains it: `perennial run` publishes them again from the ledger"
+	}
+	if why == "" {
+		return nil
+	}
+	return &ledger.BrokenError{Check: "events", Seq: int64(last) + 1, Detail: why + "\n" + then}
+}
+
+// heldOf is what the ledger's note says of the stream.
+func heldOf(noted ledger.Published) queue.Held {
+	return queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}
 }
 
 // checkSnapshot proves that a ledger could be made from a stream whose first events

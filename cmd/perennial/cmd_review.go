@@ -134,7 +134,7 @@ func (a *app) printAccount(v accountView) error {
 	}
 	rows = append(rows, []string{"reconciled", reconciledText(v.Reconciled, v.Currency)})
 	for _, p := range v.Paused {
-		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail})
+		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail + untilText(p)})
 	}
 	return a.table([]string{"ACCOUNT", v.Account}, rows)
 }

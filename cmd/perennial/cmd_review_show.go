@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,11 +35,40 @@ func (a *app) readEvidence(ctx context.Context, id string) (jobs.Evidence, error
 		return jobs.Evidence{}, err
 	}
 	defer func() { _ = l.Close() }()
-	e, err := jobs.CollectEvidence(ctx, l, nil, id)
+	of, err := reviewOf(ctx, l, id)
+	if err != nil {
+		return jobs.Evidence{}, err
+	}
+	e, err := jobs.CollectEvidence(ctx, l, nil, of)
 	if errors.Is(err, ledger.ErrNotFound) {
 		err = &exitError{exitFailed, fmt.Errorf("there is no operation %q: see `perennial review list`", id)}
 	}
 	return e, err
+}
+
+// reviewOf is the operation that an id means: its own, or of a command the one that
+// waits for a person.
+func reviewOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
+	if _, err := l.Operation(ctx, id); !errors.Is(err, ledger.ErrNotFound) {
+		return id, err
+	}
+	reviews, err := l.Reviews(ctx)
+	if err != nil {
+		return "", err
+	}
+	var of []string
+	for _, x := range reviews {
+		if x.CommandID == id && !slices.Contains(of, x.OperationID) {
+			of = append(of, x.OperationID)
+		}
+	}
+	switch len(of) {
+	case 0:
+		return id, nil // it is not found
+	case 1:
+		return of[0], nil
+	}
+	return "", &jobs.RefusedError{Reason: fmt.Sprintf("command %s has %d operations in review: say which: %s", id, len(of), strings.Join(of, ", "))}
 }
 
 // atStake is an amount of a review for people.

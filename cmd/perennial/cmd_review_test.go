@@ -52,6 +52,9 @@ func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 	}
 	id := waiting[0].OperationID
 	shown := w.mustCLI("review", "show", id)
+	if of := w.mustCLI("review", "show", "try-5"); !strings.Contains(of, id) { // the command's id
+		t.Errorf("review show of the command:\n%s", of)
+	}
 	for _, text := range []string{"try-1/", "--not-charged --send-again", "px_1"} {
 		if !strings.Contains(shown, text) {
 			t.Errorf("review show does not say %q:\n%s", text, shown)

@@ -27,6 +27,7 @@ const (
 	needsStreams  = "streams"
 	needsEvents   = "events"
 	needsDisk     = "disk"
+	needsLedger   = "ledger"
 	needsAccount  = "account"
 	needsProvider = "provider"
 	needsPaused   = "paused"
@@ -90,6 +91,7 @@ func (h *host) watch(ctx context.Context) {
 			h.probe(ctx, needsStreams+a.name, func(ctx context.Context) error { return h.queue.ProbeStreams(ctx, a.name) })
 		})
 		every(a.probeEvents)
+		every(func(ctx context.Context) { h.probe(ctx, needsLedger+a.name, a.ledger.Unusable) })
 		every(func(context.Context) { a.checks() })
 	}
 	loops.Wait()
@@ -216,6 +218,7 @@ func (a *accountHost) look() []check {
 		{Name: needsNATS, Detail: firstOf(a.host.queue.Down(), p.get(needsNATS))},
 		{Name: needsStreams, Detail: firstOf(p.get("embedded"), p.get(needsStreams+a.name))},
 		{Name: needsEvents, Detail: p.get(needsEvents + a.name)},
+		{Name: needsLedger, Detail: p.get(needsLedger + a.name)},
 		{Name: needsDisk, Detail: firstOf(a.ledgerFailing(), p.get(needsDisk))},
 		{Name: needsAccount, Detail: state},
 	}
@@ -233,13 +236,21 @@ func (a *accountHost) ledgerFailing() string {
 	if a.ledger == nil {
 		return ""
 	}
-	if err := a.ledger.Failing(); err != nil {
+	if err := a.ledger.Failing(); err != nil && !unusable(err) {
 		return "the ledger cannot be written, so nothing is sent: " + err.Error()
 	}
 	if err := a.ledger.Unbounded(); err != nil {
 		return err.Error()
 	}
 	return ""
+}
+
+// unusable says that an error is of a ledger file that is gone or damaged: a check
+// of its own says so, and when it is over.
+func unusable(err error) bool {
+	_, lost := errors.AsType[*ledger.LostError](err)
+	_, damaged := errors.AsType[*ledger.DamagedError](err)
+	return lost || damaged
 }
 
 func firstOf(details ...string) string {
@@ -276,10 +287,15 @@ func pausedText(all []ledger.Pause) string {
 	lines := make([]string, 0, len(all))
 	for _, x := range all {
 		text := fmt.Sprintf("paused (%s, %s) since %s: %s", x.Scope, x.Cause, x.Since.UTC().Format(time.RFC3339), x.Detail)
-		if x.Until != nil {
-			text += ", until " + x.Until.UTC().Format(time.RFC3339)
-		}
-		lines = append(lines, text)
+		lines = append(lines, text+untilText(x))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// untilText says when a pause ends by itself, "" when it does not.
+func untilText(x ledger.Pause) string {
+	if x.Until == nil {
+		return ""
+	}
+	return ", until " + x.Until.UTC().Format(time.RFC3339)
 }

@@ -6,7 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"perennial/ledger"
+	"perennial/queue"
 )
 
 // TestAnEmptiedEventsStreamIsNotRefilledInSilence: the stream is the only witness
@@ -21,7 +25,12 @@ func TestAnEmptiedEventsStreamIsNotRefilledInSilence(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
 		t.Fatal(err)
 	}
-	_, errs, code := w.cli("run")
+	w.emptyStreams()
+	out, errs, code := w.cli("ledger", "verify", "--against-events")
+	if code != exitFailed || !strings.Contains(errs, "empty") || !strings.Contains(errs, "--refill-events") {
+		t.Errorf("verify --against-events: exit %d\n%s%s", code, out, errs)
+	}
+	_, errs, code = w.cli("run")
 	if code != exitFailed || !strings.Contains(errs, "empty") || !strings.Contains(errs, "--expect") || !strings.Contains(errs, "--refill-events") {
 		t.Fatalf("exit %d\n%s", code, errs)
 	}
@@ -70,5 +79,101 @@ func TestVerifyExpectsHeadsThatWereKept(t *testing.T) {
 		if code != test.code || !strings.Contains(out+errs, test.says) {
 			t.Errorf("%v: exit %d\n%s%s", test.args, code, out, errs)
 		}
+	}
+}
+
+// TestWhatTheLedgerKnowsToBePublishedIsMissed: by verify, also where a run would
+// publish it again unasked.
+func TestWhatTheLedgerKnowsToBePublishedIsMissed(t *testing.T) {
+	noted := ledger.Published{Head: ledger.Head{Seq: 20}, FirmSeq: 15}
+	for _, test := range []struct {
+		noted ledger.Published
+		last  uint64
+		says  string
+	}{
+		{ledger.Published{}, 0, ""},
+		{noted, 20, ""},
+		{noted, 25, ""},
+		{noted, 19, "power cut"},
+		{noted, 14, "--refill-events"},
+		{noted, 0, "--refill-events"},
+		{ledger.Published{Head: ledger.Head{Seq: 20}}, 0, "power cut"},
+	} {
+		if err := missingEvents(test.noted, test.last); (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%+v, ends with %d: %v", test.noted, test.last, err)
+		}
+	}
+}
+
+// emptyStreams makes the account's streams in the embedded store, as a runner that
+// was killed at once leaves them.
+func (w *world) emptyStreams() {
+	w.t.Helper()
+	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer server.Shutdown()
+	q, err := queue.Connect(queue.ConnectConfig{URL: server.URL()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer q.Close()
+	if err := q.EnsureStreams(w.t.Context(), "main", 1); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestAnEmptiedStreamIsRefusedByEveryStart: what the process alone knew to have been
+// published, minutes after the first start, is known to the next one too.
+func TestAnEmptiedStreamIsRefusedByEveryStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	n := newNATSProcess(t, w)
+	n.start("pw")
+	w.configure(n.url(), "")
+	run, line := w.run()
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	emptyEvents(t, n.url())
+	w.mustCLI("renew", "px_2", "--id", "second") // its facts have no place on the stream
+	refused := func(code int, errs string) {
+		t.Helper()
+		if code != exitFailed || !strings.Contains(errs, "empty") || !strings.Contains(errs, "--refill-events") {
+			t.Fatalf("exit %d\n%s", code, errs)
+		}
+	}
+	refused(run.wait(), run.stderr.String())
+	for range 2 {
+		_, errs, code := w.cli("run")
+		refused(code, errs)
+	}
+	run, line = w.run("--refill-events")
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+	w.settled(run, "first", "second")
+}
+
+// emptyEvents removes the account's events stream and makes it anew.
+func emptyEvents(t *testing.T, url string) {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), queue.EventsStream("main"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), queue.EventsStream("main")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), stream.CachedInfo().Config); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -178,7 +178,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exit.code
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.Is(err, queue.ErrNoRunner), errors.Is(err, queue.ErrStopping), errors.Is(err, queue.ErrNoAccount), errors.Is(err, errUnreachable):
+	case errors.Is(err, queue.ErrNoRunner), errors.Is(err, queue.ErrStopping), errors.Is(err, queue.ErrDisconnected), errors.Is(err, queue.ErrNoAccount), errors.Is(err, errUnreachable):
 		return exitUnreachable
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):
 		return exitUsage

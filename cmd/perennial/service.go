@@ -122,7 +122,11 @@ func (a *accountHost) verbs() map[string]queue.Verb {
 		verbEvidence: answer(func(ctx context.Context, q byHand) (jobs.Evidence, error) {
 			ctx, cancel := context.WithTimeout(ctx, evidencePatience)
 			defer cancel()
-			return a.runner.Evidence(ctx, q.ID)
+			id, err := reviewOf(ctx, a.ledger, q.ID)
+			if err != nil {
+				return jobs.Evidence{}, err
+			}
+			return a.runner.Evidence(ctx, id)
 		}),
 	}
 }

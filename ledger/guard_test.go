@@ -1,0 +1,124 @@
+package ledger
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// addCents tries to write one fact.
+func (b *book) addCents() error {
+	return b.tryAdd(LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+}
+
+// TestALedgerWhoseFileIsGoneTakesNoMore: what is written into a file without a name
+// is gone with the process. Put back, it is the same file.
+func TestALedgerWhoseFileIsGoneTakesNoMore(t *testing.T) {
+	for _, ending := range besideIt {
+		b := newBook(t)
+		b.add(opened(1))
+		file := b.path + ending
+		aside := filepath.Join(t.TempDir(), "aside")
+		for what, put := range map[string]func() error{
+			"removed":  func() error { return nil },
+			"replaced": func() error { return os.WriteFile(file, []byte("another"), 0o600) },
+		} {
+			check(t, os.Rename(file, aside))
+			check(t, put())
+			err := b.addCents()
+			lost, ok := errors.AsType[*LostError](err)
+			if !ok || lost.Path != file || !strings.Contains(lost.Error(), "restore --from-events --replace") {
+				t.Errorf("%q %s: %v", ending, what, err)
+			}
+			if lost, ok := errors.AsType[*LostError](b.Unusable(t.Context())); !ok || lost.Path != file {
+				t.Errorf("%q %s: unusable is %v", ending, what, lost)
+			}
+			check(t, os.Rename(aside, file))
+			check(t, b.addCents())
+			check(t, b.Unusable(t.Context()))
+		}
+	}
+}
+
+// TestAReplacedFileIsNotReadBesideTheOpenOne: a connection that is opened later
+// would read the history of the other file.
+func TestAReplacedFileIsNotReadBesideTheOpenOne(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1))
+	other := newBook(t)
+	check(t, os.Rename(b.path, b.path+".aside"))
+	check(t, os.Rename(other.path, b.path))
+	for range maxReaders {
+		c, err := b.read.Conn(t.Context())
+		if err == nil {
+			var rows int64
+			err = c.QueryRowContext(t.Context(), `SELECT count(*) FROM journal`).Scan(&rows)
+			if err == nil && rows == 0 {
+				t.Error("the other file was read")
+			}
+			defer func() { _ = c.Close() }()
+		}
+		if _, lost := errors.AsType[*LostError](err); err != nil && !lost {
+			t.Error(err)
+		}
+	}
+}
+
+// TestADamagedLedgerTakesNoMore: a file that was cut short, looked at before any
+// page that is missing was needed, and one whose damage a read comes upon.
+func TestADamagedLedgerTakesNoMore(t *testing.T) {
+	says := func(b *book, err error) {
+		t.Helper()
+		damaged, ok := errors.AsType[*DamagedError](err)
+		if !ok || damaged.Path != b.path || !strings.Contains(damaged.Error(), "restore --from-events --replace") {
+			t.Errorf("%v", err)
+		}
+	}
+	filled := func() *book {
+		b := newBook(t)
+		b.add(opened(1))
+		check(t, b.fill(100))
+		check(t, b.write.settleLog())
+		check(t, b.Unusable(t.Context()))
+		return b
+	}
+	cut := filled()
+	check(t, os.Truncate(cut.path, 8192))
+	says(cut, cut.Unusable(t.Context()))
+	says(cut, cut.addCents())
+
+	read := filled()
+	f, err := os.OpenFile(read.path, os.O_WRONLY, 0)
+	check(t, err)
+	t.Cleanup(func() { _ = f.Close() }) // closed earlier, SQLite would lose its locks
+	info, err := f.Stat()
+	check(t, err)
+	_, err = f.WriteAt(make([]byte, info.Size()-4096), 4096)
+	check(t, err)
+	if _, err := read.Verify(t.Context()); err == nil {
+		t.Error("the damage was not come upon")
+	}
+	says(read, read.Unusable(t.Context()))
+	says(read, read.addCents())
+}
+
+// TestADamagedFileSaysWhatToDo: at the start, and as a backup.
+func TestADamagedFileSaysWhatToDo(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1))
+	check(t, b.fill(20))
+	check(t, b.Close())
+	check(t, os.Truncate(b.path, 8192))
+	for _, readOnly := range []bool{true, false} {
+		_, err := Open(t.Context(), Config{Path: b.path, Clock: ticking(), ReadOnly: readOnly})
+		if _, ok := errors.AsType[*DamagedError](err); !ok {
+			t.Errorf("%v", err)
+		}
+	}
+	_, err := Restore{Path: filepath.Join(t.TempDir(), "main.ledger.db"), From: b.path, Clock: ticking()}.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "--from-events --replace") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,28 @@
+package queue
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+)
+
+// TestACommandWithoutAConnectionIsNotPublished: a client keeps nothing in memory
+// for a server that is away.
+func TestACommandWithoutAConnectionIsNotPublished(t *testing.T) {
+	server := startServer(t, t.TempDir())
+	q, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()})
+	check(t, err)
+	t.Cleanup(q.Close)
+	check(t, q.EnsureStreams(within(t), "main", 1))
+	lost := q.nc.StatusChanged(nats.RECONNECTING)
+	server.Shutdown()
+	<-lost
+	command := Outgoing{Kind: KindOrderCreate, Data: []byte("{}")}
+	if err := q.PublishCommands(within(t), "main", []Outgoing{command, command}); !errors.Is(err, ErrDisconnected) {
+		t.Error(err)
+	}
+	if err := q.PublishOne(within(t), "main", command); !errors.Is(err, ErrDisconnected) {
+		t.Error(err)
+	}
+}
