@@ -58,7 +58,7 @@ func TestAReplacedFileIsNotReadBesideTheOpenOne(t *testing.T) {
 			if err == nil && rows == 0 {
 				t.Error("the other file was read")
 			}
-			defer func() { _ = c.Close() }()
+			t.Cleanup(func() { _ = c.Close() })
 		}
 		if _, lost := errors.AsType[*LostError](err); err != nil && !lost {
 			t.Error(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"perennial/ledger"
 )
 
 // illness is one fault that stops work, and what has to say so.
@@ -127,5 +131,18 @@ func (w *world) pageHas(line readyLine, path string, texts ...string) {
 		if err != nil || !strings.Contains(page, text) {
 			w.t.Errorf("%s does not say %s: %v", path, text, err)
 		}
+	}
+}
+
+// TestAPauseSaysUntilWhen: in the table of `account show` as on /readyz.
+func TestAPauseSaysUntilWhen(t *testing.T) {
+	until := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	v := accountView{Paused: []ledger.Pause{{Scope: "account", Cause: "rate_limited", Until: &until}, {Scope: "account", Cause: "person"}}}
+	var out bytes.Buffer
+	if err := (&app{stdout: &out, output: "table"}).printAccount(v); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Count(text, "until 2026-03-01T12:00:00Z") != 1 {
+		t.Error(text)
 	}
 }
