@@ -27,7 +27,7 @@ type audits struct {
 	turn       chan struct{} // holds one token: who has it reconciles
 	reconciler *Reconciler
 	told       map[string]bool // findings that were published already; nil before the first
-	suspect    string          // the key of a wallet's difference that the last pass saw first
+	suspect    string          // the side of a wallet's difference that the last pass saw first
 
 	mu   sync.Mutex
 	last LastReconciliation
@@ -220,8 +220,8 @@ func (r *Runner) publish(ctx context.Context, x Reconciliation, sure bool) error
 	}
 	facts, now, suspect := []ledger.Fact{}, map[string]bool{}, ""
 	for _, f := range x.Findings {
-		if f.Kind == kindWallet && !sure && !r.audits.told[f.key()] && r.audits.suspect != f.key() {
-			suspect = f.key()
+		if f.Kind == kindWallet && !sure && !r.audits.told[f.key()] && r.audits.suspect != side(f) {
+			suspect = side(f)
 			continue
 		}
 		if now[f.key()] = true; !r.audits.told[f.key()] {
@@ -239,6 +239,15 @@ func (r *Runner) publish(ctx context.Context, x Reconciliation, sure bool) error
 	}
 	r.audits.told, r.audits.suspect = now, suspect
 	return nil
+}
+
+// side is whether the wallet holds more or less than the books allow. By how much
+// may change from pass to pass, with what is under way.
+func side(f Finding) string {
+	if f.AmountCents < 0 {
+		return "less"
+	}
+	return "more"
 }
 
 // discrepancy is a finding as a fact, under its operation where it has one.

@@ -30,6 +30,9 @@ func (r *Runner) underDailyLimit(ctx context.Context, j *job, p *presend) error 
 	if spent+p.estimateCents <= r.DailyLimitCents {
 		return r.behindUnpriced(ctx, j, p)
 	}
+	if released, err := r.letGo(ctx, j); released || err != nil {
+		return err
+	}
 	tomorrow := r.tomorrow()
 	p.stop = ledger.CommandHeld{
 		Ref: j.op.ref(""), EstimateCents: p.estimateCents, Until: &tomorrow,
@@ -45,6 +48,15 @@ func (r *Runner) estimateText(p *presend) string {
 		return "an unknown price"
 	}
 	return r.binding.Amount(p.estimateCents)
+}
+
+// letGo reports whether a person has released the operation, at any time: what is
+// put off since, because a look or a request failed, is not held again.
+func (r *Runner) letGo(ctx context.Context, j *job) (bool, error) {
+	if j.released {
+		return true, nil
+	}
+	return r.Ledger.ReleasedByHand(ctx, j.op.ID)
 }
 
 // underLimitNow is underDailyLimit just before the intent, with a price that

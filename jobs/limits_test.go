@@ -107,6 +107,33 @@ func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
 	h.settled(900, 0)
 }
 
+// What a person let go stays let go, whatever its look or its first request met.
+func TestAReleasedOperationThatIsPutOffIsNotHeldAgain(t *testing.T) {
+	h := idleHouse(t, func(c *Config) { c.DailyLimitCents = 100 })
+	h.start()
+	h.order(buyA)
+	h.await("a", ledger.StateHeld)
+	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/offers", "fault": "error_before", "times": 2})
+	_, err := h.runner.Release(t.Context(), "a", "ada", "wanted")
+	check(t, err)
+	h.await("a", ledger.StateDelivered)
+	h.settled(300, 0)
+	if held, waited := len(h.facts("command.held")), len(h.facts("operation.waiting")); held != 1 || waited == 0 {
+		t.Errorf("held %d times, put off %d times", held, waited)
+	}
+	h.renew(`{"id":"r","duration_days":30,"proxy_ids":["px_1","px_2","px_3"]}`)
+	for range 2 { // the first proxy tells the price of the others
+		h.await("r", ledger.StateHeld)
+		_, err = h.runner.Release(t.Context(), "r", "ada", "wanted, at any price")
+		check(t, err)
+		h.until("it goes on", func() bool {
+			s, err := Status(t.Context(), h.ledger, "r")
+			return err == nil && s.State != string(ledger.StateHeld) || len(h.facts("command.held")) == 3
+		})
+	}
+	h.await("r", ledger.StateCompleted)
+}
+
 // together is a provider whose first two quotes are answered at one moment.
 type together struct {
 	*upstream.Client

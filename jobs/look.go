@@ -275,22 +275,31 @@ func (r *Runner) estimateRenewal(ctx context.Context, j *job, p *presend) error 
 		if cents == 0 {
 			cents = canary
 		}
-		if cents == 0 && j.cmd.MaxTotalCents == 0 && len(p.ids) > 1 {
-			tomorrow := r.tomorrow()
-			p.stop = ledger.CommandHeld{
-				Ref: j.op.ref(""), Until: &tomorrow,
-				Reason: "the price of proxy " + id + " is not known, so daily_limit_cents cannot be kept: look at the command's first operation",
-			}
-			return nil
-		}
 		if cents == 0 && len(p.ids) > 1 {
-			p.stop = rejectedFact(j.op, "max_total_cents", "the price of proxy "+id+" is not known, so max_total_cents cannot be kept: nothing was sent")
-			return nil
+			if p.stop, err = r.withoutPrice(ctx, j, id); p.stop != nil || err != nil {
+				return err
+			}
 		}
 		p.estimateCents += cents
 		p.unpriced = p.unpriced || cents == 0
 	}
 	return nil
+}
+
+// withoutPrice stops an operation of several proxies of which one has no price: no
+// ceiling and no limit could be kept. Nil for one that a person released.
+func (r *Runner) withoutPrice(ctx context.Context, j *job, id string) (ledger.Fact, error) {
+	if j.cmd.MaxTotalCents > 0 {
+		return rejectedFact(j.op, "max_total_cents", "the price of proxy "+id+" is not known, so max_total_cents cannot be kept: nothing was sent"), nil
+	}
+	if released, err := r.letGo(ctx, j); released || err != nil {
+		return nil, err
+	}
+	tomorrow := r.tomorrow()
+	return ledger.CommandHeld{
+		Ref: j.op.ref(""), Until: &tomorrow,
+		Reason: "the price of proxy " + id + " is not known, so daily_limit_cents cannot be kept: look at the command's first operation",
+	}, nil
 }
 
 // canaryPrice is the most that one proxy of the same command was charged for

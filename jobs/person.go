@@ -140,6 +140,7 @@ func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) 
 		if err != nil {
 			return nil, err
 		}
+		reason := reason
 		if o.Reason != "" { // the first refusal stays readable
 			reason = bounded(reason + "; it had been refused: " + o.Reason)
 		}

@@ -171,7 +171,7 @@ func (p *pass) unexplained(ctx context.Context, orderNo string, found []Finding)
 		if f.Kind == kindRefund {
 			spent = -spent
 		}
-		return spent == recorded[orderNo] && (f.Kind == kindRefund || f.Kind == kindCharge || f.Kind == kindTotal)
+		return spent == recorded[orderNo] && (f.Kind == kindRefund || f.Kind == kindCharge || f.Kind == kindTotal || f.Kind == kindMissing)
 	}), err
 }
 

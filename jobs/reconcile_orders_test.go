@@ -106,6 +106,14 @@ func TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt(t *testing.T) {
 		})
 	}
 	h.settled(300, 0)
+	// What a person records for it explains an order that is not there, too.
+	o, err := h.ledger.Operation(t.Context(), "buy-0/1")
+	check(t, err)
+	h.recorded(Recording{Kind: "top-up", Cents: 300, OrderNo: o.OrderNo})
+	x := h.pass(h.reconciler(&retold{Client: h.client, order: func(*upstream.Order) error { return notFoundError(upstream.CodeOrderNotFound) }}, 0))
+	if slices.ContainsFunc(x.Findings, func(f Finding) bool { return f.Kind == kindMissing }) {
+		t.Errorf("%+v", x.Findings)
+	}
 }
 
 func TestAnOrderThatDiffersIsReadAgainUntilItAgrees(t *testing.T) {

@@ -208,7 +208,11 @@ func (p *pass) foreignFinding(no string, x foreignOrder, recorded int64, maker a
 	if len(maker.reviews) > 0 {
 		f.Explanation += "; it may be of " + strings.Join(firstFew(maker.reviews), ", ") + ", in review: resolve that first"
 	} else {
-		f.Explanation += fmt.Sprintf("; if it was bought at the provider's own site: perennial ledger record --kind external --cents %d --order %s", x.netCents-recorded, no)
+		kind, cents := "external", x.netCents-recorded
+		if cents < 0 { // more is recorded than it cost
+			kind, cents = "top-up", -cents
+		}
+		f.Explanation += fmt.Sprintf("; if it was bought at the provider's own site: perennial ledger record --kind %s --cents %d --order %s", kind, cents, no)
 	}
 	p.find(f)
 }

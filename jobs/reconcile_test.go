@@ -131,7 +131,11 @@ func TestTrap24AnOrderMadeAtTheProvidersSiteIsNamedUntilItIsRecorded(t *testing.
 	}
 	h.recorded(Recording{Kind: "external", Cents: 500, OrderNo: made.OrderNo})
 	h.finds("outside_order", 100)
-	h.recorded(Recording{Kind: "external", Cents: 100, OrderNo: made.OrderNo})
+	h.recorded(Recording{Kind: "external", Cents: 150, OrderNo: made.OrderNo})
+	if f := h.finds("outside_order", -50); !strings.Contains(f.Explanation, "--kind top-up --cents 50") {
+		t.Errorf("too much was recorded, and the advice is %q", f.Explanation)
+	}
+	h.recorded(Recording{Kind: "top-up", Cents: 50, OrderNo: made.OrderNo})
 	h.agrees()
 }
 
@@ -324,6 +328,7 @@ func TestAWalletIsReadTwiceBeforeItsDifferenceIsTold(t *testing.T) {
 	pass(0, false)
 	h.wallet(-40)
 	pass(0, true)
+	h.wallet(-1) // more is missing by now
 	pass(1, false)
 	pass(1, false)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"sync"
@@ -112,32 +114,59 @@ func (g *guard) check() (shorter bool, err error) {
 // Unusable is why nothing more is written to the ledger until the program is
 // started again, or its file put back: a *LostError or a *DamagedError, nil while
 // all is well.
-func (l *Ledger) Unusable(ctx context.Context) error {
+func (l *Ledger) Unusable() error {
 	shorter, err := l.guard.check()
 	if err != nil || !shorter {
 		return err
 	}
-	return l.cutShort(ctx)
+	return l.cutShort()
 }
 
-// cutShort looks whether a file that has become shorter ends before its pages do.
-// One that a person vacuumed does not.
-func (l *Ledger) cutShort(ctx context.Context) error {
-	var pages, bytes int64
-	err := l.read.QueryRowContext(ctx, `SELECT page_count, page_size FROM pragma_page_count, pragma_page_size`).Scan(&pages, &bytes)
-	if err != nil {
-		_, damaged := l.guard.check()
-		return damaged
-	}
+// cutShort looks whether a file that has become shorter ends before its pages do,
+// as its own header counts them: those in the -wal are not among them. One that a
+// person vacuumed does not.
+func (l *Ledger) cutShort() error {
+	bytes, err := bytesInHeader(l.path)
 	l.guard.mu.Lock()
 	defer l.guard.mu.Unlock()
+	if l.guard.damaged != nil || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return l.guard.damaged
+	}
 	size := sizeOf(l.path)
-	if size < pages*bytes {
-		l.guard.damaged = &DamagedError{l.path, fmt.Errorf("it has %d bytes of %d", size, pages*bytes)}
+	if err != nil || size < bytes {
+		l.guard.damaged = &DamagedError{l.path, fmt.Errorf("it has %d bytes of %d", size, max(bytes, l.guard.size))}
 		return l.guard.damaged
 	}
 	l.guard.size = size
 	return nil
+}
+
+// keptOpen are the files that bytesInHeader has opened. To close one would end the
+// locks that SQLite has on the same file in this process.
+var keptOpen struct {
+	sync.Mutex
+	files []*os.File
+}
+
+// bytesInHeader is the size that a database file's header gives it
+// (https://www.sqlite.org/fileformat.html, 1.3).
+func bytesInHeader(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	keptOpen.Lock()
+	keptOpen.files = append(keptOpen.files, f)
+	keptOpen.Unlock()
+	header := make([]byte, 100)
+	if _, err := io.ReadFull(f, header); err != nil {
+		return 0, err
+	}
+	page := int64(binary.BigEndian.Uint16(header[16:]))
+	if page == 1 {
+		page = 65536
+	}
+	return page * int64(binary.BigEndian.Uint32(header[28:])), nil
 }
 
 // connector opens connections for reading that a guard watches. While the name

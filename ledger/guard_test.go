@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -32,12 +33,12 @@ func TestALedgerWhoseFileIsGoneTakesNoMore(t *testing.T) {
 			if !ok || lost.Path != file || !strings.Contains(lost.Error(), "restore --from-events --replace") {
 				t.Errorf("%q %s: %v", ending, what, err)
 			}
-			if lost, ok := errors.AsType[*LostError](b.Unusable(t.Context())); !ok || lost.Path != file {
+			if lost, ok := errors.AsType[*LostError](b.Unusable()); !ok || lost.Path != file {
 				t.Errorf("%q %s: unusable is %v", ending, what, lost)
 			}
 			check(t, os.Rename(aside, file))
 			check(t, b.addCents())
-			check(t, b.Unusable(t.Context()))
+			check(t, b.Unusable())
 		}
 	}
 }
@@ -81,12 +82,12 @@ func TestADamagedLedgerTakesNoMore(t *testing.T) {
 		b.add(opened(1))
 		check(t, b.fill(100))
 		check(t, b.write.settleLog())
-		check(t, b.Unusable(t.Context()))
+		check(t, b.Unusable())
 		return b
 	}
 	cut := filled()
 	check(t, os.Truncate(cut.path, 8192))
-	says(cut, cut.Unusable(t.Context()))
+	says(cut, cut.Unusable())
 	says(cut, cut.addCents())
 
 	read := filled()
@@ -100,11 +101,36 @@ func TestADamagedLedgerTakesNoMore(t *testing.T) {
 	if _, err := read.Verify(t.Context()); err == nil {
 		t.Error("the damage was not come upon")
 	}
-	says(read, read.Unusable(t.Context()))
+	says(read, read.Unusable())
 	says(read, read.addCents())
 }
 
 // TestADamagedFileSaysWhatToDo: at the start, and as a backup.
+// A file that was vacuumed is shorter, and what is committed since stands in the
+// -wal: nothing of it is missing.
+func TestAVacuumedLedgerIsNotDamaged(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1))
+	check(t, b.fill(3000))
+	check(t, b.write.settleLog())
+	check(t, b.Unusable())
+	before := sizeOf(b.path)
+	shell, err := sql.Open("sqlite3", "file:"+b.path)
+	check(t, err)
+	_, err = shell.Exec(`CREATE TABLE room (x); INSERT INTO room SELECT randomblob(4000) FROM journal; PRAGMA wal_checkpoint(TRUNCATE)`)
+	check(t, err)
+	check(t, b.Unusable())
+	_, err = shell.Exec(`DROP TABLE room; VACUUM; PRAGMA wal_checkpoint(TRUNCATE)`)
+	check(t, err)
+	check(t, shell.Close())
+	if sizeOf(b.path) > 2*before {
+		t.Fatalf("it was not vacuumed: %d bytes, and %d before", sizeOf(b.path), before)
+	}
+	check(t, b.fill(50))
+	check(t, b.Unusable())
+	check(t, b.addCents())
+}
+
 func TestADamagedFileSaysWhatToDo(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))

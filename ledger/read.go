@@ -266,3 +266,10 @@ func instant(us sql.NullInt64) *time.Time {
 	at := fromMicros(us.Int64)
 	return &at
 }
+
+// ReleasedByHand reports whether a person has let a held operation go.
+func (l *Ledger) ReleasedByHand(ctx context.Context, operation string) (released bool, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal
+		WHERE operation = ? AND operation <> '' AND type = 'command.released' AND coalesce(json_extract(data, '$.automatic'), 0) = 0)`, operation).Scan(&released)
+	return released, err
+}

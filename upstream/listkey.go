@@ -52,7 +52,7 @@ func (k *listKeys) learn(path string, key listKey) {
 type arrays struct {
 	lists  []listKey // their entries carry the list's member
 	empty  []string
-	others int
+	others []string
 }
 
 func arraysOf(o *object, l list) (out arrays) {
@@ -68,7 +68,7 @@ func arraysOf(o *object, l list) (out arrays) {
 		case at >= 0:
 			out.lists = append(out.lists, listKey{string(m.key), countMembers(all[at], l.members)})
 		default:
-			out.others++
+			out.others = append(out.others, string(m.key))
 		}
 	}
 	return out
@@ -108,6 +108,8 @@ func (k *listKeys) listOf(o *object, l list) (string, error) {
 	all, known := arraysOf(o, l), k.of(l.path)
 	best, alone := all.best()
 	switch {
+	case slices.Contains(all.others, known.name):
+		return "", fmt.Errorf("the list %s holds entries without %s", known.name, l.entry)
 	case known.name != "" && all.may(known, best):
 		return known.name, nil
 	case len(all.lists) > 0 && !alone:
@@ -122,7 +124,7 @@ func (k *listKeys) listOf(o *object, l list) (string, error) {
 	case len(all.empty) > 0:
 		return all.empty[len(all.empty)-1], nil
 	}
-	return "", fmt.Errorf("the list's key is not given, and of %d arrays none holds entries with %s, or is empty", all.others, l.entry)
+	return "", fmt.Errorf("the list's key is not given, and of %d arrays none holds entries with %s, or is empty", len(all.others), l.entry)
 }
 
 // carries reports whether an array's entry is an object with the key.

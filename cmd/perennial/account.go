@@ -44,6 +44,7 @@ type accountHost struct {
 	acknowledged uint64 // the newest row that the stream ever had in this process; of run alone
 
 	publishedLast uint64 // of probeEvents alone
+	publishedBy   *queue.Relay
 	publishedAt   time.Time
 }
 

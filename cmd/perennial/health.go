@@ -91,7 +91,7 @@ func (h *host) watch(ctx context.Context) {
 			h.probe(ctx, needsStreams+a.name, func(ctx context.Context) error { return h.queue.ProbeStreams(ctx, a.name) })
 		})
 		every(a.probeEvents)
-		every(func(ctx context.Context) { h.probe(ctx, needsLedger+a.name, a.ledger.Unusable) })
+		every(func(ctx context.Context) { h.probe(ctx, needsLedger+a.name, func(context.Context) error { return a.ledger.Unusable() }) })
 		every(func(context.Context) { a.checks() })
 	}
 	loops.Wait()
@@ -171,8 +171,8 @@ func (a *accountHost) probeEvents(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	if uint64(head) <= published || published != a.publishedLast {
-		a.publishedLast, a.publishedAt = published, time.Now()
+	if uint64(head) <= published || published != a.publishedLast || a.publishedBy != relay {
+		a.publishedLast, a.publishedAt, a.publishedBy = published, time.Now(), relay
 	}
 	var behind error
 	if time.Since(a.publishedAt) > behindAfter {
