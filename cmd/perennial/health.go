@@ -91,7 +91,9 @@ func (h *host) watch(ctx context.Context) {
 			h.probe(ctx, needsStreams+a.name, func(ctx context.Context) error { return h.queue.ProbeStreams(ctx, a.name) })
 		})
 		every(a.probeEvents)
-		every(func(ctx context.Context) { h.probe(ctx, needsLedger+a.name, func(context.Context) error { return a.ledger.Unusable() }) })
+		every(func(ctx context.Context) {
+			h.probe(ctx, needsLedger+a.name, func(context.Context) error { return a.ledger.Unusable() })
+		})
 		every(func(context.Context) { a.checks() })
 	}
 	loops.Wait()
