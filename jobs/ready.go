@@ -4,73 +4,11 @@ import (
 	"container/heap"
 	"context"
 	"sync"
-	"time"
-
-	"perennial/ledger"
-	"perennial/queue"
 )
-
-// lane is a line of work that can be paused apart from the others.
-type lane string
-
-const (
-	laneOrder   lane = "order"
-	laneRenewal lane = "renewal"
-	lanePoll    lane = "poll"
-)
-
-// urgency sorts what waits of a lane: by its command's priority.
-type urgency int
-
-const (
-	urgent urgency = iota
-	usual
-	inBulk
-)
-
-// place is what waits of one lane and urgency; each has room of its own, so that
-// none waits for room behind another.
-type place struct {
-	lane    lane
-	urgency urgency
-}
-
-// places of what pays, in the order in which they are looked at.
-var paying = []place{
-	{laneRenewal, urgent}, {laneOrder, urgent}, {laneRenewal, usual}, {laneOrder, usual}, {laneRenewal, inBulk}, {laneOrder, inBulk},
-}
-
-var polling = place{lanePoll, usual}
 
 // bulkOperations: a command of more operations than that is bulk unless it says
 // otherwise, so that a small one does not wait for all of them.
 const bulkOperations = 10
-
-// urgencyOf is where the operations of a command wait.
-func urgencyOf(p queue.Priority) urgency {
-	switch p {
-	case queue.PriorityHigh:
-		return urgent
-	case queue.PriorityBulk:
-		return inBulk
-	case queue.PriorityNormal:
-	}
-	return usual
-}
-
-// job is one operation on its way through a worker.
-type job struct {
-	lane     lane
-	urgency  urgency
-	priority Priority
-	at       time.Time // within a priority, the earliest first
-	op       Operation
-	cmd      Command
-	sending  *ledger.OperationSending // committed already, not yet sent
-	released bool                     // by a person: the day's limit does not hold it again
-	leave    func()                   // gives the place among the requests under way back
-	probe    bool                     // let through a paused lane, to see whether it works
-}
 
 // ready holds the few operations that can start now. Everything else waits in
 // the ledger or in JetStream, so memory does not grow with the work.
@@ -156,13 +94,6 @@ func (r *ready) add(j *job, back bool) {
 	r.counts[t]++
 	heap.Push(r.queues[j.place()], j)
 	r.cond.Signal()
-}
-
-func (j *job) place() place {
-	if j.lane == lanePoll {
-		return polling
-	}
-	return place{j.lane, j.urgency}
 }
 
 // done frees the place of an operation that ended or went to wait.
@@ -373,35 +304,4 @@ func (r *ready) passOver(gone place) {
 		}
 		r.passed[p]++
 	}
-}
-
-// begun: its intent is committed, or it may have executed.
-func (j *job) begun() bool { return j.sending != nil || j.priority == PriorityAmbiguous }
-
-// turn is the priority at the gate: the turn among what pays was taken in ready,
-// and at the gate they would pass one another again.
-func (j *job) turn() Priority { return min(j.priority, PriorityRenewal) }
-
-func (j *job) before(other *job) bool {
-	if (j.sending != nil) != (other.sending != nil) {
-		return j.sending != nil
-	}
-	if j.priority != other.priority {
-		return j.priority < other.priority
-	}
-	return j.at.Before(other.at)
-}
-
-type jobHeap []*job
-
-func (h jobHeap) Len() int           { return len(h) }
-func (h jobHeap) Less(i, k int) bool { return h[i].before(h[k]) }
-func (h jobHeap) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
-func (h *jobHeap) Push(x any)        { j, _ := x.(*job); *h = append(*h, j) }
-func (h *jobHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return last
 }

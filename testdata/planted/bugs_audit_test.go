@@ -3,10 +3,10 @@ package planted
 // auditBugs are repairs of what an audit of the running program found, taken out
 // again.
 var auditBugs = []bug{
-	{trap: 46, name: "an instant is not looked at in UTC", file: "jobs/command.go",
+	{trap: 46, name: "an instant is not looked at in UTC", file: "jobs/command_check.go",
 		old: "func storable(t time.Time) bool { return ledger.WritableInstant(t) }",
 		new: "func storable(time.Time) bool { return true }"},
-	{name: "a command that cannot be recorded is acknowledged", file: "jobs/intake.go", run: "TestNothingIsAcknowledged",
+	{name: "a command that cannot be recorded is acknowledged", file: "jobs/accept.go", run: "TestNothingIsAcknowledged",
 		old: "\tif known.AcceptedHash != \"\" {",
 		new: "\tif a.invalid != nil {\n\t\treturn nil\n\t}\n\tif known.AcceptedHash != \"\" {"},
 	{trap: 47, name: "a refusal under any HTTP status is believed", file: "jobs/decide_reply.go",
@@ -42,7 +42,7 @@ var auditBugs = []bug{
 		old: "const ShowsWithin = time.Hour", new: "const ShowsWithin = 0"},
 	{trap: 52, name: "unknown prices go together", file: "jobs/daily_limit.go",
 		old: "if err != nil || !another {", new: "if err != nil || another {"},
-	{trap: 52, name: "an unknown price is zero in the limit of the day", file: "jobs/look.go",
+	{trap: 52, name: "an unknown price is zero in the limit of the day", file: "jobs/price.go",
 		old: "if err == nil && canary == 0 && r.DailyLimitCents > 0 {", new: "if err == nil && canary == 0 && r.DailyLimitCents < 0 {"},
 	{trap: 55, name: "a key that may not read may not renew", file: "jobs/observe.go",
 		old: "errors.Is(err, upstream.CodeInsufficientScope), errors.Is(err, upstream.ErrBadID):",
@@ -51,7 +51,7 @@ var auditBugs = []bug{
 		old: "\tif !old {\n\t\tc.Hear(server)", new: "\tif !old || old {\n\t\tc.Hear(server)"},
 	{trap: 58, name: "orders are paid for before they are settled", file: "jobs/ready.go",
 		old: "r.polled >= pollsInARow {", new: "r.polled >= 0 {"},
-	{trap: 22, name: "an offer is looked for where it was", file: "jobs/look.go",
+	{trap: 22, name: "an offer is looked for where it was", file: "jobs/price.go",
 		old: "if remembered && errors.Is(err, errNotOffered) {", new: "if !remembered && errors.Is(err, errNotOffered) {"},
 	{trap: 33, name: "CIDRs without a field are left out", file: "jobs/look.go",
 		old: "if p.stop = r.cannotSay(j); p.stop != nil {", new: "if p.stop = nil; p.stop != nil {"},

@@ -1,0 +1,145 @@
+package jobs
+
+import (
+	"errors"
+
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// How a command that was read is accepted or refused: one transaction of the
+// ledger, with its facts and the operations that follow from it.
+
+// accept decides what a command is inside the writer's transaction: one seen
+// before, a conflict, a refusal, or a new promise.
+func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
+	a.jobs = nil // Write may run this twice
+	if a.hash == "" {
+		return errors.New("a command without its content's hash cannot be told from others")
+	}
+	known, err := tx.Known(a.id())
+	if err != nil {
+		return err
+	}
+	if known.AcceptedHash != "" {
+		return r.acceptAgain(tx, a, known)
+	}
+	if known.RefusedHash == a.hash {
+		return nil // refused before, and told so
+	}
+	if a.invalid != nil {
+		return tx.Append(a.rejected(ledger.RejectedInvalid, a.invalid.Reason))
+	}
+	if a.cmd.NotAfter != nil && tx.Now().After(*a.cmd.NotAfter) {
+		return tx.Append(a.rejected("not_after", "not_after had passed when the command came: nothing was sent"))
+	}
+	return r.acceptNew(tx, a)
+}
+
+func (a *arrival) rejected(code, reason string) ledger.CommandRejected {
+	labels := a.cmd.Labels
+	if a.invalid != nil {
+		labels = a.invalid.Labels
+	}
+	return ledger.CommandRejected{
+		Ref: ledger.Ref{CommandID: a.id(), Labels: labels}, ContentHash: a.hash, Code: code, Reason: bounded(reason),
+	}
+}
+
+// acceptAgain absorbs the same content, whenever it comes; other content under
+// the same id is a conflict, and the first stands.
+func (r *Runner) acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
+	if known.Kind == a.kind && known.AcceptedHash == a.hash {
+		return nil
+	}
+	reason := "the id was accepted before with other content, which stands: choose another id"
+	if a.invalid != nil {
+		reason += " (and this content would be refused: " + a.invalid.Reason + ")"
+	}
+	return tx.Append(ledger.CommandConflict{
+		Ref: ledger.Ref{CommandID: a.id(), Labels: a.cmd.Labels}, ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: bounded(reason),
+	})
+}
+
+func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
+	ids, skipped, err := unclaimed(tx, a.cmd)
+	if err != nil {
+		return err
+	}
+	if a.kind == ledger.KindRenewal && len(ids) == 0 {
+		return tx.Append(a.rejected("claimed", "every proxy of it is being renewed, or in review, by another command: "+skipped[0].Reason))
+	}
+	planned := a.cmd.Operations(r.binding, ids, r.careful(a.cmd))
+	facts := append(make([]ledger.Fact, 0, 2), ledger.CommandAccepted{
+		Ref: ledger.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, Kind: a.kind, ContentHash: a.hash, Content: a.content,
+		DurationDays: a.cmd.DurationDays, Operations: planned,
+	})
+	for _, f := range skipped {
+		facts = append(facts, f)
+	}
+	a.jobs = r.jobsOf(tx, a.cmd, planned)
+	p, now, err := r.startsNow(tx, a)
+	if err != nil {
+		return err
+	}
+	if now {
+		sending, err := r.intend(tx, a.jobs[0], p)
+		if err != nil {
+			return err
+		}
+		facts = append(facts, sending)
+	}
+	return tx.Append(facts...)
+}
+
+// unclaimed leaves out the proxies that another operation holds, with a fact.
+func unclaimed(tx *ledger.Tx, c Command) (ids []string, skipped []ledger.ProxySkipped, err error) {
+	for _, id := range c.ProxyIDs {
+		holder, err := tx.Claimant(id)
+		if err != nil {
+			return nil, nil, err
+		}
+		if holder == "" {
+			ids = append(ids, id)
+			continue
+		}
+		skipped = append(skipped, ledger.ProxySkipped{
+			Ref: ledger.Ref{CommandID: c.ID, Labels: c.Labels}, ProxyID: id, Reason: "operation " + holder + " holds it",
+		})
+	}
+	return ids, skipped, nil
+}
+
+// careful: under a limit the chunks of a command go one after another, so that
+// each is looked at with what the others have cost.
+func (r *Runner) careful(c Command) bool { return c.MaxTotalCents > 0 || r.DailyLimitCents > 0 }
+
+// jobsOf makes the jobs that may start at once: of a careful command only the
+// first.
+func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) []*job {
+	if len(planned) > bulkOperations && c.Priority == queue.PriorityNormal {
+		c.Priority = queue.PriorityBulk
+	}
+	now := tx.Now()
+	jobs := make([]*job, 0, len(planned))
+	for _, p := range planned {
+		jobs = append(jobs, r.job(newOperation(p, c.ID, c.Kind, now), c, p.ProxyIDs))
+		if r.careful(c) {
+			break
+		}
+	}
+	return jobs
+}
+
+// startsNow: the intent is committed together with the acceptance when nothing
+// has to be looked at first and the gate is open.
+func (r *Runner) startsNow(tx *ledger.Tx, a *arrival) (p presend, now bool, err error) {
+	if len(a.jobs) != 1 || r.careful(a.cmd) || a.cmd.Guarded() || r.cannotSay(a.jobs[0]) != nil || r.pauses.blocked(a.jobs[0].lane) {
+		return p, false, nil
+	}
+	p.ids = a.jobs[0].op.ProxyIDs
+	if p.observed, now, err = seenNow(tx, p.ids); err != nil || !now {
+		return p, false, err
+	}
+	return p, r.Gate.TryPass(), nil
+}
