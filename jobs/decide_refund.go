@@ -55,6 +55,14 @@ func returned(o upstream.Order, read *time.Time) bool {
 	return now.IsZero() || !r.RefundedAt.After(now.Add(maxSkew))
 }
 
+// refundOf is what has come back by the order's refund object, in cents.
+func refundOf(o upstream.Order) int64 {
+	if !returned(o, nil) {
+		return 0
+	}
+	return *o.Refund.AmountCents
+}
+
 // refunds puts what came back since the last read into state.
 func refunds(op Operation, o upstream.Order, state *ledger.OrderState, doubt func(kind string, cents int64, text string)) {
 	if !returned(o, state.ReadAt) {

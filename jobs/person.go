@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"perennial/ledger"
 )
@@ -32,13 +33,13 @@ func (x signature) check() error {
 	return nil
 }
 
-// change makes the fact that changes one operation.
+// change makes the fact that changes one operation; nil leaves it as it is.
 type change func(ledger.Operation, ledger.Ref) (ledger.Fact, error)
 
 // each applies one change to every operation of the id (a command's or an
-// operation's) that is in the given state and that no other operation has taken
+// operation's) that is in one of the states and that no other operation has taken
 // over, in one commit.
-func (r *Runner) each(ctx context.Context, id string, state ledger.State, by signature, do change) (int, error) {
+func (r *Runner) each(ctx context.Context, id string, by signature, do change, states ...ledger.State) (int, error) {
 	if err := by.check(); err != nil {
 		return 0, err
 	}
@@ -54,12 +55,15 @@ func (r *Runner) each(ctx context.Context, id string, state ledger.State, by sig
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		changed = 0 // Write may run this twice
 		for _, o := range records {
-			if o.State != state || latest.superseded(o) {
+			if !slices.Contains(states, o.State) || latest.superseded(o) {
 				continue
 			}
 			f, err := do(o, ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: labels, TraceID: o.TraceID})
 			if err != nil {
 				return err
+			}
+			if f == nil {
+				continue
 			}
 			if err := tx.AppendTo(o.ID, o.Version, f); err != nil {
 				return err
@@ -69,7 +73,7 @@ func (r *Runner) each(ctx context.Context, id string, state ledger.State, by sig
 		return nil
 	})
 	if err == nil && changed == 0 {
-		err = refuse("%s has no operation that is %s", id, state)
+		err = refuse("%s has no operation that is %s", id, statesText(states))
 	}
 	if errors.Is(err, ledger.ErrClaimed) {
 		err = refuse("%v", err)
@@ -78,6 +82,14 @@ func (r *Runner) each(ctx context.Context, id string, state ledger.State, by sig
 		return 0, err
 	}
 	return changed, r.startRest(ctx, records[0].CommandID)
+}
+
+func statesText(states []ledger.State) string {
+	var names []string
+	for _, s := range states {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, " or ")
 }
 
 // operationsOf is the operation of the id, or every operation of the command.
@@ -102,40 +114,33 @@ func (r *Runner) operationsOf(ctx context.Context, id string) ([]ledger.Operatio
 
 // Release lets go what was held.
 func (r *Runner) Release(ctx context.Context, id, by, reason string) (int, error) {
-	return r.each(ctx, id, ledger.StateHeld, signature{by, reason}, func(_ ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
+	return r.each(ctx, id, signature{by, reason}, func(_ ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
 		return ledger.CommandReleased{Ref: ref, By: by, Reason: reason}, nil
-	})
+	}, ledger.StateHeld)
 }
 
-// Cancel withdraws what was never sent: what is held, or waits for its turn.
-// What has been sent is the provider's: it cannot be taken back.
+// Cancel withdraws what is held, waits for its turn or waits to be sent again, and
+// which the provider surely has not executed. An attempt that may have executed
+// cannot be taken back.
 func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error) {
-	var unsure error
-	cancelled := func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
+	unsure := ""
+	n, err := r.each(ctx, id, signature{by, reason}, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
 		if o.Ambiguous > 0 {
-			unsure = refuse("%s may have been sent before the ledger was restored: it cannot be withdrawn", o.ID)
-			return nil, unsure
+			unsure = o.ID
+			return nil, nil
 		}
 		return ledger.CommandCancelled{Ref: ref, By: by, Reason: reason}, nil
+	}, ledger.StateHeld, ledger.StateAccepted, ledger.StateWaiting)
+	if refused := (*RefusedError)(nil); unsure != "" && errors.As(err, &refused) {
+		return 0, refuse("%s may have been sent and executed: it cannot be withdrawn", unsure)
 	}
-	n, err := r.each(ctx, id, ledger.StateHeld, signature{by, reason}, cancelled)
-	if refused := (*RefusedError)(nil); err != nil && !errors.As(err, &refused) {
-		return n, err
-	}
-	more, err := r.each(ctx, id, ledger.StateAccepted, signature{by, reason}, cancelled)
-	if n+more > 0 {
-		return n + more, nil
-	}
-	if unsure != nil {
-		return 0, unsure
-	}
-	return 0, err
+	return n, err
 }
 
 // Retry asks again for what ended with nothing charged: a new operation under a
 // new generation of the key.
 func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) {
-	return r.each(ctx, id, ledger.StateRejected, signature{by, reason}, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
+	return r.each(ctx, id, signature{by, reason}, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
 		next, err := r.nextGeneration(ctx, o, "not_charged")
 		if err != nil {
 			return nil, err
@@ -147,7 +152,7 @@ func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) 
 		return ledger.OperationResolved{
 			Ref: ref, By: by, Reason: reason, Outcome: "not_charged", SendAgain: []ledger.Planned{next.planned}, DurationDays: next.days,
 		}, nil
-	})
+	}, ledger.StateRejected)
 }
 
 type generation struct {

@@ -202,12 +202,3 @@ func (p *pass) compare(o ledger.Operation, detail upstream.Order) []Finding {
 	return found
 }
 
-// refundOf is what an order's refund object says came back, in cents: an amount
-// over 0 with a date. Statuses of refunds are not given and decide nothing.
-func refundOf(o upstream.Order) int64 {
-	r := o.Refund
-	if r == nil || r.AmountCents == nil || *r.AmountCents <= 0 || r.RefundedAt == nil {
-		return 0
-	}
-	return *r.AmountCents
-}

@@ -29,7 +29,7 @@ type Archive struct {
 	// rows than a 64th of it do not make an archive: the facts of one archiving must
 	// not be the reason for another.
 	Keep int64
-	// Reached is told of the moments named in docs/reliability.md. Default: nobody.
+	// Reached is told of the moments named in docs/reliability.md. Default: none are reported.
 	Reached func(point string)
 }
 

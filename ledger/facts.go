@@ -170,7 +170,7 @@ type CommandReleased struct {
 // FactType implements Fact.
 func (CommandReleased) FactType() string { return "command.released" }
 
-// CommandCancelled withdraws an operation that was never sent.
+// CommandCancelled withdraws an operation that no attempt may have executed.
 type CommandCancelled struct {
 	Ref
 	By     string `json:"by"`

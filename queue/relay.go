@@ -58,7 +58,7 @@ type Source interface {
 // nor a duplicate can be stored. A stream that lost its tail in a power cut is
 // filled again; one that was emptied only when Refill says so.
 type Relay struct {
-	// Reached is told of the moments named in docs/reliability.md; nil: nobody.
+	// Reached is told of the moments named in docs/reliability.md; nil: none are reported.
 	Reached func(point string)
 	// Held is what the stream held before this process began.
 	Held Held
@@ -191,7 +191,7 @@ func (r *Relay) findPlace(ctx context.Context) (uint64, error) {
 	}
 	msg, err := stream.GetMsg(ctx, last)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return 0, r.diverged(last, "", "", "the stream's last message is missing although the stream counts it; nobody may delete from it")
+		return 0, r.diverged(last, "", "", "the stream's last message is missing although the stream counts it; the events stream must deny deletes and purges by others")
 	}
 	if err != nil {
 		return 0, fmt.Errorf("last event: %w", err)
@@ -286,7 +286,7 @@ func (r *Relay) compareNext(ctx context.Context, seq uint64, messages jetstream.
 		return fmt.Errorf("event %d: %w", seq, err)
 	}
 	if meta.Sequence.Stream != seq {
-		return r.diverged(seq, "", "", fmt.Sprintf("the stream's message %d is missing: the next one is %d; nobody may delete from it", seq, meta.Sequence.Stream))
+		return r.diverged(seq, "", "", fmt.Sprintf("the stream's message %d is missing: the next one is %d; the events stream must deny deletes and purges by others", seq, meta.Sequence.Stream))
 	}
 	return r.compare(ctx, seq, msg.Subject(), msg.Headers())
 }
@@ -297,7 +297,7 @@ func (r *Relay) compare(ctx context.Context, last uint64, subject string, header
 	text, hash := header.Get(HeaderSeq), header.Get(HeaderHash)
 	seq, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || hash == "" {
-		return r.diverged(last, "", "", fmt.Sprintf("message %d on %s was not published by this program: somebody else publishes to the events subjects", last, subject))
+		return r.diverged(last, "", "", fmt.Sprintf("message %d on %s was not published by this program: another publisher has permission for the events subjects, revoke it", last, subject))
 	}
 	if seq != last {
 		return r.diverged(seq, hash, "", fmt.Sprintf("journal row %d is message %d of the stream: messages were added or removed by somebody else", seq, last))

@@ -162,7 +162,7 @@ func (r *rota) failing() *ledger.SweepFailed {
 }
 
 func failedText(f ledger.SweepFailed) string {
-	text := fmt.Sprintf("the sweep of %s cannot be made: %s", f.Slot.UTC().Format(time.RFC3339), f.Reason)
+	text := fmt.Sprintf("the sweep of %s is not done: %s", f.Slot.UTC().Format(time.RFC3339), f.Reason)
 	if f.Due == 0 {
 		return text
 	}

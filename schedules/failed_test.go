@@ -72,7 +72,7 @@ func sweepFails(t *testing.T, why error) {
 		list, err := b.List(t.Context())
 		check(t, err)
 		for _, said := range []string{b.NotReady(), list[0].Problem} {
-			if !strings.Contains(said, "cannot be made") || !strings.Contains(said, "proxies are due") {
+			if !strings.Contains(said, "is not done") || !strings.Contains(said, "proxies are due") {
 				t.Errorf("said: %q", said)
 			}
 		}

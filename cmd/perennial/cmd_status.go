@@ -318,7 +318,7 @@ func (a *app) retryCommand() *cobra.Command {
 }
 
 func (a *app) cancelCommand() *cobra.Command {
-	return a.byHandCommand("cancel ID", "Withdraw what is held and was never sent", verbCancel)
+	return a.byHandCommand("cancel ID", "Withdraw what was surely not executed", verbCancel)
 }
 
 func (a *app) releaseCommand() *cobra.Command {

@@ -88,7 +88,7 @@ func TestALostQuorumIsSeenAndWaitedOut(t *testing.T) {
 	all[:20].publish(t, c.url())
 	all[:20].await(t, c.url())
 	c.kill(1)
-	w.readySays(line, ready) // two of three are enough, whoever led
+	w.readySays(line, ready) // two of three servers are a quorum
 	c.kill(2)
 	await(t, "/readyz says that it does not work", func() bool {
 		said, err := w.get(line.HTTP + "/readyz")
