@@ -201,4 +201,3 @@ func (p *pass) compare(o ledger.Operation, detail upstream.Order) []Finding {
 	}
 	return found
 }
-
