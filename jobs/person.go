@@ -115,7 +115,7 @@ func (r *Runner) operationsOf(ctx context.Context, id string) ([]ledger.Operatio
 // Release lets go what was held.
 func (r *Runner) Release(ctx context.Context, id, by, reason string) (int, error) {
 	return r.each(ctx, id, signature{by, reason}, func(_ ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
-		return ledger.CommandReleased{Ref: ref, By: by, Reason: reason}, nil
+		return ledger.CommandReleased{Ref: ref, By: by, Reason: reason, User: ledger.UserOf(ctx)}, nil
 	}, ledger.StateHeld)
 }
 
@@ -129,7 +129,7 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 			unsure = o.ID
 			return nil, nil
 		}
-		return ledger.CommandCancelled{Ref: ref, By: by, Reason: reason}, nil
+		return ledger.CommandCancelled{Ref: ref, By: by, Reason: reason, User: ledger.UserOf(ctx)}, nil
 	}, ledger.StateHeld, ledger.StateAccepted, ledger.StateWaiting)
 	if refused := (*RefusedError)(nil); unsure != "" && errors.As(err, &refused) {
 		return 0, refuse("%s may have been sent and executed: it cannot be withdrawn", unsure)
@@ -150,7 +150,7 @@ func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) 
 			reason = bounded(reason + "; it had been refused: " + o.Reason)
 		}
 		return ledger.OperationResolved{
-			Ref: ref, By: by, Reason: reason, Outcome: "not_charged", SendAgain: []ledger.Planned{next.planned}, DurationDays: next.days,
+			Ref: ref, By: by, Reason: reason, User: ledger.UserOf(ctx), Outcome: "not_charged", SendAgain: []ledger.Planned{next.planned}, DurationDays: next.days,
 		}, nil
 	}, ledger.StateRejected)
 }
@@ -218,7 +218,7 @@ func (r *Runner) ResumeByHand(ctx context.Context, by, reason string) (ended int
 		return 0, err
 	}
 	for _, x := range r.pauses.list() {
-		f := ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + by + ": " + reason}
+		f := ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + by + ": " + reason, User: ledger.UserOf(ctx)}
 		if x.Cause == ledger.CauseRestored {
 			f.PresumeSentBy = r.Provider.AppID() // whether it was sent is not known
 		}

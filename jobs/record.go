@@ -59,7 +59,7 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording) error {
 				return err
 			}
 		}
-		return tx.Append(ledger.LedgerRecorded{Kind: x.Kind, Cents: x.Cents, By: x.By, Reason: x.Reason, OrderNo: x.OrderNo, ID: x.ID})
+		return tx.Append(ledger.LedgerRecorded{Kind: x.Kind, Cents: x.Cents, By: x.By, Reason: x.Reason, User: ledger.UserOf(ctx), OrderNo: x.OrderNo, ID: x.ID})
 	})
 }
 

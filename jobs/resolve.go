@@ -68,7 +68,7 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	}
 	f := ledger.OperationResolved{
 		Ref: ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID},
-		By:  x.By, Reason: x.Reason, Outcome: "not_charged", ProxyID: x.ProxyID, ChargedCents: x.ChargedCents, DurationDays: accepted.DurationDays,
+		By:  x.By, Reason: x.Reason, User: ledger.UserOf(ctx), Outcome: "not_charged", ProxyID: x.ProxyID, ChargedCents: x.ChargedCents, DurationDays: accepted.DurationDays,
 		OrderNo: x.OrderNo,
 	}
 	if *x.Charged {

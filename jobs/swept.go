@@ -44,9 +44,9 @@ func (r *Runner) answerSweeps(ctx context.Context, x Resolution, ids []string) e
 			if !slices.Contains(waiting, id) {
 				return refuse("line %s of %s does not wait for a person", id, x.ID)
 			}
-			var f ledger.Fact = ledger.ProxyRetired{ProxyID: id, By: x.By, Reason: x.Reason}
+			var f ledger.Fact = ledger.ProxyRetired{ProxyID: id, By: x.By, Reason: x.Reason, User: ledger.UserOf(ctx)}
 			if x.SendAgain {
-				f = ledger.ProxyReinstated{ProxyID: id, By: x.By, Reason: x.Reason}
+				f = ledger.ProxyReinstated{ProxyID: id, By: x.By, Reason: x.Reason, User: ledger.UserOf(ctx)}
 			}
 			if err := tx.Append(f); err != nil {
 				return err

@@ -162,6 +162,7 @@ type CommandReleased struct {
 	Ref
 	By     string `json:"by"`
 	Reason string `json:"reason"`
+	User   string `json:"user,omitempty"` // see UserOf
 	// Automatic: its time had come. It may be held again, unlike what a person
 	// let go.
 	Automatic bool `json:"automatic,omitempty"`
@@ -175,6 +176,7 @@ type CommandCancelled struct {
 	Ref
 	By     string `json:"by"`
 	Reason string `json:"reason"`
+	User   string `json:"user,omitempty"` // see UserOf
 }
 
 // FactType implements Fact.
@@ -246,7 +248,8 @@ type OperationResolved struct {
 	Ref
 	By      string `json:"by"`
 	Reason  string `json:"reason"`
-	Outcome string `json:"outcome"` // charged | not_charged
+	User    string `json:"user,omitempty"` // see UserOf
+	Outcome string `json:"outcome"`        // charged | not_charged
 	ProxyID string `json:"proxy_id,omitempty"`
 	// OrderNo is the order that a person found the operation to have made.
 	OrderNo      string    `json:"order_no,omitempty"`

@@ -25,7 +25,8 @@ type SweepPlanned struct {
 	Left *SweepLeft `json:"left,omitempty"`
 	// Unusable counts, of Due, the proxies whose id or expiry no command can say:
 	// no sweep renews them.
-	Unusable int `json:"unusable,omitempty"`
+	Unusable int    `json:"unusable,omitempty"`
+	User     string `json:"user,omitempty"` // see UserOf; of a sweep that a person asked for
 }
 
 // FactType implements Fact.
@@ -65,6 +66,7 @@ type SweepFinished struct {
 	// By and Reason are of the person who approved a plan that was held.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	User   string `json:"user,omitempty"` // see UserOf
 	// Abandoned: the slot's commands may not all be published, and never will be;
 	// Reason says why.
 	Abandoned bool `json:"abandoned,omitempty"`
@@ -116,6 +118,7 @@ type AccountPaused struct {
 	Detail  string     `json:"detail"`
 	TraceID string     `json:"trace_id,omitempty"`
 	Until   *time.Time `json:"until,omitempty"`
+	User    string     `json:"user,omitempty"` // see UserOf
 }
 
 // FactType implements Fact.
@@ -127,6 +130,7 @@ type AccountResumed struct {
 	Scope  string `json:"scope"`
 	Cause  string `json:"cause"`
 	Detail string `json:"detail,omitempty"`
+	User   string `json:"user,omitempty"` // see UserOf
 	// PresumeSentBy ends the pause of a restored ledger whose gap no read has
 	// explained: everything that has not ended may have been sent, by this key.
 	PresumeSentBy string `json:"presume_sent_by,omitempty"`
@@ -141,6 +145,7 @@ type LedgerRecorded struct {
 	Cents  int64  `json:"cents"`
 	By     string `json:"by"`
 	Reason string `json:"reason"`
+	User   string `json:"user,omitempty"` // see UserOf
 	// OrderNo is the order that the money went on or came back from, where a
 	// person knows it.
 	OrderNo string `json:"order_no,omitempty"`

@@ -51,6 +51,7 @@ type ProxyRetired struct {
 	ProxyID string `json:"proxy_id"`
 	By      string `json:"by"`
 	Reason  string `json:"reason"`
+	User    string `json:"user,omitempty"` // see UserOf
 }
 
 // FactType implements Fact.
@@ -63,6 +64,7 @@ type ProxyReinstated struct {
 	ProxyID string `json:"proxy_id"`
 	By      string `json:"by"`
 	Reason  string `json:"reason"`
+	User    string `json:"user,omitempty"` // see UserOf
 }
 
 // FactType implements Fact.

@@ -109,8 +109,8 @@ func (q *Queue) URL() string {
 }
 
 // Anonymous says whether the server lets in every client that reaches it: it asks for no
-// login, and the connection is not TLS, where a certificate may be the login.
-func (q *Queue) Anonymous() bool { return !q.nc.AuthRequired() && !q.nc.TLSRequired() }
+// login. TLS alone proves the server and not the client.
+func (q *Queue) Anonymous() bool { return !q.nc.AuthRequired() }
 
 // MaxPayload is how many bytes one message may have on the server.
 func (q *Queue) MaxPayload() int64 { return q.nc.MaxPayload() }

@@ -4,7 +4,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,18 +25,12 @@ const (
 	serverStartTimeout = 2 * time.Minute
 )
 
-// User may connect to the embedded server. Without users every
-// process of this machine may.
-type User struct {
-	Name     string
-	Password string
-}
-
 // EmbeddedConfig configures the embedded NATS server.
 type EmbeddedConfig struct {
 	Listen   string         // loopback host:port; port 0 takes a free one; default 127.0.0.1:4222
 	StoreDir string         // where JetStream keeps its files; required
 	Users    []User         // default: none, so that every process of this machine may connect
+	Closed   bool           // only this process may connect, whatever Users says
 	Log      *logrus.Logger // default: logrus's standard logger
 }
 
@@ -45,6 +42,8 @@ type Embedded struct {
 	log      *serverLog
 	user     string
 	password string
+	accounts string            // the configuration of its accounts and users; "" when there are none
+	secrets  map[string]string // by user
 
 	mu     sync.RWMutex
 	server *server.Server
@@ -69,7 +68,9 @@ func StartEmbedded(config EmbeddedConfig) (*Embedded, error) {
 		MaxPayload:        maxPayloadBytes, NoSigs: true,
 	}
 	embedded := &Embedded{options: options, log: newServerLog(config.Log)}
-	embedded.addUsers(options, config.Users)
+	if err := embedded.separate(config); err != nil {
+		return nil, err
+	}
 	if err := embedded.start(); err != nil {
 		return nil, err
 	}
@@ -83,7 +84,11 @@ const diskAlone = 1 << 50
 
 // start makes a server of the options and returns when clients can connect.
 func (e *Embedded) start() error {
-	made, err := server.NewServer(e.options.Clone())
+	options, err := e.fresh()
+	if err != nil {
+		return err
+	}
+	made, err := server.NewServer(options)
 	if err != nil {
 		return fmt.Errorf("embedded nats: %w", err)
 	}
@@ -156,17 +161,57 @@ func (e *Embedded) connectOptions() []nats.Option {
 	return options
 }
 
-// addUsers sets the configured users and, beside them, one with a random
-// password for this process itself.
-func (e *Embedded) addUsers(options *server.Options, users []User) {
-	if len(users) == 0 {
-		return
+// separate prepares a NATS account for each user, and one for the runner beside them
+// under a random password. Without users there is one account for all.
+func (e *Embedded) separate(config EmbeddedConfig) (err error) {
+	users := config.Users
+	if config.Closed {
+		users = nil
 	}
-	e.user, e.password = "perennial-runner-"+rand.Text(), rand.Text()
-	options.Users = append(options.Users, &server.User{Username: e.user, Password: e.password})
-	for _, user := range users {
-		options.Users = append(options.Users, &server.User{Username: user.Name, Password: user.Password})
+	if len(users) == 0 && !config.Closed {
+		return moveStore(config.StoreDir, server.DEFAULT_GLOBAL_ACCOUNT)
 	}
+	if e.accounts, err = ServerConfig(users, func(string) string { return `"set at the start"` }); err != nil {
+		return fmt.Errorf("embedded nats: %w", err)
+	}
+	e.user, e.password = RunnerUser, rand.Text()
+	e.secrets = map[string]string{e.user: e.password}
+	for _, u := range users {
+		e.secrets[u.Name] = u.Password
+	}
+	return moveStore(config.StoreDir, runnerAccount)
+}
+
+// fresh are the options of one start: a server keeps the accounts that it was given.
+func (e *Embedded) fresh() (*server.Options, error) {
+	options := e.options.Clone()
+	if e.accounts == "" {
+		return options, nil
+	}
+	if err := options.ProcessConfigString(e.accounts); err != nil {
+		return nil, fmt.Errorf("embedded nats: the accounts of its users: %w", err)
+	}
+	for _, u := range options.Users {
+		u.Password = e.secrets[u.Username]
+	}
+	return options, nil
+}
+
+// moveStore gives the streams of a server that had users and has none any more, or
+// the reverse, to the account that the runner has now.
+func moveStore(dir, account string) error {
+	other := runnerAccount
+	if account == other {
+		other = server.DEFAULT_GLOBAL_ACCOUNT
+	}
+	now, before := filepath.Join(dir, server.JetStreamStoreDir, account), filepath.Join(dir, server.JetStreamStoreDir, other)
+	if _, err := os.Stat(now); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(before, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("embedded nats: move the streams from account %s to %s: %w", other, account, err)
+	}
+	return nil
 }
 
 // awaitReady waits until clients can connect or the server gives up.

@@ -30,7 +30,7 @@ func TestEmbeddedServerSaysThatItsPortIsTaken(t *testing.T) {
 }
 
 func TestEmbeddedServerWithUsersRefusesStrangers(t *testing.T) {
-	server := startServer(t, t.TempDir(), User{Name: "ops", Password: "pw"})
+	server := startServer(t, t.TempDir(), User{Name: "ops", Password: "pw", Grants: []Grant{{RoleOperator, []string{"main"}}}})
 	if _, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()}); !errors.Is(err, nats.ErrAuthorization) {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestEmbeddedServerWithUsersRefusesStrangers(t *testing.T) {
 }
 
 func TestAServerThatLetsAnybodyInIsNoticed(t *testing.T) {
-	open, closed := startServer(t, t.TempDir()), startServer(t, t.TempDir(), User{Name: "ops", Password: "pw"})
+	open, closed := startServer(t, t.TempDir()), startServer(t, t.TempDir(), User{Name: "ops", Password: "pw", Grants: []Grant{{RoleOperator, []string{"main"}}}})
 	for server, anonymous := range map[*Embedded]bool{open: true, closed: false} {
 		if q := connect(t, server); q.Anonymous() != anonymous {
 			t.Errorf("anonymous: %t", !anonymous)
@@ -61,7 +61,7 @@ func TestNoErrorSaysThePasswordOfAnAddress(t *testing.T) {
 }
 
 func TestNATSContextOfTheCommandLineIsUsed(t *testing.T) {
-	server := startServer(t, t.TempDir(), User{Name: "ops", Password: "pw"})
+	server := startServer(t, t.TempDir(), User{Name: "ops", Password: "pw", Grants: []Grant{{RoleOperator, []string{"main"}}}})
 	home := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", home)
 	dir := filepath.Join(home, "nats", "context")

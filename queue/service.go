@@ -19,10 +19,19 @@ const maxServing = 16
 // an error; any other error is answered with code "failed" and its text.
 type Verb = func(ctx context.Context, data []byte) ([]byte, error)
 
+type callerKey struct{}
+
+// Caller is the user whose request a verb answers, as the NATS server proves it; ""
+// where users have no NATS accounts of their own, so that any client could claim a name.
+func Caller(ctx context.Context) string {
+	caller, _ := ctx.Value(callerKey{}).(string)
+	return caller
+}
+
 var semanticVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
 // ServeAccount answers perennial.svc.<account>.<verb> until stop, as a NATS
-// micro service named perennial-<account>. A version that is not a semantic
+// micro service named perennial-<account>, and makes consumers for subscribers. A version that is not a semantic
 // one is shown as 0.0.0. stop refuses new requests, cancels the context of
 // those under way and returns when they are done.
 func (q *Queue) ServeAccount(account, version string, verbs map[string]Verb) (stop func() error, err error) {
@@ -42,12 +51,16 @@ func (q *Queue) ServeAccount(account, version string, verbs map[string]Verb) (st
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	serving := &serving{queue: q, ctx: ctx, slots: make(chan struct{}, maxServing)}
+	stopBroker := func() error { return nil }
 	stop = sync.OnceValue(func() error {
-		err := q.stopService(service)
+		err := errors.Join(stopBroker(), q.stopService(service))
 		cancel()
 		serving.wait()
 		return err
 	})
+	if stopBroker, err = q.serveBroker(account); err != nil {
+		return nil, errors.Join(err, service.Stop())
+	}
 	for verb, answer := range verbs {
 		if err := serving.add(service, account, verb, answer); err != nil {
 			return nil, errors.Join(err, stop())
@@ -91,6 +104,10 @@ func (s *serving) add(service micro.Service, account, verb string, answer Verb) 
 		return fmt.Errorf("verb %q cannot be a subject", verb)
 	}
 	handler := micro.HandlerFunc(func(request micro.Request) {
+		if !mayAnswer(request.Reply()) {
+			s.queue.log.WithField("subject", request.Subject()).Warn("a request was left alone: it asks for its answer on a subject of NATS or of Perennial, or for none")
+			return
+		}
 		select {
 		case s.slots <- struct{}{}:
 		case <-s.ctx.Done():
@@ -142,7 +159,8 @@ func (s *serving) wait() {
 }
 
 func (s *serving) answer(request micro.Request, answer Verb) {
-	data, err := answer(s.ctx, request.Data())
+	caller := callerOf(nats.Header(request.Headers()), request.Reply())
+	data, err := answer(context.WithValue(s.ctx, callerKey{}, caller), request.Data())
 	if err == nil {
 		s.respond(request, data)
 		return

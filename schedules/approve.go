@@ -72,7 +72,7 @@ func (s *Sweeper) carryOut(ctx context.Context, plan string, planned ledger.Swee
 			return err
 		}
 		for _, slot := range slots {
-			err := tx.Append(ledger.SweepFinished{Schedule: slot.Schedule, Slot: slot.At, Plan: plan, Commands: len(planned.Commands), By: by, Reason: reason})
+			err := tx.Append(ledger.SweepFinished{Schedule: slot.Schedule, Slot: slot.At, Plan: plan, Commands: len(planned.Commands), By: by, Reason: reason, User: ledger.UserOf(ctx)})
 			if err != nil {
 				return err
 			}

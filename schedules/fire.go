@@ -144,7 +144,7 @@ func (s *Sweeper) checkClock() error {
 func (s *Sweeper) record(ctx context.Context, r *rota, f firing, plan *Plan) error {
 	planned := ledger.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Due, EstimateCents: plan.EstimateCents, Commands: plan.Commands,
-		Planned: plan.planned, Left: plan.Left, Unusable: plan.LeftOutCounts[ReasonBadID] + plan.LeftOutCounts[ReasonBadExpiry],
+		Planned: plan.planned, Left: plan.Left, User: ledger.UserOf(ctx), Unusable: plan.LeftOutCounts[ReasonBadID] + plan.LeftOutCounts[ReasonBadExpiry],
 	}
 	if f.rest != nil {
 		planned.Of = &f.rest.began

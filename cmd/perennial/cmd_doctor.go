@@ -186,6 +186,9 @@ func (d *doctor) nats(ctx context.Context) {
 	default:
 		d.ok("streams", "commands, events and dead letters are there, with settings that lose nothing")
 	}
+	if len(d.config.NATS.Users) > 0 {
+		d.roles(ctx, r.URL())
+	}
 	if external {
 		d.ok("durability", "an external server syncs by its own sync_interval (two minutes unless set): use 3 replicas, or sync_interval: always")
 	}

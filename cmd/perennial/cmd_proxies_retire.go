@@ -45,13 +45,13 @@ func (a *accountHost) retire(ctx context.Context, q retireRequest) (changedAnswe
 	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > maxRetired {
 		return changed, &jobs.RefusedError{Reason: fmt.Sprintf("%d proxies: name 1 to %d", len(q.ProxyIDs), maxRetired)}
 	}
-	if q.By == "" {
+	if q.By = asked(ctx, q.By); q.By == "" {
 		return changed, &jobs.RefusedError{Reason: "retiring needs a name: say who decides it with --by"}
 	}
 	err := a.ledger.Write(ctx, func(tx *ledger.Tx) error {
 		changed.Changed = 0 // Write may run this twice
 		for _, id := range q.ProxyIDs {
-			done, err := retireOne(tx, q, id)
+			done, err := retireOne(ctx, tx, q, id)
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ func (a *accountHost) retire(ctx context.Context, q retireRequest) (changedAnswe
 	return changed, err
 }
 
-func retireOne(tx *ledger.Tx, q retireRequest, id string) (changed bool, err error) {
+func retireOne(ctx context.Context, tx *ledger.Tx, q retireRequest, id string) (changed bool, err error) {
 	known, err := tx.KnowsProxy(id)
 	if err != nil {
 		return false, err
@@ -77,7 +77,7 @@ func retireOne(tx *ledger.Tx, q retireRequest, id string) (changed bool, err err
 		return false, err
 	}
 	if q.Undo {
-		return true, tx.Append(ledger.ProxyReinstated{ProxyID: id, By: q.By, Reason: q.Reason})
+		return true, tx.Append(ledger.ProxyReinstated{ProxyID: id, By: q.By, Reason: q.Reason, User: ledger.UserOf(ctx)})
 	}
-	return true, tx.Append(ledger.ProxyRetired{ProxyID: id, By: q.By, Reason: q.Reason})
+	return true, tx.Append(ledger.ProxyRetired{ProxyID: id, By: q.By, Reason: q.Reason, User: ledger.UserOf(ctx)})
 }

@@ -35,6 +35,7 @@ func (a *accountHost) reconcile(ctx context.Context, _ struct{}) (jobs.Reconcili
 const codeUnreachable = "unreachable"
 
 func (a *accountHost) record(ctx context.Context, x jobs.Recording) (changedAnswer, error) {
+	x.By = asked(ctx, x.By)
 	if err := jobs.Record(ctx, a.ledger, x); err != nil {
 		return changedAnswer{}, err
 	}

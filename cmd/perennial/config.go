@@ -44,12 +44,6 @@ type natsConfig struct {
 	Context   string       `koanf:"context"` // of the NATS CLI
 }
 
-type userConfig struct {
-	User         string `koanf:"user"`
-	PasswordFile string `koanf:"password_file"`
-	Password     string `koanf:"password"` // a bcrypt hash only: secrets do not stand here
-}
-
 type httpConfig struct {
 	Listen string `koanf:"listen"` // default 127.0.0.1:8080
 }
@@ -180,6 +174,9 @@ func (c *config) validate() error {
 	if err := c.validateProduction(); err != nil {
 		return err
 	}
+	if err := c.validateUsers(); err != nil {
+		return err
+	}
 	return c.validateSchedules()
 }
 
@@ -221,14 +218,6 @@ func (c *config) validateProduction() error {
 	if name := c.production(); name != "" && c.NATS.URL == "" && c.NATS.Context == "" && len(c.NATS.Users) == 0 {
 		return fmt.Errorf("accounts.%s is a production account and the embedded NATS server has no users: whoever can connect could spend its money. Set nats.users, or nats.url", name)
 	}
-	for i, u := range c.NATS.Users {
-		if u.User == "" || (u.Password == "") == (u.PasswordFile == "") {
-			return fmt.Errorf("nats.users[%d] needs user and password_file", i)
-		}
-		if u.Password != "" && !strings.HasPrefix(u.Password, "$2") {
-			return fmt.Errorf("nats.users[%d].password must be a bcrypt hash: secrets do not stand in this file, use password_file", i)
-		}
-	}
 	return nil
 }
 
@@ -257,8 +246,8 @@ func (c *config) validateSchedules() error {
 		}
 		names[s.Name] = true
 		for _, name := range []string{s.Match.ProxyIDsFile, s.Match.ExceptProxyIDsFile} {
-			if name != "" && !exists(c.listedFile(name)) {
-				return fmt.Errorf("schedules[%d].match: the list %s does not exist", i, c.listedFile(name))
+			if name != "" && !exists(c.beside(name)) {
+				return fmt.Errorf("schedules[%d].match: the list %s does not exist", i, c.beside(name))
 			}
 		}
 	}

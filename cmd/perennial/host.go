@@ -120,23 +120,10 @@ func (h *host) connect() error {
 		}
 		return err
 	}
-	users := make([]queue.User, 0, len(n.Users))
-	for _, u := range n.Users {
-		password := u.Password
-		if u.PasswordFile != "" {
-			path := u.PasswordFile
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(filepath.Dir(h.config.file), path)
-			}
-			secret, err := readSecret(path)
-			if err != nil {
-				return err
-			}
-			password = secret
-		}
-		users = append(users, queue.User{Name: u.User, Password: password})
+	users, err := h.config.natsUsers()
+	if err != nil {
+		return err
 	}
-	var err error
 	h.embedded, err = queue.StartEmbedded(queue.EmbeddedConfig{
 		Listen: n.Listen, StoreDir: filepath.Join(h.config.DataDir, "nats"), Users: users, Log: h.log,
 	})
@@ -155,7 +142,7 @@ func (h *host) refuseAnonymous() error {
 		return nil
 	}
 	return fmt.Errorf("accounts.%s is a production account and NATS at %s lets anybody in: whoever can connect could spend its money\n"+
-		"give the server users or TLS, and say which in nats.url, nats.creds_file or nats.context", name, h.queue.URL())
+		"give the server users (`perennial nats-config` prints them), and say which in nats.url, nats.creds_file or nats.context", name, h.queue.URL())
 }
 
 func (h *host) replicas() int {

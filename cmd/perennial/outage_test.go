@@ -68,7 +68,12 @@ func (n *natsProcess) start(password string) {
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "nats-server listens", func() bool {
+	n.awaitListening()
+}
+
+func (n *natsProcess) awaitListening() {
+	n.w.t.Helper()
+	await(n.w.t, "nats-server listens", func() bool {
 		c, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", n.port), time.Second)
 		if err == nil {
 			_ = c.Close()

@@ -27,7 +27,7 @@ accounts: {main: {base_url: %s, app_id: %s, secret_file: main.secret}}
 // withUsers is an embedded server that nobody enters without a password.
 func (w *world) withUsers() string {
 	w.write("nats.secret", "pw", 0o600)
-	return "listen: 127.0.0.1:0, users: [{user: ops, password_file: nats.secret}]"
+	return "listen: 127.0.0.1:0, users: [{user: ops, password_file: nats.secret, roles: [{role: operator, accounts: [main]}, {role: producer, accounts: [main]}]}]"
 }
 
 func TestAProductionAccountRefusesANATSThatLetsAnybodyIn(t *testing.T) {

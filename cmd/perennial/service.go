@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,13 +100,14 @@ func (a *accountHost) verbs() map[string]queue.Verb {
 		verbCancel:  answer(changing(a.runner.Cancel)),
 		verbRetry:   answer(changing(a.runner.Retry)),
 		verbResolve: answer(func(ctx context.Context, x jobs.Resolution) (changedAnswer, error) {
+			x.By = asked(ctx, x.By)
 			return changedAnswer{Changed: 1}, a.runner.Resolve(ctx, x)
 		}),
 		verbPause: answer(func(ctx context.Context, q byHand) (changedAnswer, error) {
-			return changedAnswer{Changed: 1}, a.runner.PauseByHand(ctx, q.By, q.Reason)
+			return changedAnswer{Changed: 1}, a.runner.PauseByHand(ctx, asked(ctx, q.By), q.Reason)
 		}),
 		verbResume: answer(func(ctx context.Context, q byHand) (changedAnswer, error) {
-			n, err := a.runner.ResumeByHand(ctx, q.By, q.Reason)
+			n, err := a.runner.ResumeByHand(ctx, asked(ctx, q.By), q.Reason)
 			return changedAnswer{Changed: n}, err
 		}),
 		verbShow:    answer(a.show),
@@ -147,14 +149,19 @@ func (a *accountHost) bound(verb queue.Verb) queue.Verb {
 // changing adapts a person's change of operations.
 func changing(do func(ctx context.Context, id, by, reason string) (int, error)) func(context.Context, byHand) (changedAnswer, error) {
 	return func(ctx context.Context, q byHand) (changedAnswer, error) {
-		n, err := do(ctx, q.ID, q.By, q.Reason)
+		n, err := do(ctx, q.ID, asked(ctx, q.By), q.Reason)
 		return changedAnswer{Changed: n}, err
 	}
 }
 
+// asked is in whose name a change is made: the name that the request says, else the
+// user of NATS that asks.
+func asked(ctx context.Context, by string) string { return cmp.Or(by, ledger.UserOf(ctx)) }
+
 // answer makes a verb of a function from one JSON value to another.
 func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
 	return func(ctx context.Context, data []byte) ([]byte, error) {
+		ctx = ledger.WithUser(ctx, queue.Caller(ctx))
 		var q Q
 		if len(data) > 0 {
 			d := json.NewDecoder(bytes.NewReader(data))

@@ -86,16 +86,16 @@ func (a *accountHost) offers(ctx context.Context, runner *jobs.Runner, f upstrea
 	return all, nil
 }
 
-// listedFile is where a list of proxies lies: beside the configuration, unless
+// beside is where a list of proxies lies: beside the configuration, unless
 // its name is absolute.
-func (c *config) listedFile(name string) string {
+func (c *config) beside(name string) string {
 	if filepath.IsAbs(name) {
 		return name
 	}
 	return filepath.Join(filepath.Dir(c.file), name)
 }
 
-func (c *config) readListed(name string) ([]byte, error) { return os.ReadFile(c.listedFile(name)) }
+func (c *config) readListed(name string) ([]byte, error) { return os.ReadFile(c.beside(name)) }
 
 // heardListing gives the runner the replies to listings: a Retry-After holds
 // every sender of the account.
@@ -156,7 +156,7 @@ func (a *accountHost) sweepNow(ctx context.Context, q sweepRequest) (schedules.P
 }
 
 func (a *accountHost) approve(ctx context.Context, q sweepRequest) (changedAnswer, error) {
-	if strings.TrimSpace(q.By) == "" || strings.TrimSpace(q.Reason) == "" {
+	if q.By = asked(ctx, q.By); strings.TrimSpace(q.By) == "" || strings.TrimSpace(q.Reason) == "" {
 		return changedAnswer{}, &jobs.RefusedError{Reason: "an approval needs a name and a reason: say them with --by and --reason"}
 	}
 	return changedAnswer{Changed: 1}, a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason)

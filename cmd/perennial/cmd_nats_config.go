@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"perennial/queue"
+)
+
+func (a *app) natsConfigCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "nats-config", Short: "Print the accounts, users and permissions of an external NATS server for nats.users", Args: cobra.NoArgs,
+		Long: `Print the part of a NATS server's configuration that gives nats.users their roles,
+as the embedded server has it: an account for the runner, where the streams are, and
+one for each user, which can do what its roles say and nothing else. Include it in the
+server's configuration file. Passwords are variables, which the server reads from its
+environment; a bcrypt hash of the configuration is printed as it is.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := loadConfig(a.configFile)
+			if err != nil {
+				return err
+			}
+			if len(c.NATS.Users) == 0 {
+				return usage("nats.users is empty: there are no roles to print\nadd users, such as [{user: app, password_file: app.password, roles: [{role: producer, accounts: [main]}]}]")
+			}
+			return c.printNATSConfig(a)
+		},
+	}
+}
+
+func (c *config) printNATSConfig(a *app) error {
+	var users []queue.User
+	hashes, variables := map[string]string{}, []string{}
+	for _, u := range c.NATS.Users {
+		users = append(users, u.user())
+		hashes[u.User] = u.Password
+	}
+	text, err := queue.ServerConfig(users, func(user string) string {
+		if hash := hashes[user]; hash != "" {
+			return fmt.Sprintf("%q", hash)
+		}
+		variables = append(variables, passwordVariable(user))
+		return "$" + passwordVariable(user)
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "# Written by `perennial nats-config`. Needs NATS 2.12 or newer, and `jetstream` at the top level.\n"+
+		"# Set in the server's environment: %s.\n# The runner connects as user %s.\n%s", strings.Join(variables, ", "), queue.RunnerUser, text)
+	return err
+}
+
+// passwordVariable names the variable of a server's environment that holds a user's password.
+func passwordVariable(user string) string {
+	return "PERENNIAL_NATS_" + strings.ToUpper(strings.ReplaceAll(user, "-", "_"))
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"perennial/queue"
+)
+
+type userConfig struct {
+	User         string       `koanf:"user"`
+	PasswordFile string       `koanf:"password_file"`
+	Password     string       `koanf:"password"` // a bcrypt hash only: secrets do not stand here
+	Roles        []roleConfig `koanf:"roles"`
+}
+
+type roleConfig struct {
+	Role     string   `koanf:"role"`     // producer, subscriber, viewer or operator
+	Accounts []string `koanf:"accounts"` // of this configuration
+}
+
+// validateUsers names the first user that could not connect, or could do nothing.
+func (c *config) validateUsers() error {
+	seen := map[string]bool{}
+	for i, u := range c.NATS.Users {
+		if u.User == "" || (u.Password == "") == (u.PasswordFile == "") {
+			return fmt.Errorf("nats.users[%d] needs user and password_file", i)
+		}
+		if u.Password != "" && !strings.HasPrefix(u.Password, "$2") {
+			return fmt.Errorf("nats.users[%d].password must be a bcrypt hash: secrets do not stand in this file, use password_file", i)
+		}
+		for _, g := range u.Roles {
+			for _, name := range g.Accounts {
+				if c.Accounts[name] == nil {
+					return fmt.Errorf("nats.users[%d] is %s of account %q, which is not configured", i, g.Role, name)
+				}
+			}
+		}
+		if err := queue.CheckUser(u.user()); err != nil {
+			return fmt.Errorf("nats.users[%d]: %w", i, err)
+		}
+		if seen[u.User] {
+			return fmt.Errorf("nats.users[%d].user is %q, which stands twice", i, u.User)
+		}
+		seen[u.User] = true
+	}
+	return nil
+}
+
+// user is what the configuration says of a user, without the password that a file holds.
+func (u userConfig) user() queue.User {
+	user := queue.User{Name: u.User, Password: u.Password}
+	for _, g := range u.Roles {
+		user.Grants = append(user.Grants, queue.Grant{Role: queue.Role(g.Role), Accounts: g.Accounts})
+	}
+	return user
+}
+
+// natsUsers are the users of the embedded server, with their passwords.
+func (c *config) natsUsers() ([]queue.User, error) {
+	users := make([]queue.User, 0, len(c.NATS.Users))
+	for _, u := range c.NATS.Users {
+		user := u.user()
+		if u.PasswordFile != "" {
+			secret, err := readSecret(c.beside(u.PasswordFile))
+			if err != nil {
+				return nil, err
+			}
+			user.Password = secret
+		}
+		users = append(users, user)
+	}
+	return users, nil
+}

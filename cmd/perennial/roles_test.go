@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/ledger"
+)
+
+// natsUsers gives each role to a user of main, and other has an operator of its own.
+const natsUsers = `[
+  {user: prod, password_file: nats.secret, roles: [{role: producer, accounts: [main]}]},
+  {user: sub, password_file: nats.secret, roles: [{role: subscriber, accounts: [main]}]},
+  {user: sub2, password_file: nats.secret, roles: [{role: subscriber, accounts: [main]}]},
+  {user: view, password_file: nats.secret, roles: [{role: viewer, accounts: [main]}]},
+  {user: ops, password_file: nats.secret, roles: [{role: operator, accounts: [main]}, {role: producer, accounts: [main]}]},
+  {user: other-ops, password_file: nats.secret, roles: [{role: operator, accounts: [other]}, {role: producer, accounts: [other]}]}]`
+
+const natsPassword = "Users-of-nats-7"
+
+// withRoles runs two accounts under the users, on the embedded server or on an
+// external one that has what `nats-config` prints.
+func withRoles(t *testing.T, external bool) (w *world, run *process, line readyLine) {
+	t.Helper()
+	w = twoAccounts(t)
+	w.write("nats.secret", natsPassword, 0o600)
+	at := "nats: {listen: 127.0.0.1:0, users: " + natsUsers + "}"
+	text, err := os.ReadFile(filepath.Join(w.dir, "perennial.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	configured := func(at string) {
+		w.write("perennial.yaml", strings.Replace(string(text), `nats: {url: "", listen: 127.0.0.1:0}`, at, 1), 0o600)
+	}
+	configured(at)
+	if external {
+		n := newNATSProcess(t, w)
+		n.startAs(w.mustCLI("nats-config"))
+		configured(fmt.Sprintf("nats: {url: \"nats://perennial:%s@127.0.0.1:%d\", users: %s}", natsPassword, n.port, natsUsers))
+	}
+	run, line = w.run()
+	w.readySays(line, ready)
+	return w, run, line
+}
+
+// startAs runs the server under a configuration of accounts, with one password for all.
+func (n *natsProcess) startAs(accounts string) {
+	t := n.w.t
+	t.Helper()
+	path, err := natsServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.w.write("nats.conf", fmt.Sprintf("listen: \"127.0.0.1:%d\"\njetstream {store_dir: %q}\n%s\n", n.port, filepath.Join(n.w.dir, "outer"), accounts), 0o600)
+	n.cmd = exec.Command(path, "-c", filepath.Join(n.w.dir, "nats.conf"))
+	for _, user := range []string{"perennial", "prod", "sub", "sub2", "view", "ops", "other-ops"} {
+		n.cmd.Env = append(n.cmd.Env, passwordVariable(user)+"="+natsPassword)
+	}
+	if err := n.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	n.awaitListening()
+}
+
+// role is a client of one user.
+type role struct {
+	*nats.Conn
+	t  *testing.T
+	js jetstream.JetStream
+}
+
+func (w *world) as(line readyLine, user string) *role {
+	w.t.Helper()
+	address := line.NATS[strings.LastIndexAny(line.NATS, "/@")+1:]
+	nc, err := nats.Connect("nats://"+address, nats.UserInfo(user, natsPassword), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &role{nc, w.t, js}
+}
+
+// cannot fails where a request is answered with anything but an error. A server says
+// that a subject is forbidden before it answers what was sent behind it.
+func (r *role) cannot(subject, body string) {
+	r.t.Helper()
+	r.cannotSend(&nats.Msg{Subject: subject, Data: []byte(body)})
+}
+
+func (r *role) cannotSend(m *nats.Msg) {
+	r.t.Helper()
+	m.Reply = r.NewInbox()
+	answers, err := r.SubscribeSync(m.Reply)
+	if err == nil {
+		err = errors.Join(r.PublishMsg(m), r.Flush())
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = answers.Unsubscribe() }()
+	if err := r.LastError(); err != nil && strings.Contains(err.Error(), fmt.Sprintf("%q", m.Subject)) {
+		return
+	}
+	answer, err := answers.NextMsg(patience)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+	case err != nil:
+		r.t.Errorf("%s is neither refused nor answered: %v", m.Subject, err)
+	case answer.Header.Get("Nats-Service-Error-Code") == "" && !strings.Contains(string(answer.Data), `"error"`):
+		r.t.Errorf("%s is answered: %.200s", m.Subject, answer.Data)
+	}
+}
+
+// verb asks main and fails where it is refused.
+func (r *role) verb(verb, body string) string {
+	r.t.Helper()
+	answer, err := r.Request("perennial.svc.main."+verb, []byte(body), patience)
+	if err != nil || answer.Header.Get("Nats-Service-Error-Code") != "" {
+		r.t.Fatalf("%s: %v %v", verb, err, answer)
+	}
+	return string(answer.Data)
+}
+
+func onBoth(t *testing.T, do func(t *testing.T, w *world, run *process, line readyLine)) {
+	t.Helper()
+	for name, external := range map[string]bool{"embedded": false, "external": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, run, line := withRoles(t, external)
+			do(t, w, run, line)
+		})
+	}
+}
+
+// TestEachRoleDoesWhatItIsFor: with plain clients of NATS and their default inboxes.
+func TestEachRoleDoesWhatItIsFor(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world, _ *process, line readyLine) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		prod, sub, view, ops := w.as(line, "prod"), w.as(line, "sub"), w.as(line, "view"), w.as(line, "ops")
+		live, err := sub.SubscribeSync("perennial.events.main.>")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := prod.js.Publish(ctx, "perennial.commands.main.order.create", []byte(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1}]}`)); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the producer sees the end", func() bool {
+			answer, err := prod.Request("perennial.svc.main.status", []byte(`{"id":"buy"}`), patience)
+			return err == nil && strings.Contains(string(answer.Data), `"delivered"`)
+		})
+		if m, err := live.NextMsg(patience); err != nil || !strings.HasPrefix(m.Subject, "perennial.events.main.") {
+			t.Errorf("live: %v", err)
+		}
+		ordered, err := sub.js.OrderedConsumer(ctx, "PERENNIAL_EVENTS_main", jetstream.OrderedConsumerConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := ordered.Next(jetstream.FetchMaxWait(patience)); err != nil || len(m.Data()) == 0 {
+			t.Errorf("ordered: %v", err)
+		}
+		mine, err := sub.js.CreateOrUpdateConsumer(ctx, "PERENNIAL_EVENTS_main", jetstream.ConsumerConfig{Durable: "mine", AckPolicy: jetstream.AckExplicitPolicy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := mine.Next(jetstream.FetchMaxWait(patience)); err != nil || m.DoubleAck(ctx) != nil {
+			t.Errorf("pull: %v", err)
+		}
+		if err := sub.js.DeleteConsumer(ctx, "PERENNIAL_EVENTS_main", "mine"); err != nil {
+			t.Error(err)
+		}
+		for _, verb := range []string{"balance", "show", "sweeps"} {
+			view.verb(verb, "")
+		}
+		if stream, err := view.js.Stream(ctx, "PERENNIAL_EVENTS_main"); err != nil {
+			t.Error(err)
+		} else if _, err := stream.GetMsg(ctx, 1); err != nil {
+			t.Error(err)
+		}
+		ops.verb("pause", `{"reason":"to see"}`)
+		ops.verb("resume", `{"by":"ann","reason":"seen"}`)
+		if f := aFact[ledger.AccountPaused](sub, "account.paused"); f.User != "ops" || !strings.Contains(f.Detail, "by ops: to see") {
+			t.Errorf("%+v", f)
+		}
+		if f := aFact[ledger.AccountResumed](sub, "account.resumed"); f.User != "ops" || !strings.Contains(f.Detail, "by ann: seen") {
+			t.Errorf("%+v", f)
+		}
+		w.commandsAs(line, "ops")
+	})
+}
+
+// aFact is the first event of a type, as a client reads it.
+func aFact[F any](r *role, eventType string) (f F) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	c, err := r.js.OrderedConsumer(ctx, "PERENNIAL_EVENTS_main", jetstream.OrderedConsumerConfig{FilterSubjects: []string{"perennial.events.main." + eventType}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	m, err := c.Next(jetstream.FetchMaxWait(patience))
+	if err != nil {
+		r.t.Fatalf("%s: %v", eventType, err)
+	}
+	var event struct {
+		Data F `json:"data"`
+	}
+	if err := json.Unmarshal(m.Data(), &event); err != nil {
+		r.t.Fatal(err)
+	}
+	return event.Data
+}
+
+// commandsAs runs the program's commands as an operator would from another machine.
+func (w *world) commandsAs(line readyLine, user string) {
+	w.t.Helper()
+	address := line.NATS[strings.LastIndexAny(line.NATS, "/@")+1:]
+	url := fmt.Sprintf("nats://%s:%s@%s", user, natsPassword, address)
+	for _, args := range [][]string{
+		{"order", "--item", "off_us_1=1", "--id", "by-cli", "--wait"}, {"status"}, {"status", "by-cli"}, {"account", "show"}, {"dead", "list"},
+		{"sweep", "list"}, {"ledger", "balance"}, {"review", "list"}, {"doctor"},
+	} {
+		w.mustCLI(append(args, "--nats", url, "-a", "main")...)
+	}
+}
+
+// TestDoctorSaysWhereUsersAreNotKeptApart: the users are there, and all of one NATS
+// account without permissions.
+func TestDoctorSaysWhereUsersAreNotKeptApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.write("nats.secret", natsPassword, 0o600)
+	n := newNATSProcess(t, w)
+	n.startAs(fmt.Sprintf("authorization {users: [{user: perennial, password: %q}, {user: prod, password: %q}]}", natsPassword, natsPassword))
+	w.configure(fmt.Sprintf("nats://perennial:%s@127.0.0.1:%d", natsPassword, n.port), "")
+	text, err := os.ReadFile(filepath.Join(w.dir, "perennial.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("perennial.yaml", strings.Replace(string(text), "listen: 127.0.0.1:0}\nhttp",
+		"listen: 127.0.0.1:0, users: [{user: prod, password_file: nats.secret, roles: [{role: producer, accounts: [main]}]}]}\nhttp", 1), 0o600)
+	_, line := w.run()
+	w.readySays(line, ready)
+	out, _, code := w.cli("doctor")
+	if code != exitFailed || !strings.Contains(out, "NOT OK  roles") || !strings.Contains(out, "user prod reaches $JS.API.STREAM.INFO.KV_PERENNIAL_LEASES") ||
+		!strings.Contains(out, "perennial.svc.main.show without a role for it") || strings.Contains(out, natsPassword) {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+}

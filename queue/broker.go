@@ -1,0 +1,221 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// The broker makes consumers of an account's events stream for users that may only
+// read. NATS has no permission for a part of a request: who may create a pull
+// consumer may create one that pushes, and JetStream pushes to whatever subject
+// the request names, a verb of another account among them. So those requests of a
+// user's account come here; what pushes is refused, the rest goes on to JetStream.
+
+// brokerAnswer bounds how long JetStream may take for a request that is passed on.
+const brokerAnswer = 5 * time.Second
+
+// brokered are the requests of JetStream that go through the broker. INFO and
+// STREAM.NAMES are of no stream, so that JetStream's answers would tell of all; an
+// account that does not import INFO would be told that JetStream is not for it.
+func brokered(stream string) []string {
+	return []string{
+		"INFO", "STREAM.NAMES",
+		"CONSUMER.CREATE." + stream, "CONSUMER.CREATE." + stream + ".>", "CONSUMER.DURABLE.CREATE." + stream + ".*",
+		"CONSUMER.DELETE." + stream + ".*",
+	}
+}
+
+// brokerSubject is where the broker takes a request of JetStream's API.
+func brokerSubject(account, op string) string { return "perennial.js." + account + "." + op }
+
+// ownerKey is the metadata of a consumer that names the user who made it.
+const ownerKey = "perennial.user"
+
+// broker answers for one account.
+type broker struct {
+	queue   *Queue
+	account string
+}
+
+// serveBroker begins to answer; stop ends it.
+func (q *Queue) serveBroker(account string) (stop func() error, err error) {
+	b := &broker{q, account}
+	sub, err := q.nc.QueueSubscribe(brokerSubject(account, ">"), "perennial", b.handle)
+	if err != nil {
+		return nil, fmt.Errorf("broker of account %s: %w", account, err)
+	}
+	return func() error {
+		err := sub.Unsubscribe()
+		if errors.Is(err, nats.ErrConnectionClosed) {
+			return nil
+		}
+		return err
+	}, nil
+}
+
+// apiError is a refusal in JetStream's own form, so that every client understands it.
+type apiError struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+// jsForbidden is JetStream's code for a consumer configuration that it does not take.
+const jsForbidden = 10012
+
+func (b *broker) handle(m *nats.Msg) {
+	answer, err := b.pass(m)
+	if err != nil {
+		refused := apiError{Code: 403, ErrCode: jsForbidden, Description: err.Error()}
+		answer, _ = json.Marshal(map[string]any{"type": "io.nats.jetstream.api.v1.error", "error": refused})
+	}
+	if !mayAnswer(m.Reply) {
+		return
+	}
+	if err := b.queue.nc.Publish(m.Reply, answer); err != nil {
+		b.queue.log.WithError(err).WithField("account", b.account).Warn("a subscriber's request was not answered")
+	}
+}
+
+// pass checks a request and hands it to JetStream.
+func (b *broker) pass(m *nats.Msg) ([]byte, error) {
+	user := callerOf(m.Header, m.Reply)
+	if user == "" {
+		return nil, errors.New("only a user with a role may ask the broker")
+	}
+	op := strings.TrimPrefix(m.Subject, brokerSubject(b.account, ""))
+	data := m.Data
+	var err error
+	switch {
+	case op == "INFO":
+		return []byte(accountInfo), nil
+	case op == "STREAM.NAMES":
+		return b.names(data)
+	case strings.HasPrefix(op, "CONSUMER.DELETE."+EventsStream(b.account)+"."):
+		err = b.owned(op[strings.LastIndexByte(op, '.')+1:], user)
+	case strings.HasPrefix(op, "CONSUMER.CREATE."+EventsStream(b.account)), strings.HasPrefix(op, "CONSUMER.DURABLE.CREATE."+EventsStream(b.account)+"."):
+		data, err = b.create(data, user)
+	default:
+		err = fmt.Errorf("%.60s is not for subscribers", op)
+	}
+	if err != nil {
+		return nil, err
+	}
+	answer, err := b.queue.nc.Request("$JS.API."+op, data, brokerAnswer)
+	if err != nil {
+		return nil, fmt.Errorf("JetStream did not answer: %w", err)
+	}
+	return answer.Data, nil
+}
+
+// accountInfo answers what clients ask before they use JetStream.
+const accountInfo = `{"type":"io.nats.jetstream.api.v1.account_info_response","memory":0,"storage":0,"streams":1,"consumers":0,` +
+	`"limits":{"max_memory":-1,"max_storage":-1,"max_streams":-1,"max_consumers":-1,"max_ack_pending":-1},"api":{"total":0,"errors":0}}`
+
+// names finds the events stream by a subject, as clients do that were told none.
+func (b *broker) names(data []byte) ([]byte, error) {
+	var request struct {
+		Subject string `json:"subject"`
+	}
+	if len(data) > 0 {
+		if err := json.Unmarshal(data, &request); err != nil {
+			return nil, errNoJSON
+		}
+	}
+	streams := []string{}
+	if request.Subject == "" || strings.HasPrefix(request.Subject, EventSubject(b.account, "")) {
+		streams = append(streams, EventsStream(b.account))
+	}
+	return json.Marshal(map[string]any{
+		"type": "io.nats.jetstream.api.v1.stream_names_response", "total": len(streams), "offset": 0, "limit": 1024, "streams": streams,
+	})
+}
+
+var errNoJSON = errors.New("the request is not JSON")
+
+// create refuses a consumer that pushes, or that another user made, and notes who
+// makes it.
+func (b *broker) create(data []byte, user string) ([]byte, error) {
+	var request map[string]any
+	if err := json.Unmarshal(data, &request); err != nil {
+		return nil, errNoJSON
+	}
+	if stream, _ := request["stream_name"].(string); stream != EventsStream(b.account) {
+		return nil, errors.New("stream_name must be " + EventsStream(b.account))
+	}
+	config, _ := request["config"].(map[string]any)
+	if config == nil {
+		return nil, errors.New("config is missing")
+	}
+	for key := range config {
+		if strings.HasPrefix(key, "deliver_") && key != "deliver_policy" {
+			return nil, fmt.Errorf("%.40s: a consumer that pushes is not for subscribers; make one that pulls", key)
+		}
+	}
+	for _, key := range []string{"name", "durable_name"} {
+		if name, _ := config[key].(string); name != "" {
+			if err := b.owned(name, user); err != nil {
+				return nil, err
+			}
+		}
+	}
+	metadata, _ := config["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata[ownerKey] = user
+	config["metadata"] = metadata
+	return json.Marshal(request)
+}
+
+// owned refuses a consumer that is there and that another user made.
+func (b *broker) owned(name, user string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), brokerAnswer)
+	defer cancel()
+	answer, err := b.queue.nc.RequestWithContext(ctx, "$JS.API.CONSUMER.INFO."+EventsStream(b.account)+"."+name, nil)
+	if err != nil {
+		return fmt.Errorf("JetStream did not answer: %w", err)
+	}
+	var info struct {
+		Config *struct {
+			Metadata map[string]string `json:"metadata"`
+		} `json:"config"`
+	}
+	if err := json.Unmarshal(answer.Data, &info); err != nil || info.Config == nil || info.Config.Metadata[ownerKey] == user {
+		return nil // JetStream itself says what is wrong with one that is not there
+	}
+	return fmt.Errorf("consumer %.60s belongs to another user", name)
+}
+
+// requestInfo is the header by which a NATS server says whose request crosses from
+// one NATS account to another.
+const requestInfo = "Nats-Request-Info"
+
+// callerOf is the user whose request crossed into the runner's NATS account, as the
+// server says it; "" where it did not cross, and any client may have written the
+// header. A reply subject that begins with _R_ is the server's: no client may name one.
+func callerOf(header nats.Header, reply string) string {
+	if !strings.HasPrefix(reply, "_R_.") {
+		return ""
+	}
+	var info struct {
+		User string `json:"user"`
+	}
+	if err := json.Unmarshal([]byte(header.Get(requestInfo)), &info); err != nil {
+		return ""
+	}
+	return info.User
+}
+
+// mayAnswer reports whether an answer may be sent where a request asks for it: not
+// into the subjects of NATS itself or of Perennial. A server that keeps users apart
+// lets no such reply through; this is for one that does not.
+func mayAnswer(reply string) bool {
+	return reply != "" && !strings.HasPrefix(reply, "$") && !strings.HasPrefix(reply, "perennial.")
+}

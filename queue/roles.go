@@ -1,0 +1,294 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A role is what a user of NATS may do with the accounts it is given for. Each user
+// has a NATS account of its own, which imports what its roles need and nothing
+// else: a reply subject or a deliver subject that it names is one of its own
+// account and never one of the runner's, and its inboxes are its own.
+
+// Role is a set of rights.
+type Role string
+
+// The roles. They add up: a user may have several.
+const (
+	RoleProducer   Role = "producer"   // publishes commands, and asks where they stand
+	RoleSubscriber Role = "subscriber" // reads events, by pull or ordered consumers
+	RoleViewer     Role = "viewer"     // asks the verbs that change nothing, and reads events
+	RoleOperator   Role = "operator"   // asks every verb, reads events, looks after dead letters
+)
+
+// Grant gives one role for some accounts.
+type Grant struct {
+	Role     Role
+	Accounts []string
+}
+
+// User may connect to the embedded server, with the rights of its grants. Without
+// users every process of this machine may, and has every right.
+type User struct {
+	Name     string
+	Password string // plain, or a bcrypt hash
+	Grants   []Grant
+}
+
+// runnerAccount is the NATS account of the runner, where the streams are.
+const runnerAccount = "PERENNIAL"
+
+// RunnerUser is the name of the runner's own user.
+const RunnerUser = "perennial"
+
+var userName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// CheckUser says what is wrong with a user, nil when nothing is.
+func CheckUser(u User) error {
+	if !userName.MatchString(u.Name) || u.Name == RunnerUser {
+		return fmt.Errorf("user %.70q must be 1 to 64 of a-z, A-Z, 0-9, - and _, begin with a letter or digit, and not be %s", u.Name, RunnerUser)
+	}
+	if len(u.Grants) == 0 {
+		return fmt.Errorf("user %s has no roles, and could do nothing: add roles, such as [{role: producer, accounts: [main]}]", u.Name)
+	}
+	for _, g := range u.Grants {
+		if !slices.Contains([]Role{RoleProducer, RoleSubscriber, RoleViewer, RoleOperator}, g.Role) {
+			return fmt.Errorf("user %s has the role %.40q: it must be producer, subscriber, viewer or operator", u.Name, g.Role)
+		}
+		if len(g.Accounts) == 0 {
+			return fmt.Errorf("user %s is %s of no account: add accounts", u.Name, g.Role)
+		}
+		for _, a := range g.Accounts {
+			if err := ValidAccount(a); err != nil {
+				return fmt.Errorf("user %s: %w", u.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// The verbs of an account's service, by who may ask them: ReadingVerbs change nothing,
+// ChangingVerbs are for operators. A producer may ask producerVerbs.
+var (
+	ReadingVerbs  = []string{"status", "states", "list", "balance", "show", "sweeps", "plan", "forecast", "evidence"}
+	ChangingVerbs = []string{"release", "cancel", "retry", "resolve", "pause", "resume", "sweep", "approve", "retire", "reconcile", "record"}
+	producerVerbs = []string{"status", "states"}
+)
+
+// right is one import of a user's account.
+type right struct {
+	subject  string // in the runner's account
+	local    string // in the user's; "": the same
+	stream   bool   // messages that come, instead of requests that go
+	answers  bool   // more than one answer to a request
+	identity bool   // the server tells the runner who asks
+}
+
+func (r right) here() string {
+	if r.local != "" {
+		return r.local
+	}
+	return r.subject
+}
+
+// rights are what a user's grants come to, without repetition.
+func (u User) rights() []right {
+	var all []right
+	for _, g := range u.Grants {
+		for _, a := range g.Accounts {
+			all = append(all, g.Role.rights(a)...)
+		}
+	}
+	slices.SortFunc(all, func(a, b right) int { return strings.Compare(a.subject, b.subject) })
+	taken := map[string]bool{} // one import for each subject: two would ask twice
+	return slices.DeleteFunc(all, func(r right) bool {
+		again := taken[r.here()]
+		taken[r.here()] = true
+		return again
+	})
+}
+
+func (r Role) rights(account string) []right {
+	var all []right
+	ask := func(verbs ...string) {
+		for _, v := range verbs {
+			all = append(all, right{subject: ServiceSubject(account, v), answers: true, identity: true})
+		}
+	}
+	switch r {
+	case RoleProducer:
+		for _, subject := range commandSubjects(account) {
+			all = append(all, right{subject: subject})
+		}
+		ask(producerVerbs...)
+	case RoleSubscriber:
+		all = eventRights(account)
+	case RoleViewer:
+		ask(ReadingVerbs...)
+		all = append(all, eventRights(account)...)
+	case RoleOperator:
+		ask(ReadingVerbs...)
+		ask(ChangingVerbs...)
+		all = append(all, eventRights(account)...)
+		all = append(all, deadRights(account)...)
+	}
+	return all
+}
+
+// eventRights read an account's events: as they come, by direct reads, and by
+// consumers that are made through the broker, which refuses a deliver subject.
+func eventRights(account string) []right {
+	stream := EventsStream(account)
+	all := []right{
+		{subject: EventSubject(account, ">"), stream: true},
+		{subject: "$JS.ACK." + stream + ".>"},
+	}
+	for _, op := range []string{"STREAM.INFO." + stream, "DIRECT.GET." + stream, "DIRECT.GET." + stream + ".>", "STREAM.MSG.GET." + stream,
+		"CONSUMER.INFO." + stream + ".*", "CONSUMER.MSG.NEXT." + stream + ".*"} {
+		all = append(all, right{subject: "$JS.API." + op, answers: true})
+	}
+	for _, op := range brokered(stream) {
+		all = append(all, right{subject: brokerSubject(account, op), local: "$JS.API." + op, identity: true})
+	}
+	return all
+}
+
+// deadRights read and drop an account's dead letters, and look at its streams.
+func deadRights(account string) []right {
+	dead := DeadStream(account)
+	var all []right
+	for _, op := range []string{"STREAM.INFO." + dead, "DIRECT.GET." + dead, "STREAM.MSG.GET." + dead, "STREAM.MSG.DELETE." + dead,
+		"STREAM.INFO." + CommandsStream(account), "STREAM.INFO." + snapshotsStream(account)} {
+		all = append(all, right{subject: "$JS.API." + op, answers: true})
+	}
+	return all
+}
+
+// userAccount is the NATS account of one user.
+func userAccount(name string) string { return "PERENNIAL_USER_" + name }
+
+// ServerConfig is the part of a NATS server's configuration that gives the users
+// their roles, and the runner its own user and account. secret gives what stands
+// behind `password:` for a user, quoted or as a variable.
+func ServerConfig(users []User, secret func(user string) string) (string, error) {
+	for _, u := range users {
+		if err := CheckUser(u); err != nil {
+			return "", err
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "accounts {\n  %s {\n    jetstream: enabled\n    users: [{user: %q, password: %s}]\n    exports: [\n", runnerAccount, RunnerUser, secret(RunnerUser))
+	writeExports(&b, users)
+	b.WriteString("    ]\n  }\n")
+	for _, u := range users {
+		u.write(&b, secret(u.Name))
+	}
+	b.WriteString("}\n")
+	return b.String(), nil
+}
+
+// writeExports exports each subject to the accounts that have a right to it.
+func writeExports(b *strings.Builder, users []User) {
+	type export struct {
+		subject         string
+		stream, answers bool
+	}
+	to := map[export][]string{}
+	var order []export
+	for _, u := range users {
+		for _, r := range u.rights() {
+			e := export{r.subject, r.stream, r.answers}
+			if to[e] == nil {
+				order = append(order, e)
+			}
+			to[e] = append(to[e], fmt.Sprintf("%q", userAccount(u.Name)))
+		}
+	}
+	for _, e := range order {
+		kind, more := "service", ""
+		if e.stream {
+			kind = "stream"
+		}
+		if e.answers {
+			more = ", response_type: stream"
+		}
+		fmt.Fprintf(b, "      {%s: %q, accounts: [%s]%s}\n", kind, e.subject, strings.Join(to[e], ", "), more)
+	}
+}
+
+// write writes the user's account: its imports, and permissions for nothing else.
+func (u User) write(b *strings.Builder, secret string) {
+	publish, subscribe := []string{}, []string{`"_INBOX.>"`}
+	fmt.Fprintf(b, "  %s {\n    imports: [\n", userAccount(u.Name))
+	for _, r := range u.rights() {
+		here := fmt.Sprintf("%q", r.here())
+		kind, more := "service", ""
+		if r.stream {
+			kind = "stream"
+			subscribe = append(subscribe, here)
+		} else {
+			publish = append(publish, here)
+		}
+		if r.local != "" {
+			more += ", to: " + here
+		}
+		if r.identity {
+			more += ", share: true"
+		}
+		fmt.Fprintf(b, "      {%s: {account: %s, subject: %q}%s}\n", kind, runnerAccount, r.subject, more)
+	}
+	fmt.Fprintf(b, "    ]\n    users: [{user: %q, password: %s, permissions: {\n      publish: {allow: [%s]}\n      subscribe: {allow: [%s]}\n    }}]\n  }\n",
+		u.Name, secret, strings.Join(publish, ", "), strings.Join(subscribe, ", "))
+}
+
+// Forbidden are subjects that would tell something of an account, or of the runner's
+// lease, and that the user's roles do not give it. Asking them changes nothing.
+func (u User) Forbidden(account string) []string {
+	all := []string{"$JS.API.STREAM.INFO.KV_" + LeaseBucket, "$JS.API.STREAM.INFO." + EventsStream(account), "$JS.API.STREAM.INFO." + CommandsStream(account)}
+	for _, v := range []string{"show", "balance", "states"} {
+		all = append(all, ServiceSubject(account, v))
+	}
+	given := map[string]bool{}
+	for _, r := range u.rights() {
+		given[r.here()] = true
+	}
+	return slices.DeleteFunc(all, func(s string) bool { return given[s] })
+}
+
+// Answered reports whether an empty request on a subject is answered with anything but
+// a refusal to serve it.
+func (q *Queue) Answered(ctx context.Context, subject string) (bool, error) {
+	inbox := q.nc.NewInbox()
+	answers, err := q.nc.SubscribeSync(inbox)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = answers.Unsubscribe() }()
+	if err := q.nc.PublishRequest(subject, inbox, nil); err != nil {
+		return false, err
+	}
+	if err := q.nc.FlushWithContext(ctx); err != nil {
+		return false, err
+	}
+	// The server says that a subject is forbidden before it answers what is behind it.
+	if err := q.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), fmt.Sprintf("%q", subject)) {
+		return false, nil
+	}
+	m, err := answers.NextMsgWithContext(ctx)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s is neither refused nor answered: %w", subject, err)
+	}
+	return !strings.Contains(string(m.Data), fmt.Sprintf(`"err_code":%d`, jsNotEnabled)), nil
+}
+
+// jsNotEnabled is JetStream's code for an account without it.
+const jsNotEnabled = 10039

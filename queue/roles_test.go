@@ -1,0 +1,184 @@
+package queue
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+func TestAUserThatCouldDoNothingOrTooMuchIsRefused(t *testing.T) {
+	producer := []Grant{{RoleProducer, []string{"main"}}}
+	for _, c := range []struct {
+		user User
+		says string
+	}{
+		{User{Name: "", Grants: producer}, "must be 1 to 64"},
+		{User{Name: "a b", Grants: producer}, "must be 1 to 64"},
+		{User{Name: `x"}`, Grants: producer}, "must be 1 to 64"},
+		{User{Name: "a.b", Grants: producer}, "must be 1 to 64"},
+		{User{Name: RunnerUser, Grants: producer}, "must be 1 to 64"},
+		{User{Name: "app"}, "has no roles"},
+		{User{Name: "app", Grants: []Grant{{"admin", []string{"main"}}}}, "must be producer, subscriber, viewer or operator"},
+		{User{Name: "app", Grants: []Grant{{RoleViewer, nil}}}, "of no account"},
+		{User{Name: "app", Grants: []Grant{{RoleViewer, []string{">"}}}}, "account name"},
+	} {
+		if err := CheckUser(c.user); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v", c.user, err)
+		}
+		if _, err := StartEmbedded(EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Users: []User{c.user}, Log: quiet()}); err == nil {
+			t.Errorf("%+v starts", c.user)
+		}
+	}
+}
+
+// TestASubjectIsImportedOnce: a user of several roles would ask twice otherwise.
+func TestASubjectIsImportedOnce(t *testing.T) {
+	u := User{Name: "all", Password: "pw", Grants: []Grant{
+		{RoleOperator, []string{"main", "b"}}, {RoleViewer, []string{"main"}}, {RoleProducer, []string{"main"}}, {RoleSubscriber, []string{"b", "main"}},
+	}}
+	seen := map[string]bool{}
+	for _, r := range u.rights() {
+		if seen[r.here()] {
+			t.Errorf("%s stands twice", r.here())
+		}
+		seen[r.here()] = true
+	}
+	server := startServer(t, t.TempDir(), u)
+	q := connect(t, server)
+	asked := make(chan string, 8)
+	stop, err := q.ServeAccount("main", "1.0.0", map[string]Verb{"status": func(ctx context.Context, _ []byte) ([]byte, error) {
+		asked <- Caller(ctx)
+		return []byte("{}"), nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(server.URL(), nats.UserInfo("all", "pw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := nc.Request("perennial.svc.main.status", nil, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if caller := <-asked; caller != "all" || len(asked) != 0 {
+		t.Errorf("asked by %q, and %d times more", caller, len(asked))
+	}
+}
+
+// TestANameThatNoServerProvesIsNone: on a server without accounts any client may
+// write the header.
+func TestANameThatNoServerProvesIsNone(t *testing.T) {
+	q := newQueue(t)
+	stop, err := q.ServeAccount("main", "1.0.0", map[string]Verb{"status": func(ctx context.Context, _ []byte) ([]byte, error) { return []byte("<" + Caller(ctx) + ">"), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stop() }()
+	m := nats.NewMsg(ServiceSubject("main", "status"))
+	m.Header.Set(requestInfo, `{"acc":"PERENNIAL","user":"root"}`)
+	answer, err := q.nc.RequestMsg(m, 10*time.Second)
+	if err != nil || string(answer.Data) != "<>" {
+		t.Errorf("%v %v", answer, err)
+	}
+}
+
+// TestARequestForAnAnswerElsewhereIsLeftAlone: with a deliver subject JetStream sends
+// events to a verb, and on a server without accounts a reply may be any subject.
+func TestARequestForAnAnswerElsewhereIsLeftAlone(t *testing.T) {
+	q := newQueue(t)
+	asked := make(chan struct{}, 8)
+	stop, err := q.ServeAccount("main", "1.0.0", map[string]Verb{"pause": func(context.Context, []byte) ([]byte, error) {
+		asked <- struct{}{}
+		return []byte("{}"), nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reply := range []string{"", "perennial.events.main.pwned", "$JS.API.STREAM.PURGE.PERENNIAL_COMMANDS_main", "$KV.X.y", "$JS.ACK.a.b.1.2.3.4.5"} {
+		if err := q.nc.PublishMsg(&nats.Msg{Subject: ServiceSubject("main", "pause"), Reply: reply, Data: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := q.nc.Request(ServiceSubject("main", "pause"), nil, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if len(asked) != 1 {
+		t.Errorf("it was carried out %d times", len(asked))
+	}
+}
+
+// TestStreamsStayWhenUsersComeAndGo: the runner's NATS account has another name then.
+func TestStreamsStayWhenUsersComeAndGo(t *testing.T) {
+	dir, users := t.TempDir(), []User{{Name: "app", Password: "pw", Grants: []Grant{{RoleProducer, []string{"main"}}}}}
+	for stored, users := range [][]User{nil, users, users, nil, users} {
+		s, err := StartEmbedded(EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: dir, Users: users, Log: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := connect(t, s)
+		if err := q.EnsureStreams(within(t), "main", 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := q.PublishCommand(within(t), "main", KindProxyRenew, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		stream, err := q.js.Stream(within(t), CommandsStream("main"))
+		if err != nil || stream.CachedInfo().State.Msgs != uint64(stored+1) {
+			t.Errorf("start %d: %v %v", stored+1, stream, err)
+		}
+		q.Close()
+		s.Shutdown()
+	}
+}
+
+// TestTLSIsNoLogin: it proves who the server is, and lets every client in.
+func TestTLSIsNoLogin(t *testing.T) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, TLS: true, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	defer s.Shutdown()
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("not ready")
+	}
+	nc, err := nats.Connect(s.ClientURL(), nats.Secure(&tls.Config{InsecureSkipVerify: true})) //nolint:gosec // the server of this test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if q := (&Queue{nc: nc}); !q.Anonymous() {
+		t.Error("a server without a login counts as one with")
+	}
+}
+
+func certificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
