@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 func TestAUserThatCouldDoNothingOrTooMuchIsRefused(t *testing.T) {
@@ -181,4 +182,48 @@ func certificate(t *testing.T) tls.Certificate {
 		t.Fatal(err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// TestTheBrokerMakesNoConsumerThatPushes, and keeps the consumers of one user from another.
+func TestTheBrokerMakesNoConsumerThatPushes(t *testing.T) {
+	subscriber := []Grant{{RoleSubscriber, []string{"main"}}}
+	s := startServer(t, t.TempDir(), User{"one", "pw", subscriber}, User{"two", "pw", subscriber})
+	q := connect(t, s)
+	if err := q.EnsureStreams(within(t), "main", 1); err != nil {
+		t.Fatal(err)
+	}
+	stop, err := q.ServeAccount("main", "1.0.0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stop() }()
+	user := func(name string) jetstream.JetStream {
+		nc, err := nats.Connect(s.URL(), nats.UserInfo(name, "pw"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return js
+	}
+	one, two := user("one"), user("two")
+	if _, err := one.CreatePushConsumer(within(t), EventsStream("main"), jetstream.ConsumerConfig{DeliverSubject: "perennial.svc.b.resume"}); err == nil {
+		t.Error("a consumer pushes")
+	}
+	config := jetstream.ConsumerConfig{Durable: "mine"}
+	if _, err := one.CreateConsumer(within(t), EventsStream("main"), config); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := one.UpdateConsumer(within(t), EventsStream("main"), config); err != nil {
+		t.Error(err)
+	}
+	if _, err := two.UpdateConsumer(within(t), EventsStream("main"), config); err == nil {
+		t.Error("it is another user's to change")
+	}
+	if err := two.DeleteConsumer(within(t), EventsStream("main"), "mine"); err == nil {
+		t.Error("it is another user's to delete")
+	}
 }
