@@ -160,7 +160,7 @@ func TestForeignMessageAmongTheEventsStopsTheAccount(t *testing.T) {
 	_, err := q.store(within(t), &nats.Msg{Subject: EventSubject("main", "order.delivered"), Data: []byte("me too")})
 	check(t, err)
 	j.append("a", 1)
-	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "somebody else") {
+	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "another publisher") {
 		t.Fatal(d)
 	}
 }
