@@ -44,8 +44,12 @@ type User struct {
 // runnerAccount is the NATS account of the runner, where the streams are.
 const runnerAccount = "PERENNIAL"
 
-// RunnerUser is the name of the runner's own user.
-const RunnerUser = "perennial"
+// RunnerUser is the name of the runner's own user, and LocalUser that of the commands
+// on the machine of the run.
+const (
+	RunnerUser = "perennial"
+	LocalUser  = "local"
+)
 
 var userName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 

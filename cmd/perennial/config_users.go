@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"fmt"
 	"strings"
 
@@ -35,6 +36,9 @@ func (c *config) validateUsers() error {
 					return fmt.Errorf("nats.users[%d] is %s of account %q, which is not configured", i, g.Role, name)
 				}
 			}
+		}
+		if u.User == queue.LocalUser {
+			return fmt.Errorf("nats.users[%d].user is %q, which is that of the program's own commands: choose another name", i, u.User)
 		}
 		if err := queue.CheckUser(u.user()); err != nil {
 			return fmt.Errorf("nats.users[%d]: %w", i, err)
@@ -71,4 +75,13 @@ func (c *config) natsUsers() ([]queue.User, error) {
 		users = append(users, user)
 	}
 	return users, nil
+}
+
+// localUser is the user of the program's own commands on the machine of the run, with
+// every role. Who can read its password, which changes with each run, can read the
+// ledger too.
+func localUser(accounts []string) queue.User {
+	return queue.User{Name: queue.LocalUser, Password: rand.Text(), Grants: []queue.Grant{
+		{Role: queue.RoleOperator, Accounts: accounts}, {Role: queue.RoleProducer, Accounts: accounts},
+	}}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 
 	"perennial/queue"
@@ -52,13 +53,23 @@ func (a *app) connect() (*remote, error) {
 	return &remote{q, account}, nil
 }
 
+// natsOfRun is the address of a running `perennial run`, with the name and password
+// that it left for the commands of this machine's user.
 func natsOfRun(dataDir string) (string, error) {
 	line, err := readRunFile(dataDir)
-	return line.NATS, err
+	if err != nil || line.User == "" {
+		return line.NATS, err
+	}
+	at, err := url.Parse(line.NATS)
+	if err != nil {
+		return "", errors.New("the address in " + runFile(dataDir) + " cannot be read\nstart `perennial run` again")
+	}
+	at.User = url.UserPassword(line.User, line.Password)
+	return at.String(), nil
 }
 
 // readRunFile reads the addresses that a running `perennial run` left.
-func readRunFile(dataDir string) (line readyLine, err error) {
+func readRunFile(dataDir string) (line runLine, err error) {
 	text, err := os.ReadFile(runFile(dataDir))
 	if err != nil {
 		return line, &exitError{exitUnreachable, fmt.Errorf("no running Perennial was found in %s\nstart `perennial run` there, or say --nats nats://host:port", dataDir)}

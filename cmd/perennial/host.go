@@ -27,6 +27,7 @@ type host struct {
 	log      *logrus.Logger
 	unlock   func() error
 	embedded *queue.Embedded
+	local    queue.User // of the program's own commands, where the embedded server has users
 	queue    *queue.Queue
 	sandbox  *sandbox.Server
 	accounts []*accountHost
@@ -123,6 +124,10 @@ func (h *host) connect() error {
 	users, err := h.config.natsUsers()
 	if err != nil {
 		return err
+	}
+	if len(users) > 0 {
+		h.local = localUser(h.config.accountNames())
+		users = append(users, h.local)
 	}
 	h.embedded, err = queue.StartEmbedded(queue.EmbeddedConfig{
 		Listen: n.Listen, StoreDir: filepath.Join(h.config.DataDir, "nats"), Users: users, Log: h.log,
@@ -243,13 +248,38 @@ func (h *host) natsURL() string {
 // are called in the same directory.
 func runFile(dataDir string) string { return filepath.Join(dataDir, "run.json") }
 
+// runLine is what the file holds: the ready line, and under which name the commands
+// connect where the embedded server has users. The password is of this run alone.
+type runLine struct {
+	readyLine
+	User     string `json:"user,omitempty"`
+	Password string `json:"password,omitempty"`
+}
+
 func (h *host) writeRunFile() error {
-	text, err := json.Marshal(h.ready())
-	if err != nil {
-		return err
+	text, err := json.Marshal(runLine{h.ready(), h.local.Name, h.local.Password})
+	if err == nil {
+		err = replaceFile(runFile(h.config.DataDir), append(text, '\n'))
 	}
-	if err := os.WriteFile(runFile(h.config.DataDir), append(text, '\n'), 0o600); err != nil {
+	if err != nil {
 		return fmt.Errorf("leave the addresses for other commands: %w", err)
 	}
 	return nil
+}
+
+// replaceFile writes a file that only this user may read, by another name first: what
+// stands there is replaced and never written to, a link to another file too.
+func replaceFile(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }

@@ -44,6 +44,7 @@ func TestNoRoleReachesWhatIsNotItsOwn(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world, run *process, line readyLine) {
 		prod, sub, view, theirs := w.as(line, "prod"), w.as(line, "sub"), w.as(line, "view"), w.as(line, "other-ops")
+		await(t, "the start of other is published", func() bool { return w.seen(line, theirs, "other").Events == 2 })
 		before := w.seen(line, theirs, "other")
 		spied := spies(t, w.as(line, "sub2")) // which asks for nothing itself
 		w.attackByReply(prod)

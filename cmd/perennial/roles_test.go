@@ -262,3 +262,41 @@ func TestDoctorSaysWhereUsersAreNotKeptApart(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 }
+
+// TestCommandsOnTheMachineOfTheRunNeedNoPassword: they connect as a user of their own,
+// whose password is that of the run.
+func TestCommandsOnTheMachineOfTheRunNeedNoPassword(t *testing.T) {
+	t.Parallel()
+	w, run, _ := withRoles(t, false)
+	for _, args := range [][]string{
+		{"order", "--item", "off_us_1=1", "--id", "here", "--wait", "-a", "other"}, {"status", "here"}, {"wallet"},
+		{"account", "pause", "--by", "ann", "--reason", "to see", "-a", "main"}, {"account", "resume", "--by", "ann", "--reason", "seen", "-a", "main"}, {"doctor"},
+	} {
+		w.mustCLI(args...)
+	}
+	kept, err := os.Stat(filepath.Join(w.dir, "data", "run.json"))
+	if err != nil || kept.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", kept, err)
+	}
+	if code := run.terminate(); code != exitDone || strings.Contains(run.stderr.String(), "password") {
+		t.Errorf("exit %d\n%s", code, run.stderr)
+	}
+}
+
+// TestTheFileOfARunReplacesALink, and does not write where it points.
+func TestTheFileOfARunReplacesALink(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.write("precious", "mine", 0o600)
+	if err := os.Mkdir(filepath.Join(w.dir, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(w.dir, "precious"), filepath.Join(w.dir, "data", "run.json")); err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	if text, err := os.ReadFile(filepath.Join(w.dir, "precious")); err != nil || string(text) != "mine" {
+		t.Errorf("%q %v", text, err)
+	}
+	w.mustCLI("status")
+}
