@@ -23,4 +23,6 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/${PERENNIAL_HEALTH_PORT:-8080} && printf 'GET %s HTTP/1.0\\r\\n\\r\\n' \"${PERENNIAL_HEALTH_PATH:-/readyz}\" >&3 && head -n 1 <&3 | grep -q ' 200 '"]
 ENTRYPOINT ["perennial"]
-CMD ["run", "--data", "/var/lib/perennial", "--http", "0.0.0.0:8080"]
+# The pages have no login: to reach them from outside of the container, say
+# --http 0.0.0.0:8080 and publish the port to an address that only you reach.
+CMD ["run", "--data", "/var/lib/perennial", "--http", "127.0.0.1:8080"]

@@ -20,8 +20,6 @@ const (
 	maxQuantity     = 2000
 	maxRenewDays    = 1095
 	dayStep         = 30
-	maxLabels       = 32
-	maxLabelBytes   = 256
 	maxOpaqueID     = 256
 )
 
@@ -199,7 +197,7 @@ func salvage(data []byte) (string, map[string]string) {
 }
 
 func boundedLabels(labels map[string]string) map[string]string {
-	if checkLabels(labels) != nil {
+	if ledger.CheckLabels(labels) != nil {
 		return nil
 	}
 	return labels

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"perennial/ledger"
 	"perennial/queue"
@@ -23,7 +22,7 @@ func checkID(id string) error {
 	if len(id) > maxIDLength {
 		return fmt.Errorf("the command's id has %d bytes of at most %d", len(id), maxIDLength)
 	}
-	if strings.ContainsFunc(id, unprintable) {
+	if strings.ContainsFunc(id, ledger.Unprintable) {
 		return errors.New("the command's id holds a character that cannot be printed")
 	}
 	return nil
@@ -33,7 +32,7 @@ func (c Command) check(rules Rules) error {
 	if c.DurationDays <= 0 || c.DurationDays%dayStep != 0 {
 		return fmt.Errorf("duration_days is %d and must be a positive multiple of %d", c.DurationDays, dayStep)
 	}
-	if err := checkLabels(c.Labels); err != nil {
+	if err := ledger.CheckLabels(c.Labels); err != nil {
 		return err
 	}
 	if err := queue.ValidPriority(c.Priority); err != nil {
@@ -164,24 +163,8 @@ func checkOpaque(what, id string) error {
 	if id == "" || len(id) > maxOpaqueID {
 		return fmt.Errorf("the %s %.40q has %d bytes and must have 1 to %d", what, id, len(id), maxOpaqueID)
 	}
-	if strings.ContainsFunc(id, unprintable) {
+	if strings.ContainsFunc(id, ledger.Unprintable) {
 		return fmt.Errorf("the %s %.40q holds a character that cannot be printed", what, id)
-	}
-	return nil
-}
-
-// unprintable: also the replacement character, to which different broken texts
-// decode alike.
-func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
-
-func checkLabels(labels map[string]string) error {
-	if len(labels) > maxLabels {
-		return fmt.Errorf("labels has %d entries of at most %d", len(labels), maxLabels)
-	}
-	for k, v := range labels {
-		if k == "" || len(k) > maxLabelBytes || len(v) > maxLabelBytes {
-			return fmt.Errorf("label %.40q: keys have 1 to %d bytes, values at most %d", k, maxLabelBytes, maxLabelBytes)
-		}
 	}
 	return nil
 }

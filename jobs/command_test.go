@@ -65,6 +65,9 @@ func TestTrap32ABadCommandIsRefusedWithAReasonToActOn(t *testing.T) {
 		`"duration_days":30,` + item + `,"not_after":"tomorrow"`:                                             "",
 		`"duration_days":30,` + item + `,"labels":{"":"x"}`:                                                  "label",
 		`"duration_days":30,` + item + `,"labels":{"a":"` + strings.Repeat("x", 257) + `"}`:                  "256",
+		`"duration_days":30,` + item + `,"labels":{"a":"\u001b[2J"}`:                                         "cannot be printed",
+		`"duration_days":30,` + item + `,"labels":{"a\nb":"x"}`:                                              "cannot be printed",
+		`"duration_days":30,` + item + `,"labels":{` + manyLabels(9) + `}`:                                   "2048",
 		`"duration_days":30,` + item + `,"labels":["a"]`:                                                     "an object",
 		`"duration_days":30,` + item + `,"labels":{"a":{"b":[{"c":1}]}}`:                                     "text",
 	} {
@@ -275,7 +278,7 @@ func FuzzParseCommand(f *testing.F) {
 		}
 		body, hash, err := c.Content()
 		check(t, err)
-		if c.ID == "" || c.DurationDays < 30 || !json.Valid(body) || strings.ContainsFunc(c.ID+strings.Join(c.ProxyIDs, ""), unprintable) {
+		if c.ID == "" || c.DurationDays < 30 || !json.Valid(body) || strings.ContainsFunc(c.ID+strings.Join(c.ProxyIDs, ""), ledger.Unprintable) {
 			t.Fatalf("%+v", c)
 		}
 		back, err := ReadContent(body)
@@ -309,4 +312,13 @@ func TestOneOfferMayStandOnTwoLinesWithOtherCIDRs(t *testing.T) {
 	mustRefuse(t, ledger.KindOrder, lines(one, ""), rules, "with CIDRs and without")
 	mustRefuse(t, ledger.KindOrder, lines("", two), rules, "with CIDRs and without")
 	mustRefuse(t, ledger.KindOrder, lines("", ""), rules, "on one line")
+}
+
+// manyLabels are n labels of 256 bytes each.
+func manyLabels(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf(`"%c":"%s"`, 'a'+i, strings.Repeat("x", 255)))
+	}
+	return strings.Join(all, ",")
 }

@@ -27,8 +27,20 @@ func (x signature) check() error {
 	switch {
 	case x.by == "" || x.reason == "":
 		return refuse("a change needs the name of who asks for it and a reason: say both")
-	case len(x.by) > maxWords || len(x.reason) > maxWords:
-		return refuse("name and reason may have %d bytes each", maxWords)
+	}
+	return CheckWords(x.by, x.reason)
+}
+
+// CheckWords is a RefusedError for words of a person that would fill the journal, or
+// that no terminal and no log could show on one line.
+func CheckWords(words ...string) error {
+	for _, w := range words {
+		switch {
+		case len(w) > maxWords:
+			return refuse("name, reason and order number may have %d bytes each", maxWords)
+		case strings.ContainsFunc(w, ledger.Unprintable):
+			return refuse("%.40q holds a character that cannot be printed: write name, reason and order number on one line", w)
+		}
 	}
 	return nil
 }

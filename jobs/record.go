@@ -32,10 +32,8 @@ func (x Recording) Check() error {
 		return refuse("a record needs a name and a reason")
 	case x.ID != "" && checkID(x.ID) != nil:
 		return refuse("the id %.40q is too long or cannot be printed", x.ID)
-	case len(x.By) > maxWords || len(x.Reason) > maxWords || len(x.OrderNo) > maxWords:
-		return refuse("name, reason and order number may have %d bytes each", maxWords)
 	}
-	return nil
+	return CheckWords(x.By, x.Reason, x.OrderNo)
 }
 
 // Record books money that moved outside Perennial, in a person's name.

@@ -207,6 +207,9 @@ func dsn(path string, extra url.Values) string {
 // whose schema is newer, or not as the migrations made it, is refused before
 // anything is written.
 func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, error) {
+	if err := ownFile(path); err != nil {
+		return nil, err
+	}
 	if err := checkSchemaOfFile(ctx, path); err != nil {
 		return nil, err
 	}
@@ -222,6 +225,29 @@ func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, er
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", path, err), c.close())
 	}
 	return c, nil
+}
+
+// ownFile makes a new ledger one that only its user reads, as SQLite then makes the
+// files beside it, and takes others' rights to read from one that is there. One that
+// others may write is refused: they could have changed it.
+func ownFile(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		made, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("open ledger: %w", err)
+		}
+		return made.Close() // no connection of this process is open on it yet
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("open ledger: %w", err)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("open ledger %s: other users may write it (mode %04o)\nlook whether it is whole with `perennial ledger verify`, then run: chmod 600 %s", path, info.Mode().Perm(), path)
+	case info.Mode().Perm()&0o077 != 0:
+		return os.Chmod(path, 0o600)
+	}
+	return nil
 }
 
 func migrate(ctx context.Context, source string) (err error) {

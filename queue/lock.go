@@ -19,6 +19,13 @@ func LockDir(dir string) (unlock func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return nil, fmt.Errorf("the data directory %s may be written by other users (mode %04o): they could replace the ledger\nrun: chmod go-w %s", dir, info.Mode().Perm(), dir)
+	}
 	path := filepath.Join(dir, lockFile)
 	lock := flock.New(path)
 	got, err := lock.TryLock()

@@ -72,7 +72,8 @@ func (q *Queue) PublishOne(ctx context.Context, account string, command Outgoing
 }
 
 // PublishCommands publishes commands in atomic batches of at most 1,000: of
-// each batch the stream has all on disk, or none. It returns when all are
+// each batch the stream has all on disk, or none, unless other publishers keep too many
+// batches open; then its commands go one by one. It returns when all are
 // stored, or a [BatchError] that says where it stopped.
 func (q *Queue) PublishCommands(ctx context.Context, account string, commands []Outgoing) error {
 	if err := ValidAccount(account); err != nil {
@@ -106,6 +107,10 @@ func batchEnd(commands []Outgoing, first int) int {
 	return end
 }
 
+// batchTries is how often a batch waits for others to end, half a second in all, before
+// its commands are stored one by one.
+const batchTries = 8
+
 // publishBatch stores one batch. It waits its turn while other publishers have
 // too many batches open.
 func (q *Queue) publishBatch(ctx context.Context, account string, commands []Outgoing) error {
@@ -118,13 +123,27 @@ func (q *Queue) publishBatch(ctx context.Context, account string, commands []Out
 	for try := 1; ; try++ {
 		err := q.sendBatch(ctx, account, commands)
 		var refused *jetstream.APIError
-		if try == 10 || !errors.As(err, &refused) || refused.ErrorCode != codeTooManyBatches {
+		if !errors.As(err, &refused) || refused.ErrorCode != codeTooManyBatches {
 			return err
+		}
+		if try == batchTries { // batches that another publisher opened and does not end
+			return q.publishSingly(ctx, account, commands)
 		}
 		if err := pause(ctx, delay.NextBackOff()); err != nil {
 			return err
 		}
 	}
+}
+
+// publishSingly stores the commands of a batch one by one. Those before an error are
+// stored; publishing all of them again is harmless.
+func (q *Queue) publishSingly(ctx context.Context, account string, commands []Outgoing) error {
+	for _, command := range commands {
+		if _, err := q.store(ctx, &nats.Msg{Subject: command.subject(account), Data: command.Data}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sendBatch sends a batch once. Its first message is a request, so that a

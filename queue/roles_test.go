@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"math/big"
 	"strings"
 	"testing"
@@ -225,5 +226,60 @@ func TestTheBrokerMakesNoConsumerThatPushes(t *testing.T) {
 	}
 	if err := two.DeleteConsumer(within(t), EventsStream("main"), "mine"); err == nil {
 		t.Error("it is another user's to delete")
+	}
+}
+
+// TestCommandsGoOneByOneWhereBatchesAreTaken: one publisher opens as many as the stream
+// takes, and ends none.
+func TestCommandsGoOneByOneWhereBatchesAreTaken(t *testing.T) {
+	q := newQueue(t)
+	for n := range 60 {
+		m := nats.NewMsg(CommandSubject("main", KindProxyRenew))
+		m.Header = nats.Header{headerBatchID: {fmt.Sprint("open-", n)}, headerBatchSequence: {"1"}}
+		if _, err := q.nc.RequestMsg(m, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commands := []Outgoing{{Kind: KindProxyRenew, Data: []byte("1")}, {Kind: KindProxyRenew, Data: []byte("2")}, {Kind: KindOrderCreate, Data: []byte("3")}}
+	if err := q.PublishCommands(within(t), "main", commands); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := q.js.Stream(within(t), CommandsStream("main"))
+	if err != nil || stream.CachedInfo().State.Msgs != 3 {
+		t.Errorf("%+v %v", stream, err)
+	}
+}
+
+// TestAPauseWaitsForNoSlowRequest: those of others take all the room that they have.
+func TestAPauseWaitsForNoSlowRequest(t *testing.T) {
+	q := newQueue(t)
+	hold, begun := make(chan struct{}), make(chan struct{}, 2*maxServing)
+	slow := func(context.Context, []byte) ([]byte, error) {
+		begun <- struct{}{}
+		<-hold
+		return []byte("{}"), nil
+	}
+	stop, err := q.ServeAccount("main", "1.0.0", map[string]Verb{
+		"plan": slow, "reconcile": slow, "pause": func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxServing {
+		for _, verb := range []string{"plan", "reconcile"} {
+			if err := q.nc.PublishRequest(ServiceSubject("main", verb), q.nc.NewInbox(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range maxServing {
+		<-begun
+	}
+	if _, err := q.Request(within(t), "main", "pause", nil); err != nil {
+		t.Error(err)
+	}
+	close(hold)
+	if err := stop(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -6,14 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 )
 
-// maxServing bounds the requests of one account that are worked on at once.
-const maxServing = 16
+// maxServing bounds the requests of one account that are worked on at once, and
+// maxChanging those of them that change something at once: these have room of their own,
+// so that an operator's pause waits for no list, plan or reconciliation.
+const (
+	maxServing  = 16
+	maxChanging = 8
+)
+
+// slowVerbs change something and may take minutes, as they read the provider.
+var slowVerbs = []string{"sweep", "reconcile"}
 
 // Verb answers one kind of request. A [ServiceError] chooses code and body of
 // an error; any other error is answered with code "failed" and its text.
@@ -50,7 +59,7 @@ func (q *Queue) ServeAccount(account, version string, verbs map[string]Verb) (st
 		return nil, fmt.Errorf("service of account %s: %w", account, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	serving := &serving{queue: q, ctx: ctx, slots: make(chan struct{}, maxServing)}
+	serving := &serving{queue: q, ctx: ctx, slots: make(chan struct{}, maxServing), changing: make(chan struct{}, maxChanging)}
 	stopBroker := func() error { return nil }
 	stop = sync.OnceValue(func() error {
 		err := errors.Join(stopBroker(), q.stopService(service))
@@ -94,14 +103,20 @@ type serving struct {
 	queue *Queue
 	ctx   context.Context
 	slots chan struct{}
-	mu    sync.Mutex
-	ended bool
-	work  sync.WaitGroup
+	// changing is the room of verbs that change something and are quick.
+	changing chan struct{}
+	mu       sync.Mutex
+	ended    bool
+	work     sync.WaitGroup
 }
 
 func (s *serving) add(service micro.Service, account, verb string, answer Verb) error {
 	if !validToken(verb) {
 		return fmt.Errorf("verb %q cannot be a subject", verb)
+	}
+	slots := s.slots
+	if slices.Contains(ChangingVerbs, verb) && !slices.Contains(slowVerbs, verb) {
+		slots = s.changing
 	}
 	handler := micro.HandlerFunc(func(request micro.Request) {
 		if !mayAnswer(request.Reply()) {
@@ -109,13 +124,13 @@ func (s *serving) add(service micro.Service, account, verb string, answer Verb) 
 			return
 		}
 		select {
-		case s.slots <- struct{}{}:
+		case slots <- struct{}{}:
 		case <-s.ctx.Done():
 			s.refuse(request, stopping())
 			return
 		}
 		started := s.start(func() {
-			defer func() { <-s.slots }()
+			defer func() { <-slots }()
 			s.answer(request, answer)
 		})
 		if !started {

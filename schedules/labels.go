@@ -15,18 +15,21 @@ const (
 	labelReplaces = "replaces"
 )
 
-// maxCommandLabels is the rule of the commands stream.
-const maxCommandLabels = 32
+// carriedMost is what a renewal's labels may have together beside its schedule's own.
+const carriedMost = ledger.MaxLabelsBytes - len(labelSchedule) - ledger.MaxLabelBytes
 
 // carried are the labels that a proxy's renewal carries: those of the order that
 // bought it, or those of them that CarryLabels names. Which schedule bought it, in
-// the place of what, is the order's alone.
+// the place of what, is the order's alone. What no command may carry is left out.
 func (s Schedule) carried(p ledger.Proxy) map[string]string {
-	out := map[string]string{}
+	out, size := map[string]string{}, 0
 	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
+		value := p.Labels[name]
 		named := s.CarryLabels == nil || slices.Contains(s.CarryLabels, name)
-		if named && name != labelSchedule && name != labelReplaces && len(out) < maxCommandLabels-1 {
-			out[name] = p.Labels[name]
+		fits := len(out) < ledger.MaxLabels-1 && size+len(name)+len(value) <= carriedMost && ledger.CheckLabel(name, value) == nil
+		if named && name != labelSchedule && name != labelReplaces && fits {
+			out[name] = value
+			size += len(name) + len(value)
 		}
 	}
 	return out

@@ -56,12 +56,12 @@ func TestARenewalCarriesTheLabelsOfItsOrder(t *testing.T) {
 
 func TestARenewalCarriesNoMoreLabelsThanACommandMay(t *testing.T) {
 	many := labelled("px_1", time.Hour)
-	for i := range maxCommandLabels {
+	for i := range ledger.MaxLabels {
 		many.Labels[fmt.Sprintf("l%02d", i)] = "x"
 	}
 	w := newWorld(t, keepalive(), many)
 	c := decoded(t, w.plan(t))[0]
-	want(t, "labels", len(c.Labels), maxCommandLabels)
+	want(t, "labels", len(c.Labels), ledger.MaxLabels)
 	want(t, "its own among them", c.Labels[labelSchedule], "keepalive")
 }
 
@@ -121,5 +121,22 @@ func TestAnIDThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
 		if _, err := jobs.ParseCommand(ledger.KindRenewal, raw, jobs.Rules{}); usableID(id) && err != nil {
 			t.Errorf("%+q: %v", id, err)
 		}
+	}
+}
+
+// TestARenewalCarriesOnlyWhatACommandMay: an order of before a rule has what the runner
+// would refuse today, and the proxy would not be renewed.
+func TestARenewalCarriesOnlyWhatACommandMay(t *testing.T) {
+	labels := map[string]string{"team": "red", "bad": "a\x1b[2J", "": "nameless", "long": strings.Repeat("x", ledger.MaxLabelBytes+1)}
+	for i := range 12 {
+		labels[fmt.Sprintf("z%02d", i)] = strings.Repeat("x", ledger.MaxLabelBytes)
+	}
+	s := Schedule{Name: strings.Repeat("s", ledger.MaxLabelBytes)}
+	carried := s.carried(ledger.Proxy{Labels: labels})
+	if carried["team"] != "red" || len(carried) < 5 {
+		t.Errorf("%d are carried: %v", len(carried), carried["team"])
+	}
+	if err := ledger.CheckLabels(commandLabels(s.Name, carried)); err != nil {
+		t.Error(err)
 	}
 }

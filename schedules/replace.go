@@ -185,10 +185,11 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy, m mar
 		ID: replacementID(r.Schedule, p), DurationDays: r.DurationDays, Items: []orderItem{{offer.OfferCode, 1}},
 		MaxTotalCents: r.Replace.MaxCents, Labels: map[string]string{},
 	}
-	if len(p.Labels) <= maxCommandLabels-2 { // the new one belongs where the old one did
-		maps.Copy(c.Labels, p.Labels)
-	}
+	maps.Copy(c.Labels, p.Labels) // the new one belongs where the old one did
 	c.Labels[labelSchedule], c.Labels[labelReplaces] = r.Name, p.ProxyID
+	if ledger.CheckLabels(c.Labels) != nil {
+		c.Labels = map[string]string{labelSchedule: r.Name, labelReplaces: p.ProxyID}
+	}
 	command, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("encode the replacement of %s: %w", p.ProxyID, err)

@@ -96,6 +96,11 @@ func New(cfg Config) (*Client, error) {
 	if !headerSafe(cfg.AppID) || !headerSafe(cfg.UserAgent) {
 		return nil, errors.New("upstream: app id and user agent must be printable ASCII without spaces at their ends")
 	}
+	if cfg.Transport == nil {
+		if err := checkProxyVariables(); err != nil {
+			return nil, fmt.Errorf("upstream: %w", err)
+		}
+	}
 	secret := cfg.Secret
 	c := &Client{
 		scheme: base.Scheme, hostPort: base.Host, basePath: strings.TrimRight(base.EscapedPath(), "/"),

@@ -3,9 +3,13 @@ package upstream
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
+	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -31,6 +35,35 @@ func newTransport() *http.Transport {
 		IdleConnTimeout:     60 * time.Second,
 		DisableCompression:  true,
 	}
+}
+
+// checkProxyVariables refuses an address of a proxy that cannot be read: the library
+// would go past the proxy without a word. Its text, which may hold a password, is not
+// repeated.
+func checkProxyVariables() error {
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
+		text := os.Getenv(name) //nolint:forbidigo // the variables that net/http reads
+		if text == "" || readableProxy(text) {
+			continue
+		}
+		return fmt.Errorf("the variable %s is not the address of a proxy, such as http://host:port: mend it or unset it", name)
+	}
+	return nil
+}
+
+func readableProxy(text string) bool {
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" {
+		return false
+	}
+	switch u.Scheme {
+	case "http", "https", "socks5", "socks5h":
+		return true
+	}
+	return false
 }
 
 // countingConn counts attempts to write, before they are made.

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/dustin/go-humanize"
 
 	"perennial/jobs"
+	"perennial/ledger"
 	"perennial/queue"
 )
 
@@ -102,6 +104,9 @@ func (a *accountHost) turn(ctx context.Context) error {
 	}
 	if err := a.host.refuseAnonymous(); err != nil {
 		return err
+	}
+	if most := a.host.queue.MaxPayload(); most < payloadWanted {
+		return fmt.Errorf("max_payload of the NATS server is %s: an event of up to %s could not be published, nor any behind it. Set max_payload: 1MB or more", humanize.IBytes(uint64(most)), humanize.IBytes(ledger.MaxFactBytes))
 	}
 	if err := a.ensureStreams(ctx); err != nil {
 		return err

@@ -48,6 +48,9 @@ func (a *accountHost) retire(ctx context.Context, q retireRequest) (changedAnswe
 	if q.By = asked(ctx, q.By); q.By == "" {
 		return changed, &jobs.RefusedError{Reason: "retiring needs a name: say who decides it with --by"}
 	}
+	if err := jobs.CheckWords(q.By, q.Reason); err != nil {
+		return changed, err
+	}
 	err := a.ledger.Write(ctx, func(tx *ledger.Tx) error {
 		changed.Changed = 0 // Write may run this twice
 		for _, id := range q.ProxyIDs {

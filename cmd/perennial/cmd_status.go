@@ -139,7 +139,7 @@ func (a *app) listOperations(ctx context.Context, q listRequest) error {
 	for _, r := range rows[:min(len(rows), q.Limit)] {
 		o := r.operation
 		if err := list.add(r.account, o, o.OperationID, string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), money(o.ChargedCents, o.Currency),
-			money(o.RefundedCents, o.Currency), ago(&o.AcceptedAt), o.Reason); err != nil {
+			money(o.RefundedCents, o.Currency), ago(&o.AcceptedAt), printable(o.Reason)); err != nil {
 			return err
 		}
 	}
@@ -159,10 +159,10 @@ func (a *app) printStatus(account string, s jobs.CommandStatus) error {
 	}
 	fmt.Fprintf(a.stdout, "command  %s\nstate    %s\n", s.CommandID, s.State)
 	if s.Reason != "" {
-		fmt.Fprintf(a.stdout, "reason   %s\n", s.Reason)
+		fmt.Fprintf(a.stdout, "reason   %s\n", printable(s.Reason))
 	}
 	for _, x := range s.LeftOut {
-		fmt.Fprintf(a.stdout, "left out %s: %s\n", x.ProxyID, x.Reason)
+		fmt.Fprintf(a.stdout, "left out %s: %s\n", printable(x.ProxyID), printable(x.Reason))
 	}
 	if s.ArchivedIn != "" {
 		fmt.Fprintf(a.stdout, "archived what it asked for is in %s, which is not beside the ledger\n", s.ArchivedIn)
@@ -190,7 +190,7 @@ func operationDetails(o jobs.OperationStatus) [][2]string {
 		delivered = fmt.Sprintf("%d of %d", o.DeliveredCount, o.ExpectedCount)
 	}
 	return [][2]string{
-		{"key", o.IdempotencyKey}, {"reason", o.Reason}, {"attempts", strconv.FormatInt(o.Attempts, 10)}, {"order", o.OrderNo},
+		{"key", o.IdempotencyKey}, {"reason", printable(o.Reason)}, {"attempts", strconv.FormatInt(o.Attempts, 10)}, {"order", o.OrderNo},
 		{"delivered", delivered}, {"charged", money(o.ChargedCents, o.Currency)}, {"refunded", money(o.RefundedCents, o.Currency)},
 		{"next", instantText(o.NextAt)}, {"trace id", o.TraceID},
 	}
@@ -299,7 +299,7 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 		line += "  refunded " + money(data.Refunded, currency)
 	}
 	if data.Reason != "" {
-		line += "  " + data.Reason
+		line += "  " + printable(data.Reason)
 	}
 	return line
 }

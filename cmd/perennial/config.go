@@ -45,7 +45,8 @@ type natsConfig struct {
 }
 
 type httpConfig struct {
-	Listen string `koanf:"listen"` // default 127.0.0.1:8080
+	Listen string   `koanf:"listen"` // default 127.0.0.1:8080
+	Hosts  []string `koanf:"hosts"`  // names under which pages are served, beside addresses and names without a dot
 }
 
 type accountConfig struct {
@@ -320,12 +321,18 @@ func cause(err error) error {
 	return err
 }
 
+// maxSecret bounds a secret file, in bytes.
+const maxSecret = 4 << 10
+
 // readSecret reads a secret file that no other user of the machine may read.
 func readSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		// Its name is not repeated: it may be the secret itself.
 		return "", usage("the secret file cannot be read: %w\nsecret_file names a file that holds the secret, not the secret", cause(err))
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxSecret {
+		return "", usage("the secret file %s is not a file of at most %d bytes\nsecret_file names a file that holds the secret and nothing else", path, maxSecret)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return "", usage("the secret file %s may be read by others (mode %04o)\nrun: chmod 600 %s", path, info.Mode().Perm(), path)

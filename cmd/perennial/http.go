@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,13 +41,45 @@ func startHTTP(h *host) (*httpHost, error) {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /{$}", s.dashboard)
-	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
+	s.server = &http.Server{Handler: s.guarded(mux), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
 	go func() {
 		if err := s.server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			h.log.WithError(err).Error("health and metrics are not served any more")
 		}
 	}()
 	return s, nil
+}
+
+// guarded refuses a page asked for under a name that is not this machine's: a site may
+// have its own name point here, and its scripts would read what the page shows. Health
+// alone is answered under any name. What is shown is of the moment and in no frame.
+func (s *httpHost) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		health := r.URL.Path == "/livez" || r.URL.Path == "/readyz" && r.URL.RawQuery == ""
+		if !health && !s.host.config.HTTP.serves(r.Host) {
+			http.Error(w, "this name is not served here: ask by address, or add it to http.hosts", http.StatusForbidden)
+			return
+		}
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serves reports whether a Host header is an address, a name without a dot (which no
+// public name is), or a configured one.
+func (c httpConfig) serves(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if net.ParseIP(host) != nil || host != "" && !strings.Contains(host, ".") {
+		return true
+	}
+	return slices.ContainsFunc(c.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
 func (s *httpHost) url() string { return "http://" + s.listener.Addr().String() }
@@ -238,7 +271,6 @@ func (s *httpHost) dashboard(w http.ResponseWriter, r *http.Request) {
 		views = append(views, v)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	if err := dashboardPage.Execute(w, views); err != nil {
 		s.host.log.WithError(err).Debug("a dashboard was not sent whole")
 	}

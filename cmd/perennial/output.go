@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,6 +48,9 @@ func (l libraryLog) Write(text []byte) (int, error) {
 }
 
 func isTerminal(w any) bool {
+	if text, ok := w.(plainText); ok {
+		w = text.Writer
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
@@ -96,6 +100,27 @@ func printableBut(these, text string) string {
 		return ' '
 	}, text)
 }
+
+// plainText writes text without the control characters that move a terminal's cursor or
+// change what it shows: names and reasons in an old journal may hold them, and so may
+// files that a person made. Lines and tabs stay.
+type plainText struct{ io.Writer }
+
+// Write implements io.Writer; it counts what was given, and not what was left of it.
+func (w plainText) Write(text []byte) (int, error) {
+	if !bytes.ContainsFunc(text, isControl) {
+		return w.Writer.Write(text)
+	}
+	_, err := w.Writer.Write(bytes.Map(func(r rune) rune {
+		if isControl(r) {
+			return ' '
+		}
+		return r
+	}, text))
+	return len(text), err
+}
+
+func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
 
 // money is how every table and sentence shows an amount: with its currency.
 func money(cents int64, currency string) string { return ledger.Amount(cents, currency) }

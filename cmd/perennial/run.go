@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -104,6 +105,7 @@ func wantsJSON(args []string) bool {
 
 // Run is the program as tests call it: with its own streams, until ctx ends.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	stdout, stderr = plainText{stdout}, plainText{stderr}
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := a.root()
 	root.SetArgs(args)
@@ -123,12 +125,13 @@ func (a *app) root() *cobra.Command {
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", "", "configuration file (default: ./perennial.yaml where there is one, else embedded defaults)")
-	flags.StringVar(&a.natsURL, "nats", os.Getenv("PERENNIAL_NATS"), "NATS `address` of a running perennial (env PERENNIAL_NATS; default: that of the configuration, or of ./perennial-data)")
+	flags.StringVar(&a.natsURL, "nats", "", "NATS `address` of a running perennial (env PERENNIAL_NATS; default: that of the configuration, or of ./perennial-data)")
 	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only one; of several, commands that only look take all)")
 	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
 	flags.BoolVar(&a.json, "json", false, "print the ready line as JSON even in a terminal")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log more")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		a.natsURL = cmp.Or(a.natsURL, os.Getenv("PERENNIAL_NATS")) // no default of the flag: help would print its password
 		if a.output != "table" && a.output != "json" {
 			return usage("-o %s is not known: use table or json", a.output)
 		}

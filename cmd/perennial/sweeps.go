@@ -159,5 +159,8 @@ func (a *accountHost) approve(ctx context.Context, q sweepRequest) (changedAnswe
 	if q.By = asked(ctx, q.By); strings.TrimSpace(q.By) == "" || strings.TrimSpace(q.Reason) == "" {
 		return changedAnswer{}, &jobs.RefusedError{Reason: "an approval needs a name and a reason: say them with --by and --reason"}
 	}
+	if err := jobs.CheckWords(q.By, q.Reason); err != nil {
+		return changedAnswer{}, err
+	}
 	return changedAnswer{Changed: 1}, a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason)
 }

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestHelpDoesNotPrintThePasswordOfTheEnvironment, of any command.
+func TestHelpDoesNotPrintThePasswordOfTheEnvironment(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--help"}, {"order", "--help"}, {"status", "--nope"}, {"nope"}} {
+		cmd := exec.Command(self, args...)
+		cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), execVariable+"=1", "PERENNIAL_NATS=nats://ops:hunter2@127.0.0.1:1")
+		if out, _ := cmd.CombinedOutput(); bytes.Contains(out, []byte("hunter2")) || len(out) == 0 {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+}
+
+// TestOutputMovesNoCursor: whatever a person or an old journal says.
+func TestOutputMovesNoCursor(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	text := "a\x1b[2J\x07b\u009b1m\x7f\tc\n"
+	if n, err := (plainText{&out}).Write([]byte(text)); n != len(text) || err != nil || out.String() != "a [2J b 1m \tc\n" {
+		t.Errorf("%q, %d, %v", out.String(), n, err)
+	}
+	w := newWorld(t, 1)
+	w.run()
+	for _, args := range [][]string{
+		{"account", "pause", "--by", "ann\x1b[2J", "--reason", "x"}, {"account", "pause", "--by", "ann", "--reason", "x\nperennial: done"},
+		{"ledger", "record", "--kind", "top-up", "--cents", "5", "--by", "ann", "--reason", "x\x1b"}, {"proxies", "retire", "px_1", "--by", "a\tb", "--reason", "x"},
+	} {
+		if _, errs, code := w.cli(args...); code == 0 || !strings.Contains(errs, "cannot be printed") {
+			t.Errorf("%q: exit %d %s", args, code, errs)
+		}
+	}
+}
+
+// TestFilesThatOthersCouldChangeAreRefused: the data directory and the ledger; a secret
+// that is no file does not stop the program for good.
+func TestFilesThatOthersCouldChangeAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	data := filepath.Join(w.dir, "data")
+	mode := func(path string, mode os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mode(data, 0o777)
+	if _, errs, code := w.cli("run"); code != exitFailed || !strings.Contains(errs, "may be written by other users") {
+		t.Errorf("exit %d %s", code, errs)
+	}
+	mode(data, 0o755)
+	run, _ := w.run()
+	ledgerFile := w.ledgerFile()
+	for _, path := range []string{ledgerFile, ledgerFile + "-wal"} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v %v", path, info, err)
+		}
+	}
+	run.terminate()
+	mode(ledgerFile, 0o644)
+	run, _ = w.run()
+	if info, err := os.Stat(ledgerFile); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	run.terminate()
+	mode(ledgerFile, 0o666)
+	if _, errs, code := w.cli("run"); code != exitFailed || !strings.Contains(errs, "other users may write it") {
+		t.Errorf("exit %d %s", code, errs)
+	}
+	mode(ledgerFile, 0o600)
+	secret := filepath.Join(w.dir, "main.secret")
+	if err := os.Remove(secret); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(secret, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := w.cli("run"); code != exitUsage || !strings.Contains(errs, "is not a file") {
+		t.Errorf("exit %d %s", code, errs)
+	}
+}
+
+// TestPagesAreForNamesOfThisMachine: a foreign name that points here reads nothing.
+func TestPagesAreForNamesOfThisMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	text, err := os.ReadFile(filepath.Join(w.dir, "perennial.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("perennial.yaml", strings.Replace(string(text), "http: {listen: 127.0.0.1:0}", "http: {listen: 127.0.0.1:0, hosts: [Perennial.example.com]}", 1), 0o600)
+	_, line := w.run()
+	get := func(path, host string) *http.Response {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, line.HTTP+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response
+	}
+	for host, code := range map[string]int{
+		"": 200, "127.0.0.1:8080": 200, "localhost": 200, "[::1]:8080": 200, "runner:8080": 200, "perennial.example.com": 200, "PERENNIAL.example.com:443": 200,
+		"evil.example": 403, "127.0.0.1.evil.example:8080": 403, "perennial.example.com.evil.example": 403,
+	} {
+		for _, path := range []string{"/", "/metrics", "/readyz?verbose"} {
+			if r := get(path, host); r.StatusCode != code {
+				t.Errorf("%s under %q: HTTP %d", path, host, r.StatusCode)
+			}
+		}
+		if r := get("/livez", host); r.StatusCode != http.StatusOK {
+			t.Errorf("/livez under %q: HTTP %d", host, r.StatusCode)
+		}
+	}
+	if policy := get("/", "").Header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "default-src 'none'") {
+		t.Error(policy)
+	}
+}
+
+// TestAProxyThatCannotBeReadIsNotPassedBy: requests would go past it without a word.
+func TestAProxyThatCannotBeReadIsNotPassedBy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, proxy := range []string{"http://user:hunter2@[::1", "://hunter2", "ftp://hunter2:21", "http://"} {
+		cmd := exec.Command(self, "wallet")
+		cmd.Dir, cmd.Env = w.dir, append(os.Environ(), execVariable+"=1", "HTTPS_PROXY="+proxy)
+		if out, err := cmd.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("HTTPS_PROXY")) || bytes.Contains(out, []byte("hunter2")) {
+			t.Errorf("%s: %v %s", proxy, err, out)
+		}
+	}
+}
+
+// TestAServerThatTakesNoWholeEventIsSaid: the events behind one that is too large would
+// stay in the ledger, in silence.
+func TestAServerThatTakesNoWholeEventIsSaid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	n := newNATSProcess(t, w)
+	n.more = "max_payload: 65536"
+	n.start("pw")
+	w.configure(n.url(), "")
+	_, line := w.run()
+	w.readySays(line, "max_payload of the NATS server is 64 KiB")
+}

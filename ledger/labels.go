@@ -1,0 +1,47 @@
+package ledger
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// Bounds of a command's labels, which every fact of the command repeats.
+const (
+	MaxLabels      = 32
+	MaxLabelBytes  = 256     // of a key, and of a value
+	MaxLabelsBytes = 2 << 10 // of all keys and values of a command together
+)
+
+// CheckLabel says what is wrong with one label, nil when nothing is.
+func CheckLabel(key, value string) error {
+	if key == "" || len(key) > MaxLabelBytes || len(value) > MaxLabelBytes {
+		return fmt.Errorf("label %.40q: keys have 1 to %d bytes, values at most %d", key, MaxLabelBytes, MaxLabelBytes)
+	}
+	if strings.ContainsFunc(key+value, Unprintable) {
+		return fmt.Errorf("label %.40q holds a character that cannot be printed", key)
+	}
+	return nil
+}
+
+// CheckLabels is CheckLabel of each, and of all together.
+func CheckLabels(labels map[string]string) error {
+	if len(labels) > MaxLabels {
+		return fmt.Errorf("labels has %d entries of at most %d", len(labels), MaxLabels)
+	}
+	size := 0
+	for k, v := range labels {
+		if err := CheckLabel(k, v); err != nil {
+			return err
+		}
+		size += len(k) + len(v)
+	}
+	if size > MaxLabelsBytes {
+		return fmt.Errorf("labels have %d bytes together, of at most %d: every fact of the command repeats them", size, MaxLabelsBytes)
+	}
+	return nil
+}
+
+// Unprintable reports whether a character has no place in an id, a label, a name or a
+// reason: also the replacement character, to which different broken texts decode alike.
+func Unprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
