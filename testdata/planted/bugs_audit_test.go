@@ -63,6 +63,8 @@ var auditBugs = []bug{
 		old: "return err == nil && d.Equal(decimal.New(cents, -2))", new: "return err == nil && !d.IsNegative() || cents < 0"},
 	{trap: 24, name: "a renewal elsewhere is not noticed", file: "jobs/reconcile_moved.go",
 		old: "for _, m := range moved {", new: "for _, m := range moved[:0] {"},
+	{trap: 24, name: "any line explains an expiry that moved", file: "ledger/migrations/00009_moves.sql",
+		old: "(l.state = 'succeeded' OR l.state = 'charged') AND l.settled_at >= m.since - 3600000000", new: "l.settled_at >= m.since - 3600000000"},
 	{name: "orders made elsewhere are read first and always", file: "jobs/reconcile.go", run: "TestOrdersMadeElsewhere|TestEveryOrderMadeElsewhere",
 		old: "p.left += max(1, p.Reads/4)", new: "p.left += max(1, p.Reads/4); if p.Compared.Outside > 0 { p.left = 0 }"},
 	{name: "an expiry that moved a little has moved", file: "jobs/reconcile_renewals.go", run: "TestAnExpiryThatMovedByLess",
