@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -102,6 +103,19 @@ func TestARecordLeavesWhatARenewalUnderWayMayExplain(t *testing.T) {
 	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.ForgetMoved() }))
 	b.add(resolved("k/1", "", "not_charged", 0))
 	if got := b.unexplained(); got != 30 {
+		t.Errorf("%d days are unexplained", got)
+	}
+}
+
+// Archiving makes a new file: what was noticed is carried into it.
+func TestAnArchivedLedgerStillNamesWhatMoved(t *testing.T) {
+	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
+	b.sees(time.Hour, -time.Minute)
+	b.sees(time.Hour+month, time.Minute)
+	check(t, b.Close())
+	_, err := archiveOf(t, b.path, 60).Run(t.Context())
+	check(t, err)
+	if got := openBook(t, b.path).unexplained(); got != 30 {
 		t.Errorf("%d days are unexplained", got)
 	}
 }

@@ -316,6 +316,7 @@ var wholeTables = map[string]string{
 	"Ledger.Dearest":      "goes back from the newest transfer and stops after dearestOf",
 	"Ledger.MovedOutside": "holds only what a person has not explained, and stops after movedMost",
 	"Tx.ForgetMoved":      "holds only what a person has not explained, and is asked for by a person",
+	"Ledger.monthEnds":    "an archiving, which reads everything anyway",
 	"totalsBy":            "a person asks for the sums of the whole book",
 	"firstUnfinished":     "an archiving, which reads everything anyway",
 	"leftOfRows":          "an archiving takes what is left of every row",

@@ -77,6 +77,9 @@ func snapshotOf(ctx context.Context, q queryer, yield func(chunk) error) (string
 		if err != nil {
 			return "", err
 		}
+		if columns == "" {
+			continue // the file is older than the table, which would be empty
+		}
 		err = cut(ctx, q, query, chunk{table: table, columns: columns}, func(c chunk) error {
 			sum.add(c)
 			return yield(c)

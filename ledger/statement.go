@@ -66,7 +66,12 @@ type Statement struct {
 	SuspenseCents int64          `json:"suspense_cents"` // at the end of the period, charged and not resolved
 	Days          []SubjectTotal `json:"days"`
 	Labels        []SubjectTotal `json:"labels"`
-	Head          Head           `json:"head"` // the last row of the period
+	// Head is the last row before the period's end. HeadNote says why it is not known.
+	Head     Head   `json:"head"`
+	HeadNote string `json:"head_note,omitempty"`
+	// Finished: the period was over. Until is up to when it was summed, else.
+	Finished bool       `json:"finished"`
+	Until    *time.Time `json:"until,omitempty"`
 }
 
 // Statement sums a period up, everything from one moment's view of the book.
@@ -76,7 +81,10 @@ func (l *Ledger) Statement(ctx context.Context, account string, p Period) (*Stat
 		return nil, err
 	}
 	defer func() { _ = snapshot.Rollback() }()
-	s := &Statement{Account: account, From: p.From, To: p.To, Head: Head{Hash: genesis}}
+	s := &Statement{Account: account, From: p.From, To: p.To, Finished: true}
+	if now := l.clock().UTC().Truncate(time.Second); now.Before(p.To) {
+		s.Finished, s.Until = false, &now
+	}
 	err = snapshot.QueryRowContext(ctx, `SELECT account_id, environment, currency FROM binding`).Scan(&s.AccountID, &s.Environment, &s.Currency)
 	if err != nil {
 		return nil, fmt.Errorf("whose book it is: %w", notFound(err))
@@ -128,12 +136,13 @@ func (s *Statement) sumUp(ctx context.Context, q queryer) error {
 	s.ClosingCents = wallet - walletSince
 	s.OpeningCents = s.ClosingCents - walletIn
 	s.SuspenseCents = suspense - suspenseSince
-	err = q.QueryRowContext(ctx, `SELECT seq, hash FROM (
-		SELECT seq, hash, time FROM archived UNION ALL SELECT seq, hash, time FROM base UNION ALL SELECT seq, hash, time FROM journal)
-		WHERE seq >= ?1 AND time < ?3 AND time >= ?2 ORDER BY seq DESC LIMIT 1`, bounds...).
-		Scan(&s.Head.Seq, &s.Head.Hash)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
+	head, known, err := headBefore(ctx, q, s.To)
+	s.Head = head
+	switch {
+	case !known:
+		s.HeadNote = "the last row of the period is in an archive, and it was archived by a version that kept no heads of months"
+	case head.Seq == 0:
+		s.HeadNote = "the journal begins after the period"
 	}
 	return err
 }
