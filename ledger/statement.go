@@ -18,29 +18,6 @@ type SubjectTotal struct {
 	NetCents      int64  `json:"net_cents"`
 }
 
-// totalsBy are the questions that TotalsBy answers, over the public views.
-var totalsBy = map[string]string{
-	"order":   `SELECT coalesce(nullif(order_no, ''), operation_id), expected_count, charged_cents, refunded_cents, net_cents FROM v_orders ORDER BY accepted_at DESC, operation_id LIMIT ?`,
-	"renewal": `SELECT operation_id, proxies, charged_cents, refunded_cents, net_cents FROM v_renewals ORDER BY accepted_at DESC, operation_id LIMIT ?`,
-	"ip":      `SELECT proxy_id, renewals, charged_cents, refunded_cents, net_cents FROM v_proxy_costs ORDER BY net_cents DESC, proxy_id LIMIT ?`,
-	"label":   `SELECT label || '=' || value, commands, charged_cents, refunded_cents, net_cents FROM v_labels ORDER BY 1 LIMIT ?`,
-	"day":     `SELECT day, charges, charged_cents, refunded_cents, charged_cents - refunded_cents FROM v_days ORDER BY day DESC LIMIT ?`,
-}
-
-// TotalsBy sums the book by order, renewal, ip, label or day (UTC), up to limit,
-// the latest orders, renewals and days first and the dearest ips.
-func (l *Ledger) TotalsBy(ctx context.Context, what string, limit int) ([]SubjectTotal, error) {
-	query, ok := totalsBy[what]
-	if !ok {
-		return nil, fmt.Errorf("the book is not summed by %q: use order, renewal, ip, label or day", what)
-	}
-	rows, err := l.read.QueryContext(ctx, query, limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanSubject)
-}
-
 func scanSubject(s scanner) (SubjectTotal, error) {
 	var x SubjectTotal
 	err := s.Scan(&x.Subject, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.NetCents)

@@ -73,6 +73,8 @@ var auditBugs = []bug{
 		old: "if l.State != \"succeeded\" && l.State != \"charged\" {", new: "if l.State != \"succeeded\" {"},
 	{name: "what settled before a stop of days is forgotten", file: "jobs/reconcile.go", run: "TestSettlementsOlderThanADay",
 		old: "if agreed != nil && agreed.At", new: "if since.IsZero() && agreed.At"},
+	{name: "what has no subject is in no sum", file: "ledger/totals.go", run: "TestTheSumsByEverything",
+		old: "		none.less(whole)\n", new: "		none.less(book)\n"},
 	{name: "an answer names any order", file: "jobs/order_claims.go", run: "TestAnAnswerCannotName",
 		old: "foreignOf(read)); why != \"\" {", new: "foreignOf(read)); why == \"-\" {"},
 	{name: "an answered line is booked again with the whole", file: "jobs/resolve.go", run: "TestAnAnsweredLine",
