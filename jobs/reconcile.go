@@ -75,7 +75,7 @@ func (x Reconciliation) DifferenceCents() int64 {
 	return 0
 }
 
-// Kinds of finding that are not among those of an order's read (money).
+// Kinds of finding. docs/operations.md says of each what it means.
 const (
 	kindWallet   = "wallet"
 	kindOutside  = "outside_order"
@@ -88,6 +88,11 @@ const (
 	kindRenewed  = "outside_renewal"
 	kindDecimal  = "decimal_string"
 	kindLate     = "late_reply" // told by a worker; nothing to compare again
+
+	// Those of an order's read.
+	kindOrderCurrency  = "order_currency"
+	kindRefundCurrency = "refund_currency"
+	kindRefundAmount   = "refund_amount"
 )
 
 // Statements is the provider as a reconciliation reads it.
