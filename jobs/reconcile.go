@@ -17,10 +17,8 @@ import (
 // Finding is a difference between the books and the provider, or a renewal
 // that did not do what was paid for. Nothing is corrected because of it.
 type Finding struct {
-	// Kind is wallet, outside_order, order_total, order_currency, order_charge,
-	// order_refund, order_missing, refund_currency, refund_amount, renewal_sum,
-	// expiry_not_moved, outside_renewal or decimal_string (an amount as text is not
-	// the cents beside it).
+	// Kind is one of the kinds below; docs/operations.md says what each means and
+	// what to do about it.
 	Kind string `json:"kind"`
 	// AmountCents is what the provider says less what the books say: of the
 	// wallet, positive when it holds more; of an order, what it cost.
