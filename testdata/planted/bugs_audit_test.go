@@ -73,6 +73,8 @@ var auditBugs = []bug{
 		old: "if l.State != \"succeeded\" && l.State != \"charged\" {", new: "if l.State != \"succeeded\" {"},
 	{name: "what settled before a stop of days is forgotten", file: "jobs/reconcile.go", run: "TestSettlementsOlderThanADay",
 		old: "if agreed != nil && agreed.At", new: "if since.IsZero() && agreed.At"},
+	{name: "a month's head is the next one's first row", file: "ledger/month_ends.go", run: "TestAStatementsHeadIs",
+		old: "for ; !at.Before(until) &&", new: "for ; at.After(until) &&"},
 	{name: "what has no subject is in no sum", file: "ledger/totals.go", run: "TestTheSumsByEverything",
 		old: "		none.less(whole)\n", new: "		none.less(book)\n"},
 	{name: "a wallet is explained by anything", file: "jobs/reconcile_explain.go", run: "TestAWalletIsExplained|TestAnIntervalLeaves",
