@@ -20,8 +20,17 @@ const movedMost = 1000
 // their ids, until ForgetMoved. Whatever reads a proxy notices it; a read that
 // lags behind a renewal by less than an hour is no move. A renewal explains a
 // move when it paid, or was sent and has no answer yet: one that failed, was
-// skipped or was answered as not charged explains none.
-func (l *Ledger) MovedOutside(ctx context.Context) ([]Moved, error) {
+// skipped or was answered as not charged explains none. A file that is read before
+// it is migrated says nothing of it.
+func (l *Ledger) MovedOutside(ctx context.Context) (all []Moved, err error) {
+	err = ifMade(ctx, l.read, "moves", func() error {
+		all, err = l.movedOutside(ctx)
+		return err
+	})
+	return all, err
+}
+
+func (l *Ledger) movedOutside(ctx context.Context) ([]Moved, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT proxy_id, min(before), max(now), sum(now - before), max(seen_at) FROM moves m
 		WHERE NOT EXISTS (SELECT 1 FROM explained_moves e WHERE e.proxy_id = m.proxy_id AND e.seen_at = m.seen_at)
 		GROUP BY proxy_id ORDER BY proxy_id LIMIT ?`, movedMost)

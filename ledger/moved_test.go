@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"database/sql"
 	"path/filepath"
 	"testing"
 	"time"
@@ -116,6 +117,32 @@ func TestAnArchivedLedgerStillNamesWhatMoved(t *testing.T) {
 	_, err := archiveOf(t, b.path, 60).Run(t.Context())
 	check(t, err)
 	if got := openBook(t, b.path).unexplained(); got != 30 {
+		t.Errorf("%d days are unexplained", got)
+	}
+}
+
+// A ledger of an older version is read, as by a reconciliation without a runner,
+// before it is migrated.
+func TestALedgerThatIsNotMigratedNamesNoMoves(t *testing.T) {
+	for _, version := range []int64{5, 8} {
+		l, err := Open(t.Context(), Config{Path: atVersion(t, version, neverBounded()...), Clock: ticking(), ReadOnly: true})
+		check(t, err)
+		if all, err := l.MovedOutside(t.Context()); err != nil || len(all) > 0 {
+			t.Errorf("version %d: %v %v", version, all, err)
+		}
+		check(t, l.Close())
+	}
+}
+
+// What was noticed before the migration is named behind it.
+func TestWhatHadMovedBeforeTheMigrationIsStillNamed(t *testing.T) {
+	path := atVersion(t, 8, neverBounded()...)
+	tamper(t, path, func(conn *sql.Conn) error {
+		_, err := conn.ExecContext(t.Context(), `INSERT INTO moved (proxy_id, before, now, seen_at) VALUES ('px_1', ?, ?, ?)`,
+			micros(noon), micros(noon.Add(month)), micros(noon))
+		return err
+	})
+	if got := openBook(t, path).unexplained(); got != 30 {
 		t.Errorf("%d days are unexplained", got)
 	}
 }

@@ -322,7 +322,7 @@ var wholeTables = map[string]string{
 	"Tx.StaleAll":         "behind a restore, once",
 	"Ledger.PlannedSlots": "its index holds only the slots whose commands are not all published",
 	"Ledger.Dearest":      "goes back from the newest transfer and stops after dearestOf",
-	"Ledger.MovedOutside": "holds only what a person has not explained, and stops after movedMost",
+	"Ledger.movedOutside": "holds only what a person has not explained, and stops after movedMost",
 	"Tx.ForgetMoved":      "holds only what a person has not explained, and is asked for by a person",
 	"Ledger.monthEnds":    "an archiving, which reads everything anyway",
 	"totalsBy":            "a person asks for the sums of the whole book",
