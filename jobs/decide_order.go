@@ -89,7 +89,7 @@ func money(op Operation, o upstream.Order, state *ledger.OrderState) []ledger.Le
 	if o.TotalCents != nil && *o.TotalCents > 0 && *o.TotalCents <= maxLineCents {
 		switch {
 		case o.Currency != op.Binding.Currency:
-			doubt("order_currency", *o.TotalCents, fmt.Sprintf("the order is in %q and the account in %q: nothing was booked", bounded(o.Currency), op.Binding.Currency))
+			doubt(kindOrderCurrency, *o.TotalCents, fmt.Sprintf("the order is in %q and the account in %q: nothing was booked", bounded(o.Currency), op.Binding.Currency))
 		case op.ChargedCents == 0:
 			state.ChargedCents = *o.TotalCents
 		case op.ChargedCents != *o.TotalCents:

@@ -72,9 +72,9 @@ func refunds(op Operation, o upstream.Order, state *ledger.OrderState, doubt fun
 	delta, room := *r.AmountCents-op.RefundedCents, op.ChargedCents+state.ChargedCents-op.RefundedCents
 	switch {
 	case r.Currency != op.Binding.Currency:
-		doubt("refund_currency", *r.AmountCents, fmt.Sprintf("the refund is in %q and the account in %q: nothing was booked", bounded(r.Currency), op.Binding.Currency))
+		doubt(kindRefundCurrency, *r.AmountCents, fmt.Sprintf("the refund is in %q and the account in %q: nothing was booked", bounded(r.Currency), op.Binding.Currency))
 	case delta < 0 || delta > room:
-		doubt("refund_amount", *r.AmountCents, "the refund is less than what was booked before, or more than the charge")
+		doubt(kindRefundAmount, *r.AmountCents, "the refund is less than what was booked before, or more than the charge")
 	default:
 		state.RefundedCents = delta
 	}

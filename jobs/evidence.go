@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"perennial/ledger"
@@ -169,12 +171,23 @@ func (e *Evidence) fromProvider(ctx context.Context, c *Reconciler, o ledger.Ope
 	if err := p.outside(ctx); err != nil {
 		e.Notes = append(e.Notes, fmt.Sprintf("the provider's orders could not be listed: %v", err))
 	}
-	for no, x := range c.foreign {
-		if x.read && !x.before && !x.createdAt.Before(o.FirstSentAt.Add(-maxSkew)) {
+	e.mayHaveMade(ctx, c, o)
+	e.Notes = append(e.Notes, p.Notes...)
+}
+
+// mayHaveMade lists the unknown orders that an answer may name.
+func (e *Evidence) mayHaveMade(ctx context.Context, c *Reconciler, o ledger.Operation) {
+	m, err := makerOf(ctx, c.Ledger, o)
+	recorded, failed := c.Ledger.RecordedFor(ctx)
+	if err := errors.Join(err, failed); err != nil {
+		e.Notes = append(e.Notes, fmt.Sprintf("the provider's orders could not be compared: %v", err))
+		return
+	}
+	for _, no := range slices.Sorted(maps.Keys(c.foreign)) {
+		if x := c.foreign[no]; x.read && !x.before && recorded[no] == 0 && m.cannotHaveMade(x) == "" {
 			e.Orders = append(e.Orders, OrderEvidence{no, x.createdAt, x.netCents})
 		}
 	}
-	e.Notes = append(e.Notes, p.Notes...)
 }
 
 // answers lays out what a person can say of each open line, or of the whole.

@@ -17,10 +17,8 @@ import (
 // Finding is a difference between the books and the provider, or a renewal
 // that did not do what was paid for. Nothing is corrected because of it.
 type Finding struct {
-	// Kind is wallet, outside_order, order_total, order_currency, order_charge,
-	// order_refund, order_missing, refund_currency, refund_amount, renewal_sum,
-	// expiry_not_moved, outside_renewal or decimal_string (an amount as text is not
-	// the cents beside it).
+	// Kind is one of the kinds below; docs/operations.md says what each means and
+	// what to do about it.
 	Kind string `json:"kind"`
 	// AmountCents is what the provider says less what the books say: of the
 	// wallet, positive when it holds more; of an order, what it cost.
@@ -75,7 +73,7 @@ func (x Reconciliation) DifferenceCents() int64 {
 	return 0
 }
 
-// Kinds of finding that are not among those of an order's read (money).
+// Kinds of finding. docs/operations.md says of each what it means.
 const (
 	kindWallet   = "wallet"
 	kindOutside  = "outside_order"
@@ -88,6 +86,11 @@ const (
 	kindRenewed  = "outside_renewal"
 	kindDecimal  = "decimal_string"
 	kindLate     = "late_reply" // told by a worker; nothing to compare again
+
+	// Those of an order's read.
+	kindOrderCurrency  = "order_currency"
+	kindRefundCurrency = "refund_currency"
+	kindRefundAmount   = "refund_amount"
 )
 
 // Statements is the provider as a reconciliation reads it.

@@ -157,6 +157,26 @@ func TestTrap24ARenewalAndATopUpElsewhereDoNotCancelOut(t *testing.T) {
 	h.agrees()
 }
 
+// The provider renewed and charged, and a person answered that it had not.
+func TestTrap24AWrongAnswerThatNothingWasChargedIsNamed(t *testing.T) {
+	h := newHouse(t)
+	h.listed()
+	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
+	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
+	id := h.await("one", ledger.StateReview).Operations[0].OperationID
+	h.listed()
+	for _, f := range h.reconcile().Findings {
+		if f.Kind == kindRenewed {
+			t.Errorf("the review may explain it: %+v", f)
+		}
+	}
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(false), By: "ada", Reason: "a mistake"}))
+	h.wallet(300) // so that the wallet does not show it
+	if f := h.finds(kindRenewed, 0); f.ProxyID != "px_1" || !strings.Contains(f.Explanation, "by 30 days") {
+		t.Errorf("%+v", f)
+	}
+}
+
 // The runner was away for days: what had settled before is looked at after it.
 func TestSettlementsOlderThanADayAreLookedAtAfterARestart(t *testing.T) {
 	h := idleHouse(t)

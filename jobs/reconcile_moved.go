@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"perennial/ledger"
 )
@@ -18,7 +19,7 @@ func (p *pass) outsideRenewals(ctx context.Context) error {
 		return err
 	}
 	for _, m := range moved {
-		days := int64(m.Now.Sub(m.Before).Hours()/24 + 0.5)
+		days := int64((m.By + 12*time.Hour) / (24 * time.Hour))
 		cents, paid, err := p.Ledger.PaidPerDay(ctx, m.ProxyID)
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return err

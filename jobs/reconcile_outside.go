@@ -17,6 +17,8 @@ import (
 type foreignOrder struct {
 	createdAt time.Time
 	netCents  int64 // its total less its refund
+	items     []upstream.OrderItem
+	expected  int64 // proxies; 0: not known
 	before    bool  // older than the ledger: its money is in the opening balance
 	read      bool
 }
@@ -126,10 +128,7 @@ func (p *pass) readForeign(ctx context.Context, no string, opened time.Time) err
 	}
 	p.foreignTurn, p.fresh[no] = no, true
 	p.Compared.Outside++
-	x := foreignOrder{createdAt: o.CreatedAt, read: true}
-	if o.TotalCents != nil {
-		x.netCents = *o.TotalCents - refundOf(o)
-	}
+	x := foreignOf(o)
 	// Instants of the API may be whole seconds.
 	x.before = !o.CreatedAt.IsZero() && o.CreatedAt.Before(opened.Truncate(time.Second))
 	p.foreign[no] = x
@@ -143,7 +142,7 @@ func (p *pass) judgeForeign(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ours, err := p.Ledger.NumberlessOrders(ctx)
+	ours, err := p.makers(ctx)
 	if err != nil {
 		return err
 	}
@@ -168,6 +167,18 @@ func (p *pass) judgeForeign(ctx context.Context) error {
 	return nil
 }
 
+// makers are the operations of ours that may have made an order that is not known.
+func (p *pass) makers(ctx context.Context) ([]maker, error) {
+	operations, err := p.Ledger.NumberlessOrders(ctx)
+	ours := make([]maker, len(operations))
+	for i, o := range operations {
+		if ours[i], err = makerOf(ctx, p.Ledger, o); err != nil {
+			return nil, err
+		}
+	}
+	return ours, err
+}
+
 // attribution is which operations of ours may have made an unknown order.
 type attribution struct {
 	settled bool     // one under way will tell, or a person's answer explains it
@@ -176,10 +187,10 @@ type attribution struct {
 
 // attribute looks for the operation that an unknown order may belong to. One
 // answer of a person explains one order, so it is taken out of the list.
-func attribute(x foreignOrder, ours []ledger.Operation) (attribution, []ledger.Operation) {
+func attribute(x foreignOrder, ours []maker) (attribution, []maker) {
 	var a attribution
 	for i, o := range ours {
-		if o.FirstSentAt == nil || (!x.createdAt.IsZero() && x.createdAt.Before(o.FirstSentAt.Add(-maxSkew))) {
+		if o.FirstSentAt == nil || o.cannotHaveMade(x) != "" {
 			continue
 		}
 		switch o.State {

@@ -115,28 +115,7 @@ func (p *pass) wallet(w WalletReading) {
 	default:
 		return
 	}
-	p.find(Finding{Kind: kindWallet, AmountCents: d, Explanation: text + p.couldExplain(x)})
-}
-
-// couldExplain names what else this pass knows that moves the wallet.
-func (p *pass) couldExplain(x WalletCheck) string {
-	var found []string
-	for _, f := range p.Findings {
-		switch {
-		case f.OrderNo != "":
-			found = append(found, fmt.Sprintf("order %s (%s, %s)", f.OrderNo, f.Kind, p.Binding.Amount(f.AmountCents)))
-		case f.OperationID != "":
-			found = append(found, fmt.Sprintf("operation %s (%s, %s)", f.OperationID, f.Kind, p.Binding.Amount(f.AmountCents)))
-		}
-	}
-	text := ""
-	if len(found) > 0 {
-		text = "; it could be explained by " + strings.Join(firstFew(found), ", ")
-	}
-	if len(x.UnderWay) > 0 {
-		text += "; under way: " + strings.Join(firstFew(x.UnderWay), ", ")
-	}
-	return text
+	p.find(Finding{Kind: kindWallet, AmountCents: d, Explanation: text + p.couldExplain(d)})
 }
 
 func unknownPrices(w WalletReading) (ids []string) {

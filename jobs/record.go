@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"perennial/ledger"
 )
@@ -59,6 +60,18 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording) error {
 		}
 		return tx.Append(ledger.LedgerRecorded{Kind: x.Kind, Cents: x.Cents, By: x.By, Reason: x.Reason, User: ledger.UserOf(ctx), OrderNo: x.OrderNo, ID: x.ID})
 	})
+}
+
+// Overdrawn says that what was recorded as spent leaves less than nothing in the
+// book's wallet; "" when it does not. It is booked all the same: a top-up that paid
+// for it may be recorded after it.
+func Overdrawn(ctx context.Context, l *ledger.Ledger, x Recording) (warning string, err error) {
+	b, err := l.Balance(ctx, "")
+	if err != nil || x.Kind != "external" || b.WalletCents >= 0 {
+		return "", err
+	}
+	return fmt.Sprintf("the book's wallet is %s now, and a wallet cannot hold less than nothing: "+
+		"record the top-up that is missing, or take a wrong amount back with `perennial ledger record --kind top-up --cents %d`", ledger.Amount(b.WalletCents, b.Currency), x.Cents), nil
 }
 
 // recordedBefore reports whether the same record is booked already under its id;

@@ -28,6 +28,23 @@ func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
 	}
 }
 
+func TestARecordThatTakesTheWalletBelowZeroIsSaidToBe(t *testing.T) {
+	h := idleHouse(t)
+	b, err := h.ledger.Balance(t.Context(), "main")
+	check(t, err)
+	for _, test := range []struct {
+		kind  string
+		cents int64
+		warns bool
+	}{{"external", b.WalletCents, false}, {"external", 1, true}, {"external", 5, true}, {"top-up", 1, false}, {"top-up", 5, false}, {"external", 1, true}} {
+		x := Recording{Kind: test.kind, Cents: test.cents, By: "ada", Reason: "x"}
+		check(t, Record(t.Context(), h.ledger, x))
+		if warning, err := Overdrawn(t.Context(), h.ledger, x); err != nil || (warning != "") != test.warns {
+			t.Errorf("%+v: %q %v", test, warning, err)
+		}
+	}
+}
+
 // What is paid for and not settled shows in the balance, as an estimate.
 func TestTrap58WhatIsNotBookedYetShowsInTheBalance(t *testing.T) {
 	h := movableHouse(t)

@@ -101,24 +101,6 @@ func mayGoAgain(o ledger.Operation) bool {
 	return o.OrderNo == "" || o.ChargedCents > 0 && o.RefundedCents == o.ChargedCents
 }
 
-// named refuses an order number that an answer must not carry: of a renewal, of
-// an operation that has another one, or of an order that another operation made.
-func (r *Runner) named(ctx context.Context, o ledger.Operation, x Resolution) error {
-	switch {
-	case x.OrderNo == "":
-		return nil
-	case o.Kind != ledger.KindOrder:
-		return refuse("%s is a renewal and has no order", o.ID)
-	case o.OrderNo != "" && o.OrderNo != x.OrderNo:
-		return refuse("%s has order %s already", o.ID, o.OrderNo)
-	}
-	known, err := r.Ledger.HasOrder(ctx, x.OrderNo)
-	if err == nil && known && o.OrderNo != x.OrderNo {
-		err = refuse("order %s belongs to another operation: look with `perennial status`", x.OrderNo)
-	}
-	return err
-}
-
 // waitsForPerson refuses what does not wait for a person: resolving twice too.
 func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resolution) error {
 	lines, err := r.Ledger.Lines(ctx, o.ID)

@@ -137,11 +137,13 @@ func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	sum, err := snapshotOf(ctx, tx, func(chunk) error { return nil })
-	if err == nil && sum != next.base.snapshotHash {
-		err = &BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with other tables than %s begins with", l.path, next.path)}
+	for _, left := range []string{leftOfRows, leftWithoutNames} {
+		sum, err := snapshotOf(ctx, tx, left, func(chunk) error { return nil })
+		if err != nil || sum == next.base.snapshotHash {
+			return err
+		}
 	}
-	return err
+	return &BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with other tables than %s begins with", l.path, next.path)}
 }
 
 // exists says whether a file is there.

@@ -129,12 +129,16 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 	if err != nil {
 		return err
 	}
+	ends, err := a.monthEnds(ctx)
+	if err != nil {
+		return err
+	}
 	err = next.Write(ctx, func(tx *Tx) error {
 		return tx.Append(LedgerArchived{
 			Before: x.Before.UTC(), FirstSeq: out.FirstSeq, LastSeq: b.Seq, LastHash: b.Hash, LastTime: fromMicros(b.time),
 			SnapshotHash: b.snapshotHash, File: filepath.Base(out.File), Currency: book.Currency, WalletCents: book.WalletCents,
 			ChargedCents: book.ChargedCents, RefundedCents: book.RefundedCents, SuspenseCents: book.SuspenseCents,
-			FundingCents: book.FundingCents, ExternalCents: book.ExternalCents,
+			FundingCents: book.FundingCents, ExternalCents: book.ExternalCents, MonthEnds: ends,
 		})
 	})
 	if err != nil {
@@ -194,7 +198,7 @@ func (f *fold) takeCaches(ctx context.Context, q queryer) error {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return err
 	}
-	for _, table := range []string{"proxies", "published"} {
+	for _, table := range []string{"proxies", "moves", "published"} {
 		query, columns, err := snapshotQuery(ctx, q, table)
 		if err == nil {
 			err = cut(ctx, q, query, chunk{table: table, columns: columns}, f.fill)

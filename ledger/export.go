@@ -11,13 +11,14 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/shopspring/decimal"
 )
 
 // exportColumns are those of the CSV export, one row for each double entry.
 var exportColumns = []string{"seq", "n", "time", "fact", "kind", "debit", "credit", "amount_cents", "amount", "currency",
-	"command_id", "operation_id", "order_no", "proxy_id", "hash"}
+	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels"}
 
 // ExportCSV writes the double entries of a period as CSV with a heading. Cells
 // that a spreadsheet would take for a formula begin with an apostrophe.
@@ -32,7 +33,7 @@ func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	}
 	err = l.Transfers(ctx, p, func(x Transfer) error {
 		row := []string{itoa(x.Seq), itoa(x.N), x.Time.Format(time.RFC3339Nano), x.Fact, x.Kind, x.Debit, x.Credit, itoa(x.Cents), amount(x.Cents),
-			b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash}
+			b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash, x.By, x.Reason, x.labels()}
 		for i, cell := range row {
 			row[i] = neutral(cell)
 		}
@@ -43,6 +44,15 @@ func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	}
 	w.Flush()
 	return w.Error()
+}
+
+// labels are a command's as one JSON object, its names in order; "" without any.
+func (x Transfer) labels() string {
+	if len(x.Labels) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(x.Labels) //nolint:errchkjson // a map of strings is always one
+	return string(text)
 }
 
 // neutral keeps a spreadsheet from running a cell: ids and labels are other
@@ -217,7 +227,8 @@ func (w *beancount) transfer(x Transfer) error {
 		about = "proxy " + x.ProxyID
 	}
 	fmt.Fprintf(w, "\n%s * %s %s\n", day(x.Time), quoted(x.Kind), quoted(about))
-	for _, meta := range [][2]string{{"seq", itoa(x.Seq)}, {"command", x.CommandID}, {"operation", x.Operation}, {"order", x.OrderNo}, {"proxy", x.ProxyID}, {"hash", x.Hash}} {
+	for _, meta := range [][2]string{{"seq", itoa(x.Seq)}, {"command", x.CommandID}, {"operation", x.Operation}, {"order", x.OrderNo}, {"proxy", x.ProxyID}, {"hash", x.Hash},
+		{"by", x.By}, {"reason", x.Reason}, {"labels", x.labels()}} {
 		if meta[1] != "" {
 			fmt.Fprintf(w, "  %s: %s\n", meta[0], quoted(meta[1]))
 		}
@@ -233,9 +244,16 @@ func (w *beancount) closing() {
 
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-var beancountText = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\r", " ")
+var beancountText = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// quoted is a Beancount string: it may hold line breaks, which are replaced.
+// quoted is a Beancount string. Line breaks and other control characters, which a
+// person may have written, are replaced.
 func quoted(s string) string {
-	return `"` + beancountText.Replace(s) + `"`
+	printed := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	return `"` + beancountText.Replace(printed) + `"`
 }

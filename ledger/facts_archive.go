@@ -25,6 +25,8 @@ type LedgerArchived struct {
 	SuspenseCents int64  `json:"suspense_cents"`
 	FundingCents  int64  `json:"funding_cents"`
 	ExternalCents int64  `json:"external_cents"`
+	// MonthEnds are the last rows of the months that ended within the rows that went.
+	MonthEnds []MonthEnd `json:"month_ends,omitempty"`
 }
 
 // FactType implements Fact.
@@ -33,8 +35,12 @@ func (LedgerArchived) FactType() string { return "ledger.archived" }
 // applyArchived notes where rows went. It takes nothing away: a journal that is
 // made again from the events holds them still.
 func (t *Tx) applyArchived(r Row, f LedgerArchived) error {
-	return t.exec(`INSERT INTO archives (seq, first_seq, last_seq, last_hash, snapshot_hash, file, archived_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	err := t.exec(`INSERT INTO archives (seq, first_seq, last_seq, last_hash, snapshot_hash, file, archived_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		r.Seq, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash, f.File, r.Time)
+	if err != nil {
+		return err
+	}
+	return t.applyMonthEnds(f.MonthEnds)
 }
 
 // LedgerBounded: the events stream begins later from now on. What the removed

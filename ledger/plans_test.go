@@ -162,6 +162,14 @@ var builds = map[string]func(b *book) error{
 	"Ledger.CountStaying": func(b *book) error {
 		return b.CountStaying(context.Background(), noon, kindColumns, func(Proxy, int) error { return nil })
 	},
+	"Ledger.TotalsBy": func(b *book) error {
+		for by := range totalsBy {
+			if _, err := b.TotalsBy(context.Background(), by, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
 	"Ledger.EndingsWithoutRenewal": func(b *book) error {
 		_, err := b.EndingsWithoutRenewal(context.Background(), "px_1", noon)
 		return err
@@ -314,11 +322,15 @@ var wholeTables = map[string]string{
 	"Tx.StaleAll":         "behind a restore, once",
 	"Ledger.PlannedSlots": "its index holds only the slots whose commands are not all published",
 	"Ledger.Dearest":      "goes back from the newest transfer and stops after dearestOf",
-	"Ledger.MovedOutside": "holds only what a person has not explained, and stops after movedMost",
+	"Ledger.movedOutside": "holds only what a person has not explained, and stops after movedMost",
+	"Tx.ForgetMoved":      "holds only what a person has not explained, and is asked for by a person",
+	"Ledger.monthEnds":    "an archiving, which reads everything anyway",
 	"totalsBy":            "a person asks for the sums of the whole book",
+	"Ledger.TotalsBy":     "a person asks for the sums of the whole book",
 	"firstUnfinished":     "an archiving, which reads everything anyway",
 	"leftOfRows":          "an archiving takes what is left of every row",
-	"snapshotQuery":       "an archiving takes every table",
+	"leftWithoutNames":    "a verification compares with an older archiving",
+	"Ledger.joins":        "a verification compares what was left of every row",
 	"fold.beginAs":        "a verification begins with the whole snapshot",
 	"fold.load":           "a fold that begins with a snapshot reads all of it",
 	"heldBefore":          "an export brings forward all that was before its period",

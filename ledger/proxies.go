@@ -53,7 +53,7 @@ func (t *Tx) FinishPass(pass int64, began time.Time) error {
 // Stale says that what is stored of the proxy is out of date, as after a
 // renewal: it must be read again before it is paid for.
 func (t *Tx) Stale(proxyID string) error {
-	return t.exec(`UPDATE proxies SET seen_at = 0 WHERE proxy_id = ?`, proxyID)
+	return t.exec(`UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), seen_at = 0 WHERE proxy_id = ?`, proxyID)
 }
 
 const proxyColumns = `proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at,

@@ -41,6 +41,17 @@ var running = []string{"spent", "state_counts"}
 const leftOfRows = `SELECT seq, type, time, operation, hash, data FROM archived
 	UNION ALL
 	SELECT j.seq, j.type, j.time, j.operation, j.hash,
+		CASE WHEN j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL THEN json_object('labels', j.data -> '$.labels')
+			WHEN j.data ->> '$.by' <> '' THEN json_object('by', j.data ->> '$.by', 'reason', coalesce(j.data ->> '$.reason', '')) ELSE '{}' END
+	FROM journal j WHERE EXISTS (SELECT 1 FROM transfers t WHERE t.seq = j.seq)
+		OR (j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL)
+	ORDER BY seq`
+
+// leftWithoutNames is leftOfRows as it was before the names and reasons of what was
+// booked by hand stayed: the snapshots of older archives are made of it.
+const leftWithoutNames = `SELECT seq, type, time, operation, hash, data FROM archived
+	UNION ALL
+	SELECT j.seq, j.type, j.time, j.operation, j.hash,
 		CASE WHEN j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL THEN json_object('labels', j.data -> '$.labels') ELSE '{}' END
 	FROM journal j WHERE EXISTS (SELECT 1 FROM transfers t WHERE t.seq = j.seq)
 		OR (j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL)
@@ -69,13 +80,19 @@ type chunk struct {
 const snapshotChunk = 256 << 10
 
 // snapshotOf cuts every table, as it stands behind the last row of the journal,
-// into chunks, and says what their hash is.
-func snapshotOf(ctx context.Context, q queryer, yield func(chunk) error) (string, error) {
+// into chunks, and says what their hash is. left is leftOfRows.
+func snapshotOf(ctx context.Context, q queryer, left string, yield func(chunk) error) (string, error) {
 	sum := newSnapshotSum()
 	for _, table := range snapshotted {
 		query, columns, err := snapshotQuery(ctx, q, table)
 		if err != nil {
 			return "", err
+		}
+		if columns == "" {
+			continue // the file is older than the table, which would be empty
+		}
+		if table == "archived" {
+			query = left
 		}
 		err = cut(ctx, q, query, chunk{table: table, columns: columns}, func(c chunk) error {
 			sum.add(c)
@@ -94,9 +111,6 @@ func snapshotQuery(ctx context.Context, q queryer, table string) (query, columns
 		return "", "", err
 	}
 	columns = strings.Join(names, ", ")
-	if table == "archived" {
-		return leftOfRows, columns, nil
-	}
 	return `SELECT ` + columns + ` FROM ` + table + ` ORDER BY ` + keyOf(names), columns, nil
 }
 
@@ -168,7 +182,7 @@ func (f *fold) beginBehind(ctx context.Context, q queryer) (*base, error) {
 		return nil, err
 	}
 	return &b, f.begin(func() error {
-		b.snapshotHash, err = snapshotOf(ctx, q, f.put)
+		b.snapshotHash, err = snapshotOf(ctx, q, leftOfRows, f.put)
 		return err
 	}, &b)
 }

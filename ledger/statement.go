@@ -18,29 +18,6 @@ type SubjectTotal struct {
 	NetCents      int64  `json:"net_cents"`
 }
 
-// totalsBy are the questions that TotalsBy answers, over the public views.
-var totalsBy = map[string]string{
-	"order":   `SELECT coalesce(nullif(order_no, ''), operation_id), expected_count, charged_cents, refunded_cents, net_cents FROM v_orders ORDER BY accepted_at DESC, operation_id LIMIT ?`,
-	"renewal": `SELECT operation_id, proxies, charged_cents, refunded_cents, net_cents FROM v_renewals ORDER BY accepted_at DESC, operation_id LIMIT ?`,
-	"ip":      `SELECT proxy_id, renewals, charged_cents, refunded_cents, net_cents FROM v_proxy_costs ORDER BY net_cents DESC, proxy_id LIMIT ?`,
-	"label":   `SELECT label || '=' || value, commands, charged_cents, refunded_cents, net_cents FROM v_labels ORDER BY 1 LIMIT ?`,
-	"day":     `SELECT day, charges, charged_cents, refunded_cents, charged_cents - refunded_cents FROM v_days ORDER BY day DESC LIMIT ?`,
-}
-
-// TotalsBy sums the book by order, renewal, ip, label or day (UTC), up to limit,
-// the latest orders, renewals and days first and the dearest ips.
-func (l *Ledger) TotalsBy(ctx context.Context, what string, limit int) ([]SubjectTotal, error) {
-	query, ok := totalsBy[what]
-	if !ok {
-		return nil, fmt.Errorf("the book is not summed by %q: use order, renewal, ip, label or day", what)
-	}
-	rows, err := l.read.QueryContext(ctx, query, limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanSubject)
-}
-
 func scanSubject(s scanner) (SubjectTotal, error) {
 	var x SubjectTotal
 	err := s.Scan(&x.Subject, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.NetCents)
@@ -66,7 +43,12 @@ type Statement struct {
 	SuspenseCents int64          `json:"suspense_cents"` // at the end of the period, charged and not resolved
 	Days          []SubjectTotal `json:"days"`
 	Labels        []SubjectTotal `json:"labels"`
-	Head          Head           `json:"head"` // the last row of the period
+	// Head is the last row before the period's end. HeadNote says why it is not known.
+	Head     Head   `json:"head"`
+	HeadNote string `json:"head_note,omitempty"`
+	// Finished: the period was over. Until is up to when it was summed, else.
+	Finished bool       `json:"finished"`
+	Until    *time.Time `json:"until,omitempty"`
 }
 
 // Statement sums a period up, everything from one moment's view of the book.
@@ -76,7 +58,10 @@ func (l *Ledger) Statement(ctx context.Context, account string, p Period) (*Stat
 		return nil, err
 	}
 	defer func() { _ = snapshot.Rollback() }()
-	s := &Statement{Account: account, From: p.From, To: p.To, Head: Head{Hash: genesis}}
+	s := &Statement{Account: account, From: p.From, To: p.To, Finished: true}
+	if now := l.clock().UTC().Truncate(time.Second); now.Before(p.To) {
+		s.Finished, s.Until = false, &now
+	}
 	err = snapshot.QueryRowContext(ctx, `SELECT account_id, environment, currency FROM binding`).Scan(&s.AccountID, &s.Environment, &s.Currency)
 	if err != nil {
 		return nil, fmt.Errorf("whose book it is: %w", notFound(err))
@@ -128,12 +113,13 @@ func (s *Statement) sumUp(ctx context.Context, q queryer) error {
 	s.ClosingCents = wallet - walletSince
 	s.OpeningCents = s.ClosingCents - walletIn
 	s.SuspenseCents = suspense - suspenseSince
-	err = q.QueryRowContext(ctx, `SELECT seq, hash FROM (
-		SELECT seq, hash, time FROM archived UNION ALL SELECT seq, hash, time FROM base UNION ALL SELECT seq, hash, time FROM journal)
-		WHERE seq >= ?1 AND time < ?3 AND time >= ?2 ORDER BY seq DESC LIMIT 1`, bounds...).
-		Scan(&s.Head.Seq, &s.Head.Hash)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
+	head, known, err := headBefore(ctx, q, s.To)
+	s.Head = head
+	switch {
+	case !known:
+		s.HeadNote = "the last row of the period is in an archive, and it was archived by a version that kept no heads of months"
+	case head.Seq == 0:
+		s.HeadNote = "the journal begins after the period"
 	}
 	return err
 }

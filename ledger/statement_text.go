@@ -30,6 +30,7 @@ var words = map[string]any{
 	"money":   amount,
 	"day":     day,
 	"lastDay": func(end time.Time) string { return day(end.Add(-time.Nanosecond)) },
+	"instant": func(at *time.Time) string { return at.UTC().Format(time.RFC3339) },
 	"cell":    markdownCell,
 }
 

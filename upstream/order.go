@@ -132,12 +132,15 @@ type Order struct {
 	SubtotalCents, TotalCents                *int64 // cents; nil when absent or null
 	Total                                    string // decimal string, main unit; "" when absent
 	CreatedAt                                time.Time
-	Delivery                                 Delivery
-	PollAfterSeconds                         *int64  // nil: null or absent: stop polling
-	Refund                                   *Refund // nil: null or absent
-	Proxies                                  []Proxy // nil unless Delivery.Available (API: Order, last rule)
-	TraceID                                  string
-	ServerTime                               time.Time
+	// Items are the lines, without CIDRs, where each is shown as it was asked for;
+	// nil else: the document does not give their structure.
+	Items            []OrderItem
+	Delivery         Delivery
+	PollAfterSeconds *int64  // nil: null or absent: stop polling
+	Refund           *Refund // nil: null or absent
+	Proxies          []Proxy // nil unless Delivery.Available (API: Order, last rule)
+	TraceID          string
+	ServerTime       time.Time
 }
 
 // Delivery is an order's progress. Present says that all four fields were there.
@@ -163,12 +166,33 @@ func decodeOrder(o *object) Order {
 		OrderNo: o.str("order_no"), Status: o.str("status"), PaymentStatus: o.str("payment_status"), Currency: o.str("currency"),
 		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.time("created_at"),
 		PollAfterSeconds: o.optionalInt("poll_after_seconds"), Delivery: decodeDelivery(o), Refund: decodeRefund(o),
-		Total: o.decimal("total"),
+		Total: o.decimal("total"), Items: shownItems(o),
 	}
 	if out.Delivery.Present && out.Delivery.Available {
 		out.Proxies = decodeEach(o, "proxies", decodeProxy)
 	}
 	return out
+}
+
+// shownItems reads the lines of an order as a request writes them. What they are
+// is not promised, so another structure is no error.
+func shownItems(o *object) (items []OrderItem) {
+	raw := o.raw("items")
+	if len(raw) == 0 || raw[0] != '[' {
+		return nil
+	}
+	for _, line := range elements(raw) {
+		entry, err := parseObject("items", line)
+		if err != nil {
+			return nil
+		}
+		item := OrderItem{OfferCode: entry.str("offer_code"), Quantity: entry.integer("quantity")}
+		if entry.err != nil || item.OfferCode == "" || item.Quantity < 1 {
+			return nil
+		}
+		items = append(items, item)
+	}
+	return items
 }
 
 func decodeDelivery(o *object) Delivery {

@@ -97,7 +97,11 @@ func (a *app) ledgerBalance() *cobra.Command {
 }
 
 func (a *app) listTotals(ctx context.Context, by string, limit int) error {
-	list := a.listing(strings.ToUpper(by), "COUNT", "CHARGED", "REFUNDED", "NET")
+	heading := strings.ToUpper(by)
+	if by == "day" {
+		heading += " (UTC)"
+	}
+	list := a.listing(heading, "COUNT", "CHARGED", "REFUNDED", "RECORDED", "NET")
 	return list.end(a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
 		currency, err := l.Currency(ctx)
 		if err != nil {
@@ -108,7 +112,8 @@ func (a *app) listTotals(ctx context.Context, by string, limit int) error {
 			return err
 		}
 		for _, x := range totals {
-			if err := list.add(account, x, x.Subject, strconv.FormatInt(x.Count, 10), money(x.ChargedCents, currency), money(x.RefundedCents, currency), money(x.NetCents, currency)); err != nil {
+			if err := list.add(account, x, x.Subject, strconv.FormatInt(x.Count, 10), money(x.ChargedCents, currency), money(x.RefundedCents, currency),
+				money(x.RecordedCents, currency), money(x.NetCents, currency)); err != nil {
 				return err
 			}
 		}

@@ -36,11 +36,19 @@ const codeUnreachable = "unreachable"
 
 func (a *accountHost) record(ctx context.Context, x jobs.Recording) (changedAnswer, error) {
 	x.By = asked(ctx, x.By)
-	if err := jobs.Record(ctx, a.ledger, x); err != nil {
-		return changedAnswer{}, err
+	return record(ctx, a.ledger, x)
+}
+
+// record books what a person says, and says what is odd about it.
+func record(ctx context.Context, l *ledger.Ledger, x jobs.Recording) (done changedAnswer, err error) {
+	if err := jobs.Record(ctx, l, x); err != nil {
+		return done, err
 	}
-	currency, err := a.ledger.Currency(ctx)
-	return changedAnswer{Changed: 1, Currency: currency}, err
+	done.Changed = 1
+	if done.Currency, err = l.Currency(ctx); err == nil {
+		done.Warning, err = jobs.Overdrawn(ctx, l, x)
+	}
+	return done, err
 }
 
 func (a *app) ledgerReconcile() *cobra.Command {
@@ -202,7 +210,7 @@ func (a *app) ledgerRecord() *cobra.Command {
 			if x.ID == "" {
 				x.ID = "cli-" + strings.ToLower(rand.Text())
 			}
-			currency, err := a.recordNow(cmd.Context(), x)
+			done, err := a.recordNow(cmd.Context(), x)
 			if err != nil {
 				if _, refused := errors.AsType[*jobs.RefusedError](err); refused {
 					return err
@@ -210,9 +218,12 @@ func (a *app) ledgerRecord() *cobra.Command {
 				return fmt.Errorf("%w\nto try again without booking twice: the same command with --id %s", err, x.ID)
 			}
 			if a.output == "json" {
-				return printJSON(a.stdout, changedAnswer{Changed: 1})
+				return printJSON(a.stdout, changedAnswer{Changed: 1, Warning: done.Warning})
 			}
-			_, err = fmt.Fprintf(a.stdout, "recorded: %s %s\n", x.Kind, money(x.Cents, currency))
+			if done.Warning != "" {
+				fmt.Fprintln(a.stderr, "warning: "+done.Warning)
+			}
+			_, err = fmt.Fprintf(a.stdout, "recorded: %s %s\n", x.Kind, money(x.Cents, done.Currency))
 			return err
 		},
 	}
@@ -230,40 +241,35 @@ func (a *app) ledgerRecord() *cobra.Command {
 }
 
 // recordNow asks the runner. Where none is running it writes the ledger file
-// itself, under the lock of the data directory: there is one writer, always. It
-// returns the currency that the amount is in.
-func (a *app) recordNow(ctx context.Context, x jobs.Recording) (currency string, err error) {
+// itself, under the lock of the data directory: there is one writer, always.
+func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done changedAnswer, err error) {
 	r, err := a.connect()
 	if err == nil {
 		defer r.Close()
-		var done changedAnswer
 		if done, err = ask[changedAnswer](ctx, r, verbRecord, x); !errors.Is(err, queue.ErrNoRunner) {
-			return done.Currency, err
+			return done, err
 		}
 	}
 	c, err := loadConfig(a.configFile)
 	if err != nil {
-		return "", err
+		return done, err
 	}
 	account, err := c.pick(a.account)
 	if err != nil {
-		return "", err
+		return done, err
 	}
 	if !exists(c.ledgerPath(account)) {
-		return "", fmt.Errorf("there is no ledger in %s\nis --config or the data directory right?", filepath.Dir(c.ledgerPath(account)))
+		return done, fmt.Errorf("there is no ledger in %s\nis --config or the data directory right?", filepath.Dir(c.ledgerPath(account)))
 	}
 	unlock, err := queue.LockDir(c.DataDir)
 	if err != nil {
-		return "", &exitError{exitUnreachable, fmt.Errorf("no `perennial run` answers, and the ledger cannot be written beside one: %w", err)}
+		return done, &exitError{exitUnreachable, fmt.Errorf("no `perennial run` answers, and the ledger cannot be written beside one: %w", err)}
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	l, err := ledger.Open(ctx, ledger.Config{Path: c.ledgerPath(account), Clock: time.Now})
 	if err != nil {
-		return "", err
+		return done, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	if err := jobs.Record(ctx, l, x); err != nil {
-		return "", err
-	}
-	return l.Currency(ctx)
+	return record(ctx, l, x)
 }

@@ -75,6 +75,13 @@ func TestTrap24OnTheCommandLine(t *testing.T) {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
 	w.reconciles(0)
+	over := []string{"ledger", "record", "--kind", "external", "--cents", "90000000", "--by", "ada", "--reason", "before its top-up"}
+	if out, errs, code := w.cli(over...); code != 0 || !strings.Contains(out, "recorded: external") || !strings.Contains(errs, "warning: the book's wallet is -") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	if out, _, code := w.cli(append(over, "-o", "json")...); code != 0 || !strings.Contains(out, `{"changed":1,"warning":"the book's wallet is -`) {
+		t.Errorf("exit %d\n%s", code, out)
+	}
 	if out, _, code := w.cli("ledger", "verify"); code != 0 {
 		t.Errorf("exit %d\n%s", code, out)
 	}

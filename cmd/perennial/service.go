@@ -81,6 +81,7 @@ type statesRequest struct {
 type changedAnswer struct {
 	Changed  int    `json:"changed"`
 	Currency string `json:"currency,omitempty"` // of a record
+	Warning  string `json:"warning,omitempty"`  // of a record that was booked all the same
 }
 
 func (a *accountHost) verbs() map[string]queue.Verb {

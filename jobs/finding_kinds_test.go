@@ -1,0 +1,117 @@
+package jobs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// kindsInCode are the kinds that the code makes findings of, by the name of their
+// constant. A kind that is written out where it is used could not be listed.
+func kindsInCode(t *testing.T) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	check(t, err)
+	constants, used := map[string]string{}, map[string]bool{}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		check(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				for i, name := range n.Names {
+					if i < len(n.Values) && strings.HasPrefix(name.Name, "kind") {
+						if text, ok := n.Values[i].(*ast.BasicLit); ok && text.Kind == token.STRING {
+							constants[name.Name], _ = strconv.Unquote(text.Value)
+						}
+					}
+				}
+			case *ast.CompositeLit:
+				for _, e := range n.Elts {
+					if pair, ok := e.(*ast.KeyValueExpr); ok && isFinding(n) {
+						if key, ok := pair.Key.(*ast.Ident); ok && key.Name == "Kind" {
+							used[kindOf(t, path, pair.Value)] = true
+						}
+					}
+				}
+			case *ast.CallExpr:
+				if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "doubt" {
+					used[kindOf(t, path, n.Args[0])] = true
+				}
+			}
+			return true
+		})
+	}
+	kinds := map[string]bool{}
+	for name := range used {
+		if name != "" {
+			kinds[constants[name]] = true
+		}
+	}
+	return kinds
+}
+
+// isFinding: the literal is one, or stands in a list of them, where it has no type.
+func isFinding(n *ast.CompositeLit) bool {
+	switch of := n.Type.(type) {
+	case nil:
+		return true
+	case *ast.Ident:
+		return of.Name == "Finding"
+	case *ast.SelectorExpr:
+		return of.Sel.Name == "LedgerDiscrepancy"
+	}
+	return false
+}
+
+// kindOf is the constant that a kind is given by; "" where it is that of another
+// finding, or a parameter.
+func kindOf(t *testing.T, path string, value ast.Expr) string {
+	t.Helper()
+	switch v := value.(type) {
+	case *ast.Ident:
+		if v.Name != "kind" {
+			return v.Name
+		}
+	case *ast.BasicLit:
+		t.Errorf("%s writes the kind %s out: give it a constant", path, v.Value)
+	}
+	return ""
+}
+
+var kindRow = regexp.MustCompile("^\\| (`[a-z_`, ]+`) \\| [^|]+ \\| [^|]+ \\|$")
+
+// Every kind of finding says in the docs what it means and what to do, and the docs
+// name no other.
+func TestEveryKindOfFindingIsInTheDocs(t *testing.T) {
+	page, err := os.ReadFile("../docs/operations.md")
+	check(t, err)
+	_, section, _ := strings.Cut(string(page), "\n### Books and provider differ\n")
+	section, _, _ = strings.Cut(section, "\n### ")
+	listed := map[string]bool{}
+	for line := range strings.Lines(section) {
+		if m := kindRow.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			for name := range strings.SplitSeq(m[1], ", ") {
+				listed[strings.Trim(name, "`")] = true
+			}
+		}
+	}
+	inCode := kindsInCode(t)
+	if len(inCode) < 10 {
+		t.Fatalf("only %v were found", inCode)
+	}
+	if !maps.Equal(listed, inCode) {
+		t.Errorf("the docs list %q\nand the code has %q", slices.Sorted(maps.Keys(listed)), slices.Sorted(maps.Keys(inCode)))
+	}
+}

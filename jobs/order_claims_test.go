@@ -1,0 +1,97 @@
+package jobs
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// unsure has an order of two proxies go to review that the provider has carried out.
+func (h *house) unsure(id string) (operation string) {
+	h.t.Helper()
+	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
+	h.order(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
+	return h.await(id, ledger.StateReview).Operations[0].OperationID
+}
+
+// bought makes an order at the provider's own site.
+func (h *house) bought(key, offer string, n int64) (no string) {
+	h.t.Helper()
+	made, err := h.client.CreateOrder(h.t.Context(), key, upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: offer, Quantity: n}}})
+	check(h.t, err)
+	return made.OrderNo
+}
+
+func (h *house) claims(operation, no string) error {
+	return h.runner.Resolve(h.t.Context(), Resolution{ID: operation, Charged: new(true), ChargedCents: 600, OrderNo: no, By: "ada", Reason: "it is this one"})
+}
+
+// refusedFor wants an answer refused with all of the words.
+func (h *house) refusedFor(operation, no string, words ...string) {
+	h.t.Helper()
+	err := h.claims(operation, no)
+	var refused *RefusedError
+	if !errors.As(err, &refused) {
+		h.t.Fatalf("order %s: %v", no, err)
+	}
+	for _, w := range words {
+		if !strings.Contains(refused.Reason, w) {
+			h.t.Errorf("%q is not in %q", w, refused.Reason)
+		}
+	}
+}
+
+func TestAnAnswerCannotNameAnOrderThatContradictsIt(t *testing.T) {
+	h := newHouse(t)
+	earlier := h.bought("earlier", "off_us_dallas", 2)
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(ledger.LedgerRecorded{Kind: "external", Cents: 600, OrderNo: earlier, By: "ada", Reason: "x"})
+	}))
+	id := h.unsure("buy")
+	more, other := h.bought("more", "off_us_dallas", 3), h.bought("other", "off_de_frankfurt", 2)
+	h.refusedFor(id, more, more, id, "3 × off_us_dallas", "2 × off_us_dallas")
+	h.refusedFor(id, other, other, id, "off_de_frankfurt", "off_us_dallas")
+	h.refusedFor(id, earlier, earlier, id, "recorded", "record --kind top-up --cents 600")
+	h.refusedFor(id, "ord_nowhere", "ord_nowhere", id, "does not show")
+	e := h.evidence(id)
+	if len(e.Orders) != 1 {
+		t.Fatalf("the orders that it may have made are %+v", e.Orders)
+	}
+	h.fault("/api/v1/orders/*", "code", map[string]any{"method": "GET", "code": "internal_error", "http_status": 500, "times": 1})
+	h.refusedFor(id, e.Orders[0].OrderNo, e.Orders[0].OrderNo, id, "could not be compared", "without --order")
+	check(t, h.claims(id, e.Orders[0].OrderNo))
+	again := h.unsure("again")
+	h.refusedFor(again, e.Orders[0].OrderNo, id, again)
+}
+
+func TestWhatAnOrderShowsDecidesWhoMadeIt(t *testing.T) {
+	sent := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	m := maker{ledger.Operation{ID: "buy/1", FirstSentAt: &sent}, []Item{{OfferCode: "a", Quantity: 2}, {OfferCode: "b", Quantity: 1}}}
+	shows := func(items ...upstream.OrderItem) foreignOrder { return foreignOrder{createdAt: sent, items: items} }
+	for name, test := range map[string]struct {
+		x    foreignOrder
+		says string
+	}{
+		"nothing shown":      {foreignOrder{}, ""},
+		"the same":           {shows(upstream.OrderItem{OfferCode: "b", Quantity: 1}, upstream.OrderItem{OfferCode: "a", Quantity: 2}), ""},
+		"the same, in parts": {shows(upstream.OrderItem{OfferCode: "a", Quantity: 1}, upstream.OrderItem{OfferCode: "b", Quantity: 1}, upstream.OrderItem{OfferCode: "a", Quantity: 1}), ""},
+		"a line less":        {shows(upstream.OrderItem{OfferCode: "a", Quantity: 2}), "asked for"},
+		"other quantities":   {shows(upstream.OrderItem{OfferCode: "a", Quantity: 1}, upstream.OrderItem{OfferCode: "b", Quantity: 2}), "asked for"},
+		"as many proxies":    {foreignOrder{createdAt: sent, expected: 3}, ""},
+		"more proxies":       {foreignOrder{createdAt: sent, expected: 4}, "4 proxies"},
+		"made before":        {foreignOrder{createdAt: sent.Add(-maxSkew - time.Second)}, "first sent"},
+		"between two clocks": {foreignOrder{createdAt: sent.Add(-maxSkew)}, ""},
+	} {
+		if got := m.cannotHaveMade(test.x); (got == "") != (test.says == "") || !strings.Contains(got, test.says) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	m.items = nil // the command's content is not known any more
+	if got := m.cannotHaveMade(foreignOrder{createdAt: sent, expected: 4}); got != "" {
+		t.Error(got)
+	}
+}
