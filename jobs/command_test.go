@@ -318,7 +318,7 @@ func TestOneOfferMayStandOnTwoLinesWithOtherCIDRs(t *testing.T) {
 func manyLabels(n int) string {
 	var all []string
 	for i := range n {
-		all = append(all, fmt.Sprintf(`"%c":"%s"`, 'a'+i, strings.Repeat("x", 255)))
+		all = append(all, fmt.Sprintf("%q:%q", string(rune('a'+i)), strings.Repeat("x", 255)))
 	}
 	return strings.Join(all, ",")
 }

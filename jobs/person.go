@@ -24,8 +24,7 @@ type signature struct{ by, reason string }
 // check is a RefusedError for a change without a name or a reason, or with words
 // that would fill the journal.
 func (x signature) check() error {
-	switch {
-	case x.by == "" || x.reason == "":
+	if x.by == "" || x.reason == "" {
 		return refuse("a change needs the name of who asks for it and a reason: say both")
 	}
 	return CheckWords(x.by, x.reason)
@@ -45,7 +44,10 @@ func CheckWords(words ...string) error {
 	return nil
 }
 
-// change makes the fact that changes one operation; nil leaves it as it is.
+// errLeaveAlone is a change's word that the operation stays as it is.
+var errLeaveAlone = errors.New("left alone")
+
+// change makes the fact that changes one operation, or returns errLeaveAlone.
 type change func(ledger.Operation, ledger.Ref) (ledger.Fact, error)
 
 // each applies one change to every operation of the id (a command's or an
@@ -71,11 +73,11 @@ func (r *Runner) each(ctx context.Context, id string, by signature, do change, s
 				continue
 			}
 			f, err := do(o, ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: labels, TraceID: o.TraceID})
+			if errors.Is(err, errLeaveAlone) {
+				continue
+			}
 			if err != nil {
 				return err
-			}
-			if f == nil {
-				continue
 			}
 			if err := tx.AppendTo(o.ID, o.Version, f); err != nil {
 				return err
@@ -97,7 +99,7 @@ func (r *Runner) each(ctx context.Context, id string, by signature, do change, s
 }
 
 func statesText(states []ledger.State) string {
-	var names []string
+	names := make([]string, 0, len(states))
 	for _, s := range states {
 		names = append(names, string(s))
 	}
@@ -139,7 +141,7 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 	n, err := r.each(ctx, id, signature{by, reason}, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
 		if o.Ambiguous > 0 {
 			unsure = o.ID
-			return nil, nil
+			return nil, errLeaveAlone
 		}
 		return ledger.CommandCancelled{Ref: ref, By: by, Reason: reason, User: ledger.UserOf(ctx)}, nil
 	}, ledger.StateHeld, ledger.StateAccepted, ledger.StateWaiting)

@@ -149,14 +149,9 @@ func (r Role) rights(account string) []right {
 // consumers that are made through the broker, which refuses a deliver subject.
 func eventRights(account string) []right {
 	stream := EventsStream(account)
-	all := []right{
-		{subject: EventSubject(account, ">"), stream: true},
-		{subject: "$JS.ACK." + stream + ".>"},
-	}
-	for _, op := range []string{"STREAM.INFO." + stream, "DIRECT.GET." + stream, "DIRECT.GET." + stream + ".>", "STREAM.MSG.GET." + stream,
-		"CONSUMER.INFO." + stream + ".*", "CONSUMER.MSG.NEXT." + stream + ".*"} {
-		all = append(all, right{subject: "$JS.API." + op, answers: true})
-	}
+	all := append(apiRights("STREAM.INFO."+stream, "DIRECT.GET."+stream, "DIRECT.GET."+stream+".>", "STREAM.MSG.GET."+stream,
+		"CONSUMER.INFO."+stream+".*", "CONSUMER.MSG.NEXT."+stream+".*"),
+		right{subject: EventSubject(account, ">"), stream: true}, right{subject: "$JS.ACK." + stream + ".>"})
 	for _, op := range brokered(stream) {
 		all = append(all, right{subject: brokerSubject(account, op), local: "$JS.API." + op, identity: true})
 	}
@@ -166,10 +161,15 @@ func eventRights(account string) []right {
 // deadRights read and drop an account's dead letters, and look at its streams.
 func deadRights(account string) []right {
 	dead := DeadStream(account)
-	var all []right
-	for _, op := range []string{"STREAM.INFO." + dead, "DIRECT.GET." + dead, "STREAM.MSG.GET." + dead, "STREAM.MSG.DELETE." + dead,
-		"STREAM.INFO." + CommandsStream(account), "STREAM.INFO." + snapshotsStream(account)} {
-		all = append(all, right{subject: "$JS.API." + op, answers: true})
+	return apiRights("STREAM.INFO."+dead, "DIRECT.GET."+dead, "STREAM.MSG.GET."+dead, "STREAM.MSG.DELETE."+dead,
+		"STREAM.INFO."+CommandsStream(account), "STREAM.INFO."+snapshotsStream(account))
+}
+
+// apiRights are requests of JetStream's API, as they are.
+func apiRights(ops ...string) []right {
+	all := make([]right, len(ops))
+	for i, op := range ops {
+		all[i] = right{subject: "$JS.API." + op, answers: true}
 	}
 	return all
 }
@@ -254,9 +254,9 @@ func (u User) write(b *strings.Builder, secret string) {
 // Forbidden are subjects that would tell something of an account, or of the runner's
 // lease, and that the user's roles do not give it. Asking them changes nothing.
 func (u User) Forbidden(account string) []string {
-	all := []string{"$JS.API.STREAM.INFO.KV_" + LeaseBucket, "$JS.API.STREAM.INFO." + EventsStream(account), "$JS.API.STREAM.INFO." + CommandsStream(account)}
-	for _, v := range []string{"show", "balance", "states"} {
-		all = append(all, ServiceSubject(account, v))
+	all := []string{
+		"$JS.API.STREAM.INFO.KV_" + LeaseBucket, "$JS.API.STREAM.INFO." + EventsStream(account), "$JS.API.STREAM.INFO." + CommandsStream(account),
+		ServiceSubject(account, "show"), ServiceSubject(account, "balance"), ServiceSubject(account, "states"),
 	}
 	given := map[string]bool{}
 	for _, r := range u.rights() {

@@ -161,7 +161,7 @@ func TestTLSIsNoLogin(t *testing.T) {
 	if !s.ReadyForConnections(10 * time.Second) {
 		t.Fatal("not ready")
 	}
-	nc, err := nats.Connect(s.ClientURL(), nats.Secure(&tls.Config{InsecureSkipVerify: true})) //nolint:gosec // the server of this test
+	nc, err := nats.Connect(s.ClientURL(), nats.Secure(&tls.Config{InsecureSkipVerify: true}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ as the embedded server has it: an account for the runner, where the streams are,
 one for each user, which can do what its roles say and nothing else. Include it in the
 server's configuration file. Passwords are variables, which the server reads from its
 environment; a bcrypt hash of the configuration is printed as it is.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			c, err := loadConfig(a.configFile)
 			if err != nil {
 				return err
@@ -31,7 +31,7 @@ environment; a bcrypt hash of the configuration is printed as it is.`,
 }
 
 func (c *config) printNATSConfig(a *app) error {
-	var users []queue.User
+	users := make([]queue.User, 0, len(c.NATS.Users))
 	hashes, variables := map[string]string{}, []string{}
 	for _, u := range c.NATS.Users {
 		users = append(users, u.user())

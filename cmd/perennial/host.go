@@ -257,7 +257,7 @@ type runLine struct {
 }
 
 func (h *host) writeRunFile() error {
-	text, err := json.Marshal(runLine{h.ready(), h.local.Name, h.local.Password})
+	text, err := json.Marshal(runLine{h.ready(), h.local.Name, h.local.Password}) //nolint:gosec // a password of this run, in a file of mode 0600
 	if err == nil {
 		err = replaceFile(runFile(h.config.DataDir), append(text, '\n'))
 	}
