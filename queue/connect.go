@@ -23,6 +23,8 @@ type ConnectConfig struct {
 	Embedded      *Embedded      // the server inside this process
 	URL           string         // nats://host:port, or several joined by commas
 	CredsFile     string         // credentials file for URL; optional
+	User          string         // for URL, where it names none; optional
+	Password      string         // of User
 	Context       string         // name of a NATS CLI context
 	Name          string         // what the server shows for this connection; default "perennial"
 	LeaseReplicas int            // copies of the lease bucket on a cluster; default 1
@@ -230,6 +232,9 @@ func (c ConnectConfig) target() (string, []nats.Option, error) {
 		var options []nats.Option
 		if c.CredsFile != "" {
 			options = append(options, nats.UserCredentials(c.CredsFile))
+		}
+		if c.User != "" { // what the address names comes before it
+			options = append(options, nats.UserInfo(c.User, c.Password))
 		}
 		return c.URL, options, nil
 	}

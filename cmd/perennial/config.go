@@ -37,11 +37,13 @@ type config struct {
 }
 
 type natsConfig struct {
-	URL       string       `koanf:"url"`    // empty: an embedded server on listen
-	Listen    string       `koanf:"listen"` // default 127.0.0.1:4222
-	CredsFile string       `koanf:"creds_file"`
-	Users     []userConfig `koanf:"users"`   // of the embedded server
-	Context   string       `koanf:"context"` // of the NATS CLI
+	URL          string       `koanf:"url"`    // empty: an embedded server on listen
+	Listen       string       `koanf:"listen"` // default 127.0.0.1:4222
+	CredsFile    string       `koanf:"creds_file"`
+	User         string       `koanf:"user"`          // for url; default perennial where password_file is given
+	PasswordFile string       `koanf:"password_file"` // of user
+	Users        []userConfig `koanf:"users"`         // of the embedded server
+	Context      string       `koanf:"context"`       // of the NATS CLI
 }
 
 type httpConfig struct {

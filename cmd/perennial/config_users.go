@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,8 +22,38 @@ type roleConfig struct {
 	Accounts []string `koanf:"accounts"` // of this configuration
 }
 
+// target is how the configured NATS server is reached; the embedded one, and the
+// addresses of a run, are the caller's.
+func (c *config) target() (queue.ConnectConfig, error) {
+	n := c.NATS
+	t := queue.ConnectConfig{URL: n.URL, CredsFile: n.CredsFile, Context: n.Context}
+	if n.PasswordFile == "" {
+		return t, nil
+	}
+	var err error
+	t.User = cmp.Or(n.User, queue.RunnerUser)
+	t.Password, err = readSecret(c.beside(n.PasswordFile))
+	return t, err
+}
+
+// validateLogin: a password is for one address and one user.
+func (n natsConfig) validateLogin() error {
+	switch {
+	case n.PasswordFile != "" && n.URL == "":
+		return errors.New("nats.password_file is for nats.url, which is empty")
+	case n.PasswordFile != "" && n.CredsFile != "":
+		return errors.New("nats.password_file and nats.creds_file exclude each other: keep one")
+	case n.User != "" && n.PasswordFile == "":
+		return errors.New("nats.user needs nats.password_file")
+	}
+	return nil
+}
+
 // validateUsers names the first user that could not connect, or could do nothing.
 func (c *config) validateUsers() error {
+	if err := c.NATS.validateLogin(); err != nil {
+		return err
+	}
 	seen := map[string]bool{}
 	for i, u := range c.NATS.Users {
 		if u.User == "" || (u.Password == "") == (u.PasswordFile == "") {

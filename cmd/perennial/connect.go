@@ -33,14 +33,13 @@ func (a *app) connect() (*remote, error) {
 			return nil, err
 		}
 	}
-	target := queue.ConnectConfig{URL: a.natsURL, CredsFile: c.NATS.CredsFile}
-	switch {
-	case a.natsURL != "":
-	case c.NATS.URL != "":
-		target.URL = c.NATS.URL
-	case c.NATS.Context != "":
-		target = queue.ConnectConfig{Context: c.NATS.Context}
-	default:
+	target, err := c.target()
+	if err != nil {
+		return nil, err
+	}
+	if a.natsURL != "" {
+		target = queue.ConnectConfig{URL: a.natsURL, CredsFile: c.NATS.CredsFile}
+	} else if target.URL == "" && target.Context == "" {
 		if target.URL, err = natsOfRun(c.DataDir); err != nil {
 			return nil, err
 		}

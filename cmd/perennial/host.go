@@ -112,10 +112,12 @@ func (h *host) startSandbox(ctx context.Context) error {
 func (h *host) connect() error {
 	n := h.config.NATS
 	if n.URL != "" || n.Context != "" {
-		var err error
-		h.queue, err = queue.Connect(queue.ConnectConfig{
-			URL: n.URL, CredsFile: n.CredsFile, Context: n.Context, LeaseReplicas: h.replicas(), Log: h.log, Wait: true,
-		})
+		target, err := h.config.target()
+		if err != nil {
+			return err
+		}
+		target.LeaseReplicas, target.Log, target.Wait = h.replicas(), h.log, true
+		h.queue, err = queue.Connect(target)
 		if err == nil && h.queue.Down() == "" {
 			err = h.refuseAnonymous()
 		}
@@ -147,7 +149,7 @@ func (h *host) refuseAnonymous() error {
 		return nil
 	}
 	return fmt.Errorf("accounts.%s is a production account and NATS at %s lets anybody in: whoever can connect could spend its money\n"+
-		"give the server users (`perennial nats-config` prints them), and say which in nats.url, nats.creds_file or nats.context", name, h.queue.URL())
+		"give the server users (`perennial nats-config` prints them), and say how it is entered: nats.password_file, nats.creds_file or nats.context", name, h.queue.URL())
 }
 
 func (h *host) replicas() int {

@@ -46,7 +46,7 @@ func withRoles(t *testing.T, external bool) (w *world, run *process, line readyL
 	if external {
 		n := newNATSProcess(t, w)
 		n.startAs(w.mustCLI("nats-config"))
-		configured(fmt.Sprintf("nats: {url: \"nats://perennial:%s@127.0.0.1:%d\", users: %s}", natsPassword, n.port, natsUsers))
+		configured(fmt.Sprintf("nats: {url: \"nats://127.0.0.1:%d\", password_file: nats.secret, users: %s}", n.port, natsUsers))
 	}
 	run, line = w.run()
 	w.readySays(line, ready)
@@ -271,6 +271,7 @@ func TestCommandsOnTheMachineOfTheRunNeedNoPassword(t *testing.T) {
 	for _, args := range [][]string{
 		{"order", "--item", "off_us_1=1", "--id", "here", "--wait", "-a", "other"}, {"status", "here"}, {"wallet"},
 		{"account", "pause", "--by", "ann", "--reason", "to see", "-a", "main"}, {"account", "resume", "--by", "ann", "--reason", "seen", "-a", "main"}, {"doctor"},
+		{"ledger", "verify", "--against-events", "-a", "main"}, {"ledger", "verify", "--against-events", "-a", "other"}, {"dead", "list", "-a", "main"}, {"sweep", "plan", "keep", "-a", "main"},
 	} {
 		w.mustCLI(args...)
 	}
