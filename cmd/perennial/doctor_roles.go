@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"perennial/queue"
 )
@@ -55,7 +58,9 @@ func (d *doctor) reaches(ctx context.Context, address string, u queue.User) (thr
 	ctx, cancel := context.WithTimeout(ctx, rolesPatience)
 	defer cancel()
 	at.User = url.UserPassword(u.Name, u.Password)
-	q, err := queue.Connect(queue.ConnectConfig{URL: at.String(), Log: d.app.logger(), Name: "perennial-doctor"})
+	quiet := logrus.New() // each refusal, which is what is hoped for, would be a warning
+	quiet.SetOutput(io.Discard)
+	q, err := queue.Connect(queue.ConnectConfig{URL: at.String(), Log: quiet, Name: "perennial-doctor"})
 	if err != nil {
 		return nil, err
 	}
