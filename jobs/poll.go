@@ -108,6 +108,9 @@ var comesBack = []struct {
 
 func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 	r.backlog.Store(false)
+	if due, err := r.Ledger.AnyDue(ctx, now); err != nil || !due {
+		return err
+	}
 	for _, due := range comesBack {
 		free := r.ready.freeBack(due.lane)
 		if free <= 0 {

@@ -142,6 +142,13 @@ func (l *Ledger) Due(ctx context.Context, state State, kind Kind, now time.Time,
 	return collect(rows, scanOperation)
 }
 
+// AnyDue reports whether the time of any operation has come, whatever its kind and state.
+func (l *Ledger) AnyDue(ctx context.Context, now time.Time) (due bool, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM operations
+		WHERE live = 1 AND next_at IS NOT NULL AND next_at <= ?)`, micros(now)).Scan(&due)
+	return due, err
+}
+
 // NextAfter is the earliest instant after now at which an operation comes due;
 // nil when there is none.
 func (l *Ledger) NextAfter(ctx context.Context, now time.Time) (*time.Time, error) {
