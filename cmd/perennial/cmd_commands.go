@@ -22,7 +22,7 @@ import (
 type commandFlags struct {
 	id       string
 	days     int64
-	most     int64
+	most     *int64 // nil: the flag was left out
 	notAfter string
 	labels   map[string]string
 	priority string
@@ -33,7 +33,7 @@ type commandFlags struct {
 func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.id, "id", "", "the command's id; the same id is never done twice (default: a random one)")
 	c.Flags().Int64Var(&f.days, "days", 30, "duration in days, a multiple of 30")
-	c.Flags().Int64Var(&f.most, "max-total-cents", 0, "ceiling for the whole command, in cents (default: none)")
+	c.Flags().Var(ceilingFlag{&f.most}, "max-total-cents", "ceiling for the whole command, in cents (default: none)")
 	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it after this instant, such as 2026-12-01T00:00:00Z")
 	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")
 	c.Flags().StringVar(&f.priority, "priority", "", "high goes before others, bulk after them")
@@ -41,13 +41,30 @@ func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().DurationVar(&f.timeout, "timeout", 0, "with --wait: how long to follow it, such as 2m; it goes on afterwards (default: for ever)")
 }
 
+// ceilingFlag is --max-total-cents: a 0 that is given is not a flag that is left
+// out, and is refused as in every other command.
+type ceilingFlag struct{ cents **int64 }
+
+func (v ceilingFlag) Set(text string) error {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return errors.New("must be whole cents, such as 1500")
+	}
+	*v.cents = &n
+	return nil
+}
+
+func (v ceilingFlag) String() string { return "" }
+
+func (v ceilingFlag) Type() string { return "cents" }
+
 func (f *commandFlags) body() map[string]any {
 	if f.id == "" {
 		f.id = "cli-" + strings.ToLower(rand.Text())
 	}
 	body := map[string]any{"id": f.id, "duration_days": f.days}
-	if f.most != 0 {
-		body["max_total_cents"] = f.most
+	if f.most != nil {
+		body["max_total_cents"] = *f.most
 	}
 	if f.notAfter != "" {
 		body["not_after"] = f.notAfter
