@@ -251,7 +251,8 @@ func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, st
 	case plan.NeedsApproval:
 		return append(facts, ledger.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, UnknownPrice: plan.Unpriced,
-			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents: `perennial sweep approve %s` carries it out", estimateSaid(plan.EstimateCents, plan.Unpriced, plan.Currency), plan.Hash),
+			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents (%s): `perennial sweep approve %s` carries it out",
+				estimateSaid(plan.EstimateCents, plan.Unpriced, plan.Currency), ledger.Amount(plan.ApproveOverCents, plan.Currency), plan.Hash),
 		}), stateHeld
 	case len(planned.Commands) > 0:
 		return facts, statePlanned

@@ -24,7 +24,7 @@ import (
 
 // config is perennial.yaml. Unknown keys are errors; secrets never stand in it.
 type config struct {
-	DataDir   string                    `koanf:"data_dir"` // default ./perennial-data
+	DataDir   string                    `koanf:"data_dir"` // default ./perennial-data; of a file: beside it
 	NATS      natsConfig                `koanf:"nats"`
 	HTTP      httpConfig                `koanf:"http"`
 	Accounts  map[string]*accountConfig `koanf:"accounts"`
@@ -83,15 +83,29 @@ func loadConfig(path string) (*config, error) {
 	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
 		return nil, usage("configuration %s cannot be read: %w", path, err)
 	}
+	if err := checkIntegers(path); err != nil {
+		return nil, err
+	}
 	c := &config{file: path}
 	if err := unmarshalStrict(k, c); err != nil {
 		return nil, unknownKeys(path, err)
 	}
 	c.defaults()
+	c.DataDir = c.dataBeside()
 	if err := c.validate(); err != nil {
 		return nil, usage("configuration %s: %w", path, err)
 	}
 	return c, nil
+}
+
+// dataBeside is the data directory of a file: one configuration is one ledger, from
+// wherever it is read (docs/decisions/0013). A path in the current directory stays
+// as it is written.
+func (c *config) dataBeside() string {
+	if filepath.Dir(c.file) == "." {
+		return c.DataDir
+	}
+	return c.beside(c.DataDir)
 }
 
 // unmarshalStrict refuses unknown keys: a misspelt limit must not cost money.
