@@ -12,8 +12,9 @@ import (
 
 // The states of a slot.
 const (
+	// StateHeld waits for an approval.
+	StateHeld     = "held"
 	statePlanned  = "planned"
-	stateHeld     = "held"
 	stateFinished = "finished"
 )
 
@@ -247,13 +248,13 @@ func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, st
 		return append(facts, ledger.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan,
 			Reason: fmt.Sprintf("a plan of an earlier slot waits for an approval: `perennial sweep approve %s` carries it out, and what has come due since is planned then", plan.Hash),
-		}), stateHeld
+		}), StateHeld
 	case plan.NeedsApproval:
 		return append(facts, ledger.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, UnknownPrice: plan.Unpriced,
 			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents (%s): `perennial sweep approve %s` carries it out",
 				estimateSaid(plan.EstimateCents, plan.Unpriced, plan.Currency), ledger.Amount(plan.ApproveOverCents, plan.Currency), plan.Hash),
-		}), stateHeld
+		}), StateHeld
 	case len(planned.Commands) > 0:
 		return facts, statePlanned
 	}

@@ -167,7 +167,7 @@ func TestWhatMoneyLeavesOutIsSaidOfAPlanThatWaitsToo(t *testing.T) {
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
 	plan := h.sweep(t)
-	want(t, "state", plan.State, stateHeld)
+	want(t, "state", plan.State, StateHeld)
 	want(t, "left out", plan.Shortfalls, []Shortfall{{Reason: ReasonDay, Proxies: 1, LimitCents: 600, Cents: 300, FirstLostAt: noon.Add(26 * time.Hour)}})
 	want(t, "facts", h.facts(t, before), []string{"sweep.held", "sweep.planned", "sweep.held"})
 	said := h.held(t, before)

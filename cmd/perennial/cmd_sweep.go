@@ -123,7 +123,22 @@ func (a *app) sweepOne(use, short, verb string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printPlan(plan)
+			if err := a.printPlan(plan); err != nil || verb == verbPlan {
+				return err
+			}
+			return sweepExit(plan)
 		},
 	}
+}
+
+// sweepExit is the code of a sweep that was carried out: a script must notice that
+// a person, or money, is needed.
+func sweepExit(p schedules.Plan) error {
+	switch {
+	case p.State == schedules.StateHeld || p.LeftOutCounts[schedules.ReasonPerson] > 0:
+		return &exitError{code: exitPerson}
+	case len(p.Shortfalls) > 0:
+		return &exitError{code: exitPartly}
+	}
+	return nil
 }
