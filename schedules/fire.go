@@ -118,6 +118,9 @@ func (s *Sweeper) plan(ctx context.Context, r *rota, taken map[string]bool, spen
 		return Plan{}, err
 	}
 	plan.Currency, err = s.Ledger.Currency(ctx)
+	if err == nil && plan.Due == 0 && taken == nil {
+		plan.MatchesNone, err = MatchesNone(ctx, s.Ledger, r.Schedule, s.ReadFile)
+	}
 	plan.again, plan.onItsWay, plan.UnknownIDs = in.again, in.OnItsWay, in.unknownIDs
 	return plan, err
 }
@@ -282,6 +285,9 @@ func (s *Sweeper) say(r *rota, plan Plan) {
 	}
 	if n := len(plan.UnknownIDs); n > 0 {
 		log.Warnf("its lists name proxies that no listing has shown, such as %.80q (%d in the plan): are they written right?", plan.UnknownIDs[0], n)
+	}
+	if plan.MatchesNone != "" {
+		log.Warn(plan.MatchesNone)
 	}
 	for _, why := range []string{ReasonPerson, ReasonBeyond, ReasonBadID, ReasonBadExpiry} {
 		if n := plan.LeftOutCounts[why]; n > 0 {

@@ -25,6 +25,8 @@ type Status struct {
 	Problem  string     `json:"problem,omitempty"` // the sweep that is due cannot be made: it is tried again
 	// Left is what the last sweep goes on with by itself.
 	Left *ledger.SweepLeft `json:"left,omitempty"`
+	// MatchesNone says that the match fits no listed proxy; "" when it fits one.
+	MatchesNone string `json:"matches_none,omitempty"`
 }
 
 // List tells where every schedule stands, in the order of the configuration.
@@ -51,6 +53,9 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		}
 		if rest := r.rest.Load(); rest != nil {
 			one.Left = &rest.left
+		}
+		if one.MatchesNone, err = MatchesNone(ctx, s.Ledger, r.Schedule, s.ReadFile); err != nil && ctx.Err() != nil {
+			return nil, ctx.Err() // a list that cannot be read is the sweep's to say
 		}
 		if one.State == StateHeld {
 			one.Plan = last.Plan

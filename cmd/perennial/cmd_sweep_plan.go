@@ -77,6 +77,9 @@ func (a *app) printPlanMoney(p schedules.Plan) {
 	for _, x := range p.Shortfalls {
 		fmt.Fprintf(a.stdout, "%s, %s: %d proxies are left out, %s is missing, the first expires at %s\n", x.Reason, x.Limit(p.Currency), x.Proxies, estimate(x.Cents, x.Unpriced, p.Currency), x.FirstLostAt.Format(time.RFC3339))
 	}
+	if p.MatchesNone != "" {
+		fmt.Fprintln(a.stdout, p.MatchesNone)
+	}
 	if n := len(p.UnknownIDs); n > 0 {
 		fmt.Fprintf(a.stdout, "its lists name proxies that no listing has shown, such as %s (%d): are they written right?\n", printable(p.UnknownIDs[0]), n)
 	}
