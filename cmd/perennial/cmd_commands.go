@@ -168,7 +168,7 @@ func (a *app) publishOne(ctx context.Context, kind string, f commandFlags, body 
 		return a.printPublished(f.id)
 	}
 	fmt.Fprintf(a.stderr, "published as %s\n", f.id)
-	return a.followFor(ctx, r, f, hash)
+	return a.followFor(ctx, r, f, statesRequest{IDs: []string{f.id}, Hashes: []string{hash}, Messages: []string{jobs.MessageHash(data)}})
 }
 
 // contentHash reads a command as the runner will and returns the hash by which
@@ -201,13 +201,13 @@ func (a *app) printPublished(id string) error {
 const pollEvery = 100 * time.Millisecond
 
 // followFor is follow for as long as --timeout says.
-func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, hash string) error {
+func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, q statesRequest) error {
 	if f.timeout <= 0 {
-		return a.follow(ctx, r, f.id, hash)
+		return a.follow(ctx, r, f.id, q)
 	}
 	bounded, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	err := a.follow(bounded, r, f.id, hash)
+	err := a.follow(bounded, r, f.id, q)
 	if bounded.Err() != nil && ctx.Err() == nil {
 		return &exitError{exitFailed, fmt.Errorf("%s had not ended after %s, and goes on\nfollow it with `perennial status %s`", f.id, f.timeout, f.id)}
 	}
@@ -228,12 +228,12 @@ func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) s
 }
 
 // follow waits for a command to end, or to wait for a person.
-func (a *app) follow(ctx context.Context, r *remote, id, hash string) error {
+func (a *app) follow(ctx context.Context, r *remote, id string, q statesRequest) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	away, said := absence{}, ""
 	for {
-		states, err := ask[map[string]string](ctx, r, verbStates, statesRequest{IDs: []string{id}, Hashes: []string{hash}})
+		states, err := ask[map[string]string](ctx, r, verbStates, q)
 		if err := away.after(err); err != nil {
 			return err
 		}

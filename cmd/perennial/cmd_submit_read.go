@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,7 @@ type batch struct {
 // entry is one command of a file.
 type entry struct {
 	id, hash string
+	message  [sha256.Size]byte // jobs.MessageHash, as bytes
 	file     string
 	line     int
 }
@@ -213,7 +215,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 	if json.Unmarshal(data, &probe) == nil && probe.ProxyIDs != nil {
 		kind = queue.KindProxyRenew
 	}
-	e := entry{file: name, line: line}
+	e := entry{file: name, line: line, message: sha256.Sum256(data)}
 	c, err := jobs.ParseCommand(kindOf(kind), data, b.rules)
 	if err == nil {
 		e.id = c.ID

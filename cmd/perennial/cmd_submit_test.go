@@ -76,6 +76,23 @@ func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
 	w.settled(run, "o1")
 }
 
+// TestAnIDThatComesWithOtherContentIsAConflictInTheRow, and not what became of the
+// first content.
+func TestAnIDThatComesWithOtherContentIsAConflictInTheRow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.run()
+	w.mustCLI("renew", "px_1", "--id", "same", "--wait")
+	w.write("other.jsonl", `{"id":"same","duration_days":30,"proxy_ids":["px_2"]}`, 0o600)
+	const says = "the id was accepted before with other content, which stands and is completed: choose another id"
+	if out, errs, code := w.cli("submit", "other.jsonl"); code != exitFailed || !strings.Contains(out, says) || !strings.Contains(out, "same     conflict") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	if out, _, _ := w.cli("submit", "other.jsonl", "-o", "json"); !strings.Contains(out, `"state":"conflict","reason":"`+says) {
+		t.Error(out)
+	}
+}
+
 func TestAnOrderThatIsWaitedForNamesItsIDFirstAndItsProxiesLast(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
