@@ -71,3 +71,18 @@ func TestAScenarioOnAProductionAccountEndsTheWait(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 }
+
+// TestExitCodesAreThoseOfTheDocs: docs/cli.md, Exit codes.
+func TestExitCodesAreThoseOfTheDocs(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, dir: t.TempDir()}
+	for args, want := range map[string]int{
+		"sweep forecast --days 0": exitUsage, "sweep forecast --days 400": exitUsage, "sweep forecast --days -1": exitUsage, "sweep forecast --days 30": exitUnreachable,
+		"status -a nope": exitUnreachable, "renew px_1 -a nope": exitUnreachable, "wallet -a nope": exitUnreachable, "ledger balance -a nope": exitUnreachable, "doctor -a nope": exitUnreachable,
+		"sweep list -a nope": exitUnreachable, "order --item x=1 -a nope": exitUnreachable, "proxies list -a nope": exitUnreachable, "review list -a nope": exitUnreachable,
+	} {
+		if out, errs, code := w.cli(strings.Fields(args)...); code != want {
+			t.Errorf("%s: exit %d\n%s%s", args, code, out, errs)
+		}
+	}
+}

@@ -140,7 +140,7 @@ func (b *batch) readCSV(name string, in *bufio.Reader) error {
 		data, err := csvCommand(columns, row)
 		if err != nil {
 			b.lines++
-			b.bad = append(b.bad, badLine{file: name, line: line, why: err.Error()})
+			b.bad = append(b.bad, badLine{file: name, line: line, id: csvID(columns, row), why: err.Error()})
 			continue
 		}
 		if data != nil {
@@ -187,6 +187,16 @@ func csvCommand(columns, row []string) ([]byte, error) {
 		body["items"] = []any{item}
 	}
 	return json.Marshal(body)
+}
+
+// csvID is the id of a row that makes no command.
+func csvID(columns, row []string) string {
+	for k, text := range row[:min(len(row), len(columns))] {
+		if strings.TrimSpace(columns[k]) == "id" {
+			return strings.TrimSpace(text)
+		}
+	}
+	return ""
 }
 
 func csvValue(column, text string) (any, error) {

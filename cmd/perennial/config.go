@@ -287,7 +287,7 @@ func (c *config) pick(name string) (string, error) {
 		return "", usage("there are several accounts (%s): say which with --account", strings.Join(c.accountNames(), ", "))
 	}
 	if c.Accounts[name] == nil {
-		return "", usage("account %q is not configured: there is %s", name, strings.Join(c.accountNames(), ", "))
+		return "", &exitError{exitUnreachable, fmt.Errorf("account %q is not configured: there is %s", name, strings.Join(c.accountNames(), ", "))}
 	}
 	return name, nil
 }
