@@ -38,7 +38,7 @@ func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")
 	c.Flags().StringVar(&f.priority, "priority", "", "high goes before others, bulk after them")
 	c.Flags().BoolVar(&f.wait, "wait", false, "follow it until it has ended")
-	c.Flags().DurationVar(&f.timeout, "timeout", 0, "with --wait: how long to follow it, such as 2m; it goes on afterwards (default: for ever)")
+	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow it, such as 2m; it goes on afterwards (default: for ever)")
 }
 
 // ceilingFlag is --max-total-cents: a 0 that is given is not a flag that is left

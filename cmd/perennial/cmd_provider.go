@@ -261,7 +261,7 @@ func (a *app) proxiesList() *cobra.Command {
 			return a.listKnown(cmd.Context(), list, until, uncovered)
 		},
 	}
-	c.Flags().DurationVar(&within, "within", 0, "only those that expire within this time, such as 72h")
+	c.Flags().Var(span{&within}, "within", "only those that expire within this time, such as 3d or 72h")
 	c.Flags().BoolVar(&live, "live", false, "read the provider's list instead")
 	c.Flags().BoolVar(&uncovered, "uncovered", false, "only those that live and that no schedule renews")
 	return c

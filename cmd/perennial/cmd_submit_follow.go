@@ -117,6 +117,19 @@ func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int,
 	return errors.Join(s.app.printEnded(ended, total, shown), err)
 }
 
+// canWriteRejects finds out before anything is published: a batch whose rejects
+// cannot be written is not begun.
+func (s *submitting) canWriteRejects() error {
+	if s.rejects == "" {
+		return nil
+	}
+	f, err := os.OpenFile(s.rejects, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return usage("--rejects: %w\nnothing was published: name a file that can be written", err)
+	}
+	return f.Close()
+}
+
 // writeRejects writes the file of --rejects, where one was asked for.
 func (s *submitting) writeRejects(n int, at func(int) reject) (err error) {
 	if s.rejects == "" {

@@ -80,6 +80,9 @@ func (b *batch) readFile(stdin io.Reader, name string) (err error) {
 		name = "standard input"
 	}
 	text := bufio.NewReaderSize(in, 64<<10)
+	if head, _ := text.Peek(64); bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) || bytes.IndexByte(head, 0) >= 0 {
+		return fmt.Errorf("%s is not in UTF-8, but as it seems in UTF-16: save it as CSV UTF-8", name)
+	}
 	if mark, _ := text.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) { // as spreadsheets write it
 		_, _ = text.Discard(3)
 	}

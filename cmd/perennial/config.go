@@ -319,7 +319,20 @@ func (c *config) secretOf(name string) (string, error) {
 	if !filepath.IsAbs(path) && c.file != "" {
 		path = filepath.Join(filepath.Dir(c.file), path)
 	}
-	return readSecret(path)
+	secret, err := readSecret(path)
+	if err != nil {
+		return "", usage("account %s: %w", name, err)
+	}
+	return secret, nil
+}
+
+// namedSecret is the path of a secret file that cannot be read, where it can be no
+// secret: "" for a word that may have been pasted in the place of a path.
+func namedSecret(path string) string {
+	if exists(path) || slices.Contains([]string{".secret", ".password", ".txt", ".key"}, filepath.Ext(path)) {
+		return " " + path
+	}
+	return ""
 }
 
 // secretVariable is the environment variable of an account's secret.
@@ -342,8 +355,8 @@ const maxSecret = 4 << 10
 func readSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		// Its name is not repeated: it may be the secret itself.
-		return "", usage("the secret file cannot be read: %w\nsecret_file names a file that holds the secret, not the secret", cause(err))
+		// A name that is none of a file is not repeated: it may be the secret itself.
+		return "", usage("the secret file%s cannot be read: %w\nsecret_file names a file that holds the secret, not the secret", namedSecret(path), cause(err))
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxSecret {
 		return "", usage("the secret file %s is not a file of at most %d bytes\nsecret_file names a file that holds the secret and nothing else", path, maxSecret)

@@ -112,6 +112,10 @@ func (a *accountHost) verbs() map[string]queue.Verb {
 		verbRetry:   answer(changing(a.runner.Retry)),
 		verbResolve: answer(func(ctx context.Context, x jobs.Resolution) (changedAnswer, error) {
 			x.By = asked(ctx, x.By)
+			var err error
+			if x.ID, err = reviewOf(ctx, a.ledger, x.ID); err != nil {
+				return changedAnswer{}, err
+			}
 			return changedAnswer{Changed: 1}, a.runner.Resolve(ctx, x)
 		}),
 		verbPause: answer(func(ctx context.Context, q byHand) (changedAnswer, error) {
