@@ -76,15 +76,15 @@ func TestAStateIsThatOfTheContentThatWasAskedFor(t *testing.T) {
 	check(t, err)
 	_, hash, err := c.Content()
 	check(t, err)
-	if state, err := StateOf(t.Context(), h.ledger, "keep", hash); err == nil {
+	if state, err := StateOf(t.Context(), h.ledger, "keep", hash, ""); err == nil {
 		t.Errorf("the old refusal was given as the answer: %s", state)
 	}
 	h.renew(good)
 	h.await("keep", ledger.StateCompleted)
-	if state, err := StateOf(t.Context(), h.ledger, "keep", hash); err != nil || state != "completed" {
+	if state, err := StateOf(t.Context(), h.ledger, "keep", hash, ""); err != nil || state != "completed" {
 		t.Errorf("%s %v", state, err)
 	}
-	if state, _ := StateOf(t.Context(), h.ledger, "keep", "other"); state != StateConflict {
+	if state, _ := StateOf(t.Context(), h.ledger, "keep", "other", ""); state != StateConflict {
 		t.Errorf("another content is %s", state)
 	}
 }

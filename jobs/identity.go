@@ -31,6 +31,14 @@ func (c Command) Content() (json.RawMessage, string, error) {
 	return content, hex.EncodeToString(sum[:]), nil
 }
 
+// MessageHash is the hash of a message as it was published. A content that is
+// refused as it is read has no other: under the account's rules of another day it
+// may be a command.
+func MessageHash(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
 // ReadContent is the inverse of Content.
 func ReadContent(content json.RawMessage) (Command, error) {
 	var c Command

@@ -2,8 +2,6 @@ package jobs
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -262,8 +260,7 @@ func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 		}
 		return nil, m.Ack()
 	case errors.As(err, &a.invalid):
-		sum := sha256.Sum256(m.Data)
-		a.hash = hex.EncodeToString(sum[:])
+		a.hash = MessageHash(m.Data)
 		return a, nil
 	}
 	if a.cmd.Priority == queue.PriorityNormal {

@@ -37,20 +37,22 @@ func (x Recording) Check() error {
 	return CheckWords(x.By, x.Reason, x.OrderNo)
 }
 
-// Record books money that moved outside Perennial, in a person's name.
-func Record(ctx context.Context, l *ledger.Ledger, x Recording) error {
+// Record books money that moved outside Perennial, in a person's name. It reports
+// whether it did: what was recorded under the same id before is not booked again.
+func Record(ctx context.Context, l *ledger.Ledger, x Recording) (booked bool, err error) {
 	if err := x.Check(); err != nil {
-		return err
+		return false, err
 	}
 	b, err := l.Binding(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return refuse("the ledger is not opened yet: its opening balance is booked by the first `perennial run`")
+		return false, refuse("the ledger is not opened yet: its opening balance is booked by the first `perennial run`")
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return l.Write(ctx, func(tx *ledger.Tx) error {
-		if again, err := recordedBefore(tx, x, b.Currency); again || err != nil {
+	err = l.Write(ctx, func(tx *ledger.Tx) error {
+		again, err := recordedBefore(tx, x, b.Currency)
+		if booked = !again; again || err != nil {
 			return err
 		}
 		if x.Kind == "external" && x.OrderNo == "" { // renewals have no order
@@ -60,6 +62,7 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording) error {
 		}
 		return tx.Append(ledger.LedgerRecorded{Kind: x.Kind, Cents: x.Cents, By: x.By, Reason: x.Reason, User: ledger.UserOf(ctx), OrderNo: x.OrderNo, ID: x.ID})
 	})
+	return booked && err == nil, err
 }
 
 // Overdrawn says that what was recorded as spent leaves less than nothing in the

@@ -10,16 +10,20 @@ import (
 func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
 	h := idleHouse(t)
 	x := Recording{Kind: "top-up", Cents: 500, ID: "wire-7", By: "ada", Reason: "wire transfer"}
-	for range 3 {
-		check(t, Record(t.Context(), h.ledger, x))
+	for n := range 3 {
+		booked, err := Record(t.Context(), h.ledger, x)
+		if check(t, err); booked != (n == 0) {
+			t.Errorf("call %d booked: %t", n, booked)
+		}
 	}
 	x.Cents = 600
 	var refused *RefusedError
-	if err := Record(t.Context(), h.ledger, x); !errors.As(err, &refused) {
+	if booked, err := Record(t.Context(), h.ledger, x); booked || !errors.As(err, &refused) {
 		t.Errorf("another amount under the same id: %v", err)
 	}
 	x.ID = "wire-8"
-	check(t, Record(t.Context(), h.ledger, x))
+	_, err := Record(t.Context(), h.ledger, x)
+	check(t, err)
 	if n := len(h.facts("ledger.recorded")); n != 2 {
 		t.Errorf("%d records are booked", n)
 	}
@@ -38,7 +42,8 @@ func TestARecordThatTakesTheWalletBelowZeroIsSaidToBe(t *testing.T) {
 		warns bool
 	}{{"external", b.WalletCents, false}, {"external", 1, true}, {"external", 5, true}, {"top-up", 1, false}, {"top-up", 5, false}, {"external", 1, true}} {
 		x := Recording{Kind: test.kind, Cents: test.cents, By: "ada", Reason: "x"}
-		check(t, Record(t.Context(), h.ledger, x))
+		_, err := Record(t.Context(), h.ledger, x)
+		check(t, err)
 		if warning, err := Overdrawn(t.Context(), h.ledger, x); err != nil || (warning != "") != test.warns {
 			t.Errorf("%+v: %q %v", test, warning, err)
 		}

@@ -166,11 +166,13 @@ const StateConflict = "conflict"
 // StateOf is the command's state alone; ledger.ErrNotFound as in Status. With a
 // content hash it is the state of that content: a refusal of an earlier content
 // under the same id does not count, an acceptance of another one is a conflict.
-func StateOf(ctx context.Context, l *ledger.Ledger, id, hash string) (string, error) {
+// Message is the hash of the message as it was published (MessageHash), by which a
+// content is known that the intake refused as it read it; "" knows none.
+func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (string, error) {
 	accepted, err := l.Command(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		refusal, err := l.Rejection(ctx, id)
-		if err == nil && hash != "" && refusal.ContentHash != hash {
+		if err == nil && hash != "" && refusal.ContentHash != hash && (message == "" || refusal.ContentHash != message) {
 			err = ledger.ErrNotFound
 		}
 		return string(ledger.StateRejected), err

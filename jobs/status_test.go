@@ -35,7 +35,7 @@ func TestACommandThatNeverCameIsNotFound(t *testing.T) {
 	if _, err := Status(t.Context(), h.ledger, "none"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := StateOf(t.Context(), h.ledger, "none", ""); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := StateOf(t.Context(), h.ledger, "none", "", ""); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 	for name, err := range map[string]error{
@@ -80,7 +80,7 @@ func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 	if !ok || found.Kind != "late_reply" || !strings.Contains(found.Explanation, "renewal.completed") {
 		t.Errorf("%+v", found)
 	}
-	if s, err := StateOf(t.Context(), h.ledger, "keep", ""); err != nil || s != "resolved" {
+	if s, err := StateOf(t.Context(), h.ledger, "keep", "", ""); err != nil || s != "resolved" {
 		t.Errorf("%s %v", s, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // Charged is gross; net is charged less refunded.
 type SubjectTotal struct {
 	Subject       string `json:"subject"`
-	Count         int64  `json:"count"` // of the proxies, renewals, commands or charges behind it
+	Count         int64  `json:"count"` // of the charges; of a BookTotal see TotalsBy
 	ChargedCents  int64  `json:"charged_cents"`
 	RefundedCents int64  `json:"refunded_cents"`
 	NetCents      int64  `json:"net_cents"`

@@ -32,9 +32,11 @@ const recordedOn = `CASE WHEN o.order_no <> '' AND o.id = (SELECT min(x.id) FROM
 		WHERE r.order_no <> '' AND (r.kind = 'external' OR r.kind = 'funding') AND r.order_no = o.order_no) ELSE 0 END`
 
 // totalsBy are the questions that TotalsBy answers: subject, name, count, charged,
-// refunded, recorded, and by what the latest or dearest come first.
+// refunded, recorded, and by what the latest or dearest come first. The count is of
+// the proxies of an order or a renewal, the renewals of a proxy, the commands of a
+// label and the charges of a day; what was refused has bought nothing and counts 0.
 var totalsBy = map[string]string{
-	"order": `SELECT coalesce(nullif(o.order_no, ''), o.id) AS subject, '' AS name, o.expected_count AS n, o.charged_cents AS charged, o.refunded_cents AS refunded,
+	"order": `SELECT coalesce(nullif(o.order_no, ''), o.id) AS subject, '' AS name, CASE WHEN o.charged_cents > 0 THEN o.expected_count ELSE 0 END AS n, o.charged_cents AS charged, o.refunded_cents AS refunded,
 			` + recordedOn + ` AS recorded, o.accepted_at AS rank
 			FROM operations o WHERE o.kind = 'order'
 		UNION ALL
@@ -42,9 +44,9 @@ var totalsBy = map[string]string{
 			FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
 			WHERE t.order_no <> '' AND (t.kind = 'external' OR t.kind = 'funding')
 			AND NOT EXISTS (SELECT 1 FROM operations x WHERE x.order_no <> '' AND x.order_no = t.order_no) GROUP BY t.order_no`,
-	"renewal": `SELECT operation_id AS subject, '' AS name, proxies AS n, charged_cents AS charged, refunded_cents AS refunded, 0 AS recorded, accepted_at AS rank FROM v_renewals`,
+	"renewal": `SELECT operation_id AS subject, '' AS name, CASE WHEN charged_cents > 0 THEN proxies ELSE 0 END AS n, charged_cents AS charged, refunded_cents AS refunded, 0 AS recorded, accepted_at AS rank FROM v_renewals`,
 	"ip":      `SELECT proxy_id AS subject, '' AS name, renewals AS n, charged_cents AS charged, refunded_cents AS refunded, 0 AS recorded, net_cents AS rank FROM v_proxy_costs`,
-	"label": `SELECT e.key || '=' || e.value AS subject, e.key AS name, count(DISTINCT c.id) AS n, sum(o.charged_cents) AS charged, sum(o.refunded_cents) AS refunded,
+	"label": `SELECT e.key || '=' || e.value AS subject, e.key AS name, count(DISTINCT c.id) FILTER (WHERE o.charged_cents > 0) AS n, sum(o.charged_cents) AS charged, sum(o.refunded_cents) AS refunded,
 			sum(` + recordedOn + `) AS recorded, 0 AS rank
 		FROM commands c LEFT JOIN journal j ON j.seq = c.accepted_seq LEFT JOIN archived a ON a.seq = c.accepted_seq
 			JOIN json_each(coalesce(j.data, a.data, '{}'), '$.labels') e

@@ -97,6 +97,9 @@ func (e *Embedded) start() error {
 	if err := awaitReady(made, e.log); err != nil {
 		made.Shutdown()
 		made.WaitForShutdown()
+		if strings.Contains(err.Error(), "address already in use") {
+			err = fmt.Errorf("%w\nanother program listens there, perhaps another `perennial run`: say another address with --nats-listen or nats.listen, such as 127.0.0.1:0", err)
+		}
 		return fmt.Errorf("embedded nats on %s: %w", net.JoinHostPort(e.options.Host, strconv.Itoa(max(e.options.Port, 0))), err)
 	}
 	e.server = made

@@ -23,7 +23,7 @@ func twoHeld(t *testing.T, s Schedule) (h *house, plans []string) {
 		h.config.Schedules[0].Match.ProxyIDs = pair
 		h.restart(t)
 		plan := h.sweep(t)
-		want(t, "state", plan.State, stateHeld)
+		want(t, "state", plan.State, StateHeld)
 		want(t, "plan", plan.ids(), pair)
 		plans = append(plans, plan.Hash)
 	}
@@ -108,12 +108,12 @@ func TestAHeldPlanOutlivesAnArchiving(t *testing.T) {
 	h.paid(t, "px_1", 300)
 	s.Match.ProxyIDs = []string{"px_1", "px_2"}
 	old := h.sweptWith(t, s)
-	want(t, "state", old.State, stateHeld)
+	want(t, "state", old.State, StateHeld)
 	h.watch.add(9 * day)
 	want(t, "held by", h.archive(t).HeldBy, "a sweep of keepalive")
 
 	s.Match.ProxyIDs = []string{"px_2", "px_3"}
-	want(t, "another plan is held", h.sweptWith(t, s).State, stateHeld)
+	want(t, "another plan is held", h.sweptWith(t, s).State, StateHeld)
 	out := h.archive(t)
 	want(t, "held by", out.HeldBy, "")
 	away := out.File + ".away"
@@ -137,7 +137,7 @@ func TestAHeldPlanIsFoundInTheArchive(t *testing.T) {
 	old := h.sweptWith(t, s)
 	h.watch.add(9 * day)
 	s.Match.ProxyIDs = []string{"px_2", "px_3"}
-	want(t, "another plan is held", h.sweptWith(t, s).State, stateHeld)
+	want(t, "another plan is held", h.sweptWith(t, s).State, StateHeld)
 	h.archive(t)
 	check(t, h.Approve(t.Context(), old.Hash, "ada", "checked"))
 	want(t, "published", h.stream.raw, []string{string(old.Commands[0])})

@@ -12,8 +12,9 @@ import (
 
 // The states of a slot.
 const (
+	// StateHeld waits for an approval.
+	StateHeld     = "held"
 	statePlanned  = "planned"
-	stateHeld     = "held"
 	stateFinished = "finished"
 )
 
@@ -117,6 +118,9 @@ func (s *Sweeper) plan(ctx context.Context, r *rota, taken map[string]bool, spen
 		return Plan{}, err
 	}
 	plan.Currency, err = s.Ledger.Currency(ctx)
+	if err == nil && plan.Due == 0 && taken == nil {
+		plan.MatchesNone, err = MatchesNone(ctx, s.Ledger, r.Schedule, s.ReadFile)
+	}
 	plan.again, plan.onItsWay, plan.UnknownIDs = in.again, in.OnItsWay, in.unknownIDs
 	return plan, err
 }
@@ -247,12 +251,13 @@ func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, st
 		return append(facts, ledger.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan,
 			Reason: fmt.Sprintf("a plan of an earlier slot waits for an approval: `perennial sweep approve %s` carries it out, and what has come due since is planned then", plan.Hash),
-		}), stateHeld
+		}), StateHeld
 	case plan.NeedsApproval:
 		return append(facts, ledger.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, UnknownPrice: plan.Unpriced,
-			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents: `perennial sweep approve %s` carries it out", estimateSaid(plan.EstimateCents, plan.Unpriced, plan.Currency), plan.Hash),
-		}), stateHeld
+			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents (%s): `perennial sweep approve %s` carries it out",
+				estimateSaid(plan.EstimateCents, plan.Unpriced, plan.Currency), ledger.Amount(plan.ApproveOverCents, plan.Currency), plan.Hash),
+		}), StateHeld
 	case len(planned.Commands) > 0:
 		return facts, statePlanned
 	}
@@ -280,6 +285,9 @@ func (s *Sweeper) say(r *rota, plan Plan) {
 	}
 	if n := len(plan.UnknownIDs); n > 0 {
 		log.Warnf("its lists name proxies that no listing has shown, such as %.80q (%d in the plan): are they written right?", plan.UnknownIDs[0], n)
+	}
+	if plan.MatchesNone != "" {
+		log.Warn(plan.MatchesNone)
 	}
 	for _, why := range []string{ReasonPerson, ReasonBeyond, ReasonBadID, ReasonBadExpiry} {
 		if n := plan.LeftOutCounts[why]; n > 0 {

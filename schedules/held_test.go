@@ -25,7 +25,7 @@ func TestAPlanThatWaitsIsNotStoredAnewByEverySlot(t *testing.T) {
 		h.watch.add(noon.Add(time.Duration(15*n) * time.Minute).Sub(h.watch.Now()))
 		plan, err := h.fire(t.Context(), h.rotas[0], firing{slot: h.watch.Now()})
 		check(t, err)
-		want(t, "state", plan.State, stateHeld)
+		want(t, "state", plan.State, StateHeld)
 		hashes[plan.Hash] = true
 		slot, err := h.Ledger.LastSlot(t.Context(), "keepalive")
 		check(t, err)

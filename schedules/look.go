@@ -25,6 +25,8 @@ type Status struct {
 	Problem  string     `json:"problem,omitempty"` // the sweep that is due cannot be made: it is tried again
 	// Left is what the last sweep goes on with by itself.
 	Left *ledger.SweepLeft `json:"left,omitempty"`
+	// MatchesNone says that the match fits no listed proxy; "" when it fits one.
+	MatchesNone string `json:"matches_none,omitempty"`
 }
 
 // List tells where every schedule stands, in the order of the configuration.
@@ -52,7 +54,10 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		if rest := r.rest.Load(); rest != nil {
 			one.Left = &rest.left
 		}
-		if one.State == stateHeld {
+		if one.MatchesNone, err = MatchesNone(ctx, s.Ledger, r.Schedule, s.ReadFile); err != nil && ctx.Err() != nil {
+			return nil, ctx.Err() // a list that cannot be read is the sweep's to say
+		}
+		if one.State == StateHeld {
 			one.Plan = last.Plan
 		}
 		all = append(all, one)
@@ -73,14 +78,24 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {
 	return s.plan(ctx, r, nil, 0)
 }
 
-// RunNow fires a slot at this second of UTC and returns what it did: State is
-// held or finished. ErrFired when a slot of this second has fired.
+// maxAhead is how far ahead of the clock the slots of what is fired by hand may be.
+const maxAhead = time.Minute
+
+// RunNow fires a slot at this second of UTC, or at the next one that is free, and
+// returns what it did: State is held or finished. ErrFired when every second of
+// the next minute has a slot.
 func (s *Sweeper) RunNow(ctx context.Context, schedule string) (Plan, error) {
 	r, err := s.rota(schedule)
 	if err != nil {
 		return Plan{}, err
 	}
-	return s.fire(ctx, r, firing{slot: s.Clock().UTC().Truncate(time.Second), byHand: true})
+	now := s.Clock().UTC().Truncate(time.Second)
+	for slot := now; ; slot = slot.Add(time.Second) {
+		plan, err := s.fire(ctx, r, firing{slot: slot, byHand: true})
+		if !errors.Is(err, ErrFired) || slot.Sub(now) >= maxAhead {
+			return plan, err
+		}
+	}
 }
 
 func (s *Sweeper) rota(name string) (*rota, error) {

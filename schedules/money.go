@@ -10,7 +10,8 @@ import (
 // limit is money that a plan must not go over.
 type limit struct {
 	reason  string // of what it leaves out
-	room    int64  // cents that are left of it
+	cents   int64  // what it is
+	room    int64  // what is left of it
 	missing Shortfall
 }
 
@@ -18,6 +19,8 @@ type limit struct {
 type Shortfall struct {
 	Reason  string `json:"reason"`
 	Proxies int    `json:"proxies"`
+	// LimitCents is the budget, or what the wallet holds.
+	LimitCents int64 `json:"limit_cents"`
 	// Cents is by how much the limit is too low for all of them, without those of
 	// unknown price.
 	Cents int64 `json:"shortfall_cents"`
@@ -40,11 +43,11 @@ func (in *Inputs) limits() (all []*limit) {
 		{ReasonMonth, s.MonthlyBudgetCents, in.SpentMonthCents},
 	} {
 		if b.budget > 0 {
-			all = append(all, &limit{reason: b.reason, room: b.budget - b.spent})
+			all = append(all, &limit{reason: b.reason, cents: b.budget, room: b.budget - b.spent})
 		}
 	}
 	if in.WalletCents != nil {
-		all = append(all, &limit{reason: ReasonWallet, room: *in.WalletCents - in.ReservedCents})
+		all = append(all, &limit{reason: ReasonWallet, cents: *in.WalletCents, room: *in.WalletCents - in.ReservedCents})
 	}
 	return all
 }
@@ -80,18 +83,23 @@ func shortfalls(limits []*limit) []Shortfall {
 			continue
 		}
 		one := l.missing
-		one.Reason, one.Cents = l.reason, max(one.Cents-l.room, 0)
+		one.Reason, one.LimitCents, one.Cents = l.reason, l.cents, max(one.Cents-l.room, 0)
 		all = append(all, one)
 	}
 	return all
 }
 
+// Limit names what stands in the way, and how much it is.
+func (x Shortfall) Limit(currency string) string {
+	name := map[string]string{
+		ReasonBudget: "budget_cents", ReasonDay: "daily_budget_cents", ReasonMonth: "monthly_budget_cents", ReasonWallet: "the wallet",
+	}[x.Reason]
+	return fmt.Sprintf("%s (%s)", name, ledger.Amount(x.LimitCents, currency))
+}
+
 // said is the shortfall for people.
 func (x Shortfall) said(currency string) string {
-	what := map[string]string{
-		ReasonBudget: "budget_cents does not reach", ReasonDay: "daily_budget_cents does not reach", ReasonMonth: "monthly_budget_cents does not reach",
-		ReasonWallet: "the wallet is too low",
-	}[x.Reason]
+	what := x.Limit(currency) + " does not reach"
 	missing := ledger.Amount(x.Cents, currency) + " is missing"
 	switch {
 	case x.Cents == 0: // what is known of the prices would fit

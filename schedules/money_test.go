@@ -56,7 +56,7 @@ func TestAWalletThatIsTooLowPaysForWhatExpiresFirstAndTheRestIsSaid(t *testing.T
 	check(t, err)
 	want(t, "reserved", plan.ReservedCents, int64(600))
 	want(t, "included", plan.ids(), []string{"px_3"})
-	want(t, "shortfalls", plan.Shortfalls, []Shortfall{{Reason: ReasonWallet, Proxies: 1, Cents: 100, FirstLostAt: noon.Add(27 * time.Hour)}})
+	want(t, "shortfalls", plan.Shortfalls, []Shortfall{{Reason: ReasonWallet, Proxies: 1, LimitCents: 1100, Cents: 100, FirstLostAt: noon.Add(27 * time.Hour)}})
 }
 
 // TestWhatIsOnItsWayIsNotCountedTwice: further slots fire before the runner has
@@ -167,8 +167,8 @@ func TestWhatMoneyLeavesOutIsSaidOfAPlanThatWaitsToo(t *testing.T) {
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
 	plan := h.sweep(t)
-	want(t, "state", plan.State, stateHeld)
-	want(t, "left out", plan.Shortfalls, []Shortfall{{Reason: ReasonDay, Proxies: 1, Cents: 300, FirstLostAt: noon.Add(26 * time.Hour)}})
+	want(t, "state", plan.State, StateHeld)
+	want(t, "left out", plan.Shortfalls, []Shortfall{{Reason: ReasonDay, Proxies: 1, LimitCents: 600, Cents: 300, FirstLostAt: noon.Add(26 * time.Hour)}})
 	want(t, "facts", h.facts(t, before), []string{"sweep.held", "sweep.planned", "sweep.held"})
 	said := h.held(t, before)
 	want(t, "the first one lost", *said[0].FirstLostAt, noon.Add(26*time.Hour))
@@ -176,7 +176,7 @@ func TestWhatMoneyLeavesOutIsSaidOfAPlanThatWaitsToo(t *testing.T) {
 	want(t, "missing for the approval", said[1].ShortfallCents, int64(0))
 	all, err := h.List(t.Context())
 	check(t, err)
-	for _, why := range []string{"daily_budget_cents does not reach for 1 proxies", "perennial sweep approve " + plan.Hash} {
+	for _, why := range []string{"daily_budget_cents (6.00) does not reach for 1 proxies", "perennial sweep approve " + plan.Hash} {
 		if !strings.Contains(all[0].Why, why) {
 			t.Errorf("the list does not say %q: %s", why, all[0].Why)
 		}
@@ -234,7 +234,7 @@ func TestTheListOfSchedulesSaysWhy(t *testing.T) {
 	h.paid(t, "px_1", 300)
 	_, err := h.RunNow(t.Context(), "keepalive")
 	check(t, err)
-	want(t, "after", list().Why, "budget_cents does not reach for 1 proxies: 2.00 is missing, and the first of them expires at 2026-11-23T12:00:00Z; "+
+	want(t, "after", list().Why, "budget_cents (4.00) does not reach for 1 proxies: 2.00 is missing, and the first of them expires at 2026-11-23T12:00:00Z; "+
 		"the next sweep plans them again; 2 due, 1 to renew in 1 command(s), about 3.00")
 }
 
@@ -242,7 +242,7 @@ func TestAnEmptyWalletDoesNotSayThatNothingIsMissing(t *testing.T) {
 	w := newWorld(t, keepalive(), px("px_1", time.Hour))
 	w.WalletCents = new(int64)
 	for _, x := range w.plan(t).Shortfalls {
-		if said := x.said("USD"); strings.Contains(said, " 0.00 USD is missing") || !strings.Contains(said, "price is not known") {
+		if said := x.said("USD"); strings.Contains(said, ": 0.00 USD is missing") || !strings.Contains(said, "price is not known") {
 			t.Error(said)
 		}
 	}

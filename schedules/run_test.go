@@ -165,7 +165,7 @@ func TestAFullPlanGoesOnBeforeTheNextSlot(t *testing.T) {
 	rest := full.remainder(remainder{taken: map[string]bool{"px_0": true}, spent: 200})
 	want(t, "taken", rest.taken, map[string]bool{"px_0": true, "px_1": true})
 	want(t, "spent", rest.spent, int64(500))
-	full.State = stateHeld
+	full.State = StateHeld
 	if !rest.more || full.remainder(remainder{}) != nil {
 		t.Fatal("a full plan does not go on, or a held one does")
 	}
@@ -227,7 +227,7 @@ func TestTwoRunnersFireASlotOnce(t *testing.T) {
 	ended := make(chan error, 2)
 	for _, s := range []*Sweeper{h.Sweeper, other} {
 		go func() {
-			_, err := s.RunNow(t.Context(), "keepalive")
+			_, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon, byHand: true})
 			ended <- err
 		}()
 	}

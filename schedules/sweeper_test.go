@@ -29,13 +29,15 @@ func TestASlotPublishesWhatIsDueOnceHoweverOftenItFires(t *testing.T) {
 	want(t, "facts", h.facts(t, before), []string{"sweep.planned", "sweep.finished"})
 
 	h.restart(t)
-	_, err = h.RunNow(t.Context(), "keepalive")
+	_, err = h.fire(t.Context(), h.rotas[0], firing{slot: *plan.Slot})
 	wantErr(t, err, ErrFired)
 	want(t, "published after a restart", len(h.stream.commands), 1)
 
-	h.watch.add(time.Second) // another slot before the commands were accepted: the same commands
-	_, err = h.RunNow(t.Context(), "keepalive")
+	// Another slot before the commands were accepted: the same commands. It is of the
+	// same second by the clock, and takes the next one.
+	again, err := h.RunNow(t.Context(), "keepalive")
 	check(t, err)
+	want(t, "slot", again.Slot.Sub(*plan.Slot), time.Second)
 	want(t, "second command", h.stream.raw[1], h.stream.raw[0])
 }
 
@@ -74,7 +76,7 @@ func TestAPlanOverTheApprovalLimitWaitsAndIsThenCarriedOutExactly(t *testing.T) 
 	h.paid(t, "px_1", 300)
 	plan, err := h.RunNow(t.Context(), "keepalive")
 	check(t, err)
-	want(t, "state", plan.State, stateHeld)
+	want(t, "state", plan.State, StateHeld)
 	h.watch.add(time.Minute)
 	again, err := h.RunNow(t.Context(), "keepalive")
 	check(t, err)

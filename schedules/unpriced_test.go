@@ -66,7 +66,7 @@ func TestTrap52AnApprovalNeedsRoomForWhatHasNoPrice(t *testing.T) {
 	h.paid(t, "px_1", 300)
 	plan, err := h.RunNow(t.Context(), "keepalive")
 	check(t, err)
-	want(t, "held", plan.State, stateHeld)
+	want(t, "held", plan.State, StateHeld)
 	want(t, "included", plan.ids(), []string{"px_1", "px_2"}) // no room is left for the canary
 	h.watch.add(time.Second)
 	h.config.Schedules[0].DailyBudgetCents = 700

@@ -11,6 +11,7 @@ import (
 	"perennial/jobs"
 	"perennial/queue"
 	"perennial/schedules"
+	"perennial/upstream"
 )
 
 // publishAtEnd is how long a stopping account waits for its last events.
@@ -264,19 +265,27 @@ func (a *accountHost) bind(ctx context.Context, runner *jobs.Runner) error {
 		if err == nil || errors.As(err, &mismatch) || ctx.Err() != nil {
 			return err
 		}
-		a.setState("the provider does not answer: " + err.Error())
+		a.setState(notBound(err))
 		pause := wait
 		if throttled, ok := errors.AsType[*jobs.ThrottledError](err); ok {
 			a.setState(err.Error())
 			pause = max(wait, min(time.Until(throttled.Until), longestBindWait))
 		}
 		a.hasStarted()
-		a.log.WithError(err).Warn("the provider's account could not be read: nothing is sent before it can; trying again")
+		a.log.Warn(notBound(err) + ": nothing is sent before the provider's account can be read; trying again")
 		if err := waitOrResumed(ctx, runner, pause); err != nil {
 			return err
 		}
 		wait = min(2*wait, time.Minute)
 	}
+}
+
+// notBound tells a provider that refuses the key from one that does not answer.
+func notBound(err error) string {
+	if refused, ok := errors.AsType[*upstream.Error](err); ok && refused.HTTPStatus/100 == 4 {
+		return "the provider refused: " + err.Error() + " (are app_id, the secret and base_url right?)"
+	}
+	return "the provider does not answer: " + err.Error()
 }
 
 // longestBindWait is after how long a start looks again whether a Retry-After

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,15 +22,69 @@ import (
 	"perennial/queue"
 )
 
-func TestDemoEndsWithBooksThatAgree(t *testing.T) {
+// TestTwoDemosShowTheSameMoneyThatAddsUp: the sweep that a demonstration shows is
+// through when it ends.
+func TestTwoDemosShowTheSameMoneyThatAddsUp(t *testing.T) {
 	dir := t.TempDir()
 	w := &world{t: t, dir: dir}
-	out, errs, code := w.cli("demo")
-	if code != 0 || !strings.Contains(out, "they agree to the cent") {
-		t.Fatalf("exit %d\n%s\n%s", code, out, errs)
+	amount := regexp.MustCompile(`\d+\.\d\d USD`)
+	var amounts []string
+	for range 2 {
+		out, errs, code := w.cli("demo")
+		if code != 0 || !strings.Contains(out, "they agree to the cent") {
+			t.Fatalf("exit %d\n%s\n%s", code, out, errs)
+		}
+		books, events, _ := strings.Cut(out, "\nEVENTS")
+		these := amount.FindAllString(books, -1)
+		if amounts != nil && !slices.Equal(amounts, these) {
+			t.Errorf("another demonstration shows %v\nin place of %v", these, amounts)
+		}
+		amounts = these
+		demoAddsUp(t, books)
+		for line := range strings.Lines(events) {
+			if i := strings.LastIndex(line, "charged"); len([]rune(line)) > demoWidth+8 || i >= 0 && !amount.MatchString(line[i:]) {
+				t.Errorf("a line is too long or cut: %s", line)
+			}
+		}
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("the demonstration left %v behind", left)
+	}
+}
+
+// demoAddsUp adds the lines of the steps as they are printed.
+func demoAddsUp(t *testing.T, books string) {
+	t.Helper()
+	row := regexp.MustCompile(`(?m)^  (\S+(?: \S+)?) +\S* +(\d+)\.(\d\d) USD +(\d+)\.(\d\d) USD`)
+	var sum, said [2]int64
+	steps := 0
+	for _, m := range row.FindAllStringSubmatch(books, -1) {
+		charged, _ := strconv.ParseInt(m[2]+m[3], 10, 64)
+		refunded, _ := strconv.ParseInt(m[4]+m[5], 10, 64)
+		switch m[1] {
+		case "sum":
+			said = [2]int64{charged, refunded}
+		case "ledger", "referee":
+			if said != [2]int64{charged, refunded} {
+				t.Errorf("%s: %v, and the sum is %v", m[1], m[2:], said)
+			}
+		default:
+			steps, sum[0], sum[1] = steps+1, sum[0]+charged, sum[1]+refunded
+		}
+	}
+	if steps != 7 || sum != said || !strings.Contains(books, "5000.00 USD at the beginning") {
+		t.Errorf("%d steps sum to %v, and the sum says %v\n%s", steps, sum, said, books)
+	}
+}
+
+func TestALongLineIsBrokenBetweenWords(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"charged 16.80 USD": "charged 16.80 USD", "one two three charged 4.20 USD": "one two three\n  charged 4.20 USD", "averyveryverylongwordindeed x": "averyveryverylongwordindeed\n  x",
+	} {
+		if got := wrapped(text, 18, "\n  "); got != want {
+			t.Errorf("%q", got)
+		}
 	}
 }
 

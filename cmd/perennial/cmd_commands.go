@@ -22,7 +22,7 @@ import (
 type commandFlags struct {
 	id       string
 	days     int64
-	most     int64
+	most     *int64 // nil: the flag was left out
 	notAfter string
 	labels   map[string]string
 	priority string
@@ -33,21 +33,38 @@ type commandFlags struct {
 func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.id, "id", "", "the command's id; the same id is never done twice (default: a random one)")
 	c.Flags().Int64Var(&f.days, "days", 30, "duration in days, a multiple of 30")
-	c.Flags().Int64Var(&f.most, "max-total-cents", 0, "ceiling for the whole command, in cents (default: none)")
+	c.Flags().Var(ceilingFlag{&f.most}, "max-total-cents", "ceiling for the whole command, in cents (default: none)")
 	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it after this instant, such as 2026-12-01T00:00:00Z")
 	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")
 	c.Flags().StringVar(&f.priority, "priority", "", "high goes before others, bulk after them")
 	c.Flags().BoolVar(&f.wait, "wait", false, "follow it until it has ended")
-	c.Flags().DurationVar(&f.timeout, "timeout", 0, "with --wait: how long to follow it, such as 2m; it goes on afterwards (default: for ever)")
+	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow it, such as 2m; it goes on afterwards (default: for ever)")
 }
+
+// ceilingFlag is --max-total-cents: a 0 that is given is not a flag that is left
+// out, and is refused as in every other command.
+type ceilingFlag struct{ cents **int64 }
+
+func (v ceilingFlag) Set(text string) error {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return errors.New("must be whole cents, such as 1500")
+	}
+	*v.cents = &n
+	return nil
+}
+
+func (v ceilingFlag) String() string { return "" }
+
+func (v ceilingFlag) Type() string { return "cents" }
 
 func (f *commandFlags) body() map[string]any {
 	if f.id == "" {
 		f.id = "cli-" + strings.ToLower(rand.Text())
 	}
 	body := map[string]any{"id": f.id, "duration_days": f.days}
-	if f.most != 0 {
-		body["max_total_cents"] = f.most
+	if f.most != nil {
+		body["max_total_cents"] = *f.most
 	}
 	if f.notAfter != "" {
 		body["not_after"] = f.notAfter
@@ -151,7 +168,7 @@ func (a *app) publishOne(ctx context.Context, kind string, f commandFlags, body 
 		return a.printPublished(f.id)
 	}
 	fmt.Fprintf(a.stderr, "published as %s\n", f.id)
-	return a.followFor(ctx, r, f, hash)
+	return a.followFor(ctx, r, f, statesRequest{IDs: []string{f.id}, Hashes: []string{hash}, Messages: []string{jobs.MessageHash(data)}})
 }
 
 // contentHash reads a command as the runner will and returns the hash by which
@@ -184,13 +201,13 @@ func (a *app) printPublished(id string) error {
 const pollEvery = 100 * time.Millisecond
 
 // followFor is follow for as long as --timeout says.
-func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, hash string) error {
+func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, q statesRequest) error {
 	if f.timeout <= 0 {
-		return a.follow(ctx, r, f.id, hash)
+		return a.follow(ctx, r, f.id, q)
 	}
 	bounded, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	err := a.follow(bounded, r, f.id, hash)
+	err := a.follow(bounded, r, f.id, q)
 	if bounded.Err() != nil && ctx.Err() == nil {
 		return &exitError{exitFailed, fmt.Errorf("%s had not ended after %s, and goes on\nfollow it with `perennial status %s`", f.id, f.timeout, f.id)}
 	}
@@ -211,12 +228,12 @@ func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) s
 }
 
 // follow waits for a command to end, or to wait for a person.
-func (a *app) follow(ctx context.Context, r *remote, id, hash string) error {
+func (a *app) follow(ctx context.Context, r *remote, id string, q statesRequest) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	away, said := absence{}, ""
 	for {
-		states, err := ask[map[string]string](ctx, r, verbStates, statesRequest{IDs: []string{id}, Hashes: []string{hash}})
+		states, err := ask[map[string]string](ctx, r, verbStates, q)
 		if err := away.after(err); err != nil {
 			return err
 		}

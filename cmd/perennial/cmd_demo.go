@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -18,7 +16,6 @@ import (
 	"perennial/jobs"
 	"perennial/queue"
 	"perennial/schedules"
-	"perennial/upstream/sandbox"
 )
 
 // demoTimeout is when a demonstration that does not come to its end gives up.
@@ -41,6 +38,7 @@ type demo struct {
 	app    *app
 	host   *host
 	events *eventLog
+	cost   demoCost // of the steps so far
 }
 
 func (a *app) demo(ctx context.Context, keep bool) (err error) {
@@ -67,7 +65,7 @@ func (a *app) demo(ctx context.Context, keep bool) (err error) {
 	defer stopHost()
 	done := make(chan error, 1)
 	go func() { done <- h.run(hostCtx) }()
-	d := demo{app: a, host: h, events: newEventLog()}
+	d := &demo{app: a, host: h, events: newEventLog()}
 	limited, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	if err := d.show(limited); err != nil {
@@ -81,10 +79,11 @@ func (a *app) demo(ctx context.Context, keep bool) (err error) {
 	return <-done
 }
 
-// demoSchedule fires every two seconds: what expires within three days is renewed.
+// demoSchedule renews what expires within three days. The demonstration fires it,
+// when the commands before it are done: so two demonstrations cost the same.
 func demoSchedule() schedules.Schedule {
 	return schedules.Schedule{
-		Name: "keepalive", Account: "main", Cron: "*/2 * * * * *", Timezone: "UTC", RenewBefore: 72 * time.Hour, DurationDays: 30, Chunk: 100,
+		Name: "keepalive", Account: "main", Cron: "@yearly", Timezone: "UTC", RenewBefore: 72 * time.Hour, DurationDays: 30, Chunk: 100,
 	}
 }
 
@@ -124,7 +123,7 @@ func demoSteps() []demoStep {
 	}
 }
 
-func (d demo) show(ctx context.Context) error {
+func (d *demo) show(ctx context.Context) error {
 	q, err := queue.Connect(queue.ConnectConfig{Embedded: d.host.embedded})
 	if err != nil {
 		return err
@@ -138,20 +137,23 @@ func (d demo) show(ctx context.Context) error {
 	}()
 	defer func() { stopWatch(); <-watched }()
 	out := d.app.stdout
-	fmt.Fprintf(out, "Perennial demo: embedded NATS %s, embedded sandbox %s, SQLite in a throw-away directory\n\nCOMMANDS\n", d.host.natsURL(), d.host.sandbox.SandboxURL())
+	fmt.Fprintf(out, "Perennial demo: embedded NATS %s, embedded sandbox %s, SQLite in a throw-away directory\n", d.host.natsURL(), d.host.sandbox.SandboxURL())
+	r := &remote{q, "main"}
+	if err := d.opening(ctx, r); err != nil {
+		return err
+	}
 	steps := demoSteps()
 	for _, s := range steps {
 		if err := d.publish(ctx, q, s); err != nil {
 			return err
 		}
 	}
-	r := &remote{q, "main"}
 	for _, s := range steps {
 		if err := d.ended(ctx, r, s); err != nil {
 			return err
 		}
 	}
-	if err := d.sweep(ctx); err != nil {
+	if err := d.sweep(ctx, r); err != nil {
 		return err
 	}
 	if err := d.books(ctx); err != nil {
@@ -160,7 +162,7 @@ func (d demo) show(ctx context.Context) error {
 	return d.printEvents(ctx)
 }
 
-func (d demo) publish(ctx context.Context, q *queue.Queue, s demoStep) error {
+func (d *demo) publish(ctx context.Context, q *queue.Queue, s demoStep) error {
 	if s.fault != "" {
 		if err := d.setFault(ctx, s.fault, "/api/v1/proxies/renew"); err != nil {
 			return err
@@ -187,7 +189,7 @@ func (d demo) publish(ctx context.Context, q *queue.Queue, s demoStep) error {
 }
 
 // setFault asks the sandbox to spoil the next such request.
-func (d demo) setFault(ctx context.Context, fault, path string) error {
+func (d *demo) setFault(ctx context.Context, fault, path string) error {
 	body, err := json.Marshal(map[string]any{"environment": "sandbox", "method": "POST", "path": path, "times": 1, "fault": fault})
 	if err != nil {
 		return err
@@ -205,25 +207,6 @@ func (d demo) setFault(ctx context.Context, fault, path string) error {
 	if response.StatusCode/100 != 2 {
 		return fmt.Errorf("the sandbox refused the fault %s: HTTP %d", fault, response.StatusCode)
 	}
-	return nil
-}
-
-// ended waits for a step's command and prints how it ended.
-func (d demo) ended(ctx context.Context, r *remote, s demoStep) error {
-	status, err := awaitEnd(ctx, r, s.id)
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.id, err)
-	}
-	if status.State != s.want {
-		return fmt.Errorf("%s ended as %s and should be %s: %s", s.id, status.State, s.want, status.Reason)
-	}
-	var charged, refunded, attempts int64
-	currency := ""
-	for _, o := range status.Operations {
-		currency = o.Currency
-		charged, refunded, attempts = charged+o.ChargedCents, refunded+o.RefundedCents, attempts+o.Attempts
-	}
-	fmt.Fprintf(d.app.stdout, "  %-18s %-10s charged %10s  refunded %10s  attempts %d  %s\n", s.id, status.State, money(charged, currency), money(refunded, currency), attempts, s.title)
 	return nil
 }
 
@@ -246,101 +229,4 @@ func awaitEnd(ctx context.Context, r *remote, id string) (status jobs.CommandSta
 		case <-ticker.C:
 		}
 	}
-}
-
-// sweep waits until the schedule has renewed what was about to expire.
-func (d demo) sweep(ctx context.Context) error {
-	if err := d.events.wait(ctx, "sweep.finished", ""); err != nil {
-		return fmt.Errorf("the sweep did not come: %w", err)
-	}
-	plan, err := d.events.plan()
-	if err != nil {
-		return err
-	}
-	for _, raw := range plan.Commands {
-		var command struct {
-			ID string `json:"id"`
-		}
-		if err := json.Unmarshal(raw, &command); err != nil {
-			return err
-		}
-		if err := d.events.waitEnd(ctx, command.ID); err != nil {
-			return fmt.Errorf("the sweep's command %s: %w", command.ID, err)
-		}
-	}
-	fmt.Fprintf(d.app.stdout, "\nSWEEP  keepalive: %d proxies expire within 72 hours, %d command(s) published and done\n", plan.Due, len(plan.Commands))
-	return nil
-}
-
-// books compares the ledger, the provider's wallet and the referee, to the cent.
-func (d demo) books(ctx context.Context) error {
-	a := d.host.accounts[0]
-	b, err := a.ledger.Balance(ctx, a.name)
-	if err != nil {
-		return err
-	}
-	if _, err := a.ledger.Verify(ctx); err != nil {
-		return err
-	}
-	wallet, err := a.client.Wallet(ctx)
-	if err != nil {
-		return err
-	}
-	charges, err := sandbox.ReadCharges(filepath.Join(d.host.config.DataDir, "sandbox.charges.jsonl"))
-	if err != nil {
-		return err
-	}
-	var charged, refunded int64
-	keys := map[string]bool{}
-	for _, c := range charges {
-		if c.Kind == "refund" {
-			refunded += c.AmountCents
-		} else {
-			charged += c.AmountCents
-			keys[c.IdempotencyKey] = true
-		}
-	}
-	referee := b.FundingCents - charged + refunded
-	fmt.Fprintf(d.app.stdout, "\nBOOKS  %-9s %12s %12s %12s\n", "", "charged", "refunded", "wallet")
-	fmt.Fprintf(d.app.stdout, "  %-14s %12s %12s %12s  (chain and projections verified, %d facts)\n", "ledger", money(b.ChargedCents, b.Currency), money(b.RefundedCents, b.Currency), money(b.WalletCents, b.Currency), b.Head.Seq)
-	fmt.Fprintf(d.app.stdout, "  %-14s %12s %12s %12s\n", "provider", "", "", money(wallet.BalanceCents, wallet.Currency))
-	fmt.Fprintf(d.app.stdout, "  %-14s %12s %12s %12s  (the sandbox's own list of charges, %d keys)\n", "referee", money(charged, b.Currency), money(refunded, b.Currency), money(referee, b.Currency), len(keys))
-	if b.ChargedCents != charged || b.RefundedCents != refunded || b.WalletCents != wallet.BalanceCents || referee != wallet.BalanceCents {
-		return errors.New("the books do not agree")
-	}
-	fmt.Fprintln(d.app.stdout, "  they agree to the cent")
-	return nil
-}
-
-// demoEvents is how many events fit on the rest of the screen.
-const demoEvents = 14
-
-func (d demo) printEvents(ctx context.Context) error {
-	seq, _, err := d.host.accounts[0].ledger.Head(ctx)
-	if err != nil {
-		return err
-	}
-	if err := d.events.waitSeq(ctx, uint64(seq)); err != nil {
-		return err
-	}
-	currency, err := d.host.accounts[0].ledger.Currency(ctx)
-	if err != nil {
-		return err
-	}
-	all := d.events.all()
-	fmt.Fprintf(d.app.stdout, "\nEVENTS  %d published on %s, without a gap; among them:\n", len(all), queue.EventsStream("main"))
-	shown := 0
-	for _, e := range all {
-		if shown < demoEvents && !slices.Contains([]string{"command.accepted", "operation.sending", "runner.started"}, e.Type) {
-			line := []rune(eventLine(e, currency))
-			fmt.Fprintln(d.app.stdout, "  "+string(line[:min(len(line), 118)]))
-			shown++
-		}
-	}
-	for i, e := range all {
-		if e.Seq != uint64(i+1) {
-			return fmt.Errorf("event %d has sequence %d: there is a gap", i+1, e.Seq)
-		}
-	}
-	return nil
 }

@@ -248,6 +248,7 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 		return
 	}
 	d.ok("ledger", "%s journal rows; `perennial ledger verify` proves them", humanize.Comma(seq))
+	d.schedules(ctx, l)
 }
 
 // noLedger tells a first start from a file that is gone: events were published

@@ -3,10 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -54,11 +54,8 @@ func (s *setup) run(ctx context.Context) error {
 	if err := queue.ValidAccount(s.account); err != nil {
 		return usage("--name: %w", err)
 	}
-	secretPath := filepath.Join(filepath.Dir(s.file), s.account+".secret")
-	for _, path := range []string{s.file, secretPath} {
-		if exists(path) {
-			return usage("%s is there already, and is not written over\nmove it away, or choose another --out", path)
-		}
+	if err := s.notThere(s.file, s.beside(s.account+".secret")); err != nil {
+		return err
 	}
 	if err := s.ask(&s.baseURL, "Address of the provider's API (https://…): ", goodAddress); err != nil {
 		return err
@@ -66,26 +63,42 @@ func (s *setup) run(ctx context.Context) error {
 	if err := s.ask(&s.appID, "App ID (sbx_app_… or live_app_…): ", goodAppID); err != nil {
 		return err
 	}
+	users := s.users()
+	for _, u := range users {
+		if err := s.notThere(s.beside(u.passwordFile())); err != nil {
+			return err
+		}
+	}
 	secret, err := s.secret()
 	if err != nil {
 		return err
 	}
-	text := s.yaml(filepath.Base(secretPath))
-	if err := writeNew(secretPath, secret+"\n", 0o600); err != nil {
+	files := []newFile{{s.beside(s.account + ".secret"), secret + "\n", 0o600}}
+	for _, u := range users {
+		files = append(files, newFile{s.beside(u.passwordFile()), rand.Text() + "\n", 0o600})
+	}
+	files = append(files, newFile{s.file, s.yaml(users), 0o644})
+	if err := s.writeAll(files); err != nil {
 		return err
 	}
-	if err := writeNew(s.file, text, 0o644); err != nil {
-		return errors.Join(err, os.Remove(secretPath))
-	}
-	if _, err := loadConfig(s.file); err != nil { // what was answered makes no configuration
-		return errors.Join(err, os.Remove(s.file), os.Remove(secretPath))
-	}
-	fmt.Fprintf(s.app.stderr, "wrote %s and %s\n", s.file, secretPath)
+	s.say(files, users)
 	if s.noDoctor {
 		return nil
 	}
 	s.app.configFile, s.app.account = s.file, s.account
 	return s.app.examine(ctx)
+}
+
+// beside is a file's path beside the configuration.
+func (s *setup) beside(name string) string { return filepath.Join(filepath.Dir(s.file), name) }
+
+func (s *setup) notThere(paths ...string) error {
+	for _, path := range paths {
+		if exists(path) {
+			return usage("%s is there already, and is not written over\nmove it away, or choose another --out", path)
+		}
+	}
+	return nil
 }
 
 // goodAddress says what is wrong with a base address, "" when nothing is.
@@ -151,41 +164,4 @@ func (s *setup) secret() (string, error) {
 		return "", usage("the secret is empty\nsay --secret-file FILE")
 	}
 	return secret, nil
-}
-
-// yaml is the configuration with what most people change first.
-func (s *setup) yaml(secretFile string) string {
-	return fmt.Sprintf(`data_dir: ./perennial-data
-nats:
-  listen: 127.0.0.1:4222     # an embedded server; set url for one of your own
-http: {listen: 127.0.0.1:8080}
-accounts:
-  %s:
-    base_url: %q
-    app_id: %q
-    secret_file: %q
-    rate_per_second: 5
-    concurrency: 8
-    daily_limit_cents: 0     # 0: no limit
-# schedules:
-#   - name: keepalive
-#     account: %s
-#     cron: "*/15 * * * *"
-#     renew_before: 72h
-#     duration_days: 30
-#     budget_cents: 0        # 0: no limit
-`, s.account, s.baseURL, s.appID, secretFile, s.account)
-}
-
-// writeNew writes a file that must not be there yet.
-func writeNew(path, text string, mode fs.FileMode) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
 }

@@ -38,3 +38,49 @@ func TestInitWritesAConfigurationThatWorks(t *testing.T) {
 		t.Errorf("the configuration does not work: exit %d", code)
 	}
 }
+
+// TestInitMakesAProductionConfigurationThatRuns: with users of its NATS server,
+// whose passwords only this user may read.
+func TestInitMakesAProductionConfigurationThatRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.write("secret.txt", worldSecret+"\n", 0o600)
+	if err := os.Remove(filepath.Join(w.dir, "perennial.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	w.write("producer.password", "mine", 0o600)
+	args := []string{"init", "--base-url", w.sandbox.Production, "--app-id", liveAppID, "--secret-file", "secret.txt", "--name", "fleet-1", "--no-doctor"}
+	if _, errs, code := w.cli(args...); code != exitUsage || !strings.Contains(errs, "producer.password is there already") || exists(filepath.Join(w.dir, "perennial.yaml")) {
+		t.Errorf("a password file is there: exit %d\n%s", code, errs)
+	}
+	if err := os.Remove(filepath.Join(w.dir, "producer.password")); err != nil {
+		t.Fatal(err)
+	}
+	_, errs, code := w.cli(args...)
+	for _, says := range []string{"wrote perennial.yaml", "wrote fleet-1.secret", "wrote operator.password", "NATS user producer, password in producer.password"} {
+		if code != exitDone || !strings.Contains(errs, says) {
+			t.Errorf("exit %d, without %q:\n%s", code, says, errs)
+		}
+	}
+	passwords := map[string]bool{}
+	for _, user := range []string{"operator", "producer"} {
+		path := filepath.Join(w.dir, user+".password")
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Fatalf("%v %v", info, err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || len(text) < 20 || strings.Contains(errs, strings.TrimSpace(string(text))) {
+			t.Errorf("%s: %v", user, err)
+		}
+		passwords[string(text)] = true
+		_, line := w.run("--nats-listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", user)
+		url := strings.Replace(line.NATS, "//", "//"+user+":"+strings.TrimSpace(string(text))+"@", 1)
+		if err := publishOn(t, url, "perennial.commands.fleet-1.proxy.renew", `{"id":"r1","duration_days":30,"proxy_ids":["px_1"]}`); err != nil {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+	if len(passwords) != 2 {
+		t.Error("two users have one password")
+	}
+}

@@ -96,12 +96,15 @@ func (a *app) ledgerBalance() *cobra.Command {
 	return c
 }
 
+// countedBy is what ledger.BookTotal counts, by the way of summing.
+var countedBy = map[string]string{"order": "PROXIES", "renewal": "PROXIES", "ip": "RENEWALS", "label": "COMMANDS", "day": "CHARGES"}
+
 func (a *app) listTotals(ctx context.Context, by string, limit int) error {
 	heading := strings.ToUpper(by)
 	if by == "day" {
 		heading += " (UTC)"
 	}
-	list := a.listing(heading, "COUNT", "CHARGED", "REFUNDED", "RECORDED", "NET")
+	list := a.listing(heading, countedBy[by], "CHARGED", "REFUNDED", "RECORDED", "NET")
 	return list.end(a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
 		currency, err := l.Currency(ctx)
 		if err != nil {
@@ -112,7 +115,11 @@ func (a *app) listTotals(ctx context.Context, by string, limit int) error {
 			return err
 		}
 		for _, x := range totals {
-			if err := list.add(account, x, x.Subject, strconv.FormatInt(x.Count, 10), money(x.ChargedCents, currency), money(x.RefundedCents, currency),
+			count := strconv.FormatInt(x.Count, 10)
+			if x.Rest { // it counts rows, in its name
+				count = ""
+			}
+			if err := list.add(account, x, x.Subject, count, money(x.ChargedCents, currency), money(x.RefundedCents, currency),
 				money(x.RecordedCents, currency), money(x.NetCents, currency)); err != nil {
 				return err
 			}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,8 +52,27 @@ func (a *app) ledgerVerify() *cobra.Command {
 	return c
 }
 
+// isSQLite refuses a file that is no ledger at all: advice on damaged ones would
+// have the good one replaced.
+func isSQLite(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return usage("%w", err)
+	}
+	defer func() { _ = f.Close() }()
+	const magic = "SQLite format 3\x00"
+	head := make([]byte, len(magic))
+	if _, err := io.ReadFull(f, head); err != nil || string(head) != magic {
+		return &exitError{exitFailed, fmt.Errorf("%s is no ledger: it does not begin as an SQLite file does\nname a ledger, a backup or an archive of Perennial", file)}
+	}
+	return nil
+}
+
 // withFile runs do on a backup, an archive or a rebuilt ledger.
 func (a *app) withFile(ctx context.Context, file string, do func(ctx context.Context, l *ledger.Ledger, name string) error) (err error) {
+	if err := isSQLite(file); err != nil {
+		return err
+	}
 	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true, Inspect: true})
 	if err != nil {
 		return err

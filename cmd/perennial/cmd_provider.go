@@ -243,11 +243,14 @@ func (a *app) proxiesCommand() *cobra.Command {
 
 func (a *app) proxiesList() *cobra.Command {
 	var within time.Duration
-	var live bool
+	var live, uncovered bool
 	c := &cobra.Command{
 		Use: "list", Short: "Proxies as they were last listed, the nearest expiry first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list := a.listing("PROXY", "STATUS", "EXPIRES", "COUNTRY", "REGION", "LINE", "TYPE", "SEEN")
+			if live && uncovered {
+				return usage("--live and --uncovered exclude each other: what schedules cover is known of listed proxies")
+			}
 			if live {
 				return list.end(a.listLive(cmd, list))
 			}
@@ -255,11 +258,12 @@ func (a *app) proxiesList() *cobra.Command {
 			if within > 0 {
 				until = time.Now().Add(within)
 			}
-			return list.end(a.listKnown(cmd.Context(), list, until))
+			return a.listKnown(cmd.Context(), list, until, uncovered)
 		},
 	}
-	c.Flags().DurationVar(&within, "within", 0, "only those that expire within this time, such as 72h")
+	c.Flags().Var(span{&within}, "within", "only those that expire within this time, such as 3d or 72h")
 	c.Flags().BoolVar(&live, "live", false, "read the provider's list instead")
+	c.Flags().BoolVar(&uncovered, "uncovered", false, "only those that live and that no schedule renews")
 	return c
 }
 
@@ -277,22 +281,6 @@ func (a *app) listLive(cmd *cobra.Command, list *listing) error {
 			}
 			return nil
 		})(cmd, nil)
-	})
-}
-
-// listKnown adds the proxies that a listing pass has shown and that expire before
-// an instant.
-func (a *app) listKnown(ctx context.Context, list *listing, until time.Time) error {
-	return a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
-		count := 0
-		err := l.Expiring(ctx, until, func(p ledger.Proxy) error {
-			count++
-			return addProxy(list, account, p)
-		})
-		if err == nil && count == 0 && a.output != "json" {
-			fmt.Fprintln(a.stderr, strings.TrimSpace(account+" none is known: schedules keep this list; --live reads it from the provider"))
-		}
-		return err
 	})
 }
 

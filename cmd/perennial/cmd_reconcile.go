@@ -41,10 +41,13 @@ func (a *accountHost) record(ctx context.Context, x jobs.Recording) (changedAnsw
 
 // record books what a person says, and says what is odd about it.
 func record(ctx context.Context, l *ledger.Ledger, x jobs.Recording) (done changedAnswer, err error) {
-	if err := jobs.Record(ctx, l, x); err != nil {
+	booked, err := jobs.Record(ctx, l, x)
+	if err != nil {
 		return done, err
 	}
-	done.Changed = 1
+	if booked {
+		done.Changed = 1
+	}
 	if done.Currency, err = l.Currency(ctx); err == nil {
 		done.Warning, err = jobs.Overdrawn(ctx, l, x)
 	}
@@ -212,18 +215,19 @@ func (a *app) ledgerRecord() *cobra.Command {
 			}
 			done, err := a.recordNow(cmd.Context(), x)
 			if err != nil {
-				if _, refused := errors.AsType[*jobs.RefusedError](err); refused {
-					return err
-				}
-				return fmt.Errorf("%w\nto try again without booking twice: the same command with --id %s", err, x.ID)
+				return err
 			}
 			if a.output == "json" {
-				return printJSON(a.stdout, changedAnswer{Changed: 1, Warning: done.Warning})
+				return printJSON(a.stdout, changedAnswer{Changed: done.Changed, Warning: done.Warning})
 			}
 			if done.Warning != "" {
 				fmt.Fprintln(a.stderr, "warning: "+done.Warning)
 			}
-			_, err = fmt.Fprintf(a.stdout, "recorded: %s %s\n", x.Kind, money(x.Cents, done.Currency))
+			what := "recorded"
+			if done.Changed == 0 {
+				what = "was recorded before under this id, and is not booked again"
+			}
+			_, err = fmt.Fprintf(a.stdout, "%s: %s %s\n", what, x.Kind, money(x.Cents, done.Currency))
 			return err
 		},
 	}
@@ -247,7 +251,7 @@ func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done changedAnsw
 	if err == nil {
 		defer r.Close()
 		if done, err = ask[changedAnswer](ctx, r, verbRecord, x); !errors.Is(err, queue.ErrNoRunner) {
-			return done, err
+			return done, perhapsRecorded(err, x.ID)
 		}
 	}
 	c, err := loadConfig(a.configFile)
@@ -271,5 +275,17 @@ func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done changedAnsw
 		return done, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	return record(ctx, l, x)
+	done, err = record(ctx, l, x)
+	return done, perhapsRecorded(err, x.ID)
+}
+
+// perhapsRecorded says how to try again where the record may be booked; not where it
+// was refused, which says what to do.
+func perhapsRecorded(err error, id string) error {
+	_, answered := errors.AsType[*exitError](err)
+	_, refused := errors.AsType[*jobs.RefusedError](err)
+	if err == nil || answered || refused {
+		return err
+	}
+	return fmt.Errorf("%w\nto try again without booking twice: the same command with --id %s", err, id)
 }

@@ -87,6 +87,54 @@ func TestTrap24OnTheCommandLine(t *testing.T) {
 	}
 }
 
+// TestARepeatedRecordSaysThatNothingWasBooked: with a runner and without one.
+func TestARepeatedRecordSaysThatNothingWasBooked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	run, _ := w.run()
+	record := func(cents string, more ...string) (string, string, int) {
+		return w.cli(append([]string{"ledger", "record", "--kind", "top-up", "--by", "ada", "--reason", "wire", "--id", "wire-7", "--cents", cents}, more...)...)
+	}
+	if out, errs, code := record("500"); code != exitDone || !strings.HasPrefix(out, "recorded: top-up 5.00 USD") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	for _, runs := range []bool{true, false} {
+		if out, errs, code := record("500"); code != exitDone || out != "was recorded before under this id, and is not booked again: top-up 5.00 USD\n" {
+			t.Errorf("runner %t: exit %d\n%s%s", runs, code, out, errs)
+		}
+		if out, _, _ := record("500", "-o", "json"); out != "{\"changed\":0}\n" {
+			t.Errorf("runner %t: %s", runs, out)
+		}
+		if _, errs, code := record("600"); code != exitFailed || !strings.Contains(errs, "choose another") || strings.Contains(errs, "the same command with") {
+			t.Errorf("runner %t: exit %d\n%s", runs, code, errs)
+		}
+		run.terminate()
+	}
+}
+
+// TestWhatWasRefusedBoughtNothing in the sums of a label and of orders.
+func TestWhatWasRefusedBoughtNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	run, _ := w.run()
+	w.mustCLI("order", "--item", "off_us_1=2", "--id", "good", "--label", "team=red", "--wait")
+	if _, _, code := w.cli("order", "--item", "off_nowhere=2", "--id", "bad", "--label", "team=red", "--wait"); code != exitFailed {
+		t.Errorf("exit %d", code)
+	}
+	w.settled(run, "good", "bad")
+	for by, heading := range map[string]string{"order": "PROXIES", "renewal": "PROXIES", "ip": "RENEWALS", "label": "COMMANDS", "day": "CHARGES"} {
+		if out := w.mustCLI("ledger", "balance", "--by", by); !strings.Contains(out, heading) || strings.Contains(out, "COUNT") {
+			t.Errorf("%s:\n%s", by, out)
+		}
+	}
+	if out := w.mustCLI("ledger", "balance", "--by", "label", "-o", "json"); !strings.Contains(out, `"subject":"team=red","count":1,`) {
+		t.Error(out)
+	}
+	if out := w.mustCLI("ledger", "balance", "--by", "order", "-o", "json"); !strings.Contains(out, `"subject":"bad/1","count":0,`) {
+		t.Error(out)
+	}
+}
+
 func TestReconcileSaysThatNobodyAnswers(t *testing.T) {
 	w := newWorld(t, 1)
 	p, _ := w.run()

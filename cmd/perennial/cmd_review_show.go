@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,8 +87,8 @@ func (a *app) printEvidence(e jobs.Evidence) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, e)
 	}
-	fmt.Fprintf(a.stdout, "operation %s  %s  %s\nreason    %s %s\nkey       %s\ntrace id  %s\nattempts  %d, of which %d may have executed\n",
-		e.OperationID, e.Kind, e.State, e.Reason, e.Code, e.IdempotencyKey, e.TraceID, e.Attempts, e.Ambiguous)
+	fmt.Fprintf(a.stdout, "operation %s  %s  %s\nreason    %s\nreply     %s\nkey       %s\ntrace id  %s\nattempts  %d, of which %d may have executed\n",
+		e.OperationID, e.Kind, e.State, e.Reason, cmp.Or(e.Code, "none"), e.IdempotencyKey, e.TraceID, e.Attempts, e.Ambiguous)
 	fmt.Fprintf(a.stdout, "wallet    before %s, after %s\n", walletText(e.WalletBefore, e.Currency), walletText(e.WalletAfter, e.Currency))
 	for _, n := range e.Notes {
 		fmt.Fprintf(a.stdout, "note      %s\n", n)

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 
 	"perennial/jobs"
@@ -41,7 +44,7 @@ func (a *app) statusCommand() *cobra.Command {
 	c.Flags().StringVar(&q.State, "state", "", "only operations in this state, such as review")
 	c.Flags().StringVar(&q.Kind, "kind", "", "only order or renewal")
 	c.Flags().StringToStringVar(&q.Labels, "label", nil, "only of commands with this label, key=value; may be repeated")
-	c.Flags().DurationVar(&since, "since", 0, "only what was accepted within this time, such as 24h")
+	c.Flags().Var(span{&since}, "since", "only what was accepted within this time, such as 1d or 12h")
 	limitFlag(c, &q.Limit, 50, "how many, the last accepted first")
 	return c
 }
@@ -211,6 +214,9 @@ func (a *app) watchCommand() *cobra.Command {
 		Short: "Show events as they are published",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkTypes(types); err != nil {
+				return err
+			}
 			r, err := a.connect()
 			if err != nil {
 				return err
@@ -231,6 +237,27 @@ func (a *app) watchCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&types, "type", nil, "only events of these types, such as order.delivered or renewal.*")
 	c.Flags().Uint64Var(&from, "from", 0, "begin with this journal sequence instead of what comes now")
 	return c
+}
+
+// checkTypes refuses a type that no event has: `watch` would wait for ever.
+func checkTypes(types []string) error {
+	known := slices.Sorted(maps.Keys(ledger.FactTypes()))
+	for _, text := range types {
+		if ok := slices.ContainsFunc(known, func(k string) bool { match, err := path.Match(text, k); return err == nil && match }); ok || text == ">" {
+			continue
+		}
+		near, least := "", len(text)
+		for _, k := range known {
+			if d := levenshtein.ComputeDistance(text, k); d < least {
+				near, least = k, d
+			}
+		}
+		if near != "" {
+			near = ", did you mean " + near + "?"
+		}
+		return usage("--type %s is no type of event%s\nuse one such as order.delivered, or renewal.* (docs/events has all)", text, near)
+	}
+	return nil
 }
 
 // currencyPatience is how long `watch` waits for the currency, without which it

@@ -40,6 +40,9 @@ func (a *app) submitCommand() *cobra.Command {
 }
 
 func (s *submitting) run(ctx context.Context) error {
+	if err := s.canWriteRejects(); err != nil {
+		return err
+	}
 	b, err := newBatch(s.rules())
 	if err != nil {
 		return err

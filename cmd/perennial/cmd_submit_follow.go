@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,10 +38,10 @@ const rejectsShown = 20
 func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) error {
 	total, bar := len(pending), s.bar(len(pending), "carried out")
 	ended := map[string]int{}
-	var failed []entry
+	var failed []ending
 	settled := func(e entry, state string) {
 		if ended[state]++; notDone(state) {
-			failed = append(failed, e)
+			failed = append(failed, ending{e, state})
 		}
 	}
 	ticker := time.NewTicker(2 * pollEvery)
@@ -85,8 +86,15 @@ func notDone(state string) bool {
 	}, ledger.State(state))
 }
 
+// ending is a command that was not done, and the state that it ended in.
+type ending struct {
+	entry
+
+	state string
+}
+
 // sumUp prints how the commands ended, and why those that were not done were not.
-func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int, total int, failed []entry) error {
+func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int, total int, failed []ending) error {
 	shown, known := []reject{}, map[string]reject{}
 	for i, e := range failed {
 		if i == rejectsShown && s.rejects == "" {
@@ -97,6 +105,9 @@ func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int,
 		if x.State, x.Reason = status.State, status.Reason; err != nil {
 			x.Reason = "the reason could not be read: " + err.Error()
 		}
+		if e.state == jobs.StateConflict { // status is that of the content that stands
+			x.State, x.Reason = e.state, fmt.Sprintf("the id was accepted before with other content, which stands and is %s: choose another id", status.State)
+		}
 		known[e.id] = x
 		if i < rejectsShown {
 			shown = append(shown, x)
@@ -104,6 +115,19 @@ func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int,
 	}
 	err := s.writeRejects(len(failed), func(i int) reject { return known[failed[i].id] })
 	return errors.Join(s.app.printEnded(ended, total, shown), err)
+}
+
+// canWriteRejects finds out before anything is published: a batch whose rejects
+// cannot be written is not begun.
+func (s *submitting) canWriteRejects() error {
+	if s.rejects == "" {
+		return nil
+	}
+	f, err := os.OpenFile(s.rejects, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return usage("--rejects: %w\nnothing was published: name a file that can be written", err)
+	}
+	return f.Close()
 }
 
 // writeRejects writes the file of --rejects, where one was asked for.
@@ -133,7 +157,7 @@ func settlePending(ctx context.Context, r *remote, pending []entry, settled func
 		front := pending[:min(len(pending), maxStates)]
 		q := statesRequest{}
 		for _, e := range front {
-			q.IDs, q.Hashes = append(q.IDs, e.id), append(q.Hashes, e.hash)
+			q.IDs, q.Hashes, q.Messages = append(q.IDs, e.id), append(q.Hashes, e.hash), append(q.Messages, hex.EncodeToString(e.message[:]))
 		}
 		states, err := ask[map[string]string](ctx, r, verbStates, q)
 		if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,7 @@ type batch struct {
 // entry is one command of a file.
 type entry struct {
 	id, hash string
+	message  [sha256.Size]byte // jobs.MessageHash, as bytes
 	file     string
 	line     int
 }
@@ -78,6 +80,9 @@ func (b *batch) readFile(stdin io.Reader, name string) (err error) {
 		name = "standard input"
 	}
 	text := bufio.NewReaderSize(in, 64<<10)
+	if head, _ := text.Peek(64); bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) || bytes.IndexByte(head, 0) >= 0 {
+		return fmt.Errorf("%s is not in UTF-8, but as it seems in UTF-16: save it as CSV UTF-8", name)
+	}
 	if mark, _ := text.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) { // as spreadsheets write it
 		_, _ = text.Discard(3)
 	}
@@ -138,7 +143,7 @@ func (b *batch) readCSV(name string, in *bufio.Reader) error {
 		data, err := csvCommand(columns, row)
 		if err != nil {
 			b.lines++
-			b.bad = append(b.bad, badLine{file: name, line: line, why: err.Error()})
+			b.bad = append(b.bad, badLine{file: name, line: line, id: csvID(columns, row), why: err.Error()})
 			continue
 		}
 		if data != nil {
@@ -187,6 +192,16 @@ func csvCommand(columns, row []string) ([]byte, error) {
 	return json.Marshal(body)
 }
 
+// csvID is the id of a row that makes no command.
+func csvID(columns, row []string) string {
+	for k, text := range row[:min(len(row), len(columns))] {
+		if strings.TrimSpace(columns[k]) == "id" {
+			return strings.TrimSpace(text)
+		}
+	}
+	return ""
+}
+
 func csvValue(column, text string) (any, error) {
 	switch column {
 	case "duration_days", "quantity", "max_total_cents":
@@ -213,7 +228,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 	if json.Unmarshal(data, &probe) == nil && probe.ProxyIDs != nil {
 		kind = queue.KindProxyRenew
 	}
-	e := entry{file: name, line: line}
+	e := entry{file: name, line: line, message: sha256.Sum256(data)}
 	c, err := jobs.ParseCommand(kindOf(kind), data, b.rules)
 	if err == nil {
 		e.id = c.ID

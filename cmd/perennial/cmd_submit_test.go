@@ -76,6 +76,38 @@ func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
 	w.settled(run, "o1")
 }
 
+// TestABadLineNamesItsIDWhateverIsWrongWithIt also where no command could be made of
+// the row.
+func TestABadLineNamesItsIDWhateverIsWrongWithIt(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, dir: t.TempDir()}
+	w.write("bad.csv", "duration_days,id,offer_code,quantity\nmany,a1,off_us_1,1\n30,a2,off_us_1,1,2,3\n30,a3,off_us_1,1.5\n,a4,off_us_1,1\n", 0o600)
+	w.write("bad.jsonl", `{"id":"b1","duration_days":"30","proxy_ids":["px_1"]}`+"\n"+`{"id":"b2","duration_days":1e3,"proxy_ids":["px_1"]}`+"\n"+`{"id":"b3","what":1}`, 0o600)
+	_, errs, code := w.cli("submit", "bad.csv", "bad.jsonl")
+	for _, want := range []string{"line 2 (id a1): ", "line 3 (id a2): ", "line 4 (id a3): ", "line 5 (id a4): ", "line 1 (id b1): ", "line 2 (id b2): ", "line 3 (id b3): "} {
+		if code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("exit %d, without %q:\n%s", code, want, errs)
+		}
+	}
+}
+
+// TestAnIDThatComesWithOtherContentIsAConflictInTheRow, and not what became of the
+// first content.
+func TestAnIDThatComesWithOtherContentIsAConflictInTheRow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.run()
+	w.mustCLI("renew", "px_1", "--id", "same", "--wait")
+	w.write("other.jsonl", `{"id":"same","duration_days":30,"proxy_ids":["px_2"]}`, 0o600)
+	const says = "the id was accepted before with other content, which stands and is completed: choose another id"
+	if out, errs, code := w.cli("submit", "other.jsonl"); code != exitFailed || !strings.Contains(out, says) || !strings.Contains(out, "same     conflict") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	if out, _, _ := w.cli("submit", "other.jsonl", "-o", "json"); !strings.Contains(out, `"state":"conflict","reason":"`+says) {
+		t.Error(out)
+	}
+}
+
 func TestAnOrderThatIsWaitedForNamesItsIDFirstAndItsProxiesLast(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)

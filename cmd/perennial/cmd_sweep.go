@@ -70,6 +70,9 @@ func addSweeps(list *listing, account string, all []schedules.Status) error {
 		if s.Left != nil {
 			why += "; " + leftText(*s.Left)
 		}
+		if s.MatchesNone != "" {
+			why = s.MatchesNone + " " + why
+		}
 		if s.Problem != "" {
 			why = "NOT MADE: " + s.Problem + "; before: " + why
 		}
@@ -88,6 +91,9 @@ func (a *app) warnOfSweeps(ctx context.Context, r *remote, account string) error
 		account = " of account " + account
 	}
 	for _, s := range list {
+		if s.MatchesNone != "" {
+			fmt.Fprintf(a.stderr, "schedule %s%s renews nothing: %s\n", s.Schedule, account, s.MatchesNone)
+		}
 		if s.Problem != "" {
 			fmt.Fprintf(a.stderr, "NOT MADE: schedule %s%s: %s\n", s.Schedule, account, s.Problem)
 		}
@@ -123,7 +129,22 @@ func (a *app) sweepOne(use, short, verb string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printPlan(plan)
+			if err := a.printPlan(plan); err != nil || verb == verbPlan {
+				return err
+			}
+			return sweepExit(plan)
 		},
 	}
+}
+
+// sweepExit is the code of a sweep that was carried out: a script must notice that
+// a person, or money, is needed.
+func sweepExit(p schedules.Plan) error {
+	switch {
+	case p.State == schedules.StateHeld || p.LeftOutCounts[schedules.ReasonPerson] > 0:
+		return &exitError{code: exitPerson}
+	case len(p.Shortfalls) > 0:
+		return &exitError{code: exitPartly}
+	}
+	return nil
 }

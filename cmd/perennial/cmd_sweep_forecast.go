@@ -28,6 +28,9 @@ func (a *app) sweepForecast() *cobra.Command {
 		Use: "forecast [SCHEDULE]", Short: "What the next days' renewals cost, and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
 		Long: "Takes every proxy that is listed now as renewed when it comes due, or as many as keep asks for, at the price that was last paid. Without a name: all schedules of the account together. Changes nothing.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if q.Days < 1 || q.Days > schedules.MaxForecastDays {
+				return usage("--days is %d: %w", q.Days, schedules.ErrForecastDays)
+			}
 			if len(args) == 1 {
 				q.Schedule = args[0]
 			}

@@ -75,12 +75,15 @@ func (a *app) printPlanMoney(p schedules.Plan) {
 		fmt.Fprintln(a.stdout, leftText(*p.Left))
 	}
 	for _, x := range p.Shortfalls {
-		fmt.Fprintf(a.stdout, "%s: %d proxies are left out, %s is missing, the first expires at %s\n", x.Reason, x.Proxies, estimate(x.Cents, x.Unpriced, p.Currency), x.FirstLostAt.Format(time.RFC3339))
+		fmt.Fprintf(a.stdout, "%s, %s: %d proxies are left out, %s is missing, the first expires at %s\n", x.Reason, x.Limit(p.Currency), x.Proxies, estimate(x.Cents, x.Unpriced, p.Currency), x.FirstLostAt.Format(time.RFC3339))
+	}
+	if p.MatchesNone != "" {
+		fmt.Fprintln(a.stdout, p.MatchesNone)
 	}
 	if n := len(p.UnknownIDs); n > 0 {
 		fmt.Fprintf(a.stdout, "its lists name proxies that no listing has shown, such as %s (%d): are they written right?\n", printable(p.UnknownIDs[0]), n)
 	}
 	if p.NeedsApproval {
-		fmt.Fprintf(a.stdout, "it is over approve_over_cents: `perennial sweep approve %s` would carry it out\n", p.Hash)
+		fmt.Fprintf(a.stdout, "it is over approve_over_cents (%s): `perennial sweep approve %s` would carry it out\n", money(p.ApproveOverCents, p.Currency), p.Hash)
 	}
 }

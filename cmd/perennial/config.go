@@ -24,7 +24,7 @@ import (
 
 // config is perennial.yaml. Unknown keys are errors; secrets never stand in it.
 type config struct {
-	DataDir   string                    `koanf:"data_dir"` // default ./perennial-data
+	DataDir   string                    `koanf:"data_dir"` // default ./perennial-data; of a file: beside it
 	NATS      natsConfig                `koanf:"nats"`
 	HTTP      httpConfig                `koanf:"http"`
 	Accounts  map[string]*accountConfig `koanf:"accounts"`
@@ -85,15 +85,29 @@ func loadConfig(path string) (*config, error) {
 	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
 		return nil, usage("configuration %s cannot be read: %w", path, err)
 	}
+	if err := checkIntegers(path); err != nil {
+		return nil, err
+	}
 	c := &config{file: path}
 	if err := unmarshalStrict(k, c); err != nil {
 		return nil, unknownKeys(path, err)
 	}
 	c.defaults()
+	c.DataDir = c.dataBeside()
 	if err := c.validate(); err != nil {
 		return nil, usage("configuration %s: %w", path, err)
 	}
 	return c, nil
+}
+
+// dataBeside is the data directory of a file: one configuration is one ledger, from
+// wherever it is read (docs/decisions/0013). A path in the current directory stays
+// as it is written.
+func (c *config) dataBeside() string {
+	if filepath.Dir(c.file) == "." {
+		return c.DataDir
+	}
+	return c.beside(c.DataDir)
 }
 
 // unmarshalStrict refuses unknown keys: a misspelt limit must not cost money.
@@ -275,7 +289,7 @@ func (c *config) pick(name string) (string, error) {
 		return "", usage("there are several accounts (%s): say which with --account", strings.Join(c.accountNames(), ", "))
 	}
 	if c.Accounts[name] == nil {
-		return "", usage("account %q is not configured: there is %s", name, strings.Join(c.accountNames(), ", "))
+		return "", &exitError{exitUnreachable, fmt.Errorf("account %q is not configured: there is %s", name, strings.Join(c.accountNames(), ", "))}
 	}
 	return name, nil
 }
@@ -307,7 +321,20 @@ func (c *config) secretOf(name string) (string, error) {
 	if !filepath.IsAbs(path) && c.file != "" {
 		path = filepath.Join(filepath.Dir(c.file), path)
 	}
-	return readSecret(path)
+	secret, err := readSecret(path)
+	if err != nil {
+		return "", usage("account %s: %w", name, err)
+	}
+	return secret, nil
+}
+
+// namedSecret is the path of a secret file that cannot be read, where it can be no
+// secret: "" for a word that may have been pasted in the place of a path.
+func namedSecret(path string) string {
+	if exists(path) || slices.Contains([]string{".secret", ".password", ".txt", ".key"}, filepath.Ext(path)) {
+		return " " + path
+	}
+	return ""
 }
 
 // secretVariable is the environment variable of an account's secret.
@@ -330,8 +357,8 @@ const maxSecret = 4 << 10
 func readSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		// Its name is not repeated: it may be the secret itself.
-		return "", usage("the secret file cannot be read: %w\nsecret_file names a file that holds the secret, not the secret", cause(err))
+		// A name that is none of a file is not repeated: it may be the secret itself.
+		return "", usage("the secret file%s cannot be read: %w\nsecret_file names a file that holds the secret, not the secret", namedSecret(path), cause(err))
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxSecret {
 		return "", usage("the secret file %s is not a file of at most %d bytes\nsecret_file names a file that holds the secret and nothing else", path, maxSecret)

@@ -2,19 +2,15 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"time"
 )
 
-// exactly refuses values that would be read as something else than they say: a
-// limit of 0.99 cents as none, and a time without a unit as nanoseconds.
+// exactly refuses a time without a unit, which would be read as nanoseconds. Whole
+// numbers are checkIntegers's.
 func exactly(from, to reflect.Type, value any) (any, error) {
-	switch {
-	case to == reflect.TypeFor[time.Duration]():
+	if to == reflect.TypeFor[time.Duration]() {
 		return duration(from, value)
-	case to.Kind() == reflect.Int || to.Kind() == reflect.Int64:
-		return wholeNumber(value)
 	}
 	return value, nil
 }
@@ -31,16 +27,4 @@ func duration(from reflect.Type, value any) (any, error) {
 		return value, nil
 	}
 	return nil, fmt.Errorf("%v has no unit: write it as %vh or %vs", value, value, value)
-}
-
-func wholeNumber(value any) (any, error) {
-	number, ok := value.(float64)
-	if !ok {
-		return value, nil
-	}
-	// From 2^53 on a float no longer holds every whole number.
-	if number != math.Trunc(number) || math.Abs(number) >= 1<<53 {
-		return nil, fmt.Errorf("%v is not a whole number that can be read exactly", value)
-	}
-	return int64(number), nil
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,19 +30,116 @@ func TestTrap25AConfigurationThatWouldBeReadAsSomethingElseIsRefused(t *testing.
 			t.Errorf("%s, %s: %v", c.account, c.schedule, err)
 		}
 	}
-	good, err := loadConfig(configOf(t, "rate_per_second: 0.5", "renew_before: 72h, budget_cents: 1e3"))
+	good, err := loadConfig(configOf(t, "rate_per_second: 0.5", "renew_before: 72h, budget_cents: 1000"))
 	if err != nil || good.Schedules[0].BudgetCents != 1000 || good.Accounts["main"].RatePerSecond != 0.5 {
 		t.Errorf("%+v %v", good, err)
 	}
 }
 
-func configOf(t *testing.T, account, schedule string) string {
+// TestTrap25OnlyPlainDigitsAreWholeNumbers writes every whole number that the
+// configuration has in forms that YAML reads as another, or as none.
+func TestTrap25OnlyPlainDigitsAreWholeNumbers(t *testing.T) {
+	const head = "accounts:\n  main:\n    base_url: http://127.0.0.1:1\n    app_id: sbx_app_a\n"
+	const schedule = "schedules:\n  - name: keep\n    cron: '@daily'\n    renew_before: 72h\n"
+	keys := map[string]string{
+		"accounts.main.concurrency": head + "    concurrency: %s\n", "accounts.main.daily_limit_cents": head + "    daily_limit_cents: %s\n",
+		"accounts.main.replicas": head + "    replicas: %s\n", "schedules[0].duration_days": head + schedule + "    duration_days: %s\n",
+		"schedules[0].keep.at_least": head + schedule + "    duration_days: 30\n    keep:\n      at_least: %s\n",
+	}
+	for _, key := range []string{"budget_cents", "daily_budget_cents", "monthly_budget_cents", "approve_over_cents", "chunk"} {
+		keys["schedules[0]."+key] = head + schedule + "    duration_days: 30\n    " + key + ": %s\n"
+	}
+	for _, key := range []string{"max_cents", "per_day", "after"} {
+		keys["schedules[0].replace."+key] = head + schedule + "    duration_days: 30\n    replace:\n      " + key + ": %s\n"
+	}
+	if n := integerKeys(reflect.TypeFor[config]()); n != len(keys) {
+		t.Errorf("the configuration has %d whole numbers and the test %d", n, len(keys))
+	}
+	for key, text := range keys {
+		line := strings.Count(text, "\n")
+		for _, value := range []string{"700.00", "0200000", "1e4", "", "null", "~", "1_000", "0x10", "0o17", "0b1", "+5", `"700"`, "'700'", "true", "[700]", ".inf", "7,00", "99999999999999999999"} {
+			_, err := loadConfig(written(t, fmt.Sprintf(text, value)))
+			if want := fmt.Sprintf("line %d: %s: ", line, key); err == nil || !strings.Contains(err.Error(), want) || exitCode(t.Context(), err) != exitUsage {
+				t.Errorf("%s: %q: %v", key, value, err)
+			}
+		}
+		good := "3"
+		if strings.HasSuffix(key, "days") {
+			good = "30"
+		}
+		if _, err := loadConfig(written(t, fmt.Sprintf(text, good))); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	_, err := loadConfig(written(t, head+schedule+"    duration_days: 30\n    <<: {budget_cents: 1e4}\n"))
+	if err == nil || !strings.Contains(err.Error(), "line 10: schedules[0].budget_cents: 1e4") {
+		t.Errorf("a merged key: %v", err)
+	}
+}
+
+// TestOneConfigurationIsOneLedgerFromEveryDirectory: another directory began with an
+// empty ledger, which has forgotten what was paid.
+func TestOneConfigurationIsOneLedgerFromEveryDirectory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	run, line := w.run()
+	w.mustCLI("renew", "px_1", "--id", "paid", "--wait")
+	w.settled(run, "paid")
+	if line.Data != "./data" {
+		t.Errorf("the path is printed as %q", line.Data)
+	}
+	elsewhere := &world{t: t, dir: t.TempDir()}
+	file := filepath.Join(w.dir, "perennial.yaml")
+	if out := elsewhere.mustCLI("status", "paid", "--config", file); !strings.Contains(out, "completed") {
+		t.Error(out)
+	}
+	if left, _ := os.ReadDir(elsewhere.dir); len(left) > 0 {
+		t.Errorf("%v was made in the current directory", left)
+	}
+	const account = "accounts:\n  main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a}\n"
+	for head, want := range map[string]string{"data_dir: books\n": "books", "data_dir: ./a/../books\n": "books", "": "perennial-data", "data_dir: /srv/books\n": "/srv/books"} {
+		path := written(t, head+account)
+		if !filepath.IsAbs(want) {
+			want = filepath.Join(filepath.Dir(path), want)
+		}
+		if c, err := loadConfig(path); err != nil || c.DataDir != want {
+			t.Errorf("%q: %+v %v", head, c, err)
+		}
+	}
+}
+
+// integerKeys counts the whole numbers of a structure and of what it holds.
+func integerKeys(t reflect.Type) (n int) {
+	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, t.Kind()) {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return 0
+	}
+	for field := range t.Fields() {
+		switch {
+		case field.Tag.Get("koanf") == "":
+		case isInteger(field.Type):
+			n++
+		default:
+			n += integerKeys(field.Type)
+		}
+	}
+	return n
+}
+
+func written(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "perennial.yaml")
-	text := "accounts:\n  main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a, " + account + "}\n" +
-		"schedules:\n  - {name: keep, cron: '@daily', duration_days: 30, " + schedule + "}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+func configOf(t *testing.T, account, schedule string) string {
+	t.Helper()
+	text := "accounts:\n  main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a, " + account + "}\n" +
+		"schedules:\n  - {name: keep, cron: '@daily', duration_days: 30, " + schedule + "}\n"
+	return written(t, text)
 }

@@ -20,7 +20,7 @@ func unknownKeys(path string, err error) error {
 	found := invalidKeys.FindStringSubmatch(err.Error())
 	if found == nil {
 		_, list, _ := strings.Cut(err.Error(), "\n\n")
-		return usage("configuration %s: %s", path, cmp.Or(list, err.Error()))
+		return usage("configuration %s: %s", path, plainConfig(cmp.Or(list, err.Error())))
 	}
 	text, _ := os.ReadFile(path)
 	var said []string

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"sync"
 
@@ -62,33 +61,8 @@ func (l *eventLog) wait(ctx context.Context, eventType, commandID string) error 
 	})
 }
 
-// waitEnd waits for the event that ends a renewal.
-func (l *eventLog) waitEnd(ctx context.Context, commandID string) error {
-	ends := []string{"renewal.completed", "renewal.partial", "renewal.failed", "command.rejected", "operation.review"}
-	return l.until(ctx, func(e queue.ReceivedEvent) bool { return slices.Contains(ends, e.Type) && commandOf(e) == commandID })
-}
-
 func (l *eventLog) waitSeq(ctx context.Context, seq uint64) error {
 	return l.until(ctx, func(e queue.ReceivedEvent) bool { return e.Seq >= seq })
-}
-
-// plan is the first sweep.planned that found something.
-func (l *eventLog) plan() (ledger.SweepPlanned, error) {
-	for _, e := range l.all() {
-		if e.Type != "sweep.planned" {
-			continue
-		}
-		var event struct {
-			Data ledger.SweepPlanned `json:"data"`
-		}
-		if err := json.Unmarshal(e.Data, &event); err != nil {
-			return ledger.SweepPlanned{}, err
-		}
-		if len(event.Data.Commands) > 0 {
-			return event.Data, nil
-		}
-	}
-	return ledger.SweepPlanned{}, errors.New("no sweep found anything to renew")
 }
 
 func commandOf(e queue.ReceivedEvent) string {

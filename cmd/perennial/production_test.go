@@ -89,11 +89,16 @@ func TestTrap42ALiveKeyIsNotUsedAtASandbox(t *testing.T) {
 // publishAs publishes a renewal, if anybody is there to take it.
 func publishAs(t *testing.T, url, command string) error {
 	t.Helper()
+	return publishOn(t, url, "perennial.commands.main.proxy.renew", command)
+}
+
+func publishOn(t *testing.T, url, subject, command string) error {
+	t.Helper()
 	nc, err := nats.Connect(url)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	_, err = nc.Request("perennial.commands.main.proxy.renew", []byte(command), 10*time.Second)
+	_, err = nc.Request(subject, []byte(command), 10*time.Second)
 	return err
 }

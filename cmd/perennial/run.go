@@ -137,7 +137,7 @@ func (a *app) root() *cobra.Command {
 		}
 		return nil
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, plainFlag(err)} })
 	root.AddCommand(a.initCommand(), a.demoCommand(), a.runCommand(), a.sandboxCommand(), a.orderCommand(), a.renewCommand(), a.submitCommand(),
 		a.statusCommand(), a.watchCommand(), a.retryCommand(), a.cancelCommand(), a.releaseCommand(), a.ledgerCommand(),
 		a.reviewCommand(), a.accountCommand(), a.walletCommand(), a.offersCommand(), a.ordersCommand(), a.proxiesCommand(), a.deadCommand(), a.doctorCommand(), a.schemaCommand(), a.sweepCommand(), a.conformanceCommand(), a.benchCommand(), a.natsConfigCommand(), a.versionCommand())
@@ -153,7 +153,7 @@ func strict(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usage("%s: %w (see `%s --help`)", cmd.CommandPath(), err, cmd.CommandPath())
+				return usage("%s: %w (see `%s --help`)", cmd.CommandPath(), plainArgs(err), cmd.CommandPath())
 			}
 			return nil
 		}

@@ -72,10 +72,20 @@ func (q listRequest) query() jobs.ListQuery {
 const maxListed = 10_000
 
 // statesRequest asks where commands stand. Hashes, beside the ids, asks for the
-// state of that content (jobs.StateOf).
+// state of that content; Messages, the hashes of the messages as they were published,
+// also finds what the intake refused as it read it (jobs.StateOf).
 type statesRequest struct {
-	IDs    []string `json:"ids"`
-	Hashes []string `json:"hashes,omitempty"`
+	IDs      []string `json:"ids"`
+	Hashes   []string `json:"hashes,omitempty"`
+	Messages []string `json:"messages,omitempty"`
+}
+
+// of is the hash of an id, "" where the list has none.
+func (q statesRequest) of(hashes []string, i int) string {
+	if len(hashes) == 0 {
+		return ""
+	}
+	return hashes[i]
 }
 
 type changedAnswer struct {
@@ -102,6 +112,10 @@ func (a *accountHost) verbs() map[string]queue.Verb {
 		verbRetry:   answer(changing(a.runner.Retry)),
 		verbResolve: answer(func(ctx context.Context, x jobs.Resolution) (changedAnswer, error) {
 			x.By = asked(ctx, x.By)
+			var err error
+			if x.ID, err = reviewOf(ctx, a.ledger, x.ID); err != nil {
+				return changedAnswer{}, err
+			}
 			return changedAnswer{Changed: 1}, a.runner.Resolve(ctx, x)
 		}),
 		verbPause: answer(func(ctx context.Context, q byHand) (changedAnswer, error) {
@@ -196,16 +210,14 @@ func (a *accountHost) states(ctx context.Context, q statesRequest) (map[string]s
 	if len(q.IDs) > maxStates {
 		return nil, &jobs.RefusedError{Reason: fmt.Sprintf("%d ids of at most %d", len(q.IDs), maxStates)}
 	}
-	if len(q.Hashes) > 0 && len(q.Hashes) != len(q.IDs) {
-		return nil, &jobs.RefusedError{Reason: "hashes must be as many as ids"}
+	for _, hashes := range [][]string{q.Hashes, q.Messages} {
+		if len(hashes) > 0 && len(hashes) != len(q.IDs) {
+			return nil, &jobs.RefusedError{Reason: "hashes and messages must be as many as ids"}
+		}
 	}
 	out := make(map[string]string, len(q.IDs))
 	for i, id := range q.IDs {
-		hash := ""
-		if len(q.Hashes) > 0 {
-			hash = q.Hashes[i]
-		}
-		state, err := jobs.StateOf(ctx, a.ledger, id, hash)
+		state, err := jobs.StateOf(ctx, a.ledger, id, q.of(q.Hashes, i), q.of(q.Messages, i))
 		if errors.Is(err, ledger.ErrNotFound) {
 			continue
 		}

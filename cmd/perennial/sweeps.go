@@ -16,16 +16,10 @@ import (
 // newSweeper makes the account's sweeper. Its commands go in at the front door;
 // its listings pass the same gate as everything else, after everything else.
 func (a *accountHost) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
-	var own []schedules.Schedule
-	for _, s := range a.host.config.Schedules {
-		if s.Account == a.name {
-			own = append(own, s)
-		}
-	}
 	return schedules.New(schedules.Config{
 		Account: a.name, Ledger: a.ledger, Provider: heardListing{a.client, runner}, Publisher: a.host.queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
 		Pass:      runner.PassListing,
-		Schedules: own, Log: a.log, WarnBefore: a.config.WarnBefore,
+		Schedules: a.host.config.schedulesOf(a.name), Log: a.log, WarnBefore: a.config.WarnBefore,
 		Wallet: func(ctx context.Context) (int64, error) { return a.walletCents(ctx, runner) },
 		Offers: func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error) {
 			return a.offers(ctx, runner, f)
@@ -37,6 +31,16 @@ func (a *accountHost) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error
 		},
 		ReadFile: a.host.config.readListed, Reached: reached,
 	})
+}
+
+// schedulesOf are the schedules of one account.
+func (c *config) schedulesOf(account string) (own []schedules.Schedule) {
+	for _, s := range c.Schedules {
+		if s.Account == account {
+			own = append(own, s)
+		}
+	}
+	return own
 }
 
 // walletPatience is how long a plan waits for the wallet before it does without.

@@ -83,4 +83,10 @@ var auditBugs = []bug{
 		old: "foreignOf(read)); why != \"\" {", new: "foreignOf(read)); why == \"-\" {"},
 	{name: "an answered line is booked again with the whole", file: "jobs/resolve.go", run: "TestAnAnsweredLine",
 		old: "return unambiguous(o, lines, x)", new: "return nil"},
+	{name: "a ceiling of 0 is no ceiling", file: "cmd/perennial/cmd_commands.go", run: "TestACeilingOfNothing",
+		old: "if f.most != nil {", new: "if f.most != nil && *f.most != 0 {"},
+	{trap: 25, name: "YAML's numbers are cents", file: "cmd/perennial/config_numbers.go",
+		old: "case !plainInteger.MatchString(n.Value) || err != nil:", new: "case n.Tag != \"!!int\" && n.Tag != \"!!float\":"},
+	{name: "another directory is another ledger", file: "cmd/perennial/config.go", run: "TestOneConfigurationIsOneLedger",
+		old: "return c.beside(c.DataDir)", new: "return c.DataDir"},
 }

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestACeilingOfNothingIsRefusedOnEveryPath: a 0 that a script computed wrong
+// bought without a ceiling.
+func TestACeilingOfNothingIsRefusedOnEveryPath(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, dir: t.TempDir()}
+	w.write("zero.csv", "id,duration_days,offer_code,quantity,max_total_cents\nz,30,off_us_1,1,0\n", 0o600)
+	w.write("zero.jsonl", `{"id":"z","duration_days":30,"proxy_ids":["px_1"],"max_total_cents":0}`, 0o600)
+	const says = "max_total_cents is 0 and must be at least 1: leave it out for no ceiling"
+	for _, args := range []string{
+		"order --item off_us_1=1 --max-total-cents 0", "renew px_1 --max-total-cents 0", "renew px_1 --max-total-cents=0",
+		"submit zero.csv", "submit zero.jsonl",
+	} {
+		if _, errs, code := w.cli(strings.Fields(args)...); code != exitUsage || !strings.Contains(errs, says) {
+			t.Errorf("%s: exit %d %s", args, code, errs)
+		}
+	}
+	for _, args := range []string{"order --item off_us_1=1", "renew px_1"} { // a default is no ceiling of 0
+		if _, errs, code := w.cli(strings.Fields(args)...); code != exitUnreachable {
+			t.Errorf("%s: exit %d %s", args, code, errs)
+		}
+	}
+}
+
+// TestWhoWaitsForACommandThatTheIntakeRefusesIsToldAtOnce: each refusal by the
+// rules of the runner's account, with each command that waits.
+func TestWhoWaitsForACommandThatTheIntakeRefusesIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	_, line := w.run()
+	w.mustCLI("account", "pause", "--by", "ada", "--reason", "claims stay")
+	w.mustCLI("renew", "px_1", "--id", "claims")
+	const past = "2020-01-01T00:00:00Z"
+	w.write("cidr.csv", "id,duration_days,offer_code,quantity,cidrs\ns1,30,off_us_1,1,198.51.100.0/24\n", 0o600)
+	w.write("late.csv", "id,duration_days,offer_code,quantity,not_after\ns2,30,off_us_1,1,"+past+"\n", 0o600)
+	w.write("claimed.jsonl", `{"id":"s3","duration_days":30,"proxy_ids":["px_1"]}`, 0o600)
+	elsewhere := &world{t: t, dir: w.dir}
+	w.write("none.yaml", "accounts:\n  main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a, cidr_field: cidrs}\n", 0o600)
+	for args, says := range map[string]string{
+		"order --id o1 --item off_us_1=1@198.51.100.0/24 --wait": "cidrs cannot be sent", "order --id o2 --item off_us_1=1 --wait --not-after " + past: "not_after had passed",
+		"renew --id r2 px_2 --wait --not-after " + past: "not_after had passed", "renew --id r3 px_1 --wait": "operation claims/0001 holds it",
+		"submit cidr.csv --config none.yaml": "cidrs cannot be sent", "submit late.csv --config none.yaml": "not_after had passed", "submit claimed.jsonl --config none.yaml": "holds it",
+	} {
+		out, errs, code := elsewhere.cli(append(strings.Fields(args), "--nats", line.NATS)...)
+		if code != exitFailed || !strings.Contains(out, says) {
+			t.Errorf("%s: exit %d\n%s%s", args, code, out, errs)
+		}
+	}
+}
+
+// TestAScenarioOnAProductionAccountEndsTheWait as every refusal at intake does.
+func TestAScenarioOnAProductionAccountEndsTheWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	const ok = `{"success":true,"code":"ok","data":{`
+	w.spoiled(
+		&script{method: http.MethodGet, holds: "/api/v1/account", steps: []spoil{{body: ok + `"account_id":"acc_alpha","email":"a@example.com","status":"active"}}`}}},
+		&script{method: http.MethodGet, holds: "/api/v1/wallet", steps: []spoil{{body: ok + `"environment":"production","currency":"USD","balance_cents":5,"balance":"0.05","frozen_cents":0,"cash_value":true}}`}}},
+	)
+	w.configureLive(w.sandbox.Sandbox, w.withUsers())
+	w.run()
+	out, errs, code := w.cli("order", "--item", "off_us_1=1", "--id", "s", "--scenario", "delayed", "--wait")
+	if code != exitFailed || !strings.Contains(out, "sandbox_scenario is for sandbox accounts only") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestExitCodesAreThoseOfTheDocs: docs/cli.md, Exit codes.
+func TestExitCodesAreThoseOfTheDocs(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, dir: t.TempDir()}
+	for args, want := range map[string]int{
+		"sweep forecast --days 0": exitUsage, "sweep forecast --days 400": exitUsage, "sweep forecast --days -1": exitUsage, "sweep forecast --days 30": exitUnreachable,
+		"status -a nope": exitUnreachable, "renew px_1 -a nope": exitUnreachable, "wallet -a nope": exitUnreachable, "ledger balance -a nope": exitUnreachable, "doctor -a nope": exitUnreachable,
+		"sweep list -a nope": exitUnreachable, "order --item x=1 -a nope": exitUnreachable, "proxies list -a nope": exitUnreachable, "review list -a nope": exitUnreachable,
+	} {
+		if out, errs, code := w.cli(strings.Fields(args)...); code != want {
+			t.Errorf("%s: exit %d\n%s%s", args, code, out, errs)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"perennial/ledger"
+	"perennial/schedules"
+)
+
+// listKnown prints the proxies that the ledger knows and that expire before an
+// instant, and says what that list is not.
+func (a *app) listKnown(ctx context.Context, list *listing, until time.Time, uncovered bool) error {
+	c, err := loadConfig(a.configFile)
+	if err != nil {
+		return err
+	}
+	var notes []string
+	err = a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
+		name := cmp.Or(account, a.account, c.accountNames()[0])
+		shown := 0
+		err := knownProxies(ctx, l, c, name, until, uncovered, func(p ledger.Proxy) error {
+			shown++
+			return addProxy(list, account, p)
+		})
+		if note := c.listedNote(name, shown, uncovered); note != "" {
+			notes = append(notes, strings.TrimSpace(account+" "+note))
+		}
+		return err
+	})
+	err = list.end(err)
+	out := a.stdout
+	if a.output == "json" {
+		out = a.stderr
+	}
+	for _, note := range notes {
+		fmt.Fprintln(out, note)
+	}
+	return err
+}
+
+// knownProxies yields an account's proxies, the nearest expiry first.
+func knownProxies(ctx context.Context, l *ledger.Ledger, c *config, account string, until time.Time, uncovered bool, yield func(ledger.Proxy) error) error {
+	if !uncovered {
+		return l.Expiring(ctx, until, yield)
+	}
+	var lost []ledger.Proxy
+	err := schedules.Uncovered(ctx, l, time.Now(), c.schedulesOf(account), c.readListed, func(p ledger.Proxy) error {
+		if !p.ExpiresAt.After(until) {
+			lost = append(lost, p)
+		}
+		return nil
+	})
+	slices.SortFunc(lost, func(x, y ledger.Proxy) int { return x.ExpiresAt.Compare(*y.ExpiresAt) })
+	for _, p := range lost {
+		if err := yield(p); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// listedNote says what is missing from the list of an account.
+func (c *config) listedNote(account string, shown int, uncovered bool) string {
+	a := c.Accounts[account]
+	switch lists := len(c.schedulesOf(account)) > 0 || a != nil && len(a.WarnBefore) > 0; {
+	case !lists:
+		return "no schedule lists the account's proxies: these are only those that commands have touched; --live reads the provider's list"
+	case uncovered && shown > 0:
+		return fmt.Sprintf("%d proxies will not be renewed: no schedule covers them", shown)
+	case shown == 0 && !uncovered:
+		return "none is known: schedules keep this list; --live reads it from the provider"
+	}
+	return ""
+}
