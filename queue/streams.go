@@ -154,6 +154,17 @@ func (q *Queue) ensureStream(ctx context.Context, want jetstream.StreamConfig) e
 	return q.adjustStream(ctx, have, want, cut)
 }
 
+// RemoveEvents removes an account's events stream, with its consumers.
+func (q *Queue) RemoveEvents(ctx context.Context, account string) error {
+	if err := ValidAccount(account); err != nil {
+		return err
+	}
+	if err := q.js.DeleteStream(ctx, EventsStream(account)); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("remove stream %s: %w", EventsStream(account), err)
+	}
+	return nil
+}
+
 // adjustStream changes what can be changed without losing anything. cut says that
 // removing events was begun there and not ended.
 func (q *Queue) adjustStream(ctx context.Context, have, want jetstream.StreamConfig, cut bool) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -74,6 +75,11 @@ func (a *accountHost) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop
 // belongs to a ledger that knows of sends that this one does not.
 // A stream that lost what it held is another matter: see queue.Held.
 func (a *accountHost) checkHistory(ctx context.Context) (held queue.Held, err error) {
+	if a.host.config.refillEvents {
+		if err := a.clearStrangers(ctx); err != nil {
+			return held, err
+		}
+	}
 	last, found, err := a.host.queue.LastEvent(ctx, a.name)
 	if err != nil {
 		return held, err
@@ -91,6 +97,10 @@ func (a *accountHost) checkHistory(ctx context.Context) (held queue.Held, err er
 	}
 	if !found {
 		return held, nil
+	}
+	if last.Hash == "" {
+		return held, &queue.DivergedError{Account: a.name, StreamSeq: last.StreamSeq, LedgerSeq: held.Last, Reason: "message " + strconv.FormatUint(last.StreamSeq, 10) +
+			" of the events stream was not published by this program\ntake the permission for perennial.events.> from every other user, then publish all again with `perennial run --refill-events`"}
 	}
 	hash, known, err := (&source{ledger: a.ledger}).HashAt(ctx, last.Seq)
 	if err != nil {

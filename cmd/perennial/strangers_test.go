@@ -1,0 +1,70 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"perennial/queue"
+)
+
+// TestAStrangersEventIsNotTheEndOfAnAccount: nothing is sent meanwhile, and a person
+// has the events published again, on the embedded server too.
+func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	run, line := w.run()
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	nc, err := nats.Connect(line.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	for _, subject := range []string{"perennial.events.main.order.delivered", "perennial.events.main.pwned"} {
+		if _, err := nc.Request(subject, []byte("{}"), patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.mustCLI("renew", "px_2", "--id", "second") // its facts have no place on the stream
+	if code := run.wait(); code != exitFailed || !strings.Contains(run.stderr.String(), "was not published by this program") {
+		t.Fatalf("exit %d\n%s", code, run.stderr)
+	}
+	if _, errs, code := w.cli("run"); code != exitFailed || !strings.Contains(errs, "was not published by this program") || !strings.Contains(errs, "--refill-events") || strings.Contains(errs, "restore") {
+		t.Fatalf("exit %d\n%s", code, errs)
+	}
+	run, line = w.run("--refill-events")
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+	if !strings.Contains(run.stderr.String(), "others have published on the events stream") {
+		t.Errorf("it is not said:\n%s", run.stderr)
+	}
+	w.mustCLI("ledger", "verify", "--against-events")
+	w.settled(run, "first", "second")
+}
+
+// TestAStreamThatKnowsMoreIsNotMadeAnew: a stranger's message is no excuse for an old ledger.
+func TestAStreamThatKnowsMoreIsNotMadeAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	run, line := w.run()
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	nc, err := nats.Connect(line.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	ahead := nats.NewMsg("perennial.events.main.order.delivered")
+	ahead.Header.Set(queue.HeaderSeq, "4711")
+	ahead.Header.Set(queue.HeaderHash, strings.Repeat("ab", 32))
+	if _, err := nc.RequestMsg(ahead, patience); err != nil {
+		t.Fatal(err)
+	}
+	w.mustCLI("renew", "px_2", "--id", "second")
+	run.wait()
+	if _, errs, code := w.cli("run", "--refill-events"); code != exitFailed || !strings.Contains(errs, "nothing was removed from it") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+}
