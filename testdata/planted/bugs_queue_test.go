@@ -44,4 +44,10 @@ var queueBugs = []bug{
 	{name: "streams stay with the account that they were of", file: "queue/server.go", run: "TestStreamsStay",
 		old: "os.Rename(before, now); err != nil",
 		new: "os.Rename(before+\"-\", now); err != nil"},
+	{name: "pages are for any name", file: "cmd/perennial/http.go", run: "TestPagesAre",
+		old: "if !health && !s.host.config.HTTP.serves(r.Host) {",
+		new: "if !health && r.Host == \"-\" {"},
+	{name: "a stream that knows more is made anew", file: "cmd/perennial/strangers.go", run: "TestAStreamThatKnowsMore",
+		old: "if !known || hash != e.Hash {",
+		new: "if known && hash != e.Hash {"},
 }
