@@ -21,11 +21,10 @@ const (
 	endSimulated   = "<!-- simulated: end -->\n"
 )
 
-// audited are the bugs of the audit: its own list, and those of a trap that it found.
+// audited are the bugs of the audit: its own list, and those of sweeps that are of a
+// trap that it found.
 func audited() []bug {
-	return slices.Concat(auditBugs, slices.DeleteFunc(slices.Clone(bugs), func(b bug) bool {
-		return b.trap < firstAudited || slices.ContainsFunc(auditBugs, func(a bug) bool { return a.name == b.name })
-	}))
+	return slices.Concat(auditBugs, slices.DeleteFunc(slices.Concat(sweepBugs, fleetBugs), func(b bug) bool { return b.trap < firstAudited }))
 }
 
 // firstAudited is the first trap that the audit found.
