@@ -86,3 +86,30 @@ func TestExitCodesAreThoseOfTheDocs(t *testing.T) {
 		}
 	}
 }
+
+// TestAPersonsChangeIsNoErrorInTheLog: what was queued before cancel, retry or
+// resume is taken up as it is now.
+func TestAPersonsChangeIsNoErrorInTheLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	run, _ := w.run()
+	w.mustCLI("account", "pause", "--by", "ada", "--reason", "stop")
+	for _, id := range []string{"c1", "c2"} {
+		w.mustCLI("order", "--item", "off_us_1=1", "--id", id)
+	}
+	await(t, "both are accepted", func() bool {
+		out, _, _ := w.cli("status", "--state", "accepted", "-o", "json")
+		return strings.Count(out, "\n") == 2
+	})
+	w.mustCLI("cancel", "c1", "--by", "ada", "--reason", "no")
+	w.mustCLI("cancel", "c2", "--by", "ada", "--reason", "no")
+	w.mustCLI("retry", "c2", "--by", "ada", "--reason", "yes")
+	w.mustCLI("account", "resume", "--by", "ada", "--reason", "go")
+	await(t, "the second is delivered", func() bool {
+		out, _, _ := w.cli("status", "c2")
+		return strings.Contains(out, "state    delivered")
+	})
+	if log := run.stderr.String(); strings.Contains(log, `"level":"error"`) || strings.Contains(log, "decided on") {
+		t.Error(log)
+	}
+}
