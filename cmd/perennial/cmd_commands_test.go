@@ -113,3 +113,31 @@ func TestAPersonsChangeIsNoErrorInTheLog(t *testing.T) {
 		t.Error(log)
 	}
 }
+
+// TestACommandThatDoesNotMoveSaysWhy, and one that was refused at intake is listed
+// among the rejected.
+func TestACommandThatDoesNotMoveSaysWhy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.run()
+	w.mustCLI("account", "pause", "--by", "ada", "--reason", "moving house")
+	_, errs, code := w.cli("renew", "px_1", "--id", "p", "--wait", "--timeout", "1s")
+	const says = "the account is paused since "
+	if code != exitFailed || !strings.Contains(errs, "p is accepted: "+says) || !strings.Contains(errs, "ada: moving house") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	for _, output := range []string{"table", "json"} {
+		if out := w.mustCLI("status", "p", "-o", output); !strings.Contains(out, says) {
+			t.Error(out)
+		}
+	}
+	if _, _, code := w.cli("order", "--id", "late", "--item", "off_us_1=1", "--wait", "--not-after", "2020-01-01T00:00:00Z"); code != exitFailed {
+		t.Errorf("exit %d", code)
+	}
+	if out := w.mustCLI("status", "--state", "rejected"); !strings.Contains(out, "late ") || !strings.Contains(out, "not_after had passed") {
+		t.Error(out)
+	}
+	if out := w.mustCLI("status", "--state", "rejected", "--since", "1d", "-o", "json"); !strings.Contains(out, `"command_id":"late"`) {
+		t.Error(out)
+	}
+}
