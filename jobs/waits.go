@@ -11,20 +11,20 @@ import (
 // hold, a time; "" where it is under way or has ended.
 func waitsFor(records []ledger.Operation, pauses []ledger.Pause) string {
 	for _, o := range records {
-		switch o.State {
-		case ledger.StateAccepted, ledger.StateWaiting:
+		waiting := o.State == ledger.StateWaiting
+		if waiting || o.State == ledger.StateAccepted {
 			for _, p := range pauses {
 				if p.Scope == scopeAccount || p.Scope == string(o.Kind) {
 					return pauseText(p)
 				}
 			}
-			if o.State == ledger.StateWaiting && o.NextAt != nil {
-				return "it is sent again at " + o.NextAt.UTC().Format(time.RFC3339)
-			}
-		case ledger.StateHeld:
-			if o.NextAt != nil {
-				return fmt.Sprintf("it is held until %s, or until `perennial release %s`", o.NextAt.UTC().Format(time.RFC3339), o.CommandID)
-			}
+		}
+		switch held := o.State == ledger.StateHeld; {
+		case waiting && o.NextAt != nil:
+			return "it is sent again at " + o.NextAt.UTC().Format(time.RFC3339)
+		case held && o.NextAt != nil:
+			return fmt.Sprintf("it is held until %s, or until `perennial release %s`", o.NextAt.UTC().Format(time.RFC3339), o.CommandID)
+		case held:
 			return fmt.Sprintf("it is held until `perennial release %s`", o.CommandID)
 		}
 	}

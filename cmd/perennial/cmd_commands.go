@@ -219,15 +219,15 @@ func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) s
 	if state == "" || state == last || settledState(state) {
 		return state
 	}
-	line := id + " is " + state
+	said := []string{id + " is " + state}
 	if status, err := ask[jobs.CommandStatus](ctx, r, verbStatus, byHand{ID: id}); err == nil && status.State == state {
 		for _, why := range []string{status.Reason, status.WaitsFor} {
 			if why != "" {
-				line += ": " + why
+				said = append(said, why)
 			}
 		}
 	}
-	fmt.Fprintln(a.stderr, printable(line))
+	fmt.Fprintln(a.stderr, printable(strings.Join(said, ": ")))
 	return state
 }
 
