@@ -181,3 +181,18 @@ func reviewsOf(t *testing.T, h *house) []ledger.Review {
 	check(t, err)
 	return all
 }
+
+// TestARefusalAtIntakeIsFoundByItsMessage: a content that is refused as it is read
+// has no other hash, and who waits for it would wait for ever.
+func TestARefusalAtIntakeIsFoundByItsMessage(t *testing.T) {
+	h := newHouse(t)
+	const text = `{"id":"keep","duration_days":31,"proxy_ids":["px_1"]}`
+	h.renew(text)
+	h.awaitFact("command.rejected")
+	if state, err := StateOf(t.Context(), h.ledger, "keep", "of the content", MessageHash([]byte(text))); err != nil || state != "rejected" {
+		t.Errorf("%s %v", state, err)
+	}
+	if state, err := StateOf(t.Context(), h.ledger, "keep", "of the content", MessageHash([]byte("another"))); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("another message: %s %v", state, err)
+	}
+}

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"perennial/ledger"
@@ -53,6 +54,24 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 		return statusesOf(records, currency), err
 	}
 	q.currency = currency
+	accepted, err := q.ofAccepted(ctx, l)
+	if err != nil || q.State != ledger.StateRejected || q.Kind != "" || len(q.Labels) > 0 {
+		return accepted, err
+	}
+	// What was refused before it was accepted has no operation, and of its content
+	// only the hash is known.
+	refused, err := l.Rejections(ctx, q.Since, q.Limit)
+	for _, x := range refused {
+		accepted = append(accepted, OperationStatus{
+			CommandID: x.CommandID, State: ledger.StateRejected, Reason: x.Reason, Code: x.Code, AcceptedAt: x.At, Currency: currency, Lines: []ledger.RenewalLine{},
+		})
+	}
+	slices.SortStableFunc(accepted, func(x, y OperationStatus) int { return y.AcceptedAt.Compare(x.AcceptedAt) })
+	return accepted[:min(len(accepted), q.Limit)], err
+}
+
+// ofAccepted lists operations of accepted commands.
+func (q ListQuery) ofAccepted(ctx context.Context, l *ledger.Ledger) ([]OperationStatus, error) {
 	out := []OperationStatus{}
 	for before := int64(0); ; {
 		commands, err := l.AcceptedBefore(ctx, before, listPage)

@@ -138,6 +138,9 @@ func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 // cannotGoOn says, once a minute, that an operation could not be taken up. The
 // others are not held up by it.
 func (r *Runner) cannotGoOn(record ledger.Operation, err error) {
+	if errors.Is(err, ledger.ErrStale) { // it was changed since it was read: the next look sees it
+		return
+	}
 	r.mu.Lock()
 	now := r.Clock()
 	told := now.Sub(r.toldBroken[record.ID]) < time.Minute

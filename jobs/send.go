@@ -74,7 +74,12 @@ func (r *Runner) carry(ctx, outer context.Context, j *job) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("an operation could not go on; it is taken up again")
+	log := r.Log.WithError(err).WithField("operation_id", j.op.ID)
+	if errors.Is(err, ledger.ErrStale) { // a person cancelled it, asked again or let it go
+		log.Debug("an operation was changed while it waited for its turn; it is taken up as it is now")
+	} else {
+		log.Error("an operation could not go on; it is taken up again")
+	}
 	j.leave()
 	if pauseFor(ctx, time.Second) != nil {
 		return

@@ -18,6 +18,8 @@ type CommandStatus struct {
 	Reason     string            `json:"reason,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	Operations []OperationStatus `json:"operations"`
+	// WaitsFor says why it does not move now: a pause, a hold, a time.
+	WaitsFor string `json:"waits_for,omitempty"`
 	// LeftOut are proxies that another operation held when the command came.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 	// ArchivedIn is the file that holds what it asked for, where that is not
@@ -86,6 +88,11 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 		return CommandStatus{}, err
 	}
 	s := CommandStatus{CommandID: id, Kind: accepted.Kind, State: state, Labels: accepted.Labels, Operations: []OperationStatus{}, ArchivedIn: archivedIn}
+	pauses, err := l.Pauses(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.WaitsFor = waitsFor(records, pauses)
 	for _, o := range records {
 		one := statusOf(o, currency)
 		if o.Kind == ledger.KindRenewal {

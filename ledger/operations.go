@@ -267,6 +267,23 @@ func (l *Ledger) Sent(ctx context.Context, seq int64) (OperationSending, error) 
 type Rejection struct {
 	ContentHash, Code, Reason string
 	At                        time.Time
+	CommandID                 string // of Rejections
+}
+
+// Rejections lists the commands that were refused since an instant and never
+// accepted, the last refused first.
+func (l *Ledger) Rejections(ctx context.Context, since time.Time, limit int) ([]Rejection, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT id, content_hash, code, reason, rejected_at FROM rejections r
+		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id) ORDER BY rejected_at DESC, id LIMIT ?`, micros(since), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(s scanner) (r Rejection, err error) {
+		var at int64
+		err = s.Scan(&r.CommandID, &r.ContentHash, &r.Code, &r.Reason, &at)
+		r.At = fromMicros(at)
+		return r, err
+	})
 }
 
 // Rejection reads why the command was refused; ErrNotFound when it was not.

@@ -318,6 +318,7 @@ func growing(t *testing.T, c *conn, tables func(string) bool, views, query strin
 var wholeTables = map[string]string{
 	"Ledger.CountStaying": "keep counts the proxies that stay, and nearly all do",
 	"Ledger.Staying":      "as CountStaying, where a rule needs single proxies",
+	"Ledger.Rejections":   "a person asks for what was refused",
 	"Tx.FinishPass":       "ends a listing that has read and written every proxy",
 	"Tx.StaleAll":         "behind a restore, once",
 	"Ledger.PlannedSlots": "its index holds only the slots whose commands are not all published",

@@ -103,11 +103,11 @@ type Plan struct {
 	LeftOut       []LeftOut      `json:"left_out"` // the first 1,000
 	LeftOutCounts map[string]int `json:"left_out_counts"`
 	// MatchesNone says that the match fits no listed proxy; "" when it fits one.
-	MatchesNone   string         `json:"matches_none,omitempty"`
-	UnknownIDs    []string       `json:"unknown_ids,omitempty"` // the first 1,000 that the lists name and no listing has shown
-	Shortfall     int64          `json:"shortfall_cents"`       // what is left out over budget_cents is expected to cost
-	Shortfalls    []Shortfall    `json:"shortfalls"`            // of every limit that stands in the way
-	NeedsApproval bool           `json:"needs_approval"`
+	MatchesNone   string      `json:"matches_none,omitempty"`
+	UnknownIDs    []string    `json:"unknown_ids,omitempty"` // the first 1,000 that the lists name and no listing has shown
+	Shortfall     int64       `json:"shortfall_cents"`       // what is left out over budget_cents is expected to cost
+	Shortfalls    []Shortfall `json:"shortfalls"`            // of every limit that stands in the way
+	NeedsApproval bool        `json:"needs_approval"`
 	// ApproveOverCents is the schedule's limit that NeedsApproval comes from.
 	ApproveOverCents int64 `json:"approve_over_cents,omitempty"`
 	// WalletCents is what the wallet holds, ReservedCents what is on its way

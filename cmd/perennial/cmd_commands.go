@@ -219,12 +219,27 @@ func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) s
 	if state == "" || state == last || settledState(state) {
 		return state
 	}
-	line := id + " is " + state
-	if status, err := ask[jobs.CommandStatus](ctx, r, verbStatus, byHand{ID: id}); err == nil && status.Reason != "" && status.State == state {
-		line += ": " + status.Reason
+	said := []string{id + " is " + state}
+	if status, err := ask[jobs.CommandStatus](ctx, r, verbStatus, byHand{ID: id}); err == nil && status.State == state {
+		for _, why := range []string{status.Reason, status.WaitsFor} {
+			if why != "" {
+				said = append(said, why)
+			}
+		}
 	}
-	fmt.Fprintln(a.stderr, printable(line))
+	fmt.Fprintln(a.stderr, printable(strings.Join(said, ": ")))
 	return state
+}
+
+// notTakenIn is after how many polls a command that is not in the ledger is said
+// to wait for the account.
+const notTakenIn = 20
+
+// sayNotReady tells why the account takes no commands in.
+func (a *app) sayNotReady(ctx context.Context, r *remote, id string) {
+	if v, err := ask[accountView](ctx, r, verbShow, struct{}{}); err == nil && v.NotReady != "" {
+		fmt.Fprintln(a.stderr, printable(id+" is not taken in yet: "+v.NotReady))
+	}
 }
 
 // follow waits for a command to end, or to wait for a person.
@@ -232,12 +247,15 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q statesRequest)
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	away, said := absence{}, ""
-	for {
+	for polls := 0; ; polls++ {
 		states, err := ask[map[string]string](ctx, r, verbStates, q)
 		if err := away.after(err); err != nil {
 			return err
 		}
 		state := states[id]
+		if state == "" && polls == notTakenIn {
+			a.sayNotReady(ctx, r, id)
+		}
 		said = a.sayState(ctx, r, id, state, said)
 		if state == jobs.StateConflict {
 			return &exitError{exitFailed, fmt.Errorf("%s was accepted before with other content, which stands: nothing new was done\nchoose another --id", id)}

@@ -86,3 +86,58 @@ func TestExitCodesAreThoseOfTheDocs(t *testing.T) {
 		}
 	}
 }
+
+// TestAPersonsChangeIsNoErrorInTheLog: what was queued before cancel, retry or
+// resume is taken up as it is now.
+func TestAPersonsChangeIsNoErrorInTheLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	run, _ := w.run()
+	w.mustCLI("account", "pause", "--by", "ada", "--reason", "stop")
+	for _, id := range []string{"c1", "c2"} {
+		w.mustCLI("order", "--item", "off_us_1=1", "--id", id)
+	}
+	await(t, "both are accepted", func() bool {
+		out, _, _ := w.cli("status", "--state", "accepted", "-o", "json")
+		return strings.Count(out, "\n") == 2
+	})
+	w.mustCLI("cancel", "c1", "--by", "ada", "--reason", "no")
+	w.mustCLI("cancel", "c2", "--by", "ada", "--reason", "no")
+	w.mustCLI("retry", "c2", "--by", "ada", "--reason", "yes")
+	w.mustCLI("account", "resume", "--by", "ada", "--reason", "go")
+	await(t, "the second is delivered", func() bool {
+		out, _, _ := w.cli("status", "c2")
+		return strings.Contains(out, "state    delivered")
+	})
+	if log := run.stderr.String(); strings.Contains(log, `"level":"error"`) || strings.Contains(log, "decided on") {
+		t.Error(log)
+	}
+}
+
+// TestACommandThatDoesNotMoveSaysWhy, and one that was refused at intake is listed
+// among the rejected.
+func TestACommandThatDoesNotMoveSaysWhy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.run()
+	w.mustCLI("account", "pause", "--by", "ada", "--reason", "moving house")
+	_, errs, code := w.cli("renew", "px_1", "--id", "p", "--wait", "--timeout", "1s")
+	const says = "the account is paused since "
+	if code != exitFailed || !strings.Contains(errs, "p is accepted: "+says) || !strings.Contains(errs, "ada: moving house") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	for _, output := range []string{"table", "json"} {
+		if out := w.mustCLI("status", "p", "-o", output); !strings.Contains(out, says) {
+			t.Error(out)
+		}
+	}
+	if _, _, code := w.cli("order", "--id", "late", "--item", "off_us_1=1", "--wait", "--not-after", "2020-01-01T00:00:00Z"); code != exitFailed {
+		t.Errorf("exit %d", code)
+	}
+	if out := w.mustCLI("status", "--state", "rejected"); !strings.Contains(out, "late ") || !strings.Contains(out, "not_after had passed") {
+		t.Error(out)
+	}
+	if out := w.mustCLI("status", "--state", "rejected", "--since", "1d", "-o", "json"); !strings.Contains(out, `"command_id":"late"`) {
+		t.Error(out)
+	}
+}

@@ -3,9 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"perennial/ledger"
@@ -19,7 +19,7 @@ func (a *app) listKnown(ctx context.Context, list *listing, until time.Time, unc
 	if err != nil {
 		return err
 	}
-	var notes []string
+	var notes []listNote
 	err = a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
 		name := cmp.Or(account, a.account, c.accountNames()[0])
 		shown := 0
@@ -28,18 +28,33 @@ func (a *app) listKnown(ctx context.Context, list *listing, until time.Time, unc
 			return addProxy(list, account, p)
 		})
 		if note := c.listedNote(name, shown, uncovered); note != "" {
-			notes = append(notes, strings.TrimSpace(account+" "+note))
+			notes = append(notes, listNote{account, note})
 		}
 		return err
 	})
 	err = list.end(err)
-	out := a.stdout
-	if a.output == "json" {
-		out = a.stderr
-	}
 	for _, note := range notes {
-		fmt.Fprintln(out, note)
+		err = errors.Join(err, a.printNote(note))
 	}
+	return err
+}
+
+// listNote is what a list is not; Account is empty where there is only one.
+type listNote struct {
+	Account string `json:"account,omitempty"`
+	Note    string `json:"note"`
+}
+
+// printNote prints it under a table, and beside JSON on stderr.
+func (a *app) printNote(n listNote) error {
+	if a.output == "json" {
+		return printJSON(a.stderr, n)
+	}
+	text := n.Note
+	if n.Account != "" {
+		text = "account " + n.Account + ": " + text
+	}
+	_, err := fmt.Fprintln(a.stdout, text)
 	return err
 }
 

@@ -69,7 +69,10 @@ func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 	}
 	answer(exitFailed, "booked", "--charged", "300")
 	answer(exitFailed, "does not wait for a person", "--line", "px_2", "--not-charged")
+	operation := id
+	id = waiting[0].CommandID // of a command with one operation in review
 	answer(exitDone, "", "--line", "px_1", "--not-charged", "--send-again")
+	id = operation
 	answer(exitFailed, "does not wait for a person", "--not-charged", "--send-again")
 	if len(review()) != 0 {
 		t.Error("it was answered and still waits")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -141,7 +142,7 @@ func (a *app) listOperations(ctx context.Context, q listRequest) error {
 	list := a.listing("OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "ACCEPTED", "REASON")
 	for _, r := range rows[:min(len(rows), q.Limit)] {
 		o := r.operation
-		if err := list.add(r.account, o, o.OperationID, string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), money(o.ChargedCents, o.Currency),
+		if err := list.add(r.account, o, cmp.Or(o.OperationID, o.CommandID), string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), money(o.ChargedCents, o.Currency),
 			money(o.RefundedCents, o.Currency), ago(&o.AcceptedAt), printable(o.Reason)); err != nil {
 			return err
 		}
@@ -163,6 +164,9 @@ func (a *app) printStatus(account string, s jobs.CommandStatus) error {
 	fmt.Fprintf(a.stdout, "command  %s\nstate    %s\n", s.CommandID, s.State)
 	if s.Reason != "" {
 		fmt.Fprintf(a.stdout, "reason   %s\n", printable(s.Reason))
+	}
+	if s.WaitsFor != "" {
+		fmt.Fprintf(a.stdout, "waits    %s\n", printable(s.WaitsFor))
 	}
 	for _, x := range s.LeftOut {
 		fmt.Fprintf(a.stdout, "left out %s: %s\n", printable(x.ProxyID), printable(x.Reason))

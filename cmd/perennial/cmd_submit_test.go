@@ -76,6 +76,24 @@ func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
 	w.settled(run, "o1")
 }
 
+// TestADryRunSaysWhatWouldBeRefused: a ceiling under the price, an offer that is
+// not there, a wallet that is too low.
+func TestADryRunSaysWhatWouldBeRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.control("POST", "/wallet", []byte(`{"account_id":"acc_alpha","environment":"sandbox","add_cents":-49999500}`))
+	w.write("buy.csv", "id,duration_days,offer_code,quantity,max_total_cents\na,30,off_us_1,2,599\nb,30,off_nowhere,1,\nc,30,off_us_1,1,300\n", 0o600)
+	out, errs, code := w.cli("submit", "buy.csv", "--dry-run")
+	for _, says := range []string{"over its max_total_cents (5.99 USD)", "no offer off_nowhere of 1 for 30 days"} {
+		if code != exitDone || strings.Count(out, says) != 1 {
+			t.Errorf("exit %d, without %q:\n%s%s", code, says, out, errs)
+		}
+	}
+	if !strings.Contains(errs, "warning: the wallet holds 5.00 USD, and 4.00 USD is missing") {
+		t.Error(errs)
+	}
+}
+
 // TestABadLineNamesItsIDWhateverIsWrongWithIt also where no command could be made of
 // the row.
 func TestABadLineNamesItsIDWhateverIsWrongWithIt(t *testing.T) {

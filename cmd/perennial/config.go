@@ -94,6 +94,9 @@ func loadConfig(path string) (*config, error) {
 	}
 	c.defaults()
 	c.DataDir = c.dataBeside()
+	if c.NATS.CredsFile != "" {
+		c.NATS.CredsFile = c.beside(c.NATS.CredsFile)
+	}
 	if err := c.validate(); err != nil {
 		return nil, usage("configuration %s: %w", path, err)
 	}

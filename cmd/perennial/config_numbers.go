@@ -25,8 +25,8 @@ func checkIntegers(path string) error {
 		return nil //nolint:nilerr // the loader says it
 	}
 	var doc yaml.Node
-	if yaml.Unmarshal(text, &doc) != nil || len(doc.Content) == 0 {
-		return nil // as above
+	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
+		return nil //nolint:nilerr // as above
 	}
 	if wrong := notPlain(doc.Content[0], reflect.TypeFor[config](), ""); len(wrong) > 0 {
 		return usage("configuration %s: %s", path, strings.Join(wrong, "; "))

@@ -105,6 +105,10 @@ func TestOneConfigurationIsOneLedgerFromEveryDirectory(t *testing.T) {
 		if c, err := loadConfig(path); err != nil || c.DataDir != want {
 			t.Errorf("%q: %+v %v", head, c, err)
 		}
+		path = written(t, "nats: {url: 'nats://127.0.0.1:1', creds_file: run.creds}\n"+account)
+		if c, err := loadConfig(path); err != nil || c.NATS.CredsFile != filepath.Join(filepath.Dir(path), "run.creds") {
+			t.Errorf("creds_file: %+v %v", c, err)
+		}
 	}
 }
 

@@ -51,12 +51,12 @@ func TestAListThatNoScheduleKeepsSaysSo(t *testing.T) {
 	run, _ := w.run()
 	w.mustCLI("renew", "px_1", "--id", "one", "--wait")
 	w.settled(run, "one")
-	const note = "no schedule lists the account's proxies: these are only those that commands have touched; --live reads the provider's list\n"
+	const note = "no schedule lists the account's proxies: these are only those that commands have touched; --live reads the provider's list"
 	out, errs, _ := w.cli("proxies", "list")
-	if !strings.HasSuffix(out, note) || errs != "" {
+	if !strings.HasSuffix(out, note+"\n") || errs != "" {
 		t.Errorf("%s\n%s", out, errs)
 	}
-	if out, errs, _ := w.cli("proxies", "list", "-o", "json"); strings.Contains(out, "no schedule") || errs != note {
+	if out, errs, _ := w.cli("proxies", "list", "-o", "json"); strings.Contains(out, "no schedule") || errs != `{"note":"`+note+"\"}\n" {
 		t.Errorf("%s\n%s", out, errs)
 	}
 }

@@ -39,15 +39,15 @@ func (s *setup) usersYAML(users []natsUser) string {
 	if len(users) == 0 {
 		return ""
 	}
-	text := "  users:                     # docs/security.md, Roles\n"
+	lines := []string{"  users:                     # docs/security.md, Roles\n"}
 	for _, u := range users {
 		roles := make([]string, 0, len(u.roles))
 		for _, r := range u.roles {
 			roles = append(roles, fmt.Sprintf("{role: %s, accounts: [%s]}", r, s.account))
 		}
-		text += fmt.Sprintf("    - {user: %s, password_file: %s, roles: [%s]}\n", u.name, u.passwordFile(), strings.Join(roles, ", "))
+		lines = append(lines, fmt.Sprintf("    - {user: %s, password_file: %s, roles: [%s]}\n", u.name, u.passwordFile(), strings.Join(roles, ", ")))
 	}
-	return text
+	return strings.Join(lines, "")
 }
 
 // yaml is the configuration with what most people change first.
