@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 
 	"perennial/ledger"
 	"perennial/queue"
@@ -13,7 +14,7 @@ import (
 // accept decides what a command is inside the writer's transaction: one seen
 // before, a conflict, a refusal, or a new promise.
 func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
-	a.jobs = nil // Write may run this twice
+	a.jobs, a.dead = nil, "" // Write may run this twice
 	if a.hash == "" {
 		return errors.New("a command without its content's hash cannot be told from others")
 	}
@@ -28,12 +29,31 @@ func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 		return nil // refused before, and told so
 	}
 	if a.invalid != nil {
-		return tx.Append(a.rejected(ledger.RejectedInvalid, a.invalid.Reason))
+		return a.refuse(tx, ledger.RejectedInvalid, a.invalid.Reason)
 	}
 	if a.cmd.NotAfter != nil && tx.Now().After(*a.cmd.NotAfter) {
-		return tx.Append(a.rejected("not_after", "not_after had passed when the command came: nothing was sent"))
+		return a.refuse(tx, "not_after", "not_after had passed when the command came: nothing was sent")
 	}
 	return r.acceptNew(tx, a)
+}
+
+func (a *arrival) refuse(tx *ledger.Tx, code, reason string) error {
+	return a.answerOnce(tx, a.rejected(code, reason), reason)
+}
+
+// answerOnce appends the fact that a content is refused or in conflict, once for each
+// content and for a bounded number of contents of an id: without a bound, a producer
+// would fill the journal with one id. What is beyond it becomes a dead letter.
+func (a *arrival) answerOnce(tx *ledger.Tx, answer ledger.Fact, reason string) error {
+	before, contents, err := tx.RefusedContent(a.id(), a.hash)
+	if err != nil || before {
+		return err
+	}
+	if contents >= ledger.MaxRefusals {
+		a.dead = fmt.Sprintf("%d other contents under the command's id were refused before: choose another id (%s)", contents, reason)
+		return nil
+	}
+	return tx.Append(answer)
 }
 
 func (a *arrival) rejected(code, reason string) ledger.CommandRejected {
@@ -56,9 +76,9 @@ func (r *Runner) acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) erro
 	if a.invalid != nil {
 		reason += " (and this content would be refused: " + a.invalid.Reason + ")"
 	}
-	return tx.Append(ledger.CommandConflict{
+	return a.answerOnce(tx, ledger.CommandConflict{
 		Ref: ledger.Ref{CommandID: a.id(), Labels: a.cmd.Labels}, ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: bounded(reason),
-	})
+	}, reason)
 }
 
 func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
@@ -67,16 +87,14 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 		return err
 	}
 	if a.kind == ledger.KindRenewal && len(ids) == 0 {
-		return tx.Append(a.rejected("claimed", "every proxy of it is being renewed, or in review, by another command: "+skipped[0].Reason))
+		return a.refuse(tx, "claimed", "every proxy of it is being renewed, or in review, by another command: "+skipped[0].Reason)
 	}
 	planned := a.cmd.Operations(r.binding, ids, r.careful(a.cmd))
 	facts := append(make([]ledger.Fact, 0, 2), ledger.CommandAccepted{
 		Ref: ledger.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, Kind: a.kind, ContentHash: a.hash, Content: a.content,
 		DurationDays: a.cmd.DurationDays, Operations: planned,
 	})
-	for _, f := range skipped {
-		facts = append(facts, f)
-	}
+	facts = append(facts, ledger.Skipped(ledger.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, skipped, "other operations hold them")...)
 	a.jobs = r.jobsOf(tx, a.cmd, planned)
 	p, now, err := r.startsNow(tx, a)
 	if err != nil {
@@ -92,8 +110,8 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 	return tx.Append(facts...)
 }
 
-// unclaimed leaves out the proxies that another operation holds, with a fact.
-func unclaimed(tx *ledger.Tx, c Command) (ids []string, skipped []ledger.ProxySkipped, err error) {
+// unclaimed leaves out the proxies that another operation holds.
+func unclaimed(tx *ledger.Tx, c Command) (ids []string, skipped []ledger.SkippedProxy, err error) {
 	for _, id := range c.ProxyIDs {
 		holder, err := tx.Claimant(id)
 		if err != nil {
@@ -103,9 +121,7 @@ func unclaimed(tx *ledger.Tx, c Command) (ids []string, skipped []ledger.ProxySk
 			ids = append(ids, id)
 			continue
 		}
-		skipped = append(skipped, ledger.ProxySkipped{
-			Ref: ledger.Ref{CommandID: c.ID, Labels: c.Labels}, ProxyID: id, Reason: "operation " + holder + " holds it",
-		})
+		skipped = append(skipped, ledger.SkippedProxy{ProxyID: id, Reason: "operation " + holder + " holds it"})
 	}
 	return ids, skipped, nil
 }

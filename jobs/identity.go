@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
@@ -16,13 +17,14 @@ import (
 // Content is the command as it is stored, and the hash by which the same
 // content is known again however it was spelt, and whatever its priority.
 func (c Command) Content() (json.RawMessage, string, error) {
-	content, err := json.Marshal(c)
+	content, err := c.plain()
 	if err != nil {
 		return nil, "", fmt.Errorf("command %q: %w", c.ID, err)
 	}
 	hashed := content
-	if c.Priority != queue.PriorityNormal {
+	if c.Priority != queue.PriorityNormal || bytes.ContainsAny(content, "<>&") {
 		c.Priority = queue.PriorityNormal
+		// With <, > and & escaped, as ever: the hash of a content never changes.
 		if hashed, err = json.Marshal(c); err != nil {
 			return nil, "", fmt.Errorf("command %q: %w", c.ID, err)
 		}
@@ -37,6 +39,18 @@ func (c Command) Content() (json.RawMessage, string, error) {
 func MessageHash(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
+}
+
+// plain is the command's JSON with <, > and & as they are: escaped, each would take
+// six bytes of the journal.
+func (c Command) plain() (json.RawMessage, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(c); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(text.Bytes(), "\n"), nil
 }
 
 // ReadContent is the inverse of Content.

@@ -172,6 +172,7 @@ type arrival struct {
 	invalid *InvalidError
 
 	jobs []*job
+	dead string // why it goes to the dead letters in place of the ledger
 }
 
 // acceptBatch accepts commands in one commit, acknowledges them and queues what
@@ -193,9 +194,9 @@ func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 		return errors.Join(err, r.putBack(arrivals[0], later))
 	}
 	r.Reached("intake.committed")
-	r.taken(arrivals)
+	err = r.taken(ctx, arrivals)
 	r.Reached("intake.acknowledged")
-	return nil
+	return err
 }
 
 // takeOneByOne keeps one bad command from holding up the others.
@@ -208,18 +209,38 @@ func (r *Runner) takeOneByOne(ctx context.Context, arrivals []*arrival) error {
 			failed = errors.Join(failed, fmt.Errorf("command %q: %w", a.id(), err), r.putBack(a, later))
 			continue
 		}
-		r.taken([]*arrival{a})
+		failed = errors.Join(failed, r.taken(ctx, []*arrival{a}))
 	}
 	return failed
 }
 
-func (r *Runner) taken(arrivals []*arrival) {
+// taken acknowledges what is in the ledger, and what has no place there behind its
+// dead letter.
+func (r *Runner) taken(ctx context.Context, arrivals []*arrival) (failed error) {
 	for _, a := range arrivals {
+		if a.dead != "" {
+			if err := r.bury(ctx, a.msg, a.dead); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("command %q: %w", a.id(), err), r.putBack(a, later))
+				continue
+			}
+		}
 		if err := a.msg.Ack(); err != nil {
 			r.Log.WithError(err).WithField("command_id", a.id()).Debug("the acknowledgement was lost: the command comes again and is absorbed")
 		}
 		r.ready.arrive(a.place(), a.jobs)
 	}
+	return failed
+}
+
+// bury stores a message that no fact can answer among the dead letters.
+func (r *Runner) bury(ctx context.Context, m *queue.Message, reason string) error {
+	reason = bounded(reason)
+	r.Log.WithField("stream_sequence", m.StreamSequence).Warn("dead letter: " + reason)
+	dead := queue.Dead{Reason: reason, Subject: m.Subject, Data: m.Data, StreamSequence: m.StreamSequence, Published: m.Published}
+	if err := r.DeadLetter(ctx, dead); err != nil {
+		return fmt.Errorf("dead letter: %w", err)
+	}
+	return nil
 }
 
 // putBack has a command that was read delivered again.
@@ -248,31 +269,35 @@ func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 	if m.Kind == queue.KindProxyRenew {
 		a.kind = ledger.KindRenewal
 	}
-	var err error
-	a.cmd, err = ParseCommand(a.kind, m.Data, Rules{Environment: r.Provider.Environment(), CIDRField: r.CIDRField})
-	var unreadable *UnreadableError
-	switch {
-	case errors.As(err, &unreadable):
-		r.Log.WithField("stream_sequence", m.StreamSequence).Warn("dead letter: " + unreadable.Reason)
-		dead := queue.Dead{Reason: unreadable.Reason, Subject: m.Subject, Data: m.Data, StreamSequence: m.StreamSequence, Published: m.Published}
-		if err := r.DeadLetter(ctx, dead); err != nil {
-			return nil, fmt.Errorf("dead letter: %w", err)
+	err := a.parse(Rules{Environment: r.Provider.Environment(), CIDRField: r.CIDRField})
+	if unreadable, ok := errors.AsType[*UnreadableError](err); ok {
+		if err := r.bury(ctx, m, unreadable.Reason); err != nil {
+			return nil, err
 		}
 		return nil, m.Ack()
-	case errors.As(err, &a.invalid):
-		a.hash = MessageHash(m.Data)
-		return a, nil
-	}
-	if a.cmd.Priority == queue.PriorityNormal {
-		a.cmd.Priority = m.Priority // the line's, unless the command says one
-	}
-	if err == nil {
-		a.content, a.hash, err = a.cmd.Content()
 	}
 	if err != nil { // not acknowledged: what cannot be recorded is not lost
 		return nil, errors.Join(err, m.Nak(later))
 	}
 	return a, nil
+}
+
+// parse reads the message's command and the hash that its content is known by: of
+// one that is refused, that of its bytes.
+func (a *arrival) parse(rules Rules) (err error) {
+	a.cmd, err = ParseCommand(a.kind, a.msg.Data, rules)
+	if errors.As(err, &a.invalid) {
+		a.hash = MessageHash(a.msg.Data)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if a.cmd.Priority == queue.PriorityNormal {
+		a.cmd.Priority = a.msg.Priority // the line's, unless the command says one
+	}
+	a.content, a.hash, err = a.cmd.Content()
+	return err
 }
 
 func pauseFor(ctx context.Context, d time.Duration) error {

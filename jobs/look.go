@@ -23,12 +23,17 @@ const (
 // presend is what the last look before a first send found.
 type presend struct {
 	ids           []string // what is still to be renewed
-	skipped       []ledger.Fact
+	skipped       []ledger.SkippedProxy
 	observed      map[string]time.Time
 	estimateCents int64
 	unpriced      bool        // what it costs is not known, and counts as nothing in the estimate
 	body          []byte      // frozen by an earlier attempt; nil: made from ids
 	stop          ledger.Fact // the operation goes no further
+}
+
+// leftOut is the fact of the proxies that are not paid for, and why; none for none.
+func (p presend) leftOut(op Operation) []ledger.Fact {
+	return ledger.Skipped(op.ref(""), p.skipped, "for a reason that is not named here: too many differ")
 }
 
 // unreadError says that the provider did not tell what must be known before
@@ -97,7 +102,7 @@ func (r *Runner) cannotSay(j *job) ledger.Fact {
 	}
 }
 
-// lookAtProxies leaves out what is no longer due, with a fact for each.
+// lookAtProxies leaves out what is no longer due.
 func (r *Runner) lookAtProxies(ctx context.Context, j *job, p *presend) error {
 	p.ids, p.observed = nil, map[string]time.Time{}
 	unread := map[string]error{}
@@ -111,7 +116,7 @@ func (r *Runner) lookAtProxies(ctx context.Context, j *job, p *presend) error {
 			return err
 		}
 		if why != "" {
-			p.skipped = append(p.skipped, ledger.ProxySkipped{Ref: j.op.ref(""), ProxyID: id, Reason: why, ExpiresAt: expires})
+			p.skipped = append(p.skipped, ledger.SkippedProxy{ProxyID: id, Reason: why, ExpiresAt: expires})
 			continue
 		}
 		p.ids = append(p.ids, id)
@@ -134,7 +139,7 @@ func (r *Runner) lookAtProxies(ctx context.Context, j *job, p *presend) error {
 const unreadMost = 2 * time.Minute
 
 // leaveUnread leaves out the proxies that the provider has not shown for some
-// minutes, with a fact for each: they do not hold up the others. Until then, and
+// minutes: they do not hold up the others. Until then, and
 // where none of several can be read and the provider does not say that it is the
 // proxies, everything waits (the error).
 func (r *Runner) leaveUnread(j *job, p *presend, unread map[string]error) error {
@@ -144,7 +149,7 @@ func (r *Runner) leaveUnread(j *job, p *presend, unread map[string]error) error 
 		if previousWait(j.op) < unreadMost || !alone && !errors.Is(err, upstream.CodeProxyEndpointUnavailable) {
 			return err
 		}
-		p.skipped = append(p.skipped, ledger.ProxySkipped{Ref: j.op.ref(""), ProxyID: id, Reason: bounded(err.Error())})
+		p.skipped = append(p.skipped, ledger.SkippedProxy{ProxyID: id, Reason: bounded(err.Error())})
 	}
 	return nil
 }

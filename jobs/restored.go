@@ -277,7 +277,7 @@ func afterLook(op Operation, p presend) (d Decision, stop bool) {
 	case op.Ambiguous > 0 && (len(p.ids) < len(op.ProxyIDs) || p.stop != nil && !held):
 		return review(op, false, verdict{reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"}), true
 	case p.stop != nil:
-		return Decision{Facts: append(p.skipped, p.stop)}, true
+		return Decision{Facts: append(p.leftOut(op), p.stop)}, true
 	}
 	return Decision{}, false
 }

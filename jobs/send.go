@@ -309,7 +309,7 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool
 			return false, err
 		}
 		if p.stop != nil {
-			return false, r.conclude(ctx, j, Decision{Facts: append(p.skipped, p.stop)})
+			return false, r.conclude(ctx, j, Decision{Facts: append(p.leftOut(j.op), p.stop)})
 		}
 	}
 	var intended job
@@ -319,7 +319,7 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool
 		if err != nil {
 			return err
 		}
-		err = tx.AppendTo(j.op.ID, j.op.Version, append(p.skipped, sending)...)
+		err = tx.AppendTo(j.op.ID, j.op.Version, append(p.leftOut(j.op), sending)...)
 		r.Reached("intent.inside")
 		return err
 	})

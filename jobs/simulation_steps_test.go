@@ -45,13 +45,16 @@ func (s *simulation) step(ctx context.Context, do func(context.Context)) {
 	}
 }
 
-// reasonOf is why a proxy was left out.
-func reasonOf(r ledger.Row) string {
+// reasonOf is why proxies were left out.
+func reasonOf(r ledger.Row) (reasons string) {
 	var f ledger.ProxySkipped
 	if r.Type != "proxy.skipped" || json.Unmarshal([]byte(r.Data), &f) != nil {
 		return ""
 	}
-	return " " + f.ProxyID + ": " + f.Reason
+	for _, x := range f.Proxies() {
+		reasons += " " + x.ProxyID + ": " + x.Reason
+	}
+	return reasons
 }
 
 func (s *simulation) publish(context.Context) {

@@ -160,7 +160,9 @@ func leftOut(ctx context.Context, l *ledger.Ledger, commandID string) (out []Lef
 			return nil, err
 		}
 		if f, ok := fact.(ledger.ProxySkipped); ok && f.OperationID == "" {
-			out = append(out, LeftOut{ProxyID: f.ProxyID, Reason: f.Reason})
+			for _, x := range f.Proxies() {
+				out = append(out, LeftOut{ProxyID: x.ProxyID, Reason: x.Reason})
+			}
 		}
 	}
 	return out, nil
@@ -178,11 +180,7 @@ const StateConflict = "conflict"
 func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (string, error) {
 	accepted, err := l.Command(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
-		refusal, err := l.Rejection(ctx, id)
-		if err == nil && hash != "" && refusal.ContentHash != hash && (message == "" || refusal.ContentHash != message) {
-			err = ledger.ErrNotFound
-		}
-		return string(ledger.StateRejected), err
+		return string(ledger.StateRejected), wasRefused(ctx, l, id, hash, message)
 	}
 	if err != nil {
 		return "", err
@@ -195,6 +193,21 @@ func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (s
 		return "", err
 	}
 	return stateOf(ctx, l, records)
+}
+
+// wasRefused is nil where the command was refused: with one of these hashes, if the
+// content has any.
+func wasRefused(ctx context.Context, l *ledger.Ledger, id, hash, message string) error {
+	if hash == "" {
+		_, err := l.Rejection(ctx, id)
+		return err
+	}
+	for _, h := range []string{hash, message} {
+		if known, err := l.RefusedContent(ctx, id, h); err != nil || known && h != "" {
+			return err
+		}
+	}
+	return ledger.ErrNotFound
 }
 
 // stateOf is CommandState, with what became of single lines that a person sent

@@ -80,8 +80,10 @@ func (t *Tx) applyCommand(r Row, f Fact) error {
 			next_at = NULL, updated_at = ?`+andVersion, f.Reason, f.Automatic, r.Time)
 	case CommandCancelled:
 		return t.endUncharged(r, f.OperationID, "cancelled", "cancelled by "+f.By+": "+f.Reason, "")
+	case CommandConflict: // the first content stands
+		return t.applyRefused(f.CommandID, f.ContentHash)
 	}
-	return nil // command.conflict changes nothing: the first content stands
+	return fmt.Errorf("no fold for %T", f)
 }
 
 func (t *Tx) applyAccepted(r Row, f CommandAccepted) error {
@@ -159,10 +161,14 @@ func (t *Tx) change(id, update string, args ...any) error {
 
 func (t *Tx) applyRejected(r Row, f CommandRejected) error {
 	if f.OperationID == "" {
-		return t.exec(`INSERT INTO rejections (id, content_hash, code, reason, rejected_at) VALUES (?, ?, ?, ?, ?)
+		err := t.exec(`INSERT INTO rejections (id, content_hash, code, reason, rejected_at) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET content_hash = excluded.content_hash, code = excluded.code,
 			reason = excluded.reason, rejected_at = excluded.rejected_at`,
 			f.CommandID, f.ContentHash, f.Code, f.Reason, r.Time)
+		if err != nil {
+			return err
+		}
+		return t.applyRefused(f.CommandID, f.ContentHash)
 	}
 	if err := t.endUncharged(r, f.OperationID, f.Code, f.Reason, f.TraceID); err != nil {
 		return err
@@ -267,8 +273,14 @@ func (t *Tx) applySkipped(r Row, f ProxySkipped) error {
 	if f.OperationID == "" {
 		return nil // left out before an operation existed: claimed elsewhere
 	}
-	return t.exec(`UPDATE lines SET state = 'skipped', claim = 0, settled_at = ? WHERE operation = ? AND proxy_id = ?`,
-		r.Time, f.OperationID, f.ProxyID)
+	for _, x := range f.Proxies() {
+		err := t.exec(`UPDATE lines SET state = 'skipped', claim = 0, settled_at = ? WHERE operation = ? AND proxy_id = ?`,
+			r.Time, f.OperationID, x.ProxyID)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t *Tx) applySweep(r Row, f Fact) error {

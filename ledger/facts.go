@@ -346,14 +346,3 @@ type RenewalSettled struct {
 
 // FactType implements Fact.
 func (f RenewalSettled) FactType() string { return "renewal." + f.Status }
-
-// ProxySkipped: a proxy was left out of a renewal, and why.
-type ProxySkipped struct {
-	Ref
-	ProxyID   string     `json:"proxy_id"`
-	Reason    string     `json:"reason"`
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-}
-
-// FactType implements Fact.
-func (ProxySkipped) FactType() string { return "proxy.skipped" }

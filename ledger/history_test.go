@@ -85,6 +85,14 @@ func renewals() []Fact {
 		ProxySkipped{Ref: ref("r6/0001"), ProxyID: "px_6b", Reason: "no longer due", ExpiresAt: at(time.Hour)},
 		observed, settled("r6/0001", "completed", line("px_6a", "succeeded", 300, 0)),
 		ProxySkipped{Ref: Ref{CommandID: "r6"}, ProxyID: "px_1a", Reason: "held by r1/0001"},
+		// Several left out together, by an operation and by an acceptance.
+		accepted(KindRenewal, "r10/0001", "px_10a", "px_10b", "px_10c"),
+		ProxySkipped{Ref: ref("r10/0001"), Skipped: []SkippedFor{
+			{Reason: "no longer due", ProxyIDs: []string{"px_10a"}, ExpiresAt: map[string]time.Time{"px_10a": noon.Add(time.Hour)}},
+			{Reason: "it was retired", ProxyIDs: []string{"px_10c"}},
+		}},
+		sending("r10/0001", 1), settled("r10/0001", "completed", line("px_10b", "succeeded", 300, 0)),
+		ProxySkipped{Ref: Ref{CommandID: "r10"}, Skipped: []SkippedFor{{Reason: "held by r1/0001", ProxyIDs: []string{"px_1a", "px_1b"}}}},
 	}
 }
 
@@ -109,6 +117,7 @@ func resolutions() []Fact {
 func surroundings() []Fact {
 	return []Fact{
 		CommandRejected{Ref: Ref{CommandID: "bad"}, ContentHash: "h1", Code: "invalid", Reason: "first"},
+		CommandRejected{Ref: Ref{CommandID: "bad"}, ContentHash: "h1", Code: "invalid", Reason: "first, as older versions told it again"},
 		CommandRejected{Ref: Ref{CommandID: "bad"}, ContentHash: "h2", Code: "invalid", Reason: "second"},
 		CommandConflict{Ref: Ref{CommandID: "o1"}, ContentHash: "other", AcceptedHash: "hash of o1/1", Reason: "first stands"},
 		AccountPaused{Scope: "account", Cause: "rate_limited", Detail: "slow down", Until: at(time.Minute)},

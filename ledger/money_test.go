@@ -33,8 +33,8 @@ func TestTrap15TheBookHoldsAfterEveryFact(t *testing.T) {
 	got := b.balance()
 	want := Balance{
 		Account: "main", Currency: "USD", FundingCents: 105_000, ExternalCents: 700,
-		// o1 900, o2 500, o3 300, o4 400; r1 610, r2 900, r3 300, r4 900, r5 300, r6 300, r7 600, r8 610.
-		ChargedCents: 900 + 500 + 300 + 400 + 610 + 900 + 300 + 900 + 300 + 300 + 600 + 610,
+		// o1 900, o2 500, o3 300, o4 400; r1 610, r2 900, r3 300, r4 900, r5 300, r6 300, r7 600, r8 610, r10 300.
+		ChargedCents: 900 + 500 + 300 + 400 + 610 + 900 + 300 + 900 + 300 + 300 + 600 + 610 + 300,
 		// o2 500, o4 400; r2 300 and 50 of the resolved line, r3 300, r4 300.
 		RefundedCents: 500 + 400 + 300 + 50 + 300 + 300,
 		SuspenseCents: 310, Head: got.Head,

@@ -52,6 +52,7 @@ func TestTamperingIsFoundAndNamed(t *testing.T) {
 		"a line's claim":             {`UPDATE lines SET claim = 0, state = 'succeeded' WHERE proxy_id = 'px_8b'`, "projection", 0},
 		"a command forgotten":        {`PRAGMA foreign_keys = OFF; DELETE FROM commands WHERE id = 'o1'`, "", 0},
 		"a refusal":                  {`UPDATE rejections SET reason = 'x'`, "projection", 0},
+		"a refused content":          {`DELETE FROM refused_contents WHERE content_hash = 'other'`, "projection", 0},
 		"a transfer's amount":        {`DROP TRIGGER transfers_no_update; UPDATE transfers SET cents = cents + 1 WHERE seq = 1`, "projection", 0},
 		"a transfer added":           {`INSERT INTO transfers SELECT seq, n + 10, kind, debit, credit, cents, operation, order_no, proxy_id FROM transfers LIMIT 1`, "projection", 0},
 		"a total":                    {`UPDATE totals SET cents = cents + 1`, "projection", 0},

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -38,19 +39,13 @@ type deadLetter struct {
 // returns when it is on disk; the original is acknowledged after that. Storing
 // the same command again, because the acknowledgement was lost, is absorbed for
 // a day.
-// A body that is not UTF-8 is kept as base64, and "encoding" says so.
+// A body that is not UTF-8, or that would take more than twice its bytes as text of
+// JSON, is kept as base64, and "encoding" says so.
 func (q *Queue) DeadLetter(ctx context.Context, account string, dead Dead) error {
 	if err := ValidAccount(account); err != nil {
 		return err
 	}
-	letter := deadLetter{
-		Reason: dead.Reason, Subject: dead.Subject, Data: string(dead.Data),
-		StreamSequence: dead.StreamSequence, PublishedAt: dead.Published.UTC(),
-	}
-	if !utf8.Valid(dead.Data) {
-		letter.Data, letter.Encoding = base64.StdEncoding.EncodeToString(dead.Data), "base64"
-	}
-	body, err := json.Marshal(letter)
+	body, err := dead.encode()
 	if err != nil {
 		return fmt.Errorf("dead letter: %w", err)
 	}
@@ -64,6 +59,29 @@ func (q *Queue) DeadLetter(ctx context.Context, account string, dead Dead) error
 		return fmt.Errorf("dead letter of command %s: %w", id, err)
 	}
 	return nil
+}
+
+// encode is the letter as it is stored.
+func (d Dead) encode() ([]byte, error) {
+	letter := deadLetter{
+		Reason: d.Reason, Subject: d.Subject, Data: string(d.Data),
+		StreamSequence: d.StreamSequence, PublishedAt: d.Published.UTC(),
+	}
+	text, err := plainJSON(letter)
+	if err != nil || utf8.Valid(d.Data) && len(text) <= 2*len(d.Data)+1<<10 {
+		return text, err
+	}
+	letter.Data, letter.Encoding = base64.StdEncoding.EncodeToString(d.Data), "base64"
+	return plainJSON(letter)
+}
+
+// plainJSON leaves <, > and & as they are: escaped, each takes six bytes.
+func plainJSON(v any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return bytes.TrimRight(text.Bytes(), "\n"), err
 }
 
 // Letter is a dead command in its stream. Seq names it for DropLetter.
@@ -137,17 +155,22 @@ func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64) (Letter,
 	if err != nil {
 		return Letter{}, fmt.Errorf("dead letter %d: %w", seq, err)
 	}
-	var kept deadLetter
-	if err := json.Unmarshal(msg.Data, &kept); err != nil {
+	dead, err := decodeLetter(msg.Data)
+	if err != nil {
 		return Letter{}, fmt.Errorf("dead letter %d cannot be read: %w", seq, err)
 	}
-	data := []byte(kept.Data)
-	if kept.Encoding == "base64" {
-		if data, err = base64.StdEncoding.DecodeString(kept.Data); err != nil {
-			return Letter{}, fmt.Errorf("dead letter %d cannot be read: %w", seq, err)
-		}
+	return Letter{Seq: seq, Dead: dead}, nil
+}
+
+// decodeLetter is the inverse of encode.
+func decodeLetter(text []byte) (d Dead, err error) {
+	var kept deadLetter
+	if err := json.Unmarshal(text, &kept); err != nil {
+		return d, err
 	}
-	return Letter{Seq: seq, Dead: Dead{
-		Reason: kept.Reason, Subject: kept.Subject, Data: data, StreamSequence: kept.StreamSequence, Published: kept.PublishedAt,
-	}}, nil
+	d = Dead{Reason: kept.Reason, Subject: kept.Subject, Data: []byte(kept.Data), StreamSequence: kept.StreamSequence, Published: kept.PublishedAt}
+	if kept.Encoding == "base64" {
+		d.Data, err = base64.StdEncoding.DecodeString(kept.Data)
+	}
+	return d, err
 }

@@ -299,6 +299,7 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 		ProxyID  string   `json:"proxy_id"`
 		ProxyIDs []string `json:"proxy_ids"`
 		Schedule string   `json:"schedule"`
+		Skipped  skipped  `json:"skipped"`
 		Items    []struct {
 			ProxyID string `json:"proxy_id"`
 		} `json:"items"`
@@ -320,6 +321,9 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 	for _, x := range data.Items {
 		ids = append(ids, x.ProxyID)
 	}
+	for _, x := range data.Skipped {
+		ids = append(ids, x.ProxyIDs...)
+	}
 	if len(ids) > 0 {
 		line += "  " + printable(fewOf(ids))
 	}
@@ -329,8 +333,8 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 	if data.Refunded != 0 {
 		line += "  refunded " + money(data.Refunded, currency)
 	}
-	if data.Reason != "" {
-		line += "  " + printable(data.Reason)
+	if why := data.Reason + data.Skipped.reason(); why != "" {
+		line += "  " + printable(why)
 	}
 	return line
 }

@@ -90,7 +90,7 @@ var auditBugs = []bug{
 	{name: "another directory is another ledger", file: "cmd/perennial/config.go", run: "TestOneConfigurationIsOneLedger",
 		old: "return c.beside(c.DataDir)", new: "return c.DataDir"},
 	{name: "a refusal at intake is asked for by its content alone", file: "jobs/status.go", run: "TestARefusalAtIntakeIsFound",
-		old: "(message == \"\" || refusal.ContentHash != message)", new: "(message != \"-\")"},
+		old: "[]string{hash, message}", new: "[]string{hash, hash}"},
 	{name: "a sweep that needs money ends with 0", file: "cmd/perennial/cmd_sweep.go", run: "TestASweepThatNeeds",
 		old: "case len(p.Shortfalls) > 0:", new: "case len(p.Shortfalls) > 1000:"},
 	{name: "a schedule that fits nothing is silent", file: "schedules/cover.go", run: "TestAScheduleThatFitsNoListed",

@@ -63,6 +63,7 @@ var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (Test\w+)`)
 var flags = map[string][]string{
 	"./jobs":     {"-sim.seeds", "100", "-rapid.checks", "300", "-rapid.nofailfile", "-patience", "15s"},
 	"./ledger":   {"-rapid.nofailfile"},
+	"./queue":    {"-rapid.nofailfile"},
 	"./upstream": {"-rapid.nofailfile"},
 }
 

@@ -1,0 +1,39 @@
+package queue
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// unit are bytes that JSON or base64 may write longer than they are.
+var unit = []string{"a", "<", ">", "&", `"`, `\`, "\x00", "\x1f", "\x7f", "\n", "é", "\u2028", "\ufffd", "\xff", "𝒳"}
+
+// TestADeadLetterIsFourTimesItsCommandAtMost: a command that could not be read is
+// kept whole, and what keeps it is bounded by it.
+func TestADeadLetterIsFourTimesItsCommandAtMost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var data bytes.Buffer
+		for range rapid.IntRange(0, 20).Draw(t, "parts") {
+			data.WriteString(strings.Repeat(rapid.SampledFrom(unit).Draw(t, "unit"), rapid.IntRange(1, 2000).Draw(t, "times")))
+		}
+		dead := Dead{
+			Reason: strings.Repeat("it is not JSON, ", 30), Subject: CommandSubject(strings.Repeat("a", 60), KindOrderCreate),
+			Data: data.Bytes(), StreamSequence: 1 << 63, Published: time.Unix(1, 999_999_999),
+		}
+		letter, err := dead.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(letter) > 4*data.Len()+1<<10 {
+			t.Fatalf("%d bytes became %d", data.Len(), len(letter))
+		}
+		back, err := decodeLetter(letter)
+		if err != nil || !bytes.Equal(back.Data, dead.Data) || back.Reason != dead.Reason {
+			t.Fatalf("%.100q came back as %.100q: %v", dead.Data, back.Data, err)
+		}
+	})
+}
