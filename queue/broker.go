@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // The broker makes consumers of an account's events stream for users that may only
@@ -41,17 +44,24 @@ const ownerKey = "perennial.user"
 type broker struct {
 	queue   *Queue
 	account string
+	slots   chan struct{}
+	work    sync.WaitGroup
 }
+
+// brokerSlots bounds the requests that are worked on at once; what is above is refused,
+// so that none waits for JetStream behind those of another user.
+const brokerSlots = 32
 
 // serveBroker begins to answer; stop ends it.
 func (q *Queue) serveBroker(account string) (stop func() error, err error) {
-	b := &broker{q, account}
-	sub, err := q.nc.QueueSubscribe(brokerSubject(account, ">"), "perennial", b.handle)
+	b := &broker{queue: q, account: account, slots: make(chan struct{}, brokerSlots)}
+	sub, err := q.nc.QueueSubscribe(brokerSubject(account, ">"), "perennial", b.take)
 	if err != nil {
 		return nil, fmt.Errorf("broker of account %s: %w", account, err)
 	}
 	return func() error {
 		err := sub.Unsubscribe()
+		b.work.Wait()
 		if errors.Is(err, nats.ErrConnectionClosed) {
 			return nil
 		}
@@ -69,8 +79,22 @@ type apiError struct {
 // jsForbidden is JetStream's code for a consumer configuration that it does not take.
 const jsForbidden = 10012
 
-func (b *broker) handle(m *nats.Msg) {
-	answer, err := b.pass(m)
+var errBrokerBusy = errors.New("too many consumers are being made at once: ask again")
+
+func (b *broker) take(m *nats.Msg) {
+	select {
+	case b.slots <- struct{}{}:
+		b.work.Go(func() {
+			defer func() { <-b.slots }()
+			answer, err := b.pass(m)
+			b.answer(m, answer, err)
+		})
+	default:
+		b.answer(m, nil, errBrokerBusy)
+	}
+}
+
+func (b *broker) answer(m *nats.Msg, answer []byte, err error) {
 	if err != nil {
 		refused := apiError{Code: 403, ErrCode: jsForbidden, Description: err.Error()}
 		answer, _ = json.Marshal(map[string]any{"type": "io.nats.jetstream.api.v1.error", "error": refused})
@@ -139,43 +163,53 @@ func (b *broker) names(data []byte) ([]byte, error) {
 
 var errNoJSON = errors.New("the request is not JSON")
 
+// createRequest is what JetStream reads of a request for a consumer. It is decoded and
+// encoded again: JetStream takes a key in any case, and the last of two, so that what
+// it sees has to be what was checked.
+type createRequest struct {
+	Stream   string                   `json:"stream_name"`
+	Config   jetstream.ConsumerConfig `json:"config"`
+	Action   string                   `json:"action,omitempty"`
+	Pedantic bool                     `json:"pedantic,omitempty"`
+}
+
 // create refuses a consumer that pushes, or that another user made, and notes who
 // makes it.
 func (b *broker) create(data []byte, user string) ([]byte, error) {
-	var request map[string]any
+	var request createRequest
 	if err := json.Unmarshal(data, &request); err != nil {
 		return nil, errNoJSON
 	}
-	if stream, _ := request["stream_name"].(string); stream != EventsStream(b.account) {
+	c := &request.Config
+	switch {
+	case request.Stream != EventsStream(b.account):
 		return nil, errors.New("stream_name must be " + EventsStream(b.account))
+	case c.DeliverSubject != "" || c.DeliverGroup != "":
+		return nil, errors.New("deliver_subject: a consumer that pushes is not for subscribers; make one that pulls")
 	}
-	config, _ := request["config"].(map[string]any)
-	if config == nil {
-		return nil, errors.New("config is missing")
-	}
-	for key := range config {
-		if strings.HasPrefix(key, "deliver_") && key != "deliver_policy" {
-			return nil, fmt.Errorf("%.40s: a consumer that pushes is not for subscribers; make one that pulls", key)
+	for _, name := range []string{c.Name, c.Durable} {
+		if name == "" {
+			continue
+		}
+		if err := b.owned(name, user); err != nil {
+			return nil, err
 		}
 	}
-	for _, key := range []string{"name", "durable_name"} {
-		if name, _ := config[key].(string); name != "" {
-			if err := b.owned(name, user); err != nil {
-				return nil, err
-			}
-		}
+	if c.Metadata == nil {
+		c.Metadata = map[string]string{}
 	}
-	metadata, _ := config["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	metadata[ownerKey] = user
-	config["metadata"] = metadata
+	c.Metadata[ownerKey] = user
 	return json.Marshal(request)
 }
 
+// consumerName is a name that is one token of a subject.
+var consumerName = regexp.MustCompile(`^[A-Za-z0-9_=-]{1,255}$`)
+
 // owned refuses a consumer that is there and that another user made.
 func (b *broker) owned(name, user string) error {
+	if !consumerName.MatchString(name) {
+		return fmt.Errorf("consumer name %.60q: must be 1 to 255 of a-z, A-Z, 0-9, -, _ and =", name)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), brokerAnswer)
 	defer cancel()
 	answer, err := b.queue.nc.RequestWithContext(ctx, "$JS.API.CONSUMER.INFO."+EventsStream(b.account)+"."+name, nil)

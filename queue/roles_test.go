@@ -198,12 +198,14 @@ func TestTheBrokerMakesNoConsumerThatPushes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = stop() }()
+	var raw *nats.Conn
 	user := func(name string) jetstream.JetStream {
 		nc, err := nats.Connect(s.URL(), nats.UserInfo(name, "pw"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(nc.Close)
+		raw = nc
 		js, err := jetstream.New(nc)
 		if err != nil {
 			t.Fatal(err)
@@ -213,6 +215,15 @@ func TestTheBrokerMakesNoConsumerThatPushes(t *testing.T) {
 	one, two := user("one"), user("two")
 	if _, err := one.CreatePushConsumer(within(t), EventsStream("main"), jetstream.ConsumerConfig{DeliverSubject: "perennial.svc.b.resume"}); err == nil {
 		t.Error("a consumer pushes")
+	}
+	for _, config := range []string{ // JetStream reads keys in any case, and the last of two
+		`{"Deliver_Subject":"perennial.svc.b.resume"}`, `{"deliver_subject":"","DELIVER_SUBJECT":"perennial.svc.b.resume"}`,
+		`{"deliver_group":"g","deliver_subjecT":"perennial.svc.b.resume"}`, `{"name":"a.b"}`, `{"name":"a b"}`, `{"durable_name":">"}`,
+	} {
+		answer, err := raw.Request("$JS.API.CONSUMER.CREATE."+EventsStream("main"), []byte(`{"stream_name":"`+EventsStream("main")+`","config":`+config+`}`), 10*time.Second)
+		if err != nil || !strings.Contains(string(answer.Data), `"code":403`) {
+			t.Errorf("%s: %v %v", config, answer, err)
+		}
 	}
 	config := jetstream.ConsumerConfig{Durable: "mine"}
 	if _, err := one.CreateConsumer(within(t), EventsStream("main"), config); err != nil {
