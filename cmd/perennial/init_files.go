@@ -22,8 +22,8 @@ type natsUser struct {
 
 func (u natsUser) passwordFile() string { return u.name + ".password" }
 
-// users are those of a production account: without them whoever reaches its NATS
-// server could spend its money, and `perennial run` refuses that.
+// users are those of a production account: without them any client that reaches its
+// NATS server could spend its money, and `perennial run` refuses that.
 func (s *setup) users() []natsUser {
 	if !strings.HasPrefix(s.appID, "live_app_") {
 		return nil
