@@ -1,5 +1,7 @@
-# Built and run on the same Debian release: SQLite is compiled in with cgo.
-FROM golang:1.26-bookworm AS build
+# Built and run on the same Debian release: SQLite is compiled in with cgo. Images are
+# named by digest, so that a tag that moved changes nothing: CONTRIBUTING says how to
+# take newer ones.
+FROM golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
@@ -9,7 +11,7 @@ RUN CGO_ENABLED=1 go build -trimpath -buildvcs=false \
         -ldflags "-s -w -X main.version=${VERSION}" -o /out/perennial ./cmd/perennial \
  && install -d -m 0700 /out/data
 
-FROM debian:bookworm-slim
+FROM debian:bookworm-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/perennial /usr/local/bin/perennial
 # A volume that is mounted here for the first time takes over the owner.

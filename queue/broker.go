@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -232,19 +233,26 @@ func (b *broker) owned(name, user string) error {
 const requestInfo = "Nats-Request-Info"
 
 // callerOf is the user whose request crossed into the runner's NATS account, as the
-// server says it; "" where it did not cross, and any client may have written the
+// server proves it; "" where it did not cross, and any client may have written the
 // header. A reply subject that begins with _R_ is the server's: no client may name one.
+//
+// The user is read from the name of its NATS account, for the server takes the field
+// `user` from whatever CONNECT says. Accounts of JWTs are named by their keys: there the
+// name is that of the user's JWT, which the account has signed. A second header is a
+// client's, in a form that the server did not take for one.
 func callerOf(header nats.Header, reply string) string {
-	if !strings.HasPrefix(reply, "_R_.") {
+	values := header.Values(requestInfo)
+	if !strings.HasPrefix(reply, "_R_.") || len(values) != 1 {
 		return ""
 	}
 	var info struct {
-		User string `json:"user"`
+		Account string `json:"acc"`
+		NameTag string `json:"name_tag"`
 	}
-	if err := json.Unmarshal([]byte(header.Get(requestInfo)), &info); err != nil {
+	if err := json.Unmarshal([]byte(values[0]), &info); err != nil {
 		return ""
 	}
-	return info.User
+	return cmp.Or(info.NameTag, strings.TrimPrefix(info.Account, userAccount("")))
 }
 
 // mayAnswer reports whether an answer may be sent where a request asks for it: not

@@ -226,29 +226,47 @@ func writeExports(b *strings.Builder, users []User) {
 	}
 }
 
+// subjects are what the user may publish on and subscribe to in its own account.
+func (u User) subjects() (publish, subscribe []string) {
+	subscribe = []string{"_INBOX.>"}
+	for _, r := range u.rights() {
+		if r.stream {
+			subscribe = append(subscribe, r.here())
+		} else {
+			publish = append(publish, r.here())
+		}
+	}
+	return publish, subscribe
+}
+
 // write writes the user's account: its imports, and permissions for nothing else.
 func (u User) write(b *strings.Builder, secret string) {
-	publish, subscribe := []string{}, []string{`"_INBOX.>"`}
 	fmt.Fprintf(b, "  %s {\n    imports: [\n", userAccount(u.Name))
 	for _, r := range u.rights() {
-		here := fmt.Sprintf("%q", r.here())
 		kind, more := "service", ""
 		if r.stream {
 			kind = "stream"
-			subscribe = append(subscribe, here)
-		} else {
-			publish = append(publish, here)
 		}
 		if r.local != "" {
-			more += ", to: " + here
+			more += fmt.Sprintf(", to: %q", r.local)
 		}
 		if r.identity {
 			more += ", share: true"
 		}
 		fmt.Fprintf(b, "      {%s: {account: %s, subject: %q}%s}\n", kind, runnerAccount, r.subject, more)
 	}
+	publish, subscribe := u.subjects()
 	fmt.Fprintf(b, "    ]\n    users: [{user: %q, password: %s, permissions: {\n      publish: {allow: [%s]}\n      subscribe: {allow: [%s]}\n    }}]\n  }\n",
-		u.Name, secret, strings.Join(publish, ", "), strings.Join(subscribe, ", "))
+		u.Name, secret, quoted(publish), quoted(subscribe))
+}
+
+// quoted is a list of a server's configuration.
+func quoted(words []string) string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = fmt.Sprintf("%q", w)
+	}
+	return strings.Join(all, ", ")
 }
 
 // Forbidden are subjects that would tell something of an account, or of the runner's

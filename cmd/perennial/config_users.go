@@ -13,7 +13,8 @@ import (
 type userConfig struct {
 	User         string       `koanf:"user"`
 	PasswordFile string       `koanf:"password_file"`
-	Password     string       `koanf:"password"` // a bcrypt hash only: secrets do not stand here
+	Password     string       `koanf:"password"`   // a bcrypt hash only: secrets do not stand here
+	CredsFile    string       `koanf:"creds_file"` // of a user whose account is a JWT, for doctor to try
 	Roles        []roleConfig `koanf:"roles"`
 }
 
@@ -56,8 +57,8 @@ func (c *config) validateUsers() error {
 	}
 	seen := map[string]bool{}
 	for i, u := range c.NATS.Users {
-		if u.User == "" || (u.Password == "") == (u.PasswordFile == "") {
-			return fmt.Errorf("nats.users[%d] needs user and password_file", i)
+		if err := u.validateLogin(i, c.NATS); err != nil {
+			return err
 		}
 		if u.Password != "" && !strings.HasPrefix(u.Password, "$2") {
 			return fmt.Errorf("nats.users[%d].password must be a bcrypt hash: secrets do not stand in this file, use password_file", i)
@@ -79,6 +80,23 @@ func (c *config) validateUsers() error {
 			return fmt.Errorf("nats.users[%d].user is %q, which stands twice", i, u.User)
 		}
 		seen[u.User] = true
+	}
+	return nil
+}
+
+// validateLogin: a user enters in one way, and by a creds file on an external server alone.
+func (u userConfig) validateLogin(i int, n natsConfig) error {
+	ways := 0
+	for _, way := range []string{u.Password, u.PasswordFile, u.CredsFile} {
+		if way != "" {
+			ways++
+		}
+	}
+	switch {
+	case u.User == "" || ways != 1:
+		return fmt.Errorf("nats.users[%d] needs user and password_file", i)
+	case u.CredsFile != "" && n.URL == "" && n.Context == "":
+		return fmt.Errorf("nats.users[%d].creds_file is for an external server, and nats.url is empty: use password_file", i)
 	}
 	return nil
 }

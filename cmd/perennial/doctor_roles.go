@@ -28,10 +28,15 @@ func (d *doctor) roles(ctx context.Context, address string) {
 	}
 	separate, tried := true, 0
 	for i, u := range users {
-		if d.config.NATS.Users[i].PasswordFile == "" {
+		configured := d.config.NATS.Users[i]
+		if configured.Password != "" {
 			continue // a hash does not connect
 		}
-		through, err := d.reaches(ctx, address, u)
+		target := queue.ConnectConfig{URL: address, User: u.Name, Password: u.Password}
+		if configured.CredsFile != "" {
+			target = queue.ConnectConfig{URL: address, CredsFile: d.config.beside(configured.CredsFile)}
+		}
+		through, err := d.reaches(ctx, target, u)
 		if err != nil {
 			d.bad("roles", fmt.Sprintf("user %s: %v", u.Name, err), "give the NATS server the users and accounts that `perennial nats-config` prints")
 			separate = false
@@ -50,17 +55,18 @@ func (d *doctor) roles(ctx context.Context, address string) {
 }
 
 // reaches tries what the user has no right to for the account of the moment.
-func (d *doctor) reaches(ctx context.Context, address string, u queue.User) (through []string, err error) {
-	at, err := url.Parse(address)
+func (d *doctor) reaches(ctx context.Context, target queue.ConnectConfig, u queue.User) (through []string, err error) {
+	at, err := url.Parse(target.URL)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, rolesPatience)
 	defer cancel()
-	at.User = url.UserPassword(u.Name, u.Password)
+	at.User = nil         // that of the commands
 	quiet := logrus.New() // each refusal, which is what is hoped for, would be a warning
 	quiet.SetOutput(io.Discard)
-	q, err := queue.Connect(queue.ConnectConfig{URL: at.String(), Log: quiet, Name: "perennial-doctor"})
+	target.URL, target.Log, target.Name = at.String(), quiet, "perennial-doctor"
+	q, err := queue.Connect(target)
 	if err != nil {
 		return nil, err
 	}

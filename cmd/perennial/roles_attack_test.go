@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -42,7 +42,7 @@ func (w *world) seen(line readyLine, ops *role, account string) (v victim) {
 // subjects, deliver subjects, verbs, streams, leases, inboxes, other accounts.
 func TestNoRoleReachesWhatIsNotItsOwn(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world, run *process, line readyLine) {
+	onEach(t, func(t *testing.T, w *world, run *process, line readyLine) {
 		prod, sub, view, theirs := w.as(line, "prod"), w.as(line, "sub"), w.as(line, "view"), w.as(line, "other-ops")
 		await(t, "the start of other is published", func() bool { return w.seen(line, theirs, "other").Events == 2 })
 		before := w.seen(line, theirs, "other")
@@ -64,8 +64,7 @@ func TestNoRoleReachesWhatIsNotItsOwn(t *testing.T) {
 		}
 		for _, account := range []string{"main", "other"} { // it works on, and what came is carried out
 			user := map[string]string{"main": "ops", "other": "other-ops"}[account]
-			url := fmt.Sprintf("nats://%s:%s@%s", user, natsPassword, line.NATS[strings.LastIndexAny(line.NATS, "/@")+1:])
-			w.mustCLI("order", "--item", "off_us_1=1", "--id", "after", "--wait", "--nats", url, "-a", account)
+			w.mustCLI(slices.Concat([]string{"order", "--item", "off_us_1=1", "--id", "after", "--wait", "-a", account}, w.login(line, user))...)
 		}
 		w.readySays(line, ready)
 		if code := run.terminate(); code != exitDone {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,9 +29,18 @@ const natsUsers = `[
 
 const natsPassword = "Users-of-nats-7"
 
-// withRoles runs two accounts under the users, on the embedded server or on an
-// external one that has what `nats-config` prints.
-func withRoles(t *testing.T, external bool) (w *world, run *process, line readyLine) {
+// natsServers are the servers on which the roles have to hold: the embedded one, and
+// external ones that have what `nats-config` prints.
+type natsServers string
+
+const (
+	embeddedNATS natsServers = "embedded"
+	externalNATS natsServers = "external"
+	jwtNATS      natsServers = "jwt"
+)
+
+// withRoles runs two accounts under the users.
+func withRoles(t *testing.T, on natsServers) (w *world, run *process, line readyLine) {
 	t.Helper()
 	w = twoAccounts(t)
 	w.write("nats.secret", natsPassword, 0o600)
@@ -43,10 +53,22 @@ func withRoles(t *testing.T, external bool) (w *world, run *process, line readyL
 		w.write("perennial.yaml", strings.Replace(string(text), `nats: {url: "", listen: 127.0.0.1:0}`, at, 1), 0o600)
 	}
 	configured(at)
-	if external {
-		n := newNATSProcess(t, w)
+	n := newNATSProcess(t, w)
+	switch on {
+	case externalNATS:
 		n.startAs(w.mustCLI("nats-config"))
 		configured(fmt.Sprintf("nats: {url: \"nats://127.0.0.1:%d\", password_file: nats.secret, users: %s}", n.port, natsUsers))
+	case jwtNATS:
+		n.startOfJWTs(w.mustCLI("nats-config", "--nsc"))
+		names := []string{"prod", "sub", "sub2", "view", "ops", "other-ops", "perennial"}
+		users := natsUsers
+		for _, user := range names {
+			users = strings.Replace(users, "user: "+user+", password_file: nats.secret", "user: "+user+", creds_file: "+user+".creds", 1)
+		}
+		for _, user := range names {
+			configured(fmt.Sprintf("nats: {url: \"nats://127.0.0.1:%d\", creds_file: %s.creds, users: %s}", n.port, user, users))
+			w.copyFile("perennial.yaml", user+".yaml")
+		}
 	}
 	run, line = w.run()
 	w.readySays(line, ready)
@@ -72,6 +94,29 @@ func (n *natsProcess) startAs(accounts string) {
 	n.awaitListening()
 }
 
+func (w *world) has(name string) bool {
+	_, err := os.Stat(filepath.Join(w.dir, name))
+	return err == nil
+}
+
+func (w *world) copyFile(from, to string) {
+	w.t.Helper()
+	text, err := os.ReadFile(filepath.Join(w.dir, from))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.write(to, string(text), 0o600)
+}
+
+// login are the arguments with which the program's commands run as a user from another
+// machine.
+func (w *world) login(line readyLine, user string) []string {
+	if w.has(user + ".creds") {
+		return []string{"--config", filepath.Join(w.dir, user+".yaml")}
+	}
+	return []string{"--nats", fmt.Sprintf("nats://%s:%s@%s", user, natsPassword, line.NATS[strings.LastIndexAny(line.NATS, "/@")+1:])}
+}
+
 // role is a client of one user.
 type role struct {
 	*nats.Conn
@@ -82,7 +127,11 @@ type role struct {
 func (w *world) as(line readyLine, user string) *role {
 	w.t.Helper()
 	address := line.NATS[strings.LastIndexAny(line.NATS, "/@")+1:]
-	nc, err := nats.Connect("nats://"+address, nats.UserInfo(user, natsPassword), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	login := nats.UserInfo(user, natsPassword)
+	if creds := filepath.Join(w.dir, user+".creds"); w.has(user + ".creds") {
+		login = nats.UserCredentials(creds)
+	}
+	nc, err := nats.Connect("nats://"+address, login, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -135,12 +184,12 @@ func (r *role) verb(verb, body string) string {
 	return string(answer.Data)
 }
 
-func onBoth(t *testing.T, do func(t *testing.T, w *world, run *process, line readyLine)) {
+func onEach(t *testing.T, do func(t *testing.T, w *world, run *process, line readyLine)) {
 	t.Helper()
-	for name, external := range map[string]bool{"embedded": false, "external": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, on := range []natsServers{embeddedNATS, externalNATS, jwtNATS} {
+		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
-			w, run, line := withRoles(t, external)
+			w, run, line := withRoles(t, on)
 			do(t, w, run, line)
 		})
 	}
@@ -149,7 +198,7 @@ func onBoth(t *testing.T, do func(t *testing.T, w *world, run *process, line rea
 // TestEachRoleDoesWhatItIsFor: with plain clients of NATS and their default inboxes.
 func TestEachRoleDoesWhatItIsFor(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world, _ *process, line readyLine) {
+	onEach(t, func(t *testing.T, w *world, _ *process, line readyLine) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		prod, sub, view, ops := w.as(line, "prod"), w.as(line, "sub"), w.as(line, "view"), w.as(line, "ops")
@@ -229,13 +278,11 @@ func aFact[F any](r *role, eventType string) (f F) {
 // commandsAs runs the program's commands as an operator would from another machine.
 func (w *world) commandsAs(line readyLine, user string) {
 	w.t.Helper()
-	address := line.NATS[strings.LastIndexAny(line.NATS, "/@")+1:]
-	url := fmt.Sprintf("nats://%s:%s@%s", user, natsPassword, address)
 	for _, args := range [][]string{
 		{"order", "--item", "off_us_1=1", "--id", "by-cli", "--wait"}, {"status"}, {"status", "by-cli"}, {"account", "show"}, {"dead", "list"},
 		{"sweep", "list"}, {"ledger", "balance"}, {"review", "list"}, {"doctor"},
 	} {
-		w.mustCLI(append(args, "--nats", url, "-a", "main")...)
+		w.mustCLI(slices.Concat(args, w.login(line, user), []string{"-a", "main"})...)
 	}
 }
 
@@ -267,7 +314,7 @@ func TestDoctorSaysWhereUsersAreNotKeptApart(t *testing.T) {
 // whose password is that of the run.
 func TestCommandsOnTheMachineOfTheRunNeedNoPassword(t *testing.T) {
 	t.Parallel()
-	w, run, _ := withRoles(t, false)
+	w, run, _ := withRoles(t, embeddedNATS)
 	for _, args := range [][]string{
 		{"order", "--item", "off_us_1=1", "--id", "here", "--wait", "-a", "other"}, {"status", "here"}, {"wallet"},
 		{"account", "pause", "--by", "ann", "--reason", "to see", "-a", "main"}, {"account", "resume", "--by", "ann", "--reason", "seen", "-a", "main"}, {"doctor"},
