@@ -77,6 +77,11 @@ type apiError struct {
 	Description string `json:"description"`
 }
 
+func (e *apiError) Error() string { return e.Description }
+
+// errNoConsumer is JetStream's own answer to an update of a consumer that is not there.
+var errNoConsumer = &apiError{Code: 400, ErrCode: int(jetstream.JSErrCodeConsumerDoesNotExist), Description: "consumer does not exist"}
+
 // jsForbidden is JetStream's code for a consumer configuration that it does not take.
 const jsForbidden = 10012
 
@@ -97,7 +102,10 @@ func (b *broker) take(m *nats.Msg) {
 
 func (b *broker) answer(m *nats.Msg, answer []byte, err error) {
 	if err != nil {
-		refused := apiError{Code: 403, ErrCode: jsForbidden, Description: err.Error()}
+		refused, known := errors.AsType[*apiError](err)
+		if !known {
+			refused = &apiError{Code: 403, ErrCode: jsForbidden, Description: err.Error()}
+		}
 		answer, _ = json.Marshal(map[string]any{"type": "io.nats.jetstream.api.v1.error", "error": refused})
 	}
 	if !mayAnswer(m.Reply) {
@@ -123,7 +131,7 @@ func (b *broker) pass(m *nats.Msg) ([]byte, error) {
 	case op == "STREAM.NAMES":
 		return b.names(data)
 	case strings.HasPrefix(op, "CONSUMER.DELETE."+EventsStream(b.account)+"."):
-		err = b.owned(op[strings.LastIndexByte(op, '.')+1:], user)
+		_, err = b.owned(op[strings.LastIndexByte(op, '.')+1:], user)
 	case strings.HasPrefix(op, "CONSUMER.CREATE."+EventsStream(b.account)), strings.HasPrefix(op, "CONSUMER.DURABLE.CREATE."+EventsStream(b.account)+"."):
 		data, err = b.create(data, user)
 	default:
@@ -188,11 +196,23 @@ func (b *broker) create(data []byte, user string) ([]byte, error) {
 	case c.DeliverSubject != "" || c.DeliverGroup != "":
 		return nil, errors.New("deliver_subject: a consumer that pushes is not for subscribers; make one that pulls")
 	}
+	fresh := true
 	for _, name := range []string{c.Name, c.Durable} {
 		if name == "" {
 			continue
 		}
-		if err := b.owned(name, user); err != nil {
+		own, err := b.owned(name, user)
+		if err != nil {
+			return nil, err
+		}
+		fresh = fresh && !own
+	}
+	if fresh { // another user's, made meanwhile under its name, is not changed
+		if request.Action == "update" {
+			return nil, errNoConsumer
+		}
+		request.Action = "create"
+		if err := b.room(user); err != nil {
 			return nil, err
 		}
 	}
@@ -206,26 +226,59 @@ func (b *broker) create(data []byte, user string) ([]byte, error) {
 // consumerName is a name that is one token of a subject.
 var consumerName = regexp.MustCompile(`^[A-Za-z0-9_=-]{1,255}$`)
 
-// owned refuses a consumer that is there and that another user made.
-func (b *broker) owned(name, user string) error {
+// maxConsumers bounds the consumers of one user in a stream, but for those that are
+// made at the same moment. An ordered consumer that is made anew leaves one behind,
+// which the server drops after some minutes.
+const maxConsumers = 64
+
+// room refuses a consumer beyond a user's share: each costs the server memory, and
+// the archive a look.
+func (b *broker) room(user string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), brokerAnswer)
+	defer cancel()
+	stream, err := b.queue.js.Stream(ctx, EventsStream(b.account))
+	if err != nil {
+		return fmt.Errorf("JetStream did not answer: %w", err)
+	}
+	consumers, has := stream.ListConsumers(ctx), 0
+	for info := range consumers.Info() {
+		if info.Config.Metadata[ownerKey] == user {
+			has++
+		}
+	}
+	if err := consumers.Err(); err != nil {
+		return fmt.Errorf("JetStream did not answer: %w", err)
+	}
+	if has >= maxConsumers {
+		return fmt.Errorf("user %s has %d consumers of %s: delete some, or take the one that is there", user, has, EventsStream(b.account))
+	}
+	return nil
+}
+
+// owned reports whether a consumer is there and this user's, and refuses one that
+// another user made.
+func (b *broker) owned(name, user string) (bool, error) {
 	if !consumerName.MatchString(name) {
-		return fmt.Errorf("consumer name %.60q: must be 1 to 255 of a-z, A-Z, 0-9, -, _ and =", name)
+		return false, fmt.Errorf("consumer name %.60q: must be 1 to 255 of a-z, A-Z, 0-9, -, _ and =", name)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), brokerAnswer)
 	defer cancel()
 	answer, err := b.queue.nc.RequestWithContext(ctx, "$JS.API.CONSUMER.INFO."+EventsStream(b.account)+"."+name, nil)
 	if err != nil {
-		return fmt.Errorf("JetStream did not answer: %w", err)
+		return false, fmt.Errorf("JetStream did not answer: %w", err)
 	}
 	var info struct {
 		Config *struct {
 			Metadata map[string]string `json:"metadata"`
 		} `json:"config"`
 	}
-	if err := json.Unmarshal(answer.Data, &info); err != nil || info.Config == nil || info.Config.Metadata[ownerKey] == user {
-		return nil // JetStream itself says what is wrong with one that is not there
+	if err := json.Unmarshal(answer.Data, &info); err != nil || info.Config == nil {
+		return false, nil // JetStream itself says what is wrong with one that is not there
 	}
-	return fmt.Errorf("consumer %.60s belongs to another user", name)
+	if info.Config.Metadata[ownerKey] == user {
+		return true, nil
+	}
+	return false, fmt.Errorf("consumer %.60s belongs to another user", name)
 }
 
 // requestInfo is the header by which a NATS server says whose request crosses from

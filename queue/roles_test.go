@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -234,11 +235,48 @@ func TestTheBrokerMakesNoConsumerThatPushes(t *testing.T) {
 	if _, err := one.UpdateConsumer(within(t), EventsStream("main"), config); err != nil {
 		t.Error(err)
 	}
+	if _, err := one.UpdateConsumer(within(t), EventsStream("main"), jetstream.ConsumerConfig{Durable: "none"}); !errors.Is(err, jetstream.ErrConsumerDoesNotExist) {
+		t.Errorf("one that is not there: %v", err)
+	}
 	if _, err := two.UpdateConsumer(within(t), EventsStream("main"), config); err == nil {
 		t.Error("it is another user's to change")
 	}
 	if err := two.DeleteConsumer(within(t), EventsStream("main"), "mine"); err == nil {
 		t.Error("it is another user's to delete")
+	}
+}
+
+// TestAUserHasNoMoreConsumersThanItsShare, and another user has its own.
+func TestAUserHasNoMoreConsumersThanItsShare(t *testing.T) {
+	q := newQueue(t)
+	b := &broker{queue: q, account: "main"}
+	stream := EventsStream("main")
+	for n := range maxConsumers + 1 {
+		request := []byte(fmt.Sprintf(`{"stream_name":%q,"config":{"durable_name":"c%d","ack_policy":"none"}}`, stream, n))
+		data, err := b.create(request, "one")
+		if n == maxConsumers {
+			if err == nil || !strings.Contains(err.Error(), "user one has 64 consumers") {
+				t.Errorf("one more: %v", err)
+			}
+			break
+		}
+		if err != nil || !strings.Contains(string(data), `"action":"create"`) {
+			t.Fatalf("%s %v", data, err)
+		}
+		if _, err := q.nc.Request(fmt.Sprintf("$JS.API.CONSUMER.DURABLE.CREATE.%s.c%d", stream, n), data, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := []byte(fmt.Sprintf(`{"stream_name":%q,"config":{"durable_name":"c1","ack_policy":"none"}}`, stream))
+	if _, err := b.create(again, "one"); err != nil {
+		t.Errorf("one that is there: %v", err)
+	}
+	fresh := []byte(fmt.Sprintf(`{"stream_name":%q,"config":{"ack_policy":"none"}}`, stream))
+	if _, err := b.create(fresh, "one"); err == nil {
+		t.Error("one without a name")
+	}
+	if _, err := b.create(fresh, "two"); err != nil {
+		t.Errorf("another user: %v", err)
 	}
 }
 
