@@ -36,8 +36,10 @@ type Lease struct {
 // NATS, such as an outage, or of a holder or bucket that cannot be: the caller
 // tries again.
 func (q *Queue) AcquireLease(ctx context.Context, account, holder string, ttl time.Duration) (*Lease, error) {
+	c := &contender{queue: q, account: account, holder: holder}
+	defer c.calm()
 	for {
-		lease, err := q.TryAcquireLease(ctx, account, holder, ttl)
+		lease, err := c.try(ctx, ttl)
 		if err == nil {
 			return lease, nil
 		}
@@ -45,7 +47,7 @@ func (q *Queue) AcquireLease(ctx context.Context, account, holder string, ttl ti
 		if !errors.As(err, &held) {
 			return nil, err
 		}
-		if err := q.awaitFree(ctx, account, ttl); err != nil {
+		if err := c.awaitFree(ctx); err != nil {
 			return nil, fmt.Errorf("%w (while %w)", err, held)
 		}
 	}
@@ -54,70 +56,9 @@ func (q *Queue) AcquireLease(ctx context.Context, account, holder string, ttl ti
 // TryAcquireLease takes the account if it is free, and else returns a
 // [LeaseHeldError] at once.
 func (q *Queue) TryAcquireLease(ctx context.Context, account, holder string, ttl time.Duration) (*Lease, error) {
-	if err := ValidAccount(account); err != nil {
-		return nil, err
-	}
-	if holder == "" || ttl < time.Second {
-		return nil, fmt.Errorf("lease of account %s: needs a holder and at least one second, not %q and %s", account, holder, ttl)
-	}
-	bucket, ttl, err := q.leaseBucket(ctx, ttl)
-	if err != nil {
-		return nil, err
-	}
-	// Begun before the key is written: this clock must not run behind the
-	// server's.
-	expiry := time.NewTimer(safeTime(ttl))
-	revision, err := takeKey(ctx, bucket, account, holder)
-	if err != nil {
-		expiry.Stop()
-		return nil, leaseError(ctx, bucket, account, err)
-	}
-	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	lease := &Lease{queue: q, bucket: bucket, account: account, holder: holder, ttl: ttl, revision: revision,
-		stop: stop, done: make(chan struct{}), lost: make(chan struct{})}
-	go lease.keep(run, expiry)
-	return lease, nil
-}
-
-// takeKey makes the account's key. One that this holder has made already, and whose
-// answer was lost, is written again: its age counts from now.
-func takeKey(ctx context.Context, bucket jetstream.KeyValue, account, holder string) (uint64, error) {
-	revision, err := bucket.Create(ctx, account, []byte(holder))
-	if !errors.Is(err, jetstream.ErrKeyExists) {
-		return revision, err
-	}
-	own, err := ownRevision(ctx, bucket, account, holder)
-	if err != nil {
-		return 0, err
-	}
-	revision, err = bucket.Update(ctx, account, []byte(holder), own)
-	return revision, wrongRevision(err)
-}
-
-// ownRevision is the revision of the account's key if this holder wrote it: a
-// holder's name is unique, so such a key is its own write whose answer was lost.
-// The error is ErrKeyExists when another wrote it, or deleted it.
-func ownRevision(ctx context.Context, bucket jetstream.KeyValue, account, holder string) (uint64, error) {
-	entry, err := bucket.Get(ctx, account)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound), err == nil && string(entry.Value()) != holder:
-		return 0, jetstream.ErrKeyExists
-	case err != nil: // whose it is, is not known
-		return 0, err
-	}
-	return entry.Revision(), nil
-}
-
-// leaseError finds out who holds the key that could not be made.
-func leaseError(ctx context.Context, bucket jetstream.KeyValue, account string, err error) error {
-	if !errors.Is(err, jetstream.ErrKeyExists) {
-		return fmt.Errorf("lease of account %s: %w", account, err)
-	}
-	held := &LeaseHeldError{Account: account, Holder: "another runner"}
-	if entry, err := bucket.Get(ctx, account); err == nil {
-		held.Holder = string(entry.Value())
-	}
-	return held
+	c := &contender{queue: q, account: account, holder: holder}
+	defer c.calm()
+	return c.try(ctx, ttl)
 }
 
 // leaseBucket opens the bucket, or makes it; its time to live is returned.
@@ -149,8 +90,8 @@ func (q *Queue) leaseBucket(ctx context.Context, ttl time.Duration) (jetstream.K
 // account lost: before the server gives it to another runner.
 func safeTime(ttl time.Duration) time.Duration { return ttl - ttl/6 }
 
-// Lost is closed as soon as the lease is not surely held any more: another client
-// deleted or took it, or it could not be renewed in time. It is closed by
+// Lost is closed as soon as the lease is not surely held any more: another runner
+// took it, or it could not be renewed in time. It is closed by
 // Release too.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
@@ -159,7 +100,10 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 func (l *Lease) Confirm(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()
-	_, err := ownRevision(limited, l.bucket, l.account, l.holder)
+	key, err := readLeaseKey(limited, l.bucket, l.account)
+	if err == nil && key.holder != l.holder {
+		err = jetstream.ErrKeyExists
+	}
 	select {
 	case <-l.lost:
 		err = errors.Join(errors.New("it was lost"), err)
@@ -189,14 +133,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if !held {
 		return nil
 	}
-	err := wrongRevision(l.bucket.Delete(ctx, l.account, jetstream.LastRevision(l.revision)))
-	if errors.Is(err, jetstream.ErrKeyExists) { // a renewal that was cut off may have been stored
-		var own uint64
-		if own, err = ownRevision(ctx, l.bucket, l.account, l.holder); err == nil {
-			err = l.bucket.Delete(ctx, l.account, jetstream.LastRevision(own))
-		}
-	}
-	if err != nil {
+	if err := l.giveBack(ctx); err != nil {
 		return fmt.Errorf("release account %s: %w", l.account, err)
 	}
 	return nil
@@ -236,67 +173,59 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 	}
 }
 
-// renew writes the key again if no other holder has. Its error is ErrKeyExists
-// when one has, or the key was deleted. A write of its own whose answer was lost
-// is neither: its revision is taken over and the key is written once more, so that
-// its age counts from this renewal and not from that one.
+// renew writes the key again. Its error is ErrKeyExists when another runner has it, or
+// had it since. A write of its own whose answer was lost is its own, and is written
+// once more, so that its age counts from this renewal; what a stranger has made of the
+// key is written over.
 func (l *Lease) renew(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()
-	err := l.write(limited)
-	if !errors.Is(err, jetstream.ErrKeyExists) {
-		return err
+	err := l.write(limited, leaseKey{revision: l.revision})
+	for tries := 0; errors.Is(err, jetstream.ErrKeyExists) && tries < leaseTries; tries++ {
+		key, readErr := readLeaseKey(limited, l.bucket, l.account)
+		if readErr != nil {
+			return readErr
+		}
+		if key.free || key.holder != "" && key.holder != l.holder {
+			return err
+		}
+		if key.stranger != "" {
+			l.queue.log.WithField("account", l.account).Errorf("the account's lease was %s by a client that is no runner, and is taken again: "+
+				"the NATS server lets others write what is Perennial's (docs/operations.md, \"More than one machine\")", key.stranger)
+		}
+		err = l.write(limited, key)
 	}
-	own, err := ownRevision(limited, l.bucket, l.account, l.holder)
-	if err != nil {
-		return err
-	}
-	l.revision = own
-	return l.write(limited)
-}
-
-func (l *Lease) write(ctx context.Context) error {
-	revision, err := l.bucket.Update(ctx, l.account, []byte(l.holder), l.revision)
-	if err == nil {
-		l.revision = revision
-	}
-	return wrongRevision(err)
-}
-
-// wrongRevision maps the server's refusal of a compare-and-set.
-func wrongRevision(err error) error {
-	var refused *jetstream.APIError
-	if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
-		return fmt.Errorf("%w: %w", jetstream.ErrKeyExists, err)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return errKeyContended
 	}
 	return err
 }
 
-// awaitFree returns when the account may be free: its key was deleted, or a
-// quarter of the time to live went by, for an expiry is not announced.
-func (q *Queue) awaitFree(ctx context.Context, account string, ttl time.Duration) error {
-	bucket, ttl, err := q.leaseBucket(ctx, ttl)
-	if err != nil {
+// errKeyContended leaves the lease held until its time is over: the next renewal may
+// be luckier.
+var errKeyContended = errors.New("the key of the lease changes faster than it can be written")
+
+// leaseTries bounds how often one renewal writes over a key that others write too.
+const leaseTries = 5
+
+func (l *Lease) write(ctx context.Context, read leaseKey) error {
+	revision, err := writeLeaseKey(ctx, l.bucket, l.account, l.holder, read)
+	if err == nil {
+		l.revision = revision
+	}
+	return err
+}
+
+// giveBack leaves the key to whoever comes first, unless another runner has it.
+func (l *Lease) giveBack(ctx context.Context) error {
+	_, err := writeLeaseKey(ctx, l.bucket, l.account, "", leaseKey{revision: l.revision})
+	if !errors.Is(err, jetstream.ErrKeyExists) {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, ttl/4)
-	defer cancel()
-	watcher, err := bucket.Watch(limited, account, jetstream.UpdatesOnly())
-	if err != nil {
-		return pause(ctx, ttl/4)
+	key, err := readLeaseKey(ctx, l.bucket, l.account) // a renewal that was cut off may have been stored
+	if err != nil || key.free || key.holder != "" && key.holder != l.holder {
+		return err
 	}
-	defer func() { _ = watcher.Stop() }()
-	for {
-		select {
-		case <-limited.Done():
-			return ctx.Err()
-		case entry, ok := <-watcher.Updates():
-			if !ok {
-				return pause(limited, ttl/4)
-			}
-			if entry != nil && entry.Operation() != jetstream.KeyValuePut {
-				return nil
-			}
-		}
-	}
+	_, err = writeLeaseKey(ctx, l.bucket, l.account, "", key)
+	return err
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,14 +59,107 @@ func TestAccountOfARunnerThatDiedIsTakenOver(t *testing.T) {
 	check(t, next.Release(ctx))
 }
 
-func TestHolderNoticesThatItsLeaseWasDeleted(t *testing.T) {
+func TestAHolderThatFindsAnotherRunnersKeyHasLost(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
-	lease, err := q.AcquireLease(ctx, "main", "one", time.Second)
+	for _, value := range []string{"two", ""} { // which holds it, or has held it since
+		lease, err := q.AcquireLease(ctx, "main", "one", time.Second)
+		check(t, err)
+		_, err = lease.bucket.Put(ctx, "main", []byte(leaseMark+value))
+		check(t, err)
+		awaitLost(t, lease)
+		check(t, lease.Release(ctx))
+	}
+}
+
+// On a server that lets others write the key, what they make of it takes nothing from
+// a holder, and lets nobody in before it.
+func TestAStrangersKeyTakesNoLease(t *testing.T) {
+	q := connect(t, startServer(t, t.TempDir()))
+	ctx := within(t)
+	for name, meddle := range map[string]func(jetstream.KeyValue) error{
+		"overwritten": func(b jetstream.KeyValue) error { _, err := b.Put(ctx, "main", []byte("two")); return err },
+		"emptied":     func(b jetstream.KeyValue) error { _, err := b.Put(ctx, "main", nil); return err },
+		"deleted":     func(b jetstream.KeyValue) error { return b.Delete(ctx, "main") },
+		"purged":      func(b jetstream.KeyValue) error { return b.Purge(ctx, "main") },
+		"written all over": func(b jetstream.KeyValue) error {
+			for n := range 200 {
+				if _, err := b.Put(ctx, "main", []byte{byte(n)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		lease, err := q.AcquireLease(ctx, "main", "one", time.Second)
+		check(t, err)
+		next := make(chan *Lease, 1)
+		go func() {
+			second, err := q.AcquireLease(ctx, "main", "two", time.Second)
+			if err != nil {
+				t.Error(err)
+			}
+			next <- second
+		}()
+		for range 3 { // over more than a time to live
+			awaitRenewal(t, lease)
+			check(t, meddle(lease.bucket))
+		}
+		awaitRenewal(t, lease)
+		select {
+		case <-lease.Lost():
+			t.Errorf("%s: the lease was lost to a stranger", name)
+		case <-next:
+			t.Fatalf("%s: two runners hold it", name)
+		default:
+		}
+		check(t, lease.Release(ctx))
+		check(t, (<-next).Release(ctx))
+	}
+}
+
+// awaitRenewal waits until the holder has written its key once more.
+func awaitRenewal(t *testing.T, lease *Lease) {
+	t.Helper()
+	watch, err := lease.bucket.Watch(within(t), "main", jetstream.UpdatesOnly())
 	check(t, err)
-	check(t, lease.bucket.Delete(ctx, "main"))
-	awaitLost(t, lease)
-	check(t, lease.Release(ctx))
+	defer func() { check(t, watch.Stop()) }()
+	for {
+		select {
+		case e := <-watch.Updates():
+			if e != nil && keyOf(e).holder == lease.holder {
+				return
+			}
+		case <-lease.Lost():
+			return
+		}
+	}
+}
+
+// What no runner has written for a time to live is no lease.
+func TestAStrangersKeyKeepsNoRunnerOut(t *testing.T) {
+	q := connect(t, startServer(t, t.TempDir()))
+	ctx := within(t)
+	bucket, _, err := q.leaseBucket(ctx, time.Minute)
+	check(t, err)
+	for _, meddle := range []func() error{
+		func() error { _, err := bucket.Put(ctx, "main", []byte("mine")); return err },
+		func() error { return bucket.Delete(ctx, "main") },
+	} {
+		check(t, meddle())
+		var held *LeaseHeldError
+		if _, err := q.TryAcquireLease(ctx, "main", "one", time.Minute); !errors.As(err, &held) || !strings.Contains(held.Error(), "no runner") {
+			t.Error(err)
+		}
+		c := &contender{queue: q, account: "main", holder: "one"}
+		if _, err := c.try(ctx, time.Minute); !errors.As(err, &held) {
+			t.Error(err)
+		}
+		c.calm() // the minute is over
+		lease, err := c.try(ctx, time.Minute)
+		check(t, err)
+		check(t, lease.Release(ctx))
+	}
 }
 
 func TestHolderCutOffFromTheServerGivesUpInTime(t *testing.T) {
@@ -87,7 +181,7 @@ func TestAHolderKnowsItsOwnWriteWhoseAnswerWasLost(t *testing.T) {
 	check(t, err)
 	entry, err := lease.bucket.Get(ctx, "main")
 	check(t, err)
-	lost, err := lease.bucket.Update(ctx, "main", []byte("me-1"), entry.Revision())
+	lost, err := lease.bucket.Update(ctx, "main", []byte(leaseMark+"me-1"), entry.Revision())
 	check(t, err)
 	watch, err := lease.bucket.Watch(ctx, "main")
 	check(t, err)
@@ -101,8 +195,8 @@ func TestAHolderKnowsItsOwnWriteWhoseAnswerWasLost(t *testing.T) {
 		}
 	}
 	check(t, lease.Release(ctx))
-	if _, err := lease.bucket.Get(ctx, "main"); !errors.Is(err, jetstream.ErrKeyNotFound) {
-		t.Errorf("it was not given back: %v", err)
+	if key, err := readLeaseKey(ctx, lease.bucket, "main"); err != nil || !key.free {
+		t.Errorf("it was not given back: %+v %v", key, err)
 	}
 }
 
@@ -112,7 +206,7 @@ func TestAnAccountThatWasTakenWithoutAnAnswerIsOnesOwn(t *testing.T) {
 	ctx := within(t)
 	bucket, _, err := q.leaseBucket(ctx, time.Second)
 	check(t, err)
-	first, err := bucket.Create(ctx, "main", []byte("me-1"))
+	first, err := bucket.Create(ctx, "main", []byte(leaseMark+"me-1"))
 	check(t, err)
 	var held *LeaseHeldError
 	if _, err := q.TryAcquireLease(ctx, "main", "me-2", time.Second); !errors.As(err, &held) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/queue"
 )
@@ -67,4 +68,43 @@ func TestAStreamThatKnowsMoreIsNotMadeAnew(t *testing.T) {
 	if _, errs, code := w.cli("run", "--refill-events"); code != exitFailed || !strings.Contains(errs, "nothing was removed from it") {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
+}
+
+// TestAStrangersHandOnTheLeaseStopsNoAccount: on a server that lets others write it.
+func TestAStrangersHandOnTheLeaseStopsNoAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	n := newNATSProcess(t, w)
+	n.start("pw")
+	n.shortLeases()
+	w.configure(n.url(), "")
+	run, line := w.run()
+	w.readySays(line, ready)
+	nc, err := nats.Connect(n.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := js.KeyValue(t.Context(), queue.LeaseBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, meddle := range []func() error{
+		func() error { return bucket.Delete(t.Context(), "main") },
+		func() error { _, err := bucket.Put(t.Context(), "main", []byte("mine")); return err },
+	} {
+		if err := meddle(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the lease is taken again", func() bool { return strings.Count(run.stderr.String(), "is taken again") > i })
+		w.mustCLI("renew", "px_"+[]string{"1", "2"}[i], "--id", []string{"first", "second"}[i], "--wait")
+	}
+	if strings.Contains(run.stderr.String(), "was lost") {
+		t.Errorf("the account stopped:\n%s", run.stderr)
+	}
+	w.settled(run, "first", "second")
 }

@@ -1,0 +1,205 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The key of an account's lease, and the rule by which it changes hands. On a server
+// that lets others write it, a key can hold anything, or be deleted.
+//
+//   - A runner's value begins with leaseMark. What begins otherwise, and a deletion, is
+//     no runner's, and takes nothing from a holder: it writes its own again, as long as
+//     its last write is young enough for the lease.
+//   - A holder that finds another runner's value has lost, and stops.
+//   - A runner that waits takes a key that was given back, or that has run out, at once;
+//     one that is a stranger's, or deleted, only when no runner has written it for a
+//     whole time to live.
+
+// leaseMark begins what a runner writes: it is followed by its holder, and by nothing
+// where the account was given back.
+const leaseMark = "perennial "
+
+// leaseKey is what an account's key holds. The zero value is a key that is not there.
+type leaseKey struct {
+	revision uint64
+	holder   string // of a runner
+	free     bool   // given back by a runner
+	stranger string // what a client that is no runner has made of it: "overwritten" or "deleted"
+}
+
+// by names for people who has the key.
+func (k leaseKey) by() string {
+	if k.stranger != "" {
+		return "a client that is no runner (the key was " + k.stranger + ")"
+	}
+	return k.holder
+}
+
+func readLeaseKey(ctx context.Context, bucket jetstream.KeyValue, account string) (leaseKey, error) {
+	entries, err := bucket.History(ctx, account) // which knows of a deletion; Get does not
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return leaseKey{}, nil
+	case err != nil:
+		return leaseKey{}, err
+	}
+	return keyOf(entries[len(entries)-1]), nil
+}
+
+func keyOf(entry jetstream.KeyValueEntry) leaseKey {
+	key := leaseKey{revision: entry.Revision()}
+	value, marked := strings.CutPrefix(string(entry.Value()), leaseMark)
+	switch {
+	case entry.Operation() != jetstream.KeyValuePut:
+		key.stranger = "deleted"
+	case !marked:
+		key.stranger = "overwritten"
+	case value == "":
+		key.free = true
+	default:
+		key.holder = value
+	}
+	return key
+}
+
+// writeLeaseKey writes the key if it is as it was read, and else returns ErrKeyExists.
+func writeLeaseKey(ctx context.Context, bucket jetstream.KeyValue, account, holder string, read leaseKey) (uint64, error) {
+	if read.revision == 0 {
+		return bucket.Create(ctx, account, []byte(leaseMark+holder))
+	}
+	revision, err := bucket.Update(ctx, account, []byte(leaseMark+holder), read.revision)
+	return revision, wrongRevision(err)
+}
+
+// wrongRevision maps the server's refusal of a compare-and-set.
+func wrongRevision(err error) error {
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		return fmt.Errorf("%w: %w", jetstream.ErrKeyExists, err)
+	}
+	return err
+}
+
+// contender is a runner that waits for an account's lease.
+type contender struct {
+	queue           *Queue
+	account, holder string
+	bucket          jetstream.KeyValue
+	ttl             time.Duration
+	last            uint64          // revision of the last key of another runner that was seen
+	recent          context.Context // ends when no runner's key was seen for a time to live; nil before any was
+	forget          context.CancelFunc
+}
+
+// saw notes that another runner may hold the account from now on for a time to live.
+func (c *contender) saw() {
+	c.calm()
+	c.recent, c.forget = context.WithTimeout(context.Background(), c.ttl)
+}
+
+func (c *contender) calm() {
+	if c.forget != nil {
+		c.forget()
+	}
+}
+
+// try takes the account if the rule lets this runner have it.
+func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) {
+	if err := ValidAccount(c.account); err != nil {
+		return nil, err
+	}
+	if c.holder == "" || ttl < time.Second {
+		return nil, fmt.Errorf("lease of account %s: needs a holder and at least one second, not %q and %s", c.account, c.holder, ttl)
+	}
+	var err error
+	if c.bucket, c.ttl, err = c.queue.leaseBucket(ctx, ttl); err != nil {
+		return nil, err
+	}
+	// Begun before the key is written: this clock must not run behind the
+	// server's.
+	expiry := time.NewTimer(safeTime(c.ttl))
+	revision, err := c.take(ctx)
+	if err != nil {
+		expiry.Stop()
+		return nil, err
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	lease := &Lease{queue: c.queue, bucket: c.bucket, account: c.account, holder: c.holder, ttl: c.ttl, revision: revision,
+		stop: stop, done: make(chan struct{}), lost: make(chan struct{})}
+	go lease.keep(run, expiry)
+	return lease, nil
+}
+
+// take writes the key, or says who has it. One that this holder has made already, and
+// whose answer was lost, is written again: its age counts from now.
+func (c *contender) take(ctx context.Context) (uint64, error) {
+	key, err := readLeaseKey(ctx, c.bucket, c.account)
+	if err != nil {
+		return 0, fmt.Errorf("lease of account %s: %w", c.account, err)
+	}
+	c.note(key)
+	held := &LeaseHeldError{Account: c.account, Holder: key.by()}
+	if key.holder != "" && key.holder != c.holder {
+		return 0, held
+	}
+	if key.stranger != "" && c.recent.Err() == nil {
+		return 0, held
+	}
+	revision, err := writeLeaseKey(ctx, c.bucket, c.account, c.holder, key)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		held.Holder = "another runner"
+		return 0, held
+	}
+	if err != nil {
+		return 0, fmt.Errorf("lease of account %s: %w", c.account, err)
+	}
+	return revision, nil
+}
+
+// note counts a time to live from each new key of another runner, and from the first
+// sight of a stranger's: before that, a runner may have written it.
+func (c *contender) note(key leaseKey) {
+	others := key.holder != "" && key.holder != c.holder && key.revision != c.last
+	if others {
+		c.last = key.revision
+	}
+	if others || key.stranger != "" && c.recent == nil {
+		c.saw()
+	}
+}
+
+// awaitFree returns when the account may be free: its key was given back, or a
+// quarter of the time to live went by, for an expiry is not announced.
+func (c *contender) awaitFree(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, c.ttl/4)
+	defer cancel()
+	watcher, err := c.bucket.Watch(limited, c.account, jetstream.UpdatesOnly())
+	if err != nil {
+		return pause(ctx, c.ttl/4)
+	}
+	defer func() { _ = watcher.Stop() }()
+	for {
+		select {
+		case <-limited.Done():
+			return ctx.Err()
+		case entry, ok := <-watcher.Updates():
+			if !ok {
+				return pause(limited, c.ttl/4)
+			}
+			if entry == nil {
+				continue
+			}
+			key := keyOf(entry)
+			c.note(key)
+			if key.free {
+				return nil
+			}
+		}
+	}
+}
