@@ -21,18 +21,20 @@ func refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf
 // signature is who asks for a change, and why: the fact carries both.
 type signature struct{ by, reason string }
 
-// check is a RefusedError for a change without a name or a reason, or with words
+func (x signature) check() error { return CheckSigned(x.by, x.reason) }
+
+// CheckSigned is a RefusedError for a change without a name or a reason, or with words
 // that would fill the journal.
-func (x signature) check() error {
-	if x.by == "" || x.reason == "" {
-		return refuse("a change needs the name of who asks for it and a reason: say both")
+func CheckSigned(by, reason string) error {
+	if strings.TrimSpace(by) == "" || strings.TrimSpace(reason) == "" {
+		return refuse("a change needs a name and a reason: say who asks for it, and why (--by, --reason)")
 	}
-	return CheckWords(x.by, x.reason)
+	return checkWords(by, reason)
 }
 
-// CheckWords is a RefusedError for words of a person that would fill the journal, or
+// checkWords is a RefusedError for words of a person that would fill the journal, or
 // that no terminal and no log could show on one line.
-func CheckWords(words ...string) error {
+func checkWords(words ...string) error {
 	for _, w := range words {
 		switch {
 		case len(w) > maxWords:

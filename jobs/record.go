@@ -29,12 +29,13 @@ func (x Recording) Check() error {
 		return refuse("kind %q is not known: top-up or external", bounded(x.Kind))
 	case x.Cents <= 0 || x.Cents > maxLineCents:
 		return refuse("--cents %d cannot be recorded: it is over 0 and at most %d", x.Cents, maxLineCents)
-	case x.By == "" || x.Reason == "":
-		return refuse("a record needs a name and a reason")
 	case x.ID != "" && checkID(x.ID) != nil:
 		return refuse("the id %.40q is too long or cannot be printed", x.ID)
 	}
-	return CheckWords(x.By, x.Reason, x.OrderNo)
+	if err := CheckSigned(x.By, x.Reason); err != nil {
+		return err
+	}
+	return checkWords(x.OrderNo)
 }
 
 // Record books money that moved outside Perennial, in a person's name. It reports

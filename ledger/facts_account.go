@@ -26,7 +26,9 @@ type SweepPlanned struct {
 	// Unusable counts, of Due, the proxies whose id or expiry no command can say:
 	// no sweep renews them.
 	Unusable int    `json:"unusable,omitempty"`
-	User     string `json:"user,omitempty"` // see UserOf; of a sweep that a person asked for
+	By       string `json:"by,omitempty"` // of a sweep that a person asked for, as Reason and User
+	Reason   string `json:"reason,omitempty"`
+	User     string `json:"user,omitempty"` // see UserOf
 }
 
 // FactType implements Fact.

@@ -181,7 +181,7 @@ func TestTwoSchedulesDoNotSpendOneWalletTwice(t *testing.T) {
 		cents := make(chan int64, 2)
 		for _, name := range []string{"a", "b"} {
 			go func() {
-				plan, err := s.RunNow(context.Background(), name)
+				plan, err := s.RunNow(context.Background(), name, "ann", "due")
 				if err != nil {
 					t.Error(err)
 				}

@@ -23,7 +23,9 @@ type firing struct {
 	slot   time.Time
 	missed []time.Time // slots that it serves as well
 	rest   *remainder  // of the sweep that it goes on with; nil: a new sweep
-	byHand bool        // a person asked for it
+	byHand bool        // a person asked for it:
+	by     string      // who,
+	reason string      // and why
 }
 
 // before is what the sweep has done under earlier slots.
@@ -148,7 +150,7 @@ func (s *Sweeper) checkClock() error {
 func (s *Sweeper) record(ctx context.Context, r *rota, f firing, plan *Plan) error {
 	planned := ledger.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Due, EstimateCents: plan.EstimateCents, Commands: plan.Commands,
-		Planned: plan.planned, Left: plan.Left, User: ledger.UserOf(ctx), Unusable: plan.LeftOutCounts[ReasonBadID] + plan.LeftOutCounts[ReasonBadExpiry],
+		Planned: plan.planned, Left: plan.Left, By: f.by, Reason: f.reason, User: ledger.UserOf(ctx), Unusable: plan.LeftOutCounts[ReasonBadID] + plan.LeftOutCounts[ReasonBadExpiry],
 	}
 	if f.rest != nil {
 		planned.Of = &f.rest.began

@@ -43,7 +43,7 @@ func TestAPlanThatWaitsIsNotStoredAnewByEverySlot(t *testing.T) {
 		t.Errorf("%+v", list[0])
 	}
 	h.watch.add(time.Second)
-	fresh, err := h.RunNow(t.Context(), "keepalive") // by hand: what is due now
+	fresh, err := h.RunNow(t.Context(), "keepalive", "ann", "due") // by hand: what is due now
 	check(t, err)
 	want(t, "another plan by hand", hashes[fresh.Hash], false)
 	check(t, h.Approve(t.Context(), fresh.Hash, "ada", "checked"))
@@ -55,7 +55,7 @@ func TestAnApprovalSaysWhoGaveIt(t *testing.T) {
 	s.ApproveOverCents = 100
 	h := newHouse(t, soon(), s)
 	h.paid(t, "px_1", 300)
-	plan, err := h.RunNow(t.Context(), "keepalive")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	check(t, h.Approve(t.Context(), plan.Hash, "ada", "the month is paid"))
 	rows, err := h.Ledger.Rows(t.Context(), 0, 1000)

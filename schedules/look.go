@@ -82,16 +82,16 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {
 const maxAhead = time.Minute
 
 // RunNow fires a slot at this second of UTC, or at the next one that is free, and
-// returns what it did: State is held or finished. ErrFired when every second of
-// the next minute has a slot.
-func (s *Sweeper) RunNow(ctx context.Context, schedule string) (Plan, error) {
+// returns what it did: State is held or finished. by and reason are of the person who
+// asks. ErrFired when every second of the next minute has a slot.
+func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (Plan, error) {
 	r, err := s.rota(schedule)
 	if err != nil {
 		return Plan{}, err
 	}
 	now := s.Clock().UTC().Truncate(time.Second)
 	for slot := now; ; slot = slot.Add(time.Second) {
-		plan, err := s.fire(ctx, r, firing{slot: slot, byHand: true})
+		plan, err := s.fire(ctx, r, firing{slot: slot, byHand: true, by: by, reason: reason})
 		if !errors.Is(err, ErrFired) || slot.Sub(now) >= maxAhead {
 			return plan, err
 		}
@@ -158,6 +158,9 @@ func planSaid(f ledger.SweepPlanned, currency string) string {
 	text := fmt.Sprintf("%d due, %d to renew in %d command(s), about %s", f.Due, renewed, len(f.Commands), estimateSaid(f.EstimateCents, unpriced, currency))
 	if f.Unusable > 0 {
 		text += fmt.Sprintf(", %d left out whose id or expiry no command can say (`perennial sweep plan %s` names them)", f.Unusable, f.Schedule)
+	}
+	if f.By != "" {
+		text += fmt.Sprintf(", asked for by %s: %s", f.By, f.Reason)
 	}
 	if n := len(f.Missed); n > 0 {
 		text += fmt.Sprintf(", in the place of %d missed slot(s)", n)

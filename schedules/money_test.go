@@ -39,7 +39,7 @@ func TestAWalletThatIsTooLowPaysForWhatExpiresFirstAndTheRestIsSaid(t *testing.T
 	h.wallet(t, func() (int64, error) { return held, nil })
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
-	plan, err := h.RunNow(t.Context(), "keepalive")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "published", h.stream.ids(), []string{"px_1 px_2"})
 	want(t, "left of the wallet", *plan.WalletAfterCents, int64(100))
@@ -136,7 +136,7 @@ func TestTheBudgetOfADayAndOfAMonthAreOfAllTheirSweeps(t *testing.T) {
 	sweep := func(what string, published int, reason string) {
 		t.Helper()
 		before := len(h.stream.commands)
-		plan, err := h.RunNow(t.Context(), "keepalive")
+		plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 		check(t, err)
 		got := 0
 		for _, c := range h.stream.commands[before:] {
@@ -232,10 +232,10 @@ func TestTheListOfSchedulesSaysWhy(t *testing.T) {
 	}
 	want(t, "before", list().Why, "it has not fired yet")
 	h.paid(t, "px_1", 300)
-	_, err := h.RunNow(t.Context(), "keepalive")
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "after", list().Why, "budget_cents (4.00) does not reach for 1 proxies: 2.00 is missing, and the first of them expires at 2026-11-23T12:00:00Z; "+
-		"the next sweep plans them again; 2 due, 1 to renew in 1 command(s), about 3.00")
+		"the next sweep plans them again; 2 due, 1 to renew in 1 command(s), about 3.00, asked for by ann: due")
 }
 
 func TestAnEmptyWalletDoesNotSayThatNothingIsMissing(t *testing.T) {

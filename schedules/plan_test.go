@@ -147,7 +147,7 @@ func TestTrap23ACanaryThatIsUnderWayIsTheOnlyOneOfItsKind(t *testing.T) {
 	sweep := func(what string, ids ...string) {
 		t.Helper()
 		h.watch.add(time.Second)
-		plan, err := h.RunNow(t.Context(), "keepalive")
+		plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 		check(t, err)
 		want(t, what, plan.ids(), ids)
 	}

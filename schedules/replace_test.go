@@ -39,7 +39,7 @@ func replacing(t testing.TB, policy Replace, expiries map[string]string) *house 
 func (h *house) run(t testing.TB) Plan {
 	t.Helper()
 	h.watch.add(time.Second)
-	plan, err := h.RunNow(t.Context(), "keepalive")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	return plan
 }
@@ -57,7 +57,7 @@ func TestWhatTheProviderWillNotRenewIsReplacedOnce(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	h.watch.add(time.Second)
 	h.stream.fail = func() error { cancel(); return errors.New("no reply") }
-	_, err := h.RunNow(ended, "keepalive")
+	_, err := h.RunNow(ended, "keepalive", "ann", "due")
 	wantErr(t, err, context.Canceled)
 
 	h.stream.fail = nil

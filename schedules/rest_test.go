@@ -77,7 +77,7 @@ func TestASweepByHandGoesOnByItself(t *testing.T) {
 	inBubble(t, dailySchedule(), threeUnpriced(), func(t *testing.T, b *bench) {
 		ran := make(chan error, 1)
 		go func() {
-			_, err := b.RunNow(t.Context(), "keepalive")
+			_, err := b.RunNow(t.Context(), "keepalive", "ann", "due")
 			ran <- err
 		}()
 		<-b.stream.arrived
@@ -108,7 +108,7 @@ func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
 		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Observe(0, ledger.Proxy{ProxyID: "px_other", CountryCode: "US", SeenAt: time.Now()})
 		}))
-		plan, err := b.RunNow(t.Context(), "keepalive")
+		plan, err := b.RunNow(t.Context(), "keepalive", "ann", "due")
 		check(t, err)
 		want(t, "state", plan.State, StateHeld)
 		go func() { <-b.stream.arrived; <-b.stream.arrived }()

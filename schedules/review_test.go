@@ -22,7 +22,7 @@ func (h *house) failing(t *testing.T, from, to int) {
 func (h *house) sweep(t *testing.T) Plan {
 	t.Helper()
 	check(t, h.Lister().WaitPass(t.Context()))
-	plan, err := h.RunNow(t.Context(), "keepalive")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	h.watch.add(time.Second)
 	return plan

@@ -21,7 +21,7 @@ func TestASlotPublishesWhatIsDueOnceHoweverOftenItFires(t *testing.T) {
 	h.paid(t, "px_1", 300)
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
-	plan, err := h.RunNow(t.Context(), "keepalive")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "state", plan.State, stateFinished)
 	want(t, "estimate", plan.EstimateCents, int64(600))
@@ -35,7 +35,7 @@ func TestASlotPublishesWhatIsDueOnceHoweverOftenItFires(t *testing.T) {
 
 	// Another slot before the commands were accepted: the same commands. It is of the
 	// same second by the clock, and takes the next one.
-	again, err := h.RunNow(t.Context(), "keepalive")
+	again, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "slot", again.Slot.Sub(*plan.Slot), time.Second)
 	want(t, "second command", h.stream.raw[1], h.stream.raw[0])
@@ -43,7 +43,7 @@ func TestASlotPublishesWhatIsDueOnceHoweverOftenItFires(t *testing.T) {
 
 func TestTrap10ASweepLeavesAloneWhatNeverExpires(t *testing.T) {
 	h := newHouse(t, map[string]string{"px_never": ""}, keepalive())
-	plan, err := h.RunNow(t.Context(), "keepalive")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "due", plan.Due, 0)
 	want(t, "facts", h.facts(t, 0), []string{"sweep.planned", "sweep.finished"})
@@ -55,7 +55,7 @@ func TestASweepThatACrashCutShortIsPublishedAgainUnchanged(t *testing.T) {
 	h.paid(t, "px_1", 300)
 	ctx, crash := context.WithCancel(t.Context())
 	h.stream.fail = func() error { crash(); return errors.New("no reply") }
-	planned, err := h.RunNow(ctx, "keepalive")
+	planned, err := h.RunNow(ctx, "keepalive", "ann", "due")
 	wantErr(t, err, context.Canceled)
 	want(t, "published", len(h.stream.commands), 0)
 
@@ -74,11 +74,11 @@ func TestAPlanOverTheApprovalLimitWaitsAndIsThenCarriedOutExactly(t *testing.T) 
 	s.ApproveOverCents = 599
 	h := newHouse(t, soon(), s)
 	h.paid(t, "px_1", 300)
-	plan, err := h.RunNow(t.Context(), "keepalive")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "state", plan.State, StateHeld)
 	h.watch.add(time.Minute)
-	again, err := h.RunNow(t.Context(), "keepalive")
+	again, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "the plan of a later slot", again.Hash, plan.Hash)
 	want(t, "published", len(h.stream.commands), 0)
@@ -103,7 +103,7 @@ func TestOverTheBudgetTheAffordablePartGoesAndTheRestIsSaidAloud(t *testing.T) {
 	h.paid(t, "px_2", 300)
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
-	plan, err := h.RunNow(t.Context(), "keepalive")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "published", h.stream.ids(), []string{"px_1"})
 	want(t, "state", plan.State, stateFinished)
@@ -121,11 +121,11 @@ func TestAClockThatIsWrongSweepsNothing(t *testing.T) {
 	for _, away := range []time.Duration{6 * time.Minute, -6 * time.Minute} {
 		h := newHouse(t, soon(), keepalive())
 		h.provided = away
-		_, err := h.RunNow(t.Context(), "keepalive")
+		_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 		wantErr(t, err, ErrSkew)
 		want(t, "facts", len(h.facts(t, 0)), 0)
 		h.provided = away / 2
-		_, err = h.RunNow(t.Context(), "keepalive")
+		_, err = h.RunNow(t.Context(), "keepalive", "ann", "due")
 		check(t, err)
 	}
 }
@@ -166,7 +166,7 @@ func TestASweepGoesThroughTheFrontDoor(t *testing.T) {
 	h := newHouse(t, soon(), s)
 	h.Publisher = q
 	h.paid(t, "px_1", 300)
-	plan, err := h.RunNow(t.Context(), "keepalive")
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -33,7 +33,7 @@ func (a *app) proxiesRetire() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&q.By, "by", operator(), "who decides it")
-	f.StringVar(&q.Reason, "reason", "", "why")
+	f.StringVar(&q.Reason, "reason", "asked for on the command line", "why")
 	f.BoolVar(&q.Undo, "undo", false, "let sweeps renew them again")
 	return c
 }
@@ -45,10 +45,8 @@ func (a *accountHost) retire(ctx context.Context, q retireRequest) (changedAnswe
 	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > maxRetired {
 		return changed, &jobs.RefusedError{Reason: fmt.Sprintf("%d proxies: name 1 to %d", len(q.ProxyIDs), maxRetired)}
 	}
-	if q.By = asked(ctx, q.By); q.By == "" {
-		return changed, &jobs.RefusedError{Reason: "retiring needs a name: say who decides it with --by"}
-	}
-	if err := jobs.CheckWords(q.By, q.Reason); err != nil {
+	q.By = asked(ctx, q.By)
+	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
 		return changed, err
 	}
 	err := a.ledger.Write(ctx, func(tx *ledger.Tx) error {

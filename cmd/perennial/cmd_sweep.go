@@ -15,8 +15,8 @@ func (a *app) sweepCommand() *cobra.Command {
 	c := &cobra.Command{Use: "sweep", Short: "Schedules: list, plan, run, forecast, approve"}
 	c.AddCommand(
 		a.sweepList(),
-		a.sweepOne("plan SCHEDULE", "Show what a sweep would renew and cost; changes nothing", verbPlan),
-		a.sweepOne("run SCHEDULE", "Fire a slot now", verbSweep),
+		a.sweepOne("plan SCHEDULE", "Show what a sweep would renew and cost; changes nothing", verbPlan, &sweepRequest{}),
+		a.sweepRun(),
 		a.sweepForecast(),
 		a.sweepApprove())
 	return c
@@ -113,8 +113,16 @@ func leftText(x ledger.SweepLeft) string {
 	return text
 }
 
+func (a *app) sweepRun() *cobra.Command {
+	var q sweepRequest
+	c := a.sweepOne("run SCHEDULE", "Fire a slot now", verbSweep, &q)
+	c.Flags().StringVar(&q.By, "by", operator(), "who asks for it")
+	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
+	return c
+}
+
 // sweepOne asks for a plan of one schedule: looked at, or carried out.
-func (a *app) sweepOne(use, short, verb string) *cobra.Command {
+func (a *app) sweepOne(use, short, verb string, q *sweepRequest) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -125,7 +133,8 @@ func (a *app) sweepOne(use, short, verb string) *cobra.Command {
 			defer r.Close()
 			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Minute)
 			defer cancel()
-			plan, err := ask[schedules.Plan](ctx, r, verb, sweepRequest{Schedule: args[0]})
+			q.Schedule = args[0]
+			plan, err := ask[schedules.Plan](ctx, r, verb, q)
 			if err != nil {
 				return err
 			}

@@ -98,7 +98,7 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 		t.Errorf("%s: %v", ran.State, got)
 	}
 	list, _, _ := w.cli("sweep", "list", "-o", "json")
-	if !strings.Contains(list, ` due, 4 to renew in 1 command(s), about 12.00 USD"`) {
+	if !strings.Contains(list, ` due, 4 to renew in 1 command(s), about 12.00 USD, asked for by `) {
 		t.Errorf("sweep list: %s", list)
 	}
 }

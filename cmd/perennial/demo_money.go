@@ -77,7 +77,7 @@ func (d *demo) sweep(ctx context.Context, r *remote) error {
 	var cost demoCost
 	renewed, commands := 0, 0
 	for {
-		plan, err := ask[schedules.Plan](ctx, r, verbSweep, sweepRequest{Schedule: demoSchedule().Name})
+		plan, err := ask[schedules.Plan](ctx, r, verbSweep, sweepRequest{Schedule: demoSchedule().Name, By: "demo", Reason: "to show a sweep"})
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/ledger"
+	"perennial/queue"
 )
 
 // natsUsers gives each role to a user of main, and other has an operator of its own.
@@ -249,8 +250,42 @@ func TestEachRoleDoesWhatItIsFor(t *testing.T) {
 		if f := aFact[ledger.AccountResumed](sub, "account.resumed"); f.User != "ops" || !strings.Contains(f.Detail, "by ann: seen") {
 			t.Errorf("%+v", f)
 		}
+		ops.verb("sweep", `{"schedule":"keep","reason":"to see"}`)
+		if f := aFact[ledger.SweepPlanned](sub, "sweep.planned"); f.User != "ops" || f.By != "ops" || f.Reason != "to see" {
+			t.Errorf("%+v", f)
+		}
 		w.commandsAs(line, "ops")
 	})
+}
+
+// TestEveryChangeNeedsAReason, also of an operator whom the server names. What
+// `reconcile` books is what the provider shows, and nothing that a person says.
+func TestEveryChangeNeedsAReason(t *testing.T) {
+	t.Parallel()
+	w, _, line := withRoles(t, embeddedNATS)
+	ops := w.as(line, "ops")
+	for _, verb := range queue.ChangingVerbs {
+		if verb == "reconcile" {
+			continue
+		}
+		without := map[string]string{
+			"release": `{"id":"x","by":"ann"}`, "cancel": `{"id":"x","by":"ann"}`, "retry": `{"id":"x","by":"ann"}`, "resolve": `{"id":"x","charged":false,"by":"ann"}`,
+			"pause": `{"reason":" "}`, "resume": `{"reason":" "}`, "sweep": `{"schedule":"keep"}`, "approve": `{"plan":"p","by":"ann"}`,
+			"retire": `{"proxy_ids":["px_1"],"by":"ann"}`, "record": `{"kind":"top-up","cents":1,"by":"ann","reason":""}`,
+		}[verb]
+		for _, body := range []string{"", "{}", "null", `{"by":"ann"}`, without} {
+			answer, err := ops.Request("perennial.svc.main."+verb, []byte(body), patience)
+			if err != nil || answer.Header.Get("Nats-Service-Error-Code") == "" {
+				t.Errorf("%s %s: %v %+v", verb, body, err, answer)
+			}
+			if said := answer.Header.Get("Nats-Service-Error"); body == without && verb != "resolve" && !strings.Contains(said, "reason") {
+				t.Errorf("%s says %q", verb, said)
+			}
+		}
+	}
+	if said := w.mustCLI("ledger", "entries", "-o", "json", "-a", "main"); strings.Contains(said, "top-up") {
+		t.Error(said)
+	}
 }
 
 // aFact is the first event of a type, as a client reads it.

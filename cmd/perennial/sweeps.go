@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"perennial/jobs"
@@ -143,7 +142,7 @@ func (a *accountHost) failingSweeps() []ledger.SweepFailed {
 type sweepRequest struct {
 	Schedule string `json:"schedule,omitempty"`
 	Plan     string `json:"plan,omitempty"`
-	By       string `json:"by,omitempty"` // of an approval, as Reason
+	By       string `json:"by,omitempty"` // of a sweep or an approval, as Reason
 	Reason   string `json:"reason,omitempty"`
 }
 
@@ -156,14 +155,16 @@ func (a *accountHost) plan(ctx context.Context, q sweepRequest) (schedules.Plan,
 }
 
 func (a *accountHost) sweepNow(ctx context.Context, q sweepRequest) (schedules.Plan, error) {
-	return a.sweeper.RunNow(ctx, q.Schedule)
+	q.By = asked(ctx, q.By)
+	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
+		return schedules.Plan{}, err
+	}
+	return a.sweeper.RunNow(ctx, q.Schedule, q.By, q.Reason)
 }
 
 func (a *accountHost) approve(ctx context.Context, q sweepRequest) (changedAnswer, error) {
-	if q.By = asked(ctx, q.By); strings.TrimSpace(q.By) == "" || strings.TrimSpace(q.Reason) == "" {
-		return changedAnswer{}, &jobs.RefusedError{Reason: "an approval needs a name and a reason: say them with --by and --reason"}
-	}
-	if err := jobs.CheckWords(q.By, q.Reason); err != nil {
+	q.By = asked(ctx, q.By)
+	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
 		return changedAnswer{}, err
 	}
 	return changedAnswer{Changed: 1}, a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason)
