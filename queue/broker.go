@@ -31,9 +31,14 @@ func brokered(stream string) []string {
 	return []string{
 		"INFO", "STREAM.NAMES",
 		"CONSUMER.CREATE." + stream, "CONSUMER.CREATE." + stream + ".>", "CONSUMER.DURABLE.CREATE." + stream + ".*",
-		"CONSUMER.DELETE." + stream + ".*",
+		consumerDelete(stream),
 	}
 }
+
+func consumerDelete(stream string) string { return "CONSUMER.DELETE." + stream + ".*" }
+
+// anyOf is a request of an operator, who may make it whoever made the consumer.
+const anyOf = "ANY."
 
 // brokerSubject is where the broker takes a request of JetStream's API.
 func brokerSubject(account, op string) string { return "perennial.js." + account + "." + op }
@@ -47,6 +52,8 @@ type broker struct {
 	account string
 	slots   chan struct{}
 	work    sync.WaitGroup
+	// share bounds the consumers of one user, most those of all.
+	share, most int
 }
 
 // brokerSlots bounds the requests that are worked on at once; what is above is refused,
@@ -55,7 +62,7 @@ const brokerSlots = 32
 
 // serveBroker begins to answer; stop ends it.
 func (q *Queue) serveBroker(account string) (stop func() error, err error) {
-	b := &broker{queue: q, account: account, slots: make(chan struct{}, brokerSlots)}
+	b := &broker{queue: q, account: account, slots: make(chan struct{}, brokerSlots), share: maxConsumers, most: maxAllConsumers}
 	sub, err := q.nc.QueueSubscribe(brokerSubject(account, ">"), "perennial", b.take)
 	if err != nil {
 		return nil, fmt.Errorf("broker of account %s: %w", account, err)
@@ -79,8 +86,11 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Description }
 
-// errNoConsumer is JetStream's own answer to an update of a consumer that is not there.
-var errNoConsumer = &apiError{Code: 400, ErrCode: int(jetstream.JSErrCodeConsumerDoesNotExist), Description: "consumer does not exist"}
+// JetStream's own answers to an update and to anything else of a consumer that is not there.
+var (
+	errNoSuchConsumer = &apiError{Code: 400, ErrCode: int(jetstream.JSErrCodeConsumerDoesNotExist), Description: "consumer does not exist"}
+	errNoConsumer     = &apiError{Code: 404, ErrCode: int(jetstream.JSErrCodeConsumerNotFound), Description: "consumer not found"}
+)
 
 // jsForbidden is JetStream's code for a consumer configuration that it does not take.
 const jsForbidden = 10012
@@ -122,7 +132,7 @@ func (b *broker) pass(m *nats.Msg) ([]byte, error) {
 	if user == "" {
 		return nil, errors.New("only a user with a role may ask the broker")
 	}
-	op := strings.TrimPrefix(m.Subject, brokerSubject(b.account, ""))
+	op, isOperator := strings.CutPrefix(strings.TrimPrefix(m.Subject, brokerSubject(b.account, "")), anyOf)
 	data := m.Data
 	var err error
 	switch {
@@ -131,7 +141,7 @@ func (b *broker) pass(m *nats.Msg) ([]byte, error) {
 	case op == "STREAM.NAMES":
 		return b.names(data)
 	case strings.HasPrefix(op, "CONSUMER.DELETE."+EventsStream(b.account)+"."):
-		_, err = b.owned(op[strings.LastIndexByte(op, '.')+1:], user)
+		err = b.deletes(op[strings.LastIndexByte(op, '.')+1:], user, isOperator)
 	case strings.HasPrefix(op, "CONSUMER.CREATE."+EventsStream(b.account)), strings.HasPrefix(op, "CONSUMER.DURABLE.CREATE."+EventsStream(b.account)+"."):
 		data, err = b.create(data, user)
 	default:
@@ -182,17 +192,39 @@ type createRequest struct {
 	Pedantic bool                     `json:"pedantic,omitempty"`
 }
 
+// deletes lets a user delete a consumer of its own, and an operator each. One that is
+// not there stays so, for another user may make it meanwhile.
+func (b *broker) deletes(name, user string, isOperator bool) error {
+	if isOperator && consumerName.MatchString(name) {
+		return nil
+	}
+	own, err := b.owned(name, user)
+	if err == nil && !own {
+		err = errNoConsumer
+	}
+	return err
+}
+
+func errOtherStream(account string) error {
+	return errors.New("stream_name must be " + EventsStream(account))
+}
+
 // create refuses a consumer that pushes, or that another user made, and notes who
 // makes it.
 func (b *broker) create(data []byte, user string) ([]byte, error) {
 	var request createRequest
+	if len(data) > maxCreateBytes {
+		return nil, fmt.Errorf("a request for a consumer has %d bytes, of at most %d: the server keeps it", len(data), maxCreateBytes)
+	}
 	if err := json.Unmarshal(data, &request); err != nil {
 		return nil, errNoJSON
 	}
 	c := &request.Config
 	switch {
+	case c.MaxWaiting > maxWaiting:
+		return nil, fmt.Errorf("max_waiting may be up to %d", maxWaiting)
 	case request.Stream != EventsStream(b.account):
-		return nil, errors.New("stream_name must be " + EventsStream(b.account))
+		return nil, errOtherStream(b.account)
 	case c.DeliverSubject != "" || c.DeliverGroup != "":
 		return nil, errors.New("deliver_subject: a consumer that pushes is not for subscribers; make one that pulls")
 	}
@@ -209,7 +241,7 @@ func (b *broker) create(data []byte, user string) ([]byte, error) {
 	}
 	if fresh { // another user's, made meanwhile under its name, is not changed
 		if request.Action == "update" {
-			return nil, errNoConsumer
+			return nil, errNoSuchConsumer
 		}
 		request.Action = "create"
 		if err := b.room(user); err != nil {
@@ -226,10 +258,19 @@ func (b *broker) create(data []byte, user string) ([]byte, error) {
 // consumerName is a name that is one token of a subject.
 var consumerName = regexp.MustCompile(`^[A-Za-z0-9_=-]{1,255}$`)
 
-// maxConsumers bounds the consumers of one user in a stream, but for those that are
-// made at the same moment. An ordered consumer that is made anew leaves one behind,
-// which the server drops after some minutes.
-const maxConsumers = 64
+const (
+	// maxConsumers bounds the consumers of one user in a stream, but for those that are
+	// made at the same moment. An ordered consumer that is made anew leaves one behind,
+	// which the server drops after some minutes.
+	maxConsumers = 64
+	// maxAllConsumers bounds those of all users: a server takes 1,000 of a stream, and
+	// the runner needs some.
+	maxAllConsumers = 900
+	// maxCreateBytes bounds what the server keeps of a consumer: names of all events fit.
+	maxCreateBytes = 16 << 10
+	// maxWaiting bounds the requests for messages that a consumer holds; JetStream's default.
+	maxWaiting = 512
+)
 
 // room refuses a consumer beyond a user's share: each costs the server memory, and
 // the archive a look.
@@ -240,8 +281,9 @@ func (b *broker) room(user string) error {
 	if err != nil {
 		return fmt.Errorf("JetStream did not answer: %w", err)
 	}
-	consumers, has := stream.ListConsumers(ctx), 0
+	consumers, has, all := stream.ListConsumers(ctx), 0, 0
 	for info := range consumers.Info() {
+		all++
 		if info.Config.Metadata[ownerKey] == user {
 			has++
 		}
@@ -249,7 +291,10 @@ func (b *broker) room(user string) error {
 	if err := consumers.Err(); err != nil {
 		return fmt.Errorf("JetStream did not answer: %w", err)
 	}
-	if has >= maxConsumers {
+	if all >= b.most {
+		return fmt.Errorf("%s has %d consumers: an operator can delete those that are not needed", EventsStream(b.account), all)
+	}
+	if has >= b.share {
 		return fmt.Errorf("user %s has %d consumers of %s: delete some, or take the one that is there", user, has, EventsStream(b.account))
 	}
 	return nil

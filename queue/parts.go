@@ -49,6 +49,12 @@ func (s *serving) respond(request micro.Request, data []byte) {
 // send answers by itself: micro reads, behind a handler that has returned, what an
 // answer through its request would write.
 func (s *serving) send(request micro.Request, header nats.Header, data []byte) error {
+	if user := callerOf(nats.Header(request.Headers()), request.Reply()); user != "" {
+		if header == nil {
+			header = nats.Header{}
+		}
+		header.Set(HeaderUser, user)
+	}
 	return s.queue.nc.PublishMsg(&nats.Msg{Subject: request.Reply(), Header: header, Data: data})
 }
 

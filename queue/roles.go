@@ -1,14 +1,10 @@
 package queue
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/nats-io/nats.go"
 )
 
 // A role is what a user of NATS may do with the accounts it is given for. Each user
@@ -139,6 +135,10 @@ func (r Role) rights(account string) []right {
 	case RoleOperator:
 		ask(ReadingVerbs...)
 		ask(ChangingVerbs...)
+		stream := EventsStream(account)
+		// In the place of a subscriber's, before which it sorts.
+		all = append(all, right{subject: brokerSubject(account, anyOf+consumerDelete(stream)), local: "$JS.API." + consumerDelete(stream), identity: true})
+		all = append(all, apiRights("CONSUMER.NAMES."+stream, "CONSUMER.LIST."+stream)...)
 		all = append(all, eventRights(account)...)
 		all = append(all, deadRights(account)...)
 	}
@@ -173,6 +173,12 @@ func apiRights(ops ...string) []right {
 	}
 	return all
 }
+
+// Bounds of one user, so that it leaves room for the others.
+const (
+	maxConnections   = 256
+	maxSubscriptions = 16 * maxConnections
+)
 
 // userAccount is the NATS account of one user.
 func userAccount(name string) string { return "PERENNIAL_USER_" + name }
@@ -226,9 +232,12 @@ func writeExports(b *strings.Builder, users []User) {
 	}
 }
 
+// userInfo asks the server what the user of the connection may do; see [Queue.Separation].
+const userInfo = "$SYS.REQ.USER.INFO"
+
 // subjects are what the user may publish on and subscribe to in its own account.
 func (u User) subjects() (publish, subscribe []string) {
-	subscribe = []string{"_INBOX.>"}
+	publish, subscribe = []string{userInfo}, []string{"_INBOX.>"}
 	for _, r := range u.rights() {
 		if r.stream {
 			subscribe = append(subscribe, r.here())
@@ -241,7 +250,7 @@ func (u User) subjects() (publish, subscribe []string) {
 
 // write writes the user's account: its imports, and permissions for nothing else.
 func (u User) write(b *strings.Builder, secret string) {
-	fmt.Fprintf(b, "  %s {\n    imports: [\n", userAccount(u.Name))
+	fmt.Fprintf(b, "  %s {\n    limits: {max_connections: %d, max_subscriptions: %d}\n    imports: [\n", userAccount(u.Name), maxConnections, maxSubscriptions)
 	for _, r := range u.rights() {
 		kind, more := "service", ""
 		if r.stream {
@@ -268,49 +277,3 @@ func quoted(words []string) string {
 	}
 	return strings.Join(all, ", ")
 }
-
-// Forbidden are subjects that would tell something of an account, or of the runner's
-// lease, and that the user's roles do not give it. Asking them changes nothing.
-func (u User) Forbidden(account string) []string {
-	all := []string{
-		"$JS.API.STREAM.INFO.KV_" + LeaseBucket, "$JS.API.STREAM.INFO." + EventsStream(account), "$JS.API.STREAM.INFO." + CommandsStream(account),
-		ServiceSubject(account, "show"), ServiceSubject(account, "balance"), ServiceSubject(account, "states"),
-	}
-	given := map[string]bool{}
-	for _, r := range u.rights() {
-		given[r.here()] = true
-	}
-	return slices.DeleteFunc(all, func(s string) bool { return given[s] })
-}
-
-// Answered reports whether an empty request on a subject is answered with anything but
-// a refusal to serve it.
-func (q *Queue) Answered(ctx context.Context, subject string) (bool, error) {
-	inbox := q.nc.NewInbox()
-	answers, err := q.nc.SubscribeSync(inbox)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = answers.Unsubscribe() }()
-	if err := q.nc.PublishRequest(subject, inbox, nil); err != nil {
-		return false, err
-	}
-	if err := q.nc.FlushWithContext(ctx); err != nil {
-		return false, err
-	}
-	// The server says that a subject is forbidden before it answers what is behind it.
-	if err := q.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), fmt.Sprintf("%q", subject)) {
-		return false, nil
-	}
-	m, err := answers.NextMsgWithContext(ctx)
-	if errors.Is(err, nats.ErrNoResponders) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("%s is neither refused nor answered: %w", subject, err)
-	}
-	return !strings.Contains(string(m.Data), fmt.Sprintf(`"err_code":%d`, jsNotEnabled)), nil
-}
-
-// jsNotEnabled is JetStream's code for an account without it.
-const jsNotEnabled = 10039

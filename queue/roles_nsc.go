@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -66,6 +67,7 @@ func (s *nscScript) export(r right) {
 func (s *nscScript) user(u User) {
 	account := userAccount(u.Name)
 	s.run("nsc", "add", "account", "--name", account)
+	s.run("nsc", "edit", "account", "--name", account, "--conns", strconv.Itoa(maxConnections), "--subscriptions", strconv.Itoa(maxSubscriptions))
 	publish, subscribe := u.subjects()
 	for _, r := range u.rights() {
 		s.tokens++

@@ -241,41 +241,71 @@ func TestTheBrokerMakesNoConsumerThatPushes(t *testing.T) {
 	if _, err := two.UpdateConsumer(within(t), EventsStream("main"), config); err == nil {
 		t.Error("it is another user's to change")
 	}
+	if err := two.DeleteConsumer(within(t), EventsStream("main"), "none"); !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		t.Errorf("one that is not there: %v", err)
+	}
+	b := &broker{queue: q, account: "main"}
+	if err := b.deletes("none", "two", false); err == nil { // made meanwhile, it would be gone
+		t.Error("one that is not there is passed on")
+	}
 	if err := two.DeleteConsumer(within(t), EventsStream("main"), "mine"); err == nil {
 		t.Error("it is another user's to delete")
 	}
 }
 
-// TestAUserHasNoMoreConsumersThanItsShare, and another user has its own.
+// TestAUserHasNoMoreConsumersThanItsShare, and all together leave the runner room.
 func TestAUserHasNoMoreConsumersThanItsShare(t *testing.T) {
 	q := newQueue(t)
-	b := &broker{queue: q, account: "main"}
+	b := &broker{queue: q, account: "main", share: 3, most: 4}
 	stream := EventsStream("main")
-	for n := range maxConsumers + 1 {
-		request := []byte(fmt.Sprintf(`{"stream_name":%q,"config":{"durable_name":"c%d","ack_policy":"none"}}`, stream, n))
-		data, err := b.create(request, "one")
-		if n == maxConsumers {
-			if err == nil || !strings.Contains(err.Error(), "user one has 64 consumers") {
-				t.Errorf("one more: %v", err)
+	create := func(user, name, config, says string) {
+		t.Helper()
+		data, err := b.create([]byte(fmt.Sprintf(`{"stream_name":%q,"config":%s}`, stream, config)), user)
+		if says != "" {
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s %s: %v", user, config, err)
 			}
-			break
+			return
 		}
-		if err != nil || !strings.Contains(string(data), `"action":"create"`) {
-			t.Fatalf("%s %v", data, err)
+		if err != nil {
+			t.Fatalf("%s %s: %v", user, config, err)
 		}
-		if _, err := q.nc.Request(fmt.Sprintf("$JS.API.CONSUMER.DURABLE.CREATE.%s.c%d", stream, n), data, 10*time.Second); err != nil {
+		if answer, err := q.nc.Request("$JS.API.CONSUMER.CREATE."+stream+"."+name, data, 10*time.Second); err != nil || strings.Contains(string(answer.Data), `"error"`) {
+			t.Fatalf("%s %v", answer.Data, err)
+		}
+	}
+	for n := range 3 {
+		name := fmt.Sprint("c", n)
+		create("one", name, `{"durable_name":"`+name+`","name":"`+name+`","ack_policy":"none"}`, "")
+	}
+	create("one", "c1", `{"durable_name":"c1","name":"c1","ack_policy":"none"}`, "") // is there
+	create("one", "", `{"ack_policy":"none"}`, "user one has 3 consumers")
+	create("two", "d", `{"durable_name":"d","name":"d","ack_policy":"none"}`, "")
+	create("two", "", `{"ack_policy":"none"}`, "has 4 consumers: an operator can delete")
+	create("three", "", `{"ack_policy":"none","max_waiting":513}`, "max_waiting")
+	create("three", "", `{"ack_policy":"none","description":"`+strings.Repeat("x", maxCreateBytes)+`"}`, "of at most")
+}
+
+// TestAUserLeavesTheOthersTheirConnections: each is a descriptor of the server.
+func TestAUserLeavesTheOthersTheirConnections(t *testing.T) {
+	viewer := []Grant{{RoleViewer, []string{"main"}}}
+	s := startServer(t, t.TempDir(), User{"one", "pw", viewer}, User{"two", "pw", viewer})
+	connect := func(user string) error {
+		nc, err := nats.Connect(s.URL(), nats.UserInfo(user, "pw"))
+		if err == nil {
+			t.Cleanup(nc.Close)
+		}
+		return err
+	}
+	for range maxConnections {
+		if err := connect("one"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	again := []byte(fmt.Sprintf(`{"stream_name":%q,"config":{"durable_name":"c1","ack_policy":"none"}}`, stream))
-	if _, err := b.create(again, "one"); err != nil {
-		t.Errorf("one that is there: %v", err)
+	if err := connect("one"); err == nil {
+		t.Error("there is no end of them")
 	}
-	fresh := []byte(fmt.Sprintf(`{"stream_name":%q,"config":{"ack_policy":"none"}}`, stream))
-	if _, err := b.create(fresh, "one"); err == nil {
-		t.Error("one without a name")
-	}
-	if _, err := b.create(fresh, "two"); err != nil {
+	if err := connect("two"); err != nil {
 		t.Errorf("another user: %v", err)
 	}
 }

@@ -98,6 +98,13 @@ func (q *Queue) stopService(service micro.Service) error {
 	return nil
 }
 
+const (
+	// maxWaitingRequests and maxWaitingBytes bound the requests of one verb that wait for
+	// room; what is above is dropped, and its asker has no answer.
+	maxWaitingRequests = 1000
+	maxWaitingBytes    = 8 << 20
+)
+
 // serving counts the requests under way.
 type serving struct {
 	queue *Queue
@@ -137,7 +144,8 @@ func (s *serving) add(service micro.Service, account, verb string, answer Verb) 
 			s.refuse(request, stopping())
 		}
 	})
-	err := service.AddEndpoint(endpointName(verb), handler, micro.WithEndpointSubject(ServiceSubject(account, verb)))
+	err := service.AddEndpoint(endpointName(verb), handler, micro.WithEndpointSubject(ServiceSubject(account, verb)),
+		micro.WithEndpointPendingLimits(maxWaitingRequests, maxWaitingBytes))
 	if err != nil {
 		return fmt.Errorf("verb %s: %w", verb, err)
 	}

@@ -55,7 +55,7 @@ func (c *config) validateUsers() error {
 	if err := c.NATS.validateLogin(); err != nil {
 		return err
 	}
-	seen := map[string]bool{}
+	seen := map[string]string{passwordVariable(queue.RunnerUser): queue.RunnerUser}
 	for i, u := range c.NATS.Users {
 		if err := u.validateLogin(i, c.NATS); err != nil {
 			return err
@@ -76,10 +76,11 @@ func (c *config) validateUsers() error {
 		if err := queue.CheckUser(u.user()); err != nil {
 			return fmt.Errorf("nats.users[%d]: %w", i, err)
 		}
-		if seen[u.User] {
-			return fmt.Errorf("nats.users[%d].user is %q, which stands twice", i, u.User)
+		// Two of one variable would have one password on an external server.
+		if other := seen[passwordVariable(u.User)]; other != "" {
+			return fmt.Errorf("nats.users[%d].user is %q, and user %q is there: names differ in more than case, - and _", i, u.User, other)
 		}
-		seen[u.User] = true
+		seen[passwordVariable(u.User)] = u.User
 	}
 	return nil
 }

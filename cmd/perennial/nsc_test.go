@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -85,6 +86,10 @@ func (s *nscStore) command(what string, words []string) {
 	case "add account":
 		s.account(flag["--name"])
 	case "edit account":
+		if flag["--js-enable"] == "" {
+			s.limit(s.accounts[flag["--name"]], flag)
+			return
+		}
 		s.accounts[flag["--name"]].Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: -1, MemoryStorage: -1, Streams: -1, Consumer: -1, MemoryMaxStreamBytes: -1, DiskMaxStreamBytes: -1}
 	case "add export":
 		account.Exports.Add(&jwt.Export{Name: flag["--name"], Subject: jwt.Subject(flag["--subject"]), Type: typeOfExport(flag["--service"] != ""),
@@ -97,6 +102,15 @@ func (s *nscStore) command(what string, words []string) {
 		s.user(flag)
 	default:
 		s.t.Fatalf("nsc %s: unknown", what)
+	}
+}
+
+func (s *nscStore) limit(account *jwt.AccountClaims, flag map[string]string) {
+	s.t.Helper()
+	for limit, text := range map[*int64]string{&account.Limits.Conn: flag["--conns"], &account.Limits.Subs: flag["--subscriptions"]} {
+		n, err := strconv.ParseInt(text, 10, 64)
+		s.check(err)
+		*limit = n
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -50,7 +51,7 @@ func TestNoRoleReachesWhatIsNotItsOwn(t *testing.T) {
 		w.attackByReply(prod)
 		w.attackByVerbs(prod, sub, view)
 		w.attackByJetStream(sub, view, prod)
-		w.attackByDeliverSubject(sub, view)
+		w.attackByDeliverSubject(line, sub, view)
 		if after := w.seen(line, theirs, "other"); after != before {
 			t.Errorf("other was %+v and is %+v", before, after)
 		}
@@ -155,7 +156,7 @@ func (w *world) attackByJetStream(users ...*role) {
 
 // attackByDeliverSubject has JetStream push an event to a verb of another account, and
 // takes what another subscriber has made.
-func (w *world) attackByDeliverSubject(sub, view *role) {
+func (w *world) attackByDeliverSubject(line readyLine, sub, view *role) {
 	w.t.Helper()
 	create := func(r *role, subject, stream string, config map[string]any) {
 		body, err := json.Marshal(map[string]any{"stream_name": stream, "config": config})
@@ -187,7 +188,25 @@ func (w *world) attackByDeliverSubject(sub, view *role) {
 	if err := view.js.DeleteConsumer(ctx, queue.EventsStream("main"), "mine"); err == nil {
 		w.t.Error("another user deleted a subscriber's consumer")
 	}
+	if err := view.js.DeleteConsumer(ctx, queue.EventsStream("main"), "none"); !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		w.t.Errorf("a consumer that is not there: %v", err)
+	}
 	if _, err := sub.js.Consumer(ctx, queue.EventsStream("main"), "mine"); err != nil {
 		w.t.Error(err)
+	}
+	ops := w.as(line, "ops") // who can make room
+	stream, err := ops.js.Stream(ctx, queue.EventsStream("main"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	names := []string{}
+	for name := range stream.ConsumerNames(ctx).Name() {
+		names = append(names, name)
+	}
+	if !slices.Contains(names, "mine") {
+		w.t.Errorf("an operator sees %v", names)
+	}
+	if err := ops.js.DeleteConsumer(ctx, queue.EventsStream("main"), "mine"); err != nil {
+		w.t.Errorf("an operator: %v", err)
 	}
 }

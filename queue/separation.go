@@ -1,0 +1,214 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+)
+
+// HeaderUser of a service's answer is the user that asked, as the server proved it.
+const HeaderUser = "Perennial-User"
+
+// Separation connects nothing and changes nothing: as the user of this connection it
+// asks the server who that is and what it may do, asks what its roles do not give, and
+// whether the runner stands between it and what only the runner may do. It returns what
+// differs from [ServerConfig], and what it could not try, as no runner answered.
+// What no question of a client shows, such as an import that is not used here, is not seen.
+func (q *Queue) Separation(ctx context.Context, u User, account string) (wrong, untried []string, err error) {
+	if wrong, err = q.comparePermissions(ctx, u); err != nil {
+		return nil, nil, err
+	}
+	through := []string{}
+	for _, subject := range u.forbidden(account) {
+		answered, err := q.answered(ctx, subject)
+		if err != nil {
+			return nil, nil, err
+		}
+		if answered {
+			through = append(through, subject)
+		}
+	}
+	if len(through) > 0 {
+		wrong = append(wrong, "reaches "+strings.Join(through, ", ")+" without a role for it")
+	}
+	past, silent, err := q.pastRunner(ctx, u)
+	if err != nil {
+		return nil, nil, err
+	}
+	unproven, mute, err := q.unproven(ctx, u)
+	return slices.Concat(wrong, past, unproven), slices.Concat(silent, mute), err
+}
+
+// comparePermissions asks the server for the account and the permissions of this connection.
+func (q *Queue) comparePermissions(ctx context.Context, u User) (wrong []string, err error) {
+	answer, asked, err := q.tryRequest(ctx, userInfo, nil)
+	if err != nil {
+		return nil, err
+	}
+	if !asked {
+		return []string{"may not ask " + userInfo + ", so that what it may do is not known"}, nil
+	}
+	type allowed struct {
+		Allow []string `json:"allow"`
+	}
+	var info struct {
+		Data struct {
+			Account     string `json:"account"`
+			AccountName string `json:"account_name"`
+			Permissions *struct {
+				Publish   allowed `json:"publish"`
+				Subscribe allowed `json:"subscribe"`
+			} `json:"permissions"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(answer.Data, &info); err != nil {
+		return nil, fmt.Errorf("the answer to %s cannot be read: %w", userInfo, err)
+	}
+	if info.Data.Account != userAccount(u.Name) && info.Data.AccountName != userAccount(u.Name) {
+		wrong = append(wrong, fmt.Sprintf("is in the NATS account %.64s, and not in %s of its own", info.Data.Account, userAccount(u.Name)))
+	}
+	if info.Data.Permissions == nil {
+		return append(wrong, "may publish and subscribe to everything in its NATS account"), nil
+	}
+	publish, subscribe := u.subjects()
+	wrong = append(wrong, compareAllowed("publish on", info.Data.Permissions.Publish.Allow, publish)...)
+	return append(wrong, compareAllowed("subscribe to", info.Data.Permissions.Subscribe.Allow, subscribe)...), nil
+}
+
+// compareAllowed names what a user may beyond its roles, and what of them it may not.
+func compareAllowed(do string, have, want []string) (wrong []string) {
+	if len(have) == 0 {
+		return []string{"may " + do + " everything in its NATS account"}
+	}
+	beyond := func(a, b []string) string {
+		return strings.Join(slices.DeleteFunc(slices.Sorted(slices.Values(a)), func(s string) bool { return slices.Contains(b, s) }), ", ")
+	}
+	if more := beyond(have, want); more != "" {
+		wrong = append(wrong, "may "+do+" "+more+" without a role for it")
+	}
+	if less := beyond(want, have); less != "" {
+		wrong = append(wrong, "may not "+do+" "+less)
+	}
+	return wrong
+}
+
+// pastRunner asks for a consumer that nothing would make: one of another stream than the
+// subject's. The runner's refusal differs from JetStream's.
+func (q *Queue) pastRunner(ctx context.Context, u User) (wrong, untried []string, err error) {
+	for _, account := range u.eventAccounts() {
+		subject := "$JS.API.CONSUMER.CREATE." + EventsStream(account)
+		answer, asked, err := q.tryRequest(ctx, subject, []byte(`{"stream_name":"PERENNIAL_NONE","config":{"ack_policy":"none"}}`))
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case !asked:
+			untried = append(untried, "consumers of account "+account)
+		case !strings.Contains(string(answer.Data), errOtherStream(account).Error()):
+			wrong = append(wrong, "asks for consumers of account "+account+" and is not answered by its runner, as the runner knows it: "+
+				"see the import of "+subject+", with share: true")
+		}
+	}
+	return wrong, untried, nil
+}
+
+// unproven asks a verb that the user has, for an answer that says who asked.
+func (q *Queue) unproven(ctx context.Context, u User) (wrong, untried []string, err error) {
+	for _, account := range u.askingAccounts() {
+		answer, asked, err := q.tryRequest(ctx, ServiceSubject(account, producerVerbs[0]), []byte(`{"id":"doctor"}`))
+		got := answer.Header.Get(HeaderUser)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case !asked:
+			untried = append(untried, "verbs of account "+account)
+		case got != u.Name:
+			wrong = append(wrong, fmt.Sprintf("is %q to the runner of account %s: its imports of perennial.svc.%s.* need share: true", got, account, account))
+		}
+	}
+	return wrong, untried, nil
+}
+
+// accountsAs are the accounts for which the user has one of some roles.
+func (u User) accountsAs(roles ...Role) []string {
+	var all []string
+	for _, g := range u.Grants {
+		if slices.Contains(roles, g.Role) {
+			all = append(all, g.Accounts...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (u User) eventAccounts() []string {
+	return u.accountsAs(RoleSubscriber, RoleViewer, RoleOperator)
+}
+func (u User) askingAccounts() []string { return u.accountsAs(RoleProducer, RoleViewer, RoleOperator) }
+
+// forbidden are subjects that would tell something of an account, or of the runner's
+// lease, and that the user's roles do not give it. Asking them changes nothing.
+func (u User) forbidden(account string) []string {
+	all := []string{
+		"$JS.API.STREAM.INFO.KV_" + LeaseBucket, "$JS.API.STREAM.INFO." + EventsStream(account), "$JS.API.STREAM.INFO." + CommandsStream(account),
+		ServiceSubject(account, "show"), ServiceSubject(account, "balance"), ServiceSubject(account, "states"),
+	}
+	publish, _ := u.subjects()
+	return slices.DeleteFunc(all, func(s string) bool { return slices.Contains(publish, s) })
+}
+
+// answered reports whether an empty request on a subject is answered with anything but
+// a refusal to serve it.
+func (q *Queue) answered(ctx context.Context, subject string) (bool, error) {
+	m, asked, err := q.tryRequest(ctx, subject, nil)
+	return asked && !strings.Contains(string(m.Data), fmt.Sprintf(`"err_code":%d`, jsNotEnabled)), err
+}
+
+// jsNotEnabled is JetStream's code for an account without it.
+const jsNotEnabled = 10039
+
+// tryRequest reports whether a request was answered: false where the server forbids it,
+// or nothing is behind it; the message is empty then.
+func (q *Queue) tryRequest(ctx context.Context, subject string, data []byte) (answer *nats.Msg, asked bool, err error) {
+	none := &nats.Msg{}
+	inbox := q.nc.NewInbox()
+	answers, err := q.nc.SubscribeSync(inbox)
+	if err != nil {
+		return none, false, err
+	}
+	defer func() { _ = answers.Unsubscribe() }()
+	if err := q.nc.PublishRequest(subject, inbox, data); err != nil {
+		return none, false, err
+	}
+	if err := q.nc.FlushWithContext(ctx); err != nil {
+		return none, false, err
+	}
+	// The server says that a subject is forbidden before it answers what is behind it.
+	if err := q.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), fmt.Sprintf("%q", subject)) {
+		return none, false, nil
+	}
+	m, err := answers.NextMsgWithContext(ctx)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return none, false, nil
+	}
+	if err != nil {
+		return none, false, fmt.Errorf("%s is neither refused nor answered: %w", subject, err)
+	}
+	return m, true, nil
+}
+
+// LetsIn reports whether a server lets in a client that brings no login. address may
+// name a user, which is left out.
+func LetsIn(config ConnectConfig) bool {
+	config.User, config.Password, config.CredsFile, config.Context = "", "", "", ""
+	q, err := Connect(config)
+	if err != nil {
+		return false
+	}
+	q.Close()
+	return true
+}
