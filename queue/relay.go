@@ -62,7 +62,8 @@ type Relay struct {
 	Reached func(point string)
 	// Held is what the stream held before this process began.
 	Held Held
-	// Refill publishes all again that a stream has lost, however much it is.
+	// Refill publishes all again that a stream has lost, however much it is, until what
+	// it held is there again.
 	Refill bool
 	// Begins says with which row the stream may begin at the latest: the ledger
 	// knows that what is before it was removed on purpose. Nil: with row 1.
@@ -233,8 +234,9 @@ func (r *Relay) checkHeld(last uint64) error {
 	if last == 0 && r.most > 0 {
 		held.Firm = max(held.Firm, r.most) // it was there a moment ago, in this very process
 	}
+	refill := r.Refill && r.most < r.Held.Last
 	r.mu.Unlock()
-	if missing := held.Missing(last); missing != "" && !r.Refill {
+	if missing := held.Missing(last); missing != "" && !refill {
 		return r.diverged(last, "", "", missing+"\n"+r.RefillAdvice)
 	}
 	if last < held.Last {

@@ -209,9 +209,15 @@ func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 	isEmpty(t, q)
 	again := NewRelay(q, "main", j, quiet())
 	again.Held, again.Refill = Held{Last: 20, Firm: 20}, true
-	runRelay(t, again)
+	result := runRelay(t, again)
 	check(t, again.Wait(within(t), 20))
 	published(t, q, j, 20)
+	check(t, q.js.DeleteStream(within(t), EventsStream("main"))) // it was asked for once
+	check(t, q.EnsureStreams(within(t), "main", 1))
+	j.append("a", 1)
+	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "empty") {
+		t.Fatal(d)
+	}
 }
 
 // The relay itself knows what it published, without any note.

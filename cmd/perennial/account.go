@@ -42,6 +42,7 @@ type accountHost struct {
 	last    map[string]check // by name
 
 	acknowledged uint64 // the newest row that the stream ever had in this process; of run alone
+	refilled     bool   // what `run --refill-events` asked for is done; of run alone
 
 	publishedLast uint64 // of probeEvents alone
 	publishedBy   *queue.Relay

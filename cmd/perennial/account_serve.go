@@ -44,7 +44,7 @@ func (a *accountHost) serve(ctx context.Context) error {
 		return err
 	}
 	relay := queue.NewRelay(a.host.queue, a.name, &source{ledger: a.ledger, account: a.name, epoch: runner.Binding().Epoch}, a.host.log)
-	relay.Reached, relay.Held, relay.Refill, relay.RefillAdvice = reached, held, a.host.config.refillEvents, refillAdvice
+	relay.Reached, relay.Held, relay.Refill, relay.RefillAdvice = reached, held, a.refills(), refillAdvice
 	relay.Begins = beginsOf(a.ledger)
 	sweeper, err := a.newSweeper(runner)
 	if err != nil {
@@ -70,12 +70,15 @@ func (a *accountHost) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop
 	return a.host.queue.ServeAccount(a.name, version, a.verbs())
 }
 
+// refills says whether `run --refill-events` is still to be done.
+func (a *accountHost) refills() bool { return a.host.config.refillEvents && !a.refilled }
+
 // checkHistory compares the end of the events stream with the ledger before
 // anything is written or sent: a stream that is ahead, or tells another story,
 // belongs to a ledger that knows of sends that this one does not.
 // A stream that lost what it held is another matter: see queue.Held.
 func (a *accountHost) checkHistory(ctx context.Context) (held queue.Held, err error) {
-	if a.host.config.refillEvents {
+	if a.refills() {
 		if err := a.clearStrangers(ctx); err != nil {
 			return held, err
 		}
@@ -92,15 +95,15 @@ func (a *accountHost) checkHistory(ctx context.Context) (held queue.Held, err er
 	if last.Seq == 0 && a.acknowledged > 0 { // it was there a moment ago, in this very process
 		held.Last, held.Firm = max(held.Last, a.acknowledged), max(held.Firm, a.acknowledged)
 	}
-	if missing := held.Missing(last.Seq); missing != "" && !a.host.config.refillEvents {
+	if found && last.Hash == "" {
+		return held, &queue.DivergedError{Account: a.name, StreamSeq: last.StreamSeq, LedgerSeq: held.Last, Reason: "message " + strconv.FormatUint(last.StreamSeq, 10) +
+			" of the events stream was not published by this program\ntake the permission for perennial.events.> from every other user, then publish all again with `perennial run --refill-events`"}
+	}
+	if missing := held.Missing(last.Seq); missing != "" && !a.refills() {
 		return held, &queue.DivergedError{Account: a.name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + refillAdvice}
 	}
 	if !found {
 		return held, nil
-	}
-	if last.Hash == "" {
-		return held, &queue.DivergedError{Account: a.name, StreamSeq: last.StreamSeq, LedgerSeq: held.Last, Reason: "message " + strconv.FormatUint(last.StreamSeq, 10) +
-			" of the events stream was not published by this program\ntake the permission for perennial.events.> from every other user, then publish all again with `perennial run --refill-events`"}
 	}
 	hash, known, err := (&source{ledger: a.ledger}).HashAt(ctx, last.Seq)
 	if err != nil {
@@ -170,6 +173,7 @@ func (a *accountHost) workAndPublish(ctx context.Context, runner *jobs.Runner, r
 	stopRelay()
 	<-relayed
 	a.acknowledged = max(a.acknowledged, relay.Published())
+	a.refilled = a.refilled || relay.Published() >= relay.Held.Last
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

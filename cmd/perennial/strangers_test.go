@@ -42,7 +42,22 @@ func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
 		t.Errorf("it is not said:\n%s", run.stderr)
 	}
 	w.mustCLI("ledger", "verify", "--against-events")
-	w.settled(run, "first", "second")
+	w.settled(run, "first", "second") // the ledger notes how far it was published
+	run, line = w.run("--refill-events")
+	w.readySays(line, ready)
+	again, err := nats.Connect(line.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if _, err := again.Request("perennial.events.main.pwned", []byte("{}"), patience); err != nil {
+		t.Fatal(err)
+	}
+	w.mustCLI("renew", "px_1", "--id", "third")
+	run.wait()
+	if _, errs, code := w.cli("run"); code != exitFailed || !strings.Contains(errs, "was not published by this program") || strings.Contains(errs, "is empty") {
+		t.Fatalf("exit %d\n%s", code, errs)
+	}
 }
 
 // TestAStreamThatKnowsMoreIsNotMadeAnew: a stranger's message is no excuse for an old ledger.
