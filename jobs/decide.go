@@ -52,6 +52,9 @@ type Replied struct {
 	Throttled int
 	// ReadsWork: a signed GET succeeded after this reply's invalid_signature.
 	ReadsWork bool
+	// Unknown are proxies of the operation of which a read just before said
+	// proxy_not_found.
+	Unknown []string
 }
 
 // Vanished: the process died between operation.sending and the record of a reply.

@@ -284,11 +284,21 @@ func absent(r upstream.Renewal, field string) bool {
 	return slices.Contains(r.Missing, field)
 }
 
-// split halves a refused chunk into two operations with keys of their own.
-func split(op Operation) []ledger.Planned {
+// split makes two operations with keys of their own of a refused chunk: the proxies
+// that the provider did not know when they were read apart from the others, or halves.
+// Nil where it knew none: the refusal is of each.
+func split(op Operation, unknown []string) []ledger.Planned {
 	half := (len(op.ProxyIDs) + 1) / 2
+	first, second := op.ProxyIDs[:half], op.ProxyIDs[half:]
+	if len(unknown) > 0 {
+		first = slices.DeleteFunc(slices.Clone(op.ProxyIDs), func(id string) bool { return slices.Contains(unknown, id) })
+		second = unknown
+	}
+	if len(first) == 0 {
+		return nil
+	}
 	return []ledger.Planned{
-		plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"a", 1, op.ProxyIDs[:half]),
-		plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"b", 1, op.ProxyIDs[half:]),
+		plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"a", 1, first),
+		plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"b", 1, second),
 	}
 }

@@ -140,7 +140,7 @@ func decideReply(op Operation, h Replied) Decision {
 	case settled, failedLines:
 		return decideSuccess(op, h, v)
 	case refused:
-		return decideRefusal(op, v)
+		return decideRefusal(op, h.Unknown, v)
 	case unknown:
 		d := again(op, h.Moment, h.Elapsed, v)
 		d.Firewall = !h.Reply.Envelope && (v.status == http.StatusUnauthorized || v.status == http.StatusForbidden)
@@ -179,16 +179,24 @@ func decideSuccess(op Operation, h Replied, v verdict) Decision {
 // decideRefusal believes a refusal only when no earlier attempt may have
 // executed: the document does not say that the provider looks keys up before
 // balances, offers or limits.
-func decideRefusal(op Operation, v verdict) Decision {
+func decideRefusal(op Operation, unknown []string, v verdict) Decision {
 	var d Decision
 	switch {
 	case op.Ambiguous > 0:
 		v.reason += "; an earlier attempt may have executed, so this refusal proves nothing"
 		d = review(op, false, v)
 	case splittable(op, v):
+		if v.code != upstream.CodeProxyNotFound {
+			unknown = nil
+		}
+		if len(unknown) == len(op.ProxyIDs) {
+			v.reason += "; none of its proxies was there when each was read"
+		}
 		d = rejected(op, v)
 		f, _ := d.Facts[0].(ledger.CommandRejected)
-		f.SplitInto, f.DurationDays = split(op), op.DurationDays
+		if f.SplitInto = split(op, unknown); f.SplitInto != nil {
+			f.DurationDays = op.DurationDays
+		}
 		d.Facts[0] = f
 	default:
 		d = rejected(op, v)
@@ -202,7 +210,7 @@ func decideRefusal(op Operation, v verdict) Decision {
 	return d
 }
 
-// splittable: one bad id refuses a whole chunk, so it is halved down to that id.
+// splittable: one bad id refuses a whole chunk, so it is split down to that id.
 func splittable(op Operation, v verdict) bool {
 	if op.Kind != ledger.KindRenewal || len(op.ProxyIDs) < 2 {
 		return false

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -398,6 +399,32 @@ func TestOneBadIDAmongElevenIsFoundByHalves(t *testing.T) {
 	slices.Sort(renewed)
 	if want := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id == bad }); !slices.Equal(renewed, want) || !slices.Equal(refused, []string{bad}) {
 		t.Fatalf("renewed %v, refused %v", renewed, refused)
+	}
+}
+
+// TestAChunkIsSplitByWhatWasRead: the provider has named its unknown proxies before.
+func TestAChunkIsSplitByWhatWasRead(t *testing.T) {
+	op := renewalOf("a", "b", "c", "d")
+	for _, c := range []struct {
+		code    upstream.Code
+		unknown []string
+		want    [][]string
+	}{
+		{upstream.CodeProxyNotFound, nil, [][]string{{"a", "b"}, {"c", "d"}}},
+		{upstream.CodeProxyNotFound, []string{"b", "d"}, [][]string{{"a", "c"}, {"b", "d"}}},
+		{upstream.CodeProxyNotFound, []string{"a", "b", "c", "d"}, nil},
+		{upstream.CodeValidationError, []string{"b", "d"}, [][]string{{"a", "b"}, {"c", "d"}}},
+		{upstream.CodeValidationError, []string{"a", "b", "c", "d"}, [][]string{{"a", "b"}, {"c", "d"}}},
+	} {
+		d := Decide(op, Replied{Moment: Moment{Now: noon}, Reply: answer(c.code, 404), Unknown: c.unknown})
+		f, _ := d.Facts[0].(ledger.CommandRejected)
+		var got [][]string
+		for _, p := range f.SplitInto {
+			got = append(got, p.ProxyIDs)
+		}
+		if !reflect.DeepEqual(got, c.want) || (f.DurationDays == 0) != (c.want == nil) {
+			t.Errorf("%s, unknown %v: %v", c.code, c.unknown, got)
+		}
 	}
 }
 

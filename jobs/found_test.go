@@ -1,7 +1,10 @@
 package jobs
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"perennial/ledger"
@@ -194,5 +197,37 @@ func TestARefusalAtIntakeIsFoundByItsMessage(t *testing.T) {
 	}
 	if state, err := StateOf(t.Context(), h.ledger, "keep", "of the content", MessageHash([]byte("another"))); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("another message: %s %v", state, err)
+	}
+}
+
+// TestUnknownProxiesMakeFewOperations: each would be an operation of its own, and two
+// facts with all labels, if a refused chunk were only halved.
+func TestUnknownProxiesMakeFewOperations(t *testing.T) {
+	h := newHouse(t, func(c *Config) { c.RatePerSecond = 10_000 })
+	ids := []string{"px_1", "px_2", "px_3"}
+	for n := range 90 {
+		ids = append(ids, fmt.Sprintf("px_nowhere_%d", n))
+	}
+	body, err := json.Marshal(map[string]any{"id": "many", "duration_days": 30, "proxy_ids": ids})
+	check(t, err)
+	h.renew(string(body))
+	s := h.await("many", ledger.StatePartial)
+	h.settled(900, 0)
+	if len(s.Operations) != 3 {
+		t.Errorf("%d operations", len(s.Operations))
+	}
+	renewed := map[string]bool{}
+	for _, o := range s.Operations {
+		for _, l := range o.Lines {
+			renewed[l.ProxyID] = renewed[l.ProxyID] || l.State == "succeeded"
+		}
+	}
+	for id, ok := range renewed {
+		if ok != !strings.HasPrefix(id, "px_nowhere") {
+			t.Errorf("%s: renewed: %t", id, ok)
+		}
+	}
+	if len(renewed) != len(ids) {
+		t.Errorf("%d of %d proxies have a line", len(renewed), len(ids))
 	}
 }

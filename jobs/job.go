@@ -62,6 +62,7 @@ type job struct {
 	op       Operation
 	cmd      Command
 	sending  *ledger.OperationSending // committed already, not yet sent
+	unknown  []string                 // of its proxies, those that the provider did not know a moment ago
 	released bool                     // by a person: the day's limit does not hold it again
 	leave    func()                   // gives the place among the requests under way back
 	probe    bool                     // let through a paused lane, to see whether it works

@@ -25,6 +25,7 @@ type presend struct {
 	ids           []string // what is still to be renewed
 	skipped       []ledger.SkippedProxy
 	observed      map[string]time.Time
+	unknown       []string // of ids, those of which a read said proxy_not_found
 	estimateCents int64
 	unpriced      bool        // what it costs is not known, and counts as nothing in the estimate
 	body          []byte      // frozen by an earlier attempt; nil: made from ids

@@ -30,8 +30,9 @@ func (r *Runner) observe(ctx context.Context, j *job, p *presend) error {
 	for _, id := range unseen {
 		proxy, err := r.readProxy(ctx, j.turn(), id)
 		switch {
-		case errors.Is(err, upstream.CodeProxyNotFound), errors.Is(err, upstream.CodeInsufficientScope), errors.Is(err, upstream.ErrBadID):
-			continue // the provider does not tell: whether it renews it, its own reply says
+		case errors.Is(err, upstream.CodeProxyNotFound): // whether it renews it, its own reply says
+			p.unknown = append(p.unknown, id)
+		case errors.Is(err, upstream.CodeInsufficientScope), errors.Is(err, upstream.ErrBadID):
 		case err != nil:
 			return err
 		case proxy.ExpiresAt != nil:

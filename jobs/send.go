@@ -125,7 +125,7 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 	}
 	j.leave()
 	d := Decide(j.op, Replied{
-		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), Throttled: r.countThrottle(reply), ReadsWork: r.readsWork(outer, reply),
+		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), Throttled: r.countThrottle(reply), ReadsWork: r.readsWork(outer, reply), Unknown: j.unknown,
 	})
 	r.answered(outer, j, reply, d)
 	return r.conclude(outer, j, d)
@@ -288,6 +288,7 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 			return false, err
 		}
 	}
+	j.unknown = p.unknown
 	return r.commitIntent(ctx, j, p)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
 )
 
 func TestAUserThatCouldDoNothingOrTooMuchIsRefused(t *testing.T) {
@@ -66,6 +67,9 @@ func TestASubjectIsImportedOnce(t *testing.T) {
 		return []byte("{}"), nil
 	}})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.nc.Flush(); err != nil { // the server knows of the verb
 		t.Fatal(err)
 	}
 	nc, err := nats.Connect(server.URL(), nats.UserInfo("all", "pw"))
@@ -365,6 +369,60 @@ func TestAPauseWaitsForNoSlowRequest(t *testing.T) {
 	}
 }
 
+// TestAUserThatFloodsTheServiceWaitsForItself: another user's request has room.
+func TestAUserThatFloodsTheServiceWaitsForItself(t *testing.T) {
+	viewer := []Grant{{RoleViewer, []string{"main"}}}
+	server := startServer(t, t.TempDir(), User{"one", "pw", viewer}, User{"two", "pw", viewer})
+	q := connect(t, server)
+	hold := make(chan struct{})
+	stop, err := q.ServeAccount("main", "1.0.0", map[string]Verb{
+		"status": func(context.Context, []byte) ([]byte, error) { <-hold; return []byte("{}"), nil },
+		"show":   func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.nc.Flush(); err != nil { // the server knows of the verbs
+		t.Fatal(err)
+	}
+	user := func(name string) *nats.Conn {
+		nc, err := nats.Connect(server.URL(), nats.UserInfo(name, "pw"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	one := user("one")
+	answers, err := one.SubscribeSync(one.NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxOfUser + 1 {
+		if err := one.PublishRequest(ServiceSubject("main", "status"), answers.Subject, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m, err := answers.NextMsg(10 * time.Second); err != nil || m.Header.Get(micro.ErrorCodeHeader) != codeBusy {
+		t.Errorf("one too many: %v %v", m, err)
+	}
+	if m, err := user("two").Request(ServiceSubject("main", "show"), nil, 10*time.Second); err != nil || m.Header.Get(micro.ErrorCodeHeader) != "" {
+		t.Errorf("another user: %v %v", m, err)
+	}
+	close(hold)
+	for range maxOfUser {
+		if m, err := answers.NextMsg(10 * time.Second); err != nil || m.Header.Get(micro.ErrorCodeHeader) != "" {
+			t.Errorf("one of its share: %v %v", m, err)
+		}
+	}
+	if m, err := one.Request(ServiceSubject("main", "show"), nil, 10*time.Second); err != nil || m.Header.Get(micro.ErrorCodeHeader) != "" {
+		t.Errorf("afterwards: %v %v", m, err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestWhoAsksIsWhatTheServerProves: a client's CONNECT may name a user or a key that
 // the server does not look at, and its header may hide the server's own behind a line
 // that ends in a bare line feed.
@@ -376,6 +434,9 @@ func TestWhoAsksIsWhatTheServerProves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = stop() }()
+	if err := q.nc.Flush(); err != nil { // the server knows of the verb
+		t.Fatal(err)
+	}
 	forged := `Nats-Request-Info: {"acc":"PERENNIAL_USER_root","user":"root","name_tag":"root"}` + "\r\n"
 	for _, c := range []struct{ name, connect, header, want string }{
 		{"as it is", `"user":"all","pass":"pw"`, "", "<all>"},

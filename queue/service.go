@@ -59,7 +59,7 @@ func (q *Queue) ServeAccount(account, version string, verbs map[string]Verb) (st
 		return nil, fmt.Errorf("service of account %s: %w", account, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	serving := &serving{queue: q, ctx: ctx, slots: make(chan struct{}, maxServing), changing: make(chan struct{}, maxChanging)}
+	serving := &serving{queue: q, ctx: ctx, all: newRoom(maxServing), changing: newRoom(maxChanging)}
 	stopBroker := func() error { return nil }
 	stop = sync.OnceValue(func() error {
 		err := errors.Join(stopBroker(), q.stopService(service))
@@ -99,8 +99,8 @@ func (q *Queue) stopService(service micro.Service) error {
 }
 
 const (
-	// maxWaitingRequests and maxWaitingBytes bound the requests of one verb that wait for
-	// room; what is above is dropped, and its asker has no answer.
+	// maxWaitingRequests and maxWaitingBytes bound the requests of one verb that were not
+	// taken in yet; what is above is dropped, and its asker has no answer.
 	maxWaitingRequests = 1000
 	maxWaitingBytes    = 8 << 20
 )
@@ -109,9 +109,9 @@ const (
 type serving struct {
 	queue *Queue
 	ctx   context.Context
-	slots chan struct{}
+	all   *room
 	// changing is the room of verbs that change something and are quick.
-	changing chan struct{}
+	changing *room
 	mu       sync.Mutex
 	ended    bool
 	work     sync.WaitGroup
@@ -121,24 +121,24 @@ func (s *serving) add(service micro.Service, account, verb string, answer Verb) 
 	if !validToken(verb) {
 		return fmt.Errorf("verb %q cannot be a subject", verb)
 	}
-	slots := s.slots
+	room := s.all
 	if slices.Contains(ChangingVerbs, verb) && !slices.Contains(slowVerbs, verb) {
-		slots = s.changing
+		room = s.changing
 	}
 	handler := micro.HandlerFunc(func(request micro.Request) {
 		if !mayAnswer(request.Reply()) {
 			s.queue.log.WithField("subject", request.Subject()).Warn("a request was left alone: it asks for its answer on a subject of NATS or of Perennial, or for none")
 			return
 		}
-		select {
-		case slots <- struct{}{}:
-		case <-s.ctx.Done():
-			s.refuse(request, stopping())
+		share := room.admit(callerOf(nats.Header(request.Headers()), request.Reply()))
+		if share == nil {
+			s.refuse(request, &ServiceError{Code: codeBusy, Description: "too many requests of this user wait for their answers: ask again when some are there"})
 			return
 		}
 		started := s.start(func() {
-			defer func() { <-slots }()
-			s.answer(request, answer)
+			if !room.work(s.ctx, share, func() { s.answer(request, answer) }) {
+				s.refuse(request, stopping())
+			}
 		})
 		if !started {
 			s.refuse(request, stopping())
@@ -210,6 +210,9 @@ func (s *serving) refuse(request micro.Request, refused *ServiceError) {
 		s.queue.log.WithError(err).WithField("subject", request.Subject()).Warn("answer not sent")
 	}
 }
+
+// codeBusy answers a request beyond a user's share.
+const codeBusy = "busy"
 
 // codeStopping answers a request that the end of the runner cut off.
 const codeStopping = "stopping"

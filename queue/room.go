@@ -1,0 +1,78 @@
+package queue
+
+import (
+	"context"
+	"sync"
+)
+
+// room bounds the requests of a service that are worked on at once, and those of each
+// user that the server names: one that floods the service waits for itself.
+type room struct {
+	slots chan struct{}
+	mu    sync.Mutex
+	users map[string]*share
+}
+
+// share is one user's part of a room.
+type share struct {
+	slots chan struct{}
+	has   int // requests that are worked on or wait
+	most  int
+}
+
+// maxOfUser bounds the requests of one user that are worked on or wait. Clients that no
+// server names share maxWaitingRequests: they cannot be told apart.
+const maxOfUser = 32
+
+func newRoom(slots int) *room {
+	return &room{slots: make(chan struct{}, slots), users: map[string]*share{}}
+}
+
+// admit takes a request of a user in, nil where the user has too many already. Each
+// that is taken in has to leave.
+func (r *room) admit(user string) *share {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.users[user]
+	if x == nil {
+		x = &share{slots: make(chan struct{}, max(cap(r.slots)/4, 1)), most: maxOfUser}
+		if user == "" {
+			x = &share{slots: make(chan struct{}, cap(r.slots)), most: maxWaitingRequests}
+		}
+		r.users[user] = x // as many as there are users
+	}
+	if x.has >= x.most {
+		return nil
+	}
+	x.has++
+	return x
+}
+
+// work does what was admitted, once user and room have a slot for it, and leaves. It
+// reports false, and does nothing, where ctx ends before.
+func (r *room) work(ctx context.Context, x *share, do func()) bool {
+	defer func() {
+		r.mu.Lock()
+		x.has--
+		r.mu.Unlock()
+	}()
+	if !enter(ctx, x.slots) {
+		return false
+	}
+	defer func() { <-x.slots }()
+	if !enter(ctx, r.slots) {
+		return false
+	}
+	defer func() { <-r.slots }()
+	do()
+	return true
+}
+
+func enter(ctx context.Context, slots chan struct{}) bool {
+	select {
+	case slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
