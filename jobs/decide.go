@@ -94,6 +94,7 @@ type OrderReadFailed struct {
 type Pause struct {
 	Scope, Cause, Detail, TraceID string
 	Until                         *time.Time // nil: until a probe succeeds
+	User                          string     // of NATS, that asked for it; see ledger.UserOf
 }
 
 // LookFailed: what must be read just before paying could not be.

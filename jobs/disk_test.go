@@ -73,7 +73,8 @@ func TestAPauseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
 		h.start()
 		h.until("it has started", func() bool { return len(h.facts("runner.started")) == 1 })
 		unlock := h.lockLedger()
-		if err := h.runner.PauseByHand(t.Context(), "mo", "stop all"); err == nil || !strings.Contains(err.Error(), "is paused") {
+		asked := ledger.WithUser(t.Context(), "ops")
+		if err := h.runner.PauseByHand(asked, "mo", "stop all"); err == nil || !strings.Contains(err.Error(), "is paused") {
 			t.Errorf("%v", err)
 		}
 		if len(h.runner.Paused()) != 1 {
@@ -81,12 +82,15 @@ func TestAPauseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
 		}
 		unlock()
 		if again {
-			check(t, h.runner.PauseByHand(t.Context(), "mo", "stop all"))
+			check(t, h.runner.PauseByHand(asked, "mo", "stop all"))
 			if stored, err := h.ledger.Pauses(t.Context()); err != nil || len(stored) != 1 {
 				t.Errorf("stored: %+v, %v", stored, err)
 			}
 		}
 		h.awaitFact("account.paused")
+		if f, _ := h.facts("account.paused")[0].(ledger.AccountPaused); f.User != "ops" {
+			t.Errorf("who asked is not known any more: %+v", f)
+		}
 		h.halt()
 		h.start()
 		h.until("it has started again", func() bool { return len(h.facts("runner.started")) == 2 })

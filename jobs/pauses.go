@@ -214,7 +214,7 @@ func (r *Runner) recordPause(ctx context.Context, x Pause) error {
 				return err
 			}
 		}
-		return tx.Append(ledger.AccountPaused{Scope: x.Scope, Cause: x.Cause, Detail: x.Detail, TraceID: x.TraceID, Until: x.Until, User: ledger.UserOf(ctx)})
+		return tx.Append(ledger.AccountPaused{Scope: x.Scope, Cause: x.Cause, Detail: x.Detail, TraceID: x.TraceID, Until: x.Until, User: x.User})
 	})
 	r.pauses.recorded(x, err)
 	return err

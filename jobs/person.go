@@ -219,7 +219,7 @@ func (r *Runner) PauseByHand(ctx context.Context, by, reason string) error {
 	if err := (signature{by, reason}).check(); err != nil {
 		return err
 	}
-	err := r.pause(ctx, Pause{Scope: scopeAccount, Cause: causePerson, Detail: "by " + by + ": " + reason})
+	err := r.pause(ctx, Pause{Scope: scopeAccount, Cause: causePerson, Detail: "by " + by + ": " + reason, User: ledger.UserOf(ctx)})
 	if err != nil {
 		return fmt.Errorf("the account is paused, and that is not recorded yet: do not stop the runner before the ledger can be written: %w", err)
 	}
