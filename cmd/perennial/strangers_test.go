@@ -123,3 +123,43 @@ func TestAStrangersHandOnTheLeaseStopsNoAccount(t *testing.T) {
 	}
 	w.settled(run, "first", "second")
 }
+
+// TestAStartBehindAStrangersEventSendsNothing, however often it is tried.
+func TestAStartBehindAStrangersEventSendsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4)
+	n := newNATSProcess(t, w)
+	n.start("pw")
+	n.shortLeases()
+	w.configure(n.url(), "")
+	run, line := w.run()
+	w.readySays(line, ready)
+	nc, err := nats.Connect(n.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	send := func(subject, body string) {
+		t.Helper()
+		if _, err := nc.Request(subject, []byte(body), patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "the start is published", func() bool {
+		answer, err := nc.Request("$JS.API.STREAM.INFO.PERENNIAL_EVENTS_main", nil, patience)
+		return err == nil && strings.Contains(string(answer.Data), `"last_seq":2`)
+	})
+	send("perennial.events.main.pwned", "{}")
+	w.mustCLI("renew", "px_1", "--id", "finds-it")
+	run.wait()
+	before, _ := checkReferee(t, w.charges)
+	for _, id := range []string{"px_2", "px_3", "px_4"} {
+		send("perennial.commands.main.proxy.renew", `{"id":"`+id+`","duration_days":30,"proxy_ids":["`+id+`"]}`)
+		if _, errs, code := w.cli("run"); code != exitFailed || !strings.Contains(errs, "was not published by this program") {
+			t.Errorf("exit %d\n%s", code, errs)
+		}
+	}
+	if after, _ := checkReferee(t, w.charges); after != before {
+		t.Errorf("%d cents became %d", before, after)
+	}
+}
