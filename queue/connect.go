@@ -44,6 +44,7 @@ type Queue struct {
 	log           *logrus.Entry
 	embedded      bool
 	leaseReplicas int
+	denials       denials
 }
 
 const (
@@ -182,7 +183,9 @@ func (q *Queue) onReconnect(nc *nats.Conn) {
 }
 
 func (q *Queue) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
-	q.log.WithError(err).Warn("nats")
+	if !q.denials.heard(err) { // who waits says it
+		q.log.WithError(err).Warn("nats")
+	}
 }
 
 // where names the target for an error, without credentials.

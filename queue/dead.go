@@ -140,7 +140,10 @@ func (q *Queue) deadStream(ctx context.Context, account string) (jetstream.Strea
 	if err := ValidAccount(account); err != nil {
 		return nil, err
 	}
+	ctx, forget := q.whileAllowed(ctx, "$JS.API.STREAM.INFO."+DeadStream(account))
+	defer forget()
 	stream, err := q.js.Stream(ctx, DeadStream(account))
+	err = denied(ctx, err)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("account %s: %w: it has no dead letter stream", account, ErrNoAccount)
 	}

@@ -193,8 +193,10 @@ func (q *Queue) store(ctx context.Context, msg *nats.Msg) (pubAck, error) {
 		ctx, cancel = context.WithTimeout(ctx, publishTimeout)
 		defer cancel()
 	}
+	ctx, forget := q.whileAllowed(ctx, msg.Subject)
+	defer forget()
 	reply, err := q.nc.RequestMsgWithContext(ctx, msg)
-	if err != nil {
+	if err = denied(ctx, err); err != nil {
 		return pubAck{}, fmt.Errorf("publish to %s: %w", msg.Subject, err)
 	}
 	ack, err := parseAck(reply.Data)

@@ -234,7 +234,12 @@ func (q *Queue) Request(ctx context.Context, account, verb string, data []byte) 
 	}
 	ctx, release := q.whileConnected(ctx)
 	defer release()
+	ctx, forget := q.whileAllowed(ctx, ServiceSubject(account, verb))
+	defer forget()
 	reply, err := q.requestParts(ctx, ServiceSubject(account, verb), data)
+	if refused, ok := errors.AsType[*DeniedError](denied(ctx, err)); ok {
+		return nil, fmt.Errorf("account %s, %s: %w", account, verb, refused)
+	}
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, fmt.Errorf("account %s: %w: start it with `perennial run`, or check the name (%s)", account, ErrNoRunner, verb)
 	}

@@ -138,7 +138,10 @@ func (q *Queue) eventsStream(ctx context.Context, account string) (jetstream.Str
 	if err := ValidAccount(account); err != nil {
 		return nil, err
 	}
+	ctx, forget := q.whileAllowed(ctx, "$JS.API.STREAM.INFO."+EventsStream(account))
+	defer forget()
 	stream, err := q.js.Stream(ctx, EventsStream(account))
+	err = denied(ctx, err)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("account %s: %w: it has no events stream", account, ErrNoAccount)
 	}

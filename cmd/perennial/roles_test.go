@@ -255,7 +255,23 @@ func TestEachRoleDoesWhatItIsFor(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 		w.commandsAs(line, "ops")
+		w.refusedAs(line, "prod")
 	})
+}
+
+// refusedAs runs commands that the producer's role does not give: what the server
+// refuses is said at once, and not when an answer has not come.
+func (w *world) refusedAs(line readyLine, user string) {
+	w.t.Helper()
+	for args, subject := range map[string]string{
+		"account pause --by ann --reason r": "perennial.svc.main.pause", "status": "perennial.svc.main.list",
+		"watch": "$JS.API.STREAM.INFO.PERENNIAL_EVENTS_main", "dead list": "$JS.API.STREAM.INFO.PERENNIAL_DEAD_main",
+	} {
+		_, errs, code := w.cli(slices.Concat(strings.Fields(args), w.login(line, user), []string{"-a", "main"})...)
+		if code != exitFailed || !strings.Contains(errs, "no permission for "+subject) || strings.Contains(errs, "deadline") {
+			w.t.Errorf("%s: exit %d\n%s", args, code, errs)
+		}
+	}
 }
 
 // TestEveryChangeNeedsAReason, also of an operator whom the server names. What

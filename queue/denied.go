@@ -1,0 +1,78 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A NATS server does not answer a request on a subject that its user has no permission
+// for: it tells the connection. Requests that wait for their answers are ended here.
+
+// DeniedError says that the user of the connection has no permission for a subject.
+type DeniedError struct{ Subject string }
+
+// Error names the subject and where permissions come from.
+func (e *DeniedError) Error() string {
+	return fmt.Sprintf("the NATS user of this connection has no permission for %s: log in as a user whose role gives it (nats.users, docs/security.md)", e.Subject)
+}
+
+// denials are the requests under way that a refusal ends.
+type denials struct {
+	mu    sync.Mutex
+	waits map[string]map[*func(error)]struct{} // by subject
+}
+
+var deniedSubject = regexp.MustCompile(`Permissions Violation for Publish to "([^"]+)"`)
+
+// heard ends the requests that an error of the connection is about, if it is about any.
+func (d *denials) heard(err error) bool {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return false
+	}
+	m := deniedSubject.FindStringSubmatch(err.Error())
+	if m == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for end := range d.waits[m[1]] {
+		(*end)(&DeniedError{m[1]})
+	}
+	return len(d.waits[m[1]]) > 0
+}
+
+// whileAllowed ends with a [DeniedError] as its cause when the server refuses the subject.
+func (q *Queue) whileAllowed(ctx context.Context, subject string) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	d, wait := &q.denials, func(err error) { cancel(err) }
+	d.mu.Lock()
+	if d.waits == nil {
+		d.waits = map[string]map[*func(error)]struct{}{}
+	}
+	if d.waits[subject] == nil {
+		d.waits[subject] = map[*func(error)]struct{}{}
+	}
+	d.waits[subject][&wait] = struct{}{}
+	d.mu.Unlock()
+	return ctx, func() {
+		cancel(nil)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if delete(d.waits[subject], &wait); len(d.waits[subject]) == 0 {
+			delete(d.waits, subject)
+		}
+	}
+}
+
+// denied is the refusal that ended a context, or else the error as it is.
+func denied(ctx context.Context, err error) error {
+	if refused, ok := errors.AsType[*DeniedError](context.Cause(ctx)); ok && err != nil {
+		return refused
+	}
+	return err
+}
