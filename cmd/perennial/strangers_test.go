@@ -85,10 +85,11 @@ func TestAStreamThatKnowsMoreIsNotMadeAnew(t *testing.T) {
 	}
 }
 
-// TestAStrangersHandOnTheLeaseStopsNoAccount: on a server that lets others write it.
-func TestAStrangersHandOnTheLeaseStopsNoAccount(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 3)
+// onLooseNATS runs an account on an external server that lets every client do
+// everything, and is a client of it.
+func onLooseNATS(t *testing.T, proxies int) (w *world, run *process, nc *nats.Conn) {
+	t.Helper()
+	w = newWorld(t, proxies)
 	n := newNATSProcess(t, w)
 	n.start("pw")
 	n.shortLeases()
@@ -99,7 +100,14 @@ func TestAStrangersHandOnTheLeaseStopsNoAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
+	t.Cleanup(nc.Close)
+	return w, run, nc
+}
+
+// TestAStrangersHandOnTheLeaseStopsNoAccount: on a server that lets others write it.
+func TestAStrangersHandOnTheLeaseStopsNoAccount(t *testing.T) {
+	t.Parallel()
+	w, run, nc := onLooseNATS(t, 3)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
@@ -127,18 +135,7 @@ func TestAStrangersHandOnTheLeaseStopsNoAccount(t *testing.T) {
 // TestAStartBehindAStrangersEventSendsNothing, however often it is tried.
 func TestAStartBehindAStrangersEventSendsNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 4)
-	n := newNATSProcess(t, w)
-	n.start("pw")
-	n.shortLeases()
-	w.configure(n.url(), "")
-	run, line := w.run()
-	w.readySays(line, ready)
-	nc, err := nats.Connect(n.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	w, run, nc := onLooseNATS(t, 4)
 	send := func(subject, body string) {
 		t.Helper()
 		if _, err := nc.Request(subject, []byte(body), patience); err != nil {
