@@ -50,25 +50,29 @@ const ownerKey = "perennial.user"
 type broker struct {
 	queue   *Queue
 	account string
-	slots   chan struct{}
+	ctx     context.Context // ends with the service
+	inside  *room
 	work    sync.WaitGroup
 	// share bounds the consumers of one user, most those of all.
 	share, most int
 }
 
-// brokerSlots bounds the requests that are worked on at once; what is above is refused,
+// brokerSlots bounds the requests that are worked on at once. A user has a part of them,
 // so that none waits for JetStream behind those of another user.
 const brokerSlots = 32
 
 // serveBroker begins to answer; stop ends it.
 func (q *Queue) serveBroker(account string) (stop func() error, err error) {
-	b := &broker{queue: q, account: account, slots: make(chan struct{}, brokerSlots), share: maxConsumers, most: maxAllConsumers}
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &broker{queue: q, account: account, ctx: ctx, inside: newRoom(brokerSlots), share: maxConsumers, most: maxAllConsumers}
 	sub, err := q.nc.QueueSubscribe(brokerSubject(account, ">"), "perennial", b.take)
 	if err != nil {
+		cancel()
 		return nil, fmt.Errorf("broker of account %s: %w", account, err)
 	}
 	return func() error {
 		err := sub.Unsubscribe()
+		cancel()
 		b.work.Wait()
 		if errors.Is(err, nats.ErrConnectionClosed) {
 			return nil
@@ -95,19 +99,23 @@ var (
 // jsForbidden is JetStream's code for a consumer configuration that it does not take.
 const jsForbidden = 10012
 
-var errBrokerBusy = errors.New("too many consumers are being made at once: ask again")
+var errBrokerBusy = errors.New("too many requests of this user wait for their answers: ask again when some are there")
 
 func (b *broker) take(m *nats.Msg) {
-	select {
-	case b.slots <- struct{}{}:
-		b.work.Go(func() {
-			defer func() { <-b.slots }()
+	share := b.inside.admit(callerOf(m.Header, m.Reply))
+	if share == nil {
+		b.answer(m, nil, errBrokerBusy)
+		return
+	}
+	b.work.Go(func() {
+		worked := b.inside.work(b.ctx, share, func() {
 			answer, err := b.pass(m)
 			b.answer(m, answer, err)
 		})
-	default:
-		b.answer(m, nil, errBrokerBusy)
-	}
+		if !worked {
+			b.answer(m, nil, ErrStopping)
+		}
+	})
 }
 
 func (b *broker) answer(m *nats.Msg, answer []byte, err error) {
