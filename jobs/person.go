@@ -29,6 +29,9 @@ func CheckSigned(by, reason string) error {
 	if strings.TrimSpace(by) == "" || strings.TrimSpace(reason) == "" {
 		return refuse("a change needs a name and a reason: say who asks for it, and why (--by, --reason)")
 	}
+	if ledger.ClaimsUser(by) {
+		return refuse("%.40q says what the NATS server says: give the name alone, the NATS user is added", by)
+	}
 	return checkWords(by, reason)
 }
 
@@ -219,7 +222,7 @@ func (r *Runner) PauseByHand(ctx context.Context, by, reason string) error {
 	if err := (signature{by, reason}).check(); err != nil {
 		return err
 	}
-	err := r.pause(ctx, Pause{Scope: scopeAccount, Cause: causePerson, Detail: "by " + by + ": " + reason})
+	err := r.pause(ctx, Pause{Scope: scopeAccount, Cause: causePerson, Detail: "by " + ledger.Signed(by, ledger.UserOf(ctx)) + ": " + reason})
 	if err != nil {
 		return fmt.Errorf("the account is paused, and that is not recorded yet: do not stop the runner before the ledger can be written: %w", err)
 	}
@@ -234,7 +237,7 @@ func (r *Runner) ResumeByHand(ctx context.Context, by, reason string) (ended int
 		return 0, err
 	}
 	for _, x := range r.pauses.list() {
-		f := ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + by + ": " + reason, User: ledger.UserOf(ctx)}
+		f := ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + ledger.Signed(by, ledger.UserOf(ctx)) + ": " + reason, User: ledger.UserOf(ctx)}
 		if x.Cause == ledger.CauseRestored {
 			f.PresumeSentBy = r.Provider.AppID() // whether it was sent is not known
 		}

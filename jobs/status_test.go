@@ -93,3 +93,24 @@ func TestACommandPastItsNotAfterIsNotSent(t *testing.T) {
 	}
 	h.settled(0, 0)
 }
+
+func TestAReasonNamesTheUserThatAsked(t *testing.T) {
+	h := idleHouse(t)
+	h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	_, err := h.runner.Cancel(ledger.WithUser(t.Context(), "ops"), "keep", "ada", "no longer needed")
+	check(t, err)
+	s, err := Status(t.Context(), h.ledger, "keep")
+	if err != nil || s.Reason != "cancelled by ada (NATS user ops): no longer needed" {
+		t.Errorf("%+v %v", s, err)
+	}
+}
+
+// What stands behind a name in what people read is proven by a server, or not there.
+func TestANameThatClaimsAUserIsRefused(t *testing.T) {
+	h := idleHouse(t)
+	h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	_, err := h.runner.Cancel(t.Context(), "keep", "ada (NATS user ops)", "x")
+	if _, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(err.Error(), "name alone") {
+		t.Error(err)
+	}
+}

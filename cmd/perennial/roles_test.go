@@ -247,12 +247,16 @@ func TestEachRoleDoesWhatItIsFor(t *testing.T) {
 		if f := aFact[ledger.AccountPaused](sub, "account.paused"); f.User != "ops" || !strings.Contains(f.Detail, "by ops: to see") {
 			t.Errorf("%+v", f)
 		}
-		if f := aFact[ledger.AccountResumed](sub, "account.resumed"); f.User != "ops" || !strings.Contains(f.Detail, "by ann: seen") {
+		if f := aFact[ledger.AccountResumed](sub, "account.resumed"); f.User != "ops" || !strings.Contains(f.Detail, "by ann (NATS user ops): seen") {
 			t.Errorf("%+v", f)
 		}
 		ops.verb("sweep", `{"schedule":"keep","reason":"to see"}`)
 		if f := aFact[ledger.SweepPlanned](sub, "sweep.planned"); f.User != "ops" || f.By != "ops" || f.Reason != "to see" {
 			t.Errorf("%+v", f)
+		}
+		ops.verb("record", `{"kind":"top-up","cents":5,"by":"ann","reason":"card"}`)
+		if said := w.mustCLI("ledger", "entries", "-a", "main"); strings.Count(said, "ann (NATS user ops)  card") != 2 {
+			t.Error(said)
 		}
 		w.commandsAs(line, "ops")
 	})
