@@ -49,88 +49,6 @@ func checkWords(words ...string) error {
 	return nil
 }
 
-// errLeaveAlone is a change's word that the operation stays as it is.
-var errLeaveAlone = errors.New("left alone")
-
-// change makes the fact that changes one operation, or returns errLeaveAlone.
-type change func(ledger.Operation, ledger.Ref) (ledger.Fact, error)
-
-// each applies one change to every operation of the id (a command's or an
-// operation's) that is in one of the states and that no other operation has taken
-// over, in one commit.
-func (r *Runner) each(ctx context.Context, id string, by signature, do change, states ...ledger.State) (int, error) {
-	if err := by.check(); err != nil {
-		return 0, err
-	}
-	records, labels, err := r.operationsOf(ctx, id)
-	if err != nil {
-		return 0, err
-	}
-	all, err := r.Ledger.OperationsOf(ctx, records[0].CommandID)
-	if err != nil {
-		return 0, err
-	}
-	changed, latest := 0, latestOf(all)
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		changed = 0 // Write may run this twice
-		for _, o := range records {
-			if !slices.Contains(states, o.State) || latest.superseded(o) {
-				continue
-			}
-			f, err := do(o, ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: labels, TraceID: o.TraceID})
-			if errors.Is(err, errLeaveAlone) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if err := tx.AppendTo(o.ID, o.Version, f); err != nil {
-				return err
-			}
-			changed++
-		}
-		return nil
-	})
-	if err == nil && changed == 0 {
-		err = refuse("%s has no operation that is %s", id, statesText(states))
-	}
-	if errors.Is(err, ledger.ErrClaimed) {
-		err = refuse("%v", err)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return changed, r.startRest(ctx, records[0].CommandID)
-}
-
-func statesText(states []ledger.State) string {
-	names := make([]string, 0, len(states))
-	for _, s := range states {
-		names = append(names, string(s))
-	}
-	return strings.Join(names, " or ")
-}
-
-// operationsOf is the operation of the id, or every operation of the command.
-func (r *Runner) operationsOf(ctx context.Context, id string) ([]ledger.Operation, map[string]string, error) {
-	one, opErr := r.Ledger.Operation(ctx, id)
-	accepted, err := r.Ledger.Acceptance(ctx, id)
-	switch {
-	case err == nil && opErr == nil:
-		return nil, nil, refuse("%s names both a command and an operation of command %s: say %s/1 or another operation's id", id, one.CommandID, id)
-	case opErr == nil:
-		accepted, err := r.Ledger.Acceptance(ctx, one.CommandID)
-		return []ledger.Operation{one}, accepted.Labels, err
-	case errors.Is(err, ledger.ErrNotFound):
-		return nil, nil, refuse("%s is not an accepted command or an operation: look with `perennial status`", id)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	records, err := r.Ledger.OperationsOf(ctx, id)
-	return records, accepted.Labels, err
-}
-
 // Release lets go what was held.
 func (r *Runner) Release(ctx context.Context, id, by, reason string) (int, error) {
 	return r.each(ctx, id, signature{by, reason}, func(_ ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
@@ -150,7 +68,7 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 		}
 		return ledger.CommandCancelled{Ref: ref, By: by, Reason: reason, User: ledger.UserOf(ctx)}, nil
 	}, ledger.StateHeld, ledger.StateAccepted, ledger.StateWaiting)
-	if refused := (*RefusedError)(nil); unsure != "" && errors.As(err, &refused) {
+	if refused := (*RefusedError)(nil); unsure != "" && n == 0 && errors.As(err, &refused) {
 		return 0, refuse("%s may have been sent and executed: it cannot be withdrawn", unsure)
 	}
 	return n, err

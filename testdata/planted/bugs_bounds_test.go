@@ -26,4 +26,8 @@ var boundBugs = []bug{
 		old: ", 'user', j.data ->> '$.user')", new: ")"},
 	{name: "a reason does not name the user that asked", file: "ledger/user.go", run: "TestANameIsFollowedByTheUserThatAsked",
 		old: "if user == \"\" || user == by {", new: "if user == \"\" || user != by {"},
+	{name: "one operation that moves on ends a person's change", file: "jobs/person_each.go", run: "TestWhatChangesDuringAChange",
+		old: "if now.Version != d.version {", new: "if now.Version < 0 {"},
+	{name: "what moves on is not decided again", file: "jobs/person_each.go", run: "TestWhatChangesDuringAChange",
+		old: "again < changeRounds; again++", new: "again < 1; again++"},
 }
