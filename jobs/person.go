@@ -39,11 +39,11 @@ func CheckSigned(by, reason string) error {
 // that no terminal and no log could show on one line.
 func checkWords(words ...string) error {
 	for _, w := range words {
-		switch {
-		case len(w) > maxWords:
+		if len(w) > maxWords {
 			return refuse("name, reason and order number may have %d bytes each", maxWords)
-		case strings.ContainsFunc(w, ledger.Unprintable):
-			return refuse("%.40q holds a character that cannot be printed: write name, reason and order number on one line", w)
+		}
+		if why := ledger.Unprintable(w); why != "" {
+			return refuse("%.40q %s: write name, reason and order number on one line", w, why)
 		}
 	}
 	return nil

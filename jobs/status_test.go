@@ -114,3 +114,22 @@ func TestANameThatClaimsAUserIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A journal may hold ids that are refused now: what was accepted goes on under them.
+func TestAnIDThatIsRefusedNowIsReadAndWithdrawn(t *testing.T) {
+	h := idleHouse(t)
+	const id = "keep\u3164"
+	h.acceptsEach(id, 1)
+	if s, err := Status(t.Context(), h.ledger, id); err != nil || s.CommandID != id {
+		t.Errorf("%+v %v", s, err)
+	}
+	if n, err := h.runner.Cancel(t.Context(), id, "ada", "x"); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if _, err := h.runner.Cancel(t.Context(), id, "ada\ufe0f", "x"); err == nil || !strings.Contains(err.Error(), "U+FE0F") {
+		t.Errorf("a name with what cannot be seen: %v", err)
+	}
+	if _, err := h.ledger.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

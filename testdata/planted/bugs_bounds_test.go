@@ -30,4 +30,8 @@ var boundBugs = []bug{
 		old: "if now.Version != d.version {", new: "if now.Version < 0 {"},
 	{name: "what moves on is not decided again", file: "jobs/person_each.go", run: "TestWhatChangesDuringAChange",
 		old: "again < changeRounds; again++", new: "again < 1; again++"},
+	{name: "ids differ by what is not seen", file: "ledger/printable.go", run: "TestTwoTextsThatDiffer",
+		old: " || unicode.In(r, invisible...) {", new: " {"},
+	{name: "marks pile up over the lines around them", file: "ledger/printable.go", run: "TestMarksPileUp",
+		old: "if marks > maxMarks {", new: "if marks < 0 {"},
 }
