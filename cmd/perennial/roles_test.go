@@ -277,7 +277,7 @@ func TestEveryChangeNeedsAReason(t *testing.T) {
 			"pause": `{"reason":" "}`, "resume": `{"reason":" "}`, "sweep": `{"schedule":"keep"}`, "approve": `{"plan":"p","by":"ann"}`,
 			"retire": `{"proxy_ids":["px_1"],"by":"ann"}`, "record": `{"kind":"top-up","cents":1,"by":"ann","reason":""}`,
 		}[verb]
-		for _, body := range []string{"", "{}", "null", `{"by":"ann"}`, without} {
+		for _, body := range []string{"", "{}", "null", `{"by":"ann"}`, `{"reason":"","reason":"good"}`, without} {
 			answer, err := ops.Request("perennial.svc.main."+verb, []byte(body), patience)
 			if err != nil || answer.Header.Get("Nats-Service-Error-Code") == "" {
 				t.Errorf("%s %s: %v %+v", verb, body, err, answer)
