@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -46,4 +47,110 @@ func TestCancelLeavesWhatMayHaveExecuted(t *testing.T) {
 	h.resumes("ada", "go on")
 	h.await("keep", ledger.StateCompleted)
 	h.settled(300, 0)
+}
+
+// acceptsEach puts a renewal into the ledger of as many operations, of one proxy each.
+func (h *house) acceptsEach(id string, operations int) (planned []ledger.Planned) {
+	h.t.Helper()
+	for i := range operations {
+		planned = append(planned, plan(h.runner.Binding(), ledger.KindRenewal, id, fmt.Sprintf("%04d", i+1), 1, []string{fmt.Sprintf("px_%s_%d", id, i)}))
+	}
+	check(h.t, h.ledger.Write(h.t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(ledger.CommandAccepted{
+			Ref: ledger.Ref{CommandID: id}, Kind: ledger.KindRenewal, ContentHash: "h", Content: []byte(`{}`), DurationDays: 30, Operations: planned,
+		})
+	}))
+	return planned
+}
+
+// cancelling is what Cancel decides, behind a hook.
+func cancelling(before func(ledger.Operation)) change {
+	return func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
+		before(o)
+		return ledger.CommandCancelled{Ref: ref, By: "ada", Reason: "x"}, nil
+	}
+}
+
+var cancellable = []ledger.State{ledger.StateHeld, ledger.StateAccepted, ledger.StateWaiting}
+
+func TestWhatChangesDuringAChangeIsDecidedAgain(t *testing.T) {
+	h := idleHouse(t)
+	ops := h.acceptsEach("keep", 3)
+	ref := func(i int) ledger.Ref { return ledger.Ref{CommandID: "keep", OperationID: ops[i].OperationID} }
+	seen := map[string]int{}
+	n, err := h.runner.each(t.Context(), "keep", signature{"ada", "x"}, cancelling(func(o ledger.Operation) {
+		if seen[o.ID]++; len(seen) > 1 || seen[o.ID] > 1 {
+			return
+		}
+		check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { // two are not any more what they were read as
+			return tx.Append(ledger.CommandHeld{Ref: ref(1), Reason: "a limit"},
+				ledger.OperationSending{Ref: ref(2), Attempt: 1, Key: ops[2].Key, Body: "{}", SentAt: tx.Now(), AppID: "a"})
+		}))
+	}), cancellable...)
+	if n != 2 || err != nil {
+		t.Fatalf("%d changed, %v", n, err)
+	}
+	for i, want := range []ledger.State{ledger.StateRejected, ledger.StateRejected, ledger.StateSending} {
+		if o, err := h.ledger.Operation(t.Context(), ops[i].OperationID); err != nil || o.State != want {
+			t.Errorf("%s is %s, want %s: %v", o.ID, o.State, want, err)
+		}
+	}
+	if seen[ops[0].OperationID] != 1 || seen[ops[1].OperationID] != 2 || seen[ops[2].OperationID] != 1 {
+		t.Errorf("decided %v", seen)
+	}
+}
+
+func TestAChangeOfWhatNeverRestsEnds(t *testing.T) {
+	h := idleHouse(t)
+	ops := h.acceptsEach("keep", 1)
+	rounds := 0
+	n, err := h.runner.each(t.Context(), "keep", signature{"ada", "x"}, cancelling(func(ledger.Operation) {
+		rounds++
+		check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+			return tx.Append(ledger.CommandHeld{Ref: ledger.Ref{CommandID: "keep", OperationID: ops[0].OperationID}, Reason: "a limit"})
+		}))
+	}), cancellable...)
+	if _, ok := errors.AsType[*RefusedError](err); n != 0 || !ok || rounds != changeRounds {
+		t.Errorf("%d changed in %d rounds: %v", n, rounds, err)
+	}
+}
+
+// A command of thousands does not hold up the writer for all of them at once.
+func TestManyOperationsAreChangedInSeveralCommits(t *testing.T) {
+	h := idleHouse(t)
+	h.acceptsEach("keep", 2*changesATime+1)
+	elsewhere := h.acceptsEach("other", 1)
+	decided := 0
+	n, err := h.runner.each(t.Context(), "keep", signature{"ada", "x"}, cancelling(func(ledger.Operation) {
+		if decided++; decided == changesATime+1 {
+			_, err := h.runner.Cancel(t.Context(), elsewhere[0].OperationID, "ada", "between")
+			check(t, err)
+		}
+	}), cancellable...)
+	if n != 2*changesATime+1 || err != nil {
+		t.Fatalf("%d changed, %v", n, err)
+	}
+	cancelled := h.facts("command.cancelled")
+	if f, ok := cancelled[changesATime].(ledger.CommandCancelled); !ok || f.Reason != "between" {
+		t.Errorf("%+v does not stand behind the first commit", cancelled[changesATime])
+	}
+}
+
+func TestRetryMakesEachOperationAgainOnce(t *testing.T) {
+	h := idleHouse(t)
+	h.acceptsEach("keep", 3)
+	cancelled := func(n int, err error) {
+		t.Helper()
+		if n != 3 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+	}
+	cancelled(h.runner.Cancel(t.Context(), "keep", "ada", "x"))
+	cancelled(h.runner.Retry(t.Context(), "keep", "ada", "x"))
+	if all, err := h.ledger.OperationsOf(t.Context(), "keep"); err != nil || len(all) != 6 {
+		t.Errorf("%d operations, %v", len(all), err)
+	}
+	if n, err := h.runner.Retry(t.Context(), "keep", "ada", "x"); n != 0 || err == nil {
+		t.Errorf("%d are made a third time, %v", n, err)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"perennial/ledger"
@@ -22,8 +21,8 @@ func checkID(id string) error {
 	if len(id) > maxIDLength {
 		return fmt.Errorf("the command's id has %d bytes of at most %d", len(id), maxIDLength)
 	}
-	if strings.ContainsFunc(id, ledger.Unprintable) {
-		return errors.New("the command's id holds a character that cannot be printed")
+	if why := ledger.Unprintable(id); why != "" {
+		return errors.New("the command's id " + why)
 	}
 	return nil
 }
@@ -163,8 +162,8 @@ func checkOpaque(what, id string) error {
 	if id == "" || len(id) > maxOpaqueID {
 		return fmt.Errorf("the %s %.40q has %d bytes and must have 1 to %d", what, id, len(id), maxOpaqueID)
 	}
-	if strings.ContainsFunc(id, ledger.Unprintable) {
-		return fmt.Errorf("the %s %.40q holds a character that cannot be printed", what, id)
+	if why := ledger.Unprintable(id); why != "" {
+		return fmt.Errorf("the %s %.40q %s", what, id, why)
 	}
 	return nil
 }

@@ -67,6 +67,8 @@ func TestTrap32ABadCommandIsRefusedWithAReasonToActOn(t *testing.T) {
 		`"duration_days":30,` + item + `,"labels":{"a":"` + strings.Repeat("x", 257) + `"}`:                  "256",
 		`"duration_days":30,` + item + `,"labels":{"a":"\u001b[2J"}`:                                         "cannot be printed",
 		`"duration_days":30,` + item + `,"labels":{"a\nb":"x"}`:                                              "cannot be printed",
+		`"duration_days":30,` + item + `,"labels":{"a":"✔️"}`:                                                "U+FE0F",
+		`"duration_days":30,"items":[{"offer_code":"offㅤ","quantity":1}]`:                                    "U+3164",
 		`"duration_days":30,` + item + `,"labels":{` + manyLabels(9) + `}`:                                   "2048",
 		`"duration_days":30,` + item + `,"labels":["a"]`:                                                     "an object",
 		`"duration_days":30,` + item + `,"labels":{"a":{"b":[{"c":1}]}}`:                                     "text",
@@ -81,6 +83,7 @@ func TestTrap32ABadCommandIsRefusedWithAReasonToActOn(t *testing.T) {
 		`"duration_days":30,"proxy_ids":["a","b","a"]`:                                          "paid for twice",
 		`"duration_days":30,"proxy_ids":["a",""]`:                                               "proxy_ids[1]",
 		`"duration_days":30,"proxy_ids":["a\u0000"]`:                                            "cannot be printed",
+		`"duration_days":30,"proxy_ids":["a","a\u115f"]`:                                        "U+115F",
 		`"duration_days":30,"proxy_ids":["` + strings.Repeat("x", 257) + `"]`:                   "1 to 256",
 		`"duration_days":30,"proxy_ids":[1]`:                                                    "text",
 		`"duration_days":30,"proxy_ids":[` + many(5001, proxyID) + `]`:                          "split the command",
@@ -118,6 +121,8 @@ func TestAMessageThatCannotBeAnsweredIsUnreadable(t *testing.T) {
 		`{"id":7,"duration_days":30}`:           "has no id",
 		`{"id":"` + strings.Repeat("x", 129) + `","duration_days":30}`:                 "129 bytes of at most 128",
 		`{"id":"a\nb","duration_days":30}`:                                             "cannot be printed",
+		`{"id":"a\uffa0","duration_days":30}`:                                          "U+FFA0",
+		`{"id":"a` + strings.Repeat("\u0301", 50) + `","duration_days":30}`:            "combining marks",
 		strings.Repeat(`{"id":`, 20_000):                                               "",
 		`{"labels":` + strings.Repeat(`[`, 20_000) + strings.Repeat(`]`, 20_000) + `}`: "",
 		`{"id":"` + strings.Repeat("x", MaxCommandBytes) + `"}`:                        "split it",
@@ -278,7 +283,7 @@ func FuzzParseCommand(f *testing.F) {
 		}
 		body, hash, err := c.Content()
 		check(t, err)
-		if c.ID == "" || c.DurationDays < 30 || !json.Valid(body) || strings.ContainsFunc(c.ID+strings.Join(c.ProxyIDs, ""), ledger.Unprintable) {
+		if c.ID == "" || c.DurationDays < 30 || !json.Valid(body) || ledger.Unprintable(c.ID+"/"+strings.Join(c.ProxyIDs, "/")) != "" {
 			t.Fatalf("%+v", c)
 		}
 		back, err := ReadContent(body)
@@ -321,4 +326,35 @@ func manyLabels(n int) string {
 		all = append(all, fmt.Sprintf("%q:%q", string(rune('a'+i)), strings.Repeat("x", 255)))
 	}
 	return strings.Join(all, ",")
+}
+
+func TestARequestIsReadAsStrictlyAsACommand(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"reason":"","reason":"good"}`:   `"reason" stands twice`,
+		`{"Reason":"good"}`:               "not known",
+		`{"reasons":"good"}`:              "not known",
+		`{"reason":"good"}{"reason":"x"}`: "follows",
+		`{"reason":"good"} x`:             "follows",
+		`{"reason":7}`:                    "must be text",
+		`{"charged":"yes"}`:               "true or false",
+		`{"charged_cents":1.5}`:           "charged_cents",
+		`{"charged_cents":"1"}`:           "a whole number",
+		"{\"reason\":\"\xff\"}":           "UTF-8",
+		`[]`:                              "one JSON object",
+		`"x"`:                             "one JSON object",
+		`{"reason":"good"`:                "not valid JSON",
+		`{"charged":true,"reason":"a","charged":false}`: `"charged" stands twice`,
+	} {
+		if err := DecodeRequest([]byte(body), new(Resolution)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s gave %v, want %q", body, err, want)
+		}
+	}
+	for _, body := range []string{"", " \n", "null", "{}", `{"reason":"good"}`, "\t{\"charged\":null}\n"} {
+		check(t, DecodeRequest([]byte(body), new(Resolution)))
+	}
+	var x Resolution
+	check(t, DecodeRequest([]byte(`{"id":"a/1","charged":true,"charged_cents":9007199254740993,"line":"px_1"}`), &x))
+	if x.ID != "a/1" || x.Charged == nil || !*x.Charged || x.ChargedCents != 9007199254740993 || x.ProxyID != "px_1" {
+		t.Errorf("%+v", x)
+	}
 }

@@ -133,7 +133,7 @@ func entryOf(f ledger.Fact, currency string) HistoryEntry {
 	case ledger.OperationReview:
 		return HistoryEntry{Attempt: f.Attempt, Code: f.Code, HTTPStatus: f.HTTPStatus, Ambiguous: f.Ambiguous, TraceID: f.TraceID, Text: f.Reason}
 	case ledger.OperationResolved:
-		return HistoryEntry{Text: fmt.Sprintf("%s %s %s, by %s: %s", f.Outcome, ledger.Amount(f.ChargedCents, currency), f.ProxyID, f.By, f.Reason)}
+		return HistoryEntry{Text: fmt.Sprintf("%s %s %s, by %s: %s", f.Outcome, ledger.Amount(f.ChargedCents, currency), f.ProxyID, ledger.Signed(f.By, f.User), f.Reason)}
 	case ledger.OrderAccepted:
 		return HistoryEntry{Attempt: f.Attempt, TraceID: f.TraceID, Text: "order " + f.OrderNo}
 	case ledger.OrderProgressed:

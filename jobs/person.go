@@ -29,6 +29,9 @@ func CheckSigned(by, reason string) error {
 	if strings.TrimSpace(by) == "" || strings.TrimSpace(reason) == "" {
 		return refuse("a change needs a name and a reason: say who asks for it, and why (--by, --reason)")
 	}
+	if ledger.ClaimsUser(by) {
+		return refuse("%.40q says what the NATS server says: give the name alone, the NATS user is added", by)
+	}
 	return checkWords(by, reason)
 }
 
@@ -36,96 +39,14 @@ func CheckSigned(by, reason string) error {
 // that no terminal and no log could show on one line.
 func checkWords(words ...string) error {
 	for _, w := range words {
-		switch {
-		case len(w) > maxWords:
+		if len(w) > maxWords {
 			return refuse("name, reason and order number may have %d bytes each", maxWords)
-		case strings.ContainsFunc(w, ledger.Unprintable):
-			return refuse("%.40q holds a character that cannot be printed: write name, reason and order number on one line", w)
+		}
+		if why := ledger.Unprintable(w); why != "" {
+			return refuse("%.40q %s: write name, reason and order number on one line", w, why)
 		}
 	}
 	return nil
-}
-
-// errLeaveAlone is a change's word that the operation stays as it is.
-var errLeaveAlone = errors.New("left alone")
-
-// change makes the fact that changes one operation, or returns errLeaveAlone.
-type change func(ledger.Operation, ledger.Ref) (ledger.Fact, error)
-
-// each applies one change to every operation of the id (a command's or an
-// operation's) that is in one of the states and that no other operation has taken
-// over, in one commit.
-func (r *Runner) each(ctx context.Context, id string, by signature, do change, states ...ledger.State) (int, error) {
-	if err := by.check(); err != nil {
-		return 0, err
-	}
-	records, labels, err := r.operationsOf(ctx, id)
-	if err != nil {
-		return 0, err
-	}
-	all, err := r.Ledger.OperationsOf(ctx, records[0].CommandID)
-	if err != nil {
-		return 0, err
-	}
-	changed, latest := 0, latestOf(all)
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		changed = 0 // Write may run this twice
-		for _, o := range records {
-			if !slices.Contains(states, o.State) || latest.superseded(o) {
-				continue
-			}
-			f, err := do(o, ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: labels, TraceID: o.TraceID})
-			if errors.Is(err, errLeaveAlone) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if err := tx.AppendTo(o.ID, o.Version, f); err != nil {
-				return err
-			}
-			changed++
-		}
-		return nil
-	})
-	if err == nil && changed == 0 {
-		err = refuse("%s has no operation that is %s", id, statesText(states))
-	}
-	if errors.Is(err, ledger.ErrClaimed) {
-		err = refuse("%v", err)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return changed, r.startRest(ctx, records[0].CommandID)
-}
-
-func statesText(states []ledger.State) string {
-	names := make([]string, 0, len(states))
-	for _, s := range states {
-		names = append(names, string(s))
-	}
-	return strings.Join(names, " or ")
-}
-
-// operationsOf is the operation of the id, or every operation of the command.
-func (r *Runner) operationsOf(ctx context.Context, id string) ([]ledger.Operation, map[string]string, error) {
-	one, opErr := r.Ledger.Operation(ctx, id)
-	accepted, err := r.Ledger.Acceptance(ctx, id)
-	switch {
-	case err == nil && opErr == nil:
-		return nil, nil, refuse("%s names both a command and an operation of command %s: say %s/1 or another operation's id", id, one.CommandID, id)
-	case opErr == nil:
-		accepted, err := r.Ledger.Acceptance(ctx, one.CommandID)
-		return []ledger.Operation{one}, accepted.Labels, err
-	case errors.Is(err, ledger.ErrNotFound):
-		return nil, nil, refuse("%s is not an accepted command or an operation: look with `perennial status`", id)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	records, err := r.Ledger.OperationsOf(ctx, id)
-	return records, accepted.Labels, err
 }
 
 // Release lets go what was held.
@@ -147,7 +68,7 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 		}
 		return ledger.CommandCancelled{Ref: ref, By: by, Reason: reason, User: ledger.UserOf(ctx)}, nil
 	}, ledger.StateHeld, ledger.StateAccepted, ledger.StateWaiting)
-	if refused := (*RefusedError)(nil); unsure != "" && errors.As(err, &refused) {
+	if refused := (*RefusedError)(nil); unsure != "" && n == 0 && errors.As(err, &refused) {
 		return 0, refuse("%s may have been sent and executed: it cannot be withdrawn", unsure)
 	}
 	return n, err
@@ -219,7 +140,7 @@ func (r *Runner) PauseByHand(ctx context.Context, by, reason string) error {
 	if err := (signature{by, reason}).check(); err != nil {
 		return err
 	}
-	err := r.pause(ctx, Pause{Scope: scopeAccount, Cause: causePerson, Detail: "by " + by + ": " + reason, User: ledger.UserOf(ctx)})
+	err := r.pause(ctx, Pause{Scope: scopeAccount, Cause: causePerson, Detail: "by " + ledger.Signed(by, ledger.UserOf(ctx)) + ": " + reason, User: ledger.UserOf(ctx)})
 	if err != nil {
 		return fmt.Errorf("the account is paused, and that is not recorded yet: do not stop the runner before the ledger can be written: %w", err)
 	}
@@ -234,7 +155,7 @@ func (r *Runner) ResumeByHand(ctx context.Context, by, reason string) (ended int
 		return 0, err
 	}
 	for _, x := range r.pauses.list() {
-		f := ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + by + ": " + reason, User: ledger.UserOf(ctx)}
+		f := ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + ledger.Signed(by, ledger.UserOf(ctx)) + ": " + reason, User: ledger.UserOf(ctx)}
 		if x.Cause == ledger.CauseRestored {
 			f.PresumeSentBy = r.Provider.AppID() // whether it was sent is not known
 		}

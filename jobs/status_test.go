@@ -93,3 +93,43 @@ func TestACommandPastItsNotAfterIsNotSent(t *testing.T) {
 	}
 	h.settled(0, 0)
 }
+
+func TestAReasonNamesTheUserThatAsked(t *testing.T) {
+	h := idleHouse(t)
+	h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	_, err := h.runner.Cancel(ledger.WithUser(t.Context(), "ops"), "keep", "ada", "no longer needed")
+	check(t, err)
+	s, err := Status(t.Context(), h.ledger, "keep")
+	if err != nil || s.Reason != "cancelled by ada (NATS user ops): no longer needed" {
+		t.Errorf("%+v %v", s, err)
+	}
+}
+
+// What stands behind a name in what people read is proven by a server, or not there.
+func TestANameThatClaimsAUserIsRefused(t *testing.T) {
+	h := idleHouse(t)
+	h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	_, err := h.runner.Cancel(t.Context(), "keep", "ada (NATS user ops)", "x")
+	if _, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(err.Error(), "name alone") {
+		t.Error(err)
+	}
+}
+
+// A journal may hold ids that are refused now: what was accepted goes on under them.
+func TestAnIDThatIsRefusedNowIsReadAndWithdrawn(t *testing.T) {
+	h := idleHouse(t)
+	const id = "keep\u3164"
+	h.acceptsEach(id, 1)
+	if s, err := Status(t.Context(), h.ledger, id); err != nil || s.CommandID != id {
+		t.Errorf("%+v %v", s, err)
+	}
+	if n, err := h.runner.Cancel(t.Context(), id, "ada", "x"); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if _, err := h.runner.Cancel(t.Context(), id, "ada\ufe0f", "x"); err == nil || !strings.Contains(err.Error(), "U+FE0F") {
+		t.Errorf("a name with what cannot be seen: %v", err)
+	}
+	if _, err := h.ledger.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

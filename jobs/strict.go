@@ -23,6 +23,25 @@ func decodeStrict(data []byte, v any) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
 		return fmt.Errorf("%w: a command is one JSON object", errUnreadable)
 	}
+	return decodeMembers(data, v)
+}
+
+// DecodeRequest reads the body of a request to a verb into v, a pointer to a struct,
+// as strictly as a command: a field that stands twice could hide the reason that is
+// kept, and one that is misspelt an amount. No body, and null, leave v as it is.
+func DecodeRequest(data []byte, v any) error {
+	body := bytes.TrimSpace(data)
+	switch {
+	case len(body) == 0, string(body) == "null":
+		return nil
+	case body[0] != '{':
+		return errors.New("a request is one JSON object")
+	}
+	return decodeMembers(data, v)
+}
+
+// decodeMembers reads what begins as an object.
+func decodeMembers(data []byte, v any) error {
 	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true))
 	if err == nil {
 		return nil
@@ -79,8 +98,10 @@ func words(t reflect.Type) string {
 	switch {
 	case t == nil:
 		return "something else"
-	case t.Kind() == reflect.Int64:
+	case t.Kind() == reflect.Int64, t.Kind() == reflect.Int:
 		return "a whole number"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
 	case t.Kind() == reflect.String:
 		return "text"
 	case t.Kind() == reflect.Slice:

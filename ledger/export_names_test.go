@@ -19,23 +19,23 @@ func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 	state := orderState("o/1", "completed", 300, 0)
 	state.Labels = c.Labels
 	b.add(opened(5000), c, sending("o/1", 1), OrderAccepted{Ref: ref("o/1"), OrderNo: state.OrderNo, NextAt: noon}, OrderDelivered{OrderState: state},
-		LedgerRecorded{Kind: "top-up", Cents: 700, By: by, Reason: reason})
+		LedgerRecorded{Kind: "top-up", Cents: 700, By: by, Reason: reason, User: "=ops"})
 	var table, text, lines bytes.Buffer
 	check(t, errors.Join(b.ExportCSV(t.Context(), &table, Period{}), b.ExportBeancount(t.Context(), &text, "main", Period{}), b.ExportJSON(t.Context(), &lines, Period{})))
 	rows, err := csv.NewReader(&table).ReadAll()
 	check(t, err)
-	if head := rows[0]; strings.Join(head[len(head)-4:], " ") != "hash by reason labels" {
+	if head := rows[0]; strings.Join(head[len(head)-5:], " ") != "hash by reason labels user" {
 		t.Errorf("new columns stand at the end: %v", head)
 	}
-	last := func(row []string) []string { return row[len(row)-3:] }
-	if got := last(rows[2]); got[0] != "" || got[2] != `{"a":"ü","team":"b\"lue\\","ticket":"OPS-7"}` {
+	last := func(row []string) []string { return row[len(row)-4:] }
+	if got := last(rows[2]); got[0] != "" || got[2] != `{"a":"ü","team":"b\"lue\\","ticket":"OPS-7"}` || got[3] != "" {
 		t.Errorf("the order: %q", got)
 	}
-	if got := last(rows[3]); got[0] != "'"+by || !strings.HasPrefix(got[1], "one\nline") || got[2] != "" {
+	if got := last(rows[3]); got[0] != "'"+by || !strings.HasPrefix(got[1], "one\nline") || got[2] != "" || got[3] != "'=ops" {
 		t.Errorf("the top-up: %q", got)
 	}
 	readBeancount(t, text.String())
-	for _, want := range []string{`  by: "=ada \"the\" \\first"`, `  reason: "one line`, `  labels: "{\"a\":\"ü\",`} {
+	for _, want := range []string{`  by: "=ada \"the\" \\first"`, `  reason: "one line`, `  labels: "{\"a\":\"ü\",`, `  user: "=ops"`} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}
@@ -46,9 +46,43 @@ func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 	if *exportDir != "" {
 		check(t, os.WriteFile(filepath.Join(*exportDir, "names.beancount"), text.Bytes(), 0o600))
 	}
-	for _, want := range []string{`"by":"=ada \"the\" \\first"`, `"reason":"one\nline`, `"labels":{"a":"ü"`} {
+	for _, want := range []string{`"by":"=ada \"the\" \\first"`, `"reason":"one\nline`, `"labels":{"a":"ü"`, `"user":"=ops"`} {
 		if !strings.Contains(lines.String(), want) {
 			t.Errorf("%q is not in\n%s", want, lines.String())
+		}
+	}
+}
+
+// The user of NATS that asked stands beside the name that the request gave.
+func TestEntriesSayWhoAskedForThem(t *testing.T) {
+	b := newBook(t)
+	b.add(history()...)
+	entries, err := b.Postings(t.Context(), 0, 10_000)
+	check(t, err)
+	said := map[Hand]int{}
+	for _, x := range entries {
+		said[x.Hand]++
+	}
+	for _, want := range []Hand{{By: "ada", Reason: "card"}, {By: "ada", Reason: "bought in the shop", User: "ops"}} {
+		if said[want] != 2 {
+			t.Errorf("%+v stands in %d entries, want both sides of one", want, said[want])
+		}
+	}
+	if said[Hand{}] == 0 {
+		t.Error("every entry was booked by hand")
+	}
+	if got := b.operation("o5/1").Reason; got != "cancelled by ada (NATS user ops): not needed" {
+		t.Errorf("a reason that does not name the user: %q", got)
+	}
+}
+
+func TestANameIsFollowedByTheUserThatAsked(t *testing.T) {
+	for _, x := range []struct{ by, user, want string }{{"ada", "", "ada"}, {"ops", "ops", "ops"}, {"ada", "ops", "ada (NATS user ops)"}} {
+		if got := Signed(x.by, x.user); got != x.want {
+			t.Errorf("%q of user %q reads %q", x.by, x.user, got)
+		}
+		if ClaimsUser(Signed(x.by, x.user)) != (x.user != "" && x.user != x.by) {
+			t.Errorf("%q of user %q: claimed wrongly", x.by, x.user)
 		}
 	}
 }
@@ -60,12 +94,12 @@ func TestAnArchiveOfBeforeNamesStillVerifies(t *testing.T) {
 	check(t, err)
 	defer func() { _ = tx.Rollback() }()
 	var sums []string
-	for _, left := range []string{leftOfRows, leftWithoutNames} {
+	for _, left := range []string{leftOfRows, leftWithoutUsers, leftWithoutNames} {
 		sum, err := snapshotOf(t.Context(), tx, left, func(chunk) error { return nil })
 		check(t, err)
 		sums = append(sums, sum)
 	}
-	if sums[0] == sums[1] {
+	if sums[0] == sums[1] || sums[1] == sums[2] {
 		t.Fatal("the snapshots do not differ")
 	}
 	seq, hash, err := b.Head(t.Context())

@@ -13,7 +13,7 @@ func history() []Fact {
 		opened(100_000),
 		RunnerStarted{Version: "1", Holder: "h"},
 		LedgerRecorded{Kind: "top-up", Cents: 5_000, By: "ada", Reason: "card"},
-		LedgerRecorded{Kind: "external", Cents: 700, By: "ada", Reason: "bought in the shop"},
+		LedgerRecorded{Kind: "external", Cents: 700, By: "ada", Reason: "bought in the shop", User: "ops"},
 	}
 	facts = append(facts, orders()...)
 	facts = append(facts, renewals()...)
@@ -55,7 +55,7 @@ func orders() []Fact {
 		// Held and withdrawn.
 		accepted(KindOrder, "o5/1"),
 		CommandHeld{Ref: ref("o5/1"), Reason: "limit"},
-		CommandCancelled{Ref: ref("o5/1"), By: "ada", Reason: "not needed"},
+		CommandCancelled{Ref: ref("o5/1"), By: "ada", Reason: "not needed", User: "ops"},
 		// On its way.
 		accepted(KindOrder, "o6/1"), sending("o6/1", 1),
 	}

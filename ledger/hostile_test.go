@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -24,7 +23,7 @@ var hostileTexts = []string{
 func bookOf(t testing.TB, text string) *book {
 	b := newBook(t)
 	id := text
-	if id == "" || len(id) > 128 || strings.ContainsAny(id, "/~") || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+	if id == "" || len(id) > 128 || strings.ContainsAny(id, "/~") || Unprintable(id) != "" {
 		id = "id" // what jobs lets through has none of it
 	}
 	own := func(r *Ref) { r.Labels = map[string]string{text: text} }

@@ -1,10 +1,6 @@
 package ledger
 
-import (
-	"fmt"
-	"strings"
-	"unicode"
-)
+import "fmt"
 
 // Bounds of a command's labels, which every fact of the command repeats.
 const (
@@ -18,8 +14,10 @@ func CheckLabel(key, value string) error {
 	if key == "" || len(key) > MaxLabelBytes || len(value) > MaxLabelBytes {
 		return fmt.Errorf("label %.40q: keys have 1 to %d bytes, values at most %d", key, MaxLabelBytes, MaxLabelBytes)
 	}
-	if strings.ContainsFunc(key+value, Unprintable) {
-		return fmt.Errorf("label %.40q holds a character that cannot be printed", key)
+	for _, text := range []string{key, value} {
+		if why := Unprintable(text); why != "" {
+			return fmt.Errorf("label %.40q %s", key, why)
+		}
 	}
 	return nil
 }
@@ -41,7 +39,3 @@ func CheckLabels(labels map[string]string) error {
 	}
 	return nil
 }
-
-// Unprintable reports whether a character has no place in an id, a label, a name or a
-// reason: also the replacement character, to which different broken texts decode alike.
-func Unprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }

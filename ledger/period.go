@@ -55,10 +55,12 @@ type Transfer struct {
 	OrderNo   string    `json:"order_no"`
 	ProxyID   string    `json:"proxy_id"`
 	Hash      string    `json:"hash"` // of its journal row
-	// By and Reason are those of a person who booked it by hand.
+	// By and Reason are those of a person who booked it by hand, User is who asked
+	// for it (see UserOf).
 	By     string            `json:"by,omitempty"`
 	Reason string            `json:"reason,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"` // of its command
+	User   string            `json:"user,omitempty"`
 }
 
 // Transfers calls yield for every double entry of a period, in the order in
@@ -80,7 +82,7 @@ func transfersOf(ctx context.Context, q queryer, p Period, yield func(Transfer) 
 		coalesce(o.command_id, ''), t.operation, t.order_no, t.proxy_id, coalesce(j.hash, a.hash),
 		coalesce(j.data ->> '$.by', a.data ->> '$.by', ''),
 		CASE WHEN j.data ->> '$.by' <> '' THEN coalesce(j.data ->> '$.reason', '') ELSE coalesce(a.data ->> '$.reason', '') END,
-		coalesce(j.data -> '$.labels', ca.data -> '$.labels', '')
+		coalesce(j.data -> '$.labels', ca.data -> '$.labels', ''), coalesce(j.data ->> '$.user', a.data ->> '$.user', '')
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq LEFT JOIN operations o ON o.id = t.operation
 		LEFT JOIN commands c ON c.id = o.command_id LEFT JOIN archived ca ON ca.seq = c.accepted_seq
 		WHERE t.seq >= ? AND at >= ? AND at < ? ORDER BY t.seq, t.n`, from, micros(p.From), micros(until))
@@ -92,7 +94,7 @@ func transfersOf(ctx context.Context, q queryer, p Period, yield func(Transfer) 
 		var at int64
 		var labels string
 		err := s.Scan(&x.Seq, &x.N, &at, &x.Fact, &x.Kind, &x.Debit, &x.Credit, &x.Cents, &x.CommandID, &x.Operation, &x.OrderNo, &x.ProxyID, &x.Hash,
-			&x.By, &x.Reason, &labels)
+			&x.By, &x.Reason, &labels, &x.User)
 		if err == nil && labels != "" {
 			err = json.Unmarshal([]byte(labels), &x.Labels)
 		}

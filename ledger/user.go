@@ -1,6 +1,9 @@
 package ledger
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 type userKey struct{}
 
@@ -15,3 +18,19 @@ func UserOf(ctx context.Context) string {
 	user, _ := ctx.Value(userKey{}).(string)
 	return user
 }
+
+// Signed is in whose name a change was made, for people: the name that its request
+// said, and the user of NATS that asked where its server proved another one.
+func Signed(by, user string) string {
+	if user == "" || user == by {
+		return by
+	}
+	return by + userMark + user + ")"
+}
+
+// userMark stands before a user that a server proved.
+const userMark = " (NATS user "
+
+// ClaimsUser reports whether a name would read as one that Signed made: nothing has
+// proven the user in it.
+func ClaimsUser(by string) bool { return strings.Contains(by, strings.TrimSpace(userMark)) }

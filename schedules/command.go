@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"perennial/ledger"
@@ -217,6 +216,5 @@ func usableExpiry(p ledger.Proxy) bool {
 // usableID is the rule of the commands stream: one id that breaks it would have
 // the whole command refused.
 func usableID(id string) bool {
-	return id != "" && len(id) <= maxOpaqueID && utf8.ValidString(id) &&
-		!strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar })
+	return id != "" && len(id) <= maxOpaqueID && utf8.ValidString(id) && ledger.Unprintable(id) == ""
 }

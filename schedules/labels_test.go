@@ -114,7 +114,7 @@ func TestAnIDThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
 	for r := range rune(0x3100) {
 		ids = append(ids, "px_"+string(r))
 	}
-	for _, id := range append(ids, "\U0001F600", "\uFEFFpx", "\uFFFC", "\uFFFE") {
+	for _, id := range append(ids, "\U0001F600", "\uFEFFpx", "\uFFFC", "\uFFFE", "px\u3164", "px\uFE0F", "px"+strings.Repeat("\u0301", 5)) {
 		one := Included{ProxyID: id, ExpiresAt: noon.Add(time.Hour)}
 		raw, err := encodeCommand(keepalive(), "sweep-1", []Included{one})
 		check(t, err)

@@ -160,7 +160,7 @@ func planSaid(f ledger.SweepPlanned, currency string) string {
 		text += fmt.Sprintf(", %d left out whose id or expiry no command can say (`perennial sweep plan %s` names them)", f.Unusable, f.Schedule)
 	}
 	if f.By != "" {
-		text += fmt.Sprintf(", asked for by %s: %s", f.By, f.Reason)
+		text += fmt.Sprintf(", asked for by %s: %s", ledger.Signed(f.By, f.User), f.Reason)
 	}
 	if n := len(f.Missed); n > 0 {
 		text += fmt.Sprintf(", in the place of %d missed slot(s)", n)

@@ -188,7 +188,8 @@ func (a *app) printPostings(entries []ledger.Posting, currency string) error {
 		}
 		rows = append(rows, []string{
 			strconv.FormatInt(p.Seq, 10), p.Time.Format(time.RFC3339), p.Kind, p.Account, money(p.AmountCents, currency), p.Operation, about,
+			ledger.Signed(p.By, p.User), p.Reason,
 		})
 	}
-	return a.table([]string{"SEQ", "TIME", "KIND", "ACCOUNT", "AMOUNT", "OPERATION", "ABOUT"}, rows)
+	return a.table([]string{"SEQ", "TIME", "KIND", "ACCOUNT", "AMOUNT", "OPERATION", "ABOUT", "BY", "REASON"}, rows)
 }

@@ -296,6 +296,8 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 		Charged  int64    `json:"charged_cents"`
 		Refunded int64    `json:"refunded_cents"`
 		Reason   string   `json:"reason"`
+		By       string   `json:"by"`
+		User     string   `json:"user"`
 		ProxyID  string   `json:"proxy_id"`
 		ProxyIDs []string `json:"proxy_ids"`
 		Schedule string   `json:"schedule"`
@@ -332,6 +334,9 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 	}
 	if data.Refunded != 0 {
 		line += "  refunded " + money(data.Refunded, currency)
+	}
+	if data.By != "" {
+		line += "  by " + printable(ledger.Signed(data.By, data.User))
 	}
 	if why := data.Reason + data.Skipped.reason(); why != "" {
 		line += "  " + printable(why)

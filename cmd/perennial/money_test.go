@@ -100,6 +100,18 @@ func TestEventsForPeopleShowMoneyInOneForm(t *testing.T) {
 	}
 }
 
+// TestEventsForPeopleSayWhoAskedForThem.
+func TestEventsForPeopleSayWhoAskedForThem(t *testing.T) {
+	t.Parallel()
+	event, err := json.Marshal(ledger.CloudEvent{Type: "proxy.retired", Data: []byte(`{"proxy_id":"px_1","by":"ann","reason":"moving","user":"ops"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := eventLine(queue.ReceivedEvent{Seq: 1, Type: "proxy.retired", Data: event}, "USD"); !strings.HasSuffix(line, "  px_1  by ann (NATS user ops)  moving") {
+		t.Error(line)
+	}
+}
+
 // TestAnUnknownPriceIsNeverShownAsNone.
 func TestAnUnknownPriceIsNeverShownAsNone(t *testing.T) {
 	t.Parallel()

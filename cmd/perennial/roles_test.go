@@ -247,12 +247,16 @@ func TestEachRoleDoesWhatItIsFor(t *testing.T) {
 		if f := aFact[ledger.AccountPaused](sub, "account.paused"); f.User != "ops" || !strings.Contains(f.Detail, "by ops: to see") {
 			t.Errorf("%+v", f)
 		}
-		if f := aFact[ledger.AccountResumed](sub, "account.resumed"); f.User != "ops" || !strings.Contains(f.Detail, "by ann: seen") {
+		if f := aFact[ledger.AccountResumed](sub, "account.resumed"); f.User != "ops" || !strings.Contains(f.Detail, "by ann (NATS user ops): seen") {
 			t.Errorf("%+v", f)
 		}
 		ops.verb("sweep", `{"schedule":"keep","reason":"to see"}`)
 		if f := aFact[ledger.SweepPlanned](sub, "sweep.planned"); f.User != "ops" || f.By != "ops" || f.Reason != "to see" {
 			t.Errorf("%+v", f)
+		}
+		ops.verb("record", `{"kind":"top-up","cents":5,"by":"ann","reason":"card"}`)
+		if said := w.mustCLI("ledger", "entries", "-a", "main"); strings.Count(said, "ann (NATS user ops)  card") != 2 {
+			t.Error(said)
 		}
 		w.commandsAs(line, "ops")
 		w.refusedAs(line, "prod")
@@ -289,7 +293,7 @@ func TestEveryChangeNeedsAReason(t *testing.T) {
 			"pause": `{"reason":" "}`, "resume": `{"reason":" "}`, "sweep": `{"schedule":"keep"}`, "approve": `{"plan":"p","by":"ann"}`,
 			"retire": `{"proxy_ids":["px_1"],"by":"ann"}`, "record": `{"kind":"top-up","cents":1,"by":"ann","reason":""}`,
 		}[verb]
-		for _, body := range []string{"", "{}", "null", `{"by":"ann"}`, without} {
+		for _, body := range []string{"", "{}", "null", `{"by":"ann"}`, `{"reason":"","reason":"good"}`, without} {
 			answer, err := ops.Request("perennial.svc.main."+verb, []byte(body), patience)
 			if err != nil || answer.Header.Get("Nats-Service-Error-Code") == "" {
 				t.Errorf("%s %s: %v %+v", verb, body, err, answer)

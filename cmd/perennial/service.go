@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -178,12 +177,8 @@ func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
 	return func(ctx context.Context, data []byte) ([]byte, error) {
 		ctx = ledger.WithUser(ctx, queue.Caller(ctx))
 		var q Q
-		if len(data) > 0 {
-			d := json.NewDecoder(bytes.NewReader(data))
-			d.DisallowUnknownFields() // a misspelt amount must not be booked as none
-			if err := d.Decode(&q); err != nil {
-				return nil, &queue.ServiceError{Code: "bad_request", Description: "the request is not the JSON that this verb takes: " + err.Error()}
-			}
+		if err := jobs.DecodeRequest(data, &q); err != nil {
+			return nil, &queue.ServiceError{Code: "bad_request", Description: "the request is not the JSON that this verb takes: " + err.Error()}
 		}
 		out, err := do(ctx, q)
 		var refused *jobs.RefusedError

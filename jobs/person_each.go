@@ -1,0 +1,204 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"perennial/ledger"
+)
+
+// A person's change of a command is one of each of its operations, while others of
+// them are being sent, split and settled.
+
+// errLeaveAlone is a change's word that the operation stays as it is.
+var errLeaveAlone = errors.New("left alone")
+
+// change makes the fact that changes one operation, or returns errLeaveAlone.
+type change func(ledger.Operation, ledger.Ref) (ledger.Fact, error)
+
+const (
+	// changesATime is how many operations one commit changes: a command may have
+	// thousands, and the writer serves all that is being carried out.
+	changesATime = 256
+	// changeRounds is how often what has changed since it was read is read again.
+	changeRounds = 8
+)
+
+// each applies one change to every operation of the id (a command's or an
+// operation's) that is in one of the states and that no other operation has taken
+// over. What changes meanwhile is read and decided again; what is in another state
+// then is left, as if it had been from the beginning.
+func (r *Runner) each(ctx context.Context, id string, by signature, do change, states ...ledger.State) (int, error) {
+	if err := by.check(); err != nil {
+		return 0, err
+	}
+	p := &pending{runner: r, do: do, states: states, done: map[string]bool{}}
+	moved, err := p.round(ctx, id)
+	for again := 1; err == nil && moved > 0 && again < changeRounds; again++ {
+		moved, err = p.round(ctx, id)
+	}
+	if p.changed == 0 {
+		return 0, nothingChanged(err, moved, id, states)
+	}
+	return p.changed, errors.Join(p.cutShort(err), r.startRest(ctx, p.commandID))
+}
+
+// nothingChanged says why a change was one of nothing.
+func nothingChanged(err error, moved int, id string, states []ledger.State) error {
+	switch {
+	case errors.Is(err, ledger.ErrClaimed):
+		return refuse("%v", err)
+	case err != nil:
+		return err
+	case moved > 0:
+		return refuse("the operations of %s change faster than they can be changed by hand: ask again", id)
+	}
+	return refuse("%s has no operation that is %s", id, statesText(states))
+}
+
+// cutShort is the error of a change that some of the operations have had, nil
+// without one.
+func (p *pending) cutShort(err error) error {
+	if refused := (*RefusedError)(nil); errors.As(err, &refused) || errors.Is(err, ledger.ErrClaimed) {
+		return refuse("%d operations of %s were changed, and then: %v", p.changed, p.commandID, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%d operations of %s were changed, and then: %w", p.changed, p.commandID, err)
+	}
+	return nil
+}
+
+// pending is a change of many operations under way.
+type pending struct {
+	runner *Runner
+	do     change
+	states []ledger.State
+
+	commandID string
+	labels    map[string]string
+	done      map[string]bool // the operations that it changed, and those that it made
+	changed   int
+}
+
+// round changes what is in one of the states now, and says how many operations
+// changed between its reading and its writing.
+func (p *pending) round(ctx context.Context, id string) (moved int, err error) {
+	records, labels, err := p.runner.operationsOf(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	p.commandID, p.labels = records[0].CommandID, labels
+	all, err := p.runner.Ledger.OperationsOf(ctx, p.commandID)
+	if err != nil {
+		return 0, err
+	}
+	latest := latestOf(all)
+	records = slices.DeleteFunc(records, func(o ledger.Operation) bool {
+		return p.done[o.ID] || !slices.Contains(p.states, o.State) || latest.superseded(o)
+	})
+	for some := range slices.Chunk(records, changesATime) {
+		n, err := p.commit(ctx, some)
+		if moved += n; err != nil {
+			return moved, err
+		}
+	}
+	return moved, nil
+}
+
+// decided is a fact and the version of its operation that it was decided on.
+type decided struct {
+	id      string
+	version int64
+	fact    ledger.Fact
+}
+
+// commit changes some operations, in one commit.
+func (p *pending) commit(ctx context.Context, records []ledger.Operation) (moved int, err error) {
+	facts, err := p.decide(records)
+	if err != nil {
+		return 0, err
+	}
+	var written []decided
+	err = p.runner.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		moved, written = 0, nil // Write may run this twice
+		for _, d := range facts {
+			now, err := tx.Operation(d.id)
+			if err != nil {
+				return err
+			}
+			if now.Version != d.version {
+				moved++
+				continue
+			}
+			if err := tx.AppendTo(d.id, d.version, d.fact); err != nil {
+				return err
+			}
+			written = append(written, d)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range written {
+		p.finished(d)
+	}
+	return moved, nil
+}
+
+func (p *pending) decide(records []ledger.Operation) (all []decided, err error) {
+	for _, o := range records {
+		f, err := p.do(o, ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: p.labels, TraceID: o.TraceID})
+		if errors.Is(err, errLeaveAlone) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, decided{o.ID, o.Version, f})
+	}
+	return all, nil
+}
+
+// finished keeps a later round from an operation that was changed, and from those
+// that the change made.
+func (p *pending) finished(d decided) {
+	p.changed++
+	p.done[d.id] = true
+	if f, ok := d.fact.(ledger.OperationResolved); ok {
+		for _, x := range f.SendAgain {
+			p.done[x.OperationID] = true
+		}
+	}
+}
+
+func statesText(states []ledger.State) string {
+	names := make([]string, 0, len(states))
+	for _, s := range states {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, " or ")
+}
+
+// operationsOf is the operation of the id, or every operation of the command.
+func (r *Runner) operationsOf(ctx context.Context, id string) ([]ledger.Operation, map[string]string, error) {
+	one, opErr := r.Ledger.Operation(ctx, id)
+	accepted, err := r.Ledger.Acceptance(ctx, id)
+	switch {
+	case err == nil && opErr == nil:
+		return nil, nil, refuse("%s names both a command and an operation of command %s: say %s/1 or another operation's id", id, one.CommandID, id)
+	case opErr == nil:
+		accepted, err := r.Ledger.Acceptance(ctx, one.CommandID)
+		return []ledger.Operation{one}, accepted.Labels, err
+	case errors.Is(err, ledger.ErrNotFound):
+		return nil, nil, refuse("%s is not an accepted command or an operation: look with `perennial status`", id)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	records, err := r.Ledger.OperationsOf(ctx, id)
+	return records, accepted.Labels, err
+}

@@ -1,0 +1,57 @@
+package ledger
+
+import (
+	"fmt"
+	"unicode"
+)
+
+// maxMarks is how many combining marks may stand in a row. No script needs more; a
+// letter under fifty of them covers the lines around it.
+const maxMarks = 4
+
+// Unprintable says why a text cannot be an id, a label, a name or a reason, as the end
+// of a sentence that begins with what it is; "" where it can be one. Two texts that
+// differ are seen to differ: nothing in them is invisible.
+//
+// It is a rule for what comes in. What was accepted before is read as it is.
+func Unprintable(text string) string {
+	marks := 0
+	for _, r := range text {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar || unicode.In(r, invisible...) {
+			return fmt.Sprintf("holds a character that cannot be printed (%U)", r)
+		}
+		switch {
+		case unicode.In(r, unicode.Mn, unicode.Me):
+			marks++
+		case !unicode.Is(unicode.Mc, r): // one that takes room stands on the same letter
+			marks = 0
+		}
+		if marks > maxMarks {
+			return fmt.Sprintf("holds more than %d combining marks in a row", maxMarks)
+		}
+	}
+	return ""
+}
+
+// invisible are characters that Unicode counts among letters, marks or symbols and
+// that show nothing. The replacement character is refused beside them: different
+// broken texts decode to it alike.
+var invisible = []*unicode.RangeTable{
+	unicode.Other_Default_Ignorable_Code_Point, // Hangul fillers, the grapheme joiner
+	unicode.Variation_Selector,
+	blanks,
+}
+
+// blanks are what those two tables leave out.
+var blanks = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // a Braille pattern without dots
+		{Lo: 0x2d7f, Hi: 0x2d7f, Stride: 1}, // the Tifinagh consonant joiner
+	},
+	R32: []unicode.Range32{
+		{Lo: 0x1107f, Hi: 0x1107f, Stride: 1}, // the Brahmi number joiner
+		{Lo: 0x13441, Hi: 0x13442, Stride: 1}, // Egyptian blanks
+		{Lo: 0x16fe4, Hi: 0x16fe4, Stride: 1}, // the Khitan filler
+		{Lo: 0x1d159, Hi: 0x1d159, Stride: 1}, // a note without a head
+	},
+}
