@@ -22,7 +22,11 @@ func (c *config) secretOf(name string) (string, error) {
 	case a.secret != "":
 		return a.secret, nil
 	case os.Getenv(variable) != "":
-		return os.Getenv(variable), nil
+		secret, err := oneSecret([]byte(os.Getenv(variable)))
+		if err != nil {
+			return "", usage("account %s: the variable %s %w", name, variable, err)
+		}
+		return secret, nil
 	}
 	path := a.SecretFile
 	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" {
