@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gofrs/flock"
+	"perennial/files"
 )
 
 // Rebuild folds the journal into a new file at out, which must not exist, and
@@ -42,6 +42,9 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 			return v, err
 		}
 	}
+	if err := files.Regular(out); err != nil {
+		return v, err
+	}
 	err = besides(out, ".perennial-backup-*", func(path string) error {
 		if err := copyInto(ctx, l.path, path, url.Values{}); err != nil {
 			return err
@@ -69,6 +72,9 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 // copyInto makes a copy of a ledger file by SQLite's own means: one moment of
 // it, whatever a writer beside it does, with what stands in its WAL.
 func copyInto(ctx context.Context, from, to string, extra url.Values) (err error) {
+	if err := files.Regular(from); err != nil {
+		return err
+	}
 	extra.Set("mode", "ro")
 	extra.Set("_busy_timeout", "10000")
 	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: from}).EscapedPath()+"?"+extra.Encode())
@@ -139,9 +145,8 @@ func besides(out, pattern string, do func(path string) error) (err error) {
 // keeps it so.
 // The lock goes with the process that holds it.
 func lockRoom(dir string) (unlock func() error, alone bool) {
-	lock := flock.New(filepath.Join(dir, "lock"))
-	got, err := lock.TryLock()
-	return lock.Unlock, got && err == nil
+	unlock, alone, _ = files.TryLock(filepath.Join(dir, "lock"))
+	return unlock, alone
 }
 
 // keep puts a finished and closed file in its place: synced, renamed, and the

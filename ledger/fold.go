@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"time"
+
+	"perennial/files"
 )
 
 // fold is a ledger file that is filled from a journal written elsewhere, by the
@@ -17,7 +18,7 @@ type fold struct{ w *writer }
 // newFold opens a file, or makes it, and stands behind its last row. What it
 // writes is not synced: the caller that keeps the file syncs it as a whole.
 func newFold(ctx context.Context, path string) (*fold, error) {
-	if err := private(path); err != nil {
+	if err := files.Make(path); err != nil {
 		return nil, fmt.Errorf("fold into %s: %w", path, err)
 	}
 	c, err := openWriter(ctx, path, time.Second)
@@ -33,15 +34,6 @@ func newFold(ctx context.Context, path string) (*fold, error) {
 		return nil, errors.Join(fmt.Errorf("fold into %s: %w", path, err), c.close())
 	}
 	return &fold{w: w}, nil
-}
-
-// private makes an empty file that no other user may read, where there is none.
-func private(path string) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	return file.Close()
 }
 
 func (f *fold) close() error { return f.w.close() }

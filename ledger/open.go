@@ -17,6 +17,8 @@ import (
 
 	_ "github.com/mattn/go-sqlite3" // the driver, with SQLite compiled in
 	"github.com/pressly/goose/v3"
+
+	"perennial/files"
 )
 
 //go:embed migrations/*.sql
@@ -129,6 +131,11 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	if _, err := os.Stat(c.Path); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w: is --config or the data directory right?", c.Path, err)
 	}
+	for _, ending := range besideIt {
+		if err := files.Regular(c.Path + ending); err != nil {
+			return nil, fmt.Errorf("open ledger: %w", err)
+		}
+	}
 	guard := newGuard(c.Path)
 	read := openReader(c.Path, guard)
 	if err := checkSchema(ctx, read, c.Path); err != nil && !c.inspects(err) {
@@ -231,21 +238,34 @@ func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, er
 // files beside it, and takes others' rights to read from one that is there. One that
 // others may write is refused: they could have changed it.
 func ownFile(path string) error {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		made, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
-			return fmt.Errorf("open ledger: %w", err)
-		}
-		return made.Close() // no connection of this process is open on it yet
+	if err := files.Make(path); err != nil {
+		return fmt.Errorf("open ledger: %w", err)
 	}
+	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return fmt.Errorf("open ledger: %w", err)
 	case info.Mode().Perm()&0o022 != 0:
 		return fmt.Errorf("open ledger %s: other users may write it (mode %04o)\nlook whether it is whole with `perennial ledger verify`, then run: chmod 600 %s", path, info.Mode().Perm(), path)
-	case info.Mode().Perm()&0o077 != 0:
-		return os.Chmod(path, 0o600)
+	}
+	return closeToOthers(path)
+}
+
+// closeToOthers takes others' rights from the file and from what SQLite keeps beside
+// it. A -wal or -shm that others could write holds nothing that the ledger's own file
+// does not allow: SQLite gives them its mode, and they are left by a chmod of it.
+func closeToOthers(path string) error {
+	for _, ending := range besideIt {
+		if err := files.Regular(path + ending); err != nil {
+			return fmt.Errorf("open ledger: %w", err)
+		}
+		info, err := os.Stat(path + ending)
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			err = os.Chmod(path+ending, 0o600)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("open ledger: %w", err)
+		}
 	}
 	return nil
 }

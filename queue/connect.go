@@ -15,6 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/sirupsen/logrus"
+
+	"perennial/files"
 )
 
 // ConnectConfig says which NATS to use. Exactly one of Embedded, URL and
@@ -232,9 +234,9 @@ func (c ConnectConfig) target() (string, []nats.Option, error) {
 	case c.Context != "" && c.URL == "":
 		return readContext(c.Context)
 	case c.URL != "":
-		var options []nats.Option
-		if c.CredsFile != "" {
-			options = append(options, nats.UserCredentials(c.CredsFile))
+		options, err := credentials(c.CredsFile)
+		if err != nil {
+			return "", nil, err
 		}
 		if c.User != "" { // what the address names comes before it
 			options = append(options, nats.UserInfo(c.User, c.Password))
@@ -268,7 +270,7 @@ func readContext(name string) (string, []nats.Option, error) {
 		base = filepath.Join(home, ".config")
 	}
 	path := filepath.Join(base, "nats", "context", name+".json")
-	text, err := os.ReadFile(path)
+	text, err := files.Read(path, maxContext)
 	if err != nil {
 		return "", nil, fmt.Errorf("nats context %q: %w", name, err)
 	}
@@ -279,13 +281,32 @@ func readContext(name string) (string, []nats.Option, error) {
 	if context.URL == "" {
 		context.URL = nats.DefaultURL
 	}
-	return context.URL, context.options(), nil
+	options, err := context.options()
+	if err != nil {
+		return "", nil, fmt.Errorf("nats context %s: %w", path, err)
+	}
+	return context.URL, options, nil
 }
 
-func (c cliContext) options() []nats.Option {
-	var options []nats.Option
-	if c.Creds != "" {
-		options = append(options, nats.UserCredentials(c.Creds))
+// maxContext bounds a context file and a creds file, in bytes.
+const maxContext = 64 << 10
+
+// credentials are those of a creds file, "" for none. The client library reads it again
+// at each connection, and would wait for ever for a named pipe.
+func credentials(file string) ([]nats.Option, error) {
+	if file == "" {
+		return nil, nil
+	}
+	if _, err := files.Read(file, maxContext); err != nil {
+		return nil, fmt.Errorf("nats creds file: %w", err)
+	}
+	return []nats.Option{nats.UserCredentials(file)}, nil
+}
+
+func (c cliContext) options() ([]nats.Option, error) {
+	options, err := credentials(c.Creds)
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case c.Token != "":
@@ -293,5 +314,5 @@ func (c cliContext) options() []nats.Option {
 	case c.User != "":
 		options = append(options, nats.UserInfo(c.User, c.Password))
 	}
-	return options
+	return options, nil
 }

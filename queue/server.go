@@ -16,6 +16,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/sirupsen/logrus"
+
+	"perennial/files"
 )
 
 const (
@@ -60,6 +62,9 @@ func StartEmbedded(config EmbeddedConfig) (*Embedded, error) {
 	}
 	if config.StoreDir == "" {
 		return nil, errors.New("embedded nats: no store directory given")
+	}
+	if err := files.CloseDirectory(config.StoreDir); err != nil {
+		return nil, fmt.Errorf("embedded nats: store directory: %w", err)
 	}
 	options := &server.Options{
 		ServerName: "perennial", Host: host, Port: port,

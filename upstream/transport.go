@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -57,6 +58,9 @@ func readableProxy(text string) bool {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" {
+		return false
+	}
+	if _, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && (err != nil || strings.Trim(u.Port(), "0") == "") {
 		return false
 	}
 	switch u.Scheme {

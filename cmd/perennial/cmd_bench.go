@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"perennial/files"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/upstream"
@@ -272,20 +274,17 @@ func (b *bench) list(ctx context.Context, h *host) error {
 }
 
 // profiled runs do under the CPU profiler when a profile is asked for.
-func (b *bench) profiled(do func() error) (err error) {
+func (b *bench) profiled(do func() error) error {
 	if b.profile == "" {
 		return do()
 	}
-	f, err := os.Create(b.profile)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return err
-	}
-	defer pprof.StopCPUProfile()
-	return do()
+	return files.Write(b.profile, 0o600, func(w io.Writer) error {
+		if err := pprof.StartCPUProfile(w); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+		return do()
+	})
 }
 
 // checkBooks compares the ledger with the provider's wallet.

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"perennial/files"
 	"perennial/upstream/conformance"
 )
 
@@ -91,11 +91,11 @@ func (in *conformanceFlags) read() error {
 	if in.keysFile == "" {
 		return nil
 	}
-	text, err := readSecret(in.keysFile)
+	text, err := readPrivate(in.keysFile)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	dec := json.NewDecoder(strings.NewReader(text))
+	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&in.cfg.Keys); err != nil {
 		return usage("--keys %s: %w", in.keysFile, err)
@@ -137,11 +137,7 @@ func (a *app) conformance(cmd *cobra.Command, in *conformanceFlags) error {
 }
 
 func writeJUnit(path string, report *conformance.Report) error {
-	var out bytes.Buffer
-	if err := report.WriteJUnit(&out); err != nil {
-		return err
-	}
-	return os.WriteFile(path, out.Bytes(), 0o644) //nolint:gosec // a test report is for the build that runs it
+	return files.Write(path, 0o644, report.WriteJUnit) // a test report is for the build that runs it
 }
 
 // printReport prints the table by section, and once more at its end what differs.

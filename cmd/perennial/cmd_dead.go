@@ -109,7 +109,7 @@ func (a *app) deadRequeue() *cobra.Command {
 	c := &cobra.Command{
 		Use: "requeue SEQ", Short: "Publish it again, as it was or corrected, and remove it from the dead", Args: cobra.ExactArgs(1),
 		RunE: a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
-			data, err := a.corrected(file, l.Dead.Data)
+			data, err := a.corrected(ctx, file, l.Dead.Data)
 			if err != nil {
 				return err
 			}
@@ -126,14 +126,16 @@ func (a *app) deadRequeue() *cobra.Command {
 	return c
 }
 
-func (a *app) corrected(file string, data []byte) ([]byte, error) {
+func (a *app) corrected(ctx context.Context, file string, data []byte) ([]byte, error) {
 	switch file {
 	case "":
 		return data, nil
 	case "-":
-		return io.ReadAll(io.LimitReader(os.Stdin, queue.MaxCommandBytes+1))
+		in := interruptible(ctx, os.Stdin)
+		defer func() { _ = in.Close() }()
+		return io.ReadAll(io.LimitReader(in, queue.MaxCommandBytes+1))
 	}
-	text, err := os.ReadFile(file)
+	text, err := readNamed(ctx, file, queue.MaxCommandBytes)
 	if err != nil {
 		return nil, usage("the corrected command cannot be read: %w", err)
 	}

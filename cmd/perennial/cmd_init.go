@@ -69,7 +69,7 @@ func (s *setup) run(ctx context.Context) error {
 			return err
 		}
 	}
-	secret, err := s.secret()
+	secret, err := s.secret(ctx)
 	if err != nil {
 		return err
 	}
@@ -136,14 +136,14 @@ func (s *setup) ask(answer *string, question string, wrong func(string) string) 
 }
 
 // secret reads the API Secret: from a file, or typed without being shown.
-func (s *setup) secret() (string, error) {
+func (s *setup) secret(ctx context.Context) (string, error) {
 	var text []byte
 	var err error
 	switch {
 	case s.secretFile == "-":
 		text, err = io.ReadAll(io.LimitReader(s.in, 4096))
 	case s.secretFile != "":
-		text, err = os.ReadFile(s.secretFile)
+		text, err = readNamed(ctx, s.secretFile, maxSecret)
 	case isTerminal(os.Stdin):
 		fmt.Fprint(s.app.stderr, "API Secret (not shown): ")
 		text, err = term.ReadPassword(int(os.Stdin.Fd()))
@@ -156,12 +156,12 @@ func (s *setup) secret() (string, error) {
 			err = nil
 		}
 	}
-	secret := strings.TrimSpace(string(text))
 	if err != nil {
 		return "", usage("the secret cannot be read: %w", err)
 	}
-	if secret == "" {
-		return "", usage("the secret is empty\nsay --secret-file FILE")
+	secret, err := oneSecret(text)
+	if err != nil {
+		return "", usage("the secret %w\nsay --secret-file FILE", err)
 	}
 	return secret, nil
 }

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"perennial/files"
 	"perennial/ledger"
 )
 
@@ -109,17 +107,8 @@ func (a *app) writeOut(file string, write func(io.Writer) error) (err error) {
 	if file == "-" {
 		return write(a.stdout)
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".export-*")
-	if err != nil {
+	if err := files.Write(file, 0o600, write); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	return os.Rename(f.Name(), file)
+	return nil
 }

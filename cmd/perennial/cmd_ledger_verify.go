@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"perennial/files"
 	"perennial/ledger"
 	"perennial/queue"
 )
@@ -55,7 +55,7 @@ func (a *app) ledgerVerify() *cobra.Command {
 // isSQLite refuses a file that is no ledger at all: advice on damaged ones would
 // have the good one replaced.
 func isSQLite(file string) error {
-	f, err := os.Open(file)
+	f, err := files.Open(file)
 	if err != nil {
 		return usage("%w", err)
 	}

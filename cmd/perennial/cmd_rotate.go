@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"perennial/files"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -62,7 +63,7 @@ func (r *rotation) run(ctx context.Context) error {
 	}
 	old := r.config.Accounts[r.account]
 	out := rotated{Account: r.account, OldAppID: old.AppID, AppID: r.appID}
-	secret, err := r.secret.secret()
+	secret, err := r.secret.secret(ctx)
 	if err != nil {
 		return err
 	}
@@ -195,7 +196,7 @@ func (r *rotation) write(secret string) (name string, err error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(r.config.file), path)
 	}
-	text, err := os.ReadFile(r.config.file)
+	text, err := files.Read(r.config.file, maxConfig)
 	if err != nil {
 		return "", err
 	}

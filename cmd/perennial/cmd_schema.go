@@ -2,8 +2,8 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +13,7 @@ import (
 	"github.com/invopop/jsonschema"
 	"github.com/spf13/cobra"
 
+	"perennial/files"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/queue"
@@ -47,12 +48,17 @@ func (a *app) schemaCommand() *cobra.Command {
 	return c
 }
 
-func writeSchemas(dir string, files map[string][]byte) error {
-	errs := append(make([]error, 0, len(files)+1), os.MkdirAll(dir, 0o750))
-	for name, text := range files {
-		errs = append(errs, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+func writeSchemas(dir string, schemas map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // schemas are for the programs of others
+		return err
 	}
-	return errors.Join(errs...)
+	for name, text := range schemas {
+		err := files.Write(filepath.Join(dir, name), 0o644, func(w io.Writer) error { _, err := w.Write(text); return err })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // schemaFiles are docs/events: one schema for each kind of command and type of

@@ -49,7 +49,7 @@ func (s *submitting) run(ctx context.Context) error {
 	}
 	defer b.close()
 	for _, name := range s.files {
-		if err := b.readFile(s.app.stdin, name); err != nil {
+		if err := b.readFile(ctx, s.app.stdin, name); err != nil {
 			return &exitError{exitUsage, err}
 		}
 	}

@@ -6,12 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"time"
 
+	"perennial/files"
 	"perennial/jobs"
 	"perennial/ledger"
 )
@@ -123,30 +124,26 @@ func (s *submitting) canWriteRejects() error {
 	if s.rejects == "" {
 		return nil
 	}
-	f, err := os.OpenFile(s.rejects, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
+	if err := files.Writable(s.rejects); err != nil {
 		return usage("--rejects: %w\nnothing was published: name a file that can be written", err)
 	}
-	return f.Close()
+	return nil
 }
 
 // writeRejects writes the file of --rejects, where one was asked for.
-func (s *submitting) writeRejects(n int, at func(int) reject) (err error) {
+func (s *submitting) writeRejects(n int, at func(int) reject) error {
 	if s.rejects == "" {
 		return nil
 	}
-	f, err := os.OpenFile(s.rejects, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	out := json.NewEncoder(f)
-	for i := range n {
-		if err := out.Encode(at(i)); err != nil {
-			return err
+	return files.Write(s.rejects, 0o600, func(w io.Writer) error {
+		out := json.NewEncoder(w)
+		for i := range n {
+			if err := out.Encode(at(i)); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // settlePending takes what has ended off the front: commands are carried out in

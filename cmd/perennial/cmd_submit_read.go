@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/csv"
 	"encoding/json"
@@ -67,18 +68,14 @@ func (b *batch) close() { _ = b.spool.Close() }
 
 // readFile reads one file to its end. What is wrong with a line is in bad; the
 // error is that of a file that cannot be read.
-func (b *batch) readFile(stdin io.Reader, name string) (err error) {
-	in := stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, f.Close()) }()
-		in = f
-	} else {
+func (b *batch) readFile(ctx context.Context, stdin io.Reader, name string) (err error) {
+	in := interruptible(ctx, stdin)
+	if name == "-" {
 		name = "standard input"
+	} else if in, err = openNamed(ctx, name); err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, in.Close()) }()
 	text := bufio.NewReaderSize(in, 64<<10)
 	if head, _ := text.Peek(64); bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) || bytes.IndexByte(head, 0) >= 0 {
 		return fmt.Errorf("%s is not in UTF-8, but as it seems in UTF-16: save it as CSV UTF-8", name)

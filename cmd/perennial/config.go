@@ -13,9 +13,9 @@ import (
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 
+	"perennial/files"
 	"perennial/queue"
 	"perennial/schedules"
 	"perennial/upstream"
@@ -80,16 +80,20 @@ func loadConfig(path string) (*config, error) {
 		}
 		path = "perennial.yaml"
 	}
-	k := koanf.New("\x00")
-	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+	text, err := files.Read(path, maxConfig, notOthers)
+	if err != nil {
 		return nil, usage("configuration %s cannot be read: %w", path, err)
 	}
-	if err := checkIntegers(path); err != nil {
+	k := koanf.New("\x00")
+	if err := k.Load(configText(text), yaml.Parser()); err != nil {
+		return nil, usage("configuration %s cannot be read: %w", path, err)
+	}
+	if err := checkIntegers(path, text); err != nil {
 		return nil, err
 	}
 	c := &config{file: path}
 	if err := unmarshalStrict(k, c); err != nil {
-		return nil, unknownKeys(path, err)
+		return nil, unknownKeys(path, text, err)
 	}
 	c.defaults()
 	c.DataDir = c.dataBeside()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -19,14 +18,10 @@ var plainInteger = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
 // checkIntegers reads the configuration once more, as it is written, and names the
 // line and the key of every whole number that is not in plain digits.
-func checkIntegers(path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil //nolint:nilerr // the loader says it
-	}
+func checkIntegers(path string, text []byte) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
-		return nil //nolint:nilerr // as above
+		return nil //nolint:nilerr // the loader says it
 	}
 	if wrong := notPlain(doc.Content[0], reflect.TypeFor[config](), ""); len(wrong) > 0 {
 		return usage("configuration %s: %s", path, strings.Join(wrong, "; "))

@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"perennial/files"
 )
 
 // secretOf reads an account's API Secret: from its environment variable, a
@@ -18,7 +22,11 @@ func (c *config) secretOf(name string) (string, error) {
 	case a.secret != "":
 		return a.secret, nil
 	case os.Getenv(variable) != "":
-		return os.Getenv(variable), nil
+		secret, err := oneSecret([]byte(os.Getenv(variable)))
+		if err != nil {
+			return "", usage("account %s: the variable %s %w", name, variable, err)
+		}
+		return secret, nil
 	}
 	path := a.SecretFile
 	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" {
@@ -66,24 +74,46 @@ const maxSecret = 4 << 10
 
 // readSecret reads a secret file that no other user of the machine may read.
 func readSecret(path string) (string, error) {
-	info, err := os.Stat(path)
+	text, err := readPrivate(path)
 	if err != nil {
-		// A name that is none of a file is not repeated: it may be the secret itself.
-		return "", usage("the secret file%s cannot be read: %w\nsecret_file names a file that holds the secret, not the secret", namedSecret(path), cause(err))
+		return "", err
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxSecret {
-		return "", usage("the secret file %s is not a file of at most %d bytes\nsecret_file names a file that holds the secret and nothing else", path, maxSecret)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", usage("the secret file %s may be read by others (mode %04o)\nrun: chmod 600 %s", path, info.Mode().Perm(), path)
-	}
-	text, err := os.ReadFile(path)
+	secret, err := oneSecret(text)
 	if err != nil {
-		return "", usage("the secret file cannot be read: %w", err)
+		return "", usage("the secret file %s %w", path, err)
 	}
+	return secret, nil
+}
+
+// readPrivate reads a small file that no other user of the machine may read.
+func readPrivate(path string) ([]byte, error) {
+	text, err := files.Read(path, maxSecret, private)
+	if _, said := errors.AsType[*exitError](err); said || err == nil {
+		return text, err
+	}
+	if errors.Is(err, files.ErrNotRegular) || errors.Is(err, files.ErrTooLarge) {
+		return nil, usage("the secret file %s is not a file of at most %d bytes\nsecret_file names a file that holds the secret and nothing else", path, maxSecret)
+	}
+	// A name that is none of a file is not repeated: it may be the secret itself.
+	return nil, usage("the secret file%s cannot be read: %w\nsecret_file names a file that holds the secret, not the secret", namedSecret(path), cause(err))
+}
+
+func private(path string, info fs.FileInfo) error {
+	if info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	return usage("the secret file %s may be read by others (mode %04o)\nrun: chmod 600 %s", path, info.Mode().Perm(), path)
+}
+
+// oneSecret is the secret that a text holds, without the spaces around it. The error
+// repeats nothing of it.
+func oneSecret(text []byte) (string, error) {
 	secret := strings.TrimSpace(string(text))
-	if secret == "" {
-		return "", usage("the secret file %s is empty", path)
+	switch {
+	case secret == "":
+		return "", errors.New("is empty")
+	case !utf8.ValidString(secret) || strings.ContainsFunc(secret, unicode.IsControl):
+		return "", errors.New("has a line break, or another character that cannot be printed, within the secret: it holds the secret alone, in one line")
 	}
 	return secret, nil
 }

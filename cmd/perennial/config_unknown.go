@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -16,13 +15,12 @@ var invalidKeys = regexp.MustCompile(`has invalid keys: ([^\n]+)`)
 
 // unknownKeys turns the refusal of keys that nothing reads into lines of the file,
 // with the key that may have been meant; the error itself where it is another one.
-func unknownKeys(path string, err error) error {
+func unknownKeys(path string, text []byte, err error) error {
 	found := invalidKeys.FindStringSubmatch(err.Error())
 	if found == nil {
 		_, list, _ := strings.Cut(err.Error(), "\n\n")
 		return usage("configuration %s: %s", path, plainConfig(cmp.Or(list, err.Error())))
 	}
-	text, _ := os.ReadFile(path)
 	var said []string
 	for key := range strings.SplitSeq(found[1], ", ") {
 		what := fmt.Sprintf("%q is no key of the configuration", key)

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
-	"os"
 
+	"perennial/files"
 	"perennial/queue"
 )
 
@@ -67,9 +68,15 @@ func natsOfRun(dataDir string) (string, error) {
 	return at.String(), nil
 }
 
+// maxRunFile bounds the file with the addresses of a run, in bytes.
+const maxRunFile = 1 << 20
+
 // readRunFile reads the addresses that a running `perennial run` left.
 func readRunFile(dataDir string) (line runLine, err error) {
-	text, err := os.ReadFile(runFile(dataDir))
+	text, err := files.Read(runFile(dataDir), maxRunFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return line, fmt.Errorf("the addresses of a running Perennial: %w\nstart `perennial run` again", err)
+	}
 	if err != nil {
 		return line, &exitError{exitUnreachable, fmt.Errorf("no running Perennial was found in %s\nstart `perennial run` there, or say --nats nats://host:port", dataDir)}
 	}

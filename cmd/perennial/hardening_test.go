@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -140,6 +142,75 @@ func TestPagesAreForNamesOfThisMachine(t *testing.T) {
 	}
 }
 
+// TestReadinessHasNoReasonsUnderAForeignName: its code is for load balancers, which use
+// any name; the reason of a pause is for this machine.
+func TestReadinessHasNoReasonsUnderAForeignName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	_, line := w.run()
+	get := func(path, host string) (code int, body string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, line.HTTP+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		if err = errors.Join(err, response.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(text)
+	}
+	if code, body := get("/readyz", "evil.example"); code != http.StatusOK || body != "ok\n" {
+		t.Errorf("HTTP %d %s", code, body)
+	}
+	if _, errs, code := w.cli("account", "pause", "--by", "ann", "--reason", "a-merger"); code != exitDone {
+		t.Fatalf("exit %d %s", code, errs)
+	}
+	await(t, "the pause is on /readyz", func() bool {
+		code, body := get("/readyz", "127.0.0.1")
+		return code == http.StatusServiceUnavailable && strings.Contains(body, "a-merger")
+	})
+	for path, says := range map[string]string{"/readyz": "not ready\n", "/livez": "ok\n"} {
+		if code, body := get(path, "evil.example"); body != says || path == "/readyz" && code != http.StatusServiceUnavailable {
+			t.Errorf("%s: HTTP %d %s", path, code, body)
+		}
+	}
+	for _, path := range []string{"/readyz?verbose", "/readyz?x", "/readyz/", "//readyz"} {
+		if _, body := get(path, "evil.example"); strings.Contains(body, "a-merger") {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+}
+
+// TestASecretIsOneLineOfText: what else stands in its file is a mistake, and is not shown.
+func TestASecretIsOneLineOfText(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, dir: t.TempDir(), sandbox: sandboxLine{Sandbox: "http://127.0.0.1:1"}}
+	w.configure("", "")
+	for _, secret := range []string{"hunter2\nhunter3", "hunter2\x00", "hunter\x1b[2J2", "hunter2\r\nuser: x\n", "hunter2\x7f3", "hunter2\xff", "hunter2\u0085hunter3"} {
+		w.write("main.secret", secret, 0o600)
+		for _, args := range [][]string{{"wallet"}, {"account", "rotate", "--secret-file", "main.secret"}} {
+			out, errs, code := w.cli(args...)
+			if code != exitUsage || !strings.Contains(errs, "one line") || strings.Contains(out+errs, "hunter") {
+				t.Errorf("%q, %v: exit %d %s%s", secret, args, code, out, errs)
+			}
+		}
+	}
+	p := startIn(t, w.dir, []string{"PERENNIAL_MAIN_SECRET=hunter2\nhunter3"}, "wallet")
+	if code := p.wait(); code != exitUsage || !strings.Contains(p.stderr.String(), "PERENNIAL_MAIN_SECRET has a line break") || strings.Contains(p.stderr.String(), "hunter") {
+		t.Errorf("exit %d %s", code, p.stderr)
+	}
+	w.write("main.secret", " \t"+worldSecret+" \r\n", 0o600)
+	if got, err := readSecret(filepath.Join(w.dir, "main.secret")); got != worldSecret || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
 // TestAProxyThatCannotBeReadIsNotPassedBy: requests would go past it without a word.
 func TestAProxyThatCannotBeReadIsNotPassedBy(t *testing.T) {
 	t.Parallel()
@@ -148,7 +219,7 @@ func TestAProxyThatCannotBeReadIsNotPassedBy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, proxy := range []string{"http://user:hunter2@[::1", "://hunter2", "ftp://hunter2:21", "http://"} {
+	for _, proxy := range []string{"http://user:hunter2@[::1", "://hunter2", "ftp://hunter2:21", "http://", "x:hunter2@host:99999", "http://x:hunter2@host:0", "http://x:hunter2@host:65536", "bad%%hunter2"} {
 		cmd := exec.Command(self, "wallet")
 		cmd.Dir, cmd.Env = w.dir, append(os.Environ(), execVariable+"=1", "HTTPS_PROXY="+proxy)
 		if out, err := cmd.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("HTTPS_PROXY")) || bytes.Contains(out, []byte("hunter2")) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"perennial/ledger"
@@ -126,7 +127,7 @@ func (h *host) probeDisk(context.Context) {
 // empty file, and a page in the place of one that it has.
 func writeProbe(path string) error {
 	beside := path + ".new"
-	f, err := os.OpenFile(beside, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(beside, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"perennial/files"
 	"perennial/queue"
 	"perennial/upstream/sandbox"
 )
@@ -261,27 +263,11 @@ type runLine struct {
 func (h *host) writeRunFile() error {
 	text, err := json.Marshal(runLine{h.ready(), h.local.Name, h.local.Password}) //nolint:gosec // a password of this run, in a file of mode 0600
 	if err == nil {
-		err = replaceFile(runFile(h.config.DataDir), append(text, '\n'))
+		// A link that stands there is replaced, and not written to.
+		err = files.Write(runFile(h.config.DataDir), 0o600, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err })
 	}
 	if err != nil {
 		return fmt.Errorf("leave the addresses for other commands: %w", err)
 	}
 	return nil
-}
-
-// replaceFile writes a file that only this user may read, by another name first: what
-// stands there is replaced and never written to, a link to another file too.
-func replaceFile(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }

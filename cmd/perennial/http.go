@@ -52,7 +52,7 @@ func startHTTP(h *host) (*httpHost, error) {
 
 // guarded refuses a page asked for under a name that is not this machine's: a site may
 // have its own name point here, and its scripts would read what the page shows. Health
-// alone is answered under any name. What is shown is of the moment and in no frame.
+// alone is answered under any name, and without its reasons. What is shown is of the moment and in no frame.
 func (s *httpHost) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		health := r.URL.Path == "/livez" || r.URL.Path == "/readyz" && r.URL.RawQuery == ""
@@ -105,7 +105,8 @@ type accountReadiness struct {
 	Checks  []check `json:"checks"`
 }
 
-// readyz is 200 when every account works, else 503 with the reasons of each.
+// readyz is 200 when every account works, else 503 with the reasons of each, which
+// are left out under a name that is not served.
 func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 	out, text := readiness{Ready: true}, strings.Builder{}
 	for _, a := range s.host.accounts {
@@ -130,9 +131,13 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(out)
 		return
 	}
+	said := text.String()
+	if !out.Ready && !s.host.config.HTTP.serves(r.Host) {
+		said = "not ready\n" // a load balancer may use any name, and so may another site
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = fmt.Fprint(w, text.String())
+	_, _ = fmt.Fprint(w, said)
 }
 
 // metrics reads every account's ledger when it is scraped.

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 		if spec := os.Getenv(crashVariable); spec != "" {
 			reached = crashAt(spec)
 		}
+		if os.Getenv(umaskVariable) != "" {
+			syscall.Umask(0)
+		}
 		os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	// What a developer has set must not change what the tests see.

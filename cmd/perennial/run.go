@@ -177,10 +177,10 @@ func exitCode(ctx context.Context, err error) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &exit):
-		return exit.code
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return exitInterrupted
+	case errors.As(err, &exit):
+		return exit.code
 	case errors.Is(err, queue.ErrNoRunner), errors.Is(err, queue.ErrStopping), errors.Is(err, queue.ErrDisconnected), errors.Is(err, queue.ErrNoAccount), errors.Is(err, errUnreachable):
 		return exitUnreachable
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):

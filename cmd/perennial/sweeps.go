@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"time"
 
+	"perennial/files"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/schedules"
@@ -98,7 +98,12 @@ func (c *config) beside(name string) string {
 	return filepath.Join(filepath.Dir(c.file), name)
 }
 
-func (c *config) readListed(name string) ([]byte, error) { return os.ReadFile(c.beside(name)) }
+// maxListFile bounds a list of proxies, in bytes: a million ids and more.
+const maxListFile = 64 << 20
+
+func (c *config) readListed(name string) ([]byte, error) {
+	return files.Read(c.beside(name), maxListFile)
+}
 
 // heardListing gives the runner the replies to listings: a Retry-After holds
 // every sender of the account.

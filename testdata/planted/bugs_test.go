@@ -24,7 +24,7 @@ type bug struct {
 }
 
 // bugs is everything that is planted.
-var bugs = slices.Concat(upstreamBugs, decisionBugs, runnerBugs, ledgerBugs, sweepBugs, auditBugs, fleetBugs, queueBugs, boundBugs)
+var bugs = slices.Concat(upstreamBugs, decisionBugs, runnerBugs, ledgerBugs, sweepBugs, auditBugs, fleetBugs, queueBugs, boundBugs, fileBugs)
 
 // pkg is the room of the file, whose tests have to notice.
 func (b bug) pkg() string { return "./" + strings.TrimSuffix(path.Dir(b.file), "/migrations") }

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"perennial/files"
 )
 
 // Fixture is what a sandbox begins with.
@@ -90,10 +91,13 @@ type FixtureProxy struct {
 	ExpiresIn   string `yaml:"expires_in" json:"expires_in,omitempty"`
 }
 
+// maxFixture bounds a fixture, in bytes: some hundred thousand proxies by name.
+const maxFixture = 256 << 20
+
 // LoadFixture reads a fixture in YAML or JSON and checks it. An unknown key is
 // an error that names its line.
 func LoadFixture(path string) (Fixture, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := files.Read(path, maxFixture)
 	if err != nil {
 		return Fixture{}, fmt.Errorf("fixture: %w", err)
 	}

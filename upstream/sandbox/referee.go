@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+
+	"perennial/files"
 )
 
 // Charge is one line of the referee: money that moved, in positive cents. An
@@ -52,7 +54,7 @@ func (c *Charge) appendLine(b []byte) []byte {
 // ReadCharges reads a referee file. A torn last line, as a crash leaves it, is
 // left out; anything else that cannot be read is an error with its line.
 func ReadCharges(path string) ([]Charge, error) {
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("charges: %w", err)
 	}
@@ -95,7 +97,7 @@ func openReferee(path string, noSync bool) (*referee, error) {
 	if path == "" {
 		return r, nil
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600) // to read and write: a named pipe is not waited for
 	if err != nil {
 		return nil, fmt.Errorf("charges: %w", err)
 	}

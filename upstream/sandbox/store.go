@@ -10,6 +10,8 @@ import (
 	"time"
 
 	_ "github.com/mattn/go-sqlite3" // the driver "sqlite3"
+
+	"perennial/files"
 )
 
 // store keeps the state's rows and the referee's lines in one SQLite file. Rows
@@ -22,6 +24,9 @@ type store struct {
 	pruned time.Time // when nonces were last forgotten
 }
 
+// inMemory is the path of a database that is in no file.
+const inMemory = ":memory:"
+
 const schema = `
 CREATE TABLE IF NOT EXISTS state (kind TEXT NOT NULL, id TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (kind, id)) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS nonces (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, batch BLOB NOT NULL) STRICT;
@@ -31,6 +36,11 @@ CREATE TABLE IF NOT EXISTS charges (seq INTEGER PRIMARY KEY, lines BLOB NOT NULL
 // one file would each believe their own memory.
 func openStore(path string) (*store, error) {
 	dsn := "file:" + path + "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_locking_mode=EXCLUSIVE&_busy_timeout=2000"
+	if path != inMemory {
+		if err := files.Make(path); err != nil { // SQLite gives the files beside it the same mode
+			return nil, fmt.Errorf("sandbox database: %w", err)
+		}
+	}
 	db, err := sql.Open("sqlite3", dsn)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox database: %w", err)

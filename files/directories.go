@@ -1,0 +1,95 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// writableByOthers are the modes with which others may change what a file says, or
+// what a directory holds.
+const writableByOthers = 0o022
+
+// OwnDirectory makes a directory that only this user may enter, where there is none.
+// One that group or others may write is refused, since they could have changed what it
+// holds; their right to read it is left.
+func OwnDirectory(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm()&writableByOthers != 0 {
+		return fmt.Errorf("%s may be written by other users (mode %04o): they could replace what it holds\nrun: chmod go-w %s", dir, info.Mode().Perm(), dir)
+	}
+	return nil
+}
+
+// CloseDirectory is OwnDirectory, and takes from others the right to read it.
+func CloseDirectory(dir string) error {
+	if err := OwnDirectory(dir); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		err = os.Chmod(dir, 0o700) //nolint:gosec // a directory
+	}
+	return err
+}
+
+// CheckParents refuses a path that another user could move away, to put one of their
+// own in its place: every directory above it, as it is written and behind its links,
+// is one that others may not write, or where they may rename what is theirs alone (the
+// sticky bit, as /tmp has it). What group may write is left: a user often has a group
+// alone.
+func CheckParents(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	resolved, err := resolvedParent(path)
+	if err != nil {
+		return err
+	}
+	for _, dir := range []string{filepath.Dir(path), resolved} {
+		for below := ""; dir != below; dir = filepath.Dir(dir) {
+			if err := checkParent(path, dir); err != nil {
+				return err
+			}
+			below = dir
+		}
+	}
+	return nil
+}
+
+// resolvedParent is the directory that a path is in behind all links; of one that is
+// not there, the nearest above it that is.
+func resolvedParent(path string) (string, error) {
+	if resolved, err := filepath.EvalSymlinks(path); !errors.Is(err, fs.ErrNotExist) {
+		return filepath.Dir(resolved), err
+	}
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		resolved, err := filepath.EvalSymlinks(dir)
+		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			return resolved, err
+		}
+	}
+}
+
+func checkParent(path, dir string) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it is made with mode 0700
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o002 == 0 || info.Mode()&fs.ModeSticky != 0 {
+		return nil
+	}
+	return fmt.Errorf("%s is in %s, where every user may rename and replace it (mode %04o)\nrun: chmod o-w %s (or chmod +t %s), or choose another directory", path, dir, info.Mode().Perm(), dir, dir)
+}

@@ -1,0 +1,144 @@
+// Package files opens what another user of the machine, or a mistake, may have put in
+// the place of a file: a named pipe stops a program that opens it, a link leads a
+// program that writes to another file, and a file or directory that others may write
+// says what they want. It reads regular files of a bounded size alone, writes by a
+// temporary file and a rename, and knows which modes are safe.
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Open opens a regular file to read. It waits for nothing, whatever stands there.
+func Open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = notRegular(path, info)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Check is what Read asks of a file beyond that it is one; path names it.
+type Check func(path string, info fs.FileInfo) error
+
+// Read reads a regular file of at most so many bytes.
+func Read(path string, most int64, checks ...Check) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	for _, check := range checks {
+		if err := check(path, info); err != nil {
+			return nil, err
+		}
+	}
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, most)}
+	}
+	return text, err
+}
+
+// Write writes a file whole or not at all: under another name first, so that a link
+// that stands there is replaced, and what it leads to is not written to. The file has
+// the mode whatever the umask is. What is no regular file is not replaced.
+func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	if err := Regular(path); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	if err = write(f); err == nil {
+		err = errors.Join(f.Chmod(mode), f.Sync())
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// Writable finds out whether Write could write a file there, and leaves what is there.
+func Writable(path string) error {
+	if err := Regular(path); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// Make makes an empty file that only this user may read, where there is none, and
+// refuses what is no regular file.
+func Make(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return Regular(path)
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Regular is an error for what is there and is no regular file, nor a link to one.
+func Regular(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return notRegular(path, info)
+}
+
+// ErrTooLarge is what Read returns of a file that has more bytes than it may.
+var ErrTooLarge = errors.New("too large")
+
+// ErrNotRegular is what a named pipe, a device, a socket or a directory is in the
+// place of a file.
+var ErrNotRegular = errors.New("not a regular file")
+
+func notRegular(path string, info fs.FileInfo) error {
+	what := "a special file"
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		what = "a directory"
+	case mode&fs.ModeSymlink != 0:
+		what = "a link"
+	case mode&fs.ModeNamedPipe != 0:
+		what = "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		what = "a socket"
+	case mode&fs.ModeDevice != 0:
+		what = "a device"
+	}
+	return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("it is %s, %w", what, ErrNotRegular)}
+}

@@ -1,0 +1,141 @@
+package files_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"perennial/files"
+)
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// specials are things that are no regular files.
+func specials(t *testing.T) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	pipe, socket := filepath.Join(dir, "pipe"), filepath.Join(dir, "socket")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	must(t, err, syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, filepath.Join(dir, "link")))
+	t.Cleanup(func() { _ = listener.Close() })
+	return map[string]string{"pipe": pipe, "link to a pipe": filepath.Join(dir, "link"), "socket": socket, "device": os.DevNull, "directory": dir}
+}
+
+// TestWhatIsNoFileIsRefusedAtOnce: nothing waits, and nothing is replaced.
+func TestWhatIsNoFileIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, path := range specials(t) {
+		before, err := os.Lstat(path)
+		must(t, err)
+		_, read := files.Read(path, 10)
+		write := files.Write(path, 0o600, func(io.Writer) error { t.Error("called"); return nil })
+		_, _, lock := files.TryLock(path)
+		for what, err := range map[string]error{"read": read, "write": write, "writable": files.Writable(path), "make": files.Make(path), "regular": files.Regular(path), "lock": lock} {
+			if err == nil || !errors.Is(err, files.ErrNotRegular) && (name != "socket" || what != "read") {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+		if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
+			t.Errorf("%s: %v %v", name, after, err)
+		}
+	}
+}
+
+// TestReadIsBounded, and says what is wrong.
+func TestReadIsBounded(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a")
+	must(t, os.WriteFile(path, []byte("0123456789"), 0o600))
+	if text, err := files.Read(path, 10); err != nil || string(text) != "0123456789" {
+		t.Errorf("%s %v", text, err)
+	}
+	if _, err := files.Read(path, 9); !errors.Is(err, files.ErrTooLarge) {
+		t.Error(err)
+	}
+	no := errors.New("no")
+	if _, err := files.Read(path, 10, func(string, fs.FileInfo) error { return no }); !errors.Is(err, no) {
+		t.Error(err)
+	}
+	if _, err := files.Read(path+"b", 10); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestWriteReplacesALinkAndIsWholeOrNotAtAll.
+func TestWriteReplacesALinkAndIsWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
+	must(t, os.WriteFile(target, []byte("keep"), 0o600), os.Chmod(target, 0o666), os.Symlink(target, link))
+	say := func(text string, err error) func(io.Writer) error {
+		return func(w io.Writer) error { _, wrote := io.WriteString(w, text); return errors.Join(err, wrote) }
+	}
+	if err := files.Write(link, 0o600, say("half", io.ErrClosedPipe)); !errors.Is(err, io.ErrClosedPipe) {
+		t.Error(err)
+	}
+	must(t, files.Write(link, 0o600, say("new", nil)))
+	for path, want := range map[string]string{target: "keep", link: "new"} {
+		if text, err := os.ReadFile(path); err != nil || string(text) != want {
+			t.Errorf("%s: %s %v", path, text, err)
+		}
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%v %v", left, err)
+	}
+}
+
+// TestALockIsOfOneProcessAlone.
+func TestALockIsOfOneHolderAlone(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	unlock, got, err := files.TryLock(path)
+	if must(t, err); !got {
+		t.Fatal("not locked")
+	}
+	if _, again, err := files.TryLock(path); again || err != nil {
+		t.Error(again, err)
+	}
+	must(t, unlock())
+	_, got, err = files.TryLock(path)
+	if must(t, err); !got {
+		t.Error("not locked again")
+	}
+}
+
+// TestParentsThatOthersMayWriteAreRefused: another user could rename what is in them,
+// unless they have the sticky bit.
+func TestParentsThatOthersMayWriteAreRefused(t *testing.T) {
+	t.Parallel()
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	loose := filepath.Join(dir, "loose")
+	link := filepath.Join(elsewhere, "link")
+	must(t, os.MkdirAll(filepath.Join(loose, "own", "data"), 0o700), os.Symlink(filepath.Join(loose, "own"), link))
+	paths := []string{filepath.Join(loose, "own", "data"), filepath.Join(loose, "own", "not", "there"), filepath.Join(link, "data"), filepath.Join(link, "not"), link}
+	for mode, refused := range map[fs.FileMode]bool{0o777: true, 0o772: true, 0o777 | fs.ModeSticky: false, 0o775: false, 0o755: false} {
+		must(t, os.Chmod(loose, mode))
+		for _, path := range paths {
+			err := files.CheckParents(path)
+			if (err != nil) != refused || refused && !strings.Contains(err.Error(), "chmod o-w "+loose) {
+				t.Errorf("%s under %v: %v", path, mode, err)
+			}
+		}
+	}
+	must(t, os.Chmod(loose, 0o700), os.Chmod(elsewhere, 0o777)) // where the link could be replaced
+	if err := files.CheckParents(filepath.Join(link, "data")); err == nil || !strings.Contains(err.Error(), elsewhere) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,22 @@
+package files
+
+import (
+	"os"
+	"syscall"
+
+	"github.com/gofrs/flock"
+)
+
+// TryLock takes the lock of a file, which it makes, unless another process has it. The
+// lock ends with unlock, or with the process. A link or a named pipe in its place is
+// refused.
+func TryLock(path string) (unlock func() error, got bool, err error) {
+	if info, err := os.Lstat(path); err == nil {
+		if err := notRegular(path, info); err != nil {
+			return nil, false, err
+		}
+	}
+	lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY|syscall.O_NONBLOCK), flock.SetPermissions(0o600))
+	got, err = lock.TryLock()
+	return lock.Unlock, got && err == nil, err
+}

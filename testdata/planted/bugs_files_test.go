@@ -1,0 +1,23 @@
+package planted
+
+// fileBugs trust what another user of the machine has prepared.
+var fileBugs = []bug{
+	{name: "a link is written through", file: "files/files.go", run: "TestWriteReplacesALink",
+		old: "err = os.Rename(f.Name(), path)", new: "var text []byte\n\t\ttext, _ = os.ReadFile(f.Name())\n\t\terr = errors.Join(os.WriteFile(path, text, mode), os.Remove(f.Name()))"},
+	{name: "a device is replaced by a file", file: "files/files.go", run: "TestWhatIsNoFile",
+		old: "case mode.IsRegular():", new: "case mode.IsRegular(), mode&fs.ModeDevice != 0:"},
+	{name: "a file is read to its end, wherever that is", file: "files/files.go", run: "TestReadIsBounded",
+		old: "if err == nil && int64(len(text)) > most {", new: "if err == nil && int64(len(text)) < 0 {"},
+	{name: "only the directory right above is looked at", file: "files/directories.go", run: "TestParentsThatOthers",
+		old: "for below := \"\"; dir != below; dir = filepath.Dir(dir) {", new: "for below := \"\"; below == \"\"; dir = filepath.Dir(dir) {"},
+	{name: "links above the data directory are not followed", file: "files/directories.go", run: "TestParentsThatOthers",
+		old: "[]string{filepath.Dir(path), resolved}", new: "[]string{filepath.Dir(path), resolved[:1]}"},
+	{name: "a sticky bit counts for nothing", file: "files/directories.go", run: "TestParentsThatOthers",
+		old: "|| info.Mode()&fs.ModeSticky != 0 {", new: "{"},
+	{name: "the store of NATS stays open", file: "queue/server.go", run: "TestTheStoreIsClosed",
+		old: "files.CloseDirectory(config.StoreDir)", new: "files.OwnDirectory(config.StoreDir)"},
+	{name: "a configuration that every user may write is read", file: "cmd/perennial/config.go", run: "TestLooseFiles",
+		old: "files.Read(path, maxConfig, notOthers)", new: "files.Read(path, maxConfig)"},
+	{name: "the ledger's log stays open", file: "ledger/open.go", run: "TestWhatIsBesideALedger",
+		old: "for _, ending := range besideIt {\n\t\tif err := files.Regular(path + ending)", new: "for _, ending := range besideIt[:1] {\n\t\tif err := files.Regular(path + ending)"},
+}
