@@ -63,7 +63,8 @@ func TestInitMakesAProductionConfigurationThatRuns(t *testing.T) {
 		}
 	}
 	passwords := map[string]bool{}
-	for _, user := range []string{"operator", "producer"} {
+	_, line := w.run("--nats-listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	for _, user := range []string{"operator", "producer", "subscriber", "viewer"} {
 		path := filepath.Join(w.dir, user+".password")
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm() != 0o600 {
@@ -74,13 +75,28 @@ func TestInitMakesAProductionConfigurationThatRuns(t *testing.T) {
 			t.Errorf("%s: %v", user, err)
 		}
 		passwords[string(text)] = true
-		_, line := w.run("--nats-listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", user)
-		url := strings.Replace(line.NATS, "//", "//"+user+":"+strings.TrimSpace(string(text))+"@", 1)
-		if err := publishOn(t, url, "perennial.commands.fleet-1.proxy.renew", `{"id":"r1","duration_days":30,"proxy_ids":["px_1"]}`); err != nil {
-			t.Errorf("%s: %v", user, err)
+		at := "--nats=" + strings.Replace(line.NATS, "//", "//"+user+":"+strings.TrimSpace(string(text))+"@", 1)
+		can := map[string][]string{"operator": {"account", "pause", "--by", "ann", "--reason", "x"}, "producer": {"renew", "px_1", "--id", "r1", "--days", "30"}, "viewer": {"account", "show"}}[user]
+		if can == nil {
+			continue
+		}
+		if _, errs, code := w.cli(append(can, at)...); code != exitDone {
+			t.Errorf("%s: exit %d %s", user, code, errs)
 		}
 	}
-	if len(passwords) != 2 {
+	c, err := loadConfig(filepath.Join(w.dir, "perennial.yaml"))
+	if err != nil || len(c.NATS.Users) != 4 {
+		t.Fatal(err, c)
+	}
+	for _, u := range c.NATS.Users {
+		if len(u.Roles) != 1 || u.Roles[0].Role != u.User {
+			t.Errorf("user %s has roles %v", u.User, u.Roles)
+		}
+	}
+	if len(passwords) != 4 {
 		t.Error("two users have one password")
+	}
+	if _, errs, code := w.cli("renew", "px_1", "--id", "r2", "--days", "30"); code != exitDone {
+		t.Errorf("on the machine of the run: exit %d %s", code, errs)
 	}
 }

@@ -15,22 +15,26 @@ import (
 
 // natsUser is one that init makes.
 type natsUser struct {
-	name  string
-	roles []queue.Role
-	does  string
+	name string
+	role queue.Role
+	does string
 }
 
 func (u natsUser) passwordFile() string { return u.name + ".password" }
 
 // users are those of a production account: without them any client that reaches its
-// NATS server could spend its money, and `perennial run` refuses that.
+// NATS server could spend its money, and `perennial run` refuses that. Each has one
+// role, so that a password that is given away gives away that alone; commands on the
+// machine of the run have a user of their own.
 func (s *setup) users() []natsUser {
 	if !strings.HasPrefix(s.appID, "live_app_") {
 		return nil
 	}
 	return []natsUser{
-		{"operator", []queue.Role{queue.RoleOperator, queue.RoleProducer}, "a person: every verb, events, and commands"},
-		{"producer", []queue.Role{queue.RoleProducer}, "your programs: publish commands, and ask about them"},
+		{"operator", queue.RoleOperator, "a person who decides: every verb, and events"},
+		{"producer", queue.RoleProducer, "programs that order and renew: publish commands, and ask about them"},
+		{"subscriber", queue.RoleSubscriber, "programs that read events"},
+		{"viewer", queue.RoleViewer, "a person who looks: verbs that change nothing, and events"},
 	}
 }
 
@@ -41,11 +45,7 @@ func (s *setup) usersYAML(users []natsUser) string {
 	}
 	lines := []string{"  users:                     # docs/security.md, Roles\n"}
 	for _, u := range users {
-		roles := make([]string, 0, len(u.roles))
-		for _, r := range u.roles {
-			roles = append(roles, fmt.Sprintf("{role: %s, accounts: [%s]}", r, s.account))
-		}
-		lines = append(lines, fmt.Sprintf("    - {user: %s, password_file: %s, roles: [%s]}\n", u.name, u.passwordFile(), strings.Join(roles, ", ")))
+		lines = append(lines, fmt.Sprintf("    - {user: %s, password_file: %s, roles: [{role: %s, accounts: [%s]}]}\n", u.name, u.passwordFile(), u.role, s.account))
 	}
 	return strings.Join(lines, "")
 }
