@@ -150,66 +150,6 @@ func (a *app) listOperations(ctx context.Context, q listRequest) error {
 	return list.end(err)
 }
 
-// printStatus prints a command; account is empty where there is only one.
-func (a *app) printStatus(account string, s jobs.CommandStatus) error {
-	if a.output == "json" && account != "" {
-		return printOfAccount(a, account, s)
-	}
-	if a.output == "json" {
-		return printJSON(a.stdout, s)
-	}
-	if account != "" {
-		fmt.Fprintf(a.stdout, "account  %s\n", account)
-	}
-	fmt.Fprintf(a.stdout, "command  %s\nstate    %s\n", s.CommandID, s.State)
-	if s.Reason != "" {
-		fmt.Fprintf(a.stdout, "reason   %s\n", printable(s.Reason))
-	}
-	if s.WaitsFor != "" {
-		fmt.Fprintf(a.stdout, "waits    %s\n", printable(s.WaitsFor))
-	}
-	for _, x := range s.LeftOut {
-		fmt.Fprintf(a.stdout, "left out %s: %s\n", printable(x.ProxyID), printable(x.Reason))
-	}
-	if s.ArchivedIn != "" {
-		fmt.Fprintf(a.stdout, "archived what it asked for is in %s, which is not beside the ledger\n", s.ArchivedIn)
-	}
-	for _, o := range s.Operations {
-		fmt.Fprintf(a.stdout, "\n%s  %s\n", o.OperationID, o.State)
-		for _, line := range operationDetails(o) {
-			if line[1] != "" {
-				fmt.Fprintf(a.stdout, "  %-16s %s\n", line[0], line[1])
-			}
-		}
-		for _, id := range o.ProxyIDs {
-			fmt.Fprintf(a.stdout, "  %-16s %s\n", "proxy", printable(id))
-		}
-		for _, l := range o.Lines {
-			fmt.Fprintf(a.stdout, "  %-16s %s  %s\n", l.ProxyID, l.State, money(l.ChargedCents-l.RefundedCents, o.Currency))
-		}
-	}
-	return nil
-}
-
-func operationDetails(o jobs.OperationStatus) [][2]string {
-	delivered := ""
-	if o.ExpectedCount > 0 {
-		delivered = fmt.Sprintf("%d of %d", o.DeliveredCount, o.ExpectedCount)
-	}
-	return [][2]string{
-		{"key", o.IdempotencyKey}, {"reason", printable(o.Reason)}, {"attempts", strconv.FormatInt(o.Attempts, 10)}, {"order", o.OrderNo},
-		{"delivered", delivered}, {"charged", money(o.ChargedCents, o.Currency)}, {"refunded", money(o.RefundedCents, o.Currency)},
-		{"next", instantText(o.NextAt)}, {"trace id", o.TraceID},
-	}
-}
-
-func instantText(at *time.Time) string {
-	if at == nil {
-		return ""
-	}
-	return at.Format(time.RFC3339)
-}
-
 func (a *app) watchCommand() *cobra.Command {
 	var from uint64
 	var types []string
