@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"perennial/files"
+	"perennial/ledger/files"
 )
 
 // Rebuild folds the journal into a new file at out, which must not exist, and

@@ -8,7 +8,7 @@ import (
 	"iter"
 	"time"
 
-	"perennial/files"
+	"perennial/ledger/files"
 )
 
 // fold is a ledger file that is filled from a journal written elsewhere, by the

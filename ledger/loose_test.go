@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"perennial/files"
+	"perennial/ledger/files"
 )
 
 // TestWhatIsBesideALedgerIsClosedToOthers: a chmod of the ledger leaves the -wal and the

@@ -18,7 +18,7 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the driver, with SQLite compiled in
 	"github.com/pressly/goose/v3"
 
-	"perennial/files"
+	"perennial/ledger/files"
 )
 
 //go:embed migrations/*.sql

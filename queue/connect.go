@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/sirupsen/logrus"
 
-	"perennial/files"
+	"perennial/ledger/files"
 )
 
 // ConnectConfig says which NATS to use. Exactly one of Embedded, URL and

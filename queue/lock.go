@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"perennial/files"
+	"perennial/ledger/files"
 )
 
 // lockFile is the name of the lock inside a data directory.

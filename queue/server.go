@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/sirupsen/logrus"
 
-	"perennial/files"
+	"perennial/ledger/files"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"perennial/files"
+	"perennial/ledger/files"
 )
 
 // TestTheStoreIsClosedToOthers, or refused where they may have changed it.

@@ -21,9 +21,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"perennial/files"
 	"perennial/jobs"
 	"perennial/ledger"
+	"perennial/ledger/files"
 	"perennial/upstream"
 )
 

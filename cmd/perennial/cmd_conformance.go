@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/files"
+	"perennial/ledger/files"
 	"perennial/upstream/conformance"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/files"
 	"perennial/ledger"
+	"perennial/ledger/files"
 )
 
 func (a *app) ledgerExport() *cobra.Command {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/files"
 	"perennial/ledger"
+	"perennial/ledger/files"
 	"perennial/queue"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"perennial/files"
 	"perennial/ledger"
+	"perennial/ledger/files"
 	"perennial/upstream"
 )
 

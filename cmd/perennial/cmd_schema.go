@@ -13,9 +13,9 @@ import (
 	"github.com/invopop/jsonschema"
 	"github.com/spf13/cobra"
 
-	"perennial/files"
 	"perennial/jobs"
 	"perennial/ledger"
+	"perennial/ledger/files"
 	"perennial/queue"
 )
 

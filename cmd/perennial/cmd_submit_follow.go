@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"time"
 
-	"perennial/files"
 	"perennial/jobs"
 	"perennial/ledger"
+	"perennial/ledger/files"
 )
 
 // reject is a command that was not done, as --rejects writes it.

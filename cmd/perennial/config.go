@@ -15,7 +15,7 @@ import (
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/v2"
 
-	"perennial/files"
+	"perennial/ledger/files"
 	"perennial/queue"
 	"perennial/schedules"
 	"perennial/upstream"

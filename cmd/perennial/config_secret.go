@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"perennial/files"
+	"perennial/ledger/files"
 )
 
 // secretOf reads an account's API Secret: from its environment variable, a

@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 
-	"perennial/files"
+	"perennial/ledger/files"
 	"perennial/queue"
 )
 

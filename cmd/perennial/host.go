@@ -14,7 +14,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"perennial/files"
+	"perennial/ledger/files"
 	"perennial/queue"
 	"perennial/upstream/sandbox"
 )

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"perennial/files"
 	"perennial/jobs"
 	"perennial/ledger"
+	"perennial/ledger/files"
 	"perennial/schedules"
 	"perennial/upstream"
 )

@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"perennial/files"
+	"perennial/ledger/files"
 )
 
 // Fixture is what a sandbox begins with.

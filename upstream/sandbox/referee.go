@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"sync"
 
-	"perennial/files"
+	"perennial/ledger/files"
 )
 
 // Charge is one line of the referee: money that moved, in positive cents. An

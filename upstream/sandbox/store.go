@@ -11,7 +11,7 @@ import (
 
 	_ "github.com/mattn/go-sqlite3" // the driver "sqlite3"
 
-	"perennial/files"
+	"perennial/ledger/files"
 )
 
 // store keeps the state's rows and the referee's lines in one SQLite file. Rows

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"perennial/files"
+	"perennial/ledger/files"
 )
 
 func must(t *testing.T, errs ...error) {
@@ -21,7 +21,8 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// specials are things that are no regular files.
+// specials are things that are no regular files, of this test alone: a mistake would
+// replace them.
 func specials(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -29,7 +30,7 @@ func specials(t *testing.T) map[string]string {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
 	must(t, err, syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, filepath.Join(dir, "link")))
 	t.Cleanup(func() { _ = listener.Close() })
-	return map[string]string{"pipe": pipe, "link to a pipe": filepath.Join(dir, "link"), "socket": socket, "device": os.DevNull, "directory": dir}
+	return map[string]string{"pipe": pipe, "link to a pipe": filepath.Join(dir, "link"), "socket": socket, "directory": dir}
 }
 
 // TestWhatIsNoFileIsRefusedAtOnce: nothing waits, and nothing is replaced.
