@@ -94,19 +94,12 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 	}
 	s.WaitsFor = waitsFor(records, pauses)
 	for _, o := range records {
-		one := statusOf(o, currency)
-		if o.Kind == ledger.KindRenewal {
-			if one.Lines, err = l.Lines(ctx, o.ID); err != nil {
-				return s, err
-			}
-		}
-		if o.State == ledger.StateDelivered {
-			if one.ProxyIDs, err = delivered(ctx, l, o.ID); err != nil {
-				return s, err
-			}
+		one, err := wholeStatusOf(ctx, l, o, currency)
+		if err != nil {
+			return s, err
 		}
 		if s.Reason == "" {
-			s.Reason = o.Reason
+			s.Reason = one.Reason
 		}
 		s.Operations = append(s.Operations, one)
 	}
@@ -114,6 +107,50 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 		s.LeftOut, err = leftOut(ctx, l, id)
 	}
 	return s, err
+}
+
+// wholeStatusOf is an operation's status with its lines, its proxies and who asked.
+func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o ledger.Operation, currency string) (one OperationStatus, err error) {
+	one = statusOf(o, currency)
+	if one.Reason, err = signedReason(ctx, l, o); err != nil {
+		return one, err
+	}
+	if o.Kind == ledger.KindRenewal {
+		one.Lines, err = l.Lines(ctx, o.ID)
+	}
+	if err == nil && o.State == ledger.StateDelivered {
+		one.ProxyIDs, err = delivered(ctx, l, o.ID)
+	}
+	return one, err
+}
+
+// signedReason is an operation's reason. Where a person gave it, the user of NATS that
+// asked follows the name: the ledger's own table has the name alone.
+func signedReason(ctx context.Context, l *ledger.Ledger, o ledger.Operation) (string, error) {
+	if !strings.Contains(o.Reason, " by ") {
+		return o.Reason, nil
+	}
+	rows, err := l.RowsOf(ctx, o.ID)
+	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone {
+		return o.Reason, nil
+	}
+	for _, r := range slices.Backward(rows) {
+		fact, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		if err != nil {
+			return "", err
+		}
+		switch f := fact.(type) {
+		case ledger.CommandCancelled:
+			if f.Said(f.By) == o.Reason {
+				return f.Said(ledger.Signed(f.By, f.User)), nil
+			}
+		case ledger.OperationResolved:
+			if f.Said(f.By) == o.Reason {
+				return f.Said(ledger.Signed(f.By, f.User)), nil
+			}
+		}
+	}
+	return o.Reason, err
 }
 
 // acceptance is what a command asked for. Where an archive holds it that is not

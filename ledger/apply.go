@@ -79,7 +79,7 @@ func (t *Tx) applyCommand(r Row, f Fact) error {
 		return t.change(f.OperationID, `UPDATE operations SET state = 'accepted', reason = ?, code = CASE WHEN ? THEN '' ELSE 'released' END,
 			next_at = NULL, updated_at = ?`+andVersion, f.Reason, f.Automatic, r.Time)
 	case CommandCancelled:
-		return t.endUncharged(r, f.OperationID, "cancelled", "cancelled by "+Signed(f.By, f.User)+": "+f.Reason, "")
+		return t.endUncharged(r, f.OperationID, "cancelled", f.Said(f.By), "")
 	case CommandConflict: // the first content stands
 		return t.applyRefused(f.CommandID, f.ContentHash)
 	}
@@ -258,7 +258,7 @@ func (t *Tx) applyResolved(r Row, f OperationResolved) error {
 	// some unresolved lines keeps the state it has.
 	err := t.change(f.OperationID, `UPDATE operations SET reason = ?, updated_at = ?, next_at = NULL, order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END,
 		state = CASE WHEN state = 'review' AND NOT EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 'resolved' ELSE state END,
-		live = CASE WHEN state = 'review' AND EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 1 ELSE 0 END`+andVersion, f.Outcome+" by "+Signed(f.By, f.User)+": "+f.Reason, r.Time, f.OrderNo, f.OrderNo)
+		live = CASE WHEN state = 'review' AND EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 1 ELSE 0 END`+andVersion, f.Said(f.By), r.Time, f.OrderNo, f.OrderNo)
 	if err != nil {
 		return err
 	}

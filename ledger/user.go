@@ -28,6 +28,12 @@ func Signed(by, user string) string {
 	return by + userMark + user + ")"
 }
 
+// Said is why the operation stands where it does, in the name of who cancelled it.
+func (f CommandCancelled) Said(by string) string { return "cancelled by " + by + ": " + f.Reason }
+
+// Said is why the operation stands where it does, in the name of who answered.
+func (f OperationResolved) Said(by string) string { return f.Outcome + " by " + by + ": " + f.Reason }
+
 // userMark stands before a user that a server proved.
 const userMark = " (NATS user "
 
