@@ -71,8 +71,9 @@ func TestEntriesSayWhoAskedForThem(t *testing.T) {
 	if said[Hand{}] == 0 {
 		t.Error("every entry was booked by hand")
 	}
-	if got := b.operation("o5/1").Reason; got != "cancelled by ada (NATS user ops): not needed" {
-		t.Errorf("a reason that does not name the user: %q", got)
+	// The table keeps the form that it had before users were known: ledgers of then verify.
+	if got := b.operation("o5/1").Reason; got != "cancelled by ada: not needed" {
+		t.Errorf("the reason of an operation: %q", got)
 	}
 }
 
