@@ -31,7 +31,7 @@ func brokered(stream string) []string {
 	return []string{
 		"INFO", "STREAM.NAMES",
 		"CONSUMER.CREATE." + stream, "CONSUMER.CREATE." + stream + ".>", "CONSUMER.DURABLE.CREATE." + stream + ".*",
-		consumerDelete(stream),
+		consumerDelete(stream), "DIRECT.GET." + stream, "DIRECT.GET." + stream + ".>",
 	}
 }
 
@@ -118,24 +118,28 @@ func (b *broker) take(m *nats.Msg) {
 	})
 }
 
-func (b *broker) answer(m *nats.Msg, answer []byte, err error) {
+func (b *broker) answer(m, answer *nats.Msg, err error) {
 	if err != nil {
 		refused, known := errors.AsType[*apiError](err)
 		if !known {
 			refused = &apiError{Code: 403, ErrCode: jsForbidden, Description: err.Error()}
 		}
-		answer, _ = json.Marshal(map[string]any{"type": "io.nats.jetstream.api.v1.error", "error": refused})
+		text, _ := json.Marshal(map[string]any{"type": "io.nats.jetstream.api.v1.error", "error": refused})
+		answer = &nats.Msg{Data: text}
+		if strings.Contains(m.Subject, ".DIRECT.GET.") { // which answers by a status
+			answer = &nats.Msg{Header: nats.Header{"Status": {"408"}, "Description": {refused.Description}}}
+		}
 	}
 	if !mayAnswer(m.Reply) {
 		return
 	}
-	if err := b.queue.nc.Publish(m.Reply, answer); err != nil {
+	if err := b.queue.nc.PublishMsg(&nats.Msg{Subject: m.Reply, Header: answer.Header, Data: answer.Data}); err != nil {
 		b.queue.log.WithError(err).WithField("account", b.account).Warn("a subscriber's request was not answered")
 	}
 }
 
 // pass checks a request and hands it to JetStream.
-func (b *broker) pass(m *nats.Msg) ([]byte, error) {
+func (b *broker) pass(m *nats.Msg) (*nats.Msg, error) {
 	user := callerOf(m.Header, m.Reply)
 	if user == "" {
 		return nil, errors.New("only a user with a role may ask the broker")
@@ -145,9 +149,12 @@ func (b *broker) pass(m *nats.Msg) ([]byte, error) {
 	var err error
 	switch {
 	case op == "INFO":
-		return []byte(accountInfo), nil
+		return &nats.Msg{Data: []byte(accountInfo)}, nil
 	case op == "STREAM.NAMES":
-		return b.names(data)
+		names, err := b.names(data)
+		return &nats.Msg{Data: names}, err
+	case strings.HasPrefix(op, "DIRECT.GET."+EventsStream(b.account)):
+		data, err = single(data)
 	case strings.HasPrefix(op, "CONSUMER.DELETE."+EventsStream(b.account)+"."):
 		err = b.deletes(op[strings.LastIndexByte(op, '.')+1:], user, isOperator)
 	case strings.HasPrefix(op, "CONSUMER.CREATE."+EventsStream(b.account)), strings.HasPrefix(op, "CONSUMER.DURABLE.CREATE."+EventsStream(b.account)+"."):
@@ -162,7 +169,35 @@ func (b *broker) pass(m *nats.Msg) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("JetStream did not answer: %w", err)
 	}
-	return answer.Data, nil
+	return answer, nil
+}
+
+// single is a request for one message of the stream. One for many is answered as fast
+// as the server can, whether the answers are read or not, and they fill its memory.
+func single(data []byte) ([]byte, error) {
+	if len(data) == 0 { // the subject says which
+		return nil, nil
+	}
+	var request struct {
+		Seq       uint64     `json:"seq,omitempty"`
+		LastFor   string     `json:"last_by_subj,omitempty"`
+		NextFor   string     `json:"next_by_subj,omitempty"`
+		StartTime *time.Time `json:"start_time,omitempty"`
+		Batch     int        `json:"batch,omitempty"`
+		MaxBytes  int        `json:"max_bytes,omitempty"`
+		MultiLast []string   `json:"multi_last,omitempty"`
+		UpToSeq   uint64     `json:"up_to_seq,omitempty"`
+		UpToTime  *time.Time `json:"up_to_time,omitempty"`
+		NoHeaders bool       `json:"no_hdr,omitempty"`
+	}
+	if err := json.Unmarshal(data, &request); err != nil {
+		return nil, errNoJSON
+	}
+	if request.Batch > 1 || request.MaxBytes > 0 || len(request.MultiLast) > 0 {
+		return nil, errors.New("many messages are read by a consumer: a direct request is for one")
+	}
+	request.Batch = 0
+	return json.Marshal(request)
 }
 
 // accountInfo answers what clients ask before they use JetStream.
@@ -348,7 +383,7 @@ const requestInfo = "Nats-Request-Info"
 // client's, in a form that the server did not take for one.
 func callerOf(header nats.Header, reply string) string {
 	values := header.Values(requestInfo)
-	if !strings.HasPrefix(reply, "_R_.") || len(values) != 1 {
+	if !crossed(reply) || len(values) != 1 {
 		return ""
 	}
 	var info struct {
@@ -360,6 +395,9 @@ func callerOf(header nats.Header, reply string) string {
 	}
 	return cmp.Or(info.NameTag, strings.TrimPrefix(info.Account, userAccount("")))
 }
+
+// crossed reports whether a request came from another NATS account.
+func crossed(reply string) bool { return strings.HasPrefix(reply, "_R_.") }
 
 // mayAnswer reports whether an answer may be sent where a request asks for it: not
 // into the subjects of NATS itself or of Perennial. A server that keeps users apart

@@ -149,7 +149,7 @@ func (r Role) rights(account string) []right {
 // consumers that are made through the broker, which refuses a deliver subject.
 func eventRights(account string) []right {
 	stream := EventsStream(account)
-	all := append(apiRights("STREAM.INFO."+stream, "DIRECT.GET."+stream, "DIRECT.GET."+stream+".>", "STREAM.MSG.GET."+stream,
+	all := append(apiRights("STREAM.INFO."+stream, "STREAM.MSG.GET."+stream,
 		"CONSUMER.INFO."+stream+".*", "CONSUMER.MSG.NEXT."+stream+".*"),
 		right{subject: EventSubject(account, ">"), stream: true}, right{subject: "$JS.ACK." + stream + ".>"})
 	for _, op := range brokered(stream) {

@@ -212,6 +212,12 @@ func TestTheBrokerMakesNoConsumerThatPushes(t *testing.T) {
 			t.Errorf("%s: %v %v", config, answer, err)
 		}
 	}
+	for _, many := range []string{`{"seq":1,"batch":1000}`, `{"seq":1,"BATCH":2}`, `{"multi_last":["perennial.events.main.>"]}`, `{"seq":1,"batch":1,"max_bytes":1000000}`} {
+		answer, err := raw.Request("$JS.API.DIRECT.GET."+EventsStream("main"), []byte(many), 10*time.Second)
+		if err != nil || answer.Header.Get("Status") != "408" || !strings.Contains(answer.Header.Get("Description"), "for one") {
+			t.Errorf("%s: %v %v", many, answer, err)
+		}
+	}
 	config := jetstream.ConsumerConfig{Durable: "mine"}
 	if _, err := one.CreateConsumer(within(t), EventsStream("main"), config); err != nil {
 		t.Fatal(err)

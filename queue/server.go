@@ -294,8 +294,16 @@ func (l *serverLog) Warnf(format string, v ...any) {
 	l.log.Warnf(format, v...)
 }
 
-// Errorf passes an error on.
-func (l *serverLog) Errorf(format string, v ...any) { l.log.Errorf(format, v...) }
+// Errorf passes an error on. That a client may not do something is no error of the
+// server's: a warning.
+func (l *serverLog) Errorf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	if strings.Contains(text, " Violation - ") || strings.Contains(text, "authentication error") {
+		l.log.Warn(text)
+		return
+	}
+	l.log.Error(text)
+}
 
 // Debugf goes to trace.
 func (l *serverLog) Debugf(format string, v ...any) { l.log.Tracef(format, v...) }

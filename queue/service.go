@@ -130,7 +130,12 @@ func (s *serving) add(service micro.Service, account, verb string, answer Verb) 
 			s.queue.log.WithField("subject", request.Subject()).Warn("a request was left alone: it asks for its answer on a subject of NATS or of Perennial, or for none")
 			return
 		}
-		share := room.admit(callerOf(nats.Header(request.Headers()), request.Reply()))
+		caller := callerOf(nats.Header(request.Headers()), request.Reply())
+		if caller == "" && crossed(request.Reply()) {
+			s.refuse(request, &ServiceError{Code: codeUnproven, Description: "the headers of the request hide who asks: send it as a client of NATS does"})
+			return
+		}
+		share := room.admit(caller)
 		if share == nil {
 			s.refuse(request, &ServiceError{Code: codeBusy, Description: "too many requests of this user wait for their answers: ask again when some are there"})
 			return
@@ -210,6 +215,9 @@ func (s *serving) refuse(request micro.Request, refused *ServiceError) {
 		s.queue.log.WithError(err).WithField("subject", request.Subject()).Warn("answer not sent")
 	}
 }
+
+// codeUnproven answers a request of a user whose name the headers hide.
+const codeUnproven = "unproven"
 
 // codeBusy answers a request beyond a user's share.
 const codeBusy = "busy"

@@ -122,7 +122,7 @@ func (a *accountHost) turn(ctx context.Context) error {
 	return a.serveUnder(ctx, lease)
 }
 
-const waitsForLease = "waiting for the account's lease: another runner holds it"
+const waitsForLease = "waiting for the account's lease: another runner holds it (`nats kv get PERENNIAL_LEASES` and the account's name say which)"
 
 // streamsPatience bounds one look at the account's streams.
 const streamsPatience = 10 * time.Second

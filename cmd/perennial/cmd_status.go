@@ -236,6 +236,7 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 		Charged  int64    `json:"charged_cents"`
 		Refunded int64    `json:"refunded_cents"`
 		Reason   string   `json:"reason"`
+		Detail   string   `json:"detail"` // of a pause
 		By       string   `json:"by"`
 		User     string   `json:"user"`
 		ProxyID  string   `json:"proxy_id"`
@@ -278,7 +279,7 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 	if data.By != "" {
 		line += "  by " + printable(ledger.Signed(data.By, data.User))
 	}
-	if why := data.Reason + data.Skipped.reason(); why != "" {
+	if why := data.Reason + data.Detail + data.Skipped.reason(); why != "" {
 		line += "  " + printable(why)
 	}
 	return line

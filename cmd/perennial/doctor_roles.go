@@ -61,7 +61,8 @@ func (d *doctor) roles(ctx context.Context, address string) {
 		if len(untried) > 0 {
 			more = "; not tried, where no runner answers or no login is here: " + strings.Join(untried, ", ")
 		}
-		d.ok("roles", "%d users tried: accounts, permissions, consumers and names are as their roles say%s", tried, more)
+		d.ok("roles", "%d users tried: accounts, permissions, consumers and names are as their roles say; what no client sees is not tried: "+
+			"mappings, further imports and logins, limits%s", tried, more)
 	}
 }
 

@@ -225,6 +225,9 @@ func (a *accountHost) look() []check {
 		{Name: needsDisk, Detail: firstOf(a.ledgerFailing(), p.get(needsDisk))},
 		{Name: needsAccount, Detail: state},
 	}
+	if state == waitsForLease {
+		return out // what was last heard of the provider is another runner's by now
+	}
 	if runner != nil {
 		out = append(out, check{Name: needsProvider, Detail: runner.Silent()}, check{Name: needsPaused, Detail: pausedText(runner.Paused())},
 			check{Name: needsRestored, Detail: runner.Doubt()})

@@ -110,6 +110,13 @@ func TestEventsForPeopleSayWhoAskedForThem(t *testing.T) {
 	if line := eventLine(queue.ReceivedEvent{Seq: 1, Type: "proxy.retired", Data: event}, "USD"); !strings.HasSuffix(line, "  px_1  by ann (NATS user ops)  moving") {
 		t.Error(line)
 	}
+	paused, err := json.Marshal(ledger.CloudEvent{Type: "account.paused", Data: []byte(`{"detail":"by ann (NATS user ops): to look","user":"ops"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := eventLine(queue.ReceivedEvent{Seq: 2, Type: "account.paused", Data: paused}, "USD"); !strings.HasSuffix(line, "  by ann (NATS user ops): to look") {
+		t.Error(line)
+	}
 }
 
 // TestAnUnknownPriceIsNeverShownAsNone.
