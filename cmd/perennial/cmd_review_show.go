@@ -48,7 +48,7 @@ func (a *app) readEvidence(ctx context.Context, id string) (jobs.Evidence, error
 }
 
 // reviewOf is the operation that an id means: its own, or of a command the one that
-// waits for a person.
+// waits for a person, or its only one.
 func reviewOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
 	if _, err := l.Operation(ctx, id); !errors.Is(err, ledger.ErrNotFound) {
 		return id, err
@@ -63,13 +63,24 @@ func reviewOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) 
 			of = append(of, x.OperationID)
 		}
 	}
+	where := "in review"
+	if len(of) == 0 {
+		all, err := l.OperationsOf(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		where = "and none in review"
+		for _, o := range all {
+			of = append(of, o.ID)
+		}
+	}
 	switch len(of) {
 	case 0:
 		return id, nil // it is not found
 	case 1:
 		return of[0], nil
 	}
-	return "", &jobs.RefusedError{Reason: fmt.Sprintf("command %s has %d operations in review: say which: %s", id, len(of), strings.Join(of, ", "))}
+	return "", &jobs.RefusedError{Reason: fmt.Sprintf("command %s has %d operations %s: say which: %s", id, len(of), where, fewOf(of))}
 }
 
 // atStake is an amount of a review for people.

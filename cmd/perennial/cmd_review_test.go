@@ -74,6 +74,9 @@ func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 	answer(exitDone, "", "--line", "px_1", "--not-charged", "--send-again")
 	id = operation
 	answer(exitFailed, "does not wait for a person", "--not-charged", "--send-again")
+	if of := w.mustCLI("review", "show", waiting[0].CommandID); !strings.Contains(of, operation) { // once it is answered too
+		t.Errorf("review show of the command:\n%s", of)
+	}
 	if len(review()) != 0 {
 		t.Error("it was answered and still waits")
 	}
