@@ -100,6 +100,25 @@ func TestFilesThatOthersCouldChangeAreRefused(t *testing.T) {
 	}
 }
 
+// getUnder asks for a page under a name of the machine.
+func (w *world) getUnder(url, host string) (code int, header http.Header, body string) {
+	w.t.Helper()
+	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	request.Host = host
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	text, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		w.t.Fatal(err)
+	}
+	return response.StatusCode, response.Header, string(text)
+}
+
 // TestPagesAreForNamesOfThisMachine: a foreign name that points here reads nothing.
 func TestPagesAreForNamesOfThisMachine(t *testing.T) {
 	t.Parallel()
@@ -112,17 +131,8 @@ func TestPagesAreForNamesOfThisMachine(t *testing.T) {
 	_, line := w.run()
 	get := func(path, host string) (code int, policy string) {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, line.HTTP+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Host = host
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		return response.StatusCode, response.Header.Get("Content-Security-Policy")
+		code, header, _ := w.getUnder(line.HTTP+path, host)
+		return code, header.Get("Content-Security-Policy")
 	}
 	for host, code := range map[string]int{
 		"": 200, "127.0.0.1:8080": 200, "localhost": 200, "[::1]:8080": 200, "runner:8080": 200, "perennial.example.com": 200, "PERENNIAL.example.com:443": 200,
@@ -150,20 +160,8 @@ func TestReadinessHasNoReasonsUnderAForeignName(t *testing.T) {
 	_, line := w.run()
 	get := func(path, host string) (code int, body string) {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, line.HTTP+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Host = host
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(response.Body)
-		if err = errors.Join(err, response.Body.Close()); err != nil {
-			t.Fatal(err)
-		}
-		return response.StatusCode, string(text)
+		code, _, body = w.getUnder(line.HTTP+path, host)
+		return code, body
 	}
 	if code, body := get("/readyz", "evil.example"); code != http.StatusOK || body != "ok\n" {
 		t.Errorf("HTTP %d %s", code, body)
