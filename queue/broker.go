@@ -36,7 +36,7 @@ func brokered(stream string) []string {
 
 func consumerDelete(stream string) string { return "CONSUMER.DELETE." + stream + ".*" }
 
-// anyOf is a request of an operator, who may make it whoever made the consumer.
+// anyOf is a request of an operator, who may make it of the consumers of any user.
 const anyOf = "ANY."
 
 // brokerSubject is where the broker takes a request of JetStream's API.

@@ -148,14 +148,14 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 	renew := time.NewTicker(l.ttl / 3)
 	defer renew.Stop()
 	for {
-		select {
-		case <-ctx.Done():
+		switch awaitRenewalTime(ctx, expiry.C, renew.C) {
+		case leaseStopped:
 			return
-		case <-expiry.C:
+		case leaseExpired:
 			l.lose()
 			l.queue.log.WithField("account", l.account).Error("the lease could not be renewed in time")
 			return
-		case <-renew.C:
+		case leaseDue:
 		}
 		next := time.NewTimer(safeTime(l.ttl))
 		err := l.renew(ctx)
@@ -170,6 +170,32 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 			l.queue.log.WithField("account", l.account).Error("the lease was taken away")
 			return
 		}
+	}
+}
+
+// What a holder waits for.
+const (
+	leaseDue     = iota // the key is to be written again
+	leaseExpired        // the last write is too old
+	leaseStopped
+)
+
+// awaitRenewalTime waits for the first of the three. A process that was stopped finds
+// renewal and expiry over at once: the lease has expired then, for another runner may
+// have held the account meanwhile and the key may be free again.
+func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
+	select {
+	case <-ctx.Done():
+		return leaseStopped
+	case <-expiry:
+		return leaseExpired
+	case <-renew:
+	}
+	select {
+	case <-expiry:
+		return leaseExpired
+	default:
+		return leaseDue
 	}
 }
 
@@ -216,7 +242,7 @@ func (l *Lease) write(ctx context.Context, read leaseKey) error {
 	return err
 }
 
-// giveBack leaves the key to whoever comes first, unless another runner has it.
+// giveBack leaves the key to the runner that comes first, unless another has it.
 func (l *Lease) giveBack(ctx context.Context) error {
 	_, err := writeLeaseKey(ctx, l.bucket, l.account, "", leaseKey{revision: l.revision})
 	if !errors.Is(err, jetstream.ErrKeyExists) {

@@ -136,6 +136,24 @@ func awaitRenewal(t *testing.T, lease *Lease) {
 	}
 }
 
+// A process that was stopped finds renewal and expiry over at once: it has no lease to
+// renew.
+func TestALeaseThatIsOverIsNotRenewed(t *testing.T) {
+	for range 100 { // select takes any of what is ready
+		expiry, renew := make(chan time.Time, 1), make(chan time.Time, 1)
+		expiry <- time.Time{}
+		renew <- time.Time{}
+		if awaitRenewalTime(t.Context(), expiry, renew) != leaseExpired {
+			t.Fatal("it is renewed")
+		}
+	}
+	renew := make(chan time.Time, 1)
+	renew <- time.Time{}
+	if awaitRenewalTime(t.Context(), nil, renew) != leaseDue {
+		t.Error("it is never renewed")
+	}
+}
+
 // What no runner has written for a time to live is no lease.
 func TestAStrangersKeyKeepsNoRunnerOut(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
