@@ -15,25 +15,34 @@ var unit = []string{"a", "<", ">", "&", `"`, `\`, "\x00", "\x1f", "\x7f", "\n", 
 // TestADeadLetterIsFourTimesItsCommandAtMost: a command that could not be read is
 // kept whole, and what keeps it is bounded by it.
 func TestADeadLetterIsFourTimesItsCommandAtMost(t *testing.T) {
+	for _, worst := range unit {
+		checkDeadLetter(t, []byte(strings.Repeat(worst, 5000)))
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		var data bytes.Buffer
 		for range rapid.IntRange(0, 20).Draw(t, "parts") {
 			data.WriteString(strings.Repeat(rapid.SampledFrom(unit).Draw(t, "unit"), rapid.IntRange(1, 2000).Draw(t, "times")))
 		}
-		dead := Dead{
-			Reason: strings.Repeat("it is not JSON, ", 30), Subject: CommandSubject(strings.Repeat("a", 60), KindOrderCreate),
-			Data: data.Bytes(), StreamSequence: 1 << 63, Published: time.Unix(1, 999_999_999),
-		}
-		letter, err := dead.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(letter) > 4*data.Len()+1<<10 {
-			t.Fatalf("%d bytes became %d", data.Len(), len(letter))
-		}
-		back, err := decodeLetter(letter)
-		if err != nil || !bytes.Equal(back.Data, dead.Data) || back.Reason != dead.Reason {
-			t.Fatalf("%.100q came back as %.100q: %v", dead.Data, back.Data, err)
-		}
+		checkDeadLetter(t, data.Bytes())
 	})
+}
+
+// checkDeadLetter checks that a letter with this body is small enough and reads
+// back as it was written.
+func checkDeadLetter(t interface{ Fatalf(format string, args ...any) }, data []byte) {
+	dead := Dead{
+		Reason: strings.Repeat("it is not JSON, ", 30), Subject: CommandSubject(strings.Repeat("a", 60), KindOrderCreate),
+		Data: data, StreamSequence: 1 << 63, Published: time.Unix(1, 999_999_999),
+	}
+	letter, err := dead.encode()
+	if err != nil {
+		t.Fatalf("encode: %v", err)
+	}
+	if len(letter) > 4*len(data)+1<<10 {
+		t.Fatalf("%d bytes became %d", len(data), len(letter))
+	}
+	back, err := decodeLetter(letter)
+	if err != nil || !bytes.Equal(back.Data, dead.Data) || back.Reason != dead.Reason {
+		t.Fatalf("%.100q came back as %.100q: %v", dead.Data, back.Data, err)
+	}
 }
