@@ -8,7 +8,7 @@ RUN go mod download
 COPY . .
 ARG VERSION=0.1.0
 RUN CGO_ENABLED=1 go build -trimpath -buildvcs=false \
-        -ldflags "-s -w -X main.version=${VERSION}" -o /out/perennial ./cmd/perennial \
+        -ldflags "-s -w -X perennial/cmd/perennial/internal/config.Version=${VERSION}" -o /out/perennial ./cmd/perennial \
  && install -d -m 0700 /out/data
 
 FROM debian:bookworm-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251

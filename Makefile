@@ -5,5 +5,5 @@ N ?= 20
 .PHONY: soak
 soak: ## repeat the tests with random moments and seeds N times; the seeds are printed
 	go test ./jobs -run 'TestSimulation$$' -sim.first "$$(date +%s)00000" -sim.seeds $$((500 * $(N))) -timeout 8h -v
-	go test ./cmd/perennial -run 'TestCrashMatrix|TestKilledAtRandom' -count $(N) -timeout 4h -v
+	go test ./cmd/perennial/internal/crashtest -run 'TestCrashMatrix|TestKilledAtRandom' -count $(N) -timeout 4h -v
 	go test ./upstream/sandbox -run 'TestKilledAgain' -count $(N) -timeout 1h -v

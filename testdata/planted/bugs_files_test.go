@@ -16,8 +16,8 @@ var fileBugs = []bug{
 		old: "|| info.Mode()&fs.ModeSticky != 0 {", new: "{"},
 	{name: "the store of NATS stays open", file: "queue/server.go", run: "TestTheStoreIsClosed",
 		old: "files.CloseDirectory(config.StoreDir)", new: "files.OwnDirectory(config.StoreDir)"},
-	{name: "a configuration that every user may write is read", file: "cmd/perennial/config.go", run: "TestLooseFiles",
-		old: "files.Read(path, maxConfig, notOthers)", new: "files.Read(path, maxConfig)"},
+	{name: "a configuration that every user may write is read", file: "cmd/perennial/internal/config/config.go", run: "TestLooseFiles",
+		old: "files.Read(path, MaxConfig, notOthers)", new: "files.Read(path, MaxConfig)"},
 	{name: "the ledger's log stays open", file: "ledger/open.go", run: "TestWhatIsBesideALedger",
 		old: "for _, ending := range besideIt {\n\t\tif err := files.Regular(path + ending)", new: "for _, ending := range besideIt[:1] {\n\t\tif err := files.Regular(path + ending)"},
 }

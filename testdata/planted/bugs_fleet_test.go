@@ -53,10 +53,10 @@ var fleetBugs = []bug{
 	{name: "one protocol's price is another's", file: "schedules/prices.go", run: "TwoProtocols",
 		old: ", protocol: p.Protocol}",
 		new: "}"},
-	{name: "an unknown price reads 0.00", file: "cmd/perennial/cmd_sweep_plan.go", run: "UnknownPrice",
+	{name: "an unknown price reads 0.00", file: "cmd/perennial/internal/cli/sweep_plan.go", run: "UnknownPrice",
 		old: "return fmt.Sprintf(\"? (%d of unknown price)\", unpriced)",
 		new: "return money(cents, currency)"},
-	{name: "one silent account hides the others", file: "cmd/perennial/accounts.go", run: "AnAccountThatDoesNotAnswer",
+	{name: "one silent account hides the others", file: "cmd/perennial/internal/cli/accounts.go", run: "AnAccountThatDoesNotAnswer",
 		old: "\t\tfailed++\n",
 		new: "\t\treturn err\n"},
 }

@@ -11,7 +11,7 @@ var queueBugs = []bug{
 	{name: "a runner takes a stranger's key at once", file: "queue/lease_key.go", run: "TestAStrangersKeyTakesNo",
 		old: "if key.stranger != \"\" && c.recent.Err() == nil {",
 		new: "if key.stranger == \"-\" {"},
-	{name: "an outage of NATS ends an account", file: "cmd/perennial/account_run.go", run: "TestOnlyABindingOrAHistoryEndsAnAccount",
+	{name: "an outage of NATS ends an account", file: "cmd/perennial/internal/daemon/account_run.go", run: "TestOnlyABindingOrAHistoryEndsAnAccount",
 		old: "\treturn errors.As(err, &binding) ||",
 		new: "\treturn err != nil || errors.As(err, &binding) ||"},
 	{name: "a purge of one line is of all", file: "queue/acks.go", run: "TestAPurgeOfALine",
@@ -80,7 +80,7 @@ var queueBugs = []bug{
 	{name: "streams stay with the account that they were of", file: "queue/server.go", run: "TestStreamsStay",
 		old: "os.Rename(before, now); err != nil",
 		new: "os.Rename(before+\"-\", now); err != nil"},
-	{name: "pages are for any name", file: "cmd/perennial/http.go", run: "TestPagesAre",
-		old: "if !health && !s.host.config.HTTP.serves(r.Host) {",
+	{name: "pages are for any name", file: "cmd/perennial/internal/daemon/http.go", run: "TestPagesAre",
+		old: "if !health && !s.host.Config.HTTP.Serves(r.Host) {",
 		new: "if !health && r.Host == \"-\" {"},
 }

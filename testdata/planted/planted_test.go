@@ -94,8 +94,12 @@ func (b bug) overlay(t *testing.T) string {
 // is optimized: building is most of the time.
 func (b bug) plant(t *testing.T) []string {
 	t.Helper()
-	args := []string{"test", "-ldflags=-s -w", "-gcflags=perennial/...=-N -l", "-overlay", b.overlay(t), "-vet", "off", "-count", "1", "-failfast", "-timeout", "100s", "-run", b.tests(), b.pkg()}
-	args = append(args, flags[b.pkg()]...)
+	args := []string{"test", "-ldflags=-s -w", "-gcflags=perennial/...=-N -l", "-overlay", b.overlay(t), "-vet", "off", "-count", "1", "-failfast", "-timeout", "100s", "-run", b.tests()}
+	pkgs := b.pkgs(t)
+	args = append(args, pkgs...)
+	if len(pkgs) == 1 {
+		args = append(args, flags[pkgs[0]]...)
+	}
 	cmd := exec.Command("go", args...)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
@@ -157,6 +161,9 @@ func TestEveryPlaceIsThere(t *testing.T) {
 	for _, b := range bugs {
 		if n := strings.Count(read(t, filepath.Join(root, b.file)), b.old); n != 1 {
 			t.Errorf("%s: %s holds the text %d times", b.name, b.file, n)
+		}
+		if len(b.pkgs(t)) == 0 {
+			t.Errorf("%s: no test is named as %s", b.name, b.tests())
 		}
 	}
 }

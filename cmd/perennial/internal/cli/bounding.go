@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// bounding removes the events of archived rows from an account's stream, behind
+// the archiving itself: first a snapshot of what they amounted to is stored beside
+// the stream and read back, then a fact says so, on the stream too, then they go.
+// Each step finds what one that was killed has left, and the next start of `run`
+// opens a stream that was left closed.
+type bounding struct {
+	history  *history
+	account  string
+	replicas int
+	mayLose  []string
+	log      *logrus.Logger
+	reached  func(point string) // at the moments named in docs/reliability.md; nil but in crash tests
+}
+
+// boundedEvents is what became of the events stream.
+type boundedEvents struct {
+	FirstSeq    uint64 `json:"first_seq"`
+	WasFirstSeq uint64 `json:"was_first_seq"`
+	LastSeq     uint64 `json:"last_seq"`
+	// HeldBy is the durable consumer that has read the least of what would have gone.
+	HeldBy      string   `json:"held_by,omitempty"`
+	Lost        []string `json:"lost,omitempty"` // consumers that had not read what went
+	Bucket      string   `json:"bucket,omitempty"`
+	Object      string   `json:"object,omitempty"`
+	BytesBefore uint64   `json:"bytes_before"`
+	BytesAfter  uint64   `json:"bytes_after"`
+
+	stream string
+	head   ledger.Head
+}
+
+// run bounds the stream to what the ledger's journal begins with. The
+// caller works alone: no other process has the ledger open.
+func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err error) {
+	l, err := ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, Reached: b.reached})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := b.history.queue.OpenEvents(ctx, b.account); err != nil { // one that was killed left it closed
+		return nil, err
+	}
+	before, err := b.history.queue.EventsState(ctx, b.account)
+	if err != nil {
+		return nil, err
+	}
+	out = &boundedEvents{FirstSeq: before.First, WasFirstSeq: before.First, LastSeq: before.Last, BytesBefore: before.Bytes, stream: queue.EventsStream(b.account)}
+	// A ledger that was put back may begin before the stream does: the snapshot that
+	// a restore needs is then another one, and stays.
+	if snapshot := l.Snapshot(); snapshot != nil && uint64(snapshot.Seq)+1 >= before.First {
+		var first uint64
+		if first, err = b.first(ctx, uint64(snapshot.Seq)+1, out); err == nil && max(first, before.First) > 1 {
+			err = b.bound(ctx, l, *snapshot, first, out)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	after, err := b.history.queue.EventsState(ctx, b.account)
+	if err != nil {
+		return nil, err
+	}
+	out.FirstSeq, out.LastSeq, out.BytesAfter = after.First, after.Last, after.Bytes
+	out.head.Seq, out.head.Hash, err = l.Head(ctx)
+	return out, err
+}
+
+// first is the first event that stays: the one behind the archived rows, or one
+// that a durable consumer has not acknowledged.
+func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (uint64, error) {
+	unread, err := b.history.queue.UnreadEvents(ctx, b.account)
+	if err != nil {
+		return 0, err
+	}
+	may := func(u queue.Unread) bool { return slices.Contains(b.mayLose, u.Consumer) }
+	for _, u := range unread {
+		if u.First < first && !may(u) {
+			first, out.HeldBy = u.First, u.Consumer
+		}
+	}
+	for _, u := range unread {
+		if u.First < first && may(u) {
+			out.Lost = append(out.Lost, u.Consumer)
+		}
+	}
+	slices.Sort(out.Lost)
+	return first, nil
+}
+
+// bound removes the events before first, once everything stands that makes them
+// dispensable. Where they are gone already it puts right what is not.
+func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, first uint64, out *boundedEvents) error {
+	object := queue.Snapshot{Seq: uint64(s.Seq), Hash: s.Hash, SnapshotHash: s.SnapshotHash}
+	out.Bucket, out.Object = queue.SnapshotsBucket(b.account), object.Name()
+	if err := b.store(ctx, l, s, object); err != nil {
+		return err
+	}
+	b.reach("archive.snapshot_stored")
+	if err := b.say(ctx, l, s, first, out); err != nil {
+		return err
+	}
+	b.reach("archive.bounded_noted")
+	if err := b.publish(ctx, l); err != nil {
+		return err
+	}
+	b.reach("archive.bounded_published")
+	if first > out.WasFirstSeq {
+		err := b.history.queue.BoundEvents(ctx, queue.Bounding{Account: b.account, First: first, Alone: b.history.confirm, Reached: b.reached})
+		if err != nil {
+			return err
+		}
+	}
+	b.reach("archive.events_opened")
+	return b.history.queue.RemoveSnapshotsBut(ctx, b.account, object)
+}
+
+// store puts the snapshot beside the stream, unless an earlier run did, and reads
+// it back from there.
+func (b bounding) store(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, object queue.Snapshot) error {
+	q := b.history.queue
+	stored, err := q.Snapshots(ctx, b.account)
+	if err != nil {
+		return err
+	}
+	there := slices.ContainsFunc(stored, func(o queue.Snapshot) bool { return o.Name() == object.Name() })
+	if !there || b.check(ctx, s, object) != nil {
+		from, to := io.Pipe()
+		written := make(chan struct{})
+		go func() { defer close(written); to.CloseWithError(l.WriteSnapshot(ctx, to)) }()
+		err = q.StoreSnapshot(ctx, b.account, b.replicas, object, from)
+		_ = from.Close()
+		<-written // it reads the ledger, which is closed behind this
+		if err != nil {
+			return err
+		}
+	}
+	return b.check(ctx, s, object)
+}
+
+// check reads a stored snapshot to its end.
+func (b bounding) check(ctx context.Context, s ledger.Snapshot, object queue.Snapshot) (err error) {
+	content, err := b.history.queue.ReadSnapshot(ctx, b.account, object)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	return ledger.CheckSnapshot(content, s)
+}
+
+// say appends the fact, unless an earlier run did.
+func (b bounding) say(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, first uint64, out *boundedEvents) error {
+	said, err := l.EventsBegin(ctx)
+	if err != nil || said >= int64(first) || first <= out.WasFirstSeq {
+		return err
+	}
+	return l.Write(ctx, func(tx *ledger.Tx) error {
+		return tx.Append(ledger.LedgerBounded{
+			FirstSeq: int64(first), LastSeq: s.Seq, LastHash: s.Hash, SnapshotHash: s.SnapshotHash,
+			Bucket: out.Bucket, Object: out.Object, HeldBy: out.HeldBy, Lost: out.Lost,
+		})
+	})
+}
+
+// publish brings the stream up to the ledger's end, so that the facts about the
+// archiving are on it before anything goes from it.
+func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
+	binding, err := l.Binding(ctx)
+	if err != nil {
+		return err
+	}
+	noted, err := l.Published(ctx)
+	if err != nil {
+		return err
+	}
+	head, _, err := l.Head(ctx)
+	if err != nil {
+		return err
+	}
+	relay := queue.NewRelay(b.history.queue, b.account, &daemon.Source{Ledger: l, Account: b.account, Epoch: binding.Epoch}, b.log)
+	relay.Held, relay.RefillAdvice, relay.Begins = daemon.HeldOf(noted), daemon.RefillAdvice, daemon.BeginsOf(l)
+	parent := ctx
+	ctx, stop := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); stop(relay.Run(ctx)) }()
+	err = relay.Wait(ctx, uint64(head))
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	stop(nil)
+	<-done
+	if err == nil {
+		err = b.history.flush(b.log)
+	}
+	if err != nil {
+		return fmt.Errorf("publish what was archived: %w", err)
+	}
+	return l.NotePublished(parent, head, true)
+}
+
+func (b bounding) reach(point string) {
+	if b.reached != nil {
+		b.reached(point)
+	}
+}

@@ -1,0 +1,329 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// commandFlags are those that order and renew share.
+type commandFlags struct {
+	id       string
+	days     int64
+	most     *int64 // nil: the flag was left out
+	notAfter string
+	labels   map[string]string
+	priority string
+	wait     bool
+	timeout  time.Duration
+}
+
+func (f *commandFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.id, "id", "", "the command's id; the same id is never done twice (default: a random one)")
+	c.Flags().Int64Var(&f.days, "days", 30, "duration in days, a multiple of 30")
+	c.Flags().Var(ceilingFlag{&f.most}, "max-total-cents", "ceiling for the whole command, in cents (default: none)")
+	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it after this instant, such as 2026-12-01T00:00:00Z")
+	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")
+	c.Flags().StringVar(&f.priority, "priority", "", "high goes before others, bulk after them")
+	c.Flags().BoolVar(&f.wait, "wait", false, "follow it until it has ended")
+	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow it, such as 2m; it goes on afterwards (default: for ever)")
+}
+
+// ceilingFlag is --max-total-cents: a 0 that is given is not a flag that is left
+// out, and is refused as in every other command.
+type ceilingFlag struct{ cents **int64 }
+
+func (v ceilingFlag) Set(text string) error {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return errors.New("must be whole cents, such as 1500")
+	}
+	*v.cents = &n
+	return nil
+}
+
+func (v ceilingFlag) String() string { return "" }
+
+func (v ceilingFlag) Type() string { return "cents" }
+
+func (f *commandFlags) body() map[string]any {
+	if f.id == "" {
+		f.id = "cli-" + strings.ToLower(rand.Text())
+	}
+	body := map[string]any{"id": f.id, "duration_days": f.days}
+	if f.most != nil {
+		body["max_total_cents"] = *f.most
+	}
+	if f.notAfter != "" {
+		body["not_after"] = f.notAfter
+	}
+	if len(f.labels) > 0 {
+		body["labels"] = f.labels
+	}
+	if f.priority != "" {
+		body["priority"] = f.priority
+	}
+	return body
+}
+
+func (a *app) orderCommand() *cobra.Command {
+	var f commandFlags
+	var items []string
+	var scenario string
+	c := &cobra.Command{
+		Use:     "order --item OFFER=QUANTITY",
+		Short:   "Buy proxies",
+		Example: "  perennial order --item off_us_dallas=5 --days 30 --max-total-cents 1500 --wait",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			body := f.body()
+			var err error
+			if body["items"], err = orderItems(items); err != nil {
+				return err
+			}
+			if scenario != "" {
+				body["sandbox_scenario"] = scenario
+			}
+			return a.publishOne(cmd.Context(), queue.KindOrderCreate, f, body)
+		},
+	}
+	f.add(c)
+	c.Flags().StringSliceVar(&items, "item", nil, "offer code and quantity, as off_us_dallas=5, or off_us_dallas=5@CIDR+CIDR; may be repeated")
+	c.Flags().StringVar(&scenario, "scenario", "", "on a sandbox account: success, delayed, partial or rejected")
+	_ = c.MarkFlagRequired("item")
+	return c
+}
+
+// orderItems reads OFFER=QUANTITY, and OFFER=QUANTITY@CIDR+CIDR for chosen
+// addresses. What one offer may not stand for twice is refused when the command is
+// read.
+func orderItems(items []string) ([]jobs.Item, error) {
+	lines := make([]jobs.Item, 0, len(items))
+	for _, item := range items {
+		offer, text, ok := strings.Cut(item, "=")
+		text, cidrs, chosen := strings.Cut(text, "@")
+		quantity, err := strconv.ParseInt(text, 10, 64)
+		if !ok || err != nil {
+			return nil, usage("--item %q: say OFFER=QUANTITY, such as off_us_dallas=5, or with CIDRs off_us_dallas=5@198.51.100.0/24", item)
+		}
+		line := jobs.Item{OfferCode: offer, Quantity: quantity}
+		if chosen {
+			line.CIDRs = strings.Split(cidrs, "+")
+		}
+		lines = append(lines, line)
+	}
+	slices.SortStableFunc(lines, func(a, b jobs.Item) int { return strings.Compare(a.OfferCode, b.OfferCode) })
+	return lines, nil
+}
+
+func (a *app) renewCommand() *cobra.Command {
+	var f commandFlags
+	c := &cobra.Command{
+		Use:     "renew PROXY_ID…",
+		Short:   "Renew proxies",
+		Example: "  perennial renew px_us_1 px_us_2 --days 30 --wait",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			body := f.body()
+			body["proxy_ids"] = ids
+			return a.publishOne(cmd.Context(), queue.KindProxyRenew, f, body)
+		},
+	}
+	f.add(c)
+	return c
+}
+
+// publishOne publishes a command and, with --wait, follows it.
+func (a *app) publishOne(ctx context.Context, kind string, f commandFlags, body map[string]any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	// The same reading as the runner's: a mistake is an error before it is published.
+	hash, err := contentHash(kind, data)
+	if err != nil {
+		return usage("%w", err)
+	}
+	r, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := r.PublishOne(ctx, r.account, queue.Outgoing{Kind: kind, Data: data, Priority: queue.Priority(f.priority)}); err != nil {
+		return err
+	}
+	if !f.wait {
+		return a.printPublished(f.id)
+	}
+	fmt.Fprintf(a.stderr, "published as %s\n", f.id)
+	return a.followFor(ctx, r, f, daemon.StatesRequest{IDs: []string{f.id}, Hashes: []string{hash}, Messages: []string{jobs.MessageHash(data)}})
+}
+
+// contentHash reads a command as the runner will and returns the hash by which
+// its content is known.
+func contentHash(kind string, data []byte) (string, error) {
+	c, err := jobs.ParseCommand(kindOf(kind), data, jobs.Rules{Environment: "sandbox", CIDRField: "-"})
+	if err != nil {
+		return "", err
+	}
+	_, hash, err := c.Content()
+	return hash, err
+}
+
+func kindOf(kind string) ledger.Kind {
+	if kind == queue.KindOrderCreate {
+		return ledger.KindOrder
+	}
+	return ledger.KindRenewal
+}
+
+func (a *app) printPublished(id string) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, map[string]string{"command_id": id, "state": "published"})
+	}
+	_, err := fmt.Fprintf(a.stdout, "published as %s; follow it with `perennial status %s`\n", id, id)
+	return err
+}
+
+// pollEvery is how often a followed command's state is asked for.
+const pollEvery = 100 * time.Millisecond
+
+// followFor is follow for as long as --timeout says.
+func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, q daemon.StatesRequest) error {
+	if f.timeout <= 0 {
+		return a.follow(ctx, r, f.id, q)
+	}
+	bounded, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	err := a.follow(bounded, r, f.id, q)
+	if bounded.Err() != nil && ctx.Err() == nil {
+		return &exitError{ExitFailed, fmt.Errorf("%s had not ended after %s, and goes on\nfollow it with `perennial status %s`", f.id, f.timeout, f.id)}
+	}
+	return err
+}
+
+// sayState tells what a command is waiting for, when that changes.
+func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) string {
+	if state == "" || state == last || settledState(state) {
+		return state
+	}
+	said := []string{id + " is " + state}
+	if status, err := ask[jobs.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id}); err == nil && status.State == state {
+		for _, why := range []string{status.Reason, status.WaitsFor} {
+			if why != "" {
+				said = append(said, why)
+			}
+		}
+	}
+	fmt.Fprintln(a.stderr, printable(strings.Join(said, ": ")))
+	return state
+}
+
+// notTakenIn is after how many polls a command that is not in the ledger is said
+// to wait for the account.
+const notTakenIn = 20
+
+// sayNotReady tells why the account takes no commands in.
+func (a *app) sayNotReady(ctx context.Context, r *remote, id string) {
+	if v, err := ask[daemon.AccountView](ctx, r, daemon.VerbShow, struct{}{}); err == nil && v.NotReady != "" {
+		fmt.Fprintln(a.stderr, printable(id+" is not taken in yet: "+v.NotReady))
+	}
+}
+
+// follow waits for a command to end, or to wait for a person.
+func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesRequest) error {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	away, said := absence{}, ""
+	for polls := 0; ; polls++ {
+		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, q)
+		if err := away.after(err); err != nil {
+			return err
+		}
+		state := states[id]
+		if state == "" && polls == notTakenIn {
+			a.sayNotReady(ctx, r, id)
+		}
+		said = a.sayState(ctx, r, id, state, said)
+		if state == jobs.StateConflict {
+			return &exitError{ExitFailed, fmt.Errorf("%s was accepted before with other content, which stands: nothing new was done\nchoose another --id", id)}
+		}
+		if settledState(state) {
+			status, err := ask[jobs.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id})
+			if err == nil {
+				return a.followed(status)
+			}
+			if err := away.after(err); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// followed prints where a command ended, and gives the exit code for it.
+func (a *app) followed(status jobs.CommandStatus) error {
+	if err := a.printStatus("", status); err != nil {
+		return err
+	}
+	if err := stateExit(status.State); err != nil || len(status.LeftOut) == 0 {
+		return err
+	}
+	return &exitError{code: ExitPartly}
+}
+
+// absence bears with a runner that was there and is gone: it may be starting
+// again, and the command goes on with it.
+type absence struct{ answered time.Time }
+
+// restartPatience is how long a runner may be away while a follower waits.
+const restartPatience = time.Minute
+
+// after takes what a request came to, and gives the error to end with.
+func (a *absence) after(err error) error {
+	gone := errors.Is(err, queue.ErrNoRunner) || errors.Is(err, queue.ErrStopping)
+	switch {
+	case err == nil:
+		a.answered = time.Now()
+	case gone && time.Since(a.answered) < restartPatience:
+		return nil
+	}
+	return err
+}
+
+// settledState: nothing more happens by itself.
+func settledState(state string) bool {
+	s := ledger.State(state)
+	return s != "" && (s.Ended() || s == ledger.StateReview || s == ledger.StateHeld || state == jobs.StateConflict)
+}
+
+// stateExit is the exit code of a command that ended so.
+func stateExit(state string) error {
+	switch ledger.State(state) {
+	case ledger.StateRejected, ledger.StateFailed, ledger.StateRefunded:
+		return &exitError{code: ExitFailed}
+	case ledger.StatePartial:
+		return &exitError{code: ExitPartly}
+	case ledger.StateReview, ledger.StateHeld:
+		return &exitError{code: ExitPerson}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger/files"
+	"perennial/upstream/conformance"
+)
+
+const conformanceVariable = "PERENNIAL_CONFORMANCE_SECRET"
+
+// conformanceFlags are the command's own flags.
+type conformanceFlags struct {
+	cfg        conformance.Config
+	secretFile string
+	keysFile   string
+	junitFile  string
+	maxCents   int64
+	list       bool
+	currency   string // of the sums, once the plan is known
+}
+
+func (a *app) conformanceCommand() *cobra.Command {
+	var in conformanceFlags
+	c := &cobra.Command{
+		Use:   "conformance --base-url URL --app-id ID",
+		Short: "Observe any server of the customer API, statement by statement of its document",
+		Long: "Observe any server of the customer API and say, statement by statement of its document, whether it behaves so.\n" +
+			"Says first what it may spend. In production it only reads, and tries refusals that cannot charge, unless --max-cents allows more.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if in.list {
+				return a.listChecks()
+			}
+			if cmd.Flags().Changed("max-cents") {
+				in.cfg.MaxCents = &in.maxCents
+			}
+			if err := in.read(); err != nil {
+				return err
+			}
+			in.cfg.Announce = func(p conformance.Plan) {
+				in.currency = p.Currency
+				a.announcePlan(p)
+			}
+			if a.verbose {
+				in.cfg.Progress = func(r conformance.Result) { fmt.Fprintf(a.stderr, "%s: %s: %s\n", r.ID, r.Verdict, r.Seen) }
+			}
+			return a.conformance(cmd, &in)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&in.cfg.BaseURL, "base-url", "", "address of the server")
+	f.StringVar(&in.cfg.AppID, "app-id", "", "App ID of the key")
+	f.StringVar(&in.secretFile, "secret-file", "", "file with the API Secret (default: env "+conformanceVariable+")")
+	f.BoolVar(&in.cfg.Production, "production", false, "the server is production: read only, unless --max-cents says otherwise")
+	f.Int64Var(&in.maxCents, "max-cents", 0, "most to spend, in cents (default: what the checks need in a sandbox, nothing in production)")
+	f.StringVar(&in.cfg.ControlURL, "control", "", "control interface of a perennial sandbox: clock, faults, revocation")
+	f.BoolVar(&in.cfg.SignPort, "sign-port", false, "sign the host with its port")
+	f.StringVar(&in.keysFile, "keys", "", "JSON file with further keys, for scopes and foreign accounts")
+	f.StringVar(&in.cfg.OtherBaseURL, "other-base-url", "", "address of the other environment, to see that keys cannot be mixed")
+	f.StringVar(&in.cfg.CIDRField, "cidr-field", "", "name of an order line's CIDRs, which the document does not give")
+	f.StringVar(&in.cfg.Section, "section", "", "only checks whose section or id begins so; several with commas")
+	f.StringVar(&in.junitFile, "junit", "", "write JUnit XML to this file too")
+	f.BoolVar(&in.list, "list", false, "list the checks and end")
+	return c
+}
+
+// read completes the configuration with the files and the environment.
+func (in *conformanceFlags) read() error {
+	if in.cfg.BaseURL == "" || in.cfg.AppID == "" {
+		return usage("--base-url and --app-id are required")
+	}
+	in.cfg.Clock, in.cfg.Secret = time.Now, os.Getenv(conformanceVariable)
+	in.cfg.UserAgent = "perennial-conformance/" + config.Version
+	var err error
+	if in.secretFile != "" {
+		if in.cfg.Secret, err = config.ReadSecret(in.secretFile); err != nil {
+			return &exitError{ExitUsage, err}
+		}
+	}
+	if in.cfg.Secret == "" {
+		return usage("no secret: use --secret-file or %s", conformanceVariable)
+	}
+	if in.keysFile == "" {
+		return nil
+	}
+	text, err := config.ReadPrivate(in.keysFile)
+	if err != nil {
+		return &exitError{ExitUsage, err}
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&in.cfg.Keys); err != nil {
+		return usage("--keys %s: %w", in.keysFile, err)
+	}
+	return nil
+}
+
+// announcePlan says what may be spent, before anything is.
+func (a *app) announcePlan(p conformance.Plan) {
+	out := a.stdout
+	if a.output == "json" {
+		out = a.stderr // stdout is for the report
+	}
+	fmt.Fprintf(out, "%d checks in %s; spends at most %s\n", p.Checks, p.Environment, money(p.MaxCents, p.Currency))
+}
+
+func (a *app) conformance(cmd *cobra.Command, in *conformanceFlags) error {
+	report, err := conformance.Run(cmd.Context(), in.cfg)
+	switch {
+	case errors.Is(err, conformance.ErrConfig):
+		return &exitError{ExitUsage, err}
+	case errors.Is(err, conformance.ErrUnreachable):
+		return &exitError{ExitUnreachable, err}
+	case err != nil && len(report.Results) == 0:
+		return err
+	}
+	if printed := a.printReport(&report, in.currency); printed != nil {
+		return printed
+	}
+	if in.junitFile != "" {
+		if written := writeJUnit(in.junitFile, &report); written != nil {
+			return written
+		}
+	}
+	if err == nil && report.Count(conformance.Differs) > 0 {
+		return &exitError{code: ExitFailed}
+	}
+	return err
+}
+
+func writeJUnit(path string, report *conformance.Report) error {
+	return files.Write(path, 0o644, report.WriteJUnit) // a test report is for the build that runs it
+}
+
+// printReport prints the table by section, and once more at its end what differs.
+func (a *app) printReport(report *conformance.Report, currency string) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, report)
+	}
+	var rows, wrong [][]string
+	for _, r := range report.Results {
+		row := []string{r.Section, r.ID, string(r.Verdict), r.Seen}
+		if rows = append(rows, row); r.Verdict == conformance.Differs {
+			wrong = append(wrong, []string{r.Section, r.ID, r.Sentence, r.Seen})
+		}
+	}
+	if err := a.table([]string{"SECTION", "CHECK", "VERDICT", "SEEN"}, rows); err != nil {
+		return err
+	}
+	if len(wrong) > 0 {
+		fmt.Fprintln(a.stdout)
+		if err := a.table([]string{"DIFFERS IN", "CHECK", "SHOULD BE", "SEEN"}, wrong); err != nil {
+			return err
+		}
+	}
+	spent := "spent an unknown sum"
+	if report.SpentCents >= 0 {
+		spent = fmt.Sprintf("spent %s of at most %s", money(report.SpentCents, currency), money(report.MaxCents, currency))
+	}
+	_, err := fmt.Fprintf(a.stdout, "\n%d ok, %d differ, %d not shown, %d not run; %d requests; %s\n", report.Count(conformance.OK),
+		report.Count(conformance.Differs), report.Count(conformance.NotShown), report.Count(conformance.NotRun), report.Requests, spent)
+	return err
+}
+
+// checkLine is a check as `conformance --list` prints it.
+type checkLine struct {
+	ID       string `json:"id"`
+	Section  string `json:"section"`
+	Sentence string `json:"sentence"`
+	Costs    bool   `json:"costs"`
+	Open     bool   `json:"not_shown"`
+}
+
+func (a *app) listChecks() error {
+	var rows [][]string
+	for _, c := range conformance.List() {
+		if a.output == "json" {
+			if err := printJSON(a.stdout, checkLine{c.ID, c.Section, c.Sentence, c.Costs, c.Open}); err != nil {
+				return err
+			}
+			continue
+		}
+		rows = append(rows, []string{c.Section, c.ID, c.Sentence})
+	}
+	if a.output == "json" {
+		return nil
+	}
+	return a.table([]string{"SECTION", "CHECK", "SENTENCE"}, rows)
+}

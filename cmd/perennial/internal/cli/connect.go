@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger/files"
+	"perennial/queue"
+)
+
+// errUnreachable marks that nothing answers where it was looked for.
+var errUnreachable = errors.New("unreachable")
+
+// remote is a connection to a running `perennial run`, for one account.
+type remote struct {
+	*queue.Queue
+	account string
+}
+
+// connect finds the running host: --nats or PERENNIAL_NATS, else the NATS of
+// the configuration, else the addresses left in the data directory.
+func (a *app) connect() (*remote, error) {
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return nil, err
+	}
+	account := a.account
+	if a.natsURL == "" || account == "" {
+		if account, err = c.Pick(a.account); err != nil {
+			return nil, err
+		}
+	}
+	target, err := c.Target()
+	if err != nil {
+		return nil, err
+	}
+	if a.natsURL != "" {
+		target = queue.ConnectConfig{URL: a.natsURL, CredsFile: c.NATS.CredsFile}
+	} else if target.URL == "" && target.Context == "" {
+		if target.URL, err = natsOfRun(c.DataDir); err != nil {
+			return nil, err
+		}
+	}
+	target.Log = a.logger()
+	q, err := queue.Connect(target)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnreachable, err)
+	}
+	return &remote{q, account}, nil
+}
+
+// natsOfRun is the address of a running `perennial run`, with the name and password
+// that it left for the commands of this machine's user.
+func natsOfRun(dataDir string) (string, error) {
+	line, err := readRunFile(dataDir)
+	if err != nil || line.User == "" {
+		return line.NATS, err
+	}
+	at, err := url.Parse(line.NATS)
+	if err != nil {
+		return "", errors.New("the address in " + daemon.RunFile(dataDir) + " cannot be read\nstart `perennial run` again")
+	}
+	at.User = url.UserPassword(line.User, line.Password)
+	return at.String(), nil
+}
+
+// maxRunFile bounds the file with the addresses of a run, in bytes.
+const maxRunFile = 1 << 20
+
+// readRunFile reads the addresses that a running `perennial run` left.
+func readRunFile(dataDir string) (line daemon.RunLine, err error) {
+	text, err := files.Read(daemon.RunFile(dataDir), maxRunFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return line, fmt.Errorf("the addresses of a running Perennial: %w\nstart `perennial run` again", err)
+	}
+	if err != nil {
+		return line, &exitError{ExitUnreachable, fmt.Errorf("no running Perennial was found in %s\nstart `perennial run` there, or say --nats nats://host:port", dataDir)}
+	}
+	if err := json.Unmarshal(text, &line); err != nil || line.NATS == "" {
+		return line, fmt.Errorf("%s does not hold the addresses of a running Perennial\nstart `perennial run` again", daemon.RunFile(dataDir))
+	}
+	return line, nil
+}
+
+// notFoundError says that the account has nothing of an id.
+type notFoundError struct{ text string }
+
+func (e *notFoundError) Error() string { return e.text }
+
+// ask calls a verb of the account's service.
+func ask[A any](ctx context.Context, r *remote, verb string, question any) (out A, err error) {
+	data, err := json.Marshal(question)
+	if err != nil {
+		return out, err
+	}
+	reply, err := r.Request(ctx, r.account, verb, data)
+	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
+		switch refused.Code {
+		case daemon.CodeUnreachable:
+			return out, &exitError{ExitUnreachable, errors.New(refused.Description)}
+		case daemon.CodeNotFound:
+			return out, &exitError{ExitFailed, &notFoundError{refused.Description}}
+		}
+		return out, &exitError{ExitFailed, errors.New(refused.Description)}
+	}
+	if err != nil {
+		return out, err
+	}
+	if err := json.Unmarshal(reply, &out); err != nil {
+		return out, fmt.Errorf("the answer to %s cannot be read: %w", verb, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/queue"
+)
+
+func (a *app) deadCommand() *cobra.Command {
+	c := &cobra.Command{Use: "dead", Short: "Commands that could not be read at all"}
+	c.AddCommand(a.deadList(), a.deadShow(), a.deadRequeue(), a.deadDrop())
+	return c
+}
+
+// letterLine is a dead command as -o json prints it. A body that is no text is
+// quoted as Go quotes it.
+type letterLine struct {
+	Seq         uint64    `json:"seq"`
+	PublishedAt time.Time `json:"published_at"`
+	Subject     string    `json:"subject"`
+	Reason      string    `json:"reason"`
+	Data        string    `json:"data"`
+}
+
+func lineOf(l queue.Letter) letterLine {
+	data := string(l.Dead.Data)
+	if quoted := strconv.Quote(data); strings.Contains(quoted, `\x`) {
+		data = quoted
+	}
+	return letterLine{Seq: l.Seq, PublishedAt: l.Dead.Published.UTC(), Subject: l.Dead.Subject, Reason: l.Dead.Reason, Data: data}
+}
+
+func (a *app) deadList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "What could not be read, and why", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := a.connect()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			var rows [][]string
+			for l, err := range r.Letters(cmd.Context(), r.account) {
+				if err != nil {
+					return err
+				}
+				line := lineOf(l)
+				if a.output == "json" {
+					if err := printJSON(a.stdout, line); err != nil {
+						return err
+					}
+					continue
+				}
+				rows = append(rows, []string{strconv.FormatUint(l.Seq, 10), stamp(&line.PublishedAt), line.Subject, line.Reason})
+			}
+			if a.output == "json" {
+				return nil
+			}
+			return a.table([]string{"SEQ", "PUBLISHED", "SUBJECT", "REASON"}, rows)
+		},
+	}
+}
+
+// withLetter runs do on the dead command whose sequence is the argument.
+func (a *app) withLetter(do func(ctx context.Context, r *remote, l queue.Letter) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		seq, err := strconv.ParseUint(args[0], 10, 64)
+		if err != nil {
+			return usage("%q is no sequence of a dead letter: `perennial dead list` shows them", args[0])
+		}
+		r, err := a.connect()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		l, err := r.Letter(cmd.Context(), r.account, seq)
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), r, l)
+	}
+}
+
+func (a *app) deadShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show SEQ", Short: "One of them, whole", Args: cobra.ExactArgs(1),
+		RunE: a.withLetter(func(_ context.Context, _ *remote, l queue.Letter) error {
+			line := lineOf(l)
+			if a.output == "json" {
+				return printJSON(a.stdout, line)
+			}
+			_, err := fmt.Fprintf(a.stdout, "%s\n%s\n%s\n\n%s\n", line.Subject, stamp(&line.PublishedAt), line.Reason, printableBut("\n\t", line.Data))
+			return err
+		}),
+	}
+}
+
+func (a *app) deadRequeue() *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use: "requeue SEQ", Short: "Publish it again, as it was or corrected, and remove it from the dead", Args: cobra.ExactArgs(1),
+		RunE: a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
+			data, err := a.corrected(ctx, file, l.Dead.Data)
+			if err != nil {
+				return err
+			}
+			kind := queue.KindOf(r.account, l.Dead.Subject)
+			if err := r.PublishCommand(ctx, r.account, kind, data); err != nil {
+				return fmt.Errorf("publish it again: %w", err)
+			}
+			// The command is on its stream: should this fail, it is there twice, and
+			// the same id with the same content is one command.
+			return r.DropLetter(ctx, r.account, l.Seq)
+		}),
+	}
+	c.Flags().StringVar(&file, "file", "", "publish this file's content instead; - is the standard input")
+	return c
+}
+
+func (a *app) corrected(ctx context.Context, file string, data []byte) ([]byte, error) {
+	switch file {
+	case "":
+		return data, nil
+	case "-":
+		in := interruptible(ctx, os.Stdin)
+		defer func() { _ = in.Close() }()
+		return io.ReadAll(io.LimitReader(in, queue.MaxCommandBytes+1))
+	}
+	text, err := readNamed(ctx, file, queue.MaxCommandBytes)
+	if err != nil {
+		return nil, usage("the corrected command cannot be read: %w", err)
+	}
+	return text, nil
+}
+
+func (a *app) deadDrop() *cobra.Command {
+	return &cobra.Command{
+		Use: "drop SEQ", Short: "Remove it for good", Args: cobra.ExactArgs(1),
+		RunE: a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
+			err := r.DropLetter(ctx, r.account, l.Seq)
+			if errors.Is(err, queue.ErrNoLetter) {
+				return nil // another `dead` command removed it
+			}
+			return err
+		}),
+	}
+}

@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs"
+	"perennial/queue"
+	"perennial/schedules"
+)
+
+// demoTimeout is when a demonstration that does not come to its end gives up.
+const demoTimeout = 60 * time.Second
+
+func (a *app) demoCommand() *cobra.Command {
+	var keep bool
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Show the whole way in one process, on embedded parts and a throw-away directory",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), keep) },
+	}
+	c.Flags().BoolVar(&keep, "keep", false, "stay up afterwards, until it is stopped")
+	return c
+}
+
+// demo is one demonstration.
+type demo struct {
+	app    *app
+	host   *daemon.Host
+	events *eventLog
+	cost   demoCost // of the steps so far
+}
+
+func (a *app) demo(ctx context.Context, keep bool) (err error) {
+	dir, err := os.MkdirTemp("", "perennial-demo-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	c := config.Embedded()
+	c.DataDir, c.NATS.Listen, c.HTTP.Listen = dir, "127.0.0.1:0", "127.0.0.1:0"
+	c.Schedules = []schedules.Schedule{demoSchedule()}
+	log := logrus.New()
+	log.SetOutput(a.stderr)
+	log.SetLevel(logrus.ErrorLevel)
+	if a.verbose {
+		log.SetLevel(logrus.DebugLevel)
+	}
+	h, err := daemon.Start(ctx, c, log, nil)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	hostCtx, stopHost := context.WithCancel(ctx)
+	defer stopHost()
+	done := make(chan error, 1)
+	go func() { done <- h.Run(hostCtx) }()
+	d := &demo{app: a, host: h, events: newEventLog()}
+	limited, cancel := context.WithTimeout(ctx, demoTimeout)
+	defer cancel()
+	if err := d.show(limited); err != nil {
+		return err
+	}
+	if keep {
+		fmt.Fprintf(a.stdout, "\nStill up: NATS %s, dashboard %s, sandbox %s. Ctrl-C ends it.\n", h.NATSURL(), h.HTTP.URL(), h.Sandbox.SandboxURL())
+		<-ctx.Done()
+	}
+	stopHost()
+	return <-done
+}
+
+// demoSchedule renews what expires within three days. The demonstration fires it,
+// when the commands before it are done: so two demonstrations cost the same.
+func demoSchedule() schedules.Schedule {
+	return schedules.Schedule{
+		Name: "keepalive", Account: "main", Cron: "@yearly", Timezone: "UTC", RenewBefore: 72 * time.Hour, DurationDays: 30, Chunk: 100,
+	}
+}
+
+// demoStep is one command of the demonstration and how it is to end.
+type demoStep struct {
+	title, kind, id, want string
+	body                  map[string]any
+	fault                 string
+	twice                 bool
+}
+
+func demoSteps() []demoStep {
+	order := func(title, id, offer string, quantity int, scenario, want string) demoStep {
+		body := map[string]any{"id": id, "duration_days": 30, "items": []any{map[string]any{"offer_code": offer, "quantity": quantity}}}
+		if scenario != "" {
+			body["sandbox_scenario"] = scenario
+		}
+		return demoStep{title: title, kind: queue.KindOrderCreate, id: id, want: want, body: body}
+	}
+	ceiling := order("bought under a ceiling, delivered at once", "buy-now", "off_us_dallas", 5, "", "delivered")
+	ceiling.body["max_total_cents"] = 1500
+	renew := func(title, id string, proxies ...string) demoStep {
+		return demoStep{title: title, kind: queue.KindProxyRenew, id: id, want: "completed", body: map[string]any{
+			"id": id, "duration_days": 30, "proxy_ids": proxies, "labels": map[string]string{"ticket": "OPS-7"},
+		}}
+	}
+	lost := renew("renewed, though the reply was lost", "renew-lost-reply", "px_jp_1")
+	lost.fault = "drop_after"
+	twice := renew("sent twice, done once", "renew-twice", "px_jp_2", "px_jp_3")
+	twice.twice = true
+	return []demoStep{
+		ceiling,
+		order("delayed, polled, delivered", "buy-delayed", "off_de_frankfurt", 2, "delayed", "delivered"),
+		order("delivered in parts", "buy-partial", "off_jp_tokyo", 4, "partial", "delivered"),
+		order("rejected and refunded", "buy-rejected", "off_br_saopaulo", 3, "rejected", "refunded"),
+		lost, twice,
+	}
+}
+
+func (d *demo) show(ctx context.Context) error {
+	q, err := queue.Connect(queue.ConnectConfig{Embedded: d.host.Embedded})
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	watchCtx, stopWatch := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		d.events.follow(watchCtx, q)
+	}()
+	defer func() { stopWatch(); <-watched }()
+	out := d.app.stdout
+	fmt.Fprintf(out, "Perennial demo: embedded NATS %s, embedded sandbox %s, SQLite in a throw-away directory\n", d.host.NATSURL(), d.host.Sandbox.SandboxURL())
+	r := &remote{q, "main"}
+	if err := d.opening(ctx, r); err != nil {
+		return err
+	}
+	steps := demoSteps()
+	for _, s := range steps {
+		if err := d.publish(ctx, q, s); err != nil {
+			return err
+		}
+	}
+	for _, s := range steps {
+		if err := d.ended(ctx, r, s); err != nil {
+			return err
+		}
+	}
+	if err := d.sweep(ctx, r); err != nil {
+		return err
+	}
+	if err := d.books(ctx); err != nil {
+		return err
+	}
+	return d.printEvents(ctx)
+}
+
+func (d *demo) publish(ctx context.Context, q *queue.Queue, s demoStep) error {
+	if s.fault != "" {
+		if err := d.setFault(ctx, s.fault, "/api/v1/proxies/renew"); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(s.body)
+	if err != nil {
+		return err
+	}
+	times := 1
+	if s.twice {
+		times = 2
+	}
+	for range times {
+		if err := q.PublishCommand(ctx, "main", s.kind, data); err != nil {
+			return err
+		}
+	}
+	if s.fault != "" {
+		// The fault is for this command alone: the next goes out after it has struck.
+		return d.events.wait(ctx, "operation.waiting", s.id)
+	}
+	return nil
+}
+
+// setFault asks the sandbox to spoil the next such request.
+func (d *demo) setFault(ctx context.Context, fault, path string) error {
+	body, err := json.Marshal(map[string]any{"environment": "sandbox", "method": "POST", "path": path, "times": 1, "fault": fault})
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.host.Sandbox.ControlURL()+"/faults", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("the sandbox refused the fault %s: HTTP %d", fault, response.StatusCode)
+	}
+	return nil
+}
+
+func awaitEnd(ctx context.Context, r *remote, id string) (status jobs.CommandStatus, err error) {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, daemon.StatesRequest{IDs: []string{id}})
+		if settledState(states[id]) {
+			if status, err = ask[jobs.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id}); err == nil {
+				return status, nil
+			}
+		}
+		if err != nil && !errors.Is(err, queue.ErrNoRunner) && !errors.Is(err, queue.ErrStopping) {
+			return status, err
+		}
+		select {
+		case <-ctx.Done():
+			return status, ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestEveryTestThatADocumentNamesExists: a table of threats or faults is worth
+// what its tests are.
+func TestEveryTestThatADocumentNamesExists(t *testing.T) {
+	have := tests(t)
+	named := 0
+	for _, page := range []string{"security.md", "reliability.md"} {
+		text, err := os.ReadFile("../../../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)`").FindAllStringSubmatch(string(text), -1) {
+			named++
+			if !strings.Contains(have, "func "+m[1]+"(") {
+				t.Errorf("%s names %s, which does not exist", page, m[1])
+			}
+		}
+	}
+	if named < 60 {
+		t.Errorf("only %d tests are named", named)
+	}
+}
+
+// tests is the text of every test file.
+func tests(t *testing.T) string {
+	t.Helper()
+	var code strings.Builder
+	err := filepath.WalkDir("../../../..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		code.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code.String()
+}
+
+// TestEveryTrapOfThePageHasATest, but for those that the page says are not kept yet.
+func TestEveryTrapOfThePageHasATest(t *testing.T) {
+	have, traps := tests(t), 0
+	for line := range strings.Lines(text(t, "../../../../docs/api-traps.md")) {
+		m := regexp.MustCompile(`^\| (\d\d) \|`).FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		traps++
+		named := regexp.MustCompile(`func TestTrap(\d\dAnd)*` + m[1]).MatchString(have)
+		if named == strings.Contains(line, "Not kept yet") {
+			t.Errorf("trap %s has a test: %t", m[1], named)
+		}
+	}
+	if traps != 60 {
+		t.Errorf("the page has %d traps", traps)
+	}
+}
+
+// TestEveryCommandAndFlagIsInTheDocuments: each command in the README's table and
+// in docs/cli.md, each flag in docs/cli.md.
+func TestEveryCommandAndFlagIsInTheDocuments(t *testing.T) {
+	readmeText, cli := text(t, "../../../../README.md"), text(t, "../../../../docs/cli.md")
+	_, table, _ := strings.Cut(readmeText, "## Commands of the program")
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			name := strings.TrimPrefix(sub.CommandPath(), "perennial ")
+			leaf := regexp.MustCompile("`[^`\n]*\\b" + regexp.QuoteMeta(sub.Name()) + "\\b")
+			if !leaf.MatchString(table) {
+				t.Errorf("the README's table lacks `%s`", name)
+			}
+			if !leaf.MatchString(cli) && !strings.Contains(cli, "perennial "+name) && !strings.Contains(cli, "\n### "+name) {
+				t.Errorf("docs/cli.md lacks `%s`", name)
+			}
+			for _, m := range regexp.MustCompile(`(?m)^ +(?:-\w, )?(--[a-z-]+)`).FindAllStringSubmatch(sub.LocalNonPersistentFlags().FlagUsages(), -1) {
+				if !regexp.MustCompile(m[1] + `\b`).MatchString(cli) {
+					t.Errorf("docs/cli.md lacks %s of `%s`", m[1], name)
+				}
+			}
+			walk(sub)
+		}
+	}
+	walk((&app{}).root())
+}
+
+func text(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}

@@ -1,0 +1,318 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/upstream"
+)
+
+// Finding is one line of the doctor.
+type Finding struct {
+	Account string `json:"account,omitempty"` // where there are several
+	Check   string `json:"check"`
+	OK      bool   `json:"ok"`
+	Seen    string `json:"seen"`
+	Do      string `json:"do,omitempty"` // what to do, when it is not ok
+}
+
+// doctor looks at everything that a run depends on, and changes nothing.
+type doctor struct {
+	app      *app
+	config   *config.Config
+	account  string // of the moment
+	several  bool   // accounts are looked at
+	findings []Finding
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Clock, signature, scopes, environment, NATS, streams, disk: each ok, or what to do", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.examine(cmd.Context()) },
+	}
+}
+
+func (a *app) examine(ctx context.Context) error {
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return err
+	}
+	accounts, err := c.PickAll(a.account)
+	if err != nil {
+		return err
+	}
+	d := &doctor{config: c}
+	for _, account := range accounts {
+		one := *a
+		one.account = account
+		d.app, d.account, d.several = &one, account, len(accounts) > 1
+		d.provider(ctx)
+		d.nats(ctx)
+		d.disk(ctx)
+	}
+	return d.report()
+}
+
+func (d *doctor) found(f Finding) {
+	if d.several {
+		f.Account = d.account
+	}
+	d.findings = append(d.findings, f)
+}
+
+func (d *doctor) ok(check, seen string, args ...any) {
+	d.found(Finding{Check: check, OK: true, Seen: fmt.Sprintf(seen, args...)})
+}
+
+func (d *doctor) bad(check string, seen any, do string) {
+	d.found(Finding{Check: check, Seen: fmt.Sprint(seen), Do: do})
+}
+
+// provider asks with GETs alone: whether a key may write only a POST would tell.
+func (d *doctor) provider(ctx context.Context) {
+	client, err := d.app.provider()
+	if d.config.Embedded && err != nil {
+		d.ok("provider", "the embedded sandbox, and `perennial run` is not running")
+		return
+	}
+	if err != nil {
+		d.bad("provider", err, "mend the configuration, or start `perennial run` for its sandbox")
+		return
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	began := time.Now()
+	wallet, err := client.Wallet(ctx)
+	if errors.Is(err, upstream.CodeStaleTimestamp) {
+		d.bad("clock", err, "set this machine's clock by NTP")
+		return
+	}
+	if refused, ok := errors.AsType[*upstream.Error](err); ok && !errors.Is(err, upstream.CodeInsufficientScope) {
+		d.bad("signature", refused, "check app_id, the secret and base_url; sign_port if the provider signs its port; this machine's clock")
+		return
+	}
+	if _, ok := errors.AsType[*upstream.Error](err); err != nil && !ok {
+		d.bad("provider", err, "check base_url and the network")
+		return
+	}
+	d.ok("signature", "accepted for %s at %s", client.AppID(), client.BaseURL())
+	if err == nil {
+		d.clock(wallet.ServerTime, began)
+		d.environment(client, wallet)
+	}
+	d.scopes(ctx, client, err)
+}
+
+// skewAllowed is what the provider takes: five minutes either way
+// (customer-api.md, Limits). The doctor speaks up long before.
+const skewAllowed = time.Minute
+
+func (d *doctor) clock(server, began time.Time) {
+	skew := server.Sub(began.Add(time.Since(began) / 2)).Round(time.Second)
+	if skew.Abs() > skewAllowed {
+		d.bad("clock", fmt.Sprintf("%s from the provider's", skew), "set this machine's clock by NTP: over five minutes everything is refused")
+		return
+	}
+	d.ok("clock", "%s from the provider's", skew)
+}
+
+func (d *doctor) environment(client *upstream.Client, w upstream.Wallet) {
+	if w.Environment != client.Environment() || w.CashValue != (w.Environment == upstream.Production) {
+		d.bad("environment", fmt.Sprintf("the wallet says %s, the App ID %s", w.Environment, client.Environment()), "check base_url and app_id: they belong together")
+		return
+	}
+	d.ok("environment", "%s, wallet %s", w.Environment, money(w.BalanceCents, w.Currency))
+}
+
+// scopes reads one page of everything that can be read.
+func (d *doctor) scopes(ctx context.Context, client *upstream.Client, wallet error) {
+	one := upstream.PageRequest{Size: 1}
+	reads := []struct {
+		scope string
+		read  func() error
+	}{
+		{"account:read", func() error { _, err := client.Account(ctx); return err }},
+		{"wallet:read", func() error { return wallet }},
+		{"offers:read", func() error { _, err := client.OffersPage(ctx, upstream.OfferFilter{}, one); return err }},
+		{"orders:read", func() error { _, err := client.OrdersPage(ctx, one); return err }},
+		{"proxies:read", func() error { _, err := client.ProxiesPage(ctx, one); return err }},
+	}
+	for _, r := range reads {
+		if err := r.read(); err != nil {
+			d.bad("scope "+r.scope, err, "give the key this permission, or let this machine's address use it")
+			continue
+		}
+		d.ok("scope "+r.scope, "granted")
+	}
+	d.ok("scopes orders:write, proxies:write", "not asked: only a write would tell")
+}
+
+func (d *doctor) nats(ctx context.Context) {
+	r, err := d.app.connect()
+	if err != nil {
+		if d.config.NATS.URL == "" && d.config.NATS.Context == "" && d.app.natsURL == "" {
+			d.ok("nats", "embedded, and `perennial run` is not running")
+			return
+		}
+		d.bad("nats", err, "start the NATS server, or mend nats.url and its credentials")
+		return
+	}
+	defer r.Close()
+	d.ok("nats", "connected to %s", r.URL())
+	if most := r.MaxPayload(); most < daemon.PayloadWanted {
+		d.bad("max_payload", humanize.IBytes(uint64(most))+" on the NATS server", "set max_payload: 1MB or more: an event of "+humanize.IBytes(ledger.MaxFactBytes)+" could not be published, nor any behind it")
+	}
+	external := d.config.NATS.URL != "" || d.config.NATS.Context != ""
+	if err := r.CheckReplicas(d.config.Accounts[d.account].Replicas); err != nil {
+		d.bad("replicas", err, "set accounts."+d.account+".replicas to what the cluster has, or add servers: `perennial run` waits for them")
+	}
+	switch err := r.CheckStreams(ctx, d.account, d.config.Accounts[d.account].Replicas, !external); {
+	case errors.Is(err, queue.ErrNoAccount):
+		d.ok("streams", "not there yet: the first `perennial run` makes them")
+	case err != nil:
+		d.bad("streams", err, "mend the stream: with these settings messages could be lost")
+	default:
+		d.ok("streams", "commands, events and dead letters are there, with settings that lose nothing")
+	}
+	if len(d.config.NATS.Users) > 0 {
+		d.roles(ctx, r.URL())
+	}
+	if external {
+		d.ok("durability", "an external server syncs by its own sync_interval (two minutes unless set): use 3 replicas, or sync_interval: always")
+	}
+}
+
+// diskWanted is how much room there should be: a ledger grows by some 2 KB a
+// renewal, and the events stream as much again.
+const diskWanted = 1 << 30
+
+func (d *doctor) disk(ctx context.Context) {
+	dir := d.config.DataDir
+	for !config.Exists(dir) && filepath.Dir(dir) != dir {
+		dir = filepath.Dir(dir)
+	}
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		d.bad("disk", err, "choose a data_dir that exists, or can be made")
+		return
+	}
+	free := fs.Bavail * uint64(fs.Bsize)
+	if probe, err := os.CreateTemp(dir, ".doctor-*"); err != nil {
+		d.bad("disk", err, "let this user write to "+dir)
+	} else {
+		_ = probe.Close()
+		_ = os.Remove(probe.Name())
+		if free < diskWanted {
+			d.bad("disk", humanize.IBytes(free)+" free in "+dir, "make room: nothing is sent when the ledger cannot be written")
+		} else {
+			d.ok("disk", "%s free in %s", humanize.IBytes(free), dir)
+		}
+	}
+	d.ledgerFile(ctx)
+}
+
+func (d *doctor) ledgerFile(ctx context.Context) {
+	path := d.config.LedgerPath(d.account)
+	if !config.Exists(path) {
+		d.noLedger(ctx, path)
+		return
+	}
+	l, err := ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
+	if damaged, ok := errors.AsType[*ledger.DamagedError](err); ok {
+		d.bad("ledger", damaged.Err, damaged.Error())
+		return
+	}
+	if err != nil {
+		d.bad("ledger", err, "run `perennial ledger verify`, and restore a backup if it does not hold")
+		return
+	}
+	defer func() { _ = l.Close() }()
+	seq, _, err := l.Head(ctx)
+	if err != nil {
+		d.bad("ledger", err, "run `perennial ledger verify`")
+		return
+	}
+	d.ok("ledger", "%s journal rows; `perennial ledger verify` proves them", humanize.Comma(seq))
+	d.schedules(ctx, l)
+}
+
+// noLedger tells a first start from a file that is gone: events were published
+// from that one.
+func (d *doctor) noLedger(ctx context.Context, path string) {
+	const do = "put the very file back, or stop the runner where one works and make the ledger again: `perennial ledger restore --from-events`"
+	last, err := d.lastEvent(ctx)
+	switch {
+	case err != nil:
+		d.bad("ledger", path+" is not there, and whether events were published from it could not be read: "+err.Error(), "mend what is said of nats first; then "+do)
+	case last > 0:
+		d.bad("ledger", fmt.Sprintf("%s is not there, and %s rows of it are on the events stream", path, humanize.Comma(int64(last))), do)
+	default:
+		d.ok("ledger", "not there yet: the first `perennial run` makes it")
+	}
+}
+
+// lastEvent is the newest row on the account's events stream, 0 where there is none.
+func (d *doctor) lastEvent(ctx context.Context) (uint64, error) {
+	external := d.config.NATS.URL != "" || d.config.NATS.Context != "" || d.app.natsURL != ""
+	if !external && !config.Exists(filepath.Join(d.config.DataDir, "nats")) {
+		return 0, nil
+	}
+	h, err := d.app.openHistory(d.config, d.account, false)
+	if err != nil {
+		return 0, err
+	}
+	defer h.close()
+	last, _, err := h.queue.LastEvent(ctx, d.account)
+	if errors.Is(err, queue.ErrNoAccount) {
+		err = nil
+	}
+	return last.Seq, err
+}
+
+func (d *doctor) report() error {
+	wrong, account := 0, ""
+	for _, f := range d.findings {
+		if f.Account != account && d.app.output != "json" {
+			account = f.Account
+			if _, err := fmt.Fprintf(d.app.stdout, "account %s\n", account); err != nil {
+				return err
+			}
+		}
+		mark := "ok"
+		if !f.OK {
+			wrong++
+			mark = "NOT OK"
+		}
+		if d.app.output == "json" {
+			if err := printJSON(d.app.stdout, f); err != nil {
+				return err
+			}
+			continue
+		}
+		text := fmt.Sprintf("%-7s %-36s %s\n", mark, f.Check, strings.ReplaceAll(f.Seen, "\n", " "))
+		if f.Do != "" {
+			text += fmt.Sprintf("%-7s %-36s -> %s\n", "", "", f.Do)
+		}
+		if _, err := fmt.Fprint(d.app.stdout, text); err != nil {
+			return err
+		}
+	}
+	if wrong > 0 {
+		return &exitError{ExitFailed, fmt.Errorf("%d of %d checks are not ok", wrong, len(d.findings))}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"perennial/queue"
+)
+
+// rolesPatience bounds what is tried as one user.
+const rolesPatience = 10 * time.Second
+
+// mendRoles is what to do where users are not kept apart.
+const mendRoles = "give the NATS server the users and accounts that `perennial nats-config` prints, and no other permissions"
+
+// roles connects as each configured user whose login is at hand, and compares what it
+// may with its roles. Only reading verbs and descriptions are asked, so that nothing
+// is changed where the server lets it through.
+func (d *doctor) roles(ctx context.Context, address string) {
+	users, err := d.config.NATSUsers()
+	if err != nil {
+		d.bad("roles", err, "mend the password file")
+		return
+	}
+	separate, tried, untried := true, 0, []string{}
+	for i, u := range users {
+		configured := d.config.NATS.Users[i]
+		if configured.Password != "" {
+			untried = append(untried, "user "+u.Name+", of whom a hash is here")
+			continue
+		}
+		target := queue.ConnectConfig{URL: address, User: u.Name, Password: u.Password}
+		if configured.CredsFile != "" {
+			target = queue.ConnectConfig{URL: address, CredsFile: d.config.Beside(configured.CredsFile)}
+		}
+		wrong, not, err := d.separation(ctx, target, u)
+		if err != nil {
+			wrong = []string{err.Error()}
+		}
+		for _, w := range wrong {
+			d.bad("roles", fmt.Sprintf("user %s %s", u.Name, w), mendRoles)
+			separate = false
+		}
+		tried++
+		for _, n := range not {
+			untried = append(untried, n+" as "+u.Name)
+		}
+	}
+	if tried > 0 && d.letsAnyoneIn(address) {
+		d.bad("roles", "the NATS server lets in a client without a login", "take no_auth_user out of its configuration, and give each user a login")
+		separate = false
+	}
+	if separate && tried > 0 {
+		more := ""
+		if len(untried) > 0 {
+			more = "; not tried, where no runner answers or no login is here: " + strings.Join(untried, ", ")
+		}
+		d.ok("roles", "%d users tried: accounts, permissions, consumers and names are as their roles say; what no client sees is not tried: "+
+			"mappings, further imports and logins, limits%s", tried, more)
+	}
+}
+
+// quietly is a connection of which each refusal, which is what is hoped for, would
+// otherwise be a warning.
+func quietly(target queue.ConnectConfig) (queue.ConnectConfig, error) {
+	at, err := url.Parse(target.URL)
+	if err != nil {
+		return target, err
+	}
+	at.User = nil // that of the commands
+	quiet := logrus.New()
+	quiet.SetOutput(io.Discard)
+	target.URL, target.Log, target.Name = at.String(), quiet, "perennial-doctor"
+	return target, nil
+}
+
+func (d *doctor) letsAnyoneIn(address string) bool {
+	target, err := quietly(queue.ConnectConfig{URL: address})
+	return err == nil && queue.LetsIn(target)
+}
+
+// separation asks as the user, for the account of the moment.
+func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u queue.User) (wrong, untried []string, err error) {
+	if target, err = quietly(target); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, rolesPatience)
+	defer cancel()
+	q, err := queue.Connect(target)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer q.Close()
+	return q.Separation(ctx, u, d.account)
+}

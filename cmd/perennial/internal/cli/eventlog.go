@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// eventLog keeps what was published and lets others wait for it.
+type eventLog struct {
+	mu      sync.Mutex
+	events  []queue.ReceivedEvent
+	changed chan struct{}
+}
+
+func newEventLog() *eventLog { return &eventLog{changed: make(chan struct{})} }
+
+func (l *eventLog) follow(ctx context.Context, q *queue.Queue) {
+	for e, err := range q.Events(ctx, "main", queue.WatchFrom{Seq: 1}) {
+		if err != nil {
+			return
+		}
+		l.mu.Lock()
+		l.events = append(l.events, e)
+		close(l.changed)
+		l.changed = make(chan struct{})
+		l.mu.Unlock()
+	}
+}
+
+func (l *eventLog) all() []queue.ReceivedEvent {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.events)
+}
+
+// until waits for the first event that matches.
+func (l *eventLog) until(ctx context.Context, match func(queue.ReceivedEvent) bool) error {
+	for {
+		l.mu.Lock()
+		found, changed := slices.ContainsFunc(l.events, match), l.changed
+		l.mu.Unlock()
+		if found {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *eventLog) wait(ctx context.Context, eventType, commandID string) error {
+	return l.until(ctx, func(e queue.ReceivedEvent) bool {
+		return e.Type == eventType && (commandID == "" || commandOf(e) == commandID)
+	})
+}
+
+func (l *eventLog) waitSeq(ctx context.Context, seq uint64) error {
+	return l.until(ctx, func(e queue.ReceivedEvent) bool { return e.Seq >= seq })
+}
+
+func commandOf(e queue.ReceivedEvent) string {
+	var event struct {
+		Data ledger.Ref `json:"data"`
+	}
+	if json.Unmarshal(e.Data, &event) != nil {
+		return ""
+	}
+	return event.Data.CommandID
+}

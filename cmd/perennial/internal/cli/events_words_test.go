@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// TestEventsForPeopleShowMoneyInOneForm.
+func TestEventsForPeopleShowMoneyInOneForm(t *testing.T) {
+	t.Parallel()
+	event, err := json.Marshal(ledger.CloudEvent{Type: "renewal.completed", Data: []byte(`{"charged_cents":300,"refunded_cents":100}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := eventLine(queue.ReceivedEvent{Seq: 1, Type: "renewal.completed", Data: event}, "USD")
+	if !strings.HasSuffix(line, "charged 3.00 USD  refunded 1.00 USD") {
+		t.Error(line)
+	}
+}
+
+// TestEventsForPeopleSayWhoAskedForThem.
+func TestEventsForPeopleSayWhoAskedForThem(t *testing.T) {
+	t.Parallel()
+	event, err := json.Marshal(ledger.CloudEvent{Type: "proxy.retired", Data: []byte(`{"proxy_id":"px_1","by":"ann","reason":"moving","user":"ops"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := eventLine(queue.ReceivedEvent{Seq: 1, Type: "proxy.retired", Data: event}, "USD"); !strings.HasSuffix(line, "  px_1  by ann (NATS user ops)  moving") {
+		t.Error(line)
+	}
+	paused, err := json.Marshal(ledger.CloudEvent{Type: "account.paused", Data: []byte(`{"detail":"by ann (NATS user ops): to look","user":"ops"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := eventLine(queue.ReceivedEvent{Seq: 2, Type: "account.paused", Data: paused}, "USD"); !strings.HasSuffix(line, "  by ann (NATS user ops): to look") {
+		t.Error(line)
+	}
+}
+
+// TestAnUnknownAmountIsNotShownAsNone.
+func TestAnUnknownAmountIsNotShownAsNone(t *testing.T) {
+	balance := unbookedText(ledger.Unbooked{Operations: 2, Unknown: 2}, "USD")
+	if !strings.Contains(balance, unknown) || strings.Contains(balance, "0.00") {
+		t.Error(balance)
+	}
+}

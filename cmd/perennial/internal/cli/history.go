@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/sirupsen/logrus"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// history is an account's events stream, with or without a running `run`.
+type history struct {
+	queue    *queue.Queue
+	account  string
+	embedded *queue.Embedded
+	unlock   func() error
+	// confirm is an error when another runner may have the account; alone sets it.
+	confirm func(context.Context) error
+}
+
+// openHistory connects to where the account's events are: --nats, the NATS of
+// the configuration, the embedded server of a running `run`, or the store that
+// one left in the data directory, served for as long as it is read. locked says
+// that the caller has the data directory's lock.
+func (a *app) openHistory(c *config.Config, account string, locked bool) (h *history, err error) {
+	h = &history{account: account}
+	defer func() {
+		if err != nil {
+			h.close()
+		}
+	}()
+	external := a.natsURL != "" || c.NATS.URL != "" || c.NATS.Context != ""
+	if !external && !locked {
+		if _, err := os.Stat(c.DataDir); err != nil {
+			return nil, fmt.Errorf("the embedded NATS store: %w", err)
+		}
+		h.unlock, err = queue.LockDir(c.DataDir)
+		if err != nil && !errors.Is(err, queue.ErrDirectoryLocked) {
+			return nil, err
+		}
+		external = err != nil // `perennial run` works there and serves it
+	}
+	if external {
+		remote, err := a.connect()
+		if err != nil {
+			return nil, err
+		}
+		h.queue = remote.Queue
+		return h, nil
+	}
+	err = h.serve(c, a)
+	return h, err
+}
+
+// locked runs do for the account that --account names, while no other process has the
+// data directory.
+func (a *app) locked(do func(c *config.Config, account string) error) (err error) {
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return err
+	}
+	account, err := c.Pick(a.account)
+	if err != nil {
+		return err
+	}
+	unlock, err := queue.LockDir(c.DataDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	return do(c, account)
+}
+
+// serve starts the embedded server on the data directory's store. A password
+// that is stored nowhere keeps other clients out.
+func (h *history) serve(c *config.Config, a *app) (err error) {
+	h.embedded, err = queue.StartEmbedded(queue.EmbeddedConfig{
+		Listen: "127.0.0.1:0", StoreDir: filepath.Join(c.DataDir, "nats"),
+		Closed: true, Log: a.logger(),
+	})
+	if err != nil {
+		return err
+	}
+	h.queue, err = queue.Connect(queue.ConnectConfig{Embedded: h.embedded, Log: a.logger()})
+	return err
+}
+
+// events yields what the stream holds from a journal sequence on. A relay's
+// message has the sequence of its row.
+func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
+	return bodies(h.queue.History(ctx, h.account, uint64(max(first, 1))))
+}
+
+// bodies are the events themselves, as they were published.
+func bodies(received iter.Seq2[queue.ReceivedEvent, error]) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for e, err := range received {
+			if !yield(e.Data, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// flush has the embedded server write what it holds in memory of the events: it
+// acknowledges them before, and a stop in good order is what writes them. Another
+// server is as durable as it is configured.
+func (h *history) flush(log *logrus.Logger) (err error) {
+	if h.embedded == nil {
+		return nil
+	}
+	h.queue.Close() // what it asks while the server is away would not be answered
+	if err := h.embedded.Restart(); err != nil {
+		return err
+	}
+	h.queue, err = queue.Connect(queue.ConnectConfig{Embedded: h.embedded, Log: log})
+	return err
+}
+
+// snapshot is what a restore begins with where the stream does not begin with
+// event 1: the newest snapshot beside it that one of its events vouches for.
+func (h *history) snapshot(ctx context.Context) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
+	state, err := h.queue.EventsState(ctx, h.account)
+	if err != nil || state.First <= 1 {
+		return nil, nil, err
+	}
+	stored, err := h.queue.Snapshots(ctx, h.account)
+	if err != nil {
+		return nil, nil, err
+	}
+	vouched, err := ledger.VouchedSnapshots(bodies(h.queue.HistoryOf(ctx, h.account, ledger.LedgerArchived{}.FactType())))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, o := range stored {
+		s := ledger.Snapshot{Head: ledger.Head{Seq: int64(o.Seq), Hash: o.Hash}, SnapshotHash: o.SnapshotHash}
+		if slices.Contains(vouched, s) {
+			return &s, func() (io.ReadCloser, error) { return h.queue.ReadSnapshot(ctx, h.account, o) }, nil
+		}
+	}
+	return nil, nil, nil
+}
+
+func (h *history) close() {
+	if h.queue != nil {
+		h.queue.Close()
+	}
+	if h.embedded != nil {
+		h.embedded.Shutdown()
+	}
+	if h.unlock != nil {
+		_ = h.unlock()
+	}
+}

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/queue"
+)
+
+// setup is what init asks for.
+type setup struct {
+	app        *app
+	in         *bufio.Reader
+	account    string
+	baseURL    string
+	appID      string
+	secretFile string // an existing file to copy the secret from; - is the standard input
+	file       string
+	noDoctor   bool
+}
+
+func (a *app) initCommand() *cobra.Command {
+	s := &setup{app: a}
+	c := &cobra.Command{
+		Use: "init", Short: "Write perennial.yaml and a secret file, and let the doctor look", Args: cobra.NoArgs,
+		Long: "Asks for the provider's address, the App ID and the API Secret, unless flags say them.\nThe secret goes to a file of its own that only this user may read.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.in = bufio.NewReader(cmd.InOrStdin())
+			return s.run(cmd.Context())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&s.account, "name", "main", "short name of the account: lower case letters, digits and -")
+	f.StringVar(&s.baseURL, "base-url", "", "address of the provider's API")
+	f.StringVar(&s.appID, "app-id", "", "App ID: sbx_app_… or live_app_…")
+	f.StringVar(&s.secretFile, "secret-file", "", "read the API Secret from this file; - is the standard input")
+	f.StringVar(&s.file, "out", "perennial.yaml", "the configuration file to write; never over an existing one")
+	f.BoolVar(&s.noDoctor, "no-doctor", false, "only write the files")
+	return c
+}
+
+func (s *setup) run(ctx context.Context) error {
+	if err := queue.ValidAccount(s.account); err != nil {
+		return usage("--name: %w", err)
+	}
+	if err := s.notThere(s.file, s.beside(s.account+".secret")); err != nil {
+		return err
+	}
+	if err := s.ask(&s.baseURL, "Address of the provider's API (https://…): ", goodAddress); err != nil {
+		return err
+	}
+	if err := s.ask(&s.appID, "App ID (sbx_app_… or live_app_…): ", goodAppID); err != nil {
+		return err
+	}
+	users := s.users()
+	for _, u := range users {
+		if err := s.notThere(s.beside(u.passwordFile())); err != nil {
+			return err
+		}
+	}
+	secret, err := s.secret(ctx)
+	if err != nil {
+		return err
+	}
+	files := []newFile{{s.beside(s.account + ".secret"), secret + "\n", 0o600}}
+	for _, u := range users {
+		files = append(files, newFile{s.beside(u.passwordFile()), rand.Text() + "\n", 0o600})
+	}
+	files = append(files, newFile{s.file, s.yaml(users), 0o644})
+	if err := s.writeAll(files); err != nil {
+		return err
+	}
+	s.say(files, users)
+	if s.noDoctor {
+		return nil
+	}
+	s.app.configFile, s.app.account = s.file, s.account
+	return s.app.examine(ctx)
+}
+
+// beside is a file's path beside the configuration.
+func (s *setup) beside(name string) string { return filepath.Join(filepath.Dir(s.file), name) }
+
+func (s *setup) notThere(paths ...string) error {
+	for _, path := range paths {
+		if config.Exists(path) {
+			return usage("%s is there already, and is not written over\nmove it away, or choose another --out", path)
+		}
+	}
+	return nil
+}
+
+// goodAddress says what is wrong with a base address, "" when nothing is.
+func goodAddress(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return "an address begins with https:// and names a host"
+	}
+	return ""
+}
+
+// goodAppID says what is wrong with an App ID, "" when nothing is.
+func goodAppID(text string) string {
+	if !strings.HasPrefix(text, "sbx_app_") && !strings.HasPrefix(text, "live_app_") {
+		return "an App ID begins with sbx_app_ or live_app_"
+	}
+	return ""
+}
+
+// ask reads an answer that no flag gave, again while it is not a good one.
+func (s *setup) ask(answer *string, question string, wrong func(string) string) error {
+	given := *answer != ""
+	for *answer == "" || !given && wrong(*answer) != "" {
+		if *answer != "" {
+			fmt.Fprintln(s.app.stderr, wrong(*answer))
+		}
+		fmt.Fprint(s.app.stderr, question)
+		line, err := s.in.ReadString('\n')
+		*answer = strings.TrimSpace(line)
+		if err != nil && *answer == "" {
+			return usage("nothing was answered\nsay --base-url, --app-id and --secret-file")
+		}
+	}
+	return nil
+}
+
+// secret reads the API Secret: from a file, or typed without being shown.
+func (s *setup) secret(ctx context.Context) (string, error) {
+	var text []byte
+	var err error
+	switch {
+	case s.secretFile == "-":
+		text, err = io.ReadAll(io.LimitReader(s.in, 4096))
+	case s.secretFile != "":
+		text, err = readNamed(ctx, s.secretFile, config.MaxSecret)
+	case isTerminal(os.Stdin):
+		fmt.Fprint(s.app.stderr, "API Secret (not shown): ")
+		text, err = term.ReadPassword(int(os.Stdin.Fd()))
+		fmt.Fprintln(s.app.stderr)
+	default:
+		var line string
+		line, err = s.in.ReadString('\n')
+		text = []byte(line)
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return "", usage("the secret cannot be read: %w", err)
+	}
+	secret, err := config.OneSecret(text)
+	if err != nil {
+		return "", usage("the secret %w\nsay --secret-file FILE", err)
+	}
+	return secret, nil
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/queue"
+)
+
+// What init writes: the configuration, the secret, and for a production account
+// the users of its NATS server, each with a password of its own.
+
+// natsUser is one that init makes.
+type natsUser struct {
+	name string
+	role queue.Role
+	does string
+}
+
+func (u natsUser) passwordFile() string { return u.name + ".password" }
+
+// users are those of a production account: without them any client that reaches its
+// NATS server could spend its money, and `perennial run` refuses that. Each has one
+// role, so that a password that is given away gives away that alone; commands on the
+// machine of the run have a user of their own.
+func (s *setup) users() []natsUser {
+	if !strings.HasPrefix(s.appID, "live_app_") {
+		return nil
+	}
+	return []natsUser{
+		{"operator", queue.RoleOperator, "a person who decides: every verb, and events"},
+		{"producer", queue.RoleProducer, "programs that order and renew: publish commands, and ask about them"},
+		{"subscriber", queue.RoleSubscriber, "programs that read events"},
+		{"viewer", queue.RoleViewer, "a person who looks: verbs that change nothing, and events"},
+	}
+}
+
+// usersYAML are the lines of nats.users.
+func (s *setup) usersYAML(users []natsUser) string {
+	if len(users) == 0 {
+		return ""
+	}
+	lines := []string{"  users:                     # docs/security.md, Roles\n"}
+	for _, u := range users {
+		lines = append(lines, fmt.Sprintf("    - {user: %s, password_file: %s, roles: [{role: %s, accounts: [%s]}]}\n", u.name, u.passwordFile(), u.role, s.account))
+	}
+	return strings.Join(lines, "")
+}
+
+// yaml is the configuration with what most people change first.
+func (s *setup) yaml(users []natsUser) string {
+	return fmt.Sprintf(`data_dir: ./perennial-data   # relative to the directory of this file
+nats:
+  listen: 127.0.0.1:4222     # an embedded server; set url for one of your own
+%shttp: {listen: 127.0.0.1:8080}
+accounts:
+  %s:
+    base_url: %q
+    app_id: %q
+    secret_file: %q
+    rate_per_second: 5
+    concurrency: 8
+    daily_limit_cents: 0     # 0: no limit
+# schedules:
+#   - name: keepalive
+#     account: %s
+#     cron: "*/15 * * * *"
+#     renew_before: 72h
+#     duration_days: 30
+#     budget_cents: 0        # 0: no limit
+`, s.usersYAML(users), s.account, s.baseURL, s.appID, s.account+".secret", s.account)
+}
+
+// newFile is one to be written.
+type newFile struct {
+	path, text string
+	mode       fs.FileMode
+}
+
+// writeAll writes all files or none, and none that make no configuration.
+func (s *setup) writeAll(files []newFile) (err error) {
+	var written []string
+	defer func() {
+		for _, path := range written {
+			if err != nil {
+				err = errors.Join(err, os.Remove(path))
+			}
+		}
+	}()
+	for _, f := range files {
+		if err := writeNew(f.path, f.text, f.mode); err != nil {
+			return err
+		}
+		written = append(written, f.path)
+	}
+	_, err = config.Load(s.file)
+	return err
+}
+
+// say names what was written, and what each user is for.
+func (s *setup) say(files []newFile, users []natsUser) {
+	for _, f := range files {
+		fmt.Fprintf(s.app.stderr, "wrote %s\n", f.path)
+	}
+	for _, u := range users {
+		fmt.Fprintf(s.app.stderr, "NATS user %s, password in %s: %s\n", u.name, s.beside(u.passwordFile()), u.does)
+	}
+}
+
+// writeNew writes a file that must not be there yet.
+func writeNew(path, text string, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

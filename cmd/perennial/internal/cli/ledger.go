@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger"
+)
+
+func (a *app) ledgerCommand() *cobra.Command {
+	c := &cobra.Command{Use: "ledger", Short: "Money: balance, entries, verification, reconciliation, copies"}
+	c.AddCommand(a.ledgerBalance(), a.ledgerEntries(), a.ledgerVerify(), a.ledgerExport(), a.ledgerStatement(),
+		a.ledgerReconcile(), a.ledgerRecord(), a.ledgerRebuild(), a.ledgerBackup(), a.ledgerRestore(), a.ledgerArchive())
+	return c
+}
+
+// openLedger opens the account's ledger file for reading, beside a running
+// runner or without one.
+func (a *app) openLedger(ctx context.Context) (*ledger.Ledger, string, error) {
+	return a.openLedgerAs(ctx, false)
+}
+
+// openLedgerAs opens, to inspect it, also a file whose schema was changed.
+func (a *app) openLedgerAs(ctx context.Context, inspect bool) (*ledger.Ledger, string, error) {
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return nil, "", err
+	}
+	account, err := c.Pick(a.account)
+	if err != nil {
+		return nil, "", err
+	}
+	l, err := ledger.Open(ctx, ledger.Config{Path: c.LedgerPath(account), Clock: time.Now, ReadOnly: true, Inspect: inspect, Reached: a.reached})
+	return l, account, err
+}
+
+// withLedger runs do on the account's ledger.
+func (a *app) withLedger(do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
+	return a.withLedgerAs(false, do)
+}
+
+// eachLedger runs do on the ledger of every account that the command looks at;
+// account is empty where it is only one.
+func (a *app) eachLedger(ctx context.Context, do func(ctx context.Context, l *ledger.Ledger, account string) error) error {
+	return a.eachAccount(ctx, func(one *app, account string) (err error) {
+		l, _, err := one.openLedger(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, l.Close()) }()
+		return do(ctx, l, account)
+	})
+}
+
+// withLedgerAs is withLedger of a file that is inspected, or not.
+func (a *app) withLedgerAs(inspect bool, do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) (err error) {
+		l, account, err := a.openLedgerAs(cmd.Context(), inspect)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, l.Close()) }()
+		return do(cmd.Context(), l, account)
+	}
+}
+
+func (a *app) ledgerBalance() *cobra.Command {
+	var by string
+	var limit int
+	c := &cobra.Command{
+		Use: "balance", Short: "What the books say: wallet, charges, refunds, suspense", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if by != "" {
+				return a.listTotals(cmd.Context(), by, limit)
+			}
+			return a.eachAccount(cmd.Context(), func(one *app, _ string) error {
+				return one.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+					p, err := l.Position(ctx, account)
+					if err != nil {
+						return err
+					}
+					return a.printBalance(p.WithUnbooked())
+				})(cmd, nil)
+			})
+		},
+	}
+	c.Flags().StringVar(&by, "by", "", "what it went on, by order, renewal, ip, label or day")
+	limitFlag(c, &limit, 1000, "with --by: how many")
+	return c
+}
+
+// countedBy is what ledger.BookTotal counts, by the way of summing.
+var countedBy = map[string]string{"order": "PROXIES", "renewal": "PROXIES", "ip": "RENEWALS", "label": "COMMANDS", "day": "CHARGES"}
+
+func (a *app) listTotals(ctx context.Context, by string, limit int) error {
+	heading := strings.ToUpper(by)
+	if by == "day" {
+		heading += " (UTC)"
+	}
+	list := a.listing(heading, countedBy[by], "CHARGED", "REFUNDED", "RECORDED", "NET")
+	return list.end(a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
+		currency, err := l.Currency(ctx)
+		if err != nil {
+			return err
+		}
+		totals, err := l.TotalsBy(ctx, by, limit)
+		if err != nil {
+			return err
+		}
+		for _, x := range totals {
+			count := strconv.FormatInt(x.Count, 10)
+			if x.Rest { // it counts rows, in its name
+				count = ""
+			}
+			if err := list.add(account, x, x.Subject, count, money(x.ChargedCents, currency), money(x.RefundedCents, currency),
+				money(x.RecordedCents, currency), money(x.NetCents, currency)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func (a *app) printBalance(b ledger.Balance) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, b)
+	}
+	rows := [][]string{
+		{"funding", money(b.FundingCents, b.Currency)},
+		{"external", money(b.ExternalCents, b.Currency)},
+		{"charged (gross)", money(b.ChargedCents, b.Currency)},
+		{"  of it suspense", money(b.SuspenseCents, b.Currency)},
+		{"refunded", money(b.RefundedCents, b.Currency)},
+		{"wallet", money(b.WalletCents, b.Currency)},
+		{"head", b.Head.String()},
+	}
+	if u := b.Unbooked; u != nil && u.Operations > 0 {
+		rows = append(rows, []string{"not booked yet", unbookedText(*u, b.Currency)})
+	}
+	return a.table([]string{"ACCOUNT", b.Account}, rows)
+}
+
+// unbookedText never shows an unknown price as none.
+func unbookedText(u ledger.Unbooked, currency string) string {
+	return fmt.Sprintf("%s by %d operations (estimate)", estimate(u.EstimateCents, u.Unknown, currency), u.Operations)
+}
+
+func (a *app) ledgerEntries() *cobra.Command {
+	var from int64
+	var limit int
+	c := &cobra.Command{
+		Use: "entries", Short: "Postings in the order they were booked", Args: cobra.NoArgs,
+		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
+			if a.output == "json" {
+				out := bufio.NewWriter(a.stdout)
+				err := l.EachPosting(ctx, from, limit, func(p ledger.Posting) error { return printJSON(out, p) })
+				return errors.Join(err, out.Flush())
+			}
+			entries, err := l.Postings(ctx, from, limit)
+			if err != nil {
+				return err
+			}
+			currency, err := l.Currency(ctx)
+			if err != nil {
+				return err
+			}
+			return a.printPostings(entries, currency)
+		}),
+	}
+	c.Flags().Int64Var(&from, "from", 0, "begin with this journal sequence")
+	limitFlag(c, &limit, 1000, "how many")
+	return c
+}
+
+func (a *app) printPostings(entries []ledger.Posting, currency string) error {
+	rows := make([][]string, 0, len(entries))
+	for _, p := range entries {
+		about := p.OrderNo
+		if p.ProxyID != "" {
+			about = p.ProxyID
+		}
+		rows = append(rows, []string{
+			strconv.FormatInt(p.Seq, 10), p.Time.Format(time.RFC3339), p.Kind, p.Account, money(p.AmountCents, currency), p.Operation, about,
+			ledger.Signed(p.By, p.User), p.Reason,
+		})
+	}
+	return a.table([]string{"SEQ", "TIME", "KIND", "ACCOUNT", "AMOUNT", "OPERATION", "ABOUT", "BY", "REASON"}, rows)
+}

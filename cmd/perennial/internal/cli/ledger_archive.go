@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger"
+)
+
+func (a *app) ledgerArchive() *cobra.Command {
+	var before, dir string
+	var e eventsChoice
+	c := &cobra.Command{
+		Use: "archive", Short: "Move old journal rows into a file of their own, and their events off the stream; needs the runner stopped", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at, err := dayOrInstant("--before", before)
+			if err != nil {
+				return err
+			}
+			if at.IsZero() {
+				return usage("say --before DAY: facts of that day and later stay")
+			}
+			return a.locked(func(c *config.Config, account string) error {
+				return a.archive(cmd.Context(), c, account, ledger.Archive{Before: at, Dir: dir, Clock: time.Now, Reached: a.reached}, e)
+			})
+		},
+	}
+	c.Flags().StringVar(&before, "before", "", "the first day, as 2025-01-01 (UTC), or instant, that stays")
+	c.Flags().StringVar(&dir, "to", "", "directory for the archive (default: beside the ledger, where its rows can still be read)")
+	c.Flags().BoolVar(&e.keep, "keep-events", false, "leave every event on the events stream")
+	c.Flags().StringArrayVar(&e.mayLose, "may-lose", nil, "a durable consumer of the events stream that may lose what it has not acknowledged; may be repeated")
+	return c
+}
+
+// eventsChoice is what a person says of the archived rows' events.
+type eventsChoice struct {
+	keep    bool
+	mayLose []string
+}
+
+// Archiving is what `ledger archive` did.
+type Archiving struct {
+	ledger.Archived
+
+	Events *boundedEvents `json:"events,omitempty"`
+}
+
+// archive works alone, as restore does. What the events stream does not hold is
+// not archived: the relay could not publish it any more.
+func (a *app) archive(ctx context.Context, c *config.Config, account string, x ledger.Archive, e eventsChoice) error {
+	h, err := a.openHistory(c, account, true)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	release, err := h.alone(ctx, "archive")
+	if err != nil {
+		return err
+	}
+	defer release()
+	last, found, err := h.queue.LastEvent(ctx, account)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("account %s: the events stream is empty, and what is not published stays in the ledger\nstart the runner and let it publish first", account)
+	}
+	x.Path, x.Published = c.LedgerPath(account), ledger.Head{Seq: int64(last.Seq), Hash: last.Hash}
+	var out Archiving
+	if out.Archived, err = x.Run(ctx); err != nil {
+		return a.broken(err)
+	}
+	if !e.keep {
+		b := bounding{history: h, account: account, replicas: c.Accounts[account].Replicas, mayLose: e.mayLose, log: a.logger(), reached: a.reached}
+		if out.Events, err = b.run(ctx, x.Path); err != nil {
+			if out.File != "" {
+				err = fmt.Errorf("the ledger is archived (rows %d to %d are in %s), and the events stream is not bounded: %w\nsay the same again when that is put right", out.FirstSeq, out.LastSeq, out.File, err)
+			}
+			return a.broken(err)
+		}
+		out.Head = out.Events.head
+	}
+	return a.printArchived(account, x.Before, out)
+}
+
+func (a *app) printArchived(account string, before time.Time, out Archiving) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, out)
+	}
+	if out.File == "" {
+		fmt.Fprintf(a.stdout, "account %s: nothing to archive before %s\n", account, before.Format(time.RFC3339))
+	} else {
+		fmt.Fprintf(a.stdout, "account %s: rows %d to %d are in %s, verified; the ledger has %s instead of %s; head %s\n", account, out.FirstSeq, out.LastSeq,
+			out.File, humanize.IBytes(uint64(out.BytesAfter)), humanize.IBytes(uint64(out.BytesBefore)), out.Head)
+	}
+	if out.HeldBy != "" {
+		fmt.Fprintf(a.stdout, "Older rows stay because %s has not ended: see `perennial status` and `perennial review list`.\n", out.HeldBy)
+	}
+	if out.Events == nil {
+		return nil
+	}
+	return a.printBounded(*out.Events)
+}
+
+func (a *app) printBounded(e boundedEvents) error {
+	if e.FirstSeq > e.WasFirstSeq {
+		fmt.Fprintf(a.stdout, "The events stream begins with event %d instead of %d and has %s instead of %s; snapshot %s is in bucket %s.\n",
+			e.FirstSeq, e.WasFirstSeq, humanize.IBytes(e.BytesAfter), humanize.IBytes(e.BytesBefore), e.Object, e.Bucket)
+	}
+	if e.HeldBy == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.stdout, "Events from %d on stay because the durable consumer %s has not acknowledged them.\n"+
+		"Let it read and say the same again, or remove it (`nats consumer rm %s %s`), or say --may-lose %s.\n", e.FirstSeq, e.HeldBy, e.stream, e.HeldBy, e.HeldBy)
+	return err
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger"
+)
+
+func (a *app) ledgerRebuild() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use: "rebuild", Short: "Make every table again from the journal, in a new file, and compare", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withLedgerAs(true, func(ctx context.Context, l *ledger.Ledger, account string) error {
+				if out == "" {
+					c, err := config.Load(a.configFile)
+					if err != nil {
+						return err
+					}
+					out = c.LedgerPath(account) + ".rebuilt"
+				}
+				v, err := l.Rebuild(ctx, out)
+				if errors.Is(err, fs.ErrExist) {
+					return fmt.Errorf("%w\nmove it away, or name another file with --out", err)
+				}
+				if err != nil {
+					return a.broken(err)
+				}
+				return a.printFile(v, out, "identical to "+out)
+			})(cmd, args)
+		},
+	}
+	c.Flags().StringVar(&out, "out", "", "the new file (default: the ledger's name with .rebuilt)")
+	return c
+}
+
+func (a *app) ledgerBackup() *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use: "backup FILE", Short: "Write a verified copy of the ledger, beside a running runner or without one", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
+				v, err := l.Backup(ctx, args[0], force)
+				if errors.Is(err, fs.ErrExist) {
+					return fmt.Errorf("%w\nname another file, or replace it with --force", err)
+				}
+				if err != nil {
+					return a.broken(err)
+				}
+				return a.printFile(v, args[0], "copied to "+args[0]+" and verified there")
+			})(cmd, args)
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "replace the file if it exists")
+	return c
+}
+
+// printFile says what a finished file holds.
+func (a *app) printFile(v ledger.Verified, file, words string) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, struct {
+			OK   bool   `json:"ok"`
+			File string `json:"file"`
+			ledger.Verified
+		}{true, file, v})
+	}
+	_, err := fmt.Fprintf(a.stdout, "%d rows, head %s: %s\n", v.Rows, v.Head, words)
+	return err
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/ledger"
+	"perennial/ledger/files"
+)
+
+func (a *app) ledgerExport() *cobra.Command {
+	var from, to, format, file string
+	c := &cobra.Command{
+		Use: "export", Short: "The double entries of a period as CSV, JSON lines or Beancount", Args: cobra.NoArgs,
+		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+			p, err := period(from, to)
+			if err != nil {
+				return err
+			}
+			write := map[string]func(io.Writer) error{
+				"csv":       func(w io.Writer) error { return l.ExportCSV(ctx, w, p) },
+				"jsonl":     func(w io.Writer) error { return l.ExportJSON(ctx, w, p) },
+				"beancount": func(w io.Writer) error { return l.ExportBeancount(ctx, w, account, p) },
+			}[format]
+			if write == nil {
+				return usage("--format is %q: use csv, jsonl or beancount", format)
+			}
+			return a.writeOut(file, write)
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&from, "from", "", "first day, as 2026-11-01, or an instant (default: the first fact)")
+	f.StringVar(&to, "to", "", "the day, or instant, at which it ends: not part of it (default: the last fact)")
+	f.StringVar(&format, "format", "csv", "csv, jsonl or beancount")
+	f.StringVar(&file, "out", "-", "file to write; - is the standard output")
+	return c
+}
+
+func (a *app) ledgerStatement() *cobra.Command {
+	var month, format, file string
+	c := &cobra.Command{
+		Use: "statement", Short: "A month of the book for a person: what moved, by day and by label", Args: cobra.NoArgs,
+		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+			begin := time.Now().UTC()
+			if month != "" {
+				var err error
+				if begin, err = time.Parse("2006-01", month); err != nil {
+					return usage("--month is %q: write it as 2026-11", month)
+				}
+			}
+			begin = time.Date(begin.Year(), begin.Month(), 1, 0, 0, 0, 0, time.UTC)
+			s, err := l.Statement(ctx, account, ledger.Period{From: begin, To: begin.AddDate(0, 1, 0)})
+			if err != nil {
+				return err
+			}
+			if a.output == "json" {
+				format = "json"
+			}
+			write := map[string]func(io.Writer) error{
+				"markdown": s.WriteMarkdown, "html": s.WriteHTML, "json": func(w io.Writer) error { return printJSON(w, s) },
+			}[format]
+			if write == nil {
+				return usage("--format is %q: use markdown or html", format)
+			}
+			return a.writeOut(file, write)
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&month, "month", "", "the month (UTC), as 2026-11 (default: this one)")
+	f.StringVar(&format, "format", "markdown", "markdown or html")
+	f.StringVar(&file, "out", "-", "file to write; - is the standard output")
+	return c
+}
+
+// period reads two days, or instants, in UTC.
+func period(from, to string) (p ledger.Period, err error) {
+	if p.From, err = dayOrInstant("--from", from); err != nil {
+		return p, err
+	}
+	if p.To, err = dayOrInstant("--to", to); err != nil {
+		return p, err
+	}
+	if !p.To.IsZero() && !p.From.Before(p.To) {
+		return p, usage("--from %s is not before --to %s", from, to)
+	}
+	return p, nil
+}
+
+func dayOrInstant(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339Nano} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.UTC(), nil
+		}
+	}
+	return time.Time{}, usage("%s is %q: write a day as 2026-11-01 or an instant as 2026-11-01T00:00:00Z", flag, text)
+}
+
+// writeOut writes to a file, whole or not at all, or to the standard output.
+func (a *app) writeOut(file string, write func(io.Writer) error) (err error) {
+	if file == "-" {
+		return write(a.stdout)
+	}
+	if err := files.Write(file, 0o600, write); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/upstream/sandbox"
+)
+
+func (a *app) ledgerRestore() *cobra.Command {
+	var from string
+	var fromEvents, replace bool
+	c := &cobra.Command{
+		Use: "restore", Short: "Make the ledger again, from a backup or from the events stream", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if (from == "") != fromEvents {
+				return usage("say either --from FILE, a backup, or --from-events")
+			}
+			return a.locked(func(c *config.Config, account string) error {
+				return a.restore(cmd.Context(), c, account, from, replace)
+			})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&from, "from", "", "a backup; what the events stream has behind it is added where it can be reached")
+	f.BoolVar(&fromEvents, "from-events", false, "make the journal itself again from the events stream")
+	f.BoolVar(&replace, "replace", false, "move the present ledger aside, to <file>.replaced-<time>")
+	return c
+}
+
+// restore works alone: under the data directory's lock, and under the account's
+// lease where NATS is another server, since a runner may be on another machine.
+func (a *app) restore(ctx context.Context, c *config.Config, account, from string, replace bool) error {
+	x := ledger.Restore{Path: c.LedgerPath(account), From: from, Clock: time.Now, AppID: appIDOf(c, account), Replace: replace}
+	h, err := a.openHistory(c, account, true)
+	switch {
+	case err == nil:
+		defer h.close()
+		release, err := h.alone(ctx, "restore")
+		if err != nil {
+			return err
+		}
+		defer release()
+		there, err := h.exists(ctx)
+		if err != nil && from == "" || there && err != nil {
+			return err
+		}
+		if there {
+			x.Events = func(first int64) iter.Seq2[[]byte, error] { return h.events(ctx, first) }
+			if from == "" {
+				x.Snapshot, x.Content, err = h.snapshot(ctx)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	case from == "":
+		return err
+	default:
+		a.logger().WithError(err).Warn("the events stream cannot be reached: the ledger ends where the backup does")
+	}
+	out, err := x.Run(ctx)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: a ledger is never overwritten\nsay --replace to move it aside first", err)
+	}
+	if err != nil {
+		return a.broken(err)
+	}
+	return a.printRestored(account, out)
+}
+
+// appIDOf is the App ID that the account is configured with.
+func appIDOf(c *config.Config, account string) string {
+	if c.Embedded {
+		return sandbox.DemoSandboxAppID
+	}
+	return c.Accounts[account].AppID
+}
+
+// alone makes sure that no runner has the account; it is held until release.
+// what is the verb of the caller.
+func (h *history) alone(ctx context.Context, what string) (release func(), err error) {
+	if h.embedded != nil {
+		h.confirm = func(context.Context) error { return nil }
+		return func() {}, nil // the data directory's lock says so
+	}
+	lease, err := h.queue.TryAcquireLease(ctx, h.account, what+"-"+daemon.Holder(), daemon.LeaseTTL)
+	if held, ok := errors.AsType[*queue.LeaseHeldError](err); ok {
+		return nil, fmt.Errorf("%w: it works with the ledger\nstop that runner first, then %s again", held, what)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("account %s: make sure that no runner has it: %w", h.account, err)
+	}
+	h.confirm = lease.Confirm
+	return func() { _ = lease.Release(context.WithoutCancel(ctx)) }, nil
+}
+
+// exists says whether the account has a stream; without one the error says so.
+func (h *history) exists(ctx context.Context) (bool, error) {
+	_, _, err := h.queue.LastEvent(ctx, h.account)
+	return !errors.Is(err, queue.ErrNoAccount), err
+}
+
+func (a *app) printRestored(account string, out ledger.Restored) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, out)
+	}
+	fmt.Fprintf(a.stdout, "account %s: restored %d rows of the backup and %d of the events stream; head %s\n",
+		account, out.Rows, out.Events, out.Head)
+	if out.Snapshot != nil {
+		fmt.Fprintf(a.stdout, "It begins behind row %d, with the snapshot that was stored beside the stream; what is before is in the archives.\n", out.Snapshot.Seq)
+	}
+	if out.Replaced != "" {
+		fmt.Fprintf(a.stdout, "The ledger that was there is now %s\n", out.Replaced)
+	}
+	if !out.Proven {
+		fmt.Fprintln(a.stdout, "What was published behind it, if anything, is not known.")
+	}
+	_, err := fmt.Fprintln(a.stdout, "The account starts paused (restored) until the provider's lists hold nothing that the ledger does not know: see `perennial account show`.")
+	return err
+}

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger"
+	"perennial/ledger/files"
+	"perennial/queue"
+)
+
+// verified is what `ledger verify` and its relatives print.
+type verified struct {
+	OK bool `json:"ok"`
+	ledger.Verified
+	*ledger.Against
+
+	Expected int `json:"expected,omitempty"` // heads that were kept elsewhere and are here
+}
+
+// proof is what `ledger verify` is asked to prove besides the file itself.
+type proof struct {
+	archives []string
+	against  bool
+	expect   []string
+}
+
+func (a *app) ledgerVerify() *cobra.Command {
+	var p proof
+	c := &cobra.Command{
+		Use: "verify [FILE]", Short: "Check schema, chain, balances, projections and the file itself", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			check := func(ctx context.Context, l *ledger.Ledger, name string) error {
+				return a.verify(ctx, l, name, p)
+			}
+			if len(args) == 1 {
+				return a.withFile(cmd.Context(), args[0], check)
+			}
+			return a.withLedgerAs(true, func(ctx context.Context, l *ledger.Ledger, account string) error {
+				return check(ctx, l, "account "+account)
+			})(cmd, args)
+		},
+	}
+	c.Flags().StringArrayVar(&p.archives, "archive", nil, "an archive of it, to be verified with it; may be repeated: with all of them from the first row on")
+	c.Flags().BoolVar(&p.against, "against-events", false, "compare every row with the event that was published of it")
+	c.Flags().StringArrayVar(&p.expect, "expect", nil, "a head that was kept elsewhere, SEQ:HASH as a backup or a statement shows it: it has to be here; may be repeated")
+	return c
+}
+
+// isSQLite refuses a file that is no ledger at all: advice on damaged ones would
+// have the good one replaced.
+func isSQLite(file string) error {
+	f, err := files.Open(file)
+	if err != nil {
+		return usage("%w", err)
+	}
+	defer func() { _ = f.Close() }()
+	const magic = "SQLite format 3\x00"
+	head := make([]byte, len(magic))
+	if _, err := io.ReadFull(f, head); err != nil || string(head) != magic {
+		return &exitError{ExitFailed, fmt.Errorf("%s is no ledger: it does not begin as an SQLite file does\nname a ledger, a backup or an archive of Perennial", file)}
+	}
+	return nil
+}
+
+// withFile runs do on a backup, an archive or a rebuilt ledger.
+func (a *app) withFile(ctx context.Context, file string, do func(ctx context.Context, l *ledger.Ledger, name string) error) (err error) {
+	if err := isSQLite(file); err != nil {
+		return err
+	}
+	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true, Inspect: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	return do(ctx, l, file)
+}
+
+func (a *app) verify(ctx context.Context, l *ledger.Ledger, name string, p proof) error {
+	expected := make([]ledger.Head, 0, len(p.expect))
+	for _, text := range p.expect {
+		h, err := ledger.ParseHead(text)
+		if err != nil {
+			return usage("--expect: %w", err)
+		}
+		expected = append(expected, h)
+	}
+	v, err := l.VerifyWith(ctx, p.archives...)
+	if err == nil {
+		err = l.Expect(ctx, expected, p.archives...)
+	}
+	if err != nil {
+		return a.broken(err)
+	}
+	out := verified{OK: true, Verified: v, Expected: len(expected)}
+	if p.against {
+		if out.Against, err = a.verifyAgainst(ctx, l); err != nil {
+			return a.broken(err)
+		}
+	}
+	if a.output == "json" {
+		return printJSON(a.stdout, out)
+	}
+	return a.printVerified(name, out)
+}
+
+func (a *app) printVerified(name string, v verified) error {
+	_, err := fmt.Fprintf(a.stdout, "%s: %d rows, schema, chain, balances and projections hold; head %s\n", name, v.Rows, v.Head)
+	if v.Behind != nil {
+		fmt.Fprintf(a.stdout, "%s: they follow row %d %s, which was archived: prove it from row 1 with --archive FILE for each archive\n", name, v.Behind.Seq, v.Behind.Hash)
+	}
+	if v.Expected > 0 {
+		fmt.Fprintf(a.stdout, "%s: %d heads that were kept elsewhere are here\n", name, v.Expected)
+	}
+	if v.Against != nil {
+		fmt.Fprintf(a.stdout, "%s: %d rows are on the events stream as they are here, %d are not published yet\n", name, v.Published, v.Unpublished)
+		if v.Removed > 0 {
+			fmt.Fprintf(a.stdout, "%s: the stream begins with row %d: what was before is archived, and the snapshot beside the stream contains it\n", name, v.Removed+1)
+		}
+	}
+	return err
+}
+
+func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*ledger.Against, error) {
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return nil, err
+	}
+	account, err := c.Pick(a.account)
+	if err != nil {
+		return nil, err
+	}
+	h, err := a.openHistory(c, account, false)
+	if err != nil {
+		return nil, err
+	}
+	defer h.close()
+	noted, err := l.Published(ctx) // before the stream is read: a runner may publish and note meanwhile
+	if err != nil {
+		return nil, err
+	}
+	result, err := l.VerifyAgainst(ctx, h.events(ctx, 1))
+	if err == nil {
+		err = missingEvents(noted, uint64(result.Removed+result.Published))
+	}
+	if err == nil && result.Removed > 0 {
+		err = h.checkSnapshot(ctx, result.Removed)
+	}
+	return &result, err
+}
+
+// missingEvents is the error of a stream that does not hold what the ledger knows
+// to have been published on it. A run fills up what a power cut takes, and refuses
+// what none explains; until then nothing is proven by what is missing.
+func missingEvents(noted ledger.Published, last uint64) error {
+	why, then := daemon.HeldOf(noted).Missing(last), daemon.RefillAdvice
+	if why == "" {
+		why = queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.Seq)}.Missing(last)
+		then = "a power cut explains it: `perennial run` publishes them again from the ledger"
+	}
+	if why == "" {
+		return nil
+	}
+	return &ledger.BrokenError{Check: "events", Seq: int64(last) + 1, Detail: why + "\n" + then}
+}
+
+// checkSnapshot proves that a ledger could be made from a stream whose first events
+// were removed: the snapshot that a restore begins with is there, whole.
+func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) {
+	missing := &ledger.BrokenError{Check: "events", Seq: removed, Detail: "its event was removed and no snapshot beside the stream contains it: `perennial ledger archive` stores it again"}
+	snapshot, open, err := h.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	if snapshot == nil || snapshot.Seq < removed {
+		return missing
+	}
+	content, err := open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	return ledger.CheckSnapshot(content, *snapshot)
+}
+
+// broken prints the first thing that does not hold; the exit code is 1.
+func (a *app) broken(err error) error {
+	broken, ok := errors.AsType[*ledger.BrokenError](err)
+	if !ok {
+		return err
+	}
+	if a.output == "json" {
+		_ = printJSON(a.stdout, map[string]any{"ok": false, "check": broken.Check, "seq": broken.Seq, "detail": broken.Detail})
+	}
+	return &exitError{ExitFailed, err}
+}

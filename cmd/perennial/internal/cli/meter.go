@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/queue"
+)
+
+// window is how many commands are published ahead: enough to keep every worker
+// busy, few enough for latencies to mean something.
+func (b *bench) window() int { return max(publishAhead, 16*b.concurrency) }
+
+// measure publishes in a closed loop and takes the time from publish to event.
+func (b *bench) measure(ctx context.Context, h *daemon.Host, out *benchResult) error {
+	watch, err := queue.Connect(queue.ConnectConfig{Embedded: h.Embedded})
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m := &meter{sent: make([]time.Time, b.commands), room: make(chan struct{}, b.window())}
+	live, err := watch.Live(ctx, "bench", "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
+	if err != nil {
+		return err
+	}
+	events := make(chan error, 1)
+	go func() { events <- m.follow(live, b.commands) }()
+	cpu, begin := cpuMicros(), time.Now()
+	if err := b.publish(ctx, watch, m); err != nil {
+		return err
+	}
+	if err := <-events; err != nil {
+		return err
+	}
+	if err := stored(ctx, h); err != nil {
+		return err
+	}
+	took := time.Since(begin)
+	out.RunnerPerSecond = float64(b.commands) / took.Seconds()
+	out.RunnerCPUMicros = float64(cpuMicros()-cpu) / float64(b.commands)
+	slices.Sort(m.latencies)
+	out.P50Millis = float64(m.latencies[len(m.latencies)/2].Microseconds()) / 1000
+	out.P99Millis = float64(m.latencies[len(m.latencies)*99/100].Microseconds()) / 1000
+	out.PeakMemoryBytes = peakMemory()
+	return nil
+}
+
+// meter takes the time of every command.
+type meter struct {
+	mu        sync.Mutex
+	sent      []time.Time
+	room      chan struct{}
+	latencies []time.Duration
+}
+
+// publishAhead is how many commands one atomic batch holds here.
+const publishAhead = 512
+
+func (b *bench) publish(ctx context.Context, q *queue.Queue, m *meter) error {
+	for n := 0; n < b.commands; {
+		batch := make([]queue.Outgoing, 0, publishAhead)
+		for len(batch) < publishAhead && n+len(batch) < b.commands {
+			select {
+			case m.room <- struct{}{}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			batch = append(batch, b.command(n+len(batch)))
+		}
+		m.mu.Lock()
+		now := time.Now()
+		for i := range batch {
+			m.sent[n+i] = now
+		}
+		m.mu.Unlock()
+		if err := q.PublishCommands(ctx, "bench", batch); err != nil {
+			return err
+		}
+		n += len(batch)
+	}
+	return nil
+}
+
+func (b *bench) command(n int) queue.Outgoing {
+	id := strconv.Itoa(n)
+	if b.kind == "renew" {
+		return queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(`{"id":"` + id + `","proxy_ids":["` + proxyName(b.commands+n) + `"],"duration_days":30}`)}
+	}
+	return queue.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_bench","quantity":1}]}`)}
+}
+
+// stored waits until the stream has acknowledged every event.
+func stored(ctx context.Context, h *daemon.Host) error {
+	account := h.Accounts[0]
+	seq, _, err := account.Ledger.Head(ctx)
+	if err != nil {
+		return err
+	}
+	return account.Relay.Wait(ctx, uint64(seq))
+}
+
+// follow takes the time of each command's last event.
+func (m *meter) follow(events iter.Seq2[queue.ReceivedEvent, error], commands int) error {
+	for e, err := range events {
+		if err != nil {
+			return err
+		}
+		switch e.Type {
+		case "renewal.completed", "order.delivered":
+		case "command.rejected", "operation.review", "renewal.failed", "order.refunded":
+			return fmt.Errorf("a command did not succeed: %s", e.Data)
+		default:
+			continue
+		}
+		if err := m.took(e); err != nil {
+			return err
+		}
+		<-m.room
+		if len(m.latencies) == commands {
+			return nil
+		}
+	}
+	return errors.New("the events ended before the commands did")
+}
+
+func (m *meter) took(e queue.ReceivedEvent) error {
+	// The measuring shares the cores with what it measures: no whole event is decoded.
+	_, rest, _ := bytes.Cut(e.Data, []byte(`"command_id":"`))
+	id, _, _ := bytes.Cut(rest, []byte(`"`))
+	n, err := strconv.Atoi(string(id))
+	if err != nil {
+		return fmt.Errorf("an event names no command of this run: %w", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.latencies = append(m.latencies, time.Since(m.sent[n]))
+	return nil
+}

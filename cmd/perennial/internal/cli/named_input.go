@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// Files that a command's caller names to be read once, and that may be pipes, such as
+// /dev/stdin and what a shell makes of <(…). Nothing may ever come from a pipe: to wait
+// for it ends with the command, as a signal ends it.
+
+// openNamed opens a file, or a pipe, whose reading ends with ctx.
+func openNamed(ctx context.Context, name string) (io.ReadCloser, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() {
+		return os.Open(name)
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory: name a file in it", name)
+	}
+	return piped(ctx, func() (io.ReadCloser, error) { return os.Open(name) }), nil
+}
+
+// interruptible is a reader, such as the standard input, whose reading ends with ctx.
+func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
+	return piped(ctx, func() (io.ReadCloser, error) { return io.NopCloser(in), nil })
+}
+
+// piped reads what open gives, which may wait for ever, in a goroutine that is left
+// behind when ctx ends: the process does too. It opens nothing before it is read.
+func piped(ctx context.Context, open func() (io.ReadCloser, error)) io.ReadCloser {
+	out, in := io.Pipe()
+	p := &pipedReader{PipeReader: out}
+	p.begin = sync.OnceFunc(func() {
+		context.AfterFunc(ctx, func() { _ = in.CloseWithError(ctx.Err()) })
+		go func() {
+			source, err := open()
+			if err == nil {
+				_, err = io.Copy(in, source)
+				_ = source.Close()
+			}
+			_ = in.CloseWithError(err)
+		}()
+	})
+	return p
+}
+
+type pipedReader struct {
+	*io.PipeReader
+
+	begin func()
+}
+
+// Read implements io.Reader.
+func (p *pipedReader) Read(to []byte) (int, error) {
+	p.begin()
+	return p.PipeReader.Read(to)
+}
+
+// readNamed reads such a file of at most so many bytes.
+func readNamed(ctx context.Context, name string, most int64) ([]byte, error) {
+	in, err := openNamed(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = in.Close() }()
+	text, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", name, most)
+	}
+	return text, err
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/queue"
+)
+
+func (a *app) natsConfigCommand() *cobra.Command {
+	var nsc bool
+	c := &cobra.Command{
+		Use: "nats-config", Short: "Print the accounts, users and permissions of an external NATS server for nats.users", Args: cobra.NoArgs,
+		Long: `Print the part of a NATS server's configuration that gives nats.users their roles,
+as the embedded server has it: an account for the runner, where the streams are, and
+one for each user, which can do what its roles say and nothing else. Include it in the
+server's configuration file. Passwords are variables, which the server reads from its
+environment; a bcrypt hash of the configuration is printed as it is.
+
+With --nsc it prints shell commands of nsc instead, for servers whose accounts are JWTs.
+An operator must be there (nsc add operator); nsc push sends the accounts to the servers,
+and nsc generate creds makes the file with which a user connects (nats.creds_file).`,
+		RunE: func(*cobra.Command, []string) error {
+			c, err := config.Load(a.configFile)
+			if err != nil {
+				return err
+			}
+			if len(c.NATS.Users) == 0 {
+				return usage("nats.users is empty: there are no roles to print\nadd users, such as [{user: app, password_file: app.password, roles: [{role: producer, accounts: [main]}]}]")
+			}
+			if nsc {
+				return a.printNSC(c)
+			}
+			return a.printNATSConfig(c)
+		},
+	}
+	c.Flags().BoolVar(&nsc, "nsc", false, "print commands of nsc, for servers whose accounts are JWTs")
+	return c
+}
+
+func (a *app) printNSC(c *config.Config) error {
+	users := make([]queue.User, 0, len(c.NATS.Users))
+	for _, u := range c.NATS.Users {
+		users = append(users, u.QueueUser())
+	}
+	text, err := queue.NSCCommands(users)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "# Written by `perennial nats-config --nsc`. Needs NATS 2.12 or newer, and an operator (nsc add operator --sys).\n"+
+		"# Then: nsc push --all; nsc generate creds --account PERENNIAL --name %s > runner.creds, for nats.creds_file.\nset -e\n%s", queue.RunnerUser, text)
+	return err
+}
+
+func (a *app) printNATSConfig(c *config.Config) error {
+	users := make([]queue.User, 0, len(c.NATS.Users))
+	hashes, variables := map[string]string{}, []string{}
+	for _, u := range c.NATS.Users {
+		users = append(users, u.QueueUser())
+		hashes[u.User] = u.Password
+	}
+	text, err := queue.ServerConfig(users, func(user string) string {
+		if hash := hashes[user]; hash != "" {
+			return fmt.Sprintf("%q", hash)
+		}
+		variables = append(variables, config.PasswordVariable(user))
+		return "$" + config.PasswordVariable(user)
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "# Written by `perennial nats-config`. Needs NATS 2.12 or newer, and `jetstream` at the top level.\n"+
+		"# Set in the server's environment: %s.\n# The runner connects as user %s.\n%s", strings.Join(variables, ", "), queue.RunnerUser, text)
+	return err
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// What libraries say in Go's words, in those of the user.
+
+var (
+	flagError  = regexp.MustCompile(`^invalid argument (".*") for "(?:-\w, )?(--[\w-]+)" flag: (.*)$`)
+	argsAtMost = regexp.MustCompile(`^accepts at most (\d+) arg\(s\), received (\d+)$`)
+	argsLeast  = regexp.MustCompile(`^requires at least (\d+) arg\(s\), only received (\d+)$`)
+	argsExact  = regexp.MustCompile(`^accepts (\d+) arg\(s\), received (\d+)$`)
+)
+
+// plainFlag says of a flag what it takes.
+func plainFlag(err error) error {
+	m := flagError.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	why := m[3]
+	switch {
+	case strings.Contains(why, "ParseInt"), strings.Contains(why, "ParseUint"), strings.Contains(why, "Atoi"):
+		why = "a whole number in plain digits is expected"
+	case strings.Contains(why, "ParseBool"):
+		why = "true or false is expected"
+	case strings.HasPrefix(why, "time: "):
+		why = "a time is expected, such as 72h, 15m or 30s"
+	case strings.Contains(why, "must be formatted as key=value"):
+		why = "key=value is expected"
+	}
+	return fmt.Errorf("%s %s: %s", m[2], m[1], why)
+}
+
+// plainArgs says how many arguments a command takes.
+func plainArgs(err error) error {
+	text := err.Error()
+	for _, c := range []struct {
+		is   *regexp.Regexp
+		says string
+	}{{argsAtMost, "it takes at most %s"}, {argsLeast, "it needs at least %s"}, {argsExact, "it takes exactly %s"}} {
+		if m := c.is.FindStringSubmatch(text); m != nil {
+			unit := " arguments"
+			if m[1] == "1" {
+				unit = " argument"
+			}
+			return fmt.Errorf(c.says+", and has %s", m[1]+unit, m[2])
+		}
+	}
+	return err
+}
+
+// span is a flag's time, also in days.
+type span struct{ of *time.Duration }
+
+// Set reads 3d, 72h or 1d12h.
+func (v span) Set(text string) error {
+	days, rest, inDays := strings.Cut(text, "d")
+	if !inDays {
+		days, rest = "0", text
+	}
+	n, err := strconv.ParseInt(days, 10, 32)
+	var further time.Duration
+	if err == nil && rest != "" {
+		further, err = time.ParseDuration(rest)
+	}
+	*v.of = time.Duration(n)*24*time.Hour + further
+	if err != nil || *v.of <= 0 {
+		return errors.New("a time over 0 is expected, such as 3d, 72h or 15m")
+	}
+	return nil
+}
+
+func (v span) String() string {
+	if v.of == nil || *v.of == 0 {
+		return ""
+	}
+	return v.of.String()
+}
+
+// Type is the flag's word in the help.
+func (v span) Type() string { return "time" }
+
+var _ pflag.Value = span{}

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/queue"
+)
+
+// Exit codes (docs/cli.md).
+const (
+	ExitDone        = 0
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitPartly      = 3
+	ExitPerson      = 4
+	ExitUnreachable = 5
+	ExitInterrupted = 130
+)
+
+// exitError is an error with the code that the process ends with. An empty
+// text prints nothing: the output said it already.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(format string, args ...any) error {
+	return &exitError{ExitUsage, fmt.Errorf(format, args...)}
+}
+
+// app is what every command shares: its streams and the flags of the root.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	configFile string
+	natsURL    string
+	account    string
+	output     string
+	json       bool
+	verbose    bool
+
+	reached func(point string)
+}
+
+// Program is `perennial` with its streams and arguments.
+type Program struct {
+	Args           []string // without the name of the program
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Reached is called at the moments named in docs/reliability.md: crash tests kill
+	// the process there, and nothing else sets it.
+	Reached func(point string)
+}
+
+// Main runs the program and returns its exit code. The first SIGINT or SIGTERM
+// ends ctx and what runs drains; the second ends the process at once.
+func (p Program) Main(ctx context.Context) int {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // from now on a signal has its default effect
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(libraryLog{(&app{stderr: p.Stderr}).logger()})
+	err := p.run(ctx)
+	code := exitCode(ctx, err)
+	if err != nil && err.Error() != "" && code != ExitInterrupted {
+		fmt.Fprintln(p.Stderr, errorLine(p.Args, code, err))
+	}
+	return code
+}
+
+// errorLine is an error for people, and with -o json one for programs.
+func errorLine(args []string, code int, err error) string {
+	if !wantsJSON(args) {
+		return errorText(err)
+	}
+	text, marshalErr := json.Marshal(map[string]any{"error": strings.TrimPrefix(errorText(err), "perennial: "), "exit_code": code})
+	if marshalErr != nil {
+		return errorText(err)
+	}
+	return string(text)
+}
+
+// wantsJSON looks for -o json among arguments that may not have been understood.
+func wantsJSON(args []string) bool {
+	for i, arg := range args {
+		switch {
+		case arg == "-ojson", arg == "-o=json", arg == "--output=json":
+			return true
+		case (arg == "-o" || arg == "--output") && i+1 < len(args) && args[i+1] == "json":
+			return true
+		}
+	}
+	return false
+}
+
+// run returns the error that Main prints.
+func (p Program) run(ctx context.Context) error {
+	a := &app{stdin: p.Stdin, stdout: plainText{p.Stdout}, stderr: plainText{p.Stderr}, reached: p.Reached}
+	root := a.root()
+	root.SetArgs(p.Args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	return root.ExecuteContext(ctx)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "perennial",
+		Version:       config.Version,
+		Short:         "Keeps a fleet of rented proxy IPs alive",
+		Long:          "Perennial carries out commands from NATS against a proxy provider's customer API, once in effect whatever\ncrashes, keeps the books to the cent, and renews what is about to expire.",
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.configFile, "config", "", "configuration file (default: ./perennial.yaml where there is one, else embedded defaults)")
+	flags.StringVar(&a.natsURL, "nats", "", "NATS `address` of a running perennial (env PERENNIAL_NATS; default: that of the configuration, or of ./perennial-data)")
+	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only one; of several, commands that only look take all)")
+	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
+	flags.BoolVar(&a.json, "json", false, "print the ready line as JSON even in a terminal")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log more")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		a.natsURL = cmp.Or(a.natsURL, os.Getenv("PERENNIAL_NATS")) // no default of the flag: help would print its password
+		if a.output != "table" && a.output != "json" {
+			return usage("-o %s is not known: use table or json", a.output)
+		}
+		return nil
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{ExitUsage, plainFlag(err)} })
+	root.AddCommand(a.initCommand(), a.demoCommand(), a.runCommand(), a.sandboxCommand(), a.orderCommand(), a.renewCommand(), a.submitCommand(),
+		a.statusCommand(), a.watchCommand(), a.retryCommand(), a.cancelCommand(), a.releaseCommand(), a.ledgerCommand(),
+		a.reviewCommand(), a.accountCommand(), a.walletCommand(), a.offersCommand(), a.ordersCommand(), a.proxiesCommand(), a.deadCommand(), a.doctorCommand(), a.schemaCommand(), a.sweepCommand(), a.conformanceCommand(), a.benchCommand(), a.natsConfigCommand(), a.versionCommand())
+	for _, c := range root.Commands() {
+		strict(c)
+	}
+	return root
+}
+
+// strict makes a command group without its verb, and arguments that a
+// command does not take, an error of usage.
+func strict(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usage("%s: %w (see `%s --help`)", cmd.CommandPath(), plainArgs(err), cmd.CommandPath())
+			}
+			return nil
+		}
+	}
+	if c.HasSubCommands() && c.RunE == nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				cmd.SetOut(cmd.ErrOrStderr())
+				return errors.Join(cmd.Help(), &exitError{code: ExitUsage})
+			}
+			return usage("%s: %q is not one of its commands (see `%s --help`)", cmd.CommandPath(), strings.Join(args, " "), cmd.CommandPath())
+		}
+	}
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+}
+
+func exitCode(ctx context.Context, err error) int {
+	var exit *exitError
+	var wrongConfig *config.Error
+	var notConfigured *config.NotConfiguredError
+	switch {
+	case err == nil:
+		return ExitDone
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return ExitInterrupted
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, &wrongConfig):
+		return ExitUsage
+	case errors.As(err, &notConfigured):
+		return ExitUnreachable
+	case errors.Is(err, queue.ErrNoRunner), errors.Is(err, queue.ErrStopping), errors.Is(err, queue.ErrDisconnected), errors.Is(err, queue.ErrNoAccount), errors.Is(err, errUnreachable):
+		return ExitUnreachable
+	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):
+		return ExitUsage
+	default:
+		return ExitFailed
+	}
+}
+
+// errorText is an error for people: three lines at most.
+func errorText(err error) string {
+	text := err.Error()
+	if head, meant, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // as cobra lays its suggestions out
+		text = head + "\ndid you mean " + strings.Join(strings.Fields(meant), " or ") + "?"
+	}
+	lines := strings.SplitN(strings.TrimSpace(text), "\n", 4)
+	if len(lines) > 3 {
+		lines = append(lines[:2], lines[2]+" …")
+	}
+	return "perennial: " + strings.Join(lines, "\n")
+}

@@ -1,0 +1,387 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
+)
+
+// provider is a client for the account, with the configured credentials; for
+// the embedded sandbox, that of the running `perennial run`.
+func (a *app) provider() (*upstream.Client, error) {
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return nil, err
+	}
+	name, err := c.Pick(a.account)
+	if err != nil {
+		return nil, err
+	}
+	account := c.Accounts[name]
+	if account.BaseURL == "" {
+		line, err := readRunFile(c.DataDir)
+		if err != nil {
+			return nil, err
+		}
+		account.BaseURL, account.AppID, account.Secret = line.Sandbox, sandbox.DemoSandboxAppID, sandbox.DemoSandboxSecret
+	}
+	secret, err := c.SecretOf(name)
+	if err != nil {
+		return nil, err
+	}
+	return c.Client(name, secret, time.Now)
+}
+
+// asking runs do with a client of the provider. What the provider refuses is a
+// failure, what does not answer is unreachable.
+func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		client, err := a.provider()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		err = do(cmd.Context(), client, args)
+		if _, lost := errors.AsType[*upstream.TransportError](err); lost {
+			return fmt.Errorf("%w: %w", errUnreachable, err)
+		}
+		return err
+	}
+}
+
+func (a *app) walletCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "wallet", Short: "What the provider says the wallet holds", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.eachAccount(cmd.Context(), func(one *app, account string) error {
+				return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+					w, err := client.Wallet(ctx)
+					if err != nil {
+						return err
+					}
+					return a.printWallet(account, w)
+				})(cmd, nil)
+			})
+		},
+	}
+}
+
+// printWallet prints a wallet; account is empty where there is only one.
+func (a *app) printWallet(account string, w upstream.Wallet) error {
+	if a.output == "json" {
+		return a.listing().add(account, map[string]any{
+			"environment": w.Environment, "currency": w.Currency, "balance_cents": w.BalanceCents, "frozen_cents": w.FrozenCents, "cash_value": w.CashValue,
+		})
+	}
+	return a.table([]string{"WALLET", account}, [][]string{
+		{"balance", money(w.BalanceCents, w.Currency)}, {"frozen", money(w.FrozenCents, w.Currency) + "  (whether it is part of the balance is not given)"}, {"environment", string(w.Environment)}, {"real money", strconv.FormatBool(w.CashValue)},
+	})
+}
+
+func (a *app) offersCommand() *cobra.Command {
+	var f upstream.OfferFilter
+	c := &cobra.Command{
+		Use: "offers", Short: "What can be bought, at the prices of the asked quantity and duration", Args: cobra.NoArgs,
+		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+			var rows [][]string
+			currency := a.currencyOf(ctx, client)
+			for o, err := range client.Offers(ctx, f, 0) {
+				if err != nil {
+					return err
+				}
+				if a.output == "json" {
+					if err := printJSON(a.stdout, offerLine(o)); err != nil {
+						return err
+					}
+					continue
+				}
+				rows = append(rows, []string{
+					o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol, moneyOrUnknown(o.UnitPriceCents, currency), fmt.Sprint(o.DurationDays), daemon.FewOf(o.CIDRs), o.Name,
+				})
+			}
+			if a.output == "json" {
+				return nil
+			}
+			return a.table([]string{"OFFER", "COUNTRY", "REGION", "LINE", "TYPE", "PROTOCOL", "PRICE", "DAYS", "CIDRS", "NAME"}, rows)
+		}),
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.CountryCode, "country", "", "only this country code")
+	flags.StringVar(&f.Region, "region", "", "only this region")
+	flags.StringVar(&f.Line, "line", "", "only this line")
+	flags.StringVar(&f.IPType, "ip-type", "", "only this IP type")
+	flags.Int64Var(&f.Quantity, "quantity", 0, "prices for this many")
+	flags.Int64Var(&f.DurationDays, "days", 0, "prices for this many days")
+	return c
+}
+
+func offerLine(o upstream.Offer) map[string]any {
+	return map[string]any{
+		"offer_code": o.OfferCode, "name": o.Name, "country_code": o.CountryCode, "region": o.Region, "line_name": o.LineName, "ip_type": o.IPType,
+		"protocol": o.Protocol, "unit_price_cents": o.UnitPriceCents, "base_duration_days": o.BaseDurationDays, "duration_days": o.DurationDays,
+		"max_quantity": o.MaxQuantity, "cidrs": o.CIDRs,
+	}
+}
+
+// currencyOf is the currency of the account for a table: as its ledger says, else
+// its wallet. "" when neither can be read: prices are shown without it then.
+func (a *app) currencyOf(ctx context.Context, client *upstream.Client) string {
+	if a.output == "json" {
+		return ""
+	}
+	if l, _, err := a.openLedger(ctx); err == nil {
+		defer func() { _ = l.Close() }()
+		if currency, err := l.Currency(ctx); err == nil && currency != "" {
+			return currency
+		}
+	}
+	w, _ := client.Wallet(ctx)
+	return w.Currency
+}
+
+func (a *app) ordersCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "orders", Short: "All orders that the provider lists, also those made elsewhere", Args: cobra.NoArgs,
+		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+			var rows [][]string
+			for o, err := range client.Orders(ctx, 0) {
+				if err != nil {
+					return err
+				}
+				if a.output == "json" {
+					err := printJSON(a.stdout, map[string]any{
+						"order_no": o.OrderNo, "status": o.Status, "total_cents": o.TotalCents, "currency": o.Currency, "created_at": instantOrNil(&o.CreatedAt),
+					})
+					if err != nil {
+						return err
+					}
+					continue
+				}
+				rows = append(rows, []string{o.OrderNo, o.Status, moneyOrUnknown(o.TotalCents, o.Currency), stamp(&o.CreatedAt)})
+			}
+			if a.output == "json" {
+				return nil
+			}
+			return a.table([]string{"ORDER", "STATUS", "TOTAL", "CREATED"}, rows)
+		}),
+	}
+	c.AddCommand(a.ordersGet())
+	return c
+}
+
+// ordersGet shows one order whole, but for its credentials.
+func (a *app) ordersGet() *cobra.Command {
+	return &cobra.Command{
+		Use: "get ORDER_NO", Short: "One order as the provider shows it now, without credentials", Args: cobra.ExactArgs(1),
+		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
+			o, err := client.Order(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			ids := make([]string, 0, len(o.Proxies))
+			for _, p := range o.Proxies {
+				ids = append(ids, p.ProxyID)
+			}
+			if a.output == "json" {
+				return printJSON(a.stdout, orderObject(o, ids))
+			}
+			rows := [][]string{
+				{"status", o.Status}, {"payment", o.PaymentStatus}, {"total", moneyOrUnknown(o.TotalCents, o.Currency)}, {"created", stamp(&o.CreatedAt)},
+				{"delivered", fmt.Sprintf("%d of %d, complete %t, available %t", o.Delivery.DeliveredCount, o.Delivery.ExpectedCount, o.Delivery.Complete, o.Delivery.Available)},
+				{"read again", pollText(o.PollAfterSeconds)}, {"trace id", o.TraceID},
+			}
+			if r := o.Refund; r != nil {
+				rows = append(rows, []string{"refund", fmt.Sprintf("%s to %s, status %s, at %s", moneyOrUnknown(r.AmountCents, r.Currency), r.Destination, r.Status, stamp(r.RefundedAt))})
+			}
+			for _, id := range ids {
+				rows = append(rows, []string{"proxy", id})
+			}
+			return a.table([]string{"ORDER", o.OrderNo}, rows)
+		}),
+	}
+}
+
+func pollText(seconds *int64) string {
+	if seconds == nil {
+		return "no more"
+	}
+	return fmt.Sprintf("after %d s", *seconds)
+}
+
+func orderObject(o upstream.Order, ids []string) map[string]any {
+	object := map[string]any{
+		"order_no": o.OrderNo, "status": o.Status, "payment_status": o.PaymentStatus, "currency": o.Currency, "subtotal_cents": o.SubtotalCents,
+		"total_cents": o.TotalCents, "created_at": instantOrNil(&o.CreatedAt), "poll_after_seconds": o.PollAfterSeconds, "proxy_ids": ids, "trace_id": o.TraceID,
+		"delivery": map[string]any{
+			"expected_count": o.Delivery.ExpectedCount, "delivered_count": o.Delivery.DeliveredCount, "complete": o.Delivery.Complete, "available": o.Delivery.Available,
+		},
+		"refund": nil,
+	}
+	if r := o.Refund; r != nil {
+		object["refund"] = map[string]any{
+			"status": r.Status, "destination": r.Destination, "amount_cents": r.AmountCents, "currency": r.Currency, "refunded_at": r.RefundedAt,
+		}
+	}
+	return object
+}
+
+func (a *app) proxiesCommand() *cobra.Command {
+	c := &cobra.Command{Use: "proxies", Short: "The fleet: what is known of each proxy"}
+	c.AddCommand(a.proxiesList(), a.proxiesGet(), a.proxiesRetire())
+	return c
+}
+
+func (a *app) proxiesList() *cobra.Command {
+	var within time.Duration
+	var live, uncovered bool
+	c := &cobra.Command{
+		Use: "list", Short: "Proxies as they were last listed, the nearest expiry first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list := a.listing("PROXY", "STATUS", "EXPIRES", "COUNTRY", "REGION", "LINE", "TYPE", "SEEN")
+			if live && uncovered {
+				return usage("--live and --uncovered exclude each other: what schedules cover is known of listed proxies")
+			}
+			if live {
+				return list.end(a.listLive(cmd, list))
+			}
+			until := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+			if within > 0 {
+				until = time.Now().Add(within)
+			}
+			return a.listKnown(cmd.Context(), list, until, uncovered)
+		},
+	}
+	c.Flags().Var(span{&within}, "within", "only those that expire within this time, such as 3d or 72h")
+	c.Flags().BoolVar(&live, "live", false, "read the provider's list instead")
+	c.Flags().BoolVar(&uncovered, "uncovered", false, "only those that live and that no schedule renews")
+	return c
+}
+
+// listLive adds the proxies that the provider lists now.
+func (a *app) listLive(cmd *cobra.Command, list *listing) error {
+	return a.eachAccount(cmd.Context(), func(one *app, account string) error {
+		return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+			for p, err := range client.Proxies(ctx, 0) {
+				if err != nil {
+					return err
+				}
+				if err := addProxy(list, account, jobs.Observed(p, time.Now().UTC())); err != nil {
+					return err
+				}
+			}
+			return nil
+		})(cmd, nil)
+	})
+}
+
+// addProxy adds what is known of a proxy.
+func addProxy(list *listing, account string, p ledger.Proxy) error {
+	known := p.SeenAt.UnixMicro() > 0
+	expires, status := stamp(p.ExpiresAt), p.Status
+	if !known && expires != "" {
+		expires = "was " + expires
+	}
+	if p.Retired {
+		status += ", retired"
+	}
+	return list.add(account, listedProxy(p, known), p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
+}
+
+// listedProxy is a proxy without what is known to be out of date: the expiry of
+// before its last renewal is no expiry.
+func listedProxy(p ledger.Proxy, known bool) any {
+	if known {
+		return p
+	}
+	before := p.ExpiresAt
+	p.ExpiresAt, p.SeenAt = nil, time.Time{}
+	return struct {
+		ledger.Proxy
+
+		SeenAt *time.Time `json:"seen_at"`
+		Before *time.Time `json:"expired_before_renewal_at,omitempty"`
+	}{Proxy: p, Before: before}
+}
+
+func (a *app) proxiesGet() *cobra.Command {
+	var reveal bool
+	c := &cobra.Command{
+		Use: "get ID…", Short: "Proxies as the provider shows them now", Args: cobra.MinimumNArgs(1),
+		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
+			for i, id := range args {
+				if i > 0 && a.output != "json" {
+					fmt.Fprintln(a.stdout)
+				}
+				if err := a.proxyGet(ctx, client, id, reveal); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+	c.Flags().BoolVar(&reveal, "reveal", false, "read the credentials too and print them, once; they are stored nowhere")
+	return c
+}
+
+func (a *app) proxyGet(ctx context.Context, client *upstream.Client, id string, reveal bool) error {
+	p, err := client.Proxy(ctx, id)
+	if err != nil {
+		return err
+	}
+	facts := [][2]string{
+		{"proxy_id", p.ProxyID}, {"status", p.Status}, {"ip_type", p.IPType}, {"protocol", p.Protocol}, {"country_code", p.CountryCode},
+		{"region", p.Region}, {"line_name", p.LineName}, {"starts_at", stamp(p.StartsAt)}, {"expires_at", stamp(p.ExpiresAt)},
+	}
+	if reveal {
+		secret, err := client.Reveal(ctx, id)
+		if err != nil {
+			return err
+		}
+		facts = append(facts, [2]string{"host", secret.Host()}, [2]string{"port", secret.Port()}, [2]string{"username", secret.Username()},
+			[2]string{"password", secret.Password()}, [2]string{"socks5_uri", secret.SOCKS5URI()}, [2]string{"connection", secret.Connection()})
+	}
+	return a.printFacts(facts)
+}
+
+// printFacts prints named texts as an object, or one a line.
+func (a *app) printFacts(facts [][2]string) error {
+	if a.output == "json" {
+		object := map[string]string{}
+		for _, f := range facts {
+			object[f[0]] = f[1]
+		}
+		return printJSON(a.stdout, object)
+	}
+	rows := make([][]string, 0, len(facts))
+	for _, f := range facts {
+		rows = append(rows, []string{strings.ReplaceAll(f[0], "_", " "), f[1]})
+	}
+	return a.table(rows[0], rows[1:])
+}
+
+// stamp shows an instant that may be missing.
+func stamp(at *time.Time) string {
+	if at == nil || at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+func instantOrNil(at *time.Time) any {
+	if at.IsZero() {
+		return nil
+	}
+	return at.UTC()
+}

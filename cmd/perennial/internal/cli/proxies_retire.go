@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/daemon"
+)
+
+func (a *app) proxiesRetire() *cobra.Command {
+	var q daemon.RetireRequest
+	c := &cobra.Command{
+		Use: "retire ID…", Short: "Let proxies expire: no sweep renews them any more", Args: cobra.RangeArgs(1, daemon.MaxRetired),
+		Long: "Takes proxies out of every sweep. Nothing else changes: they work until they expire, and a command that names one still renews it. --undo takes them back.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.ProxyIDs = args
+			return a.changeByHand(cmd.Context(), daemon.VerbRetire, q)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&q.By, "by", operator(), "who decides it")
+	f.StringVar(&q.Reason, "reason", "asked for on the command line", "why")
+	f.BoolVar(&q.Undo, "undo", false, "let sweeps renew them again")
+	return c
+}

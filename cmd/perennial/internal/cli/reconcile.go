@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/time/rate"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+func (a *app) ledgerReconcile() *cobra.Command {
+	return &cobra.Command{
+		Use: "reconcile", Short: "Compare the books with the provider: orders, renewals, wallet", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			x, err := a.reconcileNow(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := a.printReconciliation(x); err != nil {
+				return err
+			}
+			if !x.OK {
+				return &exitError{code: ExitFailed}
+			}
+			return nil
+		},
+	}
+}
+
+// reconcileNow asks the runner; where none is running it looks by itself.
+func (a *app) reconcileNow(ctx context.Context) (jobs.Reconciliation, error) {
+	ctx, cancel := context.WithTimeout(ctx, daemon.ReconcilePatience)
+	defer cancel()
+	r, err := a.connect()
+	if err == nil {
+		defer r.Close()
+		x, err := ask[jobs.Reconciliation](ctx, r, daemon.VerbReconcile, struct{}{})
+		if !errors.Is(err, queue.ErrNoRunner) {
+			return x, err
+		}
+	}
+	return a.reconcileAlone(ctx)
+}
+
+// reconcileAlone opens the ledger for reading and asks the provider with the
+// configured credentials. It writes nothing and keeps nothing back.
+func (a *app) reconcileAlone(ctx context.Context) (x jobs.Reconciliation, err error) {
+	l, account, err := a.openLedger(ctx)
+	if err != nil {
+		return x, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return x, err
+	}
+	if c.Embedded {
+		return x, &exitError{ExitUnreachable, errors.New("no `perennial run` answers, and its embedded sandbox is only there while it runs\nstart `perennial run`")}
+	}
+	client, err := a.provider()
+	if err != nil {
+		return x, err
+	}
+	defer client.Close()
+	binding, err := l.Binding(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return x, errors.New("the ledger is not opened yet: its opening balance is booked by the first `perennial run`")
+	}
+	if err != nil {
+		return x, err
+	}
+	if err := sameAccount(ctx, client, binding); err != nil {
+		return x, err
+	}
+	share := rate.NewLimiter(rate.Limit(c.Accounts[account].RatePerSecond), 1)
+	x, err = jobs.NewReconciler(jobs.ReconcilerConfig{
+		Account: account, Ledger: l, Statements: client, Binding: binding, Clock: time.Now, Pass: share.Wait,
+	}).Reconcile(ctx, nil)
+	if err != nil {
+		return x, fmt.Errorf("%w: no `perennial run` answers, and the provider could not be asked either: %w", errUnreachable, err)
+	}
+	x.Notes = append(x.Notes, "no `perennial run` answers: this saw one moment from outside, and nothing was recorded of it")
+	return x, nil
+}
+
+// sameAccount refuses credentials that belong to another account than the ledger.
+func sameAccount(ctx context.Context, client jobs.Provider, b ledger.Binding) error {
+	account, err := client.Account(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: no `perennial run` answers, and the provider could not be asked either: %w", errUnreachable, err)
+	}
+	if account.AccountID != b.AccountID || string(client.Environment()) != b.Environment {
+		return fmt.Errorf("the ledger belongs to account %s of %s, the credentials to %s of %s\ncheck app_id and secret", b.AccountID, b.Environment, account.AccountID, client.Environment())
+	}
+	return nil
+}
+
+func (a *app) printReconciliation(x jobs.Reconciliation) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, x)
+	}
+	w := x.Wallet
+	fmt.Fprintf(a.stdout, "wallet    provider %s, book %s, %s\n", money(w.ProviderCents, x.Currency), money(w.BookCents, x.Currency), boundsText(x))
+	fmt.Fprintf(a.stdout, "compared  orders %d, renewals %d, expiries %d, orders made elsewhere %d; left to the next pass %d\n",
+		x.Compared.Orders, x.Compared.Renewals, x.Compared.Expiries, x.Compared.Outside, x.Compared.Left)
+	const shown = 5
+	for i, n := range x.Notes {
+		if i == shown {
+			fmt.Fprintf(a.stdout, "note      and %d more of the kind: -o json has them\n", len(x.Notes)-shown)
+			break
+		}
+		fmt.Fprintf(a.stdout, "note      %s\n", printable(n))
+	}
+	if x.OK {
+		_, err := fmt.Fprintln(a.stdout, "books and provider agree")
+		return err
+	}
+	rows := make([][]string, 0, len(x.Findings))
+	for _, f := range x.Findings {
+		about := strings.TrimSpace(strings.Join([]string{f.OrderNo, f.OperationID, f.ProxyID}, " "))
+		rows = append(rows, []string{f.Kind, money(f.AmountCents, x.Currency), about, f.Explanation})
+	}
+	return a.table([]string{"FINDING", "AMOUNT", "ABOUT", "EXPLANATION"}, rows)
+}
+
+// boundsText says what the wallet was compared with.
+func boundsText(x jobs.Reconciliation) string {
+	if x.Quiet {
+		return "to the cent"
+	}
+	low, high := "any", "any"
+	if x.Wallet.LowCents != nil {
+		low = money(*x.Wallet.LowCents, x.Currency)
+	}
+	if x.Wallet.HighCents != nil {
+		high = money(*x.Wallet.HighCents, x.Currency)
+	}
+	return fmt.Sprintf("between %s and %s: %d operations are under way", low, high, len(x.Wallet.UnderWay))
+}
+
+func (a *app) ledgerRecord() *cobra.Command {
+	var x jobs.Recording
+	c := &cobra.Command{
+		Use: "record", Short: "Book money that moved outside Perennial: a top-up, or what was spent at the provider's own site", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := x.Check(); err != nil {
+				return usage("%w", err)
+			}
+			if x.ID == "" {
+				x.ID = "cli-" + strings.ToLower(rand.Text())
+			}
+			done, err := a.recordNow(cmd.Context(), x)
+			if err != nil {
+				return err
+			}
+			if a.output == "json" {
+				return printJSON(a.stdout, daemon.ChangedAnswer{Changed: done.Changed, Warning: done.Warning})
+			}
+			if done.Warning != "" {
+				fmt.Fprintln(a.stderr, "warning: "+done.Warning)
+			}
+			what := "recorded"
+			if done.Changed == 0 {
+				what = "was recorded before under this id, and is not booked again"
+			}
+			_, err = fmt.Fprintf(a.stdout, "%s: %s %s\n", what, x.Kind, money(x.Cents, done.Currency))
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&x.Kind, "kind", "", "top-up or external")
+	f.Int64Var(&x.Cents, "cents", 0, "how much, in cents, over 0")
+	f.StringVar(&x.ID, "id", "", "the same id books once (default: a random one)")
+	f.StringVar(&x.OrderNo, "order", "", "the order that it went on or came back from")
+	f.StringVar(&x.By, "by", "", "who says so")
+	f.StringVar(&x.Reason, "reason", "", "why")
+	for _, name := range []string{"kind", "cents", "by", "reason"} {
+		_ = c.MarkFlagRequired(name)
+	}
+	return c
+}
+
+// recordNow asks the runner. Where none is running it writes the ledger file
+// itself, under the lock of the data directory: there is one writer, always.
+func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done daemon.ChangedAnswer, err error) {
+	r, err := a.connect()
+	if err == nil {
+		defer r.Close()
+		if done, err = ask[daemon.ChangedAnswer](ctx, r, daemon.VerbRecord, x); !errors.Is(err, queue.ErrNoRunner) {
+			return done, perhapsRecorded(err, x.ID)
+		}
+	}
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return done, err
+	}
+	account, err := c.Pick(a.account)
+	if err != nil {
+		return done, err
+	}
+	if !config.Exists(c.LedgerPath(account)) {
+		return done, fmt.Errorf("there is no ledger in %s\nis --config or the data directory right?", filepath.Dir(c.LedgerPath(account)))
+	}
+	unlock, err := queue.LockDir(c.DataDir)
+	if err != nil {
+		return done, &exitError{ExitUnreachable, fmt.Errorf("no `perennial run` answers, and the ledger cannot be written beside one: %w", err)}
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	l, err := ledger.Open(ctx, ledger.Config{Path: c.LedgerPath(account), Clock: time.Now})
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	done, err = daemon.Record(ctx, l, x)
+	return done, perhapsRecorded(err, x.ID)
+}
+
+// perhapsRecorded says how to try again where the record may be booked; not where it
+// was refused, which says what to do.
+func perhapsRecorded(err error, id string) error {
+	_, answered := errors.AsType[*exitError](err)
+	_, refused := errors.AsType[*jobs.RefusedError](err)
+	if err == nil || answered || refused {
+		return err
+	}
+	return fmt.Errorf("%w\nto try again without booking twice: the same command with --id %s", err, id)
+}

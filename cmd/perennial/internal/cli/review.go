@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs"
+	"perennial/ledger"
+)
+
+func (a *app) reviewCommand() *cobra.Command {
+	c := &cobra.Command{Use: "review", Short: "What waits for a person"}
+	c.AddCommand(a.reviewList(), a.reviewShow(), a.reviewResolve())
+	return c
+}
+
+func (a *app) reviewList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "Operations and lines whose outcome is not known", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list := a.listing("OPERATION", "LINE", "SINCE", "AT STAKE", "REASON", "TRACE ID")
+			err := a.eachLedger(cmd.Context(), func(ctx context.Context, l *ledger.Ledger, account string) error {
+				currency, err := l.Currency(ctx)
+				if err != nil {
+					return err
+				}
+				reviews, err := l.Reviews(ctx)
+				if err != nil {
+					return err
+				}
+				for _, x := range reviews {
+					if err := list.add(account, x, x.OperationID, x.ProxyID, ago(&x.Since), atStake(x, currency), x.Reason, x.TraceID); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			return list.end(err)
+		},
+	}
+}
+
+func (a *app) reviewShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "The evidence: attempts, replies, expiries, unknown orders, and what each answer would book", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e, err := a.readEvidence(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.printEvidence(e)
+		},
+	}
+}
+
+func (a *app) reviewResolve() *cobra.Command {
+	var x jobs.Resolution
+	var notCharged bool
+	c := &cobra.Command{
+		Use: "resolve ID", Short: "Book a person's answer: charged, or not charged, or not charged and sent again", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			charged := cmd.Flags().Changed("charged")
+			x.ID, x.Charged = args[0], &charged
+			if charged == notCharged {
+				return usage("say either --charged CENTS or --not-charged")
+			}
+			return a.changeByHand(cmd.Context(), daemon.VerbResolve, x)
+		},
+	}
+	f := c.Flags()
+	f.Int64Var(&x.ChargedCents, "charged", 0, "the provider charged this many cents: for an order in all, for a renewal what its open lines (or --line) cost")
+	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
+	f.StringVar(&x.OrderNo, "order", "", "with --charged: the order that it was found to have made")
+	f.StringVar(&x.ProxyID, "line", "", "only this proxy of a renewal")
+	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: do it again under a new key")
+	f.StringVar(&x.By, "by", "", "who decides it")
+	f.StringVar(&x.Reason, "reason", "", "why")
+	_ = c.MarkFlagRequired("by")
+	_ = c.MarkFlagRequired("reason")
+	return c
+}
+
+func (a *app) accountCommand() *cobra.Command {
+	c := &cobra.Command{Use: "account", Short: "The account: show, pause, resume, rotate"}
+	show := &cobra.Command{
+		Use: "show", Short: "Whose account it is, what is paused, how far events are published", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := a.connect()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			v, err := ask[daemon.AccountView](cmd.Context(), r, daemon.VerbShow, struct{}{})
+			if err != nil {
+				return err
+			}
+			return a.printAccount(v)
+		},
+	}
+	c.AddCommand(show, a.accountRotate(),
+		a.accountByHand("pause", "Send nothing until it is resumed", daemon.VerbPause),
+		a.accountByHand("resume", "End every pause, also one with a time set", daemon.VerbResume))
+	return c
+}
+
+func (a *app) accountByHand(use, short, verb string) *cobra.Command {
+	c := a.byHandCommand(use, short, verb)
+	c.Args = cobra.NoArgs
+	inner := c.RunE
+	c.RunE = func(cmd *cobra.Command, _ []string) error { return inner(cmd, []string{""}) }
+	return c
+}
+
+// activeAccount is the status that asks for no attention. The API's document does
+// not give the values.
+const activeAccount = "active"
+
+func (a *app) printAccount(v daemon.AccountView) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, v)
+	}
+	status := v.Status
+	if status != "" && status != activeAccount {
+		status += "  (not " + activeAccount + ": ask the provider why)"
+	}
+	rows := [][]string{
+		{"provider account", v.AccountID}, {"status", status}, {"e-mail", v.Email}, {"created", stamp(v.CreatedAt)}, {"environment", v.Environment}, {"address", v.BaseURL}, {"app id", v.AppID},
+		{"journal head", strconv.FormatInt(v.Head.Seq, 10)}, {"published", strconv.FormatUint(v.Published, 10)},
+	}
+	if v.ShortOfMoney {
+		rows = append(rows, []string{"short of money", "the wallet could not pay for the last operation: top it up"})
+	}
+	rows = append(rows, []string{"reconciled", daemon.ReconciledText(v.Reconciled, v.Currency)})
+	for _, p := range v.Paused {
+		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail + daemon.UntilText(p)})
+	}
+	return a.table([]string{"ACCOUNT", v.Account}, rows)
+}

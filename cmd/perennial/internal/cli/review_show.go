@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// readEvidence asks the runner, which asks the provider; where none is running
+// it reads what the ledger alone knows.
+func (a *app) readEvidence(ctx context.Context, id string) (jobs.Evidence, error) {
+	r, err := a.connect()
+	if err == nil {
+		defer r.Close()
+		ctx, cancel := context.WithTimeout(ctx, daemon.EvidencePatience+10*time.Second)
+		defer cancel()
+		e, err := ask[jobs.Evidence](ctx, r, daemon.VerbEvidence, daemon.ByHand{ID: id})
+		if !errors.Is(err, queue.ErrNoRunner) {
+			return e, err
+		}
+	}
+	l, _, err := a.openLedger(ctx)
+	if err != nil {
+		return jobs.Evidence{}, err
+	}
+	defer func() { _ = l.Close() }()
+	of, err := daemon.ReviewOf(ctx, l, id)
+	if err != nil {
+		return jobs.Evidence{}, err
+	}
+	e, err := jobs.CollectEvidence(ctx, l, nil, of)
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = &exitError{ExitFailed, fmt.Errorf("there is no operation %q: see `perennial review list`", id)}
+	}
+	return e, err
+}
+
+// atStake is an amount of a review for people.
+func atStake(x ledger.Review, currency string) string {
+	switch {
+	case x.Ended:
+		return "nothing"
+	case x.AtStakeCents == 0:
+		return "unknown"
+	}
+	return money(x.AtStakeCents, currency)
+}
+
+func (a *app) printEvidence(e jobs.Evidence) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, e)
+	}
+	fmt.Fprintf(a.stdout, "operation %s  %s  %s\nreason    %s\nreply     %s\nkey       %s\ntrace id  %s\nattempts  %d, of which %d may have executed\n",
+		e.OperationID, e.Kind, e.State, e.Reason, cmp.Or(e.Code, "none"), e.IdempotencyKey, e.TraceID, e.Attempts, e.Ambiguous)
+	fmt.Fprintf(a.stdout, "wallet    before %s, after %s\n", walletText(e.WalletBefore, e.Currency), walletText(e.WalletAfter, e.Currency))
+	for _, n := range e.Notes {
+		fmt.Fprintf(a.stdout, "note      %s\n", n)
+	}
+	fmt.Fprintln(a.stdout)
+	rows := make([][]string, 0, len(e.History))
+	for _, h := range e.History {
+		reply := h.Code
+		if h.HTTPStatus != 0 {
+			reply = strings.TrimSpace(strconv.Itoa(h.HTTPStatus) + " " + h.Code)
+		}
+		rows = append(rows, []string{h.Time.Format(time.RFC3339), h.Type, attemptText(h.Attempt), reply, h.TraceID, h.Text})
+	}
+	tables := []struct {
+		heading []string
+		rows    [][]string
+	}{
+		{[]string{"TIME", "FACT", "ATTEMPT", "REPLY", "TRACE ID", ""}, rows},
+		{[]string{"LINE", "STATE", "EXPIRED BEFORE", "EXPIRES NOW", "MOVED"}, expiryRows(e.Expiries)},
+		{[]string{"UNKNOWN ORDER", "CREATED", "NET"}, orderRows(e.Orders, e.Currency)},
+		{[]string{"ANSWER", "LINE", "BOOKS", "SENDS"}, answerRows(e.Answers, e.Currency)},
+	}
+	for _, t := range tables {
+		if len(t.rows) == 0 {
+			continue
+		}
+		if err := a.table(t.heading, t.rows); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout)
+	}
+	return nil
+}
+
+func attemptText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func walletText(x *ledger.Reconciled, currency string) string {
+	if x == nil {
+		return "not known"
+	}
+	return fmt.Sprintf("%s at %s", money(x.ProviderCents, currency), x.At.Format(time.RFC3339))
+}
+
+func expiryRows(all []jobs.ExpiryEvidence) (rows [][]string) {
+	for _, x := range all {
+		moved := "not known"
+		if x.Moved != nil {
+			moved = strconv.FormatBool(*x.Moved)
+		}
+		rows = append(rows, []string{x.ProxyID, x.State, instantText(x.Before), instantText(x.Now), moved})
+	}
+	return rows
+}
+
+func orderRows(all []jobs.OrderEvidence, currency string) (rows [][]string) {
+	for _, x := range all {
+		rows = append(rows, []string{x.OrderNo, x.CreatedAt.UTC().Format(time.RFC3339), money(x.NetCents, currency)})
+	}
+	return rows
+}
+
+func answerRows(all []jobs.Answer, currency string) (rows [][]string) {
+	for _, x := range all {
+		books := make([]string, 0, len(x.Bookings))
+		for _, b := range x.Bookings {
+			books = append(books, fmt.Sprintf("%s %s from %s to %s", b.Kind, money(b.AmountCents, currency), b.Credit, b.Debit))
+		}
+		if len(books) == 0 {
+			books = []string{"nothing"}
+		}
+		sends := ""
+		if x.NewKey != "" {
+			sends = x.NewOperation + " under " + x.NewKey
+		}
+		rows = append(rows, []string{x.Say, x.ProxyID, strings.Join(books, ", "), sends})
+	}
+	return rows
+}

@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger"
+)
+
+// TestAPauseSaysUntilWhen: in the table of `account show` as on /readyz.
+func TestAPauseSaysUntilWhen(t *testing.T) {
+	until := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	v := daemon.AccountView{Paused: []ledger.Pause{{Scope: "account", Cause: "rate_limited", Until: &until}, {Scope: "account", Cause: "person"}}}
+	var out bytes.Buffer
+	if err := (&app{stdout: &out, output: "table"}).printAccount(v); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Count(text, "until 2026-03-01T12:00:00Z") != 1 {
+		t.Error(text)
+	}
+}

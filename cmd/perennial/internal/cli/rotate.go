@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger"
+	"perennial/ledger/files"
+	"perennial/upstream"
+)
+
+// rotation is what `account rotate` does: new credentials for the same account.
+type rotation struct {
+	app    *app
+	appID  string
+	secret setup // reads the new API Secret as init does
+	anyway bool
+
+	config  *config.Config
+	account string
+}
+
+// Rotated is what it prints.
+type Rotated struct {
+	Account    string `json:"account"`
+	OldAppID   string `json:"old_app_id"`
+	AppID      string `json:"app_id"`
+	SecretFile string `json:"secret_file"`
+	Ambiguous  int    `json:"ambiguous_operations"` // under the old App ID
+}
+
+func (a *app) accountRotate() *cobra.Command {
+	r := &rotation{app: a, secret: setup{app: a}}
+	c := &cobra.Command{
+		Use: "rotate", Short: "New credentials: proves them, then puts them into the configuration", Args: cobra.NoArgs,
+		Long: "Proves with GETs that the new key is of the same account and environment, writes its secret to a file of its own\n" +
+			"and changes app_id and secret_file in the configuration, both at once. `perennial run` uses it from its next start.\n" +
+			"An operation that may have been executed under the old App ID is not sent under another: while there is one, wait.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r.secret.in = bufio.NewReader(cmd.InOrStdin())
+			return r.run(cmd.Context())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&r.appID, "app-id", "", "the new App ID (default: the present one, with a new secret)")
+	f.StringVar(&r.secret.secretFile, "secret-file", "", "read the new API Secret from this file; - is the standard input")
+	f.BoolVar(&r.anyway, "anyway", false, "although operations that may have been executed under the old App ID will go to review")
+	return c
+}
+
+func (r *rotation) run(ctx context.Context) error {
+	if err := r.load(); err != nil {
+		return err
+	}
+	old := r.config.Accounts[r.account]
+	out := Rotated{Account: r.account, OldAppID: old.AppID, AppID: r.appID}
+	secret, err := r.secret.secret(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.prove(ctx, secret); err != nil {
+		return err
+	}
+	if r.appID != old.AppID {
+		if out.Ambiguous, err = r.ambiguous(ctx, old.AppID); err != nil {
+			return err
+		}
+	}
+	if out.Ambiguous > 0 && !r.anyway {
+		return &exitError{ExitPerson, fmt.Errorf("%d operations may have been executed under %s, and are not sent under another App ID\nlet them end first (`perennial status`), or say --anyway: they go to review", out.Ambiguous, old.AppID)}
+	}
+	if out.SecretFile, err = r.write(secret); err != nil {
+		return err
+	}
+	if r.app.output == "json" {
+		return printJSON(r.app.stdout, out)
+	}
+	_, err = fmt.Fprintf(r.app.stdout, "%s: App ID %s, secret in %s\nstart `perennial run` again to use it; then the old key can be revoked and %s removed\n",
+		r.account, r.appID, out.SecretFile, old.SecretFile)
+	return err
+}
+
+// load finds the account, and refuses where there is no file to change.
+func (r *rotation) load() (err error) {
+	if r.config, err = config.Load(r.app.configFile); err != nil {
+		return err
+	}
+	if r.account, err = r.config.Pick(r.app.account); err != nil {
+		return err
+	}
+	old := r.config.Accounts[r.account]
+	if r.config.File == "" {
+		return usage("there is no configuration file: the embedded sandbox has no credentials to change")
+	}
+	if old.SecretFile == "" || os.Getenv(config.SecretVariable(r.account)) != "" || os.Getenv("CREDENTIALS_DIRECTORY") != "" {
+		return usage("the secret of account %s does not come from secret_file in %s\nchange it where it comes from, and app_id with it", r.account, r.config.File)
+	}
+	config.OrElse(&r.appID, old.AppID)
+	if environment(r.appID) != environment(old.AppID) {
+		return usage("%s is for another environment than %s: that is another account, with a ledger of its own", r.appID, old.AppID)
+	}
+	return nil
+}
+
+// environment is the part of an App ID that says which it is for.
+func environment(appID string) string {
+	prefix, _, _ := strings.Cut(appID, "_app_")
+	return prefix
+}
+
+// prove asks the provider with the new key whose it is.
+func (r *rotation) prove(ctx context.Context, secret string) error {
+	changed := *r.config.Accounts[r.account]
+	changed.AppID = r.appID
+	if err := changed.Validate(); err != nil {
+		return usage("--app-id: %w", err)
+	}
+	client, err := (&config.Config{Accounts: map[string]*config.Account{r.account: &changed}}).Client(r.account, secret, time.Now)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	account, err := client.Account(ctx)
+	if err == nil {
+		var wallet upstream.Wallet
+		wallet, err = client.Wallet(ctx)
+		if err == nil && (wallet.Environment != client.Environment() || wallet.CashValue != (wallet.Environment == upstream.Production)) {
+			err = fmt.Errorf("its wallet is of %s", wallet.Environment)
+		}
+	}
+	if err != nil {
+		return &exitError{ExitFailed, fmt.Errorf("the new key of account %s does not work, and nothing was changed: %w", r.account, err)}
+	}
+	l, err := r.ledger(ctx)
+	if l == nil || err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	b, err := l.Binding(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil
+	}
+	if err == nil && b.AccountID != account.AccountID {
+		return &exitError{ExitFailed, fmt.Errorf("the new key is of %s and the ledger of account %s belongs to %s: nothing was changed", account.AccountID, r.account, b.AccountID)}
+	}
+	return err
+}
+
+// ledger opens the account's ledger; nil when there is none yet.
+func (r *rotation) ledger(ctx context.Context) (*ledger.Ledger, error) {
+	path := r.config.LedgerPath(r.account)
+	if !config.Exists(path) {
+		return nil, nil //nolint:nilnil // no ledger is no error
+	}
+	return ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
+}
+
+// ambiguous counts the operations that may have been executed under an App ID
+// and have not ended.
+func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err error) {
+	l, err := r.ledger(ctx)
+	if l == nil || err != nil {
+		return 0, err
+	}
+	defer func() { _ = l.Close() }()
+	for _, state := range []ledger.State{ledger.StateSending, ledger.StateWaiting} {
+		all, err := l.In(ctx, state, 1<<20)
+		if err != nil {
+			return n, err
+		}
+		for _, o := range all {
+			if o.AppID == appID && (o.Ambiguous > 0 || state == ledger.StateSending) {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+// write puts the secret into a new file and both names into the configuration,
+// by one rename: there is no moment at which key and secret do not belong
+// together.
+func (r *rotation) write(secret string) (name string, err error) {
+	old := r.config.Accounts[r.account]
+	name = filepath.Join(filepath.Dir(old.SecretFile), r.account+"."+time.Now().UTC().Format("20060102T150405.000")+".secret")
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(r.config.File), path)
+	}
+	text, err := files.Read(r.config.File, config.MaxConfig)
+	if err != nil {
+		return "", err
+	}
+	for key, value := range map[string]string{"app_id": r.appID, "secret_file": name} {
+		if text, err = setScalar(text, value, "accounts", r.account, key); err != nil {
+			return "", usage("configuration %s: %w\nchange app_id and secret_file by hand", r.config.File, err)
+		}
+	}
+	if err := writeNew(path, secret+"\n", 0o600); err != nil {
+		return "", err
+	}
+	if err := replaceConfig(r.config.File, text, r.account, r.appID); err != nil {
+		return "", errors.Join(err, os.Remove(path))
+	}
+	return name, nil
+}
+
+// replaceConfig puts a new configuration in the place of the old one, if it is
+// one and says what it should.
+func replaceConfig(file string, text []byte, account, appID string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	next := file + ".next"
+	if err := writeNew(next, string(text), info.Mode().Perm()); err != nil {
+		return err
+	}
+	c, err := config.Load(next)
+	if err == nil && c.Accounts[account].AppID != appID {
+		err = errors.New("app_id could not be changed")
+	}
+	if err == nil {
+		err = os.Rename(next, file)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(next))
+	}
+	return nil
+}
+
+// setScalar changes one value of a YAML text and nothing else of it: comments and
+// layout are their writer's.
+func setScalar(text []byte, value string, path ...string) ([]byte, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, err
+	}
+	node := &document
+	if node.Kind == yaml.DocumentNode && len(node.Content) == 1 {
+		node = node.Content[0]
+	}
+	for _, key := range path {
+		if node = member(node, key); node == nil {
+			return nil, fmt.Errorf("%s is not there", strings.Join(path, "."))
+		}
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	if node.Kind != yaml.ScalarNode || node.Line < 1 || node.Line > len(lines) {
+		return nil, fmt.Errorf("%s is not a plain value", strings.Join(path, "."))
+	}
+	line := []rune(lines[node.Line-1])
+	head, rest := line[:node.Column-1], string(line[node.Column-1:])
+	old := node.Value
+	if quote := rest[:1]; quote == `"` || quote == "'" {
+		old = quote + old + quote
+	}
+	tail, ok := strings.CutPrefix(rest, old)
+	if !ok {
+		return nil, fmt.Errorf("%s is written in a way that cannot be changed here", strings.Join(path, "."))
+	}
+	lines[node.Line-1] = string(head) + fmt.Sprintf("%q", value) + tail
+	return []byte(strings.Join(lines, "")), nil
+}
+
+func member(node *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(node.Content) && node.Kind == yaml.MappingNode; i += 2 {
+		if node.Content[i].Value == key {
+			return node.Content[i+1]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var data, natsListen, http string
+	var refill bool
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Run the job runner (without configuration: on embedded NATS and sandbox)",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load(a.configFile)
+			if err != nil {
+				return err
+			}
+			override(&c.DataDir, data)
+			override(&c.NATS.Listen, natsListen)
+			override(&c.HTTP.Listen, http)
+			c.RefillEvents = refill
+			return a.run(cmd.Context(), c)
+		},
+	}
+	c.Flags().StringVar(&data, "data", "", "data directory (default from the configuration: perennial-data)")
+	c.Flags().StringVar(&natsListen, "nats-listen", "", "address of the embedded NATS server; port 0 takes a free one")
+	c.Flags().StringVar(&http, "http", "", "address of health, metrics and the dashboard; port 0 takes a free one")
+	c.Flags().BoolVar(&refill, "refill-events", false, "publish everything again from the ledger on an events stream that has lost it")
+	return c
+}
+
+func override(field *string, flag string) {
+	if flag != "" {
+		*field = flag
+	}
+}
+
+// run serves until ctx ends, drains, and returns nil.
+func (a *app) run(ctx context.Context, c *config.Config) error {
+	log := a.logger()
+	if !a.verbose {
+		log.SetLevel(logrus.InfoLevel)
+	}
+	h, err := daemon.Start(ctx, c, log, a.reached)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	h.WaitStarted(ctx)
+	line := h.Ready()
+	if err := a.announce(line, banner(line)); err != nil {
+		cancel()
+		return errors.Join(err, <-done)
+	}
+	return <-done
+}
+
+func banner(l daemon.ReadyLine) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Perennial runs. Stop it with Ctrl-C: it drains first.\n\n")
+	fmt.Fprintf(&b, "  commands, events  %s  (account %s)\n", l.NATS, strings.Join(l.Accounts, ", "))
+	fmt.Fprintf(&b, "  dashboard         %s\n  data              %s\n", l.HTTP, l.Data)
+	if l.Sandbox != "" {
+		fmt.Fprintf(&b, "  sandbox           %s  (nothing is configured: no real money is spent)\n", l.Sandbox)
+	}
+	return b.String()
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/upstream/sandbox"
+)
+
+// SandboxLine is what `sandbox` prints once it is ready.
+type SandboxLine struct {
+	Sandbox    string `json:"sandbox"`
+	Production string `json:"production"`
+	Control    string `json:"control"`
+}
+
+func (a *app) sandboxCommand() *cobra.Command {
+	var o sandbox.Options
+	var fixture string
+	c := &cobra.Command{
+		Use:   "sandbox",
+		Short: "Serve the customer API locally, both environments, with faults on demand",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Fixture = sandbox.DefaultFixture()
+			if fixture != "" {
+				var err error
+				if o.Fixture, err = sandbox.LoadFixture(fixture); err != nil {
+					return &exitError{ExitUsage, err}
+				}
+			}
+			o.Clock, o.Log = time.Now, a.logger()
+			server, err := sandbox.Start(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			line := SandboxLine{Sandbox: server.SandboxURL(), Production: server.ProductionURL(), Control: server.ControlURL()}
+			err = a.announce(line, "The sandbox serves the customer API.\n\n  sandbox     "+line.Sandbox+"\n  production  "+line.Production+
+				"  (a local copy: no real money)\n  control     "+line.Control)
+			if err == nil {
+				<-cmd.Context().Done()
+			}
+			return server.Close()
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:0", "address of the sandbox environment")
+	f.StringVar(&o.ListenProduction, "listen-production", "127.0.0.1:0", "address of the production environment")
+	f.StringVar(&o.Control, "control", "127.0.0.1:0", "address of the control interface, on loopback")
+	f.StringVar(&o.DB, "db", ":memory:", "where the state is kept: a file, or :memory:")
+	f.StringVar(&fixture, "fixture", "", "YAML or JSON file with accounts, offers and proxies (default: a demonstration account)")
+	f.StringVar(&o.Charges, "charges", "", "the referee: a file to which every charge and refund is appended before any reply")
+	f.Float64Var(&o.RequestsPerSecond, "rate", 0, "requests a second of each key before rate_limited, with Retry-After (default: no limit)")
+	f.IntVar(&o.MaxConnections, "max-connections", 0, "open connections of each environment; over it the longest waiting gives way (default 4096)")
+	f.BoolVar(&o.RefuseScriptAgents, "refuse-script-agents", false, "refuse a missing User-Agent and scripts' default ones, as a security policy may")
+	f.StringSliceVar(&o.Moods, "moods", nil, "freedoms that the API document leaves to the provider: all, or names of docs/sandbox.md (default: none)")
+	f.DurationVar(&o.AsyncDelay, "async-delay", time.Second, "how long an order takes that is not delivered at once")
+	f.DurationVar(&o.DelayedDelay, "delayed-delay", 2*time.Second, "how long an order of the scenario delayed takes")
+	f.Uint64Var(&o.MoodSeed, "mood-seed", 0, "seed of what the moods draw")
+	f.BoolVar(&o.ChargesNoSync, "charges-nosync", false, "do not sync the referee's file (for benchmarks)")
+	return c
+}

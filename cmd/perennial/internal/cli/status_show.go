@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"perennial/jobs"
+	"perennial/ledger"
+)
+
+// statusShown is how many operations of a command, how many of their proxies and how
+// many that were left out a person is shown: a command may have thousands of each.
+const statusShown = 200
+
+// printStatus prints a command; account is empty where there is only one. As JSON it
+// is whole.
+func (a *app) printStatus(account string, s jobs.CommandStatus) error {
+	if a.output == "json" && account != "" {
+		return printOfAccount(a, account, s)
+	}
+	if a.output == "json" {
+		return printJSON(a.stdout, s)
+	}
+	if account != "" {
+		fmt.Fprintf(a.stdout, "account  %s\n", account)
+	}
+	fmt.Fprintf(a.stdout, "command  %s\nstate    %s\n", s.CommandID, s.State)
+	if s.Reason != "" {
+		fmt.Fprintf(a.stdout, "reason   %s\n", printable(s.Reason))
+	}
+	if s.WaitsFor != "" {
+		fmt.Fprintf(a.stdout, "waits    %s\n", printable(s.WaitsFor))
+	}
+	for _, x := range s.LeftOut[:min(len(s.LeftOut), statusShown)] {
+		fmt.Fprintf(a.stdout, "left out %s: %s\n", printable(x.ProxyID), printable(x.Reason))
+	}
+	if more := len(s.LeftOut) - statusShown; more > 0 {
+		fmt.Fprintf(a.stdout, "left out %d more: -o json has all\n", more)
+	}
+	if s.ArchivedIn != "" {
+		fmt.Fprintf(a.stdout, "archived what it asked for is in %s, which is not beside the ledger\n", s.ArchivedIn)
+	}
+	printOperations(a.stdout, s.Operations)
+	return nil
+}
+
+// printOperations prints the first of the operations, with the first of their proxies,
+// and what the rest are.
+func printOperations(w io.Writer, all []jobs.OperationStatus) {
+	proxies, shown := 0, all[:min(len(all), statusShown)]
+	for _, o := range shown {
+		fmt.Fprintf(w, "\n%s  %s\n", o.OperationID, o.State)
+		for _, line := range operationDetails(o) {
+			if line[1] != "" {
+				fmt.Fprintf(w, "  %-16s %s\n", line[0], line[1])
+			}
+		}
+		for _, line := range proxiesOf(o) {
+			if proxies++; proxies <= statusShown {
+				fmt.Fprintln(w, line)
+			}
+		}
+	}
+	if text := restOf(all[len(shown):], proxies-statusShown); text != "" {
+		fmt.Fprintf(w, "\nand %s: -o json has all\n", text)
+	}
+}
+
+// proxiesOf is a line for each proxy of an operation.
+func proxiesOf(o jobs.OperationStatus) []string {
+	out := make([]string, 0, len(o.ProxyIDs)+len(o.Lines))
+	for _, id := range o.ProxyIDs {
+		out = append(out, fmt.Sprintf("  %-16s %s", "proxy", printable(id)))
+	}
+	for _, l := range o.Lines {
+		out = append(out, fmt.Sprintf("  %-16s %s  %s", l.ProxyID, l.State, money(l.ChargedCents-l.RefundedCents, o.Currency)))
+	}
+	return out
+}
+
+// restOf says what is not shown: operations, by their states, and so many proxies of
+// those that are shown.
+func restOf(operations []jobs.OperationStatus, proxies int) string {
+	var parts []string
+	if proxies > 0 {
+		parts = append(parts, fmt.Sprintf("%d more proxies of these", proxies))
+	}
+	if len(operations) == 0 {
+		return strings.Join(parts, " and ")
+	}
+	states := map[ledger.State]int{}
+	for _, o := range operations {
+		states[o.State]++
+	}
+	counts := make([]string, 0, len(states))
+	for _, state := range slices.Sorted(maps.Keys(states)) {
+		counts = append(counts, fmt.Sprintf("%d %s", states[state], state))
+	}
+	return strings.Join(append(parts, fmt.Sprintf("%d more operations (%s)", len(operations), strings.Join(counts, ", "))), " and ")
+}
+
+func operationDetails(o jobs.OperationStatus) [][2]string {
+	delivered := ""
+	if o.ExpectedCount > 0 {
+		delivered = fmt.Sprintf("%d of %d", o.DeliveredCount, o.ExpectedCount)
+	}
+	return [][2]string{
+		{"key", o.IdempotencyKey}, {"reason", printable(o.Reason)}, {"attempts", strconv.FormatInt(o.Attempts, 10)}, {"order", o.OrderNo},
+		{"delivered", delivered}, {"charged", money(o.ChargedCents, o.Currency)}, {"refunded", money(o.RefundedCents, o.Currency)},
+		{"next", instantText(o.NextAt)}, {"trace id", o.TraceID},
+	}
+}
+
+func instantText(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.Format(time.RFC3339)
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"perennial/jobs"
+	"perennial/ledger"
+)
+
+// largeStatus is a command of so many operations, with as many proxies each, that left
+// as many out.
+func largeStatus(operations, proxies, leftOut int) (s jobs.CommandStatus) {
+	s = jobs.CommandStatus{CommandID: "keep", State: "partial"}
+	for i := range leftOut {
+		s.LeftOut = append(s.LeftOut, jobs.LeftOut{ProxyID: fmt.Sprintf("out_%d", i), Reason: "claimed"})
+	}
+	for i := range operations {
+		o := jobs.OperationStatus{OperationID: fmt.Sprintf("keep/%04d", i), State: ledger.StateCompleted, Currency: "USD"}
+		if i == operations-1 {
+			o.State = ledger.StateReview
+		}
+		for n := range proxies {
+			o.Lines = append(o.Lines, ledger.RenewalLine{ProxyID: fmt.Sprintf("px_%d_%d", i, n), State: "succeeded", ChargedCents: 300})
+		}
+		s.Operations = append(s.Operations, o)
+	}
+	return s
+}
+
+func shownStatus(t *testing.T, output string, s jobs.CommandStatus) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := (&app{stdout: &out, output: output}).printStatus("", s); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestStatusOfAThousandOperationsIsBounded(t *testing.T) {
+	t.Parallel()
+	s := largeStatus(1000, 5, 100_000)
+	text := shownStatus(t, "table", s)
+	for what, want := range map[string]int{"left out out_": statusShown, "\nkeep/": statusShown, "  px_": statusShown} {
+		if got := strings.Count(text, what); got != want {
+			t.Errorf("%q stands %d times, want %d", what, got, want)
+		}
+	}
+	for _, want := range []string{
+		"left out 99800 more: -o json has all\n", "\nand 800 more proxies of these and 800 more operations (799 completed, 1 review): -o json has all\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text[len(text)-400:])
+		}
+	}
+	var whole jobs.CommandStatus
+	if err := json.Unmarshal([]byte(shownStatus(t, "json", s)), &whole); err != nil || len(whole.Operations) != 1000 || len(whole.LeftOut) != 100_000 {
+		t.Errorf("JSON has %d operations and %d left out: %v", len(whole.Operations), len(whole.LeftOut), err)
+	}
+}
+
+func TestStatusThatFitsIsShownWhole(t *testing.T) {
+	t.Parallel()
+	text := shownStatus(t, "table", largeStatus(statusShown, 1, statusShown))
+	if strings.Contains(text, "more") || strings.Count(text, "  px_") != statusShown {
+		t.Error(text[len(text)-400:])
+	}
+	if text := shownStatus(t, "table", largeStatus(1, statusShown+1, 0)); !strings.HasSuffix(text, "\nand 1 more proxies of these: -o json has all\n") {
+		t.Error(text[len(text)-200:])
+	}
+}

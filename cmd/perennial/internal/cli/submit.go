@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/jobs"
+	"perennial/queue"
+	"perennial/upstream"
+)
+
+// submitting is one call of submit.
+type submitting struct {
+	app     *app
+	files   []string
+	dryRun  bool
+	rejects string
+}
+
+func (a *app) submitCommand() *cobra.Command {
+	s := &submitting{app: a}
+	c := &cobra.Command{
+		Use:   "submit FILE…",
+		Short: "Publish commands from JSON lines or CSV (- for stdin) and follow them to the end",
+		Long: "Each JSON line is one command: with proxy_ids a renewal, else an order. A CSV file has a heading with\n" +
+			"id, duration_days, and offer_code and quantity, or proxy_ids separated by spaces; cidrs, max_total_cents,\n" +
+			"not_after, due_before and label.NAME may be added. Every file is read to its end before anything is\n" +
+			"published; one bad line, and nothing is. Submitting the same file again is harmless: an id is done once.",
+		Example: "  perennial submit renewals.csv --dry-run\n  perennial submit orders.jsonl --rejects rejected.jsonl",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(cmd *cobra.Command, files []string) error { s.files = files; return s.run(cmd.Context()) },
+	}
+	c.Flags().BoolVar(&s.dryRun, "dry-run", false, "read and price everything, publish nothing")
+	c.Flags().StringVar(&s.rejects, "rejects", "", "write what was not done, with the reason, to this file as JSON lines")
+	return c
+}
+
+func (s *submitting) run(ctx context.Context) error {
+	if err := s.canWriteRejects(); err != nil {
+		return err
+	}
+	b, err := newBatch(s.rules())
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	for _, name := range s.files {
+		if err := b.readFile(ctx, s.app.stdin, name); err != nil {
+			return &exitError{ExitUsage, err}
+		}
+	}
+	if err := s.refuse(b); err != nil {
+		return err
+	}
+	if s.dryRun {
+		return s.price(ctx, b)
+	}
+	r, err := s.app.connect()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := s.publish(ctx, r, b); err != nil {
+		return fmt.Errorf("not every command could be published: %w\nsubmit the same file again: what is there already is not done twice", err)
+	}
+	return s.followAll(ctx, r, b.entries)
+}
+
+// rules are those of the account's configuration, where it is at hand: what the
+// runner would refuse is refused before anything is published.
+func (s *submitting) rules() jobs.Rules {
+	lenient := jobs.Rules{Environment: upstream.Sandbox, CIDRField: "-"}
+	c, err := config.Load(s.app.configFile)
+	if err != nil {
+		return lenient
+	}
+	name, err := c.Pick(s.app.account)
+	if err != nil || c.Accounts[name].AppID == "" {
+		return lenient
+	}
+	rules := jobs.Rules{Environment: upstream.Sandbox, CIDRField: c.Accounts[name].CIDRField}
+	if strings.HasPrefix(c.Accounts[name].AppID, "live_app_") {
+		rules.Environment = upstream.Production
+	}
+	return rules
+}
+
+// badShown is how many bad lines are printed.
+const badShown = 50
+
+// refuse names every bad line; nothing has been published.
+func (s *submitting) refuse(b *batch) error {
+	if len(b.bad) == 0 {
+		if len(b.entries) == 0 {
+			return usage("there is no command in %s", strings.Join(s.files, ", "))
+		}
+		return nil
+	}
+	for i, bad := range b.bad {
+		if i == badShown {
+			fmt.Fprintf(s.app.stderr, "… and %d more\n", len(b.bad)-badShown)
+			break
+		}
+		fmt.Fprintln(s.app.stderr, printable(bad.String()))
+	}
+	if err := s.writeRejects(len(b.bad), func(i int) reject { return b.bad[i].reject() }); err != nil {
+		return err
+	}
+	return usage("%d of %d lines cannot be submitted, so nothing was published: correct them and submit the file again", len(b.bad), b.lines)
+}
+
+// publishedAtOnce is how many commands are in memory while they are published.
+const publishedAtOnce = 5000
+
+func (s *submitting) publish(ctx context.Context, r *remote, b *batch) error {
+	bar := s.bar(len(b.entries), "publishing")
+	published := 0
+	err := b.each(publishedAtOnce, func(out []queue.Outgoing) error {
+		if err := r.PublishCommands(ctx, r.account, out); err != nil {
+			return err
+		}
+		published += len(out)
+		return bar.Set(published)
+	})
+	_ = bar.Finish()
+	return err
+}
+
+// bar is a progress bar for people, seen from the first moment.
+func (s *submitting) bar(total int, what string) *progressbar.ProgressBar {
+	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(s.app.stderr), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(isTerminal(s.app.stderr)))
+	_ = bar.RenderBlank()
+	return bar
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/ledger/files"
+)
+
+// reject is a command that was not done, as --rejects writes it.
+type reject struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	ID     string `json:"id"`
+	State  string `json:"state"`
+	Reason string `json:"reason"`
+}
+
+func (b badLine) reject() reject {
+	return reject{File: b.file, Line: b.line, ID: b.id, State: "invalid", Reason: b.why}
+}
+
+// rejectsShown is how many rejected commands are printed with their reasons; the
+// file of --rejects has all of them.
+const rejectsShown = 20
+
+// followAll waits until every command has ended, with a progress bar for people,
+// and sums up how they ended, also when it is interrupted.
+func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) error {
+	total, bar := len(pending), s.bar(len(pending), "carried out")
+	ended := map[string]int{}
+	var failed []ending
+	settled := func(e entry, state string) {
+		if ended[state]++; notDone(state) {
+			failed = append(failed, ending{e, state})
+		}
+	}
+	ticker := time.NewTicker(2 * pollEvery)
+	defer ticker.Stop()
+	away := absence{}
+	var err error
+	for {
+		pending, err = settlePending(ctx, r, pending, settled)
+		if ctx.Err() != nil {
+			break
+		}
+		if err := away.after(err); err != nil {
+			return errors.Join(err, s.sumUp(ctx, r, ended, total, failed))
+		}
+		_ = bar.Set(total - len(pending))
+		if len(pending) == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+	_ = bar.Finish()
+	if len(pending) > 0 {
+		ended["not ended yet"] = len(pending)
+	}
+	if err := s.sumUp(context.WithoutCancel(ctx), r, ended, total, failed); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(s.app.stderr, "interrupted: the commands go on; submit the same file again to follow them")
+		return ctx.Err()
+	}
+	return batchExit(ended)
+}
+
+// notDone: the command ended without what it asked for.
+func notDone(state string) bool {
+	return slices.Contains([]ledger.State{
+		ledger.StateRejected, ledger.StateFailed, ledger.StateRefunded, ledger.StatePartial, jobs.StateConflict,
+	}, ledger.State(state))
+}
+
+// ending is a command that was not done, and the state that it ended in.
+type ending struct {
+	entry
+
+	state string
+}
+
+// sumUp prints how the commands ended, and why those that were not done were not.
+func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int, total int, failed []ending) error {
+	shown, known := []reject{}, map[string]reject{}
+	for i, e := range failed {
+		if i == rejectsShown && s.rejects == "" {
+			break
+		}
+		x := reject{File: e.file, Line: e.line, ID: e.id}
+		status, err := ask[jobs.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: e.id})
+		if x.State, x.Reason = status.State, status.Reason; err != nil {
+			x.Reason = "the reason could not be read: " + err.Error()
+		}
+		if e.state == jobs.StateConflict { // status is that of the content that stands
+			x.State, x.Reason = e.state, fmt.Sprintf("the id was accepted before with other content, which stands and is %s: choose another id", status.State)
+		}
+		known[e.id] = x
+		if i < rejectsShown {
+			shown = append(shown, x)
+		}
+	}
+	err := s.writeRejects(len(failed), func(i int) reject { return known[failed[i].id] })
+	return errors.Join(s.app.printEnded(ended, total, shown), err)
+}
+
+// canWriteRejects finds out before anything is published: a batch whose rejects
+// cannot be written is not begun.
+func (s *submitting) canWriteRejects() error {
+	if s.rejects == "" {
+		return nil
+	}
+	if err := files.Writable(s.rejects); err != nil {
+		return usage("--rejects: %w\nnothing was published: name a file that can be written", err)
+	}
+	return nil
+}
+
+// writeRejects writes the file of --rejects, where one was asked for.
+func (s *submitting) writeRejects(n int, at func(int) reject) error {
+	if s.rejects == "" {
+		return nil
+	}
+	return files.Write(s.rejects, 0o600, func(w io.Writer) error {
+		out := json.NewEncoder(w)
+		for i := range n {
+			if err := out.Encode(at(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// settlePending takes what has ended off the front: commands are carried out in
+// about the order of the file, so the runner is asked about few at a time,
+// however many there are.
+func settlePending(ctx context.Context, r *remote, pending []entry, settled func(entry, string)) ([]entry, error) {
+	for len(pending) > 0 {
+		front := pending[:min(len(pending), daemon.MaxStates)]
+		q := daemon.StatesRequest{}
+		for _, e := range front {
+			q.IDs, q.Hashes, q.Messages = append(q.IDs, e.id), append(q.Hashes, e.hash), append(q.Messages, hex.EncodeToString(e.message[:]))
+		}
+		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, q)
+		if err != nil {
+			return pending, err
+		}
+		var left []entry
+		for _, e := range front {
+			if state := states[e.id]; settledState(state) {
+				settled(e, state)
+			} else {
+				left = append(left, e)
+			}
+		}
+		pending = append(left, pending[len(front):]...)
+		if len(left) > 0 {
+			break
+		}
+	}
+	return pending, nil
+}
+
+func (a *app) printEnded(ended map[string]int, total int, refused []reject) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, map[string]any{"commands": total, "states": ended, "rejects": refused})
+	}
+	rows := make([][]string, 0, len(ended))
+	for _, state := range slices.Sorted(maps.Keys(ended)) {
+		rows = append(rows, []string{state, strconv.Itoa(ended[state])})
+	}
+	if err := a.table([]string{"STATE", "COMMANDS"}, rows); err != nil || len(refused) == 0 {
+		return err
+	}
+	lines := make([][]string, 0, len(refused))
+	for _, x := range refused {
+		lines = append(lines, []string{x.ID, x.State, x.Reason})
+	}
+	fmt.Fprintln(a.stdout)
+	return a.table([]string{"COMMAND", "STATE", "REASON"}, lines)
+}
+
+// batchExit is the code of a batch: that of its commands when they ended
+// alike, else "partly", and "needs a person" above all.
+func batchExit(ended map[string]int) error {
+	if ended["review"]+ended["held"] > 0 {
+		return &exitError{code: ExitPerson}
+	}
+	bad := ended["rejected"] + ended["failed"] + ended["refunded"] + ended[jobs.StateConflict]
+	switch good := ended["completed"] + ended["delivered"] + ended["resolved"]; {
+	case bad == 0 && ended["partial"] == 0:
+		return nil
+	case good == 0 && ended["partial"] == 0:
+		return &exitError{code: ExitFailed}
+	default:
+		return &exitError{code: ExitPartly}
+	}
+}

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/upstream"
+)
+
+// Priced is what --dry-run says of one command. Cents is nil where the price is
+// not known.
+type Priced struct {
+	ID    string `json:"id"`
+	Kind  string `json:"kind"`
+	Days  int64  `json:"duration_days"`
+	Count int64  `json:"proxies"`
+	Cents *int64 `json:"estimate_cents"`
+	// Warning is what would be refused as things stand, "" where nothing is known.
+	Warning string `json:"warning,omitempty"`
+}
+
+// quote is the price of an order's line, and whether the offer was found.
+type quote struct {
+	cents *int64
+	found bool
+}
+
+// price prints what the commands would cost as things stand: an order at the
+// provider's quote, a renewal at what was last paid. Nothing is published.
+func (s *submitting) price(ctx context.Context, b *batch) error {
+	l, _, err := s.app.openLedger(ctx)
+	if err != nil {
+		l = nil // nothing was ever paid here
+	} else {
+		defer func() { _ = l.Close() }()
+	}
+	client, err := s.app.provider()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	currency := s.app.currencyOf(ctx, client)
+	quotes := map[string]quote{}
+	var rows [][]string
+	var total, unpriced int64
+	err = b.each(publishedAtOnce, func(out []queue.Outgoing) error {
+		for _, o := range out {
+			p, err := s.priceOne(ctx, l, client, quotes, o, currency)
+			if err != nil {
+				return err
+			}
+			if p.Cents == nil {
+				unpriced++
+			} else {
+				total += *p.Cents
+			}
+			if s.app.output == "json" {
+				if err := printJSON(s.app.stdout, p); err != nil {
+					return err
+				}
+				continue
+			}
+			rows = append(rows, []string{p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), moneyOrUnknown(p.Cents, currency), p.Warning})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.warnOfWallet(ctx, client, total)
+	if s.app.output == "json" {
+		return nil
+	}
+	if err := s.app.table([]string{"COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE", ""}, rows); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.app.stdout, "\n%d commands, %s in all where the price is known, %d of unknown price; nothing was published\n", len(b.entries), money(total, currency), unpriced)
+	return err
+}
+
+// warnOfWallet says on stderr that the wallet does not pay for what has a price.
+func (s *submitting) warnOfWallet(ctx context.Context, client *upstream.Client, total int64) {
+	w, err := client.Wallet(ctx)
+	if err == nil && w.BalanceCents < total {
+		fmt.Fprintf(s.app.stderr, "warning: the wallet holds %s, and %s is missing\n", money(w.BalanceCents, w.Currency), money(total-w.BalanceCents, w.Currency))
+	}
+}
+
+func (s *submitting) priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]quote, o queue.Outgoing, currency string) (Priced, error) {
+	c, err := jobs.ParseCommand(kindOf(o.Kind), o.Data, jobs.Rules{Environment: upstream.Sandbox, CIDRField: "-"})
+	if err != nil {
+		return Priced{}, err
+	}
+	p := Priced{ID: c.ID, Kind: string(c.Kind), Days: c.DurationDays, Cents: new(int64)}
+	add := func(cents *int64) {
+		if cents == nil || p.Cents == nil {
+			p.Cents = nil
+			return
+		}
+		*p.Cents += *cents
+	}
+	for _, item := range c.Items {
+		p.Count += item.Quantity
+		q, err := quoteOf(ctx, client, quotes, item, c.DurationDays)
+		if err != nil {
+			return p, err
+		}
+		if !q.found && p.Warning == "" {
+			p.Warning = fmt.Sprintf("no offer %s of %d for %d days", item.OfferCode, item.Quantity, c.DurationDays)
+		}
+		add(q.cents)
+	}
+	for _, id := range c.ProxyIDs {
+		p.Count++
+		cents, err := paidFor(ctx, l, id, c.DurationDays)
+		if err != nil {
+			return p, err
+		}
+		add(cents)
+	}
+	if p.Warning == "" && c.MaxTotalCents > 0 && p.Cents != nil && *p.Cents > c.MaxTotalCents {
+		p.Warning = fmt.Sprintf("over its max_total_cents (%s)", money(c.MaxTotalCents, currency))
+	}
+	return p, nil
+}
+
+// quoteOf reads an offer's price for exactly this quantity and duration, once.
+func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quote, item jobs.Item, days int64) (quote, error) {
+	key := fmt.Sprintf("%s %d %d", item.OfferCode, item.Quantity, days)
+	if q, known := quotes[key]; known {
+		return q, nil
+	}
+	var q quote
+	for o, err := range client.Offers(ctx, upstream.OfferFilter{Quantity: item.Quantity, DurationDays: days}, 0) {
+		if err != nil {
+			return q, err
+		}
+		if o.OfferCode != item.OfferCode {
+			continue
+		}
+		if q.found = true; o.UnitPriceCents != nil {
+			unit := *o.UnitPriceCents
+			q.cents = new(item.Quantity * max(unit, ledger.ScalePrice(unit, o.BaseDurationDays, days)))
+		}
+		break
+	}
+	quotes[key] = q
+	return q, nil
+}
+
+// paidFor is what a renewal of the proxy last cost, for so many days.
+func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (*int64, error) {
+	if l == nil {
+		return nil, nil //nolint:nilnil // nothing was ever paid
+	}
+	cents, paid, err := l.PaidPerDay(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		var like ledger.Proxy
+		if like, err = l.Proxy(ctx, id); err == nil {
+			cents, paid, err = l.LastPaid(ctx, like)
+		}
+	}
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, nil //nolint:nilnil // it was never seen, or none of its kind was ever paid for
+	}
+	if err != nil {
+		return nil, err
+	}
+	return new(ledger.ScalePrice(cents, paid, days)), nil
+}

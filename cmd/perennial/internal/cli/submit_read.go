@@ -1,0 +1,293 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"perennial/jobs"
+	"perennial/queue"
+)
+
+// batch is what submit read: each command's id and hash in memory, its bytes in a
+// file of its own that is gone when submit ends. A million commands take some
+// hundred MiB.
+type batch struct {
+	rules   jobs.Rules
+	spool   *os.File
+	out     *bufio.Writer
+	entries []entry
+	bad     []badLine
+	lines   int
+	first   map[string]int // by id, the entry that it stands in first
+}
+
+// entry is one command of a file.
+type entry struct {
+	id, hash string
+	message  [sha256.Size]byte // jobs.MessageHash, as bytes
+	file     string
+	line     int
+}
+
+// badLine is a line that cannot be submitted, and why.
+type badLine struct {
+	file string
+	line int
+	id   string
+	why  string
+}
+
+// String says where, and what to do.
+func (b badLine) String() string {
+	if b.id == "" {
+		return fmt.Sprintf("%s line %d: %s", b.file, b.line, b.why)
+	}
+	return fmt.Sprintf("%s line %d (id %s): %s", b.file, b.line, b.id, b.why)
+}
+
+func newBatch(rules jobs.Rules) (*batch, error) {
+	spool, err := os.CreateTemp("", "perennial-submit-*")
+	if err != nil {
+		return nil, fmt.Errorf("a temporary file for the commands: %w", err)
+	}
+	_ = os.Remove(spool.Name()) // it goes with the process
+	return &batch{rules: rules, spool: spool, out: bufio.NewWriterSize(spool, 256<<10), first: map[string]int{}}, nil
+}
+
+func (b *batch) close() { _ = b.spool.Close() }
+
+// readFile reads one file to its end. What is wrong with a line is in bad; the
+// error is that of a file that cannot be read.
+func (b *batch) readFile(ctx context.Context, stdin io.Reader, name string) (err error) {
+	in := interruptible(ctx, stdin)
+	if name == "-" {
+		name = "standard input"
+	} else if in, err = openNamed(ctx, name); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	text := bufio.NewReaderSize(in, 64<<10)
+	if head, _ := text.Peek(64); bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) || bytes.IndexByte(head, 0) >= 0 {
+		return fmt.Errorf("%s is not in UTF-8, but as it seems in UTF-16: save it as CSV UTF-8", name)
+	}
+	if mark, _ := text.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) { // as spreadsheets write it
+		_, _ = text.Discard(3)
+	}
+	if isJSONLines(text) {
+		return b.readJSON(name, text)
+	}
+	return b.readCSV(name, text)
+}
+
+// isJSONLines looks at the first character that is no space.
+func isJSONLines(text *bufio.Reader) bool {
+	head, _ := text.Peek(4 << 10)
+	head = bytes.TrimLeft(head, " \t\r\n")
+	return len(head) == 0 || head[0] == '{' || head[0] == '['
+}
+
+func (b *batch) readJSON(name string, in io.Reader) error {
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(make([]byte, 64<<10), 2*jobs.MaxCommandBytes)
+	n := 1
+	for ; scanner.Scan(); n++ {
+		if line := bytes.TrimSpace(scanner.Bytes()); len(line) > 0 {
+			if err := b.add(name, n, line); err != nil {
+				return err
+			}
+		}
+	}
+	if errors.Is(scanner.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("%s line %d is longer than a command may be (%d bytes): is each command on a line of its own?", name, n, jobs.MaxCommandBytes)
+	}
+	return scanner.Err()
+}
+
+// readCSV takes commas, or semicolons where the heading has no comma, as
+// spreadsheets of some languages write them.
+func (b *batch) readCSV(name string, in *bufio.Reader) error {
+	head, _ := in.Peek(4 << 10)
+	heading, _, _ := strings.Cut(string(head), "\n")
+	rows := csv.NewReader(in)
+	rows.ReuseRecord, rows.FieldsPerRecord = true, -1
+	if !strings.Contains(heading, ",") && strings.Contains(heading, ";") {
+		rows.Comma = ';'
+	}
+	columns, err := rows.Read()
+	if err != nil {
+		return fmt.Errorf("%s: the heading cannot be read: %w", name, err)
+	}
+	columns = append([]string{}, columns...)
+	for {
+		row, err := rows.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		line, _ := rows.FieldPos(0)
+		data, err := csvCommand(columns, row)
+		if err != nil {
+			b.lines++
+			b.bad = append(b.bad, badLine{file: name, line: line, id: csvID(columns, row), why: err.Error()})
+			continue
+		}
+		if data != nil {
+			if err := b.add(name, line, data); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// csvCommand makes a command of a row; nil of an empty one.
+func csvCommand(columns, row []string) ([]byte, error) {
+	if len(row) > len(columns) {
+		return nil, fmt.Errorf("it has %d fields and the heading %d", len(row), len(columns))
+	}
+	body, labels, item := map[string]any{}, map[string]string{}, map[string]any{}
+	for k, text := range row {
+		column := strings.TrimSpace(columns[k])
+		text = strings.TrimSpace(text)
+		if text == "" {
+			continue
+		}
+		if label, ok := strings.CutPrefix(column, "label."); ok {
+			labels[label] = text
+			continue
+		}
+		value, err := csvValue(column, text)
+		if err != nil {
+			return nil, err
+		}
+		into := body
+		if column == "offer_code" || column == "quantity" || column == "cidrs" {
+			into = item
+		}
+		into[column] = value
+	}
+	if len(body)+len(labels)+len(item) == 0 {
+		return nil, nil
+	}
+	if len(labels) > 0 {
+		body["labels"] = labels
+	}
+	if len(item) > 0 {
+		body["items"] = []any{item}
+	}
+	return json.Marshal(body)
+}
+
+// csvID is the id of a row that makes no command.
+func csvID(columns, row []string) string {
+	for k, text := range row[:min(len(row), len(columns))] {
+		if strings.TrimSpace(columns[k]) == "id" {
+			return strings.TrimSpace(text)
+		}
+	}
+	return ""
+}
+
+func csvValue(column, text string) (any, error) {
+	switch column {
+	case "duration_days", "quantity", "max_total_cents":
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s is %q and must be a whole number", column, text)
+		}
+		return n, nil
+	case "proxy_ids", "cidrs":
+		return strings.Fields(text), nil
+	default:
+		return text, nil
+	}
+}
+
+// add checks one command as the runner will and keeps it.
+func (b *batch) add(name string, line int, data []byte) error {
+	b.lines++
+	kind := queue.KindOrderCreate
+	var probe struct {
+		ID       any             `json:"id"`
+		ProxyIDs json.RawMessage `json:"proxy_ids"`
+	}
+	if json.Unmarshal(data, &probe) == nil && probe.ProxyIDs != nil {
+		kind = queue.KindProxyRenew
+	}
+	e := entry{file: name, line: line, message: sha256.Sum256(data)}
+	c, err := jobs.ParseCommand(kindOf(kind), data, b.rules)
+	if err == nil {
+		e.id = c.ID
+		_, e.hash, err = c.Content()
+	}
+	if err == nil {
+		err = b.twice(e)
+	}
+	if err != nil {
+		id, _ := probe.ID.(string)
+		if refused, ok := errors.AsType[*jobs.InvalidError](err); ok {
+			err = errors.New(refused.Reason)
+		}
+		b.bad = append(b.bad, badLine{file: name, line: line, id: id, why: err.Error()})
+		return nil
+	}
+	if _, known := b.first[e.id]; known {
+		return nil // the same command again
+	}
+	b.first[e.id] = len(b.entries)
+	b.entries = append(b.entries, e)
+	_, err = fmt.Fprintf(b.out, "%s %d\n%s\n", kind, len(data), data)
+	return err
+}
+
+// twice refuses an id that stood before with other content.
+func (b *batch) twice(e entry) error {
+	at, known := b.first[e.id]
+	if !known || b.entries[at].hash == e.hash {
+		return nil
+	}
+	return fmt.Errorf("the id stands in line %d of %s with other content: choose another id", b.entries[at].line, b.entries[at].file)
+}
+
+// each yields the commands in their order, so many at once.
+func (b *batch) each(most int, yield func([]queue.Outgoing) error) error {
+	if err := b.out.Flush(); err != nil {
+		return err
+	}
+	if _, err := b.spool.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(b.spool, 256<<10)
+	for left := len(b.entries); left > 0; {
+		out := make([]queue.Outgoing, 0, min(most, left))
+		for len(out) < cap(out) {
+			var kind string
+			var size int
+			if _, err := fmt.Fscanf(in, "%s %d\n", &kind, &size); err != nil {
+				return fmt.Errorf("the temporary file of the commands: %w", err)
+			}
+			data := make([]byte, size+1)
+			if _, err := io.ReadFull(in, data); err != nil {
+				return fmt.Errorf("the temporary file of the commands: %w", err)
+			}
+			// A file is a batch: it lets commands by hand pass.
+			out = append(out, queue.Outgoing{Kind: kind, Data: data[:size], Priority: queue.PriorityBulk})
+		}
+		left -= len(out)
+		if err := yield(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger"
+	"perennial/schedules"
+)
+
+func (a *app) sweepCommand() *cobra.Command {
+	c := &cobra.Command{Use: "sweep", Short: "Schedules: list, plan, run, forecast, approve"}
+	c.AddCommand(
+		a.sweepList(),
+		a.sweepOne("plan SCHEDULE", "Show what a sweep would renew and cost; changes nothing", daemon.VerbPlan, &daemon.SweepRequest{}),
+		a.sweepRun(),
+		a.sweepForecast(),
+		a.sweepApprove())
+	return c
+}
+
+func (a *app) sweepApprove() *cobra.Command {
+	var q daemon.SweepRequest
+	c := &cobra.Command{
+		Use: "approve PLAN", Short: "Carry out exactly the held plan with this hash", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.Plan = args[0]
+			return a.changeByHand(cmd.Context(), daemon.VerbApprove, q)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&q.By, "by", operator(), "who approves it")
+	f.StringVar(&q.Reason, "reason", "approved on the command line", "why")
+	return c
+}
+
+func (a *app) sweepList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "Where every schedule stands", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "HELD PLAN", "WHY")
+			err := a.eachAccount(ctx, func(one *app, account string) error {
+				r, err := one.connect()
+				if err != nil {
+					return err
+				}
+				defer r.Close()
+				all, err := ask[[]schedules.Status](ctx, r, daemon.VerbSweeps, struct{}{})
+				if err != nil {
+					return err
+				}
+				return addSweeps(list, account, all)
+			})
+			return list.end(err)
+		},
+	}
+}
+
+// addSweeps adds an account's schedules. Their JSON names the account anyway.
+func addSweeps(list *listing, account string, all []schedules.Status) error {
+	for _, s := range all {
+		if list.app.output == "json" {
+			account = ""
+		}
+		why := s.Why
+		if s.Left != nil {
+			why += "; " + leftText(*s.Left)
+		}
+		if s.MatchesNone != "" {
+			why = s.MatchesNone + " " + why
+		}
+		if s.Problem != "" {
+			why = "NOT MADE: " + s.Problem + "; before: " + why
+		}
+		if err := list.add(account, s, s.Schedule, s.Cron+" "+s.Timezone, ago(s.LastSlot), s.State, instantText(s.NextSlot), s.Plan, why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warnOfSweeps says on stderr which sweeps cannot be made; account is empty where
+// there is only one.
+func (a *app) warnOfSweeps(ctx context.Context, r *remote, account string) error {
+	list, err := ask[[]schedules.Status](ctx, r, daemon.VerbSweeps, struct{}{})
+	if account != "" {
+		account = " of account " + account
+	}
+	for _, s := range list {
+		if s.MatchesNone != "" {
+			fmt.Fprintf(a.stderr, "schedule %s%s renews nothing: %s\n", s.Schedule, account, s.MatchesNone)
+		}
+		if s.Problem != "" {
+			fmt.Fprintf(a.stderr, "NOT MADE: schedule %s%s: %s\n", s.Schedule, account, s.Problem)
+		}
+	}
+	return err
+}
+
+// leftText says what a sweep goes on with by itself, and until when.
+func leftText(x ledger.SweepLeft) string {
+	text := fmt.Sprintf("%d more are left, and the sweep goes on with them by itself", x.Proxies)
+	if x.Unpriced > 0 {
+		text += fmt.Sprintf(" (%d wait for a price)", x.Unpriced)
+	}
+	if x.FirstExpiresAt != nil {
+		text += "; the first of them expires at " + x.FirstExpiresAt.Format(time.RFC3339)
+	}
+	return text
+}
+
+func (a *app) sweepRun() *cobra.Command {
+	var q daemon.SweepRequest
+	c := a.sweepOne("run SCHEDULE", "Fire a slot now", daemon.VerbSweep, &q)
+	c.Flags().StringVar(&q.By, "by", operator(), "who asks for it")
+	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
+	return c
+}
+
+// sweepOne asks for a plan of one schedule: looked at, or carried out.
+func (a *app) sweepOne(use, short, verb string, q *daemon.SweepRequest) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.connect()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Minute)
+			defer cancel()
+			q.Schedule = args[0]
+			plan, err := ask[schedules.Plan](ctx, r, verb, q)
+			if err != nil {
+				return err
+			}
+			if err := a.printPlan(plan); err != nil || verb == daemon.VerbPlan {
+				return err
+			}
+			return sweepExit(plan)
+		},
+	}
+}
+
+// sweepExit is the code of a sweep that was carried out: a script must notice that
+// a person, or money, is needed.
+func sweepExit(p schedules.Plan) error {
+	switch {
+	case p.State == schedules.StateHeld || p.LeftOutCounts[schedules.ReasonPerson] > 0:
+		return &exitError{code: ExitPerson}
+	case len(p.Shortfalls) > 0:
+		return &exitError{code: ExitPartly}
+	}
+	return nil
+}

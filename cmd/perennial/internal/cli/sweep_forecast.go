@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/schedules"
+)
+
+func (a *app) sweepForecast() *cobra.Command {
+	q := daemon.ForecastRequest{}
+	c := &cobra.Command{
+		Use: "forecast [SCHEDULE]", Short: "What the next days' renewals cost, and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
+		Long: "Takes every proxy that is listed now as renewed when it comes due, or as many as keep asks for, at the price that was last paid. Without a name: all schedules of the account together. Changes nothing.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if q.Days < 1 || q.Days > schedules.MaxForecastDays {
+				return usage("--days is %d: %w", q.Days, schedules.ErrForecastDays)
+			}
+			if len(args) == 1 {
+				q.Schedule = args[0]
+			}
+			r, err := a.connect()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Minute)
+			defer cancel()
+			f, err := ask[schedules.Forecast](ctx, r, daemon.VerbForecast, q)
+			if err != nil {
+				return err
+			}
+			return a.printForecast(f)
+		},
+	}
+	c.Flags().IntVar(&q.Days, "days", 30, fmt.Sprintf("how many, today included; at most %d", schedules.MaxForecastDays))
+	return c
+}
+
+// dayCost is what a day costs; what is not known is not none.
+func dayCost(d schedules.ForecastDay, currency string) string {
+	switch {
+	case d.Unpriced == 0:
+		return money(d.ChargeCents, currency)
+	case d.ChargeCents == 0:
+		return unknown
+	}
+	return money(d.ChargeCents, currency) + " + " + unknown
+}
+
+// printForecast leaves out the days on which nothing comes due.
+func (a *app) printForecast(f schedules.Forecast) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, f)
+	}
+	fmt.Fprintf(a.stdout, "%s, %d days: %s", strings.Join(f.Schedules, ", "), len(f.Days), estimate(f.ChargeCents, f.Unpriced, f.Currency))
+	switch {
+	case f.WalletCents == nil:
+		fmt.Fprintln(a.stdout, "; the wallet could not be read")
+	case f.RunsOutOn == "" && f.Unpriced > 0:
+		fmt.Fprintf(a.stdout, "; the wallet holds %s and pays for what has a price\n", money(*f.WalletCents, f.Currency))
+	case f.RunsOutOn == "":
+		fmt.Fprintf(a.stdout, "; the wallet holds %s and pays for all of it\n", money(*f.WalletCents, f.Currency))
+	default:
+		fmt.Fprintf(a.stdout, "; the wallet holds %s and runs out on %s: %s is missing\n", money(*f.WalletCents, f.Currency), f.RunsOutOn, estimate(f.MissingCents, f.Unpriced, f.Currency))
+	}
+	rows, unpriced := [][]string{}, 0
+	for _, d := range f.Days {
+		if d.Renewals == 0 {
+			continue
+		}
+		wallet, note := "", ""
+		if d.WalletCents != nil {
+			unpriced += d.Unpriced
+			wallet = walletAfter(*d.WalletCents, unpriced, f.Currency)
+		}
+		if d.Unpriced > 0 {
+			note = fmt.Sprintf("%d of unknown price", d.Unpriced)
+		}
+		if d.OverBudgetCents > 0 {
+			note = strings.TrimPrefix(note+"; "+money(d.OverBudgetCents, f.Currency)+" over the budget of the day", "; ")
+		}
+		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), dayCost(d, f.Currency), wallet, note})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return a.table([]string{"DAY", "RENEWALS", "COST", "WALLET AFTER", ""}, rows)
+}

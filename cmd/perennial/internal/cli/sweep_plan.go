@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"perennial/schedules"
+)
+
+func (a *app) printPlan(p schedules.Plan) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, p)
+	}
+	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %d command(s), about %s", p.Hash, p.Schedule, p.Due, len(p.Included), len(p.Commands), estimate(p.EstimateCents, p.Unpriced, p.Currency))
+	if p.State != "" {
+		fmt.Fprintf(a.stdout, "; %s", p.State)
+	}
+	fmt.Fprintln(a.stdout)
+	a.printPlanMoney(p)
+	rows := make([][]string, 0, len(p.Included)+len(p.LeftOut))
+	for _, x := range p.Included {
+		price := money(x.EstimateCents, p.Currency)
+		if x.Canary {
+			price = unknown
+		}
+		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", price, x.Reason + "; price: " + x.PriceFrom})
+	}
+	for _, x := range p.LeftOut {
+		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "left out", "", x.Reason})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if more := leftOut(p) - len(p.LeftOut); more > 0 {
+		rows = append(rows, []string{"and " + strconv.Itoa(more) + " more", "", "left out", "", ""})
+	}
+	return a.table([]string{"PROXY", "EXPIRES", "WHAT", "PRICE", "WHY"}, rows)
+}
+
+// estimate never shows an unknown price as none.
+func estimate(cents int64, unpriced int, currency string) string {
+	switch {
+	case unpriced == 0:
+		return money(cents, currency)
+	case cents == 0:
+		return fmt.Sprintf("? (%d of unknown price)", unpriced)
+	}
+	return fmt.Sprintf("%s + ? (%d of unknown price)", money(cents, currency), unpriced)
+}
+
+func leftOut(p schedules.Plan) int {
+	n := 0
+	for _, c := range p.LeftOutCounts {
+		n += c
+	}
+	return n
+}
+
+// walletAfter is what is left, at most, where not every price is known.
+func walletAfter(cents int64, unpriced int, currency string) string {
+	if unpriced > 0 {
+		return "at most " + money(cents, currency)
+	}
+	return money(cents, currency)
+}
+
+// printPlanMoney says what the plan does to the wallet, what it is short of, and
+// what else is to be done about it.
+func (a *app) printPlanMoney(p schedules.Plan) {
+	if p.WalletCents != nil && p.WalletAfterCents != nil {
+		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents, p.Currency), money(p.ReservedCents, p.Currency), walletAfter(*p.WalletAfterCents, p.Unpriced, p.Currency))
+	}
+	if p.Left != nil {
+		fmt.Fprintln(a.stdout, leftText(*p.Left))
+	}
+	for _, x := range p.Shortfalls {
+		fmt.Fprintf(a.stdout, "%s, %s: %d proxies are left out, %s is missing, the first expires at %s\n", x.Reason, x.Limit(p.Currency), x.Proxies, estimate(x.Cents, x.Unpriced, p.Currency), x.FirstLostAt.Format(time.RFC3339))
+	}
+	if p.MatchesNone != "" {
+		fmt.Fprintln(a.stdout, p.MatchesNone)
+	}
+	if n := len(p.UnknownIDs); n > 0 {
+		fmt.Fprintf(a.stdout, "its lists name proxies that no listing has shown, such as %s (%d): are they written right?\n", printable(p.UnknownIDs[0]), n)
+	}
+	if p.NeedsApproval {
+		fmt.Fprintf(a.stdout, "it is over approve_over_cents (%s): `perennial sweep approve %s` would carry it out\n", money(p.ApproveOverCents, p.Currency), p.Hash)
+	}
+}

@@ -1,0 +1,351 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/v2"
+
+	"perennial/ledger/files"
+	"perennial/queue"
+	"perennial/schedules"
+	"perennial/upstream"
+)
+
+// Config is perennial.yaml. Unknown keys are errors; secrets never stand in it.
+type Config struct {
+	DataDir   string               `koanf:"data_dir"` // default ./perennial-data; of a file: beside it
+	NATS      NATS                 `koanf:"nats"`
+	HTTP      HTTP                 `koanf:"http"`
+	Accounts  map[string]*Account  `koanf:"accounts"`
+	Schedules []schedules.Schedule `koanf:"schedules"`
+
+	// None of the keys of a file:
+	File     string `koanf:"-"` // where it was read from, "" for the embedded defaults
+	Embedded bool   `koanf:"-"` // nothing was configured: the sandbox runs in this process
+
+	RefillEvents bool `koanf:"-"` // `run --refill-events`
+}
+
+// NATS is how the streams are reached: another server, or the embedded one.
+type NATS struct {
+	URL          string `koanf:"url"`    // empty: an embedded server on listen
+	Listen       string `koanf:"listen"` // default 127.0.0.1:4222
+	CredsFile    string `koanf:"creds_file"`
+	User         string `koanf:"user"`          // for url; default perennial where password_file is given
+	PasswordFile string `koanf:"password_file"` // of user
+	Users        []User `koanf:"users"`         // of the embedded server
+	Context      string `koanf:"context"`       // of the NATS CLI
+}
+
+// HTTP is where health, metrics and the dashboard are served.
+type HTTP struct {
+	Listen string   `koanf:"listen"` // default 127.0.0.1:8080
+	Hosts  []string `koanf:"hosts"`  // names under which pages are served, beside addresses and names without a dot
+}
+
+// Account is one account of the provider: where it is reached, and its limits.
+type Account struct {
+	BaseURL            string        `koanf:"base_url"`
+	AppID              string        `koanf:"app_id"`
+	SecretFile         string        `koanf:"secret_file"`
+	RatePerSecond      float64       `koanf:"rate_per_second"`      // default 5
+	Concurrency        int           `koanf:"concurrency"`          // default 8
+	PollFloor          time.Duration `koanf:"poll_floor"`           // default 1s
+	DailyLimitCents    int64         `koanf:"daily_limit_cents"`    // default 0: none
+	DailyLimitTimezone string        `koanf:"daily_limit_timezone"` // default UTC
+	ReconcileEvery     time.Duration `koanf:"reconcile_every"`      // default 1h
+	SignPort           bool          `koanf:"sign_port"`
+	CIDRField          string        `koanf:"cidr_field"`
+	Replicas           int           `koanf:"replicas"` // default 1
+	// WarnBefore is how long before an expiry proxy.expiring is published; default, for
+	// accounts with a schedule: 24h and 1h. [] tells nothing.
+	WarnBefore []time.Duration `koanf:"warn_before"`
+
+	// None of the keys of a file:
+	Secret   string         `koanf:"-"`
+	Location *time.Location `koanf:"-"`
+}
+
+// Load reads --config, else ./perennial.yaml, else takes the embedded
+// defaults.
+func Load(path string) (*Config, error) {
+	if path == "" {
+		if !Exists("perennial.yaml") {
+			return Embedded(), nil
+		}
+		path = "perennial.yaml"
+	}
+	text, err := files.Read(path, MaxConfig, notOthers)
+	if err != nil {
+		return nil, invalid("configuration %s cannot be read: %w", path, err)
+	}
+	k := koanf.New("\x00")
+	if err := k.Load(configText(text), yaml.Parser()); err != nil {
+		return nil, invalid("configuration %s cannot be read: %w", path, err)
+	}
+	if err := checkIntegers(path, text); err != nil {
+		return nil, err
+	}
+	c := &Config{File: path}
+	if err := unmarshalStrict(k, c); err != nil {
+		return nil, unknownKeys(path, text, err)
+	}
+	c.Defaults()
+	c.DataDir = c.dataBeside()
+	if c.NATS.CredsFile != "" {
+		c.NATS.CredsFile = c.Beside(c.NATS.CredsFile)
+	}
+	if err := c.validate(); err != nil {
+		return nil, invalid("configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// dataBeside is the data directory of a file: one configuration is one ledger, from
+// wherever it is read (docs/decisions/0013). A path in the current directory stays
+// as it is written.
+func (c *Config) dataBeside() string {
+	if filepath.Dir(c.File) == "." {
+		return c.DataDir
+	}
+	return c.Beside(c.DataDir)
+}
+
+// unmarshalStrict refuses unknown keys: a misspelt limit must not cost money.
+func unmarshalStrict(k *koanf.Koanf, c *Config) error {
+	return k.UnmarshalWithConf("", c, koanf.UnmarshalConf{
+		Tag: "koanf",
+		DecoderConfig: &mapstructure.DecoderConfig{
+			Result: c, TagName: "koanf", ErrorUnused: true,
+			DecodeHook: exactly,
+		},
+	})
+}
+
+// Embedded is `perennial run` with nothing configured: an embedded NATS
+// server and the sandbox, whose account is "main".
+func Embedded() *Config {
+	c := &Config{Embedded: true, Accounts: map[string]*Account{"main": {RatePerSecond: 200, Concurrency: 16}}}
+	c.Defaults()
+	return c
+}
+
+// Defaults fills in what the configuration leaves out, as the comments of the fields say.
+func (c *Config) Defaults() {
+	OrElse(&c.DataDir, "perennial-data")
+	OrElse(&c.NATS.Listen, "127.0.0.1:4222")
+	OrElse(&c.HTTP.Listen, "127.0.0.1:8080")
+	for _, a := range c.Accounts {
+		if a == nil {
+			continue
+		}
+		OrElse(&a.RatePerSecond, 5)
+		OrElse(&a.Concurrency, 8)
+		OrElse(&a.PollFloor, time.Second)
+		OrElse(&a.DailyLimitTimezone, "UTC")
+		OrElse(&a.ReconcileEvery, time.Hour)
+		OrElse(&a.Replicas, 1)
+	}
+	for i := range c.Schedules {
+		OrElse(&c.Schedules[i].Account, "main")
+		OrElse(&c.Schedules[i].Timezone, "UTC")
+		OrElse(&c.Schedules[i].Chunk, 100)
+	}
+}
+
+// OrElse sets a field that is empty.
+func OrElse[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// validate names the field and the fix of the first thing wrong.
+func (c *Config) validate() error {
+	if len(c.Accounts) == 0 {
+		return errors.New("accounts is empty: add at least one, such as accounts.main")
+	}
+	if c.NATS.URL != "" && c.NATS.Context != "" {
+		return errors.New("nats.url and nats.context exclude each other: keep one")
+	}
+	if c.NATS.URL == "" && c.NATS.Context == "" {
+		if err := queue.CheckListen(c.NATS.Listen); err != nil {
+			return err
+		}
+	}
+	seen := map[string]string{}
+	for _, name := range c.AccountNames() {
+		a := c.Accounts[name]
+		if err := queue.ValidAccount(name); err != nil {
+			return fmt.Errorf("accounts.%s: %w", name, err)
+		}
+		if a == nil {
+			return fmt.Errorf("accounts.%s is empty: it needs base_url, app_id and a secret", name)
+		}
+		if err := a.Validate(); err != nil {
+			return fmt.Errorf("accounts.%s.%w", name, err)
+		}
+		if other := seen[a.BaseURL+" "+a.AppID]; other != "" {
+			return fmt.Errorf("accounts.%s and accounts.%s are the same key at the same address: keep one", other, name)
+		}
+		seen[a.BaseURL+" "+a.AppID] = name
+	}
+	if err := c.validateProduction(); err != nil {
+		return err
+	}
+	if err := c.validateUsers(); err != nil {
+		return err
+	}
+	return c.validateSchedules()
+}
+
+// Validate names the first field that is wrong, and the fix.
+func (a *Account) Validate() (err error) {
+	if err := checkBaseURL(a.BaseURL); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(a.AppID, "live_app_") && !strings.HasPrefix(a.AppID, "sbx_app_") {
+		return fmt.Errorf("app_id is %q and must begin with live_app_ (production) or sbx_app_ (sandbox)", a.AppID)
+	}
+	if a.RatePerSecond < 0 || a.Concurrency < 1 || a.Concurrency > 1024 || a.DailyLimitCents < 0 || a.Replicas < 1 {
+		return errors.New("rate_per_second, concurrency (1 to 1024), daily_limit_cents and replicas must not be negative")
+	}
+	if err := schedules.CheckWarnBefore(a.WarnBefore); err != nil {
+		return err
+	}
+	if a.Location, err = time.LoadLocation(a.DailyLimitTimezone); err != nil {
+		return fmt.Errorf("daily_limit_timezone: %w", err)
+	}
+	return nil
+}
+
+// checkBaseURL repeats nothing of an address that may hold a password.
+func checkBaseURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err == nil && (u.User != nil || u.RawQuery != "" || u.Fragment != ""):
+		return errors.New("base_url must be scheme, host and perhaps a path, with no user, no query and no fragment: the key stands in app_id and secret_file")
+	case err != nil || u.Host == "":
+		return errors.New("base_url must be the provider's address, such as https://api.example.com")
+	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
+		return fmt.Errorf("base_url is %q: only https is accepted, and http to this machine itself", text)
+	}
+	return nil
+}
+
+// validateProduction: who can publish a command can spend money.
+func (c *Config) validateProduction() error {
+	if name := c.Production(); name != "" && c.NATS.URL == "" && c.NATS.Context == "" && len(c.NATS.Users) == 0 {
+		return fmt.Errorf("accounts.%s is a production account and the embedded NATS server has no users: whoever can connect could spend its money. Set nats.users, or nats.url", name)
+	}
+	return nil
+}
+
+// Production is the first account that spends real money, "" when none does.
+func (c *Config) Production() string {
+	for _, name := range c.AccountNames() {
+		if strings.HasPrefix(c.Accounts[name].AppID, "live_app_") {
+			return name
+		}
+	}
+	return ""
+}
+
+func (c *Config) validateSchedules() error {
+	names := map[string]bool{}
+	for i := range c.Schedules {
+		s := &c.Schedules[i]
+		if err := s.Validate(); err != nil {
+			return fmt.Errorf("schedules[%d]: %w", i, err)
+		}
+		if c.Accounts[s.Account] == nil {
+			return fmt.Errorf("schedules[%d].account is %q, which is not configured", i, s.Account)
+		}
+		if names[s.Name] {
+			return fmt.Errorf("schedules[%d].name is %q, which stands twice", i, s.Name)
+		}
+		names[s.Name] = true
+		for _, name := range []string{s.Match.ProxyIDsFile, s.Match.ExceptProxyIDsFile} {
+			if name != "" && !Exists(c.Beside(name)) {
+				return fmt.Errorf("schedules[%d].match: the list %s does not exist", i, c.Beside(name))
+			}
+		}
+	}
+	return nil
+}
+
+// AccountNames are the accounts, sorted.
+func (c *Config) AccountNames() []string {
+	names := make([]string, 0, len(c.Accounts))
+	for name := range c.Accounts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Pick is the account that a command means.
+func (c *Config) Pick(name string) (string, error) {
+	if name == "" && len(c.Accounts) == 1 {
+		return c.AccountNames()[0], nil
+	}
+	if name == "" {
+		return "", invalid("there are several accounts (%s): say which with --account", strings.Join(c.AccountNames(), ", "))
+	}
+	if c.Accounts[name] == nil {
+		return "", &NotConfiguredError{name, c.AccountNames()}
+	}
+	return name, nil
+}
+
+// LedgerPath is the file of an account's ledger.
+func (c *Config) LedgerPath(account string) string {
+	return filepath.Join(c.DataDir, account+".ledger.db")
+}
+
+// Exists reports whether a file or directory is there.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// Client makes the account's API client.
+func (c *Config) Client(name, secret string, clock func() time.Time) (*upstream.Client, error) {
+	a := c.Accounts[name]
+	client, err := upstream.New(upstream.Config{
+		BaseURL: a.BaseURL, AppID: a.AppID, Secret: secret, SignPort: a.SignPort, Clock: clock, UserAgent: "perennial/" + Version,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("account %s: %w", name, err)
+	}
+	return client, nil
+}
+
+// PickAll are those that a command looks at: the one that --account names, else
+// all of the configuration.
+func (c *Config) PickAll(named string) ([]string, error) {
+	if named == "" && len(c.Accounts) > 1 {
+		return c.AccountNames(), nil
+	}
+	account, err := c.Pick(named)
+	return []string{account}, err
+}

@@ -1,0 +1,4 @@
+// Package config reads perennial.yaml, the secrets that it names and the variables
+// of the environment (docs/cli.md, docs/operations.md). It refuses what it does not know, and
+// says the line, the key and what to write.
+package config

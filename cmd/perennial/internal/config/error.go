@@ -1,0 +1,26 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Error is a configuration, or a file that it names, that cannot be used. It
+// says what is wrong, where, and what to do.
+type Error struct{ err error }
+
+func (e *Error) Error() string { return e.err.Error() }
+
+func (e *Error) Unwrap() error { return e.err }
+
+func invalid(format string, args ...any) error { return &Error{fmt.Errorf(format, args...)} }
+
+// NotConfiguredError is an account that the configuration does not have.
+type NotConfiguredError struct {
+	account string
+	have    []string
+}
+
+func (e *NotConfiguredError) Error() string {
+	return fmt.Sprintf("account %q is not configured: there is %s", e.account, strings.Join(e.have, ", "))
+}

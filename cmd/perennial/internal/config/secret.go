@@ -1,0 +1,119 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"perennial/ledger/files"
+)
+
+// SecretOf reads an account's API Secret: from its environment variable, a
+// systemd credential, or its file.
+func (c *Config) SecretOf(name string) (string, error) {
+	a := c.Accounts[name]
+	variable := SecretVariable(name)
+	switch {
+	case a.Secret != "":
+		return a.Secret, nil
+	case os.Getenv(variable) != "":
+		secret, err := OneSecret([]byte(os.Getenv(variable)))
+		if err != nil {
+			return "", invalid("account %s: the variable %s %w", name, variable, err)
+		}
+		return secret, nil
+	}
+	path := a.SecretFile
+	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" {
+		if credential := filepath.Join(dir, name+".secret"); path == "" || Exists(credential) {
+			path = credential
+		}
+	}
+	if path == "" {
+		return "", invalid("account %s has no secret\nset secret_file in %s, or %s in the environment", name, c.File, variable)
+	}
+	if !filepath.IsAbs(path) && c.File != "" {
+		path = filepath.Join(filepath.Dir(c.File), path)
+	}
+	secret, err := ReadSecret(path)
+	if err != nil {
+		return "", invalid("account %s: %w", name, err)
+	}
+	return secret, nil
+}
+
+// namedSecret is the path of a secret file that cannot be read, where it can be no
+// secret: "" for a word that may have been pasted in the place of a path.
+func namedSecret(path string) string {
+	if Exists(path) || slices.Contains([]string{".secret", ".password", ".txt", ".key"}, filepath.Ext(path)) {
+		return " " + path
+	}
+	return ""
+}
+
+// SecretVariable is the environment variable of an account's secret.
+func SecretVariable(account string) string {
+	return "PERENNIAL_" + strings.ReplaceAll(strings.ToUpper(account), "-", "_") + "_SECRET"
+}
+
+// cause is what went wrong with a file, without the file's name.
+func cause(err error) error {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return failed.Err
+	}
+	return err
+}
+
+// MaxSecret bounds a secret file, in bytes.
+const MaxSecret = 4 << 10
+
+// ReadSecret reads a secret file that no other user of the machine may read.
+func ReadSecret(path string) (string, error) {
+	text, err := ReadPrivate(path)
+	if err != nil {
+		return "", err
+	}
+	secret, err := OneSecret(text)
+	if err != nil {
+		return "", invalid("the secret file %s %w", path, err)
+	}
+	return secret, nil
+}
+
+// ReadPrivate reads a small file that no other user of the machine may read.
+func ReadPrivate(path string) ([]byte, error) {
+	text, err := files.Read(path, MaxSecret, private)
+	if _, said := errors.AsType[*Error](err); said || err == nil {
+		return text, err
+	}
+	if errors.Is(err, files.ErrNotRegular) || errors.Is(err, files.ErrTooLarge) {
+		return nil, invalid("the secret file %s is not a file of at most %d bytes\nsecret_file names a file that holds the secret and nothing else", path, MaxSecret)
+	}
+	// A name that is none of a file is not repeated: it may be the secret itself.
+	return nil, invalid("the secret file%s cannot be read: %w\nsecret_file names a file that holds the secret, not the secret", namedSecret(path), cause(err))
+}
+
+func private(path string, info fs.FileInfo) error {
+	if info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	return invalid("the secret file %s may be read by others (mode %04o)\nrun: chmod 600 %s", path, info.Mode().Perm(), path)
+}
+
+// OneSecret is the secret that a text holds, without the spaces around it. The error
+// repeats nothing of it.
+func OneSecret(text []byte) (string, error) {
+	secret := strings.TrimSpace(string(text))
+	switch {
+	case secret == "":
+		return "", errors.New("is empty")
+	case !utf8.ValidString(secret) || strings.ContainsFunc(secret, unicode.IsControl):
+		return "", errors.New("has a line break, or another character that cannot be printed, within the secret: it holds the secret alone, in one line")
+	}
+	return secret, nil
+}

@@ -1,0 +1,76 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+)
+
+var invalidKeys = regexp.MustCompile(`has invalid keys: ([^\n]+)`)
+
+// unknownKeys turns the refusal of keys that nothing reads into lines of the file,
+// with the key that may have been meant; the error itself where it is another one.
+func unknownKeys(path string, text []byte, err error) error {
+	found := invalidKeys.FindStringSubmatch(err.Error())
+	if found == nil {
+		_, list, _ := strings.Cut(err.Error(), "\n\n")
+		return invalid("configuration %s: %s", path, plainConfig(cmp.Or(list, err.Error())))
+	}
+	var said []string
+	for key := range strings.SplitSeq(found[1], ", ") {
+		what := fmt.Sprintf("%q is no key of the configuration", key)
+		if line := lineOfKey(string(text), key); line > 0 {
+			what = fmt.Sprintf("line %d: %s", line, what)
+		}
+		if near := nearestKey(key); near != "" {
+			what += fmt.Sprintf(", did you mean %q?", near)
+		}
+		said = append(said, what)
+	}
+	return invalid("configuration %s: %s", path, strings.Join(said, "; "))
+}
+
+// lineOfKey is the first line in which a key stands, counted from 1; 0 for none.
+func lineOfKey(text, key string) int {
+	is := regexp.MustCompile(`^[\s\-{,]*["']?` + regexp.QuoteMeta(key) + `["']?\s*:|[{,]\s*["']?` + regexp.QuoteMeta(key) + `["']?\s*:`)
+	for n, line := range strings.Split(text, "\n") {
+		if is.MatchString(line) {
+			return n + 1
+		}
+	}
+	return 0
+}
+
+// nearestKey is the known key that is spelt nearly like this one, "" for none.
+func nearestKey(key string) string {
+	known := map[string]bool{}
+	collectKeys(reflect.TypeFor[Config](), known)
+	best, least := "", 4
+	for k := range known {
+		if d := levenshtein.ComputeDistance(key, k); d < least || d == least && k < best {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// collectKeys names the keys of a structure and of what it holds.
+func collectKeys(t reflect.Type, known map[string]bool) {
+	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, t.Kind()) {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return
+	}
+	for field := range t.Fields() {
+		if key, _, _ := strings.Cut(field.Tag.Get("koanf"), ","); key != "" && key != "-" && !known[key] {
+			known[key] = true
+			collectKeys(field.Type, known)
+		}
+	}
+}

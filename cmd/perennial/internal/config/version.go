@@ -1,0 +1,4 @@
+package config
+
+// Version is set by the release build (-ldflags "-X perennial/cmd/perennial/internal/config.Version=…").
+var Version = "0.1.0"

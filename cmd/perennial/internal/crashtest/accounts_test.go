@@ -1,0 +1,134 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"perennial/cmd/perennial/internal/cli"
+)
+
+// twoAccounts configures main and other, each with a schedule and a runner of
+// both.
+func twoAccounts(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, 4)
+	w.write("other.secret", "second-canary-9dK4", 0o600)
+	w.configure("", fmt.Sprintf(`  other: {base_url: %s, app_id: sbx_app_other, secret_file: other.secret}
+schedules:
+  - {name: keep, account: main, cron: "0 0 1 1 *", renew_before: 72h, duration_days: 30}
+  - {name: hold, account: other, cron: "0 0 1 1 *", renew_before: 72h, duration_days: 30}
+`, w.sandbox.Sandbox))
+	return w
+}
+
+// accountsOf are the accounts that the lines of a JSON output name.
+func accountsOf(t *testing.T, out string) (names []string) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		var row struct {
+			Account string `json:"account"`
+		}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		names = append(names, row.Account)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// TestListingsAreOfAllAccountsUnlessOneIsNamed: in a column, or in a field.
+func TestListingsAreOfAllAccountsUnlessOneIsNamed(t *testing.T) {
+	t.Parallel()
+	w := twoAccounts(t)
+	w.run()
+	for _, c := range []string{"main", "other"} {
+		w.mustCLI("order", "--item", "off_us_1=1", "--id", c+"-buy", "--wait", "-a", c)
+		w.fault(map[string]any{"method": "POST", "path": "/api/v1/orders", "fault": "code", "code": "idempotency_unresolved", "http_status": 409, "times": 1})
+		if _, errs, code := w.cli("order", "--item", "off_us_1=1", "--id", c+"-doubt", "--wait", "-a", c); code != cli.ExitPerson {
+			t.Fatalf("exit %d\n%s", code, errs)
+		}
+	}
+	for _, command := range []string{"sweep list", "status", "review list", "proxies list --live", "wallet", "ledger balance", "ledger balance --by order"} {
+		args := strings.Fields(command)
+		if got := accountsOf(t, w.mustCLI(append(args, "-o", "json")...)); !slices.Equal(got, []string{"main", "other"}) {
+			t.Errorf("%s is of %q", command, got)
+		}
+		table := w.mustCLI(args...)
+		if !strings.Contains(table, "ACCOUNT") && command != "wallet" || !strings.Contains(table, "main") || !strings.Contains(table, "other") {
+			t.Errorf("%s:\n%s", command, table)
+		}
+		one := w.mustCLI(append(args, "--account", "other")...)
+		if strings.Contains(one, "main") || strings.HasPrefix(one, "ACCOUNT  ") && command != "ledger balance" {
+			t.Errorf("%s of one account:\n%s", command, one)
+		}
+	}
+	if out := w.mustCLI("status", "--limit", "1"); !strings.Contains(out, "other-doubt") || strings.Contains(out, "buy") {
+		t.Errorf("the last accepted of all is other-doubt:\n%s", out)
+	}
+}
+
+// TestStatusFindsAnIDInWhicheverAccountHasIt: with and without a runner, and an
+// id of several accounts asks for one of them.
+func TestStatusFindsAnIDInWhicheverAccountHasIt(t *testing.T) {
+	t.Parallel()
+	w := twoAccounts(t)
+	run, _ := w.run()
+	w.mustCLI("order", "--item", "off_us_1=1", "--id", "only", "--wait", "-a", "other")
+	for _, account := range []string{"main", "other"} {
+		w.mustCLI("order", "--item", "off_us_1=1", "--id", "both", "--wait", "-a", account)
+	}
+	check := func() {
+		t.Helper()
+		if out := w.mustCLI("status", "only"); !strings.Contains(out, "account  other") {
+			t.Errorf("it does not say the account:\n%s", out)
+		}
+		if got := accountsOf(t, w.mustCLI("status", "only", "-o", "json")); got[0] != "other" {
+			t.Errorf("account %q", got)
+		}
+		if out, errs, code := w.cli("status", "both"); code != cli.ExitUsage || !strings.Contains(errs, "main, other") || out != "" {
+			t.Errorf("exit %d\n%s%s", code, out, errs)
+		}
+		if out := w.mustCLI("status", "both", "-a", "main"); strings.Contains(out, "account ") {
+			t.Errorf("an account that was named is said again:\n%s", out)
+		}
+		if _, errs, code := w.cli("status", "nothing-of-the-kind"); code != cli.ExitFailed || strings.Count(errs, "\n") != 1 {
+			t.Errorf("exit %d\n%s", code, errs)
+		}
+	}
+	check()
+	run.terminate()
+	check()
+}
+
+// TestAnAccountThatDoesNotAnswerIsNamedAndTheOthersShown.
+func TestAnAccountThatDoesNotAnswerIsNamedAndTheOthersShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4)
+	w.run() // of main alone
+	w.mustCLI("renew", "px_1", "--id", "r1", "--wait")
+	w.write("other.secret", "second-canary-9dK4", 0o600)
+	w.configure("", fmt.Sprintf("  other: {base_url: %s, app_id: sbx_app_none, secret_file: other.secret}\n", w.sandbox.Sandbox))
+	for _, command := range []string{"sweep list", "status", "status r1", "review list", "proxies list", "wallet", "ledger balance"} {
+		args := strings.Fields(command)
+		out, errs, code := w.cli(args...)
+		if code != cli.ExitPartly || !strings.Contains(errs, "account other: ") || !strings.Contains(errs, "1 of 2 accounts") {
+			t.Errorf("%s: exit %d\n%s%s", command, code, out, errs)
+		}
+		if command == "status" && !strings.Contains(out, "r1") {
+			t.Errorf("main is not shown:\n%s", out)
+		}
+		_, errs, _ = w.cli(append(args, "-o", "json")...)
+		for line := range strings.Lines(errs) {
+			if !json.Valid([]byte(line)) {
+				t.Errorf("%s -o json says on stderr %q", command, line)
+			}
+		}
+	}
+	if out, errs, code := w.cli("status", "-a", "other"); code != cli.ExitUnreachable || out != "" {
+		t.Errorf("one account that does not answer: exit %d\n%s%s", code, out, errs)
+	}
+}

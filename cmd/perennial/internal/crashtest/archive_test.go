@@ -1,0 +1,184 @@
+package crashtest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/ledger"
+)
+
+// archiveAll archives everything that the world's stopped runner has published,
+// as if a month had passed.
+func (w *world) archiveAll() ledger.Archived {
+	w.t.Helper()
+	head := decode[fileLine](w.t, w.mustCLI("ledger", "verify", "-o", "json")).Head
+	later := time.Now().Add(30 * 24 * time.Hour)
+	out, err := ledger.Archive{
+		Path: w.ledgerFile(), Before: later.Add(-10 * 24 * time.Hour), Clock: func() time.Time { return later }, Published: head, Keep: 1,
+	}.Run(w.t.Context())
+	if err != nil || out.File == "" {
+		w.t.Fatalf("%+v %v", out, err)
+	}
+	return out
+}
+
+// TestARunGoesOnFromAnArchivedLedger: nothing that was done is done again, the
+// stream goes on, and one that is lost is filled again from archive and ledger.
+func TestARunGoesOnFromAnArchivedLedger(t *testing.T) {
+	w, commands := lostTime(t, "")
+	archived := w.archiveAll()
+	run, line := w.run()
+	if _, errs, code := w.cli("ledger", "archive", "--before", "2020-01-01"); code != cli.ExitFailed || !strings.Contains(errs, "in use") {
+		t.Errorf("beside a run: exit %d %s", code, errs)
+	}
+	awaitReady(t, line)
+	w.republish(commands)
+	w.mustCLI("renew", "px_7", "--id", "fourth", "--wait")
+	w.settled(run, "first", "second", "third", "fourth")
+	v := decode[againstLine](t, w.mustCLI("ledger", "verify", "--archive", archived.File, "--against-events", "-o", "json"))
+	if !v.OK || v.Published != v.Head.Seq || v.Rows != v.Head.Seq {
+		t.Errorf("%+v", v)
+	}
+
+	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
+		t.Fatal(err)
+	}
+	run, line = w.run("--refill-events")
+	awaitReady(t, line)
+	w.settled(run, "first", "second", "third", "fourth")
+
+	away := filepath.Join(w.dir, filepath.Base(archived.File))
+	if err := os.Rename(archived.File, away); err != nil {
+		t.Fatal(err)
+	}
+	if out := w.mustCLI("status", "first"); !strings.Contains(out, "delivered") || !strings.Contains(out, filepath.Base(away)) {
+		t.Errorf("without the archive:\n%s", out)
+	}
+	if out := w.mustCLI("ledger", "verify", "--against-events"); !strings.Contains(out, "--archive FILE") {
+		t.Errorf("without the archive:\n%s", out)
+	}
+	run, line = w.run()
+	awaitReady(t, line)
+	w.republish(commands)
+	if err := os.Rename(away, archived.File); err != nil { // the check of the books reads every row
+		t.Fatal(err)
+	}
+	w.settled(run, "first", "second", "third", "fourth")
+}
+
+// oldWorld is a world whose account paid and was paid 6,000 times two months ago;
+// all of that is published, and its runner has stopped.
+func oldWorld(t *testing.T, nats string) *world {
+	t.Helper()
+	w := newWorld(t, 4)
+	w.configure(nats, "")
+	if err := os.Mkdir(filepath.Dir(w.ledgerFile()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-60 * 24 * time.Hour)
+	l, err := ledger.Open(t.Context(), ledger.Config{Path: w.ledgerFile(), Clock: func() time.Time { return old }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = l.Write(t.Context(), func(tx *ledger.Tx) error {
+		facts := []ledger.Fact{ledger.LedgerOpened{
+			AccountID: "acc_alpha", Environment: "sandbox", BaseURL: w.sandbox.Sandbox, Currency: "USD", OpeningCents: 50_000_000, Epoch: "e1",
+		}}
+		for range 3000 {
+			facts = append(facts, ledger.LedgerRecorded{Kind: "external", Cents: 7, By: "ada", Reason: "shop"}, ledger.LedgerRecorded{Kind: "top-up", Cents: 7, By: "ada", Reason: "card"})
+		}
+		return tx.Append(facts...)
+	})
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	run, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	w.stopped(run)
+	return w
+}
+
+func (w *world) stopped(run *process) {
+	w.t.Helper()
+	if code := run.terminate(); code != 0 {
+		w.t.Fatalf("run ended with %d\n%s", code, run.stderr)
+	}
+}
+
+// archiveOld is `ledger archive` of all but the last month.
+func (w *world) archiveOld(flags ...string) cli.Archiving {
+	w.t.Helper()
+	return decode[cli.Archiving](w.t, w.mustCLI(append(archiveArgs(), append(flags, "-o", "json")...)...))
+}
+
+func archiveArgs() []string {
+	return []string{"ledger", "archive", "--before", time.Now().Add(-30 * 24 * time.Hour).Format(time.DateOnly)}
+}
+
+// TestTheProgramArchivesWhatIsOldAndPublished: two months ago the account paid
+// and was paid 6,000 times; all but the newest of it goes.
+func TestTheProgramArchivesWhatIsOldAndPublished(t *testing.T) {
+	w := oldWorld(t, "")
+	before := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
+	entries := w.mustCLI("ledger", "entries", "-n", "20000")
+	out := w.archiveOld("--to", w.dir)
+	if out.FirstSeq != 1 || out.LastSeq < 1500 || out.LastSeq > 2500 || filepath.Dir(out.File) != w.dir || out.BytesAfter >= out.BytesBefore {
+		t.Errorf("%+v", out)
+	}
+	if got := w.mustCLI("ledger", "entries", "-n", "20000"); got != entries {
+		t.Error("the entries are other ones")
+	}
+	after := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
+	if before.Head, before.Unbooked, after.Unbooked = after.Head, nil, nil; before != after {
+		t.Errorf("the balance was %+v and is %+v", before, after)
+	}
+	v := decode[againstLine](t, w.mustCLI("ledger", "verify", "--archive", out.File, "--against-events", "-o", "json"))
+	if !v.OK || v.Rows != out.Head.Seq || v.Unpublished != 0 || v.Removed != out.LastSeq {
+		t.Errorf("%+v", v)
+	}
+	if alone := decode[fileLine](t, w.mustCLI("ledger", "verify", out.File, "-o", "json")); !alone.OK || alone.Rows != out.LastSeq {
+		t.Errorf("the archive by itself: %+v", alone)
+	}
+	run, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+	if code := run.terminate(); code != 0 {
+		t.Fatalf("run ended with %d\n%s", code, run.stderr)
+	}
+	if err := os.Rename(out.File, filepath.Join(filepath.Dir(w.ledgerFile()), filepath.Base(out.File))); err != nil { // the check of the books reads every row
+		t.Fatal(err)
+	}
+	checkBooks(t, w, []string{"first", "second"})
+}
+
+func TestArchiveSaysWhatItDoesNotDo(t *testing.T) {
+	w, _ := lostTime(t, "")
+	for _, test := range []struct {
+		args []string
+		code int
+		say  string
+	}{
+		{nil, cli.ExitUsage, "--before"},
+		{[]string{"--before", "soon"}, cli.ExitUsage, "2026-11-01"},
+		{[]string{"--before", time.Now().Format(time.DateOnly)}, cli.ExitFailed, "7 days"},
+		{[]string{"--before", "2020-01-01"}, 0, "nothing to archive"},
+	} {
+		out, errs, code := w.cli(append([]string{"ledger", "archive"}, test.args...)...)
+		if code != test.code || !strings.Contains(out+errs, test.say) {
+			t.Errorf("%v: exit %d\n%s%s", test.args, code, out, errs)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := w.cli("ledger", "archive", "--before", "2020-01-01"); code != cli.ExitUnreachable || !strings.Contains(errs, "no events stream") {
+		t.Errorf("without events: exit %d %s", code, errs)
+	}
+}

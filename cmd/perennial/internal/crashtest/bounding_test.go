@@ -1,0 +1,300 @@
+package crashtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// onStream runs do on the world's NATS while no runner has it: another server, or
+// the embedded one's store.
+func (w *world) onStream(server *queue.Embedded, do func(*queue.Queue, jetstream.JetStream)) {
+	w.t.Helper()
+	if server == nil {
+		var err error
+		server, err = queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		defer server.Shutdown()
+	}
+	q, err := queue.Connect(queue.ConnectConfig{URL: server.URL()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer q.Close()
+	nc, js := connectTo(w.t, server.URL())
+	defer nc.Close()
+	do(q, js)
+}
+
+func (w *world) eventsState(server *queue.Embedded) (state queue.EventsState, snapshots []queue.Snapshot) {
+	w.t.Helper()
+	w.onStream(server, func(q *queue.Queue, _ jetstream.JetStream) {
+		var err error
+		if state, err = q.EventsState(w.t.Context(), "main"); err == nil {
+			snapshots, err = q.Snapshots(w.t.Context(), "main")
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	})
+	return state, snapshots
+}
+
+// TestALostMachineIsRestoredFromABoundedStream, with the embedded NATS and with
+// another: the stream begins behind the archive, and with the snapshot beside it
+// gives the ledger again.
+func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
+	for _, external := range []bool{false, true} {
+		t.Run(fmt.Sprintf("external=%v", external), func(t *testing.T) {
+			var server *queue.Embedded
+			url := ""
+			if external {
+				var err error
+				if server, err = queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()}); err != nil {
+					t.Fatal(err)
+				}
+				defer server.Shutdown()
+				url = server.URL()
+			}
+			w := oldWorld(t, url)
+			before, _ := w.eventsState(server)
+			out := w.archiveOld("--to", w.dir)
+			state, snapshots := w.eventsState(server)
+			if out.LastSeq < 1500 || state.First != uint64(out.LastSeq)+1 || state.Cut || state.Last != uint64(out.Head.Seq) || len(snapshots) != 1 || snapshots[0].Seq != uint64(out.LastSeq) {
+				t.Fatalf("%+v %+v %v", out, state, snapshots)
+			}
+			if state.Bytes >= before.Bytes*4/5 || out.Events.BytesAfter != state.Bytes || out.Events.BytesBefore < before.Bytes {
+				t.Errorf("the stream had %d bytes and has %d: %+v", before.Bytes, state.Bytes, out.Events)
+			}
+			balance := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
+			rebuilt := filepath.Join(w.dir, "before.db")
+			w.mustCLI("ledger", "rebuild", "--out", rebuilt)
+			if err := os.Remove(w.ledgerFile()); err != nil { // and with it the archive, which is on another machine
+				t.Fatal(err)
+			}
+			restored := decode[ledger.Restored](t, w.mustCLI("ledger", "restore", "--from-events", "-o", "json"))
+			if !restored.Proven || restored.Snapshot == nil || restored.Snapshot.Seq != out.LastSeq || restored.Events != out.Head.Seq-out.LastSeq {
+				t.Errorf("%+v", restored)
+			}
+			again := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
+			if balance.Head, balance.Unbooked, again.Unbooked = again.Head, nil, nil; balance != again {
+				t.Errorf("the balance was %+v and is %+v", balance, again)
+			}
+			if v := decode[againstLine](t, w.mustCLI("ledger", "verify", "--against-events", "-o", "json")); !v.OK || v.Unpublished != 2 || v.Removed != out.LastSeq {
+				t.Errorf("%+v", v)
+			}
+			run, line := w.run()
+			awaitReady(t, line)
+			w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+			w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+			w.stopped(run)
+			if v := decode[againstLine](t, w.mustCLI("ledger", "verify", "--archive", out.File, "--against-events", "-o", "json")); !v.OK || v.Unpublished != 0 {
+				t.Errorf("%+v", v)
+			}
+			if charged, _ := checkReferee(t, w.charges); charged != decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).ChargedCents {
+				t.Errorf("the referee has %d", charged)
+			}
+		})
+	}
+}
+
+// TestAnArchivingKilledWhileItBoundsTheStreamIsEndedByTheNext: at every step the
+// runner starts and goes on, nothing that is not in the snapshot is gone, and the
+// same command ends it.
+func TestAnArchivingKilledWhileItBoundsTheStreamIsEndedByTheNext(t *testing.T) {
+	w := oldWorld(t, "")
+	data, kept := filepath.Join(w.dir, "data"), filepath.Join(t.TempDir(), "data")
+	if err := os.CopyFS(kept, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	for _, point := range []string{
+		"archive.swapped", "archive.snapshot_stored", "archive.bounded_noted", "archive.bounded_published",
+		"archive.events_closed", "archive.events_removed", "archive.events_opened",
+	} {
+		for _, next := range []string{"run", "archive"} {
+			t.Run(point+" "+next, func(t *testing.T) {
+				w.t = t
+				if err := os.RemoveAll(data); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.CopyFS(data, os.DirFS(kept)); err != nil {
+					t.Fatal(err)
+				}
+				startIn(t, w.dir, []string{crashVariable + "=" + point + " kill"}, archiveArgs()...).awaitKilled()
+				if next == "run" {
+					run, line := w.run()
+					awaitReady(t, line)
+					w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+					w.mustCLI("renew", "px_3", "--id", "third "+point, "--wait")
+					w.stopped(run)
+				}
+				if v := decode[againstLine](t, w.mustCLI("ledger", "verify", "--against-events", "-o", "json")); !v.OK {
+					t.Errorf("%+v", v)
+				}
+				out := w.archiveOld()
+				state, snapshots := w.eventsState(nil)
+				begins := decode[againstLine](t, w.mustCLI("ledger", "verify", "--against-events", "-o", "json"))
+				if out.File != "" || state.First < 1500 || state.Cut || len(snapshots) != 1 || begins.Removed != int64(state.First)-1 || begins.Unpublished != 0 {
+					t.Errorf("%+v %+v %v %+v", out, state, snapshots, begins)
+				}
+				if err := os.Remove(w.ledgerFile()); err != nil {
+					t.Fatal(err)
+				}
+				if restored := decode[ledger.Restored](t, w.mustCLI("ledger", "restore", "--from-events", "-o", "json")); !restored.Proven || restored.Snapshot.Seq != int64(state.First)-1 {
+					t.Errorf("%+v", restored)
+				}
+			})
+		}
+	}
+}
+
+func TestASlowDurableConsumerKeepsItsEventsUntilAPersonNamesIt(t *testing.T) {
+	w := oldWorld(t, "")
+	w.onStream(nil, func(_ *queue.Queue, js jetstream.JetStream) {
+		consumer, err := js.CreateConsumer(t.Context(), queue.EventsStream("main"), jetstream.ConsumerConfig{Durable: "books", AckPolicy: jetstream.AckAllPolicy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch, err := consumer.Fetch(700)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last jetstream.Msg
+		for m := range batch.Messages() {
+			last = m
+		}
+		if err := last.DoubleAck(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	said := w.mustCLI(archiveArgs()...)
+	if !strings.Contains(said, "consumer books") || !strings.Contains(said, "--may-lose books") || !strings.Contains(said, "begins with event 701 instead of 1") {
+		t.Errorf("it says\n%s", said)
+	}
+	if state, _ := w.eventsState(nil); state.First != 701 {
+		t.Errorf("%+v", state)
+	}
+	w.mustCLI("ledger", "verify", "--against-events")
+	if err := os.Rename(w.ledgerFile(), w.ledgerFile()+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if restored := decode[ledger.Restored](t, w.mustCLI("ledger", "restore", "--from-events", "-o", "json")); !restored.Proven {
+		t.Errorf("%+v", restored)
+	}
+	if err := os.Rename(w.ledgerFile()+".away", w.ledgerFile()); err != nil {
+		t.Fatal(err)
+	}
+	out := w.archiveOld("--may-lose", "books")
+	if len(out.Events.Lost) != 1 || out.Events.Lost[0] != "books" || out.Events.FirstSeq < 1500 || out.Events.WasFirstSeq != 701 {
+		t.Errorf("%+v", out.Events)
+	}
+	run, line := w.run()
+	awaitReady(t, line)
+	w.stopped(run)
+	w.onStream(nil, func(_ *queue.Queue, js jetstream.JetStream) { // what it missed is said on the stream
+		for _, subject := range []string{"ledger.archived", "ledger.bounded"} {
+			stream, err := js.Stream(t.Context(), queue.EventsStream("main"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m, err := stream.GetLastMsgForSubject(t.Context(), queue.EventSubject("main", subject)); err != nil || m.Sequence <= out.Events.FirstSeq {
+				t.Errorf("%s: %v", subject, err)
+			}
+		}
+	})
+}
+
+func TestKeepEventsLeavesTheStreamAndALaterArchiveBoundsIt(t *testing.T) {
+	w := oldWorld(t, "")
+	if out := w.archiveOld("--keep-events"); out.File == "" || out.Events != nil {
+		t.Errorf("%+v", out)
+	}
+	if state, snapshots := w.eventsState(nil); state.First != 1 || len(snapshots) != 0 {
+		t.Errorf("%+v %v", state, snapshots)
+	}
+	backup := filepath.Join(w.dir, "between.db")
+	w.mustCLI("ledger", "backup", backup)
+	out := w.archiveOld()
+	if out.File != "" || out.Events.FirstSeq < 1500 {
+		t.Errorf("%+v", out)
+	}
+	if again := w.archiveOld(); again.Events.FirstSeq != out.Events.FirstSeq || again.Head != out.Head {
+		t.Errorf("once more: %+v", again)
+	}
+	restored := decode[ledger.Restored](t, w.mustCLI("ledger", "restore", "--from", backup, "--replace", "-o", "json"))
+	if !restored.Proven || restored.Events != 1 {
+		t.Errorf("%+v", restored)
+	}
+}
+
+func TestABoundedStreamThatLostMoreIsRefused(t *testing.T) {
+	w := oldWorld(t, "")
+	out := w.archiveOld()
+	w.onStream(nil, func(q *queue.Queue, _ jetstream.JetStream) {
+		err := q.BoundEvents(t.Context(), queue.Bounding{Account: "main", First: out.Events.FirstSeq + 1, Alone: func(context.Context) error { return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if _, errs, code := w.cli("run"); code != cli.ExitFailed || !strings.Contains(errs, "removed by another program") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	if _, errs, code := w.cli("ledger", "verify", "--against-events"); code != cli.ExitFailed || !strings.Contains(errs, "removed by another program") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+}
+
+// A snapshot that went is missed by verify, and stored again by archive.
+func TestASnapshotThatWasRemovedIsMissedAndStoredAgain(t *testing.T) {
+	w := oldWorld(t, "")
+	w.archiveOld()
+	w.onStream(nil, func(_ *queue.Queue, js jetstream.JetStream) {
+		if err := js.DeleteObjectStore(t.Context(), queue.SnapshotsBucket("main")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if _, errs, code := w.cli("ledger", "verify", "--against-events"); code != cli.ExitFailed || !strings.Contains(errs, "perennial ledger archive") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	if _, errs, code := w.cli("ledger", "restore", "--from-events", "--replace"); code != cli.ExitFailed || !strings.Contains(errs, "no snapshot") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	w.archiveOld()
+	w.mustCLI("ledger", "verify", "--against-events")
+}
+
+// A bounded stream that is lost is no other case than one that never was bounded:
+// ledger and archive hold every row, and the next archiving bounds it again.
+func TestALostBoundedStreamIsRefilledFromLedgerAndArchive(t *testing.T) {
+	w := oldWorld(t, "")
+	w.archiveOld()
+	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := w.cli("run"); code != cli.ExitFailed || !strings.Contains(errs, "--refill-events") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	run, line := w.run("--refill-events")
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+	w.stopped(run)
+	if v := decode[againstLine](t, w.mustCLI("ledger", "verify", "--against-events", "-o", "json")); !v.OK || v.Removed != 0 || v.Unpublished != 0 {
+		t.Errorf("%+v", v)
+	}
+	out := w.archiveOld()
+	if out.Events.FirstSeq < 1500 || out.Events.WasFirstSeq != 1 {
+		t.Errorf("%+v", out.Events)
+	}
+	w.mustCLI("ledger", "verify", "--against-events")
+}

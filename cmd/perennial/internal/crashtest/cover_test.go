@@ -1,0 +1,64 @@
+package crashtest
+
+import (
+	"strings"
+	"testing"
+
+	"perennial/cmd/perennial/internal/cli"
+)
+
+// TestAScheduleThatFitsNothingSaysSo, and so does a fleet that no schedule covers:
+// both lose proxies in silence.
+func TestAScheduleThatFitsNothingSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.configure("", `schedules:
+  - {name: typo, cron: "0 0 1 1 *", renew_before: 300h, duration_days: 30, match: {country_code: [UK]}}
+  - {name: one, cron: "0 0 1 1 *", renew_before: 300h, duration_days: 30, match: {country_code: [us], proxy_ids: [px_1]}}
+`)
+	w.run()
+	const note = "its match fits none of the 3 listed proxies: is country_code written right?"
+	for _, args := range []string{"sweep plan typo", "sweep run typo", "sweep list"} {
+		if out, errs, code := w.cli(strings.Fields(args)...); code != cli.ExitDone || strings.Count(out, note) != 1 {
+			t.Errorf("%s: exit %d\n%s%s", args, code, out, errs)
+		}
+	}
+	if p := w.plan("plan", "typo"); p.MatchesNone != note {
+		t.Errorf("%+v", p)
+	}
+	if p := w.plan("plan", "one"); p.MatchesNone != "" {
+		t.Errorf("%+v", p)
+	}
+	found := examined(t, w, cli.ExitFailed)
+	if f := found["schedule typo"]; f.OK || f.Seen != note {
+		t.Errorf("%+v", f)
+	}
+	if f := found["schedules"]; !f.OK || !strings.Contains(f.Seen, "2 living proxies are covered by none and will not be renewed, such as px_2, px_3") {
+		t.Errorf("%+v", f)
+	}
+	out := w.mustCLI("proxies", "list", "--uncovered")
+	if strings.Contains(out, "px_1 ") || !strings.Contains(out, "px_2") || !strings.Contains(out, "2 proxies will not be renewed: no schedule covers them") {
+		t.Error(out)
+	}
+	w.mustCLI("proxies", "retire", "px_2", "--by", "ada")
+	if out := w.mustCLI("proxies", "list", "--uncovered", "-o", "json"); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"px_3"`) {
+		t.Error(out)
+	}
+}
+
+// TestAListThatNoScheduleKeepsSaysSo: it holds only what commands have touched.
+func TestAListThatNoScheduleKeepsSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	run, _ := w.run()
+	w.mustCLI("renew", "px_1", "--id", "one", "--wait")
+	w.settled(run, "one")
+	const note = "no schedule lists the account's proxies: these are only those that commands have touched; --live reads the provider's list"
+	out, errs, _ := w.cli("proxies", "list")
+	if !strings.HasSuffix(out, note+"\n") || errs != "" {
+		t.Errorf("%s\n%s", out, errs)
+	}
+	if out, errs, _ := w.cli("proxies", "list", "-o", "json"); strings.Contains(out, "no schedule") || errs != `{"note":"`+note+"\"}\n" {
+		t.Errorf("%s\n%s", out, errs)
+	}
+}

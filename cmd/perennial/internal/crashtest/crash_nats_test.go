@@ -1,0 +1,66 @@
+package crashtest
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+)
+
+// outerNATS is a NATS server that goes on while the runner stands still. Its
+// store is where checkBooks looks for the events.
+type outerNATS struct {
+	t      *testing.T
+	server *queue.Embedded
+	js     jetstream.JetStream
+	leases jetstream.KeyValue
+}
+
+// startOuterNATS starts it with leases of a second.
+func startOuterNATS(t *testing.T, w *world) *outerNATS {
+	t.Helper()
+	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	nc, js := connectTo(t, server.URL())
+	t.Cleanup(nc.Close)
+	leases, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: queue.LeaseBucket, TTL: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &outerNATS{t: t, server: server, js: js, leases: leases}
+}
+
+func (n *outerNATS) url() string { return n.server.URL() }
+
+// hurry has commands that are not acknowledged delivered again after a second.
+func (n *outerNATS) hurry() {
+	n.t.Helper()
+	stream, err := n.js.Stream(n.t.Context(), queue.CommandsStream("main"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for info := range stream.ListConsumers(n.t.Context()).Info() {
+		config := info.Config
+		config.AckWait = time.Second
+		if _, err := n.js.UpdateConsumer(n.t.Context(), queue.CommandsStream("main"), config); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+}
+
+// awaitLeaseGone waits until the account is nobody's: by then what was delivered
+// is due again too.
+func (n *outerNATS) awaitLeaseGone() {
+	n.t.Helper()
+	await(n.t, "the lease has run out", func() bool {
+		_, err := n.leases.Get(n.t.Context(), "main")
+		return errors.Is(err, jetstream.ErrKeyNotFound)
+	})
+}

@@ -1,0 +1,362 @@
+package crashtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger/disktest"
+)
+
+// crashVariable says where a process of a test ends or stands still:
+// "POINT SIGNAL", or "FIRST>POINT SIGNAL" for the first POINT after a FIRST.
+const crashVariable = "PERENNIAL_TEST_CRASH"
+
+// crashAt sends this process the signal when it reaches the point.
+func crashAt(spec string) func(string) {
+	where, signal, _ := strings.Cut(spec, " ")
+	armed := true
+	first, point, two := strings.Cut(where, ">")
+	if two {
+		armed = false
+	} else {
+		point = first
+	}
+	var mu sync.Mutex
+	return func(at string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if at == first && !armed {
+			armed = true
+			fmt.Fprintln(os.Stderr, "reached", first)
+		} else if at == point && armed {
+			armed, point = false, ""
+			number := syscall.SIGKILL
+			if signal == "stop" {
+				number = syscall.SIGSTOP
+			}
+			_ = syscall.Kill(os.Getpid(), number)
+		}
+	}
+}
+
+// moment is one place of the crash matrix and what it takes to come there.
+type moment struct {
+	point string
+	kind  string // of the command whose way leads there: order or renew
+	more  string // into the command
+	wire  string // the moment is the wire's, not the program's
+}
+
+func (m moment) String() string { return strings.ReplaceAll(m.point+" "+m.kind, ">", " ") }
+
+// moments are the rows of the matrix.
+func moments() []moment {
+	var all []moment
+	for _, kind := range []string{"order", "renew"} {
+		for _, point := range []string{
+			"intake.delivered", "intake.inside", "intake.committed", "intake.acknowledged", "send.before", "send.received",
+			"result.inside", "result.committed", "intake.committed>relay.sent",
+		} {
+			all = append(all, moment{point: point, kind: kind})
+		}
+		// A ceiling has the price looked at between acceptance and intent.
+		for _, point := range []string{"intent.inside", "intent.committed"} {
+			all = append(all, moment{point: point, kind: kind, more: `,"max_total_cents":5000`})
+		}
+		for _, wire := range []string{"request", "executed", "response"} {
+			all = append(all, moment{point: "wire." + wire, kind: kind, wire: wire})
+		}
+	}
+	return append(all,
+		moment{point: "poll.before", kind: "order"},
+		moment{point: "poll.received", kind: "order"},
+		moment{point: "poll.refund", kind: "order", more: `,"sandbox_scenario":"rejected"`},
+	)
+}
+
+// TestCrashMatrixKilled kills the runner with SIGKILL at every named moment of
+// an order's and a renewal's way, each in a world of its own, and lets the next
+// one finish: the referee, the ledger, the wallet and the events agree.
+func TestCrashMatrixKilled(t *testing.T) {
+	for _, m := range moments() {
+		t.Run(m.String(), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 4)
+			wire := w.through(m.wire)
+			run := w.runUntil(m.point + " kill")
+			wire.arm(func() { _ = run.cmd.Process.Kill() })
+			var line daemon.ReadyLine
+			run.ready(&line)
+			c := crashCommands(m)
+			c.publish(t, line.NATS)
+			run.awaitKilled()
+			w.finish(c)
+		})
+	}
+}
+
+// TestCrashMatrixKilledElsewhere kills the runner where it is not on one
+// command's way: while it recovers, drains, migrates or reconciles.
+func TestCrashMatrixKilledElsewhere(t *testing.T) {
+	c := crashCommands(moment{kind: "renew"})
+	scenes := map[string]func(t *testing.T, w *world, point string){
+		"recovery.begun": killedInRecovery, "recovery.one": killedInRecovery,
+		"ledger.migrating": killedAtStart, "ledger.migrated": killedAtStart,
+		"reconciliation.read": func(t *testing.T, w *world, point string) {
+			run := w.runUntil(point + " kill")
+			var line daemon.ReadyLine
+			run.ready(&line)
+			c.publish(t, line.NATS)
+			c.await(t, line.NATS)
+			if _, _, code := w.cli("ledger", "reconcile", "--nats", line.NATS); code == cli.ExitDone {
+				t.Error("the reconciliation ended although its runner was killed")
+			}
+			run.awaitKilled()
+		},
+		"drain.begun": killedInDrain, "drain.begun>result.inside": killedInDrain, "drain.begun>result.committed": killedInDrain,
+	}
+	for point, scene := range scenes {
+		t.Run(strings.ReplaceAll(point, ">", " "), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 4)
+			scene(t, w, point)
+			w.finish(c)
+		})
+	}
+}
+
+// TestCrashMatrixKilledWhileSQLiteWrites kills the runner in the middle of a
+// write of SQLite's: of its log while the file is migrated and while work is
+// recorded, and of the file itself, which only a checkpoint writes.
+func TestCrashMatrixKilledWhileSQLiteWrites(t *testing.T) {
+	for _, at := range []struct {
+		suffix string
+		write  int
+	}{{"ledger.db-wal", 1}, {"ledger.db-wal", 20}, {"ledger.db-wal", 60}, {"ledger.db-wal", 72}, {"ledger.db", 2}, {"ledger.db", 9}} {
+		t.Run(fmt.Sprint(at.suffix, " ", at.write), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 4)
+			disk := disktest.New(t, "ledger.")
+			c := crashCommands(moment{kind: "renew"})
+			run := startIn(t, w.dir, append(disk.Environment(), disk.KillAt(at.write, at.suffix)), "run")
+			if line, err := run.stdout.ReadBytes('\n'); err == nil {
+				var ready daemon.ReadyLine
+				if err := json.Unmarshal(line, &ready); err != nil {
+					t.Fatal(err)
+				}
+				c.publish(t, ready.NATS)
+				_ = run.cmd.Process.Signal(syscall.SIGTERM) // what is closed is checkpointed
+			}
+			run.awaitKilled()
+			w.finish(c)
+		})
+	}
+}
+
+// killedInRecovery leaves an attempt without a reply behind, and dies again
+// while that is taken up.
+func killedInRecovery(t *testing.T, w *world, point string) {
+	c := crashCommands(moment{kind: "renew"})
+	run := w.runUntil("send.received kill")
+	var line daemon.ReadyLine
+	run.ready(&line)
+	c.publish(t, line.NATS)
+	run.awaitKilled()
+	w.runUntil(point + " kill").awaitKilled()
+}
+
+func killedAtStart(_ *testing.T, w *world, point string) { w.runUntil(point + " kill").awaitKilled() }
+
+// killedInDrain asks for the end while a reply is on its way; the reply comes
+// when the drain has begun.
+func killedInDrain(t *testing.T, w *world, point string) {
+	wire := w.through("executed")
+	run := w.runUntil(point + " kill")
+	wire.arm(func() {
+		_ = run.cmd.Process.Signal(syscall.SIGTERM)
+		if strings.Contains(point, ">") {
+			await(t, "the drain has begun", func() bool { return strings.Contains(run.stderr.String(), "reached drain.begun") })
+		}
+	})
+	var line daemon.ReadyLine
+	run.ready(&line)
+	crashCommands(moment{kind: "renew"}).publish(t, line.NATS)
+	run.awaitKilled()
+}
+
+// TestCrashMatrixBackup kills `ledger backup` on its way: no half copy stands
+// under the name that was asked for, and the next one succeeds.
+func TestCrashMatrixBackup(t *testing.T) {
+	w := newWorld(t, 4)
+	c := crashCommands(moment{kind: "renew"})
+	run, line := w.run()
+	c.publish(t, line.NATS)
+	c.await(t, line.NATS)
+	out := filepath.Join(w.dir, "copy.db")
+	for _, point := range []string{"backup.copied", "backup.verified"} {
+		startIn(t, w.dir, []string{crashVariable + "=" + point + " kill"}, "ledger", "backup", out).awaitKilled()
+		if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: something stands at %s: %v", point, out, err)
+		}
+	}
+	if _, stderr, code := w.cli("ledger", "backup", out); code != cli.ExitDone {
+		t.Errorf("the backup behind them: %d %s", code, stderr)
+	}
+	run.terminate()
+	w.finish(c)
+}
+
+// TestCrashMatrixStopped stops the runner with SIGSTOP at every named moment, on
+// a NATS of its own, until its lease has run out and its commands have been due
+// again; then it goes on as if nothing had been.
+func TestCrashMatrixStopped(t *testing.T) {
+	for _, m := range moments() {
+		t.Run(m.String(), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 4)
+			n := startOuterNATS(t, w)
+			wire := w.through(m.wire)
+			w.configure(n.url(), "")
+			run := w.runUntil(m.point + " stop")
+			wire.arm(func() { _ = run.cmd.Process.Signal(syscall.SIGSTOP) })
+			var line daemon.ReadyLine
+			run.ready(&line)
+			n.hurry()
+			c := crashCommands(m)
+			c.publish(t, n.url())
+			run.awaitStopped()
+			n.awaitLeaseGone()
+			_ = run.cmd.Process.Signal(syscall.SIGCONT)
+			c.publish(t, n.url())
+			c.await(t, n.url())
+			if code := run.terminate(); code != cli.ExitDone {
+				t.Errorf("run ended with code %d\n%s", code, run.stderr)
+			}
+			n.server.Shutdown()
+			checkBooks(t, w, c.ids())
+		})
+	}
+}
+
+// crashed are the commands of one case: the one under test, and another kind
+// beside it.
+type crashed []published
+
+func crashCommands(m moment) crashed {
+	order := `{"id":"o1","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":2}]%s}`
+	renew := `{"id":"r1","proxy_ids":["px_1"],"duration_days":30%s}`
+	more := map[string]string{m.kind: m.more}
+	all := crashed{
+		{id: "o1", subject: "perennial.commands.main.order.create", body: fmt.Appendf(nil, order, more["order"])},
+		{id: "r1", subject: "perennial.commands.main.proxy.renew", body: fmt.Appendf(nil, renew, more["renew"])},
+	}
+	if m.kind == "renew" { // the one under test comes first
+		all[0], all[1] = all[1], all[0]
+	}
+	return all
+}
+
+func (c crashed) ids() (ids []string) {
+	for _, x := range c {
+		ids = append(ids, x.id)
+	}
+	return ids
+}
+
+// publish publishes every command twice; what the runner's end takes with it is
+// published again by finish.
+func (c crashed) publish(t *testing.T, url string) {
+	t.Helper()
+	nc, js := connectTo(t, url)
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	context.AfterFunc(ctx, nc.Close)
+	for range 2 {
+		for _, x := range c {
+			if _, err := js.PublishMsgAsync(messageOf(x)); err != nil {
+				return
+			}
+		}
+	}
+	_ = nc.FlushTimeout(5 * time.Second)
+}
+
+func (c crashed) await(t *testing.T, url string) {
+	t.Helper()
+	p := producer{w: &world{t: t}}
+	for i := range c {
+		p.commands = append(p.commands, &c[i])
+	}
+	p.waitForAll(url)
+}
+
+// finish lets an untroubled runner bring everything to its end and compares the
+// books.
+func (w *world) finish(c crashed) {
+	w.t.Helper()
+	run, line := w.run()
+	c.publish(w.t, line.NATS)
+	c.await(w.t, line.NATS)
+	if code := run.terminate(); code != cli.ExitDone {
+		w.t.Errorf("run ended with code %d\n%s", code, run.stderr)
+	}
+	checkBooks(w.t, w, c.ids())
+}
+
+// runUntil starts a runner that meets its end, or stops, at a point.
+func (w *world) runUntil(spec string) *process {
+	w.t.Helper()
+	return startIn(w.t, w.dir, []string{crashVariable + "=" + spec}, "run")
+}
+
+// await looks again and again until it is so.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for !is() {
+		select {
+		case <-again.C:
+		case <-late.C:
+			t.Fatalf("never happened: %s", what)
+		}
+	}
+}
+
+// awaitKilled waits until the process has met its end.
+func (p *process) awaitKilled() {
+	p.t.Helper()
+	if code := p.wait(); code != -1 {
+		p.t.Fatalf("it was not killed, and ended with code %d\n%s", code, p.stderr)
+	}
+	if p.late {
+		p.t.Fatalf("%v did not reach the point within %s\n%s", p.cmd.Args[1:], patience, p.stderr)
+	}
+}
+
+// awaitStopped waits until the process stands still.
+func (p *process) awaitStopped() {
+	p.t.Helper()
+	await(p.t, "the process stands still", func() bool {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+		if err != nil {
+			p.t.Fatalf("the process has ended: %v\n%s", err, p.stderr)
+		}
+		_, state, _ := strings.Cut(string(text), ") ")
+		return strings.HasPrefix(state, "T")
+	})
+}

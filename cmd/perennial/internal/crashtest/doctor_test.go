@@ -1,0 +1,103 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"perennial/cmd/perennial/internal/cli"
+)
+
+// examined runs the doctor and gives its findings by name.
+func examined(t *testing.T, w *world, wantCode int) map[string]cli.Finding {
+	t.Helper()
+	out, errs, code := w.cli("doctor", "-o", "json")
+	if code != wantCode {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	found := map[string]cli.Finding{}
+	for line := range strings.Lines(out) {
+		var f cli.Finding
+		if err := json.Unmarshal([]byte(line), &f); err != nil {
+			t.Fatal(err)
+		}
+		found[f.Check] = f
+	}
+	return found
+}
+
+// TestDoctor: everything is ok on a working machine, and what is not is named
+// with what to do.
+func TestDoctor(t *testing.T) {
+	w := newWorld(t, 1)
+	w.run()
+	found := examined(t, w, 0)
+	for _, check := range []string{"signature", "clock", "environment", "scope orders:read", "nats", "streams", "disk", "ledger"} {
+		if !found[check].OK {
+			t.Errorf("%s: %+v", check, found[check])
+		}
+	}
+	w.control("POST", "/clock", []byte(`{"offset_seconds":120}`))
+	if f := examined(t, w, cli.ExitFailed)["clock"]; f.OK || !strings.Contains(f.Do, "NTP") {
+		t.Errorf("two minutes off: %+v", f)
+	}
+	w.control("POST", "/clock", []byte(`{"offset_seconds":3600}`))
+	if f := examined(t, w, cli.ExitFailed)["clock"]; f.OK || !strings.Contains(f.Seen, "stale_timestamp") {
+		t.Errorf("an hour off: %+v", f)
+	}
+	w.control("POST", "/clock", []byte(`{"offset_seconds":0}`))
+	w.control("POST", "/keys", []byte(`{"app_id":"`+worldAppID+`","revoked":true}`))
+	if f := examined(t, w, cli.ExitFailed)["signature"]; f.OK || !strings.Contains(f.Seen, "api_key_revoked") {
+		t.Errorf("a revoked key: %+v", f)
+	}
+}
+
+// TestTheDoctorOfAllAccountsSaysReplicasThatCannotBe: before a run would, and for
+// each account that is configured.
+func TestTheDoctorOfAllAccountsSaysReplicasThatCannotBe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	n := newNATSProcess(t, w)
+	n.start("pw")
+	w.write("other.secret", "second-canary-9dK4", 0o600)
+	account := "{base_url: " + w.sandbox.Sandbox + ", app_id: "
+	w.write("perennial.yaml", "data_dir: ./data\nnats: {url: \""+n.url()+"\"}\nhttp: {listen: 127.0.0.1:0}\naccounts:\n  main: "+account+worldAppID+", secret_file: main.secret}\n  other: "+account+"sbx_app_other, secret_file: other.secret, replicas: 3}\n", 0o600)
+	out, errs, code := w.cli("doctor", "-o", "json")
+	if code != cli.ExitFailed {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(out) {
+		var f cli.Finding
+		if err := json.Unmarshal([]byte(line), &f); err != nil {
+			t.Fatal(err)
+		}
+		seen[f.Account] = true
+		if bad := f.Account == "other" && f.Check == "replicas"; f.OK == bad {
+			t.Errorf("%+v", f)
+		}
+	}
+	if !seen["main"] || !seen["other"] {
+		t.Errorf("accounts %v", seen)
+	}
+}
+
+// TestTheDoctorSaysAMaxPayloadThatAFactMayExceed: its event could never be
+// published, and no event behind it.
+func TestTheDoctorSaysAMaxPayloadThatAFactMayExceed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	n := newNATSProcess(t, w)
+	w.configure(n.url(), "")
+	n.more = "max_payload: 65536"
+	n.start("pw")
+	if f := examined(t, w, cli.ExitFailed)["max_payload"]; f.OK || !strings.Contains(f.Seen, "64 KiB") || !strings.Contains(f.Do, "1MB") {
+		t.Errorf("%+v", f)
+	}
+	n.kill()
+	n.more = ""
+	n.start("pw")
+	if f, said := examined(t, w, cli.ExitDone)["max_payload"]; said {
+		t.Errorf("a server as it comes: %+v", f)
+	}
+}

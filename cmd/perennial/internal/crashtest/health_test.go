@@ -1,0 +1,134 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/daemon"
+)
+
+// illness is one fault that stops work, and what has to say so.
+type illness struct {
+	name  string
+	begin func()
+	end   func()
+	check string // of /readyz?verbose and of the metrics
+	says  string
+	mute  bool // NATS is away: nothing is asked through it
+}
+
+// TestHealthTellsTheTruthOfEveryFaultThatStopsWork: /readyz in both forms, the
+// metrics, `account show` and the log say it while nothing is being sent, and all
+// say when it is over.
+func TestHealthTellsTheTruthOfEveryFaultThatStopsWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5)
+	n := newNATSProcess(t, w)
+	n.start("pw")
+	w.configure(n.url(), "")
+	run, line := w.run()
+	w.readySays(line, ready)
+	for _, ill := range w.illnesses(n) {
+		ill.begin()
+		w.readySays(line, ill.says)
+		v := w.verbose(line)
+		if v.Ready || v.Accounts[0].Ready || v.Accounts[0].Account != "main" || passes(v, ill.check) {
+			t.Errorf("%s: /readyz?verbose says %+v", ill.name, v)
+		}
+		w.pageHas(line, "/metrics", `perennial_ready{account="main"} 0`, fmt.Sprintf(`perennial_check{account="main",check=%q} 0`, ill.check))
+		if !ill.mute {
+			if out, errs, _ := w.cli("account", "show", "-o", "json"); !strings.Contains(out, ill.says) {
+				t.Errorf("%s: account show says %s%s", ill.name, out, errs)
+			}
+		}
+		logged := func(text string) {
+			await(t, ill.name+": the log says "+text, func() bool { return strings.Contains(run.stderr.String(), text) })
+		}
+		logged(fmt.Sprintf(`"check":%q`, ill.check))
+		ill.end()
+		w.readySays(line, ready)
+		logged("works again: " + ill.check)
+		if v = w.verbose(line); !v.Ready || !passes(v, ill.check) {
+			t.Errorf("behind %s: /readyz?verbose says %+v", ill.name, v)
+		}
+	}
+	if code := run.terminate(); code != cli.ExitDone {
+		t.Errorf("exit %d\n%s", code, run.stderr)
+	}
+}
+
+func (w *world) illnesses(n *natsProcess) []illness {
+	fault := func(body map[string]any) func() {
+		return func() {
+			body["times"] = 100000
+			w.fault(body)
+		}
+	}
+	mend := func() { w.control(http.MethodDelete, "/faults", nil) }
+	key := func(revoked bool) func() {
+		return func() {
+			w.control(http.MethodPost, "/keys", fmt.Appendf(nil, `{"app_id":%q,"revoked":%t}`, worldAppID, revoked))
+		}
+	}
+	byHand := func(verb string) func() {
+		return func() { w.cli("account", verb, "--by", "a test", "--reason", "to see") }
+	}
+	send := func(s syscall.Signal) func() { return func() { _ = n.cmd.Process.Signal(s) } }
+	probe := filepath.Join(w.dir, "data", ".probe")
+	return []illness{
+		{name: "the provider is away", begin: fault(map[string]any{"fault": "drop_before"}), end: mend, check: "provider", says: "has not answered since"},
+		{name: "the provider hangs", begin: fault(map[string]any{"fault": "hang", "seconds": 600}), end: mend, check: "provider", says: "has not answered since"},
+		{name: "the provider breaks", begin: fault(map[string]any{"fault": "error_before"}), end: mend, check: "provider", says: "has not answered since"},
+		{name: "a long Retry-After", begin: fault(map[string]any{"fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "3000"}),
+			end: func() { mend(); byHand("resume")() }, check: "paused", says: "rate_limited"},
+		{name: "the key is revoked", begin: key(true), end: key(false), check: "paused", says: "api_key_revoked"},
+		{name: "a person has paused it", begin: byHand("pause"), end: byHand("resume"), check: "paused", says: "person"},
+		{name: "the disk takes nothing", check: "disk", says: "the disk cannot be written",
+			begin: func() {
+				await(w.t, "a directory stands where the probe is written", func() bool { _ = os.Remove(probe); return os.Mkdir(probe, 0o700) == nil })
+			},
+			end: func() { _ = os.Remove(probe) }},
+		{name: "NATS is silent", begin: send(syscall.SIGSTOP), end: send(syscall.SIGCONT), check: "nats", says: "NATS at", mute: true},
+		{name: "NATS is away", begin: n.kill, end: func() { n.start("pw") }, check: "nats", says: "is not connected", mute: true},
+	}
+}
+
+// verbose reads /readyz?verbose.
+func (w *world) verbose(line daemon.ReadyLine) (v daemon.Readiness) {
+	w.t.Helper()
+	text, err := w.get(line.HTTP + "/readyz?verbose")
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &v)
+	}
+	if err != nil || len(v.Accounts) != 1 {
+		w.t.Fatalf("%s: %v", text, err)
+	}
+	return v
+}
+
+// ok is a check of the one account that is there, well, and has a time.
+func passes(v daemon.Readiness, name string) bool {
+	for _, c := range v.Accounts[0].Checks {
+		if c.Name == name {
+			return c.OK && !c.Since.IsZero()
+		}
+	}
+	return false
+}
+
+func (w *world) pageHas(line daemon.ReadyLine, path string, texts ...string) {
+	w.t.Helper()
+	page, err := w.get(line.HTTP + path)
+	for _, text := range texts {
+		if err != nil || !strings.Contains(page, text) {
+			w.t.Errorf("%s does not say %s: %v", path, text, err)
+		}
+	}
+}

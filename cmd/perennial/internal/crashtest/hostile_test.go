@@ -1,0 +1,63 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger"
+	"perennial/testdata/hostile"
+)
+
+// TestNothingOfABodyBecomesASubject: commands whose ids, labels and proxies look
+// like subjects, lines and tags go their way in a real run; every event is under
+// a subject of its type alone, and every line of the log is one.
+func TestNothingOfABodyBecomesASubject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	run := start(t, w.dir, "run", "-v")
+	var line daemon.ReadyLine
+	run.ready(&line)
+	nc, js := connectTo(t, line.NATS)
+	defer nc.Close()
+	var ids []string
+	for _, text := range hostile.Texts {
+		body, err := json.Marshal(map[string]any{"id": text, "duration_days": 30, "proxy_ids": []string{text}, "labels": map[string]string{text: text}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.Publish(t.Context(), "perennial.commands.main.proxy.renew", body); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) && text != "\xff" {
+			ids = append(ids, text)
+		}
+	}
+	for id, status := range w.ends(line.NATS, ids...) {
+		if status.State != "rejected" {
+			t.Errorf("%q is %s", id, status.State)
+		}
+	}
+	types := ledger.FactTypes()
+	for _, m := range w.published(line) {
+		if name, ok := strings.CutPrefix(m.Subject, "perennial.events.main."); !ok || types[name] == nil {
+			t.Errorf("an event under %q", m.Subject)
+		}
+	}
+	if page, err := w.get(line.HTTP + "/"); err != nil || strings.Contains(page, "<script>") || strings.Contains(page, "<img") {
+		t.Errorf("the dashboard has a tag that was an id: %v", err)
+	}
+	if out := w.mustCLI("status"); strings.Count(out, "\n") != len(ids)+1 {
+		t.Errorf("%d operations and this table:\n%s", len(ids), out)
+	}
+	if code := run.terminate(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	for text := range strings.Lines(run.stderr.String()) {
+		if !json.Valid([]byte(text)) {
+			t.Errorf("a line of the log is none: %q", text)
+		}
+	}
+}

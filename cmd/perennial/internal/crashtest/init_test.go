@@ -1,0 +1,105 @@
+package crashtest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/config"
+)
+
+// TestInitWritesAConfigurationThatWorks: what init wrote is what doctor and run
+// take; nothing is written over, and nothing stays of a bad answer.
+func TestInitWritesAConfigurationThatWorks(t *testing.T) {
+	w := newWorld(t, 1)
+	w.write("secret.txt", worldSecret+"\n", 0o600)
+	if err := os.Remove(filepath.Join(w.dir, "perennial.yaml")); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	good := []string{"init", "--base-url", w.sandbox.Sandbox, "--app-id", worldAppID, "--secret-file", "secret.txt", "--name", "fleet-1"}
+	if _, errs, code := w.cli("init", "--base-url", "ftp://nowhere", "--app-id", worldAppID, "--secret-file", "secret.txt", "--name", "fleet-1"); code != cli.ExitUsage || !strings.Contains(errs, "base_url") {
+		t.Errorf("a bad address: exit %d\n%s", code, errs)
+	}
+	out, errs, code := w.cli(good...)
+	if code != 0 || !strings.Contains(out, "signature") || strings.Contains(out+errs, worldSecret) {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	info, err := os.Stat(filepath.Join(w.dir, "fleet-1.secret"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	text, err := os.ReadFile(filepath.Join(w.dir, "perennial.yaml"))
+	if err != nil || strings.Contains(string(text), worldSecret) {
+		t.Errorf("the secret stands in the configuration: %v", err)
+	}
+	if _, errs, code = w.cli(good...); code != cli.ExitUsage || !strings.Contains(errs, "not written over") {
+		t.Errorf("a second time: exit %d\n%s", code, errs)
+	}
+	if _, _, code = w.cli("wallet"); code != 0 {
+		t.Errorf("the configuration does not work: exit %d", code)
+	}
+}
+
+// TestInitMakesAProductionConfigurationThatRuns: with users of its NATS server,
+// whose passwords only this user may read.
+func TestInitMakesAProductionConfigurationThatRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.write("secret.txt", worldSecret+"\n", 0o600)
+	if err := os.Remove(filepath.Join(w.dir, "perennial.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	w.write("producer.password", "mine", 0o600)
+	args := []string{"init", "--base-url", w.sandbox.Production, "--app-id", liveAppID, "--secret-file", "secret.txt", "--name", "fleet-1", "--no-doctor"}
+	if _, errs, code := w.cli(args...); code != cli.ExitUsage || !strings.Contains(errs, "producer.password is there already") || isThere(filepath.Join(w.dir, "perennial.yaml")) {
+		t.Errorf("a password file is there: exit %d\n%s", code, errs)
+	}
+	if err := os.Remove(filepath.Join(w.dir, "producer.password")); err != nil {
+		t.Fatal(err)
+	}
+	_, errs, code := w.cli(args...)
+	for _, says := range []string{"wrote perennial.yaml", "wrote fleet-1.secret", "wrote operator.password", "NATS user producer, password in producer.password"} {
+		if code != cli.ExitDone || !strings.Contains(errs, says) {
+			t.Errorf("exit %d, without %q:\n%s", code, says, errs)
+		}
+	}
+	passwords := map[string]bool{}
+	_, line := w.run("--nats-listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	for _, user := range []string{"operator", "producer", "subscriber", "viewer"} {
+		path := filepath.Join(w.dir, user+".password")
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Fatalf("%v %v", info, err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || len(text) < 20 || strings.Contains(errs, strings.TrimSpace(string(text))) {
+			t.Errorf("%s: %v", user, err)
+		}
+		passwords[string(text)] = true
+		at := "--nats=" + strings.Replace(line.NATS, "//", "//"+user+":"+strings.TrimSpace(string(text))+"@", 1)
+		can := map[string][]string{"operator": {"account", "pause", "--by", "ann", "--reason", "x"}, "producer": {"renew", "px_1", "--id", "r1", "--days", "30"}, "viewer": {"account", "show"}}[user]
+		if can == nil {
+			continue
+		}
+		if _, errs, code := w.cli(append(can, at)...); code != cli.ExitDone {
+			t.Errorf("%s: exit %d %s", user, code, errs)
+		}
+	}
+	c, err := config.Load(filepath.Join(w.dir, "perennial.yaml"))
+	if err != nil || len(c.NATS.Users) != 4 {
+		t.Fatal(err, c)
+	}
+	for _, u := range c.NATS.Users {
+		if len(u.Roles) != 1 || u.Roles[0].Role != u.User {
+			t.Errorf("user %s has roles %v", u.User, u.Roles)
+		}
+	}
+	if len(passwords) != 4 {
+		t.Error("two users have one password")
+	}
+	if _, errs, code := w.cli("renew", "px_1", "--id", "r2", "--days", "30"); code != cli.ExitDone {
+		t.Errorf("on the machine of the run: exit %d %s", code, errs)
+	}
+}

@@ -1,0 +1,299 @@
+package crashtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/daemon"
+)
+
+// execVariable makes the test binary be the program: tests start real processes
+// and kill them.
+const execVariable = "PERENNIAL_TEST_EXEC"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(execVariable) != "" {
+		p := cli.Program{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+		if spec := os.Getenv(crashVariable); spec != "" {
+			p.Reached = crashAt(spec)
+		}
+		if os.Getenv(umaskVariable) != "" {
+			syscall.Umask(0)
+		}
+		os.Exit(p.Main(context.Background()))
+	}
+	// What a developer has set must not change what the tests see.
+	for _, v := range []string{"PERENNIAL_NATS", "PERENNIAL_MAIN_SECRET", "CREDENTIALS_DIRECTORY"} {
+		_ = os.Unsetenv(v)
+	}
+	// Most of a test is waiting for processes and timers of its own.
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("-short: no process is started and killed")
+		return
+	}
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
+		_ = p.Value.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0)))
+	}
+	os.Exit(m.Run())
+}
+
+// patience bounds every wait of a test; a test that meets it has failed.
+const patience = 2 * time.Minute
+
+// process is a running copy of the program.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stdout *bufio.Reader
+	stderr *lockedBuffer
+	once   sync.Once
+	late   bool // it did not end by itself
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// start runs the program in dir. It is killed when the test ends.
+func start(t *testing.T, dir string, args ...string) *process {
+	t.Helper()
+	return startIn(t, dir, nil, args...)
+}
+
+// startIn is start with more in the environment.
+func startIn(t *testing.T, dir string, env []string, args ...string) *process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, cmd: exec.Command(self, args...), stderr: &lockedBuffer{}}
+	p.cmd.Dir = dir
+	p.cmd.Env = append(append(os.Environ(), execVariable+"=1"), env...)
+	p.cmd.Stderr = p.stderr
+	pipe, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stdout = bufio.NewReader(pipe)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	return p
+}
+
+// ready reads the ready line into line.
+func (p *process) ready(line any) {
+	p.t.Helper()
+	text, err := p.stdout.ReadBytes('\n')
+	if err != nil {
+		p.kill()
+		p.t.Fatalf("%v gave no ready line: %v\n%s", p.cmd.Args[1:], err, p.stderr)
+	}
+	if err := json.Unmarshal(text, line); err != nil {
+		p.t.Fatalf("ready line %q: %v", text, err)
+	}
+}
+
+// kill is kill -9.
+func (p *process) kill() {
+	p.once.Do(func() {
+		_ = p.cmd.Process.Kill()
+		_, _ = io.Copy(io.Discard, p.stdout)
+		_ = p.cmd.Wait()
+	})
+}
+
+// wait waits for the end that the process comes to by itself.
+func (p *process) wait() int {
+	p.once.Do(func() {
+		timer := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
+		defer func() { p.late = !timer.Stop() }()
+		_, _ = io.Copy(io.Discard, p.stdout)
+		_ = p.cmd.Wait()
+	})
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// terminate is SIGTERM; it returns the exit code.
+func (p *process) terminate() int {
+	p.once.Do(func() {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		_, _ = io.Copy(io.Discard, p.stdout)
+		_ = p.cmd.Wait()
+	})
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// world is a sandbox process and the directory and configuration of a runner.
+type world struct {
+	t       *testing.T
+	dir     string
+	sandbox cli.SandboxLine
+	charges string
+}
+
+const (
+	worldAppID  = "sbx_app_alpha"
+	worldSecret = "canary-secret-7Qm2"
+)
+
+// newWorld starts a sandbox with n renewable proxies px_1 … px_n.
+func newWorld(t *testing.T, proxies int) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir()}
+	w.charges = filepath.Join(w.dir, "charges.jsonl")
+	fixture := fmt.Sprintf(`
+accounts:
+  - account_id: acc_alpha
+    email: alpha@example.com
+    wallet: {currency: USD, sandbox_cents: 50000000, production_cents: 50000000}
+    keys:
+      - {app_id: %s, secret: %q}
+      - {app_id: sbx_app_alpha2, secret: second-canary-9dK4}
+  - account_id: acc_other
+    email: other@example.com
+    wallet: {currency: USD, sandbox_cents: 1000}
+    keys:
+      - {app_id: sbx_app_other, secret: second-canary-9dK4}
+offers:
+  - {offer_code: off_us_1, name: US static, country_code: US, country_name: United States, region: Dallas, line_name: premium,
+     ip_type: isp, protocol: socks5, unit_price_cents: 300, base_duration_days: 30, duration_days: [30, 60, 90],
+     max_quantity: 500, cidrs: ["198.51.100.0/24"], stock: 100000}
+proxies:
+  - {count: %d, prefix: px_, account_id: acc_alpha, environment: sandbox, offer_code: off_us_1, expires_in: 24h..240h}
+`, worldAppID, worldSecret, proxies)
+	w.write("fixture.yaml", fixture, 0o600)
+	p := start(t, w.dir, "sandbox", "--db", "sandbox.db", "--fixture", "fixture.yaml", "--charges", w.charges)
+	p.ready(&w.sandbox)
+	w.write("main.secret", worldSecret, 0o600)
+	w.configure("", "")
+	return w
+}
+
+func (w *world) write(name, text string, mode os.FileMode) {
+	w.t.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), mode); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// configure writes perennial.yaml; natsURL "" is the embedded server.
+func (w *world) configure(natsURL, schedules string) {
+	w.write("perennial.yaml", fmt.Sprintf(`
+data_dir: ./data
+nats: {url: %q, listen: 127.0.0.1:0}
+http: {listen: 127.0.0.1:0}
+accounts:
+  main:
+    base_url: %s
+    app_id: %s
+    secret_file: main.secret
+    rate_per_second: 1000
+    concurrency: 8
+%s`, natsURL, w.sandbox.Sandbox, worldAppID, schedules), 0o600)
+}
+
+// run starts `perennial run` in the world and waits for its ready line.
+func (w *world) run(flags ...string) (*process, daemon.ReadyLine) {
+	w.t.Helper()
+	p := start(w.t, w.dir, append([]string{"run"}, flags...)...)
+	var line daemon.ReadyLine
+	p.ready(&line)
+	return p, line
+}
+
+// fault spoils the next requests at the sandbox.
+func (w *world) fault(body map[string]any) {
+	w.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.control(http.MethodPost, "/faults", text)
+}
+
+func (w *world) control(method, path string, body []byte) []byte {
+	w.t.Helper()
+	request, err := http.NewRequestWithContext(w.t.Context(), method, w.sandbox.Control+path, bytes.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode/100 != 2 {
+		w.t.Fatalf("%s %s: HTTP %d %s %v", method, path, response.StatusCode, text, err)
+	}
+	return text
+}
+
+// cli runs a command to its end in the world and returns its output and exit
+// code.
+func (w *world) cli(args ...string) (stdout, stderr string, code int) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	self, err := os.Executable()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Dir, cmd.Env = w.dir, append(os.Environ(), execVariable+"=1")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run()
+	if ctx.Err() != nil {
+		w.t.Fatalf("%v did not end: %s%s", args, out.String(), errs.String())
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// get reads a page, whatever its status.
+func (w *world) get(url string) (string, error) {
+	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	return string(text), err
+}

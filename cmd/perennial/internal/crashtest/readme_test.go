@@ -1,0 +1,81 @@
+package crashtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"perennial/cmd/perennial/internal/daemon"
+)
+
+const readme = "../../../../README.md"
+
+func codeBlocks(t *testing.T, language string) []string {
+	t.Helper()
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```").FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, m[1])
+	}
+	if len(blocks) == 0 {
+		t.Fatalf("%s has no %s block", readme, language)
+	}
+	return blocks
+}
+
+// TestReadmeCommandsWork runs the README's quick start as it stands there,
+// beside a runner with nothing configured.
+func TestReadmeCommandsWork(t *testing.T) {
+	w := &world{t: t, dir: t.TempDir()}
+	run := start(t, w.dir, "run", "--nats-listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	var line daemon.ReadyLine
+	run.ready(&line)
+	ran := 0
+	for _, block := range codeBlocks(t, "sh") {
+		for text := range strings.Lines(block) {
+			command, _, _ := strings.Cut(text, " #")
+			args := strings.Fields(command)
+			if len(args) == 0 || args[0] != "perennial" || args[1] == "run" || args[1] == "sandbox" || args[1] == "watch" || args[1] == "bench" || args[1] == "demo" {
+				continue
+			}
+			ran++
+			if out, errs, code := w.cli(args[1:]...); code != 0 {
+				t.Errorf("%s: exit %d\n%s%s", strings.TrimSpace(text), code, out, errs)
+			}
+		}
+	}
+	if ran < 4 {
+		t.Errorf("only %d commands of the README were run", ran)
+	}
+}
+
+// TestReadmeProgramCompiles builds the README's Go program with the versions
+// that this module pins.
+func TestReadmeProgramCompiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, block := range codeBlocks(t, "go") {
+		if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", os.DevNull, ".")
+		build.Dir = dir
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package crashtest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// TestAnEmptiedEventsStreamIsNotRefilledInSilence: the stream is the only witness
+// of a ledger that was rewritten together with its hashes.
+func TestAnEmptiedEventsStreamIsNotRefilledInSilence(t *testing.T) {
+	w := newWorld(t, 2)
+	run, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	w.settled(run, "first")
+	head := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).Head
+	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
+		t.Fatal(err)
+	}
+	w.emptyStreams()
+	out, errs, code := w.cli("ledger", "verify", "--against-events")
+	if code != cli.ExitFailed || !strings.Contains(errs, "empty") || !strings.Contains(errs, "--refill-events") {
+		t.Errorf("verify --against-events: exit %d\n%s%s", code, out, errs)
+	}
+	_, errs, code = w.cli("run")
+	if code != cli.ExitFailed || !strings.Contains(errs, "empty") || !strings.Contains(errs, "--expect") || !strings.Contains(errs, "--refill-events") {
+		t.Fatalf("exit %d\n%s", code, errs)
+	}
+	if after := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).Head; after != head {
+		t.Errorf("a refused start wrote: %v became %v", head, after)
+	}
+	if out := w.mustCLI("ledger", "verify", "--expect", head.String()); !strings.Contains(out, "1 heads") {
+		t.Error(out)
+	}
+	run, line = w.run("--refill-events")
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+	w.settled(run, "first", "second")
+	if !strings.Contains(run.stderr.String(), "published again from the ledger") {
+		t.Errorf("the refilling was not said:\n%s", run.stderr)
+	}
+}
+
+func TestVerifyExpectsHeadsThatWereKept(t *testing.T) {
+	w := newWorld(t, 1)
+	run, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	w.settled(run, "first")
+	backup := w.mustCLI("ledger", "backup", filepath.Join(w.dir, "b.db"))
+	statement := w.mustCLI("ledger", "statement")
+	head := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).Head
+	for what, text := range map[string]string{"backup": backup, "statement": statement, "balance": w.mustCLI("ledger", "balance")} {
+		if !strings.Contains(text, head.String()) {
+			t.Errorf("%s does not show the head %s:\n%s", what, head, text)
+		}
+	}
+	other := ledger.Head{Seq: head.Seq, Hash: strings.Repeat("0", 64)}
+	for _, test := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--expect", head.String()}, cli.ExitDone, "1 heads"},
+		{[]string{"--expect", head.String(), "--expect", other.String()}, cli.ExitFailed, "history was rewritten"},
+		{[]string{"--expect", ledger.Head{Seq: head.Seq + 1, Hash: head.Hash}.String()}, cli.ExitFailed, "older copy"},
+		{[]string{"--expect", "7"}, cli.ExitUsage, "SEQ:HASH"},
+		{[]string{filepath.Join(w.dir, "b.db"), "--expect", head.String()}, cli.ExitDone, "1 heads"},
+	} {
+		out, errs, code := w.cli(append([]string{"ledger", "verify"}, test.args...)...)
+		if code != test.code || !strings.Contains(out+errs, test.says) {
+			t.Errorf("%v: exit %d\n%s%s", test.args, code, out, errs)
+		}
+	}
+}
+
+// emptyStreams makes the account's streams in the embedded store, as a runner that
+// was killed at once leaves them.
+func (w *world) emptyStreams() {
+	w.t.Helper()
+	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer server.Shutdown()
+	q, err := queue.Connect(queue.ConnectConfig{URL: server.URL()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer q.Close()
+	if err := q.EnsureStreams(w.t.Context(), "main", 1); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestAnEmptiedStreamIsRefusedByEveryStart: what the process alone knew to have been
+// published, minutes after the first start, is known to the next one too.
+func TestAnEmptiedStreamIsRefusedByEveryStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	n := newNATSProcess(t, w)
+	n.start("pw")
+	w.configure(n.url(), "")
+	run, line := w.run()
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	emptyEvents(t, n.url())
+	w.mustCLI("renew", "px_2", "--id", "second") // its facts have no place on the stream
+	refused := func(code int, errs string) {
+		t.Helper()
+		if code != cli.ExitFailed || !strings.Contains(errs, "empty") || !strings.Contains(errs, "--refill-events") {
+			t.Fatalf("exit %d\n%s", code, errs)
+		}
+	}
+	refused(run.wait(), run.stderr.String())
+	for range 2 {
+		_, errs, code := w.cli("run")
+		refused(code, errs)
+	}
+	run, line = w.run("--refill-events")
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+	w.settled(run, "first", "second")
+}
+
+// emptyEvents removes the account's events stream and makes it anew.
+func emptyEvents(t *testing.T, url string) {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), queue.EventsStream("main"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), queue.EventsStream("main")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), stream.CachedInfo().Config); err != nil {
+		t.Fatal(err)
+	}
+}

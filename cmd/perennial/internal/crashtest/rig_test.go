@@ -1,0 +1,81 @@
+package crashtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"time"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/schedules"
+)
+
+// What a client of another program would write for itself: the tests of processes
+// use the subjects, the exit codes and the JSON that are documented.
+
+// request asks a verb of the account's service.
+func request(ctx context.Context, q *queue.Queue, verb string, question, answer any) error {
+	data, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	reply, err := q.Request(ctx, "main", verb, data)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(reply, answer)
+}
+
+// endOf waits until nothing is left to do for a command by itself.
+func endOf(ctx context.Context, q *queue.Queue, id string) (status jobs.CommandStatus, err error) {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		var states map[string]ledger.State
+		err := request(ctx, q, "states", map[string][]string{"ids": {id}}, &states)
+		if s := states[id]; s != "" && (s.Ended() || s == ledger.StateReview || s == ledger.StateHeld || s == jobs.StateConflict) {
+			if err = request(ctx, q, "status", map[string]string{"id": id}, &status); err == nil {
+				return status, nil
+			}
+		}
+		if err != nil && !errors.Is(err, queue.ErrNoRunner) && !errors.Is(err, queue.ErrStopping) {
+			return status, err
+		}
+		select {
+		case <-ctx.Done():
+			return status, ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// commandIn is the command that an event is about, "" for none.
+func commandIn(e queue.ReceivedEvent) string {
+	var event struct {
+		Data ledger.Ref `json:"data"`
+	}
+	if json.Unmarshal(e.Data, &event) != nil {
+		return ""
+	}
+	return event.Data.CommandID
+}
+
+// sweepCode is the exit code of a sweep with this plan (docs/cli.md).
+func sweepCode(p schedules.Plan) int {
+	switch {
+	case p.State == schedules.StateHeld || p.LeftOutCounts[schedules.ReasonPerson] > 0:
+		return cli.ExitPerson
+	case len(p.Shortfalls) > 0:
+		return cli.ExitPartly
+	}
+	return cli.ExitDone
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,98 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"perennial/schedules"
+)
+
+// TestASweepOverMaxPayloadAnswersAndItsPartsAddUp: more is due than one sweep
+// plans, on a NATS server as it comes, whose max_payload is less than half of the
+// plan. The plan adds up, `sweep run` answers with what it publishes, and `sweep
+// list` says what is left until nothing is.
+func TestASweepOverMaxPayloadAnswersAndItsPartsAddUp(t *testing.T) {
+	t.Parallel()
+	const due, planned, maxPayload = 10_120, 10_000, 1 << 20
+	w := newWorld(t, due+1)
+	n := newNATSProcess(t, w)
+	n.start("pw")
+	w.configure(n.url(), "schedules:\n  - {name: keep, cron: \"0 0 1 1 *\", renew_before: 300h, duration_days: 30}\n")
+	w.run()
+	w.mustCLI("renew", "px_1", "--id", "price", "--wait")
+
+	p := w.plan("plan", "keep")
+	checkParts(t, p)
+	if len(p.Included) != planned || p.Left == nil || p.Left.Proxies != due-planned {
+		t.Errorf("%d of %d due are planned and left is %+v", len(p.Included), p.Due, p.Left)
+	}
+	if text, err := json.Marshal(p); err != nil || len(text) < 2*maxPayload {
+		t.Errorf("a plan of %d bytes tells nothing (%v)", len(text), err)
+	}
+	if table := w.mustCLI("sweep", "plan", "keep"); !strings.Contains(table, "120 more are left") {
+		t.Errorf("the table says of the rest: %.400s", table)
+	}
+
+	ran := w.plan("run", "keep")
+	checkParts(t, ran)
+	if ran.Hash != p.Hash || ran.Left == nil || ran.Left.Proxies != due-planned {
+		t.Errorf("it ran plan %s, and %s was shown; left %+v", ran.Hash, p.Hash, ran.Left)
+	}
+	if left := w.sweepLeft(); left != 0 && left != due-planned {
+		t.Errorf("sweep list says that %d are left", left)
+	}
+	await(t, "every proxy is renewed", func() bool { return len(w.renewals()) == due+1 })
+	await(t, "nothing is left", func() bool { return w.sweepLeft() == 0 })
+	for id, times := range w.renewals() {
+		if times != 1 {
+			t.Errorf("%s was renewed %d times", id, times)
+		}
+	}
+}
+
+// checkParts: what is due is planned or left out with its reason, every proxy that
+// is planned is in one command, and the sums are those of the lines.
+func checkParts(t *testing.T, p schedules.Plan) {
+	t.Helper()
+	out, sum := 0, int64(0)
+	for _, n := range p.LeftOutCounts {
+		out += n
+	}
+	for _, x := range p.Included {
+		sum += x.EstimateCents
+	}
+	var inCommands []string
+	for _, text := range p.Commands {
+		var c struct {
+			ProxyIDs []string `json:"proxy_ids"`
+		}
+		if err := json.Unmarshal(text, &c); err != nil {
+			t.Fatal(err)
+		}
+		inCommands = append(inCommands, c.ProxyIDs...)
+	}
+	ids := included(p)
+	slices.Sort(ids)
+	slices.Sort(inCommands)
+	if p.Due != len(ids)+out || p.EstimateCents != sum || !slices.Equal(ids, inCommands) || len(slices.Compact(ids)) != len(inCommands) {
+		t.Errorf("%d due, %d planned and %d left out; %d cents of %d; %d in commands", p.Due, len(ids), out, p.EstimateCents, sum, len(inCommands))
+	}
+	if p.WalletCents == nil || *p.WalletAfterCents != *p.WalletCents-p.ReservedCents-sum {
+		t.Errorf("wallet %v less %d and %d is not %v", p.WalletCents, p.ReservedCents, sum, p.WalletAfterCents)
+	}
+}
+
+// sweepLeft is how many proxies `sweep list` says the one schedule has left.
+func (w *world) sweepLeft() int {
+	w.t.Helper()
+	var s schedules.Status
+	if err := json.Unmarshal([]byte(w.mustCLI("sweep", "list", "-o", "json")), &s); err != nil {
+		w.t.Fatal(err)
+	}
+	if s.Left == nil {
+		return 0
+	}
+	return s.Left.Proxies
+}

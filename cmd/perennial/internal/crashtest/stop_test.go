@@ -1,0 +1,116 @@
+package crashtest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger"
+)
+
+// load is more than a runner can do in the time that a test lets it.
+func load() (c crashed) {
+	for n := range 200 {
+		id := fmt.Sprintf("r%d", n)
+		c = append(c, published{id: id, subject: "perennial.commands.main.proxy.renew", body: fmt.Appendf(nil, `{"id":%q,"proxy_ids":["px_%d"],"duration_days":30}`, id, n+1)})
+		if n%5 == 0 {
+			id = fmt.Sprintf("o%d", n)
+			c = append(c, published{id: id, subject: "perennial.commands.main.order.create",
+				body: fmt.Appendf(nil, `{"id":%q,"duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1}],"sandbox_scenario":"success"}`, id)})
+		}
+	}
+	return c
+}
+
+// TestAStopUnderFullLoadAbandonsNothing: every request that has left is recorded
+// with its reply, every fact is published, exit 0; the next run finds nothing
+// that it does not know the outcome of, and does the rest.
+func TestAStopUnderFullLoadAbandonsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 200)
+	w.control(http.MethodPost, "/latency", []byte(`{"method":"POST","milliseconds":30,"jitter_milliseconds":30}`))
+	run, line := w.run()
+	c := load()
+	c.publish(t, line.NATS)
+	waitForEvent(t, line.NATS, "renewal.completed", "r3")
+	if code := run.terminate(); code != cli.ExitDone {
+		t.Fatalf("exit %d\n%s", code, run.stderr)
+	}
+	left := 0
+	for _, r := range w.journal(t) {
+		if r.Type == "operation.waiting" || r.Type == "operation.review" {
+			t.Errorf("a request was given up: %s", r.Data)
+		}
+	}
+	for state, n := range w.stateCounts() {
+		if state == ledger.StateSending {
+			t.Errorf("%d were left in the middle", n)
+		}
+		if !state.Ended() {
+			left += int(n)
+		}
+	}
+	if v := decode[againstLine](t, w.mustCLI("ledger", "verify", "--against-events", "-o", "json")); v.Unpublished != 0 {
+		t.Errorf("facts were left unpublished: %+v", v)
+	}
+	w.control(http.MethodDelete, "/latency", nil)
+	t.Logf("%d operations were left for the next run", left)
+	w.finish(c)
+	for _, r := range w.journal(t) {
+		if fact, err := ledger.DecodeFact(r.Type, []byte(r.Data)); err != nil {
+			t.Fatal(err)
+		} else if started, ok := fact.(ledger.RunnerStarted); ok && started.Recovered != 0 {
+			t.Errorf("the next run found requests without an outcome: %s", r.Data)
+		}
+	}
+}
+
+// stateCounts are the operations that the runner left, by state.
+func (w *world) stateCounts() map[ledger.State]int64 {
+	w.t.Helper()
+	l, err := ledger.Open(w.t.Context(), ledger.Config{Path: w.ledgerFile(), Clock: time.Now, ReadOnly: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	counts, err := l.StateCounts(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return counts
+}
+
+// TestASecondSignalStopsAtOnceAndLosesNothing: the first one waits for requests
+// that hang at the provider, which executed them; the second does not. The next
+// run asks again under the same keys.
+func TestASecondSignalStopsAtOnceAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 200)
+	run := w.runUntil("drain.begun>nowhere kill")
+	var line daemon.ReadyLine
+	run.ready(&line)
+	w.fault(map[string]any{"method": "POST", "path": "/api/v1/*", "fault": "hang", "seconds": 3600, "times": 8, "skip": 20})
+	c := load()
+	c.publish(t, line.NATS)
+	await(t, "requests hang", func() bool {
+		return strings.Contains(string(w.control(http.MethodGet, "/state", nil)), `"processing":8`)
+	})
+	_ = run.cmd.Process.Signal(syscall.SIGTERM)
+	await(t, "the drain has begun", func() bool { return strings.Contains(run.stderr.String(), "reached drain.begun") })
+	ended := make(chan int, 1)
+	go func() { ended <- run.wait() }()
+	await(t, "it stops", func() bool {
+		_ = run.cmd.Process.Signal(syscall.SIGTERM)
+		return len(ended) > 0
+	})
+	if code := <-ended; code != -1 {
+		t.Errorf("the second signal waited for the drain: exit %d", code)
+	}
+	w.control(http.MethodDelete, "/faults", nil)
+	w.finish(c)
+}

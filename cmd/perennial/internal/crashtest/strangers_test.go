@@ -1,0 +1,163 @@
+package crashtest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/queue"
+)
+
+// TestAStrangersEventIsNotTheEndOfAnAccount: nothing is sent meanwhile, and a person
+// has the events published again, on the embedded server too.
+func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	run, line := w.run()
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	nc, err := nats.Connect(line.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	for _, subject := range []string{"perennial.events.main.order.delivered", "perennial.events.main.pwned"} {
+		if _, err := nc.Request(subject, []byte("{}"), patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.mustCLI("renew", "px_2", "--id", "second") // its facts have no place on the stream
+	if code := run.wait(); code != cli.ExitFailed || !strings.Contains(run.stderr.String(), "was not published by this program") {
+		t.Fatalf("exit %d\n%s", code, run.stderr)
+	}
+	if _, errs, code := w.cli("run"); code != cli.ExitFailed || !strings.Contains(errs, "was not published by this program") || !strings.Contains(errs, "--refill-events") || strings.Contains(errs, "restore") {
+		t.Fatalf("exit %d\n%s", code, errs)
+	}
+	run, line = w.run("--refill-events")
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+	if !strings.Contains(run.stderr.String(), "others have published on the events stream") {
+		t.Errorf("it is not said:\n%s", run.stderr)
+	}
+	w.mustCLI("ledger", "verify", "--against-events")
+	w.settled(run, "first", "second") // the ledger notes how far it was published
+	run, line = w.run("--refill-events")
+	w.readySays(line, ready)
+	again, err := nats.Connect(line.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if _, err := again.Request("perennial.events.main.pwned", []byte("{}"), patience); err != nil {
+		t.Fatal(err)
+	}
+	w.mustCLI("renew", "px_1", "--id", "third")
+	run.wait()
+	if _, errs, code := w.cli("run"); code != cli.ExitFailed || !strings.Contains(errs, "was not published by this program") || strings.Contains(errs, "is empty") {
+		t.Fatalf("exit %d\n%s", code, errs)
+	}
+}
+
+// TestAStreamThatKnowsMoreIsNotMadeAnew: a stranger's message is no excuse for an old ledger.
+func TestAStreamThatKnowsMoreIsNotMadeAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	run, line := w.run()
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	nc, err := nats.Connect(line.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	ahead := nats.NewMsg("perennial.events.main.order.delivered")
+	ahead.Header.Set(queue.HeaderSeq, "4711")
+	ahead.Header.Set(queue.HeaderHash, strings.Repeat("ab", 32))
+	if _, err := nc.RequestMsg(ahead, patience); err != nil {
+		t.Fatal(err)
+	}
+	w.mustCLI("renew", "px_2", "--id", "second")
+	run.wait()
+	if _, errs, code := w.cli("run", "--refill-events"); code != cli.ExitFailed || !strings.Contains(errs, "nothing was removed from it") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+}
+
+// onLooseNATS runs an account on an external server that lets every client do
+// everything, and is a client of it.
+func onLooseNATS(t *testing.T, proxies int) (w *world, run *process, nc *nats.Conn) {
+	t.Helper()
+	w = newWorld(t, proxies)
+	n := newNATSProcess(t, w)
+	n.start("pw")
+	n.shortLeases()
+	w.configure(n.url(), "")
+	run, line := w.run()
+	w.readySays(line, ready)
+	nc, err := nats.Connect(n.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return w, run, nc
+}
+
+// TestAStrangersHandOnTheLeaseStopsNoAccount: on a server that lets others write it.
+func TestAStrangersHandOnTheLeaseStopsNoAccount(t *testing.T) {
+	t.Parallel()
+	w, run, nc := onLooseNATS(t, 3)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := js.KeyValue(t.Context(), queue.LeaseBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, meddle := range []func() error{
+		func() error { return bucket.Delete(t.Context(), "main") },
+		func() error { _, err := bucket.Put(t.Context(), "main", []byte("mine")); return err },
+	} {
+		if err := meddle(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the lease is taken again", func() bool { return strings.Count(run.stderr.String(), "is taken again") > i })
+		w.mustCLI("renew", "px_"+[]string{"1", "2"}[i], "--id", []string{"first", "second"}[i], "--wait")
+	}
+	if strings.Contains(run.stderr.String(), "was lost") {
+		t.Errorf("the account stopped:\n%s", run.stderr)
+	}
+	w.settled(run, "first", "second")
+}
+
+// TestAStartBehindAStrangersEventSendsNothing, however often it is tried.
+func TestAStartBehindAStrangersEventSendsNothing(t *testing.T) {
+	t.Parallel()
+	w, run, nc := onLooseNATS(t, 4)
+	send := func(subject, body string) {
+		t.Helper()
+		if _, err := nc.Request(subject, []byte(body), patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "the start is published", func() bool {
+		answer, err := nc.Request("$JS.API.STREAM.INFO.PERENNIAL_EVENTS_main", nil, patience)
+		return err == nil && strings.Contains(string(answer.Data), `"last_seq":2`)
+	})
+	send("perennial.events.main.pwned", "{}")
+	w.mustCLI("renew", "px_1", "--id", "finds-it")
+	run.wait()
+	before, _ := checkReferee(t, w.charges)
+	for _, id := range []string{"px_2", "px_3", "px_4"} {
+		send("perennial.commands.main.proxy.renew", `{"id":"`+id+`","duration_days":30,"proxy_ids":["`+id+`"]}`)
+		if _, errs, code := w.cli("run"); code != cli.ExitFailed || !strings.Contains(errs, "was not published by this program") {
+			t.Errorf("exit %d\n%s", code, errs)
+		}
+	}
+	if after, _ := checkReferee(t, w.charges); after != before {
+		t.Errorf("%d cents became %d", before, after)
+	}
+}

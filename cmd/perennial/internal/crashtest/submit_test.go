@@ -1,0 +1,164 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/jobs"
+)
+
+// Every bad line is named, and nothing is published: neither what stands before it
+// nor what stands behind.
+func TestSubmitPublishesAllOrNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	run, _ := w.run()
+	w.write("bad.jsonl", `{"id":"b1","duration_days":30,"proxy_ids":["px_1"]}
+{"id":"b2","duration_days":31,"proxy_ids":["px_2"]}
+{"id":"b1","duration_days":60,"proxy_ids":["px_1"]}
+not json
+{"id":"b5","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1,"cidrs":["198.51.100.0/24"]}]}
+`, 0o600)
+	_, errs, code := w.cli("submit", "bad.jsonl", "--rejects", "rejects.jsonl")
+	if code != cli.ExitUsage {
+		t.Errorf("exit %d", code)
+	}
+	for _, want := range []string{
+		"bad.jsonl line 2 (id b2): duration_days", "line 3 (id b1): the id stands in line 1", "line 4:", "line 5 (id b5): items[0]: cidrs", "4 of 5 lines", "nothing was published",
+	} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("%q is not said:\n%s", want, errs)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(w.dir, "rejects.jsonl"))
+	if err != nil || strings.Count(string(text), "\n") != 4 || !strings.Contains(string(text), `"line":2,"id":"b2","state":"invalid"`) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, _, code := w.cli("status", "b1"); code != cli.ExitFailed {
+		t.Errorf("b1 was published: exit %d", code)
+	}
+	w.settled(run)
+}
+
+// As spreadsheets write it: a byte order mark, semicolons, carriage returns, empty
+// rows; from a file and from the standard input.
+func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	run, _ := w.run()
+	w.write("buy.csv", "\xef\xbb\xbfid;duration_days;offer_code;quantity;label.team\r\no1;30;off_us_1;2;red\r\n;;;;\r\no2;30;off_nowhere;1;blue\r\n", 0o600)
+	out, errs, code := w.cli("submit", "buy.csv", "--dry-run", "-o", "json")
+	var first cli.Priced
+	if err := json.NewDecoder(strings.NewReader(out)).Decode(&first); err != nil || code != cli.ExitDone || first.Cents == nil || *first.Cents != 600 || first.Count != 2 {
+		t.Fatalf("exit %d: %s%s", code, out, errs)
+	}
+	if _, _, code := w.cli("status", "o1"); code != cli.ExitFailed {
+		t.Error("a dry run published something")
+	}
+	out, errs, code = w.cli("submit", "buy.csv", "--rejects", "rejects.jsonl")
+	if code != cli.ExitPartly || !strings.Contains(out, "offer_not_found") || !strings.Contains(out, "o2") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	text, err := os.ReadFile(filepath.Join(w.dir, "rejects.jsonl"))
+	if err != nil || !strings.Contains(string(text), `"line":4,"id":"o2","state":"rejected","reason":"the provider refused it`) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	var s jobs.CommandStatus
+	if err := json.Unmarshal([]byte(w.mustCLI("status", "o1", "-o", "json")), &s); err != nil || s.Labels["team"] != "red" || len(s.Operations[0].ProxyIDs) != 2 {
+		t.Errorf("%+v %v", s, err)
+	}
+	if out := w.mustCLI("orders", "get", s.Operations[0].OrderNo); !strings.Contains(out, s.Operations[0].ProxyIDs[0]) || strings.Contains(out, "password") {
+		t.Error(out)
+	}
+	w.settled(run, "o1")
+}
+
+// TestADryRunSaysWhatWouldBeRefused: a ceiling under the price, an offer that is
+// not there, a wallet that is too low.
+func TestADryRunSaysWhatWouldBeRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.control("POST", "/wallet", []byte(`{"account_id":"acc_alpha","environment":"sandbox","add_cents":-49999500}`))
+	w.write("buy.csv", "id,duration_days,offer_code,quantity,max_total_cents\na,30,off_us_1,2,599\nb,30,off_nowhere,1,\nc,30,off_us_1,1,300\n", 0o600)
+	out, errs, code := w.cli("submit", "buy.csv", "--dry-run")
+	for _, says := range []string{"over its max_total_cents (5.99 USD)", "no offer off_nowhere of 1 for 30 days"} {
+		if code != cli.ExitDone || strings.Count(out, says) != 1 {
+			t.Errorf("exit %d, without %q:\n%s%s", code, says, out, errs)
+		}
+	}
+	if !strings.Contains(errs, "warning: the wallet holds 5.00 USD, and 4.00 USD is missing") {
+		t.Error(errs)
+	}
+}
+
+// TestABadLineNamesItsIDWhateverIsWrongWithIt also where no command could be made of
+// the row.
+func TestABadLineNamesItsIDWhateverIsWrongWithIt(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, dir: t.TempDir()}
+	w.write("bad.csv", "duration_days,id,offer_code,quantity\nmany,a1,off_us_1,1\n30,a2,off_us_1,1,2,3\n30,a3,off_us_1,1.5\n,a4,off_us_1,1\n", 0o600)
+	w.write("bad.jsonl", `{"id":"b1","duration_days":"30","proxy_ids":["px_1"]}`+"\n"+`{"id":"b2","duration_days":1e3,"proxy_ids":["px_1"]}`+"\n"+`{"id":"b3","what":1}`, 0o600)
+	_, errs, code := w.cli("submit", "bad.csv", "bad.jsonl")
+	for _, want := range []string{"line 2 (id a1): ", "line 3 (id a2): ", "line 4 (id a3): ", "line 5 (id a4): ", "line 1 (id b1): ", "line 2 (id b2): ", "line 3 (id b3): "} {
+		if code != cli.ExitUsage || !strings.Contains(errs, want) {
+			t.Errorf("exit %d, without %q:\n%s", code, want, errs)
+		}
+	}
+}
+
+// TestAnIDThatComesWithOtherContentIsAConflictInTheRow, and not what became of the
+// first content.
+func TestAnIDThatComesWithOtherContentIsAConflictInTheRow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.run()
+	w.mustCLI("renew", "px_1", "--id", "same", "--wait")
+	w.write("other.jsonl", `{"id":"same","duration_days":30,"proxy_ids":["px_2"]}`, 0o600)
+	const says = "the id was accepted before with other content, which stands and is completed: choose another id"
+	if out, errs, code := w.cli("submit", "other.jsonl"); code != cli.ExitFailed || !strings.Contains(out, says) || !strings.Contains(out, "same     conflict") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	if out, _, _ := w.cli("submit", "other.jsonl", "-o", "json"); !strings.Contains(out, `"state":"conflict","reason":"`+says) {
+		t.Error(out)
+	}
+}
+
+func TestAnOrderThatIsWaitedForNamesItsIDFirstAndItsProxiesLast(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	run, _ := w.run()
+	out, errs, code := w.cli("order", "--id", "o1", "--item", "off_us_1=2", "--wait", "--timeout", "1m")
+	if code != cli.ExitDone || !strings.HasPrefix(errs, "published as o1\n") || strings.Count(out, "\n  proxy ") != 2 {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	w.mustCLI("account", "pause", "--reason", "test")
+	if _, errs, code := w.cli("order", "--id", "o2", "--item", "off_us_1=1", "--wait", "--timeout", "300ms"); code != cli.ExitFailed || !strings.Contains(errs, "goes on") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	w.mustCLI("account", "resume", "--reason", "test")
+	w.cli("order", "--id", "o2", "--item", "off_us_1=1", "--wait")
+	w.settled(run, "o1", "o2")
+}
+
+func TestMistakesOnTheCommandLineSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	for args, want := range map[string]string{
+		"ordr":                       "did you mean order or orders?",
+		"ledger":                     "Available Commands",
+		"status nothing -o json":     `"exit_code":`,
+		"order --item a=1@x -o json": `"error":`,
+	} {
+		if _, errs, code := w.cli(strings.Fields(args)...); code == cli.ExitDone || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d\n%s", args, code, errs)
+		}
+	}
+	if out := w.mustCLI("--version"); !regexp.MustCompile(`\d+\.\d+\.\d+`).MatchString(out) {
+		t.Error(out)
+	}
+}

@@ -1,0 +1,235 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/ledger"
+	"perennial/schedules"
+)
+
+// yearly never fires while a test looks.
+const yearly = `schedules:
+  - name: keep
+    cron: "0 0 1 1 *"
+    renew_before: 300h
+    duration_days: 30
+    daily_budget_cents: 1200
+    match: {protocol: [socks5], except_proxy_ids_file: keep-not.txt}
+`
+
+func (w *world) plan(args ...string) (p schedules.Plan) {
+	w.t.Helper()
+	out, errs, code := w.cli(append([]string{"sweep"}, append(args, "-o", "json")...)...)
+	want := cli.ExitDone
+	err := json.Unmarshal([]byte(out), &p)
+	if args[0] == "run" {
+		want = sweepCode(p)
+	}
+	if err != nil || code != want {
+		w.t.Fatalf("sweep %v: exit %d\n%s%s", args, code, out, errs)
+	}
+	return p
+}
+
+func included(p schedules.Plan) (ids []string) {
+	for _, x := range p.Included {
+		ids = append(ids, x.ProxyID)
+	}
+	return ids
+}
+
+// TestSweepsFromTheCommandLine looks at plans, retires and takes back, and
+// carries one out.
+func TestSweepsFromTheCommandLine(t *testing.T) {
+	w := newWorld(t, 6)
+	w.write("keep-not.txt", "px_6 # too dear\n", 0o600)
+	w.configure("", yearly)
+	w.run()
+	if out, errs, code := w.cli("renew", "px_6", "--id", "price", "--wait"); code != 0 {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	first := w.plan("plan", "keep")
+	if got := included(first); !slices.Equal(got, []string{"px_1", "px_2", "px_3", "px_4"}) {
+		t.Fatalf("included %v, left out %v", got, first.LeftOut)
+	}
+	if first.WalletCents == nil || *first.WalletCents != 50_000_000-300 || *first.WalletAfterCents != *first.WalletCents-1200 ||
+		first.Shortfalls[0].Reason != schedules.ReasonDay || first.Included[0].PriceFrom != schedules.PriceKind {
+		t.Errorf("%+v", first)
+	}
+	if again := w.plan("plan", "keep"); again.Hash != first.Hash {
+		t.Error("the same plan has another hash")
+	}
+
+	for _, c := range []struct {
+		args, says string
+		code       int
+	}{
+		{"proxies retire px_2 px_nowhere --by ada", "px_nowhere", cli.ExitFailed},
+		{"proxies retire px_2 px_3 --by ada --reason moving", "done: 2 changed", 0},
+		{"proxies retire px_2 --by ada", "done: 0 changed", 0},
+		{"proxies retire px_3 --undo --by ada", "done: 1 changed", 0},
+		{"proxies retire px_4 --by=", "needs a name", cli.ExitFailed},
+	} {
+		out, errs, code := w.cli(strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(out+errs, c.says) {
+			t.Errorf("%s: exit %d\n%s%s", c.args, code, out, errs)
+		}
+	}
+	if list := w.mustCLI("proxies", "list"); !strings.Contains(list, "before its last renewal") || strings.Contains(list, "a long while ago") {
+		t.Errorf("what was renewed since was seen:\n%s", list)
+	}
+	table, _, _ := w.cli("sweep", "plan", "keep")
+	for _, text := range []string{"the wallet holds 499997.00", "px_2", "it is retired", "price: " + schedules.PriceKind} {
+		if !strings.Contains(table, text) {
+			t.Errorf("the table does not say %q:\n%s", text, table)
+		}
+	}
+	out, errs, code := w.cli("sweep", "forecast", "keep", "--days", "20")
+	if code != 0 || !strings.Contains(out, "pays for all of it") {
+		t.Errorf("sweep forecast: exit %d\n%s%s", code, out, errs)
+	}
+	ran := w.plan("run", "keep")
+	if got := included(ran); !slices.Equal(got, []string{"px_1", "px_3", "px_4", "px_5"}) || ran.State != "finished" {
+		t.Errorf("%s: %v", ran.State, got)
+	}
+	list, _, _ := w.cli("sweep", "list", "-o", "json")
+	if !strings.Contains(list, ` due, 4 to renew in 1 command(s), about 12.00 USD, asked for by `) {
+		t.Errorf("sweep list: %s", list)
+	}
+}
+
+// TestAProxyThatIsNotRenewedIsReplacedByAnOrder goes the whole way: a renewal
+// that fails, the order that takes its place, and its delivery.
+func TestAProxyThatIsNotRenewedIsReplacedByAnOrder(t *testing.T) {
+	w := newWorld(t, 1)
+	w.configure("", `schedules:
+  - name: keep
+    cron: "0 0 1 1 *"
+    renew_before: 300h
+    duration_days: 30
+    replace: {enabled: true, max_cents: 300, after: 1}
+`)
+	_, line := w.run()
+	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "renewal", "failed": 1})
+	first := w.plan("run", "keep")
+	var command struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(first.Commands[0], &command); err != nil {
+		t.Fatal(err)
+	}
+	waitForEvent(t, line.NATS, "renewal.failed", command.ID)
+	if _, errs, code := w.cli("sweep", "run", "keep"); code != cli.ExitDone {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	second := w.plan("plan", "keep")
+	if len(second.Included) != 0 || second.LeftOutCounts[schedules.ReasonRetired] != 1 {
+		t.Errorf("included %v, left out %v", second.Included, second.LeftOutCounts)
+	}
+	var replaced ledger.ProxyReplaced
+	for _, r := range w.journal(t) {
+		if r.Type != "proxy.replaced" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(r.Data), &replaced); err != nil {
+			t.Fatal(err)
+		}
+	}
+	delivered := waitForEvent(t, line.NATS, "order.delivered", replaced.CommandID)
+	if replaced.ProxyID != "px_1" || !strings.Contains(delivered, `"replaces":"px_1"`) || !strings.Contains(delivered, `"charged_cents":300`) {
+		t.Errorf("%+v became %s", replaced, delivered)
+	}
+}
+
+// TestTrap55ASweepThatCannotBeMadeIsNotReady: a key without proxies:read keeps
+// every order working, and renews nothing.
+func TestTrap55ASweepThatCannotBeMadeIsNotReady(t *testing.T) {
+	w := newWorld(t, 1)
+	w.fault(map[string]any{"method": "GET", "path": "/api/v1/proxies", "fault": "code", "code": "insufficient_scope", "http_status": 403, "times": 1_000_000})
+	w.configure("", `schedules:
+  - name: keep
+    cron: "@every 2s"
+    renew_before: 300h
+    duration_days: 30
+`)
+	_, line := w.run()
+	waitForHTTP(t, line.HTTP+"/readyz", "schedule keep: the sweep of ")
+	waitForHTTP(t, line.HTTP+"/metrics", `perennial_sweep_failed{account="main",schedule="keep"} 1`)
+	waitForEvent(t, line.NATS, "sweep.failed", "")
+	for _, args := range []string{"sweep list", "status"} {
+		out, errs, code := w.cli(strings.Fields(args)...)
+		if code != 0 || !strings.Contains(out+errs, "NOT MADE: ") {
+			t.Errorf("%s: exit %d\n%s%s", args, code, out, errs)
+		}
+	}
+	w.control(http.MethodDelete, "/faults", nil)
+	waitForHTTP(t, line.HTTP+"/readyz", "ok\n")
+}
+
+// TestASweepThatNeedsAPersonOrMoneyDoesNotEndWith0: a cron script would not notice
+// that nothing was renewed.
+func TestASweepThatNeedsAPersonOrMoneyDoesNotEndWith0(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4)
+	const schedule = "  - {name: %s, cron: '0 0 1 1 *', renew_before: 300h, duration_days: 30, match: {proxy_ids: [%s]}%s}\n"
+	w.configure("", "schedules:\n"+fmt.Sprintf(schedule, "ask", "px_1", ", approve_over_cents: 1")+
+		fmt.Sprintf(schedule, "some", "px_2, px_3", ", budget_cents: 500")+fmt.Sprintf(schedule, "none", "px_2", ", daily_budget_cents: 1")+fmt.Sprintf(schedule, "all", "px_4", ""))
+	w.run()
+	w.mustCLI("renew", "px_4", "--id", "price", "--wait")
+	for _, c := range []struct {
+		schedule string
+		code     int
+		says     string
+	}{
+		{"ask", cli.ExitPerson, "over approve_over_cents (0.01 USD): `perennial sweep approve "}, {"none", cli.ExitPartly, "daily_budget_cents (0.01 USD): 1 proxies are left out"},
+		{"some", cli.ExitPartly, "budget_cents (5.00 USD): 1 proxies are left out, 1.00 USD is missing"}, {"all", cli.ExitDone, "0 to renew"}, {"all", cli.ExitDone, "0 to renew"},
+	} {
+		for _, output := range []string{"json", "table"} { // in the same second too
+			if c.schedule == "some" && output == "json" {
+				continue // its table would find these commands on their way
+			}
+			out, errs, code := w.cli("sweep", "run", c.schedule, "-o", output)
+			if code != c.code || output == "table" && !strings.Contains(out, c.says) {
+				t.Errorf("%s: exit %d\n%s%s", c.schedule, code, out, errs)
+			}
+		}
+	}
+}
+
+func TestAnApprovalNeedsANameAndSaysIt(t *testing.T) {
+	w := newWorld(t, 2)
+	w.configure("", `schedules:
+  - name: keep
+    cron: "0 0 1 1 *"
+    renew_before: 300h
+    duration_days: 30
+    approve_over_cents: 1
+`)
+	w.run()
+	if out, errs, code := w.cli("renew", "px_1", "--id", "price", "--wait"); code != 0 {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	held := w.plan("run", "keep")
+	if held.State != "held" || !held.NeedsApproval {
+		t.Fatalf("%+v", held)
+	}
+	for _, args := range [][]string{{"--by="}, {"--reason="}, {"--by", " "}} {
+		out, errs, code := w.cli(append([]string{"sweep", "approve", held.Hash}, args...)...)
+		if code != cli.ExitFailed || !strings.Contains(errs, "needs a name and a reason") {
+			t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
+		}
+	}
+	w.mustCLI("sweep", "approve", held.Hash, "--by", "ada")
+	for _, r := range w.journal(t) {
+		if r.Type == "sweep.finished" && strings.Contains(r.Data, `"by":"ada","reason":"approved on the command line"`) {
+			return
+		}
+	}
+	t.Error("no fact says who approved it")
+}

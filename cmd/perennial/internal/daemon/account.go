@@ -1,0 +1,116 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/schedules"
+	"perennial/upstream"
+)
+
+// LeaseTTL is for how long a runner that died blocks an account on an external
+// NATS.
+const LeaseTTL = 15 * time.Second
+
+// account is one account with everything that serves it.
+type account struct {
+	Name   string
+	host   *Host
+	config *config.Account
+	log    *logrus.Entry
+	Ledger *ledger.Ledger
+	Client *upstream.Client
+
+	started chan struct{} // closed when it works, or is known not to for now
+	once    sync.Once
+
+	mu      sync.Mutex
+	state   string // why it is not ready; "" when it is
+	runner  *jobs.Runner
+	sweeper *schedules.Sweeper
+	Relay   *queue.Relay
+
+	checked sync.Mutex
+	last    map[string]check // by name
+
+	acknowledged uint64 // the newest row that the stream ever had in this process; of run alone
+	refilled     bool   // what `run --refill-events` asked for is done; of run alone
+
+	publishedLast uint64 // of probeEvents alone
+	publishedBy   *queue.Relay
+	publishedAt   time.Time
+}
+
+// newAccountHost opens the ledger and makes the streams, so that commands can be
+// published from the first moment.
+func newAccountHost(ctx context.Context, h *Host, name string) (*account, error) {
+	a := &account{Name: name, host: h, config: h.Config.Accounts[name], log: h.log.WithField("account", name), state: "starting", started: make(chan struct{}), last: map[string]check{}}
+	secret, err := h.Config.SecretOf(name)
+	if err != nil {
+		return nil, err
+	}
+	if a.Client, err = h.Config.Client(name, secret, time.Now); err != nil {
+		return nil, err
+	}
+	if h.Queue.Down() == "" {
+		if err := a.ensureStreams(ctx); err != nil {
+			a.log.WithError(err).Warn("the account's streams are not as they should be; it is taken up when they are")
+		}
+	}
+	if a.Ledger, err = ledger.Open(ctx, ledger.Config{Path: h.Config.LedgerPath(name), Clock: time.Now, Reached: h.reached}); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// errTwoNames: one provider account stands twice in the configuration.
+var errTwoNames = errors.New("one provider account has two names")
+
+// distinctBindings refuses two accounts whose ledgers belong to one provider
+// account: each would think that the other's spending is unexplained.
+func distinctBindings(ctx context.Context, accounts []*account) error {
+	seen := map[string]string{}
+	for _, a := range accounts {
+		b, err := a.Ledger.Binding(ctx)
+		if errors.Is(err, ledger.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		key := b.AccountID + " " + b.Environment + " " + b.BaseURL
+		if other := seen[key]; other != "" {
+			return fmt.Errorf("%w: accounts %s and %s are both account %s at %s\nremove one of them from the configuration", errTwoNames, other, a.Name, b.AccountID, b.BaseURL)
+		}
+		seen[key] = a.Name
+	}
+	return nil
+}
+
+func (a *account) close() {
+	if a.Client != nil {
+		a.Client.Close()
+	}
+	if a.Ledger != nil {
+		if err := a.Ledger.Close(); err != nil {
+			a.log.WithError(err).Warn("the ledger did not close cleanly")
+		}
+	}
+}
+
+func (a *account) setState(why string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state = why
+}
+
+func (a *account) hasStarted() { a.once.Do(func() { close(a.started) }) }

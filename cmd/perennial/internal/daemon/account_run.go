@@ -1,0 +1,184 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/dustin/go-humanize"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// run serves the account until ctx ends, or until it must not be served (final).
+// Whatever else goes wrong is waited out: it is in the log and on /readyz, and the
+// account is taken up again.
+func (a *account) run(ctx context.Context) error {
+	defer a.hasStarted()
+	err := turns(ctx, a.turn, a.setBack)
+	a.noteRefused(ctx, err)
+	state := "stopped"
+	if ctx.Err() == nil {
+		state += ": " + err.Error()
+	}
+	a.setState(state)
+	return err
+}
+
+// noteRefused notes as firm what this process saw on a stream that has lost it: the
+// next start has to refuse that stream too.
+func (a *account) noteRefused(ctx context.Context, err error) {
+	diverged, ok := errors.AsType[*queue.DivergedError](err)
+	if !ok || diverged.StreamSeq >= a.acknowledged {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishAtEnd)
+	defer cancel()
+	if err := a.Ledger.NotePublished(ctx, int64(a.acknowledged), true); err != nil {
+		a.log.WithError(err).Error("the ledger could not note what the events stream has lost: do not start the account again before the stream is looked at")
+	}
+}
+
+// turns takes one turn after another until ctx ends, or until one ends for good.
+// Between two that failed it waits a little longer each time, 15 s at most.
+func turns(ctx context.Context, turn func(context.Context) error, setBack func(error)) error {
+	delay := backoff.NewExponentialBackOff()
+	delay.InitialInterval, delay.MaxInterval = turnFirst, turnMost
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := turn(ctx)
+		if ctx.Err() != nil || final(err) {
+			return err
+		}
+		if time.Since(began) > turnMost {
+			delay.Reset()
+		}
+		setBack(err)
+		_ = waitFor(ctx, delay.NextBackOff())
+	}
+	return nil
+}
+
+// turnFirst and turnMost bound how long an account that could not be served waits
+// before it is taken up again.
+const (
+	turnFirst = 250 * time.Millisecond
+	turnMost  = 15 * time.Second
+)
+
+// final reports whether an account may not be served again before a person has
+// looked: it is another one than its ledger's, or its history is not.
+func final(err error) bool {
+	var binding *jobs.BindingError
+	var diverged *queue.DivergedError
+	return errors.As(err, &binding) || errors.As(err, &diverged) || errors.Is(err, errTwoNames)
+}
+
+// setBack says why the account does not work at the moment.
+func (a *account) setBack(err error) {
+	why := "it ended and is taken up again"
+	if err != nil {
+		why = err.Error()
+	}
+	a.setState("waits to be taken up again: " + why)
+	a.hasStarted()
+	a.log.WithError(err).Warn("the account cannot work now; it is taken up again")
+}
+
+// turn serves the account once: when NATS is there, with its streams as they must
+// be. On an external NATS only the holder of the account's lease works, and a lease
+// that is lost ends the turn.
+func (a *account) turn(ctx context.Context) error {
+	if why := a.host.Queue.Down(); why != "" {
+		a.setState(why)
+		a.hasStarted()
+	}
+	if err := a.host.Queue.AwaitConnected(ctx); err != nil {
+		return err
+	}
+	if err := a.host.refuseAnonymous(); err != nil {
+		return err
+	}
+	if most := a.host.Queue.MaxPayload(); most < PayloadWanted {
+		return fmt.Errorf("max_payload of the NATS server is %s: an event of up to %s could not be published, nor any behind it. Set max_payload: 1MB or more", humanize.IBytes(uint64(most)), humanize.IBytes(ledger.MaxFactBytes))
+	}
+	if err := a.ensureStreams(ctx); err != nil {
+		return err
+	}
+	if a.host.Embedded != nil {
+		return a.serve(ctx)
+	}
+	a.setState(waitsForLease)
+	lease, err := a.host.Queue.AcquireLease(ctx, a.Name, Holder(), LeaseTTL)
+	if err != nil {
+		return err
+	}
+	return a.serveUnder(ctx, lease)
+}
+
+const waitsForLease = "waiting for the account's lease: another runner holds it (`nats kv get PERENNIAL_LEASES` and the account's name say which)"
+
+// streamsPatience bounds one look at the account's streams.
+const streamsPatience = 10 * time.Second
+
+func (a *account) ensureStreams(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, streamsPatience)
+	defer cancel()
+	return a.host.Queue.EnsureStreams(ctx, a.Name, a.config.Replicas)
+}
+
+func waitFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var errLeaseLost = errors.New("the account's lease was lost")
+
+func (a *account) serveUnder(ctx context.Context, lease *queue.Lease) error {
+	held, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-lease.Lost():
+			cancel(errLeaseLost)
+		case <-done:
+		}
+	}()
+	err := a.serve(held)
+	lost := errors.Is(context.Cause(held), errLeaseLost)
+	release, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer stop()
+	if releaseErr := lease.Release(release); releaseErr != nil && !lost {
+		a.log.WithError(releaseErr).Warn("the account's lease could not be given back; it runs out by itself")
+	}
+	if lost {
+		return errLeaseLost
+	}
+	return err
+}
+
+// Holder names this process among runners.
+func Holder() string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	return fmt.Sprintf("%s-%d-%08x", name, os.Getpid(), rand.Uint32())
+}
+
+// PayloadWanted is a message with the largest fact, its envelope and its headers.
+const PayloadWanted = ledger.MaxFactBytes + 16<<10

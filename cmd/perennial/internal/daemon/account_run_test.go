@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/jobs"
+	"perennial/queue"
+)
+
+// TestAnOutageOfAnyLengthIsWaitedOut goes by a clock of its own: the account is
+// taken up soon after each outage, of a second or of ten minutes, whether a turn
+// fails at once, waits for its patience, or works for a moment.
+func TestAnOutageOfAnyLengthIsWaitedOut(t *testing.T) {
+	t.Parallel()
+	for _, outage := range []time.Duration{time.Second, 12 * time.Second, 13 * time.Second, time.Minute, 10 * time.Minute} {
+		for _, held := range []time.Duration{0, time.Second, streamsPatience, 2 * turnMost} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				began, tries, back := time.Now(), 0, 0
+				err := turns(ctx, func(ctx context.Context) error {
+					if tries++; time.Since(began) < outage {
+						_ = waitFor(ctx, held)
+						return nats.ErrNoServers
+					}
+					stop()
+					return nil
+				}, func(err error) {
+					if back++; !errors.Is(err, nats.ErrNoServers) {
+						t.Errorf("set back by %v", err)
+					}
+				})
+				late := time.Since(began) - outage
+				if err != nil || tries != back+1 || late > held+turnMost*3/2 {
+					t.Errorf("an outage of %s: %v, %d tries, %d times set back, taken up %s after it", outage, err, tries, back, late)
+				}
+				if most := 10 + int(outage/(turnMost/2)); tries > most {
+					t.Errorf("an outage of %s: tried %d times", outage, tries)
+				}
+			})
+		}
+	}
+}
+
+// TestOnlyABindingOrAHistoryEndsAnAccount: whatever else goes wrong is waited out.
+func TestOnlyABindingOrAHistoryEndsAnAccount(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{&jobs.BindingError{}, &queue.DivergedError{}, errTwoNames} {
+		if !final(fmt.Errorf("serve: %w", err)) {
+			t.Errorf("%T is waited out", err)
+		}
+	}
+	for _, err := range []error{
+		nil, errLeaseLost, nats.ErrNoServers, nats.ErrAuthorization, nats.ErrNoResponders, nats.ErrTimeout, context.DeadlineExceeded, io.EOF,
+		jetstream.ErrStreamNotFound, jetstream.ErrKeyExists, queue.ErrNoAccount, queue.ErrIntakeClosed, &queue.StreamError{}, &queue.LeaseHeldError{},
+	} {
+		if final(err) {
+			t.Errorf("%v ends an account", err)
+		}
+	}
+}

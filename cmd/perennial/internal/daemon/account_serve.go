@@ -1,0 +1,324 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/jobs"
+	"perennial/queue"
+	"perennial/schedules"
+	"perennial/upstream"
+)
+
+// publishAtEnd is how long a stopping account waits for its last events.
+const publishAtEnd = 10 * time.Second
+
+// serve binds the account to its provider and works. Events go on being
+// published until the last fact is out.
+func (a *account) serve(ctx context.Context) error {
+	intake, err := a.host.Queue.Commands(ctx, a.Name)
+	if err != nil {
+		return err
+	}
+	defer intake.Close()
+	held, err := a.checkHistory(ctx)
+	if err != nil {
+		return err
+	}
+	runner := a.newRunner(intake)
+	a.setState("reading the provider's account")
+	stop, err := a.serveVerbs(ctx, runner)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stop() }()
+	if err := a.bind(ctx, runner); err != nil {
+		return err
+	}
+	if err := distinctBindings(ctx, a.host.Accounts); err != nil {
+		return err
+	}
+	relay := queue.NewRelay(a.host.Queue, a.Name, &Source{Ledger: a.Ledger, Account: a.Name, Epoch: runner.Binding().Epoch}, a.host.log)
+	relay.Reached, relay.Held, relay.Refill, relay.RefillAdvice = a.host.reached, held, a.refills(), RefillAdvice
+	relay.Begins = BeginsOf(a.Ledger)
+	sweeper, err := a.newSweeper(runner)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.Relay, a.sweeper = relay, sweeper
+	a.mu.Unlock()
+	a.setState("")
+	a.hasStarted()
+	return a.workAndPublish(ctx, runner, relay, sweeper)
+}
+
+// serveVerbs answers people before the provider does: a start that waits out a
+// Retry-After can be looked at, and a person can end the wait.
+func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop func() error, err error) {
+	if err := runner.Load(ctx); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	a.runner, a.Relay, a.sweeper = runner, nil, nil
+	a.mu.Unlock()
+	return a.host.Queue.ServeAccount(a.Name, config.Version, a.verbs())
+}
+
+// refills says whether `run --refill-events` is still to be done.
+func (a *account) refills() bool { return a.host.Config.RefillEvents && !a.refilled }
+
+// checkHistory compares the end of the events stream with the ledger before
+// anything is written or sent: a stream that is ahead, or tells another story,
+// belongs to a ledger that knows of sends that this one does not.
+// A stream that lost what it held is another matter: see queue.Held.
+func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error) {
+	if a.refills() {
+		if err := a.clearStrangers(ctx); err != nil {
+			return held, err
+		}
+	}
+	last, found, err := a.host.Queue.LastEvent(ctx, a.Name)
+	if err != nil {
+		return held, err
+	}
+	noted, err := a.Ledger.Published(ctx)
+	if err != nil {
+		return held, err
+	}
+	held = HeldOf(noted)
+	if last.Seq == 0 && a.acknowledged > 0 { // it was there a moment ago, in this very process
+		held.Last, held.Firm = max(held.Last, a.acknowledged), max(held.Firm, a.acknowledged)
+	}
+	if found && last.Hash == "" {
+		return held, &queue.DivergedError{Account: a.Name, StreamSeq: last.StreamSeq, LedgerSeq: held.Last, Reason: "message " + strconv.FormatUint(last.StreamSeq, 10) +
+			" of the events stream was not published by this program\ntake the permission for perennial.events.> from every other user, then publish all again with `perennial run --refill-events`"}
+	}
+	if missing := held.Missing(last.Seq); missing != "" && !a.refills() {
+		return held, &queue.DivergedError{Account: a.Name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + RefillAdvice}
+	}
+	if !found {
+		return held, nil
+	}
+	hash, known, err := (&Source{Ledger: a.Ledger}).HashAt(ctx, last.Seq)
+	if err != nil {
+		return held, err
+	}
+	if known && hash == last.Hash {
+		return held, a.checkBegin(ctx)
+	}
+	seq, _, err := a.Ledger.Head(ctx)
+	if err != nil {
+		return held, err
+	}
+	return held, &queue.DivergedError{
+		Account: a.Name, StreamSeq: last.Seq, LedgerSeq: uint64(seq), StreamHash: last.Hash, LedgerHash: hash,
+		Reason: historyReason(hash, seq, last.Seq),
+	}
+}
+
+// checkBegin refuses an events stream that has lost more of its first events than
+// this ledger knows to have been removed.
+func (a *account) checkBegin(ctx context.Context) error {
+	state, err := a.host.Queue.EventsState(ctx, a.Name)
+	if err != nil {
+		return err
+	}
+	latest, err := a.Ledger.EventsBegin(ctx)
+	if err != nil {
+		return err
+	}
+	if why := queue.MissingBefore(state.First, uint64(latest)); why != "" {
+		return &queue.DivergedError{Account: a.Name, StreamSeq: state.First, LedgerSeq: state.Last, Reason: why}
+	}
+	return nil
+}
+
+func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, relay *queue.Relay, sweeper *schedules.Sweeper) error {
+	relayCtx, stopRelay := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRelay()
+	relayed := make(chan struct{})
+	work, workCtx := errgroup.WithContext(ctx)
+	workCtx, stopWork := context.WithCancelCause(workCtx)
+	defer stopWork(nil)
+	go func() {
+		err := relay.Run(relayCtx)
+		if relayCtx.Err() == nil {
+			stopWork(err) // history and ledger differ: nothing more is sent
+		}
+		stopRelay() // relayed must not wait for what it will not publish
+		close(relayed)
+	}()
+	work.Go(func() error { return runner.Run(workCtx) })
+	work.Go(func() error {
+		select {
+		case <-runner.Known(): // a restored ledger plans nothing before
+			return a.runSweeps(workCtx, sweeper)
+		case <-workCtx.Done():
+			return workCtx.Err()
+		}
+	})
+	work.Go(func() error { return a.keepStreams(workCtx) })
+	work.Go(func() error { return a.keepNote(workCtx, relay) })
+	err := work.Wait()
+	if cause := context.Cause(workCtx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	a.publishRest(relayCtx, relay)
+	stopRelay()
+	<-relayed
+	a.acknowledged = max(a.acknowledged, relay.Published())
+	a.refilled = a.refilled || relay.Published() >= relay.Held.Last
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// streamsEvery is how often the account's streams are looked at.
+const streamsEvery = 10 * time.Second
+
+// keepStreams makes a stream anew that was deleted (the relay decides
+// whether the events are filled again from the ledger) and says through /readyz what is wrong with one
+// whose settings another program changed.
+func (a *account) keepStreams(ctx context.Context) error {
+	ticker := time.NewTicker(streamsEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+		err := a.ensureStreams(ctx)
+		switch {
+		case err == nil:
+			a.setState("")
+		case ctx.Err() == nil:
+			a.setState("its streams are not as they should be: " + err.Error())
+			a.log.WithError(err).Warn("the account's streams are not as they should be")
+		}
+	}
+}
+
+// noteEvery is how often the ledger notes how far it was published.
+const noteEvery = time.Minute
+
+// keepNote notes in the ledger how far the relay has published: at the first
+// acknowledgement, and from then on regularly.
+func (a *account) keepNote(ctx context.Context, relay *queue.Relay) error {
+	if err := relay.Wait(ctx, 1); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(noteEvery)
+	defer ticker.Stop()
+	for {
+		a.notePublished(ctx, relay, false)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+func (a *account) notePublished(ctx context.Context, relay *queue.Relay, stopped bool) {
+	seq := relay.Published()
+	if seq == 0 {
+		return
+	}
+	if err := a.Ledger.NotePublished(ctx, int64(seq), stopped); err != nil && ctx.Err() == nil {
+		a.log.WithError(err).Warn("the ledger could not note how far it was published; it is tried again")
+	}
+}
+
+// publishRest waits for the last facts to be on the events stream.
+func (a *account) publishRest(ctx context.Context, relay *queue.Relay) {
+	ctx, cancel := context.WithTimeout(ctx, publishAtEnd)
+	defer cancel()
+	seq, _, err := a.Ledger.Head(ctx)
+	if err == nil {
+		err = relay.Wait(ctx, uint64(seq))
+	}
+	if err != nil {
+		a.log.Warn("not every event could be published before the end; the next run publishes them")
+	}
+	a.notePublished(ctx, relay, err == nil)
+}
+
+// askEvery is how often a provider of whom nothing else is heard is asked.
+const askEvery = 5 * time.Second
+
+func (a *account) newRunner(intake *queue.Intake) *jobs.Runner {
+	address := a.Client.BaseURL()
+	if a.host.Config.Embedded {
+		address = embeddedAddress
+	}
+	return jobs.NewRunner(jobs.Config{
+		Account: a.Name, Ledger: a.Ledger, Provider: a.Client, Address: address, Commands: intake,
+		DeadLetter: func(ctx context.Context, dead queue.Dead) error { return a.host.Queue.DeadLetter(ctx, a.Name, dead) },
+		Clock:      time.Now, Random: rand.Float64, Log: a.log, Version: config.Version, Holder: Holder(),
+		RatePerSecond: a.config.RatePerSecond, Concurrency: a.config.Concurrency, PollFloor: a.config.PollFloor, CIDRField: a.config.CIDRField,
+		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.Location,
+		ReconcileEvery: a.config.ReconcileEvery, AskEvery: askEvery, Reached: a.host.reached,
+	})
+}
+
+// bind asks the provider until it answers; only an answer that does not fit is
+// an error.
+func (a *account) bind(ctx context.Context, runner *jobs.Runner) error {
+	wait := time.Second
+	for {
+		err := runner.Bind(ctx)
+		var mismatch *jobs.BindingError
+		if err == nil || errors.As(err, &mismatch) || ctx.Err() != nil {
+			return err
+		}
+		a.setState(notBound(err))
+		pause := wait
+		if throttled, ok := errors.AsType[*jobs.ThrottledError](err); ok {
+			a.setState(err.Error())
+			pause = max(wait, min(time.Until(throttled.Until), longestBindWait))
+		}
+		a.hasStarted()
+		a.log.Warn(notBound(err) + ": nothing is sent before the provider's account can be read; trying again")
+		if err := waitOrResumed(ctx, runner, pause); err != nil {
+			return err
+		}
+		wait = min(2*wait, time.Minute)
+	}
+}
+
+// notBound tells a provider that refuses the key from one that does not answer.
+func notBound(err error) string {
+	if refused, ok := errors.AsType[*upstream.Error](err); ok && refused.HTTPStatus/100 == 4 {
+		return "the provider refused: " + err.Error() + " (are app_id, the secret and base_url right?)"
+	}
+	return "the provider does not answer: " + err.Error()
+}
+
+// longestBindWait is after how long a start looks again whether a Retry-After
+// still stands: over an hour the provider is asked.
+const longestBindWait = 10 * time.Minute
+
+// waitOrResumed waits, and no longer than until a person ends a Retry-After that
+// was in force.
+func waitOrResumed(ctx context.Context, runner *jobs.Runner, d time.Duration) error {
+	end, held := time.Now().Add(d), runner.HeldBack()
+	ticker := time.NewTicker(min(d, time.Second))
+	defer ticker.Stop()
+	for time.Now().Before(end) && runner.HeldBack() == held {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+	return nil
+}

@@ -1,0 +1,307 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"perennial/ledger"
+)
+
+// check is one thing that an account depends on.
+type check struct {
+	Name   string    `json:"name"`
+	OK     bool      `json:"ok"`
+	Since  time.Time `json:"since"` // since when it is so
+	Detail string    `json:"detail,omitempty"`
+}
+
+// Names of checks, as /readyz?verbose and the metrics show them.
+const (
+	needsNATS     = "nats"
+	needsStreams  = "streams"
+	needsEvents   = "events"
+	needsDisk     = "disk"
+	needsLedger   = "ledger"
+	needsAccount  = "account"
+	needsProvider = "provider"
+	needsPaused   = "paused"
+	needsRestored = "restored"
+	needsSweeps   = "sweeps"
+)
+
+// Bounds of the watching. What /readyz says is true within the sum of an interval
+// and its patience.
+const (
+	probeEvery    = time.Second
+	probePatience = 3 * time.Second
+	behindAfter   = 5 * time.Second  // events that are not published
+	healAgain     = 10 * time.Second // between two restarts of the embedded server
+)
+
+// probed is what the host's probes have found; "" is well.
+type probed struct {
+	mu      sync.Mutex
+	found   map[string]string
+	writing time.Time // since when a probe of the disk has not come back; zero: none is out
+}
+
+func (p *probed) set(name string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.found == nil {
+		p.found = map[string]string{}
+	}
+	p.found[name] = ""
+	if err != nil {
+		p.found[name] = err.Error()
+	}
+}
+
+func (p *probed) get(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if name == needsDisk && !p.writing.IsZero() && time.Since(p.writing) > probePatience {
+		return "the disk has not answered since " + p.writing.UTC().Format(time.RFC3339)
+	}
+	return p.found[name]
+}
+
+// watch probes what the accounts depend on until ctx ends, and says in the log what
+// changed. Each probe has its own loop: one that hangs holds up no other.
+func (h *Host) watch(ctx context.Context) {
+	var loops sync.WaitGroup
+	every := func(probe func(context.Context)) {
+		loops.Go(func() {
+			for waitFor(ctx, probeEvery) == nil {
+				probe(ctx)
+			}
+		})
+	}
+	every(func(ctx context.Context) { h.probe(ctx, needsNATS, h.Queue.Probe) })
+	every(h.probeDisk)
+	every(h.heal)
+	for _, a := range h.Accounts {
+		every(func(ctx context.Context) {
+			h.probe(ctx, needsStreams+a.Name, func(ctx context.Context) error { return h.Queue.ProbeStreams(ctx, a.Name) })
+		})
+		every(a.probeEvents)
+		every(func(ctx context.Context) {
+			h.probe(ctx, needsLedger+a.Name, func(context.Context) error { return a.Ledger.Unusable() })
+		})
+		every(func(context.Context) { a.checks() })
+	}
+	loops.Wait()
+}
+
+func (h *Host) probe(ctx context.Context, name string, ask func(context.Context) error) {
+	limited, cancel := context.WithTimeout(ctx, probePatience)
+	defer cancel()
+	if err := ask(limited); ctx.Err() == nil {
+		h.probed.set(name, err)
+	}
+}
+
+// probeDisk writes a small file beside the ledgers and syncs it.
+func (h *Host) probeDisk(context.Context) {
+	h.probed.mu.Lock()
+	h.probed.writing = time.Now()
+	h.probed.mu.Unlock()
+	err := writeProbe(filepath.Join(h.Config.DataDir, ".probe"))
+	if err != nil {
+		err = fmt.Errorf("the disk cannot be written: %w", err)
+	}
+	h.probed.set(needsDisk, err)
+	h.probed.mu.Lock()
+	h.probed.writing = time.Time{}
+	h.probed.mu.Unlock()
+}
+
+// writeProbe writes a page beside the one of the last time: a full disk takes an
+// empty file, and a page in the place of one that it has.
+func writeProbe(path string) error {
+	beside := path + ".new"
+	f, err := os.OpenFile(beside, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, 4096))
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(beside, path)
+	}
+	if err != nil {
+		_ = os.Remove(beside)
+	}
+	return err
+}
+
+// heal restarts an embedded server that has stopped storing because of its disk,
+// once the disk works again.
+func (h *Host) heal(context.Context) {
+	if h.Embedded == nil {
+		return
+	}
+	failing := h.Embedded.Failing()
+	h.probed.set("embedded", failing)
+	if failing == nil || h.probed.get(needsDisk) != "" || time.Since(h.healed) < healAgain {
+		return
+	}
+	h.healed = time.Now()
+	h.log.WithError(failing).Warn("the embedded NATS is started again: the disk works")
+	if err := h.Embedded.Restart(); err != nil {
+		h.log.WithError(err).Error("the embedded NATS could not be started again; it is tried again")
+	}
+}
+
+// probeEvents looks whether facts go out: a head that is ahead of the stream for a
+// while means that they do not, whatever the stream says.
+func (a *account) probeEvents(ctx context.Context) {
+	a.mu.Lock()
+	relay := a.Relay
+	a.mu.Unlock()
+	if relay == nil {
+		a.host.probed.set(needsEvents+a.Name, nil)
+		return
+	}
+	published := relay.Published()
+	head, _, err := a.Ledger.Head(ctx)
+	if err != nil {
+		return
+	}
+	if uint64(head) <= published || published != a.publishedLast || a.publishedBy != relay {
+		a.publishedLast, a.publishedAt, a.publishedBy = published, time.Now(), relay
+	}
+	var behind error
+	if time.Since(a.publishedAt) > behindAfter {
+		behind = fmt.Errorf("no event has been published for %s: row %d of %d is on the stream", time.Since(a.publishedAt).Round(time.Second), published, head)
+	}
+	a.host.probed.set(needsEvents+a.Name, behind)
+}
+
+// checks looks at everything that the account depends on, notes since when it is
+// as it is, and logs what changed.
+func (a *account) checks() []check {
+	now := time.Now().UTC()
+	all := a.look()
+	a.checked.Lock()
+	defer a.checked.Unlock()
+	for i := range all {
+		c := &all[i]
+		c.OK = c.Detail == ""
+		last, known := a.last[c.Name]
+		if c.Since = now; known && last.OK == c.OK {
+			c.Since = last.Since
+		}
+		if known && last.OK != c.OK || !known && !c.OK {
+			log := a.log.WithField("check", c.Name)
+			if c.OK {
+				log.Info("works again: " + c.Name)
+			} else {
+				log.Warn("not ready: " + c.Detail)
+			}
+		}
+		a.last[c.Name] = *c
+	}
+	return all
+}
+
+// look says of each thing that the account depends on what is wrong with it.
+func (a *account) look() []check {
+	a.mu.Lock()
+	state, runner, sweeper := a.state, a.runner, a.sweeper
+	a.mu.Unlock()
+	p := &a.host.probed
+	out := []check{
+		{Name: needsNATS, Detail: firstOf(a.host.Queue.Down(), p.get(needsNATS))},
+		{Name: needsStreams, Detail: firstOf(p.get("embedded"), p.get(needsStreams+a.Name))},
+		{Name: needsEvents, Detail: p.get(needsEvents + a.Name)},
+		{Name: needsLedger, Detail: p.get(needsLedger + a.Name)},
+		{Name: needsDisk, Detail: firstOf(a.ledgerFailing(), p.get(needsDisk))},
+		{Name: needsAccount, Detail: state},
+	}
+	if state == waitsForLease {
+		return out // what was last heard of the provider is another runner's by now
+	}
+	if runner != nil {
+		out = append(out, check{Name: needsProvider, Detail: runner.Silent()}, check{Name: needsPaused, Detail: pausedText(runner.Paused())},
+			check{Name: needsRestored, Detail: runner.Doubt()})
+	}
+	if sweeper != nil {
+		out = append(out, check{Name: needsSweeps, Detail: sweeper.NotReady()})
+	}
+	return out
+}
+
+func (a *account) ledgerFailing() string {
+	if a.Ledger == nil {
+		return ""
+	}
+	if err := a.Ledger.Failing(); err != nil && !unusable(err) {
+		return "the ledger cannot be written, so nothing is sent: " + err.Error()
+	}
+	if err := a.Ledger.Unbounded(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// unusable says that an error is of a ledger file that is gone or damaged: a check
+// of its own says so, and when it is over.
+func unusable(err error) bool {
+	_, lost := errors.AsType[*ledger.LostError](err)
+	_, damaged := errors.AsType[*ledger.DamagedError](err)
+	return lost || damaged
+}
+
+func firstOf(details ...string) string {
+	for _, d := range details {
+		if d != "" {
+			return d
+		}
+	}
+	return ""
+}
+
+// notReady is why the account does not work, a line for each reason; "" when it does.
+func (a *account) notReady() string {
+	var lines []string
+	for _, c := range a.checks() {
+		if !c.OK {
+			lines = append(lines, c.Detail)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// role is active, or standby while another runner holds the account.
+func (a *account) role() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state == waitsForLease {
+		return "standby"
+	}
+	return "active"
+}
+
+func pausedText(all []ledger.Pause) string {
+	lines := make([]string, 0, len(all))
+	for _, x := range all {
+		text := fmt.Sprintf("paused (%s, %s) since %s: %s", x.Scope, x.Cause, x.Since.UTC().Format(time.RFC3339), x.Detail)
+		lines = append(lines, text+UntilText(x))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// UntilText says when a pause ends by itself, "" when it does not.
+func UntilText(x ledger.Pause) string {
+	if x.Until == nil {
+		return ""
+	}
+	return ", until " + x.Until.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,279 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger/files"
+	"perennial/queue"
+	"perennial/upstream/sandbox"
+)
+
+// embeddedAddress stands for the sandbox of the same process in the ledger's
+// binding: its port differs from run to run.
+const embeddedAddress = "sandbox:embedded"
+
+// Host is one `perennial run`: NATS, the accounts, and what serves them.
+type Host struct {
+	Config   *config.Config
+	log      *logrus.Logger
+	reached  func(point string) // at the moments named in docs/reliability.md; nil but in crash tests
+	unlock   func() error
+	Embedded *queue.Embedded
+	local    queue.User // of the program's own commands, where the embedded server has users
+	Queue    *queue.Queue
+	Sandbox  *sandbox.Server
+	Accounts []*account
+	HTTP     *httpHost
+	probed   probed
+	healed   time.Time // when the embedded server was last started again; heal's alone
+}
+
+// ReadyLine is what `run` prints once it is ready.
+type ReadyLine struct {
+	NATS     string   `json:"nats"`
+	HTTP     string   `json:"http"`
+	Data     string   `json:"data"`
+	Accounts []string `json:"accounts"`
+	Sandbox  string   `json:"sandbox,omitempty"`
+	Control  string   `json:"control,omitempty"`
+}
+
+// gcPercent lets garbage grow to twice what is in use, instead of once: the
+// runner keeps little for long and makes much, so that for some 30 MiB under
+// full load it saves one microsecond in sixteen. GOGC overrules it.
+const gcPercent = 200
+
+// Start starts everything that listens. Call run, then close. reached, where it
+// is not nil, is called at the moments named in docs/reliability.md.
+func Start(ctx context.Context, c *config.Config, log *logrus.Logger, reached func(point string)) (*Host, error) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	h := &Host{Config: c, log: log, reached: reached}
+	if err := h.start(ctx); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *Host) start(ctx context.Context) (err error) {
+	if h.unlock, err = queue.LockDir(h.Config.DataDir); err != nil {
+		return err
+	}
+	if h.Config.Embedded {
+		if err := h.startSandbox(ctx); err != nil {
+			return err
+		}
+	}
+	if err := h.connect(); err != nil {
+		return err
+	}
+	for _, name := range h.Config.AccountNames() {
+		a, err := newAccountHost(ctx, h, name)
+		if err != nil {
+			return err
+		}
+		h.Accounts = append(h.Accounts, a)
+	}
+	if err := distinctBindings(ctx, h.Accounts); err != nil {
+		return err
+	}
+	if h.HTTP, err = startHTTP(h); err != nil {
+		return err
+	}
+	return h.writeRunFile()
+}
+
+// startSandbox serves the API in this process and makes it the account's provider.
+func (h *Host) startSandbox(ctx context.Context) error {
+	var err error
+	h.Sandbox, err = sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{
+		Listen: "127.0.0.1:0", ListenProduction: "127.0.0.1:0", Control: "127.0.0.1:0",
+		DB: filepath.Join(h.Config.DataDir, "sandbox.db"), Charges: filepath.Join(h.Config.DataDir, "sandbox.charges.jsonl"),
+		Fixture: sandbox.DefaultFixture(), Clock: time.Now, Log: h.log,
+	})
+	if err != nil {
+		return fmt.Errorf("start the embedded sandbox: %w", err)
+	}
+	main := h.Config.Accounts["main"]
+	main.BaseURL, main.AppID, main.Secret = h.Sandbox.SandboxURL(), sandbox.DemoSandboxAppID, sandbox.DemoSandboxSecret
+	main.Location = time.UTC
+	return nil
+}
+
+func (h *Host) connect() error {
+	n := h.Config.NATS
+	if n.URL != "" || n.Context != "" {
+		target, err := h.Config.Target()
+		if err != nil {
+			return err
+		}
+		target.LeaseReplicas, target.Log, target.Wait = h.replicas(), h.log, true
+		h.Queue, err = queue.Connect(target)
+		if err == nil && h.Queue.Down() == "" {
+			err = h.refuseAnonymous()
+		}
+		return err
+	}
+	users, err := h.Config.NATSUsers()
+	if err != nil {
+		return err
+	}
+	if len(users) > 0 {
+		h.local = config.LocalUser(h.Config.AccountNames())
+		users = append(users, h.local)
+	}
+	h.Embedded, err = queue.StartEmbedded(queue.EmbeddedConfig{
+		Listen: n.Listen, StoreDir: filepath.Join(h.Config.DataDir, "nats"), Users: users, Log: h.log,
+	})
+	if err != nil {
+		return err
+	}
+	h.Queue, err = queue.Connect(queue.ConnectConfig{Embedded: h.Embedded, Log: h.log})
+	return err
+}
+
+// refuseAnonymous refuses a NATS that lets in every client that reaches it, where a
+// production account's money could be spent through it.
+func (h *Host) refuseAnonymous() error {
+	name := h.Config.Production()
+	if h.Embedded != nil || name == "" || !h.Queue.Anonymous() {
+		return nil
+	}
+	return fmt.Errorf("accounts.%s is a production account and NATS at %s lets anybody in: whoever can connect could spend its money\n"+
+		"give the server users (`perennial nats-config` prints them), and say how it is entered: nats.password_file, nats.creds_file or nats.context", name, h.Queue.URL())
+}
+
+func (h *Host) replicas() int {
+	most := 1
+	for _, a := range h.Config.Accounts {
+		most = max(most, a.Replicas)
+	}
+	return most
+}
+
+// Run works until ctx ends, or until every account has stopped.
+func (h *Host) Run(ctx context.Context) error {
+	if len(h.Accounts) == 0 {
+		return nil
+	}
+	watching, stop := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() { defer close(watched); h.watch(watching) }()
+	defer func() { stop(); <-watched }()
+	var group sync.WaitGroup
+	stopped := make([]error, len(h.Accounts))
+	for i, a := range h.Accounts {
+		group.Go(func() {
+			stopped[i] = a.run(ctx)
+			if stopped[i] != nil && ctx.Err() == nil {
+				h.log.WithField("account", a.Name).WithError(stopped[i]).Error("the account has stopped; the others go on")
+			}
+		})
+	}
+	group.Wait()
+	select {
+	case <-ctx.Done(): // it was asked to stop
+		return nil
+	default:
+		return errors.Join(stopped...)
+	}
+}
+
+// Close stops everything that Start started.
+func (h *Host) Close() {
+	if h.HTTP != nil {
+		h.HTTP.close()
+	}
+	for _, a := range h.Accounts {
+		a.close()
+	}
+	if h.Queue != nil {
+		h.Queue.Close()
+	}
+	if h.Embedded != nil {
+		h.Embedded.Shutdown()
+	}
+	if h.Sandbox != nil {
+		if err := h.Sandbox.Close(); err != nil {
+			h.log.WithError(err).Warn("the embedded sandbox did not close cleanly")
+		}
+	}
+	if h.unlock != nil {
+		_ = os.Remove(RunFile(h.Config.DataDir))
+		_ = h.unlock()
+	}
+}
+
+// startPatience is how long `run` waits before it says that it is ready, for
+// accounts that another runner holds.
+const startPatience = 5 * time.Second
+
+// WaitStarted returns when every account works, or is known not to for now.
+func (h *Host) WaitStarted(ctx context.Context) {
+	timer := time.NewTimer(startPatience)
+	defer timer.Stop()
+	for _, a := range h.Accounts {
+		select {
+		case <-a.started:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Ready is what `run` prints once it is ready.
+func (h *Host) Ready() ReadyLine {
+	line := ReadyLine{NATS: h.NATSURL(), HTTP: h.HTTP.URL(), Data: h.Config.DataDir, Accounts: h.Config.AccountNames()}
+	if h.Sandbox != nil {
+		line.Sandbox, line.Control = h.Sandbox.SandboxURL(), h.Sandbox.ControlURL()
+	}
+	return line
+}
+
+// NATSURL is the address at which clients connect.
+func (h *Host) NATSURL() string {
+	if h.Embedded != nil {
+		return h.Embedded.URL()
+	}
+	return h.Queue.URL()
+}
+
+// RunFile is where a running host leaves its addresses, for the commands that
+// are called in the same directory.
+func RunFile(dataDir string) string { return filepath.Join(dataDir, "run.json") }
+
+// RunLine is what the file holds: the ready line, and under which name the commands
+// connect where the embedded server has users. The password is of this run alone.
+type RunLine struct {
+	ReadyLine
+	User     string `json:"user,omitempty"`
+	Password string `json:"password,omitempty"`
+}
+
+func (h *Host) writeRunFile() error {
+	text, err := json.Marshal(RunLine{h.Ready(), h.local.Name, h.local.Password}) //nolint:gosec // a password of this run, in a file of mode 0600
+	if err == nil {
+		// A link that stands there is replaced, and not written to.
+		err = files.Write(RunFile(h.Config.DataDir), 0o600, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err })
+	}
+	if err != nil {
+		return fmt.Errorf("leave the addresses for other commands: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"perennial/jobs"
+	"perennial/ledger"
+)
+
+// httpHost serves health, metrics and the dashboard. None of them shows a
+// credential: the ledger they read from holds none.
+type httpHost struct {
+	host     *Host
+	server   *http.Server
+	listener net.Listener
+}
+
+func startHTTP(h *Host) (*httpHost, error) {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", h.Config.HTTP.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for http on %s: %w\nsay another address with --http, such as 127.0.0.1:0", h.Config.HTTP.Listen, err)
+	}
+	s := &httpHost{host: h, listener: listener}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics{h})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /{$}", s.dashboard)
+	s.server = &http.Server{Handler: s.guarded(mux), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
+	go func() {
+		if err := s.server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			h.log.WithError(err).Error("health and metrics are not served any more")
+		}
+	}()
+	return s, nil
+}
+
+// guarded refuses a page asked for under a name that is not this machine's: a site may
+// have its own name point here, and its scripts would read what the page shows. Health
+// alone is answered under any name, and without its reasons. What is shown is of the moment and in no frame.
+func (s *httpHost) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		health := r.URL.Path == "/livez" || r.URL.Path == "/readyz" && r.URL.RawQuery == ""
+		if !health && !s.host.Config.HTTP.Serves(r.Host) {
+			http.Error(w, "this name is not served here: ask by address, or add it to http.hosts", http.StatusForbidden)
+			return
+		}
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *httpHost) URL() string { return "http://" + s.listener.Addr().String() }
+
+func (s *httpHost) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := s.server.Shutdown(ctx); err != nil {
+		_ = s.server.Close()
+	}
+}
+
+// Readiness is what /readyz?verbose answers.
+type Readiness struct {
+	Ready    bool               `json:"ready"`
+	Accounts []accountReadiness `json:"accounts"`
+}
+
+type accountReadiness struct {
+	Account string  `json:"account"`
+	Ready   bool    `json:"ready"`
+	Role    string  `json:"role"` // active or standby
+	Checks  []check `json:"checks"`
+}
+
+// readyz is 200 when every account works, else 503 with the reasons of each, which
+// are left out under a name that is not served.
+func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
+	out, text := Readiness{Ready: true}, strings.Builder{}
+	for _, a := range s.host.Accounts {
+		one := accountReadiness{Account: a.Name, Ready: true, Role: a.role(), Checks: a.checks()}
+		for _, c := range one.Checks {
+			if !c.OK {
+				one.Ready, out.Ready = false, false
+				fmt.Fprintf(&text, "%s: %s\n", a.Name, c.Detail)
+			}
+		}
+		out.Accounts = append(out.Accounts, one)
+	}
+	code := http.StatusOK
+	if !out.Ready {
+		code = http.StatusServiceUnavailable
+	} else {
+		text.WriteString("ok\n")
+	}
+	if r.URL.Query().Has("verbose") {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(out)
+		return
+	}
+	said := text.String()
+	if !out.Ready && !s.host.Config.HTTP.Serves(r.Host) {
+		said = "not ready\n" // a load balancer may use any name, and so may another site
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = fmt.Fprint(w, said)
+}
+
+// metrics reads every account's ledger when it is scraped.
+type metrics struct{ host *Host }
+
+var (
+	operationsDesc = prometheus.NewDesc("perennial_operations", "Operations by state.", []string{"account", "state"}, nil)
+	moneyDesc      = prometheus.NewDesc("perennial_book_cents", "The books, in cents.", []string{"account", "of"}, nil)
+	headDesc       = prometheus.NewDesc("perennial_journal_seq", "The newest journal row.", []string{"account"}, nil)
+	publishedDesc  = prometheus.NewDesc("perennial_published_seq", "The newest journal row on the events stream.", []string{"account"}, nil)
+	reviewsDesc    = prometheus.NewDesc("perennial_reviews", "What waits for a person: operations, lines of them, and proxies that sweeps have given up.", []string{"account"}, nil)
+	pausedDesc     = prometheus.NewDesc("perennial_paused", "What is paused, 1 each.", []string{"account", "scope", "cause"}, nil)
+	reconciledDesc = prometheus.NewDesc("perennial_reconciled_timestamp_seconds", "When the books were last compared with the provider.", []string{"account"}, nil)
+	agreedDesc     = prometheus.NewDesc("perennial_reconciled_ok", "Whether the books agreed then.", []string{"account"}, nil)
+	differenceDesc = prometheus.NewDesc("perennial_reconciled_difference_cents", "By how much the wallet was outside of what the books allow.", []string{"account"}, nil)
+	sweepsDesc     = prometheus.NewDesc("perennial_sweep_failed", "A sweep that is due and cannot be made, 1 each.", []string{"account", "schedule"}, nil)
+	unsweptDesc    = prometheus.NewDesc("perennial_sweep_failed_expiring", "Proxies that such a sweep is about and that expire before its next slot.", []string{"account", "schedule"}, nil)
+	checkDesc      = prometheus.NewDesc("perennial_check", "Whether one thing that the account depends on is as it should be.", []string{"account", "check"}, nil)
+	readyDesc      = prometheus.NewDesc("perennial_ready", "Whether the account works.", []string{"account"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, reviewsDesc, pausedDesc, readyDesc, checkDesc, sweepsDesc, unsweptDesc, reconciledDesc, agreedDesc, differenceDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m metrics) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, a := range m.host.Accounts {
+		gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, append([]string{a.Name}, labels...)...)
+		}
+		ready := 1.0
+		for _, c := range a.checks() {
+			ok := 1.0
+			if !c.OK {
+				ok, ready = 0, 0
+			}
+			gauge(checkDesc, ok, c.Name)
+		}
+		gauge(readyDesc, ready)
+		for _, f := range a.failingSweeps() {
+			gauge(sweepsDesc, 1, f.Schedule)
+			gauge(unsweptDesc, float64(f.Expiring), f.Schedule)
+		}
+		m.collectLedger(ctx, a, gauge)
+	}
+}
+
+func (m metrics) collectLedger(ctx context.Context, a *account, gauge func(*prometheus.Desc, float64, ...string)) {
+	counts, err := a.Ledger.StateCounts(ctx)
+	if err != nil {
+		a.log.WithError(err).Warn("metrics could not be read from the ledger")
+		return
+	}
+	for state, n := range counts {
+		gauge(operationsDesc, float64(n), string(state))
+	}
+	b, err := a.Ledger.Balance(ctx, a.Name)
+	if err != nil {
+		return
+	}
+	for of, cents := range map[string]int64{
+		"wallet": b.WalletCents, "charged": b.ChargedCents, "refunded": b.RefundedCents, "suspense": b.SuspenseCents,
+		"funding": b.FundingCents, "external": b.ExternalCents,
+	} {
+		gauge(moneyDesc, float64(cents), of)
+	}
+	gauge(headDesc, float64(b.Head.Seq))
+	if n, err := a.Ledger.CountReviews(ctx); err == nil {
+		gauge(reviewsDesc, float64(n))
+	}
+	v, err := a.show(ctx, struct{}{})
+	if err != nil {
+		return
+	}
+	gauge(publishedDesc, float64(v.Published))
+	for _, p := range v.Paused {
+		gauge(pausedDesc, 1, p.Scope, p.Cause)
+	}
+	if last := v.Reconciled; !last.At.IsZero() {
+		ok := 0.0
+		if last.OK {
+			ok = 1
+		}
+		gauge(reconciledDesc, float64(last.At.Unix()))
+		gauge(agreedDesc, ok)
+		gauge(differenceDesc, float64(last.DifferenceCents))
+	}
+}
+
+// dashboardRows is how many operations the page shows of each account.
+const dashboardRows = 50
+
+type dashboardAccount struct {
+	AccountView
+	Balance    ledger.Balance
+	Counts     map[ledger.State]int64
+	Operations []jobs.OperationStatus
+}
+
+var dashboardPage = template.Must(template.New("dashboard").Funcs(template.FuncMap{"money": ledger.Amount, "reconciled": ReconciledText}).Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="5"><meta name="viewport" content="width=device-width">
+<title>Perennial</title>
+<style>
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1b2b24;background:#fbfcfa}
+h1{font-size:1.3rem} h2{font-size:1.1rem;margin-top:2rem} table{border-collapse:collapse;width:100%}
+td,th{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #dfe6e1;vertical-align:top} .n{text-align:right}
+.bad{color:#a02020} .muted{color:#5b6b63}
+</style>
+<h1>Perennial</h1>
+{{range .}}<h2>{{.Account}} <span class="muted">{{.Environment}} {{.AccountID}}</span></h2>
+{{if .NotReady}}<p class="bad">Not ready: {{.NotReady}}</p>{{end}}
+{{if .ShortOfMoney}}<p class="bad">Short of money: the wallet could not pay for the last operation.</p>{{end}}
+{{range .Paused}}<p class="bad">Paused ({{.Scope}}, {{.Cause}}): {{.Detail}}</p>{{end}}
+<p>Wallet {{money .Balance.WalletCents .Balance.Currency}} · charged {{money .Balance.ChargedCents .Balance.Currency}} · refunded {{money .Balance.RefundedCents .Balance.Currency}} ·
+suspense {{money .Balance.SuspenseCents .Balance.Currency}} · journal {{.Head.Seq}}, published {{.Published}}</p>
+<p{{if and .Reconciled.Findings (not .Reconciled.OK)}} class="bad"{{end}}>Reconciled: {{reconciled .Reconciled .Currency}}</p>
+<p>{{range $state, $n := .Counts}}{{$state}} {{$n}} &nbsp; {{end}}</p>
+<table><tr><th>Operation<th>Kind<th>State<th class="n">Attempts<th class="n">Charged<th class="n">Refunded<th>Reason</tr>
+{{range .Operations}}<tr><td>{{.OperationID}}<td>{{.Kind}}<td>{{.State}}<td class="n">{{.Attempts}}<td class="n">{{money .ChargedCents .Currency}}<td class="n">{{money .RefundedCents .Currency}}<td>{{.Reason}}</tr>
+{{end}}</table>{{end}}</html>`))
+
+func (s *httpHost) dashboard(w http.ResponseWriter, r *http.Request) {
+	views := make([]dashboardAccount, 0, len(s.host.Accounts))
+	for _, a := range s.host.Accounts {
+		v, err := a.dashboard(r.Context())
+		if err != nil {
+			http.Error(w, "the ledger of "+a.Name+" cannot be read: "+err.Error(), http.StatusInternalServerError)
+			return
+		}
+		views = append(views, v)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if err := dashboardPage.Execute(w, views); err != nil {
+		s.host.log.WithError(err).Debug("a dashboard was not sent whole")
+	}
+}
+
+func (a *account) dashboard(ctx context.Context) (v dashboardAccount, err error) {
+	if v.AccountView, err = a.show(ctx, struct{}{}); err != nil {
+		return v, err
+	}
+	if v.Balance, err = a.Ledger.Balance(ctx, a.Name); err != nil {
+		return v, err
+	}
+	if v.Counts, err = a.Ledger.StateCounts(ctx); err != nil {
+		return v, err
+	}
+	v.Operations, err = jobs.List(ctx, a.Ledger, jobs.ListQuery{Limit: dashboardRows})
+	return v, err
+}
+
+// ReconciledText is the last reconciliation in a few words.
+func ReconciledText(x jobs.LastReconciliation, currency string) string {
+	text := "not yet in this run"
+	switch {
+	case x.At.IsZero():
+	case x.OK && x.Quiet:
+		text = "to the cent, " + humanize.Time(x.At)
+	case x.OK:
+		text = "as far as what is under way lets one see, " + humanize.Time(x.At)
+	default:
+		text = fmt.Sprintf("%d findings, the wallet is %s off, %s: perennial ledger reconcile", x.Findings, ledger.Amount(x.DifferenceCents, currency), humanize.Time(x.At))
+	}
+	if x.Failed != "" {
+		text += "; the latest attempt failed: " + x.Failed
+	}
+	return text
+}

@@ -1,0 +1,278 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/schedules"
+)
+
+// Verbs of perennial.svc.<account>.<verb>: the command line, the dashboard and
+// any NATS client ask the same.
+const (
+	VerbStatus  = "status"
+	VerbStates  = "states"
+	VerbList    = "list"
+	VerbBalance = "balance"
+	VerbRelease = "release"
+	VerbCancel  = "cancel"
+	VerbRetry   = "retry"
+	VerbResolve = "resolve"
+	VerbPause   = "pause"
+	VerbResume  = "resume"
+	VerbShow    = "show"
+	VerbSweeps  = "sweeps"
+	VerbPlan    = "plan"
+	VerbSweep   = "sweep"
+	VerbApprove = "approve"
+	VerbRetire  = "retire"
+
+	VerbForecast = "forecast"
+
+	VerbReconcile = "reconcile"
+	VerbRecord    = "record"
+	VerbEvidence  = "evidence"
+)
+
+// CodeNotFound is the error code of an id that the account does not know.
+const CodeNotFound = "not_found"
+
+// ByHand is what a person's request carries.
+type ByHand struct {
+	ID     string `json:"id"`
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+// ListRequest asks for operations. Without All it is for those that have not ended.
+type ListRequest struct {
+	All    bool              `json:"all"`
+	Limit  int               `json:"limit"`
+	State  string            `json:"state,omitempty"`
+	Kind   string            `json:"kind,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Since  time.Time         `json:"since,omitzero"`
+}
+
+func (q ListRequest) query() jobs.ListQuery {
+	return jobs.ListQuery{
+		Unfinished: !q.All, State: ledger.State(q.State), Kind: ledger.Kind(q.Kind), Labels: q.Labels, Since: q.Since, Limit: min(max(q.Limit, 1), maxListed),
+	}
+}
+
+// maxListed is how many operations one request may list.
+const maxListed = 10_000
+
+// StatesRequest asks where commands stand. Hashes, beside the ids, asks for the
+// state of that content; Messages, the hashes of the messages as they were published,
+// also finds what the intake refused as it read it (jobs.StateOf).
+type StatesRequest struct {
+	IDs      []string `json:"ids"`
+	Hashes   []string `json:"hashes,omitempty"`
+	Messages []string `json:"messages,omitempty"`
+}
+
+// of is the hash of an id, "" where the list has none.
+func (q StatesRequest) of(hashes []string, i int) string {
+	if len(hashes) == 0 {
+		return ""
+	}
+	return hashes[i]
+}
+
+// ChangedAnswer is the answer to a verb that changes something: how much it changed.
+type ChangedAnswer struct {
+	Changed  int    `json:"changed"`
+	Currency string `json:"currency,omitempty"` // of a record
+	Warning  string `json:"warning,omitempty"`  // of a record that was booked all the same
+}
+
+func (a *account) verbs() map[string]queue.Verb {
+	return map[string]queue.Verb{
+		VerbStatus: answer(func(ctx context.Context, q ByHand) (jobs.CommandStatus, error) {
+			return jobs.Status(ctx, a.Ledger, q.ID)
+		}),
+		VerbStates: answer(a.states),
+		VerbList: answer(func(ctx context.Context, q ListRequest) ([]jobs.OperationStatus, error) {
+			return jobs.List(ctx, a.Ledger, q.query())
+		}),
+		VerbBalance: answer(func(ctx context.Context, _ struct{}) (ledger.Balance, error) {
+			p, err := a.Ledger.Position(ctx, a.Name)
+			return p.WithUnbooked(), err
+		}),
+		VerbRelease: answer(changing(a.runner.Release)),
+		VerbCancel:  answer(changing(a.runner.Cancel)),
+		VerbRetry:   answer(changing(a.runner.Retry)),
+		VerbResolve: answer(func(ctx context.Context, x jobs.Resolution) (ChangedAnswer, error) {
+			x.By = asked(ctx, x.By)
+			var err error
+			if x.ID, err = ReviewOf(ctx, a.Ledger, x.ID); err != nil {
+				return ChangedAnswer{}, err
+			}
+			return ChangedAnswer{Changed: 1}, a.runner.Resolve(ctx, x)
+		}),
+		VerbPause: answer(func(ctx context.Context, q ByHand) (ChangedAnswer, error) {
+			return ChangedAnswer{Changed: 1}, a.runner.PauseByHand(ctx, asked(ctx, q.By), q.Reason)
+		}),
+		VerbResume: answer(func(ctx context.Context, q ByHand) (ChangedAnswer, error) {
+			n, err := a.runner.ResumeByHand(ctx, asked(ctx, q.By), q.Reason)
+			return ChangedAnswer{Changed: n}, err
+		}),
+		VerbShow:    answer(a.show),
+		VerbSweeps:  a.bound(answer(a.sweeps)),
+		VerbPlan:    a.bound(answer(a.plan)),
+		VerbSweep:   a.bound(answer(a.sweepNow)),
+		VerbApprove: a.bound(answer(a.approve)),
+		VerbRetire:  answer(a.retire),
+
+		VerbForecast: a.bound(answer(a.forecast)),
+
+		VerbReconcile: a.bound(answer(a.reconcile)),
+		VerbRecord:    answer(a.record),
+		VerbEvidence: answer(func(ctx context.Context, q ByHand) (jobs.Evidence, error) {
+			ctx, cancel := context.WithTimeout(ctx, EvidencePatience)
+			defer cancel()
+			id, err := ReviewOf(ctx, a.Ledger, q.ID)
+			if err != nil {
+				return jobs.Evidence{}, err
+			}
+			return a.runner.Evidence(ctx, id)
+		}),
+	}
+}
+
+// bound refuses a verb that needs the provider's account before that was read.
+func (a *account) bound(verb queue.Verb) queue.Verb {
+	return func(ctx context.Context, data []byte) ([]byte, error) {
+		a.mu.Lock()
+		ready, state := a.sweeper != nil, a.state
+		a.mu.Unlock()
+		if !ready {
+			return nil, &queue.ServiceError{Code: "refused", Description: "the account does not work yet: " + state}
+		}
+		return verb(ctx, data)
+	}
+}
+
+// changing adapts a person's change of operations.
+func changing(do func(ctx context.Context, id, by, reason string) (int, error)) func(context.Context, ByHand) (ChangedAnswer, error) {
+	return func(ctx context.Context, q ByHand) (ChangedAnswer, error) {
+		n, err := do(ctx, q.ID, asked(ctx, q.By), q.Reason)
+		return ChangedAnswer{Changed: n}, err
+	}
+}
+
+// asked is in whose name a change is made: the name that the request says, else the
+// user of NATS that asks.
+func asked(ctx context.Context, by string) string { return cmp.Or(by, ledger.UserOf(ctx)) }
+
+// answer makes a verb of a function from one JSON value to another.
+func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
+	return func(ctx context.Context, data []byte) ([]byte, error) {
+		ctx = ledger.WithUser(ctx, queue.Caller(ctx))
+		var q Q
+		if err := jobs.DecodeRequest(data, &q); err != nil {
+			return nil, &queue.ServiceError{Code: "bad_request", Description: "the request is not the JSON that this verb takes: " + err.Error()}
+		}
+		out, err := do(ctx, q)
+		var refused *jobs.RefusedError
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+			return nil, &queue.ServiceError{Code: CodeNotFound, Description: "there is no command or operation of that id"}
+		case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrNoPlan), errors.Is(err, schedules.ErrNoSchedule),
+			errors.Is(err, schedules.ErrForecastDays), errors.Is(err, schedules.ErrOverBudget):
+			return nil, &queue.ServiceError{Code: "refused", Description: err.Error()}
+		case errors.As(err, &refused):
+			return nil, &queue.ServiceError{Code: "refused", Description: refused.Reason}
+		case err != nil:
+			return nil, err
+		}
+		return json.Marshal(out)
+	}
+}
+
+// MaxStates is how many commands one request may ask about.
+const MaxStates = 1000
+
+// states tells where commands stand; an id that never came is left out.
+func (a *account) states(ctx context.Context, q StatesRequest) (map[string]string, error) {
+	if len(q.IDs) > MaxStates {
+		return nil, &jobs.RefusedError{Reason: fmt.Sprintf("%d ids of at most %d", len(q.IDs), MaxStates)}
+	}
+	for _, hashes := range [][]string{q.Hashes, q.Messages} {
+		if len(hashes) > 0 && len(hashes) != len(q.IDs) {
+			return nil, &jobs.RefusedError{Reason: "hashes and messages must be as many as ids"}
+		}
+	}
+	out := make(map[string]string, len(q.IDs))
+	for i, id := range q.IDs {
+		state, err := jobs.StateOf(ctx, a.Ledger, id, q.of(q.Hashes, i), q.of(q.Messages, i))
+		if errors.Is(err, ledger.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[id] = state
+	}
+	return out, nil
+}
+
+// AccountView is the account as `account show` prints it.
+type AccountView struct {
+	Account     string `json:"account"`
+	AccountID   string `json:"account_id"`
+	Environment string `json:"environment"`
+	BaseURL     string `json:"base_url"`
+	AppID       string `json:"app_id"`
+	Currency    string `json:"currency"`
+	// Status, Email and CreatedAt are the provider's, as the start read them.
+	Status       string         `json:"status"`
+	Email        string         `json:"email"`
+	CreatedAt    *time.Time     `json:"created_at"`
+	NotReady     string         `json:"not_ready,omitempty"`
+	ShortOfMoney bool           `json:"short_of_money"`
+	Paused       []ledger.Pause `json:"paused"`
+	Published    uint64         `json:"published_seq"`
+	Head         ledger.Head    `json:"head"`
+	// Reconciled is the last comparison with the provider of this run.
+	Reconciled jobs.LastReconciliation `json:"reconciled"`
+}
+
+func (a *account) show(ctx context.Context, _ struct{}) (AccountView, error) {
+	b, err := a.Ledger.Binding(ctx)
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return AccountView{}, err
+	}
+	v := AccountView{
+		Account: a.Name, AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, AppID: a.Client.AppID(), Currency: b.Currency, NotReady: a.notReady(),
+	}
+	if v.Paused, err = a.Ledger.Pauses(ctx); err != nil {
+		return v, err
+	}
+	if v.Paused == nil {
+		v.Paused = []ledger.Pause{}
+	}
+	v.Head.Seq, v.Head.Hash, err = a.Ledger.Head(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.runner != nil {
+		at := a.runner.ProviderAccount()
+		v.Status, v.Email = at.Status, at.Email
+		if !at.CreatedAt.IsZero() {
+			v.CreatedAt = &at.CreatedAt
+		}
+	}
+	if a.Relay != nil {
+		v.Published, v.ShortOfMoney = a.Relay.Published(), a.runner.ShortOfMoney()
+		v.Reconciled = a.runner.LastReconciliation()
+	}
+	return v, err
+}

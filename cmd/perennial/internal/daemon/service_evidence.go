@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"perennial/jobs"
+	"perennial/ledger"
+)
+
+// EvidencePatience bounds the reading of evidence at the provider: a person waits.
+const EvidencePatience = 2 * time.Minute
+
+// ReviewOf is the operation that an id means: its own, or of a command the one that
+// waits for a person, or its only one.
+func ReviewOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
+	if _, err := l.Operation(ctx, id); !errors.Is(err, ledger.ErrNotFound) {
+		return id, err
+	}
+	reviews, err := l.Reviews(ctx)
+	if err != nil {
+		return "", err
+	}
+	var of []string
+	for _, x := range reviews {
+		if x.CommandID == id && !slices.Contains(of, x.OperationID) {
+			of = append(of, x.OperationID)
+		}
+	}
+	where := "in review"
+	if len(of) == 0 {
+		all, err := l.OperationsOf(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		where = "and none in review"
+		for _, o := range all {
+			of = append(of, o.ID)
+		}
+	}
+	switch len(of) {
+	case 0:
+		return id, nil // it is not found
+	case 1:
+		return of[0], nil
+	}
+	return "", &jobs.RefusedError{Reason: fmt.Sprintf("command %s has %d operations %s: say which: %s", id, len(of), where, FewOf(of))}
+}
+
+// FewOf names the first of many.
+func FewOf(ids []string) string {
+	const named = 3
+	if len(ids) <= named {
+		return strings.Join(ids, " ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(ids[:named], " "), len(ids)-named)
+}

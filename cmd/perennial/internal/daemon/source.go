@@ -1,0 +1,79 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// Source shows the ledger's journal to the relay.
+type Source struct {
+	Ledger         *ledger.Ledger
+	Account, Epoch string
+
+	text []byte // of the events that were returned last
+}
+
+// Events renders rows into one buffer, which the next call uses again: under
+// load it would be the most memory that anything here asks for.
+func (s *Source) Events(ctx context.Context, after uint64, limit int) ([]queue.Event, error) {
+	rows, err := s.Ledger.Rows(ctx, int64(after), limit)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]queue.Event, 0, len(rows))
+	if s.text = s.text[:0]; cap(s.text) > 4<<20 {
+		s.text = nil // some facts were large: that much is not kept for the usual ones
+	}
+	for _, r := range rows {
+		begin := len(s.text)
+		if s.text, err = r.AppendEvent(s.text, s.Account, s.Epoch); err != nil {
+			return nil, err
+		}
+		events = append(events, queue.Event{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: s.text[begin:len(s.text):len(s.text)]})
+	}
+	return events, nil
+}
+
+// Changed implements queue.Source.
+func (s *Source) Changed(after uint64) <-chan struct{} { return s.Ledger.Changed(int64(after)) }
+
+// HashAt implements queue.Source.
+func (s *Source) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
+	row, err := s.Ledger.Row(ctx, int64(seq))
+	if errors.Is(err, ledger.ErrNotFound) {
+		return "", false, nil
+	}
+	return row.Hash, err == nil, err
+}
+
+// historyReason says what is wrong with the ledger file, and what to do.
+func historyReason(ownHash string, head int64, published uint64) string {
+	if ownHash == "" {
+		return fmt.Sprintf("the ledger file is older than what was published (it ends at %d, the stream at %d): it has forgotten what was sent\n"+
+			"put the rest back with `perennial ledger restore --from THE-LEDGER-FILE --replace`, or all of it with `--from-events --replace`", head, published)
+	}
+	return "the events stream holds another history than the ledger file\n" +
+		"use the ledger that wrote it, or look with `perennial ledger verify --against-events` and bring the published one back with `perennial ledger restore --from-events --replace`"
+}
+
+// RefillAdvice is what to do about an events stream that lost what it held.
+const RefillAdvice = "prove the ledger first, with a head that was kept elsewhere (`perennial ledger verify --expect SEQ:HASH`): nothing on the stream can tell any more whether it was rewritten\n" +
+	"then publish everything again from it with `perennial run --refill-events`"
+
+// HeldOf is what the ledger's note says of the stream.
+func HeldOf(noted ledger.Published) queue.Held {
+	return queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}
+}
+
+// BeginsOf is with which row a ledger knows its events stream to begin, at the
+// latest.
+func BeginsOf(l *ledger.Ledger) func(context.Context) (uint64, error) {
+	return func(ctx context.Context) (uint64, error) {
+		seq, err := l.EventsBegin(ctx)
+		return uint64(seq), err
+	}
+}

@@ -1,0 +1,47 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"perennial/queue"
+)
+
+// clearStrangers makes the events stream anew where others have published on it and
+// everything else on it is this ledger's: the relay then publishes all again. One that
+// holds what this ledger does not know is left as it is, and is an error: the ledger
+// may be the old one. Only `run --refill-events` asks for it.
+func (a *account) clearStrangers(ctx context.Context) error {
+	own := &Source{Ledger: a.Ledger}
+	strangers := 0
+	for e, err := range a.host.Queue.History(ctx, a.Name, 1) {
+		if err != nil {
+			return fmt.Errorf("look for messages of others among the events: %w", err)
+		}
+		if e.Seq == 0 || e.Hash == "" {
+			strangers++
+			continue
+		}
+		hash, known, err := own.HashAt(ctx, e.Seq)
+		if err != nil {
+			return fmt.Errorf("row %d, which is on the events stream: %w", e.Seq, err)
+		}
+		if !known || hash != e.Hash {
+			return &queue.DivergedError{
+				Account: a.Name, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, StreamHash: e.Hash, LedgerHash: hash,
+				Reason: "the stream holds a row that this ledger does not have: nothing was removed from it",
+			}
+		}
+		if e.Seq != e.StreamSeq { // a copy of a row: the relay puts each in its own place
+			strangers++
+		}
+	}
+	if strangers == 0 {
+		return nil
+	}
+	a.log.WithField("messages", strangers).Warn("others have published on the events stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
+	if err := a.host.Queue.RemoveEvents(ctx, a.Name); err != nil {
+		return err
+	}
+	return a.ensureStreams(ctx)
+}

@@ -1,0 +1,158 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/schedules"
+	"perennial/upstream"
+)
+
+// newSweeper makes the account's sweeper. Its commands go in at the front door;
+// its listings pass the same gate as everything else, after everything else.
+func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
+	return schedules.New(schedules.Config{
+		Account: a.Name, Ledger: a.Ledger, Provider: heardListing{a.Client, runner}, Publisher: a.host.Queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
+		Pass:      runner.PassListing,
+		Schedules: a.host.Config.SchedulesOf(a.Name), Log: a.log, WarnBefore: a.config.WarnBefore,
+		Wallet: func(ctx context.Context) (int64, error) { return a.walletCents(ctx, runner) },
+		Offers: func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error) {
+			return a.offers(ctx, runner, f)
+		},
+		Proxy: func(ctx context.Context, id string) (upstream.Proxy, error) {
+			p, err := a.Client.Proxy(ctx, id)
+			runner.Read(ctx, time.Time{}, err)
+			return p, err
+		},
+		ReadFile: a.host.Config.ReadListed, Reached: a.host.reached,
+	})
+}
+
+// walletPatience is how long a plan waits for the wallet before it does without.
+const walletPatience = 30 * time.Second
+
+// walletCents reads the wallet, at the same gate and after everything else.
+func (a *account) walletCents(ctx context.Context, runner *jobs.Runner) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, walletPatience)
+	defer cancel()
+	if err := runner.PassListing(ctx); err != nil {
+		return 0, err
+	}
+	wallet, err := a.Client.Wallet(ctx)
+	runner.Read(ctx, wallet.ServerTime, err)
+	return wallet.BalanceCents, err
+}
+
+// maxOfferPages and maxOfferRestarts bound the catalogue that is read for one
+// replacement.
+const (
+	maxOfferPages    = 1000
+	maxOfferRestarts = 3
+)
+
+// offers reads every page of what a filter finds.
+func (a *account) offers(ctx context.Context, runner *jobs.Runner, f upstream.OfferFilter) (all []upstream.Offer, err error) {
+	page, restarts := upstream.PageRequest{Size: 200}, 0
+	for range maxOfferPages {
+		if err := runner.PassListing(ctx); err != nil {
+			return nil, err
+		}
+		got, err := a.Client.OffersPage(ctx, f, page)
+		runner.Read(ctx, got.ServerTime, err)
+		if upstream.RestartsList(err) && page.Token != "" && restarts < maxOfferRestarts {
+			page.Token, restarts, all = "", restarts+1, nil
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, got.Items...)
+		if !got.HasMore || got.NextPageToken == "" {
+			break
+		}
+		page.Token = got.NextPageToken
+	}
+	return all, nil
+}
+
+// heardListing gives the runner the replies to listings: a Retry-After holds
+// every sender of the account.
+type heardListing struct {
+	client *upstream.Client
+	runner *jobs.Runner
+}
+
+// ProxiesPage implements schedules.Provider.
+func (l heardListing) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	page, err := l.client.ProxiesPage(ctx, r)
+	l.runner.Read(ctx, page.ServerTime, err)
+	return page, err
+}
+
+// runSweeps keeps the table of proxies, fires the slots and warns; an account
+// without a schedule lists nothing, unless its configuration asks for warnings.
+func (a *account) runSweeps(ctx context.Context, s *schedules.Sweeper) error {
+	if len(s.Schedules) == 0 && len(a.config.WarnBefore) == 0 {
+		if err := s.FinishRemoved(ctx); err != nil {
+			a.log.WithError(err).Warn("what schedules had planned that were removed could not be ended; the next start tries again")
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.Run(ctx)
+}
+
+// failingSweeps are those that are due and cannot be made.
+func (a *account) failingSweeps() []ledger.SweepFailed {
+	a.mu.Lock()
+	sweeper := a.sweeper
+	a.mu.Unlock()
+	if sweeper == nil {
+		return nil
+	}
+	return sweeper.Failing()
+}
+
+// SweepRequest names a schedule, or a plan.
+type SweepRequest struct {
+	Schedule string `json:"schedule,omitempty"`
+	Plan     string `json:"plan,omitempty"`
+	By       string `json:"by,omitempty"` // of a sweep or an approval, as Reason
+	Reason   string `json:"reason,omitempty"`
+}
+
+func (a *account) sweeps(ctx context.Context, _ struct{}) ([]schedules.Status, error) {
+	return a.sweeper.List(ctx)
+}
+
+func (a *account) plan(ctx context.Context, q SweepRequest) (schedules.Plan, error) {
+	return a.sweeper.PlanNow(ctx, q.Schedule)
+}
+
+func (a *account) sweepNow(ctx context.Context, q SweepRequest) (schedules.Plan, error) {
+	q.By = asked(ctx, q.By)
+	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
+		return schedules.Plan{}, err
+	}
+	return a.sweeper.RunNow(ctx, q.Schedule, q.By, q.Reason)
+}
+
+func (a *account) approve(ctx context.Context, q SweepRequest) (ChangedAnswer, error) {
+	q.By = asked(ctx, q.By)
+	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
+		return ChangedAnswer{}, err
+	}
+	return ChangedAnswer{Changed: 1}, a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason)
+}
+
+// ForecastRequest asks for some days of one schedule, or of all.
+type ForecastRequest struct {
+	Schedule string `json:"schedule,omitempty"`
+	Days     int    `json:"days"`
+}
+
+func (a *account) forecast(ctx context.Context, q ForecastRequest) (schedules.Forecast, error) {
+	return a.sweeper.Forecast(ctx, q.Schedule, q.Days)
+}

@@ -1,0 +1,48 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+func (a *account) reconcile(ctx context.Context, _ struct{}) (jobs.Reconciliation, error) {
+	ctx, cancel := context.WithTimeout(ctx, ReconcilePatience)
+	defer cancel()
+	x, err := a.runner.Reconcile(ctx)
+	var refused *jobs.RefusedError
+	if err != nil && !errors.As(err, &refused) {
+		err = &queue.ServiceError{Code: CodeUnreachable, Description: "the books could not be compared with the provider: " + err.Error()}
+	}
+	return x, err
+}
+
+// CodeUnreachable is a runner's answer when its provider does not answer it.
+const CodeUnreachable = "unreachable"
+
+func (a *account) record(ctx context.Context, x jobs.Recording) (ChangedAnswer, error) {
+	x.By = asked(ctx, x.By)
+	return Record(ctx, a.Ledger, x)
+}
+
+// Record books what a person says, and says what is odd about it.
+func Record(ctx context.Context, l *ledger.Ledger, x jobs.Recording) (done ChangedAnswer, err error) {
+	booked, err := jobs.Record(ctx, l, x)
+	if err != nil {
+		return done, err
+	}
+	if booked {
+		done.Changed = 1
+	}
+	if done.Currency, err = l.Currency(ctx); err == nil {
+		done.Warning, err = jobs.Overdrawn(ctx, l, x)
+	}
+	return done, err
+}
+
+// ReconcilePatience bounds a reconciliation that a person asked for.
+const ReconcilePatience = 10 * time.Minute

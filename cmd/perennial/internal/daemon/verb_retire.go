@@ -1,0 +1,65 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"perennial/jobs"
+	"perennial/ledger"
+)
+
+// RetireRequest takes proxies out of every sweep, or back in.
+type RetireRequest struct {
+	ProxyIDs []string `json:"proxy_ids"`
+	By       string   `json:"by"`
+	Reason   string   `json:"reason"`
+	Undo     bool     `json:"undo,omitempty"`
+}
+
+// MaxRetired bounds the proxies of one request.
+const MaxRetired = 1000
+
+// retire changes all of the proxies or none. What is as it should be is not
+// told again.
+func (a *account) retire(ctx context.Context, q RetireRequest) (ChangedAnswer, error) {
+	var changed ChangedAnswer
+	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > MaxRetired {
+		return changed, &jobs.RefusedError{Reason: fmt.Sprintf("%d proxies: name 1 to %d", len(q.ProxyIDs), MaxRetired)}
+	}
+	q.By = asked(ctx, q.By)
+	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
+		return changed, err
+	}
+	err := a.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		changed.Changed = 0 // Write may run this twice
+		for _, id := range q.ProxyIDs {
+			done, err := retireOne(ctx, tx, q, id)
+			if err != nil {
+				return err
+			}
+			if done {
+				changed.Changed++
+			}
+		}
+		return nil
+	})
+	return changed, err
+}
+
+func retireOne(ctx context.Context, tx *ledger.Tx, q RetireRequest, id string) (changed bool, err error) {
+	known, err := tx.KnowsProxy(id)
+	if err != nil {
+		return false, err
+	}
+	if !known {
+		return false, &jobs.RefusedError{Reason: fmt.Sprintf("proxy %.80q was never listed and no command named it: check the id (`perennial proxies list`)", id)}
+	}
+	retired, err := tx.Retired(id)
+	if err != nil || retired != q.Undo {
+		return false, err
+	}
+	if q.Undo {
+		return true, tx.Append(ledger.ProxyReinstated{ProxyID: id, By: q.By, Reason: q.Reason, User: ledger.UserOf(ctx)})
+	}
+	return true, tx.Append(ledger.ProxyRetired{ProxyID: id, By: q.By, Reason: q.Reason, User: ledger.UserOf(ctx)})
+}
