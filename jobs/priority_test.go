@@ -136,7 +136,7 @@ func (r *resting) Rest(line queue.Line) {
 // While the account is paused, what cannot be started is left in the stream: it is
 // not fetched and put back every few seconds. Another line is not held up by it.
 func TestAPausedAccountFetchesNoMoreThanItCanHold(t *testing.T) {
-	h := idleHouse(t, func(c *Config) { c.Concurrency = 1 })
+	h := idleHouse(t, func(c *Config) { c.Concurrency, c.RatePerSecond = 1, 500 })
 	const backlog = 300
 	for n := range backlog {
 		h.renew(fmt.Sprintf(`{"id":"r%d","duration_days":30,"proxy_ids":["px_nowhere_%d"]}`, n, n))

@@ -171,7 +171,7 @@ func TestTrap09FewProxiesAreReadAgainHoweverFreshTheirListing(t *testing.T) {
 // What cannot be read before paying waits, longer each time, and holds up
 // nothing else: neither a worker nor the rate.
 func TestALookThatFailsWaitsAndOrdersGoOn(t *testing.T) {
-	h := idleHouse(t, func(c *Config) { c.RatePerSecond = 2 })
+	h := idleHouse(t, func(c *Config) { c.RatePerSecond = 20 })
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/proxies/{proxy_id}", "fault": "error_before", "times": -1})
 	h.start()
 	ids := []string{"px_1", "px_2", "px_3", "px_4", "px_5", "px_6"}
