@@ -72,9 +72,6 @@ func childIn(dir string, db bool) childOptions {
 // served: ctx may kill it before.
 func startChild(ctx context.Context, t *testing.T, o childOptions) (c *child, ready bool) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: no process is started and killed")
-	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
