@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"perennial/ledger"
@@ -52,6 +53,11 @@ type Command struct {
 
 // Guarded reports whether the proxies are to be read again just before paying.
 func (c Command) Guarded() bool { return c.DueBefore != nil || len(c.ExpectExpiresAt) > 0 }
+
+// namesCIDRs reports whether an item asks for addresses of a range.
+func (c Command) namesCIDRs() bool {
+	return slices.ContainsFunc(c.Items, func(i Item) bool { return len(i.CIDRs) > 0 })
+}
 
 // orderWire and renewalWire are the commands as they are written (contract of
 // the commands stream). A field that is not here is refused.

@@ -173,10 +173,6 @@ func stale(tx *ledger.Tx, facts []ledger.Fact) error {
 }
 
 func (r *Runner) tooLate(ctx context.Context, j *job, d Decision) error {
-	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		return tx.Append(ledger.LedgerDiscrepancy{
-			Ref: j.op.ref(""), Kind: kindLate, OrderNo: j.op.OrderNo,
-			Explanation: "a reply came after the operation was settled by a person or another runner: it would have been " + d.Facts[len(d.Facts)-1].FactType(),
-		})
-	})
+	late := Decide(j.op, TooLate{Decision: d})
+	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(late.Facts...) })
 }

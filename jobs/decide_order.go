@@ -227,7 +227,7 @@ func previousWait(op Operation) time.Duration {
 func readPause(h OrderReadFailed, v verdict) *Pause {
 	switch h.Code {
 	case upstream.CodeRateLimited:
-		until := h.Now.Add(h.Wait).UTC()
+		until := h.Now.Add(throttleDelay(h.RetryAfter, 0)).UTC()
 		return &Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: v.reason, TraceID: v.traceID, Until: &until}
 	case upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeAPIKeyRevoked:
 		return &Pause{Scope: scopeAccount, Cause: string(h.Code), Detail: v.reason, TraceID: v.traceID}

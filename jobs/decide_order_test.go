@@ -350,7 +350,7 @@ func TestAFailedReadComesBackLaterAndLater(t *testing.T) {
 	if wait < backoffMost {
 		t.Fatalf("after twelve failures it waits %s", wait)
 	}
-	if f, d := fail(open(), OrderReadFailed{Code: upstream.CodeRateLimited, Wait: time.Hour}); f.NextAt.After(noon.Add(backoffMost)) || d.Pause == nil || !d.Pause.Until.Equal(noon.Add(time.Hour)) {
+	if f, d := fail(open(), OrderReadFailed{Code: upstream.CodeRateLimited, RetryAfter: upstream.RetryAfter{Present: true, Valid: true, Delay: time.Hour}}); f.NextAt.After(noon.Add(backoffMost)) || d.Pause == nil || !d.Pause.Until.Equal(noon.Add(time.Hour)) {
 		t.Fatalf("%+v", d)
 	}
 	if _, d := fail(open(), OrderReadFailed{Code: upstream.CodeAPIKeyRevoked}); d.Pause == nil || d.Pause.Until != nil {

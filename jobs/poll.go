@@ -61,7 +61,7 @@ func (r *Runner) readFailed(err error) OrderReadFailed {
 	}
 	h.Code, h.TraceID = failed.Code, failed.TraceID
 	if errors.Is(err, upstream.CodeRateLimited) {
-		h.Code, h.Wait = upstream.CodeRateLimited, throttleDelay(failed.RetryAfter, 0)
+		h.Code, h.RetryAfter = upstream.CodeRateLimited, failed.RetryAfter
 	}
 	return h
 }
@@ -170,11 +170,8 @@ func (r *Runner) unhold(ctx context.Context, record ledger.Operation) error {
 	if err != nil {
 		return err
 	}
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		return tx.AppendTo(record.ID, record.Version, ledger.CommandReleased{
-			Ref: ledger.Ref{CommandID: record.CommandID, OperationID: record.ID, Labels: accepted.Labels}, By: "perennial", Reason: "the time it was held for has passed", Automatic: true,
-		})
-	})
+	released := Decide(Operation{Operation: record, Labels: accepted.Labels}, HoldEnded{})
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.AppendTo(record.ID, record.Version, released.Facts...) })
 	if err != nil {
 		return err
 	}

@@ -254,30 +254,3 @@ func (r *Runner) requeue(ctx context.Context) error {
 	}
 	return nil
 }
-
-// presumed: an attempt may have executed of which nothing is known but that the
-// ledger was restored: no bytes are frozen.
-func (o Operation) presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }
-
-// putsOff reports whether a look ends in a later attempt, and not in an end.
-func putsOff(f ledger.Fact) bool {
-	switch f.(type) {
-	case ledger.CommandHeld, ledger.OperationWaiting:
-		return true
-	}
-	return false
-}
-
-// afterLook stops an operation that the last look does not let go. What may
-// have been sent is not refused or shortened by it: what has changed may have
-// been changed by its own forgotten attempt.
-func afterLook(op Operation, p presend) (d Decision, stop bool) {
-	held := putsOff(p.stop)
-	switch {
-	case op.Ambiguous > 0 && (len(p.ids) < len(op.ProxyIDs) || p.stop != nil && !held):
-		return review(op, false, verdict{reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"}), true
-	case p.stop != nil:
-		return Decision{Facts: append(p.leftOut(op), p.stop)}, true
-	}
-	return Decision{}, false
-}

@@ -99,7 +99,7 @@ func (s *Sweeper) look(ctx context.Context) error {
 	if err := s.checkClock(); err != nil {
 		return err
 	}
-	fresh, err := s.lister.Fresh(ctx, freshFor)
+	fresh, err := s.lister.Fresh(ctx, ledger.FreshFor)
 	if err == nil && !fresh {
 		err = s.lister.WaitPass(ctx)
 	}

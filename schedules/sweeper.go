@@ -18,8 +18,6 @@ import (
 )
 
 const (
-	// freshFor is how old a listing pass may be for a sweep to plan from it.
-	freshFor = 10 * time.Minute
 	// maxSkew is the provider's own tolerance (customer-api.md, Limits).
 	maxSkew = 5 * time.Minute
 	// remainderEvery is how often a sweep that could not take everything looks
