@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/sleep"
 )
 
 // conclude records a decision and does what follows from it.
@@ -149,7 +150,7 @@ func (r *Runner) record(ctx context.Context, j *job, d Decision) error {
 			return err
 		}
 		r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: what happened is kept and written when it can")
-		if err := pauseFor(ctx, wait); err != nil {
+		if err := sleep.For(ctx, wait); err != nil {
 			return err
 		}
 		wait = min(2*wait, time.Minute)

@@ -132,7 +132,7 @@ func estimateText(b ledger.Binding, cents int64, unpriced bool) string {
 // not say whether a quote's unit price covers the base duration or the one asked
 // for, so the dearer reading counts against a ceiling.
 func quotedCents(o upstream.Offer, quantity, days int64) (int64, error) {
-	if o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || *o.UnitPriceCents > maxLineCents/maxQuantity/maxRenewDays {
+	if o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || *o.UnitPriceCents > maxLineCents/upstream.MaxQuantity/upstream.MaxRenewDays {
 		return 0, errors.New("unit_price_cents gives no usable price")
 	}
 	if !upstream.AmountAgrees(o.UnitPrice, *o.UnitPriceCents) {

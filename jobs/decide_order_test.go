@@ -109,8 +109,8 @@ func TestTrap19ARefundOfTomorrowHasNotComeYet(t *testing.T) {
 		at, server time.Time
 		want       string
 	}{
-		"within the skew":                {noon.Add(maxSkew), time.Time{}, "order.refunded"},
-		"ahead of both clocks":           {noon.Add(maxSkew + time.Second), noon, "order.progressed"},
+		"within the skew":                {noon.Add(upstream.MaxSkew), time.Time{}, "order.refunded"},
+		"ahead of both clocks":           {noon.Add(upstream.MaxSkew + time.Second), noon, "order.progressed"},
 		"come by the provider's clock":   {noon.Add(time.Hour), noon.Add(time.Hour), "order.refunded"},
 		"the provider's clock is behind": {noon, noon.Add(-time.Hour), "order.refunded"},
 	} {

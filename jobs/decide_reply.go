@@ -174,9 +174,17 @@ func decideUnknown(op Operation, h Replied, v verdict) Decision {
 }
 
 func decideSuccess(op Operation, h Replied, v verdict) Decision {
-	if op.Kind == ledger.KindRenewal {
+	switch op.Kind {
+	case ledger.KindOrder:
+		return decideCreated(op, h, v)
+	case ledger.KindRenewal:
 		return decideRenewal(op, h, v)
 	}
+	panic("jobs: kind " + string(op.Kind) + " has no decision on a success")
+}
+
+// decideCreated opens an order that the provider has accepted.
+func decideCreated(op Operation, h Replied, v verdict) Decision {
 	if h.Reply.Order == nil {
 		v.reason = "the order was accepted, but its number could not be read: " + bounded(h.Reply.Malformed)
 		return again(op, h.Moment, h.Elapsed, v)
@@ -226,7 +234,7 @@ func decideRefusal(op Operation, unknown []string, v verdict) Decision {
 
 // splittable: one bad id refuses a whole chunk, so it is split down to that id.
 func splittable(op Operation, v verdict) bool {
-	if op.Kind != ledger.KindRenewal || len(op.ProxyIDs) < 2 {
+	if len(op.ProxyIDs) < 2 {
 		return false
 	}
 	return v.code == upstream.CodeProxyNotFound || v.code == upstream.CodeValidationError ||

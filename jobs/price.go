@@ -70,13 +70,20 @@ func (r *Runner) spending(ctx context.Context, operation string, h *Priced) (err
 	return err
 }
 
-// readPrices reads a fresh quote for each line of an order, and what was last paid per
-// day for each proxy of a renewal.
+// readPrices reads what each line or proxy of an operation is expected to cost.
 func (r *Runner) readPrices(ctx context.Context, j *job, ids []string, h *Priced) error {
 	h.Prices, h.Fallback = nil, 0
-	if len(j.cmd.Items) == 0 {
+	switch j.op.Kind {
+	case ledger.KindOrder:
+		return r.quotes(ctx, j, h)
+	case ledger.KindRenewal:
 		return r.renewalPrices(ctx, j, ids, h)
 	}
+	panic("jobs: kind " + string(j.op.Kind) + " has no price")
+}
+
+// quotes reads the price of each line, up to one that is not offered.
+func (r *Runner) quotes(ctx context.Context, j *job, h *Priced) error {
 	for _, item := range j.cmd.Items {
 		cents, err := r.quote(ctx, j.turn(), item, j.cmd.DurationDays)
 		missing := errors.Is(err, errNotOffered)

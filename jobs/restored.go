@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/sleep"
 	"perennial/upstream"
 )
 
@@ -48,7 +49,7 @@ func (r *Runner) accountFor(ctx context.Context) error {
 			return ctx.Err()
 		case err != nil:
 			r.Log.WithError(err).Warn("the provider's lists could not be read, and the account stays paused after its restore; trying again")
-			if err := pauseFor(ctx, wait); err != nil {
+			if err := sleep.For(ctx, wait); err != nil {
 				return err
 			}
 			_, ok = r.pauses.restored()
@@ -78,7 +79,7 @@ func (r *Runner) untilAnswered(ctx context.Context, answers int64) error {
 		if _, paused := r.pauses.restored(); !paused {
 			return nil
 		}
-		if err := pauseFor(ctx, time.Second); err != nil {
+		if err := sleep.For(ctx, time.Second); err != nil {
 			return err
 		}
 	}
@@ -109,7 +110,7 @@ func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string)
 }
 
 // listSkew is by how much the provider's times of orders may run behind ours.
-const listSkew = 2 * maxSkew
+const listSkew = 2 * upstream.MaxSkew
 
 // strange looks for what was done in the time that is forgotten; "" when there
 // is none of it. restored is when the ledger was restored.

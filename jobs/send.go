@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/sleep"
 	"perennial/upstream"
 )
 
@@ -81,7 +82,7 @@ func (r *Runner) carry(ctx, outer context.Context, j *job) {
 		log.Error("an operation could not go on; it is taken up again")
 	}
 	j.leave()
-	if pauseFor(ctx, time.Second) != nil {
+	if sleep.For(ctx, time.Second) != nil {
 		return
 	}
 	r.ready.done(j.op.ID)
@@ -116,7 +117,7 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 	}
 	r.Reached("send.before")
 	reply := r.Provider.Post(outer, upstream.Write{
-		Kind: writeKind(j.op.Kind), Key: j.op.Key, Body: []byte(j.sending.Body), Timestamp: j.sending.SentAt, Scenario: j.cmd.Scenario,
+		Kind: rowOf(j.op.Kind).write, Key: j.op.Key, Body: []byte(j.sending.Body), Timestamp: j.sending.SentAt, Scenario: j.cmd.Scenario,
 	})
 	r.Reached("send.received")
 	if j.op.Ambiguous == 0 {
@@ -144,13 +145,6 @@ func (r *Runner) isProbe(j *job) bool {
 		}
 	}
 	return j.probe
-}
-
-func writeKind(k ledger.Kind) upstream.WriteKind {
-	if k == ledger.KindOrder {
-		return upstream.WriteOrder
-	}
-	return upstream.WriteRenewal
 }
 
 // elapsed counts from the first attempt that may have executed; this one, when
@@ -350,15 +344,7 @@ func (r *Runner) intend(tx *ledger.Tx, j *job, p presend) (ledger.OperationSendi
 	return sending, nil
 }
 
-// body makes the bytes of a request. They depend on the membership alone, in
-// the order of the ids, so that an attempt after a restart sends the same.
+// body makes the bytes of a request.
 func (r *Runner) body(c Command, ids []string) ([]byte, error) {
-	if c.Kind == ledger.KindRenewal {
-		return upstream.RenewBody(upstream.RenewRequest{ProxyIDs: slices.Sorted(slices.Values(ids)), DurationDays: c.DurationDays})
-	}
-	request := upstream.OrderRequest{DurationDays: c.DurationDays, CIDRField: r.CIDRField}
-	for _, i := range c.Items {
-		request.Items = append(request.Items, upstream.OrderItem{OfferCode: i.OfferCode, Quantity: i.Quantity, CIDRs: i.CIDRs})
-	}
-	return upstream.OrderBody(request)
+	return rowOf(c.Kind).body(c, ids, r.CIDRField)
 }

@@ -14,6 +14,7 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/sleep"
 )
 
 // run serves the account until ctx ends, or until it must not be served (final).
@@ -60,7 +61,7 @@ func turns(ctx context.Context, turn func(context.Context) error, setBack func(e
 			delay.Reset()
 		}
 		setBack(err)
-		_ = waitFor(ctx, delay.NextBackOff())
+		_ = sleep.For(ctx, delay.NextBackOff())
 	}
 	return nil
 }
@@ -131,17 +132,6 @@ func (a *accountHost) ensureStreams(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, streamsPatience)
 	defer cancel()
 	return a.host.queue.EnsureStreams(ctx, a.name, a.config.Replicas)
-}
-
-func waitFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 var errLeaseLost = errors.New("the account's lease was lost")

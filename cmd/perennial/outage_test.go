@@ -20,6 +20,7 @@ import (
 
 	"perennial/jobs"
 	"perennial/queue"
+	"perennial/sleep"
 )
 
 // natsServer builds the nats-server of the module once for all tests.
@@ -203,7 +204,7 @@ func TestAnOutageOfAnyLengthIsWaitedOut(t *testing.T) {
 				began, tries, back := time.Now(), 0, 0
 				err := turns(ctx, func(ctx context.Context) error {
 					if tries++; time.Since(began) < outage {
-						_ = waitFor(ctx, held)
+						_ = sleep.For(ctx, held)
 						return nats.ErrNoServers
 					}
 					stop()
