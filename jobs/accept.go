@@ -86,7 +86,7 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 	if err != nil {
 		return err
 	}
-	if a.kind == ledger.KindRenewal && len(ids) == 0 {
+	if a.kind.OfProxies() && len(ids) == 0 {
 		return a.refuse(tx, "claimed", "every proxy of it is being renewed, or in review, by another command: "+skipped[0].Reason)
 	}
 	planned := a.cmd.Operations(r.binding, ids, r.careful(a.cmd))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/sleep"
 )
 
 // readShare is how much of an account's rate may go to what only reads in the
@@ -69,7 +70,7 @@ func (r *Runner) keepReconciling(ctx context.Context) error {
 	}
 	wait := min(r.ReconcileEvery, reconcileFirst)
 	for {
-		if err := pauseFor(ctx, wait); err != nil {
+		if err := sleep.For(ctx, wait); err != nil {
 			return err
 		}
 		wait = r.ReconcileEvery

@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"sync"
 	"time"
-)
 
-// maxSkew is the provider's own tolerance (customer-api.md, Limits).
-const maxSkew = 5 * time.Minute
+	"perennial/upstream"
+)
 
 // Clock compares three clocks: the machine's, its monotonic one since the
 // process began, and the provider's, as its replies show it. The age of an
@@ -45,7 +44,7 @@ func (c *Clock) Hear(server time.Time) {
 // provider's time as it is known tells nothing.
 func (c *Clock) HearReply(server time.Time) {
 	c.mu.Lock()
-	old := !c.server.IsZero() && server.Before(c.server.Add(c.now().Sub(c.heardAt)-maxSkew))
+	old := !c.server.IsZero() && server.Before(c.server.Add(c.now().Sub(c.heardAt)-upstream.MaxSkew))
 	c.mu.Unlock()
 	if !old {
 		c.Hear(server)
@@ -88,7 +87,7 @@ func (c *Clock) Wrong() string {
 	if c.server.IsZero() {
 		return ""
 	}
-	if skew := c.heardAt.Round(0).Sub(c.server); skew > maxSkew || skew < -maxSkew {
+	if skew := c.heardAt.Round(0).Sub(c.server); skew > upstream.MaxSkew || skew < -upstream.MaxSkew {
 		return fmt.Sprintf("this machine's clock is %s away from the provider's: set the clock", skew.Round(time.Second))
 	}
 	return ""

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"perennial/ledger"
@@ -11,16 +12,13 @@ import (
 	"perennial/upstream"
 )
 
-// Bounds of a command. The provider's are from customer-api.md, Limits.
+// Bounds of a command beside the provider's own (upstream.MaxQuantity, …).
 const (
 	MaxCommandBytes = 128 << 10
 	MaxProxyIDs     = 5000
 	maxIDLength     = 128
-	maxLines        = 50
-	maxQuantity     = 2000
-	maxRenewDays    = 1095
-	dayStep         = 30
-	maxOpaqueID     = 256
+	// MaxIDBytes is the longest id of a proxy or an offer.
+	MaxIDBytes = 256
 )
 
 // Item is one line of an order.
@@ -53,31 +51,37 @@ type Command struct {
 // Guarded reports whether the proxies are to be read again just before paying.
 func (c Command) Guarded() bool { return c.DueBefore != nil || len(c.ExpectExpiresAt) > 0 }
 
-// orderWire and renewalWire are the commands as they are written (contract of
-// the commands stream). A field that is not here is refused.
-type orderWire struct {
-	ID              string            `json:"id"`
-	DurationDays    int64             `json:"duration_days"`
-	Items           []Item            `json:"items"`
-	OfferCode       *string           `json:"offer_code"`
-	Quantity        *int64            `json:"quantity"`
-	MaxTotalCents   *int64            `json:"max_total_cents"`
-	NotAfter        *time.Time        `json:"not_after"`
-	Labels          map[string]string `json:"labels"`
-	SandboxScenario string            `json:"sandbox_scenario"`
-	Priority        queue.Priority    `json:"priority" jsonschema:"enum=high,enum=bulk"`
+// namesCIDRs reports whether an item asks for addresses of a range.
+func (c Command) namesCIDRs() bool {
+	return slices.ContainsFunc(c.Items, func(i Item) bool { return len(i.CIDRs) > 0 })
 }
 
-type renewalWire struct {
+// OrderCommand is an order as it is written (contract of the commands stream). A
+// field that is not here is refused.
+type OrderCommand struct {
+	ID              string            `json:"id"`
+	DurationDays    int64             `json:"duration_days"`
+	Items           []Item            `json:"items,omitempty"`
+	OfferCode       *string           `json:"offer_code,omitempty"`
+	Quantity        *int64            `json:"quantity,omitempty"`
+	MaxTotalCents   *int64            `json:"max_total_cents,omitempty"`
+	NotAfter        *time.Time        `json:"not_after,omitempty"`
+	Labels          map[string]string `json:"labels,omitempty"`
+	SandboxScenario string            `json:"sandbox_scenario,omitempty"`
+	Priority        queue.Priority    `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk"`
+}
+
+// RenewalCommand is a renewal as it is written.
+type RenewalCommand struct {
 	ID              string               `json:"id"`
 	ProxyIDs        []string             `json:"proxy_ids"`
 	DurationDays    int64                `json:"duration_days"`
-	MaxTotalCents   *int64               `json:"max_total_cents"`
-	NotAfter        *time.Time           `json:"not_after"`
-	DueBefore       *time.Time           `json:"due_before"`
-	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at"`
-	Labels          map[string]string    `json:"labels"`
-	Priority        queue.Priority       `json:"priority" jsonschema:"enum=high,enum=bulk"`
+	MaxTotalCents   *int64               `json:"max_total_cents,omitempty"`
+	NotAfter        *time.Time           `json:"not_after,omitempty"`
+	DueBefore       *time.Time           `json:"due_before,omitempty"`
+	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
+	Labels          map[string]string    `json:"labels,omitempty"`
+	Priority        queue.Priority       `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk"`
 }
 
 // UnreadableError is a message that cannot be answered under any command id.
@@ -129,17 +133,29 @@ func ParseCommand(kind ledger.Kind, data []byte, rules Rules) (Command, error) {
 }
 
 func readCommand(kind ledger.Kind, data []byte) (Command, error) {
-	if kind == ledger.KindOrder {
-		var w orderWire
-		if err := decodeStrict(data, &w); err != nil {
-			return Command{}, err
-		}
-		return w.command()
+	switch kind {
+	case ledger.KindOrder:
+		return readAs[OrderCommand](data)
+	case ledger.KindRenewal:
+		return readAs[RenewalCommand](data)
 	}
-	var w renewalWire
+	return Command{}, errNoKind(kind)
+}
+
+func errNoKind(kind ledger.Kind) error {
+	return fmt.Errorf("%q is no kind of command", string(kind))
+}
+
+// readAs reads a command as its kind is written.
+func readAs[W interface{ command() (Command, error) }](data []byte) (Command, error) {
+	var w W
 	if err := decodeStrict(data, &w); err != nil {
 		return Command{}, err
 	}
+	return w.command()
+}
+
+func (w RenewalCommand) command() (Command, error) {
 	c := Command{
 		ID: w.ID, Kind: ledger.KindRenewal, DurationDays: w.DurationDays, ProxyIDs: w.ProxyIDs, NotAfter: utc(w.NotAfter),
 		DueBefore: utc(w.DueBefore), ExpectExpiresAt: utcMap(w.ExpectExpiresAt), Labels: w.Labels, Priority: w.Priority,
@@ -149,7 +165,7 @@ func readCommand(kind ledger.Kind, data []byte) (Command, error) {
 	return c, err
 }
 
-func (w orderWire) command() (Command, error) {
+func (w OrderCommand) command() (Command, error) {
 	c := Command{
 		ID: w.ID, Kind: ledger.KindOrder, DurationDays: w.DurationDays, Items: w.Items, NotAfter: utc(w.NotAfter),
 		Labels: w.Labels, Scenario: w.SandboxScenario, Priority: w.Priority,
@@ -221,5 +237,5 @@ func utcMap(m map[string]time.Time) map[string]time.Time {
 // CommandShapes gives a zero value of each kind of command as it is written, by
 // the kind's subject, for schemas.
 func CommandShapes() map[string]any {
-	return map[string]any{"order.create": orderWire{}, "proxy.renew": renewalWire{}}
+	return map[string]any{"order.create": OrderCommand{}, "proxy.renew": RenewalCommand{}}
 }

@@ -28,8 +28,8 @@ func checkID(id string) error {
 }
 
 func (c Command) check(rules Rules) error {
-	if c.DurationDays <= 0 || c.DurationDays%dayStep != 0 {
-		return fmt.Errorf("duration_days is %d and must be a positive multiple of %d", c.DurationDays, dayStep)
+	if c.DurationDays <= 0 || c.DurationDays%upstream.DayStep != 0 {
+		return fmt.Errorf("duration_days is %d and must be a positive multiple of %d", c.DurationDays, upstream.DayStep)
 	}
 	if err := ledger.CheckLabels(c.Labels); err != nil {
 		return err
@@ -40,18 +40,21 @@ func (c Command) check(rules Rules) error {
 	if err := c.checkInstants(); err != nil {
 		return err
 	}
-	if c.Kind == ledger.KindOrder {
+	switch c.Kind {
+	case ledger.KindOrder:
 		return c.checkOrder(rules)
+	case ledger.KindRenewal:
+		return c.checkRenewal()
 	}
-	return c.checkRenewal()
+	return errNoKind(c.Kind)
 }
 
 func (c Command) checkOrder(rules Rules) error {
 	if len(c.Items) == 0 {
 		return errors.New("items is empty: name at least one offer")
 	}
-	if len(c.Items) > maxLines {
-		return fmt.Errorf("items has %d lines of at most %d: split the command", len(c.Items), maxLines)
+	if len(c.Items) > upstream.MaxOrderLines {
+		return fmt.Errorf("items has %d lines of at most %d: split the command", len(c.Items), upstream.MaxOrderLines)
 	}
 	var sum int64
 	offers := map[string]map[string]bool{}
@@ -64,8 +67,8 @@ func (c Command) checkOrder(rules Rules) error {
 		}
 		sum += item.Quantity
 	}
-	if sum > maxQuantity {
-		return fmt.Errorf("the quantities sum to %d of at most %d: split the command", sum, maxQuantity)
+	if sum > upstream.MaxQuantity {
+		return fmt.Errorf("the quantities sum to %d of at most %d: split the command", sum, upstream.MaxQuantity)
 	}
 	return c.checkScenario(rules)
 }
@@ -97,8 +100,8 @@ func (i Item) check(rules Rules) error {
 	if err := checkOpaque("offer_code", i.OfferCode); err != nil {
 		return err
 	}
-	if i.Quantity < 1 || i.Quantity > maxQuantity {
-		return fmt.Errorf("quantity is %d and must be 1 to %d", i.Quantity, maxQuantity)
+	if i.Quantity < 1 || i.Quantity > upstream.MaxQuantity {
+		return fmt.Errorf("quantity is %d and must be 1 to %d", i.Quantity, upstream.MaxQuantity)
 	}
 	if len(i.CIDRs) == 0 {
 		return nil
@@ -108,7 +111,7 @@ func (i Item) check(rules Rules) error {
 	}
 	seen := map[string]bool{}
 	for _, cidr := range i.CIDRs {
-		if cidr == "" || len(cidr) > maxOpaqueID || seen[cidr] {
+		if cidr == "" || len(cidr) > MaxIDBytes || seen[cidr] {
 			return fmt.Errorf("cidrs holds %q twice, empty or too long", cidr)
 		}
 		seen[cidr] = true
@@ -124,15 +127,15 @@ func (c Command) checkScenario(rules Rules) error {
 		return errors.New("sandbox_scenario is for sandbox accounts only")
 	}
 	switch c.Scenario {
-	case "success", "delayed", "partial", "rejected":
+	case upstream.ScenarioSuccess, upstream.ScenarioDelayed, upstream.ScenarioPartial, upstream.ScenarioRejected:
 		return nil
 	}
 	return fmt.Errorf("sandbox_scenario is %q and must be success, delayed, partial or rejected", c.Scenario)
 }
 
 func (c Command) checkRenewal() error {
-	if c.DurationDays > maxRenewDays {
-		return fmt.Errorf("duration_days is %d; a renewal takes at most %d, so 1080", c.DurationDays, maxRenewDays)
+	if c.DurationDays > upstream.MaxRenewDays {
+		return fmt.Errorf("duration_days is %d; a renewal takes at most %d, so 1080", c.DurationDays, upstream.MaxRenewDays)
 	}
 	if len(c.ProxyIDs) == 0 {
 		return errors.New("proxy_ids is empty: name at least one proxy")
@@ -158,9 +161,13 @@ func (c Command) checkRenewal() error {
 	return nil
 }
 
+// ValidID reports whether a command may name a proxy, or an offer, by this id. A
+// command that names one that it may not is refused whole.
+func ValidID(id string) bool { return checkOpaque("id", id) == nil }
+
 func checkOpaque(what, id string) error {
-	if id == "" || len(id) > maxOpaqueID {
-		return fmt.Errorf("the %s %.40q has %d bytes and must have 1 to %d", what, id, len(id), maxOpaqueID)
+	if id == "" || len(id) > MaxIDBytes {
+		return fmt.Errorf("the %s %.40q has %d bytes and must have 1 to %d", what, id, len(id), MaxIDBytes)
 	}
 	if why := ledger.Unprintable(id); why != "" {
 		return fmt.Errorf("the %s %.40q %s", what, id, why)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/sleep"
 )
 
 // conclude records a decision and does what follows from it.
@@ -149,7 +150,7 @@ func (r *Runner) record(ctx context.Context, j *job, d Decision) error {
 			return err
 		}
 		r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: what happened is kept and written when it can")
-		if err := pauseFor(ctx, wait); err != nil {
+		if err := sleep.For(ctx, wait); err != nil {
 			return err
 		}
 		wait = min(2*wait, time.Minute)
@@ -173,10 +174,6 @@ func stale(tx *ledger.Tx, facts []ledger.Fact) error {
 }
 
 func (r *Runner) tooLate(ctx context.Context, j *job, d Decision) error {
-	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		return tx.Append(ledger.LedgerDiscrepancy{
-			Ref: j.op.ref(""), Kind: kindLate, OrderNo: j.op.OrderNo,
-			Explanation: "a reply came after the operation was settled by a person or another runner: it would have been " + d.Facts[len(d.Facts)-1].FactType(),
-		})
-	})
+	late := Decide(j.op, TooLate{Decision: d})
+	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(late.Facts...) })
 }

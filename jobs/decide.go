@@ -48,8 +48,9 @@ type Replied struct {
 	Reply upstream.Reply
 	// Elapsed since the first ambiguous attempt, by the slowest-trusting clock.
 	Elapsed time.Duration
-	// Throttled counts the replies in a row that asked the account to wait.
-	Throttled int
+	// Throttled counts the replies in a row before this one that asked the account to
+	// wait, Firewalls those in 401/403 that were no envelope.
+	Throttled, Firewalls int
 	// ReadsWork: a signed GET succeeded after this reply's invalid_signature.
 	ReadsWork bool
 	// Unknown are proxies of the operation of which a read just before said
@@ -71,6 +72,8 @@ type CameDue struct {
 	AppID string
 	// NotAfter is the command's own deadline for its first send.
 	NotAfter *time.Time
+	// WrongClock is why the machine's clock cannot be trusted, "" when it can.
+	WrongClock string
 }
 
 // OrderRead: the order's detail was read.
@@ -86,9 +89,19 @@ type OrderReadFailed struct {
 	Code    upstream.Code // "" when no envelope came
 	TraceID string
 	Reason  string
-	// Wait is what the provider asked for (Retry-After), 0 when it did not.
-	Wait time.Duration
+	// RetryAfter is what the provider asked for, of a read that it refused for that.
+	RetryAfter upstream.RetryAfter
 }
+
+// TooLate: a decision on the operation came after a person or another runner had
+// settled it.
+type TooLate struct {
+	Moment
+	Decision Decision
+}
+
+// HoldEnded: the time that the operation was held for has passed.
+type HoldEnded struct{ Moment }
 
 // Pause is what a decision asks of the whole account.
 type Pause struct {
@@ -97,23 +110,29 @@ type Pause struct {
 	User                          string     // of NATS, that asked for it; see ledger.UserOf
 }
 
-// LookFailed: what must be read just before paying could not be.
-type LookFailed struct {
-	Moment
-	Code    upstream.Code // "" when no envelope came
-	TraceID string
-	Reason  string
-}
+// presumed: an attempt may have executed of which nothing is known but that the
+// ledger was restored: no bytes are frozen.
+func (o Operation) presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }
 
 // Decision is the facts to append, then what to do.
 type Decision struct {
 	Facts []ledger.Fact
-	// Send: nothing stands in the way of sending.
+	// Send: nothing stands in the way of sending. Facts are appended with the intent.
 	Send bool
+	// ProxyIDs are what is still to be renewed.
+	ProxyIDs []string
+	// EstimateCents is what the attempt is expected to cost; Unpriced: a part of it
+	// is not known, and counts as nothing.
+	EstimateCents int64
+	Unpriced      bool
+	// Postponed: what must be read first could not be. Under a pause the operation
+	// waits with the others, and nothing is recorded.
+	Postponed bool
+	// Throttled: the reply asked the account to wait.
+	Throttled bool
 	// Pause the account, or a kind of operation, too.
 	Pause *Pause
-	// Firewall: an answer in 401/403 that is no envelope; three in a row pause
-	// the account.
+	// Firewall: the reply is an answer in 401/403 that is no envelope.
 	Firewall bool
 }
 
@@ -133,18 +152,34 @@ func Decide(op Operation, h Happened) Decision {
 		return decideReadFailed(op, h)
 	case LookFailed:
 		return decideLookFailed(op, h)
+	case Looked:
+		return decideLooked(op, h)
+	case Priced:
+		return decidePriced(op, h)
+	case TurnCame:
+		return decideTurn(op, h)
+	case TooLate:
+		return decideTooLate(op, h)
+	case HoldEnded:
+		return Decision{Facts: []ledger.Fact{ledger.CommandReleased{
+			Ref: op.ref(""), By: "perennial", Reason: "the time it was held for has passed", Automatic: true,
+		}}}
 	}
 	panic("jobs: Decide was given something that does not happen")
 }
 
 // decideDue looks once more before a send: an operation that may have executed
-// goes again only inside the window and under the App ID of before.
+// goes again only by a clock that can be trusted, inside the window and under the
+// App ID of before.
 func decideDue(op Operation, h CameDue) Decision {
 	if op.Ambiguous == 0 {
 		if h.NotAfter != nil && h.Now.After(*h.NotAfter) {
 			return rejected(op, verdict{code: "not_after", reason: "not_after has passed and nothing was sent: nothing was charged"})
 		}
 		return Decision{Send: true}
+	}
+	if h.WrongClock != "" {
+		return Decision{Pause: &Pause{Scope: scopeAccount, Cause: causeClock, Detail: h.WrongClock}}
 	}
 	if op.presumed() && h.NotAfter != nil && h.Now.After(*h.NotAfter) {
 		return review(op, false, verdict{reason: "not_after has passed, and it may have been sent before the ledger was restored"})
@@ -158,12 +193,13 @@ func decideDue(op Operation, h CameDue) Decision {
 	return Decision{Send: true}
 }
 
-// decideLookFailed puts an attempt off: nothing was sent.
-func decideLookFailed(op Operation, h LookFailed) Decision {
-	wait := previousWait(op) + time.Duration(h.Jitter*float64(backoffFirst))
-	return waiting(op, false, h.Now.Add(wait), verdict{
-		code: h.Code, traceID: h.TraceID, reason: "what must be read before paying could not be: " + bounded(h.Reason),
-	})
+// decideTooLate keeps what would have been decided as a discrepancy.
+func decideTooLate(op Operation, h TooLate) Decision {
+	last := h.Decision.Facts[len(h.Decision.Facts)-1]
+	return Decision{Facts: []ledger.Fact{ledger.LedgerDiscrepancy{
+		Ref: op.ref(""), Kind: kindLate, OrderNo: op.OrderNo,
+		Explanation: "a reply came after the operation was settled by a person or another runner: it would have been " + last.FactType(),
+	}}}
 }
 
 // again keeps an operation that may have executed under its key, until the

@@ -33,7 +33,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 		if pending {
 			doubts = append(doubts, withoutRefund(op, o))
 		}
-	case polls(o) && !stands(op, o, stalled):
+	case o.InProgress() && !stands(op, o, stalled):
 		d = progressed(state, h.Now.Add(max(seconds(*o.PollAfterSeconds), h.PollFloor)), "")
 	case pending, back:
 		d = decideRefund(op, h, state, pending)
@@ -60,12 +60,6 @@ func withDoubts(op Operation, d Decision, doubts []ledger.LedgerDiscrepancy) Dec
 		d.Facts = append(d.Facts, f)
 	}
 	return d
-}
-
-// polls: read again while the status is paid or procuring and
-// poll_after_seconds is an integer (customer-api.md, States, rule 1).
-func polls(o upstream.Order) bool {
-	return (o.Status == "paid" || o.Status == "procuring") && o.PollAfterSeconds != nil
 }
 
 // stands: reads that lie so long apart show the same. A time in which nothing was
@@ -124,7 +118,7 @@ func whyStuck(op Operation, o upstream.Order, unbooked bool) string {
 	switch {
 	case op.RefundedCents > 0:
 		return fmt.Sprintf("a refund of %s is booked, and the order does not show it any more", op.Binding.Amount(op.RefundedCents))
-	case polls(o):
+	case o.InProgress():
 		return "the order made no progress in 24 hours of reading it"
 	case unbooked:
 		return fmt.Sprintf("the order (status %q) %s", bounded(o.Status), whyUnbooked(op, o))
@@ -227,7 +221,7 @@ func previousWait(op Operation) time.Duration {
 func readPause(h OrderReadFailed, v verdict) *Pause {
 	switch h.Code {
 	case upstream.CodeRateLimited:
-		until := h.Now.Add(h.Wait).UTC()
+		until := h.Now.Add(throttleDelay(h.RetryAfter, 0)).UTC()
 		return &Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: v.reason, TraceID: v.traceID, Until: &until}
 	case upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeAPIKeyRevoked:
 		return &Pause{Scope: scopeAccount, Cause: string(h.Code), Detail: v.reason, TraceID: v.traceID}

@@ -109,8 +109,8 @@ func TestTrap19ARefundOfTomorrowHasNotComeYet(t *testing.T) {
 		at, server time.Time
 		want       string
 	}{
-		"within the skew":                {noon.Add(maxSkew), time.Time{}, "order.refunded"},
-		"ahead of both clocks":           {noon.Add(maxSkew + time.Second), noon, "order.progressed"},
+		"within the skew":                {noon.Add(upstream.MaxSkew), time.Time{}, "order.refunded"},
+		"ahead of both clocks":           {noon.Add(upstream.MaxSkew + time.Second), noon, "order.progressed"},
 		"come by the provider's clock":   {noon.Add(time.Hour), noon.Add(time.Hour), "order.refunded"},
 		"the provider's clock is behind": {noon, noon.Add(-time.Hour), "order.refunded"},
 	} {
@@ -350,7 +350,7 @@ func TestAFailedReadComesBackLaterAndLater(t *testing.T) {
 	if wait < backoffMost {
 		t.Fatalf("after twelve failures it waits %s", wait)
 	}
-	if f, d := fail(open(), OrderReadFailed{Code: upstream.CodeRateLimited, Wait: time.Hour}); f.NextAt.After(noon.Add(backoffMost)) || d.Pause == nil || !d.Pause.Until.Equal(noon.Add(time.Hour)) {
+	if f, d := fail(open(), OrderReadFailed{Code: upstream.CodeRateLimited, RetryAfter: upstream.RetryAfter{Present: true, Valid: true, Delay: time.Hour}}); f.NextAt.After(noon.Add(backoffMost)) || d.Pause == nil || !d.Pause.Until.Equal(noon.Add(time.Hour)) {
 		t.Fatalf("%+v", d)
 	}
 	if _, d := fail(open(), OrderReadFailed{Code: upstream.CodeAPIKeyRevoked}); d.Pause == nil || d.Pause.Until != nil {

@@ -52,7 +52,7 @@ func returned(o upstream.Order, read *time.Time) bool {
 	if read != nil && read.After(now) {
 		now = *read
 	}
-	return now.IsZero() || !r.RefundedAt.After(now.Add(maxSkew))
+	return now.IsZero() || !r.RefundedAt.After(now.Add(upstream.MaxSkew))
 }
 
 // refundOf is what has come back by the order's refund object, in cents.

@@ -9,17 +9,6 @@ import (
 	"perennial/upstream"
 )
 
-// The provider's words for a renewal (customer-api.md, Renewal status).
-const (
-	renewalCompleted = "completed"
-	renewalPartial   = "partial"
-	renewalManual    = "manual_review"
-	renewalFailed    = "failed"
-	lineSucceeded    = "succeeded"
-	lineFailed       = "failed"
-	lineUnresolved   = "unresolved"
-)
-
 // decideRenewal settles a renewal line by line. HTTP 200 proves nothing about
 // an IP: the three lists must partition the request, equal the line items, and
 // add up. Anything else is for a person.
@@ -30,19 +19,19 @@ func decideRenewal(op Operation, h Replied, v verdict) Decision {
 		switch {
 		case v.meaning == failedLines:
 			return review(op, true, v) // operation_failed without its lines: the cause is not guessed
-		case r != nil && r.Status == renewalManual:
+		case r != nil && r.Status == upstream.RenewalManualReview:
 			v.reason += "; its status is manual_review: do not send it again"
 			return review(op, true, v)
 		}
 		return again(op, h.Moment, h.Elapsed, v)
 	}
 	switch r.Status {
-	case renewalCompleted, renewalPartial, renewalManual, renewalFailed:
+	case upstream.RenewalCompleted, upstream.RenewalPartial, upstream.RenewalManualReview, upstream.RenewalFailed:
 	default:
 		v.reason = fmt.Sprintf("the renewal's status is %q, which the API's document does not give", bounded(r.Status))
 		return review(op, true, v)
 	}
-	if r.Status == renewalManual {
+	if r.Status == upstream.RenewalManualReview {
 		r = withOpenLines(*r)
 	}
 	lines, err := partition(op.ProxyIDs, *r)
@@ -77,7 +66,7 @@ func (h Replied) unreadable(v verdict, sent int) string {
 	if r == nil || h.Reply.Malformed != "" {
 		return "no data: " + h.Reply.Malformed
 	}
-	if v.meaning == settled && r.Status == renewalFailed {
+	if v.meaning == settled && r.Status == upstream.RenewalFailed {
 		return "a success whose status is failed"
 	}
 	// A list may be left out where it would be empty: what the others name is
@@ -100,14 +89,14 @@ func (h Replied) unreadable(v verdict, sent int) string {
 // unknownYet: the field of the result may have no value while lines pend
 // verification.
 func unknownYet(r upstream.Renewal, field string) bool {
-	return strings.HasSuffix(field, "_cents") && unpriced(r) || r.Status == renewalManual && field == "line_items"
+	return strings.HasSuffix(field, "_cents") && unpriced(r) || r.Status == upstream.RenewalManualReview && field == "line_items"
 }
 
 // lacks names a field that a line item needs and does not have; an unresolved
 // one needs no amounts.
 func lacks(line upstream.RenewalLine) string {
 	for _, field := range line.Missing {
-		unknown := line.Status == lineUnresolved && strings.HasSuffix(field, "_cents") // no value yet
+		unknown := line.Status == upstream.LineUnresolved && strings.HasSuffix(field, "_cents") // no value yet
 		if field != "host" && field != "duration_days" && field != "amount" && !unknown {
 			return field
 		}
@@ -119,11 +108,11 @@ func lacks(line upstream.RenewalLine) string {
 // Resources: a field without a value yet may be null).
 func unpriced(r upstream.Renewal) bool {
 	for _, l := range r.LineItems {
-		if l.Status == lineUnresolved && (slices.Contains(l.Missing, "charged_cents") || slices.Contains(l.Missing, "amount_cents")) {
+		if l.Status == upstream.LineUnresolved && (slices.Contains(l.Missing, "charged_cents") || slices.Contains(l.Missing, "amount_cents")) {
 			return true
 		}
 	}
-	return r.Status == renewalManual && len(r.LineItems) < len(r.Successful)+len(r.Failed)+len(r.Unresolved)
+	return r.Status == upstream.RenewalManualReview && len(r.LineItems) < len(r.Successful)+len(r.Failed)+len(r.Unresolved)
 }
 
 // withOpenLines adds a line without amounts for each unresolved id that has none:
@@ -137,7 +126,7 @@ func withOpenLines(r upstream.Renewal) *upstream.Renewal {
 	for _, id := range r.Unresolved {
 		if !has[id] {
 			r.LineItems = append(r.LineItems, upstream.RenewalLine{
-				ProxyID: id, Status: lineUnresolved, Missing: []string{"amount_cents", "charged_cents", "refunded_cents"},
+				ProxyID: id, Status: upstream.LineUnresolved, Missing: []string{"amount_cents", "charged_cents", "refunded_cents"},
 			})
 		}
 	}
@@ -149,11 +138,11 @@ func withOpenLines(r upstream.Renewal) *upstream.Renewal {
 func settleRenewal(op Operation, v verdict, status string, lines ledger.Lines) Decision {
 	unresolved := 0
 	for _, l := range lines.Items {
-		if l.State == lineUnresolved {
+		if l.State == upstream.LineUnresolved {
 			unresolved++
 		}
 	}
-	if status == renewalManual || unresolved == len(lines.Items) {
+	if status == upstream.RenewalManualReview || unresolved == len(lines.Items) {
 		v.reason = fmt.Sprintf("the provider has %d of %d proxies pending verification: do not send it again", unresolved, len(lines.Items))
 		d := review(op, true, v)
 		f, _ := d.Facts[0].(ledger.OperationReview)
@@ -225,10 +214,10 @@ func checkLine(l upstream.RenewalLine) error {
 			return fmt.Errorf("line item %q holds an amount of %d hundredths", bounded(l.ProxyID), cents)
 		}
 	}
-	if l.Status == lineFailed && l.ChargedCents != 0 {
+	if l.Status == upstream.LineFailed && l.ChargedCents != 0 {
 		return fmt.Errorf("line item %q failed and its charged_cents is %d", bounded(l.ProxyID), l.ChargedCents)
 	}
-	if l.Status != lineFailed && l.RefundedCents != 0 {
+	if l.Status != upstream.LineFailed && l.RefundedCents != 0 {
 		return fmt.Errorf("line item %q is %s and its refunded_cents is %d", bounded(l.ProxyID), l.Status, l.RefundedCents)
 	}
 	return nil
@@ -244,7 +233,7 @@ func statesOf(ids []string, r upstream.Renewal) (map[string]string, error) {
 	for _, list := range []struct {
 		state string
 		ids   []string
-	}{{lineSucceeded, r.Successful}, {lineFailed, r.Failed}, {lineUnresolved, r.Unresolved}} {
+	}{{upstream.LineSucceeded, r.Successful}, {upstream.LineFailed, r.Failed}, {upstream.LineUnresolved, r.Unresolved}} {
 		for _, id := range list.ids {
 			if !sent[id] {
 				return nil, fmt.Errorf("proxy %q was not asked for", bounded(id))
@@ -265,13 +254,13 @@ func statesOf(ids []string, r upstream.Renewal) (map[string]string, error) {
 func agrees(r upstream.Renewal, n int) error {
 	ok := true
 	switch r.Status {
-	case renewalCompleted:
+	case upstream.RenewalCompleted:
 		ok = len(r.Successful) == n
-	case renewalFailed:
+	case upstream.RenewalFailed:
 		ok = len(r.Failed) == n
-	case renewalPartial:
+	case upstream.RenewalPartial:
 		ok = len(r.Successful) < n && len(r.Failed) < n
-	case renewalManual:
+	case upstream.RenewalManualReview:
 		ok = len(r.Unresolved) > 0
 	}
 	if !ok {

@@ -20,11 +20,11 @@ func result(status string, items ...upstream.RenewalLine) *upstream.Renewal {
 	for _, l := range items {
 		r.TotalCents, r.ChargedCents, r.RefundedCents = r.TotalCents+l.AmountCents, r.ChargedCents+l.ChargedCents, r.RefundedCents+l.RefundedCents
 		switch l.Status {
-		case lineSucceeded:
+		case upstream.LineSucceeded:
 			r.Successful = append(r.Successful, l.ProxyID)
-		case lineFailed:
+		case upstream.LineFailed:
 			r.Failed = append(r.Failed, l.ProxyID)
-		case lineUnresolved:
+		case upstream.LineUnresolved:
 			r.Unresolved = append(r.Unresolved, l.ProxyID)
 		}
 	}

@@ -142,9 +142,7 @@ func decideReply(op Operation, h Replied) Decision {
 	case refused:
 		return decideRefusal(op, h.Unknown, v)
 	case unknown:
-		d := again(op, h.Moment, h.Elapsed, v)
-		d.Firewall = !h.Reply.Envelope && (v.status == http.StatusUnauthorized || v.status == http.StatusForbidden)
-		return d
+		return decideUnknown(op, h, v)
 	case frozen:
 		return review(op, true, v)
 	case throttled:
@@ -159,10 +157,34 @@ func decideReply(op Operation, h Replied) Decision {
 	panic("jobs: a reply without a row in the table")
 }
 
+// firewallLimit is how many 401/403 in a row that are no envelope pause the
+// account.
+const firewallLimit = 3
+
+func decideUnknown(op Operation, h Replied, v verdict) Decision {
+	d := again(op, h.Moment, h.Elapsed, v)
+	d.Firewall = !h.Reply.Envelope && (v.status == http.StatusUnauthorized || v.status == http.StatusForbidden)
+	if d.Firewall && h.Firewalls+1 >= firewallLimit {
+		d.Pause = &Pause{
+			Scope: scopeAccount, Cause: causeFirewall,
+			Detail: "three answers in a row were HTTP 401 or 403 and not the API's: a firewall may be in the way",
+		}
+	}
+	return d
+}
+
 func decideSuccess(op Operation, h Replied, v verdict) Decision {
-	if op.Kind == ledger.KindRenewal {
+	switch op.Kind {
+	case ledger.KindOrder:
+		return decideCreated(op, h, v)
+	case ledger.KindRenewal:
 		return decideRenewal(op, h, v)
 	}
+	panic("jobs: kind " + string(op.Kind) + " has no decision on a success")
+}
+
+// decideCreated opens an order that the provider has accepted.
+func decideCreated(op Operation, h Replied, v verdict) Decision {
 	if h.Reply.Order == nil {
 		v.reason = "the order was accepted, but its number could not be read: " + bounded(h.Reply.Malformed)
 		return again(op, h.Moment, h.Elapsed, v)
@@ -212,7 +234,7 @@ func decideRefusal(op Operation, unknown []string, v verdict) Decision {
 
 // splittable: one bad id refuses a whole chunk, so it is split down to that id.
 func splittable(op Operation, v verdict) bool {
-	if op.Kind != ledger.KindRenewal || len(op.ProxyIDs) < 2 {
+	if len(op.ProxyIDs) < 2 {
 		return false
 	}
 	return v.code == upstream.CodeProxyNotFound || v.code == upstream.CodeValidationError ||
@@ -236,6 +258,7 @@ const (
 func decideThrottle(op Operation, h Replied, v verdict) Decision {
 	until := h.Now.Add(throttleDelay(h.Reply.RetryAfter, h.Throttled)).UTC()
 	d := waiting(op, v.doubtful, h.Now, v)
+	d.Throttled = true
 	d.Pause = &Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: v.reason, TraceID: v.traceID, Until: &until}
 	return d
 }

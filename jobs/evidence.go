@@ -165,7 +165,7 @@ func (e *Evidence) fromProvider(ctx context.Context, c *Reconciler, o ledger.Ope
 			x.Moved = &moved
 		}
 	}
-	if o.Kind != ledger.KindOrder || o.OrderNo != "" || o.FirstSentAt == nil {
+	if !o.Kind.MakesOrder() || o.OrderNo != "" || o.FirstSentAt == nil {
 		return
 	}
 	if err := p.outside(ctx); err != nil {

@@ -81,11 +81,11 @@ func drawLabels(t *rapid.T) map[string]string {
 
 // drawMessage draws what a producer may send: valid or not, with every field as
 // large as the bounds let it, in the shortest JSON.
-func drawMessage(t *rapid.T, n int) (kind string, data []byte) {
+func drawMessage(t *rapid.T, n int) (kind queue.Kind, data []byte) {
 	fields := map[string]any{"id": rapid.SampledFrom([]string{"a", fmt.Sprint("id", n), strings.Repeat("<", 100) + fmt.Sprint(n), strings.Repeat(`"`, 120) + fmt.Sprint(n)}).Draw(t, "id")}
 	fields["duration_days"] = rapid.SampledFrom([]int{30, 60, 90, 31}).Draw(t, "days")
 	fields["labels"] = drawLabels(t)
-	kind = rapid.SampledFrom([]string{queue.KindOrderCreate, queue.KindProxyRenew, queue.KindProxyRenew}).Draw(t, "kind")
+	kind = rapid.SampledFrom([]queue.Kind{queue.KindOrderCreate, queue.KindProxyRenew, queue.KindProxyRenew}).Draw(t, "kind")
 	if kind == queue.KindProxyRenew {
 		fields["proxy_ids"] = drawProxies(t, n)
 	} else {

@@ -67,8 +67,7 @@ func ReadContent(content json.RawMessage) (Command, error) {
 func Key(b ledger.Binding, kind ledger.Kind, commandID, chunk string, generation int64) string {
 	var buf []byte
 	for _, field := range []string{b.AccountID, b.Environment, string(kind), commandID, chunk} {
-		buf = binary.BigEndian.AppendUint32(buf, uint32(len(field)))
-		buf = append(buf, field...)
+		buf = ledger.AppendField(buf, field)
 	}
 	buf = binary.BigEndian.AppendUint64(buf, uint64(generation))
 	sum := sha256.Sum256(buf)
@@ -96,9 +95,16 @@ const chunkSize = 100
 // renewal that no other operation holds. A careful cut, under a limit, makes the first
 // chunk one proxy, which tells the price.
 func (c Command) Operations(b ledger.Binding, ids []string, careful bool) []ledger.Planned {
-	if c.Kind == ledger.KindOrder {
+	switch c.Kind {
+	case ledger.KindOrder:
 		return []ledger.Planned{plan(b, c.Kind, c.ID, "1", 1, nil)}
+	case ledger.KindRenewal:
+		return c.chunks(b, ids, careful)
 	}
+	return nil
+}
+
+func (c Command) chunks(b ledger.Binding, ids []string, careful bool) []ledger.Planned {
 	size := chunkSize
 	if careful {
 		size = 1

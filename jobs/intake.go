@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"perennial/ledger"
+	"perennial/ledger/sleep"
 	"perennial/queue"
 )
 
@@ -47,11 +48,7 @@ func (r *Runner) takeIn(ctx context.Context) error {
 
 // placeOf is where the commands of a line wait.
 func placeOf(line queue.Line) place {
-	l := laneOrder
-	if line.Kind == queue.KindProxyRenew {
-		l = laneRenewal
-	}
-	return place{l, urgencyOf(line.Priority)}
+	return place{rowOf(KindOf(line.Kind)).lane, urgencyOf(line.Priority)}
 }
 
 // readIn fetches and parses commands of a line until ctx ends.
@@ -135,7 +132,7 @@ func gather(first *arrival, arrivals <-chan *arrival) []*arrival {
 // notTaken says that commands could not be taken in, and waits before the next.
 func (r *Runner) notTaken(ctx context.Context, err error) error {
 	r.Log.WithError(err).Error("commands could not be taken in; they are delivered again")
-	return pauseFor(ctx, time.Second)
+	return sleep.For(ctx, time.Second)
 }
 
 // restAfter is how long a line may be without room before what was sent ahead of
@@ -265,10 +262,7 @@ func (a *arrival) id() string {
 // read parses one message. A message that cannot be answered under any id goes
 // to the dead letters, durably, before it is acknowledged.
 func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
-	a := &arrival{msg: m, kind: ledger.KindOrder}
-	if m.Kind == queue.KindProxyRenew {
-		a.kind = ledger.KindRenewal
-	}
+	a := &arrival{msg: m, kind: KindOf(m.Kind)}
 	err := a.parse(Rules{Environment: r.Provider.Environment(), CIDRField: r.CIDRField})
 	if unreadable, ok := errors.AsType[*UnreadableError](err); ok {
 		if err := r.bury(ctx, m, unreadable.Reason); err != nil {
@@ -298,15 +292,4 @@ func (a *arrival) parse(rules Rules) (err error) {
 	}
 	a.content, a.hash, err = a.cmd.Content()
 	return err
-}
-
-func pauseFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -21,7 +21,7 @@ func (o offered) Ack() error              { o.ended <- true; return nil }
 func (o offered) Nak(time.Duration) error { o.ended <- false; return nil }
 
 // byHand is a commands stream that a test feeds.
-type byHand map[string]chan queue.Message // by kind
+type byHand map[queue.Kind]chan queue.Message // by kind
 
 func (c byHand) Rest(queue.Line) {}
 
@@ -40,14 +40,14 @@ func (c byHand) Fetch(ctx context.Context, line queue.Line, _ int) ([]queue.Mess
 
 // intake runs the intake of a runner that sends nothing, and returns how to
 // offer it a message: the answer is whether that was acknowledged or put back.
-func (h *house) intake() (offer func(kind string, data []byte) (acknowledged bool)) {
+func (h *house) intake() (offer func(kind queue.Kind, data []byte) (acknowledged bool)) {
 	stream := byHand{queue.KindOrderCreate: make(chan queue.Message), queue.KindProxyRenew: make(chan queue.Message)}
 	h.runner.Commands = stream
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = h.runner.takeIn(ctx) }()
 	h.t.Cleanup(func() { cancel(); <-ended })
-	return func(kind string, data []byte) bool {
+	return func(kind queue.Kind, data []byte) bool {
 		o := offered{ended: make(chan bool, 1)}
 		stream[kind] <- queue.NewMessage(queue.Message{Kind: kind, Subject: queue.CommandSubject("main", kind), Data: data, Published: h.now()}, o)
 		h.runner.ready.forget()
@@ -133,7 +133,7 @@ func TestNothingIsAcknowledgedWithoutAFactOrADeadLetter(t *testing.T) {
 	offer, answered, n := h.intake(), map[string]bool{}, 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
-		kind := rapid.SampledFrom([]string{queue.KindOrderCreate, queue.KindProxyRenew}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]queue.Kind{queue.KindOrderCreate, queue.KindProxyRenew}).Draw(t, "kind")
 		data := anyCommand(t, fmt.Sprintf("c-%d", n%50))
 		deadBefore, rowsBefore := h.said()
 		if !offer(kind, data) {
@@ -148,21 +148,14 @@ func TestNothingIsAcknowledgedWithoutAFactOrADeadLetter(t *testing.T) {
 }
 
 // contentOf is the id and the content by which a command is known again.
-func contentOf(kind string, data []byte) string {
-	c, err := ParseCommand(ledgerKind(kind), data, sandboxRules)
+func contentOf(kind queue.Kind, data []byte) string {
+	c, err := ParseCommand(KindOf(kind), data, sandboxRules)
 	if err != nil {
-		return kind + " " + string(data)
+		return string(kind) + " " + string(data)
 	}
 	_, hash, err := c.Content()
 	if err != nil {
-		return kind + " " + string(data)
+		return string(kind) + " " + string(data)
 	}
-	return kind + " " + c.ID + " " + hash
-}
-
-func ledgerKind(kind string) ledger.Kind {
-	if kind == queue.KindProxyRenew {
-		return ledger.KindRenewal
-	}
-	return ledger.KindOrder
+	return string(kind) + " " + c.ID + " " + hash
 }

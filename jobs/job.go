@@ -34,10 +34,15 @@ type place struct {
 	urgency urgency
 }
 
-// places of what pays, in the order in which they are looked at.
-var paying = []place{
-	{laneRenewal, urgent}, {laneOrder, urgent}, {laneRenewal, usual}, {laneOrder, usual}, {laneRenewal, inBulk}, {laneOrder, inBulk},
-}
+// paying are the places of what pays, in the order in which they are looked at.
+var paying = func() (all []place) {
+	for u := urgent; u <= inBulk; u++ {
+		for _, k := range kindsByPriority() {
+			all = append(all, place{kinds[k].lane, u})
+		}
+	}
+	return all
+}()
 
 var polling = place{lanePoll, usual}
 

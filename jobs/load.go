@@ -14,17 +14,15 @@ const codeReleased = "released"
 // job makes the unit of work of an operation.
 func (r *Runner) job(record ledger.Operation, c Command, ids []string) *job {
 	c.ProxyIDs = nil // an operation knows its own
+	row := rowOf(record.Kind)
 	j := &job{
 		op:  Operation{Operation: record, Labels: c.Labels, ProxyIDs: ids, DurationDays: c.DurationDays, Binding: r.binding},
-		cmd: c, at: record.AcceptedAt, lane: laneOrder, priority: PriorityOrder,
+		cmd: c, at: record.AcceptedAt, lane: row.lane, priority: row.priority,
 		released: record.State == ledger.StateAccepted && record.Code == codeReleased,
 	}
 	j.urgency = urgencyOf(c.Priority)
-	switch {
-	case record.State == ledger.StateOpen:
+	if record.State == ledger.StateOpen {
 		j.lane, j.priority = lanePoll, PriorityPoll
-	case c.Kind == ledger.KindRenewal:
-		j.lane, j.priority = laneRenewal, PriorityRenewal
 	}
 	if record.Ambiguous > 0 && record.FirstAmbiguousAt != nil && j.lane != lanePoll {
 		j.priority, j.at = PriorityAmbiguous, *record.FirstAmbiguousAt
@@ -43,7 +41,7 @@ func (r *Runner) load(ctx context.Context, record ledger.Operation) (*job, error
 		return nil, fmt.Errorf("operation %s: %w", record.ID, err)
 	}
 	var ids []string
-	if record.Kind == ledger.KindRenewal {
+	if record.Kind.OfProxies() {
 		lines, err := r.Ledger.Lines(ctx, record.ID)
 		if err != nil {
 			return nil, fmt.Errorf("operation %s: %w", record.ID, err)

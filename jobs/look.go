@@ -3,8 +3,6 @@ package jobs
 import (
 	"context"
 	"errors"
-	"maps"
-	"net/http"
 	"slices"
 	"time"
 
@@ -14,27 +12,20 @@ import (
 
 // Just before paying, proxies are read again: a person may have renewed them by
 // hand. For an operation of more than readEach, which would take as many requests
-// as it renews proxies, what was read or listed within freshFor serves.
-const (
-	readEach = 10
-	freshFor = 10 * time.Minute
-)
+// as it renews proxies, what was read or listed within ledger.FreshFor serves. What
+// becomes of what is read is decided in decide_precheck.go and decide_limits.go.
+const readEach = 10
 
 // presend is what the last look before a first send found.
 type presend struct {
 	ids           []string // what is still to be renewed
-	skipped       []ledger.SkippedProxy
+	leftOut       []ledger.Fact
 	observed      map[string]time.Time
 	unknown       []string // of ids, those of which a read said proxy_not_found
+	priced        Priced   // what the estimate was made of; its zero where none was
 	estimateCents int64
-	unpriced      bool        // what it costs is not known, and counts as nothing in the estimate
-	body          []byte      // frozen by an earlier attempt; nil: made from ids
-	stop          ledger.Fact // the operation goes no further
-}
-
-// leftOut is the fact of the proxies that are not paid for, and why; none for none.
-func (p presend) leftOut(op Operation) []ledger.Fact {
-	return ledger.Skipped(op.ref(""), p.skipped, "for a reason that is not named here: too many differ")
+	unpriced      bool   // what it costs is not known, and counts as nothing in the estimate
+	body          []byte // frozen by an earlier attempt; nil: made from ids
 }
 
 // unreadError says that the provider did not tell what must be known before
@@ -58,160 +49,116 @@ func (r *Runner) putOff(ctx context.Context, j *job, failure error) error {
 	if !ok || ctx.Err() != nil {
 		return failure
 	}
+	return r.stop(ctx, j, Decide(j.op, r.lookFailed(unread)))
+}
+
+// lookFailed is a failed read before paying as Decide takes it.
+func (r *Runner) lookFailed(unread *unreadError) LookFailed {
 	h := LookFailed{Moment: r.moment(), Reason: unread.Error()}
-	if failed, ok := errors.AsType[*upstream.Error](failure); ok {
-		h.Code, h.TraceID = failed.Code, failed.TraceID
+	if failed, ok := errors.AsType[*upstream.Error](unread); ok {
+		h.Code, h.HTTPStatus, h.TraceID = failed.Code, failed.HTTPStatus, failed.TraceID
 	}
-	return r.conclude(ctx, j, Decide(j.op, h))
+	return h
 }
 
-// look reads again what must be true at the moment of paying: that the proxies
-// are still due, that the ceiling and the day's limit hold.
-func (r *Runner) look(ctx context.Context, j *job) (presend, error) {
-	p := presend{ids: j.op.ProxyIDs}
-	if j.cmd.Guarded() {
-		if err := r.lookAtProxies(ctx, j, &p); err != nil || p.stop != nil {
-			return p, err
+// look reads again what must be true at the moment of paying, and has it decided:
+// that the proxies are still due, that the ceiling and the day's limit hold.
+func (r *Runner) look(ctx context.Context, j *job, p *presend) (Decision, error) {
+	d, err := r.lookAtProxies(ctx, j, p)
+	if err != nil || !d.Send || j.cmd.MaxTotalCents == 0 && r.DailyLimitCents == 0 {
+		return d, err
+	}
+	return r.price(ctx, j, p)
+}
+
+// lookAtProxies reads the proxies: of a guarded command each, to leave out what is
+// no longer due; of any other their expiries, as far as they are not known.
+func (r *Runner) lookAtProxies(ctx context.Context, j *job, p *presend) (d Decision, err error) {
+	h := Looked{
+		Guarded: j.cmd.Guarded(), DueBefore: j.cmd.DueBefore, ExpectExpiresAt: j.cmd.ExpectExpiresAt,
+		NamesCIDRs: j.cmd.namesCIDRs(), CIDRField: r.CIDRField,
+	}
+	if h.Guarded {
+		h.Seen, err = r.readSeen(ctx, j)
+	} else {
+		err = r.observe(ctx, j, p)
+	}
+	if err != nil {
+		return d, err
+	}
+	h.Moment = r.moment()
+	d = Decide(j.op, h)
+	p.ids, p.leftOut = d.ProxyIDs, d.Facts
+	if h.Guarded {
+		p.observed = expiriesOf(h.Seen, p.ids)
+	}
+	return d, nil
+}
+
+// expiriesOf are the expiries that are paid for.
+func expiriesOf(seen []Seen, ids []string) map[string]time.Time {
+	observed := make(map[string]time.Time, len(ids))
+	for _, s := range seen {
+		if s.ExpiresAt != nil && slices.Contains(ids, s.ProxyID) {
+			observed[s.ProxyID] = *s.ExpiresAt
 		}
-	} else if err := r.observe(ctx, j, &p); err != nil {
-		return p, err
 	}
-	if p.stop = r.cannotSay(j); p.stop != nil {
-		return p, nil
-	}
-	if j.cmd.MaxTotalCents == 0 && r.DailyLimitCents == 0 {
-		return p, nil
-	}
-	if err := r.estimate(ctx, j, &p); err != nil || p.stop != nil {
-		return p, err
-	}
-	if err := r.underCeiling(ctx, j, &p); err != nil || p.stop != nil {
-		return p, err
-	}
-	err := r.underDailyLimit(ctx, j, &p)
-	return p, err
+	return observed
 }
 
-// cannotSay holds an order whose CIDRs have no field any more: without them the
-// provider would choose addresses by chance.
+// cannotSay reports whether the operation's request cannot be written.
 func (r *Runner) cannotSay(j *job) ledger.Fact {
-	if r.CIDRField != "" || !slices.ContainsFunc(j.cmd.Items, func(i Item) bool { return len(i.CIDRs) > 0 }) {
-		return nil
+	if d := Decide(j.op, Looked{NamesCIDRs: j.cmd.namesCIDRs(), CIDRField: r.CIDRField}); !d.Send {
+		return d.Facts[0]
 	}
-	return ledger.CommandHeld{
-		Ref: j.op.ref(""), Reason: "it names CIDRs and the account has no cidr_field any more: set it again and `perennial release` it, or `perennial cancel` it",
-	}
+	return nil
 }
 
-// lookAtProxies leaves out what is no longer due.
-func (r *Runner) lookAtProxies(ctx context.Context, j *job, p *presend) error {
-	p.ids, p.observed = nil, map[string]time.Time{}
-	unread := map[string]error{}
+// readSeen reads each proxy of an operation.
+func (r *Runner) readSeen(ctx context.Context, j *job) ([]Seen, error) {
+	seen := make([]Seen, 0, len(j.op.ProxyIDs))
 	for _, id := range j.op.ProxyIDs {
-		expires, why, err := r.stillDue(ctx, j, id)
-		if refusesThisProxy(err) {
-			unread[id] = err
-			continue
-		}
+		s, err := r.readOne(ctx, j, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if why != "" {
-			p.skipped = append(p.skipped, ledger.SkippedProxy{ProxyID: id, Reason: why, ExpiresAt: expires})
-			continue
-		}
-		p.ids = append(p.ids, id)
-		p.observed[id] = *expires
+		seen = append(seen, s)
 	}
-	if err := r.leaveUnread(j, p, unread); err != nil {
-		return err
-	}
-	switch {
-	case len(p.ids) == 0 && len(unread) > 0:
-		p.stop = rejectedFact(j.op, "nothing_due", "what is left of its proxies cannot be read at the provider: nothing was sent")
-	case len(p.ids) == 0:
-		p.stop = rejectedFact(j.op, "nothing_due", "none of its proxies is due any more: nothing was sent")
-	}
-	return nil
+	return seen, nil
 }
 
-// unreadMost is how long the proxies of an operation wait for one of them that the
-// provider does not show, as the wait before the next look.
-const unreadMost = 2 * time.Minute
-
-// leaveUnread leaves out the proxies that the provider has not shown for some
-// minutes: they do not hold up the others. Until then, and
-// where none of several can be read and the provider does not say that it is the
-// proxies, everything waits (the error).
-func (r *Runner) leaveUnread(j *job, p *presend, unread map[string]error) error {
-	alone := len(unread) < len(j.op.ProxyIDs)
-	for _, id := range slices.Sorted(maps.Keys(unread)) {
-		err := unread[id]
-		if previousWait(j.op) < unreadMost || !alone && !errors.Is(err, upstream.CodeProxyEndpointUnavailable) {
-			return err
-		}
-		p.skipped = append(p.skipped, ledger.SkippedProxy{ProxyID: id, Reason: bounded(err.Error())})
-	}
-	return nil
-}
-
-// refusesThisProxy reports whether a read was answered, and refused for no reason
-// that is the account's or the key's.
-func refusesThisProxy(err error) bool {
-	failed, ok := errors.AsType[*upstream.Error](err)
-	if !ok || failed.Code == "" || failed.HTTPStatus == http.StatusTooManyRequests {
-		return false
-	}
-	switch failed.Code {
-	case upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeReplayedNonce,
-		upstream.CodeInsufficientScope, upstream.CodeAPIKeyRevoked:
-		return false
-	}
-	return true
-}
-
-func rejectedFact(op Operation, code, reason string) ledger.Fact {
-	return rejected(op, verdict{code: upstream.Code(code), reason: reason}).Facts[0]
-}
-
-// stillDue reads one proxy and says why it is not to be renewed, "" when it is.
-func (r *Runner) stillDue(ctx context.Context, j *job, id string) (expires *time.Time, why string, err error) {
-	read := r.readProxy
+// readOne reads what a renewal of one proxy depends on.
+func (r *Runner) readOne(ctx context.Context, j *job, id string) (Seen, error) {
+	read, s := r.readProxy, Seen{ProxyID: id}
 	if len(j.op.ProxyIDs) > readEach {
 		read = r.current
 	}
 	proxy, err := read(ctx, j.turn(), id)
 	if errors.Is(err, upstream.CodeProxyNotFound) {
-		return nil, "the provider does not know it", nil
+		s.NotFound = true
+		return s, nil
 	}
-	if err != nil {
-		return nil, "", err
+	if unread, ok := errors.AsType[*unreadError](err); ok {
+		if failed := r.lookFailed(unread); failed.ofOneProxy() {
+			s.Unread = &failed
+			return s, nil
+		}
 	}
-	expires = proxy.ExpiresAt
-	if expires == nil {
-		return nil, "it has no expiry: it is never due", nil
+	if s.ExpiresAt = proxy.ExpiresAt; err != nil || s.ExpiresAt == nil {
+		return s, err
 	}
-	if expected, ok := j.cmd.ExpectExpiresAt[id]; ok && !ledger.Expiry(&expected).Equal(*expires) {
-		return expires, "its expiry has moved since it was planned", nil
+	if s.Paid, s.Behind, err = r.Ledger.PaidFor(ctx, id, *s.ExpiresAt, r.clock.Now()); err != nil {
+		return s, err
 	}
-	if j.cmd.DueBefore != nil && expires.After(*j.cmd.DueBefore) {
-		return expires, "it is not due before " + j.cmd.DueBefore.Format(time.RFC3339), nil
-	}
-	if why, err := r.paidAlready(ctx, id, *expires); err != nil || why != "" {
-		return expires, why, err
-	}
-	retired, err := r.Ledger.Retired(ctx, id)
-	if retired {
-		why = "it was retired"
-	}
-	return expires, why, err
+	s.Retired, err = r.Ledger.Retired(ctx, id)
+	return s, err
 }
 
 // current is what the provider says of a proxy now, or said a moment ago.
 func (r *Runner) current(ctx context.Context, priority Priority, id string) (ledger.Proxy, error) {
 	known, err := r.Ledger.Proxy(ctx, id)
 	age := r.clock.Now().Sub(known.SeenAt)
-	if err == nil && age >= 0 && age < freshFor {
+	if err == nil && age >= 0 && age < ledger.FreshFor {
 		settled, err := r.Ledger.SettledSince(ctx, id, known.SeenAt)
 		if err != nil || !settled {
 			return known, err

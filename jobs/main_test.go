@@ -183,7 +183,7 @@ func (h *house) restart(change ...func(*Config)) {
 func (h *house) order(text string) { h.publish(queue.KindOrderCreate, text) }
 func (h *house) renew(text string) { h.publish(queue.KindProxyRenew, text) }
 
-func (h *house) publish(kind, text string) {
+func (h *house) publish(kind queue.Kind, text string) {
 	h.t.Helper()
 	check(h.t, h.queue.PublishCommand(h.t.Context(), "main", kind, []byte(text)))
 }

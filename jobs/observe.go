@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"perennial/ledger"
@@ -116,17 +115,4 @@ func seenNow(tx *ledger.Tx, ids []string) (observed map[string]time.Time, ok boo
 		}
 	}
 	return observed, true, nil
-}
-
-// paidAlready says why a proxy that shows this expiry has been paid for, "" when
-// it has not.
-func (r *Runner) paidAlready(ctx context.Context, id string, expires time.Time) (string, error) {
-	paid, behind, err := r.Ledger.PaidFor(ctx, id, expires, r.clock.Now())
-	switch {
-	case err != nil || !paid:
-		return "", err
-	case behind == nil:
-		return "a renewal for this expiry has succeeded before", nil
-	}
-	return fmt.Sprintf("a renewal of %d days succeeded at %s, and the provider may not show it yet", behind.DurationDays, behind.SettledAt.UTC().Format(time.RFC3339)), nil
 }

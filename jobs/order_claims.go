@@ -38,7 +38,7 @@ func makerOf(ctx context.Context, l *ledger.Ledger, o ledger.Operation) (maker, 
 // whether an order is taken for one made elsewhere.
 func (m maker) cannotHaveMade(x foreignOrder) string {
 	switch {
-	case m.FirstSentAt != nil && !x.createdAt.IsZero() && x.createdAt.Before(m.FirstSentAt.Add(-maxSkew)):
+	case m.FirstSentAt != nil && !x.createdAt.IsZero() && x.createdAt.Before(m.FirstSentAt.Add(-upstream.MaxSkew)):
 		return fmt.Sprintf("it was created %s, and %s was first sent %s", stamp(x.createdAt), m.ID, stamp(*m.FirstSentAt))
 	case m.items == nil:
 		return ""
@@ -88,7 +88,7 @@ func (r *Runner) named(ctx context.Context, o ledger.Operation, x Resolution) er
 	switch {
 	case x.OrderNo == "" || o.OrderNo == x.OrderNo:
 		return nil
-	case o.Kind != ledger.KindOrder:
+	case !o.Kind.MakesOrder():
 		return refuse("%s is a renewal and has no order", o.ID)
 	case o.OrderNo != "":
 		return refuse("%s has order %s already", o.ID, o.OrderNo)

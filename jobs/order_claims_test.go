@@ -83,8 +83,8 @@ func TestWhatAnOrderShowsDecidesWhoMadeIt(t *testing.T) {
 		"other quantities":   {shows(upstream.OrderItem{OfferCode: "a", Quantity: 1}, upstream.OrderItem{OfferCode: "b", Quantity: 2}), "asked for"},
 		"as many proxies":    {foreignOrder{createdAt: sent, expected: 3}, ""},
 		"more proxies":       {foreignOrder{createdAt: sent, expected: 4}, "4 proxies"},
-		"made before":        {foreignOrder{createdAt: sent.Add(-maxSkew - time.Second)}, "first sent"},
-		"between two clocks": {foreignOrder{createdAt: sent.Add(-maxSkew)}, ""},
+		"made before":        {foreignOrder{createdAt: sent.Add(-upstream.MaxSkew - time.Second)}, "first sent"},
+		"between two clocks": {foreignOrder{createdAt: sent.Add(-upstream.MaxSkew)}, ""},
 	} {
 		if got := m.cannotHaveMade(test.x); (got == "") != (test.says == "") || !strings.Contains(got, test.says) {
 			t.Errorf("%s: %q", name, got)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
 
@@ -56,7 +57,7 @@ func (r *Runner) waitOut(ctx context.Context) error {
 		if !held {
 			return nil
 		}
-		if err := pauseFor(ctx, min(time.Second, until.Sub(r.Clock()))); err != nil {
+		if err := sleep.For(ctx, min(time.Second, until.Sub(r.Clock()))); err != nil {
 			return err
 		}
 	}

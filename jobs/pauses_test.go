@@ -167,22 +167,29 @@ func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
 // refusal, not eight in a row.
 func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 	h := idleHouse(t)
+	answered := func(reply upstream.Reply) time.Duration {
+		d := h.runner.decideReply(order(), Replied{Moment: Moment{Now: noon}, Reply: reply})
+		if d.Pause == nil {
+			return 0
+		}
+		return d.Pause.Until.Sub(noon)
+	}
 	limited := answer(upstream.CodeRateLimited, 429)
 	until := time.Now().Add(time.Hour)
-	if n := h.runner.countThrottle(limited); n != 0 {
-		t.Fatalf("the first is number %d", n)
+	if wait := answered(limited); wait != throttleFirst {
+		t.Fatalf("the first waits %s", wait)
 	}
 	h.runner.pauses.put(ledger.Pause{Scope: scopeAccount, Cause: causeThrottled, Until: &until})
 	for range 7 {
-		if n := h.runner.countThrottle(limited); n != 0 {
-			t.Fatalf("one of the same moment is number %d", n)
+		if wait := answered(limited); wait != throttleFirst {
+			t.Fatalf("one of the same moment waits %s", wait)
 		}
 	}
 	h.runner.pauses.drop(ledger.Pause{Scope: scopeAccount, Cause: causeThrottled, Until: &until})
-	if n := h.runner.countThrottle(limited); n != 1 {
-		t.Fatalf("the next in a row is number %d", n)
+	if wait := answered(limited); wait != 2*throttleFirst {
+		t.Fatalf("the next in a row waits %s", wait)
 	}
-	if h.runner.countThrottle(success(200)); h.runner.countThrottle(limited) != 0 {
+	if answered(success(200)); answered(limited) != throttleFirst {
 		t.Fatal("a success did not end the row")
 	}
 }

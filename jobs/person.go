@@ -109,7 +109,7 @@ func nextGeneration(ctx context.Context, l *ledger.Ledger, b ledger.Binding, o l
 		return generation{}, err
 	}
 	var ids []string
-	if o.Kind == ledger.KindRenewal {
+	if o.Kind.OfProxies() {
 		lines, err := l.Lines(ctx, o.ID)
 		if err != nil {
 			return generation{}, err

@@ -61,7 +61,7 @@ func (r *Runner) readFailed(err error) OrderReadFailed {
 	}
 	h.Code, h.TraceID = failed.Code, failed.TraceID
 	if errors.Is(err, upstream.CodeRateLimited) {
-		h.Code, h.Wait = upstream.CodeRateLimited, throttleDelay(failed.RetryAfter, 0)
+		h.Code, h.RetryAfter = upstream.CodeRateLimited, failed.RetryAfter
 	}
 	return h
 }
@@ -95,16 +95,29 @@ func (r *Runner) comeBack(ctx context.Context) error {
 	}
 }
 
+// due is what of one state and kind comes due in the ledger, and the lane that it
+// takes room in.
+type due struct {
+	state ledger.State
+	kind  ledger.Kind
+	lane  lane
+}
+
 // comesBack is what comes due in the ledger: each state and lane is asked for
 // apart, so that none keeps the others from being seen.
-var comesBack = []struct {
-	state ledger.State
-	lane  lane
-}{
-	{ledger.StateHeld, laneRenewal}, {ledger.StateHeld, laneOrder},
-	{ledger.StateWaiting, laneRenewal}, {ledger.StateWaiting, laneOrder},
-	{ledger.StateOpen, lanePoll},
-}
+var comesBack = func() (all []due) {
+	for _, state := range []ledger.State{ledger.StateHeld, ledger.StateWaiting} {
+		for _, k := range kindsByPriority() {
+			all = append(all, due{state, k, kinds[k].lane})
+		}
+	}
+	for _, k := range kindsByPriority() {
+		if kinds[k].polled {
+			all = append(all, due{ledger.StateOpen, k, lanePoll})
+		}
+	}
+	return all
+}()
 
 func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 	r.backlog.Store(false)
@@ -117,12 +130,8 @@ func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 			r.backlog.Store(true) // cannot tell: look again when there is room
 			continue
 		}
-		kind := ledger.KindOrder
-		if due.lane == laneRenewal {
-			kind = ledger.KindRenewal
-		}
 		// What is active may be among the first rows: ask for that many more.
-		records, err := r.Ledger.Due(ctx, due.state, kind, now, free+3*r.ready.capacity)
+		records, err := r.Ledger.Due(ctx, due.state, due.kind, now, free+3*r.ready.capacity)
 		if err != nil {
 			return err
 		}
@@ -170,11 +179,8 @@ func (r *Runner) unhold(ctx context.Context, record ledger.Operation) error {
 	if err != nil {
 		return err
 	}
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		return tx.AppendTo(record.ID, record.Version, ledger.CommandReleased{
-			Ref: ledger.Ref{CommandID: record.CommandID, OperationID: record.ID, Labels: accepted.Labels}, By: "perennial", Reason: "the time it was held for has passed", Automatic: true,
-		})
-	})
+	released := Decide(Operation{Operation: record, Labels: accepted.Labels}, HoldEnded{})
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.AppendTo(record.ID, record.Version, released.Facts...) })
 	if err != nil {
 		return err
 	}

@@ -3,79 +3,119 @@ package jobs
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"perennial/ledger"
 	"perennial/upstream"
 )
 
-// What an operation is expected to cost, and whether its command's ceiling allows
-// it. The day's limit is in limits.go.
+// What an operation is expected to cost and what that counts against is read here,
+// and decided in decide_limits.go.
 
-// estimate is the most that the operation is expected to cost: a fresh quote
-// for an order, what was last paid per day for a renewal, 0 when unknown.
-func (r *Runner) estimate(ctx context.Context, j *job, p *presend) error {
-	if j.op.Kind == ledger.KindRenewal {
-		return r.estimateRenewal(ctx, j, p)
+// price reads what the operation is expected to cost and what it counts against,
+// and has it decided.
+func (r *Runner) price(ctx context.Context, j *job, p *presend) (Decision, error) {
+	h := Priced{LeftOut: p.leftOut, CeilingCents: j.cmd.MaxTotalCents, LimitCents: r.DailyLimitCents, Released: j.released}
+	siblings, err := r.Ledger.OperationsOf(ctx, j.op.CommandID)
+	if err != nil {
+		return Decision{}, err
 	}
+	for _, o := range siblings {
+		h.CommandCents += o.ChargedCents - o.RefundedCents
+	}
+	if err := r.readPrices(ctx, j, p.ids, &h); err != nil {
+		return Decision{}, err
+	}
+	return r.decidePrice(ctx, j, p, h)
+}
+
+// priceAgain is price just before the intent: what is spent may have changed, and
+// another operation may have told a price that was not known.
+func (r *Runner) priceAgain(ctx context.Context, j *job, p *presend) (Decision, error) {
+	h := p.priced
+	if p.unpriced {
+		if err := r.readPrices(ctx, j, p.ids, &h); err != nil {
+			return Decision{}, err
+		}
+	}
+	return r.decidePrice(ctx, j, p, h)
+}
+
+// decidePrice reads the day's spending, and has the price decided.
+func (r *Runner) decidePrice(ctx context.Context, j *job, p *presend, h Priced) (Decision, error) {
+	if err := r.spending(ctx, j.op.ID, &h); err != nil {
+		return Decision{}, err
+	}
+	h.Moment = r.moment()
+	d := Decide(j.op, h)
+	p.priced, p.estimateCents, p.unpriced = h, d.EstimateCents, d.Unpriced
+	return d, nil
+}
+
+// spending reads what counts against the limit of the day.
+func (r *Runner) spending(ctx context.Context, operation string, h *Priced) (err error) {
+	if h.LimitCents == 0 || h.Released {
+		return nil
+	}
+	now := r.clock.Now()
+	h.Tomorrow = ledger.NextDay(now, r.DailyLimitLocation)
+	if h.SpentCents, err = r.Ledger.Committed(ctx, ledger.StartOfDay(now, r.DailyLimitLocation), operation); err != nil {
+		return err
+	}
+	if h.ReleasedBefore, err = r.Ledger.ReleasedByHand(ctx, operation); err != nil {
+		return err
+	}
+	if _, unpriced := h.estimate(); unpriced != "" {
+		h.AnotherUnpriced, err = r.Ledger.Unpriced(ctx, operation)
+	}
+	return err
+}
+
+// readPrices reads what each line or proxy of an operation is expected to cost.
+func (r *Runner) readPrices(ctx context.Context, j *job, ids []string, h *Priced) error {
+	h.Prices, h.Fallback = nil, 0
+	switch j.op.Kind {
+	case ledger.KindOrder:
+		return r.quotes(ctx, j, h)
+	case ledger.KindRenewal:
+		return r.renewalPrices(ctx, j, ids, h)
+	}
+	panic("jobs: kind " + string(j.op.Kind) + " has no price")
+}
+
+// quotes reads the price of each line, up to one that is not offered.
+func (r *Runner) quotes(ctx context.Context, j *job, h *Priced) error {
 	for _, item := range j.cmd.Items {
 		cents, err := r.quote(ctx, j.turn(), item, j.cmd.DurationDays)
-		if errors.Is(err, errNotOffered) {
-			p.stop = rejectedFact(j.op, "offer_not_found", "offer "+item.OfferCode+" is not among the offers for this quantity and duration: nothing was sent")
-			return nil
-		}
-		if err != nil {
+		missing := errors.Is(err, errNotOffered)
+		if err != nil && !missing {
 			return err
 		}
-		p.estimateCents += cents
+		h.Prices = append(h.Prices, Price{Of: item.OfferCode, Cents: cents, Known: !missing, NotOffered: missing})
+		if missing {
+			return nil
+		}
 	}
 	return nil
 }
 
-// estimateRenewal sums what the proxies are expected to cost. A price that
-// has not been paid yet is taken from the command's own first proxy; a chunk of
-// several whose price even that did not tell is not sent under a ceiling.
-func (r *Runner) estimateRenewal(ctx context.Context, j *job, p *presend) error {
-	canary, err := r.canaryPrice(ctx, j)
-	if err == nil && canary == 0 && r.DailyLimitCents > 0 {
-		canary, err = r.Ledger.Dearest(ctx, j.cmd.DurationDays)
+// renewalPrices reads what was paid for each proxy. A price that has not been paid
+// yet is taken from the command's own first proxy, and under a limit of the day from
+// the dearest of late.
+func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *Priced) (err error) {
+	if h.Fallback, err = r.canaryPrice(ctx, j); err == nil && h.Fallback == 0 && h.LimitCents > 0 {
+		h.Fallback, err = r.Ledger.Dearest(ctx, j.cmd.DurationDays)
 	}
 	if err != nil {
 		return err
 	}
-	for _, id := range p.ids {
+	for _, id := range ids {
 		cents, err := r.renewalPrice(ctx, id, j.cmd.DurationDays)
 		if err != nil {
 			return err
 		}
-		if cents == 0 {
-			cents = canary
-		}
-		if cents == 0 && len(p.ids) > 1 {
-			if p.stop, err = r.withoutPrice(ctx, j, id); p.stop != nil || err != nil {
-				return err
-			}
-		}
-		p.estimateCents += cents
-		p.unpriced = p.unpriced || cents == 0
+		h.Prices = append(h.Prices, Price{Of: id, Cents: cents, Known: cents > 0})
 	}
 	return nil
-}
-
-// withoutPrice stops an operation of several proxies of which one has no price: no
-// ceiling and no limit could be kept. Nil for one that a person released.
-func (r *Runner) withoutPrice(ctx context.Context, j *job, id string) (ledger.Fact, error) {
-	if j.cmd.MaxTotalCents > 0 {
-		return rejectedFact(j.op, "max_total_cents", "the price of proxy "+id+" is not known, so max_total_cents cannot be kept: nothing was sent"), nil
-	}
-	if released, err := r.letGo(ctx, j); released || err != nil {
-		return nil, err
-	}
-	tomorrow := r.tomorrow()
-	return ledger.CommandHeld{
-		Ref: j.op.ref(""), Until: &tomorrow,
-		Reason: "the price of proxy " + id + " is not known, so daily_limit_cents cannot be kept: look at the command's first operation",
-	}, nil
 }
 
 // canaryPrice is the most that one proxy of the same command was charged for
@@ -128,9 +168,7 @@ const quoteRestarts = 3
 // errNotOffered: no page of offers holds the code.
 var errNotOffered = errors.New("not offered")
 
-// quote reads the offer's price for exactly this quantity and duration. The
-// document does not say whether a quote's unit price covers the base duration
-// or the one asked for, so the dearer reading counts against a ceiling.
+// quote reads the offer's price for exactly this quantity and duration.
 func (r *Runner) quote(ctx context.Context, priority Priority, item Item, days int64) (int64, error) {
 	r.mu.Lock()
 	filter, remembered := r.prices[item.OfferCode]
@@ -171,38 +209,14 @@ func (r *Runner) quoteBy(ctx context.Context, priority Priority, filter upstream
 	}
 }
 
+// quoted is an offer's price, and remembers where the offer was found.
 func (r *Runner) quoted(o upstream.Offer, quantity, days int64) (int64, error) {
 	r.mu.Lock()
 	r.prices[o.OfferCode] = upstream.OfferFilter{CountryCode: o.CountryCode, Region: o.Region, Line: o.LineName, IPType: o.IPType}
 	r.mu.Unlock()
-	if o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || *o.UnitPriceCents > maxLineCents/maxQuantity/maxRenewDays {
-		return 0, &unreadError{"the price of offer " + o.OfferCode, errors.New("unit_price_cents gives no usable price")}
-	}
-	if !upstream.AmountAgrees(o.UnitPrice, *o.UnitPriceCents) {
-		return 0, &unreadError{"the price of offer " + o.OfferCode, fmt.Errorf("unit_price is %q and unit_price_cents %d", bounded(o.UnitPrice), *o.UnitPriceCents)}
-	}
-	unit := *o.UnitPriceCents
-	return quantity * max(unit, ledger.ScalePrice(unit, o.BaseDurationDays, days)), nil
-}
-
-// underCeiling stops an operation that would take its command over
-// max_total_cents. The provider offers no such guarantee, and neither do we:
-// what was quoted may still change.
-func (r *Runner) underCeiling(ctx context.Context, j *job, p *presend) error {
-	if j.cmd.MaxTotalCents == 0 {
-		return nil
-	}
-	siblings, err := r.Ledger.OperationsOf(ctx, j.op.CommandID)
+	cents, err := quotedCents(o, quantity, days)
 	if err != nil {
-		return err
+		return 0, &unreadError{"the price of offer " + o.OfferCode, err}
 	}
-	total := p.estimateCents
-	for _, o := range siblings {
-		total += o.ChargedCents - o.RefundedCents
-	}
-	if total > j.cmd.MaxTotalCents {
-		p.stop = rejectedFact(j.op, "max_total_cents", fmt.Sprintf(
-			"it would bring the command to %s, over its max_total_cents of %s: nothing was sent", r.binding.Amount(total), r.binding.Amount(j.cmd.MaxTotalCents)))
-	}
-	return nil
+	return cents, nil
 }

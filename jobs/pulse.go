@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
 
@@ -95,7 +96,7 @@ func (r *Runner) keepAsking(ctx context.Context) error {
 	}
 	every := r.askInterval()
 	for {
-		if err := pauseFor(ctx, every/2); err != nil {
+		if err := sleep.For(ctx, every/2); err != nil {
 			return err
 		}
 		r.pulse.mu.Lock()

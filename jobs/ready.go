@@ -37,7 +37,7 @@ type taken struct {
 
 func newReady(capacity int, p *pauses) *ready {
 	r := &ready{
-		capacity: capacity, pauses: p, active: map[string]taken{}, counts: map[taken]int{}, probes: map[lane]bool{},
+		capacity: capacity, pauses: p, active: map[string]taken{}, counts: map[taken]int{}, probes: make(map[lane]bool),
 		coming: map[place]int{}, passed: map[place]int{}, queues: map[place]*jobHeap{polling: {}}, room: make(chan struct{}),
 	}
 	for _, p := range paying {

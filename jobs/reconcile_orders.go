@@ -41,7 +41,7 @@ func (p *pass) take(ctx context.Context, facts []ledger.Changed) error {
 		if o.OrderNo != "" {
 			p.sticky[o.OrderNo] = true
 		}
-		if o.Kind == ledger.KindRenewal {
+		if o.Kind.OfProxies() {
 			p.settledAt[o.ID] = f.At
 			if err := p.renewal(ctx, o.ID); err != nil {
 				return err

@@ -197,10 +197,11 @@ func attribute(x foreignOrder, ours []maker) (attribution, []maker) {
 		case ledger.StateReview:
 			a.reviews = append(a.reviews, o.ID)
 		case ledger.StateResolved:
-			if o.ChargedCents-o.RefundedCents == x.netCents && x.createdAt.Before(o.UpdatedAt.Add(maxSkew)) {
+			if o.ChargedCents-o.RefundedCents == x.netCents && x.createdAt.Before(o.UpdatedAt.Add(upstream.MaxSkew)) {
 				return attribution{settled: true}, slices.Delete(slices.Clone(ours), i, i+1)
 			}
-		default: // under way: its reply names its order
+		case ledger.StateAccepted, ledger.StateHeld, ledger.StateSending, ledger.StateWaiting, ledger.StateOpen, ledger.StateDelivered,
+			ledger.StateRefunded, ledger.StateCompleted, ledger.StatePartial, ledger.StateFailed, ledger.StateRejected: // its reply names its order
 			a.settled = true
 		}
 	}

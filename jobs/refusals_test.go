@@ -12,7 +12,7 @@ import (
 )
 
 // offerAll offers renewals one after another; each has to be acknowledged.
-func offerAll(t *testing.T, offer func(string, []byte) bool, commands ...string) {
+func offerAll(t *testing.T, offer func(queue.Kind, []byte) bool, commands ...string) {
 	t.Helper()
 	for _, c := range commands {
 		if !offer(queue.KindProxyRenew, []byte(c)) {

@@ -33,7 +33,7 @@ func (x Resolution) check() error {
 		return refuse("charged and not charged exclude each other, and only what was not charged is sent again")
 	case x.OrderNo != "" && !*x.Charged:
 		return refuse("an order that has a number was charged: say --charged with --order")
-	case len(x.OrderNo) > maxOpaqueID || ledger.Unprintable(x.OrderNo) != "":
+	case len(x.OrderNo) > MaxIDBytes || ledger.Unprintable(x.OrderNo) != "":
 		return refuse("the order number %.40q is too long or cannot be printed", x.OrderNo)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
 
@@ -48,7 +49,7 @@ func (r *Runner) accountFor(ctx context.Context) error {
 			return ctx.Err()
 		case err != nil:
 			r.Log.WithError(err).Warn("the provider's lists could not be read, and the account stays paused after its restore; trying again")
-			if err := pauseFor(ctx, wait); err != nil {
+			if err := sleep.For(ctx, wait); err != nil {
 				return err
 			}
 			_, ok = r.pauses.restored()
@@ -78,7 +79,7 @@ func (r *Runner) untilAnswered(ctx context.Context, answers int64) error {
 		if _, paused := r.pauses.restored(); !paused {
 			return nil
 		}
-		if err := pauseFor(ctx, time.Second); err != nil {
+		if err := sleep.For(ctx, time.Second); err != nil {
 			return err
 		}
 	}
@@ -109,7 +110,7 @@ func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string)
 }
 
 // listSkew is by how much the provider's times of orders may run behind ours.
-const listSkew = 2 * maxSkew
+const listSkew = 2 * upstream.MaxSkew
 
 // strange looks for what was done in the time that is forgotten; "" when there
 // is none of it. restored is when the ledger was restored.
@@ -253,31 +254,4 @@ func (r *Runner) requeue(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// presumed: an attempt may have executed of which nothing is known but that the
-// ledger was restored: no bytes are frozen.
-func (o Operation) presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }
-
-// putsOff reports whether a look ends in a later attempt, and not in an end.
-func putsOff(f ledger.Fact) bool {
-	switch f.(type) {
-	case ledger.CommandHeld, ledger.OperationWaiting:
-		return true
-	}
-	return false
-}
-
-// afterLook stops an operation that the last look does not let go. What may
-// have been sent is not refused or shortened by it: what has changed may have
-// been changed by its own forgotten attempt.
-func afterLook(op Operation, p presend) (d Decision, stop bool) {
-	held := putsOff(p.stop)
-	switch {
-	case op.Ambiguous > 0 && (len(p.ids) < len(op.ProxyIDs) || p.stop != nil && !held):
-		return review(op, false, verdict{reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"}), true
-	case p.stop != nil:
-		return Decision{Facts: append(p.leftOut(op), p.stop)}, true
-	}
-	return Decision{}, false
 }

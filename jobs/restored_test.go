@@ -291,7 +291,7 @@ func TestTrap13ListsThatCannotBeReadKeepItPausedAndAreReadAgain(t *testing.T) {
 func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
 	h := idleHouse(t)
 	h.runner.pause(t.Context(), Pause{Scope: scopeAccount, Cause: ledger.CauseRestored, Detail: "x"})
-	record := ledger.Operation{ID: "stale/1", State: ledger.StateAccepted}
+	record := ledger.Operation{ID: "stale/1", Kind: ledger.KindOrder, State: ledger.StateAccepted}
 	h.runner.ready.push(h.runner.job(record, Command{Kind: ledger.KindOrder}, nil))
 	check(t, h.runner.requeue(t.Context()))
 	if h.runner.ready.isActive("stale/1") {

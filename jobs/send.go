@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
 
@@ -36,7 +37,7 @@ func (r *Runner) dispatch(ctx, outer context.Context) error {
 // no byte of it left: the next run need not take it for an ambiguous attempt.
 func (r *Runner) unsendRest(ctx context.Context) {
 	for _, j := range r.ready.intended() {
-		d := unsentBecause(j.op, r.moment(), "the runner stopped before the request left")
+		d := Decide(j.op, TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Stopping: true})
 		if err := r.record(ctx, j, d); err != nil {
 			r.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("a request that never left could not be recorded so: the next run takes it for one that may have")
 		}
@@ -81,7 +82,7 @@ func (r *Runner) carry(ctx, outer context.Context, j *job) {
 		log.Error("an operation could not go on; it is taken up again")
 	}
 	j.leave()
-	if pauseFor(ctx, time.Second) != nil {
+	if sleep.For(ctx, time.Second) != nil {
 		return
 	}
 	r.ready.done(j.op.ID)
@@ -109,23 +110,22 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 			return err
 		}
 	}
-	if _, paused := r.pauses.until(j.lane); paused && !r.isProbe(j) {
-		return r.conclude(outer, j, unsentBecause(j.op, r.moment(), "the account was paused before the request left"))
-	}
-	if waited := r.clock.Now().Sub(j.sending.SentAt); waited > intentAge {
-		return r.conclude(outer, j, unsentBecause(j.op, r.moment(), "its turn came too late for the time it would be signed with"))
+	_, paused := r.pauses.until(j.lane)
+	d := Decide(j.op, TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Paused: paused && !r.isProbe(j)})
+	if !d.Send {
+		return r.conclude(outer, j, d)
 	}
 	r.Reached("send.before")
 	reply := r.Provider.Post(outer, upstream.Write{
-		Kind: writeKind(j.op.Kind), Key: j.op.Key, Body: []byte(j.sending.Body), Timestamp: j.sending.SentAt, Scenario: j.cmd.Scenario,
+		Kind: rowOf(j.op.Kind).write, Key: j.op.Key, Body: []byte(j.sending.Body), Timestamp: j.sending.SentAt, Scenario: j.cmd.Scenario,
 	})
 	r.Reached("send.received")
 	if j.op.Ambiguous == 0 {
 		r.clock.HearReply(reply.ServerTime)
 	}
 	j.leave()
-	d := Decide(j.op, Replied{
-		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), Throttled: r.countThrottle(reply), ReadsWork: r.readsWork(outer, reply), Unknown: j.unknown,
+	d = r.decideReply(j.op, Replied{
+		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), ReadsWork: r.readsWork(outer, reply), Unknown: j.unknown,
 	})
 	r.answered(outer, j, reply, d)
 	return r.conclude(outer, j, d)
@@ -147,25 +147,6 @@ func (r *Runner) isProbe(j *job) bool {
 	return j.probe
 }
 
-// intentAge is how long an intent may wait for its turn: X-API-Timestamp is the
-// moment of the intent, and the provider takes five minutes of deviation.
-const intentAge = time.Minute
-
-// unsentBecause records that an attempt's request never left. A pause holds it by
-// itself.
-func unsentBecause(op Operation, m Moment, reason string) Decision {
-	return Decision{Facts: []ledger.Fact{ledger.OperationUnsent{
-		Ref: op.ref(""), Attempt: op.Attempts, Reason: reason, NextAt: m.Now.UTC(),
-	}}}
-}
-
-func writeKind(k ledger.Kind) upstream.WriteKind {
-	if k == ledger.KindOrder {
-		return upstream.WriteOrder
-	}
-	return upstream.WriteRenewal
-}
-
 // elapsed counts from the first attempt that may have executed; this one, when
 // there was none before.
 func (r *Runner) elapsed(j *job) time.Duration {
@@ -185,20 +166,28 @@ func (r *Runner) hear(err error, server time.Time) {
 	r.clock.Hear(server)
 }
 
-// countThrottle counts the replies in a row that asked to wait. Requests that
-// were under way together are told so together, which counts once.
-func (r *Runner) countThrottle(reply upstream.Reply) int {
+// decideReply decides on a reply, and counts the replies in a row that asked to
+// wait, and those that were not the API's. Requests that were under way together are
+// asked to wait together, which counts once.
+func (r *Runner) decideReply(op Operation, h Replied) Decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if classify(reply).meaning != throttled {
+	together := r.throttled > 0 && r.pauses.throttled()
+	if h.Throttled = r.throttled; together {
+		h.Throttled--
+	}
+	h.Firewalls = r.firewalls
+	d := Decide(op, h)
+	if r.firewalls++; !d.Firewall {
+		r.firewalls = 0
+	}
+	switch {
+	case !d.Throttled:
 		r.throttled = 0
-		return 0
+	case !together:
+		r.throttled++
 	}
-	if r.throttled > 0 && r.pauses.throttled() {
-		return r.throttled - 1
-	}
-	r.throttled++
-	return r.throttled - 1
+	return d
 }
 
 // readsWork tells a key that may not write from one that is not accepted at all.
@@ -211,10 +200,6 @@ func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
 	return err == nil
 }
 
-// firewallLimit is how many 401/403 in a row that are no envelope pause the
-// account.
-const firewallLimit = 3
-
 // answered acts on what a reply says about the account, before the operation
 // goes on: no other sender shall get the same refusal.
 func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d Decision) {
@@ -222,20 +207,6 @@ func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d D
 		r.pulse.heard(r.Clock(), nil)
 	} else {
 		r.pulse.heard(r.Clock(), errNoAnswer)
-	}
-	r.mu.Lock()
-	if d.Firewall {
-		r.firewalls++
-	} else {
-		r.firewalls = 0
-	}
-	walled := r.firewalls >= firewallLimit
-	r.mu.Unlock()
-	if walled {
-		_ = r.pause(ctx, Pause{ // it holds, recorded or not
-			Scope: scopeAccount, Cause: causeFirewall,
-			Detail: "three answers in a row were HTTP 401 or 403 and not the API's: a firewall may be in the way",
-		})
 	}
 	if d.Pause != nil {
 		_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
@@ -254,23 +225,17 @@ func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d D
 // prepare does what comes before an attempt: the last look, the gate, and the
 // intent on the disk. goOn is false when the operation goes no further now.
 func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
-	if j.op.Ambiguous > 0 {
-		if wrong := r.clock.Wrong(); wrong != "" {
-			_ = r.pause(ctx, Pause{Scope: scopeAccount, Cause: causeClock, Detail: wrong}) // it holds, recorded or not
-			r.ready.again(j)
-			return false, nil
-		}
-	}
 	if d := r.due(j); !d.Send {
-		return false, r.conclude(ctx, j, d)
+		return false, r.stop(ctx, j, d)
 	}
 	p := presend{ids: j.op.ProxyIDs}
 	if j.op.Ambiguous == 0 || j.op.presumed() {
-		if p, err = r.look(ctx, j); err != nil {
+		d, err := r.look(ctx, j, &p)
+		if err != nil {
 			return false, r.putOff(ctx, j, err)
 		}
-		if d, stop := afterLook(j.op, p); stop {
-			return false, r.conclude(ctx, j, d)
+		if !d.Send {
+			return false, r.stop(ctx, j, d)
 		}
 	}
 	if err := r.Gate.Pass(ctx, j.turn()); err != nil {
@@ -281,7 +246,7 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 		return false, nil
 	}
 	if d := r.due(j); !d.Send { // the look and the gate took their time
-		return false, r.conclude(ctx, j, d)
+		return false, r.stop(ctx, j, d)
 	}
 	if j.op.Ambiguous > 0 && !j.op.presumed() {
 		if err := r.frozenBody(ctx, j, &p); err != nil {
@@ -296,7 +261,21 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 func (r *Runner) due(j *job) Decision {
 	return Decide(j.op, CameDue{
 		Moment: r.moment(), Elapsed: r.clock.Elapsed(j.op.FirstAmbiguousAt), AppID: r.Provider.AppID(), NotAfter: j.cmd.NotAfter,
+		WrongClock: r.clock.Wrong(),
 	})
+}
+
+// stop ends an attempt that is not made. Without a fact, and where it is put off
+// under a pause, the operation waits for its turn again.
+func (r *Runner) stop(ctx context.Context, j *job, d Decision) error {
+	if d.Pause != nil {
+		_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
+	}
+	if len(d.Facts) == 0 || d.Postponed && r.pauses.blocked(j.lane) {
+		r.ready.again(j)
+		return nil
+	}
+	return r.conclude(ctx, j, d)
 }
 
 // commitIntent puts the intent on the disk. Under a limit of the day one job
@@ -306,11 +285,12 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool
 	if r.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
 		r.budget.Lock()
 		defer r.budget.Unlock()
-		if err := r.underLimitNow(ctx, j, &p); err != nil {
+		d, err := r.priceAgain(ctx, j, &p)
+		if err != nil {
 			return false, err
 		}
-		if p.stop != nil {
-			return false, r.conclude(ctx, j, Decision{Facts: append(p.leftOut(j.op), p.stop)})
+		if !d.Send {
+			return false, r.stop(ctx, j, d)
 		}
 	}
 	var intended job
@@ -320,7 +300,7 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool
 		if err != nil {
 			return err
 		}
-		err = tx.AppendTo(j.op.ID, j.op.Version, append(p.leftOut(j.op), sending)...)
+		err = tx.AppendTo(j.op.ID, j.op.Version, slices.Concat(p.leftOut, []ledger.Fact{sending})...)
 		r.Reached("intent.inside")
 		return err
 	})
@@ -364,15 +344,7 @@ func (r *Runner) intend(tx *ledger.Tx, j *job, p presend) (ledger.OperationSendi
 	return sending, nil
 }
 
-// body makes the bytes of a request. They depend on the membership alone, in
-// the order of the ids, so that an attempt after a restart sends the same.
+// body makes the bytes of a request.
 func (r *Runner) body(c Command, ids []string) ([]byte, error) {
-	if c.Kind == ledger.KindRenewal {
-		return upstream.RenewBody(upstream.RenewRequest{ProxyIDs: slices.Sorted(slices.Values(ids)), DurationDays: c.DurationDays})
-	}
-	request := upstream.OrderRequest{DurationDays: c.DurationDays, CIDRField: r.CIDRField}
-	for _, i := range c.Items {
-		request.Items = append(request.Items, upstream.OrderItem{OfferCode: i.OfferCode, Quantity: i.Quantity, CIDRs: i.CIDRs})
-	}
-	return upstream.OrderBody(request)
+	return rowOf(c.Kind).body(c, ids, r.CIDRField)
 }

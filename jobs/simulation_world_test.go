@@ -87,7 +87,7 @@ type simulation struct {
 
 type simCommand struct {
 	id   string
-	kind string
+	kind queue.Kind
 	body []byte
 }
 

@@ -160,7 +160,8 @@ func TestTrap09FewProxiesAreReadAgainHoweverFreshTheirListing(t *testing.T) {
 			h.bind(func(c *Config) { c.Provider = beholder{h.client, func() { reads++ }} })
 			p := presend{}
 			j := &job{op: Operation{ProxyIDs: c.ids}, cmd: Command{DueBefore: new(h.now().Add(48 * time.Hour))}}
-			check(t, h.runner.lookAtProxies(t.Context(), j, &p))
+			_, err := h.runner.lookAtProxies(t.Context(), j, &p)
+			check(t, err)
 			if reads != c.reads {
 				t.Errorf("%d proxies were read", reads)
 			}

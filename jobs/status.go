@@ -115,7 +115,7 @@ func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o ledger.Operation, cu
 	if one.Reason, err = signedReason(ctx, l, o); err != nil {
 		return one, err
 	}
-	if o.Kind == ledger.KindRenewal {
+	if o.Kind.OfProxies() {
 		one.Lines, err = l.Lines(ctx, o.ID)
 	}
 	if err == nil && o.State == ledger.StateDelivered {
@@ -285,7 +285,7 @@ var unended = []ledger.State{
 // them have; when they ended differently it is "partial". Operations whose ids
 // went to others (a split chunk, a person's sending again) do not count.
 func CommandState(operations []ledger.Operation) string {
-	counts, latest := map[ledger.State]int{}, latestOf(operations)
+	counts, latest := make(map[ledger.State]int), latestOf(operations)
 	for _, o := range operations {
 		if o.State.Ended() && latest.superseded(o) {
 			continue

@@ -138,7 +138,8 @@ func (t *Tx) bookResolution(r Row, f OperationResolved) error {
 // resolution is what a person's answer books, as the operation stands: its
 // transfers, and what they add to the operation's charges and refunds.
 func resolution(queryRow func(string, ...any) scanner, f OperationResolved) (transfers []transfer, added, returned int64, err error) {
-	var kind, orderNo string
+	var kind Kind
+	var orderNo string
 	var booked, suspense int64
 	err = queryRow(`SELECT kind, order_no, charged_cents - refunded_cents FROM operations WHERE id = ?`, f.OperationID).
 		Scan(&kind, &orderNo, &booked)
@@ -154,7 +155,7 @@ func resolution(queryRow func(string, ...any) scanner, f OperationResolved) (tra
 	at, back := "renewals", "suspense"
 	fromSuspense := min(suspense, f.ChargedCents)
 	returned, added = suspense-fromSuspense, f.ChargedCents-fromSuspense
-	if kind == string(KindOrder) {
+	if kind.MakesOrder() {
 		at, back, fromSuspense = "orders", "orders", 0
 		added, returned = max(f.ChargedCents-booked, 0), max(booked-f.ChargedCents, 0)
 	}

@@ -90,7 +90,7 @@ func scanExposure(s scanner) (Exposure, error) {
 	err := s.Scan(&x.OperationID, &kind, &x.State, &x.OrderNo, &estimate, &charged, &refunded, &unpriced, &unresolved)
 	x.ReturnCents = unresolved
 	mayCharge := unpriced > 0
-	if kind == KindOrder {
+	if kind.MakesOrder() {
 		mayCharge, x.ReturnCents = charged == 0, charged-refunded
 	}
 	if mayCharge {

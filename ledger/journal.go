@@ -31,21 +31,16 @@ func (r Row) Instant() time.Time { return fromMicros(r.Time) }
 // two different rows have one encoding.
 func hashRow(buf []byte, r Row) ([]byte, string) {
 	buf = buf[:0]
-	buf = appendField(buf, r.PrevHash)
+	buf = AppendField(buf, r.PrevHash)
 	buf = binary.BigEndian.AppendUint64(buf, uint64(r.Seq))
-	buf = appendField(buf, r.Type)
+	buf = AppendField(buf, r.Type)
 	buf = binary.BigEndian.AppendUint64(buf, uint64(r.Time))
-	buf = appendField(buf, r.Operation)
-	buf = appendField(buf, r.Data)
+	buf = AppendField(buf, r.Operation)
+	buf = AppendField(buf, r.Data)
 	sum := sha256.Sum256(buf)
 	var text [2 * sha256.Size]byte
 	hex.Encode(text[:], sum[:])
 	return buf, string(text[:])
-}
-
-func appendField(buf []byte, s string) []byte {
-	buf = binary.BigEndian.AppendUint32(buf, uint32(len(s)))
-	return append(buf, s...)
 }
 
 // CloudEvent is the event of one fact: CloudEvents 1.0 in structured JSON.

@@ -69,6 +69,10 @@ func (l *Ledger) LastRenewal(ctx context.Context, proxyID string) (r Renewal, er
 // before a renewal that succeeded.
 const ShowsWithin = time.Hour
 
+// FreshFor is how old a listing, or what was read of a proxy, may be to be planned
+// or paid from.
+const FreshFor = 10 * time.Minute
+
 // PaidFor reports whether a proxy that shows this expiry has been paid for. A
 // renewal for this very expiry counts for good. One that settled within
 // ShowsWithin, and that the expiry does not show, counts too: behind is that one,

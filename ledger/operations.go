@@ -175,7 +175,7 @@ func (l *Ledger) StateCounts(ctx context.Context) (counts map[State]int64, err e
 	if err != nil {
 		return nil, err
 	}
-	counts = map[State]int64{}
+	counts = make(map[State]int64)
 	_, err = collect(rows, func(s scanner) (struct{}, error) {
 		var state State
 		var n int64

@@ -180,8 +180,8 @@ type snapshotSum struct {
 func newSnapshotSum() *snapshotSum { return &snapshotSum{sum: sha256.New()} }
 
 func (s *snapshotSum) add(c chunk) {
-	s.buf = appendField(appendField(s.buf[:0], c.table), c.columns)
-	s.sum.Write(appendField(s.buf, string(c.rows)))
+	s.buf = AppendField(AppendField(s.buf[:0], c.table), c.columns)
+	s.sum.Write(AppendField(s.buf, string(c.rows)))
 }
 
 func (s *snapshotSum) text() string { return hex.EncodeToString(s.sum.Sum(nil)) }

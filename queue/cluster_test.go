@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/sleep"
+
 	"github.com/nats-io/nats-server/v2/server"
 )
 
@@ -59,7 +61,7 @@ func TestAReplicatedStreamIsBoundedOnEveryServer(t *testing.T) {
 			break
 		}
 		t.Log(err)
-		check(t, pause(ctx, 50*time.Millisecond))
+		check(t, sleep.For(ctx, 50*time.Millisecond))
 	}
 	filled(t, q, 3000)
 	check(t, q.BoundEvents(ctx, Bounding{Account: "main", First: 1501, Alone: alone}))
@@ -70,7 +72,7 @@ func TestAReplicatedStreamIsBoundedOnEveryServer(t *testing.T) {
 			if st := copyOf(t, each, EventsStream("main")); st.FirstSeq == 1501 && st.LastSeq == 3000 && st.Msgs == 1500 {
 				break
 			}
-			check(t, pause(ctx, 20*time.Millisecond))
+			check(t, sleep.For(ctx, 20*time.Millisecond))
 		}
 	}
 	if s := state(t, q); s.First != 1501 || s.Cut {

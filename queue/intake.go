@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"perennial/ledger/sleep"
+
 	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,7 +34,7 @@ const (
 // is delivered again after a minute.
 type Message struct {
 	Subject        string
-	Kind           string   // order.create or proxy.renew
+	Kind           Kind
 	Priority       Priority // of the line it came by
 	Data           []byte
 	Header         nats.Header
@@ -309,7 +311,7 @@ func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer)
 				return err
 			}
 			i.queue.log.WithField("account", i.account).WithError(err).Warn("intake begins again")
-			if err := pause(ctx, delay.NextBackOff()); err != nil {
+			if err := sleep.For(ctx, delay.NextBackOff()); err != nil {
 				return err
 			}
 			if consumer, err = i.reopen(ctx, connected); err == nil {
@@ -384,16 +386,4 @@ func (i *lineIntake) message(msg jetstream.Msg) (Message, error) {
 	}
 	message.delivery = &delivered{seq: meta.Sequence.Stream, msg: msg, acks: i.acks, entry: i.acks.track(meta, msg)}
 	return message, nil
-}
-
-// pause waits, or returns ctx's error.
-func pause(ctx context.Context, delay time.Duration) error {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"perennial/ledger/sleep"
+
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -181,7 +183,7 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	defer cancel()
 	watcher, err := c.bucket.Watch(limited, c.account, jetstream.UpdatesOnly())
 	if err != nil {
-		return pause(ctx, c.ttl/4)
+		return sleep.For(ctx, c.ttl/4)
 	}
 	defer func() { _ = watcher.Stop() }()
 	for {
@@ -190,7 +192,7 @@ func (c *contender) awaitFree(ctx context.Context) error {
 			return ctx.Err()
 		case entry, ok := <-watcher.Updates():
 			if !ok {
-				return pause(limited, c.ttl/4)
+				return sleep.For(limited, c.ttl/4)
 			}
 			if entry == nil {
 				continue

@@ -18,7 +18,7 @@ const (
 // Line is commands of one kind and priority: a subject of the commands stream with
 // a consumer of its own, so that none waits behind those of another line.
 type Line struct {
-	Kind     string // order.create or proxy.renew
+	Kind     Kind
 	Priority Priority
 }
 
@@ -42,7 +42,7 @@ func (l Line) Subject(account string) string {
 
 // consumer is the name of the line's durable consumer.
 func (l Line) consumer() string {
-	name := "perennial-" + strings.ReplaceAll(l.Kind, ".", "-")
+	name := "perennial-" + strings.ReplaceAll(string(l.Kind), ".", "-")
 	if l.Priority != PriorityNormal {
 		name += "-" + string(l.Priority)
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"perennial/ledger/sleep"
+
 	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -34,7 +36,7 @@ const (
 
 // Outgoing is a command to be published.
 type Outgoing struct {
-	Kind     string   // order.create or proxy.renew
+	Kind     Kind
 	Data     []byte   // at most MaxCommandBytes
 	Priority Priority // which of the kind's subjects; the command's own word counts for more
 }
@@ -58,7 +60,7 @@ type pubAck struct {
 // disk. The error is [ErrNoAccount] when no stream takes commands for the
 // account. After any other error the command may or may not be stored:
 // publishing it again with the same id is harmless.
-func (q *Queue) PublishCommand(ctx context.Context, account, kind string, data []byte) error {
+func (q *Queue) PublishCommand(ctx context.Context, account string, kind Kind, data []byte) error {
 	return q.PublishOne(ctx, account, Outgoing{Kind: kind, Data: data})
 }
 
@@ -129,7 +131,7 @@ func (q *Queue) publishBatch(ctx context.Context, account string, commands []Out
 		if try == batchTries { // batches that another publisher opened and does not end
 			return q.publishSingly(ctx, account, commands)
 		}
-		if err := pause(ctx, delay.NextBackOff()); err != nil {
+		if err := sleep.For(ctx, delay.NextBackOff()); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"perennial/ledger/sleep"
+
 	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -152,7 +154,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			delay.Reset()
 		}
 		r.log.WithError(err).Warn("relay finds its place again")
-		if err := pause(ctx, delay.NextBackOff()); err != nil {
+		if err := sleep.For(ctx, delay.NextBackOff()); err != nil {
 			return err
 		}
 	}

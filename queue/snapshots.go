@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"perennial/ledger/sleep"
+
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -165,7 +167,7 @@ func (p *paced) await(seq uint64) error {
 		if err != nil || last >= seq {
 			return err
 		}
-		if err := pause(p.ctx, 5*time.Millisecond); err != nil {
+		if err := sleep.For(p.ctx, 5*time.Millisecond); err != nil {
 			return err
 		}
 	}

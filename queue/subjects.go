@@ -6,10 +6,13 @@ import (
 	"strings"
 )
 
+// Kind is what a command asks for, as a token of its subject.
+type Kind string
+
 // The kinds of command that Perennial carries out.
 const (
-	KindOrderCreate = "order.create"
-	KindProxyRenew  = "proxy.renew"
+	KindOrderCreate Kind = "order.create"
+	KindProxyRenew  Kind = "proxy.renew"
 )
 
 var accountName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
@@ -24,17 +27,18 @@ func ValidAccount(name string) error {
 }
 
 // ValidKind checks that a kind of command is one that Perennial knows.
-func ValidKind(kind string) error {
-	if kind != KindOrderCreate && kind != KindProxyRenew {
-		return fmt.Errorf("command kind %q: must be %s or %s", kind, KindOrderCreate, KindProxyRenew)
+func ValidKind(kind Kind) error {
+	switch kind {
+	case KindOrderCreate, KindProxyRenew:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("command kind %q: must be %s or %s", kind, KindOrderCreate, KindProxyRenew)
 }
 
 // CommandSubject is where commands of a kind for an account are published that
 // are neither urgent nor bulk.
-func CommandSubject(account, kind string) string {
-	return "perennial.commands." + account + "." + kind
+func CommandSubject(account string, kind Kind) string {
+	return "perennial.commands." + account + "." + string(kind)
 }
 
 // EventSubject is where events of a type ("order.delivered") of an account
@@ -59,11 +63,11 @@ func EventsStream(account string) string { return "PERENNIAL_EVENTS_" + account 
 func DeadStream(account string) string { return "PERENNIAL_DEAD_" + account }
 
 // KindOf reads the kind back from a command subject, whatever its priority.
-func KindOf(account, subject string) string {
+func KindOf(account, subject string) Kind {
 	if l, ok := LineOf(account, subject); ok {
 		return l.Kind
 	}
-	return strings.TrimPrefix(subject, "perennial.commands."+account+".")
+	return Kind(strings.TrimPrefix(subject, "perennial.commands."+account+"."))
 }
 
 // eventTypeOf reads the type back from an event subject.

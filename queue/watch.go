@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"perennial/ledger/sleep"
+
 	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -53,7 +55,7 @@ func (q *Queue) Events(ctx context.Context, account string, from WatchFrom) iter
 			}
 			if ctx.Err() == nil && !permanent(err) {
 				q.log.WithError(err).WithField("account", account).Debug("watching events begins again")
-				err = pause(ctx, delay.NextBackOff())
+				err = sleep.For(ctx, delay.NextBackOff())
 			}
 			if ctx.Err() != nil {
 				err = ctx.Err()

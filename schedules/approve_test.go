@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs"
 	"perennial/ledger"
 )
 
@@ -77,14 +78,14 @@ func TestAnApprovalIsGivenAgainBehindACrash(t *testing.T) {
 }
 
 // plannedCommands are those of a held plan.
-func (h *house) plannedCommands(t *testing.T, plan string) (all []command) {
+func (h *house) plannedCommands(t *testing.T, plan string) (all []jobs.RenewalCommand) {
 	t.Helper()
 	slots, err := h.Ledger.HeldSlots(t.Context(), plan)
 	check(t, err)
 	planned, err := h.Ledger.Plan(t.Context(), slots[0])
 	check(t, err)
 	for _, raw := range planned.Commands {
-		var c command
+		var c jobs.RenewalCommand
 		check(t, json.Unmarshal(raw, &c))
 		all = append(all, c)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"perennial/jobs"
 	"perennial/ledger"
 )
 
@@ -28,7 +29,7 @@ func (in *Inputs) barredBy(f *filter, proxy ledger.Proxy) string {
 		return ReasonRetired
 	case f.except[proxy.ProxyID]:
 		return ReasonExcepted
-	case !usableID(proxy.ProxyID):
+	case !jobs.ValidID(proxy.ProxyID):
 		return ReasonBadID
 	case !usableExpiry(proxy):
 		return ReasonBadExpiry

@@ -11,27 +11,13 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"perennial/jobs"
 	"perennial/ledger"
 )
 
-// maxOpaqueID is the longest proxy id that a command may carry, in bytes.
-const maxOpaqueID = 256
-
 // noteBytes is the most that a PlannedCommand takes beside its id.
 const noteBytes = 100
-
-// command is a renewal as it is written to the commands stream. All of it is a
-// function of what its id is made from: the same id never carries other content.
-type command struct {
-	ID              string               `json:"id"`
-	ProxyIDs        []string             `json:"proxy_ids"`
-	DurationDays    int64                `json:"duration_days"`
-	DueBefore       time.Time            `json:"due_before"` // the latest expiry in it
-	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at"`
-	Labels          map[string]string    `json:"labels"`
-}
 
 // finish cuts what is included into commands, in the order of the plan, and
 // drops from the end what the fact cannot hold.
@@ -147,18 +133,22 @@ func (p *planner) newID(ctx context.Context, part []Included) (id string, err er
 	return id, nil
 }
 
+// encodeCommand makes the command of a chunk. All of it is a function of what its id
+// is made from: the same id never carries other content.
 func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, error) {
-	c := command{
+	c := jobs.RenewalCommand{
 		ID: id, DurationDays: s.DurationDays,
 		ExpectExpiresAt: make(map[string]time.Time, len(part)), Labels: commandLabels(s.Name, part[0].labels),
 	}
+	var latest time.Time
 	for _, one := range part {
 		c.ProxyIDs = append(c.ProxyIDs, one.ProxyID)
 		c.ExpectExpiresAt[one.ProxyID] = one.ExpiresAt
-		if one.ExpiresAt.After(c.DueBefore) {
-			c.DueBefore = one.ExpiresAt
+		if one.ExpiresAt.After(latest) {
+			latest = one.ExpiresAt
 		}
 	}
+	c.DueBefore = &latest
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -175,12 +165,12 @@ func commandID(s Schedule, part []Included, round int) string {
 	h := newHash(s.Name)
 	h = binary.BigEndian.AppendUint64(h, uint64(s.DurationDays))
 	for _, one := range part {
-		h = appendField(h, one.ProxyID)
+		h = ledger.AppendField(h, one.ProxyID)
 		h = binary.BigEndian.AppendUint64(h, uint64(one.ExpiresAt.UnixMicro()))
 		h = binary.BigEndian.AppendUint64(h, uint64(one.Endings))
 	}
 	if key := labelsKey(part[0].labels); key != "" {
-		h = appendField(h, key)
+		h = ledger.AppendField(h, key)
 	}
 	if round > 0 {
 		h = binary.BigEndian.AppendUint64(h, uint64(round))
@@ -195,26 +185,15 @@ func idPrefix(schedule string) string { return "sweep-" + schedule + "-" }
 func hashPlan(schedule string, commands []json.RawMessage) string {
 	h := newHash(schedule)
 	for _, c := range commands {
-		h = appendField(h, string(c))
+		h = ledger.AppendField(h, string(c))
 	}
 	sum := sha256.Sum256(h)
 	return hex.EncodeToString(sum[:12])
 }
 
-func newHash(schedule string) []byte { return appendField(nil, schedule) }
-
-func appendField(h []byte, field string) []byte {
-	h = binary.BigEndian.AppendUint32(h, uint32(len(field)))
-	return append(h, field...)
-}
+func newHash(schedule string) []byte { return ledger.AppendField(nil, schedule) }
 
 // usableExpiry is a rule of the commands stream too, for expect_expires_at.
 func usableExpiry(p ledger.Proxy) bool {
 	return p.ExpiresAt == nil || ledger.WritableInstant(*p.ExpiresAt)
-}
-
-// usableID is the rule of the commands stream: one id that breaks it would have
-// the whole command refused.
-func usableID(id string) bool {
-	return id != "" && len(id) <= maxOpaqueID && utf8.ValidString(id) && ledger.Unprintable(id) == ""
 }

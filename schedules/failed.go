@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/sleep"
 )
 
 const (
@@ -121,7 +122,7 @@ func (s *Sweeper) watchSlot(ctx context.Context, r *rota, slot time.Time) (stop 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for nap(ctx, lateAfter) == nil {
+		for sleep.For(ctx, lateAfter) == nil {
 			if why := s.lister.failing.Load(); why != nil {
 				s.failed(ctx, r, slot, *why)
 			}

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/upstream"
 )
 
 // The states of a slot.
@@ -99,7 +101,7 @@ func (s *Sweeper) look(ctx context.Context) error {
 	if err := s.checkClock(); err != nil {
 		return err
 	}
-	fresh, err := s.lister.Fresh(ctx, freshFor)
+	fresh, err := s.lister.Fresh(ctx, ledger.FreshFor)
 	if err == nil && !fresh {
 		err = s.lister.WaitPass(ctx)
 	}
@@ -138,7 +140,7 @@ func (s *Sweeper) providerNow() time.Time {
 func (s *Sweeper) checkClock() error {
 	// Wall clocks are compared: their monotonic readings would agree.
 	skew := s.Clock().Round(0).Sub(s.providerNow().Round(0))
-	if skew > maxSkew || skew < -maxSkew {
+	if skew > upstream.MaxSkew || skew < -upstream.MaxSkew {
 		return fmt.Errorf("%w (it is %s away)", ErrSkew, skew.Round(time.Second))
 	}
 	return nil
@@ -312,7 +314,7 @@ func (s *Sweeper) publish(ctx context.Context, commands []json.RawMessage) error
 	return err
 }
 
-func (s *Sweeper) publishAs(ctx context.Context, kind string, commands []json.RawMessage) error {
+func (s *Sweeper) publishAs(ctx context.Context, kind queue.Kind, commands []json.RawMessage) error {
 	out := make([]queue.Outgoing, len(commands))
 	for i, data := range commands {
 		out[i] = queue.Outgoing{Kind: kind, Data: data, Priority: queue.PriorityBulk}
@@ -341,7 +343,7 @@ func (s *Sweeper) publishSome(ctx context.Context, out []queue.Outgoing) error {
 			return ctx.Err()
 		}
 		s.Log.WithError(err).WithField("account", s.Account).Warn("the sweep's commands could not be published; they are published again")
-		if err := nap(ctx, retry.next()); err != nil {
+		if err := sleep.For(ctx, retry.next()); err != nil {
 			return err
 		}
 	}

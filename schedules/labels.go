@@ -58,7 +58,7 @@ func commandLabels(schedule string, carried map[string]string) map[string]string
 func labelsKey(labels map[string]string) string {
 	var key []byte
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		key = appendField(appendField(key, name), labels[name])
+		key = ledger.AppendField(ledger.AppendField(key, name), labels[name])
 	}
 	return string(key)
 }

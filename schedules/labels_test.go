@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"perennial/jobs"
 	"perennial/ledger"
@@ -22,10 +23,10 @@ func labelled(id string, in time.Duration, labels ...string) ledger.Proxy {
 }
 
 // decoded are the plan's commands.
-func decoded(t testing.TB, p Plan) (all []command) {
+func decoded(t testing.TB, p Plan) (all []jobs.RenewalCommand) {
 	t.Helper()
 	for _, raw := range p.Commands {
-		var c command
+		var c jobs.RenewalCommand
 		check(t, json.Unmarshal(raw, &c))
 		all = append(all, c)
 	}
@@ -110,7 +111,7 @@ func TestAReplacementHasTheProtocolOfWhatItReplaces(t *testing.T) {
 // An id that a plan takes is one that the commands stream takes: else the whole
 // command would be refused.
 func TestAnIDThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
-	ids := []string{"", "px_1", strings.Repeat("a", maxOpaqueID), strings.Repeat("a", maxOpaqueID+1), "px\uFFFD", "px\xff", "a b", "\u00a0"}
+	ids := []string{"", "px_1", strings.Repeat("a", jobs.MaxIDBytes), strings.Repeat("a", jobs.MaxIDBytes+1), "px\uFFFD", "px\xff", "a b", "\u00a0"}
 	for r := range rune(0x3100) {
 		ids = append(ids, "px_"+string(r))
 	}
@@ -118,9 +119,26 @@ func TestAnIDThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
 		one := Included{ProxyID: id, ExpiresAt: noon.Add(time.Hour)}
 		raw, err := encodeCommand(keepalive(), "sweep-1", []Included{one})
 		check(t, err)
-		if _, err := jobs.ParseCommand(ledger.KindRenewal, raw, jobs.Rules{}); usableID(id) && err != nil {
+		if _, err := jobs.ParseCommand(ledger.KindRenewal, raw, jobs.Rules{}); utf8.ValidString(id) && jobs.ValidID(id) != (err == nil) {
 			t.Errorf("%+q: %v", id, err)
 		}
+	}
+}
+
+// A plan's hash and what is absorbed as the same command hang on these bytes.
+func TestTheBytesOfASweepsCommandDoNotChange(t *testing.T) {
+	one := Included{ProxyID: "px_1", ExpiresAt: noon.Add(time.Hour)}
+	raw, err := encodeCommand(keepalive(), "sweep-1", []Included{one})
+	check(t, err)
+	expiry := noon.Add(time.Hour).UTC().Format(time.RFC3339Nano)
+	want(t, "command", string(raw), `{"id":"sweep-1","proxy_ids":["px_1"],"duration_days":30,"due_before":"`+expiry+
+		`","expect_expires_at":{"px_1":"`+expiry+`"},"labels":{"schedule":"keepalive"}}`)
+}
+
+// An id that is no text is left out too: in JSON it would be another one.
+func TestAProxyWhoseIDIsNoTextIsLeftOut(t *testing.T) {
+	if jobs.ValidID("px\xff") {
+		t.Error("an id that is not UTF-8 is valid")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/upstream"
@@ -44,9 +45,9 @@ func (w *watch) add(d time.Duration) {
 // stream is a commands stream in memory that can fail.
 type stream struct {
 	mu       sync.Mutex
-	commands []command
+	commands []jobs.RenewalCommand
 	raw      []string
-	orders   []order
+	orders   []jobs.OrderCommand
 	fail     func() error
 	arrived  chan struct{}
 }
@@ -64,14 +65,14 @@ func (s *stream) PublishCommands(_ context.Context, account string, out []queue.
 	}
 	for _, o := range out {
 		if o.Kind == queue.KindOrderCreate {
-			var one order
+			var one jobs.OrderCommand
 			if err := json.Unmarshal(o.Data, &one); err != nil {
 				return err
 			}
 			s.orders = append(s.orders, one)
 			continue
 		}
-		var c command
+		var c jobs.RenewalCommand
 		d := json.NewDecoder(strings.NewReader(string(o.Data)))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&c); err != nil || o.Kind != queue.KindProxyRenew {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs"
 	"perennial/ledger"
 )
 
@@ -184,7 +185,7 @@ func TestWhatMoneyLeavesOutIsSaidOfAPlanThatWaitsToo(t *testing.T) {
 }
 
 // settle books the renewal that a sweep's command asked for.
-func settle(t testing.TB, l *ledger.Ledger, c command, cents int64) {
+func settle(t testing.TB, l *ledger.Ledger, c jobs.RenewalCommand, cents int64) {
 	t.Helper()
 	operation := c.ID + "/0001"
 	ref := ledger.Ref{CommandID: c.ID, OperationID: operation}
@@ -199,7 +200,7 @@ func settle(t testing.TB, l *ledger.Ledger, c command, cents int64) {
 				Ref: ledger.Ref{CommandID: c.ID}, Kind: ledger.KindRenewal, ContentHash: "h", Content: json.RawMessage(`{}`), DurationDays: 30,
 				Operations: []ledger.Planned{{OperationID: operation, Chunk: "0001", Generation: 1, Key: "key-" + operation, ProxyIDs: c.ProxyIDs}},
 			},
-			ledger.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + operation, Body: "{}", SentAt: c.DueBefore, Observed: c.ExpectExpiresAt},
+			ledger.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + operation, Body: "{}", SentAt: *c.DueBefore, Observed: c.ExpectExpiresAt},
 			ledger.RenewalSettled{Ref: ref, Status: "completed", Attempt: 1, Lines: lines})
 	}))
 }

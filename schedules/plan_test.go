@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs"
 	"perennial/ledger"
 )
 
@@ -69,7 +70,7 @@ func (p Plan) ids() (ids []string) {
 func commandIDs(t testing.TB, p Plan) (ids []string) {
 	t.Helper()
 	for _, raw := range p.Commands {
-		var c command
+		var c jobs.RenewalCommand
 		check(t, json.Unmarshal(raw, &c))
 		ids = append(ids, c.ID)
 	}
@@ -196,9 +197,9 @@ func TestTheSamePlanMadeTwiceIsTheSameCommands(t *testing.T) {
 	if third.Hash == first.Hash || commandIDs(t, third)[2] == commandIDs(t, first)[2] || commandIDs(t, third)[0] != commandIDs(t, first)[0] {
 		t.Fatal("the command ids do not follow the observed expiries")
 	}
-	var c command
+	var c jobs.RenewalCommand
 	check(t, json.Unmarshal(first.Commands[2], &c))
-	want(t, "due_before", c.DueBefore, *px("", time.Hour+4*time.Second).ExpiresAt)
+	want(t, "due_before", *c.DueBefore, *px("", time.Hour+4*time.Second).ExpiresAt)
 	want(t, "expected", c.ExpectExpiresAt, map[string]time.Time{"px_00004": noon.Add(time.Hour + 4*time.Second)})
 }
 

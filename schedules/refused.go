@@ -3,6 +3,8 @@ package schedules
 import (
 	"context"
 	"fmt"
+
+	"perennial/ledger/sleep"
 )
 
 // watchRefused looks for commands of sweeps that the account's own intake refused:
@@ -18,7 +20,7 @@ func (s *Sweeper) watchRefused(ctx context.Context) error {
 				s.log(r).WithError(err).Warn("whether commands of sweeps were refused could not be read; it is tried again")
 			}
 		}
-		if err := nap(ctx, remainderEvery); err != nil {
+		if err := sleep.For(ctx, remainderEvery); err != nil {
 			return err
 		}
 	}

@@ -126,7 +126,7 @@ func TestAnExpiryThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
 
 // What no sweep can renew is counted where a person looks, and not in a log alone.
 func TestWhatNoCommandCanNameIsCountedInTheListOfSweeps(t *testing.T) {
-	h := newHouse(t, map[string]string{"px_1": "24h", "px\u202e_2": "24h", strings.Repeat("p", maxOpaqueID+1): "24h"}, keepalive())
+	h := newHouse(t, map[string]string{"px_1": "24h", "px\u202e_2": "24h", strings.Repeat("p", jobs.MaxIDBytes+1): "24h"}, keepalive())
 	h.paid(t, "px_1", 300)
 	h.sweep(t)
 	list, err := h.List(t.Context())

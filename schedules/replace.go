@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/upstream"
@@ -50,20 +51,6 @@ func orDefault(n, otherwise int) int {
 		return otherwise
 	}
 	return n
-}
-
-// order is a replacement as it is written to the commands stream.
-type order struct {
-	ID            string            `json:"id"`
-	DurationDays  int64             `json:"duration_days"`
-	Items         []orderItem       `json:"items"`
-	MaxTotalCents int64             `json:"max_total_cents"`
-	Labels        map[string]string `json:"labels"`
-}
-
-type orderItem struct {
-	OfferCode string `json:"offer_code"`
-	Quantity  int64  `json:"quantity"`
 }
 
 // replace orders another proxy in the place of each that the provider will not
@@ -181,9 +168,9 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy, m mar
 	if refused, err := s.stillRefused(ctx, r, p.ProxyID); err != nil || !refused {
 		return nil, err
 	}
-	c := order{
-		ID: replacementID(r.Schedule, p), DurationDays: r.DurationDays, Items: []orderItem{{offer.OfferCode, 1}},
-		MaxTotalCents: r.Replace.MaxCents, Labels: map[string]string{},
+	c := jobs.OrderCommand{
+		ID: replacementID(r.Schedule, p), DurationDays: r.DurationDays, Items: []jobs.Item{{OfferCode: offer.OfferCode, Quantity: 1}},
+		MaxTotalCents: &r.Replace.MaxCents, Labels: map[string]string{},
 	}
 	maps.Copy(c.Labels, p.Labels) // the new one belongs where the old one did
 	c.Labels[labelSchedule], c.Labels[labelReplaces] = r.Name, p.ProxyID
@@ -197,7 +184,7 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy, m mar
 	err = s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		return tx.Append(ledger.ProxyReplaced{
 			ProxyID: p.ProxyID, Schedule: r.Name, Reason: "the provider did not renew it", ExpiresAt: p.ExpiresAt.UTC(),
-			CommandID: c.ID, Command: command, MaxTotalCents: c.MaxTotalCents,
+			CommandID: c.ID, Command: command, MaxTotalCents: r.Replace.MaxCents,
 		})
 	})
 	if err != nil {
@@ -215,7 +202,7 @@ func bestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (up
 		return max(*o.UnitPriceCents, ledger.ScalePrice(*o.UnitPriceCents, o.BaseDurationDays, days))
 	}
 	fitting := slices.DeleteFunc(slices.Clone(offers), func(o upstream.Offer) bool {
-		return !usableID(o.OfferCode) || !strings.EqualFold(o.CountryCode, p.CountryCode) || o.LineName != p.LineName || o.IPType != p.IPType || o.Protocol != p.Protocol ||
+		return !jobs.ValidID(o.OfferCode) || !strings.EqualFold(o.CountryCode, p.CountryCode) || o.LineName != p.LineName || o.IPType != p.IPType || o.Protocol != p.Protocol ||
 			!slices.Contains(o.DurationDays, days) || o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || cost(o) > ceiling
 	})
 	if len(fitting) == 0 {
@@ -240,7 +227,7 @@ func bestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (up
 // replacementID is a function of the schedule, the proxy and its expiry: a proxy
 // is replaced once.
 func replacementID(s Schedule, p ledger.Proxy) string {
-	h := appendField(newHash(s.Name), p.ProxyID)
+	h := ledger.AppendField(newHash(s.Name), p.ProxyID)
 	h = binary.BigEndian.AppendUint64(h, uint64(p.ExpiresAt.UnixMicro()))
 	sum := sha256.Sum256(h)
 	return "replace-" + s.Name + "-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))

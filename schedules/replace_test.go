@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -65,10 +66,10 @@ func TestWhatTheProviderWillNotRenewIsReplacedOnce(t *testing.T) {
 	plan := h.run(t)
 	want(t, "orders, once it can be published", len(h.stream.orders), 1)
 	got := h.stream.orders[0]
-	want(t, "order", got, order{
-		ID: got.ID, DurationDays: 30, Items: []orderItem{{"off_us_dallas", 1}}, MaxTotalCents: 400,
-		Labels: map[string]string{"schedule": "keepalive", "replaces": "px_1", "team": "ads"},
-	})
+	text, err := json.Marshal(got)
+	check(t, err)
+	want(t, "order", string(text), `{"id":"`+got.ID+`","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],`+
+		`"max_total_cents":400,"labels":{"replaces":"px_1","schedule":"keepalive","team":"ads"}}`)
 	want(t, "the replaced one", plan.why("px_1"), ReasonRetired)
 	accept(t, h.Ledger, got.ID)
 	h.run(t)

@@ -6,15 +6,15 @@ import (
 	"regexp"
 	"time"
 	_ "time/tzdata" // zones must load on machines without a zone database
+
+	"perennial/upstream"
 )
 
 // Bounds of a schedule. The provider's are from customer-api.md, Limits.
 const (
-	defaultChunk    = 100
-	maxChunk        = 100
-	dayStep         = 30
-	maxDurationDays = 1095
-	day             = 24 * time.Hour
+	defaultChunk = 100
+	maxChunk     = 100
+	day          = 24 * time.Hour
 )
 
 // Schedule says which proxies of an account are renewed, when and for how long.
@@ -63,8 +63,8 @@ func (s Schedule) check() error {
 	if _, err := s.calendar(); err != nil {
 		return err
 	}
-	if s.DurationDays <= 0 || s.DurationDays%dayStep != 0 || s.DurationDays > maxDurationDays {
-		return fmt.Errorf("duration_days is %d: use a multiple of %d, at most 1080", s.DurationDays, dayStep)
+	if s.DurationDays <= 0 || s.DurationDays%upstream.DayStep != 0 || s.DurationDays > upstream.MaxRenewDays {
+		return fmt.Errorf("duration_days is %d: use a multiple of %d, at most 1080", s.DurationDays, upstream.DayStep)
 	}
 	if s.RenewBefore < time.Minute {
 		return fmt.Errorf("renew_before is %s: use a time before the expiry, a minute at least, such as 72h", s.RenewBefore)

@@ -13,15 +13,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"perennial/ledger"
+	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/upstream"
 )
 
 const (
-	// freshFor is how old a listing pass may be for a sweep to plan from it.
-	freshFor = 10 * time.Minute
-	// maxSkew is the provider's own tolerance (customer-api.md, Limits).
-	maxSkew = 5 * time.Minute
 	// remainderEvery is how often a sweep that could not take everything looks
 	// whether it can go on.
 	remainderEvery = 10 * time.Second
@@ -225,7 +222,7 @@ func (s *Sweeper) follow(ctx context.Context, r *rota) error {
 				return ctx.Err()
 			}
 			s.failed(ctx, r, slot, err)
-			if err := nap(ctx, retry.next()); err != nil {
+			if err := sleep.For(ctx, retry.next()); err != nil {
 				return err
 			}
 			continue
@@ -247,7 +244,7 @@ func (s *Sweeper) resume(ctx context.Context, r *rota) (time.Time, error) {
 			return time.Time{}, ctx.Err()
 		}
 		s.failed(ctx, r, s.Clock().UTC().Truncate(time.Second), fmt.Errorf("an earlier sweep cannot be finished: %w", err))
-		if err := nap(ctx, retry.next()); err != nil {
+		if err := sleep.For(ctx, retry.next()); err != nil {
 			return time.Time{}, err
 		}
 	}

@@ -3,6 +3,8 @@ package schedules
 import (
 	"context"
 	"time"
+
+	"perennial/ledger/sleep"
 )
 
 // maxNap bounds one sleep, so that a wall clock that is set is noticed.
@@ -21,27 +23,9 @@ func waitOr(ctx context.Context, clock func() time.Time, at time.Time, word <-ch
 		if left <= 0 {
 			return false, ctx.Err()
 		}
-		if woken, err := napOr(ctx, min(left, maxNap), word); err != nil || woken {
+		if woken, err := sleep.OrWoken(ctx, min(left, maxNap), word); err != nil || woken {
 			return woken, err
 		}
-	}
-}
-
-func nap(ctx context.Context, d time.Duration) error {
-	_, err := napOr(ctx, d, nil)
-	return err
-}
-
-func napOr(ctx context.Context, d time.Duration, word <-chan struct{}) (woken bool, err error) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return false, nil
-	case <-word:
-		return true, nil
-	case <-ctx.Done():
-		return false, ctx.Err()
 	}
 }
 

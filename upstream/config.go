@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"perennial/ledger/sleep"
 )
 
 // Config is what a Client is made of.
@@ -129,21 +131,10 @@ func (c *Client) fillDefaults() {
 		c.nonce = randomNonce
 	}
 	if c.wait == nil {
-		c.wait = waitFor
+		c.wait = sleep.For
 	}
 	if c.transport == nil {
 		c.transport, c.ownTransport = newTransport(), true
-	}
-}
-
-func waitFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -60,23 +60,23 @@ func OrderBody(r OrderRequest) ([]byte, error) {
 }
 
 func checkOrder(r OrderRequest) error {
-	if r.DurationDays <= 0 || r.DurationDays%30 != 0 {
+	if r.DurationDays <= 0 || r.DurationDays%DayStep != 0 {
 		return errors.New("duration_days must be a positive multiple of 30")
 	}
-	if len(r.Items) == 0 || len(r.Items) > 50 {
+	if len(r.Items) == 0 || len(r.Items) > MaxOrderLines {
 		return errors.New("items must have 1 to 50 lines")
 	}
 	var sum int64
 	for _, it := range r.Items {
 		switch {
-		case it.OfferCode == "" || it.Quantity <= 0 || it.Quantity > 2000:
+		case it.OfferCode == "" || it.Quantity <= 0 || it.Quantity > MaxQuantity:
 			return errors.New("each item needs an offer_code and a quantity of 1 to 2000")
 		case len(it.CIDRs) > 0 && (r.CIDRField == "" || r.CIDRField == "offer_code" || r.CIDRField == "quantity"):
 			return errors.New("cidrs need the API's name of their field, which the document does not give")
 		}
 		sum += it.Quantity
 	}
-	if sum > 2000 {
+	if sum > MaxQuantity {
 		return errors.New("the quantities sum to more than 2000")
 	}
 	return nil

@@ -14,7 +14,7 @@ type RenewRequest struct {
 // RenewBody marshals a renewal once; the result is what is stored, signed and
 // sent on every attempt.
 func RenewBody(r RenewRequest) ([]byte, error) {
-	if r.DurationDays <= 0 || r.DurationDays%30 != 0 || r.DurationDays > 1095 {
+	if r.DurationDays <= 0 || r.DurationDays%DayStep != 0 || r.DurationDays > MaxRenewDays {
 		return nil, errors.New("renewal: duration_days must be a positive multiple of 30, at most 1095")
 	}
 	if len(r.ProxyIDs) == 0 {

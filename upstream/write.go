@@ -96,17 +96,25 @@ func (c *Client) reply(kind WriteKind, a answer) (Reply, Envelope) {
 	}
 	r.Envelope, r.Success, r.Code, r.Message = true, e.Success, e.Code, e.Message
 	r.TraceID, r.ServerTime, r.Fields = e.TraceID, e.Timestamp, fieldWordsOf(e.fieldErrors())
-	var err error
-	switch {
-	case kind == WriteOrder && e.Success:
-		r.Order, err = decodeCreatedOrder(&e)
-	case kind == WriteRenewal && (e.Success || hasRenewalStatus(&e)):
-		r.Renewal, err = decodeRenewal(&e)
-	}
-	if err != nil {
+	if err := r.decode(kind, &e); err != nil {
 		r.Malformed = err.Error()
 	}
 	return r, e
+}
+
+// decode reads the data of a reply to a kind of write.
+func (r *Reply) decode(kind WriteKind, e *Envelope) (err error) {
+	switch kind {
+	case WriteOrder:
+		if e.Success {
+			r.Order, err = decodeCreatedOrder(e)
+		}
+	case WriteRenewal:
+		if e.Success || hasRenewalStatus(e) {
+			r.Renewal, err = decodeRenewal(e)
+		}
+	}
+	return err
 }
 
 func hasRenewalStatus(e *Envelope) bool {

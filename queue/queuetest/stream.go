@@ -35,7 +35,7 @@ func NewStream(now func() time.Time) *Stream {
 }
 
 // Publish stores a command of a kind (queue.KindOrderCreate, …).
-func (s *Stream) Publish(kind string, data []byte) { s.PublishTo(queue.Line{Kind: kind}, data) }
+func (s *Stream) Publish(kind queue.Kind, data []byte) { s.PublishTo(queue.Line{Kind: kind}, data) }
 
 // PublishTo stores a command of a line.
 func (s *Stream) PublishTo(line queue.Line, data []byte) {

@@ -13,7 +13,7 @@ import (
 // Commands is a commands stream as the suite sees it.
 type Commands interface {
 	// Publish stores a command.
-	Publish(t *testing.T, kind string, data []byte)
+	Publish(t *testing.T, kind queue.Kind, data []byte)
 	// Take fetches n commands, as many calls as it takes.
 	Take(t *testing.T, n int) []queue.Message
 	// Reopen ends the consumer and begins a new one.
@@ -154,8 +154,8 @@ func Simulated(*testing.T) Commands {
 	return s
 }
 
-func (s *simulated) Publish(_ *testing.T, kind string, data []byte) { s.Stream.Publish(kind, data) }
-func (s *simulated) Reopen(*testing.T)                              { s.Stream.Reopen() }
+func (s *simulated) Publish(_ *testing.T, kind queue.Kind, data []byte) { s.Stream.Publish(kind, data) }
+func (s *simulated) Reopen(*testing.T)                                  { s.Stream.Reopen() }
 
 func (s *simulated) Take(t *testing.T, n int) []queue.Message {
 	t.Helper()

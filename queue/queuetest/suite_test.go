@@ -44,7 +44,7 @@ func openJetStream(t *testing.T) Commands {
 	return s
 }
 
-func (s *jetStream) Publish(t *testing.T, kind string, data []byte) {
+func (s *jetStream) Publish(t *testing.T, kind queue.Kind, data []byte) {
 	t.Helper()
 	s.line = queue.Line{Kind: kind} // the suite publishes of one kind at a time
 	check(t, s.queue.PublishCommand(t.Context(), "main", kind, data))

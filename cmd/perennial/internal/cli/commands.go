@@ -147,7 +147,7 @@ func (a *app) renewCommand() *cobra.Command {
 }
 
 // publishOne publishes a command and, with --wait, follows it.
-func (a *app) publishOne(ctx context.Context, kind string, f commandFlags, body map[string]any) error {
+func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, body map[string]any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -174,20 +174,13 @@ func (a *app) publishOne(ctx context.Context, kind string, f commandFlags, body 
 
 // contentHash reads a command as the runner will and returns the hash by which
 // its content is known.
-func contentHash(kind string, data []byte) (string, error) {
-	c, err := jobs.ParseCommand(kindOf(kind), data, jobs.Rules{Environment: "sandbox", CIDRField: "-"})
+func contentHash(kind queue.Kind, data []byte) (string, error) {
+	c, err := jobs.ParseCommand(jobs.KindOf(kind), data, jobs.Rules{Environment: "sandbox", CIDRField: "-"})
 	if err != nil {
 		return "", err
 	}
 	_, hash, err := c.Content()
 	return hash, err
-}
-
-func kindOf(kind string) ledger.Kind {
-	if kind == queue.KindOrderCreate {
-		return ledger.KindOrder
-	}
-	return ledger.KindRenewal
 }
 
 func (a *app) printPublished(id string) error {
@@ -323,7 +316,7 @@ func stateExit(state string) error {
 		return &exitError{code: ExitPartly}
 	case ledger.StateReview, ledger.StateHeld:
 		return &exitError{code: ExitPerson}
-	default:
-		return nil
+	case ledger.StateAccepted, ledger.StateSending, ledger.StateWaiting, ledger.StateOpen, ledger.StateDelivered, ledger.StateCompleted, ledger.StateResolved:
 	}
+	return nil
 }

@@ -91,10 +91,11 @@ func demoSchedule() schedules.Schedule {
 
 // demoStep is one command of the demonstration and how it is to end.
 type demoStep struct {
-	title, kind, id, want string
-	body                  map[string]any
-	fault                 string
-	twice                 bool
+	title, id, want string
+	kind            queue.Kind
+	body            map[string]any
+	fault           string
+	twice           bool
 }
 
 func demoSteps() []demoStep {

@@ -159,7 +159,7 @@ func asyncAPI(events []string) object {
 		operations[action+"_"+key] = object{"action": action, "channel": object{"$ref": "#/channels/" + key}}
 	}
 	for _, line := range queue.Lines() {
-		add("receive", line.Kind, line.Subject("{account}"), lineTexts[line.Priority])
+		add("receive", string(line.Kind), line.Subject("{account}"), lineTexts[line.Priority])
 	}
 	for _, name := range events {
 		add("send", name, queue.EventSubject("{account}", name), "")

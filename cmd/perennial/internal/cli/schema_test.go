@@ -112,7 +112,7 @@ func TestTheAsyncAPIDocumentNamesEverySchema(t *testing.T) {
 	}
 	want := map[string]string{}
 	for _, line := range queue.Lines() {
-		want[line.Subject("{account}")] = line.Kind
+		want[line.Subject("{account}")] = string(line.Kind)
 	}
 	for name := range ledger.FactTypes() {
 		want[queue.EventSubject("{account}", name)] = name

@@ -93,7 +93,7 @@ func restOf(operations []jobs.OperationStatus, proxies int) string {
 	if len(operations) == 0 {
 		return strings.Join(parts, " and ")
 	}
-	states := map[ledger.State]int{}
+	states := make(map[ledger.State]int)
 	for _, o := range operations {
 		states[o.State]++
 	}

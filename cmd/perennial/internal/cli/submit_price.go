@@ -92,7 +92,7 @@ func (s *submitting) warnOfWallet(ctx context.Context, client *upstream.Client, 
 }
 
 func (s *submitting) priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]quote, o queue.Outgoing, currency string) (Priced, error) {
-	c, err := jobs.ParseCommand(kindOf(o.Kind), o.Data, jobs.Rules{Environment: upstream.Sandbox, CIDRField: "-"})
+	c, err := jobs.ParseCommand(jobs.KindOf(o.Kind), o.Data, jobs.Rules{Environment: upstream.Sandbox, CIDRField: "-"})
 	if err != nil {
 		return Priced{}, err
 	}

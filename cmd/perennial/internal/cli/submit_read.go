@@ -226,7 +226,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 		kind = queue.KindProxyRenew
 	}
 	e := entry{file: name, line: line, message: sha256.Sum256(data)}
-	c, err := jobs.ParseCommand(kindOf(kind), data, b.rules)
+	c, err := jobs.ParseCommand(jobs.KindOf(kind), data, b.rules)
 	if err == nil {
 		e.id = c.ID
 		_, e.hash, err = c.Content()
@@ -272,7 +272,7 @@ func (b *batch) each(most int, yield func([]queue.Outgoing) error) error {
 	for left := len(b.entries); left > 0; {
 		out := make([]queue.Outgoing, 0, min(most, left))
 		for len(out) < cap(out) {
-			var kind string
+			var kind queue.Kind
 			var size int
 			if _, err := fmt.Fscanf(in, "%s %d\n", &kind, &size); err != nil {
 				return fmt.Errorf("the temporary file of the commands: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"perennial/jobs"
 	"perennial/ledger"
+	"perennial/ledger/sleep"
 	"perennial/queue"
 )
 
@@ -60,7 +61,7 @@ func turns(ctx context.Context, turn func(context.Context) error, setBack func(e
 			delay.Reset()
 		}
 		setBack(err)
-		_ = waitFor(ctx, delay.NextBackOff())
+		_ = sleep.For(ctx, delay.NextBackOff())
 	}
 	return nil
 }
@@ -131,17 +132,6 @@ func (a *account) ensureStreams(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, streamsPatience)
 	defer cancel()
 	return a.host.Queue.EnsureStreams(ctx, a.Name, a.config.Replicas)
-}
-
-func waitFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 var errLeaseLost = errors.New("the account's lease was lost")

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/jobs"
+	"perennial/ledger/sleep"
 	"perennial/queue"
 )
 
@@ -29,7 +30,7 @@ func TestAnOutageOfAnyLengthIsWaitedOut(t *testing.T) {
 				began, tries, back := time.Now(), 0, 0
 				err := turns(ctx, func(ctx context.Context) error {
 					if tries++; time.Since(began) < outage {
-						_ = waitFor(ctx, held)
+						_ = sleep.For(ctx, held)
 						return nats.ErrNoServers
 					}
 					stop()

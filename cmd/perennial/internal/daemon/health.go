@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/sleep"
 )
 
 // check is one thing that an account depends on.
@@ -79,7 +80,7 @@ func (h *Host) watch(ctx context.Context) {
 	var loops sync.WaitGroup
 	every := func(probe func(context.Context)) {
 		loops.Go(func() {
-			for waitFor(ctx, probeEvery) == nil {
+			for sleep.For(ctx, probeEvery) == nil {
 				probe(ctx)
 			}
 		})

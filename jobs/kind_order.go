@@ -1,0 +1,20 @@
+package jobs
+
+import (
+	"perennial/queue"
+	"perennial/upstream"
+)
+
+// orderKind buys proxies.
+var orderKind = kind{
+	subject: queue.KindOrderCreate, lane: laneOrder, priority: PriorityOrder, write: upstream.WriteOrder,
+	body: orderBody, polled: true,
+}
+
+func orderBody(c Command, _ []string, cidrField string) ([]byte, error) {
+	request := upstream.OrderRequest{DurationDays: c.DurationDays, CIDRField: cidrField}
+	for _, i := range c.Items {
+		request.Items = append(request.Items, upstream.OrderItem{OfferCode: i.OfferCode, Quantity: i.Quantity, CIDRs: i.CIDRs})
+	}
+	return upstream.OrderBody(request)
+}

@@ -1,0 +1,18 @@
+package jobs
+
+import (
+	"slices"
+
+	"perennial/queue"
+	"perennial/upstream"
+)
+
+// renewalKind renews proxies.
+var renewalKind = kind{
+	subject: queue.KindProxyRenew, lane: laneRenewal, priority: PriorityRenewal, write: upstream.WriteRenewal,
+	body: renewalBody, polled: false,
+}
+
+func renewalBody(c Command, ids []string, _ string) ([]byte, error) {
+	return upstream.RenewBody(upstream.RenewRequest{ProxyIDs: slices.Sorted(slices.Values(ids)), DurationDays: c.DurationDays})
+}

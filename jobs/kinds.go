@@ -1,0 +1,63 @@
+package jobs
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"perennial/ledger"
+	"perennial/queue"
+	"perennial/upstream"
+)
+
+// The table of job kinds joins the vocabularies: what the commands stream, the
+// ledger and the provider call a kind, and the lane that it is sent in. What a new
+// kind needs beside its row, the linter names (exhaustive).
+
+// kind is one row of the table.
+type kind struct {
+	subject  queue.Kind         // of its commands
+	lane     lane               // in which it pays
+	priority Priority           // among what pays
+	write    upstream.WriteKind // the request
+	body     bodyMaker
+	// polled: a success leaves the operation open, and it is read until it settles.
+	polled bool
+}
+
+// bodyMaker makes the bytes of a request. They depend on the membership alone, in
+// the order of the ids, so that an attempt after a restart sends the same.
+type bodyMaker func(c Command, ids []string, cidrField string) ([]byte, error)
+
+// kinds has a row for each kind.
+var kinds = map[ledger.Kind]kind{
+	ledger.KindOrder:   orderKind,
+	ledger.KindRenewal: renewalKind,
+}
+
+// rowOf is the row of a kind.
+func rowOf(k ledger.Kind) kind {
+	row, ok := kinds[k]
+	if !ok {
+		panic("jobs: kind " + string(k) + " has no row in the table of kinds")
+	}
+	return row
+}
+
+// KindOf is what the ledger calls the commands of a subject, "" for none: no such
+// command can be parsed.
+func KindOf(subject queue.Kind) ledger.Kind {
+	for k, row := range kinds {
+		if row.subject == subject {
+			return k
+		}
+	}
+	return ""
+}
+
+// kindsByPriority are all kinds, the most urgent first.
+func kindsByPriority() []ledger.Kind {
+	return slices.SortedFunc(maps.Keys(kinds), func(a, b ledger.Kind) int {
+		return cmp.Compare(kinds[a].priority, kinds[b].priority)
+	})
+}

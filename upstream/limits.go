@@ -1,0 +1,13 @@
+package upstream
+
+import "time"
+
+// The provider's bounds of a request (API: Limits).
+const (
+	DayStep       = 30   // a duration is a multiple of it
+	MaxRenewDays  = 1095 // of one renewal
+	MaxOrderLines = 50
+	MaxQuantity   = 2000 // of an order, and of each of its lines
+	// MaxSkew is how far a request's timestamp may be from the provider's clock.
+	MaxSkew = 5 * time.Minute
+)
