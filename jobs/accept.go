@@ -95,19 +95,21 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 		DurationDays: a.cmd.DurationDays, Operations: planned,
 	})
 	facts = append(facts, ledger.Skipped(ledger.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, skipped, "other operations hold them")...)
-	a.jobs = r.jobsOf(tx, a.cmd, planned)
-	p, now, err := r.startsNow(tx, a)
-	if err != nil {
+	if err := tx.Append(facts...); err != nil {
 		return err
 	}
-	if now {
-		sending, err := r.intend(tx, a.jobs[0], p)
+	if len(planned) == 1 {
+		j := r.job(ledger.Operation{ID: planned[0].OperationID, CommandID: a.cmd.ID, Key: planned[0].Key}, a.cmd, planned[0].ProxyIDs)
+		p, now, err := r.startsNow(tx, j)
 		if err != nil {
 			return err
 		}
-		facts = append(facts, sending)
+		if now {
+			return r.startNow(tx, a, j, p)
+		}
 	}
-	return tx.Append(facts...)
+	a.jobs, err = r.jobsOf(tx, a.cmd, planned)
+	return err
 }
 
 // unclaimed leaves out the proxies that another operation holds.
@@ -132,30 +134,52 @@ func (r *Runner) careful(c Command) bool { return c.MaxTotalCents > 0 || r.Daily
 
 // jobsOf makes the jobs that may start at once: of a careful command only the
 // first.
-func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) []*job {
+func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) ([]*job, error) {
 	if len(planned) > bulkOperations && c.Priority == queue.PriorityNormal {
 		c.Priority = queue.PriorityBulk
 	}
-	now := tx.Now()
 	jobs := make([]*job, 0, len(planned))
 	for _, p := range planned {
-		jobs = append(jobs, r.job(newOperation(p, c.ID, c.Kind, now), c, p.ProxyIDs))
+		record, err := tx.Operation(p.OperationID)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, r.job(record, c, p.ProxyIDs))
 		if r.careful(c) {
 			break
 		}
 	}
-	return jobs
+	return jobs, nil
 }
 
 // startsNow: the intent is committed together with the acceptance when nothing
 // has to be looked at first and the gate is open.
-func (r *Runner) startsNow(tx *ledger.Tx, a *arrival) (p presend, now bool, err error) {
-	if len(a.jobs) != 1 || r.careful(a.cmd) || a.cmd.Guarded() || r.cannotSay(a.jobs[0]) != nil || r.pauses.blocked(a.jobs[0].lane) {
+func (r *Runner) startsNow(tx *ledger.Tx, j *job) (p presend, now bool, err error) {
+	if r.careful(j.cmd) || j.cmd.Guarded() || r.cannotSay(j) != nil || r.pauses.blocked(j.lane) {
 		return p, false, nil
 	}
-	p.ids = a.jobs[0].op.ProxyIDs
+	p.ids = j.op.ProxyIDs
 	if p.observed, now, err = seenNow(tx, p.ids); err != nil || !now {
 		return p, false, err
 	}
 	return p, r.Gate.TryPass(), nil
+}
+
+// startNow appends the intent of a command's only operation behind its acceptance.
+func (r *Runner) startNow(tx *ledger.Tx, a *arrival, j *job, p presend) error {
+	sending, err := r.intent(j, p, tx.Now())
+	if err != nil {
+		return err
+	}
+	if err := tx.Append(sending); err != nil {
+		return err
+	}
+	record, err := tx.Operation(j.op.ID)
+	if err != nil {
+		return err
+	}
+	j = r.job(record, a.cmd, p.ids)
+	j.sending = &sending
+	a.jobs = []*job{j}
+	return nil
 }

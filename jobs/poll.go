@@ -170,17 +170,15 @@ func (r *Runner) unhold(ctx context.Context, record ledger.Operation) error {
 	if err != nil {
 		return err
 	}
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		return tx.AppendTo(record.ID, record.Version, ledger.CommandReleased{
+	released := record
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
+		released, err = tx.AppendTo(record.ID, record.Version, ledger.CommandReleased{
 			Ref: ledger.Ref{CommandID: record.CommandID, OperationID: record.ID, Labels: accepted.Labels}, By: "perennial", Reason: "the time it was held for has passed", Automatic: true,
 		})
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	record, err = r.Ledger.Operation(ctx, record.ID)
-	if err != nil {
-		return err
-	}
-	return r.enqueueAs(ctx, record, r.ready.pushBack)
+	return r.enqueueAs(ctx, released, r.ready.pushBack)
 }

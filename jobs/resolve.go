@@ -86,7 +86,10 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 		}
 		f.SendAgain = []ledger.Planned{next.planned}
 	}
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.AppendTo(o.ID, o.Version, f) })
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		_, err := tx.AppendTo(o.ID, o.Version, f)
+		return err
+	})
 	if err != nil {
 		return err
 	}
