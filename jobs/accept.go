@@ -14,7 +14,7 @@ import (
 // accept decides what a command is inside the writer's transaction: one seen
 // before, a conflict, a refusal, or a new promise.
 func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
-	a.jobs, a.dead = nil, "" // Write may run this twice
+	a.forget() // Write may run this twice
 	if a.hash == "" {
 		return errors.New("a command without its content's hash cannot be told from others")
 	}
@@ -98,14 +98,11 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 	if err := tx.Append(facts...); err != nil {
 		return err
 	}
-	if len(planned) == 1 {
-		j := r.job(ledger.Operation{ID: planned[0].OperationID, CommandID: a.cmd.ID, Key: planned[0].Key}, a.cmd, planned[0].ProxyIDs)
-		p, now, err := r.startsNow(tx, j)
-		if err != nil {
+	if a.token && len(planned) == 1 {
+		if p, now, err := startsNow(tx, planned[0].ProxyIDs); err != nil {
 			return err
-		}
-		if now {
-			return r.startNow(tx, a, j, p)
+		} else if now {
+			return r.startNow(tx, a, planned[0], p)
 		}
 	}
 	a.jobs, err = r.jobsOf(tx, a.cmd, planned)
@@ -152,21 +149,39 @@ func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) ([]*
 	return jobs, nil
 }
 
-// startsNow: the intent is committed together with the acceptance when nothing
-// has to be looked at first and the gate is open.
-func (r *Runner) startsNow(tx *ledger.Tx, j *job) (p presend, now bool, err error) {
-	if r.careful(j.cmd) || j.cmd.Guarded() || r.cannotSay(j) != nil || r.pauses.blocked(j.lane) {
-		return p, false, nil
+// takeTokens takes a token of the rate for each command whose intent may be
+// committed together with its acceptance, because nothing has to be looked at first
+// and no pause holds it. It does so ahead of Write, whose function touches nothing
+// but the Tx: it may run twice, and be undone.
+func (r *Runner) takeTokens(arrivals []*arrival) {
+	for _, a := range arrivals {
+		j := job{lane: a.place().lane, cmd: a.cmd}
+		a.token = a.invalid == nil && len(a.cmd.ProxyIDs) <= chunkSize && !r.careful(a.cmd) && !a.cmd.Guarded() &&
+			r.cannotSay(&j) == nil && !r.pauses.blocked(j.lane) && r.Gate.TryPass()
 	}
-	p.ids = j.op.ProxyIDs
-	if p.observed, now, err = seenNow(tx, p.ids); err != nil || !now {
-		return p, false, err
+}
+
+// giveTokensBack gives back the tokens that no intent has used.
+func (r *Runner) giveTokensBack(arrivals []*arrival) {
+	for _, a := range arrivals {
+		if a.token && !a.started {
+			r.Gate.GiveBack()
+		}
+		a.token = false
 	}
-	return p, r.Gate.TryPass(), nil
+}
+
+// startsNow: the intent is committed together with the acceptance when every
+// proxy's expiry is known.
+func startsNow(tx *ledger.Tx, ids []string) (p presend, now bool, err error) {
+	p.ids = ids
+	p.observed, now, err = seenNow(tx, ids)
+	return p, now, err
 }
 
 // startNow appends the intent of a command's only operation behind its acceptance.
-func (r *Runner) startNow(tx *ledger.Tx, a *arrival, j *job, p presend) error {
+func (r *Runner) startNow(tx *ledger.Tx, a *arrival, planned ledger.Planned, p presend) error {
+	j := r.job(ledger.Operation{ID: planned.OperationID, CommandID: a.cmd.ID, Key: planned.Key}, a.cmd, p.ids)
 	sending, err := r.intent(j, p, tx.Now())
 	if err != nil {
 		return err
@@ -174,12 +189,12 @@ func (r *Runner) startNow(tx *ledger.Tx, a *arrival, j *job, p presend) error {
 	if err := tx.Append(sending); err != nil {
 		return err
 	}
-	record, err := tx.Operation(j.op.ID)
+	record, err := tx.Operation(planned.OperationID)
 	if err != nil {
 		return err
 	}
 	j = r.job(record, a.cmd, p.ids)
 	j.sending = &sending
-	a.jobs = []*job{j}
+	a.jobs, a.started = []*job{j}, true
 	return nil
 }
