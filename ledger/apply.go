@@ -221,13 +221,13 @@ func (t *Tx) applyResolved(r Row, f OperationResolved) error {
 	if err := t.bookResolution(r, f); err != nil {
 		return err
 	}
-	state, claimed := "not_charged", `AND claim = 1`
+	state := LineNotCharged
 	if f.Outcome == "charged" {
-		state = "charged"
+		state = LineCharged
 	}
 	query := `UPDATE lines SET state = ?1, claim = 0, charged_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) ELSE charged_cents END,
-		refunded_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) - ?3 ELSE refunded_cents END, settled_at = ?4 WHERE operation = ?5 ` + claimed
-	args := []any{state, f.ProxyID != "" || state == "not_charged", f.ChargedCents, r.Time, f.OperationID}
+		refunded_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) - ?3 ELSE refunded_cents END, settled_at = ?4 WHERE operation = ?5 AND claim = 1`
+	args := []any{string(state), f.ProxyID != "" || state == LineNotCharged, f.ChargedCents, r.Time, f.OperationID}
 	if f.ProxyID != "" {
 		query, args = query+` AND proxy_id = ?6`, append(args, f.ProxyID)
 	}
