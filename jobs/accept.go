@@ -14,7 +14,7 @@ import (
 // accept decides what a command is inside the writer's transaction: one seen
 // before, a conflict, a refusal, or a new promise.
 func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
-	a.jobs, a.dead = nil, "" // Write may run this twice
+	a.forget() // Write may run this twice
 	if a.hash == "" {
 		return errors.New("a command without its content's hash cannot be told from others")
 	}
@@ -95,19 +95,18 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 		DurationDays: a.cmd.DurationDays, Operations: planned,
 	})
 	facts = append(facts, ledger.Skipped(ledger.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, skipped, "other operations hold them")...)
-	a.jobs = r.jobsOf(tx, a.cmd, planned)
-	p, now, err := r.startsNow(tx, a)
-	if err != nil {
+	if err := tx.Append(facts...); err != nil {
 		return err
 	}
-	if now {
-		sending, err := r.intend(tx, a.jobs[0], p)
-		if err != nil {
+	if a.token && len(planned) == 1 {
+		if p, now, err := startsNow(tx, planned[0].ProxyIDs); err != nil {
 			return err
+		} else if now {
+			return r.startNow(tx, a, planned[0], p)
 		}
-		facts = append(facts, sending)
 	}
-	return tx.Append(facts...)
+	a.jobs, err = r.jobsOf(tx, a.cmd, planned)
+	return err
 }
 
 // unclaimed leaves out the proxies that another operation holds.
@@ -132,30 +131,70 @@ func (r *Runner) careful(c Command) bool { return c.MaxTotalCents > 0 || r.Daily
 
 // jobsOf makes the jobs that may start at once: of a careful command only the
 // first.
-func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) []*job {
+func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) ([]*job, error) {
 	if len(planned) > bulkOperations && c.Priority == queue.PriorityNormal {
 		c.Priority = queue.PriorityBulk
 	}
-	now := tx.Now()
 	jobs := make([]*job, 0, len(planned))
 	for _, p := range planned {
-		jobs = append(jobs, r.job(newOperation(p, c.ID, c.Kind, now), c, p.ProxyIDs))
+		record, err := tx.Operation(p.OperationID)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, r.job(record, c, p.ProxyIDs))
 		if r.careful(c) {
 			break
 		}
 	}
-	return jobs
+	return jobs, nil
 }
 
-// startsNow: the intent is committed together with the acceptance when nothing
-// has to be looked at first and the gate is open.
-func (r *Runner) startsNow(tx *ledger.Tx, a *arrival) (p presend, now bool, err error) {
-	if len(a.jobs) != 1 || r.careful(a.cmd) || a.cmd.Guarded() || r.cannotSay(a.jobs[0]) != nil || r.pauses.blocked(a.jobs[0].lane) {
-		return p, false, nil
+// takeTokens takes a token of the rate for each command whose intent may be
+// committed together with its acceptance, because nothing has to be looked at first
+// and no pause holds it. It does so ahead of Write, whose function touches nothing
+// but the Tx: it may run twice, and be undone.
+func (r *Runner) takeTokens(arrivals []*arrival) {
+	for _, a := range arrivals {
+		j := job{lane: a.place().lane, cmd: a.cmd}
+		a.token = a.invalid == nil && len(a.cmd.ProxyIDs) <= chunkSize && !r.careful(a.cmd) && !a.cmd.Guarded() &&
+			r.cannotSay(&j) == nil && !r.pauses.blocked(j.lane) && r.Gate.TryPass()
 	}
-	p.ids = a.jobs[0].op.ProxyIDs
-	if p.observed, now, err = seenNow(tx, p.ids); err != nil || !now {
-		return p, false, err
+}
+
+// giveTokensBack gives back the tokens that no intent has used.
+func (r *Runner) giveTokensBack(arrivals []*arrival) {
+	for _, a := range arrivals {
+		if a.token && !a.started {
+			r.Gate.GiveBack()
+		}
+		a.token = false
 	}
-	return p, r.Gate.TryPass(), nil
+}
+
+// startsNow: the intent is committed together with the acceptance when every
+// proxy's expiry is known.
+func startsNow(tx *ledger.Tx, ids []string) (p presend, now bool, err error) {
+	p.ids = ids
+	p.observed, now, err = seenNow(tx, ids)
+	return p, now, err
+}
+
+// startNow appends the intent of a command's only operation behind its acceptance.
+func (r *Runner) startNow(tx *ledger.Tx, a *arrival, planned ledger.Planned, p presend) error {
+	j := r.job(ledger.Operation{ID: planned.OperationID, CommandID: a.cmd.ID, Kind: a.kind, Key: planned.Key}, a.cmd, p.ids)
+	sending, err := r.intent(j, p, tx.Now())
+	if err != nil {
+		return err
+	}
+	if err := tx.Append(sending); err != nil {
+		return err
+	}
+	record, err := tx.Operation(planned.OperationID)
+	if err != nil {
+		return err
+	}
+	j = r.job(record, a.cmd, p.ids)
+	j.sending = &sending
+	a.jobs, a.started = []*job{j}, true
+	return nil
 }

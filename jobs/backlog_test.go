@@ -129,7 +129,8 @@ func TestABrokenRecordHoldsUpNoOther(t *testing.T) {
 	o, err := h.ledger.Operation(t.Context(), "good/0001")
 	check(t, err)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.AppendTo(o.ID, o.Version, ledger.OperationWaiting{Ref: ledger.Ref{CommandID: "good", OperationID: o.ID}, Reason: "test", NextAt: past.Add(time.Second)})
+		_, err := tx.AppendTo(o.ID, o.Version, ledger.OperationWaiting{Ref: ledger.Ref{CommandID: "good", OperationID: o.ID}, Reason: "test", NextAt: past.Add(time.Second)})
+		return err
 	}))
 	h.start()
 	h.await("good", ledger.StateCompleted)

@@ -107,7 +107,8 @@ func TestAChangeOfWhatNeverRestsEnds(t *testing.T) {
 	n, err := h.runner.each(t.Context(), "keep", signature{"ada", "x"}, cancelling(func(ledger.Operation) {
 		rounds++
 		check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-			return tx.Append(ledger.CommandHeld{Ref: ledger.Ref{CommandID: "keep", OperationID: ops[0].OperationID}, Reason: "a limit"})
+			ref := ledger.Ref{CommandID: "keep", OperationID: ops[0].OperationID}
+			return tx.Append(ledger.CommandHeld{Ref: ref, Reason: "a limit"}, ledger.CommandReleased{Ref: ref, By: "bob", Reason: "go"})
 		}))
 	}), cancellable...)
 	if _, ok := errors.AsType[*RefusedError](err); n != 0 || !ok || rounds != changeRounds {

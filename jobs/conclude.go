@@ -11,11 +11,12 @@ import (
 
 // conclude records a decision and does what follows from it.
 func (r *Runner) conclude(ctx context.Context, j *job, d Decision) error {
-	if err := r.record(ctx, j, d); err != nil {
+	after, err := r.record(ctx, j, d)
+	if err != nil {
 		return err
 	}
 	r.markMoney(d)
-	if next := r.nextStep(j, d); next != nil {
+	if next := r.nextStep(j, after.operation); next != nil {
 		r.ready.again(next)
 		return nil
 	}
@@ -26,8 +27,8 @@ func (r *Runner) conclude(ctx context.Context, j *job, d Decision) error {
 	if r.careful(j.cmd) { // one after another: halves too
 		return r.startRest(ctx, j.op.CommandID)
 	}
-	for _, record := range r.halves(j, d) {
-		r.ready.push(r.job(record.Operation, j.cmd, record.ProxyIDs))
+	for _, half := range after.halves {
+		r.ready.push(r.job(half.Operation, j.cmd, half.ProxyIDs))
 	}
 	return nil
 }
@@ -50,25 +51,31 @@ func (r *Runner) markMoney(d Decision) {
 // that asked it to, as far as this run has seen.
 func (r *Runner) ShortOfMoney() bool { return r.shortOfMoney.Load() }
 
-// halves are the operations that took over the proxies of a refused chunk.
-func (r *Runner) halves(j *job, d Decision) []Operation {
-	var halves []Operation
-	for _, f := range d.Facts {
-		x, _ := f.(ledger.CommandRejected)
-		for _, p := range x.SplitInto {
-			now := r.clock.Now()
-			halves = append(halves, Operation{ProxyIDs: p.ProxyIDs, Operation: newOperation(p, j.op.CommandID, j.op.Kind, now)})
-		}
-	}
-	return halves
+// recorded is what a decision left in the ledger: the operation, and those that
+// took over the proxies of a refused chunk. It is empty when nothing was recorded
+// of the operation, as after ErrStale.
+type recorded struct {
+	operation ledger.Operation
+	halves    []Operation
 }
 
-// newOperation is the record of an operation that was just planned.
-func newOperation(p ledger.Planned, commandID string, kind ledger.Kind, at time.Time) ledger.Operation {
-	return ledger.Operation{
-		ID: p.OperationID, CommandID: commandID, Kind: kind, Chunk: p.Chunk, Generation: p.Generation, Key: p.Key,
-		State: ledger.StateAccepted, Version: 1, AcceptedAt: at, UpdatedAt: at,
+// append records a decision's facts in the transaction.
+func (a *recorded) append(tx *ledger.Tx, op Operation, facts []ledger.Fact) (err error) {
+	*a = recorded{} // Write may run this twice
+	if a.operation, err = tx.AppendTo(op.ID, op.Version, facts...); err != nil {
+		return err
 	}
+	for _, f := range facts {
+		x, _ := f.(ledger.CommandRejected)
+		for _, p := range x.SplitInto {
+			half, err := tx.Operation(p.OperationID)
+			if err != nil {
+				return err
+			}
+			a.halves = append(a.halves, Operation{ProxyIDs: p.ProxyIDs, Operation: half})
+		}
+	}
+	return nil
 }
 
 // waits: the operation comes due again by itself.
@@ -109,32 +116,26 @@ func (r *Runner) startRest(ctx context.Context, commandID string) error {
 
 // nextStep is the poll of an order that can be read at once; nil when the
 // operation ended or waits.
-func (r *Runner) nextStep(j *job, d Decision) *job {
-	if len(d.Facts) == 0 {
-		return nil
-	}
-	f, ok := d.Facts[0].(ledger.OrderAccepted)
-	if !ok || f.NextAt.After(r.Clock()) {
+func (r *Runner) nextStep(j *job, now ledger.Operation) *job {
+	if j.lane == lanePoll || now.State != ledger.StateOpen || now.NextAt == nil || now.NextAt.After(r.Clock()) {
 		return nil
 	}
 	op := j.op
-	op.State, op.OrderNo, op.Reason, op.Version = ledger.StateOpen, f.OrderNo, "", op.Version+1
-	op.NextAt, op.ProgressAt, op.UpdatedAt = &f.NextAt, &f.NextAt, f.NextAt
-	op.TraceID = f.TraceID
-	return &job{lane: lanePoll, priority: PriorityPoll, at: f.NextAt, op: op, cmd: j.cmd}
+	op.Operation = now
+	return &job{lane: lanePoll, priority: PriorityPoll, at: *now.NextAt, op: op, cmd: j.cmd}
 }
 
 // record appends a decision's facts on the version that they were decided on. A
 // reply that comes after a person or another runner settled the operation is kept as a
 // discrepancy; when the ledger cannot be written, it is tried until it can.
-func (r *Runner) record(ctx context.Context, j *job, d Decision) error {
+func (r *Runner) record(ctx context.Context, j *job, d Decision) (after recorded, err error) {
 	if len(d.Facts) == 0 {
-		return nil
+		return after, nil
 	}
 	wait := backoffFirst
 	for {
 		err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-			if err := tx.AppendTo(j.op.ID, j.op.Version, d.Facts...); err != nil {
+			if err := after.append(tx, j.op, d.Facts); err != nil {
 				return err
 			}
 			r.Reached("result.inside")
@@ -143,15 +144,15 @@ func (r *Runner) record(ctx context.Context, j *job, d Decision) error {
 		switch {
 		case err == nil:
 			r.Reached("result.committed")
-			return nil
+			return after, nil
 		case errors.Is(err, ledger.ErrStale):
-			return r.tooLate(ctx, j, d)
+			return recorded{}, r.tooLate(ctx, j, d)
 		case ctx.Err() != nil, errors.Is(err, ledger.ErrClosed):
-			return err
+			return recorded{}, err
 		}
 		r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: what happened is kept and written when it can")
 		if err := sleep.For(ctx, wait); err != nil {
-			return err
+			return recorded{}, err
 		}
 		wait = min(2*wait, time.Minute)
 	}

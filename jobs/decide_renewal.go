@@ -186,7 +186,7 @@ func partition(ids []string, r upstream.Renewal) (ledger.Lines, error) {
 		}
 		amount, charged, refunded = amount+l.AmountCents, charged+l.ChargedCents, refunded+l.RefundedCents
 		out.Items = append(out.Items, ledger.Line{
-			ProxyID: l.ProxyID, State: l.Status, ChargedCents: l.ChargedCents + l.RefundedCents, RefundedCents: l.RefundedCents,
+			ProxyID: l.ProxyID, State: ledger.LineState(l.Status), ChargedCents: l.ChargedCents + l.RefundedCents, RefundedCents: l.RefundedCents,
 		})
 	}
 	out.ChargedCents, out.RefundedCents = charged+refunded, refunded

@@ -86,7 +86,7 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *Reconciler, id st
 		return e, err
 	}
 	for _, x := range e.Lines {
-		e.Expiries = append(e.Expiries, ExpiryEvidence{ProxyID: x.ProxyID, State: x.State, Before: x.ObservedExpiresAt})
+		e.Expiries = append(e.Expiries, ExpiryEvidence{ProxyID: x.ProxyID, State: string(x.State), Before: x.ObservedExpiresAt})
 	}
 	if c == nil {
 		e.Notes = append(e.Notes, "no `perennial run` answers: this is what the ledger alone knows")
@@ -201,7 +201,7 @@ func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o ledger.Opera
 	}
 	open := map[string]int64{}
 	for _, x := range e.Lines {
-		if x.State == "unresolved" {
+		if x.State == ledger.LineUnresolved {
 			ids, open[x.ProxyID] = append(ids, x.ProxyID), x.ChargedCents-x.RefundedCents
 			if o.State == ledger.StateReview {
 				open[""] += x.ChargedCents - x.RefundedCents
@@ -245,7 +245,7 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b ledger.Bin
 		return nil
 	}
 	again := Answer{Say: "--not-charged --send-again", ProxyID: proxyID, Bookings: none}
-	next, err := nextGeneration(ctx, l, b, o, "pending", "unresolved")
+	next, err := nextGeneration(ctx, l, b, o, ledger.LinePending, ledger.LineUnresolved)
 	if refused := (*RefusedError)(nil); err != nil && !errors.As(err, &refused) {
 		return err
 	}

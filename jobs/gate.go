@@ -30,6 +30,7 @@ type Gate struct {
 	waiting waiters
 	order   int64
 	pumping bool
+	spare   int // tokens that were given back
 }
 
 type waiter struct {
@@ -48,7 +49,35 @@ func NewGate(perSecond float64) *Gate {
 func (g *Gate) TryPass() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.waiting) == 0 && !g.pumping && g.limiter.Allow()
+	return len(g.waiting) == 0 && !g.pumping && g.take()
+}
+
+// GiveBack returns the token of a TryPass whose request is not made.
+func (g *Gate) GiveBack() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.spare++
+}
+
+// take takes a token if one is there. One that was given back counts as long as
+// the limiter has room for it, so that there are never more than its burst.
+func (g *Gate) take() bool {
+	if g.takeSpare() {
+		return true
+	}
+	return g.limiter.Allow()
+}
+
+func (g *Gate) takeSpare() bool {
+	if g.spare == 0 {
+		return false
+	}
+	g.spare = max(0, min(g.spare, g.limiter.Burst()-int(g.limiter.Tokens())))
+	if g.spare == 0 {
+		return false
+	}
+	g.spare--
+	return true
 }
 
 // Pass waits for a turn: by priority, then in order of arrival.
@@ -57,7 +86,7 @@ func (g *Gate) Pass(ctx context.Context, p Priority) error {
 		return err
 	}
 	g.mu.Lock()
-	if len(g.waiting) == 0 && !g.pumping && g.limiter.Allow() {
+	if len(g.waiting) == 0 && !g.pumping && g.take() {
 		g.mu.Unlock()
 		return nil
 	}
@@ -84,27 +113,30 @@ func (g *Gate) Pass(ctx context.Context, p Priority) error {
 // when no caller waits, so an idle gate holds no goroutine.
 func (g *Gate) pump() {
 	for {
-		if !g.prune() {
+		more, spare := g.prune()
+		if !more {
 			return
 		}
-		reservation := g.limiter.Reserve()
-		if delay := reservation.Delay(); delay > 0 {
-			timer := time.NewTimer(delay)
-			<-timer.C
+		if !spare {
+			if delay := g.limiter.Reserve().Delay(); delay > 0 {
+				timer := time.NewTimer(delay)
+				<-timer.C
+			}
 		}
 		g.serve()
 	}
 }
 
-// prune drops callers that have given up; false when none is left.
-func (g *Gate) prune() bool {
+// prune drops callers that have given up; more is false when none is left, and
+// spare says that a token that was given back is taken for the first of them.
+func (g *Gate) prune() (more, spare bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for len(g.waiting) > 0 && g.waiting[0].gone {
 		heap.Pop(&g.waiting)
 	}
 	g.pumping = len(g.waiting) > 0
-	return g.pumping
+	return g.pumping, g.pumping && g.takeSpare()
 }
 
 func (g *Gate) serve() {

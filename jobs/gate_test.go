@@ -98,3 +98,46 @@ func TestABurstIsASecondsWorth(t *testing.T) {
 		}
 	})
 }
+
+func TestATokenGivenBackIsPassedOnOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(2)
+		if !g.TryPass() || !g.TryPass() || g.TryPass() {
+			t.Fatal("two tokens, and not two went through")
+		}
+		g.GiveBack()
+		if !g.TryPass() || g.TryPass() {
+			t.Fatal("one token was given back, and not one went through")
+		}
+		g.GiveBack()
+		began := time.Now()
+		for range 3 {
+			if err := g.Pass(t.Context(), PriorityPoll); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("one at once and two at two a second took %s", took)
+		}
+	})
+}
+
+func TestTokensGivenBackNeverExceedTheBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(2)
+		for range 2 {
+			g.TryPass()
+		}
+		for range 2 {
+			g.GiveBack()
+		}
+		time.Sleep(time.Minute) // of the bubble: the limiter is full again
+		n := 0
+		for g.TryPass() {
+			n++
+		}
+		if n != 2 {
+			t.Errorf("%d went through at once, of a burst of 2", n)
+		}
+	})
+}

@@ -168,13 +168,21 @@ type arrival struct {
 	hash    string
 	invalid *InvalidError
 
-	jobs []*job
-	dead string // why it goes to the dead letters in place of the ledger
+	token bool // of the rate, taken for a request that may go at once
+
+	jobs    []*job
+	started bool   // with its intent, which uses the token
+	dead    string // why it goes to the dead letters in place of the ledger
 }
+
+// forget undoes what an acceptance left that was undone itself.
+func (a *arrival) forget() { a.jobs, a.started, a.dead = nil, false, "" }
 
 // acceptBatch accepts commands in one commit, acknowledges them and queues what
 // they start.
 func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
+	r.takeTokens(arrivals)
+	defer r.giveTokensBack(arrivals)
 	err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		for _, a := range arrivals {
 			if err := r.accept(tx, a); err != nil {
@@ -188,6 +196,7 @@ func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 		return r.takeOneByOne(ctx, arrivals)
 	}
 	if err != nil {
+		arrivals[0].forget()
 		return errors.Join(err, r.putBack(arrivals[0], later))
 	}
 	r.Reached("intake.committed")
@@ -200,9 +209,9 @@ func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 func (r *Runner) takeOneByOne(ctx context.Context, arrivals []*arrival) error {
 	var failed error
 	for _, a := range arrivals {
-		a.jobs = nil
 		err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return r.accept(tx, a) })
 		if err != nil {
+			a.forget()
 			failed = errors.Join(failed, fmt.Errorf("command %q: %w", a.id(), err), r.putBack(a, later))
 			continue
 		}

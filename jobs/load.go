@@ -47,7 +47,7 @@ func (r *Runner) load(ctx context.Context, record ledger.Operation) (*job, error
 			return nil, fmt.Errorf("operation %s: %w", record.ID, err)
 		}
 		for _, l := range lines {
-			if l.State == "pending" {
+			if l.State == ledger.LinePending {
 				ids = append(ids, l.ProxyID)
 			}
 		}

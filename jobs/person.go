@@ -78,7 +78,7 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 // new generation of the key.
 func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) {
 	return r.each(ctx, id, signature{by, reason}, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
-		next, err := r.nextGeneration(ctx, o, "not_charged")
+		next, err := r.nextGeneration(ctx, o, ledger.LineNotCharged)
 		if err != nil {
 			return nil, err
 		}
@@ -99,11 +99,11 @@ type generation struct {
 
 // nextGeneration plans an operation again under a new key, for its lines in the
 // given states: a line that a person has answered already is not sent twice.
-func (r *Runner) nextGeneration(ctx context.Context, o ledger.Operation, states ...string) (generation, error) {
+func (r *Runner) nextGeneration(ctx context.Context, o ledger.Operation, states ...ledger.LineState) (generation, error) {
 	return nextGeneration(ctx, r.Ledger, r.binding, o, states...)
 }
 
-func nextGeneration(ctx context.Context, l *ledger.Ledger, b ledger.Binding, o ledger.Operation, states ...string) (generation, error) {
+func nextGeneration(ctx context.Context, l *ledger.Ledger, b ledger.Binding, o ledger.Operation, states ...ledger.LineState) (generation, error) {
 	accepted, err := l.Acceptance(ctx, o.CommandID)
 	if err != nil {
 		return generation{}, err

@@ -133,7 +133,7 @@ func (p *pending) commit(ctx context.Context, records []ledger.Operation) (moved
 				moved++
 				continue
 			}
-			if err := tx.AppendTo(d.id, d.version, d.fact); err != nil {
+			if _, err := tx.AppendTo(d.id, d.version, d.fact); err != nil {
 				return err
 			}
 			written = append(written, d)

@@ -179,14 +179,14 @@ func (r *Runner) unhold(ctx context.Context, record ledger.Operation) error {
 	if err != nil {
 		return err
 	}
-	released := Decide(Operation{Operation: record, Labels: accepted.Labels}, HoldEnded{})
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.AppendTo(record.ID, record.Version, released.Facts...) })
+	released := record
+	hold := Decide(Operation{Operation: record, Labels: accepted.Labels}, HoldEnded{})
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
+		released, err = tx.AppendTo(record.ID, record.Version, hold.Facts...)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	record, err = r.Ledger.Operation(ctx, record.ID)
-	if err != nil {
-		return err
-	}
-	return r.enqueueAs(ctx, record, r.ready.pushBack)
+	return r.enqueueAs(ctx, released, r.ready.pushBack)
 }

@@ -80,7 +80,7 @@ func (p *pass) expiries(ctx context.Context) error {
 		}
 		done := true
 		for _, l := range lines {
-			if l.State != "succeeded" && l.State != "charged" { // charged: a person said so
+			if l.State != ledger.LineSucceeded && l.State != ledger.LineCharged { // charged: a person said so
 				continue
 			}
 			p.Compared.Expiries++

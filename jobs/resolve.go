@@ -77,7 +77,7 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 		return refuse("%s has order %s, so it was charged, and no refund of all of it is booked: sent again it would be paid for twice. Read the order with `perennial orders get %s`; a refund is booked when the order shows it", o.ID, o.OrderNo, o.OrderNo)
 	}
 	if x.SendAgain {
-		next, err := r.nextGeneration(ctx, o, "pending", "unresolved")
+		next, err := r.nextGeneration(ctx, o, ledger.LinePending, ledger.LineUnresolved)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,10 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 		}
 		f.SendAgain = []ledger.Planned{next.planned}
 	}
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.AppendTo(o.ID, o.Version, f) })
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		_, err := tx.AppendTo(o.ID, o.Version, f)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -113,7 +116,7 @@ func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resol
 		return unambiguous(o, lines, x)
 	}
 	for _, l := range lines {
-		if l.ProxyID == x.ProxyID && (l.State == "unresolved" || (l.State == "pending" && o.State == ledger.StateReview)) {
+		if l.ProxyID == x.ProxyID && (l.State == ledger.LineUnresolved || (l.State == ledger.LinePending && o.State == ledger.StateReview)) {
 			return nil
 		}
 	}
@@ -130,7 +133,7 @@ func unambiguous(o ledger.Operation, lines []ledger.RenewalLine, x Resolution) e
 		return nil
 	}
 	for _, l := range lines {
-		if l.State != "pending" && l.State != "unresolved" && l.ChargedCents > 0 {
+		if l.State != ledger.LinePending && l.State != ledger.LineUnresolved && l.ChargedCents > 0 {
 			return refuse("line %s of %s is answered and booked already, so an amount for all of it would be booked on top: answer for the others line by line", l.ProxyID, o.ID)
 		}
 	}
@@ -141,7 +144,7 @@ func unambiguous(o ledger.Operation, lines []ledger.RenewalLine, x Resolution) e
 // resolved, or for all of them; not known when it said no amount for one.
 func inSuspense(lines []ledger.RenewalLine, proxyID string) (cents int64, known bool) {
 	for _, l := range lines {
-		if l.State != "unresolved" || (proxyID != "" && l.ProxyID != proxyID) {
+		if l.State != ledger.LineUnresolved || (proxyID != "" && l.ProxyID != proxyID) {
 			continue
 		}
 		if l.ChargedCents == 0 {

@@ -328,7 +328,7 @@ func (r *Runner) recover(ctx context.Context) error {
 			since = &record.UpdatedAt // the moment of the send
 		}
 		d := Decide(j.op, Vanished{Moment: r.moment(), Elapsed: r.clock.Elapsed(since)})
-		if err := r.record(ctx, j, d); err != nil {
+		if _, err := r.record(ctx, j, d); err != nil {
 			return err
 		}
 		r.Reached("recovery.one")

@@ -170,7 +170,7 @@ func TestTrap08Trap18APartialRenewalIsFinishedByAPerson(t *testing.T) {
 	s := h.await("keep", ledger.StateReview)
 	states := map[string]string{}
 	for _, l := range s.Operations[0].Lines {
-		states[l.ProxyID] = l.State
+		states[l.ProxyID] = string(l.State)
 	}
 	if states["px_1"] != "failed" || states["px_2"] != "unresolved" || states["px_4"] != "succeeded" {
 		t.Fatalf("%v", states)

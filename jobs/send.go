@@ -38,7 +38,7 @@ func (r *Runner) dispatch(ctx, outer context.Context) error {
 func (r *Runner) unsendRest(ctx context.Context) {
 	for _, j := range r.ready.intended() {
 		d := Decide(j.op, TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Stopping: true})
-		if err := r.record(ctx, j, d); err != nil {
+		if _, err := r.record(ctx, j, d); err != nil {
 			r.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("a request that never left could not be recorded so: the next run takes it for one that may have")
 		}
 	}
@@ -293,14 +293,13 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool
 			return false, r.stop(ctx, j, d)
 		}
 	}
-	var intended job
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		intended = *j // Write may run this twice
-		sending, err := r.intend(tx, &intended, p)
-		if err != nil {
+	var sending ledger.OperationSending
+	var intended ledger.Operation
+	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
+		if sending, err = r.intent(j, p, tx.Now()); err != nil {
 			return err
 		}
-		err = tx.AppendTo(j.op.ID, j.op.Version, slices.Concat(p.leftOut, []ledger.Fact{sending})...)
+		intended, err = tx.AppendTo(j.op.ID, j.op.Version, slices.Concat(p.leftOut, []ledger.Fact{sending})...)
 		r.Reached("intent.inside")
 		return err
 	})
@@ -308,7 +307,7 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool
 		return false, err
 	}
 	r.Reached("intent.committed")
-	*j = intended
+	j.op.Operation, j.op.ProxyIDs, j.sending = intended, p.ids, &sending
 	return true, nil
 }
 
@@ -322,10 +321,10 @@ func (r *Runner) frozenBody(ctx context.Context, j *job, p *presend) error {
 	return nil
 }
 
-// intend makes the fact that an attempt is about to be made, with everything it
-// will send, and the job as that fact leaves it. X-API-Timestamp is this moment:
-// a request that is held up goes stale instead of charging late.
-func (r *Runner) intend(tx *ledger.Tx, j *job, p presend) (ledger.OperationSending, error) {
+// intent is the fact that an attempt is about to be made, with everything it will
+// send. X-API-Timestamp is this moment: a request that is held up goes stale
+// instead of charging late.
+func (r *Runner) intent(j *job, p presend, now time.Time) (ledger.OperationSending, error) {
 	body := p.body
 	if body == nil {
 		var err error
@@ -333,15 +332,10 @@ func (r *Runner) intend(tx *ledger.Tx, j *job, p presend) (ledger.OperationSendi
 			return ledger.OperationSending{}, err
 		}
 	}
-	sending := ledger.OperationSending{
-		Ref: j.op.ref(""), Attempt: j.op.Attempts + 1, Key: j.op.Key, Body: string(body), SentAt: tx.Now(),
+	return ledger.OperationSending{
+		Ref: j.op.ref(""), Attempt: j.op.Attempts + 1, Key: j.op.Key, Body: string(body), SentAt: now,
 		AppID: r.Provider.AppID(), Observed: p.observed, EstimateCents: p.estimateCents,
-	}
-	j.op.ProxyIDs = p.ids
-	j.op.Attempts, j.op.AppID, j.op.State = sending.Attempt, sending.AppID, ledger.StateSending
-	j.op.Version++
-	j.sending = &sending
-	return sending, nil
+	}, nil
 }
 
 // body makes the bytes of a request.

@@ -334,6 +334,6 @@ func (g generations) lineByLine(o ledger.Operation) bool {
 // renewedAll: each line was renewed, left out, or sent again by itself.
 func (g generations) renewedAll(o ledger.Operation, lines []ledger.RenewalLine) bool {
 	return !slices.ContainsFunc(lines, func(x ledger.RenewalLine) bool {
-		return x.State != "succeeded" && x.State != "charged" && x.State != "skipped" && g[o.Chunk+"/"+x.ProxyID] <= o.Generation
+		return x.State != ledger.LineSucceeded && x.State != ledger.LineCharged && x.State != ledger.LineSkipped && g[o.Chunk+"/"+x.ProxyID] <= o.Generation
 	})
 }

@@ -75,7 +75,8 @@ func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 		return tx.Append(ledger.OperationReview{Ref: ref, Reason: "lost", Ambiguous: true}, ledger.OperationResolved{Ref: ref, By: "ada", Reason: "x", Outcome: "not_charged"})
 	}))
 	late := replied(j.op, renewed(result("completed", item("px_1", "succeeded", 300, 0))))
-	check(t, h.runner.record(t.Context(), j, late))
+	_, err = h.runner.record(t.Context(), j, late)
+	check(t, err)
 	found, ok := h.awaitFact("ledger.discrepancy").(ledger.LedgerDiscrepancy)
 	if !ok || found.Kind != "late_reply" || !strings.Contains(found.Explanation, "renewal.completed") {
 		t.Errorf("%+v", found)

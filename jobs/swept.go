@@ -23,7 +23,7 @@ func (r *Runner) sweepReviews(ctx context.Context, o ledger.Operation, x Resolut
 		return nil, nil // the money first
 	}
 	lines, err := r.Ledger.Lines(ctx, o.ID)
-	if err != nil || slices.ContainsFunc(lines, func(l ledger.RenewalLine) bool { return l.State == "unresolved" }) {
+	if err != nil || slices.ContainsFunc(lines, func(l ledger.RenewalLine) bool { return l.State == ledger.LineUnresolved }) {
 		return nil, err
 	}
 	return ids, nil

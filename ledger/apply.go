@@ -102,13 +102,9 @@ func (t *Tx) plan(r Row, commandID string, kind Kind, days, estimate int64, plan
 		if err := t.create(r, commandID, kind, estimate, p); err != nil {
 			return err
 		}
-		var observed map[string]time.Time
-		if f, ok := t.next.(OperationSending); ok && f.OperationID == p.OperationID {
-			observed = f.Observed
-		}
 		for _, id := range p.ProxyIDs {
-			err := t.exec(`INSERT INTO lines (operation, proxy_id, state, claim, duration_days, observed_expires_at) VALUES (?, ?, 'pending', 1, ?, ?)`,
-				p.OperationID, id, days, observedAt(observed, id))
+			err := t.exec(`INSERT INTO lines (operation, proxy_id, state, claim, duration_days) VALUES (?, ?, 'pending', 1, ?)`,
+				p.OperationID, id, days)
 			if failure, ok := errors.AsType[sqlite3.Error](err); ok && failure.ExtendedCode == sqlite3.ErrConstraintUnique {
 				return fmt.Errorf("proxy %s: %w", id, ErrClaimed)
 			}
@@ -120,23 +116,11 @@ func (t *Tx) plan(r Row, commandID string, kind Kind, days, estimate int64, plan
 	return nil
 }
 
-// create makes an operation. When the fact behind its acceptance sends it, it is
-// made as that leaves it: one row written instead of two, for nearly every one.
+// create makes an operation.
 func (t *Tx) create(r Row, commandID string, kind Kind, estimate int64, p Planned) error {
-	state, version, attempts := StateAccepted, int64(1), int64(0)
-	var appID string
-	var bodySeq, firstSent any
-	if f, ok := t.next.(OperationSending); ok && f.OperationID == p.OperationID {
-		t.begun = p.OperationID
-		state, version, attempts, appID = StateSending, 2, f.Attempt, f.AppID
-		estimate = max(estimate, f.EstimateCents)
-		bodySeq, firstSent = r.Seq+1, micros(f.SentAt)
-	}
 	return t.exec(`INSERT INTO operations (id, command_id, kind, chunk, generation, idempotency_key, state, version,
-			estimate_cents, attempts, body_seq, app_id, first_sent_at, accepted_at, updated_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		p.OperationID, commandID, string(kind), p.Chunk, p.Generation, p.Key, string(state), version,
-		estimate, attempts, bodySeq, appID, firstSent, r.Time, r.Time)
+			estimate_cents, accepted_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)`,
+		p.OperationID, commandID, string(kind), p.Chunk, p.Generation, p.Key, string(StateAccepted), estimate, r.Time, r.Time)
 }
 
 // andVersion ends every change of an operation. The last parameter is the
@@ -208,10 +192,6 @@ func (t *Tx) applyOperation(r Row, f Fact) error {
 // applySending leaves updated_at at the moment of the send: should the attempt
 // turn out ambiguous, the window counts from there.
 func (t *Tx) applySending(r Row, f OperationSending) error {
-	if t.begun == f.OperationID {
-		t.begun = "" // plan made the operation and its lines as this leaves them
-		return nil
-	}
 	for id, at := range f.Observed {
 		err := t.exec(`UPDATE lines SET observed_expires_at = ? WHERE operation = ? AND proxy_id = ?`, micros(at), f.OperationID, id)
 		if err != nil {
@@ -241,13 +221,13 @@ func (t *Tx) applyResolved(r Row, f OperationResolved) error {
 	if err := t.bookResolution(r, f); err != nil {
 		return err
 	}
-	state, claimed := "not_charged", `AND claim = 1`
+	state := LineNotCharged
 	if f.Outcome == "charged" {
-		state = "charged"
+		state = LineCharged
 	}
 	query := `UPDATE lines SET state = ?1, claim = 0, charged_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) ELSE charged_cents END,
-		refunded_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) - ?3 ELSE refunded_cents END, settled_at = ?4 WHERE operation = ?5 ` + claimed
-	args := []any{state, f.ProxyID != "" || state == "not_charged", f.ChargedCents, r.Time, f.OperationID}
+		refunded_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) - ?3 ELSE refunded_cents END, settled_at = ?4 WHERE operation = ?5 AND claim = 1`
+	args := []any{string(state), f.ProxyID != "" || state == LineNotCharged, f.ChargedCents, r.Time, f.OperationID}
 	if f.ProxyID != "" {
 		query, args = query+` AND proxy_id = ?6`, append(args, f.ProxyID)
 	}
@@ -306,14 +286,6 @@ func (t *Tx) applySweep(r Row, f Fact) error {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-// observedAt is the expiry that a renewal pays for, NULL where it is not known.
-func observedAt(observed map[string]time.Time, proxyID string) any {
-	if at, ok := observed[proxyID]; ok {
-		return micros(at)
 	}
 	return nil
 }

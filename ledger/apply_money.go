@@ -103,13 +103,13 @@ func (t *Tx) settle(r Row, operation string, lines []Line) (charged, refunded in
 	transfers := make([]transfer, 0, 2*len(lines))
 	for _, l := range lines {
 		err := t.exec(`UPDATE lines SET state = ?, claim = ?, charged_cents = ?, refunded_cents = ?, settled_at = ?
-			WHERE operation = ? AND proxy_id = ?`, l.State, l.State == "unresolved", l.ChargedCents, l.RefundedCents, r.Time, operation, l.ProxyID)
+			WHERE operation = ? AND proxy_id = ?`, string(l.State), l.State == LineUnresolved, l.ChargedCents, l.RefundedCents, r.Time, operation, l.ProxyID)
 		if err != nil {
 			return 0, 0, err
 		}
 		charged, refunded = charged+l.ChargedCents, refunded+l.RefundedCents
 		at, kind := "renewals", "charge"
-		if l.State == "unresolved" {
+		if l.State == LineUnresolved {
 			at, kind = "suspense", "suspense"
 		}
 		transfers = append(transfers,

@@ -72,8 +72,9 @@ func benchAccept(tx *Tx, i int) error {
 
 func benchSettle(tx *Tx, i int) error {
 	command, operation, proxy := benchIDs(i)
-	return tx.AppendTo(operation, 2, RenewalSettled{
+	_, err := tx.AppendTo(operation, 2, RenewalSettled{
 		Ref: Ref{CommandID: command, OperationID: operation}, Status: "completed", Attempt: 1,
 		Lines: Lines{ChargedCents: 300, Items: []Line{{ProxyID: proxy, State: "succeeded", ChargedCents: 300}}},
 	})
+	return err
 }

@@ -318,13 +318,28 @@ type OrderRefunded struct {
 // FactType implements Fact.
 func (OrderRefunded) FactType() string { return "order.refunded" }
 
+// LineState is where one proxy of a renewal stands: docs/state-machine.md, Lines of
+// a renewal.
+type LineState string
+
+// The states of a line.
+const (
+	LinePending    LineState = "pending"
+	LineSkipped    LineState = "skipped"
+	LineSucceeded  LineState = "succeeded"
+	LineFailed     LineState = "failed"
+	LineUnresolved LineState = "unresolved"
+	LineCharged    LineState = "charged"
+	LineNotCharged LineState = "not_charged"
+)
+
 // Line is one proxy of a settled renewal. ChargedCents is gross, before
 // refunds; the provider's charged_cents is net (customer-api.md, Renewal result).
 type Line struct {
-	ProxyID       string `json:"proxy_id"`
-	State         string `json:"state"` // succeeded | failed | unresolved
-	ChargedCents  int64  `json:"charged_cents"`
-	RefundedCents int64  `json:"refunded_cents"`
+	ProxyID       string    `json:"proxy_id"`
+	State         LineState `json:"state"` // succeeded | failed | unresolved
+	ChargedCents  int64     `json:"charged_cents"`
+	RefundedCents int64     `json:"refunded_cents"`
 }
 
 // Lines is a renewal's result, line by line, with its sums in gross cents.

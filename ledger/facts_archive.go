@@ -32,17 +32,6 @@ type LedgerArchived struct {
 // FactType implements Fact.
 func (LedgerArchived) FactType() string { return "ledger.archived" }
 
-// applyArchived notes where rows went. It takes nothing away: a journal that is
-// made again from the events holds them still.
-func (t *Tx) applyArchived(r Row, f LedgerArchived) error {
-	err := t.exec(`INSERT INTO archives (seq, first_seq, last_seq, last_hash, snapshot_hash, file, archived_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		r.Seq, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash, f.File, r.Time)
-	if err != nil {
-		return err
-	}
-	return t.applyMonthEnds(f.MonthEnds)
-}
-
 // LedgerBounded: the events stream begins later from now on. What the removed
 // events amounted to is in the account's bucket of snapshots, where the stream is,
 // and was read back before this fact was appended; the ledger.archived of the same
@@ -69,3 +58,10 @@ type LedgerBounded struct {
 
 // FactType implements Fact.
 func (LedgerBounded) FactType() string { return "ledger.bounded" }
+
+// MonthEnd is the last row before a month (UTC) began.
+type MonthEnd struct {
+	Until time.Time `json:"until"` // when that month began
+	Seq   int64     `json:"seq"`
+	Hash  string    `json:"hash"`
+}

@@ -10,7 +10,7 @@ import (
 // RenewalLine is one proxy of a renewal operation. Cents are gross.
 type RenewalLine struct {
 	ProxyID           string     `json:"proxy_id"`
-	State             string     `json:"state"`
+	State             LineState  `json:"state"`
 	ChargedCents      int64      `json:"charged_cents"`
 	RefundedCents     int64      `json:"refunded_cents"`
 	ObservedExpiresAt *time.Time `json:"observed_expires_at,omitempty"`
@@ -101,39 +101,6 @@ func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, expi
 	return e, err
 }
 
-// CommandEnded reports whether a command was refused, or taken in and nothing of
-// it is under way any more: published again, it would be absorbed and do nothing.
-func (l *Ledger) CommandEnded(ctx context.Context, id string) (ended bool, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT (EXISTS (SELECT 1 FROM commands WHERE id = ?1)
-		OR EXISTS (SELECT 1 FROM rejections WHERE id = ?1)) AND NOT EXISTS (
-		SELECT 1 FROM operations o WHERE o.id > ?1 || '/' AND o.id < ?1 || '0' AND o.command_id = ?1
-			AND (o.live = 1 OR EXISTS (SELECT 1 FROM lines x WHERE x.operation = o.id AND x.claim = 1)))`, id).Scan(&ended)
-	return ended, err
-}
-
-// PaidPerDay is what the ledger last paid to renew this proxy, in cents and
-// the days they bought; ErrNotFound when it never paid for one.
-func (l *Ledger) PaidPerDay(ctx context.Context, proxyID string) (cents, days int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT charged_cents, duration_days FROM lines
-		WHERE proxy_id = ? AND state IN ('succeeded', 'charged') AND charged_cents > 0 ORDER BY settled_at DESC LIMIT 1`, proxyID).Scan(&cents, &days)
-	return cents, days, notFound(err)
-}
-
-// LastPaid is what the ledger last paid for any renewal of a proxy of the same
-// country, region, line, type and protocol (two offers may differ in any of them,
-// and each has its price), in cents and the days they bought; ErrNotFound when
-// it never paid for one, or not within its last 500,000 facts. The newest
-// transfers are looked at first: in a large account the first few tell.
-func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (cents, days int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT x.charged_cents, x.duration_days
-		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
-		WHERE t.seq > (SELECT max(seq) FROM journal) - 500000 AND t.kind IN ('charge', 'resolution')
-		AND x.state IN ('succeeded', 'charged') AND x.charged_cents > 0
-		AND p.country_code = ? AND p.region = ? AND p.line_name = ? AND p.ip_type = ? AND p.protocol = ?
-		ORDER BY t.seq DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType, like.Protocol).Scan(&cents, &days)
-	return cents, days, notFound(err)
-}
-
 // Claimed is the set of proxies that an operation holds the right to renew.
 func (l *Ledger) Claimed(ctx context.Context) (map[string]bool, error) {
 	return l.proxySet(ctx, `SELECT proxy_id FROM lines WHERE claim = 1`)
@@ -171,13 +138,4 @@ func (l *Ledger) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 		err = s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType, &p.Protocol)
 		return p, err
 	})
-}
-
-// ScalePrice is what days cost when paidDays cost cents, rounded up: an
-// estimate is never short of the price by a rounding.
-func ScalePrice(cents, paidDays, days int64) int64 {
-	if paidDays <= 0 {
-		return cents
-	}
-	return (cents*days + paidDays - 1) / paidDays
 }

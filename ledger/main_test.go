@@ -133,7 +133,7 @@ func orderState(operation, status string, charged, refunded int64) OrderState {
 }
 
 func line(id, state string, charged, refunded int64) Line {
-	return Line{ProxyID: id, State: state, ChargedCents: charged, RefundedCents: refunded}
+	return Line{ProxyID: id, State: LineState(state), ChargedCents: charged, RefundedCents: refunded}
 }
 
 func lines(items ...Line) Lines {

@@ -7,13 +7,6 @@ import (
 	"time"
 )
 
-// MonthEnd is the last row before a month (UTC) began.
-type MonthEnd struct {
-	Until time.Time `json:"until"` // when that month began
-	Seq   int64     `json:"seq"`
-	Hash  string    `json:"hash"`
-}
-
 // monthEndsMost bounds the months of one archive: a clock may have stood anywhere.
 const monthEndsMost = 1200
 

@@ -295,3 +295,13 @@ func (l *Ledger) Rejection(ctx context.Context, commandID string) (Rejection, er
 	r.At = fromMicros(at)
 	return r, notFound(err)
 }
+
+// CommandEnded reports whether a command was refused, or taken in and nothing of
+// it is under way any more: published again, it would be absorbed and do nothing.
+func (l *Ledger) CommandEnded(ctx context.Context, id string) (ended bool, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT (EXISTS (SELECT 1 FROM commands WHERE id = ?1)
+		OR EXISTS (SELECT 1 FROM rejections WHERE id = ?1)) AND NOT EXISTS (
+		SELECT 1 FROM operations o WHERE o.id > ?1 || '/' AND o.id < ?1 || '0' AND o.command_id = ?1
+			AND (o.live = 1 OR EXISTS (SELECT 1 FROM lines x WHERE x.operation = o.id AND x.claim = 1)))`, id).Scan(&ended)
+	return ended, err
+}

@@ -6,7 +6,7 @@ import "encoding/json"
 // or when it was archived.
 func (t *Tx) RecordOf(id string) (f LedgerRecorded, err error) {
 	var data string
-	err = t.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'ledger.recorded' ORDER BY seq LIMIT 1`, recordPrefix+id).Scan(&data)
+	err = t.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'ledger.recorded' ORDER BY seq LIMIT 1`, LedgerRecorded{ID: id}.Subject()).Scan(&data)
 	if err != nil {
 		return f, notFound(err)
 	}

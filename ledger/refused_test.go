@@ -102,7 +102,7 @@ func TestSeveralProxiesAreLeftOutByOneFact(t *testing.T) {
 	lines, err := b.Lines(t.Context(), "r/0001")
 	check(t, err)
 	for _, l := range lines {
-		if want := map[bool]string{true: "pending", false: "skipped"}[l.ProxyID == "px_2"]; l.State != want {
+		if want := map[bool]string{true: "pending", false: "skipped"}[l.ProxyID == "px_2"]; string(l.State) != want {
 			t.Errorf("%s is %s", l.ProxyID, l.State)
 		}
 	}

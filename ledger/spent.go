@@ -81,3 +81,12 @@ func (l *Ledger) Committed(ctx context.Context, since time.Time, except string) 
 		whole, edge, at, quarterMicros, except).Scan(&cents)
 	return cents, err
 }
+
+// Unpriced reports whether an operation may be charging an amount that nothing
+// foretells: it is being sent or may have executed, and it has no estimate.
+func (l *Ledger) Unpriced(ctx context.Context, except string) (found bool, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM operations
+		WHERE live = 1 AND estimate_cents = 0 AND charged_cents = 0 AND id <> ?
+		AND (state = 'sending' OR state = 'open' OR state = 'review' OR (state = 'waiting' AND ambiguous > 0)))`, except).Scan(&found)
+	return found, err
+}

@@ -27,8 +27,6 @@ type Tx struct {
 	now  int64
 	rows []Row
 
-	next    Fact   // behind the one being applied, in the same Append
-	begun   string // the operation that was made as next leaves it
 	decided decision
 }
 
@@ -44,12 +42,7 @@ func (t *Tx) Now() time.Time { return fromMicros(t.now) }
 
 // Append adds facts to the journal, in order, and applies each one.
 func (t *Tx) Append(facts ...Fact) error {
-	t.begun = ""
-	for i, f := range facts {
-		t.next = nil
-		if i+1 < len(facts) {
-			t.next = facts[i+1]
-		}
+	for _, f := range facts {
 		if err := t.append(f); err != nil {
 			return err
 		}
@@ -58,32 +51,25 @@ func (t *Tx) Append(facts ...Fact) error {
 }
 
 // AppendTo is Append for facts that were decided on one version of an operation
-// (Operation.Version); ErrStale when it is not that version any more.
-func (t *Tx) AppendTo(operationID string, version int64, facts ...Fact) error {
+// (Operation.Version); ErrStale when it is not that version any more. It returns
+// the operation as the facts leave it.
+func (t *Tx) AppendTo(operationID string, version int64, facts ...Fact) (Operation, error) {
 	t.decided = decision{operation: operationID, version: version}
 	err := t.Append(facts...)
 	proven := t.decided.proven
 	t.decided = decision{}
-	if proven {
-		return err
+	if proven && err != nil {
+		return Operation{}, err
 	}
-	// None of the facts changed the operation, or the first that should could not.
-	if stale := t.isVersion(operationID, version); stale != nil {
-		return stale
+	o, missing := t.Operation(operationID)
+	switch {
+	case missing != nil:
+		return Operation{}, fmt.Errorf("operation %s: %w", operationID, missing)
+	case !proven && o.Version != version:
+		// None of the facts changed the operation, or the first that should could not.
+		return Operation{}, fmt.Errorf("operation %s: version %d, decided on %d: %w", operationID, o.Version, version, ErrStale)
 	}
-	return err
-}
-
-func (t *Tx) isVersion(operationID string, version int64) error {
-	var have int64
-	err := t.queryRow(`SELECT version FROM operations WHERE id = ?`, operationID).Scan(&have)
-	if err != nil {
-		return fmt.Errorf("operation %s: %w", operationID, notFound(err))
-	}
-	if have != version {
-		return fmt.Errorf("operation %s: version %d, decided on %d: %w", operationID, have, version, ErrStale)
-	}
-	return nil
+	return o, err
 }
 
 func (t *Tx) append(f Fact) error {

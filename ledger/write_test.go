@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // together makes the writes share one commit: the first holds the writer until
@@ -73,7 +75,7 @@ func TestWhatWasDecidedOnAnOldVersionIsNotWritten(t *testing.T) {
 	b.add(opened(1000), accepted(KindOrder, "o1/1"))
 	version := b.operation("o1/1").Version
 	try := func(version int64) error {
-		return b.Write(t.Context(), func(tx *Tx) error { return tx.AppendTo("o1/1", version, sending("o1/1", 1)) })
+		return b.Write(t.Context(), func(tx *Tx) error { _, err := tx.AppendTo("o1/1", version, sending("o1/1", 1)); return err })
 	}
 	check(t, try(version))
 	before := b.balance().Head
@@ -83,9 +85,47 @@ func TestWhatWasDecidedOnAnOldVersionIsNotWritten(t *testing.T) {
 	if b.balance().Head != before {
 		t.Fatal("a stale decision left something behind")
 	}
-	err := b.Write(t.Context(), func(tx *Tx) error { return tx.AppendTo("nobody/1", 1, sending("nobody/1", 1)) })
+	err := b.Write(t.Context(), func(tx *Tx) error { _, err := tx.AppendTo("nobody/1", 1, sending("nobody/1", 1)); return err })
 	if !errors.Is(err, ErrNotFound) {
 		t.Fatalf("an unknown operation: %v", err)
+	}
+}
+
+// Live, facts of one Append are folded as a rebuild folds them, one by one: an
+// acceptance does not look at the fact behind it.
+func TestFactsTogetherLeaveWhatFactsApartLeave(t *testing.T) {
+	b := newBook(t)
+	first := sending("a/1", 1)
+	first.Observed = map[string]time.Time{"px_1": noon}
+	b.add(opened(1000), accepted(KindRenewal, "a/1", "px_1"), first)
+	b.add(accepted(KindRenewal, "b/1", "px_2"))
+	second := sending("b/1", 1)
+	second.Observed = map[string]time.Time{"px_2": noon}
+	b.add(second)
+	together, apart := b.operation("a/1"), b.operation("b/1")
+	if together.Version != 2 || apart.Version != 2 || together.BodySeq != 3 || apart.BodySeq != 5 || together.State != apart.State {
+		t.Errorf("together %+v, apart %+v", together, apart)
+	}
+	if _, err := b.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAppendToReturnsTheOperationAsItNowIs(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1000), accepted(KindOrder, "o1/1"))
+	for _, f := range []Fact{
+		sending("o1/1", 1), OrderAccepted{Ref: ref("o1/1"), OrderNo: "n", NextAt: noon},
+		LedgerDiscrepancy{Ref: ref("o1/1"), Kind: "x", Explanation: "changes no operation"},
+	} {
+		var got Operation
+		check(t, b.Write(t.Context(), func(tx *Tx) (err error) {
+			got, err = tx.AppendTo("o1/1", b.operation("o1/1").Version, f)
+			return err
+		}))
+		if want := b.operation("o1/1"); !reflect.DeepEqual(got, want) {
+			t.Errorf("after %s it returned\n%+v, and the ledger holds\n%+v", f.FactType(), got, want)
+		}
 	}
 }
 

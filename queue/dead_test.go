@@ -29,7 +29,9 @@ func TestADeadLetterIsFourTimesItsCommandAtMost(t *testing.T) {
 
 // checkDeadLetter checks that a letter with this body is small enough and reads
 // back as it was written.
-func checkDeadLetter(t interface{ Fatalf(format string, args ...any) }, data []byte) {
+func checkDeadLetter(t interface {
+	Fatalf(format string, args ...any)
+}, data []byte) {
 	dead := Dead{
 		Reason: strings.Repeat("it is not JSON, ", 30), Subject: CommandSubject(strings.Repeat("a", 60), KindOrderCreate),
 		Data: data, StreamSequence: 1 << 63, Published: time.Unix(1, 999_999_999),

@@ -197,7 +197,7 @@ func renewal(t testing.TB, l *ledger.Ledger, n int, id, state string, cents int6
 			ledger.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + name, Body: "{}", SentAt: observed, Observed: map[string]time.Time{id: observed}},
 			ledger.RenewalSettled{Ref: ref, Status: status, Attempt: 1, Lines: ledger.Lines{
 				ChargedCents: cents, RefundedCents: refunded,
-				Items: []ledger.Line{{ProxyID: id, State: state, ChargedCents: cents, RefundedCents: refunded}},
+				Items: []ledger.Line{{ProxyID: id, State: ledger.LineState(state), ChargedCents: cents, RefundedCents: refunded}},
 			}})
 	}
 	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(facts...) }))

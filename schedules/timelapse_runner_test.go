@@ -115,7 +115,7 @@ func (y *year) carry(w work) {
 func (y *year) record(op ledger.Operation, d jobs.Decision, observed map[string]time.Time) (again bool) {
 	y.t.Helper()
 	check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error {
-		if err := tx.AppendTo(op.ID, op.Version, d.Facts...); err != nil {
+		if _, err := tx.AppendTo(op.ID, op.Version, d.Facts...); err != nil {
 			return err
 		}
 		for _, f := range d.Facts {

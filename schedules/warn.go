@@ -58,7 +58,7 @@ func (s *Sweeper) watchExpiries(ctx context.Context) error {
 // inside of only the nearest is published. What expired before the account was
 // bound is not published.
 func (s *Sweeper) Warn(ctx context.Context) error {
-	opened, err := s.Ledger.Opened(ctx)
+	opened, err := s.Ledger.OpenedAt(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}

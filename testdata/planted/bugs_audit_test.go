@@ -70,7 +70,7 @@ var auditBugs = []bug{
 	{name: "an expiry that moved a little has moved", file: "jobs/reconcile_renewals.go", run: "TestAnExpiryThatMovedByLess",
 		old: "!proxy.ExpiresAt.Before(least):", new: "proxy.ExpiresAt.After(*before):"},
 	{name: "what a person resolved is not seen to move", file: "jobs/reconcile_renewals.go", run: "TestALineThatAPersonResolved",
-		old: "if l.State != \"succeeded\" && l.State != \"charged\" {", new: "if l.State != \"succeeded\" {"},
+		old: "if l.State != ledger.LineSucceeded && l.State != ledger.LineCharged {", new: "if l.State != ledger.LineSucceeded {"},
 	{name: "what settled before a stop of days is forgotten", file: "jobs/reconcile.go", run: "TestSettlementsOlderThanADay",
 		old: "if agreed != nil && agreed.At", new: "if since.IsZero() && agreed.At"},
 	{name: "a month's head is the next one's first row", file: "ledger/month_ends.go", run: "TestAStatementsHeadIs",

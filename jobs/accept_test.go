@@ -1,0 +1,90 @@
+package jobs
+
+import (
+	"errors"
+	"testing"
+
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// arrives is a command that was read and not accepted yet.
+func (h *house) arrives(kind queue.Kind, text string) *arrival {
+	h.t.Helper()
+	o := offered{ended: make(chan bool, 1)}
+	m := queue.NewMessage(queue.Message{Kind: kind, Data: []byte(text), Published: h.now()}, o)
+	a, err := h.runner.read(h.t.Context(), &m)
+	check(h.t, err)
+	h.runner.ready.reserve(a.place())
+	return a
+}
+
+// oneToken is a house whose gate lets one request through, and no other for days.
+func oneToken(t *testing.T) *house {
+	t.Helper()
+	h := idleHouse(t)
+	h.runner.Gate = NewGate(1e-6)
+	return h
+}
+
+func TestAnAcceptanceThatRunsTwiceTakesOneToken(t *testing.T) {
+	h := oneToken(t)
+	a := h.arrives(queue.KindOrderCreate, `{"id":"o","duration_days":30,"items":[{"offer_code":"off_1","quantity":1}]}`)
+	h.runner.takeTokens([]*arrival{a})
+	boom := errors.New("another of its group failed")
+	for _, fails := range []error{boom, nil} {
+		err := h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return errors.Join(h.runner.accept(tx, a), fails) })
+		if !errors.Is(err, fails) {
+			t.Fatal(err)
+		}
+	}
+	if len(a.jobs) != 1 || a.jobs[0].sending == nil || a.jobs[0].op.State != ledger.StateSending {
+		t.Fatalf("the second run of the function did not start it: %+v", a.jobs)
+	}
+	h.runner.giveTokensBack([]*arrival{a})
+	if h.runner.Gate.TryPass() {
+		t.Error("a token was used and given back as well")
+	}
+}
+
+func TestATokenOfACommandThatDoesNotStartIsGivenBack(t *testing.T) {
+	order := `{"id":"o","duration_days":30,"items":[{"offer_code":"off_1","quantity":1}]}`
+	for name, c := range map[string]struct {
+		kind queue.Kind
+		text string
+	}{
+		"absorbed":                         {queue.KindOrderCreate, order},
+		"in conflict":                      {queue.KindOrderCreate, `{"id":"o","duration_days":60,"items":[{"offer_code":"off_1","quantity":1}]}`},
+		"of a proxy that was not seen yet": {queue.KindProxyRenew, `{"id":"r","duration_days":30,"proxy_ids":["px_unseen"]}`},
+		"too late":                         {queue.KindOrderCreate, `{"id":"late","duration_days":30,"items":[{"offer_code":"off_1","quantity":1}],"not_after":"2020-01-01T00:00:00Z"}`},
+		"guarded":                          {queue.KindProxyRenew, `{"id":"g","duration_days":30,"proxy_ids":["px_1"],"due_before":"2999-01-01T00:00:00Z"}`},
+		"refused":                          {queue.KindProxyRenew, `{"id":"x","duration_days":31,"proxy_ids":["px_1"]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := oneToken(t)
+			h.runner.Gate.TryPass()
+			check(t, h.runner.acceptBatch(t.Context(), []*arrival{h.arrives(queue.KindOrderCreate, order)}))
+			h.runner.Gate.GiveBack()
+			check(t, h.runner.acceptBatch(t.Context(), []*arrival{h.arrives(c.kind, c.text)}))
+			if !h.runner.Gate.TryPass() {
+				t.Error("a token was lost")
+			}
+			if h.runner.Gate.TryPass() {
+				t.Error("a token was made")
+			}
+		})
+	}
+}
+
+func TestATokenOfACommandThatFailsIsGivenBack(t *testing.T) {
+	h := oneToken(t)
+	a := h.arrives(queue.KindOrderCreate, `{"id":"o","duration_days":30,"items":[{"offer_code":"off_1","quantity":1}]}`)
+	b := h.arrives(queue.KindOrderCreate, `{"id":"p","duration_days":30,"items":[{"offer_code":"off_1","quantity":1}]}`)
+	a.hash, b.hash = "", ""
+	if err := h.runner.acceptBatch(t.Context(), []*arrival{a, b}); err == nil {
+		t.Fatal("commands without a hash were accepted")
+	}
+	if !h.runner.Gate.TryPass() || h.runner.Gate.TryPass() {
+		t.Error("not one token is there, as before")
+	}
+}
