@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"perennial/ledger"
-	"perennial/queue"
 )
 
 // How a command that was read is accepted or refused: one transaction of the
@@ -23,7 +22,7 @@ func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 		return err
 	}
 	if known.AcceptedHash != "" {
-		return r.acceptAgain(tx, a, known)
+		return acceptAgain(tx, a, known)
 	}
 	if known.RefusedHash == a.hash {
 		return nil // refused before, and told so
@@ -68,7 +67,7 @@ func (a *arrival) rejected(code, reason string) ledger.CommandRejected {
 
 // acceptAgain absorbs the same content, whenever it comes; other content under
 // the same id is a conflict, and the first stands.
-func (r *Runner) acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
+func acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
 	if known.Kind == a.kind && known.AcceptedHash == a.hash {
 		return nil
 	}
@@ -132,8 +131,8 @@ func (r *Runner) careful(c Command) bool { return c.MaxTotalCents > 0 || r.Daily
 // jobsOf makes the jobs that may start at once: of a careful command only the
 // first.
 func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) ([]*job, error) {
-	if len(planned) > bulkOperations && c.Priority == queue.PriorityNormal {
-		c.Priority = queue.PriorityBulk
+	if len(planned) > bulkOperations && c.Priority == UrgencyNormal {
+		c.Priority = UrgencyBulk
 	}
 	jobs := make([]*job, 0, len(planned))
 	for _, p := range planned {

@@ -264,3 +264,14 @@ func (r *Runner) discrepancy(ctx context.Context, f Finding) ledger.Fact {
 		Warn("books and provider differ: " + f.Explanation)
 	return x
 }
+
+// Evidence collects what is known of an operation that waits for a person, the
+// provider's lists included.
+func (r *Runner) Evidence(ctx context.Context, id string) (Evidence, error) {
+	if err := r.readable(); err != nil {
+		e, collectErr := CollectEvidence(ctx, r.Ledger, nil, id)
+		e.Notes = []string{err.Error()}
+		return e, collectErr
+	}
+	return CollectEvidence(ctx, r.Ledger, r.newReconciler(), id)
+}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"perennial/ledger"
-	"perennial/queue"
 	"perennial/upstream"
 )
 
@@ -45,7 +44,25 @@ type Command struct {
 	Scenario        string               `json:"sandbox_scenario,omitempty"`
 	// Priority is "high", "bulk" or neither. It is no part of what the command
 	// asks for: the same content under another priority is the same command.
-	Priority queue.Priority `json:"priority,omitempty"`
+	Priority Urgency `json:"priority,omitempty"`
+}
+
+// Urgency is which commands a command lets pass. It is written as its "priority".
+type Urgency string
+
+// Urgencies of a command. They are those of the stream's lines (queue.Priority).
+const (
+	UrgencyHigh   Urgency = "high"
+	UrgencyNormal Urgency = ""
+	UrgencyBulk   Urgency = "bulk"
+)
+
+func (u Urgency) check() error {
+	switch u {
+	case UrgencyHigh, UrgencyNormal, UrgencyBulk:
+		return nil
+	}
+	return fmt.Errorf("priority is %.40q and must be %s or %s, or left out", string(u), UrgencyHigh, UrgencyBulk)
 }
 
 // Guarded reports whether the proxies are to be read again just before paying.
@@ -68,7 +85,7 @@ type OrderCommand struct {
 	NotAfter        *time.Time        `json:"not_after,omitempty"`
 	Labels          map[string]string `json:"labels,omitempty"`
 	SandboxScenario string            `json:"sandbox_scenario,omitempty"`
-	Priority        queue.Priority    `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk"`
+	Priority        Urgency           `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk"`
 }
 
 // RenewalCommand is a renewal as it is written.
@@ -81,7 +98,7 @@ type RenewalCommand struct {
 	DueBefore       *time.Time           `json:"due_before,omitempty"`
 	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
 	Labels          map[string]string    `json:"labels,omitempty"`
-	Priority        queue.Priority       `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk"`
+	Priority        Urgency              `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk"`
 }
 
 // UnreadableError is a message that cannot be answered under any command id.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"perennial/ledger"
-	"perennial/queue"
 	"perennial/upstream"
 )
 
@@ -34,7 +33,7 @@ func (c Command) check(rules Rules) error {
 	if err := ledger.CheckLabels(c.Labels); err != nil {
 		return err
 	}
-	if err := queue.ValidPriority(c.Priority); err != nil {
+	if err := c.Priority.check(); err != nil {
 		return err
 	}
 	if err := c.checkInstants(); err != nil {

@@ -191,19 +191,6 @@ func TestTheContentHashNeverChanges(t *testing.T) {
 	}
 }
 
-func TestTrap33CIDRsGoUnderTheNameThatTheOperatorGives(t *testing.T) {
-	c, err := ParseCommand(ledger.KindOrder, []byte(`{"id":"o","duration_days":30,"items":[{"offer_code":"a","quantity":1,"cidrs":["198.51.100.0/24"]}]}`),
-		Rules{Environment: upstream.Sandbox, CIDRField: "network_ranges"})
-	check(t, err)
-	r := &Runner{Config: Config{CIDRField: "network_ranges"}}
-	body, err := r.body(c, nil)
-	check(t, err)
-	if want := `{"duration_days":30,"items":[{"network_ranges":["198.51.100.0/24"],"offer_code":"a","quantity":1}]}`; string(body) != want {
-		t.Fatalf("%s", body)
-	}
-	mustRefuse(t, ledger.KindOrder, `{"id":"c-1","duration_days":30,"items":[{"offer_code":"a","quantity":1,"cidrs":["198.51.100.0/24"]}]}`, sandboxRules, "cidr_field")
-}
-
 func TestTrap42TheScenarioIsForSandboxesOnly(t *testing.T) {
 	mustRefuse(t, ledger.KindOrder, `{"id":"c-1","duration_days":30,"items":[{"offer_code":"a","quantity":1}],"sandbox_scenario":"success"}`,
 		Rules{Environment: upstream.Production}, "sandbox accounts only")
@@ -326,35 +313,4 @@ func manyLabels(n int) string {
 		all = append(all, fmt.Sprintf("%q:%q", string(rune('a'+i)), strings.Repeat("x", 255)))
 	}
 	return strings.Join(all, ",")
-}
-
-func TestARequestIsReadAsStrictlyAsACommand(t *testing.T) {
-	for body, want := range map[string]string{
-		`{"reason":"","reason":"good"}`:   `"reason" stands twice`,
-		`{"Reason":"good"}`:               "not known",
-		`{"reasons":"good"}`:              "not known",
-		`{"reason":"good"}{"reason":"x"}`: "follows",
-		`{"reason":"good"} x`:             "follows",
-		`{"reason":7}`:                    "must be text",
-		`{"charged":"yes"}`:               "true or false",
-		`{"charged_cents":1.5}`:           "charged_cents",
-		`{"charged_cents":"1"}`:           "a whole number",
-		"{\"reason\":\"\xff\"}":           "UTF-8",
-		`[]`:                              "one JSON object",
-		`"x"`:                             "one JSON object",
-		`{"reason":"good"`:                "not valid JSON",
-		`{"charged":true,"reason":"a","charged":false}`: `"charged" stands twice`,
-	} {
-		if err := DecodeRequest([]byte(body), new(Resolution)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s gave %v, want %q", body, err, want)
-		}
-	}
-	for _, body := range []string{"", " \n", "null", "{}", `{"reason":"good"}`, "\t{\"charged\":null}\n"} {
-		check(t, DecodeRequest([]byte(body), new(Resolution)))
-	}
-	var x Resolution
-	check(t, DecodeRequest([]byte(`{"id":"a/1","charged":true,"charged_cents":9007199254740993,"line":"px_1"}`), &x))
-	if x.ID != "a/1" || x.Charged == nil || !*x.Charged || x.ChargedCents != 9007199254740993 || x.ProxyID != "px_1" {
-		t.Errorf("%+v", x)
-	}
 }

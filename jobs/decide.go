@@ -103,13 +103,6 @@ type TooLate struct {
 // HoldEnded: the time that the operation was held for has passed.
 type HoldEnded struct{ Moment }
 
-// Pause is what a decision asks of the whole account.
-type Pause struct {
-	Scope, Cause, Detail, TraceID string
-	Until                         *time.Time // nil: until a probe succeeds
-	User                          string     // of NATS, that asked for it; see ledger.UserOf
-}
-
 // presumed: an attempt may have executed of which nothing is known but that the
 // ledger was restored: no bytes are frozen.
 func (o Operation) presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }

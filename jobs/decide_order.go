@@ -216,16 +216,3 @@ func previousWait(op Operation) time.Duration {
 	}
 	return min(backoffMost, max(backoffFirst, 2*op.NextAt.Sub(op.UpdatedAt)))
 }
-
-// readPause is what a failed read asks of the account.
-func readPause(h OrderReadFailed, v verdict) *Pause {
-	switch h.Code {
-	case upstream.CodeRateLimited:
-		until := h.Now.Add(throttleDelay(h.RetryAfter, 0)).UTC()
-		return &Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: v.reason, TraceID: v.traceID, Until: &until}
-	case upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeAPIKeyRevoked:
-		return &Pause{Scope: scopeAccount, Cause: string(h.Code), Detail: v.reason, TraceID: v.traceID}
-	default:
-		return nil
-	}
-}

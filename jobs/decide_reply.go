@@ -241,12 +241,6 @@ func splittable(op Operation, v verdict) bool {
 		v.code == upstream.CodeOfferNotFound || v.code == upstream.CodeUnsupportedOperation
 }
 
-// Scopes of a pause.
-const (
-	scopeAccount = "account"
-	// A kind of operation is a scope too: "order", "renewal".
-)
-
 // Patience without a usable Retry-After.
 const (
 	throttleFirst = 5 * time.Second

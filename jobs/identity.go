@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"perennial/ledger"
-	"perennial/queue"
 )
 
 // Content is the command as it is stored, and the hash by which the same
@@ -22,8 +21,8 @@ func (c Command) Content() (json.RawMessage, string, error) {
 		return nil, "", fmt.Errorf("command %q: %w", c.ID, err)
 	}
 	hashed := content
-	if c.Priority != queue.PriorityNormal || bytes.ContainsAny(content, "<>&") {
-		c.Priority = queue.PriorityNormal
+	if c.Priority != UrgencyNormal || bytes.ContainsAny(content, "<>&") {
+		c.Priority = UrgencyNormal
 		// With <, > and & escaped, as ever: the hash of a content never changes.
 		if hashed, err = json.Marshal(c); err != nil {
 			return nil, "", fmt.Errorf("command %q: %w", c.ID, err)

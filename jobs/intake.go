@@ -48,7 +48,7 @@ func (r *Runner) takeIn(ctx context.Context) error {
 
 // placeOf is where the commands of a line wait.
 func placeOf(line queue.Line) place {
-	return place{rowOf(KindOf(line.Kind)).lane, urgencyOf(line.Priority)}
+	return place{rowOf(KindOf(line.Kind)).lane, urgencyOf(Urgency(line.Priority))}
 }
 
 // readIn fetches and parses commands of a line until ctx ends.
@@ -296,8 +296,8 @@ func (a *arrival) parse(rules Rules) (err error) {
 	if err != nil {
 		return err
 	}
-	if a.cmd.Priority == queue.PriorityNormal {
-		a.cmd.Priority = a.msg.Priority // the line's, unless the command says one
+	if a.cmd.Priority == UrgencyNormal {
+		a.cmd.Priority = Urgency(a.msg.Priority) // the line's, unless the command says one
 	}
 	a.content, a.hash, err = a.cmd.Content()
 	return err

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"perennial/ledger"
-	"perennial/queue"
 )
 
 // One operation under way, its place among the others and what goes before what.
@@ -47,13 +46,13 @@ var paying = func() (all []place) {
 var polling = place{lanePoll, usual}
 
 // urgencyOf is where the operations of a command wait.
-func urgencyOf(p queue.Priority) urgency {
+func urgencyOf(p Urgency) urgency {
 	switch p {
-	case queue.PriorityHigh:
+	case UrgencyHigh:
 		return urgent
-	case queue.PriorityBulk:
+	case UrgencyBulk:
 		return inBulk
-	case queue.PriorityNormal:
+	case UrgencyNormal:
 	}
 	return usual
 }

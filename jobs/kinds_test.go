@@ -2,10 +2,12 @@ package jobs
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/upstream"
 )
 
 // What a new kind needs: a row with every field, and a line of the stream.
@@ -27,6 +29,12 @@ func TestEveryRowOfTheTableOfKindsIsWhole(t *testing.T) {
 		}
 		if KindOf(row.subject) != k || queue.ValidKind(row.subject) != nil {
 			t.Errorf("%s is not found by its subject %s", k, row.subject)
+		}
+		if CommandShapes()[string(row.subject)] == nil {
+			t.Errorf("%s has no schema", k)
+		}
+		if !slices.Contains(queue.Lines(), queue.Line{Kind: row.subject}) {
+			t.Errorf("%s has no line of the stream", k)
 		}
 	}
 	for _, line := range queue.Lines() {
@@ -51,4 +59,17 @@ func TestWhatPaysIsLookedAtByUrgencyAndThenByKind(t *testing.T) {
 	if !reflect.DeepEqual(comesBack, back) {
 		t.Errorf("%v", comesBack)
 	}
+}
+
+func TestTrap33CIDRsGoUnderTheNameThatTheOperatorGives(t *testing.T) {
+	c, err := ParseCommand(ledger.KindOrder, []byte(`{"id":"o","duration_days":30,"items":[{"offer_code":"a","quantity":1,"cidrs":["198.51.100.0/24"]}]}`),
+		Rules{Environment: upstream.Sandbox, CIDRField: "network_ranges"})
+	check(t, err)
+	r := &Runner{Config: Config{CIDRField: "network_ranges"}}
+	body, err := r.body(c, nil)
+	check(t, err)
+	if want := `{"duration_days":30,"items":[{"network_ranges":["198.51.100.0/24"],"offer_code":"a","quantity":1}]}`; string(body) != want {
+		t.Fatalf("%s", body)
+	}
+	mustRefuse(t, ledger.KindOrder, `{"id":"c-1","duration_days":30,"items":[{"offer_code":"a","quantity":1,"cidrs":["198.51.100.0/24"]}]}`, sandboxRules, "cidr_field")
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"perennial/ledger"
-	"perennial/queue"
 )
 
 // codeReleased marks an operation that a person let go.
@@ -73,8 +72,8 @@ func (r *Runner) command(ctx context.Context, id string) (Command, error) {
 		return c, err
 	}
 	c.ProxyIDs = nil // an operation knows its own
-	if len(accepted.Operations) > bulkOperations && c.Priority == queue.PriorityNormal {
-		c.Priority = queue.PriorityBulk
+	if len(accepted.Operations) > bulkOperations && c.Priority == UrgencyNormal {
+		c.Priority = UrgencyBulk
 	}
 	r.mu.Lock()
 	r.lastCommand = c
@@ -97,7 +96,7 @@ func (r *Runner) enqueueAs(ctx context.Context, record ledger.Operation, push fu
 		return err
 	}
 	if r.careful(j.cmd) && record.State == ledger.StateAccepted {
-		first, err := r.firstUnfinished(ctx, record.CommandID)
+		first, err := firstUnfinished(ctx, r.Ledger, record.CommandID)
 		if err != nil || first != record.ID {
 			return err
 		}
@@ -106,8 +105,8 @@ func (r *Runner) enqueueAs(ctx context.Context, record ledger.Operation, push fu
 	return nil
 }
 
-func (r *Runner) firstUnfinished(ctx context.Context, commandID string) (string, error) {
-	all, err := r.Ledger.OperationsOf(ctx, commandID)
+func firstUnfinished(ctx context.Context, l *ledger.Ledger, commandID string) (string, error) {
+	all, err := l.OperationsOf(ctx, commandID)
 	if err != nil {
 		return "", err
 	}

@@ -234,7 +234,7 @@ func (h *house) await(id string, states ...ledger.State) CommandStatus {
 	h.until(id+" becomes "+string(states[0]), func() bool {
 		var err error
 		s, err = Status(h.t.Context(), h.ledger, id)
-		return err == nil && (slices.Contains(states, ledger.State(s.State)) || s.rests())
+		return err == nil && (slices.Contains(states, ledger.State(s.State)) || rests(s))
 	})
 	if !slices.Contains(states, ledger.State(s.State)) {
 		h.t.Fatalf("%s is %s and not %s: %s\njournal: %s", id, s.State, states[0], s.Reason, strings.Join(h.journal(), " · "))
@@ -243,7 +243,7 @@ func (h *house) await(id string, states ...ledger.State) CommandStatus {
 }
 
 // rests: nothing of the command goes on by itself.
-func (s CommandStatus) rests() bool {
+func rests(s CommandStatus) bool {
 	return len(s.Operations) > 0 && !slices.ContainsFunc(s.Operations, func(o OperationStatus) bool {
 		return !o.State.Ended() && o.State != ledger.StateReview
 	})

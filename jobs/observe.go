@@ -17,7 +17,7 @@ import (
 // observe finds the expiries that an unguarded renewal pays for.
 func (r *Runner) observe(ctx context.Context, j *job, p *presend) error {
 	p.observed = map[string]time.Time{}
-	unseen, err := r.seen(ctx, p.ids, p.observed)
+	unseen, err := seenOf(ctx, r.Ledger, p.ids, p.observed)
 	if err != nil || len(unseen) == 0 {
 		return err
 	}
@@ -41,11 +41,11 @@ func (r *Runner) observe(ctx context.Context, j *job, p *presend) error {
 	return nil
 }
 
-// seen puts into observed what the ledger's table of proxies shows, and returns
+// seenOf puts into observed what the ledger's table of proxies shows, and returns
 // the proxies of which it shows nothing that still holds.
-func (r *Runner) seen(ctx context.Context, ids []string, observed map[string]time.Time) (unseen []string, err error) {
+func seenOf(ctx context.Context, l *ledger.Ledger, ids []string, observed map[string]time.Time) (unseen []string, err error) {
 	for _, id := range ids {
-		expires, known, err := r.Ledger.SeenExpiry(ctx, id)
+		expires, known, err := l.SeenExpiry(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +64,7 @@ func (r *Runner) seen(ctx context.Context, ids []string, observed map[string]tim
 func (r *Runner) listFor(ctx context.Context, priority Priority, unseen []string, observed map[string]time.Time) ([]string, error) {
 	r.listing.Lock() // one worker's list serves the others
 	defer r.listing.Unlock()
-	unseen, err := r.seen(ctx, unseen, observed)
+	unseen, err := seenOf(ctx, r.Ledger, unseen, observed)
 	page, pages := upstream.PageRequest{Size: listingPage}, len(unseen)
 	for ; err == nil && len(unseen) > 0 && pages > 0; pages-- {
 		if err := r.passNow(ctx, priority); err != nil {
@@ -81,7 +81,7 @@ func (r *Runner) listFor(ctx context.Context, priority Priority, unseen []string
 		if err := r.noteAll(ctx, got.Items); err != nil {
 			return nil, err
 		}
-		if unseen, err = r.seen(ctx, unseen, observed); err != nil {
+		if unseen, err = seenOf(ctx, r.Ledger, unseen, observed); err != nil {
 			return nil, err
 		}
 		if !got.HasMore || got.NextPageToken == "" || got.NextPageToken == page.Token {

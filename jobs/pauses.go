@@ -12,14 +12,6 @@ import (
 	"perennial/upstream"
 )
 
-// Causes of a pause that are not a code of the provider's.
-const (
-	causePerson    = "person"
-	causeClock     = "clock"
-	causeThrottled = "rate_limited"
-	causeFirewall  = "not_the_api"
-)
-
 // pauses mirrors the ledger's pauses for the workers.
 type pauses struct {
 	now     func() time.Time

@@ -4,19 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"perennial/ledger"
 )
-
-// RefusedError is a person's request that cannot be done, and why.
-type RefusedError struct{ Reason string }
-
-// Error is the reason.
-func (e *RefusedError) Error() string { return e.Reason }
-
-func refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
 
 // signature is who asks for a change, and why: the fact carries both.
 type signature struct{ by, reason string }
@@ -78,7 +69,7 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 // new generation of the key.
 func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) {
 	return r.each(ctx, id, signature{by, reason}, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
-		next, err := r.nextGeneration(ctx, o, ledger.LineNotCharged)
+		next, err := nextGeneration(ctx, r.Ledger, r.binding, o, ledger.LineNotCharged)
 		if err != nil {
 			return nil, err
 		}
@@ -90,47 +81,6 @@ func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) 
 			Ref: ref, By: by, Reason: reason, User: ledger.UserOf(ctx), Outcome: "not_charged", SendAgain: []ledger.Planned{next.planned}, DurationDays: next.days,
 		}, nil
 	}, ledger.StateRejected)
-}
-
-type generation struct {
-	planned ledger.Planned
-	days    int64
-}
-
-// nextGeneration plans an operation again under a new key, for its lines in the
-// given states: a line that a person has answered already is not sent twice.
-func (r *Runner) nextGeneration(ctx context.Context, o ledger.Operation, states ...ledger.LineState) (generation, error) {
-	return nextGeneration(ctx, r.Ledger, r.binding, o, states...)
-}
-
-func nextGeneration(ctx context.Context, l *ledger.Ledger, b ledger.Binding, o ledger.Operation, states ...ledger.LineState) (generation, error) {
-	accepted, err := l.Acceptance(ctx, o.CommandID)
-	if err != nil {
-		return generation{}, err
-	}
-	var ids []string
-	if o.Kind.OfProxies() {
-		lines, err := l.Lines(ctx, o.ID)
-		if err != nil {
-			return generation{}, err
-		}
-		for _, x := range lines {
-			if slices.Contains(states, x.State) {
-				ids = append(ids, x.ProxyID)
-			}
-		}
-		if len(ids) == 0 {
-			return generation{}, refuse("%s has no proxy left to renew", o.ID)
-		}
-	}
-	return generation{
-		planned: plan(b, o.Kind, o.CommandID, o.Chunk, o.Generation+1, ids), days: accepted.DurationDays,
-	}, nil
-}
-
-// ofOneLine plans one line of an operation again, apart from the others.
-func ofOneLine(b ledger.Binding, o ledger.Operation, proxyID string) ledger.Planned {
-	return plan(b, o.Kind, o.CommandID, o.Chunk+"/"+proxyID, o.Generation+1, []string{proxyID})
 }
 
 // PauseByHand stops the account until ResumeByHand. The error is a RefusedError

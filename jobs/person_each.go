@@ -86,7 +86,7 @@ type pending struct {
 // round changes what is in one of the states now, and says how many operations
 // changed between its reading and its writing.
 func (p *pending) round(ctx context.Context, id string) (moved int, err error) {
-	records, labels, err := p.runner.operationsOf(ctx, id)
+	records, labels, err := operationsOf(ctx, p.runner.Ledger, id)
 	if err != nil {
 		return 0, err
 	}
@@ -184,14 +184,14 @@ func statesText(states []ledger.State) string {
 }
 
 // operationsOf is the operation of the id, or every operation of the command.
-func (r *Runner) operationsOf(ctx context.Context, id string) ([]ledger.Operation, map[string]string, error) {
-	one, opErr := r.Ledger.Operation(ctx, id)
-	accepted, err := r.Ledger.Acceptance(ctx, id)
+func operationsOf(ctx context.Context, l *ledger.Ledger, id string) ([]ledger.Operation, map[string]string, error) {
+	one, opErr := l.Operation(ctx, id)
+	accepted, err := l.Acceptance(ctx, id)
 	switch {
 	case err == nil && opErr == nil:
 		return nil, nil, refuse("%s names both a command and an operation of command %s: say %s/1 or another operation's id", id, one.CommandID, id)
 	case opErr == nil:
-		accepted, err := r.Ledger.Acceptance(ctx, one.CommandID)
+		accepted, err := l.Acceptance(ctx, one.CommandID)
 		return []ledger.Operation{one}, accepted.Labels, err
 	case errors.Is(err, ledger.ErrNotFound):
 		return nil, nil, refuse("%s is not an accepted command or an operation: look with `perennial status`", id)
@@ -199,6 +199,6 @@ func (r *Runner) operationsOf(ctx context.Context, id string) ([]ledger.Operatio
 	if err != nil {
 		return nil, nil, err
 	}
-	records, err := r.Ledger.OperationsOf(ctx, id)
+	records, err := l.OperationsOf(ctx, id)
 	return records, accepted.Labels, err
 }

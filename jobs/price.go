@@ -102,14 +102,14 @@ func (r *Runner) quotes(ctx context.Context, j *job, h *Priced) error {
 // yet is taken from the command's own first proxy, and under a limit of the day from
 // the dearest of late.
 func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *Priced) (err error) {
-	if h.Fallback, err = r.canaryPrice(ctx, j); err == nil && h.Fallback == 0 && h.LimitCents > 0 {
+	if h.Fallback, err = canaryPrice(ctx, r.Ledger, j.op.CommandID); err == nil && h.Fallback == 0 && h.LimitCents > 0 {
 		h.Fallback, err = r.Ledger.Dearest(ctx, j.cmd.DurationDays)
 	}
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		cents, err := r.renewalPrice(ctx, id, j.cmd.DurationDays)
+		cents, err := renewalPrice(ctx, r.Ledger, id, j.cmd.DurationDays)
 		if err != nil {
 			return err
 		}
@@ -120,8 +120,8 @@ func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *Pri
 
 // canaryPrice is the most that one proxy of the same command was charged for
 // its renewal, 0 when none was yet.
-func (r *Runner) canaryPrice(ctx context.Context, j *job) (most int64, err error) {
-	siblings, err := r.Ledger.OperationsOf(ctx, j.op.CommandID)
+func canaryPrice(ctx context.Context, l *ledger.Ledger, commandID string) (most int64, err error) {
+	siblings, err := l.OperationsOf(ctx, commandID)
 	if err != nil {
 		return 0, err
 	}
@@ -129,19 +129,19 @@ func (r *Runner) canaryPrice(ctx context.Context, j *job) (most int64, err error
 		if o.ChargedCents == 0 {
 			continue
 		}
-		lines, err := r.Ledger.Lines(ctx, o.ID)
+		lines, err := l.Lines(ctx, o.ID)
 		if err != nil {
 			return 0, err
 		}
-		for _, l := range lines {
-			most = max(most, l.ChargedCents)
+		for _, line := range lines {
+			most = max(most, line.ChargedCents)
 		}
 	}
 	return most, nil
 }
 
-func (r *Runner) renewalPrice(ctx context.Context, id string, days int64) (int64, error) {
-	cents, paidDays, err := r.lastPaid(ctx, id)
+func renewalPrice(ctx context.Context, l *ledger.Ledger, id string, days int64) (int64, error) {
+	cents, paidDays, err := lastPaid(ctx, l, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return 0, nil
 	}
@@ -150,16 +150,16 @@ func (r *Runner) renewalPrice(ctx context.Context, id string, days int64) (int64
 
 // lastPaid is what was last paid for this proxy, else for one like it;
 // ledger.ErrNotFound when neither was ever paid for.
-func (r *Runner) lastPaid(ctx context.Context, id string) (cents, days int64, err error) {
-	cents, days, err = r.Ledger.PaidPerDay(ctx, id)
+func lastPaid(ctx context.Context, l *ledger.Ledger, id string) (cents, days int64, err error) {
+	cents, days, err = l.PaidPerDay(ctx, id)
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return cents, days, err
 	}
-	like, err := r.Ledger.Proxy(ctx, id)
+	like, err := l.Proxy(ctx, id)
 	if err != nil {
 		return 0, 0, err
 	}
-	return r.Ledger.LastPaid(ctx, like)
+	return l.LastPaid(ctx, like)
 }
 
 // quoteRestarts bounds how often a quote begins again at the first page.

@@ -247,3 +247,7 @@ func firstFew(ids []string) []string {
 	}
 	return append(slices.Clone(ids[:few]), fmt.Sprintf("and %d more", len(ids)-few))
 }
+
+// listingPage is how many items a page is asked for. The client asks for fewer
+// where the provider refuses it.
+const listingPage = 200

@@ -52,7 +52,7 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	if err != nil {
 		return err
 	}
-	if ids, err := r.sweepReviews(ctx, o, x); err != nil || len(ids) > 0 {
+	if ids, err := sweepReviews(ctx, r.Ledger, o, x); err != nil || len(ids) > 0 {
 		if err == nil {
 			err = r.answerSweeps(ctx, x, ids)
 		}
@@ -77,7 +77,7 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 		return refuse("%s has order %s, so it was charged, and no refund of all of it is booked: sent again it would be paid for twice. Read the order with `perennial orders get %s`; a refund is booked when the order shows it", o.ID, o.OrderNo, o.OrderNo)
 	}
 	if x.SendAgain {
-		next, err := r.nextGeneration(ctx, o, ledger.LinePending, ledger.LineUnresolved)
+		next, err := nextGeneration(ctx, r.Ledger, r.binding, o, ledger.LinePending, ledger.LineUnresolved)
 		if err != nil {
 			return err
 		}
@@ -95,12 +95,6 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	}
 	r.answeredFor()
 	return r.startRest(ctx, o.CommandID)
-}
-
-// mayGoAgain: an order that has a number was charged, and is not sent again
-// before all of it is refunded.
-func mayGoAgain(o ledger.Operation) bool {
-	return o.OrderNo == "" || o.ChargedCents > 0 && o.RefundedCents == o.ChargedCents
 }
 
 // waitsForPerson refuses what does not wait for a person: resolving twice too.

@@ -132,7 +132,7 @@ func (r *Runner) strange(ctx context.Context, restored time.Time) (string, error
 	}
 	unseen := 0
 	err = everyPage(ctx, r, r.Provider.ProxiesPage, func(p upstream.Proxy) error {
-		seen, err := r.expiryIsKnown(ctx, p, restored, found)
+		seen, err := expiryIsKnown(ctx, r.Ledger, p, restored, found)
 		if err == nil && !seen && (p.StartsAt == nil || p.StartsAt.Before(since.Add(-listSkew))) {
 			unseen++ // a newer one came with an order
 		}
@@ -149,15 +149,15 @@ func (r *Runner) strange(ctx context.Context, restored time.Time) (string, error
 
 // expiryIsKnown compares a proxy with what the ledger last saw of it and has
 // renewed since; seen is false when it never saw it before the restore.
-func (r *Runner) expiryIsKnown(ctx context.Context, p upstream.Proxy, restored time.Time, found *findings) (seen bool, err error) {
-	known, err := r.Ledger.Proxy(ctx, p.ProxyID)
+func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, restored time.Time, found *findings) (seen bool, err error) {
+	known, err := l.Proxy(ctx, p.ProxyID)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && (known.SeenAt.UnixMicro() <= 0 || known.SeenAt.After(restored)) {
 		return false, nil // or was out of date, as right after a renewal
 	}
 	if err != nil || p.ExpiresAt == nil || known.ExpiresAt == nil {
 		return true, err
 	}
-	days, err := r.Ledger.RenewedDays(ctx, p.ProxyID, known.SeenAt)
+	days, err := l.RenewedDays(ctx, p.ProxyID, known.SeenAt)
 	if p.ExpiresAt.After(known.ExpiresAt.AddDate(0, 0, int(days)).Add(time.Minute)) {
 		found.add("proxy " + p.ProxyID + ", which expires later than the ledger's renewals explain")
 	}
@@ -234,10 +234,6 @@ func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context,
 		seen[token] = true
 	}
 }
-
-// listingPage is how many items a page is asked for. The client asks for fewer
-// where the provider refuses it.
-const listingPage = 200
 
 // requeue takes what waits to be sent from the ledger anew: what is queued was
 // loaded before it was presumed sent.

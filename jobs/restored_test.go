@@ -189,7 +189,7 @@ func TestTrap13OnlyWhatWasSeenBeforeTheRestoreIsCompared(t *testing.T) {
 	later := h.now().Add(100 * 24 * time.Hour)
 	look := func(restored time.Time) (bool, string) {
 		found := &findings{}
-		seen, err := h.runner.expiryIsKnown(t.Context(), upstream.Proxy{ProxyID: "px_1", ExpiresAt: &later}, restored, found)
+		seen, err := expiryIsKnown(t.Context(), h.ledger, upstream.Proxy{ProxyID: "px_1", ExpiresAt: &later}, restored, found)
 		check(t, err)
 		return seen, found.String()
 	}

@@ -249,7 +249,7 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 		return false, r.stop(ctx, j, d)
 	}
 	if j.op.Ambiguous > 0 && !j.op.presumed() {
-		if err := r.frozenBody(ctx, j, &p); err != nil {
+		if err := frozenBody(ctx, r.Ledger, j, &p); err != nil {
 			return false, err
 		}
 	}
@@ -312,8 +312,8 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool
 }
 
 // frozenBody reads the bytes of the first attempt that may have executed.
-func (r *Runner) frozenBody(ctx context.Context, j *job, p *presend) error {
-	sent, err := r.Ledger.Sent(ctx, j.op.BodySeq)
+func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *presend) error {
+	sent, err := l.Sent(ctx, j.op.BodySeq)
 	if err != nil {
 		return fmt.Errorf("operation %s: read its frozen body: %w", j.op.ID, err)
 	}

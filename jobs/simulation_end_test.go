@@ -111,7 +111,7 @@ func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 	accepted, err := s.ledger.In(ctx, ledger.StateAccepted, 1000)
 	s.must(err, "accepted")
 	for _, o := range accepted { // under a ceiling one waits for the one before it, which may wait for a person
-		first, err := s.runner.firstUnfinished(ctx, o.CommandID)
+		first, err := firstUnfinished(ctx, s.ledger, o.CommandID)
 		s.must(err, "first unfinished")
 		if first == o.ID {
 			earlier(s.time.Add(time.Second))

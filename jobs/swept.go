@@ -2,9 +2,7 @@ package jobs
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"perennial/ledger"
 )
@@ -12,8 +10,8 @@ import (
 // sweepReviews lists the proxies of the operation that sweeps leave to a person
 // and that x answers for: one line, or all of them where nothing else of the
 // operation waits.
-func (r *Runner) sweepReviews(ctx context.Context, o ledger.Operation, x Resolution) ([]string, error) {
-	ids, err := r.Ledger.SweepReviews(ctx, o.ID)
+func sweepReviews(ctx context.Context, l *ledger.Ledger, o ledger.Operation, x Resolution) ([]string, error) {
+	ids, err := l.SweepReviews(ctx, o.ID)
 	switch {
 	case err != nil || len(ids) == 0:
 		return nil, err
@@ -22,8 +20,8 @@ func (r *Runner) sweepReviews(ctx context.Context, o ledger.Operation, x Resolut
 	case !o.State.Ended():
 		return nil, nil // the money first
 	}
-	lines, err := r.Ledger.Lines(ctx, o.ID)
-	if err != nil || slices.ContainsFunc(lines, func(l ledger.RenewalLine) bool { return l.State == ledger.LineUnresolved }) {
+	lines, err := l.Lines(ctx, o.ID)
+	if err != nil || slices.ContainsFunc(lines, func(x ledger.RenewalLine) bool { return x.State == ledger.LineUnresolved }) {
 		return nil, err
 	}
 	return ids, nil
@@ -54,30 +52,4 @@ func (r *Runner) answerSweeps(ctx context.Context, x Resolution, ids []string) e
 		}
 		return nil
 	})
-}
-
-// endingsShown bounds the operations that a note names.
-const endingsShown = 10
-
-// sweptAnswers lays out what a person can say of what sweeps have given up.
-func (e *Evidence) sweptAnswers(ctx context.Context, l *ledger.Ledger) error {
-	ids, err := l.SweepReviews(ctx, e.OperationID)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		ended, err := l.EndingsOf(ctx, id, endingsShown)
-		if err != nil {
-			return err
-		}
-		names := make([]string, 0, len(ended))
-		for _, x := range ended {
-			names = append(names, x.OperationID)
-		}
-		e.Notes = append(e.Notes, fmt.Sprintf("%s was not renewed by %s: --not-charged lets it expire, --not-charged --send-again has sweeps try again", id, strings.Join(names, ", ")))
-		for _, say := range []string{"--not-charged", "--not-charged --send-again"} {
-			e.Answers = append(e.Answers, Answer{Say: say, ProxyID: id, Bookings: []ledger.Booking{}})
-		}
-	}
-	return nil
 }

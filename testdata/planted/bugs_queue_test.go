@@ -27,7 +27,7 @@ var queueBugs = []bug{
 		old: "WHERE kind = ? AND state = ? AND live = 1 AND next_at IS NOT NULL",
 		new: "WHERE ? <> '' AND state = ? AND live = 1 AND next_at IS NOT NULL"},
 	{name: "the priority is part of the content", file: "jobs/identity.go", run: "TestACommandUnderAnotherPriority",
-		old: "if c.Priority != queue.PriorityNormal ||",
+		old: "if c.Priority != UrgencyNormal ||",
 		new: "if c.Priority == \"-\" ||"},
 	{name: "a server that stores nothing looks healthy", file: "queue/server.go", run: "TestAnEmbeddedServerThatStoresNothing",
 		old: "|| health.Status == \"ok\" {",

@@ -1,0 +1,54 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+
+	"perennial/ledger"
+)
+
+// An operation that is sent again under a new key: what a person is offered, and what
+// the answer plans.
+
+type generation struct {
+	planned ledger.Planned
+	days    int64
+}
+
+// nextGeneration plans an operation again under a new key, for its lines in the
+// given states: a line that a person has answered already is not sent twice.
+func nextGeneration(ctx context.Context, l *ledger.Ledger, b ledger.Binding, o ledger.Operation, states ...ledger.LineState) (generation, error) {
+	accepted, err := l.Acceptance(ctx, o.CommandID)
+	if err != nil {
+		return generation{}, err
+	}
+	var ids []string
+	if o.Kind.OfProxies() {
+		lines, err := l.Lines(ctx, o.ID)
+		if err != nil {
+			return generation{}, err
+		}
+		for _, x := range lines {
+			if slices.Contains(states, x.State) {
+				ids = append(ids, x.ProxyID)
+			}
+		}
+		if len(ids) == 0 {
+			return generation{}, refuse("%s has no proxy left to renew", o.ID)
+		}
+	}
+	return generation{
+		planned: plan(b, o.Kind, o.CommandID, o.Chunk, o.Generation+1, ids), days: accepted.DurationDays,
+	}, nil
+}
+
+// ofOneLine plans one line of an operation again, apart from the others.
+func ofOneLine(b ledger.Binding, o ledger.Operation, proxyID string) ledger.Planned {
+	return plan(b, o.Kind, o.CommandID, o.Chunk+"/"+proxyID, o.Generation+1, []string{proxyID})
+}
+
+// mayGoAgain: an order that has a number was charged, and is not sent again
+// before all of it is refunded.
+func mayGoAgain(o ledger.Operation) bool {
+	return o.OrderNo == "" || o.ChargedCents > 0 && o.RefundedCents == o.ChargedCents
+}
