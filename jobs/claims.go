@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"perennial/ledger"
 	"perennial/upstream"
@@ -80,4 +81,33 @@ func foreignOf(o upstream.Order) foreignOrder {
 		x.expected = o.Delivery.ExpectedCount
 	}
 	return x
+}
+
+// foreignOrder is an order of the provider's list that the ledger does not know.
+type foreignOrder struct {
+	createdAt time.Time
+	netCents  int64 // its total less its refund
+	items     []upstream.OrderItem
+	expected  int64 // proxies; 0: not known
+	before    bool  // older than the ledger: its money is in the opening balance
+	read      bool
+}
+
+// stamp is an instant for an explanation.
+func stamp(at time.Time) string {
+	if at.IsZero() {
+		return "at a time that is not given"
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// few is how many ids an explanation names.
+const few = 8
+
+// firstFew bounds a list of ids for an explanation.
+func firstFew(ids []string) []string {
+	if len(ids) <= few {
+		return ids
+	}
+	return append(slices.Clone(ids[:few]), fmt.Sprintf("and %d more", len(ids)-few))
 }

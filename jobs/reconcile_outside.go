@@ -13,16 +13,6 @@ import (
 	"perennial/upstream"
 )
 
-// foreignOrder is an order of the provider's list that the ledger does not know.
-type foreignOrder struct {
-	createdAt time.Time
-	netCents  int64 // its total less its refund
-	items     []upstream.OrderItem
-	expected  int64 // proxies; 0: not known
-	before    bool  // older than the ledger: its money is in the opening balance
-	read      bool
-}
-
 // listing is where the walk through the provider's orders stands. It goes on
 // with the next pass when there are more pages than one pass may read.
 type listing struct{ token string }
@@ -227,25 +217,6 @@ func (p *pass) foreignFinding(no string, x foreignOrder, recorded int64, maker a
 		f.Explanation += fmt.Sprintf("; if it was bought at the provider's own site: perennial ledger record --kind %s --cents %d --order %s", kind, cents, no)
 	}
 	p.find(f)
-}
-
-// stamp is an instant for an explanation.
-func stamp(at time.Time) string {
-	if at.IsZero() {
-		return "at a time that is not given"
-	}
-	return at.UTC().Format(time.RFC3339)
-}
-
-// few is how many ids an explanation names.
-const few = 8
-
-// firstFew bounds a list of ids for an explanation.
-func firstFew(ids []string) []string {
-	if len(ids) <= few {
-		return ids
-	}
-	return append(slices.Clone(ids[:few]), fmt.Sprintf("and %d more", len(ids)-few))
 }
 
 // listingPage is how many items a page is asked for. The client asks for fewer

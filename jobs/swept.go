@@ -26,30 +26,3 @@ func sweepReviews(ctx context.Context, l *ledger.Ledger, o ledger.Operation, x R
 	}
 	return ids, nil
 }
-
-// answerSweeps lets sweeps try the proxies again, or leave them alone. Every
-// renewal of them has ended and is booked, so there is no amount to say.
-func (r *Runner) answerSweeps(ctx context.Context, x Resolution, ids []string) error {
-	if *x.Charged {
-		return refuse("every renewal of %s has ended and is booked: say --not-charged to let it expire, or --not-charged --send-again to have sweeps try again", ids[0])
-	}
-	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		waiting, err := tx.SweepReviews(x.ID)
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			if !slices.Contains(waiting, id) {
-				return refuse("line %s of %s does not wait for a person", id, x.ID)
-			}
-			var f ledger.Fact = ledger.ProxyRetired{ProxyID: id, By: x.By, Reason: x.Reason, User: ledger.UserOf(ctx)}
-			if x.SendAgain {
-				f = ledger.ProxyReinstated{ProxyID: id, By: x.By, Reason: x.Reason, User: ledger.UserOf(ctx)}
-			}
-			if err := tx.Append(f); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
