@@ -1,3 +1,6 @@
+// What each fact does to the projections. Money is in apply_money.go, sweeps and
+// proxies in apply_sweeps.go.
+
 package ledger
 
 import (

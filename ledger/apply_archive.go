@@ -1,3 +1,5 @@
+// What ledger.archived does to the projections.
+
 package ledger
 
 // applyArchived notes where rows went. It takes nothing away: a journal that is

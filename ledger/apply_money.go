@@ -1,3 +1,6 @@
+// What a fact books: transfers, totals, and the lines and orders that they belong
+// to.
+
 package ledger
 
 import (

@@ -1,3 +1,5 @@
+// What the facts of sweeps and of single proxies do to the projections.
+
 package ledger
 
 import (

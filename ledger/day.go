@@ -1,3 +1,5 @@
+// Days of a time zone: when one begins, and how an instant is shown.
+
 package ledger
 
 import "time"

@@ -1,3 +1,5 @@
+// How the data of a journal row is read back into its fact.
+
 package ledger
 
 import (

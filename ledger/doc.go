@@ -15,4 +15,8 @@
 //
 // Money is int64 cents. Instants are stored as microseconds since 1970 UTC.
 // The package knows nothing of NATS, of HTTP or of what a command means.
+//
+// Its files: journal_ is the writer, the chain and its proof; apply_ is what facts
+// do to the projections; file_ is the SQLite file, its copies and its archives;
+// query_ and report_ read. The rest are the facts themselves and what they need.
 package ledger

@@ -1,3 +1,5 @@
+// The facts of commands, operations, orders and renewals.
+
 package ledger
 
 import (

@@ -1,3 +1,5 @@
+// The facts of the account: sweeps, pauses, what was recorded and reconciled.
+
 package ledger
 
 import (

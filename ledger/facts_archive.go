@@ -1,3 +1,5 @@
+// The facts of what was moved out of the journal, or off the events stream.
+
 package ledger
 
 import "time"

@@ -1,3 +1,5 @@
+// What a sweep planned and left out, and the facts of single proxies.
+
 package ledger
 
 import (

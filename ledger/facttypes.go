@@ -1,3 +1,5 @@
+// The list of all facts.
+
 package ledger
 
 // FactTypes gives a zero value of each type of fact by its name, for

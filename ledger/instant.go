@@ -1,3 +1,5 @@
+// Which instants can be written.
+
 package ledger
 
 import "time"

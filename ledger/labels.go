@@ -1,3 +1,5 @@
+// Bounds of labels.
+
 package ledger
 
 import "fmt"

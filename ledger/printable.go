@@ -1,3 +1,5 @@
+// Which texts may be ids, labels, names and reasons.
+
 package ledger
 
 import (

@@ -1,3 +1,5 @@
+// In whose name something is written.
+
 package ledger
 
 import (

@@ -23,7 +23,7 @@ var queueBugs = []bug{
 	{name: "a line without room does not rest", file: "jobs/intake.go", run: "TestAPausedAccount",
 		old: "\t\tif free := r.ready.free(placeOf(line)); free > 0 {\n\t\t\treturn free, nil",
 		new: "\t\tif free := r.ready.free(placeOf(line)); free > -1<<20 {\n\t\t\treturn max(1, free), nil"},
-	{name: "one kind that is due hides another", file: "ledger/operations.go", run: "TestWhatIsDueOfOneKind",
+	{name: "one kind that is due hides another", file: "ledger/query_operations.go", run: "TestWhatIsDueOfOneKind",
 		old: "WHERE kind = ? AND state = ? AND live = 1 AND next_at IS NOT NULL",
 		new: "WHERE ? <> '' AND state = ? AND live = 1 AND next_at IS NOT NULL"},
 	{name: "the priority is part of the content", file: "jobs/identity.go", run: "TestACommandUnderAnotherPriority",

@@ -1,0 +1,99 @@
+// The last row of each month, which a statement of an archived month needs.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// monthEndsMost bounds the months of one archive: a clock may have stood anywhere.
+const monthEndsMost = 1200
+
+// nextMonth is when the month after an instant's begins.
+func nextMonth(at time.Time) time.Time {
+	return time.Date(at.Year(), at.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+}
+
+// monthEnds are the months that ended within the journal of a file: what is left
+// of archived rows does not tell which was the last one of a month.
+func (l *Ledger) monthEnds(ctx context.Context) (ends []MonthEnd, err error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT seq, hash, time FROM (SELECT seq, hash, time FROM base UNION ALL SELECT seq, hash, time FROM journal) ORDER BY seq`)
+	if err != nil {
+		return nil, err
+	}
+	var last Head
+	var until time.Time
+	err = each(rows, func(s scanner) error {
+		var h Head
+		var us int64
+		err := s.Scan(&h.Seq, &h.Hash, &us)
+		at := fromMicros(us)
+		if until.IsZero() {
+			until = nextMonth(at)
+		}
+		for ; !at.Before(until) && len(ends) < monthEndsMost; until = nextMonth(until) {
+			ends = append(ends, MonthEnd{Until: until, Seq: last.Seq, Hash: last.Hash})
+		}
+		last = h
+		return err
+	})
+	return ends, err
+}
+
+func (t *Tx) applyMonthEnds(ends []MonthEnd) error {
+	for _, e := range ends {
+		err := t.exec(`INSERT INTO month_ends (until, seq, hash) VALUES (?, ?, ?) ON CONFLICT (until) DO NOTHING`, micros(e.Until), e.Seq, e.Hash)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// headBefore is the last row before the first one of an instant or later. known is
+// false where both were archived and the instant is no beginning of a month, or was
+// archived by a version that kept none.
+func headBefore(ctx context.Context, q queryer, at time.Time) (h Head, known bool, err error) {
+	from, err := seqFrom(ctx, q, at)
+	if err != nil {
+		return h, false, err
+	}
+	b, err := baseOf(ctx, q)
+	if err != nil {
+		return h, false, err
+	}
+	if b != nil && b.time >= micros(at) {
+		return archivedHead(ctx, q, at)
+	}
+	err = q.QueryRowContext(ctx, `SELECT seq, hash FROM journal WHERE seq <= coalesce(
+			(SELECT seq - 1 FROM journal WHERE seq >= ?1 AND time >= ?2 ORDER BY seq LIMIT 1), (SELECT max(seq) FROM journal))
+		ORDER BY seq DESC LIMIT 1`, from, micros(at)).Scan(&h.Seq, &h.Hash)
+	switch {
+	case !errors.Is(err, sql.ErrNoRows):
+		return h, err == nil, err
+	case b != nil:
+		return b.Head, true, nil
+	}
+	return Head{Hash: genesis}, true, nil
+}
+
+// archivedHead is headBefore of an instant within the archived rows.
+func archivedHead(ctx context.Context, q queryer, at time.Time) (h Head, known bool, err error) {
+	err = ifMade(ctx, q, "month_ends", func() error {
+		err := q.QueryRowContext(ctx, `SELECT seq, hash FROM month_ends WHERE until = ?`, micros(at)).Scan(&h.Seq, &h.Hash)
+		known = err == nil
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	if err != nil || known {
+		return h, known, err
+	}
+	var opened int64
+	err = q.QueryRowContext(ctx, `SELECT coalesce((SELECT time FROM archived WHERE seq = (SELECT min(seq) FROM archived)), (SELECT opened_at FROM binding))`).Scan(&opened)
+	return Head{Hash: genesis}, micros(at) <= opened, err // the first row books, or opens the ledger
+}

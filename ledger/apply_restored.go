@@ -1,0 +1,82 @@
+// What a restore leaves in the projections: operations that may have been sent
+// since, and what tells.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// CauseRestored is the cause of the account's pause behind a restore: the
+// ledger may have forgotten what was sent since its last row.
+const CauseRestored = "restored"
+
+// Forgotten is since when the ledger may have forgotten sends: the time of the
+// last row that was restored. Nil when it was never restored, or when what it
+// may have forgotten has been accounted for.
+func (l *Ledger) Forgotten(ctx context.Context) (*time.Time, error) {
+	var since sql.NullInt64
+	err := l.read.QueryRowContext(ctx, `SELECT max(forgotten_since) FROM binding`).Scan(&since)
+	return instant(since), err
+}
+
+// HasOrder reports whether an operation has this order number.
+func (l *Ledger) HasOrder(ctx context.Context, orderNo string) (bool, error) {
+	var n int
+	err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations WHERE order_no = ? AND order_no <> ''`, orderNo).Scan(&n)
+	return n > 0, err
+}
+
+// RenewedDays is by how many days the renewals of a proxy that were settled
+// since an instant extended it, those not resolved yet included.
+func (l *Ledger) RenewedDays(ctx context.Context, proxyID string, since time.Time) (days int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(duration_days), 0) FROM lines
+		WHERE proxy_id = ? AND settled_at >= ? AND state IN ('succeeded', 'charged', 'unresolved')`, proxyID, micros(since)).Scan(&days)
+	return days, err
+}
+
+// StaleAll is Stale of every proxy: what a restored ledger saw of them was seen
+// before the time that it has forgotten.
+func (t *Tx) StaleAll() error { return t.exec(`UPDATE proxies SET seen_at = 0, last_seen_at = 0`) }
+
+// applyRestored begins an epoch: what has not ended may have been sent since
+// the last row, so that no refusal of it is believed and nothing of it is sent
+// after the window.
+func (t *Tx) applyRestored(f LedgerOpened) error {
+	since := micros(f.Restored.Since)
+	err := t.w.execOne(`UPDATE binding SET epoch = ?, forgotten_since = min(coalesce(forgotten_since, ?), ?)`, f.Epoch, since, since)
+	if err != nil {
+		return err
+	}
+	return t.presumeSent(f.Restored.AppID)
+}
+
+// applyResumed ends a pause. Where it is that of a restore and its gap is not
+// explained, what was accepted meanwhile may have been sent before, too: its
+// producer may have asked for it in the time that is forgotten.
+func (t *Tx) applyResumed(f AccountResumed) error {
+	if err := t.exec(`DELETE FROM pauses WHERE scope = ? AND cause = ?`, f.Scope, f.Cause); err != nil {
+		return err
+	}
+	if f.Scope != "account" || f.Cause != CauseRestored {
+		return nil
+	}
+	if f.PresumeSentBy != "" {
+		if err := t.presumeSent(f.PresumeSentBy); err != nil {
+			return err
+		}
+	}
+	return t.exec(`UPDATE binding SET forgotten_since = NULL`)
+}
+
+// presumeSent counts, of every operation that could be sent next and has no
+// attempt that may have executed, one that may have, at the earliest moment that
+// is forgotten. A send in progress counts by itself when the runner starts.
+func (t *Tx) presumeSent(appID string) error {
+	return t.exec(`UPDATE operations SET ambiguous = 1, first_ambiguous_at = (SELECT forgotten_since FROM binding),
+		app_id = CASE WHEN app_id = '' THEN ? ELSE app_id END, version = version + 1
+		WHERE live = 1 AND ambiguous = 0 AND (state = 'accepted' OR state = 'held' OR state = 'waiting')
+		AND (SELECT forgotten_since FROM binding) IS NOT NULL`, appID)
+}

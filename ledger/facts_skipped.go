@@ -1,0 +1,110 @@
+// The fact that proxies were left out of a renewal.
+
+package ledger
+
+import (
+	"slices"
+	"time"
+)
+
+// Bounds of the reasons that one ProxySkipped names: a producer chooses how many
+// proxies a command has, and the ids of the operations that hold them.
+const (
+	maxSkipReasons     = 16
+	maxSkipReasonBytes = 1 << 10 // of all of them together
+)
+
+// ProxySkipped: a proxy was left out of a renewal, and why. Several that were left
+// out together are one fact: they are in Skipped, and the fields of one are empty.
+type ProxySkipped struct {
+	Ref
+	ProxyID   string       `json:"proxy_id,omitempty"`
+	Reason    string       `json:"reason,omitempty"`
+	ExpiresAt *time.Time   `json:"expires_at,omitempty"`
+	Skipped   []SkippedFor `json:"skipped,omitempty"`
+}
+
+// SkippedFor are proxies that were left out for one reason.
+type SkippedFor struct {
+	Reason   string   `json:"reason"`
+	ProxyIDs []string `json:"proxy_ids"`
+	// ExpiresAt are the expiries that were read, by proxy.
+	ExpiresAt map[string]time.Time `json:"expires_at,omitempty"`
+}
+
+// FactType implements Fact.
+func (ProxySkipped) FactType() string { return "proxy.skipped" }
+
+// SkippedProxy is one proxy that was left out.
+type SkippedProxy struct {
+	ProxyID   string
+	Reason    string
+	ExpiresAt *time.Time
+}
+
+// Skipped is the fact that proxies were left out, nil for none. Beyond 16 reasons,
+// or 1 KiB of them, the others are left out for otherwise.
+func Skipped(ref Ref, left []SkippedProxy, otherwise string) []Fact {
+	switch len(left) {
+	case 0:
+		return nil
+	case 1:
+		return []Fact{ProxySkipped{Ref: ref, ProxyID: left[0].ProxyID, Reason: left[0].Reason, ExpiresAt: left[0].ExpiresAt}}
+	}
+	f := ProxySkipped{Ref: ref}
+	for _, x := range left {
+		i := f.group(x.Reason)
+		if i < 0 && f.full(x.Reason) {
+			x.Reason = otherwise
+			i = f.group(otherwise)
+		}
+		if i < 0 {
+			i = len(f.Skipped)
+			f.Skipped = append(f.Skipped, SkippedFor{Reason: x.Reason})
+		}
+		f.Skipped[i].add(x)
+	}
+	return []Fact{f}
+}
+
+// group is where the proxies of a reason are, -1 for a new one.
+func (f ProxySkipped) group(reason string) int {
+	return slices.IndexFunc(f.Skipped, func(x SkippedFor) bool { return x.Reason == reason })
+}
+
+// full: the fact has no room to name another reason.
+func (f ProxySkipped) full(reason string) bool {
+	size := len(reason)
+	for _, x := range f.Skipped {
+		size += len(x.Reason)
+	}
+	return len(f.Skipped) >= maxSkipReasons || size > maxSkipReasonBytes
+}
+
+func (s *SkippedFor) add(x SkippedProxy) {
+	s.ProxyIDs = append(s.ProxyIDs, x.ProxyID)
+	if x.ExpiresAt == nil {
+		return
+	}
+	if s.ExpiresAt == nil {
+		s.ExpiresAt = map[string]time.Time{}
+	}
+	s.ExpiresAt[x.ProxyID] = *x.ExpiresAt
+}
+
+// Proxies are those that were left out, one or several.
+func (f ProxySkipped) Proxies() (all []SkippedProxy) {
+	if len(f.Skipped) == 0 {
+		return []SkippedProxy{{ProxyID: f.ProxyID, Reason: f.Reason, ExpiresAt: f.ExpiresAt}}
+	}
+	for _, s := range f.Skipped {
+		for _, id := range s.ProxyIDs {
+			x := SkippedProxy{ProxyID: id, Reason: s.Reason}
+			if at, ok := s.ExpiresAt[id]; ok {
+				x.ExpiresAt = &at
+			}
+			all = append(all, x)
+		}
+	}
+	return all
+}

@@ -1,0 +1,263 @@
+// An archiving: which rows go, and how the shorter ledger takes the place of the
+// longer.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Archive moves old journal rows into a file of their own. The caller sees to it
+// that nobody has the ledger open. Every other table stays as it is, so that no
+// command is forgotten and no sum changes (docs/decisions/0007).
+type Archive struct {
+	Path string // of the ledger
+	Dir  string // where the archive goes; "" is beside the ledger
+	// Before is the instant before which rows go. Later ones stay, and so does
+	// everything from the first row on of a command that has not ended.
+	Before time.Time
+	Clock  func() time.Time
+	// Published is the last event of the stream: what is not published stays.
+	Published Head
+	// Keep is how many of the newest published rows stay in any case. Default 4096:
+	// the relay compares some of them with the stream when it finds its place. Fewer
+	// rows than a 64th of it do not make an archive: the facts of one archiving must
+	// not be the reason for another.
+	Keep int64
+	// Reached is told of the moments named in docs/reliability.md. Default: none are reported.
+	Reached func(point string)
+}
+
+// Archived is what an archiving did.
+type Archived struct {
+	File     string `json:"file"`      // with its directory; "" when nothing had to go
+	FirstSeq int64  `json:"first_seq"` // of the rows that went
+	LastSeq  int64  `json:"last_seq"`
+	Head     Head   `json:"head"` // of the ledger
+	// HeldBy is what has not ended and kept rows here that are old enough to go.
+	HeldBy      string `json:"held_by,omitempty"`
+	BytesBefore int64  `json:"bytes_before"`
+	BytesAfter  int64  `json:"bytes_after"`
+}
+
+// archiveKeeps is for how long a row stays at least: everything that looks back
+// in the journal by itself looks back over less.
+const archiveKeeps = 7 * 24 * time.Hour
+
+// InUseError says that somebody has the ledger file open.
+type InUseError struct {
+	Path string
+	Err  error
+}
+
+// Error says what to do, in three lines.
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("somebody has the ledger open: %v\n%s\nstop the runner and close every SQLite shell, then archive again", e.Err, e.Path)
+}
+
+// Unwrap is what SQLite said.
+func (e *InUseError) Unwrap() error { return e.Err }
+
+// Run archives. First the archive is written, synced and verified from the disk
+// under its name; then a new ledger is, which goes on behind it and agrees with
+// the present one in every table; then that takes the place of the present one,
+// in one step. A crash before it has changed nothing, and running again ends it.
+func (x Archive) Run(ctx context.Context) (out Archived, err error) {
+	if x.Keep == 0 {
+		x.Keep = 4096
+	}
+	if x.Dir == "" {
+		x.Dir = filepath.Dir(x.Path)
+	}
+	if x.Reached == nil {
+		x.Reached = func(string) {}
+	}
+	if latest := x.Clock().Add(-archiveKeeps); x.Before.After(latest) {
+		return out, fmt.Errorf("facts stay for %d days at least: archive what is before %s, or earlier", int(archiveKeeps.Hours()/24), latest.UTC().Format(time.DateOnly))
+	}
+	hold, err := holdFile(ctx, x.Path)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, hold.release()) }()
+	l, err := Open(ctx, Config{Path: x.Path, Clock: x.Clock, ReadOnly: true})
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := x.sweep(ctx, l); err != nil {
+		return out, err
+	}
+	out.BytesBefore, out.Head = sizeOf(x.Path), Head{Seq: l.tail.head.seq, Hash: l.tail.head.hash}
+	out.BytesAfter = out.BytesBefore
+	boundary, heldBy, err := x.boundary(ctx, l)
+	out.HeldBy = heldBy
+	if err != nil || boundary == 0 {
+		return out, err
+	}
+	if err := errors.Join(l.checkFile(ctx), checkEnds(ctx, l.read, l.base, out.Head)); err != nil {
+		return out, err
+	}
+	x.Reached("archive.begun")
+	if err := x.writeArchive(ctx, l, boundary, &out); err != nil {
+		return out, err
+	}
+	x.Reached("archive.written")
+	err = besides(x.Path, x.leftover(ctx, l), func(path string) error {
+		if err := x.writeLedger(ctx, l, path, &out); err != nil {
+			return err
+		}
+		x.Reached("archive.ledger_verified")
+		if err := errors.Join(l.Close(), hold.release()); err != nil {
+			return err
+		}
+		return x.swap(path)
+	})
+	if err == nil {
+		x.Reached("archive.swapped")
+		out.BytesAfter = sizeOf(x.Path)
+	}
+	return out, err
+}
+
+// leftover is the pattern of the directories that this ledger's archiving works
+// in: one that was killed leaves them behind.
+func (x Archive) leftover(ctx context.Context, l *Ledger) string {
+	b, _ := l.Binding(ctx)
+	return ".archive-" + strings.TrimSuffix(filepath.Base(x.Path), ".db") + "-" + b.Epoch + "-*"
+}
+
+// sweep removes what an archiving that was killed left behind.
+func (x Archive) sweep(ctx context.Context, l *Ledger) error {
+	for _, dir := range []string{filepath.Dir(x.Path), x.Dir} {
+		names, err := filepath.Glob(filepath.Join(dir, x.leftover(ctx, l)))
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := os.RemoveAll(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// boundary is the last row that goes, 0 for none.
+func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy string, err error) {
+	row, err := l.Row(ctx, x.Published.Seq)
+	if err != nil || row.Hash != x.Published.Hash {
+		return 0, "", fmt.Errorf("the events stream ends with row %d %s, which the ledger does not hold so: look with `perennial ledger verify --against-events`: %w",
+			x.Published.Seq, x.Published.Hash, errors.Join(ErrNotFound, err))
+	}
+	from, err := seqFrom(ctx, l.read, x.Before)
+	if err != nil {
+		return 0, "", err
+	}
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce((SELECT min(seq) - 1 FROM journal WHERE seq >= ? AND time >= ?), (SELECT max(seq) FROM journal))`,
+		from, micros(x.Before)).Scan(&last)
+	if err != nil {
+		return 0, "", err
+	}
+	last = min(last, x.Published.Seq-x.Keep)
+	first, holder, err := firstUnfinished(ctx, l.read)
+	if err != nil {
+		return 0, "", err
+	}
+	if first <= last {
+		last, heldBy = first-1, holder
+	}
+	behind := int64(0)
+	if l.base != nil {
+		behind = l.base.Seq
+	}
+	if last-behind < max(1, x.Keep/64) {
+		return 0, heldBy, nil
+	}
+	return last, heldBy, nil
+}
+
+// firstUnfinished is the first row of what has not ended, and its name: an
+// operation, one that waits for an answer on some line, a plan whose commands may
+// not all be published, or one that a schedule's last slot holds for an approval.
+// An earlier plan that was held is found in the archive.
+func firstUnfinished(ctx context.Context, q queryer) (seq int64, name string, err error) {
+	err = q.QueryRowContext(ctx, `SELECT seq, name FROM (
+		SELECT c.accepted_seq AS seq, 'operation ' || o.id AS name FROM operations o JOIN commands c ON c.id = o.command_id
+			WHERE o.live = 1 OR o.id IN (SELECT operation FROM lines WHERE claim = 1)
+		UNION ALL SELECT seq, 'a sweep of ' || schedule FROM slots WHERE state = 'planned'
+			OR state = 'held' AND plan = (SELECT n.plan FROM slots n WHERE n.schedule = slots.schedule ORDER BY n.slot_at DESC LIMIT 1)
+		UNION ALL SELECT seq, 'the replacement of ' || proxy_id FROM replacements x WHERE NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = x.command_id)
+			AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = x.command_id))
+		ORDER BY seq, name LIMIT 1`).Scan(&seq, &name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return math.MaxInt64, "", nil
+	}
+	return seq, name, err
+}
+
+// holdFile keeps everybody else from writing to a ledger.
+func holdFile(ctx context.Context, path string) (*held, error) {
+	if !exists(path) {
+		return nil, fmt.Errorf("open ledger %s: %w: is --config or the data directory right?", path, os.ErrNotExist)
+	}
+	c, err := openWriter(ctx, path, time.Second)
+	if err != nil {
+		return nil, err
+	}
+	var busy, frames, moved int64
+	err = c.queryRow(`PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &moved)
+	if err == nil && busy != 0 {
+		err = errors.New("its write-ahead log is being read")
+	}
+	if err == nil {
+		err = c.exec(`BEGIN IMMEDIATE`)
+	}
+	if err != nil {
+		return nil, errors.Join(&InUseError{Path: path, Err: err}, c.close())
+	}
+	return &held{conn: c}, nil
+}
+
+// held is a ledger file that nobody else writes to.
+type held struct{ conn *conn }
+
+func (h *held) release() error {
+	if h.conn == nil {
+		return nil
+	}
+	c := h.conn
+	h.conn = nil
+	return errors.Join(c.exec(`ROLLBACK`), c.close())
+}
+
+// swap puts the new ledger in the place of the present one. A WAL that is still
+// there would be taken for the new one's.
+func (x Archive) swap(path string) error {
+	for _, suffix := range besideIt[1:] {
+		if exists(x.Path + suffix) {
+			return &InUseError{Path: x.Path, Err: fmt.Errorf("%s is still there", filepath.Base(x.Path+suffix))}
+		}
+	}
+	info, err := os.Stat(x.Path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(path, info.Mode().Perm()), keep(path, x.Path))
+}
+
+func sizeOf(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}

@@ -1,0 +1,137 @@
+// Rows that were archived are read from their archive.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Rows that were archived are read from the archive, where it lies beside the
+// ledger. Nothing but their content needs it: who was paid what, and which
+// commands were accepted, stays in the ledger.
+
+// ErrSealed is what Open returns for an archive, unless it is for reading.
+var ErrSealed = errors.New("it is an archive: nothing is added to it")
+
+// ArchivedError is what a read returns that needs a row of an archive which is
+// not beside the ledger.
+type ArchivedError struct {
+	File     string // its name
+	Dir      string // where it is looked for
+	FirstSeq int64
+	LastSeq  int64
+	Why      error // that it could not be read, besides not being there
+}
+
+// Error says what to do, in three lines.
+func (e *ArchivedError) Error() string {
+	text := fmt.Sprintf("journal rows %d to %d were archived to %s\nthe file is not in %s\nput it there, and ask again", e.FirstSeq, e.LastSeq, e.File, e.Dir)
+	if e.Why != nil {
+		text = fmt.Sprintf("journal rows %d to %d were archived to %s\nthe file in %s cannot be used: %v\nput the right one there, and ask again", e.FirstSeq, e.LastSeq, e.File, e.Dir, e.Why)
+	}
+	return text
+}
+
+// Unwrap is the reason.
+func (e *ArchivedError) Unwrap() error { return e.Why }
+
+// shelf holds the archives that were opened so far, by name.
+type shelf struct {
+	mu   sync.Mutex
+	open map[string]*Ledger
+}
+
+func (s *shelf) close() (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.open {
+		err = errors.Join(err, l.Close())
+	}
+	s.open = nil
+	return err
+}
+
+// Begins is the last row that was archived, and its time: the journal of the
+// file begins behind it. Nil when it begins with the first row.
+func (l *Ledger) Begins() (*Head, time.Time) {
+	if l.base == nil {
+		return nil, time.Time{}
+	}
+	return &l.base.Head, fromMicros(l.base.time)
+}
+
+// archived reports whether a row is before the beginning of the file.
+func (l *Ledger) archived(seq int64) bool { return l.base != nil && seq <= l.base.Seq }
+
+// archiveOf opens the archive that holds a row.
+func (l *Ledger) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
+	var x ArchivedError
+	var hash string
+	err := l.read.QueryRowContext(ctx, `SELECT file, first_seq, last_seq, last_hash FROM archives
+		WHERE first_seq <= ?1 AND last_seq >= ?1 ORDER BY seq DESC LIMIT 1`, seq).Scan(&x.File, &x.FirstSeq, &x.LastSeq, &hash)
+	if err != nil {
+		return nil, notFound(err)
+	}
+	l.shelf.mu.Lock()
+	defer l.shelf.mu.Unlock()
+	if a := l.shelf.open[x.File]; a != nil {
+		return a, nil
+	}
+	x.Dir = filepath.Dir(l.path)
+	path := filepath.Join(x.Dir, x.File)
+	if !exists(path) {
+		return nil, &x
+	}
+	a, err := Open(ctx, Config{Path: path, Clock: l.clock, ReadOnly: true})
+	if err != nil {
+		x.Why = err
+		return nil, &x
+	}
+	if h, err := sealOf(ctx, a.read); err != nil || h == nil || *h != (Head{Seq: x.LastSeq, Hash: hash}) {
+		x.Why = errors.Join(errors.New("it does not end with the row that was archived last"), err, a.Close())
+		return nil, &x
+	}
+	if l.shelf.open == nil {
+		l.shelf.open = map[string]*Ledger{}
+	}
+	l.shelf.open[x.File] = a
+	return a, nil
+}
+
+// archivedRows are the archived rows of one operation or command, in order.
+func (l *Ledger) archivedRows(ctx context.Context, subject string) (all []Row, err error) {
+	first, err := l.acceptedAt(ctx, subject)
+	if err != nil || !l.archived(first) {
+		return nil, err
+	}
+	for seq := first; l.archived(seq); {
+		a, err := l.archiveOf(ctx, seq)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := a.ownRowsOf(ctx, subject)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rows...)
+		seq = a.tail.head.seq + 1
+	}
+	return all, nil
+}
+
+// acceptedAt is the row that accepted a command, or an operation's command; the
+// end of everything when none did, since a refusal is not looked for.
+func (l *Ledger) acceptedAt(ctx context.Context, subject string) (seq int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT accepted_seq FROM commands
+		WHERE id = ?1 OR id = (SELECT command_id FROM operations WHERE id = ?1) ORDER BY accepted_seq LIMIT 1`, subject).Scan(&seq)
+	if errors.Is(err, sql.ErrNoRows) {
+		return l.tail.head.seq, nil
+	}
+	return seq, err
+}

@@ -1,0 +1,155 @@
+// Archives joined to the ledger and verified with it.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+)
+
+// checkEnds looks at what a file says of its own two ends: the snapshot that it
+// begins with is one that its chain vouches for, and an archive ends where it
+// was sealed. Of an archive's own beginning the chain behind it speaks.
+func checkEnds(ctx context.Context, q queryer, b *base, h Head) error {
+	sealed, err := sealOf(ctx, q)
+	if err != nil {
+		return err
+	}
+	if sealed != nil {
+		if *sealed != h {
+			return &BrokenError{Check: "archive", Seq: h.Seq, Detail: fmt.Sprintf("the archive ends here and was sealed with row %d %s", sealed.Seq, sealed.Hash)}
+		}
+		return nil
+	}
+	if b == nil {
+		return nil
+	}
+	var n int
+	// The fact itself, and not what the table says of it: the table may have come
+	// out of the snapshot.
+	err = q.QueryRowContext(ctx, `SELECT count(*) FROM archives a CROSS JOIN journal j ON j.seq = a.seq AND j.type = 'ledger.archived'
+		WHERE j.data ->> '$.last_seq' = ? AND j.data ->> '$.last_hash' = ? AND j.data ->> '$.snapshot_hash' = ?`,
+		b.Seq, b.Hash, b.snapshotHash).Scan(&n)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return &BrokenError{Check: "archive", Seq: b.Seq + 1, Detail: "no ledger.archived in the journal says that what is before this row went to an archive"}
+	}
+	return nil
+}
+
+// sealOf reads where an archive ends, nil of a ledger that goes on.
+func sealOf(ctx context.Context, q queryer) (*Head, error) {
+	var h Head
+	err := q.QueryRowContext(ctx, `SELECT seq, hash FROM seal`).Scan(&h.Seq, &h.Hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil //nolint:nilnil // a ledger that goes on is no error
+	}
+	return &h, err
+}
+
+// VerifyWith is Verify of the ledger and of archives of it: each is sound in
+// itself, begins where the one before ends, with the projections that it ends
+// with, and the last ends where the ledger begins. With all of them the history
+// is proven from its first row; Verified.Behind is nil then.
+func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, err error) {
+	archives, err := openArchives(ctx, l.clock, files)
+	defer func() {
+		for _, a := range archives {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if err != nil {
+		return v, err
+	}
+	for i, a := range archives {
+		one, err := a.Verify(ctx)
+		if err != nil {
+			return v, fmt.Errorf("archive %s: %w", a.path, err)
+		}
+		if i == 0 {
+			v.Behind = one.Behind
+		}
+		v.Rows += one.Rows
+		next := l
+		if i+1 < len(archives) {
+			next = archives[i+1]
+		}
+		if err := a.joins(ctx, next); err != nil {
+			return v, err
+		}
+	}
+	own, err := l.Verify(ctx)
+	if v.Rows, v.Head = v.Rows+own.Rows, own.Head; own.Behind == nil {
+		v.Rows, v.Behind = own.Rows, nil // it was made again from the events, and holds theirs
+	}
+	if len(archives) == 0 {
+		v.Behind = own.Behind
+	}
+	return v, err
+}
+
+// openArchives opens archives for reading, in the order of their rows.
+func openArchives(ctx context.Context, clock func() time.Time, files []string) (archives []*Ledger, err error) {
+	for _, file := range files {
+		a, err := Open(ctx, Config{Path: file, Clock: clock, ReadOnly: true, Inspect: true})
+		if err != nil {
+			return archives, err
+		}
+		archives = append(archives, a)
+		if sealed, err := sealOf(ctx, a.read); err != nil || sealed == nil {
+			return archives, errors.Join(fmt.Errorf("%s is not an archive: `perennial ledger archive` writes one", file), err)
+		}
+	}
+	slices.SortFunc(archives, func(a, b *Ledger) int { return int(a.tail.head.seq - b.tail.head.seq) })
+	for i := range len(archives) - 1 {
+		if a, b := archives[i], archives[i+1]; a.tail.head.seq == b.tail.head.seq {
+			return archives, fmt.Errorf("%s and %s hold the same rows: name each archive once", a.path, b.path)
+		}
+	}
+	return archives, nil
+}
+
+// joins proves that the next file begins where this one ends. A ledger that was
+// made again from the events holds the archived rows itself, and agrees.
+func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
+	seq, hash, err := l.Head(ctx)
+	if err != nil {
+		return err
+	}
+	if next.base == nil {
+		row, err := next.Row(ctx, seq)
+		if err != nil && !errors.Is(err, ErrNotFound) || row.Hash == hash {
+			return err
+		}
+		return &BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with a row that %s does not hold", l.path, next.path)}
+	}
+	if next.base.Seq != seq || next.base.Hash != hash {
+		return &BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends here with %s and %s begins behind row %d %s: is one missing?",
+			l.path, hash, next.path, next.base.Seq, next.base.Hash)}
+	}
+	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	for _, left := range []string{leftOfRows, leftWithoutUsers, leftWithoutNames} {
+		sum, err := snapshotOf(ctx, tx, left, func(chunk) error { return nil })
+		if err != nil || sum == next.base.snapshotHash {
+			return err
+		}
+	}
+	return &BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with other tables than %s begins with", l.path, next.path)}
+}
+
+// exists says whether a file is there.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,213 @@
+// The files of an archiving: the archive, and the ledger that begins behind it.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// writeArchive folds the rows that go into a file of their own and gives it its
+// name when it is sealed, on the disk, and was verified there. One that an
+// earlier run finished is verified again and taken.
+func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, out *Archived) error {
+	out.FirstSeq, out.LastSeq = 1, last
+	if l.base != nil {
+		out.FirstSeq = l.base.Seq + 1
+	}
+	name := fmt.Sprintf("%s.%d-%d.archive.db", strings.TrimSuffix(filepath.Base(x.Path), ".db"), out.FirstSeq, last)
+	out.File = filepath.Join(x.Dir, name)
+	row, err := l.Row(ctx, last)
+	if err != nil {
+		return err
+	}
+	ends := Head{Seq: last, Hash: row.Hash}
+	if exists(out.File) {
+		if err := x.verifyArchive(ctx, out.File, ends); err != nil {
+			return fmt.Errorf("%s is there and is not what would be written: move it away: %w", out.File, err)
+		}
+		return errors.Join(syncFile(out.File), syncFile(x.Dir))
+	}
+	return besides(out.File, x.leftover(ctx, l), func(path string) error {
+		if err := l.foldArchive(ctx, path, last); err != nil {
+			return err
+		}
+		x.Reached("archive.folded")
+		if err := errors.Join(syncFile(path), x.verifyArchive(ctx, path, ends)); err != nil {
+			return fmt.Errorf("the archive is not sound and was thrown away: %w", err)
+		}
+		return keep(path, out.File)
+	})
+}
+
+// foldArchive makes the archive's tables by the one fold there is, so that they
+// are those of the ledger as it stood behind the last row.
+func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err error) {
+	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	f, err := newFold(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	if _, err := f.beginAs(ctx, tx); err != nil {
+		return err
+	}
+	if _, err := f.replay(journalOf(ctx, tx, 0, last)); err != nil {
+		return err
+	}
+	if at := f.at(); at.Seq != last {
+		return &BrokenError{Check: "chain", Seq: at.Seq + 1, Detail: "the journal ends before it"}
+	}
+	// Without a WAL it is one file, and can be read where nothing can be written.
+	return errors.Join(f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash), f.w.exec(`PRAGMA journal_mode = DELETE`))
+}
+
+// verifyArchive reads a finished archive back: SQLite's own structures, the seal,
+// and the chain from row to row. Its tables need no second fold: the ledger that
+// goes on is folded from them and compared with the present one.
+func (x Archive) verifyArchive(ctx context.Context, path string, ends Head) (err error) {
+	a, err := Open(ctx, Config{Path: path, Clock: x.Clock, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	if err := a.checkFile(ctx); err != nil {
+		return err
+	}
+	tx, err := a.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	h := head{hash: genesis}
+	if a.base != nil {
+		h = head{seq: a.base.Seq, hash: a.base.Hash}
+	}
+	var buf []byte
+	for r, err := range journalOf(ctx, tx, 0, math.MaxInt64) {
+		if err != nil {
+			return err
+		}
+		if buf, err = h.followedBy(r, buf); err != nil {
+			return err
+		}
+		h = head{seq: r.Seq, hash: r.Hash}
+	}
+	sealed, err := sealOf(ctx, tx)
+	if err == nil && (sealed == nil || *sealed != ends || h.seq != ends.Seq || h.hash != ends.Hash) {
+		err = fmt.Errorf("it ends with row %d %s instead of %d %s", h.seq, h.hash, ends.Seq, ends.Hash)
+	}
+	return err
+}
+
+// writeLedger makes the ledger that goes on behind the archive, compares every
+// table with the present one, says in its journal what went, and verifies it.
+func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *Archived) (err error) {
+	a, err := Open(ctx, Config{Path: out.File, Clock: x.Clock, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	b, err := l.foldBehind(ctx, a, path)
+	if err != nil {
+		return err
+	}
+	next, err := Open(ctx, Config{Path: path, Clock: x.Clock})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, next.Close()) }()
+	book, err := a.Balance(ctx, "")
+	if err != nil {
+		return err
+	}
+	ends, err := a.monthEnds(ctx)
+	if err != nil {
+		return err
+	}
+	err = next.Write(ctx, func(tx *Tx) error {
+		return tx.Append(LedgerArchived{
+			Before: x.Before.UTC(), FirstSeq: out.FirstSeq, LastSeq: b.Seq, LastHash: b.Hash, LastTime: fromMicros(b.time),
+			SnapshotHash: b.snapshotHash, File: filepath.Base(out.File), Currency: book.Currency, WalletCents: book.WalletCents,
+			ChargedCents: book.ChargedCents, RefundedCents: book.RefundedCents, SuspenseCents: book.SuspenseCents,
+			FundingCents: book.FundingCents, ExternalCents: book.ExternalCents, MonthEnds: ends,
+		})
+	})
+	if err != nil {
+		return err
+	}
+	x.Reached("archive.ledger_folded")
+	if _, err := next.Verify(ctx); err != nil {
+		return fmt.Errorf("the new ledger is not sound and was thrown away: %w", err)
+	}
+	was, err := l.Balance(ctx, "")
+	if err != nil {
+		return err
+	}
+	is, err := next.Balance(ctx, "")
+	out.Head, was.Head = is.Head, is.Head
+	if err == nil && was != is {
+		err = fmt.Errorf("the new ledger was thrown away: its balance is %+v instead of %+v", is, was)
+	}
+	return err
+}
+
+// foldBehind folds what follows an archive, from a snapshot of it, and compares
+// every table with those that are there.
+func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *base, err error) {
+	begin, err := a.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = begin.Rollback() }()
+	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	f, err := newFold(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	if b, err = f.beginBehind(ctx, begin); err != nil {
+		return nil, err
+	}
+	if _, err := f.replay(journalOf(ctx, tx, b.Seq, math.MaxInt64)); err != nil {
+		return nil, err
+	}
+	for _, table := range append(slices.Clone(projections), running...) {
+		if err := compareTable(ctx, table, tx, f); err != nil {
+			return nil, err
+		}
+	}
+	return b, f.takeCaches(ctx, tx)
+}
+
+// takeCaches copies what no fact gives: what the provider showed, and how far the
+// events stream went.
+func (f *fold) takeCaches(ctx context.Context, q queryer) error {
+	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
+		return err
+	}
+	for _, table := range []string{"proxies", "moves", "published"} {
+		query, columns, err := snapshotQuery(ctx, q, table)
+		if err == nil {
+			err = cut(ctx, q, query, chunk{table: table, columns: columns}, f.fill)
+		}
+		if err != nil {
+			return errors.Join(err, f.w.exec(`ROLLBACK`))
+		}
+	}
+	return f.w.exec(`COMMIT`)
+}

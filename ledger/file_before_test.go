@@ -1,0 +1,174 @@
+// Ledgers that an earlier program wrote: testdata/before says which, and how.
+
+package ledger
+
+import (
+	"bytes"
+	"compress/gzip"
+	"database/sql"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// before unpacks a file of testdata/before into a directory, under a name.
+func before(t *testing.T, dir, packed, name string) string {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", "before", packed+".gz"))
+	check(t, err)
+	defer func() { _ = file.Close() }()
+	from, err := gzip.NewReader(file)
+	check(t, err)
+	data, err := io.ReadAll(from)
+	check(t, err)
+	path := filepath.Join(dir, name)
+	check(t, os.WriteFile(path, data, 0o600))
+	return path
+}
+
+// tablesOf is the content of the journal and of everything that follows from it.
+func tablesOf(t testing.TB, path string) map[string]string {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
+	check(t, err)
+	defer func() { _ = db.Close() }()
+	all := map[string]string{}
+	for _, table := range append([]string{"journal", "spent", "state_counts"}, projections...) {
+		columns, err := columnsOf(t.Context(), db, table)
+		check(t, err)
+		rows, err := db.Query(`SELECT ` + strings.Join(columns, ", ") + ` FROM ` + table)
+		check(t, err)
+		var lines []string
+		check(t, each(rows, func(s scanner) error {
+			values := make([]any, len(columns))
+			dest := make([]any, len(columns))
+			for i := range values {
+				dest[i] = &values[i]
+			}
+			err := s.Scan(dest...)
+			lines = append(lines, fmt.Sprintf("%q", values))
+			return err
+		}))
+		slices.Sort(lines)
+		all[table] = strings.Join(lines, "\n")
+	}
+	return all
+}
+
+func sameTables(t testing.TB, what string, want, got map[string]string) {
+	t.Helper()
+	for _, table := range slices.Sorted(maps.Keys(want)) {
+		if want[table] != got[table] {
+			t.Errorf("%s: %s holds\n%s\n\nand before it was\n%s", what, table, got[table], want[table])
+		}
+	}
+}
+
+// clockBehind runs behind the newest fact of a ledger.
+func clockBehind(t *testing.T, path string) func() time.Time {
+	t.Helper()
+	var us int64
+	check(t, raw(t, path).QueryRow(`SELECT max(time) FROM journal`).Scan(&us))
+	now := fromMicros(us)
+	return func() time.Time {
+		now = now.Add(time.Second)
+		return now
+	}
+}
+
+// goOn takes each operation of before that is under way to its end.
+func goOn(t *testing.T, b *book) {
+	t.Helper()
+	to := func(id string, facts ...Fact) {
+		t.Helper()
+		check(t, b.Write(t.Context(), func(tx *Tx) error {
+			o, err := tx.Operation(id)
+			if err != nil {
+				return err
+			}
+			_, err = tx.AppendTo(id, o.Version, facts...)
+			return err
+		}))
+	}
+	way := settled("under-way/0001", "completed", line("px_way_1", "succeeded", 300, 0), line("px_way_2", "succeeded", 300, 0))
+	to("open-order/1", OrderProgressed{OrderState: orderState("open-order/1", "procuring", 400, 0), NextAt: noon})
+	to("open-order/1", OrderDelivered{OrderState: orderState("open-order/1", "completed", 0, 0), ProxyIDs: []string{"px_bought"}})
+	to("under-way/0001", way)
+	to("waits/0001", sending("waits/0001", 2), settled("waits/0001", "failed", line("px_wait", "failed", 300, 300)))
+	to("is-held/1", CommandReleased{Ref: ref("is-held/1"), By: "ada", Reason: "go"})
+	to("is-held/1", sending("is-held/1", 1))
+	to("sweep-1/0001", resolved("sweep-1/0001", "px_sweep_2", "charged", 300))
+	to("split/0001a", settled("split/0001a", "completed", line("px_s1", "succeeded", 300, 0)))
+	to("split/0001b~2", sending("split/0001b~2", 1))
+	if err := b.tryAdd(accepted(KindRenewal, "new/0001", "px_s2")); err == nil {
+		t.Error("a proxy that an operation of before holds was claimed again")
+	}
+	b.add(accepted(KindRenewal, "new/0001", "px_s1"), sending("new/0001", 1))
+}
+
+// verifiedAndRebuilt proves that the ledger's tables are what its journal gives.
+func (b *book) verifiedAndRebuilt(what string) {
+	b.t.Helper()
+	if _, err := b.Verify(b.t.Context()); err != nil {
+		b.t.Errorf("%s: %v", what, err)
+	}
+	out := filepath.Join(b.t.TempDir(), "rebuilt.ledger.db")
+	if _, err := b.Rebuild(b.t.Context(), out); err != nil {
+		b.t.Fatalf("%s: %v", what, err)
+	}
+	sameTables(b.t, what+", rebuilt", tablesOf(b.t, b.path), tablesOf(b.t, out))
+}
+
+func TestALedgerOfBeforeIsVerifiedRebuiltAndCarriedOn(t *testing.T) {
+	path := before(t, t.TempDir(), "main.ledger.db", "main.ledger.db")
+	was := tablesOf(t, path)
+	l, err := Open(t.Context(), Config{Path: path, Clock: clockBehind(t, path)})
+	check(t, err)
+	defer func() { _ = l.Close() }()
+	b := &book{Ledger: l, t: t, path: path}
+	sameTables(t, "opened", was, tablesOf(t, path))
+	b.verifiedAndRebuilt("opened")
+	for name, export := range map[string]func(io.Writer) error{
+		"export.csv":       func(w io.Writer) error { return b.ExportCSV(t.Context(), w, Period{}) },
+		"export.beancount": func(w io.Writer) error { return b.ExportBeancount(t.Context(), w, "main", Period{}) },
+	} {
+		var out bytes.Buffer
+		check(t, export(&out))
+		if want := contentOf(t, filepath.Join("testdata", "before", name)); !bytes.Equal(out.Bytes(), want) {
+			t.Errorf("%s is\n%s\nand before it was\n%s", name, out.Bytes(), want)
+		}
+	}
+	goOn(t, b)
+	b.verifiedAndRebuilt("carried on")
+}
+
+func TestAnArchivedLedgerOfBeforeIsVerifiedAndCarriedOn(t *testing.T) {
+	dir := t.TempDir()
+	path := before(t, dir, "archived.ledger.db", "main.ledger.db")
+	archive := before(t, dir, "main.ledger.1-114.archive.db", "main.ledger.1-114.archive.db")
+	was := tablesOf(t, path)
+	l, err := Open(t.Context(), Config{Path: path, Clock: clockBehind(t, path)})
+	check(t, err)
+	defer func() { _ = l.Close() }()
+	b := &book{Ledger: l, t: t, path: path}
+	sameTables(t, "opened", was, tablesOf(t, path))
+	rows, err := b.Rows(t.Context(), 0, 10)
+	check(t, err)
+	if len(rows) != 10 || rows[0].Seq != 1 {
+		t.Errorf("%d rows were read from the archive", len(rows))
+	}
+	for _, what := range []string{"opened", "carried on"} {
+		if _, err := b.VerifyWith(t.Context(), archive); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if what == "opened" {
+			goOn(t, b)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+// The snapshot that takes the place of removed events: written, read back and
+// vouched for.
+
+package ledger
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+)
+
+// An events stream may begin behind an archived row: then what the removed events
+// amounted to is the snapshot that the ledger begins with, and a copy of it is
+// kept where the stream is (docs/decisions/0011).
+
+// Snapshot names the state of every projection behind an archived row.
+type Snapshot struct {
+	Head // the last row that it contains
+
+	SnapshotHash string // as ledger.archived names it
+}
+
+// Snapshot is what the journal of the file begins with, nil when it begins with
+// its first row.
+func (l *Ledger) Snapshot() *Snapshot {
+	if l.base == nil {
+		return nil
+	}
+	return &Snapshot{Head: l.base.Head, SnapshotHash: l.base.snapshotHash}
+}
+
+// EventsBegin is the row with which the events stream begins, at the latest; 1
+// where none of its events was removed.
+func (l *Ledger) EventsBegin(ctx context.Context) (seq int64, err error) {
+	columns, err := columnsOf(ctx, l.read, "archives")
+	if err != nil || !slices.Contains(columns, "events_begin") {
+		return 1, err // a file of before events were removed
+	}
+	err = l.read.QueryRowContext(ctx, `SELECT max(1, coalesce(max(events_begin), 1)) FROM archives`).Scan(&seq)
+	return seq, err
+}
+
+// applyBounded notes with which row the stream begins. The archiving that it
+// names is known: a snapshot that no fact vouches for restores nothing.
+func (t *Tx) applyBounded(f LedgerBounded) error {
+	if f.FirstSeq < 2 || f.FirstSeq > f.LastSeq+1 {
+		return fmt.Errorf("the events stream cannot begin with row %d behind a snapshot of row %d", f.FirstSeq, f.LastSeq)
+	}
+	return t.w.execOne(`UPDATE archives SET events_begin = max(events_begin, ?) WHERE seq = (SELECT max(seq) FROM archives
+		WHERE last_seq = ? AND last_hash = ? AND snapshot_hash = ?)`, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash)
+}
+
+// VouchedSnapshots are the snapshots that published ledger.archived events name,
+// the newest last.
+func VouchedSnapshots(events iter.Seq2[[]byte, error]) (all []Snapshot, err error) {
+	for r, err := range rowsOf(events) {
+		if err != nil {
+			return nil, err
+		}
+		fact, err := DecodeFact(r.Type, []byte(r.Data))
+		if err != nil {
+			return nil, err
+		}
+		if f, ok := fact.(LedgerArchived); ok {
+			all = append(all, Snapshot{Head: Head{Seq: f.LastSeq, Hash: f.LastHash}, SnapshotHash: f.SnapshotHash})
+		}
+	}
+	return all, nil
+}
+
+// A written snapshot is compressed with gzip: a line of JSON that names it, and
+// for each part of a table a line of JSON and the part's rows, a JSON array of
+// arrays, with a newline behind.
+const snapshotFormat = "perennial snapshot 1"
+
+type snapshotLine struct {
+	Format       string `json:"format"`
+	Seq          int64  `json:"seq"`
+	Hash         string `json:"hash"`
+	Time         int64  `json:"time"` // of that row, in microseconds since 1970 UTC
+	SnapshotHash string `json:"snapshot_hash"`
+}
+
+type partLine struct {
+	Table   string `json:"table"`
+	N       int64  `json:"n"`
+	Columns string `json:"columns"`
+	Bytes   int    `json:"bytes"` // of the rows
+}
+
+// mostPart bounds what a part of a snapshot may be said to have.
+const mostPart = 256 << 20
+
+// WriteSnapshot writes what the journal of the file begins with, so that a ledger
+// can be made from it and from the rows behind it.
+func (l *Ledger) WriteSnapshot(ctx context.Context, to io.Writer) error {
+	if l.base == nil {
+		return errors.New("the ledger begins with its first row: there is no snapshot to write")
+	}
+	packed := gzip.NewWriter(to)
+	lines := json.NewEncoder(packed)
+	err := lines.Encode(snapshotLine{Format: snapshotFormat, Seq: l.base.Seq, Hash: l.base.Hash, Time: l.base.time, SnapshotHash: l.base.snapshotHash})
+	if err != nil {
+		return err
+	}
+	for _, table := range snapshotted {
+		rows, err := l.read.QueryContext(ctx, `SELECT n, columns, rows FROM snapshot WHERE tbl = ? ORDER BY n`, table)
+		if err != nil {
+			return err
+		}
+		err = each(rows, func(s scanner) error {
+			c := chunk{table: table}
+			if err := s.Scan(&c.n, &c.columns, &c.rows); err != nil {
+				return err
+			}
+			if c.rows, err = io.ReadAll(flate.NewReader(bytes.NewReader(c.rows))); err != nil {
+				return &BrokenError{Check: "snapshot", Detail: fmt.Sprintf("%s, part %d: %v", table, c.n, err)}
+			}
+			err := lines.Encode(partLine{Table: c.table, N: c.n, Columns: c.columns, Bytes: len(c.rows)})
+			_, writeErr := packed.Write(append(c.rows, '\n'))
+			return errors.Join(err, writeErr)
+		})
+		if err != nil {
+			return fmt.Errorf("write the snapshot of %s: %w", table, err)
+		}
+	}
+	return packed.Close()
+}
+
+// CheckSnapshot reads a written snapshot to its end and proves that it is the one
+// that is wanted.
+func CheckSnapshot(from io.Reader, want Snapshot) error {
+	_, err := readSnapshot(from, want, func(chunk) error { return nil })
+	return err
+}
+
+// readSnapshot yields the parts of a written snapshot, and proves at the end that
+// they are what their hash says, and that it is the one that is wanted.
+func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*base, error) {
+	broken := func(err error) error { return &BrokenError{Check: "snapshot", Seq: want.Seq, Detail: err.Error()} }
+	packed, err := gzip.NewReader(from)
+	if err != nil {
+		return nil, broken(err)
+	}
+	in := bufio.NewReader(packed)
+	var first snapshotLine
+	if err := readLine(in, &first); err != nil {
+		return nil, broken(err)
+	}
+	if first.Format != snapshotFormat {
+		return nil, broken(fmt.Errorf("its format is %q and this program knows %q", first.Format, snapshotFormat))
+	}
+	sum := newSnapshotSum()
+	for {
+		c, err := readPart(in)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, broken(err)
+		}
+		sum.add(c)
+		if err := yield(c); err != nil {
+			return nil, err
+		}
+	}
+	b := &base{Head: Head{Seq: first.Seq, Hash: first.Hash}, time: first.Time, snapshotHash: sum.text()}
+	if got := (Snapshot{Head: b.Head, SnapshotHash: b.snapshotHash}); got != want {
+		return nil, broken(fmt.Errorf("it is %+v and %+v is wanted: it was changed", got, want))
+	}
+	return b, nil
+}
+
+// readPart reads the next part of a written snapshot; io.EOF behind the last.
+func readPart(in *bufio.Reader) (c chunk, err error) {
+	var line partLine
+	if err := readLine(in, &line); err != nil {
+		return c, err
+	}
+	if line.Bytes < 0 || line.Bytes > mostPart {
+		return c, fmt.Errorf("a part of %s is said to have %d bytes", line.Table, line.Bytes)
+	}
+	c = chunk{table: line.Table, n: line.N, columns: line.Columns, rows: make([]byte, line.Bytes+1)}
+	if _, err := io.ReadFull(in, c.rows); err != nil {
+		return c, fmt.Errorf("a part of %s ends early: %w", line.Table, io.ErrUnexpectedEOF)
+	}
+	c.rows = c.rows[:line.Bytes]
+	return c, nil
+}
+
+func readLine(in *bufio.Reader, into any) error {
+	text, err := in.ReadBytes('\n')
+	if err != nil {
+		if len(text) > 0 {
+			return io.ErrUnexpectedEOF
+		}
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// beginFrom makes the fold begin with a written snapshot. Its hash is compared
+// before anything of it becomes a table.
+func (f *fold) beginFrom(from io.Reader, want Snapshot) error {
+	var b base
+	return f.begin(func() error {
+		read, err := readSnapshot(from, want, f.put)
+		if err == nil {
+			b = *read
+		}
+		return err
+	}, &b)
+}

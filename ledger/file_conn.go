@@ -1,0 +1,200 @@
+// The connection that writes: prepared statements without what database/sql adds
+// to each.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// conn is the writer's connection, driven without database/sql: it has one
+// user, lives as long as the ledger, and its statements are the hottest path
+// there is (a fifth of the writer's time, measured). Statements are prepared
+// once. Nothing here is cancelled: a commit is done or rolled back whole.
+type conn struct {
+	raw   driver.Conn
+	stmts map[string]*sqlite3.SQLiteStmt
+	args  []driver.NamedValue
+}
+
+func openConn(dsn string) (*conn, error) {
+	raw, err := (&sqlite3.SQLiteDriver{}).Open(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{raw: raw, stmts: map[string]*sqlite3.SQLiteStmt{}}, nil
+}
+
+func (c *conn) close() error {
+	for _, s := range c.stmts {
+		_ = s.Close()
+	}
+	return c.raw.Close()
+}
+
+func (c *conn) stmt(query string) (*sqlite3.SQLiteStmt, error) {
+	if s, ok := c.stmts[query]; ok {
+		return s, nil
+	}
+	prepared, err := c.raw.Prepare(query)
+	if err != nil {
+		return nil, fmt.Errorf("prepare %q: %w", query, err)
+	}
+	s, ok := prepared.(*sqlite3.SQLiteStmt)
+	if !ok {
+		return nil, fmt.Errorf("prepare %q: the driver gave a %T", query, prepared)
+	}
+	c.stmts[query] = s
+	return s, nil
+}
+
+// values puts the arguments into the driver's types, in a buffer that the next
+// call uses again.
+func (c *conn) values(args []any) ([]driver.NamedValue, error) {
+	c.args = c.args[:0]
+	for i, a := range args {
+		value := driver.NamedValue{Ordinal: i + 1, Value: a}
+		switch v := a.(type) {
+		case int64, string, bool, []byte, nil:
+		case int:
+			value.Value = int64(v)
+		default:
+			return nil, fmt.Errorf("%T is not stored in a ledger", a)
+		}
+		c.args = append(c.args, value)
+	}
+	return c.args, nil
+}
+
+func (c *conn) run(query string, args []any) (driver.Result, error) {
+	s, err := c.stmt(query)
+	if err != nil {
+		return nil, err
+	}
+	values, err := c.values(args)
+	if err != nil {
+		return nil, err
+	}
+	return s.ExecContext(context.Background(), values)
+}
+
+func (c *conn) exec(query string, args ...any) error {
+	_, err := c.run(query, args)
+	return err
+}
+
+// execOne is exec of a statement that must change exactly one row.
+func (c *conn) execOne(query string, args ...any) error {
+	result, err := c.run(query, args)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		return errors.Join(err, fmt.Errorf("%d rows changed instead of one: %w", n, ErrNotFound))
+	}
+	return nil
+}
+
+func (c *conn) query(query string, args ...any) (*connRows, error) {
+	s, err := c.stmt(query)
+	if err != nil {
+		return nil, err
+	}
+	values, err := c.values(args)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.QueryContext(context.Background(), values)
+	if err != nil {
+		return nil, err
+	}
+	return &connRows{rows: rows, values: make([]driver.Value, len(rows.Columns()))}, nil
+}
+
+// queryRow defers every error to Scan, as database/sql does; no row is
+// sql.ErrNoRows.
+func (c *conn) queryRow(query string, args ...any) scanner {
+	rows, err := c.query(query, args...)
+	if err != nil {
+		return failed{err}
+	}
+	return oneRow{rows}
+}
+
+type failed struct{ err error }
+
+func (f failed) Scan(...any) error { return f.err }
+
+type oneRow struct{ rows *connRows }
+
+func (r oneRow) Scan(dest ...any) error {
+	defer func() { _ = r.rows.Close() }()
+	if !r.rows.Next() {
+		return errors.Join(r.rows.Err(), sql.ErrNoRows)
+	}
+	return r.rows.Scan(dest...)
+}
+
+// connRows is the part of sql.Rows that this package uses.
+type connRows struct {
+	rows   driver.Rows
+	values []driver.Value
+	err    error
+}
+
+func (r *connRows) Next() bool {
+	err := r.rows.Next(r.values)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return err == nil
+}
+
+func (r *connRows) Err() error   { return r.err }
+func (r *connRows) Close() error { return r.rows.Close() }
+
+func (r *connRows) Scan(dest ...any) error {
+	if len(dest) != len(r.values) {
+		return fmt.Errorf("%d columns for %d variables", len(r.values), len(dest))
+	}
+	for i, d := range dest {
+		if err := assign(d, r.values[i]); err != nil {
+			return fmt.Errorf("column %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// assign stores a column in a variable of the same kind; tables are STRICT, so
+// nothing has to be converted.
+func assign(dest any, value driver.Value) error {
+	number, isNumber := value.(int64)
+	text, isText := value.(string)
+	switch d := dest.(type) {
+	case sql.Scanner:
+		return d.Scan(value)
+	case *int64:
+		*d = number
+	case *int:
+		*d = int(number)
+	case *string:
+		*d, isNumber = text, isText
+	case *Kind:
+		*d, isNumber = Kind(text), isText
+	case *State:
+		*d, isNumber = State(text), isText
+	default:
+		return fmt.Errorf("%T cannot be read from a ledger", dest)
+	}
+	if !isNumber {
+		return fmt.Errorf("a %T does not fit into %T", value, dest)
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+// Backups and rebuilt ledgers: files that are written beside and take their place
+// whole.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"perennial/ledger/files"
+)
+
+// Rebuild folds the journal into a new file at out, which must not exist, and
+// compares every projection with the present one. When a projection differs the
+// error is a *BrokenError and the file is kept all the same: it holds what the
+// journal gives. The proxies table is a cache and is left empty.
+func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error) {
+	if err := mustNotExist(out); err != nil {
+		return v, err
+	}
+	err = besides(out, ".perennial-rebuild-*", func(path string) error {
+		var differs error
+		v, differs = l.foldInto(ctx, path)
+		if broken, ok := errors.AsType[*BrokenError](differs); differs != nil && (!ok || broken.Check != "projection") {
+			return differs
+		}
+		return errors.Join(differs, keep(path, out))
+	})
+	return v, err
+}
+
+// Backup writes a verified copy of the ledger as it stands at one moment, beside
+// a running writer. The file appears under its name only when it is whole, has
+// been verified and is on the disk. An existing file is replaced only by force.
+func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified, err error) {
+	if !force {
+		if err := mustNotExist(out); err != nil {
+			return v, err
+		}
+	}
+	if err := files.Regular(out); err != nil {
+		return v, err
+	}
+	err = besides(out, ".perennial-backup-*", func(path string) error {
+		if err := copyInto(ctx, l.path, path, url.Values{}); err != nil {
+			return err
+		}
+		l.reached("backup.copied")
+		if v, err = verifyCopy(ctx, path); err != nil {
+			return fmt.Errorf("the copy of %s is not sound and was thrown away: %w", l.path, err)
+		}
+		if v.Head.Seq > 0 {
+			row, err := l.Row(ctx, v.Head.Seq)
+			if err != nil || row.Hash != v.Head.Hash {
+				return errors.Join(fmt.Errorf("the copy ends with row %d %s, which %s does not hold", v.Head.Seq, v.Head.Hash, l.path), err)
+			}
+		}
+		// Without a WAL it is one file, and reading it leaves nothing beside it.
+		if err := withoutWAL(path); err != nil {
+			return err
+		}
+		l.reached("backup.verified")
+		return keep(path, out)
+	})
+	return v, err
+}
+
+// copyInto makes a copy of a ledger file by SQLite's own means: one moment of
+// it, whatever a writer beside it does, with what stands in its WAL.
+func copyInto(ctx context.Context, from, to string, extra url.Values) (err error) {
+	if err := files.Regular(from); err != nil {
+		return err
+	}
+	extra.Set("mode", "ro")
+	extra.Set("_busy_timeout", "10000")
+	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: from}).EscapedPath()+"?"+extra.Encode())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, to); err != nil {
+		return fmt.Errorf("copy %s: %w", from, err)
+	}
+	return os.Chmod(to, 0o600)
+}
+
+// verifyCopy verifies a copy that no other process has open.
+func verifyCopy(ctx context.Context, path string) (v Verified, err error) {
+	l, err := Open(ctx, Config{Path: path, Clock: func() time.Time { return time.Unix(0, 0) }}) // nothing is written
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	return l.Verify(ctx)
+}
+
+// withoutWAL makes a closed ledger one file, until it is opened to write.
+func withoutWAL(path string) (err error) {
+	c, err := openConn("file:" + (&url.URL{Path: path}).EscapedPath())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	return c.exec(`PRAGMA journal_mode = DELETE`)
+}
+
+func mustNotExist(path string) error {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("%s: %w", path, fs.ErrExist), err)
+}
+
+// besides runs do with a path in a directory of its own beside out, on the
+// same file system, and removes what it leaves there, and what one of its kind
+// that was killed has left.
+func besides(out, pattern string, do func(path string) error) (err error) {
+	leftovers, err := filepath.Glob(filepath.Join(filepath.Dir(out), pattern))
+	if err != nil {
+		return err
+	}
+	for _, dir := range leftovers {
+		if unlock, alone := lockRoom(dir); alone {
+			err = errors.Join(err, os.RemoveAll(dir), unlock())
+		}
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(out), pattern)
+	if err != nil {
+		return fmt.Errorf("make room beside %s: %w", out, err)
+	}
+	unlock, alone := lockRoom(dir)
+	if !alone {
+		return fmt.Errorf("make room beside %s: another process has taken %s", out, dir)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir), unlock()) }()
+	return do(filepath.Join(dir, "ledger.db"))
+}
+
+// lockRoom says whether no other process works in a directory of besides, and
+// keeps it so.
+// The lock goes with the process that holds it.
+func lockRoom(dir string) (unlock func() error, alone bool) {
+	unlock, alone, _ = files.TryLock(filepath.Join(dir, "lock"))
+	return unlock, alone
+}
+
+// keep puts a finished and closed file in its place: synced, renamed, and the
+// renaming synced. What was removed from that place is gone from the disk before:
+// a WAL that is still there would be taken for the new file's.
+func keep(path, out string) error {
+	if _, err := os.Stat(path + "-wal"); err == nil {
+		return fmt.Errorf("%s was not closed: its newest part is in its -wal file", path)
+	}
+	// What would be taken for a part of it may belong to the file that was there.
+	for _, suffix := range besideIt[1:] {
+		if exists(out + suffix) {
+			return fmt.Errorf("%s is there and belongs to another file: close what has %s open, or move both away", out+suffix, out)
+		}
+	}
+	if err := errors.Join(syncFile(path), names.sync(filepath.Dir(out))); err != nil {
+		return err
+	}
+	if err := names.rename(path, out); err != nil {
+		return err
+	}
+	return names.sync(filepath.Dir(out))
+}
+
+// names are the changes of directories that putting a file in its place takes. A
+// power cut keeps what was synced, and of what came after it any part.
+var names = struct {
+	link, rename func(from, to string) error
+	remove, sync func(path string) error
+}{os.Link, os.Rename, os.Remove, syncFile}
+
+// syncFile puts a file, or a directory's list of names, on the disk.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

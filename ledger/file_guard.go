@@ -1,0 +1,228 @@
+// A file that is lost or damaged while it is open is noticed before it is written.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// SQLite goes on with a file whose name was removed, or was given to another file:
+// what is committed then is gone with the process. It also goes on where some
+// pages of a file are damaged and others are not. So an open ledger keeps in mind
+// which files it has open and whether SQLite ever found one damaged, and writes
+// nothing more when one of them is not as it was. As no intent is written, nothing
+// is sent.
+
+// LostError says that a ledger file was removed, or replaced by another one, while
+// it was open.
+type LostError struct{ Path string }
+
+// Error says what happened and what to do.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("the ledger file %s was removed, or another file was put in its place, under the running program, and nothing more is written: "+
+		"put the very file back; or stop the runner, which publishes what it has first, and make the ledger again with `perennial ledger restore --from-events --replace`", e.Path)
+}
+
+// DamagedError says that SQLite found a ledger file damaged.
+type DamagedError struct {
+	Path string
+	Err  error
+}
+
+// Error says what happened and what to do.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("the ledger file %s is damaged (%v): stop the runner where one works, keep a copy of the file, and make the ledger again "+
+		"with `perennial ledger restore --from-events --replace`, or with `perennial ledger restore --from BACKUP --replace`", e.Path, e.Err)
+}
+
+// Unwrap returns what SQLite said.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// asDamaged makes a *DamagedError of what SQLite says of a damaged file.
+func asDamaged(path string, err error) error {
+	if _, known := errors.AsType[*DamagedError](err); known || !ofDamage(err) {
+		return err
+	}
+	return &DamagedError{Path: path, Err: err}
+}
+
+func ofDamage(err error) bool {
+	failure, _ := errors.AsType[sqlite3.Error](err)
+	return failure.Code == sqlite3.ErrCorrupt || failure.Code == sqlite3.ErrNotADB
+}
+
+// guard knows the files of an open ledger. A nil guard guards nothing.
+type guard struct {
+	path string
+
+	mu      sync.Mutex
+	open    map[string]os.FileInfo // by ending
+	size    int64                  // of the file, when it was longest
+	damaged error
+}
+
+func newGuard(path string) *guard { return &guard{path: path, open: map[string]os.FileInfo{}} }
+
+// notice keeps in mind that SQLite found the file damaged, and returns err.
+func (g *guard) notice(err error) error {
+	if g == nil || !ofDamage(err) {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.damaged == nil {
+		g.damaged = asDamaged(g.path, err)
+	}
+	return err
+}
+
+// check is why the files cannot be used any more, nil while they can; shorter says
+// that the file has lost a part since it was last looked at.
+func (g *guard) check() (shorter bool, err error) {
+	if g == nil {
+		return false, nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, ending := range besideIt {
+		now, err := os.Stat(g.path + ending)
+		was := g.open[ending]
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist): // the disk does not answer: that is no proof
+		case was != nil && (err != nil || !os.SameFile(was, now)):
+			return false, &LostError{g.path + ending}
+		case err == nil && was == nil:
+			g.open[ending] = now
+		}
+		if err == nil && ending == "" {
+			shorter = now.Size() < g.size
+			g.size = max(g.size, now.Size())
+		}
+	}
+	return shorter, g.damaged
+}
+
+// Unusable is why nothing more is written to the ledger until the program is
+// started again, or its file put back: a *LostError or a *DamagedError, nil while
+// all is well.
+func (l *Ledger) Unusable() error {
+	shorter, err := l.guard.check()
+	if err != nil || !shorter {
+		return err
+	}
+	return l.cutShort()
+}
+
+// cutShort looks whether a file that has become shorter ends before its pages do,
+// as its own header counts them: those in the -wal are not among them. One that a
+// person vacuumed does not.
+func (l *Ledger) cutShort() error {
+	bytes, err := bytesInHeader(l.path)
+	l.guard.mu.Lock()
+	defer l.guard.mu.Unlock()
+	if l.guard.damaged != nil || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return l.guard.damaged
+	}
+	size := sizeOf(l.path)
+	if err != nil || size < bytes {
+		l.guard.damaged = &DamagedError{l.path, fmt.Errorf("it has %d bytes of %d", size, max(bytes, l.guard.size))}
+		return l.guard.damaged
+	}
+	l.guard.size = size
+	return nil
+}
+
+// keptOpen are the files that bytesInHeader has opened. To close one would end the
+// locks that SQLite has on the same file in this process.
+var keptOpen struct {
+	sync.Mutex
+	files []*os.File
+}
+
+// bytesInHeader is the size that a database file's header gives it
+// (https://www.sqlite.org/fileformat.html, 1.3).
+func bytesInHeader(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	keptOpen.Lock()
+	keptOpen.files = append(keptOpen.files, f)
+	keptOpen.Unlock()
+	header := make([]byte, 100)
+	if _, err := io.ReadFull(f, header); err != nil {
+		return 0, err
+	}
+	page := int64(binary.BigEndian.Uint16(header[16:]))
+	if page == 1 {
+		page = 65536
+	}
+	return page * int64(binary.BigEndian.Uint32(header[28:])), nil
+}
+
+// connector opens connections for reading that a guard watches. While the name
+// belongs to another file it opens none: it would read another history.
+type connector struct {
+	driver *sqlite3.SQLiteDriver
+	dsn    string
+	guard  *guard
+}
+
+func openGuarded(dsn string, g *guard) *sql.DB {
+	return sql.OpenDB(&connector{driver: &sqlite3.SQLiteDriver{}, dsn: dsn, guard: g})
+}
+
+// Driver returns SQLite's.
+func (c *connector) Driver() driver.Driver { return c.driver }
+
+// Connect opens a connection.
+func (c *connector) Connect(context.Context) (driver.Conn, error) {
+	if _, err := c.guard.check(); err != nil {
+		if _, lost := errors.AsType[*LostError](err); lost {
+			return nil, err
+		}
+	}
+	opened, err := c.driver.Open(c.dsn)
+	if err != nil {
+		return nil, c.guard.notice(err)
+	}
+	conn, ok := opened.(*sqlite3.SQLiteConn)
+	if !ok {
+		return nil, fmt.Errorf("the driver gave a %T", opened)
+	}
+	return &guardedConn{conn, c.guard}, nil
+}
+
+// guardedConn tells the guard what SQLite says of the file.
+type guardedConn struct {
+	*sqlite3.SQLiteConn
+	guard *guard
+}
+
+// QueryContext is the driver's.
+func (c *guardedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := c.SQLiteConn.QueryContext(ctx, query, args)
+	if err != nil {
+		return nil, c.guard.notice(err)
+	}
+	return &guardedRows{rows, c.guard}, nil
+}
+
+type guardedRows struct {
+	driver.Rows
+	guard *guard
+}
+
+// Next is the driver's.
+func (r *guardedRows) Next(dest []driver.Value) error { return r.guard.notice(r.Rows.Next(dest)) }

@@ -1,0 +1,269 @@
+// A ledger made again from a backup and the events behind it.
+
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Restore makes a ledger file again. The caller sees to it that nobody has the
+// file open.
+type Restore struct {
+	Path  string           // of the ledger that is made
+	From  string           // a backup; "": the events are all there is
+	Clock func() time.Time // gives the time of the restore's own facts
+	AppID string           // the key that forgotten sends are taken to have used
+	// Replace moves an existing ledger aside, as PATH.replaced-TIME.
+	Replace bool
+	// Events yields what the stream holds from a journal sequence on; nil when
+	// no stream is there. It is required without From.
+	Events func(first int64) iter.Seq2[[]byte, error]
+	// Snapshot is what to begin with without From, where the stream does not begin
+	// with the first row; nil for none. One of the events has to vouch for it.
+	Snapshot *Snapshot
+	// Content opens what WriteSnapshot wrote of Snapshot.
+	Content func() (io.ReadCloser, error)
+}
+
+// Restored is what a restore made.
+type Restored struct {
+	Rows   int64 `json:"rows"`   // of the backup
+	Events int64 `json:"events"` // rows that were folded from the stream behind it
+	// Snapshot is the row that the journal begins behind, with the snapshot that was
+	// stored beside the stream; nil: it was not needed.
+	Snapshot *Head  `json:"snapshot,omitempty"`
+	Head     Head   `json:"head"` // with the facts of the restore
+	Epoch    string `json:"epoch"`
+	Proven   bool   `json:"proven"` // what was restored ends where the stream does
+	Replaced string `json:"replaced,omitempty"`
+}
+
+// Run verifies the backup, folds what the stream has behind it, marks the file
+// as restored and puts it in its place, as one step: before it nothing has
+// changed. The account starts paused, and everything that has not ended may
+// have been sent. A gap, a wrong hash or a row that cannot be folded is a
+// *BrokenError.
+func (x Restore) Run(ctx context.Context) (out Restored, err error) {
+	if x.Events == nil && x.From == "" {
+		return out, errors.New("restore: neither a backup nor events are given")
+	}
+	if !x.Replace {
+		if err := mustNotExist(x.Path); err != nil {
+			return out, err
+		}
+	}
+	err = besides(x.Path, ".perennial-restore-*", func(path string) error {
+		if err := x.copyBackup(ctx, path, &out); err != nil {
+			return err
+		}
+		if err := x.foldEvents(ctx, path, &out); err != nil {
+			return err
+		}
+		if err := x.mark(ctx, path, &out); err != nil {
+			return err
+		}
+		if out.Replaced, err = moveAside(x.Path, x.Clock()); err != nil {
+			return err
+		}
+		return keep(path, x.Path)
+	})
+	return out, err
+}
+
+func (x Restore) copyBackup(ctx context.Context, path string, out *Restored) error {
+	if x.From == "" {
+		return nil
+	}
+	if _, err := os.Stat(x.From); err != nil {
+		return fmt.Errorf("the backup: %w", err)
+	}
+	extra := url.Values{}
+	if _, err := os.Stat(x.From + "-wal"); errors.Is(err, fs.ErrNotExist) {
+		extra.Set("immutable", "1") // nobody writes it: a read-only medium serves too
+	}
+	if err := copyInto(ctx, x.From, path, extra); err != nil {
+		return damagedBackup(x.From, err)
+	}
+	v, err := verifyCopy(ctx, path)
+	if err != nil {
+		return damagedBackup(x.From, fmt.Errorf("the backup %s is not restored: %w", x.From, err))
+	}
+	if v.Rows == 0 {
+		return fmt.Errorf("%s holds no journal: it is not the backup of a ledger", x.From)
+	}
+	out.Rows, out.Head = v.Rows, v.Head
+	return nil
+}
+
+// damagedBackup adds to the error of a file that SQLite cannot read what else there
+// is to restore from.
+func damagedBackup(from string, err error) error {
+	if !ofDamage(err) {
+		return err
+	}
+	return fmt.Errorf("%w\n%s is damaged: restore with `perennial ledger restore --from-events --replace`, or with --from and another backup", err, from)
+}
+
+// foldEvents folds what the stream has behind the backup. A stream that ends
+// before the backup does, or is not there, adds nothing and proves nothing.
+func (x Restore) foldEvents(ctx context.Context, path string, out *Restored) (err error) {
+	if x.Events == nil {
+		return nil
+	}
+	f, err := newFold(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	if err := x.beginWithSnapshot(f, out); err != nil {
+		return err
+	}
+	var last Row
+	begins := f.at()
+	seen := func(yield func(Row, error) bool) {
+		for r, err := range rowsOf(x.Events(max(begins.Seq, 1))) {
+			if err == nil && last.Seq == 0 && r.Seq > begins.Seq+1 {
+				err = x.beginsLater(begins, r.Seq)
+			}
+			last = r
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+	if out.Events, err = f.replay(notBefore(f.at(), seen)); err != nil {
+		return err
+	}
+	if f.at().Seq == 0 {
+		return errNothingPublished
+	}
+	out.Head, out.Proven = f.at(), last.Hash == f.at().Hash
+	return nil
+}
+
+// beginWithSnapshot begins a ledger that has no backup to go on from.
+func (x Restore) beginWithSnapshot(f *fold, out *Restored) (err error) {
+	if x.Snapshot == nil || x.From != "" {
+		return nil
+	}
+	content, err := x.Content()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	out.Snapshot = &x.Snapshot.Head
+	return f.beginFrom(content, *x.Snapshot)
+}
+
+// laterError says that there are rows which neither what is restored holds nor the
+// stream, and what to do. It unwraps to the gap.
+type laterError struct {
+	text string
+	gap  *BrokenError
+}
+
+func (e *laterError) Error() string { return e.text }
+
+func (e *laterError) Unwrap() error { return e.gap }
+
+// beginsLater is the error of a stream that begins behind what is restored.
+func (x Restore) beginsLater(h Head, first int64) error {
+	text := fmt.Sprintf("the events stream begins with row %d", first)
+	switch {
+	case x.From != "":
+		text = fmt.Sprintf("the backup %s ends with row %d and %s: what is between was archived, and its events were removed\n"+
+			"restore with --from-events, which begins with the snapshot that is stored beside the stream, or", x.From, h.Seq, text)
+	case h.Seq == 0:
+		text += ", and no snapshot of what was before is stored beside it\nrestore"
+	default:
+		text += fmt.Sprintf(" and the snapshot beside it ends with row %d: events were removed by another program\nrestore", h.Seq)
+	}
+	return &laterError{
+		text: fmt.Sprintf("%s with --from FILE, a backup whose head is row %d or later", text, first-1),
+		gap:  &BrokenError{Check: "chain", Seq: first, Detail: fmt.Sprintf("row %d is missing", h.Seq+1)},
+	}
+}
+
+// mark appends the facts of the restore.
+func (x Restore) mark(ctx context.Context, path string, out *Restored) (err error) {
+	l, err := Open(ctx, Config{Path: path, Clock: x.Clock})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := checkEnds(ctx, l.read, l.base, out.Head); err != nil { // a snapshot that no fact vouches for
+		return err
+	}
+	last, err := l.Row(ctx, out.Head.Seq)
+	if err != nil {
+		return err
+	}
+	b, err := l.Binding(ctx)
+	if err != nil {
+		return err
+	}
+	from := "events"
+	if x.From != "" {
+		from = "backup"
+	}
+	out.Epoch = fmt.Sprintf("%x", micros(x.Clock()))
+	err = l.Write(ctx, func(tx *Tx) error {
+		// What another stream held is no measure of the one that it goes on with: a
+		// restore says aloud, and in a fact, that history begins anew there.
+		if err := tx.exec(`DELETE FROM published`); err != nil {
+			return err
+		}
+		return tx.Append(LedgerOpened{
+			AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, Currency: b.Currency, Epoch: out.Epoch,
+			Restored: &Restoration{From: from, Since: last.Instant(), AppID: x.AppID, Proven: out.Proven},
+		}, AccountPaused{
+			Scope: "account", Cause: CauseRestored,
+			Detail: "the ledger was restored and may have forgotten what was sent after " + last.Instant().Format(time.RFC3339) + ": the provider's lists are compared with it first",
+		})
+	})
+	if err != nil {
+		return err
+	}
+	out.Head.Seq, out.Head.Hash, err = l.Head(ctx)
+	return err
+}
+
+// besideIt are the endings of a ledger file and of what SQLite keeps beside it.
+// The newest commits may be in the -wal file alone.
+var besideIt = []string{"", "-wal", "-shm"}
+
+// moveAside renames a ledger file with all that belongs to it; the new name is
+// "" when there was none. The file is not opened: SQLite would remove the WAL of
+// one that is torn. Every part has its new name, on the disk, before any loses the
+// old one.
+func moveAside(path string, at time.Time) (aside string, err error) {
+	name := path + ".replaced-" + at.UTC().Format("20060102T150405.000000Z")
+	for _, suffix := range besideIt {
+		err := names.link(path+suffix, name+suffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("move the present ledger aside: %w", err)
+		}
+		aside = name
+	}
+	if err := names.sync(filepath.Dir(path)); err != nil {
+		return "", fmt.Errorf("move the present ledger aside: %w", err)
+	}
+	for _, suffix := range besideIt {
+		if err := names.remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("move the present ledger aside: %w", err)
+		}
+	}
+	return aside, nil
+}

@@ -1,0 +1,246 @@
+// The schema that the migrations make, compared with the one that a file has.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/mattn/go-sqlite3"
+	"github.com/pressly/goose/v3"
+)
+
+// A schema is part of what a ledger promises: its triggers keep the journal
+// append-only, its unique indexes arbitrate between renewals, and its views are
+// what other tools read. So a file is compared with what the migrations of this
+// program make, when it is opened and when it is verified.
+
+// SchemaError is what Open returns for a file whose schema this program did not
+// make, or does not know yet. Nothing was written.
+type SchemaError struct {
+	Path       string
+	Version    int64  // of the file's schema
+	Known      int64  // the newest version that this program knows
+	Difference string // from what the migrations make; "" when Version is newer than Known
+}
+
+// Error names both versions, or the difference, and says what to do.
+func (e *SchemaError) Error() string {
+	if e.Difference == "" {
+		return fmt.Sprintf("ledger %s has schema version %d and this program knows versions up to %d: a newer program wrote it\nuse that program, or a newer one; nothing was changed",
+			e.Path, e.Version, e.Known)
+	}
+	return fmt.Sprintf("ledger %s is not as its migrations made it (schema version %d): %s\nanother tool changed the file: look with `perennial ledger verify`, and use a backup or `perennial ledger rebuild`",
+		e.Path, e.Version, e.Difference)
+}
+
+// schema is what a database is made of: "trigger journal_no_update" and its SQL,
+// and the rows of tables that only a migration fills.
+type schema map[string]string
+
+// schemaOf reads the schema of a database. SQLite's own tables and the list of
+// migrations are left out.
+func schemaOf(ctx context.Context, q queryer) (schema, error) {
+	s := schema{}
+	rows, err := q.QueryContext(ctx, `SELECT type, name, coalesce(sql, '') FROM sqlite_schema
+		WHERE substr(name, 1, 7) <> 'sqlite_' AND name <> 'goose_db_version'`)
+	if err != nil {
+		return nil, err
+	}
+	err = each(rows, func(r scanner) error {
+		var kind, name, text string
+		err := r.Scan(&kind, &name, &text)
+		s[kind+" "+name] = normalised(text)
+		return err
+	})
+	if _, ok := s["table arrows"]; err == nil && ok {
+		err = s.addArrows(ctx, q)
+	}
+	return s, err
+}
+
+// addArrows adds the rows of arrows: the trigger that follows them is only as
+// good as they are.
+func (s schema) addArrows(ctx context.Context, q queryer) error {
+	rows, err := q.QueryContext(ctx, `SELECT from_state || ' to ' || to_state FROM arrows`)
+	if err != nil {
+		return err
+	}
+	return each(rows, func(r scanner) error {
+		var arrow string
+		err := r.Scan(&arrow)
+		s["arrow "+arrow] = ""
+		return err
+	})
+}
+
+// difference names what a file has not, has besides, or has otherwise; "" when
+// it has exactly what is wanted.
+func (s schema) difference(have schema) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		text, ok := have[name]
+		switch {
+		case !ok:
+			all = append(all, name+" is missing")
+		case text != s[name]:
+			all = append(all, name+" was changed")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		if _, ok := s[name]; !ok {
+			all = append(all, name+" was added")
+		}
+	}
+	const most = 5
+	if len(all) > most {
+		all = append(all[:most], fmt.Sprintf("and %d more", len(all)-most))
+	}
+	return strings.Join(all, ", ")
+}
+
+// normalised is an SQL text without comments, with one blank for any space.
+// Quoted text stays as it is.
+func normalised(text string) string {
+	var b strings.Builder
+	for text != "" {
+		var rest string
+		switch {
+		case strings.HasPrefix(text, "--"):
+			_, rest, _ = strings.Cut(text, "\n")
+			text = " "
+		case strings.HasPrefix(text, "/*"):
+			_, rest, _ = strings.Cut(text, "*/")
+			text = " "
+		case strings.ContainsRune(`'"`+"`", rune(text[0])):
+			quoted, _, _ := strings.Cut(text[1:], text[:1])
+			rest = text[min(len(text), len(quoted)+2):]
+			text = text[:len(text)-len(rest)]
+		default:
+			rest, text = text[1:], text[:1]
+		}
+		if strings.TrimSpace(text) == "" {
+			text = " "
+		}
+		if text != " " || !strings.HasSuffix(b.String(), " ") {
+			b.WriteString(text)
+		}
+		text = rest
+	}
+	return strings.Trim(b.String(), " ;")
+}
+
+// knownVersion is the version of the newest migration.
+func knownVersion() (newest int64, err error) {
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		number, _, _ := strings.Cut(strings.TrimPrefix(file, "migrations/"), "_")
+		version, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("migration %s: %w", file, err)
+		}
+		newest = max(newest, version)
+	}
+	return newest, nil
+}
+
+// madeSchemas are the schemas that the migrations make, by version: each is made
+// once in a process, in memory.
+var madeSchemas sync.Map
+
+// madeSchema is what the migrations up to a version make.
+func madeSchema(ctx context.Context, version int64) (made schema, err error) {
+	if made, ok := madeSchemas.Load(version); ok {
+		return made.(schema), nil //nolint:forcetypeassert // nothing else is stored there
+	}
+	db, err := sql.Open("sqlite3", ":memory:")
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1) // each connection would have a memory of its own
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if version > 0 {
+		err = withMigrations(db, func(p *goose.Provider) error {
+			_, err := p.UpTo(ctx, version)
+			return err
+		})
+	}
+	if err == nil {
+		made, err = schemaOf(ctx, db)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make schema version %d to compare with: %w", version, err)
+	}
+	madeSchemas.Store(version, made)
+	return made, nil
+}
+
+// versionOf is the version of a file's schema, 0 where no migration was made.
+func versionOf(ctx context.Context, q queryer) (version int64, err error) {
+	var there bool
+	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'goose_db_version')`).Scan(&there)
+	if err != nil || !there {
+		return 0, err
+	}
+	err = q.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied = 1`).Scan(&version)
+	return version, err
+}
+
+// checkSchema compares a database with what the migrations up to its version
+// make. What is wrong is a *SchemaError; an older version is not.
+func checkSchema(ctx context.Context, q queryer, path string) error {
+	known, err := knownVersion()
+	if err != nil {
+		return err
+	}
+	version, err := versionOf(ctx, q)
+	if err != nil {
+		return fmt.Errorf("read the schema of ledger %s: %w", path, err)
+	}
+	if version > known {
+		return &SchemaError{Path: path, Version: version, Known: known}
+	}
+	made, err := madeSchema(ctx, version)
+	if err != nil {
+		return err
+	}
+	have, err := schemaOf(ctx, q)
+	if err != nil {
+		return fmt.Errorf("read the schema of ledger %s: %w", path, err)
+	}
+	if different := made.difference(have); different != "" {
+		return &SchemaError{Path: path, Version: version, Known: known, Difference: different}
+	}
+	return nil
+}
+
+// checkSchemaOfFile is checkSchema of a file that is about to be written; it
+// writes nothing. A file that is empty, or not there, has no schema yet.
+func checkSchemaOfFile(ctx context.Context, path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() == 0 {
+		return nil //nolint:nilerr // the open says what is wrong with it
+	}
+	check := func(mode string) error {
+		db := openDB(path, mode, nil)
+		return errors.Join(checkSchema(ctx, db, path), db.Close())
+	}
+	err = check("ro")
+	if failure, ok := errors.AsType[sqlite3.Error](err); ok && failure.Code == sqlite3.ErrReadonly {
+		// A crash left a rollback journal, which has to be rolled back first.
+		return check("rw")
+	}
+	return err
+}

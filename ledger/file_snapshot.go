@@ -1,0 +1,310 @@
+// The projections as they stood behind a row, with which a journal begins whose
+// first rows are elsewhere.
+
+package ledger
+
+import (
+	"bytes"
+	"compress/flate"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+	"strings"
+)
+
+// A ledger whose first rows were archived begins with a snapshot: every
+// projection behind the last of them. Its hash is in a ledger.archived fact, so
+// the chain vouches for it, and a fold begins with it instead of row 1.
+
+// base is where the journal of a file begins, nil for the first row.
+type base struct {
+	Head
+
+	time         int64
+	snapshotHash string
+}
+
+// snapshotted are the tables of a snapshot, in an order in which they can be
+// filled.
+var snapshotted = append(slices.Clone(projections), "archived")
+
+// running are the tables that follow from those of a snapshot: they are not in it,
+// and filled behind it. Triggers keep state_counts; apply keeps spent.
+var running = []string{"spent", "state_counts"}
+
+// leftOfRows is what stays of archived rows, as the table archived holds it: of
+// the rows that the file holds, and of those that had gone before.
+const leftOfRows = `SELECT seq, type, time, operation, hash, data FROM archived
+	UNION ALL
+	SELECT j.seq, j.type, j.time, j.operation, j.hash,
+		CASE WHEN j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL THEN json_object('labels', j.data -> '$.labels')
+			WHEN j.data ->> '$.by' <> '' AND j.data ->> '$.user' <> '' THEN
+				json_object('by', j.data ->> '$.by', 'reason', coalesce(j.data ->> '$.reason', ''), 'user', j.data ->> '$.user')
+			WHEN j.data ->> '$.by' <> '' THEN json_object('by', j.data ->> '$.by', 'reason', coalesce(j.data ->> '$.reason', '')) ELSE '{}' END
+	FROM journal j WHERE EXISTS (SELECT 1 FROM transfers t WHERE t.seq = j.seq)
+		OR (j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL)
+	ORDER BY seq`
+
+// leftWithoutUsers is leftOfRows as it was before the users of NATS stayed that had
+// asked for what was booked by hand.
+const leftWithoutUsers = `SELECT seq, type, time, operation, hash, data FROM archived
+	UNION ALL
+	SELECT j.seq, j.type, j.time, j.operation, j.hash,
+		CASE WHEN j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL THEN json_object('labels', j.data -> '$.labels')
+			WHEN j.data ->> '$.by' <> '' THEN json_object('by', j.data ->> '$.by', 'reason', coalesce(j.data ->> '$.reason', '')) ELSE '{}' END
+	FROM journal j WHERE EXISTS (SELECT 1 FROM transfers t WHERE t.seq = j.seq)
+		OR (j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL)
+	ORDER BY seq`
+
+// leftWithoutNames is leftOfRows as it was before the names and reasons of what was
+// booked by hand stayed: the snapshots of older archives are made of it.
+const leftWithoutNames = `SELECT seq, type, time, operation, hash, data FROM archived
+	UNION ALL
+	SELECT j.seq, j.type, j.time, j.operation, j.hash,
+		CASE WHEN j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL THEN json_object('labels', j.data -> '$.labels') ELSE '{}' END
+	FROM journal j WHERE EXISTS (SELECT 1 FROM transfers t WHERE t.seq = j.seq)
+		OR (j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL)
+	ORDER BY seq`
+
+// baseOf reads where the journal begins.
+func baseOf(ctx context.Context, q queryer) (*base, error) {
+	var b base
+	err := q.QueryRowContext(ctx, `SELECT seq, hash, time, snapshot_hash FROM base`).Scan(&b.Seq, &b.Hash, &b.time, &b.snapshotHash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil //nolint:nilnil // most ledgers begin with their first row, which is no error
+	}
+	return &b, err
+}
+
+// chunk is a part of a table's rows in a snapshot.
+type chunk struct {
+	table   string
+	n       int64
+	columns string
+	rows    []byte // a JSON array of arrays
+}
+
+// snapshotChunk is how long the text of a chunk is, at least, before the next
+// begins. It is part of what a snapshot's hash is over.
+const snapshotChunk = 256 << 10
+
+// snapshotOf cuts every table, as it stands behind the last row of the journal,
+// into chunks, and says what their hash is. left is leftOfRows.
+func snapshotOf(ctx context.Context, q queryer, left string, yield func(chunk) error) (string, error) {
+	sum := newSnapshotSum()
+	for _, table := range snapshotted {
+		query, columns, err := snapshotQuery(ctx, q, table)
+		if err != nil {
+			return "", err
+		}
+		if columns == "" {
+			continue // the file is older than the table, which would be empty
+		}
+		if table == "archived" {
+			query = left
+		}
+		err = cut(ctx, q, query, chunk{table: table, columns: columns}, func(c chunk) error {
+			sum.add(c)
+			return yield(c)
+		})
+		if err != nil {
+			return "", fmt.Errorf("take a snapshot of %s: %w", table, err)
+		}
+	}
+	return sum.text(), nil
+}
+
+func snapshotQuery(ctx context.Context, q queryer, table string) (query, columns string, err error) {
+	names, err := columnsOf(ctx, q, table)
+	if err != nil {
+		return "", "", err
+	}
+	columns = strings.Join(names, ", ")
+	return `SELECT ` + columns + ` FROM ` + table + ` ORDER BY ` + keyOf(names), columns, nil
+}
+
+// cut yields the rows of a query in chunks.
+func cut(ctx context.Context, q queryer, query string, c chunk, yield func(chunk) error) error {
+	rows, err := q.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	width := strings.Count(c.columns, ",") + 1
+	values, into := make([]any, width), make([]any, width)
+	for i := range values {
+		into[i] = &values[i]
+	}
+	var text bytes.Buffer
+	encode := json.NewEncoder(&text)
+	encode.SetEscapeHTML(false)
+	flush := func() error {
+		text.WriteByte(']')
+		c.n, c.rows = c.n+1, text.Bytes()
+		err := yield(c)
+		text.Reset()
+		return err
+	}
+	err = each(rows, func(s scanner) error {
+		if err := s.Scan(into...); err != nil {
+			return err
+		}
+		separator := byte(',')
+		if text.Len() == 0 {
+			separator = '['
+		}
+		text.WriteByte(separator)
+		if err := encode.Encode(values); err != nil {
+			return err
+		}
+		if text.Len() < snapshotChunk {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil && text.Len() > 0 {
+		err = flush()
+	}
+	return err
+}
+
+// snapshotSum is the hash of a snapshot, over its chunks in order.
+type snapshotSum struct {
+	sum hash.Hash
+	buf []byte
+}
+
+func newSnapshotSum() *snapshotSum { return &snapshotSum{sum: sha256.New()} }
+
+func (s *snapshotSum) add(c chunk) {
+	s.buf = AppendField(AppendField(s.buf[:0], c.table), c.columns)
+	s.sum.Write(AppendField(s.buf, string(c.rows)))
+}
+
+func (s *snapshotSum) text() string { return hex.EncodeToString(s.sum.Sum(nil)) }
+
+// beginBehind makes the fold begin where another file ends: its end becomes the
+// base, with a snapshot of what it holds.
+func (f *fold) beginBehind(ctx context.Context, q queryer) (*base, error) {
+	var b base
+	err := q.QueryRowContext(ctx, `SELECT seq, hash, time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Seq, &b.Hash, &b.time)
+	if err != nil {
+		return nil, err
+	}
+	return &b, f.begin(func() error {
+		b.snapshotHash, err = snapshotOf(ctx, q, leftOfRows, f.put)
+		return err
+	}, &b)
+}
+
+// beginAs makes the fold begin where another file begins: with the first row,
+// or with the same base and snapshot.
+func (f *fold) beginAs(ctx context.Context, q queryer) (*base, error) {
+	b, err := baseOf(ctx, q)
+	if b == nil || err != nil {
+		return nil, err
+	}
+	return b, f.begin(func() error {
+		rows, err := q.QueryContext(ctx, `SELECT tbl, n, columns, rows FROM snapshot ORDER BY tbl, n`)
+		if err != nil {
+			return err
+		}
+		return each(rows, func(s scanner) error {
+			var c chunk
+			var packed []byte
+			if err := s.Scan(&c.table, &c.n, &c.columns, &packed); err != nil {
+				return err
+			}
+			return f.w.exec(`INSERT INTO snapshot (tbl, n, columns, rows) VALUES (?, ?, ?, ?)`, c.table, c.n, c.columns, packed)
+		})
+	}, b)
+}
+
+// begin fills the snapshot, and from it every projection.
+func (f *fold) begin(fill func() error, b *base) error {
+	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
+		return err
+	}
+	err := fill()
+	if err == nil {
+		err = f.load(b)
+	}
+	if err == nil {
+		err = f.w.exec(`INSERT INTO base (one, seq, hash, time, snapshot_hash) VALUES (1, ?, ?, ?, ?)`, b.Seq, b.Hash, b.time, b.snapshotHash)
+	}
+	if err != nil {
+		return errors.Join(err, f.w.exec(`ROLLBACK`))
+	}
+	f.w.head = head{seq: b.Seq, hash: b.Hash}
+	return f.w.exec(`COMMIT`)
+}
+
+// put stores a chunk.
+func (f *fold) put(c chunk) error {
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestSpeed)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(c.rows)
+	if err := errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	return f.w.exec(`INSERT INTO snapshot (tbl, n, columns, rows) VALUES (?, ?, ?, ?)`, c.table, c.n, c.columns, packed.Bytes())
+}
+
+// load fills every projection from the snapshot, after comparing its hash.
+func (f *fold) load(b *base) error {
+	sum := newSnapshotSum()
+	for _, table := range snapshotted {
+		rows, err := f.w.query(`SELECT n, columns, rows FROM snapshot WHERE tbl = ? ORDER BY n`, table)
+		if err != nil {
+			return err
+		}
+		err = each(rows, func(s scanner) error {
+			c := chunk{table: table}
+			var packed sql.Null[[]byte]
+			if err := s.Scan(&c.n, &c.columns, &packed); err != nil {
+				return err
+			}
+			if c.rows, err = io.ReadAll(flate.NewReader(bytes.NewReader(packed.V))); err != nil {
+				return &BrokenError{Check: "snapshot", Detail: fmt.Sprintf("%s, part %d: %v", table, c.n, err)}
+			}
+			sum.add(c)
+			return f.fill(c)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if sum.text() != b.snapshotHash {
+		return &BrokenError{Check: "snapshot", Detail: fmt.Sprintf("its hash is %s and the journal was begun with %s: it was changed", sum.text(), b.snapshotHash)}
+	}
+	return f.w.exec(spentAgain)
+}
+
+// fill writes the rows of a chunk into their table.
+func (f *fold) fill(c chunk) error {
+	values := make([]string, 0, 32)
+	for i := range strings.Count(c.columns, ",") + 1 {
+		values = append(values, fmt.Sprintf("value ->> %d", i))
+	}
+	err := f.w.exec(`INSERT INTO `+c.table+` (`+c.columns+`) SELECT `+strings.Join(values, ", ")+` FROM json_each(?)`, string(c.rows))
+	if err != nil {
+		return &BrokenError{Check: "snapshot", Detail: fmt.Sprintf("%s, part %d: %v", c.table, c.n, err)}
+	}
+	return nil
+}
+
+// spentAgain fills spent from the transfers of a snapshot, which has no row of it:
+// archives that are older than the table must load too.
+const spentAgain = `INSERT INTO spent (quarter, first_seq, last_seq, cents)
+	SELECT a.time / 900000000, min(t.seq), max(t.seq), sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END)
+	FROM transfers t JOIN archived a ON a.seq = t.seq
+	WHERE t.kind = 'charge' OR t.kind = 'suspense' OR t.kind = 'refund' GROUP BY 1`

@@ -1,0 +1,123 @@
+// How far the journal is known to be published, and heads that were kept
+// elsewhere: what a rewritten history does not fit.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// firmAfter is for how long the stream must have held a row for its loss to be
+// more than a power cut: NATS syncs every two minutes at the latest.
+const firmAfter = 10 * time.Minute
+
+// Published is how far the events stream is known to have held the journal.
+type Published struct {
+	Head // acknowledged by the stream; Seq is 0 when nothing was
+
+	// FirmSeq was acknowledged ten minutes or more before Head was, or before a
+	// stop in good order.
+	FirmSeq int64
+}
+
+// Published reads the note of how far the journal was published.
+func (l *Ledger) Published(ctx context.Context) (p Published, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT seq, hash, firm_seq FROM published`).Scan(&p.Seq, &p.Hash, &p.FirmSeq)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return p, err
+}
+
+// NotePublished notes that the events stream has acknowledged the journal up to
+// a row; stopped says that the runner stops in good order behind it, so that no
+// crash takes the row away. The note only ever goes forward.
+func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) error {
+	noted, err := l.Published(ctx)
+	if err != nil || seq < noted.Seq || seq == noted.Seq && (!stopped || noted.FirmSeq == seq) {
+		return err
+	}
+	row, err := l.Row(ctx, seq)
+	if err != nil {
+		return fmt.Errorf("note that row %d was published: %w", seq, err)
+	}
+	return l.Write(ctx, func(tx *Tx) error {
+		return tx.exec(`INSERT INTO published (one, seq, hash, firm_seq, pending_seq, pending_at) VALUES (1, ?1, ?2, CASE WHEN ?5 THEN ?1 ELSE 0 END, ?1, ?3)
+			ON CONFLICT (one) DO UPDATE SET seq = excluded.seq, hash = excluded.hash,
+			firm_seq = CASE WHEN ?5 THEN excluded.seq WHEN pending_at <= ?4 THEN pending_seq ELSE firm_seq END,
+			pending_seq = CASE WHEN ?5 OR pending_at <= ?4 THEN excluded.seq ELSE pending_seq END,
+			pending_at = CASE WHEN ?5 OR pending_at <= ?4 THEN excluded.pending_at ELSE pending_at END
+			WHERE seq <= excluded.seq`, seq, row.Hash, tx.now, tx.now-int64(firmAfter/time.Microsecond), stopped)
+	})
+}
+
+// checkNote compares the note with the journal: a history that was rewritten,
+// or cut off, behind what was published does not fit it.
+func checkNote(ctx context.Context, q queryer, b *base, h Head) error {
+	var p, own Head
+	err := q.QueryRowContext(ctx, `SELECT p.seq, p.hash, coalesce(j.seq, 0), coalesce(j.hash, '') FROM published p
+		LEFT JOIN journal j ON j.seq = p.seq`).Scan(&p.Seq, &p.Hash, &own.Seq, &own.Hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if b != nil && p.Seq == b.Seq {
+		own = b.Head
+	}
+	switch {
+	case p.Seq > h.Seq:
+		return &BrokenError{Check: "published", Seq: p.Seq, Detail: fmt.Sprintf("it was published, and the journal ends with row %d: its end was removed", h.Seq)}
+	case own.Seq > 0 && own.Hash != p.Hash:
+		return &BrokenError{Check: "published", Seq: p.Seq, Detail: fmt.Sprintf("its hash is %s and it was published with %s: history was rewritten at or before this row", own.Hash, p.Hash)}
+	}
+	return nil
+}
+
+// Expect compares heads that were kept elsewhere with the journal. What differs,
+// or is not there, is a *BrokenError. A row that was archived is read from its
+// archive: one of files, or the one beside the ledger.
+func (l *Ledger) Expect(ctx context.Context, heads []Head, files ...string) (err error) {
+	archives, err := openArchives(ctx, l.clock, files)
+	defer func() {
+		for _, a := range archives {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	for _, h := range heads {
+		hash, err := l.hashAt(ctx, h.Seq, archives)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			return &BrokenError{Check: "head", Seq: h.Seq, Detail: "it is expected and the journal ends before it: its end was removed, or the file is an older copy"}
+		case err != nil:
+			return err
+		case hash != h.Hash:
+			return &BrokenError{Check: "head", Seq: h.Seq, Detail: fmt.Sprintf("its hash is %s and %s is expected: history was rewritten at or before this row", hash, h.Hash)}
+		}
+	}
+	return nil
+}
+
+// hashAt is the hash of a row, here or in an archive.
+func (l *Ledger) hashAt(ctx context.Context, seq int64, archives []*Ledger) (string, error) {
+	if l.base != nil && seq == l.base.Seq {
+		return l.base.Hash, nil
+	}
+	at := l
+	for _, a := range archives {
+		if l.archived(seq) && !a.archived(seq) && seq <= a.tail.head.seq {
+			at = a
+			break
+		}
+	}
+	row, err := at.Row(ctx, seq)
+	return row.Hash, err
+}

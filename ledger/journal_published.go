@@ -1,0 +1,184 @@
+// The journal compared with the events that were published of it.
+
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+)
+
+// ReadEvent is the inverse of Row.Event: the journal row of a published event,
+// byte for byte. A row whose content does not give its hash is a *BrokenError.
+func ReadEvent(event []byte) (Row, error) {
+	var e CloudEvent
+	if err := json.Unmarshal(event, &e); err != nil {
+		return Row{}, fmt.Errorf("an event cannot be read: %w", err)
+	}
+	const mark = `"ledger":{"seq":`
+	at := bytes.LastIndex(e.Data, []byte(mark))
+	if at < 1 {
+		return Row{}, fmt.Errorf("event %q carries no place in a journal: it was not published by this program", e.ID)
+	}
+	var data struct {
+		Ledger Place `json:"ledger"`
+	}
+	if err := json.Unmarshal(append([]byte{'{'}, e.Data[at:]...), &data); err != nil {
+		return Row{}, fmt.Errorf("event %q: its place in the journal cannot be read: %w", e.ID, err)
+	}
+	r := Row{
+		Seq: data.Ledger.Seq, Type: strings.TrimSuffix(strings.TrimPrefix(e.Type, "perennial."), ".v1"), Time: micros(e.Time), Operation: e.Subject,
+		Data: strings.TrimSuffix(string(e.Data[:at]), ",") + "}", PrevHash: data.Ledger.PrevHash, Hash: data.Ledger.Hash,
+	}
+	if _, hash := hashRow(nil, r); hash != r.Hash {
+		return r, &BrokenError{Check: "events", Seq: r.Seq, Detail: "the published event's content does not give its hash: the event was changed"}
+	}
+	return r, nil
+}
+
+// rowsOf are the rows of published events.
+func rowsOf(events iter.Seq2[[]byte, error]) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for event, err := range events {
+			var r Row
+			if err == nil {
+				r, err = ReadEvent(event)
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Against is what a comparison with the published events showed.
+type Against struct {
+	Published   int64 `json:"published"`   // rows that are on the stream as they are here
+	Unpublished int64 `json:"unpublished"` // rows behind them: the relay has not published them yet
+	// Removed is how many of the first rows were on the stream and were removed from
+	// it, as the ledger knows (ledger.bounded).
+	Removed int64 `json:"removed,omitempty"`
+
+	last int64 // of the rows that are on the stream
+}
+
+// againstPage is how many rows are read at once beside the events.
+const againstPage = 512
+
+// VerifyAgainst compares the journal with the events that were published from
+// it, from the first on that the stream has to hold. Verify proves that a file agrees with itself; only
+// this proves that it is the history that others were told. The first row that
+// is not is a *BrokenError. Of archived rows the events have to be one chain
+// that ends with the hash of the last that went: then each was published as it
+// was archived, and the archive is not needed to say so.
+func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, error]) (a Against, err error) {
+	var page []Row
+	var before Row
+	for published, err := range rowsOf(events) {
+		if err != nil {
+			return a, err
+		}
+		if before.Seq == 0 {
+			if err := l.begins(ctx, published, &a); err != nil {
+				return a, err
+			}
+		}
+		seq := a.last + 1
+		if published.Seq != seq {
+			return a, &BrokenError{Check: "events", Seq: seq, Detail: fmt.Sprintf("no event was published of it: behind event %d follows event %d", a.last, published.Seq)}
+		}
+		if l.archived(seq) {
+			err = l.followsArchived(published, before)
+		} else {
+			page, err = l.isPublished(ctx, published, page)
+		}
+		if err != nil {
+			return a, err
+		}
+		before, a.last = published, seq
+		a.Published++
+	}
+	if a.last > 0 && l.archived(a.last) && a.last < l.base.Seq {
+		return a, &BrokenError{Check: "events", Seq: a.last + 1, Detail: "the row was archived, and the stream ends before it: its end was removed"}
+	}
+	head, _, err := l.Head(ctx)
+	a.Unpublished = head - a.last
+	return a, err
+}
+
+// begins proves that the stream may begin with an event: with row 1, or not behind
+// the row that a ledger.bounded names. That the event follows the removed ones is
+// proven by what follows it: it is in one chain with the last archived row.
+func (l *Ledger) begins(ctx context.Context, first Row, a *Against) error {
+	latest, err := l.EventsBegin(ctx)
+	if err != nil {
+		return err
+	}
+	if first.Seq > latest {
+		return &BrokenError{Check: "events", Seq: latest, Detail: fmt.Sprintf(
+			"no event was published of it, or it was removed: the stream begins with event %d, and by this journal it may begin with %d at the latest (removed by another program, or the file is an older copy)", first.Seq, latest)}
+	}
+	a.Removed, a.last = first.Seq-1, first.Seq-1
+	return nil
+}
+
+// isPublished compares an event with the journal's row of the same sequence. page
+// is what was read ahead of the rows, and what is left of it is returned.
+func (l *Ledger) isPublished(ctx context.Context, published Row, page []Row) (left []Row, err error) {
+	if len(page) == 0 {
+		if page, err = l.Rows(ctx, published.Seq-1, againstPage); err != nil {
+			return nil, err
+		}
+	}
+	if len(page) == 0 {
+		return nil, &BrokenError{Check: "events", Seq: published.Seq, Detail: "it was published and the journal ends before it: its end was removed, or the file is an older copy"}
+	}
+	if own := page[0]; own.Seq != published.Seq || own.Hash != published.Hash {
+		return nil, &BrokenError{Check: "events", Seq: published.Seq, Detail: fmt.Sprintf("its hash is %s and %s was published: history was rewritten from here on", own.Hash, published.Hash)}
+	}
+	return page[1:], nil
+}
+
+// followsArchived proves that the event of an archived row follows the one
+// before, and that the last is the row that the journal begins behind.
+func (l *Ledger) followsArchived(r, before Row) error {
+	follows := r.PrevHash == before.Hash
+	if before.Seq == 0 { // the first on the stream
+		follows = r.Seq > 1 || r.PrevHash == genesis
+	}
+	if !follows {
+		return &BrokenError{Check: "events", Seq: r.Seq, Detail: "the event does not follow the one before it: what was published is not one history"}
+	}
+	if r.Seq == l.base.Seq && r.Hash != l.base.Hash {
+		return &BrokenError{Check: "events", Seq: r.Seq, Detail: fmt.Sprintf("it was archived with the hash %s and %s was published: history was rewritten up to here", l.base.Hash, r.Hash)}
+	}
+	return nil
+}
+
+// notBefore yields the rows behind a head, after proving that the head itself,
+// where the rows begin with it, is the one that was published.
+func notBefore(h Head, rows iter.Seq2[Row, error]) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for r, err := range rows {
+			switch {
+			case err != nil:
+			case r.Seq < h.Seq:
+				continue
+			case r.Seq == h.Seq && r.Hash == h.Hash:
+				continue
+			case r.Seq == h.Seq:
+				err = &BrokenError{Check: "events", Seq: r.Seq, Detail: "another row was published here: the backup is not of the account, or the stream, that is configured"}
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// errNothingPublished: there is nothing to restore a ledger from.
+var errNothingPublished = errors.New("the events stream holds no event: there is nothing to restore from")

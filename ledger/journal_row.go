@@ -1,0 +1,144 @@
+// A row of the journal: how it is hashed into the chain, and the event that is
+// published for it.
+
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// genesis is the prev_hash of the first row.
+var genesis = strings.Repeat("0", sha256.Size*2)
+
+// Row is one journal row as it is stored and hashed.
+type Row struct {
+	Seq       int64
+	Type      string
+	Time      int64 // microseconds since 1970 UTC
+	Operation string
+	Data      string
+	PrevHash  string
+	Hash      string
+}
+
+// Instant is the row's time in UTC.
+func (r Row) Instant() time.Time { return fromMicros(r.Time) }
+
+// hashRow is SHA-256 over the row with every field length-prefixed, so that no
+// two different rows have one encoding.
+func hashRow(buf []byte, r Row) ([]byte, string) {
+	buf = buf[:0]
+	buf = AppendField(buf, r.PrevHash)
+	buf = binary.BigEndian.AppendUint64(buf, uint64(r.Seq))
+	buf = AppendField(buf, r.Type)
+	buf = binary.BigEndian.AppendUint64(buf, uint64(r.Time))
+	buf = AppendField(buf, r.Operation)
+	buf = AppendField(buf, r.Data)
+	sum := sha256.Sum256(buf)
+	var text [2 * sha256.Size]byte
+	hex.Encode(text[:], sum[:])
+	return buf, string(text[:])
+}
+
+// CloudEvent is the event of one fact: CloudEvents 1.0 in structured JSON.
+type CloudEvent struct {
+	SpecVersion     string          `json:"specversion"`
+	ID              string          `json:"id"`
+	Source          string          `json:"source"`
+	Type            string          `json:"type"`
+	Subject         string          `json:"subject,omitempty"`
+	Time            time.Time       `json:"time"`
+	DataContentType string          `json:"datacontenttype"`
+	Data            json.RawMessage `json:"data"`
+}
+
+// Place is where an event stands in its journal; an event carries it as
+// data.ledger, so that an outsider can prove that history was rewritten.
+type Place struct {
+	Seq      int64  `json:"seq"`
+	PrevHash string `json:"prev_hash"`
+	Hash     string `json:"hash"`
+}
+
+// Event renders the row as the CloudEvent that is published for it. The data is
+// the journal's data, byte for byte, with "ledger" (a Place) added at its end.
+func (r Row) Event(account, epoch string) ([]byte, error) {
+	return r.AppendEvent(make([]byte, 0, len(r.Data)+2*len(account)+len(epoch)+512), account, epoch)
+}
+
+// AppendEvent appends the row's Event to buf. It is written by hand: the data is
+// JSON already, and encoding/json would scan and copy all of it again for every
+// event.
+func (r Row) AppendEvent(buf []byte, account, epoch string) ([]byte, error) {
+	buf = append(buf, `{"specversion":"1.0","id":`...)
+	var err error
+	if buf, err = appendString(buf, account+"/"+epoch+"/"+itoa(r.Seq)); err != nil {
+		return nil, err
+	}
+	buf = append(buf, `,"source":`...)
+	if buf, err = appendString(buf, "perennial/"+account); err != nil {
+		return nil, err
+	}
+	buf = append(buf, `,"type":`...)
+	if buf, err = appendString(buf, "perennial."+r.Type+".v1"); err != nil {
+		return nil, err
+	}
+	if r.Operation != "" {
+		buf = append(buf, `,"subject":`...)
+		if buf, err = appendString(buf, r.Operation); err != nil {
+			return nil, err
+		}
+	}
+	buf = append(buf, `,"time":"`...)
+	buf = r.Instant().AppendFormat(buf, time.RFC3339Nano)
+	buf = append(buf, `","datacontenttype":"application/json","data":`...)
+	return append(r.appendData(buf), '}'), nil
+}
+
+// appendData writes the row's data with its place in the journal.
+func (r Row) appendData(buf []byte) []byte {
+	buf = append(buf, strings.TrimSuffix(r.Data, "}")...)
+	if r.Data != "{}" {
+		buf = append(buf, ',')
+	}
+	buf = append(buf, `"ledger":{"seq":`...)
+	buf = strconv.AppendInt(buf, r.Seq, 10)
+	buf = append(append(buf, `,"prev_hash":"`...), r.PrevHash...)
+	buf = append(append(buf, `","hash":"`...), r.Hash...)
+	return append(buf, `"}}`...)
+}
+
+// appendString quotes s as JSON. Ids and types are nearly always plain text,
+// which needs no escaping.
+func appendString(buf []byte, s string) ([]byte, error) {
+	if plain(s) {
+		return append(append(append(buf, '"'), s...), '"'), nil
+	}
+	quoted, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	return append(buf, quoted...), nil
+}
+
+// plain: JSON writes it as it is, encoding/json too.
+func plain(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return false
+		}
+	}
+	return true
+}
+
+// micros is an instant as it is stored: two spellings of one instant are one.
+func micros(t time.Time) int64 { return t.UnixMicro() }
+
+func fromMicros(us int64) time.Time { return time.UnixMicro(us).UTC() }

@@ -1,0 +1,67 @@
+// The newest rows of the journal in memory, for the relay that publishes them.
+
+package ledger
+
+import "sync"
+
+// tailRows is how many of the newest rows are kept in memory, so that the relay
+// does not read back what was written a moment ago.
+const tailRows = 8192
+
+// tail is the newest end of the journal and the signal that it has grown.
+type tail struct {
+	mu      sync.Mutex
+	rows    []Row // contiguous, ending at head
+	head    head
+	changed chan struct{}
+}
+
+func newTail(seq int64, hash string) *tail {
+	return &tail{head: head{seq: seq, hash: hash}, changed: make(chan struct{})}
+}
+
+func (t *tail) add(rows []Row, h head) {
+	if len(rows) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rows = append(t.rows, rows...)
+	if over := len(t.rows) - tailRows; over > tailRows/2 {
+		t.rows = append(make([]Row, 0, 2*tailRows), t.rows[over:]...)
+	}
+	t.head = h
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// after returns up to limit rows that follow seq, and whether the tail reaches
+// back that far.
+func (t *tail) after(seq int64, limit int) ([]Row, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if seq >= t.head.seq {
+		return nil, true
+	}
+	if len(t.rows) == 0 || t.rows[0].Seq > seq+1 {
+		return nil, false
+	}
+	rows := t.rows[seq+1-t.rows[0].Seq:]
+	if len(rows) > limit {
+		rows = rows[:limit]
+	}
+	return rows, true
+}
+
+// Changed returns a channel that is closed once the journal holds a row after
+// seq; it is closed already when it does.
+func (l *Ledger) Changed(seq int64) <-chan struct{} {
+	l.tail.mu.Lock()
+	defer l.tail.mu.Unlock()
+	if l.tail.head.seq > seq {
+		now := make(chan struct{})
+		close(now)
+		return now
+	}
+	return l.tail.changed
+}

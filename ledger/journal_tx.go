@@ -1,0 +1,130 @@
+// Tx is what a caller of Write appends with: facts become rows here, and each is
+// applied.
+
+package ledger
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// MaxFactBytes bounds one fact's JSON, so that its event fits into a message.
+const MaxFactBytes = 900 << 10
+
+// ErrStale is what Append returns when the operation has changed since the
+// version that the facts were decided on. Nothing was written.
+var ErrStale = errors.New("the operation has changed since this was decided")
+
+// ErrClaimed is what Append returns for a renewal of a proxy that another
+// operation holds. Nothing was written.
+var ErrClaimed = errors.New("another operation holds the right to renew it")
+
+// ErrTooLarge is what Append returns for a fact over MaxFactBytes.
+var ErrTooLarge = errors.New("fact is too large to be published")
+
+// Tx is one caller's part of the writer's transaction.
+type Tx struct {
+	w    *writer
+	now  int64
+	rows []Row
+
+	decided decision
+}
+
+// decision is what the facts of one AppendTo were decided on.
+type decision struct {
+	operation string
+	version   int64
+	proven    bool // a change of the operation found this version
+}
+
+// Now is the one instant of the transaction, in UTC.
+func (t *Tx) Now() time.Time { return fromMicros(t.now) }
+
+// Append adds facts to the journal, in order, and applies each one.
+func (t *Tx) Append(facts ...Fact) error {
+	for _, f := range facts {
+		if err := t.append(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AppendTo is Append for facts that were decided on one version of an operation
+// (Operation.Version); ErrStale when it is not that version any more. It returns
+// the operation as the facts leave it.
+func (t *Tx) AppendTo(operationID string, version int64, facts ...Fact) (Operation, error) {
+	t.decided = decision{operation: operationID, version: version}
+	err := t.Append(facts...)
+	proven := t.decided.proven
+	t.decided = decision{}
+	if proven && err != nil {
+		return Operation{}, err
+	}
+	o, missing := t.Operation(operationID)
+	switch {
+	case missing != nil:
+		return Operation{}, fmt.Errorf("operation %s: %w", operationID, missing)
+	case !proven && o.Version != version:
+		// None of the facts changed the operation, or the first that should could not.
+		return Operation{}, fmt.Errorf("operation %s: version %d, decided on %d: %w", operationID, o.Version, version, ErrStale)
+	}
+	return o, err
+}
+
+func (t *Tx) append(f Fact) error {
+	data, err := t.w.encode(f)
+	if err != nil {
+		return err
+	}
+	r := Row{
+		Seq: t.w.head.seq + 1, Type: f.FactType(), Time: t.now, Operation: f.Subject(),
+		Data: data, PrevHash: t.w.head.hash,
+	}
+	t.w.buf, r.Hash = hashRow(t.w.buf, r)
+	if err := t.insert(r); err != nil {
+		return err
+	}
+	if err := t.apply(r, f); err != nil {
+		return fmt.Errorf("apply %s %s: %w", r.Type, r.Operation, err)
+	}
+	t.w.head = head{seq: r.Seq, hash: r.Hash}
+	t.rows = append(t.rows, r)
+	return nil
+}
+
+func (t *Tx) insert(r Row) error {
+	err := t.exec(`INSERT INTO journal (seq, type, time, operation, data, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		r.Seq, r.Type, r.Time, r.Operation, r.Data, r.PrevHash, r.Hash)
+	if err != nil {
+		return fmt.Errorf("journal row %d (%s): %w", r.Seq, r.Type, err)
+	}
+	return nil
+}
+
+func (t *Tx) exec(query string, args ...any) error { return t.w.exec(query, args...) }
+
+func (t *Tx) queryRow(query string, args ...any) scanner { return t.w.queryRow(query, args...) }
+
+func (t *Tx) query(query string, args ...any) (rows, error) { return t.w.query(query, args...) }
+
+type scanner interface{ Scan(dest ...any) error }
+
+// rows is what sql.Rows and the writer's rows have in common here.
+type rows interface {
+	scanner
+	Next() bool
+	Err() error
+	Close() error
+}
+
+// notFound turns the driver's word for no row into the package's.
+func notFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrNotFound
+	}
+	return err
+}

@@ -1,0 +1,257 @@
+// Verify: the chain, a second fold of it, and every projection compared.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// BrokenError is the first thing that Verify found wrong.
+type BrokenError struct {
+	// Check names what does not hold: sqlite, schema, chain, fold, projection, key,
+	// proxies, published, events, head, snapshot, archive.
+	Check string
+	// Seq is the first journal row concerned, 0 where there is none.
+	Seq    int64
+	Detail string
+}
+
+// Error says what is broken and where.
+func (e *BrokenError) Error() string {
+	if e.Seq == 0 {
+		return fmt.Sprintf("ledger is broken (%s): %s", e.Check, e.Detail)
+	}
+	return fmt.Sprintf("ledger is broken (%s) at journal row %d: %s", e.Check, e.Seq, e.Detail)
+}
+
+// Verified is what a sound ledger was found to hold.
+type Verified struct {
+	Rows int64 `json:"rows"`
+	Head Head  `json:"head"`
+	// Behind is the row that the first of them follows, nil for the journal's
+	// beginning: what is before it is in archives that were not looked at.
+	Behind *Head `json:"behind,omitempty"`
+}
+
+// projections are the tables that apply writes, in an order that a comparison
+// can be read in. The proxies table is a cache of the provider and not among them.
+var projections = []string{"binding", "commands", "rejections", "operations", "lines", "transfers", "totals", "pauses", "slots", "archives",
+	"retired", "proxy_labels", "warned", "sweep_commands", "replacements", "sweep_reviews", "month_ends", "refused_contents"}
+
+// Verify checks SQLite's own structures, the hash chain, that every fact can be
+// folded, that folding all of them again gives the same projections and the
+// same balances, what can be proven of the cache of proxies, and that the schema
+// is what the migrations make. Where the first rows were archived it begins with
+// the snapshot that the chain vouches for. The first thing that does not hold is
+// a *BrokenError.
+func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
+	// Without its schema other checks may fail for want of a table. A row that was
+	// changed is named before the trigger that was dropped for it.
+	schema := l.schemaHolds(ctx)
+	v, err = l.verifyContent(ctx)
+	if _, ok := errors.AsType[*BrokenError](err); err != nil && (ok || schema == nil) {
+		return v, err
+	}
+	return v, schema
+}
+
+// schemaHolds is checkSchema in the words of a verification.
+func (l *Ledger) schemaHolds(ctx context.Context) error {
+	err := checkSchema(ctx, l.read, l.path)
+	if changed, ok := errors.AsType[*SchemaError](err); ok && changed.Difference != "" {
+		return &BrokenError{Check: "schema", Detail: changed.Difference}
+	}
+	return err
+}
+
+// verifyContent is Verify of what the tables hold.
+func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
+	if err := l.checkFile(ctx); err != nil {
+		return v, err
+	}
+	if err := checkProxies(ctx, l.read); err != nil {
+		return v, err
+	}
+	err = besides(l.path, ".perennial-verify-*", func(path string) error {
+		v, err = l.foldInto(ctx, path)
+		return err
+	})
+	return v, err
+}
+
+// checkProxies looks at what the cache of the provider's listings cannot hold,
+// whatever the provider said. That it is what the provider said, no file can
+// prove: the next listing shows it.
+func checkProxies(ctx context.Context, q queryer) error {
+	var id string
+	err := q.QueryRowContext(ctx, `SELECT proxy_id FROM proxies WHERE proxy_id = '' OR gone NOT IN (0, 1) OR pass < 0 OR seen_at < 0 LIMIT 1`).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return &BrokenError{Check: "proxies", Detail: fmt.Sprintf("proxy %q holds what no listing writes: gone is 0 or 1, and a pass or a look is not before 1970", id)}
+}
+
+// foldInto folds the journal into a new file and compares every projection of
+// the two. The file is whole when err is nil or names a projection.
+func (l *Ledger) foldInto(ctx context.Context, path string) (v Verified, err error) {
+	snapshot, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return v, err
+	}
+	defer func() { _ = snapshot.Rollback() }()
+	fold, err := newFold(ctx, path)
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, fold.close()) }()
+	base, err := fold.beginAs(ctx, snapshot)
+	if err != nil {
+		return v, err
+	}
+	if v.Rows, err = fold.replay(journalOf(ctx, snapshot, 0, math.MaxInt64)); err != nil {
+		return v, err
+	}
+	v.Head = fold.at()
+	if base != nil {
+		v.Behind = &base.Head
+	}
+	if err := compareTables(ctx, snapshot, fold); err != nil {
+		return v, err
+	}
+	if err := errors.Join(checkEnds(ctx, snapshot, base, v.Head), checkKeys(ctx, snapshot)); err != nil {
+		return v, err
+	}
+	return v, ifMade(ctx, snapshot, "published", func() error { return checkNote(ctx, snapshot, base, v.Head) })
+}
+
+// ifMade runs a check of a table, unless the file is older than that table.
+func ifMade(ctx context.Context, q queryer, table string, check func() error) error {
+	var there bool
+	err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)`, table).Scan(&there)
+	if err != nil || !there {
+		return err
+	}
+	return check()
+}
+
+// checkKeys looks for an idempotency key that two operations share: the
+// provider would take the second for a repetition of the first.
+func checkKeys(ctx context.Context, snapshot *sql.Tx) error {
+	var key, first, last string
+	err := snapshot.QueryRowContext(ctx, `SELECT idempotency_key, min(id), max(id) FROM operations
+		GROUP BY idempotency_key HAVING count(*) > 1 LIMIT 1`).Scan(&key, &first, &last)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return &BrokenError{Check: "key", Detail: fmt.Sprintf("operations %s and %s share the idempotency key %s", first, last, key)}
+}
+
+// checkFile asks SQLite whether its pages, indexes and foreign keys are sound.
+func (l *Ledger) checkFile(ctx context.Context) error {
+	var answer string
+	if err := l.read.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&answer); err != nil {
+		return &BrokenError{Check: "sqlite", Detail: err.Error()}
+	}
+	if answer != "ok" {
+		return &BrokenError{Check: "sqlite", Detail: answer}
+	}
+	var table string
+	var rowid, parent, fk sql.NullString
+	err := l.read.QueryRowContext(ctx, `PRAGMA foreign_key_check`).Scan(&table, &rowid, &parent, &fk)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return &BrokenError{Check: "sqlite", Detail: err.Error()}
+	}
+	return &BrokenError{Check: "sqlite", Detail: "a row of " + table + " refers to a missing row of " + parent.String}
+}
+
+// compareTables compares every projection with its second fold.
+func compareTables(ctx context.Context, have *sql.Tx, want *fold) error {
+	for _, table := range append(slices.Clone(snapshotted), running...) {
+		if err := ifMade(ctx, have, table, func() error { return compareTable(ctx, table, have, want) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareTable walks a projection and its second fold side by side. Every
+// column becomes one text, so that two rows are equal exactly when theirs are.
+func compareTable(ctx context.Context, table string, have *sql.Tx, want *fold) (err error) {
+	query, err := wholeRows(ctx, table, have)
+	if err != nil {
+		return err
+	}
+	a, err := have.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	b, err := want.w.query(query)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	for {
+		x, okX, errX := nextRow(a)
+		y, okY, errY := nextRow(b)
+		if err := errors.Join(errX, errY); err != nil {
+			return err
+		}
+		if x != y {
+			return &BrokenError{Check: "projection", Detail: fmt.Sprintf("%s holds (%s) and the journal gives (%s)", table, x, y)}
+		}
+		if !okX || !okY {
+			return nil
+		}
+	}
+}
+
+// wholeRows is a query of a table's rows, each as one text, in the order of the
+// primary key.
+func wholeRows(ctx context.Context, table string, tx queryer) (string, error) {
+	columns, err := columnsOf(ctx, tx, table)
+	if err != nil {
+		return "", err
+	}
+	parts := make([]string, 0, len(columns))
+	for _, c := range columns {
+		parts = append(parts, `'`+c+`=' || quote(`+c+`)`)
+	}
+	return `SELECT ` + strings.Join(parts, ` || ', ' || `) + ` FROM ` + table + ` ORDER BY ` + keyOf(columns), nil
+}
+
+func columnsOf(ctx context.Context, q queryer, table string) ([]string, error) {
+	found, err := q.QueryContext(ctx, `SELECT name FROM pragma_table_info(?) ORDER BY cid`, table)
+	if err != nil {
+		return nil, err
+	}
+	return collect(found, scanText)
+}
+
+// keyOf are columns that give a table's rows one order: the primary key is
+// always among the first three.
+func keyOf(columns []string) string { return strings.Join(columns[:min(3, len(columns))], `, `) }
+
+// nextRow reads a query's next row; ok is false behind the last.
+func nextRow(r rows) (text string, ok bool, err error) {
+	if !r.Next() {
+		return "", false, r.Err()
+	}
+	err = r.Scan(&text)
+	return text, err == nil, err
+}

@@ -1,0 +1,291 @@
+// The one writer: it gathers what callers write, and commits a group of them at
+// once.
+
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// request is one caller's write, waiting for its group to be committed.
+type request struct {
+	fn   func(*Tx) error
+	err  error
+	done chan struct{}
+}
+
+// writer owns the only connection that writes.
+type writer struct {
+	*conn
+	l    *Ledger
+	head head
+	buf  []byte       // of the row being hashed
+	text bytes.Buffer // of the fact being encoded
+	json *json.Encoder
+
+	totals map[total]int64    // of the transaction, not yet written
+	spent  map[int64]spending // likewise, by quarter of an hour
+
+	pauseAt int64            // how long the log has to be for the readers to pause
+	paused  chan []*sql.Conn // gives the connections of readers that pause, nil while none was asked
+
+	shared   int  // how many shared the last group
+	rows     int  // how many rows the last group wrote
+	doubtful bool // the disk failed: recover before the next commit
+}
+
+// head is the last row of the journal.
+type head struct {
+	seq  int64
+	hash string
+}
+
+func newWriter(c *conn, l *Ledger) (*writer, error) {
+	w := emptyWriter(c)
+	w.l = l
+	if err := w.tune(); err != nil {
+		return nil, err
+	}
+	err := w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&w.head.seq, &w.head.hash)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("read the head of %s: %w", l.path, err)
+	}
+	l.tail = newTail(w.head.seq, w.head.hash)
+	return w, nil
+}
+
+// emptyWriter stands before the first row of a journal.
+func emptyWriter(c *conn) *writer {
+	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}, spent: map[int64]spending{}}
+	w.json = json.NewEncoder(&w.text)
+	w.json.SetEscapeHTML(false)
+	return w
+}
+
+// encode is a fact's JSON as it stands in the journal.
+func (w *writer) encode(f Fact) (string, error) {
+	w.text.Reset()
+	if err := w.json.Encode(f); err != nil {
+		return "", fmt.Errorf("encode %s: %w", f.FactType(), err)
+	}
+	data := bytes.TrimRight(w.text.Bytes(), "\n")
+	if len(data) > MaxFactBytes {
+		return "", fmt.Errorf("%s %s has %d bytes of at most %d: %w", f.FactType(), f.Subject(), len(data), MaxFactBytes, ErrTooLarge)
+	}
+	return string(data), nil
+}
+
+// tune keeps the copies of pages that savepoints need out of temporary files,
+// and lets the WAL grow to 64 MiB before it is copied back. When it begins anew,
+// what it had more is cut off.
+func (w *writer) tune() error {
+	return errors.Join(w.exec(`PRAGMA temp_store = MEMORY`), w.exec(`PRAGMA wal_autocheckpoint = `+itoa(logPages)),
+		w.limitLog(w.l.logBound/2))
+}
+
+// limitLog says how long the log's file may be when it is begun anew.
+func (w *writer) limitLog(bytes int64) error {
+	var limit int64
+	return w.queryRow(`PRAGMA journal_size_limit = ` + itoa(bytes)).Scan(&limit)
+}
+
+// Write runs fn in the writer's transaction and returns when what it appended is
+// on the disk, or with the error that undid it. fn sees every fact before it
+// and must touch nothing but the Tx; it may be run a second time, when another
+// of its group failed. A failing fn is undone alone; a failing commit fails
+// every fn of its group. A cancelled ctx stops the waiting only
+// while the write has not been taken up.
+func (l *Ledger) Write(ctx context.Context, fn func(*Tx) error) error {
+	if l.write == nil {
+		return ErrReadOnly
+	}
+	r := &request{fn: fn, done: make(chan struct{})}
+	select {
+	case l.requests <- r:
+	case <-l.closing:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-r.done:
+		return r.err
+	case <-l.done: // the writer may have ended between the two selects
+		select {
+		case <-r.done:
+			return r.err
+		default:
+			return ErrClosed
+		}
+	}
+}
+
+func (w *writer) run() {
+	defer close(w.l.done)
+	group := make([]*request, 0, w.l.maxGroup)
+	for {
+		select {
+		case r := <-w.l.requests:
+			group = w.gather(append(group[:0], r))
+			w.commit(group)
+		case taken := <-w.paused:
+			w.emptyLog(taken)
+		case <-w.l.closing:
+			if w.paused != nil {
+				release(<-w.paused)
+			}
+			return
+		}
+	}
+}
+
+// linger is how long a busy writer waits for a group to grow: a commit costs a
+// sync of the disk and every page it touched, however few facts it holds.
+const linger = 4 * time.Millisecond
+
+// gather takes what is waiting. After a group that others shared it waits a
+// moment for as many again; a writer with a single caller never waits.
+func (w *writer) gather(group []*request) []*request {
+	var late <-chan time.Time
+	if w.shared > 1 {
+		timer := time.NewTimer(linger)
+		defer timer.Stop()
+		late = timer.C
+	}
+	for len(group) < cap(group) {
+		select {
+		case r := <-w.l.requests:
+			group = append(group, r)
+			continue
+		default:
+		}
+		if late == nil || len(group) >= w.shared {
+			break
+		}
+		select {
+		case r := <-w.l.requests:
+			group = append(group, r)
+		case <-late:
+			late = nil
+		}
+	}
+	w.shared = len(group)
+	return group
+}
+
+// errRefused says that a request of a group failed, and not the transaction.
+var errRefused = errors.New("a write of the group was refused")
+
+// commit runs the group in one transaction. A savepoint for each request would
+// cost a copy of every page that it touches, so the group first runs without;
+// only when one of them fails is it undone and run again, each in its own.
+func (w *writer) commit(group []*request) {
+	rows, err := w.transact(group, w.together)
+	if errors.Is(err, errRefused) {
+		rows, err = w.transact(group, w.savepoint)
+	}
+	if err != nil {
+		err = fmt.Errorf("commit to %s: %w", w.l.path, err)
+		w.l.failing.Store(&err)
+		_ = w.l.guard.notice(err)
+		for _, r := range group {
+			r.err = errors.Join(err, r.err)
+		}
+	} else {
+		why := ofTheFile(group)
+		if why != nil {
+			_ = w.l.guard.notice(*why)
+		}
+		w.l.failing.Store(why)
+		w.l.tail.add(rows, w.head)
+	}
+	for _, r := range group {
+		close(r.done)
+	}
+	w.boundLog()
+}
+
+// ofTheFile is the first error of a group that is the file's or the disk's, and
+// not of what was asked.
+func ofTheFile(group []*request) *error {
+	for _, r := range group {
+		failure, _ := errors.AsType[sqlite3.Error](r.err)
+		switch failure.Code {
+		case sqlite3.ErrFull, sqlite3.ErrIoErr, sqlite3.ErrBusy, sqlite3.ErrReadonly, sqlite3.ErrCantOpen, sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
+			return &r.err
+		}
+	}
+	return nil
+}
+
+// transact runs every request by one of the two ways and commits. After an
+// error nothing of it has happened.
+func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows []Row, err error) {
+	before := w.head
+	defer func() {
+		if err != nil {
+			_ = w.exec(`ROLLBACK`)
+			w.head = before
+			clear(w.totals)
+			clear(w.spent)
+			w.doubtful = w.doubtful || ofTheDisk(err)
+		}
+	}()
+	if _, err := w.l.guard.check(); err != nil {
+		return nil, err
+	}
+	if w.doubtful {
+		if err := w.recover(); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.exec(`BEGIN IMMEDIATE`); err != nil {
+		return nil, err
+	}
+	tx := &Tx{w: w, now: micros(w.l.clock()), rows: make([]Row, 0, w.rows)}
+	for _, r := range group {
+		if err := one(tx, r); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.flushTotals(); err != nil {
+		return nil, err
+	}
+	w.rows = len(tx.rows)
+	return tx.rows, w.exec(`COMMIT`)
+}
+
+// together runs a request as a part of the whole.
+func (w *writer) together(tx *Tx, r *request) error {
+	if r.err = r.fn(tx); r.err != nil {
+		return errRefused
+	}
+	return nil
+}
+
+// savepoint runs a request by itself. The head advances only when it is
+// released; the error returned is one that SQLite answered by undoing the
+// whole transaction.
+func (w *writer) savepoint(tx *Tx, r *request) error {
+	before, rows, totals, spent := w.head, len(tx.rows), maps.Clone(w.totals), maps.Clone(w.spent)
+	if err := w.exec(`SAVEPOINT one`); err != nil {
+		return err
+	}
+	if r.err = r.fn(tx); r.err == nil {
+		return w.exec(`RELEASE one`)
+	}
+	w.head, tx.rows, w.totals, w.spent = before, tx.rows[:rows], totals, spent
+	if err := w.exec(`ROLLBACK TO one`); err != nil {
+		return errors.Join(r.err, err)
+	}
+	return w.exec(`RELEASE one`)
+}

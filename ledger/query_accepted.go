@@ -1,0 +1,36 @@
+// The commands that were accepted, the last first.
+
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Accepted is the acceptance of a command, as a list shows it.
+type Accepted struct {
+	Seq       int64
+	CommandID string
+	Kind      Kind
+	Labels    map[string]string
+}
+
+// AcceptedBefore lists accepted commands, the last first, from before a journal
+// sequence on; 0 begins with the newest. What was archived is not among them.
+func (l *Ledger) AcceptedBefore(ctx context.Context, before int64, limit int) ([]Accepted, error) {
+	if before <= 0 {
+		before = 1 << 62
+	}
+	rows, err := l.read.QueryContext(ctx, `SELECT seq, operation, data ->> '$.kind', coalesce(data -> '$.labels', '{}') FROM journal
+		WHERE seq < ? AND type = 'command.accepted' ORDER BY seq DESC LIMIT ?`, before, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(s scanner) (a Accepted, err error) {
+		var labels string
+		if err := s.Scan(&a.Seq, &a.CommandID, &a.Kind, &labels); err != nil {
+			return a, err
+		}
+		return a, json.Unmarshal([]byte(labels), &a.Labels)
+	})
+}

@@ -1,0 +1,138 @@
+// The proxies as a whole: those that stay, that are retired, and that nothing was
+// said of.
+
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Retired reports whether a person, or a replacement, took the proxy out of
+// every sweep.
+func (l *Ledger) Retired(ctx context.Context, proxyID string) (bool, error) {
+	var n int
+	err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID).Scan(&n)
+	return n > 0, err
+}
+
+// Retired is Ledger.Retired inside the transaction.
+func (t *Tx) Retired(proxyID string) (bool, error) {
+	var n int
+	err := t.queryRow(`SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID).Scan(&n)
+	return n > 0, err
+}
+
+// KnowsProxy reports whether a listing showed the proxy or a command named it.
+func (t *Tx) KnowsProxy(proxyID string) (bool, error) {
+	var n int
+	err := t.queryRow(`SELECT EXISTS (SELECT 1 FROM proxies WHERE proxy_id = ?1) OR EXISTS (SELECT 1 FROM lines WHERE proxy_id = ?1)`, proxyID).Scan(&n)
+	return n > 0, err
+}
+
+// NeverListed is, of some proxy ids, those that no listing has shown, in order, up
+// to limit.
+func (l *Ledger) NeverListed(ctx context.Context, ids []string, limit int) ([]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := l.read.QueryContext(ctx, `SELECT DISTINCT e.value FROM json_each(?) e
+		WHERE NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = e.value) ORDER BY 1 LIMIT ?`, string(list), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanText)
+}
+
+const staying = `FROM proxies WHERE gone = 0 AND (expires_at IS NULL OR expires_at > ?)
+	AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`
+
+// Staying calls yield for every proxy that is not gone and lives longer than to
+// the instant, or for ever, in no order. What is retired does not stay.
+func (l *Ledger) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` `+staying, micros(after))
+	if err != nil {
+		return err
+	}
+	return each(rows, func(s scanner) error {
+		p, err := scanProxy(s)
+		if err != nil {
+			return err
+		}
+		return yield(p)
+	})
+}
+
+// kindColumns are what CountStaying may count by.
+var kindColumns = []string{"country_code", "region", "line_name", "ip_type", "protocol", "status"}
+
+// CountStaying is Staying for callers that need no single proxies: yield gets one
+// proxy for each combination of the named columns (country_code, region,
+// line_name, ip_type, protocol, status), the others empty, with how many there
+// are. It goes through a million proxies in a part of the time.
+func (l *Ledger) CountStaying(ctx context.Context, after time.Time, columns []string, yield func(like Proxy, n int) error) error {
+	var chosen, groups []string
+	for _, c := range kindColumns {
+		if slices.Contains(columns, c) {
+			chosen, groups = append(chosen, c), append(groups, c)
+		} else {
+			chosen = append(chosen, `''`)
+		}
+	}
+	query := `SELECT ` + strings.Join(chosen, `, `) + `, count(*) ` + staying //nolint:gosec // the columns are those of kindColumns
+	if len(groups) > 0 {
+		query += ` GROUP BY ` + strings.Join(groups, `, `)
+	}
+	rows, err := l.read.QueryContext(ctx, query, micros(after))
+	if err != nil {
+		return err
+	}
+	return each(rows, func(s scanner) error {
+		var p Proxy
+		var n int
+		if err := s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType, &p.Protocol, &p.Status, &n); err != nil {
+			return err
+		}
+		return yield(p, n)
+	})
+}
+
+// Unwarned lists proxies that expire after one instant and not after another,
+// and of whose expiry nothing was told at this threshold or a nearer one; the
+// nearest first, up to limit. What is retired, or renewed and not read since, is
+// left out.
+func (l *Ledger) Unwarned(ctx context.Context, after, until time.Time, threshold time.Duration, limit int) ([]Proxy, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` FROM proxies
+		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND seen_at > 0
+		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND w.expires_at = proxies.expires_at AND w.threshold_seconds <= ?3)
+		AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)
+		ORDER BY expires_at, proxy_id LIMIT ?4`, micros(after), micros(until), int64(threshold/time.Second), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanProxy)
+}
+
+// UntoldExpired lists proxies that expired in a span of time and of which that
+// was not told, the earliest first, up to limit. The provider may have stopped
+// listing them by now.
+func (l *Ledger) UntoldExpired(ctx context.Context, after, until time.Time, limit int) ([]Proxy, error) {
+	const untold = `seen_at > 0 AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id
+		AND w.expires_at = proxies.expires_at AND w.threshold_seconds = 0)`
+	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id IN (
+			SELECT proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`
+			UNION ALL
+			SELECT proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 1 AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`)
+		ORDER BY expires_at, proxy_id LIMIT ?3`, micros(after), micros(until), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanProxy)
+}

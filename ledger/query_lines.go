@@ -1,0 +1,143 @@
+// The lines of renewals: claims, and how they ended.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// RenewalLine is one proxy of a renewal operation. Cents are gross.
+type RenewalLine struct {
+	ProxyID           string     `json:"proxy_id"`
+	State             LineState  `json:"state"`
+	ChargedCents      int64      `json:"charged_cents"`
+	RefundedCents     int64      `json:"refunded_cents"`
+	ObservedExpiresAt *time.Time `json:"observed_expires_at,omitempty"`
+	DurationDays      int64      `json:"duration_days"`
+}
+
+// Lines lists a renewal's lines in the order of their proxy ids.
+func (l *Ledger) Lines(ctx context.Context, operationID string) ([]RenewalLine, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT proxy_id, state, charged_cents, refunded_cents, observed_expires_at, duration_days
+		FROM lines WHERE operation = ? ORDER BY proxy_id`, operationID)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(s scanner) (RenewalLine, error) {
+		var x RenewalLine
+		var observed sql.NullInt64
+		err := s.Scan(&x.ProxyID, &x.State, &x.ChargedCents, &x.RefundedCents, &observed, &x.DurationDays)
+		x.ObservedExpiresAt = instant(observed)
+		return x, err
+	})
+}
+
+// Claimant returns the operation that holds the right to renew the proxy, ""
+// when none does.
+func (t *Tx) Claimant(proxyID string) (string, error) {
+	var operation string
+	err := t.queryRow(`SELECT operation FROM lines WHERE proxy_id = ? AND claim = 1`, proxyID).Scan(&operation)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return operation, err
+}
+
+// RenewedAt reports whether a renewal of the proxy already succeeded for the
+// observed expiry: a second one would pay for the same days again.
+func (l *Ledger) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error) {
+	var n int
+	err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND observed_expires_at = ? AND state IN ('succeeded', 'charged')`,
+		proxyID, micros(expiresAt)).Scan(&n)
+	return n > 0, err
+}
+
+// SettledSince reports whether a renewal of the proxy settled, or a person
+// answered for it, at or after an instant: what was seen before may show the
+// old expiry.
+func (l *Ledger) SettledSince(ctx context.Context, proxyID string, at time.Time) (bool, error) {
+	var n int
+	err := l.read.QueryRowContext(ctx, settledQuery, proxyID, micros(at)).Scan(&n)
+	return n > 0, err
+}
+
+// Endings are renewals of a proxy that ended, at one expiry, without extending it.
+type Endings struct {
+	All        int
+	Unanswered int // of them, those that no person has looked at since
+	Last       time.Time
+	// AskedOf is the expiry that a person was asked about and has not answered for.
+	AskedOf time.Time
+}
+
+// atExpiry says in SQL whether line x ended at this expiry of its proxy. A line
+// that looked before it paid tells by itself. Any other is told by its time: it
+// came after the last success, and within 30 days of the expiry, which is the
+// least that a renewal moves one by. No window of a schedule decides, and no
+// minutes between the provider's clock and ours.
+func atExpiry(expiry string) string {
+	const leastMove = `2592000000000` // 30 days in microseconds
+	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN x.observed_expires_at = ` + expiry + `
+		ELSE x.settled_at >= max(` + expiry + ` - ` + leastMove + `, coalesce((SELECT max(y.settled_at) FROM lines y
+			WHERE y.proxy_id = x.proxy_id AND y.state IN ('succeeded', 'charged')), 0)) END`
+}
+
+// EndingsWithoutRenewal counts the renewals of a proxy that ended at this expiry
+// without extending it.
+func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time) (e Endings, err error) {
+	var last, asked sql.NullInt64
+	err = l.read.QueryRowContext(ctx, `SELECT count(*),
+		count(*) FILTER (WHERE x.settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = ?1), 0)), max(x.settled_at),
+		(SELECT expires_at FROM sweep_reviews WHERE proxy_id = ?1 AND answered_at IS NULL) FROM lines x
+		WHERE x.proxy_id = ?1 AND x.state IN ('failed', 'not_charged', 'skipped') AND `+atExpiry(`?2`),
+		proxyID, micros(expiresAt)).Scan(&e.All, &e.Unanswered, &last, &asked)
+	if at := instant(last); at != nil {
+		e.Last = *at
+	}
+	if at := instant(asked); at != nil {
+		e.AskedOf = *at
+	}
+	return e, err
+}
+
+// Claimed is the set of proxies that an operation holds the right to renew.
+func (l *Ledger) Claimed(ctx context.Context) (map[string]bool, error) {
+	return l.proxySet(ctx, `SELECT proxy_id FROM lines WHERE claim = 1`)
+}
+
+func (l *Ledger) proxySet(ctx context.Context, query string) (map[string]bool, error) {
+	rows, err := l.read.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := collect(rows, scanText)
+	set := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set, err
+}
+
+// ClaimedInReview is, of Claimed, what waits for a person: whether it is renewed
+// is not known.
+func (l *Ledger) ClaimedInReview(ctx context.Context) (map[string]bool, error) {
+	return l.proxySet(ctx, `SELECT x.proxy_id FROM lines x CROSS JOIN operations o ON o.id = x.operation
+		WHERE x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')`)
+}
+
+// ClaimedKinds is one proxy for each country, region, line, type and protocol, the
+// other fields empty, of which an operation holds the right to renew one.
+func (l *Ledger) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type, p.protocol
+		FROM lines x CROSS JOIN proxies p ON p.proxy_id = x.proxy_id WHERE x.claim = 1`)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(s scanner) (p Proxy, err error) {
+		err = s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType, &p.Protocol)
+		return p, err
+	})
+}

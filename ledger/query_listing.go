@@ -1,0 +1,50 @@
+// Where the listing of proxies stands.
+
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Listing is where the listing of proxies stands. It is a cache, like what it
+// lists: a ledger that is rebuilt begins a new pass.
+type Listing struct {
+	Pass     int64     // the last one begun
+	Began    time.Time // that pass, while it is under way
+	Size     int       // of its pages; 0: it is not under way
+	Token    string    // of its next page; "": the first
+	Finished time.Time // the last complete pass; zero: none yet
+	Took     time.Duration
+}
+
+// Listing reads where the listing stands; the zero value before the first pass.
+func (l *Ledger) Listing(ctx context.Context) (x Listing, err error) {
+	var began, finished, took int64
+	err = l.read.QueryRowContext(ctx, `SELECT pass, began_at, page_size, page_token, finished_at, took FROM listing`).
+		Scan(&x.Pass, &began, &x.Size, &x.Token, &finished, &took)
+	if err = notFound(err); errors.Is(err, ErrNotFound) {
+		return Listing{}, nil
+	}
+	x.Took = time.Duration(took) * time.Microsecond
+	if x.Size > 0 {
+		x.Began = fromMicros(began)
+	}
+	if finished > 0 {
+		x.Finished = fromMicros(finished)
+	}
+	return x, err
+}
+
+// KeepListing notes where the listing stands, so that a restart goes on there.
+func (t *Tx) KeepListing(x Listing) error {
+	var finished int64
+	if !x.Finished.IsZero() {
+		finished = micros(x.Finished)
+	}
+	return t.exec(`INSERT INTO listing (one, pass, began_at, page_size, page_token, finished_at, took) VALUES (1, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (one) DO UPDATE SET pass = excluded.pass, began_at = excluded.began_at, page_size = excluded.page_size,
+		page_token = excluded.page_token, finished_at = excluded.finished_at, took = excluded.took`,
+		x.Pass, micros(x.Began), x.Size, x.Token, finished, int64(x.Took/time.Microsecond))
+}

@@ -1,0 +1,109 @@
+// Expiries as they were last seen, and renewals that paid for them.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// seenExpiry finds what was last seen of a proxy's expiry, unless a renewal has
+// settled since or it was marked as out of date.
+const seenExpiry = `SELECT expires_at FROM proxies p WHERE proxy_id = ? AND seen_at > 0 AND gone = 0
+	AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.proxy_id = p.proxy_id AND l.settled_at >= p.seen_at
+		AND (l.state = 'succeeded' OR l.state = 'charged' OR l.state = 'unresolved'))`
+
+func scanExpiry(s scanner) (expires *time.Time, known bool, err error) {
+	var at sql.NullInt64
+	err = s.Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, false, nil
+	}
+	return instant(at), err == nil, err
+}
+
+// SeenExpiry is a proxy's expiry as the provider last showed it; nil for a proxy
+// that never expires. known is false when it was not seen, or when a renewal has
+// settled since, so that it has to be read again.
+func (l *Ledger) SeenExpiry(ctx context.Context, proxyID string) (expires *time.Time, known bool, err error) {
+	return scanExpiry(l.read.QueryRowContext(ctx, seenExpiry, proxyID))
+}
+
+// SeenExpiry is Ledger.SeenExpiry inside the transaction.
+func (t *Tx) SeenExpiry(proxyID string) (expires *time.Time, known bool, err error) {
+	return scanExpiry(t.queryRow(seenExpiry, proxyID))
+}
+
+// Expiry is an expiry as it is kept and compared: to the second. A provider may
+// show it to any precision, in one place to another than in the next; a renewal
+// moves it by days. Nil is nil.
+func Expiry(at *time.Time) *time.Time {
+	if at == nil {
+		return nil
+	}
+	second := at.Truncate(time.Second)
+	return &second
+}
+
+// Renewal is a renewal of one proxy that succeeded.
+type Renewal struct {
+	// ObservedExpiresAt is the expiry that it paid for; nil when it is not known.
+	ObservedExpiresAt *time.Time
+	DurationDays      int64
+	SettledAt         time.Time
+}
+
+// LastRenewal is the latest renewal of a proxy that succeeded, or that a person
+// said was charged; ErrNotFound when there is none.
+func (l *Ledger) LastRenewal(ctx context.Context, proxyID string) (r Renewal, err error) {
+	var observed sql.NullInt64
+	var settled int64
+	err = l.read.QueryRowContext(ctx, `SELECT observed_expires_at, duration_days, settled_at FROM lines
+		WHERE proxy_id = ? AND (state = 'succeeded' OR state = 'charged') AND settled_at IS NOT NULL ORDER BY settled_at DESC LIMIT 1`, proxyID).
+		Scan(&observed, &r.DurationDays, &settled)
+	r.ObservedExpiresAt, r.SettledAt = instant(observed), fromMicros(settled)
+	return r, notFound(err)
+}
+
+// ShowsWithin is how long a read of the provider's may show a proxy as it was
+// before a renewal that succeeded.
+const ShowsWithin = time.Hour
+
+// FreshFor is how old a listing, or what was read of a proxy, may be to be planned
+// or paid from.
+const FreshFor = 10 * time.Minute
+
+// PaidFor reports whether a proxy that shows this expiry has been paid for. A
+// renewal for this very expiry counts for good. One that settled within
+// ShowsWithin, and that the expiry does not show, counts too: behind is that one,
+// and nil for the former.
+func (l *Ledger) PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *Renewal, err error) {
+	if paid, err = l.RenewedAt(ctx, proxyID, expiresAt); err != nil || paid {
+		return paid, nil, err
+	}
+	last, err := l.LastRenewal(ctx, proxyID)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil, nil
+	}
+	if err != nil || !last.mayNotShow(expiresAt, now) {
+		return false, nil, err
+	}
+	return true, &last, nil
+}
+
+// mayNotShow reports whether a read that shows this expiry may be from before the
+// renewal: it settled within the time that reads may lag, and the expiry is not
+// later by nearly what was paid for.
+func (r Renewal) mayNotShow(expires, now time.Time) bool {
+	if now.Sub(r.SettledAt) >= ShowsWithin {
+		return false
+	}
+	bought := time.Duration(r.DurationDays) * 24 * time.Hour
+	before := r.SettledAt // of a proxy that lived then, at the earliest
+	if r.ObservedExpiresAt != nil {
+		before = *r.ObservedExpiresAt
+	}
+	return expires.Before(before.Add(bought - 24*time.Hour))
+}

@@ -1,0 +1,309 @@
+// Operations and commands, as they stand now.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// State is where an operation stands in docs/state-machine.md.
+type State string
+
+// The states of an operation.
+const (
+	StateAccepted  State = "accepted"
+	StateHeld      State = "held"
+	StateSending   State = "sending"
+	StateWaiting   State = "waiting"
+	StateOpen      State = "open"
+	StateReview    State = "review"
+	StateRejected  State = "rejected"
+	StateDelivered State = "delivered"
+	StateRefunded  State = "refunded"
+	StateCompleted State = "completed"
+	StatePartial   State = "partial"
+	StateFailed    State = "failed"
+	StateResolved  State = "resolved"
+)
+
+// States are all of them.
+var States = []State{
+	StateAccepted, StateHeld, StateSending, StateWaiting, StateOpen, StateReview,
+	StateRejected, StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved,
+}
+
+// Ended reports whether nothing more happens by itself and no person is waited for.
+func (s State) Ended() bool {
+	switch s {
+	case StateRejected, StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved:
+		return true
+	case StateAccepted, StateHeld, StateSending, StateWaiting, StateOpen, StateReview:
+	}
+	return false
+}
+
+// Operation is the execution of one command, or of one frozen chunk of it,
+// under one idempotency key and one stored body. Cents are gross.
+type Operation struct {
+	ID               string
+	CommandID        string
+	Kind             Kind
+	Chunk            string
+	Generation       int64
+	Key              string
+	State            State
+	Version          int64
+	Reason           string
+	Code             string
+	TraceID          string
+	AppID            string
+	Attempts         int64
+	Ambiguous        int64 // attempts that may have executed
+	BodySeq          int64 // journal row with the body; 0 while no body is frozen
+	FirstSentAt      *time.Time
+	FirstAmbiguousAt *time.Time
+	NextAt           *time.Time
+	ProgressAt       *time.Time
+	ReadAt           *time.Time // when its order was last read
+	UnreadSince      *time.Time // since when its order cannot be read; nil while it can
+	OrderNo          string
+	ExpectedCount    int64
+	DeliveredCount   int64
+	EstimateCents    int64
+	ChargedCents     int64
+	RefundedCents    int64
+	AcceptedAt       time.Time
+	UpdatedAt        time.Time
+}
+
+const operationColumns = `id, command_id, kind, chunk, generation, idempotency_key, state, version, reason, code, trace_id, app_id,
+	attempts, ambiguous, coalesce(body_seq, 0), first_sent_at, first_ambiguous_at, next_at, progress_at, order_no,
+	expected_count, delivered_count, estimate_cents, charged_cents, refunded_cents, accepted_at, updated_at,
+	read_at, unread_since`
+
+func scanOperation(s scanner) (Operation, error) {
+	var o Operation
+	var firstSent, firstAmbiguous, next, progress, read, unread sql.NullInt64
+	var accepted, updated int64
+	err := s.Scan(&o.ID, &o.CommandID, &o.Kind, &o.Chunk, &o.Generation, &o.Key, &o.State, &o.Version, &o.Reason, &o.Code, &o.TraceID,
+		&o.AppID, &o.Attempts, &o.Ambiguous, &o.BodySeq, &firstSent, &firstAmbiguous, &next, &progress, &o.OrderNo,
+		&o.ExpectedCount, &o.DeliveredCount, &o.EstimateCents, &o.ChargedCents, &o.RefundedCents, &accepted, &updated, &read, &unread)
+	o.FirstSentAt, o.FirstAmbiguousAt, o.NextAt, o.ProgressAt = instant(firstSent), instant(firstAmbiguous), instant(next), instant(progress)
+	o.ReadAt, o.UnreadSince = instant(read), instant(unread)
+	o.AcceptedAt, o.UpdatedAt = fromMicros(accepted), fromMicros(updated)
+	return o, err
+}
+
+// Operation reads one operation; ErrNotFound for an unknown id.
+func (l *Ledger) Operation(ctx context.Context, id string) (Operation, error) {
+	o, err := scanOperation(l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
+	return o, notFound(err)
+}
+
+// Operation reads one operation as it stands inside the transaction.
+func (t *Tx) Operation(id string) (Operation, error) {
+	o, err := scanOperation(t.queryRow(`SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
+	return o, notFound(err)
+}
+
+// OperationsOf lists a command's operations in the order they were made. Their
+// ids begin with the command's, so the primary key finds them.
+func (l *Ledger) OperationsOf(ctx context.Context, commandID string) ([]Operation, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE id > ? AND id < ? AND command_id = ? ORDER BY accepted_at, chunk, generation`, commandID+"/", commandID+"0", commandID)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanOperation)
+}
+
+// In lists operations in a state of those that have not ended, the first accepted first, up to limit.
+func (l *Ledger) In(ctx context.Context, state State, limit int) ([]Operation, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = ? AND live = 1 ORDER BY accepted_at, id LIMIT ?`,
+		string(state), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanOperation)
+}
+
+// Due lists operations of a kind and in a state of those that have not ended whose
+// time has come, the longest due first. Each kind is asked for apart: one that is
+// paused, with a day's operations due, does not keep another from being seen.
+func (l *Ledger) Due(ctx context.Context, state State, kind Kind, now time.Time, limit int) ([]Operation, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE kind = ? AND state = ? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
+		ORDER BY next_at, id LIMIT ?`, string(kind), string(state), micros(now), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanOperation)
+}
+
+// AnyDue reports whether the time of any operation has come, whatever its kind and state.
+func (l *Ledger) AnyDue(ctx context.Context, now time.Time) (due bool, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM operations
+		WHERE live = 1 AND next_at IS NOT NULL AND next_at <= ?)`, micros(now)).Scan(&due)
+	return due, err
+}
+
+// NextAfter is the earliest instant after now at which an operation comes due;
+// nil when there is none.
+func (l *Ledger) NextAfter(ctx context.Context, now time.Time) (*time.Time, error) {
+	var us sql.NullInt64
+	err := l.read.QueryRowContext(ctx, `SELECT min(next_at) FROM operations
+		WHERE live = 1 AND next_at IS NOT NULL AND next_at > ?`, micros(now)).Scan(&us)
+	return instant(us), err
+}
+
+// Unfinished lists what a status shows first: operations that have not ended,
+// the most recent first, up to limit.
+func (l *Ledger) Unfinished(ctx context.Context, limit int) ([]Operation, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE live = 1 ORDER BY accepted_at DESC, id LIMIT ?`, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanOperation)
+}
+
+// StateCounts is how many operations are in each state that any is in.
+func (l *Ledger) StateCounts(ctx context.Context) (counts map[State]int64, err error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT state, n FROM state_counts WHERE n > 0`)
+	if err != nil {
+		return nil, err
+	}
+	counts = make(map[State]int64)
+	_, err = collect(rows, func(s scanner) (struct{}, error) {
+		var state State
+		var n int64
+		err := s.Scan(&state, &n)
+		counts[state] = n
+		return struct{}{}, err
+	})
+	return counts, err
+}
+
+// Command is an accepted command.
+type Command struct {
+	ID          string
+	Kind        Kind
+	ContentHash string
+	AcceptedSeq int64
+	AcceptedAt  time.Time
+}
+
+func scanCommand(s scanner) (Command, error) {
+	var c Command
+	var at int64
+	err := s.Scan(&c.ID, &c.Kind, &c.ContentHash, &c.AcceptedSeq, &at)
+	c.AcceptedAt = fromMicros(at)
+	return c, err
+}
+
+// Command reads an accepted command; ErrNotFound for an id that is free.
+func (l *Ledger) Command(ctx context.Context, id string) (Command, error) {
+	c, err := scanCommand(l.read.QueryRowContext(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
+	return c, notFound(err)
+}
+
+// Known is what the ledger holds under a command's id: the content that was
+// accepted, and the content that was last refused before; "" for neither.
+type Known struct {
+	Kind         Kind
+	AcceptedHash string
+	RefusedHash  string
+}
+
+// Known looks a command's id up inside the transaction, in one statement: every
+// command that comes in asks.
+func (t *Tx) Known(commandID string) (k Known, err error) {
+	err = t.queryRow(`SELECT coalesce(c.kind, ''), coalesce(c.content_hash, ''), coalesce(r.content_hash, '')
+		FROM (SELECT ? AS id) x LEFT JOIN commands c ON c.id = x.id LEFT JOIN rejections r ON r.id = x.id`, commandID).
+		Scan(&k.Kind, &k.AcceptedHash, &k.RefusedHash)
+	return k, err
+}
+
+// Acceptance reads the fact that accepted a command, with its whole content, an
+// archived one as Rows does.
+func (l *Ledger) Acceptance(ctx context.Context, commandID string) (CommandAccepted, error) {
+	var fact CommandAccepted
+	var data string
+	var seq int64
+	err := l.read.QueryRowContext(ctx, `SELECT coalesce(j.data, ''), c.accepted_seq FROM commands c LEFT JOIN journal j ON j.seq = c.accepted_seq
+		WHERE c.id = ?`, commandID).Scan(&data, &seq)
+	if err != nil {
+		return fact, notFound(err)
+	}
+	if data == "" {
+		row, err := l.Row(ctx, seq)
+		if err != nil {
+			return fact, fmt.Errorf("what command %s asked for: %w", commandID, err)
+		}
+		data = row.Data
+	}
+	if err := json.Unmarshal([]byte(data), &fact); err != nil {
+		return fact, fmt.Errorf("read acceptance of %s: %w", commandID, err)
+	}
+	return fact, nil
+}
+
+// Sent reads the operation.sending fact in a journal row: key, body and time.
+func (l *Ledger) Sent(ctx context.Context, seq int64) (OperationSending, error) {
+	var fact OperationSending
+	row, err := l.Row(ctx, seq)
+	if err != nil {
+		return fact, err
+	}
+	if err := json.Unmarshal([]byte(row.Data), &fact); err != nil {
+		return fact, fmt.Errorf("read the body at journal row %d: %w", seq, err)
+	}
+	return fact, nil
+}
+
+// Rejection is a command that was refused before it was accepted.
+type Rejection struct {
+	ContentHash, Code, Reason string
+	At                        time.Time
+	CommandID                 string // of Rejections
+}
+
+// Rejections lists the commands that were refused since an instant and never
+// accepted, the last refused first.
+func (l *Ledger) Rejections(ctx context.Context, since time.Time, limit int) ([]Rejection, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT id, content_hash, code, reason, rejected_at FROM rejections r
+		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id) ORDER BY rejected_at DESC, id LIMIT ?`, micros(since), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(s scanner) (r Rejection, err error) {
+		var at int64
+		err = s.Scan(&r.CommandID, &r.ContentHash, &r.Code, &r.Reason, &at)
+		r.At = fromMicros(at)
+		return r, err
+	})
+}
+
+// Rejection reads why the command was refused; ErrNotFound when it was not.
+func (l *Ledger) Rejection(ctx context.Context, commandID string) (Rejection, error) {
+	var r Rejection
+	var at int64
+	err := l.read.QueryRowContext(ctx, `SELECT content_hash, code, reason, rejected_at FROM rejections WHERE id = ?`, commandID).
+		Scan(&r.ContentHash, &r.Code, &r.Reason, &at)
+	r.At = fromMicros(at)
+	return r, notFound(err)
+}
+
+// CommandEnded reports whether a command was refused, or taken in and nothing of
+// it is under way any more: published again, it would be absorbed and do nothing.
+func (l *Ledger) CommandEnded(ctx context.Context, id string) (ended bool, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT (EXISTS (SELECT 1 FROM commands WHERE id = ?1)
+		OR EXISTS (SELECT 1 FROM rejections WHERE id = ?1)) AND NOT EXISTS (
+		SELECT 1 FROM operations o WHERE o.id > ?1 || '/' AND o.id < ?1 || '0' AND o.command_id = ?1
+			AND (o.live = 1 OR EXISTS (SELECT 1 FROM lines x WHERE x.operation = o.id AND x.claim = 1)))`, id).Scan(&ended)
+	return ended, err
+}

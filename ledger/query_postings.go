@@ -1,0 +1,68 @@
+// The postings of the book.
+
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Posting is one side of a double entry, as v_postings shows it: the postings
+// of one fact sum to zero.
+type Posting struct {
+	Seq         int64     `json:"seq"`
+	Time        time.Time `json:"time"`
+	Kind        string    `json:"kind"`
+	Account     string    `json:"account"`
+	AmountCents int64     `json:"amount_cents"`
+	Operation   string    `json:"operation_id"`
+	OrderNo     string    `json:"order_no"`
+	ProxyID     string    `json:"proxy_id"`
+	Hand
+}
+
+// Hand is who booked something by hand, and why: empty for what follows from the
+// provider's answers. User is who asked for it (see UserOf).
+type Hand struct {
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	User   string `json:"user,omitempty"`
+}
+
+// handOf is the data of a posting's fact where a person booked it, "" elsewhere.
+const handOf = `coalesce((SELECT j.data FROM journal j WHERE j.seq = v.seq AND j.data ->> '$.by' <> ''),
+	(SELECT a.data FROM archived a WHERE a.seq = v.seq AND a.data ->> '$.by' <> ''), '')`
+
+// Postings lists up to limit postings from a journal sequence on.
+func (l *Ledger) Postings(ctx context.Context, from int64, limit int) (all []Posting, err error) {
+	err = l.EachPosting(ctx, from, limit, func(p Posting) error {
+		all = append(all, p)
+		return nil
+	})
+	return all, err
+}
+
+// EachPosting calls yield for up to limit postings from a journal sequence on,
+// as they are read.
+func (l *Ledger) EachPosting(ctx context.Context, from int64, limit int, yield func(Posting) error) error {
+	rows, err := l.read.QueryContext(ctx, `SELECT seq, time, kind, account, amount_cents, operation, order_no, proxy_id, `+handOf+`
+		FROM v_postings v WHERE seq >= ? ORDER BY seq, n, amount_cents DESC LIMIT ?`, from, limit)
+	if err != nil {
+		return err
+	}
+	return each(rows, func(s scanner) error {
+		var p Posting
+		var at int64
+		var hand string
+		err := s.Scan(&p.Seq, &at, &p.Kind, &p.Account, &p.AmountCents, &p.Operation, &p.OrderNo, &p.ProxyID, &hand)
+		if err == nil && hand != "" {
+			err = json.Unmarshal([]byte(hand), &p.Hand)
+		}
+		if err != nil {
+			return err
+		}
+		p.Time = fromMicros(at)
+		return yield(p)
+	})
+}

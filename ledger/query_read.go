@@ -1,0 +1,278 @@
+// The account's binding, head, rows, balance and pauses, and how rows of a query
+// are read.
+
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Binding is the provider account that the file belongs to.
+type Binding struct {
+	AccountID   string `json:"account_id"`
+	Environment string `json:"environment"`
+	BaseURL     string `json:"base_url"`
+	Currency    string `json:"currency"`
+	Epoch       string `json:"epoch"`
+}
+
+// Binding reads what ledger.opened bound the file to; ErrNotFound before that.
+func (l *Ledger) Binding(ctx context.Context) (Binding, error) {
+	var b Binding
+	err := l.read.QueryRowContext(ctx, `SELECT account_id, environment, base_url, currency, epoch FROM binding`).
+		Scan(&b.AccountID, &b.Environment, &b.BaseURL, &b.Currency, &b.Epoch)
+	return b, notFound(err)
+}
+
+// Currency is the code of the account's currency, "" before ledger.opened.
+func (l *Ledger) Currency(ctx context.Context) (string, error) {
+	b, err := l.Binding(ctx)
+	if errors.Is(err, ErrNotFound) {
+		err = nil
+	}
+	return b.Currency, err
+}
+
+// Head is the sequence and hash of the newest journal row; 0 and the genesis
+// hash of an empty journal.
+func (l *Ledger) Head(ctx context.Context) (int64, string, error) {
+	seq, hash := int64(0), genesis
+	err := l.read.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&seq, &hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return seq, hash, err
+}
+
+// HighWater is the latest instant that any fact carries: a wall clock that runs
+// behind it is wrong.
+func (l *Ledger) HighWater(ctx context.Context) (time.Time, error) {
+	var us int64
+	// Facts of one writer are in order of time, so the newest few decide.
+	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(time), 0) FROM (SELECT time FROM journal ORDER BY seq DESC LIMIT 1000)`).Scan(&us)
+	return fromMicros(us), err
+}
+
+// Rows returns up to limit journal rows after seq, in order. Archived rows come
+// from their archive; without it the error is an *ArchivedError.
+func (l *Ledger) Rows(ctx context.Context, after int64, limit int) ([]Row, error) {
+	if l.write != nil {
+		if rows, ok := l.tail.after(after, limit); ok {
+			return rows, nil
+		}
+	}
+	if l.archived(after + 1) {
+		a, err := l.archiveOf(ctx, after+1)
+		if err != nil {
+			return nil, err
+		}
+		return a.Rows(ctx, after, limit)
+	}
+	rows, err := l.read.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
+		WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanRow)
+}
+
+// RowsOf returns the journal rows of one operation or command, in order,
+// archived ones as Rows does.
+func (l *Ledger) RowsOf(ctx context.Context, subject string) ([]Row, error) {
+	before, err := l.archivedRows(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := l.ownRowsOf(ctx, subject)
+	return append(before, rows...), err
+}
+
+func (l *Ledger) ownRowsOf(ctx context.Context, subject string) ([]Row, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
+		WHERE operation = ? AND operation <> '' ORDER BY seq`, subject)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanRow)
+}
+
+// Row reads one journal row, an archived one as Rows does; ErrNotFound when the
+// journal does not reach it.
+func (l *Ledger) Row(ctx context.Context, seq int64) (Row, error) {
+	if l.archived(seq) {
+		a, err := l.archiveOf(ctx, seq)
+		if err != nil {
+			return Row{}, err
+		}
+		return a.Row(ctx, seq)
+	}
+	r, err := scanRow(l.read.QueryRowContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal WHERE seq = ?`, seq))
+	return r, notFound(err)
+}
+
+func scanRow(s scanner) (Row, error) {
+	var r Row
+	err := s.Scan(&r.Seq, &r.Type, &r.Time, &r.Operation, &r.Data, &r.PrevHash, &r.Hash)
+	return r, err
+}
+
+// collect reads every row of a query and closes it.
+func collect[T any](rows rows, scan func(scanner) (T, error)) (all []T, err error) {
+	err = each(rows, func(s scanner) error {
+		one, err := scan(s)
+		all = append(all, one)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// each calls do for every row of a query and closes it; nothing is kept.
+func each(rows rows, do func(scanner) error) (err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := do(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func scanText(s scanner) (text string, err error) {
+	err = s.Scan(&text)
+	return text, err
+}
+
+// Balance is the book of one account, in integer cents. WalletCents =
+// FundingCents - ExternalCents - (ChargedCents - RefundedCents), where charged
+// is gross and includes what is in suspense.
+type Balance struct {
+	Account       string `json:"account"`
+	Currency      string `json:"currency"`
+	WalletCents   int64  `json:"wallet_cents"`
+	ChargedCents  int64  `json:"charged_cents"`
+	RefundedCents int64  `json:"refunded_cents"`
+	SuspenseCents int64  `json:"suspense_cents"`
+	FundingCents  int64  `json:"funding_cents"`
+	ExternalCents int64  `json:"external_cents"`
+	Head          Head   `json:"head"`
+	// Unbooked is what may have been charged and is not booked yet; nil where it
+	// was not asked for.
+	Unbooked *Unbooked `json:"unbooked,omitempty"`
+}
+
+// Unbooked sums what operations under way, or in review, may have cost beyond what
+// is booked. It is an estimate.
+type Unbooked struct {
+	Operations    int   `json:"operations"`
+	EstimateCents int64 `json:"estimate_cents"`
+	Unknown       int   `json:"unknown"` // of the operations, those whose price nothing foretells
+}
+
+// Head names a place in the journal.
+type Head struct {
+	Seq  int64  `json:"seq"`
+	Hash string `json:"hash"`
+}
+
+// String is the head as it is kept elsewhere, and given to `ledger verify
+// --expect`: SEQ:HASH.
+func (h Head) String() string { return itoa(h.Seq) + ":" + h.Hash }
+
+// ParseHead is the inverse of Head.String.
+func ParseHead(text string) (h Head, err error) {
+	number, hash, _ := strings.Cut(text, ":")
+	h.Hash = hash
+	h.Seq, err = strconv.ParseInt(number, 10, 64)
+	sum, notHex := hex.DecodeString(hash)
+	if err != nil || notHex != nil || h.Seq < 1 || len(sum) != sha256.Size || hash != strings.ToLower(hash) {
+		return Head{}, fmt.Errorf("%q is no head of a journal: write it as SEQ:HASH, with the 64 digits that a backup or a statement shows", text)
+	}
+	return h, nil
+}
+
+const balanceQuery = `SELECT coalesce((SELECT currency FROM binding), ''),
+	coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
+	coalesce(sum(cents) FILTER (WHERE kind IN ('charge', 'suspense')), 0),
+	coalesce(sum(cents) FILTER (WHERE kind = 'refund'), 0),
+	coalesce(sum(CASE WHEN debit = 'suspense' THEN cents WHEN credit = 'suspense' THEN -cents END), 0),
+	coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0),
+	coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0) FROM totals`
+
+// Balance sums the book under the name of the account. Balance and head are of
+// one moment.
+func (l *Ledger) Balance(ctx context.Context, account string) (Balance, error) {
+	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return Balance{Account: account}, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	b, err := balanceOf(ctx, tx, account)
+	if err != nil {
+		return b, fmt.Errorf("sum the book: %w", err)
+	}
+	return b, nil
+}
+
+// Pause is why the account, or one kind of its operations, does not send.
+type Pause struct {
+	Scope  string     `json:"scope"`
+	Cause  string     `json:"cause"`
+	Since  time.Time  `json:"since"`
+	Until  *time.Time `json:"until,omitempty"`
+	Detail string     `json:"detail"`
+}
+
+// Pauses lists what is paused, the oldest first.
+func (l *Ledger) Pauses(ctx context.Context) ([]Pause, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT scope, cause, since, until, detail FROM pauses ORDER BY since, scope, cause`)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanPause)
+}
+
+func scanPause(s scanner) (Pause, error) {
+	var p Pause
+	var since int64
+	var until sql.NullInt64
+	err := s.Scan(&p.Scope, &p.Cause, &since, &until, &p.Detail)
+	p.Since, p.Until = fromMicros(since), instant(until)
+	return p, err
+}
+
+// Pause reads one pause as it stands inside the transaction; found is false when
+// it is not in force.
+func (t *Tx) Pause(scope, cause string) (p Pause, found bool, err error) {
+	p, err = scanPause(t.queryRow(`SELECT scope, cause, since, until, detail FROM pauses WHERE scope = ? AND cause = ?`, scope, cause))
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, false, nil
+	}
+	return p, err == nil, err
+}
+
+// instant is a nullable stored instant.
+func instant(us sql.NullInt64) *time.Time {
+	if !us.Valid {
+		return nil
+	}
+	at := fromMicros(us.Int64)
+	return &at
+}
+
+// ReleasedByHand reports whether a person has let a held operation go.
+func (l *Ledger) ReleasedByHand(ctx context.Context, operation string) (released bool, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal
+		WHERE operation = ? AND operation <> '' AND type = 'command.released' AND coalesce(json_extract(data, '$.automatic'), 0) = 0)`, operation).Scan(&released)
+	return released, err
+}

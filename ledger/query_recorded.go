@@ -1,0 +1,17 @@
+// What a person recorded under an id.
+
+package ledger
+
+import "encoding/json"
+
+// RecordOf reads what a person recorded under an id; ErrNotFound when nothing is,
+// or when it was archived.
+func (t *Tx) RecordOf(id string) (f LedgerRecorded, err error) {
+	var data string
+	err = t.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'ledger.recorded' ORDER BY seq LIMIT 1`, LedgerRecorded{ID: id}.Subject()).Scan(&data)
+	if err != nil {
+		return f, notFound(err)
+	}
+	err = json.Unmarshal([]byte(data), &f)
+	return f, err
+}

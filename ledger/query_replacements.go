@@ -1,0 +1,62 @@
+// Proxies that were replaced by an order.
+
+package ledger
+
+import (
+	"context"
+	"time"
+)
+
+// Refused lists proxies that expire in a span of time, that no operation holds and no
+// sweep has been told to leave alone, and that the provider would not renew: so
+// many lines failed at this expiry, or it does not know them. The nearest expiry
+// comes first.
+func (l *Ledger) Refused(ctx context.Context, from, until time.Time, failures int) ([]Proxy, error) {
+	lines := `FROM lines x JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND ` + atExpiry(`proxies.expires_at`)
+	refused := `AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)
+		AND NOT EXISTS (SELECT 1 FROM lines c WHERE c.proxy_id = proxies.proxy_id AND c.claim = 1)
+		AND ((SELECT count(*) ` + lines + ` AND x.state = 'failed') >= ?3
+			OR EXISTS (SELECT 1 ` + lines + ` AND x.state = 'not_charged' AND o.code = 'proxy_not_found'
+				AND (SELECT count(*) FROM lines z WHERE z.operation = o.id) = 1)
+			OR (gone = 1 AND EXISTS (SELECT 1 ` + lines + ` AND x.state = 'skipped')))`
+	//nolint:gosec // all of it is written here
+	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND expires_at > ?1 AND expires_at <= ?2 `+refused+`
+		UNION ALL SELECT `+proxyColumns+` FROM proxies WHERE gone = 1 AND expires_at > ?1 AND expires_at <= ?2 `+refused+`
+		ORDER BY 9, 1`, micros(from), micros(until), failures)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanProxy)
+}
+
+// ReplacedSince counts a schedule's replacements since an instant.
+func (l *Ledger) ReplacedSince(ctx context.Context, schedule string, since time.Time) (n int, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM replacements WHERE schedule = ? AND replaced_at >= ?`, schedule, micros(since)).Scan(&n)
+	return n, err
+}
+
+// UnsentReplacements lists a schedule's replacements whose order was not taken
+// in or refused yet: it may not be on the commands stream.
+func (l *Ledger) UnsentReplacements(ctx context.Context, schedule string) ([]ProxyReplaced, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT j.type, j.data FROM replacements x JOIN journal j ON j.seq = x.seq WHERE x.schedule = ?
+		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = x.command_id)
+		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = x.command_id) ORDER BY x.seq`, schedule)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(s scanner) (ProxyReplaced, error) {
+		var factType, data string
+		if err := s.Scan(&factType, &data); err != nil {
+			return ProxyReplaced{}, err
+		}
+		fact, err := DecodeFact(factType, []byte(data))
+		if err != nil {
+			return ProxyReplaced{}, err
+		}
+		f, ok := fact.(ProxyReplaced)
+		if !ok {
+			return f, ErrNotFound
+		}
+		return f, nil
+	})
+}

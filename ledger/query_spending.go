@@ -1,0 +1,42 @@
+// What sweeps have cost, and what is reserved for them.
+
+package ledger
+
+import (
+	"context"
+	"time"
+)
+
+// SweepSpending is what the sweeps that a schedule planned at or after an
+// instant have cost, less refunds; what has not ended counts at least at its
+// estimate. Plans that wait for an approval do not count.
+func (l *Ledger) SweepSpending(ctx context.Context, schedule string, since time.Time) (cents int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(CASE
+		WHEN c.id IS NOT NULL THEN
+			(SELECT CASE WHEN max(o.live) = 1 THEN max(s.estimate_cents, sum(o.charged_cents - o.refunded_cents))
+				ELSE coalesce(sum(o.charged_cents - o.refunded_cents), 0) END
+			FROM operations o WHERE o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id)
+		WHEN l.state = 'held' OR r.id IS NOT NULL THEN 0
+		ELSE s.estimate_cents END), 0)
+		FROM sweep_commands s LEFT JOIN commands c ON c.id = s.command_id LEFT JOIN rejections r ON r.id = s.command_id
+			LEFT JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
+		WHERE s.schedule = ? AND s.planned_at >= ?`, schedule, micros(since)).Scan(&cents)
+	return cents, err
+}
+
+// Reserved is what is on its way and has surely not been charged in full yet:
+// commands of sweeps planned at or after an instant that were not taken in, and
+// operations before their end. What waits for a person or for a delivery is not
+// in it: the provider's wallet shows it already, or it is not known.
+func (l *Ledger) Reserved(ctx context.Context, since time.Time) (cents int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT
+		coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
+			WHERE s.planned_at >= ?1 AND l.state <> 'held'
+			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
+			AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)
+		+ coalesce((SELECT sum(max(estimate - net, 0)) FROM (
+			SELECT max(coalesce(s.estimate_cents, 0), sum(o.estimate_cents)) AS estimate, sum(o.charged_cents - o.refunded_cents) AS net
+			FROM operations o LEFT JOIN sweep_commands s ON s.command_id = o.command_id
+			WHERE o.live = 1 AND o.state IN ('accepted', 'held', 'sending', 'waiting') GROUP BY o.command_id)), 0)`, micros(since)).Scan(&cents)
+	return cents, err
+}

@@ -1,0 +1,76 @@
+// Proxies that sweeps gave up, and what a person answered.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// CountReviews is how much waits for a person.
+func (l *Ledger) CountReviews(ctx context.Context) (n int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM v_reviews`).Scan(&n)
+	return n, err
+}
+
+const sweepReviewsQuery = `SELECT v.proxy_id FROM v_reviews v JOIN sweep_reviews s ON s.proxy_id = v.proxy_id AND s.operation = v.operation_id
+	WHERE v.operation_id = ? AND s.answered_at IS NULL
+	AND EXISTS (SELECT 1 FROM lines l WHERE l.operation = v.operation_id AND l.proxy_id = v.proxy_id AND l.claim = 0) ORDER BY v.proxy_id`
+
+// SweepReviews lists the proxies of an operation that sweeps leave to a person.
+func (l *Ledger) SweepReviews(ctx context.Context, operationID string) ([]string, error) {
+	rows, err := l.read.QueryContext(ctx, sweepReviewsQuery, operationID)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanText)
+}
+
+// SweepReviews is Ledger.SweepReviews inside the transaction.
+func (t *Tx) SweepReviews(operationID string) ([]string, error) {
+	rows, err := t.query(sweepReviewsQuery, operationID)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanText)
+}
+
+// InSweepReview reports whether a person was asked about the proxy at this
+// expiry, and has not answered.
+func (t *Tx) InSweepReview(proxyID string, expiresAt time.Time) (bool, error) {
+	var n int
+	err := t.queryRow(`SELECT count(*) FROM sweep_reviews WHERE proxy_id = ? AND expires_at = ? AND answered_at IS NULL`,
+		proxyID, micros(expiresAt)).Scan(&n)
+	return n > 0, err
+}
+
+const endingsQuery = `SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
+	WHERE l.proxy_id = ? AND l.state IN ('failed', 'not_charged', 'skipped') ORDER BY l.settled_at DESC, l.operation DESC LIMIT ?`
+
+func scanEnding(s scanner) (Ref, error) {
+	var r Ref
+	err := s.Scan(&r.OperationID, &r.CommandID, &r.TraceID)
+	return r, err
+}
+
+// LastEnding is the operation that ended last without renewing the proxy;
+// ErrNotFound when none has.
+func (t *Tx) LastEnding(proxyID string) (Ref, error) {
+	r, err := scanEnding(t.queryRow(endingsQuery, proxyID, 1))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNotFound
+	}
+	return r, err
+}
+
+// EndingsOf lists the operations that ended without renewing the proxy, the last
+// first, up to limit.
+func (l *Ledger) EndingsOf(ctx context.Context, proxyID string, limit int) ([]Ref, error) {
+	rows, err := l.read.QueryContext(ctx, endingsQuery, proxyID, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanEnding)
+}

@@ -1,0 +1,145 @@
+// What sweeps have planned, and what became of it.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// SlotsOf lists the latest slots of a schedule, the newest first, up to limit.
+func (l *Ledger) SlotsOf(ctx context.Context, schedule string, limit int) ([]Slot, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots
+		WHERE schedule = ? ORDER BY slot_at DESC LIMIT ?`, schedule, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanSlot)
+}
+
+// PlannedSlots lists the slots of every schedule whose commands may not all be
+// published.
+func (l *Ledger) PlannedSlots(ctx context.Context) ([]Slot, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots WHERE state = 'planned' ORDER BY seq`)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanSlot)
+}
+
+// HeldNow lists the slots of a schedule, at or after an instant, that wait for an
+// approval, the newest first.
+func (t *Tx) HeldNow(schedule string, since time.Time) ([]Slot, error) {
+	rows, err := t.query(`SELECT schedule, slot_at, state, plan, seq FROM slots
+		WHERE schedule = ? AND slot_at >= ? AND state = 'held' ORDER BY slot_at DESC`, schedule, micros(since))
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanSlot)
+}
+
+// SlotsBefore is SlotsOf from before an instant on.
+func (l *Ledger) SlotsBefore(ctx context.Context, schedule string, before time.Time, limit int) ([]Slot, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots
+		WHERE schedule = ? AND slot_at < ? ORDER BY slot_at DESC LIMIT ?`, schedule, micros(before), limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanSlot)
+}
+
+// Listed is Proxy for one that the last complete listing did not miss.
+func (l *Ledger) Listed(ctx context.Context, id string) (Proxy, error) {
+	p, err := scanProxy(l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ? AND gone = 0`, id))
+	return p, notFound(err)
+}
+
+const heldQuery = `SELECT schedule, slot_at, state, plan, seq FROM slots
+	WHERE state = 'held' AND plan = ? AND plan <> '' ORDER BY seq`
+
+// HeldSlots lists the slots that wait for an approval of the plan with this
+// hash, in the order in which they were planned: the first holds its commands.
+func (l *Ledger) HeldSlots(ctx context.Context, plan string) ([]Slot, error) {
+	rows, err := l.read.QueryContext(ctx, heldQuery, plan)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanSlot)
+}
+
+// HeldSlots is Ledger.HeldSlots inside the transaction.
+func (t *Tx) HeldSlots(plan string) ([]Slot, error) {
+	rows, err := t.query(heldQuery, plan)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanSlot)
+}
+
+// NotTakenIn lists the slots of a schedule, planned at or after an instant, some
+// of whose commands are on the stream, or soon will be, and were neither taken in
+// nor refused yet; and when each of those commands was planned. What waits for an
+// approval is not among them.
+func (l *Ledger) NotTakenIn(ctx context.Context, schedule string, since time.Time) (slots []Slot, planned map[string]time.Time, err error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at
+		FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
+		WHERE s.schedule = ? AND s.planned_at >= ? AND l.state <> 'held'
+		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
+		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id) ORDER BY l.seq, s.command_id`, schedule, micros(since))
+	if err != nil {
+		return nil, nil, err
+	}
+	planned = map[string]time.Time{}
+	err = each(rows, func(s scanner) error {
+		var id string
+		var at int64
+		slot, err := scanSlot(also{s, []any{&id, &at}})
+		if n := len(slots); n == 0 || slots[n-1].Seq != slot.Seq {
+			slots = append(slots, slot)
+		}
+		planned[id] = fromMicros(at)
+		return err
+	})
+	return slots, planned, err
+}
+
+// Refused are the commands of one slot that the account's own intake refused as
+// invalid.
+type Refused struct {
+	Slot     time.Time
+	Commands int
+	Proxies  int
+	Reason   string // of one of them
+}
+
+// RefusedOf gives the newest slot of a schedule that the intake refused commands
+// of as invalid, until every command of a later one has been taken in or refused;
+// nil when there is none. The ids of its commands begin with prefix, and go on with
+// letters and digits.
+func (l *Ledger) RefusedOf(ctx context.Context, schedule, prefix string) (*Refused, error) {
+	x, at := Refused{}, int64(0)
+	err := l.read.QueryRowContext(ctx, `SELECT s.slot_at, count(*), sum(s.proxies), min(r.reason)
+		FROM rejections r CROSS JOIN sweep_commands s ON s.command_id = r.id CROSS JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
+		WHERE r.id > ?3 AND r.id < ?3 || '~' AND r.code = ?1 AND s.schedule = ?2 AND NOT EXISTS (
+			SELECT 1 FROM slots t WHERE t.schedule = ?2 AND t.seq > l.seq AND t.state = 'finished' AND NOT EXISTS (
+				SELECT 1 FROM sweep_commands o WHERE o.schedule = t.schedule AND o.slot_at = t.slot_at
+				AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = o.command_id) AND NOT EXISTS (SELECT 1 FROM rejections x WHERE x.id = o.command_id)))
+		GROUP BY s.slot_at ORDER BY s.slot_at DESC LIMIT 1`, RejectedInvalid, schedule, prefix).Scan(&at, &x.Commands, &x.Proxies, &x.Reason)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	x.Slot = fromMicros(at)
+	return &x, err
+}
+
+const settledQuery = `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`
+
+// SettledSince reports whether a renewal of the proxy settled at or after an
+// instant: what was asked of the provider before that may show the old expiry.
+func (t *Tx) SettledSince(proxyID string, at time.Time) (bool, error) {
+	var n int
+	err := t.queryRow(settledQuery, proxyID, micros(at)).Scan(&n)
+	return n > 0, err
+}

@@ -1,0 +1,261 @@
+// The book as CSV, JSON and Beancount.
+
+package ledger
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/shopspring/decimal"
+)
+
+// exportColumns are those of the CSV export, one row for each double entry.
+var exportColumns = []string{"seq", "n", "time", "fact", "kind", "debit", "credit", "amount_cents", "amount", "currency",
+	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user"}
+
+// ExportCSV writes the double entries of a period as CSV with a heading. Cells
+// that a spreadsheet would take for a formula begin with an apostrophe.
+func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
+	b, err := l.Binding(ctx)
+	if err != nil {
+		return fmt.Errorf("whose book it is: %w", err)
+	}
+	w := csv.NewWriter(out)
+	if err := w.Write(exportColumns); err != nil {
+		return err
+	}
+	err = l.Transfers(ctx, p, func(x Transfer) error {
+		row := []string{itoa(x.Seq), itoa(x.N), x.Time.Format(time.RFC3339Nano), x.Fact, x.Kind, x.Debit, x.Credit, itoa(x.Cents), amount(x.Cents),
+			b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash, x.By, x.Reason, x.labels(), x.User}
+		for i, cell := range row {
+			row[i] = neutral(cell)
+		}
+		return w.Write(row)
+	})
+	if err != nil {
+		return err
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// labels are a command's as one JSON object, its names in order; "" without any.
+func (x Transfer) labels() string {
+	if len(x.Labels) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(x.Labels) //nolint:errchkjson // a map of strings is always one
+	return string(text)
+}
+
+// neutral keeps a spreadsheet from running a cell: ids and labels are other
+// people's text. Some take blanks off first, and full-width signs for the others.
+func neutral(cell string) string {
+	text := strings.TrimSpace(cell)
+	if strings.IndexFunc(text, func(r rune) bool { return strings.ContainsRune("=+-@＝＋－＠", r) }) == 0 || strings.TrimLeft(cell, "\t\r\n") != cell {
+		return "'" + cell
+	}
+	return cell
+}
+
+// amount shows cents in the main unit, as an exact decimal.
+func amount(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }
+
+// Amount is how a person reads money: 1234 cents of USD are "12.34 USD". Without a
+// currency it is the number alone.
+func Amount(cents int64, currency string) string {
+	if currency == "" {
+		return amount(cents)
+	}
+	return amount(cents) + " " + currency
+}
+
+// Amount shows cents in the currency of the account.
+func (b Binding) Amount(cents int64) string { return Amount(cents, b.Currency) }
+
+// ExportJSON writes the double entries of a period, one JSON object a line.
+func (l *Ledger) ExportJSON(ctx context.Context, out io.Writer, p Period) error {
+	b, err := l.Binding(ctx)
+	if err != nil {
+		return fmt.Errorf("whose book it is: %w", err)
+	}
+	w := bufio.NewWriter(out)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	err = l.Transfers(ctx, p, func(x Transfer) error {
+		return e.Encode(struct {
+			Transfer
+			Currency string `json:"currency"`
+		}{x, b.Currency})
+	})
+	if err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// ExportBeancount writes a period as a Beancount file: the accounts of the book
+// under Perennial:<Account>, what they held when the period began, one
+// transaction for each double entry, and the wallet's balance at the end as an
+// assertion that bean-check proves.
+func (l *Ledger) ExportBeancount(ctx context.Context, out io.Writer, account string, p Period) error {
+	b, err := l.Binding(ctx)
+	if err != nil {
+		return fmt.Errorf("whose book it is: %w", err)
+	}
+	if !commodity.MatchString(b.Currency) {
+		return fmt.Errorf("currency %q cannot be a Beancount commodity: export CSV or JSON lines", b.Currency)
+	}
+	w := beancount{Writer: bufio.NewWriter(out), names: beancountNames(account), currency: b.Currency}
+	if err := w.opening(ctx, l, account, p); err != nil {
+		return err
+	}
+	if err := l.Transfers(ctx, p, w.transfer); err != nil {
+		return err
+	}
+	w.closing()
+	return w.Flush()
+}
+
+var commodity = regexp.MustCompile(`^[A-Z][A-Z0-9'._-]{0,22}[A-Z0-9]$`)
+
+// beancountNames gives each account of the book its Beancount name: a part of
+// one begins with a capital or a digit.
+func beancountNames(account string) map[string]string {
+	part := strings.Trim(account, "-")
+	part = strings.ToUpper(part[:min(1, len(part))]) + part[min(1, len(part)):]
+	names := map[string]string{}
+	for own, of := range map[string]string{
+		"wallet": "Assets:Perennial:%s:Wallet", "suspense": "Assets:Perennial:%s:Suspense", "orders": "Expenses:Perennial:%s:Orders",
+		"renewals": "Expenses:Perennial:%s:Renewals", "external": "Expenses:Perennial:%s:External", "funding": "Equity:Perennial:%s:Funding",
+	} {
+		names[own] = fmt.Sprintf(of, part)
+	}
+	return names
+}
+
+// bookAccounts are the accounts of the book, in the order of a listing.
+var bookAccounts = []string{"wallet", "suspense", "orders", "renewals", "external", "funding"}
+
+type beancount struct {
+	*bufio.Writer
+	names    map[string]string
+	currency string
+	wallet   int64
+	last     time.Time
+}
+
+// opening writes what the accounts held before the period. The file has
+// everything from the first fact on when the period has no beginning.
+func (w *beancount) opening(ctx context.Context, l *Ledger, account string, p Period) error {
+	held, first, err := heldBefore(ctx, l.read, p)
+	if err != nil {
+		return err
+	}
+	w.last, w.wallet = first, held["wallet"]
+	fmt.Fprintf(w, "option \"title\" %s\noption \"operating_currency\" \"%s\"\n\n", quoted("Perennial "+account), w.currency)
+	for _, own := range bookAccounts {
+		fmt.Fprintf(w, "%s open %s %s\n", day(first), w.names[own], w.currency)
+	}
+	if p.From.IsZero() || len(held) == 0 {
+		return nil
+	}
+	fmt.Fprintf(w, "\n%s * \"Brought forward\"\n", day(first))
+	for _, own := range bookAccounts {
+		if held[own] != 0 {
+			fmt.Fprintf(w, "  %s  %s %s\n", w.names[own], amount(held[own]), w.currency)
+		}
+	}
+	return nil
+}
+
+// heldBefore sums what each account of the book held when a period began, and
+// says when the file begins: with the period, or with the first entry.
+func heldBefore(ctx context.Context, q queryer, p Period) (held map[string]int64, first time.Time, err error) {
+	held = map[string]int64{}
+	if p.From.IsZero() {
+		err := transfersOf(ctx, q, Period{To: p.To}, func(x Transfer) error {
+			first = x.Time
+			return errEnough
+		})
+		if errors.Is(err, errEnough) {
+			err = nil
+		}
+		return held, first, err
+	}
+	rows, err := q.QueryContext(ctx, sumsBefore, micros(p.From))
+	if err != nil {
+		return nil, first, err
+	}
+	return held, p.From, each(rows, func(s scanner) error {
+		var debit, credit string
+		var cents int64
+		err := s.Scan(&debit, &credit, &cents)
+		held[debit] += cents
+		held[credit] -= cents
+		return err
+	})
+}
+
+// sumsBefore are the sums of what moved between accounts before an instant.
+const sumsBefore = `SELECT t.debit, t.credit, sum(t.cents)
+	FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
+	WHERE ` + rowTime + ` < ? GROUP BY t.debit, t.credit`
+
+func (w *beancount) transfer(x Transfer) error {
+	if x.Time.After(w.last) {
+		w.last = x.Time
+	}
+	switch "wallet" {
+	case x.Debit:
+		w.wallet += x.Cents
+	case x.Credit:
+		w.wallet -= x.Cents
+	}
+	about := x.Operation
+	switch {
+	case x.OrderNo != "":
+		about = "order " + x.OrderNo
+	case x.ProxyID != "":
+		about = "proxy " + x.ProxyID
+	}
+	fmt.Fprintf(w, "\n%s * %s %s\n", day(x.Time), quoted(x.Kind), quoted(about))
+	for _, meta := range [][2]string{{"seq", itoa(x.Seq)}, {"command", x.CommandID}, {"operation", x.Operation}, {"order", x.OrderNo}, {"proxy", x.ProxyID}, {"hash", x.Hash},
+		{"by", x.By}, {"reason", x.Reason}, {"labels", x.labels()}, {"user", x.User}} {
+		if meta[1] != "" {
+			fmt.Fprintf(w, "  %s: %s\n", meta[0], quoted(meta[1]))
+		}
+	}
+	_, err := fmt.Fprintf(w, "  %s  %s %s\n  %s  %s %s\n", w.names[x.Debit], amount(x.Cents), w.currency, w.names[x.Credit], amount(-x.Cents), w.currency)
+	return err
+}
+
+// closing asserts the wallet: Beancount's balance holds at the beginning of a day.
+func (w *beancount) closing() {
+	fmt.Fprintf(w, "\n%s balance %s  %s %s\n", day(w.last.AddDate(0, 0, 1)), w.names["wallet"], amount(w.wallet), w.currency)
+}
+
+func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
+
+var beancountText = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// quoted is a Beancount string. Line breaks and other control characters, which a
+// person may have written, are replaced.
+func quoted(s string) string {
+	printed := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	return `"` + beancountText.Replace(printed) + `"`
+}

@@ -1,0 +1,131 @@
+// The balance of one moment, with what may be charged and is not booked.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// Exposure is what the provider may do to the wallet, or has done, that is not
+// booked yet: by one operation under way, or by one that waits for a person.
+type Exposure struct {
+	OperationID string
+	State       State
+	OrderNo     string
+	// ChargeCents is what it may still cost, as it was estimated; 0 with
+	// ChargeUnknown when the price was not known.
+	ChargeCents   int64
+	ChargeUnknown bool
+	// ReturnCents is what may still come back of what is booked.
+	ReturnCents int64
+}
+
+// Zero reports whether the operation can change the wallet no more.
+func (x Exposure) Zero() bool { return x.ChargeCents == 0 && !x.ChargeUnknown && x.ReturnCents == 0 }
+
+// Position is the book and everything that is open beside it, of one moment.
+type Position struct {
+	Balance
+	Open []Exposure
+}
+
+// WithUnbooked is the balance, with what is not booked yet beside it.
+func (p Position) WithUnbooked() Balance {
+	var u Unbooked
+	for _, x := range p.Open {
+		if x.ChargeCents == 0 && !x.ChargeUnknown {
+			continue
+		}
+		u.Operations++
+		u.EstimateCents += x.ChargeCents
+		if x.ChargeUnknown {
+			u.Unknown++
+		}
+	}
+	p.Unbooked = &u
+	return p.Balance
+}
+
+// exposureQuery reads operations that may have sent something whose end is not
+// booked, and settled ones with lines that the provider has not resolved: one
+// without an amount may cost one yet. What
+// is accepted, held, or waits without an attempt that may have executed has
+// moved nothing.
+const exposureQuery = `SELECT o.id, o.kind, o.state, o.order_no, o.estimate_cents, o.charged_cents, o.refunded_cents,
+	(SELECT count(*) FROM lines l WHERE l.operation = o.id AND (l.state = 'pending' OR l.state = 'unresolved' AND l.charged_cents = 0)),
+	(SELECT coalesce(sum(l.charged_cents - l.refunded_cents), 0) FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')
+	FROM operations o WHERE o.id IN (
+		SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'open', 'review') OR (state = 'waiting' AND ambiguous > 0))
+		UNION ALL
+		SELECT s.id FROM lines u CROSS JOIN operations s ON s.id = u.operation WHERE u.claim = 1 AND u.state = 'unresolved' AND s.live = 0)
+	ORDER BY o.id`
+
+// Position reads the balance of the account and its exposures in one moment.
+func (l *Ledger) Position(ctx context.Context, account string) (p Position, err error) {
+	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return p, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if p.Balance, err = balanceOf(ctx, tx, account); err != nil {
+		return p, err
+	}
+	rows, err := tx.QueryContext(ctx, exposureQuery)
+	if err != nil {
+		return p, err
+	}
+	all, err := collect(rows, scanExposure)
+	for _, x := range all {
+		if !x.Zero() {
+			p.Open = append(p.Open, x)
+		}
+	}
+	return p, err
+}
+
+func scanExposure(s scanner) (Exposure, error) {
+	var x Exposure
+	var kind Kind
+	var estimate, charged, refunded, unpriced, unresolved int64
+	err := s.Scan(&x.OperationID, &kind, &x.State, &x.OrderNo, &estimate, &charged, &refunded, &unpriced, &unresolved)
+	x.ReturnCents = unresolved
+	mayCharge := unpriced > 0
+	if kind.MakesOrder() {
+		mayCharge, x.ReturnCents = charged == 0, charged-refunded
+	}
+	if mayCharge {
+		x.ChargeCents, x.ChargeUnknown = estimate, estimate == 0
+	}
+	return x, err
+}
+
+// MoneyMoved reports whether a fact between two journal sequences, the first
+// excluded, sent something or booked something.
+func (l *Ledger) MoneyMoved(ctx context.Context, after, through int64) (bool, error) {
+	if after == through {
+		return false, nil
+	}
+	var n int
+	err := l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal WHERE seq > ? AND seq <= ? AND (
+		type IN ('operation.sending', 'operation.waiting', 'operation.review', 'operation.resolved', 'ledger.recorded')
+		OR type LIKE 'order.%' OR type LIKE 'renewal.%'))`, after, through).Scan(&n)
+	return n > 0, err
+}
+
+// balanceOf sums the book inside a transaction.
+func balanceOf(ctx context.Context, tx *sql.Tx, account string) (b Balance, err error) {
+	b.Account = account
+	err = tx.QueryRowContext(ctx, balanceQuery).
+		Scan(&b.Currency, &b.WalletCents, &b.ChargedCents, &b.RefundedCents, &b.SuspenseCents, &b.FundingCents, &b.ExternalCents)
+	if err != nil {
+		return b, err
+	}
+	b.Head.Hash = genesis
+	err = tx.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Head.Seq, &b.Head.Hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return b, err
+}

@@ -1,0 +1,250 @@
+// What a reconciliation asks of the books.
+
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What a reconciliation asks of the ledger. Nothing here writes.
+
+// Changed is an operation whose money a fact settled or changed.
+type Changed struct {
+	Seq       int64
+	At        time.Time
+	Type      string
+	Operation string
+}
+
+// ChangedSince lists the facts after a journal sequence that settled or changed
+// an operation's money, in order, up to limit.
+func (l *Ledger) ChangedSince(ctx context.Context, after int64, limit int) ([]Changed, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND type IN
+		('order.delivered', 'order.refunded', 'operation.review', 'operation.resolved', 'renewal.completed', 'renewal.partial', 'renewal.failed')
+		ORDER BY seq LIMIT ?`, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(s scanner) (Changed, error) {
+		var c Changed
+		var us int64
+		err := s.Scan(&c.Seq, &us, &c.Type, &c.Operation)
+		c.At = fromMicros(us)
+		return c, err
+	})
+}
+
+// SeqAt is a journal sequence at or a little before the first fact of an instant.
+func (l *Ledger) SeqAt(ctx context.Context, at time.Time) (int64, error) {
+	seq, err := seqFrom(ctx, l.read, at)
+	return max(0, seq-1), err
+}
+
+// OpenedAt is when ledger.opened was written; ErrNotFound before that. What the
+// wallet paid for earlier is in the opening balance.
+func (l *Ledger) OpenedAt(ctx context.Context) (time.Time, error) {
+	var us int64
+	err := l.read.QueryRowContext(ctx, `SELECT opened_at FROM binding`).Scan(&us)
+	return fromMicros(us), notFound(err)
+}
+
+// OrdersAfter lists operations with an order number behind the given one, in
+// the order of their numbers, up to limit: a cursor over all orders.
+func (l *Ledger) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]Operation, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE order_no <> '' AND order_no > ? ORDER BY order_no, id LIMIT ?`, orderNo, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanOperation)
+}
+
+// OrderOperation reads the operation that made an order; ErrNotFound when none did.
+func (l *Ledger) OrderOperation(ctx context.Context, orderNo string) (Operation, error) {
+	o, err := scanOperation(l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE order_no <> '' AND order_no = ? ORDER BY id LIMIT 1`, orderNo))
+	return o, notFound(err)
+}
+
+// NumberlessOrders lists orders that may have reached the provider and whose
+// number the ledger does not hold: under way, in review, or resolved by a person
+// as charged.
+func (l *Ledger) NumberlessOrders(ctx context.Context) ([]Operation, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE id IN (
+			SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'review') OR (state = 'waiting' AND ambiguous > 0))
+				AND kind = 'order' AND order_no = '' AND first_sent_at IS NOT NULL
+			UNION ALL
+			SELECT id FROM operations WHERE kind = 'order' AND order_no = '' AND state = 'resolved' AND charged_cents > refunded_cents
+				AND first_sent_at IS NOT NULL)
+		ORDER BY accepted_at, id`)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanOperation)
+}
+
+// RecordedFor sums what people recorded by order: spent outside Perennial, less
+// what came back.
+func (l *Ledger) RecordedFor(ctx context.Context) (map[string]int64, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT order_no, sum(CASE kind WHEN 'external' THEN cents ELSE -cents END)
+		FROM transfers WHERE (kind = 'external' OR kind = 'funding') AND order_no <> '' GROUP BY order_no`)
+	if err != nil {
+		return nil, err
+	}
+	sums := map[string]int64{}
+	err = each(rows, func(s scanner) error {
+		var no string
+		var cents int64
+		err := s.Scan(&no, &cents)
+		sums[no] = cents
+		return err
+	})
+	return sums, err
+}
+
+// RenewalsAfter lists renewal operations behind the given id, up to limit: a
+// cursor over all renewals.
+func (l *Ledger) RenewalsAfter(ctx context.Context, id string, limit int) ([]string, error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT ?`, id, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanText)
+}
+
+// RenewalSums is one renewal's money, told three times in gross cents: by the
+// operation, by its transfers and by its lines.
+type RenewalSums struct {
+	ChargedCents, RefundedCents             int64
+	BookedChargedCents, BookedRefundedCents int64
+	LineChargedCents, LineRefundedCents     int64
+	// ByLine: no person booked an amount for several lines together, so the
+	// lines add up to the operation.
+	ByLine bool
+}
+
+// Differ is by how many cents two of the three disagree, net of refunds and
+// then gross; 0 when all agree.
+func (s RenewalSums) Differ() int64 {
+	for _, d := range []int64{
+		(s.ChargedCents - s.RefundedCents) - (s.BookedChargedCents - s.BookedRefundedCents), s.ChargedCents - s.BookedChargedCents,
+	} {
+		if d != 0 {
+			return d
+		}
+	}
+	if !s.ByLine {
+		return 0
+	}
+	if d := (s.ChargedCents - s.RefundedCents) - (s.LineChargedCents - s.LineRefundedCents); d != 0 {
+		return d
+	}
+	return s.ChargedCents - s.LineChargedCents
+}
+
+// rowsOfOperation are the journal rows of o.id that may have booked something.
+const rowsOfOperation = `(SELECT seq FROM journal WHERE operation = o.id AND operation <> ''
+		UNION ALL SELECT seq FROM archived WHERE operation = o.id AND operation <> '')`
+
+// RenewalSums reads a renewal's sums; ErrNotFound for an unknown id. What a
+// person booked in archived rows is taken as booked for all lines together:
+// which line it was for is in the archive.
+func (l *Ledger) RenewalSums(ctx context.Context, id string) (s RenewalSums, err error) {
+	var together int
+	err = l.read.QueryRowContext(ctx, `SELECT o.charged_cents, o.refunded_cents,
+		(SELECT coalesce(sum(cents), 0) FROM transfers t WHERE t.seq IN `+rowsOfOperation+` AND t.kind IN ('charge', 'suspense')),
+		(SELECT coalesce(sum(cents), 0) FROM transfers t WHERE t.seq IN `+rowsOfOperation+` AND t.kind = 'refund'),
+		(SELECT coalesce(sum(charged_cents), 0) FROM lines WHERE operation = o.id),
+		(SELECT coalesce(sum(refunded_cents), 0) FROM lines WHERE operation = o.id),
+		(SELECT count(*) FROM journal j WHERE j.operation = o.id AND j.operation <> '' AND j.type = 'operation.resolved'
+			AND j.data ->> '$.outcome' = 'charged' AND coalesce(j.data ->> '$.proxy_id', '') = '')
+		+ (SELECT count(*) FROM archived a WHERE a.operation = o.id AND a.operation <> '' AND a.type = 'operation.resolved')
+		FROM operations o WHERE o.id = ?`, id).
+		Scan(&s.ChargedCents, &s.RefundedCents, &s.BookedChargedCents, &s.BookedRefundedCents, &s.LineChargedCents, &s.LineRefundedCents, &together)
+	s.ByLine = together == 0
+	return s, notFound(err)
+}
+
+// reconcileHorizon is how many of the newest facts are looked through for what
+// a reconciliation found.
+const reconcileHorizon = 200_000
+
+// Reconciled is a reconciliation in which everything agreed, as it was published.
+type Reconciled struct {
+	LedgerReconciled
+	Seq int64     `json:"seq"`
+	At  time.Time `json:"at"`
+}
+
+// ToldDiscrepancies lists the discrepancies published since the books last
+// agreed with the provider, the newest first, and that last agreement, nil when
+// there is none among the newest facts.
+func (l *Ledger) ToldDiscrepancies(ctx context.Context) (told []LedgerDiscrepancy, agreed *Reconciled, err error) {
+	rows, err := l.read.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
+		WHERE seq > (SELECT coalesce(max(seq), 0) FROM journal) - ? AND type IN ('ledger.reconciled', 'ledger.discrepancy')
+		ORDER BY seq DESC`, reconcileHorizon)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = each(rows, func(s scanner) error {
+		r, err := scanRow(s)
+		if err != nil {
+			return err
+		}
+		fact, err := DecodeFact(r.Type, []byte(r.Data))
+		switch f := fact.(type) {
+		case LedgerDiscrepancy:
+			told = append(told, f)
+		case LedgerReconciled:
+			agreed = &Reconciled{f, r.Seq, r.Instant()}
+			return errEnough
+		}
+		return err
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read what was found before: %w", err)
+	}
+	return told, agreed, nil
+}
+
+const (
+	agreedBefore = `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
+		WHERE type = 'ledger.reconciled' AND seq < ? AND seq > ? ORDER BY seq DESC LIMIT 1`
+	agreedAfter = `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
+		WHERE type = 'ledger.reconciled' AND seq > ? AND seq < ? ORDER BY seq LIMIT 1`
+)
+
+// ReconciledAround reads the last agreement before a journal sequence and the
+// first one after it; nil where there is none near.
+func (l *Ledger) ReconciledAround(ctx context.Context, seq int64) (before, after *Reconciled, err error) {
+	if before, err = l.reconciled(ctx, agreedBefore, seq, seq-reconcileHorizon); err != nil {
+		return nil, nil, err
+	}
+	after, err = l.reconciled(ctx, agreedAfter, seq, seq+reconcileHorizon)
+	return before, after, err
+}
+
+func (l *Ledger) reconciled(ctx context.Context, query string, from, to int64) (found *Reconciled, err error) {
+	rows, err := l.read.QueryContext(ctx, query, from, to)
+	if err != nil {
+		return nil, err
+	}
+	err = each(rows, func(s scanner) error {
+		r, err := scanRow(s)
+		if err != nil {
+			return err
+		}
+		fact, err := DecodeFact(r.Type, []byte(r.Data))
+		f, _ := fact.(LedgerReconciled)
+		found = &Reconciled{f, r.Seq, r.Instant()}
+		return err
+	})
+	return found, err
+}

@@ -1,0 +1,168 @@
+// The statement of a month: opening, closing, and what moved between them.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// SubjectTotal is what one order, proxy, label or day cost, in integer cents.
+// Charged is gross; net is charged less refunded.
+type SubjectTotal struct {
+	Subject       string `json:"subject"`
+	Count         int64  `json:"count"` // of the charges; of a BookTotal see TotalsBy
+	ChargedCents  int64  `json:"charged_cents"`
+	RefundedCents int64  `json:"refunded_cents"`
+	NetCents      int64  `json:"net_cents"`
+}
+
+func scanSubject(s scanner) (SubjectTotal, error) {
+	var x SubjectTotal
+	err := s.Scan(&x.Subject, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.NetCents)
+	return x, err
+}
+
+// Statement is one account's book over a period: what it began with, what
+// moved, day by day and label by label, and what it ended with. Cents are
+// integers; OpeningCents + the movements of the wallet = ClosingCents.
+type Statement struct {
+	Account       string         `json:"account"`
+	AccountID     string         `json:"account_id"`
+	Environment   string         `json:"environment"`
+	Currency      string         `json:"currency"`
+	From          time.Time      `json:"from"`
+	To            time.Time      `json:"to"`
+	OpeningCents  int64          `json:"opening_cents"`
+	ClosingCents  int64          `json:"closing_cents"`
+	FundingCents  int64          `json:"funding_cents"`
+	OutsideCents  int64          `json:"external_cents"`
+	Orders        SubjectTotal   `json:"orders"`
+	Renewals      SubjectTotal   `json:"renewals"`
+	SuspenseCents int64          `json:"suspense_cents"` // at the end of the period, charged and not resolved
+	Days          []SubjectTotal `json:"days"`
+	Labels        []SubjectTotal `json:"labels"`
+	// Head is the last row before the period's end. HeadNote says why it is not known.
+	Head     Head   `json:"head"`
+	HeadNote string `json:"head_note,omitempty"`
+	// Finished: the period was over. Until is up to when it was summed, else.
+	Finished bool       `json:"finished"`
+	Until    *time.Time `json:"until,omitempty"`
+}
+
+// Statement sums a period up, everything from one moment's view of the book.
+func (l *Ledger) Statement(ctx context.Context, account string, p Period) (*Statement, error) {
+	snapshot, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = snapshot.Rollback() }()
+	s := &Statement{Account: account, From: p.From, To: p.To, Finished: true}
+	if now := l.clock().UTC().Truncate(time.Second); now.Before(p.To) {
+		s.Finished, s.Until = false, &now
+	}
+	err = snapshot.QueryRowContext(ctx, `SELECT account_id, environment, currency FROM binding`).Scan(&s.AccountID, &s.Environment, &s.Currency)
+	if err != nil {
+		return nil, fmt.Errorf("whose book it is: %w", notFound(err))
+	}
+	return s, errors.Join(s.sumUp(ctx, snapshot), s.subjects(ctx, snapshot))
+}
+
+// rowTime is when a transfer was booked: its row is in the journal, or what is
+// left of it in archived. inPeriod is the condition on both; bounds gives its
+// parameters, beginning with ?1.
+const (
+	rowTime  = `coalesce(j.time, a.time)`
+	inPeriod = ` FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
+		WHERE t.seq >= ?1 AND ` + rowTime + ` >= ?2 AND ` + rowTime + ` < ?3`
+)
+
+func (s *Statement) bounds(ctx context.Context, q queryer) ([]any, error) {
+	from, err := seqFrom(ctx, q, s.From)
+	return []any{from, micros(s.From), micros(s.To)}, err
+}
+
+// sumUp works back from the present sums: what has moved since the period's
+// end, and in it, is found without reading all that was before.
+func (s *Statement) sumUp(ctx context.Context, q queryer) error {
+	bounds, err := s.bounds(ctx, q)
+	if err != nil {
+		return err
+	}
+	const change = `coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
+		coalesce(sum(CASE WHEN debit = 'suspense' THEN cents WHEN credit = 'suspense' THEN -cents END), 0)`
+	var wallet, suspense, walletSince, suspenseSince, walletIn, suspenseIn int64
+	if err := q.QueryRowContext(ctx, `SELECT `+change+` FROM totals`).Scan(&wallet, &suspense); err != nil {
+		return fmt.Errorf("sum the book: %w", err)
+	}
+	since, err := seqFrom(ctx, q, s.To)
+	if err != nil {
+		return err
+	}
+	forever := []any{since, micros(s.To), int64(1<<62 - 1)}
+	if err := q.QueryRowContext(ctx, `SELECT `+change+inPeriod, forever...).Scan(&walletSince, &suspenseSince); err != nil {
+		return fmt.Errorf("sum what came after: %w", err)
+	}
+	err = q.QueryRowContext(ctx, `SELECT `+change+`,
+		coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0), coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0)`+inPeriod, bounds...).
+		Scan(&walletIn, &suspenseIn, &s.FundingCents, &s.OutsideCents)
+	if err != nil {
+		return fmt.Errorf("sum the period: %w", err)
+	}
+	s.ClosingCents = wallet - walletSince
+	s.OpeningCents = s.ClosingCents - walletIn
+	s.SuspenseCents = suspense - suspenseSince
+	head, known, err := headBefore(ctx, q, s.To)
+	s.Head = head
+	switch {
+	case !known:
+		s.HeadNote = "the last row of the period is in an archive, and it was archived by a version that kept no heads of months"
+	case head.Seq == 0:
+		s.HeadNote = "the journal begins after the period"
+	}
+	return err
+}
+
+// charges counts and sums what was charged and what came back.
+const charges = `count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'),
+	coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'), 0),
+	coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0),
+	coalesce(sum(CASE WHEN t.kind = 'charge' OR t.kind = 'suspense' THEN t.cents WHEN t.kind = 'refund' THEN -t.cents END), 0)`
+
+// subjects sums the period by kind, day and label.
+func (s *Statement) subjects(ctx context.Context, q queryer) error {
+	bounds, err := s.bounds(ctx, q)
+	if err != nil {
+		return err
+	}
+	sum := func(query string) (all []SubjectTotal, err error) {
+		rows, err := q.QueryContext(ctx, query, bounds...)
+		if err != nil {
+			return nil, fmt.Errorf("sum the period: %w", err)
+		}
+		return collect(rows, scanSubject)
+	}
+	kinds, err := sum(`SELECT CASE WHEN t.debit = 'orders' OR t.credit = 'orders' THEN 'orders' ELSE 'renewals' END, ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1`)
+	if err != nil {
+		return err
+	}
+	for _, k := range kinds {
+		if k.Subject == "orders" {
+			s.Orders = k
+		} else {
+			s.Renewals = k
+		}
+	}
+	if s.Days, err = sum(`SELECT date(` + rowTime + ` / 1000000, 'unixepoch'), ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1 ORDER BY 1`); err != nil {
+		return err
+	}
+	s.Labels, err = sum(`SELECT e.key || '=' || e.value, ` + charges + ` FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
+		JOIN operations o ON o.id = t.operation JOIN commands c ON c.id = o.command_id
+		LEFT JOIN journal cj ON cj.seq = c.accepted_seq LEFT JOIN archived ca ON ca.seq = c.accepted_seq
+		JOIN json_each(coalesce(cj.data, ca.data, '{}'), '$.labels') e
+		WHERE t.seq >= ?1 AND ` + rowTime + ` >= ?2 AND ` + rowTime + ` < ?3 GROUP BY 1 ORDER BY 1`)
+	return err
+}

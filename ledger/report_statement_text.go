@@ -1,0 +1,90 @@
+// A statement as HTML and Markdown.
+
+package ledger
+
+import (
+	_ "embed"
+	"html"
+	htmltemplate "html/template"
+	"io"
+	"strings"
+	"text/template"
+	"time"
+)
+
+//go:embed templates/statement.html
+var statementHTML string
+
+//go:embed templates/statement.md
+var statementMarkdown string
+
+// WriteHTML writes the statement as one page that needs nothing else.
+func (s *Statement) WriteHTML(w io.Writer) error {
+	return htmlStatement.Execute(w, s)
+}
+
+// WriteMarkdown writes the statement as Markdown.
+func (s *Statement) WriteMarkdown(w io.Writer) error {
+	return markdownStatement.Execute(w, s)
+}
+
+var words = map[string]any{
+	"money":   amount,
+	"day":     day,
+	"lastDay": func(end time.Time) string { return day(end.Add(-time.Nanosecond)) },
+	"instant": func(at *time.Time) string { return at.UTC().Format(time.RFC3339) },
+	"cell":    markdownCell,
+}
+
+var (
+	htmlStatement     = htmltemplate.Must(htmltemplate.New("statement").Funcs(words).Parse(statementHTML))
+	markdownStatement = template.Must(template.New("statement").Funcs(words).Parse(statementMarkdown))
+)
+
+// markdownCell keeps other people's text inside its cell, and from being read as
+// markup.
+func markdownCell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", " ", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(html.EscapeString(text))
+}
+
+// Movement is one line of the wallet's way from the opening to the closing balance.
+type Movement struct {
+	Name  string
+	Cents int64
+	Sum   bool
+}
+
+// Movements are the lines between the opening and the closing balance; they add
+// up, and what is left is named too.
+func (s *Statement) Movements() []Movement {
+	return []Movement{
+		{"Balance brought forward", s.OpeningCents, true},
+		{"Funding", s.FundingCents, false},
+		{"Spent outside Perennial", -s.OutsideCents, false},
+		{"Orders", -s.Orders.ChargedCents, false},
+		{"Orders refunded", s.Orders.RefundedCents, false},
+		{"Renewals", -s.Renewals.ChargedCents, false},
+		{"Renewals refunded", s.Renewals.RefundedCents, false},
+		{"Balance carried forward", s.ClosingCents, true},
+	}
+}
+
+// StatementTable is one table of subjects.
+type StatementTable struct {
+	Title, Head string
+	Rows        []SubjectTotal
+}
+
+// Tables are the period by kind, by day and by label; empty ones are left out.
+func (s *Statement) Tables() (tables []StatementTable) {
+	orders, renewals := s.Orders, s.Renewals
+	orders.Subject, renewals.Subject = "Orders", "Renewals"
+	for _, t := range []StatementTable{
+		{"By kind", "Kind", []SubjectTotal{orders, renewals}}, {"By day", "Day (UTC)", s.Days}, {"By label", "Label", s.Labels},
+	} {
+		if len(t.Rows) > 0 {
+			tables = append(tables, t)
+		}
+	}
+	return tables
+}
