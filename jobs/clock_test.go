@@ -13,17 +13,17 @@ type wall struct{ at time.Time }
 func (w *wall) now() time.Time { return w.at }
 
 func TestTrap02TheClockThatSaysLongestDecides(t *testing.T) {
-	w := &wall{noon}
-	c := NewClock(w.now, noon)
-	since := noon
+	w := &wall{someNoon}
+	c := NewClock(w.now, someNoon)
+	since := someNoon
 	if c.Elapsed(nil) != 0 || c.Elapsed(&since) != 0 {
 		t.Fatal("nothing has elapsed yet")
 	}
-	w.at = noon.Add(time.Hour)
+	w.at = someNoon.Add(time.Hour)
 	if got := c.Elapsed(&since); got != time.Hour {
 		t.Errorf("by the machine's clock alone: %s", got)
 	}
-	c.Hear(noon.Add(3 * time.Hour)) // the provider is two hours ahead
+	c.Hear(someNoon.Add(3 * time.Hour)) // the provider is two hours ahead
 	if got := c.Elapsed(&since); got != 3*time.Hour {
 		t.Errorf("by the provider's clock: %s", got)
 	}
@@ -31,15 +31,15 @@ func TestTrap02TheClockThatSaysLongestDecides(t *testing.T) {
 	if got := c.Elapsed(&since); got != 4*time.Hour {
 		t.Errorf("an hour after it was heard: %s", got)
 	}
-	if !c.Provider().Equal(noon.Add(4 * time.Hour)) {
+	if !c.Provider().Equal(someNoon.Add(4 * time.Hour)) {
 		t.Errorf("the provider's time is %s", c.Provider())
 	}
-	c.Hear(noon.Add(-time.Hour)) // behind: the machine's clock says longest
+	c.Hear(someNoon.Add(-time.Hour)) // behind: the machine's clock says longest
 	if got := c.Elapsed(&since); got != 2*time.Hour {
 		t.Errorf("with the provider behind: %s", got)
 	}
 	c.Hear(time.Time{})
-	if !c.Provider().Equal(noon.Add(-time.Hour)) {
+	if !c.Provider().Equal(someNoon.Add(-time.Hour)) {
 		t.Error("a reply without a timestamp was heard")
 	}
 }
@@ -71,24 +71,24 @@ func setBack(at time.Time, d time.Duration) time.Time {
 }
 
 func TestTrap02AWrongClockIsNoticed(t *testing.T) {
-	w := &wall{noon}
-	c := NewClock(w.now, noon.Add(time.Hour))
+	w := &wall{someNoon}
+	c := NewClock(w.now, someNoon.Add(time.Hour))
 	if why := c.Wrong(); !strings.Contains(why, "last fact") {
 		t.Errorf("an hour behind the ledger: %q", why)
 	}
-	w.at = noon.Add(time.Hour)
+	w.at = someNoon.Add(time.Hour)
 	if why := c.Wrong(); why != "" {
 		t.Errorf("a right clock: %s", why)
 	}
-	w.at = noon.Add(2 * time.Hour)
+	w.at = someNoon.Add(2 * time.Hour)
 	if why := c.Wrong(); why != "" {
 		t.Errorf("a right clock: %s", why)
 	}
-	w.at = noon.Add(90 * time.Minute)
+	w.at = someNoon.Add(90 * time.Minute)
 	if c.Wrong() == "" {
 		t.Error("set back by half an hour while running, and believed")
 	}
-	w.at = noon.Add(3 * time.Hour)
+	w.at = someNoon.Add(3 * time.Hour)
 	for skew, wrong := range map[time.Duration]bool{0: false, 5 * time.Minute: false, -5 * time.Minute: false, 301 * time.Second: true, -301 * time.Second: true} {
 		c.Hear(w.at.Add(skew))
 		if got := c.Wrong() != ""; got != wrong {
@@ -98,11 +98,11 @@ func TestTrap02AWrongClockIsNoticed(t *testing.T) {
 }
 
 func TestTrap56AReplayedTimestampTellsNoTime(t *testing.T) {
-	w := &wall{noon}
+	w := &wall{someNoon}
 	c := NewClock(w.now, time.Time{})
-	c.Hear(noon)
-	w.at = noon.Add(time.Hour)
-	c.HearReply(noon.Add(time.Minute)) // the reply of an hour ago
+	c.Hear(someNoon)
+	w.at = someNoon.Add(time.Hour)
+	c.HearReply(someNoon.Add(time.Minute)) // the reply of an hour ago
 	if wrong := c.Wrong(); wrong != "" || !c.Provider().Equal(w.at) {
 		t.Errorf("%q, and the provider's time is %s", wrong, c.Provider())
 	}
@@ -110,7 +110,7 @@ func TestTrap56AReplayedTimestampTellsNoTime(t *testing.T) {
 	if c.Wrong() == "" {
 		t.Error("a reply from the future was not heard")
 	}
-	c.Hear(noon) // a read is answered now
+	c.Hear(someNoon) // a read is answered now
 	if c.Wrong() == "" {
 		t.Error("a read that shows a clock set back was not heard")
 	}

@@ -13,6 +13,8 @@ import (
 	"perennial/upstream"
 )
 
+var someBinding = ledger.Binding{AccountID: "acc_1", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", Epoch: "e1"}
+
 var sandboxRules = Rules{Environment: upstream.Sandbox}
 
 const (
@@ -106,6 +108,10 @@ func mustRefuse(t *testing.T, kind ledger.Kind, text string, rules Rules, want s
 	}
 }
 
+func TestTrap33CIDRsAreRefusedWithoutANameForThem(t *testing.T) {
+	mustRefuse(t, ledger.KindOrder, `{"id":"c-1","duration_days":30,"items":[{"offer_code":"a","quantity":1,"cidrs":["198.51.100.0/24"]}]}`, sandboxRules, "cidr_field")
+}
+
 func TestAMessageThatCannotBeAnsweredIsUnreadable(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                      "JSON object",
@@ -138,11 +144,17 @@ func TestAMessageThatCannotBeAnsweredIsUnreadable(t *testing.T) {
 func content(t *testing.T, kind ledger.Kind, text string) (string, string) {
 	t.Helper()
 	c, err := ParseCommand(kind, []byte(text), Rules{Environment: upstream.Sandbox, CIDRField: "cidrs"})
-	check(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	body, hash, err := c.Content()
-	check(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	back, err := ReadContent(body)
-	check(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, again, err := back.Content(); err != nil || again != hash {
 		t.Errorf("%s is another command after it was stored (%v)", text, err)
 	}
@@ -201,11 +213,11 @@ func TestTrap42TheScenarioIsForSandboxesOnly(t *testing.T) {
 func TestTrap05KeysArePinned(t *testing.T) {
 	seen := map[string]bool{}
 	for i, key := range []string{
-		Key(binding, ledger.KindOrder, "buy", "1", 1),
-		Key(binding, ledger.KindRenewal, "buy", "1", 1),
-		Key(binding, ledger.KindRenewal, "keep", "0001", 1),
-		Key(binding, ledger.KindRenewal, "keep", "0001", 2),
-		Key(binding, ledger.KindRenewal, "keep", "0001a", 1),
+		Key(someBinding, ledger.KindOrder, "buy", "1", 1),
+		Key(someBinding, ledger.KindRenewal, "buy", "1", 1),
+		Key(someBinding, ledger.KindRenewal, "keep", "0001", 1),
+		Key(someBinding, ledger.KindRenewal, "keep", "0001", 2),
+		Key(someBinding, ledger.KindRenewal, "keep", "0001a", 1),
 		Key(ledger.Binding{AccountID: "acc_1", Environment: "production"}, ledger.KindOrder, "buy", "1", 1),
 		Key(ledger.Binding{AccountID: "acc_1s", Environment: "andbox"}, ledger.KindOrder, "buy", "1", 1),
 	} {
@@ -214,7 +226,7 @@ func TestTrap05KeysArePinned(t *testing.T) {
 		}
 		seen[key] = true
 	}
-	other := binding
+	other := someBinding
 	other.BaseURL, other.Epoch, other.Currency = "https://elsewhere", "e9", "EUR"
 	if Key(other, ledger.KindOrder, "buy", "1", 1) != goldenKeys[0] {
 		t.Error("a restored ledger would mint another key")
@@ -233,9 +245,9 @@ func TestChunksAreCutByARuleThatDoesNotChange(t *testing.T) {
 		c := Command{ID: "keep", Kind: ledger.KindRenewal, MaxTotalCents: test.ceiling}
 		var sizes []int
 		var together []string
-		for i, p := range c.Operations(binding, ids, c.MaxTotalCents > 0) {
+		for i, p := range c.Operations(someBinding, ids, c.MaxTotalCents > 0) {
 			sizes, together = append(sizes, len(p.ProxyIDs)), append(together, p.ProxyIDs...)
-			if want := fmt.Sprintf("keep/%04d", i+1); p.OperationID != want || p.Generation != 1 || p.Key != Key(binding, ledger.KindRenewal, "keep", p.Chunk, 1) {
+			if want := fmt.Sprintf("keep/%04d", i+1); p.OperationID != want || p.Generation != 1 || p.Key != Key(someBinding, ledger.KindRenewal, "keep", p.Chunk, 1) {
 				t.Errorf("%+v", p)
 			}
 		}
@@ -243,7 +255,7 @@ func TestChunksAreCutByARuleThatDoesNotChange(t *testing.T) {
 			t.Errorf("under %d: %v", test.ceiling, sizes)
 		}
 	}
-	if one := (Command{ID: "buy", Kind: ledger.KindOrder}).Operations(binding, nil, false); len(one) != 1 || one[0].OperationID != "buy/1" {
+	if one := (Command{ID: "buy", Kind: ledger.KindOrder}).Operations(someBinding, nil, false); len(one) != 1 || one[0].OperationID != "buy/1" {
 		t.Errorf("%+v", one)
 	}
 }
@@ -269,12 +281,16 @@ func FuzzParseCommand(f *testing.F) {
 			return
 		}
 		body, hash, err := c.Content()
-		check(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if c.ID == "" || c.DurationDays < 30 || !json.Valid(body) || ledger.Unprintable(c.ID+"/"+strings.Join(c.ProxyIDs, "/")) != "" {
 			t.Fatalf("%+v", c)
 		}
 		back, err := ReadContent(body)
-		check(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, again, _ := back.Content(); again != hash {
 			t.Fatalf("%s reads back as %+v", body, back)
 		}
@@ -284,7 +300,9 @@ func FuzzParseCommand(f *testing.F) {
 // A command of yesterday with its time in another zone reads back in UTC.
 func TestTimesAreKeptInUTC(t *testing.T) {
 	c, err := ParseCommand(ledger.KindRenewal, []byte(strings.Replace(goodRenewal, "25T00:00:00Z", "25T09:00:00+09:00", 1)), sandboxRules)
-	check(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if c.DueBefore.Location() != time.UTC || !c.Guarded() {
 		t.Fatalf("%s", c.DueBefore)
 	}

@@ -74,7 +74,7 @@ func TestTrap46AnInstantOutsideTheYearsOfUTCIsRefusedWithAReason(t *testing.T) {
 		return `{"id":"` + id + `","duration_days":30,"proxy_ids":["px_1"],` + fields[id] + `}`
 	}
 	for id := range fields {
-		if _, err := ParseCommand(ledger.KindRenewal, []byte(command(id)), sandboxRules); err == nil {
+		if _, err := ParseCommand(ledger.KindRenewal, []byte(command(id)), rulesOfSandbox); err == nil {
 			t.Fatalf("%s is taken in", fields[id])
 		}
 	}
@@ -149,7 +149,7 @@ func TestNothingIsAcknowledgedWithoutAFactOrADeadLetter(t *testing.T) {
 
 // contentOf is the id and the content by which a command is known again.
 func contentOf(kind queue.Kind, data []byte) string {
-	c, err := ParseCommand(KindOf(kind), data, sandboxRules)
+	c, err := ParseCommand(KindOf(kind), data, rulesOfSandbox)
 	if err != nil {
 		return string(kind) + " " + string(data)
 	}

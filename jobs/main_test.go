@@ -366,3 +366,19 @@ func (h *house) listed() {
 	check(h.t, err)
 	check(h.t, h.runner.noteAll(h.t.Context(), page.Items))
 }
+
+// someNoon is a moment of tests that have no clock.
+var someNoon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+var rulesOfSandbox = Rules{Environment: upstream.Sandbox}
+
+// sentOf is a renewal whose first attempt is under way.
+func sentOf(ids ...string) Operation {
+	return Operation{
+		Operation: ledger.Operation{
+			ID: "c/0001", CommandID: "c", Kind: ledger.KindRenewal, Chunk: "0001", Generation: 1, Key: "k",
+			State: ledger.StateSending, Version: 2, Attempts: 1, AppID: "sbx_app_demo", UpdatedAt: someNoon,
+		},
+		DurationDays: 30, ProxyIDs: ids,
+	}
+}

@@ -168,13 +168,16 @@ func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
 func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 	h := idleHouse(t)
 	answered := func(reply upstream.Reply) time.Duration {
-		d := h.runner.decideReply(order(), Replied{Moment: Moment{Now: noon}, Reply: reply})
+		d := h.runner.decideReply(sentOf("px_1"), Replied{Moment: Moment{Now: someNoon}, Reply: reply})
 		if d.Pause == nil {
 			return 0
 		}
-		return d.Pause.Until.Sub(noon)
+		return d.Pause.Until.Sub(someNoon)
 	}
-	limited := answer(upstream.CodeRateLimited, 429)
+	envelope := func(code upstream.Code, status int) upstream.Reply {
+		return upstream.Reply{Sent: true, Envelope: true, HTTPStatus: status, Code: code, Success: code == upstream.CodeOK}
+	}
+	limited := envelope(upstream.CodeRateLimited, 429)
 	until := time.Now().Add(time.Hour)
 	if wait := answered(limited); wait != throttleFirst {
 		t.Fatalf("the first waits %s", wait)
@@ -189,7 +192,7 @@ func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 	if wait := answered(limited); wait != 2*throttleFirst {
 		t.Fatalf("the next in a row waits %s", wait)
 	}
-	if answered(success(200)); answered(limited) != throttleFirst {
+	if answered(envelope(upstream.CodeOK, 200)); answered(limited) != throttleFirst {
 		t.Fatal("a success did not end the row")
 	}
 }

@@ -24,7 +24,7 @@ func (h *house) bulk(text string) {
 func TestACommandUnderAnotherPriorityIsAbsorbed(t *testing.T) {
 	var hashes []string
 	for _, priority := range []string{"", `,"priority":"high"`, `,"priority":"bulk"`} {
-		c, err := ParseCommand(ledger.KindRenewal, []byte(`{"id":"r","duration_days":30,"proxy_ids":["px_1"]`+priority+`}`), sandboxRules)
+		c, err := ParseCommand(ledger.KindRenewal, []byte(`{"id":"r","duration_days":30,"proxy_ids":["px_1"]`+priority+`}`), rulesOfSandbox)
 		check(t, err)
 		content, hash, err := c.Content()
 		check(t, err)
@@ -51,7 +51,7 @@ func TestACommandUnderAnotherPriorityIsAbsorbed(t *testing.T) {
 
 func TestAPriorityThatDoesNotExistIsRefused(t *testing.T) {
 	for _, kind := range []ledger.Kind{ledger.KindOrder, ledger.KindRenewal} {
-		_, err := ParseCommand(kind, []byte(`{"id":"r","duration_days":30,"priority":"urgent"}`), sandboxRules)
+		_, err := ParseCommand(kind, []byte(`{"id":"r","duration_days":30,"priority":"urgent"}`), rulesOfSandbox)
 		if err == nil || !strings.Contains(err.Error(), "priority") {
 			t.Errorf("%v", err)
 		}
@@ -69,7 +69,7 @@ func TestWhatIsUrgentGoesFirstAndNothingStarves(t *testing.T) {
 			if p.lane == laneOrder {
 				priority = PriorityOrder
 			}
-			r.push(&job{lane: p.lane, urgency: p.urgency, priority: priority, at: noon.Add(time.Duration(n) * time.Second),
+			r.push(&job{lane: p.lane, urgency: p.urgency, priority: priority, at: someNoon.Add(time.Duration(n) * time.Second),
 				op: Operation{Operation: ledger.Operation{ID: fmt.Sprintf("%v-%d", p, n)}}})
 		}
 	}
@@ -186,7 +186,7 @@ func TestAPausedLaneDoesNotKeepAnotherFromComingBack(t *testing.T) {
 // waits puts an operation that may have executed into the ledger.
 func (h *house) waits(kind ledger.Kind, text string, next time.Time) {
 	h.t.Helper()
-	c, err := ParseCommand(kind, []byte(text), sandboxRules)
+	c, err := ParseCommand(kind, []byte(text), rulesOfSandbox)
 	check(h.t, err)
 	content, hash, err := c.Content()
 	check(h.t, err)

@@ -139,6 +139,6 @@ func TestWhatWasRefusedAsClaimedStaysRefused(t *testing.T) {
 func hashOf(t *testing.T, text string) string {
 	t.Helper()
 	a := &arrival{kind: ledger.KindRenewal, msg: &queue.Message{Data: []byte(text)}}
-	check(t, a.parse(sandboxRules))
+	check(t, a.parse(rulesOfSandbox))
 	return a.hash
 }

@@ -259,9 +259,9 @@ func TestTrap13WhatIsNotDueAnyMoreMayHaveBeenRenewedByItsForgottenAttempt(t *tes
 }
 
 func TestTrap13ADeadlineThatPassedDoesNotRefuseWhatMayHaveBeenSent(t *testing.T) {
-	past := noon.Add(-time.Hour)
+	past := someNoon.Add(-time.Hour)
 	op := Operation{Operation: ledger.Operation{State: ledger.StateAccepted, Ambiguous: 1, FirstAmbiguousAt: &past}}
-	d := Decide(op, CameDue{Moment: Moment{Now: noon}, NotAfter: &past})
+	d := Decide(op, CameDue{Moment: Moment{Now: someNoon}, NotAfter: &past})
 	if _, ok := d.Facts[0].(ledger.OperationReview); !ok || d.Send {
 		t.Errorf("%+v", d)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/upstream"
 )
 
 func TestACommandStandsWhereItsOperationsStand(t *testing.T) {
@@ -57,7 +58,7 @@ func second[T any](_ T, err error) error { return err }
 // the provider says afterwards is kept as a finding and changes nothing.
 func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 	h := idleHouse(t)
-	c, err := ParseCommand(ledger.KindRenewal, []byte(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`), sandboxRules)
+	c, err := ParseCommand(ledger.KindRenewal, []byte(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`), rulesOfSandbox)
 	check(t, err)
 	content, hash, err := c.Content()
 	check(t, err)
@@ -74,7 +75,13 @@ func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(ledger.OperationReview{Ref: ref, Reason: "lost", Ambiguous: true}, ledger.OperationResolved{Ref: ref, By: "ada", Reason: "x", Outcome: "not_charged"})
 	}))
-	late := replied(j.op, renewed(result("completed", item("px_1", "succeeded", 300, 0))))
+	late := Decide(j.op, Replied{Moment: Moment{Now: someNoon}, Reply: upstream.Reply{
+		Sent: true, Envelope: true, HTTPStatus: 200, Code: upstream.CodeOK, Success: true,
+		Renewal: &upstream.Renewal{
+			Status: "completed", TotalCents: 300, ChargedCents: 300, Successful: []string{"px_1"},
+			LineItems: []upstream.RenewalLine{{ProxyID: "px_1", Status: "succeeded", DurationDays: 30, AmountCents: 300, ChargedCents: 300}},
+		},
+	}})
 	_, err = h.runner.record(t.Context(), j, late)
 	check(t, err)
 	found, ok := h.awaitFact("ledger.discrepancy").(ledger.LedgerDiscrepancy)

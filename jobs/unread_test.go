@@ -54,11 +54,11 @@ func TestAProxyThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 		"the key": {[]string{"px_1", "px_2"}, map[string]upstream.Code{"px_1": upstream.CodeInsufficientScope}, 4 * time.Minute, true, nil},
 	} {
 		h.bind(func(cfg *Config) { cfg.Provider = hiding{h.client, c.hidden} })
-		op := renewalOf(c.ids...)
-		next := noon.Add(c.waited)
-		op.State, op.Reason, op.UpdatedAt, op.NextAt = ledger.StateWaiting, "it could not be read", noon, &next
+		op := sentOf(c.ids...)
+		next := someNoon.Add(c.waited)
+		op.State, op.Reason, op.UpdatedAt, op.NextAt = ledger.StateWaiting, "it could not be read", someNoon, &next
 		var p presend
-		guarded := Command{DueBefore: new(noon.AddDate(20, 0, 0))}
+		guarded := Command{DueBefore: new(someNoon.AddDate(20, 0, 0))}
 		d, err := h.runner.lookAtProxies(t.Context(), &job{op: op, cmd: guarded}, &p)
 		_, unread := errors.AsType[*unreadError](err)
 		skipped := 0
