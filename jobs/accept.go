@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 )
 
@@ -61,7 +63,7 @@ func (a *arrival) rejected(code, reason string) ledger.CommandRejected {
 		labels = a.invalid.Labels
 	}
 	return ledger.CommandRejected{
-		Ref: ledger.Ref{CommandID: a.id(), Labels: labels}, ContentHash: a.hash, Code: code, Reason: bounded(reason),
+		Ref: ledger.Ref{CommandID: a.id(), Labels: labels}, ContentHash: a.hash, Code: code, Reason: decide.Bounded(reason),
 	}
 }
 
@@ -76,7 +78,7 @@ func acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
 		reason += " (and this content would be refused: " + a.invalid.Reason + ")"
 	}
 	return a.answerOnce(tx, ledger.CommandConflict{
-		Ref: ledger.Ref{CommandID: a.id(), Labels: a.cmd.Labels}, ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: bounded(reason),
+		Ref: ledger.Ref{CommandID: a.id(), Labels: a.cmd.Labels}, ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: decide.Bounded(reason),
 	}, reason)
 }
 
@@ -109,7 +111,7 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 }
 
 // unclaimed leaves out the proxies that another operation holds.
-func unclaimed(tx *ledger.Tx, c Command) (ids []string, skipped []ledger.SkippedProxy, err error) {
+func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []ledger.SkippedProxy, err error) {
 	for _, id := range c.ProxyIDs {
 		holder, err := tx.Claimant(id)
 		if err != nil {
@@ -126,13 +128,13 @@ func unclaimed(tx *ledger.Tx, c Command) (ids []string, skipped []ledger.Skipped
 
 // careful: under a limit the chunks of a command go one after another, so that
 // each is looked at with what the others have cost.
-func (r *Runner) careful(c Command) bool { return c.MaxTotalCents > 0 || r.DailyLimitCents > 0 }
+func (r *Runner) careful(c command.Command) bool { return c.MaxTotalCents > 0 || r.DailyLimitCents > 0 }
 
 // jobsOf makes the jobs that may start at once: of a careful command only the
 // first.
-func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) ([]*job, error) {
-	if len(planned) > bulkOperations && c.Priority == UrgencyNormal {
-		c.Priority = UrgencyBulk
+func (r *Runner) jobsOf(tx *ledger.Tx, c command.Command, planned []ledger.Planned) ([]*job, error) {
+	if len(planned) > bulkOperations && c.Priority == command.UrgencyNormal {
+		c.Priority = command.UrgencyBulk
 	}
 	jobs := make([]*job, 0, len(planned))
 	for _, p := range planned {
@@ -155,7 +157,7 @@ func (r *Runner) jobsOf(tx *ledger.Tx, c Command, planned []ledger.Planned) ([]*
 func (r *Runner) takeTokens(arrivals []*arrival) {
 	for _, a := range arrivals {
 		j := job{lane: a.place().lane, cmd: a.cmd}
-		a.token = a.invalid == nil && len(a.cmd.ProxyIDs) <= chunkSize && !r.careful(a.cmd) && !a.cmd.Guarded() &&
+		a.token = a.invalid == nil && len(a.cmd.ProxyIDs) <= command.ChunkSize && !r.careful(a.cmd) && !a.cmd.Guarded() &&
 			r.cannotSay(&j) == nil && !r.pauses.blocked(j.lane) && r.Gate.TryPass()
 	}
 }

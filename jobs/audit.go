@@ -6,6 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
+	"perennial/jobs/inspect"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 )
@@ -26,7 +30,7 @@ func (r *Runner) PassListing(ctx context.Context) error {
 // audits is the runner's reconciliations: one at a time, and the last one.
 type audits struct {
 	turn       chan struct{} // holds one token: who has it reconciles
-	reconciler *Reconciler
+	reconciler *reconcile.Reconciler
 	told       map[string]bool // findings that were published already; nil before the first
 	suspect    string          // the side of a wallet's difference that the last pass saw first
 
@@ -90,15 +94,15 @@ func (r *Runner) keepReconciling(ctx context.Context) error {
 // wallet's difference, which a provider may show late, is published when two passes
 // of the schedule have seen it, or one that a person asked for. The error is a
 // RefusedError while the account is paused, else the provider's.
-func (r *Runner) Reconcile(ctx context.Context) (Reconciliation, error) {
+func (r *Runner) Reconcile(ctx context.Context) (reconcile.Reconciliation, error) {
 	return r.reconcile(ctx, r.exactReading, true)
 }
 
-func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (WalletReading, error), sure bool) (Reconciliation, error) {
+func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (reconcile.WalletReading, error), sure bool) (reconcile.Reconciliation, error) {
 	select {
 	case r.audits.turn <- struct{}{}:
 	case <-ctx.Done():
-		return Reconciliation{}, ctx.Err()
+		return reconcile.Reconciliation{}, ctx.Err()
 	}
 	defer func() { <-r.audits.turn }()
 	if r.audits.reconciler == nil {
@@ -111,15 +115,15 @@ func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (W
 	r.audits.mu.Lock()
 	defer r.audits.mu.Unlock()
 	if err != nil {
-		r.audits.last.Failed = bounded(err.Error())
+		r.audits.last.Failed = decide.Bounded(err.Error())
 		return x, err
 	}
 	r.audits.last = LastReconciliation{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), DifferenceCents: x.DifferenceCents(), unsure: r.audits.suspect != ""}
 	return x, nil
 }
 
-func (r *Runner) newReconciler() *Reconciler {
-	return NewReconciler(ReconcilerConfig{
+func (r *Runner) newReconciler() *reconcile.Reconciler {
+	return reconcile.NewReconciler(reconcile.ReconcilerConfig{
 		Account: r.Account, Ledger: r.Ledger, Statements: r.Provider, Binding: r.binding, Clock: r.clock.Now, Heard: r.Read,
 		Pass: func(ctx context.Context) error {
 			if err := r.readable(); err != nil {
@@ -146,11 +150,11 @@ func (r *Runner) readable() error {
 	if _, blocked := r.pauses.untilBut(lanePoll, ledger.CauseRestored); !blocked {
 		return nil
 	}
-	return refuse("the account is paused, so the provider is not asked: see `perennial account show`")
+	return command.Refuse("the account is paused, so the provider is not asked: see `perennial account show`")
 }
 
 // scheduledReading reads the wallet among everything else.
-func (r *Runner) scheduledReading(ctx context.Context) (WalletReading, error) {
+func (r *Runner) scheduledReading(ctx context.Context) (reconcile.WalletReading, error) {
 	return r.audits.reconciler.ReadWallet(ctx)
 }
 
@@ -160,7 +164,7 @@ const exactTries = 3
 
 // exactReading closes the write gate, lets what is under way finish, and reads
 // the wallet. What cannot finish by itself widens the interval as ever.
-func (r *Runner) exactReading(ctx context.Context) (w WalletReading, err error) {
+func (r *Runner) exactReading(ctx context.Context) (w reconcile.WalletReading, err error) {
 	r.pauses.closeGate(true)
 	defer func() {
 		r.pauses.closeGate(false)
@@ -208,7 +212,7 @@ func moving(open []ledger.Exposure) bool {
 }
 
 // publish makes facts of a reconciliation: each new finding, and agreement.
-func (r *Runner) publish(ctx context.Context, x Reconciliation, sure bool) error {
+func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, sure bool) error {
 	if r.audits.told == nil {
 		told, _, err := r.Ledger.ToldDiscrepancies(ctx)
 		if err != nil {
@@ -216,16 +220,16 @@ func (r *Runner) publish(ctx context.Context, x Reconciliation, sure bool) error
 		}
 		r.audits.told = map[string]bool{}
 		for _, f := range told {
-			r.audits.told[Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.key()] = true
+			r.audits.told[reconcile.Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.Key()] = true
 		}
 	}
 	facts, now, suspect := []ledger.Fact{}, map[string]bool{}, ""
 	for _, f := range x.Findings {
-		if f.Kind == kindWallet && !sure && !r.audits.told[f.key()] && r.audits.suspect != side(f) {
+		if f.Kind == decide.KindWallet && !sure && !r.audits.told[f.Key()] && r.audits.suspect != side(f) {
 			suspect = side(f)
 			continue
 		}
-		if now[f.key()] = true; !r.audits.told[f.key()] {
+		if now[f.Key()] = true; !r.audits.told[f.Key()] {
 			facts = append(facts, r.discrepancy(ctx, f))
 		}
 	}
@@ -244,7 +248,7 @@ func (r *Runner) publish(ctx context.Context, x Reconciliation, sure bool) error
 
 // side is whether the wallet holds more or less than the books allow. By how much
 // may change from pass to pass, with what is under way.
-func side(f Finding) string {
+func side(f reconcile.Finding) string {
 	if f.AmountCents < 0 {
 		return "less"
 	}
@@ -252,7 +256,7 @@ func side(f Finding) string {
 }
 
 // discrepancy is a finding as a fact, under its operation where it has one.
-func (r *Runner) discrepancy(ctx context.Context, f Finding) ledger.Fact {
+func (r *Runner) discrepancy(ctx context.Context, f reconcile.Finding) ledger.Fact {
 	x := ledger.LedgerDiscrepancy{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, ProxyID: f.ProxyID, Explanation: f.Explanation}
 	if o, err := r.Ledger.Operation(ctx, f.OperationID); err == nil {
 		x.Ref = ledger.Ref{CommandID: o.CommandID, OperationID: o.ID}
@@ -267,11 +271,11 @@ func (r *Runner) discrepancy(ctx context.Context, f Finding) ledger.Fact {
 
 // Evidence collects what is known of an operation that waits for a person, the
 // provider's lists included.
-func (r *Runner) Evidence(ctx context.Context, id string) (Evidence, error) {
+func (r *Runner) Evidence(ctx context.Context, id string) (inspect.Evidence, error) {
 	if err := r.readable(); err != nil {
-		e, collectErr := CollectEvidence(ctx, r.Ledger, nil, id)
+		e, collectErr := inspect.CollectEvidence(ctx, r.Ledger, nil, id)
 		e.Notes = []string{err.Error()}
 		return e, collectErr
 	}
-	return CollectEvidence(ctx, r.Ledger, r.newReconciler(), id)
+	return inspect.CollectEvidence(ctx, r.Ledger, r.newReconciler(), id)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/queue"
 )
@@ -93,7 +94,7 @@ func TestTrap58SettlingComesBeforePayingForMore(t *testing.T) {
 	r := newReady(100, newPauses(time.Now))
 	push := func(l lane, p Priority, n int) {
 		for i := range n {
-			r.push(&job{lane: l, priority: p, at: someNoon.Add(time.Duration(i) * time.Second), op: Operation{Operation: ledger.Operation{ID: fmt.Sprintf("%s-%d-%d", l, p, i)}}})
+			r.push(&job{lane: l, priority: p, at: someNoon.Add(time.Duration(i) * time.Second), op: decide.Operation{Operation: ledger.Operation{ID: fmt.Sprintf("%s-%d-%d", l, p, i)}}})
 		}
 	}
 	push(laneRenewal, PriorityRenewal, 4)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/jobs/command"
 	"perennial/ledger"
 )
 
@@ -40,7 +41,7 @@ func TestCancelLeavesWhatMayHaveExecuted(t *testing.T) {
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.awaitFact("account.paused")
 	h.await("keep", ledger.StateWaiting)
-	var refused *RefusedError
+	var refused *command.RefusedError
 	if n, err := h.runner.Cancel(t.Context(), "keep", "ada", "no longer needed"); n != 0 || !errors.As(err, &refused) || !strings.Contains(err.Error(), "cannot be withdrawn") {
 		t.Fatalf("%d, %v", n, err)
 	}
@@ -53,7 +54,7 @@ func TestCancelLeavesWhatMayHaveExecuted(t *testing.T) {
 func (h *house) acceptsEach(id string, operations int) (planned []ledger.Planned) {
 	h.t.Helper()
 	for i := range operations {
-		planned = append(planned, plan(h.runner.Binding(), ledger.KindRenewal, id, fmt.Sprintf("%04d", i+1), 1, []string{fmt.Sprintf("px_%s_%d", id, i)}))
+		planned = append(planned, command.Plan(h.runner.Binding(), ledger.KindRenewal, id, fmt.Sprintf("%04d", i+1), 1, []string{fmt.Sprintf("px_%s_%d", id, i)}))
 	}
 	check(h.t, h.ledger.Write(h.t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(ledger.CommandAccepted{
@@ -111,7 +112,7 @@ func TestAChangeOfWhatNeverRestsEnds(t *testing.T) {
 			return tx.Append(ledger.CommandHeld{Ref: ref, Reason: "a limit"}, ledger.CommandReleased{Ref: ref, By: "bob", Reason: "go"})
 		}))
 	}), cancellable...)
-	if _, ok := errors.AsType[*RefusedError](err); n != 0 || !ok || rounds != changeRounds {
+	if _, ok := errors.AsType[*command.RefusedError](err); n != 0 || !ok || rounds != changeRounds {
 		t.Errorf("%d changed in %d rounds: %v", n, rounds, err)
 	}
 }

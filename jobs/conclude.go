@@ -5,12 +5,13 @@ import (
 	"errors"
 	"time"
 
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 )
 
 // conclude records a decision and does what follows from it.
-func (r *Runner) conclude(ctx context.Context, j *job, d Decision) error {
+func (r *Runner) conclude(ctx context.Context, j *job, d decide.Decision) error {
 	after, err := r.record(ctx, j, d)
 	if err != nil {
 		return err
@@ -34,7 +35,7 @@ func (r *Runner) conclude(ctx context.Context, j *job, d Decision) error {
 }
 
 // markMoney notes that the wallet could not pay, until something is paid again.
-func (r *Runner) markMoney(d Decision) {
+func (r *Runner) markMoney(d decide.Decision) {
 	for _, f := range d.Facts {
 		switch f := f.(type) {
 		case ledger.CommandRejected:
@@ -56,11 +57,11 @@ func (r *Runner) ShortOfMoney() bool { return r.shortOfMoney.Load() }
 // of the operation, as after ErrStale.
 type recorded struct {
 	operation ledger.Operation
-	halves    []Operation
+	halves    []decide.Operation
 }
 
 // append records a decision's facts in the transaction.
-func (a *recorded) append(tx *ledger.Tx, op Operation, facts []ledger.Fact) (err error) {
+func (a *recorded) append(tx *ledger.Tx, op decide.Operation, facts []ledger.Fact) (err error) {
 	*a = recorded{} // Write may run this twice
 	if a.operation, err = tx.AppendTo(op.ID, op.Version, facts...); err != nil {
 		return err
@@ -72,14 +73,14 @@ func (a *recorded) append(tx *ledger.Tx, op Operation, facts []ledger.Fact) (err
 			if err != nil {
 				return err
 			}
-			a.halves = append(a.halves, Operation{ProxyIDs: p.ProxyIDs, Operation: half})
+			a.halves = append(a.halves, decide.Operation{ProxyIDs: p.ProxyIDs, Operation: half})
 		}
 	}
 	return nil
 }
 
 // waits: the operation comes due again by itself.
-func waits(d Decision) bool {
+func waits(d decide.Decision) bool {
 	for _, f := range d.Facts {
 		switch f.(type) {
 		case ledger.OperationWaiting, ledger.OperationUnsent, ledger.OrderAccepted, ledger.OrderProgressed, ledger.CommandHeld:
@@ -128,11 +129,11 @@ func (r *Runner) nextStep(j *job, now ledger.Operation) *job {
 // record appends a decision's facts on the version that they were decided on. A
 // reply that comes after a person or another runner settled the operation is kept as a
 // discrepancy; when the ledger cannot be written, it is tried until it can.
-func (r *Runner) record(ctx context.Context, j *job, d Decision) (after recorded, err error) {
+func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after recorded, err error) {
 	if len(d.Facts) == 0 {
 		return after, nil
 	}
-	wait := backoffFirst
+	wait := decide.BackoffFirst
 	for {
 		err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 			if err := after.append(tx, j.op, d.Facts); err != nil {
@@ -174,7 +175,7 @@ func stale(tx *ledger.Tx, facts []ledger.Fact) error {
 	return nil
 }
 
-func (r *Runner) tooLate(ctx context.Context, j *job, d Decision) error {
-	late := Decide(j.op, TooLate{Decision: d})
+func (r *Runner) tooLate(ctx context.Context, j *job, d decide.Decision) error {
+	late := decide.Decide(j.op, decide.TooLate{Decision: d})
 	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(late.Facts...) })
 }

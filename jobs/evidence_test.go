@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
-func (h *house) evidence(id string) Evidence {
+func (h *house) evidence(id string) inspect.Evidence {
 	h.t.Helper()
 	e, err := h.runner.Evidence(h.t.Context(), id)
 	check(h.t, err)
@@ -17,7 +18,7 @@ func (h *house) evidence(id string) Evidence {
 
 // booksAs resolves as an answer of the evidence says and compares what was
 // booked with what it said would be.
-func (h *house) booksAs(x Resolution, a Answer) {
+func (h *house) booksAs(x Resolution, a inspect.Answer) {
 	h.t.Helper()
 	seq, _, err := h.ledger.Head(h.t.Context())
 	check(h.t, err)
@@ -43,7 +44,7 @@ func (h *house) booksAs(x Resolution, a Answer) {
 	}
 }
 
-func (h *house) answer(e Evidence, say, proxyID string) Answer {
+func (h *house) answer(e inspect.Evidence, say, proxyID string) inspect.Answer {
 	h.t.Helper()
 	for _, a := range e.Answers {
 		if strings.HasPrefix(a.Say+" ", say+" ") && a.ProxyID == proxyID {
@@ -51,7 +52,7 @@ func (h *house) answer(e Evidence, say, proxyID string) Answer {
 		}
 	}
 	h.t.Fatalf("no answer %q for %q in %+v", say, proxyID, e.Answers)
-	return Answer{}
+	return inspect.Answer{}
 }
 
 func TestEvidenceOfAnOrderFindsItAtTheProvider(t *testing.T) {
@@ -138,7 +139,7 @@ func TestEvidenceWithoutARunnerIsTheLedgersAlone(t *testing.T) {
 	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	id := h.await("keep", ledger.StateReview).Operations[0].OperationID
-	e, err := CollectEvidence(t.Context(), h.ledger, nil, id)
+	e, err := inspect.CollectEvidence(t.Context(), h.ledger, nil, id)
 	check(t, err)
 	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "ledger alone") || len(e.History) == 0 || len(e.Answers) != 3 || e.Expiries[0].Now != nil {
 		t.Errorf("%+v", e)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/jobs/command"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
@@ -60,7 +62,7 @@ func TestAnIdThatIsBothACommandAndAnOperationIsAskedBack(t *testing.T) {
 	h.await("a", ledger.StateCompleted)
 	h.renew(`{"id":"a/0001","duration_days":60,"proxy_ids":["px_2"]}`)
 	h.until("both are done", func() bool { return len(h.facts("renewal.completed")) == 2 })
-	if s, err := Status(t.Context(), h.ledger, "a/0001"); err != nil || s.CommandID != "a/0001" {
+	if s, err := inspect.Status(t.Context(), h.ledger, "a/0001"); err != nil || s.CommandID != "a/0001" {
 		t.Errorf("the status is of %q: %v", s.CommandID, err)
 	}
 	if _, err := h.runner.Retry(t.Context(), "a/0001", "ada", "x"); err == nil {
@@ -75,19 +77,19 @@ func TestAStateIsThatOfTheContentThatWasAskedFor(t *testing.T) {
 	h.renew(`{"id":"keep","duration_days":31,"proxy_ids":["px_1"]}`)
 	h.awaitFact("command.rejected")
 	good := `{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`
-	c, err := ParseCommand(ledger.KindRenewal, []byte(good), Rules{})
+	c, err := command.Parse(ledger.KindRenewal, []byte(good), command.Rules{})
 	check(t, err)
 	_, hash, err := c.Content()
 	check(t, err)
-	if state, err := StateOf(t.Context(), h.ledger, "keep", hash, ""); err == nil {
+	if state, err := inspect.StateOf(t.Context(), h.ledger, "keep", hash, ""); err == nil {
 		t.Errorf("the old refusal was given as the answer: %s", state)
 	}
 	h.renew(good)
 	h.await("keep", ledger.StateCompleted)
-	if state, err := StateOf(t.Context(), h.ledger, "keep", hash, ""); err != nil || state != "completed" {
+	if state, err := inspect.StateOf(t.Context(), h.ledger, "keep", hash, ""); err != nil || state != "completed" {
 		t.Errorf("%s %v", state, err)
 	}
-	if state, _ := StateOf(t.Context(), h.ledger, "keep", "other", ""); state != StateConflict {
+	if state, _ := inspect.StateOf(t.Context(), h.ledger, "keep", "other", ""); state != inspect.StateConflict {
 		t.Errorf("another content is %s", state)
 	}
 }
@@ -146,7 +148,7 @@ func TestAnAnswerBooksNoMoreThanWhatIsInSuspense(t *testing.T) {
 	h.renew(`{"id":"r1","proxy_ids":["px_1","px_2","px_3"],"duration_days":30}`)
 	h.await("r1", ledger.StateReview, ledger.StatePartial, ledger.StateCompleted)
 	whole := Resolution{ID: "r1/0001", Charged: new(true), ChargedCents: 900, By: "ada", Reason: "all of it"}
-	var refused *RefusedError
+	var refused *command.RefusedError
 	if err := h.runner.Resolve(t.Context(), whole); !errors.As(err, &refused) {
 		t.Fatalf("900 cents for what has 300 in suspense: %v", err)
 	}
@@ -167,7 +169,7 @@ func TestAnAnsweredLineIsNotBookedAgainWithTheWhole(t *testing.T) {
 	check(t, h.runner.Resolve(t.Context(), answer))
 	whole := answer
 	whole.ProxyID, whole.ChargedCents = "", 900
-	var refused *RefusedError
+	var refused *command.RefusedError
 	if err := h.runner.Resolve(t.Context(), whole); !errors.As(err, &refused) {
 		t.Errorf("900 cents for all of it, of which 300 are booked: %v", err)
 	}
@@ -192,10 +194,10 @@ func TestARefusalAtIntakeIsFoundByItsMessage(t *testing.T) {
 	const text = `{"id":"keep","duration_days":31,"proxy_ids":["px_1"]}`
 	h.renew(text)
 	h.awaitFact("command.rejected")
-	if state, err := StateOf(t.Context(), h.ledger, "keep", "of the content", MessageHash([]byte(text))); err != nil || state != "rejected" {
+	if state, err := inspect.StateOf(t.Context(), h.ledger, "keep", "of the content", command.MessageHash([]byte(text))); err != nil || state != "rejected" {
 		t.Errorf("%s %v", state, err)
 	}
-	if state, err := StateOf(t.Context(), h.ledger, "keep", "of the content", MessageHash([]byte("another"))); !errors.Is(err, ledger.ErrNotFound) {
+	if state, err := inspect.StateOf(t.Context(), h.ledger, "keep", "of the content", command.MessageHash([]byte("another"))); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("another message: %s %v", state, err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/queue"
@@ -48,7 +50,7 @@ func (r *Runner) takeIn(ctx context.Context) error {
 
 // placeOf is where the commands of a line wait.
 func placeOf(line queue.Line) place {
-	return place{rowOf(KindOf(line.Kind)).lane, urgencyOf(Urgency(line.Priority))}
+	return place{rowOf(KindOf(line.Kind)).lane, urgencyOf(command.Urgency(line.Priority))}
 }
 
 // readIn fetches and parses commands of a line until ctx ends.
@@ -163,10 +165,10 @@ func (r *Runner) waitForRoom(ctx context.Context, line queue.Line) (int, error) 
 type arrival struct {
 	msg     *queue.Message
 	kind    ledger.Kind
-	cmd     Command
+	cmd     command.Command
 	content []byte
 	hash    string
-	invalid *InvalidError
+	invalid *command.InvalidError
 
 	token bool // of the rate, taken for a request that may go at once
 
@@ -240,7 +242,7 @@ func (r *Runner) taken(ctx context.Context, arrivals []*arrival) (failed error) 
 
 // bury stores a message that no fact can answer among the dead letters.
 func (r *Runner) bury(ctx context.Context, m *queue.Message, reason string) error {
-	reason = bounded(reason)
+	reason = decide.Bounded(reason)
 	r.Log.WithField("stream_sequence", m.StreamSequence).Warn("dead letter: " + reason)
 	dead := queue.Dead{Reason: reason, Subject: m.Subject, Data: m.Data, StreamSequence: m.StreamSequence, Published: m.Published}
 	if err := r.DeadLetter(ctx, dead); err != nil {
@@ -272,8 +274,8 @@ func (a *arrival) id() string {
 // to the dead letters, durably, before it is acknowledged.
 func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 	a := &arrival{msg: m, kind: KindOf(m.Kind)}
-	err := a.parse(Rules{Environment: r.Provider.Environment(), CIDRField: r.CIDRField})
-	if unreadable, ok := errors.AsType[*UnreadableError](err); ok {
+	err := a.parse(command.Rules{Environment: r.Provider.Environment(), CIDRField: r.CIDRField})
+	if unreadable, ok := errors.AsType[*command.UnreadableError](err); ok {
 		if err := r.bury(ctx, m, unreadable.Reason); err != nil {
 			return nil, err
 		}
@@ -287,17 +289,17 @@ func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 
 // parse reads the message's command and the hash that its content is known by: of
 // one that is refused, that of its bytes.
-func (a *arrival) parse(rules Rules) (err error) {
-	a.cmd, err = ParseCommand(a.kind, a.msg.Data, rules)
+func (a *arrival) parse(rules command.Rules) (err error) {
+	a.cmd, err = command.Parse(a.kind, a.msg.Data, rules)
 	if errors.As(err, &a.invalid) {
-		a.hash = MessageHash(a.msg.Data)
+		a.hash = command.MessageHash(a.msg.Data)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if a.cmd.Priority == UrgencyNormal {
-		a.cmd.Priority = Urgency(a.msg.Priority) // the line's, unless the command says one
+	if a.cmd.Priority == command.UrgencyNormal {
+		a.cmd.Priority = command.Urgency(a.msg.Priority) // the line's, unless the command says one
 	}
 	a.content, a.hash, err = a.cmd.Content()
 	return err

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/queue"
 )
@@ -70,16 +71,16 @@ func TestTrap46AnInstantOutsideTheYearsOfUTCIsRefusedWithAReason(t *testing.T) {
 		"due":      `"due_before":"9999-12-31T23:59:59-05:00"`,
 		"expected": `"expect_expires_at":{"px_1":"9999-12-31T23:59:59-05:00"}`,
 	}
-	command := func(id string) string {
+	cmd := func(id string) string {
 		return `{"id":"` + id + `","duration_days":30,"proxy_ids":["px_1"],` + fields[id] + `}`
 	}
 	for id := range fields {
-		if _, err := ParseCommand(ledger.KindRenewal, []byte(command(id)), rulesOfSandbox); err == nil {
+		if _, err := command.Parse(ledger.KindRenewal, []byte(cmd(id)), rulesOfSandbox); err == nil {
 			t.Fatalf("%s is taken in", fields[id])
 		}
 	}
 	for id, field := range fields {
-		h.renew(command(id))
+		h.renew(cmd(id))
 		s := h.await(id, ledger.StateRejected)
 		name, _, _ := strings.Cut(strings.TrimPrefix(field, `"`), `"`)
 		if !strings.Contains(s.Reason, name) || !strings.Contains(s.Reason, "year") {
@@ -149,7 +150,7 @@ func TestNothingIsAcknowledgedWithoutAFactOrADeadLetter(t *testing.T) {
 
 // contentOf is the id and the content by which a command is known again.
 func contentOf(kind queue.Kind, data []byte) string {
-	c, err := ParseCommand(KindOf(kind), data, rulesOfSandbox)
+	c, err := command.Parse(KindOf(kind), data, rulesOfSandbox)
 	if err != nil {
 		return string(kind) + " " + string(data)
 	}

@@ -3,6 +3,8 @@ package jobs
 import (
 	"time"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 )
 
@@ -46,13 +48,13 @@ var paying = func() (all []place) {
 var polling = place{lanePoll, usual}
 
 // urgencyOf is where the operations of a command wait.
-func urgencyOf(p Urgency) urgency {
+func urgencyOf(p command.Urgency) urgency {
 	switch p {
-	case UrgencyHigh:
+	case command.UrgencyHigh:
 		return urgent
-	case UrgencyBulk:
+	case command.UrgencyBulk:
 		return inBulk
-	case UrgencyNormal:
+	case command.UrgencyNormal:
 	}
 	return usual
 }
@@ -63,8 +65,8 @@ type job struct {
 	urgency  urgency
 	priority Priority
 	at       time.Time // within a priority, the earliest first
-	op       Operation
-	cmd      Command
+	op       decide.Operation
+	cmd      command.Command
 	sending  *ledger.OperationSending // committed already, not yet sent
 	unknown  []string                 // of its proxies, those that the provider did not know a moment ago
 	released bool                     // by a person: the day's limit does not hold it again

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"perennial/jobs/command"
 	"perennial/queue"
 	"perennial/upstream"
 )
@@ -11,7 +12,7 @@ var orderKind = kind{
 	body: orderBody, polled: true,
 }
 
-func orderBody(c Command, _ []string, cidrField string) ([]byte, error) {
+func orderBody(c command.Command, _ []string, cidrField string) ([]byte, error) {
 	request := upstream.OrderRequest{DurationDays: c.DurationDays, CIDRField: cidrField}
 	for _, i := range c.Items {
 		request.Items = append(request.Items, upstream.OrderItem{OfferCode: i.OfferCode, Quantity: i.Quantity, CIDRs: i.CIDRs})

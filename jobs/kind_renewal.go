@@ -3,6 +3,7 @@ package jobs
 import (
 	"slices"
 
+	"perennial/jobs/command"
 	"perennial/queue"
 	"perennial/upstream"
 )
@@ -13,6 +14,6 @@ var renewalKind = kind{
 	body: renewalBody, polled: false,
 }
 
-func renewalBody(c Command, ids []string, _ string) ([]byte, error) {
+func renewalBody(c command.Command, ids []string, _ string) ([]byte, error) {
 	return upstream.RenewBody(upstream.RenewRequest{ProxyIDs: slices.Sorted(slices.Values(ids)), DurationDays: c.DurationDays})
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/upstream"
@@ -27,7 +28,7 @@ type kind struct {
 
 // bodyMaker makes the bytes of a request. They depend on the membership alone, in
 // the order of the ids, so that an attempt after a restart sends the same.
-type bodyMaker func(c Command, ids []string, cidrField string) ([]byte, error)
+type bodyMaker func(c command.Command, ids []string, cidrField string) ([]byte, error)
 
 // kinds has a row for each kind.
 var kinds = map[ledger.Kind]kind{

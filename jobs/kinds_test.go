@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/upstream"
@@ -30,7 +31,7 @@ func TestEveryRowOfTheTableOfKindsIsWhole(t *testing.T) {
 		if KindOf(row.subject) != k || queue.ValidKind(row.subject) != nil {
 			t.Errorf("%s is not found by its subject %s", k, row.subject)
 		}
-		if CommandShapes()[string(row.subject)] == nil {
+		if command.Shapes()[string(row.subject)] == nil {
 			t.Errorf("%s has no schema", k)
 		}
 		if !slices.Contains(queue.Lines(), queue.Line{Kind: row.subject}) {
@@ -62,8 +63,8 @@ func TestWhatPaysIsLookedAtByUrgencyAndThenByKind(t *testing.T) {
 }
 
 func TestTrap33CIDRsGoUnderTheNameThatTheOperatorGives(t *testing.T) {
-	c, err := ParseCommand(ledger.KindOrder, []byte(`{"id":"o","duration_days":30,"items":[{"offer_code":"a","quantity":1,"cidrs":["198.51.100.0/24"]}]}`),
-		Rules{Environment: upstream.Sandbox, CIDRField: "network_ranges"})
+	c, err := command.Parse(ledger.KindOrder, []byte(`{"id":"o","duration_days":30,"items":[{"offer_code":"a","quantity":1,"cidrs":["198.51.100.0/24"]}]}`),
+		command.Rules{Environment: upstream.Sandbox, CIDRField: "network_ranges"})
 	check(t, err)
 	r := &Runner{Config: Config{CIDRField: "network_ranges"}}
 	body, err := r.body(c, nil)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/command"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -45,7 +47,7 @@ func TestTrap22AnOrderIsQuotedByItsExactFigures(t *testing.T) {
 	h := idleHouse(t)
 	p := &quoted{Client: h.client}
 	h.bind(func(c *Config) { c.Provider = p })
-	if _, err := h.runner.quote(t.Context(), PriorityOrder, Item{OfferCode: "off_us_dallas", Quantity: 7}, 90); err != nil {
+	if _, err := h.runner.quote(t.Context(), PriorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 7}, 90); err != nil {
 		t.Fatal(err)
 	}
 	if len(p.asked) == 0 || p.asked[0].Quantity != 7 || p.asked[0].DurationDays != 90 {
@@ -100,7 +102,7 @@ func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
 	}
 	h.await("two", ledger.StateDelivered)
 	h.await("three", ledger.StateRejected)
-	var refused *RefusedError
+	var refused *command.RefusedError
 	if _, err := h.runner.Release(t.Context(), "two", "ada", "again"); !errors.As(err, &refused) {
 		t.Errorf("a delivered command was released: %v", err)
 	}
@@ -127,7 +129,7 @@ func TestAReleasedOperationThatIsPutOffIsNotHeldAgain(t *testing.T) {
 		_, err = h.runner.Release(t.Context(), "r", "ada", "wanted, at any price")
 		check(t, err)
 		h.until("it goes on", func() bool {
-			s, err := Status(t.Context(), h.ledger, "r")
+			s, err := inspect.Status(t.Context(), h.ledger, "r")
 			return err == nil && s.State != string(ledger.StateHeld) || len(h.facts("command.held")) == 3
 		})
 	}
@@ -180,7 +182,7 @@ func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
 	if len(s.Operations) != 2 || s.Operations[1].IdempotencyKey == first.IdempotencyKey || s.Operations[1].OperationID != "buy/1~2" {
 		t.Errorf("%+v", s)
 	}
-	var refused *RefusedError
+	var refused *command.RefusedError
 	if _, err := h.runner.Retry(t.Context(), "buy", "ada", "once more"); !errors.As(err, &refused) {
 		t.Errorf("a delivered order was asked for again: %v", err)
 	}
@@ -305,7 +307,7 @@ func TestTrap52AnUnknownPriceIsNotZeroInTheLimitOfTheDay(t *testing.T) {
 	h.until("each is renewed or held", func() bool {
 		n := 0
 		for i := range 6 {
-			s, err := Status(t.Context(), h.ledger, fmt.Sprintf("r-%d", i))
+			s, err := inspect.Status(t.Context(), h.ledger, fmt.Sprintf("r-%d", i))
 			if err == nil && (s.State == string(ledger.StateCompleted) || s.State == string(ledger.StateHeld)) {
 				n++
 			}
@@ -347,7 +349,7 @@ func TestTrap22AnOfferIsFoundWhateverItsRegionIsCalled(t *testing.T) {
 	p := &renaming{Client: h.client}
 	h.bind(func(c *Config) { c.Provider = p })
 	for _, p.renamed = range []bool{false, true} {
-		if cents, err := h.runner.quote(t.Context(), PriorityOrder, Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); err != nil || cents != 300 {
+		if cents, err := h.runner.quote(t.Context(), PriorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); err != nil || cents != 300 {
 			t.Errorf("renamed %t: %d cents, %v", p.renamed, cents, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
@@ -16,21 +17,21 @@ func TestAListShowsWhatItIsAskedFor(t *testing.T) {
 	h.renew(`{"id":"c","duration_days":30,"proxy_ids":["px_1"],"labels":{"team":"red"}}`)
 	h.await("c", ledger.StateCompleted)
 	for name, test := range map[string]struct {
-		q    ListQuery
+		q    inspect.ListQuery
 		want string
 	}{
-		"all":          {ListQuery{Limit: 10}, "c/0001 b/1 a/1 "},
-		"two":          {ListQuery{Limit: 2}, "c/0001 b/1 "},
-		"unfinished":   {ListQuery{Limit: 10, Unfinished: true}, ""},
-		"a state":      {ListQuery{Limit: 10, State: ledger.StateRejected}, "b/1 "},
-		"a kind":       {ListQuery{Limit: 10, Kind: ledger.KindOrder}, "b/1 a/1 "},
-		"a label":      {ListQuery{Limit: 10, Labels: map[string]string{"team": "red"}}, "c/0001 a/1 "},
-		"no such":      {ListQuery{Limit: 10, Labels: map[string]string{"team": "red", "x": ""}}, ""},
-		"since then":   {ListQuery{Limit: 10, Since: time.Now().Add(-time.Hour)}, "c/0001 b/1 a/1 "},
-		"since now":    {ListQuery{Limit: 10, Since: time.Now().Add(time.Hour)}, ""},
-		"label, state": {ListQuery{Limit: 10, State: ledger.StateCompleted, Labels: map[string]string{"team": "red"}}, "c/0001 "},
+		"all":          {inspect.ListQuery{Limit: 10}, "c/0001 b/1 a/1 "},
+		"two":          {inspect.ListQuery{Limit: 2}, "c/0001 b/1 "},
+		"unfinished":   {inspect.ListQuery{Limit: 10, Unfinished: true}, ""},
+		"a state":      {inspect.ListQuery{Limit: 10, State: ledger.StateRejected}, "b/1 "},
+		"a kind":       {inspect.ListQuery{Limit: 10, Kind: ledger.KindOrder}, "b/1 a/1 "},
+		"a label":      {inspect.ListQuery{Limit: 10, Labels: map[string]string{"team": "red"}}, "c/0001 a/1 "},
+		"no such":      {inspect.ListQuery{Limit: 10, Labels: map[string]string{"team": "red", "x": ""}}, ""},
+		"since then":   {inspect.ListQuery{Limit: 10, Since: time.Now().Add(-time.Hour)}, "c/0001 b/1 a/1 "},
+		"since now":    {inspect.ListQuery{Limit: 10, Since: time.Now().Add(time.Hour)}, ""},
+		"label, state": {inspect.ListQuery{Limit: 10, State: ledger.StateCompleted, Labels: map[string]string{"team": "red"}}, "c/0001 "},
 	} {
-		list, err := List(t.Context(), h.ledger, test.q)
+		list, err := inspect.List(t.Context(), h.ledger, test.q)
 		check(t, err)
 		got := ""
 		for _, o := range list {

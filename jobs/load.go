@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 )
 
@@ -11,11 +13,11 @@ import (
 const codeReleased = "released"
 
 // job makes the unit of work of an operation.
-func (r *Runner) job(record ledger.Operation, c Command, ids []string) *job {
+func (r *Runner) job(record ledger.Operation, c command.Command, ids []string) *job {
 	c.ProxyIDs = nil // an operation knows its own
 	row := rowOf(record.Kind)
 	j := &job{
-		op:  Operation{Operation: record, Labels: c.Labels, ProxyIDs: ids, DurationDays: c.DurationDays, Binding: r.binding},
+		op:  decide.Operation{Operation: record, Labels: c.Labels, ProxyIDs: ids, DurationDays: c.DurationDays, Binding: r.binding},
 		cmd: c, at: record.AcceptedAt, lane: row.lane, priority: row.priority,
 		released: record.State == ledger.StateAccepted && record.Code == codeReleased,
 	}
@@ -56,7 +58,7 @@ func (r *Runner) load(ctx context.Context, record ledger.Operation) (*job, error
 
 // command reads what an accepted command asked for. The last one is kept: the
 // operations of a large command are loaded one after another.
-func (r *Runner) command(ctx context.Context, id string) (Command, error) {
+func (r *Runner) command(ctx context.Context, id string) (command.Command, error) {
 	r.mu.Lock()
 	last := r.lastCommand
 	r.mu.Unlock()
@@ -65,15 +67,15 @@ func (r *Runner) command(ctx context.Context, id string) (Command, error) {
 	}
 	accepted, err := r.Ledger.Acceptance(ctx, id)
 	if err != nil {
-		return Command{}, err
+		return command.Command{}, err
 	}
-	c, err := ReadContent(accepted.Content)
+	c, err := command.ReadContent(accepted.Content)
 	if err != nil {
 		return c, err
 	}
 	c.ProxyIDs = nil // an operation knows its own
-	if len(accepted.Operations) > bulkOperations && c.Priority == UrgencyNormal {
-		c.Priority = UrgencyBulk
+	if len(accepted.Operations) > bulkOperations && c.Priority == command.UrgencyNormal {
+		c.Priority = command.UrgencyBulk
 	}
 	r.mu.Lock()
 	r.lastCommand = c

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -21,8 +22,8 @@ type presend struct {
 	ids           []string // what is still to be renewed
 	leftOut       []ledger.Fact
 	observed      map[string]time.Time
-	unknown       []string // of ids, those of which a read said proxy_not_found
-	priced        Priced   // what the estimate was made of; its zero where none was
+	unknown       []string      // of ids, those of which a read said proxy_not_found
+	priced        decide.Priced // what the estimate was made of; its zero where none was
 	estimateCents int64
 	unpriced      bool   // what it costs is not known, and counts as nothing in the estimate
 	body          []byte // frozen by an earlier attempt; nil: made from ids
@@ -49,12 +50,12 @@ func (r *Runner) putOff(ctx context.Context, j *job, failure error) error {
 	if !ok || ctx.Err() != nil {
 		return failure
 	}
-	return r.stop(ctx, j, Decide(j.op, r.lookFailed(unread)))
+	return r.stop(ctx, j, decide.Decide(j.op, r.lookFailed(unread)))
 }
 
 // lookFailed is a failed read before paying as Decide takes it.
-func (r *Runner) lookFailed(unread *unreadError) LookFailed {
-	h := LookFailed{Moment: r.moment(), Reason: unread.Error()}
+func (r *Runner) lookFailed(unread *unreadError) decide.LookFailed {
+	h := decide.LookFailed{Moment: r.moment(), Reason: unread.Error()}
 	if failed, ok := errors.AsType[*upstream.Error](unread); ok {
 		h.Code, h.HTTPStatus, h.TraceID = failed.Code, failed.HTTPStatus, failed.TraceID
 	}
@@ -63,7 +64,7 @@ func (r *Runner) lookFailed(unread *unreadError) LookFailed {
 
 // look reads again what must be true at the moment of paying, and has it decided:
 // that the proxies are still due, that the ceiling and the day's limit hold.
-func (r *Runner) look(ctx context.Context, j *job, p *presend) (Decision, error) {
+func (r *Runner) look(ctx context.Context, j *job, p *presend) (decide.Decision, error) {
 	d, err := r.lookAtProxies(ctx, j, p)
 	if err != nil || !d.Send || j.cmd.MaxTotalCents == 0 && r.DailyLimitCents == 0 {
 		return d, err
@@ -73,10 +74,10 @@ func (r *Runner) look(ctx context.Context, j *job, p *presend) (Decision, error)
 
 // lookAtProxies reads the proxies: of a guarded command each, to leave out what is
 // no longer due; of any other their expiries, as far as they are not known.
-func (r *Runner) lookAtProxies(ctx context.Context, j *job, p *presend) (d Decision, err error) {
-	h := Looked{
+func (r *Runner) lookAtProxies(ctx context.Context, j *job, p *presend) (d decide.Decision, err error) {
+	h := decide.Looked{
 		Guarded: j.cmd.Guarded(), DueBefore: j.cmd.DueBefore, ExpectExpiresAt: j.cmd.ExpectExpiresAt,
-		NamesCIDRs: j.cmd.namesCIDRs(), CIDRField: r.CIDRField,
+		NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: r.CIDRField,
 	}
 	if h.Guarded {
 		h.Seen, err = r.readSeen(ctx, j)
@@ -87,7 +88,7 @@ func (r *Runner) lookAtProxies(ctx context.Context, j *job, p *presend) (d Decis
 		return d, err
 	}
 	h.Moment = r.moment()
-	d = Decide(j.op, h)
+	d = decide.Decide(j.op, h)
 	p.ids, p.leftOut = d.ProxyIDs, d.Facts
 	if h.Guarded {
 		p.observed = expiriesOf(h.Seen, p.ids)
@@ -96,7 +97,7 @@ func (r *Runner) lookAtProxies(ctx context.Context, j *job, p *presend) (d Decis
 }
 
 // expiriesOf are the expiries that are paid for.
-func expiriesOf(seen []Seen, ids []string) map[string]time.Time {
+func expiriesOf(seen []decide.Seen, ids []string) map[string]time.Time {
 	observed := make(map[string]time.Time, len(ids))
 	for _, s := range seen {
 		if s.ExpiresAt != nil && slices.Contains(ids, s.ProxyID) {
@@ -108,15 +109,15 @@ func expiriesOf(seen []Seen, ids []string) map[string]time.Time {
 
 // cannotSay reports whether the operation's request cannot be written.
 func (r *Runner) cannotSay(j *job) ledger.Fact {
-	if d := Decide(j.op, Looked{NamesCIDRs: j.cmd.namesCIDRs(), CIDRField: r.CIDRField}); !d.Send {
+	if d := decide.Decide(j.op, decide.Looked{NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: r.CIDRField}); !d.Send {
 		return d.Facts[0]
 	}
 	return nil
 }
 
 // readSeen reads each proxy of an operation.
-func (r *Runner) readSeen(ctx context.Context, j *job) ([]Seen, error) {
-	seen := make([]Seen, 0, len(j.op.ProxyIDs))
+func (r *Runner) readSeen(ctx context.Context, j *job) ([]decide.Seen, error) {
+	seen := make([]decide.Seen, 0, len(j.op.ProxyIDs))
 	for _, id := range j.op.ProxyIDs {
 		s, err := r.readOne(ctx, j, id)
 		if err != nil {
@@ -128,8 +129,8 @@ func (r *Runner) readSeen(ctx context.Context, j *job) ([]Seen, error) {
 }
 
 // readOne reads what a renewal of one proxy depends on.
-func (r *Runner) readOne(ctx context.Context, j *job, id string) (Seen, error) {
-	read, s := r.readProxy, Seen{ProxyID: id}
+func (r *Runner) readOne(ctx context.Context, j *job, id string) (decide.Seen, error) {
+	read, s := r.readProxy, decide.Seen{ProxyID: id}
 	if len(j.op.ProxyIDs) > readEach {
 		read = r.current
 	}
@@ -139,7 +140,7 @@ func (r *Runner) readOne(ctx context.Context, j *job, id string) (Seen, error) {
 		return s, nil
 	}
 	if unread, ok := errors.AsType[*unreadError](err); ok {
-		if failed := r.lookFailed(unread); failed.ofOneProxy() {
+		if failed := r.lookFailed(unread); failed.OfOneProxy() {
 			s.Unread = &failed
 			return s, nil
 		}

@@ -19,6 +19,9 @@ import (
 	"github.com/sirupsen/logrus"
 	"go.uber.org/goleak"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/upstream"
@@ -191,7 +194,7 @@ func (h *house) publish(kind queue.Kind, text string) {
 // accepts puts a renewal into the ledger as an intake does, while no runner runs.
 func (h *house) accepts(text string) ledger.Planned {
 	h.t.Helper()
-	c, err := ParseCommand(ledger.KindRenewal, []byte(text), Rules{Environment: upstream.Sandbox})
+	c, err := command.Parse(ledger.KindRenewal, []byte(text), command.Rules{Environment: upstream.Sandbox})
 	check(h.t, err)
 	content, hash, err := c.Content()
 	check(h.t, err)
@@ -228,12 +231,12 @@ func (h *house) until(what string, done func() bool) {
 
 // await waits until a command is in one of the states, and no longer than until
 // it has come to rest in another.
-func (h *house) await(id string, states ...ledger.State) CommandStatus {
+func (h *house) await(id string, states ...ledger.State) inspect.CommandStatus {
 	h.t.Helper()
-	var s CommandStatus
+	var s inspect.CommandStatus
 	h.until(id+" becomes "+string(states[0]), func() bool {
 		var err error
-		s, err = Status(h.t.Context(), h.ledger, id)
+		s, err = inspect.Status(h.t.Context(), h.ledger, id)
 		return err == nil && (slices.Contains(states, ledger.State(s.State)) || rests(s))
 	})
 	if !slices.Contains(states, ledger.State(s.State)) {
@@ -243,8 +246,8 @@ func (h *house) await(id string, states ...ledger.State) CommandStatus {
 }
 
 // rests: nothing of the command goes on by itself.
-func rests(s CommandStatus) bool {
-	return len(s.Operations) > 0 && !slices.ContainsFunc(s.Operations, func(o OperationStatus) bool {
+func rests(s inspect.CommandStatus) bool {
+	return len(s.Operations) > 0 && !slices.ContainsFunc(s.Operations, func(o inspect.OperationStatus) bool {
 		return !o.State.Ended() && o.State != ledger.StateReview
 	})
 }
@@ -370,11 +373,11 @@ func (h *house) listed() {
 // someNoon is a moment of tests that have no clock.
 var someNoon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-var rulesOfSandbox = Rules{Environment: upstream.Sandbox}
+var rulesOfSandbox = command.Rules{Environment: upstream.Sandbox}
 
 // sentOf is a renewal whose first attempt is under way.
-func sentOf(ids ...string) Operation {
-	return Operation{
+func sentOf(ids ...string) decide.Operation {
+	return decide.Operation{
 		Operation: ledger.Operation{
 			ID: "c/0001", CommandID: "c", Kind: ledger.KindRenewal, Chunk: "0001", Generation: 1, Key: "k",
 			State: ledger.StateSending, Version: 2, Attempts: 1, AppID: "sbx_app_demo", UpdatedAt: someNoon,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -65,7 +66,7 @@ func (r *Runner) listFor(ctx context.Context, priority Priority, unseen []string
 	r.listing.Lock() // one worker's list serves the others
 	defer r.listing.Unlock()
 	unseen, err := seenOf(ctx, r.Ledger, unseen, observed)
-	page, pages := upstream.PageRequest{Size: listingPage}, len(unseen)
+	page, pages := upstream.PageRequest{Size: reconcile.ListingPage}, len(unseen)
 	for ; err == nil && len(unseen) > 0 && pages > 0; pages-- {
 		if err := r.passNow(ctx, priority); err != nil {
 			return nil, err

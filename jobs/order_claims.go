@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -17,13 +19,13 @@ func (r *Runner) named(ctx context.Context, o ledger.Operation, x Resolution) er
 	case x.OrderNo == "" || o.OrderNo == x.OrderNo:
 		return nil
 	case !o.Kind.MakesOrder():
-		return refuse("%s is a renewal and has no order", o.ID)
+		return command.Refuse("%s is a renewal and has no order", o.ID)
 	case o.OrderNo != "":
-		return refuse("%s has order %s already", o.ID, o.OrderNo)
+		return command.Refuse("%s has order %s already", o.ID, o.OrderNo)
 	}
 	other, err := r.Ledger.OrderOperation(ctx, x.OrderNo)
 	if err == nil {
-		return refuse("order %s belongs to %s, and not to %s: look with `perennial status %s`", x.OrderNo, other.ID, o.ID, other.CommandID)
+		return command.Refuse("order %s belongs to %s, and not to %s: look with `perennial status %s`", x.OrderNo, other.ID, o.ID, other.CommandID)
 	}
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
@@ -33,7 +35,7 @@ func (r *Runner) named(ctx context.Context, o ledger.Operation, x Resolution) er
 		return err
 	}
 	if cents := recorded[x.OrderNo]; cents != 0 {
-		return refuse("%s is recorded on order %s as spent elsewhere, and %s would book it again: take that back first with `perennial ledger record --kind top-up --cents %d --order %s`",
+		return command.Refuse("%s is recorded on order %s as spent elsewhere, and %s would book it again: take that back first with `perennial ledger record --kind top-up --cents %d --order %s`",
 			r.binding.Amount(cents), x.OrderNo, o.ID, cents, x.OrderNo)
 	}
 	return r.shownAs(ctx, o, x.OrderNo)
@@ -46,12 +48,12 @@ const claimPatience = 20 * time.Second
 // cannot have made, or that cannot be read.
 func (r *Runner) shownAs(ctx context.Context, o ledger.Operation, no string) error {
 	const without = "or answer without --order: an order of the same cost is then taken for it"
-	m, err := makerOf(ctx, r.Ledger, o)
+	m, err := decide.MakerOf(ctx, r.Ledger, o)
 	if err != nil {
 		return err
 	}
 	if err := r.readable(); err != nil {
-		return refuse("order %s was not compared with what %s asked for: %v. Answer again when the account is resumed, %s", no, o.ID, err, without)
+		return command.Refuse("order %s was not compared with what %s asked for: %v. Answer again when the account is resumed, %s", no, o.ID, err, without)
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimPatience)
 	defer cancel()
@@ -62,12 +64,12 @@ func (r *Runner) shownAs(ctx context.Context, o ledger.Operation, no string) err
 	}
 	switch {
 	case errors.Is(err, upstream.CodeOrderNotFound):
-		return refuse("the provider does not show order %s to this account, so %s cannot be said to have made it: look with `perennial review show %s`", no, o.ID, o.ID)
+		return command.Refuse("the provider does not show order %s to this account, so %s cannot be said to have made it: look with `perennial review show %s`", no, o.ID, o.ID)
 	case err != nil:
-		return refuse("order %s could not be compared with what %s asked for: %v. Answer again when the provider shows it, %s", no, o.ID, err, without)
+		return command.Refuse("order %s could not be compared with what %s asked for: %v. Answer again when the provider shows it, %s", no, o.ID, err, without)
 	}
-	if why := m.cannotHaveMade(foreignOf(read)); why != "" {
-		return refuse("order %s is not of %s: %s. `perennial review show %s` names the orders that may be", no, o.ID, why, o.ID)
+	if why := m.CannotHaveMade(decide.ForeignOf(read)); why != "" {
+		return command.Refuse("order %s is not of %s: %s. `perennial review show %s` names the orders that may be", no, o.ID, why, o.ID)
 	}
 	return nil
 }

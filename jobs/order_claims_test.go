@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -34,7 +36,7 @@ func (h *house) claims(operation, no string) error {
 func (h *house) refusedFor(operation, no string, words ...string) {
 	h.t.Helper()
 	err := h.claims(operation, no)
-	var refused *RefusedError
+	var refused *command.RefusedError
 	if !errors.As(err, &refused) {
 		h.t.Fatalf("order %s: %v", no, err)
 	}
@@ -70,28 +72,30 @@ func TestAnAnswerCannotNameAnOrderThatContradictsIt(t *testing.T) {
 
 func TestWhatAnOrderShowsDecidesWhoMadeIt(t *testing.T) {
 	sent := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	m := maker{ledger.Operation{ID: "buy/1", FirstSentAt: &sent}, []Item{{OfferCode: "a", Quantity: 2}, {OfferCode: "b", Quantity: 1}}}
-	shows := func(items ...upstream.OrderItem) foreignOrder { return foreignOrder{createdAt: sent, items: items} }
+	m := decide.Maker{Operation: ledger.Operation{ID: "buy/1", FirstSentAt: &sent}, Items: []command.Item{{OfferCode: "a", Quantity: 2}, {OfferCode: "b", Quantity: 1}}}
+	shows := func(items ...upstream.OrderItem) decide.ForeignOrder {
+		return decide.ForeignOrder{CreatedAt: sent, Items: items}
+	}
 	for name, test := range map[string]struct {
-		x    foreignOrder
+		x    decide.ForeignOrder
 		says string
 	}{
-		"nothing shown":      {foreignOrder{}, ""},
+		"nothing shown":      {decide.ForeignOrder{}, ""},
 		"the same":           {shows(upstream.OrderItem{OfferCode: "b", Quantity: 1}, upstream.OrderItem{OfferCode: "a", Quantity: 2}), ""},
 		"the same, in parts": {shows(upstream.OrderItem{OfferCode: "a", Quantity: 1}, upstream.OrderItem{OfferCode: "b", Quantity: 1}, upstream.OrderItem{OfferCode: "a", Quantity: 1}), ""},
 		"a line less":        {shows(upstream.OrderItem{OfferCode: "a", Quantity: 2}), "asked for"},
 		"other quantities":   {shows(upstream.OrderItem{OfferCode: "a", Quantity: 1}, upstream.OrderItem{OfferCode: "b", Quantity: 2}), "asked for"},
-		"as many proxies":    {foreignOrder{createdAt: sent, expected: 3}, ""},
-		"more proxies":       {foreignOrder{createdAt: sent, expected: 4}, "4 proxies"},
-		"made before":        {foreignOrder{createdAt: sent.Add(-upstream.MaxSkew - time.Second)}, "first sent"},
-		"between two clocks": {foreignOrder{createdAt: sent.Add(-upstream.MaxSkew)}, ""},
+		"as many proxies":    {decide.ForeignOrder{CreatedAt: sent, Expected: 3}, ""},
+		"more proxies":       {decide.ForeignOrder{CreatedAt: sent, Expected: 4}, "4 proxies"},
+		"made before":        {decide.ForeignOrder{CreatedAt: sent.Add(-upstream.MaxSkew - time.Second)}, "first sent"},
+		"between two clocks": {decide.ForeignOrder{CreatedAt: sent.Add(-upstream.MaxSkew)}, ""},
 	} {
-		if got := m.cannotHaveMade(test.x); (got == "") != (test.says == "") || !strings.Contains(got, test.says) {
+		if got := m.CannotHaveMade(test.x); (got == "") != (test.says == "") || !strings.Contains(got, test.says) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	m.items = nil // the command's content is not known any more
-	if got := m.cannotHaveMade(foreignOrder{createdAt: sent, expected: 4}); got != "" {
+	m.Items = nil // the command's content is not known any more
+	if got := m.CannotHaveMade(decide.ForeignOrder{CreatedAt: sent, Expected: 4}); got != "" {
 		t.Error(got)
 	}
 }

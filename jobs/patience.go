@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/upstream"
@@ -76,7 +77,7 @@ func (p *pauses) throttledUntil() (time.Time, bool) {
 func (p *pauses) throttling() (ledger.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	x, ok := p.all[pauseKey{scopeAccount, causeThrottled}]
+	x, ok := p.all[pauseKey{decide.ScopeAccount, decide.CauseThrottled}]
 	return x, ok && x.Until != nil && x.Until.After(p.now())
 }
 
@@ -108,11 +109,11 @@ func (r *Runner) bindFailed(ctx context.Context, what string, err error) error {
 	if !errors.As(err, &failed) || !errors.Is(err, upstream.CodeRateLimited) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	until := r.Clock().Add(throttleDelay(failed.RetryAfter, 0)).UTC()
+	until := r.Clock().Add(decide.ThrottleDelay(failed.RetryAfter, 0)).UTC()
 	_, unbound := r.Ledger.Binding(ctx)
 	if errors.Is(unbound, ledger.ErrNotFound) {
 		return &ThrottledError{r.Account, until}
 	}
-	_ = r.pause(ctx, Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: bounded(err.Error()), TraceID: failed.TraceID, Until: &until})
+	_ = r.pause(ctx, decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: decide.Bounded(err.Error()), TraceID: failed.TraceID, Until: &until})
 	return &ThrottledError{r.Account, until}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -14,7 +16,7 @@ import (
 // hold has the account wait for a moment, as a Retry-After does.
 func (h *house) hold(d time.Duration) (until time.Time) {
 	until = h.now().Add(d)
-	h.runner.pause(h.t.Context(), Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: "slow down", Until: &until})
+	h.runner.pause(h.t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: "slow down", Until: &until})
 	return until
 }
 
@@ -48,7 +50,7 @@ func TestTrap38ALookBeforePayingIsPutOff(t *testing.T) {
 	if _, err := h.runner.current(t.Context(), PriorityRenewal, "px_1"); !errors.Is(err, errHeld) {
 		t.Errorf("a proxy: %v", err)
 	}
-	if _, err := h.runner.quote(t.Context(), PriorityOrder, Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); !errors.Is(err, errHeld) {
+	if _, err := h.runner.quote(t.Context(), PriorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); !errors.Is(err, errHeld) {
 		t.Errorf("an offer: %v", err)
 	}
 }
@@ -56,7 +58,7 @@ func TestTrap38ALookBeforePayingIsPutOff(t *testing.T) {
 // A probe is a request too, and what it is told holds for everybody.
 func TestTrap38AProbeWaitsAndHears(t *testing.T) {
 	h := idleHouse(t)
-	revoked := ledger.Pause{Scope: scopeAccount, Cause: string(upstream.CodeAPIKeyRevoked)}
+	revoked := ledger.Pause{Scope: decide.ScopeAccount, Cause: string(upstream.CodeAPIKeyRevoked)}
 	h.runner.pauses.put(revoked)
 	h.hold(time.Hour)
 	if h.runner.probeOne(t.Context(), revoked) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -20,7 +21,7 @@ type pauses struct {
 	mu  sync.Mutex
 	all map[pauseKey]ledger.Pause
 	// unrecorded are those of all that the ledger could not take yet.
-	unrecorded map[pauseKey]Pause
+	unrecorded map[pauseKey]decide.Pause
 	// closed: nothing new is sent while the wallet is read. It is no pause: it
 	// is no fact, and nothing probes it.
 	closed bool
@@ -29,7 +30,7 @@ type pauses struct {
 type pauseKey struct{ scope, cause string }
 
 func newPauses(now func() time.Time) *pauses {
-	return &pauses{now: now, changed: func() {}, all: map[pauseKey]ledger.Pause{}, unrecorded: map[pauseKey]Pause{}}
+	return &pauses{now: now, changed: func() {}, all: map[pauseKey]ledger.Pause{}, unrecorded: map[pauseKey]decide.Pause{}}
 }
 
 func (p *pauses) load(ctx context.Context, l *ledger.Ledger) error {
@@ -81,12 +82,12 @@ func sameEnd(a, b *time.Time) bool { return reaches(a, b) && reaches(b, a) }
 func (p *pauses) restored() (ledger.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	x, ok := p.all[pauseKey{scopeAccount, ledger.CauseRestored}]
+	x, ok := p.all[pauseKey{decide.ScopeAccount, ledger.CauseRestored}]
 	return x, ok
 }
 
 // recorded notes whether the ledger has taken a pause.
-func (p *pauses) recorded(x Pause, err error) {
+func (p *pauses) recorded(x decide.Pause, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := pauseKey{x.Scope, x.Cause}
@@ -97,7 +98,7 @@ func (p *pauses) recorded(x Pause, err error) {
 	}
 }
 
-func (p *pauses) listUnrecorded() []Pause {
+func (p *pauses) listUnrecorded() []decide.Pause {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Collect(maps.Values(p.unrecorded))
@@ -105,7 +106,7 @@ func (p *pauses) listUnrecorded() []Pause {
 
 // covers reports whether the pause is in force and recorded already, for at least
 // as long.
-func (p *pauses) covers(x Pause) bool {
+func (p *pauses) covers(x decide.Pause) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	have, ok := p.all[pauseKey{x.Scope, x.Cause}]
@@ -144,7 +145,7 @@ func (p *pauses) untilBut(l lane, cause string) (end time.Time, blocked bool) {
 	defer p.mu.Unlock()
 	now := p.now()
 	for key, x := range p.all {
-		if key.scope != scopeAccount && key.scope != string(l) || key.cause == cause {
+		if key.scope != decide.ScopeAccount && key.scope != string(l) || key.cause == cause {
 			continue
 		}
 		if x.Until == nil {
@@ -174,7 +175,7 @@ func (p *pauses) list() []ledger.Pause {
 // pause stops what the pause covers at once, records it unless it is in force
 // already for as long, and says it aloud. When the ledger cannot be written, which
 // is the error, the pause holds all the same, and is recorded once it can be.
-func (r *Runner) pause(ctx context.Context, x Pause) error {
+func (r *Runner) pause(ctx context.Context, x decide.Pause) error {
 	if x.Until != nil { // as the ledger stores it
 		until := x.Until.Truncate(time.Microsecond)
 		x.Until = &until
@@ -194,7 +195,7 @@ func (r *Runner) pause(ctx context.Context, x Pause) error {
 
 // recordPause appends the fact of a pause, unless the ledger has it already for as
 // long.
-func (r *Runner) recordPause(ctx context.Context, x Pause) error {
+func (r *Runner) recordPause(ctx context.Context, x decide.Pause) error {
 	err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
 		have, paused, err := tx.Pause(x.Scope, x.Cause)
 		if err != nil || paused && reaches(have.Until, x.Until) {
@@ -313,9 +314,9 @@ func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 	case x.Until != nil:
 		r.askThrough(ctx, x)
 		return false
-	case x.Cause == causePerson, x.Cause == ledger.CauseRestored, x.Cause == string(upstream.CodeIdempotencyKeyRequired):
+	case x.Cause == decide.CausePerson, x.Cause == ledger.CauseRestored, x.Cause == string(upstream.CodeIdempotencyKeyRequired):
 		return false // that a request works says nothing about it
-	case x.Scope != scopeAccount:
+	case x.Scope != decide.ScopeAccount:
 		r.ready.letOne(lane(x.Scope))
 		return true
 	}
@@ -324,7 +325,7 @@ func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 	}
 	wallet, err := r.Provider.Wallet(ctx)
 	r.Read(ctx, wallet.ServerTime, err)
-	if err == nil && (x.Cause != causeClock || r.clock.Wrong() == "") {
+	if err == nil && (x.Cause != decide.CauseClock || r.clock.Wrong() == "") {
 		r.resume(ctx, x, "a signed request works again")
 	}
 	return true
@@ -352,7 +353,7 @@ func (r *Runner) mayAsk(x ledger.Pause) bool {
 	if r.asked.After(last) {
 		last = r.asked
 	}
-	if now := r.Clock(); x.Cause == causeThrottled && now.Sub(last) >= askAgain {
+	if now := r.Clock(); x.Cause == decide.CauseThrottled && now.Sub(last) >= askAgain {
 		r.asked = now
 		return true
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -14,7 +15,7 @@ import (
 func (h *house) throttle(d time.Duration) time.Time {
 	h.t.Helper()
 	until := h.now().Add(d)
-	check(h.t, h.runner.pause(h.t.Context(), Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: "test", Until: &until}))
+	check(h.t, h.runner.pause(h.t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: "test", Until: &until}))
 	return until.Truncate(time.Microsecond)
 }
 
@@ -24,7 +25,7 @@ func (h *house) stored() time.Time {
 	all, err := h.ledger.Pauses(h.t.Context())
 	check(h.t, err)
 	for _, x := range all {
-		if x.Cause == causeThrottled && x.Until != nil {
+		if x.Cause == decide.CauseThrottled && x.Until != nil {
 			return *x.Until
 		}
 	}
@@ -59,7 +60,7 @@ func TestTrap38OfTwoRetryAftersTheLongerHolds(t *testing.T) {
 		done := make(chan error)
 		for _, until := range []time.Time{long, short} {
 			go func() {
-				done <- h.runner.pause(context.Background(), Pause{Scope: scopeAccount, Cause: causeThrottled, Detail: "test", Until: &until})
+				done <- h.runner.pause(context.Background(), decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: "test", Until: &until})
 			}()
 		}
 		check(t, errors.Join(<-done, <-done))
@@ -72,7 +73,7 @@ func TestTrap38OfTwoRetryAftersTheLongerHolds(t *testing.T) {
 func TestTrap38AProbesOwnRetryAfterHolds(t *testing.T) {
 	h := idleHouse(t)
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/wallet", "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "3600"})
-	check(t, h.runner.pause(t.Context(), Pause{Scope: scopeAccount, Cause: string(upstream.CodeAPIKeyRevoked), Detail: "test"}))
+	check(t, h.runner.pause(t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: string(upstream.CodeAPIKeyRevoked), Detail: "test"}))
 	h.throttle(-time.Second)
 	var revoked, over ledger.Pause
 	for _, x := range h.runner.pauses.list() {

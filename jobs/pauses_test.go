@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -158,7 +160,7 @@ func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
 	h.resumes("ada", "go on")
 	h.await("b", ledger.StateDelivered)
 	h.await("c", ledger.StateCompleted, ledger.StateReview)
-	if !slices.ContainsFunc(h.facts("account.paused"), func(f ledger.Fact) bool { p, _ := f.(ledger.AccountPaused); return p.Cause == causeClock }) {
+	if !slices.ContainsFunc(h.facts("account.paused"), func(f ledger.Fact) bool { p, _ := f.(ledger.AccountPaused); return p.Cause == decide.CauseClock }) {
 		t.Error("it was not paused for its clock")
 	}
 }
@@ -168,7 +170,7 @@ func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
 func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 	h := idleHouse(t)
 	answered := func(reply upstream.Reply) time.Duration {
-		d := h.runner.decideReply(sentOf("px_1"), Replied{Moment: Moment{Now: someNoon}, Reply: reply})
+		d := h.runner.decideReply(sentOf("px_1"), decide.Replied{Moment: decide.Moment{Now: someNoon}, Reply: reply})
 		if d.Pause == nil {
 			return 0
 		}
@@ -179,20 +181,20 @@ func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 	}
 	limited := envelope(upstream.CodeRateLimited, 429)
 	until := time.Now().Add(time.Hour)
-	if wait := answered(limited); wait != throttleFirst {
+	if wait := answered(limited); wait != decide.ThrottleFirst {
 		t.Fatalf("the first waits %s", wait)
 	}
-	h.runner.pauses.put(ledger.Pause{Scope: scopeAccount, Cause: causeThrottled, Until: &until})
+	h.runner.pauses.put(ledger.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Until: &until})
 	for range 7 {
-		if wait := answered(limited); wait != throttleFirst {
+		if wait := answered(limited); wait != decide.ThrottleFirst {
 			t.Fatalf("one of the same moment waits %s", wait)
 		}
 	}
-	h.runner.pauses.drop(ledger.Pause{Scope: scopeAccount, Cause: causeThrottled, Until: &until})
-	if wait := answered(limited); wait != 2*throttleFirst {
+	h.runner.pauses.drop(ledger.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Until: &until})
+	if wait := answered(limited); wait != 2*decide.ThrottleFirst {
 		t.Fatalf("the next in a row waits %s", wait)
 	}
-	if answered(envelope(upstream.CodeOK, 200)); answered(limited) != throttleFirst {
+	if answered(envelope(upstream.CodeOK, 200)); answered(limited) != decide.ThrottleFirst {
 		t.Fatal("a success did not end the row")
 	}
 }
@@ -201,7 +203,7 @@ func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 // reads its proxies from the ledger, sends what the first one did.
 func TestTrap05TheBodyDoesNotDependOnTheOrderOfTheIDs(t *testing.T) {
 	r := &Runner{}
-	c := Command{Kind: ledger.KindRenewal, DurationDays: 30}
+	c := command.Command{Kind: ledger.KindRenewal, DurationDays: 30}
 	a, err := r.body(c, []string{"px_2", "px_10", "px_1"})
 	check(t, err)
 	b, err := r.body(c, []string{"px_1", "px_10", "px_2"})

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
@@ -18,10 +21,10 @@ func (x signature) check() error { return CheckSigned(x.by, x.reason) }
 // that would fill the journal.
 func CheckSigned(by, reason string) error {
 	if strings.TrimSpace(by) == "" || strings.TrimSpace(reason) == "" {
-		return refuse("a change needs a name and a reason: say who asks for it, and why (--by, --reason)")
+		return command.Refuse("a change needs a name and a reason: say who asks for it, and why (--by, --reason)")
 	}
 	if ledger.ClaimsUser(by) {
-		return refuse("%.40q says what the NATS server says: give the name alone, the NATS user is added", by)
+		return command.Refuse("%.40q says what the NATS server says: give the name alone, the NATS user is added", by)
 	}
 	return checkWords(by, reason)
 }
@@ -31,10 +34,10 @@ func CheckSigned(by, reason string) error {
 func checkWords(words ...string) error {
 	for _, w := range words {
 		if len(w) > maxWords {
-			return refuse("name, reason and order number may have %d bytes each", maxWords)
+			return command.Refuse("name, reason and order number may have %d bytes each", maxWords)
 		}
 		if why := ledger.Unprintable(w); why != "" {
-			return refuse("%.40q %s: write name, reason and order number on one line", w, why)
+			return command.Refuse("%.40q %s: write name, reason and order number on one line", w, why)
 		}
 	}
 	return nil
@@ -59,8 +62,8 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 		}
 		return ledger.CommandCancelled{Ref: ref, By: by, Reason: reason, User: ledger.UserOf(ctx)}, nil
 	}, ledger.StateHeld, ledger.StateAccepted, ledger.StateWaiting)
-	if refused := (*RefusedError)(nil); unsure != "" && n == 0 && errors.As(err, &refused) {
-		return 0, refuse("%s may have been sent and executed: it cannot be withdrawn", unsure)
+	if refused := (*command.RefusedError)(nil); unsure != "" && n == 0 && errors.As(err, &refused) {
+		return 0, command.Refuse("%s may have been sent and executed: it cannot be withdrawn", unsure)
 	}
 	return n, err
 }
@@ -69,16 +72,16 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 // new generation of the key.
 func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) {
 	return r.each(ctx, id, signature{by, reason}, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
-		next, err := nextGeneration(ctx, r.Ledger, r.binding, o, ledger.LineNotCharged)
+		next, err := inspect.NextGeneration(ctx, r.Ledger, r.binding, o, ledger.LineNotCharged)
 		if err != nil {
 			return nil, err
 		}
 		reason := reason
 		if o.Reason != "" { // the first refusal stays readable
-			reason = bounded(reason + "; it had been refused: " + o.Reason)
+			reason = decide.Bounded(reason + "; it had been refused: " + o.Reason)
 		}
 		return ledger.OperationResolved{
-			Ref: ref, By: by, Reason: reason, User: ledger.UserOf(ctx), Outcome: "not_charged", SendAgain: []ledger.Planned{next.planned}, DurationDays: next.days,
+			Ref: ref, By: by, Reason: reason, User: ledger.UserOf(ctx), Outcome: "not_charged", SendAgain: []ledger.Planned{next.Planned}, DurationDays: next.Days,
 		}, nil
 	}, ledger.StateRejected)
 }
@@ -90,7 +93,7 @@ func (r *Runner) PauseByHand(ctx context.Context, by, reason string) error {
 	if err := (signature{by, reason}).check(); err != nil {
 		return err
 	}
-	err := r.pause(ctx, Pause{Scope: scopeAccount, Cause: causePerson, Detail: "by " + ledger.Signed(by, ledger.UserOf(ctx)) + ": " + reason, User: ledger.UserOf(ctx)})
+	err := r.pause(ctx, decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CausePerson, Detail: "by " + ledger.Signed(by, ledger.UserOf(ctx)) + ": " + reason, User: ledger.UserOf(ctx)})
 	if err != nil {
 		return fmt.Errorf("the account is paused, and that is not recorded yet: do not stop the runner before the ledger can be written: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"perennial/jobs/command"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
@@ -50,20 +52,20 @@ func (r *Runner) each(ctx context.Context, id string, by signature, do change, s
 func nothingChanged(err error, moved int, id string, states []ledger.State) error {
 	switch {
 	case errors.Is(err, ledger.ErrClaimed):
-		return refuse("%v", err)
+		return command.Refuse("%v", err)
 	case err != nil:
 		return err
 	case moved > 0:
-		return refuse("the operations of %s change faster than they can be changed by hand: ask again", id)
+		return command.Refuse("the operations of %s change faster than they can be changed by hand: ask again", id)
 	}
-	return refuse("%s has no operation that is %s", id, statesText(states))
+	return command.Refuse("%s has no operation that is %s", id, statesText(states))
 }
 
 // cutShort is the error of a change that some of the operations have had, nil
 // without one.
 func (p *pending) cutShort(err error) error {
-	if refused := (*RefusedError)(nil); errors.As(err, &refused) || errors.Is(err, ledger.ErrClaimed) {
-		return refuse("%d operations of %s were changed, and then: %v", p.changed, p.commandID, err)
+	if refused := (*command.RefusedError)(nil); errors.As(err, &refused) || errors.Is(err, ledger.ErrClaimed) {
+		return command.Refuse("%d operations of %s were changed, and then: %v", p.changed, p.commandID, err)
 	}
 	if err != nil {
 		return fmt.Errorf("%d operations of %s were changed, and then: %w", p.changed, p.commandID, err)
@@ -95,9 +97,9 @@ func (p *pending) round(ctx context.Context, id string) (moved int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	latest := latestOf(all)
+	latest := inspect.LatestOf(all)
 	records = slices.DeleteFunc(records, func(o ledger.Operation) bool {
-		return p.done[o.ID] || !slices.Contains(p.states, o.State) || latest.superseded(o)
+		return p.done[o.ID] || !slices.Contains(p.states, o.State) || latest.Superseded(o)
 	})
 	for some := range slices.Chunk(records, changesATime) {
 		n, err := p.commit(ctx, some)
@@ -189,12 +191,12 @@ func operationsOf(ctx context.Context, l *ledger.Ledger, id string) ([]ledger.Op
 	accepted, err := l.Acceptance(ctx, id)
 	switch {
 	case err == nil && opErr == nil:
-		return nil, nil, refuse("%s names both a command and an operation of command %s: say %s/1 or another operation's id", id, one.CommandID, id)
+		return nil, nil, command.Refuse("%s names both a command and an operation of command %s: say %s/1 or another operation's id", id, one.CommandID, id)
 	case opErr == nil:
 		accepted, err := l.Acceptance(ctx, one.CommandID)
 		return []ledger.Operation{one}, accepted.Labels, err
 	case errors.Is(err, ledger.ErrNotFound):
-		return nil, nil, refuse("%s is not an accepted command or an operation: look with `perennial status`", id)
+		return nil, nil, command.Refuse("%s is not an accepted command or an operation: look with `perennial status`", id)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -30,13 +31,13 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 		return ctx.Err() // read again after the restart: a read changes nothing
 	}
 	if err != nil {
-		d := Decide(j.op, r.readFailed(err))
+		d := decide.Decide(j.op, r.readFailed(err))
 		if d.Pause != nil {
 			_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
 		}
 		return r.conclude(ctx, j, d)
 	}
-	return r.conclude(ctx, j, Decide(j.op, OrderRead{Moment: r.moment(), Order: order, PollFloor: r.PollFloor}))
+	return r.conclude(ctx, j, decide.Decide(j.op, decide.OrderRead{Moment: r.moment(), Order: order, PollFloor: r.PollFloor}))
 }
 
 // Read is a read of the provider's by another room, such as a listing: it is
@@ -47,14 +48,14 @@ func (r *Runner) Read(ctx context.Context, server time.Time, err error) {
 		return
 	}
 	h := r.readFailed(err)
-	if x := readPause(h, verdict{traceID: h.TraceID, reason: bounded(h.Reason)}); x != nil {
+	if x := decide.ReadPause(h, decide.Verdict{TraceID: h.TraceID, Reason: decide.Bounded(h.Reason)}); x != nil {
 		_ = r.pause(ctx, *x) // it holds, recorded or not
 	}
 }
 
 // readFailed is a failed read as Decide takes it.
-func (r *Runner) readFailed(err error) OrderReadFailed {
-	h := OrderReadFailed{Moment: r.moment(), Reason: err.Error()}
+func (r *Runner) readFailed(err error) decide.OrderReadFailed {
+	h := decide.OrderReadFailed{Moment: r.moment(), Reason: err.Error()}
 	var failed *upstream.Error
 	if !errors.As(err, &failed) {
 		return h
@@ -180,7 +181,7 @@ func (r *Runner) unhold(ctx context.Context, record ledger.Operation) error {
 		return err
 	}
 	released := record
-	hold := Decide(Operation{Operation: record, Labels: accepted.Labels}, HoldEnded{})
+	hold := decide.Decide(decide.Operation{Operation: record, Labels: accepted.Labels}, decide.HoldEnded{})
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
 		released, err = tx.AppendTo(record.ID, record.Version, hold.Facts...)
 		return err

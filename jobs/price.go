@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -13,46 +15,46 @@ import (
 
 // price reads what the operation is expected to cost and what it counts against,
 // and has it decided.
-func (r *Runner) price(ctx context.Context, j *job, p *presend) (Decision, error) {
-	h := Priced{LeftOut: p.leftOut, CeilingCents: j.cmd.MaxTotalCents, LimitCents: r.DailyLimitCents, Released: j.released}
+func (r *Runner) price(ctx context.Context, j *job, p *presend) (decide.Decision, error) {
+	h := decide.Priced{LeftOut: p.leftOut, CeilingCents: j.cmd.MaxTotalCents, LimitCents: r.DailyLimitCents, Released: j.released}
 	siblings, err := r.Ledger.OperationsOf(ctx, j.op.CommandID)
 	if err != nil {
-		return Decision{}, err
+		return decide.Decision{}, err
 	}
 	for _, o := range siblings {
 		h.CommandCents += o.ChargedCents - o.RefundedCents
 	}
 	if err := r.readPrices(ctx, j, p.ids, &h); err != nil {
-		return Decision{}, err
+		return decide.Decision{}, err
 	}
 	return r.decidePrice(ctx, j, p, h)
 }
 
 // priceAgain is price just before the intent: what is spent may have changed, and
 // another operation may have told a price that was not known.
-func (r *Runner) priceAgain(ctx context.Context, j *job, p *presend) (Decision, error) {
+func (r *Runner) priceAgain(ctx context.Context, j *job, p *presend) (decide.Decision, error) {
 	h := p.priced
 	if p.unpriced {
 		if err := r.readPrices(ctx, j, p.ids, &h); err != nil {
-			return Decision{}, err
+			return decide.Decision{}, err
 		}
 	}
 	return r.decidePrice(ctx, j, p, h)
 }
 
 // decidePrice reads the day's spending, and has the price decided.
-func (r *Runner) decidePrice(ctx context.Context, j *job, p *presend, h Priced) (Decision, error) {
+func (r *Runner) decidePrice(ctx context.Context, j *job, p *presend, h decide.Priced) (decide.Decision, error) {
 	if err := r.spending(ctx, j.op.ID, &h); err != nil {
-		return Decision{}, err
+		return decide.Decision{}, err
 	}
 	h.Moment = r.moment()
-	d := Decide(j.op, h)
+	d := decide.Decide(j.op, h)
 	p.priced, p.estimateCents, p.unpriced = h, d.EstimateCents, d.Unpriced
 	return d, nil
 }
 
 // spending reads what counts against the limit of the day.
-func (r *Runner) spending(ctx context.Context, operation string, h *Priced) (err error) {
+func (r *Runner) spending(ctx context.Context, operation string, h *decide.Priced) (err error) {
 	if h.LimitCents == 0 || h.Released {
 		return nil
 	}
@@ -64,14 +66,14 @@ func (r *Runner) spending(ctx context.Context, operation string, h *Priced) (err
 	if h.ReleasedBefore, err = r.Ledger.ReleasedByHand(ctx, operation); err != nil {
 		return err
 	}
-	if _, unpriced := h.estimate(); unpriced != "" {
+	if _, unpriced := h.Estimate(); unpriced != "" {
 		h.AnotherUnpriced, err = r.Ledger.Unpriced(ctx, operation)
 	}
 	return err
 }
 
 // readPrices reads what each line or proxy of an operation is expected to cost.
-func (r *Runner) readPrices(ctx context.Context, j *job, ids []string, h *Priced) error {
+func (r *Runner) readPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
 	h.Prices, h.Fallback = nil, 0
 	switch j.op.Kind {
 	case ledger.KindOrder:
@@ -83,14 +85,14 @@ func (r *Runner) readPrices(ctx context.Context, j *job, ids []string, h *Priced
 }
 
 // quotes reads the price of each line, up to one that is not offered.
-func (r *Runner) quotes(ctx context.Context, j *job, h *Priced) error {
+func (r *Runner) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 	for _, item := range j.cmd.Items {
 		cents, err := r.quote(ctx, j.turn(), item, j.cmd.DurationDays)
 		missing := errors.Is(err, errNotOffered)
 		if err != nil && !missing {
 			return err
 		}
-		h.Prices = append(h.Prices, Price{Of: item.OfferCode, Cents: cents, Known: !missing, NotOffered: missing})
+		h.Prices = append(h.Prices, decide.Price{Of: item.OfferCode, Cents: cents, Known: !missing, NotOffered: missing})
 		if missing {
 			return nil
 		}
@@ -101,7 +103,7 @@ func (r *Runner) quotes(ctx context.Context, j *job, h *Priced) error {
 // renewalPrices reads what was paid for each proxy. A price that has not been paid
 // yet is taken from the command's own first proxy, and under a limit of the day from
 // the dearest of late.
-func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *Priced) (err error) {
+func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) (err error) {
 	if h.Fallback, err = canaryPrice(ctx, r.Ledger, j.op.CommandID); err == nil && h.Fallback == 0 && h.LimitCents > 0 {
 		h.Fallback, err = r.Ledger.Dearest(ctx, j.cmd.DurationDays)
 	}
@@ -113,7 +115,7 @@ func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *Pri
 		if err != nil {
 			return err
 		}
-		h.Prices = append(h.Prices, Price{Of: id, Cents: cents, Known: cents > 0})
+		h.Prices = append(h.Prices, decide.Price{Of: id, Cents: cents, Known: cents > 0})
 	}
 	return nil
 }
@@ -169,7 +171,7 @@ const quoteRestarts = 3
 var errNotOffered = errors.New("not offered")
 
 // quote reads the offer's price for exactly this quantity and duration.
-func (r *Runner) quote(ctx context.Context, priority Priority, item Item, days int64) (int64, error) {
+func (r *Runner) quote(ctx context.Context, priority Priority, item command.Item, days int64) (int64, error) {
 	r.mu.Lock()
 	filter, remembered := r.prices[item.OfferCode]
 	r.mu.Unlock()
@@ -181,7 +183,7 @@ func (r *Runner) quote(ctx context.Context, priority Priority, item Item, days i
 }
 
 // quoteBy looks for the offer among those that a filter finds.
-func (r *Runner) quoteBy(ctx context.Context, priority Priority, filter upstream.OfferFilter, item Item, days int64) (int64, error) {
+func (r *Runner) quoteBy(ctx context.Context, priority Priority, filter upstream.OfferFilter, item command.Item, days int64) (int64, error) {
 	filter.Quantity, filter.DurationDays = item.Quantity, days
 	var token string
 	for restarts := 0; ; {
@@ -214,7 +216,7 @@ func (r *Runner) quoted(o upstream.Offer, quantity, days int64) (int64, error) {
 	r.mu.Lock()
 	r.prices[o.OfferCode] = upstream.OfferFilter{CountryCode: o.CountryCode, Region: o.Region, Line: o.LineName, IPType: o.IPType}
 	r.mu.Unlock()
-	cents, err := quotedCents(o, quantity, days)
+	cents, err := decide.QuotedCents(o, quantity, days)
 	if err != nil {
 		return 0, &unreadError{"the price of offer " + o.OfferCode, err}
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/queue"
 )
@@ -24,11 +26,11 @@ func (h *house) bulk(text string) {
 func TestACommandUnderAnotherPriorityIsAbsorbed(t *testing.T) {
 	var hashes []string
 	for _, priority := range []string{"", `,"priority":"high"`, `,"priority":"bulk"`} {
-		c, err := ParseCommand(ledger.KindRenewal, []byte(`{"id":"r","duration_days":30,"proxy_ids":["px_1"]`+priority+`}`), rulesOfSandbox)
+		c, err := command.Parse(ledger.KindRenewal, []byte(`{"id":"r","duration_days":30,"proxy_ids":["px_1"]`+priority+`}`), rulesOfSandbox)
 		check(t, err)
 		content, hash, err := c.Content()
 		check(t, err)
-		back, err := ReadContent(content)
+		back, err := command.ReadContent(content)
 		check(t, err)
 		if back.Priority != c.Priority {
 			t.Errorf("%q is stored as %q", c.Priority, back.Priority)
@@ -51,7 +53,7 @@ func TestACommandUnderAnotherPriorityIsAbsorbed(t *testing.T) {
 
 func TestAPriorityThatDoesNotExistIsRefused(t *testing.T) {
 	for _, kind := range []ledger.Kind{ledger.KindOrder, ledger.KindRenewal} {
-		_, err := ParseCommand(kind, []byte(`{"id":"r","duration_days":30,"priority":"urgent"}`), rulesOfSandbox)
+		_, err := command.Parse(kind, []byte(`{"id":"r","duration_days":30,"priority":"urgent"}`), rulesOfSandbox)
 		if err == nil || !strings.Contains(err.Error(), "priority") {
 			t.Errorf("%v", err)
 		}
@@ -70,7 +72,7 @@ func TestWhatIsUrgentGoesFirstAndNothingStarves(t *testing.T) {
 				priority = PriorityOrder
 			}
 			r.push(&job{lane: p.lane, urgency: p.urgency, priority: priority, at: someNoon.Add(time.Duration(n) * time.Second),
-				op: Operation{Operation: ledger.Operation{ID: fmt.Sprintf("%v-%d", p, n)}}})
+				op: decide.Operation{Operation: ledger.Operation{ID: fmt.Sprintf("%v-%d", p, n)}}})
 		}
 	}
 	var order strings.Builder
@@ -178,7 +180,7 @@ func TestAPausedLaneDoesNotKeepAnotherFromComingBack(t *testing.T) {
 		h.waits(ledger.KindOrder, fmt.Sprintf(`{"id":"o%d","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`, n), past)
 	}
 	h.waits(ledger.KindRenewal, `{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`, past.Add(time.Second))
-	check(t, h.runner.pause(t.Context(), Pause{Scope: string(laneOrder), Cause: "insufficient_scope", Detail: "test"}))
+	check(t, h.runner.pause(t.Context(), decide.Pause{Scope: string(laneOrder), Cause: "insufficient_scope", Detail: "test"}))
 	h.start()
 	h.await("keep", ledger.StateCompleted)
 }
@@ -186,7 +188,7 @@ func TestAPausedLaneDoesNotKeepAnotherFromComingBack(t *testing.T) {
 // waits puts an operation that may have executed into the ledger.
 func (h *house) waits(kind ledger.Kind, text string, next time.Time) {
 	h.t.Helper()
-	c, err := ParseCommand(kind, []byte(text), rulesOfSandbox)
+	c, err := command.Parse(kind, []byte(text), rulesOfSandbox)
 	check(h.t, err)
 	content, hash, err := c.Content()
 	check(h.t, err)

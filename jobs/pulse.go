@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/upstream"
@@ -59,7 +60,7 @@ func (r *Runner) Silent() string {
 	case r.pulse.answered.IsZero():
 		return ""
 	case r.pulse.failed > 1 || r.pulse.failed == 1 && since > silentAfter:
-		return fmt.Sprintf("the provider has not answered since %s: %s", r.pulse.answered.UTC().Format(time.RFC3339), bounded(r.pulse.last.Error()))
+		return fmt.Sprintf("the provider has not answered since %s: %s", r.pulse.answered.UTC().Format(time.RFC3339), decide.Bounded(r.pulse.last.Error()))
 	case asked && since > silentMost+r.askInterval():
 		return "the provider has not answered since " + r.pulse.answered.UTC().Format(time.RFC3339)
 	}
@@ -118,5 +119,5 @@ func (r *Runner) keepAsking(ctx context.Context) error {
 }
 
 func (r *Runner) accountPaused() bool {
-	return slices.ContainsFunc(r.pauses.list(), func(x ledger.Pause) bool { return x.Scope == scopeAccount })
+	return slices.ContainsFunc(r.pauses.list(), func(x ledger.Pause) bool { return x.Scope == decide.ScopeAccount })
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/decide"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -60,7 +62,7 @@ func TestEveryOrderMadeElsewhereIsNamedInTheEnd(t *testing.T) {
 	for range 20 {
 		x := h.pass(c)
 		for _, f := range x.Findings {
-			if f.Kind == kindOutside {
+			if f.Kind == decide.KindOutside {
 				named[f.OrderNo] = true
 			}
 		}
@@ -78,7 +80,7 @@ func TestAPassSaysWhatItCompared(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	c := h.reconciler(h.client, 0)
-	if x := h.pass(c); x.Compared != (Compared{Orders: 8, Wallet: true}) {
+	if x := h.pass(c); x.Compared != (reconcile.Compared{Orders: 8, Wallet: true}) {
 		t.Errorf("%+v", x)
 	}
 }
@@ -109,7 +111,7 @@ func TestAnExpiryThatMovedByLessThanWasPaidForIsAFinding(t *testing.T) {
 			h.await("one", ledger.StateCompleted)
 			h.later(20 * time.Minute)
 			x := h.pass(h.reconciler(p, 0))
-			if got := len(x.Findings) == 1 && x.Findings[0].Kind == kindNotMoved; got != found || x.OK == found {
+			if got := len(x.Findings) == 1 && x.Findings[0].Kind == decide.KindNotMoved; got != found || x.OK == found {
 				t.Errorf("%+v", x)
 			}
 		})
@@ -128,7 +130,7 @@ func TestALineThatAPersonResolvedIsSeenToMove(t *testing.T) {
 	h.later(20 * time.Minute)
 	x := h.pass(h.reconciler(h.client, 0))
 	for _, f := range x.Findings {
-		if f.Kind == kindNotMoved && f.ProxyID == "px_1" {
+		if f.Kind == decide.KindNotMoved && f.ProxyID == "px_1" {
 			return
 		}
 	}
@@ -145,7 +147,7 @@ func TestTrap24ARenewalAndATopUpElsewhereDoNotCancelOut(t *testing.T) {
 	check(t, err)
 	h.wallet(300)
 	h.listed()
-	if f := h.finds(kindRenewed, 0); f.ProxyID != "px_2" || !strings.Contains(f.Explanation, "30 days") {
+	if f := h.finds(decide.KindRenewed, 0); f.ProxyID != "px_2" || !strings.Contains(f.Explanation, "30 days") {
 		t.Errorf("%+v", f)
 	}
 	h.recorded(Recording{Kind: "external", Cents: 300})
@@ -166,13 +168,13 @@ func TestTrap24AWrongAnswerThatNothingWasChargedIsNamed(t *testing.T) {
 	id := h.await("one", ledger.StateReview).Operations[0].OperationID
 	h.listed()
 	for _, f := range h.reconcile().Findings {
-		if f.Kind == kindRenewed {
+		if f.Kind == decide.KindRenewed {
 			t.Errorf("the review may explain it: %+v", f)
 		}
 	}
 	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(false), By: "ada", Reason: "a mistake"}))
 	h.wallet(300) // so that the wallet does not show it
-	if f := h.finds(kindRenewed, 0); f.ProxyID != "px_1" || !strings.Contains(f.Explanation, "by 30 days") {
+	if f := h.finds(decide.KindRenewed, 0); f.ProxyID != "px_1" || !strings.Contains(f.Explanation, "by 30 days") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -196,7 +198,7 @@ func TestSettlementsOlderThanADayAreLookedAtAfterARestart(t *testing.T) {
 	h.later(60 * time.Hour)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(filler...) }))
 	x := h.pass(h.reconciler(p, 0))
-	if len(x.Findings) != 1 || x.Findings[0].Kind != kindNotMoved {
+	if len(x.Findings) != 1 || x.Findings[0].Kind != decide.KindNotMoved {
 		t.Errorf("%+v", x)
 	}
 }

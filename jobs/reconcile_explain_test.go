@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/jobs/decide"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -17,26 +19,26 @@ func TestAWalletIsExplainedOnlyByWhatFitsItsDifference(t *testing.T) {
 		whenKnown  string
 		onlyAProxy bool
 	}{
-		{kindOutside, 500, true, false, "-5.00 USD", false}, {kindOutside, 501, false, false, "", false}, {kindOutside, -50, false, true, "0.50 USD", false},
-		{kindTotal, -300, false, true, "3.00 USD", false}, {kindTotal, 300, true, false, "-3.00 USD", false}, {kindCharge, 200, true, false, "-2.00 USD", false},
-		{kindRefund, 200, false, true, "2.00 USD", false}, {kindRefund, -200, true, false, "-2.00 USD", false}, {kindRefund, 600, false, false, "", false},
-		{kindMissing, -300, false, true, "3.00 USD", false}, {kindMissing, 0, false, false, "", false},
-		{kindSums, 10, true, false, "-0.10 USD", false}, {kindNotMoved, 300, false, true, "3.00 USD", false},
-		{kindRenewed, -300, true, false, "-3.00 USD", true}, {kindRenewed, 0, true, false, "amount not known", true}, {kindRenewed, -900, false, false, "", true},
-		{kindOrderCurrency, 900, true, false, "amount not known", false}, {kindRefundCurrency, 900, false, true, "amount not known", false},
-		{kindRefundAmount, 900, true, true, "amount not known", false}, {kindDecimal, 0, false, false, "", false},
+		{decide.KindOutside, 500, true, false, "-5.00 USD", false}, {decide.KindOutside, 501, false, false, "", false}, {decide.KindOutside, -50, false, true, "0.50 USD", false},
+		{decide.KindTotal, -300, false, true, "3.00 USD", false}, {decide.KindTotal, 300, true, false, "-3.00 USD", false}, {decide.KindCharge, 200, true, false, "-2.00 USD", false},
+		{decide.KindRefund, 200, false, true, "2.00 USD", false}, {decide.KindRefund, -200, true, false, "-2.00 USD", false}, {decide.KindRefund, 600, false, false, "", false},
+		{decide.KindMissing, -300, false, true, "3.00 USD", false}, {decide.KindMissing, 0, false, false, "", false},
+		{decide.KindSums, 10, true, false, "-0.10 USD", false}, {decide.KindNotMoved, 300, false, true, "3.00 USD", false},
+		{decide.KindRenewed, -300, true, false, "-3.00 USD", true}, {decide.KindRenewed, 0, true, false, "amount not known", true}, {decide.KindRenewed, -900, false, false, "", true},
+		{decide.KindOrderCurrency, 900, true, false, "amount not known", false}, {decide.KindRefundCurrency, 900, false, true, "amount not known", false},
+		{decide.KindRefundAmount, 900, true, true, "amount not known", false}, {decide.KindDecimal, 0, false, false, "", false},
 	} {
 		for _, d := range []int64{-500, 500} {
 			book := int64(10_000)
-			f := Finding{Kind: test.kind, AmountCents: test.cents, OrderNo: "ord_1"}
+			f := reconcile.Finding{Kind: test.kind, AmountCents: test.cents, OrderNo: "ord_1"}
 			if test.onlyAProxy {
 				f.OrderNo, f.ProxyID = "", "px_1"
 			}
-			p := &pass{Reconciler: NewReconciler(ReconcilerConfig{Binding: ledger.Binding{Currency: "USD"}}), Reconciliation: Reconciliation{Findings: []Finding{f}}}
-			p.Wallet = WalletCheck{ProviderCents: book + d, BookCents: book, LowCents: &book, HighCents: &book}
-			text := p.couldExplain(d)
+			p := &reconcile.Pass{Reconciler: reconcile.NewReconciler(reconcile.ReconcilerConfig{Binding: ledger.Binding{Currency: "USD"}}), Reconciliation: reconcile.Reconciliation{Findings: []reconcile.Finding{f}}}
+			p.Wallet = reconcile.WalletCheck{ProviderCents: book + d, BookCents: book, LowCents: &book, HighCents: &book}
+			text := p.CouldExplain(d)
 			want := d < 0 && test.down || d > 0 && test.up
-			if strings.Contains(text, f.about()) != want || want && !strings.Contains(text, test.whenKnown) {
+			if strings.Contains(text, f.About()) != want || want && !strings.Contains(text, test.whenKnown) {
 				t.Errorf("%s of %d, the wallet by %d: %q", test.kind, test.cents, d, text)
 			}
 		}
@@ -46,14 +48,14 @@ func TestAWalletIsExplainedOnlyByWhatFitsItsDifference(t *testing.T) {
 // What is under way may be part of it: the far end of the interval counts.
 func TestAnIntervalLeavesRoomForALargerExplanation(t *testing.T) {
 	low, high := int64(9_000), int64(10_000)
-	f := Finding{Kind: kindOutside, AmountCents: 1_200, OrderNo: "ord_1"}
-	p := &pass{Reconciler: NewReconciler(ReconcilerConfig{Binding: ledger.Binding{Currency: "USD"}}), Reconciliation: Reconciliation{Findings: []Finding{f}}}
-	p.Wallet = WalletCheck{ProviderCents: 8_700, LowCents: &low, HighCents: &high}
-	if text := p.couldExplain(-300); !strings.Contains(text, "ord_1") {
+	f := reconcile.Finding{Kind: decide.KindOutside, AmountCents: 1_200, OrderNo: "ord_1"}
+	p := &reconcile.Pass{Reconciler: reconcile.NewReconciler(reconcile.ReconcilerConfig{Binding: ledger.Binding{Currency: "USD"}}), Reconciliation: reconcile.Reconciliation{Findings: []reconcile.Finding{f}}}
+	p.Wallet = reconcile.WalletCheck{ProviderCents: 8_700, LowCents: &low, HighCents: &high}
+	if text := p.CouldExplain(-300); !strings.Contains(text, "ord_1") {
 		t.Error(text)
 	}
 	p.Wallet.ProviderCents = 8_900
-	if text := p.couldExplain(-100); strings.Contains(text, "ord_1") {
+	if text := p.CouldExplain(-100); strings.Contains(text, "ord_1") {
 		t.Error(text)
 	}
 }
@@ -65,7 +67,7 @@ func TestTrap24AWalletIsExplainedByARenewalElsewhere(t *testing.T) {
 	_, err := h.client.Renew(t.Context(), "by-hand", upstream.RenewRequest{ProxyIDs: []string{"px_2"}, DurationDays: 30})
 	check(t, err)
 	h.listed()
-	if f := h.finds(kindWallet, -300); !strings.Contains(f.Explanation, "explained by proxy px_2 (outside_renewal") {
+	if f := h.finds(decide.KindWallet, -300); !strings.Contains(f.Explanation, "explained by proxy px_2 (outside_renewal") {
 		t.Error(f.Explanation)
 	}
 }

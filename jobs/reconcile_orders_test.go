@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/decide"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -38,13 +40,13 @@ func (p *retold) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
 }
 
 // reconciler reads through p, with as many requests a pass.
-func (h *house) reconciler(p Statements, reads int) *Reconciler {
-	return NewReconciler(ReconcilerConfig{
+func (h *house) reconciler(p reconcile.Statements, reads int) *reconcile.Reconciler {
+	return reconcile.NewReconciler(reconcile.ReconcilerConfig{
 		Account: "main", Ledger: h.ledger, Statements: p, Binding: h.runner.Binding(), Clock: h.now, Reads: reads,
 	})
 }
 
-func (h *house) pass(c *Reconciler) Reconciliation {
+func (h *house) pass(c *reconcile.Reconciler) reconcile.Reconciliation {
 	h.t.Helper()
 	x, err := c.Reconcile(h.t.Context(), nil)
 	check(h.t, err)
@@ -111,7 +113,7 @@ func TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt(t *testing.T) {
 	check(t, err)
 	h.recorded(Recording{Kind: "top-up", Cents: 300, OrderNo: o.OrderNo})
 	x := h.pass(h.reconciler(&retold{Client: h.client, order: func(*upstream.Order) error { return notFoundError(upstream.CodeOrderNotFound) }}, 0))
-	if slices.ContainsFunc(x.Findings, func(f Finding) bool { return f.Kind == kindMissing }) {
+	if slices.ContainsFunc(x.Findings, func(f reconcile.Finding) bool { return f.Kind == decide.KindMissing }) {
 		t.Errorf("%+v", x.Findings)
 	}
 }
@@ -160,7 +162,7 @@ func TestEveryOrderIsReadInTurn(t *testing.T) {
 	if len(read) != 9 || passes < 2 {
 		t.Errorf("%d of 9 orders after %d passes", len(read), passes)
 	}
-	c.changedSeq, c.sticky = 1<<40, map[string]bool{} // only the turn is left
+	c.ChangedSeq, c.Sticky = 1<<40, map[string]bool{} // only the turn is left
 	p.read = nil
 	for range 12 {
 		h.pass(c)
@@ -307,16 +309,16 @@ func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
 		return ledger.Position{Balance: ledger.Balance{WalletCents: wallet, ChargedCents: charged, RefundedCents: refunded, FundingCents: funding, ExternalCents: external}, Open: open}
 	}
 	for name, c := range map[string]struct {
-		w         WalletReading
+		w         reconcile.WalletReading
 		low, high int64
 	}{
-		"nothing":                {WalletReading{Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0)}, 1000, 1000},
-		"charged and refunded":   {WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 30, 30, 1000, 0)}, 970, 1030},
-		"recorded":               {WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1040, 0, 0, 1050, 10)}, 990, 1050},
-		"begun meanwhile":        {WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0, ledger.Exposure{ChargeCents: 9})}, 991, 1000},
-		"under way all the time": {WalletReading{Before: at(1000, 0, 0, 1000, 0, ledger.Exposure{ChargeCents: 5, ReturnCents: 7})}, 995, 1007},
+		"nothing":                {reconcile.WalletReading{Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0)}, 1000, 1000},
+		"charged and refunded":   {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 30, 30, 1000, 0)}, 970, 1030},
+		"recorded":               {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1040, 0, 0, 1050, 10)}, 990, 1050},
+		"begun meanwhile":        {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0, ledger.Exposure{ChargeCents: 9})}, 991, 1000},
+		"under way all the time": {reconcile.WalletReading{Before: at(1000, 0, 0, 1000, 0, ledger.Exposure{ChargeCents: 5, ReturnCents: 7})}, 995, 1007},
 	} {
-		if x := c.w.check(); *x.LowCents != c.low || *x.HighCents != c.high {
+		if x := c.w.Check(); *x.LowCents != c.low || *x.HighCents != c.high {
 			t.Errorf("%s: %d to %d, want %d to %d", name, *x.LowCents, *x.HighCents, c.low, c.high)
 		}
 	}
@@ -331,11 +333,11 @@ func TestWhatDifferedIsLookedAtAgainAfterARestart(t *testing.T) {
 		return tx.Append(ledger.LedgerDiscrepancy{Kind: "order_total", AmountCents: 50, OrderNo: no, Explanation: "x"})
 	}))
 	c := h.reconciler(h.client, 0)
-	check(t, c.load(t.Context()))
-	if !c.sticky[no] || len(c.known[no]) != 1 {
-		t.Errorf("%v %v", c.sticky, c.known)
+	check(t, c.Load(t.Context()))
+	if !c.Sticky[no] || len(c.Known[no]) != 1 {
+		t.Errorf("%v %v", c.Sticky, c.Known)
 	}
-	if x := h.pass(c); !x.OK || len(c.known) != 0 {
-		t.Errorf("%+v %v", x, c.known)
+	if x := h.pass(c); !x.OK || len(c.Known) != 0 {
+		t.Errorf("%+v %v", x, c.Known)
 	}
 }

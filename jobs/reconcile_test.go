@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/decide"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -19,7 +21,7 @@ func (h *house) wallet(cents int64) {
 	h.control("/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": cents})
 }
 
-func (h *house) reconcile() Reconciliation {
+func (h *house) reconcile() reconcile.Reconciliation {
 	h.t.Helper()
 	x, err := h.runner.Reconcile(h.t.Context())
 	check(h.t, err)
@@ -27,7 +29,7 @@ func (h *house) reconcile() Reconciliation {
 }
 
 // agrees reconciles and wants no difference.
-func (h *house) agrees() Reconciliation {
+func (h *house) agrees() reconcile.Reconciliation {
 	h.t.Helper()
 	x := h.reconcile()
 	if !x.OK || len(x.Findings) > 0 {
@@ -37,10 +39,10 @@ func (h *house) agrees() Reconciliation {
 }
 
 // finds reconciles and wants exactly one finding of the kind and amount.
-func (h *house) finds(kind string, cents int64) Finding {
+func (h *house) finds(kind string, cents int64) reconcile.Finding {
 	h.t.Helper()
 	x := h.reconcile()
-	var of []Finding
+	var of []reconcile.Finding
 	for _, f := range x.Findings {
 		if f.Kind == kind {
 			of = append(of, f)
@@ -231,7 +233,7 @@ func TestOnDemandNothingNewIsSentWhileTheWalletIsRead(t *testing.T) {
 	h.start()
 	wallet := newHold()
 	p.wallet.Store(wallet)
-	done := make(chan Reconciliation, 1)
+	done := make(chan reconcile.Reconciliation, 1)
 	go func() {
 		x, err := h.runner.Reconcile(context.Background())
 		if err != nil {
@@ -275,7 +277,7 @@ func TestOnDemandWhatIsUnderWayFinishesBeforeTheWalletIsRead(t *testing.T) {
 	<-post.reached
 	wallet := newHold()
 	p.wallet.Store(wallet)
-	done := make(chan Reconciliation, 1)
+	done := make(chan reconcile.Reconciliation, 1)
 	go func() {
 		x, err := h.runner.Reconcile(context.Background())
 		if err != nil {
@@ -351,7 +353,7 @@ func TestARecordNeedsAnAmountANameAndAReason(t *testing.T) {
 	h := idleHouse(t)
 	for name, x := range map[string]Recording{
 		"kind": {Kind: "gift", Cents: 1, By: "a", Reason: "b"}, "nothing": {Kind: "top-up", By: "a", Reason: "b"},
-		"negative": {Kind: "top-up", Cents: -1, By: "a", Reason: "b"}, "too much": {Kind: "top-up", Cents: maxLineCents + 1, By: "a", Reason: "b"},
+		"negative": {Kind: "top-up", Cents: -1, By: "a", Reason: "b"}, "too much": {Kind: "top-up", Cents: decide.MaxLineCents + 1, By: "a", Reason: "b"},
 		"nobody": {Kind: "top-up", Cents: 1, Reason: "b"}, "no reason": {Kind: "external", Cents: 1, By: "a"},
 		"long": {Kind: "external", Cents: 1, By: "a", Reason: strings.Repeat("x", maxWords+1)},
 	} {

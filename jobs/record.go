@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 )
 
@@ -26,11 +28,11 @@ const maxWords = 500
 func (x Recording) Check() error {
 	switch {
 	case x.Kind != "top-up" && x.Kind != "external":
-		return refuse("kind %q is not known: top-up or external", bounded(x.Kind))
-	case x.Cents <= 0 || x.Cents > maxLineCents:
-		return refuse("--cents %d cannot be recorded: it is over 0 and at most %d", x.Cents, maxLineCents)
-	case x.ID != "" && checkID(x.ID) != nil:
-		return refuse("the id %.40q is too long or cannot be printed", x.ID)
+		return command.Refuse("kind %q is not known: top-up or external", decide.Bounded(x.Kind))
+	case x.Cents <= 0 || x.Cents > decide.MaxLineCents:
+		return command.Refuse("--cents %d cannot be recorded: it is over 0 and at most %d", x.Cents, decide.MaxLineCents)
+	case x.ID != "" && command.CheckID(x.ID) != nil:
+		return command.Refuse("the id %.40q is too long or cannot be printed", x.ID)
 	}
 	if err := CheckSigned(x.By, x.Reason); err != nil {
 		return err
@@ -46,7 +48,7 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording) (booked bool, er
 	}
 	b, err := l.Binding(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return false, refuse("the ledger is not opened yet: its opening balance is booked by the first `perennial run`")
+		return false, command.Refuse("the ledger is not opened yet: its opening balance is booked by the first `perennial run`")
 	}
 	if err != nil {
 		return false, err
@@ -89,7 +91,7 @@ func recordedBefore(tx *ledger.Tx, x Recording, currency string) (bool, error) {
 		return false, nil
 	}
 	if err == nil && (before.Kind != x.Kind || before.Cents != x.Cents || before.OrderNo != x.OrderNo) {
-		err = refuse("the id %s has booked %s of %s before: choose another", x.ID, before.Kind, ledger.Amount(before.Cents, currency))
+		err = command.Refuse("the id %s has booked %s of %s before: choose another", x.ID, before.Kind, ledger.Amount(before.Cents, currency))
 	}
 	return true, err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"perennial/jobs/command"
 	"perennial/ledger"
 )
 
@@ -17,7 +18,7 @@ func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
 		}
 	}
 	x.Cents = 600
-	var refused *RefusedError
+	var refused *command.RefusedError
 	if booked, err := Record(t.Context(), h.ledger, x); booked || !errors.As(err, &refused) {
 		t.Errorf("another amount under the same id: %v", err)
 	}

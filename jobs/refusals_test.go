@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/queue"
 )
@@ -129,7 +130,7 @@ func TestWhatWasRefusedAsClaimedStaysRefused(t *testing.T) {
 		t.Errorf("%d refusals of two contents", n)
 	}
 	for _, text := range []string{renewalFor("b", 30), renewalFor("b", 31)} {
-		if state, err := StateOf(t.Context(), h.ledger, "b", hashOf(t, text), ""); err != nil || state != "rejected" {
+		if state, err := inspect.StateOf(t.Context(), h.ledger, "b", hashOf(t, text), ""); err != nil || state != "rejected" {
 			t.Errorf("%s is %q: %v", text, state, err)
 		}
 	}

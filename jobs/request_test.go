@@ -3,6 +3,8 @@ package jobs
 import (
 	"strings"
 	"testing"
+
+	"perennial/jobs/command"
 )
 
 func TestARequestIsReadAsStrictlyAsACommand(t *testing.T) {
@@ -22,15 +24,15 @@ func TestARequestIsReadAsStrictlyAsACommand(t *testing.T) {
 		`{"reason":"good"`:                "not valid JSON",
 		`{"charged":true,"reason":"a","charged":false}`: `"charged" stands twice`,
 	} {
-		if err := DecodeRequest([]byte(body), new(Resolution)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := command.DecodeRequest([]byte(body), new(Resolution)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gave %v, want %q", body, err, want)
 		}
 	}
 	for _, body := range []string{"", " \n", "null", "{}", `{"reason":"good"}`, "\t{\"charged\":null}\n"} {
-		check(t, DecodeRequest([]byte(body), new(Resolution)))
+		check(t, command.DecodeRequest([]byte(body), new(Resolution)))
 	}
 	var x Resolution
-	check(t, DecodeRequest([]byte(`{"id":"a/1","charged":true,"charged_cents":9007199254740993,"line":"px_1"}`), &x))
+	check(t, command.DecodeRequest([]byte(`{"id":"a/1","charged":true,"charged_cents":9007199254740993,"line":"px_1"}`), &x))
 	if x.ID != "a/1" || x.Charged == nil || !*x.Charged || x.ChargedCents != 9007199254740993 || x.ProxyID != "px_1" {
 		t.Errorf("%+v", x)
 	}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"slices"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
@@ -27,15 +30,15 @@ func (x Resolution) check() error {
 	}
 	switch {
 	case x.Charged == nil:
-		return refuse("a resolution says whether it was charged")
-	case x.ChargedCents < 0 || x.ChargedCents > maxLineCents:
-		return refuse("charged_cents %d is not an amount that can be charged", x.ChargedCents)
+		return command.Refuse("a resolution says whether it was charged")
+	case x.ChargedCents < 0 || x.ChargedCents > decide.MaxLineCents:
+		return command.Refuse("charged_cents %d is not an amount that can be charged", x.ChargedCents)
 	case !*x.Charged && x.ChargedCents != 0, *x.Charged && x.SendAgain:
-		return refuse("charged and not charged exclude each other, and only what was not charged is sent again")
+		return command.Refuse("charged and not charged exclude each other, and only what was not charged is sent again")
 	case x.OrderNo != "" && !*x.Charged:
-		return refuse("an order that has a number was charged: say --charged with --order")
-	case len(x.OrderNo) > MaxIDBytes || ledger.Unprintable(x.OrderNo) != "":
-		return refuse("the order number %.40q is too long or cannot be printed", x.OrderNo)
+		return command.Refuse("an order that has a number was charged: say --charged with --order")
+	case len(x.OrderNo) > command.MaxIDBytes || ledger.Unprintable(x.OrderNo) != "":
+		return command.Refuse("the order number %.40q is too long or cannot be printed", x.OrderNo)
 	}
 	return nil
 }
@@ -48,7 +51,7 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	}
 	o, err := r.Ledger.Operation(ctx, x.ID)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return refuse("%s is not an operation: look with `perennial review list`", x.ID)
+		return command.Refuse("%s is not an operation: look with `perennial review list`", x.ID)
 	}
 	if err != nil {
 		return err
@@ -74,18 +77,18 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	if *x.Charged {
 		f.Outcome = "charged"
 	}
-	if x.SendAgain && !mayGoAgain(o) {
-		return refuse("%s has order %s, so it was charged, and no refund of all of it is booked: sent again it would be paid for twice. Read the order with `perennial orders get %s`; a refund is booked when the order shows it", o.ID, o.OrderNo, o.OrderNo)
+	if x.SendAgain && !inspect.MayGoAgain(o) {
+		return command.Refuse("%s has order %s, so it was charged, and no refund of all of it is booked: sent again it would be paid for twice. Read the order with `perennial orders get %s`; a refund is booked when the order shows it", o.ID, o.OrderNo, o.OrderNo)
 	}
 	if x.SendAgain {
-		next, err := nextGeneration(ctx, r.Ledger, r.binding, o, ledger.LinePending, ledger.LineUnresolved)
+		next, err := inspect.NextGeneration(ctx, r.Ledger, r.binding, o, ledger.LinePending, ledger.LineUnresolved)
 		if err != nil {
 			return err
 		}
 		if x.ProxyID != "" { // one line: its own operation, whatever becomes of the others
-			next.planned = ofOneLine(r.binding, o, x.ProxyID)
+			next.Planned = inspect.PlanLine(r.binding, o, x.ProxyID)
 		}
-		f.SendAgain = []ledger.Planned{next.planned}
+		f.SendAgain = []ledger.Planned{next.Planned}
 	}
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		_, err := tx.AppendTo(o.ID, o.Version, f)
@@ -105,7 +108,7 @@ func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resol
 		return err
 	}
 	if most, known := inSuspense(lines, x.ProxyID); known && x.ChargedCents > most {
-		return refuse("%s is more than the %s in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", r.binding.Amount(x.ChargedCents), r.binding.Amount(most))
+		return command.Refuse("%s is more than the %s in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", r.binding.Amount(x.ChargedCents), r.binding.Amount(most))
 	}
 	if o.State == ledger.StateReview && x.ProxyID == "" {
 		return unambiguous(o, lines, x)
@@ -116,9 +119,9 @@ func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resol
 		}
 	}
 	if x.ProxyID != "" {
-		return refuse("line %s of %s does not wait for a person", x.ProxyID, o.ID)
+		return command.Refuse("line %s of %s does not wait for a person", x.ProxyID, o.ID)
 	}
-	return refuse("%s is %s and does not wait for a person", o.ID, o.State)
+	return command.Refuse("%s is %s and does not wait for a person", o.ID, o.State)
 }
 
 // unambiguous refuses an amount for a whole renewal of which some lines are
@@ -129,7 +132,7 @@ func unambiguous(o ledger.Operation, lines []ledger.RenewalLine, x Resolution) e
 	}
 	for _, l := range lines {
 		if l.State != ledger.LinePending && l.State != ledger.LineUnresolved && l.ChargedCents > 0 {
-			return refuse("line %s of %s is answered and booked already, so an amount for all of it would be booked on top: answer for the others line by line", l.ProxyID, o.ID)
+			return command.Refuse("line %s of %s is answered and booked already, so an amount for all of it would be booked on top: answer for the others line by line", l.ProxyID, o.ID)
 		}
 	}
 	return nil
@@ -154,7 +157,7 @@ func inSuspense(lines []ledger.RenewalLine, proxyID string) (cents int64, known 
 // renewal of them has ended and is booked, so there is no amount to say.
 func (r *Runner) answerSweeps(ctx context.Context, x Resolution, ids []string) error {
 	if *x.Charged {
-		return refuse("every renewal of %s has ended and is booked: say --not-charged to let it expire, or --not-charged --send-again to have sweeps try again", ids[0])
+		return command.Refuse("every renewal of %s has ended and is booked: say --not-charged to let it expire, or --not-charged --send-again to have sweeps try again", ids[0])
 	}
 	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		waiting, err := tx.SweepReviews(x.ID)
@@ -163,7 +166,7 @@ func (r *Runner) answerSweeps(ctx context.Context, x Resolution, ids []string) e
 		}
 		for _, id := range ids {
 			if !slices.Contains(waiting, id) {
-				return refuse("line %s of %s does not wait for a person", id, x.ID)
+				return command.Refuse("line %s of %s does not wait for a person", id, x.ID)
 			}
 			var f ledger.Fact = ledger.ProxyRetired{ProxyID: id, By: x.By, Reason: x.Reason, User: ledger.UserOf(ctx)}
 			if x.SendAgain {

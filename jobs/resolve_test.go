@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
@@ -24,10 +27,10 @@ func (h *house) hangs(id string) ledger.Operation {
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/orders/*", "fault": "code", "code": "order_not_found", "http_status": 404, "times": 2})
 	h.order(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
 	h.until("the first read of "+id, func() bool {
-		status, err := Status(h.t.Context(), h.ledger, id)
+		status, err := inspect.Status(h.t.Context(), h.ledger, id)
 		return err == nil && len(status.Operations) == 1 && status.Operations[0].Reason != ""
 	})
-	h.later(shownWithin) // by then every read should show it
+	h.later(decide.ShownWithin) // by then every read should show it
 	o, err := h.ledger.Operation(h.t.Context(), h.await(id, ledger.StateReview).Operations[0].OperationID)
 	check(h.t, err)
 	return o
@@ -40,11 +43,11 @@ func TestTrap49AnOrderThatHasANumberIsNotSentAgain(t *testing.T) {
 		t.Fatalf("%+v", o)
 	}
 	answer := Resolution{ID: o.ID, Charged: new(false), SendAgain: true, By: "ada", Reason: "it hangs"}
-	var refused *RefusedError
+	var refused *command.RefusedError
 	if err := h.runner.Resolve(t.Context(), answer); !errors.As(err, &refused) || !strings.Contains(refused.Reason, o.OrderNo) || !strings.Contains(refused.Reason, "refund") {
 		t.Errorf("%v", err)
 	}
-	e, err := CollectEvidence(t.Context(), h.ledger, nil, o.ID)
+	e, err := inspect.CollectEvidence(t.Context(), h.ledger, nil, o.ID)
 	check(t, err)
 	for _, a := range e.Answers {
 		if strings.Contains(a.Say, "--send-again") {
@@ -63,7 +66,7 @@ func TestTrap49AnOrderWhoseRefundIsBookedMayGoAgain(t *testing.T) {
 		want              bool
 	}{{0, 0, false}, {600, 0, false}, {600, 300, false}, {600, 600, true}} {
 		o.ChargedCents, o.RefundedCents = test.charged, test.refunded
-		if mayGoAgain(o) != test.want {
+		if inspect.MayGoAgain(o) != test.want {
 			t.Errorf("%d charged and %d refunded: %t", test.charged, test.refunded, !test.want)
 		}
 	}
@@ -88,7 +91,7 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 	} {
 		bad := answer
 		spoil(&bad)
-		var refused *RefusedError
+		var refused *command.RefusedError
 		if err := h.runner.Resolve(t.Context(), bad); !errors.As(err, &refused) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -103,7 +106,7 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 	}
 	h.settled(600, 0)
 	o := h.hangs("other")
-	var refused *RefusedError
+	var refused *command.RefusedError
 	if err := h.runner.Resolve(t.Context(), Resolution{ID: o.ID, Charged: new(true), ChargedCents: 600, OrderNo: found, By: "ada", Reason: "x"}); !errors.As(err, &refused) {
 		t.Errorf("an order that another operation made was taken: %v", err)
 	}
@@ -118,7 +121,7 @@ func TestTrap13AnAnswerThatNamesTheOrderEndsThePauseOfARestore(t *testing.T) {
 	id := h.await("buy", ledger.StateReview).Operations[0].OperationID
 	h.restore(h.backup())
 	h.awaitStrange("order ")
-	e, err := CollectEvidence(t.Context(), h.ledger, h.runner.newReconciler(), id)
+	e, err := inspect.CollectEvidence(t.Context(), h.ledger, h.runner.newReconciler(), id)
 	check(t, err)
 	if len(e.Orders) != 1 {
 		t.Fatalf("%+v", e.Orders)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"perennial/jobs/decide"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/upstream"
@@ -194,7 +196,7 @@ const findingsNamed = 3
 
 func (f *findings) add(name string) {
 	if f.count++; f.count <= findingsNamed {
-		f.names = append(f.names, bounded(name))
+		f.names = append(f.names, decide.Bounded(name))
 	}
 }
 
@@ -215,7 +217,7 @@ func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context,
 		if err := r.pass(ctx, PriorityListing); err != nil {
 			return err
 		}
-		page, err := read(ctx, upstream.PageRequest{Size: listingPage, Token: token})
+		page, err := read(ctx, upstream.PageRequest{Size: reconcile.ListingPage, Token: token})
 		r.Read(ctx, page.ServerTime, err)
 		if err != nil {
 			return err

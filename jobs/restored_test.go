@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -260,8 +262,8 @@ func TestTrap13WhatIsNotDueAnyMoreMayHaveBeenRenewedByItsForgottenAttempt(t *tes
 
 func TestTrap13ADeadlineThatPassedDoesNotRefuseWhatMayHaveBeenSent(t *testing.T) {
 	past := someNoon.Add(-time.Hour)
-	op := Operation{Operation: ledger.Operation{State: ledger.StateAccepted, Ambiguous: 1, FirstAmbiguousAt: &past}}
-	d := Decide(op, CameDue{Moment: Moment{Now: someNoon}, NotAfter: &past})
+	op := decide.Operation{Operation: ledger.Operation{State: ledger.StateAccepted, Ambiguous: 1, FirstAmbiguousAt: &past}}
+	d := decide.Decide(op, decide.CameDue{Moment: decide.Moment{Now: someNoon}, NotAfter: &past})
 	if _, ok := d.Facts[0].(ledger.OperationReview); !ok || d.Send {
 		t.Errorf("%+v", d)
 	}
@@ -290,9 +292,9 @@ func TestTrap13ListsThatCannotBeReadKeepItPausedAndAreReadAgain(t *testing.T) {
 // What was queued before the pause ended would be sent as never sent, or fail.
 func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
 	h := idleHouse(t)
-	h.runner.pause(t.Context(), Pause{Scope: scopeAccount, Cause: ledger.CauseRestored, Detail: "x"})
+	h.runner.pause(t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: ledger.CauseRestored, Detail: "x"})
 	record := ledger.Operation{ID: "stale/1", Kind: ledger.KindOrder, State: ledger.StateAccepted}
-	h.runner.ready.push(h.runner.job(record, Command{Kind: ledger.KindOrder}, nil))
+	h.runner.ready.push(h.runner.job(record, command.Command{Kind: ledger.KindOrder}, nil))
 	check(t, h.runner.requeue(t.Context()))
 	if h.runner.ready.isActive("stale/1") {
 		t.Error("a job that the ledger does not hold is still queued")

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/upstream"
@@ -130,10 +132,10 @@ type Runner struct {
 	doubt       sync.Mutex // while the pause of a restore is changed
 	budget      sync.Mutex // from the look at the day's limit to the intent
 	mu          sync.Mutex
-	lastCommand Command   // the last one read from the ledger, without its proxies
-	throttled   int       // replies in a row that asked to wait
-	firewalls   int       // 401/403 in a row that were no envelope
-	asked       time.Time // when a long Retry-After was last asked about
+	lastCommand command.Command // the last one read from the ledger, without its proxies
+	throttled   int             // replies in a row that asked to wait
+	firewalls   int             // 401/403 in a row that were no envelope
+	asked       time.Time       // when a long Retry-After was last asked about
 	prices      map[string]upstream.OfferFilter
 	toldBroken  map[string]time.Time // operations that cannot be read, and when that was last said
 }
@@ -213,7 +215,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 	r.knowsAll()
 	r.account.Store(&account)
 	if account.Status != "active" {
-		r.Log.WithField("status", bounded(account.Status)).Warn("the provider's account is not active: ask the provider why")
+		r.Log.WithField("status", decide.Bounded(account.Status)).Warn("the provider's account is not active: ask the provider why")
 	}
 	return nil
 }
@@ -327,7 +329,7 @@ func (r *Runner) recover(ctx context.Context) error {
 		if since == nil {
 			since = &record.UpdatedAt // the moment of the send
 		}
-		d := Decide(j.op, Vanished{Moment: r.moment(), Elapsed: r.clock.Elapsed(since)})
+		d := decide.Decide(j.op, decide.Vanished{Moment: r.moment(), Elapsed: r.clock.Elapsed(since)})
 		if _, err := r.record(ctx, j, d); err != nil {
 			return err
 		}
@@ -345,8 +347,8 @@ func (r *Runner) recover(ctx context.Context) error {
 	return nil
 }
 
-func (r *Runner) moment() Moment {
-	return Moment{Now: r.clock.Now(), Jitter: r.Random()}
+func (r *Runner) moment() decide.Moment {
+	return decide.Moment{Now: r.clock.Now(), Jitter: r.Random()}
 }
 
 // kick wakes comeBack: something new may be due.

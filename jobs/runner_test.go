@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -48,7 +49,7 @@ func TestTrap06Trap14ALostReplyIsChargedOnce(t *testing.T) {
 			h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 			h.renew(`{"id":"keep","duration_days":60,"proxy_ids":["px_1"]}`)
 			bought, kept := h.await("buy", ledger.StateDelivered), h.await("keep", ledger.StateCompleted)
-			for _, s := range []CommandStatus{bought, kept} {
+			for _, s := range []inspect.CommandStatus{bought, kept} {
 				if o := s.Operations[0]; o.Attempts != 2 || o.Ambiguous != 1 {
 					t.Errorf("%s took %d attempts, %d of them ambiguous", s.CommandID, o.Attempts, o.Ambiguous)
 				}

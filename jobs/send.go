@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/upstream"
@@ -37,7 +39,7 @@ func (r *Runner) dispatch(ctx, outer context.Context) error {
 // no byte of it left: the next run need not take it for an ambiguous attempt.
 func (r *Runner) unsendRest(ctx context.Context) {
 	for _, j := range r.ready.intended() {
-		d := Decide(j.op, TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Stopping: true})
+		d := decide.Decide(j.op, decide.TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Stopping: true})
 		if _, err := r.record(ctx, j, d); err != nil {
 			r.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("a request that never left could not be recorded so: the next run takes it for one that may have")
 		}
@@ -111,7 +113,7 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 		}
 	}
 	_, paused := r.pauses.until(j.lane)
-	d := Decide(j.op, TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Paused: paused && !r.isProbe(j)})
+	d := decide.Decide(j.op, decide.TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Paused: paused && !r.isProbe(j)})
 	if !d.Send {
 		return r.conclude(outer, j, d)
 	}
@@ -124,7 +126,7 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 		r.clock.HearReply(reply.ServerTime)
 	}
 	j.leave()
-	d = r.decideReply(j.op, Replied{
+	d = r.decideReply(j.op, decide.Replied{
 		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), ReadsWork: r.readsWork(outer, reply), Unknown: j.unknown,
 	})
 	r.answered(outer, j, reply, d)
@@ -140,7 +142,7 @@ func (r *Runner) isProbe(j *job) bool {
 		return false
 	}
 	for _, x := range r.pauses.list() {
-		if x.Scope == scopeAccount && (x.Until == nil || x.Until.After(r.Clock())) {
+		if x.Scope == decide.ScopeAccount && (x.Until == nil || x.Until.After(r.Clock())) {
 			return false
 		}
 	}
@@ -169,7 +171,7 @@ func (r *Runner) hear(err error, server time.Time) {
 // decideReply decides on a reply, and counts the replies in a row that asked to
 // wait, and those that were not the API's. Requests that were under way together are
 // asked to wait together, which counts once.
-func (r *Runner) decideReply(op Operation, h Replied) Decision {
+func (r *Runner) decideReply(op decide.Operation, h decide.Replied) decide.Decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	together := r.throttled > 0 && r.pauses.throttled()
@@ -177,7 +179,7 @@ func (r *Runner) decideReply(op Operation, h Replied) Decision {
 		h.Throttled--
 	}
 	h.Firewalls = r.firewalls
-	d := Decide(op, h)
+	d := decide.Decide(op, h)
 	if r.firewalls++; !d.Firewall {
 		r.firewalls = 0
 	}
@@ -202,7 +204,7 @@ func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
 
 // answered acts on what a reply says about the account, before the operation
 // goes on: no other sender shall get the same refusal.
-func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d Decision) {
+func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d decide.Decision) {
 	if reply.Envelope {
 		r.pulse.heard(r.Clock(), nil)
 	} else {
@@ -216,7 +218,7 @@ func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d D
 		return
 	}
 	for _, x := range r.pauses.list() {
-		if x.Scope == string(j.lane) && x.Until == nil && x.Cause != causePerson {
+		if x.Scope == string(j.lane) && x.Until == nil && x.Cause != decide.CausePerson {
 			r.resume(ctx, x, "a request of this kind works again")
 		}
 	}
@@ -229,7 +231,7 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 		return false, r.stop(ctx, j, d)
 	}
 	p := presend{ids: j.op.ProxyIDs}
-	if j.op.Ambiguous == 0 || j.op.presumed() {
+	if j.op.Ambiguous == 0 || j.op.Presumed() {
 		d, err := r.look(ctx, j, &p)
 		if err != nil {
 			return false, r.putOff(ctx, j, err)
@@ -248,7 +250,7 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 	if d := r.due(j); !d.Send { // the look and the gate took their time
 		return false, r.stop(ctx, j, d)
 	}
-	if j.op.Ambiguous > 0 && !j.op.presumed() {
+	if j.op.Ambiguous > 0 && !j.op.Presumed() {
 		if err := frozenBody(ctx, r.Ledger, j, &p); err != nil {
 			return false, err
 		}
@@ -258,8 +260,8 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 }
 
 // due asks whether the operation may be sent at this moment.
-func (r *Runner) due(j *job) Decision {
-	return Decide(j.op, CameDue{
+func (r *Runner) due(j *job) decide.Decision {
+	return decide.Decide(j.op, decide.CameDue{
 		Moment: r.moment(), Elapsed: r.clock.Elapsed(j.op.FirstAmbiguousAt), AppID: r.Provider.AppID(), NotAfter: j.cmd.NotAfter,
 		WrongClock: r.clock.Wrong(),
 	})
@@ -267,7 +269,7 @@ func (r *Runner) due(j *job) Decision {
 
 // stop ends an attempt that is not made. Without a fact, and where it is put off
 // under a pause, the operation waits for its turn again.
-func (r *Runner) stop(ctx context.Context, j *job, d Decision) error {
+func (r *Runner) stop(ctx context.Context, j *job, d decide.Decision) error {
 	if d.Pause != nil {
 		_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
 	}
@@ -333,12 +335,12 @@ func (r *Runner) intent(j *job, p presend, now time.Time) (ledger.OperationSendi
 		}
 	}
 	return ledger.OperationSending{
-		Ref: j.op.ref(""), Attempt: j.op.Attempts + 1, Key: j.op.Key, Body: string(body), SentAt: now,
+		Ref: j.op.Ref(""), Attempt: j.op.Attempts + 1, Key: j.op.Key, Body: string(body), SentAt: now,
 		AppID: r.Provider.AppID(), Observed: p.observed, EstimateCents: p.estimateCents,
 	}, nil
 }
 
 // body makes the bytes of a request.
-func (r *Runner) body(c Command, ids []string) ([]byte, error) {
+func (r *Runner) body(c command.Command, ids []string) ([]byte, error) {
 	return rowOf(c.Kind).body(c, ids, r.CIDRField)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/upstream"
@@ -102,7 +104,7 @@ func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 		switch {
 		case x.Until != nil:
 			earlier(*x.Until)
-		case x.Scope != scopeAccount && s.runner.ready.idle(lane(x.Scope)):
+		case x.Scope != decide.ScopeAccount && s.runner.ready.idle(lane(x.Scope)):
 			// The next request of its kind ends it, and none is left to be made.
 		default:
 			earlier(s.time.Add(time.Second))
@@ -174,7 +176,7 @@ func (s *simulation) resolve(ctx context.Context, o ledger.Operation, proxy stri
 	s.counts.reviews++
 	s.sayf("somebody answers for %s %s: %d", o.ID, proxy, cents)
 	err := s.runner.Resolve(ctx, Resolution{ID: o.ID, ProxyID: proxy, Charged: &charged, ChargedCents: cents, By: "somebody", Reason: "the provider's books"})
-	var refused *RefusedError
+	var refused *command.RefusedError
 	if err != nil && !errors.As(err, &refused) {
 		s.must(err, "resolve "+o.ID)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/upstream/sandbox"
 )
@@ -99,7 +100,7 @@ func (s *simulation) person(ctx context.Context) {
 		s.answerNow(ctx, o)
 		return
 	}
-	var refused *RefusedError
+	var refused *command.RefusedError
 	if err != nil && !errors.As(err, &refused) && !errors.Is(err, ledger.ErrStale) {
 		s.must(err, "a person's verb")
 	}
@@ -175,7 +176,7 @@ func (s *simulation) answerNow(ctx context.Context, o ledger.Operation) {
 	}
 	s.sayf("a person answers for %s %s: %d, honest %t, again %t, order %t", o.ID, x.ProxyID, cents, honest, x.SendAgain, x.OrderNo != "")
 	err = s.runner.Resolve(ctx, x)
-	var refused *RefusedError
+	var refused *command.RefusedError
 	switch {
 	case errors.As(err, &refused), errors.Is(err, ledger.ErrStale):
 		return

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"perennial/jobs/decide"
+	"perennial/jobs/reconcile"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -82,7 +84,7 @@ func (s *simulation) reconcile(ctx context.Context) {
 // finds what people did past the books, to the cent, and nothing else.
 func (s *simulation) reconciled(ctx context.Context) {
 	r := s.runner
-	var x Reconciliation
+	var x reconcile.Reconciliation
 	for range 10 {
 		var err error
 		x, err = r.reconcile(ctx, r.scheduledReading, true)
@@ -100,9 +102,9 @@ func (s *simulation) reconciled(ctx context.Context) {
 	found := map[string]int64{}
 	for _, f := range x.Findings {
 		switch f.Kind {
-		case kindOutside:
+		case decide.KindOutside:
 			found[f.OrderNo] = f.AmountCents
-		case kindWallet, kindRenewed:
+		case decide.KindWallet, decide.KindRenewed:
 		default:
 			s.failf("books that agree are found to differ: %+v", f)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
@@ -41,7 +42,7 @@ func TestWhatACommandLeavesOutIsOneFact(t *testing.T) {
 	if x := f.Skipped[16]; !strings.Contains(x.Reason, "other operations") || len(x.ProxyIDs) != 400 {
 		t.Errorf("%+v", x)
 	}
-	s, err := Status(t.Context(), h.ledger, "b")
+	s, err := inspect.Status(t.Context(), h.ledger, "b")
 	check(t, err)
 	if len(s.LeftOut) != len(held) || s.LeftOut[1999].ProxyID != "px_1999" || s.LeftOut[0].Reason != "operation a/0001 holds it" {
 		t.Errorf("%d left out", len(s.LeftOut))

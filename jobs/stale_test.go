@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -159,7 +162,7 @@ func TestTrap09FewProxiesAreReadAgainHoweverFreshTheirListing(t *testing.T) {
 			reads := 0
 			h.bind(func(c *Config) { c.Provider = beholder{h.client, func() { reads++ }} })
 			p := presend{}
-			j := &job{op: Operation{ProxyIDs: c.ids}, cmd: Command{DueBefore: new(h.now().Add(48 * time.Hour))}}
+			j := &job{op: decide.Operation{ProxyIDs: c.ids}, cmd: command.Command{DueBefore: new(h.now().Add(48 * time.Hour))}}
 			_, err := h.runner.lookAtProxies(t.Context(), j, &p)
 			check(t, err)
 			if reads != c.reads {
@@ -184,7 +187,7 @@ func TestALookThatFailsWaitsAndOrdersGoOn(t *testing.T) {
 		h.await(id, ledger.StateWaiting)
 	}
 	h.await("a", ledger.StateDelivered)
-	s, err := Status(t.Context(), h.ledger, "px_1")
+	s, err := inspect.Status(t.Context(), h.ledger, "px_1")
 	check(t, err)
 	if o := s.Operations[0]; o.Attempts != 0 || o.Ambiguous != 0 || !strings.Contains(o.Reason, "before paying") {
 		t.Errorf("%+v", o)

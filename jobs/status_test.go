@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -25,7 +28,7 @@ func TestACommandStandsWhereItsOperationsStand(t *testing.T) {
 		"refunded":  {op("0001", 1, "resolved"), op("0001/px_1", 2, "refunded")},
 		"rejected":  {op("0001", 1, "rejected"), op("0001a", 1, "rejected"), op("0001b", 1, "rejected")},
 	} {
-		if got := CommandState(operations); got != want {
+		if got := inspect.CommandState(operations); got != want {
 			t.Errorf("%v: %s, want %s", operations, got, want)
 		}
 	}
@@ -33,10 +36,10 @@ func TestACommandStandsWhereItsOperationsStand(t *testing.T) {
 
 func TestACommandThatNeverCameIsNotFound(t *testing.T) {
 	h := idleHouse(t)
-	if _, err := Status(t.Context(), h.ledger, "none"); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := inspect.Status(t.Context(), h.ledger, "none"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := StateOf(t.Context(), h.ledger, "none", "", ""); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := inspect.StateOf(t.Context(), h.ledger, "none", "", ""); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 	for name, err := range map[string]error{
@@ -46,7 +49,7 @@ func TestACommandThatNeverCameIsNotFound(t *testing.T) {
 		"cancel":  second(h.runner.Cancel(t.Context(), "none", "ada", "x")),
 		"retry":   second(h.runner.Retry(t.Context(), "none", "ada", "x")),
 	} {
-		if _, ok := errors.AsType[*RefusedError](err); !ok {
+		if _, ok := errors.AsType[*command.RefusedError](err); !ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -58,7 +61,7 @@ func second[T any](_ T, err error) error { return err }
 // the provider says afterwards is kept as a finding and changes nothing.
 func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 	h := idleHouse(t)
-	c, err := ParseCommand(ledger.KindRenewal, []byte(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`), rulesOfSandbox)
+	c, err := command.Parse(ledger.KindRenewal, []byte(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`), rulesOfSandbox)
 	check(t, err)
 	content, hash, err := c.Content()
 	check(t, err)
@@ -75,7 +78,7 @@ func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(ledger.OperationReview{Ref: ref, Reason: "lost", Ambiguous: true}, ledger.OperationResolved{Ref: ref, By: "ada", Reason: "x", Outcome: "not_charged"})
 	}))
-	late := Decide(j.op, Replied{Moment: Moment{Now: someNoon}, Reply: upstream.Reply{
+	late := decide.Decide(j.op, decide.Replied{Moment: decide.Moment{Now: someNoon}, Reply: upstream.Reply{
 		Sent: true, Envelope: true, HTTPStatus: 200, Code: upstream.CodeOK, Success: true,
 		Renewal: &upstream.Renewal{
 			Status: "completed", TotalCents: 300, ChargedCents: 300, Successful: []string{"px_1"},
@@ -88,7 +91,7 @@ func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 	if !ok || found.Kind != "late_reply" || !strings.Contains(found.Explanation, "renewal.completed") {
 		t.Errorf("%+v", found)
 	}
-	if s, err := StateOf(t.Context(), h.ledger, "keep", "", ""); err != nil || s != "resolved" {
+	if s, err := inspect.StateOf(t.Context(), h.ledger, "keep", "", ""); err != nil || s != "resolved" {
 		t.Errorf("%s %v", s, err)
 	}
 }
@@ -107,7 +110,7 @@ func TestAReasonNamesTheUserThatAsked(t *testing.T) {
 	h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	_, err := h.runner.Cancel(ledger.WithUser(t.Context(), "ops"), "keep", "ada", "no longer needed")
 	check(t, err)
-	s, err := Status(t.Context(), h.ledger, "keep")
+	s, err := inspect.Status(t.Context(), h.ledger, "keep")
 	if err != nil || s.Reason != "cancelled by ada (NATS user ops): no longer needed" {
 		t.Errorf("%+v %v", s, err)
 	}
@@ -118,7 +121,7 @@ func TestANameThatClaimsAUserIsRefused(t *testing.T) {
 	h := idleHouse(t)
 	h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	_, err := h.runner.Cancel(t.Context(), "keep", "ada (NATS user ops)", "x")
-	if _, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(err.Error(), "name alone") {
+	if _, ok := errors.AsType[*command.RefusedError](err); !ok || !strings.Contains(err.Error(), "name alone") {
 		t.Error(err)
 	}
 }
@@ -128,7 +131,7 @@ func TestAnIDThatIsRefusedNowIsReadAndWithdrawn(t *testing.T) {
 	h := idleHouse(t)
 	const id = "keep\u3164"
 	h.acceptsEach(id, 1)
-	if s, err := Status(t.Context(), h.ledger, id); err != nil || s.CommandID != id {
+	if s, err := inspect.Status(t.Context(), h.ledger, id); err != nil || s.CommandID != id {
 		t.Errorf("%+v %v", s, err)
 	}
 	if n, err := h.runner.Cancel(t.Context(), id, "ada", "x"); n != 1 || err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -58,7 +59,7 @@ func TestAProxyThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 		next := someNoon.Add(c.waited)
 		op.State, op.Reason, op.UpdatedAt, op.NextAt = ledger.StateWaiting, "it could not be read", someNoon, &next
 		var p presend
-		guarded := Command{DueBefore: new(someNoon.AddDate(20, 0, 0))}
+		guarded := command.Command{DueBefore: new(someNoon.AddDate(20, 0, 0))}
 		d, err := h.runner.lookAtProxies(t.Context(), &job{op: op, cmd: guarded}, &p)
 		_, unread := errors.AsType[*unreadError](err)
 		skipped := 0

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 )
 
@@ -78,14 +78,14 @@ func TestAnApprovalIsGivenAgainBehindACrash(t *testing.T) {
 }
 
 // plannedCommands are those of a held plan.
-func (h *house) plannedCommands(t *testing.T, plan string) (all []jobs.RenewalCommand) {
+func (h *house) plannedCommands(t *testing.T, plan string) (all []command.RenewalCommand) {
 	t.Helper()
 	slots, err := h.Ledger.HeldSlots(t.Context(), plan)
 	check(t, err)
 	planned, err := h.Ledger.Plan(t.Context(), slots[0])
 	check(t, err)
 	for _, raw := range planned.Commands {
-		var c jobs.RenewalCommand
+		var c command.RenewalCommand
 		check(t, json.Unmarshal(raw, &c))
 		all = append(all, c)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 )
 
@@ -29,7 +29,7 @@ func (in *Inputs) barredBy(f *filter, proxy ledger.Proxy) string {
 		return ReasonRetired
 	case f.except[proxy.ProxyID]:
 		return ReasonExcepted
-	case !jobs.ValidID(proxy.ProxyID):
+	case !command.ValidID(proxy.ProxyID):
 		return ReasonBadID
 	case !usableExpiry(proxy):
 		return ReasonBadExpiry

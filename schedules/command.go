@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 )
 
@@ -136,7 +136,7 @@ func (p *planner) newID(ctx context.Context, part []Included) (id string, err er
 // encodeCommand makes the command of a chunk. All of it is a function of what its id
 // is made from: the same id never carries other content.
 func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, error) {
-	c := jobs.RenewalCommand{
+	c := command.RenewalCommand{
 		ID: id, DurationDays: s.DurationDays,
 		ExpectExpiresAt: make(map[string]time.Time, len(part)), Labels: commandLabels(s.Name, part[0].labels),
 	}

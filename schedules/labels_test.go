@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -23,10 +23,10 @@ func labelled(id string, in time.Duration, labels ...string) ledger.Proxy {
 }
 
 // decoded are the plan's commands.
-func decoded(t testing.TB, p Plan) (all []jobs.RenewalCommand) {
+func decoded(t testing.TB, p Plan) (all []command.RenewalCommand) {
 	t.Helper()
 	for _, raw := range p.Commands {
-		var c jobs.RenewalCommand
+		var c command.RenewalCommand
 		check(t, json.Unmarshal(raw, &c))
 		all = append(all, c)
 	}
@@ -111,7 +111,7 @@ func TestAReplacementHasTheProtocolOfWhatItReplaces(t *testing.T) {
 // An id that a plan takes is one that the commands stream takes: else the whole
 // command would be refused.
 func TestAnIDThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
-	ids := []string{"", "px_1", strings.Repeat("a", jobs.MaxIDBytes), strings.Repeat("a", jobs.MaxIDBytes+1), "px\uFFFD", "px\xff", "a b", "\u00a0"}
+	ids := []string{"", "px_1", strings.Repeat("a", command.MaxIDBytes), strings.Repeat("a", command.MaxIDBytes+1), "px\uFFFD", "px\xff", "a b", "\u00a0"}
 	for r := range rune(0x3100) {
 		ids = append(ids, "px_"+string(r))
 	}
@@ -119,7 +119,7 @@ func TestAnIDThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
 		one := Included{ProxyID: id, ExpiresAt: noon.Add(time.Hour)}
 		raw, err := encodeCommand(keepalive(), "sweep-1", []Included{one})
 		check(t, err)
-		if _, err := jobs.ParseCommand(ledger.KindRenewal, raw, jobs.Rules{}); utf8.ValidString(id) && jobs.ValidID(id) != (err == nil) {
+		if _, err := command.Parse(ledger.KindRenewal, raw, command.Rules{}); utf8.ValidString(id) && command.ValidID(id) != (err == nil) {
 			t.Errorf("%+q: %v", id, err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestTheBytesOfASweepsCommandDoNotChange(t *testing.T) {
 
 // An id that is no text is left out too: in JSON it would be another one.
 func TestAProxyWhoseIDIsNoTextIsLeftOut(t *testing.T) {
-	if jobs.ValidID("px\xff") {
+	if command.ValidID("px\xff") {
 		t.Error("an id that is not UTF-8 is valid")
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/upstream"
@@ -45,9 +45,9 @@ func (w *watch) add(d time.Duration) {
 // stream is a commands stream in memory that can fail.
 type stream struct {
 	mu       sync.Mutex
-	commands []jobs.RenewalCommand
+	commands []command.RenewalCommand
 	raw      []string
-	orders   []jobs.OrderCommand
+	orders   []command.OrderCommand
 	fail     func() error
 	arrived  chan struct{}
 }
@@ -65,14 +65,14 @@ func (s *stream) PublishCommands(_ context.Context, account string, out []queue.
 	}
 	for _, o := range out {
 		if o.Kind == queue.KindOrderCreate {
-			var one jobs.OrderCommand
+			var one command.OrderCommand
 			if err := json.Unmarshal(o.Data, &one); err != nil {
 				return err
 			}
 			s.orders = append(s.orders, one)
 			continue
 		}
-		var c jobs.RenewalCommand
+		var c command.RenewalCommand
 		d := json.NewDecoder(strings.NewReader(string(o.Data)))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&c); err != nil || o.Kind != queue.KindProxyRenew {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 )
 
@@ -54,7 +54,7 @@ const idRule = "an id has no blanks around it, and nothing that cannot be seen"
 
 // listable: no blanks and nothing invisible would make an id one of no proxy, and
 // an exception none.
-func listable(id string) bool { return jobs.ValidID(id) && strings.TrimSpace(id) == id }
+func listable(id string) bool { return command.ValidID(id) && strings.TrimSpace(id) == id }
 
 // instantOf reads a day or an instant; the zero time for "".
 func instantOf(text string) (time.Time, error) {

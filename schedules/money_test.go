@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 )
 
@@ -185,7 +185,7 @@ func TestWhatMoneyLeavesOutIsSaidOfAPlanThatWaitsToo(t *testing.T) {
 }
 
 // settle books the renewal that a sweep's command asked for.
-func settle(t testing.TB, l *ledger.Ledger, c jobs.RenewalCommand, cents int64) {
+func settle(t testing.TB, l *ledger.Ledger, c command.RenewalCommand, cents int64) {
 	t.Helper()
 	operation := c.ID + "/0001"
 	ref := ledger.Ref{CommandID: c.ID, OperationID: operation}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 )
 
@@ -70,7 +70,7 @@ func (p Plan) ids() (ids []string) {
 func commandIDs(t testing.TB, p Plan) (ids []string) {
 	t.Helper()
 	for _, raw := range p.Commands {
-		var c jobs.RenewalCommand
+		var c command.RenewalCommand
 		check(t, json.Unmarshal(raw, &c))
 		ids = append(ids, c.ID)
 	}
@@ -197,7 +197,7 @@ func TestTheSamePlanMadeTwiceIsTheSameCommands(t *testing.T) {
 	if third.Hash == first.Hash || commandIDs(t, third)[2] == commandIDs(t, first)[2] || commandIDs(t, third)[0] != commandIDs(t, first)[0] {
 		t.Fatal("the command ids do not follow the observed expiries")
 	}
-	var c jobs.RenewalCommand
+	var c command.RenewalCommand
 	check(t, json.Unmarshal(first.Commands[2], &c))
 	want(t, "due_before", *c.DueBefore, *px("", time.Hour+4*time.Second).ExpiresAt)
 	want(t, "expected", c.ExpectExpiresAt, map[string]time.Time{"px_00004": noon.Add(time.Hour + 4*time.Second)})

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 )
 
@@ -50,7 +50,7 @@ func (s *Sweeper) readOnItsWay(ctx context.Context, r *rota, in *Inputs) error {
 // its proxies are planned as though it were not there: whichever is taken in
 // first keeps the other from renewing them.
 func (s *Sweeper) addOnItsWay(ctx context.Context, in *Inputs, raw json.RawMessage, planned map[string]time.Time, due func(id string, expected time.Time) (bool, error)) error {
-	var c jobs.RenewalCommand
+	var c command.RenewalCommand
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return err
 	}

@@ -7,15 +7,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 )
 
 // refuse appends what the intake answers to a command that it cannot accept.
 func refuse(t testing.TB, l *ledger.Ledger, id, code string) {
 	t.Helper()
-	_, err := jobs.ParseCommand(ledger.KindRenewal, []byte(`{"id":"`+id+`","proxy_ids":["px_1"],"duration_days":31}`), jobs.Rules{})
-	invalid, ok := errors.AsType[*jobs.InvalidError](err)
+	_, err := command.Parse(ledger.KindRenewal, []byte(`{"id":"`+id+`","proxy_ids":["px_1"],"duration_days":31}`), command.Rules{})
+	invalid, ok := errors.AsType[*command.InvalidError](err)
 	if !ok {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestAnExpiryThatNoCommandCanSayIsLeftOut(t *testing.T) {
 	want(t, "why the unread is out", plan.why("px_unread"), ReasonUnread)
 	want(t, "commands", len(plan.Commands), 1)
 	want(t, "proxies", decoded(t, plan)[0].ProxyIDs, []string{"px_1", "px_2"})
-	_, err := jobs.ParseCommand(ledger.KindRenewal, plan.Commands[0], jobs.Rules{})
+	_, err := command.Parse(ledger.KindRenewal, plan.Commands[0], command.Rules{})
 	check(t, err)
 	late := at(px("px_late", 0), "9999-12-31T23:59:59-08:00")
 	want(t, "an expiry of the year 10000", (&Inputs{}).barredBy(w.Schedule.Match.filter(Lists{}), late), ReasonBadExpiry)
@@ -114,7 +114,7 @@ func TestAnExpiryThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
 				check(t, err)
 				raw, err := encodeCommand(keepalive(), "sweep-1", []Included{{ProxyID: "px_1", ExpiresAt: at.UTC()}})
 				if err == nil {
-					_, err = jobs.ParseCommand(ledger.KindRenewal, raw, jobs.Rules{})
+					_, err = command.Parse(ledger.KindRenewal, raw, command.Rules{})
 				}
 				if usable := usableExpiry(ledger.Proxy{ProxyID: "px_1", ExpiresAt: &at}); usable != (err == nil) {
 					t.Errorf("%s: a plan takes it: %v; a command: %v", at, usable, err)
@@ -126,7 +126,7 @@ func TestAnExpiryThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
 
 // What no sweep can renew is counted where a person looks, and not in a log alone.
 func TestWhatNoCommandCanNameIsCountedInTheListOfSweeps(t *testing.T) {
-	h := newHouse(t, map[string]string{"px_1": "24h", "px\u202e_2": "24h", strings.Repeat("p", jobs.MaxIDBytes+1): "24h"}, keepalive())
+	h := newHouse(t, map[string]string{"px_1": "24h", "px\u202e_2": "24h", strings.Repeat("p", command.MaxIDBytes+1): "24h"}, keepalive())
 	h.paid(t, "px_1", 300)
 	h.sweep(t)
 	list, err := h.List(t.Context())

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"time"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 )
 
@@ -150,7 +150,7 @@ func (rest *remainder) addPart(planned ledger.SweepPlanned) error {
 		unpriced[c.CommandID] = c.UnknownPrice > 0
 	}
 	for _, raw := range planned.Commands {
-		var c jobs.RenewalCommand
+		var c command.RenewalCommand
 		if err := json.Unmarshal(raw, &c); err != nil {
 			return fmt.Errorf("read a command of the plan of %s: %w", planned.Slot.Format(time.RFC3339), err)
 		}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/upstream"
@@ -168,8 +168,8 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy, m mar
 	if refused, err := s.stillRefused(ctx, r, p.ProxyID); err != nil || !refused {
 		return nil, err
 	}
-	c := jobs.OrderCommand{
-		ID: replacementID(r.Schedule, p), DurationDays: r.DurationDays, Items: []jobs.Item{{OfferCode: offer.OfferCode, Quantity: 1}},
+	c := command.OrderCommand{
+		ID: replacementID(r.Schedule, p), DurationDays: r.DurationDays, Items: []command.Item{{OfferCode: offer.OfferCode, Quantity: 1}},
 		MaxTotalCents: &r.Replace.MaxCents, Labels: map[string]string{},
 	}
 	maps.Copy(c.Labels, p.Labels) // the new one belongs where the old one did
@@ -202,7 +202,7 @@ func bestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (up
 		return max(*o.UnitPriceCents, ledger.ScalePrice(*o.UnitPriceCents, o.BaseDurationDays, days))
 	}
 	fitting := slices.DeleteFunc(slices.Clone(offers), func(o upstream.Offer) bool {
-		return !jobs.ValidID(o.OfferCode) || !strings.EqualFold(o.CountryCode, p.CountryCode) || o.LineName != p.LineName || o.IPType != p.IPType || o.Protocol != p.Protocol ||
+		return !command.ValidID(o.OfferCode) || !strings.EqualFold(o.CountryCode, p.CountryCode) || o.LineName != p.LineName || o.IPType != p.IPType || o.Protocol != p.Protocol ||
 			!slices.Contains(o.DurationDays, days) || o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || cost(o) > ceiling
 	})
 	if len(fitting) == 0 {

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -13,7 +14,7 @@ import (
 // work is one operation that the year's runner has taken up.
 type work struct {
 	id  string
-	cmd jobs.Command
+	cmd command.Command
 	ids []string
 }
 
@@ -50,7 +51,7 @@ func (y *year) disturb() {
 
 func (y *year) takeIn(raw json.RawMessage) (all []work) {
 	y.t.Helper()
-	cmd, err := jobs.ParseCommand(ledger.KindRenewal, raw, jobs.Rules{Environment: upstream.Sandbox})
+	cmd, err := command.Parse(ledger.KindRenewal, raw, command.Rules{Environment: upstream.Sandbox})
 	check(y.t, err)
 	content, hash, err := cmd.Content()
 	check(y.t, err)
@@ -101,8 +102,8 @@ func (y *year) carry(w work) {
 		})
 		reply := y.client.Post(y.t.Context(), upstream.Write{Kind: upstream.WriteRenewal, Key: op.Key, Body: body, Timestamp: y.watch.Now()})
 		op = y.operation(w.id)
-		d := jobs.Decide(jobs.Operation{Operation: op, Labels: w.cmd.Labels, ProxyIDs: ids, DurationDays: w.cmd.DurationDays, Binding: y.binding},
-			jobs.Replied{Moment: jobs.Moment{Now: y.watch.Now()}, Reply: reply})
+		d := decide.Decide(decide.Operation{Operation: op, Labels: w.cmd.Labels, ProxyIDs: ids, DurationDays: w.cmd.DurationDays, Binding: y.binding},
+			decide.Replied{Moment: decide.Moment{Now: y.watch.Now()}, Reply: reply})
 		if !y.record(op, d, observed) {
 			return
 		}
@@ -112,7 +113,7 @@ func (y *year) carry(w work) {
 }
 
 // record appends a decision; it says whether the operation goes again.
-func (y *year) record(op ledger.Operation, d jobs.Decision, observed map[string]time.Time) (again bool) {
+func (y *year) record(op ledger.Operation, d decide.Decision, observed map[string]time.Time) (again bool) {
 	y.t.Helper()
 	check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error {
 		if _, err := tx.AppendTo(op.ID, op.Version, d.Facts...); err != nil {

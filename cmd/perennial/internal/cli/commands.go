@@ -15,6 +15,8 @@ import (
 
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs"
+	"perennial/jobs/command"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/queue"
 )
@@ -110,8 +112,8 @@ func (a *app) orderCommand() *cobra.Command {
 // orderItems reads OFFER=QUANTITY, and OFFER=QUANTITY@CIDR+CIDR for chosen
 // addresses. What one offer may not stand for twice is refused when the command is
 // read.
-func orderItems(items []string) ([]jobs.Item, error) {
-	lines := make([]jobs.Item, 0, len(items))
+func orderItems(items []string) ([]command.Item, error) {
+	lines := make([]command.Item, 0, len(items))
 	for _, item := range items {
 		offer, text, ok := strings.Cut(item, "=")
 		text, cidrs, chosen := strings.Cut(text, "@")
@@ -119,13 +121,13 @@ func orderItems(items []string) ([]jobs.Item, error) {
 		if !ok || err != nil {
 			return nil, usage("--item %q: say OFFER=QUANTITY, such as off_us_dallas=5, or with CIDRs off_us_dallas=5@198.51.100.0/24", item)
 		}
-		line := jobs.Item{OfferCode: offer, Quantity: quantity}
+		line := command.Item{OfferCode: offer, Quantity: quantity}
 		if chosen {
 			line.CIDRs = strings.Split(cidrs, "+")
 		}
 		lines = append(lines, line)
 	}
-	slices.SortStableFunc(lines, func(a, b jobs.Item) int { return strings.Compare(a.OfferCode, b.OfferCode) })
+	slices.SortStableFunc(lines, func(a, b command.Item) int { return strings.Compare(a.OfferCode, b.OfferCode) })
 	return lines, nil
 }
 
@@ -169,13 +171,13 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 		return a.printPublished(f.id)
 	}
 	fmt.Fprintf(a.stderr, "published as %s\n", f.id)
-	return a.followFor(ctx, r, f, daemon.StatesRequest{IDs: []string{f.id}, Hashes: []string{hash}, Messages: []string{jobs.MessageHash(data)}})
+	return a.followFor(ctx, r, f, daemon.StatesRequest{IDs: []string{f.id}, Hashes: []string{hash}, Messages: []string{command.MessageHash(data)}})
 }
 
 // contentHash reads a command as the runner will and returns the hash by which
 // its content is known.
 func contentHash(kind queue.Kind, data []byte) (string, error) {
-	c, err := jobs.ParseCommand(jobs.KindOf(kind), data, jobs.Rules{Environment: "sandbox", CIDRField: "-"})
+	c, err := command.Parse(jobs.KindOf(kind), data, command.Rules{Environment: "sandbox", CIDRField: "-"})
 	if err != nil {
 		return "", err
 	}
@@ -214,7 +216,7 @@ func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) s
 		return state
 	}
 	said := []string{id + " is " + state}
-	if status, err := ask[jobs.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id}); err == nil && status.State == state {
+	if status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id}); err == nil && status.State == state {
 		for _, why := range []string{status.Reason, status.WaitsFor} {
 			if why != "" {
 				said = append(said, why)
@@ -251,11 +253,11 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesR
 			a.sayNotReady(ctx, r, id)
 		}
 		said = a.sayState(ctx, r, id, state, said)
-		if state == jobs.StateConflict {
+		if state == inspect.StateConflict {
 			return &exitError{ExitFailed, fmt.Errorf("%s was accepted before with other content, which stands: nothing new was done\nchoose another --id", id)}
 		}
 		if settledState(state) {
-			status, err := ask[jobs.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id})
+			status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id})
 			if err == nil {
 				return a.followed(status)
 			}
@@ -272,7 +274,7 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesR
 }
 
 // followed prints where a command ended, and gives the exit code for it.
-func (a *app) followed(status jobs.CommandStatus) error {
+func (a *app) followed(status inspect.CommandStatus) error {
 	if err := a.printStatus("", status); err != nil {
 		return err
 	}
@@ -304,7 +306,7 @@ func (a *absence) after(err error) error {
 // settledState: nothing more happens by itself.
 func settledState(state string) bool {
 	s := ledger.State(state)
-	return s != "" && (s.Ended() || s == ledger.StateReview || s == ledger.StateHeld || state == jobs.StateConflict)
+	return s != "" && (s.Ended() || s == ledger.StateReview || s == ledger.StateHeld || state == inspect.StateConflict)
 }
 
 // stateExit is the exit code of a command that ended so.

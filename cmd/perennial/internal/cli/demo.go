@@ -15,7 +15,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
-	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/queue"
 	"perennial/schedules"
 )
@@ -213,13 +213,13 @@ func (d *demo) setFault(ctx context.Context, fault, path string) error {
 	return nil
 }
 
-func awaitEnd(ctx context.Context, r *remote, id string) (status jobs.CommandStatus, err error) {
+func awaitEnd(ctx context.Context, r *remote, id string) (status inspect.CommandStatus, err error) {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for {
 		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, daemon.StatesRequest{IDs: []string{id}})
 		if settledState(states[id]) {
-			if status, err = ask[jobs.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id}); err == nil {
+			if status, err = ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id}); err == nil {
 				return status, nil
 			}
 		}

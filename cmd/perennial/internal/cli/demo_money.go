@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"perennial/cmd/perennial/internal/daemon"
-	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/schedules"
 	"perennial/upstream/sandbox"
@@ -26,7 +26,7 @@ func (c *demoCost) add(x demoCost) {
 	c.charged, c.refunded, c.attempts = c.charged+x.charged, c.refunded+x.refunded, c.attempts+x.attempts
 }
 
-func costOf(s jobs.CommandStatus) (c demoCost) {
+func costOf(s inspect.CommandStatus) (c demoCost) {
 	for _, o := range s.Operations {
 		c.add(demoCost{o.ChargedCents, o.RefundedCents, o.Attempts})
 	}

@@ -15,6 +15,8 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs"
+	"perennial/jobs/command"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/queue"
 )
@@ -39,13 +41,13 @@ func (a *app) ledgerReconcile() *cobra.Command {
 }
 
 // reconcileNow asks the runner; where none is running it looks by itself.
-func (a *app) reconcileNow(ctx context.Context) (jobs.Reconciliation, error) {
+func (a *app) reconcileNow(ctx context.Context) (reconcile.Reconciliation, error) {
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReconcilePatience)
 	defer cancel()
 	r, err := a.connect()
 	if err == nil {
 		defer r.Close()
-		x, err := ask[jobs.Reconciliation](ctx, r, daemon.VerbReconcile, struct{}{})
+		x, err := ask[reconcile.Reconciliation](ctx, r, daemon.VerbReconcile, struct{}{})
 		if !errors.Is(err, queue.ErrNoRunner) {
 			return x, err
 		}
@@ -55,7 +57,7 @@ func (a *app) reconcileNow(ctx context.Context) (jobs.Reconciliation, error) {
 
 // reconcileAlone opens the ledger for reading and asks the provider with the
 // configured credentials. It writes nothing and keeps nothing back.
-func (a *app) reconcileAlone(ctx context.Context) (x jobs.Reconciliation, err error) {
+func (a *app) reconcileAlone(ctx context.Context) (x reconcile.Reconciliation, err error) {
 	l, account, err := a.openLedger(ctx)
 	if err != nil {
 		return x, err
@@ -84,7 +86,7 @@ func (a *app) reconcileAlone(ctx context.Context) (x jobs.Reconciliation, err er
 		return x, err
 	}
 	share := rate.NewLimiter(rate.Limit(c.Accounts[account].RatePerSecond), 1)
-	x, err = jobs.NewReconciler(jobs.ReconcilerConfig{
+	x, err = reconcile.NewReconciler(reconcile.ReconcilerConfig{
 		Account: account, Ledger: l, Statements: client, Binding: binding, Clock: time.Now, Pass: share.Wait,
 	}).Reconcile(ctx, nil)
 	if err != nil {
@@ -106,7 +108,7 @@ func sameAccount(ctx context.Context, client jobs.Provider, b ledger.Binding) er
 	return nil
 }
 
-func (a *app) printReconciliation(x jobs.Reconciliation) error {
+func (a *app) printReconciliation(x reconcile.Reconciliation) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, x)
 	}
@@ -135,7 +137,7 @@ func (a *app) printReconciliation(x jobs.Reconciliation) error {
 }
 
 // boundsText says what the wallet was compared with.
-func boundsText(x jobs.Reconciliation) string {
+func boundsText(x reconcile.Reconciliation) string {
 	if x.Quiet {
 		return "to the cent"
 	}
@@ -230,7 +232,7 @@ func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done daemon.Chan
 // was refused, which says what to do.
 func perhapsRecorded(err error, id string) error {
 	_, answered := errors.AsType[*exitError](err)
-	_, refused := errors.AsType[*jobs.RefusedError](err)
+	_, refused := errors.AsType[*command.RefusedError](err)
 	if err == nil || answered || refused {
 		return err
 	}

@@ -10,34 +10,34 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/daemon"
-	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/queue"
 )
 
 // readEvidence asks the runner, which asks the provider; where none is running
 // it reads what the ledger alone knows.
-func (a *app) readEvidence(ctx context.Context, id string) (jobs.Evidence, error) {
+func (a *app) readEvidence(ctx context.Context, id string) (inspect.Evidence, error) {
 	r, err := a.connect()
 	if err == nil {
 		defer r.Close()
 		ctx, cancel := context.WithTimeout(ctx, daemon.EvidencePatience+10*time.Second)
 		defer cancel()
-		e, err := ask[jobs.Evidence](ctx, r, daemon.VerbEvidence, daemon.ByHand{ID: id})
+		e, err := ask[inspect.Evidence](ctx, r, daemon.VerbEvidence, daemon.ByHand{ID: id})
 		if !errors.Is(err, queue.ErrNoRunner) {
 			return e, err
 		}
 	}
 	l, _, err := a.openLedger(ctx)
 	if err != nil {
-		return jobs.Evidence{}, err
+		return inspect.Evidence{}, err
 	}
 	defer func() { _ = l.Close() }()
 	of, err := daemon.ReviewOf(ctx, l, id)
 	if err != nil {
-		return jobs.Evidence{}, err
+		return inspect.Evidence{}, err
 	}
-	e, err := jobs.CollectEvidence(ctx, l, nil, of)
+	e, err := inspect.CollectEvidence(ctx, l, nil, of)
 	if errors.Is(err, ledger.ErrNotFound) {
 		err = &exitError{ExitFailed, fmt.Errorf("there is no operation %q: see `perennial review list`", id)}
 	}
@@ -55,7 +55,7 @@ func atStake(x ledger.Review, currency string) string {
 	return money(x.AtStakeCents, currency)
 }
 
-func (a *app) printEvidence(e jobs.Evidence) error {
+func (a *app) printEvidence(e inspect.Evidence) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, e)
 	}
@@ -109,7 +109,7 @@ func walletText(x *ledger.Reconciled, currency string) string {
 	return fmt.Sprintf("%s at %s", money(x.ProviderCents, currency), x.At.Format(time.RFC3339))
 }
 
-func expiryRows(all []jobs.ExpiryEvidence) (rows [][]string) {
+func expiryRows(all []inspect.ExpiryEvidence) (rows [][]string) {
 	for _, x := range all {
 		moved := "not known"
 		if x.Moved != nil {
@@ -120,14 +120,14 @@ func expiryRows(all []jobs.ExpiryEvidence) (rows [][]string) {
 	return rows
 }
 
-func orderRows(all []jobs.OrderEvidence, currency string) (rows [][]string) {
+func orderRows(all []inspect.OrderEvidence, currency string) (rows [][]string) {
 	for _, x := range all {
 		rows = append(rows, []string{x.OrderNo, x.CreatedAt.UTC().Format(time.RFC3339), money(x.NetCents, currency)})
 	}
 	return rows
 }
 
-func answerRows(all []jobs.Answer, currency string) (rows [][]string) {
+func answerRows(all []inspect.Answer, currency string) (rows [][]string) {
 	for _, x := range all {
 		books := make([]string, 0, len(x.Bookings))
 		for _, b := range x.Bookings {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/config"
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/files"
 	"perennial/queue"
@@ -66,7 +66,7 @@ func writeSchemas(dir string, schemas map[string][]byte) error {
 // event, made from the Go types, and the AsyncAPI document that joins them.
 func schemaFiles() (map[string][]byte, error) {
 	schemas := map[string]any{}
-	for kind, shape := range jobs.CommandShapes() {
+	for kind, shape := range command.Shapes() {
 		schemas[kind] = commandSchema(kind, shape)
 	}
 	for name, fact := range ledger.FactTypes() {

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/daemon"
-	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/queue"
 )
@@ -52,21 +52,21 @@ func (a *app) statusCommand() *cobra.Command {
 }
 
 // readStatus asks the runner, and reads the ledger itself when none answers.
-func (a *app) readStatus(ctx context.Context, id string) (jobs.CommandStatus, error) {
+func (a *app) readStatus(ctx context.Context, id string) (inspect.CommandStatus, error) {
 	r, err := a.connect()
 	if err == nil {
 		defer r.Close()
-		s, err := ask[jobs.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id})
+		s, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id})
 		if !errors.Is(err, queue.ErrNoRunner) {
 			return s, err
 		}
 	}
 	l, _, ledgerErr := a.openLedger(ctx)
 	if ledgerErr != nil {
-		return jobs.CommandStatus{}, errors.Join(err, ledgerErr)
+		return inspect.CommandStatus{}, errors.Join(err, ledgerErr)
 	}
 	defer func() { _ = l.Close() }()
-	s, err := jobs.Status(ctx, l, id)
+	s, err := inspect.Status(ctx, l, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return s, &notFoundError{fmt.Sprintf("there is no command or operation %q", id)}
 	}
@@ -77,7 +77,7 @@ func (a *app) readStatus(ctx context.Context, id string) (jobs.CommandStatus, er
 func (a *app) showStatus(ctx context.Context, id string) error {
 	type hit struct {
 		account string
-		status  jobs.CommandStatus
+		status  inspect.CommandStatus
 	}
 	var hits []hit
 	var missing error
@@ -110,7 +110,7 @@ func (a *app) showStatus(ctx context.Context, id string) error {
 func (a *app) listOperations(ctx context.Context, q daemon.ListRequest) error {
 	type row struct {
 		account   string
-		operation jobs.OperationStatus
+		operation inspect.OperationStatus
 	}
 	var rows []row
 	err := a.eachAccount(ctx, func(one *app, account string) error {
@@ -119,7 +119,7 @@ func (a *app) listOperations(ctx context.Context, q daemon.ListRequest) error {
 			return err
 		}
 		defer r.Close()
-		list, err := ask[[]jobs.OperationStatus](ctx, r, daemon.VerbList, q)
+		list, err := ask[[]inspect.OperationStatus](ctx, r, daemon.VerbList, q)
 		for _, o := range list {
 			rows = append(rows, row{account, o})
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
@@ -19,7 +19,7 @@ const statusShown = 200
 
 // printStatus prints a command; account is empty where there is only one. As JSON it
 // is whole.
-func (a *app) printStatus(account string, s jobs.CommandStatus) error {
+func (a *app) printStatus(account string, s inspect.CommandStatus) error {
 	if a.output == "json" && account != "" {
 		return printOfAccount(a, account, s)
 	}
@@ -51,7 +51,7 @@ func (a *app) printStatus(account string, s jobs.CommandStatus) error {
 
 // printOperations prints the first of the operations, with the first of their proxies,
 // and what the rest are.
-func printOperations(w io.Writer, all []jobs.OperationStatus) {
+func printOperations(w io.Writer, all []inspect.OperationStatus) {
 	proxies, shown := 0, all[:min(len(all), statusShown)]
 	for _, o := range shown {
 		fmt.Fprintf(w, "\n%s  %s\n", o.OperationID, o.State)
@@ -72,7 +72,7 @@ func printOperations(w io.Writer, all []jobs.OperationStatus) {
 }
 
 // proxiesOf is a line for each proxy of an operation.
-func proxiesOf(o jobs.OperationStatus) []string {
+func proxiesOf(o inspect.OperationStatus) []string {
 	out := make([]string, 0, len(o.ProxyIDs)+len(o.Lines))
 	for _, id := range o.ProxyIDs {
 		out = append(out, fmt.Sprintf("  %-16s %s", "proxy", printable(id)))
@@ -85,7 +85,7 @@ func proxiesOf(o jobs.OperationStatus) []string {
 
 // restOf says what is not shown: operations, by their states, and so many proxies of
 // those that are shown.
-func restOf(operations []jobs.OperationStatus, proxies int) string {
+func restOf(operations []inspect.OperationStatus, proxies int) string {
 	var parts []string
 	if proxies > 0 {
 		parts = append(parts, fmt.Sprintf("%d more proxies of these", proxies))
@@ -104,7 +104,7 @@ func restOf(operations []jobs.OperationStatus, proxies int) string {
 	return strings.Join(append(parts, fmt.Sprintf("%d more operations (%s)", len(operations), strings.Join(counts, ", "))), " and ")
 }
 
-func operationDetails(o jobs.OperationStatus) [][2]string {
+func operationDetails(o inspect.OperationStatus) [][2]string {
 	delivered := ""
 	if o.ExpectedCount > 0 {
 		delivered = fmt.Sprintf("%d of %d", o.DeliveredCount, o.ExpectedCount)

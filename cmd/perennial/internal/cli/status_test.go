@@ -7,19 +7,19 @@ import (
 	"strings"
 	"testing"
 
-	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
 // largeStatus is a command of so many operations, with as many proxies each, that left
 // as many out.
-func largeStatus(operations, proxies, leftOut int) (s jobs.CommandStatus) {
-	s = jobs.CommandStatus{CommandID: "keep", State: "partial"}
+func largeStatus(operations, proxies, leftOut int) (s inspect.CommandStatus) {
+	s = inspect.CommandStatus{CommandID: "keep", State: "partial"}
 	for i := range leftOut {
-		s.LeftOut = append(s.LeftOut, jobs.LeftOut{ProxyID: fmt.Sprintf("out_%d", i), Reason: "claimed"})
+		s.LeftOut = append(s.LeftOut, inspect.LeftOut{ProxyID: fmt.Sprintf("out_%d", i), Reason: "claimed"})
 	}
 	for i := range operations {
-		o := jobs.OperationStatus{OperationID: fmt.Sprintf("keep/%04d", i), State: ledger.StateCompleted, Currency: "USD"}
+		o := inspect.OperationStatus{OperationID: fmt.Sprintf("keep/%04d", i), State: ledger.StateCompleted, Currency: "USD"}
 		if i == operations-1 {
 			o.State = ledger.StateReview
 		}
@@ -31,7 +31,7 @@ func largeStatus(operations, proxies, leftOut int) (s jobs.CommandStatus) {
 	return s
 }
 
-func shownStatus(t *testing.T, output string, s jobs.CommandStatus) string {
+func shownStatus(t *testing.T, output string, s inspect.CommandStatus) string {
 	t.Helper()
 	var out bytes.Buffer
 	if err := (&app{stdout: &out, output: output}).printStatus("", s); err != nil {
@@ -56,7 +56,7 @@ func TestStatusOfAThousandOperationsIsBounded(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text[len(text)-400:])
 		}
 	}
-	var whole jobs.CommandStatus
+	var whole inspect.CommandStatus
 	if err := json.Unmarshal([]byte(shownStatus(t, "json", s)), &whole); err != nil || len(whole.Operations) != 1000 || len(whole.LeftOut) != 100_000 {
 		t.Errorf("JSON has %d operations and %d left out: %v", len(whole.Operations), len(whole.LeftOut), err)
 	}

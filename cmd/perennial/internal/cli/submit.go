@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/config"
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/queue"
 	"perennial/upstream"
 )
@@ -73,8 +73,8 @@ func (s *submitting) run(ctx context.Context) error {
 
 // rules are those of the account's configuration, where it is at hand: what the
 // runner would refuse is refused before anything is published.
-func (s *submitting) rules() jobs.Rules {
-	lenient := jobs.Rules{Environment: upstream.Sandbox, CIDRField: "-"}
+func (s *submitting) rules() command.Rules {
+	lenient := command.Rules{Environment: upstream.Sandbox, CIDRField: "-"}
 	c, err := config.Load(s.app.configFile)
 	if err != nil {
 		return lenient
@@ -83,7 +83,7 @@ func (s *submitting) rules() jobs.Rules {
 	if err != nil || c.Accounts[name].AppID == "" {
 		return lenient
 	}
-	rules := jobs.Rules{Environment: upstream.Sandbox, CIDRField: c.Accounts[name].CIDRField}
+	rules := command.Rules{Environment: upstream.Sandbox, CIDRField: c.Accounts[name].CIDRField}
 	if strings.HasPrefix(c.Accounts[name].AppID, "live_app_") {
 		rules.Environment = upstream.Production
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/daemon"
-	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/files"
 )
@@ -84,7 +84,7 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 // notDone: the command ended without what it asked for.
 func notDone(state string) bool {
 	return slices.Contains([]ledger.State{
-		ledger.StateRejected, ledger.StateFailed, ledger.StateRefunded, ledger.StatePartial, jobs.StateConflict,
+		ledger.StateRejected, ledger.StateFailed, ledger.StateRefunded, ledger.StatePartial, inspect.StateConflict,
 	}, ledger.State(state))
 }
 
@@ -103,11 +103,11 @@ func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int,
 			break
 		}
 		x := reject{File: e.file, Line: e.line, ID: e.id}
-		status, err := ask[jobs.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: e.id})
+		status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: e.id})
 		if x.State, x.Reason = status.State, status.Reason; err != nil {
 			x.Reason = "the reason could not be read: " + err.Error()
 		}
-		if e.state == jobs.StateConflict { // status is that of the content that stands
+		if e.state == inspect.StateConflict { // status is that of the content that stands
 			x.State, x.Reason = e.state, fmt.Sprintf("the id was accepted before with other content, which stands and is %s: choose another id", status.State)
 		}
 		known[e.id] = x
@@ -202,7 +202,7 @@ func batchExit(ended map[string]int) error {
 	if ended["review"]+ended["held"] > 0 {
 		return &exitError{code: ExitPerson}
 	}
-	bad := ended["rejected"] + ended["failed"] + ended["refunded"] + ended[jobs.StateConflict]
+	bad := ended["rejected"] + ended["failed"] + ended["refunded"] + ended[inspect.StateConflict]
 	switch good := ended["completed"] + ended["delivered"] + ended["resolved"]; {
 	case bad == 0 && ended["partial"] == 0:
 		return nil

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/upstream"
@@ -92,7 +93,7 @@ func (s *submitting) warnOfWallet(ctx context.Context, client *upstream.Client, 
 }
 
 func (s *submitting) priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]quote, o queue.Outgoing, currency string) (Priced, error) {
-	c, err := jobs.ParseCommand(jobs.KindOf(o.Kind), o.Data, jobs.Rules{Environment: upstream.Sandbox, CIDRField: "-"})
+	c, err := command.Parse(jobs.KindOf(o.Kind), o.Data, command.Rules{Environment: upstream.Sandbox, CIDRField: "-"})
 	if err != nil {
 		return Priced{}, err
 	}
@@ -130,7 +131,7 @@ func (s *submitting) priceOne(ctx context.Context, l *ledger.Ledger, client *ups
 }
 
 // quoteOf reads an offer's price for exactly this quantity and duration, once.
-func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quote, item jobs.Item, days int64) (quote, error) {
+func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quote, item command.Item, days int64) (quote, error) {
 	key := fmt.Sprintf("%s %d %d", item.OfferCode, item.Quantity, days)
 	if q, known := quotes[key]; known {
 		return q, nil

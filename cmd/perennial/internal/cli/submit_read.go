@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/queue"
 )
 
@@ -22,7 +23,7 @@ import (
 // file of its own that is gone when submit ends. A million commands take some
 // hundred MiB.
 type batch struct {
-	rules   jobs.Rules
+	rules   command.Rules
 	spool   *os.File
 	out     *bufio.Writer
 	entries []entry
@@ -55,7 +56,7 @@ func (b badLine) String() string {
 	return fmt.Sprintf("%s line %d (id %s): %s", b.file, b.line, b.id, b.why)
 }
 
-func newBatch(rules jobs.Rules) (*batch, error) {
+func newBatch(rules command.Rules) (*batch, error) {
 	spool, err := os.CreateTemp("", "perennial-submit-*")
 	if err != nil {
 		return nil, fmt.Errorf("a temporary file for the commands: %w", err)
@@ -98,7 +99,7 @@ func isJSONLines(text *bufio.Reader) bool {
 
 func (b *batch) readJSON(name string, in io.Reader) error {
 	scanner := bufio.NewScanner(in)
-	scanner.Buffer(make([]byte, 64<<10), 2*jobs.MaxCommandBytes)
+	scanner.Buffer(make([]byte, 64<<10), 2*command.MaxCommandBytes)
 	n := 1
 	for ; scanner.Scan(); n++ {
 		if line := bytes.TrimSpace(scanner.Bytes()); len(line) > 0 {
@@ -108,7 +109,7 @@ func (b *batch) readJSON(name string, in io.Reader) error {
 		}
 	}
 	if errors.Is(scanner.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("%s line %d is longer than a command may be (%d bytes): is each command on a line of its own?", name, n, jobs.MaxCommandBytes)
+		return fmt.Errorf("%s line %d is longer than a command may be (%d bytes): is each command on a line of its own?", name, n, command.MaxCommandBytes)
 	}
 	return scanner.Err()
 }
@@ -226,7 +227,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 		kind = queue.KindProxyRenew
 	}
 	e := entry{file: name, line: line, message: sha256.Sum256(data)}
-	c, err := jobs.ParseCommand(jobs.KindOf(kind), data, b.rules)
+	c, err := command.Parse(jobs.KindOf(kind), data, b.rules)
 	if err == nil {
 		e.id = c.ID
 		_, e.hash, err = c.Content()
@@ -236,7 +237,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 	}
 	if err != nil {
 		id, _ := probe.ID.(string)
-		if refused, ok := errors.AsType[*jobs.InvalidError](err); ok {
+		if refused, ok := errors.AsType[*command.InvalidError](err); ok {
 			err = errors.New(refused.Reason)
 		}
 		b.bad = append(b.bad, badLine{file: name, line: line, id: id, why: err.Error()})

@@ -19,7 +19,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
-	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/queue"
 )
@@ -166,7 +166,7 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("ready line %+v", line)
 	}
 	out, errs, code := w.cli("order", "--item", "off_us_1=2", "--id", "buy", "--wait", "-o", "json")
-	var status jobs.CommandStatus
+	var status inspect.CommandStatus
 	if err := json.Unmarshal([]byte(out), &status); err != nil || code != 0 || status.State != "delivered" || status.Operations[0].ChargedCents != 600 {
 		t.Fatalf("order: exit %d %s%s %v", code, out, errs, err)
 	}

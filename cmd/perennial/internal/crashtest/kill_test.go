@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/upstream"
@@ -160,7 +160,7 @@ func (p *producer) waitForAll(url string) {
 
 // ends waits until nothing is left to do for these commands by itself, and says
 // where they stand.
-func (w *world) ends(url string, ids ...string) map[string]jobs.CommandStatus {
+func (w *world) ends(url string, ids ...string) map[string]inspect.CommandStatus {
 	w.t.Helper()
 	q, err := queue.Connect(queue.ConnectConfig{URL: url})
 	if err != nil {
@@ -169,7 +169,7 @@ func (w *world) ends(url string, ids ...string) map[string]jobs.CommandStatus {
 	defer q.Close()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	all := map[string]jobs.CommandStatus{}
+	all := map[string]inspect.CommandStatus{}
 	for _, id := range ids {
 		status, err := endOf(ctx, q, id)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/upstream"
@@ -144,7 +145,7 @@ func (m *matrix) run(t *testing.T) {
 }
 
 // answerAsTheReferee is a person who has asked the provider.
-func (w *world) answerAsTheReferee(line daemon.ReadyLine, status jobs.CommandStatus) {
+func (w *world) answerAsTheReferee(line daemon.ReadyLine, status inspect.CommandStatus) {
 	w.t.Helper()
 	charges, err := sandbox.ReadCharges(w.charges)
 	if err != nil {

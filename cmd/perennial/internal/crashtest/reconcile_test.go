@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"perennial/cmd/perennial/internal/cli"
-	"perennial/jobs"
+	"perennial/jobs/inspect"
+	"perennial/jobs/reconcile"
 )
 
 // spends makes the provider's own site spend, or top up when negative.
@@ -16,10 +17,10 @@ func (w *world) spends(cents string) {
 	w.control(http.MethodPost, "/wallet", []byte(`{"account_id":"acc_alpha","environment":"sandbox","add_cents":`+cents+`}`))
 }
 
-func (w *world) reconciles(wantCode int) jobs.Reconciliation {
+func (w *world) reconciles(wantCode int) reconcile.Reconciliation {
 	w.t.Helper()
 	out, errs, code := w.cli("ledger", "reconcile", "-o", "json")
-	var x jobs.Reconciliation
+	var x reconcile.Reconciliation
 	if err := json.Unmarshal([]byte(out), &x); err != nil || code != wantCode || x.OK != (code == 0) {
 		w.t.Fatalf("exit %d, want %d: %v\n%s%s", code, wantCode, err, out, errs)
 	}
@@ -157,7 +158,7 @@ func TestReviewShowsWhatIsKnownWithARunnerAndWithoutOne(t *testing.T) {
 	if out, errs, code := w.cli("order", "--item", "off_us_1=2", "--id", "buy", "--wait"); code != cli.ExitPerson {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
-	var e jobs.Evidence
+	var e inspect.Evidence
 	out, errs, code := w.cli("review", "show", "buy/1", "-o", "json")
 	if err := json.Unmarshal([]byte(out), &e); err != nil || code != 0 || len(e.Orders) != 1 || e.Orders[0].NetCents != 600 || len(e.Answers) != 3 {
 		t.Errorf("exit %d %v\n%s%s", code, err, out, errs)

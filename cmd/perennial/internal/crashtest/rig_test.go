@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/cli"
-	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/schedules"
@@ -31,13 +31,13 @@ func request(ctx context.Context, q *queue.Queue, verb string, question, answer 
 }
 
 // endOf waits until nothing is left to do for a command by itself.
-func endOf(ctx context.Context, q *queue.Queue, id string) (status jobs.CommandStatus, err error) {
+func endOf(ctx context.Context, q *queue.Queue, id string) (status inspect.CommandStatus, err error) {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {
 		var states map[string]ledger.State
 		err := request(ctx, q, "states", map[string][]string{"ids": {id}}, &states)
-		if s := states[id]; s != "" && (s.Ended() || s == ledger.StateReview || s == ledger.StateHeld || s == jobs.StateConflict) {
+		if s := states[id]; s != "" && (s.Ended() || s == ledger.StateReview || s == ledger.StateHeld || s == inspect.StateConflict) {
 			if err = request(ctx, q, "status", map[string]string{"id": id}, &status); err == nil {
 				return status, nil
 			}

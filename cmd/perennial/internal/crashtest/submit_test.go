@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"perennial/cmd/perennial/internal/cli"
-	"perennial/jobs"
+	"perennial/jobs/inspect"
 )
 
 // Every bad line is named, and nothing is published: neither what stands before it
@@ -68,7 +68,7 @@ func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), `"line":4,"id":"o2","state":"rejected","reason":"the provider refused it`) {
 		t.Errorf("%v\n%s", err, text)
 	}
-	var s jobs.CommandStatus
+	var s inspect.CommandStatus
 	if err := json.Unmarshal([]byte(w.mustCLI("status", "o1", "-o", "json")), &s); err != nil || s.Labels["team"] != "red" || len(s.Operations[0].ProxyIDs) != 2 {
 		t.Errorf("%+v %v", s, err)
 	}

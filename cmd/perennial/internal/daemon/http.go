@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
@@ -227,7 +228,7 @@ type dashboardAccount struct {
 	AccountView
 	Balance    ledger.Balance
 	Counts     map[ledger.State]int64
-	Operations []jobs.OperationStatus
+	Operations []inspect.OperationStatus
 }
 
 var dashboardPage = template.Must(template.New("dashboard").Funcs(template.FuncMap{"money": ledger.Amount, "reconciled": ReconciledText}).Parse(`<!doctype html>
@@ -278,7 +279,7 @@ func (a *account) dashboard(ctx context.Context) (v dashboardAccount, err error)
 	if v.Counts, err = a.Ledger.StateCounts(ctx); err != nil {
 		return v, err
 	}
-	v.Operations, err = jobs.List(ctx, a.Ledger, jobs.ListQuery{Limit: dashboardRows})
+	v.Operations, err = inspect.List(ctx, a.Ledger, inspect.ListQuery{Limit: dashboardRows})
 	return v, err
 }
 

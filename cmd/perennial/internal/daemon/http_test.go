@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/testdata/hostile"
 )
@@ -27,8 +27,8 @@ func FuzzHostileTextOnPages(f *testing.F) {
 
 func shownOnPage(t *testing.T, text string) string {
 	t.Helper()
-	o := jobs.OperationStatus{OperationID: text, State: "review", Reason: text}
-	v := dashboardAccount{Operations: []jobs.OperationStatus{o}, Counts: map[ledger.State]int64{ledger.State(text): 1}}
+	o := inspect.OperationStatus{OperationID: text, State: "review", Reason: text}
+	v := dashboardAccount{Operations: []inspect.OperationStatus{o}, Counts: map[ledger.State]int64{ledger.State(text): 1}}
 	v.Account, v.AccountID, v.NotReady, v.Environment = text, text, text, text
 	v.Paused = []ledger.Pause{{Scope: text, Cause: text, Detail: text}}
 	var page bytes.Buffer

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"perennial/jobs"
+	"perennial/jobs/command"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/schedules"
@@ -61,8 +63,8 @@ type ListRequest struct {
 	Since  time.Time         `json:"since,omitzero"`
 }
 
-func (q ListRequest) query() jobs.ListQuery {
-	return jobs.ListQuery{
+func (q ListRequest) query() inspect.ListQuery {
+	return inspect.ListQuery{
 		Unfinished: !q.All, State: ledger.State(q.State), Kind: ledger.Kind(q.Kind), Labels: q.Labels, Since: q.Since, Limit: min(max(q.Limit, 1), maxListed),
 	}
 }
@@ -96,12 +98,12 @@ type ChangedAnswer struct {
 
 func (a *account) verbs() map[string]queue.Verb {
 	return map[string]queue.Verb{
-		VerbStatus: answer(func(ctx context.Context, q ByHand) (jobs.CommandStatus, error) {
-			return jobs.Status(ctx, a.Ledger, q.ID)
+		VerbStatus: answer(func(ctx context.Context, q ByHand) (inspect.CommandStatus, error) {
+			return inspect.Status(ctx, a.Ledger, q.ID)
 		}),
 		VerbStates: answer(a.states),
-		VerbList: answer(func(ctx context.Context, q ListRequest) ([]jobs.OperationStatus, error) {
-			return jobs.List(ctx, a.Ledger, q.query())
+		VerbList: answer(func(ctx context.Context, q ListRequest) ([]inspect.OperationStatus, error) {
+			return inspect.List(ctx, a.Ledger, q.query())
 		}),
 		VerbBalance: answer(func(ctx context.Context, _ struct{}) (ledger.Balance, error) {
 			p, err := a.Ledger.Position(ctx, a.Name)
@@ -136,12 +138,12 @@ func (a *account) verbs() map[string]queue.Verb {
 
 		VerbReconcile: a.bound(answer(a.reconcile)),
 		VerbRecord:    answer(a.record),
-		VerbEvidence: answer(func(ctx context.Context, q ByHand) (jobs.Evidence, error) {
+		VerbEvidence: answer(func(ctx context.Context, q ByHand) (inspect.Evidence, error) {
 			ctx, cancel := context.WithTimeout(ctx, EvidencePatience)
 			defer cancel()
 			id, err := ReviewOf(ctx, a.Ledger, q.ID)
 			if err != nil {
-				return jobs.Evidence{}, err
+				return inspect.Evidence{}, err
 			}
 			return a.runner.Evidence(ctx, id)
 		}),
@@ -178,11 +180,11 @@ func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
 	return func(ctx context.Context, data []byte) ([]byte, error) {
 		ctx = ledger.WithUser(ctx, queue.Caller(ctx))
 		var q Q
-		if err := jobs.DecodeRequest(data, &q); err != nil {
+		if err := command.DecodeRequest(data, &q); err != nil {
 			return nil, &queue.ServiceError{Code: "bad_request", Description: "the request is not the JSON that this verb takes: " + err.Error()}
 		}
 		out, err := do(ctx, q)
-		var refused *jobs.RefusedError
+		var refused *command.RefusedError
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
 			return nil, &queue.ServiceError{Code: CodeNotFound, Description: "there is no command or operation of that id"}
@@ -204,16 +206,16 @@ const MaxStates = 1000
 // states tells where commands stand; an id that never came is left out.
 func (a *account) states(ctx context.Context, q StatesRequest) (map[string]string, error) {
 	if len(q.IDs) > MaxStates {
-		return nil, &jobs.RefusedError{Reason: fmt.Sprintf("%d ids of at most %d", len(q.IDs), MaxStates)}
+		return nil, &command.RefusedError{Reason: fmt.Sprintf("%d ids of at most %d", len(q.IDs), MaxStates)}
 	}
 	for _, hashes := range [][]string{q.Hashes, q.Messages} {
 		if len(hashes) > 0 && len(hashes) != len(q.IDs) {
-			return nil, &jobs.RefusedError{Reason: "hashes and messages must be as many as ids"}
+			return nil, &command.RefusedError{Reason: "hashes and messages must be as many as ids"}
 		}
 	}
 	out := make(map[string]string, len(q.IDs))
 	for i, id := range q.IDs {
-		state, err := jobs.StateOf(ctx, a.Ledger, id, q.of(q.Hashes, i), q.of(q.Messages, i))
+		state, err := inspect.StateOf(ctx, a.Ledger, id, q.of(q.Hashes, i), q.of(q.Messages, i))
 		if errors.Is(err, ledger.ErrNotFound) {
 			continue
 		}

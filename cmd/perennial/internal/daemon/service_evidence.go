@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 )
 
@@ -48,7 +48,7 @@ func ReviewOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) 
 	case 1:
 		return of[0], nil
 	}
-	return "", &jobs.RefusedError{Reason: fmt.Sprintf("command %s has %d operations %s: say which: %s", id, len(of), where, FewOf(of))}
+	return "", &command.RefusedError{Reason: fmt.Sprintf("command %s has %d operations %s: say which: %s", id, len(of), where, FewOf(of))}
 }
 
 // FewOf names the first of many.

@@ -6,15 +6,17 @@ import (
 	"time"
 
 	"perennial/jobs"
+	"perennial/jobs/command"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/queue"
 )
 
-func (a *account) reconcile(ctx context.Context, _ struct{}) (jobs.Reconciliation, error) {
+func (a *account) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconciliation, error) {
 	ctx, cancel := context.WithTimeout(ctx, ReconcilePatience)
 	defer cancel()
 	x, err := a.runner.Reconcile(ctx)
-	var refused *jobs.RefusedError
+	var refused *command.RefusedError
 	if err != nil && !errors.As(err, &refused) {
 		err = &queue.ServiceError{Code: CodeUnreachable, Description: "the books could not be compared with the provider: " + err.Error()}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/ledger"
 )
 
@@ -24,7 +25,7 @@ const MaxRetired = 1000
 func (a *account) retire(ctx context.Context, q RetireRequest) (ChangedAnswer, error) {
 	var changed ChangedAnswer
 	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > MaxRetired {
-		return changed, &jobs.RefusedError{Reason: fmt.Sprintf("%d proxies: name 1 to %d", len(q.ProxyIDs), MaxRetired)}
+		return changed, &command.RefusedError{Reason: fmt.Sprintf("%d proxies: name 1 to %d", len(q.ProxyIDs), MaxRetired)}
 	}
 	q.By = asked(ctx, q.By)
 	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
@@ -52,7 +53,7 @@ func retireOne(ctx context.Context, tx *ledger.Tx, q RetireRequest, id string) (
 		return false, err
 	}
 	if !known {
-		return false, &jobs.RefusedError{Reason: fmt.Sprintf("proxy %.80q was never listed and no command named it: check the id (`perennial proxies list`)", id)}
+		return false, &command.RefusedError{Reason: fmt.Sprintf("proxy %.80q was never listed and no command named it: check the id (`perennial proxies list`)", id)}
 	}
 	retired, err := tx.Retired(id)
 	if err != nil || retired != q.Undo {

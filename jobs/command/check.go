@@ -1,0 +1,199 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// What a command may hold: each check names the field and the bound.
+
+func CheckID(id string) error {
+	if id == "" {
+		return errors.New("the command has no id: give it one that you choose, and the same one when you send it again")
+	}
+	if len(id) > maxIDLength {
+		return fmt.Errorf("the command's id has %d bytes of at most %d", len(id), maxIDLength)
+	}
+	if why := ledger.Unprintable(id); why != "" {
+		return errors.New("the command's id " + why)
+	}
+	return nil
+}
+
+func (c Command) check(rules Rules) error {
+	if c.DurationDays <= 0 || c.DurationDays%upstream.DayStep != 0 {
+		return fmt.Errorf("duration_days is %d and must be a positive multiple of %d", c.DurationDays, upstream.DayStep)
+	}
+	if err := ledger.CheckLabels(c.Labels); err != nil {
+		return err
+	}
+	if err := c.Priority.check(); err != nil {
+		return err
+	}
+	if err := c.checkInstants(); err != nil {
+		return err
+	}
+	switch c.Kind {
+	case ledger.KindOrder:
+		return c.checkOrder(rules)
+	case ledger.KindRenewal:
+		return c.checkRenewal()
+	}
+	return errNoKind(c.Kind)
+}
+
+func (c Command) checkOrder(rules Rules) error {
+	if len(c.Items) == 0 {
+		return errors.New("items is empty: name at least one offer")
+	}
+	if len(c.Items) > upstream.MaxOrderLines {
+		return fmt.Errorf("items has %d lines of at most %d: split the command", len(c.Items), upstream.MaxOrderLines)
+	}
+	var sum int64
+	offers := map[string]map[string]bool{}
+	for i, item := range c.Items {
+		if err := item.check(rules); err != nil {
+			return fmt.Errorf("items[%d]: %w", i, err)
+		}
+		if err := item.beside(offers); err != nil {
+			return fmt.Errorf("items[%d]: %w", i, err)
+		}
+		sum += item.Quantity
+	}
+	if sum > upstream.MaxQuantity {
+		return fmt.Errorf("the quantities sum to %d of at most %d: split the command", sum, upstream.MaxQuantity)
+	}
+	return c.checkScenario(rules)
+}
+
+// beside checks a line against those before it of the same offer (customer-api.md,
+// POST orders, rules 2 and 3), and adds it: their CIDRs, none for an allocation by
+// chance.
+func (i Item) beside(offers map[string]map[string]bool) error {
+	taken, again := offers[i.OfferCode]
+	switch {
+	case again && len(taken) == 0 && len(i.CIDRs) == 0:
+		return fmt.Errorf("offer %q stands twice: put its quantity on one line", i.OfferCode)
+	case again && (len(taken) == 0 || len(i.CIDRs) == 0):
+		return fmt.Errorf("offer %q stands with CIDRs and without: the provider takes one or the other for an offer", i.OfferCode)
+	case !again:
+		taken = map[string]bool{}
+		offers[i.OfferCode] = taken
+	}
+	for _, cidr := range i.CIDRs {
+		if taken[cidr] {
+			return fmt.Errorf("offer %q names CIDR %.40q twice", i.OfferCode, cidr)
+		}
+		taken[cidr] = true
+	}
+	return nil
+}
+
+func (i Item) check(rules Rules) error {
+	if err := checkOpaque("offer_code", i.OfferCode); err != nil {
+		return err
+	}
+	if i.Quantity < 1 || i.Quantity > upstream.MaxQuantity {
+		return fmt.Errorf("quantity is %d and must be 1 to %d", i.Quantity, upstream.MaxQuantity)
+	}
+	if len(i.CIDRs) == 0 {
+		return nil
+	}
+	if rules.CIDRField == "" {
+		return errors.New("cidrs cannot be sent: the API's document does not give the field's name, and the account has no cidr_field")
+	}
+	seen := map[string]bool{}
+	for _, cidr := range i.CIDRs {
+		if cidr == "" || len(cidr) > MaxIDBytes || seen[cidr] {
+			return fmt.Errorf("cidrs holds %q twice, empty or too long", cidr)
+		}
+		seen[cidr] = true
+	}
+	return nil
+}
+
+func (c Command) checkScenario(rules Rules) error {
+	if c.Scenario == "" {
+		return nil
+	}
+	if rules.Environment != upstream.Sandbox {
+		return errors.New("sandbox_scenario is for sandbox accounts only")
+	}
+	switch c.Scenario {
+	case upstream.ScenarioSuccess, upstream.ScenarioDelayed, upstream.ScenarioPartial, upstream.ScenarioRejected:
+		return nil
+	}
+	return fmt.Errorf("sandbox_scenario is %q and must be success, delayed, partial or rejected", c.Scenario)
+}
+
+func (c Command) checkRenewal() error {
+	if c.DurationDays > upstream.MaxRenewDays {
+		return fmt.Errorf("duration_days is %d; a renewal takes at most %d, so 1080", c.DurationDays, upstream.MaxRenewDays)
+	}
+	if len(c.ProxyIDs) == 0 {
+		return errors.New("proxy_ids is empty: name at least one proxy")
+	}
+	if len(c.ProxyIDs) > MaxProxyIDs {
+		return fmt.Errorf("proxy_ids has %d entries of at most %d: split the command", len(c.ProxyIDs), MaxProxyIDs)
+	}
+	seen := make(map[string]bool, len(c.ProxyIDs))
+	for i, id := range c.ProxyIDs {
+		if err := checkOpaque("proxy id", id); err != nil {
+			return fmt.Errorf("proxy_ids[%d]: %w", i, err)
+		}
+		if seen[id] {
+			return fmt.Errorf("proxy_ids[%d]: %q stands twice: it would be renewed and paid for twice", i, id)
+		}
+		seen[id] = true
+	}
+	for id := range c.ExpectExpiresAt {
+		if !seen[id] {
+			return fmt.Errorf("expect_expires_at names %q, which is not in proxy_ids", id)
+		}
+	}
+	return nil
+}
+
+// ValidID reports whether a command may name a proxy, or an offer, by this id. A
+// command that names one that it may not is refused whole.
+func ValidID(id string) bool { return checkOpaque("id", id) == nil }
+
+func checkOpaque(what, id string) error {
+	if id == "" || len(id) > MaxIDBytes {
+		return fmt.Errorf("the %s %.40q has %d bytes and must have 1 to %d", what, id, len(id), MaxIDBytes)
+	}
+	if why := ledger.Unprintable(id); why != "" {
+		return fmt.Errorf("the %s %.40q %s", what, id, why)
+	}
+	return nil
+}
+
+// checkInstants refuses what cannot be written in UTC: an instant that is valid
+// with its offset may lie in the year 10000 or -1 without it.
+func (c Command) checkInstants() error {
+	named := map[string]*time.Time{"not_after": c.NotAfter, "due_before": c.DueBefore}
+	for _, field := range slices.Sorted(maps.Keys(named)) {
+		if at := named[field]; at != nil && !storable(*at) {
+			return outOfYears(field, *at)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.ExpectExpiresAt)) {
+		if at := c.ExpectExpiresAt[id]; !storable(at) {
+			return outOfYears(fmt.Sprintf("expect_expires_at[%.40q]", id), at)
+		}
+	}
+	return nil
+}
+
+// storable is the rule by which sweeps leave proxies out too.
+func storable(t time.Time) bool { return ledger.WritableInstant(t) }
+
+func outOfYears(field string, at time.Time) error {
+	return fmt.Errorf("%s is in the year %d in UTC and must be between the years 1 and 9999", field, at.UTC().Year())
+}

@@ -1,0 +1,258 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// Bounds of a command beside the provider's own (upstream.MaxQuantity, …).
+const (
+	MaxCommandBytes = 128 << 10
+	MaxProxyIDs     = 5000
+	maxIDLength     = 128
+	// MaxIDBytes is the longest id of a proxy or an offer.
+	MaxIDBytes = 256
+)
+
+// Item is one line of an order.
+type Item struct {
+	OfferCode string   `json:"offer_code"`
+	Quantity  int64    `json:"quantity"`
+	CIDRs     []string `json:"cidrs,omitempty"`
+}
+
+// Command is what a publisher asks for, read and normalised. The legacy
+// single-offer form is one Item.
+type Command struct {
+	ID           string      `json:"id"`
+	Kind         ledger.Kind `json:"kind"`
+	DurationDays int64       `json:"duration_days"`
+	Items        []Item      `json:"items,omitempty"`
+	ProxyIDs     []string    `json:"proxy_ids,omitempty"`
+	// MaxTotalCents is the ceiling for the whole command; 0 means none.
+	MaxTotalCents   int64                `json:"max_total_cents,omitempty"`
+	NotAfter        *time.Time           `json:"not_after,omitempty"`
+	DueBefore       *time.Time           `json:"due_before,omitempty"`
+	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
+	Labels          map[string]string    `json:"labels,omitempty"`
+	Scenario        string               `json:"sandbox_scenario,omitempty"`
+	// Priority is "high", "bulk" or neither. It is no part of what the command
+	// asks for: the same content under another priority is the same command.
+	Priority Urgency `json:"priority,omitempty"`
+}
+
+// Urgency is which commands a command lets pass. It is written as its "priority".
+type Urgency string
+
+// Urgencies of a command. They are those of the stream's lines (queue.Priority).
+const (
+	UrgencyHigh   Urgency = "high"
+	UrgencyNormal Urgency = ""
+	UrgencyBulk   Urgency = "bulk"
+)
+
+func (u Urgency) check() error {
+	switch u {
+	case UrgencyHigh, UrgencyNormal, UrgencyBulk:
+		return nil
+	}
+	return fmt.Errorf("priority is %.40q and must be %s or %s, or left out", string(u), UrgencyHigh, UrgencyBulk)
+}
+
+// Guarded reports whether the proxies are to be read again just before paying.
+func (c Command) Guarded() bool { return c.DueBefore != nil || len(c.ExpectExpiresAt) > 0 }
+
+// NamesCIDRs reports whether an item asks for addresses of a range.
+func (c Command) NamesCIDRs() bool {
+	return slices.ContainsFunc(c.Items, func(i Item) bool { return len(i.CIDRs) > 0 })
+}
+
+// OrderCommand is an order as it is written (contract of the commands stream). A
+// field that is not here is refused.
+type OrderCommand struct {
+	ID              string            `json:"id"`
+	DurationDays    int64             `json:"duration_days"`
+	Items           []Item            `json:"items,omitempty"`
+	OfferCode       *string           `json:"offer_code,omitempty"`
+	Quantity        *int64            `json:"quantity,omitempty"`
+	MaxTotalCents   *int64            `json:"max_total_cents,omitempty"`
+	NotAfter        *time.Time        `json:"not_after,omitempty"`
+	Labels          map[string]string `json:"labels,omitempty"`
+	SandboxScenario string            `json:"sandbox_scenario,omitempty"`
+	Priority        Urgency           `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk"`
+}
+
+// RenewalCommand is a renewal as it is written.
+type RenewalCommand struct {
+	ID              string               `json:"id"`
+	ProxyIDs        []string             `json:"proxy_ids"`
+	DurationDays    int64                `json:"duration_days"`
+	MaxTotalCents   *int64               `json:"max_total_cents,omitempty"`
+	NotAfter        *time.Time           `json:"not_after,omitempty"`
+	DueBefore       *time.Time           `json:"due_before,omitempty"`
+	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
+	Labels          map[string]string    `json:"labels,omitempty"`
+	Priority        Urgency              `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk"`
+}
+
+// UnreadableError is a message that cannot be answered under any command id.
+type UnreadableError struct{ Reason string }
+
+// Error says why the message could not be read.
+func (e *UnreadableError) Error() string { return e.Reason }
+
+// InvalidError is a command whose id could be read and whose content is refused.
+type InvalidError struct {
+	ID     string
+	Labels map[string]string
+	Reason string
+}
+
+// Error names the command and what is wrong with it.
+func (e *InvalidError) Error() string { return fmt.Sprintf("command %q: %s", e.ID, e.Reason) }
+
+// Rules is what an account's configuration adds to the reading of commands.
+type Rules struct {
+	Environment upstream.Environment
+	CIDRField   string
+}
+
+// Parse reads a message of the given kind. The error is an
+// *UnreadableError or an *InvalidError; both say what to do.
+func Parse(kind ledger.Kind, data []byte, rules Rules) (Command, error) {
+	if len(data) > MaxCommandBytes {
+		return Command{}, &UnreadableError{fmt.Sprintf("the command has %d bytes of at most %d: split it", len(data), MaxCommandBytes)}
+	}
+	c, err := readCommand(kind, data)
+	if errors.Is(err, errUnreadable) {
+		return Command{}, &UnreadableError{err.Error()}
+	}
+	if err != nil {
+		id, labels := salvage(data)
+		if idErr := CheckID(id); idErr != nil {
+			return Command{}, &UnreadableError{idErr.Error() + "; and " + err.Error()}
+		}
+		return Command{}, &InvalidError{ID: id, Labels: labels, Reason: err.Error()}
+	}
+	if err := CheckID(c.ID); err != nil {
+		return Command{}, &UnreadableError{err.Error()}
+	}
+	if err := c.check(rules); err != nil {
+		return Command{}, &InvalidError{ID: c.ID, Labels: boundedLabels(c.Labels), Reason: err.Error()}
+	}
+	return c, nil
+}
+
+func readCommand(kind ledger.Kind, data []byte) (Command, error) {
+	switch kind {
+	case ledger.KindOrder:
+		return readAs[OrderCommand](data)
+	case ledger.KindRenewal:
+		return readAs[RenewalCommand](data)
+	}
+	return Command{}, errNoKind(kind)
+}
+
+func errNoKind(kind ledger.Kind) error {
+	return fmt.Errorf("%q is no kind of command", string(kind))
+}
+
+// readAs reads a command as its kind is written.
+func readAs[W interface{ command() (Command, error) }](data []byte) (Command, error) {
+	var w W
+	if err := decodeStrict(data, &w); err != nil {
+		return Command{}, err
+	}
+	return w.command()
+}
+
+func (w RenewalCommand) command() (Command, error) {
+	c := Command{
+		ID: w.ID, Kind: ledger.KindRenewal, DurationDays: w.DurationDays, ProxyIDs: w.ProxyIDs, NotAfter: utc(w.NotAfter),
+		DueBefore: utc(w.DueBefore), ExpectExpiresAt: utcMap(w.ExpectExpiresAt), Labels: w.Labels, Priority: w.Priority,
+	}
+	var err error
+	c.MaxTotalCents, err = ceiling(w.MaxTotalCents)
+	return c, err
+}
+
+func (w OrderCommand) command() (Command, error) {
+	c := Command{
+		ID: w.ID, Kind: ledger.KindOrder, DurationDays: w.DurationDays, Items: w.Items, NotAfter: utc(w.NotAfter),
+		Labels: w.Labels, Scenario: w.SandboxScenario, Priority: w.Priority,
+	}
+	if w.OfferCode != nil || w.Quantity != nil {
+		if len(w.Items) > 0 {
+			return c, errors.New("offer_code and quantity stand beside items: use one form")
+		}
+		if w.OfferCode == nil || w.Quantity == nil {
+			return c, errors.New("the single-offer form needs both offer_code and quantity")
+		}
+		c.Items = []Item{{OfferCode: *w.OfferCode, Quantity: *w.Quantity}}
+	}
+	var err error
+	c.MaxTotalCents, err = ceiling(w.MaxTotalCents)
+	return c, err
+}
+
+// ceiling is max_total_cents, 0 where it was left out.
+func ceiling(cents *int64) (int64, error) {
+	if cents == nil {
+		return 0, nil
+	}
+	if *cents <= 0 {
+		return 0, fmt.Errorf("max_total_cents is %d and must be at least 1: leave it out for no ceiling", *cents)
+	}
+	return *cents, nil
+}
+
+// salvage finds the id of a command that was refused, so that its refusal can
+// be told to the publisher.
+func salvage(data []byte) (string, map[string]string) {
+	var w struct {
+		ID     json.RawMessage `json:"id"`
+		Labels json.RawMessage `json:"labels"`
+	}
+	var id string
+	var labels map[string]string
+	_ = json.Unmarshal(data, &w)
+	_ = json.Unmarshal(w.ID, &id)
+	if json.Unmarshal(w.Labels, &labels) != nil {
+		labels = nil
+	}
+	return id, boundedLabels(labels)
+}
+
+func boundedLabels(labels map[string]string) map[string]string {
+	if ledger.CheckLabels(labels) != nil {
+		return nil
+	}
+	return labels
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+func utcMap(m map[string]time.Time) map[string]time.Time {
+	for k, v := range m {
+		m[k] = v.UTC()
+	}
+	return m
+}
+
+// Shapes gives a zero value of each kind of command as it is written, by
+// the kind's subject, for schemas.
+func Shapes() map[string]any {
+	return map[string]any{"order.create": OrderCommand{}, "proxy.renew": RenewalCommand{}}
+}

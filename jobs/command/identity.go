@@ -1,0 +1,118 @@
+package command
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"perennial/ledger"
+)
+
+// Content is the command as it is stored, and the hash by which the same
+// content is known again however it was spelt, and whatever its priority.
+func (c Command) Content() (json.RawMessage, string, error) {
+	content, err := c.plain()
+	if err != nil {
+		return nil, "", fmt.Errorf("command %q: %w", c.ID, err)
+	}
+	hashed := content
+	if c.Priority != UrgencyNormal || bytes.ContainsAny(content, "<>&") {
+		c.Priority = UrgencyNormal
+		// With <, > and & escaped, as ever: the hash of a content never changes.
+		if hashed, err = json.Marshal(c); err != nil {
+			return nil, "", fmt.Errorf("command %q: %w", c.ID, err)
+		}
+	}
+	sum := sha256.Sum256(hashed)
+	return content, hex.EncodeToString(sum[:]), nil
+}
+
+// MessageHash is the hash of a message as it was published. A content that is
+// refused as it is read has no other: under the account's rules of another day it
+// may be a command.
+func MessageHash(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// plain is the command's JSON with <, > and & as they are: escaped, each would take
+// six bytes of the journal.
+func (c Command) plain() (json.RawMessage, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(c); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(text.Bytes(), "\n"), nil
+}
+
+// ReadContent is the inverse of Content.
+func ReadContent(content json.RawMessage) (Command, error) {
+	var c Command
+	if err := json.Unmarshal(content, &c); err != nil {
+		return c, fmt.Errorf("read a stored command: %w", err)
+	}
+	return c, nil
+}
+
+// Key derives the idempotency key of an operation from the account it is bound
+// to and from what it is, so that a lost database cannot mint another one.
+func Key(b ledger.Binding, kind ledger.Kind, commandID, chunk string, generation int64) string {
+	var buf []byte
+	for _, field := range []string{b.AccountID, b.Environment, string(kind), commandID, chunk} {
+		buf = ledger.AppendField(buf, field)
+	}
+	buf = binary.BigEndian.AppendUint64(buf, uint64(generation))
+	sum := sha256.Sum256(buf)
+	return "perennial-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:25]))
+}
+
+// Plan is an operation of a command, with its key. A name without a chunk
+// would be the command's own.
+func Plan(b ledger.Binding, kind ledger.Kind, commandID, chunk string, generation int64, ids []string) ledger.Planned {
+	id := commandID + "/" + chunk
+	if generation > 1 {
+		id = fmt.Sprintf("%s~%d", id, generation)
+	}
+	return ledger.Planned{
+		OperationID: id, Chunk: chunk, Generation: generation,
+		Key: Key(b, kind, commandID, chunk, generation), ProxyIDs: ids,
+	}
+}
+
+// ChunkSize is how many proxies one renewal request carries. It is frozen with
+// each command's acceptance: changing it changes nothing already accepted.
+const ChunkSize = 100
+
+// Operations cuts a command into its operations. ids are the proxies of a
+// renewal that no other operation holds. A careful cut, under a limit, makes the first
+// chunk one proxy, which tells the price.
+func (c Command) Operations(b ledger.Binding, ids []string, careful bool) []ledger.Planned {
+	switch c.Kind {
+	case ledger.KindOrder:
+		return []ledger.Planned{Plan(b, c.Kind, c.ID, "1", 1, nil)}
+	case ledger.KindRenewal:
+		return c.chunks(b, ids, careful)
+	}
+	return nil
+}
+
+func (c Command) chunks(b ledger.Binding, ids []string, careful bool) []ledger.Planned {
+	size := ChunkSize
+	if careful {
+		size = 1
+	}
+	var planned []ledger.Planned
+	for n := 1; len(ids) > 0; n++ {
+		size = min(size, len(ids))
+		planned = append(planned, Plan(b, c.Kind, c.ID, fmt.Sprintf("%04d", n), 1, ids[:size]))
+		ids, size = ids[size:], ChunkSize
+	}
+	return planned
+}

@@ -1,0 +1,113 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// errUnreadable marks a message that is no JSON object at all.
+var errUnreadable = errors.New("unreadable")
+
+// decodeStrict reads one JSON object into v, a pointer to a struct. Fields that
+// are not known, stand twice, or differ in their case are refused: each could
+// hide a ceiling.
+func decodeStrict(data []byte, v any) error {
+	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
+		return fmt.Errorf("%w: a command is one JSON object", errUnreadable)
+	}
+	return decodeMembers(data, v)
+}
+
+// DecodeRequest reads the body of a request to a verb into v, a pointer to a struct,
+// as strictly as a command: a field that stands twice could hide the reason that is
+// kept, and one that is misspelt an amount. No body, and null, leave v as it is.
+func DecodeRequest(data []byte, v any) error {
+	body := bytes.TrimSpace(data)
+	switch {
+	case len(body) == 0, string(body) == "null":
+		return nil
+	case body[0] != '{':
+		return errors.New("a request is one JSON object")
+	}
+	return decodeMembers(data, v)
+}
+
+// decodeMembers reads what begins as an object.
+func decodeMembers(data []byte, v any) error {
+	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true))
+	if err == nil {
+		return nil
+	}
+	switch {
+	case !utf8.Valid(data):
+		return fmt.Errorf("%w: the text is not UTF-8", errUnreadable)
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+			return fmt.Errorf("field %q stands twice: keep one", fieldPath(syntax.JSONPointer))
+		}
+	case errors.Is(err, jsonv2.ErrUnknownName):
+		if wrong, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
+			return fmt.Errorf("field %q is not known: check its spelling against the documentation", fieldPath(wrong.JSONPointer))
+		}
+	case !json.Valid(data):
+		return fmt.Errorf("%w: the text is not valid JSON, or something follows the JSON object", errUnreadable)
+	}
+	if wrong, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
+		return readable(wrong)
+	}
+	return err
+}
+
+// readable names the field and the fix.
+func readable(wrong *jsonv2.SemanticError) error {
+	field := fieldPath(wrong.JSONPointer)
+	if wrong.Err != nil && wrong.JSONKind == '"' {
+		return fmt.Errorf("field %q: %w", field, wrong.Err)
+	}
+	return fmt.Errorf("field %q is a JSON %s and must be %s", field, wrong.JSONKind, words(wrong.GoType))
+}
+
+// fieldPath writes a JSON pointer as people write fields: items[0].quantity.
+func fieldPath(p jsontext.Pointer) string {
+	var path strings.Builder
+	for token := range p.Tokens() {
+		switch {
+		case strings.Trim(token, "0123456789") == "":
+			path.WriteString("[" + token + "]")
+		case path.Len() > 0:
+			path.WriteString("." + token)
+		default:
+			path.WriteString(token)
+		}
+	}
+	return path.String()
+}
+
+func words(t reflect.Type) string {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == nil:
+		return "something else"
+	case t.Kind() == reflect.Int64, t.Kind() == reflect.Int:
+		return "a whole number"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.String:
+		return "text"
+	case t.Kind() == reflect.Slice:
+		return "a list"
+	case t.Kind() == reflect.Map || t.Kind() == reflect.Struct && t.Name() != "Time":
+		return "an object"
+	}
+	return "an instant as 2026-11-25T00:00:00Z"
+}

@@ -1,0 +1,114 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"perennial/jobs/command"
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// Which operation of ours may have made an order that the provider shows.
+
+// Maker is an order operation of ours without a number, and what it asked for.
+type Maker struct {
+	ledger.Operation
+
+	Items []command.Item // nil: not known any more
+}
+
+func MakerOf(ctx context.Context, l *ledger.Ledger, o ledger.Operation) (Maker, error) {
+	accepted, err := l.Acceptance(ctx, o.CommandID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return Maker{Operation: o}, nil
+	}
+	if err != nil {
+		return Maker{Operation: o}, err
+	}
+	c, err := command.ReadContent(accepted.Content)
+	return Maker{o, c.Items}, err
+}
+
+// CannotHaveMade says why the operation cannot have made an order that the
+// provider shows; "" when nothing that is shown speaks against it. It is the one
+// rule for what `review show` offers, for what a person's answer may name, and for
+// whether an order is taken for one made elsewhere.
+func (m Maker) CannotHaveMade(x ForeignOrder) string {
+	switch {
+	case m.FirstSentAt != nil && !x.CreatedAt.IsZero() && x.CreatedAt.Before(m.FirstSentAt.Add(-upstream.MaxSkew)):
+		return fmt.Sprintf("it was created %s, and %s was first sent %s", Stamp(x.CreatedAt), m.ID, Stamp(*m.FirstSentAt))
+	case m.Items == nil:
+		return ""
+	}
+	asked, proxies := map[string]int64{}, int64(0)
+	for _, i := range m.Items {
+		asked[i.OfferCode] += i.Quantity
+		proxies += i.Quantity
+	}
+	shown := map[string]int64{}
+	for _, i := range x.Items {
+		shown[i.OfferCode] += i.Quantity
+	}
+	switch {
+	case len(shown) > 0 && !maps.Equal(asked, shown):
+		return fmt.Sprintf("it is of %s, and %s asked for %s", quantities(shown), m.ID, quantities(asked))
+	case x.Expected > 0 && x.Expected != proxies:
+		return fmt.Sprintf("it is of %d proxies, and %s asked for %d", x.Expected, m.ID, proxies)
+	}
+	return ""
+}
+
+func quantities(of map[string]int64) string {
+	all := make([]string, 0, len(of))
+	for _, offer := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, fmt.Sprintf("%d × %s", of[offer], Bounded(offer)))
+	}
+	return strings.Join(FirstFew(all), ", ")
+}
+
+// ForeignOf is what counts of an order's detail.
+func ForeignOf(o upstream.Order) ForeignOrder {
+	x := ForeignOrder{CreatedAt: o.CreatedAt, Read: true, Items: o.Items}
+	if o.TotalCents != nil {
+		x.NetCents = *o.TotalCents - RefundOf(o)
+	}
+	if o.Delivery.Present && o.Refund == nil { // what is refunded may not be expected any more
+		x.Expected = o.Delivery.ExpectedCount
+	}
+	return x
+}
+
+// ForeignOrder is an order of the provider's list that the ledger does not know.
+type ForeignOrder struct {
+	CreatedAt time.Time
+	NetCents  int64 // its total less its refund
+	Items     []upstream.OrderItem
+	Expected  int64 // proxies; 0: not known
+	Before    bool  // older than the ledger: its money is in the opening balance
+	Read      bool
+}
+
+// Stamp is an instant for an explanation.
+func Stamp(at time.Time) string {
+	if at.IsZero() {
+		return "at a time that is not given"
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// few is how many ids an explanation names.
+const few = 8
+
+// FirstFew bounds a list of ids for an explanation.
+func FirstFew(ids []string) []string {
+	if len(ids) <= few {
+		return ids
+	}
+	return append(slices.Clone(ids[:few]), fmt.Sprintf("and %d more", len(ids)-few))
+}

@@ -1,0 +1,241 @@
+package decide
+
+import (
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// Window is how long an operation that may have executed is sent again under
+// its key. The provider keeps completed keys 24 hours (customer-api.md,
+// Idempotency record), counted from an instant that it does not give.
+const Window = 20 * time.Hour
+
+// stalled is how long an order may stay without progress, or without a read that
+// the provider answers.
+const stalled = 24 * time.Hour
+
+// Operation is what is decided on: the ledger's record and what its command
+// froze.
+type Operation struct {
+	ledger.Operation
+	Labels       map[string]string
+	ProxyIDs     []string // of a renewal, in the order of the body
+	DurationDays int64
+	Binding      ledger.Binding // of the account
+}
+
+func (o Operation) Ref(traceID string) ledger.Ref {
+	return ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: o.Labels, TraceID: traceID}
+}
+
+// Moment is what the outside lends to a decision: the time, and a random number
+// in [0, 1) to spread retries.
+type Moment struct {
+	Now    time.Time
+	Jitter float64
+}
+
+// Happened is one thing that happened to an operation.
+type Happened interface{ moment() Moment }
+
+func (m Moment) moment() Moment { return m }
+
+// Replied: a POST was tried and this is all that is known of it.
+type Replied struct {
+	Moment
+	Reply upstream.Reply
+	// Elapsed since the first ambiguous attempt, by the slowest-trusting clock.
+	Elapsed time.Duration
+	// Throttled counts the replies in a row before this one that asked the account to
+	// wait, Firewalls those in 401/403 that were no envelope.
+	Throttled, Firewalls int
+	// ReadsWork: a signed GET succeeded after this reply's invalid_signature.
+	ReadsWork bool
+	// Unknown are proxies of the operation of which a read just before said
+	// proxy_not_found.
+	Unknown []string
+}
+
+// Vanished: the process died between operation.sending and the record of a reply.
+type Vanished struct {
+	Moment
+	Elapsed time.Duration
+}
+
+// CameDue: a waiting operation may be sent again, and this is how things stand.
+type CameDue struct {
+	Moment
+	Elapsed time.Duration
+	// AppID is the key that would be used now.
+	AppID string
+	// NotAfter is the command's own deadline for its first send.
+	NotAfter *time.Time
+	// WrongClock is why the machine's clock cannot be trusted, "" when it can.
+	WrongClock string
+}
+
+// OrderRead: the order's detail was read.
+type OrderRead struct {
+	Moment
+	Order     upstream.Order
+	PollFloor time.Duration
+}
+
+// OrderReadFailed: the order's detail could not be read.
+type OrderReadFailed struct {
+	Moment
+	Code    upstream.Code // "" when no envelope came
+	TraceID string
+	Reason  string
+	// RetryAfter is what the provider asked for, of a read that it refused for that.
+	RetryAfter upstream.RetryAfter
+}
+
+// TooLate: a decision on the operation came after a person or another runner had
+// settled it.
+type TooLate struct {
+	Moment
+	Decision Decision
+}
+
+// HoldEnded: the time that the operation was held for has passed.
+type HoldEnded struct{ Moment }
+
+// Presumed: an attempt may have executed of which nothing is known but that the
+// ledger was restored: no bytes are frozen.
+func (o Operation) Presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }
+
+// Decision is the facts to append, then what to do.
+type Decision struct {
+	Facts []ledger.Fact
+	// Send: nothing stands in the way of sending. Facts are appended with the intent.
+	Send bool
+	// ProxyIDs are what is still to be renewed.
+	ProxyIDs []string
+	// EstimateCents is what the attempt is expected to cost; Unpriced: a part of it
+	// is not known, and counts as nothing.
+	EstimateCents int64
+	Unpriced      bool
+	// Postponed: what must be read first could not be. Under a pause the operation
+	// waits with the others, and nothing is recorded.
+	Postponed bool
+	// Throttled: the reply asked the account to wait.
+	Throttled bool
+	// Pause the account, or a kind of operation, too.
+	Pause *Pause
+	// Firewall: the reply is an answer in 401/403 that is no envelope.
+	Firewall bool
+}
+
+// Decide is the only place where outcomes are decided. It reads no clock and
+// does no I/O. The reply table of docs/state-machine.md is its specification.
+func Decide(op Operation, h Happened) Decision {
+	switch h := h.(type) {
+	case Replied:
+		return decideReply(op, h)
+	case Vanished:
+		return again(op, h.Moment, h.Elapsed, Verdict{Reason: "the runner stopped before a reply was recorded"})
+	case CameDue:
+		return decideDue(op, h)
+	case OrderRead:
+		return decideOrder(op, h)
+	case OrderReadFailed:
+		return decideReadFailed(op, h)
+	case LookFailed:
+		return decideLookFailed(op, h)
+	case Looked:
+		return decideLooked(op, h)
+	case Priced:
+		return decidePriced(op, h)
+	case TurnCame:
+		return decideTurn(op, h)
+	case TooLate:
+		return decideTooLate(op, h)
+	case HoldEnded:
+		return Decision{Facts: []ledger.Fact{ledger.CommandReleased{
+			Ref: op.Ref(""), By: "perennial", Reason: "the time it was held for has passed", Automatic: true,
+		}}}
+	}
+	panic("jobs: Decide was given something that does not happen")
+}
+
+// decideDue looks once more before a send: an operation that may have executed
+// goes again only by a clock that can be trusted, inside the window and under the
+// App ID of before.
+func decideDue(op Operation, h CameDue) Decision {
+	if op.Ambiguous == 0 {
+		if h.NotAfter != nil && h.Now.After(*h.NotAfter) {
+			return rejected(op, Verdict{code: "not_after", Reason: "not_after has passed and nothing was sent: nothing was charged"})
+		}
+		return Decision{Send: true}
+	}
+	if h.WrongClock != "" {
+		return Decision{Pause: &Pause{Scope: ScopeAccount, Cause: CauseClock, Detail: h.WrongClock}}
+	}
+	if op.Presumed() && h.NotAfter != nil && h.Now.After(*h.NotAfter) {
+		return review(op, false, Verdict{Reason: "not_after has passed, and it may have been sent before the ledger was restored"})
+	}
+	if h.Elapsed >= Window {
+		return review(op, false, Verdict{Reason: "no conclusive reply in 20 hours: the provider may have forgotten the key, so it is not sent again"})
+	}
+	if op.AppID != h.AppID {
+		return review(op, false, Verdict{Reason: "an attempt under App ID " + op.AppID + " may have executed, and whether another key shares its idempotency keys is not given"})
+	}
+	return Decision{Send: true}
+}
+
+// decideTooLate keeps what would have been decided as a discrepancy.
+func decideTooLate(op Operation, h TooLate) Decision {
+	last := h.Decision.Facts[len(h.Decision.Facts)-1]
+	return Decision{Facts: []ledger.Fact{ledger.LedgerDiscrepancy{
+		Ref: op.Ref(""), Kind: KindLate, OrderNo: op.OrderNo,
+		Explanation: "a reply came after the operation was settled by a person or another runner: it would have been " + last.FactType(),
+	}}}
+}
+
+// again keeps an operation that may have executed under its key, until the
+// window ends.
+func again(op Operation, m Moment, elapsed time.Duration, v Verdict) Decision {
+	if elapsed >= Window {
+		v.Reason += "; 20 hours have passed since the first attempt that may have executed"
+		return review(op, true, v)
+	}
+	return waiting(op, true, m.Now.Add(backoff(op.Ambiguous, m.Jitter)), v)
+}
+
+// Backoff of attempts, full jitter.
+const (
+	BackoffFirst = time.Second
+	backoffMost  = 5 * time.Minute
+)
+
+// backoff is a random part of a bound that doubles with every attempt.
+func backoff(attempts int64, jitter float64) time.Duration {
+	bound := backoffMost
+	if attempts < 9 {
+		bound = min(backoffMost, BackoffFirst<<attempts)
+	}
+	return time.Duration(jitter * float64(bound))
+}
+
+func waiting(op Operation, ambiguous bool, next time.Time, v Verdict) Decision {
+	return Decision{Facts: []ledger.Fact{ledger.OperationWaiting{
+		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason,
+		Ambiguous: ambiguous, NextAt: next.UTC(),
+	}}}
+}
+
+func review(op Operation, ambiguous bool, v Verdict) Decision {
+	return Decision{Facts: []ledger.Fact{ledger.OperationReview{
+		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason, Ambiguous: ambiguous,
+	}}}
+}
+
+func rejected(op Operation, v Verdict) Decision {
+	return Decision{Facts: []ledger.Fact{ledger.CommandRejected{
+		Ref: op.Ref(v.TraceID), Code: string(v.code), Reason: v.Reason, Attempt: op.Attempts,
+		ShortOfMoney: v.code == upstream.CodeInsufficientWallet,
+	}}}
+}

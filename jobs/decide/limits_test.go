@@ -1,0 +1,63 @@
+package decide
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+)
+
+// What a price comes to under a ceiling and a limit of the day, a row a case.
+func TestTheTableOfCeilingsAndLimits(t *testing.T) {
+	priced := func(of string, cents int64) Price { return Price{Of: of, Cents: cents, Known: true} }
+	one, two := []Price{priced("a", 300)}, []Price{priced("a", 300), priced("b", 300)}
+	none, half := []Price{{Of: "a"}}, []Price{priced("a", 300), {Of: "b"}}
+	presumed := renewalOf("a", "b")
+	presumed.Ambiguous = 1
+	for _, row := range []struct {
+		name  string
+		op    Operation
+		h     Priced
+		want  string
+		cents int64
+	}{
+		{"no price is asked for", order(), Priced{}, "", 0},
+		{"at the ceiling", order(), Priced{Prices: two, CeilingCents: 600}, "", 600},
+		{"over the ceiling", order(), Priced{Prices: two, CeilingCents: 599}, "command.rejected", 0},
+		{"over the ceiling with what the others cost", order(), Priced{Prices: one, CeilingCents: 600, CommandCents: 301}, "command.rejected", 0},
+		{"over the ceiling behind a restore", presumed, Priced{Prices: two, CeilingCents: 599}, "operation.review", 0},
+		{"not offered", order(), Priced{Prices: []Price{priced("a", 1), {Of: "b", NotOffered: true}}, CeilingCents: 600}, "command.rejected", 0},
+		{"a free offer", order(), Priced{Prices: []Price{priced("a", 0), priced("b", 0)}, CeilingCents: 600}, "", 0},
+		{"one of two without a price under a ceiling", renewalOf("a", "b"), Priced{Prices: half, CeilingCents: 900}, "command.rejected", 0},
+		{"one of two without a price under a limit", renewalOf("a", "b"), Priced{Prices: half, LimitCents: 900}, "command.held", 0},
+		{"one of two without a price, released", renewalOf("a", "b"), Priced{Prices: half, LimitCents: 900, ReleasedBefore: true}, "", 300},
+		{"one of two at the price of the first", renewalOf("a", "b"), Priced{Prices: half, Fallback: 400, CeilingCents: 900}, "", 700},
+		{"one alone without a price", renewalOf("a"), Priced{Prices: none, CeilingCents: 900, LimitCents: 900}, "", 0},
+		{"one alone without a price behind another", renewalOf("a"), Priced{Prices: none, LimitCents: 900, AnotherUnpriced: true}, "operation.waiting", 0},
+		{"a known price beside an unknown one", renewalOf("a"), Priced{Prices: one, LimitCents: 900, AnotherUnpriced: true}, "", 300},
+		{"at the limit", order(), Priced{Prices: one, LimitCents: 900, SpentCents: 600}, "", 300},
+		{"over the limit", order(), Priced{Prices: one, LimitCents: 900, SpentCents: 601}, "command.held", 0},
+		{"over the limit, released", order(), Priced{Prices: one, LimitCents: 900, SpentCents: 601, Released: true}, "", 300},
+		{"over the limit, released before", order(), Priced{Prices: one, LimitCents: 900, SpentCents: 601, ReleasedBefore: true}, "", 300},
+		{"over the limit behind a restore", presumed, Priced{Prices: two, LimitCents: 900, SpentCents: 601}, "command.held", 0},
+	} {
+		row.h.Now, row.h.Tomorrow = noon, noon.Add(12*time.Hour)
+		row.h.LeftOut = []ledger.Fact{ledger.ProxySkipped{}}
+		d, want := Decide(row.op, row.h), strings.TrimSuffix("proxy.skipped, "+row.want, ", ")
+		if row.want == "operation.review" {
+			want = row.want
+		}
+		if said(d) != want || d.Send != (row.want == "") || d.EstimateCents != row.cents {
+			t.Errorf("%s: %s, %d cents: %+v", row.name, said(d), d.EstimateCents, d)
+		}
+	}
+}
+
+func TestTrap52AnUnknownPriceIsNeverShownAsNone(t *testing.T) {
+	h := Priced{Prices: []Price{{Of: "a"}}, LimitCents: 900, SpentCents: 901, Tomorrow: noon.Add(12 * time.Hour)}
+	f, ok := Decide(renewalOf("a"), h).Facts[0].(ledger.CommandHeld)
+	if !ok || !strings.Contains(f.Reason, "an unknown price") || f.Until == nil || !f.Until.Equal(h.Tomorrow) {
+		t.Errorf("%+v", f)
+	}
+}

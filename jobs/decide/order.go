@@ -1,0 +1,218 @@
+package decide
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// decideOrder settles an order from its detail. The strings of its terminal
+// states are not given (customer-api.md, Order status), so it is decided from
+// delivery, refund and poll_after_seconds.
+func decideOrder(op Operation, h OrderRead) Decision {
+	o := h.Order
+	if o.OrderNo != "" && o.OrderNo != op.OrderNo {
+		return orderReview(op, o, fmt.Sprintf("order %s was asked for and %s was answered", op.OrderNo, Bounded(o.OrderNo)))
+	}
+	state := ledger.OrderState{
+		Ref: op.Ref(o.TraceID), OrderNo: op.OrderNo, Status: Bounded(o.Status),
+		ExpectedCount: o.Delivery.ExpectedCount, DeliveredCount: o.Delivery.DeliveredCount, ReadAt: &h.Now,
+	}
+	doubts := Money(op, o, &state)
+	delivered := o.Delivery.Present && o.Delivery.Complete && o.Delivery.Available
+	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
+	pending, long := pends(o, state, refunded), stands(op, o, settlingMost)
+	back := refunded > 0 && o.Refund != nil && o.Refund.RefundedAt != nil
+	var d Decision
+	switch {
+	case delivered && charged > 0 && (!pending || long):
+		d = Decision{Facts: []ledger.Fact{ledger.OrderDelivered{OrderState: state, ProxyIDs: proxyIDs(o)}}}
+		if pending {
+			doubts = append(doubts, withoutRefund(op, o))
+		}
+	case o.InProgress() && !stands(op, o, stalled):
+		d = progressed(state, h.Now.Add(max(seconds(*o.PollAfterSeconds), h.PollFloor)), "")
+	case pending, back:
+		d = decideRefund(op, h, state, pending)
+	default:
+		d = reviewWithMoney(op, o, state, whyStuck(op, o, charged == 0))
+	}
+	return withDoubts(op, d, doubts)
+}
+
+// withDoubts adds findings, once: while the order is read again and again for
+// the same reason, they have been told already.
+func withDoubts(op Operation, d Decision, doubts []ledger.LedgerDiscrepancy) Decision {
+	if len(doubts) == 0 {
+		return d
+	}
+	if f, ok := d.Facts[0].(ledger.OrderProgressed); ok {
+		f.Reason = strings.TrimPrefix(f.Reason+"; "+doubts[0].Explanation, "; ")
+		d.Facts[0] = f
+		if op.Reason == f.Reason {
+			return d
+		}
+	}
+	for _, f := range doubts {
+		d.Facts = append(d.Facts, f)
+	}
+	return d
+}
+
+// stands: reads that lie so long apart show the same. A time in which nothing was
+// read shows nothing.
+func stands(op Operation, o upstream.Order, long time.Duration) bool {
+	if op.ReadAt == nil || op.ProgressAt == nil || o.Delivery.DeliveredCount != op.DeliveredCount {
+		return false
+	}
+	return op.ReadAt.Sub(*op.ProgressAt) >= long
+}
+
+// Money puts what this read books into state: the total once, and a refund only
+// as the refund object says. What contradicts the books is a finding.
+func Money(op Operation, o upstream.Order, state *ledger.OrderState) []ledger.LedgerDiscrepancy {
+	var doubts []ledger.LedgerDiscrepancy
+	doubt := func(kind string, cents int64, text string) {
+		doubts = append(doubts, ledger.LedgerDiscrepancy{
+			Ref: op.Ref(o.TraceID), Kind: kind, AmountCents: cents, OrderNo: op.OrderNo, Explanation: text,
+		})
+	}
+	if o.TotalCents != nil && *o.TotalCents > 0 && *o.TotalCents <= MaxLineCents {
+		switch {
+		case o.Currency != op.Binding.Currency:
+			doubt(KindOrderCurrency, *o.TotalCents, fmt.Sprintf("the order is in %q and the account in %q: nothing was booked", Bounded(o.Currency), op.Binding.Currency))
+		case op.ChargedCents == 0:
+			state.ChargedCents = *o.TotalCents
+		case op.ChargedCents != *o.TotalCents:
+			doubt(KindTotal, *o.TotalCents-op.ChargedCents, "the order's total is not what it was when it was booked")
+		}
+	}
+	if !totalAgrees(o) {
+		doubt(KindDecimal, 0, fmt.Sprintf("the order's total is %q and its total_cents %d: total_cents is booked", Bounded(o.Total), *o.TotalCents))
+	}
+	refunds(op, o, state, doubt)
+	return doubts
+}
+
+// totalAgrees: the total as text is the total in cents, where both are given.
+func totalAgrees(o upstream.Order) bool {
+	return o.TotalCents == nil || upstream.AmountAgrees(o.Total, *o.TotalCents)
+}
+
+func progressed(state ledger.OrderState, next time.Time, reason string) Decision {
+	return Decision{Facts: []ledger.Fact{ledger.OrderProgressed{OrderState: state, NextAt: next.UTC(), Reason: reason}}}
+}
+
+func proxyIDs(o upstream.Order) []string {
+	ids := make([]string, 0, len(o.Proxies))
+	for _, p := range o.Proxies {
+		ids = append(ids, p.ProxyID)
+	}
+	return ids
+}
+
+func whyStuck(op Operation, o upstream.Order, unbooked bool) string {
+	switch {
+	case op.RefundedCents > 0:
+		return fmt.Sprintf("a refund of %s is booked, and the order does not show it any more", op.Binding.Amount(op.RefundedCents))
+	case o.InProgress():
+		return "the order made no progress in 24 hours of reading it"
+	case unbooked:
+		return fmt.Sprintf("the order (status %q) %s", Bounded(o.Status), whyUnbooked(op, o))
+	default:
+		return fmt.Sprintf("the order (status %q) is not delivered, not refunded, and is not to be polled any more", Bounded(o.Status))
+	}
+}
+
+// whyUnbooked says why an order's total is not booked.
+func whyUnbooked(op Operation, o upstream.Order) string {
+	switch {
+	case o.TotalCents == nil:
+		return "gives no total to book"
+	case *o.TotalCents == 0:
+		return "gives a total of " + op.Binding.Amount(0) + ": whether it was free or its total is not known yet cannot be told"
+	case *o.TotalCents < 0 || *o.TotalCents > MaxLineCents:
+		return fmt.Sprintf("gives a total of %d hundredths, which is no amount that can be booked", *o.TotalCents)
+	case o.Currency == "":
+		return "gives no currency, so its total is not booked"
+	default:
+		return fmt.Sprintf("is in %q and the account in %q, so its total is not booked", Bounded(o.Currency), op.Binding.Currency)
+	}
+}
+
+// reviewWithMoney books what the read showed before a person looks.
+func reviewWithMoney(op Operation, o upstream.Order, state ledger.OrderState, reason string) Decision {
+	d := orderReview(op, o, reason)
+	if state.ChargedCents > 0 || state.RefundedCents > 0 {
+		booked := progressed(state, op.UpdatedAt, reason)
+		d.Facts = append(booked.Facts, d.Facts...)
+	}
+	return d
+}
+
+func orderReview(op Operation, o upstream.Order, reason string) Decision {
+	return review(op, false, Verdict{TraceID: o.TraceID, Reason: reason})
+}
+
+// decideReadFailed comes back later, and never before the time of the poll. An
+// order that we made and that the provider does not know is for a person, once
+// its reads have had time to show it.
+func decideReadFailed(op Operation, h OrderReadFailed) Decision {
+	v := Verdict{code: h.Code, TraceID: h.TraceID, Reason: Bounded(h.Reason)}
+	if h.Code == upstream.CodeOrderNotFound {
+		v.Reason = "the provider does not show the order that it accepted from us"
+		if !young(op, h.Now) {
+			return review(op, false, v)
+		}
+	}
+	unread := h.Now
+	if op.UnreadSince != nil {
+		unread = *op.UnreadSince
+	}
+	if meaningless(h.Code) && h.Now.Sub(unread) >= stalled {
+		v.Reason = fmt.Sprintf("the order could not be read for 24 hours: the provider answers %q: %s", h.Code, v.Reason)
+		return review(op, false, v)
+	}
+	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst)) // a Retry-After is a pause of the account
+	state := ledger.OrderState{
+		Ref: op.Ref(h.TraceID), OrderNo: op.OrderNo, Status: "", ExpectedCount: op.ExpectedCount, DeliveredCount: op.DeliveredCount,
+		ReadAt: op.ReadAt, UnreadSince: &unread,
+	}
+	d := progressed(state, h.Now.Add(wait), "the order could not be read: "+v.Reason)
+	d.Pause = ReadPause(h, v)
+	return d
+}
+
+// ShownWithin is how long an order that the provider accepted may be unknown to
+// its reads (docs/decisions/0012).
+const ShownWithin = 10 * time.Minute
+
+// young: the order was accepted, or last moved on, so shortly ago that a read
+// which lags behind may not show it yet. The time runs from the first read that
+// the provider allowed.
+func young(op Operation, now time.Time) bool {
+	return op.ProgressAt != nil && now.Sub(*op.ProgressAt) < ShownWithin
+}
+
+// meaningless: the provider answers a read with a code that says neither that it
+// will work later nor that the whole account is concerned. No answer at all is
+// an outage, which ends by itself.
+func meaningless(c upstream.Code) bool {
+	switch c {
+	case "", upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeReplayedNonce,
+		upstream.CodeAPIKeyRevoked, upstream.CodeInsufficientScope:
+		return false
+	}
+	return true
+}
+
+// previousWait doubles what the last wait was, from a second to five minutes.
+func previousWait(op Operation) time.Duration {
+	if op.NextAt == nil || op.Reason == "" {
+		return BackoffFirst
+	}
+	return min(backoffMost, max(BackoffFirst, 2*op.NextAt.Sub(op.UpdatedAt)))
+}

@@ -1,0 +1,43 @@
+package decide
+
+import (
+	"time"
+
+	"perennial/upstream"
+)
+
+// What stops the account, or one kind of operation, and for what cause.
+
+// Pause is what a decision asks of the whole account.
+type Pause struct {
+	Scope, Cause, Detail, TraceID string
+	Until                         *time.Time // nil: until a probe succeeds
+	User                          string     // of NATS, that asked for it; see ledger.UserOf
+}
+
+// Scopes of a pause.
+const (
+	ScopeAccount = "account"
+	// A kind of operation is a scope too: "order", "renewal".
+)
+
+// Causes of a pause that are not a code of the provider's.
+const (
+	CausePerson    = "person"
+	CauseClock     = "clock"
+	CauseThrottled = "rate_limited"
+	causeFirewall  = "not_the_api"
+)
+
+// ReadPause is what a failed read asks of the account.
+func ReadPause(h OrderReadFailed, v Verdict) *Pause {
+	switch h.Code {
+	case upstream.CodeRateLimited:
+		until := h.Now.Add(ThrottleDelay(h.RetryAfter, 0)).UTC()
+		return &Pause{Scope: ScopeAccount, Cause: CauseThrottled, Detail: v.Reason, TraceID: v.TraceID, Until: &until}
+	case upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeAPIKeyRevoked:
+		return &Pause{Scope: ScopeAccount, Cause: string(h.Code), Detail: v.Reason, TraceID: v.TraceID}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,228 @@
+package decide
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// What must be true at the moment of paying: whether the proxies are still due and
+// whether the request can be written. What it may cost is in decide_limits.go.
+
+// Looked: what a first attempt depends on was read just before paying.
+type Looked struct {
+	Moment
+	// Guarded: the command names what its proxies must still be, and Seen is what
+	// was read of each.
+	Guarded         bool
+	Seen            []Seen
+	DueBefore       *time.Time
+	ExpectExpiresAt map[string]time.Time
+	// NamesCIDRs: an item of the order does. CIDRField is the API's name for them,
+	// "" when the account has none.
+	NamesCIDRs bool
+	CIDRField  string
+}
+
+// Seen is what was read of one proxy just before paying.
+type Seen struct {
+	ProxyID   string
+	ExpiresAt *time.Time
+	NotFound  bool        // the provider says proxy_not_found
+	Unread    *LookFailed // the read was refused for no reason of the account's
+	// Paid: a renewal for this expiry has succeeded, or, where Behind is set, one
+	// that the provider may not show yet.
+	Paid    bool
+	Behind  *ledger.Renewal
+	Retired bool
+}
+
+// LookFailed: what must be read just before paying could not be.
+type LookFailed struct {
+	Moment
+	Code       upstream.Code // "" when no envelope came
+	HTTPStatus int
+	TraceID    string
+	Reason     string
+}
+
+// OfOneProxy reports whether a read of a proxy was answered, and refused for no
+// reason that is the account's or the key's.
+func (h LookFailed) OfOneProxy() bool {
+	if h.Code == "" || h.HTTPStatus == http.StatusTooManyRequests {
+		return false
+	}
+	switch h.Code {
+	case upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeReplayedNonce,
+		upstream.CodeInsufficientScope, upstream.CodeAPIKeyRevoked:
+		return false
+	}
+	return true
+}
+
+// decideLookFailed puts an attempt off: nothing was sent.
+func decideLookFailed(op Operation, h LookFailed) Decision {
+	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst))
+	d := waiting(op, false, h.Now.Add(wait), Verdict{
+		code: h.Code, TraceID: h.TraceID, Reason: "what must be read before paying could not be: " + Bounded(h.Reason),
+	})
+	d.Postponed = true
+	return d
+}
+
+// decideLooked leaves out the proxies that are not to be renewed, and stops an
+// operation of which nothing is left or that cannot be written.
+func decideLooked(op Operation, h Looked) Decision {
+	switch {
+	case cannotSay(h.NamesCIDRs, h.CIDRField):
+		return holdBack(op, nil, ledger.CommandHeld{
+			Reason: "it names CIDRs and the account has no cidr_field any more: set it again and `perennial release` it, or `perennial cancel` it",
+		})
+	case !h.Guarded:
+		return Decision{Send: true, ProxyIDs: op.ProxyIDs}
+	}
+	ids, skipped := stillDue(h)
+	unread, postponed := leaveUnread(op, h)
+	if postponed != nil {
+		return decideLookFailed(op, *postponed)
+	}
+	leftOut := ledger.Skipped(op.Ref(""), append(skipped, unread...), "for a reason that is not named here: too many differ")
+	switch {
+	case len(ids) == 0 && len(unread) > 0:
+		return refusedBefore(op, leftOut, "nothing_due", "what is left of its proxies cannot be read at the provider: nothing was sent")
+	case len(ids) == 0:
+		return refusedBefore(op, leftOut, "nothing_due", "none of its proxies is due any more: nothing was sent")
+	case op.Ambiguous > 0 && len(ids) < len(op.ProxyIDs):
+		return changedSince(op)
+	}
+	return Decision{Facts: leftOut, Send: true, ProxyIDs: ids}
+}
+
+// cannotSay: the order names CIDRs that have no field any more. Without them the
+// provider would choose addresses by chance.
+func cannotSay(namesCIDRs bool, field string) bool { return namesCIDRs && field == "" }
+
+// stillDue parts what was read into the proxies that are still to be renewed and
+// the others.
+func stillDue(h Looked) (ids []string, skipped []ledger.SkippedProxy) {
+	for _, s := range h.Seen {
+		if s.Unread != nil {
+			continue
+		}
+		if why := whyNotDue(h, s); why != "" {
+			skipped = append(skipped, ledger.SkippedProxy{ProxyID: s.ProxyID, Reason: why, ExpiresAt: s.ExpiresAt})
+			continue
+		}
+		ids = append(ids, s.ProxyID)
+	}
+	return ids, skipped
+}
+
+// whyNotDue says why a proxy is not to be renewed, "" when it is.
+func whyNotDue(h Looked, s Seen) string {
+	if s.NotFound {
+		return "the provider does not know it"
+	}
+	if s.ExpiresAt == nil {
+		return "it has no expiry: it is never due"
+	}
+	expected, named := h.ExpectExpiresAt[s.ProxyID]
+	switch {
+	case named && !ledger.Expiry(&expected).Equal(*s.ExpiresAt):
+		return "its expiry has moved since it was planned"
+	case h.DueBefore != nil && s.ExpiresAt.After(*h.DueBefore):
+		return "it is not due before " + h.DueBefore.Format(time.RFC3339)
+	case s.Paid && s.Behind == nil:
+		return "a renewal for this expiry has succeeded before"
+	case s.Paid:
+		return fmt.Sprintf("a renewal of %d days succeeded at %s, and the provider may not show it yet", s.Behind.DurationDays, s.Behind.SettledAt.UTC().Format(time.RFC3339))
+	case s.Retired:
+		return "it was retired"
+	}
+	return ""
+}
+
+// unreadMost is how long the proxies of an operation wait for one of them that the
+// provider does not show, as the wait before the next look.
+const unreadMost = 2 * time.Minute
+
+// leaveUnread leaves out the proxies that the provider has not shown for some
+// minutes: they do not hold up the others. Until then, and where none of several
+// can be read and the provider does not say that it is the proxies, everything
+// waits (postponed).
+func leaveUnread(op Operation, h Looked) (skipped []ledger.SkippedProxy, postponed *LookFailed) {
+	unread := unreadOf(h.Seen)
+	alone := len(unread) < len(op.ProxyIDs)
+	for _, s := range unread {
+		if previousWait(op) < unreadMost || !alone && s.Unread.Code != upstream.CodeProxyEndpointUnavailable {
+			return nil, s.Unread
+		}
+		skipped = append(skipped, ledger.SkippedProxy{ProxyID: s.ProxyID, Reason: Bounded(s.Unread.Reason)})
+	}
+	return skipped, nil
+}
+
+func unreadOf(seen []Seen) (unread []Seen) {
+	for _, s := range seen {
+		if s.Unread != nil {
+			unread = append(unread, s)
+		}
+	}
+	return unread
+}
+
+// refusedBefore refuses an operation of which nothing was sent.
+func refusedBefore(op Operation, leftOut []ledger.Fact, code upstream.Code, reason string) Decision {
+	if op.Ambiguous > 0 {
+		return changedSince(op)
+	}
+	return Decision{Facts: append(leftOut, rejected(op, Verdict{code: code, Reason: reason}).Facts...)}
+}
+
+// changedSince is of what may have been sent before a restore. It is not refused or
+// shortened by what is read now: what has changed may have been changed by its own
+// forgotten attempt.
+func changedSince(op Operation) Decision {
+	return review(op, false, Verdict{Reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"})
+}
+
+// holdBack keeps an operation from being sent, until a time or until a person releases it.
+func holdBack(op Operation, leftOut []ledger.Fact, f ledger.CommandHeld) Decision {
+	f.Ref = op.Ref("")
+	return Decision{Facts: append(leftOut, f)}
+}
+
+// TurnCame: the intent of an attempt is on the disk, and its request is to leave.
+type TurnCame struct {
+	Moment
+	SignedAt time.Time // X-API-Timestamp
+	Paused   bool      // the operation's lane is
+	Stopping bool      // the runner is
+}
+
+// intentAge is how long an intent may wait for its turn: X-API-Timestamp is the
+// moment of the intent, and the provider takes five minutes of deviation.
+const intentAge = time.Minute
+
+// decideTurn lets the request leave, or records that it never did. A pause holds it
+// by itself.
+func decideTurn(op Operation, h TurnCame) Decision {
+	switch waited := h.Now.Sub(h.SignedAt); {
+	case h.Stopping:
+		return unsentBecause(op, h.Now, "the runner stopped before the request left")
+	case h.Paused:
+		return unsentBecause(op, h.Now, "the account was paused before the request left")
+	case waited > intentAge:
+		return unsentBecause(op, h.Now, "its turn came too late for the time it would be signed with")
+	}
+	return Decision{Send: true}
+}
+
+func unsentBecause(op Operation, next time.Time, reason string) Decision {
+	return Decision{Facts: []ledger.Fact{ledger.OperationUnsent{
+		Ref: op.Ref(""), Attempt: op.Attempts, Reason: reason, NextAt: next.UTC(),
+	}}}
+}

@@ -1,0 +1,137 @@
+package decide
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// What an order's refund object says (customer-api.md, Order). The values of its
+// status and its destination are not given, so neither decides anything.
+
+// settling is how often an order is read whose refund is pending, and
+// settlingMost how long since it last moved on.
+const (
+	settling     = 24 * time.Hour
+	settlingMost = 7 * 24 * time.Hour
+)
+
+// decideRefund is of an order that is over, and of which money came back or is
+// announced (pending).
+func decideRefund(op Operation, h OrderRead, state ledger.OrderState, pending bool) Decision {
+	o, next, long := h.Order, h.Now.Add(settling), stands(op, h.Order, settlingMost)
+	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
+	rest := owed(op, o.Delivery, charged, refunded)
+	switch {
+	case pending && !long:
+		return progressed(state, next, "the refund is pending")
+	case pending:
+		return reviewWithMoney(op, o, state, "a refund is announced and did not come in 7 days; "+rest)
+	case covers(o.Delivery, charged, refunded):
+		return Decision{Facts: []ledger.Fact{ledger.OrderRefunded{
+			OrderState: state, RefundStatus: Bounded(o.Refund.Status), Destination: Bounded(o.Refund.Destination), RefundedAt: o.Refund.RefundedAt.UTC(),
+		}}}
+	case !long:
+		return progressed(state, next, rest)
+	default:
+		return reviewWithMoney(op, o, state, rest)
+	}
+}
+
+// returned: the refund object names an amount, and a time that has come. The
+// clock is the later one of the provider's and ours.
+func returned(o upstream.Order, read *time.Time) bool {
+	r := o.Refund
+	if r == nil || r.AmountCents == nil || *r.AmountCents <= 0 || r.RefundedAt == nil {
+		return false
+	}
+	now := o.ServerTime
+	if read != nil && read.After(now) {
+		now = *read
+	}
+	return now.IsZero() || !r.RefundedAt.After(now.Add(upstream.MaxSkew))
+}
+
+// RefundOf is what has come back by the order's refund object, in cents.
+func RefundOf(o upstream.Order) int64 {
+	if !returned(o, nil) {
+		return 0
+	}
+	return *o.Refund.AmountCents
+}
+
+// refunds puts what came back since the last read into state.
+func refunds(op Operation, o upstream.Order, state *ledger.OrderState, doubt func(kind string, cents int64, text string)) {
+	if !returned(o, state.ReadAt) {
+		return
+	}
+	r := o.Refund
+	delta, room := *r.AmountCents-op.RefundedCents, op.ChargedCents+state.ChargedCents-op.RefundedCents
+	switch {
+	case r.Currency != op.Binding.Currency:
+		doubt(KindRefundCurrency, *r.AmountCents, fmt.Sprintf("the refund is in %q and the account in %q: nothing was booked", Bounded(r.Currency), op.Binding.Currency))
+	case delta < 0 || delta > room:
+		doubt(KindRefundAmount, *r.AmountCents, "the refund is less than what was booked before, or more than the charge")
+	default:
+		state.RefundedCents = delta
+	}
+}
+
+// pends: the refund object says that something, or more than is booked, is to
+// come back.
+func pends(o upstream.Order, state ledger.OrderState, refunded int64) bool {
+	r, d := o.Refund, o.Delivery
+	switch {
+	case r == nil, none(r) && d.Complete && d.Available && d.DeliveredCount >= d.ExpectedCount:
+		return false
+	case refunded == 0:
+		return true
+	}
+	return !returned(o, state.ReadAt) && r.AmountCents != nil && *r.AmountCents > refunded
+}
+
+// none: the refund object holds nothing, or the amount 0.
+func none(r *upstream.Refund) bool {
+	if r.AmountCents != nil {
+		return *r.AmountCents == 0
+	}
+	return r.Status == "" && r.Destination == "" && r.RefundedAt == nil
+}
+
+// covers: what came back and what was delivered, at its share of the charge
+// rounded up, are all that was charged. The prices of an order's lines are not
+// given, so each proxy counts alike.
+func covers(d upstream.Delivery, charged, refunded int64) bool {
+	rest := charged - refunded
+	switch {
+	case rest <= 0, d.DeliveredCount > 0 && d.DeliveredCount >= d.ExpectedCount:
+		return true
+	case d.DeliveredCount <= 0:
+		return false
+	}
+	// rest <= ceil(charged * delivered / expected), in 128 bits.
+	hi, lo := bits.Mul64(uint64(charged), uint64(d.DeliveredCount))
+	restHi, restLo := bits.Mul64(uint64(rest-1), uint64(d.ExpectedCount))
+	return hi > restHi || hi == restHi && lo > restLo
+}
+
+// owed says what is not accounted for when an order is over and a part of its
+// charge came back.
+func owed(op Operation, d upstream.Delivery, charged, refunded int64) string {
+	return fmt.Sprintf("the order is over: %s was charged, %s came back, %d of %d were delivered, and what became of the rest is not said",
+		op.Binding.Amount(charged), op.Binding.Amount(refunded), d.DeliveredCount, d.ExpectedCount)
+}
+
+// withoutRefund is the finding that a delivered order is settled although its
+// refund object announces one.
+func withoutRefund(op Operation, o upstream.Order) ledger.LedgerDiscrepancy {
+	f := ledger.LedgerDiscrepancy{Ref: op.Ref(o.TraceID), Kind: KindRefund, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
+		"the order shows a refund (status %q) that did not come in the 7 days since it last moved on: the order is settled without it", Bounded(o.Refund.Status))}
+	if o.Refund.AmountCents != nil {
+		f.AmountCents = *o.Refund.AmountCents
+	}
+	return f
+}

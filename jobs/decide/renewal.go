@@ -1,0 +1,294 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"perennial/jobs/command"
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// decideRenewal settles a renewal line by line. HTTP 200 proves nothing about
+// an IP: the three lists must partition the request, equal the line items, and
+// add up. Anything else is for a person.
+func decideRenewal(op Operation, h Replied, v Verdict) Decision {
+	r := h.Reply.Renewal
+	if missing := h.unreadable(v, len(op.ProxyIDs)); missing != "" {
+		v.Reason = "the renewal's result could not be read: " + Bounded(missing)
+		switch {
+		case v.meaning == failedLines:
+			return review(op, true, v) // operation_failed without its lines: the cause is not guessed
+		case r != nil && r.Status == upstream.RenewalManualReview:
+			v.Reason += "; its status is manual_review: do not send it again"
+			return review(op, true, v)
+		}
+		return again(op, h.Moment, h.Elapsed, v)
+	}
+	switch r.Status {
+	case upstream.RenewalCompleted, upstream.RenewalPartial, upstream.RenewalManualReview, upstream.RenewalFailed:
+	default:
+		v.Reason = fmt.Sprintf("the renewal's status is %q, which the API's document does not give", Bounded(r.Status))
+		return review(op, true, v)
+	}
+	if r.Status == upstream.RenewalManualReview {
+		r = withOpenLines(*r)
+	}
+	lines, err := partition(op.ProxyIDs, *r)
+	if err != nil {
+		v.Reason = "the renewal's result does not add up: " + err.Error()
+		return review(op, true, v)
+	}
+	d := settleRenewal(op, v, r.Status, lines)
+	if doubt := amountDoubt(op, v, *r); doubt != nil {
+		d.Facts = append(d.Facts, doubt)
+	}
+	return d
+}
+
+// amountDoubt is the finding that a line's amount, as text, is not its cents; nil
+// when all agree.
+func amountDoubt(op Operation, v Verdict, r upstream.Renewal) ledger.Fact {
+	for _, l := range r.LineItems {
+		if !upstream.AmountAgrees(l.Amount, l.AmountCents) {
+			return ledger.LedgerDiscrepancy{Ref: op.Ref(v.TraceID), Kind: KindDecimal, ProxyID: l.ProxyID, Explanation: fmt.Sprintf(
+				"the line's amount is %q and its amount_cents %d: amount_cents is booked", Bounded(l.Amount), l.AmountCents)}
+		}
+	}
+	return nil
+}
+
+// unreadable names what is missing of the data of a renewal of so many proxies,
+// "" when it is whole.
+// The all-failed result leaves some fields out (customer-api.md, renew, rule 2).
+func (h Replied) unreadable(v Verdict, sent int) string {
+	r := h.Reply.Renewal
+	if r == nil || h.Reply.Malformed != "" {
+		return "no data: " + h.Reply.Malformed
+	}
+	if v.meaning == settled && r.Status == upstream.RenewalFailed {
+		return "a success whose status is failed"
+	}
+	// A list may be left out where it would be empty: what the others name is
+	// all that was sent (trap 57).
+	listed := len(r.Successful)+len(r.Failed)+len(r.Unresolved) == sent
+	for _, field := range r.Missing {
+		optional := listed && strings.HasSuffix(field, "_proxy_ids") || v.meaning == failedLines && field == "total_cents"
+		if !optional && !unknownYet(*r, field) {
+			return "no " + field
+		}
+	}
+	for _, line := range r.LineItems {
+		if field := lacks(line); field != "" {
+			return "a line item without " + field
+		}
+	}
+	return ""
+}
+
+// unknownYet: the field of the result may have no value while lines pend
+// verification.
+func unknownYet(r upstream.Renewal, field string) bool {
+	return strings.HasSuffix(field, "_cents") && unpriced(r) || r.Status == upstream.RenewalManualReview && field == "line_items"
+}
+
+// lacks names a field that a line item needs and does not have; an unresolved
+// one needs no amounts.
+func lacks(line upstream.RenewalLine) string {
+	for _, field := range line.Missing {
+		unknown := line.Status == upstream.LineUnresolved && strings.HasSuffix(field, "_cents") // no value yet
+		if field != "host" && field != "duration_days" && field != "amount" && !unknown {
+			return field
+		}
+	}
+	return ""
+}
+
+// unpriced: an unresolved line has an amount that is not known yet (customer-api.md,
+// Resources: a field without a value yet may be null).
+func unpriced(r upstream.Renewal) bool {
+	for _, l := range r.LineItems {
+		if l.Status == upstream.LineUnresolved && (slices.Contains(l.Missing, "charged_cents") || slices.Contains(l.Missing, "amount_cents")) {
+			return true
+		}
+	}
+	return r.Status == upstream.RenewalManualReview && len(r.LineItems) < len(r.Successful)+len(r.Failed)+len(r.Unresolved)
+}
+
+// withOpenLines adds a line without amounts for each unresolved id that has none:
+// what pends verification may have no line item yet.
+func withOpenLines(r upstream.Renewal) *upstream.Renewal {
+	has := make(map[string]bool, len(r.LineItems))
+	for _, l := range r.LineItems {
+		has[l.ProxyID] = true
+	}
+	r.LineItems = slices.Clone(r.LineItems)
+	for _, id := range r.Unresolved {
+		if !has[id] {
+			r.LineItems = append(r.LineItems, upstream.RenewalLine{
+				ProxyID: id, Status: upstream.LineUnresolved, Missing: []string{"amount_cents", "charged_cents", "refunded_cents"},
+			})
+		}
+	}
+	return &r
+}
+
+// settleRenewal turns agreed lines into a fact. A result that leaves lines to a
+// person books the rest: unresolved lines stand in suspense.
+func settleRenewal(op Operation, v Verdict, status string, lines ledger.Lines) Decision {
+	unresolved := 0
+	for _, l := range lines.Items {
+		if l.State == upstream.LineUnresolved {
+			unresolved++
+		}
+	}
+	if status == upstream.RenewalManualReview || unresolved == len(lines.Items) {
+		v.Reason = fmt.Sprintf("the provider has %d of %d proxies pending verification: do not send it again", unresolved, len(lines.Items))
+		d := review(op, true, v)
+		f, _ := d.Facts[0].(ledger.OperationReview)
+		f.Settlement = &lines
+		d.Facts[0] = f
+		return d
+	}
+	return Decision{Facts: []ledger.Fact{ledger.RenewalSettled{
+		Ref: op.Ref(v.TraceID), Status: status, Attempt: op.Attempts, Code: codeOf(v), Lines: lines,
+	}}}
+}
+
+// codeOf leaves the code of a plain success out.
+func codeOf(v Verdict) string {
+	if v.code == upstream.CodeOK {
+		return ""
+	}
+	return string(v.code)
+}
+
+// partition checks that every id sent came back in exactly one list and in one
+// line item of the same state, and that all sums agree. Gross is net plus
+// refunded: the API's charged_cents is already net of refunds.
+func partition(ids []string, r upstream.Renewal) (ledger.Lines, error) {
+	state, err := statesOf(ids, r)
+	if err != nil {
+		return ledger.Lines{}, err
+	}
+	if len(r.LineItems) != len(ids) {
+		return ledger.Lines{}, fmt.Errorf("%d line items for %d proxies", len(r.LineItems), len(ids))
+	}
+	var out ledger.Lines
+	var amount, charged, refunded int64
+	for _, l := range r.LineItems {
+		if state[l.ProxyID] == "" || state[l.ProxyID] != l.Status {
+			return out, fmt.Errorf("line item %q is %q and its list says %q", Bounded(l.ProxyID), Bounded(l.Status), state[l.ProxyID])
+		}
+		delete(state, l.ProxyID)
+		if err := checkLine(l); err != nil {
+			return out, err
+		}
+		amount, charged, refunded = amount+l.AmountCents, charged+l.ChargedCents, refunded+l.RefundedCents
+		out.Items = append(out.Items, ledger.Line{
+			ProxyID: l.ProxyID, State: ledger.LineState(l.Status), ChargedCents: l.ChargedCents + l.RefundedCents, RefundedCents: l.RefundedCents,
+		})
+	}
+	out.ChargedCents, out.RefundedCents = charged+refunded, refunded
+	if !adds(r, "charged_cents", charged, r.ChargedCents) || !absent(r, "refunded_cents") && refunded != r.RefundedCents {
+		return out, fmt.Errorf("line items sum to %d charged and %d refunded, the result says %d and %d", charged, refunded, r.ChargedCents, r.RefundedCents)
+	}
+	if !adds(r, "total_cents", amount, r.TotalCents) {
+		return out, fmt.Errorf("line items amount to %d, the result's total is %d", amount, r.TotalCents)
+	}
+	return out, agrees(r, len(ids))
+}
+
+// adds: the sum of the lines is the result's field. Where a line's amount is not
+// known yet, the sum is of the others and may be less.
+func adds(r upstream.Renewal, field string, sum, says int64) bool {
+	return absent(r, field) || sum == says || sum < says && unpriced(r)
+}
+
+// MaxLineCents bounds an amount so that sums cannot overflow.
+const MaxLineCents = int64(1) << 50
+
+func checkLine(l upstream.RenewalLine) error {
+	for _, cents := range []int64{l.AmountCents, l.ChargedCents, l.RefundedCents} {
+		if cents < 0 || cents > MaxLineCents {
+			return fmt.Errorf("line item %q holds an amount of %d hundredths", Bounded(l.ProxyID), cents)
+		}
+	}
+	if l.Status == upstream.LineFailed && l.ChargedCents != 0 {
+		return fmt.Errorf("line item %q failed and its charged_cents is %d", Bounded(l.ProxyID), l.ChargedCents)
+	}
+	if l.Status != upstream.LineFailed && l.RefundedCents != 0 {
+		return fmt.Errorf("line item %q is %s and its refunded_cents is %d", Bounded(l.ProxyID), l.Status, l.RefundedCents)
+	}
+	return nil
+}
+
+// statesOf reads the three lists into one state for each id that was sent.
+func statesOf(ids []string, r upstream.Renewal) (map[string]string, error) {
+	sent := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		sent[id] = true
+	}
+	state := make(map[string]string, len(ids))
+	for _, list := range []struct {
+		state string
+		ids   []string
+	}{{upstream.LineSucceeded, r.Successful}, {upstream.LineFailed, r.Failed}, {upstream.LineUnresolved, r.Unresolved}} {
+		for _, id := range list.ids {
+			if !sent[id] {
+				return nil, fmt.Errorf("proxy %q was not asked for", Bounded(id))
+			}
+			if state[id] != "" {
+				return nil, fmt.Errorf("proxy %q is in the lists twice", Bounded(id))
+			}
+			state[id] = list.state
+		}
+	}
+	if len(state) != len(ids) {
+		return nil, fmt.Errorf("%d of %d proxies are in no list", len(ids)-len(state), len(ids))
+	}
+	return state, nil
+}
+
+// agrees checks the result's status against its lists.
+func agrees(r upstream.Renewal, n int) error {
+	ok := true
+	switch r.Status {
+	case upstream.RenewalCompleted:
+		ok = len(r.Successful) == n
+	case upstream.RenewalFailed:
+		ok = len(r.Failed) == n
+	case upstream.RenewalPartial:
+		ok = len(r.Successful) < n && len(r.Failed) < n
+	case upstream.RenewalManualReview:
+		ok = len(r.Unresolved) > 0
+	}
+	if !ok {
+		return fmt.Errorf("the status is %s with %d succeeded, %d failed and %d unresolved", r.Status, len(r.Successful), len(r.Failed), len(r.Unresolved))
+	}
+	return nil
+}
+
+func absent(r upstream.Renewal, field string) bool {
+	return slices.Contains(r.Missing, field)
+}
+
+// split makes two operations with keys of their own of a refused chunk: the proxies
+// that the provider did not know when they were read apart from the others, or halves.
+// Nil where it knew none: the refusal is of each.
+func split(op Operation, unknown []string) []ledger.Planned {
+	half := (len(op.ProxyIDs) + 1) / 2
+	first, second := op.ProxyIDs[:half], op.ProxyIDs[half:]
+	if len(unknown) > 0 {
+		first = slices.DeleteFunc(slices.Clone(op.ProxyIDs), func(id string) bool { return slices.Contains(unknown, id) })
+		second = unknown
+	}
+	if len(first) == 0 {
+		return nil
+	}
+	return []ledger.Planned{
+		command.Plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"a", 1, first),
+		command.Plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"b", 1, second),
+	}
+}

@@ -1,0 +1,305 @@
+package decide
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// meaning is a row of the reply table.
+type meaning int
+
+const (
+	settled     meaning = iota // success, well formed
+	refused                    // not charged, unless an earlier attempt may have executed
+	unknown                    // may have executed: wait, same key
+	frozen                     // may have executed: review, never a new key
+	throttled                  // as before this attempt: every sender waits
+	outOfScope                 // as before: this kind of operation pauses
+	locked                     // as before: the account pauses
+	unsent                     // as before: not one byte left
+	failedLines                // the 422 in which every line failed
+)
+
+// Verdict is a reply read: its row, and what to tell people.
+type Verdict struct {
+	meaning meaning
+	code    upstream.Code
+	status  int
+	TraceID string
+	Reason  string
+	// doubtful: what is as before by its code may have executed by its status.
+	doubtful bool
+}
+
+// classify finds the row of the reply table. It reads the envelope first and
+// never decides by the HTTP status alone.
+func classify(r upstream.Reply) Verdict {
+	v := Verdict{code: r.Code, status: r.HTTPStatus, TraceID: r.TraceID, Reason: r.Message}
+	switch {
+	case !r.Sent:
+		return v.as(unsent, "no byte of the request was sent: "+r.Failure)
+	case !r.Envelope && r.HTTPStatus == http.StatusTooManyRequests:
+		return v.as(throttled, "the provider asks to slow down (HTTP 429)")
+	case !r.Envelope:
+		return v.as(unknown, "no usable reply: "+r.Failure)
+	case r.Success != (r.Code == upstream.CodeOK), r.Success && r.HTTPStatus/100 != 2:
+		return v.as(frozen, fmt.Sprintf("the reply contradicts itself: success %t, code %q, HTTP %d", r.Success, r.Code, r.HTTPStatus))
+	case r.Success:
+		return v.as(settled, "")
+	}
+	v = classifyCode(v, r)
+	if contradicts(v.meaning, r.HTTPStatus) {
+		return v.contradicted()
+	}
+	return v
+}
+
+// contradicts: the code says that nothing was executed, or that every line
+// failed, and the HTTP status says success or that the server failed
+// (customer-api.md, Errors, gives no such pair).
+func contradicts(m meaning, status int) bool {
+	switch m {
+	case refused, failedLines, throttled, outOfScope, locked:
+		return status/100 == 2 || status/100 == 5
+	case settled, unknown, frozen, unsent:
+	}
+	return false
+}
+
+// contradicted is the verdict of a reply whose code and HTTP status disagree: it
+// may have executed. What the code says of the account holds all the same.
+func (v Verdict) contradicted() Verdict {
+	reason := fmt.Sprintf("the reply contradicts itself: code %q under HTTP %d, so it may have executed", v.code, v.status)
+	switch v.meaning {
+	case throttled, outOfScope, locked:
+		v.doubtful, v.Reason = true, Bounded(reason)
+		return v
+	case settled, refused, unknown, frozen, unsent, failedLines:
+	}
+	return v.as(frozen, reason)
+}
+
+func classifyCode(v Verdict, r upstream.Reply) Verdict {
+	switch r.Code {
+	case upstream.CodeValidationError, upstream.CodeOfferNotFound, upstream.CodeProxyNotFound, upstream.CodeUnsupportedOperation,
+		upstream.CodeInsufficientWallet, upstream.CodeIdempotencyKeyRequired:
+		return v.as(refused, refusal(r))
+	case upstream.CodeOperationFailed:
+		if r.Renewal != nil && r.Renewal.Status == "failed" {
+			return v.as(failedLines, "")
+		}
+		return v.as(frozen, "the provider says operation_failed without line items: the cause is not guessed")
+	case upstream.CodeProxyEndpointUnavailable, upstream.CodeIdempotencyUnresolved, upstream.CodeIdempotencyKeyConflict:
+		return v.as(frozen, fmt.Sprintf("the provider answers %s: it may have charged", r.Code))
+	case upstream.CodeIdempotencyProcessing, upstream.CodeIdempotencyReplayFailed, upstream.CodeReplayedNonce:
+		return v.as(unknown, fmt.Sprintf("the provider answers %s", r.Code))
+	case upstream.CodeRateLimited:
+		return v.as(throttled, "the provider asks to slow down (rate_limited)")
+	case upstream.CodeInsufficientScope:
+		return v.as(outOfScope, "the key may not do this (insufficient_scope)")
+	case upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeAPIKeyRevoked:
+		return v.as(locked, fmt.Sprintf("the provider does not accept our requests (%s)", r.Code))
+	default:
+		if r.HTTPStatus == http.StatusTooManyRequests {
+			return v.as(throttled, "the provider asks to slow down (HTTP 429)")
+		}
+		return v.as(frozen, fmt.Sprintf("the provider answers %q, which means nothing here", r.Code))
+	}
+}
+
+// refusal is what the provider said of a refusal, with the fields that it names.
+func refusal(r upstream.Reply) string {
+	text := fmt.Sprintf("the provider refused it (%s): %s", r.Code, r.Message)
+	if r.Fields != "" {
+		text += " [" + r.Fields + "]"
+	}
+	return text
+}
+
+func (v Verdict) as(m meaning, reason string) Verdict {
+	v.meaning, v.Reason = m, Bounded(reason)
+	return v
+}
+
+// Bounded keeps the provider's words from filling the journal.
+func Bounded(text string) string {
+	const most = 500
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}
+
+func decideReply(op Operation, h Replied) Decision {
+	v := classify(h.Reply)
+	switch v.meaning {
+	case settled, failedLines:
+		return decideSuccess(op, h, v)
+	case refused:
+		return decideRefusal(op, h.Unknown, v)
+	case unknown:
+		return decideUnknown(op, h, v)
+	case frozen:
+		return review(op, true, v)
+	case throttled:
+		return decideThrottle(op, h, v)
+	case outOfScope:
+		return decideScope(op, h, v)
+	case locked:
+		return decideLocked(op, h, v)
+	case unsent:
+		return decideUnsent(op, h, v)
+	}
+	panic("jobs: a reply without a row in the table")
+}
+
+// firewallLimit is how many 401/403 in a row that are no envelope pause the
+// account.
+const firewallLimit = 3
+
+func decideUnknown(op Operation, h Replied, v Verdict) Decision {
+	d := again(op, h.Moment, h.Elapsed, v)
+	d.Firewall = !h.Reply.Envelope && (v.status == http.StatusUnauthorized || v.status == http.StatusForbidden)
+	if d.Firewall && h.Firewalls+1 >= firewallLimit {
+		d.Pause = &Pause{
+			Scope: ScopeAccount, Cause: causeFirewall,
+			Detail: "three answers in a row were HTTP 401 or 403 and not the API's: a firewall may be in the way",
+		}
+	}
+	return d
+}
+
+func decideSuccess(op Operation, h Replied, v Verdict) Decision {
+	switch op.Kind {
+	case ledger.KindOrder:
+		return decideCreated(op, h, v)
+	case ledger.KindRenewal:
+		return decideRenewal(op, h, v)
+	}
+	panic("jobs: kind " + string(op.Kind) + " has no decision on a success")
+}
+
+// decideCreated opens an order that the provider has accepted.
+func decideCreated(op Operation, h Replied, v Verdict) Decision {
+	if h.Reply.Order == nil {
+		v.Reason = "the order was accepted, but its number could not be read: " + Bounded(h.Reply.Malformed)
+		return again(op, h.Moment, h.Elapsed, v)
+	}
+	next := h.Now
+	if poll := h.Reply.Order.PollAfterSeconds; poll != nil {
+		next = next.Add(seconds(*poll))
+	}
+	return Decision{Facts: []ledger.Fact{ledger.OrderAccepted{
+		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, OrderNo: h.Reply.Order.OrderNo, NextAt: next.UTC(),
+	}}}
+}
+
+// decideRefusal believes a refusal only when no earlier attempt may have
+// executed: the document does not say that the provider looks keys up before
+// balances, offers or limits.
+func decideRefusal(op Operation, unknown []string, v Verdict) Decision {
+	var d Decision
+	switch {
+	case op.Ambiguous > 0:
+		v.Reason += "; an earlier attempt may have executed, so this refusal proves nothing"
+		d = review(op, false, v)
+	case splittable(op, v):
+		if v.code != upstream.CodeProxyNotFound {
+			unknown = nil
+		}
+		if len(unknown) == len(op.ProxyIDs) {
+			v.Reason += "; none of its proxies was there when each was read"
+		}
+		d = rejected(op, v)
+		f, _ := d.Facts[0].(ledger.CommandRejected)
+		if f.SplitInto = split(op, unknown); f.SplitInto != nil {
+			f.DurationDays = op.DurationDays
+		}
+		d.Facts[0] = f
+	default:
+		d = rejected(op, v)
+	}
+	if v.code == upstream.CodeIdempotencyKeyRequired {
+		d.Pause = &Pause{
+			Scope: ScopeAccount, Cause: string(v.code), TraceID: v.TraceID,
+			Detail: "something between here and the provider removes our headers: look at proxies and gateways",
+		}
+	}
+	return d
+}
+
+// splittable: one bad id refuses a whole chunk, so it is split down to that id.
+func splittable(op Operation, v Verdict) bool {
+	if len(op.ProxyIDs) < 2 {
+		return false
+	}
+	return v.code == upstream.CodeProxyNotFound || v.code == upstream.CodeValidationError ||
+		v.code == upstream.CodeOfferNotFound || v.code == upstream.CodeUnsupportedOperation
+}
+
+// Patience without a usable Retry-After.
+const (
+	ThrottleFirst = 5 * time.Second
+	throttleMost  = time.Hour
+)
+
+// decideThrottle leaves the waiting to the pause, which a person or a read that
+// works may end before its time.
+func decideThrottle(op Operation, h Replied, v Verdict) Decision {
+	until := h.Now.Add(ThrottleDelay(h.Reply.RetryAfter, h.Throttled)).UTC()
+	d := waiting(op, v.doubtful, h.Now, v)
+	d.Throttled = true
+	d.Pause = &Pause{Scope: ScopeAccount, Cause: CauseThrottled, Detail: v.Reason, TraceID: v.TraceID, Until: &until}
+	return d
+}
+
+// ThrottleDelay is how long every sender of the account waits.
+func ThrottleDelay(r upstream.RetryAfter, throttled int) time.Duration {
+	if r.Present && r.Valid {
+		// "0" and a date that has passed, again and again: wait longer each time.
+		floor := min(time.Minute, ThrottleFirst/5<<min(throttled, 6))
+		return min(max(r.Delay, floor), 366*24*time.Hour)
+	}
+	if throttled > 9 {
+		return throttleMost
+	}
+	return min(throttleMost, ThrottleFirst<<throttled)
+}
+
+// parked puts an operation back as it was before the attempt; the pause keeps
+// it from being sent before a probe has worked.
+func parked(op Operation, h Replied, v Verdict, scope string) Decision {
+	d := waiting(op, v.doubtful, h.Now, v)
+	d.Pause = &Pause{Scope: scope, Cause: string(v.code), Detail: v.Reason, TraceID: v.TraceID}
+	return d
+}
+
+func decideScope(op Operation, h Replied, v Verdict) Decision {
+	return parked(op, h, v, string(op.Kind))
+}
+
+// decideLocked pauses the account; when a signed GET works, only this kind of
+// operation.
+func decideLocked(op Operation, h Replied, v Verdict) Decision {
+	if v.code == upstream.CodeInvalidSignature && h.ReadsWork {
+		return parked(op, h, v, string(op.Kind))
+	}
+	return parked(op, h, v, ScopeAccount)
+}
+
+func decideUnsent(op Operation, h Replied, v Verdict) Decision {
+	next := h.Now.Add(backoff(min(op.Attempts, 6), h.Jitter)).UTC()
+	return Decision{Facts: []ledger.Fact{ledger.OperationUnsent{
+		Ref: op.Ref(""), Attempt: op.Attempts, Reason: v.Reason, NextAt: next,
+	}}}
+}
+
+// seconds is a provider's count of seconds, bounded to what a duration holds.
+func seconds(n int64) time.Duration {
+	const day = 24 * 60 * 60
+	return time.Duration(min(max(n, 0), 30*day)) * time.Second
+}

@@ -1,0 +1,269 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
+	"perennial/jobs/reconcile"
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// Evidence is what is known of an operation that waits for a person. What the
+// provider was asked for is best effort: Notes say what is missing, and why.
+type Evidence struct {
+	OperationStatus
+	History      []HistoryEntry     `json:"history"`
+	Expiries     []ExpiryEvidence   `json:"expiries"`
+	Orders       []OrderEvidence    `json:"unknown_orders"`
+	WalletBefore *ledger.Reconciled `json:"wallet_before"` // the last agreement before its first send
+	WalletAfter  *ledger.Reconciled `json:"wallet_after"`  // the first one behind its last fact
+	Answers      []Answer           `json:"answers"`
+	Notes        []string           `json:"notes,omitempty"`
+}
+
+// HistoryEntry is one fact of the operation: a send, a reply, a decision.
+type HistoryEntry struct {
+	Seq        int64     `json:"seq"`
+	Time       time.Time `json:"time"`
+	Type       string    `json:"type"`
+	Attempt    int64     `json:"attempt,omitempty"`
+	Code       string    `json:"code,omitempty"`
+	HTTPStatus int       `json:"http_status,omitempty"`
+	Ambiguous  bool      `json:"ambiguous,omitempty"`
+	TraceID    string    `json:"trace_id,omitempty"`
+	Text       string    `json:"text,omitempty"`
+}
+
+// ExpiryEvidence is a line's expiry before the renewal and now. Moved is nil
+// when one of them is not known.
+type ExpiryEvidence struct {
+	ProxyID string     `json:"proxy_id"`
+	State   string     `json:"state"`
+	Before  *time.Time `json:"before"`
+	Now     *time.Time `json:"now"`
+	Moved   *bool      `json:"moved"`
+}
+
+// OrderEvidence is an order of the provider's that the ledger does not know and
+// that was made since the operation was first sent.
+type OrderEvidence struct {
+	OrderNo   string    `json:"order_no"`
+	CreatedAt time.Time `json:"created_at"`
+	NetCents  int64     `json:"net_cents"`
+}
+
+// Answer is one way to resolve the review, and what it would book.
+type Answer struct {
+	Say      string           `json:"say"` // the flags of `review resolve`
+	ProxyID  string           `json:"line,omitempty"`
+	Bookings []ledger.Booking `json:"books"`
+	// NewOperation and NewKey are what --send-again would send under.
+	NewOperation string `json:"new_operation_id,omitempty"`
+	NewKey       string `json:"new_idempotency_key,omitempty"`
+}
+
+// CollectEvidence gathers what the ledger knows of an operation and, through c,
+// what the provider shows now; with c nil the ledger's alone. The error is
+// ledger.ErrNotFound for an unknown id.
+func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconciler, id string) (Evidence, error) {
+	o, err := l.Operation(ctx, id)
+	if err != nil {
+		return Evidence{}, err
+	}
+	currency, err := l.Currency(ctx)
+	if err != nil {
+		return Evidence{}, err
+	}
+	e := Evidence{OperationStatus: statusOf(o, currency), Expiries: []ExpiryEvidence{}, Orders: []OrderEvidence{}, Answers: []Answer{}}
+	if e.Lines, err = l.Lines(ctx, id); err != nil {
+		return e, err
+	}
+	if err := e.history(ctx, l); err != nil {
+		return e, err
+	}
+	for _, x := range e.Lines {
+		e.Expiries = append(e.Expiries, ExpiryEvidence{ProxyID: x.ProxyID, State: string(x.State), Before: x.ObservedExpiresAt})
+	}
+	if c == nil {
+		e.Notes = append(e.Notes, "no `perennial run` answers: this is what the ledger alone knows")
+	} else {
+		e.fromProvider(ctx, c, o)
+	}
+	if err := e.answers(ctx, l, o); err != nil {
+		return e, err
+	}
+	err = e.sweptAnswers(ctx, l)
+	return e, err
+}
+
+// history takes the operation's facts apart and finds the agreements around them.
+func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
+	rows, err := l.RowsOf(ctx, e.OperationID)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	for _, r := range rows {
+		f, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		if err != nil {
+			return err
+		}
+		h := entryOf(f, e.Currency)
+		h.Seq, h.Time, h.Type = r.Seq, r.Instant(), r.Type
+		e.History = append(e.History, h)
+	}
+	if e.WalletBefore, _, err = l.ReconciledAround(ctx, rows[0].Seq); err != nil {
+		return err
+	}
+	_, e.WalletAfter, err = l.ReconciledAround(ctx, rows[len(rows)-1].Seq)
+	return err
+}
+
+func entryOf(f ledger.Fact, currency string) HistoryEntry {
+	switch f := f.(type) {
+	case ledger.OperationSending:
+		return HistoryEntry{Attempt: f.Attempt, Text: "sent as " + f.AppID + ": " + decide.Bounded(f.Body)}
+	case ledger.OperationUnsent:
+		return HistoryEntry{Attempt: f.Attempt, TraceID: f.TraceID, Text: f.Reason}
+	case ledger.OperationWaiting:
+		return HistoryEntry{Attempt: f.Attempt, Code: f.Code, HTTPStatus: f.HTTPStatus, Ambiguous: f.Ambiguous, TraceID: f.TraceID, Text: f.Reason}
+	case ledger.OperationReview:
+		return HistoryEntry{Attempt: f.Attempt, Code: f.Code, HTTPStatus: f.HTTPStatus, Ambiguous: f.Ambiguous, TraceID: f.TraceID, Text: f.Reason}
+	case ledger.OperationResolved:
+		return HistoryEntry{Text: fmt.Sprintf("%s %s %s, by %s: %s", f.Outcome, ledger.Amount(f.ChargedCents, currency), f.ProxyID, ledger.Signed(f.By, f.User), f.Reason)}
+	case ledger.OrderAccepted:
+		return HistoryEntry{Attempt: f.Attempt, TraceID: f.TraceID, Text: "order " + f.OrderNo}
+	case ledger.OrderProgressed:
+		return HistoryEntry{TraceID: f.TraceID, Text: fmt.Sprintf("status %q, %d of %d delivered: %s", f.Status, f.DeliveredCount, f.ExpectedCount, f.Reason)}
+	case ledger.RenewalSettled:
+		return HistoryEntry{Attempt: f.Attempt, Code: f.Code, TraceID: f.TraceID, Text: f.Status}
+	case ledger.LedgerDiscrepancy:
+		return HistoryEntry{TraceID: f.TraceID, Text: f.Explanation}
+	}
+	return HistoryEntry{}
+}
+
+// fromProvider asks for the expiries now and for unknown orders.
+func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o ledger.Operation) {
+	p := &reconcile.Pass{Reconciler: c, Left: c.Reads, Fresh: map[string]bool{}}
+	for i := range e.Expiries {
+		x := &e.Expiries[i]
+		if !p.May() {
+			e.Notes = append(e.Notes, "not every proxy was read")
+			return
+		}
+		proxy, err := reconcile.Fetch(ctx, c, func(ctx context.Context) (upstream.Proxy, error) { return c.Statements.Proxy(ctx, x.ProxyID) })
+		if err != nil {
+			e.Notes = append(e.Notes, fmt.Sprintf("proxy %s could not be read: %v", x.ProxyID, err))
+			continue
+		}
+		if x.Now = proxy.ExpiresAt; x.Before != nil && x.Now != nil {
+			moved := x.Now.After(*x.Before)
+			x.Moved = &moved
+		}
+	}
+	if !o.Kind.MakesOrder() || o.OrderNo != "" || o.FirstSentAt == nil {
+		return
+	}
+	if err := p.Outside(ctx); err != nil {
+		e.Notes = append(e.Notes, fmt.Sprintf("the provider's orders could not be listed: %v", err))
+	}
+	e.mayHaveMade(ctx, c, o)
+	e.Notes = append(e.Notes, p.Notes...)
+}
+
+// mayHaveMade lists the unknown orders that an answer may name.
+func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o ledger.Operation) {
+	m, err := decide.MakerOf(ctx, c.Ledger, o)
+	recorded, failed := c.Ledger.RecordedFor(ctx)
+	if err := errors.Join(err, failed); err != nil {
+		e.Notes = append(e.Notes, fmt.Sprintf("the provider's orders could not be compared: %v", err))
+		return
+	}
+	for _, no := range slices.Sorted(maps.Keys(c.Foreign)) {
+		if x := c.Foreign[no]; x.Read && !x.Before && recorded[no] == 0 && m.CannotHaveMade(x) == "" {
+			e.Orders = append(e.Orders, OrderEvidence{no, x.CreatedAt, x.NetCents})
+		}
+	}
+}
+
+// answers lays out what a person can say of each open line, or of the whole.
+func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o ledger.Operation) error {
+	amount, ids := max(o.EstimateCents, o.ChargedCents-o.RefundedCents), []string{""}
+	if len(e.Orders) == 1 {
+		amount = e.Orders[0].NetCents
+	}
+	if o.State != ledger.StateReview {
+		ids = nil // it settled, and only single lines are open
+	}
+	open := map[string]int64{}
+	for _, x := range e.Lines {
+		if x.State == ledger.LineUnresolved {
+			ids, open[x.ProxyID] = append(ids, x.ProxyID), x.ChargedCents-x.RefundedCents
+			if o.State == ledger.StateReview {
+				open[""] += x.ChargedCents - x.RefundedCents
+			}
+		}
+	}
+	if open[""] > 0 {
+		amount = open[""]
+	}
+	b, err := l.Binding(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if id != "" {
+			amount = open[id]
+		}
+		if err := e.answersOf(ctx, l, b, o, id, amount); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b ledger.Binding, o ledger.Operation, proxyID string, amount int64) error {
+	f := ledger.OperationResolved{Ref: ledger.Ref{OperationID: o.ID}, ProxyID: proxyID}
+	none, err := l.WouldBook(ctx, f)
+	if err != nil {
+		return err
+	}
+	f.ChargedCents = amount
+	charged, err := l.WouldBook(ctx, f)
+	if err != nil {
+		return err
+	}
+	e.Answers = append(e.Answers,
+		Answer{Say: fmt.Sprintf("--charged %d%s", amount, e.orderFlag(o)), ProxyID: proxyID, Bookings: charged},
+		Answer{Say: "--not-charged", ProxyID: proxyID, Bookings: none})
+	if !MayGoAgain(o) {
+		e.Notes = append(e.Notes, "order "+o.OrderNo+" was charged: --send-again is refused unless its refund is booked")
+		return nil
+	}
+	again := Answer{Say: "--not-charged --send-again", ProxyID: proxyID, Bookings: none}
+	next, err := NextGeneration(ctx, l, b, o, ledger.LinePending, ledger.LineUnresolved)
+	if refused := (*command.RefusedError)(nil); err != nil && !errors.As(err, &refused) {
+		return err
+	}
+	if proxyID != "" {
+		next.Planned = PlanLine(b, o, proxyID)
+	}
+	again.NewOperation, again.NewKey = next.Planned.OperationID, next.Planned.Key
+	e.Answers = append(e.Answers, again)
+	return nil
+}
+
+// orderFlag names the one order that the operation can have made.
+func (e *Evidence) orderFlag(o ledger.Operation) string {
+	if o.OrderNo != "" || len(e.Orders) != 1 {
+		return ""
+	}
+	return " --order " + e.Orders[0].OrderNo
+}

@@ -1,0 +1,37 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"perennial/ledger"
+)
+
+// What a person can answer where sweeps have given up.
+
+// endingsShown bounds the operations that a note names.
+const endingsShown = 10
+
+// sweptAnswers lays out what a person can say of what sweeps have given up.
+func (e *Evidence) sweptAnswers(ctx context.Context, l *ledger.Ledger) error {
+	ids, err := l.SweepReviews(ctx, e.OperationID)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		ended, err := l.EndingsOf(ctx, id, endingsShown)
+		if err != nil {
+			return err
+		}
+		names := make([]string, 0, len(ended))
+		for _, x := range ended {
+			names = append(names, x.OperationID)
+		}
+		e.Notes = append(e.Notes, fmt.Sprintf("%s was not renewed by %s: --not-charged lets it expire, --not-charged --send-again has sweeps try again", id, strings.Join(names, ", ")))
+		for _, say := range []string{"--not-charged", "--not-charged --send-again"} {
+			e.Answers = append(e.Answers, Answer{Say: say, ProxyID: id, Bookings: []ledger.Booking{}})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package inspect
+
+import (
+	"context"
+	"slices"
+
+	"perennial/jobs/command"
+	"perennial/ledger"
+)
+
+// An operation that is sent again under a new key: what a person is offered, and what
+// the answer plans.
+
+type generation struct {
+	Planned ledger.Planned
+	Days    int64
+}
+
+// NextGeneration plans an operation again under a new key, for its lines in the
+// given states: a line that a person has answered already is not sent twice.
+func NextGeneration(ctx context.Context, l *ledger.Ledger, b ledger.Binding, o ledger.Operation, states ...ledger.LineState) (generation, error) {
+	accepted, err := l.Acceptance(ctx, o.CommandID)
+	if err != nil {
+		return generation{}, err
+	}
+	var ids []string
+	if o.Kind.OfProxies() {
+		lines, err := l.Lines(ctx, o.ID)
+		if err != nil {
+			return generation{}, err
+		}
+		for _, x := range lines {
+			if slices.Contains(states, x.State) {
+				ids = append(ids, x.ProxyID)
+			}
+		}
+		if len(ids) == 0 {
+			return generation{}, command.Refuse("%s has no proxy left to renew", o.ID)
+		}
+	}
+	return generation{
+		Planned: command.Plan(b, o.Kind, o.CommandID, o.Chunk, o.Generation+1, ids), Days: accepted.DurationDays,
+	}, nil
+}
+
+// PlanLine plans one line of an operation again, apart from the others.
+func PlanLine(b ledger.Binding, o ledger.Operation, proxyID string) ledger.Planned {
+	return command.Plan(b, o.Kind, o.CommandID, o.Chunk+"/"+proxyID, o.Generation+1, []string{proxyID})
+}
+
+// MayGoAgain: an order that has a number was charged, and is not sent again
+// before all of it is refunded.
+func MayGoAgain(o ledger.Operation) bool {
+	return o.OrderNo == "" || o.ChargedCents > 0 && o.RefundedCents == o.ChargedCents
+}

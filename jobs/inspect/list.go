@@ -1,0 +1,118 @@
+package inspect
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"perennial/ledger"
+)
+
+// ListQuery says which operations a list shows.
+type ListQuery struct {
+	Unfinished bool              `json:"unfinished,omitempty"` // only those that have not ended
+	State      ledger.State      `json:"state,omitempty"`
+	Kind       ledger.Kind       `json:"kind,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"` // of the command, all of them
+	Since      time.Time         `json:"since,omitzero"`   // accepted then or later
+	Limit      int               `json:"limit"`
+
+	currency string // of the ledger
+}
+
+// listPage is how many commands are looked through at once.
+const listPage = 500
+
+// matches reports whether an operation is to be shown.
+func (q ListQuery) matches(o ledger.Operation) bool {
+	return (q.State == "" || o.State == q.State) && !o.AcceptedAt.Before(q.Since) && (!q.Unfinished || !o.State.Ended())
+}
+
+// asksFor reports whether operations of a command may be shown.
+func (q ListQuery) asksFor(c ledger.Accepted) bool {
+	for k, v := range q.Labels {
+		if have, ok := c.Labels[k]; !ok || have != v {
+			return false
+		}
+	}
+	return q.Kind == "" || c.Kind == q.Kind
+}
+
+// plain: nothing but what has not ended is asked for.
+func (q ListQuery) plain() bool {
+	return q.Unfinished && q.State == "" && q.Kind == "" && len(q.Labels) == 0 && q.Since.IsZero()
+}
+
+// List reads operations for a table, the last accepted first.
+func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus, error) {
+	currency, err := l.Currency(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if q.plain() {
+		records, err := l.Unfinished(ctx, q.Limit)
+		return statusesOf(records, currency), err
+	}
+	q.currency = currency
+	accepted, err := q.ofAccepted(ctx, l)
+	if err != nil || q.State != ledger.StateRejected || q.Kind != "" || len(q.Labels) > 0 {
+		return accepted, err
+	}
+	// What was refused before it was accepted has no operation, and of its content
+	// only the hash is known.
+	refused, err := l.Rejections(ctx, q.Since, q.Limit)
+	for _, x := range refused {
+		accepted = append(accepted, OperationStatus{
+			CommandID: x.CommandID, State: ledger.StateRejected, Reason: x.Reason, Code: x.Code, AcceptedAt: x.At, Currency: currency, Lines: []ledger.RenewalLine{},
+		})
+	}
+	slices.SortStableFunc(accepted, func(x, y OperationStatus) int { return y.AcceptedAt.Compare(x.AcceptedAt) })
+	return accepted[:min(len(accepted), q.Limit)], err
+}
+
+// ofAccepted lists operations of accepted commands.
+func (q ListQuery) ofAccepted(ctx context.Context, l *ledger.Ledger) ([]OperationStatus, error) {
+	out := []OperationStatus{}
+	for before := int64(0); ; {
+		commands, err := l.AcceptedBefore(ctx, before, listPage)
+		if err != nil {
+			return out, err
+		}
+		for _, c := range commands {
+			before = c.Seq
+			older, err := q.list(ctx, l, c, &out)
+			if err != nil || older || len(out) >= q.Limit {
+				return out[:min(len(out), q.Limit)], err
+			}
+		}
+		if len(commands) < listPage {
+			return out, nil
+		}
+	}
+}
+
+// list adds what is asked for of one command. older: it was accepted before the
+// time that is asked for, and so was everything behind it.
+func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c ledger.Accepted, out *[]OperationStatus) (older bool, err error) {
+	if !q.asksFor(c) {
+		return false, nil
+	}
+	records, err := l.OperationsOf(ctx, c.CommandID)
+	if err != nil || len(records) > 0 && records[0].AcceptedAt.Before(q.Since) {
+		return true, err
+	}
+	for _, o := range records {
+		if q.matches(o) {
+			*out = append(*out, statusOf(o, q.currency))
+		}
+	}
+	return false, nil
+}
+
+func statusesOf(records []ledger.Operation, currency string) []OperationStatus {
+	out := make([]OperationStatus, 0, len(records))
+	for _, o := range records {
+		out = append(out, statusOf(o, currency))
+	}
+	return out
+}

@@ -1,0 +1,339 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"perennial/ledger"
+)
+
+// CommandStatus is where a command stands, as `status ID -o json` prints it.
+type CommandStatus struct {
+	CommandID  string            `json:"command_id"`
+	Kind       ledger.Kind       `json:"kind,omitempty"`
+	State      string            `json:"state"`
+	Reason     string            `json:"reason,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Operations []OperationStatus `json:"operations"`
+	// WaitsFor says why it does not move now: a pause, a hold, a time.
+	WaitsFor string `json:"waits_for,omitempty"`
+	// LeftOut are proxies that another operation held when the command came.
+	LeftOut []LeftOut `json:"left_out,omitempty"`
+	// ArchivedIn is the file that holds what it asked for, where that is not
+	// beside the ledger: labels and what was left out are not known without it.
+	ArchivedIn string `json:"archived_in,omitempty"`
+}
+
+// LeftOut is a proxy that a renewal went on without, and why.
+type LeftOut struct {
+	ProxyID string `json:"proxy_id"`
+	Reason  string `json:"reason"`
+}
+
+// OperationStatus is where one operation stands. Cents are gross.
+type OperationStatus struct {
+	OperationID    string               `json:"operation_id"`
+	CommandID      string               `json:"command_id"`
+	Kind           ledger.Kind          `json:"kind"`
+	IdempotencyKey string               `json:"idempotency_key"`
+	State          ledger.State         `json:"state"`
+	Reason         string               `json:"reason"`
+	Code           string               `json:"code,omitempty"`
+	Attempts       int64                `json:"attempts"`
+	Ambiguous      int64                `json:"ambiguous_attempts"`
+	FirstSentAt    *time.Time           `json:"first_sent_at"`
+	NextAt         *time.Time           `json:"next_at"`
+	OrderNo        string               `json:"order_no"`
+	ExpectedCount  int64                `json:"expected_count,omitempty"`
+	DeliveredCount int64                `json:"delivered_count,omitempty"`
+	Currency       string               `json:"currency,omitempty"` // of the amounts
+	ChargedCents   int64                `json:"charged_cents"`
+	RefundedCents  int64                `json:"refunded_cents"`
+	TraceID        string               `json:"trace_id"`
+	AcceptedAt     time.Time            `json:"accepted_at"`
+	ProxyIDs       []string             `json:"proxy_ids,omitempty"` // that an order delivered
+	Lines          []ledger.RenewalLine `json:"lines"`
+}
+
+// Status reads where a command stands, by its id or by an operation's id. The
+// error is ledger.ErrNotFound for an id that never came.
+func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, error) {
+	accepted, archivedIn, err := acceptance(ctx, l, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		if op, opErr := l.Operation(ctx, id); opErr == nil {
+			id = op.CommandID
+			accepted, archivedIn, err = acceptance(ctx, l, id)
+		}
+	}
+	if errors.Is(err, ledger.ErrNotFound) {
+		refusal, err := l.Rejection(ctx, id)
+		return CommandStatus{CommandID: id, State: string(ledger.StateRejected), Reason: refusal.Reason, Operations: []OperationStatus{}}, err
+	}
+	if err != nil {
+		return CommandStatus{}, err
+	}
+	records, err := l.OperationsOf(ctx, id)
+	if err != nil {
+		return CommandStatus{}, err
+	}
+	state, err := stateOf(ctx, l, records)
+	if err != nil {
+		return CommandStatus{}, err
+	}
+	currency, err := l.Currency(ctx)
+	if err != nil {
+		return CommandStatus{}, err
+	}
+	s := CommandStatus{CommandID: id, Kind: accepted.Kind, State: state, Labels: accepted.Labels, Operations: []OperationStatus{}, ArchivedIn: archivedIn}
+	pauses, err := l.Pauses(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.WaitsFor = waitsFor(records, pauses)
+	for _, o := range records {
+		one, err := wholeStatusOf(ctx, l, o, currency)
+		if err != nil {
+			return s, err
+		}
+		if s.Reason == "" {
+			s.Reason = one.Reason
+		}
+		s.Operations = append(s.Operations, one)
+	}
+	if archivedIn == "" {
+		s.LeftOut, err = leftOut(ctx, l, id)
+	}
+	return s, err
+}
+
+// wholeStatusOf is an operation's status with its lines, its proxies and who asked.
+func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o ledger.Operation, currency string) (one OperationStatus, err error) {
+	one = statusOf(o, currency)
+	if one.Reason, err = signedReason(ctx, l, o); err != nil {
+		return one, err
+	}
+	if o.Kind.OfProxies() {
+		one.Lines, err = l.Lines(ctx, o.ID)
+	}
+	if err == nil && o.State == ledger.StateDelivered {
+		one.ProxyIDs, err = delivered(ctx, l, o.ID)
+	}
+	return one, err
+}
+
+// signedReason is an operation's reason. Where a person gave it, the user of NATS that
+// asked follows the name: the ledger's own table has the name alone.
+func signedReason(ctx context.Context, l *ledger.Ledger, o ledger.Operation) (string, error) {
+	if !strings.Contains(o.Reason, " by ") {
+		return o.Reason, nil
+	}
+	rows, err := l.RowsOf(ctx, o.ID)
+	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone {
+		return o.Reason, nil
+	}
+	for _, r := range slices.Backward(rows) {
+		fact, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		if err != nil {
+			return "", err
+		}
+		switch f := fact.(type) {
+		case ledger.CommandCancelled:
+			if f.Said(f.By) == o.Reason {
+				return f.Said(ledger.Signed(f.By, f.User)), nil
+			}
+		case ledger.OperationResolved:
+			if f.Said(f.By) == o.Reason {
+				return f.Said(ledger.Signed(f.By, f.User)), nil
+			}
+		}
+	}
+	return o.Reason, err
+}
+
+// acceptance is what a command asked for. Where an archive holds it that is not
+// at hand, it is as much as the ledger kept, and the archive's name.
+func acceptance(ctx context.Context, l *ledger.Ledger, id string) (accepted ledger.CommandAccepted, archivedIn string, err error) {
+	accepted, err = l.Acceptance(ctx, id)
+	gone, ok := errors.AsType[*ledger.ArchivedError](err)
+	if !ok {
+		return accepted, "", err
+	}
+	c, err := l.Command(ctx, id)
+	accepted.Kind = c.Kind
+	return accepted, gone.File, err
+}
+
+// delivered reads which proxies an order came with. What is in an archive that is
+// not at hand is left out.
+func delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]string, error) {
+	rows, err := l.RowsOf(ctx, operationID)
+	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone {
+		return nil, nil
+	}
+	for _, r := range slices.Backward(rows) {
+		fact, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		if err != nil {
+			return nil, err
+		}
+		if f, ok := fact.(ledger.OrderDelivered); ok {
+			return f.ProxyIDs, nil
+		}
+	}
+	return nil, err
+}
+
+// leftOut reads what a command's acceptance left out.
+func leftOut(ctx context.Context, l *ledger.Ledger, commandID string) (out []LeftOut, err error) {
+	rows, err := l.RowsOf(ctx, commandID)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		fact, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		if err != nil {
+			return nil, err
+		}
+		if f, ok := fact.(ledger.ProxySkipped); ok && f.OperationID == "" {
+			for _, x := range f.Proxies() {
+				out = append(out, LeftOut{ProxyID: x.ProxyID, Reason: x.Reason})
+			}
+		}
+	}
+	return out, nil
+}
+
+// StateConflict is the state of a command whose id was accepted with other
+// content: it is not done, the first one is.
+const StateConflict = "conflict"
+
+// StateOf is the command's state alone; ledger.ErrNotFound as in Status. With a
+// content hash it is the state of that content: a refusal of an earlier content
+// under the same id does not count, an acceptance of another one is a conflict.
+// Message is the hash of the message as it was published (MessageHash), by which a
+// content is known that the intake refused as it read it; "" knows none.
+func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (string, error) {
+	accepted, err := l.Command(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return string(ledger.StateRejected), wasRefused(ctx, l, id, hash, message)
+	}
+	if err != nil {
+		return "", err
+	}
+	if hash != "" && accepted.ContentHash != hash {
+		return StateConflict, nil
+	}
+	records, err := l.OperationsOf(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return stateOf(ctx, l, records)
+}
+
+// wasRefused is nil where the command was refused: with one of these hashes, if the
+// content has any.
+func wasRefused(ctx context.Context, l *ledger.Ledger, id, hash, message string) error {
+	if hash == "" {
+		_, err := l.Rejection(ctx, id)
+		return err
+	}
+	for _, h := range []string{hash, message} {
+		if known, err := l.RefusedContent(ctx, id, h); err != nil || known && h != "" {
+			return err
+		}
+	}
+	return ledger.ErrNotFound
+}
+
+// stateOf is CommandState, with what became of single lines that a person sent
+// again: where they were all that was missing, the command is complete.
+func stateOf(ctx context.Context, l *ledger.Ledger, records []ledger.Operation) (string, error) {
+	latest, again := LatestOf(records), slices.Clone(records)
+	for i, o := range again {
+		if o.State != ledger.StatePartial || !latest.lineByLine(o) {
+			continue
+		}
+		lines, err := l.Lines(ctx, o.ID)
+		if err != nil {
+			return "", err
+		}
+		if latest.renewedAll(o, lines) {
+			again[i].State = ledger.StateCompleted
+		}
+	}
+	return CommandState(again), nil
+}
+
+func statusOf(o ledger.Operation, currency string) OperationStatus {
+	return OperationStatus{
+		OperationID: o.ID, CommandID: o.CommandID, Kind: o.Kind, IdempotencyKey: o.Key, State: o.State, Reason: o.Reason, Code: o.Code,
+		Attempts: o.Attempts, Ambiguous: o.Ambiguous, FirstSentAt: o.FirstSentAt, NextAt: o.NextAt, OrderNo: o.OrderNo,
+		ExpectedCount: o.ExpectedCount, DeliveredCount: o.DeliveredCount, Currency: currency, ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents,
+		TraceID: o.TraceID, AcceptedAt: o.AcceptedAt, Lines: []ledger.RenewalLine{},
+	}
+}
+
+// unended orders the states of a command that has not ended by who is waited
+// for: a person first.
+var unended = []ledger.State{
+	ledger.StateReview, ledger.StateHeld, ledger.StateSending, ledger.StateWaiting, ledger.StateOpen, ledger.StateAccepted,
+}
+
+// CommandState sums the operations' states up. A command has ended when all of
+// them have; when they ended differently it is "partial". Operations whose ids
+// went to others (a split chunk, a person's sending again) do not count.
+func CommandState(operations []ledger.Operation) string {
+	counts, latest := make(map[ledger.State]int), LatestOf(operations)
+	for _, o := range operations {
+		if o.State.Ended() && latest.Superseded(o) {
+			continue
+		}
+		counts[o.State]++
+	}
+	for _, s := range unended {
+		if counts[s] > 0 {
+			return string(s)
+		}
+	}
+	if len(counts) == 1 {
+		for s := range counts {
+			return string(s)
+		}
+	}
+	return string(ledger.StatePartial)
+}
+
+// generations is the latest generation of each chunk of a command.
+type generations map[string]int64
+
+func LatestOf(operations []ledger.Operation) generations {
+	latest := make(generations, len(operations))
+	for _, o := range operations {
+		latest[o.Chunk] = max(latest[o.Chunk], o.Generation)
+	}
+	return latest
+}
+
+// Superseded: other operations took over what this one was to do.
+func (g generations) Superseded(o ledger.Operation) bool {
+	return g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation || o.State == ledger.StateResolved && g.lineByLine(o)
+}
+
+// lineByLine: single lines of the operation were sent again.
+func (g generations) lineByLine(o ledger.Operation) bool {
+	for chunk := range g {
+		if strings.HasPrefix(chunk, o.Chunk+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// renewedAll: each line was renewed, left out, or sent again by itself.
+func (g generations) renewedAll(o ledger.Operation, lines []ledger.RenewalLine) bool {
+	return !slices.ContainsFunc(lines, func(x ledger.RenewalLine) bool {
+		return x.State != ledger.LineSucceeded && x.State != ledger.LineCharged && x.State != ledger.LineSkipped && g[o.Chunk+"/"+x.ProxyID] <= o.Generation
+	})
+}

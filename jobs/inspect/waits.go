@@ -1,0 +1,46 @@
+package inspect
+
+import (
+	"fmt"
+	"time"
+
+	"perennial/jobs/decide"
+	"perennial/ledger"
+)
+
+// waitsFor says why a command does not move by what the ledger knows: a pause, a
+// hold, a time; "" where it is under way or has ended.
+func waitsFor(records []ledger.Operation, pauses []ledger.Pause) string {
+	for _, o := range records {
+		waiting := o.State == ledger.StateWaiting
+		if waiting || o.State == ledger.StateAccepted {
+			for _, p := range pauses {
+				if p.Scope == decide.ScopeAccount || p.Scope == string(o.Kind) {
+					return pauseText(p)
+				}
+			}
+		}
+		switch held := o.State == ledger.StateHeld; {
+		case waiting && o.NextAt != nil:
+			return "it is sent again at " + o.NextAt.UTC().Format(time.RFC3339)
+		case held && o.NextAt != nil:
+			return fmt.Sprintf("it is held until %s, or until `perennial release %s`", o.NextAt.UTC().Format(time.RFC3339), o.CommandID)
+		case held:
+			return fmt.Sprintf("it is held until `perennial release %s`", o.CommandID)
+		}
+	}
+	return ""
+}
+
+// pauseText says what is paused, why, since when and until when.
+func pauseText(p ledger.Pause) string {
+	what := "the account is paused"
+	if p.Scope != decide.ScopeAccount {
+		what = p.Scope + " is paused"
+	}
+	text := fmt.Sprintf("%s since %s: %s", what, p.Since.UTC().Format(time.RFC3339), p.Detail)
+	if p.Until != nil {
+		return text + ", until " + p.Until.UTC().Format(time.RFC3339)
+	}
+	return text + " (`perennial account resume` ends it)"
+}

@@ -1,0 +1,37 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"perennial/jobs/decide"
+	"perennial/ledger"
+)
+
+// outsideRenewals makes findings of expiries that moved and that no renewal of
+// ours explains: a person renewed them at the provider's own site, and a top-up of
+// the same amount would hide it from the wallet. What a person records as spent
+// elsewhere explains those that were seen before.
+func (p *Pass) outsideRenewals(ctx context.Context) error {
+	moved, err := p.Ledger.MovedOutside(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range moved {
+		days := int64((m.By + 12*time.Hour) / (24 * time.Hour))
+		cents, paid, err := p.Ledger.PaidPerDay(ctx, m.ProxyID)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return err
+		}
+		f := Finding{Kind: decide.KindRenewed, ProxyID: m.ProxyID, Explanation: fmt.Sprintf(
+			"its expiry moved from %s to %s, by %d days, and no renewal of ours explains it: if it was renewed at the provider's own site, `perennial ledger record --kind external`", decide.Stamp(m.Before), decide.Stamp(m.Now), days)}
+		if err == nil {
+			f.AmountCents = -ledger.ScalePrice(cents, paid, days)
+			f.Explanation += "; at the price last paid it cost " + p.Binding.Amount(-f.AmountCents)
+		}
+		p.find(f)
+	}
+	return nil
+}

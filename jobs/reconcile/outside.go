@@ -1,0 +1,225 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"perennial/jobs/decide"
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// listing is where the walk through the provider's orders stands. It goes on
+// with the next pass when there are more pages than one pass may read.
+type listing struct{ token string }
+
+// Outside follows the orders list and takes up the numbers that the ledger does
+// not know. Of a summary nothing but its number is given, so each is read once.
+func (p *Pass) Outside(ctx context.Context) error {
+	if err := p.listed(ctx); err != nil {
+		return p.orderError(err)
+	}
+	if len(p.Foreign) == 0 {
+		return nil
+	}
+	opened, err := p.Ledger.OpenedAt(ctx)
+	if err != nil {
+		return err
+	}
+	p.grant()
+	for _, unread := range []bool{true, false} { // each is read once before any is read again
+		for _, no := range inTurn(p.Foreign, p.foreignTurn) {
+			if p.Foreign[no].Read == unread || p.Fresh[no] {
+				continue
+			}
+			if p.Left <= 0 {
+				if unread {
+					p.Compared.Left++
+				}
+				continue
+			}
+			if err := p.readForeign(ctx, no, opened); err != nil {
+				return p.orderError(err)
+			}
+		}
+	}
+	return p.judgeForeign(ctx)
+}
+
+// listed walks the list's pages for as long as its share lasts.
+func (p *Pass) listed(ctx context.Context) error {
+	p.grant()
+	for p.May() {
+		page, err := Fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Page[upstream.OrderSummary], error) {
+			return p.Statements.OrdersPage(ctx, upstream.PageRequest{Size: ListingPage, Token: p.list.token})
+		})
+		switch {
+		case upstream.RestartsList(err) && p.list.token != "":
+			p.list.token = ""
+			continue
+		case err != nil:
+			return fmt.Errorf("list the orders: %w", err)
+		}
+		if err := p.unknown(ctx, page.Items); err != nil {
+			return err
+		}
+		if !page.HasMore || page.NextPageToken == "" || page.NextPageToken == p.list.token {
+			p.list.token = ""
+			return nil
+		}
+		p.list.token = page.NextPageToken
+	}
+	p.notef("the list of orders goes on with the next pass")
+	return nil
+}
+
+func (p *Pass) unknown(ctx context.Context, items []upstream.OrderSummary) error {
+	for _, o := range items {
+		if _, ok := p.Foreign[o.OrderNo]; ok {
+			continue
+		}
+		_, err := p.Ledger.OrderOperation(ctx, o.OrderNo)
+		if errors.Is(err, ledger.ErrNotFound) {
+			p.Foreign[o.OrderNo] = decide.ForeignOrder{}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readForeign reads an unknown order's detail: in turn again while it counts, for
+// it may be refunded; once when it is older than the ledger.
+func (p *Pass) readForeign(ctx context.Context, no string, opened time.Time) error {
+	if p.Foreign[no].Before {
+		return nil
+	}
+	if _, err := p.Ledger.OrderOperation(ctx, no); !errors.Is(err, ledger.ErrNotFound) {
+		delete(p.Foreign, no) // its reply has come since
+		return err
+	}
+	if !p.May() {
+		p.notef("order %s was left to the next pass", no)
+		return nil
+	}
+	o, err := Fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Order, error) { return p.Statements.Order(ctx, no) })
+	if errors.Is(err, upstream.CodeOrderNotFound) {
+		delete(p.Foreign, no)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read order %s: %w", no, err)
+	}
+	p.foreignTurn, p.Fresh[no] = no, true
+	p.Compared.Outside++
+	x := decide.ForeignOf(o)
+	// Instants of the API may be whole seconds.
+	x.Before = !o.CreatedAt.IsZero() && o.CreatedAt.Before(opened.Truncate(time.Second))
+	p.Foreign[no] = x
+	return nil
+}
+
+// judgeForeign makes findings of what was read, but for orders that a person
+// recorded and those that an operation of ours may have made.
+func (p *Pass) judgeForeign(ctx context.Context) error {
+	recorded, err := p.Ledger.RecordedFor(ctx)
+	if err != nil {
+		return err
+	}
+	ours, err := p.makers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, no := range slices.Sorted(maps.Keys(p.Foreign)) {
+		x := p.Foreign[no]
+		if !x.Read || x.Before || recorded[no] == x.NetCents {
+			continue
+		}
+		if _, err := p.Ledger.OrderOperation(ctx, no); !errors.Is(err, ledger.ErrNotFound) {
+			if err != nil {
+				return err
+			}
+			delete(p.Foreign, no)
+			continue
+		}
+		var maker attribution
+		maker, ours = attribute(x, ours)
+		if !maker.settled {
+			p.foreignFinding(no, x, recorded[no], maker)
+		}
+	}
+	return nil
+}
+
+// makers are the operations of ours that may have made an order that is not known.
+func (p *Pass) makers(ctx context.Context) ([]decide.Maker, error) {
+	operations, err := p.Ledger.NumberlessOrders(ctx)
+	ours := make([]decide.Maker, len(operations))
+	for i, o := range operations {
+		if ours[i], err = decide.MakerOf(ctx, p.Ledger, o); err != nil {
+			return nil, err
+		}
+	}
+	return ours, err
+}
+
+// attribution is which operations of ours may have made an unknown order.
+type attribution struct {
+	settled bool     // one under way will tell, or a person's answer explains it
+	reviews []string // operations in review that may have made it
+}
+
+// attribute looks for the operation that an unknown order may belong to. One
+// answer of a person explains one order, so it is taken out of the list.
+func attribute(x decide.ForeignOrder, ours []decide.Maker) (attribution, []decide.Maker) {
+	var a attribution
+	for i, o := range ours {
+		if o.FirstSentAt == nil || o.CannotHaveMade(x) != "" {
+			continue
+		}
+		switch o.State {
+		case ledger.StateReview:
+			a.reviews = append(a.reviews, o.ID)
+		case ledger.StateResolved:
+			if o.ChargedCents-o.RefundedCents == x.NetCents && x.CreatedAt.Before(o.UpdatedAt.Add(upstream.MaxSkew)) {
+				return attribution{settled: true}, slices.Delete(slices.Clone(ours), i, i+1)
+			}
+		case ledger.StateAccepted, ledger.StateHeld, ledger.StateSending, ledger.StateWaiting, ledger.StateOpen, ledger.StateDelivered,
+			ledger.StateRefunded, ledger.StateCompleted, ledger.StatePartial, ledger.StateFailed, ledger.StateRejected: // its reply names its order
+			a.settled = true
+		}
+	}
+	return a, ours
+}
+
+func (p *Pass) foreignFinding(no string, x decide.ForeignOrder, recorded int64, maker attribution) {
+	f := Finding{Kind: decide.KindOutside, AmountCents: x.NetCents - recorded, OrderNo: no, Explanation: fmt.Sprintf(
+		"the provider has this order, created %s, and the ledger does not know it: it cost %s net", decide.Stamp(x.CreatedAt), p.Binding.Amount(x.NetCents))}
+	if recorded != 0 {
+		f.Explanation += fmt.Sprintf(", of which %s is recorded", p.Binding.Amount(recorded))
+	}
+	if len(maker.reviews) == 1 {
+		f.OperationID = maker.reviews[0]
+	}
+	if len(maker.reviews) > 0 {
+		f.Explanation += "; it may be of " + strings.Join(decide.FirstFew(maker.reviews), ", ") + ", in review: resolve that first"
+	} else {
+		kind, cents := "external", x.NetCents-recorded
+		if cents < 0 { // more is recorded than it cost
+			kind, cents = "top-up", -cents
+		}
+		f.Explanation += fmt.Sprintf("; if it was bought at the provider's own site: perennial ledger record --kind %s --cents %d --order %s", kind, cents, no)
+	}
+	p.find(f)
+}
+
+// ListingPage is how many items a page is asked for. The client asks for fewer
+// where the provider refuses it.
+const ListingPage = 200

@@ -1,0 +1,270 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"perennial/jobs/decide"
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// Finding is a difference between the books and the provider, or a renewal
+// that did not do what was paid for. Nothing is corrected because of it.
+type Finding struct {
+	// Kind is one of the kinds below; docs/operations.md says what each means and
+	// what to do about it.
+	Kind string `json:"kind"`
+	// AmountCents is what the provider says less what the books say: of the
+	// wallet, positive when it holds more; of an order, what it cost.
+	AmountCents int64  `json:"amount_cents"`
+	OrderNo     string `json:"order_no"`
+	OperationID string `json:"operation_id"`
+	ProxyID     string `json:"proxy_id,omitempty"`
+	Explanation string `json:"explanation"`
+}
+
+// Key tells one finding from another: a difference that stays is published once.
+func (f Finding) Key() string {
+	return strings.Join([]string{f.Kind, strconv.FormatInt(f.AmountCents, 10), f.OrderNo, f.OperationID, f.ProxyID}, "\x00")
+}
+
+// Reconciliation is what one comparison of the books with the provider showed.
+type Reconciliation struct {
+	OK bool `json:"ok"`
+	// Quiet: nothing was under way around the reading of the wallet, so it was
+	// compared to the cent and not as an interval.
+	Quiet    bool        `json:"quiet"`
+	Findings []Finding   `json:"findings"`
+	Currency string      `json:"currency,omitempty"` // of the amounts
+	At       time.Time   `json:"at"`
+	Wallet   WalletCheck `json:"wallet"`
+	Orders   int         `json:"orders_compared"`
+	Renewals int         `json:"renewals_compared"`
+	// Compared is how much of each kind this pass looked at: nothing found among
+	// nothing is no agreement.
+	Compared Compared `json:"compared"`
+	// Notes are what this reconciliation could not look at, and why.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Compared counts what one pass compared, and what it left to the next.
+type Compared struct {
+	Orders   int  `json:"orders"`         // of ours, with a fresh read
+	Renewals int  `json:"renewals"`       // operation, transfers and lines
+	Expiries int  `json:"expiries"`       // of renewed proxies, that they moved by what was paid for
+	Outside  int  `json:"outside_orders"` // made elsewhere, read in this pass
+	Wallet   bool `json:"wallet"`         // with both bounds
+	Left     int  `json:"left"`           // orders and expiries that this pass had no request left for
+}
+
+// DifferenceCents is by how much the wallet is outside of what the books allow.
+func (x Reconciliation) DifferenceCents() int64 {
+	for _, f := range x.Findings {
+		if f.Kind == decide.KindWallet {
+			return f.AmountCents
+		}
+	}
+	return 0
+}
+
+// Statements is the provider as a reconciliation reads it.
+type Statements interface {
+	Wallet(ctx context.Context) (upstream.Wallet, error)
+	Order(ctx context.Context, orderNo string) (upstream.Order, error)
+	Proxy(ctx context.Context, proxyID string) (upstream.Proxy, error)
+	OrdersPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.OrderSummary], error)
+}
+
+// ReconcilerConfig is what a Reconciler is made of. Everything without a
+// default is required.
+type ReconcilerConfig struct {
+	Account    string
+	Ledger     *ledger.Ledger
+	Statements Statements
+	Binding    ledger.Binding
+	Clock      func() time.Time
+	// Pass is called before each request: the account's rate. Default: no wait.
+	Pass func(ctx context.Context) error
+	// Heard hears every reply. Default: nothing does.
+	Heard func(ctx context.Context, server time.Time, err error)
+	// Reached hears of the moments named in docs/reliability.md. Default: nothing does.
+	Reached func(point string)
+	// Reads bounds the order details, proxies and pages of one pass. Default 200.
+	Reads int
+}
+
+// Reconciler compares a ledger with the provider. It remembers where its turn
+// through the older orders stands, so one is kept for an account. Its methods
+// are for one goroutine at a time.
+type Reconciler struct {
+	ReconcilerConfig
+
+	loaded      bool
+	ChangedSeq  int64                          // facts up to here were looked at
+	orderCursor string                         // the last order of the turn through all
+	stickyTurn  string                         // the last of sticky that was read
+	foreignTurn string                         // the last of foreign that was read
+	renewals    string                         // the last renewal of the turn through all
+	Sticky      map[string]bool                // orders to look at whatever the turn
+	Known       map[string][]Finding           // what an order, or a line, differed by when it was last read
+	settledAt   map[string]time.Time           // renewals whose expiries are still to be seen
+	list        listing                        // through the provider's orders
+	Foreign     map[string]decide.ForeignOrder // orders that the ledger does not know
+}
+
+// NewReconciler makes a reconciler.
+func NewReconciler(c ReconcilerConfig) *Reconciler {
+	if c.Pass == nil {
+		c.Pass = func(context.Context) error { return nil }
+	}
+	if c.Heard == nil {
+		c.Heard = func(context.Context, time.Time, error) {}
+	}
+	if c.Reached == nil {
+		c.Reached = func(string) {}
+	}
+	if c.Reads <= 0 {
+		c.Reads = 200
+	}
+	return &Reconciler{
+		ReconcilerConfig: c, Sticky: map[string]bool{}, Known: map[string][]Finding{}, settledAt: map[string]time.Time{}, Foreign: map[string]decide.ForeignOrder{},
+	}
+}
+
+// Pass is one reconciliation under way.
+type Pass struct {
+	*Reconciler
+	Reconciliation
+	Left  int             // requests that the present step may still make
+	added map[string]bool // renewals that it has added up
+	Fresh map[string]bool // orders made elsewhere that it has read
+}
+
+// recently is how far back the first pass looks for changed operations.
+const recently = 24 * time.Hour
+
+// Reconcile compares orders, renewals and the wallet, in this order: what the
+// orders show may explain the wallet. readWallet reads the wallet once the
+// moment for it has come; nil reads it at once. An error is the provider's or
+// the ledger's; then nothing is known.
+func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Context) (WalletReading, error)) (Reconciliation, error) {
+	if readWallet == nil {
+		readWallet = c.ReadWallet
+	}
+	p := &Pass{Reconciler: c, added: map[string]bool{}, Fresh: map[string]bool{}, Reconciliation: Reconciliation{Findings: []Finding{}, Currency: c.Binding.Currency}}
+	if err := c.Load(ctx); err != nil {
+		return p.Reconciliation, err
+	}
+	for _, step := range []func(context.Context) error{p.changed, p.someRenewals, p.Outside, p.someOrders, p.expiries, p.outsideRenewals} {
+		if err := step(ctx); err != nil {
+			return p.Reconciliation, err
+		}
+	}
+	c.Reached("reconciliation.read")
+	reading, err := readWallet(ctx)
+	if err != nil {
+		return p.Reconciliation, fmt.Errorf("read the wallet: %w", err)
+	}
+	p.wallet(reading)
+	p.OK, p.At = len(p.Findings) == 0, c.Clock().UTC()
+	p.Compared.Orders, p.Compared.Renewals, p.Compared.Wallet = p.Orders, p.Renewals, p.Wallet.LowCents != nil
+	return p.Reconciliation, nil
+}
+
+// Load takes up what an earlier run found and no person explained since.
+func (c *Reconciler) Load(ctx context.Context) error {
+	if c.loaded {
+		return nil
+	}
+	told, agreed, err := c.Ledger.ToldDiscrepancies(ctx)
+	if err != nil {
+		return err
+	}
+	// What settled since the last agreement may not have been looked at: the runner
+	// may have been away for days.
+	since := c.Clock().Add(-recently)
+	if agreed != nil && agreed.At.Add(-time.Hour).Before(since) {
+		since = agreed.At.Add(-time.Hour)
+	}
+	if c.ChangedSeq, err = c.Ledger.SeqAt(ctx, since); err != nil {
+		return err
+	}
+	for _, f := range told {
+		was := Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID, Explanation: f.Explanation}
+		switch {
+		case f.Kind == decide.KindNotMoved:
+			c.settledAt[f.OperationID] = time.Time{}
+			c.Known[f.OperationID+" "+f.ProxyID] = []Finding{was}
+		case f.OrderNo != "" && f.Kind != decide.KindOutside && f.Kind != decide.KindLate:
+			c.Sticky[f.OrderNo] = true
+			c.Known[f.OrderNo] = append(c.Known[f.OrderNo], was)
+		}
+	}
+	c.loaded = true
+	return nil
+}
+
+func (p *Pass) find(f Finding) { p.Findings = append(p.Findings, f) }
+
+// still repeats what was found when this was last read: it could not be read
+// again, so it has not been explained.
+func (p *Pass) still(key, what string) {
+	p.notef("%s was left to the next pass", what)
+	p.Compared.Left++
+	p.Findings = append(p.Findings, p.Known[key]...)
+}
+
+func (p *Pass) notef(format string, args ...any) {
+	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
+}
+
+// grant gives the coming step its share of the pass's requests, and what the steps
+// before it have left: no step takes those of another.
+func (p *Pass) grant() { p.Left += max(1, p.Reads/4) }
+
+// inTurn is a set in its order, beginning behind the last one of the turn before.
+func inTurn[T any](set map[string]T, last string) []string {
+	all := slices.Sorted(maps.Keys(set))
+	at, found := slices.BinarySearch(all, last)
+	if found {
+		at++
+	}
+	return slices.Concat(all[at:], all[:at])
+}
+
+// May takes one request out of the pass's share; false when it is used up.
+func (p *Pass) May() bool {
+	if p.Left <= 0 {
+		return false
+	}
+	p.Left--
+	return true
+}
+
+// unreadable reports whether an error only says that the key may not read this:
+// the rest of the pass goes on, and says so.
+func (p *Pass) unreadable(err error, what string) bool {
+	if !errors.Is(err, upstream.CodeInsufficientScope) {
+		return false
+	}
+	p.notef("%s could not be compared: the key may not read them (insufficient_scope)", what)
+	return true
+}
+
+// Fetch makes one request: through the rate, and heard.
+func Fetch[T any](ctx context.Context, c *Reconciler, do func(context.Context) (T, error)) (T, error) {
+	var none T
+	if err := c.Pass(ctx); err != nil {
+		return none, err
+	}
+	out, err := do(ctx)
+	c.Heard(ctx, time.Time{}, err)
+	return out, err
+}

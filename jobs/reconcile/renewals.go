@@ -1,0 +1,140 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"perennial/jobs/decide"
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// turnOfRenewals is how many older renewals one pass adds up. They are in the
+// ledger alone: no request is made.
+const turnOfRenewals = 500
+
+func (p *Pass) someRenewals(ctx context.Context) error {
+	ids, err := p.Ledger.RenewalsAfter(ctx, p.renewals, turnOfRenewals)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := p.renewal(ctx, id); err != nil {
+			return err
+		}
+		p.renewals = id
+	}
+	if len(ids) < turnOfRenewals {
+		p.renewals = ""
+	}
+	return nil
+}
+
+// renewal compares what a renewal says was charged and refunded with its
+// transfers and its lines: gross = net + refunded, in each of the three.
+func (p *Pass) renewal(ctx context.Context, id string) error {
+	if p.added[id] {
+		return nil
+	}
+	p.added[id] = true
+	sums, err := p.Ledger.RenewalSums(ctx, id)
+	if err != nil {
+		return fmt.Errorf("renewal %s: %w", id, err)
+	}
+	p.Renewals++
+	if slices.ContainsFunc(p.Findings, func(f Finding) bool { return f.Kind == decide.KindSums && f.OperationID == id }) {
+		return nil
+	}
+	if d := sums.Differ(); d != 0 {
+		p.find(Finding{Kind: decide.KindSums, AmountCents: d, OperationID: id, Explanation: fmt.Sprintf(
+			"charged and refunded are %s and %s in the operation, %s and %s in its transfers, %s and %s in its lines: run `perennial ledger verify`",
+			p.Binding.Amount(sums.ChargedCents), p.Binding.Amount(sums.RefundedCents), p.Binding.Amount(sums.BookedChargedCents), p.Binding.Amount(sums.BookedRefundedCents),
+			p.Binding.Amount(sums.LineChargedCents), p.Binding.Amount(sums.LineRefundedCents))})
+	}
+	return nil
+}
+
+// dayLess is by how much an expiry may move less than the days that were paid for:
+// a provider may count days of its own.
+const dayLess = 24 * time.Hour
+
+// movesWithin is how long the provider may take to show a renewed expiry.
+const movesWithin = 10 * time.Minute
+
+// expiries looks whether what was renewed expires later than before, once the
+// provider had its time to show it. What was read since serves.
+func (p *Pass) expiries(ctx context.Context) error {
+	p.grant()
+	now := p.Clock()
+	for _, id := range slices.Sorted(maps.Keys(p.settledAt)) {
+		settled := p.settledAt[id]
+		if now.Sub(settled) < movesWithin {
+			continue
+		}
+		lines, err := p.Ledger.Lines(ctx, id)
+		if err != nil {
+			return err
+		}
+		done := true
+		for _, l := range lines {
+			if l.State != ledger.LineSucceeded && l.State != ledger.LineCharged { // charged: a person said so
+				continue
+			}
+			p.Compared.Expiries++
+			moved, err := p.moved(ctx, id, l, settled)
+			if p.unreadable(err, "expiries") {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			done = done && moved
+		}
+		if done {
+			delete(p.settledAt, id)
+		}
+	}
+	return nil
+}
+
+// moved reports whether a line needs no more looking at: its expiry moved, or
+// what it was before is not known. When it did not move, that is a finding.
+func (p *Pass) moved(ctx context.Context, operation string, l ledger.RenewalLine, settled time.Time) (bool, error) {
+	seen, err := p.Ledger.Proxy(ctx, l.ProxyID)
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return false, err
+	}
+	before := l.ObservedExpiresAt
+	if before == nil {
+		return true, nil // its expiry was not read before it was renewed
+	}
+	key := operation + " " + l.ProxyID
+	least := before.Add(time.Duration(l.DurationDays)*24*time.Hour - dayLess) // what was paid for
+	if seen.SeenAt.After(settled) && seen.ExpiresAt != nil && !seen.ExpiresAt.Before(least) {
+		return true, nil
+	}
+	if !p.May() {
+		p.still(key, "the expiry of "+l.ProxyID)
+		return false, nil
+	}
+	proxy, err := Fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Proxy, error) { return p.Statements.Proxy(ctx, l.ProxyID) })
+	switch {
+	case errors.Is(err, upstream.CodeProxyNotFound):
+		p.notef("proxy %s, renewed by %s, is not known to the provider any more", l.ProxyID, operation)
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read proxy %s: %w", l.ProxyID, err)
+	case proxy.ExpiresAt == nil || !proxy.ExpiresAt.Before(least):
+		return true, nil
+	}
+	f := Finding{Kind: decide.KindNotMoved, AmountCents: l.ChargedCents - l.RefundedCents, OperationID: operation, ProxyID: l.ProxyID,
+		Explanation: fmt.Sprintf("its renewal by %d days cost %s, it expired at %s before, and the provider says %s",
+			l.DurationDays, p.Binding.Amount(l.ChargedCents-l.RefundedCents), decide.Stamp(*before), decide.Stamp(*proxy.ExpiresAt))}
+	p.Known[key] = []Finding{f}
+	p.find(f)
+	return false, nil
+}

@@ -1,0 +1,129 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"perennial/jobs/decide"
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+// WalletCheck is the provider's wallet beside what the books allow. A bound
+// that is nil is none: something of unknown price is under way. frozen_cents is
+// not interpreted: the document does not say whether it is part of the balance.
+type WalletCheck struct {
+	ProviderCents int64  `json:"provider_cents"`
+	BookCents     int64  `json:"book_cents"`
+	LowCents      *int64 `json:"low_cents"`
+	HighCents     *int64 `json:"high_cents"`
+	// UnderWay are the operations that widen the interval.
+	UnderWay []string `json:"under_way,omitempty"`
+}
+
+// WalletReading is a wallet with the books just before and just after it.
+type WalletReading struct {
+	ProviderCents int64
+	Balance       string // the same as a decimal string
+	Currency      string
+	Before, After ledger.Position
+	Moved         bool // something was sent or booked in between
+}
+
+// ReadWallet reads the wallet between two looks at the books.
+func (c *Reconciler) ReadWallet(ctx context.Context) (w WalletReading, err error) {
+	if err := c.Pass(ctx); err != nil {
+		return w, err
+	}
+	if w.Before, err = c.Ledger.Position(ctx, c.Account); err != nil {
+		return w, err
+	}
+	wallet, err := c.Statements.Wallet(ctx)
+	c.Heard(ctx, wallet.ServerTime, err)
+	if err != nil {
+		return w, err
+	}
+	w.ProviderCents, w.Balance, w.Currency = wallet.BalanceCents, wallet.Balance, wallet.Currency
+	if w.After, err = c.Ledger.Position(ctx, c.Account); err != nil {
+		return w, err
+	}
+	w.Moved, err = c.Ledger.MoneyMoved(ctx, w.Before.Head.Seq, w.After.Head.Seq)
+	return w, err
+}
+
+// exact: nothing was under way from before the reading to after it.
+func (w WalletReading) exact() bool {
+	return !w.Moved && len(w.Before.Open) == 0 && len(w.After.Open) == 0
+}
+
+// Check widens the book balance by everything that could have happened to the
+// wallet when it was read and is not booked. What was booked between the two
+// looks may have happened on either side of the reading, so it widens too.
+func (w WalletReading) Check() WalletCheck {
+	x := WalletCheck{ProviderCents: w.ProviderCents, BookCents: w.After.WalletCents}
+	low, high := w.Before.WalletCents, w.Before.WalletCents
+	looks := [][]ledger.Exposure{w.Before.Open}
+	if w.Moved {
+		looks = append(looks, w.After.Open)
+		a, b := w.Before.Balance, w.After.Balance
+		low -= b.ChargedCents - a.ChargedCents + b.ExternalCents - a.ExternalCents
+		high += b.RefundedCents - a.RefundedCents + b.FundingCents - a.FundingCents
+	}
+	unbounded := false
+	seen := map[string]bool{}
+	for _, open := range looks {
+		for _, e := range open {
+			low, high, unbounded = low-e.ChargeCents, high+e.ReturnCents, unbounded || e.ChargeUnknown
+			if !seen[e.OperationID] {
+				seen[e.OperationID] = true
+				x.UnderWay = append(x.UnderWay, e.OperationID)
+			}
+		}
+	}
+	x.HighCents = &high
+	if !unbounded {
+		x.LowCents = &low
+	}
+	return x
+}
+
+// wallet makes a finding of a wallet outside of its interval, with everything
+// that could explain it.
+func (p *Pass) wallet(w WalletReading) {
+	p.Wallet, p.Quiet = w.Check(), w.exact()
+	x := p.Wallet
+	if w.Currency != p.Binding.Currency {
+		p.find(Finding{Kind: decide.KindWallet, Explanation: fmt.Sprintf("the wallet is in %q and the ledger in %q", decide.Bounded(w.Currency), p.Binding.Currency)})
+		return
+	}
+	if !upstream.AmountAgrees(w.Balance, w.ProviderCents) {
+		p.find(Finding{Kind: decide.KindDecimal, Explanation: fmt.Sprintf("the wallet's balance is %q and its balance_cents %d: balance_cents is compared", decide.Bounded(w.Balance), w.ProviderCents)})
+	}
+	if x.LowCents == nil {
+		p.notef("the wallet has no lower bound: %s may have cost an amount that is not known", strings.Join(decide.FirstFew(unknownPrices(w)), ", "))
+	}
+	var d int64
+	var text string
+	switch {
+	case x.LowCents != nil && w.ProviderCents < *x.LowCents:
+		d = w.ProviderCents - *x.LowCents
+		text = fmt.Sprintf("the wallet holds %s, %s less than the books allow; money spent at the provider's own site is recorded with `perennial ledger record --kind external`", p.Binding.Amount(w.ProviderCents), p.Binding.Amount(-d))
+	case w.ProviderCents > *x.HighCents:
+		d = w.ProviderCents - *x.HighCents
+		text = fmt.Sprintf("the wallet holds %s, %s more than the books allow; a top-up is recorded with `perennial ledger record --kind top-up`", p.Binding.Amount(w.ProviderCents), p.Binding.Amount(d))
+	default:
+		return
+	}
+	p.find(Finding{Kind: decide.KindWallet, AmountCents: d, Explanation: text + p.CouldExplain(d)})
+}
+
+func unknownPrices(w WalletReading) (ids []string) {
+	for _, e := range append(append([]ledger.Exposure{}, w.Before.Open...), w.After.Open...) {
+		if e.ChargeUnknown && !slices.Contains(ids, e.OperationID) {
+			ids = append(ids, e.OperationID)
+		}
+	}
+	return ids
+}
