@@ -8,3 +8,14 @@ import "time"
 // facts write it, from the year 1 to the year 9999: what is valid with its offset
 // may lie in the year 0 or 10000 without it.
 func WritableInstant(t time.Time) bool { y := t.UTC().Year(); return y >= 1 && y <= 9999 }
+
+// Expiry is an expiry as it is kept and compared: to the second. A provider may
+// show it to any precision, in one place to another than in the next; a renewal
+// moves it by days. Nil is nil.
+func Expiry(at *time.Time) *time.Time {
+	if at == nil {
+		return nil
+	}
+	second := at.Truncate(time.Second)
+	return &second
+}

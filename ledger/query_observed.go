@@ -36,17 +36,6 @@ func (t *Tx) SeenExpiry(proxyID string) (expires *time.Time, known bool, err err
 	return scanExpiry(t.queryRow(seenExpiry, proxyID))
 }
 
-// Expiry is an expiry as it is kept and compared: to the second. A provider may
-// show it to any precision, in one place to another than in the next; a renewal
-// moves it by days. Nil is nil.
-func Expiry(at *time.Time) *time.Time {
-	if at == nil {
-		return nil
-	}
-	second := at.Truncate(time.Second)
-	return &second
-}
-
 // Renewal is a renewal of one proxy that succeeded.
 type Renewal struct {
 	// ObservedExpiresAt is the expiry that it paid for; nil when it is not known.

@@ -30,15 +30,6 @@ func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (cents, days int64, e
 	return cents, days, notFound(err)
 }
 
-// ScalePrice is what days cost when paidDays cost cents, rounded up: an
-// estimate is never short of the price by a rounding.
-func ScalePrice(cents, paidDays, days int64) int64 {
-	if paidDays <= 0 {
-		return cents
-	}
-	return (cents*days + paidDays - 1) / paidDays
-}
-
 // dearestOf is how many of the latest bookings Dearest looks at.
 const dearestOf = 2000
 

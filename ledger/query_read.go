@@ -15,15 +15,6 @@ import (
 	"time"
 )
 
-// Binding is the provider account that the file belongs to.
-type Binding struct {
-	AccountID   string `json:"account_id"`
-	Environment string `json:"environment"`
-	BaseURL     string `json:"base_url"`
-	Currency    string `json:"currency"`
-	Epoch       string `json:"epoch"`
-}
-
 // Binding reads what ledger.opened bound the file to; ErrNotFound before that.
 func (l *Ledger) Binding(ctx context.Context) (Binding, error) {
 	var b Binding

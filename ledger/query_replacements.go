@@ -49,11 +49,11 @@ func (l *Ledger) UnsentReplacements(ctx context.Context, schedule string) ([]Pro
 		if err := s.Scan(&factType, &data); err != nil {
 			return ProxyReplaced{}, err
 		}
-		fact, err := DecodeFact(factType, []byte(data))
+		decoded, err := DecodeFact(factType, []byte(data))
 		if err != nil {
 			return ProxyReplaced{}, err
 		}
-		f, ok := fact.(ProxyReplaced)
+		f, ok := decoded.(ProxyReplaced)
 		if !ok {
 			return f, ErrNotFound
 		}

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/shopspring/decimal"
 )
 
 // exportColumns are those of the CSV export, one row for each double entry.
@@ -66,21 +64,6 @@ func neutral(cell string) string {
 	}
 	return cell
 }
-
-// amount shows cents in the main unit, as an exact decimal.
-func amount(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }
-
-// Amount is how a person reads money: 1234 cents of USD are "12.34 USD". Without a
-// currency it is the number alone.
-func Amount(cents int64, currency string) string {
-	if currency == "" {
-		return amount(cents)
-	}
-	return amount(cents) + " " + currency
-}
-
-// Amount shows cents in the currency of the account.
-func (b Binding) Amount(cents int64) string { return Amount(cents, b.Currency) }
 
 // ExportJSON writes the double entries of a period, one JSON object a line.
 func (l *Ledger) ExportJSON(ctx context.Context, out io.Writer, p Period) error {

@@ -195,8 +195,8 @@ func (l *Ledger) ToldDiscrepancies(ctx context.Context) (told []LedgerDiscrepanc
 		if err != nil {
 			return err
 		}
-		fact, err := DecodeFact(r.Type, []byte(r.Data))
-		switch f := fact.(type) {
+		decoded, err := DecodeFact(r.Type, []byte(r.Data))
+		switch f := decoded.(type) {
 		case LedgerDiscrepancy:
 			told = append(told, f)
 		case LedgerReconciled:
@@ -241,8 +241,8 @@ func (l *Ledger) reconciled(ctx context.Context, query string, from, to int64) (
 		if err != nil {
 			return err
 		}
-		fact, err := DecodeFact(r.Type, []byte(r.Data))
-		f, _ := fact.(LedgerReconciled)
+		decoded, err := DecodeFact(r.Type, []byte(r.Data))
+		f, _ := decoded.(LedgerReconciled)
 		found = &Reconciled{f, r.Seq, r.Instant()}
 		return err
 	})

@@ -135,11 +135,11 @@ func signedReason(ctx context.Context, l *ledger.Ledger, o ledger.Operation) (st
 		return o.Reason, nil
 	}
 	for _, r := range slices.Backward(rows) {
-		fact, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		decoded, err := ledger.DecodeFact(r.Type, []byte(r.Data))
 		if err != nil {
 			return "", err
 		}
-		switch f := fact.(type) {
+		switch f := decoded.(type) {
 		case ledger.CommandCancelled:
 			if f.Said(f.By) == o.Reason {
 				return f.Said(ledger.Signed(f.By, f.User)), nil
@@ -174,11 +174,11 @@ func delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]str
 		return nil, nil
 	}
 	for _, r := range slices.Backward(rows) {
-		fact, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		decoded, err := ledger.DecodeFact(r.Type, []byte(r.Data))
 		if err != nil {
 			return nil, err
 		}
-		if f, ok := fact.(ledger.OrderDelivered); ok {
+		if f, ok := decoded.(ledger.OrderDelivered); ok {
 			return f.ProxyIDs, nil
 		}
 	}
@@ -192,11 +192,11 @@ func leftOut(ctx context.Context, l *ledger.Ledger, commandID string) (out []Lef
 		return nil, err
 	}
 	for _, r := range rows {
-		fact, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		decoded, err := ledger.DecodeFact(r.Type, []byte(r.Data))
 		if err != nil {
 			return nil, err
 		}
-		if f, ok := fact.(ledger.ProxySkipped); ok && f.OperationID == "" {
+		if f, ok := decoded.(ledger.ProxySkipped); ok && f.OperationID == "" {
 			for _, x := range f.Proxies() {
 				out = append(out, LeftOut{ProxyID: x.ProxyID, Reason: x.Reason})
 			}

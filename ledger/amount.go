@@ -1,0 +1,20 @@
+package ledger
+
+import "github.com/shopspring/decimal"
+
+// How a person reads money.
+
+// Amount is how a person reads money: 1234 cents of USD are "12.34 USD". Without a
+// currency it is the number alone.
+func Amount(cents int64, currency string) string {
+	if currency == "" {
+		return amount(cents)
+	}
+	return amount(cents) + " " + currency
+}
+
+// Amount shows cents in the currency of the account.
+func (b Binding) Amount(cents int64) string { return Amount(cents, b.Currency) }
+
+// amount shows cents in the main unit, as an exact decimal.
+func amount(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }

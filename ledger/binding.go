@@ -1,0 +1,10 @@
+package ledger
+
+// Binding is the provider account that the file belongs to.
+type Binding struct {
+	AccountID   string `json:"account_id"`
+	Environment string `json:"environment"`
+	BaseURL     string `json:"base_url"`
+	Currency    string `json:"currency"`
+	Epoch       string `json:"epoch"`
+}

@@ -1,0 +1,68 @@
+package ledger
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestEventsAreCloudEventsThatCarryTheJournalUnchanged(t *testing.T) {
+	odd := CommandRejected{Ref: Ref{CommandID: "text \"with\" <all> & \u2028 kinds", Labels: map[string]string{"key <&>": "\x7f"}}, Reason: "9007199254740993"}
+	for _, fact := range append(history(), Fact(odd)) {
+		name := fact.FactType()
+		data, err := encode(fact)
+		check(t, err)
+		row := Row{Seq: 7, Type: name, Time: micros(noon), Operation: fact.Subject(), Data: string(data), PrevHash: genesis}
+		_, row.Hash = hashRow(nil, row)
+		text, err := row.Event("main", "e1")
+		check(t, err)
+		var event CloudEvent
+		if err := json.Unmarshal(text, &event); err != nil {
+			t.Errorf("%s is not JSON: %v\n%s", name, err, text)
+			continue
+		}
+		want := CloudEvent{
+			SpecVersion: "1.0", ID: "main/e1/7", Source: "perennial/main", Type: "perennial." + name + ".v1", Subject: fact.Subject(),
+			Time: noon, DataContentType: "application/json", Data: event.Data,
+		}
+		if !reflect.DeepEqual(event, want) {
+			t.Errorf("%s: %+v", name, event)
+		}
+		place := `,"ledger":{"seq":7,"prev_hash":"` + row.PrevHash + `","hash":"` + row.Hash + `"}}`
+		before, ok := strings.CutSuffix(string(event.Data), place)
+		if !ok || before+"}" != row.Data {
+			t.Errorf("%s: data is not the journal's data with its place:\n%s\n%s", name, event.Data, row.Data)
+		}
+	}
+}
+
+func TestAnEventOfAnEmptyFactIsStillJSON(t *testing.T) {
+	text, err := Row{Seq: 1, Type: "x.y", Data: "{}", PrevHash: genesis, Hash: genesis}.Event("main", "e1")
+	check(t, err)
+	var event map[string]json.RawMessage
+	check(t, json.Unmarshal(text, &event))
+	if _, there := event["subject"]; there || !strings.HasPrefix(string(event["data"]), `{"ledger":`) {
+		t.Fatalf("%s", text)
+	}
+}
+
+// An outsider who has only the events can recompute the chain: the hash is over
+// named, length-prefixed fields, so no two rows have one encoding.
+func TestTwoRowsThatConcatenateAlikeHaveDifferentHashes(t *testing.T) {
+	_, a := hashRow(nil, Row{Type: "ab", Operation: "c", PrevHash: genesis})
+	_, b := hashRow(nil, Row{Type: "a", Operation: "bc", PrevHash: genesis})
+	if a == b {
+		t.Fatal("fields run into one another")
+	}
+	_, golden := hashRow(nil, Row{Seq: 1, Type: "ledger.opened", Time: micros(noon), Operation: "", Data: `{}`, PrevHash: genesis})
+	if want := "e07bf033c1f88cb7c2c5b7e6aa77ea19969a1f728d8b9b7141f199233e25d005"; golden != want {
+		t.Fatalf("the hash of a row changed from %s to %s: every journal written before would be called broken", want, golden)
+	}
+}
+
+// encode gives a fact's JSON as the journal would hold it.
+func encode(f Fact) ([]byte, error) {
+	text, err := emptyWriter(nil).encode(f)
+	return []byte(text), err
+}

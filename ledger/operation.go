@@ -1,0 +1,77 @@
+package ledger
+
+import (
+	"time"
+)
+
+// An operation as the facts leave it, and where it stands.
+
+// State is where an operation stands in docs/state-machine.md.
+type State string
+
+// The states of an operation.
+const (
+	StateAccepted  State = "accepted"
+	StateHeld      State = "held"
+	StateSending   State = "sending"
+	StateWaiting   State = "waiting"
+	StateOpen      State = "open"
+	StateReview    State = "review"
+	StateRejected  State = "rejected"
+	StateDelivered State = "delivered"
+	StateRefunded  State = "refunded"
+	StateCompleted State = "completed"
+	StatePartial   State = "partial"
+	StateFailed    State = "failed"
+	StateResolved  State = "resolved"
+)
+
+// States are all of them.
+var States = []State{
+	StateAccepted, StateHeld, StateSending, StateWaiting, StateOpen, StateReview,
+	StateRejected, StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved,
+}
+
+// Ended reports whether nothing more happens by itself and no person is waited for.
+func (s State) Ended() bool {
+	switch s {
+	case StateRejected, StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved:
+		return true
+	case StateAccepted, StateHeld, StateSending, StateWaiting, StateOpen, StateReview:
+	}
+	return false
+}
+
+// Operation is the execution of one command, or of one frozen chunk of it,
+// under one idempotency key and one stored body. Cents are gross.
+type Operation struct {
+	ID               string
+	CommandID        string
+	Kind             Kind
+	Chunk            string
+	Generation       int64
+	Key              string
+	State            State
+	Version          int64
+	Reason           string
+	Code             string
+	TraceID          string
+	AppID            string
+	Attempts         int64
+	Ambiguous        int64 // attempts that may have executed
+	BodySeq          int64 // journal row with the body; 0 while no body is frozen
+	FirstSentAt      *time.Time
+	FirstAmbiguousAt *time.Time
+	NextAt           *time.Time
+	ProgressAt       *time.Time
+	ReadAt           *time.Time // when its order was last read
+	UnreadSince      *time.Time // since when its order cannot be read; nil while it can
+	OrderNo          string
+	ExpectedCount    int64
+	DeliveredCount   int64
+	EstimateCents    int64
+	ChargedCents     int64
+	RefundedCents    int64
+	AcceptedAt       time.Time
+	UpdatedAt        time.Time
+}
