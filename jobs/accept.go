@@ -7,6 +7,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // How a command that was read is accepted or refused: one transaction of the
@@ -30,7 +31,7 @@ func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 		return nil // refused before, and told so
 	}
 	if a.invalid != nil {
-		return a.refuse(tx, ledger.RejectedInvalid, a.invalid.Reason)
+		return a.refuse(tx, fact.RejectedInvalid, a.invalid.Reason)
 	}
 	if a.cmd.NotAfter != nil && tx.Now().After(*a.cmd.NotAfter) {
 		return a.refuse(tx, "not_after", "not_after had passed when the command came: nothing was sent")
@@ -45,7 +46,7 @@ func (a *arrival) refuse(tx *ledger.Tx, code, reason string) error {
 // answerOnce appends the fact that a content is refused or in conflict, once for each
 // content and for a bounded number of contents of an id: without a bound, a producer
 // would fill the journal with one id. What is beyond it becomes a dead letter.
-func (a *arrival) answerOnce(tx *ledger.Tx, answer ledger.Fact, reason string) error {
+func (a *arrival) answerOnce(tx *ledger.Tx, answer fact.Fact, reason string) error {
 	before, contents, err := tx.RefusedContent(a.id(), a.hash)
 	if err != nil || before {
 		return err
@@ -57,13 +58,13 @@ func (a *arrival) answerOnce(tx *ledger.Tx, answer ledger.Fact, reason string) e
 	return tx.Append(answer)
 }
 
-func (a *arrival) rejected(code, reason string) ledger.CommandRejected {
+func (a *arrival) rejected(code, reason string) fact.CommandRejected {
 	labels := a.cmd.Labels
 	if a.invalid != nil {
 		labels = a.invalid.Labels
 	}
-	return ledger.CommandRejected{
-		Ref: ledger.Ref{CommandID: a.id(), Labels: labels}, ContentHash: a.hash, Code: code, Reason: decide.Bounded(reason),
+	return fact.CommandRejected{
+		Ref: fact.Ref{CommandID: a.id(), Labels: labels}, ContentHash: a.hash, Code: code, Reason: decide.Bounded(reason),
 	}
 }
 
@@ -77,8 +78,8 @@ func acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
 	if a.invalid != nil {
 		reason += " (and this content would be refused: " + a.invalid.Reason + ")"
 	}
-	return a.answerOnce(tx, ledger.CommandConflict{
-		Ref: ledger.Ref{CommandID: a.id(), Labels: a.cmd.Labels}, ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: decide.Bounded(reason),
+	return a.answerOnce(tx, fact.CommandConflict{
+		Ref: fact.Ref{CommandID: a.id(), Labels: a.cmd.Labels}, ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: decide.Bounded(reason),
 	}, reason)
 }
 
@@ -91,11 +92,11 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 		return a.refuse(tx, "claimed", "every proxy of it is being renewed, or in review, by another command: "+skipped[0].Reason)
 	}
 	planned := a.cmd.Operations(r.binding, ids, r.careful(a.cmd))
-	facts := append(make([]ledger.Fact, 0, 2), ledger.CommandAccepted{
-		Ref: ledger.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, Kind: a.kind, ContentHash: a.hash, Content: a.content,
+	facts := append(make([]fact.Fact, 0, 2), fact.CommandAccepted{
+		Ref: fact.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, Kind: a.kind, ContentHash: a.hash, Content: a.content,
 		DurationDays: a.cmd.DurationDays, Operations: planned,
 	})
-	facts = append(facts, ledger.Skipped(ledger.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, skipped, "other operations hold them")...)
+	facts = append(facts, fact.Skipped(fact.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, skipped, "other operations hold them")...)
 	if err := tx.Append(facts...); err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 }
 
 // unclaimed leaves out the proxies that another operation holds.
-func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []ledger.SkippedProxy, err error) {
+func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []fact.SkippedProxy, err error) {
 	for _, id := range c.ProxyIDs {
 		holder, err := tx.Claimant(id)
 		if err != nil {
@@ -121,7 +122,7 @@ func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []ledger
 			ids = append(ids, id)
 			continue
 		}
-		skipped = append(skipped, ledger.SkippedProxy{ProxyID: id, Reason: "operation " + holder + " holds it"})
+		skipped = append(skipped, fact.SkippedProxy{ProxyID: id, Reason: "operation " + holder + " holds it"})
 	}
 	return ids, skipped, nil
 }
@@ -132,7 +133,7 @@ func (r *Runner) careful(c command.Command) bool { return c.MaxTotalCents > 0 ||
 
 // jobsOf makes the jobs that may start at once: of a careful command only the
 // first.
-func (r *Runner) jobsOf(tx *ledger.Tx, c command.Command, planned []ledger.Planned) ([]*job, error) {
+func (r *Runner) jobsOf(tx *ledger.Tx, c command.Command, planned []fact.Planned) ([]*job, error) {
 	if len(planned) > bulkOperations && c.Priority == command.UrgencyNormal {
 		c.Priority = command.UrgencyBulk
 	}
@@ -181,8 +182,8 @@ func startsNow(tx *ledger.Tx, ids []string) (p presend, now bool, err error) {
 }
 
 // startNow appends the intent of a command's only operation behind its acceptance.
-func (r *Runner) startNow(tx *ledger.Tx, a *arrival, planned ledger.Planned, p presend) error {
-	j := r.job(ledger.Operation{ID: planned.OperationID, CommandID: a.cmd.ID, Kind: a.kind, Key: planned.Key}, a.cmd, p.ids)
+func (r *Runner) startNow(tx *ledger.Tx, a *arrival, planned fact.Planned, p presend) error {
+	j := r.job(fact.Operation{ID: planned.OperationID, CommandID: a.cmd.ID, Kind: a.kind, Key: planned.Key}, a.cmd, p.ids)
 	sending, err := r.intent(j, p, tx.Now())
 	if err != nil {
 		return err

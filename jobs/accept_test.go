@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -38,7 +39,7 @@ func TestAnAcceptanceThatRunsTwiceTakesOneToken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(a.jobs) != 1 || a.jobs[0].sending == nil || a.jobs[0].op.State != ledger.StateSending {
+	if len(a.jobs) != 1 || a.jobs[0].sending == nil || a.jobs[0].op.State != fact.StateSending {
 		t.Fatalf("the second run of the function did not start it: %+v", a.jobs)
 	}
 	h.runner.giveTokensBack([]*arrival{a})

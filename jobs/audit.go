@@ -11,6 +11,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 )
 
@@ -204,7 +205,7 @@ func (r *Runner) untilSettled(ctx context.Context) error {
 // does not, while the gate is closed.
 func moving(open []ledger.Exposure) bool {
 	for _, x := range open {
-		if x.State == ledger.StateSending || (x.State == ledger.StateOpen && (x.ChargeCents > 0 || x.ChargeUnknown)) {
+		if x.State == fact.StateSending || (x.State == fact.StateOpen && (x.ChargeCents > 0 || x.ChargeUnknown)) {
 			return true
 		}
 	}
@@ -223,7 +224,7 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, sure b
 			r.audits.told[reconcile.Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.Key()] = true
 		}
 	}
-	facts, now, suspect := []ledger.Fact{}, map[string]bool{}, ""
+	facts, now, suspect := []fact.Fact{}, map[string]bool{}, ""
 	for _, f := range x.Findings {
 		if f.Kind == decide.KindWallet && !sure && !r.audits.told[f.Key()] && r.audits.suspect != side(f) {
 			suspect = side(f)
@@ -234,7 +235,7 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, sure b
 		}
 	}
 	if x.OK {
-		facts = append(facts, ledger.LedgerReconciled{WalletCents: x.Wallet.BookCents, ProviderCents: x.Wallet.ProviderCents, Quiet: x.Quiet})
+		facts = append(facts, fact.LedgerReconciled{WalletCents: x.Wallet.BookCents, ProviderCents: x.Wallet.ProviderCents, Quiet: x.Quiet})
 	}
 	if len(facts) > 0 {
 		err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error { return tx.Append(facts...) })
@@ -256,10 +257,10 @@ func side(f reconcile.Finding) string {
 }
 
 // discrepancy is a finding as a fact, under its operation where it has one.
-func (r *Runner) discrepancy(ctx context.Context, f reconcile.Finding) ledger.Fact {
-	x := ledger.LedgerDiscrepancy{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, ProxyID: f.ProxyID, Explanation: f.Explanation}
+func (r *Runner) discrepancy(ctx context.Context, f reconcile.Finding) fact.Fact {
+	x := fact.LedgerDiscrepancy{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, ProxyID: f.ProxyID, Explanation: f.Explanation}
 	if o, err := r.Ledger.Operation(ctx, f.OperationID); err == nil {
-		x.Ref = ledger.Ref{CommandID: o.CommandID, OperationID: o.ID}
+		x.Ref = fact.Ref{CommandID: o.CommandID, OperationID: o.ID}
 		if accepted, err := r.Ledger.Acceptance(ctx, o.CommandID); err == nil {
 			x.Labels = accepted.Labels
 		}

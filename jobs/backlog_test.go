@@ -10,6 +10,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -58,7 +59,7 @@ func TestABacklogIsTakenInAsThereIsRoomAndNothingIsPutBack(t *testing.T) {
 	var putBack atomic.Int64
 	h.commands = func(c Commands) Commands { return counting{c, &putBack} }
 	h.start()
-	h.await(fmt.Sprintf("r%d", backlog-1), ledger.StateRejected)
+	h.await(fmt.Sprintf("r%d", backlog-1), fact.StateRejected)
 	if n := putBack.Load(); n != 0 {
 		t.Errorf("%d of %d commands were put back", n, backlog)
 	}
@@ -94,7 +95,7 @@ func TestTrap58SettlingComesBeforePayingForMore(t *testing.T) {
 	r := newReady(100, newPauses(time.Now))
 	push := func(l lane, p Priority, n int) {
 		for i := range n {
-			r.push(&job{lane: l, priority: p, at: someNoon.Add(time.Duration(i) * time.Second), op: decide.Operation{Operation: ledger.Operation{ID: fmt.Sprintf("%s-%d-%d", l, p, i)}}})
+			r.push(&job{lane: l, priority: p, at: someNoon.Add(time.Duration(i) * time.Second), op: decide.Operation{Operation: fact.Operation{ID: fmt.Sprintf("%s-%d-%d", l, p, i)}}})
 		}
 	}
 	push(laneRenewal, PriorityRenewal, 4)
@@ -117,12 +118,12 @@ func TestABrokenRecordHoldsUpNoOther(t *testing.T) {
 	h := idleHouse(t)
 	past := h.now().Add(-time.Minute).UTC()
 	for _, id := range []string{"broken", "waits"} {
-		planned := ledger.Planned{OperationID: id + "/0001", Chunk: "0001", Generation: 1, Key: "k-" + id, ProxyIDs: []string{"px_" + map[string]string{"broken": "5", "waits": "6"}[id]}}
-		facts := []ledger.Fact{ledger.CommandAccepted{
-			Ref: ledger.Ref{CommandID: id}, Kind: ledger.KindRenewal, ContentHash: "h", Content: []byte(`{"id":5}`), DurationDays: 30, Operations: []ledger.Planned{planned},
+		planned := fact.Planned{OperationID: id + "/0001", Chunk: "0001", Generation: 1, Key: "k-" + id, ProxyIDs: []string{"px_" + map[string]string{"broken": "5", "waits": "6"}[id]}}
+		facts := []fact.Fact{fact.CommandAccepted{
+			Ref: fact.Ref{CommandID: id}, Kind: fact.KindRenewal, ContentHash: "h", Content: []byte(`{"id":5}`), DurationDays: 30, Operations: []fact.Planned{planned},
 		}}
 		if id == "waits" {
-			facts = append(facts, ledger.OperationWaiting{Ref: ledger.Ref{CommandID: id, OperationID: id + "/0001"}, Reason: "test", NextAt: past})
+			facts = append(facts, fact.OperationWaiting{Ref: fact.Ref{CommandID: id, OperationID: id + "/0001"}, Reason: "test", NextAt: past})
 		}
 		check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(facts...) }))
 	}
@@ -130,11 +131,11 @@ func TestABrokenRecordHoldsUpNoOther(t *testing.T) {
 	o, err := h.ledger.Operation(t.Context(), "good/0001")
 	check(t, err)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		_, err := tx.AppendTo(o.ID, o.Version, ledger.OperationWaiting{Ref: ledger.Ref{CommandID: "good", OperationID: o.ID}, Reason: "test", NextAt: past.Add(time.Second)})
+		_, err := tx.AppendTo(o.ID, o.Version, fact.OperationWaiting{Ref: fact.Ref{CommandID: "good", OperationID: o.ID}, Reason: "test", NextAt: past.Add(time.Second)})
 		return err
 	}))
 	h.start()
-	h.await("good", ledger.StateCompleted)
+	h.await("good", fact.StateCompleted)
 }
 
 // idle: nothing of a lane is queued or under way.

@@ -7,6 +7,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 )
 
@@ -38,11 +39,11 @@ func (r *Runner) conclude(ctx context.Context, j *job, d decide.Decision) error 
 func (r *Runner) markMoney(d decide.Decision) {
 	for _, f := range d.Facts {
 		switch f := f.(type) {
-		case ledger.CommandRejected:
+		case fact.CommandRejected:
 			if f.ShortOfMoney {
 				r.shortOfMoney.Store(true)
 			}
-		case ledger.OrderAccepted, ledger.RenewalSettled:
+		case fact.OrderAccepted, fact.RenewalSettled:
 			r.shortOfMoney.Store(false)
 		}
 	}
@@ -56,18 +57,18 @@ func (r *Runner) ShortOfMoney() bool { return r.shortOfMoney.Load() }
 // took over the proxies of a refused chunk. It is empty when nothing was recorded
 // of the operation, as after ErrStale.
 type recorded struct {
-	operation ledger.Operation
+	operation fact.Operation
 	halves    []decide.Operation
 }
 
 // append records a decision's facts in the transaction.
-func (a *recorded) append(tx *ledger.Tx, op decide.Operation, facts []ledger.Fact) (err error) {
+func (a *recorded) append(tx *ledger.Tx, op decide.Operation, facts []fact.Fact) (err error) {
 	*a = recorded{} // Write may run this twice
 	if a.operation, err = tx.AppendTo(op.ID, op.Version, facts...); err != nil {
 		return err
 	}
 	for _, f := range facts {
-		x, _ := f.(ledger.CommandRejected)
+		x, _ := f.(fact.CommandRejected)
 		for _, p := range x.SplitInto {
 			half, err := tx.Operation(p.OperationID)
 			if err != nil {
@@ -83,7 +84,7 @@ func (a *recorded) append(tx *ledger.Tx, op decide.Operation, facts []ledger.Fac
 func waits(d decide.Decision) bool {
 	for _, f := range d.Facts {
 		switch f.(type) {
-		case ledger.OperationWaiting, ledger.OperationUnsent, ledger.OrderAccepted, ledger.OrderProgressed, ledger.CommandHeld:
+		case fact.OperationWaiting, fact.OperationUnsent, fact.OrderAccepted, fact.OrderProgressed, fact.CommandHeld:
 			return true
 		}
 	}
@@ -98,7 +99,7 @@ func (r *Runner) startRest(ctx context.Context, commandID string) error {
 		return err
 	}
 	for _, o := range all {
-		if o.State != ledger.StateAccepted {
+		if o.State != fact.StateAccepted {
 			continue
 		}
 		c, err := r.command(ctx, commandID)
@@ -117,8 +118,8 @@ func (r *Runner) startRest(ctx context.Context, commandID string) error {
 
 // nextStep is the poll of an order that can be read at once; nil when the
 // operation ended or waits.
-func (r *Runner) nextStep(j *job, now ledger.Operation) *job {
-	if j.lane == lanePoll || now.State != ledger.StateOpen || now.NextAt == nil || now.NextAt.After(r.Clock()) {
+func (r *Runner) nextStep(j *job, now fact.Operation) *job {
+	if j.lane == lanePoll || now.State != fact.StateOpen || now.NextAt == nil || now.NextAt.After(r.Clock()) {
 		return nil
 	}
 	op := j.op
@@ -160,9 +161,9 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 }
 
 // stale marks what is known of renewed proxies as out of date.
-func stale(tx *ledger.Tx, facts []ledger.Fact) error {
+func stale(tx *ledger.Tx, facts []fact.Fact) error {
 	for _, f := range facts {
-		settled, ok := f.(ledger.RenewalSettled)
+		settled, ok := f.(fact.RenewalSettled)
 		if !ok {
 			continue
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // failures hears of every error that the runner logs.
@@ -46,7 +46,7 @@ func TestNothingIsSentThatTheLedgerCannotHold(t *testing.T) {
 		t.Errorf("reads do not go on: %v", err)
 	}
 	unlock()
-	h.await("keep", ledger.StateCompleted)
+	h.await("keep", fact.StateCompleted)
 	h.settled(300, 0)
 }
 
@@ -73,7 +73,7 @@ func TestAPauseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
 		h.start()
 		h.until("it has started", func() bool { return len(h.facts("runner.started")) == 1 })
 		unlock := h.lockLedger()
-		asked := ledger.WithUser(t.Context(), "ops")
+		asked := fact.WithUser(t.Context(), "ops")
 		if err := h.runner.PauseByHand(asked, "mo", "stop all"); err == nil || !strings.Contains(err.Error(), "is paused") {
 			t.Errorf("%v", err)
 		}
@@ -88,7 +88,7 @@ func TestAPauseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
 			}
 		}
 		h.awaitFact("account.paused")
-		if f, _ := h.facts("account.paused")[0].(ledger.AccountPaused); f.User != "ops" {
+		if f, _ := h.facts("account.paused")[0].(fact.AccountPaused); f.User != "ops" {
 			t.Errorf("who asked is not known any more: %+v", f)
 		}
 		h.halt()
@@ -98,10 +98,10 @@ func TestAPauseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
 			t.Errorf("behind a restart: %+v", h.runner.Paused())
 		}
 		h.renew(`{"id":"later","duration_days":30,"proxy_ids":["px_1"]}`)
-		h.await("later", ledger.StateAccepted)
+		h.await("later", fact.StateAccepted)
 		_, err := h.runner.ResumeByHand(t.Context(), "mo", "go on")
 		check(t, err)
-		h.await("later", ledger.StateCompleted)
+		h.await("later", fact.StateCompleted)
 		h.settled(300, 0)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 func (h *house) evidence(id string) inspect.Evidence {
@@ -60,7 +61,7 @@ func TestEvidenceOfAnOrderFindsItAtTheProvider(t *testing.T) {
 	h.agrees()
 	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
-	id := h.await("buy", ledger.StateReview).Operations[0].OperationID
+	id := h.await("buy", fact.StateReview).Operations[0].OperationID
 	e := h.evidence(id)
 	if len(e.Orders) != 1 || e.Orders[0].NetCents != 600 || e.WalletBefore == nil || e.WalletAfter != nil {
 		t.Errorf("%+v", e)
@@ -97,7 +98,7 @@ func TestEvidenceOfOneLineSaysWhatEachAnswerBooksAndSends(t *testing.T) {
 	again := h.answer(e, "--not-charged --send-again", "px_3")
 	h.booksAs(Resolution{ID: id, ProxyID: "px_3", Charged: new(false), SendAgain: true}, again)
 	h.until("the line was sent again", func() bool { return len(h.facts("operation.sending")) == 2 })
-	sent, _ := h.facts("operation.sending")[1].(ledger.OperationSending)
+	sent, _ := h.facts("operation.sending")[1].(fact.OperationSending)
 	if sent.OperationID != again.NewOperation || sent.Key != again.NewKey {
 		t.Errorf("%+v was sent as %s under %s", again, sent.OperationID, sent.Key)
 	}
@@ -119,7 +120,7 @@ func TestEvidenceOfAWholeRenewal(t *testing.T) {
 	h := newHouse(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
-	id := h.await("keep", ledger.StateReview).Operations[0].OperationID
+	id := h.await("keep", fact.StateReview).Operations[0].OperationID
 	e := h.evidence(id)
 	again := h.answer(e, "--not-charged --send-again", "")
 	if len(again.Bookings) != 0 || again.NewKey == "" || again.NewKey == e.IdempotencyKey {
@@ -128,7 +129,7 @@ func TestEvidenceOfAWholeRenewal(t *testing.T) {
 	h.booksAs(Resolution{ID: id, Charged: new(false), SendAgain: true}, again)
 	h.until("it was renewed", func() bool { return len(h.facts("renewal.completed")) == 1 })
 	sends := h.facts("operation.sending")
-	if sent, _ := sends[len(sends)-1].(ledger.OperationSending); sent.Key != again.NewKey {
+	if sent, _ := sends[len(sends)-1].(fact.OperationSending); sent.Key != again.NewKey {
 		t.Errorf("sent under %s and announced %s", sent.Key, again.NewKey)
 	}
 	h.settled(600, 0)
@@ -138,7 +139,7 @@ func TestEvidenceWithoutARunnerIsTheLedgersAlone(t *testing.T) {
 	h := newHouse(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	id := h.await("keep", ledger.StateReview).Operations[0].OperationID
+	id := h.await("keep", fact.StateReview).Operations[0].OperationID
 	e, err := inspect.CollectEvidence(t.Context(), h.ledger, nil, id)
 	check(t, err)
 	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "ledger alone") || len(e.History) == 0 || len(e.Answers) != 3 || e.Expiries[0].Now != nil {

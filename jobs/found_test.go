@@ -10,6 +10,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // TestALineThatWasAnsweredIsNotSentAgainWithTheOthers: a person sends one line of
@@ -18,7 +19,7 @@ func TestALineThatWasAnsweredIsNotSentAgainWithTheOthers(t *testing.T) {
 	h := newHouse(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
-	id := h.await("keep", ledger.StateReview).Operations[0].OperationID
+	id := h.await("keep", fact.StateReview).Operations[0].OperationID
 	answer := Resolution{ID: id, Charged: new(false), SendAgain: true, By: "ada", Reason: "support says so"}
 	one := answer
 	one.ProxyID = "px_1"
@@ -35,10 +36,10 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	h := newHouse(t)
 	const guarded = `"duration_days":30,"proxy_ids":["px_1"],"due_before":"2026-01-01T00:00:00Z"}`
 	h.renew(`{"id":"look",` + guarded) // reads px_1, which is not due, into the cache
-	h.await("look", ledger.StateRejected)
+	h.await("look", fact.StateRejected)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_2"}})
 	h.renew(`{"id":"both","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
-	h.await("both", ledger.StatePartial, ledger.StateReview)
+	h.await("both", fact.StatePartial, fact.StateReview)
 	seen := len(h.facts("proxy.skipped"))
 	known, err := h.ledger.Proxy(t.Context(), "px_1")
 	check(t, err)
@@ -59,7 +60,7 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 func TestAnIdThatIsBothACommandAndAnOperationIsAskedBack(t *testing.T) {
 	h := newHouse(t)
 	h.renew(`{"id":"a","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("a", ledger.StateCompleted)
+	h.await("a", fact.StateCompleted)
 	h.renew(`{"id":"a/0001","duration_days":60,"proxy_ids":["px_2"]}`)
 	h.until("both are done", func() bool { return len(h.facts("renewal.completed")) == 2 })
 	if s, err := inspect.Status(t.Context(), h.ledger, "a/0001"); err != nil || s.CommandID != "a/0001" {
@@ -77,7 +78,7 @@ func TestAStateIsThatOfTheContentThatWasAskedFor(t *testing.T) {
 	h.renew(`{"id":"keep","duration_days":31,"proxy_ids":["px_1"]}`)
 	h.awaitFact("command.rejected")
 	good := `{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`
-	c, err := command.Parse(ledger.KindRenewal, []byte(good), command.Rules{})
+	c, err := command.Parse(fact.KindRenewal, []byte(good), command.Rules{})
 	check(t, err)
 	_, hash, err := c.Content()
 	check(t, err)
@@ -85,7 +86,7 @@ func TestAStateIsThatOfTheContentThatWasAskedFor(t *testing.T) {
 		t.Errorf("the old refusal was given as the answer: %s", state)
 	}
 	h.renew(good)
-	h.await("keep", ledger.StateCompleted)
+	h.await("keep", fact.StateCompleted)
 	if state, err := inspect.StateOf(t.Context(), h.ledger, "keep", hash, ""); err != nil || state != "completed" {
 		t.Errorf("%s %v", state, err)
 	}
@@ -101,7 +102,7 @@ func TestADailyLimitBeginsWithOneProxyWhosePriceIsNotKnown(t *testing.T) {
 	h.bind(func(c *Config) { c.DailyLimitCents = 1000 })
 	h.start()
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_4","px_5","px_6"]}`)
-	h.await("keep", ledger.StateHeld)
+	h.await("keep", fact.StateHeld)
 	h.settled(300, 0)
 }
 
@@ -111,9 +112,9 @@ func TestWhatACommandLeftOutIsInItsStatus(t *testing.T) {
 	h := newHouse(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1"}})
 	h.renew(`{"id":"first","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("first", ledger.StateReview)
+	h.await("first", fact.StateReview)
 	h.renew(`{"id":"second","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
-	s := h.await("second", ledger.StateCompleted)
+	s := h.await("second", fact.StateCompleted)
 	if len(s.LeftOut) != 1 || s.LeftOut[0].ProxyID != "px_1" || s.LeftOut[0].Reason == "" {
 		t.Errorf("left out: %+v", s.LeftOut)
 	}
@@ -124,7 +125,7 @@ func TestWhatACommandLeftOutIsInItsStatus(t *testing.T) {
 func TestUnderACeilingTheHalvesOfARefusedChunkGoOneAfterAnother(t *testing.T) {
 	h := newHouse(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_nowhere","px_3"],"max_total_cents":1200}`)
-	h.await("keep", ledger.StatePartial)
+	h.await("keep", fact.StatePartial)
 	h.settled(900, 0)
 	under := ""
 	for _, row := range h.rows() {
@@ -146,7 +147,7 @@ func TestAnAnswerBooksNoMoreThanWhatIsInSuspense(t *testing.T) {
 	h := newHouse(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": 1})
 	h.renew(`{"id":"r1","proxy_ids":["px_1","px_2","px_3"],"duration_days":30}`)
-	h.await("r1", ledger.StateReview, ledger.StatePartial, ledger.StateCompleted)
+	h.await("r1", fact.StateReview, fact.StatePartial, fact.StateCompleted)
 	whole := Resolution{ID: "r1/0001", Charged: new(true), ChargedCents: 900, By: "ada", Reason: "all of it"}
 	var refused *command.RefusedError
 	if err := h.runner.Resolve(t.Context(), whole); !errors.As(err, &refused) {
@@ -164,7 +165,7 @@ func TestAnAnsweredLineIsNotBookedAgainWithTheWhole(t *testing.T) {
 	h := newHouse(t)
 	h.fault(renew, "code", map[string]any{"code": "of_tomorrow", "executed": true})
 	h.renew(`{"id":"r1","proxy_ids":["px_1","px_2","px_3"],"duration_days":30}`)
-	h.await("r1", ledger.StateReview)
+	h.await("r1", fact.StateReview)
 	answer := Resolution{ID: "r1/0001", ProxyID: "px_1", Charged: new(true), ChargedCents: 300, By: "ada", Reason: "the invoice"}
 	check(t, h.runner.Resolve(t.Context(), answer))
 	whole := answer
@@ -213,7 +214,7 @@ func TestUnknownProxiesMakeFewOperations(t *testing.T) {
 	body, err := json.Marshal(map[string]any{"id": "many", "duration_days": 30, "proxy_ids": ids})
 	check(t, err)
 	h.renew(string(body))
-	s := h.await("many", ledger.StatePartial)
+	s := h.await("many", fact.StatePartial)
 	h.settled(900, 0)
 	if len(s.Operations) != 3 {
 		t.Errorf("%d operations", len(s.Operations))

@@ -12,6 +12,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/queue"
 )
@@ -164,7 +165,7 @@ func (r *Runner) waitForRoom(ctx context.Context, line queue.Line) (int, error) 
 // arrival is a message on its way into the ledger.
 type arrival struct {
 	msg     *queue.Message
-	kind    ledger.Kind
+	kind    fact.Kind
 	cmd     command.Command
 	content []byte
 	hash    string

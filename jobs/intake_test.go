@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perennial/jobs/command"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -75,13 +75,13 @@ func TestTrap46AnInstantOutsideTheYearsOfUTCIsRefusedWithAReason(t *testing.T) {
 		return `{"id":"` + id + `","duration_days":30,"proxy_ids":["px_1"],` + fields[id] + `}`
 	}
 	for id := range fields {
-		if _, err := command.Parse(ledger.KindRenewal, []byte(cmd(id)), rulesOfSandbox); err == nil {
+		if _, err := command.Parse(fact.KindRenewal, []byte(cmd(id)), rulesOfSandbox); err == nil {
 			t.Fatalf("%s is taken in", fields[id])
 		}
 	}
 	for id, field := range fields {
 		h.renew(cmd(id))
-		s := h.await(id, ledger.StateRejected)
+		s := h.await(id, fact.StateRejected)
 		name, _, _ := strings.Cut(strings.TrimPrefix(field, `"`), `"`)
 		if !strings.Contains(s.Reason, name) || !strings.Contains(s.Reason, "year") {
 			t.Errorf("%s: %q does not name %s and the year", id, s.Reason, name)

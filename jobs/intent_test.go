@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -27,8 +27,8 @@ func TestTrap14NothingIsSentBeforeItsIntentIsOnTheDisk(t *testing.T) {
 	seen := make(chan bool, 2)
 	h.bind(func(c *Config) {
 		c.Provider = witness{h.client, func(w upstream.Write) {
-			seen <- slices.ContainsFunc(h.facts("operation.sending"), func(f ledger.Fact) bool {
-				s, _ := f.(ledger.OperationSending)
+			seen <- slices.ContainsFunc(h.facts("operation.sending"), func(f fact.Fact) bool {
+				s, _ := f.(fact.OperationSending)
 				return s.Key == w.Key && s.Body == string(w.Body)
 			})
 		}}
@@ -42,7 +42,7 @@ func TestTrap14NothingIsSentBeforeItsIntentIsOnTheDisk(t *testing.T) {
 	if !<-seen {
 		t.Fatal("it was sent behind a look, and nobody would know of it")
 	}
-	h.await("at-once", ledger.StateCompleted)
-	h.await("looked-at", ledger.StateCompleted)
+	h.await("at-once", fact.StateCompleted)
+	h.await("looked-at", fact.StateCompleted)
 	h.settled(600, 0)
 }

@@ -5,7 +5,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // One operation under way, its place among the others and what goes before what.
@@ -67,11 +67,11 @@ type job struct {
 	at       time.Time // within a priority, the earliest first
 	op       decide.Operation
 	cmd      command.Command
-	sending  *ledger.OperationSending // committed already, not yet sent
-	unknown  []string                 // of its proxies, those that the provider did not know a moment ago
-	released bool                     // by a person: the day's limit does not hold it again
-	leave    func()                   // gives the place among the requests under way back
-	probe    bool                     // let through a paused lane, to see whether it works
+	sending  *fact.OperationSending // committed already, not yet sent
+	unknown  []string               // of its proxies, those that the provider did not know a moment ago
+	released bool                   // by a person: the day's limit does not hold it again
+	leave    func()                 // gives the place among the requests under way back
+	probe    bool                   // let through a paused lane, to see whether it works
 }
 
 func (j *job) place() place {

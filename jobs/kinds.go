@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"perennial/jobs/command"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/upstream"
 )
@@ -31,13 +31,13 @@ type kind struct {
 type bodyMaker func(c command.Command, ids []string, cidrField string) ([]byte, error)
 
 // kinds has a row for each kind.
-var kinds = map[ledger.Kind]kind{
-	ledger.KindOrder:   orderKind,
-	ledger.KindRenewal: renewalKind,
+var kinds = map[fact.Kind]kind{
+	fact.KindOrder:   orderKind,
+	fact.KindRenewal: renewalKind,
 }
 
 // rowOf is the row of a kind.
-func rowOf(k ledger.Kind) kind {
+func rowOf(k fact.Kind) kind {
 	row, ok := kinds[k]
 	if !ok {
 		panic("jobs: kind " + string(k) + " has no row in the table of kinds")
@@ -47,7 +47,7 @@ func rowOf(k ledger.Kind) kind {
 
 // KindOf is what the ledger calls the commands of a subject, "" for none: no such
 // command can be parsed.
-func KindOf(subject queue.Kind) ledger.Kind {
+func KindOf(subject queue.Kind) fact.Kind {
 	for k, row := range kinds {
 		if row.subject == subject {
 			return k
@@ -57,8 +57,8 @@ func KindOf(subject queue.Kind) ledger.Kind {
 }
 
 // kindsByPriority are all kinds, the most urgent first.
-func kindsByPriority() []ledger.Kind {
-	return slices.SortedFunc(maps.Keys(kinds), func(a, b ledger.Kind) int {
+func kindsByPriority() []fact.Kind {
+	return slices.SortedFunc(maps.Keys(kinds), func(a, b fact.Kind) int {
 		return cmp.Compare(kinds[a].priority, kinds[b].priority)
 	})
 }

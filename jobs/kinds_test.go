@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"perennial/jobs/command"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/upstream"
 )
 
 // What a new kind needs: a row with every field, and a line of the stream.
 func TestEveryRowOfTheTableOfKindsIsWhole(t *testing.T) {
-	seen := map[any]ledger.Kind{}
+	seen := map[any]fact.Kind{}
 	for k, row := range kinds {
 		fields := reflect.ValueOf(row)
 		for i := range fields.NumField() {
@@ -53,9 +53,9 @@ func TestWhatPaysIsLookedAtByUrgencyAndThenByKind(t *testing.T) {
 		t.Errorf("%v", paying)
 	}
 	back := []due{
-		{ledger.StateHeld, ledger.KindRenewal, laneRenewal}, {ledger.StateHeld, ledger.KindOrder, laneOrder},
-		{ledger.StateWaiting, ledger.KindRenewal, laneRenewal}, {ledger.StateWaiting, ledger.KindOrder, laneOrder},
-		{ledger.StateOpen, ledger.KindOrder, lanePoll},
+		{fact.StateHeld, fact.KindRenewal, laneRenewal}, {fact.StateHeld, fact.KindOrder, laneOrder},
+		{fact.StateWaiting, fact.KindRenewal, laneRenewal}, {fact.StateWaiting, fact.KindOrder, laneOrder},
+		{fact.StateOpen, fact.KindOrder, lanePoll},
 	}
 	if !reflect.DeepEqual(comesBack, back) {
 		t.Errorf("%v", comesBack)
@@ -63,7 +63,7 @@ func TestWhatPaysIsLookedAtByUrgencyAndThenByKind(t *testing.T) {
 }
 
 func TestTrap33CIDRsGoUnderTheNameThatTheOperatorGives(t *testing.T) {
-	c, err := command.Parse(ledger.KindOrder, []byte(`{"id":"o","duration_days":30,"items":[{"offer_code":"a","quantity":1,"cidrs":["198.51.100.0/24"]}]}`),
+	c, err := command.Parse(fact.KindOrder, []byte(`{"id":"o","duration_days":30,"items":[{"offer_code":"a","quantity":1,"cidrs":["198.51.100.0/24"]}]}`),
 		command.Rules{Environment: upstream.Sandbox, CIDRField: "network_ranges"})
 	check(t, err)
 	r := &Runner{Config: Config{CIDRField: "network_ranges"}}

@@ -11,7 +11,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -21,13 +21,13 @@ func TestTrap22AnOrderOverItsCeilingIsNotSent(t *testing.T) {
 	h.order(`{"id":"dear","duration_days":60,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":1199}`)
 	h.order(`{"id":"fits","duration_days":60,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":1200}`)
 	h.order(`{"id":"gone","duration_days":30,"items":[{"offer_code":"off_atlantis","quantity":2}],"max_total_cents":1200}`)
-	if s := h.await("dear", ledger.StateRejected); s.Operations[0].Code != "max_total_cents" || s.Operations[0].Attempts != 0 || !strings.Contains(s.Reason, "12.00 USD") {
+	if s := h.await("dear", fact.StateRejected); s.Operations[0].Code != "max_total_cents" || s.Operations[0].Attempts != 0 || !strings.Contains(s.Reason, "12.00 USD") {
 		t.Errorf("%+v", s)
 	}
-	if s := h.await("gone", ledger.StateRejected); s.Operations[0].Code != "offer_not_found" {
+	if s := h.await("gone", fact.StateRejected); s.Operations[0].Code != "offer_not_found" {
 		t.Errorf("%+v", s)
 	}
-	h.await("fits", ledger.StateDelivered)
+	h.await("fits", fact.StateDelivered)
 	h.settled(1200, 0)
 }
 
@@ -60,20 +60,20 @@ func TestTrap22AnOrderIsQuotedByItsExactFigures(t *testing.T) {
 func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
 	h := newHouse(t)
 	h.renew(`{"id":"dear","duration_days":30,"proxy_ids":["px_1","px_2","px_3"],"max_total_cents":500}`)
-	s := h.await("dear", ledger.StatePartial)
-	if len(s.Operations) != 2 || s.Operations[0].State != ledger.StateCompleted || s.Operations[1].State != ledger.StateRejected || s.Operations[1].Attempts != 0 {
+	s := h.await("dear", fact.StatePartial)
+	if len(s.Operations) != 2 || s.Operations[0].State != fact.StateCompleted || s.Operations[1].State != fact.StateRejected || s.Operations[1].Attempts != 0 {
 		t.Errorf("%+v", s)
 	}
 	h.settled(300, 0)
 	h.renew(`{"id":"fits","duration_days":30,"proxy_ids":["px_4","px_5","px_6"],"max_total_cents":900}`)
-	h.await("fits", ledger.StateCompleted)
+	h.await("fits", fact.StateCompleted)
 	h.settled(1200, 0)
 }
 
 func TestTrap23WithoutAPriceTheRestOfARenewalUnderACeilingIsNotSent(t *testing.T) {
 	h := newHouse(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_unknown","px_2","px_3"],"max_total_cents":900}`)
-	s := h.await("keep", ledger.StateRejected)
+	s := h.await("keep", fact.StateRejected)
 	if o := s.Operations[1]; o.Attempts != 0 || !strings.Contains(o.Reason, "price") {
 		t.Errorf("%+v", o)
 	}
@@ -83,14 +83,14 @@ func TestTrap23WithoutAPriceTheRestOfARenewalUnderACeilingIsNotSent(t *testing.T
 func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
 	h := newHouse(t, func(c *Config) { c.DailyLimitCents = 700 })
 	h.order(`{"id":"one","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
-	h.await("one", ledger.StateDelivered)
+	h.await("one", fact.StateDelivered)
 	h.order(`{"id":"two","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 	h.order(`{"id":"three","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
-	two := h.await("two", ledger.StateHeld).Operations[0]
+	two := h.await("two", fact.StateHeld).Operations[0]
 	if two.Attempts != 0 || two.NextAt == nil || !two.NextAt.After(time.Now()) || !strings.Contains(two.Reason, "7.00 USD") {
 		t.Errorf("%+v", two)
 	}
-	h.await("three", ledger.StateHeld)
+	h.await("three", fact.StateHeld)
 	h.settled(600, 0)
 	for _, do := range []struct {
 		id string
@@ -100,8 +100,8 @@ func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
 			t.Errorf("%s: %d %v", do.id, n, err)
 		}
 	}
-	h.await("two", ledger.StateDelivered)
-	h.await("three", ledger.StateRejected)
+	h.await("two", fact.StateDelivered)
+	h.await("three", fact.StateRejected)
 	var refused *command.RefusedError
 	if _, err := h.runner.Release(t.Context(), "two", "ada", "again"); !errors.As(err, &refused) {
 		t.Errorf("a delivered command was released: %v", err)
@@ -114,26 +114,26 @@ func TestAReleasedOperationThatIsPutOffIsNotHeldAgain(t *testing.T) {
 	h := idleHouse(t, func(c *Config) { c.DailyLimitCents = 100 })
 	h.start()
 	h.order(buyA)
-	h.await("a", ledger.StateHeld)
+	h.await("a", fact.StateHeld)
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/offers", "fault": "error_before", "times": 2})
 	_, err := h.runner.Release(t.Context(), "a", "ada", "wanted")
 	check(t, err)
-	h.await("a", ledger.StateDelivered)
+	h.await("a", fact.StateDelivered)
 	h.settled(300, 0)
 	if held, waited := len(h.facts("command.held")), len(h.facts("operation.waiting")); held != 1 || waited == 0 {
 		t.Errorf("held %d times, put off %d times", held, waited)
 	}
 	h.renew(`{"id":"r","duration_days":30,"proxy_ids":["px_1","px_2","px_3"]}`)
 	for range 2 { // the first proxy tells the price of the others
-		h.await("r", ledger.StateHeld)
+		h.await("r", fact.StateHeld)
 		_, err = h.runner.Release(t.Context(), "r", "ada", "wanted, at any price")
 		check(t, err)
 		h.until("it goes on", func() bool {
 			s, err := inspect.Status(t.Context(), h.ledger, "r")
-			return err == nil && s.State != string(ledger.StateHeld) || len(h.facts("command.held")) == 3
+			return err == nil && s.State != string(fact.StateHeld) || len(h.facts("command.held")) == 3
 		})
 	}
-	h.await("r", ledger.StateCompleted)
+	h.await("r", fact.StateCompleted)
 }
 
 // together is a provider whose first two quotes are answered at one moment.
@@ -170,7 +170,7 @@ func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
 	}
 	wallet(-499_900)
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
-	first := h.await("buy", ledger.StateRejected).Operations[0]
+	first := h.await("buy", fact.StateRejected).Operations[0]
 	if first.Code != "insufficient_wallet_balance" || first.TraceID == "" {
 		t.Errorf("%+v", first)
 	}
@@ -178,7 +178,7 @@ func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
 	if n, err := h.runner.Retry(t.Context(), "buy", "ada", "topped up"); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
-	s := h.await("buy", ledger.StateDelivered)
+	s := h.await("buy", fact.StateDelivered)
 	if len(s.Operations) != 2 || s.Operations[1].IdempotencyKey == first.IdempotencyKey || s.Operations[1].OperationID != "buy/1~2" {
 		t.Errorf("%+v", s)
 	}
@@ -192,9 +192,9 @@ func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
 func TestOneUnknownProxyDoesNotKeepTheOthersFromBeingRenewed(t *testing.T) {
 	h := newHouse(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_gone","px_3","px_4"]}`)
-	s := h.await("keep", ledger.StatePartial)
+	s := h.await("keep", fact.StatePartial)
 	for _, o := range s.Operations {
-		if o.State == ledger.StateRejected && len(o.Lines) == 1 && o.Lines[0].ProxyID != "px_gone" {
+		if o.State == fact.StateRejected && len(o.Lines) == 1 && o.Lines[0].ProxyID != "px_gone" {
 			t.Errorf("%+v", o)
 		}
 	}
@@ -205,7 +205,7 @@ func TestOneUnknownProxyDoesNotKeepTheOthersFromBeingRenewed(t *testing.T) {
 	}
 	h.until("the retry is refused too", func() bool {
 		states, err := h.ledger.StateCounts(t.Context())
-		return err == nil && states[ledger.StateSending]+states[ledger.StateAccepted] == 0
+		return err == nil && states[fact.StateSending]+states[fact.StateAccepted] == 0
 	})
 	h.settled(1200, 0)
 }
@@ -215,13 +215,13 @@ func TestTrap41NoCredentialIsAnywhereInTheLedger(t *testing.T) {
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":3}]}`)
 	h.order(`{"id":"later","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"sandbox_scenario":"success"}`)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"],"due_before":"2100-01-01T00:00:00Z"}`)
-	h.await("buy", ledger.StateDelivered)
-	h.await("later", ledger.StateDelivered)
-	h.await("keep", ledger.StateCompleted)
+	h.await("buy", fact.StateDelivered)
+	h.await("later", fact.StateDelivered)
+	h.await("keep", fact.StateCompleted)
 	secrets := []string{sandbox.DemoSandboxSecret}
 	proxies := []string{"px_1"}
 	for _, f := range h.facts("order.delivered") {
-		d, _ := f.(ledger.OrderDelivered)
+		d, _ := f.(fact.OrderDelivered)
 		proxies = append(proxies, d.ProxyIDs...)
 	}
 	if len(proxies) != 5 {
@@ -308,7 +308,7 @@ func TestTrap52AnUnknownPriceIsNotZeroInTheLimitOfTheDay(t *testing.T) {
 		n := 0
 		for i := range 6 {
 			s, err := inspect.Status(t.Context(), h.ledger, fmt.Sprintf("r-%d", i))
-			if err == nil && (s.State == string(ledger.StateCompleted) || s.State == string(ledger.StateHeld)) {
+			if err == nil && (s.State == string(fact.StateCompleted) || s.State == string(fact.StateHeld)) {
 				n++
 			}
 		}
@@ -323,9 +323,9 @@ func TestTrap52AnUnknownPriceCountsAsTheDearest(t *testing.T) {
 	h.bind(func(c *Config) { c.DailyLimitCents = 1000 })
 	h.start()
 	h.renew(`{"id":"dear","duration_days":90,"proxy_ids":["px_1"]}`)
-	h.await("dear", ledger.StateCompleted)
+	h.await("dear", fact.StateCompleted)
 	h.renew(`{"id":"other","duration_days":30,"proxy_ids":["px_elsewhere"]}`)
-	if s := h.await("other", ledger.StateHeld); s.Operations[0].Attempts != 0 || !strings.Contains(s.Reason, "3.00 USD") {
+	if s := h.await("other", fact.StateHeld); s.Operations[0].Attempts != 0 || !strings.Contains(s.Reason, "3.00 USD") {
 		t.Errorf("%+v", s)
 	}
 	h.settled(900, 0)
@@ -363,15 +363,15 @@ func TestTrap33AnOrderWhoseCIDRsHaveNoFieldIsHeld(t *testing.T) {
 	check(t, h.runner.PauseByHand(t.Context(), "ada", "later"))
 	h.start()
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1,"cidrs":["198.51.100.0/24"]}]}`)
-	h.await("buy", ledger.StateAccepted)
+	h.await("buy", fact.StateAccepted)
 	h.restart()
 	h.resumes("ada", "go on")
-	if s := h.await("buy", ledger.StateHeld); !strings.Contains(s.Reason, "cidr_field") || s.Operations[0].Attempts != 0 {
+	if s := h.await("buy", fact.StateHeld); !strings.Contains(s.Reason, "cidr_field") || s.Operations[0].Attempts != 0 {
 		t.Errorf("%+v", s)
 	}
 	held := len(h.facts("command.held"))
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("keep", ledger.StateCompleted)
+	h.await("keep", fact.StateCompleted)
 	if n := len(h.facts("command.held")); n != held || held != 1 {
 		t.Errorf("%d facts say that it is held", n)
 	}

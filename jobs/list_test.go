@@ -5,17 +5,17 @@ import (
 	"time"
 
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 func TestAListShowsWhatItIsAskedFor(t *testing.T) {
 	h := newHouse(t)
 	h.order(`{"id":"a","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"labels":{"team":"red"}}`)
-	h.await("a", ledger.StateDelivered)
+	h.await("a", fact.StateDelivered)
 	h.order(`{"id":"b","duration_days":30,"items":[{"offer_code":"off_nowhere","quantity":1}],"labels":{"team":"blue"}}`)
-	h.await("b", ledger.StateRejected)
+	h.await("b", fact.StateRejected)
 	h.renew(`{"id":"c","duration_days":30,"proxy_ids":["px_1"],"labels":{"team":"red"}}`)
-	h.await("c", ledger.StateCompleted)
+	h.await("c", fact.StateCompleted)
 	for name, test := range map[string]struct {
 		q    inspect.ListQuery
 		want string
@@ -23,13 +23,13 @@ func TestAListShowsWhatItIsAskedFor(t *testing.T) {
 		"all":          {inspect.ListQuery{Limit: 10}, "c/0001 b/1 a/1 "},
 		"two":          {inspect.ListQuery{Limit: 2}, "c/0001 b/1 "},
 		"unfinished":   {inspect.ListQuery{Limit: 10, Unfinished: true}, ""},
-		"a state":      {inspect.ListQuery{Limit: 10, State: ledger.StateRejected}, "b/1 "},
-		"a kind":       {inspect.ListQuery{Limit: 10, Kind: ledger.KindOrder}, "b/1 a/1 "},
+		"a state":      {inspect.ListQuery{Limit: 10, State: fact.StateRejected}, "b/1 "},
+		"a kind":       {inspect.ListQuery{Limit: 10, Kind: fact.KindOrder}, "b/1 a/1 "},
 		"a label":      {inspect.ListQuery{Limit: 10, Labels: map[string]string{"team": "red"}}, "c/0001 a/1 "},
 		"no such":      {inspect.ListQuery{Limit: 10, Labels: map[string]string{"team": "red", "x": ""}}, ""},
 		"since then":   {inspect.ListQuery{Limit: 10, Since: time.Now().Add(-time.Hour)}, "c/0001 b/1 a/1 "},
 		"since now":    {inspect.ListQuery{Limit: 10, Since: time.Now().Add(time.Hour)}, ""},
-		"label, state": {inspect.ListQuery{Limit: 10, State: ledger.StateCompleted, Labels: map[string]string{"team": "red"}}, "c/0001 "},
+		"label, state": {inspect.ListQuery{Limit: 10, State: fact.StateCompleted, Labels: map[string]string{"team": "red"}}, "c/0001 "},
 	} {
 		list, err := inspect.List(t.Context(), h.ledger, test.q)
 		check(t, err)

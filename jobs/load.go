@@ -7,22 +7,23 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // codeReleased marks an operation that a person let go.
 const codeReleased = "released"
 
 // job makes the unit of work of an operation.
-func (r *Runner) job(record ledger.Operation, c command.Command, ids []string) *job {
+func (r *Runner) job(record fact.Operation, c command.Command, ids []string) *job {
 	c.ProxyIDs = nil // an operation knows its own
 	row := rowOf(record.Kind)
 	j := &job{
 		op:  decide.Operation{Operation: record, Labels: c.Labels, ProxyIDs: ids, DurationDays: c.DurationDays, Binding: r.binding},
 		cmd: c, at: record.AcceptedAt, lane: row.lane, priority: row.priority,
-		released: record.State == ledger.StateAccepted && record.Code == codeReleased,
+		released: record.State == fact.StateAccepted && record.Code == codeReleased,
 	}
 	j.urgency = urgencyOf(c.Priority)
-	if record.State == ledger.StateOpen {
+	if record.State == fact.StateOpen {
 		j.lane, j.priority = lanePoll, PriorityPoll
 	}
 	if record.Ambiguous > 0 && record.FirstAmbiguousAt != nil && j.lane != lanePoll {
@@ -36,7 +37,7 @@ func (r *Runner) job(record ledger.Operation, c command.Command, ids []string) *
 
 // load makes a job of a record: its command and, of a renewal, the lines that
 // are still to be renewed.
-func (r *Runner) load(ctx context.Context, record ledger.Operation) (*job, error) {
+func (r *Runner) load(ctx context.Context, record fact.Operation) (*job, error) {
 	c, err := r.command(ctx, record.CommandID)
 	if err != nil {
 		return nil, fmt.Errorf("operation %s: %w", record.ID, err)
@@ -48,7 +49,7 @@ func (r *Runner) load(ctx context.Context, record ledger.Operation) (*job, error
 			return nil, fmt.Errorf("operation %s: %w", record.ID, err)
 		}
 		for _, l := range lines {
-			if l.State == ledger.LinePending {
+			if l.State == fact.LinePending {
 				ids = append(ids, l.ProxyID)
 			}
 		}
@@ -85,11 +86,11 @@ func (r *Runner) command(ctx context.Context, id string) (command.Command, error
 
 // enqueue loads an operation and queues it, unless an earlier chunk of a
 // command with a ceiling has to end first.
-func (r *Runner) enqueue(ctx context.Context, record ledger.Operation) error {
+func (r *Runner) enqueue(ctx context.Context, record fact.Operation) error {
 	return r.enqueueAs(ctx, record, r.ready.push)
 }
 
-func (r *Runner) enqueueAs(ctx context.Context, record ledger.Operation, push func(*job)) error {
+func (r *Runner) enqueueAs(ctx context.Context, record fact.Operation, push func(*job)) error {
 	if r.ready.isActive(record.ID) {
 		return nil
 	}
@@ -97,7 +98,7 @@ func (r *Runner) enqueueAs(ctx context.Context, record ledger.Operation, push fu
 	if err != nil {
 		return err
 	}
-	if r.careful(j.cmd) && record.State == ledger.StateAccepted {
+	if r.careful(j.cmd) && record.State == fact.StateAccepted {
 		first, err := firstUnfinished(ctx, r.Ledger, record.CommandID)
 		if err != nil || first != record.ID {
 			return err

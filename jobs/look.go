@@ -8,6 +8,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -20,7 +21,7 @@ const readEach = 10
 // presend is what the last look before a first send found.
 type presend struct {
 	ids           []string // what is still to be renewed
-	leftOut       []ledger.Fact
+	leftOut       []fact.Fact
 	observed      map[string]time.Time
 	unknown       []string      // of ids, those of which a read said proxy_not_found
 	priced        decide.Priced // what the estimate was made of; its zero where none was
@@ -108,7 +109,7 @@ func expiriesOf(seen []decide.Seen, ids []string) map[string]time.Time {
 }
 
 // cannotSay reports whether the operation's request cannot be written.
-func (r *Runner) cannotSay(j *job) ledger.Fact {
+func (r *Runner) cannotSay(j *job) fact.Fact {
 	if d := decide.Decide(j.op, decide.Looked{NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: r.CIDRField}); !d.Send {
 		return d.Facts[0]
 	}
@@ -185,6 +186,6 @@ func (r *Runner) readProxy(ctx context.Context, priority Priority, id string) (l
 func Observed(p upstream.Proxy, at time.Time) ledger.Proxy {
 	return ledger.Proxy{
 		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,
-		LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: ledger.Expiry(p.ExpiresAt), SeenAt: at,
+		LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: fact.Expiry(p.ExpiresAt), SeenAt: at,
 	}
 }

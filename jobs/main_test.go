@@ -23,6 +23,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -192,16 +193,16 @@ func (h *house) publish(kind queue.Kind, text string) {
 }
 
 // accepts puts a renewal into the ledger as an intake does, while no runner runs.
-func (h *house) accepts(text string) ledger.Planned {
+func (h *house) accepts(text string) fact.Planned {
 	h.t.Helper()
-	c, err := command.Parse(ledger.KindRenewal, []byte(text), command.Rules{Environment: upstream.Sandbox})
+	c, err := command.Parse(fact.KindRenewal, []byte(text), command.Rules{Environment: upstream.Sandbox})
 	check(h.t, err)
 	content, hash, err := c.Content()
 	check(h.t, err)
 	planned := c.Operations(h.runner.Binding(), c.ProxyIDs, false)
 	check(h.t, h.ledger.Write(h.t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.CommandAccepted{
-			Ref: ledger.Ref{CommandID: c.ID}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: c.DurationDays, Operations: planned,
+		return tx.Append(fact.CommandAccepted{
+			Ref: fact.Ref{CommandID: c.ID}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: c.DurationDays, Operations: planned,
 		})
 	}))
 	return planned[0]
@@ -231,15 +232,15 @@ func (h *house) until(what string, done func() bool) {
 
 // await waits until a command is in one of the states, and no longer than until
 // it has come to rest in another.
-func (h *house) await(id string, states ...ledger.State) inspect.CommandStatus {
+func (h *house) await(id string, states ...fact.State) inspect.CommandStatus {
 	h.t.Helper()
 	var s inspect.CommandStatus
 	h.until(id+" becomes "+string(states[0]), func() bool {
 		var err error
 		s, err = inspect.Status(h.t.Context(), h.ledger, id)
-		return err == nil && (slices.Contains(states, ledger.State(s.State)) || rests(s))
+		return err == nil && (slices.Contains(states, fact.State(s.State)) || rests(s))
 	})
-	if !slices.Contains(states, ledger.State(s.State)) {
+	if !slices.Contains(states, fact.State(s.State)) {
 		h.t.Fatalf("%s is %s and not %s: %s\njournal: %s", id, s.State, states[0], s.Reason, strings.Join(h.journal(), " · "))
 	}
 	return s
@@ -248,13 +249,13 @@ func (h *house) await(id string, states ...ledger.State) inspect.CommandStatus {
 // rests: nothing of the command goes on by itself.
 func rests(s inspect.CommandStatus) bool {
 	return len(s.Operations) > 0 && !slices.ContainsFunc(s.Operations, func(o inspect.OperationStatus) bool {
-		return !o.State.Ended() && o.State != ledger.StateReview
+		return !o.State.Ended() && o.State != fact.StateReview
 	})
 }
 
-func (h *house) awaitFact(factType string) ledger.Fact {
+func (h *house) awaitFact(factType string) fact.Fact {
 	h.t.Helper()
-	var found ledger.Fact
+	var found fact.Fact
 	h.until(factType, func() bool {
 		all := h.facts(factType)
 		if len(all) > 0 {
@@ -279,11 +280,11 @@ func (h *house) journal() (words []string) {
 	return words
 }
 
-func (h *house) facts(factType string) (found []ledger.Fact) {
+func (h *house) facts(factType string) (found []fact.Fact) {
 	h.t.Helper()
 	for _, r := range h.rows() {
 		if r.Type == factType {
-			f, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+			f, err := fact.Decode(r.Type, []byte(r.Data))
 			check(h.t, err)
 			found = append(found, f)
 		}
@@ -378,9 +379,9 @@ var rulesOfSandbox = command.Rules{Environment: upstream.Sandbox}
 // sentOf is a renewal whose first attempt is under way.
 func sentOf(ids ...string) decide.Operation {
 	return decide.Operation{
-		Operation: ledger.Operation{
-			ID: "c/0001", CommandID: "c", Kind: ledger.KindRenewal, Chunk: "0001", Generation: 1, Key: "k",
-			State: ledger.StateSending, Version: 2, Attempts: 1, AppID: "sbx_app_demo", UpdatedAt: someNoon,
+		Operation: fact.Operation{
+			ID: "c/0001", CommandID: "c", Kind: fact.KindRenewal, Chunk: "0001", Generation: 1, Key: "k",
+			State: fact.StateSending, Version: 2, Attempts: 1, AppID: "sbx_app_demo", UpdatedAt: someNoon,
 		},
 		DurationDays: 30, ProxyIDs: ids,
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -58,7 +58,7 @@ func TestTrap45NoExpiryIsPaidForTwice(t *testing.T) {
 				charged = 6 * 300
 				h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_4","px_5","px_6"]}`)
 			}
-			lines := h.await("one", ledger.StateCompleted).Operations[0].Lines
+			lines := h.await("one", fact.StateCompleted).Operations[0].Lines
 			if at := lines[0].ObservedExpiresAt; at == nil || !at.Equal(before.ExpiresAt.Truncate(time.Second)) {
 				t.Errorf("px_1 expired at %v, and the renewal says that it paid for %v", before.ExpiresAt, at)
 			}
@@ -66,7 +66,7 @@ func TestTrap45NoExpiryIsPaidForTwice(t *testing.T) {
 				h.later(2 * time.Hour)
 			}
 			h.renew(`{"id":"two","duration_days":30,"proxy_ids":["px_1"]` + guard)
-			if s := h.await("two", ledger.StateRejected, ledger.StateCompleted); s.State != string(ledger.StateRejected) {
+			if s := h.await("two", fact.StateRejected, fact.StateCompleted); s.State != string(fact.StateRejected) {
 				t.Errorf("the second is %s", s.State)
 			}
 			h.settled(charged, 0)
@@ -97,9 +97,9 @@ func TestAnExpiryToTheNanosecondHasNotMoved(t *testing.T) {
 	at := listed.ExpiresAt.Truncate(time.Second)
 	listed.ExpiresAt = &at
 	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]` + guardOf(listed))
-	h.await("one", ledger.StateCompleted)
+	h.await("one", fact.StateCompleted)
 	h.renew(`{"id":"two","duration_days":30,"proxy_ids":["px_1"]` + guardOf(listed))
-	h.await("two", ledger.StateRejected)
+	h.await("two", fact.StateRejected)
 	h.settled(300, 0)
 }
 
@@ -137,7 +137,7 @@ func TestTrap45ManyUnseenProxiesAreListedAndNotReadOneByOne(t *testing.T) {
 		ids = append(ids, `"`+x.ProxyID+`"`)
 	}
 	h.renew(`{"id":"all","duration_days":30,"proxy_ids":[` + strings.Join(ids, ",") + `]}`)
-	s := h.await("all", ledger.StateCompleted)
+	s := h.await("all", fact.StateCompleted)
 	for _, l := range s.Operations[0].Lines {
 		if l.ObservedExpiresAt == nil && l.ProxyID != "px_forever" {
 			t.Errorf("%s was paid for at no known expiry", l.ProxyID)
@@ -154,6 +154,6 @@ func TestTrap55APlainRenewalNeedsNoScopeToRead(t *testing.T) {
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/proxies*", "times": 1000, "fault": "code", "code": "insufficient_scope", "http_status": 403})
 	h.start()
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
-	h.await("keep", ledger.StateCompleted)
+	h.await("keep", fact.StateCompleted)
 	h.settled(600, 0)
 }

@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"perennial/jobs/command"
-	"perennial/jobs/decide"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
 // named refuses an order number that an answer must not carry: of a renewal, of
 // an operation that has another one, of an order that is booked otherwise, or that
 // the provider shows to be another.
-func (r *Runner) named(ctx context.Context, o ledger.Operation, x Resolution) error {
+func (r *Runner) named(ctx context.Context, o fact.Operation, x Resolution) error {
 	switch {
 	case x.OrderNo == "" || o.OrderNo == x.OrderNo:
 		return nil
@@ -46,9 +47,9 @@ const claimPatience = 20 * time.Second
 
 // shownAs reads an order that an answer names, and refuses one that the operation
 // cannot have made, or that cannot be read.
-func (r *Runner) shownAs(ctx context.Context, o ledger.Operation, no string) error {
+func (r *Runner) shownAs(ctx context.Context, o fact.Operation, no string) error {
 	const without = "or answer without --order: an order of the same cost is then taken for it"
-	m, err := decide.MakerOf(ctx, r.Ledger, o)
+	m, err := reconcile.MakerOf(ctx, r.Ledger, o)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (r *Runner) shownAs(ctx context.Context, o ledger.Operation, no string) err
 	case err != nil:
 		return command.Refuse("order %s could not be compared with what %s asked for: %v. Answer again when the provider shows it, %s", no, o.ID, err, without)
 	}
-	if why := m.CannotHaveMade(decide.ForeignOf(read)); why != "" {
+	if why := m.CannotHaveMade(reconcile.ForeignOf(read)); why != "" {
 		return command.Refuse("order %s is not of %s: %s. `perennial review show %s` names the orders that may be", no, o.ID, why, o.ID)
 	}
 	return nil

@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"perennial/jobs/command"
-	"perennial/jobs/decide"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -17,7 +18,7 @@ func (h *house) unsure(id string) (operation string) {
 	h.t.Helper()
 	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
 	h.order(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
-	return h.await(id, ledger.StateReview).Operations[0].OperationID
+	return h.await(id, fact.StateReview).Operations[0].OperationID
 }
 
 // bought makes an order at the provider's own site.
@@ -51,7 +52,7 @@ func TestAnAnswerCannotNameAnOrderThatContradictsIt(t *testing.T) {
 	h := newHouse(t)
 	earlier := h.bought("earlier", "off_us_dallas", 2)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.LedgerRecorded{Kind: "external", Cents: 600, OrderNo: earlier, By: "ada", Reason: "x"})
+		return tx.Append(fact.LedgerRecorded{Kind: "external", Cents: 600, OrderNo: earlier, By: "ada", Reason: "x"})
 	}))
 	id := h.unsure("buy")
 	more, other := h.bought("more", "off_us_dallas", 3), h.bought("other", "off_de_frankfurt", 2)
@@ -72,30 +73,30 @@ func TestAnAnswerCannotNameAnOrderThatContradictsIt(t *testing.T) {
 
 func TestWhatAnOrderShowsDecidesWhoMadeIt(t *testing.T) {
 	sent := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	m := decide.Maker{Operation: ledger.Operation{ID: "buy/1", FirstSentAt: &sent}, Items: []command.Item{{OfferCode: "a", Quantity: 2}, {OfferCode: "b", Quantity: 1}}}
-	shows := func(items ...upstream.OrderItem) decide.ForeignOrder {
-		return decide.ForeignOrder{CreatedAt: sent, Items: items}
+	m := reconcile.Maker{Operation: fact.Operation{ID: "buy/1", FirstSentAt: &sent}, Items: []command.Item{{OfferCode: "a", Quantity: 2}, {OfferCode: "b", Quantity: 1}}}
+	shows := func(items ...upstream.OrderItem) reconcile.ForeignOrder {
+		return reconcile.ForeignOrder{CreatedAt: sent, Items: items}
 	}
 	for name, test := range map[string]struct {
-		x    decide.ForeignOrder
+		x    reconcile.ForeignOrder
 		says string
 	}{
-		"nothing shown":      {decide.ForeignOrder{}, ""},
+		"nothing shown":      {reconcile.ForeignOrder{}, ""},
 		"the same":           {shows(upstream.OrderItem{OfferCode: "b", Quantity: 1}, upstream.OrderItem{OfferCode: "a", Quantity: 2}), ""},
 		"the same, in parts": {shows(upstream.OrderItem{OfferCode: "a", Quantity: 1}, upstream.OrderItem{OfferCode: "b", Quantity: 1}, upstream.OrderItem{OfferCode: "a", Quantity: 1}), ""},
 		"a line less":        {shows(upstream.OrderItem{OfferCode: "a", Quantity: 2}), "asked for"},
 		"other quantities":   {shows(upstream.OrderItem{OfferCode: "a", Quantity: 1}, upstream.OrderItem{OfferCode: "b", Quantity: 2}), "asked for"},
-		"as many proxies":    {decide.ForeignOrder{CreatedAt: sent, Expected: 3}, ""},
-		"more proxies":       {decide.ForeignOrder{CreatedAt: sent, Expected: 4}, "4 proxies"},
-		"made before":        {decide.ForeignOrder{CreatedAt: sent.Add(-upstream.MaxSkew - time.Second)}, "first sent"},
-		"between two clocks": {decide.ForeignOrder{CreatedAt: sent.Add(-upstream.MaxSkew)}, ""},
+		"as many proxies":    {reconcile.ForeignOrder{CreatedAt: sent, Expected: 3}, ""},
+		"more proxies":       {reconcile.ForeignOrder{CreatedAt: sent, Expected: 4}, "4 proxies"},
+		"made before":        {reconcile.ForeignOrder{CreatedAt: sent.Add(-upstream.MaxSkew - time.Second)}, "first sent"},
+		"between two clocks": {reconcile.ForeignOrder{CreatedAt: sent.Add(-upstream.MaxSkew)}, ""},
 	} {
 		if got := m.CannotHaveMade(test.x); (got == "") != (test.says == "") || !strings.Contains(got, test.says) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
 	m.Items = nil // the command's content is not known any more
-	if got := m.CannotHaveMade(decide.ForeignOrder{CreatedAt: sent, Expected: 4}); got != "" {
+	if got := m.CannotHaveMade(reconcile.ForeignOrder{CreatedAt: sent, Expected: 4}); got != "" {
 		t.Error(got)
 	}
 }

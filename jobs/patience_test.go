@@ -10,6 +10,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -128,11 +129,11 @@ func TestTrap38EverySpellingOfRetryAfterHoldsTheAccount(t *testing.T) {
 			h.start()
 			begun := h.now()
 			h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-			paused, _ := h.awaitFact("account.paused").(ledger.AccountPaused)
+			paused, _ := h.awaitFact("account.paused").(fact.AccountPaused)
 			if paused.Until == nil || paused.Until.Before(begun.Add(c.least)) || paused.Until.After(h.now().Add(c.most)) {
 				t.Fatalf("told %q at %s, it waits until %v", c.header, begun, paused.Until)
 			}
-			h.await("keep", ledger.StateWaiting)
+			h.await("keep", fact.StateWaiting)
 			if _, blocked := h.runner.pauses.until(lanePoll); !blocked {
 				t.Error("polls are not held")
 			}

@@ -10,6 +10,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -202,12 +203,12 @@ func (r *Runner) recordPause(ctx context.Context, x decide.Pause) error {
 			return err
 		}
 		if paused && have.Until != nil && !have.Until.After(tx.Now()) { // over, and not ended yet: this is another one
-			err = tx.Append(ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: timePassed})
+			err = tx.Append(fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: timePassed})
 			if err != nil {
 				return err
 			}
 		}
-		return tx.Append(ledger.AccountPaused{Scope: x.Scope, Cause: x.Cause, Detail: x.Detail, TraceID: x.TraceID, Until: x.Until, User: x.User})
+		return tx.Append(fact.AccountPaused{Scope: x.Scope, Cause: x.Cause, Detail: x.Detail, TraceID: x.TraceID, Until: x.Until, User: x.User})
 	})
 	r.pauses.recorded(x, err)
 	return err
@@ -225,10 +226,10 @@ func untilText(until *time.Time, now time.Time) string {
 // When the ledger cannot be written, it stays in force.
 func (r *Runner) resume(ctx context.Context, x ledger.Pause, detail string) {
 	// What could not be recorded is in the log, and the pause is asked about again.
-	_ = r.resumeAs(ctx, x, ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: detail})
+	_ = r.resumeAs(ctx, x, fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: detail})
 }
 
-func (r *Runner) resumeAs(ctx context.Context, x ledger.Pause, f ledger.AccountResumed) error {
+func (r *Runner) resumeAs(ctx context.Context, x ledger.Pause, f fact.AccountResumed) error {
 	if f.Cause == ledger.CauseRestored {
 		r.doubt.Lock()
 		defer r.doubt.Unlock()

@@ -12,6 +12,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -35,20 +36,20 @@ func TestTrap38RateLimitedPausesEveryoneUntilRetryAfter(t *testing.T) {
 	h.fault(orders, "code", map[string]any{"code": "rate_limited", "http_status": 429, "retry_after": "1"})
 	h.start()
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
-	paused, _ := h.awaitFact("account.paused").(ledger.AccountPaused)
+	paused, _ := h.awaitFact("account.paused").(fact.AccountPaused)
 	if paused.Scope != "account" || paused.Cause != "rate_limited" || paused.Until == nil {
 		t.Fatalf("%+v", paused)
 	}
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("buy", ledger.StateDelivered)
-	h.await("keep", ledger.StateCompleted)
+	h.await("buy", fact.StateDelivered)
+	h.await("keep", fact.StateCompleted)
 	for _, r := range h.rows() {
 		if r.Type != "operation.sending" {
 			continue
 		}
-		f, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		f, err := fact.Decode(r.Type, []byte(r.Data))
 		check(t, err)
-		if x, _ := f.(ledger.OperationSending); x.SentAt.Before(*paused.Until) && (x.CommandID == "keep" || x.Attempt > 1) {
+		if x, _ := f.(fact.OperationSending); x.SentAt.Before(*paused.Until) && (x.CommandID == "keep" || x.Attempt > 1) {
 			t.Errorf("sent at %s, and the provider said not before %s", x.SentAt, paused.Until)
 		}
 	}
@@ -60,10 +61,10 @@ func TestTrap38TheReadsBeforePayingCloseTheGateToo(t *testing.T) {
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/offers", "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "1"})
 	h.start()
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"max_total_cents":300}`)
-	if paused, _ := h.awaitFact("account.paused").(ledger.AccountPaused); paused.Cause != "rate_limited" || paused.Until == nil {
+	if paused, _ := h.awaitFact("account.paused").(fact.AccountPaused); paused.Cause != "rate_limited" || paused.Until == nil {
 		t.Errorf("%+v", paused)
 	}
-	h.await("buy", ledger.StateDelivered)
+	h.await("buy", fact.StateDelivered)
 	h.settled(300, 0)
 }
 
@@ -72,7 +73,7 @@ func TestTrap38APauseIsKeptAcrossARestart(t *testing.T) {
 	h.fault(renew, "code", map[string]any{"code": "rate_limited", "http_status": 429, "retry_after": "3600"})
 	h.start()
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("keep", ledger.StateWaiting)
+	h.await("keep", fact.StateWaiting)
 	h.awaitFact("account.paused")
 	h.halt()
 	next := NewRunner(h.runner.Config)
@@ -91,12 +92,12 @@ func TestAKeyThatMayNotOrderPausesOnlyOrdersAndResumesByItself(t *testing.T) {
 	h.fault(orders, "code", map[string]any{"code": "insufficient_scope", "http_status": 403})
 	h.start()
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
-	if paused, _ := h.awaitFact("account.paused").(ledger.AccountPaused); paused.Scope != "order" || paused.Until != nil {
+	if paused, _ := h.awaitFact("account.paused").(fact.AccountPaused); paused.Scope != "order" || paused.Until != nil {
 		t.Errorf("%+v", paused)
 	}
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("keep", ledger.StateCompleted)
-	h.await("buy", ledger.StateDelivered)
+	h.await("keep", fact.StateCompleted)
+	h.await("buy", fact.StateDelivered)
 	h.awaitFact("account.resumed")
 	h.settled(600, 0)
 }
@@ -108,11 +109,11 @@ func TestARevokedKeyPausesTheAccountAndItResumesByItself(t *testing.T) {
 	}
 	revoke(true)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	if paused, _ := h.awaitFact("account.paused").(ledger.AccountPaused); paused.Scope != "account" || paused.Cause != "api_key_revoked" {
+	if paused, _ := h.awaitFact("account.paused").(fact.AccountPaused); paused.Scope != "account" || paused.Cause != "api_key_revoked" {
 		t.Errorf("%+v", paused)
 	}
 	revoke(false)
-	if o := h.await("keep", ledger.StateCompleted).Operations[0]; o.Ambiguous != 0 {
+	if o := h.await("keep", fact.StateCompleted).Operations[0]; o.Ambiguous != 0 {
 		t.Errorf("%+v", o)
 	}
 	h.awaitFact("account.resumed")
@@ -125,22 +126,22 @@ func TestTrap02AWrongClockSendsNothingAgainAndTheAccountSaysSo(t *testing.T) {
 	h.runner.clock.Hear(time.Now().Add(6 * time.Minute)) // the last thing heard of the provider's clock
 	h.start()
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("keep", ledger.StateCompleted) // the next read shows that the clocks agree
-	var paused ledger.Fact
+	h.await("keep", fact.StateCompleted) // the next read shows that the clocks agree
+	var paused fact.Fact
 	sends := 0
 	for _, r := range h.rows() {
-		f, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		f, err := fact.Decode(r.Type, []byte(r.Data))
 		check(t, err)
 		switch f.(type) {
-		case ledger.AccountPaused:
+		case fact.AccountPaused:
 			paused = f
-		case ledger.OperationSending:
+		case fact.OperationSending:
 			if sends++; sends > 1 && paused == nil {
 				t.Error("sent again by a wrong clock")
 			}
 		}
 	}
-	if f, _ := paused.(ledger.AccountPaused); f.Cause != "clock" || !strings.Contains(f.Detail, "set the clock") {
+	if f, _ := paused.(fact.AccountPaused); f.Cause != "clock" || !strings.Contains(f.Detail, "set the clock") {
 		t.Errorf("%+v", paused)
 	}
 	h.settled(300, 0)
@@ -154,13 +155,13 @@ func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
 	h.awaitStrange("order ")
 	h.order(buyB)
 	h.renew(renewC)
-	h.await("b", ledger.StateAccepted)
-	h.await("c", ledger.StateAccepted)
+	h.await("b", fact.StateAccepted)
+	h.await("c", fact.StateAccepted)
 	h.runner.clock.Hear(time.Now().Add(6 * time.Minute)) // the last thing heard of the provider's clock
 	h.resumes("ada", "go on")
-	h.await("b", ledger.StateDelivered)
-	h.await("c", ledger.StateCompleted, ledger.StateReview)
-	if !slices.ContainsFunc(h.facts("account.paused"), func(f ledger.Fact) bool { p, _ := f.(ledger.AccountPaused); return p.Cause == decide.CauseClock }) {
+	h.await("b", fact.StateDelivered)
+	h.await("c", fact.StateCompleted, fact.StateReview)
+	if !slices.ContainsFunc(h.facts("account.paused"), func(f fact.Fact) bool { p, _ := f.(fact.AccountPaused); return p.Cause == decide.CauseClock }) {
 		t.Error("it was not paused for its clock")
 	}
 }
@@ -203,7 +204,7 @@ func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 // reads its proxies from the ledger, sends what the first one did.
 func TestTrap05TheBodyDoesNotDependOnTheOrderOfTheIDs(t *testing.T) {
 	r := &Runner{}
-	c := command.Command{Kind: ledger.KindRenewal, DurationDays: 30}
+	c := command.Command{Kind: fact.KindRenewal, DurationDays: 30}
 	a, err := r.body(c, []string{"px_2", "px_10", "px_1"})
 	check(t, err)
 	b, err := r.body(c, []string{"px_1", "px_10", "px_2"})

@@ -10,6 +10,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // signature is who asks for a change, and why: the fact carries both.
@@ -23,7 +24,7 @@ func CheckSigned(by, reason string) error {
 	if strings.TrimSpace(by) == "" || strings.TrimSpace(reason) == "" {
 		return command.Refuse("a change needs a name and a reason: say who asks for it, and why (--by, --reason)")
 	}
-	if ledger.ClaimsUser(by) {
+	if fact.ClaimsUser(by) {
 		return command.Refuse("%.40q says what the NATS server says: give the name alone, the NATS user is added", by)
 	}
 	return checkWords(by, reason)
@@ -36,7 +37,7 @@ func checkWords(words ...string) error {
 		if len(w) > maxWords {
 			return command.Refuse("name, reason and order number may have %d bytes each", maxWords)
 		}
-		if why := ledger.Unprintable(w); why != "" {
+		if why := fact.Unprintable(w); why != "" {
 			return command.Refuse("%.40q %s: write name, reason and order number on one line", w, why)
 		}
 	}
@@ -45,9 +46,9 @@ func checkWords(words ...string) error {
 
 // Release lets go what was held.
 func (r *Runner) Release(ctx context.Context, id, by, reason string) (int, error) {
-	return r.each(ctx, id, signature{by, reason}, func(_ ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
-		return ledger.CommandReleased{Ref: ref, By: by, Reason: reason, User: ledger.UserOf(ctx)}, nil
-	}, ledger.StateHeld)
+	return r.each(ctx, id, signature{by, reason}, func(_ fact.Operation, ref fact.Ref) (fact.Fact, error) {
+		return fact.CommandReleased{Ref: ref, By: by, Reason: reason, User: fact.UserOf(ctx)}, nil
+	}, fact.StateHeld)
 }
 
 // Cancel withdraws what is held, waits for its turn or waits to be sent again, and
@@ -55,13 +56,13 @@ func (r *Runner) Release(ctx context.Context, id, by, reason string) (int, error
 // cannot be taken back.
 func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error) {
 	unsure := ""
-	n, err := r.each(ctx, id, signature{by, reason}, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
+	n, err := r.each(ctx, id, signature{by, reason}, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		if o.Ambiguous > 0 {
 			unsure = o.ID
 			return nil, errLeaveAlone
 		}
-		return ledger.CommandCancelled{Ref: ref, By: by, Reason: reason, User: ledger.UserOf(ctx)}, nil
-	}, ledger.StateHeld, ledger.StateAccepted, ledger.StateWaiting)
+		return fact.CommandCancelled{Ref: ref, By: by, Reason: reason, User: fact.UserOf(ctx)}, nil
+	}, fact.StateHeld, fact.StateAccepted, fact.StateWaiting)
 	if refused := (*command.RefusedError)(nil); unsure != "" && n == 0 && errors.As(err, &refused) {
 		return 0, command.Refuse("%s may have been sent and executed: it cannot be withdrawn", unsure)
 	}
@@ -71,8 +72,8 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 // Retry asks again for what ended with nothing charged: a new operation under a
 // new generation of the key.
 func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) {
-	return r.each(ctx, id, signature{by, reason}, func(o ledger.Operation, ref ledger.Ref) (ledger.Fact, error) {
-		next, err := inspect.NextGeneration(ctx, r.Ledger, r.binding, o, ledger.LineNotCharged)
+	return r.each(ctx, id, signature{by, reason}, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
+		next, err := inspect.NextGeneration(ctx, r.Ledger, r.binding, o, fact.LineNotCharged)
 		if err != nil {
 			return nil, err
 		}
@@ -80,10 +81,10 @@ func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) 
 		if o.Reason != "" { // the first refusal stays readable
 			reason = decide.Bounded(reason + "; it had been refused: " + o.Reason)
 		}
-		return ledger.OperationResolved{
-			Ref: ref, By: by, Reason: reason, User: ledger.UserOf(ctx), Outcome: "not_charged", SendAgain: []ledger.Planned{next.Planned}, DurationDays: next.Days,
+		return fact.OperationResolved{
+			Ref: ref, By: by, Reason: reason, User: fact.UserOf(ctx), Outcome: "not_charged", SendAgain: []fact.Planned{next.Planned}, DurationDays: next.Days,
 		}, nil
-	}, ledger.StateRejected)
+	}, fact.StateRejected)
 }
 
 // PauseByHand stops the account until ResumeByHand. The error is a RefusedError
@@ -93,7 +94,7 @@ func (r *Runner) PauseByHand(ctx context.Context, by, reason string) error {
 	if err := (signature{by, reason}).check(); err != nil {
 		return err
 	}
-	err := r.pause(ctx, decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CausePerson, Detail: "by " + ledger.Signed(by, ledger.UserOf(ctx)) + ": " + reason, User: ledger.UserOf(ctx)})
+	err := r.pause(ctx, decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CausePerson, Detail: "by " + fact.Signed(by, fact.UserOf(ctx)) + ": " + reason, User: fact.UserOf(ctx)})
 	if err != nil {
 		return fmt.Errorf("the account is paused, and that is not recorded yet: do not stop the runner before the ledger can be written: %w", err)
 	}
@@ -108,7 +109,7 @@ func (r *Runner) ResumeByHand(ctx context.Context, by, reason string) (ended int
 		return 0, err
 	}
 	for _, x := range r.pauses.list() {
-		f := ledger.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + ledger.Signed(by, ledger.UserOf(ctx)) + ": " + reason, User: ledger.UserOf(ctx)}
+		f := fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + fact.Signed(by, fact.UserOf(ctx)) + ": " + reason, User: fact.UserOf(ctx)}
 		if x.Cause == ledger.CauseRestored {
 			f.PresumeSentBy = r.Provider.AppID() // whether it was sent is not known
 		}

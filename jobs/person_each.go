@@ -10,6 +10,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // A person's change of a command is one of each of its operations, while others of
@@ -19,7 +20,7 @@ import (
 var errLeaveAlone = errors.New("left alone")
 
 // change makes the fact that changes one operation, or returns errLeaveAlone.
-type change func(ledger.Operation, ledger.Ref) (ledger.Fact, error)
+type change func(fact.Operation, fact.Ref) (fact.Fact, error)
 
 const (
 	// changesATime is how many operations one commit changes: a command may have
@@ -33,7 +34,7 @@ const (
 // operation's) that is in one of the states and that no other operation has taken
 // over. What changes meanwhile is read and decided again; what is in another state
 // then is left, as if it had been from the beginning.
-func (r *Runner) each(ctx context.Context, id string, by signature, do change, states ...ledger.State) (int, error) {
+func (r *Runner) each(ctx context.Context, id string, by signature, do change, states ...fact.State) (int, error) {
 	if err := by.check(); err != nil {
 		return 0, err
 	}
@@ -49,7 +50,7 @@ func (r *Runner) each(ctx context.Context, id string, by signature, do change, s
 }
 
 // nothingChanged says why a change was one of nothing.
-func nothingChanged(err error, moved int, id string, states []ledger.State) error {
+func nothingChanged(err error, moved int, id string, states []fact.State) error {
 	switch {
 	case errors.Is(err, ledger.ErrClaimed):
 		return command.Refuse("%v", err)
@@ -77,7 +78,7 @@ func (p *pending) cutShort(err error) error {
 type pending struct {
 	runner *Runner
 	do     change
-	states []ledger.State
+	states []fact.State
 
 	commandID string
 	labels    map[string]string
@@ -98,7 +99,7 @@ func (p *pending) round(ctx context.Context, id string) (moved int, err error) {
 		return 0, err
 	}
 	latest := inspect.LatestOf(all)
-	records = slices.DeleteFunc(records, func(o ledger.Operation) bool {
+	records = slices.DeleteFunc(records, func(o fact.Operation) bool {
 		return p.done[o.ID] || !slices.Contains(p.states, o.State) || latest.Superseded(o)
 	})
 	for some := range slices.Chunk(records, changesATime) {
@@ -114,11 +115,11 @@ func (p *pending) round(ctx context.Context, id string) (moved int, err error) {
 type decided struct {
 	id      string
 	version int64
-	fact    ledger.Fact
+	fact    fact.Fact
 }
 
 // commit changes some operations, in one commit.
-func (p *pending) commit(ctx context.Context, records []ledger.Operation) (moved int, err error) {
+func (p *pending) commit(ctx context.Context, records []fact.Operation) (moved int, err error) {
 	facts, err := p.decide(records)
 	if err != nil {
 		return 0, err
@@ -151,9 +152,9 @@ func (p *pending) commit(ctx context.Context, records []ledger.Operation) (moved
 	return moved, nil
 }
 
-func (p *pending) decide(records []ledger.Operation) (all []decided, err error) {
+func (p *pending) decide(records []fact.Operation) (all []decided, err error) {
 	for _, o := range records {
-		f, err := p.do(o, ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: p.labels, TraceID: o.TraceID})
+		f, err := p.do(o, fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: p.labels, TraceID: o.TraceID})
 		if errors.Is(err, errLeaveAlone) {
 			continue
 		}
@@ -170,14 +171,14 @@ func (p *pending) decide(records []ledger.Operation) (all []decided, err error) 
 func (p *pending) finished(d decided) {
 	p.changed++
 	p.done[d.id] = true
-	if f, ok := d.fact.(ledger.OperationResolved); ok {
+	if f, ok := d.fact.(fact.OperationResolved); ok {
 		for _, x := range f.SendAgain {
 			p.done[x.OperationID] = true
 		}
 	}
 }
 
-func statesText(states []ledger.State) string {
+func statesText(states []fact.State) string {
 	names := make([]string, 0, len(states))
 	for _, s := range states {
 		names = append(names, string(s))
@@ -186,7 +187,7 @@ func statesText(states []ledger.State) string {
 }
 
 // operationsOf is the operation of the id, or every operation of the command.
-func operationsOf(ctx context.Context, l *ledger.Ledger, id string) ([]ledger.Operation, map[string]string, error) {
+func operationsOf(ctx context.Context, l *ledger.Ledger, id string) ([]fact.Operation, map[string]string, error) {
 	one, opErr := l.Operation(ctx, id)
 	accepted, err := l.Acceptance(ctx, id)
 	switch {
@@ -194,7 +195,7 @@ func operationsOf(ctx context.Context, l *ledger.Ledger, id string) ([]ledger.Op
 		return nil, nil, command.Refuse("%s names both a command and an operation of command %s: say %s/1 or another operation's id", id, one.CommandID, id)
 	case opErr == nil:
 		accepted, err := l.Acceptance(ctx, one.CommandID)
-		return []ledger.Operation{one}, accepted.Labels, err
+		return []fact.Operation{one}, accepted.Labels, err
 	case errors.Is(err, ledger.ErrNotFound):
 		return nil, nil, command.Refuse("%s is not an accepted command or an operation: look with `perennial status`", id)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -99,22 +100,22 @@ func (r *Runner) comeBack(ctx context.Context) error {
 // due is what of one state and kind comes due in the ledger, and the lane that it
 // takes room in.
 type due struct {
-	state ledger.State
-	kind  ledger.Kind
+	state fact.State
+	kind  fact.Kind
 	lane  lane
 }
 
 // comesBack is what comes due in the ledger: each state and lane is asked for
 // apart, so that none keeps the others from being seen.
 var comesBack = func() (all []due) {
-	for _, state := range []ledger.State{ledger.StateHeld, ledger.StateWaiting} {
+	for _, state := range []fact.State{fact.StateHeld, fact.StateWaiting} {
 		for _, k := range kindsByPriority() {
 			all = append(all, due{state, k, kinds[k].lane})
 		}
 	}
 	for _, k := range kindsByPriority() {
 		if kinds[k].polled {
-			all = append(all, due{ledger.StateOpen, k, lanePoll})
+			all = append(all, due{fact.StateOpen, k, lanePoll})
 		}
 	}
 	return all
@@ -147,7 +148,7 @@ func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 
 // cannotGoOn says, once a minute, that an operation could not be taken up. The
 // others are not held up by it.
-func (r *Runner) cannotGoOn(record ledger.Operation, err error) {
+func (r *Runner) cannotGoOn(record fact.Operation, err error) {
 	if errors.Is(err, ledger.ErrStale) { // it was changed since it was read: the next look sees it
 		return
 	}
@@ -163,19 +164,19 @@ func (r *Runner) cannotGoOn(record ledger.Operation, err error) {
 	}
 }
 
-func (r *Runner) queueOne(ctx context.Context, l lane, record ledger.Operation) error {
+func (r *Runner) queueOne(ctx context.Context, l lane, record fact.Operation) error {
 	if r.ready.freeBack(l) <= 0 {
 		r.backlog.Store(true)
 		return nil
 	}
-	if record.State == ledger.StateHeld {
+	if record.State == fact.StateHeld {
 		return r.unhold(ctx, record)
 	}
 	return r.enqueueAs(ctx, record, r.ready.pushBack)
 }
 
 // unhold looks again at an operation that was held until now.
-func (r *Runner) unhold(ctx context.Context, record ledger.Operation) error {
+func (r *Runner) unhold(ctx context.Context, record fact.Operation) error {
 	accepted, err := r.Ledger.Acceptance(ctx, record.CommandID)
 	if err != nil {
 		return err

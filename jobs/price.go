@@ -7,6 +7,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -59,8 +60,8 @@ func (r *Runner) spending(ctx context.Context, operation string, h *decide.Price
 		return nil
 	}
 	now := r.clock.Now()
-	h.Tomorrow = ledger.NextDay(now, r.DailyLimitLocation)
-	if h.SpentCents, err = r.Ledger.Committed(ctx, ledger.StartOfDay(now, r.DailyLimitLocation), operation); err != nil {
+	h.Tomorrow = fact.NextDay(now, r.DailyLimitLocation)
+	if h.SpentCents, err = r.Ledger.Committed(ctx, fact.StartOfDay(now, r.DailyLimitLocation), operation); err != nil {
 		return err
 	}
 	if h.ReleasedBefore, err = r.Ledger.ReleasedByHand(ctx, operation); err != nil {
@@ -76,9 +77,9 @@ func (r *Runner) spending(ctx context.Context, operation string, h *decide.Price
 func (r *Runner) readPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
 	h.Prices, h.Fallback = nil, 0
 	switch j.op.Kind {
-	case ledger.KindOrder:
+	case fact.KindOrder:
 		return r.quotes(ctx, j, h)
-	case ledger.KindRenewal:
+	case fact.KindRenewal:
 		return r.renewalPrices(ctx, j, ids, h)
 	}
 	panic("jobs: kind " + string(j.op.Kind) + " has no price")
@@ -147,7 +148,7 @@ func renewalPrice(ctx context.Context, l *ledger.Ledger, id string, days int64) 
 	if errors.Is(err, ledger.ErrNotFound) {
 		return 0, nil
 	}
-	return ledger.ScalePrice(cents, paidDays, days), err
+	return fact.ScalePrice(cents, paidDays, days), err
 }
 
 // lastPaid is what was last paid for this proxy, else for one like it;

@@ -12,6 +12,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -26,7 +27,7 @@ func (h *house) bulk(text string) {
 func TestACommandUnderAnotherPriorityIsAbsorbed(t *testing.T) {
 	var hashes []string
 	for _, priority := range []string{"", `,"priority":"high"`, `,"priority":"bulk"`} {
-		c, err := command.Parse(ledger.KindRenewal, []byte(`{"id":"r","duration_days":30,"proxy_ids":["px_1"]`+priority+`}`), rulesOfSandbox)
+		c, err := command.Parse(fact.KindRenewal, []byte(`{"id":"r","duration_days":30,"proxy_ids":["px_1"]`+priority+`}`), rulesOfSandbox)
 		check(t, err)
 		content, hash, err := c.Content()
 		check(t, err)
@@ -42,17 +43,17 @@ func TestACommandUnderAnotherPriorityIsAbsorbed(t *testing.T) {
 	}
 	h := newHouse(t)
 	h.renew(`{"id":"r","duration_days":30,"proxy_ids":["px_1"],"priority":"high"}`)
-	h.await("r", ledger.StateCompleted)
+	h.await("r", fact.StateCompleted)
 	h.bulk(`{"id":"r","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.bulk(`{"id":"behind","duration_days":30,"proxy_ids":["px_2"]}`)
-	h.await("behind", ledger.StateCompleted)
+	h.await("behind", fact.StateCompleted)
 	if all := strings.Join(h.journal(), " "); strings.Contains(all, "command.conflict") {
 		t.Error(all)
 	}
 }
 
 func TestAPriorityThatDoesNotExistIsRefused(t *testing.T) {
-	for _, kind := range []ledger.Kind{ledger.KindOrder, ledger.KindRenewal} {
+	for _, kind := range []fact.Kind{fact.KindOrder, fact.KindRenewal} {
 		_, err := command.Parse(kind, []byte(`{"id":"r","duration_days":30,"priority":"urgent"}`), rulesOfSandbox)
 		if err == nil || !strings.Contains(err.Error(), "priority") {
 			t.Errorf("%v", err)
@@ -72,7 +73,7 @@ func TestWhatIsUrgentGoesFirstAndNothingStarves(t *testing.T) {
 				priority = PriorityOrder
 			}
 			r.push(&job{lane: p.lane, urgency: p.urgency, priority: priority, at: someNoon.Add(time.Duration(n) * time.Second),
-				op: decide.Operation{Operation: ledger.Operation{ID: fmt.Sprintf("%v-%d", p, n)}}})
+				op: decide.Operation{Operation: fact.Operation{ID: fmt.Sprintf("%v-%d", p, n)}}})
 		}
 	}
 	var order strings.Builder
@@ -102,14 +103,14 @@ func TestASmallCommandDoesNotWaitForABatch(t *testing.T) {
 		h.bulk(fmt.Sprintf(`{"id":"b%d","duration_days":30,"proxy_ids":["px_nowhere_%d"]}`, n, n))
 	}
 	h.start()
-	h.await("b0", ledger.StateRejected)
+	h.await("b0", fact.StateRejected)
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("keep", ledger.StateCompleted)
-	h.await("buy", ledger.StateDelivered)
+	h.await("keep", fact.StateCompleted)
+	h.await("buy", fact.StateDelivered)
 	counts, err := h.ledger.StateCounts(t.Context())
 	check(t, err)
-	if done := counts[ledger.StateRejected]; done > batch/2 {
+	if done := counts[fact.StateRejected]; done > batch/2 {
 		t.Errorf("%d of %d of the batch went before", done, batch)
 	}
 }
@@ -165,11 +166,11 @@ func TestAPausedAccountFetchesNoMoreThanItCanHold(t *testing.T) {
 		t.Errorf("%d were fetched, and there is room for %d", fetched, h.runner.ready.capacity)
 	}
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
-	h.await("buy", ledger.StateAccepted)
+	h.await("buy", fact.StateAccepted)
 	_, err := h.runner.ResumeByHand(t.Context(), "a test", "seen")
 	check(t, err)
-	h.await("buy", ledger.StateDelivered)
-	h.await(fmt.Sprintf("r%d", backlog-1), ledger.StateRejected)
+	h.await("buy", fact.StateDelivered)
+	h.await(fmt.Sprintf("r%d", backlog-1), fact.StateRejected)
 }
 
 // A day of orders that wait, whose lane is paused, starves no renewal.
@@ -177,16 +178,16 @@ func TestAPausedLaneDoesNotKeepAnotherFromComingBack(t *testing.T) {
 	h := idleHouse(t)
 	past := h.now().Add(-time.Minute).UTC()
 	for n := range 700 {
-		h.waits(ledger.KindOrder, fmt.Sprintf(`{"id":"o%d","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`, n), past)
+		h.waits(fact.KindOrder, fmt.Sprintf(`{"id":"o%d","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`, n), past)
 	}
-	h.waits(ledger.KindRenewal, `{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`, past.Add(time.Second))
+	h.waits(fact.KindRenewal, `{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`, past.Add(time.Second))
 	check(t, h.runner.pause(t.Context(), decide.Pause{Scope: string(laneOrder), Cause: "insufficient_scope", Detail: "test"}))
 	h.start()
-	h.await("keep", ledger.StateCompleted)
+	h.await("keep", fact.StateCompleted)
 }
 
 // waits puts an operation that may have executed into the ledger.
-func (h *house) waits(kind ledger.Kind, text string, next time.Time) {
+func (h *house) waits(kind fact.Kind, text string, next time.Time) {
 	h.t.Helper()
 	c, err := command.Parse(kind, []byte(text), rulesOfSandbox)
 	check(h.t, err)
@@ -196,11 +197,11 @@ func (h *house) waits(kind ledger.Kind, text string, next time.Time) {
 	p := planned[0]
 	body, err := h.runner.body(c, p.ProxyIDs)
 	check(h.t, err)
-	ref := ledger.Ref{CommandID: c.ID, OperationID: p.OperationID}
+	ref := fact.Ref{CommandID: c.ID, OperationID: p.OperationID}
 	check(h.t, h.ledger.Write(h.t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(
-			ledger.CommandAccepted{Ref: ledger.Ref{CommandID: c.ID}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: c.DurationDays, Operations: planned},
-			ledger.OperationSending{Ref: ref, Attempt: 1, Key: p.Key, Body: string(body), SentAt: next, AppID: h.client.AppID()},
-			ledger.OperationWaiting{Ref: ref, Attempt: 1, Reason: "timeout", Ambiguous: true, NextAt: next})
+			fact.CommandAccepted{Ref: fact.Ref{CommandID: c.ID}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: c.DurationDays, Operations: planned},
+			fact.OperationSending{Ref: ref, Attempt: 1, Key: p.Key, Body: string(body), SentAt: next, AppID: h.client.AppID()},
+			fact.OperationWaiting{Ref: ref, Attempt: 1, Reason: "timeout", Ambiguous: true, NextAt: next})
 	}))
 }

@@ -9,6 +9,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -108,7 +109,7 @@ func TestAnExpiryThatMovedByLessThanWasPaidForIsAFinding(t *testing.T) {
 			h.start()
 			p := h.moves(time.Duration(days)*24*time.Hour + time.Minute)
 			h.renew(`{"id":"one","duration_days":90,"proxy_ids":["px_1"]}`)
-			h.await("one", ledger.StateCompleted)
+			h.await("one", fact.StateCompleted)
 			h.later(20 * time.Minute)
 			x := h.pass(h.reconciler(p, 0))
 			if got := len(x.Findings) == 1 && x.Findings[0].Kind == decide.KindNotMoved; got != found || x.OK == found {
@@ -125,7 +126,7 @@ func TestALineThatAPersonResolvedIsSeenToMove(t *testing.T) {
 	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
 	h.start()
 	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
-	id := h.await("one", ledger.StateReview).Operations[0].OperationID
+	id := h.await("one", fact.StateReview).Operations[0].OperationID
 	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 300, By: "ada", Reason: "the invoice says so"}))
 	h.later(20 * time.Minute)
 	x := h.pass(h.reconciler(h.client, 0))
@@ -154,7 +155,7 @@ func TestTrap24ARenewalAndATopUpElsewhereDoNotCancelOut(t *testing.T) {
 	h.recorded(Recording{Kind: "top-up", Cents: 300})
 	h.agrees()
 	h.renew(`{"id":"ours","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("ours", ledger.StateCompleted)
+	h.await("ours", fact.StateCompleted)
 	h.listed()
 	h.agrees()
 }
@@ -165,7 +166,7 @@ func TestTrap24AWrongAnswerThatNothingWasChargedIsNamed(t *testing.T) {
 	h.listed()
 	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
-	id := h.await("one", ledger.StateReview).Operations[0].OperationID
+	id := h.await("one", fact.StateReview).Operations[0].OperationID
 	h.listed()
 	for _, f := range h.reconcile().Findings {
 		if f.Kind == decide.KindRenewed {
@@ -188,11 +189,11 @@ func TestSettlementsOlderThanADayAreLookedAtAfterARestart(t *testing.T) {
 	h.agrees()
 	p := h.moves(time.Minute)
 	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("one", ledger.StateCompleted)
+	h.await("one", fact.StateCompleted)
 	h.halt()
-	filler := make([]ledger.Fact, 600) // a time is looked up by every 256th row
+	filler := make([]fact.Fact, 600) // a time is looked up by every 256th row
 	for i := range filler {
-		filler[i] = ledger.RunnerStarted{Version: "test", Holder: "test"}
+		filler[i] = fact.RunnerStarted{Version: "test", Holder: "test"}
 	}
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(filler...) }))
 	h.later(60 * time.Hour)

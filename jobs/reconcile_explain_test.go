@@ -6,7 +6,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/jobs/reconcile"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -34,7 +34,7 @@ func TestAWalletIsExplainedOnlyByWhatFitsItsDifference(t *testing.T) {
 			if test.onlyAProxy {
 				f.OrderNo, f.ProxyID = "", "px_1"
 			}
-			p := &reconcile.Pass{Reconciler: reconcile.NewReconciler(reconcile.ReconcilerConfig{Binding: ledger.Binding{Currency: "USD"}}), Reconciliation: reconcile.Reconciliation{Findings: []reconcile.Finding{f}}}
+			p := &reconcile.Pass{Reconciler: reconcile.NewReconciler(reconcile.ReconcilerConfig{Binding: fact.Binding{Currency: "USD"}}), Reconciliation: reconcile.Reconciliation{Findings: []reconcile.Finding{f}}}
 			p.Wallet = reconcile.WalletCheck{ProviderCents: book + d, BookCents: book, LowCents: &book, HighCents: &book}
 			text := p.CouldExplain(d)
 			want := d < 0 && test.down || d > 0 && test.up
@@ -49,7 +49,7 @@ func TestAWalletIsExplainedOnlyByWhatFitsItsDifference(t *testing.T) {
 func TestAnIntervalLeavesRoomForALargerExplanation(t *testing.T) {
 	low, high := int64(9_000), int64(10_000)
 	f := reconcile.Finding{Kind: decide.KindOutside, AmountCents: 1_200, OrderNo: "ord_1"}
-	p := &reconcile.Pass{Reconciler: reconcile.NewReconciler(reconcile.ReconcilerConfig{Binding: ledger.Binding{Currency: "USD"}}), Reconciliation: reconcile.Reconciliation{Findings: []reconcile.Finding{f}}}
+	p := &reconcile.Pass{Reconciler: reconcile.NewReconciler(reconcile.ReconcilerConfig{Binding: fact.Binding{Currency: "USD"}}), Reconciliation: reconcile.Reconciliation{Findings: []reconcile.Finding{f}}}
 	p.Wallet = reconcile.WalletCheck{ProviderCents: 8_700, LowCents: &low, HighCents: &high}
 	if text := p.CouldExplain(-300); !strings.Contains(text, "ord_1") {
 		t.Error(text)

@@ -11,6 +11,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -59,7 +60,7 @@ func (h *house) buys(n int) {
 		h.order(fmt.Sprintf(`{"id":"buy-%d","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`, i))
 	}
 	for i := range n {
-		h.await(fmt.Sprintf("buy-%d", i), ledger.StateDelivered)
+		h.await(fmt.Sprintf("buy-%d", i), fact.StateDelivered)
 	}
 }
 
@@ -182,20 +183,20 @@ func TestTrap26AnOrderThatIsPolledIsNotReadEarlier(t *testing.T) {
 	o, err := h.ledger.Operation(t.Context(), "buy/1")
 	check(t, err)
 	x := h.pass(h.reconciler(p, 0))
-	if again, _ := h.ledger.Operation(t.Context(), "buy/1"); again.State == ledger.StateOpen && slices.Contains(p.read, o.OrderNo) {
+	if again, _ := h.ledger.Operation(t.Context(), "buy/1"); again.State == fact.StateOpen && slices.Contains(p.read, o.OrderNo) {
 		t.Errorf("an open order was read: %v", p.read)
 	}
 	if len(x.Findings) > 0 {
 		t.Errorf("%+v", x)
 	}
-	h.await("buy", ledger.StateDelivered)
+	h.await("buy", fact.StateDelivered)
 }
 
 func TestAnUnknownOrderIsTheOperationsThatWaitsForAPerson(t *testing.T) {
 	h := newHouse(t)
 	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
-	id := h.await("buy", ledger.StateReview).Operations[0].OperationID
+	id := h.await("buy", fact.StateReview).Operations[0].OperationID
 	if f := h.finds("outside_order", 600); f.OperationID != id || !strings.Contains(f.Explanation, id) {
 		t.Errorf("%+v", f)
 	}
@@ -208,7 +209,7 @@ func TestARenewedExpiryThatDoesNotMoveIsAFinding(t *testing.T) {
 	h := newHouse(t)
 	due := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"],"due_before":"` + due + `"}`)
-	lines := h.await("keep", ledger.StateCompleted).Operations[0].Lines
+	lines := h.await("keep", fact.StateCompleted).Operations[0].Lines
 	old := lines[0].ObservedExpiresAt
 	p := &retold{Client: h.client, proxy: func(x *upstream.Proxy) error {
 		if x.ProxyID == "px_1" {
@@ -237,7 +238,7 @@ func TestAnExpiryIsNotReadAgainWhenAListingHasSeenItMove(t *testing.T) {
 	h := newHouse(t)
 	due := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"],"due_before":"` + due + `"}`)
-	h.await("keep", ledger.StateCompleted)
+	h.await("keep", fact.StateCompleted)
 	seen, err := h.client.Proxy(t.Context(), "px_1")
 	check(t, err)
 	h.ahead.Store(int64(11 * time.Minute))
@@ -276,7 +277,7 @@ func TestAnOrderUnderWayIsNotTakenForOneMadeElsewhere(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	close(post.release)
-	h.await("buy", ledger.StateDelivered)
+	h.await("buy", fact.StateDelivered)
 	if x := h.pass(c); !x.OK || !x.Quiet {
 		t.Errorf("%+v", x)
 	}
@@ -328,9 +329,9 @@ func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
 func TestWhatDifferedIsLookedAtAgainAfterARestart(t *testing.T) {
 	h := newHouse(t)
 	h.buys(1)
-	no := h.await("buy-0", ledger.StateDelivered).Operations[0].OrderNo
+	no := h.await("buy-0", fact.StateDelivered).Operations[0].OrderNo
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.LedgerDiscrepancy{Kind: "order_total", AmountCents: 50, OrderNo: no, Explanation: "x"})
+		return tx.Append(fact.LedgerDiscrepancy{Kind: "order_total", AmountCents: 50, OrderNo: no, Explanation: "x"})
 	}))
 	c := h.reconciler(h.client, 0)
 	check(t, c.Load(t.Context()))

@@ -10,7 +10,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/jobs/reconcile"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -64,7 +64,7 @@ func (h *house) recorded(x Recording) {
 func TestTrap24WhatTheProvidersOwnSiteSpendsIsFoundAndNotCorrected(t *testing.T) {
 	h := newHouse(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("keep", ledger.StateCompleted)
+	h.await("keep", fact.StateCompleted)
 	if x := h.agrees(); !x.Quiet || x.Wallet.ProviderCents != x.Wallet.BookCents || x.Renewals != 1 {
 		t.Errorf("%+v", x)
 	}
@@ -87,7 +87,7 @@ func TestTrap24ATopUpIsFoundAndNotCorrected(t *testing.T) {
 	h.wallet(2500)
 	f := h.finds("wallet", 2500)
 	h.finds("wallet", 2500)
-	told, _ := h.awaitFact("ledger.discrepancy").(ledger.LedgerDiscrepancy)
+	told, _ := h.awaitFact("ledger.discrepancy").(fact.LedgerDiscrepancy)
 	if n := len(h.facts("ledger.discrepancy")); n != 1 || told.AmountCents != 2500 || told.Kind != "wallet" || told.Explanation != f.Explanation {
 		t.Errorf("told %d times: %+v", n, told)
 	}
@@ -121,7 +121,7 @@ func TestTrap24FrozenCentsAreNotInterpreted(t *testing.T) {
 func TestTrap24AnOrderMadeAtTheProvidersSiteIsNamedUntilItIsRecorded(t *testing.T) {
 	h := newHouse(t)
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
-	h.await("buy", ledger.StateDelivered)
+	h.await("buy", fact.StateDelivered)
 	h.agrees()
 	made, err := h.client.CreateOrder(t.Context(), "by-hand", upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "off_us_dallas", Quantity: 2}}})
 	check(t, err)
@@ -162,7 +162,7 @@ func TestAnIntervalHoldsWhatIsUnderWayAndNothingElse(t *testing.T) {
 	h := newHouse(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	id := h.await("keep", ledger.StateReview).Operations[0].OperationID
+	id := h.await("keep", fact.StateReview).Operations[0].OperationID
 	x := h.agrees()
 	if x.Quiet || x.Wallet.LowCents != nil || x.Wallet.HighCents == nil || len(x.Wallet.UnderWay) != 1 || x.Wallet.UnderWay[0] != id || !strings.Contains(strings.Join(x.Notes, " "), id) {
 		t.Errorf("%+v", x)
@@ -252,8 +252,8 @@ func TestOnDemandNothingNewIsSentWhileTheWalletIsRead(t *testing.T) {
 	if x := <-done; !x.OK || !x.Quiet {
 		t.Errorf("%+v", x)
 	}
-	h.await("keep", ledger.StateCompleted)
-	h.await("buy", ledger.StateDelivered)
+	h.await("keep", fact.StateCompleted)
+	h.await("buy", fact.StateDelivered)
 	h.settled(600, 0)
 }
 
@@ -301,7 +301,7 @@ func TestItReconcilesOnItsSchedule(t *testing.T) {
 	h := newHouse(t, func(c *Config) { c.ReconcileEvery = 20 * time.Millisecond })
 	h.until("it has reconciled twice", func() bool { return len(h.facts("ledger.reconciled")) >= 2 })
 	h.wallet(-40)
-	told, _ := h.awaitFact("ledger.discrepancy").(ledger.LedgerDiscrepancy)
+	told, _ := h.awaitFact("ledger.discrepancy").(fact.LedgerDiscrepancy)
 	if told.AmountCents != -40 {
 		t.Errorf("%+v", told)
 	}

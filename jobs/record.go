@@ -8,6 +8,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // Recording is money that moved outside Perennial, as a person tells it.
@@ -63,7 +64,7 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording) (booked bool, er
 				return err
 			}
 		}
-		return tx.Append(ledger.LedgerRecorded{Kind: x.Kind, Cents: x.Cents, By: x.By, Reason: x.Reason, User: ledger.UserOf(ctx), OrderNo: x.OrderNo, ID: x.ID})
+		return tx.Append(fact.LedgerRecorded{Kind: x.Kind, Cents: x.Cents, By: x.By, Reason: x.Reason, User: fact.UserOf(ctx), OrderNo: x.OrderNo, ID: x.ID})
 	})
 	return booked && err == nil, err
 }
@@ -77,7 +78,7 @@ func Overdrawn(ctx context.Context, l *ledger.Ledger, x Recording) (warning stri
 		return "", err
 	}
 	return fmt.Sprintf("the book's wallet is %s now, and a wallet cannot hold less than nothing: "+
-		"record the top-up that is missing, or take a wrong amount back with `perennial ledger record --kind top-up --cents %d`", ledger.Amount(b.WalletCents, b.Currency), x.Cents), nil
+		"record the top-up that is missing, or take a wrong amount back with `perennial ledger record --kind top-up --cents %d`", fact.Amount(b.WalletCents, b.Currency), x.Cents), nil
 }
 
 // recordedBefore reports whether the same record is booked already under its id;
@@ -91,7 +92,7 @@ func recordedBefore(tx *ledger.Tx, x Recording, currency string) (bool, error) {
 		return false, nil
 	}
 	if err == nil && (before.Kind != x.Kind || before.Cents != x.Cents || before.OrderNo != x.OrderNo) {
-		err = command.Refuse("the id %s has booked %s of %s before: choose another", x.ID, before.Kind, ledger.Amount(before.Cents, currency))
+		err = command.Refuse("the id %s has booked %s of %s before: choose another", x.ID, before.Kind, fact.Amount(before.Cents, currency))
 	}
 	return true, err
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"perennial/jobs/command"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
@@ -61,7 +61,7 @@ func TestTrap58WhatIsNotBookedYetShowsInTheBalance(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("keep", ledger.StateCompleted)
+	h.await("keep", fact.StateCompleted)
 	p, err = h.ledger.Position(t.Context(), "main")
 	check(t, err)
 	if u := p.WithUnbooked().Unbooked; u.Operations != 1 {

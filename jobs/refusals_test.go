@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -121,7 +121,7 @@ func TestWhatWasRefusedAsClaimedStaysRefused(t *testing.T) {
 	if len(refused) != 1 {
 		t.Fatalf("%+v", refused)
 	}
-	if f, _ := refused[0].(ledger.CommandRejected); f.Code != "claimed" || f.CommandID != "b" {
+	if f, _ := refused[0].(fact.CommandRejected); f.Code != "claimed" || f.CommandID != "b" {
 		t.Errorf("%+v", f)
 	}
 	// Behind another content it is looked at again, and leaves no second fact.
@@ -139,7 +139,7 @@ func TestWhatWasRefusedAsClaimedStaysRefused(t *testing.T) {
 // hashOf is the hash under which the intake knows a renewal's content.
 func hashOf(t *testing.T, text string) string {
 	t.Helper()
-	a := &arrival{kind: ledger.KindRenewal, msg: &queue.Message{Data: []byte(text)}}
+	a := &arrival{kind: fact.KindRenewal, msg: &queue.Message{Data: []byte(text)}}
 	check(t, a.parse(rulesOfSandbox))
 	return a.hash
 }

@@ -9,6 +9,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // Resolution is a person's answer to a review.
@@ -37,7 +38,7 @@ func (x Resolution) check() error {
 		return command.Refuse("charged and not charged exclude each other, and only what was not charged is sent again")
 	case x.OrderNo != "" && !*x.Charged:
 		return command.Refuse("an order that has a number was charged: say --charged with --order")
-	case len(x.OrderNo) > command.MaxIDBytes || ledger.Unprintable(x.OrderNo) != "":
+	case len(x.OrderNo) > command.MaxIDBytes || fact.Unprintable(x.OrderNo) != "":
 		return command.Refuse("the order number %.40q is too long or cannot be printed", x.OrderNo)
 	}
 	return nil
@@ -69,9 +70,9 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	if err != nil {
 		return err
 	}
-	f := ledger.OperationResolved{
-		Ref: ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID},
-		By:  x.By, Reason: x.Reason, User: ledger.UserOf(ctx), Outcome: "not_charged", ProxyID: x.ProxyID, ChargedCents: x.ChargedCents, DurationDays: accepted.DurationDays,
+	f := fact.OperationResolved{
+		Ref: fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID},
+		By:  x.By, Reason: x.Reason, User: fact.UserOf(ctx), Outcome: "not_charged", ProxyID: x.ProxyID, ChargedCents: x.ChargedCents, DurationDays: accepted.DurationDays,
 		OrderNo: x.OrderNo,
 	}
 	if *x.Charged {
@@ -81,14 +82,14 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 		return command.Refuse("%s has order %s, so it was charged, and no refund of all of it is booked: sent again it would be paid for twice. Read the order with `perennial orders get %s`; a refund is booked when the order shows it", o.ID, o.OrderNo, o.OrderNo)
 	}
 	if x.SendAgain {
-		next, err := inspect.NextGeneration(ctx, r.Ledger, r.binding, o, ledger.LinePending, ledger.LineUnresolved)
+		next, err := inspect.NextGeneration(ctx, r.Ledger, r.binding, o, fact.LinePending, fact.LineUnresolved)
 		if err != nil {
 			return err
 		}
 		if x.ProxyID != "" { // one line: its own operation, whatever becomes of the others
 			next.Planned = inspect.PlanLine(r.binding, o, x.ProxyID)
 		}
-		f.SendAgain = []ledger.Planned{next.Planned}
+		f.SendAgain = []fact.Planned{next.Planned}
 	}
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		_, err := tx.AppendTo(o.ID, o.Version, f)
@@ -102,7 +103,7 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 }
 
 // waitsForPerson refuses what does not wait for a person: resolving twice too.
-func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resolution) error {
+func (r *Runner) waitsForPerson(ctx context.Context, o fact.Operation, x Resolution) error {
 	lines, err := r.Ledger.Lines(ctx, o.ID)
 	if err != nil {
 		return err
@@ -110,11 +111,11 @@ func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resol
 	if most, known := inSuspense(lines, x.ProxyID); known && x.ChargedCents > most {
 		return command.Refuse("%s is more than the %s in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", r.binding.Amount(x.ChargedCents), r.binding.Amount(most))
 	}
-	if o.State == ledger.StateReview && x.ProxyID == "" {
+	if o.State == fact.StateReview && x.ProxyID == "" {
 		return unambiguous(o, lines, x)
 	}
 	for _, l := range lines {
-		if l.ProxyID == x.ProxyID && (l.State == ledger.LineUnresolved || (l.State == ledger.LinePending && o.State == ledger.StateReview)) {
+		if l.ProxyID == x.ProxyID && (l.State == fact.LineUnresolved || (l.State == fact.LinePending && o.State == fact.StateReview)) {
 			return nil
 		}
 	}
@@ -126,12 +127,12 @@ func (r *Runner) waitsForPerson(ctx context.Context, o ledger.Operation, x Resol
 
 // unambiguous refuses an amount for a whole renewal of which some lines are
 // answered and booked: whether the amount has them in it cannot be told.
-func unambiguous(o ledger.Operation, lines []ledger.RenewalLine, x Resolution) error {
+func unambiguous(o fact.Operation, lines []ledger.RenewalLine, x Resolution) error {
 	if _, known := inSuspense(lines, ""); known || x.ChargedCents == 0 {
 		return nil
 	}
 	for _, l := range lines {
-		if l.State != ledger.LinePending && l.State != ledger.LineUnresolved && l.ChargedCents > 0 {
+		if l.State != fact.LinePending && l.State != fact.LineUnresolved && l.ChargedCents > 0 {
 			return command.Refuse("line %s of %s is answered and booked already, so an amount for all of it would be booked on top: answer for the others line by line", l.ProxyID, o.ID)
 		}
 	}
@@ -142,7 +143,7 @@ func unambiguous(o ledger.Operation, lines []ledger.RenewalLine, x Resolution) e
 // resolved, or for all of them; not known when it said no amount for one.
 func inSuspense(lines []ledger.RenewalLine, proxyID string) (cents int64, known bool) {
 	for _, l := range lines {
-		if l.State != ledger.LineUnresolved || (proxyID != "" && l.ProxyID != proxyID) {
+		if l.State != fact.LineUnresolved || (proxyID != "" && l.ProxyID != proxyID) {
 			continue
 		}
 		if l.ChargedCents == 0 {
@@ -168,9 +169,9 @@ func (r *Runner) answerSweeps(ctx context.Context, x Resolution, ids []string) e
 			if !slices.Contains(waiting, id) {
 				return command.Refuse("line %s of %s does not wait for a person", id, x.ID)
 			}
-			var f ledger.Fact = ledger.ProxyRetired{ProxyID: id, By: x.By, Reason: x.Reason, User: ledger.UserOf(ctx)}
+			var f fact.Fact = fact.ProxyRetired{ProxyID: id, By: x.By, Reason: x.Reason, User: fact.UserOf(ctx)}
 			if x.SendAgain {
-				f = ledger.ProxyReinstated{ProxyID: id, By: x.By, Reason: x.Reason, User: ledger.UserOf(ctx)}
+				f = fact.ProxyReinstated{ProxyID: id, By: x.By, Reason: x.Reason, User: fact.UserOf(ctx)}
 			}
 			if err := tx.Append(f); err != nil {
 				return err

@@ -8,7 +8,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // movableHouse is a house all of whose clocks can be moved by later.
@@ -22,7 +22,7 @@ func movableHouse(t *testing.T) *house {
 }
 
 // hangs has an order go to review that the provider has accepted.
-func (h *house) hangs(id string) ledger.Operation {
+func (h *house) hangs(id string) fact.Operation {
 	h.t.Helper()
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/orders/*", "fault": "code", "code": "order_not_found", "http_status": 404, "times": 2})
 	h.order(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
@@ -31,7 +31,7 @@ func (h *house) hangs(id string) ledger.Operation {
 		return err == nil && len(status.Operations) == 1 && status.Operations[0].Reason != ""
 	})
 	h.later(decide.ShownWithin) // by then every read should show it
-	o, err := h.ledger.Operation(h.t.Context(), h.await(id, ledger.StateReview).Operations[0].OperationID)
+	o, err := h.ledger.Operation(h.t.Context(), h.await(id, fact.StateReview).Operations[0].OperationID)
 	check(h.t, err)
 	return o
 }
@@ -60,7 +60,7 @@ func TestTrap49AnOrderThatHasANumberIsNotSentAgain(t *testing.T) {
 }
 
 func TestTrap49AnOrderWhoseRefundIsBookedMayGoAgain(t *testing.T) {
-	o := ledger.Operation{OrderNo: "ord_1"}
+	o := fact.Operation{OrderNo: "ord_1"}
 	for _, test := range []struct {
 		charged, refunded int64
 		want              bool
@@ -76,7 +76,7 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 	h := movableHouse(t)
 	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
-	id := h.await("buy", ledger.StateReview).Operations[0].OperationID
+	id := h.await("buy", fact.StateReview).Operations[0].OperationID
 	e, err := h.runner.Evidence(t.Context(), id)
 	check(t, err)
 	if len(e.Orders) != 1 || !strings.Contains(e.Answers[0].Say, "--order "+e.Orders[0].OrderNo) {
@@ -101,7 +101,7 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 		t.Errorf("the ledger does not know %s: %v", found, err)
 	}
 	entries := h.facts("operation.resolved")
-	if f, _ := entries[0].(ledger.OperationResolved); f.OrderNo != found {
+	if f, _ := entries[0].(fact.OperationResolved); f.OrderNo != found {
 		t.Errorf("%+v", f)
 	}
 	h.settled(600, 0)
@@ -118,7 +118,7 @@ func TestTrap13AnAnswerThatNamesTheOrderEndsThePauseOfARestore(t *testing.T) {
 	h := newHouse(t)
 	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
-	id := h.await("buy", ledger.StateReview).Operations[0].OperationID
+	id := h.await("buy", fact.StateReview).Operations[0].OperationID
 	h.restore(h.backup())
 	h.awaitStrange("order ")
 	e, err := inspect.CollectEvidence(t.Context(), h.ledger, h.runner.newReconciler(), id)

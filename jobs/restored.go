@@ -10,6 +10,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
@@ -103,7 +104,7 @@ func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string)
 	x.Detail = detail
 	r.pauses.put(x)
 	err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.AccountPaused{Scope: x.Scope, Cause: x.Cause, Detail: detail})
+		return tx.Append(fact.AccountPaused{Scope: x.Scope, Cause: x.Cause, Detail: detail})
 	})
 	if err != nil {
 		r.Log.WithError(err).Error("what the provider's lists showed could not be recorded; the account stays paused")
@@ -242,7 +243,7 @@ func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context,
 func (r *Runner) requeue(ctx context.Context) error {
 	r.ready.forget()
 	const all = 1 << 20
-	accepted, err := r.Ledger.In(ctx, ledger.StateAccepted, all)
+	accepted, err := r.Ledger.In(ctx, fact.StateAccepted, all)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -74,12 +75,12 @@ func forgetful(t *testing.T) (h *house, backup string) {
 	t.Helper()
 	h = newHouse(t)
 	h.order(buyA)
-	h.await("a", ledger.StateDelivered)
+	h.await("a", fact.StateDelivered)
 	backup = h.backup()
 	h.order(buyB)
 	h.renew(renewC)
-	h.await("b", ledger.StateDelivered)
-	h.await("c", ledger.StateCompleted)
+	h.await("b", fact.StateDelivered)
+	h.await("c", fact.StateCompleted)
 	h.settled(1200, 0)
 	return h, backup
 }
@@ -92,16 +93,16 @@ func TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice(t *testing.T) {
 	h.order(buyA) // known: absorbed
 	h.order(buyB) // forgotten: seen for the first time
 	h.renew(renewC)
-	h.await("b", ledger.StateAccepted)
-	h.await("c", ledger.StateAccepted)
+	h.await("b", fact.StateAccepted)
+	h.await("c", fact.StateAccepted)
 	if h.sends() != before {
 		t.Fatalf("sent while it was paused: %v", h.journal())
 	}
 	if n, err := h.runner.ResumeByHand(t.Context(), "ada", "the lost orders are ours"); err != nil || n != 1 {
 		t.Errorf("%d pauses ended", n)
 	}
-	h.await("b", ledger.StateDelivered)
-	h.await("c", ledger.StateCompleted)
+	h.await("b", fact.StateDelivered)
+	h.await("c", fact.StateCompleted)
 	h.settled(1200, 0)
 	if h.runner.Doubt() != "" {
 		t.Error(h.runner.Doubt())
@@ -120,12 +121,12 @@ func TestTrap13WhatIsOlderThanTheWindowGoesToReview(t *testing.T) {
 	h.awaitStrange("order ")
 	h.order(buyB)
 	h.renew(renewC)
-	h.await("b", ledger.StateAccepted)
-	h.await("c", ledger.StateAccepted)
+	h.await("b", fact.StateAccepted)
+	h.await("c", fact.StateAccepted)
 	before := h.sends()
 	h.resumes("ada", "go on")
-	h.await("b", ledger.StateReview)
-	h.await("c", ledger.StateReview)
+	h.await("b", fact.StateReview)
+	h.await("c", fact.StateReview)
 	if h.sends() != before {
 		t.Errorf("sent after the window: %v", h.journal())
 	}
@@ -141,7 +142,7 @@ func TestTrap13ABackupThatForgotNothingGoesOnByItself(t *testing.T) {
 	h.awaitResumed()
 	h.order(buyB)
 	h.renew(`{"id":"d","duration_days":30,"proxy_ids":["px_3"]}`)
-	h.await("d", ledger.StateCompleted)
+	h.await("d", fact.StateCompleted)
 	h.settled(1500, 0)
 	if since, err := h.ledger.Forgotten(t.Context()); since != nil || err != nil {
 		t.Errorf("%v %v", since, err)
@@ -168,7 +169,7 @@ func TestTrap13AnExpiryThatMovedUnknownToTheLedgerKeepsItPaused(t *testing.T) {
 	h.observe()
 	backup := h.backup()
 	h.renew(renewC)
-	h.await("c", ledger.StateCompleted)
+	h.await("c", fact.StateCompleted)
 	h.restore(backup)
 	h.awaitStrange("proxy px_1", "proxy px_2")
 	if strings.Contains(h.runner.Doubt(), "px_3") {
@@ -178,7 +179,7 @@ func TestTrap13AnExpiryThatMovedUnknownToTheLedgerKeepsItPaused(t *testing.T) {
 	again := newHouse(t)
 	again.observe()
 	again.renew(renewC)
-	again.await("c", ledger.StateCompleted)
+	again.await("c", fact.StateCompleted)
 	again.restore(again.backup())
 	again.awaitResumed()
 }
@@ -219,10 +220,10 @@ func sentSince(t *testing.T, command string) (h *house, backup string) {
 	} else {
 		h.order(command)
 	}
-	h.await("x", ledger.StateAccepted)
+	h.await("x", fact.StateAccepted)
 	backup = h.backup()
 	h.resumes("ada", "go")
-	h.await("x", ledger.StateDelivered, ledger.StateCompleted)
+	h.await("x", fact.StateDelivered, fact.StateCompleted)
 	return h, backup
 }
 
@@ -234,7 +235,7 @@ func TestTrap13WhatWasAcceptedInTheBackupIsSentUnderTheSameKey(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	h.resumes("ada", "go on")
-	h.await("x", ledger.StateDelivered)
+	h.await("x", fact.StateDelivered)
 	h.settled(300, 0)
 }
 
@@ -244,7 +245,7 @@ func TestTrap13ARefusalOfWhatMayHaveBeenSentIsNotBelieved(t *testing.T) {
 	h.restore(backup)
 	h.awaitStrange("order ")
 	h.resumes("ada", "go on")
-	if s := h.await("x", ledger.StateReview, ledger.StateRejected); s.State != "review" || !strings.Contains(s.Reason, "proves nothing") {
+	if s := h.await("x", fact.StateReview, fact.StateRejected); s.State != "review" || !strings.Contains(s.Reason, "proves nothing") {
 		t.Errorf("%s: %s", s.State, s.Reason)
 	}
 }
@@ -255,16 +256,16 @@ func TestTrap13WhatIsNotDueAnyMoreMayHaveBeenRenewedByItsForgottenAttempt(t *tes
 	h.restore(backup)
 	h.awaitStrange("px_1")
 	h.resumes("ada", "go on")
-	if s := h.await("x", ledger.StateReview, ledger.StateRejected, ledger.StateCompleted); s.State != "review" {
+	if s := h.await("x", fact.StateReview, fact.StateRejected, fact.StateCompleted); s.State != "review" {
 		t.Errorf("%s: %s", s.State, s.Reason)
 	}
 }
 
 func TestTrap13ADeadlineThatPassedDoesNotRefuseWhatMayHaveBeenSent(t *testing.T) {
 	past := someNoon.Add(-time.Hour)
-	op := decide.Operation{Operation: ledger.Operation{State: ledger.StateAccepted, Ambiguous: 1, FirstAmbiguousAt: &past}}
+	op := decide.Operation{Operation: fact.Operation{State: fact.StateAccepted, Ambiguous: 1, FirstAmbiguousAt: &past}}
 	d := decide.Decide(op, decide.CameDue{Moment: decide.Moment{Now: someNoon}, NotAfter: &past})
-	if _, ok := d.Facts[0].(ledger.OperationReview); !ok || d.Send {
+	if _, ok := d.Facts[0].(fact.OperationReview); !ok || d.Send {
 		t.Errorf("%+v", d)
 	}
 }
@@ -293,15 +294,15 @@ func TestTrap13ListsThatCannotBeReadKeepItPausedAndAreReadAgain(t *testing.T) {
 func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
 	h := idleHouse(t)
 	h.runner.pause(t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: ledger.CauseRestored, Detail: "x"})
-	record := ledger.Operation{ID: "stale/1", Kind: ledger.KindOrder, State: ledger.StateAccepted}
-	h.runner.ready.push(h.runner.job(record, command.Command{Kind: ledger.KindOrder}, nil))
+	record := fact.Operation{ID: "stale/1", Kind: fact.KindOrder, State: fact.StateAccepted}
+	h.runner.ready.push(h.runner.job(record, command.Command{Kind: fact.KindOrder}, nil))
 	check(t, h.runner.requeue(t.Context()))
 	if h.runner.ready.isActive("stale/1") {
 		t.Error("a job that the ledger does not hold is still queued")
 	}
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.CommandAccepted{
-			Ref: ledger.Ref{CommandID: "b"}, Kind: ledger.KindOrder, Content: []byte(`{"id":"b"}`), Operations: []ledger.Planned{{OperationID: "b/1", Chunk: "1", Generation: 1}},
+		return tx.Append(fact.CommandAccepted{
+			Ref: fact.Ref{CommandID: "b"}, Kind: fact.KindOrder, Content: []byte(`{"id":"b"}`), Operations: []fact.Planned{{OperationID: "b/1", Chunk: "1", Generation: 1}},
 		})
 	}))
 	check(t, h.runner.requeue(t.Context()))
@@ -372,7 +373,7 @@ func TestTrap13WhatThePersonSaidWhileTheListsWereReadStands(t *testing.T) {
 	close(read)
 	h.until("the lists are read", func() bool { return len(h.facts("account.resumed")) == 1 })
 	h.order(buyB)
-	h.await("b", ledger.StateDelivered)
+	h.await("b", fact.StateDelivered)
 	h.halt()
 	if h.runner.Doubt() != "" || len(h.facts("account.paused")) != 1 {
 		t.Errorf("%q; %v", h.runner.Doubt(), h.facts("account.paused"))

@@ -4,18 +4,19 @@ import (
 	"testing"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // TestTrap10WhatHasNoExpiryIsNotDueHoweverLateTheCommandSays: year 1 would be.
 func TestTrap10WhatHasNoExpiryIsNotDueHoweverLateTheCommandSays(t *testing.T) {
 	h := newHouse(t)
 	h.renew(`{"id":"sweep","proxy_ids":["px_forever","px_2"],"duration_days":30,"due_before":"2099-01-01T00:00:00Z"}`)
-	h.await("sweep", ledger.StateCompleted)
+	h.await("sweep", fact.StateCompleted)
 	skipped := h.facts("proxy.skipped")
 	if len(skipped) != 1 {
 		t.Fatalf("skipped %+v", skipped)
 	}
-	if f, _ := skipped[0].(ledger.ProxySkipped); f.ProxyID != "px_forever" {
+	if f, _ := skipped[0].(fact.ProxySkipped); f.ProxyID != "px_forever" {
 		t.Fatalf("skipped %+v", skipped)
 	}
 	h.settled(300, 0)
@@ -26,16 +27,16 @@ func TestTrap10WhatHasNoExpiryIsNotDueHoweverLateTheCommandSays(t *testing.T) {
 func TestWhatWasRetiredAfterItsSweepWasPlannedIsNotPaidFor(t *testing.T) {
 	h := newHouse(t)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.ProxyRetired{ProxyID: "px_1", By: "ada", Reason: "not needed"})
+		return tx.Append(fact.ProxyRetired{ProxyID: "px_1", By: "ada", Reason: "not needed"})
 	}))
 	h.renew(`{"id":"sweep","proxy_ids":["px_1","px_2"],"duration_days":30,"due_before":"2099-01-01T00:00:00Z"}`)
-	h.await("sweep", ledger.StateCompleted)
-	skipped, ok := h.awaitFact("proxy.skipped").(ledger.ProxySkipped)
+	h.await("sweep", fact.StateCompleted)
+	skipped, ok := h.awaitFact("proxy.skipped").(fact.ProxySkipped)
 	if !ok || skipped.ProxyID != "px_1" || skipped.Reason != "it was retired" {
 		t.Fatalf("skipped %+v", skipped)
 	}
 	h.settled(300, 0)
 	h.renew(`{"id":"by-hand","proxy_ids":["px_1"],"duration_days":30}`)
-	h.await("by-hand", ledger.StateCompleted)
+	h.await("by-hand", fact.StateCompleted)
 	h.settled(600, 0)
 }

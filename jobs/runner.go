@@ -15,6 +15,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/upstream"
 )
@@ -110,7 +111,7 @@ type Runner struct {
 	Config
 	Gate *Gate
 
-	binding ledger.Binding
+	binding fact.Binding
 	clock   *Clock
 	ready   *ready
 	pauses  *pauses
@@ -192,7 +193,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 		return &BindingError{r.Account, fmt.Sprintf("App ID %s is for %s and the wallet says environment %s, cash value %t: check base_url and app_id",
 			r.Provider.AppID(), environment, wallet.Environment, wallet.CashValue)}
 	}
-	want := ledger.Binding{
+	want := fact.Binding{
 		AccountID: account.AccountID, Environment: string(environment), BaseURL: r.Address, Currency: wallet.Currency,
 	}
 	r.binding, err = r.Ledger.Binding(ctx)
@@ -252,10 +253,10 @@ func (r *Runner) Load(ctx context.Context) error {
 }
 
 // open writes the first fact: whose file this is and what the wallet held.
-func (r *Runner) open(ctx context.Context, b ledger.Binding, opening int64) error {
+func (r *Runner) open(ctx context.Context, b fact.Binding, opening int64) error {
 	b.Epoch = fmt.Sprintf("%x", r.Clock().UnixMicro())
 	err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		return tx.Append(ledger.LedgerOpened{
+		return tx.Append(fact.LedgerOpened{
 			AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, Currency: b.Currency,
 			OpeningCents: opening, Epoch: b.Epoch,
 		})
@@ -268,7 +269,7 @@ func (r *Runner) open(ctx context.Context, b ledger.Binding, opening int64) erro
 }
 
 // Binding is the provider account that Bind found.
-func (r *Runner) Binding() ledger.Binding { return r.binding }
+func (r *Runner) Binding() fact.Binding { return r.binding }
 
 // ProviderTime is the provider's clock as its replies show it.
 func (r *Runner) ProviderTime() time.Time { return r.clock.Provider() }
@@ -308,12 +309,12 @@ func (r *Runner) Run(ctx context.Context) error {
 // may have executed.
 func (r *Runner) recover(ctx context.Context) error {
 	const all = 1 << 20
-	sending, err := r.Ledger.In(ctx, ledger.StateSending, all)
+	sending, err := r.Ledger.In(ctx, fact.StateSending, all)
 	if err != nil {
 		return err
 	}
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		return tx.Append(ledger.RunnerStarted{Version: r.Version, Holder: r.Holder, Recovered: len(sending)})
+		return tx.Append(fact.RunnerStarted{Version: r.Version, Holder: r.Holder, Recovered: len(sending)})
 	})
 	if err != nil {
 		return err
@@ -335,7 +336,7 @@ func (r *Runner) recover(ctx context.Context) error {
 		}
 		r.Reached("recovery.one")
 	}
-	accepted, err := r.Ledger.In(ctx, ledger.StateAccepted, all)
+	accepted, err := r.Ledger.In(ctx, fact.StateAccepted, all)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -16,11 +17,11 @@ func TestAnOrderAndARenewalAreCarriedOut(t *testing.T) {
 	h := newHouse(t)
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"labels":{"ticket":"OPS-7"}}`)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
-	bought := h.await("buy", ledger.StateDelivered)
+	bought := h.await("buy", fact.StateDelivered)
 	if o := bought.Operations[0]; o.OrderNo == "" || o.ChargedCents != 600 || o.DeliveredCount != 2 || bought.Labels["ticket"] != "OPS-7" {
 		t.Errorf("%+v", bought)
 	}
-	kept := h.await("keep", ledger.StateCompleted)
+	kept := h.await("keep", fact.StateCompleted)
 	if o := kept.Operations[0]; len(o.Lines) != 2 || o.Lines[0].State != "succeeded" || o.Attempts != 1 {
 		t.Errorf("%+v", kept)
 	}
@@ -33,9 +34,9 @@ func TestTrap27EveryScenarioEndsAsTheProviderSays(t *testing.T) {
 		h.order(`{"id":"` + name + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"sandbox_scenario":"` + name + `"}`)
 	}
 	for _, name := range []string{"success", "delayed", "partial"} {
-		h.await(name, ledger.StateDelivered)
+		h.await(name, fact.StateDelivered)
 	}
-	h.await("rejected", ledger.StateRefunded)
+	h.await("rejected", fact.StateRefunded)
 	h.settled(2400, 600)
 }
 
@@ -48,7 +49,7 @@ func TestTrap06Trap14ALostReplyIsChargedOnce(t *testing.T) {
 			h.start()
 			h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 			h.renew(`{"id":"keep","duration_days":60,"proxy_ids":["px_1"]}`)
-			bought, kept := h.await("buy", ledger.StateDelivered), h.await("keep", ledger.StateCompleted)
+			bought, kept := h.await("buy", fact.StateDelivered), h.await("keep", fact.StateCompleted)
 			for _, s := range []inspect.CommandStatus{bought, kept} {
 				if o := s.Operations[0]; o.Attempts != 2 || o.Ambiguous != 1 {
 					t.Errorf("%s took %d attempts, %d of them ambiguous", s.CommandID, o.Attempts, o.Ambiguous)
@@ -57,7 +58,7 @@ func TestTrap06Trap14ALostReplyIsChargedOnce(t *testing.T) {
 			sent := h.facts("operation.sending")
 			bodies := map[string]string{}
 			for _, f := range sent {
-				x, _ := f.(ledger.OperationSending)
+				x, _ := f.(fact.OperationSending)
 				if before, ok := bodies[x.Key]; ok && before != x.Body {
 					t.Errorf("the second attempt sent %s after %s", x.Body, before)
 				}
@@ -75,16 +76,16 @@ func TestTrap12ACommandThatComesTwiceIsDoneOnce(t *testing.T) {
 	h := newHouse(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.renew(`{"proxy_ids":["px_1"], "duration_days":30, "id":"keep"}`)
-	h.await("keep", ledger.StateCompleted)
+	h.await("keep", fact.StateCompleted)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.renew(`{"id":"keep","duration_days":60,"proxy_ids":["px_1"]}`)
 	h.renew(`{"id":"last","duration_days":30,"proxy_ids":["px_2"]}`)
-	h.await("last", ledger.StateCompleted) // what came before it has been taken in
+	h.await("last", fact.StateCompleted) // what came before it has been taken in
 	conflicts := h.facts("command.conflict")
 	if len(conflicts) != 1 {
 		t.Fatalf("%d conflicts", len(conflicts))
 	}
-	conflict, _ := conflicts[0].(ledger.CommandConflict)
+	conflict, _ := conflicts[0].(fact.CommandConflict)
 	if conflict.CommandID != "keep" || conflict.ContentHash == conflict.AcceptedHash || !strings.Contains(conflict.Reason, "choose another id") {
 		t.Errorf("%+v", conflict)
 	}
@@ -97,12 +98,12 @@ func TestTrap12ACommandThatComesTwiceIsDoneOnce(t *testing.T) {
 func TestARefusedCommandCanBeCorrectedUnderItsID(t *testing.T) {
 	h := newHouse(t)
 	h.renew(`{"id":"keep","duration_days":31,"proxy_ids":["px_1"]}`)
-	if s := h.await("keep", ledger.StateRejected); !strings.Contains(s.Reason, "31") {
+	if s := h.await("keep", fact.StateRejected); !strings.Contains(s.Reason, "31") {
 		t.Errorf("%+v", s)
 	}
 	h.renew(`not a command`)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("keep", ledger.StateCompleted)
+	h.await("keep", fact.StateCompleted)
 	h.halt()
 	if len(h.dead) != 1 || string(h.dead[0].Data) != "not a command" || h.dead[0].Reason == "" {
 		t.Errorf("dead letters: %+v", h.dead)
@@ -114,18 +115,18 @@ func TestTrap09TheSecondRenewalOfAProxyLeavesItOut(t *testing.T) {
 	h := newHouse(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1"}})
 	h.renew(`{"id":"first","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("first", ledger.StateReview)
+	h.await("first", fact.StateReview)
 	h.renew(`{"id":"second","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
-	second := h.await("second", ledger.StateCompleted)
+	second := h.await("second", fact.StateCompleted)
 	if l := second.Operations[0].Lines; len(l) != 1 || l[0].ProxyID != "px_2" {
 		t.Errorf("%+v", l)
 	}
-	skipped, _ := h.awaitFact("proxy.skipped").(ledger.ProxySkipped)
+	skipped, _ := h.awaitFact("proxy.skipped").(fact.ProxySkipped)
 	if skipped.ProxyID != "px_1" || skipped.CommandID != "second" || !strings.Contains(skipped.Reason, "first/0001") {
 		t.Errorf("%+v", skipped)
 	}
 	h.renew(`{"id":"third","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("third", ledger.StateRejected)
+	h.await("third", fact.StateRejected)
 	h.settled(600, 0)
 }
 
@@ -139,21 +140,21 @@ func TestTrap09AProxyRenewedByHandIsReadAgainAndLeftAlone(t *testing.T) {
 	check(t, err)
 	h.renew(`{"id":"sweep","duration_days":30,"proxy_ids":["px_1","px_2","px_3"],"due_before":"` + before.ExpiresAt.Add(time.Hour).Format(time.RFC3339) + `",
 		"expect_expires_at":{"px_1":"` + before.ExpiresAt.Format(time.RFC3339Nano) + `","px_2":"` + other.ExpiresAt.Format(time.RFC3339Nano) + `"}}`)
-	swept := h.await("sweep", ledger.StateCompleted)
+	swept := h.await("sweep", fact.StateCompleted)
 	if l := swept.Operations[0].Lines; l[0].State != "skipped" || l[1].State != "succeeded" || l[2].State != "succeeded" || l[1].ObservedExpiresAt == nil {
 		t.Errorf("%+v", l)
 	}
 	// The same expiries again: one success for each was all they were good for.
 	h.renew(`{"id":"sweep-2","duration_days":30,"proxy_ids":["px_2"],"due_before":"` + other.ExpiresAt.Add(time.Hour).Format(time.RFC3339) + `"}`)
-	if s := h.await("sweep-2", ledger.StateRejected); s.Operations[0].Code != "nothing_due" {
+	if s := h.await("sweep-2", fact.StateRejected); s.Operations[0].Code != "nothing_due" {
 		t.Errorf("%+v", s)
 	}
 	h.renew(`{"id":"sweep-3","duration_days":30,"proxy_ids":["px_1"],"expect_expires_at":{"px_1":"` + before.ExpiresAt.Format(time.RFC3339Nano) + `"}}`)
-	if s := h.await("sweep-3", ledger.StateRejected); s.Operations[0].Code != "nothing_due" {
+	if s := h.await("sweep-3", fact.StateRejected); s.Operations[0].Code != "nothing_due" {
 		t.Errorf("%+v", s)
 	}
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.LedgerRecorded{Kind: "external", Cents: 300, By: "ada", Reason: "by hand"})
+		return tx.Append(fact.LedgerRecorded{Kind: "external", Cents: 300, By: "ada", Reason: "by hand"})
 	}))
 	b, err := h.ledger.Balance(t.Context(), "main")
 	check(t, err)
@@ -168,7 +169,7 @@ func TestTrap08Trap18APartialRenewalIsFinishedByAPerson(t *testing.T) {
 	h := newHouse(t)
 	h.fault(renew, "renewal", map[string]any{"failed": []string{"px_1"}, "unresolved": []string{"px_2", "px_3"}})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_4"]}`)
-	s := h.await("keep", ledger.StateReview)
+	s := h.await("keep", fact.StateReview)
 	states := map[string]string{}
 	for _, l := range s.Operations[0].Lines {
 		states[l.ProxyID] = string(l.State)
@@ -196,11 +197,11 @@ func TestTrap08Trap18APartialRenewalIsFinishedByAPerson(t *testing.T) {
 		t.Error("one line was resolved twice")
 	}
 	check(t, resolve(Resolution{ProxyID: "px_3", Charged: new(true), ChargedCents: 300}))
-	h.await("keep", ledger.StateResolved)
+	h.await("keep", fact.StateResolved)
 	h.settled(1200, 300)
 	// Only what failed may be asked for again, by a new command.
 	h.renew(`{"id":"again","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("again", ledger.StateCompleted)
+	h.await("again", fact.StateCompleted)
 	h.settled(1500, 300)
 }
 
@@ -208,7 +209,7 @@ func TestTrap16AllFailedIsBookedAndRefunded(t *testing.T) {
 	h := newHouse(t)
 	h.fault(renew, "renewal", map[string]any{"failed": 2})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
-	h.await("keep", ledger.StateFailed)
+	h.await("keep", fact.StateFailed)
 	h.settled(600, 600)
 }
 
@@ -216,14 +217,14 @@ func TestTrap03AnUnresolvedKeyWaitsForAPersonWhoMaySendAgain(t *testing.T) {
 	h := newHouse(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	before := h.await("keep", ledger.StateReview).Operations[0]
+	before := h.await("keep", fact.StateReview).Operations[0]
 	if before.Code != "idempotency_unresolved" || before.TraceID == "" {
 		t.Errorf("%+v", before)
 	}
 	check(t, h.runner.Resolve(t.Context(), Resolution{ID: before.OperationID, Charged: new(false), SendAgain: true, By: "ada", Reason: "support: nothing was charged"}))
 	h.until("the second generation is done", func() bool {
 		o, err := h.ledger.Operation(t.Context(), "keep/0001~2")
-		return err == nil && o.State == ledger.StateCompleted && o.Key != before.IdempotencyKey
+		return err == nil && o.State == fact.StateCompleted && o.Key != before.IdempotencyKey
 	})
 	h.settled(300, 0)
 }
@@ -233,24 +234,24 @@ func TestTrap05Trap14ASendLeftBehindGoesAgainWithTheSameKeyAndBytes(t *testing.T
 	// Bytes that no code here would make: only the stored ones can match.
 	const body = `{ "duration_days": 30, "proxy_ids": [ "px_1" ] }`
 	planned := h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	ref := ledger.Ref{CommandID: "keep", OperationID: planned.OperationID}
+	ref := fact.Ref{CommandID: "keep", OperationID: planned.OperationID}
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.OperationSending{Ref: ref, Attempt: 1, Key: planned.Key, Body: body, SentAt: tx.Now(), AppID: h.client.AppID()})
+		return tx.Append(fact.OperationSending{Ref: ref, Attempt: 1, Key: planned.Key, Body: body, SentAt: tx.Now(), AppID: h.client.AppID()})
 	}))
 	reply := h.client.Post(t.Context(), upstream.Write{Kind: upstream.WriteRenewal, Key: planned.Key, Body: []byte(body)})
 	if !reply.Success {
 		t.Fatalf("%+v", reply)
 	}
 	h.restart()
-	if o := h.await("keep", ledger.StateCompleted).Operations[0]; o.Attempts != 2 || o.Ambiguous != 1 {
+	if o := h.await("keep", fact.StateCompleted).Operations[0]; o.Attempts != 2 || o.Ambiguous != 1 {
 		t.Errorf("%+v", o)
 	}
 	for _, f := range h.facts("operation.sending") {
-		if s, _ := f.(ledger.OperationSending); s.Key != planned.Key || s.Body != body {
+		if s, _ := f.(fact.OperationSending); s.Key != planned.Key || s.Body != body {
 			t.Errorf("sent as %+v", s)
 		}
 	}
-	if started, _ := h.awaitFact("runner.started").(ledger.RunnerStarted); started.Recovered != 1 {
+	if started, _ := h.awaitFact("runner.started").(fact.RunnerStarted); started.Recovered != 1 {
 		t.Errorf("%+v", started)
 	}
 	h.settled(300, 0)
@@ -268,7 +269,7 @@ func TestWhatWasAcceptedBeforeAStopIsDoneAfterIt(t *testing.T) {
 	if n, err := h.runner.ResumeByHand(context.Background(), "ada", "done"); err != nil || n != 1 {
 		t.Errorf("%d pauses ended", n)
 	}
-	h.await("keep", ledger.StateCompleted)
+	h.await("keep", fact.StateCompleted)
 	h.settled(600, 0)
 }
 
@@ -284,7 +285,7 @@ func TestAStopGivesARequestItsDrainTimeAndTheNextRunTheRest(t *testing.T) {
 	h.halt()
 	h.ask(http.MethodDelete, "/faults", nil) // where the stop came before the request
 	h.restart()
-	h.await("keep", ledger.StateCompleted)
+	h.await("keep", fact.StateCompleted)
 	if n := len(h.facts("operation.sending")); n < 2 {
 		t.Errorf("sent %d times", n)
 	}

@@ -11,6 +11,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
@@ -95,7 +96,7 @@ func (r *Runner) carry(ctx, outer context.Context, j *job) {
 // ledger cannot be read now, comeBack finds it later.
 func (r *Runner) retake(ctx context.Context, id string) {
 	record, err := r.Ledger.Operation(ctx, id)
-	if err == nil && record.State == ledger.StateAccepted {
+	if err == nil && record.State == fact.StateAccepted {
 		err = r.enqueue(ctx, record)
 	}
 	if err != nil && ctx.Err() == nil {
@@ -295,13 +296,13 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool
 			return false, r.stop(ctx, j, d)
 		}
 	}
-	var sending ledger.OperationSending
-	var intended ledger.Operation
+	var sending fact.OperationSending
+	var intended fact.Operation
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
 		if sending, err = r.intent(j, p, tx.Now()); err != nil {
 			return err
 		}
-		intended, err = tx.AppendTo(j.op.ID, j.op.Version, slices.Concat(p.leftOut, []ledger.Fact{sending})...)
+		intended, err = tx.AppendTo(j.op.ID, j.op.Version, slices.Concat(p.leftOut, []fact.Fact{sending})...)
 		r.Reached("intent.inside")
 		return err
 	})
@@ -326,15 +327,15 @@ func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *presend) error
 // intent is the fact that an attempt is about to be made, with everything it will
 // send. X-API-Timestamp is this moment: a request that is held up goes stale
 // instead of charging late.
-func (r *Runner) intent(j *job, p presend, now time.Time) (ledger.OperationSending, error) {
+func (r *Runner) intent(j *job, p presend, now time.Time) (fact.OperationSending, error) {
 	body := p.body
 	if body == nil {
 		var err error
 		if body, err = r.body(j.cmd, p.ids); err != nil {
-			return ledger.OperationSending{}, err
+			return fact.OperationSending{}, err
 		}
 	}
-	return ledger.OperationSending{
+	return fact.OperationSending{
 		Ref: j.op.Ref(""), Attempt: j.op.Attempts + 1, Key: j.op.Key, Body: string(body), SentAt: now,
 		AppID: r.Provider.AppID(), Observed: p.observed, EstimateCents: p.estimateCents,
 	}, nil

@@ -11,6 +11,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -110,7 +111,7 @@ func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 			earlier(s.time.Add(time.Second))
 		}
 	}
-	accepted, err := s.ledger.In(ctx, ledger.StateAccepted, 1000)
+	accepted, err := s.ledger.In(ctx, fact.StateAccepted, 1000)
 	s.must(err, "accepted")
 	for _, o := range accepted { // under a ceiling one waits for the one before it, which may wait for a person
 		first, err := firstUnfinished(ctx, s.ledger, o.CommandID)
@@ -131,14 +132,14 @@ func (s *simulation) answer(ctx context.Context) {
 	s.must(err, "unfinished")
 	for _, o := range open {
 		switch o.State {
-		case ledger.StateHeld:
+		case fact.StateHeld:
 			_, err := s.runner.Cancel(ctx, o.ID, "somebody", "not wanted any more")
 			s.must(err, "cancel "+o.ID)
-		case ledger.StateReview:
+		case fact.StateReview:
 			lines, err := s.ledger.Lines(ctx, o.ID)
 			s.must(err, "lines")
 			s.answerWhole(ctx, o, lines)
-		case ledger.StateAccepted: // behind one that waits for a person
+		case fact.StateAccepted: // behind one that waits for a person
 		default:
 			s.failf("%s is %s in the end: %s", o.ID, o.State, o.Reason)
 		}
@@ -154,7 +155,7 @@ func (s *simulation) answer(ctx context.Context) {
 
 // answerWhole answers for an operation at once; for a renewal of which lines are
 // answered, or not resolved, line by line.
-func (s *simulation) answerWhole(ctx context.Context, o ledger.Operation, lines []ledger.RenewalLine) {
+func (s *simulation) answerWhole(ctx context.Context, o fact.Operation, lines []ledger.RenewalLine) {
 	whole := true
 	for _, l := range lines {
 		whole = whole && l.State != "unresolved" && l.ChargedCents == 0
@@ -171,7 +172,7 @@ func (s *simulation) answerWhole(ctx context.Context, o ledger.Operation, lines 
 	}
 }
 
-func (s *simulation) resolve(ctx context.Context, o ledger.Operation, proxy string, cents int64) {
+func (s *simulation) resolve(ctx context.Context, o fact.Operation, proxy string, cents int64) {
 	charged := cents > 0
 	s.counts.reviews++
 	s.sayf("somebody answers for %s %s: %d", o.ID, proxy, cents)
@@ -276,7 +277,7 @@ func (s *simulation) accounts(ctx context.Context) {
 				s.added += o.ChargedCents - o.RefundedCents - have.charged + have.refunded
 				continue
 			}
-			if have.charged-have.refunded != o.ChargedCents-o.RefundedCents || (o.State != ledger.StateResolved && have.charged != o.ChargedCents && o.State != ledger.StateCompleted && o.State != ledger.StatePartial) {
+			if have.charged-have.refunded != o.ChargedCents-o.RefundedCents || (o.State != fact.StateResolved && have.charged != o.ChargedCents && o.State != fact.StateCompleted && o.State != fact.StatePartial) {
 				s.failf("%s (%s): the ledger has %d charged and %d refunded, the provider %d and %d", o.ID, o.State, o.ChargedCents, o.RefundedCents, have.charged, have.refunded)
 			}
 			if !o.State.Ended() {
@@ -310,7 +311,7 @@ func (s *simulation) commandOf(ctx context.Context, key string) string {
 	for _, c := range s.commands {
 		operations, err := s.ledger.OperationsOf(ctx, c.id)
 		s.must(err, "operations")
-		if slices.ContainsFunc(operations, func(o ledger.Operation) bool { return o.Key == key }) {
+		if slices.ContainsFunc(operations, func(o fact.Operation) bool { return o.Key == key }) {
 			return c.id
 		}
 	}

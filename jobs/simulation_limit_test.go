@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // firstLeave is what held when the first request under a key left.
@@ -17,7 +17,7 @@ type firstLeave struct {
 
 func (s *simulation) firstLeave(key string, renewal bool, days int64) (f firstLeave) {
 	if s.config.limit > 0 && !s.intended[s.operationOf(key).ID] {
-		f.limit, f.from = s.config.limit, ledger.StartOfDay(s.now(), s.config.zone)
+		f.limit, f.from = s.config.limit, fact.StartOfDay(s.now(), s.config.zone)
 	}
 	if renewal {
 		dearest, err := s.ledger.Dearest(context.Background(), days)
@@ -61,7 +61,7 @@ func (s *simulation) underLimit(key string) {
 }
 
 // operationOf is the operation that a key was drawn for.
-func (s *simulation) operationOf(key string) ledger.Operation {
+func (s *simulation) operationOf(key string) fact.Operation {
 	for _, c := range s.commands {
 		operations, err := s.ledger.OperationsOf(context.Background(), c.id)
 		s.must(err, "operations")
@@ -72,5 +72,5 @@ func (s *simulation) operationOf(key string) ledger.Operation {
 		}
 	}
 	s.failf("no operation has the key %s", key)
-	return ledger.Operation{}
+	return fact.Operation{}
 }

@@ -11,6 +11,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream/sandbox"
 )
 
@@ -107,13 +108,13 @@ func (s *simulation) person(ctx context.Context) {
 }
 
 // anOperation is one of those that there are, named by itself or by its command.
-func (s *simulation) anOperation(ctx context.Context) (id string, o ledger.Operation, found bool) {
+func (s *simulation) anOperation(ctx context.Context) (id string, o fact.Operation, found bool) {
 	if len(s.commands) == 0 {
 		return "", o, false
 	}
 	all, err := s.ledger.OperationsOf(ctx, pick(s, s.commands...).id)
 	s.must(err, "operations")
-	if open, err := s.ledger.In(ctx, ledger.StateReview, 10); err == nil && len(open) > 0 && s.chance(2) {
+	if open, err := s.ledger.In(ctx, fact.StateReview, 10); err == nil && len(open) > 0 && s.chance(2) {
 		all = open
 	}
 	if len(all) == 0 {
@@ -144,13 +145,13 @@ func (s *simulation) retire(ctx context.Context) {
 	}
 	s.sayf("a person retires %s", id)
 	s.must(s.ledger.Write(ctx, func(tx *ledger.Tx) error {
-		return tx.Append(ledger.ProxyRetired{ProxyID: id, By: "ann", Reason: "not needed"})
+		return tx.Append(fact.ProxyRetired{ProxyID: id, By: "ann", Reason: "not needed"})
 	}), "retire")
 }
 
 // answerNow answers a review: by the provider's books when they are final, or by
 // mistake.
-func (s *simulation) answerNow(ctx context.Context, o ledger.Operation) {
+func (s *simulation) answerNow(ctx context.Context, o fact.Operation) {
 	x := Resolution{ID: o.ID, By: "ann", Reason: "it looked so"}
 	lines, err := s.ledger.Lines(ctx, o.ID)
 	s.must(err, "lines")
@@ -168,7 +169,7 @@ func (s *simulation) answerNow(ctx context.Context, o ledger.Operation) {
 		x.ChargedCents = 0
 	}
 	x.SendAgain = !charged && s.chance(2)
-	if charged && o.Kind == ledger.KindOrder && s.chance(2) {
+	if charged && o.Kind == fact.KindOrder && s.chance(2) {
 		x.OrderNo = s.orderOf(o.Key)
 		if x.OrderNo == "" || !honest && s.chance(2) {
 			x.OrderNo = pick(s, "ord_nowhere", x.OrderNo)
@@ -194,7 +195,7 @@ func (s *simulation) answerNow(ctx context.Context, o ledger.Operation) {
 
 // waiting is what the provider kept for what waits for an answer: what another
 // answer, or the provider, settled is booked already.
-func (s *simulation) waiting(o ledger.Operation, lines []ledger.RenewalLine, proxy string) (cents int64) {
+func (s *simulation) waiting(o fact.Operation, lines []ledger.RenewalLine, proxy string) (cents int64) {
 	if len(lines) == 0 || proxy != "" {
 		return s.truth(o.Key, proxy)
 	}
@@ -208,7 +209,7 @@ func (s *simulation) waiting(o ledger.Operation, lines []ledger.RenewalLine, pro
 
 // final: nothing that is under way can change what the provider kept under the
 // operation's key any more.
-func (s *simulation) final(o ledger.Operation) bool {
+func (s *simulation) final(o fact.Operation) bool {
 	s.control("GET", "/state", nil)
 	s.list = nil
 	for _, late := range s.late {
@@ -223,7 +224,7 @@ func (s *simulation) final(o ledger.Operation) bool {
 			return false
 		}
 	}
-	return o.State == ledger.StateReview || o.State.Ended()
+	return o.State == fact.StateReview || o.State.Ended()
 }
 
 func (s *simulation) orderOf(key string) string {
@@ -307,12 +308,12 @@ func (s *simulation) looks(ctx context.Context) (out []simLook) {
 			if after = row.Seq; row.Type != "operation.sending" && row.Type != "proxy.retired" {
 				continue
 			}
-			fact, err := ledger.DecodeFact(row.Type, []byte(row.Data))
+			f, err := fact.Decode(row.Type, []byte(row.Data))
 			s.must(err, "fact")
-			switch f := fact.(type) {
-			case ledger.ProxyRetired:
+			switch f := f.(type) {
+			case fact.ProxyRetired:
 				retired[f.ProxyID] = true
-			case ledger.OperationSending:
+			case fact.OperationSending:
 				look := simLook{seq: row.Seq, key: f.Key, id: f.OperationID, command: f.CommandID, shown: s.shownTo[f.Key], guarded: s.guarded[f.CommandID]}
 				if _, before := last[f.Key]; before && len(f.Observed) == 0 {
 					continue // the same request again: nothing was looked at

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/upstream/sandbox"
 )
@@ -47,7 +48,7 @@ func (s *simulation) step(ctx context.Context, do func(context.Context)) {
 
 // reasonOf is why proxies were left out.
 func reasonOf(r ledger.Row) (reasons string) {
-	var f ledger.ProxySkipped
+	var f fact.ProxySkipped
 	if r.Type != "proxy.skipped" || json.Unmarshal([]byte(r.Data), &f) != nil {
 		return ""
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 func someIDs(prefix string, n int) (ids []string) {
@@ -32,7 +32,7 @@ func TestWhatACommandLeavesOutIsOneFact(t *testing.T) {
 	if len(skipped) != 1 {
 		t.Fatalf("%d facts", len(skipped))
 	}
-	f, _ := skipped[0].(ledger.ProxySkipped)
+	f, _ := skipped[0].(fact.ProxySkipped)
 	if len(f.Proxies()) != len(held) || len(f.Skipped) != 17 || f.ProxyID != "" || f.CommandID != "b" {
 		t.Errorf("%d proxies for %d reasons", len(f.Proxies()), len(f.Skipped))
 	}
@@ -53,12 +53,12 @@ func TestWhatACommandLeavesOutIsOneFact(t *testing.T) {
 func TestWhatIsNotDueJustBeforePayingIsOneFact(t *testing.T) {
 	h := newHouse(t)
 	h.renew(`{"id":"sweep","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_forever"],"due_before":"2020-01-01T00:00:00Z"}`)
-	h.await("sweep", ledger.StateRejected)
+	h.await("sweep", fact.StateRejected)
 	skipped := h.facts("proxy.skipped")
 	if len(skipped) != 1 {
 		t.Fatalf("%d facts of one look", len(skipped))
 	}
-	f, _ := skipped[0].(ledger.ProxySkipped)
+	f, _ := skipped[0].(fact.ProxySkipped)
 	if len(f.Skipped) != 2 || f.OperationID != "sweep/0001" || len(f.Skipped[0].ProxyIDs) != 3 || len(f.Skipped[0].ExpiresAt) != 3 || f.Skipped[1].ExpiresAt != nil {
 		t.Errorf("%+v", f)
 	}

@@ -12,7 +12,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -30,17 +30,17 @@ func TestTrap34AnIntentThatWaitedTooLongIsNotSentWithItsOldTime(t *testing.T) {
 	h.renew(`{"id":"second","duration_days":30,"proxy_ids":["px_2"]}`)
 	h.until("the second has its intent", func() bool { return len(h.facts("operation.sending")) == 2 })
 	h.ahead.Store(int64(2 * time.Minute))
-	h.await("second", ledger.StateCompleted)
+	h.await("second", fact.StateCompleted)
 	unsent := h.facts("operation.unsent")
 	if len(unsent) == 0 {
 		t.Fatal("it was sent with its old time")
 	}
-	if f, _ := unsent[0].(ledger.OperationUnsent); f.CommandID != "second" {
+	if f, _ := unsent[0].(fact.OperationUnsent); f.CommandID != "second" {
 		t.Fatalf("unsent: %+v", unsent)
 	}
-	var sent []ledger.OperationSending
+	var sent []fact.OperationSending
 	for _, f := range h.facts("operation.sending") {
-		if f, _ := f.(ledger.OperationSending); f.CommandID == "second" {
+		if f, _ := f.(fact.OperationSending); f.CommandID == "second" {
 			sent = append(sent, f)
 		}
 	}
@@ -74,7 +74,7 @@ func TestADeadlineThatPassesDuringTheLookIsKept(t *testing.T) {
 	h.start()
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"],"due_before":"2999-01-01T00:00:00Z","not_after":"` +
 		h.now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`)
-	if o := h.await("keep", ledger.StateRejected).Operations[0]; o.Code != "not_after" {
+	if o := h.await("keep", fact.StateRejected).Operations[0]; o.Code != "not_after" {
 		t.Errorf("%+v", o)
 	}
 	h.settled(0, 0)
@@ -92,9 +92,9 @@ func TestTrap09AnExpiryIsPaidForOnceHoweverLongItIsShown(t *testing.T) {
 	h.start()
 	const due = `"duration_days":30,"proxy_ids":["px_1"],"due_before":"2999-01-01T00:00:00Z"}`
 	h.renew(`{"id":"first",` + due)
-	h.await("first", ledger.StateCompleted)
+	h.await("first", fact.StateCompleted)
 	h.renew(`{"id":"second",` + due)
-	if s := h.await("second", ledger.StateRejected); s.Operations[0].Code != "nothing_due" {
+	if s := h.await("second", fact.StateRejected); s.Operations[0].Code != "nothing_due" {
 		t.Errorf("%+v", s)
 	}
 	h.settled(300, 0)
@@ -126,9 +126,9 @@ func TestTrap09WhatWasReadBeforeARetryAfterIsReadAgainAfterIt(t *testing.T) {
 	}
 	h.later(61 * time.Minute)
 	h.start()
-	h.await("keep", ledger.StateCompleted)
+	h.await("keep", fact.StateCompleted)
 	for _, f := range h.facts("operation.sending") {
-		if s, _ := f.(ledger.OperationSending); s.Body != `{"proxy_ids":["px_2"],"duration_days":30}` {
+		if s, _ := f.(fact.OperationSending); s.Body != `{"proxy_ids":["px_2"],"duration_days":30}` {
 			t.Errorf("sent %s", s.Body)
 		}
 	}
@@ -184,9 +184,9 @@ func TestALookThatFailsWaitsAndOrdersGoOn(t *testing.T) {
 	}
 	h.order(buyA)
 	for _, id := range ids {
-		h.await(id, ledger.StateWaiting)
+		h.await(id, fact.StateWaiting)
 	}
-	h.await("a", ledger.StateDelivered)
+	h.await("a", fact.StateDelivered)
 	s, err := inspect.Status(t.Context(), h.ledger, "px_1")
 	check(t, err)
 	if o := s.Operations[0]; o.Attempts != 0 || o.Ambiguous != 0 || !strings.Contains(o.Reason, "before paying") {
@@ -194,7 +194,7 @@ func TestALookThatFailsWaitsAndOrdersGoOn(t *testing.T) {
 	}
 	h.ask(http.MethodDelete, "/faults", nil)
 	for _, id := range ids {
-		h.await(id, ledger.StateCompleted)
+		h.await(id, fact.StateCompleted)
 	}
 	h.settled(2100, 0)
 }

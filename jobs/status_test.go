@@ -10,14 +10,15 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
 func TestACommandStandsWhereItsOperationsStand(t *testing.T) {
-	op := func(chunk string, generation int64, state ledger.State) ledger.Operation {
-		return ledger.Operation{ID: chunk + string(state), Chunk: chunk, Generation: generation, State: state}
+	op := func(chunk string, generation int64, state fact.State) fact.Operation {
+		return fact.Operation{ID: chunk + string(state), Chunk: chunk, Generation: generation, State: state}
 	}
-	for want, operations := range map[string][]ledger.Operation{
+	for want, operations := range map[string][]fact.Operation{
 		"completed": {op("0001", 1, "completed"), op("0002", 1, "completed")},
 		"partial":   {op("0001", 1, "completed"), op("0002", 1, "failed")},
 		"review":    {op("0001", 1, "completed"), op("0002", 1, "review"), op("0003", 1, "sending")},
@@ -61,22 +62,22 @@ func second[T any](_ T, err error) error { return err }
 // the provider says afterwards is kept as a finding and changes nothing.
 func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 	h := idleHouse(t)
-	c, err := command.Parse(ledger.KindRenewal, []byte(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`), rulesOfSandbox)
+	c, err := command.Parse(fact.KindRenewal, []byte(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`), rulesOfSandbox)
 	check(t, err)
 	content, hash, err := c.Content()
 	check(t, err)
 	planned := c.Operations(h.runner.Binding(), c.ProxyIDs, false)
-	ref := ledger.Ref{CommandID: "keep", OperationID: planned[0].OperationID}
+	ref := fact.Ref{CommandID: "keep", OperationID: planned[0].OperationID}
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.CommandAccepted{Ref: ledger.Ref{CommandID: "keep"}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: 30, Operations: planned},
-			ledger.OperationSending{Ref: ref, Attempt: 1, Key: planned[0].Key, Body: "{}", SentAt: tx.Now(), AppID: "sbx_app_demo"})
+		return tx.Append(fact.CommandAccepted{Ref: fact.Ref{CommandID: "keep"}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: 30, Operations: planned},
+			fact.OperationSending{Ref: ref, Attempt: 1, Key: planned[0].Key, Body: "{}", SentAt: tx.Now(), AppID: "sbx_app_demo"})
 	}))
 	record, err := h.ledger.Operation(t.Context(), ref.OperationID)
 	check(t, err)
 	j, err := h.runner.load(t.Context(), record)
 	check(t, err)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.OperationReview{Ref: ref, Reason: "lost", Ambiguous: true}, ledger.OperationResolved{Ref: ref, By: "ada", Reason: "x", Outcome: "not_charged"})
+		return tx.Append(fact.OperationReview{Ref: ref, Reason: "lost", Ambiguous: true}, fact.OperationResolved{Ref: ref, By: "ada", Reason: "x", Outcome: "not_charged"})
 	}))
 	late := decide.Decide(j.op, decide.Replied{Moment: decide.Moment{Now: someNoon}, Reply: upstream.Reply{
 		Sent: true, Envelope: true, HTTPStatus: 200, Code: upstream.CodeOK, Success: true,
@@ -87,7 +88,7 @@ func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 	}})
 	_, err = h.runner.record(t.Context(), j, late)
 	check(t, err)
-	found, ok := h.awaitFact("ledger.discrepancy").(ledger.LedgerDiscrepancy)
+	found, ok := h.awaitFact("ledger.discrepancy").(fact.LedgerDiscrepancy)
 	if !ok || found.Kind != "late_reply" || !strings.Contains(found.Explanation, "renewal.completed") {
 		t.Errorf("%+v", found)
 	}
@@ -99,7 +100,7 @@ func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 func TestACommandPastItsNotAfterIsNotSent(t *testing.T) {
 	h := newHouse(t)
 	h.renew(`{"id":"late","duration_days":30,"proxy_ids":["px_1"],"not_after":"` + time.Now().Add(-time.Minute).Format(time.RFC3339) + `"}`)
-	if s := h.await("late", ledger.StateRejected); !strings.Contains(s.Reason, "not_after") {
+	if s := h.await("late", fact.StateRejected); !strings.Contains(s.Reason, "not_after") {
 		t.Errorf("%+v", s)
 	}
 	h.settled(0, 0)
@@ -108,7 +109,7 @@ func TestACommandPastItsNotAfterIsNotSent(t *testing.T) {
 func TestAReasonNamesTheUserThatAsked(t *testing.T) {
 	h := idleHouse(t)
 	h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	_, err := h.runner.Cancel(ledger.WithUser(t.Context(), "ops"), "keep", "ada", "no longer needed")
+	_, err := h.runner.Cancel(fact.WithUser(t.Context(), "ops"), "keep", "ada", "no longer needed")
 	check(t, err)
 	s, err := inspect.Status(t.Context(), h.ledger, "keep")
 	if err != nil || s.Reason != "cancelled by ada (NATS user ops): no longer needed" {

@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // sweepReviews lists the proxies of the operation that sweeps leave to a person
 // and that x answers for: one line, or all of them where nothing else of the
 // operation waits.
-func sweepReviews(ctx context.Context, l *ledger.Ledger, o ledger.Operation, x Resolution) ([]string, error) {
+func sweepReviews(ctx context.Context, l *ledger.Ledger, o fact.Operation, x Resolution) ([]string, error) {
 	ids, err := l.SweepReviews(ctx, o.ID)
 	switch {
 	case err != nil || len(ids) == 0:
@@ -21,7 +22,7 @@ func sweepReviews(ctx context.Context, l *ledger.Ledger, o ledger.Operation, x R
 		return nil, nil // the money first
 	}
 	lines, err := l.Lines(ctx, o.ID)
-	if err != nil || slices.ContainsFunc(lines, func(x ledger.RenewalLine) bool { return x.State == ledger.LineUnresolved }) {
+	if err != nil || slices.ContainsFunc(lines, func(x ledger.RenewalLine) bool { return x.State == fact.LineUnresolved }) {
 		return nil, err
 	}
 	return ids, nil

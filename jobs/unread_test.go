@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perennial/jobs/command"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -57,14 +57,14 @@ func TestAProxyThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 		h.bind(func(cfg *Config) { cfg.Provider = hiding{h.client, c.hidden} })
 		op := sentOf(c.ids...)
 		next := someNoon.Add(c.waited)
-		op.State, op.Reason, op.UpdatedAt, op.NextAt = ledger.StateWaiting, "it could not be read", someNoon, &next
+		op.State, op.Reason, op.UpdatedAt, op.NextAt = fact.StateWaiting, "it could not be read", someNoon, &next
 		var p presend
 		guarded := command.Command{DueBefore: new(someNoon.AddDate(20, 0, 0))}
 		d, err := h.runner.lookAtProxies(t.Context(), &job{op: op, cmd: guarded}, &p)
 		_, unread := errors.AsType[*unreadError](err)
 		skipped := 0
 		for _, f := range p.leftOut {
-			if x, ok := f.(ledger.ProxySkipped); ok {
+			if x, ok := f.(fact.ProxySkipped); ok {
 				skipped += len(x.Proxies())
 			}
 		}

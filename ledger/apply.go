@@ -9,48 +9,50 @@ import (
 	"time"
 
 	"github.com/mattn/go-sqlite3"
+
+	"perennial/ledger/fact"
 )
 
 // apply folds one fact into the projections. It is the only code that writes
 // them, live and in a rebuild, and it depends on nothing but the row, the fact
 // and the projections themselves.
-func (t *Tx) apply(r Row, f Fact) error {
+func (t *Tx) apply(r Row, f fact.Fact) error {
 	switch f := f.(type) {
-	case CommandAccepted, CommandRejected, CommandConflict, CommandHeld, CommandReleased, CommandCancelled:
+	case fact.CommandAccepted, fact.CommandRejected, fact.CommandConflict, fact.CommandHeld, fact.CommandReleased, fact.CommandCancelled:
 		return t.applyCommand(r, f)
-	case OperationSending, OperationUnsent, OperationWaiting, OperationReview, OperationResolved:
+	case fact.OperationSending, fact.OperationUnsent, fact.OperationWaiting, fact.OperationReview, fact.OperationResolved:
 		return t.applyOperation(r, f)
-	case OrderAccepted, OrderProgressed, OrderDelivered, OrderRefunded:
+	case fact.OrderAccepted, fact.OrderProgressed, fact.OrderDelivered, fact.OrderRefunded:
 		return t.applyOrder(r, f)
-	case RenewalSettled:
+	case fact.RenewalSettled:
 		return t.applyRenewal(r, f)
-	case ProxySkipped:
+	case fact.ProxySkipped:
 		return t.applySkipped(r, f)
-	case SweepPlanned, SweepHeld, SweepFinished, SweepMissed:
+	case fact.SweepPlanned, fact.SweepHeld, fact.SweepFinished, fact.SweepMissed:
 		return t.applySweep(r, f)
-	case AccountPaused:
+	case fact.AccountPaused:
 		return t.exec(`INSERT INTO pauses (scope, cause, since, until, detail) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (scope, cause) DO UPDATE SET until = excluded.until, detail = excluded.detail`,
 			f.Scope, f.Cause, r.Time, nullInstant(f.Until), f.Detail)
-	case AccountResumed:
+	case fact.AccountResumed:
 		return t.applyResumed(f)
-	case LedgerOpened:
+	case fact.LedgerOpened:
 		return t.applyOpened(r, f)
-	case LedgerRecorded:
+	case fact.LedgerRecorded:
 		return t.applyRecorded(r, f)
-	case LedgerArchived:
+	case fact.LedgerArchived:
 		return t.applyArchived(r, f)
-	case LedgerBounded:
+	case fact.LedgerBounded:
 		return t.applyBounded(f)
-	case ProxyRetired, ProxyReinstated, ProxyReplaced, ProxyReview, ProxyExpiring, ProxyExpired:
+	case fact.ProxyRetired, fact.ProxyReinstated, fact.ProxyReplaced, fact.ProxyReview, fact.ProxyExpiring, fact.ProxyExpired:
 		return t.applyProxy(r, f)
-	case RunnerStarted, LedgerReconciled, LedgerDiscrepancy, SweepFailed:
+	case fact.RunnerStarted, fact.LedgerReconciled, fact.LedgerDiscrepancy, fact.SweepFailed:
 		return nil
 	}
 	return fmt.Errorf("no fold for %T", f)
 }
 
-func (t *Tx) applyOpened(r Row, f LedgerOpened) error {
+func (t *Tx) applyOpened(r Row, f fact.LedgerOpened) error {
 	if f.Restored != nil {
 		return t.applyRestored(f)
 	}
@@ -62,34 +64,34 @@ func (t *Tx) applyOpened(r Row, f LedgerOpened) error {
 	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.OpeningCents})
 }
 
-func (t *Tx) applyRecorded(r Row, f LedgerRecorded) error {
+func (t *Tx) applyRecorded(r Row, f fact.LedgerRecorded) error {
 	if f.Kind == "external" {
 		return t.book(r, transfer{kind: "external", debit: "external", credit: "wallet", cents: f.Cents, orderNo: f.OrderNo})
 	}
 	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.Cents, orderNo: f.OrderNo})
 }
 
-func (t *Tx) applyCommand(r Row, f Fact) error {
+func (t *Tx) applyCommand(r Row, f fact.Fact) error {
 	switch f := f.(type) {
-	case CommandAccepted:
+	case fact.CommandAccepted:
 		return t.applyAccepted(r, f)
-	case CommandRejected:
+	case fact.CommandRejected:
 		return t.applyRejected(r, f)
-	case CommandHeld:
+	case fact.CommandHeld:
 		return t.change(f.OperationID, `UPDATE operations SET state = 'held', reason = ?, estimate_cents = max(estimate_cents, ?), next_at = ?,
 			updated_at = ?`+andVersion, f.Reason, f.EstimateCents, nullInstant(f.Until), r.Time)
-	case CommandReleased:
+	case fact.CommandReleased:
 		return t.change(f.OperationID, `UPDATE operations SET state = 'accepted', reason = ?, code = CASE WHEN ? THEN '' ELSE 'released' END,
 			next_at = NULL, updated_at = ?`+andVersion, f.Reason, f.Automatic, r.Time)
-	case CommandCancelled:
+	case fact.CommandCancelled:
 		return t.endUncharged(r, f.OperationID, "cancelled", f.Said(f.By), "")
-	case CommandConflict: // the first content stands
+	case fact.CommandConflict: // the first content stands
 		return t.applyRefused(f.CommandID, f.ContentHash)
 	}
 	return fmt.Errorf("no fold for %T", f)
 }
 
-func (t *Tx) applyAccepted(r Row, f CommandAccepted) error {
+func (t *Tx) applyAccepted(r Row, f fact.CommandAccepted) error {
 	err := t.exec(`INSERT INTO commands (id, kind, content_hash, accepted_seq, accepted_at) VALUES (?, ?, ?, ?, ?)`,
 		f.CommandID, string(f.Kind), f.ContentHash, r.Seq, r.Time)
 	if err != nil {
@@ -100,7 +102,7 @@ func (t *Tx) applyAccepted(r Row, f CommandAccepted) error {
 
 // plan creates operations and claims their proxies. The unique index on open
 // lines arbitrates between two commands for one proxy.
-func (t *Tx) plan(r Row, commandID string, kind Kind, days, estimate int64, planned []Planned) error {
+func (t *Tx) plan(r Row, commandID string, kind fact.Kind, days, estimate int64, planned []fact.Planned) error {
 	for _, p := range planned {
 		if err := t.create(r, commandID, kind, estimate, p); err != nil {
 			return err
@@ -120,10 +122,10 @@ func (t *Tx) plan(r Row, commandID string, kind Kind, days, estimate int64, plan
 }
 
 // create makes an operation.
-func (t *Tx) create(r Row, commandID string, kind Kind, estimate int64, p Planned) error {
+func (t *Tx) create(r Row, commandID string, kind fact.Kind, estimate int64, p fact.Planned) error {
 	return t.exec(`INSERT INTO operations (id, command_id, kind, chunk, generation, idempotency_key, state, version,
 			estimate_cents, accepted_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)`,
-		p.OperationID, commandID, string(kind), p.Chunk, p.Generation, p.Key, string(StateAccepted), estimate, r.Time, r.Time)
+		p.OperationID, commandID, string(kind), p.Chunk, p.Generation, p.Key, string(fact.StateAccepted), estimate, r.Time, r.Time)
 }
 
 // andVersion ends every change of an operation. The last parameter is the
@@ -146,7 +148,7 @@ func (t *Tx) change(id, update string, args ...any) error {
 	return nil
 }
 
-func (t *Tx) applyRejected(r Row, f CommandRejected) error {
+func (t *Tx) applyRejected(r Row, f fact.CommandRejected) error {
 	if f.OperationID == "" {
 		err := t.exec(`INSERT INTO rejections (id, content_hash, code, reason, rejected_at) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET content_hash = excluded.content_hash, code = excluded.code,
@@ -160,7 +162,7 @@ func (t *Tx) applyRejected(r Row, f CommandRejected) error {
 	if err := t.endUncharged(r, f.OperationID, f.Code, f.Reason, f.TraceID); err != nil {
 		return err
 	}
-	return t.plan(r, f.CommandID, KindRenewal, f.DurationDays, 0, f.SplitInto)
+	return t.plan(r, f.CommandID, fact.KindRenewal, f.DurationDays, 0, f.SplitInto)
 }
 
 // endUncharged ends an operation that cost nothing and lets its proxies go.
@@ -173,20 +175,20 @@ func (t *Tx) endUncharged(r Row, id, code, reason, traceID string) error {
 	return t.exec(`UPDATE lines SET state = 'not_charged', claim = 0, settled_at = ? WHERE operation = ? AND claim = 1`, r.Time, id)
 }
 
-func (t *Tx) applyOperation(r Row, f Fact) error {
+func (t *Tx) applyOperation(r Row, f fact.Fact) error {
 	switch f := f.(type) {
-	case OperationSending:
+	case fact.OperationSending:
 		return t.applySending(r, f)
-	case OperationUnsent:
+	case fact.OperationUnsent:
 		return t.change(f.OperationID, `UPDATE operations SET state = 'waiting', reason = ?, attempts = ?, next_at = ?,
 			body_seq = CASE WHEN ambiguous > 0 THEN body_seq END, updated_at = ?`+andVersion, f.Reason, f.Attempt, micros(f.NextAt), r.Time)
-	case OperationWaiting:
+	case fact.OperationWaiting:
 		return t.change(f.OperationID, `UPDATE operations SET state = 'waiting', reason = ?, code = ?, trace_id = ?, next_at = ?,
 			ambiguous = ambiguous + ?, first_ambiguous_at = CASE WHEN ? THEN coalesce(first_ambiguous_at, updated_at) ELSE first_ambiguous_at END,
 			updated_at = ?`+andVersion, f.Reason, f.Code, f.TraceID, micros(f.NextAt), f.Ambiguous, f.Ambiguous, r.Time)
-	case OperationReview:
+	case fact.OperationReview:
 		return t.applyReview(r, f)
-	case OperationResolved:
+	case fact.OperationResolved:
 		return t.applyResolved(r, f)
 	}
 	return fmt.Errorf("no fold for %T", f)
@@ -194,7 +196,7 @@ func (t *Tx) applyOperation(r Row, f Fact) error {
 
 // applySending leaves updated_at at the moment of the send: should the attempt
 // turn out ambiguous, the window counts from there.
-func (t *Tx) applySending(r Row, f OperationSending) error {
+func (t *Tx) applySending(r Row, f fact.OperationSending) error {
 	for id, at := range f.Observed {
 		err := t.exec(`UPDATE lines SET observed_expires_at = ? WHERE operation = ? AND proxy_id = ?`, micros(at), f.OperationID, id)
 		if err != nil {
@@ -206,7 +208,7 @@ func (t *Tx) applySending(r Row, f OperationSending) error {
 		updated_at = ?`+andVersion, f.Attempt, r.Seq, f.AppID, f.EstimateCents, micros(f.SentAt), r.Time)
 }
 
-func (t *Tx) applyReview(r Row, f OperationReview) error {
+func (t *Tx) applyReview(r Row, f fact.OperationReview) error {
 	var charged, refunded int64
 	if f.Settlement != nil {
 		var err error
@@ -220,17 +222,17 @@ func (t *Tx) applyReview(r Row, f OperationReview) error {
 		updated_at = ?`+andVersion, f.Reason, f.Code, f.TraceID, charged, refunded, f.OrderNo, f.OrderNo, f.Ambiguous, f.Ambiguous, r.Time)
 }
 
-func (t *Tx) applyResolved(r Row, f OperationResolved) error {
+func (t *Tx) applyResolved(r Row, f fact.OperationResolved) error {
 	if err := t.bookResolution(r, f); err != nil {
 		return err
 	}
-	state := LineNotCharged
+	state := fact.LineNotCharged
 	if f.Outcome == "charged" {
-		state = LineCharged
+		state = fact.LineCharged
 	}
 	query := `UPDATE lines SET state = ?1, claim = 0, charged_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) ELSE charged_cents END,
 		refunded_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) - ?3 ELSE refunded_cents END, settled_at = ?4 WHERE operation = ?5 AND claim = 1`
-	args := []any{string(state), f.ProxyID != "" || state == LineNotCharged, f.ChargedCents, r.Time, f.OperationID}
+	args := []any{string(state), f.ProxyID != "" || state == fact.LineNotCharged, f.ChargedCents, r.Time, f.OperationID}
 	if f.ProxyID != "" {
 		query, args = query+` AND proxy_id = ?6`, append(args, f.ProxyID)
 	}
@@ -249,10 +251,10 @@ func (t *Tx) applyResolved(r Row, f OperationResolved) error {
 	if err := t.queryRow(`SELECT kind FROM operations WHERE id = ?`, f.OperationID).Scan(&kind); err != nil {
 		return err
 	}
-	return t.plan(r, f.CommandID, Kind(kind), f.DurationDays, 0, f.SendAgain)
+	return t.plan(r, f.CommandID, fact.Kind(kind), f.DurationDays, 0, f.SendAgain)
 }
 
-func (t *Tx) applySkipped(r Row, f ProxySkipped) error {
+func (t *Tx) applySkipped(r Row, f fact.ProxySkipped) error {
 	if f.OperationID == "" {
 		return nil // left out before an operation existed: claimed elsewhere
 	}
@@ -266,24 +268,24 @@ func (t *Tx) applySkipped(r Row, f ProxySkipped) error {
 	return nil
 }
 
-func (t *Tx) applySweep(r Row, f Fact) error {
+func (t *Tx) applySweep(r Row, f fact.Fact) error {
 	const put = `INSERT INTO slots (schedule, slot_at, state, plan, seq, updated_at) VALUES (?, ?, ?, ?, ?, ?)`
 	switch f := f.(type) {
-	case SweepPlanned:
+	case fact.SweepPlanned:
 		// The primary key arbitrates: a slot that is there already fired.
 		if err := t.exec(put, f.Schedule, micros(f.Slot), "planned", f.Plan, r.Seq, r.Time); err != nil {
 			return err
 		}
 		return t.applyPlanned(r, f)
-	case SweepHeld:
+	case fact.SweepHeld:
 		// A shortfall stands before its sweep.planned: then there is no slot yet.
 		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
-	case SweepFinished:
+	case fact.SweepFinished:
 		if err := t.applyApproved(r, f); err != nil {
 			return err
 		}
 		return t.w.execOne(`UPDATE slots SET state = 'finished', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
-	case SweepMissed:
+	case fact.SweepMissed:
 		for _, slot := range f.Slots {
 			if err := t.exec(put, f.Schedule, micros(slot), "missed", "", r.Seq, r.Time); err != nil {
 				return err

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"testing"
+
+	"perennial/ledger/fact"
 )
 
 func TestEveryFactTypeHasAFoldAndAReader(t *testing.T) {
@@ -9,7 +11,7 @@ func TestEveryFactTypeHasAFoldAndAReader(t *testing.T) {
 	for _, f := range history() {
 		seen[f.FactType()] = true
 	}
-	for name := range FactTypes() {
+	for name := range fact.Types() {
 		if !seen[name] {
 			t.Errorf("the history of these tests has no %s", name)
 		}

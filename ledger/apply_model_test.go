@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"perennial/ledger/fact"
 )
 
 // model is the book kept by hand, in plain numbers.
 type model struct {
 	wallet, charged, refunded, suspense int64
-	facts                               []Fact
+	facts                               []fact.Fact
 	n                                   int
 	open                                []unresolvedLine
 }
@@ -26,32 +28,32 @@ func (m *model) next(prefix string) string {
 	return fmt.Sprintf("%s%d/1", prefix, m.n)
 }
 
-func (m *model) add(facts ...Fact) { m.facts = append(m.facts, facts...) }
+func (m *model) add(facts ...fact.Fact) { m.facts = append(m.facts, facts...) }
 
 func (m *model) order(t *rapid.T) {
 	id := m.next("o")
-	m.add(accepted(KindOrder, id), sending(id, 1), OrderAccepted{Ref: ref(id), OrderNo: "no of " + id, NextAt: noon})
+	m.add(accepted(fact.KindOrder, id), sending(id, 1), fact.OrderAccepted{Ref: ref(id), OrderNo: "no of " + id, NextAt: noon})
 	total := rapid.Int64Range(1, 5000).Draw(t, "total")
 	returned := rapid.Int64Range(0, total).Draw(t, "returned")
 	m.charged, m.wallet = m.charged+total, m.wallet-total
 	if rapid.Bool().Draw(t, "booked early") {
-		m.add(OrderProgressed{OrderState: orderState(id, "procuring", total, 0), NextAt: noon})
+		m.add(fact.OrderProgressed{OrderState: orderState(id, "procuring", total, 0), NextAt: noon})
 		total = 0
 	}
 	if returned == 0 {
-		m.add(OrderDelivered{OrderState: orderState(id, "completed", total, 0)})
+		m.add(fact.OrderDelivered{OrderState: orderState(id, "completed", total, 0)})
 		return
 	}
 	m.refunded, m.wallet = m.refunded+returned, m.wallet+returned
-	m.add(OrderRefunded{OrderState: orderState(id, "refunded", total, returned), RefundedAt: noon})
+	m.add(fact.OrderRefunded{OrderState: orderState(id, "refunded", total, returned), RefundedAt: noon})
 }
 
 func (m *model) orderByPerson(t *rapid.T) {
 	id := m.next("o")
 	booked := rapid.Int64Range(0, 900).Draw(t, "booked")
 	truth := rapid.Int64Range(0, 900).Draw(t, "truth")
-	m.add(accepted(KindOrder, id), sending(id, 1), OrderAccepted{Ref: ref(id), OrderNo: "no of " + id, NextAt: noon},
-		OrderProgressed{OrderState: orderState(id, "odd", booked, 0), NextAt: noon}, OperationReview{Ref: ref(id), Reason: "odd"})
+	m.add(accepted(fact.KindOrder, id), sending(id, 1), fact.OrderAccepted{Ref: ref(id), OrderNo: "no of " + id, NextAt: noon},
+		fact.OrderProgressed{OrderState: orderState(id, "odd", booked, 0), NextAt: noon}, fact.OperationReview{Ref: ref(id), Reason: "odd"})
 	m.charged, m.refunded, m.wallet = m.charged+max(booked, truth), m.refunded+max(booked-truth, 0), m.wallet-truth
 	outcome := "charged"
 	if truth == 0 {
@@ -64,7 +66,7 @@ func (m *model) renewal(t *rapid.T) {
 	id := m.next("r")
 	n := rapid.IntRange(1, 4).Draw(t, "proxies")
 	var ids []string
-	var items []Line
+	var items []fact.Line
 	var unresolved []unresolvedLine
 	for i := range n {
 		proxy := fmt.Sprintf("px_%s_%d", id, i)
@@ -83,10 +85,10 @@ func (m *model) renewal(t *rapid.T) {
 		}
 		m.charged, m.wallet = m.charged+cents, m.wallet-cents
 	}
-	m.add(accepted(KindRenewal, id, ids...), sending(id, 1))
+	m.add(accepted(fact.KindRenewal, id, ids...), sending(id, 1))
 	all := lines(items...)
 	if len(unresolved) == n || rapid.Bool().Draw(t, "manual") && len(unresolved) > 0 {
-		m.add(OperationReview{Ref: ref(id), Reason: "pending", Ambiguous: true, Settlement: &all})
+		m.add(fact.OperationReview{Ref: ref(id), Reason: "pending", Ambiguous: true, Settlement: &all})
 	} else {
 		m.add(settled(id, "partial", items...))
 	}
@@ -115,11 +117,11 @@ func (m *model) elsewhere(t *rapid.T) {
 	cents := rapid.Int64Range(1, 3000).Draw(t, "cents")
 	if rapid.Bool().Draw(t, "top-up") {
 		m.wallet += cents
-		m.add(LedgerRecorded{Kind: "top-up", Cents: cents, By: "ada", Reason: "card"})
+		m.add(fact.LedgerRecorded{Kind: "top-up", Cents: cents, By: "ada", Reason: "card"})
 		return
 	}
 	m.wallet -= cents
-	m.add(LedgerRecorded{Kind: "external", Cents: cents, By: "ada", Reason: "shop"})
+	m.add(fact.LedgerRecorded{Kind: "external", Cents: cents, By: "ada", Reason: "shop"})
 }
 
 func TestAnyHistoryGivesTheBalancesThatPlainArithmeticGives(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+
+	"perennial/ledger/fact"
 )
 
 // transfer moves cents from the credited account of the book to the debited one.
@@ -56,30 +58,30 @@ func (w *writer) flushTotals() error {
 	return w.flushSpent()
 }
 
-func (t *Tx) applyOrder(r Row, f Fact) error {
+func (t *Tx) applyOrder(r Row, f fact.Fact) error {
 	switch f := f.(type) {
-	case OrderAccepted:
+	case fact.OrderAccepted:
 		return t.change(f.OperationID, `UPDATE operations SET state = 'open', order_no = ?, trace_id = ?, next_at = ?, progress_at = ?, reason = '', code = '',
 			updated_at = ?`+andVersion, f.OrderNo, f.TraceID, micros(f.NextAt), r.Time, r.Time)
-	case OrderProgressed:
+	case fact.OrderProgressed:
 		return t.orderState(r, f.OrderState, "open", f.Reason, micros(f.NextAt))
-	case OrderDelivered:
+	case fact.OrderDelivered:
 		if err := t.applyBought(f); err != nil {
 			return err
 		}
 		return t.orderState(r, f.OrderState, "delivered", "", nil)
-	case OrderRefunded:
+	case fact.OrderRefunded:
 		return t.orderState(r, f.OrderState, "refunded", "", nil)
 	}
 	return fmt.Errorf("no fold for %T", f)
 }
 
-func (t *Tx) orderState(r Row, f OrderState, state, reason string, nextAt any) error {
+func (t *Tx) orderState(r Row, f fact.OrderState, state, reason string, nextAt any) error {
 	err := t.change(f.OperationID, `UPDATE operations SET state = ?, live = ?, reason = ?, trace_id = CASE WHEN ? <> '' THEN ? ELSE trace_id END, next_at = ?,
 		progress_at = CASE WHEN delivered_count <> ? OR coalesce(progress_at, 0) = 0 THEN ? ELSE progress_at END,
 		expected_count = ?, delivered_count = ?, charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?,
 		read_at = ?, unread_since = ?, updated_at = ?`+andVersion,
-		state, state == string(StateOpen), reason, f.TraceID, f.TraceID, nextAt, f.DeliveredCount, r.Time, f.ExpectedCount, f.DeliveredCount,
+		state, state == string(fact.StateOpen), reason, f.TraceID, f.TraceID, nextAt, f.DeliveredCount, r.Time, f.ExpectedCount, f.DeliveredCount,
 		f.ChargedCents, f.RefundedCents, nullInstant(f.ReadAt), nullInstant(f.UnreadSince), r.Time)
 	if err != nil {
 		return err
@@ -89,7 +91,7 @@ func (t *Tx) orderState(r Row, f OrderState, state, reason string, nextAt any) e
 		transfer{kind: "refund", debit: "wallet", credit: "orders", cents: f.RefundedCents, operation: f.OperationID, orderNo: f.OrderNo})
 }
 
-func (t *Tx) applyRenewal(r Row, f RenewalSettled) error {
+func (t *Tx) applyRenewal(r Row, f fact.RenewalSettled) error {
 	charged, refunded, err := t.settle(r, f.OperationID, f.Items)
 	if err != nil {
 		return err
@@ -102,17 +104,17 @@ func (t *Tx) applyRenewal(r Row, f RenewalSettled) error {
 // settle books a renewal's lines and sums them up: what succeeded and what
 // failed is known, what is unresolved is neither spent nor refunded and keeps
 // its claim.
-func (t *Tx) settle(r Row, operation string, lines []Line) (charged, refunded int64, err error) {
+func (t *Tx) settle(r Row, operation string, lines []fact.Line) (charged, refunded int64, err error) {
 	transfers := make([]transfer, 0, 2*len(lines))
 	for _, l := range lines {
 		err := t.exec(`UPDATE lines SET state = ?, claim = ?, charged_cents = ?, refunded_cents = ?, settled_at = ?
-			WHERE operation = ? AND proxy_id = ?`, string(l.State), l.State == LineUnresolved, l.ChargedCents, l.RefundedCents, r.Time, operation, l.ProxyID)
+			WHERE operation = ? AND proxy_id = ?`, string(l.State), l.State == fact.LineUnresolved, l.ChargedCents, l.RefundedCents, r.Time, operation, l.ProxyID)
 		if err != nil {
 			return 0, 0, err
 		}
 		charged, refunded = charged+l.ChargedCents, refunded+l.RefundedCents
 		at, kind := "renewals", "charge"
-		if l.State == LineUnresolved {
+		if l.State == fact.LineUnresolved {
 			at, kind = "suspense", "suspense"
 		}
 		transfers = append(transfers,
@@ -125,7 +127,7 @@ func (t *Tx) settle(r Row, operation string, lines []Line) (charged, refunded in
 // bookResolution books a person's answer. What stood in suspense moves on to
 // renewals when it was charged, and back to the wallet when it was not; an
 // amount that was never booked is booked now.
-func (t *Tx) bookResolution(r Row, f OperationResolved) error {
+func (t *Tx) bookResolution(r Row, f fact.OperationResolved) error {
 	transfers, added, returned, err := resolution(func(query string, args ...any) scanner { return t.queryRow(query, args...) }, f)
 	if err != nil {
 		return err
@@ -140,8 +142,8 @@ func (t *Tx) bookResolution(r Row, f OperationResolved) error {
 
 // resolution is what a person's answer books, as the operation stands: its
 // transfers, and what they add to the operation's charges and refunds.
-func resolution(queryRow func(string, ...any) scanner, f OperationResolved) (transfers []transfer, added, returned int64, err error) {
-	var kind Kind
+func resolution(queryRow func(string, ...any) scanner, f fact.OperationResolved) (transfers []transfer, added, returned int64, err error) {
+	var kind fact.Kind
 	var orderNo string
 	var booked, suspense int64
 	err = queryRow(`SELECT kind, order_no, charged_cents - refunded_cents FROM operations WHERE id = ?`, f.OperationID).
@@ -179,7 +181,7 @@ type Booking struct {
 
 // WouldBook says what a person's answer would book, as the operation stands,
 // and books nothing; ErrNotFound for an unknown operation.
-func (l *Ledger) WouldBook(ctx context.Context, f OperationResolved) ([]Booking, error) {
+func (l *Ledger) WouldBook(ctx context.Context, f fact.OperationResolved) ([]Booking, error) {
 	transfers, _, _, err := resolution(func(query string, args ...any) scanner { return l.read.QueryRowContext(ctx, query, args...) }, f)
 	if err != nil {
 		return nil, err

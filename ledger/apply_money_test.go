@@ -3,6 +3,8 @@ package ledger
 import (
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // identity is what always holds, whatever happened.
@@ -47,11 +49,11 @@ func TestTrap15TheBookHoldsAfterEveryFact(t *testing.T) {
 
 func TestTrap16AnAllFailedRenewalIsAChargeAndItsRefund(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), accepted(KindRenewal, "r/0001", "px_1"), sending("r/0001", 1), settled("r/0001", "failed", line("px_1", "failed", 300, 300)))
+	b.add(opened(1000), accepted(fact.KindRenewal, "r/0001", "px_1"), sending("r/0001", 1), settled("r/0001", "failed", line("px_1", "failed", 300, 300)))
 	if x := b.balance(); x.ChargedCents != 300 || x.RefundedCents != 300 || x.WalletCents != 1000 {
 		t.Fatalf("%+v", x)
 	}
-	if o := b.operation("r/0001"); o.State != StateFailed || o.ChargedCents != 300 || o.RefundedCents != 300 {
+	if o := b.operation("r/0001"); o.State != fact.StateFailed || o.ChargedCents != 300 || o.RefundedCents != 300 {
 		t.Fatalf("%+v", o)
 	}
 	postings, err := b.Postings(t.Context(), 2, 10)
@@ -63,7 +65,7 @@ func TestTrap16AnAllFailedRenewalIsAChargeAndItsRefund(t *testing.T) {
 
 func TestTrap18AnUnresolvedLineIsNeitherSpentNorRefundedAndKeepsItsProxy(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), accepted(KindRenewal, "r/0001", "px_1", "px_2"), sending("r/0001", 1),
+	b.add(opened(1000), accepted(fact.KindRenewal, "r/0001", "px_1", "px_2"), sending("r/0001", 1),
 		settled("r/0001", "partial", line("px_1", "succeeded", 300, 0), line("px_2", "unresolved", 300, 0)))
 	if x := b.balance(); x.SuspenseCents != 300 || x.WalletCents != 400 {
 		t.Fatalf("%+v", x)
@@ -73,22 +75,22 @@ func TestTrap18AnUnresolvedLineIsNeitherSpentNorRefundedAndKeepsItsProxy(t *test
 	if len(reviews) != 1 || reviews[0].ProxyID != "px_2" {
 		t.Fatalf("a person sees %+v", reviews)
 	}
-	if err := b.tryAdd(accepted(KindRenewal, "s/0001", "px_2")); err == nil {
+	if err := b.tryAdd(accepted(fact.KindRenewal, "s/0001", "px_2")); err == nil {
 		t.Fatal("an unresolved proxy could be renewed again")
 	}
-	b.add(accepted(KindRenewal, "s/0001", "px_1"))
+	b.add(accepted(fact.KindRenewal, "s/0001", "px_1"))
 	b.add(resolved("r/0001", "px_2", "not_charged", 0))
 	if x := b.balance(); x.SuspenseCents != 0 || x.WalletCents != 700 || x.RefundedCents != 300 {
 		t.Fatalf("after the answer: %+v", x)
 	}
-	b.add(accepted(KindRenewal, "u/0001", "px_2"))
+	b.add(accepted(fact.KindRenewal, "u/0001", "px_2"))
 	b.identity()
 }
 
 func TestTrap09OneOpenRenewalAProxyWhateverItsExpiry(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), accepted(KindRenewal, "r/0001", "px_1"))
-	if err := b.tryAdd(accepted(KindRenewal, "s/0001", "px_1")); err == nil {
+	b.add(opened(1000), accepted(fact.KindRenewal, "r/0001", "px_1"))
+	if err := b.tryAdd(accepted(fact.KindRenewal, "s/0001", "px_1")); err == nil {
 		t.Fatal("two open renewals of one proxy")
 	}
 	var holder string
@@ -114,12 +116,12 @@ func TestTrap09OneOpenRenewalAProxyWhateverItsExpiry(t *testing.T) {
 
 func TestARefundBeyondTheChargeIsRefusedByTheBook(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), accepted(KindOrder, "o/1"), sending("o/1", 1), OrderAccepted{Ref: ref("o/1"), OrderNo: "n", NextAt: noon})
+	b.add(opened(1000), accepted(fact.KindOrder, "o/1"), sending("o/1", 1), fact.OrderAccepted{Ref: ref("o/1"), OrderNo: "n", NextAt: noon})
 	before := b.balance()
-	if err := b.tryAdd(OrderRefunded{OrderState: orderState("o/1", "refunded", 100, 101)}); err == nil {
+	if err := b.tryAdd(fact.OrderRefunded{OrderState: orderState("o/1", "refunded", 100, 101)}); err == nil {
 		t.Fatal("more came back than was paid")
 	}
-	if err := b.tryAdd(OrderProgressed{OrderState: orderState("o/1", "paid", -5, 0)}); err == nil {
+	if err := b.tryAdd(fact.OrderProgressed{OrderState: orderState("o/1", "paid", -5, 0)}); err == nil {
 		t.Fatal("a negative charge was booked")
 	}
 	if b.balance() != before {
@@ -129,11 +131,11 @@ func TestARefundBeyondTheChargeIsRefusedByTheBook(t *testing.T) {
 
 func TestTheDayIsMeasuredByWhatWasSpentAndWhatMayStillBe(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(10_000), accepted(KindOrder, "o1/1"), sending("o1/1", 1), OrderAccepted{Ref: ref("o1/1"), OrderNo: "n1", NextAt: noon},
-		OrderDelivered{OrderState: orderState("o1/1", "completed", 900, 0)})
+	b.add(opened(10_000), accepted(fact.KindOrder, "o1/1"), sending("o1/1", 1), fact.OrderAccepted{Ref: ref("o1/1"), OrderNo: "n1", NextAt: noon},
+		fact.OrderDelivered{OrderState: orderState("o1/1", "completed", 900, 0)})
 	estimated := sending("o2/1", 1)
 	estimated.EstimateCents = 500
-	b.add(accepted(KindOrder, "o2/1"), estimated)
+	b.add(accepted(fact.KindOrder, "o2/1"), estimated)
 	for _, test := range []struct {
 		since  time.Time
 		except string

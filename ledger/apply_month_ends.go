@@ -7,6 +7,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // monthEndsMost bounds the months of one archive: a clock may have stood anywhere.
@@ -19,7 +21,7 @@ func nextMonth(at time.Time) time.Time {
 
 // monthEnds are the months that ended within the journal of a file: what is left
 // of archived rows does not tell which was the last one of a month.
-func (l *Ledger) monthEnds(ctx context.Context) (ends []MonthEnd, err error) {
+func (l *Ledger) monthEnds(ctx context.Context) (ends []fact.MonthEnd, err error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT seq, hash, time FROM (SELECT seq, hash, time FROM base UNION ALL SELECT seq, hash, time FROM journal) ORDER BY seq`)
 	if err != nil {
 		return nil, err
@@ -35,7 +37,7 @@ func (l *Ledger) monthEnds(ctx context.Context) (ends []MonthEnd, err error) {
 			until = nextMonth(at)
 		}
 		for ; !at.Before(until) && len(ends) < monthEndsMost; until = nextMonth(until) {
-			ends = append(ends, MonthEnd{Until: until, Seq: last.Seq, Hash: last.Hash})
+			ends = append(ends, fact.MonthEnd{Until: until, Seq: last.Seq, Hash: last.Hash})
 		}
 		last = h
 		return err
@@ -43,7 +45,7 @@ func (l *Ledger) monthEnds(ctx context.Context) (ends []MonthEnd, err error) {
 	return ends, err
 }
 
-func (t *Tx) applyMonthEnds(ends []MonthEnd) error {
+func (t *Tx) applyMonthEnds(ends []fact.MonthEnd) error {
 	for _, e := range ends {
 		err := t.exec(`INSERT INTO month_ends (until, seq, hash) VALUES (?, ?, ?) ON CONFLICT (until) DO NOTHING`, micros(e.Until), e.Seq, e.Hash)
 		if err != nil {

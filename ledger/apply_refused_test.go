@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
-func refusal(id, hash string) CommandRejected {
-	return CommandRejected{Ref: Ref{CommandID: id}, ContentHash: hash, Code: RejectedInvalid, Reason: "no"}
+func refusal(id, hash string) fact.CommandRejected {
+	return fact.CommandRejected{Ref: fact.Ref{CommandID: id}, ContentHash: hash, Code: fact.RejectedInvalid, Reason: "no"}
 }
 
 // isRefused asks as the intake does.
@@ -27,7 +29,7 @@ func (b *book) isRefused(id, hash string) (before bool, contents int64) {
 
 func TestRefusedContentsAreKnownAgain(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), accepted(KindOrder, "o/1"), CommandConflict{Ref: Ref{CommandID: "o"}, ContentHash: "x"})
+	b.add(opened(1000), accepted(fact.KindOrder, "o/1"), fact.CommandConflict{Ref: fact.Ref{CommandID: "o"}, ContentHash: "x"})
 	for i := range MaxRefusals + 8 {
 		b.add(refusal("a", fmt.Sprint(i)))
 	}
@@ -43,10 +45,10 @@ func TestRefusedContentsAreKnownAgain(t *testing.T) {
 }
 
 func TestWhatWasRefusedInAnArchivedYearIsKnownAgain(t *testing.T) {
-	facts := append([]Fact{opened(1000), refusal("bad", "h1"), refusal("bad", "h2")}, renewals()[:3]...)
-	facts = append(facts, CommandConflict{Ref: Ref{CommandID: "r1"}, ContentHash: "other"})
+	facts := append([]fact.Fact{opened(1000), refusal("bad", "h1"), refusal("bad", "h2")}, renewals()[:3]...)
+	facts = append(facts, fact.CommandConflict{Ref: fact.Ref{CommandID: "r1"}, ContentHash: "other"})
 	for range 200 {
-		facts = append(facts, LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+		facts = append(facts, fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
 	}
 	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), facts...)
 	check(t, b.Close())
@@ -66,24 +68,24 @@ func TestWhatWasRefusedInAnArchivedYearIsKnownAgain(t *testing.T) {
 }
 
 func TestOneFactNamesABoundedNumberOfReasons(t *testing.T) {
-	one := SkippedProxy{ProxyID: "px", Reason: "it was retired", ExpiresAt: at(time.Hour)}
-	if f := Skipped(ref("r/1"), []SkippedProxy{one}, "x"); len(f) != 1 || f[0].(ProxySkipped).ProxyID != "px" || f[0].(ProxySkipped).Skipped != nil {
+	one := fact.SkippedProxy{ProxyID: "px", Reason: "it was retired", ExpiresAt: at(time.Hour)}
+	if f := fact.Skipped(ref("r/1"), []fact.SkippedProxy{one}, "x"); len(f) != 1 || f[0].(fact.ProxySkipped).ProxyID != "px" || f[0].(fact.ProxySkipped).Skipped != nil {
 		t.Errorf("%+v", f)
 	}
-	if f := Skipped(ref("r/1"), nil, "x"); f != nil {
+	if f := fact.Skipped(ref("r/1"), nil, "x"); f != nil {
 		t.Errorf("%+v", f)
 	}
 	for size, named := range map[int]int{10: 16, 300: 3} {
-		var left []SkippedProxy
+		var left []fact.SkippedProxy
 		for i := range 200 {
-			left = append(left, SkippedProxy{ProxyID: fmt.Sprint("px_", i), Reason: fmt.Sprintf("%0*d", size, i%50), ExpiresAt: at(time.Duration(i) * time.Hour)})
+			left = append(left, fact.SkippedProxy{ProxyID: fmt.Sprint("px_", i), Reason: fmt.Sprintf("%0*d", size, i%50), ExpiresAt: at(time.Duration(i) * time.Hour)})
 		}
-		f, _ := Skipped(ref("r/1"), left, "another")[0].(ProxySkipped)
+		f, _ := fact.Skipped(ref("r/1"), left, "another")[0].(fact.ProxySkipped)
 		if len(f.Skipped) != named+1 || f.Skipped[named].Reason != "another" || len(f.Skipped[0].ProxyIDs) != 4 {
 			t.Errorf("%d reasons of %d bytes are named: %+v", len(f.Skipped), size, f.Skipped)
 		}
 		all := f.Proxies()
-		slices.SortFunc(all, func(a, b SkippedProxy) int { return a.ExpiresAt.Compare(*b.ExpiresAt) })
+		slices.SortFunc(all, func(a, b fact.SkippedProxy) int { return a.ExpiresAt.Compare(*b.ExpiresAt) })
 		for i, x := range all {
 			if x.ProxyID != left[i].ProxyID || !x.ExpiresAt.Equal(*left[i].ExpiresAt) || x.Reason != left[i].Reason && x.Reason != "another" {
 				t.Fatalf("%+v was %+v", x, left[i])
@@ -97,8 +99,8 @@ func TestOneFactNamesABoundedNumberOfReasons(t *testing.T) {
 
 func TestSeveralProxiesAreLeftOutByOneFact(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), accepted(KindRenewal, "r/0001", "px_1", "px_2", "px_3", "px_4"))
-	b.add(Skipped(ref("r/0001"), []SkippedProxy{{ProxyID: "px_1", Reason: "a"}, {ProxyID: "px_3", Reason: "b", ExpiresAt: at(time.Hour)}, {ProxyID: "px_4", Reason: "a"}}, "x")...)
+	b.add(opened(1000), accepted(fact.KindRenewal, "r/0001", "px_1", "px_2", "px_3", "px_4"))
+	b.add(fact.Skipped(ref("r/0001"), []fact.SkippedProxy{{ProxyID: "px_1", Reason: "a"}, {ProxyID: "px_3", Reason: "b", ExpiresAt: at(time.Hour)}, {ProxyID: "px_4", Reason: "a"}}, "x")...)
 	lines, err := b.Lines(t.Context(), "r/0001")
 	check(t, err)
 	for _, l := range lines {
@@ -106,5 +108,5 @@ func TestSeveralProxiesAreLeftOutByOneFact(t *testing.T) {
 			t.Errorf("%s is %s", l.ProxyID, l.State)
 		}
 	}
-	b.add(accepted(KindRenewal, "s/0001", "px_1", "px_3", "px_4")) // free again
+	b.add(accepted(fact.KindRenewal, "s/0001", "px_1", "px_3", "px_4")) // free again
 }

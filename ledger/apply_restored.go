@@ -7,6 +7,8 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // CauseRestored is the cause of the account's pause behind a restore: the
@@ -44,7 +46,7 @@ func (t *Tx) StaleAll() error { return t.exec(`UPDATE proxies SET seen_at = 0, l
 // applyRestored begins an epoch: what has not ended may have been sent since
 // the last row, so that no refusal of it is believed and nothing of it is sent
 // after the window.
-func (t *Tx) applyRestored(f LedgerOpened) error {
+func (t *Tx) applyRestored(f fact.LedgerOpened) error {
 	since := micros(f.Restored.Since)
 	err := t.w.execOne(`UPDATE binding SET epoch = ?, forgotten_since = min(coalesce(forgotten_since, ?), ?)`, f.Epoch, since, since)
 	if err != nil {
@@ -56,7 +58,7 @@ func (t *Tx) applyRestored(f LedgerOpened) error {
 // applyResumed ends a pause. Where it is that of a restore and its gap is not
 // explained, what was accepted meanwhile may have been sent before, too: its
 // producer may have asked for it in the time that is forgotten.
-func (t *Tx) applyResumed(f AccountResumed) error {
+func (t *Tx) applyResumed(f fact.AccountResumed) error {
 	if err := t.exec(`DELETE FROM pauses WHERE scope = ? AND cause = ?`, f.Scope, f.Cause); err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"perennial/ledger/fact"
 )
 
 // spentSince sums the transfers themselves, each by the time of its row.
@@ -62,11 +64,11 @@ func TestWhatWasSpentSinceAnInstantIsExact(t *testing.T) {
 			instants = append(instants, now)
 			id := fmt.Sprintf("o%d/1", i)
 			charged := rapid.Int64Range(0, 500).Draw(rt, "cents")
-			check(t, b.tryAdd(accepted(KindOrder, id), sending(id, 1), OrderAccepted{Ref: ref(id), OrderNo: "no of " + id, NextAt: now},
-				OrderProgressed{OrderState: orderState(id, "procuring", charged, 0), NextAt: now}))
+			check(t, b.tryAdd(accepted(fact.KindOrder, id), sending(id, 1), fact.OrderAccepted{Ref: ref(id), OrderNo: "no of " + id, NextAt: now},
+				fact.OrderProgressed{OrderState: orderState(id, "procuring", charged, 0), NextAt: now}))
 			now = now.Add(time.Duration(rapid.Int64Range(-1000, 1000).Draw(rt, "microseconds")) * time.Microsecond)
-			check(t, b.tryAdd(OrderRefunded{OrderState: orderState(id, "refunded", 0, charged/2), RefundedAt: now},
-				LedgerRecorded{Kind: "external", Cents: 3, By: "ada", Reason: "shop"}))
+			check(t, b.tryAdd(fact.OrderRefunded{OrderState: orderState(id, "refunded", 0, charged/2), RefundedAt: now},
+				fact.LedgerRecorded{Kind: "external", Cents: 3, By: "ada", Reason: "shop"}))
 		}
 		for _, at := range edges(rapid.SampledFrom(instants).Draw(rt, "since")) {
 			got, err := b.Committed(t.Context(), at, "")
@@ -86,8 +88,8 @@ func TestWhatFailedSpentNothing(t *testing.T) {
 	check(t, err)
 	refused := errors.New("no")
 	err = b.Write(t.Context(), func(tx *Tx) error {
-		if err := tx.Append(accepted(KindOrder, "o99/1"), sending("o99/1", 1), OrderAccepted{Ref: ref("o99/1"), OrderNo: "x", NextAt: noon},
-			OrderDelivered{OrderState: orderState("o99/1", "completed", 12345, 0)}); err != nil {
+		if err := tx.Append(accepted(fact.KindOrder, "o99/1"), sending("o99/1", 1), fact.OrderAccepted{Ref: ref("o99/1"), OrderNo: "x", NextAt: noon},
+			fact.OrderDelivered{OrderState: orderState("o99/1", "completed", 12345, 0)}); err != nil {
 			return err
 		}
 		return refused
@@ -95,7 +97,7 @@ func TestWhatFailedSpentNothing(t *testing.T) {
 	if !errors.Is(err, refused) {
 		t.Fatal(err)
 	}
-	b.add(LedgerRecorded{Kind: "external", Cents: 3, By: "ada", Reason: "shop"})
+	b.add(fact.LedgerRecorded{Kind: "external", Cents: 3, By: "ada", Reason: "shop"})
 	after, err := b.Committed(t.Context(), time.Time{}, "")
 	check(t, err)
 	if before != after {
@@ -107,13 +109,13 @@ func TestWhatFailedSpentNothing(t *testing.T) {
 }
 
 // counted are the operations by state, counted one by one.
-func counted(t *testing.T, l *Ledger) map[State]int64 {
+func counted(t *testing.T, l *Ledger) map[fact.State]int64 {
 	t.Helper()
 	rows, err := l.read.QueryContext(t.Context(), `SELECT state FROM operations`)
 	check(t, err)
-	counts := map[State]int64{}
+	counts := map[fact.State]int64{}
 	check(t, each(rows, func(s scanner) error {
-		var state State
+		var state fact.State
 		err := s.Scan(&state)
 		counts[state]++
 		return err

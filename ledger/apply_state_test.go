@@ -6,26 +6,28 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"perennial/ledger/fact"
 )
 
-var allStates = []State{
-	StateAccepted, StateHeld, StateSending, StateWaiting, StateOpen, StateReview, StateRejected,
-	StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved,
+var allStates = []fact.State{
+	fact.StateAccepted, fact.StateHeld, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateReview, fact.StateRejected,
+	fact.StateDelivered, fact.StateRefunded, fact.StateCompleted, fact.StatePartial, fact.StateFailed, fact.StateResolved,
 }
 
 // drawn reads the arrows out of docs/state-machine.md.
-func drawn(t *testing.T) map[[2]State]bool {
+func drawn(t *testing.T) map[[2]fact.State]bool {
 	t.Helper()
 	text, err := os.ReadFile("../docs/state-machine.md")
 	check(t, err)
-	known := map[State]bool{}
+	known := map[fact.State]bool{}
 	for _, s := range allStates {
 		known[s] = true
 	}
-	arrows := map[[2]State]bool{}
+	arrows := map[[2]fact.State]bool{}
 	put := func(from, to string) {
-		if known[State(from)] && known[State(to)] {
-			arrows[[2]State{State(from), State(to)}] = true
+		if known[fact.State(from)] && known[fact.State(to)] {
+			arrows[[2]fact.State{fact.State(from), fact.State(to)}] = true
 		}
 	}
 	word := regexp.MustCompile("`([a-z]+)`")
@@ -40,7 +42,7 @@ func drawn(t *testing.T) map[[2]State]bool {
 
 func TestTheDatabaseAllowsExactlyTheArrowsThatAreDrawn(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1), accepted(KindOrder, "o/1"))
+	b.add(opened(1), accepted(fact.KindOrder, "o/1"))
 	arrows := drawn(t)
 	if len(arrows) < 25 {
 		t.Fatalf("only %d arrows could be read from the document", len(arrows))
@@ -55,7 +57,7 @@ func TestTheDatabaseAllowsExactlyTheArrowsThatAreDrawn(t *testing.T) {
 				VALUES ('x/1', 'x', 'order', '1', 1, 'k', ?, 1, 0, 0)`, string(from))
 			check(t, err)
 			_, err = db.Exec(`UPDATE operations SET state = ?`, string(to))
-			if want := arrows[[2]State{from, to}]; (err == nil) != want {
+			if want := arrows[[2]fact.State{from, to}]; (err == nil) != want {
 				t.Errorf("%s → %s: drawn %t, and the database says %v", from, to, want, err)
 			}
 			if err != nil && !strings.Contains(err.Error(), "state-machine.md") {
@@ -67,47 +69,49 @@ func TestTheDatabaseAllowsExactlyTheArrowsThatAreDrawn(t *testing.T) {
 
 // taken is a way to each arrow: what brings an operation to the state that the
 // arrow leaves, and as the last one the fact that takes it.
-func taken() map[[2]State][]Fact {
-	waits := OperationWaiting{Ref: ref("x/1"), Attempt: 1, Reason: "r", NextAt: noon}
-	held := CommandHeld{Ref: ref("x/1"), Reason: "limit"}
-	review := OperationReview{Ref: ref("x/1"), Attempt: 1, Reason: "lost"}
-	rejected := CommandRejected{Ref: ref("x/1"), Code: "c", Reason: "r"}
-	cancelled := CommandCancelled{Ref: ref("x/1"), By: "ada", Reason: "r"}
-	open := OrderAccepted{Ref: ref("x/1"), Attempt: 1, OrderNo: "no of x/1", NextAt: noon}
-	order := func(then ...Fact) []Fact { return append([]Fact{accepted(KindOrder, "x/1")}, then...) }
-	sent := func(then ...Fact) []Fact { return append(order(sending("x/1", 1)), then...) }
-	renewal := func(then ...Fact) []Fact {
-		return append([]Fact{accepted(KindRenewal, "x/1", "px_1", "px_2"), sending("x/1", 1)}, then...)
+func taken() map[[2]fact.State][]fact.Fact {
+	waits := fact.OperationWaiting{Ref: ref("x/1"), Attempt: 1, Reason: "r", NextAt: noon}
+	held := fact.CommandHeld{Ref: ref("x/1"), Reason: "limit"}
+	review := fact.OperationReview{Ref: ref("x/1"), Attempt: 1, Reason: "lost"}
+	rejected := fact.CommandRejected{Ref: ref("x/1"), Code: "c", Reason: "r"}
+	cancelled := fact.CommandCancelled{Ref: ref("x/1"), By: "ada", Reason: "r"}
+	open := fact.OrderAccepted{Ref: ref("x/1"), Attempt: 1, OrderNo: "no of x/1", NextAt: noon}
+	order := func(then ...fact.Fact) []fact.Fact {
+		return append([]fact.Fact{accepted(fact.KindOrder, "x/1")}, then...)
+	}
+	sent := func(then ...fact.Fact) []fact.Fact { return append(order(sending("x/1", 1)), then...) }
+	renewal := func(then ...fact.Fact) []fact.Fact {
+		return append([]fact.Fact{accepted(fact.KindRenewal, "x/1", "px_1", "px_2"), sending("x/1", 1)}, then...)
 	}
 	partial := settled("x/1", "partial", line("px_1", "succeeded", 300, 0), line("px_2", "unresolved", 300, 0))
-	return map[[2]State][]Fact{
-		{StateAccepted, StateSending}:  order(sending("x/1", 1)),
-		{StateAccepted, StateHeld}:     order(held),
-		{StateAccepted, StateWaiting}:  order(waits),
-		{StateAccepted, StateReview}:   order(review),
-		{StateAccepted, StateRejected}: order(rejected),
-		{StateHeld, StateAccepted}:     order(held, CommandReleased{Ref: ref("x/1"), By: "ada", Reason: "go"}),
-		{StateHeld, StateRejected}:     order(held, cancelled),
-		{StateSending, StateOpen}:      sent(open),
-		{StateSending, StateWaiting}:   sent(waits),
-		{StateSending, StateRejected}:  sent(rejected),
-		{StateSending, StateReview}:    sent(review),
-		{StateSending, StateCompleted}: renewal(settled("x/1", "completed", line("px_1", "succeeded", 300, 0), line("px_2", "succeeded", 300, 0))),
-		{StateSending, StatePartial}:   renewal(partial),
-		{StateSending, StateFailed}:    renewal(settled("x/1", "failed", line("px_1", "failed", 300, 300), line("px_2", "failed", 300, 300))),
-		{StateWaiting, StateSending}:   sent(waits, sending("x/1", 2)),
-		{StateWaiting, StateWaiting}:   sent(waits, waits),
-		{StateWaiting, StateReview}:    sent(waits, review),
-		{StateWaiting, StateRejected}:  sent(waits, rejected),
-		{StateWaiting, StateHeld}:      sent(waits, held),
-		{StateOpen, StateOpen}:         sent(open, OrderProgressed{OrderState: orderState("x/1", "procuring", 0, 0), NextAt: noon}),
-		{StateOpen, StateDelivered}:    sent(open, OrderDelivered{OrderState: orderState("x/1", "completed", 100, 0)}),
-		{StateOpen, StateRefunded}:     sent(open, OrderRefunded{OrderState: orderState("x/1", "refunded", 100, 100), RefundedAt: noon}),
-		{StateOpen, StateReview}:       sent(open, review),
-		{StateReview, StateReview}:     renewal(review, resolved("x/1", "px_1", "not_charged", 0)),
-		{StateReview, StateResolved}:   sent(review, resolved("x/1", "", "not_charged", 0)),
-		{StatePartial, StatePartial}:   renewal(partial, resolved("x/1", "px_2", "charged", 300)),
-		{StateRejected, StateRejected}: sent(rejected, resolved("x/1", "", "not_charged", 0, planned("x/1~2", 2))),
+	return map[[2]fact.State][]fact.Fact{
+		{fact.StateAccepted, fact.StateSending}:  order(sending("x/1", 1)),
+		{fact.StateAccepted, fact.StateHeld}:     order(held),
+		{fact.StateAccepted, fact.StateWaiting}:  order(waits),
+		{fact.StateAccepted, fact.StateReview}:   order(review),
+		{fact.StateAccepted, fact.StateRejected}: order(rejected),
+		{fact.StateHeld, fact.StateAccepted}:     order(held, fact.CommandReleased{Ref: ref("x/1"), By: "ada", Reason: "go"}),
+		{fact.StateHeld, fact.StateRejected}:     order(held, cancelled),
+		{fact.StateSending, fact.StateOpen}:      sent(open),
+		{fact.StateSending, fact.StateWaiting}:   sent(waits),
+		{fact.StateSending, fact.StateRejected}:  sent(rejected),
+		{fact.StateSending, fact.StateReview}:    sent(review),
+		{fact.StateSending, fact.StateCompleted}: renewal(settled("x/1", "completed", line("px_1", "succeeded", 300, 0), line("px_2", "succeeded", 300, 0))),
+		{fact.StateSending, fact.StatePartial}:   renewal(partial),
+		{fact.StateSending, fact.StateFailed}:    renewal(settled("x/1", "failed", line("px_1", "failed", 300, 300), line("px_2", "failed", 300, 300))),
+		{fact.StateWaiting, fact.StateSending}:   sent(waits, sending("x/1", 2)),
+		{fact.StateWaiting, fact.StateWaiting}:   sent(waits, waits),
+		{fact.StateWaiting, fact.StateReview}:    sent(waits, review),
+		{fact.StateWaiting, fact.StateRejected}:  sent(waits, rejected),
+		{fact.StateWaiting, fact.StateHeld}:      sent(waits, held),
+		{fact.StateOpen, fact.StateOpen}:         sent(open, fact.OrderProgressed{OrderState: orderState("x/1", "procuring", 0, 0), NextAt: noon}),
+		{fact.StateOpen, fact.StateDelivered}:    sent(open, fact.OrderDelivered{OrderState: orderState("x/1", "completed", 100, 0)}),
+		{fact.StateOpen, fact.StateRefunded}:     sent(open, fact.OrderRefunded{OrderState: orderState("x/1", "refunded", 100, 100), RefundedAt: noon}),
+		{fact.StateOpen, fact.StateReview}:       sent(open, review),
+		{fact.StateReview, fact.StateReview}:     renewal(review, resolved("x/1", "px_1", "not_charged", 0)),
+		{fact.StateReview, fact.StateResolved}:   sent(review, resolved("x/1", "", "not_charged", 0)),
+		{fact.StatePartial, fact.StatePartial}:   renewal(partial, resolved("x/1", "px_2", "charged", 300)),
+		{fact.StateRejected, fact.StateRejected}: sent(rejected, resolved("x/1", "", "not_charged", 0, planned("x/1~2", 2))),
 	}
 }
 
@@ -145,19 +149,19 @@ func TestEveryArrowThatIsDrawnIsTakenByAFact(t *testing.T) {
 
 func TestAFactThatIsNoArrowIsRefusedAndNothingOfItStays(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), accepted(KindOrder, "o/1"), accepted(KindRenewal, "r/0001", "px_1"))
+	b.add(opened(1000), accepted(fact.KindOrder, "o/1"), accepted(fact.KindRenewal, "r/0001", "px_1"))
 	before := b.balance()
-	for _, f := range []Fact{
-		OrderDelivered{OrderState: orderState("o/1", "completed", 100, 0)},
-		OrderAccepted{Ref: ref("o/1"), OrderNo: "n", NextAt: noon},
-		CommandReleased{Ref: ref("o/1"), By: "ada", Reason: "x"},
+	for _, f := range []fact.Fact{
+		fact.OrderDelivered{OrderState: orderState("o/1", "completed", 100, 0)},
+		fact.OrderAccepted{Ref: ref("o/1"), OrderNo: "n", NextAt: noon},
+		fact.CommandReleased{Ref: ref("o/1"), By: "ada", Reason: "x"},
 		settled("r/0001", "completed", line("px_1", "succeeded", 300, 0)),
 	} {
 		if err := b.tryAdd(f); err == nil {
 			t.Errorf("%s of an accepted operation went through", f.FactType())
 		}
 	}
-	if b.balance() != before || b.operation("o/1").State != StateAccepted {
+	if b.balance() != before || b.operation("o/1").State != fact.StateAccepted {
 		t.Fatal("a refused fact left something behind")
 	}
 	b.add(sending("r/0001", 1), settled("r/0001", "completed", line("px_1", "succeeded", 300, 0)))
@@ -194,16 +198,16 @@ func TestStatesThatHaveEndedAreThoseThatNobodyWaitsFor(t *testing.T) {
 
 func TestAnOrderNumberIsForOrders(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1), accepted(KindRenewal, "r/0001", "px_1"), sending("r/0001", 1))
-	if err := b.tryAdd(OrderAccepted{Ref: ref("r/0001"), OrderNo: "n", NextAt: noon}); err == nil {
+	b.add(opened(1), accepted(fact.KindRenewal, "r/0001", "px_1"), sending("r/0001", 1))
+	if err := b.tryAdd(fact.OrderAccepted{Ref: ref("r/0001"), OrderNo: "n", NextAt: noon}); err == nil {
 		t.Fatal("a renewal got an order number")
 	}
 }
 
 func TestVerifyFindsAKeyOfTwoOperations(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1), accepted(KindRenewal, "r/0001", "px_1"))
-	twice := accepted(KindOrder, "o/1")
+	b.add(opened(1), accepted(fact.KindRenewal, "r/0001", "px_1"))
+	twice := accepted(fact.KindOrder, "o/1")
 	twice.Operations[0].Key = "key of r/0001"
 	b.add(twice)
 	_, err := b.Verify(t.Context())
@@ -216,13 +220,13 @@ func TestVerifyFindsAKeyOfTwoOperations(t *testing.T) {
 // comes after it.
 func TestTrap02TheFirstAttemptThatMayHaveExecutedIsKept(t *testing.T) {
 	b := newBook(t)
-	lost := OperationWaiting{Ref: ref("o/1"), Attempt: 1, Reason: "reset", Ambiguous: true, NextAt: noon}
-	b.add(opened(1000), accepted(KindOrder, "o/1"), sending("o/1", 1), lost)
+	lost := fact.OperationWaiting{Ref: ref("o/1"), Attempt: 1, Reason: "reset", Ambiguous: true, NextAt: noon}
+	b.add(opened(1000), accepted(fact.KindOrder, "o/1"), sending("o/1", 1), lost)
 	first := b.operation("o/1").FirstAmbiguousAt
 	if first == nil {
 		t.Fatal("an attempt that may have executed has no time")
 	}
-	b.add(sending("o/1", 2), OperationWaiting{Ref: ref("o/1"), Attempt: 2, Reason: "slow down", NextAt: noon}, sending("o/1", 3), lost)
+	b.add(sending("o/1", 2), fact.OperationWaiting{Ref: ref("o/1"), Attempt: 2, Reason: "slow down", NextAt: noon}, sending("o/1", 3), lost)
 	if o := b.operation("o/1"); o.FirstAmbiguousAt == nil || !o.FirstAmbiguousAt.Equal(*first) || o.Ambiguous != 2 {
 		t.Fatalf("%d ambiguous since %v, the first was at %v", o.Ambiguous, o.FirstAmbiguousAt, first)
 	}
@@ -231,10 +235,10 @@ func TestTrap02TheFirstAttemptThatMayHaveExecutedIsKept(t *testing.T) {
 // What may have been charged is not asked for again by anybody.
 func TestTrap03AReviewKeepsItsProxies(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), accepted(KindRenewal, "r/0001", "px_1"), sending("r/0001", 1),
-		OperationReview{Ref: ref("r/0001"), Attempt: 1, Code: "idempotency_unresolved", Reason: "it may have charged", Ambiguous: true})
-	if err := b.tryAdd(accepted(KindRenewal, "s/0001", "px_1")); err == nil {
+	b.add(opened(1000), accepted(fact.KindRenewal, "r/0001", "px_1"), sending("r/0001", 1),
+		fact.OperationReview{Ref: ref("r/0001"), Attempt: 1, Code: "idempotency_unresolved", Reason: "it may have charged", Ambiguous: true})
+	if err := b.tryAdd(accepted(fact.KindRenewal, "s/0001", "px_1")); err == nil {
 		t.Fatal("a proxy in review could be renewed again")
 	}
-	b.add(resolved("r/0001", "", "not_charged", 0), accepted(KindRenewal, "s/0001", "px_1"))
+	b.add(resolved("r/0001", "", "not_charged", 0), accepted(fact.KindRenewal, "s/0001", "px_1"))
 }

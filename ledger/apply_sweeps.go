@@ -5,27 +5,29 @@ package ledger
 import (
 	"errors"
 	"fmt"
+
+	"perennial/ledger/fact"
 )
 
 // applyProxy folds the facts about single proxies that schedules live by.
-func (t *Tx) applyProxy(r Row, f Fact) error {
+func (t *Tx) applyProxy(r Row, f fact.Fact) error {
 	switch f := f.(type) {
-	case ProxyRetired:
+	case fact.ProxyRetired:
 		return t.retire(r, f.ProxyID, f.By, f.Reason)
-	case ProxyReinstated:
+	case fact.ProxyReinstated:
 		return errors.Join(
 			t.exec(`DELETE FROM retired WHERE proxy_id = ?`, f.ProxyID),
 			// Who takes it back has looked: what had ended until now counts no more.
 			t.exec(`UPDATE sweep_reviews SET answered_at = ? WHERE proxy_id = ?`, r.Time, f.ProxyID))
-	case ProxyReview:
+	case fact.ProxyReview:
 		return t.exec(`INSERT INTO sweep_reviews (proxy_id, operation, reason, expires_at, since, answered_at) VALUES (?, ?, ?, ?, ?, NULL)
 			ON CONFLICT (proxy_id) DO UPDATE SET operation = excluded.operation, reason = excluded.reason, expires_at = excluded.expires_at,
 			since = excluded.since, answered_at = NULL`, f.ProxyID, f.OperationID, f.Reason, micros(f.ExpiresAt), r.Time)
-	case ProxyExpiring:
+	case fact.ProxyExpiring:
 		return t.applyWarned(f.ProxyID, micros(f.ExpiresAt), f.ThresholdSeconds)
-	case ProxyExpired:
+	case fact.ProxyExpired:
 		return t.applyWarned(f.ProxyID, micros(f.ExpiresAt), 0)
-	case ProxyReplaced:
+	case fact.ProxyReplaced:
 		err := t.exec(`INSERT INTO replacements (proxy_id, schedule, command_id, max_total_cents, seq, replaced_at) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (proxy_id) DO UPDATE SET schedule = excluded.schedule, command_id = excluded.command_id,
 			max_total_cents = excluded.max_total_cents, seq = excluded.seq, replaced_at = excluded.replaced_at`,
@@ -53,7 +55,7 @@ func (t *Tx) applyWarned(proxyID string, expiresAt, threshold int64) error {
 
 // applyBought remembers the labels of the order that a proxy came with: filters
 // of schedules go by them.
-func (t *Tx) applyBought(f OrderDelivered) error {
+func (t *Tx) applyBought(f fact.OrderDelivered) error {
 	if len(f.Labels) == 0 {
 		return nil
 	}
@@ -72,7 +74,7 @@ func (t *Tx) applyBought(f OrderDelivered) error {
 // applyPlanned notes what each command of a sweep is expected to cost, for
 // budgets and for what is left of the wallet. A plan made again moves its
 // commands to the newer slot.
-func (t *Tx) applyPlanned(r Row, f SweepPlanned) error {
+func (t *Tx) applyPlanned(r Row, f fact.SweepPlanned) error {
 	for _, c := range f.Planned {
 		err := t.exec(`INSERT INTO sweep_commands (command_id, schedule, slot_at, planned_at, proxies, estimate_cents) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (command_id) DO UPDATE SET slot_at = excluded.slot_at, planned_at = excluded.planned_at,
@@ -87,7 +89,7 @@ func (t *Tx) applyPlanned(r Row, f SweepPlanned) error {
 
 // applyApproved counts the commands of a plan that was held on the day on which
 // it is carried out.
-func (t *Tx) applyApproved(r Row, f SweepFinished) error {
+func (t *Tx) applyApproved(r Row, f fact.SweepFinished) error {
 	if f.Abandoned { // nothing of it is spent or on its way but what was taken in
 		return t.exec(`DELETE FROM sweep_commands WHERE schedule = ? AND slot_at = ?
 			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = command_id)`, f.Schedule, micros(f.Slot))

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"perennial/ledger/fact"
 )
 
 // projectionsOf dumps every projection of a ledger file.
@@ -120,7 +122,7 @@ func TestALedgerFromEventsHoldsWhatWasArchivedAndCanBeArchivedAgain(t *testing.T
 	if v, err := restored.VerifyWith(t.Context(), archives...); err != nil || v.Behind != nil {
 		t.Errorf("with the archives of the one before: %+v %v", v, err)
 	}
-	restored.add(AccountResumed{Scope: "account", Cause: CauseRestored})
+	restored.add(fact.AccountResumed{Scope: "account", Cause: CauseRestored})
 	check(t, restored.Close())
 	out, err := archiveOf(t, x.Path, 60).Run(t.Context())
 	if err != nil || out.FirstSeq != 1 || out.LastSeq != 59 {
@@ -143,7 +145,7 @@ func TestABackupFromBeforeOrBehindAnArchivingIsRestoredWithTheEvents(t *testing.
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	_, err = b.Backup(t.Context(), newer, false)
 	check(t, err)
-	b.add(LedgerRecorded{Kind: "top-up", Cents: 5, By: "ada", Reason: "card"})
+	b.add(fact.LedgerRecorded{Kind: "top-up", Cents: 5, By: "ada", Reason: "card"})
 	want := money(t, b.Ledger)
 	rows, err := b.Rows(t.Context(), 59, 1000)
 	check(t, err)
@@ -183,7 +185,7 @@ func TestEventsOfArchivedRowsAreComparedWithoutTheArchive(t *testing.T) {
 	if a, err := b.VerifyAgainst(t.Context(), stream(events)); err != nil || a.Published != int64(len(events)) {
 		t.Errorf("%+v %v", a, err)
 	}
-	other := published(t, oldBook(t, filepath.Join(t.TempDir(), "x.db"), append([]Fact{opened(7)}, history()[1:]...)...).Ledger)
+	other := published(t, oldBook(t, filepath.Join(t.TempDir(), "x.db"), append([]fact.Fact{opened(7)}, history()[1:]...)...).Ledger)
 	var broken *BrokenError
 	for name, told := range map[string][][]byte{
 		"another history":             other[:59],

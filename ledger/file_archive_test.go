@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // daily is a clock on which every fact is a day after the one before, so that
@@ -23,7 +25,7 @@ func daily() func() time.Time {
 func nthDay(n int64) time.Time { return noon.Add(time.Duration(n) * 24 * time.Hour) }
 
 // oldBook is a ledger of facts that are a day apart.
-func oldBook(t testing.TB, path string, facts ...Fact) *book {
+func oldBook(t testing.TB, path string, facts ...fact.Fact) *book {
 	t.Helper()
 	b := bookAt(t, path, daily())
 	b.add(facts...)
@@ -39,13 +41,13 @@ func bookAt(t testing.TB, path string, clock func() time.Time) *book {
 }
 
 // over ends what history leaves open.
-func over() []Fact {
-	return []Fact{
-		OrderAccepted{Ref: ref("o6/1"), Attempt: 1, OrderNo: "no of o6/1", NextAt: noon},
-		OrderDelivered{OrderState: orderState("o6/1", "completed", 200, 0)},
-		CommandRejected{Ref: ref("r4/0001~2"), Code: "proxy_not_found", Reason: "unknown", Attempt: 1},
+func over() []fact.Fact {
+	return []fact.Fact{
+		fact.OrderAccepted{Ref: ref("o6/1"), Attempt: 1, OrderNo: "no of o6/1", NextAt: noon},
+		fact.OrderDelivered{OrderState: orderState("o6/1", "completed", 200, 0)},
+		fact.CommandRejected{Ref: ref("r4/0001~2"), Code: "proxy_not_found", Reason: "unknown", Attempt: 1},
 		resolved("r8/0001", "px_8b", "charged", 310),
-		SweepFinished{Schedule: "keep", Slot: noon.Add(2 * time.Hour), Plan: "p3", Commands: 1},
+		fact.SweepFinished{Schedule: "keep", Slot: noon.Add(2 * time.Hour), Plan: "p3", Commands: 1},
 	}
 }
 
@@ -160,7 +162,7 @@ func TestACommandOfAnArchivedYearIsNeverAcceptedAgain(t *testing.T) {
 			t.Errorf("%s is not known any more", id)
 		}
 	}
-	for _, f := range []Fact{accepted(KindOrder, "o1/1"), accepted(KindRenewal, "r1/0001", "px_1a")} {
+	for _, f := range []fact.Fact{accepted(fact.KindOrder, "o1/1"), accepted(fact.KindRenewal, "r1/0001", "px_1a")} {
 		if err := after.tryAdd(f); err == nil {
 			t.Errorf("%s was accepted again", f.Subject())
 		}
@@ -194,10 +196,10 @@ func TestWhatHasNotEndedStaysAndIsNamed(t *testing.T) {
 // The last slot of a schedule can be approved without the archive; what was held
 // before and not asked for again does not keep rows for ever.
 func TestAPlanThatWaitsForAnApprovalStays(t *testing.T) {
-	held := func(slot time.Duration, plan string) []Fact {
-		return []Fact{SweepPlanned{Schedule: "nightly", Slot: *at(slot), Plan: plan}, SweepHeld{Schedule: "nightly", Slot: *at(slot), Plan: plan, Reason: "approval"}}
+	held := func(slot time.Duration, plan string) []fact.Fact {
+		return []fact.Fact{fact.SweepPlanned{Schedule: "nightly", Slot: *at(slot), Plan: plan}, fact.SweepHeld{Schedule: "nightly", Slot: *at(slot), Plan: plan, Reason: "approval"}}
 	}
-	facts := slices.Concat([]Fact{opened(1)}, held(0, "old"), held(time.Hour, "new"), held(2*time.Hour, "new"))
+	facts := slices.Concat([]fact.Fact{opened(1)}, held(0, "old"), held(time.Hour, "new"), held(2*time.Hour, "new"))
 	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), facts...)
 	check(t, b.Close())
 	out, err := archiveOf(t, b.path, 7).Run(t.Context())

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"perennial/ledger/fact"
 )
 
 // writeArchive folds the rows that go into a file of their own and gives it its
@@ -136,7 +138,7 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 		return err
 	}
 	err = next.Write(ctx, func(tx *Tx) error {
-		return tx.Append(LedgerArchived{
+		return tx.Append(fact.LedgerArchived{
 			Before: x.Before.UTC(), FirstSeq: out.FirstSeq, LastSeq: b.Seq, LastHash: b.Hash, LastTime: fromMicros(b.time),
 			SnapshotHash: b.snapshotHash, File: filepath.Base(out.File), Currency: book.Currency, WalletCents: book.WalletCents,
 			ChargedCents: book.ChargedCents, RefundedCents: book.RefundedCents, SuspenseCents: book.SuspenseCents,

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // before unpacks a file of testdata/before into a directory, under a name.
@@ -85,7 +87,7 @@ func clockBehind(t *testing.T, path string) func() time.Time {
 // goOn takes each operation of before that is under way to its end.
 func goOn(t *testing.T, b *book) {
 	t.Helper()
-	to := func(id string, facts ...Fact) {
+	to := func(id string, facts ...fact.Fact) {
 		t.Helper()
 		check(t, b.Write(t.Context(), func(tx *Tx) error {
 			o, err := tx.Operation(id)
@@ -97,19 +99,19 @@ func goOn(t *testing.T, b *book) {
 		}))
 	}
 	way := settled("under-way/0001", "completed", line("px_way_1", "succeeded", 300, 0), line("px_way_2", "succeeded", 300, 0))
-	to("open-order/1", OrderProgressed{OrderState: orderState("open-order/1", "procuring", 400, 0), NextAt: noon})
-	to("open-order/1", OrderDelivered{OrderState: orderState("open-order/1", "completed", 0, 0), ProxyIDs: []string{"px_bought"}})
+	to("open-order/1", fact.OrderProgressed{OrderState: orderState("open-order/1", "procuring", 400, 0), NextAt: noon})
+	to("open-order/1", fact.OrderDelivered{OrderState: orderState("open-order/1", "completed", 0, 0), ProxyIDs: []string{"px_bought"}})
 	to("under-way/0001", way)
 	to("waits/0001", sending("waits/0001", 2), settled("waits/0001", "failed", line("px_wait", "failed", 300, 300)))
-	to("is-held/1", CommandReleased{Ref: ref("is-held/1"), By: "ada", Reason: "go"})
+	to("is-held/1", fact.CommandReleased{Ref: ref("is-held/1"), By: "ada", Reason: "go"})
 	to("is-held/1", sending("is-held/1", 1))
 	to("sweep-1/0001", resolved("sweep-1/0001", "px_sweep_2", "charged", 300))
 	to("split/0001a", settled("split/0001a", "completed", line("px_s1", "succeeded", 300, 0)))
 	to("split/0001b~2", sending("split/0001b~2", 1))
-	if err := b.tryAdd(accepted(KindRenewal, "new/0001", "px_s2")); err == nil {
+	if err := b.tryAdd(accepted(fact.KindRenewal, "new/0001", "px_s2")); err == nil {
 		t.Error("a proxy that an operation of before holds was claimed again")
 	}
-	b.add(accepted(KindRenewal, "new/0001", "px_s1"), sending("new/0001", 1))
+	b.add(accepted(fact.KindRenewal, "new/0001", "px_s1"), sending("new/0001", 1))
 }
 
 // verifiedAndRebuilt proves that the ledger's tables are what its journal gives.

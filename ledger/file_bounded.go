@@ -15,6 +15,8 @@ import (
 	"io"
 	"iter"
 	"slices"
+
+	"perennial/ledger/fact"
 )
 
 // An events stream may begin behind an archived row: then what the removed events
@@ -50,7 +52,7 @@ func (l *Ledger) EventsBegin(ctx context.Context) (seq int64, err error) {
 
 // applyBounded notes with which row the stream begins. The archiving that it
 // names is known: a snapshot that no fact vouches for restores nothing.
-func (t *Tx) applyBounded(f LedgerBounded) error {
+func (t *Tx) applyBounded(f fact.LedgerBounded) error {
 	if f.FirstSeq < 2 || f.FirstSeq > f.LastSeq+1 {
 		return fmt.Errorf("the events stream cannot begin with row %d behind a snapshot of row %d", f.FirstSeq, f.LastSeq)
 	}
@@ -65,11 +67,11 @@ func VouchedSnapshots(events iter.Seq2[[]byte, error]) (all []Snapshot, err erro
 		if err != nil {
 			return nil, err
 		}
-		fact, err := DecodeFact(r.Type, []byte(r.Data))
+		f, err := fact.Decode(r.Type, []byte(r.Data))
 		if err != nil {
 			return nil, err
 		}
-		if f, ok := fact.(LedgerArchived); ok {
+		if f, ok := f.(fact.LedgerArchived); ok {
 			all = append(all, Snapshot{Head: Head{Seq: f.LastSeq, Hash: f.LastHash}, SnapshotHash: f.SnapshotHash})
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"perennial/ledger/fact"
 )
 
 // events is an events stream, and the snapshots that are stored beside it.
@@ -57,7 +59,7 @@ func (e *events) bound(t testing.TB, b *book, held int64) {
 	if first <= e.first {
 		return
 	}
-	b.add(LedgerBounded{FirstSeq: first, LastSeq: s.Seq, LastHash: s.Hash, SnapshotHash: s.SnapshotHash, Bucket: "b", Object: "o"})
+	b.add(fact.LedgerBounded{FirstSeq: first, LastSeq: s.Seq, LastHash: s.Hash, SnapshotHash: s.SnapshotHash, Bucket: "b", Object: "o"})
 	e.publish(t, b.Ledger)
 	e.snapshots, e.first = map[Snapshot][]byte{*s: content.Bytes()}, first
 }
@@ -300,9 +302,9 @@ func TestAnyHistoryBoundedAtAnyTimesIsRestoredAsItWas(t *testing.T) {
 // The facts of an archiving are two rows that nothing keeps: they are no reason to
 // archive again.
 func TestFewRowsMakeNoArchive(t *testing.T) {
-	facts := []Fact{opened(1)}
+	facts := []fact.Fact{opened(1)}
 	for range 300 {
-		facts = append(facts, ProxyExpired{ProxyID: "px", ExpiresAt: noon})
+		facts = append(facts, fact.ProxyExpired{ProxyID: "px", ExpiresAt: noon})
 	}
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
 	check(t, oldBook(t, path, facts...).Close())

@@ -12,6 +12,8 @@ import (
 	"io"
 
 	"github.com/mattn/go-sqlite3"
+
+	"perennial/ledger/fact"
 )
 
 // conn is the writer's connection, driven without database/sql: it has one
@@ -186,10 +188,10 @@ func assign(dest any, value driver.Value) error {
 		*d = int(number)
 	case *string:
 		*d, isNumber = text, isText
-	case *Kind:
-		*d, isNumber = Kind(text), isText
-	case *State:
-		*d, isNumber = State(text), isText
+	case *fact.Kind:
+		*d, isNumber = fact.Kind(text), isText
+	case *fact.State:
+		*d, isNumber = fact.State(text), isText
 	default:
 		return fmt.Errorf("%T cannot be read from a ledger", dest)
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perennial/ledger/fact"
 )
 
 // tables dumps every projection and the journal of a ledger file.
@@ -103,7 +105,7 @@ func TestABackupBesideAWorkingWriterIsOneMomentOfIt(t *testing.T) {
 	go func() {
 		n := 0
 		for ; ctx.Err() == nil; n++ {
-			if b.tryAdd(LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"}) != nil {
+			if b.tryAdd(fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"}) != nil {
 				break
 			}
 			if n == 20 {

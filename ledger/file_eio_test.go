@@ -11,6 +11,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 
 	"perennial/ledger/disktest"
+	"perennial/ledger/fact"
 )
 
 // onDisk gives the disk to the process that runs the test's part on it. To the
@@ -37,8 +38,8 @@ func onDisk(t *testing.T, role string) *disktest.Disk {
 // roleEnv says, in a process of this test's own program, which part it plays.
 const roleEnv = "PERENNIAL_TEST_ROLE"
 
-func topUp(cents int64) LedgerRecorded {
-	return LedgerRecorded{Kind: "top-up", Cents: cents, By: "ada", Reason: "card"}
+func topUp(cents int64) fact.LedgerRecorded {
+	return fact.LedgerRecorded{Kind: "top-up", Cents: cents, By: "ada", Reason: "card"}
 }
 
 // TestADiskThatFailsLosesNothingAndTheLedgerGoesOnByItself: writes or syncs give

@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perennial/ledger/fact"
 )
 
 // addCents tries to write one fact.
 func (b *book) addCents() error {
-	return b.tryAdd(LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+	return b.tryAdd(fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
 }
 
 // TestALedgerWhoseFileIsGoneTakesNoMore: what is written into a file without a name

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"perennial/ledger/fact"
 	"perennial/ledger/files"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestWhatIsBesideALedgerIsClosedToOthers(t *testing.T) {
 	t.Parallel()
 	b := newBook(t) // as a shell that has it open: SQLite keeps the files
-	b.add(accepted(KindOrder, "c/1"))
+	b.add(accepted(fact.KindOrder, "c/1"))
 	for ending, mode := range map[string]fs.FileMode{"": 0o644, "-wal": 0o666, "-shm": 0o666} {
 		check(t, os.Chmod(b.path+ending, mode))
 	}

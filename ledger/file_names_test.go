@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perennial/ledger/fact"
 )
 
 // change is one change of a directory, or a sync of it.
@@ -120,7 +122,7 @@ func TestABackupDoesNotTakeThePlaceOfAFileInUse(t *testing.T) {
 	_, err := b.Backup(t.Context(), out, false)
 	check(t, err)
 	used := openBook(t, out)
-	used.add(LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+	used.add(fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
 	if _, err := b.Backup(t.Context(), out, true); err == nil || !strings.Contains(err.Error(), "-wal") {
 		t.Errorf("in use: %v", err)
 	}

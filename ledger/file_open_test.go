@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 func TestAnOpenLedgerKeepsItsPromisesToTheDisk(t *testing.T) {
@@ -102,7 +104,7 @@ func TestALedgerReadBesideItsWriterFollowsIt(t *testing.T) {
 	reader, err := Open(t.Context(), Config{Path: b.path, Clock: ticking(), ReadOnly: true})
 	check(t, err)
 	defer func() { check(t, reader.Close()) }()
-	b.add(LedgerRecorded{Kind: "top-up", Cents: 500, By: "ada", Reason: "card"})
+	b.add(fact.LedgerRecorded{Kind: "top-up", Cents: 500, By: "ada", Reason: "card"})
 	got, err := reader.Balance(t.Context(), "main")
 	check(t, err)
 	if got != b.balance() || got.WalletCents != 1500 {
@@ -164,7 +166,7 @@ func TestReopenedTheChainGoesOnWhereItEnded(t *testing.T) {
 	if high.Before(noon) || high.After(noon.Add(time.Hour)) {
 		t.Fatalf("high water %s", high)
 	}
-	second.add(RunnerStarted{Version: "2", Holder: "h"})
+	second.add(fact.RunnerStarted{Version: "2", Holder: "h"})
 	row, err := second.Row(t.Context(), before.Head.Seq+1)
 	check(t, err)
 	if row.PrevHash != before.Head.Hash {

@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // Restore makes a ledger file again. The caller sees to it that nobody has the
@@ -222,10 +224,10 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 		if err := tx.exec(`DELETE FROM published`); err != nil {
 			return err
 		}
-		return tx.Append(LedgerOpened{
+		return tx.Append(fact.LedgerOpened{
 			AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, Currency: b.Currency, Epoch: out.Epoch,
-			Restored: &Restoration{From: from, Since: last.Instant(), AppID: x.AppID, Proven: out.Proven},
-		}, AccountPaused{
+			Restored: &fact.Restoration{From: from, Since: last.Instant(), AppID: x.AppID, Proven: out.Proven},
+		}, fact.AccountPaused{
 			Scope: "account", Cause: CauseRestored,
 			Detail: "the ledger was restored and may have forgotten what was sent after " + last.Instant().Format(time.RFC3339) + ": the provider's lists are compared with it first",
 		})

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // fromEvents yields events from a sequence on, as a stream does.
@@ -94,7 +96,7 @@ func TestTrap13ARestoredLedgerBeginsAnEpochAndIsPaused(t *testing.T) {
 	if since == nil || !since.Equal(last.Instant()) || out.Proven {
 		t.Errorf("forgotten since %v, the backup ends %v; proven %t", since, last.Instant(), out.Proven)
 	}
-	b.add(AccountResumed{Scope: "account", Cause: CauseRestored})
+	b.add(fact.AccountResumed{Scope: "account", Cause: CauseRestored})
 	if since, err = b.Forgotten(t.Context()); since != nil || err != nil {
 		t.Errorf("after it was accounted for: %v %v", since, err)
 	}
@@ -108,13 +110,13 @@ func TestTrap13ARestoredLedgerBeginsAnEpochAndIsPaused(t *testing.T) {
 func TestTrap13WhatHadNotEndedMayHaveBeenSentSince(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000),
-		accepted(KindOrder, "a/1"),
-		accepted(KindOrder, "h/1"), CommandHeld{Ref: ref("h/1"), Reason: "limit"},
-		accepted(KindOrder, "w/1"), sending("w/1", 1), OperationWaiting{Ref: ref("w/1"), Attempt: 1, Reason: "slow down", NextAt: noon},
-		accepted(KindOrder, "k/1"), sending("k/1", 1), OperationWaiting{Ref: ref("k/1"), Attempt: 1, Reason: "reset", Ambiguous: true, NextAt: noon},
-		accepted(KindOrder, "s/1"), sending("s/1", 1),
-		accepted(KindOrder, "o/1"), sending("o/1", 1), OrderAccepted{Ref: ref("o/1"), Attempt: 1, OrderNo: "no", NextAt: noon},
-		accepted(KindOrder, "r/1"), CommandRejected{Ref: ref("r/1"), Code: "x", Reason: "x"})
+		accepted(fact.KindOrder, "a/1"),
+		accepted(fact.KindOrder, "h/1"), fact.CommandHeld{Ref: ref("h/1"), Reason: "limit"},
+		accepted(fact.KindOrder, "w/1"), sending("w/1", 1), fact.OperationWaiting{Ref: ref("w/1"), Attempt: 1, Reason: "slow down", NextAt: noon},
+		accepted(fact.KindOrder, "k/1"), sending("k/1", 1), fact.OperationWaiting{Ref: ref("k/1"), Attempt: 1, Reason: "reset", Ambiguous: true, NextAt: noon},
+		accepted(fact.KindOrder, "s/1"), sending("s/1", 1),
+		accepted(fact.KindOrder, "o/1"), sending("o/1", 1), fact.OrderAccepted{Ref: ref("o/1"), Attempt: 1, OrderNo: "no", NextAt: noon},
+		accepted(fact.KindOrder, "r/1"), fact.CommandRejected{Ref: ref("r/1"), Code: "x", Reason: "x"})
 	known := b.operation("k/1").FirstAmbiguousAt
 	x := restore(t, "", published(t, b.Ledger))
 	_, err := x.Run(t.Context())
@@ -136,7 +138,7 @@ func TestTrap13WhatHadNotEndedMayHaveBeenSentSince(t *testing.T) {
 			t.Errorf("%s was changed: %+v", id, o)
 		}
 	}
-	after.add(accepted(KindOrder, "new/1"), AccountResumed{Scope: "account", Cause: CauseRestored, PresumeSentBy: "sbx_app_demo"}, accepted(KindOrder, "later/1"))
+	after.add(accepted(fact.KindOrder, "new/1"), fact.AccountResumed{Scope: "account", Cause: CauseRestored, PresumeSentBy: "sbx_app_demo"}, accepted(fact.KindOrder, "later/1"))
 	if o := after.operation("new/1"); o.Ambiguous != 1 || !o.FirstAmbiguousAt.Equal(*since) {
 		t.Errorf("accepted while the gap was not explained: %+v", o)
 	}
@@ -153,7 +155,7 @@ func TestTrap13AStreamWithAGapAWrongHashOrAnotherHistoryMakesNoLedger(t *testing
 	other := newBook(t)
 	other.add(opened(77))
 	for len(other.tail.rows) < 60 {
-		other.add(ProxyExpired{ProxyID: "px", ExpiresAt: noon})
+		other.add(fact.ProxyExpired{ProxyID: "px", ExpiresAt: noon})
 	}
 	for name, test := range map[string]struct {
 		from   string
@@ -198,7 +200,7 @@ func TestARestoreNeverOverwritesALedger(t *testing.T) {
 	_, backup, events := lived(t)
 	x := restore(t, backup, events)
 	present := openBook(t, x.Path)
-	present.add(opened(4242), LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+	present.add(opened(4242), fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
 	if _, err := x.Run(t.Context()); !errors.Is(err, fs.ErrExist) {
 		t.Fatalf("got %v", err)
 	}

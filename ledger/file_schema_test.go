@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
+
+	"perennial/ledger/fact"
 )
 
 // changedSchemas are changes of a ledger's schema that leave every row as it is.
@@ -202,7 +204,7 @@ var bornWith = map[string]int64{"spent": 4, "month_ends": 10, "refused_contents"
 
 // atVersion makes a ledger as a program wrote it whose schema ended with an older
 // version: with the tables of a populated one.
-func atVersion(t *testing.T, version int64, facts ...Fact) string {
+func atVersion(t *testing.T, version int64, facts ...fact.Fact) string {
 	t.Helper()
 	b := newBook(t)
 	b.add(facts...)
@@ -253,7 +255,7 @@ func TestALedgerOfAnOlderSchemaIsMigratedWhole(t *testing.T) {
 		if _, err := l.Verify(t.Context()); err != nil {
 			t.Errorf("version %d: %v", version, err)
 		}
-		l.add(LedgerRecorded{Kind: "top-up", Cents: 5, By: "ada", Reason: "card"})
+		l.add(fact.LedgerRecorded{Kind: "top-up", Cents: 5, By: "ada", Reason: "card"})
 		if _, err := l.Verify(t.Context()); err != nil {
 			t.Errorf("version %d, written: %v", version, err)
 		}

@@ -17,6 +17,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"perennial/ledger/fact"
 )
 
 // A ledger whose first rows were archived begins with a snapshot: every
@@ -183,8 +185,8 @@ type snapshotSum struct {
 func newSnapshotSum() *snapshotSum { return &snapshotSum{sum: sha256.New()} }
 
 func (s *snapshotSum) add(c chunk) {
-	s.buf = AppendField(AppendField(s.buf[:0], c.table), c.columns)
-	s.sum.Write(AppendField(s.buf, string(c.rows)))
+	s.buf = fact.AppendField(fact.AppendField(s.buf[:0], c.table), c.columns)
+	s.sum.Write(fact.AppendField(s.buf, string(c.rows)))
 }
 
 func (s *snapshotSum) text() string { return hex.EncodeToString(s.sum.Sum(nil)) }

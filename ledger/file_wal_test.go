@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"perennial/ledger/fact"
 )
 
 // smallLog is a book whose log is bounded by a few pages.
@@ -22,8 +24,8 @@ func smallLog(t *testing.T) *book {
 }
 
 // large is a fact that fills some pages of the log.
-func large() Fact {
-	return LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: strings.Repeat("x", 100<<10)}
+func large() fact.Fact {
+	return fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: strings.Repeat("x", 100<<10)}
 }
 
 // reading reads one moment of the ledger until two more facts are there, again

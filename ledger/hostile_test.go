@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"perennial/ledger/fact"
 )
 
 // hostileTexts are what somebody might hope that another program runs, or takes
@@ -23,11 +25,11 @@ var hostileTexts = []string{
 func bookOf(t testing.TB, text string) *book {
 	b := newBook(t)
 	id := text
-	if id == "" || len(id) > 128 || strings.ContainsAny(id, "/~") || Unprintable(id) != "" {
+	if id == "" || len(id) > 128 || strings.ContainsAny(id, "/~") || fact.Unprintable(id) != "" {
 		id = "id" // what jobs lets through has none of it
 	}
-	own := func(r *Ref) { r.Labels = map[string]string{text: text} }
-	buy, keep := accepted(KindOrder, id+"/1"), accepted(KindRenewal, "keep/0001", "px_"+text)
+	own := func(r *fact.Ref) { r.Labels = map[string]string{text: text} }
+	buy, keep := accepted(fact.KindOrder, id+"/1"), accepted(fact.KindRenewal, "keep/0001", "px_"+text)
 	own(&buy.Ref)
 	own(&keep.Ref)
 	state := orderState(id+"/1", text, 300, 0)
@@ -35,8 +37,8 @@ func bookOf(t testing.TB, text string) *book {
 	own(&state.Ref)
 	renewed := settled("keep/0001", "completed", line("px_"+text, "succeeded", 300, 0))
 	own(&renewed.Ref)
-	b.add(opened(5000), buy, sending(id+"/1", 1), OrderAccepted{Ref: ref(id + "/1"), OrderNo: text + "1", NextAt: noon}, OrderDelivered{OrderState: state},
-		keep, sending("keep/0001", 1), renewed, LedgerRecorded{Kind: "external", Cents: 7, By: text + ".", Reason: text + "."})
+	b.add(opened(5000), buy, sending(id+"/1", 1), fact.OrderAccepted{Ref: ref(id + "/1"), OrderNo: text + "1", NextAt: noon}, fact.OrderDelivered{OrderState: state},
+		keep, sending("keep/0001", 1), renewed, fact.LedgerRecorded{Kind: "external", Cents: 7, By: text + ".", Reason: text + "."})
 	return b
 }
 

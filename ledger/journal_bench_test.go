@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // BenchmarkRenewal appends the facts of whole renewals of one proxy, in groups
@@ -63,18 +65,18 @@ func benchAccept(tx *Tx, i int) error {
 		return err
 	}
 	return tx.Append(
-		CommandAccepted{
-			Ref: Ref{CommandID: command}, Kind: KindRenewal, ContentHash: command, Content: []byte(`{}`), DurationDays: 30,
-			Operations: []Planned{{OperationID: operation, Chunk: "0001", Generation: 1, Key: benchKey(operation), ProxyIDs: []string{proxy}}},
+		fact.CommandAccepted{
+			Ref: fact.Ref{CommandID: command}, Kind: fact.KindRenewal, ContentHash: command, Content: []byte(`{}`), DurationDays: 30,
+			Operations: []fact.Planned{{OperationID: operation, Chunk: "0001", Generation: 1, Key: benchKey(operation), ProxyIDs: []string{proxy}}},
 		},
-		OperationSending{Ref: Ref{CommandID: command, OperationID: operation}, Attempt: 1, Key: benchKey(operation), Body: `{"proxy_ids":["` + proxy + `"]}`, SentAt: tx.Now()})
+		fact.OperationSending{Ref: fact.Ref{CommandID: command, OperationID: operation}, Attempt: 1, Key: benchKey(operation), Body: `{"proxy_ids":["` + proxy + `"]}`, SentAt: tx.Now()})
 }
 
 func benchSettle(tx *Tx, i int) error {
 	command, operation, proxy := benchIDs(i)
-	_, err := tx.AppendTo(operation, 2, RenewalSettled{
-		Ref: Ref{CommandID: command, OperationID: operation}, Status: "completed", Attempt: 1,
-		Lines: Lines{ChargedCents: 300, Items: []Line{{ProxyID: proxy, State: "succeeded", ChargedCents: 300}}},
+	_, err := tx.AppendTo(operation, 2, fact.RenewalSettled{
+		Ref: fact.Ref{CommandID: command, OperationID: operation}, Status: "completed", Attempt: 1,
+		Lines: fact.Lines{ChargedCents: 300, Items: []fact.Line{{ProxyID: proxy, State: "succeeded", ChargedCents: 300}}},
 	})
 	return err
 }

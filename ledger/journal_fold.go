@@ -11,6 +11,7 @@ import (
 	"iter"
 	"time"
 
+	"perennial/ledger/fact"
 	"perennial/ledger/files"
 )
 
@@ -116,7 +117,7 @@ func (f *fold) one(r Row) (err error) {
 	if f.w.buf, err = f.w.head.followedBy(r, f.w.buf); err != nil {
 		return err
 	}
-	fact, err := DecodeFact(r.Type, []byte(r.Data))
+	fact, err := fact.Decode(r.Type, []byte(r.Data))
 	if err != nil {
 		return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
 	}

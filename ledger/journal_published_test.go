@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // published are the events of a ledger, as its relay gives them to the stream.
@@ -127,7 +129,7 @@ func TestAReforgedSuffixIsSoundInItselfAndFoundAgainstTheEvents(t *testing.T) {
 
 func TestADeletedTailIsFoundAgainstTheEvents(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), LedgerRecorded{Kind: "external", Cents: 300, By: "ada", Reason: "shop"})
+	b.add(opened(1000), fact.LedgerRecorded{Kind: "external", Cents: 300, By: "ada", Reason: "shop"})
 	events := published(t, b.Ledger)
 	shorter := newBook(t)
 	shorter.add(opened(1000))
@@ -169,7 +171,7 @@ func TestWhatIsNotPublishedYetIsCountedAndNoFault(t *testing.T) {
 	facts := history()
 	b.add(facts...)
 	for b.balance().Head.Seq < againstPage+20 { // more than one page
-		b.add(ProxyExpired{ProxyID: "px_9", ExpiresAt: noon})
+		b.add(fact.ProxyExpired{ProxyID: "px_9", ExpiresAt: noon})
 	}
 	events := published(t, b.Ledger)
 	a, err := b.VerifyAgainst(t.Context(), stream(events[:len(events)-3]))

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // genesis is the prev_hash of the first row.
@@ -34,12 +36,12 @@ func (r Row) Instant() time.Time { return fromMicros(r.Time) }
 // two different rows have one encoding.
 func hashRow(buf []byte, r Row) ([]byte, string) {
 	buf = buf[:0]
-	buf = AppendField(buf, r.PrevHash)
+	buf = fact.AppendField(buf, r.PrevHash)
 	buf = binary.BigEndian.AppendUint64(buf, uint64(r.Seq))
-	buf = AppendField(buf, r.Type)
+	buf = fact.AppendField(buf, r.Type)
 	buf = binary.BigEndian.AppendUint64(buf, uint64(r.Time))
-	buf = AppendField(buf, r.Operation)
-	buf = AppendField(buf, r.Data)
+	buf = fact.AppendField(buf, r.Operation)
+	buf = fact.AppendField(buf, r.Data)
 	sum := sha256.Sum256(buf)
 	var text [2 * sha256.Size]byte
 	hex.Encode(text[:], sum[:])

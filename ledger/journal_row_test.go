@@ -5,11 +5,13 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"perennial/ledger/fact"
 )
 
 func TestEventsAreCloudEventsThatCarryTheJournalUnchanged(t *testing.T) {
-	odd := CommandRejected{Ref: Ref{CommandID: "text \"with\" <all> & \u2028 kinds", Labels: map[string]string{"key <&>": "\x7f"}}, Reason: "9007199254740993"}
-	for _, fact := range append(history(), Fact(odd)) {
+	odd := fact.CommandRejected{Ref: fact.Ref{CommandID: "text \"with\" <all> & \u2028 kinds", Labels: map[string]string{"key <&>": "\x7f"}}, Reason: "9007199254740993"}
+	for _, fact := range append(history(), fact.Fact(odd)) {
 		name := fact.FactType()
 		data, err := encode(fact)
 		check(t, err)
@@ -62,7 +64,7 @@ func TestTwoRowsThatConcatenateAlikeHaveDifferentHashes(t *testing.T) {
 }
 
 // encode gives a fact's JSON as the journal would hold it.
-func encode(f Fact) ([]byte, error) {
+func encode(f fact.Fact) ([]byte, error) {
 	text, err := emptyWriter(nil).encode(f)
 	return []byte(text), err
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // MaxFactBytes bounds one fact's JSON, so that its event fits into a message.
@@ -44,7 +46,7 @@ type decision struct {
 func (t *Tx) Now() time.Time { return fromMicros(t.now) }
 
 // Append adds facts to the journal, in order, and applies each one.
-func (t *Tx) Append(facts ...Fact) error {
+func (t *Tx) Append(facts ...fact.Fact) error {
 	for _, f := range facts {
 		if err := t.append(f); err != nil {
 			return err
@@ -56,26 +58,26 @@ func (t *Tx) Append(facts ...Fact) error {
 // AppendTo is Append for facts that were decided on one version of an operation
 // (Operation.Version); ErrStale when it is not that version any more. It returns
 // the operation as the facts leave it.
-func (t *Tx) AppendTo(operationID string, version int64, facts ...Fact) (Operation, error) {
+func (t *Tx) AppendTo(operationID string, version int64, facts ...fact.Fact) (fact.Operation, error) {
 	t.decided = decision{operation: operationID, version: version}
 	err := t.Append(facts...)
 	proven := t.decided.proven
 	t.decided = decision{}
 	if proven && err != nil {
-		return Operation{}, err
+		return fact.Operation{}, err
 	}
 	o, missing := t.Operation(operationID)
 	switch {
 	case missing != nil:
-		return Operation{}, fmt.Errorf("operation %s: %w", operationID, missing)
+		return fact.Operation{}, fmt.Errorf("operation %s: %w", operationID, missing)
 	case !proven && o.Version != version:
 		// None of the facts changed the operation, or the first that should could not.
-		return Operation{}, fmt.Errorf("operation %s: version %d, decided on %d: %w", operationID, o.Version, version, ErrStale)
+		return fact.Operation{}, fmt.Errorf("operation %s: version %d, decided on %d: %w", operationID, o.Version, version, ErrStale)
 	}
 	return o, err
 }
 
-func (t *Tx) append(f Fact) error {
+func (t *Tx) append(f fact.Fact) error {
 	data, err := t.w.encode(f)
 	if err != nil {
 		return err

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/mattn/go-sqlite3"
+
+	"perennial/ledger/fact"
 )
 
 // request is one caller's write, waiting for its group to be committed.
@@ -72,7 +74,7 @@ func emptyWriter(c *conn) *writer {
 }
 
 // encode is a fact's JSON as it stands in the journal.
-func (w *writer) encode(f Fact) (string, error) {
+func (w *writer) encode(f fact.Fact) (string, error) {
 	w.text.Reset()
 	if err := w.json.Encode(f); err != nil {
 		return "", fmt.Errorf("encode %s: %w", f.FactType(), err)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // together makes the writes share one commit: the first holds the writer until
@@ -38,7 +40,7 @@ func (b *book) together(writes ...func(*Tx) error) []error {
 func TestAFailingWriteIsUndoneAloneAndTheOthersOfItsGroupStay(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000))
-	topUp := LedgerRecorded{Kind: "top-up", Cents: 10, By: "ada", Reason: "card"}
+	topUp := fact.LedgerRecorded{Kind: "top-up", Cents: 10, By: "ada", Reason: "card"}
 	boom := errors.New("boom")
 	good := func(tx *Tx) error { return tx.Append(topUp) }
 	errs := b.together(
@@ -50,7 +52,7 @@ func TestAFailingWriteIsUndoneAloneAndTheOthersOfItsGroupStay(t *testing.T) {
 			return boom
 		},
 		func(tx *Tx) error {
-			return tx.Append(LedgerRecorded{Kind: "top-up", Cents: 10, By: "bob", Reason: "cash"})
+			return tx.Append(fact.LedgerRecorded{Kind: "top-up", Cents: 10, By: "bob", Reason: "cash"})
 		},
 		func(tx *Tx) error { return tx.Append(topUp, opened(5)) }, // refused by SQL: one binding
 	)
@@ -72,7 +74,7 @@ func TestAFailingWriteIsUndoneAloneAndTheOthersOfItsGroupStay(t *testing.T) {
 
 func TestWhatWasDecidedOnAnOldVersionIsNotWritten(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), accepted(KindOrder, "o1/1"))
+	b.add(opened(1000), accepted(fact.KindOrder, "o1/1"))
 	version := b.operation("o1/1").Version
 	try := func(version int64) error {
 		return b.Write(t.Context(), func(tx *Tx) error { _, err := tx.AppendTo("o1/1", version, sending("o1/1", 1)); return err })
@@ -97,8 +99,8 @@ func TestFactsTogetherLeaveWhatFactsApartLeave(t *testing.T) {
 	b := newBook(t)
 	first := sending("a/1", 1)
 	first.Observed = map[string]time.Time{"px_1": noon}
-	b.add(opened(1000), accepted(KindRenewal, "a/1", "px_1"), first)
-	b.add(accepted(KindRenewal, "b/1", "px_2"))
+	b.add(opened(1000), accepted(fact.KindRenewal, "a/1", "px_1"), first)
+	b.add(accepted(fact.KindRenewal, "b/1", "px_2"))
 	second := sending("b/1", 1)
 	second.Observed = map[string]time.Time{"px_2": noon}
 	b.add(second)
@@ -113,12 +115,12 @@ func TestFactsTogetherLeaveWhatFactsApartLeave(t *testing.T) {
 
 func TestAppendToReturnsTheOperationAsItNowIs(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), accepted(KindOrder, "o1/1"))
-	for _, f := range []Fact{
-		sending("o1/1", 1), OrderAccepted{Ref: ref("o1/1"), OrderNo: "n", NextAt: noon},
-		LedgerDiscrepancy{Ref: ref("o1/1"), Kind: "x", Explanation: "changes no operation"},
+	b.add(opened(1000), accepted(fact.KindOrder, "o1/1"))
+	for _, f := range []fact.Fact{
+		sending("o1/1", 1), fact.OrderAccepted{Ref: ref("o1/1"), OrderNo: "n", NextAt: noon},
+		fact.LedgerDiscrepancy{Ref: ref("o1/1"), Kind: "x", Explanation: "changes no operation"},
 	} {
-		var got Operation
+		var got fact.Operation
 		check(t, b.Write(t.Context(), func(tx *Tx) (err error) {
 			got, err = tx.AppendTo("o1/1", b.operation("o1/1").Version, f)
 			return err
@@ -133,14 +135,14 @@ func TestAFactTooLargeForItsEventIsRefusedBeforeItIsWritten(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000))
 	before := b.balance().Head
-	err := b.tryAdd(LedgerDiscrepancy{Kind: "x", Explanation: strings.Repeat("x", MaxFactBytes)})
+	err := b.tryAdd(fact.LedgerDiscrepancy{Kind: "x", Explanation: strings.Repeat("x", MaxFactBytes)})
 	if !errors.Is(err, ErrTooLarge) {
 		t.Fatalf("got %v", err)
 	}
 	if b.balance().Head != before {
 		t.Fatal("it is in the journal")
 	}
-	b.add(LedgerDiscrepancy{Kind: "x", Explanation: strings.Repeat("x", MaxFactBytes-200)})
+	b.add(fact.LedgerDiscrepancy{Kind: "x", Explanation: strings.Repeat("x", MaxFactBytes-200)})
 }
 
 func TestManyWritersGetOneUnbrokenChain(t *testing.T) {
@@ -152,7 +154,7 @@ func TestManyWritersGetOneUnbrokenChain(t *testing.T) {
 		all.Go(func() {
 			for i := range each {
 				id := fmt.Sprintf("c%d-%d/1", w, i)
-				err := b.tryAdd(accepted(KindOrder, id), sending(id, 1))
+				err := b.tryAdd(accepted(fact.KindOrder, id), sending(id, 1))
 				if err != nil {
 					t.Errorf("%s: %v", id, err)
 				}

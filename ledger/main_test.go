@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"perennial/ledger/fact"
 )
 
 func TestMain(m *testing.M) {
@@ -56,7 +58,7 @@ func openBook(t testing.TB, path string) *book {
 }
 
 // add appends facts, each in a transaction of its own.
-func (b *book) add(facts ...Fact) {
+func (b *book) add(facts ...fact.Fact) {
 	b.t.Helper()
 	for _, f := range facts {
 		if err := b.tryAdd(f); err != nil {
@@ -65,11 +67,11 @@ func (b *book) add(facts ...Fact) {
 	}
 }
 
-func (b *book) tryAdd(facts ...Fact) error {
+func (b *book) tryAdd(facts ...fact.Fact) error {
 	return b.Write(context.Background(), func(tx *Tx) error { return tx.Append(facts...) })
 }
 
-func (b *book) operation(id string) Operation {
+func (b *book) operation(id string) fact.Operation {
 	b.t.Helper()
 	o, err := b.Operation(context.Background(), id)
 	if err != nil {
@@ -104,56 +106,56 @@ func check(t testing.TB, err error) {
 	}
 }
 
-func ref(operation string) Ref {
+func ref(operation string) fact.Ref {
 	command, _, _ := strings.Cut(operation, "/")
-	return Ref{CommandID: command, OperationID: operation, Labels: map[string]string{"ticket": "OPS-7"}, TraceID: "tr_1"}
+	return fact.Ref{CommandID: command, OperationID: operation, Labels: map[string]string{"ticket": "OPS-7"}, TraceID: "tr_1"}
 }
 
-func accepted(kind Kind, operation string, ids ...string) CommandAccepted {
+func accepted(kind fact.Kind, operation string, ids ...string) fact.CommandAccepted {
 	r := ref(operation)
 	r.OperationID = ""
-	return CommandAccepted{
+	return fact.CommandAccepted{
 		Ref: r, Kind: kind, ContentHash: "hash of " + operation, Content: []byte(`{}`), DurationDays: 30,
-		Operations: []Planned{planned(operation, 1, ids...)},
+		Operations: []fact.Planned{planned(operation, 1, ids...)},
 	}
 }
 
-func planned(operation string, generation int64, ids ...string) Planned {
+func planned(operation string, generation int64, ids ...string) fact.Planned {
 	_, chunk, _ := strings.Cut(operation, "/")
 	chunk, _, _ = strings.Cut(chunk, "~")
-	return Planned{OperationID: operation, Chunk: chunk, Generation: generation, Key: "key of " + operation, ProxyIDs: ids}
+	return fact.Planned{OperationID: operation, Chunk: chunk, Generation: generation, Key: "key of " + operation, ProxyIDs: ids}
 }
 
-func sending(operation string, attempt int64) OperationSending {
-	return OperationSending{Ref: ref(operation), Attempt: attempt, Key: "key of " + operation, Body: `{"of":"` + operation + `"}`, SentAt: noon, AppID: "sbx_app_demo"}
+func sending(operation string, attempt int64) fact.OperationSending {
+	return fact.OperationSending{Ref: ref(operation), Attempt: attempt, Key: "key of " + operation, Body: `{"of":"` + operation + `"}`, SentAt: noon, AppID: "sbx_app_demo"}
 }
 
-func orderState(operation, status string, charged, refunded int64) OrderState {
-	return OrderState{Ref: ref(operation), OrderNo: "no of " + operation, Status: status, ExpectedCount: 2, DeliveredCount: 1, ChargedCents: charged, RefundedCents: refunded}
+func orderState(operation, status string, charged, refunded int64) fact.OrderState {
+	return fact.OrderState{Ref: ref(operation), OrderNo: "no of " + operation, Status: status, ExpectedCount: 2, DeliveredCount: 1, ChargedCents: charged, RefundedCents: refunded}
 }
 
-func line(id, state string, charged, refunded int64) Line {
-	return Line{ProxyID: id, State: LineState(state), ChargedCents: charged, RefundedCents: refunded}
+func line(id, state string, charged, refunded int64) fact.Line {
+	return fact.Line{ProxyID: id, State: fact.LineState(state), ChargedCents: charged, RefundedCents: refunded}
 }
 
-func lines(items ...Line) Lines {
-	out := Lines{Items: items}
+func lines(items ...fact.Line) fact.Lines {
+	out := fact.Lines{Items: items}
 	for _, l := range items {
 		out.ChargedCents, out.RefundedCents = out.ChargedCents+l.ChargedCents, out.RefundedCents+l.RefundedCents
 	}
 	return out
 }
 
-func settled(operation, status string, items ...Line) RenewalSettled {
-	return RenewalSettled{Ref: ref(operation), Status: status, Attempt: 1, Lines: lines(items...)}
+func settled(operation, status string, items ...fact.Line) fact.RenewalSettled {
+	return fact.RenewalSettled{Ref: ref(operation), Status: status, Attempt: 1, Lines: lines(items...)}
 }
 
-func resolved(operation, proxy, outcome string, cents int64, again ...Planned) OperationResolved {
-	return OperationResolved{Ref: ref(operation), By: "ada", Reason: "the provider said so", Outcome: outcome, ProxyID: proxy, ChargedCents: cents, SendAgain: again, DurationDays: 30}
+func resolved(operation, proxy, outcome string, cents int64, again ...fact.Planned) fact.OperationResolved {
+	return fact.OperationResolved{Ref: ref(operation), By: "ada", Reason: "the provider said so", Outcome: outcome, ProxyID: proxy, ChargedCents: cents, SendAgain: again, DurationDays: 30}
 }
 
-func opened(cents int64) LedgerOpened {
-	return LedgerOpened{AccountID: "acc_1", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", OpeningCents: cents, Epoch: "e1"}
+func opened(cents int64) fact.LedgerOpened {
+	return fact.LedgerOpened{AccountID: "acc_1", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", OpeningCents: cents, Epoch: "e1"}
 }
 
 func at(d time.Duration) *time.Time {

@@ -5,13 +5,15 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+
+	"perennial/ledger/fact"
 )
 
 // Accepted is the acceptance of a command, as a list shows it.
 type Accepted struct {
 	Seq       int64
 	CommandID string
-	Kind      Kind
+	Kind      fact.Kind
 	Labels    map[string]string
 }
 

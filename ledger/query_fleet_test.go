@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 func proxyIDs(proxies []Proxy) (out []string) {
@@ -16,10 +18,10 @@ func proxyIDs(proxies []Proxy) (out []string) {
 
 func TestARetiredProxyAndTheLabelsOfItsOrderAreSeenInEveryList(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), accepted(KindOrder, "o1/1"), sending("o1/1", 1),
-		OrderAccepted{Ref: ref("o1/1"), Attempt: 1, OrderNo: "no of o1/1", NextAt: noon},
-		OrderDelivered{OrderState: orderState("o1/1", "completed", 600, 0), ProxyIDs: []string{"px_1", "px_2"}},
-		ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "moved away"})
+	b.add(opened(1000), accepted(fact.KindOrder, "o1/1"), sending("o1/1", 1),
+		fact.OrderAccepted{Ref: ref("o1/1"), Attempt: 1, OrderNo: "no of o1/1", NextAt: noon},
+		fact.OrderDelivered{OrderState: orderState("o1/1", "completed", 600, 0), ProxyIDs: []string{"px_1", "px_2"}},
+		fact.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "moved away"})
 	b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_2", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_3", ExpiresAt: at(time.Hour)})
 	var shown []string
 	check(t, b.Expiring(t.Context(), *at(time.Hour), func(p Proxy) error {
@@ -29,7 +31,7 @@ func TestARetiredProxyAndTheLabelsOfItsOrderAreSeenInEveryList(t *testing.T) {
 	if want := []string{"px_1 map[ticket:OPS-7] false\n", "px_2 map[ticket:OPS-7] true\n", "px_3 map[] false\n"}; !slices.Equal(shown, want) {
 		t.Fatalf("%v", shown)
 	}
-	b.add(ProxyReinstated{ProxyID: "px_2", By: "ada", Reason: "back again"})
+	b.add(fact.ProxyReinstated{ProxyID: "px_2", By: "ada", Reason: "back again"})
 	if retired, err := b.Retired(t.Context(), "px_2"); retired || err != nil {
 		t.Fatalf("still retired (%v)", err)
 	}
@@ -39,7 +41,7 @@ func TestAThresholdIsToldOncePerExpiry(t *testing.T) {
 	b := newBook(t)
 	b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_2", ExpiresAt: at(30 * time.Hour)},
 		Proxy{ProxyID: "px_retired", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_stale", ExpiresAt: at(time.Hour)})
-	b.add(ProxyRetired{ProxyID: "px_retired", By: "ada", Reason: "not needed"})
+	b.add(fact.ProxyRetired{ProxyID: "px_retired", By: "ada", Reason: "not needed"})
 	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Stale("px_stale") }))
 	unwarned := func(threshold time.Duration) []string {
 		t.Helper()
@@ -50,14 +52,14 @@ func TestAThresholdIsToldOncePerExpiry(t *testing.T) {
 	if got := unwarned(24 * time.Hour); !slices.Equal(got, []string{"px_1"}) {
 		t.Fatalf("a day before: %v", got)
 	}
-	b.add(ProxyExpiring{ProxyID: "px_1", ExpiresAt: *at(time.Hour), ThresholdSeconds: 86400})
+	b.add(fact.ProxyExpiring{ProxyID: "px_1", ExpiresAt: *at(time.Hour), ThresholdSeconds: 86400})
 	if got := unwarned(24 * time.Hour); len(got) > 0 {
 		t.Fatalf("told twice: %v", got)
 	}
 	if got := unwarned(time.Hour); !slices.Equal(got, []string{"px_1"}) {
 		t.Fatalf("an hour before: %v", got)
 	}
-	b.add(ProxyExpiring{ProxyID: "px_1", ExpiresAt: *at(time.Hour), ThresholdSeconds: 3600})
+	b.add(fact.ProxyExpiring{ProxyID: "px_1", ExpiresAt: *at(time.Hour), ThresholdSeconds: 3600})
 	if got := unwarned(24 * time.Hour); len(got) > 0 {
 		t.Fatalf("a farther threshold after a nearer one: %v", got)
 	}
@@ -77,7 +79,7 @@ func TestAnExpiryIsToldOfWhatIsNoLongerListedToo(t *testing.T) {
 	if got := proxyIDs(expired); !slices.Equal(got, []string{"px_gone", "px_listed"}) {
 		t.Fatalf("%v", got)
 	}
-	b.add(ProxyExpired{ProxyID: "px_gone", ExpiresAt: *at(time.Hour)})
+	b.add(fact.ProxyExpired{ProxyID: "px_gone", ExpiresAt: *at(time.Hour)})
 	expired, err = b.UntoldExpired(t.Context(), noon, noon.Add(time.Hour), 10)
 	check(t, err)
 	if got := proxyIDs(expired); !slices.Equal(got, []string{"px_listed"}) {
@@ -98,20 +100,20 @@ func TestWhatASweepSpends(t *testing.T) {
 			t.Fatalf("%s: %d spent and %d reserved, want %d and %d", what, s, r, spending, reserved)
 		}
 	}
-	plan := func(slot time.Duration, command string, cents int64) SweepPlanned {
-		return SweepPlanned{Schedule: "keep", Slot: noon.Add(slot), Plan: "p" + command, Planned: []PlannedCommand{{CommandID: command, Proxies: 2, EstimateCents: cents}}}
+	plan := func(slot time.Duration, command string, cents int64) fact.SweepPlanned {
+		return fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(slot), Plan: "p" + command, Planned: []fact.PlannedCommand{{CommandID: command, Proxies: 2, EstimateCents: cents}}}
 	}
 	b.add(opened(10_000), plan(0, "r1", 600))
 	spent("planned", 600, 600)
-	b.add(plan(time.Hour, "r2", 900), SweepHeld{Schedule: "keep", Slot: *at(time.Hour), Plan: "pr2", Reason: "approval"})
+	b.add(plan(time.Hour, "r2", 900), fact.SweepHeld{Schedule: "keep", Slot: *at(time.Hour), Plan: "pr2", Reason: "approval"})
 	spent("another waits for an approval", 600, 600)
-	b.add(accepted(KindRenewal, "r1/0001", "px_1", "px_2"))
+	b.add(accepted(fact.KindRenewal, "r1/0001", "px_1", "px_2"))
 	spent("accepted", 600, 600)
 	b.add(sending("r1/0001", 1))
 	spent("sending", 600, 600)
 	b.add(settled("r1/0001", "partial", line("px_1", "succeeded", 310, 0), line("px_2", "failed", 310, 310)))
 	spent("settled", 310, 0)
-	b.add(plan(2*time.Hour, "bad", 300), CommandRejected{Ref: Ref{CommandID: "bad"}, Code: "invalid", Reason: "no"})
+	b.add(plan(2*time.Hour, "bad", 300), fact.CommandRejected{Ref: fact.Ref{CommandID: "bad"}, Code: "invalid", Reason: "no"})
 	spent("refused before it was accepted", 310, 0)
 	other, err := b.SweepSpending(t.Context(), "kee", noon)
 	check(t, err)
@@ -154,7 +156,7 @@ func TestWhatStaysIsCountedByKind(t *testing.T) {
 func TestTrap54WhatIsRetiredDoesNotStay(t *testing.T) {
 	b := newBook(t)
 	b.observe(1, noon, Proxy{ProxyID: "px_1", CountryCode: "US", ExpiresAt: at(3 * time.Hour)}, Proxy{ProxyID: "px_2", CountryCode: "US"})
-	for _, f := range []Fact{ProxyRetired{ProxyID: "px_1", By: "ada", Reason: "slow"}, ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "slow"}, ProxyReinstated{ProxyID: "px_2", By: "ada"}} {
+	for _, f := range []fact.Fact{fact.ProxyRetired{ProxyID: "px_1", By: "ada", Reason: "slow"}, fact.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "slow"}, fact.ProxyReinstated{ProxyID: "px_2", By: "ada"}} {
 		check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Append(f) }))
 	}
 	counted, single := 0, []string{}

@@ -7,16 +7,18 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // RenewalLine is one proxy of a renewal operation. Cents are gross.
 type RenewalLine struct {
-	ProxyID           string     `json:"proxy_id"`
-	State             LineState  `json:"state"`
-	ChargedCents      int64      `json:"charged_cents"`
-	RefundedCents     int64      `json:"refunded_cents"`
-	ObservedExpiresAt *time.Time `json:"observed_expires_at,omitempty"`
-	DurationDays      int64      `json:"duration_days"`
+	ProxyID           string         `json:"proxy_id"`
+	State             fact.LineState `json:"state"`
+	ChargedCents      int64          `json:"charged_cents"`
+	RefundedCents     int64          `json:"refunded_cents"`
+	ObservedExpiresAt *time.Time     `json:"observed_expires_at,omitempty"`
+	DurationDays      int64          `json:"duration_days"`
 }
 
 // Lines lists a renewal's lines in the order of their proxy ids.

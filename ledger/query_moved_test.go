@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // sees stores that the provider shows px_1 with an expiry.
@@ -30,21 +32,21 @@ const month = 30 * 24 * time.Hour
 
 // What each end of a renewal says of an expiry that moved by a month.
 var endsOfAMove = map[string]struct {
-	facts  []Fact
+	facts  []fact.Fact
 	hidden bool
 }{
 	"nothing was sent":           {nil, false},
-	"accepted and not sent":      {[]Fact{accepted(KindRenewal, "k/1", "px_1")}, false},
-	"under way":                  {[]Fact{accepted(KindRenewal, "k/1", "px_1"), sending("k/1", 1)}, true},
-	"in review":                  {[]Fact{accepted(KindRenewal, "k/1", "px_1"), sending("k/1", 1), OperationReview{Ref: ref("k/1"), Reason: "x"}}, true},
-	"succeeded":                  {[]Fact{accepted(KindRenewal, "k/1", "px_1"), sending("k/1", 1), settled("k/1", "completed", line("px_1", "succeeded", 300, 0))}, true},
-	"failed":                     {[]Fact{accepted(KindRenewal, "k/1", "px_1"), sending("k/1", 1), settled("k/1", "failed", line("px_1", "failed", 0, 0))}, false},
-	"unresolved":                 {[]Fact{accepted(KindRenewal, "k/1", "px_1"), sending("k/1", 1), settled("k/1", "partial", line("px_1", "unresolved", 300, 0))}, true},
-	"skipped":                    {[]Fact{accepted(KindRenewal, "k/1", "px_1"), ProxySkipped{Ref: ref("k/1"), ProxyID: "px_1", Reason: "x"}}, false},
-	"refused":                    {[]Fact{accepted(KindRenewal, "k/1", "px_1"), sending("k/1", 1), CommandRejected{Ref: ref("k/1"), Code: "x"}}, false},
-	"answered as charged":        {[]Fact{accepted(KindRenewal, "k/1", "px_1"), sending("k/1", 1), OperationReview{Ref: ref("k/1"), Reason: "x"}, resolved("k/1", "", "charged", 300)}, true},
-	"answered as not charged":    {[]Fact{accepted(KindRenewal, "k/1", "px_1"), sending("k/1", 1), OperationReview{Ref: ref("k/1"), Reason: "x"}, resolved("k/1", "", "not_charged", 0)}, false},
-	"a line that is not charged": {[]Fact{accepted(KindRenewal, "k/1", "px_1"), sending("k/1", 1), settled("k/1", "partial", line("px_1", "unresolved", 300, 0)), resolved("k/1", "px_1", "not_charged", 0)}, false},
+	"accepted and not sent":      {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1")}, false},
+	"under way":                  {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1)}, true},
+	"in review":                  {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1), fact.OperationReview{Ref: ref("k/1"), Reason: "x"}}, true},
+	"succeeded":                  {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1), settled("k/1", "completed", line("px_1", "succeeded", 300, 0))}, true},
+	"failed":                     {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1), settled("k/1", "failed", line("px_1", "failed", 0, 0))}, false},
+	"unresolved":                 {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1), settled("k/1", "partial", line("px_1", "unresolved", 300, 0))}, true},
+	"skipped":                    {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), fact.ProxySkipped{Ref: ref("k/1"), ProxyID: "px_1", Reason: "x"}}, false},
+	"refused":                    {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1), fact.CommandRejected{Ref: ref("k/1"), Code: "x"}}, false},
+	"answered as charged":        {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1), fact.OperationReview{Ref: ref("k/1"), Reason: "x"}, resolved("k/1", "", "charged", 300)}, true},
+	"answered as not charged":    {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1), fact.OperationReview{Ref: ref("k/1"), Reason: "x"}, resolved("k/1", "", "not_charged", 0)}, false},
+	"a line that is not charged": {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1), settled("k/1", "partial", line("px_1", "unresolved", 300, 0)), resolved("k/1", "px_1", "not_charged", 0)}, false},
 }
 
 func TestTrap24OnlyALineThatMayHavePaidExplainsAMove(t *testing.T) {
@@ -81,7 +83,7 @@ func TestALaterRenewalExplainsItsOwnMoveOnly(t *testing.T) {
 			send.SentAt = noon.Add(time.Second)
 			send.Observed = map[string]time.Time{"px_1": *at(time.Hour + month)}
 		}
-		b.add(accepted(KindRenewal, "k/1", "px_1"), send)
+		b.add(accepted(fact.KindRenewal, "k/1", "px_1"), send)
 		b.sees(time.Hour+2*month, 11*time.Minute)
 		b.add(settled("k/1", "completed", line("px_1", "succeeded", 300, 0)))
 		if got := b.unexplained(); got != 30 {
@@ -99,7 +101,7 @@ func TestARecordLeavesWhatARenewalUnderWayMayExplain(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(5000))
 	b.sees(time.Hour, -time.Minute)
-	b.add(accepted(KindRenewal, "k/1", "px_1"), sending("k/1", 1), OperationReview{Ref: ref("k/1"), Reason: "x"})
+	b.add(accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1), fact.OperationReview{Ref: ref("k/1"), Reason: "x"})
 	b.sees(time.Hour+month, time.Minute)
 	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.ForgetMoved() }))
 	b.add(resolved("k/1", "", "not_charged", 0))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // A renewal counts for the expiry that it paid for, for good; where that is not
@@ -31,7 +33,7 @@ func TestTrap45WhatWasPaidForCountsWhateverIsShown(t *testing.T) {
 			if test.observed != nil {
 				sent.Observed = map[string]time.Time{"px_1": *test.observed}
 			}
-			b.add(opened(5000), accepted(KindRenewal, "r/0001", "px_1"), sent, settled("r/0001", "completed", line("px_1", "succeeded", 300, 0)))
+			b.add(opened(5000), accepted(fact.KindRenewal, "r/0001", "px_1"), sent, settled("r/0001", "completed", line("px_1", "succeeded", 300, 0)))
 			last, err := b.LastRenewal(context.Background(), "px_1")
 			check(t, err)
 			paid, behind, err := b.PaidFor(context.Background(), "px_1", test.shown, last.SettledAt.Add(test.after))

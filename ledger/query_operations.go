@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 const operationColumns = `id, command_id, kind, chunk, generation, idempotency_key, state, version, reason, code, trace_id, app_id,
@@ -15,8 +17,8 @@ const operationColumns = `id, command_id, kind, chunk, generation, idempotency_k
 	expected_count, delivered_count, estimate_cents, charged_cents, refunded_cents, accepted_at, updated_at,
 	read_at, unread_since`
 
-func scanOperation(s scanner) (Operation, error) {
-	var o Operation
+func scanOperation(s scanner) (fact.Operation, error) {
+	var o fact.Operation
 	var firstSent, firstAmbiguous, next, progress, read, unread sql.NullInt64
 	var accepted, updated int64
 	err := s.Scan(&o.ID, &o.CommandID, &o.Kind, &o.Chunk, &o.Generation, &o.Key, &o.State, &o.Version, &o.Reason, &o.Code, &o.TraceID,
@@ -29,20 +31,20 @@ func scanOperation(s scanner) (Operation, error) {
 }
 
 // Operation reads one operation; ErrNotFound for an unknown id.
-func (l *Ledger) Operation(ctx context.Context, id string) (Operation, error) {
+func (l *Ledger) Operation(ctx context.Context, id string) (fact.Operation, error) {
 	o, err := scanOperation(l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
 	return o, notFound(err)
 }
 
 // Operation reads one operation as it stands inside the transaction.
-func (t *Tx) Operation(id string) (Operation, error) {
+func (t *Tx) Operation(id string) (fact.Operation, error) {
 	o, err := scanOperation(t.queryRow(`SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
 	return o, notFound(err)
 }
 
 // OperationsOf lists a command's operations in the order they were made. Their
 // ids begin with the command's, so the primary key finds them.
-func (l *Ledger) OperationsOf(ctx context.Context, commandID string) ([]Operation, error) {
+func (l *Ledger) OperationsOf(ctx context.Context, commandID string) ([]fact.Operation, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE id > ? AND id < ? AND command_id = ? ORDER BY accepted_at, chunk, generation`, commandID+"/", commandID+"0", commandID)
 	if err != nil {
@@ -52,7 +54,7 @@ func (l *Ledger) OperationsOf(ctx context.Context, commandID string) ([]Operatio
 }
 
 // In lists operations in a state of those that have not ended, the first accepted first, up to limit.
-func (l *Ledger) In(ctx context.Context, state State, limit int) ([]Operation, error) {
+func (l *Ledger) In(ctx context.Context, state fact.State, limit int) ([]fact.Operation, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = ? AND live = 1 ORDER BY accepted_at, id LIMIT ?`,
 		string(state), limit)
 	if err != nil {
@@ -64,7 +66,7 @@ func (l *Ledger) In(ctx context.Context, state State, limit int) ([]Operation, e
 // Due lists operations of a kind and in a state of those that have not ended whose
 // time has come, the longest due first. Each kind is asked for apart: one that is
 // paused, with a day's operations due, does not keep another from being seen.
-func (l *Ledger) Due(ctx context.Context, state State, kind Kind, now time.Time, limit int) ([]Operation, error) {
+func (l *Ledger) Due(ctx context.Context, state fact.State, kind fact.Kind, now time.Time, limit int) ([]fact.Operation, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE kind = ? AND state = ? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
 		ORDER BY next_at, id LIMIT ?`, string(kind), string(state), micros(now), limit)
@@ -92,7 +94,7 @@ func (l *Ledger) NextAfter(ctx context.Context, now time.Time) (*time.Time, erro
 
 // Unfinished lists what a status shows first: operations that have not ended,
 // the most recent first, up to limit.
-func (l *Ledger) Unfinished(ctx context.Context, limit int) ([]Operation, error) {
+func (l *Ledger) Unfinished(ctx context.Context, limit int) ([]fact.Operation, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE live = 1 ORDER BY accepted_at DESC, id LIMIT ?`, limit)
 	if err != nil {
@@ -102,14 +104,14 @@ func (l *Ledger) Unfinished(ctx context.Context, limit int) ([]Operation, error)
 }
 
 // StateCounts is how many operations are in each state that any is in.
-func (l *Ledger) StateCounts(ctx context.Context) (counts map[State]int64, err error) {
+func (l *Ledger) StateCounts(ctx context.Context) (counts map[fact.State]int64, err error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT state, n FROM state_counts WHERE n > 0`)
 	if err != nil {
 		return nil, err
 	}
-	counts = make(map[State]int64)
+	counts = make(map[fact.State]int64)
 	_, err = collect(rows, func(s scanner) (struct{}, error) {
-		var state State
+		var state fact.State
 		var n int64
 		err := s.Scan(&state, &n)
 		counts[state] = n
@@ -121,7 +123,7 @@ func (l *Ledger) StateCounts(ctx context.Context) (counts map[State]int64, err e
 // Command is an accepted command.
 type Command struct {
 	ID          string
-	Kind        Kind
+	Kind        fact.Kind
 	ContentHash string
 	AcceptedSeq int64
 	AcceptedAt  time.Time
@@ -144,7 +146,7 @@ func (l *Ledger) Command(ctx context.Context, id string) (Command, error) {
 // Known is what the ledger holds under a command's id: the content that was
 // accepted, and the content that was last refused before; "" for neither.
 type Known struct {
-	Kind         Kind
+	Kind         fact.Kind
 	AcceptedHash string
 	RefusedHash  string
 }
@@ -160,8 +162,8 @@ func (t *Tx) Known(commandID string) (k Known, err error) {
 
 // Acceptance reads the fact that accepted a command, with its whole content, an
 // archived one as Rows does.
-func (l *Ledger) Acceptance(ctx context.Context, commandID string) (CommandAccepted, error) {
-	var fact CommandAccepted
+func (l *Ledger) Acceptance(ctx context.Context, commandID string) (fact.CommandAccepted, error) {
+	var fact fact.CommandAccepted
 	var data string
 	var seq int64
 	err := l.read.QueryRowContext(ctx, `SELECT coalesce(j.data, ''), c.accepted_seq FROM commands c LEFT JOIN journal j ON j.seq = c.accepted_seq
@@ -183,8 +185,8 @@ func (l *Ledger) Acceptance(ctx context.Context, commandID string) (CommandAccep
 }
 
 // Sent reads the operation.sending fact in a journal row: key, body and time.
-func (l *Ledger) Sent(ctx context.Context, seq int64) (OperationSending, error) {
-	var fact OperationSending
+func (l *Ledger) Sent(ctx context.Context, seq int64) (fact.OperationSending, error) {
+	var fact fact.OperationSending
 	row, err := l.Row(ctx, seq)
 	if err != nil {
 		return fact, err

@@ -5,6 +5,8 @@ package ledger
 import (
 	"context"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // PaidPerDay is what the ledger last paid to renew this proxy, in cents and
@@ -46,7 +48,7 @@ func (l *Ledger) Dearest(ctx context.Context, days int64) (most int64, err error
 	return most, each(rows, func(s scanner) error {
 		var cents, paid int64
 		err := s.Scan(&cents, &paid)
-		most = max(most, ScalePrice(cents, paid, days))
+		most = max(most, fact.ScalePrice(cents, paid, days))
 		return err
 	})
 }

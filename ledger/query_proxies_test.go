@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 func (b *book) observe(pass int64, seen time.Time, proxies ...Proxy) {
@@ -118,13 +120,13 @@ func TestEndingsWithoutARenewalAreThoseOfOneExpiry(t *testing.T) {
 		if observed != nil {
 			sent.Observed = map[string]time.Time{"px_1": *observed}
 		}
-		b.add(accepted(KindRenewal, id, "px_1"), sent, CommandRejected{Ref: ref(id), Code: "insufficient_wallet_balance", Reason: "low"})
+		b.add(accepted(fact.KindRenewal, id, "px_1"), sent, fact.CommandRejected{Ref: ref(id), Code: "insufficient_wallet_balance", Reason: "low"})
 	}
 	fail("r1/0001", nil)
 	fail("r2/0001", &expiry)
 	count("one looked and one did not", expiry, 2)
 	count("somebody renewed it by hand", expiry.AddDate(0, 0, 30), 0)
-	b.add(accepted(KindRenewal, "r3/0001", "px_1"), sending("r3/0001", 1), settled("r3/0001", "completed", line("px_1", "succeeded", 300, 0)))
+	b.add(accepted(fact.KindRenewal, "r3/0001", "px_1"), sending("r3/0001", 1), settled("r3/0001", "completed", line("px_1", "succeeded", 300, 0)))
 	count("after a success", moved, 0)
 	fail("r4/0001", &moved)
 	fail("r5/0001", nil)
@@ -135,11 +137,11 @@ func TestEndingsWithoutARenewalAreThoseOfOneExpiry(t *testing.T) {
 func TestWhatIsClaimedMayBeInReview(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1),
-		accepted(KindRenewal, "r1/0001", "px_1"),
-		accepted(KindRenewal, "r2/0001", "px_2", "px_3"), sending("r2/0001", 1),
+		accepted(fact.KindRenewal, "r1/0001", "px_1"),
+		accepted(fact.KindRenewal, "r2/0001", "px_2", "px_3"), sending("r2/0001", 1),
 		settled("r2/0001", "partial", line("px_2", "succeeded", 300, 0), line("px_3", "unresolved", 300, 0)),
-		accepted(KindRenewal, "r3/0001", "px_4"), sending("r3/0001", 1),
-		OperationReview{Ref: ref("r3/0001"), Attempt: 1, Code: "idempotency_unresolved", Reason: "frozen", Ambiguous: true})
+		accepted(fact.KindRenewal, "r3/0001", "px_4"), sending("r3/0001", 1),
+		fact.OperationReview{Ref: ref("r3/0001"), Attempt: 1, Code: "idempotency_unresolved", Reason: "frozen", Ambiguous: true})
 	claimed, err := b.Claimed(t.Context())
 	check(t, err)
 	review, err := b.ClaimedInReview(t.Context())
@@ -159,13 +161,13 @@ func TestACommandHasEndedWhenNothingOfItIsUnderWay(t *testing.T) {
 		}
 	}
 	ended("it never came", false)
-	b.add(accepted(KindRenewal, "r1/0001", "px_1", "px_2"), sending("r1/0001", 1))
+	b.add(accepted(fact.KindRenewal, "r1/0001", "px_1", "px_2"), sending("r1/0001", 1))
 	ended("sending", false)
 	b.add(settled("r1/0001", "partial", line("px_1", "failed", 300, 300), line("px_2", "unresolved", 300, 0)))
 	ended("a line waits for a person", false)
 	b.add(resolved("r1/0001", "px_2", "not_charged", 0))
 	ended("all of it", true)
-	b.add(CommandRejected{Ref: Ref{CommandID: "r2"}, ContentHash: "h", Code: "claimed", Reason: "another renews it"})
+	b.add(fact.CommandRejected{Ref: fact.Ref{CommandID: "r2"}, ContentHash: "h", Code: "claimed", Reason: "another renews it"})
 	if got, err := b.CommandEnded(t.Context(), "r2"); err != nil || !got {
 		t.Fatalf("refused: %v (%v)", got, err)
 	}
@@ -173,12 +175,12 @@ func TestACommandHasEndedWhenNothingOfItIsUnderWay(t *testing.T) {
 
 func TestASlotFiresOnce(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1), SweepPlanned{Schedule: "keep", Slot: noon, Plan: "p1", Due: 3})
+	b.add(opened(1), fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "p1", Due: 3})
 	elsewhere := noon.In(time.FixedZone("UTC+8", 8*3600))
-	if err := b.tryAdd(SweepPlanned{Schedule: "keep", Slot: elsewhere, Plan: "p1"}); err == nil {
+	if err := b.tryAdd(fact.SweepPlanned{Schedule: "keep", Slot: elsewhere, Plan: "p1"}); err == nil {
 		t.Fatal("one slot fired twice")
 	}
-	b.add(SweepPlanned{Schedule: "other", Slot: noon, Plan: "p2"}, SweepHeld{Schedule: "other", Slot: noon, Plan: "p2", Reason: "approval"})
+	b.add(fact.SweepPlanned{Schedule: "other", Slot: noon, Plan: "p2"}, fact.SweepHeld{Schedule: "other", Slot: noon, Plan: "p2", Reason: "approval"})
 	slot, err := b.LastSlot(t.Context(), "keep")
 	check(t, err)
 	plan, err := b.Plan(t.Context(), slot)

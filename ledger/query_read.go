@@ -13,11 +13,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // Binding reads what ledger.opened bound the file to; ErrNotFound before that.
-func (l *Ledger) Binding(ctx context.Context) (Binding, error) {
-	var b Binding
+func (l *Ledger) Binding(ctx context.Context) (fact.Binding, error) {
+	var b fact.Binding
 	err := l.read.QueryRowContext(ctx, `SELECT account_id, environment, base_url, currency, epoch FROM binding`).
 		Scan(&b.AccountID, &b.Environment, &b.BaseURL, &b.Currency, &b.Epoch)
 	return b, notFound(err)

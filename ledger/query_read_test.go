@@ -6,9 +6,11 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
-func ids(operations []Operation) []string {
+func ids(operations []fact.Operation) []string {
 	out := make([]string, 0, len(operations))
 	for _, o := range operations {
 		out = append(out, o.ID)
@@ -20,8 +22,8 @@ func TestACommandsOperationsAreItsOwn(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))
 	for _, command := range []string{"a", "a/1", "a0", "a/", "a-1", "aa"} {
-		b.add(CommandAccepted{Ref: Ref{CommandID: command}, Kind: KindOrder, ContentHash: "h", Content: []byte(`{}`), DurationDays: 30,
-			Operations: []Planned{{OperationID: command + "/1", Chunk: "1", Generation: 1, Key: command}}})
+		b.add(fact.CommandAccepted{Ref: fact.Ref{CommandID: command}, Kind: fact.KindOrder, ContentHash: "h", Content: []byte(`{}`), DurationDays: 30,
+			Operations: []fact.Planned{{OperationID: command + "/1", Chunk: "1", Generation: 1, Key: command}}})
 	}
 	for _, command := range []string{"a", "a/1", "a0", "a/", "a-1", "aa"} {
 		all, err := b.OperationsOf(t.Context(), command)
@@ -36,9 +38,9 @@ func TestACommandsOperationsAreItsOwn(t *testing.T) {
 // one of them could never be accepted.
 func TestACommandCalledLikeAnotherOnesOperationIsStillAccepted(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1), accepted(KindOrder, "a/1"))
-	err := b.tryAdd(CommandAccepted{Ref: Ref{CommandID: "a/1"}, Kind: KindOrder, ContentHash: "h", Content: []byte(`{}`), DurationDays: 30,
-		Operations: []Planned{{OperationID: "a/1/1", Chunk: "1", Generation: 1, Key: "k"}}})
+	b.add(opened(1), accepted(fact.KindOrder, "a/1"))
+	err := b.tryAdd(fact.CommandAccepted{Ref: fact.Ref{CommandID: "a/1"}, Kind: fact.KindOrder, ContentHash: "h", Content: []byte(`{}`), DurationDays: 30,
+		Operations: []fact.Planned{{OperationID: "a/1/1", Chunk: "1", Generation: 1, Key: "k"}}})
 	check(t, err)
 	rows, err := b.RowsOf(t.Context(), "a/1")
 	check(t, err)
@@ -52,10 +54,10 @@ func TestWhatIsDueOfOneKindHidesNoOther(t *testing.T) {
 	b.add(opened(1))
 	for n := range 5 {
 		id := fmt.Sprintf("o%d/1", n)
-		b.add(accepted(KindOrder, id), sending(id, 1), OperationWaiting{Ref: ref(id), Attempt: 1, Reason: "later", NextAt: noon})
+		b.add(accepted(fact.KindOrder, id), sending(id, 1), fact.OperationWaiting{Ref: ref(id), Attempt: 1, Reason: "later", NextAt: noon})
 	}
-	b.add(accepted(KindRenewal, "r/1", "px_1"), sending("r/1", 1), OperationWaiting{Ref: ref("r/1"), Attempt: 1, Reason: "later", NextAt: noon.Add(time.Second)})
-	due, err := b.Due(t.Context(), StateWaiting, KindRenewal, noon.Add(time.Minute), 1)
+	b.add(accepted(fact.KindRenewal, "r/1", "px_1"), sending("r/1", 1), fact.OperationWaiting{Ref: ref("r/1"), Attempt: 1, Reason: "later", NextAt: noon.Add(time.Second)})
+	due, err := b.Due(t.Context(), fact.StateWaiting, fact.KindRenewal, noon.Add(time.Minute), 1)
 	check(t, err)
 	if got := ids(due); !slices.Equal(got, []string{"r/1"}) {
 		t.Fatalf("due: %v", got)
@@ -66,18 +68,18 @@ func TestWhatIsDueComesInOrderAndNothingEarly(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))
 	wait := func(id string, d time.Duration) {
-		b.add(accepted(KindOrder, id), sending(id, 1), OperationWaiting{Ref: ref(id), Attempt: 1, Reason: "later", NextAt: noon.Add(d)})
+		b.add(accepted(fact.KindOrder, id), sending(id, 1), fact.OperationWaiting{Ref: ref(id), Attempt: 1, Reason: "later", NextAt: noon.Add(d)})
 	}
 	wait("late/1", time.Hour)
 	wait("first/1", time.Minute)
 	wait("second/1", 2*time.Minute)
-	b.add(accepted(KindOrder, "never/1"), sending("never/1", 1))
-	due, err := b.Due(t.Context(), StateWaiting, KindOrder, noon.Add(2*time.Minute), 10)
+	b.add(accepted(fact.KindOrder, "never/1"), sending("never/1", 1))
+	due, err := b.Due(t.Context(), fact.StateWaiting, fact.KindOrder, noon.Add(2*time.Minute), 10)
 	check(t, err)
 	if got := ids(due); !slices.Equal(got, []string{"first/1", "second/1"}) {
 		t.Fatalf("due: %v", got)
 	}
-	due, err = b.Due(t.Context(), StateWaiting, KindOrder, noon.Add(2*time.Minute), 1)
+	due, err = b.Due(t.Context(), fact.StateWaiting, fact.KindOrder, noon.Add(2*time.Minute), 1)
 	check(t, err)
 	if got := ids(due); !slices.Equal(got, []string{"first/1"}) {
 		t.Fatalf("the first of them: %v", got)
@@ -90,7 +92,7 @@ func TestWhatIsDueComesInOrderAndNothingEarly(t *testing.T) {
 	if next, err = b.NextAfter(t.Context(), noon.Add(time.Hour)); err != nil || next != nil {
 		t.Fatalf("after the last: %v %v", next, err)
 	}
-	in, err := b.In(t.Context(), StateSending, 10)
+	in, err := b.In(t.Context(), fact.StateSending, 10)
 	check(t, err)
 	if got := ids(in); !slices.Equal(got, []string{"never/1"}) {
 		t.Fatalf("sending: %v", got)
@@ -99,10 +101,10 @@ func TestWhatIsDueComesInOrderAndNothingEarly(t *testing.T) {
 
 func TestTheWindowCountsFromTheFirstAttemptThatMayHaveExecuted(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1), accepted(KindOrder, "o/1"), sending("o/1", 1))
+	b.add(opened(1), accepted(fact.KindOrder, "o/1"), sending("o/1", 1))
 	sent := b.operation("o/1").UpdatedAt
-	b.add(OperationWaiting{Ref: ref("o/1"), Attempt: 1, Ambiguous: true, NextAt: noon}, sending("o/1", 2),
-		OperationWaiting{Ref: ref("o/1"), Attempt: 2, Ambiguous: true, NextAt: noon})
+	b.add(fact.OperationWaiting{Ref: ref("o/1"), Attempt: 1, Ambiguous: true, NextAt: noon}, sending("o/1", 2),
+		fact.OperationWaiting{Ref: ref("o/1"), Attempt: 2, Ambiguous: true, NextAt: noon})
 	o := b.operation("o/1")
 	if o.FirstAmbiguousAt == nil || !o.FirstAmbiguousAt.Equal(sent) || o.Ambiguous != 2 || o.Attempts != 2 {
 		t.Fatalf("%+v", o)
@@ -116,12 +118,12 @@ func TestTheWindowCountsFromTheFirstAttemptThatMayHaveExecuted(t *testing.T) {
 
 func TestAnAttemptThatWroteNothingFreezesNoBody(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1), accepted(KindOrder, "o/1"), sending("o/1", 1), OperationUnsent{Ref: ref("o/1"), Attempt: 1, Reason: "dial", NextAt: noon})
+	b.add(opened(1), accepted(fact.KindOrder, "o/1"), sending("o/1", 1), fact.OperationUnsent{Ref: ref("o/1"), Attempt: 1, Reason: "dial", NextAt: noon})
 	if o := b.operation("o/1"); o.BodySeq != 0 || o.Ambiguous != 0 || o.FirstAmbiguousAt != nil {
 		t.Fatalf("%+v", o)
 	}
-	b.add(sending("o/1", 2), OperationWaiting{Ref: ref("o/1"), Attempt: 2, Ambiguous: true, NextAt: noon}, sending("o/1", 3),
-		OperationUnsent{Ref: ref("o/1"), Attempt: 3, Reason: "dial", NextAt: noon})
+	b.add(sending("o/1", 2), fact.OperationWaiting{Ref: ref("o/1"), Attempt: 2, Ambiguous: true, NextAt: noon}, sending("o/1", 3),
+		fact.OperationUnsent{Ref: ref("o/1"), Attempt: 3, Reason: "dial", NextAt: noon})
 	if o := b.operation("o/1"); o.BodySeq == 0 || o.Ambiguous != 1 {
 		t.Fatalf("the bytes of an ambiguous attempt were let go: %+v", o)
 	}
@@ -132,7 +134,7 @@ func TestTheStoredCommandComesBackWhole(t *testing.T) {
 	b.add(history()...)
 	got, err := b.Acceptance(t.Context(), "r1")
 	check(t, err)
-	if fmt.Sprint(got) != fmt.Sprint(accepted(KindRenewal, "r1/0001", "px_1a", "px_1b")) {
+	if fmt.Sprint(got) != fmt.Sprint(accepted(fact.KindRenewal, "r1/0001", "px_1a", "px_1b")) {
 		t.Fatalf("%+v", got)
 	}
 	refused, err := b.Rejection(t.Context(), "bad")

@@ -2,13 +2,17 @@
 
 package ledger
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"perennial/ledger/fact"
+)
 
 // RecordOf reads what a person recorded under an id; ErrNotFound when nothing is,
 // or when it was archived.
-func (t *Tx) RecordOf(id string) (f LedgerRecorded, err error) {
+func (t *Tx) RecordOf(id string) (f fact.LedgerRecorded, err error) {
 	var data string
-	err = t.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'ledger.recorded' ORDER BY seq LIMIT 1`, LedgerRecorded{ID: id}.Subject()).Scan(&data)
+	err = t.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'ledger.recorded' ORDER BY seq LIMIT 1`, fact.LedgerRecorded{ID: id}.Subject()).Scan(&data)
 	if err != nil {
 		return f, notFound(err)
 	}

@@ -5,6 +5,8 @@ package ledger
 import (
 	"context"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // Refused lists proxies that expire in a span of time, that no operation holds and no
@@ -37,23 +39,23 @@ func (l *Ledger) ReplacedSince(ctx context.Context, schedule string, since time.
 
 // UnsentReplacements lists a schedule's replacements whose order was not taken
 // in or refused yet: it may not be on the commands stream.
-func (l *Ledger) UnsentReplacements(ctx context.Context, schedule string) ([]ProxyReplaced, error) {
+func (l *Ledger) UnsentReplacements(ctx context.Context, schedule string) ([]fact.ProxyReplaced, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT j.type, j.data FROM replacements x JOIN journal j ON j.seq = x.seq WHERE x.schedule = ?
 		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = x.command_id)
 		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = x.command_id) ORDER BY x.seq`, schedule)
 	if err != nil {
 		return nil, err
 	}
-	return collect(rows, func(s scanner) (ProxyReplaced, error) {
+	return collect(rows, func(s scanner) (fact.ProxyReplaced, error) {
 		var factType, data string
 		if err := s.Scan(&factType, &data); err != nil {
-			return ProxyReplaced{}, err
+			return fact.ProxyReplaced{}, err
 		}
-		decoded, err := DecodeFact(factType, []byte(data))
+		decoded, err := fact.Decode(factType, []byte(data))
 		if err != nil {
-			return ProxyReplaced{}, err
+			return fact.ProxyReplaced{}, err
 		}
-		f, ok := decoded.(ProxyReplaced)
+		f, ok := decoded.(fact.ProxyReplaced)
 		if !ok {
 			return f, ErrNotFound
 		}

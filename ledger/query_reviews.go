@@ -5,13 +5,15 @@ package ledger
 import (
 	"context"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // Review is an operation, or one line of it, that waits for a person.
 type Review struct {
 	OperationID string    `json:"operation_id"`
 	CommandID   string    `json:"command_id"`
-	Kind        Kind      `json:"kind"`
+	Kind        fact.Kind `json:"kind"`
 	ProxyID     string    `json:"proxy_id,omitempty"`
 	Reason      string    `json:"reason"`
 	Code        string    `json:"code,omitempty"`

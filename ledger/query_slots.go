@@ -5,6 +5,8 @@ package ledger
 import (
 	"context"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // Slot is one planned firing of a schedule.
@@ -50,18 +52,18 @@ func (t *Tx) HasSlot(schedule string, at time.Time) (bool, error) {
 }
 
 // Plan reads the fact that planned a slot, with its commands.
-func (l *Ledger) Plan(ctx context.Context, slot Slot) (SweepPlanned, error) {
+func (l *Ledger) Plan(ctx context.Context, slot Slot) (fact.SweepPlanned, error) {
 	row, err := l.Row(ctx, slot.Seq)
 	if err != nil {
-		return SweepPlanned{}, err
+		return fact.SweepPlanned{}, err
 	}
-	fact, err := DecodeFact(row.Type, []byte(row.Data))
+	f, err := fact.Decode(row.Type, []byte(row.Data))
 	if err != nil {
-		return SweepPlanned{}, err
+		return fact.SweepPlanned{}, err
 	}
-	plan, ok := fact.(SweepPlanned)
+	plan, ok := f.(fact.SweepPlanned)
 	if !ok {
-		return SweepPlanned{}, ErrNotFound
+		return fact.SweepPlanned{}, ErrNotFound
 	}
 	return plan, nil
 }

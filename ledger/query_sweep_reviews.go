@@ -7,6 +7,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // CountReviews is how much waits for a person.
@@ -49,15 +51,15 @@ func (t *Tx) InSweepReview(proxyID string, expiresAt time.Time) (bool, error) {
 const endingsQuery = `SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
 	WHERE l.proxy_id = ? AND l.state IN ('failed', 'not_charged', 'skipped') ORDER BY l.settled_at DESC, l.operation DESC LIMIT ?`
 
-func scanEnding(s scanner) (Ref, error) {
-	var r Ref
+func scanEnding(s scanner) (fact.Ref, error) {
+	var r fact.Ref
 	err := s.Scan(&r.OperationID, &r.CommandID, &r.TraceID)
 	return r, err
 }
 
 // LastEnding is the operation that ended last without renewing the proxy;
 // ErrNotFound when none has.
-func (t *Tx) LastEnding(proxyID string) (Ref, error) {
+func (t *Tx) LastEnding(proxyID string) (fact.Ref, error) {
 	r, err := scanEnding(t.queryRow(endingsQuery, proxyID, 1))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNotFound
@@ -67,7 +69,7 @@ func (t *Tx) LastEnding(proxyID string) (Ref, error) {
 
 // EndingsOf lists the operations that ended without renewing the proxy, the last
 // first, up to limit.
-func (l *Ledger) EndingsOf(ctx context.Context, proxyID string, limit int) ([]Ref, error) {
+func (l *Ledger) EndingsOf(ctx context.Context, proxyID string, limit int) ([]fact.Ref, error) {
 	rows, err := l.read.QueryContext(ctx, endingsQuery, proxyID, limit)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // SlotsOf lists the latest slots of a schedule, the newest first, up to limit.
@@ -126,7 +128,7 @@ func (l *Ledger) RefusedOf(ctx context.Context, schedule, prefix string) (*Refus
 			SELECT 1 FROM slots t WHERE t.schedule = ?2 AND t.seq > l.seq AND t.state = 'finished' AND NOT EXISTS (
 				SELECT 1 FROM sweep_commands o WHERE o.schedule = t.schedule AND o.slot_at = t.slot_at
 				AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = o.command_id) AND NOT EXISTS (SELECT 1 FROM rejections x WHERE x.id = o.command_id)))
-		GROUP BY s.slot_at ORDER BY s.slot_at DESC LIMIT 1`, RejectedInvalid, schedule, prefix).Scan(&at, &x.Commands, &x.Proxies, &x.Reason)
+		GROUP BY s.slot_at ORDER BY s.slot_at DESC LIMIT 1`, fact.RejectedInvalid, schedule, prefix).Scan(&at, &x.Commands, &x.Proxies, &x.Reason)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil //nolint:nilnil // none is no error
 	}

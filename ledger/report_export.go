@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"perennial/ledger/fact"
 )
 
 // exportColumns are those of the CSV export, one row for each double entry.
@@ -32,7 +34,7 @@ func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 		return err
 	}
 	err = l.Transfers(ctx, p, func(x Transfer) error {
-		row := []string{itoa(x.Seq), itoa(x.N), x.Time.Format(time.RFC3339Nano), x.Fact, x.Kind, x.Debit, x.Credit, itoa(x.Cents), amount(x.Cents),
+		row := []string{itoa(x.Seq), itoa(x.N), x.Time.Format(time.RFC3339Nano), x.Fact, x.Kind, x.Debit, x.Credit, itoa(x.Cents), fact.Decimal(x.Cents),
 			b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash, x.By, x.Reason, x.labels(), x.User}
 		for i, cell := range row {
 			row[i] = neutral(cell)
@@ -155,7 +157,7 @@ func (w *beancount) opening(ctx context.Context, l *Ledger, account string, p Pe
 	fmt.Fprintf(w, "\n%s * \"Brought forward\"\n", day(first))
 	for _, own := range bookAccounts {
 		if held[own] != 0 {
-			fmt.Fprintf(w, "  %s  %s %s\n", w.names[own], amount(held[own]), w.currency)
+			fmt.Fprintf(w, "  %s  %s %s\n", w.names[own], fact.Decimal(held[own]), w.currency)
 		}
 	}
 	return nil
@@ -218,13 +220,13 @@ func (w *beancount) transfer(x Transfer) error {
 			fmt.Fprintf(w, "  %s: %s\n", meta[0], quoted(meta[1]))
 		}
 	}
-	_, err := fmt.Fprintf(w, "  %s  %s %s\n  %s  %s %s\n", w.names[x.Debit], amount(x.Cents), w.currency, w.names[x.Credit], amount(-x.Cents), w.currency)
+	_, err := fmt.Fprintf(w, "  %s  %s %s\n  %s  %s %s\n", w.names[x.Debit], fact.Decimal(x.Cents), w.currency, w.names[x.Credit], fact.Decimal(-x.Cents), w.currency)
 	return err
 }
 
 // closing asserts the wallet: Beancount's balance holds at the beginning of a day.
 func (w *beancount) closing() {
-	fmt.Fprintf(w, "\n%s balance %s  %s %s\n", day(w.last.AddDate(0, 0, 1)), w.names["wallet"], amount(w.wallet), w.currency)
+	fmt.Fprintf(w, "\n%s balance %s  %s %s\n", day(w.last.AddDate(0, 0, 1)), w.names["wallet"], fact.Decimal(w.wallet), w.currency)
 }
 
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }

@@ -8,18 +8,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perennial/ledger/fact"
 )
 
 // What a person wrote is in every format, and nothing of it is anything but text.
 func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 	const by, reason = "=ada \"the\" \\first", "one\nline\x00 and \u2028 \xff: another"
 	b := newBook(t)
-	c := accepted(KindOrder, "o/1")
+	c := accepted(fact.KindOrder, "o/1")
 	c.Labels = map[string]string{"team": `b"lue\`, "ticket": "OPS-7", "a": "ü"}
 	state := orderState("o/1", "completed", 300, 0)
 	state.Labels = c.Labels
-	b.add(opened(5000), c, sending("o/1", 1), OrderAccepted{Ref: ref("o/1"), OrderNo: state.OrderNo, NextAt: noon}, OrderDelivered{OrderState: state},
-		LedgerRecorded{Kind: "top-up", Cents: 700, By: by, Reason: reason, User: "=ops"})
+	b.add(opened(5000), c, sending("o/1", 1), fact.OrderAccepted{Ref: ref("o/1"), OrderNo: state.OrderNo, NextAt: noon}, fact.OrderDelivered{OrderState: state},
+		fact.LedgerRecorded{Kind: "top-up", Cents: 700, By: by, Reason: reason, User: "=ops"})
 	var table, text, lines bytes.Buffer
 	check(t, errors.Join(b.ExportCSV(t.Context(), &table, Period{}), b.ExportBeancount(t.Context(), &text, "main", Period{}), b.ExportJSON(t.Context(), &lines, Period{})))
 	rows, err := csv.NewReader(&table).ReadAll()
@@ -79,10 +81,10 @@ func TestEntriesSayWhoAskedForThem(t *testing.T) {
 
 func TestANameIsFollowedByTheUserThatAsked(t *testing.T) {
 	for _, x := range []struct{ by, user, want string }{{"ada", "", "ada"}, {"ops", "ops", "ops"}, {"ada", "ops", "ada (NATS user ops)"}} {
-		if got := Signed(x.by, x.user); got != x.want {
+		if got := fact.Signed(x.by, x.user); got != x.want {
 			t.Errorf("%q of user %q reads %q", x.by, x.user, got)
 		}
-		if ClaimsUser(Signed(x.by, x.user)) != (x.user != "" && x.user != x.by) {
+		if fact.ClaimsUser(fact.Signed(x.by, x.user)) != (x.user != "" && x.user != x.by) {
 			t.Errorf("%q of user %q: claimed wrongly", x.by, x.user)
 		}
 	}

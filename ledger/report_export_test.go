@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/shopspring/decimal"
+
+	"perennial/ledger/fact"
 )
 
 // keptBook holds one day of everything: the ticking clock keeps it within minutes.
@@ -22,7 +24,7 @@ func keptBook(t *testing.T) *book {
 	t.Helper()
 	b := newBook(t)
 	b.add(history()...)
-	b.add(LedgerRecorded{Kind: "top-up", Cents: 5000, By: "ada", Reason: "card"}, LedgerRecorded{Kind: "external", Cents: 120, By: "ada", Reason: "bought by hand"})
+	b.add(fact.LedgerRecorded{Kind: "top-up", Cents: 5000, By: "ada", Reason: "card"}, fact.LedgerRecorded{Kind: "external", Cents: 120, By: "ada", Reason: "bought by hand"})
 	return b
 }
 
@@ -52,7 +54,7 @@ func TestAPeriodIsFoundInALongJournal(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))
 	for range 3 * 256 {
-		b.add(LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+		b.add(fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
 	}
 	all := transfers(t, b, Period{})
 	for _, n := range []int{0, 1, 254, 255, 256, 257, 511, 512, 700, len(all) - 1} {
@@ -118,11 +120,11 @@ func TestWhatSomethingCostIsTheSameWhicheverWayItIsSummed(t *testing.T) {
 
 func TestTheCSVExportHoldsEveryEntryAndNoFormula(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(5000), accepted(KindOrder, "=1+1/1"), sending("=1+1/1", 1),
-		OrderAccepted{Ref: ref("=1+1/1"), OrderNo: "@evil", NextAt: noon})
+	b.add(opened(5000), accepted(fact.KindOrder, "=1+1/1"), sending("=1+1/1", 1),
+		fact.OrderAccepted{Ref: ref("=1+1/1"), OrderNo: "@evil", NextAt: noon})
 	state := orderState("=1+1/1", "completed", 300, 0)
 	state.OrderNo = "@evil"
-	b.add(OrderDelivered{OrderState: state})
+	b.add(fact.OrderDelivered{OrderState: state})
 	var out bytes.Buffer
 	check(t, b.ExportCSV(t.Context(), &out, Period{}))
 	rows, err := csv.NewReader(&out).ReadAll()
@@ -238,7 +240,7 @@ func TestTheBeancountExportBalances(t *testing.T) {
 
 func TestAStatementCanBeReadByAPerson(t *testing.T) {
 	b := keptBook(t)
-	b.add(accepted(KindOrder, "x/1"))
+	b.add(accepted(fact.KindOrder, "x/1"))
 	s, err := b.Statement(t.Context(), "main", Period{From: noon.Truncate(24 * time.Hour), To: noon.Truncate(24*time.Hour).AddDate(0, 1, 0)})
 	check(t, err)
 	s.Labels = append(s.Labels, SubjectTotal{Subject: "a|b=<script>alert(1)</script>"})
@@ -246,7 +248,7 @@ func TestAStatementCanBeReadByAPerson(t *testing.T) {
 	check(t, s.WriteMarkdown(&md))
 	check(t, s.WriteHTML(&page))
 	for _, text := range []string{md.String(), page.String()} {
-		for _, want := range []string{"Statement of main", "2026-11-21", amount(s.ClosingCents), "Balance carried forward", s.Head.Hash, "ticket=OPS-7"} {
+		for _, want := range []string{"Statement of main", "2026-11-21", fact.Decimal(s.ClosingCents), "Balance carried forward", s.Head.Hash, "ticket=OPS-7"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q is not in\n%s", want, text)
 			}

@@ -6,13 +6,15 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+
+	"perennial/ledger/fact"
 )
 
 // Exposure is what the provider may do to the wallet, or has done, that is not
 // booked yet: by one operation under way, or by one that waits for a person.
 type Exposure struct {
 	OperationID string
-	State       State
+	State       fact.State
 	OrderNo     string
 	// ChargeCents is what it may still cost, as it was estimated; 0 with
 	// ChargeUnknown when the price was not known.
@@ -87,7 +89,7 @@ func (l *Ledger) Position(ctx context.Context, account string) (p Position, err 
 
 func scanExposure(s scanner) (Exposure, error) {
 	var x Exposure
-	var kind Kind
+	var kind fact.Kind
 	var estimate, charged, refunded, unpriced, unresolved int64
 	err := s.Scan(&x.OperationID, &kind, &x.State, &x.OrderNo, &estimate, &charged, &refunded, &unpriced, &unresolved)
 	x.ReturnCents = unresolved

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // What a reconciliation asks of the ledger. Nothing here writes.
@@ -53,7 +55,7 @@ func (l *Ledger) OpenedAt(ctx context.Context) (time.Time, error) {
 
 // OrdersAfter lists operations with an order number behind the given one, in
 // the order of their numbers, up to limit: a cursor over all orders.
-func (l *Ledger) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]Operation, error) {
+func (l *Ledger) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]fact.Operation, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no > ? ORDER BY order_no, id LIMIT ?`, orderNo, limit)
 	if err != nil {
@@ -63,7 +65,7 @@ func (l *Ledger) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]
 }
 
 // OrderOperation reads the operation that made an order; ErrNotFound when none did.
-func (l *Ledger) OrderOperation(ctx context.Context, orderNo string) (Operation, error) {
+func (l *Ledger) OrderOperation(ctx context.Context, orderNo string) (fact.Operation, error) {
 	o, err := scanOperation(l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no = ? ORDER BY id LIMIT 1`, orderNo))
 	return o, notFound(err)
@@ -72,7 +74,7 @@ func (l *Ledger) OrderOperation(ctx context.Context, orderNo string) (Operation,
 // NumberlessOrders lists orders that may have reached the provider and whose
 // number the ledger does not hold: under way, in review, or resolved by a person
 // as charged.
-func (l *Ledger) NumberlessOrders(ctx context.Context) ([]Operation, error) {
+func (l *Ledger) NumberlessOrders(ctx context.Context) ([]fact.Operation, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE id IN (
 			SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'review') OR (state = 'waiting' AND ambiguous > 0))
@@ -175,7 +177,7 @@ const reconcileHorizon = 200_000
 
 // Reconciled is a reconciliation in which everything agreed, as it was published.
 type Reconciled struct {
-	LedgerReconciled
+	fact.LedgerReconciled
 	Seq int64     `json:"seq"`
 	At  time.Time `json:"at"`
 }
@@ -183,7 +185,7 @@ type Reconciled struct {
 // ToldDiscrepancies lists the discrepancies published since the books last
 // agreed with the provider, the newest first, and that last agreement, nil when
 // there is none among the newest facts.
-func (l *Ledger) ToldDiscrepancies(ctx context.Context) (told []LedgerDiscrepancy, agreed *Reconciled, err error) {
+func (l *Ledger) ToldDiscrepancies(ctx context.Context) (told []fact.LedgerDiscrepancy, agreed *Reconciled, err error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
 		WHERE seq > (SELECT coalesce(max(seq), 0) FROM journal) - ? AND type IN ('ledger.reconciled', 'ledger.discrepancy')
 		ORDER BY seq DESC`, reconcileHorizon)
@@ -195,11 +197,11 @@ func (l *Ledger) ToldDiscrepancies(ctx context.Context) (told []LedgerDiscrepanc
 		if err != nil {
 			return err
 		}
-		decoded, err := DecodeFact(r.Type, []byte(r.Data))
+		decoded, err := fact.Decode(r.Type, []byte(r.Data))
 		switch f := decoded.(type) {
-		case LedgerDiscrepancy:
+		case fact.LedgerDiscrepancy:
 			told = append(told, f)
-		case LedgerReconciled:
+		case fact.LedgerReconciled:
 			agreed = &Reconciled{f, r.Seq, r.Instant()}
 			return errEnough
 		}
@@ -241,8 +243,8 @@ func (l *Ledger) reconciled(ctx context.Context, query string, from, to int64) (
 		if err != nil {
 			return err
 		}
-		decoded, err := DecodeFact(r.Type, []byte(r.Data))
-		f, _ := decoded.(LedgerReconciled)
+		decoded, err := fact.Decode(r.Type, []byte(r.Data))
+		f, _ := decoded.(fact.LedgerReconciled)
 		found = &Reconciled{f, r.Seq, r.Instant()}
 		return err
 	})

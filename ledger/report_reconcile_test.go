@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 func (b *book) position() Position {
@@ -20,31 +22,31 @@ func TestWhatIsOpenIsKnownByWhatItMayStillMove(t *testing.T) {
 	priced.EstimateCents = 700
 	steps := []struct {
 		name  string
-		facts []Fact
+		facts []fact.Fact
 		want  []Exposure
 	}{
-		{"accepted", []Fact{opened(10_000), accepted(KindOrder, "buy/1")}, nil},
-		{"sending", []Fact{priced}, []Exposure{{OperationID: "buy/1", State: StateSending, ChargeCents: 700}}},
-		{"never left", []Fact{OperationUnsent{Ref: ref("buy/1"), Attempt: 1, NextAt: noon}}, nil},
-		{"sending again", []Fact{sending("buy/1", 2)}, []Exposure{{OperationID: "buy/1", State: StateSending, ChargeCents: 700}}},
-		{"waiting, may have executed", []Fact{OperationWaiting{Ref: ref("buy/1"), Attempt: 2, Ambiguous: true, NextAt: noon}},
-			[]Exposure{{OperationID: "buy/1", State: StateWaiting, ChargeCents: 700}}},
-		{"open, not booked", []Fact{sending("buy/1", 3), OrderAccepted{Ref: ref("buy/1"), Attempt: 3, OrderNo: "no of buy/1", NextAt: noon}},
-			[]Exposure{{OperationID: "buy/1", State: StateOpen, OrderNo: "no of buy/1", ChargeCents: 700}}},
-		{"open, booked", []Fact{OrderProgressed{OrderState: orderState("buy/1", "paid", 600, 0), NextAt: noon}},
-			[]Exposure{{OperationID: "buy/1", State: StateOpen, OrderNo: "no of buy/1", ReturnCents: 600}}},
-		{"delivered", []Fact{OrderDelivered{OrderState: orderState("buy/1", "x", 0, 0)}}, nil},
-		{"a renewal of unknown price", []Fact{accepted(KindRenewal, "keep/1", "px_1", "px_2"), sending("keep/1", 1)},
-			[]Exposure{{OperationID: "keep/1", State: StateSending, ChargeUnknown: true}}},
-		{"partial, one line unresolved", []Fact{settled("keep/1", "partial", line("px_1", "succeeded", 300, 0), line("px_2", "unresolved", 300, 0))},
-			[]Exposure{{OperationID: "keep/1", State: StatePartial, ReturnCents: 300}}},
-		{"resolved", []Fact{resolved("keep/1", "px_2", "charged", 300)}, nil},
-		{"unresolved, its amount not known yet", []Fact{accepted(KindRenewal, "later/1", "px_4", "px_5"), sending("later/1", 1),
+		{"accepted", []fact.Fact{opened(10_000), accepted(fact.KindOrder, "buy/1")}, nil},
+		{"sending", []fact.Fact{priced}, []Exposure{{OperationID: "buy/1", State: fact.StateSending, ChargeCents: 700}}},
+		{"never left", []fact.Fact{fact.OperationUnsent{Ref: ref("buy/1"), Attempt: 1, NextAt: noon}}, nil},
+		{"sending again", []fact.Fact{sending("buy/1", 2)}, []Exposure{{OperationID: "buy/1", State: fact.StateSending, ChargeCents: 700}}},
+		{"waiting, may have executed", []fact.Fact{fact.OperationWaiting{Ref: ref("buy/1"), Attempt: 2, Ambiguous: true, NextAt: noon}},
+			[]Exposure{{OperationID: "buy/1", State: fact.StateWaiting, ChargeCents: 700}}},
+		{"open, not booked", []fact.Fact{sending("buy/1", 3), fact.OrderAccepted{Ref: ref("buy/1"), Attempt: 3, OrderNo: "no of buy/1", NextAt: noon}},
+			[]Exposure{{OperationID: "buy/1", State: fact.StateOpen, OrderNo: "no of buy/1", ChargeCents: 700}}},
+		{"open, booked", []fact.Fact{fact.OrderProgressed{OrderState: orderState("buy/1", "paid", 600, 0), NextAt: noon}},
+			[]Exposure{{OperationID: "buy/1", State: fact.StateOpen, OrderNo: "no of buy/1", ReturnCents: 600}}},
+		{"delivered", []fact.Fact{fact.OrderDelivered{OrderState: orderState("buy/1", "x", 0, 0)}}, nil},
+		{"a renewal of unknown price", []fact.Fact{accepted(fact.KindRenewal, "keep/1", "px_1", "px_2"), sending("keep/1", 1)},
+			[]Exposure{{OperationID: "keep/1", State: fact.StateSending, ChargeUnknown: true}}},
+		{"partial, one line unresolved", []fact.Fact{settled("keep/1", "partial", line("px_1", "succeeded", 300, 0), line("px_2", "unresolved", 300, 0))},
+			[]Exposure{{OperationID: "keep/1", State: fact.StatePartial, ReturnCents: 300}}},
+		{"resolved", []fact.Fact{resolved("keep/1", "px_2", "charged", 300)}, nil},
+		{"unresolved, its amount not known yet", []fact.Fact{accepted(fact.KindRenewal, "later/1", "px_4", "px_5"), sending("later/1", 1),
 			settled("later/1", "partial", line("px_4", "succeeded", 300, 0), line("px_5", "unresolved", 0, 0))},
-			[]Exposure{{OperationID: "later/1", State: StatePartial, ChargeUnknown: true}}},
-		{"and charged", []Fact{resolved("later/1", "px_5", "charged", 300)}, nil},
-		{"review of nobody knows what", []Fact{accepted(KindRenewal, "lost/1", "px_3"), sending("lost/1", 1), OperationReview{Ref: ref("lost/1"), Attempt: 1, Reason: "lost", Ambiguous: true}},
-			[]Exposure{{OperationID: "lost/1", State: StateReview, ChargeUnknown: true}}},
+			[]Exposure{{OperationID: "later/1", State: fact.StatePartial, ChargeUnknown: true}}},
+		{"and charged", []fact.Fact{resolved("later/1", "px_5", "charged", 300)}, nil},
+		{"review of nobody knows what", []fact.Fact{accepted(fact.KindRenewal, "lost/1", "px_3"), sending("lost/1", 1), fact.OperationReview{Ref: ref("lost/1"), Attempt: 1, Reason: "lost", Ambiguous: true}},
+			[]Exposure{{OperationID: "lost/1", State: fact.StateReview, ChargeUnknown: true}}},
 	}
 	b := newBook(t)
 	for _, s := range steps {
@@ -64,7 +66,7 @@ func TestWhatIsOpenIsKnownByWhatItMayStillMove(t *testing.T) {
 
 func TestARenewalsSumsAreToldThreeTimes(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(10_000), accepted(KindRenewal, "keep/1", "px_1", "px_2", "px_3"), sending("keep/1", 1),
+	b.add(opened(10_000), accepted(fact.KindRenewal, "keep/1", "px_1", "px_2", "px_3"), sending("keep/1", 1),
 		settled("keep/1", "partial", line("px_1", "succeeded", 300, 0), line("px_2", "failed", 300, 300), line("px_3", "unresolved", 300, 0)))
 	differs := func() int64 {
 		t.Helper()
@@ -99,7 +101,7 @@ func TestARenewalsSumsAreToldThreeTimes(t *testing.T) {
 
 func TestALineWithoutAnAmountAddsUpOnceItIsAnswered(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(10_000), accepted(KindRenewal, "later/1", "px_4"), sending("later/1", 1),
+	b.add(opened(10_000), accepted(fact.KindRenewal, "later/1", "px_4"), sending("later/1", 1),
 		settled("later/1", "partial", line("px_4", "unresolved", 0, 0)), resolved("later/1", "px_4", "charged", 300))
 	if s, err := b.RenewalSums(t.Context(), "later/1"); err != nil || s.Differ() != 0 || s.ChargedCents != 300 {
 		t.Errorf("%+v, %v", s, err)
@@ -108,8 +110,8 @@ func TestALineWithoutAnAmountAddsUpOnceItIsAnswered(t *testing.T) {
 
 func TestAnAmountForSeveralLinesTogetherIsNotSoughtInThem(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(10_000), accepted(KindRenewal, "keep/1", "px_1", "px_2"), sending("keep/1", 1),
-		OperationReview{Ref: ref("keep/1"), Attempt: 1, Reason: "lost", Ambiguous: true}, resolved("keep/1", "", "charged", 600))
+	b.add(opened(10_000), accepted(fact.KindRenewal, "keep/1", "px_1", "px_2"), sending("keep/1", 1),
+		fact.OperationReview{Ref: ref("keep/1"), Attempt: 1, Reason: "lost", Ambiguous: true}, resolved("keep/1", "", "charged", 600))
 	s, err := b.RenewalSums(t.Context(), "keep/1")
 	check(t, err)
 	if s.ByLine || s.Differ() != 0 || s.ChargedCents != 600 {
@@ -119,17 +121,17 @@ func TestAnAmountForSeveralLinesTogetherIsNotSoughtInThem(t *testing.T) {
 
 func TestWhatWasToldIsWhatWasFoundSinceTheLastAgreement(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(10_000), LedgerDiscrepancy{Kind: "wallet", AmountCents: 1, Explanation: "x"})
+	b.add(opened(10_000), fact.LedgerDiscrepancy{Kind: "wallet", AmountCents: 1, Explanation: "x"})
 	if told, agreed, err := b.ToldDiscrepancies(t.Context()); err != nil || len(told) != 1 || agreed != nil {
 		t.Errorf("%+v %+v %v", told, agreed, err)
 	}
-	b.add(LedgerReconciled{WalletCents: 5, ProviderCents: 5, Quiet: true}, LedgerDiscrepancy{Kind: "wallet", AmountCents: 2, Explanation: "x"})
+	b.add(fact.LedgerReconciled{WalletCents: 5, ProviderCents: 5, Quiet: true}, fact.LedgerDiscrepancy{Kind: "wallet", AmountCents: 2, Explanation: "x"})
 	told, agreed, err := b.ToldDiscrepancies(t.Context())
 	check(t, err)
 	if len(told) != 1 || told[0].AmountCents != 2 || agreed == nil || agreed.WalletCents != 5 || agreed.Seq != 3 || agreed.At.Before(noon) {
 		t.Errorf("%+v %+v", told, agreed)
 	}
-	b.add(LedgerReconciled{WalletCents: 7, ProviderCents: 7})
+	b.add(fact.LedgerReconciled{WalletCents: 7, ProviderCents: 7})
 	before, after, err := b.ReconciledAround(t.Context(), 4)
 	check(t, err)
 	if before == nil || before.WalletCents != 5 || after == nil || after.WalletCents != 7 {
@@ -142,9 +144,9 @@ func TestWhatWasToldIsWhatWasFoundSinceTheLastAgreement(t *testing.T) {
 
 func TestExternalMoneyIsKnownByItsOrder(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(10_000), LedgerRecorded{Kind: "external", Cents: 30, By: "ada", Reason: "x", OrderNo: "o1"},
-		LedgerRecorded{Kind: "external", Cents: 12, By: "ada", Reason: "x", OrderNo: "o1"}, LedgerRecorded{Kind: "external", Cents: 5, By: "ada", Reason: "x"},
-		LedgerRecorded{Kind: "top-up", Cents: 2, By: "ada", Reason: "x", OrderNo: "o1"})
+	b.add(opened(10_000), fact.LedgerRecorded{Kind: "external", Cents: 30, By: "ada", Reason: "x", OrderNo: "o1"},
+		fact.LedgerRecorded{Kind: "external", Cents: 12, By: "ada", Reason: "x", OrderNo: "o1"}, fact.LedgerRecorded{Kind: "external", Cents: 5, By: "ada", Reason: "x"},
+		fact.LedgerRecorded{Kind: "top-up", Cents: 2, By: "ada", Reason: "x", OrderNo: "o1"})
 	sums, err := b.RecordedFor(t.Context())
 	check(t, err)
 	if len(sums) != 1 || sums["o1"] != 40 {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 //go:embed templates/statement.html
@@ -29,7 +31,7 @@ func (s *Statement) WriteMarkdown(w io.Writer) error {
 }
 
 var words = map[string]any{
-	"money":   amount,
+	"money":   fact.Decimal,
 	"day":     day,
 	"lastDay": func(end time.Time) string { return day(end.Add(-time.Nanosecond)) },
 	"instant": func(at *time.Time) string { return at.UTC().Format(time.RFC3339) },

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"perennial/ledger/fact"
 )
 
 // whole is a renewal that a person answers for as a whole.
 func (m *model) whole(t *rapid.T) {
 	id := m.next("r")
 	truth := rapid.Int64Range(1, 900).Draw(t, "truth")
-	m.add(accepted(KindRenewal, id, "px_"+id+"_a", "px_"+id+"_b"), sending(id, 1), OperationReview{Ref: ref(id), Reason: "x", Ambiguous: true})
+	m.add(accepted(fact.KindRenewal, id, "px_"+id+"_a", "px_"+id+"_b"), sending(id, 1), fact.OperationReview{Ref: ref(id), Reason: "x", Ambiguous: true})
 	m.charged, m.wallet = m.charged+truth, m.wallet-truth
 	m.add(resolved(id, "", "charged", truth))
 }
@@ -24,14 +26,14 @@ func (m *model) whole(t *rapid.T) {
 func (m *model) onAnOrder(t *rapid.T) {
 	no := rapid.SampledFrom([]string{"no of o1/1", "no of o2/1", "no of o3/1", "ord_elsewhere", ""}).Draw(t, "order")
 	kind := rapid.SampledFrom([]string{"external", "top-up"}).Draw(t, "kind")
-	m.add(LedgerRecorded{Kind: kind, Cents: rapid.Int64Range(1, 3000).Draw(t, "cents"), OrderNo: no, By: "ada", Reason: "x"})
+	m.add(fact.LedgerRecorded{Kind: kind, Cents: rapid.Int64Range(1, 3000).Draw(t, "cents"), OrderNo: no, By: "ada", Reason: "x"})
 }
 
 // labelled gives the accepted commands labels of many names, of one, or none.
-func labelled(t *rapid.T, facts []Fact) []Fact {
+func labelled(t *rapid.T, facts []fact.Fact) []fact.Fact {
 	facts = slices.Clone(facts)
 	for i, f := range facts {
-		c, ok := f.(CommandAccepted)
+		c, ok := f.(fact.CommandAccepted)
 		if !ok {
 			continue
 		}
@@ -96,9 +98,9 @@ func TestTheSumsByEverythingAreTheAccountsTotal(t *testing.T) {
 
 func TestWhatAPersonRecordedIsInTheSumOfItsOrderAndLabels(t *testing.T) {
 	b := keptBook(t)
-	b.add(LedgerRecorded{Kind: "external", Cents: 70, OrderNo: "no of o1/1", By: "ada", Reason: "x"},
-		LedgerRecorded{Kind: "top-up", Cents: 20, OrderNo: "no of o1/1", By: "ada", Reason: "x"},
-		LedgerRecorded{Kind: "external", Cents: 33, OrderNo: "ord_elsewhere", By: "ada", Reason: "x"})
+	b.add(fact.LedgerRecorded{Kind: "external", Cents: 70, OrderNo: "no of o1/1", By: "ada", Reason: "x"},
+		fact.LedgerRecorded{Kind: "top-up", Cents: 20, OrderNo: "no of o1/1", By: "ada", Reason: "x"},
+		fact.LedgerRecorded{Kind: "external", Cents: 33, OrderNo: "ord_elsewhere", By: "ada", Reason: "x"})
 	for by, want := range map[string]map[string]int64{
 		"order": {"no of o1/1": 50, "ord_elsewhere": 33, "(no order)": 820}, "label": {"ticket=OPS-7": 50, "(without ticket)": 853}, "day": {"2026-11-21": 903},
 		"ip": {"(no single ip)": 903}, "renewal": {"(no renewal)": 903},

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // FinishRemoved ends the slots that schedules had planned which are not
@@ -22,7 +23,7 @@ func (s *Sweeper) FinishRemoved(ctx context.Context) error {
 			continue
 		}
 		err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-			return tx.Append(ledger.SweepFinished{
+			return tx.Append(fact.SweepFinished{
 				Schedule: slot.Schedule, Slot: slot.At, Plan: slot.Plan, Abandoned: true,
 				Reason: "the schedule is not configured any more: what was not published before is not",
 			})

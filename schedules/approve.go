@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // Approve publishes exactly the held plan with this hash and finishes its slots;
@@ -35,7 +36,7 @@ func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 
 // heldPlan reads a plan with its commands: the first of its slots holds them, and
 // where that was archived, those that were held later do too.
-func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot) (ledger.SweepPlanned, error) {
+func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot) (fact.SweepPlanned, error) {
 	wrong := fmt.Errorf("its commands in journal row %d have another hash: run `perennial ledger verify`", slots[0].Seq)
 	for _, slot := range slots {
 		planned, err := s.Ledger.Plan(ctx, slot)
@@ -47,12 +48,12 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot
 			return planned, err
 		}
 	}
-	return ledger.SweepPlanned{}, wrong
+	return fact.SweepPlanned{}, wrong
 }
 
 // carryOut publishes an approved plan, if the budgets reach, and finishes every
 // slot that is held with it.
-func (s *Sweeper) carryOut(ctx context.Context, plan string, planned ledger.SweepPlanned, by, reason string) error {
+func (s *Sweeper) carryOut(ctx context.Context, plan string, planned fact.SweepPlanned, by, reason string) error {
 	r, configured := s.rota(planned.Schedule)
 	if configured == nil { // one that is not configured any more has no budget
 		if err := s.counting.take(ctx); err != nil {
@@ -72,7 +73,7 @@ func (s *Sweeper) carryOut(ctx context.Context, plan string, planned ledger.Swee
 			return err
 		}
 		for _, slot := range slots {
-			err := tx.Append(ledger.SweepFinished{Schedule: slot.Schedule, Slot: slot.At, Plan: plan, Commands: len(planned.Commands), By: by, Reason: reason, User: ledger.UserOf(ctx)})
+			err := tx.Append(fact.SweepFinished{Schedule: slot.Schedule, Slot: slot.At, Plan: plan, Commands: len(planned.Commands), By: by, Reason: reason, User: fact.UserOf(ctx)})
 			if err != nil {
 				return err
 			}
@@ -90,7 +91,7 @@ func (s *Sweeper) carryOut(ctx context.Context, plan string, planned ledger.Swee
 
 // affords asks the budgets of the day and the month that it is now: what the plan
 // was held with may be spent by now, on other plans.
-func (s *Sweeper) affords(ctx context.Context, r *rota, planned ledger.SweepPlanned) error {
+func (s *Sweeper) affords(ctx context.Context, r *rota, planned fact.SweepPlanned) error {
 	cents, unpriced, err := s.notAskedFor(ctx, planned)
 	if err != nil {
 		return err
@@ -112,7 +113,7 @@ func (s *Sweeper) affords(ctx context.Context, r *rota, planned ledger.SweepPlan
 	} {
 		if over := b.spent+cents > b.budget || unpriced > 0 && b.spent+cents == b.budget; b.budget > 0 && over {
 			return fmt.Errorf("%s is %s, %s of it is spent or on its way, and the plan would add %s: %w",
-				b.name, ledger.Amount(b.budget, currency), ledger.Amount(b.spent, currency), estimateSaid(cents, unpriced, currency), ErrOverBudget)
+				b.name, fact.Amount(b.budget, currency), fact.Amount(b.spent, currency), estimateSaid(cents, unpriced, currency), ErrOverBudget)
 		}
 	}
 	return nil
@@ -120,7 +121,7 @@ func (s *Sweeper) affords(ctx context.Context, r *rota, planned ledger.SweepPlan
 
 // notAskedFor is what the plan's commands are expected to cost, without those
 // that were taken in: an approval before a crash may have published some.
-func (s *Sweeper) notAskedFor(ctx context.Context, planned ledger.SweepPlanned) (cents int64, unpriced int, err error) {
+func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (cents int64, unpriced int, err error) {
 	for _, c := range planned.Planned {
 		_, err := s.Ledger.Command(ctx, c.CommandID)
 		switch {

@@ -6,6 +6,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 const (
@@ -62,7 +63,7 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 	switch n := ended.Unanswered; {
 	case n >= maxEndings:
 		if !ended.AskedOf.Equal(*proxy.ExpiresAt) {
-			p.plan.forPerson = append(p.plan.forPerson, ledger.ProxyReview{
+			p.plan.forPerson = append(p.plan.forPerson, fact.ProxyReview{
 				ProxyID: proxy.ProxyID, Schedule: p.in.Schedule.Name, ExpiresAt: proxy.ExpiresAt.UTC(), Endings: n,
 				Reason: "renewals of it ended without renewing it so often that sweeps leave it to a person",
 			})

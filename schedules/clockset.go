@@ -3,20 +3,20 @@ package schedules
 import (
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // nextByClock is the first slot after an instant, of a schedule that names its
 // hours. Its times of the clock are looked for without a zone, and then put into
 // the zone. Both keep their order, so the first that lies after is the next.
 func (c Calendar) nextByClock(after time.Time) time.Time {
-	shown := ledger.Shown(after, c.zone)
+	shown := fact.Shown(after, c.zone)
 	for {
 		next := c.spec.Next(shown)
 		if !next.After(shown) {
 			return time.Time{}
 		}
-		if at := ledger.FirstShown(next, c.zone); at.After(after) {
+		if at := fact.FirstShown(next, c.zone); at.After(after) {
 			return at
 		}
 		shown = next // shown for the second time, or in an hour that does not exist

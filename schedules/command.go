@@ -14,6 +14,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // noteBytes is the most that a PlannedCommand takes beside its id.
@@ -65,12 +66,12 @@ func (p *planner) dropPart(part []Included) {
 }
 
 // encodePart makes the command of a chunk, and what the plan expects of it.
-func (p *planner) encodePart(ctx context.Context, part []Included) (json.RawMessage, ledger.PlannedCommand, error) {
+func (p *planner) encodePart(ctx context.Context, part []Included) (json.RawMessage, fact.PlannedCommand, error) {
 	id, err := p.newID(ctx, part)
 	if err != nil {
-		return nil, ledger.PlannedCommand{}, err
+		return nil, fact.PlannedCommand{}, err
 	}
-	note := ledger.PlannedCommand{CommandID: id, Proxies: len(part)}
+	note := fact.PlannedCommand{CommandID: id, Proxies: len(part)}
 	for _, one := range part {
 		note.EstimateCents += one.EstimateCents
 		if one.Canary {
@@ -165,12 +166,12 @@ func commandID(s Schedule, part []Included, round int) string {
 	h := newHash(s.Name)
 	h = binary.BigEndian.AppendUint64(h, uint64(s.DurationDays))
 	for _, one := range part {
-		h = ledger.AppendField(h, one.ProxyID)
+		h = fact.AppendField(h, one.ProxyID)
 		h = binary.BigEndian.AppendUint64(h, uint64(one.ExpiresAt.UnixMicro()))
 		h = binary.BigEndian.AppendUint64(h, uint64(one.Endings))
 	}
 	if key := labelsKey(part[0].labels); key != "" {
-		h = ledger.AppendField(h, key)
+		h = fact.AppendField(h, key)
 	}
 	if round > 0 {
 		h = binary.BigEndian.AppendUint64(h, uint64(round))
@@ -185,15 +186,15 @@ func idPrefix(schedule string) string { return "sweep-" + schedule + "-" }
 func hashPlan(schedule string, commands []json.RawMessage) string {
 	h := newHash(schedule)
 	for _, c := range commands {
-		h = ledger.AppendField(h, string(c))
+		h = fact.AppendField(h, string(c))
 	}
 	sum := sha256.Sum256(h)
 	return hex.EncodeToString(sum[:12])
 }
 
-func newHash(schedule string) []byte { return ledger.AppendField(nil, schedule) }
+func newHash(schedule string) []byte { return fact.AppendField(nil, schedule) }
 
 // usableExpiry is a rule of the commands stream too, for expect_expires_at.
 func usableExpiry(p ledger.Proxy) bool {
-	return p.ExpiresAt == nil || ledger.WritableInstant(*p.ExpiresAt)
+	return p.ExpiresAt == nil || fact.WritableInstant(*p.ExpiresAt)
 }

@@ -8,17 +8,18 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
 // crowd is a house whose table holds this many proxies that cannot be renewed
 // before the one that can.
-func crowd(t *testing.T, facts func(id string) []ledger.Fact, s Schedule) *house {
+func crowd(t *testing.T, facts func(id string) []fact.Fact, s Schedule) *house {
 	t.Helper()
 	h := &house{watch: &watch{now: noon}, stream: &stream{}}
 	l := openLedger(t, t.TempDir()+"/main.ledger.db", h.watch.Now)
 	dead := make([]ledger.Proxy, 0, maxConsidered)
-	var all []ledger.Fact
+	var all []fact.Fact
 	for i := range maxConsidered {
 		dead = append(dead, px(fmt.Sprintf("px_dead_%06d", i), -time.Duration(1+i%1000)*time.Hour))
 		all = append(all, facts(dead[i].ProxyID)...)
@@ -43,8 +44,8 @@ func (h *house) planned(t testing.TB) Plan {
 }
 
 func TestTrap54WhatIsRetiredDoesNotHideWhatLives(t *testing.T) {
-	retired := func(id string) []ledger.Fact {
-		return []ledger.Fact{ledger.ProxyRetired{ProxyID: id, By: "ada", Reason: "let go"}}
+	retired := func(id string) []fact.Fact {
+		return []fact.Fact{fact.ProxyRetired{ProxyID: id, By: "ada", Reason: "let go"}}
 	}
 	p := crowd(t, retired, keepalive()).planned(t)
 	want(t, "included", p.ids(), []string{"px_live"})
@@ -55,7 +56,7 @@ func TestTrap54WhatIsRetiredDoesNotHideWhatLives(t *testing.T) {
 func TestTrap54WhatIsLongExpiredComesAfterWhatLives(t *testing.T) {
 	s := keepalive()
 	s.BudgetCents = 300
-	h := crowd(t, func(string) []ledger.Fact { return nil }, s)
+	h := crowd(t, func(string) []fact.Fact { return nil }, s)
 	paid(t, h.Ledger, "px_live", 300)
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(1, px("px_live", 10*time.Hour)) }))
 	p := h.planned(t)
@@ -66,7 +67,7 @@ func TestTrap54WhatIsLongExpiredComesAfterWhatLives(t *testing.T) {
 
 // Every part of a large sweep has its own beginning before it.
 func TestTrap54WhatASweepHasTakenDoesNotHideTheRest(t *testing.T) {
-	h := crowd(t, func(string) []ledger.Fact { return nil }, keepalive())
+	h := crowd(t, func(string) []fact.Fact { return nil }, keepalive())
 	taken := map[string]bool{}
 	for i := range maxConsidered {
 		taken[fmt.Sprintf("px_dead_%06d", i)] = true
@@ -84,7 +85,7 @@ func TestTrap54WhatIsRetiredDoesNotStay(t *testing.T) {
 		s.Keep, s.Match = Keep{AtLeast: 1}, match
 		h := newHouse(t, map[string]string{"px_stays": "240h", "px_due": "24h"}, s)
 		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-			return tx.Append(ledger.ProxyRetired{ProxyID: "px_stays", By: "ada", Reason: "slow"})
+			return tx.Append(fact.ProxyRetired{ProxyID: "px_stays", By: "ada", Reason: "slow"})
 		}))
 		want(t, name, h.sweep(t).ids(), []string{"px_due"})
 	}
@@ -122,11 +123,11 @@ func TestMissedSlotsAreFoundBehindManyParts(t *testing.T) {
 	s.Cron = "0 * * * *"
 	h := newHouse(t, map[string]string{"px_1": "500h"}, s)
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		if err := tx.Append(ledger.SweepPlanned{Schedule: "keepalive", Slot: noon}); err != nil {
+		if err := tx.Append(fact.SweepPlanned{Schedule: "keepalive", Slot: noon}); err != nil {
 			return err
 		}
 		for i := range 2*slotsRead + 1 {
-			if err := tx.Append(ledger.SweepPlanned{Schedule: "keepalive", Slot: noon.Add(time.Duration(i*10+7) * time.Second)}); err != nil {
+			if err := tx.Append(fact.SweepPlanned{Schedule: "keepalive", Slot: noon.Add(time.Duration(i*10+7) * time.Second)}); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 )
 
@@ -22,12 +23,12 @@ const (
 // trouble is why the sweep that is due cannot be made.
 type trouble struct {
 	mu   sync.Mutex
-	now  *ledger.SweepFailed // nil: there is none
-	told time.Time           // the last fact
+	now  *fact.SweepFailed // nil: there is none
+	told time.Time         // the last fact
 }
 
 // get is a copy; nil when the sweeps of the schedule can be made.
-func (x *trouble) get() *ledger.SweepFailed {
+func (x *trouble) get() *fact.SweepFailed {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.now == nil {
@@ -45,7 +46,7 @@ func (x *trouble) clear() {
 
 // set notes a failure and reports whether it is to be told: each slot once, and
 // not more often than every minute.
-func (x *trouble) set(f ledger.SweepFailed, now time.Time) (tell bool) {
+func (x *trouble) set(f fact.SweepFailed, now time.Time) (tell bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	tell = x.now == nil || !x.now.Slot.Equal(f.Slot) && now.Sub(x.told) >= toldEvery
@@ -69,7 +70,7 @@ func (s *Sweeper) failed(ctx context.Context, r *rota, slot time.Time, why error
 // tellTrouble notes a trouble of a slot, and appends it as often as it is to be told.
 func (s *Sweeper) tellTrouble(ctx context.Context, r *rota, x *trouble, slot time.Time, why string) {
 	now := s.Clock()
-	f := ledger.SweepFailed{Schedule: r.Name, Slot: slot, Reason: bounded(why)}
+	f := fact.SweepFailed{Schedule: r.Name, Slot: slot, Reason: bounded(why)}
 	if next := r.calendar.Next(now); !next.IsZero() {
 		f.NextSlot = &next
 	}
@@ -86,7 +87,7 @@ func (s *Sweeper) tellTrouble(ctx context.Context, r *rota, x *trouble, slot tim
 
 // countExpiring counts what the sweep is about: all that is due, and of it what
 // expires before the next slot.
-func (s *Sweeper) countExpiring(ctx context.Context, r *rota, f *ledger.SweepFailed) error {
+func (s *Sweeper) countExpiring(ctx context.Context, r *rota, f *fact.SweepFailed) error {
 	lists, err := r.Match.readLists(s.ReadFile)
 	if err != nil {
 		return err
@@ -144,8 +145,8 @@ func (s *Sweeper) NotReady() string {
 
 // Failing lists what keeps sweeps from being made, and what refused their
 // commands, at most one for each schedule.
-func (s *Sweeper) Failing() []ledger.SweepFailed {
-	all := []ledger.SweepFailed{}
+func (s *Sweeper) Failing() []fact.SweepFailed {
+	all := []fact.SweepFailed{}
 	for _, r := range s.rotas {
 		if f := r.failing(); f != nil {
 			all = append(all, *f)
@@ -155,14 +156,14 @@ func (s *Sweeper) Failing() []ledger.SweepFailed {
 }
 
 // failing is why the schedule renews nothing now; nil when it does.
-func (r *rota) failing() *ledger.SweepFailed {
+func (r *rota) failing() *fact.SweepFailed {
 	if f := r.trouble.get(); f != nil {
 		return f
 	}
 	return r.refused.get()
 }
 
-func failedText(f ledger.SweepFailed) string {
+func failedText(f fact.SweepFailed) string {
 	text := fmt.Sprintf("the sweep of %s is not done: %s", f.Slot.UTC().Format(time.RFC3339), f.Reason)
 	if f.Due == 0 {
 		return text

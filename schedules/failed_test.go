@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
 // failures lists the journal's sweep.failed.
-func failures(t testing.TB, l *ledger.Ledger) (all []ledger.SweepFailed) {
+func failures(t testing.TB, l *ledger.Ledger) (all []fact.SweepFailed) {
 	t.Helper()
 	rows, err := l.Rows(t.Context(), 0, 100_000)
 	check(t, err)
 	for _, r := range rows {
 		if r.Type == "sweep.failed" {
-			var f ledger.SweepFailed
+			var f fact.SweepFailed
 			check(t, json.Unmarshal([]byte(r.Data), &f))
 			all = append(all, f)
 		}
@@ -97,7 +98,7 @@ func TestTrap55WhatExpiresBeforeTheNextSlotIsCounted(t *testing.T) {
 	h.paid(t, "px_1", 300)
 	check(t, h.Lister().WaitPass(t.Context()))
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.ProxyRetired{ProxyID: "px_3", By: "ada", Reason: "old"})
+		return tx.Append(fact.ProxyRetired{ProxyID: "px_3", By: "ada", Reason: "old"})
 	}))
 	h.failed(t.Context(), h.rotas[0], noon, errors.New("no listing"))
 	f := h.Failing()[0]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/upstream"
@@ -150,9 +151,9 @@ func (s *Sweeper) checkClock() error {
 // before its sweep.planned, so that no crash can lose it and the slot is
 // published again after one.
 func (s *Sweeper) record(ctx context.Context, r *rota, f firing, plan *Plan) error {
-	planned := ledger.SweepPlanned{
+	planned := fact.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Due, EstimateCents: plan.EstimateCents, Commands: plan.Commands,
-		Planned: plan.planned, Left: plan.Left, By: f.by, Reason: f.reason, User: ledger.UserOf(ctx), Unusable: plan.LeftOutCounts[ReasonBadID] + plan.LeftOutCounts[ReasonBadExpiry],
+		Planned: plan.planned, Left: plan.Left, By: f.by, Reason: f.reason, User: fact.UserOf(ctx), Unusable: plan.LeftOutCounts[ReasonBadID] + plan.LeftOutCounts[ReasonBadExpiry],
 	}
 	if f.rest != nil {
 		planned.Of = &f.rest.began
@@ -171,7 +172,7 @@ func (s *Sweeper) record(ctx context.Context, r *rota, f firing, plan *Plan) err
 			return err
 		}
 		if len(planned.Missed) > 0 {
-			if err := tx.Append(ledger.SweepMissed{Schedule: r.Name, Slots: planned.Missed, ServedBy: f.slot}); err != nil {
+			if err := tx.Append(fact.SweepMissed{Schedule: r.Name, Slots: planned.Missed, ServedBy: f.slot}); err != nil {
 				return err
 			}
 		}
@@ -198,7 +199,7 @@ const maxAsked = 1000
 
 // askPerson puts what was tried often enough into review, once for each expiry
 // and each answer.
-func askPerson(tx *ledger.Tx, all []ledger.ProxyReview) error {
+func askPerson(tx *ledger.Tx, all []fact.ProxyReview) error {
 	asked := 0
 	for _, f := range all {
 		waits, err := tx.InSweepReview(f.ProxyID, f.ExpiresAt)
@@ -238,9 +239,9 @@ func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Tim
 // sweepFacts are the slot's facts and the state that they leave it in: what
 // money leaves out, the plan, and what it waits for. A sweep without commands is
 // finished as it is planned.
-func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, state string) {
+func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state string) {
 	for _, x := range plan.Shortfalls {
-		held := ledger.SweepHeld{
+		held := fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Reason: x.said(plan.Currency),
 			LeftOut: x.Proxies, ShortfallCents: x.Cents, UnknownPrice: x.Unpriced, FirstLostAt: &x.FirstLostAt,
 		}
@@ -252,31 +253,31 @@ func sweepFacts(planned ledger.SweepPlanned, plan Plan) (facts []ledger.Fact, st
 	facts = append(facts, planned)
 	switch {
 	case plan.standsFor:
-		return append(facts, ledger.SweepHeld{
+		return append(facts, fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan,
 			Reason: fmt.Sprintf("a plan of an earlier slot waits for an approval: `perennial sweep approve %s` carries it out, and what has come due since is planned then", plan.Hash),
 		}), StateHeld
 	case plan.NeedsApproval:
-		return append(facts, ledger.SweepHeld{
+		return append(facts, fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, UnknownPrice: plan.Unpriced,
 			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents (%s): `perennial sweep approve %s` carries it out",
-				estimateSaid(plan.EstimateCents, plan.Unpriced, plan.Currency), ledger.Amount(plan.ApproveOverCents, plan.Currency), plan.Hash),
+				estimateSaid(plan.EstimateCents, plan.Unpriced, plan.Currency), fact.Amount(plan.ApproveOverCents, plan.Currency), plan.Hash),
 		}), StateHeld
 	case len(planned.Commands) > 0:
 		return facts, statePlanned
 	}
-	return append(facts, ledger.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan}), stateFinished
+	return append(facts, fact.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan}), stateFinished
 }
 
 // estimateSaid never shows an unknown price as none.
 func estimateSaid(cents int64, unpriced int, currency string) string {
 	switch {
 	case unpriced == 0:
-		return ledger.Amount(cents, currency)
+		return fact.Amount(cents, currency)
 	case cents == 0:
 		return fmt.Sprintf("an unknown price (%d proxies)", unpriced)
 	}
-	return fmt.Sprintf("%s and %d proxies of unknown price", ledger.Amount(cents, currency), unpriced)
+	return fmt.Sprintf("%s and %d proxies of unknown price", fact.Amount(cents, currency), unpriced)
 }
 
 // say logs what the sweep does and, aloud, what it leaves to a person.
@@ -352,7 +353,7 @@ func (s *Sweeper) publishSome(ctx context.Context, out []queue.Outgoing) error {
 // finishSlot is written although the context may be ending: the commands are out.
 func (s *Sweeper) finishSlot(ctx context.Context, schedule string, slot time.Time, plan string, commands int) error {
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.SweepFinished{Schedule: schedule, Slot: slot, Plan: plan, Commands: commands})
+		return tx.Append(fact.SweepFinished{Schedule: schedule, Slot: slot, Plan: plan, Commands: commands})
 	})
 	if err != nil {
 		return fmt.Errorf("finish the sweep of %s at %s: %w", schedule, slot.Format(time.RFC3339), err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // MaxForecastDays bounds a forecast.
@@ -88,7 +89,7 @@ type outlook struct {
 func newOutlook(now time.Time, days int) *outlook {
 	o := &outlook{now: now, taken: map[string]bool{}, f: Forecast{Schedules: []string{}, At: now.UTC(), Timezone: now.Location().String()}}
 	for n := range days + 1 {
-		o.begin = append(o.begin, ledger.Midnight(now.Year(), now.Month(), now.Day()+n, now.Location()))
+		o.begin = append(o.begin, fact.Midnight(now.Year(), now.Month(), now.Day()+n, now.Location()))
 	}
 	for n := range days { // midnight may not exist: the date is not that of begin
 		o.f.Days = append(o.f.Days, ForecastDay{Day: time.Date(now.Year(), now.Month(), now.Day()+n, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)})
@@ -127,7 +128,7 @@ func (s *Sweeper) foresee(ctx context.Context, r *rota, o *outlook) error {
 			return nil
 		}
 		o.taken[proxy.ProxyID] = true
-		cost := price{cents: ledger.ScalePrice(cents, days, r.DurationDays), known: days > 0}
+		cost := price{cents: fact.ScalePrice(cents, days, r.DurationDays), known: days > 0}
 		if !cost.known {
 			if cost, err = p.kindPrice(ctx, proxy); err != nil {
 				return err

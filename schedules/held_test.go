@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // Each slot has another proxy due, and so another plan.
@@ -61,7 +61,7 @@ func TestAnApprovalSaysWhoGaveIt(t *testing.T) {
 	rows, err := h.Ledger.Rows(t.Context(), 0, 1000)
 	check(t, err)
 	last := rows[len(rows)-1]
-	var f ledger.SweepFinished
+	var f fact.SweepFinished
 	check(t, json.Unmarshal([]byte(last.Data), &f))
 	want(t, "fact", last.Type+" "+f.By+": "+f.Reason, "sweep.finished ada: the month is paid")
 }
@@ -70,11 +70,11 @@ func TestASlotOfARemovedScheduleIsEnded(t *testing.T) {
 	other := keepalive()
 	other.Name = "other"
 	h := newHouse(t, soon(), other)
-	noted := ledger.PlannedCommand{CommandID: "sweep-1", Proxies: 1, EstimateCents: 300}
+	noted := fact.PlannedCommand{CommandID: "sweep-1", Proxies: 1, EstimateCents: 300}
 	for _, name := range []string{"keepalive", "other"} {
 		noted.CommandID = "sweep-" + name
-		h.append(t, ledger.SweepPlanned{
-			Schedule: name, Slot: noon, Plan: "p", Commands: []json.RawMessage{json.RawMessage(`{"id":"sweep-` + name + `"}`)}, Planned: []ledger.PlannedCommand{noted},
+		h.append(t, fact.SweepPlanned{
+			Schedule: name, Slot: noon, Plan: "p", Commands: []json.RawMessage{json.RawMessage(`{"id":"sweep-` + name + `"}`)}, Planned: []fact.PlannedCommand{noted},
 		})
 	}
 	reserved, err := h.Ledger.Reserved(t.Context(), noon.Add(-time.Hour))

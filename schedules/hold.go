@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // heldAnew is how long a plan that waits for an approval stands for those of later
@@ -16,7 +17,7 @@ const heldAnew = 6 * time.Hour
 // or a plan that stands for it a little longer. That plan is then the slot's: what
 // has come due since is planned when it was approved. Who asks for a plan by hand
 // gets it.
-func (s *Sweeper) holdOnce(tx *ledger.Tx, r *rota, f firing, plan *Plan, planned *ledger.SweepPlanned) error {
+func (s *Sweeper) holdOnce(tx *ledger.Tx, r *rota, f firing, plan *Plan, planned *fact.SweepPlanned) error {
 	held, err := tx.HeldSlots(plan.Hash)
 	if err != nil {
 		return err

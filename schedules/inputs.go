@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // reservedFor is how far back published commands are looked for that were not
@@ -59,7 +59,7 @@ func (s *Sweeper) readSpent(ctx context.Context, r *rota, in *Inputs) (err error
 	// By our clock, which also says when a sweep was planned: by two clocks a
 	// budget would be there twice around midnight.
 	now := s.Clock()
-	today, month := ledger.StartOfDay(now, r.calendar.zone), ledger.StartOfMonth(now, r.calendar.zone)
+	today, month := fact.StartOfDay(now, r.calendar.zone), fact.StartOfMonth(now, r.calendar.zone)
 	if in.SpentTodayCents, err = s.Ledger.SweepSpending(ctx, r.Name, today); err != nil {
 		return err
 	}

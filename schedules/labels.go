@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // Labels that this package gives its commands.
@@ -16,7 +17,7 @@ const (
 )
 
 // carriedMost is what a renewal's labels may have together beside its schedule's own.
-const carriedMost = ledger.MaxLabelsBytes - len(labelSchedule) - ledger.MaxLabelBytes
+const carriedMost = fact.MaxLabelsBytes - len(labelSchedule) - fact.MaxLabelBytes
 
 // carried are the labels that a proxy's renewal carries: those of the order that
 // bought it, or those of them that CarryLabels names. Which schedule bought it, in
@@ -26,7 +27,7 @@ func (s Schedule) carried(p ledger.Proxy) map[string]string {
 	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
 		value := p.Labels[name]
 		named := s.CarryLabels == nil || slices.Contains(s.CarryLabels, name)
-		fits := len(out) < ledger.MaxLabels-1 && size+len(name)+len(value) <= carriedMost && ledger.CheckLabel(name, value) == nil
+		fits := len(out) < fact.MaxLabels-1 && size+len(name)+len(value) <= carriedMost && fact.CheckLabel(name, value) == nil
 		if named && name != labelSchedule && name != labelReplaces && fits {
 			out[name] = value
 			size += len(name) + len(value)
@@ -58,7 +59,7 @@ func commandLabels(schedule string, carried map[string]string) map[string]string
 func labelsKey(labels map[string]string) string {
 	var key []byte
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		key = ledger.AppendField(ledger.AppendField(key, name), labels[name])
+		key = fact.AppendField(fact.AppendField(key, name), labels[name])
 	}
 	return string(key)
 }

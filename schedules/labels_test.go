@@ -10,6 +10,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -57,12 +58,12 @@ func TestARenewalCarriesTheLabelsOfItsOrder(t *testing.T) {
 
 func TestARenewalCarriesNoMoreLabelsThanACommandMay(t *testing.T) {
 	many := labelled("px_1", time.Hour)
-	for i := range ledger.MaxLabels {
+	for i := range fact.MaxLabels {
 		many.Labels[fmt.Sprintf("l%02d", i)] = "x"
 	}
 	w := newWorld(t, keepalive(), many)
 	c := decoded(t, w.plan(t))[0]
-	want(t, "labels", len(c.Labels), ledger.MaxLabels)
+	want(t, "labels", len(c.Labels), fact.MaxLabels)
 	want(t, "its own among them", c.Labels[labelSchedule], "keepalive")
 }
 
@@ -119,7 +120,7 @@ func TestAnIDThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
 		one := Included{ProxyID: id, ExpiresAt: noon.Add(time.Hour)}
 		raw, err := encodeCommand(keepalive(), "sweep-1", []Included{one})
 		check(t, err)
-		if _, err := command.Parse(ledger.KindRenewal, raw, command.Rules{}); utf8.ValidString(id) && command.ValidID(id) != (err == nil) {
+		if _, err := command.Parse(fact.KindRenewal, raw, command.Rules{}); utf8.ValidString(id) && command.ValidID(id) != (err == nil) {
 			t.Errorf("%+q: %v", id, err)
 		}
 	}
@@ -145,16 +146,16 @@ func TestAProxyWhoseIDIsNoTextIsLeftOut(t *testing.T) {
 // TestARenewalCarriesOnlyWhatACommandMay: an order of before a rule has what the runner
 // would refuse today, and the proxy would not be renewed.
 func TestARenewalCarriesOnlyWhatACommandMay(t *testing.T) {
-	labels := map[string]string{"team": "red", "bad": "a\x1b[2J", "": "nameless", "long": strings.Repeat("x", ledger.MaxLabelBytes+1)}
+	labels := map[string]string{"team": "red", "bad": "a\x1b[2J", "": "nameless", "long": strings.Repeat("x", fact.MaxLabelBytes+1)}
 	for i := range 12 {
-		labels[fmt.Sprintf("z%02d", i)] = strings.Repeat("x", ledger.MaxLabelBytes)
+		labels[fmt.Sprintf("z%02d", i)] = strings.Repeat("x", fact.MaxLabelBytes)
 	}
-	s := Schedule{Name: strings.Repeat("s", ledger.MaxLabelBytes)}
+	s := Schedule{Name: strings.Repeat("s", fact.MaxLabelBytes)}
 	carried := s.carried(ledger.Proxy{Labels: labels})
 	if carried["team"] != "red" || len(carried) < 5 {
 		t.Errorf("%d are carried: %v", len(carried), carried["team"])
 	}
-	if err := ledger.CheckLabels(commandLabels(s.Name, carried)); err != nil {
+	if err := fact.CheckLabels(commandLabels(s.Name, carried)); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // Status is where a schedule stands. Plan is the hash of what its last slot
@@ -24,7 +25,7 @@ type Status struct {
 	Why      string     `json:"why"`               // the last slot came to this
 	Problem  string     `json:"problem,omitempty"` // the sweep that is due cannot be made: it is tried again
 	// Left is what the last sweep goes on with by itself.
-	Left *ledger.SweepLeft `json:"left,omitempty"`
+	Left *fact.SweepLeft `json:"left,omitempty"`
 	// MatchesNone says that the match fits no listed proxy; "" when it fits one.
 	MatchesNone string `json:"matches_none,omitempty"`
 }
@@ -124,16 +125,16 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 	}
 	said := []string{}
 	for _, row := range rows {
-		fact, err := ledger.DecodeFact(row.Type, []byte(row.Data))
+		f, err := fact.Decode(row.Type, []byte(row.Data))
 		if err != nil {
 			return "", err
 		}
-		switch f := fact.(type) {
-		case ledger.SweepPlanned:
+		switch f := f.(type) {
+		case fact.SweepPlanned:
 			if row.Seq == slot.Seq {
 				said = append(said, planSaid(f, currency))
 			}
-		case ledger.SweepHeld:
+		case fact.SweepHeld:
 			switch {
 			case f.Schedule != slot.Schedule || !f.Slot.Equal(slot.At):
 			case row.Seq > slot.Seq && slot.State == stateFinished: // what it asked for was given
@@ -141,7 +142,7 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 			default:
 				said = append(said, f.Reason)
 			}
-		case ledger.SweepMissed:
+		case fact.SweepMissed:
 			if row.Seq == slot.Seq {
 				said = append(said, "nothing ran then; the slot of "+f.ServedBy.Format(time.RFC3339)+" served it")
 			}
@@ -150,7 +151,7 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 	return strings.Join(said, "; "), nil
 }
 
-func planSaid(f ledger.SweepPlanned, currency string) string {
+func planSaid(f fact.SweepPlanned, currency string) string {
 	renewed, unpriced := 0, 0
 	for _, c := range f.Planned {
 		renewed, unpriced = renewed+c.Proxies, unpriced+c.UnknownPrice
@@ -160,7 +161,7 @@ func planSaid(f ledger.SweepPlanned, currency string) string {
 		text += fmt.Sprintf(", %d left out whose id or expiry no command can say (`perennial sweep plan %s` names them)", f.Unusable, f.Schedule)
 	}
 	if f.By != "" {
-		text += fmt.Sprintf(", asked for by %s: %s", ledger.Signed(f.By, f.User), f.Reason)
+		text += fmt.Sprintf(", asked for by %s: %s", fact.Signed(f.By, f.User), f.Reason)
 	}
 	if n := len(f.Missed); n > 0 {
 		text += fmt.Sprintf(", in the place of %d missed slot(s)", n)

@@ -15,6 +15,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -183,21 +184,21 @@ func (h *house) facts(t testing.TB, after int64) (types []string) {
 func renewal(t testing.TB, l *ledger.Ledger, n int, id, state string, cents int64, observed time.Time) {
 	t.Helper()
 	name := fmt.Sprintf("earlier-%s-%d", id, n)
-	ref := ledger.Ref{CommandID: name, OperationID: name + "/0001"}
+	ref := fact.Ref{CommandID: name, OperationID: name + "/0001"}
 	status, refunded := "completed", int64(0)
 	if state == "failed" {
 		status, refunded = "failed", cents
 	}
-	facts := []ledger.Fact{ledger.CommandAccepted{
-		Ref: ledger.Ref{CommandID: name}, Kind: ledger.KindRenewal, Content: json.RawMessage(`{}`), DurationDays: 30,
-		Operations: []ledger.Planned{{OperationID: ref.OperationID, Chunk: "0001", Generation: 1, Key: "key-" + name, ProxyIDs: []string{id}}},
+	facts := []fact.Fact{fact.CommandAccepted{
+		Ref: fact.Ref{CommandID: name}, Kind: fact.KindRenewal, Content: json.RawMessage(`{}`), DurationDays: 30,
+		Operations: []fact.Planned{{OperationID: ref.OperationID, Chunk: "0001", Generation: 1, Key: "key-" + name, ProxyIDs: []string{id}}},
 	}}
 	if state != "claimed" {
 		facts = append(facts,
-			ledger.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + name, Body: "{}", SentAt: observed, Observed: map[string]time.Time{id: observed}},
-			ledger.RenewalSettled{Ref: ref, Status: status, Attempt: 1, Lines: ledger.Lines{
+			fact.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + name, Body: "{}", SentAt: observed, Observed: map[string]time.Time{id: observed}},
+			fact.RenewalSettled{Ref: ref, Status: status, Attempt: 1, Lines: fact.Lines{
 				ChargedCents: cents, RefundedCents: refunded,
-				Items: []ledger.Line{{ProxyID: id, State: ledger.LineState(state), ChargedCents: cents, RefundedCents: refunded}},
+				Items: []fact.Line{{ProxyID: id, State: fact.LineState(state), ChargedCents: cents, RefundedCents: refunded}},
 			}})
 	}
 	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(facts...) }))

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // limit is money that a plan must not go over.
@@ -94,13 +94,13 @@ func (x Shortfall) Limit(currency string) string {
 	name := map[string]string{
 		ReasonBudget: "budget_cents", ReasonDay: "daily_budget_cents", ReasonMonth: "monthly_budget_cents", ReasonWallet: "the wallet",
 	}[x.Reason]
-	return fmt.Sprintf("%s (%s)", name, ledger.Amount(x.LimitCents, currency))
+	return fmt.Sprintf("%s (%s)", name, fact.Amount(x.LimitCents, currency))
 }
 
 // said is the shortfall for people.
 func (x Shortfall) said(currency string) string {
 	what := x.Limit(currency) + " does not reach"
-	missing := ledger.Amount(x.Cents, currency) + " is missing"
+	missing := fact.Amount(x.Cents, currency) + " is missing"
 	switch {
 	case x.Cents == 0: // what is known of the prices would fit
 		missing = "their price is not known"

@@ -11,15 +11,16 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
-func (h *house) held(t testing.TB, after int64) (all []ledger.SweepHeld) {
+func (h *house) held(t testing.TB, after int64) (all []fact.SweepHeld) {
 	t.Helper()
 	rows, err := h.Ledger.Rows(t.Context(), after, 1000)
 	check(t, err)
 	for _, r := range rows {
 		if r.Type == "sweep.held" {
-			var one ledger.SweepHeld
+			var one fact.SweepHeld
 			check(t, json.Unmarshal([]byte(r.Data), &one))
 			all = append(all, one)
 		}
@@ -95,7 +96,7 @@ func TestWhatIsOnItsWayIsPlannedAnewWhenItsCommandDoesNotFit(t *testing.T) {
 		"other days":   func(_ *testing.T, h *house) { h.config.Schedules[0].DurationDays = 60 },
 		"an exception": func(_ *testing.T, h *house) { h.config.Schedules[0].Match.ExceptProxyIDs = []string{"px_2"} },
 		"one of it retired": func(t *testing.T, h *house) {
-			h.append(t, ledger.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "old"})
+			h.append(t, fact.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "old"})
 		},
 		"one of it has ended": func(t *testing.T, h *house) { renewal(t, h.Ledger, 1, "px_2", "failed", 300, noon.Add(25*time.Hour)) },
 	} {
@@ -188,20 +189,20 @@ func TestWhatMoneyLeavesOutIsSaidOfAPlanThatWaitsToo(t *testing.T) {
 func settle(t testing.TB, l *ledger.Ledger, c command.RenewalCommand, cents int64) {
 	t.Helper()
 	operation := c.ID + "/0001"
-	ref := ledger.Ref{CommandID: c.ID, OperationID: operation}
-	lines := ledger.Lines{}
+	ref := fact.Ref{CommandID: c.ID, OperationID: operation}
+	lines := fact.Lines{}
 	for _, id := range c.ProxyIDs {
 		lines.ChargedCents += cents
-		lines.Items = append(lines.Items, ledger.Line{ProxyID: id, State: "succeeded", ChargedCents: cents})
+		lines.Items = append(lines.Items, fact.Line{ProxyID: id, State: "succeeded", ChargedCents: cents})
 	}
 	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(
-			ledger.CommandAccepted{
-				Ref: ledger.Ref{CommandID: c.ID}, Kind: ledger.KindRenewal, ContentHash: "h", Content: json.RawMessage(`{}`), DurationDays: 30,
-				Operations: []ledger.Planned{{OperationID: operation, Chunk: "0001", Generation: 1, Key: "key-" + operation, ProxyIDs: c.ProxyIDs}},
+			fact.CommandAccepted{
+				Ref: fact.Ref{CommandID: c.ID}, Kind: fact.KindRenewal, ContentHash: "h", Content: json.RawMessage(`{}`), DurationDays: 30,
+				Operations: []fact.Planned{{OperationID: operation, Chunk: "0001", Generation: 1, Key: "key-" + operation, ProxyIDs: c.ProxyIDs}},
 			},
-			ledger.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + operation, Body: "{}", SentAt: *c.DueBefore, Observed: c.ExpectExpiresAt},
-			ledger.RenewalSettled{Ref: ref, Status: "completed", Attempt: 1, Lines: lines})
+			fact.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + operation, Body: "{}", SentAt: *c.DueBefore, Observed: c.ExpectExpiresAt},
+			fact.RenewalSettled{Ref: ref, Status: "completed", Attempt: 1, Lines: lines})
 	}))
 }
 

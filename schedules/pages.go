@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -150,7 +151,7 @@ func retryAfter(err error) time.Duration {
 func seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
 	return ledger.Proxy{
 		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,
-		LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: ledger.Expiry(p.ExpiresAt), SeenAt: asked,
+		LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: fact.Expiry(p.ExpiresAt), SeenAt: asked,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 const (
@@ -120,13 +121,13 @@ type Plan struct {
 	SpentMonthCents  int64             `json:"spent_month_cents"`
 	Commands         []json.RawMessage `json:"commands"`
 	// Left is what the sweep goes on with by itself once this is published.
-	Left *ledger.SweepLeft `json:"left,omitempty"`
+	Left *fact.SweepLeft `json:"left,omitempty"`
 
 	standsFor bool // Hash is that of a plan which an earlier slot holds
-	planned   []ledger.PlannedCommand
+	planned   []fact.PlannedCommand
 	unpriced  map[kind]ledger.Proxy // kinds that wait for their canary, with one of each
 	// forPerson are proxies that were tried often enough.
-	forPerson []ledger.ProxyReview
+	forPerson []fact.ProxyReview
 	// again are the commands of onItsWay, which earlier sweeps have published.
 	again    []json.RawMessage
 	onItsWay map[string]bool

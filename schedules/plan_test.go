@@ -12,6 +12,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // world is what MakePlan reads, on a real ledger.
@@ -156,8 +157,8 @@ func TestTrap23ACanaryThatIsUnderWayIsTheOnlyOneOfItsKind(t *testing.T) {
 	check(t, h.Lister().WaitPass(t.Context()))
 	sweep("while somebody renews one of the kind")
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		ref := ledger.Ref{CommandID: "earlier-px_far-1", OperationID: "earlier-px_far-1/0001"}
-		return tx.Append(ledger.CommandCancelled{Ref: ref, By: "ada", Reason: "not needed"})
+		ref := fact.Ref{CommandID: "earlier-px_far-1", OperationID: "earlier-px_far-1/0001"}
+		return tx.Append(fact.CommandCancelled{Ref: ref, By: "ada", Reason: "not needed"})
 	}))
 	sweep("the canary", "px_1")
 	renewal(t, h.Ledger, 1, "px_1", "claimed", 0, noon.Add(24*time.Hour)) // its reply has not come
@@ -253,7 +254,7 @@ func appendPlan(t testing.TB, w *world, p Plan) {
 	t.Helper()
 	missed := slices.Repeat([]time.Time{noon}, maxMissed)
 	check(t, w.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.SweepPlanned{Schedule: "keepalive", Slot: noon.Add(time.Duration(w.Schedule.Chunk) * time.Minute), Missed: missed, Plan: p.Hash, Commands: p.Commands})
+		return tx.Append(fact.SweepPlanned{Schedule: "keepalive", Slot: noon.Add(time.Duration(w.Schedule.Chunk) * time.Minute), Missed: missed, Plan: p.Hash, Commands: p.Commands})
 	}))
 }
 

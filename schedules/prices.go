@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // Where a price comes from.
@@ -31,7 +32,7 @@ type price struct {
 func (p *planner) price(ctx context.Context, proxy ledger.Proxy) (price, error) {
 	cents, days, err := p.known.PaidPerDay(ctx, proxy.ProxyID)
 	if err == nil {
-		return price{ledger.ScalePrice(cents, days, p.in.Schedule.DurationDays), true, PriceOwn}, nil
+		return price{fact.ScalePrice(cents, days, p.in.Schedule.DurationDays), true, PriceOwn}, nil
 	}
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return price{}, err
@@ -52,7 +53,7 @@ func (p *planner) kindPrice(ctx context.Context, proxy ledger.Proxy) (price, err
 	case err != nil:
 		return price{}, err
 	default:
-		p.prices[k] = price{ledger.ScalePrice(cents, days, p.in.Schedule.DurationDays), true, PriceKind}
+		p.prices[k] = price{fact.ScalePrice(cents, days, p.in.Schedule.DurationDays), true, PriceKind}
 	}
 	return p.prices[k], nil
 }

@@ -9,18 +9,19 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // refuse appends what the intake answers to a command that it cannot accept.
 func refuse(t testing.TB, l *ledger.Ledger, id, code string) {
 	t.Helper()
-	_, err := command.Parse(ledger.KindRenewal, []byte(`{"id":"`+id+`","proxy_ids":["px_1"],"duration_days":31}`), command.Rules{})
+	_, err := command.Parse(fact.KindRenewal, []byte(`{"id":"`+id+`","proxy_ids":["px_1"],"duration_days":31}`), command.Rules{})
 	invalid, ok := errors.AsType[*command.InvalidError](err)
 	if !ok {
 		t.Fatal(err)
 	}
 	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.CommandRejected{Ref: ledger.Ref{CommandID: id}, ContentHash: "h", Code: code, Reason: invalid.Reason})
+		return tx.Append(fact.CommandRejected{Ref: fact.Ref{CommandID: id}, ContentHash: "h", Code: code, Reason: invalid.Reason})
 	}))
 }
 
@@ -31,7 +32,7 @@ func TestTrap55ASweepWhoseCommandIsRefusedIsNotReady(t *testing.T) {
 	look := func() { check(t, h.checkRefused(t.Context(), h.rotas[0])) }
 	look()
 	want(t, "before the intake has said anything", h.NotReady(), "")
-	refuse(t, h.Ledger, commandIDs(t, plan)[0], ledger.RejectedInvalid)
+	refuse(t, h.Ledger, commandIDs(t, plan)[0], fact.RejectedInvalid)
 	for range 2 { // once in memory, once from the ledger alone
 		look()
 		look()
@@ -66,7 +67,7 @@ func TestTrap55RefusedCommandsAreWatchedWhileTheSweeperRuns(t *testing.T) {
 		b.stream.mu.Lock()
 		id := b.stream.commands[0].ID
 		b.stream.mu.Unlock()
-		refuse(t, b.Ledger, id, ledger.RejectedInvalid)
+		refuse(t, b.Ledger, id, fact.RejectedInvalid)
 		time.Sleep(2 * remainderEvery)
 		synctest.Wait()
 		if !strings.Contains(b.NotReady(), "refused 1 commands") {
@@ -97,7 +98,7 @@ func TestAnExpiryThatNoCommandCanSayIsLeftOut(t *testing.T) {
 	want(t, "why the unread is out", plan.why("px_unread"), ReasonUnread)
 	want(t, "commands", len(plan.Commands), 1)
 	want(t, "proxies", decoded(t, plan)[0].ProxyIDs, []string{"px_1", "px_2"})
-	_, err := command.Parse(ledger.KindRenewal, plan.Commands[0], command.Rules{})
+	_, err := command.Parse(fact.KindRenewal, plan.Commands[0], command.Rules{})
 	check(t, err)
 	late := at(px("px_late", 0), "9999-12-31T23:59:59-08:00")
 	want(t, "an expiry of the year 10000", (&Inputs{}).barredBy(w.Schedule.Match.filter(Lists{}), late), ReasonBadExpiry)
@@ -114,7 +115,7 @@ func TestAnExpiryThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
 				check(t, err)
 				raw, err := encodeCommand(keepalive(), "sweep-1", []Included{{ProxyID: "px_1", ExpiresAt: at.UTC()}})
 				if err == nil {
-					_, err = command.Parse(ledger.KindRenewal, raw, command.Rules{})
+					_, err = command.Parse(fact.KindRenewal, raw, command.Rules{})
 				}
 				if usable := usableExpiry(ledger.Proxy{ProxyID: "px_1", ExpiresAt: &at}); usable != (err == nil) {
 					t.Errorf("%s: a plan takes it: %v; a command: %v", at, usable, err)

@@ -10,6 +10,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // remainder is what the last sweep could not take and may take before the next
@@ -21,19 +22,19 @@ type remainder struct {
 	canaries []string              // published, and their price was not known
 	wants    map[kind]ledger.Proxy // kinds that wait for their canary's price
 	more     bool                  // the plan was full
-	left     ledger.SweepLeft      // how much it is, for people
+	left     fact.SweepLeft        // how much it is, for people
 }
 
 // left is what the sweep goes on with by itself; nil when there is nothing, or
 // when only another sweep can take it.
-func (p *planner) left() *ledger.SweepLeft {
+func (p *planner) left() *fact.SweepLeft {
 	counts := p.plan.LeftOutCounts
 	full := counts[ReasonBeyond] > 0 && len(p.plan.Included) > 0
 	if !full && len(p.plan.unpriced) == 0 {
 		return nil
 	}
 	unpriced := counts[ReasonUnpriced] + counts[ReasonOneByOne]
-	x := ledger.SweepLeft{Proxies: counts[ReasonBeyond] + unpriced, Unpriced: unpriced}
+	x := fact.SweepLeft{Proxies: counts[ReasonBeyond] + unpriced, Unpriced: unpriced}
 	if !p.firstLeft.IsZero() {
 		x.FirstExpiresAt = &p.firstLeft
 	}
@@ -108,7 +109,7 @@ func (s *Sweeper) recall(ctx context.Context, r *rota) error {
 
 // planOf reads the plan of a slot; known is false when an archive that is not
 // here has it.
-func (s *Sweeper) planOf(ctx context.Context, slot ledger.Slot) (planned ledger.SweepPlanned, known bool, err error) {
+func (s *Sweeper) planOf(ctx context.Context, slot ledger.Slot) (planned fact.SweepPlanned, known bool, err error) {
 	planned, err = s.Ledger.Plan(ctx, slot)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone || errors.Is(err, ledger.ErrNotFound) {
 		return planned, false, nil
@@ -143,7 +144,7 @@ func (s *Sweeper) recallSpent(ctx context.Context, r *rota, rest *remainder) err
 	return err
 }
 
-func (rest *remainder) addPart(planned ledger.SweepPlanned) error {
+func (rest *remainder) addPart(planned fact.SweepPlanned) error {
 	rest.spent += planned.EstimateCents
 	unpriced := map[string]bool{}
 	for _, c := range planned.Planned {
@@ -198,7 +199,7 @@ func (s *Sweeper) count(ctx context.Context, r *rota, rest *remainder) {
 			unknown = append(unknown, id)
 			continue
 		}
-		rest.spent += ledger.ScalePrice(cents, days, r.DurationDays)
+		rest.spent += fact.ScalePrice(cents, days, r.DurationDays)
 	}
 	rest.canaries = unknown
 }

@@ -14,6 +14,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/upstream"
 )
@@ -75,7 +76,7 @@ func (s *Sweeper) replace(ctx context.Context, r *rota) error {
 // replaceRefused records an order for each proxy that the provider would not
 // renew, as many as the day allows.
 func (s *Sweeper) replaceRefused(ctx context.Context, r *rota) (orders []json.RawMessage, err error) {
-	done, err := s.Ledger.ReplacedSince(ctx, r.Name, ledger.StartOfDay(s.Clock(), r.calendar.zone))
+	done, err := s.Ledger.ReplacedSince(ctx, r.Name, fact.StartOfDay(s.Clock(), r.calendar.zone))
 	if err != nil {
 		return nil, fmt.Errorf("count the replacements: %w", err)
 	}
@@ -174,7 +175,7 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy, m mar
 	}
 	maps.Copy(c.Labels, p.Labels) // the new one belongs where the old one did
 	c.Labels[labelSchedule], c.Labels[labelReplaces] = r.Name, p.ProxyID
-	if ledger.CheckLabels(c.Labels) != nil {
+	if fact.CheckLabels(c.Labels) != nil {
 		c.Labels = map[string]string{labelSchedule: r.Name, labelReplaces: p.ProxyID}
 	}
 	command, err := json.Marshal(c)
@@ -182,7 +183,7 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy, m mar
 		return nil, fmt.Errorf("encode the replacement of %s: %w", p.ProxyID, err)
 	}
 	err = s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		return tx.Append(ledger.ProxyReplaced{
+		return tx.Append(fact.ProxyReplaced{
 			ProxyID: p.ProxyID, Schedule: r.Name, Reason: "the provider did not renew it", ExpiresAt: p.ExpiresAt.UTC(),
 			CommandID: c.ID, Command: command, MaxTotalCents: r.Replace.MaxCents,
 		})
@@ -199,7 +200,7 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy, m mar
 func bestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (upstream.Offer, bool) {
 	cost := func(o upstream.Offer) int64 {
 		// Whether a unit price is for the base duration is not given: the dearer counts.
-		return max(*o.UnitPriceCents, ledger.ScalePrice(*o.UnitPriceCents, o.BaseDurationDays, days))
+		return max(*o.UnitPriceCents, fact.ScalePrice(*o.UnitPriceCents, o.BaseDurationDays, days))
 	}
 	fitting := slices.DeleteFunc(slices.Clone(offers), func(o upstream.Offer) bool {
 		return !command.ValidID(o.OfferCode) || !strings.EqualFold(o.CountryCode, p.CountryCode) || o.LineName != p.LineName || o.IPType != p.IPType || o.Protocol != p.Protocol ||
@@ -227,7 +228,7 @@ func bestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (up
 // replacementID is a function of the schedule, the proxy and its expiry: a proxy
 // is replaced once.
 func replacementID(s Schedule, p ledger.Proxy) string {
-	h := ledger.AppendField(newHash(s.Name), p.ProxyID)
+	h := fact.AppendField(newHash(s.Name), p.ProxyID)
 	h = binary.BigEndian.AppendUint64(h, uint64(p.ExpiresAt.UnixMicro()))
 	sum := sha256.Sum256(h)
 	return "replace-" + s.Name + "-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))

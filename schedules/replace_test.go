@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -79,21 +80,21 @@ func TestWhatTheProviderWillNotRenewIsReplacedOnce(t *testing.T) {
 // bought is an order with labels that delivered a proxy.
 func bought(t testing.TB, l *ledger.Ledger, id string, labels map[string]string) {
 	t.Helper()
-	ref := ledger.Ref{CommandID: "buy-" + id, OperationID: "buy-" + id + "/1", Labels: labels}
+	ref := fact.Ref{CommandID: "buy-" + id, OperationID: "buy-" + id + "/1", Labels: labels}
 	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(
-			ledger.CommandAccepted{Ref: ledger.Ref{CommandID: ref.CommandID, Labels: labels}, Kind: ledger.KindOrder, Content: []byte(`{}`), DurationDays: 30,
-				Operations: []ledger.Planned{{OperationID: ref.OperationID, Chunk: "1", Generation: 1, Key: "key-buy-" + id}}},
-			ledger.OperationSending{Ref: ref, Attempt: 1, Key: "key-buy-" + id, Body: "{}", SentAt: tx.Now()},
-			ledger.OrderAccepted{Ref: ref, Attempt: 1, OrderNo: "no-" + id, NextAt: tx.Now()},
-			ledger.OrderDelivered{OrderState: ledger.OrderState{Ref: ref, OrderNo: "no-" + id, ExpectedCount: 1, DeliveredCount: 1, ChargedCents: 300}, ProxyIDs: []string{id}})
+			fact.CommandAccepted{Ref: fact.Ref{CommandID: ref.CommandID, Labels: labels}, Kind: fact.KindOrder, Content: []byte(`{}`), DurationDays: 30,
+				Operations: []fact.Planned{{OperationID: ref.OperationID, Chunk: "1", Generation: 1, Key: "key-buy-" + id}}},
+			fact.OperationSending{Ref: ref, Attempt: 1, Key: "key-buy-" + id, Body: "{}", SentAt: tx.Now()},
+			fact.OrderAccepted{Ref: ref, Attempt: 1, OrderNo: "no-" + id, NextAt: tx.Now()},
+			fact.OrderDelivered{OrderState: fact.OrderState{Ref: ref, OrderNo: "no-" + id, ExpectedCount: 1, DeliveredCount: 1, ChargedCents: 300}, ProxyIDs: []string{id}})
 	}))
 }
 
 func accept(t testing.TB, l *ledger.Ledger, id string) {
 	t.Helper()
 	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.CommandAccepted{Ref: ledger.Ref{CommandID: id}, Kind: ledger.KindOrder, Content: []byte(`{}`), DurationDays: 30})
+		return tx.Append(fact.CommandAccepted{Ref: fact.Ref{CommandID: id}, Kind: fact.KindOrder, Content: []byte(`{}`), DurationDays: 30})
 	}))
 }
 
@@ -120,14 +121,14 @@ func TestAProxyThatTheProviderDoesNotKnowIsReplacedAtOnce(t *testing.T) {
 // unknown ends a renewal as the provider does that does not know the proxy.
 func unknown(t testing.TB, l *ledger.Ledger, id string) {
 	t.Helper()
-	ref := ledger.Ref{CommandID: "unknown-" + id, OperationID: "unknown-" + id + "/0001"}
+	ref := fact.Ref{CommandID: "unknown-" + id, OperationID: "unknown-" + id + "/0001"}
 	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(
-			ledger.CommandAccepted{Ref: ledger.Ref{CommandID: ref.CommandID}, Kind: ledger.KindRenewal, Content: []byte(`{}`), DurationDays: 30, Operations: []ledger.Planned{
+			fact.CommandAccepted{Ref: fact.Ref{CommandID: ref.CommandID}, Kind: fact.KindRenewal, Content: []byte(`{}`), DurationDays: 30, Operations: []fact.Planned{
 				{OperationID: ref.OperationID, Chunk: "0001", Generation: 1, Key: "key-" + id, ProxyIDs: []string{id}},
 			}},
-			ledger.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + id, Body: "{}", SentAt: tx.Now()},
-			ledger.CommandRejected{Ref: ref, Code: "proxy_not_found", Reason: "unknown", Attempt: 1})
+			fact.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + id, Body: "{}", SentAt: tx.Now()},
+			fact.CommandRejected{Ref: ref, Code: "proxy_not_found", Reason: "unknown", Attempt: 1})
 	}))
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 func dailySchedule() Schedule {
@@ -69,7 +70,7 @@ func TestALargeSweepGoesOnAfterARestart(t *testing.T) {
 		want(t, "the rest", last[0].ProxyIDs[0], fmt.Sprintf("px_%05d", maxPlanned))
 		list, err = b.List(t.Context())
 		check(t, err)
-		want(t, "left at the end", list[0].Left, (*ledger.SweepLeft)(nil))
+		want(t, "left at the end", list[0].Left, (*fact.SweepLeft)(nil))
 	})
 }
 
@@ -84,7 +85,7 @@ func TestASweepByHandGoesOnByItself(t *testing.T) {
 		check(t, <-ran) // the rest is known when the plan is recorded, which takes a commit
 		list, err := b.List(t.Context())
 		check(t, err)
-		want(t, "left", *list[0].Left, ledger.SweepLeft{Proxies: 2, Unpriced: 2, FirstExpiresAt: list[0].Left.FirstExpiresAt})
+		want(t, "left", *list[0].Left, fact.SweepLeft{Proxies: 2, Unpriced: 2, FirstExpiresAt: list[0].Left.FirstExpiresAt})
 		want(t, "the first expires in", time.Until(*list[0].Left.FirstExpiresAt).Round(time.Minute), 31*time.Hour)
 		by := time.Now()
 		renewal(t, b.Ledger, 1, "px_1", "succeeded", 300, b.stream.commands[0].ExpectExpiresAt["px_1"])

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // failing ends renewals of px_1 that do not renew it, one an hour.
@@ -28,7 +29,7 @@ func (h *house) sweep(t *testing.T) Plan {
 	return plan
 }
 
-func (h *house) append(t *testing.T, f ledger.Fact) {
+func (h *house) append(t *testing.T, f fact.Fact) {
 	t.Helper()
 	h.watch.add(time.Second)
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(f) }))
@@ -53,7 +54,7 @@ func TestTheFifthEndingWithoutARenewalGoesToReview(t *testing.T) {
 		t.Fatalf("in review: %+v", reviews)
 	}
 
-	h.append(t, ledger.ProxyReinstated{ProxyID: "px_1", By: "ada", Reason: "the provider has mended it"})
+	h.append(t, fact.ProxyReinstated{ProxyID: "px_1", By: "ada", Reason: "the provider has mended it"})
 	again := h.sweep(t)
 	want(t, "after the answer", again.ids(), []string{"px_1"})
 	if id := commandIDs(t, again)[0]; ids[id] {
@@ -66,7 +67,7 @@ func TestTheFifthEndingWithoutARenewalGoesToReview(t *testing.T) {
 	h.failing(t, 10, 10)
 	want(t, "five more", h.sweep(t).why("px_1"), ReasonPerson)
 	want(t, "in review", h.inReview(t), int64(1))
-	h.append(t, ledger.ProxyRetired{ProxyID: "px_1", By: "ada", Reason: "not worth it"})
+	h.append(t, fact.ProxyRetired{ProxyID: "px_1", By: "ada", Reason: "not worth it"})
 	want(t, "in review", h.inReview(t), int64(0))
 	_, err = h.Ledger.Verify(t.Context())
 	check(t, err)
@@ -145,7 +146,7 @@ func (h *house) anotherCommand(t *testing.T, before Plan) (id string) {
 func TestACommandThatEndedWithoutATraceIsNotPlannedAgain(t *testing.T) {
 	h := newHouse(t, map[string]string{"px_1": "60h"}, keepalive())
 	first := h.sweep(t)
-	accepted := ledger.CommandAccepted{Ref: ledger.Ref{CommandID: commandIDs(t, first)[0]}, Kind: ledger.KindRenewal, Content: []byte(`{}`), DurationDays: 30}
+	accepted := fact.CommandAccepted{Ref: fact.Ref{CommandID: commandIDs(t, first)[0]}, Kind: fact.KindRenewal, Content: []byte(`{}`), DurationDays: 30}
 	h.append(t, accepted)
 	second := h.sweep(t)
 	want(t, "while the second is on its way", h.sweep(t).why("px_1"), ReasonOnItsWay)
@@ -161,6 +162,6 @@ func TestACommandThatEndedWithoutATraceIsNotPlannedAgain(t *testing.T) {
 func TestACommandThatWasRefusedIsNotPlannedAgain(t *testing.T) {
 	h := newHouse(t, map[string]string{"px_1": "60h"}, keepalive())
 	first := h.sweep(t)
-	h.append(t, ledger.CommandRejected{Ref: ledger.Ref{CommandID: commandIDs(t, first)[0]}, Code: "claimed", Reason: "another renewed it"})
+	h.append(t, fact.CommandRejected{Ref: fact.Ref{CommandID: commandIDs(t, first)[0]}, Code: "claimed", Reason: "another renewed it"})
 	h.anotherCommand(t, first)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -159,7 +160,7 @@ func TestTheBudgetIsOfTheWholeSweepItsCanaryIncluded(t *testing.T) {
 
 func TestAFullPlanGoesOnBeforeTheNextSlot(t *testing.T) {
 	full := Plan{
-		State: stateFinished, EstimateCents: 300, LeftOutCounts: map[string]int{ReasonBeyond: 1}, Left: &ledger.SweepLeft{Proxies: 1},
+		State: stateFinished, EstimateCents: 300, LeftOutCounts: map[string]int{ReasonBeyond: 1}, Left: &fact.SweepLeft{Proxies: 1},
 		Included: []Included{{ProxyID: "px_1", EstimateCents: 300}},
 	}
 	rest := full.remainder(remainder{taken: map[string]bool{"px_0": true}, spent: 200})

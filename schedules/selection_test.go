@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 func TestEveryFieldOfAProxyNarrowsASchedule(t *testing.T) {
@@ -130,15 +131,15 @@ func TestAPlanNamesWhatItsListsNameAndNobodyKnows(t *testing.T) {
 func TestARetiredProxyIsLeftOutUntilItIsTakenBack(t *testing.T) {
 	h := newHouse(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
-	write := func(f ledger.Fact) {
+	write := func(f fact.Fact) {
 		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(f) }))
 	}
-	write(ledger.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "not needed"})
+	write(fact.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "not needed"})
 	p, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
 	want(t, "included", p.ids(), []string{"px_1"})
 	want(t, "reason", p.why("px_2"), ReasonRetired)
-	write(ledger.ProxyReinstated{ProxyID: "px_2", By: "ada", Reason: "needed"})
+	write(fact.ProxyReinstated{ProxyID: "px_2", By: "ada", Reason: "needed"})
 	p, err = h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
 	want(t, "included", p.ids(), []string{"px_1", "px_2"})

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -110,7 +110,7 @@ func TestOverTheBudgetTheAffordablePartGoesAndTheRestIsSaidAloud(t *testing.T) {
 	want(t, "facts", h.facts(t, before), []string{"sweep.held", "sweep.planned", "sweep.finished"})
 	row, err := h.Ledger.Row(t.Context(), before+1)
 	check(t, err)
-	var held ledger.SweepHeld
+	var held fact.SweepHeld
 	check(t, json.Unmarshal([]byte(row.Data), &held))
 	want(t, "shortfall", held.ShortfallCents, int64(100))
 	want(t, "lost first", held.FirstLostAt, &plan.Shortfalls[0].FirstLostAt)

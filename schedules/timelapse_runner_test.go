@@ -8,6 +8,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -51,7 +52,7 @@ func (y *year) disturb() {
 
 func (y *year) takeIn(raw json.RawMessage) (all []work) {
 	y.t.Helper()
-	cmd, err := command.Parse(ledger.KindRenewal, raw, command.Rules{Environment: upstream.Sandbox})
+	cmd, err := command.Parse(fact.KindRenewal, raw, command.Rules{Environment: upstream.Sandbox})
 	check(y.t, err)
 	content, hash, err := cmd.Content()
 	check(y.t, err)
@@ -75,8 +76,8 @@ func (y *year) takeIn(raw json.RawMessage) (all []work) {
 		for _, p := range planned {
 			all = append(all, work{p.OperationID, cmd, p.ProxyIDs})
 		}
-		return tx.Append(ledger.CommandAccepted{
-			Ref: ledger.Ref{CommandID: cmd.ID, Labels: cmd.Labels}, Kind: cmd.Kind, ContentHash: hash, Content: content, DurationDays: cmd.DurationDays, Operations: planned,
+		return tx.Append(fact.CommandAccepted{
+			Ref: fact.Ref{CommandID: cmd.ID, Labels: cmd.Labels}, Kind: cmd.Kind, ContentHash: hash, Content: content, DurationDays: cmd.DurationDays, Operations: planned,
 		})
 	}))
 	return all
@@ -86,10 +87,10 @@ func (y *year) takeIn(raw json.RawMessage) (all []work) {
 // outcome is not known.
 func (y *year) carry(w work) {
 	y.t.Helper()
-	ref := ledger.Ref{CommandID: w.cmd.ID, OperationID: w.id, Labels: w.cmd.Labels}
+	ref := fact.Ref{CommandID: w.cmd.ID, OperationID: w.id, Labels: w.cmd.Labels}
 	ids, observed, skipped := y.look(w, ref)
 	if len(ids) == 0 {
-		y.append(append(skipped, ledger.CommandRejected{Ref: ref, Code: "nothing_due", Reason: "none of its proxies is due any more"})...)
+		y.append(append(skipped, fact.CommandRejected{Ref: ref, Code: "nothing_due", Reason: "none of its proxies is due any more"})...)
 		return
 	}
 	body, err := json.Marshal(map[string]any{"proxy_ids": ids, "duration_days": w.cmd.DurationDays})
@@ -97,7 +98,7 @@ func (y *year) carry(w work) {
 	y.append(skipped...)
 	for range 10 {
 		op := y.operation(w.id)
-		y.append(ledger.OperationSending{
+		y.append(fact.OperationSending{
 			Ref: ref, Attempt: op.Attempts + 1, Key: op.Key, Body: string(body), SentAt: y.watch.Now(), AppID: y.client.AppID(), Observed: observed,
 		})
 		reply := y.client.Post(y.t.Context(), upstream.Write{Kind: upstream.WriteRenewal, Key: op.Key, Body: body, Timestamp: y.watch.Now()})
@@ -113,14 +114,14 @@ func (y *year) carry(w work) {
 }
 
 // record appends a decision; it says whether the operation goes again.
-func (y *year) record(op ledger.Operation, d decide.Decision, observed map[string]time.Time) (again bool) {
+func (y *year) record(op fact.Operation, d decide.Decision, observed map[string]time.Time) (again bool) {
 	y.t.Helper()
 	check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error {
 		if _, err := tx.AppendTo(op.ID, op.Version, d.Facts...); err != nil {
 			return err
 		}
 		for _, f := range d.Facts {
-			if settled, ok := f.(ledger.RenewalSettled); ok {
+			if settled, ok := f.(fact.RenewalSettled); ok {
 				for _, l := range settled.Items {
 					if err := tx.Stale(l.ProxyID); err != nil {
 						return err
@@ -132,22 +133,22 @@ func (y *year) record(op ledger.Operation, d decide.Decision, observed map[strin
 	}))
 	for _, f := range d.Facts {
 		switch f := f.(type) {
-		case ledger.OperationWaiting:
+		case fact.OperationWaiting:
 			return true
-		case ledger.CommandRejected:
+		case fact.CommandRejected:
 			if f.ShortOfMoney { // somebody spent it between the plan and the payment
 				for id, expires := range observed {
 					y.say(id, expires, ReasonWallet)
 				}
 			}
-		case ledger.RenewalSettled:
-			y.renewed += len(slices.DeleteFunc(slices.Clone(f.Items), func(l ledger.Line) bool { return l.State != "succeeded" }))
+		case fact.RenewalSettled:
+			y.renewed += len(slices.DeleteFunc(slices.Clone(f.Items), func(l fact.Line) bool { return l.State != "succeeded" }))
 		}
 	}
 	return false
 }
 
-func (y *year) operation(id string) ledger.Operation {
+func (y *year) operation(id string) fact.Operation {
 	y.t.Helper()
 	op, err := y.ledger.Operation(y.t.Context(), id)
 	check(y.t, err)
@@ -155,7 +156,7 @@ func (y *year) operation(id string) ledger.Operation {
 }
 
 // look reads every proxy again and leaves out what somebody renewed meanwhile.
-func (y *year) look(w work, ref ledger.Ref) (ids []string, observed map[string]time.Time, skipped []ledger.Fact) {
+func (y *year) look(w work, ref fact.Ref) (ids []string, observed map[string]time.Time, skipped []fact.Fact) {
 	y.t.Helper()
 	observed = map[string]time.Time{}
 	for _, id := range w.ids {
@@ -163,7 +164,7 @@ func (y *year) look(w work, ref ledger.Ref) (ids []string, observed map[string]t
 		check(y.t, err)
 		check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error { return tx.Observe(0, seen(p, y.watch.Now())) }))
 		if p.ExpiresAt == nil || !p.ExpiresAt.Equal(w.cmd.ExpectExpiresAt[id]) {
-			skipped = append(skipped, ledger.ProxySkipped{Ref: ref, ProxyID: id, Reason: "its expiry has moved since it was planned", ExpiresAt: p.ExpiresAt})
+			skipped = append(skipped, fact.ProxySkipped{Ref: ref, ProxyID: id, Reason: "its expiry has moved since it was planned", ExpiresAt: p.ExpiresAt})
 			continue
 		}
 		ids = append(ids, id)
@@ -176,7 +177,7 @@ func (y *year) look(w work, ref ledger.Ref) (ids []string, observed map[string]t
 // out at the provider what was charged.
 func (y *year) answer() {
 	y.t.Helper()
-	waiting, err := y.ledger.In(y.t.Context(), ledger.StateReview, 100)
+	waiting, err := y.ledger.In(y.t.Context(), fact.StateReview, 100)
 	check(y.t, err)
 	if len(waiting) == 0 {
 		return
@@ -199,8 +200,8 @@ func (y *year) answer() {
 			outcome = "charged"
 		}
 		y.reviews++
-		y.append(ledger.OperationResolved{
-			Ref: ledger.Ref{CommandID: op.CommandID, OperationID: op.ID}, By: "ada", Reason: "the wallet's history", Outcome: outcome, ChargedCents: cents,
+		y.append(fact.OperationResolved{
+			Ref: fact.Ref{CommandID: op.CommandID, OperationID: op.ID}, By: "ada", Reason: "the wallet's history", Outcome: outcome, ChargedCents: cents,
 		})
 	}
 }

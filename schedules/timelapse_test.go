@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // TestAYearOfAnAccount lives through a year, day by day: 500 proxies, outages,
@@ -99,7 +100,7 @@ func (y *year) audit() {
 func (y *year) auditLost() {
 	y.t.Helper()
 	said := map[time.Time]bool{} // the first proxies that a held sweep named
-	for _, f := range factsOf[ledger.SweepHeld](y, "sweep.held") {
+	for _, f := range factsOf[fact.SweepHeld](y, "sweep.held") {
 		if f.FirstLostAt != nil {
 			said[*f.FirstLostAt] = true
 		}
@@ -112,11 +113,11 @@ func (y *year) auditLost() {
 	if len(y.lost) > 0 && len(said) == 0 {
 		y.t.Error("proxies were lost and no sweep.held named a date")
 	}
-	want(y.t, "proxy.expired, once for each that was lost", len(factsOf[ledger.ProxyExpired](y, "proxy.expired")), len(y.lost))
+	want(y.t, "proxy.expired, once for each that was lost", len(factsOf[fact.ProxyExpired](y, "proxy.expired")), len(y.lost))
 }
 
 // factsOf reads the journal's facts of one type.
-func factsOf[F ledger.Fact](y *year, factType string) (all []F) {
+func factsOf[F fact.Fact](y *year, factType string) (all []F) {
 	y.t.Helper()
 	y.rows(func(r ledger.Row) {
 		if r.Type == factType {

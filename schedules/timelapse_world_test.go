@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -31,7 +32,7 @@ type year struct {
 	client   *upstream.Client
 	ledger   *ledger.Ledger
 	sweeper  *Sweeper
-	binding  ledger.Binding
+	binding  fact.Binding
 	inbox    []json.RawMessage // published, not taken in yet
 	steps    int
 	down     int // days that the provider is still down
@@ -54,8 +55,8 @@ func newYear(t testing.TB, proxies int, seed uint64) *year {
 	y.fixture.Accounts[0].Wallet.SandboxCents = int64(proxies) * 350
 	y.ledger = openLedger(t, filepath.Join(y.dir, "main.ledger.db"), y.watch.Now)
 	y.serve(nil)
-	y.binding = ledger.Binding{AccountID: sandbox.DemoAccountID, Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", Epoch: "e"}
-	y.append(ledger.LedgerOpened{
+	y.binding = fact.Binding{AccountID: sandbox.DemoAccountID, Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", Epoch: "e"}
+	y.append(fact.LedgerOpened{
 		AccountID: y.binding.AccountID, Environment: "sandbox", BaseURL: y.binding.BaseURL, Currency: "USD",
 		OpeningCents: y.fixture.Accounts[0].Wallet.SandboxCents, Epoch: "e",
 	})
@@ -113,7 +114,7 @@ func (y *year) PublishCommands(_ context.Context, _ string, out []queue.Outgoing
 	return nil
 }
 
-func (y *year) append(facts ...ledger.Fact) {
+func (y *year) append(facts ...fact.Fact) {
 	y.t.Helper()
 	check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error { return tx.Append(facts...) }))
 }
@@ -165,7 +166,7 @@ func (y *year) topUp() {
 	}
 	cents := y.fixture.Accounts[0].Wallet.SandboxCents
 	y.control("/wallet", fmt.Sprintf(`{"account_id":%q,"environment":"sandbox","add_cents":%d}`, sandbox.DemoAccountID, cents))
-	y.append(ledger.LedgerRecorded{Kind: "top-up", Cents: cents, By: "ada", Reason: "the month"})
+	y.append(fact.LedgerRecorded{Kind: "top-up", Cents: cents, By: "ada", Reason: "the month"})
 }
 
 func (y *year) control(path, body string) {
@@ -248,5 +249,5 @@ func (y *year) renewByHand() {
 	if reply.Renewal == nil {
 		return // the wallet is empty
 	}
-	y.append(ledger.LedgerRecorded{Kind: "external", Cents: reply.Renewal.ChargedCents, By: "ada", Reason: "renewed " + id + " by hand"})
+	y.append(fact.LedgerRecorded{Kind: "external", Cents: reply.Renewal.ChargedCents, By: "ada", Reason: "renewed " + id + " by hand"})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // kinds are proxies of as many kinds.
@@ -91,7 +92,7 @@ func TestAForecastHonoursKeep(t *testing.T) {
 		h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "96h", "px_3": "100h", "px_4": "500h", "px_old": "360h"}, s)
 		h.paid(t, "px_1", 300)
 		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-			return tx.Append(ledger.ProxyRetired{ProxyID: "px_old", By: "ada", Reason: "slow"})
+			return tx.Append(fact.ProxyRetired{ProxyID: "px_old", By: "ada", Reason: "slow"})
 		}))
 		check(t, h.Lister().WaitPass(t.Context()))
 		f, err := h.Forecast(t.Context(), "keepalive", days)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 const (
@@ -67,8 +68,8 @@ func (s *Sweeper) Warn(ctx context.Context) error {
 	}
 	now := s.providerNow()
 	err = s.tell(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.UntoldExpired(ctx, opened, now, warnBatch) },
-		func(p ledger.Proxy) ledger.Fact {
-			return ledger.ProxyExpired{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt}
+		func(p ledger.Proxy) fact.Fact {
+			return fact.ProxyExpired{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt}
 		})
 	from := now
 	for _, threshold := range slices.Sorted(slices.Values(s.WarnBefore)) {
@@ -77,8 +78,8 @@ func (s *Sweeper) Warn(ctx context.Context) error {
 			break
 		}
 		err = s.tell(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.Unwarned(ctx, from, until, threshold, warnBatch) },
-			func(p ledger.Proxy) ledger.Fact {
-				return ledger.ProxyExpiring{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt, ThresholdSeconds: int64(threshold / time.Second)}
+			func(p ledger.Proxy) fact.Fact {
+				return fact.ProxyExpiring{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt, ThresholdSeconds: int64(threshold / time.Second)}
 			})
 		from = until
 	}
@@ -86,15 +87,15 @@ func (s *Sweeper) Warn(ctx context.Context) error {
 }
 
 // tell appends a fact for each proxy, a batch at a time, until there are none.
-func (s *Sweeper) tell(ctx context.Context, find func() ([]ledger.Proxy, error), fact func(ledger.Proxy) ledger.Fact) error {
+func (s *Sweeper) tell(ctx context.Context, find func() ([]ledger.Proxy, error), f func(ledger.Proxy) fact.Fact) error {
 	for {
 		found, err := find()
 		if err != nil || len(found) == 0 {
 			return err
 		}
-		facts := make([]ledger.Fact, 0, len(found))
+		facts := make([]fact.Fact, 0, len(found))
 		for _, p := range found {
-			facts = append(facts, fact(p))
+			facts = append(facts, f(p))
 		}
 		if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(facts...) }); err != nil {
 			return fmt.Errorf("tell of %d expiries: %w", len(found), err)

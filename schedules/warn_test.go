@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // told lists the warnings of a journal behind a row, in order.
@@ -15,7 +16,7 @@ func (h *house) told(t testing.TB, after int64) (all []string) {
 	rows, err := h.Ledger.Rows(t.Context(), after, 10_000)
 	check(t, err)
 	for _, r := range rows {
-		var f ledger.ProxyExpiring
+		var f fact.ProxyExpiring
 		if r.Type == "proxy.expiring" || r.Type == "proxy.expired" {
 			check(t, json.Unmarshal([]byte(r.Data), &f))
 			all = append(all, fmt.Sprintf("%s %s %ds", r.Type, f.ProxyID, f.ThresholdSeconds))
@@ -27,7 +28,7 @@ func (h *house) told(t testing.TB, after int64) (all []string) {
 func (h *house) open(t testing.TB) {
 	t.Helper()
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(ledger.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", OpeningCents: 1_000_000, Epoch: "e"})
+		return tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", OpeningCents: 1_000_000, Epoch: "e"})
 	}))
 }
 
@@ -72,7 +73,7 @@ func TestARunningSweeperWarnsOfWhatIsNotRenewed(t *testing.T) {
 	yearly.Cron = "@yearly"
 	inBubble(t, yearly, map[string]time.Duration{"px_1": 24*time.Hour + 10*time.Minute}, func(t *testing.T, b *bench) {
 		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-			return tx.Append(ledger.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", Epoch: "e"})
+			return tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", Epoch: "e"})
 		}))
 		seq, _, err := b.Ledger.Head(t.Context())
 		check(t, err)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -20,7 +20,7 @@ func CheckID(id string) error {
 	if len(id) > maxIDLength {
 		return fmt.Errorf("the command's id has %d bytes of at most %d", len(id), maxIDLength)
 	}
-	if why := ledger.Unprintable(id); why != "" {
+	if why := fact.Unprintable(id); why != "" {
 		return errors.New("the command's id " + why)
 	}
 	return nil
@@ -30,7 +30,7 @@ func (c Command) check(rules Rules) error {
 	if c.DurationDays <= 0 || c.DurationDays%upstream.DayStep != 0 {
 		return fmt.Errorf("duration_days is %d and must be a positive multiple of %d", c.DurationDays, upstream.DayStep)
 	}
-	if err := ledger.CheckLabels(c.Labels); err != nil {
+	if err := fact.CheckLabels(c.Labels); err != nil {
 		return err
 	}
 	if err := c.Priority.check(); err != nil {
@@ -40,9 +40,9 @@ func (c Command) check(rules Rules) error {
 		return err
 	}
 	switch c.Kind {
-	case ledger.KindOrder:
+	case fact.KindOrder:
 		return c.checkOrder(rules)
-	case ledger.KindRenewal:
+	case fact.KindRenewal:
 		return c.checkRenewal()
 	}
 	return errNoKind(c.Kind)
@@ -168,7 +168,7 @@ func checkOpaque(what, id string) error {
 	if id == "" || len(id) > MaxIDBytes {
 		return fmt.Errorf("the %s %.40q has %d bytes and must have 1 to %d", what, id, len(id), MaxIDBytes)
 	}
-	if why := ledger.Unprintable(id); why != "" {
+	if why := fact.Unprintable(id); why != "" {
 		return fmt.Errorf("the %s %.40q %s", what, id, why)
 	}
 	return nil
@@ -192,7 +192,7 @@ func (c Command) checkInstants() error {
 }
 
 // storable is the rule by which sweeps leave proxies out too.
-func storable(t time.Time) bool { return ledger.WritableInstant(t) }
+func storable(t time.Time) bool { return fact.WritableInstant(t) }
 
 func outOfYears(field string, at time.Time) error {
 	return fmt.Errorf("%s is in the year %d in UTC and must be between the years 1 and 9999", field, at.UTC().Year())

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -30,11 +30,11 @@ type Item struct {
 // Command is what a publisher asks for, read and normalised. The legacy
 // single-offer form is one Item.
 type Command struct {
-	ID           string      `json:"id"`
-	Kind         ledger.Kind `json:"kind"`
-	DurationDays int64       `json:"duration_days"`
-	Items        []Item      `json:"items,omitempty"`
-	ProxyIDs     []string    `json:"proxy_ids,omitempty"`
+	ID           string    `json:"id"`
+	Kind         fact.Kind `json:"kind"`
+	DurationDays int64     `json:"duration_days"`
+	Items        []Item    `json:"items,omitempty"`
+	ProxyIDs     []string  `json:"proxy_ids,omitempty"`
 	// MaxTotalCents is the ceiling for the whole command; 0 means none.
 	MaxTotalCents   int64                `json:"max_total_cents,omitempty"`
 	NotAfter        *time.Time           `json:"not_after,omitempty"`
@@ -125,7 +125,7 @@ type Rules struct {
 
 // Parse reads a message of the given kind. The error is an
 // *UnreadableError or an *InvalidError; both say what to do.
-func Parse(kind ledger.Kind, data []byte, rules Rules) (Command, error) {
+func Parse(kind fact.Kind, data []byte, rules Rules) (Command, error) {
 	if len(data) > MaxCommandBytes {
 		return Command{}, &UnreadableError{fmt.Sprintf("the command has %d bytes of at most %d: split it", len(data), MaxCommandBytes)}
 	}
@@ -149,17 +149,17 @@ func Parse(kind ledger.Kind, data []byte, rules Rules) (Command, error) {
 	return c, nil
 }
 
-func readCommand(kind ledger.Kind, data []byte) (Command, error) {
+func readCommand(kind fact.Kind, data []byte) (Command, error) {
 	switch kind {
-	case ledger.KindOrder:
+	case fact.KindOrder:
 		return readAs[OrderCommand](data)
-	case ledger.KindRenewal:
+	case fact.KindRenewal:
 		return readAs[RenewalCommand](data)
 	}
 	return Command{}, errNoKind(kind)
 }
 
-func errNoKind(kind ledger.Kind) error {
+func errNoKind(kind fact.Kind) error {
 	return fmt.Errorf("%q is no kind of command", string(kind))
 }
 
@@ -174,7 +174,7 @@ func readAs[W interface{ command() (Command, error) }](data []byte) (Command, er
 
 func (w RenewalCommand) command() (Command, error) {
 	c := Command{
-		ID: w.ID, Kind: ledger.KindRenewal, DurationDays: w.DurationDays, ProxyIDs: w.ProxyIDs, NotAfter: utc(w.NotAfter),
+		ID: w.ID, Kind: fact.KindRenewal, DurationDays: w.DurationDays, ProxyIDs: w.ProxyIDs, NotAfter: utc(w.NotAfter),
 		DueBefore: utc(w.DueBefore), ExpectExpiresAt: utcMap(w.ExpectExpiresAt), Labels: w.Labels, Priority: w.Priority,
 	}
 	var err error
@@ -184,7 +184,7 @@ func (w RenewalCommand) command() (Command, error) {
 
 func (w OrderCommand) command() (Command, error) {
 	c := Command{
-		ID: w.ID, Kind: ledger.KindOrder, DurationDays: w.DurationDays, Items: w.Items, NotAfter: utc(w.NotAfter),
+		ID: w.ID, Kind: fact.KindOrder, DurationDays: w.DurationDays, Items: w.Items, NotAfter: utc(w.NotAfter),
 		Labels: w.Labels, Scenario: w.SandboxScenario, Priority: w.Priority,
 	}
 	if w.OfferCode != nil || w.Quantity != nil {
@@ -230,7 +230,7 @@ func salvage(data []byte) (string, map[string]string) {
 }
 
 func boundedLabels(labels map[string]string) map[string]string {
-	if ledger.CheckLabels(labels) != nil {
+	if fact.CheckLabels(labels) != nil {
 		return nil
 	}
 	return labels

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
-var someBinding = ledger.Binding{AccountID: "acc_1", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", Epoch: "e1"}
+var someBinding = fact.Binding{AccountID: "acc_1", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", Epoch: "e1"}
 
 var sandboxRules = Rules{Environment: upstream.Sandbox}
 
@@ -75,7 +75,7 @@ func TestTrap32ABadCommandIsRefusedWithAReasonToActOn(t *testing.T) {
 		`"duration_days":30,` + item + `,"labels":["a"]`:                                                     "an object",
 		`"duration_days":30,` + item + `,"labels":{"a":{"b":[{"c":1}]}}`:                                     "text",
 	} {
-		mustRefuse(t, ledger.KindOrder, `{"id":"c-1",`+fields+`}`, sandboxRules, want)
+		mustRefuse(t, fact.KindOrder, `{"id":"c-1",`+fields+`}`, sandboxRules, want)
 	}
 	for fields, want := range map[string]string{
 		`"duration_days":1110,"proxy_ids":["a"]`:                                                "1080",
@@ -94,12 +94,12 @@ func TestTrap32ABadCommandIsRefusedWithAReasonToActOn(t *testing.T) {
 		`"duration_days":30,"proxy_ids":["a"],"sandbox_scenario":"success"`:                     "sandbox_scenario",
 		`"duration_days":30,"proxy_ids":["a"],"due_before":"2026-11-25"`:                        "",
 	} {
-		mustRefuse(t, ledger.KindRenewal, `{"id":"c-1",`+fields+`}`, sandboxRules, want)
+		mustRefuse(t, fact.KindRenewal, `{"id":"c-1",`+fields+`}`, sandboxRules, want)
 	}
-	mustRefuse(t, ledger.KindOrder, `{"id":"c-1","duration_days":30,`+item+`,"sandbox_scenario":"success"}`, Rules{Environment: upstream.Production}, "sandbox accounts only")
+	mustRefuse(t, fact.KindOrder, `{"id":"c-1","duration_days":30,`+item+`,"sandbox_scenario":"success"}`, Rules{Environment: upstream.Production}, "sandbox accounts only")
 }
 
-func mustRefuse(t *testing.T, kind ledger.Kind, text string, rules Rules, want string) {
+func mustRefuse(t *testing.T, kind fact.Kind, text string, rules Rules, want string) {
 	t.Helper()
 	_, err := Parse(kind, []byte(text), rules)
 	var invalid *InvalidError
@@ -109,7 +109,7 @@ func mustRefuse(t *testing.T, kind ledger.Kind, text string, rules Rules, want s
 }
 
 func TestTrap33CIDRsAreRefusedWithoutANameForThem(t *testing.T) {
-	mustRefuse(t, ledger.KindOrder, `{"id":"c-1","duration_days":30,"items":[{"offer_code":"a","quantity":1,"cidrs":["198.51.100.0/24"]}]}`, sandboxRules, "cidr_field")
+	mustRefuse(t, fact.KindOrder, `{"id":"c-1","duration_days":30,"items":[{"offer_code":"a","quantity":1,"cidrs":["198.51.100.0/24"]}]}`, sandboxRules, "cidr_field")
 }
 
 func TestAMessageThatCannotBeAnsweredIsUnreadable(t *testing.T) {
@@ -133,7 +133,7 @@ func TestAMessageThatCannotBeAnsweredIsUnreadable(t *testing.T) {
 		`{"labels":` + strings.Repeat(`[`, 20_000) + strings.Repeat(`]`, 20_000) + `}`: "",
 		`{"id":"` + strings.Repeat("x", MaxCommandBytes) + `"}`:                        "split it",
 	} {
-		_, err := Parse(ledger.KindOrder, []byte(text), sandboxRules)
+		_, err := Parse(fact.KindOrder, []byte(text), sandboxRules)
 		var unreadable *UnreadableError
 		if !errors.As(err, &unreadable) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q gave %v, want %q", text, err, want)
@@ -141,7 +141,7 @@ func TestAMessageThatCannotBeAnsweredIsUnreadable(t *testing.T) {
 	}
 }
 
-func content(t *testing.T, kind ledger.Kind, text string) (string, string) {
+func content(t *testing.T, kind fact.Kind, text string) (string, string) {
 	t.Helper()
 	c, err := Parse(kind, []byte(text), Rules{Environment: upstream.Sandbox, CIDRField: "cidrs"})
 	if err != nil {
@@ -162,7 +162,7 @@ func content(t *testing.T, kind ledger.Kind, text string) (string, string) {
 }
 
 func TestTwoSpellingsOfOneCommandAreOneCommand(t *testing.T) {
-	body, want := content(t, ledger.KindOrder, goodOrder)
+	body, want := content(t, fact.KindOrder, goodOrder)
 	for _, same := range []string{
 		`{"labels":{"b":"2","a":"1"},"not_after":"2026-11-22T08:00:00+08:00","max_total_cents":1500,"items":[{"quantity":5,"offer_code":"off_1"}],"duration_days":30,"id":"o"}`,
 		strings.ReplaceAll(goodOrder, ",", " ,\n "),
@@ -171,7 +171,7 @@ func TestTwoSpellingsOfOneCommandAreOneCommand(t *testing.T) {
 		`{"id":"o","duration_days":30,"offer_code":"off_1","quantity":5,"max_total_cents":1500,"not_after":"2026-11-22T00:00:00Z","labels":{"a":"1","b":"2"}}`,
 		strings.Replace(goodOrder, `"quantity":5`, `"quantity":5,"cidrs":[]`, 1),
 	} {
-		if got, hash := content(t, ledger.KindOrder, same); hash != want {
+		if got, hash := content(t, fact.KindOrder, same); hash != want {
 			t.Errorf("%s\n is %s\n not %s", same, got, body)
 		}
 	}
@@ -179,12 +179,12 @@ func TestTwoSpellingsOfOneCommandAreOneCommand(t *testing.T) {
 		strings.Replace(goodOrder, "1500", "1501", 1), strings.Replace(goodOrder, `"quantity":5`, `"quantity":6`, 1),
 		strings.Replace(goodOrder, `"a":"1"`, `"a":"2"`, 1), strings.Replace(goodOrder, "00:00:00Z", "00:00:01Z", 1), strings.Replace(goodOrder, ":30", ":60", 1),
 	} {
-		if _, hash := content(t, ledger.KindOrder, other); hash == want {
+		if _, hash := content(t, fact.KindOrder, other); hash == want {
 			t.Errorf("%s is taken for the same", other)
 		}
 	}
-	_, first := content(t, ledger.KindRenewal, goodRenewal)
-	if _, zoned := content(t, ledger.KindRenewal, strings.Replace(goodRenewal, "24T00:00:00Z", "23T16:00:00-08:00", 1)); zoned != first {
+	_, first := content(t, fact.KindRenewal, goodRenewal)
+	if _, zoned := content(t, fact.KindRenewal, strings.Replace(goodRenewal, "24T00:00:00Z", "23T16:00:00-08:00", 1)); zoned != first {
 		t.Error("two spellings of an expiry are two commands")
 	}
 }
@@ -192,9 +192,9 @@ func TestTwoSpellingsOfOneCommandAreOneCommand(t *testing.T) {
 // A hash that changes with a version would make every redelivered command a
 // conflict.
 func TestTheContentHashNeverChanges(t *testing.T) {
-	for kind, want := range map[ledger.Kind]string{ledger.KindOrder: goldenOrderHash, ledger.KindRenewal: goldenRenewalHash} {
+	for kind, want := range map[fact.Kind]string{fact.KindOrder: goldenOrderHash, fact.KindRenewal: goldenRenewalHash} {
 		text := goodOrder
-		if kind == ledger.KindRenewal {
+		if kind == fact.KindRenewal {
 			text = goodRenewal
 		}
 		if body, hash := content(t, kind, text); hash != want {
@@ -204,7 +204,7 @@ func TestTheContentHashNeverChanges(t *testing.T) {
 }
 
 func TestTrap42TheScenarioIsForSandboxesOnly(t *testing.T) {
-	mustRefuse(t, ledger.KindOrder, `{"id":"c-1","duration_days":30,"items":[{"offer_code":"a","quantity":1}],"sandbox_scenario":"success"}`,
+	mustRefuse(t, fact.KindOrder, `{"id":"c-1","duration_days":30,"items":[{"offer_code":"a","quantity":1}],"sandbox_scenario":"success"}`,
 		Rules{Environment: upstream.Production}, "sandbox accounts only")
 }
 
@@ -213,13 +213,13 @@ func TestTrap42TheScenarioIsForSandboxesOnly(t *testing.T) {
 func TestTrap05KeysArePinned(t *testing.T) {
 	seen := map[string]bool{}
 	for i, key := range []string{
-		Key(someBinding, ledger.KindOrder, "buy", "1", 1),
-		Key(someBinding, ledger.KindRenewal, "buy", "1", 1),
-		Key(someBinding, ledger.KindRenewal, "keep", "0001", 1),
-		Key(someBinding, ledger.KindRenewal, "keep", "0001", 2),
-		Key(someBinding, ledger.KindRenewal, "keep", "0001a", 1),
-		Key(ledger.Binding{AccountID: "acc_1", Environment: "production"}, ledger.KindOrder, "buy", "1", 1),
-		Key(ledger.Binding{AccountID: "acc_1s", Environment: "andbox"}, ledger.KindOrder, "buy", "1", 1),
+		Key(someBinding, fact.KindOrder, "buy", "1", 1),
+		Key(someBinding, fact.KindRenewal, "buy", "1", 1),
+		Key(someBinding, fact.KindRenewal, "keep", "0001", 1),
+		Key(someBinding, fact.KindRenewal, "keep", "0001", 2),
+		Key(someBinding, fact.KindRenewal, "keep", "0001a", 1),
+		Key(fact.Binding{AccountID: "acc_1", Environment: "production"}, fact.KindOrder, "buy", "1", 1),
+		Key(fact.Binding{AccountID: "acc_1s", Environment: "andbox"}, fact.KindOrder, "buy", "1", 1),
 	} {
 		if seen[key] || len(key) > 255 || i < len(goldenKeys) && key != goldenKeys[i] {
 			t.Errorf("key %d is %s", i, key)
@@ -228,7 +228,7 @@ func TestTrap05KeysArePinned(t *testing.T) {
 	}
 	other := someBinding
 	other.BaseURL, other.Epoch, other.Currency = "https://elsewhere", "e9", "EUR"
-	if Key(other, ledger.KindOrder, "buy", "1", 1) != goldenKeys[0] {
+	if Key(other, fact.KindOrder, "buy", "1", 1) != goldenKeys[0] {
 		t.Error("a restored ledger would mint another key")
 	}
 }
@@ -242,12 +242,12 @@ func TestChunksAreCutByARuleThatDoesNotChange(t *testing.T) {
 		ceiling int64
 		sizes   []int
 	}{{0, []int{100, 100, 50}}, {900, []int{1, 100, 100, 49}}} {
-		c := Command{ID: "keep", Kind: ledger.KindRenewal, MaxTotalCents: test.ceiling}
+		c := Command{ID: "keep", Kind: fact.KindRenewal, MaxTotalCents: test.ceiling}
 		var sizes []int
 		var together []string
 		for i, p := range c.Operations(someBinding, ids, c.MaxTotalCents > 0) {
 			sizes, together = append(sizes, len(p.ProxyIDs)), append(together, p.ProxyIDs...)
-			if want := fmt.Sprintf("keep/%04d", i+1); p.OperationID != want || p.Generation != 1 || p.Key != Key(someBinding, ledger.KindRenewal, "keep", p.Chunk, 1) {
+			if want := fmt.Sprintf("keep/%04d", i+1); p.OperationID != want || p.Generation != 1 || p.Key != Key(someBinding, fact.KindRenewal, "keep", p.Chunk, 1) {
 				t.Errorf("%+v", p)
 			}
 		}
@@ -255,7 +255,7 @@ func TestChunksAreCutByARuleThatDoesNotChange(t *testing.T) {
 			t.Errorf("under %d: %v", test.ceiling, sizes)
 		}
 	}
-	if one := (Command{ID: "buy", Kind: ledger.KindOrder}).Operations(someBinding, nil, false); len(one) != 1 || one[0].OperationID != "buy/1" {
+	if one := (Command{ID: "buy", Kind: fact.KindOrder}).Operations(someBinding, nil, false); len(one) != 1 || one[0].OperationID != "buy/1" {
 		t.Errorf("%+v", one)
 	}
 }
@@ -267,9 +267,9 @@ func FuzzParseCommand(f *testing.F) {
 		f.Add([]byte(seed), false)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, isOrder bool) {
-		kind := ledger.KindRenewal
+		kind := fact.KindRenewal
 		if isOrder {
-			kind = ledger.KindOrder
+			kind = fact.KindOrder
 		}
 		c, err := Parse(kind, data, sandboxRules)
 		var unreadable *UnreadableError
@@ -284,7 +284,7 @@ func FuzzParseCommand(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.ID == "" || c.DurationDays < 30 || !json.Valid(body) || ledger.Unprintable(c.ID+"/"+strings.Join(c.ProxyIDs, "/")) != "" {
+		if c.ID == "" || c.DurationDays < 30 || !json.Valid(body) || fact.Unprintable(c.ID+"/"+strings.Join(c.ProxyIDs, "/")) != "" {
 			t.Fatalf("%+v", c)
 		}
 		back, err := ReadContent(body)
@@ -299,7 +299,7 @@ func FuzzParseCommand(f *testing.F) {
 
 // A command of yesterday with its time in another zone reads back in UTC.
 func TestTimesAreKeptInUTC(t *testing.T) {
-	c, err := Parse(ledger.KindRenewal, []byte(strings.Replace(goodRenewal, "25T00:00:00Z", "25T09:00:00+09:00", 1)), sandboxRules)
+	c, err := Parse(fact.KindRenewal, []byte(strings.Replace(goodRenewal, "25T00:00:00Z", "25T09:00:00+09:00", 1)), sandboxRules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,13 +315,13 @@ func TestOneOfferMayStandOnTwoLinesWithOtherCIDRs(t *testing.T) {
 		return `{"id":"c-1","duration_days":30,"items":[{"offer_code":"o","quantity":1` + a + `},{"offer_code":"o","quantity":1` + b + `}]}`
 	}
 	const one, two = `,"cidrs":["198.51.100.0/25"]`, `,"cidrs":["198.51.100.128/25"]`
-	if _, err := Parse(ledger.KindOrder, []byte(lines(one, two)), rules); err != nil {
+	if _, err := Parse(fact.KindOrder, []byte(lines(one, two)), rules); err != nil {
 		t.Error(err)
 	}
-	mustRefuse(t, ledger.KindOrder, lines(one, one), rules, "twice")
-	mustRefuse(t, ledger.KindOrder, lines(one, ""), rules, "with CIDRs and without")
-	mustRefuse(t, ledger.KindOrder, lines("", two), rules, "with CIDRs and without")
-	mustRefuse(t, ledger.KindOrder, lines("", ""), rules, "on one line")
+	mustRefuse(t, fact.KindOrder, lines(one, one), rules, "twice")
+	mustRefuse(t, fact.KindOrder, lines(one, ""), rules, "with CIDRs and without")
+	mustRefuse(t, fact.KindOrder, lines("", two), rules, "with CIDRs and without")
+	mustRefuse(t, fact.KindOrder, lines("", ""), rules, "on one line")
 }
 
 // manyLabels are n labels of 256 bytes each.

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"strings"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // Content is the command as it is stored, and the hash by which the same
@@ -63,10 +63,10 @@ func ReadContent(content json.RawMessage) (Command, error) {
 
 // Key derives the idempotency key of an operation from the account it is bound
 // to and from what it is, so that a lost database cannot mint another one.
-func Key(b ledger.Binding, kind ledger.Kind, commandID, chunk string, generation int64) string {
+func Key(b fact.Binding, kind fact.Kind, commandID, chunk string, generation int64) string {
 	var buf []byte
 	for _, field := range []string{b.AccountID, b.Environment, string(kind), commandID, chunk} {
-		buf = ledger.AppendField(buf, field)
+		buf = fact.AppendField(buf, field)
 	}
 	buf = binary.BigEndian.AppendUint64(buf, uint64(generation))
 	sum := sha256.Sum256(buf)
@@ -75,12 +75,12 @@ func Key(b ledger.Binding, kind ledger.Kind, commandID, chunk string, generation
 
 // Plan is an operation of a command, with its key. A name without a chunk
 // would be the command's own.
-func Plan(b ledger.Binding, kind ledger.Kind, commandID, chunk string, generation int64, ids []string) ledger.Planned {
+func Plan(b fact.Binding, kind fact.Kind, commandID, chunk string, generation int64, ids []string) fact.Planned {
 	id := commandID + "/" + chunk
 	if generation > 1 {
 		id = fmt.Sprintf("%s~%d", id, generation)
 	}
-	return ledger.Planned{
+	return fact.Planned{
 		OperationID: id, Chunk: chunk, Generation: generation,
 		Key: Key(b, kind, commandID, chunk, generation), ProxyIDs: ids,
 	}
@@ -93,22 +93,22 @@ const ChunkSize = 100
 // Operations cuts a command into its operations. ids are the proxies of a
 // renewal that no other operation holds. A careful cut, under a limit, makes the first
 // chunk one proxy, which tells the price.
-func (c Command) Operations(b ledger.Binding, ids []string, careful bool) []ledger.Planned {
+func (c Command) Operations(b fact.Binding, ids []string, careful bool) []fact.Planned {
 	switch c.Kind {
-	case ledger.KindOrder:
-		return []ledger.Planned{Plan(b, c.Kind, c.ID, "1", 1, nil)}
-	case ledger.KindRenewal:
+	case fact.KindOrder:
+		return []fact.Planned{Plan(b, c.Kind, c.ID, "1", 1, nil)}
+	case fact.KindRenewal:
 		return c.chunks(b, ids, careful)
 	}
 	return nil
 }
 
-func (c Command) chunks(b ledger.Binding, ids []string, careful bool) []ledger.Planned {
+func (c Command) chunks(b fact.Binding, ids []string, careful bool) []fact.Planned {
 	size := ChunkSize
 	if careful {
 		size = 1
 	}
-	var planned []ledger.Planned
+	var planned []fact.Planned
 	for n := 1; len(ids) > 0; n++ {
 		size = min(size, len(ids))
 		planned = append(planned, Plan(b, c.Kind, c.ID, fmt.Sprintf("%04d", n), 1, ids[:size]))

@@ -3,7 +3,7 @@ package decide
 import (
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -19,15 +19,15 @@ const stalled = 24 * time.Hour
 // Operation is what is decided on: the ledger's record and what its command
 // froze.
 type Operation struct {
-	ledger.Operation
+	fact.Operation
 	Labels       map[string]string
 	ProxyIDs     []string // of a renewal, in the order of the body
 	DurationDays int64
-	Binding      ledger.Binding // of the account
+	Binding      fact.Binding // of the account
 }
 
-func (o Operation) Ref(traceID string) ledger.Ref {
-	return ledger.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: o.Labels, TraceID: traceID}
+func (o Operation) Ref(traceID string) fact.Ref {
+	return fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: o.Labels, TraceID: traceID}
 }
 
 // Moment is what the outside lends to a decision: the time, and a random number
@@ -109,7 +109,7 @@ func (o Operation) Presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }
 
 // Decision is the facts to append, then what to do.
 type Decision struct {
-	Facts []ledger.Fact
+	Facts []fact.Fact
 	// Send: nothing stands in the way of sending. Facts are appended with the intent.
 	Send bool
 	// ProxyIDs are what is still to be renewed.
@@ -154,7 +154,7 @@ func Decide(op Operation, h Happened) Decision {
 	case TooLate:
 		return decideTooLate(op, h)
 	case HoldEnded:
-		return Decision{Facts: []ledger.Fact{ledger.CommandReleased{
+		return Decision{Facts: []fact.Fact{fact.CommandReleased{
 			Ref: op.Ref(""), By: "perennial", Reason: "the time it was held for has passed", Automatic: true,
 		}}}
 	}
@@ -189,7 +189,7 @@ func decideDue(op Operation, h CameDue) Decision {
 // decideTooLate keeps what would have been decided as a discrepancy.
 func decideTooLate(op Operation, h TooLate) Decision {
 	last := h.Decision.Facts[len(h.Decision.Facts)-1]
-	return Decision{Facts: []ledger.Fact{ledger.LedgerDiscrepancy{
+	return Decision{Facts: []fact.Fact{fact.LedgerDiscrepancy{
 		Ref: op.Ref(""), Kind: KindLate, OrderNo: op.OrderNo,
 		Explanation: "a reply came after the operation was settled by a person or another runner: it would have been " + last.FactType(),
 	}}}
@@ -221,20 +221,20 @@ func backoff(attempts int64, jitter float64) time.Duration {
 }
 
 func waiting(op Operation, ambiguous bool, next time.Time, v Verdict) Decision {
-	return Decision{Facts: []ledger.Fact{ledger.OperationWaiting{
+	return Decision{Facts: []fact.Fact{fact.OperationWaiting{
 		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason,
 		Ambiguous: ambiguous, NextAt: next.UTC(),
 	}}}
 }
 
 func review(op Operation, ambiguous bool, v Verdict) Decision {
-	return Decision{Facts: []ledger.Fact{ledger.OperationReview{
+	return Decision{Facts: []fact.Fact{fact.OperationReview{
 		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason, Ambiguous: ambiguous,
 	}}}
 }
 
 func rejected(op Operation, v Verdict) Decision {
-	return Decision{Facts: []ledger.Fact{ledger.CommandRejected{
+	return Decision{Facts: []fact.Fact{fact.CommandRejected{
 		Ref: op.Ref(v.TraceID), Code: string(v.code), Reason: v.Reason, Attempt: op.Attempts,
 		ShortOfMoney: v.code == upstream.CodeInsufficientWallet,
 	}}}

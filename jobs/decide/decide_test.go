@@ -8,25 +8,25 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-var binding = ledger.Binding{AccountID: "acc_1", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", Epoch: "e1"}
+var binding = fact.Binding{AccountID: "acc_1", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", Epoch: "e1"}
 
 func order() Operation {
 	return Operation{
-		Operation: ledger.Operation{ID: "c/1", CommandID: "c", Kind: ledger.KindOrder, Chunk: "1", Generation: 1, Key: "k",
-			State: ledger.StateSending, Version: 2, Attempts: 1, AppID: "sbx_app_demo", UpdatedAt: noon},
+		Operation: fact.Operation{ID: "c/1", CommandID: "c", Kind: fact.KindOrder, Chunk: "1", Generation: 1, Key: "k",
+			State: fact.StateSending, Version: 2, Attempts: 1, AppID: "sbx_app_demo", UpdatedAt: noon},
 		DurationDays: 30, Binding: binding,
 	}
 }
 
 func renewalOf(ids ...string) Operation {
 	op := order()
-	op.ID, op.Chunk, op.Kind, op.ProxyIDs = "c/0001", "0001", ledger.KindRenewal, ids
+	op.ID, op.Chunk, op.Kind, op.ProxyIDs = "c/0001", "0001", fact.KindRenewal, ids
 	return op
 }
 
@@ -58,15 +58,15 @@ func said(d Decision) string {
 	for _, f := range d.Facts {
 		word := f.FactType()
 		switch f := f.(type) {
-		case ledger.OperationWaiting:
+		case fact.OperationWaiting:
 			if f.Ambiguous {
 				word += " ambiguous"
 			}
-		case ledger.OperationReview:
+		case fact.OperationReview:
 			if f.Ambiguous {
 				word += " ambiguous"
 			}
-		case ledger.CommandRejected:
+		case fact.CommandRejected:
 			if len(f.SplitInto) > 0 {
 				word += " split"
 			}
@@ -188,7 +188,7 @@ func TestTrap01AReplayedNonceIsUnknown(t *testing.T) {
 }
 
 func TestTrap28WhatIsUnknownKeepsItsTraceAndGoesToAPerson(t *testing.T) {
-	f, ok := replied(order(), answer("account_frozen", 409)).Facts[0].(ledger.OperationReview)
+	f, ok := replied(order(), answer("account_frozen", 409)).Facts[0].(fact.OperationReview)
 	if !ok || f.TraceID != "tr_1" || f.Code != "account_frozen" || f.HTTPStatus != 409 || f.Attempt != 1 || !strings.Contains(f.Reason, "account_frozen") {
 		t.Fatalf("%+v", f)
 	}
@@ -197,7 +197,7 @@ func TestTrap28WhatIsUnknownKeepsItsTraceAndGoesToAPerson(t *testing.T) {
 		"line":   {Status: "completed", TotalCents: 300, ChargedCents: 300, Successful: []string{"a"}, LineItems: []upstream.RenewalLine{item("a", "parked", 300, 0)}},
 	} {
 		d := replied(renewalOf("a"), renewed(r))
-		if f, ok := d.Facts[0].(ledger.OperationReview); !ok || f.TraceID != "tr_1" || len(d.Facts) != 1 {
+		if f, ok := d.Facts[0].(fact.OperationReview); !ok || f.TraceID != "tr_1" || len(d.Facts) != 1 {
 			t.Errorf("an unknown %s: %s", what, said(d))
 		}
 	}
@@ -207,7 +207,7 @@ func TestTrap03Trap05AFrozenKeyIsNeverReplacedByAnother(t *testing.T) {
 	for _, code := range []upstream.Code{upstream.CodeIdempotencyUnresolved, upstream.CodeIdempotencyKeyConflict} {
 		for _, op := range []Operation{order(), ambiguous(renewalOf("a", "b", "c"))} {
 			d := replied(op, answer(code, 409))
-			if _, ok := d.Facts[0].(ledger.OperationReview); !ok || len(d.Facts) != 1 || d.Send {
+			if _, ok := d.Facts[0].(fact.OperationReview); !ok || len(d.Facts) != 1 || d.Send {
 				t.Errorf("%s: %s", code, said(d))
 			}
 		}
@@ -216,7 +216,7 @@ func TestTrap03Trap05AFrozenKeyIsNeverReplacedByAnother(t *testing.T) {
 
 func TestTrap04TheSameKeyIsAskedAgainLater(t *testing.T) {
 	for _, code := range []upstream.Code{upstream.CodeIdempotencyProcessing, upstream.CodeIdempotencyReplayFailed} {
-		f, ok := replied(order(), answer(code, 409)).Facts[0].(ledger.OperationWaiting)
+		f, ok := replied(order(), answer(code, 409)).Facts[0].(fact.OperationWaiting)
 		if !ok || !f.NextAt.After(noon) || !f.Ambiguous {
 			t.Errorf("%s: %+v", code, f)
 		}
@@ -226,7 +226,7 @@ func TestTrap04TheSameKeyIsAskedAgainLater(t *testing.T) {
 func TestTrap07AfterALostReplyARefusalProvesNothing(t *testing.T) {
 	for _, code := range []upstream.Code{upstream.CodeValidationError, upstream.CodeProxyNotFound, upstream.CodeInsufficientWallet} {
 		d := replied(ambiguous(renewalOf("a", "b")), answer(code, 422))
-		f, ok := d.Facts[0].(ledger.OperationReview)
+		f, ok := d.Facts[0].(fact.OperationReview)
 		if !ok || len(d.Facts) != 1 || f.TraceID == "" || !strings.Contains(f.Reason, "proves nothing") {
 			t.Errorf("%s: %s", code, said(d))
 		}
@@ -329,7 +329,7 @@ func TestTrap38EverySenderWaitsAsLongAsRetryAfterSays(t *testing.T) {
 		reply := answer(upstream.CodeRateLimited, 429)
 		reply.RetryAfter = test.header
 		d := Decide(order(), Replied{Moment: Moment{Now: noon}, Reply: reply, Throttled: test.before})
-		f, ok := d.Facts[0].(ledger.OperationWaiting)
+		f, ok := d.Facts[0].(fact.OperationWaiting)
 		if !ok || f.NextAt.After(noon) || d.Pause == nil || !d.Pause.Until.Equal(noon.Add(test.want)) {
 			t.Errorf("%s: %+v", test.name, d)
 		}
@@ -355,7 +355,7 @@ func TestAFirewallIsNoticed(t *testing.T) {
 }
 
 func TestWantOfMoneyIsSaid(t *testing.T) {
-	f, _ := replied(order(), answer(upstream.CodeInsufficientWallet, 402)).Facts[0].(ledger.CommandRejected)
+	f, _ := replied(order(), answer(upstream.CodeInsufficientWallet, 402)).Facts[0].(fact.CommandRejected)
 	if !f.ShortOfMoney {
 		t.Fatalf("%+v", f)
 	}
@@ -383,7 +383,7 @@ func TestOneBadIDAmongElevenIsFoundByHalves(t *testing.T) {
 			renewed = append(renewed, op.ProxyIDs...)
 			continue
 		}
-		f, ok := replied(op, answer(upstream.CodeProxyNotFound, 404)).Facts[0].(ledger.CommandRejected)
+		f, ok := replied(op, answer(upstream.CodeProxyNotFound, 404)).Facts[0].(fact.CommandRejected)
 		if !ok {
 			t.Fatal("not refused")
 		}
@@ -417,7 +417,7 @@ func TestAChunkIsSplitByWhatWasRead(t *testing.T) {
 		{upstream.CodeValidationError, []string{"a", "b", "c", "d"}, [][]string{{"a", "b"}, {"c", "d"}}},
 	} {
 		d := Decide(op, Replied{Moment: Moment{Now: noon}, Reply: answer(c.code, 404), Unknown: c.unknown})
-		f, _ := d.Facts[0].(ledger.CommandRejected)
+		f, _ := d.Facts[0].(fact.CommandRejected)
 		var got [][]string
 		for _, p := range f.SplitInto {
 			got = append(got, p.ProxyIDs)
@@ -437,7 +437,7 @@ func TestWantOfMoneyDoesNotSplitAChunk(t *testing.T) {
 func TestTrap60ARefusalNamesTheFieldThatWasWrong(t *testing.T) {
 	r := answer(upstream.CodeValidationError, 422)
 	r.Fields = "items.0.quantity: must be at most 500"
-	f, ok := replied(order(), r).Facts[0].(ledger.CommandRejected)
+	f, ok := replied(order(), r).Facts[0].(fact.CommandRejected)
 	if !ok || !strings.Contains(f.Reason, r.Fields) {
 		t.Errorf("%+v", f)
 	}

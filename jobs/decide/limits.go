@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -16,8 +16,8 @@ import (
 // Priced: what an attempt is expected to cost was read, and what it counts against.
 type Priced struct {
 	Moment
-	LeftOut []ledger.Fact // by the look before
-	Prices  []Price       // one for each line of an order, or for each proxy
+	LeftOut []fact.Fact // by the look before
+	Prices  []Price     // one for each line of an order, or for each proxy
 	// Fallback is the price of a proxy whose own is not known, 0 for none.
 	Fallback int64
 
@@ -91,7 +91,7 @@ func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	case h.Released, h.ReleasedBefore:
 		return Decision{}, false
 	}
-	return holdBack(op, h.LeftOut, ledger.CommandHeld{
+	return holdBack(op, h.LeftOut, fact.CommandHeld{
 		Until:  &h.Tomorrow,
 		Reason: "the price of proxy " + id + " is not known, so daily_limit_cents cannot be kept: look at the command's first operation",
 	}), true
@@ -107,7 +107,7 @@ func overDailyLimit(op Operation, h Priced, cents int64, unpriced bool) (d Decis
 	case h.LimitCents == 0, h.Released, over && h.ReleasedBefore:
 		return Decision{}, false
 	case over:
-		return holdBack(op, h.LeftOut, ledger.CommandHeld{EstimateCents: cents, Until: &h.Tomorrow, Reason: fmt.Sprintf(
+		return holdBack(op, h.LeftOut, fact.CommandHeld{EstimateCents: cents, Until: &h.Tomorrow, Reason: fmt.Sprintf(
 			"%s is spent or under way today, this would add %s, and daily_limit_cents is %s",
 			op.Binding.Amount(h.SpentCents), estimateText(op.Binding, cents, unpriced), op.Binding.Amount(h.LimitCents))}), true
 	case !unpriced || !h.AnotherUnpriced:
@@ -121,7 +121,7 @@ func overDailyLimit(op Operation, h Priced, cents int64, unpriced bool) (d Decis
 }
 
 // estimateText never shows an unknown price as none.
-func estimateText(b ledger.Binding, cents int64, unpriced bool) string {
+func estimateText(b fact.Binding, cents int64, unpriced bool) string {
 	if cents == 0 && unpriced {
 		return "an unknown price"
 	}
@@ -139,5 +139,5 @@ func QuotedCents(o upstream.Offer, quantity, days int64) (int64, error) {
 		return 0, fmt.Errorf("unit_price is %q and unit_price_cents %d", Bounded(o.UnitPrice), *o.UnitPriceCents)
 	}
 	unit := *o.UnitPriceCents
-	return quantity * max(unit, ledger.ScalePrice(unit, o.BaseDurationDays, days)), nil
+	return quantity * max(unit, fact.ScalePrice(unit, o.BaseDurationDays, days)), nil
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // What a price comes to under a ceiling and a limit of the day, a row a case.
@@ -43,7 +43,7 @@ func TestTheTableOfCeilingsAndLimits(t *testing.T) {
 		{"over the limit behind a restore", presumed, Priced{Prices: two, LimitCents: 900, SpentCents: 601}, "command.held", 0},
 	} {
 		row.h.Now, row.h.Tomorrow = noon, noon.Add(12*time.Hour)
-		row.h.LeftOut = []ledger.Fact{ledger.ProxySkipped{}}
+		row.h.LeftOut = []fact.Fact{fact.ProxySkipped{}}
 		d, want := Decide(row.op, row.h), strings.TrimSuffix("proxy.skipped, "+row.want, ", ")
 		if row.want == "operation.review" {
 			want = row.want
@@ -56,7 +56,7 @@ func TestTheTableOfCeilingsAndLimits(t *testing.T) {
 
 func TestTrap52AnUnknownPriceIsNeverShownAsNone(t *testing.T) {
 	h := Priced{Prices: []Price{{Of: "a"}}, LimitCents: 900, SpentCents: 901, Tomorrow: noon.Add(12 * time.Hour)}
-	f, ok := Decide(renewalOf("a"), h).Facts[0].(ledger.CommandHeld)
+	f, ok := Decide(renewalOf("a"), h).Facts[0].(fact.CommandHeld)
 	if !ok || !strings.Contains(f.Reason, "an unknown price") || f.Until == nil || !f.Until.Equal(h.Tomorrow) {
 		t.Errorf("%+v", f)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -17,7 +17,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	if o.OrderNo != "" && o.OrderNo != op.OrderNo {
 		return orderReview(op, o, fmt.Sprintf("order %s was asked for and %s was answered", op.OrderNo, Bounded(o.OrderNo)))
 	}
-	state := ledger.OrderState{
+	state := fact.OrderState{
 		Ref: op.Ref(o.TraceID), OrderNo: op.OrderNo, Status: Bounded(o.Status),
 		ExpectedCount: o.Delivery.ExpectedCount, DeliveredCount: o.Delivery.DeliveredCount, ReadAt: &h.Now,
 	}
@@ -29,7 +29,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	var d Decision
 	switch {
 	case delivered && charged > 0 && (!pending || long):
-		d = Decision{Facts: []ledger.Fact{ledger.OrderDelivered{OrderState: state, ProxyIDs: proxyIDs(o)}}}
+		d = Decision{Facts: []fact.Fact{fact.OrderDelivered{OrderState: state, ProxyIDs: proxyIDs(o)}}}
 		if pending {
 			doubts = append(doubts, withoutRefund(op, o))
 		}
@@ -45,11 +45,11 @@ func decideOrder(op Operation, h OrderRead) Decision {
 
 // withDoubts adds findings, once: while the order is read again and again for
 // the same reason, they have been told already.
-func withDoubts(op Operation, d Decision, doubts []ledger.LedgerDiscrepancy) Decision {
+func withDoubts(op Operation, d Decision, doubts []fact.LedgerDiscrepancy) Decision {
 	if len(doubts) == 0 {
 		return d
 	}
-	if f, ok := d.Facts[0].(ledger.OrderProgressed); ok {
+	if f, ok := d.Facts[0].(fact.OrderProgressed); ok {
 		f.Reason = strings.TrimPrefix(f.Reason+"; "+doubts[0].Explanation, "; ")
 		d.Facts[0] = f
 		if op.Reason == f.Reason {
@@ -73,10 +73,10 @@ func stands(op Operation, o upstream.Order, long time.Duration) bool {
 
 // Money puts what this read books into state: the total once, and a refund only
 // as the refund object says. What contradicts the books is a finding.
-func Money(op Operation, o upstream.Order, state *ledger.OrderState) []ledger.LedgerDiscrepancy {
-	var doubts []ledger.LedgerDiscrepancy
+func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.LedgerDiscrepancy {
+	var doubts []fact.LedgerDiscrepancy
 	doubt := func(kind string, cents int64, text string) {
-		doubts = append(doubts, ledger.LedgerDiscrepancy{
+		doubts = append(doubts, fact.LedgerDiscrepancy{
 			Ref: op.Ref(o.TraceID), Kind: kind, AmountCents: cents, OrderNo: op.OrderNo, Explanation: text,
 		})
 	}
@@ -102,8 +102,8 @@ func totalAgrees(o upstream.Order) bool {
 	return o.TotalCents == nil || upstream.AmountAgrees(o.Total, *o.TotalCents)
 }
 
-func progressed(state ledger.OrderState, next time.Time, reason string) Decision {
-	return Decision{Facts: []ledger.Fact{ledger.OrderProgressed{OrderState: state, NextAt: next.UTC(), Reason: reason}}}
+func progressed(state fact.OrderState, next time.Time, reason string) Decision {
+	return Decision{Facts: []fact.Fact{fact.OrderProgressed{OrderState: state, NextAt: next.UTC(), Reason: reason}}}
 }
 
 func proxyIDs(o upstream.Order) []string {
@@ -144,7 +144,7 @@ func whyUnbooked(op Operation, o upstream.Order) string {
 }
 
 // reviewWithMoney books what the read showed before a person looks.
-func reviewWithMoney(op Operation, o upstream.Order, state ledger.OrderState, reason string) Decision {
+func reviewWithMoney(op Operation, o upstream.Order, state fact.OrderState, reason string) Decision {
 	d := orderReview(op, o, reason)
 	if state.ChargedCents > 0 || state.RefundedCents > 0 {
 		booked := progressed(state, op.UpdatedAt, reason)
@@ -177,7 +177,7 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 		return review(op, false, v)
 	}
 	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst)) // a Retry-After is a pause of the account
-	state := ledger.OrderState{
+	state := fact.OrderState{
 		Ref: op.Ref(h.TraceID), OrderNo: op.OrderNo, Status: "", ExpectedCount: op.ExpectedCount, DeliveredCount: op.DeliveredCount,
 		ReadAt: op.ReadAt, UnreadSince: &unread,
 	}

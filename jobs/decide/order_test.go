@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
 func open() Operation {
 	op := order()
-	op.State, op.OrderNo = ledger.StateOpen, "ord_1"
+	op.State, op.OrderNo = fact.StateOpen, "ord_1"
 	progress := noon.Add(-time.Minute)
 	op.ProgressAt, op.NextAt = &progress, &progress
 	return op
@@ -91,15 +91,15 @@ func TestTrap27AnOrderIsDecidedFromDeliveryAndRefundNotFromItsWords(t *testing.T
 
 func TestTrap19ARefundInAnotherCurrencyIsAFindingAndNoBooking(t *testing.T) {
 	d := read(open(), detail(stopped, refund(900, &noon), func(o *upstream.Order) { o.Refund.Currency = "EUR" }))
-	f, ok := d.Facts[0].(ledger.OrderProgressed)
+	f, ok := d.Facts[0].(fact.OrderProgressed)
 	if !ok || f.RefundedCents != 0 || said(d) != "order.progressed, ledger.discrepancy" {
 		t.Fatalf("%+v", d.Facts)
 	}
-	if x, ok := d.Facts[1].(ledger.LedgerDiscrepancy); !ok || x.AmountCents != 900 || x.OrderNo != "ord_1" {
+	if x, ok := d.Facts[1].(fact.LedgerDiscrepancy); !ok || x.AmountCents != 900 || x.OrderNo != "ord_1" {
 		t.Fatalf("%+v", d.Facts[1])
 	}
 	d = read(open(), detail(stopped, refund(900, nil)))
-	if f, ok := d.Facts[0].(ledger.OrderProgressed); !ok || f.RefundedCents != 0 {
+	if f, ok := d.Facts[0].(fact.OrderProgressed); !ok || f.RefundedCents != 0 {
 		t.Fatalf("a refund without a date is pending, whatever its status: %+v", d.Facts)
 	}
 }
@@ -120,7 +120,7 @@ func TestTrap19ARefundOfTomorrowHasNotComeYet(t *testing.T) {
 		}
 	}
 	tomorrow := noon.Add(24 * time.Hour)
-	f, _ := read(open(), detail(stopped, refund(900, &tomorrow))).Facts[0].(ledger.OrderProgressed)
+	f, _ := read(open(), detail(stopped, refund(900, &tomorrow))).Facts[0].(fact.OrderProgressed)
 	if f.ChargedCents != 900 || f.RefundedCents != 0 || f.Reason != "the refund is pending" {
 		t.Errorf("%+v", f)
 	}
@@ -155,12 +155,12 @@ func TestTrap20APartOfTheMoneyDoesNotEndAnOrder(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
-	part, _ := read(open(), detail(stopped, deliveredOf(0, 2), refund(300, &noon))).Facts[0].(ledger.OrderProgressed)
+	part, _ := read(open(), detail(stopped, deliveredOf(0, 2), refund(300, &noon))).Facts[0].(fact.OrderProgressed)
 	if part.ChargedCents != 900 || part.RefundedCents != 300 || !part.NextAt.Equal(noon.Add(settling)) {
 		t.Errorf("%+v", part)
 	}
 	d := read(booked(aWeek(), 900, 300), detail(stopped, deliveredOf(1, 9), refund(300, &noon)))
-	if f, ok := d.Facts[0].(ledger.OperationReview); !ok || !strings.Contains(f.Reason, "9.00 USD was charged, 3.00 USD came back, 1 of 9") {
+	if f, ok := d.Facts[0].(fact.OperationReview); !ok || !strings.Contains(f.Reason, "9.00 USD was charged, 3.00 USD came back, 1 of 9") {
 		t.Errorf("%+v", d.Facts)
 	}
 }
@@ -186,7 +186,7 @@ func TestTrap19ARefundObjectThatSaysNoneHoldsNoDelivery(t *testing.T) {
 		}
 	}
 	d := read(aWeek(), detail(finished, deliveredOf(1, 1), announced))
-	if f, ok := d.Facts[1].(ledger.LedgerDiscrepancy); !ok || f.Kind != "order_refund" || f.OrderNo != "ord_1" {
+	if f, ok := d.Facts[1].(fact.LedgerDiscrepancy); !ok || f.Kind != "order_refund" || f.OrderNo != "ord_1" {
 		t.Errorf("%+v", d.Facts)
 	}
 }
@@ -200,7 +200,7 @@ func TestTheReasonSaysWhyNoTotalIsBooked(t *testing.T) {
 		`is in "usd" and the account in`: func(o *upstream.Order) { o.Currency = "usd" },
 	} {
 		d := read(open(), detail(finished, change))
-		if f, ok := d.Facts[0].(ledger.OperationReview); !ok || !strings.Contains(f.Reason, want) {
+		if f, ok := d.Facts[0].(fact.OperationReview); !ok || !strings.Contains(f.Reason, want) {
 			t.Errorf("%s: %+v", want, d.Facts)
 		}
 	}
@@ -209,18 +209,18 @@ func TestTheReasonSaysWhyNoTotalIsBooked(t *testing.T) {
 func TestTrap21TheChargeIsBookedOnceFromTheDetail(t *testing.T) {
 	created := success(201)
 	created.Order = &upstream.CreatedOrder{OrderNo: "ord_1"}
-	if f, ok := replied(order(), created).Facts[0].(ledger.OrderAccepted); !ok || f.OrderNo != "ord_1" || f.NextAt != noon {
+	if f, ok := replied(order(), created).Facts[0].(fact.OrderAccepted); !ok || f.OrderNo != "ord_1" || f.NextAt != noon {
 		t.Fatalf("%+v", f)
 	}
-	first, _ := read(open(), detail()).Facts[0].(ledger.OrderProgressed)
-	second, _ := read(booked(open(), 900, 0), detail(finished)).Facts[0].(ledger.OrderDelivered)
+	first, _ := read(open(), detail()).Facts[0].(fact.OrderProgressed)
+	second, _ := read(booked(open(), 900, 0), detail(finished)).Facts[0].(fact.OrderDelivered)
 	if first.ChargedCents != 900 || second.ChargedCents != 0 {
 		t.Fatalf("booked %d and then %d", first.ChargedCents, second.ChargedCents)
 	}
 }
 
 func TestTrap20ARefundThatGrowsIsBookedByItsGrowth(t *testing.T) {
-	f, ok := read(booked(open(), 900, 300), detail(stopped, refund(900, &noon))).Facts[0].(ledger.OrderRefunded)
+	f, ok := read(booked(open(), 900, 300), detail(stopped, refund(900, &noon))).Facts[0].(fact.OrderRefunded)
 	if !ok || f.RefundedCents != 600 || f.RefundStatus != "unheard_of" || f.Destination != "wallet" {
 		t.Fatalf("%+v", f)
 	}
@@ -234,13 +234,13 @@ func TestTrap26AnOrderIsNotReadBeforeItsTime(t *testing.T) {
 	}{{7, time.Second, 7 * time.Second}, {0, time.Second, time.Second}, {-3, time.Second, time.Second}, {2, 5 * time.Second, 5 * time.Second}} {
 		o := detail(func(o *upstream.Order) { o.PollAfterSeconds = &test.seconds })
 		d := Decide(open(), OrderRead{Moment: Moment{Now: noon}, Order: o, PollFloor: test.floor})
-		if f, ok := d.Facts[0].(ledger.OrderProgressed); !ok || !f.NextAt.Equal(noon.Add(test.want)) {
+		if f, ok := d.Facts[0].(fact.OrderProgressed); !ok || !f.NextAt.Equal(noon.Add(test.want)) {
 			t.Errorf("%d seconds and a floor of %s: %+v", test.seconds, test.floor, d.Facts)
 		}
 	}
 	created := success(201)
 	created.Order = &upstream.CreatedOrder{OrderNo: "ord_1", PollAfterSeconds: cents(30)}
-	if f, _ := replied(order(), created).Facts[0].(ledger.OrderAccepted); !f.NextAt.Equal(noon.Add(30 * time.Second)) {
+	if f, _ := replied(order(), created).Facts[0].(fact.OrderAccepted); !f.NextAt.Equal(noon.Add(30 * time.Second)) {
 		t.Errorf("the first read is at %s", f.NextAt)
 	}
 	for _, status := range []string{"of_tomorrow", "completed", ""} {
@@ -276,7 +276,7 @@ func TestTrap50NoProgressIsWhatReadsShowNotTheLackOfReads(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
-	pending, _ := read(open(), detail(stopped, refund(900, nil))).Facts[0].(ledger.OrderProgressed)
+	pending, _ := read(open(), detail(stopped, refund(900, nil))).Facts[0].(fact.OrderProgressed)
 	if !pending.NextAt.Equal(noon.Add(24 * time.Hour)) {
 		t.Fatalf("a pending refund is read again at %s", pending.NextAt)
 	}
@@ -306,11 +306,11 @@ func TestTrap28ACodeThatIsAnsweredForADayIsForAPerson(t *testing.T) {
 			t.Errorf("%q for %s: %s, want %s", test.code, test.since, got, test.want)
 		}
 		switch f := d.Facts[0].(type) {
-		case ledger.OperationReview:
+		case fact.OperationReview:
 			if f.TraceID != "tr_9" || f.Code != string(test.code) {
 				t.Errorf("%+v", f)
 			}
-		case ledger.OrderProgressed:
+		case fact.OrderProgressed:
 			if f.UnreadSince == nil || f.ReadAt != op.ReadAt {
 				t.Errorf("%+v", f)
 			}
@@ -319,7 +319,7 @@ func TestTrap28ACodeThatIsAnsweredForADayIsForAPerson(t *testing.T) {
 }
 
 func TestTrap29OnlyWhatIsAvailableIsHandedOver(t *testing.T) {
-	f, ok := read(open(), detail(finished)).Facts[0].(ledger.OrderDelivered)
+	f, ok := read(open(), detail(finished)).Facts[0].(fact.OrderDelivered)
 	if !ok || len(f.ProxyIDs) != 2 || f.ProxyIDs[0] != "px_1" || f.ExpectedCount != 2 {
 		t.Fatalf("%+v", f)
 	}
@@ -330,10 +330,10 @@ func TestTrap29OnlyWhatIsAvailableIsHandedOver(t *testing.T) {
 }
 
 func TestAFailedReadComesBackLaterAndLater(t *testing.T) {
-	fail := func(op Operation, h OrderReadFailed) (ledger.OrderProgressed, Decision) {
+	fail := func(op Operation, h OrderReadFailed) (fact.OrderProgressed, Decision) {
 		h.Moment, h.Reason = Moment{Now: noon, Jitter: 0.5}, "HTTP 500"
 		d := Decide(op, h)
-		f, _ := d.Facts[0].(ledger.OrderProgressed)
+		f, _ := d.Facts[0].(fact.OrderProgressed)
 		return f, d
 	}
 	op := open()
@@ -370,7 +370,7 @@ func TestAnOrderMayBeShownLaterThanItIsAccepted(t *testing.T) {
 		if said(d) != test.want {
 			t.Errorf("not shown %s after the acceptance: %s, want %s", test.age, said(d), test.want)
 		}
-		if f, ok := d.Facts[0].(ledger.OrderProgressed); ok && (!f.NextAt.Equal(noon.Add(time.Second)) || f.ChargedCents != 0 || !strings.Contains(f.Reason, "does not show")) {
+		if f, ok := d.Facts[0].(fact.OrderProgressed); ok && (!f.NextAt.Equal(noon.Add(time.Second)) || f.ChargedCents != 0 || !strings.Contains(f.Reason, "does not show")) {
 			t.Errorf("%+v", f)
 		}
 	}

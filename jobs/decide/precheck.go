@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -78,7 +79,7 @@ func decideLookFailed(op Operation, h LookFailed) Decision {
 func decideLooked(op Operation, h Looked) Decision {
 	switch {
 	case cannotSay(h.NamesCIDRs, h.CIDRField):
-		return holdBack(op, nil, ledger.CommandHeld{
+		return holdBack(op, nil, fact.CommandHeld{
 			Reason: "it names CIDRs and the account has no cidr_field any more: set it again and `perennial release` it, or `perennial cancel` it",
 		})
 	case !h.Guarded:
@@ -89,7 +90,7 @@ func decideLooked(op Operation, h Looked) Decision {
 	if postponed != nil {
 		return decideLookFailed(op, *postponed)
 	}
-	leftOut := ledger.Skipped(op.Ref(""), append(skipped, unread...), "for a reason that is not named here: too many differ")
+	leftOut := fact.Skipped(op.Ref(""), append(skipped, unread...), "for a reason that is not named here: too many differ")
 	switch {
 	case len(ids) == 0 && len(unread) > 0:
 		return refusedBefore(op, leftOut, "nothing_due", "what is left of its proxies cannot be read at the provider: nothing was sent")
@@ -107,13 +108,13 @@ func cannotSay(namesCIDRs bool, field string) bool { return namesCIDRs && field 
 
 // stillDue parts what was read into the proxies that are still to be renewed and
 // the others.
-func stillDue(h Looked) (ids []string, skipped []ledger.SkippedProxy) {
+func stillDue(h Looked) (ids []string, skipped []fact.SkippedProxy) {
 	for _, s := range h.Seen {
 		if s.Unread != nil {
 			continue
 		}
 		if why := whyNotDue(h, s); why != "" {
-			skipped = append(skipped, ledger.SkippedProxy{ProxyID: s.ProxyID, Reason: why, ExpiresAt: s.ExpiresAt})
+			skipped = append(skipped, fact.SkippedProxy{ProxyID: s.ProxyID, Reason: why, ExpiresAt: s.ExpiresAt})
 			continue
 		}
 		ids = append(ids, s.ProxyID)
@@ -131,7 +132,7 @@ func whyNotDue(h Looked, s Seen) string {
 	}
 	expected, named := h.ExpectExpiresAt[s.ProxyID]
 	switch {
-	case named && !ledger.Expiry(&expected).Equal(*s.ExpiresAt):
+	case named && !fact.Expiry(&expected).Equal(*s.ExpiresAt):
 		return "its expiry has moved since it was planned"
 	case h.DueBefore != nil && s.ExpiresAt.After(*h.DueBefore):
 		return "it is not due before " + h.DueBefore.Format(time.RFC3339)
@@ -153,14 +154,14 @@ const unreadMost = 2 * time.Minute
 // minutes: they do not hold up the others. Until then, and where none of several
 // can be read and the provider does not say that it is the proxies, everything
 // waits (postponed).
-func leaveUnread(op Operation, h Looked) (skipped []ledger.SkippedProxy, postponed *LookFailed) {
+func leaveUnread(op Operation, h Looked) (skipped []fact.SkippedProxy, postponed *LookFailed) {
 	unread := unreadOf(h.Seen)
 	alone := len(unread) < len(op.ProxyIDs)
 	for _, s := range unread {
 		if previousWait(op) < unreadMost || !alone && s.Unread.Code != upstream.CodeProxyEndpointUnavailable {
 			return nil, s.Unread
 		}
-		skipped = append(skipped, ledger.SkippedProxy{ProxyID: s.ProxyID, Reason: Bounded(s.Unread.Reason)})
+		skipped = append(skipped, fact.SkippedProxy{ProxyID: s.ProxyID, Reason: Bounded(s.Unread.Reason)})
 	}
 	return skipped, nil
 }
@@ -175,7 +176,7 @@ func unreadOf(seen []Seen) (unread []Seen) {
 }
 
 // refusedBefore refuses an operation of which nothing was sent.
-func refusedBefore(op Operation, leftOut []ledger.Fact, code upstream.Code, reason string) Decision {
+func refusedBefore(op Operation, leftOut []fact.Fact, code upstream.Code, reason string) Decision {
 	if op.Ambiguous > 0 {
 		return changedSince(op)
 	}
@@ -190,7 +191,7 @@ func changedSince(op Operation) Decision {
 }
 
 // holdBack keeps an operation from being sent, until a time or until a person releases it.
-func holdBack(op Operation, leftOut []ledger.Fact, f ledger.CommandHeld) Decision {
+func holdBack(op Operation, leftOut []fact.Fact, f fact.CommandHeld) Decision {
 	f.Ref = op.Ref("")
 	return Decision{Facts: append(leftOut, f)}
 }
@@ -222,7 +223,7 @@ func decideTurn(op Operation, h TurnCame) Decision {
 }
 
 func unsentBecause(op Operation, next time.Time, reason string) Decision {
-	return Decision{Facts: []ledger.Fact{ledger.OperationUnsent{
+	return Decision{Facts: []fact.Fact{fact.OperationUnsent{
 		Ref: op.Ref(""), Attempt: op.Attempts, Reason: reason, NextAt: next.UTC(),
 	}}}
 }

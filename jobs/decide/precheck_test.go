@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -123,16 +124,16 @@ func TestThreeAnswersOfAFirewallPauseTheAccount(t *testing.T) {
 
 func TestALookThatFailsIsTriedAgainLaterAndLater(t *testing.T) {
 	op := renewalOf("px_1")
-	op.State, op.Attempts = ledger.StateAccepted, 0
+	op.State, op.Attempts = fact.StateAccepted, 0
 	wait := time.Duration(0)
 	for range 12 {
-		f, ok := Decide(op, LookFailed{Moment: Moment{Now: noon}, Code: upstream.CodeInsufficientScope, TraceID: "tr_1", Reason: "no"}).Facts[0].(ledger.OperationWaiting)
+		f, ok := Decide(op, LookFailed{Moment: Moment{Now: noon}, Code: upstream.CodeInsufficientScope, TraceID: "tr_1", Reason: "no"}).Facts[0].(fact.OperationWaiting)
 		next := f.NextAt.Sub(noon)
 		if !ok || f.Ambiguous || f.Code != "insufficient_scope" || f.TraceID != "tr_1" || next < max(wait, time.Second) || next > 2*backoffMost {
 			t.Fatalf("after %s: %+v", wait, f)
 		}
 		wait = next
-		op.State, op.Reason, op.UpdatedAt, op.NextAt = ledger.StateWaiting, f.Reason, noon, &f.NextAt
+		op.State, op.Reason, op.UpdatedAt, op.NextAt = fact.StateWaiting, f.Reason, noon, &f.NextAt
 	}
 	if wait < backoffMost {
 		t.Errorf("after twelve failures it waits %s", wait)

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -91,7 +91,7 @@ func anyOperation(t *rapid.T) Operation {
 func concluded(d Decision) bool {
 	for _, f := range d.Facts {
 		switch f.(type) {
-		case ledger.CommandRejected, ledger.CommandCancelled:
+		case fact.CommandRejected, fact.CommandCancelled:
 			return true
 		}
 	}
@@ -116,7 +116,7 @@ func TestTrap07WhateverTheProviderAnswersSomethingIsDecidedAndNothingIsGuessed(t
 				t.Fatalf("%T after an ambiguous attempt was taken for not charged: %s", h, said(d))
 			}
 			for _, f := range d.Facts {
-				if w, ok := f.(ledger.OperationWaiting); ok && w.NextAt.Before(noon) {
+				if w, ok := f.(fact.OperationWaiting); ok && w.NextAt.Before(noon) {
 					t.Fatalf("waits until %s", w.NextAt)
 				}
 			}
@@ -135,13 +135,13 @@ func TestTrap19WhateverAnOrderShowsNoMoreIsBookedThanItSays(t *testing.T) {
 		}
 		charged, refunded := op.ChargedCents, op.RefundedCents
 		for _, f := range d.Facts {
-			var s ledger.OrderState
+			var s fact.OrderState
 			switch f := f.(type) {
-			case ledger.OrderProgressed:
+			case fact.OrderProgressed:
 				s = f.OrderState
-			case ledger.OrderDelivered:
+			case fact.OrderDelivered:
 				s = f.OrderState
-			case ledger.OrderRefunded:
+			case fact.OrderRefunded:
 				s = f.OrderState
 			}
 			if s.ChargedCents < 0 || s.RefundedCents < 0 {

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -21,7 +21,7 @@ const (
 
 // decideRefund is of an order that is over, and of which money came back or is
 // announced (pending).
-func decideRefund(op Operation, h OrderRead, state ledger.OrderState, pending bool) Decision {
+func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool) Decision {
 	o, next, long := h.Order, h.Now.Add(settling), stands(op, h.Order, settlingMost)
 	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
 	rest := owed(op, o.Delivery, charged, refunded)
@@ -31,7 +31,7 @@ func decideRefund(op Operation, h OrderRead, state ledger.OrderState, pending bo
 	case pending:
 		return reviewWithMoney(op, o, state, "a refund is announced and did not come in 7 days; "+rest)
 	case covers(o.Delivery, charged, refunded):
-		return Decision{Facts: []ledger.Fact{ledger.OrderRefunded{
+		return Decision{Facts: []fact.Fact{fact.OrderRefunded{
 			OrderState: state, RefundStatus: Bounded(o.Refund.Status), Destination: Bounded(o.Refund.Destination), RefundedAt: o.Refund.RefundedAt.UTC(),
 		}}}
 	case !long:
@@ -64,7 +64,7 @@ func RefundOf(o upstream.Order) int64 {
 }
 
 // refunds puts what came back since the last read into state.
-func refunds(op Operation, o upstream.Order, state *ledger.OrderState, doubt func(kind string, cents int64, text string)) {
+func refunds(op Operation, o upstream.Order, state *fact.OrderState, doubt func(kind string, cents int64, text string)) {
 	if !returned(o, state.ReadAt) {
 		return
 	}
@@ -82,7 +82,7 @@ func refunds(op Operation, o upstream.Order, state *ledger.OrderState, doubt fun
 
 // pends: the refund object says that something, or more than is booked, is to
 // come back.
-func pends(o upstream.Order, state ledger.OrderState, refunded int64) bool {
+func pends(o upstream.Order, state fact.OrderState, refunded int64) bool {
 	r, d := o.Refund, o.Delivery
 	switch {
 	case r == nil, none(r) && d.Complete && d.Available && d.DeliveredCount >= d.ExpectedCount:
@@ -127,8 +127,8 @@ func owed(op Operation, d upstream.Delivery, charged, refunded int64) string {
 
 // withoutRefund is the finding that a delivered order is settled although its
 // refund object announces one.
-func withoutRefund(op Operation, o upstream.Order) ledger.LedgerDiscrepancy {
-	f := ledger.LedgerDiscrepancy{Ref: op.Ref(o.TraceID), Kind: KindRefund, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
+func withoutRefund(op Operation, o upstream.Order) fact.LedgerDiscrepancy {
+	f := fact.LedgerDiscrepancy{Ref: op.Ref(o.TraceID), Kind: KindRefund, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
 		"the order shows a refund (status %q) that did not come in the 7 days since it last moved on: the order is settled without it", Bounded(o.Refund.Status))}
 	if o.Refund.AmountCents != nil {
 		f.AmountCents = *o.Refund.AmountCents

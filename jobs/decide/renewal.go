@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"perennial/jobs/command"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -49,10 +49,10 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 
 // amountDoubt is the finding that a line's amount, as text, is not its cents; nil
 // when all agree.
-func amountDoubt(op Operation, v Verdict, r upstream.Renewal) ledger.Fact {
+func amountDoubt(op Operation, v Verdict, r upstream.Renewal) fact.Fact {
 	for _, l := range r.LineItems {
 		if !upstream.AmountAgrees(l.Amount, l.AmountCents) {
-			return ledger.LedgerDiscrepancy{Ref: op.Ref(v.TraceID), Kind: KindDecimal, ProxyID: l.ProxyID, Explanation: fmt.Sprintf(
+			return fact.LedgerDiscrepancy{Ref: op.Ref(v.TraceID), Kind: KindDecimal, ProxyID: l.ProxyID, Explanation: fmt.Sprintf(
 				"the line's amount is %q and its amount_cents %d: amount_cents is booked", Bounded(l.Amount), l.AmountCents)}
 		}
 	}
@@ -136,7 +136,7 @@ func withOpenLines(r upstream.Renewal) *upstream.Renewal {
 
 // settleRenewal turns agreed lines into a fact. A result that leaves lines to a
 // person books the rest: unresolved lines stand in suspense.
-func settleRenewal(op Operation, v Verdict, status string, lines ledger.Lines) Decision {
+func settleRenewal(op Operation, v Verdict, status string, lines fact.Lines) Decision {
 	unresolved := 0
 	for _, l := range lines.Items {
 		if l.State == upstream.LineUnresolved {
@@ -146,12 +146,12 @@ func settleRenewal(op Operation, v Verdict, status string, lines ledger.Lines) D
 	if status == upstream.RenewalManualReview || unresolved == len(lines.Items) {
 		v.Reason = fmt.Sprintf("the provider has %d of %d proxies pending verification: do not send it again", unresolved, len(lines.Items))
 		d := review(op, true, v)
-		f, _ := d.Facts[0].(ledger.OperationReview)
+		f, _ := d.Facts[0].(fact.OperationReview)
 		f.Settlement = &lines
 		d.Facts[0] = f
 		return d
 	}
-	return Decision{Facts: []ledger.Fact{ledger.RenewalSettled{
+	return Decision{Facts: []fact.Fact{fact.RenewalSettled{
 		Ref: op.Ref(v.TraceID), Status: status, Attempt: op.Attempts, Code: codeOf(v), Lines: lines,
 	}}}
 }
@@ -167,15 +167,15 @@ func codeOf(v Verdict) string {
 // partition checks that every id sent came back in exactly one list and in one
 // line item of the same state, and that all sums agree. Gross is net plus
 // refunded: the API's charged_cents is already net of refunds.
-func partition(ids []string, r upstream.Renewal) (ledger.Lines, error) {
+func partition(ids []string, r upstream.Renewal) (fact.Lines, error) {
 	state, err := statesOf(ids, r)
 	if err != nil {
-		return ledger.Lines{}, err
+		return fact.Lines{}, err
 	}
 	if len(r.LineItems) != len(ids) {
-		return ledger.Lines{}, fmt.Errorf("%d line items for %d proxies", len(r.LineItems), len(ids))
+		return fact.Lines{}, fmt.Errorf("%d line items for %d proxies", len(r.LineItems), len(ids))
 	}
-	var out ledger.Lines
+	var out fact.Lines
 	var amount, charged, refunded int64
 	for _, l := range r.LineItems {
 		if state[l.ProxyID] == "" || state[l.ProxyID] != l.Status {
@@ -186,8 +186,8 @@ func partition(ids []string, r upstream.Renewal) (ledger.Lines, error) {
 			return out, err
 		}
 		amount, charged, refunded = amount+l.AmountCents, charged+l.ChargedCents, refunded+l.RefundedCents
-		out.Items = append(out.Items, ledger.Line{
-			ProxyID: l.ProxyID, State: ledger.LineState(l.Status), ChargedCents: l.ChargedCents + l.RefundedCents, RefundedCents: l.RefundedCents,
+		out.Items = append(out.Items, fact.Line{
+			ProxyID: l.ProxyID, State: fact.LineState(l.Status), ChargedCents: l.ChargedCents + l.RefundedCents, RefundedCents: l.RefundedCents,
 		})
 	}
 	out.ChargedCents, out.RefundedCents = charged+refunded, refunded
@@ -277,7 +277,7 @@ func absent(r upstream.Renewal, field string) bool {
 // split makes two operations with keys of their own of a refused chunk: the proxies
 // that the provider did not know when they were read apart from the others, or halves.
 // Nil where it knew none: the refusal is of each.
-func split(op Operation, unknown []string) []ledger.Planned {
+func split(op Operation, unknown []string) []fact.Planned {
 	half := (len(op.ProxyIDs) + 1) / 2
 	first, second := op.ProxyIDs[:half], op.ProxyIDs[half:]
 	if len(unknown) > 0 {
@@ -287,7 +287,7 @@ func split(op Operation, unknown []string) []ledger.Planned {
 	if len(first) == 0 {
 		return nil
 	}
-	return []ledger.Planned{
+	return []fact.Planned{
 		command.Plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"a", 1, first),
 		command.Plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"b", 1, second),
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -48,8 +48,8 @@ func good() *upstream.Renewal {
 }
 
 func TestTrap15ChargedIsAfterRefundsAndIsBookedGross(t *testing.T) {
-	f, ok := replied(renewalOf("a", "b", "c"), renewed(good())).Facts[0].(ledger.RenewalSettled)
-	want := ledger.Lines{ChargedCents: 930, RefundedCents: 310, Items: []ledger.Line{
+	f, ok := replied(renewalOf("a", "b", "c"), renewed(good())).Facts[0].(fact.RenewalSettled)
+	want := fact.Lines{ChargedCents: 930, RefundedCents: 310, Items: []fact.Line{
 		{ProxyID: "a", State: "succeeded", ChargedCents: 300}, {ProxyID: "b", State: "failed", ChargedCents: 310, RefundedCents: 310},
 		{ProxyID: "c", State: "unresolved", ChargedCents: 320},
 	}}
@@ -60,7 +60,7 @@ func TestTrap15ChargedIsAfterRefundsAndIsBookedGross(t *testing.T) {
 
 func TestTrap16AllFailedIsABookingAndNotOnlyAnError(t *testing.T) {
 	r := result("failed", item("a", "failed", 0, 300), item("b", "failed", 0, 300))
-	f, ok := replied(renewalOf("a", "b"), allFailed(r)).Facts[0].(ledger.RenewalSettled)
+	f, ok := replied(renewalOf("a", "b"), allFailed(r)).Facts[0].(fact.RenewalSettled)
 	if !ok || f.Status != "failed" || f.ChargedCents != 600 || f.RefundedCents != 600 || f.Code != "operation_failed" {
 		t.Fatalf("%+v", f)
 	}
@@ -116,7 +116,7 @@ func TestTrap17HTTP200ProvesNothingAboutAnIP(t *testing.T) {
 		r := good()
 		spoil(r)
 		d := replied(renewalOf("a", "b", "c"), renewed(r))
-		if f, ok := d.Facts[0].(ledger.OperationReview); !ok || !f.Ambiguous || f.Settlement != nil || len(d.Facts) != 1 {
+		if f, ok := d.Facts[0].(fact.OperationReview); !ok || !f.Ambiguous || f.Settlement != nil || len(d.Facts) != 1 {
 			t.Errorf("%s: %s", name, said(d))
 		}
 	}
@@ -171,7 +171,7 @@ func TestTrap08Trap18UnresolvedLinesStandInSuspenseForAPerson(t *testing.T) {
 		"nothing known": {renewalOf("c"), result("partial", item("c", "unresolved", 320, 0))},
 	} {
 		d := replied(test.op, renewed(test.r))
-		f, ok := d.Facts[0].(ledger.OperationReview)
+		f, ok := d.Facts[0].(fact.OperationReview)
 		if !ok || f.Settlement == nil || len(f.Settlement.Items) != len(test.op.ProxyIDs) || !strings.Contains(f.Reason, "do not send it again") {
 			t.Errorf("%s: %s", name, said(d))
 		}
@@ -204,15 +204,15 @@ func TestTrap08AnAmountThatIsNotKnownYetIsNotAskedForAgain(t *testing.T) {
 		amountless(r)
 		spoil(r)
 		d := replied(renewalOf("a", "b", "c"), renewed(r))
-		f, ok := d.Facts[0].(ledger.OperationReview)
-		want := []ledger.Line{{ProxyID: "a", State: "succeeded", ChargedCents: 300}, {ProxyID: "b", State: "failed", ChargedCents: 310, RefundedCents: 310}, {ProxyID: "c", State: "unresolved"}}
+		f, ok := d.Facts[0].(fact.OperationReview)
+		want := []fact.Line{{ProxyID: "a", State: "succeeded", ChargedCents: 300}, {ProxyID: "b", State: "failed", ChargedCents: 310, RefundedCents: 310}, {ProxyID: "c", State: "unresolved"}}
 		if !ok || f.Settlement == nil || !reflect.DeepEqual(f.Settlement.Items, want) {
 			t.Errorf("%s: %s %+v", name, said(d), d.Facts)
 		}
 	}
 	part := good()
 	amountless(part)
-	if f, ok := replied(renewalOf("a", "b", "c"), renewed(part)).Facts[0].(ledger.RenewalSettled); !ok || f.Status != "partial" || f.ChargedCents != 610 {
+	if f, ok := replied(renewalOf("a", "b", "c"), renewed(part)).Facts[0].(fact.RenewalSettled); !ok || f.Status != "partial" || f.ChargedCents != 610 {
 		t.Errorf("partial: %+v", f)
 	}
 }
@@ -230,12 +230,12 @@ func TestTrap08ManualReviewIsNeverSentAgain(t *testing.T) {
 		r.Status = "manual_review"
 		spoil(r)
 		d := replied(renewalOf("a", "b", "c"), renewed(r))
-		if f, ok := d.Facts[0].(ledger.OperationReview); !ok || !f.Ambiguous || f.Settlement != nil {
+		if f, ok := d.Facts[0].(fact.OperationReview); !ok || !f.Ambiguous || f.Settlement != nil {
 			t.Errorf("%s: %s", name, said(d))
 		}
 	}
 	none := &upstream.Renewal{Status: "manual_review", Unresolved: []string{"a", "b"}, Missing: []string{"line_items", "total_cents", "charged_cents", "refunded_cents"}}
-	if f, ok := replied(renewalOf("a", "b"), renewed(none)).Facts[0].(ledger.OperationReview); !ok || f.Settlement == nil || len(f.Settlement.Items) != 2 {
+	if f, ok := replied(renewalOf("a", "b"), renewed(none)).Facts[0].(fact.OperationReview); !ok || f.Settlement == nil || len(f.Settlement.Items) != 2 {
 		t.Errorf("nothing but the list: %+v", f)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -175,9 +175,9 @@ func decideUnknown(op Operation, h Replied, v Verdict) Decision {
 
 func decideSuccess(op Operation, h Replied, v Verdict) Decision {
 	switch op.Kind {
-	case ledger.KindOrder:
+	case fact.KindOrder:
 		return decideCreated(op, h, v)
-	case ledger.KindRenewal:
+	case fact.KindRenewal:
 		return decideRenewal(op, h, v)
 	}
 	panic("jobs: kind " + string(op.Kind) + " has no decision on a success")
@@ -193,7 +193,7 @@ func decideCreated(op Operation, h Replied, v Verdict) Decision {
 	if poll := h.Reply.Order.PollAfterSeconds; poll != nil {
 		next = next.Add(seconds(*poll))
 	}
-	return Decision{Facts: []ledger.Fact{ledger.OrderAccepted{
+	return Decision{Facts: []fact.Fact{fact.OrderAccepted{
 		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, OrderNo: h.Reply.Order.OrderNo, NextAt: next.UTC(),
 	}}}
 }
@@ -215,7 +215,7 @@ func decideRefusal(op Operation, unknown []string, v Verdict) Decision {
 			v.Reason += "; none of its proxies was there when each was read"
 		}
 		d = rejected(op, v)
-		f, _ := d.Facts[0].(ledger.CommandRejected)
+		f, _ := d.Facts[0].(fact.CommandRejected)
 		if f.SplitInto = split(op, unknown); f.SplitInto != nil {
 			f.DurationDays = op.DurationDays
 		}
@@ -293,7 +293,7 @@ func decideLocked(op Operation, h Replied, v Verdict) Decision {
 
 func decideUnsent(op Operation, h Replied, v Verdict) Decision {
 	next := h.Now.Add(backoff(min(op.Attempts, 6), h.Jitter)).UTC()
-	return Decision{Facts: []ledger.Fact{ledger.OperationUnsent{
+	return Decision{Facts: []fact.Fact{fact.OperationUnsent{
 		Ref: op.Ref(""), Attempt: op.Attempts, Reason: v.Reason, NextAt: next,
 	}}}
 }

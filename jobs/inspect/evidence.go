@@ -12,6 +12,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -110,7 +111,7 @@ func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 		return err
 	}
 	for _, r := range rows {
-		f, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		f, err := fact.Decode(r.Type, []byte(r.Data))
 		if err != nil {
 			return err
 		}
@@ -125,32 +126,32 @@ func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-func entryOf(f ledger.Fact, currency string) HistoryEntry {
+func entryOf(f fact.Fact, currency string) HistoryEntry {
 	switch f := f.(type) {
-	case ledger.OperationSending:
+	case fact.OperationSending:
 		return HistoryEntry{Attempt: f.Attempt, Text: "sent as " + f.AppID + ": " + decide.Bounded(f.Body)}
-	case ledger.OperationUnsent:
+	case fact.OperationUnsent:
 		return HistoryEntry{Attempt: f.Attempt, TraceID: f.TraceID, Text: f.Reason}
-	case ledger.OperationWaiting:
+	case fact.OperationWaiting:
 		return HistoryEntry{Attempt: f.Attempt, Code: f.Code, HTTPStatus: f.HTTPStatus, Ambiguous: f.Ambiguous, TraceID: f.TraceID, Text: f.Reason}
-	case ledger.OperationReview:
+	case fact.OperationReview:
 		return HistoryEntry{Attempt: f.Attempt, Code: f.Code, HTTPStatus: f.HTTPStatus, Ambiguous: f.Ambiguous, TraceID: f.TraceID, Text: f.Reason}
-	case ledger.OperationResolved:
-		return HistoryEntry{Text: fmt.Sprintf("%s %s %s, by %s: %s", f.Outcome, ledger.Amount(f.ChargedCents, currency), f.ProxyID, ledger.Signed(f.By, f.User), f.Reason)}
-	case ledger.OrderAccepted:
+	case fact.OperationResolved:
+		return HistoryEntry{Text: fmt.Sprintf("%s %s %s, by %s: %s", f.Outcome, fact.Amount(f.ChargedCents, currency), f.ProxyID, fact.Signed(f.By, f.User), f.Reason)}
+	case fact.OrderAccepted:
 		return HistoryEntry{Attempt: f.Attempt, TraceID: f.TraceID, Text: "order " + f.OrderNo}
-	case ledger.OrderProgressed:
+	case fact.OrderProgressed:
 		return HistoryEntry{TraceID: f.TraceID, Text: fmt.Sprintf("status %q, %d of %d delivered: %s", f.Status, f.DeliveredCount, f.ExpectedCount, f.Reason)}
-	case ledger.RenewalSettled:
+	case fact.RenewalSettled:
 		return HistoryEntry{Attempt: f.Attempt, Code: f.Code, TraceID: f.TraceID, Text: f.Status}
-	case ledger.LedgerDiscrepancy:
+	case fact.LedgerDiscrepancy:
 		return HistoryEntry{TraceID: f.TraceID, Text: f.Explanation}
 	}
 	return HistoryEntry{}
 }
 
 // fromProvider asks for the expiries now and for unknown orders.
-func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o ledger.Operation) {
+func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) {
 	p := &reconcile.Pass{Reconciler: c, Left: c.Reads, Fresh: map[string]bool{}}
 	for i := range e.Expiries {
 		x := &e.Expiries[i]
@@ -179,8 +180,8 @@ func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o 
 }
 
 // mayHaveMade lists the unknown orders that an answer may name.
-func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o ledger.Operation) {
-	m, err := decide.MakerOf(ctx, c.Ledger, o)
+func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) {
+	m, err := reconcile.MakerOf(ctx, c.Ledger, o)
 	recorded, failed := c.Ledger.RecordedFor(ctx)
 	if err := errors.Join(err, failed); err != nil {
 		e.Notes = append(e.Notes, fmt.Sprintf("the provider's orders could not be compared: %v", err))
@@ -194,19 +195,19 @@ func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o l
 }
 
 // answers lays out what a person can say of each open line, or of the whole.
-func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o ledger.Operation) error {
+func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
 	amount, ids := max(o.EstimateCents, o.ChargedCents-o.RefundedCents), []string{""}
 	if len(e.Orders) == 1 {
 		amount = e.Orders[0].NetCents
 	}
-	if o.State != ledger.StateReview {
+	if o.State != fact.StateReview {
 		ids = nil // it settled, and only single lines are open
 	}
 	open := map[string]int64{}
 	for _, x := range e.Lines {
-		if x.State == ledger.LineUnresolved {
+		if x.State == fact.LineUnresolved {
 			ids, open[x.ProxyID] = append(ids, x.ProxyID), x.ChargedCents-x.RefundedCents
-			if o.State == ledger.StateReview {
+			if o.State == fact.StateReview {
 				open[""] += x.ChargedCents - x.RefundedCents
 			}
 		}
@@ -229,8 +230,8 @@ func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o ledger.Opera
 	return nil
 }
 
-func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b ledger.Binding, o ledger.Operation, proxyID string, amount int64) error {
-	f := ledger.OperationResolved{Ref: ledger.Ref{OperationID: o.ID}, ProxyID: proxyID}
+func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Binding, o fact.Operation, proxyID string, amount int64) error {
+	f := fact.OperationResolved{Ref: fact.Ref{OperationID: o.ID}, ProxyID: proxyID}
 	none, err := l.WouldBook(ctx, f)
 	if err != nil {
 		return err
@@ -248,7 +249,7 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b ledger.Bin
 		return nil
 	}
 	again := Answer{Say: "--not-charged --send-again", ProxyID: proxyID, Bookings: none}
-	next, err := NextGeneration(ctx, l, b, o, ledger.LinePending, ledger.LineUnresolved)
+	next, err := NextGeneration(ctx, l, b, o, fact.LinePending, fact.LineUnresolved)
 	if refused := (*command.RefusedError)(nil); err != nil && !errors.As(err, &refused) {
 		return err
 	}
@@ -261,7 +262,7 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b ledger.Bin
 }
 
 // orderFlag names the one order that the operation can have made.
-func (e *Evidence) orderFlag(o ledger.Operation) string {
+func (e *Evidence) orderFlag(o fact.Operation) string {
 	if o.OrderNo != "" || len(e.Orders) != 1 {
 		return ""
 	}

@@ -6,19 +6,20 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // An operation that is sent again under a new key: what a person is offered, and what
 // the answer plans.
 
 type generation struct {
-	Planned ledger.Planned
+	Planned fact.Planned
 	Days    int64
 }
 
 // NextGeneration plans an operation again under a new key, for its lines in the
 // given states: a line that a person has answered already is not sent twice.
-func NextGeneration(ctx context.Context, l *ledger.Ledger, b ledger.Binding, o ledger.Operation, states ...ledger.LineState) (generation, error) {
+func NextGeneration(ctx context.Context, l *ledger.Ledger, b fact.Binding, o fact.Operation, states ...fact.LineState) (generation, error) {
 	accepted, err := l.Acceptance(ctx, o.CommandID)
 	if err != nil {
 		return generation{}, err
@@ -44,12 +45,12 @@ func NextGeneration(ctx context.Context, l *ledger.Ledger, b ledger.Binding, o l
 }
 
 // PlanLine plans one line of an operation again, apart from the others.
-func PlanLine(b ledger.Binding, o ledger.Operation, proxyID string) ledger.Planned {
+func PlanLine(b fact.Binding, o fact.Operation, proxyID string) fact.Planned {
 	return command.Plan(b, o.Kind, o.CommandID, o.Chunk+"/"+proxyID, o.Generation+1, []string{proxyID})
 }
 
 // MayGoAgain: an order that has a number was charged, and is not sent again
 // before all of it is refunded.
-func MayGoAgain(o ledger.Operation) bool {
+func MayGoAgain(o fact.Operation) bool {
 	return o.OrderNo == "" || o.ChargedCents > 0 && o.RefundedCents == o.ChargedCents
 }

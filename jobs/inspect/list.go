@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // ListQuery says which operations a list shows.
 type ListQuery struct {
 	Unfinished bool              `json:"unfinished,omitempty"` // only those that have not ended
-	State      ledger.State      `json:"state,omitempty"`
-	Kind       ledger.Kind       `json:"kind,omitempty"`
+	State      fact.State        `json:"state,omitempty"`
+	Kind       fact.Kind         `json:"kind,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"` // of the command, all of them
 	Since      time.Time         `json:"since,omitzero"`   // accepted then or later
 	Limit      int               `json:"limit"`
@@ -24,7 +25,7 @@ type ListQuery struct {
 const listPage = 500
 
 // matches reports whether an operation is to be shown.
-func (q ListQuery) matches(o ledger.Operation) bool {
+func (q ListQuery) matches(o fact.Operation) bool {
 	return (q.State == "" || o.State == q.State) && !o.AcceptedAt.Before(q.Since) && (!q.Unfinished || !o.State.Ended())
 }
 
@@ -55,7 +56,7 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 	}
 	q.currency = currency
 	accepted, err := q.ofAccepted(ctx, l)
-	if err != nil || q.State != ledger.StateRejected || q.Kind != "" || len(q.Labels) > 0 {
+	if err != nil || q.State != fact.StateRejected || q.Kind != "" || len(q.Labels) > 0 {
 		return accepted, err
 	}
 	// What was refused before it was accepted has no operation, and of its content
@@ -63,7 +64,7 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 	refused, err := l.Rejections(ctx, q.Since, q.Limit)
 	for _, x := range refused {
 		accepted = append(accepted, OperationStatus{
-			CommandID: x.CommandID, State: ledger.StateRejected, Reason: x.Reason, Code: x.Code, AcceptedAt: x.At, Currency: currency, Lines: []ledger.RenewalLine{},
+			CommandID: x.CommandID, State: fact.StateRejected, Reason: x.Reason, Code: x.Code, AcceptedAt: x.At, Currency: currency, Lines: []ledger.RenewalLine{},
 		})
 	}
 	slices.SortStableFunc(accepted, func(x, y OperationStatus) int { return y.AcceptedAt.Compare(x.AcceptedAt) })
@@ -109,7 +110,7 @@ func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c ledger.Accepted
 	return false, nil
 }
 
-func statusesOf(records []ledger.Operation, currency string) []OperationStatus {
+func statusesOf(records []fact.Operation, currency string) []OperationStatus {
 	out := make([]OperationStatus, 0, len(records))
 	for _, o := range records {
 		out = append(out, statusOf(o, currency))

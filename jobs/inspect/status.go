@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // CommandStatus is where a command stands, as `status ID -o json` prints it.
 type CommandStatus struct {
 	CommandID  string            `json:"command_id"`
-	Kind       ledger.Kind       `json:"kind,omitempty"`
+	Kind       fact.Kind         `json:"kind,omitempty"`
 	State      string            `json:"state"`
 	Reason     string            `json:"reason,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
@@ -37,9 +38,9 @@ type LeftOut struct {
 type OperationStatus struct {
 	OperationID    string               `json:"operation_id"`
 	CommandID      string               `json:"command_id"`
-	Kind           ledger.Kind          `json:"kind"`
+	Kind           fact.Kind            `json:"kind"`
 	IdempotencyKey string               `json:"idempotency_key"`
-	State          ledger.State         `json:"state"`
+	State          fact.State           `json:"state"`
 	Reason         string               `json:"reason"`
 	Code           string               `json:"code,omitempty"`
 	Attempts       int64                `json:"attempts"`
@@ -70,7 +71,7 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 	}
 	if errors.Is(err, ledger.ErrNotFound) {
 		refusal, err := l.Rejection(ctx, id)
-		return CommandStatus{CommandID: id, State: string(ledger.StateRejected), Reason: refusal.Reason, Operations: []OperationStatus{}}, err
+		return CommandStatus{CommandID: id, State: string(fact.StateRejected), Reason: refusal.Reason, Operations: []OperationStatus{}}, err
 	}
 	if err != nil {
 		return CommandStatus{}, err
@@ -110,7 +111,7 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 }
 
 // wholeStatusOf is an operation's status with its lines, its proxies and who asked.
-func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o ledger.Operation, currency string) (one OperationStatus, err error) {
+func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o fact.Operation, currency string) (one OperationStatus, err error) {
 	one = statusOf(o, currency)
 	if one.Reason, err = signedReason(ctx, l, o); err != nil {
 		return one, err
@@ -118,7 +119,7 @@ func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o ledger.Operation, cu
 	if o.Kind.OfProxies() {
 		one.Lines, err = l.Lines(ctx, o.ID)
 	}
-	if err == nil && o.State == ledger.StateDelivered {
+	if err == nil && o.State == fact.StateDelivered {
 		one.ProxyIDs, err = delivered(ctx, l, o.ID)
 	}
 	return one, err
@@ -126,7 +127,7 @@ func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o ledger.Operation, cu
 
 // signedReason is an operation's reason. Where a person gave it, the user of NATS that
 // asked follows the name: the ledger's own table has the name alone.
-func signedReason(ctx context.Context, l *ledger.Ledger, o ledger.Operation) (string, error) {
+func signedReason(ctx context.Context, l *ledger.Ledger, o fact.Operation) (string, error) {
 	if !strings.Contains(o.Reason, " by ") {
 		return o.Reason, nil
 	}
@@ -135,18 +136,18 @@ func signedReason(ctx context.Context, l *ledger.Ledger, o ledger.Operation) (st
 		return o.Reason, nil
 	}
 	for _, r := range slices.Backward(rows) {
-		decoded, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		decoded, err := fact.Decode(r.Type, []byte(r.Data))
 		if err != nil {
 			return "", err
 		}
 		switch f := decoded.(type) {
-		case ledger.CommandCancelled:
+		case fact.CommandCancelled:
 			if f.Said(f.By) == o.Reason {
-				return f.Said(ledger.Signed(f.By, f.User)), nil
+				return f.Said(fact.Signed(f.By, f.User)), nil
 			}
-		case ledger.OperationResolved:
+		case fact.OperationResolved:
 			if f.Said(f.By) == o.Reason {
-				return f.Said(ledger.Signed(f.By, f.User)), nil
+				return f.Said(fact.Signed(f.By, f.User)), nil
 			}
 		}
 	}
@@ -155,7 +156,7 @@ func signedReason(ctx context.Context, l *ledger.Ledger, o ledger.Operation) (st
 
 // acceptance is what a command asked for. Where an archive holds it that is not
 // at hand, it is as much as the ledger kept, and the archive's name.
-func acceptance(ctx context.Context, l *ledger.Ledger, id string) (accepted ledger.CommandAccepted, archivedIn string, err error) {
+func acceptance(ctx context.Context, l *ledger.Ledger, id string) (accepted fact.CommandAccepted, archivedIn string, err error) {
 	accepted, err = l.Acceptance(ctx, id)
 	gone, ok := errors.AsType[*ledger.ArchivedError](err)
 	if !ok {
@@ -174,11 +175,11 @@ func delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]str
 		return nil, nil
 	}
 	for _, r := range slices.Backward(rows) {
-		decoded, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		decoded, err := fact.Decode(r.Type, []byte(r.Data))
 		if err != nil {
 			return nil, err
 		}
-		if f, ok := decoded.(ledger.OrderDelivered); ok {
+		if f, ok := decoded.(fact.OrderDelivered); ok {
 			return f.ProxyIDs, nil
 		}
 	}
@@ -192,11 +193,11 @@ func leftOut(ctx context.Context, l *ledger.Ledger, commandID string) (out []Lef
 		return nil, err
 	}
 	for _, r := range rows {
-		decoded, err := ledger.DecodeFact(r.Type, []byte(r.Data))
+		decoded, err := fact.Decode(r.Type, []byte(r.Data))
 		if err != nil {
 			return nil, err
 		}
-		if f, ok := decoded.(ledger.ProxySkipped); ok && f.OperationID == "" {
+		if f, ok := decoded.(fact.ProxySkipped); ok && f.OperationID == "" {
 			for _, x := range f.Proxies() {
 				out = append(out, LeftOut{ProxyID: x.ProxyID, Reason: x.Reason})
 			}
@@ -217,7 +218,7 @@ const StateConflict = "conflict"
 func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (string, error) {
 	accepted, err := l.Command(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return string(ledger.StateRejected), wasRefused(ctx, l, id, hash, message)
+		return string(fact.StateRejected), wasRefused(ctx, l, id, hash, message)
 	}
 	if err != nil {
 		return "", err
@@ -249,10 +250,10 @@ func wasRefused(ctx context.Context, l *ledger.Ledger, id, hash, message string)
 
 // stateOf is CommandState, with what became of single lines that a person sent
 // again: where they were all that was missing, the command is complete.
-func stateOf(ctx context.Context, l *ledger.Ledger, records []ledger.Operation) (string, error) {
+func stateOf(ctx context.Context, l *ledger.Ledger, records []fact.Operation) (string, error) {
 	latest, again := LatestOf(records), slices.Clone(records)
 	for i, o := range again {
-		if o.State != ledger.StatePartial || !latest.lineByLine(o) {
+		if o.State != fact.StatePartial || !latest.lineByLine(o) {
 			continue
 		}
 		lines, err := l.Lines(ctx, o.ID)
@@ -260,13 +261,13 @@ func stateOf(ctx context.Context, l *ledger.Ledger, records []ledger.Operation) 
 			return "", err
 		}
 		if latest.renewedAll(o, lines) {
-			again[i].State = ledger.StateCompleted
+			again[i].State = fact.StateCompleted
 		}
 	}
 	return CommandState(again), nil
 }
 
-func statusOf(o ledger.Operation, currency string) OperationStatus {
+func statusOf(o fact.Operation, currency string) OperationStatus {
 	return OperationStatus{
 		OperationID: o.ID, CommandID: o.CommandID, Kind: o.Kind, IdempotencyKey: o.Key, State: o.State, Reason: o.Reason, Code: o.Code,
 		Attempts: o.Attempts, Ambiguous: o.Ambiguous, FirstSentAt: o.FirstSentAt, NextAt: o.NextAt, OrderNo: o.OrderNo,
@@ -277,15 +278,15 @@ func statusOf(o ledger.Operation, currency string) OperationStatus {
 
 // unended orders the states of a command that has not ended by who is waited
 // for: a person first.
-var unended = []ledger.State{
-	ledger.StateReview, ledger.StateHeld, ledger.StateSending, ledger.StateWaiting, ledger.StateOpen, ledger.StateAccepted,
+var unended = []fact.State{
+	fact.StateReview, fact.StateHeld, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateAccepted,
 }
 
 // CommandState sums the operations' states up. A command has ended when all of
 // them have; when they ended differently it is "partial". Operations whose ids
 // went to others (a split chunk, a person's sending again) do not count.
-func CommandState(operations []ledger.Operation) string {
-	counts, latest := make(map[ledger.State]int), LatestOf(operations)
+func CommandState(operations []fact.Operation) string {
+	counts, latest := make(map[fact.State]int), LatestOf(operations)
 	for _, o := range operations {
 		if o.State.Ended() && latest.Superseded(o) {
 			continue
@@ -302,13 +303,13 @@ func CommandState(operations []ledger.Operation) string {
 			return string(s)
 		}
 	}
-	return string(ledger.StatePartial)
+	return string(fact.StatePartial)
 }
 
 // generations is the latest generation of each chunk of a command.
 type generations map[string]int64
 
-func LatestOf(operations []ledger.Operation) generations {
+func LatestOf(operations []fact.Operation) generations {
 	latest := make(generations, len(operations))
 	for _, o := range operations {
 		latest[o.Chunk] = max(latest[o.Chunk], o.Generation)
@@ -317,12 +318,12 @@ func LatestOf(operations []ledger.Operation) generations {
 }
 
 // Superseded: other operations took over what this one was to do.
-func (g generations) Superseded(o ledger.Operation) bool {
-	return g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation || o.State == ledger.StateResolved && g.lineByLine(o)
+func (g generations) Superseded(o fact.Operation) bool {
+	return g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation || o.State == fact.StateResolved && g.lineByLine(o)
 }
 
 // lineByLine: single lines of the operation were sent again.
-func (g generations) lineByLine(o ledger.Operation) bool {
+func (g generations) lineByLine(o fact.Operation) bool {
 	for chunk := range g {
 		if strings.HasPrefix(chunk, o.Chunk+"/") {
 			return true
@@ -332,8 +333,8 @@ func (g generations) lineByLine(o ledger.Operation) bool {
 }
 
 // renewedAll: each line was renewed, left out, or sent again by itself.
-func (g generations) renewedAll(o ledger.Operation, lines []ledger.RenewalLine) bool {
+func (g generations) renewedAll(o fact.Operation, lines []ledger.RenewalLine) bool {
 	return !slices.ContainsFunc(lines, func(x ledger.RenewalLine) bool {
-		return x.State != ledger.LineSucceeded && x.State != ledger.LineCharged && x.State != ledger.LineSkipped && g[o.Chunk+"/"+x.ProxyID] <= o.Generation
+		return x.State != fact.LineSucceeded && x.State != fact.LineCharged && x.State != fact.LineSkipped && g[o.Chunk+"/"+x.ProxyID] <= o.Generation
 	})
 }

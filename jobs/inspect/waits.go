@@ -6,21 +6,22 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // waitsFor says why a command does not move by what the ledger knows: a pause, a
 // hold, a time; "" where it is under way or has ended.
-func waitsFor(records []ledger.Operation, pauses []ledger.Pause) string {
+func waitsFor(records []fact.Operation, pauses []ledger.Pause) string {
 	for _, o := range records {
-		waiting := o.State == ledger.StateWaiting
-		if waiting || o.State == ledger.StateAccepted {
+		waiting := o.State == fact.StateWaiting
+		if waiting || o.State == fact.StateAccepted {
 			for _, p := range pauses {
 				if p.Scope == decide.ScopeAccount || p.Scope == string(o.Kind) {
 					return pauseText(p)
 				}
 			}
 		}
-		switch held := o.State == ledger.StateHeld; {
+		switch held := o.State == fact.StateHeld; {
 		case waiting && o.NextAt != nil:
 			return "it is sent again at " + o.NextAt.UTC().Format(time.RFC3339)
 		case held && o.NextAt != nil:

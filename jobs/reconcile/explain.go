@@ -65,10 +65,10 @@ func (p *Pass) CouldExplain(difference int64) string {
 	}
 	text := ""
 	if len(found) > 0 {
-		text = "; it could be explained by " + strings.Join(decide.FirstFew(found), ", ")
+		text = "; it could be explained by " + strings.Join(FirstFew(found), ", ")
 	}
 	if under := p.Wallet.UnderWay; len(under) > 0 {
-		text += "; under way: " + strings.Join(decide.FirstFew(under), ", ")
+		text += "; under way: " + strings.Join(FirstFew(under), ", ")
 	}
 	return text
 }

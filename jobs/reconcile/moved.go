@@ -8,6 +8,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // outsideRenewals makes findings of expiries that moved and that no renewal of
@@ -26,9 +27,9 @@ func (p *Pass) outsideRenewals(ctx context.Context) error {
 			return err
 		}
 		f := Finding{Kind: decide.KindRenewed, ProxyID: m.ProxyID, Explanation: fmt.Sprintf(
-			"its expiry moved from %s to %s, by %d days, and no renewal of ours explains it: if it was renewed at the provider's own site, `perennial ledger record --kind external`", decide.Stamp(m.Before), decide.Stamp(m.Now), days)}
+			"its expiry moved from %s to %s, by %d days, and no renewal of ours explains it: if it was renewed at the provider's own site, `perennial ledger record --kind external`", Stamp(m.Before), Stamp(m.Now), days)}
 		if err == nil {
-			f.AmountCents = -ledger.ScalePrice(cents, paid, days)
+			f.AmountCents = -fact.ScalePrice(cents, paid, days)
 			f.Explanation += "; at the price last paid it cost " + p.Binding.Amount(-f.AmountCents)
 		}
 		p.find(f)

@@ -8,6 +8,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -56,7 +57,7 @@ func (p *Pass) take(ctx context.Context, facts []ledger.Changed) error {
 // someOrders compares the orders that changed, differed or are in review, and
 // then as many older ones as the pass has requests left, in turn.
 func (p *Pass) someOrders(ctx context.Context) error {
-	reviews, err := p.Ledger.In(ctx, ledger.StateReview, changedLimit)
+	reviews, err := p.Ledger.In(ctx, fact.StateReview, changedLimit)
 	if err != nil {
 		return err
 	}
@@ -123,8 +124,8 @@ func (p *Pass) orderNamed(ctx context.Context, orderNo string) error {
 // that is still polled is left to its polls, which compare in the same way: it
 // must not be read earlier than the provider said (customer-api.md, Order
 // status, rule 1).
-func (p *Pass) order(ctx context.Context, o ledger.Operation) error {
-	if o.State == ledger.StateOpen {
+func (p *Pass) order(ctx context.Context, o fact.Operation) error {
+	if o.State == fact.StateOpen {
 		return nil
 	}
 	if !p.May() {
@@ -178,8 +179,8 @@ func (p *Pass) unexplained(ctx context.Context, orderNo string, found []Finding)
 
 // compare says where an order's detail and its booked money differ. What the
 // detail would book, were it read by a poll, is what the books do not have.
-func (p *Pass) compare(o ledger.Operation, detail upstream.Order) []Finding {
-	var unbooked ledger.OrderState
+func (p *Pass) compare(o fact.Operation, detail upstream.Order) []Finding {
+	var unbooked fact.OrderState
 	var found []Finding
 	for _, f := range decide.Money(decide.Operation{Operation: o, Binding: p.Binding}, detail, &unbooked) {
 		found = append(found, Finding{Kind: f.Kind, AmountCents: f.AmountCents, Explanation: f.Explanation})

@@ -11,6 +11,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -85,7 +86,7 @@ func (p *Pass) unknown(ctx context.Context, items []upstream.OrderSummary) error
 		}
 		_, err := p.Ledger.OrderOperation(ctx, o.OrderNo)
 		if errors.Is(err, ledger.ErrNotFound) {
-			p.Foreign[o.OrderNo] = decide.ForeignOrder{}
+			p.Foreign[o.OrderNo] = ForeignOrder{}
 			continue
 		}
 		if err != nil {
@@ -119,7 +120,7 @@ func (p *Pass) readForeign(ctx context.Context, no string, opened time.Time) err
 	}
 	p.foreignTurn, p.Fresh[no] = no, true
 	p.Compared.Outside++
-	x := decide.ForeignOf(o)
+	x := ForeignOf(o)
 	// Instants of the API may be whole seconds.
 	x.Before = !o.CreatedAt.IsZero() && o.CreatedAt.Before(opened.Truncate(time.Second))
 	p.Foreign[no] = x
@@ -159,11 +160,11 @@ func (p *Pass) judgeForeign(ctx context.Context) error {
 }
 
 // makers are the operations of ours that may have made an order that is not known.
-func (p *Pass) makers(ctx context.Context) ([]decide.Maker, error) {
+func (p *Pass) makers(ctx context.Context) ([]Maker, error) {
 	operations, err := p.Ledger.NumberlessOrders(ctx)
-	ours := make([]decide.Maker, len(operations))
+	ours := make([]Maker, len(operations))
 	for i, o := range operations {
-		if ours[i], err = decide.MakerOf(ctx, p.Ledger, o); err != nil {
+		if ours[i], err = MakerOf(ctx, p.Ledger, o); err != nil {
 			return nil, err
 		}
 	}
@@ -178,30 +179,30 @@ type attribution struct {
 
 // attribute looks for the operation that an unknown order may belong to. One
 // answer of a person explains one order, so it is taken out of the list.
-func attribute(x decide.ForeignOrder, ours []decide.Maker) (attribution, []decide.Maker) {
+func attribute(x ForeignOrder, ours []Maker) (attribution, []Maker) {
 	var a attribution
 	for i, o := range ours {
 		if o.FirstSentAt == nil || o.CannotHaveMade(x) != "" {
 			continue
 		}
 		switch o.State {
-		case ledger.StateReview:
+		case fact.StateReview:
 			a.reviews = append(a.reviews, o.ID)
-		case ledger.StateResolved:
+		case fact.StateResolved:
 			if o.ChargedCents-o.RefundedCents == x.NetCents && x.CreatedAt.Before(o.UpdatedAt.Add(upstream.MaxSkew)) {
 				return attribution{settled: true}, slices.Delete(slices.Clone(ours), i, i+1)
 			}
-		case ledger.StateAccepted, ledger.StateHeld, ledger.StateSending, ledger.StateWaiting, ledger.StateOpen, ledger.StateDelivered,
-			ledger.StateRefunded, ledger.StateCompleted, ledger.StatePartial, ledger.StateFailed, ledger.StateRejected: // its reply names its order
+		case fact.StateAccepted, fact.StateHeld, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateDelivered,
+			fact.StateRefunded, fact.StateCompleted, fact.StatePartial, fact.StateFailed, fact.StateRejected: // its reply names its order
 			a.settled = true
 		}
 	}
 	return a, ours
 }
 
-func (p *Pass) foreignFinding(no string, x decide.ForeignOrder, recorded int64, maker attribution) {
+func (p *Pass) foreignFinding(no string, x ForeignOrder, recorded int64, maker attribution) {
 	f := Finding{Kind: decide.KindOutside, AmountCents: x.NetCents - recorded, OrderNo: no, Explanation: fmt.Sprintf(
-		"the provider has this order, created %s, and the ledger does not know it: it cost %s net", decide.Stamp(x.CreatedAt), p.Binding.Amount(x.NetCents))}
+		"the provider has this order, created %s, and the ledger does not know it: it cost %s net", Stamp(x.CreatedAt), p.Binding.Amount(x.NetCents))}
 	if recorded != 0 {
 		f.Explanation += fmt.Sprintf(", of which %s is recorded", p.Binding.Amount(recorded))
 	}
@@ -209,7 +210,7 @@ func (p *Pass) foreignFinding(no string, x decide.ForeignOrder, recorded int64, 
 		f.OperationID = maker.reviews[0]
 	}
 	if len(maker.reviews) > 0 {
-		f.Explanation += "; it may be of " + strings.Join(decide.FirstFew(maker.reviews), ", ") + ", in review: resolve that first"
+		f.Explanation += "; it may be of " + strings.Join(FirstFew(maker.reviews), ", ") + ", in review: resolve that first"
 	} else {
 		kind, cents := "external", x.NetCents-recorded
 		if cents < 0 { // more is recorded than it cost

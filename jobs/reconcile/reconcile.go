@@ -12,6 +12,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -88,7 +89,7 @@ type ReconcilerConfig struct {
 	Account    string
 	Ledger     *ledger.Ledger
 	Statements Statements
-	Binding    ledger.Binding
+	Binding    fact.Binding
 	Clock      func() time.Time
 	// Pass is called before each request: the account's rate. Default: no wait.
 	Pass func(ctx context.Context) error
@@ -107,16 +108,16 @@ type Reconciler struct {
 	ReconcilerConfig
 
 	loaded      bool
-	ChangedSeq  int64                          // facts up to here were looked at
-	orderCursor string                         // the last order of the turn through all
-	stickyTurn  string                         // the last of sticky that was read
-	foreignTurn string                         // the last of foreign that was read
-	renewals    string                         // the last renewal of the turn through all
-	Sticky      map[string]bool                // orders to look at whatever the turn
-	Known       map[string][]Finding           // what an order, or a line, differed by when it was last read
-	settledAt   map[string]time.Time           // renewals whose expiries are still to be seen
-	list        listing                        // through the provider's orders
-	Foreign     map[string]decide.ForeignOrder // orders that the ledger does not know
+	ChangedSeq  int64                   // facts up to here were looked at
+	orderCursor string                  // the last order of the turn through all
+	stickyTurn  string                  // the last of sticky that was read
+	foreignTurn string                  // the last of foreign that was read
+	renewals    string                  // the last renewal of the turn through all
+	Sticky      map[string]bool         // orders to look at whatever the turn
+	Known       map[string][]Finding    // what an order, or a line, differed by when it was last read
+	settledAt   map[string]time.Time    // renewals whose expiries are still to be seen
+	list        listing                 // through the provider's orders
+	Foreign     map[string]ForeignOrder // orders that the ledger does not know
 }
 
 // NewReconciler makes a reconciler.
@@ -134,7 +135,7 @@ func NewReconciler(c ReconcilerConfig) *Reconciler {
 		c.Reads = 200
 	}
 	return &Reconciler{
-		ReconcilerConfig: c, Sticky: map[string]bool{}, Known: map[string][]Finding{}, settledAt: map[string]time.Time{}, Foreign: map[string]decide.ForeignOrder{},
+		ReconcilerConfig: c, Sticky: map[string]bool{}, Known: map[string][]Finding{}, settledAt: map[string]time.Time{}, Foreign: map[string]ForeignOrder{},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -81,7 +82,7 @@ func (p *Pass) expiries(ctx context.Context) error {
 		}
 		done := true
 		for _, l := range lines {
-			if l.State != ledger.LineSucceeded && l.State != ledger.LineCharged { // charged: a person said so
+			if l.State != fact.LineSucceeded && l.State != fact.LineCharged { // charged: a person said so
 				continue
 			}
 			p.Compared.Expiries++
@@ -133,7 +134,7 @@ func (p *Pass) moved(ctx context.Context, operation string, l ledger.RenewalLine
 	}
 	f := Finding{Kind: decide.KindNotMoved, AmountCents: l.ChargedCents - l.RefundedCents, OperationID: operation, ProxyID: l.ProxyID,
 		Explanation: fmt.Sprintf("its renewal by %d days cost %s, it expired at %s before, and the provider says %s",
-			l.DurationDays, p.Binding.Amount(l.ChargedCents-l.RefundedCents), decide.Stamp(*before), decide.Stamp(*proxy.ExpiresAt))}
+			l.DurationDays, p.Binding.Amount(l.ChargedCents-l.RefundedCents), Stamp(*before), Stamp(*proxy.ExpiresAt))}
 	p.Known[key] = []Finding{f}
 	p.find(f)
 	return false, nil

@@ -102,7 +102,7 @@ func (p *Pass) wallet(w WalletReading) {
 		p.find(Finding{Kind: decide.KindDecimal, Explanation: fmt.Sprintf("the wallet's balance is %q and its balance_cents %d: balance_cents is compared", decide.Bounded(w.Balance), w.ProviderCents)})
 	}
 	if x.LowCents == nil {
-		p.notef("the wallet has no lower bound: %s may have cost an amount that is not known", strings.Join(decide.FirstFew(unknownPrices(w)), ", "))
+		p.notef("the wallet has no lower bound: %s may have cost an amount that is not known", strings.Join(FirstFew(unknownPrices(w)), ", "))
 	}
 	var d int64
 	var text string

@@ -4,7 +4,7 @@ package planted
 // again.
 var auditBugs = []bug{
 	{trap: 46, name: "an instant is not looked at in UTC", file: "jobs/command/check.go",
-		old: "func storable(t time.Time) bool { return ledger.WritableInstant(t) }",
+		old: "func storable(t time.Time) bool { return fact.WritableInstant(t) }",
 		new: "func storable(time.Time) bool { return true }"},
 	{name: "a command that cannot be recorded is acknowledged", file: "jobs/accept.go", run: "TestNothingIsAcknowledged",
 		old: "\tif known.AcceptedHash != \"\" {",
@@ -70,7 +70,7 @@ var auditBugs = []bug{
 	{name: "an expiry that moved a little has moved", file: "jobs/reconcile/renewals.go", run: "TestAnExpiryThatMovedByLess",
 		old: "!proxy.ExpiresAt.Before(least):", new: "proxy.ExpiresAt.After(*before):"},
 	{name: "what a person resolved is not seen to move", file: "jobs/reconcile/renewals.go", run: "TestALineThatAPersonResolved",
-		old: "if l.State != ledger.LineSucceeded && l.State != ledger.LineCharged {", new: "if l.State != ledger.LineSucceeded {"},
+		old: "if l.State != fact.LineSucceeded && l.State != fact.LineCharged {", new: "if l.State != fact.LineSucceeded {"},
 	{name: "what settled before a stop of days is forgotten", file: "jobs/reconcile/reconcile.go", run: "TestSettlementsOlderThanADay",
 		old: "if agreed != nil && agreed.At", new: "if since.IsZero() && agreed.At"},
 	{name: "a month's head is the next one's first row", file: "ledger/apply_month_ends.go", run: "TestAStatementsHeadIs",
@@ -80,7 +80,7 @@ var auditBugs = []bug{
 	{name: "a wallet is explained by anything", file: "jobs/reconcile/explain.go", run: "TestAWalletIsExplained|TestAnIntervalLeaves",
 		old: "if difference < 0 && (!e.down", new: "if false && (!e.down"},
 	{name: "an answer names any order", file: "jobs/order_claims.go", run: "TestAnAnswerCannotName",
-		old: "decide.ForeignOf(read)); why != \"\" {", new: "decide.ForeignOf(read)); why == \"-\" {"},
+		old: "reconcile.ForeignOf(read)); why != \"\" {", new: "reconcile.ForeignOf(read)); why == \"-\" {"},
 	{name: "an answered line is booked again with the whole", file: "jobs/resolve.go", run: "TestAnAnsweredLine",
 		old: "return unambiguous(o, lines, x)", new: "return nil"},
 	{name: "a ceiling of 0 is no ceiling", file: "cmd/perennial/internal/cli/commands.go", run: "TestACeilingOfNothing",

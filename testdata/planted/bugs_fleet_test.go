@@ -2,7 +2,7 @@ package planted
 
 // fleetBugs take the repairs of sweeps, days and lists out again.
 var fleetBugs = []bug{
-	{trap: 51, name: "midnight is what time.Date says", file: "ledger/day.go",
+	{trap: 51, name: "midnight is what time.Date says", file: "ledger/fact/day.go",
 		old: "\treturn FirstShown(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), zone)\n",
 		new: "\treturn time.Date(year, month, day, 0, 0, 0, 0, zone)\n"},
 	{trap: 54, name: "what is barred takes a place", file: "schedules/due.go",

@@ -12,6 +12,7 @@ import (
 
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -171,7 +172,7 @@ func (b bounding) say(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, 
 		return err
 	}
 	return l.Write(ctx, func(tx *ledger.Tx) error {
-		return tx.Append(ledger.LedgerBounded{
+		return tx.Append(fact.LedgerBounded{
 			FirstSeq: int64(first), LastSeq: s.Seq, LastHash: s.Hash, SnapshotHash: s.SnapshotHash,
 			Bucket: out.Bucket, Object: out.Object, HeldBy: out.HeldBy, Lost: out.Lost,
 		})

@@ -17,7 +17,7 @@ import (
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -305,20 +305,20 @@ func (a *absence) after(err error) error {
 
 // settledState: nothing more happens by itself.
 func settledState(state string) bool {
-	s := ledger.State(state)
-	return s != "" && (s.Ended() || s == ledger.StateReview || s == ledger.StateHeld || state == inspect.StateConflict)
+	s := fact.State(state)
+	return s != "" && (s.Ended() || s == fact.StateReview || s == fact.StateHeld || state == inspect.StateConflict)
 }
 
 // stateExit is the exit code of a command that ended so.
 func stateExit(state string) error {
-	switch ledger.State(state) {
-	case ledger.StateRejected, ledger.StateFailed, ledger.StateRefunded:
+	switch fact.State(state) {
+	case fact.StateRejected, fact.StateFailed, fact.StateRefunded:
 		return &exitError{code: ExitFailed}
-	case ledger.StatePartial:
+	case fact.StatePartial:
 		return &exitError{code: ExitPartly}
-	case ledger.StateReview, ledger.StateHeld:
+	case fact.StateReview, fact.StateHeld:
 		return &exitError{code: ExitPerson}
-	case ledger.StateAccepted, ledger.StateSending, ledger.StateWaiting, ledger.StateOpen, ledger.StateDelivered, ledger.StateCompleted, ledger.StateResolved:
+	case fact.StateAccepted, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateDelivered, fact.StateCompleted, fact.StateResolved:
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -67,7 +67,7 @@ func (l *eventLog) waitSeq(ctx context.Context, seq uint64) error {
 
 func commandOf(e queue.ReceivedEvent) string {
 	var event struct {
-		Data ledger.Ref `json:"data"`
+		Data fact.Ref `json:"data"`
 	}
 	if json.Unmarshal(e.Data, &event) != nil {
 		return ""

@@ -14,6 +14,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -137,7 +138,7 @@ func (h *history) snapshot(ctx context.Context) (*ledger.Snapshot, func() (io.Re
 	if err != nil {
 		return nil, nil, err
 	}
-	vouched, err := ledger.VouchedSnapshots(bodies(h.queue.HistoryOf(ctx, h.account, ledger.LedgerArchived{}.FactType())))
+	vouched, err := ledger.VouchedSnapshots(bodies(h.queue.HistoryOf(ctx, h.account, fact.LedgerArchived{}.FactType())))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 func (a *app) ledgerCommand() *cobra.Command {
@@ -189,7 +190,7 @@ func (a *app) printPostings(entries []ledger.Posting, currency string) error {
 		}
 		rows = append(rows, []string{
 			strconv.FormatInt(p.Seq, 10), p.Time.Format(time.RFC3339), p.Kind, p.Account, money(p.AmountCents, currency), p.Operation, about,
-			ledger.Signed(p.By, p.User), p.Reason,
+			fact.Signed(p.By, p.User), p.Reason,
 		})
 	}
 	return a.table([]string{"SEQ", "TIME", "KIND", "ACCOUNT", "AMOUNT", "OPERATION", "ABOUT", "BY", "REASON"}, rows)

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // logger logs to stderr: text in a terminal, JSON elsewhere.
@@ -123,7 +124,7 @@ func (w plainText) Write(text []byte) (int, error) {
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
 
 // money is how every table and sentence shows an amount: with its currency.
-func money(cents int64, currency string) string { return ledger.Amount(cents, currency) }
+func money(cents int64, currency string) string { return fact.Amount(cents, currency) }
 
 // unknown stands in a table for a price that is not known.
 const unknown = "?"

@@ -18,6 +18,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -97,7 +98,7 @@ func (a *app) reconcileAlone(ctx context.Context) (x reconcile.Reconciliation, e
 }
 
 // sameAccount refuses credentials that belong to another account than the ledger.
-func sameAccount(ctx context.Context, client jobs.Provider, b ledger.Binding) error {
+func sameAccount(ctx context.Context, client jobs.Provider, b fact.Binding) error {
 	account, err := client.Account(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: no `perennial run` answers, and the provider could not be asked either: %w", errUnreachable, err)

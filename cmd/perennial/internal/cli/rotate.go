@@ -15,6 +15,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/ledger/files"
 	"perennial/upstream"
 )
@@ -173,13 +174,13 @@ func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err erro
 		return 0, err
 	}
 	defer func() { _ = l.Close() }()
-	for _, state := range []ledger.State{ledger.StateSending, ledger.StateWaiting} {
+	for _, state := range []fact.State{fact.StateSending, fact.StateWaiting} {
 		all, err := l.In(ctx, state, 1<<20)
 		if err != nil {
 			return n, err
 		}
 		for _, o := range all {
-			if o.AppID == appID && (o.Ambiguous > 0 || state == ledger.StateSending) {
+			if o.AppID == appID && (o.Ambiguous > 0 || state == fact.StateSending) {
 				n++
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/ledger/files"
 	"perennial/queue"
 )
@@ -69,11 +70,11 @@ func schemaFiles() (map[string][]byte, error) {
 	for kind, shape := range command.Shapes() {
 		schemas[kind] = commandSchema(kind, shape)
 	}
-	for name, fact := range ledger.FactTypes() {
+	for name, fact := range fact.Types() {
 		schemas[name] = eventSchema(name, fact)
 	}
 	files := map[string][]byte{}
-	schemas["asyncapi"] = asyncAPI(slices.Sorted(maps.Keys(ledger.FactTypes())))
+	schemas["asyncapi"] = asyncAPI(slices.Sorted(maps.Keys(fact.Types())))
 	for name, schema := range schemas {
 		text, err := json.MarshalIndent(schema, "", "  ")
 		if err != nil {
@@ -109,7 +110,7 @@ func commandSchema(kind string, shape any) object {
 }
 
 // eventSchema is a CloudEvent whose data is the fact with its place in the journal.
-func eventSchema(name string, fact ledger.Fact) object {
+func eventSchema(name string, fact fact.Fact) object {
 	text := object{"type": "string"}
 	return object{
 		"$schema": draft, "title": "Perennial event " + name, "type": "object",

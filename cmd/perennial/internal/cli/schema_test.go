@@ -12,7 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -114,7 +114,7 @@ func TestTheAsyncAPIDocumentNamesEverySchema(t *testing.T) {
 	for _, line := range queue.Lines() {
 		want[line.Subject("{account}")] = string(line.Kind)
 	}
-	for name := range ledger.FactTypes() {
+	for name := range fact.Types() {
 		want[queue.EventSubject("{account}", name)] = name
 	}
 	if !maps.Equal(addresses, want) {

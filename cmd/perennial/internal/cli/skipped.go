@@ -3,11 +3,11 @@ package cli
 import (
 	"fmt"
 
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // skipped are proxies that were left out together, by reason.
-type skipped []ledger.SkippedFor
+type skipped []fact.SkippedFor
 
 // reason is the first one, and how many there are beside it.
 func (s skipped) reason() string {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -13,9 +14,9 @@ import (
 // first version, or several.
 func TestWatchSaysWhichProxiesWereLeftOutAndWhy(t *testing.T) {
 	t.Parallel()
-	left := []ledger.SkippedProxy{{ProxyID: "px_1", Reason: "it was retired"}, {ProxyID: "px_2", Reason: "operation a/0001 holds it"}, {ProxyID: "px_3", Reason: "it was retired"}}
+	left := []fact.SkippedProxy{{ProxyID: "px_1", Reason: "it was retired"}, {ProxyID: "px_2", Reason: "operation a/0001 holds it"}, {ProxyID: "px_3", Reason: "it was retired"}}
 	for want, n := range map[string]int{"px_1  it was retired": 1, "px_1 px_3 px_2  it was retired, and 1 more": 3} {
-		data, err := json.Marshal(ledger.Skipped(ledger.Ref{CommandID: "c"}, left[:n], "")[0])
+		data, err := json.Marshal(fact.Skipped(fact.Ref{CommandID: "c"}, left[:n], "")[0])
 		if err != nil {
 			t.Fatal(err)
 		}

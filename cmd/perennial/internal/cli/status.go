@@ -19,6 +19,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -175,7 +176,7 @@ func (a *app) watchCommand() *cobra.Command {
 
 // checkTypes refuses a type that no event has: `watch` would wait for ever.
 func checkTypes(types []string) error {
-	known := slices.Sorted(maps.Keys(ledger.FactTypes()))
+	known := slices.Sorted(maps.Keys(fact.Types()))
 	for _, text := range types {
 		if ok := slices.ContainsFunc(known, func(k string) bool { match, err := path.Match(text, k); return err == nil && match }); ok || text == ">" {
 			continue
@@ -267,7 +268,7 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 		line += "  refunded " + money(data.Refunded, currency)
 	}
 	if data.By != "" {
-		line += "  by " + printable(ledger.Signed(data.By, data.User))
+		line += "  by " + printable(fact.Signed(data.By, data.User))
 	}
 	if why := data.Reason + data.Detail + data.Skipped.reason(); why != "" {
 		line += "  " + printable(why)
@@ -321,11 +322,11 @@ func (a *app) changeByHand(ctx context.Context, verb string, q any) error {
 
 // check refuses filters that nothing can match.
 func checkList(q daemon.ListRequest) error {
-	if q.Kind != "" && q.Kind != string(ledger.KindOrder) && q.Kind != string(ledger.KindRenewal) {
+	if q.Kind != "" && q.Kind != string(fact.KindOrder) && q.Kind != string(fact.KindRenewal) {
 		return usage("--kind is %q: use order or renewal", q.Kind)
 	}
-	if q.State != "" && !slices.Contains(ledger.States, ledger.State(q.State)) {
-		return usage("--state is %q: use one of %v", q.State, ledger.States)
+	if q.State != "" && !slices.Contains(fact.States, fact.State(q.State)) {
+		return usage("--state is %q: use one of %v", q.State, fact.States)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // statusShown is how many operations of a command, how many of their proxies and how
@@ -93,7 +93,7 @@ func restOf(operations []inspect.OperationStatus, proxies int) string {
 	if len(operations) == 0 {
 		return strings.Join(parts, " and ")
 	}
-	states := make(map[ledger.State]int)
+	states := make(map[fact.State]int)
 	for _, o := range operations {
 		states[o.State]++
 	}

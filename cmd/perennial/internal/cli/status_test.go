@@ -9,6 +9,7 @@ import (
 
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // largeStatus is a command of so many operations, with as many proxies each, that left
@@ -19,9 +20,9 @@ func largeStatus(operations, proxies, leftOut int) (s inspect.CommandStatus) {
 		s.LeftOut = append(s.LeftOut, inspect.LeftOut{ProxyID: fmt.Sprintf("out_%d", i), Reason: "claimed"})
 	}
 	for i := range operations {
-		o := inspect.OperationStatus{OperationID: fmt.Sprintf("keep/%04d", i), State: ledger.StateCompleted, Currency: "USD"}
+		o := inspect.OperationStatus{OperationID: fmt.Sprintf("keep/%04d", i), State: fact.StateCompleted, Currency: "USD"}
 		if i == operations-1 {
-			o.State = ledger.StateReview
+			o.State = fact.StateReview
 		}
 		for n := range proxies {
 			o.Lines = append(o.Lines, ledger.RenewalLine{ProxyID: fmt.Sprintf("px_%d_%d", i, n), State: "succeeded", ChargedCents: 300})

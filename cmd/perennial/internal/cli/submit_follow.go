@@ -14,7 +14,7 @@ import (
 
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/ledger/files"
 )
 
@@ -83,9 +83,9 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 
 // notDone: the command ended without what it asked for.
 func notDone(state string) bool {
-	return slices.Contains([]ledger.State{
-		ledger.StateRejected, ledger.StateFailed, ledger.StateRefunded, ledger.StatePartial, inspect.StateConflict,
-	}, ledger.State(state))
+	return slices.Contains([]fact.State{
+		fact.StateRejected, fact.StateFailed, fact.StateRefunded, fact.StatePartial, inspect.StateConflict,
+	}, fact.State(state))
 }
 
 // ending is a command that was not done, and the state that it ended in.

@@ -9,6 +9,7 @@ import (
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/upstream"
 )
@@ -146,7 +147,7 @@ func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quo
 		}
 		if q.found = true; o.UnitPriceCents != nil {
 			unit := *o.UnitPriceCents
-			q.cents = new(item.Quantity * max(unit, ledger.ScalePrice(unit, o.BaseDurationDays, days)))
+			q.cents = new(item.Quantity * max(unit, fact.ScalePrice(unit, o.BaseDurationDays, days)))
 		}
 		break
 	}
@@ -172,5 +173,5 @@ func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (*int
 	if err != nil {
 		return nil, err
 	}
-	return new(ledger.ScalePrice(cents, paid, days)), nil
+	return new(fact.ScalePrice(cents, paid, days)), nil
 }

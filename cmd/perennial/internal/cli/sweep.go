@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/daemon"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/schedules"
 )
 
@@ -103,7 +103,7 @@ func (a *app) warnOfSweeps(ctx context.Context, r *remote, account string) error
 }
 
 // leftText says what a sweep goes on with by itself, and until when.
-func leftText(x ledger.SweepLeft) string {
+func leftText(x fact.SweepLeft) string {
 	text := fmt.Sprintf("%d more are left, and the sweep goes on with them by itself", x.Proxies)
 	if x.Unpriced > 0 {
 		text += fmt.Sprintf(" (%d wait for a price)", x.Unpriced)

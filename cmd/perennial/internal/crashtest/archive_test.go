@@ -10,6 +10,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // archiveAll archives everything that the world's stopped runner has published,
@@ -86,11 +87,11 @@ func oldWorld(t *testing.T, nats string) *world {
 		t.Fatal(err)
 	}
 	err = l.Write(t.Context(), func(tx *ledger.Tx) error {
-		facts := []ledger.Fact{ledger.LedgerOpened{
+		facts := []fact.Fact{fact.LedgerOpened{
 			AccountID: "acc_alpha", Environment: "sandbox", BaseURL: w.sandbox.Sandbox, Currency: "USD", OpeningCents: 50_000_000, Epoch: "e1",
 		}}
 		for range 3000 {
-			facts = append(facts, ledger.LedgerRecorded{Kind: "external", Cents: 7, By: "ada", Reason: "shop"}, ledger.LedgerRecorded{Kind: "top-up", Cents: 7, By: "ada", Reason: "card"})
+			facts = append(facts, fact.LedgerRecorded{Kind: "external", Cents: 7, By: "ada", Reason: "shop"}, fact.LedgerRecorded{Kind: "top-up", Cents: 7, By: "ada", Reason: "card"})
 		}
 		return tx.Append(facts...)
 	})

@@ -7,7 +7,7 @@ import (
 	"unicode"
 
 	"perennial/cmd/perennial/internal/daemon"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/testdata/hostile"
 )
 
@@ -40,7 +40,7 @@ func TestNothingOfABodyBecomesASubject(t *testing.T) {
 			t.Errorf("%q is %s", id, status.State)
 		}
 	}
-	types := ledger.FactTypes()
+	types := fact.Types()
 	for _, m := range w.published(line) {
 		if name, ok := strings.CutPrefix(m.Subject, "perennial.events.main."); !ok || types[name] == nil {
 			t.Errorf("an event under %q", m.Subject)

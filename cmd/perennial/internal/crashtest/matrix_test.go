@@ -11,7 +11,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -192,7 +192,7 @@ func TestFaultMatrixHeadersThatAreTakenAway(t *testing.T) {
 			t.Errorf("%+v %v", shown.Paused, err)
 		}
 		w.mustCLI("account", "resume", "--by", "ada", "--reason", "the gateway passes headers again")
-		if status.State == string(ledger.StateReview) {
+		if status.State == string(fact.StateReview) {
 			w.answerAsTheReferee(line, status)
 		} else {
 			settled = append(settled, id)

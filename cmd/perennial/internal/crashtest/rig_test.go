@@ -9,7 +9,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/schedules"
 )
@@ -35,9 +35,9 @@ func endOf(ctx context.Context, q *queue.Queue, id string) (status inspect.Comma
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		var states map[string]ledger.State
+		var states map[string]fact.State
 		err := request(ctx, q, "states", map[string][]string{"ids": {id}}, &states)
-		if s := states[id]; s != "" && (s.Ended() || s == ledger.StateReview || s == ledger.StateHeld || s == inspect.StateConflict) {
+		if s := states[id]; s != "" && (s.Ended() || s == fact.StateReview || s == fact.StateHeld || s == inspect.StateConflict) {
 			if err = request(ctx, q, "status", map[string]string{"id": id}, &status); err == nil {
 				return status, nil
 			}
@@ -56,7 +56,7 @@ func endOf(ctx context.Context, q *queue.Queue, id string) (status inspect.Comma
 // commandIn is the command that an event is about, "" for none.
 func commandIn(e queue.ReceivedEvent) string {
 	var event struct {
-		Data ledger.Ref `json:"data"`
+		Data fact.Ref `json:"data"`
 	}
 	if json.Unmarshal(e.Data, &event) != nil {
 		return ""

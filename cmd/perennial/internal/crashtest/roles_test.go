@@ -18,7 +18,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -247,14 +247,14 @@ func TestEachRoleDoesWhatItIsFor(t *testing.T) {
 		}
 		ops.verb("pause", `{"reason":"to see"}`)
 		ops.verb("resume", `{"by":"ann","reason":"seen"}`)
-		if f := aFact[ledger.AccountPaused](sub, "account.paused"); f.User != "ops" || !strings.Contains(f.Detail, "by ops: to see") {
+		if f := aFact[fact.AccountPaused](sub, "account.paused"); f.User != "ops" || !strings.Contains(f.Detail, "by ops: to see") {
 			t.Errorf("%+v", f)
 		}
-		if f := aFact[ledger.AccountResumed](sub, "account.resumed"); f.User != "ops" || !strings.Contains(f.Detail, "by ann (NATS user ops): seen") {
+		if f := aFact[fact.AccountResumed](sub, "account.resumed"); f.User != "ops" || !strings.Contains(f.Detail, "by ann (NATS user ops): seen") {
 			t.Errorf("%+v", f)
 		}
 		ops.verb("sweep", `{"schedule":"keep","reason":"to see"}`)
-		if f := aFact[ledger.SweepPlanned](sub, "sweep.planned"); f.User != "ops" || f.By != "ops" || f.Reason != "to see" {
+		if f := aFact[fact.SweepPlanned](sub, "sweep.planned"); f.User != "ops" || f.By != "ops" || f.Reason != "to see" {
 			t.Errorf("%+v", f)
 		}
 		ops.verb("record", `{"kind":"top-up","cents":5,"by":"ann","reason":"card"}`)

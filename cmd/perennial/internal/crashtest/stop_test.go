@@ -11,6 +11,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // load is more than a runner can do in the time that a test lets it.
@@ -48,7 +49,7 @@ func TestAStopUnderFullLoadAbandonsNothing(t *testing.T) {
 		}
 	}
 	for state, n := range w.stateCounts() {
-		if state == ledger.StateSending {
+		if state == fact.StateSending {
 			t.Errorf("%d were left in the middle", n)
 		}
 		if !state.Ended() {
@@ -62,16 +63,16 @@ func TestAStopUnderFullLoadAbandonsNothing(t *testing.T) {
 	t.Logf("%d operations were left for the next run", left)
 	w.finish(c)
 	for _, r := range w.journal(t) {
-		if fact, err := ledger.DecodeFact(r.Type, []byte(r.Data)); err != nil {
+		if f, err := fact.Decode(r.Type, []byte(r.Data)); err != nil {
 			t.Fatal(err)
-		} else if started, ok := fact.(ledger.RunnerStarted); ok && started.Recovered != 0 {
+		} else if started, ok := f.(fact.RunnerStarted); ok && started.Recovered != 0 {
 			t.Errorf("the next run found requests without an outcome: %s", r.Data)
 		}
 	}
 }
 
 // stateCounts are the operations that the runner left, by state.
-func (w *world) stateCounts() map[ledger.State]int64 {
+func (w *world) stateCounts() map[fact.State]int64 {
 	w.t.Helper()
 	l, err := ledger.Open(w.t.Context(), ledger.Config{Path: w.ledgerFile(), Clock: time.Now, ReadOnly: true})
 	if err != nil {

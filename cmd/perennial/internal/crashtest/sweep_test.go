@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"perennial/cmd/perennial/internal/cli"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/schedules"
 )
 
@@ -132,7 +132,7 @@ func TestAProxyThatIsNotRenewedIsReplacedByAnOrder(t *testing.T) {
 	if len(second.Included) != 0 || second.LeftOutCounts[schedules.ReasonRetired] != 1 {
 		t.Errorf("included %v, left out %v", second.Included, second.LeftOutCounts)
 	}
-	var replaced ledger.ProxyReplaced
+	var replaced fact.ProxyReplaced
 	for _, r := range w.journal(t) {
 		if r.Type != "proxy.replaced" {
 			continue

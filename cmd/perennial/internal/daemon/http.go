@@ -19,6 +19,7 @@ import (
 	"perennial/jobs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // httpHost serves health, metrics and the dashboard. None of them shows a
@@ -227,11 +228,11 @@ const dashboardRows = 50
 type dashboardAccount struct {
 	AccountView
 	Balance    ledger.Balance
-	Counts     map[ledger.State]int64
+	Counts     map[fact.State]int64
 	Operations []inspect.OperationStatus
 }
 
-var dashboardPage = template.Must(template.New("dashboard").Funcs(template.FuncMap{"money": ledger.Amount, "reconciled": ReconciledText}).Parse(`<!doctype html>
+var dashboardPage = template.Must(template.New("dashboard").Funcs(template.FuncMap{"money": fact.Amount, "reconciled": ReconciledText}).Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="5"><meta name="viewport" content="width=device-width">
 <title>Perennial</title>
 <style>
@@ -293,7 +294,7 @@ func ReconciledText(x jobs.LastReconciliation, currency string) string {
 	case x.OK:
 		text = "as far as what is under way lets one see, " + humanize.Time(x.At)
 	default:
-		text = fmt.Sprintf("%d findings, the wallet is %s off, %s: perennial ledger reconcile", x.Findings, ledger.Amount(x.DifferenceCents, currency), humanize.Time(x.At))
+		text = fmt.Sprintf("%d findings, the wallet is %s off, %s: perennial ledger reconcile", x.Findings, fact.Amount(x.DifferenceCents, currency), humanize.Time(x.At))
 	}
 	if x.Failed != "" {
 		text += "; the latest attempt failed: " + x.Failed

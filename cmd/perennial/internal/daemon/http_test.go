@@ -7,6 +7,7 @@ import (
 
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/testdata/hostile"
 )
 
@@ -28,7 +29,7 @@ func FuzzHostileTextOnPages(f *testing.F) {
 func shownOnPage(t *testing.T, text string) string {
 	t.Helper()
 	o := inspect.OperationStatus{OperationID: text, State: "review", Reason: text}
-	v := dashboardAccount{Operations: []inspect.OperationStatus{o}, Counts: map[ledger.State]int64{ledger.State(text): 1}}
+	v := dashboardAccount{Operations: []inspect.OperationStatus{o}, Counts: map[fact.State]int64{fact.State(text): 1}}
 	v.Account, v.AccountID, v.NotReady, v.Environment = text, text, text, text
 	v.Paused = []ledger.Pause{{Scope: text, Cause: text, Detail: text}}
 	var page bytes.Buffer

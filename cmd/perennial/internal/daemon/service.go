@@ -12,6 +12,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/schedules"
 )
@@ -65,7 +66,7 @@ type ListRequest struct {
 
 func (q ListRequest) query() inspect.ListQuery {
 	return inspect.ListQuery{
-		Unfinished: !q.All, State: ledger.State(q.State), Kind: ledger.Kind(q.Kind), Labels: q.Labels, Since: q.Since, Limit: min(max(q.Limit, 1), maxListed),
+		Unfinished: !q.All, State: fact.State(q.State), Kind: fact.Kind(q.Kind), Labels: q.Labels, Since: q.Since, Limit: min(max(q.Limit, 1), maxListed),
 	}
 }
 
@@ -173,12 +174,12 @@ func changing(do func(ctx context.Context, id, by, reason string) (int, error)) 
 
 // asked is in whose name a change is made: the name that the request says, else the
 // user of NATS that asks.
-func asked(ctx context.Context, by string) string { return cmp.Or(by, ledger.UserOf(ctx)) }
+func asked(ctx context.Context, by string) string { return cmp.Or(by, fact.UserOf(ctx)) }
 
 // answer makes a verb of a function from one JSON value to another.
 func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
 	return func(ctx context.Context, data []byte) ([]byte, error) {
-		ctx = ledger.WithUser(ctx, queue.Caller(ctx))
+		ctx = fact.WithUser(ctx, queue.Caller(ctx))
 		var q Q
 		if err := command.DecodeRequest(data, &q); err != nil {
 			return nil, &queue.ServiceError{Code: "bad_request", Description: "the request is not the JSON that this verb takes: " + err.Error()}

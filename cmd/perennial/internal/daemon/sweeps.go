@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"perennial/jobs"
-	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/schedules"
 	"perennial/upstream"
 )
@@ -105,7 +105,7 @@ func (a *account) runSweeps(ctx context.Context, s *schedules.Sweeper) error {
 }
 
 // failingSweeps are those that are due and cannot be made.
-func (a *account) failingSweeps() []ledger.SweepFailed {
+func (a *account) failingSweeps() []fact.SweepFailed {
 	a.mu.Lock()
 	sweeper := a.sweeper
 	a.mu.Unlock()

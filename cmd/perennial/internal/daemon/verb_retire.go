@@ -7,6 +7,7 @@ import (
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // RetireRequest takes proxies out of every sweep, or back in.
@@ -60,7 +61,7 @@ func retireOne(ctx context.Context, tx *ledger.Tx, q RetireRequest, id string) (
 		return false, err
 	}
 	if q.Undo {
-		return true, tx.Append(ledger.ProxyReinstated{ProxyID: id, By: q.By, Reason: q.Reason, User: ledger.UserOf(ctx)})
+		return true, tx.Append(fact.ProxyReinstated{ProxyID: id, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
 	}
-	return true, tx.Append(ledger.ProxyRetired{ProxyID: id, By: q.By, Reason: q.Reason, User: ledger.UserOf(ctx)})
+	return true, tx.Append(fact.ProxyRetired{ProxyID: id, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
 }

@@ -1,4 +1,4 @@
-package ledger
+package fact
 
 // ScalePrice is what days cost when paidDays cost cents, rounded up: an
 // estimate is never short of the price by a rounding.

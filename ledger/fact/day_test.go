@@ -1,4 +1,4 @@
-package ledger
+package fact
 
 import (
 	_ "embed"

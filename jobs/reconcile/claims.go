@@ -1,4 +1,4 @@
-package decide
+package reconcile
 
 import (
 	"context"
@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -18,12 +20,12 @@ import (
 
 // Maker is an order operation of ours without a number, and what it asked for.
 type Maker struct {
-	ledger.Operation
+	fact.Operation
 
 	Items []command.Item // nil: not known any more
 }
 
-func MakerOf(ctx context.Context, l *ledger.Ledger, o ledger.Operation) (Maker, error) {
+func MakerOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (Maker, error) {
 	accepted, err := l.Acceptance(ctx, o.CommandID)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return Maker{Operation: o}, nil
@@ -67,7 +69,7 @@ func (m Maker) CannotHaveMade(x ForeignOrder) string {
 func quantities(of map[string]int64) string {
 	all := make([]string, 0, len(of))
 	for _, offer := range slices.Sorted(maps.Keys(of)) {
-		all = append(all, fmt.Sprintf("%d × %s", of[offer], Bounded(offer)))
+		all = append(all, fmt.Sprintf("%d × %s", of[offer], decide.Bounded(offer)))
 	}
 	return strings.Join(FirstFew(all), ", ")
 }
@@ -76,7 +78,7 @@ func quantities(of map[string]int64) string {
 func ForeignOf(o upstream.Order) ForeignOrder {
 	x := ForeignOrder{CreatedAt: o.CreatedAt, Read: true, Items: o.Items}
 	if o.TotalCents != nil {
-		x.NetCents = *o.TotalCents - RefundOf(o)
+		x.NetCents = *o.TotalCents - decide.RefundOf(o)
 	}
 	if o.Delivery.Present && o.Refund == nil { // what is refunded may not be expected any more
 		x.Expected = o.Delivery.ExpectedCount

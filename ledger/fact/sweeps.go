@@ -1,6 +1,6 @@
 // What a sweep planned and left out, and the facts of single proxies.
 
-package ledger
+package fact
 
 import (
 	"encoding/json"

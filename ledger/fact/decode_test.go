@@ -1,4 +1,4 @@
-package ledger
+package fact
 
 import (
 	"bytes"
@@ -76,7 +76,7 @@ func TestTrap25EveryFactReadsBackAsItWasWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := DecodeFact(name, data)
+		back, err := Decode(name, data)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -96,14 +96,14 @@ func TestTrap25EveryFactReadsBackAsItWasWritten(t *testing.T) {
 
 func TestAFactOfALaterVersionIsNotReadWithHalfOfIt(t *testing.T) {
 	for name := range decoders {
-		if _, err := DecodeFact(name, []byte(`{"field_of_tomorrow":1}`)); err == nil || !strings.Contains(err.Error(), "field_of_tomorrow") {
+		if _, err := Decode(name, []byte(`{"field_of_tomorrow":1}`)); err == nil || !strings.Contains(err.Error(), "field_of_tomorrow") {
 			t.Errorf("%s with an unknown field: %v", name, err)
 		}
-		if _, err := DecodeFact(name, []byte(`{`)); err == nil {
+		if _, err := Decode(name, []byte(`{`)); err == nil {
 			t.Errorf("%s torn in the middle was read", name)
 		}
 	}
-	if _, err := DecodeFact("order.teleported", []byte(`{}`)); err == nil || !strings.Contains(err.Error(), "order.teleported") {
+	if _, err := Decode("order.teleported", []byte(`{}`)); err == nil || !strings.Contains(err.Error(), "order.teleported") {
 		t.Errorf("an unknown type: %v", err)
 	}
 }

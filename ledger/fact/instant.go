@@ -1,6 +1,6 @@
 // Which instants can be written.
 
-package ledger
+package fact
 
 import "time"
 

@@ -1,6 +1,6 @@
 // Bounds of labels.
 
-package ledger
+package fact
 
 import "fmt"
 

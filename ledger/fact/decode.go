@@ -1,6 +1,6 @@
 // How the data of a journal row is read back into its fact.
 
-package ledger
+package fact
 
 import (
 	"bytes"
@@ -62,10 +62,10 @@ func decodeAs[F Fact](data []byte) (Fact, error) {
 	return f, nil
 }
 
-// DecodeFact reads the data of a journal row back into its fact. A type or a
+// Decode reads the data of a journal row back into its fact. A type or a
 // field that this version does not know is an error: a fold that leaves
 // something out would be wrong without saying so.
-func DecodeFact(factType string, data []byte) (Fact, error) {
+func Decode(factType string, data []byte) (Fact, error) {
 	decode, ok := decoders[factType]
 	if !ok {
 		return nil, fmt.Errorf("fact type %q is not known to this version: use the version that wrote it, or a later one", factType)

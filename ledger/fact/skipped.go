@@ -1,6 +1,6 @@
 // The fact that proxies were left out of a renewal.
 
-package ledger
+package fact
 
 import (
 	"slices"

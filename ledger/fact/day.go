@@ -1,6 +1,6 @@
 // Days of a time zone: when one begins, and how an instant is shown.
 
-package ledger
+package fact
 
 import "time"
 

@@ -1,6 +1,6 @@
 // Which texts may be ids, labels, names and reasons.
 
-package ledger
+package fact
 
 import (
 	"fmt"

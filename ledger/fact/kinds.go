@@ -1,4 +1,4 @@
-package ledger
+package fact
 
 // What a kind of operation is about. Every switch over kinds is exhaustive: what a new
 // one needs, the linter names.

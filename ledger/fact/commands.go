@@ -1,6 +1,6 @@
 // The facts of commands, operations, orders and renewals.
 
-package ledger
+package fact
 
 import (
 	"encoding/json"

@@ -1,6 +1,6 @@
 // The facts of the account: sweeps, pauses, what was recorded and reconciled.
 
-package ledger
+package fact
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package ledger
+package fact
 
 // Binding is the provider account that the file belongs to.
 type Binding struct {

@@ -1,6 +1,6 @@
 // In whose name something is written.
 
-package ledger
+package fact
 
 import (
 	"context"

@@ -1,10 +1,10 @@
 // The list of all facts.
 
-package ledger
+package fact
 
-// FactTypes gives a zero value of each type of fact by its name, for
+// Types gives a zero value of each type of fact by its name, for
 // schemas.
-func FactTypes() map[string]Fact {
+func Types() map[string]Fact {
 	types := map[string]Fact{}
 	for name, decode := range decoders {
 		fact, err := decode([]byte(`{}`))

@@ -1,4 +1,4 @@
-package ledger
+package fact
 
 import "github.com/shopspring/decimal"
 
@@ -8,13 +8,13 @@ import "github.com/shopspring/decimal"
 // currency it is the number alone.
 func Amount(cents int64, currency string) string {
 	if currency == "" {
-		return amount(cents)
+		return Decimal(cents)
 	}
-	return amount(cents) + " " + currency
+	return Decimal(cents) + " " + currency
 }
 
 // Amount shows cents in the currency of the account.
 func (b Binding) Amount(cents int64) string { return Amount(cents, b.Currency) }
 
-// amount shows cents in the main unit, as an exact decimal.
-func amount(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }
+// Decimal shows cents in the main unit, as an exact decimal.
+func Decimal(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }

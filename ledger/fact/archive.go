@@ -1,6 +1,6 @@
 // The facts of what was moved out of the journal, or off the events stream.
 
-package ledger
+package fact
 
 import "time"
 
