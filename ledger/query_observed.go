@@ -7,6 +7,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // seenExpiry finds what was last seen of a proxy's expiry, unless a renewal has
@@ -36,17 +38,9 @@ func (t *Tx) SeenExpiry(proxyID string) (expires *time.Time, known bool, err err
 	return scanExpiry(t.queryRow(seenExpiry, proxyID))
 }
 
-// Renewal is a renewal of one proxy that succeeded.
-type Renewal struct {
-	// ObservedExpiresAt is the expiry that it paid for; nil when it is not known.
-	ObservedExpiresAt *time.Time
-	DurationDays      int64
-	SettledAt         time.Time
-}
-
 // LastRenewal is the latest renewal of a proxy that succeeded, or that a person
 // said was charged; ErrNotFound when there is none.
-func (l *Ledger) LastRenewal(ctx context.Context, proxyID string) (r Renewal, err error) {
+func (l *Ledger) LastRenewal(ctx context.Context, proxyID string) (r fact.Renewal, err error) {
 	var observed sql.NullInt64
 	var settled int64
 	err = l.read.QueryRowContext(ctx, `SELECT observed_expires_at, duration_days, settled_at FROM lines
@@ -68,7 +62,7 @@ const FreshFor = 10 * time.Minute
 // renewal for this very expiry counts for good. One that settled within
 // ShowsWithin, and that the expiry does not show, counts too: behind is that one,
 // and nil for the former.
-func (l *Ledger) PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *Renewal, err error) {
+func (l *Ledger) PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error) {
 	if paid, err = l.RenewedAt(ctx, proxyID, expiresAt); err != nil || paid {
 		return paid, nil, err
 	}
@@ -76,7 +70,7 @@ func (l *Ledger) PaidFor(ctx context.Context, proxyID string, expiresAt, now tim
 	if errors.Is(err, ErrNotFound) {
 		return false, nil, nil
 	}
-	if err != nil || !last.mayNotShow(expiresAt, now) {
+	if err != nil || !mayNotShow(last, expiresAt, now) {
 		return false, nil, err
 	}
 	return true, &last, nil
@@ -85,7 +79,7 @@ func (l *Ledger) PaidFor(ctx context.Context, proxyID string, expiresAt, now tim
 // mayNotShow reports whether a read that shows this expiry may be from before the
 // renewal: it settled within the time that reads may lag, and the expiry is not
 // later by nearly what was paid for.
-func (r Renewal) mayNotShow(expires, now time.Time) bool {
+func mayNotShow(r fact.Renewal, expires, now time.Time) bool {
 	if now.Sub(r.SettledAt) >= ShowsWithin {
 		return false
 	}

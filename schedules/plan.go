@@ -49,7 +49,7 @@ const (
 // is one. Prices are cents and the days that they bought; ledger.ErrNotFound
 // when nothing was ever paid.
 type Known interface {
-	PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *ledger.Renewal, err error)
+	PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error)
 	EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time) (ledger.Endings, error)
 	CommandEnded(ctx context.Context, id string) (bool, error)
 	PaidPerDay(ctx context.Context, proxyID string) (cents, days int64, err error)

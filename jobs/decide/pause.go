@@ -12,7 +12,7 @@ import (
 type Pause struct {
 	Scope, Cause, Detail, TraceID string
 	Until                         *time.Time // nil: until a probe succeeds
-	User                          string     // of NATS, that asked for it; see ledger.UserOf
+	User                          string     // of NATS, that asked for it; see fact.UserOf
 }
 
 // Scopes of a pause.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/upstream"
 )
@@ -37,7 +36,7 @@ type Seen struct {
 	// Paid: a renewal for this expiry has succeeded, or, where Behind is set, one
 	// that the provider may not show yet.
 	Paid    bool
-	Behind  *ledger.Renewal
+	Behind  *fact.Renewal
 	Retired bool
 }
 

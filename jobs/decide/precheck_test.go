@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/upstream"
 )
@@ -41,7 +40,7 @@ func TestTheTableOfTheLookBeforePaying(t *testing.T) {
 		{"one has moved", two(), []Seen{due("a"), {ProxyID: "b", ExpiresAt: &limit}}, "a", "proxy.skipped"},
 		{"one is due later", two(), []Seen{{ProxyID: "a", ExpiresAt: &late}, due("b")}, "b", "proxy.skipped"},
 		{"one was paid for", two(), []Seen{{ProxyID: "a", ExpiresAt: &soon, Paid: true}, due("b")}, "b", "proxy.skipped"},
-		{"one was paid for a moment ago", two(), []Seen{{ProxyID: "a", ExpiresAt: &soon, Paid: true, Behind: &ledger.Renewal{}}, due("b")}, "b", "proxy.skipped"},
+		{"one was paid for a moment ago", two(), []Seen{{ProxyID: "a", ExpiresAt: &soon, Paid: true, Behind: &fact.Renewal{}}, due("b")}, "b", "proxy.skipped"},
 		{"one is retired", two(), []Seen{due("a"), {ProxyID: "b", ExpiresAt: &soon, Retired: true}}, "a", "proxy.skipped"},
 		{"none is due", two(), []Seen{{ProxyID: "a"}, {ProxyID: "b"}}, "", "proxy.skipped, command.rejected"},
 		{"one cannot be read, at first", two(), []Seen{due("a"), unread("b", gone)}, "", "operation.waiting"},
