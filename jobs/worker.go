@@ -1,0 +1,104 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"perennial/jobs/decide"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
+)
+
+// The workers: each takes the job that goes next, and carries it one step further.
+
+// recorders is how many workers there are for each request that may be under
+// way: a worker gives its place at the provider back when the reply is there,
+// so that recording it overlaps with the next request.
+const recorders = 4
+
+// dispatch starts jobs until ctx ends, at most Concurrency requests at once.
+// What is under way is bound to the outer context, which outlives ctx by the
+// drain time.
+func (r *Runner) dispatch(ctx, outer context.Context) error {
+	stop := r.ready.wakeAll(ctx)
+	defer stop()
+	var under sync.WaitGroup
+	slots := make(chan struct{}, r.Concurrency)
+	for range recorders * r.Concurrency {
+		under.Go(func() { r.work(ctx, outer, slots) })
+	}
+	under.Wait()
+	return ctx.Err()
+}
+
+// unsendRest says of every intent that was not sent when the runner stops that
+// no byte of it left: the next run need not take it for an ambiguous attempt.
+func (r *Runner) unsendRest(ctx context.Context) {
+	for _, j := range r.ready.intended() {
+		d := decide.Decide(j.op, decide.TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Stopping: true})
+		if _, err := r.record(ctx, j, d); err != nil {
+			r.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("a request that never left could not be recorded so: the next run takes it for one that may have")
+		}
+	}
+}
+
+// work carries one job after another, each with a place at the provider.
+func (r *Runner) work(ctx, outer context.Context, slots chan struct{}) {
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		leave := sync.OnceFunc(func() { <-slots })
+		j, err := r.ready.pop(ctx)
+		if err != nil {
+			leave()
+			return
+		}
+		j.leave = leave
+		r.carry(ctx, outer, j)
+		leave()
+	}
+}
+
+// carry takes a job one step further. When something here fails, the operation
+// stays in the ledger as it is and is taken up again, but not at once.
+func (r *Runner) carry(ctx, outer context.Context, j *job) {
+	step := r.send
+	if j.lane == lanePoll {
+		step = r.poll
+	}
+	err := step(ctx, outer, j)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	log := r.Log.WithError(err).WithField("operation_id", j.op.ID)
+	if errors.Is(err, ledger.ErrStale) { // a person cancelled it, asked again or let it go
+		log.Debug("an operation was changed while it waited for its turn; it is taken up as it is now")
+	} else {
+		log.Error("an operation could not go on; it is taken up again")
+	}
+	j.leave()
+	if sleep.For(ctx, time.Second) != nil {
+		return
+	}
+	r.ready.done(j.op.ID)
+	r.retake(ctx, j.op.ID)
+}
+
+// retake looks at an operation again after something here failed; when the
+// ledger cannot be read now, comeBack finds it later.
+func (r *Runner) retake(ctx context.Context, id string) {
+	record, err := r.Ledger.Operation(ctx, id)
+	if err == nil && record.State == fact.StateAccepted {
+		err = r.enqueue(ctx, record)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.Log.WithError(err).WithField("operation_id", id).Error("an operation could not be taken up")
+	}
+	r.kick()
+}
