@@ -175,14 +175,14 @@ func (r *Runner) giveTokensBack(arrivals []*arrival) {
 
 // startsNow: the intent is committed together with the acceptance when every
 // proxy's expiry is known.
-func startsNow(tx *ledger.Tx, ids []string) (p presend, now bool, err error) {
+func startsNow(tx *ledger.Tx, ids []string) (p checked, now bool, err error) {
 	p.ids = ids
 	p.observed, now, err = seenNow(tx, ids)
 	return p, now, err
 }
 
 // startNow appends the intent of a command's only operation behind its acceptance.
-func (r *Runner) startNow(tx *ledger.Tx, a *arrival, planned fact.Planned, p presend) error {
+func (r *Runner) startNow(tx *ledger.Tx, a *arrival, planned fact.Planned, p checked) error {
 	j := r.job(fact.Operation{ID: planned.OperationID, CommandID: a.cmd.ID, Kind: a.kind, Key: planned.Key}, a.cmd, p.ids)
 	sending, err := r.intent(j, p, tx.Now())
 	if err != nil {

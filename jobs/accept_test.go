@@ -10,7 +10,7 @@ import (
 )
 
 // arrives is a command that was read and not accepted yet.
-func (h *house) arrives(kind queue.Kind, text string) *arrival {
+func (h *rig) arrives(kind queue.Kind, text string) *arrival {
 	h.t.Helper()
 	o := offered{ended: make(chan bool, 1)}
 	m := queue.NewMessage(queue.Message{Kind: kind, Data: []byte(text), Published: h.now()}, o)
@@ -21,9 +21,9 @@ func (h *house) arrives(kind queue.Kind, text string) *arrival {
 }
 
 // oneToken is a house whose gate lets one request through, and no other for days.
-func oneToken(t *testing.T) *house {
+func oneToken(t *testing.T) *rig {
 	t.Helper()
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.runner.Gate = NewGate(1e-6)
 	return h
 }

@@ -51,7 +51,7 @@ func (c counting) Fetch(ctx context.Context, line queue.Line, limit int) ([]queu
 // A backlog waits in the stream and is taken in order: what is put back comes
 // again only seconds later.
 func TestABacklogIsTakenInAsThereIsRoomAndNothingIsPutBack(t *testing.T) {
-	h := idleHouse(t, func(c *Config) { c.Concurrency = 1 })
+	h := idleRig(t, func(c *Config) { c.Concurrency = 1 })
 	const backlog = 300
 	for n := range backlog {
 		h.renew(fmt.Sprintf(`{"id":"r%d","duration_days":30,"proxy_ids":["px_nowhere_%d"]}`, n, n))
@@ -73,7 +73,7 @@ func (d *countedDelivery) delivered(text string) *queue.Message {
 // What has arrived is not counted as coming any more: counted twice it would
 // have others put back.
 func TestRoomThatIsReservedIsNotTakenTwice(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	var putBack atomic.Int64
 	renewals := placeOf(queue.Line{Kind: queue.KindProxyRenew})
 	room := h.runner.ready.free(renewals)
@@ -115,7 +115,7 @@ func TestTrap58SettlingComesBeforePayingForMore(t *testing.T) {
 
 // A record that cannot be read holds up nothing but itself, at a start and later.
 func TestABrokenRecordHoldsUpNoOther(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	past := h.now().Add(-time.Minute).UTC()
 	for _, id := range []string{"broken", "waits"} {
 		planned := fact.Planned{OperationID: id + "/0001", Chunk: "0001", Generation: 1, Key: "k-" + id, ProxyIDs: []string{"px_" + map[string]string{"broken": "5", "waits": "6"}[id]}}

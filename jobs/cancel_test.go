@@ -13,12 +13,12 @@ import (
 )
 
 // throttleRenewals answers the next renewal with a Retry-After of an hour.
-func (h *house) throttleRenewals() {
+func (h *rig) throttleRenewals() {
 	h.fault(renew, "code", map[string]any{"code": "rate_limited", "http_status": http.StatusTooManyRequests, "retry_after": "3600"})
 }
 
 func TestCancelWithdrawsWhatTheProviderSurelyDidNotExecute(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.throttleRenewals()
 	h.start()
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
@@ -35,7 +35,7 @@ func TestCancelWithdrawsWhatTheProviderSurelyDidNotExecute(t *testing.T) {
 }
 
 func TestCancelLeavesWhatMayHaveExecuted(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.fault(renew, "drop_after", nil)
 	h.throttleRenewals()
 	h.start()
@@ -52,7 +52,7 @@ func TestCancelLeavesWhatMayHaveExecuted(t *testing.T) {
 }
 
 // acceptsEach puts a renewal into the ledger of as many operations, of one proxy each.
-func (h *house) acceptsEach(id string, operations int) (planned []fact.Planned) {
+func (h *rig) acceptsEach(id string, operations int) (planned []fact.Planned) {
 	h.t.Helper()
 	for i := range operations {
 		planned = append(planned, command.Plan(h.runner.Binding(), fact.KindRenewal, id, fmt.Sprintf("%04d", i+1), 1, []string{fmt.Sprintf("px_%s_%d", id, i)}))
@@ -76,7 +76,7 @@ func cancelling(before func(fact.Operation)) change {
 var cancellable = []fact.State{fact.StateHeld, fact.StateAccepted, fact.StateWaiting}
 
 func TestWhatChangesDuringAChangeIsDecidedAgain(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	ops := h.acceptsEach("keep", 3)
 	ref := func(i int) fact.Ref { return fact.Ref{CommandID: "keep", OperationID: ops[i].OperationID} }
 	seen := map[string]int{}
@@ -103,7 +103,7 @@ func TestWhatChangesDuringAChangeIsDecidedAgain(t *testing.T) {
 }
 
 func TestAChangeOfWhatNeverRestsEnds(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	ops := h.acceptsEach("keep", 1)
 	rounds := 0
 	n, err := h.runner.each(t.Context(), "keep", signature{"ada", "x"}, cancelling(func(fact.Operation) {
@@ -120,7 +120,7 @@ func TestAChangeOfWhatNeverRestsEnds(t *testing.T) {
 
 // A command of thousands does not hold up the writer for all of them at once.
 func TestManyOperationsAreChangedInSeveralCommits(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.acceptsEach("keep", 2*changesATime+1)
 	elsewhere := h.acceptsEach("other", 1)
 	decided := 0
@@ -140,7 +140,7 @@ func TestManyOperationsAreChangedInSeveralCommits(t *testing.T) {
 }
 
 func TestRetryMakesEachOperationAgainOnce(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.acceptsEach("keep", 3)
 	cancelled := func(n int, err error) {
 		t.Helper()

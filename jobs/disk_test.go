@@ -27,7 +27,7 @@ func (f failures) Fire(e *logrus.Entry) error {
 // lock, as on a full disk, no intent is durable and so nothing is sent; reads go
 // on, and afterwards everything does.
 func TestNothingIsSentThatTheLedgerCannotHold(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	heard, log := make(failures, 16), quiet()
 	log.AddHook(heard)
 	h.bind(func(c *Config) { c.Log = logrus.NewEntry(log) })
@@ -51,7 +51,7 @@ func TestNothingIsSentThatTheLedgerCannotHold(t *testing.T) {
 }
 
 // lockLedger keeps the runner from writing until unlock.
-func (h *house) lockLedger() (unlock func()) {
+func (h *rig) lockLedger() (unlock func()) {
 	h.t.Helper()
 	shell, err := sql.Open("sqlite3", "file:"+h.path)
 	check(h.t, err)
@@ -69,7 +69,7 @@ func (h *house) lockLedger() (unlock func()) {
 // ledger can be written: a restart must not end it.
 func TestAPauseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
 	for _, again := range []bool{false, true} { // by a person who asks once more, or by itself
-		h := idleHouse(t)
+		h := idleRig(t)
 		h.start()
 		h.until("it has started", func() bool { return len(h.facts("runner.started")) == 1 })
 		unlock := h.lockLedger()

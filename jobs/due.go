@@ -12,12 +12,12 @@ import (
 
 // What waits in the ledger comes due: a loop reads it and queues it again.
 
-// idle is how long comeBack sleeps when the ledger names no time.
+// idle is how long runDueLoop sleeps when the ledger names no time.
 const idle = time.Minute
 
-// comeBack queues what waits in the ledger when its time has come. No worker is
+// runDueLoop queues what waits in the ledger when its time has come. No worker is
 // held while an operation waits.
-func (r *Runner) comeBack(ctx context.Context) error {
+func (r *Runner) runDueLoop(ctx context.Context) error {
 	for {
 		// One instant for both questions: what comes due between two would be in
 		// neither answer.

@@ -10,7 +10,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-func (h *house) evidence(id string) inspect.Evidence {
+func (h *rig) evidence(id string) inspect.Evidence {
 	h.t.Helper()
 	e, err := h.runner.Evidence(h.t.Context(), id)
 	check(h.t, err)
@@ -19,7 +19,7 @@ func (h *house) evidence(id string) inspect.Evidence {
 
 // booksAs resolves as an answer of the evidence says and compares what was
 // booked with what it said would be.
-func (h *house) booksAs(x Resolution, a inspect.Answer) {
+func (h *rig) booksAs(x Resolution, a inspect.Answer) {
 	h.t.Helper()
 	seq, _, err := h.ledger.Head(h.t.Context())
 	check(h.t, err)
@@ -45,7 +45,7 @@ func (h *house) booksAs(x Resolution, a inspect.Answer) {
 	}
 }
 
-func (h *house) answer(e inspect.Evidence, say, proxyID string) inspect.Answer {
+func (h *rig) answer(e inspect.Evidence, say, proxyID string) inspect.Answer {
 	h.t.Helper()
 	for _, a := range e.Answers {
 		if strings.HasPrefix(a.Say+" ", say+" ") && a.ProxyID == proxyID {
@@ -57,7 +57,7 @@ func (h *house) answer(e inspect.Evidence, say, proxyID string) inspect.Answer {
 }
 
 func TestEvidenceOfAnOrderFindsItAtTheProvider(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.agrees()
 	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
@@ -78,7 +78,7 @@ func TestEvidenceOfAnOrderFindsItAtTheProvider(t *testing.T) {
 }
 
 func TestEvidenceOfOneLineSaysWhatEachAnswerBooksAndSends(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1", "px_2", "px_3"}})
 	due := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_4"],"due_before":"` + due + `"}`)
@@ -117,7 +117,7 @@ func TestEvidenceOfOneLineSaysWhatEachAnswerBooksAndSends(t *testing.T) {
 }
 
 func TestEvidenceOfAWholeRenewal(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
@@ -136,7 +136,7 @@ func TestEvidenceOfAWholeRenewal(t *testing.T) {
 }
 
 func TestEvidenceWithoutARunnerIsTheLedgersAlone(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID

@@ -16,7 +16,7 @@ import (
 var atIntake = []string{"command.accepted", "command.rejected", "command.conflict", "proxy.skipped"}
 
 // grown is how many bytes of these facts stand behind a row of the journal.
-func (h *house) grown(behind int) (size int, types []string) {
+func (h *rig) grown(behind int) (size int, types []string) {
 	h.t.Helper()
 	rows, err := h.ledger.Rows(h.t.Context(), int64(behind), 1000)
 	check(h.t, err)
@@ -114,7 +114,7 @@ func drawMessage(t *rapid.T, n int) (kind queue.Kind, data []byte) {
 // TestTheJournalGrowsByFourBytesAByte: whatever a producer sends, what taking it
 // in appends is bounded by it, and so is the reason of a dead letter.
 func TestTheJournalGrowsByFourBytesAByte(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	offer, n := h.intake(), 0
 	offerAll(t, offer, renewalOfAll("held", someIDs("px", 1000)))
 	for i := 1000; i < 2500; i += 50 { // by operations with long names, which each reason would name

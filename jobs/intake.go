@@ -25,11 +25,11 @@ const later = 5 * time.Second
 // some ten milliseconds at most.
 const batch = 256
 
-// takeIn takes no more commands than can start soon; the rest stays in
+// runIntake takes no more commands than can start soon; the rest stays in
 // JetStream. Each line is read by itself: one that is paused or full holds up no
 // other. A command is acknowledged after it is in the ledger. While one batch is
 // being committed the next is read.
-func (r *Runner) takeIn(ctx context.Context) error {
+func (r *Runner) runIntake(ctx context.Context) error {
 	arrivals := make(chan *arrival, batch)
 	group, ctx := errgroup.WithContext(ctx)
 	var reading sync.WaitGroup
@@ -37,7 +37,7 @@ func (r *Runner) takeIn(ctx context.Context) error {
 		reading.Add(1)
 		group.Go(func() error {
 			defer reading.Done()
-			return r.readIn(ctx, line, arrivals)
+			return r.readLoop(ctx, line, arrivals)
 		})
 	}
 	group.Go(func() error {
@@ -45,7 +45,7 @@ func (r *Runner) takeIn(ctx context.Context) error {
 		close(arrivals)
 		return nil
 	})
-	group.Go(func() error { return r.acceptIn(ctx, arrivals) })
+	group.Go(func() error { return r.acceptLoop(ctx, arrivals) })
 	return group.Wait()
 }
 
@@ -54,8 +54,8 @@ func placeOf(line queue.Line) place {
 	return place{rowOf(KindOf(line.Kind)).lane, urgencyOf(command.Urgency(line.Priority))}
 }
 
-// readIn fetches and parses commands of a line until ctx ends.
-func (r *Runner) readIn(ctx context.Context, line queue.Line, arrivals chan<- *arrival) error {
+// readLoop fetches and parses commands of a line until ctx ends.
+func (r *Runner) readLoop(ctx context.Context, line queue.Line, arrivals chan<- *arrival) error {
 	for {
 		limit, err := r.waitForRoom(ctx, line)
 		if err != nil {
@@ -81,7 +81,7 @@ func (r *Runner) readIn(ctx context.Context, line queue.Line, arrivals chan<- *a
 func (r *Runner) handOn(ctx context.Context, m *queue.Message, arrivals chan<- *arrival) error {
 	a, err := r.read(ctx, m)
 	if err != nil {
-		return r.notTaken(ctx, err)
+		return r.logFailedIntake(ctx, err)
 	}
 	if a == nil {
 		return nil
@@ -95,9 +95,9 @@ func (r *Runner) handOn(ctx context.Context, m *queue.Message, arrivals chan<- *
 	}
 }
 
-// acceptIn takes what was read into the ledger, as much at once as there is,
+// acceptLoop takes what was read into the ledger, as much at once as there is,
 // until there is no more. What comes after ctx has ended is offered again.
-func (r *Runner) acceptIn(ctx context.Context, arrivals <-chan *arrival) error {
+func (r *Runner) acceptLoop(ctx context.Context, arrivals <-chan *arrival) error {
 	for first := range arrivals {
 		batch := gather(first, arrivals)
 		err := ctx.Err()
@@ -109,7 +109,7 @@ func (r *Runner) acceptIn(ctx context.Context, arrivals <-chan *arrival) error {
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			_ = r.notTaken(ctx, err) // ended by ctx, which ends the reading as well
+			_ = r.logFailedIntake(ctx, err) // ended by ctx, which ends the reading as well
 		}
 	}
 	return ctx.Err()
@@ -132,8 +132,8 @@ func gather(first *arrival, arrivals <-chan *arrival) []*arrival {
 	return taken
 }
 
-// notTaken says that commands could not be taken in, and waits before the next.
-func (r *Runner) notTaken(ctx context.Context, err error) error {
+// logFailedIntake says that commands could not be taken in, and waits before the next.
+func (r *Runner) logFailedIntake(ctx context.Context, err error) error {
 	r.Log.WithError(err).Error("commands could not be taken in; they are delivered again")
 	return sleep.For(ctx, time.Second)
 }
@@ -203,7 +203,7 @@ func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 		return errors.Join(err, r.putBack(arrivals[0], later))
 	}
 	r.Reached("intake.committed")
-	err = r.taken(ctx, arrivals)
+	err = r.ackBatch(ctx, arrivals)
 	r.Reached("intake.acknowledged")
 	return err
 }
@@ -218,14 +218,14 @@ func (r *Runner) takeOneByOne(ctx context.Context, arrivals []*arrival) error {
 			failed = errors.Join(failed, fmt.Errorf("command %q: %w", a.id(), err), r.putBack(a, later))
 			continue
 		}
-		failed = errors.Join(failed, r.taken(ctx, []*arrival{a}))
+		failed = errors.Join(failed, r.ackBatch(ctx, []*arrival{a}))
 	}
 	return failed
 }
 
-// taken acknowledges what is in the ledger, and what has no place there behind its
+// ackBatch acknowledges what is in the ledger, and what has no place there behind its
 // dead letter.
-func (r *Runner) taken(ctx context.Context, arrivals []*arrival) (failed error) {
+func (r *Runner) ackBatch(ctx context.Context, arrivals []*arrival) (failed error) {
 	for _, a := range arrivals {
 		if a.dead != "" {
 			if err := r.bury(ctx, a.msg, a.dead); err != nil {

@@ -41,12 +41,12 @@ func (c byHand) Fetch(ctx context.Context, line queue.Line, _ int) ([]queue.Mess
 
 // intake runs the intake of a runner that sends nothing, and returns how to
 // offer it a message: the answer is whether that was acknowledged or put back.
-func (h *house) intake() (offer func(kind queue.Kind, data []byte) (acknowledged bool)) {
+func (h *rig) intake() (offer func(kind queue.Kind, data []byte) (acknowledged bool)) {
 	stream := byHand{queue.KindOrderCreate: make(chan queue.Message), queue.KindProxyRenew: make(chan queue.Message)}
 	h.runner.Commands = stream
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { defer close(ended); _ = h.runner.takeIn(ctx) }()
+	go func() { defer close(ended); _ = h.runner.runIntake(ctx) }()
 	h.t.Cleanup(func() { cancel(); <-ended })
 	return func(kind queue.Kind, data []byte) bool {
 		o := offered{ended: make(chan bool, 1)}
@@ -57,14 +57,14 @@ func (h *house) intake() (offer func(kind queue.Kind, data []byte) (acknowledged
 }
 
 // said is how many dead letters there are and how many rows the journal holds.
-func (h *house) said() (dead, rows int) {
+func (h *rig) said() (dead, rows int) {
 	seq, _, err := h.ledger.Head(h.t.Context())
 	check(h.t, err)
 	return len(h.dead), int(seq)
 }
 
 func TestTrap46AnInstantOutsideTheYearsOfUTCIsRefusedWithAReason(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	fields := map[string]string{
 		"late":     `"not_after":"9999-12-31T23:59:59-05:00"`,
 		"early":    `"not_after":"0000-01-01T00:00:00+05:00"`,
@@ -130,7 +130,7 @@ func anyCommand(t *rapid.T, id string) []byte {
 // Whatever bytes come: the message is acknowledged only behind a fact or a dead
 // letter of its own, or because the same content was answered before.
 func TestNothingIsAcknowledgedWithoutAFactOrADeadLetter(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	offer, answered, n := h.intake(), map[string]bool{}, 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++

@@ -61,17 +61,17 @@ func urgencyOf(p command.Urgency) urgency {
 
 // job is one operation on its way through a worker.
 type job struct {
-	lane     lane
-	urgency  urgency
-	priority Priority
-	at       time.Time // within a priority, the earliest first
-	op       decide.Operation
-	cmd      command.Command
-	sending  *fact.OperationSending // committed already, not yet sent
-	unknown  []string               // of its proxies, those that the provider did not know a moment ago
-	released bool                   // by a person: the day's limit does not hold it again
-	leave    func()                 // gives the place among the requests under way back
-	probe    bool                   // let through a paused lane, to see whether it works
+	lane        lane
+	urgency     urgency
+	priority    Priority
+	at          time.Time // within a priority, the earliest first
+	op          decide.Operation
+	cmd         command.Command
+	sending     *fact.OperationSending // committed already, not yet sent
+	unknown     []string               // of its proxies, those that the provider did not know a moment ago
+	released    bool                   // by a person: the day's limit does not hold it again
+	releaseSlot func()                 // gives the place among the requests under way back
+	probe       bool                   // let through a paused lane, to see whether it works
 }
 
 func (j *job) place() place {

@@ -17,7 +17,7 @@ import (
 )
 
 func TestTrap22AnOrderOverItsCeilingIsNotSent(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.order(`{"id":"dear","duration_days":60,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":1199}`)
 	h.order(`{"id":"fits","duration_days":60,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":1200}`)
 	h.order(`{"id":"gone","duration_days":30,"items":[{"offer_code":"off_atlantis","quantity":2}],"max_total_cents":1200}`)
@@ -44,7 +44,7 @@ func (p *quoted) OffersPage(ctx context.Context, f upstream.OfferFilter, r upstr
 
 // A price may depend on quantity and duration.
 func TestTrap22AnOrderIsQuotedByItsExactFigures(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	p := &quoted{Client: h.client}
 	h.bind(func(c *Config) { c.Provider = p })
 	if _, err := h.runner.quote(t.Context(), PriorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 7}, 90); err != nil {
@@ -58,7 +58,7 @@ func TestTrap22AnOrderIsQuotedByItsExactFigures(t *testing.T) {
 // Nobody has ever paid for these proxies and no listing has seen them: the
 // first one tells the price, and the rest are measured by it.
 func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.renew(`{"id":"dear","duration_days":30,"proxy_ids":["px_1","px_2","px_3"],"max_total_cents":500}`)
 	s := h.await("dear", fact.StatePartial)
 	if len(s.Operations) != 2 || s.Operations[0].State != fact.StateCompleted || s.Operations[1].State != fact.StateRejected || s.Operations[1].Attempts != 0 {
@@ -71,7 +71,7 @@ func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
 }
 
 func TestTrap23WithoutAPriceTheRestOfARenewalUnderACeilingIsNotSent(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_unknown","px_2","px_3"],"max_total_cents":900}`)
 	s := h.await("keep", fact.StateRejected)
 	if o := s.Operations[1]; o.Attempts != 0 || !strings.Contains(o.Reason, "price") {
@@ -81,7 +81,7 @@ func TestTrap23WithoutAPriceTheRestOfARenewalUnderACeilingIsNotSent(t *testing.T
 }
 
 func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
-	h := newHouse(t, func(c *Config) { c.DailyLimitCents = 700 })
+	h := newRig(t, func(c *Config) { c.DailyLimitCents = 700 })
 	h.order(`{"id":"one","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
 	h.await("one", fact.StateDelivered)
 	h.order(`{"id":"two","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
@@ -111,7 +111,7 @@ func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
 
 // What a person let go stays let go, whatever its look or its first request met.
 func TestAReleasedOperationThatIsPutOffIsNotHeldAgain(t *testing.T) {
-	h := idleHouse(t, func(c *Config) { c.DailyLimitCents = 100 })
+	h := idleRig(t, func(c *Config) { c.DailyLimitCents = 100 })
 	h.start()
 	h.order(buyA)
 	h.await("a", fact.StateHeld)
@@ -151,7 +151,7 @@ func (p together) OffersPage(ctx context.Context, f upstream.OfferFilter, r upst
 func TestTwoOrdersThatLookAtTheLimitTogetherDoNotBothFindRoom(t *testing.T) {
 	var meet sync.WaitGroup
 	meet.Add(2)
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.bind(func(c *Config) { c.DailyLimitCents, c.Provider = 400, together{h.client, &meet} })
 	h.start()
 	h.order(`{"id":"a","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
@@ -164,7 +164,7 @@ func TestTwoOrdersThatLookAtTheLimitTogetherDoNotBothFindRoom(t *testing.T) {
 // A new key comes from a person only, and only behind a refusal that proves that
 // nothing was charged.
 func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	wallet := func(add int64) {
 		h.control("/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": add})
 	}
@@ -190,7 +190,7 @@ func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
 }
 
 func TestOneUnknownProxyDoesNotKeepTheOthersFromBeingRenewed(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_gone","px_3","px_4"]}`)
 	s := h.await("keep", fact.StatePartial)
 	for _, o := range s.Operations {
@@ -211,7 +211,7 @@ func TestOneUnknownProxyDoesNotKeepTheOthersFromBeingRenewed(t *testing.T) {
 }
 
 func TestTrap41NoCredentialIsAnywhereInTheLedger(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":3}]}`)
 	h.order(`{"id":"later","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"sandbox_scenario":"success"}`)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"],"due_before":"2100-01-01T00:00:00Z"}`)
@@ -244,7 +244,7 @@ func TestTrap41NoCredentialIsAnywhereInTheLedger(t *testing.T) {
 }
 
 func TestTrap42TheLedgerWorksForNobodyElse(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	other, err := upstream.New(upstream.Config{BaseURL: h.server.ProductionURL(), AppID: sandbox.DemoProductionAppID, Secret: sandbox.DemoProductionSecret})
 	check(t, err)
 	defer other.Close()
@@ -298,7 +298,7 @@ func (p impostor) Wallet(ctx context.Context) (upstream.Wallet, error) {
 
 // Six renewals whose price nothing foretells come at once.
 func TestTrap52AnUnknownPriceIsNotZeroInTheLimitOfTheDay(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.bind(func(c *Config) { c.DailyLimitCents, c.Concurrency = 700, 8 })
 	h.start()
 	for i := range 6 {
@@ -319,7 +319,7 @@ func TestTrap52AnUnknownPriceIsNotZeroInTheLimitOfTheDay(t *testing.T) {
 
 // A renewal of unknown price takes the dearest that was paid lately.
 func TestTrap52AnUnknownPriceCountsAsTheDearest(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.bind(func(c *Config) { c.DailyLimitCents = 1000 })
 	h.start()
 	h.renew(`{"id":"dear","duration_days":90,"proxy_ids":["px_1"]}`)
@@ -345,7 +345,7 @@ func (p *renaming) OffersPage(ctx context.Context, f upstream.OfferFilter, r ups
 }
 
 func TestTrap22AnOfferIsFoundWhateverItsRegionIsCalled(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	p := &renaming{Client: h.client}
 	h.bind(func(c *Config) { c.Provider = p })
 	for _, p.renamed = range []bool{false, true} {
@@ -358,7 +358,7 @@ func TestTrap22AnOfferIsFoundWhateverItsRegionIsCalled(t *testing.T) {
 // The field's name was taken out of the configuration after the order was taken
 // in: sent without its CIDRs it would buy addresses of the provider's choice.
 func TestTrap33AnOrderWhoseCIDRsHaveNoFieldIsHeld(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.bind(func(c *Config) { c.CIDRField = "cidrs" })
 	check(t, h.runner.PauseByHand(t.Context(), "ada", "later"))
 	h.start()

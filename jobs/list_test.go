@@ -9,7 +9,7 @@ import (
 )
 
 func TestAListShowsWhatItIsAskedFor(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.order(`{"id":"a","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"labels":{"team":"red"}}`)
 	h.await("a", fact.StateDelivered)
 	h.order(`{"id":"b","duration_days":30,"items":[{"offer_code":"off_nowhere","quantity":1}],"labels":{"team":"blue"}}`)

@@ -49,9 +49,9 @@ func quiet() *logrus.Logger {
 	return log
 }
 
-// house is a runner on the real parts: the sandbox over sockets, JetStream in
+// rig is a runner on the real parts: the sandbox over sockets, JetStream in
 // this process, a ledger on the disk.
-type house struct {
+type rig struct {
 	t      *testing.T
 	server *sandbox.Server
 	client *upstream.Client
@@ -67,10 +67,10 @@ type house struct {
 }
 
 // now is the clock of the runner and of its ledger.
-func (h *house) now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
+func (h *rig) now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 
 // oneClock has the client sign by the clock of the house, which later moves on.
-func (h *house) oneClock() {
+func (h *rig) oneClock() {
 	h.t.Helper()
 	var err error
 	h.client, err = upstream.New(upstream.Config{
@@ -81,7 +81,7 @@ func (h *house) oneClock() {
 }
 
 // later moves the clocks of the house and of the provider.
-func (h *house) later(d time.Duration) {
+func (h *rig) later(d time.Duration) {
 	h.t.Helper()
 	h.control("/clock", map[string]any{"offset_seconds": int(d.Seconds())})
 	h.ahead.Store(int64(d))
@@ -98,17 +98,17 @@ func fleet() sandbox.Fixture {
 	return f
 }
 
-func newHouse(t *testing.T, change ...func(*Config)) *house {
+func newRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
-	h := idleHouse(t, change...)
+	h := idleRig(t, change...)
 	h.start()
 	return h
 }
 
-// idleHouse is a house whose runner is bound and not running.
-func idleHouse(t *testing.T, change ...func(*Config)) *house {
+// idleRig is a house whose runner is bound and not running.
+func idleRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
-	h := &house{t: t, path: filepath.Join(t.TempDir(), "main.ledger.db"), halt: func() {}}
+	h := &rig{t: t, path: filepath.Join(t.TempDir(), "main.ledger.db"), halt: func() {}}
 	var err error
 	h.server, err = sandbox.Start(context.Background(), sandbox.Options{Fixture: fleet(), AsyncDelay: 10 * time.Millisecond, DelayedDelay: 10 * time.Millisecond})
 	check(t, err)
@@ -128,7 +128,7 @@ func idleHouse(t *testing.T, change ...func(*Config)) *house {
 	return h
 }
 
-func (h *house) openLedger() {
+func (h *rig) openLedger() {
 	h.t.Helper()
 	var err error
 	h.ledger, err = ledger.Open(context.Background(), ledger.Config{Path: h.path, Clock: h.now, BusyTimeout: 50 * time.Millisecond})
@@ -137,7 +137,7 @@ func (h *house) openLedger() {
 	h.t.Cleanup(func() { _ = opened.Close() })
 }
 
-func (h *house) bind(change ...func(*Config)) {
+func (h *rig) bind(change ...func(*Config)) {
 	h.t.Helper()
 	c := Config{
 		Account: "main", Ledger: h.ledger, Provider: h.client, Clock: h.now, Random: func() float64 { return 0 },
@@ -151,7 +151,7 @@ func (h *house) bind(change ...func(*Config)) {
 	check(h.t, h.runner.Bind(h.t.Context()))
 }
 
-func (h *house) start() {
+func (h *rig) start() {
 	h.t.Helper()
 	intake, err := h.queue.Commands(h.t.Context(), "main")
 	check(h.t, err)
@@ -173,7 +173,7 @@ func (h *house) start() {
 }
 
 // restart stops the runner, closes the ledger, and begins again with both.
-func (h *house) restart(change ...func(*Config)) {
+func (h *rig) restart(change ...func(*Config)) {
 	h.t.Helper()
 	h.halt()
 	check(h.t, h.ledger.Close())
@@ -184,16 +184,16 @@ func (h *house) restart(change ...func(*Config)) {
 	h.until("the runner has started again", func() bool { return len(h.facts("runner.started")) > before })
 }
 
-func (h *house) order(text string) { h.publish(queue.KindOrderCreate, text) }
-func (h *house) renew(text string) { h.publish(queue.KindProxyRenew, text) }
+func (h *rig) order(text string) { h.publish(queue.KindOrderCreate, text) }
+func (h *rig) renew(text string) { h.publish(queue.KindProxyRenew, text) }
 
-func (h *house) publish(kind queue.Kind, text string) {
+func (h *rig) publish(kind queue.Kind, text string) {
 	h.t.Helper()
 	check(h.t, h.queue.PublishCommand(h.t.Context(), "main", kind, []byte(text)))
 }
 
 // accepts puts a renewal into the ledger as an intake does, while no runner runs.
-func (h *house) accepts(text string) fact.Planned {
+func (h *rig) accepts(text string) fact.Planned {
 	h.t.Helper()
 	c, err := command.Parse(fact.KindRenewal, []byte(text), command.Rules{Environment: upstream.Sandbox})
 	check(h.t, err)
@@ -212,7 +212,7 @@ func (h *house) accepts(text string) fact.Planned {
 var patience = 2 * time.Minute
 
 // until looks again whenever the journal has grown.
-func (h *house) until(what string, done func() bool) {
+func (h *rig) until(what string, done func() bool) {
 	h.t.Helper()
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -232,7 +232,7 @@ func (h *house) until(what string, done func() bool) {
 
 // await waits until a command is in one of the states, and no longer than until
 // it has come to rest in another.
-func (h *house) await(id string, states ...fact.State) inspect.CommandStatus {
+func (h *rig) await(id string, states ...fact.State) inspect.CommandStatus {
 	h.t.Helper()
 	var s inspect.CommandStatus
 	h.until(id+" becomes "+string(states[0]), func() bool {
@@ -253,7 +253,7 @@ func rests(s inspect.CommandStatus) bool {
 	})
 }
 
-func (h *house) awaitFact(factType string) fact.Fact {
+func (h *rig) awaitFact(factType string) fact.Fact {
 	h.t.Helper()
 	var found fact.Fact
 	h.until(factType, func() bool {
@@ -266,21 +266,21 @@ func (h *house) awaitFact(factType string) fact.Fact {
 	return found
 }
 
-func (h *house) rows() []ledger.Row {
+func (h *rig) rows() []ledger.Row {
 	h.t.Helper()
 	rows, err := h.ledger.Rows(h.t.Context(), 0, 10_000)
 	check(h.t, err)
 	return rows
 }
 
-func (h *house) journal() (words []string) {
+func (h *rig) journal() (words []string) {
 	for _, r := range h.rows() {
 		words = append(words, r.Type+" "+r.Operation)
 	}
 	return words
 }
 
-func (h *house) facts(factType string) (found []fact.Fact) {
+func (h *rig) facts(factType string) (found []fact.Fact) {
 	h.t.Helper()
 	for _, r := range h.rows() {
 		if r.Type == factType {
@@ -292,14 +292,14 @@ func (h *house) facts(factType string) (found []fact.Fact) {
 	return found
 }
 
-func (h *house) control(path string, body map[string]any) {
+func (h *rig) control(path string, body map[string]any) {
 	h.t.Helper()
 	text, err := json.Marshal(body)
 	check(h.t, err)
 	h.ask(http.MethodPost, path, text)
 }
 
-func (h *house) ask(method, path string, body []byte) {
+func (h *rig) ask(method, path string, body []byte) {
 	h.t.Helper()
 	request, err := http.NewRequestWithContext(h.t.Context(), method, h.server.ControlURL()+path, bytes.NewReader(body))
 	check(h.t, err)
@@ -319,7 +319,7 @@ const (
 )
 
 // fault breaks the next POST to a path.
-func (h *house) fault(path, name string, more map[string]any) {
+func (h *rig) fault(path, name string, more map[string]any) {
 	h.t.Helper()
 	body := map[string]any{"method": "POST", "path": path, "fault": name}
 	maps.Copy(body, more)
@@ -328,7 +328,7 @@ func (h *house) fault(path, name string, more map[string]any) {
 
 // settled checks at the end that the books, the referee and the provider's
 // wallet say the same, to the cent, and that the ledger is sound.
-func (h *house) settled(charged, refunded int64) {
+func (h *rig) settled(charged, refunded int64) {
 	h.t.Helper()
 	all, err := h.server.Charges()
 	check(h.t, err)
@@ -357,14 +357,14 @@ func (h *house) settled(charged, refunded int64) {
 }
 
 // resumes ends every pause, in a person's name.
-func (h *house) resumes(by, reason string) {
+func (h *rig) resumes(by, reason string) {
 	h.t.Helper()
 	_, err := h.runner.ResumeByHand(h.t.Context(), by, reason)
 	check(h.t, err)
 }
 
 // listed fills the ledger's table of proxies, as a listing pass does.
-func (h *house) listed() {
+func (h *rig) listed() {
 	h.t.Helper()
 	page, err := h.client.ProxiesPage(h.t.Context(), upstream.PageRequest{Size: 50})
 	check(h.t, err)

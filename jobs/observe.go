@@ -16,7 +16,7 @@ import (
 // any other, what was last seen serves, unless a renewal has settled since.
 
 // observe finds the expiries that an unguarded renewal pays for.
-func (r *Runner) observe(ctx context.Context, j *job, p *presend) error {
+func (r *Runner) observe(ctx context.Context, j *job, p *checked) error {
 	p.observed = map[string]time.Time{}
 	unseen, err := seenOf(ctx, r.Ledger, p.ids, p.observed)
 	if err != nil || len(unseen) == 0 {

@@ -41,7 +41,7 @@ func guardOf(p upstream.Proxy) string {
 func TestTrap45NoExpiryIsPaidForTwice(t *testing.T) {
 	for _, first := range []string{"guarded", "plain", "plain among many", "plain, two hours ago"} {
 		t.Run(first, func(t *testing.T) {
-			h := idleHouse(t)
+			h := idleRig(t)
 			h.oneClock()
 			lag := &lagging{Client: h.client, old: map[string]upstream.Proxy{}}
 			h.bind(func(c *Config) { c.Provider = lag })
@@ -89,7 +89,7 @@ func (p precise) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
 
 // An expiry is compared to the second: a move by a renewal is one of days.
 func TestAnExpiryToTheNanosecondHasNotMoved(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.bind(func(c *Config) { c.Provider = precise{h.client} })
 	h.start()
 	listed, err := h.client.Proxy(t.Context(), "px_1")
@@ -125,7 +125,7 @@ func (p *tallied) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upst
 }
 
 func TestTrap45ManyUnseenProxiesAreListedAndNotReadOneByOne(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	_, err := h.client.CreateOrder(t.Context(), "more", upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "off_us_dallas", Quantity: 40}}})
 	check(t, err)
 	page, err := h.client.ProxiesPage(t.Context(), upstream.PageRequest{Size: 40})
@@ -150,7 +150,7 @@ func TestTrap45ManyUnseenProxiesAreListedAndNotReadOneByOne(t *testing.T) {
 
 // A key without proxies:read still renews what it is asked to.
 func TestTrap55APlainRenewalNeedsNoScopeToRead(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/proxies*", "times": 1000, "fault": "code", "code": "insufficient_scope", "http_status": 403})
 	h.start()
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)

@@ -14,7 +14,7 @@ import (
 )
 
 // unsure has an order of two proxies go to review that the provider has carried out.
-func (h *house) unsure(id string) (operation string) {
+func (h *rig) unsure(id string) (operation string) {
 	h.t.Helper()
 	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
 	h.order(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
@@ -22,19 +22,19 @@ func (h *house) unsure(id string) (operation string) {
 }
 
 // bought makes an order at the provider's own site.
-func (h *house) bought(key, offer string, n int64) (no string) {
+func (h *rig) bought(key, offer string, n int64) (no string) {
 	h.t.Helper()
 	made, err := h.client.CreateOrder(h.t.Context(), key, upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: offer, Quantity: n}}})
 	check(h.t, err)
 	return made.OrderNo
 }
 
-func (h *house) claims(operation, no string) error {
+func (h *rig) claims(operation, no string) error {
 	return h.runner.Resolve(h.t.Context(), Resolution{ID: operation, Charged: new(true), ChargedCents: 600, OrderNo: no, By: "ada", Reason: "it is this one"})
 }
 
 // refusedFor wants an answer refused with all of the words.
-func (h *house) refusedFor(operation, no string, words ...string) {
+func (h *rig) refusedFor(operation, no string, words ...string) {
 	h.t.Helper()
 	err := h.claims(operation, no)
 	var refused *command.RefusedError
@@ -49,7 +49,7 @@ func (h *house) refusedFor(operation, no string, words ...string) {
 }
 
 func TestAnAnswerCannotNameAnOrderThatContradictsIt(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	earlier := h.bought("earlier", "off_us_dallas", 2)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.LedgerRecorded{Kind: "external", Cents: 600, OrderNo: earlier, By: "ada", Reason: "x"})

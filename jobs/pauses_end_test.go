@@ -12,7 +12,7 @@ import (
 )
 
 // throttle is a Retry-After of that long.
-func (h *house) throttle(d time.Duration) time.Time {
+func (h *rig) throttle(d time.Duration) time.Time {
 	h.t.Helper()
 	until := h.now().Add(d)
 	check(h.t, h.runner.pause(h.t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: "test", Until: &until}))
@@ -20,7 +20,7 @@ func (h *house) throttle(d time.Duration) time.Time {
 }
 
 // stored is the end of the account's Retry-After in the ledger.
-func (h *house) stored() time.Time {
+func (h *rig) stored() time.Time {
 	h.t.Helper()
 	all, err := h.ledger.Pauses(h.t.Context())
 	check(h.t, err)
@@ -33,7 +33,7 @@ func (h *house) stored() time.Time {
 }
 
 // mustHold checks that the pause lasts until end, in memory and in the ledger.
-func (h *house) mustHold(what string, end time.Time) {
+func (h *rig) mustHold(what string, end time.Time) {
 	h.t.Helper()
 	until, _ := h.runner.pauses.throttledUntil()
 	if stored := h.stored(); !until.Equal(end) || !stored.Equal(end) {
@@ -42,7 +42,7 @@ func (h *house) mustHold(what string, end time.Time) {
 }
 
 func TestTrap38APauseThatGrowsWhileItEndsIsNotCutShort(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.throttle(-10 * time.Millisecond)
 	ending := h.runner.pauses.list() // as probe saw it …
 	long := h.throttle(time.Hour)    // … and a worker is asked to wait an hour
@@ -53,7 +53,7 @@ func TestTrap38APauseThatGrowsWhileItEndsIsNotCutShort(t *testing.T) {
 }
 
 func TestTrap38OfTwoRetryAftersTheLongerHolds(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	for range 200 {
 		now := h.now()
 		short, long := now.Add(time.Minute), now.Add(time.Hour)
@@ -71,7 +71,7 @@ func TestTrap38OfTwoRetryAftersTheLongerHolds(t *testing.T) {
 
 // The probe's own read is asked to wait while the pause before it ends.
 func TestTrap38AProbesOwnRetryAfterHolds(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/wallet", "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "3600"})
 	check(t, h.runner.pause(t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: string(upstream.CodeAPIKeyRevoked), Detail: "test"}))
 	h.throttle(-time.Second)
@@ -91,7 +91,7 @@ func TestTrap38AProbesOwnRetryAfterHolds(t *testing.T) {
 }
 
 func TestTrap48APersonEndsAnyPause(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.throttle(56 * 365 * 24 * time.Hour) // a Unix time, taken for seconds
 	if n, err := h.runner.ResumeByHand(t.Context(), "ada", "it is a Unix time"); n != 1 || err != nil {
 		t.Fatalf("%d pauses ended: %v", n, err)
@@ -102,7 +102,7 @@ func TestTrap48APersonEndsAnyPause(t *testing.T) {
 }
 
 func TestTrap48OverAnHourTheRunnerAsksAgainByARead(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.oneClock()
 	h.bind(func(c *Config) { c.Provider = h.client })
 	until := h.throttle(300 * 24 * time.Hour)
@@ -123,7 +123,7 @@ func TestTrap48OverAnHourTheRunnerAsksAgainByARead(t *testing.T) {
 }
 
 func TestTrap48AStartAsksAgainOnceTheHourIsOver(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.oneClock()
 	h.throttle(300 * 24 * time.Hour)
 	again := func() error {
@@ -143,7 +143,7 @@ func TestTrap48AStartAsksAgainOnceTheHourIsOver(t *testing.T) {
 }
 
 func TestAResumeThatCannotBeRecordedIsNoChange(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	check(t, h.runner.PauseByHand(t.Context(), "ada", "maintenance"))
 	check(t, h.ledger.Close())
 	if n, err := h.runner.ResumeByHand(t.Context(), "ada", "done"); n != 0 || err == nil {

@@ -32,7 +32,7 @@ func readAll(t *testing.T, path string) string {
 }
 
 func TestTrap38RateLimitedPausesEveryoneUntilRetryAfter(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.fault(orders, "code", map[string]any{"code": "rate_limited", "http_status": 429, "retry_after": "1"})
 	h.start()
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
@@ -57,7 +57,7 @@ func TestTrap38RateLimitedPausesEveryoneUntilRetryAfter(t *testing.T) {
 }
 
 func TestTrap38TheReadsBeforePayingCloseTheGateToo(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/offers", "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "1"})
 	h.start()
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"max_total_cents":300}`)
@@ -69,7 +69,7 @@ func TestTrap38TheReadsBeforePayingCloseTheGateToo(t *testing.T) {
 }
 
 func TestTrap38APauseIsKeptAcrossARestart(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.fault(renew, "code", map[string]any{"code": "rate_limited", "http_status": 429, "retry_after": "3600"})
 	h.start()
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
@@ -88,7 +88,7 @@ func TestTrap38APauseIsKeptAcrossARestart(t *testing.T) {
 }
 
 func TestAKeyThatMayNotOrderPausesOnlyOrdersAndResumesByItself(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.fault(orders, "code", map[string]any{"code": "insufficient_scope", "http_status": 403})
 	h.start()
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
@@ -103,7 +103,7 @@ func TestAKeyThatMayNotOrderPausesOnlyOrdersAndResumesByItself(t *testing.T) {
 }
 
 func TestARevokedKeyPausesTheAccountAndItResumesByItself(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	revoke := func(revoked bool) {
 		h.control("/keys", map[string]any{"app_id": sandbox.DemoSandboxAppID, "revoked": revoked})
 	}
@@ -121,7 +121,7 @@ func TestARevokedKeyPausesTheAccountAndItResumesByItself(t *testing.T) {
 }
 
 func TestTrap02AWrongClockSendsNothingAgainAndTheAccountSaysSo(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.fault(renew, "drop_after", nil)
 	h.runner.clock.Hear(time.Now().Add(6 * time.Minute)) // the last thing heard of the provider's clock
 	h.start()
@@ -169,7 +169,7 @@ func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
 // Eight requests that were under way together are refused together: that is one
 // refusal, not eight in a row.
 func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	answered := func(reply upstream.Reply) time.Duration {
 		d := h.runner.decideReply(sentOf("px_1"), decide.Replied{Moment: decide.Moment{Now: someNoon}, Reply: reply})
 		if d.Pause == nil {

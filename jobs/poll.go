@@ -24,7 +24,7 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 	if order.Refund != nil {
 		r.Reached("poll.refund")
 	}
-	j.leave()
+	j.releaseSlot()
 	r.hear(err, order.ServerTime)
 	if ctx.Err() != nil {
 		return ctx.Err() // read again after the restart: a read changes nothing

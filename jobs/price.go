@@ -16,7 +16,7 @@ import (
 
 // price reads what the operation is expected to cost and what it counts against,
 // and has it decided.
-func (r *Runner) price(ctx context.Context, j *job, p *presend) (decide.Decision, error) {
+func (r *Runner) price(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := decide.Priced{LeftOut: p.leftOut, CeilingCents: j.cmd.MaxTotalCents, LimitCents: r.DailyLimitCents, Released: j.released}
 	siblings, err := r.Ledger.OperationsOf(ctx, j.op.CommandID)
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *Runner) price(ctx context.Context, j *job, p *presend) (decide.Decision
 
 // priceAgain is price just before the intent: what is spent may have changed, and
 // another operation may have told a price that was not known.
-func (r *Runner) priceAgain(ctx context.Context, j *job, p *presend) (decide.Decision, error) {
+func (r *Runner) priceAgain(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := p.priced
 	if p.unpriced {
 		if err := r.readPrices(ctx, j, p.ids, &h); err != nil {
@@ -44,7 +44,7 @@ func (r *Runner) priceAgain(ctx context.Context, j *job, p *presend) (decide.Dec
 }
 
 // decidePrice reads the day's spending, and has the price decided.
-func (r *Runner) decidePrice(ctx context.Context, j *job, p *presend, h decide.Priced) (decide.Decision, error) {
+func (r *Runner) decidePrice(ctx context.Context, j *job, p *checked, h decide.Priced) (decide.Decision, error) {
 	if err := r.spending(ctx, j.op.ID, &h); err != nil {
 		return decide.Decision{}, err
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // bulk publishes a renewal as a sweep does.
-func (h *house) bulk(text string) {
+func (h *rig) bulk(text string) {
 	h.t.Helper()
 	check(h.t, h.queue.PublishOne(h.t.Context(), "main", queue.Outgoing{Kind: queue.KindProxyRenew, Priority: queue.PriorityBulk, Data: []byte(text)}))
 }
@@ -41,7 +41,7 @@ func TestACommandUnderAnotherPriorityIsAbsorbed(t *testing.T) {
 	if len(slices.Compact(hashes)) != 1 {
 		t.Errorf("three contents: %v", hashes)
 	}
-	h := newHouse(t)
+	h := newRig(t)
 	h.renew(`{"id":"r","duration_days":30,"proxy_ids":["px_1"],"priority":"high"}`)
 	h.await("r", fact.StateCompleted)
 	h.bulk(`{"id":"r","duration_days":30,"proxy_ids":["px_1"]}`)
@@ -97,7 +97,7 @@ func TestWhatIsUrgentGoesFirstAndNothingStarves(t *testing.T) {
 
 // An order by hand does not wait for a batch, nor does a small renewal for a large.
 func TestASmallCommandDoesNotWaitForABatch(t *testing.T) {
-	h := idleHouse(t, func(c *Config) { c.Concurrency, c.RatePerSecond = 1, 200 })
+	h := idleRig(t, func(c *Config) { c.Concurrency, c.RatePerSecond = 1, 200 })
 	const batch = 1500
 	for n := range batch {
 		h.bulk(fmt.Sprintf(`{"id":"b%d","duration_days":30,"proxy_ids":["px_nowhere_%d"]}`, n, n))
@@ -139,7 +139,7 @@ func (r *resting) Rest(line queue.Line) {
 // While the account is paused, what cannot be started is left in the stream: it is
 // not fetched and put back every few seconds. Another line is not held up by it.
 func TestAPausedAccountFetchesNoMoreThanItCanHold(t *testing.T) {
-	h := idleHouse(t, func(c *Config) { c.Concurrency, c.RatePerSecond = 1, 500 })
+	h := idleRig(t, func(c *Config) { c.Concurrency, c.RatePerSecond = 1, 500 })
 	const backlog = 300
 	for n := range backlog {
 		h.renew(fmt.Sprintf(`{"id":"r%d","duration_days":30,"proxy_ids":["px_nowhere_%d"]}`, n, n))
@@ -175,7 +175,7 @@ func TestAPausedAccountFetchesNoMoreThanItCanHold(t *testing.T) {
 
 // A day of orders that wait, whose lane is paused, starves no renewal.
 func TestAPausedLaneDoesNotKeepAnotherFromComingBack(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	past := h.now().Add(-time.Minute).UTC()
 	for n := range 700 {
 		h.waits(fact.KindOrder, fmt.Sprintf(`{"id":"o%d","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`, n), past)
@@ -187,7 +187,7 @@ func TestAPausedLaneDoesNotKeepAnotherFromComingBack(t *testing.T) {
 }
 
 // waits puts an operation that may have executed into the ledger.
-func (h *house) waits(kind fact.Kind, text string, next time.Time) {
+func (h *rig) waits(kind fact.Kind, text string, next time.Time) {
 	h.t.Helper()
 	c, err := command.Parse(kind, []byte(text), rulesOfSandbox)
 	check(h.t, err)

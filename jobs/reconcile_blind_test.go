@@ -14,7 +14,7 @@ import (
 )
 
 // handmade makes orders at the provider's own site.
-func (h *house) handmade(n int) (numbers []string) {
+func (h *rig) handmade(n int) (numbers []string) {
 	h.t.Helper()
 	for i := range n {
 		made, err := h.client.CreateOrder(h.t.Context(), fmt.Sprintf("hand-%d", i), upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "off_us_dallas", Quantity: 1}}})
@@ -27,7 +27,7 @@ func (h *house) handmade(n int) (numbers []string) {
 // More orders were made elsewhere, and recorded, than one pass may read: ours are
 // read in turn all the same.
 func TestOrdersMadeElsewhereDoNotKeepOursFromBeingRead(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.buys(1)
 	const reads, passes = 20, 6
 	for _, no := range h.handmade(25) {
@@ -56,7 +56,7 @@ func TestOrdersMadeElsewhereDoNotKeepOursFromBeingRead(t *testing.T) {
 }
 
 func TestEveryOrderMadeElsewhereIsNamedInTheEnd(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	numbers := h.handmade(40)
 	c := h.reconciler(h.client, 20)
 	named := map[string]bool{}
@@ -74,7 +74,7 @@ func TestEveryOrderMadeElsewhereIsNamedInTheEnd(t *testing.T) {
 }
 
 func TestAPassSaysWhatItCompared(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.buys(8)
 	x := h.pass(h.reconciler(h.client, 4))
 	if !x.OK || x.Compared.Left == 0 || x.Compared.Orders == 0 || x.Compared.Orders >= 8 || !x.Compared.Wallet {
@@ -87,7 +87,7 @@ func TestAPassSaysWhatItCompared(t *testing.T) {
 }
 
 // moves has the provider show px_1 so much later than it was before it was renewed.
-func (h *house) moves(by time.Duration) *retold {
+func (h *rig) moves(by time.Duration) *retold {
 	h.t.Helper()
 	before, err := h.client.Proxy(h.t.Context(), "px_1")
 	check(h.t, err)
@@ -103,7 +103,7 @@ func (h *house) moves(by time.Duration) *retold {
 func TestAnExpiryThatMovedByLessThanWasPaidForIsAFinding(t *testing.T) {
 	for days, found := range map[int]bool{0: true, 30: true, 88: true, 90: false, 120: false} {
 		t.Run(fmt.Sprint(days), func(t *testing.T) {
-			h := idleHouse(t)
+			h := idleRig(t)
 			h.oneClock()
 			h.bind(func(c *Config) { c.Provider = h.client })
 			h.start()
@@ -120,7 +120,7 @@ func TestAnExpiryThatMovedByLessThanWasPaidForIsAFinding(t *testing.T) {
 }
 
 func TestALineThatAPersonResolvedIsSeenToMove(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.oneClock()
 	h.bind(func(c *Config) { c.Provider = h.client })
 	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
@@ -141,7 +141,7 @@ func TestALineThatAPersonResolvedIsSeenToMove(t *testing.T) {
 // A renewal at the provider's own site and a top-up of the same amount leave the
 // wallet as it was.
 func TestTrap24ARenewalAndATopUpElsewhereDoNotCancelOut(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.listed()
 	h.agrees()
 	_, err := h.client.Renew(t.Context(), "by-hand", upstream.RenewRequest{ProxyIDs: []string{"px_2"}, DurationDays: 30})
@@ -162,7 +162,7 @@ func TestTrap24ARenewalAndATopUpElsewhereDoNotCancelOut(t *testing.T) {
 
 // The provider renewed and charged, and a person answered that it had not.
 func TestTrap24AWrongAnswerThatNothingWasChargedIsNamed(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.listed()
 	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
@@ -182,7 +182,7 @@ func TestTrap24AWrongAnswerThatNothingWasChargedIsNamed(t *testing.T) {
 
 // The runner was away for days: what had settled before is looked at after it.
 func TestSettlementsOlderThanADayAreLookedAtAfterARestart(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.oneClock()
 	h.bind(func(c *Config) { c.Provider = h.client })
 	h.start()

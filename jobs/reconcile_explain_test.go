@@ -61,7 +61,7 @@ func TestAnIntervalLeavesRoomForALargerExplanation(t *testing.T) {
 }
 
 func TestTrap24AWalletIsExplainedByARenewalElsewhere(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.listed()
 	h.agrees()
 	_, err := h.client.Renew(t.Context(), "by-hand", upstream.RenewRequest{ProxyIDs: []string{"px_2"}, DurationDays: 30})

@@ -41,20 +41,20 @@ func (p *retold) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
 }
 
 // reconciler reads through p, with as many requests a pass.
-func (h *house) reconciler(p reconcile.Statements, reads int) *reconcile.Reconciler {
+func (h *rig) reconciler(p reconcile.Statements, reads int) *reconcile.Reconciler {
 	return reconcile.NewReconciler(reconcile.ReconcilerConfig{
 		Account: "main", Ledger: h.ledger, Statements: p, Binding: h.runner.Binding(), Clock: h.now, Reads: reads,
 	})
 }
 
-func (h *house) pass(c *reconcile.Reconciler) reconcile.Reconciliation {
+func (h *rig) pass(c *reconcile.Reconciler) reconcile.Reconciliation {
 	h.t.Helper()
 	x, err := c.Reconcile(h.t.Context(), nil)
 	check(h.t, err)
 	return x
 }
 
-func (h *house) buys(n int) {
+func (h *rig) buys(n int) {
 	h.t.Helper()
 	for i := range n {
 		h.order(fmt.Sprintf(`{"id":"buy-%d","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`, i))
@@ -71,7 +71,7 @@ func notFoundError(code upstream.Code) error {
 // TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt: whatever the provider
 // says later about what was booked is a finding of that amount.
 func TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.buys(1)
 	cents, now := func(n int64) *int64 { return &n }, time.Now()
 	refund := func(amount int64, currency string, at *time.Time) func(*upstream.Order) error {
@@ -120,7 +120,7 @@ func TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt(t *testing.T) {
 }
 
 func TestAnOrderThatDiffersIsReadAgainUntilItAgrees(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.buys(1)
 	wrong := true
 	p := &retold{Client: h.client, order: func(o *upstream.Order) error {
@@ -144,7 +144,7 @@ func TestAnOrderThatDiffersIsReadAgainUntilItAgrees(t *testing.T) {
 // TestEveryOrderIsReadInTurn: with few requests a pass, the older orders come
 // one after another, and none is left out.
 func TestEveryOrderIsReadInTurn(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.buys(9)
 	p := &retold{Client: h.client}
 	c := h.reconciler(p, 8)
@@ -176,7 +176,7 @@ func TestEveryOrderIsReadInTurn(t *testing.T) {
 
 // TestTrap26AnOrderThatIsPolledIsNotReadEarlier: its next read belongs to its polls.
 func TestTrap26AnOrderThatIsPolledIsNotReadEarlier(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	p := &retold{Client: h.client}
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"sandbox_scenario":"delayed"}`)
 	h.until("the order has a number", func() bool { return len(h.facts("order.accepted")) > 0 })
@@ -193,7 +193,7 @@ func TestTrap26AnOrderThatIsPolledIsNotReadEarlier(t *testing.T) {
 }
 
 func TestAnUnknownOrderIsTheOperationsThatWaitsForAPerson(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
 	id := h.await("buy", fact.StateReview).Operations[0].OperationID
@@ -206,7 +206,7 @@ func TestAnUnknownOrderIsTheOperationsThatWaitsForAPerson(t *testing.T) {
 }
 
 func TestARenewedExpiryThatDoesNotMoveIsAFinding(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	due := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"],"due_before":"` + due + `"}`)
 	lines := h.await("keep", fact.StateCompleted).Operations[0].Lines
@@ -235,7 +235,7 @@ func TestARenewedExpiryThatDoesNotMoveIsAFinding(t *testing.T) {
 }
 
 func TestAnExpiryIsNotReadAgainWhenAListingHasSeenItMove(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	due := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"],"due_before":"` + due + `"}`)
 	h.await("keep", fact.StateCompleted)
@@ -250,7 +250,7 @@ func TestAnExpiryIsNotReadAgainWhenAListingHasSeenItMove(t *testing.T) {
 }
 
 func TestAKeyThatMayNotReadOrdersStillComparesTheWallet(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.buys(1)
 	h.wallet(77)
 	p := &retold{Client: h.client, order: func(*upstream.Order) error { return notFoundError(upstream.CodeInsufficientScope) }}
@@ -264,7 +264,7 @@ func TestAKeyThatMayNotReadOrdersStillComparesTheWallet(t *testing.T) {
 // its reply is here.
 func TestAnOrderUnderWayIsNotTakenForOneMadeElsewhere(t *testing.T) {
 	var p held
-	h := idleHouse(t)
+	h := idleRig(t)
 	p.Client = h.client
 	h.bind(func(c *Config) { c.Provider = &p })
 	h.start()
@@ -285,7 +285,7 @@ func TestAnOrderUnderWayIsNotTakenForOneMadeElsewhere(t *testing.T) {
 }
 
 func TestALateRefundIsExplainedByARecordForItsOrder(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.buys(1)
 	now, amount := time.Now(), int64(120)
 	h.wallet(amount)
@@ -327,7 +327,7 @@ func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
 
 // TestWhatDifferedIsLookedAtAgainAfterARestart, however old the order is.
 func TestWhatDifferedIsLookedAtAgainAfterARestart(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.buys(1)
 	no := h.await("buy-0", fact.StateDelivered).Operations[0].OrderNo
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {

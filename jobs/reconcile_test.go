@@ -16,12 +16,12 @@ import (
 )
 
 // wallet makes the provider's own site spend (negative) or top up.
-func (h *house) wallet(cents int64) {
+func (h *rig) wallet(cents int64) {
 	h.t.Helper()
 	h.control("/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": cents})
 }
 
-func (h *house) reconcile() reconcile.Reconciliation {
+func (h *rig) reconcile() reconcile.Reconciliation {
 	h.t.Helper()
 	x, err := h.runner.Reconcile(h.t.Context())
 	check(h.t, err)
@@ -29,7 +29,7 @@ func (h *house) reconcile() reconcile.Reconciliation {
 }
 
 // agrees reconciles and wants no difference.
-func (h *house) agrees() reconcile.Reconciliation {
+func (h *rig) agrees() reconcile.Reconciliation {
 	h.t.Helper()
 	x := h.reconcile()
 	if !x.OK || len(x.Findings) > 0 {
@@ -39,7 +39,7 @@ func (h *house) agrees() reconcile.Reconciliation {
 }
 
 // finds reconciles and wants exactly one finding of the kind and amount.
-func (h *house) finds(kind string, cents int64) reconcile.Finding {
+func (h *rig) finds(kind string, cents int64) reconcile.Finding {
 	h.t.Helper()
 	x := h.reconcile()
 	var of []reconcile.Finding
@@ -54,7 +54,7 @@ func (h *house) finds(kind string, cents int64) reconcile.Finding {
 	return of[0]
 }
 
-func (h *house) recorded(x Recording) {
+func (h *rig) recorded(x Recording) {
 	h.t.Helper()
 	x.By, x.Reason = "ada", "seen at the provider's site"
 	_, err := Record(h.t.Context(), h.ledger, x)
@@ -62,7 +62,7 @@ func (h *house) recorded(x Recording) {
 }
 
 func TestTrap24WhatTheProvidersOwnSiteSpendsIsFoundAndNotCorrected(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("keep", fact.StateCompleted)
 	if x := h.agrees(); !x.Quiet || x.Wallet.ProviderCents != x.Wallet.BookCents || x.Renewals != 1 {
@@ -83,7 +83,7 @@ func TestTrap24WhatTheProvidersOwnSiteSpendsIsFoundAndNotCorrected(t *testing.T)
 }
 
 func TestTrap24ATopUpIsFoundAndNotCorrected(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.wallet(2500)
 	f := h.finds("wallet", 2500)
 	h.finds("wallet", 2500)
@@ -110,7 +110,7 @@ func TestTrap24ATopUpIsFoundAndNotCorrected(t *testing.T) {
 
 // What frozen_cents is part of is not given.
 func TestTrap24FrozenCentsAreNotInterpreted(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.bind(func(c *Config) {
 		c.Provider = impostor{h.client, nil, func(w *upstream.Wallet) { w.FrozenCents = 4000 }}
 	})
@@ -119,7 +119,7 @@ func TestTrap24FrozenCentsAreNotInterpreted(t *testing.T) {
 }
 
 func TestTrap24AnOrderMadeAtTheProvidersSiteIsNamedUntilItIsRecorded(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 	h.await("buy", fact.StateDelivered)
 	h.agrees()
@@ -143,7 +143,7 @@ func TestTrap24AnOrderMadeAtTheProvidersSiteIsNamedUntilItIsRecorded(t *testing.
 }
 
 func TestOrdersOlderThanTheLedgerAreInItsOpeningBalance(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	check(t, h.ledger.Close())
 	h.control("/clock", map[string]any{"offset_seconds": -120})
 	_, err := h.client.CreateOrder(t.Context(), "before", upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "off_us_dallas", Quantity: 2}}})
@@ -159,7 +159,7 @@ func TestOrdersOlderThanTheLedgerAreInItsOpeningBalance(t *testing.T) {
 // TestAnIntervalHoldsWhatIsUnderWayAndNothingElse: an operation of unknown
 // outcome and price may have cost anything, and can have returned nothing.
 func TestAnIntervalHoldsWhatIsUnderWayAndNothingElse(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
@@ -181,7 +181,7 @@ func TestAnIntervalHoldsWhatIsUnderWayAndNothingElse(t *testing.T) {
 }
 
 func TestAnUnresolvedLineWidensTheIntervalByWhatMayComeBack(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_2"}})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	h.until("the renewal is settled", func() bool { return len(h.facts("renewal.partial"))+len(h.facts("operation.review")) > 0 })
@@ -227,7 +227,7 @@ func (p *held) Post(ctx context.Context, w upstream.Write) upstream.Reply {
 // the cent although commands keep coming.
 func TestOnDemandNothingNewIsSentWhileTheWalletIsRead(t *testing.T) {
 	var p held
-	h := idleHouse(t)
+	h := idleRig(t)
 	p.Client = h.client
 	h.bind(func(c *Config) { c.Provider = &p })
 	h.start()
@@ -259,7 +259,7 @@ func TestOnDemandNothingNewIsSentWhileTheWalletIsRead(t *testing.T) {
 
 func TestOnDemandWhatIsUnderWayFinishesBeforeTheWalletIsRead(t *testing.T) {
 	var p held
-	h := idleHouse(t)
+	h := idleRig(t)
 	p.Client = h.client
 	h.bind(func(c *Config) { c.Provider, c.SettleTimeout = &p, patience })
 	closed := make(chan struct{})
@@ -298,7 +298,7 @@ func TestOnDemandWhatIsUnderWayFinishesBeforeTheWalletIsRead(t *testing.T) {
 }
 
 func TestItReconcilesOnItsSchedule(t *testing.T) {
-	h := newHouse(t, func(c *Config) { c.ReconcileEvery = 20 * time.Millisecond })
+	h := newRig(t, func(c *Config) { c.ReconcileEvery = 20 * time.Millisecond })
 	h.until("it has reconciled twice", func() bool { return len(h.facts("ledger.reconciled")) >= 2 })
 	h.wallet(-40)
 	told, _ := h.awaitFact("ledger.discrepancy").(fact.LedgerDiscrepancy)
@@ -315,13 +315,13 @@ func TestItReconcilesOnItsSchedule(t *testing.T) {
 
 // A wallet may be shown as it was a moment ago: one pass is no proof, and two are.
 func TestAWalletIsReadTwiceBeforeItsDifferenceIsTold(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	pass := func(facts int, suspect bool) {
 		t.Helper()
 		_, err := h.runner.reconcile(t.Context(), h.runner.scheduledReading, false)
 		check(t, err)
-		if n := len(h.facts("ledger.discrepancy")); n != facts || h.runner.audits.suspect != "" != suspect {
-			t.Errorf("%d facts, suspected %q", n, h.runner.audits.suspect)
+		if n := len(h.facts("ledger.discrepancy")); n != facts || h.runner.reconciling.suspect != "" != suspect {
+			t.Errorf("%d facts, suspected %q", n, h.runner.reconciling.suspect)
 		}
 	}
 	pass(0, false)
@@ -337,7 +337,7 @@ func TestAWalletIsReadTwiceBeforeItsDifferenceIsTold(t *testing.T) {
 }
 
 func TestAPausedAccountIsNotReadFor(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	check(t, h.runner.PauseByHand(t.Context(), "ada", "maintenance"))
 	if _, err := h.runner.Reconcile(t.Context()); err == nil || !strings.Contains(err.Error(), "paused") {
 		t.Errorf("%v", err)
@@ -350,7 +350,7 @@ func TestAPausedAccountIsNotReadFor(t *testing.T) {
 }
 
 func TestARecordNeedsAnAmountANameAndAReason(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	for name, x := range map[string]Recording{
 		"kind": {Kind: "gift", Cents: 1, By: "a", Reason: "b"}, "nothing": {Kind: "top-up", By: "a", Reason: "b"},
 		"negative": {Kind: "top-up", Cents: -1, By: "a", Reason: "b"}, "too much": {Kind: "top-up", Cents: decide.MaxLineCents + 1, By: "a", Reason: "b"},

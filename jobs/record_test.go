@@ -9,7 +9,7 @@ import (
 )
 
 func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	x := Recording{Kind: "top-up", Cents: 500, ID: "wire-7", By: "ada", Reason: "wire transfer"}
 	for n := range 3 {
 		booked, err := Record(t.Context(), h.ledger, x)
@@ -34,7 +34,7 @@ func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
 }
 
 func TestARecordThatTakesTheWalletBelowZeroIsSaidToBe(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	b, err := h.ledger.Balance(t.Context(), "main")
 	check(t, err)
 	for _, test := range []struct {

@@ -27,7 +27,7 @@ func renewalFor(id string, days int) string {
 }
 
 func TestARefusalIsAFactOncePerContent(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	offer := h.intake()
 	late := `{"id":"a","duration_days":30,"proxy_ids":["px_1"],"not_after":"2020-01-01T00:00:00Z"}`
 	for range 20 {
@@ -43,7 +43,7 @@ func TestARefusalIsAFactOncePerContent(t *testing.T) {
 }
 
 func TestAConflictIsAFactOncePerContent(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	offer := h.intake()
 	offerAll(t, offer, renewalFor("a", 30))
 	for range 20 {
@@ -57,7 +57,7 @@ func TestAConflictIsAFactOncePerContent(t *testing.T) {
 func TestBeyond32RefusalsOfAnIdAreDeadLetters(t *testing.T) {
 	for name, fact := range map[string]string{"refused": "command.rejected", "in conflict": "command.conflict"} {
 		t.Run(name, func(t *testing.T) {
-			h := idleHouse(t)
+			h := idleRig(t)
 			offer := h.intake()
 			if fact == "command.conflict" {
 				offerAll(t, offer, renewalFor("a", 30))
@@ -92,7 +92,7 @@ func TestBeyond32RefusalsOfAnIdAreDeadLetters(t *testing.T) {
 // What the dead letters do not take is not acknowledged: it comes again.
 func TestARefusalWithoutAFactOrALetterComesAgain(t *testing.T) {
 	full := true
-	h := idleHouse(t, func(c *Config) {
+	h := idleRig(t, func(c *Config) {
 		c.DeadLetter = func(context.Context, queue.Dead) error {
 			if full {
 				return errors.New("the disk is full")
@@ -114,7 +114,7 @@ func TestARefusalWithoutAFactOrALetterComesAgain(t *testing.T) {
 // A renewal whose proxies are all held is answered once: the same content later is
 // the same command, and was refused.
 func TestWhatWasRefusedAsClaimedStaysRefused(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	offer := h.intake()
 	offerAll(t, offer, renewalFor("a", 30), renewalFor("b", 30), renewalFor("b", 30))
 	refused := h.facts("command.rejected")

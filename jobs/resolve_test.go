@@ -12,9 +12,9 @@ import (
 )
 
 // movableHouse is a house all of whose clocks can be moved by later.
-func movableHouse(t *testing.T) *house {
+func movableHouse(t *testing.T) *rig {
 	t.Helper()
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.oneClock()
 	h.bind()
 	h.start()
@@ -22,7 +22,7 @@ func movableHouse(t *testing.T) *house {
 }
 
 // hangs has an order go to review that the provider has accepted.
-func (h *house) hangs(id string) fact.Operation {
+func (h *rig) hangs(id string) fact.Operation {
 	h.t.Helper()
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/orders/*", "fault": "code", "code": "order_not_found", "http_status": 404, "times": 2})
 	h.order(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
@@ -115,7 +115,7 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 // A restored account that stays paused for one order goes on by itself once a
 // person has said whose that order is.
 func TestTrap13AnAnswerThatNamesTheOrderEndsThePauseOfARestore(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
 	id := h.await("buy", fact.StateReview).Operations[0].OperationID

@@ -122,9 +122,9 @@ type Runner struct {
 	account      atomic.Pointer[upstream.Account] // as Bind read it
 	answers      atomic.Int64                     // how many reviews a person has answered
 
-	pulse  pulse
-	share  *rate.Limiter // of the rate, for what only reads
-	audits audits
+	pulse       pulse
+	share       *rate.Limiter // of the rate, for what only reads
+	reconciling reconciling
 
 	known     chan struct{} // closed when a restored ledger has forgotten nothing
 	knownOnce sync.Once
@@ -147,7 +147,7 @@ func NewRunner(c Config) *Runner {
 	r := &Runner{
 		Config: c, Gate: NewGate(c.RatePerSecond), wake: make(chan struct{}, 1), known: make(chan struct{}), prices: map[string]upstream.OfferFilter{},
 		toldBroken: map[string]time.Time{},
-		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), audits: audits{turn: make(chan struct{}, 1)},
+		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), reconciling: reconciling{turn: make(chan struct{}, 1)},
 	}
 	r.pauses = newPauses(c.Clock)
 	r.ready = newReady(capacity(c), r.pauses)
@@ -213,7 +213,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 	}
 	r.clock.Hear(wallet.ServerTime)
 	r.pulse.heard(r.Clock(), nil)
-	r.knowsAll()
+	r.markVerified()
 	r.account.Store(&account)
 	if account.Status != "active" {
 		r.Log.WithField("status", decide.Bounded(account.Status)).Warn("the provider's account is not active: ask the provider why")
@@ -291,12 +291,12 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.dispatch(ctx, work) })
-	group.Go(func() error { return r.takeIn(ctx) })
-	group.Go(func() error { return r.comeBack(ctx) })
+	group.Go(func() error { return r.runIntake(ctx) })
+	group.Go(func() error { return r.runDueLoop(ctx) })
 	group.Go(func() error { return r.probe(ctx) })
 	group.Go(func() error { return r.keepReconciling(ctx) })
 	group.Go(func() error { return r.keepAsking(ctx) })
-	group.Go(func() error { return r.accountFor(ctx) })
+	group.Go(func() error { return r.verifyAfterRestore(ctx) })
 	err := group.Wait()
 	r.unsendRest(work) // behind the intake too: it may have committed an intent last
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -309,7 +309,7 @@ func (r *Runner) Run(ctx context.Context) error {
 // may have executed.
 func (r *Runner) recover(ctx context.Context) error {
 	const all = 1 << 20
-	sending, err := r.Ledger.In(ctx, fact.StateSending, all)
+	sending, err := r.Ledger.OperationsIn(ctx, fact.StateSending, all)
 	if err != nil {
 		return err
 	}
@@ -330,13 +330,13 @@ func (r *Runner) recover(ctx context.Context) error {
 		if since == nil {
 			since = &record.UpdatedAt // the moment of the send
 		}
-		d := decide.Decide(j.op, decide.Vanished{Moment: r.moment(), Elapsed: r.clock.Elapsed(since)})
+		d := decide.Decide(j.op, decide.CrashedMidSend{Moment: r.moment(), Elapsed: r.clock.Elapsed(since)})
 		if _, err := r.record(ctx, j, d); err != nil {
 			return err
 		}
 		r.Reached("recovery.one")
 	}
-	accepted, err := r.Ledger.In(ctx, fact.StateAccepted, all)
+	accepted, err := r.Ledger.OperationsIn(ctx, fact.StateAccepted, all)
 	if err != nil {
 		return err
 	}
@@ -352,8 +352,8 @@ func (r *Runner) moment() decide.Moment {
 	return decide.Moment{Now: r.clock.Now(), Jitter: r.Random()}
 }
 
-// kick wakes comeBack: something new may be due.
-func (r *Runner) kick() {
+// wakeDueLoop wakes runDueLoop: something new may be due.
+func (r *Runner) wakeDueLoop() {
 	select {
 	case r.wake <- struct{}{}:
 	default:

@@ -14,7 +14,7 @@ import (
 )
 
 func TestAnOrderAndARenewalAreCarriedOut(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"labels":{"ticket":"OPS-7"}}`)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	bought := h.await("buy", fact.StateDelivered)
@@ -29,7 +29,7 @@ func TestAnOrderAndARenewalAreCarriedOut(t *testing.T) {
 }
 
 func TestTrap27EveryScenarioEndsAsTheProviderSays(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	for _, name := range []string{"success", "delayed", "partial", "rejected"} {
 		h.order(`{"id":"` + name + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"sandbox_scenario":"` + name + `"}`)
 	}
@@ -43,7 +43,7 @@ func TestTrap27EveryScenarioEndsAsTheProviderSays(t *testing.T) {
 func TestTrap06Trap14ALostReplyIsChargedOnce(t *testing.T) {
 	for _, name := range []string{"drop_after", "drop_before", "error_after", "error_before", "truncate", "garbage", "html"} {
 		t.Run(name, func(t *testing.T) {
-			h := idleHouse(t)
+			h := idleRig(t)
 			h.fault(orders, name, nil)
 			h.fault(renew, name, nil)
 			h.start()
@@ -73,7 +73,7 @@ func TestTrap06Trap14ALostReplyIsChargedOnce(t *testing.T) {
 }
 
 func TestTrap12ACommandThatComesTwiceIsDoneOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.renew(`{"proxy_ids":["px_1"], "duration_days":30, "id":"keep"}`)
 	h.await("keep", fact.StateCompleted)
@@ -96,7 +96,7 @@ func TestTrap12ACommandThatComesTwiceIsDoneOnce(t *testing.T) {
 }
 
 func TestARefusedCommandCanBeCorrectedUnderItsID(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":31,"proxy_ids":["px_1"]}`)
 	if s := h.await("keep", fact.StateRejected); !strings.Contains(s.Reason, "31") {
 		t.Errorf("%+v", s)
@@ -112,7 +112,7 @@ func TestARefusedCommandCanBeCorrectedUnderItsID(t *testing.T) {
 }
 
 func TestTrap09TheSecondRenewalOfAProxyLeavesItOut(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1"}})
 	h.renew(`{"id":"first","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("first", fact.StateReview)
@@ -131,7 +131,7 @@ func TestTrap09TheSecondRenewalOfAProxyLeavesItOut(t *testing.T) {
 }
 
 func TestTrap09AProxyRenewedByHandIsReadAgainAndLeftAlone(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	before, err := h.client.Proxy(t.Context(), "px_1")
 	check(t, err)
 	other, err := h.client.Proxy(t.Context(), "px_2")
@@ -166,7 +166,7 @@ func TestTrap09AProxyRenewedByHandIsReadAgainAndLeftAlone(t *testing.T) {
 }
 
 func TestTrap08Trap18APartialRenewalIsFinishedByAPerson(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"failed": []string{"px_1"}, "unresolved": []string{"px_2", "px_3"}})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_4"]}`)
 	s := h.await("keep", fact.StateReview)
@@ -206,7 +206,7 @@ func TestTrap08Trap18APartialRenewalIsFinishedByAPerson(t *testing.T) {
 }
 
 func TestTrap16AllFailedIsBookedAndRefunded(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"failed": 2})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	h.await("keep", fact.StateFailed)
@@ -214,7 +214,7 @@ func TestTrap16AllFailedIsBookedAndRefunded(t *testing.T) {
 }
 
 func TestTrap03AnUnresolvedKeyWaitsForAPersonWhoMaySendAgain(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	before := h.await("keep", fact.StateReview).Operations[0]
@@ -230,7 +230,7 @@ func TestTrap03AnUnresolvedKeyWaitsForAPersonWhoMaySendAgain(t *testing.T) {
 }
 
 func TestTrap05Trap14ASendLeftBehindGoesAgainWithTheSameKeyAndBytes(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	// Bytes that no code here would make: only the stored ones can match.
 	const body = `{ "duration_days": 30, "proxy_ids": [ "px_1" ] }`
 	planned := h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
@@ -258,7 +258,7 @@ func TestTrap05Trap14ASendLeftBehindGoesAgainWithTheSameKeyAndBytes(t *testing.T
 }
 
 func TestWhatWasAcceptedBeforeAStopIsDoneAfterIt(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	check(t, h.runner.PauseByHand(t.Context(), "ada", "maintenance"))
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_2","px_1"]}`)
 	h.awaitFact("command.accepted")
@@ -277,7 +277,7 @@ func TestWhatWasAcceptedBeforeAStopIsDoneAfterIt(t *testing.T) {
 // the next run asks again under the same key.
 func TestAStopGivesARequestItsDrainTimeAndTheNextRunTheRest(t *testing.T) {
 	brief := func(c *Config) { c.DrainTimeout = 100 * time.Millisecond }
-	h := idleHouse(t, brief)
+	h := idleRig(t, brief)
 	h.fault(renew, "hang", map[string]any{"seconds": 3600})
 	h.start()
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)

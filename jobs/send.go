@@ -35,7 +35,7 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 	if j.op.Ambiguous == 0 {
 		r.clock.HearReply(reply.ServerTime)
 	}
-	j.leave()
+	j.releaseSlot()
 	d = r.decideReply(j.op, decide.Replied{
 		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), ReadsWork: r.readsWork(outer, reply), Unknown: j.unknown,
 	})
@@ -140,11 +140,11 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 	if d := r.due(j); !d.Send {
 		return false, r.stop(ctx, j, d)
 	}
-	p := presend{ids: j.op.ProxyIDs}
+	p := checked{ids: j.op.ProxyIDs}
 	if j.op.Ambiguous == 0 || j.op.Presumed() {
-		d, err := r.look(ctx, j, &p)
+		d, err := r.precheck(ctx, j, &p)
 		if err != nil {
-			return false, r.putOff(ctx, j, err)
+			return false, r.postpone(ctx, j, err)
 		}
 		if !d.Send {
 			return false, r.stop(ctx, j, d)
@@ -171,7 +171,7 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 
 // due asks whether the operation may be sent at this moment.
 func (r *Runner) due(j *job) decide.Decision {
-	return decide.Decide(j.op, decide.CameDue{
+	return decide.Decide(j.op, decide.Due{
 		Moment: r.moment(), Elapsed: r.clock.Elapsed(j.op.FirstAmbiguousAt), AppID: r.Provider.AppID(), NotAfter: j.cmd.NotAfter,
 		WrongClock: r.clock.Wrong(),
 	})
@@ -193,7 +193,7 @@ func (r *Runner) stop(ctx context.Context, j *job, d decide.Decision) error {
 // commitIntent puts the intent on the disk. Under a limit of the day one job
 // at a time looks at what is spent and adds its own: two that looked together
 // would both find room for one.
-func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool, err error) {
+func (r *Runner) commitIntent(ctx context.Context, j *job, p checked) (goOn bool, err error) {
 	if r.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
 		r.budget.Lock()
 		defer r.budget.Unlock()
@@ -224,7 +224,7 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p presend) (goOn bool
 }
 
 // frozenBody reads the bytes of the first attempt that may have executed.
-func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *presend) error {
+func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *checked) error {
 	sent, err := l.Sent(ctx, j.op.BodySeq)
 	if err != nil {
 		return fmt.Errorf("operation %s: read its frozen body: %w", j.op.ID, err)
@@ -236,7 +236,7 @@ func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *presend) error
 // intent is the fact that an attempt is about to be made, with everything it will
 // send. X-API-Timestamp is this moment: a request that is held up goes stale
 // instead of charging late.
-func (r *Runner) intent(j *job, p presend, now time.Time) (fact.OperationSending, error) {
+func (r *Runner) intent(j *job, p checked, now time.Time) (fact.OperationSending, error) {
 	body := p.body
 	if body == nil {
 		var err error

@@ -111,7 +111,7 @@ func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 			earlier(s.time.Add(time.Second))
 		}
 	}
-	accepted, err := s.ledger.In(ctx, fact.StateAccepted, 1000)
+	accepted, err := s.ledger.OperationsIn(ctx, fact.StateAccepted, 1000)
 	s.must(err, "accepted")
 	for _, o := range accepted { // under a ceiling one waits for the one before it, which may wait for a person
 		first, err := firstUnfinished(ctx, s.ledger, o.CommandID)

@@ -114,7 +114,7 @@ func (s *simulation) anOperation(ctx context.Context) (id string, o fact.Operati
 	}
 	all, err := s.ledger.OperationsOf(ctx, pick(s, s.commands...).id)
 	s.must(err, "operations")
-	if open, err := s.ledger.In(ctx, fact.StateReview, 10); err == nil && len(open) > 0 && s.chance(2) {
+	if open, err := s.ledger.OperationsIn(ctx, fact.StateReview, 10); err == nil && len(open) > 0 && s.chance(2) {
 		all = open
 	}
 	if len(all) == 0 {

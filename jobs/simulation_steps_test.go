@@ -180,7 +180,7 @@ func (s *simulation) work(ctx context.Context) {
 	}
 	j, err := r.ready.pop(ctx)
 	s.must(err, "pop")
-	j.leave = func() {}
+	j.releaseSlot = func() {}
 	step := r.send
 	if j.lane == lanePoll {
 		step = r.poll

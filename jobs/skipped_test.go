@@ -24,7 +24,7 @@ func renewalOfAll(id string, ids []string) string {
 
 // TestWhatACommandLeavesOutIsOneFact: one for all of its proxies, by reason.
 func TestWhatACommandLeavesOutIsOneFact(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	offer := h.intake()
 	held := someIDs("px", 2000) // by twenty operations
 	offerAll(t, offer, renewalOfAll("a", held), renewalOfAll("b", append(slices.Clone(held), "px_free")))
@@ -51,7 +51,7 @@ func TestWhatACommandLeavesOutIsOneFact(t *testing.T) {
 
 // TestWhatIsNotDueJustBeforePayingIsOneFact: with the expiry of each.
 func TestWhatIsNotDueJustBeforePayingIsOneFact(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.renew(`{"id":"sweep","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_forever"],"due_before":"2020-01-01T00:00:00Z"}`)
 	h.await("sweep", fact.StateRejected)
 	skipped := h.facts("proxy.skipped")

@@ -20,7 +20,7 @@ import (
 // the moment of the intent. A request whose turn comes more than a minute later
 // is recorded as unsent and signed anew, under the same key.
 func TestTrap34AnIntentThatWaitedTooLongIsNotSentWithItsOldTime(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.bind(func(c *Config) { c.Concurrency = 1 }) // the second waits for the first
 	h.listed()
 	h.start()
@@ -66,7 +66,7 @@ func (p beholder) Proxy(ctx context.Context, id string) (upstream.Proxy, error) 
 // A look before paying takes its time: a deadline that passes meanwhile has
 // passed.
 func TestADeadlineThatPassesDuringTheLookIsKept(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.oneClock()
 	h.bind(func(c *Config) {
 		c.Provider = beholder{h.client, func() { h.later(2 * time.Hour) }}
@@ -83,7 +83,7 @@ func TestADeadlineThatPassesDuringTheLookIsKept(t *testing.T) {
 // The provider may go on showing the old expiry: one success is all that an
 // expiry is good for.
 func TestTrap09AnExpiryIsPaidForOnceHoweverLongItIsShown(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	before, err := h.client.Proxy(t.Context(), "px_1")
 	check(t, err)
 	h.bind(func(c *Config) {
@@ -103,7 +103,7 @@ func TestTrap09AnExpiryIsPaidForOnceHoweverLongItIsShown(t *testing.T) {
 // A Retry-After between two reads of one look: what was read before it is old
 // when it is over, and somebody may have renewed by hand.
 func TestTrap09WhatWasReadBeforeARetryAfterIsReadAgainAfterIt(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.oneClock()
 	h.bind(func(c *Config) {
 		c.Provider = beholder{h.client, sync.OnceFunc(func() { h.hold(time.Hour) })}
@@ -155,15 +155,15 @@ func TestTrap09FewProxiesAreReadAgainHoweverFreshTheirListing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := idleHouse(t)
+			h := idleRig(t)
 			h.ahead.Store(int64(c.ahead))
 			h.observe()
 			h.ahead.Store(0)
 			reads := 0
 			h.bind(func(c *Config) { c.Provider = beholder{h.client, func() { reads++ }} })
-			p := presend{}
+			p := checked{}
 			j := &job{op: decide.Operation{ProxyIDs: c.ids}, cmd: command.Command{DueBefore: new(h.now().Add(48 * time.Hour))}}
-			_, err := h.runner.lookAtProxies(t.Context(), j, &p)
+			_, err := h.runner.precheckProxies(t.Context(), j, &p)
 			check(t, err)
 			if reads != c.reads {
 				t.Errorf("%d proxies were read", reads)
@@ -175,7 +175,7 @@ func TestTrap09FewProxiesAreReadAgainHoweverFreshTheirListing(t *testing.T) {
 // What cannot be read before paying waits, longer each time, and holds up
 // nothing else: neither a worker nor the rate.
 func TestALookThatFailsWaitsAndOrdersGoOn(t *testing.T) {
-	h := idleHouse(t, func(c *Config) { c.RatePerSecond = 20 })
+	h := idleRig(t, func(c *Config) { c.RatePerSecond = 20 })
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/proxies/{proxy_id}", "fault": "error_before", "times": -1})
 	h.start()
 	ids := []string{"px_1", "px_2", "px_3", "px_4", "px_5", "px_6"}

@@ -36,7 +36,7 @@ func TestACommandStandsWhereItsOperationsStand(t *testing.T) {
 }
 
 func TestACommandThatNeverCameIsNotFound(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	if _, err := inspect.Status(t.Context(), h.ledger, "none"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
@@ -61,7 +61,7 @@ func second[T any](_ T, err error) error { return err }
 // A person settles an operation while its request hangs at the provider: what
 // the provider says afterwards is kept as a finding and changes nothing.
 func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	c, err := command.Parse(fact.KindRenewal, []byte(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`), rulesOfSandbox)
 	check(t, err)
 	content, hash, err := c.Content()
@@ -98,7 +98,7 @@ func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 }
 
 func TestACommandPastItsNotAfterIsNotSent(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.renew(`{"id":"late","duration_days":30,"proxy_ids":["px_1"],"not_after":"` + time.Now().Add(-time.Minute).Format(time.RFC3339) + `"}`)
 	if s := h.await("late", fact.StateRejected); !strings.Contains(s.Reason, "not_after") {
 		t.Errorf("%+v", s)
@@ -107,7 +107,7 @@ func TestACommandPastItsNotAfterIsNotSent(t *testing.T) {
 }
 
 func TestAReasonNamesTheUserThatAsked(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	_, err := h.runner.Cancel(fact.WithUser(t.Context(), "ops"), "keep", "ada", "no longer needed")
 	check(t, err)
@@ -119,7 +119,7 @@ func TestAReasonNamesTheUserThatAsked(t *testing.T) {
 
 // What stands behind a name in what people read is proven by a server, or not there.
 func TestANameThatClaimsAUserIsRefused(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	_, err := h.runner.Cancel(t.Context(), "keep", "ada (NATS user ops)", "x")
 	if _, ok := errors.AsType[*command.RefusedError](err); !ok || !strings.Contains(err.Error(), "name alone") {
@@ -129,7 +129,7 @@ func TestANameThatClaimsAUserIsRefused(t *testing.T) {
 
 // A journal may hold ids that are refused now: what was accepted goes on under them.
 func TestAnIDThatIsRefusedNowIsReadAndWithdrawn(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	const id = "keep\u3164"
 	h.acceptsEach(id, 1)
 	if s, err := inspect.Status(t.Context(), h.ledger, id); err != nil || s.CommandID != id {

@@ -30,7 +30,7 @@ func (p hiding) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
 // minutes; one alone ends, so that its sweep may learn a price from another. What
 // may be the account, or an outage, is waited out.
 func TestAProxyThatCannotBeReadHoldsUpNoOther(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	gone := func(ids ...string) map[string]upstream.Code {
 		out := map[string]upstream.Code{}
 		for _, id := range ids {
@@ -58,9 +58,9 @@ func TestAProxyThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 		op := sentOf(c.ids...)
 		next := someNoon.Add(c.waited)
 		op.State, op.Reason, op.UpdatedAt, op.NextAt = fact.StateWaiting, "it could not be read", someNoon, &next
-		var p presend
+		var p checked
 		guarded := command.Command{DueBefore: new(someNoon.AddDate(20, 0, 0))}
-		d, err := h.runner.lookAtProxies(t.Context(), &job{op: op, cmd: guarded}, &p)
+		d, err := h.runner.precheckProxies(t.Context(), &job{op: op, cmd: guarded}, &p)
 		_, unread := errors.AsType[*unreadError](err)
 		skipped := 0
 		for _, f := range p.leftOut {

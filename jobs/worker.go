@@ -14,10 +14,10 @@ import (
 
 // The workers: each takes the job that goes next, and carries it one step further.
 
-// recorders is how many workers there are for each request that may be under
+// workersPerSlot is how many workers there are for each request that may be under
 // way: a worker gives its place at the provider back when the reply is there,
 // so that recording it overlaps with the next request.
-const recorders = 4
+const workersPerSlot = 4
 
 // dispatch starts jobs until ctx ends, at most Concurrency requests at once.
 // What is under way is bound to the outer context, which outlives ctx by the
@@ -27,7 +27,7 @@ func (r *Runner) dispatch(ctx, outer context.Context) error {
 	defer stop()
 	var under sync.WaitGroup
 	slots := make(chan struct{}, r.Concurrency)
-	for range recorders * r.Concurrency {
+	for range workersPerSlot * r.Concurrency {
 		under.Go(func() { r.work(ctx, outer, slots) })
 	}
 	under.Wait()
@@ -53,21 +53,21 @@ func (r *Runner) work(ctx, outer context.Context, slots chan struct{}) {
 		case <-ctx.Done():
 			return
 		}
-		leave := sync.OnceFunc(func() { <-slots })
+		release := sync.OnceFunc(func() { <-slots })
 		j, err := r.ready.pop(ctx)
 		if err != nil {
-			leave()
+			release()
 			return
 		}
-		j.leave = leave
-		r.carry(ctx, outer, j)
-		leave()
+		j.releaseSlot = release
+		r.step(ctx, outer, j)
+		release()
 	}
 }
 
-// carry takes a job one step further. When something here fails, the operation
+// step takes a job one step further. When something here fails, the operation
 // stays in the ledger as it is and is taken up again, but not at once.
-func (r *Runner) carry(ctx, outer context.Context, j *job) {
+func (r *Runner) step(ctx, outer context.Context, j *job) {
 	step := r.send
 	if j.lane == lanePoll {
 		step = r.poll
@@ -82,7 +82,7 @@ func (r *Runner) carry(ctx, outer context.Context, j *job) {
 	} else {
 		log.Error("an operation could not go on; it is taken up again")
 	}
-	j.leave()
+	j.releaseSlot()
 	if sleep.For(ctx, time.Second) != nil {
 		return
 	}
@@ -91,7 +91,7 @@ func (r *Runner) carry(ctx, outer context.Context, j *job) {
 }
 
 // retake looks at an operation again after something here failed; when the
-// ledger cannot be read now, comeBack finds it later.
+// ledger cannot be read now, runDueLoop finds it later.
 func (r *Runner) retake(ctx context.Context, id string) {
 	record, err := r.Ledger.Operation(ctx, id)
 	if err == nil && record.State == fact.StateAccepted {
@@ -100,5 +100,5 @@ func (r *Runner) retake(ctx context.Context, id string) {
 	if err != nil && ctx.Err() == nil {
 		r.Log.WithError(err).WithField("operation_id", id).Error("an operation could not be taken up")
 	}
-	r.kick()
+	r.wakeDueLoop()
 }

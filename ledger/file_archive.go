@@ -111,7 +111,7 @@ func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 		return out, err
 	}
 	x.Reached("archive.written")
-	err = besides(x.Path, x.leftover(ctx, l), func(path string) error {
+	err = writeBeside(x.Path, x.leftover(ctx, l), func(path string) error {
 		if err := x.writeLedger(ctx, l, path, &out); err != nil {
 			return err
 		}

@@ -41,13 +41,13 @@ func (e *ArchivedError) Error() string {
 // Unwrap is the reason.
 func (e *ArchivedError) Unwrap() error { return e.Why }
 
-// shelf holds the archives that were opened so far, by name.
-type shelf struct {
+// archiveCache holds the archives that were opened so far, by name.
+type archiveCache struct {
 	mu   sync.Mutex
 	open map[string]*Ledger
 }
 
-func (s *shelf) close() (err error) {
+func (s *archiveCache) close() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.open {

@@ -36,7 +36,7 @@ func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, out *A
 		}
 		return errors.Join(syncFile(out.File), syncFile(x.Dir))
 	}
-	return besides(out.File, x.leftover(ctx, l), func(path string) error {
+	return writeBeside(out.File, x.leftover(ctx, l), func(path string) error {
 		if err := l.foldArchive(ctx, path, last); err != nil {
 			return err
 		}

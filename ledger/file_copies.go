@@ -25,7 +25,7 @@ func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error
 	if err := mustNotExist(out); err != nil {
 		return v, err
 	}
-	err = besides(out, ".perennial-rebuild-*", func(path string) error {
+	err = writeBeside(out, ".perennial-rebuild-*", func(path string) error {
 		var differs error
 		v, differs = l.foldInto(ctx, path)
 		if broken, ok := errors.AsType[*BrokenError](differs); differs != nil && (!ok || broken.Check != "projection") {
@@ -48,7 +48,7 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 	if err := files.Regular(out); err != nil {
 		return v, err
 	}
-	err = besides(out, ".perennial-backup-*", func(path string) error {
+	err = writeBeside(out, ".perennial-backup-*", func(path string) error {
 		if err := copyInto(ctx, l.path, path, url.Values{}); err != nil {
 			return err
 		}
@@ -119,10 +119,10 @@ func mustNotExist(path string) error {
 	return errors.Join(fmt.Errorf("%s: %w", path, fs.ErrExist), err)
 }
 
-// besides runs do with a path in a directory of its own beside out, on the
+// writeBeside runs do with a path in a directory of its own beside out, on the
 // same file system, and removes what it leaves there, and what one of its kind
 // that was killed has left.
-func besides(out, pattern string, do func(path string) error) (err error) {
+func writeBeside(out, pattern string, do func(path string) error) (err error) {
 	leftovers, err := filepath.Glob(filepath.Join(filepath.Dir(out), pattern))
 	if err != nil {
 		return err

@@ -67,8 +67,8 @@ type Ledger struct {
 	unbounded atomic.Pointer[error] // why the write-ahead log cannot be emptied
 	logBound  int64                 // at how many bytes of it readers pause
 	reached   func(point string)
-	base      *base // the row before the first, nil for the beginning
-	shelf     shelf // of its archives
+	base      *base        // the row before the first, nil for the beginning
+	shelf     archiveCache // of its archives
 }
 
 // ErrNotFound is what reads return for an id that the ledger does not hold.

@@ -63,7 +63,7 @@ func (x Restore) Run(ctx context.Context) (out Restored, err error) {
 			return out, err
 		}
 	}
-	err = besides(x.Path, ".perennial-restore-*", func(path string) error {
+	err = writeBeside(x.Path, ".perennial-restore-*", func(path string) error {
 		if err := x.copyBackup(ctx, path, &out); err != nil {
 			return err
 		}

@@ -94,7 +94,7 @@ func (w *writer) emptyLog(taken []*sql.Conn) {
 		w.queryRow(`PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &moved),
 		w.exec(`PRAGMA busy_timeout = `+itoa(w.l.busy.Milliseconds())))
 	if err != nil {
-		w.doubtful = w.doubtful || ofTheDisk(err)
+		w.doubtful = w.doubtful || isIOError(err)
 		return
 	}
 	if busy == 0 {

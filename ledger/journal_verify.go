@@ -78,7 +78,7 @@ func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 	if err := checkProxies(ctx, l.read); err != nil {
 		return v, err
 	}
-	err = besides(l.path, ".perennial-verify-*", func(path string) error {
+	err = writeBeside(l.path, ".perennial-verify-*", func(path string) error {
 		v, err = l.foldInto(ctx, path)
 		return err
 	})

@@ -203,7 +203,7 @@ func (w *writer) commit(group []*request) {
 			r.err = errors.Join(err, r.err)
 		}
 	} else {
-		why := ofTheFile(group)
+		why := firstFileError(group)
 		if why != nil {
 			_ = w.l.guard.notice(*why)
 		}
@@ -216,9 +216,9 @@ func (w *writer) commit(group []*request) {
 	w.boundLog()
 }
 
-// ofTheFile is the first error of a group that is the file's or the disk's, and
+// firstFileError is the first error of a group that is the file's or the disk's, and
 // not of what was asked.
-func ofTheFile(group []*request) *error {
+func firstFileError(group []*request) *error {
 	for _, r := range group {
 		failure, _ := errors.AsType[sqlite3.Error](r.err)
 		switch failure.Code {
@@ -239,7 +239,7 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 			w.head = before
 			clear(w.totals)
 			clear(w.spent)
-			w.doubtful = w.doubtful || ofTheDisk(err)
+			w.doubtful = w.doubtful || isIOError(err)
 		}
 	}()
 	if _, err := w.l.guard.check(); err != nil {

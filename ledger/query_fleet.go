@@ -120,10 +120,10 @@ func (l *Ledger) Unwarned(ctx context.Context, after, until time.Time, threshold
 	return collect(rows, scanProxy)
 }
 
-// UntoldExpired lists proxies that expired in a span of time and of which that
+// UnreportedExpired lists proxies that expired in a span of time and of which that
 // was not told, the earliest first, up to limit. The provider may have stopped
 // listing them by now.
-func (l *Ledger) UntoldExpired(ctx context.Context, after, until time.Time, limit int) ([]Proxy, error) {
+func (l *Ledger) UnreportedExpired(ctx context.Context, after, until time.Time, limit int) ([]Proxy, error) {
 	const untold = `seen_at > 0 AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id
 		AND w.expires_at = proxies.expires_at AND w.threshold_seconds = 0)`
 	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id IN (

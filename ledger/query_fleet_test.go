@@ -74,13 +74,13 @@ func TestAnExpiryIsToldOfWhatIsNoLongerListedToo(t *testing.T) {
 	b.observe(1, noon, Proxy{ProxyID: "px_gone", ExpiresAt: at(time.Hour)})
 	b.observe(2, noon.Add(2*time.Minute), Proxy{ProxyID: "px_listed", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_old", ExpiresAt: at(-time.Hour)})
 	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.FinishPass(2, noon.Add(time.Minute)) }))
-	expired, err := b.UntoldExpired(t.Context(), noon, noon.Add(time.Hour), 10)
+	expired, err := b.UnreportedExpired(t.Context(), noon, noon.Add(time.Hour), 10)
 	check(t, err)
 	if got := proxyIDs(expired); !slices.Equal(got, []string{"px_gone", "px_listed"}) {
 		t.Fatalf("%v", got)
 	}
 	b.add(fact.ProxyExpired{ProxyID: "px_gone", ExpiresAt: *at(time.Hour)})
-	expired, err = b.UntoldExpired(t.Context(), noon, noon.Add(time.Hour), 10)
+	expired, err = b.UnreportedExpired(t.Context(), noon, noon.Add(time.Hour), 10)
 	check(t, err)
 	if got := proxyIDs(expired); !slices.Equal(got, []string{"px_listed"}) {
 		t.Fatalf("%v", got)

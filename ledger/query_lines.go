@@ -66,8 +66,8 @@ func (l *Ledger) SettledSince(ctx context.Context, proxyID string, at time.Time)
 	return n > 0, err
 }
 
-// Endings are renewals of a proxy that ended, at one expiry, without extending it.
-type Endings struct {
+// FailedRenewals are renewals of a proxy that ended, at one expiry, without extending it.
+type FailedRenewals struct {
 	All        int
 	Unanswered int // of them, those that no person has looked at since
 	Last       time.Time
@@ -89,7 +89,7 @@ func atExpiry(expiry string) string {
 
 // EndingsWithoutRenewal counts the renewals of a proxy that ended at this expiry
 // without extending it.
-func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time) (e Endings, err error) {
+func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time) (e FailedRenewals, err error) {
 	var last, asked sql.NullInt64
 	err = l.read.QueryRowContext(ctx, `SELECT count(*),
 		count(*) FILTER (WHERE x.settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = ?1), 0)), max(x.settled_at),

@@ -53,8 +53,8 @@ func (l *Ledger) OperationsOf(ctx context.Context, commandID string) ([]fact.Ope
 	return collect(rows, scanOperation)
 }
 
-// In lists operations in a state of those that have not ended, the first accepted first, up to limit.
-func (l *Ledger) In(ctx context.Context, state fact.State, limit int) ([]fact.Operation, error) {
+// OperationsIn lists operations in a state of those that have not ended, the first accepted first, up to limit.
+func (l *Ledger) OperationsIn(ctx context.Context, state fact.State, limit int) ([]fact.Operation, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = ? AND live = 1 ORDER BY accepted_at, id LIMIT ?`,
 		string(state), limit)
 	if err != nil {

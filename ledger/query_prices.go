@@ -66,7 +66,7 @@ func (l *Ledger) Priced(ctx context.Context, until time.Time, yield func(p Proxy
 	}
 	return each(rows, func(s scanner) error {
 		var cents, days int64
-		p, err := scanProxy(also{s, []any{&cents, &days}})
+		p, err := scanProxy(extraColumns{s, []any{&cents, &days}})
 		if err != nil {
 			return err
 		}
@@ -74,11 +74,11 @@ func (l *Ledger) Priced(ctx context.Context, until time.Time, yield func(p Proxy
 	})
 }
 
-// also scans more columns behind those that are asked for.
-type also struct {
+// extraColumns scans more columns behind those that are asked for.
+type extraColumns struct {
 	scanner
 	more []any
 }
 
 // Scan implements scanner.
-func (a also) Scan(dest ...any) error { return a.scanner.Scan(append(dest, a.more...)...) }
+func (a extraColumns) Scan(dest ...any) error { return a.scanner.Scan(append(dest, a.more...)...) }

@@ -92,7 +92,7 @@ func TestWhatIsDueComesInOrderAndNothingEarly(t *testing.T) {
 	if next, err = b.NextAfter(t.Context(), noon.Add(time.Hour)); err != nil || next != nil {
 		t.Fatalf("after the last: %v %v", next, err)
 	}
-	in, err := b.In(t.Context(), fact.StateSending, 10)
+	in, err := b.OperationsIn(t.Context(), fact.StateSending, 10)
 	check(t, err)
 	if got := ids(in); !slices.Equal(got, []string{"never/1"}) {
 		t.Fatalf("sending: %v", got)

@@ -97,7 +97,7 @@ func (l *Ledger) NotTakenIn(ctx context.Context, schedule string, since time.Tim
 	err = each(rows, func(s scanner) error {
 		var id string
 		var at int64
-		slot, err := scanSlot(also{s, []any{&id, &at}})
+		slot, err := scanSlot(extraColumns{s, []any{&id, &at}})
 		if n := len(slots); n == 0 || slots[n-1].Seq != slot.Seq {
 			slots = append(slots, slot)
 		}

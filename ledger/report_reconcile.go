@@ -71,10 +71,10 @@ func (l *Ledger) OrderOperation(ctx context.Context, orderNo string) (fact.Opera
 	return o, notFound(err)
 }
 
-// NumberlessOrders lists orders that may have reached the provider and whose
+// OrdersWithoutNumber lists orders that may have reached the provider and whose
 // number the ledger does not hold: under way, in review, or resolved by a person
 // as charged.
-func (l *Ledger) NumberlessOrders(ctx context.Context) ([]fact.Operation, error) {
+func (l *Ledger) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE id IN (
 			SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'review') OR (state = 'waiting' AND ambiguous > 0))

@@ -19,7 +19,7 @@ func (s *Sweeper) FinishRemoved(ctx context.Context) error {
 		return fmt.Errorf("read the slots that are not finished: %w", err)
 	}
 	for _, slot := range slots {
-		if slices.ContainsFunc(s.rotas, func(r *rota) bool { return r.Name == slot.Schedule }) {
+		if slices.ContainsFunc(s.rotas, func(r *scheduleRunner) bool { return r.Name == slot.Schedule }) {
 			continue
 		}
 		err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error {

@@ -54,7 +54,7 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot
 // carryOut publishes an approved plan, if the budgets reach, and finishes every
 // slot that is held with it.
 func (s *Sweeper) carryOut(ctx context.Context, plan string, planned fact.SweepPlanned, by, reason string) error {
-	r, configured := s.rota(planned.Schedule)
+	r, configured := s.runnerOf(planned.Schedule)
 	if configured == nil { // one that is not configured any more has no budget
 		if err := s.counting.take(ctx); err != nil {
 			return err
@@ -91,7 +91,7 @@ func (s *Sweeper) carryOut(ctx context.Context, plan string, planned fact.SweepP
 
 // affords asks the budgets of the day and the month that it is now: what the plan
 // was held with may be spent by now, on other plans.
-func (s *Sweeper) affords(ctx context.Context, r *rota, planned fact.SweepPlanned) error {
+func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.SweepPlanned) error {
 	cents, unpriced, err := s.notAskedFor(ctx, planned)
 	if err != nil {
 		return err

@@ -15,10 +15,10 @@ import (
 
 // twoHeld is a house with two held plans of 600 cents each that have no proxy in
 // common, and their hashes.
-func twoHeld(t *testing.T, s Schedule) (h *house, plans []string) {
+func twoHeld(t *testing.T, s Schedule) (h *rig, plans []string) {
 	t.Helper()
 	s.ApproveOverCents = 500
-	h = newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, s)
+	h = newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, s)
 	h.paid(t, "px_1", 300)
 	for _, pair := range [][]string{{"px_1", "px_2"}, {"px_3", "px_4"}} {
 		h.config.Schedules[0].Match.ProxyIDs = pair
@@ -78,7 +78,7 @@ func TestAnApprovalIsGivenAgainBehindACrash(t *testing.T) {
 }
 
 // plannedCommands are those of a held plan.
-func (h *house) plannedCommands(t *testing.T, plan string) (all []command.RenewalCommand) {
+func (h *rig) plannedCommands(t *testing.T, plan string) (all []command.RenewalCommand) {
 	t.Helper()
 	slots, err := h.Ledger.HeldSlots(t.Context(), plan)
 	check(t, err)
@@ -105,7 +105,7 @@ func TestAPlanOfAScheduleThatWasRemovedCanBeApproved(t *testing.T) {
 func TestAHeldPlanOutlivesAnArchiving(t *testing.T) {
 	s := keepalive()
 	s.RenewBefore, s.ApproveOverCents = 25*day, 500
-	h := newHouse(t, map[string]string{"px_1": "500h", "px_2": "510h", "px_3": "520h"}, s)
+	h := newRig(t, map[string]string{"px_1": "500h", "px_2": "510h", "px_3": "520h"}, s)
 	h.paid(t, "px_1", 300)
 	s.Match.ProxyIDs = []string{"px_1", "px_2"}
 	old := h.sweptWith(t, s)
@@ -133,7 +133,7 @@ func TestAHeldPlanOutlivesAnArchiving(t *testing.T) {
 func TestAHeldPlanIsFoundInTheArchive(t *testing.T) {
 	s := keepalive()
 	s.RenewBefore, s.ApproveOverCents = 25*day, 500
-	h := newHouse(t, map[string]string{"px_1": "500h", "px_2": "510h", "px_3": "520h"}, s)
+	h := newRig(t, map[string]string{"px_1": "500h", "px_2": "510h", "px_3": "520h"}, s)
 	h.paid(t, "px_1", 300)
 	old := h.sweptWith(t, s)
 	h.watch.add(9 * day)
@@ -145,7 +145,7 @@ func TestAHeldPlanIsFoundInTheArchive(t *testing.T) {
 }
 
 // sweptWith sweeps after a change of the configuration.
-func (h *house) sweptWith(t *testing.T, s Schedule) Plan {
+func (h *rig) sweptWith(t *testing.T, s Schedule) Plan {
 	t.Helper()
 	h.config.Schedules[0] = s
 	h.restart(t)
@@ -154,7 +154,7 @@ func (h *house) sweptWith(t *testing.T, s Schedule) Plan {
 
 // archive moves what may go out of the journal, with the runner stopped, and
 // starts it again.
-func (h *house) archive(t *testing.T) ledger.Archived {
+func (h *rig) archive(t *testing.T) ledger.Archived {
 	t.Helper()
 	x := ledger.Archive{Path: h.path, Before: h.watch.Now().Add(-8 * day), Clock: h.watch.Now, Keep: 1}
 	var err error

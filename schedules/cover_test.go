@@ -12,7 +12,7 @@ import (
 func TestAScheduleThatFitsNoListedProxySaysWhichFieldsNarrowIt(t *testing.T) {
 	s := keepalive()
 	s.Match = Match{CountryCode: []string{"UK"}, Region: []string{"Dallas"}}
-	h := newHouse(t, soon(), s)
+	h := newRig(t, soon(), s)
 	none, err := MatchesNone(t.Context(), h.Ledger, s, nil)
 	check(t, err)
 	want(t, "before anything was listed", none, "")
@@ -40,7 +40,7 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	one, other := keepalive(), keepalive()
 	one.Match = Match{ProxyIDs: []string{"px_1", "px_2"}, ExceptProxyIDs: []string{"px_2"}}
 	other.Match = Match{CountryCode: []string{"DE"}}
-	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "48h", "px_de_1": "10h", "px_far": "900h", "px_never": ""}, one)
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "48h", "px_de_1": "10h", "px_far": "900h", "px_never": ""}, one)
 	check(t, h.Lister().WaitPass(t.Context()))
 	var ids []string
 	find := func(now time.Time, all ...Schedule) []string {

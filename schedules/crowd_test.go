@@ -14,9 +14,9 @@ import (
 
 // crowd is a house whose table holds this many proxies that cannot be renewed
 // before the one that can.
-func crowd(t *testing.T, facts func(id string) []fact.Fact, s Schedule) *house {
+func crowd(t *testing.T, facts func(id string) []fact.Fact, s Schedule) *rig {
 	t.Helper()
-	h := &house{watch: &watch{now: noon}, stream: &stream{}}
+	h := &rig{watch: &watch{now: noon}, stream: &stream{}}
 	l := openLedger(t, t.TempDir()+"/main.ledger.db", h.watch.Now)
 	dead := make([]ledger.Proxy, 0, maxConsidered)
 	var all []fact.Fact
@@ -36,7 +36,7 @@ func crowd(t *testing.T, facts func(id string) []fact.Fact, s Schedule) *house {
 }
 
 // planned is a plan from the table as it is.
-func (h *house) planned(t testing.TB) Plan {
+func (h *rig) planned(t testing.TB) Plan {
 	t.Helper()
 	p, err := h.plan(t.Context(), h.rotas[0], nil, 0)
 	check(t, err)
@@ -83,7 +83,7 @@ func TestTrap54WhatIsRetiredDoesNotStay(t *testing.T) {
 	for name, match := range map[string]Match{"by kind": {}, "one by one": {ExceptProxyIDs: []string{"px_other"}}} {
 		s := keepalive()
 		s.Keep, s.Match = Keep{AtLeast: 1}, match
-		h := newHouse(t, map[string]string{"px_stays": "240h", "px_due": "24h"}, s)
+		h := newRig(t, map[string]string{"px_stays": "240h", "px_due": "24h"}, s)
 		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Append(fact.ProxyRetired{ProxyID: "px_stays", By: "ada", Reason: "slow"})
 		}))
@@ -121,7 +121,7 @@ func TestAReplacementLooksAtTheProxyFirst(t *testing.T) {
 func TestMissedSlotsAreFoundBehindManyParts(t *testing.T) {
 	s := keepalive()
 	s.Cron = "0 * * * *"
-	h := newHouse(t, map[string]string{"px_1": "500h"}, s)
+	h := newRig(t, map[string]string{"px_1": "500h"}, s)
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		if err := tx.Append(fact.SweepPlanned{Schedule: "keepalive", Slot: noon}); err != nil {
 			return err
@@ -143,7 +143,7 @@ func TestTheBudgetOfADayIsOneClocks(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents, s.MonthlyBudgetCents = 300, 300
 	for _, skew := range []time.Duration{4 * time.Minute, -4 * time.Minute} {
-		h := newHouse(t, map[string]string{"px_1": "290h", "px_2": "291h", "px_3": "292h"}, s)
+		h := newRig(t, map[string]string{"px_1": "290h", "px_2": "291h", "px_3": "292h"}, s)
 		h.paid(t, "px_1", 300)
 		// Two minutes before the month ends by our clock; by the provider's it is
 		// over, or has more to go.

@@ -86,7 +86,7 @@ func (g *gathering) gathered() []ledger.Proxy {
 	return slices.Concat(g.first, g.living, g.expired, g.aside)
 }
 
-func (s *Sweeper) readDue(ctx context.Context, r *rota, in *Inputs, staying *headcount) error {
+func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *Inputs, staying *headcount) error {
 	in.Barred = map[string]int{}
 	g := &gathering{in: in, filter: r.Match.filter(in.Lists), staying: staying, kinds: map[kind]bool{}}
 	err := s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p ledger.Proxy) error {
@@ -99,7 +99,7 @@ func (s *Sweeper) readDue(ctx context.Context, r *rota, in *Inputs, staying *hea
 	return err
 }
 
-func (s *Sweeper) readStaying(ctx context.Context, r *rota, in *Inputs, staying *headcount) error {
+func (s *Sweeper) readStaying(ctx context.Context, r *scheduleRunner, in *Inputs, staying *headcount) error {
 	if r.Keep.AtLeast == 0 {
 		return nil
 	}

@@ -62,13 +62,13 @@ func (x *trouble) set(f fact.SweepFailed, now time.Time) (tell bool) {
 
 // failed says that a slot's sweep cannot be made, with what it would have
 // renewed as far as the table knows. It is tried again.
-func (s *Sweeper) failed(ctx context.Context, r *rota, slot time.Time, why error) {
+func (s *Sweeper) failed(ctx context.Context, r *scheduleRunner, slot time.Time, why error) {
 	s.log(r).WithError(why).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
 	s.tellTrouble(ctx, r, &r.trouble, slot, why.Error())
 }
 
 // tellTrouble notes a trouble of a slot, and appends it as often as it is to be told.
-func (s *Sweeper) tellTrouble(ctx context.Context, r *rota, x *trouble, slot time.Time, why string) {
+func (s *Sweeper) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble, slot time.Time, why string) {
 	now := s.Clock()
 	f := fact.SweepFailed{Schedule: r.Name, Slot: slot, Reason: bounded(why)}
 	if next := r.calendar.Next(now); !next.IsZero() {
@@ -87,7 +87,7 @@ func (s *Sweeper) tellTrouble(ctx context.Context, r *rota, x *trouble, slot tim
 
 // countExpiring counts what the sweep is about: all that is due, and of it what
 // expires before the next slot.
-func (s *Sweeper) countExpiring(ctx context.Context, r *rota, f *fact.SweepFailed) error {
+func (s *Sweeper) countExpiring(ctx context.Context, r *scheduleRunner, f *fact.SweepFailed) error {
 	lists, err := r.Match.readLists(s.ReadFile)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func bounded(text string) string {
 
 // watchSlot says that a sweep under way cannot be made while the listing that it
 // waits for fails: a listing is tried again for hours before it gives up.
-func (s *Sweeper) watchSlot(ctx context.Context, r *rota, slot time.Time) (stop func()) {
+func (s *Sweeper) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -156,7 +156,7 @@ func (s *Sweeper) Failing() []fact.SweepFailed {
 }
 
 // failing is why the schedule renews nothing now; nil when it does.
-func (r *rota) failing() *fact.SweepFailed {
+func (r *scheduleRunner) failing() *fact.SweepFailed {
 	if f := r.trouble.get(); f != nil {
 		return f
 	}

@@ -42,7 +42,7 @@ func (f firing) before() remainder {
 // fire makes one slot's sweep: plan, record, publish, finish. ErrFired when the
 // slot has fired before, ErrSkew when the clock is wrong; after any other error
 // it may be tried again.
-func (s *Sweeper) fire(ctx context.Context, r *rota, f firing) (Plan, error) {
+func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (Plan, error) {
 	if err := r.turn.take(ctx); err != nil {
 		return Plan{}, err
 	}
@@ -60,7 +60,7 @@ func (s *Sweeper) fire(ctx context.Context, r *rota, f firing) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	s.say(r, plan)
+	s.logPlan(r, plan)
 	if err := s.publishAs(ctx, queue.KindProxyRenew, plan.again); err != nil {
 		return plan, err
 	}
@@ -81,7 +81,7 @@ func (s *Sweeper) fire(ctx context.Context, r *rota, f firing) (Plan, error) {
 
 // decide plans and records. Between the two nothing is approved: both would count
 // on the same money.
-func (s *Sweeper) decide(ctx context.Context, r *rota, f firing) (Plan, error) {
+func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (Plan, error) {
 	if err := s.look(ctx); err != nil {
 		return Plan{}, err
 	}
@@ -113,7 +113,7 @@ func (s *Sweeper) look(ctx context.Context) error {
 }
 
 // plan reads what a sweep needs and plans it; it writes no fact.
-func (s *Sweeper) plan(ctx context.Context, r *rota, taken map[string]bool, spent int64) (Plan, error) {
+func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (Plan, error) {
 	in, err := s.inputs(ctx, r, taken, spent)
 	if err != nil {
 		return Plan{}, err
@@ -150,7 +150,7 @@ func (s *Sweeper) checkClock() error {
 // record appends what the slot does, in one transaction. A shortfall stands
 // before its sweep.planned, so that no crash can lose it and the slot is
 // published again after one.
-func (s *Sweeper) record(ctx context.Context, r *rota, f firing, plan *Plan) error {
+func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan *Plan) error {
 	planned := fact.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Due, EstimateCents: plan.EstimateCents, Commands: plan.Commands,
 		Planned: plan.planned, Left: plan.Left, By: f.by, Reason: f.reason, User: fact.UserOf(ctx), Unusable: plan.LeftOutCounts[ReasonBadID] + plan.LeftOutCounts[ReasonBadExpiry],
@@ -280,8 +280,8 @@ func estimateSaid(cents int64, unpriced int, currency string) string {
 	return fmt.Sprintf("%s and %d proxies of unknown price", fact.Amount(cents, currency), unpriced)
 }
 
-// say logs what the sweep does and, aloud, what it leaves to a person.
-func (s *Sweeper) say(r *rota, plan Plan) {
+// logPlan logs what the sweep does and, aloud, what it leaves to a person.
+func (s *Sweeper) logPlan(r *scheduleRunner, plan Plan) {
 	log := s.log(r).WithField("slot", plan.Slot).WithField("plan", plan.Hash)
 	log.WithField("due", plan.Due).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.EstimateCents).
 		WithField("unpriced", plan.Unpriced).Infof("sweep %s", plan.State)
@@ -363,7 +363,7 @@ func (s *Sweeper) finishSlot(ctx context.Context, schedule string, slot time.Tim
 
 // finishPlanned publishes again what was planned and may not be out. The caller
 // has the schedule's turn.
-func (s *Sweeper) finishPlanned(ctx context.Context, r *rota) error {
+func (s *Sweeper) finishPlanned(ctx context.Context, r *scheduleRunner) error {
 	slots, err := s.Ledger.UnfinishedSlots(ctx, r.Name)
 	if err != nil {
 		return err

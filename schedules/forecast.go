@@ -56,11 +56,11 @@ func (s *Sweeper) Forecast(ctx context.Context, schedule string, days int) (Fore
 	}
 	rotas, zone := s.rotas, time.UTC
 	if schedule != "" {
-		r, err := s.rota(schedule)
+		r, err := s.runnerOf(schedule)
 		if err != nil {
 			return Forecast{}, err
 		}
-		rotas, zone = []*rota{r}, r.calendar.zone
+		rotas, zone = []*scheduleRunner{r}, r.calendar.zone
 	}
 	o := newOutlook(s.providerNow().In(zone), days)
 	for _, r := range rotas {
@@ -110,7 +110,7 @@ func (o *outlook) day(at time.Time) int {
 }
 
 // foresee adds the renewals of one schedule.
-func (s *Sweeper) foresee(ctx context.Context, r *rota, o *outlook) error {
+func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) error {
 	lists, err := r.Match.readLists(s.ReadFile)
 	if err != nil {
 		return err

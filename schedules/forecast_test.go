@@ -9,7 +9,7 @@ import (
 func TestAForecastFollowsEveryRenewalUntilTheWalletRunsOut(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents, s.Match.ExceptProxyIDs = 300, []string{"px_except"}
-	h := newHouse(t, map[string]string{
+	h := newRig(t, map[string]string{
 		"px_1": "24h", "px_2": "96h", "px_3": "100h", "px_de_1": "480h", "px_except": "24h", "px_never": "", "px_far": "900h",
 	}, s)
 	h.paid(t, "px_1", 300)
@@ -44,7 +44,7 @@ func TestAForecastFollowsEveryRenewalUntilTheWalletRunsOut(t *testing.T) {
 func TestAForecastOfAllSchedulesCountsAProxyOnce(t *testing.T) {
 	first, second := keepalive(), keepalive()
 	second.Name, second.RenewBefore = "second", 48*time.Hour
-	h := newHouse(t, soon(), first, second)
+	h := newRig(t, soon(), first, second)
 	h.paid(t, "px_1", 300)
 	check(t, h.Lister().WaitPass(t.Context()))
 	f, err := h.Forecast(t.Context(), "", 3)

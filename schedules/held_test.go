@@ -18,7 +18,7 @@ func TestAPlanThatWaitsIsNotStoredAnewByEverySlot(t *testing.T) {
 	for i := range 40 {
 		due[fmt.Sprintf("px_%02d", i)] = fmt.Sprintf("%dm", 72*60+15*i)
 	}
-	h := newHouse(t, due, s)
+	h := newRig(t, due, s)
 	h.paid(t, "px_00", 300)
 	stored, hashes := 0, map[string]bool{}
 	for n := 1; n <= 36; n++ { // nine hours
@@ -53,7 +53,7 @@ func TestAPlanThatWaitsIsNotStoredAnewByEverySlot(t *testing.T) {
 func TestAnApprovalSaysWhoGaveIt(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents = 100
-	h := newHouse(t, soon(), s)
+	h := newRig(t, soon(), s)
 	h.paid(t, "px_1", 300)
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
@@ -69,7 +69,7 @@ func TestAnApprovalSaysWhoGaveIt(t *testing.T) {
 func TestASlotOfARemovedScheduleIsEnded(t *testing.T) {
 	other := keepalive()
 	other.Name = "other"
-	h := newHouse(t, soon(), other)
+	h := newRig(t, soon(), other)
 	noted := fact.PlannedCommand{CommandID: "sweep-1", Proxies: 1, EstimateCents: 300}
 	for _, name := range []string{"keepalive", "other"} {
 		noted.CommandID = "sweep-" + name

@@ -17,7 +17,7 @@ const heldAnew = 6 * time.Hour
 // or a plan that stands for it a little longer. That plan is then the slot's: what
 // has come due since is planned when it was approved. Who asks for a plan by hand
 // gets it.
-func (s *Sweeper) holdOnce(tx *ledger.Tx, r *rota, f firing, plan *Plan, planned *fact.SweepPlanned) error {
+func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *Plan, planned *fact.SweepPlanned) error {
 	held, err := tx.HeldSlots(plan.Hash)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (s *Sweeper) holdOnce(tx *ledger.Tx, r *rota, f firing, plan *Plan, planned
 
 // heldLately are the slots of the schedule's newest held plan, if the first of
 // them is not old; none otherwise.
-func (s *Sweeper) heldLately(tx *ledger.Tx, r *rota, slot time.Time) ([]ledger.Slot, error) {
+func (s *Sweeper) heldLately(tx *ledger.Tx, r *scheduleRunner, slot time.Time) ([]ledger.Slot, error) {
 	since := slot.Add(-min(heldAnew, r.RenewBefore/4))
 	all, err := tx.HeldNow(r.Name, since)
 	if err != nil || len(all) == 0 {

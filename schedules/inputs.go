@@ -15,7 +15,7 @@ const reservedFor = 3 * day
 
 // inputs reads what a sweep plans from; it writes nothing. What the sweep has
 // published before is taken and spent.
-func (s *Sweeper) inputs(ctx context.Context, r *rota, taken map[string]bool, spent int64) (in Inputs, err error) {
+func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in Inputs, err error) {
 	in = Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
 	if in.Lists, err = r.Match.readLists(s.ReadFile); err != nil {
 		return in, err
@@ -55,7 +55,7 @@ func (s *Sweeper) inputs(ctx context.Context, r *rota, taken map[string]bool, sp
 	return in, nil
 }
 
-func (s *Sweeper) readSpent(ctx context.Context, r *rota, in *Inputs) (err error) {
+func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *Inputs) (err error) {
 	// By our clock, which also says when a sweep was planned: by two clocks a
 	// budget would be there twice around midnight.
 	now := s.Clock()

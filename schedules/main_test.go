@@ -105,8 +105,8 @@ func openLedger(t testing.TB, path string, clock func() time.Time) *ledger.Ledge
 	return l
 }
 
-// house is a sweeper on a real ledger and the real sandbox, at noon.
-type house struct {
+// rig is a sweeper on a real ledger and the real sandbox, at noon.
+type rig struct {
 	*Sweeper
 	watch    *watch
 	provided time.Duration // how far the provider's clock is from ours
@@ -149,9 +149,9 @@ func keepalive() Schedule {
 	return Schedule{Name: "keepalive", Account: "main", Cron: "*/15 * * * *", RenewBefore: 72 * time.Hour, DurationDays: 30}
 }
 
-func newHouse(t testing.TB, expiries map[string]string, schedules ...Schedule) *house {
+func newRig(t testing.TB, expiries map[string]string, schedules ...Schedule) *rig {
 	t.Helper()
-	h := &house{watch: &watch{now: noon}, stream: &stream{}, path: filepath.Join(t.TempDir(), "main.ledger.db")}
+	h := &rig{watch: &watch{now: noon}, stream: &stream{}, path: filepath.Join(t.TempDir(), "main.ledger.db")}
 	h.config = Config{
 		Account: "main", Ledger: openLedger(t, h.path, h.watch.Now),
 		Provider: fleet(t, h.watch, expiries), Publisher: h.stream, Clock: h.watch.Now,
@@ -162,7 +162,7 @@ func newHouse(t testing.TB, expiries map[string]string, schedules ...Schedule) *
 }
 
 // restart is what a new process would have: the same ledger, nothing in memory.
-func (h *house) restart(t testing.TB) {
+func (h *rig) restart(t testing.TB) {
 	t.Helper()
 	var err error
 	h.Sweeper, err = New(h.config)
@@ -170,7 +170,7 @@ func (h *house) restart(t testing.TB) {
 }
 
 // facts lists the journal's types after a row, in order.
-func (h *house) facts(t testing.TB, after int64) (types []string) {
+func (h *rig) facts(t testing.TB, after int64) (types []string) {
 	t.Helper()
 	rows, err := h.Ledger.Rows(t.Context(), after, 1000)
 	check(t, err)
@@ -212,7 +212,7 @@ func paid(t testing.TB, l *ledger.Ledger, id string, cents int64) {
 
 // paid is paid a second before the test goes on: a listing of the same instant
 // would not be believed.
-func (h *house) paid(t testing.TB, id string, cents int64) {
+func (h *rig) paid(t testing.TB, id string, cents int64) {
 	t.Helper()
 	paid(t, h.Ledger, id, cents)
 	h.watch.add(time.Second)

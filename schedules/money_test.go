@@ -14,7 +14,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-func (h *house) held(t testing.TB, after int64) (all []fact.SweepHeld) {
+func (h *rig) held(t testing.TB, after int64) (all []fact.SweepHeld) {
 	t.Helper()
 	rows, err := h.Ledger.Rows(t.Context(), after, 1000)
 	check(t, err)
@@ -28,14 +28,14 @@ func (h *house) held(t testing.TB, after int64) (all []fact.SweepHeld) {
 	return all
 }
 
-func (h *house) wallet(t testing.TB, cents func() (int64, error)) {
+func (h *rig) wallet(t testing.TB, cents func() (int64, error)) {
 	t.Helper()
 	h.config.Wallet = func(context.Context) (int64, error) { return cents() }
 	h.restart(t)
 }
 
 func TestAWalletThatIsTooLowPaysForWhatExpiresFirstAndTheRestIsSaid(t *testing.T) {
-	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, keepalive())
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, keepalive())
 	h.paid(t, "px_1", 300)
 	held := int64(700)
 	h.wallet(t, func() (int64, error) { return held, nil })
@@ -66,7 +66,7 @@ func TestAWalletThatIsTooLowPaysForWhatExpiresFirstAndTheRestIsSaid(t *testing.T
 func TestWhatIsOnItsWayIsNotCountedTwice(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents, s.ApproveOverCents, s.Chunk = 900, 900, 2
-	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "98h"}, s)
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "98h"}, s)
 	h.paid(t, "px_1", 300)
 	held := int64(900)
 	h.wallet(t, func() (int64, error) { return held, nil })
@@ -92,15 +92,15 @@ func TestWhatIsOnItsWayIsNotCountedTwice(t *testing.T) {
 
 // What its command does not fit any more is planned as though it were not there.
 func TestWhatIsOnItsWayIsPlannedAnewWhenItsCommandDoesNotFit(t *testing.T) {
-	for name, change := range map[string]func(t *testing.T, h *house){
-		"other days":   func(_ *testing.T, h *house) { h.config.Schedules[0].DurationDays = 60 },
-		"an exception": func(_ *testing.T, h *house) { h.config.Schedules[0].Match.ExceptProxyIDs = []string{"px_2"} },
-		"one of it retired": func(t *testing.T, h *house) {
+	for name, change := range map[string]func(t *testing.T, h *rig){
+		"other days":   func(_ *testing.T, h *rig) { h.config.Schedules[0].DurationDays = 60 },
+		"an exception": func(_ *testing.T, h *rig) { h.config.Schedules[0].Match.ExceptProxyIDs = []string{"px_2"} },
+		"one of it retired": func(t *testing.T, h *rig) {
 			h.append(t, fact.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "old"})
 		},
-		"one of it has ended": func(t *testing.T, h *house) { renewal(t, h.Ledger, 1, "px_2", "failed", 300, noon.Add(25*time.Hour)) },
+		"one of it has ended": func(t *testing.T, h *rig) { renewal(t, h.Ledger, 1, "px_2", "failed", 300, noon.Add(25*time.Hour)) },
 	} {
-		h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h"}, keepalive())
+		h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h"}, keepalive())
 		h.paid(t, "px_1", 300)
 		want(t, name, h.sweep(t).ids(), []string{"px_1", "px_2"})
 		change(t, h)
@@ -110,7 +110,7 @@ func TestWhatIsOnItsWayIsPlannedAnewWhenItsCommandDoesNotFit(t *testing.T) {
 }
 
 func TestAWalletThatCannotBeReadLimitsNothing(t *testing.T) {
-	h := newHouse(t, soon(), keepalive())
+	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
 	h.wallet(t, func() (int64, error) { return 0, errors.New("timeout") })
 	plan, err := h.PlanNow(t.Context(), "keepalive")
@@ -122,7 +122,7 @@ func TestAWalletThatCannotBeReadLimitsNothing(t *testing.T) {
 }
 
 func TestAnEmptyWalletSendsNoCanary(t *testing.T) {
-	h := newHouse(t, soon(), keepalive())
+	h := newRig(t, soon(), keepalive())
 	h.wallet(t, func() (int64, error) { return 0, nil })
 	plan, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
@@ -133,7 +133,7 @@ func TestAnEmptyWalletSendsNoCanary(t *testing.T) {
 func TestTheBudgetOfADayAndOfAMonthAreOfAllTheirSweeps(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents, s.MonthlyBudgetCents, s.Timezone = 600, 900, "America/New_York"
-	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h", "px_5": "28h"}, s)
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h", "px_5": "28h"}, s)
 	h.paid(t, "px_1", 300)
 	sweep := func(what string, published int, reason string) {
 		t.Helper()
@@ -164,7 +164,7 @@ func TestTheBudgetOfADayAndOfAMonthAreOfAllTheirSweeps(t *testing.T) {
 func TestWhatMoneyLeavesOutIsSaidOfAPlanThatWaitsToo(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents, s.ApproveOverCents = 600, 300
-	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h"}, s)
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h"}, s)
 	h.paid(t, "px_1", 300)
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
@@ -225,7 +225,7 @@ func TestAPlanSaysWhereEachPriceComesFrom(t *testing.T) {
 func TestTheListOfSchedulesSaysWhy(t *testing.T) {
 	s := keepalive()
 	s.BudgetCents = 400
-	h := newHouse(t, soon(), s)
+	h := newRig(t, soon(), s)
 	list := func() Status {
 		t.Helper()
 		all, err := h.List(t.Context())

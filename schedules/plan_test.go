@@ -145,7 +145,7 @@ func TestTrap23ACanaryThatFailedIsNotTheNextOne(t *testing.T) {
 func TestTrap23ACanaryThatIsUnderWayIsTheOnlyOneOfItsKind(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents, s.ApproveOverCents = 300, 300
-	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_far": "100h"}, s)
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_far": "100h"}, s)
 	sweep := func(what string, ids ...string) {
 		t.Helper()
 		h.watch.add(time.Second)

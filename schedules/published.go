@@ -15,7 +15,7 @@ import (
 // runner has not taken in yet. It is not planned a second time: its money is
 // reserved already, and an approval was given or not needed. It is published
 // again as it is, should the stream have lost it.
-func (s *Sweeper) readOnItsWay(ctx context.Context, r *rota, in *Inputs) error {
+func (s *Sweeper) readOnItsWay(ctx context.Context, r *scheduleRunner, in *Inputs) error {
 	slots, planned, err := s.Ledger.NotTakenIn(ctx, r.Name, in.Now.Add(-reservedFor))
 	if err != nil || len(slots) == 0 {
 		return err

@@ -27,7 +27,7 @@ func (s *Sweeper) watchRefused(ctx context.Context) error {
 }
 
 // checkRefused begins or ends the trouble of a schedule whose commands are refused.
-func (s *Sweeper) checkRefused(ctx context.Context, r *rota) error {
+func (s *Sweeper) checkRefused(ctx context.Context, r *scheduleRunner) error {
 	x, err := s.Ledger.RefusedOf(ctx, r.Name, idPrefix(r.Name))
 	if err != nil {
 		return fmt.Errorf("read the refused commands of %s: %w", r.Name, err)

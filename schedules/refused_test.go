@@ -26,7 +26,7 @@ func refuse(t testing.TB, l *ledger.Ledger, id, code string) {
 }
 
 func TestTrap55ASweepWhoseCommandIsRefusedIsNotReady(t *testing.T) {
-	h := newHouse(t, soon(), keepalive())
+	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
 	plan := h.sweep(t)
 	look := func() { check(t, h.checkRefused(t.Context(), h.rotas[0])) }
@@ -127,7 +127,7 @@ func TestAnExpiryThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
 
 // What no sweep can renew is counted where a person looks, and not in a log alone.
 func TestWhatNoCommandCanNameIsCountedInTheListOfSweeps(t *testing.T) {
-	h := newHouse(t, map[string]string{"px_1": "24h", "px\u202e_2": "24h", strings.Repeat("p", command.MaxIDBytes+1): "24h"}, keepalive())
+	h := newRig(t, map[string]string{"px_1": "24h", "px\u202e_2": "24h", strings.Repeat("p", command.MaxIDBytes+1): "24h"}, keepalive())
 	h.paid(t, "px_1", 300)
 	h.sweep(t)
 	list, err := h.List(t.Context())

@@ -74,7 +74,7 @@ func (p Plan) remainder(before remainder) *remainder {
 }
 
 // leave notes what a sweep has left; follow goes on with it.
-func (r *rota) leave(rest *remainder) {
+func (r *scheduleRunner) leave(rest *remainder) {
 	r.rest.Store(rest)
 	select {
 	case r.woken <- struct{}{}:
@@ -84,7 +84,7 @@ func (r *rota) leave(rest *remainder) {
 
 // recall makes the rest of the last sweep from the ledger: a process that ended
 // in the middle of a sweep, or a plan that waited for an approval, goes on.
-func (s *Sweeper) recall(ctx context.Context, r *rota) error {
+func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 	last, err := s.Ledger.LastSlot(ctx, r.Name)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && last.State != stateFinished {
 		return nil
@@ -122,7 +122,7 @@ func (s *Sweeper) planOf(ctx context.Context, slot ledger.Slot) (planned fact.Sw
 
 // recallSpent adds up what the parts of a sweep have published, and finds those of
 // unknown price.
-func (s *Sweeper) recallSpent(ctx context.Context, r *rota, rest *remainder) error {
+func (s *Sweeper) recallSpent(ctx context.Context, r *scheduleRunner, rest *remainder) error {
 	slots, err := s.Ledger.SlotsOf(ctx, r.Name, slotsRead)
 	for err == nil && len(slots) > 0 {
 		for _, slot := range slots {
@@ -162,8 +162,8 @@ func (rest *remainder) addPart(planned fact.SweepPlanned) error {
 	return nil
 }
 
-// goOn sweeps the remainder under a slot of its own, when its time has come.
-func (s *Sweeper) goOn(ctx context.Context, r *rota) error {
+// sweepRemainder sweeps the remainder under a slot of its own, when its time has come.
+func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 	rest := r.rest.Load()
 	if rest == nil || !rest.more && !s.priced(ctx, rest.wants) {
 		return nil
@@ -191,7 +191,7 @@ func (s *Sweeper) priced(ctx context.Context, wants map[kind]ledger.Proxy) bool 
 }
 
 // count adds to what the sweep has spent the canaries whose price is now known.
-func (s *Sweeper) count(ctx context.Context, r *rota, rest *remainder) {
+func (s *Sweeper) count(ctx context.Context, r *scheduleRunner, rest *remainder) {
 	var unknown []string
 	for _, id := range rest.canaries {
 		cents, days, err := s.Ledger.PaidPerDay(ctx, id)

@@ -57,7 +57,7 @@ func orDefault(n, otherwise int) int {
 // replace orders another proxy in the place of each that the provider will not
 // renew, before the sweep is planned: what is replaced is retired by the same
 // fact. The caller has the schedule's turn.
-func (s *Sweeper) replace(ctx context.Context, r *rota) error {
+func (s *Sweeper) replace(ctx context.Context, r *scheduleRunner) error {
 	if !r.Replace.Enabled || s.Offers == nil || s.Proxy == nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (s *Sweeper) replace(ctx context.Context, r *rota) error {
 
 // replaceRefused records an order for each proxy that the provider would not
 // renew, as many as the day allows.
-func (s *Sweeper) replaceRefused(ctx context.Context, r *rota) (orders []json.RawMessage, err error) {
+func (s *Sweeper) replaceRefused(ctx context.Context, r *scheduleRunner) (orders []json.RawMessage, err error) {
 	done, err := s.Ledger.ReplacedSince(ctx, r.Name, fact.StartOfDay(s.Clock(), r.calendar.zone))
 	if err != nil {
 		return nil, fmt.Errorf("count the replacements: %w", err)
@@ -103,7 +103,7 @@ func (s *Sweeper) replaceRefused(ctx context.Context, r *rota) (orders []json.Ra
 }
 
 // refused lists what the provider would not renew, by the ledger's table.
-func (s *Sweeper) refused(ctx context.Context, r *rota) ([]ledger.Proxy, error) {
+func (s *Sweeper) refused(ctx context.Context, r *scheduleRunner) ([]ledger.Proxy, error) {
 	now := s.providerNow()
 	all, err := s.Ledger.Refused(ctx, now.Add(-day), now.Add(r.RenewBefore), orDefault(r.Replace.After, defaultReplaceAfter))
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Sweeper) refused(ctx context.Context, r *rota) ([]ledger.Proxy, error) 
 
 // stillRefused reads a proxy and asks the ledger again by what it says: a person
 // may have renewed it since the last listing, or it is listed again.
-func (s *Sweeper) stillRefused(ctx context.Context, r *rota, id string) (bool, error) {
+func (s *Sweeper) stillRefused(ctx context.Context, r *scheduleRunner, id string) (bool, error) {
 	if err := s.Pass(ctx); err != nil {
 		return false, err
 	}
@@ -143,7 +143,7 @@ func (s *Sweeper) stillRefused(ctx context.Context, r *rota, id string) (bool, e
 type market map[upstream.OfferFilter][]upstream.Offer
 
 // offerFor finds what a proxy is replaced by; ok is false when nothing fits.
-func (s *Sweeper) offerFor(ctx context.Context, r *rota, p ledger.Proxy, m market) (offer upstream.Offer, ok bool, err error) {
+func (s *Sweeper) offerFor(ctx context.Context, r *scheduleRunner, p ledger.Proxy, m market) (offer upstream.Offer, ok bool, err error) {
 	like := upstream.OfferFilter{CountryCode: p.CountryCode, Line: p.LineName, IPType: p.IPType, Quantity: 1, DurationDays: r.DurationDays}
 	offers, asked := m[like]
 	if !asked {
@@ -161,7 +161,7 @@ func (s *Sweeper) offerFor(ctx context.Context, r *rota, p ledger.Proxy, m marke
 
 // replaceOne records the order; nil when nothing fits, or nothing is to be
 // replaced.
-func (s *Sweeper) replaceOne(ctx context.Context, r *rota, p ledger.Proxy, m market) (json.RawMessage, error) {
+func (s *Sweeper) replaceOne(ctx context.Context, r *scheduleRunner, p ledger.Proxy, m market) (json.RawMessage, error) {
 	offer, ok, err := s.offerFor(ctx, r, p, m)
 	if err != nil || !ok {
 		return nil, err

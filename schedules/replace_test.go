@@ -14,11 +14,11 @@ import (
 )
 
 // replacing is a house whose schedule replaces, and whose offers are the sandbox's.
-func replacing(t testing.TB, policy Replace, expiries map[string]string) *house {
+func replacing(t testing.TB, policy Replace, expiries map[string]string) *rig {
 	t.Helper()
 	s := keepalive()
 	s.Replace, s.Match.ExceptProxyIDs = policy, []string{"px_except"}
-	h := newHouse(t, expiries, s)
+	h := newRig(t, expiries, s)
 	client, ok := h.config.Provider.(*upstream.Client)
 	if !ok {
 		t.Fatal("the provider is no client")
@@ -38,7 +38,7 @@ func replacing(t testing.TB, policy Replace, expiries map[string]string) *house 
 	return h
 }
 
-func (h *house) run(t testing.TB) Plan {
+func (h *rig) run(t testing.TB) Plan {
 	t.Helper()
 	h.watch.add(time.Second)
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")

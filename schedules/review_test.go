@@ -9,7 +9,7 @@ import (
 )
 
 // failing ends renewals of px_1 that do not renew it, one an hour.
-func (h *house) failing(t *testing.T, from, to int) {
+func (h *rig) failing(t *testing.T, from, to int) {
 	t.Helper()
 	px, err := h.Ledger.Proxy(t.Context(), "px_1")
 	check(t, err)
@@ -20,7 +20,7 @@ func (h *house) failing(t *testing.T, from, to int) {
 	h.watch.add(5 * time.Hour)
 }
 
-func (h *house) sweep(t *testing.T) Plan {
+func (h *rig) sweep(t *testing.T) Plan {
 	t.Helper()
 	check(t, h.Lister().WaitPass(t.Context()))
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
@@ -29,7 +29,7 @@ func (h *house) sweep(t *testing.T) Plan {
 	return plan
 }
 
-func (h *house) append(t *testing.T, f fact.Fact) {
+func (h *rig) append(t *testing.T, f fact.Fact) {
 	t.Helper()
 	h.watch.add(time.Second)
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(f) }))
@@ -38,7 +38,7 @@ func (h *house) append(t *testing.T, f fact.Fact) {
 // TestTheFifthEndingWithoutARenewalGoesToReview: a person sees it once, and says
 // whether sweeps try again, under commands that are new.
 func TestTheFifthEndingWithoutARenewalGoesToReview(t *testing.T) {
-	h := newHouse(t, map[string]string{"px_1": "70h", "px_2": "300h"}, keepalive())
+	h := newRig(t, map[string]string{"px_1": "70h", "px_2": "300h"}, keepalive())
 	h.paid(t, "px_2", 300)
 	ids := map[string]bool{commandIDs(t, h.sweep(t))[0]: true}
 	h.failing(t, 1, 5)
@@ -76,9 +76,9 @@ func TestTheFifthEndingWithoutARenewalGoesToReview(t *testing.T) {
 // TestWhatIsRenewedAfterAllWaitsForNobody: by a command of a person's own, or at
 // the provider's site.
 func TestWhatIsRenewedAfterAllWaitsForNobody(t *testing.T) {
-	for name, renewed := range map[string]func(h *house){
-		"by a command": func(h *house) { renewal(t, h.Ledger, 6, "px_1", "succeeded", 300, noon.Add(70*time.Hour)) },
-		"by hand": func(h *house) {
+	for name, renewed := range map[string]func(h *rig){
+		"by a command": func(h *rig) { renewal(t, h.Ledger, 6, "px_1", "succeeded", 300, noon.Add(70*time.Hour)) },
+		"by hand": func(h *rig) {
 			px, err := h.Ledger.Proxy(t.Context(), "px_1")
 			check(t, err)
 			later := px.ExpiresAt.Add(30 * day)
@@ -87,7 +87,7 @@ func TestWhatIsRenewedAfterAllWaitsForNobody(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, map[string]string{"px_1": "70h"}, keepalive())
+			h := newRig(t, map[string]string{"px_1": "70h"}, keepalive())
 			check(t, h.Lister().WaitPass(t.Context()))
 			h.failing(t, 1, 5)
 			h.sweep(t)
@@ -98,7 +98,7 @@ func TestWhatIsRenewedAfterAllWaitsForNobody(t *testing.T) {
 	}
 }
 
-func (h *house) inReview(t *testing.T) int64 {
+func (h *rig) inReview(t *testing.T) int64 {
 	t.Helper()
 	n, err := h.Ledger.CountReviews(t.Context())
 	check(t, err)
@@ -108,7 +108,7 @@ func (h *house) inReview(t *testing.T) int64 {
 // A renewal that has just come due for the provider, and fails, ended before it
 // was due by a clock that is behind the provider's.
 func TestAnEndingCountsWhereOurClockIsBehindTheProviders(t *testing.T) {
-	h := newHouse(t, map[string]string{"px_1": "72h2m"}, keepalive())
+	h := newRig(t, map[string]string{"px_1": "72h2m"}, keepalive())
 	h.provided = 4 * time.Minute
 	first := h.sweep(t)
 	want(t, "due on the provider's clock", first.ids(), []string{"px_1"})
@@ -120,7 +120,7 @@ func TestAnEndingCountsWhereOurClockIsBehindTheProviders(t *testing.T) {
 }
 
 func TestAnEndingCountsWhenTheWindowWasMadeShorter(t *testing.T) {
-	h := newHouse(t, map[string]string{"px_1": "60h"}, keepalive())
+	h := newRig(t, map[string]string{"px_1": "60h"}, keepalive())
 	first := h.sweep(t)
 	renewal(t, h.Ledger, 1, "px_1", "failed", 300, noon.Add(60*time.Hour))
 	h.config.Schedules[0].RenewBefore = 48 * time.Hour
@@ -131,7 +131,7 @@ func TestAnEndingCountsWhenTheWindowWasMadeShorter(t *testing.T) {
 
 // anotherCommand sweeps: px_1 is in it again, and the command is none that was
 // there before and would be absorbed by its id.
-func (h *house) anotherCommand(t *testing.T, before Plan) (id string) {
+func (h *rig) anotherCommand(t *testing.T, before Plan) (id string) {
 	t.Helper()
 	again := h.sweep(t)
 	want(t, "due again", again.ids(), []string{"px_1"})
@@ -144,7 +144,7 @@ func (h *house) anotherCommand(t *testing.T, before Plan) (id string) {
 // Its proxies were another operation's when it came, and all of it was left out:
 // no line tells of its end.
 func TestACommandThatEndedWithoutATraceIsNotPlannedAgain(t *testing.T) {
-	h := newHouse(t, map[string]string{"px_1": "60h"}, keepalive())
+	h := newRig(t, map[string]string{"px_1": "60h"}, keepalive())
 	first := h.sweep(t)
 	accepted := fact.CommandAccepted{Ref: fact.Ref{CommandID: commandIDs(t, first)[0]}, Kind: fact.KindRenewal, Content: []byte(`{}`), DurationDays: 30}
 	h.append(t, accepted)
@@ -160,7 +160,7 @@ func TestACommandThatEndedWithoutATraceIsNotPlannedAgain(t *testing.T) {
 // A command that came while somebody else was renewing the proxy was refused, and
 // would be absorbed under its id for ever, whatever became of the other renewal.
 func TestACommandThatWasRefusedIsNotPlannedAgain(t *testing.T) {
-	h := newHouse(t, map[string]string{"px_1": "60h"}, keepalive())
+	h := newRig(t, map[string]string{"px_1": "60h"}, keepalive())
 	first := h.sweep(t)
 	h.append(t, fact.CommandRejected{Ref: fact.Ref{CommandID: commandIDs(t, first)[0]}, Code: "claimed", Reason: "another renewed it"})
 	h.anotherCommand(t, first)

@@ -220,7 +220,7 @@ func TestASlotThatComesBetweenTwoReadingsOfTheClockFires(t *testing.T) {
 // TestTwoRunnersFireASlotOnce fires one slot from two sweepers of one ledger at
 // the same moment.
 func TestTwoRunnersFireASlotOnce(t *testing.T) {
-	h := newHouse(t, soon(), keepalive())
+	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
 	check(t, h.Lister().WaitPass(t.Context()))
 	other, err := New(h.config)

@@ -51,7 +51,7 @@ func TestEveryFieldOfAProxyNarrowsASchedule(t *testing.T) {
 func TestListsFromFilesAreReadForEveryPlan(t *testing.T) {
 	s := keepalive()
 	s.Match = Match{ProxyIDsFile: "only.txt", ExceptProxyIDs: []string{"px_3"}, ExceptProxyIDsFile: "except.txt"}
-	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, s)
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, s)
 	files := map[string]string{"only.txt": "px_1\npx_2 # from the old contract\n\n# px_4\npx_3\n", "except.txt": "px_2\n"}
 	h.config.ReadFile = func(name string) ([]byte, error) {
 		text, ok := files[name]
@@ -100,7 +100,7 @@ func TestAnExceptionIsNotLostInWhatNobodySees(t *testing.T) {
 	} {
 		s := keepalive()
 		s.Match.ExceptProxyIDsFile = "except.txt"
-		h := newHouse(t, map[string]string{"px_1": "24h"}, s)
+		h := newRig(t, map[string]string{"px_1": "24h"}, s)
 		h.config.ReadFile = func(string) ([]byte, error) { return []byte(c.file), nil }
 		h.restart(t)
 		plan, err := h.PlanNow(t.Context(), "keepalive")
@@ -124,12 +124,12 @@ func TestAnExceptionIsNotLostInWhatNobodySees(t *testing.T) {
 func TestAPlanNamesWhatItsListsNameAndNobodyKnows(t *testing.T) {
 	s := keepalive()
 	s.Match.ExceptProxyIDs, s.Match.ProxyIDs = []string{"px_1", "PX_2", "px_9 px_3", "PX_2"}, []string{"px_1", "px_2", "px_8"}
-	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h"}, s)
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h"}, s)
 	want(t, "unknown", h.sweep(t).UnknownIDs, []string{"PX_2", "px_8", "px_9 px_3"})
 }
 
 func TestARetiredProxyIsLeftOutUntilItIsTakenBack(t *testing.T) {
-	h := newHouse(t, soon(), keepalive())
+	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
 	write := func(f fact.Fact) {
 		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(f) }))
@@ -178,7 +178,7 @@ func TestWhatMayNotBeRenewedDoesNotStay(t *testing.T) {
 	} {
 		s := keepalive()
 		s.Keep = Keep{AtLeast: 1}
-		h := newHouse(t, map[string]string{"px_1": c.first, "px_2": "25h"}, s)
+		h := newRig(t, map[string]string{"px_1": c.first, "px_2": "25h"}, s)
 		h.paid(t, "px_2", 300)
 		left, err := time.ParseDuration(c.first)
 		check(t, err)
@@ -193,7 +193,7 @@ func TestWhatStaysIsCountedInTheAccount(t *testing.T) {
 	s.Keep = Keep{AtLeast: 3}
 	for name, match := range map[string]Match{"by kind": {Protocol: []string{"socks5"}}, "one by one": {ExceptProxyIDs: []string{"px_other"}}} {
 		s.Match = match
-		h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_far": "100h", "px_never": ""}, s)
+		h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_far": "100h", "px_never": ""}, s)
 		h.paid(t, "px_1", 300)
 		p, err := h.PlanNow(t.Context(), "keepalive")
 		check(t, err)
@@ -214,7 +214,7 @@ func TestKeepIsCheckedWithTheConfiguration(t *testing.T) {
 func TestLabelsOfTheOrderThatBoughtAProxyNarrowASchedule(t *testing.T) {
 	s := keepalive()
 	s.Match.Labels = map[string]string{"team": "ads"}
-	h := newHouse(t, soon(), s)
+	h := newRig(t, soon(), s)
 	h.paid(t, "px_1", 300)
 	bought(t, h.Ledger, "px_1", map[string]string{"team": "search"})
 	bought(t, h.Ledger, "px_2", map[string]string{"team": "ads", "ticket": "OPS-7"})

@@ -105,15 +105,15 @@ func (c Config) withDefaults() Config {
 type Sweeper struct {
 	Config
 	lister    *Lister
-	rotas     []*rota
+	rotas     []*scheduleRunner
 	approving sync.Mutex
 	// counting is held from reading what is spent, and what the wallet holds, until
 	// what is planned is recorded: schedules share the wallet.
 	counting lock
 }
 
-// rota is one schedule at work.
-type rota struct {
+// scheduleRunner is one schedule at work.
+type scheduleRunner struct {
 	Schedule
 	calendar Calendar
 	turn     lock // one sweep of a schedule at a time
@@ -163,7 +163,7 @@ func New(c Config) (*Sweeper, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.rotas = append(s.rotas, &rota{Schedule: one, calendar: calendar, turn: make(lock, 1), woken: make(chan struct{}, 1)})
+		s.rotas = append(s.rotas, &scheduleRunner{Schedule: one, calendar: calendar, turn: make(lock, 1), woken: make(chan struct{}, 1)})
 	}
 	return s, nil
 }
@@ -187,12 +187,12 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-func (s *Sweeper) log(r *rota) *logrus.Entry {
+func (s *Sweeper) log(r *scheduleRunner) *logrus.Entry {
 	return s.Log.WithFields(logrus.Fields{"account": s.Account, "schedule": r.Name})
 }
 
 // follow fires one schedule's slots as they come.
-func (s *Sweeper) follow(ctx context.Context, r *rota) error {
+func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 	last, err := s.resume(ctx, r)
 	if err != nil {
 		return err
@@ -233,10 +233,10 @@ func (s *Sweeper) follow(ctx context.Context, r *rota) error {
 
 // resume publishes what a sweep before the restart had planned, and finds the
 // slot to go on from: the last by the calendar, or now for a new schedule.
-func (s *Sweeper) resume(ctx context.Context, r *rota) (time.Time, error) {
+func (s *Sweeper) resume(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	retry := delays{first: time.Second, most: time.Minute}
 	for {
-		last, err := s.takeUp(ctx, r)
+		last, err := s.resumePlanned(ctx, r)
 		if err == nil {
 			return last, nil
 		}
@@ -250,7 +250,7 @@ func (s *Sweeper) resume(ctx context.Context, r *rota) (time.Time, error) {
 	}
 }
 
-func (s *Sweeper) takeUp(ctx context.Context, r *rota) (time.Time, error) {
+func (s *Sweeper) resumePlanned(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	if err := r.turn.take(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -264,7 +264,7 @@ func (s *Sweeper) takeUp(ctx context.Context, r *rota) (time.Time, error) {
 	return s.lastSlot(ctx, r)
 }
 
-func (s *Sweeper) lastSlot(ctx context.Context, r *rota) (time.Time, error) {
+func (s *Sweeper) lastSlot(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	slots, err := s.Ledger.SlotsOf(ctx, r.Name, slotsRead)
 	for err == nil && len(slots) > 0 {
 		for _, slot := range slots {
@@ -281,7 +281,7 @@ func (s *Sweeper) lastSlot(ctx context.Context, r *rota) (time.Time, error) {
 // idle waits for the next slot after now, up to which there was none: by a later
 // reading of the clock one between the two would be missed. Before the slot comes,
 // a sweep that could not take everything goes on as soon as it can.
-func (s *Sweeper) idle(ctx context.Context, r *rota, last, now time.Time) error {
+func (s *Sweeper) idle(ctx context.Context, r *scheduleRunner, last, now time.Time) error {
 	wake := r.calendar.Next(now)
 	if last.After(now) {
 		wake = r.calendar.Next(last) // the clock was set back: nothing fires twice
@@ -297,5 +297,5 @@ func (s *Sweeper) idle(ctx context.Context, r *rota, last, now time.Time) error 
 	if woken, err := waitOr(ctx, s.Clock, look, r.woken); err != nil || woken {
 		return err
 	}
-	return s.goOn(ctx, r)
+	return s.sweepRemainder(ctx, r)
 }

@@ -17,7 +17,7 @@ func soon() map[string]string {
 }
 
 func TestASlotPublishesWhatIsDueOnceHoweverOftenItFires(t *testing.T) {
-	h := newHouse(t, soon(), keepalive())
+	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
@@ -42,7 +42,7 @@ func TestASlotPublishesWhatIsDueOnceHoweverOftenItFires(t *testing.T) {
 }
 
 func TestTrap10ASweepLeavesAloneWhatNeverExpires(t *testing.T) {
-	h := newHouse(t, map[string]string{"px_never": ""}, keepalive())
+	h := newRig(t, map[string]string{"px_never": ""}, keepalive())
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "due", plan.Due, 0)
@@ -51,7 +51,7 @@ func TestTrap10ASweepLeavesAloneWhatNeverExpires(t *testing.T) {
 }
 
 func TestASweepThatACrashCutShortIsPublishedAgainUnchanged(t *testing.T) {
-	h := newHouse(t, soon(), keepalive())
+	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
 	ctx, crash := context.WithCancel(t.Context())
 	h.stream.fail = func() error { crash(); return errors.New("no reply") }
@@ -61,7 +61,7 @@ func TestASweepThatACrashCutShortIsPublishedAgainUnchanged(t *testing.T) {
 
 	h.stream.fail = nil
 	h.restart(t)
-	_, err = h.takeUp(t.Context(), h.rotas[0])
+	_, err = h.resumePlanned(t.Context(), h.rotas[0])
 	check(t, err)
 	want(t, "published", h.stream.raw, []string{string(planned.Commands[0])})
 	last, err := h.Ledger.LastSlot(t.Context(), "keepalive")
@@ -72,7 +72,7 @@ func TestASweepThatACrashCutShortIsPublishedAgainUnchanged(t *testing.T) {
 func TestAPlanOverTheApprovalLimitWaitsAndIsThenCarriedOutExactly(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents = 599
-	h := newHouse(t, soon(), s)
+	h := newRig(t, soon(), s)
 	h.paid(t, "px_1", 300)
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
@@ -99,7 +99,7 @@ func TestAPlanOverTheApprovalLimitWaitsAndIsThenCarriedOutExactly(t *testing.T) 
 func TestOverTheBudgetTheAffordablePartGoesAndTheRestIsSaidAloud(t *testing.T) {
 	s := keepalive()
 	s.BudgetCents = 500
-	h := newHouse(t, soon(), s)
+	h := newRig(t, soon(), s)
 	h.paid(t, "px_2", 300)
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
@@ -119,7 +119,7 @@ func TestOverTheBudgetTheAffordablePartGoesAndTheRestIsSaidAloud(t *testing.T) {
 
 func TestAClockThatIsWrongSweepsNothing(t *testing.T) {
 	for _, away := range []time.Duration{6 * time.Minute, -6 * time.Minute} {
-		h := newHouse(t, soon(), keepalive())
+		h := newRig(t, soon(), keepalive())
 		h.provided = away
 		_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 		wantErr(t, err, ErrSkew)
@@ -131,7 +131,7 @@ func TestAClockThatIsWrongSweepsNothing(t *testing.T) {
 }
 
 func TestLookingAtAPlanChangesNothing(t *testing.T) {
-	h := newHouse(t, soon(), keepalive())
+	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
 	before, hash, err := h.Ledger.Head(t.Context())
 	check(t, err)
@@ -163,7 +163,7 @@ func TestASweepGoesThroughTheFrontDoor(t *testing.T) {
 	check(t, q.EnsureStreams(t.Context(), "main", 1))
 	s := keepalive()
 	s.Chunk = 1
-	h := newHouse(t, soon(), s)
+	h := newRig(t, soon(), s)
 	h.Publisher = q
 	h.paid(t, "px_1", 300)
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
@@ -188,7 +188,7 @@ func TestASweepGoesThroughTheFrontDoor(t *testing.T) {
 }
 
 func TestASweeperRefusesSchedulesThatAreNotItsOwn(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newRig(t, nil)
 	for _, schedules := range [][]Schedule{
 		{keepalive(), keepalive()},
 		{{Name: "x", Account: "other", Cron: "@daily", RenewBefore: time.Hour, DurationDays: 30}},

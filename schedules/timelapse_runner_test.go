@@ -177,7 +177,7 @@ func (y *year) look(w work, ref fact.Ref) (ids []string, observed map[string]tim
 // out at the provider what was charged.
 func (y *year) answer() {
 	y.t.Helper()
-	waiting, err := y.ledger.In(y.t.Context(), fact.StateReview, 100)
+	waiting, err := y.ledger.OperationsIn(y.t.Context(), fact.StateReview, 100)
 	check(y.t, err)
 	if len(waiting) == 0 {
 		return

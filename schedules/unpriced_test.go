@@ -63,7 +63,7 @@ func TestTrap52AnUnknownPriceIsNotShownAsNone(t *testing.T) {
 func TestTrap52AnApprovalNeedsRoomForWhatHasNoPrice(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents, s.DailyBudgetCents = 300, 600
-	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_de_1": "26h"}, s)
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_de_1": "26h"}, s)
 	h.paid(t, "px_1", 300)
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
@@ -89,7 +89,7 @@ func TestAForecastHonoursKeep(t *testing.T) {
 		t.Helper()
 		s := keepalive()
 		s.Keep = Keep{AtLeast: atLeast, Per: []string{"country_code"}}
-		h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "96h", "px_3": "100h", "px_4": "500h", "px_old": "360h"}, s)
+		h := newRig(t, map[string]string{"px_1": "24h", "px_2": "96h", "px_3": "100h", "px_4": "500h", "px_old": "360h"}, s)
 		h.paid(t, "px_1", 300)
 		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Append(fact.ProxyRetired{ProxyID: "px_old", By: "ada", Reason: "slow"})

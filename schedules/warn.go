@@ -67,7 +67,7 @@ func (s *Sweeper) Warn(ctx context.Context) error {
 		return err
 	}
 	now := s.providerNow()
-	err = s.tell(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.UntoldExpired(ctx, opened, now, warnBatch) },
+	err = s.tell(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.UnreportedExpired(ctx, opened, now, warnBatch) },
 		func(p ledger.Proxy) fact.Fact {
 			return fact.ProxyExpired{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt}
 		})

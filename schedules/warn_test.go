@@ -11,7 +11,7 @@ import (
 )
 
 // told lists the warnings of a journal behind a row, in order.
-func (h *house) told(t testing.TB, after int64) (all []string) {
+func (h *rig) told(t testing.TB, after int64) (all []string) {
 	t.Helper()
 	rows, err := h.Ledger.Rows(t.Context(), after, 10_000)
 	check(t, err)
@@ -25,7 +25,7 @@ func (h *house) told(t testing.TB, after int64) (all []string) {
 	return all
 }
 
-func (h *house) open(t testing.TB) {
+func (h *rig) open(t testing.TB) {
 	t.Helper()
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", OpeningCents: 1_000_000, Epoch: "e"})
@@ -33,7 +33,7 @@ func (h *house) open(t testing.TB) {
 }
 
 func TestEveryExpiryIsToldOncePerThreshold(t *testing.T) {
-	h := newHouse(t, map[string]string{"px_1": "24h", "px_2": "26h", "px_far": "100h", "px_never": ""}, keepalive())
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "26h", "px_far": "100h", "px_never": ""}, keepalive())
 	h.open(t)
 	look := func(what string, after time.Duration, expected ...string) {
 		t.Helper()
@@ -56,7 +56,7 @@ func TestEveryExpiryIsToldOncePerThreshold(t *testing.T) {
 }
 
 func TestWhatExpiredBeforeTheAccountWasBoundIsNoNews(t *testing.T) {
-	h := newHouse(t, nil, keepalive())
+	h := newRig(t, nil, keepalive())
 	check(t, h.Warn(t.Context())) // there is no account yet
 	h.open(t)
 	old, recent := noon.Add(-time.Minute), noon.Add(time.Minute)
@@ -86,7 +86,7 @@ func TestARunningSweeperWarnsOfWhatIsNotRenewed(t *testing.T) {
 }
 
 func TestAThresholdBelowAMinuteIsRefused(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newRig(t, nil)
 	c := h.config
 	c.WarnBefore = []time.Duration{time.Hour, time.Second}
 	if _, err := New(c); err == nil {

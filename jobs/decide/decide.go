@@ -58,14 +58,14 @@ type Replied struct {
 	Unknown []string
 }
 
-// Vanished: the process died between operation.sending and the record of a reply.
-type Vanished struct {
+// CrashedMidSend: the process died between operation.sending and the record of a reply.
+type CrashedMidSend struct {
 	Moment
 	Elapsed time.Duration
 }
 
-// CameDue: a waiting operation may be sent again, and this is how things stand.
-type CameDue struct {
+// Due: a waiting operation may be sent again, and this is how things stand.
+type Due struct {
 	Moment
 	Elapsed time.Duration
 	// AppID is the key that would be used now.
@@ -135,18 +135,18 @@ func Decide(op Operation, h Happened) Decision {
 	switch h := h.(type) {
 	case Replied:
 		return decideReply(op, h)
-	case Vanished:
+	case CrashedMidSend:
 		return again(op, h.Moment, h.Elapsed, Verdict{Reason: "the runner stopped before a reply was recorded"})
-	case CameDue:
+	case Due:
 		return decideDue(op, h)
 	case OrderRead:
 		return decideOrder(op, h)
 	case OrderReadFailed:
 		return decideReadFailed(op, h)
-	case LookFailed:
-		return decideLookFailed(op, h)
-	case Looked:
-		return decideLooked(op, h)
+	case PrecheckFailed:
+		return decidePrecheckFailed(op, h)
+	case Prechecked:
+		return decidePrechecked(op, h)
 	case Priced:
 		return decidePriced(op, h)
 	case TurnCame:
@@ -164,7 +164,7 @@ func Decide(op Operation, h Happened) Decision {
 // decideDue looks once more before a send: an operation that may have executed
 // goes again only by a clock that can be trusted, inside the window and under the
 // App ID of before.
-func decideDue(op Operation, h CameDue) Decision {
+func decideDue(op Operation, h Due) Decision {
 	if op.Ambiguous == 0 {
 		if h.NotAfter != nil && h.Now.After(*h.NotAfter) {
 			return rejected(op, Verdict{code: "not_after", Reason: "not_after has passed and nothing was sent: nothing was charged"})

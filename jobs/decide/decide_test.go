@@ -245,11 +245,11 @@ func TestTrap02NothingAmbiguousIsSentAgainAfterTwentyHours(t *testing.T) {
 	}{
 		{"a lost reply inside", order(), Replied{Moment: m, Reply: lost, Elapsed: window - time.Second}, again1},
 		{"a lost reply at its end", order(), Replied{Moment: m, Reply: lost, Elapsed: window}, person},
-		{"a crash inside", order(), Vanished{m, window - time.Second}, again1},
-		{"a crash at its end", order(), Vanished{m, window}, person},
-		{"due at its end", ambiguous(order()), CameDue{Moment: m, Elapsed: window, AppID: "sbx_app_demo"}, "operation.review"},
-		{"due inside", ambiguous(order()), CameDue{Moment: m, Elapsed: window - 1, AppID: "sbx_app_demo"}, ""},
-		{"due late, but never sent", order(), CameDue{Moment: m, Elapsed: 100 * window, AppID: "sbx_app_demo"}, ""},
+		{"a crash inside", order(), CrashedMidSend{m, window - time.Second}, again1},
+		{"a crash at its end", order(), CrashedMidSend{m, window}, person},
+		{"due at its end", ambiguous(order()), Due{Moment: m, Elapsed: window, AppID: "sbx_app_demo"}, "operation.review"},
+		{"due inside", ambiguous(order()), Due{Moment: m, Elapsed: window - 1, AppID: "sbx_app_demo"}, ""},
+		{"due late, but never sent", order(), Due{Moment: m, Elapsed: 100 * window, AppID: "sbx_app_demo"}, ""},
 	} {
 		d := Decide(test.op, test.h)
 		if got := said(d); got != test.want || d.Send != (test.want == "") {
@@ -259,7 +259,7 @@ func TestTrap02NothingAmbiguousIsSentAgainAfterTwentyHours(t *testing.T) {
 }
 
 func TestTrap44WhatIsAmbiguousUnderOneAppIDIsNotSentUnderAnother(t *testing.T) {
-	other := CameDue{Moment: Moment{Now: noon}, AppID: "sbx_app_new"}
+	other := Due{Moment: Moment{Now: noon}, AppID: "sbx_app_new"}
 	if got := said(Decide(ambiguous(order()), other)); got != "operation.review" {
 		t.Errorf("ambiguous: %s", got)
 	}
@@ -270,7 +270,7 @@ func TestTrap44WhatIsAmbiguousUnderOneAppIDIsNotSentUnderAnother(t *testing.T) {
 
 func TestNotAfterHoldsForTheFirstSendOnly(t *testing.T) {
 	past := noon.Add(-time.Second)
-	due := CameDue{Moment: Moment{Now: noon}, AppID: "sbx_app_demo", NotAfter: &past}
+	due := Due{Moment: Moment{Now: noon}, AppID: "sbx_app_demo", NotAfter: &past}
 	if got := said(Decide(order(), due)); got != "command.rejected" {
 		t.Errorf("never sent: %s", got)
 	}
@@ -292,7 +292,7 @@ func TestTrap06WhatIsNoAnswerMayHaveExecuted(t *testing.T) {
 }
 
 func TestTrap14WhatACrashCutOffMayHaveExecuted(t *testing.T) {
-	if got := said(Decide(order(), Vanished{Moment: Moment{Now: noon}})); got != again1 {
+	if got := said(Decide(order(), CrashedMidSend{Moment: Moment{Now: noon}})); got != again1 {
 		t.Fatal(got)
 	}
 }

@@ -12,8 +12,8 @@ import (
 // What must be true at the moment of paying: whether the proxies are still due and
 // whether the request can be written. What it may cost is in decide_limits.go.
 
-// Looked: what a first attempt depends on was read just before paying.
-type Looked struct {
+// Prechecked: what a first attempt depends on was read just before paying.
+type Prechecked struct {
 	Moment
 	// Guarded: the command names what its proxies must still be, and Seen is what
 	// was read of each.
@@ -31,8 +31,8 @@ type Looked struct {
 type Seen struct {
 	ProxyID   string
 	ExpiresAt *time.Time
-	NotFound  bool        // the provider says proxy_not_found
-	Unread    *LookFailed // the read was refused for no reason of the account's
+	NotFound  bool            // the provider says proxy_not_found
+	Unread    *PrecheckFailed // the read was refused for no reason of the account's
 	// Paid: a renewal for this expiry has succeeded, or, where Behind is set, one
 	// that the provider may not show yet.
 	Paid    bool
@@ -40,8 +40,8 @@ type Seen struct {
 	Retired bool
 }
 
-// LookFailed: what must be read just before paying could not be.
-type LookFailed struct {
+// PrecheckFailed: what must be read just before paying could not be.
+type PrecheckFailed struct {
 	Moment
 	Code       upstream.Code // "" when no envelope came
 	HTTPStatus int
@@ -51,7 +51,7 @@ type LookFailed struct {
 
 // OfOneProxy reports whether a read of a proxy was answered, and refused for no
 // reason that is the account's or the key's.
-func (h LookFailed) OfOneProxy() bool {
+func (h PrecheckFailed) OfOneProxy() bool {
 	if h.Code == "" || h.HTTPStatus == http.StatusTooManyRequests {
 		return false
 	}
@@ -63,8 +63,8 @@ func (h LookFailed) OfOneProxy() bool {
 	return true
 }
 
-// decideLookFailed puts an attempt off: nothing was sent.
-func decideLookFailed(op Operation, h LookFailed) Decision {
+// decidePrecheckFailed puts an attempt off: nothing was sent.
+func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
 	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst))
 	d := waiting(op, false, h.Now.Add(wait), Verdict{
 		code: h.Code, TraceID: h.TraceID, Reason: "what must be read before paying could not be: " + Bounded(h.Reason),
@@ -73,9 +73,9 @@ func decideLookFailed(op Operation, h LookFailed) Decision {
 	return d
 }
 
-// decideLooked leaves out the proxies that are not to be renewed, and stops an
+// decidePrechecked leaves out the proxies that are not to be renewed, and stops an
 // operation of which nothing is left or that cannot be written.
-func decideLooked(op Operation, h Looked) Decision {
+func decidePrechecked(op Operation, h Prechecked) Decision {
 	switch {
 	case cannotSay(h.NamesCIDRs, h.CIDRField):
 		return holdBack(op, nil, fact.CommandHeld{
@@ -87,7 +87,7 @@ func decideLooked(op Operation, h Looked) Decision {
 	ids, skipped := stillDue(h)
 	unread, postponed := leaveUnread(op, h)
 	if postponed != nil {
-		return decideLookFailed(op, *postponed)
+		return decidePrecheckFailed(op, *postponed)
 	}
 	leftOut := fact.Skipped(op.Ref(""), append(skipped, unread...), "for a reason that is not named here: too many differ")
 	switch {
@@ -107,7 +107,7 @@ func cannotSay(namesCIDRs bool, field string) bool { return namesCIDRs && field 
 
 // stillDue parts what was read into the proxies that are still to be renewed and
 // the others.
-func stillDue(h Looked) (ids []string, skipped []fact.SkippedProxy) {
+func stillDue(h Prechecked) (ids []string, skipped []fact.SkippedProxy) {
 	for _, s := range h.Seen {
 		if s.Unread != nil {
 			continue
@@ -122,7 +122,7 @@ func stillDue(h Looked) (ids []string, skipped []fact.SkippedProxy) {
 }
 
 // whyNotDue says why a proxy is not to be renewed, "" when it is.
-func whyNotDue(h Looked, s Seen) string {
+func whyNotDue(h Prechecked, s Seen) string {
 	if s.NotFound {
 		return "the provider does not know it"
 	}
@@ -153,7 +153,7 @@ const unreadMost = 2 * time.Minute
 // minutes: they do not hold up the others. Until then, and where none of several
 // can be read and the provider does not say that it is the proxies, everything
 // waits (postponed).
-func leaveUnread(op Operation, h Looked) (skipped []fact.SkippedProxy, postponed *LookFailed) {
+func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postponed *PrecheckFailed) {
 	unread := unreadOf(h.Seen)
 	alone := len(unread) < len(op.ProxyIDs)
 	for _, s := range unread {

@@ -16,7 +16,7 @@ func TestTheTableOfTheLookBeforePaying(t *testing.T) {
 	soon, late := noon.Add(24*time.Hour), noon.Add(100*24*time.Hour)
 	due := func(id string) Seen { return Seen{ProxyID: id, ExpiresAt: &soon} }
 	unread := func(id string, code upstream.Code) Seen {
-		return Seen{ProxyID: id, Unread: &LookFailed{Moment: Moment{Now: noon}, Code: code, HTTPStatus: 503, Reason: id}}
+		return Seen{ProxyID: id, Unread: &PrecheckFailed{Moment: Moment{Now: noon}, Code: code, HTTPStatus: 503, Reason: id}}
 	}
 	gone := upstream.CodeProxyEndpointUnavailable
 	limit := noon.Add(48 * time.Hour)
@@ -51,7 +51,7 @@ func TestTheTableOfTheLookBeforePaying(t *testing.T) {
 		{"one has moved behind a restore", presumed(two()), []Seen{due("a"), {ProxyID: "b", ExpiresAt: &limit}}, "", "operation.review"},
 		{"none is due behind a restore", presumed(two()), []Seen{{ProxyID: "a"}, {ProxyID: "b"}}, "", "operation.review"},
 	} {
-		d := Decide(row.op, Looked{
+		d := Decide(row.op, Prechecked{
 			Moment: Moment{Now: noon}, Guarded: true, Seen: row.seen, DueBefore: &limit, ExpectExpiresAt: map[string]time.Time{"b": soon},
 		})
 		if got := said(d); got != row.want || strings.Join(d.ProxyIDs, " ") != row.ids || d.Send != (row.ids != "") || d.Postponed != (row.want == "operation.waiting") {
@@ -61,7 +61,7 @@ func TestTheTableOfTheLookBeforePaying(t *testing.T) {
 }
 
 func TestAnUnguardedCommandIsSentAsItIs(t *testing.T) {
-	d := Decide(renewalOf("b", "a"), Looked{})
+	d := Decide(renewalOf("b", "a"), Prechecked{})
 	if !d.Send || len(d.Facts) > 0 || !slices.Equal(d.ProxyIDs, []string{"b", "a"}) {
 		t.Errorf("%+v", d)
 	}
@@ -69,7 +69,7 @@ func TestAnUnguardedCommandIsSentAsItIs(t *testing.T) {
 
 func TestTrap33CIDRsWithoutAFieldAreHeld(t *testing.T) {
 	for field, want := range map[string]string{"": "command.held", "cidrs": ""} {
-		if d := Decide(order(), Looked{NamesCIDRs: true, CIDRField: field}); said(d) != want || d.Send != (want == "") {
+		if d := Decide(order(), Prechecked{NamesCIDRs: true, CIDRField: field}); said(d) != want || d.Send != (want == "") {
 			t.Errorf("field %q: %s", field, said(d))
 		}
 	}
@@ -104,7 +104,7 @@ func TestTrap02AWrongClockSendsNothingAgain(t *testing.T) {
 		op   Operation
 		want string
 	}{{order(), ""}, {ambiguous(order()), "pause account"}} {
-		d := Decide(row.op, CameDue{Moment: Moment{Now: noon}, AppID: "sbx_app_demo", WrongClock: "an hour behind"})
+		d := Decide(row.op, Due{Moment: Moment{Now: noon}, AppID: "sbx_app_demo", WrongClock: "an hour behind"})
 		if said(d) != row.want || d.Send != (row.want == "") {
 			t.Errorf("%+v: %+v", row.op, d)
 		}
@@ -126,7 +126,7 @@ func TestALookThatFailsIsTriedAgainLaterAndLater(t *testing.T) {
 	op.State, op.Attempts = fact.StateAccepted, 0
 	wait := time.Duration(0)
 	for range 12 {
-		f, ok := Decide(op, LookFailed{Moment: Moment{Now: noon}, Code: upstream.CodeInsufficientScope, TraceID: "tr_1", Reason: "no"}).Facts[0].(fact.OperationWaiting)
+		f, ok := Decide(op, PrecheckFailed{Moment: Moment{Now: noon}, Code: upstream.CodeInsufficientScope, TraceID: "tr_1", Reason: "no"}).Facts[0].(fact.OperationWaiting)
 		next := f.NextAt.Sub(noon)
 		if !ok || f.Ambiguous || f.Code != "insufficient_scope" || f.TraceID != "tr_1" || next < max(wait, time.Second) || next > 2*backoffMost {
 			t.Fatalf("after %s: %+v", wait, f)

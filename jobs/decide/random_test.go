@@ -105,8 +105,8 @@ func TestTrap07WhateverTheProviderAnswersSomethingIsDecidedAndNothingIsGuessed(t
 		elapsed := time.Duration(rapid.Int64Range(0, int64(30*time.Hour)).Draw(t, "elapsed"))
 		for _, h := range []Happened{
 			Replied{Moment: m, Reply: anyReply(t), Elapsed: elapsed, Throttled: rapid.IntRange(0, 100).Draw(t, "throttled"), ReadsWork: rapid.Bool().Draw(t, "reads")},
-			Vanished{m, elapsed},
-			CameDue{Moment: m, Elapsed: elapsed, AppID: rapid.SampledFrom([]string{"sbx_app_demo", "sbx_app_new"}).Draw(t, "app"), NotAfter: rapid.SampledFrom([]*time.Time{nil, &noon}).Draw(t, "not after")},
+			CrashedMidSend{m, elapsed},
+			Due{Moment: m, Elapsed: elapsed, AppID: rapid.SampledFrom([]string{"sbx_app_demo", "sbx_app_new"}).Draw(t, "app"), NotAfter: rapid.SampledFrom([]*time.Time{nil, &noon}).Draw(t, "not after")},
 		} {
 			d := Decide(op, h)
 			if len(d.Facts) == 0 && !d.Send {

@@ -16,10 +16,10 @@ const (
 	settled     meaning = iota // success, well formed
 	refused                    // not charged, unless an earlier attempt may have executed
 	unknown                    // may have executed: wait, same key
-	frozen                     // may have executed: review, never a new key
+	needsReview                // may have executed: review, never a new key
 	throttled                  // as before this attempt: every sender waits
 	outOfScope                 // as before: this kind of operation pauses
-	locked                     // as before: the account pauses
+	authRefused                // as before: the account pauses
 	unsent                     // as before: not one byte left
 	failedLines                // the 422 in which every line failed
 )
@@ -47,7 +47,7 @@ func classify(r upstream.Reply) Verdict {
 	case !r.Envelope:
 		return v.as(unknown, "no usable reply: "+r.Failure)
 	case r.Success != (r.Code == upstream.CodeOK), r.Success && r.HTTPStatus/100 != 2:
-		return v.as(frozen, fmt.Sprintf("the reply contradicts itself: success %t, code %q, HTTP %d", r.Success, r.Code, r.HTTPStatus))
+		return v.as(needsReview, fmt.Sprintf("the reply contradicts itself: success %t, code %q, HTTP %d", r.Success, r.Code, r.HTTPStatus))
 	case r.Success:
 		return v.as(settled, "")
 	}
@@ -63,9 +63,9 @@ func classify(r upstream.Reply) Verdict {
 // (customer-api.md, Errors, gives no such pair).
 func contradicts(m meaning, status int) bool {
 	switch m {
-	case refused, failedLines, throttled, outOfScope, locked:
+	case refused, failedLines, throttled, outOfScope, authRefused:
 		return status/100 == 2 || status/100 == 5
-	case settled, unknown, frozen, unsent:
+	case settled, unknown, needsReview, unsent:
 	}
 	return false
 }
@@ -75,12 +75,12 @@ func contradicts(m meaning, status int) bool {
 func (v Verdict) contradicted() Verdict {
 	reason := fmt.Sprintf("the reply contradicts itself: code %q under HTTP %d, so it may have executed", v.code, v.status)
 	switch v.meaning {
-	case throttled, outOfScope, locked:
+	case throttled, outOfScope, authRefused:
 		v.doubtful, v.Reason = true, Bounded(reason)
 		return v
-	case settled, refused, unknown, frozen, unsent, failedLines:
+	case settled, refused, unknown, needsReview, unsent, failedLines:
 	}
-	return v.as(frozen, reason)
+	return v.as(needsReview, reason)
 }
 
 func classifyCode(v Verdict, r upstream.Reply) Verdict {
@@ -92,9 +92,9 @@ func classifyCode(v Verdict, r upstream.Reply) Verdict {
 		if r.Renewal != nil && r.Renewal.Status == "failed" {
 			return v.as(failedLines, "")
 		}
-		return v.as(frozen, "the provider says operation_failed without line items: the cause is not guessed")
+		return v.as(needsReview, "the provider says operation_failed without line items: the cause is not guessed")
 	case upstream.CodeProxyEndpointUnavailable, upstream.CodeIdempotencyUnresolved, upstream.CodeIdempotencyKeyConflict:
-		return v.as(frozen, fmt.Sprintf("the provider answers %s: it may have charged", r.Code))
+		return v.as(needsReview, fmt.Sprintf("the provider answers %s: it may have charged", r.Code))
 	case upstream.CodeIdempotencyProcessing, upstream.CodeIdempotencyReplayFailed, upstream.CodeReplayedNonce:
 		return v.as(unknown, fmt.Sprintf("the provider answers %s", r.Code))
 	case upstream.CodeRateLimited:
@@ -102,12 +102,12 @@ func classifyCode(v Verdict, r upstream.Reply) Verdict {
 	case upstream.CodeInsufficientScope:
 		return v.as(outOfScope, "the key may not do this (insufficient_scope)")
 	case upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeAPIKeyRevoked:
-		return v.as(locked, fmt.Sprintf("the provider does not accept our requests (%s)", r.Code))
+		return v.as(authRefused, fmt.Sprintf("the provider does not accept our requests (%s)", r.Code))
 	default:
 		if r.HTTPStatus == http.StatusTooManyRequests {
 			return v.as(throttled, "the provider asks to slow down (HTTP 429)")
 		}
-		return v.as(frozen, fmt.Sprintf("the provider answers %q, which means nothing here", r.Code))
+		return v.as(needsReview, fmt.Sprintf("the provider answers %q, which means nothing here", r.Code))
 	}
 }
 
@@ -143,14 +143,14 @@ func decideReply(op Operation, h Replied) Decision {
 		return decideRefusal(op, h.Unknown, v)
 	case unknown:
 		return decideUnknown(op, h, v)
-	case frozen:
+	case needsReview:
 		return review(op, true, v)
 	case throttled:
 		return decideThrottle(op, h, v)
 	case outOfScope:
 		return decideScope(op, h, v)
-	case locked:
-		return decideLocked(op, h, v)
+	case authRefused:
+		return decideAuthRefused(op, h, v)
 	case unsent:
 		return decideUnsent(op, h, v)
 	}
@@ -282,9 +282,9 @@ func decideScope(op Operation, h Replied, v Verdict) Decision {
 	return parked(op, h, v, string(op.Kind))
 }
 
-// decideLocked pauses the account; when a signed GET works, only this kind of
+// decideAuthRefused pauses the account; when a signed GET works, only this kind of
 // operation.
-func decideLocked(op Operation, h Replied, v Verdict) Decision {
+func decideAuthRefused(op Operation, h Replied, v Verdict) Decision {
 	if v.code == upstream.CodeInvalidSignature && h.ReadsWork {
 		return parked(op, h, v, string(op.Kind))
 	}

@@ -57,7 +57,7 @@ func (p *Pass) take(ctx context.Context, facts []ledger.Changed) error {
 // someOrders compares the orders that changed, differed or are in review, and
 // then as many older ones as the pass has requests left, in turn.
 func (p *Pass) someOrders(ctx context.Context) error {
-	reviews, err := p.Ledger.In(ctx, fact.StateReview, changedLimit)
+	reviews, err := p.Ledger.OperationsIn(ctx, fact.StateReview, changedLimit)
 	if err != nil {
 		return err
 	}

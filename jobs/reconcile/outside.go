@@ -161,7 +161,7 @@ func (p *Pass) judgeForeign(ctx context.Context) error {
 
 // makers are the operations of ours that may have made an order that is not known.
 func (p *Pass) makers(ctx context.Context) ([]Maker, error) {
-	operations, err := p.Ledger.NumberlessOrders(ctx)
+	operations, err := p.Ledger.OrdersWithoutNumber(ctx)
 	ours := make([]Maker, len(operations))
 	for i, o := range operations {
 		if ours[i], err = MakerOf(ctx, p.Ledger, o); err != nil {

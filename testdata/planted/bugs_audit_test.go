@@ -12,7 +12,7 @@ var auditBugs = []bug{
 	{trap: 47, name: "a refusal under any HTTP status is believed", file: "jobs/decide/reply.go",
 		old: "return status/100 == 2 || status/100 == 5",
 		new: "return status == 0"},
-	{trap: 48, name: "a pause with a time is not a person's to end", file: "jobs/person.go",
+	{trap: 48, name: "a pause with a time is not a person's to end", file: "jobs/operator.go",
 		old: "for _, x := range r.pauses.list() {",
 		new: "for _, x := range r.pauses.list() {\n\t\tif x.Until != nil {\n\t\t\tcontinue\n\t\t}"},
 	{trap: 48, name: "an absurd Retry-After is never asked about", file: "jobs/pauses.go",

@@ -158,7 +158,7 @@ func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, relay
 	work.Go(func() error { return runner.Run(workCtx) })
 	work.Go(func() error {
 		select {
-		case <-runner.Known(): // a restored ledger plans nothing before
+		case <-runner.RestoreVerified(): // a restored ledger plans nothing before
 			return a.runSweeps(workCtx, sweeper)
 		case <-workCtx.Done():
 			return workCtx.Err()

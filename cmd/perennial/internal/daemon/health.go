@@ -231,7 +231,7 @@ func (a *account) look() []check {
 	}
 	if runner != nil {
 		out = append(out, check{Name: needsProvider, Detail: runner.Silent()}, check{Name: needsPaused, Detail: pausedText(runner.Paused())},
-			check{Name: needsRestored, Detail: runner.Doubt()})
+			check{Name: needsRestored, Detail: runner.RestorePause()})
 	}
 	if sweeper != nil {
 		out = append(out, check{Name: needsSweeps, Detail: sweeper.NotReady()})

@@ -18,8 +18,8 @@ import (
 // becomes of what is read is decided in decide_precheck.go and decide_limits.go.
 const readEach = 10
 
-// presend is what the last look before a first send found.
-type presend struct {
+// checked is what the last look before a first send found.
+type checked struct {
 	ids           []string // what is still to be renewed
 	leftOut       []fact.Fact
 	observed      map[string]time.Time
@@ -40,9 +40,9 @@ type unreadError struct {
 func (e *unreadError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *unreadError) Unwrap() error { return e.err }
 
-// putOff is what becomes of an operation whose look before paying failed: under a
+// postpone is what becomes of an operation whose look before paying failed: under a
 // pause it waits with the others, else by itself, longer each time.
-func (r *Runner) putOff(ctx context.Context, j *job, failure error) error {
+func (r *Runner) postpone(ctx context.Context, j *job, failure error) error {
 	if errors.Is(failure, errHeld) || r.pauses.blocked(j.lane) {
 		r.ready.again(j)
 		return nil
@@ -51,32 +51,32 @@ func (r *Runner) putOff(ctx context.Context, j *job, failure error) error {
 	if !ok || ctx.Err() != nil {
 		return failure
 	}
-	return r.stop(ctx, j, decide.Decide(j.op, r.lookFailed(unread)))
+	return r.stop(ctx, j, decide.Decide(j.op, r.precheckFailed(unread)))
 }
 
-// lookFailed is a failed read before paying as Decide takes it.
-func (r *Runner) lookFailed(unread *unreadError) decide.LookFailed {
-	h := decide.LookFailed{Moment: r.moment(), Reason: unread.Error()}
+// precheckFailed is a failed read before paying as Decide takes it.
+func (r *Runner) precheckFailed(unread *unreadError) decide.PrecheckFailed {
+	h := decide.PrecheckFailed{Moment: r.moment(), Reason: unread.Error()}
 	if failed, ok := errors.AsType[*upstream.Error](unread); ok {
 		h.Code, h.HTTPStatus, h.TraceID = failed.Code, failed.HTTPStatus, failed.TraceID
 	}
 	return h
 }
 
-// look reads again what must be true at the moment of paying, and has it decided:
+// precheck reads again what must be true at the moment of paying, and has it decided:
 // that the proxies are still due, that the ceiling and the day's limit hold.
-func (r *Runner) look(ctx context.Context, j *job, p *presend) (decide.Decision, error) {
-	d, err := r.lookAtProxies(ctx, j, p)
+func (r *Runner) precheck(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
+	d, err := r.precheckProxies(ctx, j, p)
 	if err != nil || !d.Send || j.cmd.MaxTotalCents == 0 && r.DailyLimitCents == 0 {
 		return d, err
 	}
 	return r.price(ctx, j, p)
 }
 
-// lookAtProxies reads the proxies: of a guarded command each, to leave out what is
+// precheckProxies reads the proxies: of a guarded command each, to leave out what is
 // no longer due; of any other their expiries, as far as they are not known.
-func (r *Runner) lookAtProxies(ctx context.Context, j *job, p *presend) (d decide.Decision, err error) {
-	h := decide.Looked{
+func (r *Runner) precheckProxies(ctx context.Context, j *job, p *checked) (d decide.Decision, err error) {
+	h := decide.Prechecked{
 		Guarded: j.cmd.Guarded(), DueBefore: j.cmd.DueBefore, ExpectExpiresAt: j.cmd.ExpectExpiresAt,
 		NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: r.CIDRField,
 	}
@@ -110,7 +110,7 @@ func expiriesOf(seen []decide.Seen, ids []string) map[string]time.Time {
 
 // cannotSay reports whether the operation's request cannot be written.
 func (r *Runner) cannotSay(j *job) fact.Fact {
-	if d := decide.Decide(j.op, decide.Looked{NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: r.CIDRField}); !d.Send {
+	if d := decide.Decide(j.op, decide.Prechecked{NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: r.CIDRField}); !d.Send {
 		return d.Facts[0]
 	}
 	return nil
@@ -141,7 +141,7 @@ func (r *Runner) readOne(ctx context.Context, j *job, id string) (decide.Seen, e
 		return s, nil
 	}
 	if unread, ok := errors.AsType[*unreadError](err); ok {
-		if failed := r.lookFailed(unread); failed.OfOneProxy() {
+		if failed := r.precheckFailed(unread); failed.OfOneProxy() {
 			s.Unread = &failed
 			return s, nil
 		}

@@ -17,7 +17,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-func (h *house) backup() string {
+func (h *rig) backup() string {
 	h.t.Helper()
 	out := filepath.Join(h.t.TempDir(), "backup.db")
 	_, err := h.ledger.Backup(h.t.Context(), out, false)
@@ -27,7 +27,7 @@ func (h *house) backup() string {
 
 // restore puts a backup in the ledger's place, as on a machine whose events
 // stream is lost, and starts again.
-func (h *house) restore(backup string, change ...func(*Config)) {
+func (h *rig) restore(backup string, change ...func(*Config)) {
 	h.t.Helper()
 	h.halt()
 	check(h.t, h.ledger.Close())
@@ -39,30 +39,30 @@ func (h *house) restore(backup string, change ...func(*Config)) {
 }
 
 // awaitStrange waits until the pause says what the provider shows.
-func (h *house) awaitStrange(words ...string) {
+func (h *rig) awaitStrange(words ...string) {
 	h.t.Helper()
 	h.until("the pause names what it found", func() bool {
-		doubt := h.runner.Doubt()
+		doubt := h.runner.RestorePause()
 		return doubt == "" || strings.Contains(doubt, "does not account for")
 	})
 	for _, w := range words {
-		if !strings.Contains(h.runner.Doubt(), w) {
-			h.t.Errorf("%q does not name %q", h.runner.Doubt(), w)
+		if !strings.Contains(h.runner.RestorePause(), w) {
+			h.t.Errorf("%q does not name %q", h.runner.RestorePause(), w)
 		}
 	}
 }
 
-func (h *house) awaitResumed() {
+func (h *rig) awaitResumed() {
 	h.t.Helper()
 	select {
-	case <-h.runner.Known():
+	case <-h.runner.RestoreVerified():
 	case <-time.After(patience):
-		h.t.Fatalf("it stays paused: %s", h.runner.Doubt())
+		h.t.Fatalf("it stays paused: %s", h.runner.RestorePause())
 	}
 }
 
 // sends counts the intents in the journal.
-func (h *house) sends() int { return len(h.facts("operation.sending")) }
+func (h *rig) sends() int { return len(h.facts("operation.sending")) }
 
 const (
 	buyA   = `{"id":"a","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`
@@ -71,9 +71,9 @@ const (
 )
 
 // forgetful is a house that bought a, was backed up, and did b and c since.
-func forgetful(t *testing.T) (h *house, backup string) {
+func forgetful(t *testing.T) (h *rig, backup string) {
 	t.Helper()
-	h = newHouse(t)
+	h = newRig(t)
 	h.order(buyA)
 	h.await("a", fact.StateDelivered)
 	backup = h.backup()
@@ -104,8 +104,8 @@ func TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice(t *testing.T) {
 	h.await("b", fact.StateDelivered)
 	h.await("c", fact.StateCompleted)
 	h.settled(1200, 0)
-	if h.runner.Doubt() != "" {
-		t.Error(h.runner.Doubt())
+	if h.runner.RestorePause() != "" {
+		t.Error(h.runner.RestorePause())
 	}
 }
 
@@ -150,7 +150,7 @@ func TestTrap13ABackupThatForgotNothingGoesOnByItself(t *testing.T) {
 }
 
 // observe fills the ledger's table of proxies, as a listing pass does.
-func (h *house) observe() {
+func (h *rig) observe() {
 	h.t.Helper()
 	page, err := h.client.ProxiesPage(h.t.Context(), upstream.PageRequest{})
 	check(h.t, err)
@@ -165,18 +165,18 @@ func (h *house) observe() {
 }
 
 func TestTrap13AnExpiryThatMovedUnknownToTheLedgerKeepsItPaused(t *testing.T) {
-	h := newHouse(t)
+	h := newRig(t)
 	h.observe()
 	backup := h.backup()
 	h.renew(renewC)
 	h.await("c", fact.StateCompleted)
 	h.restore(backup)
 	h.awaitStrange("proxy px_1", "proxy px_2")
-	if strings.Contains(h.runner.Doubt(), "px_3") {
-		t.Errorf("px_3 did not move: %s", h.runner.Doubt())
+	if strings.Contains(h.runner.RestorePause(), "px_3") {
+		t.Errorf("px_3 did not move: %s", h.runner.RestorePause())
 	}
 	// The same, with the renewal in the ledger: it is explained.
-	again := newHouse(t)
+	again := newRig(t)
 	again.observe()
 	again.renew(renewC)
 	again.await("c", fact.StateCompleted)
@@ -187,7 +187,7 @@ func TestTrap13AnExpiryThatMovedUnknownToTheLedgerKeepsItPaused(t *testing.T) {
 // An expiry that was seen after the restore, or is out of date, is nothing to
 // compare with.
 func TestTrap13OnlyWhatWasSeenBeforeTheRestoreIsCompared(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.observe()
 	later := h.now().Add(100 * 24 * time.Hour)
 	look := func(restored time.Time) (bool, string) {
@@ -210,9 +210,9 @@ func TestTrap13OnlyWhatWasSeenBeforeTheRestoreIsCompared(t *testing.T) {
 
 // sentSince is a house whose command was accepted and not sent when the backup was made,
 // and sent since.
-func sentSince(t *testing.T, command string) (h *house, backup string) {
+func sentSince(t *testing.T, command string) (h *rig, backup string) {
 	t.Helper()
-	h = newHouse(t)
+	h = newRig(t)
 	h.observe()
 	check(t, h.runner.PauseByHand(t.Context(), "ada", "a moment"))
 	if strings.Contains(command, "proxy_ids") {
@@ -264,7 +264,7 @@ func TestTrap13WhatIsNotDueAnyMoreMayHaveBeenRenewedByItsForgottenAttempt(t *tes
 func TestTrap13ADeadlineThatPassedDoesNotRefuseWhatMayHaveBeenSent(t *testing.T) {
 	past := someNoon.Add(-time.Hour)
 	op := decide.Operation{Operation: fact.Operation{State: fact.StateAccepted, Ambiguous: 1, FirstAmbiguousAt: &past}}
-	d := decide.Decide(op, decide.CameDue{Moment: decide.Moment{Now: someNoon}, NotAfter: &past})
+	d := decide.Decide(op, decide.Due{Moment: decide.Moment{Now: someNoon}, NotAfter: &past})
 	if _, ok := d.Facts[0].(fact.OperationReview); !ok || d.Send {
 		t.Errorf("%+v", d)
 	}
@@ -276,7 +276,7 @@ func TestTrap13TheProbeDoesNotEndThePauseOfARestore(t *testing.T) {
 	h.restore(backup)
 	h.awaitStrange("order ")
 	x, _ := h.runner.pauses.restored()
-	if h.runner.probeOne(t.Context(), x) || h.runner.Doubt() == "" {
+	if h.runner.probeOne(t.Context(), x) || h.runner.RestorePause() == "" {
 		t.Error("the probe took it up")
 	}
 }
@@ -292,7 +292,7 @@ func TestTrap13ListsThatCannotBeReadKeepItPausedAndAreReadAgain(t *testing.T) {
 
 // What was queued before the pause ended would be sent as never sent, or fail.
 func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.runner.pause(t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: ledger.CauseRestored, Detail: "x"})
 	record := fact.Operation{ID: "stale/1", Kind: fact.KindOrder, State: fact.StateAccepted}
 	h.runner.ready.push(h.runner.job(record, command.Command{Kind: fact.KindOrder}, nil))
@@ -312,7 +312,7 @@ func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
 }
 
 func TestAListThatGoesOnWithoutATokenIsAnError(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	err := everyPage(t.Context(), h.runner, func(context.Context, upstream.PageRequest) (upstream.Page[int], error) {
 		return upstream.Page[int]{Items: []int{1}, HasMore: true}, nil
 	}, func(int) error { return nil })
@@ -375,8 +375,8 @@ func TestTrap13WhatThePersonSaidWhileTheListsWereReadStands(t *testing.T) {
 	h.order(buyB)
 	h.await("b", fact.StateDelivered)
 	h.halt()
-	if h.runner.Doubt() != "" || len(h.facts("account.paused")) != 1 {
-		t.Errorf("%q; %v", h.runner.Doubt(), h.facts("account.paused"))
+	if h.runner.RestorePause() != "" || len(h.facts("account.paused")) != 1 {
+		t.Errorf("%q; %v", h.runner.RestorePause(), h.facts("account.paused"))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // hold has the account wait for a moment, as a Retry-After does.
-func (h *house) hold(d time.Duration) (until time.Time) {
+func (h *rig) hold(d time.Duration) (until time.Time) {
 	until = h.now().Add(d)
 	h.runner.pause(h.t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: "slow down", Until: &until})
 	return until
@@ -23,13 +23,13 @@ func (h *house) hold(d time.Duration) (until time.Time) {
 
 // Whoever reads waits like whoever pays.
 func TestTrap38EveryReaderWaitsOutARetryAfter(t *testing.T) {
-	for name, read := range map[string]func(h *house) error{
-		"a listing":         func(h *house) error { return h.runner.PassListing(h.t.Context()) },
-		"a list, restoring": func(h *house) error { return h.runner.readLists(h.t.Context()) },
+	for name, read := range map[string]func(h *rig) error{
+		"a listing":         func(h *rig) error { return h.runner.PassListing(h.t.Context()) },
+		"a list, restoring": func(h *rig) error { return h.runner.readLists(h.t.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := idleHouse(t)
+			h := idleRig(t)
 			until := h.hold(2 * time.Second)
 			check(t, read(h))
 			if now := h.now(); now.Before(until) {
@@ -46,7 +46,7 @@ func (r *Runner) readLists(ctx context.Context) error {
 
 // A look before paying is put off: nobody asks, and no worker stands in its way.
 func TestTrap38ALookBeforePayingIsPutOff(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	h.hold(time.Hour)
 	if _, err := h.runner.current(t.Context(), PriorityRenewal, "px_1"); !errors.Is(err, errHeld) {
 		t.Errorf("a proxy: %v", err)
@@ -58,7 +58,7 @@ func TestTrap38ALookBeforePayingIsPutOff(t *testing.T) {
 
 // A probe is a request too, and what it is told holds for everybody.
 func TestTrap38AProbeWaitsAndHears(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	revoked := ledger.Pause{Scope: decide.ScopeAccount, Cause: string(upstream.CodeAPIKeyRevoked)}
 	h.runner.pauses.put(revoked)
 	h.hold(time.Hour)
@@ -76,7 +76,7 @@ func TestTrap38AProbeWaitsAndHears(t *testing.T) {
 // A start reads account and wallet before anything else: not while the provider
 // has asked to wait, whenever it did.
 func TestTrap38AStartWaitsOutTheRetryAfterOfTheLastRun(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	until := h.hold(time.Hour)
 	asked := 0
 	c := h.runner.Config
@@ -93,7 +93,7 @@ func TestTrap38AStartWaitsOutTheRetryAfterOfTheLastRun(t *testing.T) {
 
 // What a start is told itself is kept for the next one.
 func TestTrap38AStartThatIsToldToWaitWaitsAndTheNextOneToo(t *testing.T) {
-	h := idleHouse(t)
+	h := idleRig(t)
 	for _, path := range []string{"/api/v1/wallet", "/api/v1/account"} {
 		h.control("/faults", map[string]any{"method": "GET", "path": path, "fault": "code", "code": "rate_limited", "http_status": http.StatusTooManyRequests, "retry_after": "600"})
 		begun := h.now()
@@ -124,7 +124,7 @@ func TestTrap38EverySpellingOfRetryAfterHoldsTheAccount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := idleHouse(t)
+			h := idleRig(t)
 			h.fault(renew, "code", map[string]any{"code": "rate_limited", "http_status": 429, "retry_after": c.header})
 			h.start()
 			begun := h.now()

@@ -69,7 +69,7 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 // PlanNow is what the schedule's sweep would do now. It appends nothing and
 // publishes nothing; where the table of proxies is old it lists them first.
 func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {
-	r, err := s.rota(schedule)
+	r, err := s.runnerOf(schedule)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -86,7 +86,7 @@ const maxAhead = time.Minute
 // returns what it did: State is held or finished. by and reason are of the person who
 // asks. ErrFired when every second of the next minute has a slot.
 func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (Plan, error) {
-	r, err := s.rota(schedule)
+	r, err := s.runnerOf(schedule)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -99,7 +99,7 @@ func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (Plan
 	}
 }
 
-func (s *Sweeper) rota(name string) (*rota, error) {
+func (s *Sweeper) runnerOf(name string) (*scheduleRunner, error) {
 	for _, r := range s.rotas {
 		if r.Name == name {
 			return r, nil

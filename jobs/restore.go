@@ -19,34 +19,34 @@ import (
 // account stays paused until the provider's lists show nothing that the ledger
 // does not know, or until a person lets it go.
 
-// Known is closed once the ledger is known to have forgotten nothing, which is
+// RestoreVerified is closed once the ledger is known to have forgotten nothing, which is
 // at once unless it was restored. Nothing should be planned before.
-func (r *Runner) Known() <-chan struct{} { return r.known }
+func (r *Runner) RestoreVerified() <-chan struct{} { return r.known }
 
-// Doubt says that the account waits for what a restored ledger may have
+// RestorePause says that the account waits for what a restored ledger may have
 // forgotten, "" when it does not.
-func (r *Runner) Doubt() string {
+func (r *Runner) RestorePause() string {
 	if x, ok := r.pauses.restored(); ok {
 		return "paused after a restore: " + x.Detail
 	}
 	return ""
 }
 
-// knowsAll closes Known unless the pause of a restore is in force.
-func (r *Runner) knowsAll() {
+// markVerified closes Known unless the pause of a restore is in force.
+func (r *Runner) markVerified() {
 	if _, paused := r.pauses.restored(); !paused {
 		r.knownOnce.Do(func() { close(r.known) })
 	}
 }
 
-// accountFor reads the provider's lists once and ends the pause of a restore
+// verifyAfterRestore reads the provider's lists once and ends the pause of a restore
 // when they hold nothing that the ledger cannot account for. Otherwise the pause
 // says what it is, and a person ends it.
-func (r *Runner) accountFor(ctx context.Context) error {
+func (r *Runner) verifyAfterRestore(ctx context.Context) error {
 	paused, ok := r.pauses.restored()
 	for wait := probeFirst; ok; wait = min(2*wait, probeMost) {
 		answers := r.answers.Load()
-		strange, err := r.strange(ctx, paused.Since)
+		strange, err := r.findUnaccounted(ctx, paused.Since)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -115,9 +115,9 @@ func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string)
 // listSkew is by how much the provider's times of orders may run behind ours.
 const listSkew = 2 * upstream.MaxSkew
 
-// strange looks for what was done in the time that is forgotten; "" when there
+// findUnaccounted looks for what was done in the time that is forgotten; "" when there
 // is none of it. restored is when the ledger was restored.
-func (r *Runner) strange(ctx context.Context, restored time.Time) (string, error) {
+func (r *Runner) findUnaccounted(ctx context.Context, restored time.Time) (string, error) {
 	since, err := r.Ledger.Forgotten(ctx)
 	if err != nil || since == nil {
 		return "", err
@@ -243,7 +243,7 @@ func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context,
 func (r *Runner) requeue(ctx context.Context) error {
 	r.ready.forget()
 	const all = 1 << 20
-	accepted, err := r.Ledger.In(ctx, fact.StateAccepted, all)
+	accepted, err := r.Ledger.OperationsIn(ctx, fact.StateAccepted, all)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (r *Runner) conclude(ctx context.Context, j *job, d decide.Decision) error 
 	}
 	r.ready.done(j.op.ID)
 	if waits(d) || r.backlog.Load() {
-		r.kick()
+		r.wakeDueLoop()
 	}
 	if r.careful(j.cmd) { // one after another: halves too
 		return r.startRest(ctx, j.op.CommandID)

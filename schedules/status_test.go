@@ -15,7 +15,7 @@ import (
 func TestAListSaysThatAPlanWasApproved(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents = 1
-	h := newHouse(t, soon(), s)
+	h := newRig(t, soon(), s)
 	h.paid(t, "px_1", 300)
 	plan := h.sweep(t)
 	listed := func() Status {
@@ -35,7 +35,7 @@ func TestAListSaysThatAPlanWasApproved(t *testing.T) {
 // TestAScheduleWhoseLastPlanIsInAnArchiveElsewhereIsListed: one that fires once
 // a year does not take the list of all others with it.
 func TestAScheduleWhoseLastPlanIsInAnArchiveElsewhereIsListed(t *testing.T) {
-	h := newHouse(t, soon(), keepalive())
+	h := newRig(t, soon(), keepalive())
 	path := filepath.Join(t.TempDir(), "archived.ledger.db")
 	h.config.Ledger = openLedger(t, path, h.watch.Now)
 	h.restart(t)

@@ -28,8 +28,8 @@ func (r *Runner) PassListing(ctx context.Context) error {
 	return r.pass(ctx, PriorityListing)
 }
 
-// audits is the runner's reconciliations: one at a time, and the last one.
-type audits struct {
+// reconciling is the runner's reconciliations: one at a time, and the last one.
+type reconciling struct {
 	turn       chan struct{} // holds one token: who has it reconciles
 	reconciler *reconcile.Reconciler
 	told       map[string]bool // findings that were published already; nil before the first
@@ -55,9 +55,9 @@ type LastReconciliation struct {
 // LastReconciliation is what the latest one showed; At is zero before the first
 // of this run has come to its end.
 func (r *Runner) LastReconciliation() LastReconciliation {
-	r.audits.mu.Lock()
-	defer r.audits.mu.Unlock()
-	return r.audits.last
+	r.reconciling.mu.Lock()
+	defer r.reconciling.mu.Unlock()
+	return r.reconciling.last
 }
 
 // Intervals of reconciling by itself.
@@ -101,25 +101,25 @@ func (r *Runner) Reconcile(ctx context.Context) (reconcile.Reconciliation, error
 
 func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (reconcile.WalletReading, error), sure bool) (reconcile.Reconciliation, error) {
 	select {
-	case r.audits.turn <- struct{}{}:
+	case r.reconciling.turn <- struct{}{}:
 	case <-ctx.Done():
 		return reconcile.Reconciliation{}, ctx.Err()
 	}
-	defer func() { <-r.audits.turn }()
-	if r.audits.reconciler == nil {
-		r.audits.reconciler = r.newReconciler()
+	defer func() { <-r.reconciling.turn }()
+	if r.reconciling.reconciler == nil {
+		r.reconciling.reconciler = r.newReconciler()
 	}
-	x, err := r.audits.reconciler.Reconcile(ctx, reading)
+	x, err := r.reconciling.reconciler.Reconcile(ctx, reading)
 	if err == nil {
 		err = r.publish(ctx, x, sure)
 	}
-	r.audits.mu.Lock()
-	defer r.audits.mu.Unlock()
+	r.reconciling.mu.Lock()
+	defer r.reconciling.mu.Unlock()
 	if err != nil {
-		r.audits.last.Failed = decide.Bounded(err.Error())
+		r.reconciling.last.Failed = decide.Bounded(err.Error())
 		return x, err
 	}
-	r.audits.last = LastReconciliation{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), DifferenceCents: x.DifferenceCents(), unsure: r.audits.suspect != ""}
+	r.reconciling.last = LastReconciliation{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), DifferenceCents: x.DifferenceCents(), unsure: r.reconciling.suspect != ""}
 	return x, nil
 }
 
@@ -156,7 +156,7 @@ func (r *Runner) readable() error {
 
 // scheduledReading reads the wallet among everything else.
 func (r *Runner) scheduledReading(ctx context.Context) (reconcile.WalletReading, error) {
-	return r.audits.reconciler.ReadWallet(ctx)
+	return r.reconciling.reconciler.ReadWallet(ctx)
 }
 
 // exactTries bounds the readings with the gate closed: an intent that passed it
@@ -169,7 +169,7 @@ func (r *Runner) exactReading(ctx context.Context) (w reconcile.WalletReading, e
 	r.pauses.closeGate(true)
 	defer func() {
 		r.pauses.closeGate(false)
-		r.kick()
+		r.wakeDueLoop()
 	}()
 	settle, cancel := context.WithTimeout(ctx, r.SettleTimeout)
 	defer cancel()
@@ -177,7 +177,7 @@ func (r *Runner) exactReading(ctx context.Context) (w reconcile.WalletReading, e
 		if err := r.untilSettled(settle); err != nil {
 			return w, err
 		}
-		if w, err = r.audits.reconciler.ReadWallet(ctx); err != nil || !w.Moved {
+		if w, err = r.reconciling.reconciler.ReadWallet(ctx); err != nil || !w.Moved {
 			return w, err
 		}
 	}
@@ -214,23 +214,23 @@ func moving(open []ledger.Exposure) bool {
 
 // publish makes facts of a reconciliation: each new finding, and agreement.
 func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, sure bool) error {
-	if r.audits.told == nil {
+	if r.reconciling.told == nil {
 		told, _, err := r.Ledger.ToldDiscrepancies(ctx)
 		if err != nil {
 			return err
 		}
-		r.audits.told = map[string]bool{}
+		r.reconciling.told = map[string]bool{}
 		for _, f := range told {
-			r.audits.told[reconcile.Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.Key()] = true
+			r.reconciling.told[reconcile.Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.Key()] = true
 		}
 	}
 	facts, now, suspect := []fact.Fact{}, map[string]bool{}, ""
 	for _, f := range x.Findings {
-		if f.Kind == decide.KindWallet && !sure && !r.audits.told[f.Key()] && r.audits.suspect != side(f) {
+		if f.Kind == decide.KindWallet && !sure && !r.reconciling.told[f.Key()] && r.reconciling.suspect != side(f) {
 			suspect = side(f)
 			continue
 		}
-		if now[f.Key()] = true; !r.audits.told[f.Key()] {
+		if now[f.Key()] = true; !r.reconciling.told[f.Key()] {
 			facts = append(facts, r.discrepancy(ctx, f))
 		}
 	}
@@ -243,7 +243,7 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, sure b
 			return fmt.Errorf("record what was found: %w", err)
 		}
 	}
-	r.audits.told, r.audits.suspect = now, suspect
+	r.reconciling.told, r.reconciling.suspect = now, suspect
 	return nil
 }
 
