@@ -2,6 +2,10 @@
 
 N ?= 20
 
+.PHONY: quick
+quick: ## the packages that need no database, no stream and no process
+	go test ./jobs/command ./jobs/decide ./ledger/fact ./ledger/sleep ./cmd/perennial/internal/config
+
 .PHONY: soak
 soak: ## repeat the tests with random moments and seeds N times; the seeds are printed
 	go test ./jobs -run 'TestSimulation$$' -sim.first "$$(date +%s)00000" -sim.seeds $$((500 * $(N))) -timeout 8h -v

@@ -1,11 +1,11 @@
 // Package jobs is what commands mean. It takes them in, carries each one out
 // against the provider under one idempotency key, and records what came of it.
 //
-// Read Decide first. It is the only place where outcomes are decided, it reads
-// no clock and does no I/O: (operation, what happened) → (facts, what next).
-// Everything else here is the shell around it: intake, the rate gate, the
-// workers that send, the waker that comes back to what waits, and the service
-// that people ask.
+// Read decide.Decide first: it is the only place where outcomes are decided, it reads
+// no clock and does no I/O: (operation, what happened) → (facts, what next). This
+// package is the shell around it: intake, the rate gate, the workers that send, the
+// loop that comes back to what waits, and what a person changes. The comparison with
+// the provider is in reconcile, what people ask in inspect, commands in command.
 //
 // The shell keeps one order, always: the intent is on the disk before the first
 // byte is sent, the result is on the disk before anything follows from it, and

@@ -13,6 +13,7 @@ import (
 
 // What a command may hold: each check names the field and the bound.
 
+// CheckID is an error that says why an id cannot be one of a command.
 func CheckID(id string) error {
 	if id == "" {
 		return errors.New("the command has no id: give it one that you choose, and the same one when you send it again")

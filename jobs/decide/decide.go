@@ -26,6 +26,7 @@ type Operation struct {
 	Binding      fact.Binding // of the account
 }
 
+// Ref is what each fact of the operation carries.
 func (o Operation) Ref(traceID string) fact.Ref {
 	return fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: o.Labels, TraceID: traceID}
 }

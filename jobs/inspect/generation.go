@@ -12,23 +12,24 @@ import (
 // An operation that is sent again under a new key: what a person is offered, and what
 // the answer plans.
 
-type generation struct {
+// Generation is an operation planned again under a new key.
+type Generation struct {
 	Planned fact.Planned
 	Days    int64
 }
 
 // NextGeneration plans an operation again under a new key, for its lines in the
 // given states: a line that a person has answered already is not sent twice.
-func NextGeneration(ctx context.Context, l *ledger.Ledger, b fact.Binding, o fact.Operation, states ...fact.LineState) (generation, error) {
+func NextGeneration(ctx context.Context, l *ledger.Ledger, b fact.Binding, o fact.Operation, states ...fact.LineState) (Generation, error) {
 	accepted, err := l.Acceptance(ctx, o.CommandID)
 	if err != nil {
-		return generation{}, err
+		return Generation{}, err
 	}
 	var ids []string
 	if o.Kind.OfProxies() {
 		lines, err := l.Lines(ctx, o.ID)
 		if err != nil {
-			return generation{}, err
+			return Generation{}, err
 		}
 		for _, x := range lines {
 			if slices.Contains(states, x.State) {
@@ -36,10 +37,10 @@ func NextGeneration(ctx context.Context, l *ledger.Ledger, b fact.Binding, o fac
 			}
 		}
 		if len(ids) == 0 {
-			return generation{}, command.Refuse("%s has no proxy left to renew", o.ID)
+			return Generation{}, command.Refuse("%s has no proxy left to renew", o.ID)
 		}
 	}
-	return generation{
+	return Generation{
 		Planned: command.Plan(b, o.Kind, o.CommandID, o.Chunk, o.Generation+1, ids), Days: accepted.DurationDays,
 	}, nil
 }

@@ -306,11 +306,13 @@ func CommandState(operations []fact.Operation) string {
 	return string(fact.StatePartial)
 }
 
-// generations is the latest generation of each chunk of a command.
-type generations map[string]int64
+// Generations is the latest generation of each chunk of a command.
+type Generations map[string]int64
 
-func LatestOf(operations []fact.Operation) generations {
-	latest := make(generations, len(operations))
+// LatestOf sorts the operations of a command: which were asked again under a later
+// key.
+func LatestOf(operations []fact.Operation) Generations {
+	latest := make(Generations, len(operations))
 	for _, o := range operations {
 		latest[o.Chunk] = max(latest[o.Chunk], o.Generation)
 	}
@@ -318,12 +320,12 @@ func LatestOf(operations []fact.Operation) generations {
 }
 
 // Superseded: other operations took over what this one was to do.
-func (g generations) Superseded(o fact.Operation) bool {
+func (g Generations) Superseded(o fact.Operation) bool {
 	return g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation || o.State == fact.StateResolved && g.lineByLine(o)
 }
 
 // lineByLine: single lines of the operation were sent again.
-func (g generations) lineByLine(o fact.Operation) bool {
+func (g Generations) lineByLine(o fact.Operation) bool {
 	for chunk := range g {
 		if strings.HasPrefix(chunk, o.Chunk+"/") {
 			return true
@@ -333,7 +335,7 @@ func (g generations) lineByLine(o fact.Operation) bool {
 }
 
 // renewedAll: each line was renewed, left out, or sent again by itself.
-func (g generations) renewedAll(o fact.Operation, lines []ledger.RenewalLine) bool {
+func (g Generations) renewedAll(o fact.Operation, lines []ledger.RenewalLine) bool {
 	return !slices.ContainsFunc(lines, func(x ledger.RenewalLine) bool {
 		return x.State != fact.LineSucceeded && x.State != fact.LineCharged && x.State != fact.LineSkipped && g[o.Chunk+"/"+x.ProxyID] <= o.Generation
 	})

@@ -25,6 +25,7 @@ type Maker struct {
 	Items []command.Item // nil: not known any more
 }
 
+// MakerOf reads what an operation asked for.
 func MakerOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (Maker, error) {
 	accepted, err := l.Acceptance(ctx, o.CommandID)
 	if errors.Is(err, ledger.ErrNotFound) {
