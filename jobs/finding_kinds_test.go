@@ -18,8 +18,12 @@ import (
 // constant. A kind that is written out where it is used could not be listed.
 func kindsInCode(t *testing.T) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
-	check(t, err)
+	var files []string
+	for _, pattern := range []string{"*.go", "decide/*.go", "reconcile/*.go"} {
+		some, err := filepath.Glob(pattern)
+		check(t, err)
+		files = append(files, some...)
+	}
 	constants, used := map[string]string{}, map[string]bool{}
 	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
@@ -31,7 +35,7 @@ func kindsInCode(t *testing.T) map[string]bool {
 			switch n := n.(type) {
 			case *ast.ValueSpec:
 				for i, name := range n.Names {
-					if i < len(n.Values) && strings.HasPrefix(name.Name, "kind") {
+					if i < len(n.Values) && strings.HasPrefix(name.Name, "Kind") {
 						if text, ok := n.Values[i].(*ast.BasicLit); ok && text.Kind == token.STRING {
 							constants[name.Name], _ = strconv.Unquote(text.Value)
 						}
@@ -83,6 +87,10 @@ func kindOf(t *testing.T, path string, value ast.Expr) string {
 	case *ast.Ident:
 		if v.Name != "kind" {
 			return v.Name
+		}
+	case *ast.SelectorExpr:
+		if of, ok := v.X.(*ast.Ident); ok && of.Name == "decide" {
+			return v.Sel.Name
 		}
 	case *ast.BasicLit:
 		t.Errorf("%s writes the kind %s out: give it a constant", path, v.Value)

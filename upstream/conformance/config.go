@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"perennial/ledger/sleep"
 )
 
 // Config says what is observed and how far the observation may go.
@@ -154,7 +152,7 @@ func (c *Config) fillDefaults() {
 		c.Clock = time.Now //nolint:forbidigo // the default of a suite that is used on its own
 	}
 	if c.Wait == nil {
-		c.Wait = sleep.For
+		c.Wait = waitFor
 	}
 	if c.Announce == nil {
 		c.Announce = func(Plan) {}
@@ -170,5 +168,16 @@ func newTransport() *http.Transport {
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 		TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+	}
+}
+
+func waitFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -60,7 +60,7 @@ func TestReadmeCommandsWork(t *testing.T) {
 func TestReadmeProgramCompiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", name))
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", name))
 		if err != nil {
 			t.Fatal(err)
 		}
