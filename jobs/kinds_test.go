@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perennial/jobs/command"
+	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/upstream"
@@ -42,6 +43,26 @@ func TestEveryRowOfTheTableOfKindsIsWhole(t *testing.T) {
 		if KindOf(line.Kind) == "" {
 			t.Errorf("no kind takes the commands of %s", line.Kind)
 		}
+	}
+}
+
+// The tables of the ledger name the kinds and the lanes, too: a new one needs a
+// migration.
+func TestTheLedgerTakesEveryKind(t *testing.T) {
+	h := idleRig(t)
+	for k, row := range kinds {
+		id := "of-" + string(k)
+		var ids []string
+		if k.OfProxies() {
+			ids = []string{"px_" + id}
+		}
+		planned := command.Plan(h.runner.Binding(), k, id, "1", 1, ids)
+		check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+			return tx.Append(
+				fact.CommandAccepted{Ref: fact.Ref{CommandID: id}, Kind: k, ContentHash: id, Content: []byte("{}"), Operations: []fact.Planned{planned}},
+				fact.AccountPaused{Scope: string(row.lane), Cause: "insufficient_scope", Detail: "a test"},
+			)
+		}))
 	}
 }
 
