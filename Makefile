@@ -4,7 +4,7 @@ N ?= 20
 
 .PHONY: quick
 quick: ## the packages that need no database, no stream and no process
-	go test ./jobs/command ./jobs/decide ./ledger/fact ./ledger/sleep ./cmd/perennial/internal/config
+	go test -short ./jobs/command ./jobs/decide ./ledger/fact ./ledger/sleep ./cmd/perennial/internal/config
 
 .PHONY: soak
 soak: ## repeat the tests with random moments and seeds N times; the seeds are printed

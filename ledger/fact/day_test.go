@@ -12,16 +12,19 @@ import (
 var zones string
 
 // TestTrap51DaysFollowOneAnotherInEveryZone: of ten years, every day of every
-// zone of the tz database.
+// zone of the tz database; of two with -short.
 func TestTrap51DaysFollowOneAnotherInEveryZone(t *testing.T) {
-	count := 0
+	count, until := 0, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	if testing.Short() {
+		until = time.Date(2022, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
 	for name := range strings.Lines(zones) {
 		zone, err := time.LoadLocation(strings.TrimSpace(name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		count++
-		checkDays(t, zone, time.Date(2019, 12, 31, 12, 0, 0, 0, time.UTC), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+		checkDays(t, zone, time.Date(2019, 12, 31, 12, 0, 0, 0, time.UTC), until)
 	}
 	if count < 500 {
 		t.Fatalf("%d zones", count)
