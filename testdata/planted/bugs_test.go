@@ -3,15 +3,7 @@ package planted
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
-	"maps"
-	"os"
-	"path"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 )
 
@@ -24,33 +16,14 @@ const traps = 60
 type bug struct {
 	trap     int // 0: of none
 	name     string
-	file     string
+	in       string // the declaration that is changed: package.Name, or package.Type.Method
+	file     string // in place of in where it is a file as a whole, such as a migration
 	old, new string
 	run      string // -run of go test; of a trap: its tests
 }
 
 // bugs is everything that is planted.
 var bugs = slices.Concat(upstreamBugs, decisionBugs, runnerBugs, ledgerBugs, sweepBugs, auditBugs, fleetBugs, queueBugs, boundBugs, fileBugs)
-
-// room is the package of the file.
-func (b bug) room() string { return "./" + strings.TrimSuffix(path.Dir(b.file), "/migrations") }
-
-// pkgs are the packages whose tests have to notice: that of the file where it has one
-// of them, else every package that has.
-func (b bug) pkgs(t *testing.T) []string {
-	t.Helper()
-	named := regexp.MustCompile("^func ((Test|Fuzz).*(" + b.tests() + "))|^func (" + b.tests() + ")")
-	var have []string
-	for _, p := range testPackages(t) {
-		if slices.ContainsFunc(p.tests, named.MatchString) {
-			have = append(have, p.dir)
-		}
-	}
-	if slices.Contains(have, b.room()) {
-		return []string{b.room()}
-	}
-	return have
-}
 
 // tests selects the tests that have to notice: TestTrap07… and TestTrap06And07….
 func (b bug) tests() string {
@@ -97,38 +70,3 @@ func TestEveryTrapHasABug(t *testing.T) {
 		}
 	}
 }
-
-// testPackage is a directory and the declarations of the tests in it.
-type testPackage struct {
-	dir   string
-	tests []string
-}
-
-// testPackages are all packages of the module that have tests.
-var testPackages = func() func(t *testing.T) []testPackage {
-	var once sync.Once
-	var all []testPackage
-	declared := regexp.MustCompile(`(?m)^func (Test|Fuzz)\w+`)
-	return func(t *testing.T) []testPackage {
-		t.Helper()
-		once.Do(func() {
-			at := map[string][]string{}
-			err := filepath.WalkDir(root, func(file string, _ fs.DirEntry, err error) error {
-				if err != nil || !strings.HasSuffix(file, "_test.go") {
-					return err
-				}
-				text, err := os.ReadFile(file)
-				dir := "./" + strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), root+"/")
-				at[dir] = append(at[dir], declared.FindAllString(string(text), -1)...)
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, dir := range slices.Sorted(maps.Keys(at)) {
-				all = append(all, testPackage{dir, at[dir]})
-			}
-		})
-		return all
-	}
-}()

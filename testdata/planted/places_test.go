@@ -1,0 +1,140 @@
+package planted
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A place is the part of a file in which a bug is planted: a declaration, or where the
+// bug names a file, the whole of it. from and to count bytes.
+type place struct {
+	file     string
+	from, to int
+}
+
+// place finds where the bug is planted.
+func (b bug) place(t *testing.T) place {
+	t.Helper()
+	if b.in == "" {
+		return place{file: b.file, to: len(read(t, filepath.Join(root, b.file)))}
+	}
+	at, ok := tree(t).places[b.in]
+	if !ok {
+		t.Fatalf("%s: the program declares no %s", b.name, b.in)
+	}
+	return at
+}
+
+// sourceTree is what the module declares, and the tests of each of its directories.
+type sourceTree struct {
+	places map[string]place    // of package.Name and package.Type.Member
+	tests  map[string][]string // the beginnings of the tests, by directory
+}
+
+var declaredTest = regexp.MustCompile(`(?m)^func (Test|Fuzz)\w+`)
+
+var readTree = sync.OnceValues(func() (sourceTree, error) {
+	all := sourceTree{places: map[string]place{}, tests: map[string][]string{}}
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		file := strings.TrimPrefix(filepath.ToSlash(path), root+"/")
+		if strings.HasSuffix(path, "_test.go") {
+			dir := "./" + filepath.ToSlash(filepath.Dir(file))
+			all.tests[dir] = append(all.tests[dir], declaredTest.FindAllString(string(text), -1)...)
+			return nil
+		}
+		return all.declare(file, text)
+	})
+	return all, err
+})
+
+func tree(t *testing.T) sourceTree {
+	t.Helper()
+	all, err := readTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// declare adds the declarations of a file.
+func (s sourceTree) declare(file string, text []byte) error {
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	for _, d := range parsed.Decls {
+		at := place{file, set.Position(d.Pos()).Offset, set.Position(d.End()).Offset + 1} // and the end of its line
+		for _, name := range namesOf(d) {
+			s.places[parsed.Name.Name+"."+name] = at
+		}
+	}
+	return nil
+}
+
+// namesOf are what a declaration declares; of a method, Type.Method.
+func namesOf(d ast.Decl) (names []string) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			return []string{d.Name.Name}
+		}
+		receiver := d.Recv.List[0].Type
+		if star, ok := receiver.(*ast.StarExpr); ok {
+			receiver = star.X
+		}
+		if of, ok := receiver.(*ast.Ident); ok {
+			names = append(names, of.Name+"."+d.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				names = append(names, s.Name.Name)
+			case *ast.ValueSpec:
+				for _, n := range s.Names {
+					names = append(names, n.Name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// pkgs are the packages whose tests have to notice: that of the place first, then
+// every other that has a test of the name.
+func (b bug) pkgs(t *testing.T) []string {
+	t.Helper()
+	named := regexp.MustCompile("^func ((Test|Fuzz).*(" + b.tests() + "))|^func (" + b.tests() + ")")
+	own := "./" + strings.TrimSuffix(filepath.ToSlash(filepath.Dir(b.place(t).file)), "/migrations")
+	var have []string
+	for dir, tests := range tree(t).tests {
+		if dir != own && slices.ContainsFunc(tests, named.MatchString) {
+			have = append(have, dir)
+		}
+	}
+	slices.Sort(have)
+	if slices.ContainsFunc(tree(t).tests[own], named.MatchString) {
+		have = slices.Insert(have, 0, own)
+	}
+	return have
+}
+
+// where is the place as the page shows it.
+func (b bug) where() string { return b.in + b.file }
