@@ -102,7 +102,7 @@ func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("account %s: the provider asked to slow down: nothing is sent before %s", e.Account, e.Until.UTC().Format(time.RFC3339))
 }
 
-// bindFailed hears what a start was told instead of an answer. A Retry-After is
+// bindFailed returns the error of a start whose read failed. A Retry-After in it is
 // kept for the next start too, once there is a ledger to keep it.
 func (r *Runner) bindFailed(ctx context.Context, what string, err error) error {
 	var failed *upstream.Error
