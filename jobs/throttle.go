@@ -1,3 +1,6 @@
+// A Retry-After holds every sender of the account. Operations are held by their lanes
+// (pauses.go) and prechecked before they pay (passNow); this file holds the readers.
+
 package jobs
 
 import (
@@ -11,10 +14,6 @@ import (
 	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
-
-// A Retry-After holds every sender of the account. Operations are held by their
-// lanes (pauses.go) and look before they pay (passNow); this file holds the
-// readers.
 
 // pass is the gate for whatever reads: no read goes through while the provider
 // has asked to wait.
