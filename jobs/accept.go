@@ -1,3 +1,6 @@
+// How a command that was read is accepted or refused: one transaction of the ledger,
+// with its facts and the operations that follow from it.
+
 package jobs
 
 import (
@@ -9,9 +12,6 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
-
-// How a command that was read is accepted or refused: one transaction of the
-// ledger, with its facts and the operations that follow from it.
 
 // accept decides what a command is inside the writer's transaction: one seen
 // before, a conflict, a refusal, or a new promise.

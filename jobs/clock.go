@@ -1,3 +1,6 @@
+// The clock by which the age of an attempt is measured: the machine's wall clock, its
+// monotonic clock and the provider's, compared.
+
 package jobs
 
 import (

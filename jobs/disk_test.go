@@ -23,7 +23,7 @@ func (f failures) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// TestNothingIsSentThatTheLedgerCannotHold: while somebody else holds the file's
+// TestNothingIsSentThatTheLedgerCannotHold: while another process holds the file's
 // lock, as on a full disk, no intent is durable and so nothing is sent; reads go
 // on, and afterwards everything does.
 func TestNothingIsSentThatTheLedgerCannotHold(t *testing.T) {

@@ -1,3 +1,5 @@
+// The loop that reads from the ledger which operations are due, and queues them again.
+
 package jobs
 
 import (
@@ -9,8 +11,6 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
-
-// What waits in the ledger comes due: a loop reads it and queues it again.
 
 // idle is how long runDueLoop sleeps when the ledger names no time.
 const idle = time.Minute

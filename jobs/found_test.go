@@ -107,7 +107,7 @@ func TestADailyLimitBeginsWithOneProxyWhosePriceIsNotKnown(t *testing.T) {
 }
 
 // TestWhatACommandLeftOutIsInItsStatus: a proxy that another operation holds is
-// not renewed by this command, and whoever asks is told.
+// not renewed by this command, and the status says so.
 func TestWhatACommandLeftOutIsInItsStatus(t *testing.T) {
 	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1"}})

@@ -1,3 +1,5 @@
+// The rate gate: every request of an App ID waits here for its turn, by priority.
+
 package jobs
 
 import (

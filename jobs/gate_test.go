@@ -38,7 +38,7 @@ func TestTheGateServesByUrgencyAndThenByArrival(t *testing.T) {
 		come("ambiguous", PriorityAmbiguous)
 		come("order 2", PriorityOrder)
 		if g.TryPass() {
-			t.Error("somebody jumped the line")
+			t.Error("TryPass passed before those that wait")
 		}
 		began := time.Now()
 		all.Wait()

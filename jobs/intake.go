@@ -1,3 +1,6 @@
+// Intake: commands are read from the stream, accepted in batches, and acknowledged once
+// they are in the ledger.
+
 package jobs
 
 import (

@@ -36,11 +36,11 @@ func TestTrap14NothingIsSentBeforeItsIntentIsOnTheDisk(t *testing.T) {
 	h.start()
 	h.renew(`{"id":"at-once","duration_days":30,"proxy_ids":["px_1"]}`)
 	if !<-seen {
-		t.Fatal("it was sent, and nobody would know of it")
+		t.Fatal("it was sent before the ledger held its intent")
 	}
 	h.renew(`{"id":"looked-at","duration_days":30,"proxy_ids":["px_2"],"due_before":"2999-01-01T00:00:00Z"}`)
 	if !<-seen {
-		t.Fatal("it was sent behind a look, and nobody would know of it")
+		t.Fatal("it was sent after a precheck, before the ledger held its intent")
 	}
 	h.await("at-once", fact.StateCompleted)
 	h.await("looked-at", fact.StateCompleted)

@@ -1,3 +1,6 @@
+// A job, one operation under way, with its lane, its place in the queue and its order
+// among the others.
+
 package jobs
 
 import (
@@ -7,8 +10,6 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger/fact"
 )
-
-// One operation under way, its place among the others and what goes before what.
 
 // lane is a line of work that can be paused apart from the others.
 type lane string

@@ -1,3 +1,5 @@
+// The row of proxy.renew in the table of kinds, and its body.
+
 package jobs
 
 import (

@@ -1,3 +1,7 @@
+// The table of job kinds joins the vocabularies: what the commands stream, the ledger
+// and the provider call a kind, and the lane that it is sent in. What a new kind needs
+// beside its row, the linter names (exhaustive).
+
 package jobs
 
 import (
@@ -10,10 +14,6 @@ import (
 	"perennial/queue"
 	"perennial/upstream"
 )
-
-// The table of job kinds joins the vocabularies: what the commands stream, the
-// ledger and the provider call a kind, and the lane that it is sent in. What a new
-// kind needs beside its row, the linter names (exhaustive).
 
 // kind is one row of the table.
 type kind struct {

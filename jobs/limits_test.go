@@ -55,7 +55,7 @@ func TestTrap22AnOrderIsQuotedByItsExactFigures(t *testing.T) {
 	}
 }
 
-// Nobody has ever paid for these proxies and no listing has seen them: the
+// These proxies were never paid for and no listing has seen them: the
 // first one tells the price, and the rest are measured by it.
 func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
 	h := newRig(t)
@@ -70,7 +70,7 @@ func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
 	h.settled(1200, 0)
 }
 
-func TestTrap23WithoutAPriceTheRestOfARenewalUnderACeilingIsNotSent(t *testing.T) {
+func TestTrap23UnderACeilingAnUnpricedRestIsNotSent(t *testing.T) {
 	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_unknown","px_2","px_3"],"max_total_cents":900}`)
 	s := h.await("keep", fact.StateRejected)
@@ -199,7 +199,7 @@ func TestOneUnknownProxyDoesNotKeepTheOthersFromBeingRenewed(t *testing.T) {
 		}
 	}
 	h.settled(1200, 0)
-	// By the command's id, retry takes what nobody has taken over: the one leaf.
+	// By the command's id, retry takes what no later command has taken over: the one leaf.
 	if n, err := h.runner.Retry(t.Context(), "keep", "ada", "it is back"); err != nil || n != 1 {
 		t.Errorf("%d asked again, %v", n, err)
 	}
@@ -243,7 +243,7 @@ func TestTrap41NoCredentialIsAnywhereInTheLedger(t *testing.T) {
 	}
 }
 
-func TestTrap42TheLedgerWorksForNobodyElse(t *testing.T) {
+func TestTrap42ALedgerRefusesAnotherAccount(t *testing.T) {
 	h := idleRig(t)
 	other, err := upstream.New(upstream.Config{BaseURL: h.server.ProductionURL(), AppID: sandbox.DemoProductionAppID, Secret: sandbox.DemoProductionSecret})
 	check(t, err)

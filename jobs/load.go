@@ -1,3 +1,6 @@
+// How an operation's record becomes a job: its command, and the lines still to be
+// renewed.
+
 package jobs
 
 import (

@@ -1,3 +1,8 @@
+// Every renewal records which expiry of each proxy it pays for: a second one for the same
+// expiry would be paid twice, and only the earlier expiry shows whether it moved. A
+// guarded command reads its proxies anyway (precheck.go). For any other, what was last
+// seen serves, unless a renewal has settled since.
+
 package jobs
 
 import (
@@ -9,11 +14,6 @@ import (
 	"perennial/ledger"
 	"perennial/upstream"
 )
-
-// Every renewal records which expiry of each proxy it pays for: a second one for
-// the same expiry would be paid twice, and whether an expiry moved can be told
-// only by what it was. A guarded command reads its proxies anyway (look.go). For
-// any other, what was last seen serves, unless a renewal has settled since.
 
 // observe finds the expiries that an unguarded renewal pays for.
 func (r *Runner) observe(ctx context.Context, j *job, p *checked) error {

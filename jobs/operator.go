@@ -1,3 +1,5 @@
+// What an operator changes: release, cancel, retry, pause and resume.
+
 package jobs
 
 import (

@@ -1,3 +1,6 @@
+// A person's change of a command is one of each of its operations, while others of them
+// are being sent, split and settled.
+
 package jobs
 
 import (
@@ -12,9 +15,6 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
-
-// A person's change of a command is one of each of its operations, while others of
-// them are being sent, split and settled.
 
 // errLeaveAlone is a change's word that the operation stays as it is.
 var errLeaveAlone = errors.New("left alone")

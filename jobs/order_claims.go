@@ -1,3 +1,5 @@
+// Checks of the order number that a person's answer to a review names.
+
 package jobs
 
 import (

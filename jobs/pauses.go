@@ -1,3 +1,6 @@
+// Pauses of the account and of single lanes: in memory for the workers, in the ledger as
+// facts, and the probes that end them.
+
 package jobs
 
 import (

@@ -1,3 +1,5 @@
+// Reads of order details, and what a failed read of the provider says of the account.
+
 package jobs
 
 import (

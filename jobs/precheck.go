@@ -1,3 +1,6 @@
+// The precheck: just before paying, proxies are read again, because a person may have
+// renewed them by hand. decide/precheck.go and decide/limits.go decide on what is read.
+
 package jobs
 
 import (

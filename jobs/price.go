@@ -1,3 +1,6 @@
+// What an operation is expected to cost and what that counts against is read here, and
+// decided in decide/limits.go.
+
 package jobs
 
 import (
@@ -10,9 +13,6 @@ import (
 	"perennial/ledger/fact"
 	"perennial/upstream"
 )
-
-// What an operation is expected to cost and what that counts against is read here,
-// and decided in decide_limits.go.
 
 // price reads what the operation is expected to cost and what it counts against,
 // and has it decided.

@@ -1,3 +1,6 @@
+// Whether the provider answers: the time of its last answer, and the wallet reads that
+// keep asking while nothing else is sent.
+
 package jobs
 
 import (

@@ -1,3 +1,5 @@
+// The queue of operations that can start now, and which of them a worker takes next.
+
 package jobs
 
 import (

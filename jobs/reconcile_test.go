@@ -61,7 +61,7 @@ func (h *rig) recorded(x Recording) {
 	check(h.t, err)
 }
 
-func TestTrap24WhatTheProvidersOwnSiteSpendsIsFoundAndNotCorrected(t *testing.T) {
+func TestTrap24SpendingElsewhereIsFoundAndNotCorrected(t *testing.T) {
 	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("keep", fact.StateCompleted)
@@ -94,7 +94,7 @@ func TestTrap24ATopUpIsFoundAndNotCorrected(t *testing.T) {
 	h.restart()
 	h.finds("wallet", 2500)
 	if n := len(h.facts("ledger.discrepancy")); n != 1 {
-		t.Errorf("after a restart the same finding was told again: %d", n)
+		t.Errorf("after a restart the same finding was published again: %d", n)
 	}
 	if n := len(h.facts("ledger.reconciled")); n != 0 {
 		t.Errorf("%d agreements with a difference", n)
@@ -118,7 +118,7 @@ func TestTrap24FrozenCentsAreNotInterpreted(t *testing.T) {
 	h.agrees()
 }
 
-func TestTrap24AnOrderMadeAtTheProvidersSiteIsNamedUntilItIsRecorded(t *testing.T) {
+func TestTrap24AnOutsideOrderIsReportedUntilRecorded(t *testing.T) {
 	h := newRig(t)
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 	h.await("buy", fact.StateDelivered)
@@ -354,7 +354,7 @@ func TestARecordNeedsAnAmountANameAndAReason(t *testing.T) {
 	for name, x := range map[string]Recording{
 		"kind": {Kind: "gift", Cents: 1, By: "a", Reason: "b"}, "nothing": {Kind: "top-up", By: "a", Reason: "b"},
 		"negative": {Kind: "top-up", Cents: -1, By: "a", Reason: "b"}, "too much": {Kind: "top-up", Cents: decide.MaxLineCents + 1, By: "a", Reason: "b"},
-		"nobody": {Kind: "top-up", Cents: 1, Reason: "b"}, "no reason": {Kind: "external", Cents: 1, By: "a"},
+		"no name": {Kind: "top-up", Cents: 1, Reason: "b"}, "no reason": {Kind: "external", Cents: 1, By: "a"},
 		"long": {Kind: "external", Cents: 1, By: "a", Reason: strings.Repeat("x", maxWords+1)},
 	} {
 		if booked, err := Record(t.Context(), h.ledger, x); booked || err == nil {

@@ -1,3 +1,6 @@
+// When the runner reconciles, how it reads the wallet exactly, and which findings it
+// publishes.
+
 package jobs
 
 import (

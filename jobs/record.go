@@ -1,3 +1,5 @@
+// Record books money that moved outside Perennial, in a person's name.
+
 package jobs
 
 import (

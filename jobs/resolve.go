@@ -1,3 +1,5 @@
+// Resolve books a person's answer to a review.
+
 package jobs
 
 import (

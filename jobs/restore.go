@@ -1,3 +1,7 @@
+// A restored ledger may have forgotten what was sent after its last row. The account
+// stays paused until the provider's lists show nothing that the ledger does not know, or
+// until a person ends the pause.
+
 package jobs
 
 import (
@@ -14,10 +18,6 @@ import (
 	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
-
-// A restored ledger may have forgotten what was sent after its last row. The
-// account stays paused until the provider's lists show nothing that the ledger
-// does not know, or until a person lets it go.
 
 // RestoreVerified is closed once the ledger is known to have forgotten nothing, which is
 // at once unless it was restored. Nothing should be planned before.

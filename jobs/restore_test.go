@@ -250,7 +250,7 @@ func TestTrap13ARefusalOfWhatMayHaveBeenSentIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestTrap13WhatIsNotDueAnyMoreMayHaveBeenRenewedByItsForgottenAttempt(t *testing.T) {
+func TestTrap13AMovedExpiryMayBeAForgottenAttempt(t *testing.T) {
 	due := time.Now().Add(48 * time.Hour).UTC().Format(time.RFC3339)
 	h, backup := sentSince(t, `{"id":"x","duration_days":30,"proxy_ids":["px_1"],"due_before":"`+due+`"}`)
 	h.restore(backup)
@@ -261,7 +261,7 @@ func TestTrap13WhatIsNotDueAnyMoreMayHaveBeenRenewedByItsForgottenAttempt(t *tes
 	}
 }
 
-func TestTrap13ADeadlineThatPassedDoesNotRefuseWhatMayHaveBeenSent(t *testing.T) {
+func TestTrap13ADeadlineRefusesNothingThatMayHaveBeenSent(t *testing.T) {
 	past := someNoon.Add(-time.Hour)
 	op := decide.Operation{Operation: fact.Operation{State: fact.StateAccepted, Ambiguous: 1, FirstAmbiguousAt: &past}}
 	d := decide.Decide(op, decide.Due{Moment: decide.Moment{Now: someNoon}, NotAfter: &past})

@@ -1,3 +1,6 @@
+// The Runner: its configuration, its start (Bind, Load), its loops (Run) and its recovery
+// of interrupted sends.
+
 package jobs
 
 import (

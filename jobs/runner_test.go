@@ -229,7 +229,7 @@ func TestTrap03AnUnresolvedKeyWaitsForAPersonWhoMaySendAgain(t *testing.T) {
 	h.settled(300, 0)
 }
 
-func TestTrap05Trap14ASendLeftBehindGoesAgainWithTheSameKeyAndBytes(t *testing.T) {
+func TestTrap05Trap14AnInterruptedSendRepeatsItsKeyAndBytes(t *testing.T) {
 	h := idleRig(t)
 	// Bytes that no code here would make: only the stored ones can match.
 	const body = `{ "duration_days": 30, "proxy_ids": [ "px_1" ] }`

@@ -1,3 +1,5 @@
+// One attempt, from its last check and its intent to the reply.
+
 package jobs
 
 import (

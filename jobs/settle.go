@@ -1,3 +1,5 @@
+// How a decision is recorded in the ledger, and what follows from it.
+
 package jobs
 
 import (

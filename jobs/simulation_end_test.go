@@ -133,7 +133,7 @@ func (s *simulation) answer(ctx context.Context) {
 	for _, o := range open {
 		switch o.State {
 		case fact.StateHeld:
-			_, err := s.runner.Cancel(ctx, o.ID, "somebody", "not wanted any more")
+			_, err := s.runner.Cancel(ctx, o.ID, "ada", "not wanted any more")
 			s.must(err, "cancel "+o.ID)
 		case fact.StateReview:
 			lines, err := s.ledger.Lines(ctx, o.ID)
@@ -175,8 +175,8 @@ func (s *simulation) answerWhole(ctx context.Context, o fact.Operation, lines []
 func (s *simulation) resolve(ctx context.Context, o fact.Operation, proxy string, cents int64) {
 	charged := cents > 0
 	s.counts.reviews++
-	s.sayf("somebody answers for %s %s: %d", o.ID, proxy, cents)
-	err := s.runner.Resolve(ctx, Resolution{ID: o.ID, ProxyID: proxy, Charged: &charged, ChargedCents: cents, By: "somebody", Reason: "the provider's books"})
+	s.sayf("a person resolves %s %s: %d", o.ID, proxy, cents)
+	err := s.runner.Resolve(ctx, Resolution{ID: o.ID, ProxyID: proxy, Charged: &charged, ChargedCents: cents, By: "ada", Reason: "the provider's books"})
 	var refused *command.RefusedError
 	if err != nil && !errors.As(err, &refused) {
 		s.must(err, "resolve "+o.ID)
@@ -289,7 +289,7 @@ func (s *simulation) accounts(ctx context.Context) {
 		if strings.HasPrefix(key, outsideKey) {
 			continue
 		}
-		s.failf("nobody asked for what was charged under %s", key)
+		s.failf("no operation explains what was charged under %s", key)
 	}
 	for _, c := range charges {
 		if c.Kind == "charge" && c.ProxyID != "" && s.truth(c.IdempotencyKey, c.ProxyID) > 0 {

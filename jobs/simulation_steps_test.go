@@ -129,7 +129,7 @@ func (s *simulation) publishOne(body map[string]any) {
 }
 
 // publishAgain publishes what was published before, now and then with other
-// content, and now and then something that nobody can read.
+// content, and now and then something that is no command.
 func (s *simulation) publishAgain(context.Context) {
 	if len(s.commands) == 0 {
 		return
@@ -246,7 +246,7 @@ func (s *simulation) breakSomething(context.Context) {
 		f[pick(s, "failed", "unresolved")] = 1 + s.random.IntN(2)
 	case 5:
 		f["fault"] = "unresolved_record"
-	case 6: // an outcome that nobody can know from the answer
+	case 6: // an outcome that the answer does not give
 		f["fault"], f["executed"] = "code", s.chance(2)
 		f["code"] = pick(s, "idempotency_processing", "idempotency_replay_failed", "idempotency_unresolved", "operation_failed", "proxy_endpoint_unavailable", "of_tomorrow")
 	case 7:
@@ -271,7 +271,7 @@ func (s *simulation) breakSomething(context.Context) {
 	s.sayf("fault %v %v on %s %s", f["fault"], f["code"], f["method"], f["path"])
 }
 
-// arriveLate has a request that was held up executed now, whoever still waits.
+// arriveLate has a request that was held up executed now, whether or not its sender still waits.
 func (s *simulation) arriveLate(context.Context) {
 	if len(s.late) == 0 {
 		return

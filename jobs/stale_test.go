@@ -100,8 +100,8 @@ func TestTrap09AnExpiryIsPaidForOnceHoweverLongItIsShown(t *testing.T) {
 	h.settled(300, 0)
 }
 
-// A Retry-After between two reads of one look: what was read before it is old
-// when it is over, and somebody may have renewed by hand.
+// A Retry-After between two reads of one precheck: what was read before it is old
+// when it is over, and a person may have renewed by hand.
 func TestTrap09WhatWasReadBeforeARetryAfterIsReadAgainAfterIt(t *testing.T) {
 	h := idleRig(t)
 	h.oneClock()
@@ -113,7 +113,7 @@ func TestTrap09WhatWasReadBeforeARetryAfterIsReadAgainAfterIt(t *testing.T) {
 	check(t, err)
 	j, err := h.runner.load(t.Context(), record)
 	check(t, err)
-	// It asks nobody and waits for nothing; one that waits is not waited for.
+	// It makes no request and does not wait; the time-out stops one that does.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if goOn, err := h.runner.prepare(ctx, j); goOn || err != nil || ctx.Err() != nil || !h.runner.ready.isActive(record.ID) {

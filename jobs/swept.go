@@ -1,3 +1,5 @@
+// Which proxies that sweeps have given up a person's answer is about.
+
 package jobs
 
 import (

@@ -1,3 +1,6 @@
+// A Retry-After holds every sender of the account. Operations are held by their lanes
+// (pauses.go) and prechecked before they pay (passNow); this file holds the readers.
+
 package jobs
 
 import (
@@ -11,10 +14,6 @@ import (
 	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
-
-// A Retry-After holds every sender of the account. Operations are held by their
-// lanes (pauses.go) and look before they pay (passNow); this file holds the
-// readers.
 
 // pass is the gate for whatever reads: no read goes through while the provider
 // has asked to wait.
@@ -102,7 +101,7 @@ func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("account %s: the provider asked to slow down: nothing is sent before %s", e.Account, e.Until.UTC().Format(time.RFC3339))
 }
 
-// bindFailed hears what a start was told instead of an answer. A Retry-After is
+// bindFailed returns the error of a start whose read failed. A Retry-After in it is
 // kept for the next start too, once there is a ledger to keep it.
 func (r *Runner) bindFailed(ctx context.Context, what string, err error) error {
 	var failed *upstream.Error

@@ -21,7 +21,7 @@ func (h *rig) hold(d time.Duration) (until time.Time) {
 	return until
 }
 
-// Whoever reads waits like whoever pays.
+// A Retry-After holds requests that read and requests that pay alike.
 func TestTrap38EveryReaderWaitsOutARetryAfter(t *testing.T) {
 	for name, read := range map[string]func(h *rig) error{
 		"a listing":         func(h *rig) error { return h.runner.PassListing(h.t.Context()) },
@@ -44,7 +44,7 @@ func (r *Runner) readLists(ctx context.Context) error {
 	return everyPage(ctx, r, r.Provider.OrdersPage, func(upstream.OrderSummary) error { return nil })
 }
 
-// A look before paying is put off: nobody asks, and no worker stands in its way.
+// A precheck is postponed: no request is made, and no worker waits for it.
 func TestTrap38ALookBeforePayingIsPutOff(t *testing.T) {
 	h := idleRig(t)
 	h.hold(time.Hour)
@@ -56,20 +56,20 @@ func TestTrap38ALookBeforePayingIsPutOff(t *testing.T) {
 	}
 }
 
-// A probe is a request too, and what it is told holds for everybody.
+// A probe is a request too, and the Retry-After of its reply holds every sender.
 func TestTrap38AProbeWaitsAndHears(t *testing.T) {
 	h := idleRig(t)
 	revoked := ledger.Pause{Scope: decide.ScopeAccount, Cause: string(upstream.CodeAPIKeyRevoked)}
 	h.runner.pauses.put(revoked)
 	h.hold(time.Hour)
 	if h.runner.probeOne(t.Context(), revoked) {
-		t.Error("it asked while it was told to wait")
+		t.Error("it made a request inside the Retry-After")
 	}
 	held, _ := h.runner.pauses.throttling()
 	h.runner.pauses.drop(held)
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/wallet", "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "60"})
 	if !h.runner.probeOne(t.Context(), revoked) || !h.runner.pauses.throttled() {
-		t.Error("a probe that was told to wait tells nobody")
+		t.Error("the Retry-After of a probe's reply does not hold the account")
 	}
 }
 
@@ -91,13 +91,13 @@ func TestTrap38AStartWaitsOutTheRetryAfterOfTheLastRun(t *testing.T) {
 	}
 }
 
-// What a start is told itself is kept for the next one.
+// A Retry-After that a start itself receives is kept for the next start.
 func TestTrap38AStartThatIsToldToWaitWaitsAndTheNextOneToo(t *testing.T) {
 	h := idleRig(t)
 	for _, path := range []string{"/api/v1/wallet", "/api/v1/account"} {
 		h.control("/faults", map[string]any{"method": "GET", "path": path, "fault": "code", "code": "rate_limited", "http_status": http.StatusTooManyRequests, "retry_after": "600"})
 		begun := h.now()
-		for n := range 2 { // the second is told by the ledger
+		for n := range 2 { // the second reads it in the ledger
 			var wait *ThrottledError
 			if err := NewRunner(h.runner.Config).Bind(t.Context()); !errors.As(err, &wait) || wait.Until.Before(begun.Add(599*time.Second)) {
 				t.Errorf("%s, start %d: %v", path, n, err)

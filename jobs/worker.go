@@ -1,3 +1,5 @@
+// The workers: each takes the next job and carries it one step further.
+
 package jobs
 
 import (
@@ -11,8 +13,6 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 )
-
-// The workers: each takes the job that goes next, and carries it one step further.
 
 // workersPerSlot is how many workers there are for each request that may be under
 // way: a worker gives its place at the provider back when the reply is there,

@@ -63,7 +63,7 @@ func TestTrap16AnAllFailedRenewalIsAChargeAndItsRefund(t *testing.T) {
 	}
 }
 
-func TestTrap18AnUnresolvedLineIsNeitherSpentNorRefundedAndKeepsItsProxy(t *testing.T) {
+func TestTrap18AnUnresolvedLineIsInSuspenseAndKeepsItsProxy(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), accepted(fact.KindRenewal, "r/0001", "px_1", "px_2"), sending("r/0001", 1),
 		settled("r/0001", "partial", line("px_1", "succeeded", 300, 0), line("px_2", "unresolved", 300, 0)))

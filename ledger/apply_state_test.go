@@ -173,7 +173,7 @@ func TestAFactThatIsNoArrowIsRefusedAndNothingOfItStays(t *testing.T) {
 	}
 }
 
-func TestStatesThatHaveEndedAreThoseThatNobodyWaitsFor(t *testing.T) {
+func TestEndedStatesAreThoseNothingWaitsFor(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
 	counts, err := b.StateCounts(t.Context())

@@ -46,7 +46,7 @@ func (t *Tx) retire(r Row, proxyID, by, reason string) error {
 		ON CONFLICT (proxy_id) DO UPDATE SET by = excluded.by, reason = excluded.reason, since = excluded.since`, proxyID, by, reason, r.Time)
 }
 
-// applyWarned keeps the nearest threshold that was told of the latest expiry.
+// applyWarned keeps the nearest threshold at which a warning of the latest expiry was published.
 func (t *Tx) applyWarned(proxyID string, expiresAt, threshold int64) error {
 	return t.exec(`INSERT INTO warned (proxy_id, expires_at, threshold_seconds) VALUES (?, ?, ?)
 		ON CONFLICT (proxy_id) DO UPDATE SET expires_at = excluded.expires_at, threshold_seconds = excluded.threshold_seconds`,

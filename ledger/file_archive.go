@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Archive moves old journal rows into a file of their own. The caller sees to it
-// that nobody has the ledger open. Every other table stays as it is, so that no
+// Archive moves old journal rows into a file of their own. The caller ensures
+// that no process has the ledger open. Every other table stays as it is, so that no
 // command is forgotten and no sum changes (docs/decisions/0007).
 type Archive struct {
 	Path string // of the ledger
@@ -32,7 +32,7 @@ type Archive struct {
 	// rows than a 64th of it do not make an archive: the facts of one archiving must
 	// not be the reason for another.
 	Keep int64
-	// Reached is told of the moments named in docs/reliability.md. Default: none are reported.
+	// Reached is called at the moments named in docs/reliability.md. Default: it is not called.
 	Reached func(point string)
 }
 
@@ -52,7 +52,7 @@ type Archived struct {
 // in the journal by itself looks back over less.
 const archiveKeeps = 7 * 24 * time.Hour
 
-// InUseError says that somebody has the ledger file open.
+// InUseError says that another process has the ledger file open.
 type InUseError struct {
 	Path string
 	Err  error
@@ -60,7 +60,7 @@ type InUseError struct {
 
 // Error says what to do, in three lines.
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("somebody has the ledger open: %v\n%s\nstop the runner and close every SQLite shell, then archive again", e.Err, e.Path)
+	return fmt.Sprintf("another process has the ledger open: %v\n%s\nstop the runner and close every SQLite shell, then archive again", e.Err, e.Path)
 }
 
 // Unwrap is what SQLite said.
@@ -227,7 +227,7 @@ func holdFile(ctx context.Context, path string) (*held, error) {
 	return &held{conn: c}, nil
 }
 
-// held is a ledger file that nobody else writes to.
+// held is a ledger file that no other process writes to.
 type held struct{ conn *conn }
 
 func (h *held) release() error {

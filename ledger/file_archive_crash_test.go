@@ -66,7 +66,7 @@ func TestAnArchivingThatIsKilledLosesNothingAndIsEndedByAnother(t *testing.T) {
 			if money(t, b.Ledger) != want {
 				t.Error("it says other things of money")
 			}
-			b.add(fact.RunnerStarted{Version: "1", Holder: "h"}) // somebody starts the runner first
+			b.add(fact.RunnerStarted{Version: "1", Holder: "h"}) // the runner starts first
 			check(t, b.Close())
 			x := archiveOf(t, path, 60)
 			x.Dir = dir

@@ -104,7 +104,7 @@ func everyEvent(t *testing.T, b *book) (events [][]byte) {
 
 // A ledger that was made again from the events holds all rows, and may be
 // archived again.
-func TestALedgerFromEventsHoldsWhatWasArchivedAndCanBeArchivedAgain(t *testing.T) {
+func TestALedgerFromEventsCanBeArchivedAgain(t *testing.T) {
 	path, archives := archivedTwice(t)
 	b := openBook(t, path)
 	events := everyEvent(t, b)
@@ -133,7 +133,7 @@ func TestALedgerFromEventsHoldsWhatWasArchivedAndCanBeArchivedAgain(t *testing.T
 
 // A backup of an archived ledger is one, and what was published behind it is
 // added to it; one from before the archiving too.
-func TestABackupFromBeforeOrBehindAnArchivingIsRestoredWithTheEvents(t *testing.T) {
+func TestABackupAroundAnArchivingIsRestoredWithEvents(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
 	b := oldBook(t, path, append(history(), over()...)...)
 	older := filepath.Join(t.TempDir(), "older.db")

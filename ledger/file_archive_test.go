@@ -51,7 +51,7 @@ func over() []fact.Fact {
 	}
 }
 
-// archiveOf archives what is before the n-th fact of a book that nobody has open.
+// archiveOf archives what is before the n-th fact of a book that no process has open.
 func archiveOf(t testing.TB, path string, n int64) Archive {
 	t.Helper()
 	l, err := Open(context.Background(), Config{Path: path, Clock: daily(), ReadOnly: true})
@@ -100,7 +100,7 @@ func money(t testing.TB, l *Ledger) string {
 	return out.String()
 }
 
-func TestAnArchivedLedgerSaysAllOfMoneyAndCommandsThatItSaidBefore(t *testing.T) {
+func TestArchivingChangesNoReportOfMoneyOrCommands(t *testing.T) {
 	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
 	check(t, b.Write(t.Context(), func(tx *Tx) error {
 		return tx.Observe(1, Proxy{ProxyID: "px_1a", ExpiresAt: at(time.Hour), SeenAt: noon})
@@ -238,7 +238,7 @@ func TestYoungOrUnpublishedRowsStay(t *testing.T) {
 	holdsOnly(t, filepath.Dir(b.path), "main.ledger.1-20.archive.db", "main.ledger.db")
 }
 
-func TestALedgerThatSomebodyHasOpenIsNotArchived(t *testing.T) {
+func TestAnOpenLedgerIsNotArchived(t *testing.T) {
 	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
 	shell := raw(t, b.path)
 	shell.SetMaxOpenConns(1)
@@ -248,18 +248,18 @@ func TestALedgerThatSomebodyHasOpenIsNotArchived(t *testing.T) {
 	x := archiveOf(t, b.path, 60)
 	var used *InUseError
 	if _, err := x.Run(t.Context()); !errors.As(err, &used) || strings.Count(err.Error(), "\n") != 2 {
-		t.Errorf("somebody writes: %v", err)
+		t.Errorf("another process writes: %v", err)
 	}
 	_, err = shell.Exec(`ROLLBACK`)
 	check(t, err)
 	x.Reached = func(step string) {
-		if step == "archive.ledger_verified" { // somebody looks at it meanwhile
+		if step == "archive.ledger_verified" { // another process reads it meanwhile
 			_, err := shell.Exec(`SELECT count(*) FROM journal`)
 			check(t, err)
 		}
 	}
 	if _, err := x.Run(t.Context()); !errors.As(err, &used) {
-		t.Errorf("somebody reads: %v", err)
+		t.Errorf("another process reads: %v", err)
 	}
 	check(t, shell.Close())
 	x.Reached = nil

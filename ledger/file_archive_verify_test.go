@@ -24,7 +24,7 @@ func archivedTwice(t *testing.T) (path string, archives []string) {
 	return path, archives
 }
 
-func TestTheChainIsProvenFromTheSnapshotAndWithTheArchivesFromTheFirstRow(t *testing.T) {
+func TestTheChainIsVerifiedFromSnapshotOrArchives(t *testing.T) {
 	path, archives := archivedTwice(t)
 	b := openBook(t, path)
 	head := b.balance().Head

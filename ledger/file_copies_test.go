@@ -68,7 +68,7 @@ func TestARebuiltLedgerHasEveryTableAsItWas(t *testing.T) {
 	}
 }
 
-func TestARebuildOfATamperedLedgerNamesTheDifferenceAndKeepsWhatTheJournalGives(t *testing.T) {
+func TestARebuildNamesTamperingAndKeepsTheJournal(t *testing.T) {
 	path := tampered(t, `UPDATE operations SET charged_cents = charged_cents + 1 WHERE id = 'o1/1'`)
 	out := filepath.Join(t.TempDir(), "rebuilt.db")
 	_, err := openBook(t, path).Rebuild(t.Context(), out)
@@ -200,7 +200,7 @@ func TestWhatAKilledCopyLeftIsRemovedByTheNext(t *testing.T) {
 	}
 	unlock, alone := lockRoom(works)
 	if !alone {
-		t.Fatal("a lock that nobody holds is not given")
+		t.Fatal("a free lock is not given")
 	}
 	_, err := b.Backup(t.Context(), filepath.Join(dir, "a.db"), false)
 	check(t, err)

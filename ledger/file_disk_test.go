@@ -37,7 +37,7 @@ func TestAFullDiskLosesNothingAndEndsWithTheSpace(t *testing.T) {
 		t.Fatal("the file was not full")
 	}
 	if b.Failing() == nil {
-		t.Errorf("nobody is told: %v", err)
+		t.Errorf("the failure is not reported: %v", err)
 	}
 	before := b.balance()
 	if rows, err := b.Rows(t.Context(), 0, 10_000); err != nil || int64(len(rows)) != before.Head.Seq {
@@ -53,7 +53,7 @@ func TestAFullDiskLosesNothingAndEndsWithTheSpace(t *testing.T) {
 	}
 }
 
-// TestAShellThatHoldsTheLock: somebody's BEGIN IMMEDIATE in a SQLite shell.
+// TestAShellThatHoldsTheLock: a person's BEGIN IMMEDIATE in a SQLite shell.
 func TestAShellThatHoldsTheLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
 	l, err := Open(t.Context(), Config{Path: path, Clock: ticking(), BusyTimeout: 10 * time.Millisecond})

@@ -43,8 +43,8 @@ func topUp(cents int64) fact.LedgerRecorded {
 }
 
 // TestADiskThatFailsLosesNothingAndTheLedgerGoesOnByItself: writes or syncs give
-// EIO. Nobody is told that a fact is there which is not, reads go on, somebody
-// is told why, and when the disk works again so does the ledger.
+// EIO. No caller hears of a fact that is not there, reads go on, the health report
+// says why, and when the disk works again so does the ledger.
 func TestADiskThatFailsLosesNothingAndTheLedgerGoesOnByItself(t *testing.T) {
 	disk := onDisk(t, "eio")
 	if disk == nil {
@@ -92,7 +92,7 @@ func TestACheckpointThatFailsLosesNothing(t *testing.T) {
 		return
 	}
 	b := newBook(t)
-	check(t, b.write.exec(`PRAGMA wal_autocheckpoint = 4`)) // nobody writes yet
+	check(t, b.write.exec(`PRAGMA wal_autocheckpoint = 4`)) // there are no writers yet
 	b.add(opened(100))
 	check(t, disk.Fail("write sync=.db"))
 	for i := range 40 {

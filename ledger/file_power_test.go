@@ -39,13 +39,13 @@ func playPart(name string) {
 }
 
 // appendUntilKilled has several writers append, with a checkpoint whenever the
-// log has so many pages, and marks in the disk's memory what each was told is there.
+// log has so many pages, and marks in the disk's memory what each saw committed.
 func appendUntilKilled(disk *disktest.Disk, path, synchronous string, pages int) error {
 	l, err := Open(context.Background(), Config{Path: path, Clock: time.Now})
 	if err != nil {
 		return err
 	}
-	err = errors.Join(l.write.exec(fmt.Sprintf(`PRAGMA wal_autocheckpoint = %d`, pages)), l.write.exec(`PRAGMA synchronous = `+synchronous)) // nobody writes yet
+	err = errors.Join(l.write.exec(fmt.Sprintf(`PRAGMA wal_autocheckpoint = %d`, pages)), l.write.exec(`PRAGMA synchronous = `+synchronous)) // there are no writers yet
 	var wg sync.WaitGroup
 	failures := make(chan error, 4)
 	for n := range cap(failures) {
@@ -66,7 +66,7 @@ func appendUntilKilled(disk *disktest.Disk, path, synchronous string, pages int)
 	return err
 }
 
-// appendWatched appends to a file that somebody opened for reading before: then
+// appendWatched appends to a file that a reader opened before: then
 // SQLite does not begin the log anew by itself.
 func appendWatched(disk *disktest.Disk, path string) error {
 	watch, err := Open(context.Background(), Config{Path: path, Clock: time.Now, ReadOnly: true})
@@ -76,7 +76,7 @@ func appendWatched(disk *disktest.Disk, path string) error {
 	return errors.Join(appendUntilKilled(disk, path, "FULL", 1_000_000), watch.Close())
 }
 
-// appendAndMark appends a fact, and when it was told that it is there, marks it.
+// appendAndMark appends a fact, and marks it once it is committed.
 func appendAndMark(disk *disktest.Disk, l *Ledger, cents int64) error {
 	var h head
 	err := l.Write(context.Background(), func(tx *Tx) error {
@@ -106,7 +106,7 @@ func appendOnAFailingDisk(disk *disktest.Disk, path string) error {
 		return err
 	}
 	if err := appendAndMark(disk, l, 11); err == nil {
-		return errors.New("a sync failed and nobody was told")
+		return errors.New("a sync failed and Write returned no error")
 	}
 	return disk.Heal()
 }
@@ -158,7 +158,7 @@ func cutPower(t *testing.T, events []disktest.Event, choose func(int) int) error
 
 // TestAPowerCutLosesNothingThatWasAcknowledged: whenever the power fails, and
 // whatever of the writes that were not synced is on the disk, the ledger opens,
-// verifies, and holds every fact that somebody was told is there.
+// verifies, and holds every fact whose commit was reported.
 func TestAPowerCutLosesNothingThatWasAcknowledged(t *testing.T) {
 	disk := disktest.New(t, "ledger.")
 	play(t, disk, "synced", filepath.Join(t.TempDir(), "main.ledger.db"))

@@ -90,7 +90,7 @@ func (x Restore) copyBackup(ctx context.Context, path string, out *Restored) err
 	}
 	extra := url.Values{}
 	if _, err := os.Stat(x.From + "-wal"); errors.Is(err, fs.ErrNotExist) {
-		extra.Set("immutable", "1") // nobody writes it: a read-only medium serves too
+		extra.Set("immutable", "1") // no process writes it: a read-only medium serves too
 	}
 	if err := copyInto(ctx, x.From, path, extra); err != nil {
 		return damagedBackup(x.From, err)

@@ -44,7 +44,7 @@ func restore(t *testing.T, from string, events [][]byte) Restore {
 	return x
 }
 
-func TestTrap13ALedgerFromEventsOrFromABackupAndEventsHasEveryTableAndTheHeadThatWere(t *testing.T) {
+func TestTrap13ALedgerFromEventsHasEveryTableAndTheHead(t *testing.T) {
 	b, backup, events := lived(t)
 	for name, from := range map[string]string{"events alone": "", "a backup and events": backup} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestTrap13WhatHadNotEndedMayHaveBeenSentSince(t *testing.T) {
 	}
 }
 
-func TestTrap13AStreamWithAGapAWrongHashOrAnotherHistoryMakesNoLedger(t *testing.T) {
+func TestTrap13ADamagedOrForeignStreamMakesNoLedger(t *testing.T) {
 	_, backup, events := lived(t)
 	other := newBook(t)
 	other.add(opened(77))

@@ -16,7 +16,7 @@ func smallLog(t *testing.T) *book {
 	t.Helper()
 	b := newBook(t)
 	b.logBound = 1 << 20
-	check(t, b.write.exec(`PRAGMA wal_autocheckpoint = 64`)) // nobody writes yet
+	check(t, b.write.exec(`PRAGMA wal_autocheckpoint = 64`)) // there are no writers yet
 	var limit int64
 	check(t, b.write.queryRow(`PRAGMA journal_size_limit = 262144`).Scan(&limit))
 	b.add(opened(1))

@@ -12,8 +12,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// hostileTexts are what somebody might hope that another program runs, or takes
-// for the beginning of something else.
+// hostileTexts are texts that another program might run, or take for the
+// beginning of something else.
 var hostileTexts = []string{
 	"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠x", "=HYPERLINK(\"http://evil\")", "a,b\"c", "a\r\nb,c",
 	"<script>alert(1)</script>", "</td><img src=x onerror=alert(1)>", "a|b", "[x](javascript:alert(1))", "`x`", "\x1b[2J", "\u202eabc", "\u2028x",

@@ -65,7 +65,7 @@ func TestHowFarTheJournalWasPublishedOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-func TestTheNoteOfWhatWasPublishedGoesIntoBackupsAndArchivedLedgers(t *testing.T) {
+func TestPublishedNotesGoIntoBackupsAndArchives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
 	b := oldBook(t, path, append(history(), over()...)...)
 	seq := b.balance().Head.Seq - 1

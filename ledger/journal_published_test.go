@@ -61,7 +61,7 @@ func TestEveryEventGivesItsRowBackByteForByte(t *testing.T) {
 	}
 }
 
-func TestAnEventThatWasChangedOrIsNobodysIsRefused(t *testing.T) {
+func TestAChangedOrForeignEventIsRefused(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(100_000))
 	event := published(t, b.Ledger)[0]

@@ -124,9 +124,9 @@ func TestAFactThatThisVersionDoesNotKnowIsFound(t *testing.T) {
 }
 
 // A file whose last rows were forged together with their hashes, and whose
-// projections were made again, is sound in itself. Only whoever kept the head,
+// projections were made again, is sound in itself. Only an auditor who kept the head,
 // as every event does, can tell.
-func TestAForgedEndIsToldByTheHeadThatSomebodyKeptAndNotByVerifyAlone(t *testing.T) {
+func TestAForgedEndIsFoundOnlyByAKeptHead(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), fact.LedgerRecorded{Kind: "external", Cents: 300, By: "ada", Reason: "shop"})
 	kept := b.balance().Head

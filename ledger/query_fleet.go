@@ -104,10 +104,10 @@ func (l *Ledger) CountStaying(ctx context.Context, after time.Time, columns []st
 	})
 }
 
-// Unwarned lists proxies that expire after one instant and not after another,
-// and of whose expiry nothing was told at this threshold or a nearer one; the
-// nearest first, up to limit. What is retired, or renewed and not read since, is
-// left out.
+// Unwarned lists up to limit proxies that expire after one instant and not after
+// another, and of whose expiry no warning was published at this threshold or a
+// nearer one; the nearest expiry comes first. A proxy that is retired, or renewed
+// and not read since, is left out.
 func (l *Ledger) Unwarned(ctx context.Context, after, until time.Time, threshold time.Duration, limit int) ([]Proxy, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` FROM proxies
 		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND seen_at > 0

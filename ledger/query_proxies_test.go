@@ -125,7 +125,7 @@ func TestEndingsWithoutARenewalAreThoseOfOneExpiry(t *testing.T) {
 	fail("r1/0001", nil)
 	fail("r2/0001", &expiry)
 	count("one looked and one did not", expiry, 2)
-	count("somebody renewed it by hand", expiry.AddDate(0, 0, 30), 0)
+	count("a person renewed it by hand", expiry.AddDate(0, 0, 30), 0)
 	b.add(accepted(fact.KindRenewal, "r3/0001", "px_1"), sending("r3/0001", 1), settled("r3/0001", "completed", line("px_1", "succeeded", 300, 0)))
 	count("after a success", moved, 0)
 	fail("r4/0001", &moved)

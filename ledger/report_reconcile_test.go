@@ -45,7 +45,7 @@ func TestWhatIsOpenIsKnownByWhatItMayStillMove(t *testing.T) {
 			settled("later/1", "partial", line("px_4", "succeeded", 300, 0), line("px_5", "unresolved", 0, 0))},
 			[]Exposure{{OperationID: "later/1", State: fact.StatePartial, ChargeUnknown: true}}},
 		{"and charged", []fact.Fact{resolved("later/1", "px_5", "charged", 300)}, nil},
-		{"review of nobody knows what", []fact.Fact{accepted(fact.KindRenewal, "lost/1", "px_3"), sending("lost/1", 1), fact.OperationReview{Ref: ref("lost/1"), Attempt: 1, Reason: "lost", Ambiguous: true}},
+		{"review with an unknown outcome", []fact.Fact{accepted(fact.KindRenewal, "lost/1", "px_3"), sending("lost/1", 1), fact.OperationReview{Ref: ref("lost/1"), Attempt: 1, Reason: "lost", Ambiguous: true}},
 			[]Exposure{{OperationID: "lost/1", State: fact.StateReview, ChargeUnknown: true}}},
 	}
 	b := newBook(t)

@@ -1,3 +1,5 @@
+// What becomes of slots whose schedule was removed from the configuration.
+
 package schedules
 
 import (

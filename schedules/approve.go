@@ -1,3 +1,5 @@
+// The approval of a held plan by a person.
+
 package schedules
 
 import (

@@ -1,3 +1,5 @@
+// Why a proxy is not to be renewed now, whatever it costs.
+
 package schedules
 
 import (

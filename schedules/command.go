@@ -1,3 +1,5 @@
+// How a plan is cut into renewal commands, and how their ids are made.
+
 package schedules
 
 import (

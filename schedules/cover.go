@@ -1,3 +1,5 @@
+// Which listed proxies no schedule renews, and schedules that match none.
+
 package schedules
 
 import (

@@ -1,3 +1,5 @@
+// Slots across changes of a zone's clock, for schedules that name their hours.
+
 package schedules
 
 import (

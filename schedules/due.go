@@ -1,3 +1,5 @@
+// Which proxies of the ledger's table are due, and how many of each group stay.
+
 package schedules
 
 import (

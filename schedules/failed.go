@@ -1,3 +1,5 @@
+// Sweeps that cannot be made: when that is published, and what status shows of it.
+
 package schedules
 
 import (

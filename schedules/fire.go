@@ -1,3 +1,5 @@
+// One firing of a slot: plan, record, publish, finish.
+
 package schedules
 
 import (

@@ -1,3 +1,5 @@
+// The forecast of what the renewals of the next days cost.
+
 package schedules
 
 import (

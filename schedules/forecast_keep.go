@@ -1,3 +1,5 @@
+// The part of a forecast for schedules that keep a number of proxies of each group.
+
 package schedules
 
 import (

@@ -52,6 +52,6 @@ func TestAForecastOfAllSchedulesCountsAProxyOnce(t *testing.T) {
 	want(t, "schedules", f.Schedules, []string{"keepalive", "second"})
 	want(t, "sum: two now, one of which a second schedule matches too, and one tomorrow", f.ChargeCents, int64(900))
 	if f.WalletCents != nil || f.Days[0].WalletCents != nil {
-		t.Error("a wallet that nobody reads")
+		t.Error("a wallet that is not read")
 	}
 }

@@ -1,3 +1,6 @@
+// Plans that wait for an approval: a later slot with the same plan does not store it
+// again.
+
 package schedules
 
 import (

@@ -1,3 +1,5 @@
+// What a sweep reads before it plans: the table of proxies, the spending and the wallet.
+
 package schedules
 
 import (

@@ -1,3 +1,5 @@
+// The option keep: how many proxies of each group are to stay.
+
 package schedules
 
 import (

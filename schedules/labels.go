@@ -1,3 +1,5 @@
+// The labels that a renewal carries.
+
 package schedules
 
 import (

@@ -1,3 +1,5 @@
+// The Lister: complete passes over the provider's proxies keep the ledger's table fresh.
+
 package schedules
 
 import (

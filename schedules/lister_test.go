@@ -90,7 +90,7 @@ func TestAListingShowsEveryProxyOnceAndPassesTheGateForEveryPage(t *testing.T) {
 	}
 }
 
-func TestTrap31ARefusedPageTokenBeginsAgainAndAbsenceCountsAfterACompletePass(t *testing.T) {
+func TestTrap31AbsenceCountsOnlyAfterACompletePass(t *testing.T) {
 	l, f, w := bulk(t)
 	expires := noon.Add(time.Hour)
 	check(t, l.ledger.Write(t.Context(), func(tx *ledger.Tx) error {

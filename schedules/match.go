@@ -1,3 +1,5 @@
+// The option match: which proxies a schedule is about, with the files of ids it names.
+
 package schedules
 
 import (

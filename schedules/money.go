@@ -1,3 +1,5 @@
+// The limits of a plan (budgets and the wallet), and what falls short of them.
+
 package schedules
 
 import (

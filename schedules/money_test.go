@@ -34,7 +34,7 @@ func (h *rig) wallet(t testing.TB, cents func() (int64, error)) {
 	h.restart(t)
 }
 
-func TestAWalletThatIsTooLowPaysForWhatExpiresFirstAndTheRestIsSaid(t *testing.T) {
+func TestALowWalletPaysTheEarliestAndNamesTheRest(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, keepalive())
 	h.paid(t, "px_1", 300)
 	held := int64(700)

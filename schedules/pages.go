@@ -1,3 +1,5 @@
+// How a listing pass reads its pages, tries them again, and begins again.
+
 package schedules
 
 import (

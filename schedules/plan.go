@@ -1,3 +1,6 @@
+// MakePlan: which of the due proxies are renewed, in what order, and why the others are
+// left out. It is pure.
+
 package schedules
 
 import (

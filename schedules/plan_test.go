@@ -87,7 +87,7 @@ func TestTrap10AProxyWithoutAnExpiryIsNeverDue(t *testing.T) {
 	want(t, "due", p.Due, 1)
 }
 
-func TestTrap08ProxiesThatSomebodyHoldsAreLeftOut(t *testing.T) {
+func TestTrap08ProxiesHeldByAnOperationAreLeftOut(t *testing.T) {
 	w := newWorld(t, keepalive(), px("px_open", time.Hour), px("px_review", time.Hour), px("px_1", 2*time.Hour))
 	paid(t, w.ledger, "px_1", 300)
 	renewal(t, w.ledger, 1, "px_open", "claimed", 0, noon)
@@ -155,7 +155,7 @@ func TestTrap23ACanaryThatIsUnderWayIsTheOnlyOneOfItsKind(t *testing.T) {
 	}
 	renewal(t, h.Ledger, 1, "px_far", "claimed", 0, noon) // by a person, and it is not due
 	check(t, h.Lister().WaitPass(t.Context()))
-	sweep("while somebody renews one of the kind")
+	sweep("while a person renews one of the kind")
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		ref := fact.Ref{CommandID: "earlier-px_far-1", OperationID: "earlier-px_far-1/0001"}
 		return tx.Append(fact.CommandCancelled{Ref: ref, By: "ada", Reason: "not needed"})
@@ -204,7 +204,7 @@ func TestTheSamePlanMadeTwiceIsTheSameCommands(t *testing.T) {
 	want(t, "expected", c.ExpectExpiresAt, map[string]time.Time{"px_00004": noon.Add(time.Hour + 4*time.Second)})
 }
 
-func TestAFailedRenewalIsTriedAgainLaterAndLaterAndThenNeedsAPerson(t *testing.T) {
+func TestAFailedRenewalIsRetriedThenNeedsAPerson(t *testing.T) {
 	one := px("px_1", 70*time.Hour)
 	w := newWorld(t, keepalive(), one)
 	ids := map[string]bool{commandIDs(t, w.plan(t))[0]: true}

@@ -1,3 +1,5 @@
+// What a renewal is expected to cost, by what was last paid.
+
 package schedules
 
 import (

@@ -1,3 +1,5 @@
+// Commands of earlier sweeps that the runner has not taken in yet.
+
 package schedules
 
 import (

@@ -1,3 +1,5 @@
+// Commands of sweeps that the account's own intake refused.
+
 package schedules
 
 import (

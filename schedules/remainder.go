@@ -1,3 +1,6 @@
+// The remainder of a large sweep: what one plan could not take, swept before the next
+// slot.
+
 package schedules
 
 import (

@@ -1,3 +1,6 @@
+// The option replace: an order takes the place of a proxy that the provider will not
+// renew.
+
 package schedules
 
 import (

@@ -73,9 +73,9 @@ func TestTheFifthEndingWithoutARenewalGoesToReview(t *testing.T) {
 	check(t, err)
 }
 
-// TestWhatIsRenewedAfterAllWaitsForNobody: by a command of a person's own, or at
+// TestAProxyRenewedAfterAllLeavesReview: by a command of a person's own, or at
 // the provider's site.
-func TestWhatIsRenewedAfterAllWaitsForNobody(t *testing.T) {
+func TestAProxyRenewedAfterAllLeavesReview(t *testing.T) {
 	for name, renewed := range map[string]func(h *rig){
 		"by a command": func(h *rig) { renewal(t, h.Ledger, 6, "px_1", "succeeded", 300, noon.Add(70*time.Hour)) },
 		"by hand": func(h *rig) {
@@ -157,7 +157,7 @@ func TestACommandThatEndedWithoutATraceIsNotPlannedAgain(t *testing.T) {
 	}
 }
 
-// A command that came while somebody else was renewing the proxy was refused, and
+// A command that came while another command was renewing the proxy was refused, and
 // would be absorbed under its id for ever, whatever became of the other renewal.
 func TestACommandThatWasRefusedIsNotPlannedAgain(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "60h"}, keepalive())

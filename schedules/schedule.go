@@ -1,3 +1,5 @@
+// Schedule, one entry of the configuration, and its validation.
+
 package schedules
 
 import (

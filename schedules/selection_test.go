@@ -86,7 +86,7 @@ func TestListsFromFilesAreReadForEveryPlan(t *testing.T) {
 
 // As editors of other systems write a list, an exception stays one, or the sweep
 // says that it cannot read it.
-func TestAnExceptionIsNotLostInWhatNobodySees(t *testing.T) {
+func TestAnExceptionFileIsReadOrRefused(t *testing.T) {
 	for name, c := range map[string]struct{ file, fails string }{
 		"a byte order mark":     {"\ufeffpx_1\r\n", ""},
 		"lines of Windows":      {"# old\r\npx_1\r\n", ""},
@@ -121,7 +121,7 @@ func TestAnExceptionIsNotLostInWhatNobodySees(t *testing.T) {
 	}
 }
 
-func TestAPlanNamesWhatItsListsNameAndNobodyKnows(t *testing.T) {
+func TestAPlanNamesUnknownProxiesOfItsLists(t *testing.T) {
 	s := keepalive()
 	s.Match.ExceptProxyIDs, s.Match.ProxyIDs = []string{"px_1", "PX_2", "px_9 px_3", "PX_2"}, []string{"px_1", "px_2", "px_8"}
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h"}, s)

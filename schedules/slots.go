@@ -1,3 +1,5 @@
+// Calendar: the slots that a cron expression gives in a time zone.
+
 package schedules
 
 import (

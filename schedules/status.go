@@ -1,3 +1,5 @@
+// What a person asks of schedules: their list, a plan now, a run now.
+
 package schedules
 
 import (

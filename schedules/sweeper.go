@@ -1,3 +1,5 @@
+// The Sweeper: its configuration, and one loop for each schedule.
+
 package schedules
 
 import (

@@ -88,7 +88,7 @@ func (y *year) takeIn(raw json.RawMessage) (all []work) {
 func (y *year) carry(w work) {
 	y.t.Helper()
 	ref := fact.Ref{CommandID: w.cmd.ID, OperationID: w.id, Labels: w.cmd.Labels}
-	ids, observed, skipped := y.look(w, ref)
+	ids, observed, skipped := y.precheck(w, ref)
 	if len(ids) == 0 {
 		y.append(append(skipped, fact.CommandRejected{Ref: ref, Code: "nothing_due", Reason: "none of its proxies is due any more"})...)
 		return
@@ -136,7 +136,7 @@ func (y *year) record(op fact.Operation, d decide.Decision, observed map[string]
 		case fact.OperationWaiting:
 			return true
 		case fact.CommandRejected:
-			if f.ShortOfMoney { // somebody spent it between the plan and the payment
+			if f.ShortOfMoney { // it was spent between the plan and the payment
 				for id, expires := range observed {
 					y.say(id, expires, ReasonWallet)
 				}
@@ -155,8 +155,8 @@ func (y *year) operation(id string) fact.Operation {
 	return op
 }
 
-// look reads every proxy again and leaves out what somebody renewed meanwhile.
-func (y *year) look(w work, ref fact.Ref) (ids []string, observed map[string]time.Time, skipped []fact.Fact) {
+// precheck reads every proxy again and leaves out what a person renewed meanwhile.
+func (y *year) precheck(w work, ref fact.Ref) (ids []string, observed map[string]time.Time, skipped []fact.Fact) {
 	y.t.Helper()
 	observed = map[string]time.Time{}
 	for _, id := range w.ids {

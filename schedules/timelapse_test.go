@@ -13,7 +13,7 @@ import (
 
 // TestAYearOfAnAccount lives through a year, day by day: 500 proxies, outages,
 // lost replies, refusals, renewals by hand, prices that change, a budget that
-// binds and a wallet that nobody fills in time.
+// binds and a wallet that is not filled in time.
 func TestAYearOfAnAccount(t *testing.T) {
 	steps := 365
 	if testing.Short() {

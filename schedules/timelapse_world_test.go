@@ -226,7 +226,7 @@ func (y *year) countLost() {
 	}))
 }
 
-// renewByHand is somebody at the provider's own site, between the plan and its
+// renewByHand is a person at the provider's own site, between the plan and its
 // commands. A person records what it cost.
 func (y *year) renewByHand() {
 	y.t.Helper()

@@ -1,3 +1,5 @@
+// Waiting for an instant of the injected clock, and delays that double.
+
 package schedules
 
 import (

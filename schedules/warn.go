@@ -1,3 +1,5 @@
+// Warnings before proxies expire, and reports of those that expired.
+
 package schedules
 
 import (

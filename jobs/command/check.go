@@ -1,3 +1,5 @@
+// What a command may hold: each check names the field and the bound.
+
 package command
 
 import (
@@ -10,8 +12,6 @@ import (
 	"perennial/ledger/fact"
 	"perennial/upstream"
 )
-
-// What a command may hold: each check names the field and the bound.
 
 // CheckID is an error that says why an id cannot be one of a command.
 func CheckID(id string) error {

@@ -1,3 +1,5 @@
+// Command, its JSON forms, and Parse, which reads one from a message.
+
 package command
 
 import (

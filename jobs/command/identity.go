@@ -1,3 +1,6 @@
+// What a command derives from its content: its hash, its operations (chunks of a
+// renewal) and the idempotency key of each.
+
 package command
 
 import (

@@ -1,3 +1,5 @@
+// RefusedError: a person's request that cannot be done.
+
 package command
 
 import "fmt"

@@ -1,3 +1,6 @@
+// The strict JSON reader of commands and of requests to a verb: unknown, repeated and
+// misspelt fields are errors.
+
 package command
 
 import (

@@ -1,3 +1,6 @@
+// Decide, with what goes in (Operation, Happened) and what comes out (Decision), and the
+// decisions that are of no single kind.
+
 package decide
 
 import (

@@ -1,3 +1,5 @@
+// The kinds of finding that a reconciliation, or a read of an order, publishes.
+
 package decide
 
 // Kinds of finding. docs/operations.md says of each what it means.

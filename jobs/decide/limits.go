@@ -1,3 +1,7 @@
+// What an operation may cost: its command's ceiling (max_total_cents) and the account's
+// limit of the day (daily_limit_cents), which counts what was charged today less
+// refunds, and what is under way at its estimate.
+
 package decide
 
 import (
@@ -8,10 +12,6 @@ import (
 	"perennial/ledger/fact"
 	"perennial/upstream"
 )
-
-// What an operation may cost: its command's ceiling (max_total_cents) and the
-// account's limit of the day (daily_limit_cents), which counts what was charged
-// today less refunds, and what is under way at its estimate.
 
 // Priced: what an attempt is expected to cost was read, and what it counts against.
 type Priced struct {

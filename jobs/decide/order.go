@@ -1,3 +1,6 @@
+// What a read of an order decides: progress, delivery, review, and the money that it
+// books.
+
 package decide
 
 import (

@@ -52,7 +52,7 @@ func booked(op Operation, charged, refunded int64) Operation {
 	return op
 }
 
-func TestTrap27AnOrderIsDecidedFromDeliveryAndRefundNotFromItsWords(t *testing.T) {
+func TestTrap27AnOrderIsDecidedByDeliveryAndRefund(t *testing.T) {
 	for name, test := range map[string]struct {
 		op   Operation
 		o    upstream.Order

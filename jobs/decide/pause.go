@@ -1,3 +1,5 @@
+// What stops the account, or one kind of operation, and for what cause.
+
 package decide
 
 import (
@@ -5,8 +7,6 @@ import (
 
 	"perennial/upstream"
 )
-
-// What stops the account, or one kind of operation, and for what cause.
 
 // Pause is what a decision asks of the whole account.
 type Pause struct {

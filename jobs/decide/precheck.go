@@ -1,3 +1,6 @@
+// What must be true at the moment of paying: whether the proxies are still due and
+// whether the request can be written. What it may cost is in limits.go.
+
 package decide
 
 import (
@@ -8,9 +11,6 @@ import (
 	"perennial/ledger/fact"
 	"perennial/upstream"
 )
-
-// What must be true at the moment of paying: whether the proxies are still due and
-// whether the request can be written. What it may cost is in decide_limits.go.
 
 // Prechecked: what a first attempt depends on was read just before paying.
 type Prechecked struct {

@@ -98,7 +98,7 @@ func concluded(d Decision) bool {
 	return false
 }
 
-func TestTrap07WhateverTheProviderAnswersSomethingIsDecidedAndNothingIsGuessed(t *testing.T) {
+func TestTrap07AnyReplyIsDecidedAndNoneIsGuessed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		op := anyOperation(t)
 		m := Moment{Now: noon, Jitter: rapid.Float64Range(0, 1).Draw(t, "jitter")}

@@ -1,3 +1,6 @@
+// What an order's refund object says (customer-api.md, Order). The values of its status
+// and its destination are not given, so neither decides anything.
+
 package decide
 
 import (
@@ -8,9 +11,6 @@ import (
 	"perennial/ledger/fact"
 	"perennial/upstream"
 )
-
-// What an order's refund object says (customer-api.md, Order). The values of its
-// status and its destination are not given, so neither decides anything.
 
 // settling is how often an order is read whose refund is pending, and
 // settlingMost how long since it last moved on.

@@ -1,3 +1,5 @@
+// What a renewal's result decides, line by line, and how a refused chunk is split.
+
 package decide
 
 import (

@@ -109,7 +109,7 @@ func TestTrap17HTTP200ProvesNothingAboutAnIP(t *testing.T) {
 		},
 		"a status that is not given": func(r *upstream.Renewal) { r.Status = "almost" },
 		"no status":                  func(r *upstream.Renewal) { r.Status = "" },
-		"completed, and nobody renewed": func(r *upstream.Renewal) {
+		"completed, and no proxy renewed": func(r *upstream.Renewal) {
 			*r = *result("partial", item("a", "failed", 0, 0), item("b", "failed", 0, 0), item("c", "failed", 0, 0))
 		},
 	} {
@@ -148,7 +148,7 @@ func TestAResultThatLacksAFieldIsAskedForAgain(t *testing.T) {
 	r := good()
 	r.LineItems[0].Missing = []string{"host", "amount", "duration_days"}
 	if got := said(replied(renewalOf("a", "b", "c"), renewed(r))); got != "renewal.partial" {
-		t.Errorf("without what nobody needs: %s", got)
+		t.Errorf("without what is not needed: %s", got)
 	}
 	unread := success(200)
 	unread.Malformed = "total_cents is not an integer"

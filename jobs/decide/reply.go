@@ -1,3 +1,5 @@
+// The reply table: what each reply to a POST means, and the decision that follows.
+
 package decide
 
 import (

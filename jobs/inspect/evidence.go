@@ -1,3 +1,6 @@
+// The evidence that a review shows: what the ledger and the provider know of an
+// operation, and what each answer would book.
+
 package inspect
 
 import (

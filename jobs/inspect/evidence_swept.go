@@ -1,3 +1,5 @@
+// What a person can answer about proxies that sweeps have given up.
+
 package inspect
 
 import (
@@ -7,8 +9,6 @@ import (
 
 	"perennial/ledger"
 )
-
-// What a person can answer where sweeps have given up.
 
 // endingsShown bounds the operations that a note names.
 const endingsShown = 10

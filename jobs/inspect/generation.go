@@ -1,3 +1,6 @@
+// An operation that is sent again under a new key: what a person is offered, and what
+// the answer plans.
+
 package inspect
 
 import (
@@ -8,9 +11,6 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
-
-// An operation that is sent again under a new key: what a person is offered, and what
-// the answer plans.
 
 // Generation is an operation planned again under a new key.
 type Generation struct {

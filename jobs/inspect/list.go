@@ -1,3 +1,5 @@
+// Lists of operations, filtered by state, kind, label and time.
+
 package inspect
 
 import (

@@ -1,3 +1,5 @@
+// The status of a command: its state, its operations, and what it waits for.
+
 package inspect
 
 import (

@@ -1,3 +1,5 @@
+// The text that says what a command waits for.
+
 package inspect
 
 import (

@@ -1,3 +1,5 @@
+// Which operation of this ledger may have made an order that the provider shows.
+
 package reconcile
 
 import (
@@ -15,8 +17,6 @@ import (
 	"perennial/ledger/fact"
 	"perennial/upstream"
 )
-
-// Which operation of ours may have made an order that the provider shows.
 
 // Maker is an order operation of ours without a number, and what it asked for.
 type Maker struct {

@@ -1,3 +1,5 @@
+// Which findings could explain a difference of the wallet.
+
 package reconcile
 
 import (

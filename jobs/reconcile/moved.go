@@ -1,3 +1,5 @@
+// Findings for proxies whose expiry moved without a renewal in the ledger.
+
 package reconcile
 
 import (

@@ -1,3 +1,5 @@
+// The comparison of booked orders with fresh reads of their details.
+
 package reconcile
 
 import (

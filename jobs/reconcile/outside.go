@@ -1,3 +1,5 @@
+// Orders on the provider's list that the ledger does not know.
+
 package reconcile
 
 import (

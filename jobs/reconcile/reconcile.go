@@ -1,3 +1,6 @@
+// The Reconciler and one Pass of it: findings, the share of requests, and the order of
+// the comparisons.
+
 package reconcile
 
 import (

@@ -1,3 +1,5 @@
+// The comparison of renewals: their sums in the ledger, and the expiries they paid for.
+
 package reconcile
 
 import (

@@ -1,3 +1,5 @@
+// The comparison of the provider's wallet with the book's balance, as an interval.
+
 package reconcile
 
 import (

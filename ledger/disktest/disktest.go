@@ -1,4 +1,4 @@
-// Package disktest is a disk for tests: it fails when it is told to, remembers
+// Package disktest is a disk for tests: it fails on request, remembers
 // every write and every sync, and says what a power cut would leave. Only tests
 // import it.
 //

@@ -1,3 +1,6 @@
+// What a disk holds after a power cut, computed from the writes and syncs that it
+// remembers.
+
 package disktest
 
 import (

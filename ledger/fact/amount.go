@@ -1,8 +1,8 @@
+// How money is shown to people.
+
 package fact
 
 import "github.com/shopspring/decimal"
-
-// How a person reads money.
 
 // Amount is how a person reads money: 1234 cents of USD are "12.34 USD". Without a
 // currency it is the number alone.

@@ -1,3 +1,5 @@
+// Binding, the provider account that a ledger belongs to.
+
 package fact
 
 // Binding is the provider account that the file belongs to.

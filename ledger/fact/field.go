@@ -1,3 +1,5 @@
+// The length-prefixed encoding under hashes and keys.
+
 package fact
 
 import "encoding/binary"

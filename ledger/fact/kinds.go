@@ -1,7 +1,7 @@
-package fact
+// What a kind of operation is about. Every switch over kinds is exhaustive: the linter
+// names what a new one needs.
 
-// What a kind of operation is about. Every switch over kinds is exhaustive: what a new
-// one needs, the linter names.
+package fact
 
 // OfProxies reports whether a kind acts on proxies that exist: its operations hold a
 // line for each.

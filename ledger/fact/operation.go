@@ -1,10 +1,10 @@
+// An operation as the facts leave it, and its states.
+
 package fact
 
 import (
 	"time"
 )
-
-// An operation as the facts leave it, and where it stands.
 
 // State is where an operation stands in docs/state-machine.md.
 type State string

@@ -1,3 +1,5 @@
+// How a price is scaled from one duration to another.
+
 package fact
 
 // ScalePrice is what days cost when paidDays cost cents, rounded up: an

@@ -1,10 +1,10 @@
+// A renewal as the ledger keeps it.
+
 package fact
 
 import (
 	"time"
 )
-
-// A renewal as the ledger keeps it.
 
 // Renewal is a renewal of one proxy that succeeded.
 type Renewal struct {

@@ -1,3 +1,5 @@
+// Directories that only this user may write, and the parents of a path.
+
 package files
 
 import (

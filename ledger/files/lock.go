@@ -1,3 +1,5 @@
+// The lock of a file, which one process holds.
+
 package files
 
 import (

@@ -22,7 +22,7 @@ var boundBugs = []bug{
 		old: ", \"refused_contents\"}", new: "}"},
 	{name: "a dead letter is six times its command", file: "queue/dead.go", run: "TestADeadLetterIsFourTimes",
 		old: "&& len(text) <= 2*len(d.Data)+1<<10", new: "&& len(text) > 0"},
-	{name: "archiving forgets who asked", file: "ledger/file_snapshot.go", run: "TestAnArchivedLedgerSaysAllOfMoneyAndCommandsThatItSaidBefore",
+	{name: "archiving forgets who asked", file: "ledger/file_snapshot.go", run: "TestArchivingChangesNoReportOfMoneyOrCommands",
 		old: ", 'user', j.data ->> '$.user')", new: ")"},
 	{name: "a reason does not name the user that asked", file: "ledger/fact/user.go", run: "TestANameIsFollowedByTheUserThatAsked",
 		old: "if user == \"\" || user == by {", new: "if user == \"\" || user != by {"},
