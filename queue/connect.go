@@ -128,7 +128,7 @@ func (q *Queue) Down() string {
 	if q.nc.IsConnected() {
 		return ""
 	}
-	if err := q.nc.LastError(); err != nil { // a refused login is told to no handler before the first connection
+	if err := q.nc.LastError(); err != nil { // before the first connection nats.go calls no handler for a refused login
 		q.failed.Store(&err)
 	}
 	why := "NATS at " + q.where + " is not connected"

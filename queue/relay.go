@@ -60,7 +60,7 @@ type Source interface {
 // nor a duplicate can be stored. A stream that lost its tail in a power cut is
 // filled again; one that was emptied only when Refill says so.
 type Relay struct {
-	// Reached is told of the moments named in docs/reliability.md; nil: none are reported.
+	// Reached is called at the moments named in docs/reliability.md; nil: none are reported.
 	Reached func(point string)
 	// Held is what the stream held before this process began.
 	Held Held
@@ -248,9 +248,9 @@ func (r *Relay) checkHeld(last uint64) error {
 	return nil
 }
 
-// compareBefore looks at what was under way at most when the stream was last
-// written: a message of somebody else's among it takes the place of a row, and
-// the rows behind it fit again.
+// compareBefore compares the messages that could have been in flight when the
+// stream was last written: a message that the relay did not publish takes the place
+// of a row there, and the rows behind it match again.
 func (r *Relay) compareBefore(ctx context.Context, stream jetstream.Stream, first, last uint64) error {
 	if last > relayChunk*relayWindow {
 		first = max(first, last-relayChunk*relayWindow)
@@ -304,7 +304,7 @@ func (r *Relay) compare(ctx context.Context, last uint64, subject string, header
 		return r.diverged(last, "", "", fmt.Sprintf("message %d on %s was not published by this program: another publisher has permission for the events subjects, revoke it", last, subject))
 	}
 	if seq != last {
-		return r.diverged(seq, hash, "", fmt.Sprintf("journal row %d is message %d of the stream: messages were added or removed by somebody else", seq, last))
+		return r.diverged(seq, hash, "", fmt.Sprintf("journal row %d is message %d of the stream: messages were added or removed by another client", seq, last))
 	}
 	own, found, err := r.source.HashAt(ctx, seq)
 	switch {

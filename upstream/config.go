@@ -191,7 +191,7 @@ func randomNonce() string {
 	return hex.EncodeToString(raw[:])
 }
 
-// Environment is told by the App ID's prefix (API: Credentials).
+// Environment follows from the App ID's prefix (API: Credentials).
 func (c *Client) Environment() Environment { return c.environment }
 
 // AppID is the public half of the key.

@@ -2,7 +2,7 @@ package planted
 
 // sweepBugs are of the sweeps and of the queue.
 var sweepBugs = []bug{
-	{trap: 8, name: "sweeps take what somebody holds", file: "schedules/barred.go",
+	{trap: 8, name: "sweeps take claimed proxies", file: "schedules/barred.go",
 		old: "\tcase in.Claimed[proxy.ProxyID]:\n\t\treturn ReasonClaimed\n",
 		new: ""},
 	{trap: 9, name: "sweeps renew what was renewed", file: "schedules/barred.go",

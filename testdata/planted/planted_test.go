@@ -1,4 +1,4 @@
-// Package planted proves the tests: each bug that somebody could write is
+// Package planted proves the tests: each bug that an engineer could write is
 // written, one at a time, into a copy that only the compiler sees, and the tests
 // that should notice have to fail: those that name the trap whose guard the bug
 // removes. It is not part of `go test ./...`; CI runs `go test ./testdata/planted`.
@@ -111,7 +111,7 @@ func (b bug) plant(t *testing.T) []string {
 	}
 	switch {
 	case err == nil:
-		t.Errorf("nobody noticed")
+		t.Errorf("no test failed")
 	case len(by) == 0:
 		t.Errorf("no test failed, but go did:\n%s", out)
 	}

@@ -127,7 +127,7 @@ func limitChecks() []Check {
 			}
 			return ok("%d replies", len(s.limited))
 		}},
-		{ID: "limits.rate.seen", Section: secLimits, Open: true, Sentence: "how often the run was told to slow down", last: true, run: func(s *session) finding {
+		{ID: "limits.rate.seen", Section: secLimits, Open: true, Sentence: "how often the server answered the run with 429", last: true, run: func(s *session) finding {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return ok("%d times in %d requests", len(s.limited), s.requests.Load())

@@ -247,7 +247,7 @@ func checkBaseURL(text string) error {
 // validateProduction: who can publish a command can spend money.
 func (c *Config) validateProduction() error {
 	if name := c.Production(); name != "" && c.NATS.URL == "" && c.NATS.Context == "" && len(c.NATS.Users) == 0 {
-		return fmt.Errorf("accounts.%s is a production account and the embedded NATS server has no users: whoever can connect could spend its money. Set nats.users, or nats.url", name)
+		return fmt.Errorf("accounts.%s is a production account and the embedded NATS server has no users: any client that can connect could spend its money. Set nats.users, or nats.url", name)
 	}
 	return nil
 }
