@@ -1,3 +1,5 @@
+// Acknowledgements of commands, gathered into purges of the commands stream.
+
 package queue
 
 import (

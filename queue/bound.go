@@ -1,3 +1,8 @@
+// How the first events of a stream are removed. The stream denies deletes and purges,
+// and no update changes that, so they are removed by a limit: the stream is closed to publications,
+// its limit is set to as many messages as stay, and it is opened again without
+// one (docs/decisions/0011). A mark in its metadata says so meanwhile.
+
 package queue
 
 import (
@@ -10,11 +15,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 )
-
-// The events stream denies deletes and purges, and no update takes that back. So
-// its first events are removed by a limit: the stream is closed to publications,
-// its limit is set to as many messages as stay, and it is opened again without
-// one (docs/decisions/0011). A mark in its metadata says so meanwhile.
 
 // boundMark is the stream's metadata key while its first events are removed; the
 // value is the sequence that it will begin with.

@@ -1,3 +1,10 @@
+// The broker makes consumers of an account's events stream for users that may only
+// read. NATS has no permission for a part of a request: a user that may create a pull
+// consumer may also create one that pushes, and JetStream pushes to whatever subject
+// the request names, a verb of another account among them. So the broker gets those
+// requests of a user's account; it refuses push consumers and passes the rest on to
+// JetStream.
+
 package queue
 
 import (
@@ -13,12 +20,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
-
-// The broker makes consumers of an account's events stream for users that may only
-// read. NATS has no permission for a part of a request: who may create a pull
-// consumer may create one that pushes, and JetStream pushes to whatever subject
-// the request names, a verb of another account among them. So those requests of a
-// user's account come here; what pushes is refused, the rest goes on to JetStream.
 
 // brokerAnswer bounds how long JetStream may take for a request that is passed on.
 const brokerAnswer = 5 * time.Second

@@ -1,3 +1,6 @@
+// The caller of a request, and where its answer may go: what a NATS server proves of a
+// request, and what any client may have written into it.
+
 package queue
 
 import (
@@ -7,9 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 )
-
-// Who asks, and where an answer may go: what a server proves of a request, and what any
-// client may have written into it.
 
 // requestInfo is the header by which a NATS server says whose request crosses from
 // one NATS account to another.

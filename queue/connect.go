@@ -1,3 +1,5 @@
+// The connection to NATS: its configuration, reconnection and state.
+
 package queue
 
 import (

@@ -1,3 +1,5 @@
+// The durable consumers of the commands stream, one for each line.
+
 package queue
 
 import (

@@ -1,3 +1,5 @@
+// The errors that callers of this package match.
+
 package queue
 
 import (

@@ -1,3 +1,5 @@
+// What an events stream must still hold, and what it has lost.
+
 package queue
 
 import "fmt"

@@ -1,3 +1,5 @@
+// Delivery of commands to the runner, the most urgent line first.
+
 package queue
 
 import (

@@ -1,3 +1,5 @@
+// The lease by which one runner at a time has an account on an external NATS.
+
 package queue
 
 import (

@@ -1,3 +1,14 @@
+// The key of an account's lease, and the rule by which it changes hands. On a server
+// that lets others write it, a key can hold anything, or be deleted.
+//
+//   - A runner's value begins with leaseMark. What begins otherwise, and a deletion, is
+//     no runner's, and takes nothing from a holder: it writes its own again, as long as
+//     its last write is young enough for the lease.
+//   - A holder that finds another runner's value has lost, and stops.
+//   - A runner that waits takes a key that was given back, or that has run out, at once;
+//     one that is a stranger's, or deleted, only when no runner has written it for a
+//     whole time to live.
+
 package queue
 
 import (
@@ -11,17 +22,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 )
-
-// The key of an account's lease, and the rule by which it changes hands. On a server
-// that lets others write it, a key can hold anything, or be deleted.
-//
-//   - A runner's value begins with leaseMark. What begins otherwise, and a deletion, is
-//     no runner's, and takes nothing from a holder: it writes its own again, as long as
-//     its last write is young enough for the lease.
-//   - A holder that finds another runner's value has lost, and stops.
-//   - A runner that waits takes a key that was given back, or that has run out, at once;
-//     one that is a stranger's, or deleted, only when no runner has written it for a
-//     whole time to live.
 
 // leaseMark begins what a runner writes: it is followed by its holder, and by nothing
 // where the account was given back.

@@ -1,3 +1,6 @@
+// Answers of the service that are longer than the NATS server's max_payload, sent in
+// parts.
+
 package queue
 
 import (

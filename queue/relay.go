@@ -1,3 +1,5 @@
+// The relay: it publishes the journal, in order, to the events stream.
+
 package queue
 
 import (

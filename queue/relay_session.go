@@ -1,3 +1,5 @@
+// One run of the relay's publishing, with its acknowledgements.
+
 package queue
 
 import (

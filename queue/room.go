@@ -1,3 +1,5 @@
+// How many requests a service works on at once, in all and for each user.
+
 package queue
 
 import (

@@ -1,3 +1,5 @@
+// The doctor's questions: does a NATS server keep the users apart as configured.
+
 package queue
 
 import (

@@ -1,3 +1,5 @@
+// The embedded NATS server.
+
 package queue
 
 import (

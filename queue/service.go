@@ -1,3 +1,5 @@
+// The NATS service of an account: its verbs, their limits and errors.
+
 package queue
 
 import (

@@ -1,3 +1,5 @@
+// Snapshots of a ledger's state in the account's object store.
+
 package queue
 
 import (

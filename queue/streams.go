@@ -1,3 +1,5 @@
+// The streams of an account: their settings, creation and checks.
+
 package queue
 
 import (

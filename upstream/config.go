@@ -1,3 +1,5 @@
+// The client's configuration, and the addresses and environments that it accepts.
+
 package upstream
 
 import (

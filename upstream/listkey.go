@@ -1,3 +1,5 @@
+// How the array of a list is found, whose name the document does not give.
+
 package upstream
 
 import (

@@ -1,3 +1,5 @@
+// The body of an order, and an order's detail.
+
 package upstream
 
 import (

@@ -1,3 +1,5 @@
+// One request: signed, sent once and read to its end.
+
 package upstream
 
 import (

@@ -1,3 +1,5 @@
+// Checks of authentication: headers, signatures, timestamps and nonces.
+
 package conformance
 
 import (

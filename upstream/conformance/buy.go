@@ -1,3 +1,5 @@
+// The table of purchases and renewals that a run makes, and how it pays for them.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// Checks of the canonical string that is signed.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// What a run observes, with which keys, and how much it may spend.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// Checks of unknown identifiers, unsupported operations, HTTP statuses and limits.
+
 package conformance
 
 import (

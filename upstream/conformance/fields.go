@@ -1,3 +1,5 @@
+// Checks of every documented field of every resource.
+
 package conformance
 
 import "fmt"

@@ -1,3 +1,5 @@
+// Checks of replay, conflict and concurrency under one idempotency key.
+
 package conformance
 
 import (

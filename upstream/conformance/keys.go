@@ -1,3 +1,5 @@
+// Checks that need further keys or the other environment.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// Checks of amounts, the wallet and times.
+
 package conformance
 
 import "time"

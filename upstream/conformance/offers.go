@@ -1,3 +1,5 @@
+// Checks of offers: filters, quotes and catalogue.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// Checks of orders that were delivered.
+
 package conformance
 
 import (

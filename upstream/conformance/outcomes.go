@@ -1,3 +1,6 @@
+// Checks of unresolved records, of renewals that do not wholly succeed, of rate limits
+// and of the referee.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// Checks of pagination.
+
 package conformance
 
 import (

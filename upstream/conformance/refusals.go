@@ -1,3 +1,5 @@
+// Checks of bodies that break one rule each.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// Checks of a renewal's result.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// Run: the order of the checks, and the report.
+
 package conformance
 
 import (

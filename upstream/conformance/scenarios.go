@@ -1,3 +1,5 @@
+// Checks of an order's course, and of the sandbox's scenarios.
+
 package conformance
 
 import "fmt"

@@ -1,3 +1,5 @@
+// The state that the checks of one run share.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// Requests as they are signed and sent, and replies as they came.
+
 package conformance
 
 import (

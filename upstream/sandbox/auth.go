@@ -1,3 +1,5 @@
+// Authentication of a request: key, signature, timestamp, nonce and scope.
+
 package sandbox
 
 import (

@@ -1,3 +1,5 @@
+// The strict reader of POST bodies.
+
 package sandbox
 
 import (

@@ -1,3 +1,5 @@
+// The bound on open connections.
+
 package sandbox
 
 import (

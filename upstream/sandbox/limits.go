@@ -1,3 +1,5 @@
+// Rate limits of keys (extension).
+
 package sandbox
 
 import (

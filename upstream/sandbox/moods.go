@@ -1,3 +1,5 @@
+// Moods (extension): which there are, and how they are set.
+
 package sandbox
 
 import (

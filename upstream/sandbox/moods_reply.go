@@ -1,3 +1,5 @@
+// What the moods change about a reply.
+
 package sandbox
 
 import (

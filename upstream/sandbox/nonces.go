@@ -1,3 +1,5 @@
+// The nonces that each key has used.
+
 package sandbox
 
 import (

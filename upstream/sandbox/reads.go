@@ -1,3 +1,5 @@
+// The GET endpoints of single resources.
+
 package sandbox
 
 import (

@@ -1,3 +1,5 @@
+// Idempotency records.
+
 package sandbox
 
 import (

@@ -1,3 +1,5 @@
+// The referee: the list of all charges and refunds, kept apart from the state.
+
 package sandbox
 
 import (

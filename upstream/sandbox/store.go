@@ -1,3 +1,5 @@
+// The SQLite file of a sandbox that keeps its state.
+
 package sandbox
 
 import (

@@ -1,3 +1,6 @@
+// The part of `ledger archive` that removes archived events from the stream, behind a
+// snapshot.
+
 package cli
 
 import (

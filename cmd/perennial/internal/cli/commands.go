@@ -1,3 +1,5 @@
+// `perennial order` and `perennial renew`: one command from flags.
+
 package cli
 
 import (

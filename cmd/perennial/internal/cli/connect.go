@@ -1,3 +1,6 @@
+// The connection of a command to a running `perennial run`, and the calls of its
+// service.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// `perennial demo`: its steps, and the process that carries them out.
+
 package cli
 
 import (

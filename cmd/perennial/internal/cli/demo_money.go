@@ -1,3 +1,6 @@
+// What each step of the demonstration costs, and the comparison of the books at its
+// end.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// `perennial doctor`: the checks of the provider, NATS, the disk and the clock.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// The doctor's check that NATS users have the rights of their roles and no others.
+
 package cli
 
 import (

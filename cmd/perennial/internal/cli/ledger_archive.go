@@ -1,3 +1,5 @@
+// `perennial ledger archive`: old journal rows go to a file of their own.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// `perennial ledger restore`, and the exclusive right to an account that it needs.
+
 package cli
 
 import (

@@ -1,3 +1,6 @@
+// The measurement of `perennial bench`: commands published in a closed loop, and the
+// time until each one's last event.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// How commands write: logs, JSON, tables, and text without control characters.
+
 package cli
 
 import (

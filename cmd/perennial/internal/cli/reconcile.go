@@ -1,3 +1,6 @@
+// `perennial ledger reconcile` and `ledger record`: the books compared with the
+// provider, and what an operator books.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// `perennial account rotate`: new credentials for the same account.
+
 package cli
 
 import (

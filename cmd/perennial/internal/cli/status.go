@@ -1,3 +1,5 @@
+// `perennial status`, `watch`, `retry`, `cancel` and `release`.
+
 package cli
 
 import (

@@ -1,3 +1,6 @@
+// `perennial submit` after the publication: waiting for the ends, the summary and the
+// file of rejects.
+
 package cli
 
 import (

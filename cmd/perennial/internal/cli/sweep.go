@@ -1,3 +1,5 @@
+// `perennial sweep`: list, plan, run and approve.
+
 package cli
 
 import (

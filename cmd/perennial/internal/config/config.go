@@ -1,3 +1,5 @@
+// The configuration file: its structure, defaults and validation.
+
 package config
 
 import (

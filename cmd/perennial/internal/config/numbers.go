@@ -1,3 +1,5 @@
+// Whole numbers are accepted in plain digits alone.
+
 package config
 
 import (

@@ -1,3 +1,5 @@
+// The text of the configuration file, read once and bounded.
+
 package config
 
 import (

@@ -1,3 +1,5 @@
+// Errors for unknown keys, with the line and the key that may have been meant.
+
 package config
 
 import (

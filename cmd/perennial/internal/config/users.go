@@ -1,3 +1,5 @@
+// The users of NATS, their roles and their passwords.
+
 package config
 
 import (

@@ -1,3 +1,5 @@
+// Errors of the YAML decoder, in the words of the configuration.
+
 package config
 
 import (

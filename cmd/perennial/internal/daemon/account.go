@@ -1,3 +1,5 @@
+// One account of a running process: its ledger, its streams, and its state.
+
 package daemon
 
 import (

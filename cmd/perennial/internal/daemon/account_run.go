@@ -1,3 +1,5 @@
+// How an account is served again after a failure, and which failures are final.
+
 package daemon
 
 import (

@@ -1,3 +1,6 @@
+// One turn of an account: the provider, the runner, the schedules, the relay and the
+// service are started, and stopped in order.
+
 package daemon
 
 import (

@@ -1,3 +1,5 @@
+// /livez and /readyz: whether the process works, and why an account is not ready.
+
 package daemon
 
 import (

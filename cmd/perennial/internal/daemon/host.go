@@ -1,3 +1,5 @@
+// The host: all accounts of a configuration, with NATS, in one process.
+
 package daemon
 
 import (

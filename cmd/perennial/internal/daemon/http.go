@@ -1,3 +1,5 @@
+// The HTTP server: health, metrics and the dashboard.
+
 package daemon
 
 import (

@@ -1,3 +1,5 @@
+// The verbs of an account's NATS service.
+
 package daemon
 
 import (

@@ -1,3 +1,5 @@
+// The verb `evidence`: what is known of an operation in review.
+
 package daemon
 
 import (

@@ -1,3 +1,5 @@
+// The verbs of schedules: list, plan, run, forecast and approve.
+
 package daemon
 
 import (

@@ -1,3 +1,5 @@
+// The verbs `reconcile` and `record`.
+
 package daemon
 
 import (

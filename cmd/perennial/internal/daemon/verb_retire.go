@@ -1,3 +1,5 @@
+// The verb `retire`.
+
 package daemon
 
 import (
