@@ -82,7 +82,7 @@ type Relay struct {
 
 	mu        sync.Mutex
 	published uint64
-	most      uint64        // that published ever was
+	most      uint64        // the greatest value that published had
 	moved     chan struct{} // closed when published grows
 }
 
@@ -236,7 +236,7 @@ func (r *Relay) checkHeld(last uint64) error {
 	r.mu.Lock()
 	held := Held{Last: max(r.Held.Last, r.most), Firm: r.Held.Firm}
 	if last == 0 && r.most > 0 {
-		held.Firm = max(held.Firm, r.most) // it was there a moment ago, in this very process
+		held.Firm = max(held.Firm, r.most) // this process has seen it there
 	}
 	refill := r.Refill && r.most < r.Held.Last
 	r.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 )
 
 // purchase is one order that the run makes. All that is bought is in this table,
-// so that the sum can be told before.
+// so that the sum is known before.
 type purchase struct {
 	name, scenario string
 	quantity, days int64

@@ -200,7 +200,7 @@ func (s *session) laterNonce(by time.Duration) finding {
 	return s.atClock(by, func() finding { return ok("%s", sendSeen(s, r)) })
 }
 
-// poorChecks: a wallet that is too low is charged nothing.
+// poorChecks observe that a wallet that is too low is charged nothing.
 func poorChecks() []Check {
 	try := func(r func(*session) (request, string)) func(*session) finding {
 		return func(s *session) finding {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// renewChecks: a renewal's result, line by line and sum by sum.
+// renewChecks are a renewal's result, line by line and sum by sum.
 func renewChecks() []Check {
 	var out []Check
 	for _, name := range []string{"one", "two"} {

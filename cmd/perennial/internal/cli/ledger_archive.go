@@ -39,7 +39,7 @@ func (a *app) ledgerArchive() *cobra.Command {
 	return c
 }
 
-// eventsChoice is what a person says of the archived rows' events.
+// eventsChoice is what the operator says about the archived rows' events.
 type eventsChoice struct {
 	keep    bool
 	mayLose []string

@@ -121,7 +121,7 @@ func environment(appID string) string {
 	return prefix
 }
 
-// prove asks the provider with the new key whose it is.
+// prove asks the provider whose the new key is.
 func (r *rotation) prove(ctx context.Context, secret string) error {
 	changed := *r.config.Accounts[r.account]
 	changed.AppID = r.appID
