@@ -1,3 +1,5 @@
+// Acknowledgements of commands, gathered into purges of the commands stream.
+
 package queue
 
 import (
@@ -27,9 +29,9 @@ const (
 	purgeTimeout = 5 * time.Second
 )
 
-// acks gathers acknowledgements. With every write synced, the server syncs the
-// disk once for each single acknowledgement (3,300 a second measured), but
-// only a few times for a purge of any length. So a long prefix of acknowledged
+// acks gathers acknowledgements. Where every write is synced, the server syncs the
+// disk once for each single acknowledgement (3,300 a second measured), but only a
+// few times for a purge of any length. So a long prefix of acknowledged
 // commands is removed by one purge up to its last sequence.
 //
 // Each line of commands has its own run, consumer and purges: a purge is of the
@@ -39,12 +41,12 @@ const (
 // nothing of the line exists below the run's first command (the stream says so),
 // and when the run has no gap: the server numbers its deliveries, new commands are
 // delivered in stream order, so that between two new ones with unbroken
-// delivery numbers nothing was left out. Whatever does not fit begins a new
-// run, and the old one is acknowledged singly.
+// delivery numbers no command was left out. A delivery that breaks these rules begins
+// a new run, and the old run is acknowledged singly.
 type acks struct {
 	queue   *Queue
 	account string
-	line    Line // whose commands they are: nothing of another line is removed
+	line    Line // only commands of this line are removed
 	stream  jetstream.Stream
 	created time.Time     // of the stream; another stream is not purged
 	wake    chan struct{} // something was acknowledged
@@ -111,7 +113,7 @@ func (a *acks) find(seq uint64, msg jetstream.Msg) *tracked {
 	return a.run[at]
 }
 
-// breakRun gives up on removing the run together.
+// breakRun ends the run: its commands are acknowledged singly.
 func (a *acks) breakRun() {
 	for _, entry := range a.run {
 		entry.single = true
@@ -122,9 +124,9 @@ func (a *acks) breakRun() {
 	clear(a.returned)
 }
 
-// putBack asks for another delivery of a command. The server forgets what it
-// was asked to deliver again when a stream is purged, and remembers only a
-// minute later: so there is no purge until the command is back.
+// putBack asks for another delivery of a command. A purge makes the server drop that
+// request and deliver only after the ack wait of a minute, so there is no purge until
+// the command was delivered again.
 func (a *acks) putBack(seq uint64, msg jetstream.Msg, delay time.Duration) error {
 	a.removing.Lock()
 	defer a.removing.Unlock()
@@ -278,10 +280,9 @@ func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 	return true
 }
 
-// mayPurge looks whether nothing of the line lies below a sequence, and whether
-// commands of other lines may lie there: a purge that need not pick by subject
-// costs the server a small part of one that does. What is published behind the
-// look lies beyond the purge.
+// mayPurge asks the stream whether commands of the line, or of other lines, are below
+// a sequence: a purge that need not select by subject costs the server a small part
+// of one that does. What is published after that has a higher sequence.
 func (a *acks) mayPurge(ctx context.Context, first uint64, alone bool) (others, ok bool) {
 	info, err := a.stream.Info(ctx, jetstream.WithSubjectFilter(CommandSubject(a.account, ">")))
 	if err != nil || !info.Created.Equal(a.created) {

@@ -1,3 +1,8 @@
+// How the first events of a stream are removed. The stream denies deletes and purges,
+// and no update changes that, so they are removed by a limit: the stream is closed to publications,
+// its limit is set to as many messages as stay, and it is opened again without
+// one (docs/decisions/0011). A mark in its metadata says so meanwhile.
+
 package queue
 
 import (
@@ -11,13 +16,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The events stream denies deletes and purges, and no update takes that back. So
-// its first events are removed by a limit: the stream is closed to publications,
-// its limit is set to as many messages as stay, and it is opened again without
-// one (docs/decisions/0011). A mark in its metadata says so meanwhile.
-
 // boundMark is the stream's metadata key while its first events are removed; the
-// value is the sequence that it will begin with.
+// value is the sequence at which it will begin.
 const boundMark = "perennial-bound"
 
 // boundTimeout bounds one change of the stream: the server answers when it has
@@ -115,9 +115,9 @@ type Bounding struct {
 }
 
 // BoundEvents removes the events before b.First, exactly those, or says why it
-// did not. The caller sees to it that no relay publishes. Ended half way, by a
-// crash say, the stream takes no events until [Queue.OpenEvents], and has lost
-// none but those.
+// did not. The caller must prevent a relay from publishing meanwhile. After a crash
+// half way the stream refuses events until [Queue.OpenEvents], and no other events
+// are lost.
 func (q *Queue) BoundEvents(ctx context.Context, b Bounding) (err error) {
 	if b.Reached == nil {
 		b.Reached = func(string) {}

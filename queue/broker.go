@@ -1,3 +1,10 @@
+// The broker makes consumers of an account's events stream for users that may only
+// read. NATS has no permission for a part of a request: a user that may create a pull
+// consumer may also create one that pushes, and JetStream pushes to whatever subject
+// the request names, a verb of another account among them. So the broker gets those
+// requests of a user's account; it refuses push consumers and passes the rest on to
+// JetStream.
+
 package queue
 
 import (
@@ -14,18 +21,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The broker makes consumers of an account's events stream for users that may only
-// read. NATS has no permission for a part of a request: who may create a pull
-// consumer may create one that pushes, and JetStream pushes to whatever subject
-// the request names, a verb of another account among them. So those requests of a
-// user's account come here; what pushes is refused, the rest goes on to JetStream.
-
 // brokerAnswer bounds how long JetStream may take for a request that is passed on.
 const brokerAnswer = 5 * time.Second
 
 // brokered are the requests of JetStream that go through the broker. INFO and
-// STREAM.NAMES are of no stream, so that JetStream's answers would tell of all; an
-// account that does not import INFO would be told that JetStream is not for it.
+// STREAM.NAMES name no stream, so JetStream's answers would list all of them; a client
+// whose account does not import INFO takes JetStream for disabled.
 func brokered(stream string) []string {
 	return []string{
 		"INFO", "STREAM.NAMES",
@@ -203,7 +204,7 @@ func single(data []byte) ([]byte, error) {
 const accountInfo = `{"type":"io.nats.jetstream.api.v1.account_info_response","memory":0,"storage":0,"streams":1,"consumers":0,` +
 	`"limits":{"max_memory":-1,"max_storage":-1,"max_streams":-1,"max_consumers":-1,"max_ack_pending":-1},"api":{"total":0,"errors":0}}`
 
-// names finds the events stream by a subject, as clients do that were told none.
+// names finds the events stream by a subject, as clients do that have no stream name.
 func (b *broker) names(data []byte) ([]byte, error) {
 	var request struct {
 		Subject string `json:"subject"`
@@ -315,7 +316,7 @@ const (
 )
 
 // room refuses a consumer beyond a user's share: each costs the server memory, and
-// the archive a look.
+// `ledger archive` one request.
 func (b *broker) room(user string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), brokerAnswer)
 	defer cancel()

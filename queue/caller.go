@@ -1,3 +1,6 @@
+// The caller of a request, and where its answer may go: what a NATS server proves of a
+// request, and what any client may have written into it.
+
 package queue
 
 import (
@@ -7,9 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 )
-
-// Who asks, and where an answer may go: what a server proves of a request, and what any
-// client may have written into it.
 
 // requestInfo is the header by which a NATS server says whose request crosses from
 // one NATS account to another.
@@ -21,8 +21,8 @@ const requestInfo = "Nats-Request-Info"
 //
 // The user is read from the name of its NATS account, for the server takes the field
 // `user` from whatever CONNECT says. Accounts of JWTs are named by their keys: there the
-// name is that of the user's JWT, which the account has signed. A second header is a
-// client's, in a form that the server did not take for one.
+// name is that of the user's JWT, which the account has signed. A second header was
+// written by the client, in a form that the server did not remove.
 func callerOf(header nats.Header, reply string) string {
 	values := header.Values(requestInfo)
 	if !crossed(reply) || len(values) != 1 {

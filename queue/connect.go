@@ -1,3 +1,5 @@
+// The connection to NATS: its configuration, reconnection and state.
+
 package queue
 
 import (
@@ -56,7 +58,7 @@ const (
 	// nothing comes is given up and made anew: some twelve seconds.
 	pingInterval = 4 * time.Second
 	pingsOut     = 2
-	// sayAgain bounds how often the log says that the connection is still down.
+	// sayAgain is the least time between two log lines about a connection that is down.
 	sayAgain = 30 * time.Second
 )
 
@@ -128,7 +130,7 @@ func (q *Queue) Down() string {
 	if q.nc.IsConnected() {
 		return ""
 	}
-	if err := q.nc.LastError(); err != nil { // a refused login is told to no handler before the first connection
+	if err := q.nc.LastError(); err != nil { // before the first connection nats.go calls no handler for a refused login
 		q.failed.Store(&err)
 	}
 	why := "NATS at " + q.where + " is not connected"
@@ -162,8 +164,8 @@ func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 	}
 }
 
-// onFailedAttempt keeps why the server cannot be reached, and says it when that
-// changes and now and then.
+// onFailedAttempt keeps why the server cannot be reached, and logs it when it changes
+// and at most every sayAgain.
 func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
 	before := q.failed.Swap(&err)
 	changed := before == nil || (*before).Error() != err.Error()
@@ -172,7 +174,7 @@ func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
 	}
 }
 
-// onConnect is of the first connection: it is only worth a line when it was waited for.
+// onConnect logs the first connection, if it was waited for.
 func (q *Queue) onConnect(nc *nats.Conn) {
 	if q.failed.Load() != nil {
 		q.onReconnect(nc)
@@ -185,7 +187,7 @@ func (q *Queue) onReconnect(nc *nats.Conn) {
 }
 
 func (q *Queue) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
-	if !q.denials.heard(err) { // who waits says it
+	if !q.denials.heard(err) { // the waiting request returns it
 		q.log.WithError(err).Warn("nats")
 	}
 }

@@ -1,3 +1,5 @@
+// The durable consumers of the commands stream, one for each line.
+
 package queue
 
 import (
@@ -20,9 +22,8 @@ func (q *Queue) lineConsumer(ctx context.Context, account string, line Line) (je
 	})
 }
 
-// forgetDeliveries removes consumers that have commands out with a runner that is
-// gone: they would come again only after a minute. The commands themselves are the
-// stream's and stay.
+// forgetDeliveries removes consumers with deliveries to a runner that is gone: those
+// commands would be delivered again only after a minute. They stay in the stream.
 func (q *Queue) forgetDeliveries(ctx context.Context, account string) error {
 	if err := q.forgetConsumer(ctx, account, formerConsumer, true); err != nil {
 		return err
@@ -50,9 +51,9 @@ func (q *Queue) forgetConsumer(ctx context.Context, account, name string, always
 	return err
 }
 
-// reopen makes the consumer anew. Where the connection was lost, what was on its way
-// is lost too, and would come again only after a minute: a new consumer has it at
-// once. What was delivered before and is still at hand comes twice.
+// reopen makes the consumer anew. Deliveries that were on their way when the connection
+// was lost would come again only after a minute; a new consumer delivers them at once.
+// Commands that the runner still holds are delivered twice.
 func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Consumer, error) {
 	if i.queue.nc.Stats().Reconnects != connected {
 		if err := i.queue.forgetConsumer(ctx, i.account, i.line.consumer(), false); err != nil {

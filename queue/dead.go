@@ -1,3 +1,5 @@
+// The stream of commands that could not be read.
+
 package queue
 
 import (

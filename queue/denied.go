@@ -1,3 +1,7 @@
+// Requests that a NATS server denies. It does not answer a request on a subject that
+// its user has no permission for: it reports an error on the connection, and the
+// requests that wait there are ended here.
+
 package queue
 
 import (
@@ -9,9 +13,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 )
-
-// A NATS server does not answer a request on a subject that its user has no permission
-// for: it tells the connection. Requests that wait for their answers are ended here.
 
 // DeniedError says that the user of the connection has no permission for a subject.
 type DeniedError struct{ Subject string }

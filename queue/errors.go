@@ -1,3 +1,5 @@
+// The errors that callers of this package match.
+
 package queue
 
 import (
@@ -45,8 +47,8 @@ func (e *StreamError) Error() string {
 		e.Stream, e.Field, e.Have, e.Want)
 }
 
-// DivergedError says that an account's events stream and its ledger tell two
-// stories. Nothing was published after the difference was noticed. LedgerHash
+// DivergedError says that an account's events stream and its ledger differ. Nothing
+// was published after the difference was noticed. LedgerHash
 // is empty when the ledger has no row StreamSeq; StreamHash is empty when the
 // message in the stream was not published by a relay.
 type DivergedError struct {

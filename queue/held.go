@@ -1,3 +1,5 @@
+// What an events stream must still hold, and what it has lost.
+
 package queue
 
 import "fmt"
@@ -15,7 +17,7 @@ type Held struct {
 // Missing says in words what a stream that ends with a row has lost, "" when
 // that is nothing, or no more than a crash or a power cut explains. A stream that was
 // emptied, or put back to an old state, is filled again from a ledger that may
-// have been rewritten since: then nothing on it could tell.
+// have been rewritten since, and no event on it could prove that.
 func (h Held) Missing(last uint64) string {
 	switch {
 	case last == 0 && h.Firm > 0:

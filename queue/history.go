@@ -1,3 +1,5 @@
+// Reading what an events stream holds at the moment.
+
 package queue
 
 import (

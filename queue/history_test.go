@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// loose is an events stream that somebody made without its protections, with n
-// events in it.
+// loose is an events stream that was made without its protections, with n events
+// in it.
 func loose(t *testing.T, q *Queue, n int) jetstream.Stream {
 	t.Helper()
 	config := eventsConfig("main", 1, false)
@@ -55,7 +55,7 @@ func TestHistoryEndsWhereTheStreamDoes(t *testing.T) {
 	}
 	check(t, stream.DeleteMsg(within(t), 3))
 	if seqs, err := told(t, q, 1); len(seqs) != 4 || seqs[2] != 4 || err != nil {
-		t.Errorf("one taken out is left to whoever counts: %v %v", seqs, err)
+		t.Errorf("a removed event is reported: %v %v", seqs, err)
 	}
 	check(t, stream.DeleteMsg(within(t), 5))
 	if _, err := told(t, q, 1); err == nil || !strings.Contains(err.Error(), "deleted from its end") {

@@ -1,3 +1,5 @@
+// Delivery of commands to the runner, the most urgent line first.
+
 package queue
 
 import (
@@ -45,7 +47,7 @@ type Message struct {
 	delivery Delivery
 }
 
-// Delivery is how a stream hears of the end of one delivery.
+// Delivery ends one delivery at its stream.
 type Delivery interface {
 	Ack() error
 	Nak(delay time.Duration) error
@@ -117,7 +119,7 @@ func (q *Queue) Commands(ctx context.Context, account string) (*Intake, error) {
 	return q.openIntake(ctx, account)
 }
 
-// openIntake shares the consumers with whichever intake else uses them.
+// openIntake shares the consumers with any other intake that uses them.
 func (q *Queue) openIntake(ctx context.Context, account string) (*Intake, error) {
 	all := &Intake{lines: map[Line]*lineIntake{}}
 	for _, line := range Lines() {
@@ -160,8 +162,8 @@ func (i *Intake) Fetch(ctx context.Context, line Line, limit int) ([]Message, er
 }
 
 // Rest stops asking the server for commands of a line until the next Fetch, and
-// gives back at once what was sent ahead: what cannot be started soon is neither
-// kept in memory nor offered again every minute.
+// puts back at once what was sent ahead: commands that cannot be started soon are
+// neither kept in memory nor delivered again every minute.
 func (i *Intake) Rest(line Line) { i.lines[line].pause() }
 
 // Close stops taking commands, sends the acknowledgements still held back and
@@ -273,7 +275,8 @@ func (i *lineIntake) run(ctx context.Context, consumer jetstream.Consumer) {
 	close(i.done)
 }
 
-// giveBack empties the buffer: another intake, or this one later, has it again.
+// giveBack empties the buffer: its commands are delivered again, to another intake or
+// later to this one.
 func (i *lineIntake) giveBack() {
 	for {
 		select {

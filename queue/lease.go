@@ -1,3 +1,5 @@
+// The lease by which one runner at a time has an account on an external NATS.
+
 package queue
 
 import (
@@ -32,9 +34,8 @@ type Lease struct {
 // AcquireLease waits until the account is free and takes it. holder names this
 // process for people and must be unique among runners; ttl, at least a second,
 // is how long a holder that died blocks the others. The bucket's own time to
-// live, set when it was made, wins. Any other error than ctx's is one of
-// NATS, such as an outage, or of a holder or bucket that cannot be: the caller
-// tries again.
+// live, set when it was made, takes precedence. Any other error than ctx's is one of
+// NATS, such as an outage, or of an invalid holder or bucket: the caller tries again.
 func (q *Queue) AcquireLease(ctx context.Context, account, holder string, ttl time.Duration) (*Lease, error) {
 	c := &contender{queue: q, account: account, holder: holder}
 	defer c.calm()
@@ -173,7 +174,7 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 	}
 }
 
-// What a holder waits for.
+// The events for which a holder waits.
 const (
 	leaseDue     = iota // the key is to be written again
 	leaseExpired        // the last write is too old
@@ -201,8 +202,8 @@ func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
 
 // renew writes the key again. Its error is ErrKeyExists when another runner has it, or
 // had it since. A write of its own whose answer was lost is its own, and is written
-// once more, so that its age counts from this renewal; what a stranger has made of the
-// key is written over.
+// once more, so that its age counts from this renewal; a value that no runner wrote is
+// overwritten.
 func (l *Lease) renew(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()
@@ -227,8 +228,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	return err
 }
 
-// errKeyContended leaves the lease held until its time is over: the next renewal may
-// be luckier.
+// errKeyContended leaves the lease held until it expires: the next renewal may succeed.
 var errKeyContended = errors.New("the key of the lease changes faster than it can be written")
 
 // leaseTries bounds how often one renewal writes over a key that others write too.

@@ -1,3 +1,14 @@
+// The key of an account's lease, and the rule by which it changes hands. On a server
+// that lets others write it, a key can hold anything, or be deleted.
+//
+//   - A runner's value begins with leaseMark. Any other value, or a deletion, takes
+//     nothing from the holder: it writes its own again, as long as its last write is
+//     young enough for the lease.
+//   - A holder that finds another runner's value has lost, and stops.
+//   - A runner that waits takes a key that was given back, or that has run out, at once;
+//     one that another client wrote or deleted, only when no runner has written it for
+//     a whole time to live.
+
 package queue
 
 import (
@@ -12,17 +23,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The key of an account's lease, and the rule by which it changes hands. On a server
-// that lets others write it, a key can hold anything, or be deleted.
-//
-//   - A runner's value begins with leaseMark. What begins otherwise, and a deletion, is
-//     no runner's, and takes nothing from a holder: it writes its own again, as long as
-//     its last write is young enough for the lease.
-//   - A holder that finds another runner's value has lost, and stops.
-//   - A runner that waits takes a key that was given back, or that has run out, at once;
-//     one that is a stranger's, or deleted, only when no runner has written it for a
-//     whole time to live.
-
 // leaseMark begins what a runner writes: it is followed by its holder, and by nothing
 // where the account was given back.
 const leaseMark = "perennial "
@@ -32,10 +32,10 @@ type leaseKey struct {
 	revision uint64
 	holder   string // of a runner
 	free     bool   // given back by a runner
-	stranger string // what a client that is no runner has made of it: "overwritten" or "deleted"
+	stranger string // what another client did to it: "overwritten" or "deleted"
 }
 
-// by names for people who has the key.
+// by names the holder of the key, for messages.
 func (k leaseKey) by() string {
 	if k.stranger != "" {
 		return "a client that is no runner (the key was " + k.stranger + ")"

@@ -72,8 +72,8 @@ func TestAHolderThatFindsAnotherRunnersKeyHasLost(t *testing.T) {
 	}
 }
 
-// On a server that lets others write the key, what they make of it takes nothing from
-// a holder, and lets nobody in before it.
+// On a server that lets others write the key, what they write neither takes the lease
+// from its holder nor admits another runner before it runs out.
 func TestAStrangersKeyTakesNoLease(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)

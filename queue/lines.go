@@ -1,3 +1,5 @@
+// Priorities and lines: the subjects of the commands stream.
+
 package queue
 
 import (

@@ -1,3 +1,5 @@
+// The lock of a data directory.
+
 package queue
 
 import (

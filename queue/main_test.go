@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// quiet is a log that nobody reads.
+// quiet is a log whose lines are discarded.
 func quiet() *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(io.Discard)

@@ -1,3 +1,6 @@
+// Answers of the service that are longer than the NATS server's max_payload, sent in
+// parts.
+
 package queue
 
 import (
@@ -11,8 +14,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 )
 
-// An answer may be longer than the NATS server's max_payload: the plan of a large
-// sweep is megabytes, and a default server takes one. A client that asks with the header
+// The plan of a large sweep has megabytes, and a default server takes one. A client that asks with the header
 // Perennial-Parts gets it in parts, each with its number and how many there are;
 // one that asks without is answered at once that it cannot be sent.
 const (

@@ -1,3 +1,5 @@
+// Checks that the connection and the streams work now.
+
 package queue
 
 import (

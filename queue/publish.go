@@ -1,3 +1,5 @@
+// Publication of commands, singly and in atomic batches.
+
 package queue
 
 import (

@@ -1,3 +1,5 @@
+// The relay: it publishes the journal, in order, to the events stream.
+
 package queue
 
 import (
@@ -60,7 +62,7 @@ type Source interface {
 // nor a duplicate can be stored. A stream that lost its tail in a power cut is
 // filled again; one that was emptied only when Refill says so.
 type Relay struct {
-	// Reached is told of the moments named in docs/reliability.md; nil: none are reported.
+	// Reached is called at the moments named in docs/reliability.md; nil: none are reported.
 	Reached func(point string)
 	// Held is what the stream held before this process began.
 	Held Held
@@ -80,7 +82,7 @@ type Relay struct {
 
 	mu        sync.Mutex
 	published uint64
-	most      uint64        // that published ever was
+	most      uint64        // the greatest value that published had
 	moved     chan struct{} // closed when published grows
 }
 
@@ -234,7 +236,7 @@ func (r *Relay) checkHeld(last uint64) error {
 	r.mu.Lock()
 	held := Held{Last: max(r.Held.Last, r.most), Firm: r.Held.Firm}
 	if last == 0 && r.most > 0 {
-		held.Firm = max(held.Firm, r.most) // it was there a moment ago, in this very process
+		held.Firm = max(held.Firm, r.most) // this process has seen it there
 	}
 	refill := r.Refill && r.most < r.Held.Last
 	r.mu.Unlock()
@@ -248,9 +250,9 @@ func (r *Relay) checkHeld(last uint64) error {
 	return nil
 }
 
-// compareBefore looks at what was under way at most when the stream was last
-// written: a message of somebody else's among it takes the place of a row, and
-// the rows behind it fit again.
+// compareBefore compares the messages that could have been in flight when the
+// stream was last written: a message that the relay did not publish takes the place
+// of a row there, and the rows behind it match again.
 func (r *Relay) compareBefore(ctx context.Context, stream jetstream.Stream, first, last uint64) error {
 	if last > relayChunk*relayWindow {
 		first = max(first, last-relayChunk*relayWindow)
@@ -304,7 +306,7 @@ func (r *Relay) compare(ctx context.Context, last uint64, subject string, header
 		return r.diverged(last, "", "", fmt.Sprintf("message %d on %s was not published by this program: another publisher has permission for the events subjects, revoke it", last, subject))
 	}
 	if seq != last {
-		return r.diverged(seq, hash, "", fmt.Sprintf("journal row %d is message %d of the stream: messages were added or removed by somebody else", seq, last))
+		return r.diverged(seq, hash, "", fmt.Sprintf("journal row %d is message %d of the stream: messages were added or removed by another client", seq, last))
 	}
 	own, found, err := r.source.HashAt(ctx, seq)
 	switch {

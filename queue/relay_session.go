@@ -1,3 +1,5 @@
+// One run of the relay's publishing, with its acknowledgements.
+
 package queue
 
 import (
@@ -12,9 +14,9 @@ import (
 // relaySession is one unbroken run of publishing. Only the first and the last
 // message of a chunk ask for an acknowledgement: since each message names the
 // sequence before it, the last one can be stored only if all before it were, or
-// if somebody else's message took the place of one. The first one's
-// acknowledgement tells that at once where it is likely, between two chunks;
-// finding the place anew tells the rest.
+// if a message that the relay did not publish took the place of one. Such a message is
+// likeliest between two chunks, where the first one's acknowledgement shows it at
+// once; elsewhere findPlace finds it.
 type relaySession struct {
 	relay *Relay
 	inbox string

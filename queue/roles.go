@@ -1,3 +1,8 @@
+// A role is what a user of NATS may do with the accounts it is given for. Each user
+// has a NATS account of its own, which imports what its roles need and nothing
+// else: a reply subject or a deliver subject that it names is one of its own
+// account and never one of the runner's, and its inboxes are its own.
+
 package queue
 
 import (
@@ -6,11 +11,6 @@ import (
 	"slices"
 	"strings"
 )
-
-// A role is what a user of NATS may do with the accounts it is given for. Each user
-// has a NATS account of its own, which imports what its roles need and nothing
-// else: a reply subject or a deliver subject that it names is one of its own
-// account and never one of the runner's, and its inboxes are its own.
 
 // Role is a set of rights.
 type Role string

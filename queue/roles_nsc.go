@@ -1,3 +1,5 @@
+// The roles as nsc commands, for servers whose accounts are JWTs.
+
 package queue
 
 import (

@@ -1,3 +1,5 @@
+// How many requests a service works on at once, in all and for each user.
+
 package queue
 
 import (
@@ -6,7 +8,7 @@ import (
 )
 
 // room bounds the requests of a service that are worked on at once, and those of each
-// user that the server names: one that floods the service waits for itself.
+// user that the server names: a user that floods the service delays itself alone.
 type room struct {
 	slots chan struct{}
 	mu    sync.Mutex
@@ -21,15 +23,15 @@ type share struct {
 }
 
 // maxOfUser bounds the requests of one user that are worked on or wait. Clients that no
-// server names share maxWaitingRequests: they cannot be told apart.
+// server names share maxWaitingRequests: they cannot be distinguished.
 const maxOfUser = 32
 
 func newRoom(slots int) *room {
 	return &room{slots: make(chan struct{}, slots), users: map[string]*share{}}
 }
 
-// admit takes a request of a user in, nil where the user has too many already. Each
-// that is taken in has to leave.
+// admit admits a request of a user; nil where the user has too many already. Each
+// admitted request has to leave.
 func (r *room) admit(user string) *share {
 	r.mu.Lock()
 	defer r.mu.Unlock()

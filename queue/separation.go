@@ -1,3 +1,5 @@
+// The doctor's questions: does a NATS server keep the users apart as configured.
+
 package queue
 
 import (
@@ -150,8 +152,9 @@ func (u User) eventAccounts() []string {
 }
 func (u User) askingAccounts() []string { return u.accountsAs(RoleProducer, RoleViewer, RoleOperator) }
 
-// forbidden are subjects that would tell something of an account, or of the runner's
-// lease, and that the user's roles do not give it. Asking them changes nothing.
+// forbidden are subjects that would reveal something about an account, or about the
+// runner's lease, and that the user's roles do not include. A request on them changes
+// nothing.
 func (u User) forbidden(account string) []string {
 	all := []string{
 		"$JS.API.STREAM.INFO.KV_" + LeaseBucket, "$JS.API.STREAM.INFO." + EventsStream(account), "$JS.API.STREAM.INFO." + CommandsStream(account),

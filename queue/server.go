@@ -1,3 +1,5 @@
+// The embedded NATS server.
+
 package queue
 
 import (
@@ -190,7 +192,7 @@ func (e *Embedded) separate(config EmbeddedConfig) (err error) {
 	return moveStore(config.StoreDir, runnerAccount)
 }
 
-// fresh are the options of one start: a server keeps the accounts that it was given.
+// fresh are the options of one start: a server modifies the accounts in its options.
 func (e *Embedded) fresh() (*server.Options, error) {
 	options := e.options.Clone()
 	if e.accounts == "" {
@@ -245,8 +247,8 @@ func CheckListen(listen string) error {
 	return err
 }
 
-// loopback splits a listen address and refuses whatever is not this machine:
-// the embedded server speaks without TLS.
+// loopback splits a listen address and refuses one that is not of this machine: the
+// embedded server has no TLS.
 func loopback(listen string) (host string, port int, err error) {
 	if listen == "" {
 		listen = "127.0.0.1:4222"

@@ -39,7 +39,7 @@ func TestEmbeddedServerWithUsersRefusesStrangers(t *testing.T) {
 	}
 }
 
-func TestAServerThatLetsAnybodyInIsNoticed(t *testing.T) {
+func TestAServerWithoutALoginIsNoticed(t *testing.T) {
 	open, closed := startServer(t, t.TempDir()), startServer(t, t.TempDir(), User{Name: "ops", Password: "pw", Grants: []Grant{{RoleOperator, []string{"main"}}}})
 	for server, anonymous := range map[*Embedded]bool{open: true, closed: false} {
 		if q := connect(t, server); q.Anonymous() != anonymous {

@@ -1,3 +1,5 @@
+// The NATS service of an account: its verbs, their limits and errors.
+
 package queue
 
 import (
@@ -78,11 +80,10 @@ func (q *Queue) ServeAccount(account, version string, verbs map[string]Verb) (st
 	return stop, nil
 }
 
-// stopService takes the service's subscriptions back. While the connection is
-// down the server cannot be told, and nats.go subscribes them again at the
-// reconnect: the server would go on handing requests to a service that is gone.
-// So they are taken back once the connection is up; until then what they get is
-// refused as stopping.
+// stopService removes the service's subscriptions. While the connection is down they
+// cannot be removed at the server, and nats.go subscribes them again at the reconnect,
+// so that the server would send requests to a service that is gone. So they are
+// removed once the connection is up; until then requests are refused as stopping.
 func (q *Queue) stopService(service micro.Service) error {
 	if q.nc.IsConnected() || q.nc.IsClosed() {
 		return service.Stop()
@@ -100,7 +101,7 @@ func (q *Queue) stopService(service micro.Service) error {
 
 const (
 	// maxWaitingRequests and maxWaitingBytes bound the requests of one verb that were not
-	// taken in yet; what is above is dropped, and its asker has no answer.
+	// taken in yet; requests beyond that are dropped and get no answer.
 	maxWaitingRequests = 1000
 	maxWaitingBytes    = 8 << 20
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestServiceAnswersItsVerbsAndSaysWhenNobodyRuns(t *testing.T) {
+func TestServiceAnswersItsVerbsAndSaysWhenNoRunnerRuns(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	if _, err := q.Request(ctx, "main", "status", nil); !errors.Is(err, ErrNoRunner) {

@@ -1,3 +1,5 @@
+// Snapshots of a ledger's state in the account's object store.
+
 package queue
 
 import (
@@ -119,9 +121,9 @@ const (
 	partsAhead = 64
 )
 
-// paced is what a snapshot is stored from. The library makes a message of every
-// read and sends thousands without waiting: so each read is full, and every few
-// wait until the server has stored what was read before.
+// paced is the reader that a snapshot is stored from. The library sends one message
+// for each read, and thousands without waiting. So each read fills its buffer, and
+// every few reads wait until the server has stored what was read before.
 type paced struct {
 	io.Reader
 

@@ -1,3 +1,5 @@
+// The streams of an account: their settings, creation and checks.
+
 package queue
 
 import (
@@ -88,7 +90,7 @@ func commandsConfig(account string, replicas int) jetstream.StreamConfig {
 	}
 }
 
-// eventsConfig: asynchronous persistence only where the ledger, synced before
+// eventsConfig asks for asynchronous persistence only where the ledger, synced before
 // anything is published, is on the same machine, and never with replicas.
 func eventsConfig(account string, replicas int, embedded bool) jetstream.StreamConfig {
 	config := jetstream.StreamConfig{

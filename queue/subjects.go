@@ -1,3 +1,5 @@
+// Names: kinds of command, accounts, streams and subjects.
+
 package queue
 
 import (

@@ -1,3 +1,5 @@
+// Following the events stream: all events, live ones, and the last one.
+
 package queue
 
 import (

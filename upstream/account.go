@@ -1,3 +1,5 @@
+// The account and its wallet.
+
 package upstream
 
 import (

@@ -27,8 +27,8 @@ func orderRead(status, poll string) string {
 }
 
 // Trap 26: while paid or procuring and poll_after_seconds is an integer, and never
-// earlier; null stops, and so does a status that nobody knows (trap 27).
-func TestTrap26AwaitOrderWaitsAsItIsTold(t *testing.T) {
+// earlier; null stops, and so does an unknown status (trap 27).
+func TestTrap26AwaitOrderWaitsPollAfterSeconds(t *testing.T) {
 	for name, c := range map[string]struct {
 		reads []string
 		waits []time.Duration

@@ -100,11 +100,11 @@ func TestTrap01NothingWrittenIsNotSent(t *testing.T) {
 	cancel()
 	plain := serve(t, answering(200, envelope("ok", `{}`)))
 	for name, r := range map[string]upstream.Reply{
-		"nobody listens": clientOf(t, "http://"+address).Post(context.Background(), renewWrite),
-		"TLS fails":      clientOf(t, strings.Replace(plain, "http:", "https:", 1)).Post(context.Background(), renewWrite),
-		"no such host":   clientOf(t, "https://host.invalid").Post(context.Background(), renewWrite),
-		"context ended":  clientOf(t, plain).Post(canceled, renewWrite),
-		"bad key":        clientOf(t, plain).Post(context.Background(), upstream.Write{Kind: upstream.WriteOrder, Key: "a\nb"}),
+		"no listener":   clientOf(t, "http://"+address).Post(context.Background(), renewWrite),
+		"TLS fails":     clientOf(t, strings.Replace(plain, "http:", "https:", 1)).Post(context.Background(), renewWrite),
+		"no such host":  clientOf(t, "https://host.invalid").Post(context.Background(), renewWrite),
+		"context ended": clientOf(t, plain).Post(canceled, renewWrite),
+		"bad key":       clientOf(t, plain).Post(context.Background(), upstream.Write{Kind: upstream.WriteOrder, Key: "a\nb"}),
 	} {
 		if r.Sent || r.Failure == "" || r.HTTPStatus != 0 {
 			t.Errorf("%s: %+v", name, r)
@@ -117,8 +117,8 @@ func TestTrap01NothingWrittenIsNotSent(t *testing.T) {
 	}
 }
 
-// A redirect would carry a POST, or its signature, to somebody else, and a GET's
-// answer back from there.
+// A redirect would carry a POST, or its signature, to another server, and bring a
+// GET's answer back from there.
 func TestTrap01And43NoRedirectIsFollowed(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		var elsewhere atomic.Int64

@@ -1,3 +1,5 @@
+// The codes of the response envelope.
+
 package upstream
 
 // Code is a stable code of the response envelope (API: Errors). It is an error,

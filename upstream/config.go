@@ -1,3 +1,5 @@
+// The client's configuration, and the addresses and environments that it accepts.
+
 package upstream
 
 import (
@@ -191,7 +193,7 @@ func randomNonce() string {
 	return hex.EncodeToString(raw[:])
 }
 
-// Environment is told by the App ID's prefix (API: Credentials).
+// Environment follows from the App ID's prefix (API: Credentials).
 func (c *Client) Environment() Environment { return c.environment }
 
 // AppID is the public half of the key.

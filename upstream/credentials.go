@@ -1,3 +1,5 @@
+// The credentials of a proxy, which never print.
+
 package upstream
 
 import (

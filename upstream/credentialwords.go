@@ -1,3 +1,6 @@
+// Credentials in sentences: a text is cut where a word for credentials is followed by
+// words that may be one.
+
 package upstream
 
 import (

@@ -1,3 +1,5 @@
+// Decimal amounts compared with integer cents.
+
 package upstream
 
 import (

@@ -13,7 +13,7 @@
 //     types that have no place for them. [Client.Reveal] is the only exception,
 //     and what it returns prints as "[redacted]".
 //   - Money is whole cents in int64. A fraction, a float, a missing figure or a
-//     key that stands twice is an error or is reported missing, never a zero.
+//     key that appears twice is an error or is reported missing, never a zero.
 //
 // A Client is safe for concurrent use.
 package upstream

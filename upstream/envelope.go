@@ -1,3 +1,5 @@
+// The response envelope.
+
 package upstream
 
 import (

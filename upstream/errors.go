@@ -1,3 +1,5 @@
+// The errors of the client.
+
 package upstream
 
 import (

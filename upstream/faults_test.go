@@ -13,7 +13,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// What one reply to a first attempt lets anybody conclude.
+// What one reply to a first attempt proves.
 const (
 	charged    = "charged"
 	notCharged = "not charged"

@@ -1,3 +1,5 @@
+// data.errors of a validation failure, as bounded text.
+
 package upstream
 
 import (

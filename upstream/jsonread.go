@@ -1,3 +1,7 @@
+// The JSON reader, by allow-list: a caller asks an object for the members it knows,
+// and everything else (credentials among it) is never turned into a value. Keys match
+// exactly, a key that appears twice is an error, and integers are integers. The input has passed json.Valid, which also bounds the nesting.
+
 package upstream
 
 import (
@@ -10,11 +14,6 @@ import (
 	"time"
 	"unicode/utf8"
 )
-
-// This file reads JSON by allow-list: a caller asks an object for the members it
-// knows, everything else (credentials among it) is never turned into a value.
-// Keys match exactly, a key that stands twice is an error, and integers are
-// integers. The input has passed json.Valid, which also bounds the nesting.
 
 type member struct{ key, value []byte }
 

@@ -1,3 +1,5 @@
+// The provider's limits of a request.
+
 package upstream
 
 import "time"

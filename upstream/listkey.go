@@ -1,3 +1,5 @@
+// How the array of a list is found, whose name the document does not give.
+
 package upstream
 
 import (
@@ -7,7 +9,7 @@ import (
 )
 
 // Members of an entry beside the one that names it, as the document shows them
-// (API: Proxy item, Order). They tell a list from another array about its entries.
+// (API: Proxy item, Order). They distinguish the list from another array about its entries.
 var (
 	proxyMembers = []string{
 		"status", "host", "port", "protocol", "username", "password", "connection", "socks5_uri", "ip_type", "country_code", "region", "line_name",

@@ -1,3 +1,5 @@
+// The body of an order, and an order's detail.
+
 package upstream
 
 import (
@@ -150,7 +152,7 @@ type Delivery struct {
 	Present                       bool
 }
 
-// Refund is an order's refund object; only it tells of refunds (trap 19).
+// Refund is an order's refund object; only it proves a refund (trap 19).
 type Refund struct {
 	Status, Destination string
 	AmountCents         *int64 // cents; nil when absent or null

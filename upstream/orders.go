@@ -1,3 +1,5 @@
+// Reading orders, and waiting until one is finished.
+
 package upstream
 
 import (

@@ -1,3 +1,5 @@
+// Pages of lists, and the offers.
+
 package upstream
 
 import (

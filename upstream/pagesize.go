@@ -1,3 +1,5 @@
+// Page sizes that the provider refuses, and the smaller ones that replace them.
+
 package upstream
 
 import (

@@ -1,3 +1,5 @@
+// Proxies, without their credentials.
+
 package upstream
 
 import (

@@ -1,3 +1,5 @@
+// The body of a renewal, and its result.
+
 package upstream
 
 import (

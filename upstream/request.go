@@ -1,3 +1,5 @@
+// One request: signed, sent once and read to its end.
+
 package upstream
 
 import (
@@ -31,8 +33,8 @@ type answer struct {
 	tooLarge   bool
 }
 
-// do signs, sends once and reads. It never follows a redirect: it speaks to the
-// transport itself.
+// do signs, sends once and reads. It never follows a redirect: it uses the
+// transport directly.
 func (c *Client) do(ctx context.Context, in call) answer {
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}

@@ -1,3 +1,5 @@
+// The Retry-After header.
+
 package upstream
 
 import (

@@ -1,3 +1,5 @@
+// The signature of a request (API: Authentication).
+
 package upstream
 
 import (

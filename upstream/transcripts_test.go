@@ -220,8 +220,8 @@ func replaying(t testing.TB, tr transcript, body string) *upstream.Client {
 	return clientOf(t, serve(t, answering(status, body, header...)))
 }
 
-// Trap 28: fields that nobody knew yet, anywhere in any response, change nothing
-// of what is read; and statuses that nobody knew yet come through as they are.
+// Trap 28: unknown fields, anywhere in any response, change nothing of what is read;
+// and unknown statuses come through as they are.
 func TestTrap28FieldsOfTomorrowChangeNothing(t *testing.T) {
 	for _, s := range steps() {
 		tr := readTranscript(t, s.name)

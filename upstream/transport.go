@@ -1,3 +1,5 @@
+// The HTTP transport, which counts what it has written.
+
 package upstream
 
 import (

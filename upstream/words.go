@@ -1,3 +1,6 @@
+// The text of a server as it may be kept and shown: one line, printable, without
+// credentials.
+
 package upstream
 
 import (

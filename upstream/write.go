@@ -1,3 +1,5 @@
+// Post: the two writes, each sent once, and everything known of their replies.
+
 package upstream
 
 import (

@@ -10,13 +10,13 @@ import (
 	"perennial/queue"
 )
 
-// Stream is a commands stream whose time is its caller's. Like JetStream it
-// delivers in the order of publication, and again what was put back or what
-// was not acknowledged in time. It is for one goroutine.
+// Stream is a commands stream whose clock is its caller's. Like JetStream it delivers
+// in the order of publication, and delivers again what was put back or was not
+// acknowledged in time. It is for one goroutine.
 type Stream struct {
 	// AckWait is after how long an unacknowledged command is delivered again.
 	AckWait time.Duration
-	// Acked hears of every acknowledgement before it takes effect; nil: nothing does.
+	// Acked is called for every acknowledgement before it takes effect; may be nil.
 	Acked func(queue.Message)
 
 	now     func() time.Time
@@ -58,7 +58,7 @@ func (s *Stream) Next() (at time.Time, found bool) {
 	return at, found
 }
 
-// Reopen is a new consumer: what the one before left unacknowledged is due at
+// Reopen replaces the consumer: what the one before left unacknowledged is due at
 // once.
 func (s *Stream) Reopen() {
 	for _, e := range s.entries {

@@ -1,3 +1,5 @@
+// The suite that a commands stream has to pass, JetStream's and the simulated one.
+
 package queuetest
 
 import (

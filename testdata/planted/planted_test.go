@@ -1,4 +1,4 @@
-// Package planted proves the tests: each bug that somebody could write is
+// Package planted proves the tests: each bug that an engineer could write is
 // written, one at a time, into a copy that only the compiler sees, and the tests
 // that should notice have to fail: those that name the trap whose guard the bug
 // removes. It is not part of `go test ./...`; CI runs `go test ./testdata/planted`.

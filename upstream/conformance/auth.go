@@ -1,3 +1,5 @@
+// Checks of authentication: headers, signatures, timestamps and nonces.
+
 package conformance
 
 import (
@@ -120,7 +122,7 @@ func replayNonce(s *session, e endpoint) finding {
 	return refused(s.send(r), "replayed_nonce")
 }
 
-// stampChecks: what a timestamp may look like, and how nonces are told apart.
+// stampChecks are the forms of a timestamp, and how nonces are distinguished.
 func stampChecks() []Check {
 	forms := []struct {
 		id, what string

@@ -1,3 +1,5 @@
+// The table of purchases and renewals that a run makes, and how it pays for them.
+
 package conformance
 
 import (
@@ -11,7 +13,7 @@ import (
 )
 
 // purchase is one order that the run makes. All that is bought is in this table,
-// so that the sum can be told before.
+// so that the sum is known before.
 type purchase struct {
 	name, scenario string
 	quantity, days int64

@@ -1,3 +1,5 @@
+// Checks of the canonical string that is signed.
+
 package conformance
 
 import (
@@ -6,7 +8,7 @@ import (
 	"strings"
 )
 
-// canonicalChecks: what the seven lines are made of. They ask for offers, with a
+// canonicalChecks are the contents of the seven lines. They ask for offers, with a
 // query as it stands and signed as the document says; what counts is whether the
 // signature is accepted, not what is found.
 func canonicalChecks() []Check {
@@ -121,7 +123,7 @@ func (s *session) signedWith(host string) finding {
 	return ok("signed as %s: %s", host, r.seen())
 }
 
-// pathChecks: opaque identifiers in paths. The document does not say whether the
+// pathChecks are opaque identifiers in paths. The document does not say whether the
 // signed path is escaped; this is what a server makes of the escaped one.
 func pathChecks() []Check {
 	out := make([]Check, 0, 10)

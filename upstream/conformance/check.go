@@ -1,3 +1,5 @@
+// The form of a check, its verdicts and its result.
+
 package conformance
 
 import (

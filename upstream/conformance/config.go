@@ -1,3 +1,5 @@
+// What a run observes, with which keys, and how much it may spend.
+
 package conformance
 
 import (
@@ -61,7 +63,7 @@ const (
 	RoleThere   Role = "there"         // all scopes, the same account in the other environment, at OtherBaseURL
 )
 
-// Plan is what a run means to do, told before it does it.
+// Plan is what a run is going to do, announced before it begins.
 type Plan struct {
 	Environment string // sandbox or production
 	Checks      int    // how many were chosen
@@ -162,7 +164,7 @@ func (c *Config) fillDefaults() {
 	}
 }
 
-// newTransport speaks HTTP/1.1, follows nothing and compresses nothing.
+// newTransport uses HTTP/1.1, follows no redirect and compresses nothing.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,

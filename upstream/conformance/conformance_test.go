@@ -131,7 +131,7 @@ func TestTheProductionSideConforms(t *testing.T) {
 }
 
 // Where a cheaper offer can show less, the one that can show more is bought; and
-// what is told before is kept where prices depend on quantity and duration.
+// the announced maximum holds where prices depend on quantity and duration.
 func TestTheOfferThatShowsMostIsBought(t *testing.T) {
 	f := fixture()
 	f.Offers[3].DurationDays, f.Offers[3].CIDRs = []int64{30}, nil // the cheapest

@@ -1,3 +1,7 @@
+// The control interface is that of Perennial's sandbox. With it the run can move
+// the server's clock, disable its own key, empty the wallet and ask for outcomes
+// that a sandbox does not show by itself. It undoes what it does.
+
 package conformance
 
 import (
@@ -9,10 +13,6 @@ import (
 	"strings"
 	"time"
 )
-
-// The control interface is that of Perennial's sandbox. With it the run can move
-// the server's clock, disable its own key, empty the wallet and ask for outcomes
-// that a sandbox does not show by itself. It undoes what it does.
 
 // command sends one request to the control interface; it goes through even when
 // the run was interrupted, for it may be what undoes another.
@@ -200,7 +200,7 @@ func (s *session) laterNonce(by time.Duration) finding {
 	return s.atClock(by, func() finding { return ok("%s", sendSeen(s, r)) })
 }
 
-// poorChecks: a wallet that is too low is charged nothing.
+// poorChecks observe that a wallet that is too low is charged nothing.
 func poorChecks() []Check {
 	try := func(r func(*session) (request, string)) func(*session) finding {
 		return func(s *session) finding {

@@ -1,3 +1,5 @@
+// Checks of unknown identifiers, unsupported operations, HTTP statuses and limits.
+
 package conformance
 
 import (
@@ -5,7 +7,7 @@ import (
 	"net/http"
 )
 
-// errorChecks: identifiers that are unknown or not ours, operations that the API
+// errorChecks are identifiers that are unknown or not ours, operations that the API
 // does not have, and what the document leaves open about errors.
 func errorChecks() []Check {
 	var out []Check
@@ -52,8 +54,8 @@ func longID() string {
 	return string(id)
 }
 
-// unsupportedChecks: the document names the operations and not their paths, so
-// these are tries, and only that they are refused counts. In production nothing
+// unsupportedChecks try operations that the document names without their paths, so
+// only the refusal counts. In production nothing
 // is tried that the document does not have.
 func unsupportedChecks() []Check {
 	out := make([]Check, 0, 16)
@@ -111,7 +113,7 @@ func statusChecks() []Check {
 	}})
 }
 
-// limitChecks: rates, and what the path's version is.
+// limitChecks are rates, and the version in the path.
 func limitChecks() []Check {
 	return []Check{
 		{ID: "limits.rate.retry_after", Section: secLimits, Sentence: "every rate-limited reply of the run has a Retry-After header", last: true, run: func(s *session) finding {
@@ -127,7 +129,7 @@ func limitChecks() []Check {
 			}
 			return ok("%d replies", len(s.limited))
 		}},
-		{ID: "limits.rate.seen", Section: secLimits, Open: true, Sentence: "how often the run was told to slow down", last: true, run: func(s *session) finding {
+		{ID: "limits.rate.seen", Section: secLimits, Open: true, Sentence: "how often the server answered the run with 429", last: true, run: func(s *session) finding {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return ok("%d times in %d requests", len(s.limited), s.requests.Load())

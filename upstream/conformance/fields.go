@@ -1,3 +1,5 @@
+// Checks of every documented field of every resource.
+
 package conformance
 
 import "fmt"
@@ -41,7 +43,7 @@ var (
 	pageFields = []field{{"page_size", integer, false}, {"has_more", boolean, false}, {"next_page_token", text, true}}
 )
 
-// fieldChecks: every field of every resource, wherever the resource appears.
+// fieldChecks are every field of every resource, wherever the resource appears.
 func fieldChecks() []Check {
 	tables := []struct {
 		prefix, section, what string
@@ -126,7 +128,7 @@ func (f field) in(of subject) func(*session) finding {
 	}
 }
 
-// failureEnvelopes: a failure uses the envelope too.
+// failureEnvelopes observe that a failure uses the envelope too.
 func failureEnvelopes() []Check {
 	kinds := []struct {
 		name, what string

@@ -1,3 +1,5 @@
+// Checks of replay, conflict and concurrency under one idempotency key.
+
 package conformance
 
 import (
@@ -7,7 +9,7 @@ import (
 	"sync"
 )
 
-// idempotencyChecks: replay, conflict and concurrency under one key.
+// idempotencyChecks are replay, conflict and concurrency under one key.
 func idempotencyChecks() []Check {
 	var out []Check
 	for _, o := range []struct {
@@ -106,7 +108,7 @@ func replayChecks(id, what string, only environment, repeat func(*session) again
 	}
 }
 
-// conflictChecks: a key with another body.
+// conflictChecks send a key with another body.
 func conflictChecks() []Check {
 	send := func(path string, change func(s *session) (key string, body []byte, why string)) func(*session) reply {
 		return func(s *session) reply {

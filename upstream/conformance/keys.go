@@ -1,3 +1,5 @@
+// Checks that need further keys or the other environment.
+
 package conformance
 
 import (
@@ -61,7 +63,7 @@ func otherEnvironment(s *session) finding {
 	return refusedAnyhow(r)
 }
 
-// thereChecks: what belongs to this environment is unknown in the other one, to
+// thereChecks observe that what belongs to this environment is unknown in the other one, to
 // the same account.
 func thereChecks() []Check {
 	there := func(code string, ask func(*session) (request, string)) func(*session) finding {
@@ -115,7 +117,7 @@ func noncePerKey(s *session) finding {
 	return signatureAccepted(s.send(r))
 }
 
-// scopeChecks: a key with one scope opens its endpoints and no other.
+// scopeChecks observe that a key with one scope opens its endpoints and no other.
 func scopeChecks() []Check {
 	scopes := []string{"account:read", "wallet:read", "offers:read", "orders:read", "orders:write", "proxies:read", "proxies:write"}
 	out := make([]Check, 0, len(scopes)*len(endpoints))

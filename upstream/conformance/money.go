@@ -1,8 +1,10 @@
+// Checks of amounts, the wallet and times.
+
 package conformance
 
 import "time"
 
-// moneyChecks: amounts agree with one another and with the wallet, times have
+// moneyChecks observe that amounts agree with one another and with the wallet, times have
 // zones, and the wallet belongs to the environment.
 func moneyChecks() []Check { return append(walletChecks(), frameChecks()...) }
 

@@ -1,3 +1,5 @@
+// Checks of offers: filters, quotes and catalogue.
+
 package conformance
 
 import (
@@ -6,7 +8,7 @@ import (
 	"strings"
 )
 
-// offerChecks: filters, quotes and what every offer must be.
+// offerChecks are filters, quotes and the rules of every offer.
 func offerChecks() []Check {
 	out := append(catalogueChecks(), quoteChecks()...)
 	for _, f := range []struct{ parameter, member string }{{"country_code", "country_code"}, {"country", "country_code"}, {"region", "region"},

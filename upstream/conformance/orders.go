@@ -1,3 +1,5 @@
+// Checks of orders that were delivered.
+
 package conformance
 
 import (
@@ -29,8 +31,7 @@ func orderChecks() []Check {
 	return append(out, orderListChecks()...)
 }
 
-// section is where the document speaks of the order: the legacy body has a place
-// of its own.
+// section is the document's section about the order: the legacy body has its own.
 func (o ordered) section() string {
 	if o.name == "legacy" {
 		return secVersioning
@@ -135,7 +136,7 @@ func ownProxiesRead(s *session, data map[string]any) finding {
 	return ok("%d proxies", len(proxies))
 }
 
-// immediateChecks: in a sandbox an order without a scenario is complete at once.
+// immediateChecks observe that in a sandbox an order without a scenario is complete at once.
 func immediateChecks() []Check {
 	return []Check{
 		{ID: "scenario.absent.at_once", Section: secScenario, Costs: true, only: onlySandbox, Sentence: "without the header all test IPs are there at the first read",
@@ -174,7 +175,7 @@ func immediateChecks() []Check {
 	}
 }
 
-// orderListChecks: the list is a stable summary and holds no credentials.
+// orderListChecks observe that the list is a stable summary and holds no credentials.
 func orderListChecks() []Check {
 	return []Check{
 		{ID: "orders.key", Section: secOrders, Open: true, Sentence: "the key that holds the orders", run: func(s *session) finding {

@@ -1,3 +1,6 @@
+// Checks of unresolved records, of renewals that do not wholly succeed, of rate limits
+// and of the referee.
+
 package conformance
 
 import (
@@ -6,7 +9,7 @@ import (
 	"time"
 )
 
-// interruptedChecks: records in processing and records left unclear.
+// interruptedChecks are records in processing and unresolved records.
 func interruptedChecks() []Check {
 	unresolved := func(do func(s *session, r request, before int64) finding) func(*session) finding {
 		return func(s *session) finding {
@@ -123,7 +126,7 @@ func (s *session) until(done func() bool) bool {
 	return false
 }
 
-// unsuccessfulChecks: renewals in which not every item succeeds.
+// unsuccessfulChecks are renewals in which not every item succeeds.
 func unsuccessfulChecks(name string) []Check {
 	result := func(s *session) (map[string]any, []string, string) {
 		r := s.renewUnsuccessfully(name)
@@ -230,7 +233,7 @@ func onlySucceededMove(r *renewed) finding {
 	return ok("%d lines", len(r.ids))
 }
 
-// rateChecks: what being too fast looks like.
+// rateChecks are the replies to requests over the rate limit.
 func rateChecks() []Check {
 	return []Check{{ID: "control.rate_limited", Section: secLimits, Sentence: "rate_limited has Retry-After, and the same request is good afterwards", run: func(s *session) finding {
 		fault := map[string]any{"fault": "code", "code": "rate_limited", "retry_after": "1", "path": "/api/v1/account"}

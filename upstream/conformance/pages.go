@@ -1,3 +1,5 @@
+// Checks of pagination.
+
 package conformance
 
 import (
@@ -207,7 +209,7 @@ func (p paged) checks() []Check {
 	}
 }
 
-// tokenChecks: a token is bound to its list, its account and its bytes.
+// tokenChecks observe that a token is bound to its list, its account and its bytes.
 func (p paged) tokenChecks() []Check {
 	check := func(id, sentence string, run func(*session) finding) Check {
 		return Check{ID: "page.token." + p.name + "." + id, Section: secPagination, Sentence: "a token of " + p.name + " " + sentence, run: run}
@@ -295,7 +297,7 @@ func (s *session) anyAccepted(path, token string) reply {
 	return last
 }
 
-// sizeChecks: what page sizes a server takes beyond what the document says.
+// sizeChecks are the page sizes that a server takes beyond the document's.
 func (p paged) sizeChecks() []Check {
 	var out []Check
 	for _, size := range []string{"0", "-1", "many", "201", "1000"} {

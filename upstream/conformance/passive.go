@@ -1,3 +1,5 @@
+// Statements that are checked on every reply of a run.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// Checks of bodies that break one rule each.
+
 package conformance
 
 import (
@@ -139,7 +141,7 @@ func refusalChecks(prefix, section, path string, table []refusal) []Check {
 		}})
 }
 
-// capitalCheck: names in JSON have their case, so a body in capitals lacks its
+// capitalCheck observes that names in JSON have their case, so a body in capitals lacks its
 // fields. They stand apart from the batch, for a lenient server carries them out.
 func capitalCheck(prefix, section, path, body string) Check {
 	return Check{ID: prefix + ".names_in_capitals", Section: section, Sentence: articled[prefix] + " whose fields are written in capitals is refused with validation_error", run: func(s *session) finding {
@@ -163,7 +165,7 @@ func withoutKey(s *session, prefix, path string) finding {
 // unknown names nothing that exists.
 const unknown = "conformance-unknown"
 
-// alsoUnknown: a body that breaks a rule and names nothing that exists may be
+// alsoUnknown accepts another refusal: a body that breaks a rule and names nothing that exists may be
 // refused for either; the document gives no order.
 func (s *session) alsoUnknown(prefix string, codes []string) []string {
 	if s.subjectOf(prefix) != unknown {

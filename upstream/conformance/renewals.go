@@ -1,3 +1,5 @@
+// Checks of a renewal's result.
+
 package conformance
 
 import (
@@ -5,7 +7,7 @@ import (
 	"slices"
 )
 
-// renewChecks: a renewal's result, line by line and sum by sum.
+// renewChecks are a renewal's result, line by line and sum by sum.
 func renewChecks() []Check {
 	var out []Check
 	for _, name := range []string{"one", "two"} {

@@ -1,3 +1,5 @@
+// The renewals that a run makes, each once.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// The report as JUnit XML.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// Run: the order of the checks, and the report.
+
 package conformance
 
 import (
@@ -97,7 +99,7 @@ func (s *session) judge(c Check) finding {
 	return f
 }
 
-// begin makes sure that there is something to observe, learns the server's
+// begin makes sure that there is something to observe, reads the server's
 // clock, and says what may be spent.
 func (s *session) begin(checks []Check) error {
 	first := s.get("/api/v1/account")

@@ -108,7 +108,7 @@ func recorded(cfg *conformance.Config) (*recorder, *conformance.Plan) {
 	return r, &plan
 }
 
-// In production nothing is bought unless somebody says how much may be spent.
+// In production nothing is bought unless the operator says how much may be spent.
 func TestProductionIsReadOnlyUnlessToldOtherwise(t *testing.T) {
 	cfg := newWorld(t).config(true)
 	cfg.ControlURL = ""
@@ -219,7 +219,7 @@ func TestWhatPreventsARun(t *testing.T) {
 		change func(*conformance.Config)
 		want   error
 	}{
-		"nobody there":      {func(c *conformance.Config) { c.BaseURL = "http://127.0.0.1:1" }, conformance.ErrUnreachable},
+		"no server":         {func(c *conformance.Config) { c.BaseURL = "http://127.0.0.1:1" }, conformance.ErrUnreachable},
 		"wrong secret":      {func(c *conformance.Config) { c.Secret = "x" }, conformance.ErrKey},
 		"no secret":         {func(c *conformance.Config) { c.Secret = "" }, conformance.ErrConfig},
 		"plain http":        {func(c *conformance.Config) { c.BaseURL = "http://api.example.com" }, conformance.ErrConfig},

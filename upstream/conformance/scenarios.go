@@ -1,3 +1,5 @@
+// Checks of an order's course, and of the sandbox's scenarios.
+
 package conformance
 
 import "fmt"
@@ -8,7 +10,7 @@ var scenarioOrders = []ordered{
 	{"partial", "scenario partial", 2, onlySandbox}, {"rejected", "scenario rejected", 1, onlySandbox},
 }
 
-// stateChecks: the course of an order, in whatever environment.
+// stateChecks are the course of an order, in whatever environment.
 func stateChecks() []Check {
 	var out []Check
 	for _, o := range scenarioOrders {
@@ -94,7 +96,7 @@ func neverFalls(b *bought) finding {
 	return ok("%d reads", len(b.reads))
 }
 
-// endsWell wants an end in the time that the run has, told by null.
+// endsWell wants an end in the time that the run has, shown by null.
 func endsWell(s *session, b *bought) finding {
 	data := b.last().data()
 	v, there := data["poll_after_seconds"]
@@ -111,7 +113,7 @@ func endsWell(s *session, b *bought) finding {
 	return ok("status %q, null", brief(word(data, "status")))
 }
 
-// scenarioChecks: what each value of the header does.
+// scenarioChecks are the effects of each value of the header.
 func scenarioChecks() []Check {
 	var out []Check
 	for _, o := range scenarioOrders {
@@ -162,7 +164,8 @@ func finalCounts(s *session, o ordered) finding {
 	return countsAgree(data, o.quantity)
 }
 
-// beginsUnfinished: what is delayed, or partial first, cannot be finished at once.
+// beginsUnfinished observes that an order that is delayed, or partial first, is not
+// finished at once.
 func beginsUnfinished(b *bought, scenario string) finding {
 	if len(b.reads) == 0 {
 		return notRun("%s", b.why)
@@ -227,7 +230,7 @@ func rejectedChecks() []Check {
 	}
 }
 
-// scenarioHeaderChecks: production refuses the header. Where nothing may be spent
+// scenarioHeaderChecks observe that production refuses the header. Where nothing may be spent
 // the order names an unknown offer, and the refusal may be for that.
 func scenarioHeaderChecks() []Check {
 	out := make([]Check, 0, 6)

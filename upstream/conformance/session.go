@@ -1,3 +1,5 @@
+// The state that the checks of one run share.
+
 package conformance
 
 import (
@@ -58,8 +60,8 @@ func memo[T any](s *session, name string, do func() T) T {
 	return made
 }
 
-// now is the server's time as far as it is known: checks of the clock shall not
-// judge the clock of this machine.
+// now is the server's time as far as it is known, so that an error of this machine's
+// clock is no finding.
 func (s *session) now() time.Time { return s.cfg.Clock().Add(s.skew + s.moved) }
 
 // learnClock takes the server's time from an envelope when it is clearly not

@@ -1,3 +1,5 @@
+// The suite's own signature, independent of package upstream.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// The objects that field checks look at.
+
 package conformance
 
 // subject is what field checks look at: objects of one kind, with the reason

@@ -1,3 +1,5 @@
+// Types of the document, and access to decoded values.
+
 package conformance
 
 import (

@@ -1,3 +1,5 @@
+// Requests as they are signed and sent, and replies as they came.
+
 package conformance
 
 import (
@@ -62,9 +64,9 @@ const (
 	maxRetries = 6
 )
 
-// send signs and sends, and waits as Retry-After says when it is told to: a
-// rate-limited request was not carried out. Where that takes more patience than
-// the run has, it gives up, and the check says nothing. A GET that got no reply
+// send signs and sends, and after a 429 waits as long as Retry-After says: a
+// rate-limited request was not carried out. Where that is longer than the run may
+// wait, it gives up, and the check says nothing. A GET that got no reply
 // is asked again.
 func (s *session) send(r request) reply {
 	for try := 0; ; try++ {

@@ -1,3 +1,5 @@
+// Authentication of a request: key, signature, timestamp, nonce and scope.
+
 package sandbox
 
 import (
@@ -37,8 +39,7 @@ const (
 	maxNonce = 256 // bytes; assumed
 )
 
-// single reads a header that must stand once: of two it is not known which was
-// meant (assumed).
+// single reads a header that must appear once: two are refused (assumed).
 func single(h http.Header, name string) string {
 	if values := h[name]; len(values) == 1 {
 		return values[0]
@@ -48,7 +49,7 @@ func single(h http.Header, name string) string {
 
 // authenticate checks in this order (assumed): App ID and signature, timestamp,
 // key state, source, rate, nonce, scope. A request whose signature is wrong, or
-// that comes too fast, burns no nonce.
+// that exceeds the rate, does not consume its nonce.
 func (s *Server) authenticate(r *request) (reply, bool) {
 	h := r.http.Header
 	stamp, nonce, signature := single(h, headerTimestamp), single(h, headerNonce), single(h, headerSignature)

@@ -1,3 +1,5 @@
+// The strict reader of POST bodies.
+
 package sandbox
 
 import (
@@ -12,7 +14,7 @@ import (
 type badField struct{ field, message string }
 
 // bodyReader reads the JSON of the two POST bodies, more strictly than
-// encoding/json and with the path of what is wrong: names are exact, none stands
+// encoding/json and with the path of what is wrong: names are exact, none appears
 // twice, unknown ones are refused (assumed: a misspelt field must not pass for
 // its absence), integers are integers, and null counts as absent (assumed). It
 // never recurses into what it does not know, so depth costs nothing.

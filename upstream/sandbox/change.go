@@ -1,3 +1,5 @@
+// What one operation changed, and how it becomes durable.
+
 package sandbox
 
 import (

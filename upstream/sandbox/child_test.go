@@ -19,10 +19,10 @@ import (
 // be killed.
 const childVariable = "PERENNIAL_SANDBOX_TEST_CHILD"
 
-// childOptions are what a child is told.
+// childOptions are passed to a child process.
 type childOptions struct{ DB, Charges string }
 
-// childLine is what it answers once it serves.
+// childLine is what it prints once it serves.
 type childLine struct{ Sandbox, Control string }
 
 // beChild serves until it is killed, or until the parent has gone.

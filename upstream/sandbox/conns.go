@@ -1,3 +1,5 @@
+// The bound on open connections.
+
 package sandbox
 
 import (
@@ -12,10 +14,10 @@ import (
 // below what it costs to be short of file descriptors.
 const defaultMaxConnections = 4096
 
-// crowd bounds the open connections of one listener. When a new one comes to a
-// full house, the one that has been waited for longest gives way: a client that
-// trickles its request, or does not read its reply, keeps no other client out. A request
-// that is being carried out is never cut off for another.
+// crowd bounds the open connections of one listener. A new connection beyond the bound
+// closes the one that has been idle for longest: a client that trickles its request,
+// or does not read its reply, keeps no other client out. A request that is being
+// carried out is never cut off for another.
 type crowd struct {
 	limit int
 	turn  atomic.Int64
@@ -23,7 +25,7 @@ type crowd struct {
 	open  map[net.Conn]*guest
 }
 
-// guest is one connection. Its turn is when it last did something that counts:
+// guest is one connection. Its turn is the time of its last progress:
 // it was accepted, or a whole request of it was read or answered.
 type guest struct {
 	crowd *crowd

@@ -1,3 +1,5 @@
+// The control interface (extension), for loopback clients alone.
+
 package sandbox
 
 import (

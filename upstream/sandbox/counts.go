@@ -1,3 +1,5 @@
+// Counters of requests, and the control interface's views of charges and state.
+
 package sandbox
 
 import (

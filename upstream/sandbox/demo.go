@@ -1,3 +1,5 @@
+// The demonstration account, with its public secrets.
+
 package sandbox
 
 // The demonstration account of [DefaultFixture]. Its secrets are public: they

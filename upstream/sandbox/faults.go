@@ -1,3 +1,5 @@
+// Faults that the control interface sets (extension).
+
 package sandbox
 
 import (

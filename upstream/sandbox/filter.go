@@ -1,3 +1,5 @@
+// Which requests a fault or a latency applies to.
+
 package sandbox
 
 import (

@@ -1,3 +1,5 @@
+// The fixture: what a sandbox begins with.
+
 package sandbox
 
 import (

@@ -1,3 +1,5 @@
+// Group commit: one flush for all that has gathered.
+
 package sandbox
 
 import (

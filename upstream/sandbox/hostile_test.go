@@ -51,7 +51,7 @@ func complaining(c *complaints, more func(*sandbox.Options)) func(*sandbox.Optio
 }
 
 // What no client should send is refused with the envelope, or with a status and
-// a closed connection where it is not even HTTP; whoever comes next is served.
+// a closed connection where it is not even HTTP; the next client is served.
 func TestHostileRequests(t *testing.T) {
 	var log complaints
 	h := start(t, complaining(&log, nil))

@@ -1,3 +1,5 @@
+// Hand-written JSON for what every reply contains; the rest uses encoding/json.
+
 package sandbox
 
 import (
@@ -5,8 +7,6 @@ import (
 	"strconv"
 	"time"
 )
-
-// Hand-written appends for what every request writes; the rest uses encoding/json.
 
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {

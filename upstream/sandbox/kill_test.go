@@ -19,7 +19,7 @@ import (
 )
 
 // inReferee checks that the file holds each answered write exactly once, as it
-// stands: nobody has started since the kill.
+// is: no sandbox has started since the kill.
 func inReferee(t *testing.T, path string, answered []written) {
 	t.Helper()
 	charges, err := sandbox.ReadCharges(path)

@@ -1,3 +1,5 @@
+// Delays that the control interface sets (extension).
+
 package sandbox
 
 import (

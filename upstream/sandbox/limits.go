@@ -1,3 +1,5 @@
+// Rate limits of keys (extension).
+
 package sandbox
 
 import (
@@ -44,7 +46,8 @@ type rateLimits struct {
 	keys   map[string]*rate.Limiter // nil entry: this key has no limit
 }
 
-// set changes the limit of one key, or of all and forgets what keys had.
+// set changes the limit of one key, or of all; the latter replaces the limits of
+// single keys.
 func (l *rateLimits) set(in rateSetting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

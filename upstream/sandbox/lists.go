@@ -1,3 +1,5 @@
+// Lists: queries, page tokens and filters.
+
 package sandbox
 
 import (

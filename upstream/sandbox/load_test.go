@@ -72,7 +72,7 @@ func heap() uint64 {
 
 // Ten thousand requests from two hundred connections while a thousand slow
 // clients hang on: no wrong answer, one charge for each key, bounded memory. How
-// long it takes is told, not judged.
+// long it takes is logged, not judged.
 func TestLoadWithSlowClients(t *testing.T) {
 	const connections, each, slow = 200, 50, 1000
 	var log complaints

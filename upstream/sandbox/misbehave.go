@@ -1,3 +1,5 @@
+// Replies that a fault spoils: hung, truncated or reset.
+
 package sandbox
 
 import (

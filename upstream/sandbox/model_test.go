@@ -123,7 +123,7 @@ func lifeOf(t *rapid.T, h *house, c *upstream.Client, m *model) {
 		code, traceID, seen := m.looks(w, now)
 		lost := rapid.SampledFrom([]string{"", "", "", "drop_after", "unresolved_record"}).Draw(t, "fault")
 		if seen || want != upstream.CodeOK {
-			lost = "" // what executes nothing is told as it is
+			lost = "" // a request that executes nothing is answered without the fault
 		}
 		if lost != "" {
 			h.fault(fault{"fault": lost})

@@ -1,3 +1,5 @@
+// Moods (extension): which there are, and how they are set.
+
 package sandbox
 
 import (
@@ -132,7 +134,7 @@ func (m *moodSet) largestPage(resource string) int {
 	return []int{3, 10, 20, 49}[m.seed%4]
 }
 
-// shrinksPages: a page size over the greatest is cut down instead of refused.
+// shrinksPages reports that a page size over the greatest is reduced, not refused.
 func (m *moodSet) shrinksPages() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,3 +1,5 @@
+// The past states that reads show under the mood lagging_reads.
+
 package sandbox
 
 import (

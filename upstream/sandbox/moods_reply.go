@@ -1,3 +1,5 @@
+// What the moods change about a reply.
+
 package sandbox
 
 import (
@@ -125,7 +127,7 @@ func (s *Server) secondArray(body []byte) []byte {
 }
 
 // addedFields are members that no version of the document names; some differ
-// from a known name only by case, which JSON tells apart.
+// from a known name only by case, which JSON distinguishes.
 var addedFields = []string{`"x_new":null`, `"meta":{"status":"x","list":[1,{"proxy_id":7}]}`, `"Status":"of_tomorrow"`, `"ORDER_NO":"ord_other"`,
 	`"Charged_Cents":1`, `"Code":"x"`, `"Data":[]`, `"Expires_At":"soon"`, `"tags":[]`, `"extra":1e400`, `"note":"{\"code\":\"ok\"}\u0000"`}
 

@@ -1,3 +1,5 @@
+// The nonces that each key has used.
+
 package sandbox
 
 import (
@@ -12,8 +14,8 @@ const nonceMemory = 10*time.Minute + time.Second
 
 var nonceSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
-// useNonce burns a nonce. With a database it joins the next commit, and the
-// reply waits for that: a nonce that was answered is refused after a crash too.
+// useNonce consumes a nonce. With a database the nonce joins the next commit, and the
+// reply waits for that: a consumed nonce is refused after a crash too.
 func (s *Server) useNonce(r *request, key *apiKey, nonce string) bool {
 	now := s.clock()
 	if !key.nonces.use(nonce, now) {

@@ -1,3 +1,5 @@
+// The body of an order, in both forms, and its checks.
+
 package sandbox
 
 import (

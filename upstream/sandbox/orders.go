@@ -1,3 +1,5 @@
+// Orders: their creation, scenarios and course.
+
 package sandbox
 
 import (

@@ -1,11 +1,11 @@
+// Prices of orders and renewals, and the balance that pays for them.
+
 package sandbox
 
 import (
 	"errors"
 	"fmt"
 )
-
-// Prices, and what an account may pay with.
 
 // unitPrice is the account's price of one IP for the base duration, when so many
 // are bought for so many days; 0 of either: as listed. The account's own price

@@ -1,3 +1,5 @@
+// The GET endpoints of single resources.
+
 package sandbox
 
 import (
@@ -43,7 +45,8 @@ func (s *Server) proxy(r *request) reply {
 	return s.ok(p.appendTo(nil))
 }
 
-// Textual states are assumed; clients decide from delivery and refund.
+// status is the order's state as text. The texts are assumed; clients decide from
+// delivery and refund.
 func (o *order) status() string {
 	return [...]string{"paid", "procuring", "completed", "refunded"}[o.stage]
 }

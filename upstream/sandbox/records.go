@@ -1,3 +1,5 @@
+// Idempotency records.
+
 package sandbox
 
 import (
@@ -68,7 +70,7 @@ func (s *Server) known(r *request, key string, hash [sha256.Size]byte) (reply, b
 	return reply{status: rec.status, code: rec.code, body: rec.body, replayed: true}, true
 }
 
-// forgotten: a completed record is past its retention, and its key is new.
+// forgotten reports that a completed record is past its retention: its key is new.
 func (s *Server) forgotten(rec *record) bool {
 	return rec.state == recordCompleted && rec.durable && s.now().Sub(rec.at) >= retention
 }

@@ -1,3 +1,5 @@
+// The state, restored from the database when a sandbox starts.
+
 package sandbox
 
 import (

@@ -1,3 +1,5 @@
+// The referee: the list of all charges and refunds, kept apart from the state.
+
 package sandbox
 
 import (
@@ -145,7 +147,7 @@ func truncateTo(f *os.File, length, size int64) error {
 	return f.Truncate(length)
 }
 
-// append writes lines and syncs them, unless told not to.
+// append writes lines and syncs them, unless ChargesNoSync is set.
 func (r *referee) append(lines []byte) error {
 	if len(lines) == 0 {
 		return nil

@@ -1,3 +1,5 @@
+// Renewals.
+
 package sandbox
 
 import (

@@ -1,3 +1,5 @@
+// Envelopes, and the HTTP status of each code.
+
 package sandbox
 
 import (

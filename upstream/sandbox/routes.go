@@ -1,3 +1,5 @@
+// The routes of the API.
+
 package sandbox
 
 import (

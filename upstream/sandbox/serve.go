@@ -1,3 +1,5 @@
+// How a request is served, from its first byte to its reply.
+
 package sandbox
 
 import (

@@ -1,3 +1,5 @@
+// The server: its options, start and stop.
+
 package sandbox
 
 import (

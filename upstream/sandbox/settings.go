@@ -1,3 +1,6 @@
+// Settings of the control interface: faults, latency, rates, policy, clock, keys and
+// wallets.
+
 package sandbox
 
 import (

@@ -1,3 +1,5 @@
+// The state that the API shows.
+
 package sandbox
 
 import (

@@ -1,3 +1,5 @@
+// The SQLite file of a sandbox that keeps its state.
+
 package sandbox
 
 import (
@@ -32,8 +34,8 @@ CREATE TABLE IF NOT EXISTS state (kind TEXT NOT NULL, id TEXT NOT NULL, data BLO
 CREATE TABLE IF NOT EXISTS nonces (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, batch BLOB NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS charges (seq INTEGER PRIMARY KEY, lines BLOB NOT NULL) STRICT;`
 
-// openStore opens or creates the file. The lock is exclusive: two sandboxes on
-// one file would each believe their own memory.
+// openStore opens or creates the file. The lock is exclusive: of two sandboxes on
+// one file each would serve only its own memory.
 func openStore(path string) (*store, error) {
 	dsn := "file:" + path + "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_locking_mode=EXCLUSIVE&_busy_timeout=2000"
 	if path != inMemory {

@@ -1,3 +1,5 @@
+// Commands that cover several accounts, and the listings that they print.
+
 package cli
 
 import (

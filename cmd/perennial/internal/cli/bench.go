@@ -1,3 +1,6 @@
+// `perennial bench`: the same requests sent by the bare client and by the runner,
+// against a sandbox in its own process.
+
 package cli
 
 import (

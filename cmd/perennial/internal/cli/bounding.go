@@ -1,3 +1,6 @@
+// The part of `ledger archive` that removes archived events from the stream, behind a
+// snapshot.
+
 package cli
 
 import (
@@ -19,7 +22,7 @@ import (
 // bounding removes the events of archived rows from an account's stream, behind
 // the archiving itself: first a snapshot of what they amounted to is stored beside
 // the stream and read back, then a fact says so, on the stream too, then they go.
-// Each step finds what one that was killed has left, and the next start of `run`
+// Each step continues from what a killed one has left, and the next start of `run`
 // opens a stream that was left closed.
 type bounding struct {
 	history  *history
@@ -63,7 +66,7 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 		return nil, err
 	}
 	out = &boundedEvents{FirstSeq: before.First, WasFirstSeq: before.First, LastSeq: before.Last, BytesBefore: before.Bytes, stream: queue.EventsStream(b.account)}
-	// A ledger that was put back may begin before the stream does: the snapshot that
+	// A restored ledger may begin before the stream does: the snapshot that
 	// a restore needs is then another one, and stays.
 	if snapshot := l.Snapshot(); snapshot != nil && uint64(snapshot.Seq)+1 >= before.First {
 		var first uint64
@@ -105,8 +108,8 @@ func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (
 	return first, nil
 }
 
-// bound removes the events before first, once everything stands that makes them
-// dispensable. Where they are gone already it puts right what is not.
+// bound removes the events before first, once everything that replaces them is stored.
+// Where they are gone already it completes the rest.
 func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, first uint64, out *boundedEvents) error {
 	object := queue.Snapshot{Seq: uint64(s.Seq), Hash: s.Hash, SnapshotHash: s.SnapshotHash}
 	out.Bucket, out.Object = queue.SnapshotsBucket(b.account), object.Name()

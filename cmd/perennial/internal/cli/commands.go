@@ -1,3 +1,5 @@
+// `perennial order` and `perennial renew`: one command from flags.
+
 package cli
 
 import (
@@ -109,9 +111,8 @@ func (a *app) orderCommand() *cobra.Command {
 	return c
 }
 
-// orderItems reads OFFER=QUANTITY, and OFFER=QUANTITY@CIDR+CIDR for chosen
-// addresses. What one offer may not stand for twice is refused when the command is
-// read.
+// orderItems reads OFFER=QUANTITY, and OFFER=QUANTITY@CIDR+CIDR for chosen addresses.
+// Repeated offers are refused when the command is read.
 func orderItems(items []string) ([]command.Item, error) {
 	lines := make([]command.Item, 0, len(items))
 	for _, item := range items {
@@ -210,7 +211,7 @@ func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, q daemon
 	return err
 }
 
-// sayState tells what a command is waiting for, when that changes.
+// sayState prints what a command is waiting for, when that changes.
 func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) string {
 	if state == "" || state == last || settledState(state) {
 		return state
@@ -231,7 +232,7 @@ func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) s
 // to wait for the account.
 const notTakenIn = 20
 
-// sayNotReady tells why the account takes no commands in.
+// sayNotReady prints why the account takes no commands in.
 func (a *app) sayNotReady(ctx context.Context, r *remote, id string) {
 	if v, err := ask[daemon.AccountView](ctx, r, daemon.VerbShow, struct{}{}); err == nil && v.NotReady != "" {
 		fmt.Fprintln(a.stderr, printable(id+" is not taken in yet: "+v.NotReady))
@@ -284,8 +285,8 @@ func (a *app) followed(status inspect.CommandStatus) error {
 	return &exitError{code: ExitPartly}
 }
 
-// absence bears with a runner that was there and is gone: it may be starting
-// again, and the command goes on with it.
+// absence tolerates a runner that stops while a command is followed: it may be
+// starting again, and then carries the command on.
 type absence struct{ answered time.Time }
 
 // restartPatience is how long a runner may be away while a follower waits.
@@ -303,7 +304,7 @@ func (a *absence) after(err error) error {
 	return err
 }
 
-// settledState: nothing more happens by itself.
+// settledState reports that nothing more happens by itself.
 func settledState(state string) bool {
 	s := fact.State(state)
 	return s != "" && (s.Ended() || s == fact.StateReview || s == fact.StateHeld || state == inspect.StateConflict)

@@ -1,3 +1,6 @@
+// `perennial conformance`: its flags, the announced spending, the table and the
+// JUnit report.
+
 package cli
 
 import (

@@ -1,3 +1,6 @@
+// The connection of a command to a running `perennial run`, and the calls of its
+// service.
+
 package cli
 
 import (
@@ -14,7 +17,7 @@ import (
 	"perennial/queue"
 )
 
-// errUnreachable marks that nothing answers where it was looked for.
+// errUnreachable marks an address at which nothing answers.
 var errUnreachable = errors.New("unreachable")
 
 // remote is a connection to a running `perennial run`, for one account.

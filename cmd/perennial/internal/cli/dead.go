@@ -1,3 +1,5 @@
+// `perennial dead`: list, show, requeue and drop dead letters.
+
 package cli
 
 import (

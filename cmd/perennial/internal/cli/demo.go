@@ -1,3 +1,5 @@
+// `perennial demo`: its steps, and the process that carries them out.
+
 package cli
 
 import (
@@ -185,7 +187,7 @@ func (d *demo) publish(ctx context.Context, q *queue.Queue, s demoStep) error {
 		}
 	}
 	if s.fault != "" {
-		// The fault is for this command alone: the next goes out after it has struck.
+		// The fault is for this command alone: the next one is published when it has happened.
 		return d.events.wait(ctx, "operation.waiting", s.id)
 	}
 	return nil

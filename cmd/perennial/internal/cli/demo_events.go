@@ -1,3 +1,5 @@
+// The events that the demonstration prints.
+
 package cli
 
 import (

@@ -1,3 +1,6 @@
+// What each step of the demonstration costs, and the comparison of the books at its
+// end.
+
 package cli
 
 import (
@@ -73,7 +76,7 @@ func (d *demo) ended(ctx context.Context, r *remote, s demoStep) error {
 }
 
 // sweep fires the schedule until nothing is left to renew: a price that is not
-// known is learned from one proxy first.
+// known is found by renewing one proxy first.
 func (d *demo) sweep(ctx context.Context, r *remote) error {
 	var cost demoCost
 	renewed, commands := 0, 0

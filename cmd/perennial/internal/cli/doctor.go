@@ -1,3 +1,5 @@
+// `perennial doctor`: the checks of the provider, NATS, the disk and the clock.
+
 package cli
 
 import (
@@ -81,7 +83,7 @@ func (d *doctor) bad(check string, seen any, do string) {
 	d.found(Finding{Check: check, Seen: fmt.Sprint(seen), Do: do})
 }
 
-// provider asks with GETs alone: whether a key may write only a POST would tell.
+// provider sends GETs alone: whether a key may write only a POST would show.
 func (d *doctor) provider(ctx context.Context) {
 	client, err := d.app.provider()
 	if d.config.Embedded && err != nil {
@@ -118,7 +120,7 @@ func (d *doctor) provider(ctx context.Context) {
 }
 
 // skewAllowed is what the provider takes: five minutes either way
-// (customer-api.md, Limits). The doctor speaks up long before.
+// (customer-api.md, Limits). The doctor warns long before.
 const skewAllowed = time.Minute
 
 func (d *doctor) clock(server, began time.Time) {
@@ -250,8 +252,8 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 	d.schedules(ctx, l)
 }
 
-// noLedger tells a first start from a file that is gone: events were published
-// from that one.
+// noLedger distinguishes a first start from a file that is gone: events were published
+// from the latter.
 func (d *doctor) noLedger(ctx context.Context, path string) {
 	const do = "put the very file back, or stop the runner where one works and make the ledger again: `perennial ledger restore --from-events`"
 	last, err := d.lastEvent(ctx)

@@ -1,3 +1,5 @@
+// The doctor's check that NATS users have the rights of their roles and no others.
+
 package cli
 
 import (
@@ -66,8 +68,8 @@ func (d *doctor) roles(ctx context.Context, address string) {
 	}
 }
 
-// quietly is a connection of which each refusal, which is what is hoped for, would
-// otherwise be a warning.
+// quietly is a connection whose refusals, which the check expects, are not logged as
+// warnings.
 func quietly(target queue.ConnectConfig) (queue.ConnectConfig, error) {
 	at, err := url.Parse(target.URL)
 	if err != nil {

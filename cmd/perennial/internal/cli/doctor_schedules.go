@@ -1,3 +1,5 @@
+// The doctor's check of schedules without proxies and of proxies without a schedule.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// The log of received events on which the demonstration waits.
+
 package cli
 
 import (

@@ -1,3 +1,6 @@
+// Access to an account's events stream for the ledger commands, with or without a
+// running `perennial run`.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// `perennial init`: the questions and the checks of their answers.
+
 package cli
 
 import (

@@ -1,3 +1,6 @@
+// The files that `perennial init` writes: the configuration, the secret, and for a production account
+// the users of its NATS server, each with a password of its own.
+
 package cli
 
 import (
@@ -10,9 +13,6 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/queue"
 )
-
-// What init writes: the configuration, the secret, and for a production account
-// the users of its NATS server, each with a password of its own.
 
 // natsUser is one that init makes.
 type natsUser struct {

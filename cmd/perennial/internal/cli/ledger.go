@@ -1,3 +1,5 @@
+// `perennial ledger`: opening the file, the balance, totals and entries.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// `perennial ledger archive`: old journal rows go to a file of their own.
+
 package cli
 
 import (
@@ -37,7 +39,7 @@ func (a *app) ledgerArchive() *cobra.Command {
 	return c
 }
 
-// eventsChoice is what a person says of the archived rows' events.
+// eventsChoice is what the operator says about the archived rows' events.
 type eventsChoice struct {
 	keep    bool
 	mayLose []string

@@ -1,3 +1,5 @@
+// `perennial ledger rebuild` and `ledger backup`: new files made from the ledger.
+
 package cli
 
 import (

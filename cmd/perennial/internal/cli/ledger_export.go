@@ -1,3 +1,5 @@
+// `perennial ledger export` and `ledger statement`, and the period that they cover.
+
 package cli
 
 import (

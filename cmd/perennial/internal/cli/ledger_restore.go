@@ -1,3 +1,5 @@
+// `perennial ledger restore`, and the exclusive right to an account that it needs.
+
 package cli
 
 import (
@@ -92,7 +94,7 @@ func appIDOf(c *config.Config, account string) string {
 func (h *history) alone(ctx context.Context, what string) (release func(), err error) {
 	if h.embedded != nil {
 		h.confirm = func(context.Context) error { return nil }
-		return func() {}, nil // the data directory's lock says so
+		return func() {}, nil // the data directory's lock proves it
 	}
 	lease, err := h.queue.TryAcquireLease(ctx, h.account, what+"-"+daemon.Holder(), daemon.LeaseTTL)
 	if held, ok := errors.AsType[*queue.LeaseHeldError](err); ok {

@@ -1,3 +1,5 @@
+// `perennial ledger verify`: the file, its archives, the events stream and kept heads.
+
 package cli
 
 import (

@@ -1,3 +1,6 @@
+// The measurement of `perennial bench`: commands published in a closed loop, and the
+// time until each one's last event.
+
 package cli
 
 import (
@@ -134,7 +137,7 @@ func (m *meter) follow(events iter.Seq2[queue.ReceivedEvent, error], commands in
 }
 
 func (m *meter) took(e queue.ReceivedEvent) error {
-	// The measuring shares the cores with what it measures: no whole event is decoded.
+	// The measurement shares the cores with the runner: it decodes no whole event.
 	_, rest, _ := bytes.Cut(e.Data, []byte(`"command_id":"`))
 	id, _, _ := bytes.Cut(rest, []byte(`"`))
 	n, err := strconv.Atoi(string(id))

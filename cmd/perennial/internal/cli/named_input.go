@@ -1,3 +1,7 @@
+// Input files that are read once and may be pipes, such as /dev/stdin and what a shell
+// makes of <(…). A pipe may never deliver anything, so reading one ends with the
+// command's context, which a signal ends.
+
 package cli
 
 import (
@@ -7,10 +11,6 @@ import (
 	"os"
 	"sync"
 )
-
-// Files that a command's caller names to be read once, and that may be pipes, such as
-// /dev/stdin and what a shell makes of <(…). Nothing may ever come from a pipe: to wait
-// for it ends with the command, as a signal ends it.
 
 // openNamed opens a file, or a pipe, whose reading ends with ctx.
 func openNamed(ctx context.Context, name string) (io.ReadCloser, error) {

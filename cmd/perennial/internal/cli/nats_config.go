@@ -1,3 +1,6 @@
+// `perennial nats-config`: accounts, users and permissions for an external NATS
+// server.
+
 package cli
 
 import (

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestAFactOfAPersonHasAName also where no shell has set one: in a container, or
-// from cron.
+// TestAFactOfAPersonHasAName: also where no shell has set USER, in a container or
+// under cron.
 func TestAFactOfAPersonHasAName(t *testing.T) {
 	t.Setenv("USER", "ada")
 	if got := operator(); got != "ada" {
@@ -13,6 +13,6 @@ func TestAFactOfAPersonHasAName(t *testing.T) {
 	}
 	t.Setenv("USER", "")
 	if operator() == "" {
-		t.Error("nobody did it")
+		t.Error("the operator has no name")
 	}
 }

@@ -1,3 +1,5 @@
+// How commands write: logs, JSON, tables, and text without control characters.
+
 package cli
 
 import (
@@ -38,8 +40,8 @@ func (a *app) logger() *logrus.Logger {
 }
 
 // libraryLog takes what libraries write to the standard log. They quote what they
-// could not read: net/http a server that says more than it announced, which may
-// be a password. What they quote is left out.
+// could not parse: net/http quotes bytes beyond the announced length, which may be a
+// password. The quoted parts are left out.
 type libraryLog struct{ log *logrus.Logger }
 
 func (l libraryLog) Write(text []byte) (int, error) {
@@ -104,7 +106,7 @@ func printableBut(these, text string) string {
 
 // plainText writes text without the control characters that move a terminal's cursor or
 // change what it shows: names and reasons in an old journal may hold them, and so may
-// files that a person made. Lines and tabs stay.
+// files that were written by hand. Lines and tabs stay.
 type plainText struct{ io.Writer }
 
 // Write implements io.Writer; it counts what was given, and not what was left of it.
@@ -145,7 +147,7 @@ func ago(at *time.Time) string {
 	return humanize.Time(*at)
 }
 
-// operator is who a person's change is put down to unless --by says otherwise.
+// operator is the name that a change is recorded under unless --by says otherwise.
 // Cron and containers set no USER.
 func operator() string {
 	if name := os.Getenv("USER"); name != "" {

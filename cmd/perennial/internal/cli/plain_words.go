@@ -1,3 +1,5 @@
+// Errors of libraries about flags and arguments, in the words of the user.
+
 package cli
 
 import (
@@ -10,8 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 )
-
-// What libraries say in Go's words, in those of the user.
 
 var (
 	flagError  = regexp.MustCompile(`^invalid argument (".*") for "(?:-\w, )?(--[\w-]+)" flag: (.*)$`)

@@ -1,3 +1,5 @@
+// The root command: its flags, exit codes, signals and error lines.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// Commands that read the provider: wallet, offers, orders and proxies.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// `perennial proxies list` without --live: the proxies that the ledger knows.
+
 package cli
 
 import (

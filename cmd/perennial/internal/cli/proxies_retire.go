@@ -1,3 +1,5 @@
+// `perennial proxies retire`: sweeps let the proxy expire.
+
 package cli
 
 import (

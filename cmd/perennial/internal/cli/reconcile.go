@@ -1,3 +1,6 @@
+// `perennial ledger reconcile` and `ledger record`: the books compared with the
+// provider, and what an operator books.
+
 package cli
 
 import (
@@ -57,7 +60,7 @@ func (a *app) reconcileNow(ctx context.Context) (reconcile.Reconciliation, error
 }
 
 // reconcileAlone opens the ledger for reading and asks the provider with the
-// configured credentials. It writes nothing and keeps nothing back.
+// configured credentials. It writes nothing.
 func (a *app) reconcileAlone(ctx context.Context) (x reconcile.Reconciliation, err error) {
 	l, account, err := a.openLedger(ctx)
 	if err != nil {

@@ -1,3 +1,6 @@
+// `perennial review` and `perennial account`: what waits for an operator, and the
+// state of an account.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// `perennial review show`: the evidence for one operation.
+
 package cli
 
 import (

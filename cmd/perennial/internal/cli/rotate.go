@@ -1,3 +1,5 @@
+// `perennial account rotate`: new credentials for the same account.
+
 package cli
 
 import (
@@ -119,7 +121,7 @@ func environment(appID string) string {
 	return prefix
 }
 
-// prove asks the provider with the new key whose it is.
+// prove asks the provider whose the new key is.
 func (r *rotation) prove(ctx context.Context, secret string) error {
 	changed := *r.config.Accounts[r.account]
 	changed.AppID = r.appID

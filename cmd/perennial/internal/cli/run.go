@@ -1,3 +1,5 @@
+// `perennial run`: the runner as a process, and its ready line.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// `perennial sandbox`: the customer API served locally.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// `perennial schema`: JSON Schemas and the AsyncAPI document, made from the Go types.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// Proxies that a command left out, grouped by reason.
+
 package cli
 
 import (

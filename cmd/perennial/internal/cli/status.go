@@ -1,3 +1,5 @@
+// `perennial status`, `watch`, `retry`, `cancel` and `release`.
+
 package cli
 
 import (
@@ -288,7 +290,7 @@ func (a *app) releaseCommand() *cobra.Command {
 	return a.byHandCommand("release ID", "Let go what was held", daemon.VerbRelease)
 }
 
-// byHandCommand is a person's change of one command or operation.
+// byHandCommand is an operator's change of one command or operation.
 func (a *app) byHandCommand(use, short, verb string) *cobra.Command {
 	q := daemon.ByHand{}
 	c := &cobra.Command{
@@ -320,7 +322,7 @@ func (a *app) changeByHand(ctx context.Context, verb string, q any) error {
 	return err
 }
 
-// check refuses filters that nothing can match.
+// checkList refuses filters that nothing can match.
 func checkList(q daemon.ListRequest) error {
 	if q.Kind != "" && q.Kind != string(fact.KindOrder) && q.Kind != string(fact.KindRenewal) {
 		return usage("--kind is %q: use order or renewal", q.Kind)

@@ -1,3 +1,5 @@
+// How `perennial status` prints one command with its operations and proxies.
+
 package cli
 
 import (

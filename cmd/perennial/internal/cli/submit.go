@@ -1,3 +1,5 @@
+// `perennial submit`: its flags, and the publication of a batch.
+
 package cli
 
 import (

@@ -1,3 +1,6 @@
+// `perennial submit` after the publication: waiting for the ends, the summary and the
+// file of rejects.
+
 package cli
 
 import (
@@ -81,7 +84,7 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 	return batchExit(ended)
 }
 
-// notDone: the command ended without what it asked for.
+// notDone reports that the command ended without what it asked for.
 func notDone(state string) bool {
 	return slices.Contains([]fact.State{
 		fact.StateRejected, fact.StateFailed, fact.StateRefunded, fact.StatePartial, inspect.StateConflict,

@@ -1,3 +1,5 @@
+// `perennial submit --dry-run`: what a batch would cost now.
+
 package cli
 
 import (

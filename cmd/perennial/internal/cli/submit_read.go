@@ -1,3 +1,5 @@
+// The batch of `perennial submit`, read from JSON lines or CSV.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// `perennial sweep`: list, plan, run and approve.
+
 package cli
 
 import (
@@ -102,7 +104,7 @@ func (a *app) warnOfSweeps(ctx context.Context, r *remote, account string) error
 	return err
 }
 
-// leftText says what a sweep goes on with by itself, and until when.
+// leftText says what a sweep continues with by itself, and until when.
 func leftText(x fact.SweepLeft) string {
 	text := fmt.Sprintf("%d more are left, and the sweep goes on with them by itself", x.Proxies)
 	if x.Unpriced > 0 {

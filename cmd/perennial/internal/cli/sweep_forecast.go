@@ -1,3 +1,5 @@
+// `perennial sweep forecast`: what comes due, and what it costs, day by day.
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// How a sweep's plan is printed.
+
 package cli
 
 import (

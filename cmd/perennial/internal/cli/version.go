@@ -1,3 +1,5 @@
+// `perennial version`.
+
 package cli
 
 import (

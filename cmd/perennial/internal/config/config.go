@@ -1,3 +1,5 @@
+// The configuration file: its structure, defaults and validation.
+
 package config
 
 import (
@@ -21,7 +23,7 @@ import (
 	"perennial/upstream"
 )
 
-// Config is perennial.yaml. Unknown keys are errors; secrets never stand in it.
+// Config is perennial.yaml. Unknown keys are errors; it holds no secrets.
 type Config struct {
 	DataDir   string               `koanf:"data_dir"` // default ./perennial-data; of a file: beside it
 	NATS      NATS                 `koanf:"nats"`
@@ -68,7 +70,7 @@ type Account struct {
 	CIDRField          string        `koanf:"cidr_field"`
 	Replicas           int           `koanf:"replicas"` // default 1
 	// WarnBefore is how long before an expiry proxy.expiring is published; default, for
-	// accounts with a schedule: 24h and 1h. [] tells nothing.
+	// accounts with a schedule: 24h and 1h. [] publishes none.
 	WarnBefore []time.Duration `koanf:"warn_before"`
 
 	// None of the keys of a file:
@@ -244,10 +246,11 @@ func checkBaseURL(text string) error {
 	return nil
 }
 
-// validateProduction: who can publish a command can spend money.
+// validateProduction refuses a production account on an embedded server without users:
+// any client that can publish a command can spend money.
 func (c *Config) validateProduction() error {
 	if name := c.Production(); name != "" && c.NATS.URL == "" && c.NATS.Context == "" && len(c.NATS.Users) == 0 {
-		return fmt.Errorf("accounts.%s is a production account and the embedded NATS server has no users: whoever can connect could spend its money. Set nats.users, or nats.url", name)
+		return fmt.Errorf("accounts.%s is a production account and the embedded NATS server has no users: any client that can connect could spend its money. Set nats.users, or nats.url", name)
 	}
 	return nil
 }

@@ -1,3 +1,5 @@
+// The errors of a configuration that cannot be used.
+
 package config
 
 import (

@@ -1,3 +1,5 @@
+// Decode hooks that refuse times without a unit.
+
 package config
 
 import (

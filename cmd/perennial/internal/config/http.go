@@ -1,3 +1,5 @@
+// The Host headers under which the HTTP port answers.
+
 package config
 
 import (

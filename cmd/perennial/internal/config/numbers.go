@@ -1,3 +1,5 @@
+// Whole numbers are accepted in plain digits alone.
+
 package config
 
 import (
@@ -12,8 +14,8 @@ import (
 )
 
 // plainInteger is how a whole number is written in the configuration. YAML takes
-// 0200000 as octal, 1e4 and 700.00 as numbers and 1_000 as 1000: an amount that two
-// readers read differently must not decide what is spent.
+// 0200000 as octal, 1e4 and 700.00 as numbers and 1_000 as 1000: an amount that an operator
+// and the parser may read differently must not decide what is spent.
 var plainInteger = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
 // checkIntegers reads the configuration once more, as it is written, and names the

@@ -1,3 +1,5 @@
+// The schedules of an account, and the lists of proxies that they name.
+
 package config
 
 import (

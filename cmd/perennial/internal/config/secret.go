@@ -1,3 +1,5 @@
+// The API Secret and other secrets, read from files that no other user may read.
+
 package config
 
 import (

@@ -1,3 +1,5 @@
+// The text of the configuration file, read once and bounded.
+
 package config
 
 import (
@@ -21,9 +23,9 @@ func (configText) Read() (map[string]any, error) {
 	return nil, errors.New("the configuration is read as text")
 }
 
-// notOthers refuses a configuration that every user may write: it says which server is
-// asked, and what may be spent. What group may write is left: a user often has a group
-// alone.
+// notOthers refuses a configuration that every user may write: it decides which server
+// is asked, and what may be spent. Write permission of the group is accepted: many
+// systems give each user a group of its own.
 func notOthers(path string, info fs.FileInfo) error {
 	if info.Mode().Perm()&0o002 == 0 {
 		return nil

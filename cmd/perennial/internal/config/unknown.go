@@ -1,3 +1,5 @@
+// Errors for unknown keys, with the line and the key that may have been meant.
+
 package config
 
 import (
@@ -35,7 +37,7 @@ func unknownKeys(path string, text []byte, err error) error {
 	return invalid("configuration %s: %s", path, strings.Join(said, "; "))
 }
 
-// lineOfKey is the first line in which a key stands, counted from 1; 0 for none.
+// lineOfKey is the first line with a key, counted from 1; 0 for none.
 func lineOfKey(text, key string) int {
 	is := regexp.MustCompile(`^[\s\-{,]*["']?` + regexp.QuoteMeta(key) + `["']?\s*:|[{,]\s*["']?` + regexp.QuoteMeta(key) + `["']?\s*:`)
 	for n, line := range strings.Split(text, "\n") {

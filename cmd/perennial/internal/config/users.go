@@ -1,3 +1,5 @@
+// The users of NATS, their roles and their passwords.
+
 package config
 
 import (
@@ -14,7 +16,7 @@ import (
 type User struct {
 	User         string `koanf:"user"`
 	PasswordFile string `koanf:"password_file"`
-	Password     string `koanf:"password"`   // a bcrypt hash only: secrets do not stand here
+	Password     string `koanf:"password"`   // a bcrypt hash only: the configuration holds no secrets
 	CredsFile    string `koanf:"creds_file"` // of a user whose account is a JWT, for doctor to try
 	Roles        []Role `koanf:"roles"`
 }
@@ -39,7 +41,7 @@ func (c *Config) Target() (queue.ConnectConfig, error) {
 	return t, err
 }
 
-// validateLogin: a password is for one address and one user.
+// validateLogin refuses a password for several addresses or without a user.
 func (n NATS) validateLogin() error {
 	switch {
 	case n.PasswordFile != "" && n.URL == "":
@@ -87,7 +89,7 @@ func (c *Config) validateUsers() error {
 	return nil
 }
 
-// validateLogin: a user enters in one way, and by a creds file on an external server alone.
+// validateLogin refuses a user with two logins, and a creds file on the embedded server.
 func (u User) validateLogin(i int, n NATS) error {
 	ways := 0
 	for _, way := range []string{u.Password, u.PasswordFile, u.CredsFile} {
@@ -131,8 +133,8 @@ func (c *Config) NATSUsers() ([]queue.User, error) {
 }
 
 // LocalUser is the user of the program's own commands on the machine of the run, with
-// every role. Who can read its password, which changes with each run, can read the
-// ledger too.
+// every role. A user of the machine that can read its password, which changes with each
+// run, can read the ledger too.
 func LocalUser(accounts []string) queue.User {
 	return queue.User{Name: queue.LocalUser, Password: rand.Text(), Grants: []queue.Grant{
 		{Role: queue.RoleOperator, Accounts: accounts}, {Role: queue.RoleProducer, Accounts: accounts},

@@ -1,3 +1,5 @@
+// The version of the program.
+
 package config
 
 // Version is set by the release build (-ldflags "-X perennial/cmd/perennial/internal/config.Version=…").

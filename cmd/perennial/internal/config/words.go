@@ -1,3 +1,5 @@
+// Errors of the YAML decoder, in the words of the configuration.
+
 package config
 
 import (
@@ -12,7 +14,7 @@ var (
 )
 
 // plainConfig says of keys of the configuration what they take. Their values are
-// left out: one may be a secret that stands at the wrong place.
+// left out: one may be a secret in the wrong place.
 func plainConfig(text string) string {
 	text = wantsList.ReplaceAllString(text, "$1 must be a list, such as [a, b]")
 	text = wantsMap.ReplaceAllString(text, "$1 must hold keys of its own, and is a single value or a list")

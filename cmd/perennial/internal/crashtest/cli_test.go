@@ -79,8 +79,8 @@ func demoAddsUp(t *testing.T, books string) {
 	}
 }
 
-// TestBadInputIsAnsweredAndTheRunnerGoesOn publishes what nobody should, and
-// then a good command.
+// TestBadInputIsAnsweredAndTheRunnerGoesOn publishes bad messages, and then a
+// good command.
 func TestBadInputIsAnsweredAndTheRunnerGoesOn(t *testing.T) {
 	w := newWorld(t, 10)
 	_, line := w.run()
@@ -154,7 +154,7 @@ func TestAnAccountThatIsNotConfiguredHasNoResponders(t *testing.T) {
 	defer nc.Close()
 	_, err := js.Publish(t.Context(), "perennial.commands.other.proxy.renew", []byte(`{}`))
 	if !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) {
-		t.Errorf("the publisher is told %v", err)
+		t.Errorf("the publisher gets %v", err)
 	}
 }
 
@@ -263,8 +263,8 @@ func TestExternalNATSRunsUnderALease(t *testing.T) {
 	}
 }
 
-// TestFollowingOutlivesARestartOfTheRunner: whoever waits for a command goes on
-// waiting while the runner is started again, and is told when there is none.
+// TestFollowingOutlivesARestartOfTheRunner: a client that waits for a command goes on
+// waiting while the runner is started again, and says so when there is none.
 func TestFollowingOutlivesARestartOfTheRunner(t *testing.T) {
 	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
@@ -314,35 +314,35 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir()}
 	account := "accounts: {main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a, secret_file: s}}\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"unknown key":           {account + "htpp: {}\n", "htpp"},
-		"no account":            {"data_dir: x\n", "accounts is empty"},
-		"plain http":            {"accounts: {main: {base_url: http://example.com, app_id: sbx_app_a}}\n", "only https"},
-		"plain http, live":      {"accounts: {main: {base_url: http://example.com, app_id: live_app_a}}\n", "only https"},
-		"a password in a URL":   {"accounts: {main: {base_url: 'https://ada:canary@example.com', app_id: live_app_a}}\n", "no user"},
-		"a secret for a file":   {"accounts: {main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a, secret_file: canary}}\n", "names a file"},
-		"NATS for everybody":    {account + "nats: {listen: '0.0.0.0:4222'}\n", "loopback only"},
-		"app id":                {"accounts: {main: {base_url: https://example.com, app_id: app_a}}\n", "live_app_"},
-		"anonymous NATS":        {"accounts: {main: {base_url: https://example.com, app_id: live_app_a}}\n", "nats.users"},
-		"a user without roles":  {account + "nats: {users: [{user: app, password_file: main.secret}]}\n", "has no roles"},
-		"an unknown role":       {account + "nats: {users: [{user: app, password_file: main.secret, roles: [{role: admin, accounts: [main]}]}]}\n", "producer, subscriber, viewer or operator"},
-		"a role elsewhere":      {account + "nats: {users: [{user: app, password_file: main.secret, roles: [{role: producer, accounts: [mian]}]}]}\n", "not configured"},
-		"a user twice":          {account + "nats: {users: [{user: app, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}, {user: app, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "names differ in more"},
-		"names of one variable": {account + "nats: {users: [{user: app-1, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}, {user: App_1, password_file: main.secret, roles: [{role: operator, accounts: [main]}]}]}\n", "names differ in more"},
-		"the runner's variable": {account + "nats: {users: [{user: Perennial, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "names differ in more"},
-		"creds of the embedded": {account + "nats: {users: [{user: app, creds_file: x, roles: [{role: producer, accounts: [main]}]}]}\n", "external server"},
-		"our own user":          {account + "nats: {users: [{user: local, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "choose another name"},
-		"a name of two lines":   {account + "nats: {users: [{user: \"a\\nb\", password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "must be 1 to 64"},
-		"a user's plain word":   {account + "nats: {users: [{user: app, password: canary, roles: [{role: producer, accounts: [main]}]}]}\n", "bcrypt"},
-		"a user and no login":   {account + "nats: {url: 'nats://127.0.0.1:1', user: app}\n", "nats.password_file"},
-		"a login for nothing":   {account + "nats: {password_file: main.secret}\n", "nats.url"},
-		"two logins":            {account + "nats: {url: 'nats://127.0.0.1:1', password_file: main.secret, creds_file: x}\n", "exclude each other"},
-		"renews for ever":       {account + "schedules: [{name: s, cron: '* * * * *', renew_before: 720h, duration_days: 30}]\n", "renew_before"},
-		"no secret":             {"accounts: {main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a}}\n", "PERENNIAL_MAIN_SECRET"},
-		"readable secret":       {account, "chmod 600"},
-		"account name":          {"accounts: {Main_1: {base_url: http://127.0.0.1:1, app_id: sbx_app_a}}\n", "Main_1"},
-		"schedule of nobody":    {account + "schedules: [{name: s, account: x, cron: '* * * * *', renew_before: 72h, duration_days: 30}]\n", "account"},
-		"not YAML":              {"accounts: [\n", "cannot be read"},
-		"cron that is no cron":  {account + "schedules: [{name: s, cron: 'every day', renew_before: 72h, duration_days: 30}]\n", "cron"},
+		"unknown key":            {account + "htpp: {}\n", "htpp"},
+		"no account":             {"data_dir: x\n", "accounts is empty"},
+		"plain http":             {"accounts: {main: {base_url: http://example.com, app_id: sbx_app_a}}\n", "only https"},
+		"plain http, live":       {"accounts: {main: {base_url: http://example.com, app_id: live_app_a}}\n", "only https"},
+		"a password in a URL":    {"accounts: {main: {base_url: 'https://ada:canary@example.com', app_id: live_app_a}}\n", "no user"},
+		"a secret for a file":    {"accounts: {main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a, secret_file: canary}}\n", "names a file"},
+		"NATS for everybody":     {account + "nats: {listen: '0.0.0.0:4222'}\n", "loopback only"},
+		"app id":                 {"accounts: {main: {base_url: https://example.com, app_id: app_a}}\n", "live_app_"},
+		"anonymous NATS":         {"accounts: {main: {base_url: https://example.com, app_id: live_app_a}}\n", "nats.users"},
+		"a user without roles":   {account + "nats: {users: [{user: app, password_file: main.secret}]}\n", "has no roles"},
+		"an unknown role":        {account + "nats: {users: [{user: app, password_file: main.secret, roles: [{role: admin, accounts: [main]}]}]}\n", "producer, subscriber, viewer or operator"},
+		"a role elsewhere":       {account + "nats: {users: [{user: app, password_file: main.secret, roles: [{role: producer, accounts: [mian]}]}]}\n", "not configured"},
+		"a user twice":           {account + "nats: {users: [{user: app, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}, {user: app, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "names differ in more"},
+		"names of one variable":  {account + "nats: {users: [{user: app-1, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}, {user: App_1, password_file: main.secret, roles: [{role: operator, accounts: [main]}]}]}\n", "names differ in more"},
+		"the runner's variable":  {account + "nats: {users: [{user: Perennial, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "names differ in more"},
+		"creds of the embedded":  {account + "nats: {users: [{user: app, creds_file: x, roles: [{role: producer, accounts: [main]}]}]}\n", "external server"},
+		"our own user":           {account + "nats: {users: [{user: local, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "choose another name"},
+		"a name of two lines":    {account + "nats: {users: [{user: \"a\\nb\", password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "must be 1 to 64"},
+		"a user's plain word":    {account + "nats: {users: [{user: app, password: canary, roles: [{role: producer, accounts: [main]}]}]}\n", "bcrypt"},
+		"a user and no login":    {account + "nats: {url: 'nats://127.0.0.1:1', user: app}\n", "nats.password_file"},
+		"a login for nothing":    {account + "nats: {password_file: main.secret}\n", "nats.url"},
+		"two logins":             {account + "nats: {url: 'nats://127.0.0.1:1', password_file: main.secret, creds_file: x}\n", "exclude each other"},
+		"renews for ever":        {account + "schedules: [{name: s, cron: '* * * * *', renew_before: 720h, duration_days: 30}]\n", "renew_before"},
+		"no secret":              {"accounts: {main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a}}\n", "PERENNIAL_MAIN_SECRET"},
+		"readable secret":        {account, "chmod 600"},
+		"account name":           {"accounts: {Main_1: {base_url: http://127.0.0.1:1, app_id: sbx_app_a}}\n", "Main_1"},
+		"schedule of no account": {account + "schedules: [{name: s, account: x, cron: '* * * * *', renew_before: 72h, duration_days: 30}]\n", "account"},
+		"not YAML":               {"accounts: [\n", "cannot be read"},
+		"cron that is no cron":   {account + "schedules: [{name: s, cron: 'every day', renew_before: 72h, duration_days: 30}]\n", "cron"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.write("c.yaml", c.text, 0o600)

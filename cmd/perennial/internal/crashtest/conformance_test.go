@@ -50,7 +50,7 @@ func TestConformanceOfTheSandbox(t *testing.T) {
 	}
 }
 
-// A server that differs is 1 and is said what in; nobody there is 5.
+// A server that differs is 1, with the differences; no server is 5.
 func TestConformanceExitCodes(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir()}
 	w.write("main.secret", "x", 0o600)
@@ -67,7 +67,7 @@ func TestConformanceExitCodes(t *testing.T) {
 		args []string
 		want int
 	}{
-		"nobody there":    {[]string{"--base-url", "http://127.0.0.1:1"}, cli.ExitUnreachable},
+		"no server":       {[]string{"--base-url", "http://127.0.0.1:1"}, cli.ExitUnreachable},
 		"live key":        {[]string{"--app-id", "live_app_x"}, cli.ExitUsage},
 		"no such section": {[]string{"--section", "nothing"}, cli.ExitUsage},
 		"no such file":    {[]string{"--secret-file", "none"}, cli.ExitUsage},

@@ -55,7 +55,7 @@ func (n *outerNATS) hurry() {
 	}
 }
 
-// awaitLeaseGone waits until the account is nobody's: by then what was delivered
+// awaitLeaseGone waits until no runner holds the account: by then what was delivered
 // is due again too.
 func (n *outerNATS) awaitLeaseGone() {
 	n.t.Helper()

@@ -15,8 +15,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// everySecond fires all the time, so that whatever a crash left is taken up at
-// once, and slots are missed while nobody runs.
+// everySecond fires all the time, so that whatever a crash left is resumed at
+// once, and slots are missed while no runner runs.
 const everySecond = `schedules:
   - name: keep
     cron: "* * * * * *"

@@ -24,7 +24,7 @@ func TestDoctorSaysWhereUsersAreNotKeptApart(t *testing.T) {
 		{"one account without permissions", "", "reaches $JS.API.STREAM.INFO.KV_PERENNIAL_LEASES", func(string) string {
 			return fmt.Sprintf("authorization {users: [{user: perennial, password: %[1]q}, {user: prod, password: %[1]q}, {user: sub, password: %[1]q}]}", natsPassword)
 		}},
-		{"nobody needs a login", `no_auth_user: "prod"`, "lets in a client without a login", asIs},
+		{"no login is asked for", `no_auth_user: "prod"`, "lets in a client without a login", asIs},
 		{"one permission too many", "", "may publish on $KV.PERENNIAL_LEASES.* without a role for it", func(text string) string {
 			return strings.Replace(text, `publish: {allow: [`, `publish: {allow: ["$KV.PERENNIAL_LEASES.*", `, 1)
 		}},

@@ -32,7 +32,7 @@ func TestTheProviderCanBeLookedAt(t *testing.T) {
 	if code != 0 || strings.Count(out, "pass-px_1-secret") != 3 || strings.Contains(errs, "pass-") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
-	if _, errs, code = w.cli("proxies", "get", "nobody"); code != cli.ExitFailed || !strings.Contains(errs, "proxy_not_found") {
+	if _, errs, code = w.cli("proxies", "get", "absent"); code != cli.ExitFailed || !strings.Contains(errs, "proxy_not_found") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	process.terminate()

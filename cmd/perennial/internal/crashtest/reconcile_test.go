@@ -137,7 +137,7 @@ func TestWhatWasRefusedBoughtNothing(t *testing.T) {
 	}
 }
 
-func TestReconcileSaysThatNobodyAnswers(t *testing.T) {
+func TestReconcileSaysThatNoServerAnswers(t *testing.T) {
 	w := newWorld(t, 1)
 	p, _ := w.run()
 	w.fault(map[string]any{"method": "GET", "path": "/api/v1/wallet", "fault": "error_before", "times": 1000})

@@ -1,3 +1,5 @@
+// One account of a running process: its ledger, its streams, and its state.
+
 package daemon
 
 import (
@@ -63,7 +65,7 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 	}
 	if h.Queue.Down() == "" {
 		if err := a.ensureStreams(ctx); err != nil {
-			a.log.WithError(err).Warn("the account's streams are not as they should be; it is taken up when they are")
+			a.log.WithError(err).Warn("the account's streams are not as they should be; the account starts when they are")
 		}
 	}
 	if a.Ledger, err = ledger.Open(ctx, ledger.Config{Path: h.Config.LedgerPath(name), Clock: time.Now, Reached: h.reached}); err != nil {
@@ -72,11 +74,11 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 	return a, nil
 }
 
-// errTwoNames: one provider account stands twice in the configuration.
+// errTwoNames says that one provider account appears twice in the configuration.
 var errTwoNames = errors.New("one provider account has two names")
 
 // distinctBindings refuses two accounts whose ledgers belong to one provider
-// account: each would think that the other's spending is unexplained.
+// account: each would report the other's spending as unexplained.
 func distinctBindings(ctx context.Context, accounts []*account) error {
 	seen := map[string]string{}
 	for _, a := range accounts {

@@ -1,3 +1,5 @@
+// How an account is served again after a failure, and which failures are final.
+
 package daemon
 
 import (
@@ -18,8 +20,7 @@ import (
 )
 
 // run serves the account until ctx ends, or until it must not be served (final).
-// Whatever else goes wrong is waited out: it is in the log and on /readyz, and the
-// account is taken up again.
+// Any other failure is logged, shown on /readyz, and followed by another turn.
 func (a *account) run(ctx context.Context) error {
 	defer a.hasStarted()
 	err := turns(ctx, a.turn, a.setBack)
@@ -66,15 +67,15 @@ func turns(ctx context.Context, turn func(context.Context) error, setBack func(e
 	return nil
 }
 
-// turnFirst and turnMost bound how long an account that could not be served waits
-// before it is taken up again.
+// turnFirst and turnMost bound the wait between two turns of an account that could not
+// be served.
 const (
 	turnFirst = 250 * time.Millisecond
 	turnMost  = 15 * time.Second
 )
 
-// final reports whether an account may not be served again before a person has
-// looked: it is another one than its ledger's, or its history is not.
+// final reports whether an account may not be served again before an operator acts: the
+// provider's account, or the history on the stream, is not that of its ledger.
 func final(err error) bool {
 	var binding *jobs.BindingError
 	var diverged *queue.DivergedError

@@ -1,3 +1,6 @@
+// One turn of an account: the provider, the runner, the schedules, the relay and the
+// service are started, and stopped in order.
+
 package daemon
 
 import (
@@ -59,8 +62,8 @@ func (a *account) serve(ctx context.Context) error {
 	return a.workAndPublish(ctx, runner, relay, sweeper)
 }
 
-// serveVerbs answers people before the provider does: a start that waits out a
-// Retry-After can be looked at, and a person can end the wait.
+// serveVerbs serves the verbs before the provider answers: an operator can look at a
+// start that waits for a Retry-After, and end the wait.
 func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop func() error, err error) {
 	if err := runner.Load(ctx); err != nil {
 		return nil, err
@@ -75,9 +78,9 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 func (a *account) refills() bool { return a.host.Config.RefillEvents && !a.refilled }
 
 // checkHistory compares the end of the events stream with the ledger before
-// anything is written or sent: a stream that is ahead, or tells another story,
-// belongs to a ledger that knows of sends that this one does not.
-// A stream that lost what it held is another matter: see queue.Held.
+// anything is written or sent: a stream that is ahead, or differs, belongs to a
+// ledger that knows of sends that this one does not.
+// For a stream that lost what it held see queue.Held.
 func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error) {
 	if a.refills() {
 		if err := a.clearStrangers(ctx); err != nil {
@@ -93,7 +96,7 @@ func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error)
 		return held, err
 	}
 	held = HeldOf(noted)
-	if last.Seq == 0 && a.acknowledged > 0 { // it was there a moment ago, in this very process
+	if last.Seq == 0 && a.acknowledged > 0 { // this process has seen it there
 		held.Last, held.Firm = max(held.Last, a.acknowledged), max(held.Firm, a.acknowledged)
 	}
 	if found && last.Hash == "" {
@@ -252,7 +255,7 @@ func (a *account) publishRest(ctx context.Context, relay *queue.Relay) {
 	a.notePublished(ctx, relay, err == nil)
 }
 
-// askEvery is how often a provider of whom nothing else is heard is asked.
+// askEvery is how often a provider without other traffic is asked.
 const askEvery = 5 * time.Second
 
 func (a *account) newRunner(intake *queue.Intake) *jobs.Runner {
@@ -295,7 +298,7 @@ func (a *account) bind(ctx context.Context, runner *jobs.Runner) error {
 	}
 }
 
-// notBound tells a provider that refuses the key from one that does not answer.
+// notBound distinguishes a provider that refuses the key from one that does not answer.
 func notBound(err error) string {
 	if refused, ok := errors.AsType[*upstream.Error](err); ok && refused.HTTPStatus/100 == 4 {
 		return "the provider refused: " + err.Error() + " (are app_id, the secret and base_url right?)"
@@ -303,12 +306,12 @@ func notBound(err error) string {
 	return "the provider does not answer: " + err.Error()
 }
 
-// longestBindWait is after how long a start looks again whether a Retry-After
-// still stands: over an hour the provider is asked.
+// longestBindWait is after how long a start asks the provider again, even where its
+// Retry-After was longer.
 const longestBindWait = 10 * time.Minute
 
-// waitOrResumed waits, and no longer than until a person ends a Retry-After that
-// was in force.
+// waitOrResumed waits until the time is over, or until an operator ends the Retry-After
+// that was in force.
 func waitOrResumed(ctx context.Context, runner *jobs.Runner, d time.Duration) error {
 	end, held := time.Now().Add(d), runner.HeldBack()
 	ticker := time.NewTicker(min(d, time.Second))

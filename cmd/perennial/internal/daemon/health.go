@@ -1,3 +1,5 @@
+// /livez and /readyz: whether the process works, and why an account is not ready.
+
 package daemon
 
 import (
@@ -37,8 +39,8 @@ const (
 	needsSweeps   = "sweeps"
 )
 
-// Bounds of the watching. What /readyz says is true within the sum of an interval
-// and its patience.
+// Intervals and timeouts of the probes. What /readyz says is true within the sum of an
+// interval and its timeout.
 const (
 	probeEvery    = time.Second
 	probePatience = 3 * time.Second

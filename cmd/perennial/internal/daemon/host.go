@@ -1,3 +1,5 @@
+// The host: all accounts of a configuration, with NATS, in one process.
+
 package daemon
 
 import (
@@ -153,7 +155,7 @@ func (h *Host) refuseAnonymous() error {
 	if h.Embedded != nil || name == "" || !h.Queue.Anonymous() {
 		return nil
 	}
-	return fmt.Errorf("accounts.%s is a production account and NATS at %s lets anybody in: whoever can connect could spend its money\n"+
+	return fmt.Errorf("accounts.%s is a production account and NATS at %s asks for no login: any client that can connect could spend its money\n"+
 		"give the server users (`perennial nats-config` prints them), and say how it is entered: nats.password_file, nats.creds_file or nats.context", name, h.Queue.URL())
 }
 

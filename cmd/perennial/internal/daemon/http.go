@@ -1,3 +1,5 @@
+// The HTTP server: health, metrics and the dashboard.
+
 package daemon
 
 import (
@@ -52,9 +54,10 @@ func startHTTP(h *Host) (*httpHost, error) {
 	return s, nil
 }
 
-// guarded refuses a page asked for under a name that is not this machine's: a site may
-// have its own name point here, and its scripts would read what the page shows. Health
-// alone is answered under any name, and without its reasons. What is shown is of the moment and in no frame.
+// guarded refuses a page that is asked for under a name that is not this machine's: a
+// site may have its own name point here, and its scripts would read what the page
+// shows. Health alone is answered under any name, without its reasons. Pages are not
+// cached and not framed.
 func (s *httpHost) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		health := r.URL.Path == "/livez" || r.URL.Path == "/readyz" && r.URL.RawQuery == ""

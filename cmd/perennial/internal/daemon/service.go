@@ -1,3 +1,5 @@
+// The verbs of an account's NATS service.
+
 package daemon
 
 import (
@@ -172,8 +174,8 @@ func changing(do func(ctx context.Context, id, by, reason string) (int, error)) 
 	}
 }
 
-// asked is in whose name a change is made: the name that the request says, else the
-// user of NATS that asks.
+// asked is the name under which a change is made: that of the request, else the NATS
+// user that asks.
 func asked(ctx context.Context, by string) string { return cmp.Or(by, fact.UserOf(ctx)) }
 
 // answer makes a verb of a function from one JSON value to another.
@@ -204,7 +206,7 @@ func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
 // MaxStates is how many commands one request may ask about.
 const MaxStates = 1000
 
-// states tells where commands stand; an id that never came is left out.
+// states gives the states of commands; an unknown id is left out.
 func (a *account) states(ctx context.Context, q StatesRequest) (map[string]string, error) {
 	if len(q.IDs) > MaxStates {
 		return nil, &command.RefusedError{Reason: fmt.Sprintf("%d ids of at most %d", len(q.IDs), MaxStates)}

@@ -1,3 +1,5 @@
+// The verb `evidence`: what is known of an operation in review.
+
 package daemon
 
 import (
@@ -12,11 +14,11 @@ import (
 	"perennial/ledger"
 )
 
-// EvidencePatience bounds the reading of evidence at the provider: a person waits.
+// EvidencePatience bounds the reading of evidence at the provider: an operator waits.
 const EvidencePatience = 2 * time.Minute
 
-// ReviewOf is the operation that an id means: its own, or of a command the one that
-// waits for a person, or its only one.
+// ReviewOf is the operation that an id means: the operation itself, or of a command the
+// one in review, or its only one.
 func ReviewOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
 	if _, err := l.Operation(ctx, id); !errors.Is(err, ledger.ErrNotFound) {
 		return id, err

@@ -1,3 +1,5 @@
+// The ledger as the relay sees it, and the advice for a stream that differs from it.
+
 package daemon
 
 import (

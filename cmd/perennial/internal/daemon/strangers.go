@@ -1,3 +1,6 @@
+// What an account does when its events stream has a message that the relay did not
+// publish.
+
 package daemon
 
 import (

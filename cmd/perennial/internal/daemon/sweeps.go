@@ -1,3 +1,5 @@
+// The verbs of schedules: list, plan, run, forecast and approve.
+
 package daemon
 
 import (
@@ -10,8 +12,8 @@ import (
 	"perennial/upstream"
 )
 
-// newSweeper makes the account's sweeper. Its commands go in at the front door;
-// its listings pass the same gate as everything else, after everything else.
+// newSweeper makes the account's sweeper. It publishes its commands on the commands
+// stream; its listings pass the account's rate gate, behind every other request.
 func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 	return schedules.New(schedules.Config{
 		Account: a.Name, Ledger: a.Ledger, Provider: heardListing{a.Client, runner}, Publisher: a.host.Queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
@@ -33,7 +35,7 @@ func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 // walletPatience is how long a plan waits for the wallet before it does without.
 const walletPatience = 30 * time.Second
 
-// walletCents reads the wallet, at the same gate and after everything else.
+// walletCents reads the wallet through the same gate, behind every other request.
 func (a *account) walletCents(ctx context.Context, runner *jobs.Runner) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, walletPatience)
 	defer cancel()

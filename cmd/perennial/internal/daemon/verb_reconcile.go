@@ -1,3 +1,5 @@
+// The verbs `reconcile` and `record`.
+
 package daemon
 
 import (
@@ -31,7 +33,7 @@ func (a *account) record(ctx context.Context, x jobs.Recording) (ChangedAnswer, 
 	return Record(ctx, a.Ledger, x)
 }
 
-// Record books what a person says, and says what is odd about it.
+// Record books what an operator says, and warns of an overdraft.
 func Record(ctx context.Context, l *ledger.Ledger, x jobs.Recording) (done ChangedAnswer, err error) {
 	booked, err := jobs.Record(ctx, l, x)
 	if err != nil {
@@ -46,5 +48,5 @@ func Record(ctx context.Context, l *ledger.Ledger, x jobs.Recording) (done Chang
 	return done, err
 }
 
-// ReconcilePatience bounds a reconciliation that a person asked for.
+// ReconcilePatience bounds a reconciliation that an operator asked for.
 const ReconcilePatience = 10 * time.Minute

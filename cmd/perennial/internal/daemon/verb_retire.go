@@ -1,3 +1,5 @@
+// The verb `retire`.
+
 package daemon
 
 import (
@@ -21,8 +23,8 @@ type RetireRequest struct {
 // MaxRetired bounds the proxies of one request.
 const MaxRetired = 1000
 
-// retire changes all of the proxies or none. What is as it should be is not
-// told again.
+// retire changes all of the proxies or none. A proxy that is
+// retired already gets no second fact.
 func (a *account) retire(ctx context.Context, q RetireRequest) (ChangedAnswer, error) {
 	var changed ChangedAnswer
 	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > MaxRetired {
