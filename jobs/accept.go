@@ -28,7 +28,7 @@ func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 		return acceptAgain(tx, a, known)
 	}
 	if known.RefusedHash == a.hash {
-		return nil // refused before, and told so
+		return nil // refused before, and the fact says so
 	}
 	if a.invalid != nil {
 		return a.refuse(tx, fact.RejectedInvalid, a.invalid.Reason)
@@ -127,8 +127,8 @@ func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []fact.S
 	return ids, skipped, nil
 }
 
-// careful: under a limit the chunks of a command go one after another, so that
-// each is looked at with what the others have cost.
+// careful reports whether the chunks of a command go one after another, as they do
+// under a limit: each is then decided on with what the others have cost.
 func (r *Runner) careful(c command.Command) bool { return c.MaxTotalCents > 0 || r.DailyLimitCents > 0 }
 
 // jobsOf makes the jobs that may start at once: of a careful command only the
@@ -152,7 +152,7 @@ func (r *Runner) jobsOf(tx *ledger.Tx, c command.Command, planned []fact.Planned
 }
 
 // takeTokens takes a token of the rate for each command whose intent may be
-// committed together with its acceptance, because nothing has to be looked at first
+// committed together with its acceptance, because nothing has to be read first
 // and no pause holds it. It does so ahead of Write, whose function touches nothing
 // but the Tx: it may run twice, and be undone.
 func (r *Runner) takeTokens(arrivals []*arrival) {
@@ -173,8 +173,8 @@ func (r *Runner) giveTokensBack(arrivals []*arrival) {
 	}
 }
 
-// startsNow: the intent is committed together with the acceptance when every
-// proxy's expiry is known.
+// startsNow reports whether the intent is committed together with the acceptance, as
+// it is when every proxy's expiry is known.
 func startsNow(tx *ledger.Tx, ids []string) (p checked, now bool, err error) {
 	p.ids = ids
 	p.observed, now, err = seenNow(tx, ids)

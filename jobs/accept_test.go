@@ -20,7 +20,7 @@ func (h *rig) arrives(kind queue.Kind, text string) *arrival {
 	return a
 }
 
-// oneToken is a house whose gate lets one request through, and no other for days.
+// oneToken is a rig whose gate lets one request through, and no other for days.
 func oneToken(t *testing.T) *rig {
 	t.Helper()
 	h := idleRig(t)

@@ -44,7 +44,7 @@ func (c *Clock) Hear(server time.Time) {
 
 // HearReply takes in the timestamp of a reply to a POST. It may be a replay, which
 // may carry the first reply's timestamp (trap 56): one that lies well before the
-// provider's time as it is known tells nothing.
+// provider's time as it is known is ignored.
 func (c *Clock) HearReply(server time.Time) {
 	c.mu.Lock()
 	old := !c.server.IsZero() && server.Before(c.server.Add(c.now().Sub(c.heardAt)-upstream.MaxSkew))
@@ -54,7 +54,7 @@ func (c *Clock) HearReply(server time.Time) {
 	}
 }
 
-// Provider is the provider's time as far as it was heard; the machine's before.
+// Provider is the provider's time by its replies; before the first reply, the machine's.
 func (c *Clock) Provider() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

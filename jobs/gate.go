@@ -24,7 +24,7 @@ const (
 )
 
 // Gate is the one place through which every request of an App ID goes, so that
-// commands, polls and listings share one rate. Pauses are not its business.
+// commands, polls and listings share one rate. It knows nothing of pauses.
 type Gate struct {
 	limiter *rate.Limiter
 
@@ -42,7 +42,7 @@ type waiter struct {
 	gone     bool
 }
 
-// NewGate makes a gate of so many requests a second.
+// NewGate makes a gate that lets perSecond requests pass a second.
 func NewGate(perSecond float64) *Gate {
 	return &Gate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))}
 }

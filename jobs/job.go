@@ -36,7 +36,7 @@ type place struct {
 	urgency urgency
 }
 
-// paying are the places of what pays, in the order in which they are looked at.
+// paying are the places of what pays, in the order in which they are compared.
 var paying = func() (all []place) {
 	for u := urgent; u <= inBulk; u++ {
 		for _, k := range kindsByPriority() {
@@ -82,7 +82,7 @@ func (j *job) place() place {
 	return place{j.lane, j.urgency}
 }
 
-// begun: its intent is committed, or it may have executed.
+// begun reports whether the job's intent is committed, or an attempt may have executed.
 func (j *job) begun() bool { return j.sending != nil || j.priority == PriorityAmbiguous }
 
 // turn is the priority at the gate: the turn among what pays was taken in ready,

@@ -109,7 +109,7 @@ func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
 	h.settled(900, 0)
 }
 
-// What a person let go stays let go, whatever its look or its first request met.
+// What a person released stays released, whatever its precheck or its first request met.
 func TestAReleasedOperationThatIsPutOffIsNotHeldAgain(t *testing.T) {
 	h := idleRig(t, func(c *Config) { c.DailyLimitCents = 100 })
 	h.start()
@@ -121,7 +121,7 @@ func TestAReleasedOperationThatIsPutOffIsNotHeldAgain(t *testing.T) {
 	h.await("a", fact.StateDelivered)
 	h.settled(300, 0)
 	if held, waited := len(h.facts("command.held")), len(h.facts("operation.waiting")); held != 1 || waited == 0 {
-		t.Errorf("held %d times, put off %d times", held, waited)
+		t.Errorf("held %d times, postponed %d times", held, waited)
 	}
 	h.renew(`{"id":"r","duration_days":30,"proxy_ids":["px_1","px_2","px_3"]}`)
 	for range 2 { // the first proxy tells the price of the others

@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// codeReleased marks an operation that a person let go.
+// codeReleased marks an operation that a person released.
 const codeReleased = "released"
 
 // job makes the unit of work of an operation.

@@ -41,8 +41,8 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 	return r.conclude(ctx, j, decide.Decide(j.op, decide.OrderRead{Moment: r.moment(), Order: order, PollFloor: r.PollFloor}))
 }
 
-// Read is a read of the provider's by another room, such as a listing: it is
-// heard, and what it says about the account holds for every sender.
+// Read takes in the outcome of a read that another package made, such as a listing: its
+// time is heard, and what it says about the account holds for every sender.
 func (r *Runner) Read(ctx context.Context, server time.Time, err error) {
 	r.hear(err, server)
 	if err == nil || r.clock == nil {

@@ -32,7 +32,7 @@ func (r *Runner) price(ctx context.Context, j *job, p *checked) (decide.Decision
 }
 
 // priceAgain is price just before the intent: what is spent may have changed, and
-// another operation may have told a price that was not known.
+// another operation may have been charged a price that was not known.
 func (r *Runner) priceAgain(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := p.priced
 	if p.unpriced {

@@ -50,8 +50,8 @@ func newReady(capacity int, p *pauses) *ready {
 	return r
 }
 
-// broadcast takes the lock: a worker between its look and its wait would miss
-// the call otherwise.
+// broadcast wakes the waiting workers. It takes the lock: a worker between its check
+// and its wait would miss the call otherwise.
 func (r *ready) broadcast() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +162,7 @@ func (r *ready) isActive(id string) bool {
 	return ok
 }
 
-// letOne lets one job of a paused lane through, to see whether it works again.
+// letOne lets one job of a paused lane pass, to find out whether it works again.
 func (r *ready) letOne(l lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,7 +170,7 @@ func (r *ready) letOne(l lane) {
 	r.cond.Broadcast()
 }
 
-// wakeAll has every worker that waits in pop look again when ctx ends.
+// wakeAll wakes every worker that waits in pop when ctx ends.
 func (r *ready) wakeAll(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, r.broadcast)
 }
@@ -255,7 +255,7 @@ func (r *ready) first() (best place, found bool) {
 	return polling, true
 }
 
-// open: something waits in a place, and its lane is not paused.
+// open reports whether something waits in a place whose lane is not paused.
 func (r *ready) open(p place) bool {
 	h := r.queues[p]
 	if h.Len() == 0 {
@@ -267,8 +267,8 @@ func (r *ready) open(p place) bool {
 }
 
 // firstToPay is the place with the most urgent head; one that was passed over too
-// often has its turn before all but what is under way already. They are looked at
-// in one order, so that the same jobs are taken up in the same order.
+// often has its turn before all but what is under way already. Places are compared in
+// one order, so that the same jobs are taken up in the same order.
 func (r *ready) firstToPay() (best place, found bool) {
 	for _, p := range paying {
 		if !r.open(p) {

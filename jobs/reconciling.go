@@ -33,7 +33,7 @@ func (r *Runner) PassListing(ctx context.Context) error {
 
 // reconciling is the runner's reconciliations: one at a time, and the last one.
 type reconciling struct {
-	turn       chan struct{} // holds one token: who has it reconciles
+	turn       chan struct{} // holds one token: its holder reconciles
 	reconciler *reconcile.Reconciler
 	told       map[string]bool // findings that were published already; nil before the first
 	suspect    string          // the side of a wallet's difference that the last pass saw first
@@ -157,7 +157,7 @@ func (r *Runner) readable() error {
 	return command.Refuse("the account is paused, so the provider is not asked: see `perennial account show`")
 }
 
-// scheduledReading reads the wallet among everything else.
+// scheduledReading reads the wallet while operations go on.
 func (r *Runner) scheduledReading(ctx context.Context) (reconcile.WalletReading, error) {
 	return r.reconciling.reconciler.ReadWallet(ctx)
 }

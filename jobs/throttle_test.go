@@ -45,7 +45,7 @@ func (r *Runner) readLists(ctx context.Context) error {
 }
 
 // A precheck is postponed: no request is made, and no worker waits for it.
-func TestTrap38ALookBeforePayingIsPutOff(t *testing.T) {
+func TestTrap38APrecheckIsPostponed(t *testing.T) {
 	h := idleRig(t)
 	h.hold(time.Hour)
 	if _, err := h.runner.current(t.Context(), PriorityRenewal, "px_1"); !errors.Is(err, errHeld) {

@@ -15,7 +15,7 @@ import (
 )
 
 // workersPerSlot is how many workers there are for each request that may be under
-// way: a worker gives its place at the provider back when the reply is there,
+// way: a worker gives its slot back when the reply is there,
 // so that recording it overlaps with the next request.
 const workersPerSlot = 4
 
@@ -45,7 +45,7 @@ func (r *Runner) unsendRest(ctx context.Context) {
 	}
 }
 
-// work carries one job after another, each with a place at the provider.
+// work takes one job after another, each with a slot among the requests under way.
 func (r *Runner) work(ctx, outer context.Context, slots chan struct{}) {
 	for {
 		select {
@@ -65,8 +65,8 @@ func (r *Runner) work(ctx, outer context.Context, slots chan struct{}) {
 	}
 }
 
-// step takes a job one step further. When something here fails, the operation
-// stays in the ledger as it is and is taken up again, but not at once.
+// step takes a job one step further. When something here fails, the operation stays in
+// the ledger as it is and is queued again, but not at once.
 func (r *Runner) step(ctx, outer context.Context, j *job) {
 	step := r.send
 	if j.lane == lanePoll {
@@ -77,7 +77,7 @@ func (r *Runner) step(ctx, outer context.Context, j *job) {
 		return
 	}
 	log := r.Log.WithError(err).WithField("operation_id", j.op.ID)
-	if errors.Is(err, ledger.ErrStale) { // a person cancelled it, asked again or let it go
+	if errors.Is(err, ledger.ErrStale) { // a person cancelled, retried or released it
 		log.Debug("an operation was changed while it waited for its turn; it is taken up as it is now")
 	} else {
 		log.Error("an operation could not go on; it is taken up again")
@@ -90,8 +90,8 @@ func (r *Runner) step(ctx, outer context.Context, j *job) {
 	r.retake(ctx, j.op.ID)
 }
 
-// retake looks at an operation again after something here failed; when the
-// ledger cannot be read now, runDueLoop finds it later.
+// retake queues an operation again after something here failed; when the ledger cannot
+// be read now, runDueLoop finds it later.
 func (r *Runner) retake(ctx context.Context, id string) {
 	record, err := r.Ledger.Operation(ctx, id)
 	if err == nil && record.State == fact.StateAccepted {

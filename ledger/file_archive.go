@@ -48,8 +48,8 @@ type Archived struct {
 	BytesAfter  int64  `json:"bytes_after"`
 }
 
-// archiveKeeps is for how long a row stays at least: everything that looks back
-// in the journal by itself looks back over less.
+// archiveKeeps is for how long a row stays at least: what reads back in the journal by
+// itself reads back over less.
 const archiveKeeps = 7 * 24 * time.Hour
 
 // InUseError says that another process has the ledger file open.
@@ -204,7 +204,7 @@ func firstUnfinished(ctx context.Context, q queryer) (seq int64, name string, er
 	return seq, name, err
 }
 
-// holdFile keeps everybody else from writing to a ledger.
+// holdFile takes the write lock of a ledger file, so that no other process writes to it.
 func holdFile(ctx context.Context, path string) (*held, error) {
 	if !exists(path) {
 		return nil, fmt.Errorf("open ledger %s: %w: is --config or the data directory right?", path, os.ErrNotExist)

@@ -144,9 +144,8 @@ func writeBeside(out, pattern string, do func(path string) error) (err error) {
 	return do(filepath.Join(dir, "ledger.db"))
 }
 
-// lockRoom says whether no other process works in a directory of besides, and
-// keeps it so.
-// The lock goes with the process that holds it.
+// lockRoom takes the lock of a directory that writeBeside works in; alone is false where
+// another process has it. The lock ends with the process that holds it.
 func lockRoom(dir string) (unlock func() error, alone bool) {
 	unlock, alone, _ = files.TryLock(filepath.Join(dir, "lock"))
 	return unlock, alone

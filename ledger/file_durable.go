@@ -23,7 +23,7 @@ import (
 // - after an I/O error, as a proof that the disk takes writes again.
 // Until that succeeds no write does, and reads go on.
 
-// isIOError says that the disk failed, whatever SQLite was doing.
+// isIOError reports whether the disk failed, whatever SQLite was doing.
 func isIOError(err error) bool {
 	failure, _ := errors.AsType[sqlite3.Error](err)
 	return failure.Code == sqlite3.ErrIoErr

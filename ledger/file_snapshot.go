@@ -1,5 +1,5 @@
-// The projections as they stood behind a row, with which a journal begins whose
-// first rows are elsewhere.
+// Snapshots: the projections as they were behind a row. A journal whose first rows were
+// archived begins with one.
 
 package ledger
 

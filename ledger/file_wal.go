@@ -36,8 +36,8 @@ func (l *Ledger) Unbounded() error {
 	return nil
 }
 
-// boundLog looks at the log behind a commit. A pause is tried again when the log
-// has grown by another quarter.
+// boundLog checks the log's size after a commit. A pause of the readers is tried again
+// when the log has grown by another quarter.
 func (w *writer) boundLog() {
 	size := sizeOf(w.l.path + "-wal")
 	if size <= w.l.logBound {

@@ -1,5 +1,5 @@
-// How far the journal is known to be published, and heads that were kept
-// elsewhere: what a rewritten history does not fit.
+// The note of how far the journal was published, and heads that were kept elsewhere: a
+// rewritten history contradicts them.
 
 package ledger
 

@@ -1,4 +1,4 @@
-// What waits for a person.
+// The list of operations and lines that wait for a person.
 
 package ledger
 

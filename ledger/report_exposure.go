@@ -10,8 +10,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Exposure is what the provider may do to the wallet, or has done, that is not
-// booked yet: by one operation under way, or by one that waits for a person.
+// Exposure is how one operation, under way or waiting for a person, may change or have
+// changed the provider's wallet beyond what is booked.
 type Exposure struct {
 	OperationID string
 	State       fact.State

@@ -100,7 +100,7 @@ func TestTrap55WhatExpiresBeforeTheNextSlotIsCounted(t *testing.T) {
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.ProxyRetired{ProxyID: "px_3", By: "ada", Reason: "old"})
 	}))
-	h.failed(t.Context(), h.rotas[0], noon, errors.New("no listing"))
+	h.failed(t.Context(), h.runners[0], noon, errors.New("no listing"))
 	f := h.Failing()[0]
 	want(t, "due", f.Due, 2)
 	want(t, "expire before the next slot", f.Expiring, 1)

@@ -50,22 +50,22 @@ type ForecastDay struct {
 	WalletCents     *int64 `json:"wallet_cents,omitempty"` // at the end of the day
 }
 
-// Forecast looks some days ahead for one schedule, or for all of the account
-// with "". It appends nothing.
+// Forecast forecasts some days for one schedule, or for all of the account with "". It
+// appends nothing.
 func (s *Sweeper) Forecast(ctx context.Context, schedule string, days int) (Forecast, error) {
 	if days < 1 || days > MaxForecastDays {
 		return Forecast{}, ErrForecastDays
 	}
-	rotas, zone := s.rotas, time.UTC
+	runners, zone := s.runners, time.UTC
 	if schedule != "" {
 		r, err := s.runnerOf(schedule)
 		if err != nil {
 			return Forecast{}, err
 		}
-		rotas, zone = []*scheduleRunner{r}, r.calendar.zone
+		runners, zone = []*scheduleRunner{r}, r.calendar.zone
 	}
 	o := newOutlook(s.providerNow().In(zone), days)
-	for _, r := range rotas {
+	for _, r := range runners {
 		if err := s.foresee(ctx, r, o); err != nil {
 			return Forecast{}, fmt.Errorf("forecast schedule %s: %w", r.Name, err)
 		}

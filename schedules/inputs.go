@@ -11,8 +11,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// reservedFor is how far back published commands are looked for that were not
-// taken in yet.
+// reservedFor is how old published commands may be that were not taken in yet and count
+// as reserved.
 const reservedFor = 3 * day
 
 // inputs reads what a sweep plans from; it writes nothing. What the sweep has
@@ -31,7 +31,7 @@ func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[strin
 	if in.UnderWay, err = s.Ledger.ClaimedKinds(ctx); err != nil {
 		return in, fmt.Errorf("read the kinds that are being renewed: %w", err)
 	}
-	if taken == nil { // of the rest of a sweep its beginning has looked
+	if taken == nil { // the first part of a sweep has read it for the rest
 		if err := s.readOnItsWay(ctx, r, &in); err != nil {
 			return in, fmt.Errorf("read what is on its way: %w", err)
 		}

@@ -48,7 +48,7 @@ type Lister struct {
 
 	failing atomic.Pointer[error] // why the last page could not be read; nil: it was
 
-	turn  chan struct{} // holds one token: who has it may run a pass
+	turn  chan struct{} // holds one token: its holder may run a pass
 	tried chan struct{} // closed when the first pass of this process has ended, well or not
 	once  sync.Once
 
@@ -89,9 +89,9 @@ func (l *Lister) Run(ctx context.Context) error {
 	}
 }
 
-// Fresh reports whether a complete pass ended less than so long ago, or less
-// than twice the time that it took: of a large account a pass takes hours, and
-// what it showed is read again just before it is paid for.
+// Fresh reports whether a complete pass ended within the given time, or within twice the
+// time that it took: in a large account a pass takes hours, and what it showed is read
+// again just before it is paid for.
 func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
 	at, err := l.ledger.Listing(ctx)
 	if err != nil {

@@ -54,8 +54,8 @@ func (m Match) check() error {
 
 const idRule = "an id has no blanks around it, and nothing that cannot be seen"
 
-// listable: no blanks and nothing invisible would make an id one of no proxy, and
-// an exception none.
+// listable reports whether a list may name an id. With blanks or invisible characters it
+// would be no proxy's id, and an exception would have no effect.
 func listable(id string) bool { return command.ValidID(id) && strings.TrimSpace(id) == id }
 
 // instantOf reads a day or an instant; the zero time for "".
@@ -70,15 +70,15 @@ func instantOf(text string) (time.Time, error) {
 	return at, err
 }
 
-// single reports whether the match looks at more of a proxy than what many have
-// in common.
+// single reports whether the match depends on more of a proxy than what many have in
+// common.
 func (m Match) single() bool {
 	return len(m.Labels) > 0 || m.StartsFrom != "" || m.StartsBefore != "" ||
 		len(m.ProxyIDs)+len(m.ExceptProxyIDs) > 0 || m.ProxyIDsFile != "" || m.ExceptProxyIDsFile != ""
 }
 
-// fields are the columns that the match looks at, of those that many proxies
-// have in common.
+// fields are the columns that the match depends on, of those that many proxies have in
+// common.
 func (m Match) fields() (names []string) {
 	for name, list := range map[string][]string{
 		"country_code": m.CountryCode, "region": m.Region, "line_name": m.LineName, "ip_type": m.IPType, "protocol": m.Protocol, "status": m.Status,

@@ -67,9 +67,9 @@ func (l *Lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 	return page.HasMore, l.observe(ctx, c.at, asked, page.Items)
 }
 
-// ended returns why a pass ended before its end. One that an answer of the
-// provider ended is forgotten: what it would not go on with once it may never go
-// on with. After a lost reply, or at the end of the process, the pass goes on.
+// ended returns why a pass ended early. A pass that the provider's answer ended is
+// forgotten, since the provider may refuse its next page for ever. After a lost reply, or
+// at the end of the process, the pass is continued.
 func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
 	_, answered := errors.AsType[*upstream.Error](why)
 	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, ErrPageLoop)) {
@@ -93,8 +93,8 @@ func (c *cursor) follow(page upstream.Page[upstream.Proxy]) error {
 	return nil
 }
 
-// page reads one page, again after what may pass: a pass over a million proxies
-// is not thrown away for one lost reply. asked is when the request that was
+// page reads one page, and tries again after a passing error: a pass over a million
+// proxies is not discarded for one lost reply. asked is when the request that was
 // answered was made.
 func (l *Lister) page(ctx context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], asked time.Time, err error) {
 	limited := delays{first: 5 * time.Second, most: longestRetry}
@@ -157,9 +157,9 @@ func seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
 	}
 }
 
-// observe writes a page, and where the pass goes on. A renewal that settled while the page was on its way
-// may not show in it yet: such a proxy stays marked to be read again before
-// anything is paid for it.
+// observe writes a page, and where the pass goes on. A renewal that settled while the
+// page was on its way may not show in it yet: such a proxy stays marked to be read again
+// before anything is paid for it.
 func (l *Lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, items []upstream.Proxy) error {
 	proxies := make([]ledger.Proxy, 0, len(items))
 	for _, p := range items {

@@ -289,7 +289,7 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 	return nil
 }
 
-// addLast puts in, or leaves out, what add has put aside.
+// addLast includes or leaves out what add has put aside.
 func (p *planner) addLast(ctx context.Context) error {
 	p.letLast = true
 	for _, proxy := range p.last {
@@ -300,7 +300,7 @@ func (p *planner) addLast(ctx context.Context) error {
 	return nil
 }
 
-// unaffordable says why the money, or the group, does without the proxy.
+// unaffordable says which limit, or which group that is complete, leaves the proxy out.
 func (p *planner) unaffordable(proxy ledger.Proxy, cost price) string {
 	keep := p.in.Schedule.Keep
 	if keep.AtLeast > 0 && p.staying[keep.group(proxy)] >= keep.AtLeast {
@@ -322,7 +322,7 @@ func (p *planner) unaffordable(proxy ledger.Proxy, cost price) string {
 	return reasonDear
 }
 
-// tooDear is a proxy that a limit stands in the way of.
+// tooDear is a proxy that a limit leaves out.
 type tooDear struct {
 	proxy  ledger.Proxy
 	cost   price

@@ -29,7 +29,7 @@ func TestTrap55ASweepWhoseCommandIsRefusedIsNotReady(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
 	plan := h.sweep(t)
-	look := func() { check(t, h.checkRefused(t.Context(), h.rotas[0])) }
+	look := func() { check(t, h.checkRefused(t.Context(), h.runners[0])) }
 	look()
 	want(t, "before the intake has said anything", h.NotReady(), "")
 	refuse(t, h.Ledger, commandIDs(t, plan)[0], fact.RejectedInvalid)

@@ -13,7 +13,7 @@ import (
 	"perennial/upstream"
 )
 
-// replacing is a house whose schedule replaces, and whose offers are the sandbox's.
+// replacing is a rig whose schedule replaces, and whose offers are the sandbox's.
 func replacing(t testing.TB, policy Replace, expiries map[string]string) *rig {
 	t.Helper()
 	s := keepalive()

@@ -23,11 +23,10 @@ const (
 var cronParser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
 // Calendar gives the slots of one schedule. Slots are instants in UTC on whole
-// seconds. Where the zone's clock is set, it does as cron does: what names its
-// hours fires once in an hour that comes twice, the first time, and at the end
-// of an hour that does not exist; what fires in every hour goes on by the time
-// that passes, in the second of the two hours as well. All its methods are
-// functions of their arguments.
+// seconds. Where the zone's clock changes it does as cron does: a schedule that names its
+// hours fires once in a repeated hour, the first time, and at the end of an hour that does
+// not exist; one that fires in every hour follows elapsed time, in the second of the two
+// hours as well. All its methods are functions of their arguments.
 type Calendar struct {
 	name   string
 	zone   *time.Location
@@ -113,7 +112,8 @@ func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 	return slots, true
 }
 
-// walk is bounded: it gives up at more than maxMissed and one slots.
+// walk lists the slots after last up to now; fits is false when there are more than
+// maxMissed.
 func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 	for at := c.Next(last); !at.IsZero() && !at.After(now); at = c.Next(at) {
 		if len(slots) > maxMissed {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// remainderEvery is how often a sweep that could not take everything looks
-	// whether it can go on.
+	// remainderEvery is how often a sweep that could not take everything checks whether
+	// it can go on.
 	remainderEvery = 10 * time.Second
 	// maxConsidered bounds the proxies that one plan reads.
 	maxConsidered = 100_000
@@ -107,7 +107,7 @@ func (c Config) withDefaults() Config {
 type Sweeper struct {
 	Config
 	lister    *Lister
-	rotas     []*scheduleRunner
+	runners   []*scheduleRunner
 	approving sync.Mutex
 	// counting is held from reading what is spent, and what the wallet holds, until
 	// what is planned is recorded: schedules share the wallet.
@@ -125,7 +125,7 @@ type scheduleRunner struct {
 	woken    chan struct{} // rest has changed
 }
 
-// lock is a mutex that a context ends the wait for.
+// lock is a mutex whose wait a context ends.
 type lock chan struct{}
 
 func (l lock) take(ctx context.Context) error {
@@ -165,7 +165,7 @@ func New(c Config) (*Sweeper, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.rotas = append(s.rotas, &scheduleRunner{Schedule: one, calendar: calendar, turn: make(lock, 1), woken: make(chan struct{}, 1)})
+		s.runners = append(s.runners, &scheduleRunner{Schedule: one, calendar: calendar, turn: make(lock, 1), woken: make(chan struct{}, 1)})
 	}
 	return s, nil
 }
@@ -183,7 +183,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	group.Go(func() error { return s.lister.Run(ctx) })
 	group.Go(func() error { return s.watchExpiries(ctx) })
 	group.Go(func() error { return s.watchRefused(ctx) })
-	for _, r := range s.rotas {
+	for _, r := range s.runners {
 		group.Go(func() error { return s.follow(ctx, r) })
 	}
 	return group.Wait()
@@ -286,7 +286,7 @@ func (s *Sweeper) lastSlot(ctx context.Context, r *scheduleRunner) (time.Time, e
 func (s *Sweeper) idle(ctx context.Context, r *scheduleRunner, last, now time.Time) error {
 	wake := r.calendar.Next(now)
 	if last.After(now) {
-		wake = r.calendar.Next(last) // the clock was set back: nothing fires twice
+		wake = r.calendar.Next(last) // the clock was set back: no slot fires twice
 	}
 	if wake.IsZero() || wake.Sub(now) > day {
 		wake = now.Add(day)

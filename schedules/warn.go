@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// warnEvery is how often the table of proxies is looked through.
+	// warnEvery is how often the table of proxies is read for expiries.
 	warnEvery = time.Minute
 	// warnBatch bounds the facts of one transaction.
 	warnBatch = 500
 )
 
-// defaultWarnBefore is later than any schedule that works: a proxy that comes so
-// near to its end was not renewed when it should have been.
+// defaultWarnBefore is later than any working schedule: a proxy that is so near to its
+// expiry was not renewed when it should have been.
 var defaultWarnBefore = []time.Duration{24 * time.Hour, time.Hour}
 
-// CheckWarnBefore names a threshold that cannot be.
+// CheckWarnBefore returns an error that names the first threshold that is not allowed.
 func CheckWarnBefore(thresholds []time.Duration) error {
 	for _, d := range thresholds {
 		if d < time.Minute || d%time.Second != 0 {
@@ -34,9 +34,9 @@ func CheckWarnBefore(thresholds []time.Duration) error {
 	return nil
 }
 
-// watchExpiries tells of proxies that come near to their end, and of those that
-// came to it, from what is known: an outage of the provider does not silence it.
-// It begins when the first listing has come or has failed.
+// watchExpiries reports proxies that are near their expiry or past it, by the ledger's
+// table: an outage of the provider does not stop it. It begins when the first listing has
+// ended or failed.
 func (s *Sweeper) watchExpiries(ctx context.Context) error {
 	select {
 	case <-s.lister.tried:
@@ -56,10 +56,9 @@ func (s *Sweeper) watchExpiries(ctx context.Context) error {
 	}
 }
 
-// Warn appends proxy.expiring and proxy.expired for what has not been told, each
-// once for an expiry and a threshold. Of several thresholds that a proxy is
-// inside of only the nearest is published. What expired before the account was
-// bound is not published.
+// Warn appends proxy.expiring and proxy.expired, each once for an expiry and a threshold.
+// When a proxy is inside several thresholds, only the nearest is published. What expired
+// before the account was bound is not published.
 func (s *Sweeper) Warn(ctx context.Context) error {
 	opened, err := s.Ledger.OpenedAt(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -88,7 +87,8 @@ func (s *Sweeper) Warn(ctx context.Context) error {
 	return err
 }
 
-// tell appends a fact for each proxy, a batch at a time, until there are none.
+// tell appends a fact for each proxy that find returns, a batch at a time, until there
+// are none.
 func (s *Sweeper) tell(ctx context.Context, find func() ([]ledger.Proxy, error), f func(ledger.Proxy) fact.Fact) error {
 	for {
 		found, err := find()

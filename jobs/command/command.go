@@ -49,7 +49,7 @@ type Command struct {
 	Priority Urgency `json:"priority,omitempty"`
 }
 
-// Urgency is which commands a command lets pass. It is written as its "priority".
+// Urgency orders a command among the others. It is the field "priority" of its JSON.
 type Urgency string
 
 // Urgencies of a command. They are those of the stream's lines (queue.Priority).
@@ -215,7 +215,7 @@ func ceiling(cents *int64) (int64, error) {
 }
 
 // salvage finds the id of a command that was refused, so that its refusal can
-// be told to the publisher.
+// be published under it.
 func salvage(data []byte) (string, map[string]string) {
 	var w struct {
 		ID     json.RawMessage `json:"id"`

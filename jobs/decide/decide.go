@@ -34,8 +34,8 @@ func (o Operation) Ref(traceID string) fact.Ref {
 	return fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: o.Labels, TraceID: traceID}
 }
 
-// Moment is what the outside lends to a decision: the time, and a random number
-// in [0, 1) to spread retries.
+// Moment is what a decision takes from its caller: the time, and a random number in
+// [0, 1) to spread retries.
 type Moment struct {
 	Now    time.Time
 	Jitter float64
@@ -46,11 +46,11 @@ type Happened interface{ moment() Moment }
 
 func (m Moment) moment() Moment { return m }
 
-// Replied: a POST was tried and this is all that is known of it.
+// Replied is a POST that was tried, with all that is known of it.
 type Replied struct {
 	Moment
 	Reply upstream.Reply
-	// Elapsed since the first ambiguous attempt, by the slowest-trusting clock.
+	// Elapsed is the time since the first ambiguous attempt, by the clock that says longest.
 	Elapsed time.Duration
 	// Throttled counts the replies in a row before this one that asked the account to
 	// wait, Firewalls those in 401/403 that were no envelope.
@@ -62,13 +62,14 @@ type Replied struct {
 	Unknown []string
 }
 
-// CrashedMidSend: the process died between operation.sending and the record of a reply.
+// CrashedMidSend says that the process died between operation.sending and the record
+// of a reply.
 type CrashedMidSend struct {
 	Moment
 	Elapsed time.Duration
 }
 
-// Due: a waiting operation may be sent again, and this is how things stand.
+// Due says that the time of a waiting operation has come, with what a send depends on.
 type Due struct {
 	Moment
 	Elapsed time.Duration
@@ -80,14 +81,14 @@ type Due struct {
 	WrongClock string
 }
 
-// OrderRead: the order's detail was read.
+// OrderRead says that the order's detail was read.
 type OrderRead struct {
 	Moment
 	Order     upstream.Order
 	PollFloor time.Duration
 }
 
-// OrderReadFailed: the order's detail could not be read.
+// OrderReadFailed says that the order's detail could not be read.
 type OrderReadFailed struct {
 	Moment
 	Code    upstream.Code // "" when no envelope came
@@ -97,24 +98,24 @@ type OrderReadFailed struct {
 	RetryAfter upstream.RetryAfter
 }
 
-// TooLate: a decision on the operation came after a person or another runner had
-// settled it.
+// TooLate says that a decision on the operation came after a person or another runner
+// had settled it.
 type TooLate struct {
 	Moment
 	Decision Decision
 }
 
-// HoldEnded: the time that the operation was held for has passed.
+// HoldEnded says that the time that the operation was held for has passed.
 type HoldEnded struct{ Moment }
 
-// Presumed: an attempt may have executed of which nothing is known but that the
-// ledger was restored: no bytes are frozen.
+// Presumed reports whether an attempt may have executed of which a restored ledger
+// holds nothing: no bytes are frozen.
 func (o Operation) Presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }
 
 // Decision is the facts to append, then what to do.
 type Decision struct {
 	Facts []fact.Fact
-	// Send: nothing stands in the way of sending. Facts are appended with the intent.
+	// Send: the operation may be sent. Facts are appended with the intent.
 	Send bool
 	// ProxyIDs are what is still to be renewed.
 	ProxyIDs []string
@@ -165,9 +166,9 @@ func Decide(op Operation, h Happened) Decision {
 	panic("jobs: Decide was given something that does not happen")
 }
 
-// decideDue looks once more before a send: an operation that may have executed
-// goes again only by a clock that can be trusted, inside the window and under the
-// App ID of before.
+// decideDue decides whether an operation is sent now. One that may have executed goes
+// again only while the clock can be trusted, inside the window, and under the App ID of
+// its earlier attempts.
 func decideDue(op Operation, h Due) Decision {
 	if op.Ambiguous == 0 {
 		if h.NotAfter != nil && h.Now.After(*h.NotAfter) {

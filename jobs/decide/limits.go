@@ -13,10 +13,10 @@ import (
 	"perennial/upstream"
 )
 
-// Priced: what an attempt is expected to cost was read, and what it counts against.
+// Priced says that the prices of an attempt were read, and what they count against.
 type Priced struct {
 	Moment
-	LeftOut []fact.Fact // by the look before
+	LeftOut []fact.Fact // by the precheck
 	Prices  []Price     // one for each line of an order, or for each proxy
 	// Fallback is the price of a proxy whose own is not known, 0 for none.
 	Fallback int64
@@ -27,8 +27,8 @@ type Priced struct {
 	LimitCents int64     // of the account's day; 0: none
 	SpentCents int64     // of it, without this operation
 	Tomorrow   time.Time // when the next day begins
-	// Released: a person let it go just now. ReleasedBefore: at any time, so what is
-	// put off since, because a look or a request failed, is not held again.
+	// Released: a person released it just now. ReleasedBefore: a person released it at
+	// any time, so that it is not held again after a failed precheck or request.
 	Released, ReleasedBefore bool
 	// AnotherUnpriced: the price of another operation under way is not known.
 	AnotherUnpriced bool
@@ -58,8 +58,8 @@ func (h Priced) Estimate() (cents int64, unpriced string) {
 	return cents, unpriced
 }
 
-// decidePriced keeps the ceiling and the limit. The provider offers no such
-// guarantee, and neither does this: what was quoted may still change.
+// decidePriced keeps the ceiling and the limit, as far as the quoted prices hold: the
+// provider may still charge another price.
 func decidePriced(op Operation, h Priced) Decision {
 	for _, p := range h.Prices {
 		if p.NotOffered {
@@ -120,7 +120,7 @@ func overDailyLimit(op Operation, h Priced, cents int64, unpriced bool) (d Decis
 	return d, true
 }
 
-// estimateText never shows an unknown price as none.
+// estimateText is an estimate as text. An unknown price is never shown as 0.
 func estimateText(b fact.Binding, cents int64, unpriced bool) string {
 	if cents == 0 && unpriced {
 		return "an unknown price"

@@ -46,8 +46,8 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	return withDoubts(op, d, doubts)
 }
 
-// withDoubts adds findings, once: while the order is read again and again for
-// the same reason, they have been told already.
+// withDoubts adds findings, once: while the order is read again and again for the same
+// reason, they have been published already.
 func withDoubts(op Operation, d Decision, doubts []fact.LedgerDiscrepancy) Decision {
 	if len(doubts) == 0 {
 		return d
@@ -65,8 +65,8 @@ func withDoubts(op Operation, d Decision, doubts []fact.LedgerDiscrepancy) Decis
 	return d
 }
 
-// stands: reads that lie so long apart show the same. A time in which nothing was
-// read shows nothing.
+// stands reports whether reads that lie so long apart show the same order. A time
+// without reads counts as nothing.
 func stands(op Operation, o upstream.Order, long time.Duration) bool {
 	if op.ReadAt == nil || op.ProgressAt == nil || o.Delivery.DeliveredCount != op.DeliveredCount {
 		return false
@@ -100,7 +100,8 @@ func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.Ledger
 	return doubts
 }
 
-// totalAgrees: the total as text is the total in cents, where both are given.
+// totalAgrees reports whether the total as text equals the total in cents, where both
+// are given.
 func totalAgrees(o upstream.Order) bool {
 	return o.TotalCents == nil || upstream.AmountAgrees(o.Total, *o.TotalCents)
 }
@@ -160,9 +161,9 @@ func orderReview(op Operation, o upstream.Order, reason string) Decision {
 	return review(op, false, Verdict{TraceID: o.TraceID, Reason: reason})
 }
 
-// decideReadFailed comes back later, and never before the time of the poll. An
-// order that we made and that the provider does not know is for a person, once
-// its reads have had time to show it.
+// decideReadFailed has the order read again later, and never before the time of its
+// poll. An order that Perennial made and that the provider does not know is for a
+// person, once its reads have had time to show it.
 func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	v := Verdict{code: h.Code, TraceID: h.TraceID, Reason: Bounded(h.Reason)}
 	if h.Code == upstream.CodeOrderNotFound {
@@ -193,16 +194,16 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 // its reads (docs/decisions/0012).
 const ShownWithin = 10 * time.Minute
 
-// young: the order was accepted, or last moved on, so shortly ago that a read
-// which lags behind may not show it yet. The time runs from the first read that
-// the provider allowed.
+// young reports whether the order was accepted, or last moved on, so recently that a
+// read which lags may not show it yet. The time runs from the first read that the
+// provider allowed.
 func young(op Operation, now time.Time) bool {
 	return op.ProgressAt != nil && now.Sub(*op.ProgressAt) < ShownWithin
 }
 
-// meaningless: the provider answers a read with a code that says neither that it
-// will work later nor that the whole account is concerned. No answer at all is
-// an outage, which ends by itself.
+// meaningless reports whether a read was answered with a code that says neither that it
+// will work later nor that the whole account is concerned. No answer at all is an
+// outage, which ends by itself.
 func meaningless(c upstream.Code) bool {
 	switch c {
 	case "", upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeReplayedNonce,

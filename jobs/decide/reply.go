@@ -60,8 +60,8 @@ func classify(r upstream.Reply) Verdict {
 	return v
 }
 
-// contradicts: the code says that nothing was executed, or that every line
-// failed, and the HTTP status says success or that the server failed
+// contradicts reports whether the code says that nothing was executed, or that every
+// line failed, while the HTTP status says success or a failure of the server
 // (customer-api.md, Errors, gives no such pair).
 func contradicts(m meaning, status int) bool {
 	switch m {
@@ -127,7 +127,7 @@ func (v Verdict) as(m meaning, reason string) Verdict {
 	return v
 }
 
-// Bounded keeps the provider's words from filling the journal.
+// Bounded cuts a text of the provider's to what the journal keeps of one.
 func Bounded(text string) string {
 	const most = 500
 	if len(text) > most {
@@ -234,7 +234,8 @@ func decideRefusal(op Operation, unknown []string, v Verdict) Decision {
 	return d
 }
 
-// splittable: one bad id refuses a whole chunk, so it is split down to that id.
+// splittable reports whether a refused chunk is split: one bad id refuses a whole chunk,
+// so it is split down to that id.
 func splittable(op Operation, v Verdict) bool {
 	if len(op.ProxyIDs) < 2 {
 		return false
@@ -243,7 +244,7 @@ func splittable(op Operation, v Verdict) bool {
 		v.code == upstream.CodeOfferNotFound || v.code == upstream.CodeUnsupportedOperation
 }
 
-// Patience without a usable Retry-After.
+// Waits without a usable Retry-After.
 const (
 	ThrottleFirst = 5 * time.Second
 	throttleMost  = time.Hour

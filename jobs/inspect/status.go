@@ -25,8 +25,8 @@ type CommandStatus struct {
 	WaitsFor string `json:"waits_for,omitempty"`
 	// LeftOut are proxies that another operation held when the command came.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
-	// ArchivedIn is the file that holds what it asked for, where that is not
-	// beside the ledger: labels and what was left out are not known without it.
+	// ArchivedIn is the archive that holds the command's content, where that file is not
+	// beside the ledger: without it, labels and what was left out are not known.
 	ArchivedIn string `json:"archived_in,omitempty"`
 }
 
@@ -278,8 +278,8 @@ func statusOf(o fact.Operation, currency string) OperationStatus {
 	}
 }
 
-// unended orders the states of a command that has not ended by who is waited
-// for: a person first.
+// unended orders the states of a command that has not ended: what waits for a person
+// comes first.
 var unended = []fact.State{
 	fact.StateReview, fact.StateHeld, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateAccepted,
 }
@@ -321,12 +321,12 @@ func LatestOf(operations []fact.Operation) Generations {
 	return latest
 }
 
-// Superseded: other operations took over what this one was to do.
+// Superseded reports whether other operations took over what this one was to do.
 func (g Generations) Superseded(o fact.Operation) bool {
 	return g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation || o.State == fact.StateResolved && g.lineByLine(o)
 }
 
-// lineByLine: single lines of the operation were sent again.
+// lineByLine reports whether single lines of the operation were sent again.
 func (g Generations) lineByLine(o fact.Operation) bool {
 	for chunk := range g {
 		if strings.HasPrefix(chunk, o.Chunk+"/") {
@@ -336,7 +336,7 @@ func (g Generations) lineByLine(o fact.Operation) bool {
 	return false
 }
 
-// renewedAll: each line was renewed, left out, or sent again by itself.
+// renewedAll reports whether each line was renewed, left out, or sent again by itself.
 func (g Generations) renewedAll(o fact.Operation, lines []ledger.RenewalLine) bool {
 	return !slices.ContainsFunc(lines, func(x ledger.RenewalLine) bool {
 		return x.State != fact.LineSucceeded && x.State != fact.LineCharged && x.State != fact.LineSkipped && g[o.Chunk+"/"+x.ProxyID] <= o.Generation

@@ -17,12 +17,12 @@ import (
 	"perennial/upstream"
 )
 
-// listing is where the walk through the provider's orders stands. It goes on
-// with the next pass when there are more pages than one pass may read.
+// listing is the position in the provider's list of orders. The next pass continues
+// there when there are more pages than one pass may read.
 type listing struct{ token string }
 
-// Outside follows the orders list and takes up the numbers that the ledger does
-// not know. Of a summary nothing but its number is given, so each is read once.
+// Outside follows the orders list and notes the numbers that the ledger does not hold.
+// A summary gives nothing but its number, so each such order is read once.
 func (p *Pass) Outside(ctx context.Context) error {
 	if err := p.listed(ctx); err != nil {
 		return p.orderError(err)

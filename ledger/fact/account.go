@@ -1,4 +1,4 @@
-// The facts of the account: sweeps, pauses, what was recorded and reconciled.
+// The facts of the account as a whole: sweeps, proxies, pauses, records, reconciliation.
 
 package fact
 
@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"time"
 )
-
-// Facts about the account as a whole: sweeps, proxies, pauses, reconciliation.
 
 // SweepPlanned: a slot fired and these commands are its plan.
 type SweepPlanned struct {

@@ -263,7 +263,7 @@ type OperationResolved struct {
 // FactType implements Fact.
 func (OperationResolved) FactType() string { return "operation.resolved" }
 
-// OrderAccepted: the provider took the order (201). It says nothing of money.
+// OrderAccepted says that the provider took the order (201). It books nothing.
 type OrderAccepted struct {
 	Ref
 	Attempt int64     `json:"attempt"`
