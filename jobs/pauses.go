@@ -127,7 +127,12 @@ func (p *pauses) blocked(l lane) bool {
 
 // closeGate keeps new requests that charge back until it is opened again. What
 // has its intent committed goes on.
-func (p *pauses) closeGate(closed bool) {
+func (p *pauses) closeGate() { p.setClosed(true) }
+
+// openGate ends closeGate.
+func (p *pauses) openGate() { p.setClosed(false) }
+
+func (p *pauses) setClosed(closed bool) {
 	p.mu.Lock()
 	p.closed = closed
 	p.mu.Unlock()

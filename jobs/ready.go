@@ -34,8 +34,16 @@ type ready struct {
 // when it came back from the ledger.
 type taken struct {
 	place
-	back bool
+	source source
 }
+
+// source is where a job came from.
+type source int
+
+const (
+	fromStream source = iota // its command was accepted in this run
+	fromLedger               // it came due in the ledger
+)
 
 func newReady(capacity int, p *pauses) *ready {
 	r := &ready{
@@ -65,16 +73,16 @@ func (r *ready) signalRoom() {
 }
 
 // push queues a job unless its operation is queued or under way already.
-func (r *ready) push(j *job) { r.pushAs(j, false) }
+func (r *ready) push(j *job) { r.pushFrom(fromStream, j) }
 
 // pushBack is push of a job that came due in the ledger.
-func (r *ready) pushBack(j *job) { r.pushAs(j, true) }
+func (r *ready) pushBack(j *job) { r.pushFrom(fromLedger, j) }
 
-func (r *ready) pushAs(j *job, back bool) {
+func (r *ready) pushFrom(s source, j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.active[j.op.ID]; !ok {
-		r.add(j, back)
+		r.add(s, j)
 	}
 }
 
@@ -82,14 +90,14 @@ func (r *ready) pushAs(j *job, back bool) {
 func (r *ready) again(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	back := r.active[j.op.ID].back
+	s := r.active[j.op.ID].source
 	r.remove(j.op.ID)
-	r.add(j, back)
+	r.add(s, j)
 }
 
-func (r *ready) add(j *job, back bool) {
-	t := taken{j.place(), back}
-	if back {
+func (r *ready) add(s source, j *job) {
+	t := taken{j.place(), s}
+	if s == fromLedger {
 		t.urgency = usual // one room for all
 	}
 	r.active[j.op.ID] = t
@@ -124,7 +132,7 @@ func (r *ready) free(p place) int {
 func (r *ready) freeBack(l lane) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.capacity - r.counts[taken{place{l, usual}, true}]
+	return r.capacity - r.counts[taken{place{l, usual}, fromLedger}]
 }
 
 // moreRoom is closed when there may be more room.
@@ -149,7 +157,7 @@ func (r *ready) arrive(p place, jobs []*job) {
 	r.coming[p]--
 	for _, j := range jobs {
 		if _, ok := r.active[j.op.ID]; !ok {
-			r.add(j, false)
+			r.add(fromStream, j)
 		}
 	}
 	r.signalRoom()

@@ -82,7 +82,7 @@ func (r *Runner) keepReconciling(ctx context.Context) error {
 			return err
 		}
 		wait = r.ReconcileEvery
-		_, err := r.reconcile(ctx, r.scheduledReading, false)
+		_, err := r.reconcile(ctx, r.scheduledReading, afterTwoPasses)
 		if err != nil || r.LastReconciliation().unsure {
 			wait = min(wait, reconcileAgain)
 		}
@@ -99,10 +99,18 @@ func (r *Runner) keepReconciling(ctx context.Context) error {
 // of the schedule have seen it, or one that a person asked for. The error is a
 // RefusedError while the account is paused, else the provider's.
 func (r *Runner) Reconcile(ctx context.Context) (reconcile.Reconciliation, error) {
-	return r.reconcile(ctx, r.exactReading, true)
+	return r.reconcile(ctx, r.exactReading, atOnce)
 }
 
-func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (reconcile.WalletReading, error), sure bool) (reconcile.Reconciliation, error) {
+// publication is when a wallet's difference is published.
+type publication int
+
+const (
+	afterTwoPasses publication = iota // of the schedule: a provider may show the wallet late
+	atOnce                            // a person asked for the pass, and it read the wallet exactly
+)
+
+func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (reconcile.WalletReading, error), when publication) (reconcile.Reconciliation, error) {
 	select {
 	case r.reconciling.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -114,7 +122,7 @@ func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (r
 	}
 	x, err := r.reconciling.reconciler.Reconcile(ctx, reading)
 	if err == nil {
-		err = r.publish(ctx, x, sure)
+		err = r.publish(ctx, x, when)
 	}
 	r.reconciling.mu.Lock()
 	defer r.reconciling.mu.Unlock()
@@ -169,9 +177,9 @@ const exactTries = 3
 // exactReading closes the write gate, lets what is under way finish, and reads
 // the wallet. What cannot finish by itself widens the interval as ever.
 func (r *Runner) exactReading(ctx context.Context) (w reconcile.WalletReading, err error) {
-	r.pauses.closeGate(true)
+	r.pauses.closeGate()
 	defer func() {
-		r.pauses.closeGate(false)
+		r.pauses.openGate()
 		r.wakeDueLoop()
 	}()
 	settle, cancel := context.WithTimeout(ctx, r.SettleTimeout)
@@ -216,7 +224,7 @@ func moving(open []ledger.Exposure) bool {
 }
 
 // publish makes facts of a reconciliation: each new finding, and agreement.
-func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, sure bool) error {
+func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, when publication) error {
 	if r.reconciling.told == nil {
 		told, _, err := r.Ledger.ToldDiscrepancies(ctx)
 		if err != nil {
@@ -229,7 +237,7 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, sure b
 	}
 	facts, now, suspect := []fact.Fact{}, map[string]bool{}, ""
 	for _, f := range x.Findings {
-		if f.Kind == decide.KindWallet && !sure && !r.reconciling.told[f.Key()] && r.reconciling.suspect != side(f) {
+		if f.Kind == decide.KindWallet && when == afterTwoPasses && !r.reconciling.told[f.Key()] && r.reconciling.suspect != side(f) {
 			suspect = side(f)
 			continue
 		}

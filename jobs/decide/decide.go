@@ -180,13 +180,13 @@ func decideDue(op Operation, h Due) Decision {
 		return Decision{Pause: &Pause{Scope: ScopeAccount, Cause: CauseClock, Detail: h.WrongClock}}
 	}
 	if op.Presumed() && h.NotAfter != nil && h.Now.After(*h.NotAfter) {
-		return review(op, false, Verdict{Reason: "not_after has passed, and it may have been sent before the ledger was restored"})
+		return review(op, notExecuted, Verdict{Reason: "not_after has passed, and it may have been sent before the ledger was restored"})
 	}
 	if h.Elapsed >= Window {
-		return review(op, false, Verdict{Reason: "no conclusive reply in 20 hours: the provider may have forgotten the key, so it is not sent again"})
+		return review(op, notExecuted, Verdict{Reason: "no conclusive reply in 20 hours: the provider may have forgotten the key, so it is not sent again"})
 	}
 	if op.AppID != h.AppID {
-		return review(op, false, Verdict{Reason: "an attempt under App ID " + op.AppID + " may have executed, and whether another key shares its idempotency keys is not given"})
+		return review(op, notExecuted, Verdict{Reason: "an attempt under App ID " + op.AppID + " may have executed, and whether another key shares its idempotency keys is not given"})
 	}
 	return Decision{Send: true}
 }
@@ -205,9 +205,9 @@ func decideTooLate(op Operation, h TooLate) Decision {
 func again(op Operation, m Moment, elapsed time.Duration, v Verdict) Decision {
 	if elapsed >= Window {
 		v.Reason += "; 20 hours have passed since the first attempt that may have executed"
-		return review(op, true, v)
+		return review(op, maybeExecuted, v)
 	}
-	return waiting(op, true, m.Now.Add(backoff(op.Ambiguous, m.Jitter)), v)
+	return waiting(op, maybeExecuted, m.Now.Add(backoff(op.Ambiguous, m.Jitter)), v)
 }
 
 // Backoff of attempts, full jitter.
@@ -225,19 +225,30 @@ func backoff(attempts int64, jitter float64) time.Duration {
 	return time.Duration(jitter * float64(bound))
 }
 
-func waiting(op Operation, ambiguous bool, next time.Time, v Verdict) Decision {
+// executed says whether the present attempt may have executed.
+type executed bool
+
+const (
+	maybeExecuted executed = true  // it counts as an ambiguous attempt
+	notExecuted   executed = false // only earlier attempts may have
+)
+
+// waiting sends the operation again at next, under the same key.
+func waiting(op Operation, e executed, next time.Time, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.OperationWaiting{
 		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason,
-		Ambiguous: ambiguous, NextAt: next.UTC(),
+		Ambiguous: bool(e), NextAt: next.UTC(),
 	}}}
 }
 
-func review(op Operation, ambiguous bool, v Verdict) Decision {
+// review hands the operation to a person.
+func review(op Operation, e executed, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.OperationReview{
-		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason, Ambiguous: ambiguous,
+		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason, Ambiguous: bool(e),
 	}}}
 }
 
+// rejected ends the operation with nothing charged.
 func rejected(op Operation, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.CommandRejected{
 		Ref: op.Ref(v.TraceID), Code: string(v.code), Reason: v.Reason, Attempt: op.Attempts,

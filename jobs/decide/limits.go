@@ -113,7 +113,7 @@ func overDailyLimit(op Operation, h Priced, cents int64, unpriced bool) (d Decis
 	case !unpriced || !h.AnotherUnpriced:
 		return Decision{}, false
 	}
-	d = waiting(op, false, h.Now.Add(previousWait(op)), Verdict{
+	d = waiting(op, notExecuted, h.Now.Add(previousWait(op)), Verdict{
 		Reason: "its price is not known, and so is that of another operation under way: daily_limit_cents waits for what that costs",
 	})
 	d.Facts = append(h.LeftOut, d.Facts...)

@@ -158,7 +158,7 @@ func reviewWithMoney(op Operation, o upstream.Order, state fact.OrderState, reas
 }
 
 func orderReview(op Operation, o upstream.Order, reason string) Decision {
-	return review(op, false, Verdict{TraceID: o.TraceID, Reason: reason})
+	return review(op, notExecuted, Verdict{TraceID: o.TraceID, Reason: reason})
 }
 
 // decideReadFailed has the order read again later, and never before the time of its
@@ -169,7 +169,7 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	if h.Code == upstream.CodeOrderNotFound {
 		v.Reason = "the provider does not show the order that it accepted from us"
 		if !young(op, h.Now) {
-			return review(op, false, v)
+			return review(op, notExecuted, v)
 		}
 	}
 	unread := h.Now
@@ -178,7 +178,7 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	}
 	if meaningless(h.Code) && h.Now.Sub(unread) >= stalled {
 		v.Reason = fmt.Sprintf("the order could not be read for 24 hours: the provider answers %q: %s", h.Code, v.Reason)
-		return review(op, false, v)
+		return review(op, notExecuted, v)
 	}
 	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst)) // a Retry-After is a pause of the account
 	state := fact.OrderState{

@@ -66,7 +66,7 @@ func (h PrecheckFailed) OfOneProxy() bool {
 // decidePrecheckFailed postpones an attempt: nothing was sent.
 func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
 	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst))
-	d := waiting(op, false, h.Now.Add(wait), Verdict{
+	d := waiting(op, notExecuted, h.Now.Add(wait), Verdict{
 		code: h.Code, TraceID: h.TraceID, Reason: "what must be read before paying could not be: " + Bounded(h.Reason),
 	})
 	d.Postponed = true
@@ -186,7 +186,7 @@ func refusedBefore(op Operation, leftOut []fact.Fact, code upstream.Code, reason
 // read now does not refuse or shorten it: its own forgotten attempt may have made the
 // change.
 func changedSince(op Operation) Decision {
-	return review(op, false, Verdict{Reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"})
+	return review(op, notExecuted, Verdict{Reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"})
 }
 
 // holdBack keeps an operation from being sent, until a time or until a person releases it.

@@ -21,10 +21,10 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 		v.Reason = "the renewal's result could not be read: " + Bounded(missing)
 		switch {
 		case v.meaning == failedLines:
-			return review(op, true, v) // operation_failed without its lines: the cause is not guessed
+			return review(op, maybeExecuted, v) // operation_failed without its lines: the cause is not guessed
 		case r != nil && r.Status == upstream.RenewalManualReview:
 			v.Reason += "; its status is manual_review: do not send it again"
-			return review(op, true, v)
+			return review(op, maybeExecuted, v)
 		}
 		return again(op, h.Moment, h.Elapsed, v)
 	}
@@ -32,7 +32,7 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	case upstream.RenewalCompleted, upstream.RenewalPartial, upstream.RenewalManualReview, upstream.RenewalFailed:
 	default:
 		v.Reason = fmt.Sprintf("the renewal's status is %q, which the API's document does not give", Bounded(r.Status))
-		return review(op, true, v)
+		return review(op, maybeExecuted, v)
 	}
 	if r.Status == upstream.RenewalManualReview {
 		r = withOpenLines(*r)
@@ -40,7 +40,7 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	lines, err := partition(op.ProxyIDs, *r)
 	if err != nil {
 		v.Reason = "the renewal's result does not add up: " + err.Error()
-		return review(op, true, v)
+		return review(op, maybeExecuted, v)
 	}
 	d := settleRenewal(op, v, r.Status, lines)
 	if doubt := amountDoubt(op, v, *r); doubt != nil {
@@ -147,7 +147,7 @@ func settleRenewal(op Operation, v Verdict, status string, lines fact.Lines) Dec
 	}
 	if status == upstream.RenewalManualReview || unresolved == len(lines.Items) {
 		v.Reason = fmt.Sprintf("the provider has %d of %d proxies pending verification: do not send it again", unresolved, len(lines.Items))
-		d := review(op, true, v)
+		d := review(op, maybeExecuted, v)
 		f, _ := d.Facts[0].(fact.OperationReview)
 		f.Settlement = &lines
 		d.Facts[0] = f

@@ -146,7 +146,7 @@ func decideReply(op Operation, h Replied) Decision {
 	case unknown:
 		return decideUnknown(op, h, v)
 	case needsReview:
-		return review(op, true, v)
+		return review(op, maybeExecuted, v)
 	case throttled:
 		return decideThrottle(op, h, v)
 	case outOfScope:
@@ -208,7 +208,7 @@ func decideRefusal(op Operation, unknown []string, v Verdict) Decision {
 	switch {
 	case op.Ambiguous > 0:
 		v.Reason += "; an earlier attempt may have executed, so this refusal proves nothing"
-		d = review(op, false, v)
+		d = review(op, notExecuted, v)
 	case splittable(op, v):
 		if v.code != upstream.CodeProxyNotFound {
 			unknown = nil
@@ -254,7 +254,7 @@ const (
 // works may end before its time.
 func decideThrottle(op Operation, h Replied, v Verdict) Decision {
 	until := h.Now.Add(ThrottleDelay(h.Reply.RetryAfter, h.Throttled)).UTC()
-	d := waiting(op, v.doubtful, h.Now, v)
+	d := waiting(op, executed(v.doubtful), h.Now, v)
 	d.Throttled = true
 	d.Pause = &Pause{Scope: ScopeAccount, Cause: CauseThrottled, Detail: v.Reason, TraceID: v.TraceID, Until: &until}
 	return d
@@ -276,7 +276,7 @@ func ThrottleDelay(r upstream.RetryAfter, throttled int) time.Duration {
 // parked puts an operation back as it was before the attempt; the pause keeps
 // it from being sent before a probe has worked.
 func parked(op Operation, h Replied, v Verdict, scope string) Decision {
-	d := waiting(op, v.doubtful, h.Now, v)
+	d := waiting(op, executed(v.doubtful), h.Now, v)
 	d.Pause = &Pause{Scope: scope, Cause: string(v.code), Detail: v.Reason, TraceID: v.TraceID}
 	return d
 }

@@ -40,7 +40,7 @@ var decisionBugs = []bug{
 		new: "if unresolved == len(lines.Items) {"},
 	{trap: 14, name: "what a crash cut off was never sent", file: "jobs/decide/decide.go",
 		old: "return again(op, h.Moment, h.Elapsed, Verdict{Reason: \"the runner stopped",
-		new: "return waiting(op, false, h.Now, Verdict{Reason: \"the runner stopped"},
+		new: "return waiting(op, notExecuted, h.Now, Verdict{Reason: \"the runner stopped"},
 	{trap: 15, name: "charged_cents is taken for gross", file: "jobs/decide/renewal.go",
 		old: "ChargedCents: l.ChargedCents + l.RefundedCents, RefundedCents",
 		new: "ChargedCents: l.ChargedCents, RefundedCents"},
