@@ -159,7 +159,7 @@ func (r *Runner) takeTokens(arrivals []*arrival) {
 	for _, a := range arrivals {
 		j := job{lane: a.place().lane, cmd: a.cmd}
 		a.token = a.invalid == nil && len(a.cmd.ProxyIDs) <= command.ChunkSize && !r.careful(a.cmd) && !a.cmd.Guarded() &&
-			r.cannotSay(&j) == nil && !r.pauses.blocked(j.lane) && r.Gate.TryPass()
+			r.cannotSay(&j) == nil && !r.pauses.blocked(j.lane) && r.gate.TryPass()
 	}
 }
 
@@ -167,7 +167,7 @@ func (r *Runner) takeTokens(arrivals []*arrival) {
 func (r *Runner) giveTokensBack(arrivals []*arrival) {
 	for _, a := range arrivals {
 		if a.token && !a.started {
-			r.Gate.GiveBack()
+			r.gate.GiveBack()
 		}
 		a.token = false
 	}

@@ -47,7 +47,7 @@ func TestTrap22AnOrderIsQuotedByItsExactFigures(t *testing.T) {
 	h := idleRig(t)
 	p := &quoted{Client: h.client}
 	h.bind(func(c *Config) { c.Provider = p })
-	if _, err := h.runner.quote(t.Context(), PriorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 7}, 90); err != nil {
+	if _, err := h.runner.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 7}, 90); err != nil {
 		t.Fatal(err)
 	}
 	if len(p.asked) == 0 || p.asked[0].Quantity != 7 || p.asked[0].DurationDays != 90 {
@@ -349,7 +349,7 @@ func TestTrap22AnOfferIsFoundWhateverItsRegionIsCalled(t *testing.T) {
 	p := &renaming{Client: h.client}
 	h.bind(func(c *Config) { c.Provider = p })
 	for _, p.renamed = range []bool{false, true} {
-		if cents, err := h.runner.quote(t.Context(), PriorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); err != nil || cents != 300 {
+		if cents, err := h.runner.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); err != nil || cents != 300 {
 			t.Errorf("renamed %t: %d cents, %v", p.renamed, cents, err)
 		}
 	}

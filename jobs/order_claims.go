@@ -61,7 +61,7 @@ func (r *Runner) shownAs(ctx context.Context, o fact.Operation, no string) error
 	ctx, cancel := context.WithTimeout(ctx, claimPatience)
 	defer cancel()
 	var read upstream.Order
-	if err = r.passNow(ctx, PriorityPoll); err == nil {
+	if err = r.passNow(ctx, priorityPoll); err == nil {
 		read, err = r.Provider.Order(ctx, no)
 		r.Read(ctx, read.ServerTime, err)
 	}

@@ -329,7 +329,7 @@ func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 		r.ready.letOne(lane(x.Scope))
 		return true
 	}
-	if r.pauses.throttled() || r.Gate.Pass(ctx, PriorityPoll) != nil {
+	if r.pauses.throttled() || r.gate.Pass(ctx, priorityPoll) != nil {
 		return false
 	}
 	wallet, err := r.Provider.Wallet(ctx)
@@ -343,7 +343,7 @@ func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 // askThrough reads the wallet once an hour while a Retry-After of over an hour is
 // in force, and ends the pause when that works.
 func (r *Runner) askThrough(ctx context.Context, x ledger.Pause) {
-	if !r.mayAsk(x) || r.Gate.Pass(ctx, PriorityPoll) != nil {
+	if !r.mayAsk(x) || r.gate.Pass(ctx, priorityPoll) != nil {
 		return
 	}
 	wallet, err := r.Provider.Wallet(ctx)

@@ -13,7 +13,7 @@ import (
 
 // poll reads an order's detail once and records what it shows.
 func (r *Runner) poll(ctx, _ context.Context, j *job) error {
-	if err := r.Gate.Pass(ctx, PriorityRenewal); err != nil { // its turn among what pays was taken in ready
+	if err := r.gate.Pass(ctx, priorityRenewal); err != nil { // its turn among what pays was taken in ready
 		return err
 	}
 	if r.pauses.blocked(lanePoll) {

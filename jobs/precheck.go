@@ -160,7 +160,7 @@ func (r *Runner) readOne(ctx context.Context, j *job, id string) (decide.Seen, e
 }
 
 // current is what the provider says of a proxy now, or said a moment ago.
-func (r *Runner) current(ctx context.Context, priority Priority, id string) (ledger.Proxy, error) {
+func (r *Runner) current(ctx context.Context, priority gatePriority, id string) (ledger.Proxy, error) {
 	known, err := r.Ledger.Proxy(ctx, id)
 	age := r.clock.Now().Sub(known.SeenAt)
 	if err == nil && age >= 0 && age < ledger.FreshFor {
@@ -172,7 +172,7 @@ func (r *Runner) current(ctx context.Context, priority Priority, id string) (led
 	return r.readProxy(ctx, priority, id)
 }
 
-func (r *Runner) readProxy(ctx context.Context, priority Priority, id string) (ledger.Proxy, error) {
+func (r *Runner) readProxy(ctx context.Context, priority gatePriority, id string) (ledger.Proxy, error) {
 	if err := r.passNow(ctx, priority); err != nil {
 		return ledger.Proxy{}, err
 	}

@@ -172,7 +172,7 @@ const quoteRestarts = 3
 var errNotOffered = errors.New("not offered")
 
 // quote reads the offer's price for exactly this quantity and duration.
-func (r *Runner) quote(ctx context.Context, priority Priority, item command.Item, days int64) (int64, error) {
+func (r *Runner) quote(ctx context.Context, priority gatePriority, item command.Item, days int64) (int64, error) {
 	r.mu.Lock()
 	filter, remembered := r.prices[item.OfferCode]
 	r.mu.Unlock()
@@ -184,7 +184,7 @@ func (r *Runner) quote(ctx context.Context, priority Priority, item command.Item
 }
 
 // quoteBy looks for the offer among those that a filter finds.
-func (r *Runner) quoteBy(ctx context.Context, priority Priority, filter upstream.OfferFilter, item command.Item, days int64) (int64, error) {
+func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upstream.OfferFilter, item command.Item, days int64) (int64, error) {
 	filter.Quantity, filter.DurationDays = item.Quantity, days
 	var token string
 	for restarts := 0; ; {

@@ -257,7 +257,7 @@ func (r *ready) first() (best place, found bool) {
 		return polling, true
 	}
 	head := (*r.queues[pays])[0]
-	if head.sending != nil || head.priority == PriorityAmbiguous || r.polled >= pollsInARow {
+	if head.sending != nil || head.priority == priorityAmbiguous || r.polled >= pollsInARow {
 		return pays, true
 	}
 	return polling, true

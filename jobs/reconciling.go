@@ -28,7 +28,7 @@ func (r *Runner) PassListing(ctx context.Context) error {
 	if err := r.share.Wait(ctx); err != nil {
 		return err
 	}
-	return r.pass(ctx, PriorityListing)
+	return r.pass(ctx, priorityListing)
 }
 
 // reconciling is the runner's reconciliations: one at a time, and the last one.

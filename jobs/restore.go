@@ -170,7 +170,7 @@ func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, rest
 // walletAgrees stands in for expiries that there is nothing to compare with: a
 // wallet that holds what the book says has not paid for what the book forgot.
 func (r *Runner) walletAgrees(ctx context.Context, unseen int, found *findings) error {
-	if err := r.pass(ctx, PriorityListing); err != nil {
+	if err := r.pass(ctx, priorityListing); err != nil {
 		return err
 	}
 	wallet, err := r.Provider.Wallet(ctx)
@@ -215,7 +215,7 @@ func (f *findings) String() string {
 func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), do func(T) error) error {
 	seen := map[string]bool{"": true}
 	for token := ""; ; {
-		if err := r.pass(ctx, PriorityListing); err != nil {
+		if err := r.pass(ctx, priorityListing); err != nil {
 			return err
 		}
 		page, err := read(ctx, upstream.PageRequest{Size: reconcile.ListingPage, Token: token})

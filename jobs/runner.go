@@ -112,10 +112,10 @@ func (c Config) withDefaults() Config {
 // Runner carries out the commands of one account.
 type Runner struct {
 	Config
-	Gate *Gate
+	gate *rateGate
 
 	binding fact.Binding
-	clock   *Clock
+	clock   *clock
 	ready   *ready
 	pauses  *pauses
 	wake    chan struct{}
@@ -148,7 +148,7 @@ type Runner struct {
 func NewRunner(c Config) *Runner {
 	c = c.withDefaults()
 	r := &Runner{
-		Config: c, Gate: NewGate(c.RatePerSecond), wake: make(chan struct{}, 1), known: make(chan struct{}), prices: map[string]upstream.OfferFilter{},
+		Config: c, gate: newRateGate(c.RatePerSecond), wake: make(chan struct{}, 1), known: make(chan struct{}), prices: map[string]upstream.OfferFilter{},
 		toldBroken: map[string]time.Time{},
 		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), reconciling: reconciling{turn: make(chan struct{}, 1)},
 	}
@@ -251,7 +251,7 @@ func (r *Runner) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.binding, r.clock = binding, NewClock(r.Clock, highWater)
+	r.binding, r.clock = binding, newClock(r.Clock, highWater)
 	return nil
 }
 

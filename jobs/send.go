@@ -106,7 +106,7 @@ func (r *Runner) decideReply(op decide.Operation, h decide.Replied) decide.Decis
 
 // readsWork tells a key that may not write from one that is not accepted at all.
 func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
-	if reply.Code != upstream.CodeInvalidSignature || r.pauses.throttled() || r.Gate.Pass(ctx, PriorityPoll) != nil {
+	if reply.Code != upstream.CodeInvalidSignature || r.pauses.throttled() || r.gate.Pass(ctx, priorityPoll) != nil {
 		return false
 	}
 	wallet, err := r.Provider.Wallet(ctx)
@@ -152,7 +152,7 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 			return false, r.stop(ctx, j, d)
 		}
 	}
-	if err := r.Gate.Pass(ctx, j.turn()); err != nil {
+	if err := r.gate.Pass(ctx, j.turn()); err != nil {
 		return false, err
 	}
 	if r.pauses.blocked(j.lane) && !r.isProbe(j) {

@@ -126,7 +126,7 @@ func (r *Runner) nextStep(j *job, now fact.Operation) *job {
 	}
 	op := j.op
 	op.Operation = now
-	return &job{lane: lanePoll, priority: PriorityPoll, at: *now.NextAt, op: op, cmd: j.cmd}
+	return &job{lane: lanePoll, priority: priorityPoll, at: *now.NextAt, op: op, cmd: j.cmd}
 }
 
 // record appends a decision's facts on the version that they were decided on. A

@@ -17,12 +17,12 @@ import (
 
 // pass is the gate for whatever reads: no read goes through while the provider
 // has asked to wait.
-func (r *Runner) pass(ctx context.Context, p Priority) error {
+func (r *Runner) pass(ctx context.Context, p gatePriority) error {
 	for {
 		if err := r.waitOut(ctx); err != nil {
 			return err
 		}
-		if err := r.Gate.Pass(ctx, p); err != nil {
+		if err := r.gate.Pass(ctx, p); err != nil {
 			return err
 		}
 		if !r.pauses.throttled() { // a Retry-After came while it waited for its turn
@@ -36,11 +36,11 @@ var errHeld = errors.New("the provider has asked to wait")
 
 // passNow is the gate for a precheck, which does not wait out a Retry-After: what was
 // read before one is old after it, so the precheck begins again then.
-func (r *Runner) passNow(ctx context.Context, p Priority) error {
+func (r *Runner) passNow(ctx context.Context, p gatePriority) error {
 	if r.pauses.throttled() {
 		return errHeld
 	}
-	if err := r.Gate.Pass(ctx, p); err != nil {
+	if err := r.gate.Pass(ctx, p); err != nil {
 		return err
 	}
 	if r.pauses.throttled() {

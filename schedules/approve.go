@@ -102,7 +102,7 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 	if err != nil {
 		return err
 	}
-	in := Inputs{Schedule: r.Schedule, Now: s.providerNow()}
+	in := inputs{Schedule: r.Schedule, Now: s.providerNow()}
 	if err := s.readSpent(ctx, r, &in); err != nil {
 		return err
 	}

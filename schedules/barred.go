@@ -21,7 +21,7 @@ const (
 func unread(proxy ledger.Proxy) bool { return proxy.SeenAt.UnixMicro() <= 0 }
 
 // barredBy is the part of barred that needs no query of the ledger.
-func (in *Inputs) barredBy(f *filter, proxy ledger.Proxy) string {
+func (in *inputs) barredBy(f *filter, proxy ledger.Proxy) string {
 	switch {
 	case in.Taken[proxy.ProxyID]:
 		return ReasonTaken

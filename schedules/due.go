@@ -28,7 +28,7 @@ func (c *headcount) add(group string, n int) {
 // bound for those that can: a provider may list retired and long expired proxies for
 // ever, and a large sweep meets those that it has renewed already first (trap 54).
 type gathering struct {
-	in              *Inputs
+	in              *inputs
 	filter          *filter
 	staying         *headcount
 	living, expired []ledger.Proxy
@@ -88,7 +88,7 @@ func (g *gathering) gathered() []ledger.Proxy {
 	return slices.Concat(g.first, g.living, g.expired, g.aside)
 }
 
-func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *Inputs, staying *headcount) error {
+func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *inputs, staying *headcount) error {
 	in.Barred = map[string]int{}
 	g := &gathering{in: in, filter: r.Match.filter(in.Lists), staying: staying, kinds: map[kind]bool{}}
 	err := s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p ledger.Proxy) error {
@@ -101,7 +101,7 @@ func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *Inputs, st
 	return err
 }
 
-func (s *Sweeper) readStaying(ctx context.Context, r *scheduleRunner, in *Inputs, staying *headcount) error {
+func (s *Sweeper) readStaying(ctx context.Context, r *scheduleRunner, in *inputs, staying *headcount) error {
 	if r.Keep.AtLeast == 0 {
 		return nil
 	}

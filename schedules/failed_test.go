@@ -96,7 +96,7 @@ func sweepFails(t *testing.T, why error) {
 func TestTrap55WhatExpiresBeforeTheNextSlotIsCounted(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "10m", "px_2": "24h", "px_3": "14m"}, keepalive())
 	h.paid(t, "px_1", 300)
-	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.lister.WaitPass(t.Context()))
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.ProxyRetired{ProxyID: "px_3", By: "ada", Reason: "old"})
 	}))

@@ -42,7 +42,7 @@ func (f firing) before() remainder {
 }
 
 // fire makes one slot's sweep: plan, record, publish, finish. ErrFired when the
-// slot has fired before, ErrSkew when the clock is wrong; after any other error
+// slot has fired before, errSkew when the clock is wrong; after any other error
 // it may be tried again.
 func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (Plan, error) {
 	if err := r.turn.take(ctx); err != nil {
@@ -99,7 +99,7 @@ func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (Plan
 	return plan, err
 }
 
-// ensureFresh returns once the table of proxies is fresh; ErrSkew when the clock is wrong.
+// ensureFresh returns once the table of proxies is fresh; errSkew when the clock is wrong.
 func (s *Sweeper) ensureFresh(ctx context.Context) error {
 	if err := s.checkClock(); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, taken map[string]
 	if err != nil {
 		return Plan{}, err
 	}
-	plan, err := MakePlan(ctx, in, s.Ledger)
+	plan, err := makePlan(ctx, in, s.Ledger)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -144,7 +144,7 @@ func (s *Sweeper) checkClock() error {
 	// Wall clocks are compared: their monotonic readings would agree.
 	skew := s.Clock().Round(0).Sub(s.providerNow().Round(0))
 	if skew > upstream.MaxSkew || skew < -upstream.MaxSkew {
-		return fmt.Errorf("%w (it is %s away)", ErrSkew, skew.Round(time.Second))
+		return fmt.Errorf("%w (it is %s away)", errSkew, skew.Round(time.Second))
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ const reservedFor = 3 * day
 
 // inputs reads what a sweep plans from; it writes nothing. What the sweep has
 // published before is taken and spent.
-func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in Inputs, err error) {
-	in = Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
+func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in inputs, err error) {
+	in = inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
 	if in.Lists, err = r.Match.readLists(s.ReadFile); err != nil {
 		return in, err
 	}
@@ -57,7 +57,7 @@ func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[strin
 	return in, nil
 }
 
-func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *Inputs) (err error) {
+func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *inputs) (err error) {
 	// By our clock, which also says when a sweep was planned: by two clocks a
 	// budget would be there twice around midnight.
 	now := s.Clock()
@@ -72,7 +72,7 @@ func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *Inputs) 
 // readWallet asks the provider, which knows of top-ups that were not recorded. A
 // wallet that cannot be read limits nothing: where it is too low the provider
 // refuses, and charges nothing.
-func (s *Sweeper) readWallet(ctx context.Context, in *Inputs) {
+func (s *Sweeper) readWallet(ctx context.Context, in *inputs) {
 	if s.Wallet == nil {
 		return
 	}

@@ -55,7 +55,7 @@ func (k Keep) group(p ledger.Proxy) string {
 // beingRenewed reports whether a due proxy stays without this plan. What waits for
 // a person may never be renewed, and what has expired before its renewal ended is
 // not alive.
-func (in *Inputs) beingRenewed(p ledger.Proxy) bool {
+func (in *inputs) beingRenewed(p ledger.Proxy) bool {
 	switch {
 	case in.InReview[p.ProxyID], p.Retired: // what is retired is let go, even when a person renews it
 		return false

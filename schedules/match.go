@@ -90,12 +90,12 @@ func (m Match) fields() (names []string) {
 	return names
 }
 
-// Lists are what the files of a Match held when they were read.
-type Lists struct{ ProxyIDs, ExceptProxyIDs []string }
+// idLists are what the files of a Match held when they were read.
+type idLists struct{ ProxyIDs, ExceptProxyIDs []string }
 
 // readLists reads the files of a match. A file that cannot be read stops the
 // plan: a sweep without its exceptions would pay for them.
-func (m Match) readLists(read func(name string) ([]byte, error)) (l Lists, err error) {
+func (m Match) readLists(read func(name string) ([]byte, error)) (l idLists, err error) {
 	for _, f := range []struct {
 		field, name string
 		ids         *[]string
@@ -140,7 +140,7 @@ func listed(text string) (ids []string, err error) {
 }
 
 // named are the ids that the match and its files name, in any order.
-func (m Match) named(l Lists) []string {
+func (m Match) named(l idLists) []string {
 	return slices.Concat(m.ProxyIDs, l.ProxyIDs, m.ExceptProxyIDs, l.ExceptProxyIDs)
 }
 
@@ -151,7 +151,7 @@ type filter struct {
 	from, before time.Time
 }
 
-func (m Match) filter(l Lists) *filter {
+func (m Match) filter(l idLists) *filter {
 	f := &filter{Match: m, only: map[string]bool{}, except: map[string]bool{}}
 	for _, id := range slices.Concat(m.ProxyIDs, l.ProxyIDs) {
 		f.only[id] = true

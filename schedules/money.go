@@ -34,7 +34,7 @@ type Shortfall struct {
 
 // limits are those of the schedule and the wallet, in the order in which they are named
 // when a proxy is over several of them.
-func (in *Inputs) limits() (all []*limit) {
+func (in *inputs) limits() (all []*limit) {
 	s := in.Schedule
 	for _, b := range []struct {
 		reason        string

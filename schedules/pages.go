@@ -13,8 +13,8 @@ import (
 	"perennial/upstream"
 )
 
-// ErrPageLoop is a listing whose pages do not come to an end.
-var ErrPageLoop = errors.New("the pages of the listing repeat")
+// errPageLoop is a listing whose pages do not come to an end.
+var errPageLoop = errors.New("the pages of the listing repeat")
 
 // cursor is where a pass stands.
 type cursor struct {
@@ -33,7 +33,7 @@ func (c *cursor) restart() {
 
 // list reads every page once, from where the pass stands, and writes each as it
 // comes, together with where the next one is.
-func (l *Lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, error) {
+func (l *lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, error) {
 	c := &cursor{at: at, seen: map[string]bool{}}
 	for c.pages < maxPages {
 		more, err := l.step(ctx, c)
@@ -45,11 +45,11 @@ func (l *Lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, e
 		}
 		l.reached("listing.page")
 	}
-	return c.at, l.ended(ctx, c, fmt.Errorf("%d pages and no end: %w", c.pages, ErrPageLoop))
+	return c.at, l.ended(ctx, c, fmt.Errorf("%d pages and no end: %w", c.pages, errPageLoop))
 }
 
 // step reads one page, or begins again; more says that there are others.
-func (l *Lister) step(ctx context.Context, c *cursor) (more bool, err error) {
+func (l *lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 	c.pages++
 	page, asked, err := l.page(ctx, upstream.PageRequest{Size: c.at.Size, Token: c.at.Token})
 	switch {
@@ -70,9 +70,9 @@ func (l *Lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 // ended returns why a pass ended early. A pass that the provider's answer ended is
 // forgotten, since the provider may refuse its next page for ever. After a lost reply, or
 // at the end of the process, the pass is continued.
-func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
+func (l *lister) ended(ctx context.Context, c *cursor, why error) error {
 	_, answered := errors.AsType[*upstream.Error](why)
-	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, ErrPageLoop)) {
+	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, errPageLoop)) {
 		none := c.at
 		none.Size = 0
 		why = errors.Join(why, l.ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.KeepListing(none) }))
@@ -86,7 +86,7 @@ func (c *cursor) follow(page upstream.Page[upstream.Proxy]) error {
 		c.empty = 0
 	}
 	if page.NextPageToken == "" || c.seen[page.NextPageToken] || c.empty > maxEmptyPages {
-		return fmt.Errorf("page %d: %w", c.pages, ErrPageLoop)
+		return fmt.Errorf("page %d: %w", c.pages, errPageLoop)
 	}
 	c.seen[page.NextPageToken] = true
 	c.at.Token = page.NextPageToken
@@ -96,7 +96,7 @@ func (c *cursor) follow(page upstream.Page[upstream.Proxy]) error {
 // page reads one page, and tries again after a passing error: a pass over a million
 // proxies is not discarded for one lost reply. asked is when the request that was
 // answered was made.
-func (l *Lister) page(ctx context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], asked time.Time, err error) {
+func (l *lister) page(ctx context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], asked time.Time, err error) {
 	limited := delays{first: 5 * time.Second, most: longestRetry}
 	other := delays{first: time.Second, most: time.Minute}
 	for try := 1; ; try++ {
@@ -160,7 +160,7 @@ func seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
 // observe writes a page, and where the pass goes on. A renewal that settled while the
 // page was on its way may not show in it yet: such a proxy stays marked to be read again
 // before anything is paid for it.
-func (l *Lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, items []upstream.Proxy) error {
+func (l *lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, items []upstream.Proxy) error {
 	proxies := make([]ledger.Proxy, 0, len(items))
 	for _, p := range items {
 		proxies = append(proxies, seen(p, asked))

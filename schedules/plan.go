@@ -1,4 +1,4 @@
-// MakePlan: which of the due proxies are renewed, in what order, and why the others are
+// makePlan: which of the due proxies are renewed, in what order, and why the others are
 // left out. It is pure.
 
 package schedules
@@ -48,10 +48,10 @@ const (
 	ReasonEnough    = "enough of its group stay without it"
 )
 
-// Known is what the ledger knows of a proxy's earlier renewals; *ledger.Ledger
+// history is what the ledger knows of a proxy's earlier renewals; *ledger.Ledger
 // is one. Prices are cents and the days that they bought; ledger.ErrNotFound
 // when nothing was ever paid.
-type Known interface {
+type history interface {
 	PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error)
 	EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time) (ledger.FailedRenewals, error)
 	CommandEnded(ctx context.Context, id string) (bool, error)
@@ -59,10 +59,10 @@ type Known interface {
 	LastPaid(ctx context.Context, like ledger.Proxy) (cents, days int64, err error)
 }
 
-// Inputs are what a plan is made from, beside what is Known.
-type Inputs struct {
+// inputs are what a plan is made from, beside its history.
+type inputs struct {
 	Schedule Schedule
-	Lists    Lists           // from the files that the schedule names
+	Lists    idLists         // from the files that the schedule names
 	Now      time.Time       // the provider's time
 	Proxies  []ledger.Proxy  // what lives first, the nearest expiry first
 	Claimed  map[string]bool // proxies that an operation holds the right to renew
@@ -158,9 +158,9 @@ type LeftOut struct {
 	Reason    string    `json:"reason"`
 }
 
-// MakePlan plans a sweep. The same inputs and the same knowledge give the same
+// makePlan plans a sweep. The same inputs and the same knowledge give the same
 // plan. Errors are those of known.
-func MakePlan(ctx context.Context, in Inputs, known Known) (Plan, error) {
+func makePlan(ctx context.Context, in inputs, known history) (Plan, error) {
 	p := newPlanner(in, known)
 	if err := p.underWay(ctx); err != nil {
 		return Plan{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
@@ -193,8 +193,8 @@ func MakePlan(ctx context.Context, in Inputs, known Known) (Plan, error) {
 }
 
 type planner struct {
-	in      Inputs
-	known   Known
+	in      inputs
+	known   history
 	filter  *filter
 	limits  []*limit
 	staying map[string]int
@@ -214,7 +214,7 @@ type planner struct {
 	canary    map[kind]bool
 }
 
-func newPlanner(in Inputs, known Known) *planner {
+func newPlanner(in inputs, known history) *planner {
 	p := &planner{
 		in: in, known: known, filter: in.Schedule.Match.filter(in.Lists), limits: in.limits(),
 		prices: map[kind]price{}, canary: map[kind]bool{}, staying: maps.Clone(in.Staying),

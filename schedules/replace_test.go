@@ -34,7 +34,7 @@ func replacing(t testing.TB, policy Replace, expiries map[string]string) *rig {
 	}
 	h.config.Proxy = client.Proxy
 	h.restart(t)
-	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.lister.WaitPass(t.Context()))
 	return h
 }
 

@@ -222,7 +222,7 @@ func TestASlotThatComesBetweenTwoReadingsOfTheClockFires(t *testing.T) {
 func TestTwoRunnersFireASlotOnce(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
-	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.lister.WaitPass(t.Context()))
 	other, err := New(h.config)
 	check(t, err)
 	ended := make(chan error, 2)

@@ -93,7 +93,7 @@ func large(t testing.TB, n, due int, schedule Schedule) (*Sweeper, *counted, *mi
 		paid(t, s.Ledger, fmt.Sprintf("px_%07d", i), 300)
 	}
 	w.add(time.Second)
-	check(t, s.Lister().WaitPass(t.Context()))
+	check(t, s.lister.WaitPass(t.Context()))
 	return s, out, provider
 }
 
@@ -125,7 +125,7 @@ func TestARefusedTokenStartsTheListingOverAndNotTheRenewals(t *testing.T) {
 	plan, err := s.fire(t.Context(), s.runners[0], firing{slot: noon})
 	check(t, err)
 	provider.pages, provider.refuse = 0, map[int]bool{20: true}
-	check(t, s.Lister().WaitPass(t.Context()))
+	check(t, s.lister.WaitPass(t.Context()))
 	want(t, "pages: nineteen, the refused one, and all of them", provider.pages, 20+25)
 	again, err := s.fire(t.Context(), s.runners[0], firing{slot: noon.Add(time.Second)})
 	check(t, err)
@@ -160,7 +160,7 @@ func peak(b *testing.B) float64 {
 func BenchmarkAFullPass(b *testing.B) {
 	for b.Loop() {
 		w := &watch{now: noon}
-		l := NewLister(Config{
+		l := newLister(Config{
 			Ledger: openLedger(b, filepath.Join(b.TempDir(), "main.ledger.db"), w.Now), Provider: &million{n: fleetSize, expires: spread(fleetSize, 100_000)}, Clock: w.Now,
 		})
 		check(b, l.WaitPass(b.Context()))

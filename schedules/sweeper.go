@@ -33,7 +33,7 @@ const (
 // Errors that callers tell apart.
 var (
 	ErrFired      = errors.New("this slot has fired before")
-	ErrSkew       = errors.New("this machine's clock is more than 5 minutes from the provider's: nothing is swept until it is set")
+	errSkew       = errors.New("this machine's clock is more than 5 minutes from the provider's: nothing is swept until it is set")
 	ErrNoPlan     = errors.New("no held plan has this hash: see `perennial sweep list`")
 	ErrOverBudget = errors.New("nothing is carried out: approve it another day, or raise the budget")
 	ErrNoSchedule = errors.New("no schedule of the account has this name")
@@ -106,7 +106,7 @@ func (c Config) withDefaults() Config {
 // goroutine, with or without Run.
 type Sweeper struct {
 	Config
-	lister    *Lister
+	lister    *lister
 	runners   []*scheduleRunner
 	approving sync.Mutex
 	// counting is held from reading what is spent, and what the wallet holds, until
@@ -117,7 +117,7 @@ type Sweeper struct {
 // scheduleRunner is one schedule at work.
 type scheduleRunner struct {
 	Schedule
-	calendar Calendar
+	calendar calendar
 	turn     lock // one sweep of a schedule at a time
 	trouble  trouble
 	refused  trouble // that the intake refused its commands
@@ -145,7 +145,7 @@ func New(c Config) (*Sweeper, error) {
 		return nil, errors.New("a sweeper needs Ledger, Provider, Publisher and Clock")
 	}
 	c = c.withDefaults()
-	s := &Sweeper{Config: c, lister: NewLister(c), counting: make(lock, 1)}
+	s := &Sweeper{Config: c, lister: newLister(c), counting: make(lock, 1)}
 	if err := CheckWarnBefore(c.WarnBefore); err != nil {
 		return nil, err
 	}
@@ -169,9 +169,6 @@ func New(c Config) (*Sweeper, error) {
 	}
 	return s, nil
 }
-
-// Lister is the account's lister, which Run keeps going.
-func (s *Sweeper) Lister() *Lister { return s.lister }
 
 // Run lists proxies and fires slots until the context ends; its error is the
 // context's. What fails on the way is logged and tried again.

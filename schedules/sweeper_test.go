@@ -122,7 +122,7 @@ func TestAClockThatIsWrongSweepsNothing(t *testing.T) {
 		h := newRig(t, soon(), keepalive())
 		h.provided = away
 		_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
-		wantErr(t, err, ErrSkew)
+		wantErr(t, err, errSkew)
 		want(t, "facts", len(h.facts(t, 0)), 0)
 		h.provided = away / 2
 		_, err = h.RunNow(t.Context(), "keepalive", "ann", "due")
