@@ -18,7 +18,7 @@ import (
 func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 	a.forget() // Write may run this twice
 	if a.hash == "" {
-		return errors.New("a command without its content's hash cannot be told from others")
+		return errors.New("a command came without its content's hash, so it cannot be compared with others")
 	}
 	known, err := tx.Known(a.id())
 	if err != nil {

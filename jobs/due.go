@@ -23,7 +23,7 @@ func (r *Runner) runDueLoop(ctx context.Context) error {
 		// neither answer.
 		now := r.clock.Now()
 		if err := r.queueDue(ctx, now); err != nil && ctx.Err() == nil {
-			r.Log.WithError(err).Error("what is due could not be read from the ledger; it is tried again")
+			r.Log.WithError(err).Error("the operations that are due could not be read from the ledger; the read is tried again")
 		}
 		wait := idle
 		if next, err := r.Ledger.NextAfter(ctx, now); err == nil && next != nil {
@@ -104,7 +104,7 @@ func (r *Runner) cannotGoOn(record fact.Operation, err error) {
 	}
 	r.mu.Unlock()
 	if !told {
-		r.Log.WithError(err).WithField("operation_id", record.ID).Error("an operation could not be taken up; the others go on, and it is tried again")
+		r.Log.WithError(err).WithField("operation_id", record.ID).Error("an operation could not be queued; the others go on, and it is tried again")
 	}
 }
 

@@ -168,7 +168,7 @@ func lastPaid(ctx context.Context, l *ledger.Ledger, id string) (cents, days int
 // quoteRestarts bounds how often a quote begins again at the first page.
 const quoteRestarts = 3
 
-// errNotOffered: no page of offers holds the code.
+// errNotOffered says that no page of offers holds the code.
 var errNotOffered = errors.New("not offered")
 
 // quote reads the offer's price for exactly this quantity and duration.

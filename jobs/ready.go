@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// bulkOperations: a command of more operations than that is bulk unless it says
-// otherwise, so that a small one does not wait for all of them.
+// bulkOperations is the most operations of a command that is not bulk by default: a
+// small command does not wait for all operations of a larger one.
 const bulkOperations = 10
 
 // ready holds the few operations that can start now. Everything else waits in

@@ -45,7 +45,7 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 	return r.conclude(outer, j, d)
 }
 
-// errNoAnswer: a reply did not come, or is not the API's.
+// errNoAnswer says that a reply did not come, or is not the API's.
 var errNoAnswer = errors.New("no answer of the API's came")
 
 // isProbe reports whether the job passed a paused lane to find out whether it works.

@@ -154,7 +154,7 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 		case ctx.Err() != nil, errors.Is(err, ledger.ErrClosed):
 			return recorded{}, err
 		}
-		r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: what happened is kept and written when it can")
+		r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: the outcome is kept in memory and written when it can be")
 		if err := sleep.For(ctx, wait); err != nil {
 			return recorded{}, err
 		}

@@ -40,7 +40,7 @@ func (r *Runner) unsendRest(ctx context.Context) {
 	for _, j := range r.ready.intended() {
 		d := decide.Decide(j.op, decide.TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Stopping: true})
 		if _, err := r.record(ctx, j, d); err != nil {
-			r.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("a request that never left could not be recorded so: the next run takes it for one that may have")
+			r.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("it could not be recorded that a request was not sent: the next run treats it as one that may have been")
 		}
 	}
 }
@@ -78,9 +78,9 @@ func (r *Runner) step(ctx, outer context.Context, j *job) {
 	}
 	log := r.Log.WithError(err).WithField("operation_id", j.op.ID)
 	if errors.Is(err, ledger.ErrStale) { // a person cancelled, retried or released it
-		log.Debug("an operation was changed while it waited for its turn; it is taken up as it is now")
+		log.Debug("an operation was changed while it waited for its turn; it is queued as it is now")
 	} else {
-		log.Error("an operation could not go on; it is taken up again")
+		log.Error("an operation could not be continued; it is queued again")
 	}
 	j.releaseSlot()
 	if sleep.For(ctx, time.Second) != nil {
@@ -98,7 +98,7 @@ func (r *Runner) retake(ctx context.Context, id string) {
 		err = r.enqueue(ctx, record)
 	}
 	if err != nil && ctx.Err() == nil {
-		r.Log.WithError(err).WithField("operation_id", id).Error("an operation could not be taken up")
+		r.Log.WithError(err).WithField("operation_id", id).Error("an operation could not be queued")
 	}
 	r.wakeDueLoop()
 }

@@ -155,7 +155,7 @@ func (x Archive) sweep(ctx context.Context, l *Ledger) error {
 func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy string, err error) {
 	row, err := l.Row(ctx, x.Published.Seq)
 	if err != nil || row.Hash != x.Published.Hash {
-		return 0, "", fmt.Errorf("the events stream ends with row %d %s, which the ledger does not hold so: look with `perennial ledger verify --against-events`: %w",
+		return 0, "", fmt.Errorf("the events stream ends with row %d %s, which the ledger does not hold so: see `perennial ledger verify --against-events`: %w",
 			x.Published.Seq, x.Published.Hash, errors.Join(ErrNotFound, err))
 	}
 	from, err := seqFrom(ctx, l.read, x.Before)

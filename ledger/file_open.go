@@ -156,8 +156,8 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	return l, nil
 }
 
-// inspects says whether the file is opened in spite of its schema. One that is
-// newer never is: what it means is not known.
+// inspects reports whether the file is opened in spite of its schema. A newer one never
+// is, since its meaning is not known.
 func (c Config) inspects(err error) bool {
 	failure, ok := errors.AsType[*SchemaError](err)
 	return ok && c.Inspect && failure.Difference != ""

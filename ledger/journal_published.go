@@ -180,5 +180,5 @@ func notBefore(h Head, rows iter.Seq2[Row, error]) iter.Seq2[Row, error] {
 	}
 }
 
-// errNothingPublished: there is nothing to restore a ledger from.
+// errNothingPublished says that there is nothing to restore a ledger from.
 var errNothingPublished = errors.New("the events stream holds no event: there is nothing to restore from")

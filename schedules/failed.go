@@ -77,13 +77,13 @@ func (s *Sweeper) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble
 		f.NextSlot = &next
 	}
 	if err := s.countExpiring(ctx, r, &f); err != nil {
-		s.log(r).WithError(err).Warn("what expires before the next slot could not be counted")
+		s.log(r).WithError(err).Warn("the proxies that expire before the next slot could not be counted")
 	}
 	if !x.set(f, now) {
 		return
 	}
 	if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(f) }); err != nil && ctx.Err() == nil {
-		s.log(r).WithError(err).Warn("that the sweep has not been made could not be recorded")
+		s.log(r).WithError(err).Warn("the failed sweep could not be recorded")
 	}
 }
 

@@ -290,7 +290,7 @@ func (s *Sweeper) logPlan(r *scheduleRunner, plan Plan) {
 		log.Warn(x.said(plan.Currency))
 	}
 	if n := len(plan.UnknownIDs); n > 0 {
-		log.Warnf("its lists name proxies that no listing has shown, such as %.80q (%d in the plan): are they written right?", plan.UnknownIDs[0], n)
+		log.Warnf("its lists name proxies that no listing has shown, such as %.80q (%d in the plan): check their spelling", plan.UnknownIDs[0], n)
 	}
 	if plan.MatchesNone != "" {
 		log.Warn(plan.MatchesNone)

@@ -52,8 +52,8 @@ func (s *Sweeper) heldLately(tx *ledger.Tx, r *scheduleRunner, slot time.Time) (
 	return held, nil
 }
 
-// archived: the row that planned the slot is in another file, which may lie
-// elsewhere.
+// archived reports whether the row that planned the slot is in an archive, which may be
+// on another machine.
 func (s *Sweeper) archived(slot ledger.Slot) bool {
 	begins, _ := s.Ledger.Begins()
 	return begins != nil && slot.Seq <= begins.Seq

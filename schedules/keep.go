@@ -37,7 +37,7 @@ func (k Keep) check() error {
 	}
 	for i, name := range k.Per {
 		if groupFields[name] == nil || slices.Contains(k.Per[:i], name) {
-			return fmt.Errorf("keep.per: %q is unknown or stands twice: use country_code, region, line_name, ip_type, protocol or status", name)
+			return fmt.Errorf("keep.per: %q is unknown or appears twice: use country_code, region, line_name, ip_type, protocol or status", name)
 		}
 	}
 	return nil

@@ -79,7 +79,7 @@ func (l *lister) Run(ctx context.Context) error {
 				return ctx.Err()
 			}
 			next = l.clock().Add(backoff.next())
-			l.log.WithError(err).Warn("the listing of proxies broke off; the table keeps what it had")
+			l.log.WithError(err).Warn("the listing of proxies was interrupted; the table keeps what it had")
 		} else {
 			backoff.last = 0
 		}

@@ -19,7 +19,7 @@ func (s *Sweeper) watchRefused(ctx context.Context) error {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				s.log(r).WithError(err).Warn("whether commands of sweeps were refused could not be read; it is tried again")
+				s.log(r).WithError(err).Warn("refusals of sweep commands could not be read; the read is tried again")
 			}
 		}
 		if err := sleep.For(ctx, remainderEvery); err != nil {

@@ -156,7 +156,7 @@ func (s *Sweeper) offerFor(ctx context.Context, r *scheduleRunner, p ledger.Prox
 	}
 	offer, ok = bestOffer(offers, p, r.DurationDays, r.Replace.MaxCents)
 	if !ok && !asked {
-		s.log(r).WithField("proxy_id", p.ProxyID).Warn("the provider will not renew it, and no offer of the same country, line, type and protocol is within replace.max_cents: it, and what is like it, is not replaced")
+		s.log(r).WithField("proxy_id", p.ProxyID).Warn("the provider will not renew it, and no offer of the same country, line, type and protocol is within replace.max_cents: it is not replaced, and neither are others of its kind")
 	}
 	return offer, ok, nil
 }

@@ -158,7 +158,7 @@ func New(c Config) (*Sweeper, error) {
 			return nil, fmt.Errorf("schedule %s: account is %s and must be %s", one.Name, one.Account, c.Account)
 		}
 		if names[one.Name] {
-			return nil, fmt.Errorf("schedule %s: name stands twice: give each schedule of an account its own", one.Name)
+			return nil, fmt.Errorf("schedule %s: name appears twice: give each schedule of an account its own", one.Name)
 		}
 		names[one.Name] = true
 		calendar, err := one.calendar()
@@ -174,7 +174,7 @@ func New(c Config) (*Sweeper, error) {
 // context's. What fails on the way is logged and tried again.
 func (s *Sweeper) Run(ctx context.Context) error {
 	if err := s.FinishRemoved(ctx); err != nil {
-		s.Log.WithError(err).WithField("account", s.Account).Warn("what schedules had planned that were removed could not be ended; the next start tries again")
+		s.Log.WithError(err).WithField("account", s.Account).Warn("the plans of removed schedules could not be ended; the next start tries again")
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.lister.Run(ctx) })

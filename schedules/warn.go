@@ -48,7 +48,7 @@ func (s *Sweeper) watchExpiries(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			s.Log.WithError(err).WithField("account", s.Account).Warn("expiries could not be looked through; it is tried again")
+			s.Log.WithError(err).WithField("account", s.Account).Warn("expiries could not be read; the read is tried again")
 		}
 		if err := waitUntil(ctx, s.Clock, s.Clock().Add(warnEvery)); err != nil {
 			return err
@@ -100,7 +100,7 @@ func (s *Sweeper) tell(ctx context.Context, find func() ([]ledger.Proxy, error),
 			facts = append(facts, f(p))
 		}
 		if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(facts...) }); err != nil {
-			return fmt.Errorf("tell of %d expiries: %w", len(found), err)
+			return fmt.Errorf("record %d expiries: %w", len(found), err)
 		}
 	}
 }

@@ -80,9 +80,9 @@ func (i Item) beside(offers map[string]map[string]bool) error {
 	taken, again := offers[i.OfferCode]
 	switch {
 	case again && len(taken) == 0 && len(i.CIDRs) == 0:
-		return fmt.Errorf("offer %q stands twice: put its quantity on one line", i.OfferCode)
+		return fmt.Errorf("offer %q appears twice: put its quantity on one line", i.OfferCode)
 	case again && (len(taken) == 0 || len(i.CIDRs) == 0):
-		return fmt.Errorf("offer %q stands with CIDRs and without: the provider takes one or the other for an offer", i.OfferCode)
+		return fmt.Errorf("offer %q appears with CIDRs and without: the provider takes one or the other for an offer", i.OfferCode)
 	case !again:
 		taken = map[string]bool{}
 		offers[i.OfferCode] = taken
@@ -149,7 +149,7 @@ func (c Command) checkRenewal() error {
 			return fmt.Errorf("proxy_ids[%d]: %w", i, err)
 		}
 		if seen[id] {
-			return fmt.Errorf("proxy_ids[%d]: %q stands twice: it would be renewed and paid for twice", i, id)
+			return fmt.Errorf("proxy_ids[%d]: %q appears twice: it would be renewed and paid for twice", i, id)
 		}
 		seen[id] = true
 	}

@@ -191,7 +191,7 @@ func (w OrderCommand) command() (Command, error) {
 	}
 	if w.OfferCode != nil || w.Quantity != nil {
 		if len(w.Items) > 0 {
-			return c, errors.New("offer_code and quantity stand beside items: use one form")
+			return c, errors.New("offer_code and quantity appear together with items: use one form")
 		}
 		if w.OfferCode == nil || w.Quantity == nil {
 			return c, errors.New("the single-offer form needs both offer_code and quantity")

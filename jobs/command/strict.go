@@ -53,7 +53,7 @@ func decodeMembers(data []byte, v any) error {
 		return fmt.Errorf("%w: the text is not UTF-8", errUnreadable)
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-			return fmt.Errorf("field %q stands twice: keep one", fieldPath(syntax.JSONPointer))
+			return fmt.Errorf("field %q appears twice: keep one", fieldPath(syntax.JSONPointer))
 		}
 	case errors.Is(err, jsonv2.ErrUnknownName):
 		if wrong, ok := errors.AsType[*jsonv2.SemanticError](err); ok {

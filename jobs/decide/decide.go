@@ -55,7 +55,7 @@ type Replied struct {
 	// Throttled counts the replies in a row before this one that asked the account to
 	// wait, Firewalls those in 401/403 that were no envelope.
 	Throttled, Firewalls int
-	// ReadsWork: a signed GET succeeded after this reply's invalid_signature.
+	// ReadsWork says that a signed GET succeeded after this reply's invalid_signature.
 	ReadsWork bool
 	// Unknown are proxies of the operation of which a read just before said
 	// proxy_not_found.
@@ -115,7 +115,7 @@ func (o Operation) Presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }
 // Decision is the facts to append, then what to do.
 type Decision struct {
 	Facts []fact.Fact
-	// Send: the operation may be sent. Facts are appended with the intent.
+	// Send says that the operation may be sent. Facts are appended with the intent.
 	Send bool
 	// ProxyIDs are what is still to be renewed.
 	ProxyIDs []string
@@ -126,11 +126,11 @@ type Decision struct {
 	// Postponed: what must be read first could not be. Under a pause the operation
 	// waits with the others, and nothing is recorded.
 	Postponed bool
-	// Throttled: the reply asked the account to wait.
+	// Throttled says that the reply asked the account to wait.
 	Throttled bool
 	// Pause the account, or a kind of operation, too.
 	Pause *Pause
-	// Firewall: the reply is an answer in 401/403 that is no envelope.
+	// Firewall says that the reply is a 401 or 403 that is no envelope.
 	Firewall bool
 }
 

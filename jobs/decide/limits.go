@@ -30,7 +30,7 @@ type Priced struct {
 	// Released: a person released it just now. ReleasedBefore: a person released it at
 	// any time, so that it is not held again after a failed precheck or request.
 	Released, ReleasedBefore bool
-	// AnotherUnpriced: the price of another operation under way is not known.
+	// AnotherUnpriced says that the price of another operation under way is not known.
 	AnotherUnpriced bool
 }
 
@@ -93,7 +93,7 @@ func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	}
 	return holdBack(op, h.LeftOut, fact.CommandHeld{
 		Until:  &h.Tomorrow,
-		Reason: "the price of proxy " + id + " is not known, so daily_limit_cents cannot be kept: look at the command's first operation",
+		Reason: "the price of proxy " + id + " is not known, so daily_limit_cents cannot be kept: see the command's first operation",
 	}), true
 }
 

@@ -228,7 +228,7 @@ func decideRefusal(op Operation, unknown []string, v Verdict) Decision {
 	if v.code == upstream.CodeIdempotencyKeyRequired {
 		d.Pause = &Pause{
 			Scope: ScopeAccount, Cause: string(v.code), TraceID: v.TraceID,
-			Detail: "something between here and the provider removes our headers: look at proxies and gateways",
+			Detail: "something between here and the provider removes Perennial's headers: check proxies and gateways",
 		}
 	}
 	return d

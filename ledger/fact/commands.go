@@ -290,7 +290,7 @@ type OrderState struct {
 	UnreadSince *time.Time `json:"unread_since,omitempty"`
 }
 
-// OrderProgressed: the order is not finished; read it again at NextAt.
+// OrderProgressed says that the order is not finished, and is read again at NextAt.
 type OrderProgressed struct {
 	OrderState
 	NextAt time.Time `json:"next_at"`
@@ -300,7 +300,7 @@ type OrderProgressed struct {
 // FactType implements Fact.
 func (OrderProgressed) FactType() string { return "order.progressed" }
 
-// OrderDelivered: every expected proxy is available.
+// OrderDelivered says that every expected proxy is available.
 type OrderDelivered struct {
 	OrderState
 	ProxyIDs []string `json:"proxy_ids"`
@@ -309,7 +309,7 @@ type OrderDelivered struct {
 // FactType implements Fact.
 func (OrderDelivered) FactType() string { return "order.delivered" }
 
-// OrderRefunded: the provider returned money for the order.
+// OrderRefunded says that the provider returned money for the order.
 type OrderRefunded struct {
 	OrderState
 	RefundStatus string    `json:"refund_status"`

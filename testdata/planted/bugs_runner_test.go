@@ -65,7 +65,7 @@ var runnerBugs = []bug{
 	{trap: 24, name: "frozen_cents are taken off the balance", file: "jobs/reconcile/wallet.go",
 		old: "= wallet.BalanceCents, wallet.Balance, wallet.Currency",
 		new: "= wallet.BalanceCents-wallet.FrozenCents, wallet.Balance, wallet.Currency"},
-	{trap: 32, name: "an offer stands twice in an order", file: "jobs/command/check.go",
+	{trap: 32, name: "an offer appears twice in an order", file: "jobs/command/check.go",
 		old: "case again && len(taken) == 0 && len(i.CIDRs) == 0:",
 		new: "case again && len(taken) == 0 && len(i.CIDRs) < 0:"},
 	{trap: 34, name: "a stale signature is sent", file: "jobs/decide/precheck.go",
