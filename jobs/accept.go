@@ -69,12 +69,12 @@ func (a *arrival) rejected(code, reason string) fact.CommandRejected {
 }
 
 // acceptAgain absorbs the same content, whenever it comes; other content under
-// the same id is a conflict, and the first stands.
+// the same id is a conflict, and the first remains.
 func acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
 	if known.Kind == a.kind && known.AcceptedHash == a.hash {
 		return nil
 	}
-	reason := "the id was accepted before with other content, which stands: choose another id"
+	reason := "the id was accepted before with other content, which remains: choose another id"
 	if a.invalid != nil {
 		reason += " (and this content would be refused: " + a.invalid.Reason + ")"
 	}

@@ -21,7 +21,7 @@ type clock struct {
 	mu        sync.Mutex
 	highWater time.Time
 	server    time.Time // the provider's clock …
-	heardAt   time.Time // … when we heard it
+	heardAt   time.Time // … when it was heard
 }
 
 // newClock makes a clock. highWater is the latest instant that the ledger holds.

@@ -160,7 +160,7 @@ func TestAnAnswerBooksNoMoreThanWhatIsInSuspense(t *testing.T) {
 }
 
 // A line that was answered by itself is booked. Whether an amount for the whole
-// renewal has it in it cannot be told.
+// renewal includes it is not known.
 func TestAnAnsweredLineIsNotBookedAgainWithTheWhole(t *testing.T) {
 	h := newRig(t)
 	h.fault(renew, "code", map[string]any{"code": "of_tomorrow", "executed": true})

@@ -32,7 +32,7 @@ type checked struct {
 	body          []byte // frozen by an earlier attempt; nil: made from ids
 }
 
-// unreadError says that the provider did not tell what must be known before
+// unreadError says that the provider did not show what must be known before
 // paying.
 type unreadError struct {
 	what string

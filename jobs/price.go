@@ -103,7 +103,7 @@ func (r *Runner) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 
 // renewalPrices reads what was paid for each proxy. A price that has not been paid
 // yet is taken from the command's own first proxy, and under a limit of the day from
-// the dearest of late.
+// the dearest recent one.
 func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) (err error) {
 	if h.Fallback, err = canaryPrice(ctx, r.Ledger, j.op.CommandID); err == nil && h.Fallback == 0 && h.LimitCents > 0 {
 		h.Fallback, err = r.Ledger.Dearest(ctx, j.cmd.DurationDays)

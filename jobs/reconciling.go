@@ -35,7 +35,7 @@ func (r *Runner) PassListing(ctx context.Context) error {
 type reconciling struct {
 	turn       chan struct{} // holds one token: its holder reconciles
 	reconciler *reconcile.Reconciler
-	told       map[string]bool // findings that were published already; nil before the first
+	published  map[string]bool // findings that were published already; nil before the first
 	suspect    string          // the side of a wallet's difference that the last pass saw first
 
 	mu   sync.Mutex
@@ -175,7 +175,7 @@ func (r *Runner) scheduledReading(ctx context.Context) (reconcile.WalletReading,
 const exactTries = 3
 
 // exactReading closes the write gate, lets what is under way finish, and reads
-// the wallet. What cannot finish by itself widens the interval as ever.
+// the wallet. What cannot finish by itself widens the interval.
 func (r *Runner) exactReading(ctx context.Context) (w reconcile.WalletReading, err error) {
 	r.pauses.closeGate()
 	defer func() {
@@ -225,23 +225,23 @@ func moving(open []ledger.Exposure) bool {
 
 // publish makes facts of a reconciliation: each new finding, and agreement.
 func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, when publication) error {
-	if r.reconciling.told == nil {
-		told, _, err := r.Ledger.ToldDiscrepancies(ctx)
+	if r.reconciling.published == nil {
+		earlier, _, err := r.Ledger.PublishedDiscrepancies(ctx)
 		if err != nil {
 			return err
 		}
-		r.reconciling.told = map[string]bool{}
-		for _, f := range told {
-			r.reconciling.told[reconcile.Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.Key()] = true
+		r.reconciling.published = map[string]bool{}
+		for _, f := range earlier {
+			r.reconciling.published[reconcile.Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.Key()] = true
 		}
 	}
 	facts, now, suspect := []fact.Fact{}, map[string]bool{}, ""
 	for _, f := range x.Findings {
-		if f.Kind == decide.KindWallet && when == afterTwoPasses && !r.reconciling.told[f.Key()] && r.reconciling.suspect != side(f) {
+		if f.Kind == decide.KindWallet && when == afterTwoPasses && !r.reconciling.published[f.Key()] && r.reconciling.suspect != side(f) {
 			suspect = side(f)
 			continue
 		}
-		if now[f.Key()] = true; !r.reconciling.told[f.Key()] {
+		if now[f.Key()] = true; !r.reconciling.published[f.Key()] {
 			facts = append(facts, r.discrepancy(ctx, f))
 		}
 	}
@@ -254,7 +254,7 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, when p
 			return fmt.Errorf("record what was found: %w", err)
 		}
 	}
-	r.reconciling.told, r.reconciling.suspect = now, suspect
+	r.reconciling.published, r.reconciling.suspect = now, suspect
 	return nil
 }
 

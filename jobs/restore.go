@@ -112,7 +112,7 @@ func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string)
 	r.Log.Warn("the account stays paused: " + detail)
 }
 
-// listSkew is by how much the provider's times of orders may run behind ours.
+// listSkew is by how much the provider's times of orders may run behind the machine's.
 const listSkew = 2 * upstream.MaxSkew
 
 // findUnaccounted names what the provider shows of the time that the ledger may have
@@ -167,7 +167,7 @@ func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, rest
 	return true, err
 }
 
-// walletAgrees stands in for expiries that there is nothing to compare with: a
+// walletAgrees replaces the comparison of expiries where there is nothing to compare: a
 // wallet that holds what the book says has not paid for what the book forgot.
 func (r *Runner) walletAgrees(ctx context.Context, unseen int, found *findings) error {
 	if err := r.pass(ctx, priorityListing); err != nil {

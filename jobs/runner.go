@@ -109,7 +109,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Runner carries out the commands of one account.
+// Runner executes the commands of one account.
 type Runner struct {
 	Config
 	gate *rateGate
@@ -119,7 +119,7 @@ type Runner struct {
 	ready   *ready
 	pauses  *pauses
 	wake    chan struct{}
-	backlog atomic.Bool // something due was left in the ledger for want of room
+	backlog atomic.Bool // something due was left in the ledger because there was no room
 
 	shortOfMoney atomic.Bool
 	account      atomic.Pointer[upstream.Account] // as Bind read it

@@ -16,7 +16,7 @@ import (
 	"perennial/upstream"
 )
 
-// send carries one attempt from its last check to its recorded reply.
+// send makes one attempt, from its last check to its recorded reply.
 func (r *Runner) send(ctx, outer context.Context, j *job) error {
 	if j.sending == nil {
 		goOn, err := r.prepare(ctx, j)
@@ -104,7 +104,8 @@ func (r *Runner) decideReply(op decide.Operation, h decide.Replied) decide.Decis
 	return d
 }
 
-// readsWork tells a key that may not write from one that is not accepted at all.
+// readsWork reports whether a signed read succeeds: then the key may not write, and is
+// accepted all the same.
 func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
 	if reply.Code != upstream.CodeInvalidSignature || r.pauses.throttled() || r.gate.Pass(ctx, priorityPoll) != nil {
 		return false

@@ -1,4 +1,4 @@
-// The workers: each takes the next job and carries it one step further.
+// The workers: each takes the next job one step further.
 
 package jobs
 

@@ -84,7 +84,7 @@ func (t *Tx) applyCommand(r Row, f fact.Fact) error {
 			next_at = NULL, updated_at = ?`+andVersion, f.Reason, f.Automatic, r.Time)
 	case fact.CommandCancelled:
 		return t.endUncharged(r, f.OperationID, "cancelled", f.Said(f.By), "")
-	case fact.CommandConflict: // the first content stands
+	case fact.CommandConflict: // the first content remains
 		return t.applyRefused(f.CommandID, f.ContentHash)
 	}
 	return fmt.Errorf("no fold for %T", f)

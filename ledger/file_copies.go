@@ -36,7 +36,7 @@ func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error
 	return v, err
 }
 
-// Backup writes a verified copy of the ledger as it stands at one moment, beside
+// Backup writes a verified copy of the ledger as it is at one moment, beside
 // a running writer. The file appears under its name only when it is whole, has
 // been verified and is on the disk. An existing file is replaced only by force.
 func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified, err error) {
@@ -73,7 +73,7 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 }
 
 // copyInto makes a copy of a ledger file by SQLite's own means: one moment of
-// it, whatever a writer beside it does, with what stands in its WAL.
+// it, whatever a writer beside it does, with the content of its WAL.
 func copyInto(ctx context.Context, from, to string, extra url.Values) (err error) {
 	if err := files.Regular(from); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // commit, and writes the same part of the log again.
 //
 // Therefore, before anything is appended, all that reads find in the log is
-// copied into the database, synced there, and the log begun anew:
+// copied into the database, synced there, and the log restarted:
 // - in a file that was opened, since who had it before may have died of a failure;
 // - after an I/O error, as a proof that the disk takes writes again.
 // Until that succeeds no write does, and reads go on.

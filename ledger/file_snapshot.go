@@ -97,7 +97,7 @@ type chunk struct {
 // begins. It is part of what a snapshot's hash is over.
 const snapshotChunk = 256 << 10
 
-// snapshotOf cuts every table, as it stands behind the last row of the journal,
+// snapshotOf cuts every table, as it is behind the last row of the journal,
 // into chunks, and says what their hash is. left is leftOfRows.
 func snapshotOf(ctx context.Context, q queryer, left string, yield func(chunk) error) (string, error) {
 	sum := newSnapshotSum()

@@ -94,7 +94,7 @@ func (w *writer) tune() error {
 		w.limitLog(w.l.logBound/2))
 }
 
-// limitLog says how long the log's file may be when it is begun anew.
+// limitLog sets how long the log's file may be when it is restarted.
 func (w *writer) limitLog(bytes int64) error {
 	var limit int64
 	return w.queryRow(`PRAGMA journal_size_limit = ` + itoa(bytes)).Scan(&limit)

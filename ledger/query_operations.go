@@ -1,4 +1,4 @@
-// Operations and commands, as they stand now.
+// Queries of operations and commands, in their present state.
 
 package ledger
 

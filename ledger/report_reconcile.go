@@ -180,10 +180,10 @@ type Reconciled struct {
 	At  time.Time `json:"at"`
 }
 
-// ToldDiscrepancies lists the discrepancies published since the books last
+// PublishedDiscrepancies lists the discrepancies published since the books last
 // agreed with the provider, the newest first, and that last agreement, nil when
 // there is none among the newest facts.
-func (l *Ledger) ToldDiscrepancies(ctx context.Context) (told []fact.LedgerDiscrepancy, agreed *Reconciled, err error) {
+func (l *Ledger) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerDiscrepancy, agreed *Reconciled, err error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
 		WHERE seq > (SELECT coalesce(max(seq), 0) FROM journal) - ? AND type IN ('ledger.reconciled', 'ledger.discrepancy')
 		ORDER BY seq DESC`, reconcileHorizon)

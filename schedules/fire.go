@@ -132,7 +132,7 @@ func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, taken map[string]
 	return plan, err
 }
 
-// providerNow is the provider's time, or ours while it has not been heard.
+// providerNow is the provider's time, or the machine's before the first reply.
 func (s *Sweeper) providerNow() time.Time {
 	if at := s.ProviderTime(); !at.IsZero() {
 		return at

@@ -58,7 +58,7 @@ func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[strin
 }
 
 func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *inputs) (err error) {
-	// By our clock, which also says when a sweep was planned: by two clocks a
+	// By the machine's clock, which also says when a sweep was planned: by two clocks a
 	// budget would be there twice around midnight.
 	now := s.Clock()
 	today, month := fact.StartOfDay(now, r.calendar.zone), fact.StartOfMonth(now, r.calendar.zone)

@@ -16,7 +16,7 @@ import (
 // errPageLoop is a listing whose pages do not come to an end.
 var errPageLoop = errors.New("the pages of the listing repeat")
 
-// cursor is where a pass stands.
+// cursor is the position of a pass.
 type cursor struct {
 	at       ledger.Listing
 	restarts int
@@ -31,7 +31,7 @@ func (c *cursor) restart() {
 	clear(c.seen)
 }
 
-// list reads every page once, from where the pass stands, and writes each as it
+// list reads every page once, from the pass's position, and writes each as it
 // comes, together with where the next one is.
 func (l *lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, error) {
 	c := &cursor{at: at, seen: map[string]bool{}}

@@ -110,7 +110,7 @@ type Plan struct {
 	MatchesNone   string      `json:"matches_none,omitempty"`
 	UnknownIDs    []string    `json:"unknown_ids,omitempty"` // the first 1,000 that the lists name and no listing has shown
 	Shortfall     int64       `json:"shortfall_cents"`       // what is left out over budget_cents is expected to cost
-	Shortfalls    []Shortfall `json:"shortfalls"`            // of every limit that stands in the way
+	Shortfalls    []Shortfall `json:"shortfalls"`            // of every limit that the plan exceeds
 	NeedsApproval bool        `json:"needs_approval"`
 	// ApproveOverCents is the schedule's limit that NeedsApproval comes from.
 	ApproveOverCents int64 `json:"approve_over_cents,omitempty"`
@@ -236,7 +236,7 @@ func newPlanner(in inputs, known history) *planner {
 	if p.staying == nil {
 		p.staying = map[string]int{}
 	}
-	for _, proxy := range in.Proxies { // wherever it stands in the list
+	for _, proxy := range in.Proxies { // wherever it is in the list
 		if p.due(proxy) && in.beingRenewed(proxy) {
 			p.staying[in.Schedule.Keep.group(proxy)]++
 		}
@@ -314,11 +314,11 @@ func (p *planner) unaffordable(proxy ledger.Proxy, cost price) string {
 		p.plan.unpriced[kindOf(proxy)] = proxy
 		return ReasonOneByOne
 	}
-	stands := over(p.limits, cost)
-	if stands == nil {
+	tooLow := over(p.limits, cost)
+	if tooLow == nil {
 		return ""
 	}
-	p.dear = append(p.dear, tooDear{proxy, cost, stands})
+	p.dear = append(p.dear, tooDear{proxy, cost, tooLow})
 	return reasonDear
 }
 
@@ -326,7 +326,7 @@ func (p *planner) unaffordable(proxy ledger.Proxy, cost price) string {
 type tooDear struct {
 	proxy  ledger.Proxy
 	cost   price
-	stands *limit
+	tooLow *limit
 }
 
 // reasonDear is put into the words of its limit by missing.
@@ -345,11 +345,11 @@ func (p *planner) missing() {
 			}
 			p.staying[group]++
 		}
-		one.stands.leaveOut(one.cost, one.proxy.ExpiresAt.UTC())
-		if one.stands.reason == ReasonBudget {
+		one.tooLow.leaveOut(one.cost, one.proxy.ExpiresAt.UTC())
+		if one.tooLow.reason == ReasonBudget {
 			p.plan.Shortfall += one.cost.cents
 		}
-		p.leaveOut(one.proxy, one.stands.reason)
+		p.leaveOut(one.proxy, one.tooLow.reason)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Status is where a schedule stands. Plan is the hash of what its last slot
+// Status is the status of a schedule. Plan is the hash of what its last slot
 // holds for an approval.
 type Status struct {
 	Schedule string     `json:"schedule"`

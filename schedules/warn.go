@@ -68,7 +68,7 @@ func (s *Sweeper) Warn(ctx context.Context) error {
 		return err
 	}
 	now := s.providerNow()
-	err = s.tell(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.UnreportedExpired(ctx, opened, now, warnBatch) },
+	err = s.appendEach(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.UnreportedExpired(ctx, opened, now, warnBatch) },
 		func(p ledger.Proxy) fact.Fact {
 			return fact.ProxyExpired{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt}
 		})
@@ -78,7 +78,7 @@ func (s *Sweeper) Warn(ctx context.Context) error {
 		if err != nil {
 			break
 		}
-		err = s.tell(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.Unwarned(ctx, from, until, threshold, warnBatch) },
+		err = s.appendEach(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.Unwarned(ctx, from, until, threshold, warnBatch) },
 			func(p ledger.Proxy) fact.Fact {
 				return fact.ProxyExpiring{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt, ThresholdSeconds: int64(threshold / time.Second)}
 			})
@@ -87,9 +87,9 @@ func (s *Sweeper) Warn(ctx context.Context) error {
 	return err
 }
 
-// tell appends a fact for each proxy that find returns, a batch at a time, until there
+// appendEach appends a fact for each proxy that find returns, a batch at a time, until there
 // are none.
-func (s *Sweeper) tell(ctx context.Context, find func() ([]ledger.Proxy, error), f func(ledger.Proxy) fact.Fact) error {
+func (s *Sweeper) appendEach(ctx context.Context, find func() ([]ledger.Proxy, error), f func(ledger.Proxy) fact.Fact) error {
 	for {
 		found, err := find()
 		if err != nil || len(found) == 0 {

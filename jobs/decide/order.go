@@ -27,7 +27,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	doubts := Money(op, o, &state)
 	delivered := o.Delivery.Present && o.Delivery.Complete && o.Delivery.Available
 	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
-	pending, long := pends(o, state, refunded), stands(op, o, settlingMost)
+	pending, long := pends(o, state, refunded), unchangedFor(op, o, settlingMost)
 	back := refunded > 0 && o.Refund != nil && o.Refund.RefundedAt != nil
 	var d Decision
 	switch {
@@ -36,7 +36,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 		if pending {
 			doubts = append(doubts, withoutRefund(op, o))
 		}
-	case o.InProgress() && !stands(op, o, stalled):
+	case o.InProgress() && !unchangedFor(op, o, stalled):
 		d = progressed(state, h.Now.Add(max(seconds(*o.PollAfterSeconds), h.PollFloor)), "")
 	case pending, back:
 		d = decideRefund(op, h, state, pending)
@@ -65,9 +65,9 @@ func withDoubts(op Operation, d Decision, doubts []fact.LedgerDiscrepancy) Decis
 	return d
 }
 
-// stands reports whether reads that lie so long apart show the same order. A time
+// unchangedFor reports whether reads that lie so long apart show the same order. A time
 // without reads counts as nothing.
-func stands(op Operation, o upstream.Order, long time.Duration) bool {
+func unchangedFor(op Operation, o upstream.Order, long time.Duration) bool {
 	if op.ReadAt == nil || op.ProgressAt == nil || o.Delivery.DeliveredCount != op.DeliveredCount {
 		return false
 	}
@@ -137,7 +137,7 @@ func whyUnbooked(op Operation, o upstream.Order) string {
 	case o.TotalCents == nil:
 		return "gives no total to book"
 	case *o.TotalCents == 0:
-		return "gives a total of " + op.Binding.Amount(0) + ": whether it was free or its total is not known yet cannot be told"
+		return "gives a total of " + op.Binding.Amount(0) + ": it may have been free, or its total may not be known yet"
 	case *o.TotalCents < 0 || *o.TotalCents > MaxLineCents:
 		return fmt.Sprintf("gives a total of %d hundredths, which is no amount that can be booked", *o.TotalCents)
 	case o.Currency == "":
@@ -167,7 +167,7 @@ func orderReview(op Operation, o upstream.Order, reason string) Decision {
 func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	v := Verdict{code: h.Code, TraceID: h.TraceID, Reason: Bounded(h.Reason)}
 	if h.Code == upstream.CodeOrderNotFound {
-		v.Reason = "the provider does not show the order that it accepted from us"
+		v.Reason = "the provider does not show an order that it accepted"
 		if !young(op, h.Now) {
 			return review(op, notExecuted, v)
 		}

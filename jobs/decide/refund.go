@@ -22,7 +22,7 @@ const (
 // decideRefund decides on an order that is over, and of which money came back or is
 // announced (pending).
 func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool) Decision {
-	o, next, long := h.Order, h.Now.Add(settling), stands(op, h.Order, settlingMost)
+	o, next, long := h.Order, h.Now.Add(settling), unchangedFor(op, h.Order, settlingMost)
 	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
 	rest := owed(op, o.Delivery, charged, refunded)
 	switch {

@@ -26,7 +26,7 @@ const (
 	failedLines                // the 422 in which every line failed
 )
 
-// Verdict is a reply read: its row, and what to tell people.
+// Verdict is a classified reply: its row, and the reason for people.
 type Verdict struct {
 	meaning meaning
 	code    upstream.Code
@@ -104,7 +104,7 @@ func classifyCode(v Verdict, r upstream.Reply) Verdict {
 	case upstream.CodeInsufficientScope:
 		return v.as(outOfScope, "the key may not do this (insufficient_scope)")
 	case upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeAPIKeyRevoked:
-		return v.as(authRefused, fmt.Sprintf("the provider does not accept our requests (%s)", r.Code))
+		return v.as(authRefused, fmt.Sprintf("the provider does not accept this key's requests (%s)", r.Code))
 	default:
 		if r.HTTPStatus == http.StatusTooManyRequests {
 			return v.as(throttled, "the provider asks to slow down (HTTP 429)")

@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// CommandStatus is where a command stands, as `status ID -o json` prints it.
+// CommandStatus is the status of a command, as `status ID -o json` prints it.
 type CommandStatus struct {
 	CommandID  string            `json:"command_id"`
 	Kind       fact.Kind         `json:"kind,omitempty"`
@@ -36,7 +36,7 @@ type LeftOut struct {
 	Reason  string `json:"reason"`
 }
 
-// OperationStatus is where one operation stands. Cents are gross.
+// OperationStatus is the status of one operation. Cents are gross.
 type OperationStatus struct {
 	OperationID    string               `json:"operation_id"`
 	CommandID      string               `json:"command_id"`
@@ -61,7 +61,7 @@ type OperationStatus struct {
 	Lines          []ledger.RenewalLine `json:"lines"`
 }
 
-// Status reads where a command stands, by its id or by an operation's id. The
+// Status reads the status of a command, by its id or by an operation's id. The
 // error is ledger.ErrNotFound for an id that never came.
 func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, error) {
 	accepted, archivedIn, err := acceptance(ctx, l, id)

@@ -60,7 +60,7 @@ type Reconciliation struct {
 
 // Compared counts what one pass compared, and what it left to the next.
 type Compared struct {
-	Orders   int  `json:"orders"`         // of ours, with a fresh read
+	Orders   int  `json:"orders"`         // of this ledger, with a fresh read
 	Renewals int  `json:"renewals"`       // operation, transfers and lines
 	Expiries int  `json:"expiries"`       // of renewed proxies, that they moved by what was paid for
 	Outside  int  `json:"outside_orders"` // made elsewhere, read in this pass
@@ -187,7 +187,7 @@ func (c *Reconciler) Load(ctx context.Context) error {
 	if c.loaded {
 		return nil
 	}
-	told, agreed, err := c.Ledger.ToldDiscrepancies(ctx)
+	told, agreed, err := c.Ledger.PublishedDiscrepancies(ctx)
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ type CommandRejected struct {
 func (CommandRejected) FactType() string { return "command.rejected" }
 
 // CommandConflict says that an id came again with other content. The first
-// content stands.
+// content remains.
 type CommandConflict struct {
 	Ref
 	ContentHash  string `json:"content_hash"`
@@ -320,8 +320,8 @@ type OrderRefunded struct {
 // FactType implements Fact.
 func (OrderRefunded) FactType() string { return "order.refunded" }
 
-// LineState is where one proxy of a renewal stands: docs/state-machine.md, Lines of
-// a renewal.
+// LineState is the state of one proxy of a renewal: docs/state-machine.md, Lines of a
+// renewal.
 type LineState string
 
 // The states of a line.

@@ -30,10 +30,10 @@ func Signed(by, user string) string {
 	return by + userMark + user + ")"
 }
 
-// Said is why the operation stands where it does, in the name of who cancelled it.
+// Said is the reason of the operation's state, in the name of who cancelled it.
 func (f CommandCancelled) Said(by string) string { return "cancelled by " + by + ": " + f.Reason }
 
-// Said is why the operation stands where it does, in the name of who answered.
+// Said is the reason of the operation's state, in the name of who answered.
 func (f OperationResolved) Said(by string) string { return f.Outcome + " by " + by + ": " + f.Reason }
 
 // userMark precedes a user that a server proved.

@@ -58,7 +58,7 @@ func Read(path string, most int64, checks ...Check) ([]byte, error) {
 }
 
 // Write writes a file whole or not at all: under another name first, so that a link
-// that stands there is replaced, and what it leads to is not written to. The file has
+// in its place is replaced, and what it leads to is not written to. The file has
 // the mode whatever the umask is. What is no regular file is not replaced.
 func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	if err := Regular(path); err != nil {
