@@ -18,7 +18,7 @@ import (
 func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 	a.forget() // Write may run this twice
 	if a.hash == "" {
-		return errors.New("a command without its content's hash cannot be told from others")
+		return errors.New("a command came without its content's hash, so it cannot be compared with others")
 	}
 	known, err := tx.Known(a.id())
 	if err != nil {
@@ -28,7 +28,7 @@ func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 		return acceptAgain(tx, a, known)
 	}
 	if known.RefusedHash == a.hash {
-		return nil // refused before, and told so
+		return nil // refused before, and the fact says so
 	}
 	if a.invalid != nil {
 		return a.refuse(tx, fact.RejectedInvalid, a.invalid.Reason)
@@ -69,12 +69,12 @@ func (a *arrival) rejected(code, reason string) fact.CommandRejected {
 }
 
 // acceptAgain absorbs the same content, whenever it comes; other content under
-// the same id is a conflict, and the first stands.
+// the same id is a conflict, and the first remains.
 func acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
 	if known.Kind == a.kind && known.AcceptedHash == a.hash {
 		return nil
 	}
-	reason := "the id was accepted before with other content, which stands: choose another id"
+	reason := "the id was accepted before with other content, which remains: choose another id"
 	if a.invalid != nil {
 		reason += " (and this content would be refused: " + a.invalid.Reason + ")"
 	}
@@ -127,8 +127,8 @@ func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []fact.S
 	return ids, skipped, nil
 }
 
-// careful: under a limit the chunks of a command go one after another, so that
-// each is looked at with what the others have cost.
+// careful reports whether the chunks of a command go one after another, as they do
+// under a limit: each is then decided on with what the others have cost.
 func (r *Runner) careful(c command.Command) bool { return c.MaxTotalCents > 0 || r.DailyLimitCents > 0 }
 
 // jobsOf makes the jobs that may start at once: of a careful command only the
@@ -152,14 +152,14 @@ func (r *Runner) jobsOf(tx *ledger.Tx, c command.Command, planned []fact.Planned
 }
 
 // takeTokens takes a token of the rate for each command whose intent may be
-// committed together with its acceptance, because nothing has to be looked at first
+// committed together with its acceptance, because nothing has to be read first
 // and no pause holds it. It does so ahead of Write, whose function touches nothing
 // but the Tx: it may run twice, and be undone.
 func (r *Runner) takeTokens(arrivals []*arrival) {
 	for _, a := range arrivals {
 		j := job{lane: a.place().lane, cmd: a.cmd}
 		a.token = a.invalid == nil && len(a.cmd.ProxyIDs) <= command.ChunkSize && !r.careful(a.cmd) && !a.cmd.Guarded() &&
-			r.cannotSay(&j) == nil && !r.pauses.blocked(j.lane) && r.Gate.TryPass()
+			r.cannotSay(&j) == nil && !r.pauses.blocked(j.lane) && r.gate.TryPass()
 	}
 }
 
@@ -167,14 +167,14 @@ func (r *Runner) takeTokens(arrivals []*arrival) {
 func (r *Runner) giveTokensBack(arrivals []*arrival) {
 	for _, a := range arrivals {
 		if a.token && !a.started {
-			r.Gate.GiveBack()
+			r.gate.GiveBack()
 		}
 		a.token = false
 	}
 }
 
-// startsNow: the intent is committed together with the acceptance when every
-// proxy's expiry is known.
+// startsNow reports whether the intent is committed together with the acceptance, as
+// it is when every proxy's expiry is known.
 func startsNow(tx *ledger.Tx, ids []string) (p checked, now bool, err error) {
 	p.ids = ids
 	p.observed, now, err = seenNow(tx, ids)

@@ -20,11 +20,11 @@ func (h *rig) arrives(kind queue.Kind, text string) *arrival {
 	return a
 }
 
-// oneToken is a house whose gate lets one request through, and no other for days.
+// oneToken is a rig whose gate lets one request through, and no other for days.
 func oneToken(t *testing.T) *rig {
 	t.Helper()
 	h := idleRig(t)
-	h.runner.Gate = NewGate(1e-6)
+	h.runner.gate = newRateGate(1e-6)
 	return h
 }
 
@@ -43,7 +43,7 @@ func TestAnAcceptanceThatRunsTwiceTakesOneToken(t *testing.T) {
 		t.Fatalf("the second run of the function did not start it: %+v", a.jobs)
 	}
 	h.runner.giveTokensBack([]*arrival{a})
-	if h.runner.Gate.TryPass() {
+	if h.runner.gate.TryPass() {
 		t.Error("a token was used and given back as well")
 	}
 }
@@ -63,14 +63,14 @@ func TestATokenOfACommandThatDoesNotStartIsGivenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := oneToken(t)
-			h.runner.Gate.TryPass()
+			h.runner.gate.TryPass()
 			check(t, h.runner.acceptBatch(t.Context(), []*arrival{h.arrives(queue.KindOrderCreate, order)}))
-			h.runner.Gate.GiveBack()
+			h.runner.gate.GiveBack()
 			check(t, h.runner.acceptBatch(t.Context(), []*arrival{h.arrives(c.kind, c.text)}))
-			if !h.runner.Gate.TryPass() {
+			if !h.runner.gate.TryPass() {
 				t.Error("a token was lost")
 			}
-			if h.runner.Gate.TryPass() {
+			if h.runner.gate.TryPass() {
 				t.Error("a token was made")
 			}
 		})
@@ -85,7 +85,7 @@ func TestATokenOfACommandThatFailsIsGivenBack(t *testing.T) {
 	if err := h.runner.acceptBatch(t.Context(), []*arrival{a, b}); err == nil {
 		t.Fatal("commands without a hash were accepted")
 	}
-	if !h.runner.Gate.TryPass() || h.runner.Gate.TryPass() {
+	if !h.runner.gate.TryPass() || h.runner.gate.TryPass() {
 		t.Error("not one token is there, as before")
 	}
 }

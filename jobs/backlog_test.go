@@ -93,15 +93,15 @@ func TestRoomThatIsReservedIsNotTakenTwice(t *testing.T) {
 // before both, and nothing starves.
 func TestTrap58SettlingComesBeforePayingForMore(t *testing.T) {
 	r := newReady(100, newPauses(time.Now))
-	push := func(l lane, p Priority, n int) {
+	push := func(l lane, p gatePriority, n int) {
 		for i := range n {
 			r.push(&job{lane: l, priority: p, at: someNoon.Add(time.Duration(i) * time.Second), op: decide.Operation{Operation: fact.Operation{ID: fmt.Sprintf("%s-%d-%d", l, p, i)}}})
 		}
 	}
-	push(laneRenewal, PriorityRenewal, 4)
-	push(laneOrder, PriorityOrder, 4)
-	push(lanePoll, PriorityPoll, 18)
-	push(laneOrder, PriorityAmbiguous, 2)
+	push(laneRenewal, priorityRenewal, 4)
+	push(laneOrder, priorityOrder, 4)
+	push(lanePoll, priorityPoll, 18)
+	push(laneOrder, priorityAmbiguous, 2)
 	var order strings.Builder
 	for range 28 {
 		j, err := r.pop(t.Context())

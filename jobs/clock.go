@@ -11,29 +11,29 @@ import (
 	"perennial/upstream"
 )
 
-// Clock compares three clocks: the machine's, its monotonic one since the
+// clock compares three clocks: the machine's, its monotonic one since the
 // process began, and the provider's, as its replies show it. The age of an
 // attempt that may have executed is the largest that any of them says.
-type Clock struct {
+type clock struct {
 	now   func() time.Time
 	start time.Time // with the monotonic reading
 
 	mu        sync.Mutex
 	highWater time.Time
 	server    time.Time // the provider's clock …
-	heardAt   time.Time // … when we heard it
+	heardAt   time.Time // … when it was heard
 }
 
-// NewClock makes a clock. highWater is the latest instant that the ledger holds.
-func NewClock(now func() time.Time, highWater time.Time) *Clock {
-	return &Clock{now: now, start: now(), highWater: highWater}
+// newClock makes a clock. highWater is the latest instant that the ledger holds.
+func newClock(now func() time.Time, highWater time.Time) *clock {
+	return &clock{now: now, start: now(), highWater: highWater}
 }
 
 // Now is the machine's clock, in UTC.
-func (c *Clock) Now() time.Time { return c.now().UTC() }
+func (c *clock) Now() time.Time { return c.now().UTC() }
 
 // Hear takes in the provider's timestamp of a reply.
-func (c *Clock) Hear(server time.Time) {
+func (c *clock) Hear(server time.Time) {
 	if server.IsZero() {
 		return
 	}
@@ -44,8 +44,8 @@ func (c *Clock) Hear(server time.Time) {
 
 // HearReply takes in the timestamp of a reply to a POST. It may be a replay, which
 // may carry the first reply's timestamp (trap 56): one that lies well before the
-// provider's time as it is known tells nothing.
-func (c *Clock) HearReply(server time.Time) {
+// provider's time as it is known is ignored.
+func (c *clock) HearReply(server time.Time) {
 	c.mu.Lock()
 	old := !c.server.IsZero() && server.Before(c.server.Add(c.now().Sub(c.heardAt)-upstream.MaxSkew))
 	c.mu.Unlock()
@@ -54,8 +54,8 @@ func (c *Clock) HearReply(server time.Time) {
 	}
 }
 
-// Provider is the provider's time as far as it was heard; the machine's before.
-func (c *Clock) Provider() time.Time {
+// Provider is the provider's time by its replies; before the first reply, the machine's.
+func (c *clock) Provider() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.server.IsZero() {
@@ -65,7 +65,7 @@ func (c *Clock) Provider() time.Time {
 }
 
 // Elapsed is how long ago an instant was, by the clock that says longest.
-func (c *Clock) Elapsed(since *time.Time) time.Duration {
+func (c *clock) Elapsed(since *time.Time) time.Duration {
 	if since == nil {
 		return 0
 	}
@@ -76,7 +76,7 @@ func (c *Clock) Elapsed(since *time.Time) time.Duration {
 
 // Wrong says why the machine's clock cannot be trusted, "" when it can: nothing
 // that may have executed is sent again by a wrong clock.
-func (c *Clock) Wrong() string {
+func (c *clock) Wrong() string {
 	now := c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()

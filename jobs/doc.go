@@ -1,10 +1,10 @@
-// Package jobs is what commands mean. It takes them in, carries each one out
-// against the provider under one idempotency key, and records what came of it.
+// Package jobs executes commands. It takes them in, executes each one at the provider
+// under one idempotency key, and records the outcome.
 //
 // Read decide.Decide first: it is the only place where outcomes are decided, it reads
 // no clock and does no I/O: (operation, what happened) → (facts, what next). This
 // package is the shell around it: intake, the rate gate, the workers that send, the
-// loop that comes back to what waits, and what a person changes. The comparison with
+// loop that queues what has come due, and what a person changes. The comparison with
 // the provider is in reconcile, what people ask in inspect, commands in command.
 //
 // The shell keeps one order, always: the intent is on the disk before the first

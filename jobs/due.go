@@ -23,7 +23,7 @@ func (r *Runner) runDueLoop(ctx context.Context) error {
 		// neither answer.
 		now := r.clock.Now()
 		if err := r.queueDue(ctx, now); err != nil && ctx.Err() == nil {
-			r.Log.WithError(err).Error("what is due could not be read from the ledger; it is tried again")
+			r.Log.WithError(err).Error("the operations that are due could not be read from the ledger; the read is tried again")
 		}
 		wait := idle
 		if next, err := r.Ledger.NextAfter(ctx, now); err == nil && next != nil {
@@ -49,8 +49,8 @@ type due struct {
 	lane  lane
 }
 
-// comesBack is what comes due in the ledger: each state and lane is asked for
-// apart, so that none keeps the others from being seen.
+// comesBack lists what the loop asks the ledger for: each state and kind apart, so that
+// a full one does not hide the others.
 var comesBack = func() (all []due) {
 	for _, state := range []fact.State{fact.StateHeld, fact.StateWaiting} {
 		for _, k := range kindsByPriority() {
@@ -73,7 +73,7 @@ func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 	for _, due := range comesBack {
 		free := r.ready.freeBack(due.lane)
 		if free <= 0 {
-			r.backlog.Store(true) // cannot tell: look again when there is room
+			r.backlog.Store(true) // not known: read again when there is room
 			continue
 		}
 		// What is active may be among the first rows: ask for that many more.
@@ -90,10 +90,10 @@ func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// cannotGoOn says, once a minute, that an operation could not be taken up. The
-// others are not held up by it.
+// cannotGoOn logs, once a minute, that an operation could not be queued. The others are
+// not held up by it.
 func (r *Runner) cannotGoOn(record fact.Operation, err error) {
-	if errors.Is(err, ledger.ErrStale) { // it was changed since it was read: the next look sees it
+	if errors.Is(err, ledger.ErrStale) { // it was changed since it was read: the next read shows it
 		return
 	}
 	r.mu.Lock()
@@ -104,7 +104,7 @@ func (r *Runner) cannotGoOn(record fact.Operation, err error) {
 	}
 	r.mu.Unlock()
 	if !told {
-		r.Log.WithError(err).WithField("operation_id", record.ID).Error("an operation could not be taken up; the others go on, and it is tried again")
+		r.Log.WithError(err).WithField("operation_id", record.ID).Error("an operation could not be queued; the others go on, and it is tried again")
 	}
 }
 
@@ -119,7 +119,7 @@ func (r *Runner) queueOne(ctx context.Context, l lane, record fact.Operation) er
 	return r.enqueueAs(ctx, record, r.ready.pushBack)
 }
 
-// unhold looks again at an operation that was held until now.
+// unhold decides again on an operation whose hold has ended.
 func (r *Runner) unhold(ctx context.Context, record fact.Operation) error {
 	accepted, err := r.Ledger.Acceptance(ctx, record.CommandID)
 	if err != nil {

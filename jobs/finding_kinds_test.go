@@ -20,9 +20,9 @@ func kindsInCode(t *testing.T) map[string]bool {
 	t.Helper()
 	var files []string
 	for _, pattern := range []string{"*.go", "decide/*.go", "reconcile/*.go"} {
-		some, err := filepath.Glob(pattern)
+		found, err := filepath.Glob(pattern)
 		check(t, err)
-		files = append(files, some...)
+		files = append(files, found...)
 	}
 	constants, used := map[string]string{}, map[string]bool{}
 	for _, path := range files {
@@ -59,14 +59,14 @@ func kindsInCode(t *testing.T) map[string]bool {
 	}
 	kinds := map[string]bool{}
 	for name := range used {
-		if name != "" {
-			kinds[constants[name]] = true
+		if text := constants[name]; text != "" { // the others are kinds of operation
+			kinds[text] = true
 		}
 	}
 	return kinds
 }
 
-// isFinding: the literal is one, or stands in a list of them, where it has no type.
+// isFinding: the literal is one, or is in a list of them, where it has no type.
 func isFinding(n *ast.CompositeLit) bool {
 	switch of := n.Type.(type) {
 	case nil:
@@ -85,11 +85,11 @@ func kindOf(t *testing.T, path string, value ast.Expr) string {
 	t.Helper()
 	switch v := value.(type) {
 	case *ast.Ident:
-		if v.Name != "kind" {
+		if strings.HasPrefix(v.Name, "Kind") {
 			return v.Name
 		}
 	case *ast.SelectorExpr:
-		if of, ok := v.X.(*ast.Ident); ok && of.Name == "decide" {
+		if strings.HasPrefix(v.Sel.Name, "Kind") {
 			return v.Sel.Name
 		}
 	case *ast.BasicLit:

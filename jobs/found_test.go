@@ -48,7 +48,7 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	if known.SeenAt.Unix() > 0 && !settled {
 		t.Error("the cache is trusted although a renewal has settled since")
 	}
-	now, err := h.runner.current(t.Context(), PriorityRenewal, "px_1")
+	now, err := h.runner.current(t.Context(), priorityRenewal, "px_1")
 	check(t, err)
 	if now.ExpiresAt == nil || known.ExpiresAt == nil || !now.ExpiresAt.After(*known.ExpiresAt) {
 		t.Errorf("the expiry before paying is %v and was %v: %d skipped", now.ExpiresAt, known.ExpiresAt, seen)
@@ -160,7 +160,7 @@ func TestAnAnswerBooksNoMoreThanWhatIsInSuspense(t *testing.T) {
 }
 
 // A line that was answered by itself is booked. Whether an amount for the whole
-// renewal has it in it cannot be told.
+// renewal includes it is not known.
 func TestAnAnsweredLineIsNotBookedAgainWithTheWhole(t *testing.T) {
 	h := newRig(t)
 	h.fault(renew, "code", map[string]any{"code": "of_tomorrow", "executed": true})

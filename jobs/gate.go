@@ -11,21 +11,21 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Priority is the order in which the rate gate serves.
-type Priority int
+// gatePriority is the order in which the rate gate serves.
+type gatePriority int
 
 // The gate's order (design: the account's one rate gate).
 const (
-	PriorityAmbiguous Priority = iota // may have executed: the window is running
-	PriorityRenewal
-	PriorityOrder
-	PriorityPoll
-	PriorityListing
+	priorityAmbiguous gatePriority = iota // may have executed: the window is running
+	priorityRenewal
+	priorityOrder
+	priorityPoll
+	priorityListing
 )
 
-// Gate is the one place through which every request of an App ID goes, so that
-// commands, polls and listings share one rate. Pauses are not its business.
-type Gate struct {
+// rateGate is the one place through which every request of an App ID goes, so that
+// commands, polls and listings share one rate. It knows nothing of pauses.
+type rateGate struct {
 	limiter *rate.Limiter
 
 	mu      sync.Mutex
@@ -36,26 +36,26 @@ type Gate struct {
 }
 
 type waiter struct {
-	priority Priority
+	priority gatePriority
 	order    int64
 	ready    chan struct{}
 	gone     bool
 }
 
-// NewGate makes a gate of so many requests a second.
-func NewGate(perSecond float64) *Gate {
-	return &Gate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))}
+// newRateGate makes a gate that lets perSecond requests pass a second.
+func newRateGate(perSecond float64) *rateGate {
+	return &rateGate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))}
 }
 
 // TryPass goes through only if no caller waits and a token is there.
-func (g *Gate) TryPass() bool {
+func (g *rateGate) TryPass() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.waiting) == 0 && !g.pumping && g.take()
 }
 
 // GiveBack returns the token of a TryPass whose request is not made.
-func (g *Gate) GiveBack() {
+func (g *rateGate) GiveBack() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.spare++
@@ -63,14 +63,14 @@ func (g *Gate) GiveBack() {
 
 // take takes a token if one is there. One that was given back counts as long as
 // the limiter has room for it, so that there are never more than its burst.
-func (g *Gate) take() bool {
+func (g *rateGate) take() bool {
 	if g.takeSpare() {
 		return true
 	}
 	return g.limiter.Allow()
 }
 
-func (g *Gate) takeSpare() bool {
+func (g *rateGate) takeSpare() bool {
 	if g.spare == 0 {
 		return false
 	}
@@ -83,7 +83,7 @@ func (g *Gate) takeSpare() bool {
 }
 
 // Pass waits for a turn: by priority, then in order of arrival.
-func (g *Gate) Pass(ctx context.Context, p Priority) error {
+func (g *rateGate) Pass(ctx context.Context, p gatePriority) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (g *Gate) Pass(ctx context.Context, p Priority) error {
 
 // pump hands out one token at a time, each to the caller that is first by then. It ends
 // when no caller waits, so an idle gate holds no goroutine.
-func (g *Gate) pump() {
+func (g *rateGate) pump() {
 	for {
 		more, spare := g.prune()
 		if !more {
@@ -131,7 +131,7 @@ func (g *Gate) pump() {
 
 // prune drops callers that have given up; more is false when none is left, and
 // spare says that a token that was given back is taken for the first of them.
-func (g *Gate) prune() (more, spare bool) {
+func (g *rateGate) prune() (more, spare bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for len(g.waiting) > 0 && g.waiting[0].gone {
@@ -141,7 +141,7 @@ func (g *Gate) prune() (more, spare bool) {
 	return g.pumping, g.pumping && g.takeSpare()
 }
 
-func (g *Gate) serve() {
+func (g *rateGate) serve() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for len(g.waiting) > 0 {

@@ -12,14 +12,14 @@ import (
 
 func TestTheGateServesByUrgencyAndThenByArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(1)
+		g := newRateGate(1)
 		if !g.TryPass() || g.TryPass() {
 			t.Fatal("one token a second, and not one went through")
 		}
 		var mu sync.Mutex
 		var served []string
 		var all sync.WaitGroup
-		come := func(name string, p Priority) {
+		come := func(name string, p gatePriority) {
 			all.Go(func() {
 				if err := g.Pass(context.Background(), p); err != nil {
 					t.Error(err)
@@ -30,13 +30,13 @@ func TestTheGateServesByUrgencyAndThenByArrival(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		come("listing", PriorityListing)
-		come("poll", PriorityPoll)
-		come("order 1", PriorityOrder)
-		come("renewal 1", PriorityRenewal)
-		come("renewal 2", PriorityRenewal)
-		come("ambiguous", PriorityAmbiguous)
-		come("order 2", PriorityOrder)
+		come("listing", priorityListing)
+		come("poll", priorityPoll)
+		come("order 1", priorityOrder)
+		come("renewal 1", priorityRenewal)
+		come("renewal 2", priorityRenewal)
+		come("ambiguous", priorityAmbiguous)
+		come("order 2", priorityOrder)
 		if g.TryPass() {
 			t.Error("TryPass passed before those that wait")
 		}
@@ -54,13 +54,13 @@ func TestTheGateServesByUrgencyAndThenByArrival(t *testing.T) {
 
 func TestWhoeverGivesUpAtTheGateCostsTheOthersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(1)
+		g := newRateGate(1)
 		g.TryPass()
 		ctx, cancel := context.WithCancel(context.Background())
 		var all sync.WaitGroup
 		for range 5 {
 			all.Go(func() {
-				if err := g.Pass(ctx, PriorityAmbiguous); !errors.Is(err, context.Canceled) {
+				if err := g.Pass(ctx, priorityAmbiguous); !errors.Is(err, context.Canceled) {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -68,7 +68,7 @@ func TestWhoeverGivesUpAtTheGateCostsTheOthersNothing(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		all.Go(func() {
-			if err := g.Pass(context.Background(), PriorityListing); err != nil {
+			if err := g.Pass(context.Background(), priorityListing); err != nil {
 				t.Error(err)
 			}
 			if took := time.Since(began); took > time.Second {
@@ -78,7 +78,7 @@ func TestWhoeverGivesUpAtTheGateCostsTheOthersNothing(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		all.Wait()
-		if err := g.Pass(ctx, PriorityAmbiguous); !errors.Is(err, context.Canceled) {
+		if err := g.Pass(ctx, priorityAmbiguous); !errors.Is(err, context.Canceled) {
 			t.Errorf("a cancelled caller: %v", err)
 		}
 	})
@@ -86,10 +86,10 @@ func TestWhoeverGivesUpAtTheGateCostsTheOthersNothing(t *testing.T) {
 
 func TestABurstIsASecondsWorth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(5)
+		g := newRateGate(5)
 		began := time.Now()
 		for range 15 {
-			if err := g.Pass(context.Background(), PriorityOrder); err != nil {
+			if err := g.Pass(context.Background(), priorityOrder); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -100,7 +100,7 @@ func TestABurstIsASecondsWorth(t *testing.T) {
 }
 
 // drained is how many requests the gate lets through at once.
-func drained(g *Gate) (n int) {
+func drained(g *rateGate) (n int) {
 	for g.TryPass() {
 		n++
 	}
@@ -109,7 +109,7 @@ func drained(g *Gate) (n int) {
 
 func TestATokenGivenBackIsPassedOnOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(2)
+		g := newRateGate(2)
 		if n := drained(g); n != 2 {
 			t.Fatalf("%d went through, of two tokens", n)
 		}
@@ -120,7 +120,7 @@ func TestATokenGivenBackIsPassedOnOnce(t *testing.T) {
 		g.GiveBack()
 		began := time.Now()
 		for range 3 {
-			if err := g.Pass(t.Context(), PriorityPoll); err != nil {
+			if err := g.Pass(t.Context(), priorityPoll); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -132,7 +132,7 @@ func TestATokenGivenBackIsPassedOnOnce(t *testing.T) {
 
 func TestTokensGivenBackNeverExceedTheBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(2)
+		g := newRateGate(2)
 		for range 2 {
 			g.TryPass()
 		}

@@ -80,7 +80,7 @@ func (r *Runner) readLoop(ctx context.Context, line queue.Line, arrivals chan<- 
 	}
 }
 
-// handOn reads a message and gives it to whatever accepts.
+// handOn parses a message and gives it to the accept loop.
 func (r *Runner) handOn(ctx context.Context, m *queue.Message, arrivals chan<- *arrival) error {
 	a, err := r.read(ctx, m)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *Runner) acceptLoop(ctx context.Context, arrivals <-chan *arrival) error
 	return ctx.Err()
 }
 
-// gather is the first and what has been read behind it, at most a batch.
+// gather returns the first arrival and those already read behind it, at most a batch.
 func gather(first *arrival, arrivals <-chan *arrival) []*arrival {
 	taken := append(make([]*arrival, 0, batch), first)
 	for len(taken) < batch {
@@ -181,7 +181,7 @@ type arrival struct {
 	dead    string // why it goes to the dead letters in place of the ledger
 }
 
-// forget undoes what an acceptance left that was undone itself.
+// forget clears what an acceptance left here whose transaction was rolled back.
 func (a *arrival) forget() { a.jobs, a.started, a.dead = nil, false, "" }
 
 // acceptBatch accepts commands in one commit, acknowledges them and queues what
@@ -244,7 +244,7 @@ func (r *Runner) ackBatch(ctx context.Context, arrivals []*arrival) (failed erro
 	return failed
 }
 
-// bury stores a message that no fact can answer among the dead letters.
+// bury stores a message that cannot be answered by a fact among the dead letters.
 func (r *Runner) bury(ctx context.Context, m *queue.Message, reason string) error {
 	reason = decide.Bounded(reason)
 	r.Log.WithField("stream_sequence", m.StreamSequence).Warn("dead letter: " + reason)
@@ -261,8 +261,8 @@ func (r *Runner) putBack(a *arrival, delay time.Duration) error {
 	return a.msg.Nak(delay)
 }
 
-// place is where room is kept for it: that of the line it came by, whatever its
-// command says.
+// place is where room is kept for it: that of the line it came by, whatever priority
+// its command names.
 func (a *arrival) place() place {
 	return placeOf(queue.Line{Kind: a.msg.Kind, Priority: a.msg.Priority})
 }

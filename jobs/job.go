@@ -36,7 +36,7 @@ type place struct {
 	urgency urgency
 }
 
-// paying are the places of what pays, in the order in which they are looked at.
+// paying are the places of what pays, in the order in which they are compared.
 var paying = func() (all []place) {
 	for u := urgent; u <= inBulk; u++ {
 		for _, k := range kindsByPriority() {
@@ -64,7 +64,7 @@ func urgencyOf(p command.Urgency) urgency {
 type job struct {
 	lane        lane
 	urgency     urgency
-	priority    Priority
+	priority    gatePriority
 	at          time.Time // within a priority, the earliest first
 	op          decide.Operation
 	cmd         command.Command
@@ -82,12 +82,12 @@ func (j *job) place() place {
 	return place{j.lane, j.urgency}
 }
 
-// begun: its intent is committed, or it may have executed.
-func (j *job) begun() bool { return j.sending != nil || j.priority == PriorityAmbiguous }
+// begun reports whether the job's intent is committed, or an attempt may have executed.
+func (j *job) begun() bool { return j.sending != nil || j.priority == priorityAmbiguous }
 
 // turn is the priority at the gate: the turn among what pays was taken in ready,
 // and at the gate they would pass one another again.
-func (j *job) turn() Priority { return min(j.priority, PriorityRenewal) }
+func (j *job) turn() gatePriority { return min(j.priority, priorityRenewal) }
 
 func (j *job) before(other *job) bool {
 	if (j.sending != nil) != (other.sending != nil) {

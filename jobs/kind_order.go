@@ -10,7 +10,7 @@ import (
 
 // orderKind buys proxies.
 var orderKind = kind{
-	subject: queue.KindOrderCreate, lane: laneOrder, priority: PriorityOrder, write: upstream.WriteOrder,
+	subject: queue.KindOrderCreate, lane: laneOrder, priority: priorityOrder, write: upstream.WriteOrder,
 	body: orderBody, polled: true,
 }
 

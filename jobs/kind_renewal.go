@@ -12,7 +12,7 @@ import (
 
 // renewalKind renews proxies.
 var renewalKind = kind{
-	subject: queue.KindProxyRenew, lane: laneRenewal, priority: PriorityRenewal, write: upstream.WriteRenewal,
+	subject: queue.KindProxyRenew, lane: laneRenewal, priority: priorityRenewal, write: upstream.WriteRenewal,
 	body: renewalBody, polled: false,
 }
 

@@ -19,7 +19,7 @@ import (
 type kind struct {
 	subject  queue.Kind         // of its commands
 	lane     lane               // in which it pays
-	priority Priority           // among what pays
+	priority gatePriority       // among what pays
 	write    upstream.WriteKind // the request
 	body     bodyMaker
 	// polled: a success leaves the operation open, and it is read until it settles.

@@ -47,7 +47,7 @@ func TestTrap22AnOrderIsQuotedByItsExactFigures(t *testing.T) {
 	h := idleRig(t)
 	p := &quoted{Client: h.client}
 	h.bind(func(c *Config) { c.Provider = p })
-	if _, err := h.runner.quote(t.Context(), PriorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 7}, 90); err != nil {
+	if _, err := h.runner.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 7}, 90); err != nil {
 		t.Fatal(err)
 	}
 	if len(p.asked) == 0 || p.asked[0].Quantity != 7 || p.asked[0].DurationDays != 90 {
@@ -109,7 +109,7 @@ func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
 	h.settled(900, 0)
 }
 
-// What a person let go stays let go, whatever its look or its first request met.
+// What a person released stays released, whatever its precheck or its first request met.
 func TestAReleasedOperationThatIsPutOffIsNotHeldAgain(t *testing.T) {
 	h := idleRig(t, func(c *Config) { c.DailyLimitCents = 100 })
 	h.start()
@@ -121,7 +121,7 @@ func TestAReleasedOperationThatIsPutOffIsNotHeldAgain(t *testing.T) {
 	h.await("a", fact.StateDelivered)
 	h.settled(300, 0)
 	if held, waited := len(h.facts("command.held")), len(h.facts("operation.waiting")); held != 1 || waited == 0 {
-		t.Errorf("held %d times, put off %d times", held, waited)
+		t.Errorf("held %d times, postponed %d times", held, waited)
 	}
 	h.renew(`{"id":"r","duration_days":30,"proxy_ids":["px_1","px_2","px_3"]}`)
 	for range 2 { // the first proxy tells the price of the others
@@ -349,7 +349,7 @@ func TestTrap22AnOfferIsFoundWhateverItsRegionIsCalled(t *testing.T) {
 	p := &renaming{Client: h.client}
 	h.bind(func(c *Config) { c.Provider = p })
 	for _, p.renamed = range []bool{false, true} {
-		if cents, err := h.runner.quote(t.Context(), PriorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); err != nil || cents != 300 {
+		if cents, err := h.runner.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); err != nil || cents != 300 {
 			t.Errorf("renamed %t: %d cents, %v", p.renamed, cents, err)
 		}
 	}

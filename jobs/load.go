@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// codeReleased marks an operation that a person let go.
+// codeReleased marks an operation that a person released.
 const codeReleased = "released"
 
 // job makes the unit of work of an operation.
@@ -27,12 +27,12 @@ func (r *Runner) job(record fact.Operation, c command.Command, ids []string) *jo
 	}
 	j.urgency = urgencyOf(c.Priority)
 	if record.State == fact.StateOpen {
-		j.lane, j.priority = lanePoll, PriorityPoll
+		j.lane, j.priority = lanePoll, priorityPoll
 	}
 	if record.Ambiguous > 0 && record.FirstAmbiguousAt != nil && j.lane != lanePoll {
-		j.priority, j.at = PriorityAmbiguous, *record.FirstAmbiguousAt
+		j.priority, j.at = priorityAmbiguous, *record.FirstAmbiguousAt
 	}
-	if c.DueBefore != nil && j.priority == PriorityRenewal {
+	if c.DueBefore != nil && j.priority == priorityRenewal {
 		j.at = *c.DueBefore
 	}
 	return j

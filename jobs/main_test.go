@@ -69,7 +69,7 @@ type rig struct {
 // now is the clock of the runner and of its ledger.
 func (h *rig) now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 
-// oneClock has the client sign by the clock of the house, which later moves on.
+// oneClock has the client sign by the clock of the rig, which later moves on.
 func (h *rig) oneClock() {
 	h.t.Helper()
 	var err error
@@ -80,7 +80,7 @@ func (h *rig) oneClock() {
 	h.t.Cleanup(h.client.Close)
 }
 
-// later moves the clocks of the house and of the provider.
+// later moves the clocks of the rig and of the provider.
 func (h *rig) later(d time.Duration) {
 	h.t.Helper()
 	h.control("/clock", map[string]any{"offset_seconds": int(d.Seconds())})
@@ -105,7 +105,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	return h
 }
 
-// idleRig is a house whose runner is bound and not running.
+// idleRig is a rig whose runner is bound and not running.
 func idleRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
 	h := &rig{t: t, path: filepath.Join(t.TempDir(), "main.ledger.db"), halt: func() {}}
@@ -211,7 +211,7 @@ func (h *rig) accepts(text string) fact.Planned {
 // patience bounds every waiting of these tests.
 var patience = 2 * time.Minute
 
-// until looks again whenever the journal has grown.
+// until checks again whenever the journal has grown.
 func (h *rig) until(what string, done func() bool) {
 	h.t.Helper()
 	late := time.NewTimer(patience)

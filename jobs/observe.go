@@ -62,7 +62,7 @@ func seenOf(ctx context.Context, l *ledger.Ledger, ids []string, observed map[st
 // listFor reads the list of proxies, which shows many in one request, until it
 // has shown all that are missing, in no more requests than reading each would
 // take. It returns what is still missing.
-func (r *Runner) listFor(ctx context.Context, priority Priority, unseen []string, observed map[string]time.Time) ([]string, error) {
+func (r *Runner) listFor(ctx context.Context, priority gatePriority, unseen []string, observed map[string]time.Time) ([]string, error) {
 	r.listing.Lock() // one worker's list serves the others
 	defer r.listing.Unlock()
 	unseen, err := seenOf(ctx, r.Ledger, unseen, observed)

@@ -46,7 +46,7 @@ func checkWords(words ...string) error {
 	return nil
 }
 
-// Release lets go what was held.
+// Release ends the hold of a command's operations, so that they can be sent.
 func (r *Runner) Release(ctx context.Context, id, by, reason string) (int, error) {
 	return r.each(ctx, id, signature{by, reason}, func(_ fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		return fact.CommandReleased{Ref: ref, By: by, Reason: reason, User: fact.UserOf(ctx)}, nil

@@ -16,7 +16,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// errLeaveAlone is a change's word that the operation stays as it is.
+// errLeaveAlone is what a change returns for an operation that stays as it is.
 var errLeaveAlone = errors.New("left alone")
 
 // change makes the fact that changes one operation, or returns errLeaveAlone.
@@ -26,7 +26,7 @@ const (
 	// changesATime is how many operations one commit changes: a command may have
 	// thousands, and the writer serves all that is being carried out.
 	changesATime = 256
-	// changeRounds is how often what has changed since it was read is read again.
+	// changeRounds bounds how often operations that changed since they were read are read again.
 	changeRounds = 8
 )
 
@@ -49,7 +49,7 @@ func (r *Runner) each(ctx context.Context, id string, by signature, do change, s
 	return p.changed, errors.Join(p.cutShort(err), r.startRest(ctx, p.commandID))
 }
 
-// nothingChanged says why a change was one of nothing.
+// nothingChanged says why no operation was changed.
 func nothingChanged(err error, moved int, id string, states []fact.State) error {
 	switch {
 	case errors.Is(err, ledger.ErrClaimed):
@@ -197,7 +197,7 @@ func operationsOf(ctx context.Context, l *ledger.Ledger, id string) ([]fact.Oper
 		accepted, err := l.Acceptance(ctx, one.CommandID)
 		return []fact.Operation{one}, accepted.Labels, err
 	case errors.Is(err, ledger.ErrNotFound):
-		return nil, nil, command.Refuse("%s is not an accepted command or an operation: look with `perennial status`", id)
+		return nil, nil, command.Refuse("%s is not an accepted command or an operation: see `perennial status`", id)
 	}
 	if err != nil {
 		return nil, nil, err

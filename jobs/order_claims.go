@@ -28,7 +28,7 @@ func (r *Runner) named(ctx context.Context, o fact.Operation, x Resolution) erro
 	}
 	other, err := r.Ledger.OrderOperation(ctx, x.OrderNo)
 	if err == nil {
-		return command.Refuse("order %s belongs to %s, and not to %s: look with `perennial status %s`", x.OrderNo, other.ID, o.ID, other.CommandID)
+		return command.Refuse("order %s belongs to %s, and not to %s: see `perennial status %s`", x.OrderNo, other.ID, o.ID, other.CommandID)
 	}
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
@@ -61,13 +61,13 @@ func (r *Runner) shownAs(ctx context.Context, o fact.Operation, no string) error
 	ctx, cancel := context.WithTimeout(ctx, claimPatience)
 	defer cancel()
 	var read upstream.Order
-	if err = r.passNow(ctx, PriorityPoll); err == nil {
+	if err = r.passNow(ctx, priorityPoll); err == nil {
 		read, err = r.Provider.Order(ctx, no)
 		r.Read(ctx, read.ServerTime, err)
 	}
 	switch {
 	case errors.Is(err, upstream.CodeOrderNotFound):
-		return command.Refuse("the provider does not show order %s to this account, so %s cannot be said to have made it: look with `perennial review show %s`", no, o.ID, o.ID)
+		return command.Refuse("the provider does not show order %s to this account, so %s cannot be said to have made it: see `perennial review show %s`", no, o.ID, o.ID)
 	case err != nil:
 		return command.Refuse("order %s could not be compared with what %s asked for: %v. Answer again when the provider shows it, %s", no, o.ID, err, without)
 	}

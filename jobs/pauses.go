@@ -17,7 +17,7 @@ import (
 	"perennial/upstream"
 )
 
-// pauses mirrors the ledger's pauses for the workers.
+// pauses holds the ledger's pauses in memory, for the workers.
 type pauses struct {
 	now     func() time.Time
 	changed func()
@@ -74,8 +74,8 @@ func (p *pauses) drop(x ledger.Pause) {
 	p.changed()
 }
 
-// reaches: a pause until end lasts at least as long as one until other; nil is
-// without an end.
+// reaches reports whether a pause until end lasts at least as long as one until other;
+// nil is without an end.
 func reaches(end, other *time.Time) bool {
 	return end == nil || other != nil && !end.Before(*other)
 }
@@ -127,7 +127,12 @@ func (p *pauses) blocked(l lane) bool {
 
 // closeGate keeps new requests that charge back until it is opened again. What
 // has its intent committed goes on.
-func (p *pauses) closeGate(closed bool) {
+func (p *pauses) closeGate() { p.setClosed(true) }
+
+// openGate ends closeGate.
+func (p *pauses) openGate() { p.setClosed(false) }
+
+func (p *pauses) setClosed(closed bool) {
 	p.mu.Lock()
 	p.closed = closed
 	p.mu.Unlock()
@@ -176,9 +181,9 @@ func (p *pauses) list() []ledger.Pause {
 	return out
 }
 
-// pause stops what the pause covers at once, records it unless it is in force
-// already for as long, and says it aloud. When the ledger cannot be written, which
-// is the error, the pause holds all the same, and is recorded once it can be.
+// pause stops what the pause covers at once, records it unless it is in force already
+// for as long, and logs it. When the ledger cannot be written, which is the error, the
+// pause holds all the same, and is recorded once it can be.
 func (r *Runner) pause(ctx context.Context, x decide.Pause) error {
 	if x.Until != nil { // as the ledger stores it
 		until := x.Until.Truncate(time.Microsecond)
@@ -217,7 +222,7 @@ func (r *Runner) recordPause(ctx context.Context, x decide.Pause) error {
 	return err
 }
 
-// untilText says aloud until when a pause of over an hour lasts.
+// untilText is the log's text for a pause of over an hour: until when it lasts.
 func untilText(until *time.Time, now time.Time) string {
 	if until == nil || until.Sub(now) < askAgain {
 		return ""
@@ -309,7 +314,7 @@ func (r *Runner) probe(ctx context.Context) error {
 	}
 }
 
-// probeOne looks at one pause and reports whether a request was spent on it.
+// probeOne ends one pause if it can, and reports whether it made a request.
 func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 	switch {
 	case x.Until != nil && !x.Until.After(r.Clock()):
@@ -324,7 +329,7 @@ func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 		r.ready.letOne(lane(x.Scope))
 		return true
 	}
-	if r.pauses.throttled() || r.Gate.Pass(ctx, PriorityPoll) != nil {
+	if r.pauses.throttled() || r.gate.Pass(ctx, priorityPoll) != nil {
 		return false
 	}
 	wallet, err := r.Provider.Wallet(ctx)
@@ -338,7 +343,7 @@ func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 // askThrough reads the wallet once an hour while a Retry-After of over an hour is
 // in force, and ends the pause when that works.
 func (r *Runner) askThrough(ctx context.Context, x ledger.Pause) {
-	if !r.mayAsk(x) || r.Gate.Pass(ctx, PriorityPoll) != nil {
+	if !r.mayAsk(x) || r.gate.Pass(ctx, priorityPoll) != nil {
 		return
 	}
 	wallet, err := r.Provider.Wallet(ctx)

@@ -13,7 +13,7 @@ import (
 
 // poll reads an order's detail once and records what it shows.
 func (r *Runner) poll(ctx, _ context.Context, j *job) error {
-	if err := r.Gate.Pass(ctx, PriorityRenewal); err != nil { // its turn among what pays was taken in ready
+	if err := r.gate.Pass(ctx, priorityRenewal); err != nil { // its turn among what pays was taken in ready
 		return err
 	}
 	if r.pauses.blocked(lanePoll) {
@@ -41,8 +41,8 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 	return r.conclude(ctx, j, decide.Decide(j.op, decide.OrderRead{Moment: r.moment(), Order: order, PollFloor: r.PollFloor}))
 }
 
-// Read is a read of the provider's by another room, such as a listing: it is
-// heard, and what it says about the account holds for every sender.
+// Read takes in the outcome of a read that another package made, such as a listing: its
+// time is heard, and what it says about the account holds for every sender.
 func (r *Runner) Read(ctx context.Context, server time.Time, err error) {
 	r.hear(err, server)
 	if err == nil || r.clock == nil {

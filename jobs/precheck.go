@@ -15,13 +15,12 @@ import (
 	"perennial/upstream"
 )
 
-// Just before paying, proxies are read again: a person may have renewed them by
-// hand. For an operation of more than readEach, which would take as many requests
-// as it renews proxies, what was read or listed within ledger.FreshFor serves. What
-// becomes of what is read is decided in decide_precheck.go and decide_limits.go.
+// readEach is the most proxies of an operation that are read one by one. For a larger
+// one, which would take as many requests as it renews proxies, what was read or listed
+// within ledger.FreshFor serves.
 const readEach = 10
 
-// checked is what the last look before a first send found.
+// checked is what the precheck before a first send found.
 type checked struct {
 	ids           []string // what is still to be renewed
 	leftOut       []fact.Fact
@@ -33,7 +32,7 @@ type checked struct {
 	body          []byte // frozen by an earlier attempt; nil: made from ids
 }
 
-// unreadError says that the provider did not tell what must be known before
+// unreadError says that the provider did not show what must be known before
 // paying.
 type unreadError struct {
 	what string
@@ -43,8 +42,8 @@ type unreadError struct {
 func (e *unreadError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *unreadError) Unwrap() error { return e.err }
 
-// postpone is what becomes of an operation whose look before paying failed: under a
-// pause it waits with the others, else by itself, longer each time.
+// postpone has an operation wait whose precheck failed: under a pause with the others,
+// else by itself, longer each time.
 func (r *Runner) postpone(ctx context.Context, j *job, failure error) error {
 	if errors.Is(failure, errHeld) || r.pauses.blocked(j.lane) {
 		r.ready.again(j)
@@ -111,7 +110,8 @@ func expiriesOf(seen []decide.Seen, ids []string) map[string]time.Time {
 	return observed
 }
 
-// cannotSay reports whether the operation's request cannot be written.
+// cannotSay returns the fact that the operation's request cannot be written, nil when
+// it can.
 func (r *Runner) cannotSay(j *job) fact.Fact {
 	if d := decide.Decide(j.op, decide.Prechecked{NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: r.CIDRField}); !d.Send {
 		return d.Facts[0]
@@ -160,7 +160,7 @@ func (r *Runner) readOne(ctx context.Context, j *job, id string) (decide.Seen, e
 }
 
 // current is what the provider says of a proxy now, or said a moment ago.
-func (r *Runner) current(ctx context.Context, priority Priority, id string) (ledger.Proxy, error) {
+func (r *Runner) current(ctx context.Context, priority gatePriority, id string) (ledger.Proxy, error) {
 	known, err := r.Ledger.Proxy(ctx, id)
 	age := r.clock.Now().Sub(known.SeenAt)
 	if err == nil && age >= 0 && age < ledger.FreshFor {
@@ -172,7 +172,7 @@ func (r *Runner) current(ctx context.Context, priority Priority, id string) (led
 	return r.readProxy(ctx, priority, id)
 }
 
-func (r *Runner) readProxy(ctx context.Context, priority Priority, id string) (ledger.Proxy, error) {
+func (r *Runner) readProxy(ctx context.Context, priority gatePriority, id string) (ledger.Proxy, error) {
 	if err := r.passNow(ctx, priority); err != nil {
 		return ledger.Proxy{}, err
 	}

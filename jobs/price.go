@@ -32,7 +32,7 @@ func (r *Runner) price(ctx context.Context, j *job, p *checked) (decide.Decision
 }
 
 // priceAgain is price just before the intent: what is spent may have changed, and
-// another operation may have told a price that was not known.
+// another operation may have been charged a price that was not known.
 func (r *Runner) priceAgain(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := p.priced
 	if p.unpriced {
@@ -103,7 +103,7 @@ func (r *Runner) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 
 // renewalPrices reads what was paid for each proxy. A price that has not been paid
 // yet is taken from the command's own first proxy, and under a limit of the day from
-// the dearest of late.
+// the dearest recent one.
 func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) (err error) {
 	if h.Fallback, err = canaryPrice(ctx, r.Ledger, j.op.CommandID); err == nil && h.Fallback == 0 && h.LimitCents > 0 {
 		h.Fallback, err = r.Ledger.Dearest(ctx, j.cmd.DurationDays)
@@ -168,11 +168,11 @@ func lastPaid(ctx context.Context, l *ledger.Ledger, id string) (cents, days int
 // quoteRestarts bounds how often a quote begins again at the first page.
 const quoteRestarts = 3
 
-// errNotOffered: no page of offers holds the code.
+// errNotOffered says that no page of offers holds the code.
 var errNotOffered = errors.New("not offered")
 
 // quote reads the offer's price for exactly this quantity and duration.
-func (r *Runner) quote(ctx context.Context, priority Priority, item command.Item, days int64) (int64, error) {
+func (r *Runner) quote(ctx context.Context, priority gatePriority, item command.Item, days int64) (int64, error) {
 	r.mu.Lock()
 	filter, remembered := r.prices[item.OfferCode]
 	r.mu.Unlock()
@@ -184,7 +184,7 @@ func (r *Runner) quote(ctx context.Context, priority Priority, item command.Item
 }
 
 // quoteBy looks for the offer among those that a filter finds.
-func (r *Runner) quoteBy(ctx context.Context, priority Priority, filter upstream.OfferFilter, item command.Item, days int64) (int64, error) {
+func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upstream.OfferFilter, item command.Item, days int64) (int64, error) {
 	filter.Quantity, filter.DurationDays = item.Quantity, days
 	var token string
 	for restarts := 0; ; {

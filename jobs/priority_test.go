@@ -68,9 +68,9 @@ func TestWhatIsUrgentGoesFirstAndNothingStarves(t *testing.T) {
 	for i, p := range paying {
 		names[p] = string("HhNnBb"[i])
 		for n := range 200 {
-			priority := PriorityRenewal
+			priority := priorityRenewal
 			if p.lane == laneOrder {
-				priority = PriorityOrder
+				priority = priorityOrder
 			}
 			r.push(&job{lane: p.lane, urgency: p.urgency, priority: priority, at: someNoon.Add(time.Duration(n) * time.Second),
 				op: decide.Operation{Operation: fact.Operation{ID: fmt.Sprintf("%v-%d", p, n)}}})

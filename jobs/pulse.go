@@ -45,8 +45,8 @@ func silence(err error) error {
 	return err
 }
 
-// Bounds of what counts as silence. A request that failed alone is no news; one
-// that failed and nothing answered for a while is.
+// Bounds of what counts as silence. One failed request is not reported; a failed
+// request and no answer for a while is.
 const (
 	silentAfter = 15 * time.Second
 	silentMost  = 40 * time.Second // without any answer, while it is asked
@@ -70,11 +70,11 @@ func (r *Runner) Silent() string {
 	return ""
 }
 
-// shortPause is a Retry-After that is no news: work goes on within it.
+// shortPause is the longest Retry-After that is not reported as a pause.
 const shortPause = 30 * time.Second
 
 // Paused lists what is paused and for how long nothing of it is sent, but for the
-// pause of a restore (Doubt) and a short Retry-After.
+// pause of a restore (RestorePause) and a short Retry-After.
 func (r *Runner) Paused() []ledger.Pause {
 	now := r.Clock()
 	all := slices.DeleteFunc(r.pauses.list(), func(x ledger.Pause) bool {

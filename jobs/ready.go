@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// bulkOperations: a command of more operations than that is bulk unless it says
-// otherwise, so that a small one does not wait for all of them.
+// bulkOperations is the most operations of a command that is not bulk by default: a
+// small command does not wait for all operations of a larger one.
 const bulkOperations = 10
 
 // ready holds the few operations that can start now. Everything else waits in
@@ -34,8 +34,16 @@ type ready struct {
 // when it came back from the ledger.
 type taken struct {
 	place
-	back bool
+	source source
 }
+
+// source is where a job came from.
+type source int
+
+const (
+	fromStream source = iota // its command was accepted in this run
+	fromLedger               // it came due in the ledger
+)
 
 func newReady(capacity int, p *pauses) *ready {
 	r := &ready{
@@ -50,8 +58,8 @@ func newReady(capacity int, p *pauses) *ready {
 	return r
 }
 
-// broadcast takes the lock: a worker between its look and its wait would miss
-// the call otherwise.
+// broadcast wakes the waiting workers. It takes the lock: a worker between its check
+// and its wait would miss the call otherwise.
 func (r *ready) broadcast() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,16 +73,16 @@ func (r *ready) signalRoom() {
 }
 
 // push queues a job unless its operation is queued or under way already.
-func (r *ready) push(j *job) { r.pushAs(j, false) }
+func (r *ready) push(j *job) { r.pushFrom(fromStream, j) }
 
 // pushBack is push of a job that came due in the ledger.
-func (r *ready) pushBack(j *job) { r.pushAs(j, true) }
+func (r *ready) pushBack(j *job) { r.pushFrom(fromLedger, j) }
 
-func (r *ready) pushAs(j *job, back bool) {
+func (r *ready) pushFrom(s source, j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.active[j.op.ID]; !ok {
-		r.add(j, back)
+		r.add(s, j)
 	}
 }
 
@@ -82,14 +90,14 @@ func (r *ready) pushAs(j *job, back bool) {
 func (r *ready) again(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	back := r.active[j.op.ID].back
+	s := r.active[j.op.ID].source
 	r.remove(j.op.ID)
-	r.add(j, back)
+	r.add(s, j)
 }
 
-func (r *ready) add(j *job, back bool) {
-	t := taken{j.place(), back}
-	if back {
+func (r *ready) add(s source, j *job) {
+	t := taken{j.place(), s}
+	if s == fromLedger {
 		t.urgency = usual // one room for all
 	}
 	r.active[j.op.ID] = t
@@ -124,7 +132,7 @@ func (r *ready) free(p place) int {
 func (r *ready) freeBack(l lane) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.capacity - r.counts[taken{place{l, usual}, true}]
+	return r.capacity - r.counts[taken{place{l, usual}, fromLedger}]
 }
 
 // moreRoom is closed when there may be more room.
@@ -149,7 +157,7 @@ func (r *ready) arrive(p place, jobs []*job) {
 	r.coming[p]--
 	for _, j := range jobs {
 		if _, ok := r.active[j.op.ID]; !ok {
-			r.add(j, false)
+			r.add(fromStream, j)
 		}
 	}
 	r.signalRoom()
@@ -162,7 +170,7 @@ func (r *ready) isActive(id string) bool {
 	return ok
 }
 
-// letOne lets one job of a paused lane through, to see whether it works again.
+// letOne lets one job of a paused lane pass, to find out whether it works again.
 func (r *ready) letOne(l lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,7 +178,7 @@ func (r *ready) letOne(l lane) {
 	r.cond.Broadcast()
 }
 
-// wakeAll has every worker that waits in pop look again when ctx ends.
+// wakeAll wakes every worker that waits in pop when ctx ends.
 func (r *ready) wakeAll(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, r.broadcast)
 }
@@ -249,13 +257,13 @@ func (r *ready) first() (best place, found bool) {
 		return polling, true
 	}
 	head := (*r.queues[pays])[0]
-	if head.sending != nil || head.priority == PriorityAmbiguous || r.polled >= pollsInARow {
+	if head.sending != nil || head.priority == priorityAmbiguous || r.polled >= pollsInARow {
 		return pays, true
 	}
 	return polling, true
 }
 
-// open: something waits in a place, and its lane is not paused.
+// open reports whether something waits in a place whose lane is not paused.
 func (r *ready) open(p place) bool {
 	h := r.queues[p]
 	if h.Len() == 0 {
@@ -267,8 +275,8 @@ func (r *ready) open(p place) bool {
 }
 
 // firstToPay is the place with the most urgent head; one that was passed over too
-// often has its turn before all but what is under way already. They are looked at
-// in one order, so that the same jobs are taken up in the same order.
+// often has its turn before all but what is under way already. Places are compared in
+// one order, so that the same jobs are taken up in the same order.
 func (r *ready) firstToPay() (best place, found bool) {
 	for _, p := range paying {
 		if !r.open(p) {

@@ -318,7 +318,7 @@ func TestAWalletIsReadTwiceBeforeItsDifferenceIsTold(t *testing.T) {
 	h := newRig(t)
 	pass := func(facts int, suspect bool) {
 		t.Helper()
-		_, err := h.runner.reconcile(t.Context(), h.runner.scheduledReading, false)
+		_, err := h.runner.reconcile(t.Context(), h.runner.scheduledReading, afterTwoPasses)
 		check(t, err)
 		if n := len(h.facts("ledger.discrepancy")); n != facts || h.runner.reconciling.suspect != "" != suspect {
 			t.Errorf("%d facts, suspected %q", n, h.runner.reconciling.suspect)

@@ -28,14 +28,14 @@ func (r *Runner) PassListing(ctx context.Context) error {
 	if err := r.share.Wait(ctx); err != nil {
 		return err
 	}
-	return r.pass(ctx, PriorityListing)
+	return r.pass(ctx, priorityListing)
 }
 
 // reconciling is the runner's reconciliations: one at a time, and the last one.
 type reconciling struct {
-	turn       chan struct{} // holds one token: who has it reconciles
+	turn       chan struct{} // holds one token: its holder reconciles
 	reconciler *reconcile.Reconciler
-	told       map[string]bool // findings that were published already; nil before the first
+	published  map[string]bool // findings that were published already; nil before the first
 	suspect    string          // the side of a wallet's difference that the last pass saw first
 
 	mu   sync.Mutex
@@ -82,7 +82,7 @@ func (r *Runner) keepReconciling(ctx context.Context) error {
 			return err
 		}
 		wait = r.ReconcileEvery
-		_, err := r.reconcile(ctx, r.scheduledReading, false)
+		_, err := r.reconcile(ctx, r.scheduledReading, afterTwoPasses)
 		if err != nil || r.LastReconciliation().unsure {
 			wait = min(wait, reconcileAgain)
 		}
@@ -99,10 +99,18 @@ func (r *Runner) keepReconciling(ctx context.Context) error {
 // of the schedule have seen it, or one that a person asked for. The error is a
 // RefusedError while the account is paused, else the provider's.
 func (r *Runner) Reconcile(ctx context.Context) (reconcile.Reconciliation, error) {
-	return r.reconcile(ctx, r.exactReading, true)
+	return r.reconcile(ctx, r.exactReading, atOnce)
 }
 
-func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (reconcile.WalletReading, error), sure bool) (reconcile.Reconciliation, error) {
+// publication is when a wallet's difference is published.
+type publication int
+
+const (
+	afterTwoPasses publication = iota // of the schedule: a provider may show the wallet late
+	atOnce                            // a person asked for the pass, and it read the wallet exactly
+)
+
+func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (reconcile.WalletReading, error), when publication) (reconcile.Reconciliation, error) {
 	select {
 	case r.reconciling.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -114,7 +122,7 @@ func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (r
 	}
 	x, err := r.reconciling.reconciler.Reconcile(ctx, reading)
 	if err == nil {
-		err = r.publish(ctx, x, sure)
+		err = r.publish(ctx, x, when)
 	}
 	r.reconciling.mu.Lock()
 	defer r.reconciling.mu.Unlock()
@@ -157,7 +165,7 @@ func (r *Runner) readable() error {
 	return command.Refuse("the account is paused, so the provider is not asked: see `perennial account show`")
 }
 
-// scheduledReading reads the wallet among everything else.
+// scheduledReading reads the wallet while operations go on.
 func (r *Runner) scheduledReading(ctx context.Context) (reconcile.WalletReading, error) {
 	return r.reconciling.reconciler.ReadWallet(ctx)
 }
@@ -167,11 +175,11 @@ func (r *Runner) scheduledReading(ctx context.Context) (reconcile.WalletReading,
 const exactTries = 3
 
 // exactReading closes the write gate, lets what is under way finish, and reads
-// the wallet. What cannot finish by itself widens the interval as ever.
+// the wallet. What cannot finish by itself widens the interval.
 func (r *Runner) exactReading(ctx context.Context) (w reconcile.WalletReading, err error) {
-	r.pauses.closeGate(true)
+	r.pauses.closeGate()
 	defer func() {
-		r.pauses.closeGate(false)
+		r.pauses.openGate()
 		r.wakeDueLoop()
 	}()
 	settle, cancel := context.WithTimeout(ctx, r.SettleTimeout)
@@ -216,24 +224,24 @@ func moving(open []ledger.Exposure) bool {
 }
 
 // publish makes facts of a reconciliation: each new finding, and agreement.
-func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, sure bool) error {
-	if r.reconciling.told == nil {
-		told, _, err := r.Ledger.ToldDiscrepancies(ctx)
+func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, when publication) error {
+	if r.reconciling.published == nil {
+		earlier, _, err := r.Ledger.PublishedDiscrepancies(ctx)
 		if err != nil {
 			return err
 		}
-		r.reconciling.told = map[string]bool{}
-		for _, f := range told {
-			r.reconciling.told[reconcile.Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.Key()] = true
+		r.reconciling.published = map[string]bool{}
+		for _, f := range earlier {
+			r.reconciling.published[reconcile.Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.Key()] = true
 		}
 	}
 	facts, now, suspect := []fact.Fact{}, map[string]bool{}, ""
 	for _, f := range x.Findings {
-		if f.Kind == decide.KindWallet && !sure && !r.reconciling.told[f.Key()] && r.reconciling.suspect != side(f) {
+		if f.Kind == decide.KindWallet && when == afterTwoPasses && !r.reconciling.published[f.Key()] && r.reconciling.suspect != side(f) {
 			suspect = side(f)
 			continue
 		}
-		if now[f.Key()] = true; !r.reconciling.told[f.Key()] {
+		if now[f.Key()] = true; !r.reconciling.published[f.Key()] {
 			facts = append(facts, r.discrepancy(ctx, f))
 		}
 	}
@@ -246,7 +254,7 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, sure b
 			return fmt.Errorf("record what was found: %w", err)
 		}
 	}
-	r.reconciling.told, r.reconciling.suspect = now, suspect
+	r.reconciling.published, r.reconciling.suspect = now, suspect
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Recording is money that moved outside Perennial, as a person tells it.
+// Recording is money that moved outside Perennial, as a person states it.
 type Recording struct {
 	Kind  string `json:"kind"` // top-up | external
 	Cents int64  `json:"cents"`

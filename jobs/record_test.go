@@ -53,7 +53,7 @@ func TestARecordThatTakesTheWalletBelowZeroIsSaidToBe(t *testing.T) {
 
 // What is paid for and not settled shows in the balance, as an estimate.
 func TestTrap58WhatIsNotBookedYetShowsInTheBalance(t *testing.T) {
-	h := movableHouse(t)
+	h := movableRig(t)
 	h.hangs("buy")
 	p, err := h.ledger.Position(t.Context(), "main")
 	check(t, err)

@@ -9,7 +9,7 @@ import (
 
 func TestARequestIsReadAsStrictlyAsACommand(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"reason":"","reason":"good"}`:   `"reason" stands twice`,
+		`{"reason":"","reason":"good"}`:   `"reason" appears twice`,
 		`{"Reason":"good"}`:               "not known",
 		`{"reasons":"good"}`:              "not known",
 		`{"reason":"good"}{"reason":"x"}`: "follows",
@@ -22,7 +22,7 @@ func TestARequestIsReadAsStrictlyAsACommand(t *testing.T) {
 		`[]`:                              "one JSON object",
 		`"x"`:                             "one JSON object",
 		`{"reason":"good"`:                "not valid JSON",
-		`{"charged":true,"reason":"a","charged":false}`: `"charged" stands twice`,
+		`{"charged":true,"reason":"a","charged":false}`: `"charged" appears twice`,
 	} {
 		if err := command.DecodeRequest([]byte(body), new(Resolution)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gave %v, want %q", body, err, want)

@@ -54,7 +54,7 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	}
 	o, err := r.Ledger.Operation(ctx, x.ID)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return command.Refuse("%s is not an operation: look with `perennial review list`", x.ID)
+		return command.Refuse("%s is not an operation: see `perennial review list`", x.ID)
 	}
 	if err != nil {
 		return err
@@ -127,8 +127,8 @@ func (r *Runner) waitsForPerson(ctx context.Context, o fact.Operation, x Resolut
 	return command.Refuse("%s is %s and does not wait for a person", o.ID, o.State)
 }
 
-// unambiguous refuses an amount for a whole renewal of which some lines are
-// answered and booked: whether the amount has them in it cannot be told.
+// unambiguous refuses an amount for a whole renewal of which some lines are answered
+// and booked: the amount may or may not include them.
 func unambiguous(o fact.Operation, lines []ledger.RenewalLine, x Resolution) error {
 	if _, known := inSuspense(lines, ""); known || x.ChargedCents == 0 {
 		return nil

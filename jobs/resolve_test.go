@@ -11,8 +11,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// movableHouse is a house all of whose clocks can be moved by later.
-func movableHouse(t *testing.T) *rig {
+// movableRig is a rig all of whose clocks can be moved by later.
+func movableRig(t *testing.T) *rig {
 	t.Helper()
 	h := idleRig(t)
 	h.oneClock()
@@ -37,7 +37,7 @@ func (h *rig) hangs(id string) fact.Operation {
 }
 
 func TestTrap49AnOrderThatHasANumberIsNotSentAgain(t *testing.T) {
-	h := movableHouse(t)
+	h := movableRig(t)
 	o := h.hangs("buy")
 	if o.OrderNo == "" {
 		t.Fatalf("%+v", o)
@@ -73,7 +73,7 @@ func TestTrap49AnOrderWhoseRefundIsBookedMayGoAgain(t *testing.T) {
 }
 
 func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
-	h := movableHouse(t)
+	h := movableRig(t)
 	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
 	id := h.await("buy", fact.StateReview).Operations[0].OperationID

@@ -32,7 +32,7 @@ func (r *Runner) RestorePause() string {
 	return ""
 }
 
-// markVerified closes Known unless the pause of a restore is in force.
+// markVerified closes RestoreVerified unless the pause of a restore is in force.
 func (r *Runner) markVerified() {
 	if _, paused := r.pauses.restored(); !paused {
 		r.knownOnce.Do(func() { close(r.known) })
@@ -75,8 +75,8 @@ func (r *Runner) verifyAfterRestore(ctx context.Context) error {
 // stays paused for may be explained by it.
 func (r *Runner) answeredFor() { r.answers.Add(1) }
 
-// untilAnswered waits until a person has answered a review since, or has let the
-// account go.
+// untilAnswered waits until a person has answered a review since, or has ended the
+// pause.
 func (r *Runner) untilAnswered(ctx context.Context, answers int64) error {
 	for r.answers.Load() == answers {
 		if _, paused := r.pauses.restored(); !paused {
@@ -89,8 +89,8 @@ func (r *Runner) untilAnswered(ctx context.Context, answers int64) error {
 	return nil
 }
 
-// stayPaused says what was found in the pause itself, unless a person has let the
-// account go while the lists were read: what they said stands.
+// stayPaused writes what was found into the pause itself, unless a person has ended the
+// pause while the lists were read: then it stays ended.
 func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string) {
 	r.doubt.Lock()
 	defer r.doubt.Unlock()
@@ -112,11 +112,11 @@ func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string)
 	r.Log.Warn("the account stays paused: " + detail)
 }
 
-// listSkew is by how much the provider's times of orders may run behind ours.
+// listSkew is by how much the provider's times of orders may run behind the machine's.
 const listSkew = 2 * upstream.MaxSkew
 
-// findUnaccounted looks for what was done in the time that is forgotten; "" when there
-// is none of it. restored is when the ledger was restored.
+// findUnaccounted names what the provider shows of the time that the ledger may have
+// forgotten; "" when there is nothing. restored is when the ledger was restored.
 func (r *Runner) findUnaccounted(ctx context.Context, restored time.Time) (string, error) {
 	since, err := r.Ledger.Forgotten(ctx)
 	if err != nil || since == nil {
@@ -167,10 +167,10 @@ func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, rest
 	return true, err
 }
 
-// walletAgrees stands in for expiries that there is nothing to compare with: a
+// walletAgrees replaces the comparison of expiries where there is nothing to compare: a
 // wallet that holds what the book says has not paid for what the book forgot.
 func (r *Runner) walletAgrees(ctx context.Context, unseen int, found *findings) error {
-	if err := r.pass(ctx, PriorityListing); err != nil {
+	if err := r.pass(ctx, priorityListing); err != nil {
 		return err
 	}
 	wallet, err := r.Provider.Wallet(ctx)
@@ -215,7 +215,7 @@ func (f *findings) String() string {
 func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), do func(T) error) error {
 	seen := map[string]bool{"": true}
 	for token := ""; ; {
-		if err := r.pass(ctx, PriorityListing); err != nil {
+		if err := r.pass(ctx, priorityListing); err != nil {
 			return err
 		}
 		page, err := read(ctx, upstream.PageRequest{Size: reconcile.ListingPage, Token: token})

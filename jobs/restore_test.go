@@ -70,7 +70,7 @@ const (
 	renewC = `{"id":"c","duration_days":30,"proxy_ids":["px_1","px_2"]}`
 )
 
-// forgetful is a house that bought a, was backed up, and did b and c since.
+// forgetful is a rig that bought a, was backed up, and did b and c since.
 func forgetful(t *testing.T) (h *rig, backup string) {
 	t.Helper()
 	h = newRig(t)
@@ -208,7 +208,7 @@ func TestTrap13OnlyWhatWasSeenBeforeTheRestoreIsCompared(t *testing.T) {
 	}
 }
 
-// sentSince is a house whose command was accepted and not sent when the backup was made,
+// sentSince is a rig whose command was accepted and not sent when the backup was made,
 // and sent since.
 func sentSince(t *testing.T, command string) (h *rig, backup string) {
 	t.Helper()

@@ -43,8 +43,8 @@ type Lists interface {
 	ProxiesPage(ctx context.Context, p upstream.PageRequest) (upstream.Page[upstream.Proxy], error)
 }
 
-// Commands is the commands stream as the runner uses it: each line apart, and
-// nothing is asked for of a line that rests, until the next Fetch.
+// Commands is the commands stream as the runner uses it. Each line is fetched by
+// itself; one that rests is not fetched until the next Fetch.
 type Commands interface {
 	Fetch(ctx context.Context, line queue.Line, limit int) ([]queue.Message, error)
 	Rest(line queue.Line)
@@ -72,7 +72,7 @@ type Config struct {
 	DailyLimitLocation *time.Location // default UTC
 	DrainTimeout       time.Duration  // how long requests under way may take at the end; default 30s
 	ReconcileEvery     time.Duration  // default 0: only when it is asked for
-	AskEvery           time.Duration  // how often a provider of whom nothing else is heard is asked; default 0: never
+	AskEvery           time.Duration  // how often an otherwise silent provider is asked; default 0: never
 	SettleTimeout      time.Duration  // how long a reconciliation that was asked for keeps new requests back; default 10s
 
 	// Reached hears of every moment at which a crash would be interesting, by
@@ -109,17 +109,17 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Runner carries out the commands of one account.
+// Runner executes the commands of one account.
 type Runner struct {
 	Config
-	Gate *Gate
+	gate *rateGate
 
 	binding fact.Binding
-	clock   *Clock
+	clock   *clock
 	ready   *ready
 	pauses  *pauses
 	wake    chan struct{}
-	backlog atomic.Bool // something due was left in the ledger for want of room
+	backlog atomic.Bool // something due was left in the ledger because there was no room
 
 	shortOfMoney atomic.Bool
 	account      atomic.Pointer[upstream.Account] // as Bind read it
@@ -134,7 +134,7 @@ type Runner struct {
 
 	listing     sync.Mutex // while proxies are listed for an operation
 	doubt       sync.Mutex // while the pause of a restore is changed
-	budget      sync.Mutex // from the look at the day's limit to the intent
+	budget      sync.Mutex // from the check of the day's limit to the intent
 	mu          sync.Mutex
 	lastCommand command.Command // the last one read from the ledger, without its proxies
 	throttled   int             // replies in a row that asked to wait
@@ -148,7 +148,7 @@ type Runner struct {
 func NewRunner(c Config) *Runner {
 	c = c.withDefaults()
 	r := &Runner{
-		Config: c, Gate: NewGate(c.RatePerSecond), wake: make(chan struct{}, 1), known: make(chan struct{}), prices: map[string]upstream.OfferFilter{},
+		Config: c, gate: newRateGate(c.RatePerSecond), wake: make(chan struct{}, 1), known: make(chan struct{}), prices: map[string]upstream.OfferFilter{},
 		toldBroken: map[string]time.Time{},
 		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), reconciling: reconciling{turn: make(chan struct{}, 1)},
 	}
@@ -164,8 +164,8 @@ func capacity(c Config) int {
 	return max(4*c.Concurrency, min(16*c.Concurrency, int(c.RatePerSecond)))
 }
 
-// BindingError says that the provider is not who the ledger belongs to, or not
-// the environment that the App ID names. Nothing was sent.
+// BindingError says that the provider's account is not the one that the ledger is bound
+// to, or not of the environment that the App ID names. Nothing was sent.
 type BindingError struct{ Account, Reason string }
 
 // Error says what does not match and what to do.
@@ -233,7 +233,7 @@ func (r *Runner) ProviderAccount() upstream.Account {
 }
 
 // Load reads what the ledger holds of an earlier run: pauses, the binding, its
-// latest instant. After it a person can look at the account and end a pause,
+// latest instant. After it a person can inspect the account and end a pause,
 // before the provider has answered. Bind does it too; the second time it does
 // nothing.
 func (r *Runner) Load(ctx context.Context) error {
@@ -251,7 +251,7 @@ func (r *Runner) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.binding, r.clock = binding, NewClock(r.Clock, highWater)
+	r.binding, r.clock = binding, newClock(r.Clock, highWater)
 	return nil
 }
 
@@ -308,8 +308,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	return err
 }
 
-// recover takes up what an earlier run left: a send without a recorded reply
-// may have executed.
+// recover queues what an earlier run left: a send without a recorded reply may have
+// executed.
 func (r *Runner) recover(ctx context.Context) error {
 	const all = 1 << 20
 	sending, err := r.Ledger.OperationsIn(ctx, fact.StateSending, all)

@@ -16,7 +16,7 @@ import (
 	"perennial/upstream"
 )
 
-// send carries one attempt from its last check to its recorded reply.
+// send makes one attempt, from its last check to its recorded reply.
 func (r *Runner) send(ctx, outer context.Context, j *job) error {
 	if j.sending == nil {
 		goOn, err := r.prepare(ctx, j)
@@ -45,10 +45,10 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 	return r.conclude(outer, j, d)
 }
 
-// errNoAnswer: a reply did not come, or is not the API's.
+// errNoAnswer says that a reply did not come, or is not the API's.
 var errNoAnswer = errors.New("no answer of the API's came")
 
-// isProbe: the job was let through a paused lane to see whether it works.
+// isProbe reports whether the job passed a paused lane to find out whether it works.
 func (r *Runner) isProbe(j *job) bool {
 	if r.pauses.isClosed() {
 		return false
@@ -104,9 +104,10 @@ func (r *Runner) decideReply(op decide.Operation, h decide.Replied) decide.Decis
 	return d
 }
 
-// readsWork tells a key that may not write from one that is not accepted at all.
+// readsWork reports whether a signed read succeeds: then the key may not write, and is
+// accepted all the same.
 func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
-	if reply.Code != upstream.CodeInvalidSignature || r.pauses.throttled() || r.Gate.Pass(ctx, PriorityPoll) != nil {
+	if reply.Code != upstream.CodeInvalidSignature || r.pauses.throttled() || r.gate.Pass(ctx, priorityPoll) != nil {
 		return false
 	}
 	wallet, err := r.Provider.Wallet(ctx)
@@ -114,8 +115,8 @@ func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
 	return err == nil
 }
 
-// answered acts on what a reply says about the account, before the operation
-// goes on: no other sender shall get the same refusal.
+// answered acts on what a reply says about the account, before the operation goes on,
+// so that other operations do not get the same refusal.
 func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d decide.Decision) {
 	if reply.Envelope {
 		r.pulse.heard(r.Clock(), nil)
@@ -136,8 +137,8 @@ func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d d
 	}
 }
 
-// prepare does what comes before an attempt: the last look, the gate, and the
-// intent on the disk. goOn is false when the operation goes no further now.
+// prepare does what comes before an attempt: the precheck, the gate, and the intent on
+// the disk. goOn is false when the operation goes no further now.
 func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 	if d := r.due(j); !d.Send {
 		return false, r.stop(ctx, j, d)
@@ -152,14 +153,14 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 			return false, r.stop(ctx, j, d)
 		}
 	}
-	if err := r.Gate.Pass(ctx, j.turn()); err != nil {
+	if err := r.gate.Pass(ctx, j.turn()); err != nil {
 		return false, err
 	}
 	if r.pauses.blocked(j.lane) && !r.isProbe(j) {
 		r.ready.again(j) // paused while it waited for its turn
 		return false, nil
 	}
-	if d := r.due(j); !d.Send { // the look and the gate took their time
+	if d := r.due(j); !d.Send { // the precheck and the gate took their time
 		return false, r.stop(ctx, j, d)
 	}
 	if j.op.Ambiguous > 0 && !j.op.Presumed() {
@@ -179,7 +180,7 @@ func (r *Runner) due(j *job) decide.Decision {
 	})
 }
 
-// stop ends an attempt that is not made. Without a fact, and where it is put off
+// stop ends an attempt that is not made. Without a fact, and where it is postponed
 // under a pause, the operation waits for its turn again.
 func (r *Runner) stop(ctx context.Context, j *job, d decide.Decision) error {
 	if d.Pause != nil {
@@ -192,9 +193,9 @@ func (r *Runner) stop(ctx context.Context, j *job, d decide.Decision) error {
 	return r.conclude(ctx, j, d)
 }
 
-// commitIntent puts the intent on the disk. Under a limit of the day one job
-// at a time looks at what is spent and adds its own: two that looked together
-// would both find room for one.
+// commitIntent puts the intent on the disk. Under a limit of the day one job at a time
+// reads what is spent and adds its own: two that read together would both find room
+// for one.
 func (r *Runner) commitIntent(ctx context.Context, j *job, p checked) (goOn bool, err error) {
 	if r.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
 		r.budget.Lock()

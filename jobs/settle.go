@@ -82,7 +82,7 @@ func (a *recorded) append(tx *ledger.Tx, op decide.Operation, facts []fact.Fact)
 	return nil
 }
 
-// waits: the operation comes due again by itself.
+// waits reports whether the operation comes due again by itself.
 func waits(d decide.Decision) bool {
 	for _, f := range d.Facts {
 		switch f.(type) {
@@ -126,7 +126,7 @@ func (r *Runner) nextStep(j *job, now fact.Operation) *job {
 	}
 	op := j.op
 	op.Operation = now
-	return &job{lane: lanePoll, priority: PriorityPoll, at: *now.NextAt, op: op, cmd: j.cmd}
+	return &job{lane: lanePoll, priority: priorityPoll, at: *now.NextAt, op: op, cmd: j.cmd}
 }
 
 // record appends a decision's facts on the version that they were decided on. A
@@ -154,7 +154,7 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 		case ctx.Err() != nil, errors.Is(err, ledger.ErrClosed):
 			return recorded{}, err
 		}
-		r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: what happened is kept and written when it can")
+		r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: the outcome is kept in memory and written when it can be")
 		if err := sleep.For(ctx, wait); err != nil {
 			return recorded{}, err
 		}

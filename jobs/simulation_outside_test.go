@@ -71,7 +71,7 @@ func (s *simulation) reconcile(ctx context.Context) {
 	posts := s.counts.posts
 	before, err := s.ledger.Balance(ctx, "main")
 	s.must(err, "balance")
-	x, err := r.reconcile(ctx, r.scheduledReading, false)
+	x, err := r.reconcile(ctx, r.scheduledReading, afterTwoPasses)
 	s.sayf("reconciled: %t, %d findings, failed %t", x.OK, len(x.Findings), err != nil)
 	after, err := s.ledger.Balance(ctx, "main")
 	s.must(err, "balance")
@@ -87,7 +87,7 @@ func (s *simulation) reconciled(ctx context.Context) {
 	var x reconcile.Reconciliation
 	for range 10 {
 		var err error
-		x, err = r.reconcile(ctx, r.scheduledReading, true)
+		x, err = r.reconcile(ctx, r.scheduledReading, atOnce)
 		s.must(err, "reconcile")
 		if x.Compared.Left == 0 {
 			break

@@ -56,7 +56,7 @@ func TestWhatIsNotDueJustBeforePayingIsOneFact(t *testing.T) {
 	h.await("sweep", fact.StateRejected)
 	skipped := h.facts("proxy.skipped")
 	if len(skipped) != 1 {
-		t.Fatalf("%d facts of one look", len(skipped))
+		t.Fatalf("%d facts of one precheck", len(skipped))
 	}
 	f, _ := skipped[0].(fact.ProxySkipped)
 	if len(f.Skipped) != 2 || f.OperationID != "sweep/0001" || len(f.Skipped[0].ProxyIDs) != 3 || len(f.Skipped[0].ExpiresAt) != 3 || f.Skipped[1].ExpiresAt != nil {

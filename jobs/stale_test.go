@@ -63,9 +63,9 @@ func (p beholder) Proxy(ctx context.Context, id string) (upstream.Proxy, error) 
 	return read, err
 }
 
-// A look before paying takes its time: a deadline that passes meanwhile has
+// A precheck takes its time: a deadline that passes meanwhile has
 // passed.
-func TestADeadlineThatPassesDuringTheLookIsKept(t *testing.T) {
+func TestADeadlineThatPassesDuringThePrecheckIsKept(t *testing.T) {
 	h := idleRig(t)
 	h.oneClock()
 	h.bind(func(c *Config) {
@@ -117,7 +117,7 @@ func TestTrap09WhatWasReadBeforeARetryAfterIsReadAgainAfterIt(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if goOn, err := h.runner.prepare(ctx, j); goOn || err != nil || ctx.Err() != nil || !h.runner.ready.isActive(record.ID) {
-		t.Fatalf("it was not put off: %t %v %v", goOn, err, ctx.Err())
+		t.Fatalf("it was not postponed: %t %v %v", goOn, err, ctx.Err())
 	}
 	body, err := upstream.RenewBody(upstream.RenewRequest{ProxyIDs: []string{"px_1"}, DurationDays: 30})
 	check(t, err)

@@ -17,30 +17,30 @@ import (
 
 // pass is the gate for whatever reads: no read goes through while the provider
 // has asked to wait.
-func (r *Runner) pass(ctx context.Context, p Priority) error {
+func (r *Runner) pass(ctx context.Context, p gatePriority) error {
 	for {
 		if err := r.waitOut(ctx); err != nil {
 			return err
 		}
-		if err := r.Gate.Pass(ctx, p); err != nil {
+		if err := r.gate.Pass(ctx, p); err != nil {
 			return err
 		}
-		if !r.pauses.throttled() { // told to wait while it waited for its turn
+		if !r.pauses.throttled() { // a Retry-After came while it waited for its turn
 			return nil
 		}
 	}
 }
 
-// errHeld: the provider has asked to wait in the middle of a look before paying.
+// errHeld is the error of a precheck during which the provider has asked to wait.
 var errHeld = errors.New("the provider has asked to wait")
 
-// passNow is the gate for a look before paying, which waits out no Retry-After:
-// what was read before one is old after it, so the look begins anew then.
-func (r *Runner) passNow(ctx context.Context, p Priority) error {
+// passNow is the gate for a precheck, which does not wait out a Retry-After: what was
+// read before one is old after it, so the precheck begins again then.
+func (r *Runner) passNow(ctx context.Context, p gatePriority) error {
 	if r.pauses.throttled() {
 		return errHeld
 	}
-	if err := r.Gate.Pass(ctx, p); err != nil {
+	if err := r.gate.Pass(ctx, p); err != nil {
 		return err
 	}
 	if r.pauses.throttled() {
@@ -49,8 +49,8 @@ func (r *Runner) passNow(ctx context.Context, p Priority) error {
 	return nil
 }
 
-// waitOut returns when no Retry-After is in force. It looks again each second: a
-// longer one may come, and the clock may be set.
+// waitOut returns when no Retry-After is in force. It checks each second: a longer one
+// may come, and the clock may be set.
 func (r *Runner) waitOut(ctx context.Context) error {
 	for {
 		until, held := r.pauses.throttledUntil()

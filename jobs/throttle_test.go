@@ -45,13 +45,13 @@ func (r *Runner) readLists(ctx context.Context) error {
 }
 
 // A precheck is postponed: no request is made, and no worker waits for it.
-func TestTrap38ALookBeforePayingIsPutOff(t *testing.T) {
+func TestTrap38APrecheckIsPostponed(t *testing.T) {
 	h := idleRig(t)
 	h.hold(time.Hour)
-	if _, err := h.runner.current(t.Context(), PriorityRenewal, "px_1"); !errors.Is(err, errHeld) {
+	if _, err := h.runner.current(t.Context(), priorityRenewal, "px_1"); !errors.Is(err, errHeld) {
 		t.Errorf("a proxy: %v", err)
 	}
-	if _, err := h.runner.quote(t.Context(), PriorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); !errors.Is(err, errHeld) {
+	if _, err := h.runner.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); !errors.Is(err, errHeld) {
 		t.Errorf("an offer: %v", err)
 	}
 }

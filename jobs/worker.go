@@ -1,4 +1,4 @@
-// The workers: each takes the next job and carries it one step further.
+// The workers: each takes the next job one step further.
 
 package jobs
 
@@ -15,7 +15,7 @@ import (
 )
 
 // workersPerSlot is how many workers there are for each request that may be under
-// way: a worker gives its place at the provider back when the reply is there,
+// way: a worker gives its slot back when the reply is there,
 // so that recording it overlaps with the next request.
 const workersPerSlot = 4
 
@@ -40,12 +40,12 @@ func (r *Runner) unsendRest(ctx context.Context) {
 	for _, j := range r.ready.intended() {
 		d := decide.Decide(j.op, decide.TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Stopping: true})
 		if _, err := r.record(ctx, j, d); err != nil {
-			r.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("a request that never left could not be recorded so: the next run takes it for one that may have")
+			r.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("it could not be recorded that a request was not sent: the next run treats it as one that may have been")
 		}
 	}
 }
 
-// work carries one job after another, each with a place at the provider.
+// work takes one job after another, each with a slot among the requests under way.
 func (r *Runner) work(ctx, outer context.Context, slots chan struct{}) {
 	for {
 		select {
@@ -65,8 +65,8 @@ func (r *Runner) work(ctx, outer context.Context, slots chan struct{}) {
 	}
 }
 
-// step takes a job one step further. When something here fails, the operation
-// stays in the ledger as it is and is taken up again, but not at once.
+// step takes a job one step further. When something here fails, the operation stays in
+// the ledger as it is and is queued again, but not at once.
 func (r *Runner) step(ctx, outer context.Context, j *job) {
 	step := r.send
 	if j.lane == lanePoll {
@@ -77,10 +77,10 @@ func (r *Runner) step(ctx, outer context.Context, j *job) {
 		return
 	}
 	log := r.Log.WithError(err).WithField("operation_id", j.op.ID)
-	if errors.Is(err, ledger.ErrStale) { // a person cancelled it, asked again or let it go
-		log.Debug("an operation was changed while it waited for its turn; it is taken up as it is now")
+	if errors.Is(err, ledger.ErrStale) { // a person cancelled, retried or released it
+		log.Debug("an operation was changed while it waited for its turn; it is queued as it is now")
 	} else {
-		log.Error("an operation could not go on; it is taken up again")
+		log.Error("an operation could not be continued; it is queued again")
 	}
 	j.releaseSlot()
 	if sleep.For(ctx, time.Second) != nil {
@@ -90,15 +90,15 @@ func (r *Runner) step(ctx, outer context.Context, j *job) {
 	r.retake(ctx, j.op.ID)
 }
 
-// retake looks at an operation again after something here failed; when the
-// ledger cannot be read now, runDueLoop finds it later.
+// retake queues an operation again after something here failed; when the ledger cannot
+// be read now, runDueLoop finds it later.
 func (r *Runner) retake(ctx context.Context, id string) {
 	record, err := r.Ledger.Operation(ctx, id)
 	if err == nil && record.State == fact.StateAccepted {
 		err = r.enqueue(ctx, record)
 	}
 	if err != nil && ctx.Err() == nil {
-		r.Log.WithError(err).WithField("operation_id", id).Error("an operation could not be taken up")
+		r.Log.WithError(err).WithField("operation_id", id).Error("an operation could not be queued")
 	}
 	r.wakeDueLoop()
 }

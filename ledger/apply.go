@@ -13,9 +13,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// apply folds one fact into the projections. It is the only code that writes
-// them, live and in a rebuild, and it depends on nothing but the row, the fact
-// and the projections themselves.
+// apply folds one fact into the projections. It is the only code that writes them, live
+// and in a rebuild, and it depends on nothing but the row, the fact and the projections.
 func (t *Tx) apply(r Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.CommandAccepted, fact.CommandRejected, fact.CommandConflict, fact.CommandHeld, fact.CommandReleased, fact.CommandCancelled:
@@ -85,7 +84,7 @@ func (t *Tx) applyCommand(r Row, f fact.Fact) error {
 			next_at = NULL, updated_at = ?`+andVersion, f.Reason, f.Automatic, r.Time)
 	case fact.CommandCancelled:
 		return t.endUncharged(r, f.OperationID, "cancelled", f.Said(f.By), "")
-	case fact.CommandConflict: // the first content stands
+	case fact.CommandConflict: // the first content remains
 		return t.applyRefused(f.CommandID, f.ContentHash)
 	}
 	return fmt.Errorf("no fold for %T", f)
@@ -165,7 +164,7 @@ func (t *Tx) applyRejected(r Row, f fact.CommandRejected) error {
 	return t.plan(r, f.CommandID, fact.KindRenewal, f.DurationDays, 0, f.SplitInto)
 }
 
-// endUncharged ends an operation that cost nothing and lets its proxies go.
+// endUncharged ends an operation that cost nothing and releases its claims.
 func (t *Tx) endUncharged(r Row, id, code, reason, traceID string) error {
 	err := t.change(id, `UPDATE operations SET state = 'rejected', live = 0, code = ?, reason = ?, trace_id = ?, next_at = NULL,
 		updated_at = ?`+andVersion, code, reason, traceID, r.Time)
@@ -278,7 +277,7 @@ func (t *Tx) applySweep(r Row, f fact.Fact) error {
 		}
 		return t.applyPlanned(r, f)
 	case fact.SweepHeld:
-		// A shortfall stands before its sweep.planned: then there is no slot yet.
+		// A shortfall precedes its sweep.planned: then there is no slot yet.
 		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
 	case fact.SweepFinished:
 		if err := t.applyApproved(r, f); err != nil {

@@ -124,9 +124,9 @@ func (t *Tx) settle(r Row, operation string, lines []fact.Line) (charged, refund
 	return charged, refunded, t.book(r, transfers...)
 }
 
-// bookResolution books a person's answer. What stood in suspense moves on to
-// renewals when it was charged, and back to the wallet when it was not; an
-// amount that was never booked is booked now.
+// bookResolution books a person's answer. What was in suspense moves to renewals when it
+// was charged, and back to the wallet when it was not; an amount that was never booked is
+// booked now.
 func (t *Tx) bookResolution(r Row, f fact.OperationResolved) error {
 	transfers, added, returned, err := resolution(func(query string, args ...any) scanner { return t.queryRow(query, args...) }, f)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// monthEndsMost bounds the months of one archive: a clock may have stood anywhere.
+// monthEndsMost bounds the months of one archive, since a clock may have been far off.
 const monthEndsMost = 1200
 
 // nextMonth is when the month after an instant's begins.

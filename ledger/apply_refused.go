@@ -4,8 +4,8 @@ package ledger
 
 import "context"
 
-// MaxRefusals bounds how many contents of one command id have a fact that says that
-// they were refused or are in conflict: a producer could send new ones for ever.
+// MaxRefusals bounds how many contents of one command id have a fact of their refusal or
+// conflict: a producer could send new ones for ever.
 const MaxRefusals = 32
 
 // RefusedContent reports whether this content of a command was refused, or was in conflict

@@ -1,5 +1,5 @@
-// What a restore leaves in the projections: operations that may have been sent
-// since, and what tells.
+// What a restore does to the projections: which operations may have been sent since the
+// last restored row, and what accounts for them.
 
 package ledger
 

@@ -78,8 +78,8 @@ func (l *Ledger) Committed(ctx context.Context, since time.Time, except string) 
 	return cents, err
 }
 
-// Unpriced reports whether an operation may be charging an amount that nothing
-// foretells: it is being sent or may have executed, and it has no estimate.
+// Unpriced reports whether an operation may be charging an unknown amount: it is being
+// sent or may have executed, and it has no estimate.
 func (l *Ledger) Unpriced(ctx context.Context, except string) (found bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM operations
 		WHERE live = 1 AND estimate_cents = 0 AND charged_cents = 0 AND id <> ?

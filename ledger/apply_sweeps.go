@@ -17,7 +17,7 @@ func (t *Tx) applyProxy(r Row, f fact.Fact) error {
 	case fact.ProxyReinstated:
 		return errors.Join(
 			t.exec(`DELETE FROM retired WHERE proxy_id = ?`, f.ProxyID),
-			// Who takes it back has looked: what had ended until now counts no more.
+			// A reinstatement answers the review: what had ended until now counts no more.
 			t.exec(`UPDATE sweep_reviews SET answered_at = ? WHERE proxy_id = ?`, r.Time, f.ProxyID))
 	case fact.ProxyReview:
 		return t.exec(`INSERT INTO sweep_reviews (proxy_id, operation, reason, expires_at, since, answered_at) VALUES (?, ?, ?, ?, ?, NULL)

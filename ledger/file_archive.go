@@ -48,8 +48,8 @@ type Archived struct {
 	BytesAfter  int64  `json:"bytes_after"`
 }
 
-// archiveKeeps is for how long a row stays at least: everything that looks back
-// in the journal by itself looks back over less.
+// archiveKeeps is for how long a row stays at least: what reads back in the journal by
+// itself reads back over less.
 const archiveKeeps = 7 * 24 * time.Hour
 
 // InUseError says that another process has the ledger file open.
@@ -155,7 +155,7 @@ func (x Archive) sweep(ctx context.Context, l *Ledger) error {
 func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy string, err error) {
 	row, err := l.Row(ctx, x.Published.Seq)
 	if err != nil || row.Hash != x.Published.Hash {
-		return 0, "", fmt.Errorf("the events stream ends with row %d %s, which the ledger does not hold so: look with `perennial ledger verify --against-events`: %w",
+		return 0, "", fmt.Errorf("the events stream ends with row %d %s, which the ledger does not hold so: see `perennial ledger verify --against-events`: %w",
 			x.Published.Seq, x.Published.Hash, errors.Join(ErrNotFound, err))
 	}
 	from, err := seqFrom(ctx, l.read, x.Before)
@@ -204,7 +204,7 @@ func firstUnfinished(ctx context.Context, q queryer) (seq int64, name string, er
 	return seq, name, err
 }
 
-// holdFile keeps everybody else from writing to a ledger.
+// holdFile takes the write lock of a ledger file, so that no other process writes to it.
 func holdFile(ctx context.Context, path string) (*held, error) {
 	if !exists(path) {
 		return nil, fmt.Errorf("open ledger %s: %w: is --config or the data directory right?", path, os.ErrNotExist)

@@ -1,4 +1,5 @@
-// Rows that were archived are read from their archive.
+// Reads of archived rows: they come from the archive, where it lies beside the ledger.
+// Nothing but a row's content needs it: money and accepted commands stay in the ledger.
 
 package ledger
 
@@ -12,11 +13,7 @@ import (
 	"time"
 )
 
-// Rows that were archived are read from the archive, where it lies beside the
-// ledger. Nothing but their content needs it: who was paid what, and which
-// commands were accepted, stays in the ledger.
-
-// ErrSealed is what Open returns for an archive, unless it is for reading.
+// ErrSealed is what Open returns for an archive that is opened to write.
 var ErrSealed = errors.New("it is an archive: nothing is added to it")
 
 // ArchivedError is what a read returns that needs a row of an archive which is
@@ -78,9 +75,9 @@ func (l *Ledger) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
 	if err != nil {
 		return nil, notFound(err)
 	}
-	l.shelf.mu.Lock()
-	defer l.shelf.mu.Unlock()
-	if a := l.shelf.open[x.File]; a != nil {
+	l.archives.mu.Lock()
+	defer l.archives.mu.Unlock()
+	if a := l.archives.open[x.File]; a != nil {
 		return a, nil
 	}
 	x.Dir = filepath.Dir(l.path)
@@ -97,10 +94,10 @@ func (l *Ledger) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
 		x.Why = errors.Join(errors.New("it does not end with the row that was archived last"), err, a.Close())
 		return nil, &x
 	}
-	if l.shelf.open == nil {
-		l.shelf.open = map[string]*Ledger{}
+	if l.archives.open == nil {
+		l.archives.open = map[string]*Ledger{}
 	}
-	l.shelf.open[x.File] = a
+	l.archives.open[x.File] = a
 	return a, nil
 }
 

@@ -51,7 +51,7 @@ func over() []fact.Fact {
 	}
 }
 
-// archiveOf archives what is before the n-th fact of a book that no process has open.
+// archiveOf archives what is before the n-th fact of a book that is closed.
 func archiveOf(t testing.TB, path string, n int64) Archive {
 	t.Helper()
 	l, err := Open(context.Background(), Config{Path: path, Clock: daily(), ReadOnly: true})

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// checkEnds looks at what a file says of its own two ends: the snapshot that it
-// begins with is one that its chain vouches for, and an archive ends where it
-// was sealed. Of an archive's own beginning the chain behind it speaks.
+// checkEnds checks the two ends of a file: the snapshot that it begins with is one that
+// its chain vouches for, and an archive ends where it was sealed. An archive's first row
+// is checked against the previous file's last hash.
 func checkEnds(ctx context.Context, q queryer, b *base, h Head) error {
 	sealed, err := sealOf(ctx, q)
 	if err != nil {

@@ -36,7 +36,7 @@ func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error
 	return v, err
 }
 
-// Backup writes a verified copy of the ledger as it stands at one moment, beside
+// Backup writes a verified copy of the ledger as it is at one moment, beside
 // a running writer. The file appears under its name only when it is whole, has
 // been verified and is on the disk. An existing file is replaced only by force.
 func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified, err error) {
@@ -73,7 +73,7 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 }
 
 // copyInto makes a copy of a ledger file by SQLite's own means: one moment of
-// it, whatever a writer beside it does, with what stands in its WAL.
+// it, whatever a writer beside it does, with the content of its WAL.
 func copyInto(ctx context.Context, from, to string, extra url.Values) (err error) {
 	if err := files.Regular(from); err != nil {
 		return err
@@ -144,9 +144,8 @@ func writeBeside(out, pattern string, do func(path string) error) (err error) {
 	return do(filepath.Join(dir, "ledger.db"))
 }
 
-// lockRoom says whether no other process works in a directory of besides, and
-// keeps it so.
-// The lock goes with the process that holds it.
+// lockRoom takes the lock of a directory that writeBeside works in; alone is false where
+// another process has it. The lock ends with the process that holds it.
 func lockRoom(dir string) (unlock func() error, alone bool) {
 	unlock, alone, _ = files.TryLock(filepath.Join(dir, "lock"))
 	return unlock, alone

@@ -18,12 +18,12 @@ import (
 // commit, and writes the same part of the log again.
 //
 // Therefore, before anything is appended, all that reads find in the log is
-// copied into the database, synced there, and the log begun anew:
+// copied into the database, synced there, and the log restarted:
 // - in a file that was opened, since who had it before may have died of a failure;
 // - after an I/O error, as a proof that the disk takes writes again.
 // Until that succeeds no write does, and reads go on.
 
-// isIOError says that the disk failed, whatever SQLite was doing.
+// isIOError reports whether the disk failed, whatever SQLite was doing.
 func isIOError(err error) bool {
 	failure, _ := errors.AsType[sqlite3.Error](err)
 	return failure.Code == sqlite3.ErrIoErr

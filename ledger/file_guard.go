@@ -62,7 +62,7 @@ func ofDamage(err error) bool {
 	return failure.Code == sqlite3.ErrCorrupt || failure.Code == sqlite3.ErrNotADB
 }
 
-// guard knows the files of an open ledger. A nil guard guards nothing.
+// guard notices changes of an open ledger's files. A nil guard notices none.
 type guard struct {
 	path string
 
@@ -88,7 +88,7 @@ func (g *guard) notice(err error) error {
 }
 
 // check is why the files cannot be used any more, nil while they can; shorter says
-// that the file has lost a part since it was last looked at.
+// that the file has lost a part since it was last checked.
 func (g *guard) check() (shorter bool, err error) {
 	if g == nil {
 		return false, nil
@@ -124,7 +124,7 @@ func (l *Ledger) Unusable() error {
 	return l.cutShort()
 }
 
-// cutShort looks whether a file that has become shorter ends before its pages do,
+// cutShort checks whether a file that has become shorter ends before its pages do,
 // as its own header counts them: those in the -wal are not among them. One that a
 // person vacuumed does not.
 func (l *Ledger) cutShort() error {
@@ -204,7 +204,7 @@ func (c *connector) Connect(context.Context) (driver.Conn, error) {
 	return &guardedConn{conn, c.guard}, nil
 }
 
-// guardedConn tells the guard what SQLite says of the file.
+// guardedConn passes SQLite's errors about the file to the guard.
 type guardedConn struct {
 	*sqlite3.SQLiteConn
 	guard *guard

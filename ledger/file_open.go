@@ -68,7 +68,7 @@ type Ledger struct {
 	logBound  int64                 // at how many bytes of it readers pause
 	reached   func(point string)
 	base      *base        // the row before the first, nil for the beginning
-	shelf     archiveCache // of its archives
+	archives  archiveCache // of its archives
 }
 
 // ErrNotFound is what reads return for an id that the ledger does not hold.
@@ -156,8 +156,8 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	return l, nil
 }
 
-// inspects says whether the file is opened in spite of its schema. One that is
-// newer never is: what it means is not known.
+// inspects reports whether the file is opened in spite of its schema. A newer one never
+// is, since its meaning is not known.
 func (c Config) inspects(err error) bool {
 	failure, ok := errors.AsType[*SchemaError](err)
 	return ok && c.Inspect && failure.Difference != ""
@@ -193,13 +193,13 @@ func (l *Ledger) Close() error {
 	l.once.Do(func() { close(l.closing) })
 	<-l.done
 	if l.write == nil {
-		return errors.Join(l.read.Close(), l.shelf.close())
+		return errors.Join(l.read.Close(), l.archives.close())
 	}
-	return errors.Join(l.read.Close(), l.shelf.close(), l.write.close())
+	return errors.Join(l.read.Close(), l.archives.close(), l.write.close())
 }
 
 // dsn carries the pragmas: the driver applies them to every connection, and it
-// would set synchronous to NORMAL if it were not told.
+// would set synchronous to NORMAL by itself.
 func dsn(path string, extra url.Values) string {
 	v := url.Values{
 		"_journal_mode":       {"WAL"},

@@ -220,7 +220,7 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 	out.Epoch = fmt.Sprintf("%x", micros(x.Clock()))
 	err = l.Write(ctx, func(tx *Tx) error {
 		// What another stream held is no measure of the one that it goes on with: a
-		// restore says aloud, and in a fact, that history begins anew there.
+		// restore says, in its output and in a fact, that history begins again there.
 		if err := tx.exec(`DELETE FROM published`); err != nil {
 			return err
 		}

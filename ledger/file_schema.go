@@ -39,7 +39,7 @@ func (e *SchemaError) Error() string {
 		return fmt.Sprintf("ledger %s has schema version %d and this program knows versions up to %d: a newer program wrote it\nuse that program, or a newer one; nothing was changed",
 			e.Path, e.Version, e.Known)
 	}
-	return fmt.Sprintf("ledger %s is not as its migrations made it (schema version %d): %s\nanother tool changed the file: look with `perennial ledger verify`, and use a backup or `perennial ledger rebuild`",
+	return fmt.Sprintf("ledger %s is not as its migrations made it (schema version %d): %s\nanother tool changed the file: see `perennial ledger verify`, and use a backup or `perennial ledger rebuild`",
 		e.Path, e.Version, e.Difference)
 }
 
@@ -83,7 +83,7 @@ func (s schema) addArrows(ctx context.Context, q queryer) error {
 	})
 }
 
-// difference names what a file has not, has besides, or has otherwise; "" when
+// difference names what a file lacks, has in addition, or has in another form; "" when
 // it has exactly what is wanted.
 func (s schema) difference(have schema) string {
 	var all []string
@@ -187,7 +187,7 @@ func madeSchema(ctx context.Context, version int64) (made schema, err error) {
 	return made, nil
 }
 
-// versionOf is the version of a file's schema, 0 where no migration was made.
+// versionOf is the version of a file's schema, 0 where no migration was run.
 func versionOf(ctx context.Context, q queryer) (version int64, err error) {
 	var there bool
 	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'goose_db_version')`).Scan(&there)

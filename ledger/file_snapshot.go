@@ -1,5 +1,5 @@
-// The projections as they stood behind a row, with which a journal begins whose
-// first rows are elsewhere.
+// Snapshots: the projections as they were behind a row. A journal whose first rows were
+// archived begins with one.
 
 package ledger
 
@@ -97,7 +97,7 @@ type chunk struct {
 // begins. It is part of what a snapshot's hash is over.
 const snapshotChunk = 256 << 10
 
-// snapshotOf cuts every table, as it stands behind the last row of the journal,
+// snapshotOf cuts every table, as it is behind the last row of the journal,
 // into chunks, and says what their hash is. left is leftOfRows.
 func snapshotOf(ctx context.Context, q queryer, left string, yield func(chunk) error) (string, error) {
 	sum := newSnapshotSum()

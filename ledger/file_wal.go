@@ -1,4 +1,4 @@
-// The bound of the write-ahead log: readers pause until it can begin anew.
+// The bound of the write-ahead log: readers pause until it can be restarted.
 
 package ledger
 
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// SQLite begins its write-ahead log anew only at a moment in which no reader
+// SQLite restarts its write-ahead log only at a moment in which no reader
 // uses it. Readers that overlap leave no such moment, and the log grows with
 // every commit, whatever is copied back. So when it has grown, the ledger's own
 // readers pause: those that read end, new ones wait, and the writer empties the
@@ -36,8 +36,8 @@ func (l *Ledger) Unbounded() error {
 	return nil
 }
 
-// boundLog looks at the log behind a commit. A pause is tried again when the log
-// has grown by another quarter.
+// boundLog checks the log's size after a commit. A pause of the readers is tried again
+// when the log has grown by another quarter.
 func (w *writer) boundLog() {
 	size := sizeOf(w.l.path + "-wal")
 	if size <= w.l.logBound {

@@ -1,5 +1,5 @@
-// A journal that is folded again, into another file: a second fold to compare
-// with, or a restored ledger.
+// The fold of a journal into another file: a second fold to compare with, or a restored
+// ledger.
 
 package ledger
 
@@ -19,8 +19,8 @@ import (
 // same apply: a second fold to compare with, or a ledger that is restored.
 type fold struct{ w *writer }
 
-// newFold opens a file, or makes it, and stands behind its last row. What it
-// writes is not synced: the caller that keeps the file syncs it as a whole.
+// newFold opens a file, or makes it, to append behind its last row. What it writes is
+// not synced: a caller that keeps the file syncs it as a whole.
 func newFold(ctx context.Context, path string) (*fold, error) {
 	if err := files.Make(path); err != nil {
 		return nil, fmt.Errorf("fold into %s: %w", path, err)

@@ -1,5 +1,5 @@
-// How far the journal is known to be published, and heads that were kept
-// elsewhere: what a rewritten history does not fit.
+// The note of how far the journal was published, and heads that were kept elsewhere: a
+// rewritten history contradicts them.
 
 package ledger
 
@@ -55,8 +55,8 @@ func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) err
 	})
 }
 
-// checkNote compares the note with the journal: a history that was rewritten,
-// or cut off, behind what was published does not fit it.
+// checkNote compares the note with the journal: a history that was rewritten or cut off
+// before the last published row contradicts it.
 func checkNote(ctx context.Context, q queryer, b *base, h Head) error {
 	var p, own Head
 	err := q.QueryRowContext(ctx, `SELECT p.seq, p.hash, coalesce(j.seq, 0), coalesce(j.hash, '') FROM published p

@@ -1,4 +1,4 @@
-// The journal compared with the events that were published of it.
+// The comparison of the journal with the events that were published from it.
 
 package ledger
 
@@ -70,11 +70,11 @@ type Against struct {
 const againstPage = 512
 
 // VerifyAgainst compares the journal with the events that were published from
-// it, from the first on that the stream has to hold. Verify proves that a file agrees with itself; only
-// this proves that it is the history that others were told. The first row that
-// is not is a *BrokenError. Of archived rows the events have to be one chain
-// that ends with the hash of the last that went: then each was published as it
-// was archived, and the archive is not needed to say so.
+// it, from the first that the stream has to hold. Verify proves that a file agrees with
+// itself; only this comparison proves that it is the history that was published. The
+// first row that differs is a *BrokenError. The events of archived rows have to be one
+// chain that ends with the hash of the last archived row: then each was published as it
+// was archived, and the archive itself is not needed.
 func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, error]) (a Against, err error) {
 	var page []Row
 	var before Row
@@ -180,5 +180,5 @@ func notBefore(h Head, rows iter.Seq2[Row, error]) iter.Seq2[Row, error] {
 	}
 }
 
-// errNothingPublished: there is nothing to restore a ledger from.
+// errNothingPublished says that there is nothing to restore a ledger from.
 var errNothingPublished = errors.New("the events stream holds no event: there is nothing to restore from")

@@ -61,7 +61,7 @@ type CloudEvent struct {
 }
 
 // Place is where an event stands in its journal; an event carries it as
-// data.ledger, so that an outsider can prove that history was rewritten.
+// data.ledger, so that auditors can prove that history was rewritten.
 type Place struct {
 	Seq      int64  `json:"seq"`
 	PrevHash string `json:"prev_hash"`
@@ -129,7 +129,7 @@ func appendString(buf []byte, s string) ([]byte, error) {
 	return append(buf, quoted...), nil
 }
 
-// plain: JSON writes it as it is, encoding/json too.
+// plain reports whether JSON writes the text as it is, as encoding/json does too.
 func plain(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -1,5 +1,4 @@
-// Tx is what a caller of Write appends with: facts become rows here, and each is
-// applied.
+// Tx, with which a caller of Write appends facts: each becomes a row and is applied.
 
 package ledger
 

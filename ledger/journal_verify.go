@@ -35,7 +35,7 @@ type Verified struct {
 	Rows int64 `json:"rows"`
 	Head Head  `json:"head"`
 	// Behind is the row that the first of them follows, nil for the journal's
-	// beginning: what is before it is in archives that were not looked at.
+	// beginning: what is before it is in archives that were not verified.
 	Behind *Head `json:"behind,omitempty"`
 }
 
@@ -85,9 +85,9 @@ func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 	return v, err
 }
 
-// checkProxies looks at what the cache of the provider's listings cannot hold,
-// whatever the provider said. That it is what the provider said, no file can
-// prove: the next listing shows it.
+// checkProxies checks for content that no listing writes into the cache of proxies. That
+// the content is what the provider said cannot be proven from a file: the next listing
+// shows it.
 func checkProxies(ctx context.Context, q queryer) error {
 	var id string
 	err := q.QueryRowContext(ctx, `SELECT proxy_id FROM proxies WHERE proxy_id = '' OR gone NOT IN (0, 1) OR pass < 0 OR seen_at < 0 LIMIT 1`).Scan(&id)

@@ -65,7 +65,7 @@ func newWriter(c *conn, l *Ledger) (*writer, error) {
 	return w, nil
 }
 
-// emptyWriter stands before the first row of a journal.
+// emptyWriter is a writer whose next row is the first of a journal.
 func emptyWriter(c *conn) *writer {
 	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}, spent: map[int64]spending{}}
 	w.json = json.NewEncoder(&w.text)
@@ -73,7 +73,7 @@ func emptyWriter(c *conn) *writer {
 	return w
 }
 
-// encode is a fact's JSON as it stands in the journal.
+// encode is a fact's JSON as the journal holds it.
 func (w *writer) encode(f fact.Fact) (string, error) {
 	w.text.Reset()
 	if err := w.json.Encode(f); err != nil {
@@ -94,7 +94,7 @@ func (w *writer) tune() error {
 		w.limitLog(w.l.logBound/2))
 }
 
-// limitLog says how long the log's file may be when it is begun anew.
+// limitLog sets how long the log's file may be when it is restarted.
 func (w *writer) limitLog(bytes int64) error {
 	var limit int64
 	return w.queryRow(`PRAGMA journal_size_limit = ` + itoa(bytes)).Scan(&limit)

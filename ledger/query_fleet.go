@@ -1,5 +1,5 @@
-// The proxies as a whole: those that stay, that are retired, and that nothing was
-// said of.
+// Queries of all proxies: which stay, which are retired, and which expire without a
+// warning yet.
 
 package ledger
 
@@ -120,9 +120,9 @@ func (l *Ledger) Unwarned(ctx context.Context, after, until time.Time, threshold
 	return collect(rows, scanProxy)
 }
 
-// UnreportedExpired lists proxies that expired in a span of time and of which that
-// was not told, the earliest first, up to limit. The provider may have stopped
-// listing them by now.
+// UnreportedExpired lists up to limit proxies that expired in a span of time and have no
+// proxy.expired fact for it, the earliest first. The provider may have stopped listing
+// them by now.
 func (l *Ledger) UnreportedExpired(ctx context.Context, after, until time.Time, limit int) ([]Proxy, error) {
 	const untold = `seen_at > 0 AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id
 		AND w.expires_at = proxies.expires_at AND w.threshold_seconds = 0)`

@@ -69,17 +69,17 @@ func (l *Ledger) SettledSince(ctx context.Context, proxyID string, at time.Time)
 // FailedRenewals are renewals of a proxy that ended, at one expiry, without extending it.
 type FailedRenewals struct {
 	All        int
-	Unanswered int // of them, those that no person has looked at since
+	Unanswered int // of them, those since a person's last answer
 	Last       time.Time
-	// AskedOf is the expiry that a person was asked about and has not answered for.
+	// AskedOf is the expiry of the review that a person has not answered.
 	AskedOf time.Time
 }
 
-// atExpiry says in SQL whether line x ended at this expiry of its proxy. A line
-// that looked before it paid tells by itself. Any other is told by its time: it
-// came after the last success, and within 30 days of the expiry, which is the
-// least that a renewal moves one by. No window of a schedule decides, and no
-// minutes between the provider's clock and ours.
+// atExpiry is the SQL condition that line x ended at this expiry of its proxy. A line
+// that recorded the expiry it pays for is compared with it. Any other is judged by its
+// time: it settled after the last success, and within 30 days of the expiry, which is the
+// least that a renewal moves one by. Neither a schedule's window nor a difference between
+// the two clocks matters.
 func atExpiry(expiry string) string {
 	const leastMove = `2592000000000` // 30 days in microseconds
 	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN x.observed_expires_at = ` + expiry + `

@@ -1,4 +1,4 @@
-// Where the listing of proxies stands.
+// The position of the listing of proxies.
 
 package ledger
 
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Listing is where the listing of proxies stands. It is a cache, like what it
+// Listing is the position of the listing of proxies. It is a cache, like what it
 // lists: a ledger that is rebuilt begins a new pass.
 type Listing struct {
 	Pass     int64     // the last one begun
@@ -19,7 +19,7 @@ type Listing struct {
 	Took     time.Duration
 }
 
-// Listing reads where the listing stands; the zero value before the first pass.
+// Listing reads the listing's position; the zero value before the first pass.
 func (l *Ledger) Listing(ctx context.Context) (x Listing, err error) {
 	var began, finished, took int64
 	err = l.read.QueryRowContext(ctx, `SELECT pass, began_at, page_size, page_token, finished_at, took FROM listing`).
@@ -37,7 +37,7 @@ func (l *Ledger) Listing(ctx context.Context) (x Listing, err error) {
 	return x, err
 }
 
-// KeepListing notes where the listing stands, so that a restart goes on there.
+// KeepListing notes the listing's position, so that a restart goes on there.
 func (t *Tx) KeepListing(x Listing) error {
 	var finished int64
 	if !x.Finished.IsZero() {

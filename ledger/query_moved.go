@@ -1,4 +1,4 @@
-// Proxies whose expiry moved without a renewal of ours.
+// Proxies whose expiry moved without a renewal in this ledger.
 
 package ledger
 
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Moved is a proxy whose expiry moved without a renewal of ours.
+// Moved is a proxy whose expiry moved without a renewal in this ledger.
 type Moved struct {
 	ProxyID     string
 	Before, Now time.Time     // of the first such move, and of the last
@@ -18,12 +18,12 @@ type Moved struct {
 // movedMost bounds how many are returned at once.
 const movedMost = 1000
 
-// MovedOutside lists the proxies whose expiry moved without a renewal of ours, by
-// their ids, until ForgetMoved. Whatever reads a proxy notices it; a read that
+// MovedOutside lists the proxies whose expiry moved without a renewal in this ledger, by
+// their ids, until ForgetMoved. Every read of a proxy notices such a move; a read that
 // lags behind a renewal by less than an hour is no move. A renewal explains a
 // move when it paid, or was sent and has no answer yet: one that failed, was
-// skipped or was answered as not charged explains none. A file that is read before
-// it is migrated says nothing of it.
+// skipped or was answered as not charged explains none. A file that is read before it is
+// migrated has none.
 func (l *Ledger) MovedOutside(ctx context.Context) (all []Moved, err error) {
 	err = ifMade(ctx, l.read, "moves", func() error {
 		all, err = l.movedOutside(ctx)

@@ -1,4 +1,4 @@
-// Operations and commands, as they stand now.
+// Queries of operations and commands, in their present state.
 
 package ledger
 
@@ -53,7 +53,8 @@ func (l *Ledger) OperationsOf(ctx context.Context, commandID string) ([]fact.Ope
 	return collect(rows, scanOperation)
 }
 
-// OperationsIn lists operations in a state of those that have not ended, the first accepted first, up to limit.
+// OperationsIn lists up to limit operations in a state of those that have not ended, the
+// first accepted first.
 func (l *Ledger) OperationsIn(ctx context.Context, state fact.State, limit int) ([]fact.Operation, error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = ? AND live = 1 ORDER BY accepted_at, id LIMIT ?`,
 		string(state), limit)
@@ -151,8 +152,8 @@ type Known struct {
 	RefusedHash  string
 }
 
-// Known looks a command's id up inside the transaction, in one statement: every
-// command that comes in asks.
+// Known looks a command's id up inside the transaction, in one statement, since it runs
+// for every command that comes in.
 func (t *Tx) Known(commandID string) (k Known, err error) {
 	err = t.queryRow(`SELECT coalesce(c.kind, ''), coalesce(c.content_hash, ''), coalesce(r.content_hash, '')
 		FROM (SELECT ? AS id) x LEFT JOIN commands c ON c.id = x.id LEFT JOIN rejections r ON r.id = x.id`, commandID).

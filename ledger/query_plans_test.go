@@ -336,8 +336,8 @@ var wholeTables = map[string]string{
 	"fold.load":           "a fold that begins with a snapshot reads all of it",
 	"heldBefore":          "an export brings forward all that was before its period",
 	"wholeRows":           "a verification compares every row",
-	"checkKeys":           "a verification looks at every key",
-	"checkProxies":        "a verification looks at every proxy",
+	"checkKeys":           "a verification reads every key",
+	"checkProxies":        "a verification reads every proxy",
 }
 
 func TestNoStatementReadsATableThatGrowsFromEndToEnd(t *testing.T) {

@@ -1,4 +1,4 @@
-// What was paid for renewals, by which the next one is estimated.
+// Queries of what was paid for renewals, by which the next one is estimated.
 
 package ledger
 
@@ -21,7 +21,7 @@ func (l *Ledger) PaidPerDay(ctx context.Context, proxyID string) (cents, days in
 // country, region, line, type and protocol (two offers may differ in any of them,
 // and each has its price), in cents and the days they bought; ErrNotFound when
 // it never paid for one, or not within its last 500,000 facts. The newest
-// transfers are looked at first: in a large account the first few tell.
+// transfers are read first: in a large account the first few give the price.
 func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (cents, days int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT x.charged_cents, x.duration_days
 		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
@@ -32,7 +32,7 @@ func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (cents, days int64, e
 	return cents, days, notFound(err)
 }
 
-// dearestOf is how many of the latest bookings Dearest looks at.
+// dearestOf is how many of the latest bookings Dearest reads.
 const dearestOf = 2000
 
 // Dearest is the most that one proxy's renewal for so many days would cost at any

@@ -52,8 +52,8 @@ func (t *Tx) FinishPass(pass int64, began time.Time) error {
 	return t.exec(`UPDATE proxies SET gone = 1 WHERE gone = 0 AND pass < ? AND seen_at < ?`, pass, micros(began))
 }
 
-// Stale says that what is stored of the proxy is out of date, as after a
-// renewal: it must be read again before it is paid for.
+// Stale marks what is stored of the proxy as out of date, as after a renewal: it must be
+// read again before it is paid for.
 func (t *Tx) Stale(proxyID string) error {
 	return t.exec(`UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), seen_at = 0 WHERE proxy_id = ?`, proxyID)
 }

@@ -9,10 +9,9 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Refused lists proxies that expire in a span of time, that no operation holds and no
-// sweep has been told to leave alone, and that the provider would not renew: so
-// many lines failed at this expiry, or it does not know them. The nearest expiry
-// comes first.
+// Refused lists proxies that expire in a span of time, that no operation holds, that are
+// not retired or in review, and that the provider would not renew: so many lines failed
+// at this expiry, or it does not know them. The nearest expiry comes first.
 func (l *Ledger) Refused(ctx context.Context, from, until time.Time, failures int) ([]Proxy, error) {
 	lines := `FROM lines x JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND ` + atExpiry(`proxies.expires_at`)
 	refused := `AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)

@@ -1,4 +1,4 @@
-// What waits for a person.
+// The list of operations and lines that wait for a person.
 
 package ledger
 
@@ -22,8 +22,8 @@ type Review struct {
 	// AtStakeCents is what is in suspense, booked, or was expected to be charged;
 	// 0 when the price was not known.
 	AtStakeCents int64 `json:"at_stake_cents"`
-	// Ended: every outcome is known and nothing is at stake; sweeps ask whether to
-	// go on.
+	// Ended says that every outcome is known and nothing is at stake: a person decides
+	// whether sweeps go on.
 	Ended bool `json:"-"`
 }
 

@@ -1,4 +1,4 @@
-// Proxies that sweeps gave up, and what a person answered.
+// Reviews of proxies that sweeps gave up, and the renewals that ended before them.
 
 package ledger
 
@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// CountReviews is how much waits for a person.
+// CountReviews counts the operations, lines and proxies that wait for a person.
 func (l *Ledger) CountReviews(ctx context.Context) (n int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM v_reviews`).Scan(&n)
 	return n, err

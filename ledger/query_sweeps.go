@@ -1,4 +1,4 @@
-// What sweeps have planned, and what became of it.
+// Queries of what sweeps have planned, and of the commands that followed.
 
 package ledger
 

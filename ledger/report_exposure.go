@@ -10,8 +10,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Exposure is what the provider may do to the wallet, or has done, that is not
-// booked yet: by one operation under way, or by one that waits for a person.
+// Exposure is how one operation, under way or waiting for a person, may change or have
+// changed the provider's wallet beyond what is booked.
 type Exposure struct {
 	OperationID string
 	State       fact.State
@@ -50,11 +50,10 @@ func (p Position) WithUnbooked() Balance {
 	return p.Balance
 }
 
-// exposureQuery reads operations that may have sent something whose end is not
-// booked, and settled ones with lines that the provider has not resolved: one
-// without an amount may cost one yet. What
-// is accepted, held, or waits without an attempt that may have executed has
-// moved nothing.
+// exposureQuery reads operations that may have sent something whose outcome is not
+// booked, and settled ones with lines that the provider has not resolved: a line without
+// an amount may still be charged. What is accepted, held, or waits without an attempt that
+// may have executed has moved no money.
 const exposureQuery = `SELECT o.id, o.kind, o.state, o.order_no, o.estimate_cents, o.charged_cents, o.refunded_cents,
 	(SELECT count(*) FROM lines l WHERE l.operation = o.id AND (l.state = 'pending' OR l.state = 'unresolved' AND l.charged_cents = 0)),
 	(SELECT coalesce(sum(l.charged_cents - l.refunded_cents), 0) FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')

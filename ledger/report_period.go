@@ -21,8 +21,8 @@ func (p Period) Holds(at time.Time) bool {
 
 // seqFrom is a journal sequence at or before the first fact as late as the
 // instant. The index journal_time holds every 256th row, so the answer is early
-// by some hundred rows; times are compared again by the caller. Facts stand in
-// order of time but for a clock that was set back. An instant that was archived
+// by some hundred rows; times are compared again by the caller. Facts are in order of
+// time unless a clock was set back. An instant that was archived
 // is found from the first row on.
 func seqFrom(ctx context.Context, q queryer, at time.Time) (seq int64, err error) {
 	err = q.QueryRowContext(ctx, `SELECT coalesce(

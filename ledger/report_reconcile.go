@@ -1,4 +1,4 @@
-// What a reconciliation asks of the books.
+// The queries of a reconciliation. Nothing here writes.
 
 package ledger
 
@@ -10,8 +10,6 @@ import (
 
 	"perennial/ledger/fact"
 )
-
-// What a reconciliation asks of the ledger. Nothing here writes.
 
 // Changed is an operation whose money a fact settled or changed.
 type Changed struct {
@@ -118,8 +116,8 @@ func (l *Ledger) RenewalsAfter(ctx context.Context, id string, limit int) ([]str
 	return collect(rows, scanText)
 }
 
-// RenewalSums is one renewal's money, told three times in gross cents: by the
-// operation, by its transfers and by its lines.
+// RenewalSums is one renewal's money, three times in gross cents: by the operation, by
+// its transfers and by its lines.
 type RenewalSums struct {
 	ChargedCents, RefundedCents             int64
 	BookedChargedCents, BookedRefundedCents int64
@@ -171,8 +169,8 @@ func (l *Ledger) RenewalSums(ctx context.Context, id string) (s RenewalSums, err
 	return s, notFound(err)
 }
 
-// reconcileHorizon is how many of the newest facts are looked through for what
-// a reconciliation found.
+// reconcileHorizon is how many of the newest facts are searched for what a
+// reconciliation found.
 const reconcileHorizon = 200_000
 
 // Reconciled is a reconciliation in which everything agreed, as it was published.
@@ -182,10 +180,10 @@ type Reconciled struct {
 	At  time.Time `json:"at"`
 }
 
-// ToldDiscrepancies lists the discrepancies published since the books last
+// PublishedDiscrepancies lists the discrepancies published since the books last
 // agreed with the provider, the newest first, and that last agreement, nil when
 // there is none among the newest facts.
-func (l *Ledger) ToldDiscrepancies(ctx context.Context) (told []fact.LedgerDiscrepancy, agreed *Reconciled, err error) {
+func (l *Ledger) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerDiscrepancy, agreed *Reconciled, err error) {
 	rows, err := l.read.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
 		WHERE seq > (SELECT coalesce(max(seq), 0) FROM journal) - ? AND type IN ('ledger.reconciled', 'ledger.discrepancy')
 		ORDER BY seq DESC`, reconcileHorizon)

@@ -122,11 +122,11 @@ func TestAnAmountForSeveralLinesTogetherIsNotSoughtInThem(t *testing.T) {
 func TestWhatWasToldIsWhatWasFoundSinceTheLastAgreement(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(10_000), fact.LedgerDiscrepancy{Kind: "wallet", AmountCents: 1, Explanation: "x"})
-	if told, agreed, err := b.ToldDiscrepancies(t.Context()); err != nil || len(told) != 1 || agreed != nil {
+	if told, agreed, err := b.PublishedDiscrepancies(t.Context()); err != nil || len(told) != 1 || agreed != nil {
 		t.Errorf("%+v %+v %v", told, agreed, err)
 	}
 	b.add(fact.LedgerReconciled{WalletCents: 5, ProviderCents: 5, Quiet: true}, fact.LedgerDiscrepancy{Kind: "wallet", AmountCents: 2, Explanation: "x"})
-	told, agreed, err := b.ToldDiscrepancies(t.Context())
+	told, agreed, err := b.PublishedDiscrepancies(t.Context())
 	check(t, err)
 	if len(told) != 1 || told[0].AmountCents != 2 || agreed == nil || agreed.WalletCents != 5 || agreed.Seq != 3 || agreed.At.Before(noon) {
 		t.Errorf("%+v %+v", told, agreed)

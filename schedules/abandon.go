@@ -11,17 +11,17 @@ import (
 	"perennial/ledger/fact"
 )
 
-// FinishRemoved ends the slots that schedules had planned which are not
-// configured any more: what they had not published never will be, and until then
-// they would keep the journal from being archived. What such a schedule holds for
-// an approval can still be approved.
+// FinishRemoved ends the planned slots of schedules that are not configured any more.
+// Their unpublished commands are never published; without this the slots would keep the
+// journal from being archived. What such a schedule holds for an approval can still be
+// approved.
 func (s *Sweeper) FinishRemoved(ctx context.Context) error {
 	slots, err := s.Ledger.PlannedSlots(ctx)
 	if err != nil {
 		return fmt.Errorf("read the slots that are not finished: %w", err)
 	}
 	for _, slot := range slots {
-		if slices.ContainsFunc(s.rotas, func(r *scheduleRunner) bool { return r.Name == slot.Schedule }) {
+		if slices.ContainsFunc(s.runners, func(r *scheduleRunner) bool { return r.Name == slot.Schedule }) {
 			continue
 		}
 		err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error {

@@ -13,7 +13,7 @@ import (
 
 // Approve publishes exactly the held plan with this hash and finishes its slots;
 // ErrNoPlan when none is held, ErrOverBudget when the budget of this day or month
-// does not reach for all of it. Approving again after a crash is harmless.
+// is too small for all of it. Approving again after a crash is harmless.
 //
 // The fact carries who approved it, and why.
 func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
@@ -91,8 +91,8 @@ func (s *Sweeper) carryOut(ctx context.Context, plan string, planned fact.SweepP
 	return s.recall(ctx, r) // it may have left something
 }
 
-// affords asks the budgets of the day and the month that it is now: what the plan
-// was held with may be spent by now, on other plans.
+// affords checks the plan against the present day's and month's budgets: other plans may
+// have spent them since it was held.
 func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.SweepPlanned) error {
 	cents, unpriced, err := s.notAskedFor(ctx, planned)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 	if err != nil {
 		return err
 	}
-	in := Inputs{Schedule: r.Schedule, Now: s.providerNow()}
+	in := inputs{Schedule: r.Schedule, Now: s.providerNow()}
 	if err := s.readSpent(ctx, r, &in); err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 	return nil
 }
 
-// notAskedFor is what the plan's commands are expected to cost, without those
-// that were taken in: an approval before a crash may have published some.
+// notAskedFor is the estimate of the plan's commands, without those that were taken in:
+// an approval before a crash may have published some.
 func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (cents int64, unpriced int, err error) {
 	for _, c := range planned.Planned {
 		_, err := s.Ledger.Command(ctx, c.CommandID)

@@ -13,7 +13,7 @@ import (
 	"perennial/ledger"
 )
 
-// twoHeld is a house with two held plans of 600 cents each that have no proxy in
+// twoHeld is a rig with two held plans of 600 cents each that have no proxy in
 // common, and their hashes.
 func twoHeld(t *testing.T, s Schedule) (h *rig, plans []string) {
 	t.Helper()

@@ -16,11 +16,12 @@ const (
 	backoff    = 15 * time.Minute
 )
 
-// unread: what is stored of it was out of date at its last renewal.
+// unread reports whether what is stored of a proxy became out of date with its last
+// renewal.
 func unread(proxy ledger.Proxy) bool { return proxy.SeenAt.UnixMicro() <= 0 }
 
-// barredBy is what of barred needs no look into the ledger.
-func (in *Inputs) barredBy(f *filter, proxy ledger.Proxy) string {
+// barredBy is the part of barred that needs no query of the ledger.
+func (in *inputs) barredBy(f *filter, proxy ledger.Proxy) string {
 	switch {
 	case in.Taken[proxy.ProxyID]:
 		return ReasonTaken
@@ -60,8 +61,8 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 	if err != nil || ended.All == 0 {
 		return 0, "", err
 	}
-	// A command's id goes by all of them, so that it is a new one; patience goes by
-	// those behind a person's last answer.
+	// A command's id counts all of them, so that it is a new one; the wait before the next
+	// attempt counts those since a person's last answer.
 	switch n := ended.Unanswered; {
 	case n >= maxEndings:
 		if !ended.AskedOf.Equal(*proxy.ExpiresAt) {

@@ -163,7 +163,7 @@ func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, err
 
 // commandID is a function of the schedule, the proxies, their observed expiries,
 // labels and earlier endings: a sweep repeated is absorbed, a sweep after a
-// failure asks again. Rounds tell apart what has the same endings and has ended.
+// failure asks again. The round distinguishes ids with the same endings that have ended.
 func commandID(s Schedule, part []Included, round int) string {
 	h := newHash(s.Name)
 	h = binary.BigEndian.AppendUint64(h, uint64(s.DurationDays))

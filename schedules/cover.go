@@ -12,8 +12,8 @@ import (
 	"perennial/ledger"
 )
 
-// Fleet is the table of listed proxies; *ledger.Ledger is one.
-type Fleet interface {
+// proxyTable is the table of listed proxies; *ledger.Ledger is one.
+type proxyTable interface {
 	Staying(ctx context.Context, after time.Time, yield func(ledger.Proxy) error) error
 }
 
@@ -37,10 +37,10 @@ func (m Match) set() (names []string) {
 // errMatched ends a search.
 var errMatched = errors.New("a proxy matches")
 
-// MatchesNone says that a schedule's match fits no listed proxy, which is a
-// misspelt country more often than an empty one: "" when it fits one, or nothing
-// is listed. It ends at the first that fits.
-func MatchesNone(ctx context.Context, f Fleet, s Schedule, read func(name string) ([]byte, error)) (string, error) {
+// MatchesNone says that a schedule's match fits no listed proxy, which often means a
+// misspelt country; "" when it fits one, or nothing is listed. The search ends at the
+// first that fits.
+func MatchesNone(ctx context.Context, f proxyTable, s Schedule, read func(name string) ([]byte, error)) (string, error) {
 	if len(s.Match.set()) == 0 {
 		return "", nil
 	}
@@ -62,9 +62,9 @@ func MatchesNone(ctx context.Context, f Fleet, s Schedule, read func(name string
 }
 
 // Uncovered calls yield for every listed proxy that expires after now and that no
-// schedule renews: it will be lost. What is retired, and what never expires, is
-// meant to be left alone.
-func Uncovered(ctx context.Context, f Fleet, now time.Time, all []Schedule, read func(name string) ([]byte, error), yield func(ledger.Proxy) error) error {
+// schedule renews: it will be lost. Retired proxies and those that never expire are left
+// out.
+func Uncovered(ctx context.Context, f proxyTable, now time.Time, all []Schedule, read func(name string) ([]byte, error), yield func(ledger.Proxy) error) error {
 	filters := make([]*filter, 0, len(all))
 	for _, s := range all {
 		lists, err := s.Match.readLists(read)

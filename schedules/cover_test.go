@@ -16,7 +16,7 @@ func TestAScheduleThatFitsNoListedProxySaysWhichFieldsNarrowIt(t *testing.T) {
 	none, err := MatchesNone(t.Context(), h.Ledger, s, nil)
 	check(t, err)
 	want(t, "before anything was listed", none, "")
-	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.lister.WaitPass(t.Context()))
 	none, err = MatchesNone(t.Context(), h.Ledger, s, nil)
 	check(t, err)
 	want(t, "none", none, "its match fits none of the 4 listed proxies: is country_code, region written right?")
@@ -41,7 +41,7 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	one.Match = Match{ProxyIDs: []string{"px_1", "px_2"}, ExceptProxyIDs: []string{"px_2"}}
 	other.Match = Match{CountryCode: []string{"DE"}}
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "48h", "px_de_1": "10h", "px_far": "900h", "px_never": ""}, one)
-	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.lister.WaitPass(t.Context()))
 	var ids []string
 	find := func(now time.Time, all ...Schedule) []string {
 		ids = []string{}

@@ -12,7 +12,7 @@ import (
 	"perennial/upstream"
 )
 
-// crowd is a house whose table holds this many proxies that cannot be renewed
+// crowd is a rig whose table holds this many proxies that cannot be renewed
 // before the one that can.
 func crowd(t *testing.T, facts func(id string) []fact.Fact, s Schedule) *rig {
 	t.Helper()
@@ -38,7 +38,7 @@ func crowd(t *testing.T, facts func(id string) []fact.Fact, s Schedule) *rig {
 // planned is a plan from the table as it is.
 func (h *rig) planned(t testing.TB) Plan {
 	t.Helper()
-	p, err := h.plan(t.Context(), h.rotas[0], nil, 0)
+	p, err := h.plan(t.Context(), h.runners[0], nil, 0)
 	check(t, err)
 	return p
 }
@@ -72,7 +72,7 @@ func TestTrap54WhatASweepHasTakenDoesNotHideTheRest(t *testing.T) {
 	for i := range maxConsidered {
 		taken[fmt.Sprintf("px_dead_%06d", i)] = true
 	}
-	p, err := h.plan(t.Context(), h.rotas[0], taken, 0)
+	p, err := h.plan(t.Context(), h.runners[0], taken, 0)
 	check(t, err)
 	// Its kind waits for the price that the beginning will tell.
 	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonTaken: maxConsidered, ReasonUnpriced: 1})
@@ -134,7 +134,7 @@ func TestMissedSlotsAreFoundBehindManyParts(t *testing.T) {
 		return nil
 	}))
 	h.watch.add(10 * time.Hour)
-	last, err := h.lastSlot(t.Context(), h.rotas[0])
+	last, err := h.lastSlot(t.Context(), h.runners[0])
 	check(t, err)
 	want(t, "the last slot of the calendar", last, noon)
 }

@@ -7,6 +7,6 @@
 // twice is the same commands, byte for byte; nothing is published that the
 // journal does not hold; what a sweep leaves out is counted, with the reason; a large
 // sweep goes on where it was; a sweep that cannot be made is a fact. It never
-// calls the provider except to read proxies, offers and the wallet, and never
-// spends: its commands go in at the front door like anyone else's.
+// calls the provider except to read proxies, offers and the wallet, and never spends: its
+// commands go through the commands stream as every producer's do.
 package schedules

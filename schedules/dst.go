@@ -11,7 +11,7 @@ import (
 // nextByClock is the first slot after an instant, of a schedule that names its
 // hours. Its times of the clock are looked for without a zone, and then put into
 // the zone. Both keep their order, so the first that lies after is the next.
-func (c Calendar) nextByClock(after time.Time) time.Time {
+func (c calendar) nextByClock(after time.Time) time.Time {
 	shown := fact.Shown(after, c.zone)
 	for {
 		next := c.spec.Next(shown)

@@ -24,11 +24,11 @@ func (c *headcount) add(group string, n int) {
 	c.groups[group] += n
 }
 
-// gathering collects what is due. What cannot be renewed now takes no place of
-// what can: a provider may list retired and long expired proxies for ever, and a
-// large sweep has its own beginning before it (trap 54).
+// gathering collects what is due. Proxies that cannot be renewed now do not use up the
+// bound for those that can: a provider may list retired and long expired proxies for
+// ever, and a large sweep meets those that it has renewed already first (trap 54).
 type gathering struct {
-	in              *Inputs
+	in              *inputs
 	filter          *filter
 	staying         *headcount
 	living, expired []ledger.Proxy
@@ -50,7 +50,7 @@ func (g *gathering) add(p ledger.Proxy) {
 		}
 	default:
 		g.expired = append(g.expired, p)
-		if len(g.expired) == 2*maxConsidered { // the latest have the best chance
+		if len(g.expired) == 2*maxConsidered { // the latest expired are the likeliest to be renewed
 			g.in.Beyond += maxConsidered
 			g.expired = append(g.expired[:0], g.expired[maxConsidered:]...)
 		}
@@ -75,9 +75,9 @@ func (g *gathering) setAside(p ledger.Proxy, why string) {
 	}
 }
 
-// gathered are the proxies to plan: what lives, the nearest expiry first, then
-// what has expired, the latest first, then what is only named. Before them stand
-// those that their kinds wait for.
+// gathered are the proxies to plan: first those that their kinds wait for, then what
+// lives, the nearest expiry first, then what has expired, the latest first, then what is
+// only named.
 func (g *gathering) gathered() []ledger.Proxy {
 	slices.Reverse(g.expired)
 	room := maxConsidered - len(g.living)
@@ -88,7 +88,7 @@ func (g *gathering) gathered() []ledger.Proxy {
 	return slices.Concat(g.first, g.living, g.expired, g.aside)
 }
 
-func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *Inputs, staying *headcount) error {
+func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *inputs, staying *headcount) error {
 	in.Barred = map[string]int{}
 	g := &gathering{in: in, filter: r.Match.filter(in.Lists), staying: staying, kinds: map[kind]bool{}}
 	err := s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p ledger.Proxy) error {
@@ -101,7 +101,7 @@ func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *Inputs, st
 	return err
 }
 
-func (s *Sweeper) readStaying(ctx context.Context, r *scheduleRunner, in *Inputs, staying *headcount) error {
+func (s *Sweeper) readStaying(ctx context.Context, r *scheduleRunner, in *inputs, staying *headcount) error {
 	if r.Keep.AtLeast == 0 {
 		return nil
 	}

@@ -16,9 +16,9 @@ import (
 
 const (
 	// lateAfter is how long a sweep may wait for a listing that is failing before
-	// that is said.
+	// a sweep.failed is published.
 	lateAfter = 30 * time.Second
-	// toldEvery bounds the facts about sweeps of one schedule that cannot be made.
+	// toldEvery is the least time between two sweep.failed facts of one schedule.
 	toldEvery = time.Minute
 )
 
@@ -46,7 +46,7 @@ func (x *trouble) clear() {
 	x.now, x.told = nil, time.Time{}
 }
 
-// set notes a failure and reports whether it is to be told: each slot once, and
+// set notes a failure and reports whether to append its fact: once for each slot, and
 // not more often than every minute.
 func (x *trouble) set(f fact.SweepFailed, now time.Time) (tell bool) {
 	x.mu.Lock()
@@ -62,14 +62,14 @@ func (x *trouble) set(f fact.SweepFailed, now time.Time) (tell bool) {
 	return tell
 }
 
-// failed says that a slot's sweep cannot be made, with what it would have
-// renewed as far as the table knows. It is tried again.
+// failed appends that a slot's sweep cannot be made, with what it would have renewed by
+// the table of proxies. The sweep is tried again.
 func (s *Sweeper) failed(ctx context.Context, r *scheduleRunner, slot time.Time, why error) {
 	s.log(r).WithError(why).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
 	s.tellTrouble(ctx, r, &r.trouble, slot, why.Error())
 }
 
-// tellTrouble notes a trouble of a slot, and appends it as often as it is to be told.
+// tellTrouble notes a slot's trouble, and appends its fact when set says so.
 func (s *Sweeper) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble, slot time.Time, why string) {
 	now := s.Clock()
 	f := fact.SweepFailed{Schedule: r.Name, Slot: slot, Reason: bounded(why)}
@@ -77,13 +77,13 @@ func (s *Sweeper) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble
 		f.NextSlot = &next
 	}
 	if err := s.countExpiring(ctx, r, &f); err != nil {
-		s.log(r).WithError(err).Warn("what expires before the next slot could not be counted")
+		s.log(r).WithError(err).Warn("the proxies that expire before the next slot could not be counted")
 	}
 	if !x.set(f, now) {
 		return
 	}
 	if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(f) }); err != nil && ctx.Err() == nil {
-		s.log(r).WithError(err).Warn("that the sweep has not been made could not be recorded")
+		s.log(r).WithError(err).Warn("the failed sweep could not be recorded")
 	}
 }
 
@@ -118,8 +118,8 @@ func bounded(text string) string {
 	return strings.ToValidUTF8(text[:maxReason], "") + " …"
 }
 
-// watchSlot says that a sweep under way cannot be made while the listing that it
-// waits for fails: a listing is tried again for hours before it gives up.
+// watchSlot reports a sweep that waits for a failing listing as failed: a listing is
+// tried again for hours before it gives up.
 func (s *Sweeper) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -149,7 +149,7 @@ func (s *Sweeper) NotReady() string {
 // commands, at most one for each schedule.
 func (s *Sweeper) Failing() []fact.SweepFailed {
 	all := []fact.SweepFailed{}
-	for _, r := range s.rotas {
+	for _, r := range s.runners {
 		if f := r.failing(); f != nil {
 			all = append(all, *f)
 		}

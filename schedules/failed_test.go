@@ -96,11 +96,11 @@ func sweepFails(t *testing.T, why error) {
 func TestTrap55WhatExpiresBeforeTheNextSlotIsCounted(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "10m", "px_2": "24h", "px_3": "14m"}, keepalive())
 	h.paid(t, "px_1", 300)
-	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.lister.WaitPass(t.Context()))
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.ProxyRetired{ProxyID: "px_3", By: "ada", Reason: "old"})
 	}))
-	h.failed(t.Context(), h.rotas[0], noon, errors.New("no listing"))
+	h.failed(t.Context(), h.runners[0], noon, errors.New("no listing"))
 	f := h.Failing()[0]
 	want(t, "due", f.Due, 2)
 	want(t, "expire before the next slot", f.Expiring, 1)

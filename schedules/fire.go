@@ -42,7 +42,7 @@ func (f firing) before() remainder {
 }
 
 // fire makes one slot's sweep: plan, record, publish, finish. ErrFired when the
-// slot has fired before, ErrSkew when the clock is wrong; after any other error
+// slot has fired before, errSkew when the clock is wrong; after any other error
 // it may be tried again.
 func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (Plan, error) {
 	if err := r.turn.take(ctx); err != nil {
@@ -81,10 +81,10 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (Plan, 
 	return plan, nil
 }
 
-// decide plans and records. Between the two nothing is approved: both would count
-// on the same money.
+// decide plans and records. No plan is approved between the two: both would count on the
+// same money.
 func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (Plan, error) {
-	if err := s.look(ctx); err != nil {
+	if err := s.ensureFresh(ctx); err != nil {
 		return Plan{}, err
 	}
 	if err := s.counting.take(ctx); err != nil {
@@ -99,8 +99,8 @@ func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (Plan
 	return plan, err
 }
 
-// look sees to it that the clock is right and the table of proxies fresh.
-func (s *Sweeper) look(ctx context.Context) error {
+// ensureFresh returns once the table of proxies is fresh; errSkew when the clock is wrong.
+func (s *Sweeper) ensureFresh(ctx context.Context) error {
 	if err := s.checkClock(); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (s *Sweeper) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.checkClock() // the listing may have told the provider's time
+	return s.checkClock() // the listing may have shown the provider's time
 }
 
 // plan reads what a sweep needs and plans it; it writes no fact.
@@ -120,7 +120,7 @@ func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, taken map[string]
 	if err != nil {
 		return Plan{}, err
 	}
-	plan, err := MakePlan(ctx, in, s.Ledger)
+	plan, err := makePlan(ctx, in, s.Ledger)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -132,7 +132,7 @@ func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, taken map[string]
 	return plan, err
 }
 
-// providerNow is the provider's time, or ours while it has not been heard.
+// providerNow is the provider's time, or the machine's before the first reply.
 func (s *Sweeper) providerNow() time.Time {
 	if at := s.ProviderTime(); !at.IsZero() {
 		return at
@@ -144,14 +144,13 @@ func (s *Sweeper) checkClock() error {
 	// Wall clocks are compared: their monotonic readings would agree.
 	skew := s.Clock().Round(0).Sub(s.providerNow().Round(0))
 	if skew > upstream.MaxSkew || skew < -upstream.MaxSkew {
-		return fmt.Errorf("%w (it is %s away)", ErrSkew, skew.Round(time.Second))
+		return fmt.Errorf("%w (it is %s away)", errSkew, skew.Round(time.Second))
 	}
 	return nil
 }
 
-// record appends what the slot does, in one transaction. A shortfall stands
-// before its sweep.planned, so that no crash can lose it and the slot is
-// published again after one.
+// record appends what the slot does, in one transaction. A shortfall precedes its
+// sweep.planned, so that no crash loses it and the slot is published again after one.
 func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan *Plan) error {
 	planned := fact.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Due, EstimateCents: plan.EstimateCents, Commands: plan.Commands,
@@ -271,7 +270,7 @@ func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state 
 	return append(facts, fact.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan}), stateFinished
 }
 
-// estimateSaid never shows an unknown price as none.
+// estimateSaid is an estimate as text. An unknown price is never shown as 0.
 func estimateSaid(cents int64, unpriced int, currency string) string {
 	switch {
 	case unpriced == 0:
@@ -282,7 +281,7 @@ func estimateSaid(cents int64, unpriced int, currency string) string {
 	return fmt.Sprintf("%s and %d proxies of unknown price", fact.Amount(cents, currency), unpriced)
 }
 
-// logPlan logs what the sweep does and, aloud, what it leaves to a person.
+// logPlan logs what the sweep does and, as warnings, what it leaves to a person.
 func (s *Sweeper) logPlan(r *scheduleRunner, plan Plan) {
 	log := s.log(r).WithField("slot", plan.Slot).WithField("plan", plan.Hash)
 	log.WithField("due", plan.Due).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.EstimateCents).
@@ -291,7 +290,7 @@ func (s *Sweeper) logPlan(r *scheduleRunner, plan Plan) {
 		log.Warn(x.said(plan.Currency))
 	}
 	if n := len(plan.UnknownIDs); n > 0 {
-		log.Warnf("its lists name proxies that no listing has shown, such as %.80q (%d in the plan): are they written right?", plan.UnknownIDs[0], n)
+		log.Warnf("its lists name proxies that no listing has shown, such as %.80q (%d in the plan): check their spelling", plan.UnknownIDs[0], n)
 	}
 	if plan.MatchesNone != "" {
 		log.Warn(plan.MatchesNone)
@@ -303,8 +302,8 @@ func (s *Sweeper) logPlan(r *scheduleRunner, plan Plan) {
 	}
 }
 
-// publishedTogether is the stream's limit for an atomic batch. What is longer
-// goes in several, and a failure publishes only the rest again.
+// publishedTogether is the stream's limit for an atomic batch. More commands go in
+// several batches, and after a failure only the rest is published again.
 const publishedTogether = 1000
 
 // publish returns when every command is on the stream, or with the context's

@@ -50,27 +50,27 @@ type ForecastDay struct {
 	WalletCents     *int64 `json:"wallet_cents,omitempty"` // at the end of the day
 }
 
-// Forecast looks some days ahead for one schedule, or for all of the account
-// with "". It appends nothing.
+// Forecast forecasts some days for one schedule, or for all of the account with "". It
+// appends nothing.
 func (s *Sweeper) Forecast(ctx context.Context, schedule string, days int) (Forecast, error) {
 	if days < 1 || days > MaxForecastDays {
 		return Forecast{}, ErrForecastDays
 	}
-	rotas, zone := s.rotas, time.UTC
+	runners, zone := s.runners, time.UTC
 	if schedule != "" {
 		r, err := s.runnerOf(schedule)
 		if err != nil {
 			return Forecast{}, err
 		}
-		rotas, zone = []*scheduleRunner{r}, r.calendar.zone
+		runners, zone = []*scheduleRunner{r}, r.calendar.zone
 	}
 	o := newOutlook(s.providerNow().In(zone), days)
-	for _, r := range rotas {
+	for _, r := range runners {
 		if err := s.foresee(ctx, r, o); err != nil {
 			return Forecast{}, fmt.Errorf("forecast schedule %s: %w", r.Name, err)
 		}
 	}
-	var wallet Inputs
+	var wallet inputs
 	wallet.Now = o.now
 	s.readWallet(ctx, &wallet)
 	f := o.forecast(wallet)
@@ -122,7 +122,7 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 		return err
 	}
 	fits := r.Match.filter(lists)
-	p := newPlanner(Inputs{Schedule: r.Schedule, Lists: lists, Now: o.now}, s.Ledger)
+	p := newPlanner(inputs{Schedule: r.Schedule, Lists: lists, Now: o.now}, s.Ledger)
 	kept := keptGroups{}
 	o.f.Schedules, o.spent = append(o.f.Schedules, r.Name), make([]int64, len(o.f.Days))
 	err = s.Ledger.Priced(ctx, o.end().Add(r.RenewBefore), func(proxy ledger.Proxy, cents, days int64) error {
@@ -191,7 +191,7 @@ func (o *outlook) renewal(at time.Time, cost price) {
 }
 
 // forecast sums up, and follows the wallet through the days.
-func (o *outlook) forecast(wallet Inputs) Forecast {
+func (o *outlook) forecast(wallet inputs) Forecast {
 	f := o.f
 	f.WalletCents, f.ReservedCents = wallet.WalletCents, wallet.ReservedCents
 	for n := range f.Days {

@@ -25,8 +25,8 @@ func (k keptGroups) add(group string, expires time.Time, cost price) {
 
 // foreseeKept adds the renewals of groups of which a number is kept. What lives
 // longer than the forecast looks stays without a renewal.
-func (s *Sweeper) foreseeKept(ctx context.Context, r *scheduleRunner, lists Lists, o *outlook, kept keptGroups) error {
-	in := Inputs{Schedule: r.Schedule, Lists: lists, Now: o.end()}
+func (s *Sweeper) foreseeKept(ctx context.Context, r *scheduleRunner, lists idLists, o *outlook, kept keptGroups) error {
+	in := inputs{Schedule: r.Schedule, Lists: lists, Now: o.end()}
 	staying := map[string]int{}
 	if err := s.readStaying(ctx, r, &in, newHeadcount(staying)); err != nil {
 		return err

@@ -13,7 +13,7 @@ func TestAForecastFollowsEveryRenewalUntilTheWalletRunsOut(t *testing.T) {
 		"px_1": "24h", "px_2": "96h", "px_3": "100h", "px_de_1": "480h", "px_except": "24h", "px_never": "", "px_far": "900h",
 	}, s)
 	h.paid(t, "px_1", 300)
-	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.lister.WaitPass(t.Context()))
 	h.wallet(t, func() (int64, error) { return 1000, nil })
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
@@ -46,7 +46,7 @@ func TestAForecastOfAllSchedulesCountsAProxyOnce(t *testing.T) {
 	second.Name, second.RenewBefore = "second", 48*time.Hour
 	h := newRig(t, soon(), first, second)
 	h.paid(t, "px_1", 300)
-	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.lister.WaitPass(t.Context()))
 	f, err := h.Forecast(t.Context(), "", 3)
 	check(t, err)
 	want(t, "schedules", f.Schedules, []string{"keepalive", "second"})

@@ -23,7 +23,7 @@ func TestAPlanThatWaitsIsNotStoredAnewByEverySlot(t *testing.T) {
 	stored, hashes := 0, map[string]bool{}
 	for n := 1; n <= 36; n++ { // nine hours
 		h.watch.add(noon.Add(time.Duration(15*n) * time.Minute).Sub(h.watch.Now()))
-		plan, err := h.fire(t.Context(), h.rotas[0], firing{slot: h.watch.Now()})
+		plan, err := h.fire(t.Context(), h.runners[0], firing{slot: h.watch.Now()})
 		check(t, err)
 		want(t, "state", plan.State, StateHeld)
 		hashes[plan.Hash] = true

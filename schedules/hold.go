@@ -11,15 +11,14 @@ import (
 	"perennial/ledger/fact"
 )
 
-// heldAnew is how long a plan that waits for an approval stands for those of later
-// slots: each may be as large as a fact can be, and every one that comes due makes
-// another of it.
+// heldAnew is how long a plan that waits for an approval serves later slots too: each
+// plan may be as large as a fact can be, and every further due proxy would store another.
 const heldAnew = 6 * time.Hour
 
 // holdOnce leaves a held plan's commands out where an earlier slot holds the same,
 // or a plan that stands for it a little longer. That plan is then the slot's: what
-// has come due since is planned when it was approved. Who asks for a plan by hand
-// gets it.
+// has come due since is planned when it was approved. A plan that a person asked
+// for is stored in any case.
 func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *Plan, planned *fact.SweepPlanned) error {
 	held, err := tx.HeldSlots(plan.Hash)
 	if err != nil {
@@ -53,8 +52,8 @@ func (s *Sweeper) heldLately(tx *ledger.Tx, r *scheduleRunner, slot time.Time) (
 	return held, nil
 }
 
-// archived: the row that planned the slot is in another file, which may lie
-// elsewhere.
+// archived reports whether the row that planned the slot is in an archive, which may be
+// on another machine.
 func (s *Sweeper) archived(slot ledger.Slot) bool {
 	begins, _ := s.Ledger.Begins()
 	return begins != nil && slot.Seq <= begins.Seq

@@ -11,14 +11,14 @@ import (
 	"perennial/ledger/fact"
 )
 
-// reservedFor is how far back published commands are looked for that were not
-// taken in yet.
+// reservedFor is how old published commands may be that were not taken in yet and count
+// as reserved.
 const reservedFor = 3 * day
 
 // inputs reads what a sweep plans from; it writes nothing. What the sweep has
 // published before is taken and spent.
-func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in Inputs, err error) {
-	in = Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
+func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in inputs, err error) {
+	in = inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
 	if in.Lists, err = r.Match.readLists(s.ReadFile); err != nil {
 		return in, err
 	}
@@ -31,7 +31,7 @@ func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[strin
 	if in.UnderWay, err = s.Ledger.ClaimedKinds(ctx); err != nil {
 		return in, fmt.Errorf("read the kinds that are being renewed: %w", err)
 	}
-	if taken == nil { // of the rest of a sweep its beginning has looked
+	if taken == nil { // the first part of a sweep has read it for the rest
 		if err := s.readOnItsWay(ctx, r, &in); err != nil {
 			return in, fmt.Errorf("read what is on its way: %w", err)
 		}
@@ -57,8 +57,8 @@ func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[strin
 	return in, nil
 }
 
-func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *Inputs) (err error) {
-	// By our clock, which also says when a sweep was planned: by two clocks a
+func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *inputs) (err error) {
+	// By the machine's clock, which also says when a sweep was planned: by two clocks a
 	// budget would be there twice around midnight.
 	now := s.Clock()
 	today, month := fact.StartOfDay(now, r.calendar.zone), fact.StartOfMonth(now, r.calendar.zone)
@@ -72,7 +72,7 @@ func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *Inputs) 
 // readWallet asks the provider, which knows of top-ups that were not recorded. A
 // wallet that cannot be read limits nothing: where it is too low the provider
 // refuses, and charges nothing.
-func (s *Sweeper) readWallet(ctx context.Context, in *Inputs) {
+func (s *Sweeper) readWallet(ctx context.Context, in *inputs) {
 	if s.Wallet == nil {
 		return
 	}

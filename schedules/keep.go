@@ -37,7 +37,7 @@ func (k Keep) check() error {
 	}
 	for i, name := range k.Per {
 		if groupFields[name] == nil || slices.Contains(k.Per[:i], name) {
-			return fmt.Errorf("keep.per: %q is unknown or stands twice: use country_code, region, line_name, ip_type, protocol or status", name)
+			return fmt.Errorf("keep.per: %q is unknown or appears twice: use country_code, region, line_name, ip_type, protocol or status", name)
 		}
 	}
 	return nil
@@ -55,7 +55,7 @@ func (k Keep) group(p ledger.Proxy) string {
 // beingRenewed reports whether a due proxy stays without this plan. What waits for
 // a person may never be renewed, and what has expired before its renewal ended is
 // not alive.
-func (in *Inputs) beingRenewed(p ledger.Proxy) bool {
+func (in *inputs) beingRenewed(p ledger.Proxy) bool {
 	switch {
 	case in.InReview[p.ProxyID], p.Retired: // what is retired is let go, even when a person renews it
 		return false

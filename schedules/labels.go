@@ -41,7 +41,7 @@ func (s Schedule) carried(p ledger.Proxy) map[string]string {
 func (s Schedule) checkLabels() error {
 	for i, name := range s.CarryLabels {
 		if name == "" || slices.Contains(s.CarryLabels[:i], name) {
-			return fmt.Errorf("carry_labels: %q is empty or stands twice: name each label once", name)
+			return fmt.Errorf("carry_labels: %q is empty or appears twice: name each label once", name)
 		}
 		if name == labelSchedule || name == labelReplaces {
 			return errors.New("carry_labels: schedule and replaces are given by the schedule itself: leave them out")

@@ -1,4 +1,4 @@
-// The Lister: complete passes over the provider's proxies keep the ledger's table fresh.
+// The lister: complete passes over the provider's proxies keep the ledger's table fresh.
 
 package schedules
 
@@ -33,11 +33,11 @@ type Provider interface {
 	ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error)
 }
 
-// Lister keeps the ledger's table of proxies by complete listing passes. What a
+// lister keeps the ledger's table of proxies by complete listing passes. What a
 // pass does not show is gone only once the pass came to its end. Where it stands
 // is in the ledger too: a pass that broke off, or whose process ended, goes on
 // at the page it had come to.
-type Lister struct {
+type lister struct {
 	ledger   *ledger.Ledger
 	provider Provider
 	pass     func(context.Context) error
@@ -48,7 +48,7 @@ type Lister struct {
 
 	failing atomic.Pointer[error] // why the last page could not be read; nil: it was
 
-	turn  chan struct{} // holds one token: who has it may run a pass
+	turn  chan struct{} // holds one token: its holder may run a pass
 	tried chan struct{} // closed when the first pass of this process has ended, well or not
 	once  sync.Once
 
@@ -56,12 +56,12 @@ type Lister struct {
 	passes int64 // complete ones of this process
 }
 
-// NewLister makes a lister of the configuration's Ledger, Provider, Pass, Clock,
+// newLister makes a lister of the configuration's Ledger, Provider, Pass, Clock,
 // ListEvery, Reached and Log. Pass is called before every page and keeps the listing
 // within its share of the account's rate.
-func NewLister(c Config) *Lister {
+func newLister(c Config) *lister {
 	c = c.withDefaults()
-	return &Lister{
+	return &lister{
 		ledger: c.Ledger, provider: c.Provider, pass: c.Pass, clock: c.Clock, every: c.ListEvery, reached: c.Reached, log: c.Log,
 		turn: make(chan struct{}, 1), tried: make(chan struct{}),
 	}
@@ -69,7 +69,7 @@ func NewLister(c Config) *Lister {
 
 // Run makes a pass every ListEvery, counted from begin to begin, until the
 // context ends; its error is the context's. A failed pass is logged and tried again, backing off.
-func (l *Lister) Run(ctx context.Context) error {
+func (l *lister) Run(ctx context.Context) error {
 	backoff := delays{first: 5 * time.Second, most: max(l.every, 5*time.Second)}
 	for {
 		began := l.clock()
@@ -79,7 +79,7 @@ func (l *Lister) Run(ctx context.Context) error {
 				return ctx.Err()
 			}
 			next = l.clock().Add(backoff.next())
-			l.log.WithError(err).Warn("the listing of proxies broke off; the table keeps what it had")
+			l.log.WithError(err).Warn("the listing of proxies was interrupted; the table keeps what it had")
 		} else {
 			backoff.last = 0
 		}
@@ -89,10 +89,10 @@ func (l *Lister) Run(ctx context.Context) error {
 	}
 }
 
-// Fresh reports whether a complete pass ended less than so long ago, or less
-// than twice the time that it took: of a large account a pass takes hours, and
-// what it showed is read again just before it is paid for.
-func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
+// Fresh reports whether a complete pass ended within the given time, or within twice the
+// time that it took: in a large account a pass takes hours, and what it showed is read
+// again just before it is paid for.
+func (l *lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
 	at, err := l.ledger.Listing(ctx)
 	if err != nil {
 		return false, fmt.Errorf("read where the listing stands: %w", err)
@@ -103,7 +103,7 @@ func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) 
 
 // WaitPass returns when a pass has ended since the call: one that is under way,
 // or else one that it makes. The error is that of the pass or of the context.
-func (l *Lister) WaitPass(ctx context.Context) error {
+func (l *lister) WaitPass(ctx context.Context) error {
 	before := l.count()
 	select {
 	case l.turn <- struct{}{}:
@@ -117,7 +117,7 @@ func (l *Lister) WaitPass(ctx context.Context) error {
 	return l.makePass(ctx)
 }
 
-func (l *Lister) count() int64 {
+func (l *lister) count() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.passes
@@ -126,7 +126,7 @@ func (l *Lister) count() int64 {
 // resumeWithin is how old a pass may be that is gone on with.
 const resumeWithin = 6 * time.Hour
 
-func (l *Lister) makePass(ctx context.Context) error {
+func (l *lister) makePass(ctx context.Context) error {
 	defer l.once.Do(func() { close(l.tried) })
 	at, err := l.ledger.Listing(ctx)
 	if err != nil {

@@ -44,7 +44,7 @@ func (f *faulty) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstr
 func refused(code upstream.Code) error { return &upstream.Error{HTTPStatus: 400, Code: code} }
 
 // bulk is a lister on the real sandbox with 450 proxies: three pages of 200.
-func bulk(t testing.TB) (*Lister, *faulty, *watch) {
+func bulk(t testing.TB) (*lister, *faulty, *watch) {
 	t.Helper()
 	w := &watch{now: noon}
 	fixture := sandbox.DefaultFixture()
@@ -52,7 +52,7 @@ func bulk(t testing.TB) (*Lister, *faulty, *watch) {
 		Count: 450, Prefix: "px_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "24h..240h",
 	}}
 	f := &faulty{Provider: clientOf(t, w, fixture)}
-	return NewLister(Config{
+	return newLister(Config{
 		Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), w.Now), Provider: f, Clock: w.Now,
 	}), f, w
 }
@@ -135,7 +135,7 @@ func TestAPassThatBrokeOffGoesOnInTheNextProcessWhereItWas(t *testing.T) {
 	wantErr(t, l.WaitPass(crash), context.Canceled)
 
 	w.add(time.Minute)
-	again := NewLister(Config{Ledger: l.ledger, Provider: f, Clock: w.Now})
+	again := newLister(Config{Ledger: l.ledger, Provider: f, Clock: w.Now})
 	third, before := "", f.calls[1].Token
 	f.before = func(r upstream.PageRequest) error { third = r.Token; return nil }
 	check(t, again.WaitPass(t.Context()))
@@ -154,7 +154,7 @@ func TestAPassThatTookLongIsFreshForTwiceAsLong(t *testing.T) {
 	f.after = func(upstream.PageRequest, upstream.Page[upstream.Proxy]) { w.add(9 * time.Minute) }
 	check(t, l.WaitPass(t.Context()))
 	w.add(53 * time.Minute)
-	restarted := NewLister(Config{Ledger: l.ledger, Provider: f, Clock: w.Now})
+	restarted := newLister(Config{Ledger: l.ledger, Provider: f, Clock: w.Now})
 	fresh, err := restarted.Fresh(t.Context(), 10*time.Minute)
 	check(t, err)
 	w.add(2 * time.Minute)
@@ -177,7 +177,7 @@ func TestAListingThatNeverEndsIsGivenUp(t *testing.T) {
 	want(t, "pages asked for", len(f.calls), 2*(maxRestarts+1))
 
 	l.provider = loop{}
-	wantErr(t, l.WaitPass(t.Context()), ErrPageLoop)
+	wantErr(t, l.WaitPass(t.Context()), errPageLoop)
 	if fresh, err := l.Fresh(t.Context(), time.Hour); fresh || err != nil {
 		t.Fatalf("a pass without an end counts as complete (%v)", err)
 	}
@@ -205,7 +205,7 @@ func TestTrap53AProviderOfSmallPagesIsListed(t *testing.T) {
 		}))
 		client, err := upstream.New(upstream.Config{BaseURL: server.URL, AppID: "sbx_app_test", Secret: "secret", Clock: time.Now})
 		check(t, err)
-		l := NewLister(Config{Provider: client, Clock: time.Now, Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), time.Now)})
+		l := newLister(Config{Provider: client, Clock: time.Now, Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), time.Now)})
 		check(t, l.WaitPass(t.Context()))
 		want(t, fmt.Sprintf("proxies, %d a page", most), len(shown(t, l.ledger)), 30)
 		first := served
@@ -256,7 +256,7 @@ func TestALimitedListingWaitsAndGoesOnWhereItWas(t *testing.T) {
 			&upstream.TransportError{Err: errors.New("reset")},
 			nil,
 		}
-		l := NewLister(Config{Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+		l := newLister(Config{Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
 			waits = append(waits, time.Since(began))
 			err := answers[0]
 			answers = answers[1:]
@@ -279,7 +279,7 @@ func TestTheListerKeepsItsCadenceAndItsNumbersRise(t *testing.T) {
 		began := time.Now()
 		passes := make(chan time.Duration)
 		made := 0
-		l := NewLister(Config{Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+		l := newLister(Config{Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
 			passes <- time.Since(began)
 			if made++; made > 2 {
 				return upstream.Page[upstream.Proxy]{}, refused(upstream.CodeAPIKeyRevoked)

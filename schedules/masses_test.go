@@ -11,8 +11,8 @@ import (
 
 // mass is a random fleet in the order of its expiries: retired, taken, claimed,
 // long expired and living proxies, each as few or as many as chance has it.
-func mass(random *rand.Rand) (all []ledger.Proxy, in *Inputs) {
-	in = &Inputs{Now: noon, Schedule: keepalive(), Taken: map[string]bool{}, Claimed: map[string]bool{}, OnItsWay: map[string]bool{}, Barred: map[string]int{}}
+func mass(random *rand.Rand) (all []ledger.Proxy, in *inputs) {
+	in = &inputs{Now: noon, Schedule: keepalive(), Taken: map[string]bool{}, Claimed: map[string]bool{}, OnItsWay: map[string]bool{}, Barred: map[string]int{}}
 	size := func() int { return []int{0, 1, 1000, maxConsidered, 2*maxConsidered + 7}[random.IntN(5)] }
 	for _, from := range []time.Duration{-90 * 24 * time.Hour, time.Second} { // expired, then living
 		free, barred := size(), size()

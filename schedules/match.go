@@ -54,8 +54,8 @@ func (m Match) check() error {
 
 const idRule = "an id has no blanks around it, and nothing that cannot be seen"
 
-// listable: no blanks and nothing invisible would make an id one of no proxy, and
-// an exception none.
+// listable reports whether a list may name an id. With blanks or invisible characters it
+// would be no proxy's id, and an exception would have no effect.
 func listable(id string) bool { return command.ValidID(id) && strings.TrimSpace(id) == id }
 
 // instantOf reads a day or an instant; the zero time for "".
@@ -70,15 +70,15 @@ func instantOf(text string) (time.Time, error) {
 	return at, err
 }
 
-// single reports whether the match looks at more of a proxy than what many have
-// in common.
+// single reports whether the match depends on more of a proxy than what many have in
+// common.
 func (m Match) single() bool {
 	return len(m.Labels) > 0 || m.StartsFrom != "" || m.StartsBefore != "" ||
 		len(m.ProxyIDs)+len(m.ExceptProxyIDs) > 0 || m.ProxyIDsFile != "" || m.ExceptProxyIDsFile != ""
 }
 
-// fields are the columns that the match looks at, of those that many proxies
-// have in common.
+// fields are the columns that the match depends on, of those that many proxies have in
+// common.
 func (m Match) fields() (names []string) {
 	for name, list := range map[string][]string{
 		"country_code": m.CountryCode, "region": m.Region, "line_name": m.LineName, "ip_type": m.IPType, "protocol": m.Protocol, "status": m.Status,
@@ -90,12 +90,12 @@ func (m Match) fields() (names []string) {
 	return names
 }
 
-// Lists are what the files of a Match held when they were read.
-type Lists struct{ ProxyIDs, ExceptProxyIDs []string }
+// idLists are what the files of a Match held when they were read.
+type idLists struct{ ProxyIDs, ExceptProxyIDs []string }
 
 // readLists reads the files of a match. A file that cannot be read stops the
 // plan: a sweep without its exceptions would pay for them.
-func (m Match) readLists(read func(name string) ([]byte, error)) (l Lists, err error) {
+func (m Match) readLists(read func(name string) ([]byte, error)) (l idLists, err error) {
 	for _, f := range []struct {
 		field, name string
 		ids         *[]string
@@ -140,7 +140,7 @@ func listed(text string) (ids []string, err error) {
 }
 
 // named are the ids that the match and its files name, in any order.
-func (m Match) named(l Lists) []string {
+func (m Match) named(l idLists) []string {
 	return slices.Concat(m.ProxyIDs, l.ProxyIDs, m.ExceptProxyIDs, l.ExceptProxyIDs)
 }
 
@@ -151,7 +151,7 @@ type filter struct {
 	from, before time.Time
 }
 
-func (m Match) filter(l Lists) *filter {
+func (m Match) filter(l idLists) *filter {
 	f := &filter{Match: m, only: map[string]bool{}, except: map[string]bool{}}
 	for _, id := range slices.Concat(m.ProxyIDs, l.ProxyIDs) {
 		f.only[id] = true

@@ -32,9 +32,9 @@ type Shortfall struct {
 	FirstLostAt time.Time `json:"first_lost_at"`
 }
 
-// limits are those of the schedule and the wallet, in the order in which they
-// are named when several stand in the way.
-func (in *Inputs) limits() (all []*limit) {
+// limits are those of the schedule and the wallet, in the order in which they are named
+// when a proxy is over several of them.
+func (in *inputs) limits() (all []*limit) {
 	s := in.Schedule
 	for _, b := range []struct {
 		reason        string
@@ -91,7 +91,7 @@ func shortfalls(limits []*limit) []Shortfall {
 	return all
 }
 
-// Limit names what stands in the way, and how much it is.
+// Limit names the limit and its amount.
 func (x Shortfall) Limit(currency string) string {
 	name := map[string]string{
 		ReasonBudget: "budget_cents", ReasonDay: "daily_budget_cents", ReasonMonth: "monthly_budget_cents", ReasonWallet: "the wallet",

@@ -13,10 +13,10 @@ import (
 	"perennial/upstream"
 )
 
-// ErrPageLoop is a listing whose pages do not come to an end.
-var ErrPageLoop = errors.New("the pages of the listing repeat")
+// errPageLoop is a listing whose pages do not come to an end.
+var errPageLoop = errors.New("the pages of the listing repeat")
 
-// cursor is where a pass stands.
+// cursor is the position of a pass.
 type cursor struct {
 	at       ledger.Listing
 	restarts int
@@ -31,9 +31,9 @@ func (c *cursor) restart() {
 	clear(c.seen)
 }
 
-// list reads every page once, from where the pass stands, and writes each as it
+// list reads every page once, from the pass's position, and writes each as it
 // comes, together with where the next one is.
-func (l *Lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, error) {
+func (l *lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, error) {
 	c := &cursor{at: at, seen: map[string]bool{}}
 	for c.pages < maxPages {
 		more, err := l.step(ctx, c)
@@ -45,11 +45,11 @@ func (l *Lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, e
 		}
 		l.reached("listing.page")
 	}
-	return c.at, l.ended(ctx, c, fmt.Errorf("%d pages and no end: %w", c.pages, ErrPageLoop))
+	return c.at, l.ended(ctx, c, fmt.Errorf("%d pages and no end: %w", c.pages, errPageLoop))
 }
 
 // step reads one page, or begins again; more says that there are others.
-func (l *Lister) step(ctx context.Context, c *cursor) (more bool, err error) {
+func (l *lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 	c.pages++
 	page, asked, err := l.page(ctx, upstream.PageRequest{Size: c.at.Size, Token: c.at.Token})
 	switch {
@@ -67,12 +67,12 @@ func (l *Lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 	return page.HasMore, l.observe(ctx, c.at, asked, page.Items)
 }
 
-// ended returns why a pass ended before its end. One that an answer of the
-// provider ended is forgotten: what it would not go on with once it may never go
-// on with. After a lost reply, or at the end of the process, the pass goes on.
-func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
+// ended returns why a pass ended early. A pass that the provider's answer ended is
+// forgotten, since the provider may refuse its next page for ever. After a lost reply, or
+// at the end of the process, the pass is continued.
+func (l *lister) ended(ctx context.Context, c *cursor, why error) error {
 	_, answered := errors.AsType[*upstream.Error](why)
-	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, ErrPageLoop)) {
+	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, errPageLoop)) {
 		none := c.at
 		none.Size = 0
 		why = errors.Join(why, l.ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.KeepListing(none) }))
@@ -86,17 +86,17 @@ func (c *cursor) follow(page upstream.Page[upstream.Proxy]) error {
 		c.empty = 0
 	}
 	if page.NextPageToken == "" || c.seen[page.NextPageToken] || c.empty > maxEmptyPages {
-		return fmt.Errorf("page %d: %w", c.pages, ErrPageLoop)
+		return fmt.Errorf("page %d: %w", c.pages, errPageLoop)
 	}
 	c.seen[page.NextPageToken] = true
 	c.at.Token = page.NextPageToken
 	return nil
 }
 
-// page reads one page, again after what may pass: a pass over a million proxies
-// is not thrown away for one lost reply. asked is when the request that was
+// page reads one page, and tries again after a passing error: a pass over a million
+// proxies is not discarded for one lost reply. asked is when the request that was
 // answered was made.
-func (l *Lister) page(ctx context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], asked time.Time, err error) {
+func (l *lister) page(ctx context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], asked time.Time, err error) {
 	limited := delays{first: 5 * time.Second, most: longestRetry}
 	other := delays{first: time.Second, most: time.Minute}
 	for try := 1; ; try++ {
@@ -157,10 +157,10 @@ func seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
 	}
 }
 
-// observe writes a page, and where the pass goes on. A renewal that settled while the page was on its way
-// may not show in it yet: such a proxy stays marked to be read again before
-// anything is paid for it.
-func (l *Lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, items []upstream.Proxy) error {
+// observe writes a page, and where the pass goes on. A renewal that settled while the
+// page was on its way may not show in it yet: such a proxy stays marked to be read again
+// before anything is paid for it.
+func (l *lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, items []upstream.Proxy) error {
 	proxies := make([]ledger.Proxy, 0, len(items))
 	for _, p := range items {
 		proxies = append(proxies, seen(p, asked))

@@ -1,4 +1,4 @@
-// MakePlan: which of the due proxies are renewed, in what order, and why the others are
+// makePlan: which of the due proxies are renewed, in what order, and why the others are
 // left out. It is pure.
 
 package schedules
@@ -48,10 +48,10 @@ const (
 	ReasonEnough    = "enough of its group stay without it"
 )
 
-// Known is what the ledger knows of a proxy's earlier renewals; *ledger.Ledger
+// history is what the ledger knows of a proxy's earlier renewals; *ledger.Ledger
 // is one. Prices are cents and the days that they bought; ledger.ErrNotFound
 // when nothing was ever paid.
-type Known interface {
+type history interface {
 	PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error)
 	EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time) (ledger.FailedRenewals, error)
 	CommandEnded(ctx context.Context, id string) (bool, error)
@@ -59,10 +59,10 @@ type Known interface {
 	LastPaid(ctx context.Context, like ledger.Proxy) (cents, days int64, err error)
 }
 
-// Inputs are what a plan is made from, beside what is Known.
-type Inputs struct {
+// inputs are what a plan is made from, beside its history.
+type inputs struct {
 	Schedule Schedule
-	Lists    Lists           // from the files that the schedule names
+	Lists    idLists         // from the files that the schedule names
 	Now      time.Time       // the provider's time
 	Proxies  []ledger.Proxy  // what lives first, the nearest expiry first
 	Claimed  map[string]bool // proxies that an operation holds the right to renew
@@ -110,7 +110,7 @@ type Plan struct {
 	MatchesNone   string      `json:"matches_none,omitempty"`
 	UnknownIDs    []string    `json:"unknown_ids,omitempty"` // the first 1,000 that the lists name and no listing has shown
 	Shortfall     int64       `json:"shortfall_cents"`       // what is left out over budget_cents is expected to cost
-	Shortfalls    []Shortfall `json:"shortfalls"`            // of every limit that stands in the way
+	Shortfalls    []Shortfall `json:"shortfalls"`            // of every limit that the plan exceeds
 	NeedsApproval bool        `json:"needs_approval"`
 	// ApproveOverCents is the schedule's limit that NeedsApproval comes from.
 	ApproveOverCents int64 `json:"approve_over_cents,omitempty"`
@@ -158,9 +158,9 @@ type LeftOut struct {
 	Reason    string    `json:"reason"`
 }
 
-// MakePlan plans a sweep. The same inputs and the same knowledge give the same
+// makePlan plans a sweep. The same inputs and the same knowledge give the same
 // plan. Errors are those of known.
-func MakePlan(ctx context.Context, in Inputs, known Known) (Plan, error) {
+func makePlan(ctx context.Context, in inputs, known history) (Plan, error) {
 	p := newPlanner(in, known)
 	if err := p.underWay(ctx); err != nil {
 		return Plan{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
@@ -193,8 +193,8 @@ func MakePlan(ctx context.Context, in Inputs, known Known) (Plan, error) {
 }
 
 type planner struct {
-	in      Inputs
-	known   Known
+	in      inputs
+	known   history
 	filter  *filter
 	limits  []*limit
 	staying map[string]int
@@ -214,7 +214,7 @@ type planner struct {
 	canary    map[kind]bool
 }
 
-func newPlanner(in Inputs, known Known) *planner {
+func newPlanner(in inputs, known history) *planner {
 	p := &planner{
 		in: in, known: known, filter: in.Schedule.Match.filter(in.Lists), limits: in.limits(),
 		prices: map[kind]price{}, canary: map[kind]bool{}, staying: maps.Clone(in.Staying),
@@ -236,7 +236,7 @@ func newPlanner(in Inputs, known Known) *planner {
 	if p.staying == nil {
 		p.staying = map[string]int{}
 	}
-	for _, proxy := range in.Proxies { // wherever it stands in the list
+	for _, proxy := range in.Proxies { // wherever it is in the list
 		if p.due(proxy) && in.beingRenewed(proxy) {
 			p.staying[in.Schedule.Keep.group(proxy)]++
 		}
@@ -289,7 +289,7 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 	return nil
 }
 
-// addLast puts in, or leaves out, what add has put aside.
+// addLast includes or leaves out what add has put aside.
 func (p *planner) addLast(ctx context.Context) error {
 	p.letLast = true
 	for _, proxy := range p.last {
@@ -300,7 +300,7 @@ func (p *planner) addLast(ctx context.Context) error {
 	return nil
 }
 
-// unaffordable says why the money, or the group, does without the proxy.
+// unaffordable says which limit, or which group that is complete, leaves the proxy out.
 func (p *planner) unaffordable(proxy ledger.Proxy, cost price) string {
 	keep := p.in.Schedule.Keep
 	if keep.AtLeast > 0 && p.staying[keep.group(proxy)] >= keep.AtLeast {
@@ -314,19 +314,19 @@ func (p *planner) unaffordable(proxy ledger.Proxy, cost price) string {
 		p.plan.unpriced[kindOf(proxy)] = proxy
 		return ReasonOneByOne
 	}
-	stands := over(p.limits, cost)
-	if stands == nil {
+	tooLow := over(p.limits, cost)
+	if tooLow == nil {
 		return ""
 	}
-	p.dear = append(p.dear, tooDear{proxy, cost, stands})
+	p.dear = append(p.dear, tooDear{proxy, cost, tooLow})
 	return reasonDear
 }
 
-// tooDear is a proxy that a limit stands in the way of.
+// tooDear is a proxy that a limit leaves out.
 type tooDear struct {
 	proxy  ledger.Proxy
 	cost   price
-	stands *limit
+	tooLow *limit
 }
 
 // reasonDear is put into the words of its limit by missing.
@@ -345,11 +345,11 @@ func (p *planner) missing() {
 			}
 			p.staying[group]++
 		}
-		one.stands.leaveOut(one.cost, one.proxy.ExpiresAt.UTC())
-		if one.stands.reason == ReasonBudget {
+		one.tooLow.leaveOut(one.cost, one.proxy.ExpiresAt.UTC())
+		if one.tooLow.reason == ReasonBudget {
 			p.plan.Shortfall += one.cost.cents
 		}
-		p.leaveOut(one.proxy, one.stands.reason)
+		p.leaveOut(one.proxy, one.tooLow.reason)
 	}
 }
 

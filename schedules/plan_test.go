@@ -15,9 +15,9 @@ import (
 	"perennial/ledger/fact"
 )
 
-// world is what MakePlan reads, on a real ledger.
+// world is what makePlan reads, on a real ledger.
 type world struct {
-	Inputs
+	inputs
 	ledger *ledger.Ledger
 	watch  *watch
 }
@@ -27,7 +27,7 @@ func newWorld(t testing.TB, s Schedule, proxies ...ledger.Proxy) *world {
 	w := &watch{now: noon}
 	l := openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), w.Now)
 	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(1, proxies...) }))
-	return &world{Inputs: Inputs{Schedule: s, Now: noon, Proxies: proxies}, ledger: l, watch: w}
+	return &world{inputs: inputs{Schedule: s, Now: noon, Proxies: proxies}, ledger: l, watch: w}
 }
 
 func (w *world) plan(t testing.TB) Plan {
@@ -35,7 +35,7 @@ func (w *world) plan(t testing.TB) Plan {
 	var err error
 	w.Claimed, err = w.ledger.Claimed(t.Context())
 	check(t, err)
-	p, err := MakePlan(t.Context(), w.Inputs, w.ledger)
+	p, err := makePlan(t.Context(), w.inputs, w.ledger)
 	check(t, err)
 	return p
 }
@@ -154,7 +154,7 @@ func TestTrap23ACanaryThatIsUnderWayIsTheOnlyOneOfItsKind(t *testing.T) {
 		want(t, what, plan.ids(), ids)
 	}
 	renewal(t, h.Ledger, 1, "px_far", "claimed", 0, noon) // by a person, and it is not due
-	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.lister.WaitPass(t.Context()))
 	sweep("while a person renews one of the kind")
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		ref := fact.Ref{CommandID: "earlier-px_far-1", OperationID: "earlier-px_far-1/0001"}
@@ -269,6 +269,6 @@ func TestAPlanFailsWhenTheLedgerCannotBeRead(t *testing.T) {
 	w := newWorld(t, keepalive(), px("px_1", time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := MakePlan(ctx, w.Inputs, w.ledger)
+	_, err := makePlan(ctx, w.inputs, w.ledger)
 	wantErr(t, err, context.Canceled)
 }

@@ -34,7 +34,7 @@ type price struct {
 func (p *planner) price(ctx context.Context, proxy ledger.Proxy) (price, error) {
 	cents, days, err := p.known.PaidPerDay(ctx, proxy.ProxyID)
 	if err == nil {
-		return price{fact.ScalePrice(cents, days, p.in.Schedule.DurationDays), true, PriceOwn}, nil
+		return price{cents: fact.ScalePrice(cents, days, p.in.Schedule.DurationDays), known: true, from: PriceOwn}, nil
 	}
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return price{}, err
@@ -55,7 +55,7 @@ func (p *planner) kindPrice(ctx context.Context, proxy ledger.Proxy) (price, err
 	case err != nil:
 		return price{}, err
 	default:
-		p.prices[k] = price{fact.ScalePrice(cents, days, p.in.Schedule.DurationDays), true, PriceKind}
+		p.prices[k] = price{cents: fact.ScalePrice(cents, days, p.in.Schedule.DurationDays), known: true, from: PriceKind}
 	}
 	return p.prices[k], nil
 }

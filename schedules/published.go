@@ -17,7 +17,7 @@ import (
 // runner has not taken in yet. It is not planned a second time: its money is
 // reserved already, and an approval was given or not needed. It is published
 // again as it is, should the stream have lost it.
-func (s *Sweeper) readOnItsWay(ctx context.Context, r *scheduleRunner, in *Inputs) error {
+func (s *Sweeper) readOnItsWay(ctx context.Context, r *scheduleRunner, in *inputs) error {
 	slots, planned, err := s.Ledger.NotTakenIn(ctx, r.Name, in.Now.Add(-reservedFor))
 	if err != nil || len(slots) == 0 {
 		return err
@@ -51,7 +51,7 @@ func (s *Sweeper) readOnItsWay(ctx context.Context, r *scheduleRunner, in *Input
 // addOnItsWay adds a command, if the sweep would still ask for all of it. If not,
 // its proxies are planned as though it were not there: whichever is taken in
 // first keeps the other from renewing them.
-func (s *Sweeper) addOnItsWay(ctx context.Context, in *Inputs, raw json.RawMessage, planned map[string]time.Time, due func(id string, expected time.Time) (bool, error)) error {
+func (s *Sweeper) addOnItsWay(ctx context.Context, in *inputs, raw json.RawMessage, planned map[string]time.Time, due func(id string, expected time.Time) (bool, error)) error {
 	var c command.RenewalCommand
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return err

@@ -9,17 +9,17 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// watchRefused looks for commands of sweeps that the account's own intake refused:
-// the slot is finished, and the proxies of them are not renewed. A refusal comes
-// after the sweep, from the ledger, so that it is known after a restart too.
+// watchRefused finds commands of sweeps that the account's own intake refused: their slot
+// is finished, and their proxies are not renewed. It reads refusals from the ledger, so
+// that they are known after a restart too.
 func (s *Sweeper) watchRefused(ctx context.Context) error {
 	for {
-		for _, r := range s.rotas {
+		for _, r := range s.runners {
 			if err := s.checkRefused(ctx, r); err != nil {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				s.log(r).WithError(err).Warn("whether commands of sweeps were refused could not be read; it is tried again")
+				s.log(r).WithError(err).Warn("refusals of sweep commands could not be read; the read is tried again")
 			}
 		}
 		if err := sleep.For(ctx, remainderEvery); err != nil {

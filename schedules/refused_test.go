@@ -29,7 +29,7 @@ func TestTrap55ASweepWhoseCommandIsRefusedIsNotReady(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
 	plan := h.sweep(t)
-	look := func() { check(t, h.checkRefused(t.Context(), h.rotas[0])) }
+	look := func() { check(t, h.checkRefused(t.Context(), h.runners[0])) }
 	look()
 	want(t, "before the intake has said anything", h.NotReady(), "")
 	refuse(t, h.Ledger, commandIDs(t, plan)[0], fact.RejectedInvalid)
@@ -101,9 +101,9 @@ func TestAnExpiryThatNoCommandCanSayIsLeftOut(t *testing.T) {
 	_, err := command.Parse(fact.KindRenewal, plan.Commands[0], command.Rules{})
 	check(t, err)
 	late := at(px("px_late", 0), "9999-12-31T23:59:59-08:00")
-	want(t, "an expiry of the year 10000", (&Inputs{}).barredBy(w.Schedule.Match.filter(Lists{}), late), ReasonBadExpiry)
+	want(t, "an expiry of the year 10000", (&inputs{}).barredBy(w.Schedule.Match.filter(idLists{}), late), ReasonBadExpiry)
 	late.ExpiresAt = nil
-	want(t, "no expiry", (&Inputs{}).barredBy(w.Schedule.Match.filter(Lists{}), late), "")
+	want(t, "no expiry", (&inputs{}).barredBy(w.Schedule.Match.filter(idLists{}), late), "")
 }
 
 // An expiry that a plan takes is one that a command takes, however it is written.

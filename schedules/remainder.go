@@ -183,7 +183,7 @@ func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 	return nil
 }
 
-// priced reports whether the canary of a kind has told its price.
+// priced reports whether the price of a kind's canary is known.
 func (s *Sweeper) priced(ctx context.Context, wants map[kind]ledger.Proxy) bool {
 	for _, like := range wants {
 		if _, _, err := s.Ledger.LastPaid(ctx, like); err == nil {

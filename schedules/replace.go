@@ -57,9 +57,9 @@ func orDefault(n, otherwise int) int {
 	return n
 }
 
-// replace orders another proxy in the place of each that the provider will not
-// renew, before the sweep is planned: what is replaced is retired by the same
-// fact. The caller has the schedule's turn.
+// replace orders another proxy in the place of each that the provider will not renew,
+// before the sweep is planned: the same fact retires the replaced one. The caller has the
+// schedule's turn.
 func (s *Sweeper) replace(ctx context.Context, r *scheduleRunner) error {
 	if !r.Replace.Enabled || s.Offers == nil || s.Proxy == nil {
 		return nil
@@ -141,8 +141,7 @@ func (s *Sweeper) stillRefused(ctx context.Context, r *scheduleRunner, id string
 	return slices.ContainsFunc(refused, func(x ledger.Proxy) bool { return x.ProxyID == id }), err
 }
 
-// market is what was offered when it was asked for: many proxies of one kind ask
-// once.
+// market caches offers by filter: many proxies of one kind make one request.
 type market map[upstream.OfferFilter][]upstream.Offer
 
 // offerFor finds what a proxy is replaced by; ok is false when nothing fits.
@@ -157,7 +156,7 @@ func (s *Sweeper) offerFor(ctx context.Context, r *scheduleRunner, p ledger.Prox
 	}
 	offer, ok = bestOffer(offers, p, r.DurationDays, r.Replace.MaxCents)
 	if !ok && !asked {
-		s.log(r).WithField("proxy_id", p.ProxyID).Warn("the provider will not renew it, and no offer of the same country, line, type and protocol is within replace.max_cents: it, and what is like it, is not replaced")
+		s.log(r).WithField("proxy_id", p.ProxyID).Warn("the provider will not renew it, and no offer of the same country, line, type and protocol is within replace.max_cents: it is not replaced, and neither are others of its kind")
 	}
 	return offer, ok, nil
 }

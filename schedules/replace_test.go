@@ -13,7 +13,7 @@ import (
 	"perennial/upstream"
 )
 
-// replacing is a house whose schedule replaces, and whose offers are the sandbox's.
+// replacing is a rig whose schedule replaces, and whose offers are the sandbox's.
 func replacing(t testing.TB, policy Replace, expiries map[string]string) *rig {
 	t.Helper()
 	s := keepalive()
@@ -34,7 +34,7 @@ func replacing(t testing.TB, policy Replace, expiries map[string]string) *rig {
 	}
 	h.config.Proxy = client.Proxy
 	h.restart(t)
-	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.lister.WaitPass(t.Context()))
 	return h
 }
 

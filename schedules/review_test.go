@@ -22,7 +22,7 @@ func (h *rig) failing(t *testing.T, from, to int) {
 
 func (h *rig) sweep(t *testing.T) Plan {
 	t.Helper()
-	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.lister.WaitPass(t.Context()))
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	h.watch.add(time.Second)
@@ -88,7 +88,7 @@ func TestAProxyRenewedAfterAllLeavesReview(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newRig(t, map[string]string{"px_1": "70h"}, keepalive())
-			check(t, h.Lister().WaitPass(t.Context()))
+			check(t, h.lister.WaitPass(t.Context()))
 			h.failing(t, 1, 5)
 			h.sweep(t)
 			want(t, "in review", h.inReview(t), int64(1))

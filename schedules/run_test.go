@@ -81,7 +81,7 @@ func TestSlotsFireAtTheirTimeOneAfterTheOther(t *testing.T) {
 		for n := 1; n <= 3; n++ {
 			<-b.stream.arrived
 			slot := began.Add(time.Duration(n) * 15 * time.Minute)
-			want(t, "fired at", time.Now(), b.rotas[0].calendar.Start(slot))
+			want(t, "fired at", time.Now(), b.runners[0].calendar.Start(slot))
 		}
 		synctest.Wait()
 		slots := b.slots(10)
@@ -209,7 +209,7 @@ func TestASlotThatComesBetweenTwoReadingsOfTheClockFires(t *testing.T) {
 			check(t, err)
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
-			wantErr(t, s.follow(ctx, s.rotas[0]), context.DeadlineExceeded)
+			wantErr(t, s.follow(ctx, s.runners[0]), context.DeadlineExceeded)
 			slots, err := l.SlotsOf(t.Context(), "keepalive", 10)
 			check(t, errors.Join(err, l.Close()))
 			want(t, fmt.Sprintf("slots where it stood still before reading %d", still), len(slots), 1)
@@ -222,13 +222,13 @@ func TestASlotThatComesBetweenTwoReadingsOfTheClockFires(t *testing.T) {
 func TestTwoRunnersFireASlotOnce(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
-	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.lister.WaitPass(t.Context()))
 	other, err := New(h.config)
 	check(t, err)
 	ended := make(chan error, 2)
 	for _, s := range []*Sweeper{h.Sweeper, other} {
 		go func() {
-			_, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon, byHand: true})
+			_, err := s.fire(t.Context(), s.runners[0], firing{slot: noon, byHand: true})
 			ended <- err
 		}()
 	}

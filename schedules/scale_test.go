@@ -93,7 +93,7 @@ func large(t testing.TB, n, due int, schedule Schedule) (*Sweeper, *counted, *mi
 		paid(t, s.Ledger, fmt.Sprintf("px_%07d", i), 300)
 	}
 	w.add(time.Second)
-	check(t, s.Lister().WaitPass(t.Context()))
+	check(t, s.lister.WaitPass(t.Context()))
 	return s, out, provider
 }
 
@@ -104,9 +104,9 @@ func TestWhatIsDueBecomesChunksTheNearestExpiryFirst(t *testing.T) {
 	s, out, _ := large(t, 30_000, due, keepalive())
 	var rest *remainder
 	for slots := 0; ; slots++ {
-		plan, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon.Add(time.Duration(slots) * time.Second), rest: rest})
+		plan, err := s.fire(t.Context(), s.runners[0], firing{slot: noon.Add(time.Duration(slots) * time.Second), rest: rest})
 		check(t, err)
-		if rest = s.rotas[0].rest.Load(); rest == nil {
+		if rest = s.runners[0].rest.Load(); rest == nil {
 			want(t, "plans", slots+1, 3)
 			break
 		}
@@ -122,12 +122,12 @@ func TestWhatIsDueBecomesChunksTheNearestExpiryFirst(t *testing.T) {
 
 func TestARefusedTokenStartsTheListingOverAndNotTheRenewals(t *testing.T) {
 	s, out, provider := large(t, 5_000, 300, keepalive())
-	plan, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon})
+	plan, err := s.fire(t.Context(), s.runners[0], firing{slot: noon})
 	check(t, err)
 	provider.pages, provider.refuse = 0, map[int]bool{20: true}
-	check(t, s.Lister().WaitPass(t.Context()))
+	check(t, s.lister.WaitPass(t.Context()))
 	want(t, "pages: nineteen, the refused one, and all of them", provider.pages, 20+25)
-	again, err := s.fire(t.Context(), s.rotas[0], firing{slot: noon.Add(time.Second)})
+	again, err := s.fire(t.Context(), s.runners[0], firing{slot: noon.Add(time.Second)})
 	check(t, err)
 	want(t, "due", again.Due, 300)
 	want(t, "planned a second time", len(again.Commands), 0)
@@ -160,7 +160,7 @@ func peak(b *testing.B) float64 {
 func BenchmarkAFullPass(b *testing.B) {
 	for b.Loop() {
 		w := &watch{now: noon}
-		l := NewLister(Config{
+		l := newLister(Config{
 			Ledger: openLedger(b, filepath.Join(b.TempDir(), "main.ledger.db"), w.Now), Provider: &million{n: fleetSize, expires: spread(fleetSize, 100_000)}, Clock: w.Now,
 		})
 		check(b, l.WaitPass(b.Context()))
@@ -207,9 +207,9 @@ func BenchmarkAHundredThousandDue(b *testing.B) {
 		var rest *remainder
 		for again := true; again; again = rest != nil {
 			slot = slot.Add(time.Second)
-			_, err := s.fire(b.Context(), s.rotas[0], firing{slot: slot, rest: rest})
+			_, err := s.fire(b.Context(), s.runners[0], firing{slot: slot, rest: rest})
 			check(b, err)
-			rest = s.rotas[0].rest.Load()
+			rest = s.runners[0].rest.Load()
 		}
 	}
 	b.ReportMetric(float64(out.commands)/float64(b.N), "commands")

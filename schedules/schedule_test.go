@@ -65,7 +65,7 @@ func TestMatchNarrowsAScheduleToSomeProxies(t *testing.T) {
 		"not named":    {Match{ProxyIDs: []string{"px_2"}}, false},
 		"excepted":     {Match{ProxyIDs: []string{"px_1"}, ExceptProxyIDs: []string{"px_1"}}, false},
 	} {
-		if test.match.filter(Lists{}).fits(p) != test.fits {
+		if test.match.filter(idLists{}).fits(p) != test.fits {
 			t.Errorf("%s: fits is %v", name, !test.fits)
 		}
 	}

@@ -33,12 +33,12 @@ func TestEveryFieldOfAProxyNarrowsASchedule(t *testing.T) {
 		"a label not there":  {Match{Labels: map[string]string{"owner": ""}}, false},
 		"label and protocol": {Match{Labels: map[string]string{"team": "ads"}, Protocol: []string{"http"}}, false},
 	} {
-		if test.match.filter(Lists{}).fits(p) != test.fits {
+		if test.match.filter(idLists{}).fits(p) != test.fits {
 			t.Errorf("%s: fits is %v", name, !test.fits)
 		}
 	}
 	p.StartsAt = nil
-	if (Match{StartsBefore: "2026-11-18"}).filter(Lists{}).fits(p) {
+	if (Match{StartsBefore: "2026-11-18"}).filter(idLists{}).fits(p) {
 		t.Error("a proxy without a start matches a day")
 	}
 	s := keepalive()

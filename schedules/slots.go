@@ -1,4 +1,4 @@
-// Calendar: the slots that a cron expression gives in a time zone.
+// The calendar of a schedule: the slots that a cron expression gives in a time zone.
 
 package schedules
 
@@ -22,13 +22,12 @@ const (
 
 var cronParser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// Calendar gives the slots of one schedule. Slots are instants in UTC on whole
-// seconds. Where the zone's clock is set, it does as cron does: what names its
-// hours fires once in an hour that comes twice, the first time, and at the end
-// of an hour that does not exist; what fires in every hour goes on by the time
-// that passes, in the second of the two hours as well. All its methods are
-// functions of their arguments.
-type Calendar struct {
+// calendar gives the slots of one schedule. Slots are instants in UTC on whole
+// seconds. Where the zone's clock changes it does as cron does: a schedule that names its
+// hours fires once in a repeated hour, the first time, and at the end of an hour that does
+// not exist; one that fires in every hour follows elapsed time, in the second of the two
+// hours as well. All its methods are functions of their arguments.
+type calendar struct {
 	name   string
 	zone   *time.Location
 	spec   cron.Schedule
@@ -36,17 +35,14 @@ type Calendar struct {
 	hourly bool          // it fires in every hour
 }
 
-// Calendar parses the schedule's cron and timezone; the error names the field
-// and the fix.
-func (s Schedule) Calendar() (Calendar, error) { return s.calendar() }
-
-func (s Schedule) calendar() (Calendar, error) {
+// calendar parses the schedule's cron and timezone; the error names the field and the fix.
+func (s Schedule) calendar() (calendar, error) {
 	if strings.HasPrefix(s.Cron, "TZ=") || strings.HasPrefix(s.Cron, "CRON_TZ=") {
-		return Calendar{}, fmt.Errorf("cron %q carries a zone: put it into timezone", s.Cron)
+		return calendar{}, fmt.Errorf("cron %q carries a zone: put it into timezone", s.Cron)
 	}
 	spec, err := cronParser.Parse(s.Cron)
 	if err != nil {
-		return Calendar{}, fmt.Errorf("cron %q: %w: use five fields (minute hour day month weekday), six with seconds first, or @hourly, @every 15m", s.Cron, err)
+		return calendar{}, fmt.Errorf("cron %q: %w: use five fields (minute hour day month weekday), six with seconds first, or @hourly, @every 15m", s.Cron, err)
 	}
 	name := s.Timezone
 	if name == "" {
@@ -54,27 +50,27 @@ func (s Schedule) calendar() (Calendar, error) {
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
-		return Calendar{}, fmt.Errorf("timezone %q is not known: use an IANA name such as Europe/Berlin, or UTC", s.Timezone)
+		return calendar{}, fmt.Errorf("timezone %q is not known: use an IANA name such as Europe/Berlin, or UTC", s.Timezone)
 	}
-	c := Calendar{name: s.Name, zone: zone, spec: spec}
+	c := calendar{name: s.Name, zone: zone, spec: spec}
 	if fields, ok := spec.(*cron.SpecSchedule); ok {
 		c.hourly = fields.Hour&everyHour == everyHour
 	}
 	if every, ok := spec.(cron.ConstantDelaySchedule); ok {
 		c.every = every.Delay
 		if asked, err := time.ParseDuration(strings.TrimPrefix(s.Cron, "@every ")); err != nil || asked < time.Second || asked%time.Second != 0 {
-			return Calendar{}, fmt.Errorf("cron %q: use whole seconds, at least one", s.Cron)
+			return calendar{}, fmt.Errorf("cron %q: use whole seconds, at least one", s.Cron)
 		}
 	}
 	if c.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return Calendar{}, fmt.Errorf("cron %q never comes: check its day and month", s.Cron)
+		return calendar{}, fmt.Errorf("cron %q never comes: check its day and month", s.Cron)
 	}
 	return c, nil
 }
 
 // Next is the first slot after an instant, in UTC; zero when none comes within
 // five years.
-func (c Calendar) Next(after time.Time) time.Time {
+func (c calendar) Next(after time.Time) time.Time {
 	if c.every > 0 {
 		step := int64(c.every / time.Second)
 		return time.Unix((after.Unix()/step+1)*step, 0).UTC()
@@ -90,11 +86,11 @@ func (c Calendar) Next(after time.Time) time.Time {
 }
 
 // Is reports whether an instant is one of the calendar's slots.
-func (c Calendar) Is(at time.Time) bool { return c.Next(at.Add(-time.Second)).Equal(at) }
+func (c calendar) Is(at time.Time) bool { return c.Next(at.Add(-time.Second)).Equal(at) }
 
 // Between lists the slots after last up to and including now, in order. Of more
 // than 1,000 it gives the latest, and more says that there were others.
-func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
+func (c calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 	slots, fits := c.walk(last, now)
 	if fits {
 		return slots, false
@@ -113,8 +109,9 @@ func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 	return slots, true
 }
 
-// walk is bounded: it gives up at more than maxMissed and one slots.
-func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
+// walk lists the slots after last up to now; fits is false when there are more than
+// maxMissed.
+func (c calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 	for at := c.Next(last); !at.IsZero() && !at.After(now); at = c.Next(at) {
 		if len(slots) > maxMissed {
 			return slots, false
@@ -127,7 +124,7 @@ func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 // Start is when a slot's sweep begins: the slot and a delay of at most 30 s and
 // a tenth of the interval, which is a hash of schedule and slot, so that many
 // schedules of one minute do not begin together and a restart changes nothing.
-func (c Calendar) Start(slot time.Time) time.Time {
+func (c calendar) Start(slot time.Time) time.Time {
 	next := c.Next(slot)
 	if next.IsZero() {
 		return slot

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-func calendarOf(t testing.TB, cron, zone string) Calendar {
+func calendarOf(t testing.TB, cron, zone string) calendar {
 	t.Helper()
 	s := keepalive()
 	s.Cron, s.Timezone = cron, zone
-	c, err := s.Calendar()
+	c, err := s.calendar()
 	check(t, err)
 	return c
 }
@@ -78,7 +78,7 @@ func TestSlotsAreTheSameFromWhereverOneLooks(t *testing.T) {
 	}
 }
 
-func wantSlots(t *testing.T, c Calendar, from, to string, expected []string) {
+func wantSlots(t *testing.T, c calendar, from, to string, expected []string) {
 	t.Helper()
 	slots, _ := c.Between(at(from), at(to))
 	texts := make([]string, 0, len(slots))

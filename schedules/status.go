@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Status is where a schedule stands. Plan is the hash of what its last slot
+// Status is the status of a schedule. Plan is the hash of what its last slot
 // holds for an approval.
 type Status struct {
 	Schedule string     `json:"schedule"`
@@ -32,10 +32,10 @@ type Status struct {
 	MatchesNone string `json:"matches_none,omitempty"`
 }
 
-// List tells where every schedule stands, in the order of the configuration.
+// List returns the status of every schedule, in the order of the configuration.
 func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
-	all := make([]Status, 0, len(s.rotas))
-	for _, r := range s.rotas {
+	all := make([]Status, 0, len(s.runners))
+	for _, r := range s.runners {
 		one := Status{Schedule: r.Name, Account: r.Account, Cron: r.Cron, Timezone: r.calendar.zone.String()}
 		if next := r.calendar.Next(s.Clock()); !next.IsZero() {
 			one.NextSlot = &next
@@ -58,7 +58,7 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 			one.Left = &rest.left
 		}
 		if one.MatchesNone, err = MatchesNone(ctx, s.Ledger, r.Schedule, s.ReadFile); err != nil && ctx.Err() != nil {
-			return nil, ctx.Err() // a list that cannot be read is the sweep's to say
+			return nil, ctx.Err() // the sweep reports a list that cannot be read
 		}
 		if one.State == StateHeld {
 			one.Plan = last.Plan
@@ -75,7 +75,7 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	if err := s.look(ctx); err != nil {
+	if err := s.ensureFresh(ctx); err != nil {
 		return Plan{}, err
 	}
 	return s.plan(ctx, r, nil, 0)
@@ -102,7 +102,7 @@ func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (Plan
 }
 
 func (s *Sweeper) runnerOf(name string) (*scheduleRunner, error) {
-	for _, r := range s.rotas {
+	for _, r := range s.runners {
 		if r.Name == name {
 			return r, nil
 		}
@@ -110,8 +110,8 @@ func (s *Sweeper) runnerOf(name string) (*scheduleRunner, error) {
 	return nil, fmt.Errorf("schedule %.64q: %w: see `perennial sweep list`", name, ErrNoSchedule)
 }
 
-// why says what a slot came to, from its facts: what is held stands around the
-// plan, in the same transaction.
+// why says how a slot ended, from its facts: those of what is held are around the plan,
+// in the same transaction.
 func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 	const around = 8
 	rows, err := s.Ledger.Rows(ctx, max(slot.Seq-around, 0), 2*around)
@@ -139,7 +139,7 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 		case fact.SweepHeld:
 			switch {
 			case f.Schedule != slot.Schedule || !f.Slot.Equal(slot.At):
-			case row.Seq > slot.Seq && slot.State == stateFinished: // what it asked for was given
+			case row.Seq > slot.Seq && slot.State == stateFinished: // it was approved
 				said = append(said, "approved by a person")
 			default:
 				said = append(said, f.Reason)

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// remainderEvery is how often a sweep that could not take everything looks
-	// whether it can go on.
+	// remainderEvery is how often a sweep that could not take everything checks whether
+	// it can go on.
 	remainderEvery = 10 * time.Second
 	// maxConsidered bounds the proxies that one plan reads.
 	maxConsidered = 100_000
@@ -30,12 +30,12 @@ const (
 	slotsRead = 200
 )
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	ErrFired      = errors.New("this slot has fired before")
-	ErrSkew       = errors.New("this machine's clock is more than 5 minutes from the provider's: nothing is swept until it is set")
+	errSkew       = errors.New("this machine's clock is more than 5 minutes from the provider's: nothing is swept until it is set")
 	ErrNoPlan     = errors.New("no held plan has this hash: see `perennial sweep list`")
-	ErrOverBudget = errors.New("nothing is carried out: approve it another day, or raise the budget")
+	ErrOverBudget = errors.New("nothing is published: approve it another day, or raise the budget")
 	ErrNoSchedule = errors.New("no schedule of the account has this name")
 )
 
@@ -106,8 +106,8 @@ func (c Config) withDefaults() Config {
 // goroutine, with or without Run.
 type Sweeper struct {
 	Config
-	lister    *Lister
-	rotas     []*scheduleRunner
+	lister    *lister
+	runners   []*scheduleRunner
 	approving sync.Mutex
 	// counting is held from reading what is spent, and what the wallet holds, until
 	// what is planned is recorded: schedules share the wallet.
@@ -117,7 +117,7 @@ type Sweeper struct {
 // scheduleRunner is one schedule at work.
 type scheduleRunner struct {
 	Schedule
-	calendar Calendar
+	calendar calendar
 	turn     lock // one sweep of a schedule at a time
 	trouble  trouble
 	refused  trouble // that the intake refused its commands
@@ -125,7 +125,7 @@ type scheduleRunner struct {
 	woken    chan struct{} // rest has changed
 }
 
-// lock is a mutex that a context ends the wait for.
+// lock is a mutex whose wait a context ends.
 type lock chan struct{}
 
 func (l lock) take(ctx context.Context) error {
@@ -145,7 +145,7 @@ func New(c Config) (*Sweeper, error) {
 		return nil, errors.New("a sweeper needs Ledger, Provider, Publisher and Clock")
 	}
 	c = c.withDefaults()
-	s := &Sweeper{Config: c, lister: NewLister(c), counting: make(lock, 1)}
+	s := &Sweeper{Config: c, lister: newLister(c), counting: make(lock, 1)}
 	if err := CheckWarnBefore(c.WarnBefore); err != nil {
 		return nil, err
 	}
@@ -158,32 +158,29 @@ func New(c Config) (*Sweeper, error) {
 			return nil, fmt.Errorf("schedule %s: account is %s and must be %s", one.Name, one.Account, c.Account)
 		}
 		if names[one.Name] {
-			return nil, fmt.Errorf("schedule %s: name stands twice: give each schedule of an account its own", one.Name)
+			return nil, fmt.Errorf("schedule %s: name appears twice: give each schedule of an account its own", one.Name)
 		}
 		names[one.Name] = true
 		calendar, err := one.calendar()
 		if err != nil {
 			return nil, err
 		}
-		s.rotas = append(s.rotas, &scheduleRunner{Schedule: one, calendar: calendar, turn: make(lock, 1), woken: make(chan struct{}, 1)})
+		s.runners = append(s.runners, &scheduleRunner{Schedule: one, calendar: calendar, turn: make(lock, 1), woken: make(chan struct{}, 1)})
 	}
 	return s, nil
 }
-
-// Lister is the account's lister, which Run keeps going.
-func (s *Sweeper) Lister() *Lister { return s.lister }
 
 // Run lists proxies and fires slots until the context ends; its error is the
 // context's. What fails on the way is logged and tried again.
 func (s *Sweeper) Run(ctx context.Context) error {
 	if err := s.FinishRemoved(ctx); err != nil {
-		s.Log.WithError(err).WithField("account", s.Account).Warn("what schedules had planned that were removed could not be ended; the next start tries again")
+		s.Log.WithError(err).WithField("account", s.Account).Warn("the plans of removed schedules could not be ended; the next start tries again")
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.lister.Run(ctx) })
 	group.Go(func() error { return s.watchExpiries(ctx) })
 	group.Go(func() error { return s.watchRefused(ctx) })
-	for _, r := range s.rotas {
+	for _, r := range s.runners {
 		group.Go(func() error { return s.follow(ctx, r) })
 	}
 	return group.Wait()
@@ -286,7 +283,7 @@ func (s *Sweeper) lastSlot(ctx context.Context, r *scheduleRunner) (time.Time, e
 func (s *Sweeper) idle(ctx context.Context, r *scheduleRunner, last, now time.Time) error {
 	wake := r.calendar.Next(now)
 	if last.After(now) {
-		wake = r.calendar.Next(last) // the clock was set back: nothing fires twice
+		wake = r.calendar.Next(last) // the clock was set back: no slot fires twice
 	}
 	if wake.IsZero() || wake.Sub(now) > day {
 		wake = now.Add(day)

@@ -29,7 +29,7 @@ func TestASlotPublishesWhatIsDueOnceHoweverOftenItFires(t *testing.T) {
 	want(t, "facts", h.facts(t, before), []string{"sweep.planned", "sweep.finished"})
 
 	h.restart(t)
-	_, err = h.fire(t.Context(), h.rotas[0], firing{slot: *plan.Slot})
+	_, err = h.fire(t.Context(), h.runners[0], firing{slot: *plan.Slot})
 	wantErr(t, err, ErrFired)
 	want(t, "published after a restart", len(h.stream.commands), 1)
 
@@ -61,7 +61,7 @@ func TestASweepThatACrashCutShortIsPublishedAgainUnchanged(t *testing.T) {
 
 	h.stream.fail = nil
 	h.restart(t)
-	_, err = h.resumePlanned(t.Context(), h.rotas[0])
+	_, err = h.resumePlanned(t.Context(), h.runners[0])
 	check(t, err)
 	want(t, "published", h.stream.raw, []string{string(planned.Commands[0])})
 	last, err := h.Ledger.LastSlot(t.Context(), "keepalive")
@@ -122,7 +122,7 @@ func TestAClockThatIsWrongSweepsNothing(t *testing.T) {
 		h := newRig(t, soon(), keepalive())
 		h.provided = away
 		_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
-		wantErr(t, err, ErrSkew)
+		wantErr(t, err, errSkew)
 		want(t, "facts", len(h.facts(t, 0)), 0)
 		h.provided = away / 2
 		_, err = h.RunNow(t.Context(), "keepalive", "ann", "due")

@@ -83,7 +83,7 @@ func (y *year) takeIn(raw json.RawMessage) (all []work) {
 	return all
 }
 
-// carry looks once more, sends, and sends again under the same key while the
+// carry prechecks, sends, and sends again under the same key while the
 // outcome is not known.
 func (y *year) carry(w work) {
 	y.t.Helper()

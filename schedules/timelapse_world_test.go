@@ -182,7 +182,7 @@ func (y *year) control(path, body string) {
 func (y *year) sweep() {
 	y.t.Helper()
 	if y.down == 0 {
-		check(y.t, y.sweeper.Lister().WaitPass(y.t.Context()))
+		check(y.t, y.sweeper.lister.WaitPass(y.t.Context()))
 		y.countLost()
 		check(y.t, y.sweeper.Warn(y.t.Context()))
 	}

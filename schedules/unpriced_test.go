@@ -94,7 +94,7 @@ func TestAForecastHonoursKeep(t *testing.T) {
 		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Append(fact.ProxyRetired{ProxyID: "px_old", By: "ada", Reason: "slow"})
 		}))
-		check(t, h.Lister().WaitPass(t.Context()))
+		check(t, h.lister.WaitPass(t.Context()))
 		f, err := h.Forecast(t.Context(), "keepalive", days)
 		check(t, err)
 		return f

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// warnEvery is how often the table of proxies is looked through.
+	// warnEvery is how often the table of proxies is read for expiries.
 	warnEvery = time.Minute
 	// warnBatch bounds the facts of one transaction.
 	warnBatch = 500
 )
 
-// defaultWarnBefore is later than any schedule that works: a proxy that comes so
-// near to its end was not renewed when it should have been.
+// defaultWarnBefore is later than any working schedule: a proxy that is so near to its
+// expiry was not renewed when it should have been.
 var defaultWarnBefore = []time.Duration{24 * time.Hour, time.Hour}
 
-// CheckWarnBefore names a threshold that cannot be.
+// CheckWarnBefore returns an error that names the first threshold that is not allowed.
 func CheckWarnBefore(thresholds []time.Duration) error {
 	for _, d := range thresholds {
 		if d < time.Minute || d%time.Second != 0 {
@@ -34,9 +34,9 @@ func CheckWarnBefore(thresholds []time.Duration) error {
 	return nil
 }
 
-// watchExpiries tells of proxies that come near to their end, and of those that
-// came to it, from what is known: an outage of the provider does not silence it.
-// It begins when the first listing has come or has failed.
+// watchExpiries reports proxies that are near their expiry or past it, by the ledger's
+// table: an outage of the provider does not stop it. It begins when the first listing has
+// ended or failed.
 func (s *Sweeper) watchExpiries(ctx context.Context) error {
 	select {
 	case <-s.lister.tried:
@@ -48,7 +48,7 @@ func (s *Sweeper) watchExpiries(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			s.Log.WithError(err).WithField("account", s.Account).Warn("expiries could not be looked through; it is tried again")
+			s.Log.WithError(err).WithField("account", s.Account).Warn("expiries could not be read; the read is tried again")
 		}
 		if err := waitUntil(ctx, s.Clock, s.Clock().Add(warnEvery)); err != nil {
 			return err
@@ -56,10 +56,9 @@ func (s *Sweeper) watchExpiries(ctx context.Context) error {
 	}
 }
 
-// Warn appends proxy.expiring and proxy.expired for what has not been told, each
-// once for an expiry and a threshold. Of several thresholds that a proxy is
-// inside of only the nearest is published. What expired before the account was
-// bound is not published.
+// Warn appends proxy.expiring and proxy.expired, each once for an expiry and a threshold.
+// When a proxy is inside several thresholds, only the nearest is published. What expired
+// before the account was bound is not published.
 func (s *Sweeper) Warn(ctx context.Context) error {
 	opened, err := s.Ledger.OpenedAt(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -69,7 +68,7 @@ func (s *Sweeper) Warn(ctx context.Context) error {
 		return err
 	}
 	now := s.providerNow()
-	err = s.tell(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.UnreportedExpired(ctx, opened, now, warnBatch) },
+	err = s.appendEach(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.UnreportedExpired(ctx, opened, now, warnBatch) },
 		func(p ledger.Proxy) fact.Fact {
 			return fact.ProxyExpired{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt}
 		})
@@ -79,7 +78,7 @@ func (s *Sweeper) Warn(ctx context.Context) error {
 		if err != nil {
 			break
 		}
-		err = s.tell(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.Unwarned(ctx, from, until, threshold, warnBatch) },
+		err = s.appendEach(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.Unwarned(ctx, from, until, threshold, warnBatch) },
 			func(p ledger.Proxy) fact.Fact {
 				return fact.ProxyExpiring{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt, ThresholdSeconds: int64(threshold / time.Second)}
 			})
@@ -88,8 +87,9 @@ func (s *Sweeper) Warn(ctx context.Context) error {
 	return err
 }
 
-// tell appends a fact for each proxy, a batch at a time, until there are none.
-func (s *Sweeper) tell(ctx context.Context, find func() ([]ledger.Proxy, error), f func(ledger.Proxy) fact.Fact) error {
+// appendEach appends a fact for each proxy that find returns, a batch at a time, until there
+// are none.
+func (s *Sweeper) appendEach(ctx context.Context, find func() ([]ledger.Proxy, error), f func(ledger.Proxy) fact.Fact) error {
 	for {
 		found, err := find()
 		if err != nil || len(found) == 0 {
@@ -100,7 +100,7 @@ func (s *Sweeper) tell(ctx context.Context, find func() ([]ledger.Proxy, error),
 			facts = append(facts, f(p))
 		}
 		if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(facts...) }); err != nil {
-			return fmt.Errorf("tell of %d expiries: %w", len(found), err)
+			return fmt.Errorf("record %d expiries: %w", len(found), err)
 		}
 	}
 }

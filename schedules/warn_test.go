@@ -43,7 +43,7 @@ func TestEveryExpiryIsToldOncePerThreshold(t *testing.T) {
 		check(t, h.Warn(t.Context()))
 		want(t, what, h.told(t, before), expected)
 	}
-	check(t, h.Lister().WaitPass(t.Context()))
+	check(t, h.lister.WaitPass(t.Context()))
 	look("at noon", 0, "proxy.expiring px_1 86400s")
 	look("again", 0)
 	h.restart(t)

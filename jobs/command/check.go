@@ -13,7 +13,7 @@ import (
 	"perennial/upstream"
 )
 
-// CheckID is an error that says why an id cannot be one of a command.
+// CheckID returns an error that says why an id cannot be a command's, nil when it can.
 func CheckID(id string) error {
 	if id == "" {
 		return errors.New("the command has no id: give it one that you choose, and the same one when you send it again")
@@ -73,16 +73,16 @@ func (c Command) checkOrder(rules Rules) error {
 	return c.checkScenario(rules)
 }
 
-// beside checks a line against those before it of the same offer (customer-api.md,
-// POST orders, rules 2 and 3), and adds it: their CIDRs, none for an allocation by
-// chance.
+// beside checks a line against the earlier lines of the same offer (customer-api.md,
+// POST orders, rules 2 and 3), and adds its CIDRs to theirs. A line without CIDRs
+// leaves the choice of addresses to the provider.
 func (i Item) beside(offers map[string]map[string]bool) error {
 	taken, again := offers[i.OfferCode]
 	switch {
 	case again && len(taken) == 0 && len(i.CIDRs) == 0:
-		return fmt.Errorf("offer %q stands twice: put its quantity on one line", i.OfferCode)
+		return fmt.Errorf("offer %q appears twice: put its quantity on one line", i.OfferCode)
 	case again && (len(taken) == 0 || len(i.CIDRs) == 0):
-		return fmt.Errorf("offer %q stands with CIDRs and without: the provider takes one or the other for an offer", i.OfferCode)
+		return fmt.Errorf("offer %q appears with CIDRs and without: the provider takes one or the other for an offer", i.OfferCode)
 	case !again:
 		taken = map[string]bool{}
 		offers[i.OfferCode] = taken
@@ -149,7 +149,7 @@ func (c Command) checkRenewal() error {
 			return fmt.Errorf("proxy_ids[%d]: %w", i, err)
 		}
 		if seen[id] {
-			return fmt.Errorf("proxy_ids[%d]: %q stands twice: it would be renewed and paid for twice", i, id)
+			return fmt.Errorf("proxy_ids[%d]: %q appears twice: it would be renewed and paid for twice", i, id)
 		}
 		seen[id] = true
 	}
@@ -192,7 +192,8 @@ func (c Command) checkInstants() error {
 	return nil
 }
 
-// storable is the rule by which sweeps leave proxies out too.
+// storable reports whether an instant can be stored. Sweeps leave proxies out by the
+// same rule.
 func storable(t time.Time) bool { return fact.WritableInstant(t) }
 
 func outOfYears(field string, at time.Time) error {

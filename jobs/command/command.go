@@ -49,7 +49,7 @@ type Command struct {
 	Priority Urgency `json:"priority,omitempty"`
 }
 
-// Urgency is which commands a command lets pass. It is written as its "priority".
+// Urgency orders a command among the others. It is the field "priority" of its JSON.
 type Urgency string
 
 // Urgencies of a command. They are those of the stream's lines (queue.Priority).
@@ -191,7 +191,7 @@ func (w OrderCommand) command() (Command, error) {
 	}
 	if w.OfferCode != nil || w.Quantity != nil {
 		if len(w.Items) > 0 {
-			return c, errors.New("offer_code and quantity stand beside items: use one form")
+			return c, errors.New("offer_code and quantity appear together with items: use one form")
 		}
 		if w.OfferCode == nil || w.Quantity == nil {
 			return c, errors.New("the single-offer form needs both offer_code and quantity")
@@ -215,7 +215,7 @@ func ceiling(cents *int64) (int64, error) {
 }
 
 // salvage finds the id of a command that was refused, so that its refusal can
-// be told to the publisher.
+// be published under it.
 func salvage(data []byte) (string, map[string]string) {
 	var w struct {
 		ID     json.RawMessage `json:"id"`

@@ -40,7 +40,7 @@ func TestTrap32ABadCommandIsRefusedWithAReasonToActOn(t *testing.T) {
 	for fields, want := range map[string]string{
 		`"duration_days":30,` + item + `,"max_total_cent":5`:                                                 "max_total_cent",
 		`"duration_days":30,` + item + `,"Max_total_cents":5`:                                                "Max_total_cents",
-		`"duration_days":30,` + item + `,"max_total_cents":5,"max_total_cents":500`:                          "stands twice",
+		`"duration_days":30,` + item + `,"max_total_cents":5,"max_total_cents":500`:                          "appears twice",
 		`"duration_days":30,"items":[{"offer_code":"off_1","quantity":5,"Quantity":6}]`:                      "items[0].Quantity",
 		`"duration_days":30,"items":[{"offer_code":"off_1","quantity":5,"quantity":6}]`:                      "items[0].quantity",
 		`"duration_days":30,` + item + `,"max_total_cents":0`:                                                "leave it out",

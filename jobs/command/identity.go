@@ -65,7 +65,7 @@ func ReadContent(content json.RawMessage) (Command, error) {
 }
 
 // Key derives the idempotency key of an operation from the account it is bound
-// to and from what it is, so that a lost database cannot mint another one.
+// to and from what it is, so that a lost database cannot lead to another one.
 func Key(b fact.Binding, kind fact.Kind, commandID, chunk string, generation int64) string {
 	var buf []byte
 	for _, field := range []string{b.AccountID, b.Environment, string(kind), commandID, chunk} {
@@ -94,8 +94,8 @@ func Plan(b fact.Binding, kind fact.Kind, commandID, chunk string, generation in
 const ChunkSize = 100
 
 // Operations cuts a command into its operations. ids are the proxies of a
-// renewal that no other operation holds. A careful cut, under a limit, makes the first
-// chunk one proxy, which tells the price.
+// renewal that no other operation holds. Under a limit (careful) the first chunk is one
+// proxy, whose charge gives the price of the others.
 func (c Command) Operations(b fact.Binding, ids []string, careful bool) []fact.Planned {
 	switch c.Kind {
 	case fact.KindOrder:

@@ -19,9 +19,8 @@ import (
 // errUnreadable marks a message that is no JSON object at all.
 var errUnreadable = errors.New("unreadable")
 
-// decodeStrict reads one JSON object into v, a pointer to a struct. Fields that
-// are not known, stand twice, or differ in their case are refused: each could
-// hide a ceiling.
+// decodeStrict reads one JSON object into v, a pointer to a struct. It refuses fields
+// that are unknown, appear twice, or differ in their case: each could hide a ceiling.
 func decodeStrict(data []byte, v any) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
 		return fmt.Errorf("%w: a command is one JSON object", errUnreadable)
@@ -30,8 +29,8 @@ func decodeStrict(data []byte, v any) error {
 }
 
 // DecodeRequest reads the body of a request to a verb into v, a pointer to a struct,
-// as strictly as a command: a field that stands twice could hide the reason that is
-// kept, and one that is misspelt an amount. No body, and null, leave v as it is.
+// as strictly as a command: a field that appears twice could hide the reason that is
+// kept, and a misspelt one an amount. No body, and null, leave v as it is.
 func DecodeRequest(data []byte, v any) error {
 	body := bytes.TrimSpace(data)
 	switch {
@@ -54,7 +53,7 @@ func decodeMembers(data []byte, v any) error {
 		return fmt.Errorf("%w: the text is not UTF-8", errUnreadable)
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-			return fmt.Errorf("field %q stands twice: keep one", fieldPath(syntax.JSONPointer))
+			return fmt.Errorf("field %q appears twice: keep one", fieldPath(syntax.JSONPointer))
 		}
 	case errors.Is(err, jsonv2.ErrUnknownName):
 		if wrong, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
@@ -69,7 +68,7 @@ func decodeMembers(data []byte, v any) error {
 	return err
 }
 
-// readable names the field and the fix.
+// readable rewrites a decoding error so that it names the field and the fix.
 func readable(wrong *jsonv2.SemanticError) error {
 	field := fieldPath(wrong.JSONPointer)
 	if wrong.Err != nil && wrong.JSONKind == '"' {

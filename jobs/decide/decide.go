@@ -34,8 +34,8 @@ func (o Operation) Ref(traceID string) fact.Ref {
 	return fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: o.Labels, TraceID: traceID}
 }
 
-// Moment is what the outside lends to a decision: the time, and a random number
-// in [0, 1) to spread retries.
+// Moment is what a decision takes from its caller: the time, and a random number in
+// [0, 1) to spread retries.
 type Moment struct {
 	Now    time.Time
 	Jitter float64
@@ -46,29 +46,30 @@ type Happened interface{ moment() Moment }
 
 func (m Moment) moment() Moment { return m }
 
-// Replied: a POST was tried and this is all that is known of it.
+// Replied is a POST that was tried, with all that is known of it.
 type Replied struct {
 	Moment
 	Reply upstream.Reply
-	// Elapsed since the first ambiguous attempt, by the slowest-trusting clock.
+	// Elapsed is the time since the first ambiguous attempt, by the clock that says longest.
 	Elapsed time.Duration
 	// Throttled counts the replies in a row before this one that asked the account to
 	// wait, Firewalls those in 401/403 that were no envelope.
 	Throttled, Firewalls int
-	// ReadsWork: a signed GET succeeded after this reply's invalid_signature.
+	// ReadsWork says that a signed GET succeeded after this reply's invalid_signature.
 	ReadsWork bool
 	// Unknown are proxies of the operation of which a read just before said
 	// proxy_not_found.
 	Unknown []string
 }
 
-// CrashedMidSend: the process died between operation.sending and the record of a reply.
+// CrashedMidSend says that the process died between operation.sending and the record
+// of a reply.
 type CrashedMidSend struct {
 	Moment
 	Elapsed time.Duration
 }
 
-// Due: a waiting operation may be sent again, and this is how things stand.
+// Due says that the time of a waiting operation has come, with what a send depends on.
 type Due struct {
 	Moment
 	Elapsed time.Duration
@@ -80,14 +81,14 @@ type Due struct {
 	WrongClock string
 }
 
-// OrderRead: the order's detail was read.
+// OrderRead says that the order's detail was read.
 type OrderRead struct {
 	Moment
 	Order     upstream.Order
 	PollFloor time.Duration
 }
 
-// OrderReadFailed: the order's detail could not be read.
+// OrderReadFailed says that the order's detail could not be read.
 type OrderReadFailed struct {
 	Moment
 	Code    upstream.Code // "" when no envelope came
@@ -97,24 +98,24 @@ type OrderReadFailed struct {
 	RetryAfter upstream.RetryAfter
 }
 
-// TooLate: a decision on the operation came after a person or another runner had
-// settled it.
+// TooLate says that a decision on the operation came after a person or another runner
+// had settled it.
 type TooLate struct {
 	Moment
 	Decision Decision
 }
 
-// HoldEnded: the time that the operation was held for has passed.
+// HoldEnded says that the time that the operation was held for has passed.
 type HoldEnded struct{ Moment }
 
-// Presumed: an attempt may have executed of which nothing is known but that the
-// ledger was restored: no bytes are frozen.
+// Presumed reports whether an attempt may have executed of which a restored ledger
+// holds nothing: no bytes are frozen.
 func (o Operation) Presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }
 
 // Decision is the facts to append, then what to do.
 type Decision struct {
 	Facts []fact.Fact
-	// Send: nothing stands in the way of sending. Facts are appended with the intent.
+	// Send says that the operation may be sent. Facts are appended with the intent.
 	Send bool
 	// ProxyIDs are what is still to be renewed.
 	ProxyIDs []string
@@ -125,11 +126,11 @@ type Decision struct {
 	// Postponed: what must be read first could not be. Under a pause the operation
 	// waits with the others, and nothing is recorded.
 	Postponed bool
-	// Throttled: the reply asked the account to wait.
+	// Throttled says that the reply asked the account to wait.
 	Throttled bool
 	// Pause the account, or a kind of operation, too.
 	Pause *Pause
-	// Firewall: the reply is an answer in 401/403 that is no envelope.
+	// Firewall says that the reply is a 401 or 403 that is no envelope.
 	Firewall bool
 }
 
@@ -165,9 +166,9 @@ func Decide(op Operation, h Happened) Decision {
 	panic("jobs: Decide was given something that does not happen")
 }
 
-// decideDue looks once more before a send: an operation that may have executed
-// goes again only by a clock that can be trusted, inside the window and under the
-// App ID of before.
+// decideDue decides whether an operation is sent now. One that may have executed goes
+// again only while the clock can be trusted, inside the window, and under the App ID of
+// its earlier attempts.
 func decideDue(op Operation, h Due) Decision {
 	if op.Ambiguous == 0 {
 		if h.NotAfter != nil && h.Now.After(*h.NotAfter) {
@@ -179,13 +180,13 @@ func decideDue(op Operation, h Due) Decision {
 		return Decision{Pause: &Pause{Scope: ScopeAccount, Cause: CauseClock, Detail: h.WrongClock}}
 	}
 	if op.Presumed() && h.NotAfter != nil && h.Now.After(*h.NotAfter) {
-		return review(op, false, Verdict{Reason: "not_after has passed, and it may have been sent before the ledger was restored"})
+		return review(op, notExecuted, Verdict{Reason: "not_after has passed, and it may have been sent before the ledger was restored"})
 	}
 	if h.Elapsed >= Window {
-		return review(op, false, Verdict{Reason: "no conclusive reply in 20 hours: the provider may have forgotten the key, so it is not sent again"})
+		return review(op, notExecuted, Verdict{Reason: "no conclusive reply in 20 hours: the provider may have forgotten the key, so it is not sent again"})
 	}
 	if op.AppID != h.AppID {
-		return review(op, false, Verdict{Reason: "an attempt under App ID " + op.AppID + " may have executed, and whether another key shares its idempotency keys is not given"})
+		return review(op, notExecuted, Verdict{Reason: "an attempt under App ID " + op.AppID + " may have executed, and whether another key shares its idempotency keys is not given"})
 	}
 	return Decision{Send: true}
 }
@@ -204,9 +205,9 @@ func decideTooLate(op Operation, h TooLate) Decision {
 func again(op Operation, m Moment, elapsed time.Duration, v Verdict) Decision {
 	if elapsed >= Window {
 		v.Reason += "; 20 hours have passed since the first attempt that may have executed"
-		return review(op, true, v)
+		return review(op, maybeExecuted, v)
 	}
-	return waiting(op, true, m.Now.Add(backoff(op.Ambiguous, m.Jitter)), v)
+	return waiting(op, maybeExecuted, m.Now.Add(backoff(op.Ambiguous, m.Jitter)), v)
 }
 
 // Backoff of attempts, full jitter.
@@ -224,19 +225,30 @@ func backoff(attempts int64, jitter float64) time.Duration {
 	return time.Duration(jitter * float64(bound))
 }
 
-func waiting(op Operation, ambiguous bool, next time.Time, v Verdict) Decision {
+// executed says whether the present attempt may have executed.
+type executed bool
+
+const (
+	maybeExecuted executed = true  // it counts as an ambiguous attempt
+	notExecuted   executed = false // only earlier attempts may have
+)
+
+// waiting sends the operation again at next, under the same key.
+func waiting(op Operation, e executed, next time.Time, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.OperationWaiting{
 		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason,
-		Ambiguous: ambiguous, NextAt: next.UTC(),
+		Ambiguous: bool(e), NextAt: next.UTC(),
 	}}}
 }
 
-func review(op Operation, ambiguous bool, v Verdict) Decision {
+// review hands the operation to a person.
+func review(op Operation, e executed, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.OperationReview{
-		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason, Ambiguous: ambiguous,
+		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason, Ambiguous: bool(e),
 	}}}
 }
 
+// rejected ends the operation with nothing charged.
 func rejected(op Operation, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.CommandRejected{
 		Ref: op.Ref(v.TraceID), Code: string(v.code), Reason: v.Reason, Attempt: op.Attempts,

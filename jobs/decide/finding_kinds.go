@@ -14,7 +14,7 @@ const (
 	KindNotMoved = "expiry_not_moved"
 	KindRenewed  = "outside_renewal"
 	KindDecimal  = "decimal_string"
-	KindLate     = "late_reply" // told by a worker; nothing to compare again
+	KindLate     = "late_reply" // published by a worker; nothing to compare again
 
 	// Those of an order's read.
 	KindOrderCurrency  = "order_currency"

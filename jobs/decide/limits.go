@@ -13,10 +13,10 @@ import (
 	"perennial/upstream"
 )
 
-// Priced: what an attempt is expected to cost was read, and what it counts against.
+// Priced says that the prices of an attempt were read, and what they count against.
 type Priced struct {
 	Moment
-	LeftOut []fact.Fact // by the look before
+	LeftOut []fact.Fact // by the precheck
 	Prices  []Price     // one for each line of an order, or for each proxy
 	// Fallback is the price of a proxy whose own is not known, 0 for none.
 	Fallback int64
@@ -27,10 +27,10 @@ type Priced struct {
 	LimitCents int64     // of the account's day; 0: none
 	SpentCents int64     // of it, without this operation
 	Tomorrow   time.Time // when the next day begins
-	// Released: a person let it go just now. ReleasedBefore: at any time, so what is
-	// put off since, because a look or a request failed, is not held again.
+	// Released: a person released it just now. ReleasedBefore: a person released it at
+	// any time, so that it is not held again after a failed precheck or request.
 	Released, ReleasedBefore bool
-	// AnotherUnpriced: the price of another operation under way is not known.
+	// AnotherUnpriced says that the price of another operation under way is not known.
 	AnotherUnpriced bool
 }
 
@@ -58,8 +58,8 @@ func (h Priced) Estimate() (cents int64, unpriced string) {
 	return cents, unpriced
 }
 
-// decidePriced keeps the ceiling and the limit. The provider offers no such
-// guarantee, and neither does this: what was quoted may still change.
+// decidePriced keeps the ceiling and the limit, as far as the quoted prices hold: the
+// provider may still charge another price.
 func decidePriced(op Operation, h Priced) Decision {
 	for _, p := range h.Prices {
 		if p.NotOffered {
@@ -93,7 +93,7 @@ func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	}
 	return holdBack(op, h.LeftOut, fact.CommandHeld{
 		Until:  &h.Tomorrow,
-		Reason: "the price of proxy " + id + " is not known, so daily_limit_cents cannot be kept: look at the command's first operation",
+		Reason: "the price of proxy " + id + " is not known, so daily_limit_cents cannot be kept: see the command's first operation",
 	}), true
 }
 
@@ -113,14 +113,14 @@ func overDailyLimit(op Operation, h Priced, cents int64, unpriced bool) (d Decis
 	case !unpriced || !h.AnotherUnpriced:
 		return Decision{}, false
 	}
-	d = waiting(op, false, h.Now.Add(previousWait(op)), Verdict{
+	d = waiting(op, notExecuted, h.Now.Add(previousWait(op)), Verdict{
 		Reason: "its price is not known, and so is that of another operation under way: daily_limit_cents waits for what that costs",
 	})
 	d.Facts = append(h.LeftOut, d.Facts...)
 	return d, true
 }
 
-// estimateText never shows an unknown price as none.
+// estimateText is an estimate as text. An unknown price is never shown as 0.
 func estimateText(b fact.Binding, cents int64, unpriced bool) string {
 	if cents == 0 && unpriced {
 		return "an unknown price"

@@ -27,7 +27,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	doubts := Money(op, o, &state)
 	delivered := o.Delivery.Present && o.Delivery.Complete && o.Delivery.Available
 	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
-	pending, long := pends(o, state, refunded), stands(op, o, settlingMost)
+	pending, long := pends(o, state, refunded), unchangedFor(op, o, settlingMost)
 	back := refunded > 0 && o.Refund != nil && o.Refund.RefundedAt != nil
 	var d Decision
 	switch {
@@ -36,7 +36,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 		if pending {
 			doubts = append(doubts, withoutRefund(op, o))
 		}
-	case o.InProgress() && !stands(op, o, stalled):
+	case o.InProgress() && !unchangedFor(op, o, stalled):
 		d = progressed(state, h.Now.Add(max(seconds(*o.PollAfterSeconds), h.PollFloor)), "")
 	case pending, back:
 		d = decideRefund(op, h, state, pending)
@@ -46,8 +46,8 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	return withDoubts(op, d, doubts)
 }
 
-// withDoubts adds findings, once: while the order is read again and again for
-// the same reason, they have been told already.
+// withDoubts adds findings, once: while the order is read again and again for the same
+// reason, they have been published already.
 func withDoubts(op Operation, d Decision, doubts []fact.LedgerDiscrepancy) Decision {
 	if len(doubts) == 0 {
 		return d
@@ -65,9 +65,9 @@ func withDoubts(op Operation, d Decision, doubts []fact.LedgerDiscrepancy) Decis
 	return d
 }
 
-// stands: reads that lie so long apart show the same. A time in which nothing was
-// read shows nothing.
-func stands(op Operation, o upstream.Order, long time.Duration) bool {
+// unchangedFor reports whether reads that lie so long apart show the same order. A time
+// without reads counts as nothing.
+func unchangedFor(op Operation, o upstream.Order, long time.Duration) bool {
 	if op.ReadAt == nil || op.ProgressAt == nil || o.Delivery.DeliveredCount != op.DeliveredCount {
 		return false
 	}
@@ -100,7 +100,8 @@ func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.Ledger
 	return doubts
 }
 
-// totalAgrees: the total as text is the total in cents, where both are given.
+// totalAgrees reports whether the total as text equals the total in cents, where both
+// are given.
 func totalAgrees(o upstream.Order) bool {
 	return o.TotalCents == nil || upstream.AmountAgrees(o.Total, *o.TotalCents)
 }
@@ -136,7 +137,7 @@ func whyUnbooked(op Operation, o upstream.Order) string {
 	case o.TotalCents == nil:
 		return "gives no total to book"
 	case *o.TotalCents == 0:
-		return "gives a total of " + op.Binding.Amount(0) + ": whether it was free or its total is not known yet cannot be told"
+		return "gives a total of " + op.Binding.Amount(0) + ": it may have been free, or its total may not be known yet"
 	case *o.TotalCents < 0 || *o.TotalCents > MaxLineCents:
 		return fmt.Sprintf("gives a total of %d hundredths, which is no amount that can be booked", *o.TotalCents)
 	case o.Currency == "":
@@ -157,18 +158,18 @@ func reviewWithMoney(op Operation, o upstream.Order, state fact.OrderState, reas
 }
 
 func orderReview(op Operation, o upstream.Order, reason string) Decision {
-	return review(op, false, Verdict{TraceID: o.TraceID, Reason: reason})
+	return review(op, notExecuted, Verdict{TraceID: o.TraceID, Reason: reason})
 }
 
-// decideReadFailed comes back later, and never before the time of the poll. An
-// order that we made and that the provider does not know is for a person, once
-// its reads have had time to show it.
+// decideReadFailed has the order read again later, and never before the time of its
+// poll. An order that Perennial made and that the provider does not know is for a
+// person, once its reads have had time to show it.
 func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	v := Verdict{code: h.Code, TraceID: h.TraceID, Reason: Bounded(h.Reason)}
 	if h.Code == upstream.CodeOrderNotFound {
-		v.Reason = "the provider does not show the order that it accepted from us"
+		v.Reason = "the provider does not show an order that it accepted"
 		if !young(op, h.Now) {
-			return review(op, false, v)
+			return review(op, notExecuted, v)
 		}
 	}
 	unread := h.Now
@@ -177,7 +178,7 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	}
 	if meaningless(h.Code) && h.Now.Sub(unread) >= stalled {
 		v.Reason = fmt.Sprintf("the order could not be read for 24 hours: the provider answers %q: %s", h.Code, v.Reason)
-		return review(op, false, v)
+		return review(op, notExecuted, v)
 	}
 	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst)) // a Retry-After is a pause of the account
 	state := fact.OrderState{
@@ -193,16 +194,16 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 // its reads (docs/decisions/0012).
 const ShownWithin = 10 * time.Minute
 
-// young: the order was accepted, or last moved on, so shortly ago that a read
-// which lags behind may not show it yet. The time runs from the first read that
-// the provider allowed.
+// young reports whether the order was accepted, or last moved on, so recently that a
+// read which lags may not show it yet. The time runs from the first read that the
+// provider allowed.
 func young(op Operation, now time.Time) bool {
 	return op.ProgressAt != nil && now.Sub(*op.ProgressAt) < ShownWithin
 }
 
-// meaningless: the provider answers a read with a code that says neither that it
-// will work later nor that the whole account is concerned. No answer at all is
-// an outage, which ends by itself.
+// meaningless reports whether a read was answered with a code that says neither that it
+// will work later nor that the whole account is concerned. No answer at all is an
+// outage, which ends by itself.
 func meaningless(c upstream.Code) bool {
 	switch c {
 	case "", upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeReplayedNonce,

@@ -12,7 +12,7 @@ import (
 	"perennial/upstream"
 )
 
-// Prechecked: what a first attempt depends on was read just before paying.
+// Prechecked says that what a first attempt depends on was read just before paying.
 type Prechecked struct {
 	Moment
 	// Guarded: the command names what its proxies must still be, and Seen is what
@@ -40,7 +40,7 @@ type Seen struct {
 	Retired bool
 }
 
-// PrecheckFailed: what must be read just before paying could not be.
+// PrecheckFailed says that what must be read just before paying could not be.
 type PrecheckFailed struct {
 	Moment
 	Code       upstream.Code // "" when no envelope came
@@ -63,10 +63,10 @@ func (h PrecheckFailed) OfOneProxy() bool {
 	return true
 }
 
-// decidePrecheckFailed puts an attempt off: nothing was sent.
+// decidePrecheckFailed postpones an attempt: nothing was sent.
 func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
 	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst))
-	d := waiting(op, false, h.Now.Add(wait), Verdict{
+	d := waiting(op, notExecuted, h.Now.Add(wait), Verdict{
 		code: h.Code, TraceID: h.TraceID, Reason: "what must be read before paying could not be: " + Bounded(h.Reason),
 	})
 	d.Postponed = true
@@ -101,12 +101,12 @@ func decidePrechecked(op Operation, h Prechecked) Decision {
 	return Decision{Facts: leftOut, Send: true, ProxyIDs: ids}
 }
 
-// cannotSay: the order names CIDRs that have no field any more. Without them the
-// provider would choose addresses by chance.
+// cannotSay reports whether the order names CIDRs while the configuration has no field
+// name for them any more. Without them the provider would choose the addresses.
 func cannotSay(namesCIDRs bool, field string) bool { return namesCIDRs && field == "" }
 
-// stillDue parts what was read into the proxies that are still to be renewed and
-// the others.
+// stillDue divides what was read into the proxies that are still to be renewed and the
+// others.
 func stillDue(h Prechecked) (ids []string, skipped []fact.SkippedProxy) {
 	for _, s := range h.Seen {
 		if s.Unread != nil {
@@ -146,7 +146,7 @@ func whyNotDue(h Prechecked, s Seen) string {
 }
 
 // unreadMost is how long the proxies of an operation wait for one of them that the
-// provider does not show, as the wait before the next look.
+// provider does not show, as the wait before the next precheck.
 const unreadMost = 2 * time.Minute
 
 // leaveUnread leaves out the proxies that the provider has not shown for some
@@ -182,11 +182,11 @@ func refusedBefore(op Operation, leftOut []fact.Fact, code upstream.Code, reason
 	return Decision{Facts: append(leftOut, rejected(op, Verdict{code: code, Reason: reason}).Facts...)}
 }
 
-// changedSince is of what may have been sent before a restore. It is not refused or
-// shortened by what is read now: what has changed may have been changed by its own
-// forgotten attempt.
+// changedSince decides on an operation that may have been sent before a restore. What is
+// read now does not refuse or shorten it: its own forgotten attempt may have made the
+// change.
 func changedSince(op Operation) Decision {
-	return review(op, false, Verdict{Reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"})
+	return review(op, notExecuted, Verdict{Reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"})
 }
 
 // holdBack keeps an operation from being sent, until a time or until a person releases it.
@@ -195,7 +195,7 @@ func holdBack(op Operation, leftOut []fact.Fact, f fact.CommandHeld) Decision {
 	return Decision{Facts: append(leftOut, f)}
 }
 
-// TurnCame: the intent of an attempt is on the disk, and its request is to leave.
+// TurnCame says that the intent of an attempt is on the disk and its request is next.
 type TurnCame struct {
 	Moment
 	SignedAt time.Time // X-API-Timestamp
@@ -207,8 +207,8 @@ type TurnCame struct {
 // moment of the intent, and the provider takes five minutes of deviation.
 const intentAge = time.Minute
 
-// decideTurn lets the request leave, or records that it never did. A pause holds it
-// by itself.
+// decideTurn has the request sent, or records that it never was. Under a pause the
+// operation waits without a time of its own.
 func decideTurn(op Operation, h TurnCame) Decision {
 	switch waited := h.Now.Sub(h.SignedAt); {
 	case h.Stopping:

@@ -19,10 +19,10 @@ const (
 	settlingMost = 7 * 24 * time.Hour
 )
 
-// decideRefund is of an order that is over, and of which money came back or is
+// decideRefund decides on an order that is over, and of which money came back or is
 // announced (pending).
 func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool) Decision {
-	o, next, long := h.Order, h.Now.Add(settling), stands(op, h.Order, settlingMost)
+	o, next, long := h.Order, h.Now.Add(settling), unchangedFor(op, h.Order, settlingMost)
 	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
 	rest := owed(op, o.Delivery, charged, refunded)
 	switch {
@@ -41,8 +41,8 @@ func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool
 	}
 }
 
-// returned: the refund object names an amount, and a time that has come. The
-// clock is the later one of the provider's and ours.
+// returned reports whether the refund object names an amount and a time that has come,
+// by the later of the provider's clock and the machine's.
 func returned(o upstream.Order, read *time.Time) bool {
 	r := o.Refund
 	if r == nil || r.AmountCents == nil || *r.AmountCents <= 0 || r.RefundedAt == nil {
@@ -80,8 +80,7 @@ func refunds(op Operation, o upstream.Order, state *fact.OrderState, doubt func(
 	}
 }
 
-// pends: the refund object says that something, or more than is booked, is to
-// come back.
+// pends reports whether the refund object announces more than is booked.
 func pends(o upstream.Order, state fact.OrderState, refunded int64) bool {
 	r, d := o.Refund, o.Delivery
 	switch {
@@ -93,7 +92,7 @@ func pends(o upstream.Order, state fact.OrderState, refunded int64) bool {
 	return !returned(o, state.ReadAt) && r.AmountCents != nil && *r.AmountCents > refunded
 }
 
-// none: the refund object holds nothing, or the amount 0.
+// none reports whether the refund object is absent, empty, or holds the amount 0.
 func none(r *upstream.Refund) bool {
 	if r.AmountCents != nil {
 		return *r.AmountCents == 0
@@ -101,9 +100,9 @@ func none(r *upstream.Refund) bool {
 	return r.Status == "" && r.Destination == "" && r.RefundedAt == nil
 }
 
-// covers: what came back and what was delivered, at its share of the charge
-// rounded up, are all that was charged. The prices of an order's lines are not
-// given, so each proxy counts alike.
+// covers reports whether the refund and the delivered share of the charge, rounded up,
+// make up all that was charged. The prices of an order's lines are not given, so each
+// proxy counts alike.
 func covers(d upstream.Delivery, charged, refunded int64) bool {
 	rest := charged - refunded
 	switch {

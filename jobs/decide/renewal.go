@@ -12,19 +12,19 @@ import (
 	"perennial/upstream"
 )
 
-// decideRenewal settles a renewal line by line. HTTP 200 proves nothing about
-// an IP: the three lists must partition the request, equal the line items, and
-// add up. Anything else is for a person.
+// decideRenewal settles a renewal line by line. HTTP 200 proves nothing about a single
+// IP: the three lists must partition the request and equal the line items, and their
+// sums must agree. Anything else is for a person.
 func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	r := h.Reply.Renewal
 	if missing := h.unreadable(v, len(op.ProxyIDs)); missing != "" {
 		v.Reason = "the renewal's result could not be read: " + Bounded(missing)
 		switch {
 		case v.meaning == failedLines:
-			return review(op, true, v) // operation_failed without its lines: the cause is not guessed
+			return review(op, maybeExecuted, v) // operation_failed without its lines: the cause is not guessed
 		case r != nil && r.Status == upstream.RenewalManualReview:
 			v.Reason += "; its status is manual_review: do not send it again"
-			return review(op, true, v)
+			return review(op, maybeExecuted, v)
 		}
 		return again(op, h.Moment, h.Elapsed, v)
 	}
@@ -32,7 +32,7 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	case upstream.RenewalCompleted, upstream.RenewalPartial, upstream.RenewalManualReview, upstream.RenewalFailed:
 	default:
 		v.Reason = fmt.Sprintf("the renewal's status is %q, which the API's document does not give", Bounded(r.Status))
-		return review(op, true, v)
+		return review(op, maybeExecuted, v)
 	}
 	if r.Status == upstream.RenewalManualReview {
 		r = withOpenLines(*r)
@@ -40,7 +40,7 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	lines, err := partition(op.ProxyIDs, *r)
 	if err != nil {
 		v.Reason = "the renewal's result does not add up: " + err.Error()
-		return review(op, true, v)
+		return review(op, maybeExecuted, v)
 	}
 	d := settleRenewal(op, v, r.Status, lines)
 	if doubt := amountDoubt(op, v, *r); doubt != nil {
@@ -89,7 +89,7 @@ func (h Replied) unreadable(v Verdict, sent int) string {
 	return ""
 }
 
-// unknownYet: the field of the result may have no value while lines pend
+// unknownYet reports whether a field of the result may have no value because lines pend
 // verification.
 func unknownYet(r upstream.Renewal, field string) bool {
 	return strings.HasSuffix(field, "_cents") && unpriced(r) || r.Status == upstream.RenewalManualReview && field == "line_items"
@@ -107,8 +107,8 @@ func lacks(line upstream.RenewalLine) string {
 	return ""
 }
 
-// unpriced: an unresolved line has an amount that is not known yet (customer-api.md,
-// Resources: a field without a value yet may be null).
+// unpriced reports whether an unresolved line has an amount that is not known yet
+// (customer-api.md, Resources: a field without a value yet may be null).
 func unpriced(r upstream.Renewal) bool {
 	for _, l := range r.LineItems {
 		if l.Status == upstream.LineUnresolved && (slices.Contains(l.Missing, "charged_cents") || slices.Contains(l.Missing, "amount_cents")) {
@@ -137,7 +137,7 @@ func withOpenLines(r upstream.Renewal) *upstream.Renewal {
 }
 
 // settleRenewal turns agreed lines into a fact. A result that leaves lines to a
-// person books the rest: unresolved lines stand in suspense.
+// person books the rest: unresolved lines are in suspense.
 func settleRenewal(op Operation, v Verdict, status string, lines fact.Lines) Decision {
 	unresolved := 0
 	for _, l := range lines.Items {
@@ -147,7 +147,7 @@ func settleRenewal(op Operation, v Verdict, status string, lines fact.Lines) Dec
 	}
 	if status == upstream.RenewalManualReview || unresolved == len(lines.Items) {
 		v.Reason = fmt.Sprintf("the provider has %d of %d proxies pending verification: do not send it again", unresolved, len(lines.Items))
-		d := review(op, true, v)
+		d := review(op, maybeExecuted, v)
 		f, _ := d.Facts[0].(fact.OperationReview)
 		f.Settlement = &lines
 		d.Facts[0] = f
@@ -202,8 +202,8 @@ func partition(ids []string, r upstream.Renewal) (fact.Lines, error) {
 	return out, agrees(r, len(ids))
 }
 
-// adds: the sum of the lines is the result's field. Where a line's amount is not
-// known yet, the sum is of the others and may be less.
+// adds reports whether the lines' sum is the result's field. Where a line's amount is
+// not known yet, the sum is of the others and may be less.
 func adds(r upstream.Renewal, field string, sum, says int64) bool {
 	return absent(r, field) || sum == says || sum < says && unpriced(r)
 }
@@ -276,9 +276,9 @@ func absent(r upstream.Renewal, field string) bool {
 	return slices.Contains(r.Missing, field)
 }
 
-// split makes two operations with keys of their own of a refused chunk: the proxies
-// that the provider did not know when they were read apart from the others, or halves.
-// Nil where it knew none: the refusal is of each.
+// split divides a refused chunk into two operations with keys of their own: the proxies
+// that a read just before did not find, and the others; without such proxies, halves. It
+// returns nil where none was found: then the refusal is of each.
 func split(op Operation, unknown []string) []fact.Planned {
 	half := (len(op.ProxyIDs) + 1) / 2
 	first, second := op.ProxyIDs[:half], op.ProxyIDs[half:]

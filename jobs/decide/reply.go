@@ -26,7 +26,7 @@ const (
 	failedLines                // the 422 in which every line failed
 )
 
-// Verdict is a reply read: its row, and what to tell people.
+// Verdict is a classified reply: its row, and the reason for people.
 type Verdict struct {
 	meaning meaning
 	code    upstream.Code
@@ -60,8 +60,8 @@ func classify(r upstream.Reply) Verdict {
 	return v
 }
 
-// contradicts: the code says that nothing was executed, or that every line
-// failed, and the HTTP status says success or that the server failed
+// contradicts reports whether the code says that nothing was executed, or that every
+// line failed, while the HTTP status says success or a failure of the server
 // (customer-api.md, Errors, gives no such pair).
 func contradicts(m meaning, status int) bool {
 	switch m {
@@ -104,7 +104,7 @@ func classifyCode(v Verdict, r upstream.Reply) Verdict {
 	case upstream.CodeInsufficientScope:
 		return v.as(outOfScope, "the key may not do this (insufficient_scope)")
 	case upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeAPIKeyRevoked:
-		return v.as(authRefused, fmt.Sprintf("the provider does not accept our requests (%s)", r.Code))
+		return v.as(authRefused, fmt.Sprintf("the provider does not accept this key's requests (%s)", r.Code))
 	default:
 		if r.HTTPStatus == http.StatusTooManyRequests {
 			return v.as(throttled, "the provider asks to slow down (HTTP 429)")
@@ -127,7 +127,7 @@ func (v Verdict) as(m meaning, reason string) Verdict {
 	return v
 }
 
-// Bounded keeps the provider's words from filling the journal.
+// Bounded cuts a text of the provider's to what the journal keeps of one.
 func Bounded(text string) string {
 	const most = 500
 	if len(text) > most {
@@ -146,7 +146,7 @@ func decideReply(op Operation, h Replied) Decision {
 	case unknown:
 		return decideUnknown(op, h, v)
 	case needsReview:
-		return review(op, true, v)
+		return review(op, maybeExecuted, v)
 	case throttled:
 		return decideThrottle(op, h, v)
 	case outOfScope:
@@ -208,7 +208,7 @@ func decideRefusal(op Operation, unknown []string, v Verdict) Decision {
 	switch {
 	case op.Ambiguous > 0:
 		v.Reason += "; an earlier attempt may have executed, so this refusal proves nothing"
-		d = review(op, false, v)
+		d = review(op, notExecuted, v)
 	case splittable(op, v):
 		if v.code != upstream.CodeProxyNotFound {
 			unknown = nil
@@ -228,13 +228,14 @@ func decideRefusal(op Operation, unknown []string, v Verdict) Decision {
 	if v.code == upstream.CodeIdempotencyKeyRequired {
 		d.Pause = &Pause{
 			Scope: ScopeAccount, Cause: string(v.code), TraceID: v.TraceID,
-			Detail: "something between here and the provider removes our headers: look at proxies and gateways",
+			Detail: "something between here and the provider removes Perennial's headers: check proxies and gateways",
 		}
 	}
 	return d
 }
 
-// splittable: one bad id refuses a whole chunk, so it is split down to that id.
+// splittable reports whether a refused chunk is split: one bad id refuses a whole chunk,
+// so it is split down to that id.
 func splittable(op Operation, v Verdict) bool {
 	if len(op.ProxyIDs) < 2 {
 		return false
@@ -243,7 +244,7 @@ func splittable(op Operation, v Verdict) bool {
 		v.code == upstream.CodeOfferNotFound || v.code == upstream.CodeUnsupportedOperation
 }
 
-// Patience without a usable Retry-After.
+// Waits without a usable Retry-After.
 const (
 	ThrottleFirst = 5 * time.Second
 	throttleMost  = time.Hour
@@ -253,7 +254,7 @@ const (
 // works may end before its time.
 func decideThrottle(op Operation, h Replied, v Verdict) Decision {
 	until := h.Now.Add(ThrottleDelay(h.Reply.RetryAfter, h.Throttled)).UTC()
-	d := waiting(op, v.doubtful, h.Now, v)
+	d := waiting(op, executed(v.doubtful), h.Now, v)
 	d.Throttled = true
 	d.Pause = &Pause{Scope: ScopeAccount, Cause: CauseThrottled, Detail: v.Reason, TraceID: v.TraceID, Until: &until}
 	return d
@@ -275,7 +276,7 @@ func ThrottleDelay(r upstream.RetryAfter, throttled int) time.Duration {
 // parked puts an operation back as it was before the attempt; the pause keeps
 // it from being sent before a probe has worked.
 func parked(op Operation, h Replied, v Verdict, scope string) Decision {
-	d := waiting(op, v.doubtful, h.Now, v)
+	d := waiting(op, executed(v.doubtful), h.Now, v)
 	d.Pause = &Pause{Scope: scope, Cause: string(v.code), Detail: v.Reason, TraceID: v.TraceID}
 	return d
 }

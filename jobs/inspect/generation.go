@@ -50,8 +50,8 @@ func PlanLine(b fact.Binding, o fact.Operation, proxyID string) fact.Planned {
 	return command.Plan(b, o.Kind, o.CommandID, o.Chunk+"/"+proxyID, o.Generation+1, []string{proxyID})
 }
 
-// MayGoAgain: an order that has a number was charged, and is not sent again
-// before all of it is refunded.
+// MayGoAgain reports whether an operation may be sent again under a new key. An order
+// that has a number was charged, and is not sent again before all of it is refunded.
 func MayGoAgain(o fact.Operation) bool {
 	return o.OrderNo == "" || o.ChargedCents > 0 && o.RefundedCents == o.ChargedCents
 }

@@ -23,7 +23,7 @@ type ListQuery struct {
 	currency string // of the ledger
 }
 
-// listPage is how many commands are looked through at once.
+// listPage is how many commands are read at once.
 const listPage = 500
 
 // matches reports whether an operation is to be shown.
@@ -41,7 +41,7 @@ func (q ListQuery) asksFor(c ledger.Accepted) bool {
 	return q.Kind == "" || c.Kind == q.Kind
 }
 
-// plain: nothing but what has not ended is asked for.
+// plain reports whether the query asks for nothing but what has not ended.
 func (q ListQuery) plain() bool {
 	return q.Unfinished && q.State == "" && q.Kind == "" && len(q.Labels) == 0 && q.Since.IsZero()
 }

@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// CommandStatus is where a command stands, as `status ID -o json` prints it.
+// CommandStatus is the status of a command, as `status ID -o json` prints it.
 type CommandStatus struct {
 	CommandID  string            `json:"command_id"`
 	Kind       fact.Kind         `json:"kind,omitempty"`
@@ -25,8 +25,8 @@ type CommandStatus struct {
 	WaitsFor string `json:"waits_for,omitempty"`
 	// LeftOut are proxies that another operation held when the command came.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
-	// ArchivedIn is the file that holds what it asked for, where that is not
-	// beside the ledger: labels and what was left out are not known without it.
+	// ArchivedIn is the archive that holds the command's content, where that file is not
+	// beside the ledger: without it, labels and what was left out are not known.
 	ArchivedIn string `json:"archived_in,omitempty"`
 }
 
@@ -36,7 +36,7 @@ type LeftOut struct {
 	Reason  string `json:"reason"`
 }
 
-// OperationStatus is where one operation stands. Cents are gross.
+// OperationStatus is the status of one operation. Cents are gross.
 type OperationStatus struct {
 	OperationID    string               `json:"operation_id"`
 	CommandID      string               `json:"command_id"`
@@ -61,7 +61,7 @@ type OperationStatus struct {
 	Lines          []ledger.RenewalLine `json:"lines"`
 }
 
-// Status reads where a command stands, by its id or by an operation's id. The
+// Status reads the status of a command, by its id or by an operation's id. The
 // error is ledger.ErrNotFound for an id that never came.
 func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, error) {
 	accepted, archivedIn, err := acceptance(ctx, l, id)
@@ -278,8 +278,8 @@ func statusOf(o fact.Operation, currency string) OperationStatus {
 	}
 }
 
-// unended orders the states of a command that has not ended by who is waited
-// for: a person first.
+// unended orders the states of a command that has not ended: what waits for a person
+// comes first.
 var unended = []fact.State{
 	fact.StateReview, fact.StateHeld, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateAccepted,
 }
@@ -321,12 +321,12 @@ func LatestOf(operations []fact.Operation) Generations {
 	return latest
 }
 
-// Superseded: other operations took over what this one was to do.
+// Superseded reports whether other operations took over what this one was to do.
 func (g Generations) Superseded(o fact.Operation) bool {
 	return g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation || o.State == fact.StateResolved && g.lineByLine(o)
 }
 
-// lineByLine: single lines of the operation were sent again.
+// lineByLine reports whether single lines of the operation were sent again.
 func (g Generations) lineByLine(o fact.Operation) bool {
 	for chunk := range g {
 		if strings.HasPrefix(chunk, o.Chunk+"/") {
@@ -336,7 +336,7 @@ func (g Generations) lineByLine(o fact.Operation) bool {
 	return false
 }
 
-// renewedAll: each line was renewed, left out, or sent again by itself.
+// renewedAll reports whether each line was renewed, left out, or sent again by itself.
 func (g Generations) renewedAll(o fact.Operation, lines []ledger.RenewalLine) bool {
 	return !slices.ContainsFunc(lines, func(x ledger.RenewalLine) bool {
 		return x.State != fact.LineSucceeded && x.State != fact.LineCharged && x.State != fact.LineSkipped && g[o.Chunk+"/"+x.ProxyID] <= o.Generation

@@ -18,7 +18,7 @@ import (
 	"perennial/upstream"
 )
 
-// Maker is an order operation of ours without a number, and what it asked for.
+// Maker is an order operation of this ledger without a number, and what it asked for.
 type Maker struct {
 	fact.Operation
 
@@ -39,9 +39,9 @@ func MakerOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (Maker, er
 }
 
 // CannotHaveMade says why the operation cannot have made an order that the
-// provider shows; "" when nothing that is shown speaks against it. It is the one
-// rule for what `review show` offers, for what a person's answer may name, and for
-// whether an order is taken for one made elsewhere.
+// provider shows; "" when nothing that is shown excludes it. It is the one rule for
+// what `review show` offers, for what a person's answer may name, and for whether an
+// order is taken for one made elsewhere.
 func (m Maker) CannotHaveMade(x ForeignOrder) string {
 	switch {
 	case m.FirstSentAt != nil && !x.CreatedAt.IsZero() && x.CreatedAt.Before(m.FirstSentAt.Add(-upstream.MaxSkew)):

@@ -25,8 +25,8 @@ var (
 	either = effect{up: true, down: true}
 )
 
-// onWallet is what a finding says of the wallet; nothing where it does not
-// concern what the provider charged.
+// onWallet is a finding's effect on the wallet; none where it does not concern what the
+// provider charged.
 func (f Finding) onWallet() effect {
 	switch f.Kind {
 	case decide.KindOutside, decide.KindTotal, decide.KindCharge, decide.KindMissing, decide.KindSums: // what the provider charged beyond the books

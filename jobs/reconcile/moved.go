@@ -14,7 +14,7 @@ import (
 )
 
 // outsideRenewals makes findings of expiries that moved and that no renewal of
-// ours explains: a person renewed them at the provider's own site, and a top-up of
+// this ledger explains: a person renewed them at the provider's own site, and a top-up of
 // the same amount would hide it from the wallet. What a person records as spent
 // elsewhere explains those that were seen before.
 func (p *Pass) outsideRenewals(ctx context.Context) error {
@@ -29,7 +29,7 @@ func (p *Pass) outsideRenewals(ctx context.Context) error {
 			return err
 		}
 		f := Finding{Kind: decide.KindRenewed, ProxyID: m.ProxyID, Explanation: fmt.Sprintf(
-			"its expiry moved from %s to %s, by %d days, and no renewal of ours explains it: if it was renewed at the provider's own site, `perennial ledger record --kind external`", Stamp(m.Before), Stamp(m.Now), days)}
+			"its expiry moved from %s to %s, by %d days, and no renewal of this ledger explains it: if it was renewed at the provider's own site, `perennial ledger record --kind external`", Stamp(m.Before), Stamp(m.Now), days)}
 		if err == nil {
 			f.AmountCents = -fact.ScalePrice(cents, paid, days)
 			f.Explanation += "; at the price last paid it cost " + p.Binding.Amount(-f.AmountCents)

@@ -17,12 +17,12 @@ import (
 	"perennial/upstream"
 )
 
-// listing is where the walk through the provider's orders stands. It goes on
-// with the next pass when there are more pages than one pass may read.
+// listing is the position in the provider's list of orders. The next pass continues
+// there when there are more pages than one pass may read.
 type listing struct{ token string }
 
-// Outside follows the orders list and takes up the numbers that the ledger does
-// not know. Of a summary nothing but its number is given, so each is read once.
+// Outside follows the orders list and notes the numbers that the ledger does not hold.
+// A summary gives nothing but its number, so each such order is read once.
 func (p *Pass) Outside(ctx context.Context) error {
 	if err := p.listed(ctx); err != nil {
 		return p.orderError(err)
@@ -130,7 +130,7 @@ func (p *Pass) readForeign(ctx context.Context, no string, opened time.Time) err
 }
 
 // judgeForeign makes findings of what was read, but for orders that a person
-// recorded and those that an operation of ours may have made.
+// recorded and those that an operation of this ledger may have made.
 func (p *Pass) judgeForeign(ctx context.Context) error {
 	recorded, err := p.Ledger.RecordedFor(ctx)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *Pass) judgeForeign(ctx context.Context) error {
 	return nil
 }
 
-// makers are the operations of ours that may have made an order that is not known.
+// makers are the operations of this ledger that may have made an order that is not known.
 func (p *Pass) makers(ctx context.Context) ([]Maker, error) {
 	operations, err := p.Ledger.OrdersWithoutNumber(ctx)
 	ours := make([]Maker, len(operations))
@@ -173,9 +173,9 @@ func (p *Pass) makers(ctx context.Context) ([]Maker, error) {
 	return ours, err
 }
 
-// attribution is which operations of ours may have made an unknown order.
+// attribution is which operations of this ledger may have made an unknown order.
 type attribution struct {
-	settled bool     // one under way will tell, or a person's answer explains it
+	settled bool     // the reply of one under way will name it, or a person's answer explains it
 	reviews []string // operations in review that may have made it
 }
 

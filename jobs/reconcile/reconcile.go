@@ -51,16 +51,16 @@ type Reconciliation struct {
 	Wallet   WalletCheck `json:"wallet"`
 	Orders   int         `json:"orders_compared"`
 	Renewals int         `json:"renewals_compared"`
-	// Compared is how much of each kind this pass looked at: nothing found among
-	// nothing is no agreement.
+	// Compared is how much of each kind this pass compared: a pass that compared nothing
+	// has found no agreement.
 	Compared Compared `json:"compared"`
-	// Notes are what this reconciliation could not look at, and why.
+	// Notes are what this reconciliation could not compare, and why.
 	Notes []string `json:"notes,omitempty"`
 }
 
 // Compared counts what one pass compared, and what it left to the next.
 type Compared struct {
-	Orders   int  `json:"orders"`         // of ours, with a fresh read
+	Orders   int  `json:"orders"`         // of this ledger, with a fresh read
 	Renewals int  `json:"renewals"`       // operation, transfers and lines
 	Expiries int  `json:"expiries"`       // of renewed proxies, that they moved by what was paid for
 	Outside  int  `json:"outside_orders"` // made elsewhere, read in this pass
@@ -111,12 +111,12 @@ type Reconciler struct {
 	ReconcilerConfig
 
 	loaded      bool
-	ChangedSeq  int64                   // facts up to here were looked at
+	ChangedSeq  int64                   // facts up to here were compared
 	orderCursor string                  // the last order of the turn through all
 	stickyTurn  string                  // the last of sticky that was read
 	foreignTurn string                  // the last of foreign that was read
 	renewals    string                  // the last renewal of the turn through all
-	Sticky      map[string]bool         // orders to look at whatever the turn
+	Sticky      map[string]bool         // orders to compare in every pass
 	Known       map[string][]Finding    // what an order, or a line, differed by when it was last read
 	settledAt   map[string]time.Time    // renewals whose expiries are still to be seen
 	list        listing                 // through the provider's orders
@@ -151,7 +151,7 @@ type Pass struct {
 	Fresh map[string]bool // orders made elsewhere that it has read
 }
 
-// recently is how far back the first pass looks for changed operations.
+// recently is how far back the first pass reads changed operations.
 const recently = 24 * time.Hour
 
 // Reconcile compares orders, renewals and the wallet, in this order: what the
@@ -187,12 +187,12 @@ func (c *Reconciler) Load(ctx context.Context) error {
 	if c.loaded {
 		return nil
 	}
-	told, agreed, err := c.Ledger.ToldDiscrepancies(ctx)
+	told, agreed, err := c.Ledger.PublishedDiscrepancies(ctx)
 	if err != nil {
 		return err
 	}
-	// What settled since the last agreement may not have been looked at: the runner
-	// may have been away for days.
+	// What settled since the last agreement may not have been compared: the runner may
+	// have been stopped for days.
 	since := c.Clock().Add(-recently)
 	if agreed != nil && agreed.At.Add(-time.Hour).Before(since) {
 		since = agreed.At.Add(-time.Hour)
@@ -230,7 +230,7 @@ func (p *Pass) notef(format string, args ...any) {
 }
 
 // grant gives the coming step its share of the pass's requests, and what the steps
-// before it have left: no step takes those of another.
+// before it have left, so that no step uses up the share of a later one.
 func (p *Pass) grant() { p.Left += max(1, p.Reads/4) }
 
 // inTurn is a set in its order, beginning behind the last one of the turn before.

@@ -68,8 +68,8 @@ const dayLess = 24 * time.Hour
 // movesWithin is how long the provider may take to show a renewed expiry.
 const movesWithin = 10 * time.Minute
 
-// expiries looks whether what was renewed expires later than before, once the
-// provider had its time to show it. What was read since serves.
+// expiries checks that what was renewed expires later than before, once the provider
+// had its time to show it. What was read since serves.
 func (p *Pass) expiries(ctx context.Context) error {
 	p.grant()
 	now := p.Clock()
@@ -104,8 +104,8 @@ func (p *Pass) expiries(ctx context.Context) error {
 	return nil
 }
 
-// moved reports whether a line needs no more looking at: its expiry moved, or
-// what it was before is not known. When it did not move, that is a finding.
+// moved reports whether a line needs no further check: its expiry moved, or the earlier
+// one is not known. When it did not move, that is a finding.
 func (p *Pass) moved(ctx context.Context, operation string, l ledger.RenewalLine, settled time.Time) (bool, error) {
 	seen, err := p.Ledger.Proxy(ctx, l.ProxyID)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {

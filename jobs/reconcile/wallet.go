@@ -34,7 +34,7 @@ type WalletReading struct {
 	Moved         bool // something was sent or booked in between
 }
 
-// ReadWallet reads the wallet between two looks at the books.
+// ReadWallet reads the wallet between two reads of the books.
 func (c *Reconciler) ReadWallet(ctx context.Context) (w WalletReading, err error) {
 	if err := c.Pass(ctx); err != nil {
 		return w, err
@@ -55,14 +55,14 @@ func (c *Reconciler) ReadWallet(ctx context.Context) (w WalletReading, err error
 	return w, err
 }
 
-// exact: nothing was under way from before the reading to after it.
+// exact reports whether nothing was under way from before the reading to after it.
 func (w WalletReading) exact() bool {
 	return !w.Moved && len(w.Before.Open) == 0 && len(w.After.Open) == 0
 }
 
 // Check widens the book balance by everything that could have happened to the
-// wallet when it was read and is not booked. What was booked between the two
-// looks may have happened on either side of the reading, so it widens too.
+// wallet when it was read and is not booked. What was booked between the two reads of
+// the books may have happened on either side of the wallet's, so it widens too.
 func (w WalletReading) Check() WalletCheck {
 	x := WalletCheck{ProviderCents: w.ProviderCents, BookCents: w.After.WalletCents}
 	low, high := w.Before.WalletCents, w.Before.WalletCents

@@ -21,7 +21,7 @@ import (
 //go:embed testdata/disk.c
 var source []byte
 
-// Disk is where a test tells its disk what to do.
+// Disk is a test's handle of its disk.
 type Disk struct {
 	library, fail, trace string
 	files                string

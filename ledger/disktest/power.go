@@ -20,8 +20,8 @@ type file struct {
 	cached  map[int][]byte // the newest of each, as the operating system shows it
 }
 
-// PowerCut gives the files as they may be after the power failed behind the
-// last of the events. What was synced is there. Of what was written since, each
+// PowerCut returns the files as they may be after the power failed behind the last of
+// the events. What was synced is there. Of what was written since, each
 // sector is there or not, by itself, whatever the order of the writes was; the
 // file may have grown to its new size, or not. What a failed sync should have
 // written is gone, although reads showed it until then: the operating system

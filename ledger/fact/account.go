@@ -1,4 +1,4 @@
-// The facts of the account: sweeps, pauses, what was recorded and reconciled.
+// The facts of the account as a whole: sweeps, proxies, pauses, records, reconciliation.
 
 package fact
 
@@ -7,9 +7,7 @@ import (
 	"time"
 )
 
-// Facts about the account as a whole: sweeps, proxies, pauses, reconciliation.
-
-// SweepPlanned: a slot fired and these commands are its plan.
+// SweepPlanned says that a slot fired and these commands are its plan.
 type SweepPlanned struct {
 	accountFact
 	Schedule      string            `json:"schedule"`
@@ -36,8 +34,8 @@ type SweepPlanned struct {
 // FactType implements Fact.
 func (SweepPlanned) FactType() string { return "sweep.planned" }
 
-// SweepHeld: a plan waits for an approval, or a part of it for money: one fact
-// for each limit that stands in the way.
+// SweepHeld says that a plan waits for an approval, or a part of it for money: one fact
+// for each limit that the plan exceeds.
 type SweepHeld struct {
 	accountFact
 	Schedule string    `json:"schedule"`
@@ -60,7 +58,7 @@ type SweepHeld struct {
 // FactType implements Fact.
 func (SweepHeld) FactType() string { return "sweep.held" }
 
-// SweepFinished: every command of the slot's plan is on the commands stream.
+// SweepFinished says that every command of the slot's plan is on the commands stream.
 type SweepFinished struct {
 	accountFact
 	Schedule string    `json:"schedule"`
@@ -79,7 +77,7 @@ type SweepFinished struct {
 // FactType implements Fact.
 func (SweepFinished) FactType() string { return "sweep.finished" }
 
-// SweepMissed: slots passed while nothing ran; the next sweep serves them all.
+// SweepMissed says that slots passed while no runner worked; the next sweep serves all.
 type SweepMissed struct {
 	accountFact
 	Schedule string      `json:"schedule"`
@@ -113,7 +111,7 @@ type ProxyExpired struct {
 // FactType implements Fact.
 func (ProxyExpired) FactType() string { return "proxy.expired" }
 
-// AccountPaused: the account (or one kind of its operations) sends nothing.
+// AccountPaused says that the account, or one kind of its operations, sends nothing.
 // With Until set it ends by itself, as a Retry-After does.
 type AccountPaused struct {
 	accountFact
@@ -171,7 +169,7 @@ const recordPrefix = "record:"
 // FactType implements Fact.
 func (LedgerRecorded) FactType() string { return "ledger.recorded" }
 
-// LedgerReconciled: the books were compared with the provider and agreed.
+// LedgerReconciled says that the books were compared with the provider and agreed.
 type LedgerReconciled struct {
 	accountFact
 	WalletCents   int64 `json:"wallet_cents"`

@@ -4,9 +4,9 @@ package fact
 
 import "time"
 
-// LedgerArchived: journal rows were moved to an archive file. The row it names
-// is the last that went; the journal of the ledger begins behind it, with the
-// projections as they stood there (SnapshotHash).
+// LedgerArchived says that journal rows were moved to an archive file. The row it names
+// is the last that was moved; the journal of the ledger begins behind it, with the
+// projections as they were there (SnapshotHash).
 type LedgerArchived struct {
 	accountFact
 	// Before is what was asked for: facts of this instant and later stay.
@@ -34,7 +34,7 @@ type LedgerArchived struct {
 // FactType implements Fact.
 func (LedgerArchived) FactType() string { return "ledger.archived" }
 
-// LedgerBounded: the events stream begins later from now on. What the removed
+// LedgerBounded says that the events stream begins later from now on. What the removed
 // events amounted to is in the account's bucket of snapshots, where the stream is,
 // and was read back before this fact was appended; the ledger.archived of the same
 // snapshot vouches for it.

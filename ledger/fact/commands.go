@@ -136,7 +136,7 @@ type CommandRejected struct {
 func (CommandRejected) FactType() string { return "command.rejected" }
 
 // CommandConflict says that an id came again with other content. The first
-// content stands.
+// content remains.
 type CommandConflict struct {
 	Ref
 	ContentHash  string `json:"content_hash"`
@@ -263,7 +263,7 @@ type OperationResolved struct {
 // FactType implements Fact.
 func (OperationResolved) FactType() string { return "operation.resolved" }
 
-// OrderAccepted: the provider took the order (201). It says nothing of money.
+// OrderAccepted says that the provider took the order (201). It books nothing.
 type OrderAccepted struct {
 	Ref
 	Attempt int64     `json:"attempt"`
@@ -290,7 +290,7 @@ type OrderState struct {
 	UnreadSince *time.Time `json:"unread_since,omitempty"`
 }
 
-// OrderProgressed: the order is not finished; read it again at NextAt.
+// OrderProgressed says that the order is not finished, and is read again at NextAt.
 type OrderProgressed struct {
 	OrderState
 	NextAt time.Time `json:"next_at"`
@@ -300,7 +300,7 @@ type OrderProgressed struct {
 // FactType implements Fact.
 func (OrderProgressed) FactType() string { return "order.progressed" }
 
-// OrderDelivered: every expected proxy is available.
+// OrderDelivered says that every expected proxy is available.
 type OrderDelivered struct {
 	OrderState
 	ProxyIDs []string `json:"proxy_ids"`
@@ -309,7 +309,7 @@ type OrderDelivered struct {
 // FactType implements Fact.
 func (OrderDelivered) FactType() string { return "order.delivered" }
 
-// OrderRefunded: the provider returned money for the order.
+// OrderRefunded says that the provider returned money for the order.
 type OrderRefunded struct {
 	OrderState
 	RefundStatus string    `json:"refund_status"`
@@ -320,8 +320,8 @@ type OrderRefunded struct {
 // FactType implements Fact.
 func (OrderRefunded) FactType() string { return "order.refunded" }
 
-// LineState is where one proxy of a renewal stands: docs/state-machine.md, Lines of
-// a renewal.
+// LineState is the state of one proxy of a renewal: docs/state-machine.md, Lines of a
+// renewal.
 type LineState string
 
 // The states of a line.

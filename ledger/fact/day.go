@@ -1,4 +1,4 @@
-// Days of a time zone: when one begins, and how an instant is shown.
+// The days of a time zone: when one begins, and how an instant is shown.
 
 package fact
 

@@ -1,4 +1,4 @@
-// Which instants can be written.
+// Instants as facts write them: which can be written, and expiries to the second.
 
 package fact
 
@@ -9,9 +9,8 @@ import "time"
 // may lie in the year 0 or 10000 without it.
 func WritableInstant(t time.Time) bool { y := t.UTC().Year(); return y >= 1 && y <= 9999 }
 
-// Expiry is an expiry as it is kept and compared: to the second. A provider may
-// show it to any precision, in one place to another than in the next; a renewal
-// moves it by days. Nil is nil.
+// Expiry is an expiry as it is kept and compared: to the second. A provider may show it
+// to different precisions in different replies; a renewal moves it by days. Nil is nil.
 func Expiry(at *time.Time) *time.Time {
 	if at == nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// State is where an operation stands in docs/state-machine.md.
+// State is an operation's state, of those in docs/state-machine.md.
 type State string
 
 // The states of an operation.

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// maxMarks is how many combining marks may stand in a row. No script needs more; a
+// maxMarks is how many combining marks may follow one another. No script needs more; a
 // letter under fifty of them covers the lines around it.
 const maxMarks = 4
 

@@ -14,7 +14,7 @@ const (
 	maxSkipReasonBytes = 1 << 10 // of all of them together
 )
 
-// ProxySkipped: a proxy was left out of a renewal, and why. Several that were left
+// ProxySkipped says that a proxy was left out of a renewal, and why. Several that were left
 // out together are one fact: they are in Skipped, and the fields of one are empty.
 type ProxySkipped struct {
 	Ref
@@ -72,7 +72,7 @@ func (f ProxySkipped) group(reason string) int {
 	return slices.IndexFunc(f.Skipped, func(x SkippedFor) bool { return x.Reason == reason })
 }
 
-// full: the fact has no room to name another reason.
+// full reports whether the fact has no room to name another reason.
 func (f ProxySkipped) full(reason string) bool {
 	size := len(reason)
 	for _, x := range f.Skipped {

@@ -27,7 +27,7 @@ type SweepLeft struct {
 	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty"`
 }
 
-// SweepFailed: a slot's sweep cannot be made, as when the proxies cannot be
+// SweepFailed says that a slot's sweep cannot be made, as when the proxies cannot be
 // listed, or commands of it were refused as invalid. It is tried again; once it is
 // made its sweep.planned follows.
 type SweepFailed struct {
@@ -46,7 +46,7 @@ type SweepFailed struct {
 // FactType implements Fact.
 func (SweepFailed) FactType() string { return "sweep.failed" }
 
-// ProxyRetired: no sweep renews the proxy any more. It is kept until it expires,
+// ProxyRetired says that no sweep renews the proxy any more. It is kept until it expires,
 // and a person's own command still renews it.
 type ProxyRetired struct {
 	accountFact
@@ -59,7 +59,7 @@ type ProxyRetired struct {
 // FactType implements Fact.
 func (ProxyRetired) FactType() string { return "proxy.retired" }
 
-// ProxyReinstated: sweeps renew the proxy again, and count its endings without a
+// ProxyReinstated says that sweeps renew the proxy again, and count its endings without a
 // renewal from here.
 type ProxyReinstated struct {
 	accountFact
@@ -72,7 +72,7 @@ type ProxyReinstated struct {
 // FactType implements Fact.
 func (ProxyReinstated) FactType() string { return "proxy.reinstated" }
 
-// ProxyReplaced: the provider would not renew the proxy, and by its schedule's
+// ProxyReplaced says that the provider would not renew the proxy, and by its schedule's
 // policy this order buys another in its place. It says that the order is on its
 // way, not that anything was bought.
 type ProxyReplaced struct {
@@ -90,7 +90,7 @@ type ProxyReplaced struct {
 // FactType implements Fact.
 func (ProxyReplaced) FactType() string { return "proxy.replaced" }
 
-// ProxyReview: so many renewals of the proxy ended without renewing it that
+// ProxyReview says that so many renewals of the proxy ended without renewing it that
 // sweeps leave it to a person. It is about the last of them, and waits in
 // v_reviews until the proxy is retired or reinstated, or renewed after all.
 type ProxyReview struct {

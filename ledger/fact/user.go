@@ -1,4 +1,4 @@
-// In whose name something is written.
+// The person and the NATS user in whose name a fact is written.
 
 package fact
 
@@ -30,13 +30,13 @@ func Signed(by, user string) string {
 	return by + userMark + user + ")"
 }
 
-// Said is why the operation stands where it does, in the name of who cancelled it.
+// Said is the reason of the operation's state, in the name of who cancelled it.
 func (f CommandCancelled) Said(by string) string { return "cancelled by " + by + ": " + f.Reason }
 
-// Said is why the operation stands where it does, in the name of who answered.
+// Said is the reason of the operation's state, in the name of who answered.
 func (f OperationResolved) Said(by string) string { return f.Outcome + " by " + by + ": " + f.Reason }
 
-// userMark stands before a user that a server proved.
+// userMark precedes a user that a server proved.
 const userMark = " (NATS user "
 
 // ClaimsUser reports whether a name would read as one that Signed made: nothing has

@@ -1,8 +1,8 @@
-// Package files opens what another user of the machine, or a mistake, may have put in
-// the place of a file: a named pipe stops a program that opens it, a link leads a
-// program that writes to another file, and a file or directory that others may write
-// says what they want. It reads regular files of a bounded size alone, writes by a
-// temporary file and a rename, and knows which modes are safe.
+// Package files opens files safely where another user of the machine, or a mistake, may
+// have put something else in their place: a named pipe blocks a program that opens it, a
+// link leads a program that writes to another file, and the content of a file or directory
+// that others may write cannot be trusted. It reads only regular files of a bounded size,
+// writes by a temporary file and a rename, and checks modes.
 package files
 
 import (
@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// Open opens a regular file to read. It waits for nothing, whatever stands there.
+// Open opens a regular file to read. It never blocks, whatever has the name.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -58,7 +58,7 @@ func Read(path string, most int64, checks ...Check) ([]byte, error) {
 }
 
 // Write writes a file whole or not at all: under another name first, so that a link
-// that stands there is replaced, and what it leads to is not written to. The file has
+// in its place is replaced, and what it leads to is not written to. The file has
 // the mode whatever the umask is. What is no regular file is not replaced.
 func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	if err := Regular(path); err != nil {

@@ -34,6 +34,6 @@ var boundBugs = []bug{
 		old: " || unicode.In(r, invisible...) {", new: " {"},
 	{name: "marks pile up over the lines around them", file: "ledger/fact/printable.go", run: "TestMarksPileUp",
 		old: "if marks > maxMarks {", new: "if marks < 0 {"},
-	{name: "of a field that stands twice the last one counts", file: "jobs/command/strict.go", run: "TestARequestIsReadAsStrictly",
+	{name: "of a field that appears twice the last one counts", file: "jobs/command/strict.go", run: "TestARequestIsReadAsStrictly",
 		old: "jsonv2.RejectUnknownMembers(true)", new: "jsonv2.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true)"},
 }

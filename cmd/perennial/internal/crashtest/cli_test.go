@@ -177,7 +177,7 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("31 days: exit %d %s", code, errs)
 	}
 	for args, want := range map[string]string{
-		"order --item off_us_1=1 --item off_us_1=2": "stands twice",
+		"order --item off_us_1=1 --item off_us_1=2": "appears twice",
 		"order --item off_us_1":                     "OFFER=QUANTITY",
 		"status --limit -3":                         "1 or more",
 	} {
