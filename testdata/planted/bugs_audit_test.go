@@ -88,7 +88,7 @@ var auditBugs = []bug{
 	{trap: 25, name: "YAML's numbers are cents", file: "cmd/perennial/internal/config/numbers.go",
 		old: "case !plainInteger.MatchString(n.Value) || err != nil:", new: "case err != nil && n.Tag != \"!!int\" && n.Tag != \"!!float\":"},
 	{name: "another directory is another ledger", file: "cmd/perennial/internal/config/config.go", run: "TestOneConfigurationIsOneLedger",
-		old: "return c.Beside(c.DataDir)", new: "return c.DataDir"},
+		old: "return c.ResolvePath(c.DataDir)", new: "return c.DataDir"},
 	{name: "a refusal at intake is asked for by its content alone", file: "jobs/inspect/status.go", run: "TestARefusalAtIntakeIsFound",
 		old: "[]string{hash, message}", new: "[]string{hash, hash}"},
 	{name: "a sweep that needs money ends with 0", file: "cmd/perennial/internal/cli/sweep.go", run: "TestASweepThatNeeds",

@@ -17,7 +17,7 @@ var fileBugs = []bug{
 	{name: "the store of NATS stays open", file: "queue/server.go", run: "TestTheStoreIsClosed",
 		old: "files.CloseDirectory(config.StoreDir)", new: "files.OwnDirectory(config.StoreDir)"},
 	{name: "a configuration that every user may write is read", file: "cmd/perennial/internal/config/config.go", run: "TestLooseFiles",
-		old: "files.Read(path, MaxConfig, notOthers)", new: "files.Read(path, MaxConfig)"},
+		old: "files.Read(path, MaxConfigBytes, notOthers)", new: "files.Read(path, MaxConfigBytes)"},
 	{name: "the ledger's log stays open", file: "ledger/file_open.go", run: "TestWhatIsBesideALedger",
 		old: "for _, ending := range besideIt {\n\t\tif err := files.Regular(path + ending)", new: "for _, ending := range besideIt[:1] {\n\t\tif err := files.Regular(path + ending)"},
 }

@@ -81,6 +81,6 @@ var queueBugs = []bug{
 		old: "os.Rename(before, now); err != nil",
 		new: "os.Rename(before+\"-\", now); err != nil"},
 	{name: "pages are for any name", file: "cmd/perennial/internal/daemon/http.go", run: "TestPagesAre",
-		old: "if !health && !s.host.Config.HTTP.Serves(r.Host) {",
+		old: "if !health && !s.host.Config.HTTP.ServesHost(r.Host) {",
 		new: "if !health && r.Host == \"-\" {"},
 }

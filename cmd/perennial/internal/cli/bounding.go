@@ -198,7 +198,7 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 		return err
 	}
 	relay := queue.NewRelay(b.history.queue, b.account, &daemon.Source{Ledger: l, Account: b.account, Epoch: binding.Epoch}, b.log)
-	relay.Held, relay.RefillAdvice, relay.Begins = daemon.HeldOf(noted), daemon.RefillAdvice, daemon.BeginsOf(l)
+	relay.Held, relay.RefillAdvice, relay.Begins = daemon.HeldFromNote(noted), daemon.RefillAdvice, daemon.EventsBegin(l)
 	parent := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	done := make(chan struct{})

@@ -217,7 +217,7 @@ func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) s
 		return state
 	}
 	said := []string{id + " is " + state}
-	if status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id}); err == nil && status.State == state {
+	if status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: id}); err == nil && status.State == state {
 		for _, why := range []string{status.Reason, status.WaitsFor} {
 			if why != "" {
 				said = append(said, why)
@@ -258,7 +258,7 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesR
 			return &exitError{ExitFailed, fmt.Errorf("%s was accepted before with other content, which stands: nothing new was done\nchoose another --id", id)}
 		}
 		if settledState(state) {
-			status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id})
+			status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: id})
 			if err == nil {
 				return a.followed(status)
 			}

@@ -221,7 +221,7 @@ func awaitEnd(ctx context.Context, r *remote, id string) (status inspect.Command
 	for {
 		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, daemon.StatesRequest{IDs: []string{id}})
 		if settledState(states[id]) {
-			if status, err = ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id}); err == nil {
+			if status, err = ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: id}); err == nil {
 				return status, nil
 			}
 		}

@@ -39,7 +39,7 @@ func (d *doctor) roles(ctx context.Context, address string) {
 		}
 		target := queue.ConnectConfig{URL: address, User: u.Name, Password: u.Password}
 		if configured.CredsFile != "" {
-			target = queue.ConnectConfig{URL: address, CredsFile: d.config.Beside(configured.CredsFile)}
+			target = queue.ConnectConfig{URL: address, CredsFile: d.config.ResolvePath(configured.CredsFile)}
 		}
 		wrong, not, err := d.separation(ctx, target, u)
 		if err != nil {

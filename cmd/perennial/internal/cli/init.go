@@ -146,7 +146,7 @@ func (s *setup) secret(ctx context.Context) (string, error) {
 	case s.secretFile == "-":
 		text, err = io.ReadAll(io.LimitReader(s.in, 4096))
 	case s.secretFile != "":
-		text, err = readNamed(ctx, s.secretFile, config.MaxSecret)
+		text, err = readNamed(ctx, s.secretFile, config.MaxSecretBytes)
 	case isTerminal(os.Stdin):
 		fmt.Fprint(s.app.stderr, "API Secret (not shown): ")
 		text, err = term.ReadPassword(int(os.Stdin.Fd()))
@@ -162,7 +162,7 @@ func (s *setup) secret(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", usage("the secret cannot be read: %w", err)
 	}
-	secret, err := config.OneSecret(text)
+	secret, err := config.ParseSecret(text)
 	if err != nil {
 		return "", usage("the secret %w\nsay --secret-file FILE", err)
 	}

@@ -45,8 +45,8 @@ type eventsChoice struct {
 	mayLose []string
 }
 
-// Archiving is what `ledger archive` did.
-type Archiving struct {
+// ArchiveResult is what `ledger archive` prints as JSON.
+type ArchiveResult struct {
 	ledger.Archived
 
 	Events *boundedEvents `json:"events,omitempty"`
@@ -73,7 +73,7 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 		return fmt.Errorf("account %s: the events stream is empty, and what is not published stays in the ledger\nstart the runner and let it publish first", account)
 	}
 	x.Path, x.Published = c.LedgerPath(account), ledger.Head{Seq: int64(last.Seq), Hash: last.Hash}
-	var out Archiving
+	var out ArchiveResult
 	if out.Archived, err = x.Run(ctx); err != nil {
 		return a.broken(err)
 	}
@@ -90,7 +90,7 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 	return a.printArchived(account, x.Before, out)
 }
 
-func (a *app) printArchived(account string, before time.Time, out Archiving) error {
+func (a *app) printArchived(account string, before time.Time, out ArchiveResult) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, out)
 	}

@@ -162,7 +162,7 @@ func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*ledger.Agai
 // to have been published on it. A run fills up what a power cut takes, and refuses
 // what none explains; until then nothing is proven by what is missing.
 func missingEvents(noted ledger.Published, last uint64) error {
-	why, then := daemon.HeldOf(noted).Missing(last), daemon.RefillAdvice
+	why, then := daemon.HeldFromNote(noted).Missing(last), daemon.RefillAdvice
 	if why == "" {
 		why = queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.Seq)}.Missing(last)
 		then = "a power cut explains it: `perennial run` publishes them again from the ledger"

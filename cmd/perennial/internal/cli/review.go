@@ -70,7 +70,7 @@ func (a *app) reviewResolve() *cobra.Command {
 			if charged == notCharged {
 				return usage("say either --charged CENTS or --not-charged")
 			}
-			return a.changeByHand(cmd.Context(), daemon.VerbResolve, x)
+			return a.sendChange(cmd.Context(), daemon.VerbResolve, x)
 		},
 	}
 	f := c.Flags()
@@ -104,13 +104,13 @@ func (a *app) accountCommand() *cobra.Command {
 		},
 	}
 	c.AddCommand(show, a.accountRotate(),
-		a.accountByHand("pause", "Send nothing until it is resumed", daemon.VerbPause),
-		a.accountByHand("resume", "End every pause, also one with a time set", daemon.VerbResume))
+		a.accountChange("pause", "Send nothing until it is resumed", daemon.VerbPause),
+		a.accountChange("resume", "End every pause, also one with a time set", daemon.VerbResume))
 	return c
 }
 
-func (a *app) accountByHand(use, short, verb string) *cobra.Command {
-	c := a.byHandCommand(use, short, verb)
+func (a *app) accountChange(use, short, verb string) *cobra.Command {
+	c := a.operatorCommand(use, short, verb)
 	c.Args = cobra.NoArgs
 	inner := c.RunE
 	c.RunE = func(cmd *cobra.Command, _ []string) error { return inner(cmd, []string{""}) }

@@ -31,7 +31,7 @@ func (a *app) sweepApprove() *cobra.Command {
 		Use: "approve PLAN", Short: "Carry out exactly the held plan with this hash", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Plan = args[0]
-			return a.changeByHand(cmd.Context(), daemon.VerbApprove, q)
+			return a.sendChange(cmd.Context(), daemon.VerbApprove, q)
 		},
 	}
 	f := c.Flags()

@@ -87,7 +87,7 @@ func Load(path string) (*Config, error) {
 		}
 		path = "perennial.yaml"
 	}
-	text, err := files.Read(path, MaxConfig, notOthers)
+	text, err := files.Read(path, MaxConfigBytes, notOthers)
 	if err != nil {
 		return nil, invalid("configuration %s cannot be read: %w", path, err)
 	}
@@ -105,7 +105,7 @@ func Load(path string) (*Config, error) {
 	c.Defaults()
 	c.DataDir = c.dataBeside()
 	if c.NATS.CredsFile != "" {
-		c.NATS.CredsFile = c.Beside(c.NATS.CredsFile)
+		c.NATS.CredsFile = c.ResolvePath(c.NATS.CredsFile)
 	}
 	if err := c.validate(); err != nil {
 		return nil, invalid("configuration %s: %w", path, err)
@@ -120,7 +120,7 @@ func (c *Config) dataBeside() string {
 	if filepath.Dir(c.File) == "." {
 		return c.DataDir
 	}
-	return c.Beside(c.DataDir)
+	return c.ResolvePath(c.DataDir)
 }
 
 // unmarshalStrict refuses unknown keys: a misspelt limit must not cost money.
@@ -144,29 +144,29 @@ func Embedded() *Config {
 
 // Defaults fills in what the configuration leaves out, as the comments of the fields say.
 func (c *Config) Defaults() {
-	OrElse(&c.DataDir, "perennial-data")
-	OrElse(&c.NATS.Listen, "127.0.0.1:4222")
-	OrElse(&c.HTTP.Listen, "127.0.0.1:8080")
+	SetDefault(&c.DataDir, "perennial-data")
+	SetDefault(&c.NATS.Listen, "127.0.0.1:4222")
+	SetDefault(&c.HTTP.Listen, "127.0.0.1:8080")
 	for _, a := range c.Accounts {
 		if a == nil {
 			continue
 		}
-		OrElse(&a.RatePerSecond, 5)
-		OrElse(&a.Concurrency, 8)
-		OrElse(&a.PollFloor, time.Second)
-		OrElse(&a.DailyLimitTimezone, "UTC")
-		OrElse(&a.ReconcileEvery, time.Hour)
-		OrElse(&a.Replicas, 1)
+		SetDefault(&a.RatePerSecond, 5)
+		SetDefault(&a.Concurrency, 8)
+		SetDefault(&a.PollFloor, time.Second)
+		SetDefault(&a.DailyLimitTimezone, "UTC")
+		SetDefault(&a.ReconcileEvery, time.Hour)
+		SetDefault(&a.Replicas, 1)
 	}
 	for i := range c.Schedules {
-		OrElse(&c.Schedules[i].Account, "main")
-		OrElse(&c.Schedules[i].Timezone, "UTC")
-		OrElse(&c.Schedules[i].Chunk, 100)
+		SetDefault(&c.Schedules[i].Account, "main")
+		SetDefault(&c.Schedules[i].Timezone, "UTC")
+		SetDefault(&c.Schedules[i].Chunk, 100)
 	}
 }
 
-// OrElse sets a field that is empty.
-func OrElse[T comparable](field *T, value T) {
+// SetDefault sets a field that has its zero value.
+func SetDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
@@ -280,8 +280,8 @@ func (c *Config) validateSchedules() error {
 		}
 		names[s.Name] = true
 		for _, name := range []string{s.Match.ProxyIDsFile, s.Match.ExceptProxyIDsFile} {
-			if name != "" && !Exists(c.Beside(name)) {
-				return fmt.Errorf("schedules[%d].match: the list %s does not exist", i, c.Beside(name))
+			if name != "" && !Exists(c.ResolvePath(name)) {
+				return fmt.Errorf("schedules[%d].match: the list %s does not exist", i, c.ResolvePath(name))
 			}
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"io/fs"
 )
 
-// MaxConfig bounds the configuration, in bytes.
-const MaxConfig = 1 << 20
+// MaxConfigBytes bounds the configuration, in bytes.
+const MaxConfigBytes = 1 << 20
 
 // configText is the configuration as it was read, once: a file that is changed
 // meanwhile is not two.

@@ -132,7 +132,7 @@ func (w *world) settled(run *process, ids ...string) {
 	}
 }
 
-func TestTrap13AnOldLedgerPutInPlaceByHandIsRefusedAndRestoredFromTheStream(t *testing.T) {
+func TestTrap13AnOldLedgerIsRefusedAndRestoredFromTheStream(t *testing.T) {
 	w, commands := lostTime(t, "")
 	backup, err := os.ReadFile(filepath.Join(w.dir, "backup.db"))
 	if err != nil {

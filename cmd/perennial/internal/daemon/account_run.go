@@ -107,7 +107,7 @@ func (a *account) turn(ctx context.Context) error {
 	if err := a.host.refuseAnonymous(); err != nil {
 		return err
 	}
-	if most := a.host.Queue.MaxPayload(); most < PayloadWanted {
+	if most := a.host.Queue.MaxPayload(); most < RequiredPayload {
 		return fmt.Errorf("max_payload of the NATS server is %s: an event of up to %s could not be published, nor any behind it. Set max_payload: 1MB or more", humanize.IBytes(uint64(most)), humanize.IBytes(ledger.MaxFactBytes))
 	}
 	if err := a.ensureStreams(ctx); err != nil {
@@ -117,7 +117,7 @@ func (a *account) turn(ctx context.Context) error {
 		return a.serve(ctx)
 	}
 	a.setState(waitsForLease)
-	lease, err := a.host.Queue.AcquireLease(ctx, a.Name, Holder(), LeaseTTL)
+	lease, err := a.host.Queue.AcquireLease(ctx, a.Name, HolderName(), LeaseTTL)
 	if err != nil {
 		return err
 	}
@@ -162,8 +162,8 @@ func (a *account) serveUnder(ctx context.Context, lease *queue.Lease) error {
 	return err
 }
 
-// Holder names this process among runners.
-func Holder() string {
+// HolderName makes a name for this process that is unique among runners.
+func HolderName() string {
 	name, err := os.Hostname()
 	if err != nil {
 		name = "unknown"
@@ -171,5 +171,6 @@ func Holder() string {
 	return fmt.Sprintf("%s-%d-%08x", name, os.Getpid(), rand.Uint32())
 }
 
-// PayloadWanted is a message with the largest fact, its envelope and its headers.
-const PayloadWanted = ledger.MaxFactBytes + 16<<10
+// RequiredPayload is the max_payload that a NATS server needs, in bytes: the largest
+// fact with its envelope and headers.
+const RequiredPayload = ledger.MaxFactBytes + 16<<10

@@ -260,16 +260,17 @@ func (h *Host) NATSURL() string {
 // are called in the same directory.
 func RunFile(dataDir string) string { return filepath.Join(dataDir, "run.json") }
 
-// RunLine is what the file holds: the ready line, and under which name the commands
-// connect where the embedded server has users. The password is of this run alone.
-type RunLine struct {
+// RunAddresses is the content of [RunFile]: the ready line, and the login of the
+// program's commands where the embedded server has users. The password is of this run
+// alone.
+type RunAddresses struct {
 	ReadyLine
 	User     string `json:"user,omitempty"`
 	Password string `json:"password,omitempty"`
 }
 
 func (h *Host) writeRunFile() error {
-	text, err := json.Marshal(RunLine{h.Ready(), h.local.Name, h.local.Password}) //nolint:gosec // a password of this run, in a file of mode 0600
+	text, err := json.Marshal(RunAddresses{h.Ready(), h.local.Name, h.local.Password}) //nolint:gosec // a password of this run, in a file of mode 0600
 	if err == nil {
 		// A link that stands there is replaced, and not written to.
 		err = files.Write(RunFile(h.Config.DataDir), 0o600, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err })
