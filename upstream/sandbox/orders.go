@@ -99,7 +99,7 @@ func (s *Server) accept(o *order, quantities map[string]int64) outcome {
 	}
 	s.money(ch, o.space, Charge{AppID: o.appID, IdempotencyKey: o.key, Reason: "order", OrderNo: o.no}, -o.total)
 	ch.saveWallet(o.space)
-	s.orderChanges(o, false)
+	s.orderAppears(o)
 	o.space.orders = append(o.space.orders, o)
 	s.st.orders[o.no] = o
 	if o.scenario == "" {
@@ -142,7 +142,7 @@ func (s *Server) advance() {
 }
 
 func (s *Server) step(o *order, ch *change) {
-	s.orderChanges(o, true)
+	s.orderChanges(o)
 	switch {
 	case o.stage == stagePaid:
 		o.stage = stageProcuring
@@ -176,7 +176,7 @@ func (s *Server) deliver(o *order, at time.Time, ch *change) {
 		for range line.Quantity {
 			p := &proxy{id: s.st.nextID("px_"), space: o.space, offer: s.st.byCode[line.OfferCode], orderNo: o.no,
 				starts: at, expires: at.AddDate(0, 0, int(o.days))}
-			s.proxyChanges(p, false)
+			s.proxyAppears(p)
 			s.st.addProxy(p)
 			o.proxies = append(o.proxies, p)
 			ch.saveProxy(p)

@@ -99,7 +99,7 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFa
 			s.money(ch, sp, line, cents)
 			refunded = cents
 		case "succeeded":
-			s.proxyChanges(p, true)
+			s.proxyChanges(p)
 			p.expires = p.extended(in.days, s.now())
 			ch.saveProxy(p)
 		}

@@ -215,7 +215,8 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return fmt.Errorf("publish what was archived: %w", err)
 	}
-	return l.NotePublished(parent, head, true)
+	const stopped = true // flushed: no crash takes these events away
+	return l.NotePublished(parent, head, stopped)
 }
 
 func (b bounding) reach(point string) {

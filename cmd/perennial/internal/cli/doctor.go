@@ -269,11 +269,10 @@ func (d *doctor) noLedger(ctx context.Context, path string) {
 
 // lastEvent is the newest row on the account's events stream, 0 where there is none.
 func (d *doctor) lastEvent(ctx context.Context) (uint64, error) {
-	external := d.config.NATS.URL != "" || d.config.NATS.Context != "" || d.app.natsURL != ""
-	if !external && !config.Exists(filepath.Join(d.config.DataDir, "nats")) {
+	if !d.app.externalNATS(d.config) && !config.Exists(filepath.Join(d.config.DataDir, "nats")) {
 		return 0, nil
 	}
-	h, err := d.app.openHistory(d.config, d.account, false)
+	h, err := d.app.openHistory(d.config, d.account)
 	if err != nil {
 		return 0, err
 	}

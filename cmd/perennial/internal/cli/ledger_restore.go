@@ -44,7 +44,7 @@ func (a *app) ledgerRestore() *cobra.Command {
 // lease where NATS is another server, since a runner may be on another machine.
 func (a *app) restore(ctx context.Context, c *config.Config, account, from string, replace bool) error {
 	x := ledger.Restore{Path: c.LedgerPath(account), From: from, Clock: time.Now, AppID: appIDOf(c, account), Replace: replace}
-	h, err := a.openHistory(c, account, true)
+	h, err := a.openHistoryLocked(c, account)
 	switch {
 	case err == nil:
 		defer h.close()

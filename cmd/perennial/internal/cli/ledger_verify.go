@@ -45,7 +45,7 @@ func (a *app) ledgerVerify() *cobra.Command {
 			if len(args) == 1 {
 				return a.withFile(cmd.Context(), args[0], check)
 			}
-			return a.withLedgerAs(true, func(ctx context.Context, l *ledger.Ledger, account string) error {
+			return a.withLedgerAs(anySchema, func(ctx context.Context, l *ledger.Ledger, account string) error {
 				return check(ctx, l, "account "+account)
 			})(cmd, args)
 		},
@@ -139,7 +139,7 @@ func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*ledger.Agai
 	if err != nil {
 		return nil, err
 	}
-	h, err := a.openHistory(c, account, false)
+	h, err := a.openHistory(c, account)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,8 @@ func (a *account) noteRefused(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishAtEnd)
 	defer cancel()
-	if err := a.Ledger.NotePublished(ctx, int64(a.acknowledged), true); err != nil {
+	const firm = true // as after a stop in good order: no crash explains its loss
+	if err := a.Ledger.NotePublished(ctx, int64(a.acknowledged), firm); err != nil {
 		a.log.WithError(err).Error("the ledger could not note what the events stream has lost: do not start the account again before the stream is looked at")
 	}
 }

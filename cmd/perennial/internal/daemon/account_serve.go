@@ -222,7 +222,7 @@ func (a *account) keepNote(ctx context.Context, relay *queue.Relay) error {
 	ticker := time.NewTicker(noteEvery)
 	defer ticker.Stop()
 	for {
-		a.notePublished(ctx, relay, false)
+		a.notePublished(ctx, relay, stillRunning)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -231,6 +231,11 @@ func (a *account) keepNote(ctx context.Context, relay *queue.Relay) error {
 	}
 }
 
+// stillRunning is notePublished's stopped while the account works.
+const stillRunning = false
+
+// notePublished notes how far the relay has published; stopped says that the account
+// stops in good order behind it.
 func (a *account) notePublished(ctx context.Context, relay *queue.Relay, stopped bool) {
 	seq := relay.Published()
 	if seq == 0 {
