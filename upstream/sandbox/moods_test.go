@@ -15,13 +15,13 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-func (h *house) moods(seed uint64, names ...string) {
+func (h *rig) moods(seed uint64, names ...string) {
 	h.t.Helper()
 	h.control(http.MethodPost, "/moods", map[string]any{"moods": names, "seed": seed}, nil)
 }
 
 // shows asks until a reply is as wanted: a mood draws.
-func (h *house) shows(name string, ask func(i int) *seen, wanted func(*seen) bool) {
+func (h *rig) shows(name string, ask func(i int) *seen, wanted func(*seen) bool) {
 	h.t.Helper()
 	var last *seen
 	for i := range 80 {
@@ -101,7 +101,7 @@ func (s *seen) balance() int64 {
 }
 
 // refereeBalance is what the sandbox wallet of alpha must hold.
-func (h *house) refereeBalance() int64 {
+func (h *rig) refereeBalance() int64 {
 	h.t.Helper()
 	charges, err := h.s.Charges()
 	if err != nil {
@@ -119,7 +119,7 @@ func (h *house) refereeBalance() int64 {
 }
 
 // secondPage asks for the page behind the first one.
-func (h *house) secondPage(target string) func(int) *seen {
+func (h *rig) secondPage(target string) func(int) *seen {
 	return func(int) *seen {
 		first := h.send(get(target))
 		var data struct {

@@ -251,7 +251,7 @@ var documented = map[string]string{
 }
 
 // buy places an order and gives its number.
-func (h *house) buy(scenario string) string {
+func (h *rig) buy(scenario string) string {
 	h.t.Helper()
 	q := order(`{"duration_days":30,"items":[{"offer_code":"off_us","quantity":1}]}`)
 	if scenario != "" {

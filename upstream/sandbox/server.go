@@ -201,9 +201,9 @@ func (s *Server) listen() error {
 				return err
 			}
 		}
-		crowd := newCrowd(s.opts.MaxConnections)
+		limiter := newConnLimiter(s.opts.MaxConnections)
 		srv := &http.Server{Handler: h.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ConnContext: crowd.connect, ConnState: crowd.change,
+			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ConnContext: limiter.connect, ConnState: limiter.change,
 			DisableGeneralOptionsHandler: true, ErrorLog: log.New(panicLog{s.log}, "", 0)}
 		s.servers = append(s.servers, srv)
 		s.running.Go(func() {

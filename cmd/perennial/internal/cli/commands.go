@@ -289,8 +289,8 @@ func (a *app) followed(status inspect.CommandStatus) error {
 // starting again, and then carries the command on.
 type absence struct{ answered time.Time }
 
-// restartPatience is how long a runner may be away while a follower waits.
-const restartPatience = time.Minute
+// restartTimeout is how long a runner may be away while a follower waits.
+const restartTimeout = time.Minute
 
 // after takes what a request came to, and gives the error to end with.
 func (a *absence) after(err error) error {
@@ -298,7 +298,7 @@ func (a *absence) after(err error) error {
 	switch {
 	case err == nil:
 		a.answered = time.Now()
-	case gone && time.Since(a.answered) < restartPatience:
+	case gone && time.Since(a.answered) < restartTimeout:
 		return nil
 	}
 	return err

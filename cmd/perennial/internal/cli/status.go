@@ -197,9 +197,9 @@ func checkTypes(types []string) error {
 	return nil
 }
 
-// currencyPatience is how long `watch` waits for the currency, without which it
+// currencyTimeout is how long `watch` waits for the currency, without which it
 // shows amounts too: it may be allowed to read events alone.
-const currencyPatience = 2 * time.Second
+const currencyTimeout = 2 * time.Second
 
 // currencyAt is the currency of the account as its runner knows it; "" as JSON,
 // which has cents, or when no runner answers.
@@ -207,7 +207,7 @@ func (a *app) currencyAt(ctx context.Context, r *remote) string {
 	if a.output == "json" {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, currencyPatience)
+	ctx, cancel := context.WithTimeout(ctx, currencyTimeout)
 	defer cancel()
 	v, _ := ask[daemon.AccountView](ctx, r, daemon.VerbShow, struct{}{})
 	return v.Currency

@@ -225,7 +225,7 @@ func checkLedgerCommands(t *testing.T, w *world, charged int64) {
 	}
 }
 
-func TestTwoRunnersOnOneDirectoryTheSecondIsToldWhatToDo(t *testing.T) {
+func TestASecondRunnerOnADirectorySaysWhatToDo(t *testing.T) {
 	w := newWorld(t, 1)
 	w.run()
 	_, errs, code := w.cli("run")

@@ -230,9 +230,9 @@ func TestARestoreWhileAnotherMachineRunsTheAccountIsRefused(t *testing.T) {
 	}
 }
 
-// TestTrap13ABackupAloneStartsPausedAndAPersonLetsItGo: disk and stream are
+// TestTrap13ABackupAloneStartsPausedUntilResumed: disk and stream are
 // lost, and everybody asks for everything again.
-func TestTrap13ABackupAloneStartsPausedAndAPersonLetsItGo(t *testing.T) {
+func TestTrap13ABackupAloneStartsPausedUntilResumed(t *testing.T) {
 	w, commands := lostTime(t, "")
 	if err := os.RemoveAll(filepath.Join(w.dir, "data")); err != nil {
 		t.Fatal(err)

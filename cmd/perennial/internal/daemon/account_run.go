@@ -127,11 +127,11 @@ func (a *account) turn(ctx context.Context) error {
 
 const waitsForLease = "waiting for the account's lease: another runner holds it (`nats kv get PERENNIAL_LEASES` and the account's name say which)"
 
-// streamsPatience bounds one look at the account's streams.
-const streamsPatience = 10 * time.Second
+// streamsTimeout bounds one look at the account's streams.
+const streamsTimeout = 10 * time.Second
 
 func (a *account) ensureStreams(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, streamsPatience)
+	ctx, cancel := context.WithTimeout(ctx, streamsTimeout)
 	defer cancel()
 	return a.host.Queue.EnsureStreams(ctx, a.Name, a.config.Replicas)
 }

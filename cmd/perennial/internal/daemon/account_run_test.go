@@ -23,7 +23,7 @@ import (
 func TestAnOutageOfAnyLengthIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	for _, outage := range []time.Duration{time.Second, 12 * time.Second, 13 * time.Second, time.Minute, 10 * time.Minute} {
-		for _, held := range []time.Duration{0, time.Second, streamsPatience, 2 * turnMost} {
+		for _, held := range []time.Duration{0, time.Second, streamsTimeout, 2 * turnMost} {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()

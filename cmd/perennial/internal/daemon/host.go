@@ -220,13 +220,13 @@ func (h *Host) Close() {
 	}
 }
 
-// startPatience is how long `run` waits before it says that it is ready, for
+// startTimeout is how long `run` waits before it says that it is ready, for
 // accounts that another runner holds.
-const startPatience = 5 * time.Second
+const startTimeout = 5 * time.Second
 
 // WaitStarted returns when every account works, or is known not to for now.
 func (h *Host) WaitStarted(ctx context.Context) {
-	timer := time.NewTimer(startPatience)
+	timer := time.NewTimer(startTimeout)
 	defer timer.Stop()
 	for _, a := range h.Accounts {
 		select {

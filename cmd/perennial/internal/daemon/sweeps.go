@@ -32,12 +32,12 @@ func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 	})
 }
 
-// walletPatience is how long a plan waits for the wallet before it does without.
-const walletPatience = 30 * time.Second
+// walletTimeout is how long a plan waits for the wallet before it does without.
+const walletTimeout = 30 * time.Second
 
 // walletCents reads the wallet through the same gate, behind every other request.
 func (a *account) walletCents(ctx context.Context, runner *jobs.Runner) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, walletPatience)
+	ctx, cancel := context.WithTimeout(ctx, walletTimeout)
 	defer cancel()
 	if err := runner.PassListing(ctx); err != nil {
 		return 0, err
