@@ -32,7 +32,7 @@ type bug struct {
 // bugs is everything that is planted.
 var bugs = slices.Concat(upstreamBugs, decisionBugs, runnerBugs, ledgerBugs, sweepBugs, auditBugs, fleetBugs, queueBugs, boundBugs, fileBugs)
 
-// room is the package of the file.
+// room names the package of the file.
 func (b bug) room() string { return "./" + strings.TrimSuffix(path.Dir(b.file), "/migrations") }
 
 // pkgs are the packages whose tests have to notice: that of the file where it has one

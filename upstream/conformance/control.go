@@ -1,4 +1,4 @@
-// The control interface is that of Perennial's sandbox. With it the run can move
+// Checks that use the control interface of Perennial's sandbox. With it the run can move
 // the server's clock, disable its own key, empty the wallet and ask for outcomes
 // that a sandbox does not show by itself. It undoes what it does.
 

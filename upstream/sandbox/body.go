@@ -118,7 +118,7 @@ func (p *bodyReader) key() string {
 	return key
 }
 
-// shorten keeps a stranger's name from filling the reply.
+// shorten keeps an unknown name from filling the reply.
 func shorten(name string) string {
 	const enough = 64
 	switch {

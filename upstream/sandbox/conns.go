@@ -69,7 +69,7 @@ func (c *connLimiter) evict() {
 	}
 }
 
-// change is http.Server's ConnState.
+// change is http.Server's ConnState: it forgets closed connections.
 func (c *connLimiter) change(conn net.Conn, state http.ConnState) {
 	if state == http.StateClosed || state == http.StateHijacked {
 		c.mu.Lock()

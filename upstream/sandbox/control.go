@@ -46,7 +46,7 @@ func (s *Server) control() http.Handler {
 	})
 }
 
-// crossOrigin refuses what a browser sends for a page of somewhere else.
+// crossOrigin refuses what a browser sends for a page of another origin.
 var crossOrigin = http.NewCrossOriginProtection()
 
 // fromHere wants a loopback peer and a loopback name: a page in a browser, led

@@ -119,8 +119,8 @@ func (s *Server) firstDelay(scenario string) time.Duration {
 	return s.opts.AsyncDelay / 2
 }
 
-// secondDelay is from progress to the end. Partial progress stands for two polls
-// at least, so that a client that keeps to poll_after_seconds sees it.
+// secondDelay is from progress to the end. Partial progress is shown for two
+// polls at least, so that a client that obeys poll_after_seconds sees it.
 func (s *Server) secondDelay(scenario string) time.Duration {
 	if scenario == "partial" {
 		return max(s.firstDelay(scenario), 2*time.Duration(s.opts.PollAfterSeconds)*time.Second)
@@ -128,8 +128,8 @@ func (s *Server) secondDelay(scenario string) time.Duration {
 	return s.firstDelay(scenario)
 }
 
-// advance lets the sandbox's clock do what it has come to; called with the lock
-// held at the start of every request.
+// advance carries out the steps that have come due by the sandbox's clock; called with
+// the lock held at the start of every request.
 func (s *Server) advance() {
 	now := s.now()
 	for len(s.st.pending) > 0 && !s.st.pending[0].due.After(now) {

@@ -226,8 +226,8 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// panicLog keeps of net/http's log what is our own fault; the rest is clients
-// that break off, often on demand.
+// panicLog keeps the panics from net/http's log; the rest is about clients that break
+// off, often on demand.
 type panicLog struct{ log *logrus.Logger }
 
 // Write is one message of net/http.

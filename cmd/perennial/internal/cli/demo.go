@@ -29,7 +29,7 @@ func (a *app) demoCommand() *cobra.Command {
 	var keep bool
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Show the whole way in one process, on embedded parts and a throw-away directory",
+		Short: "Show commands from publication to event in one process, on embedded parts and a temporary directory",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), keep) },
 	}

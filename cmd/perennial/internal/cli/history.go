@@ -48,14 +48,16 @@ func (a *app) openHistory(c *config.Config, account string) (h *history, err err
 		}
 		external = err != nil // `perennial run` works there and serves it
 	}
-	return h, h.open(c, a, external)
+	err = h.open(c, a, external)
+	return h, err
 }
 
 // openHistoryLocked is openHistory for a caller that has the data directory's lock.
 func (a *app) openHistoryLocked(c *config.Config, account string) (h *history, err error) {
 	h = &history{account: account}
 	defer h.closeOn(&err)
-	return h, h.open(c, a, a.externalNATS(c))
+	err = h.open(c, a, a.externalNATS(c))
+	return h, err
 }
 
 func (a *app) externalNATS(c *config.Config) bool {

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) reviewCommand() *cobra.Command {
-	c := &cobra.Command{Use: "review", Short: "What waits for a person"}
+	c := &cobra.Command{Use: "review", Short: "What waits for an operator"}
 	c.AddCommand(a.reviewList(), a.reviewShow(), a.reviewResolve())
 	return c
 }
@@ -63,7 +63,7 @@ func (a *app) reviewResolve() *cobra.Command {
 	var x jobs.Resolution
 	var notCharged bool
 	c := &cobra.Command{
-		Use: "resolve ID", Short: "Book a person's answer: charged, or not charged, or not charged and sent again", Args: cobra.ExactArgs(1),
+		Use: "resolve ID", Short: "Book an operator's answer: charged, or not charged, or not charged and sent again", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			charged := cmd.Flags().Changed("charged")
 			x.ID, x.Charged = args[0], &charged
@@ -89,7 +89,7 @@ func (a *app) reviewResolve() *cobra.Command {
 func (a *app) accountCommand() *cobra.Command {
 	c := &cobra.Command{Use: "account", Short: "The account: show, pause, resume, rotate"}
 	show := &cobra.Command{
-		Use: "show", Short: "Whose account it is, what is paused, how far events are published", Args: cobra.NoArgs,
+		Use: "show", Short: "The provider's account, what is paused, how far events are published", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.connect()
 			if err != nil {

@@ -42,7 +42,7 @@ func (a *app) sweepApprove() *cobra.Command {
 
 func (a *app) sweepList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "Where every schedule stands", Args: cobra.NoArgs,
+		Use: "list", Short: "The state of every schedule", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "HELD PLAN", "WHY")

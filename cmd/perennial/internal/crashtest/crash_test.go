@@ -164,8 +164,8 @@ func TestCrashMatrixKilledWhileSQLiteWrites(t *testing.T) {
 	}
 }
 
-// killedInRecovery leaves an attempt without a reply behind, and dies again
-// while that is taken up.
+// killedInRecovery leaves an attempt without a reply behind, and is killed again while
+// that is recovered.
 func killedInRecovery(t *testing.T, w *world, point string) {
 	c := crashCommands(moment{kind: "renew"})
 	run := w.runUntil("send.received kill")
@@ -302,8 +302,7 @@ func (c crashed) await(t *testing.T, url string) {
 	p.waitForAll(url)
 }
 
-// finish lets an untroubled runner bring everything to its end and compares the
-// books.
+// finish lets a runner without faults complete everything and compares the books.
 func (w *world) finish(c crashed) {
 	w.t.Helper()
 	run, line := w.run()

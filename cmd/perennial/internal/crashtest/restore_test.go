@@ -231,7 +231,7 @@ func TestARestoreWhileAnotherMachineRunsTheAccountIsRefused(t *testing.T) {
 }
 
 // TestTrap13ABackupAloneStartsPausedUntilResumed: disk and stream are
-// lost, and everybody asks for everything again.
+// lost, and the producers publish every command again.
 func TestTrap13ABackupAloneStartsPausedUntilResumed(t *testing.T) {
 	w, commands := lostTime(t, "")
 	if err := os.RemoveAll(filepath.Join(w.dir, "data")); err != nil {
