@@ -57,7 +57,7 @@ func TestTrap41NoErrorQuotesWhatAServerSaid(t *testing.T) {
 		"a body that breaks off":  head + "Content-Length: 9999\r\n\r\n{\"data\":{\"password\":\"" + canaryPassword,
 		"no JSON":                 head + "Connection: close\r\n\r\n{\"data\":{\"password\":\"" + canaryPassword + "\"",
 		"no envelope":             head + "Connection: close\r\n\r\n{\"success\":\"" + canaryPassword + "\",\"code\":{}}",
-		"a key that stands twice": head + "Connection: close\r\n\r\n{\"" + canaryPassword + "\":1,\"" + canaryPassword + "\":2}",
+		"a key that appears twice": head + "Connection: close\r\n\r\n{\"" + canaryPassword + "\":1,\"" + canaryPassword + "\":2}",
 		"a message with an address": head + "Connection: close\r\n\r\n" +
 			`{"success":false,"code":"proxy_endpoint_unavailable","message":"` + connection + ` does not answer","trace_id":"tr_1"}`,
 		"a message with a connection": head + "Connection: close\r\n\r\n" +

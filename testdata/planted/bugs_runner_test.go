@@ -8,7 +8,7 @@ var runnerBugs = []bug{
 	{trap: 5, name: "the body of a retry is made anew", file: "jobs/send.go",
 		old: "if j.op.Ambiguous > 0 && !j.op.Presumed() {\n\t\tif err := frozenBody",
 		new: "if false {\n\t\tif err := frozenBody"},
-	{trap: 7, name: "anybody may ask again under a new key", file: "jobs/operator_each.go",
+	{trap: 7, name: "an operator may always ask again under a new key", file: "jobs/operator_each.go",
 		old: "!slices.Contains(p.states, o.State) || latest.Superseded(o)",
 		new: "len(p.states) == 0 || latest.Superseded(o)"},
 	{name: "what may have executed is withdrawn", file: "jobs/operator.go", run: "TestCancelLeaves",

@@ -88,7 +88,7 @@ func (p *bodyReader) object(name string, field func(p *bodyReader, name string) 
 		case p.bad != nil:
 			return
 		case slices.Contains(seen, key):
-			p.refuse(key, "stands twice")
+			p.refuse(key, "appears twice")
 			return
 		case !field(p, key):
 			p.refuse(shorten(key), "is not a known field")

@@ -64,7 +64,7 @@ func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, reply, bool) 
 			return nil, s.refuse("proxy_not_found", "A proxy is unknown."), false
 		}
 		if seen[id] {
-			return nil, s.invalid("proxy_ids."+strconv.Itoa(i), "stands twice"), false
+			return nil, s.invalid("proxy_ids."+strconv.Itoa(i), "appears twice"), false
 		}
 		if p.extended(in.days, now).Year() > lastYear {
 			return nil, s.invalid("duration_days", "leads past the year 9999"), false

@@ -81,7 +81,7 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 		b := bounding{history: h, account: account, replicas: c.Accounts[account].Replicas, mayLose: e.mayLose, log: a.logger(), reached: a.reached}
 		if out.Events, err = b.run(ctx, x.Path); err != nil {
 			if out.File != "" {
-				err = fmt.Errorf("the ledger is archived (rows %d to %d are in %s), and the events stream is not bounded: %w\nsay the same again when that is put right", out.FirstSeq, out.LastSeq, out.File, err)
+				err = fmt.Errorf("the ledger is archived (rows %d to %d are in %s), and the events stream is not bounded: %w\ncorrect that, then run the same command again", out.FirstSeq, out.LastSeq, out.File, err)
 			}
 			return a.broken(err)
 		}

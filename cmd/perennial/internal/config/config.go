@@ -237,7 +237,7 @@ func checkBaseURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err == nil && (u.User != nil || u.RawQuery != "" || u.Fragment != ""):
-		return errors.New("base_url must be scheme, host and perhaps a path, with no user, no query and no fragment: the key stands in app_id and secret_file")
+		return errors.New("base_url must be scheme, host and perhaps a path, with no user, no query and no fragment: the key belongs in app_id and secret_file")
 	case err != nil || u.Host == "":
 		return errors.New("base_url must be the provider's address, such as https://api.example.com")
 	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
@@ -276,7 +276,7 @@ func (c *Config) validateSchedules() error {
 			return fmt.Errorf("schedules[%d].account is %q, which is not configured", i, s.Account)
 		}
 		if names[s.Name] {
-			return fmt.Errorf("schedules[%d].name is %q, which stands twice", i, s.Name)
+			return fmt.Errorf("schedules[%d].name is %q, which appears twice", i, s.Name)
 		}
 		names[s.Name] = true
 		for _, name := range []string{s.Match.ProxyIDsFile, s.Match.ExceptProxyIDsFile} {

@@ -66,7 +66,7 @@ func (c *Config) validateUsers() error {
 			return err
 		}
 		if u.Password != "" && !strings.HasPrefix(u.Password, "$2") {
-			return fmt.Errorf("nats.users[%d].password must be a bcrypt hash: secrets do not stand in this file, use password_file", i)
+			return fmt.Errorf("nats.users[%d].password must be a bcrypt hash: this file holds no secrets, use password_file", i)
 		}
 		for _, g := range u.Roles {
 			for _, name := range g.Accounts {

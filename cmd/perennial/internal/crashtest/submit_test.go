@@ -29,7 +29,7 @@ not json
 		t.Errorf("exit %d", code)
 	}
 	for _, want := range []string{
-		"bad.jsonl line 2 (id b2): duration_days", "line 3 (id b1): the id stands in line 1", "line 4:", "line 5 (id b5): items[0]: cidrs", "4 of 5 lines", "nothing was published",
+		"bad.jsonl line 2 (id b2): duration_days", "line 3 (id b1): the id is in line 1", "line 4:", "line 5 (id b5): items[0]: cidrs", "4 of 5 lines", "nothing was published",
 	} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("%q is not said:\n%s", want, errs)

@@ -44,7 +44,7 @@ func (a *account) noteRefused(ctx context.Context, err error) {
 	defer cancel()
 	const firm = true // as after a stop in good order: no crash explains its loss
 	if err := a.Ledger.NotePublished(ctx, int64(a.acknowledged), firm); err != nil {
-		a.log.WithError(err).Error("the ledger could not note what the events stream has lost: do not start the account again before the stream is looked at")
+		a.log.WithError(err).Error("the ledger could not note what the events stream has lost: do not start the account again before the stream is checked")
 	}
 }
 
@@ -85,13 +85,13 @@ func final(err error) bool {
 
 // setBack says why the account does not work at the moment.
 func (a *account) setBack(err error) {
-	why := "it ended and is taken up again"
+	why := "it ended and is started again"
 	if err != nil {
 		why = err.Error()
 	}
-	a.setState("waits to be taken up again: " + why)
+	a.setState("waits to be started again: " + why)
 	a.hasStarted()
-	a.log.WithError(err).Warn("the account cannot work now; it is taken up again")
+	a.log.WithError(err).Warn("the account cannot work now; it is started again")
 }
 
 // turn serves the account once: when NATS is there, with its streams as they must

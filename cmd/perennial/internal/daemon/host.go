@@ -182,7 +182,7 @@ func (h *Host) Run(ctx context.Context) error {
 		group.Go(func() {
 			stopped[i] = a.run(ctx)
 			if stopped[i] != nil && ctx.Err() == nil {
-				h.log.WithField("account", a.Name).WithError(stopped[i]).Error("the account has stopped; the others go on")
+				h.log.WithField("account", a.Name).WithError(stopped[i]).Error("the account has stopped; the others continue")
 			}
 		})
 	}
