@@ -32,8 +32,8 @@ func (h *rig) shows(name string, ask func(i int) *seen, wanted func(*seen) bool)
 	h.t.Errorf("%s never shows; last %d %s", name, last.status, last.body)
 }
 
-// Each mood alone does to a reply what it is called after, and nothing does it
-// before and after.
+// Each mood alone has the effect that it is named after, and without it there is no
+// such effect.
 func TestEachMoodShows(t *testing.T) {
 	h := start(t, nil)
 	reads := func(target string) func(int) *seen { return func(int) *seen { return h.send(get(target)) } }
@@ -132,7 +132,7 @@ func (h *rig) secondPage(target string) func(int) *seen {
 	}
 }
 
-// What is said is not what is done: under every mood the referee's lines come to
+// Moods change replies and not effects: under every mood the referee's lines add up to
 // the wallet, and nothing is charged twice under one key.
 func TestTheRefereeStaysExactUnderEveryMood(t *testing.T) {
 	for seed, name := range append(sandbox.Moods(), "all") {

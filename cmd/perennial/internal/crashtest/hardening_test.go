@@ -192,7 +192,7 @@ func TestASecretIsOneLineOfText(t *testing.T) {
 	}
 }
 
-// TestAProxyThatCannotBeReadIsNotPassedBy: requests would go past it without a word.
+// TestAProxyThatCannotBeReadIsNotPassedBy: requests would bypass it without an error.
 func TestAProxyThatCannotBeReadIsNotPassedBy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -14,7 +14,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// illness is one fault that stops work, and what has to say so.
+// illness is one fault that stops work, and the outputs that have to show it.
 type illness struct {
 	name  string
 	begin func()
