@@ -1,4 +1,4 @@
-# What is not worth a command of its own. The tests are `go test ./...`.
+# Targets for engineers. All tests are `go test ./...`.
 
 N ?= 20
 

@@ -20,9 +20,9 @@ const (
 	ackInterval = 50 * time.Millisecond
 	ackGather   = 1024
 	ackMany     = 16
-	// ackPatience is for how many intervals an acknowledged command may wait
+	// maxAckIntervals is for how many intervals an acknowledged command may wait
 	// for an earlier one that is not.
-	ackPatience = 10
+	maxAckIntervals = 10
 	// maxTracked bounds the commands remembered in one run.
 	maxTracked = 16384
 	// purgeTimeout bounds one purge or look at the stream.
@@ -245,7 +245,7 @@ func (a *acks) takePrefix() (prefix []*tracked, number int, alone bool) {
 		if !entry.acked || entry.sent {
 			continue
 		}
-		if entry.waits++; entry.waits >= ackPatience {
+		if entry.waits++; entry.waits >= maxAckIntervals {
 			entry.send(a.queue)
 			continue
 		}

@@ -25,26 +25,32 @@ func (q *Queue) lineConsumer(ctx context.Context, account string, line Line) (je
 // forgetDeliveries removes consumers with deliveries to a runner that is gone: those
 // commands would be delivered again only after a minute. They stay in the stream.
 func (q *Queue) forgetDeliveries(ctx context.Context, account string) error {
-	if err := q.forgetConsumer(ctx, account, formerConsumer, true); err != nil {
+	if err := q.deleteConsumer(ctx, account, formerConsumer); err != nil {
 		return err
 	}
 	for _, line := range Lines() {
-		if err := q.forgetConsumer(ctx, account, line.consumer(), false); err != nil {
+		if err := q.forgetConsumer(ctx, account, line.consumer()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (q *Queue) forgetConsumer(ctx context.Context, account, name string, always bool) error {
+// forgetConsumer deletes a consumer that has deliveries out.
+func (q *Queue) forgetConsumer(ctx context.Context, account, name string) error {
 	consumer, err := q.js.Consumer(ctx, CommandsStream(account), name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil
 	}
-	if err != nil || !always && consumer.CachedInfo().NumAckPending == 0 {
+	if err != nil || consumer.CachedInfo().NumAckPending == 0 {
 		return err
 	}
-	err = q.js.DeleteConsumer(ctx, CommandsStream(account), name)
+	return q.deleteConsumer(ctx, account, name)
+}
+
+// deleteConsumer deletes a consumer, if there is one.
+func (q *Queue) deleteConsumer(ctx context.Context, account, name string) error {
+	err := q.js.DeleteConsumer(ctx, CommandsStream(account), name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil
 	}
@@ -56,7 +62,7 @@ func (q *Queue) forgetConsumer(ctx context.Context, account, name string, always
 // Commands that the runner still holds are delivered twice.
 func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Consumer, error) {
 	if i.queue.nc.Stats().Reconnects != connected {
-		if err := i.queue.forgetConsumer(ctx, i.account, i.line.consumer(), false); err != nil {
+		if err := i.queue.forgetConsumer(ctx, i.account, i.line.consumer()); err != nil {
 			return nil, err
 		}
 	}

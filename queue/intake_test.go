@@ -176,8 +176,8 @@ func TestBacklogStaysOnTheServer(t *testing.T) {
 	check(t, message.Ack())
 }
 
-// What was on its way when NATS was restarted comes again at once, and not when the
-// server's patience with it is over.
+// What was on its way when NATS was restarted is delivered again at once, and not only
+// after the ack wait.
 func TestCommandsUnderWayComeAgainAtOnceBehindARestart(t *testing.T) {
 	server := startServer(t, t.TempDir())
 	q := connect(t, server)

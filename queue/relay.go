@@ -260,7 +260,7 @@ func (r *Relay) compareBefore(ctx context.Context, stream jetstream.Stream, firs
 	if first >= last {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, comparePatience)
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
 	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first})
 	if err != nil {
@@ -279,8 +279,8 @@ func (r *Relay) compareBefore(ctx context.Context, stream jetstream.Stream, firs
 	return nil
 }
 
-// comparePatience bounds the reading of what compareBefore compares.
-const comparePatience = 30 * time.Second
+// compareTimeout bounds the reading of what compareBefore compares.
+const compareTimeout = 30 * time.Second
 
 func (r *Relay) compareNext(ctx context.Context, seq uint64, messages jetstream.MessagesContext) error {
 	msg, err := messages.Next(jetstream.NextContext(ctx))

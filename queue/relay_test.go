@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// awaitDiverged returns the relay's verdict.
+// awaitDiverged returns the relay's [DivergedError].
 func awaitDiverged(t testing.TB, result <-chan error) *DivergedError {
 	t.Helper()
 	select {

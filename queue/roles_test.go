@@ -52,7 +52,7 @@ func TestASubjectIsImportedOnce(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range u.rights() {
 		if seen[r.here()] {
-			t.Errorf("%s stands twice", r.here())
+			t.Errorf("%s appears twice", r.here())
 		}
 		seen[r.here()] = true
 	}

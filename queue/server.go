@@ -192,7 +192,8 @@ func (e *Embedded) separate(config EmbeddedConfig) (err error) {
 	return moveStore(config.StoreDir, runnerAccount)
 }
 
-// fresh are the options of one start: a server modifies the accounts in its options.
+// fresh are the options of one start. They are a copy, since a server keeps the
+// accounts in its options.
 func (e *Embedded) fresh() (*server.Options, error) {
 	options := e.options.Clone()
 	if e.accounts == "" {

@@ -242,7 +242,7 @@ func checkLimits(have, want jetstream.StreamConfig, refuse func(string, any, any
 	return nil
 }
 
-// olderSubjects: a commands stream of before there were priorities, which gets the
+// olderSubjects reports a commands stream of before there were priorities, which gets the
 // subjects that it lacks.
 func olderSubjects(have, want jetstream.StreamConfig) bool {
 	if want.Retention != jetstream.WorkQueuePolicy || len(have.Subjects) == 0 {

@@ -17,7 +17,7 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// Config is what a Client is made of.
+// Config configures a [Client].
 type Config struct {
 	BaseURL   string                                     // https://…, or http:// to a loopback address only
 	AppID     string                                     // begins with live_app_ or sbx_app_

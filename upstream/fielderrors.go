@@ -50,7 +50,7 @@ func collectWords(path string, v any, said *[]string) {
 	}
 }
 
-// fieldNames is what a path of fields looks like. Others may be anything.
+// fieldNames matches a path of fields. Other keys may hold any text.
 var fieldNames = regexp.MustCompile(`^[A-Za-z0-9_.\[\]-]{1,100}$`)
 
 func fieldOf(path string) string {

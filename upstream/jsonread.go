@@ -1,6 +1,7 @@
 // The JSON reader, by allow-list: a caller asks an object for the members it knows,
 // and everything else (credentials among it) is never turned into a value. Keys match
-// exactly, a key that appears twice is an error, and integers are integers. The input has passed json.Valid, which also bounds the nesting.
+// exactly, a key that appears twice is an error, and integers are integers. The input
+// has passed json.Valid, which also bounds the nesting.
 
 package upstream
 
@@ -51,7 +52,7 @@ func parseObject(name string, raw []byte) (*object, error) {
 		}
 	}
 	if o.duplicate() {
-		return nil, named(name, errors.New("a key stands twice")) // its name is not said: who knows what a broken reply has for keys
+		return nil, named(name, errors.New("a key appears twice")) // without its name: in a broken reply it may be a secret
 	}
 	return o, nil
 }
@@ -355,7 +356,7 @@ func (o *object) child(key string) *object {
 	return c
 }
 
-// adopt takes a finished child's error over.
+// adopt takes over the error of a finished child.
 func (o *object) adopt(child *object) {
 	if child != nil && o.err == nil && child.err != nil {
 		o.err = named(o.name, child.err)

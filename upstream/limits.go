@@ -1,10 +1,9 @@
-// The provider's limits of a request.
+// The provider's limits of a request (API: Limits).
 
 package upstream
 
 import "time"
 
-// The provider's bounds of a request (API: Limits).
 const (
 	DayStep       = 30   // a duration is a multiple of it
 	MaxRenewDays  = 1095 // of one renewal

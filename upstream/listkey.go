@@ -90,9 +90,9 @@ func (a arrays) best() (best listKey, alone bool) {
 	return best, alone
 }
 
-// may reports whether the array of a name that was known before is the list here.
-// Where it is empty nothing beside it may be as much a list: that it is empty says
-// that every proxy is gone.
+// may reports whether the array of a name that was known before is the list here. Where
+// it is empty no other array may be as much like a list: an empty list says that every
+// proxy is gone.
 func (a arrays) may(known, best listKey) bool {
 	if slices.Contains(a.empty, known.name) {
 		return known.members > best.members
@@ -104,8 +104,8 @@ func (a arrays) may(known, best listKey) bool {
 // the lists of orders and proxies no name, and answers may gain other arrays, whose
 // entries may name a proxy or an order too. The list is the one whose entries are
 // most like the document's; of several alike the one whose name was known before.
-// An empty list may be any empty array. Without any array nothing is known of the
-// list, and that it is empty would say that every proxy is gone.
+// An empty list may be any empty array. Without any array the reply is an error: taken for
+// an empty list it would say that every proxy is gone.
 func (k *listKeys) listOf(o *object, l list) (string, error) {
 	all, known := arraysOf(o, l), k.of(l.path)
 	best, alone := all.best()

@@ -43,8 +43,8 @@ func TestTrap30AnArrayBesideTheListMayNameItsEntries(t *testing.T) {
 	}
 }
 
-// TestTrap30AListKeepsTheNameItHad: what a page alone leaves open, an earlier page
-// has told.
+// TestTrap30AListKeepsTheNameItHad: what a page alone leaves open follows from an
+// earlier page.
 func TestTrap30AListKeepsTheNameItHad(t *testing.T) {
 	for name, c := range map[string]struct {
 		pages []string

@@ -163,8 +163,8 @@ const (
 	maxEmptyPages = 16
 )
 
-// ErrPageLoop is a list whose pages do not come to an end: a token that came
-// before, or many empty pages in a row.
+// ErrPageLoop is a list whose pages do not end: a token that was seen before, or many
+// empty pages in a row.
 var ErrPageLoop = errors.New("upstream: the pages of a list repeat")
 
 // walk follows the pages of one list.

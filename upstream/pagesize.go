@@ -59,7 +59,8 @@ func smallerPage(than int) int {
 }
 
 // getPage reads one page, of the size that was asked for or the greatest that the
-// provider takes. What it refuses whatever the size is refused for another reason.
+// provider takes. A request that is refused at every size is refused for another
+// reason.
 func getPage[T any](ctx context.Context, c *Client, list list, pairs []string, r PageRequest, decode func(*object) T) (Page[T], error) {
 	r.Size = c.sizes.of(list.path, r.Size)
 	first, refused := r.Size, error(nil)

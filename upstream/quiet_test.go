@@ -46,18 +46,18 @@ func TestTrap41NoErrorQuotesWhatAServerSaid(t *testing.T) {
 	const connection = "socks5://user-canary:" + canaryPassword + "@192.0.2.1:1080"
 	head := "HTTP/1.1 200 OK\r\n"
 	for name, raw := range map[string]string{
-		"no HTTP at all":          canaryPassword + " " + connection + "\r\n\r\n",
-		"no number for a status":  "HTTP/1.1 " + canaryPassword + "\r\n\r\n",
-		"a line that is no field": head + canaryPassword + "\r\n\r\n",
-		"a length of words":       head + "Content-Length: " + canaryPassword + "\r\n\r\n",
-		"a strange encoding":      head + "Transfer-Encoding: " + canaryPassword + "\r\n\r\n",
-		"a broken chunk":          head + "Transfer-Encoding: chunked\r\n\r\n" + canaryPassword + "\r\n",
-		"a broken trailer":        head + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + canaryPassword + "\r\n\r\n",
-		"a redirect":              "HTTP/1.1 302 Found\r\nLocation: " + connection + "\r\nContent-Length: 0\r\n\r\n",
-		"a body that breaks off":  head + "Content-Length: 9999\r\n\r\n{\"data\":{\"password\":\"" + canaryPassword,
-		"no JSON":                 head + "Connection: close\r\n\r\n{\"data\":{\"password\":\"" + canaryPassword + "\"",
-		"no envelope":             head + "Connection: close\r\n\r\n{\"success\":\"" + canaryPassword + "\",\"code\":{}}",
-		"a key that stands twice": head + "Connection: close\r\n\r\n{\"" + canaryPassword + "\":1,\"" + canaryPassword + "\":2}",
+		"no HTTP at all":           canaryPassword + " " + connection + "\r\n\r\n",
+		"no number for a status":   "HTTP/1.1 " + canaryPassword + "\r\n\r\n",
+		"a line that is no field":  head + canaryPassword + "\r\n\r\n",
+		"a length of words":        head + "Content-Length: " + canaryPassword + "\r\n\r\n",
+		"a strange encoding":       head + "Transfer-Encoding: " + canaryPassword + "\r\n\r\n",
+		"a broken chunk":           head + "Transfer-Encoding: chunked\r\n\r\n" + canaryPassword + "\r\n",
+		"a broken trailer":         head + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + canaryPassword + "\r\n\r\n",
+		"a redirect":               "HTTP/1.1 302 Found\r\nLocation: " + connection + "\r\nContent-Length: 0\r\n\r\n",
+		"a body that breaks off":   head + "Content-Length: 9999\r\n\r\n{\"data\":{\"password\":\"" + canaryPassword,
+		"no JSON":                  head + "Connection: close\r\n\r\n{\"data\":{\"password\":\"" + canaryPassword + "\"",
+		"no envelope":              head + "Connection: close\r\n\r\n{\"success\":\"" + canaryPassword + "\",\"code\":{}}",
+		"a key that appears twice": head + "Connection: close\r\n\r\n{\"" + canaryPassword + "\":1,\"" + canaryPassword + "\":2}",
 		"a message with an address": head + "Connection: close\r\n\r\n" +
 			`{"success":false,"code":"proxy_endpoint_unavailable","message":"` + connection + ` does not answer","trace_id":"tr_1"}`,
 		"a message with a connection": head + "Connection: close\r\n\r\n" +

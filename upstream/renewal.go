@@ -25,7 +25,7 @@ func RenewBody(r RenewRequest) ([]byte, error) {
 	seen := make(map[string]struct{}, len(r.ProxyIDs))
 	for _, id := range r.ProxyIDs {
 		if _, twice := seen[id]; twice || id == "" {
-			return nil, errors.New("renewal: a proxy id is empty or stands twice")
+			return nil, errors.New("renewal: a proxy id is empty or appears twice")
 		}
 		seen[id] = struct{}{}
 	}

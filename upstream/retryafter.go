@@ -41,7 +41,7 @@ func retryAfterOf(h http.Header, now time.Time) RetryAfter {
 		return RetryAfter{}
 	}
 	longest := RetryAfter{Present: true}
-	for _, v := range values { // several headers: the longest valid one governs, never shorter
+	for _, v := range values { // several headers: the longest valid one counts
 		if r := ParseRetryAfter(v, now); r.Valid && r.Delay >= longest.Delay {
 			longest = r
 		}

@@ -40,8 +40,8 @@ func newTransport() *http.Transport {
 	}
 }
 
-// checkProxyVariables refuses an address of a proxy that cannot be read: the library
-// would go past the proxy without a word. Its text, which may hold a password, is not
+// checkProxyVariables refuses an address of a proxy that cannot be read: net/http would
+// bypass the proxy without an error. The address, which may hold a password, is not
 // repeated.
 func checkProxyVariables() error {
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
@@ -49,7 +49,7 @@ func checkProxyVariables() error {
 		if text == "" || readableProxy(text) {
 			continue
 		}
-		return fmt.Errorf("the variable %s is not the address of a proxy, such as http://host:port: mend it or unset it", name)
+		return fmt.Errorf("the variable %s is not the address of a proxy, such as http://host:port: correct it or unset it", name)
 	}
 	return nil
 }

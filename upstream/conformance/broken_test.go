@@ -69,7 +69,7 @@ func forward(target string, r *http.Request) (int, http.Header, []byte, error) {
 	return resp.StatusCode, resp.Header, raw, err
 }
 
-// Each defect turns the checks that should tell of it; without one the proxy
+// Each defect turns the checks that should report it; without one the proxy
 // changes nothing, in the whole suite.
 func TestEveryDefectIsCaught(t *testing.T) {
 	for _, d := range append([]defect{{name: "none", do: func(*exchange) {}}}, defects...) {

@@ -46,8 +46,8 @@ type variant struct {
 var queryVariants = []variant{
 	{id: "one", what: "one pair", pairs: []pair{{"country_code", "US"}}},
 	{id: "unsorted_keys", what: "keys out of order", sent: "region=a&country_code=US", pairs: []pair{{"country_code", "US"}, {"region", "a"}}},
-	{id: "repeated_key", what: "a key that stands twice", sent: "region=b&region=a", pairs: []pair{{"region", "a"}, {"region", "b"}}},
-	{id: "repeated_pair", what: "a pair that stands twice", sent: "region=a&region=a", pairs: []pair{{"region", "a"}, {"region", "a"}}},
+	{id: "repeated_key", what: "a key that appears twice", sent: "region=b&region=a", pairs: []pair{{"region", "a"}, {"region", "b"}}},
+	{id: "repeated_pair", what: "a pair that appears twice", sent: "region=a&region=a", pairs: []pair{{"region", "a"}, {"region", "a"}}},
 	{id: "three_values", what: "a key with values 2, 10 and 1, sorted as text", sent: "region=2&region=10&region=1", pairs: []pair{{"region", "1"}, {"region", "10"}, {"region", "2"}}},
 	{id: "empty_value", what: "an empty value", sent: "region=", pairs: []pair{{"region", ""}}},
 	{id: "no_equals", what: "a key without an equals sign", sent: "region", pairs: []pair{{"region", ""}}, open: true},

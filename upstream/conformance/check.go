@@ -136,7 +136,7 @@ func List() []Check {
 	return all
 }
 
-// Sections names the headings of the document that checks stand under.
+// Sections names the headings of the document that checks belong to.
 func Sections() []string {
 	return []string{secConventions, secEnvelope, secAccount, secWallet, secOffer, secOrder, secProxy, secRenewal, secPage, secOrderState,
 		secRenewState, secIdempotency, secOffers, secCreate, secOrders, secDetail, secProxies, secRenew, secPagination, secScenario,

@@ -139,7 +139,7 @@ func TestTheOfferThatShowsMostIsBought(t *testing.T) {
 	report := run(t, worldOf(t, f).config(false))
 	everythingObserved(t, report)
 	if report.SpentCents > report.MaxCents {
-		t.Errorf("%d cents spent, %d told", report.SpentCents, report.MaxCents)
+		t.Errorf("%d cents spent, %d announced", report.SpentCents, report.MaxCents)
 	}
 	for _, id := range []string{"order.cidr.accepted", "limits.duration.60"} {
 		i := slices.IndexFunc(report.Results, func(r conformance.Result) bool { return r.ID == id })

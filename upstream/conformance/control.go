@@ -1,4 +1,4 @@
-// The control interface is that of Perennial's sandbox. With it the run can move
+// Checks that use the control interface of Perennial's sandbox. With it the run can move
 // the server's clock, disable its own key, empty the wallet and ask for outcomes
 // that a sandbox does not show by itself. It undoes what it does.
 
@@ -115,14 +115,15 @@ func controlChecks() []Check {
 }
 
 func (s *session) whileRevoked(e endpoint) finding {
+	const revoked, active = true, false
 	set := func(revoked bool) error {
 		return s.command(http.MethodPost, "/keys", map[string]any{"app_id": s.cfg.AppID, "revoked": revoked}, nil)
 	}
-	if err := set(true); err != nil {
+	if err := set(revoked); err != nil {
 		return notRun("%s", err)
 	}
 	r := s.send(e.harmless(s))
-	if err := set(false); err != nil {
+	if err := set(active); err != nil {
 		return differs("the key could not be enabled again: %s", err)
 	}
 	return refused(r, "api_key_revoked")

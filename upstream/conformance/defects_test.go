@@ -59,7 +59,7 @@ func (x *exchange) total() int64 {
 	return out
 }
 
-// defect is one thing that a server does wrong, with the checks that must tell.
+// defect is one thing that a server does wrong, with the checks that must report it.
 type defect struct {
 	name   string
 	do     func(*exchange)

@@ -338,5 +338,6 @@ func raceCharged(s *session, r race, identity string) finding {
 			total, known = cents(detail.data(), "total_cents")
 		}
 	}
-	return debited(r.before, r.after, true, total, known)
+	const walletKnown = true
+	return debited(r.before, r.after, walletKnown, total, known)
 }

@@ -30,7 +30,7 @@ func catalogueChecks() []Check {
 			}
 			return ok("%d offers", len(items))
 		}},
-		{ID: "offers.code_unique", Section: secOffer, Sentence: "no offer_code stands twice in a catalogue", run: func(s *session) finding {
+		{ID: "offers.code_unique", Section: secOffer, Sentence: "no offer_code appears twice in a catalogue", run: func(s *session) finding {
 			w := s.walk("/api/v1/offers", "offer_code", 50)
 			return w.unique()
 		}},

@@ -137,7 +137,7 @@ func unsuccessfulChecks(name string) []Check {
 		return r.reply.data(), r.ids, why
 	}
 	prefix, what := "control.renewal."+name, "a renewal that ends as "+name
-	out := sumChecks(prefix, secRenewState, what, true, result)
+	out := sumChecks(prefix, secRenewState, what, result)
 	for _, f := range renewalFields {
 		out = append(out, Check{ID: prefix + ".has." + f.name, Section: secRenewal, Costs: true, Sentence: what + " has " + f.name + ": " + f.says(),
 			run: f.in(func(s *session) ([]map[string]any, string) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// watch is what is noticed on every reply of a run, whatever it was asked for:
-// the first thing of each kind that is not as the document says.
+// watch records what every reply of a run shows: the first violation of each statement
+// that holds for all replies.
 type watch struct {
 	replies  int
 	wrong    map[string]string // kind of statement → where it did not hold

@@ -31,7 +31,7 @@ var (
 	withItems = `{"duration_days":30,"items":%s}`
 )
 
-// orderRefusals: the rules of an order's body.
+// orderRefusals break the rules of an order's body.
 var orderRefusals = []refusal{
 	{"days_45", "for 45 days", invalid, fixed(fmt.Sprintf(oneLine, "45")), secLimits},
 	{"days_31", "for 31 days", invalid, fixed(fmt.Sprintf(oneLine, "31")), secLimits},
@@ -68,7 +68,7 @@ var orderRefusals = []refusal{
 	{"json_array", "whose body is an array", nil, fixed(`[]`), secCreate},
 }
 
-// renewRefusals: the rules of a renewal's body. OFFER is a proxy's id there.
+// renewRefusals break the rules of a renewal's body. OFFER is a proxy's id there.
 var renewRefusals = []refusal{
 	{"days_45", "for 45 days", invalid, fixed(`{"proxy_ids":["OFFER"],"duration_days":45}`), secLimits},
 	{"days_0", "for no days", invalid, fixed(`{"proxy_ids":["OFFER"],"duration_days":0}`), secLimits},
@@ -101,8 +101,8 @@ func lines(code string, count int, quantity int64) string {
 	return string(raw)
 }
 
-// refusalChecks tries every body under a key of its own, once, between two looks
-// at the wallet.
+// refusalChecks sends every body under a key of its own, once, between two reads of
+// the wallet.
 func refusalChecks(prefix, section, path string, table []refusal) []Check {
 	var out []Check
 	for _, f := range table {
@@ -142,7 +142,7 @@ func refusalChecks(prefix, section, path string, table []refusal) []Check {
 }
 
 // capitalCheck observes that names in JSON have their case, so a body in capitals lacks its
-// fields. They stand apart from the batch, for a lenient server carries them out.
+// fields. They are separate from the batch, since a lenient server carries them out.
 func capitalCheck(prefix, section, path, body string) Check {
 	return Check{ID: prefix + ".names_in_capitals", Section: section, Sentence: articled[prefix] + " whose fields are written in capitals is refused with validation_error", run: func(s *session) finding {
 		if why := s.affordAgain(); why != "" && s.subjectOf(prefix) != unknown {

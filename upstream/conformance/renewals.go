@@ -104,14 +104,14 @@ func completedChecks(name string) []Check {
 			}
 			return ok("%d moved", len(r.ids))
 		})),
-	}, sumChecks("renewal."+name, secRenewal, "a renewal of "+name, true, func(s *session) (map[string]any, []string, string) {
+	}, sumChecks("renewal."+name, secRenewal, "a renewal of "+name, func(s *session) (map[string]any, []string, string) {
 		r := s.renew(name)
 		return r.reply.data(), r.ids, r.why
 	})...)
 }
 
 // sumChecks hold for every renewal's result, however it ended.
-func sumChecks(prefix, section, what string, costs bool, result func(*session) (data map[string]any, ids []string, why string)) []Check {
+func sumChecks(prefix, section, what string, result func(*session) (data map[string]any, ids []string, why string)) []Check {
 	of := func(do func(data map[string]any, ids []string) finding) func(*session) finding {
 		return func(s *session) finding {
 			data, ids, why := result(s)
@@ -122,7 +122,7 @@ func sumChecks(prefix, section, what string, costs bool, result func(*session) (
 		}
 	}
 	check := func(id, sentence string, run func(*session) finding) Check {
-		return Check{ID: prefix + "." + id, Section: section, Costs: costs, Sentence: what + " " + sentence, run: run}
+		return Check{ID: prefix + "." + id, Section: section, Costs: true, Sentence: what + " " + sentence, run: run}
 	}
 	sum := func(name string) func(map[string]any, []string) finding {
 		return func(data map[string]any, _ []string) finding { return sumAgrees(data, name) }

@@ -109,7 +109,7 @@ func recorded(cfg *conformance.Config) (*recorder, *conformance.Plan) {
 }
 
 // In production nothing is bought unless the operator says how much may be spent.
-func TestProductionIsReadOnlyUnlessToldOtherwise(t *testing.T) {
+func TestProductionIsReadOnlyByDefault(t *testing.T) {
 	cfg := newWorld(t).config(true)
 	cfg.ControlURL = ""
 	r, plan := recorded(&cfg)

@@ -142,7 +142,7 @@ func scenarioChecks() []Check {
 }
 
 // someProgress looks for a read between none and all. Reads are as far apart as
-// the server says, so that none need have met it.
+// the server says, so that none may have been at that moment.
 func someProgress(b *bought) finding {
 	for i := range b.reads {
 		delivered, _ := cents(b.reads[i].data(), "delivery.delivered_count")

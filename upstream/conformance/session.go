@@ -31,7 +31,7 @@ type session struct {
 	opening    int64         // the wallet at the start
 	currency   string        // of the wallet
 	requests   atomic.Int64
-	gaveUp     atomic.Bool // the running check was asked to wait longer than the run does
+	gaveUp     atomic.Bool // the server asked the running check to wait longer than the run may
 
 	mu      sync.Mutex
 	leaked  int     // replies that held the API secret

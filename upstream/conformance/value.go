@@ -189,8 +189,7 @@ func onlyArray(data map[string]any) (key string, items []map[string]any, ok bool
 // secretMembers are the members of a proxy that connect to it.
 var secretMembers = []string{"username", "password", "connection", "socks5_uri"}
 
-// secretIn names the first credential member that stands anywhere below v with
-// a value.
+// secretIn names the first credential member below v that has a value.
 func secretIn(v any) string {
 	switch v := v.(type) {
 	case map[string]any:

@@ -26,7 +26,7 @@ type request struct {
 	seq  uint64    // of the nonce, which must be durable before any reply
 	asOf time.Time // the moment that a read shows, under the mood of lagging reads
 
-	guest *guest
+	limitedConn *limitedConn
 }
 
 // The signed headers, as net/http writes their names.

@@ -15,7 +15,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-func benchHouse(b *testing.B) *house {
+func benchHouse(b *testing.B) *rig {
 	return start(b, func(o *sandbox.Options) {
 		f := fixture()
 		f.Accounts[0].Wallet.SandboxCents = 1 << 50

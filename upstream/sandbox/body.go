@@ -88,7 +88,7 @@ func (p *bodyReader) object(name string, field func(p *bodyReader, name string) 
 		case p.bad != nil:
 			return
 		case slices.Contains(seen, key):
-			p.refuse(key, "stands twice")
+			p.refuse(key, "appears twice")
 			return
 		case !field(p, key):
 			p.refuse(shorten(key), "is not a known field")
@@ -118,7 +118,7 @@ func (p *bodyReader) key() string {
 	return key
 }
 
-// shorten keeps a stranger's name from filling the reply.
+// shorten keeps an unknown name from filling the reply.
 func shorten(name string) string {
 	const enough = 64
 	switch {

@@ -50,7 +50,7 @@ func fullFile(t *testing.T) string {
 	return path
 }
 
-// Two sandboxes on one file would each believe their own memory.
+// Of two sandboxes on one file each would serve its own memory.
 func TestOneDatabaseIsOfOneSandbox(t *testing.T) {
 	dir := t.TempDir()
 	start(t, inDir(dir, nil))

@@ -46,13 +46,13 @@ func (s *Server) control() http.Handler {
 	})
 }
 
-// strangersPages refuses what a browser sends for a page of somewhere else.
-var strangersPages = http.NewCrossOriginProtection()
+// crossOrigin refuses what a browser sends for a page of another origin.
+var crossOrigin = http.NewCrossOriginProtection()
 
 // fromHere wants a loopback peer and a loopback name: a page in a browser, led
 // here by another name or sending its forms here, is refused.
 func fromHere(r *http.Request) bool {
-	if strangersPages.Check(r) != nil {
+	if crossOrigin.Check(r) != nil {
 		return false
 	}
 	host, _, err := net.SplitHostPort(r.Host)

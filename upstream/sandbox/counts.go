@@ -23,7 +23,7 @@ func (c *counters) add(pattern, method, code string) {
 		c.counts = map[[3]string]int64{}
 	}
 	if !usualMethods[method] {
-		method = "OTHER" // strangers must not fill the map
+		method = "OTHER" // unknown methods must not fill the map
 	}
 	c.counts[[3]string{method, pattern, code}]++
 }

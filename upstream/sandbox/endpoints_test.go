@@ -286,7 +286,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-func checkEnd(t *testing.T, h *house, scenario string, o upstream.Order) {
+func checkEnd(t *testing.T, h *rig, scenario string, o upstream.Order) {
 	t.Helper()
 	balance := h.balance(h.client(alphaSandbox))
 	if scenario == "rejected" {

@@ -58,7 +58,7 @@ func TestBothEnvironmentsServeTheSame(t *testing.T) {
 	}
 }
 
-func renewInEveryOutcome(t *testing.T, h *house, c *upstream.Client, ids []string) {
+func renewInEveryOutcome(t *testing.T, h *rig, c *upstream.Client, ids []string) {
 	t.Helper()
 	for _, tc := range []struct {
 		status string

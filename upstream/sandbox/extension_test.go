@@ -16,7 +16,7 @@ import (
 )
 
 // controlRaw calls the control interface with any bytes, Host and method.
-func (h *house) controlRaw(method, path, body, host string) (status int, answer map[string]string) {
+func (h *rig) controlRaw(method, path, body, host string) (status int, answer map[string]string) {
 	h.t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), method, h.s.ControlURL()+path, bytes.NewReader([]byte(body)))
 	if err != nil {
@@ -132,7 +132,7 @@ func TestControlIsCalledByALoopbackName(t *testing.T) {
 
 // wallets asks for the wallet until it is limited or n times, and gives how often
 // it was served and what Retry-After said.
-func (h *house) wallets(c *upstream.Client, n int) (served int, retryAfter time.Duration) {
+func (h *rig) wallets(c *upstream.Client, n int) (served int, retryAfter time.Duration) {
 	h.t.Helper()
 	for served < n {
 		_, err := c.Wallet(bg())

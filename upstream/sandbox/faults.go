@@ -33,7 +33,7 @@ type fault struct {
 var faultKinds = map[string]bool{"drop_before": true, "drop_after": true, "error_before": true, "error_after": true, "hang": true,
 	"truncate": true, "garbage": true, "html": true, "code": true, "unresolved_record": true, "renewal": true}
 
-// check refuses what cannot be meant, by the name of the field.
+// check refuses values that make no sense, with the name of the field.
 func (f *fault) check(s *Server) error {
 	if !faultKinds[f.Fault] {
 		return wrong("fault", fmt.Errorf("%q is unknown", f.Fault))

@@ -147,7 +147,7 @@ func (f Fixture) validateAccounts() (map[string]bool, error) {
 	accounts, keys := map[string]bool{}, map[string]bool{}
 	for i, a := range f.Accounts {
 		if a.AccountID == "" || accounts[a.AccountID] {
-			return nil, fmt.Errorf("accounts[%d]: account_id is empty or stands twice", i)
+			return nil, fmt.Errorf("accounts[%d]: account_id is empty or appears twice", i)
 		}
 		if min(a.Wallet.SandboxCents, a.Wallet.ProductionCents) < 0 || max(a.Wallet.SandboxCents, a.Wallet.ProductionCents) > maxWalletCents {
 			return nil, fmt.Errorf("accounts[%d]: wallet must hold 0 to %d cents", i, int64(maxWalletCents))
@@ -158,7 +158,7 @@ func (f Fixture) validateAccounts() (map[string]bool, error) {
 		accounts[a.AccountID] = true
 		for j, k := range a.Keys {
 			if keys[k.AppID] {
-				return nil, fmt.Errorf("accounts[%d].keys[%d]: app_id stands twice", i, j)
+				return nil, fmt.Errorf("accounts[%d].keys[%d]: app_id appears twice", i, j)
 			}
 			keys[k.AppID] = true
 			if err := k.validate(); err != nil {
@@ -194,7 +194,7 @@ func (f Fixture) validateOffers() (map[string]bool, error) {
 	for i, o := range f.Offers {
 		switch {
 		case o.OfferCode == "" || codes[o.OfferCode]:
-			return nil, fmt.Errorf("offers[%d]: offer_code is empty or stands twice", i)
+			return nil, fmt.Errorf("offers[%d]: offer_code is empty or appears twice", i)
 		case o.UnitPriceCents <= 0 || o.UnitPriceCents > maxUnitPriceCents:
 			return nil, fmt.Errorf("offers[%d]: unit_price_cents must be 1 to %d", i, int64(maxUnitPriceCents))
 		case o.BaseDurationDays <= 0 || len(o.DurationDays) == 0:

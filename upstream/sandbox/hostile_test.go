@@ -19,7 +19,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// complaints is a log that must stay empty: a panic would stand in it.
+// complaints is a log that must stay empty: a panic would be in it.
 type complaints struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -168,8 +168,8 @@ func TestPipelinedRequests(t *testing.T) {
 	}
 }
 
-// A listener that is full gives the place of who has kept it waiting longest to
-// who comes new; what hangs while it is carried out keeps its place.
+// A listener that is full closes the connection that has been idle longest for a new
+// one; a request that hangs while it is carried out keeps its connection.
 func TestSlowClientsGiveWay(t *testing.T) {
 	h := start(t, func(o *sandbox.Options) { o.MaxConnections = 20 })
 	host := strings.TrimPrefix(h.s.SandboxURL(), "http://")

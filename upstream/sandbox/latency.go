@@ -72,8 +72,8 @@ func (ls *latencySet) of(env, accountID, method, path string, rt route) time.Dur
 }
 
 // hold keeps a request back before anything is done with it. It is carried out
-// afterwards even when its client has left, as a request on a slow way is; only
-// the end of the sandbox ends it.
+// afterwards even when its client has left, as on a slow network; only the end of the
+// sandbox ends it.
 func (ls *latencySet) hold(closing <-chan struct{}, env, accountID, method, path string, rt route) {
 	wait := ls.of(env, accountID, method, path, rt)
 	if wait <= 0 {

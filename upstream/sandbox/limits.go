@@ -120,9 +120,9 @@ type policySetting struct {
 	RefuseScriptAgents bool `json:"refuse_script_agents"`
 }
 
-// blocked plays the provider's security policy when it is switched on: a request
-// with no User-Agent, or with a script's default one, meets a firewall's page
-// and nothing behind it.
+// blocked applies the provider's security policy when it is switched on: a request with
+// no User-Agent, or with a script's default one, gets a firewall's page and does not
+// reach the API.
 func (s *Server) blocked(w http.ResponseWriter, r *request) bool {
 	if !s.refuseScripts.Load() || !isScript(r.http.UserAgent()) {
 		return false

@@ -96,8 +96,8 @@ func (s *Server) tokenMAC(sp *space, w window, payload string) []byte {
 	return mac.Sum(nil)[:16]
 }
 
-// readToken accepts only the very text that token made: decoding forgives line
-// feeds and loose bits, and an altered token is to be refused.
+// readToken accepts only exactly the text that token made: base64 decoding ignores line
+// feeds and trailing bits, and an altered token has to be refused.
 func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err == nil && base64.RawURLEncoding.EncodeToString(raw) != token {
@@ -118,7 +118,7 @@ func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 
 // page renders one window over a list of total items, of which those count that
 // shown, if given, accepts. A token says where in the whole list the next page
-// begins: an item that stops being shown takes no other with it.
+// begins: an item that stops being shown removes no other from the pages.
 func (s *Server) page(r *request, w window, total int, shown func(i int) bool, item func(b []byte, i int) []byte) reply {
 	b := append(make([]byte, 0, 128+512*max(min(w.size, total-w.offset), 0)), `{"`...)
 	b = append(append(b, w.resource...), `":[`...)

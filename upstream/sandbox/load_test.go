@@ -19,7 +19,7 @@ import (
 // slowClients attach in every way of being slow: nothing sent, one byte, a head
 // without its end, a body that was announced and does not come, and replies that
 // are not read.
-func slowClients(t *testing.T, h *house, n int) (closeAll func()) {
+func slowClients(t *testing.T, h *rig, n int) (closeAll func()) {
 	t.Helper()
 	host := strings.TrimPrefix(h.s.SandboxURL(), "http://")
 	body := renew(`{"duration_days":30,"proxy_ids":["px_1"]}`)

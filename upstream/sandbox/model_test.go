@@ -106,7 +106,7 @@ func renewalCode(m *model, ids []string, days int64) upstream.Code {
 
 // lifeOf is one random life of an account: each answer is what the model says,
 // and so are wallet and expiries after it.
-func lifeOf(t *rapid.T, h *house, c *upstream.Client, m *model) {
+func lifeOf(t *rapid.T, h *rig, c *upstream.Client, m *model) {
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		switch rapid.IntRange(0, 9).Draw(t, "step") {
 		case 0:
@@ -188,7 +188,7 @@ func TestAnswersAreThoseOfTheModel(t *testing.T) {
 }
 
 // booksOf checks that the referee's charges are what the model spent.
-func (h *house) booksOf(m *model) {
+func (h *rig) booksOf(m *model) {
 	h.t.Helper()
 	charges, err := h.s.Charges()
 	if err != nil {

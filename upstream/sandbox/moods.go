@@ -14,7 +14,7 @@ import (
 
 // Moods (extension): freedoms that customer-api.md leaves to the provider, each
 // with the sentence, or the silence, that allows it in docs/sandbox.md. A client
-// that works under all of them relies on nothing that is not promised.
+// that works under all of them relies on no undocumented behaviour.
 const (
 	MoodLaggingReads          = "lagging_reads"
 	MoodEmptyLeftOut          = "empty_left_out"
@@ -141,8 +141,8 @@ func (m *moodSet) shrinksPages() bool {
 	return m.seed%3 == 0
 }
 
-// named is an offer as it is called at this moment: names change every few
-// minutes, codes never.
+// named is an offer with its names of this moment: they change every few minutes, codes
+// never.
 func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
 	if !m.has(MoodRenamedOffers) {
 		return o
@@ -160,12 +160,12 @@ func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
 	return &called
 }
 
-// refusesEarly plays a provider that checks balance, offers and proxies before it
+// refusesEarly acts as a provider that checks balance, offers and proxies before it
 // looks the key up: a repeated request may be refused although the first one was
 // executed. Called with the lock held.
 func (s *Server) refusesEarly(r *request) (reply, bool) {
 	if r.key.space.records[r.idempotencyKey()] == nil || !s.moods.draw(MoodEarlyRefusals, 2) {
-		return reply{}, false // without a record the checks come to the same
+		return reply{}, false // without a record the checks are the usual ones
 	}
 	if r.rt.name == routeOrders {
 		return s.refusesOrder(r)

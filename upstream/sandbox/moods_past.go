@@ -51,16 +51,30 @@ type orderWas struct {
 	refundedAt time.Time
 }
 
-// proxyChanges and its likes are called, with the lock held, before a change.
-func (s *Server) proxyChanges(p *proxy, exists bool) {
+// The functions below keep what a lagging read may show. They are called, with the lock
+// held, before a change; those named Appears before there is such a proxy or order.
+
+func (s *Server) proxyAppears(p *proxy) { s.keepProxy(p, proxyWas{expires: p.expires}) }
+
+func (s *Server) proxyChanges(p *proxy) {
+	s.keepProxy(p, proxyWas{exists: true, expires: p.expires})
+}
+
+func (s *Server) keepProxy(p *proxy, was proxyWas) {
 	if s.moods.has(MoodLaggingReads) {
-		p.past = p.past.keep(s.now(), proxyWas{exists, p.expires})
+		p.past = p.past.keep(s.now(), was)
 	}
 }
 
-func (s *Server) orderChanges(o *order, exists bool) {
+func (s *Server) orderAppears(o *order) { s.keepOrder(o, orderWas{}) }
+
+func (s *Server) orderChanges(o *order) {
+	s.keepOrder(o, orderWas{exists: true, stage: o.stage, delivered: o.delivered, refundedAt: o.refundedAt})
+}
+
+func (s *Server) keepOrder(o *order, was orderWas) {
 	if s.moods.has(MoodLaggingReads) {
-		o.past = o.past.keep(s.now(), orderWas{exists, o.stage, o.delivered, o.refundedAt})
+		o.past = o.past.keep(s.now(), was)
 	}
 }
 

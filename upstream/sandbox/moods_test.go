@@ -15,13 +15,13 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-func (h *house) moods(seed uint64, names ...string) {
+func (h *rig) moods(seed uint64, names ...string) {
 	h.t.Helper()
 	h.control(http.MethodPost, "/moods", map[string]any{"moods": names, "seed": seed}, nil)
 }
 
 // shows asks until a reply is as wanted: a mood draws.
-func (h *house) shows(name string, ask func(i int) *seen, wanted func(*seen) bool) {
+func (h *rig) shows(name string, ask func(i int) *seen, wanted func(*seen) bool) {
 	h.t.Helper()
 	var last *seen
 	for i := range 80 {
@@ -32,8 +32,8 @@ func (h *house) shows(name string, ask func(i int) *seen, wanted func(*seen) boo
 	h.t.Errorf("%s never shows; last %d %s", name, last.status, last.body)
 }
 
-// Each mood alone does to a reply what it is called after, and nothing does it
-// before and after.
+// Each mood alone has the effect that it is named after, and without it there is no
+// such effect.
 func TestEachMoodShows(t *testing.T) {
 	h := start(t, nil)
 	reads := func(target string) func(int) *seen { return func(int) *seen { return h.send(get(target)) } }
@@ -101,7 +101,7 @@ func (s *seen) balance() int64 {
 }
 
 // refereeBalance is what the sandbox wallet of alpha must hold.
-func (h *house) refereeBalance() int64 {
+func (h *rig) refereeBalance() int64 {
 	h.t.Helper()
 	charges, err := h.s.Charges()
 	if err != nil {
@@ -119,7 +119,7 @@ func (h *house) refereeBalance() int64 {
 }
 
 // secondPage asks for the page behind the first one.
-func (h *house) secondPage(target string) func(int) *seen {
+func (h *rig) secondPage(target string) func(int) *seen {
 	return func(int) *seen {
 		first := h.send(get(target))
 		var data struct {
@@ -132,7 +132,7 @@ func (h *house) secondPage(target string) func(int) *seen {
 	}
 }
 
-// What is said is not what is done: under every mood the referee's lines come to
+// Moods change replies and not effects: under every mood the referee's lines add up to
 // the wallet, and nothing is charged twice under one key.
 func TestTheRefereeStaysExactUnderEveryMood(t *testing.T) {
 	for seed, name := range append(sandbox.Moods(), "all") {

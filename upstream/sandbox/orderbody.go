@@ -132,7 +132,7 @@ func checkCIDRs(lines []orderLine, offers map[string]*FixtureOffer) (line int, m
 		for _, c := range line.CIDRs {
 			pair := [2]string{line.OfferCode, c}
 			if chosen[pair] {
-				return i, "the same CIDR stands twice"
+				return i, "the same CIDR appears twice"
 			}
 			if !slices.Contains(offers[line.OfferCode].CIDRs, c) {
 				return i, "is not one of the offer's CIDRs"

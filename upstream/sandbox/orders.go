@@ -99,7 +99,7 @@ func (s *Server) accept(o *order, quantities map[string]int64) outcome {
 	}
 	s.money(ch, o.space, Charge{AppID: o.appID, IdempotencyKey: o.key, Reason: "order", OrderNo: o.no}, -o.total)
 	ch.saveWallet(o.space)
-	s.orderChanges(o, false)
+	s.orderAppears(o)
 	o.space.orders = append(o.space.orders, o)
 	s.st.orders[o.no] = o
 	if o.scenario == "" {
@@ -119,8 +119,8 @@ func (s *Server) firstDelay(scenario string) time.Duration {
 	return s.opts.AsyncDelay / 2
 }
 
-// secondDelay is from progress to the end. Partial progress stands for two polls
-// at least, so that a client that keeps to poll_after_seconds sees it.
+// secondDelay is from progress to the end. Partial progress is shown for two
+// polls at least, so that a client that obeys poll_after_seconds sees it.
 func (s *Server) secondDelay(scenario string) time.Duration {
 	if scenario == "partial" {
 		return max(s.firstDelay(scenario), 2*time.Duration(s.opts.PollAfterSeconds)*time.Second)
@@ -128,8 +128,8 @@ func (s *Server) secondDelay(scenario string) time.Duration {
 	return s.firstDelay(scenario)
 }
 
-// advance lets the sandbox's clock do what it has come to; called with the lock
-// held at the start of every request.
+// advance carries out the steps that have come due by the sandbox's clock; called with
+// the lock held at the start of every request.
 func (s *Server) advance() {
 	now := s.now()
 	for len(s.st.pending) > 0 && !s.st.pending[0].due.After(now) {
@@ -142,7 +142,7 @@ func (s *Server) advance() {
 }
 
 func (s *Server) step(o *order, ch *change) {
-	s.orderChanges(o, true)
+	s.orderChanges(o)
 	switch {
 	case o.stage == stagePaid:
 		o.stage = stageProcuring
@@ -176,7 +176,7 @@ func (s *Server) deliver(o *order, at time.Time, ch *change) {
 		for range line.Quantity {
 			p := &proxy{id: s.st.nextID("px_"), space: o.space, offer: s.st.byCode[line.OfferCode], orderNo: o.no,
 				starts: at, expires: at.AddDate(0, 0, int(o.days))}
-			s.proxyChanges(p, false)
+			s.proxyAppears(p)
 			s.st.addProxy(p)
 			o.proxies = append(o.proxies, p)
 			ch.saveProxy(p)

@@ -18,7 +18,7 @@ func priced(o *sandbox.Options) {
 // A quote and the charge follow quantity and duration where the fixture says so;
 // the account's own price counts before both.
 func TestPricesByQuantityDurationAndAccount(t *testing.T) {
-	unit := func(h *house, query string) int64 {
+	unit := func(h *rig, query string) int64 {
 		var data struct {
 			Offers []struct {
 				Cents int64 `json:"unit_price_cents"`
@@ -113,7 +113,7 @@ func TestASuspendedAccountReadsAndDoesNotBuy(t *testing.T) {
 
 // A client that reads again exactly after poll_after_seconds, or a little later,
 // sees the partial progress of the scenario.
-func TestPartialProgressIsSeenByAPollAsTold(t *testing.T) {
+func TestPartialProgressIsSeenByAPollInTime(t *testing.T) {
 	for _, poll := range []int64{1, 5, 60} {
 		for _, late := range []time.Duration{0, 400 * time.Millisecond} {
 			h := start(t, func(o *sandbox.Options) { o.PollAfterSeconds = poll })

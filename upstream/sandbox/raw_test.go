@@ -84,12 +84,12 @@ func (q raw) text(host string, now time.Time) string {
 }
 
 // send writes one request on a connection of its own and reads the reply.
-func (h *house) send(q raw) *seen {
+func (h *rig) send(q raw) *seen {
 	h.t.Helper()
 	return h.sendTo(h.s.SandboxURL(), q)
 }
 
-func (h *house) sendTo(base string, q raw) *seen {
+func (h *rig) sendTo(base string, q raw) *seen {
 	h.t.Helper()
 	host := strings.TrimPrefix(base, "http://")
 	out, err := exchange(host, q.text(host, h.clock.Now()), q.method)
@@ -142,14 +142,14 @@ func renew(body string) raw {
 
 func get(target string) raw { return raw{method: http.MethodGet, target: target} }
 
-func (h *house) wants(name string, got *seen, status int, code string) {
+func (h *rig) wants(name string, got *seen, status int, code string) {
 	h.t.Helper()
 	if got.status != status || got.Code != code || !got.envelope {
 		h.t.Errorf("%s: want %d %s, got %d %s (%s)", name, status, code, got.status, got.Code, got.body)
 	}
 }
 
-func (h *house) wantsField(name string, got *seen, field string) {
+func (h *rig) wantsField(name string, got *seen, field string) {
 	h.t.Helper()
 	if !got.wrongField(field) || !got.envelope {
 		h.t.Errorf("%s: want validation_error on %s, got %d %s", name, field, got.status, got.body)

@@ -64,7 +64,7 @@ func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, reply, bool) 
 			return nil, s.refuse("proxy_not_found", "A proxy is unknown."), false
 		}
 		if seen[id] {
-			return nil, s.invalid("proxy_ids."+strconv.Itoa(i), "stands twice"), false
+			return nil, s.invalid("proxy_ids."+strconv.Itoa(i), "appears twice"), false
 		}
 		if p.extended(in.days, now).Year() > lastYear {
 			return nil, s.invalid("duration_days", "leads past the year 9999"), false
@@ -99,7 +99,7 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFa
 			s.money(ch, sp, line, cents)
 			refunded = cents
 		case "succeeded":
-			s.proxyChanges(p, true)
+			s.proxyChanges(p)
 			p.expires = p.extended(in.days, s.now())
 			ch.saveProxy(p)
 		}

@@ -93,7 +93,7 @@ func TestWhatIsNoRouteIsUnsupported(t *testing.T) {
 	var state struct{ Requests map[string]map[string]int64 }
 	h.control(http.MethodGet, "/state", nil, &state)
 	if state.Requests["PROPFIND other"] != nil || state.Requests["OTHER other"]["unsupported_operation"] != 2 {
-		t.Errorf("strangers' methods are counted under their own names: %v", state.Requests)
+		t.Errorf("unknown methods are counted under their own names: %v", state.Requests)
 	}
 }
 
@@ -251,7 +251,7 @@ var documented = map[string]string{
 }
 
 // buy places an order and gives its number.
-func (h *house) buy(scenario string) string {
+func (h *rig) buy(scenario string) string {
 	h.t.Helper()
 	q := order(`{"duration_days":30,"items":[{"offer_code":"off_us","quantity":1}]}`)
 	if scenario != "" {
@@ -320,7 +320,7 @@ func object(t *testing.T, text json.RawMessage) map[string]json.RawMessage {
 	return out
 }
 
-// Renewals beyond the year 9999 could not be told in ISO 8601, nor stored.
+// Expiries beyond the year 9999 cannot be written in ISO 8601, nor stored.
 func TestAnExpiryCannotPassTheYear9999(t *testing.T) {
 	late := &clock{now: time.Date(9998, 6, 1, 0, 0, 0, 0, time.UTC)}
 	h := start(t, func(o *sandbox.Options) { o.DB, o.Clock = tempFile(t, "sandbox.db"), late.Now })

@@ -81,8 +81,8 @@ func fixture() sandbox.Fixture {
 	}
 }
 
-// house is a running sandbox with its clock and a client per key.
-type house struct {
+// rig is a running sandbox with its clock and a client per key.
+type rig struct {
 	t     testing.TB
 	s     *sandbox.Server
 	clock *clock
@@ -90,9 +90,9 @@ type house struct {
 	origin string // of controlRaw's requests
 }
 
-func start(t testing.TB, change func(*sandbox.Options)) *house {
+func start(t testing.TB, change func(*sandbox.Options)) *rig {
 	t.Helper()
-	h := &house{t: t, clock: newClock()}
+	h := &rig{t: t, clock: newClock()}
 	o := sandbox.Options{Fixture: fixture(), Clock: h.clock.Now}
 	if change != nil {
 		change(&o)
@@ -109,7 +109,7 @@ func start(t testing.TB, change func(*sandbox.Options)) *house {
 	return h
 }
 
-func (h *house) client(appID string, change ...func(*upstream.Config)) *upstream.Client {
+func (h *rig) client(appID string, change ...func(*upstream.Config)) *upstream.Client {
 	h.t.Helper()
 	cfg := upstream.Config{BaseURL: h.s.SandboxURL(), AppID: appID, Secret: secret, Clock: h.clock.Now}
 	if appID == alphaLive {
@@ -127,7 +127,7 @@ func (h *house) client(appID string, change ...func(*upstream.Config)) *upstream
 }
 
 // control calls the control interface and decodes its answer.
-func (h *house) control(method, path string, in, out any) {
+func (h *rig) control(method, path string, in, out any) {
 	h.t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -159,9 +159,9 @@ func (h *house) control(method, path string, in, out any) {
 
 type fault map[string]any
 
-func (h *house) fault(f fault) { h.t.Helper(); h.control(http.MethodPost, "/faults", f, nil) }
+func (h *rig) fault(f fault) { h.t.Helper(); h.control(http.MethodPost, "/faults", f, nil) }
 
-func (h *house) balance(c *upstream.Client) int64 {
+func (h *rig) balance(c *upstream.Client) int64 {
 	h.t.Helper()
 	w, err := c.Wallet(context.Background())
 	if err != nil {
@@ -171,7 +171,7 @@ func (h *house) balance(c *upstream.Client) int64 {
 }
 
 // booksAgree checks that the referee's lines explain each wallet to the cent.
-func (h *house) booksAgree(opening int64, env string, balance int64) {
+func (h *rig) booksAgree(opening int64, env string, balance int64) {
 	h.t.Helper()
 	charges, err := h.s.Charges()
 	if err != nil {

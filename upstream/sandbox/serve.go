@@ -32,14 +32,14 @@ func (r *request) idempotencyKey() string { return r.http.Header.Get("Idempotenc
 func (s *Server) handler(env string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		path := pathOf(hr)
-		r := &request{http: hr, env: env, path: path, rt: findRoute(hr.Method, path), guest: guestOf(hr)}
+		r := &request{http: hr, env: env, path: path, rt: findRoute(hr.Method, path), limitedConn: connOf(hr)}
 		var status int
 		if r.body, status = readBody(hr); status != 0 {
 			s.send(w, r, s.unreadable(status), nil)
 			return
 		}
-		r.guest.enter()
-		defer r.guest.leave()
+		r.limitedConn.enter()
+		defer r.limitedConn.leave()
 		if s.blocked(w, r) {
 			return
 		}
@@ -51,7 +51,7 @@ func (s *Server) handler(env string) http.Handler {
 }
 
 // maxDrained is how much of a body that is too large is still taken in and
-// thrown away: a client that is cut off while writing never sees why.
+// discarded: a client that is cut off while writing never sees the reply.
 const maxDrained = 64 << 20
 
 // readBody reads a body to its end, or gives the HTTP status of what is wrong
@@ -80,7 +80,7 @@ func readBody(r *http.Request) ([]byte, int) {
 	return body.Bytes(), 0
 }
 
-// tooLarge drains what a client is sending, unless it asked first.
+// tooLarge drains what a client is sending, unless it sent Expect: 100-continue.
 func tooLarge(r *http.Request) int {
 	if r.Header.Get("Expect") == "" {
 		_, _ = io.CopyN(io.Discard, r.Body, maxDrained)
@@ -89,7 +89,7 @@ func tooLarge(r *http.Request) int {
 }
 
 // unreadable answers a body that is too large or broken, before authentication:
-// what was signed is not known.
+// the signed bytes are not known.
 func (s *Server) unreadable(status int) reply {
 	message := "could not be read"
 	if status == http.StatusRequestEntityTooLarge {
@@ -262,13 +262,13 @@ func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	return out.reply
 }
 
-// send writes a reply and counts it. From here on the connection may be given
-// up for another: who does not read must not keep a place.
+// send writes a reply and counts it. From here on the connection may be closed for
+// another one: a client that does not read must not keep a place.
 func (s *Server) send(w http.ResponseWriter, r *request, out reply, f *fault) {
 	if f == nil {
 		s.counts.add(r.rt.pattern, r.http.Method, out.code)
 	}
-	r.guest.leave()
+	r.limitedConn.leave()
 	out = s.moody(r, out)
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}

@@ -201,9 +201,9 @@ func (s *Server) listen() error {
 				return err
 			}
 		}
-		crowd := newCrowd(s.opts.MaxConnections)
+		limiter := newConnLimiter(s.opts.MaxConnections)
 		srv := &http.Server{Handler: h.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ConnContext: crowd.connect, ConnState: crowd.change,
+			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ConnContext: limiter.connect, ConnState: limiter.change,
 			DisableGeneralOptionsHandler: true, ErrorLog: log.New(panicLog{s.log}, "", 0)}
 		s.servers = append(s.servers, srv)
 		s.running.Go(func() {
@@ -226,8 +226,8 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// panicLog keeps of net/http's log what is our own fault; the rest is clients
-// that break off, often on demand.
+// panicLog keeps the panics from net/http's log; the rest is about clients that break
+// off, often on demand.
 type panicLog struct{ log *logrus.Logger }
 
 // Write is one message of net/http.

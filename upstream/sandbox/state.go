@@ -143,7 +143,7 @@ func (st *state) addFixtureProxies(p FixtureProxy, epoch time.Time) error {
 			id = p.Prefix + strconv.Itoa(i+1)
 		}
 		if st.proxies[id] != nil {
-			return fmt.Errorf("proxy id %q stands twice", id)
+			return fmt.Errorf("proxy id %q appears twice", id)
 		}
 		var expires time.Time
 		if known {

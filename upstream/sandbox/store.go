@@ -160,8 +160,8 @@ func (st *store) write(tx *sql.Tx, batch []*change) (int64, error) {
 	return last, err
 }
 
-// writeNonces keeps the nonces of a batch in one row, and every minute forgets
-// those that are past remembering.
+// writeNonces keeps the nonces of a batch in one row, and every minute removes
+// those that are older than nonceMemory.
 func (st *store) writeNonces(tx *sql.Tx, batch []*change) error {
 	var used [][2]string
 	var at time.Time

@@ -19,8 +19,8 @@ type written struct {
 	proxies          []string
 }
 
-// storm is a crowd of clients that hammer one sandbox through its deaths: each
-// repeats a write under its key until it is answered.
+// storm is many clients of one sandbox that is killed again and again: each repeats a
+// write under its key until it is answered.
 type storm struct {
 	t *testing.T
 

@@ -170,7 +170,7 @@ func (b *bench) startSandbox(ctx context.Context) (stop func(), err error) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	}
-	var line SandboxLine
+	var line SandboxReadyLine
 	if err := json.NewDecoder(bufio.NewReader(pipe)).Decode(&line); err != nil {
 		stop()
 		return nil, fmt.Errorf("the sandbox did not start: %w", err)

@@ -198,7 +198,7 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 		return err
 	}
 	relay := queue.NewRelay(b.history.queue, b.account, &daemon.Source{Ledger: l, Account: b.account, Epoch: binding.Epoch}, b.log)
-	relay.Held, relay.RefillAdvice, relay.Begins = daemon.HeldOf(noted), daemon.RefillAdvice, daemon.BeginsOf(l)
+	relay.Held, relay.RefillAdvice, relay.Begins = daemon.HeldFromNote(noted), daemon.RefillAdvice, daemon.EventsBegin(l)
 	parent := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -215,7 +215,8 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return fmt.Errorf("publish what was archived: %w", err)
 	}
-	return l.NotePublished(parent, head, true)
+	const stopped = true // flushed: no crash takes these events away
+	return l.NotePublished(parent, head, stopped)
 }
 
 func (b bounding) reach(point string) {

@@ -217,7 +217,7 @@ func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) s
 		return state
 	}
 	said := []string{id + " is " + state}
-	if status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id}); err == nil && status.State == state {
+	if status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: id}); err == nil && status.State == state {
 		for _, why := range []string{status.Reason, status.WaitsFor} {
 			if why != "" {
 				said = append(said, why)
@@ -258,7 +258,7 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesR
 			return &exitError{ExitFailed, fmt.Errorf("%s was accepted before with other content, which stands: nothing new was done\nchoose another --id", id)}
 		}
 		if settledState(state) {
-			status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id})
+			status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: id})
 			if err == nil {
 				return a.followed(status)
 			}
@@ -289,8 +289,8 @@ func (a *app) followed(status inspect.CommandStatus) error {
 // starting again, and then carries the command on.
 type absence struct{ answered time.Time }
 
-// restartPatience is how long a runner may be away while a follower waits.
-const restartPatience = time.Minute
+// restartTimeout is how long a runner may be away while a follower waits.
+const restartTimeout = time.Minute
 
 // after takes what a request came to, and gives the error to end with.
 func (a *absence) after(err error) error {
@@ -298,7 +298,7 @@ func (a *absence) after(err error) error {
 	switch {
 	case err == nil:
 		a.answered = time.Now()
-	case gone && time.Since(a.answered) < restartPatience:
+	case gone && time.Since(a.answered) < restartTimeout:
 		return nil
 	}
 	return err

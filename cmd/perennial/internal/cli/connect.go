@@ -77,7 +77,7 @@ func natsOfRun(dataDir string) (string, error) {
 const maxRunFile = 1 << 20
 
 // readRunFile reads the addresses that a running `perennial run` left.
-func readRunFile(dataDir string) (line daemon.RunLine, err error) {
+func readRunFile(dataDir string) (line daemon.RunAddresses, err error) {
 	text, err := files.Read(daemon.RunFile(dataDir), maxRunFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return line, fmt.Errorf("the addresses of a running Perennial: %w\nstart `perennial run` again", err)

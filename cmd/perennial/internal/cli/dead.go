@@ -43,7 +43,7 @@ func lineOf(l queue.Letter) letterLine {
 
 func (a *app) deadList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "What could not be read, and why", Args: cobra.NoArgs,
+		Use: "list", Short: "The commands that could not be read, and why", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.connect()
 			if err != nil {
@@ -94,7 +94,7 @@ func (a *app) withLetter(do func(ctx context.Context, r *remote, l queue.Letter)
 
 func (a *app) deadShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show SEQ", Short: "One of them, whole", Args: cobra.ExactArgs(1),
+		Use: "show SEQ", Short: "One dead command in full", Args: cobra.ExactArgs(1),
 		RunE: a.withLetter(func(_ context.Context, _ *remote, l queue.Letter) error {
 			line := lineOf(l)
 			if a.output == "json" {
@@ -109,7 +109,7 @@ func (a *app) deadShow() *cobra.Command {
 func (a *app) deadRequeue() *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use: "requeue SEQ", Short: "Publish it again, as it was or corrected, and remove it from the dead", Args: cobra.ExactArgs(1),
+		Use: "requeue SEQ", Short: "Publish a dead command again, as it was or corrected, and remove it from the list", Args: cobra.ExactArgs(1),
 		RunE: a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
 			data, err := a.corrected(ctx, file, l.Dead.Data)
 			if err != nil {
@@ -146,7 +146,7 @@ func (a *app) corrected(ctx context.Context, file string, data []byte) ([]byte, 
 
 func (a *app) deadDrop() *cobra.Command {
 	return &cobra.Command{
-		Use: "drop SEQ", Short: "Remove it for good", Args: cobra.ExactArgs(1),
+		Use: "drop SEQ", Short: "Remove a dead command for good", Args: cobra.ExactArgs(1),
 		RunE: a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
 			err := r.DropLetter(ctx, r.account, l.Seq)
 			if errors.Is(err, queue.ErrNoLetter) {

@@ -29,7 +29,7 @@ func (a *app) demoCommand() *cobra.Command {
 	var keep bool
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Show the whole way in one process, on embedded parts and a throw-away directory",
+		Short: "Show commands from publication to event in one process, on embedded parts and a temporary directory",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), keep) },
 	}
@@ -221,7 +221,7 @@ func awaitEnd(ctx context.Context, r *remote, id string) (status inspect.Command
 	for {
 		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, daemon.StatesRequest{IDs: []string{id}})
 		if settledState(states[id]) {
-			if status, err = ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id}); err == nil {
+			if status, err = ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: id}); err == nil {
 				return status, nil
 			}
 		}

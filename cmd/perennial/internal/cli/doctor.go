@@ -22,8 +22,8 @@ import (
 	"perennial/upstream"
 )
 
-// Finding is one line of the doctor.
-type Finding struct {
+// DoctorFinding is one line of `perennial doctor`, as it prints it as JSON.
+type DoctorFinding struct {
 	Account string `json:"account,omitempty"` // where there are several
 	Check   string `json:"check"`
 	OK      bool   `json:"ok"`
@@ -37,7 +37,7 @@ type doctor struct {
 	config   *config.Config
 	account  string // of the moment
 	several  bool   // accounts are looked at
-	findings []Finding
+	findings []DoctorFinding
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -68,7 +68,7 @@ func (a *app) examine(ctx context.Context) error {
 	return d.report()
 }
 
-func (d *doctor) found(f Finding) {
+func (d *doctor) found(f DoctorFinding) {
 	if d.several {
 		f.Account = d.account
 	}
@@ -76,11 +76,11 @@ func (d *doctor) found(f Finding) {
 }
 
 func (d *doctor) ok(check, seen string, args ...any) {
-	d.found(Finding{Check: check, OK: true, Seen: fmt.Sprintf(seen, args...)})
+	d.found(DoctorFinding{Check: check, OK: true, Seen: fmt.Sprintf(seen, args...)})
 }
 
 func (d *doctor) bad(check string, seen any, do string) {
-	d.found(Finding{Check: check, Seen: fmt.Sprint(seen), Do: do})
+	d.found(DoctorFinding{Check: check, Seen: fmt.Sprint(seen), Do: do})
 }
 
 // provider sends GETs alone: whether a key may write only a POST would show.
@@ -175,7 +175,7 @@ func (d *doctor) nats(ctx context.Context) {
 	}
 	defer r.Close()
 	d.ok("nats", "connected to %s", r.URL())
-	if most := r.MaxPayload(); most < daemon.PayloadWanted {
+	if most := r.MaxPayload(); most < daemon.RequiredPayload {
 		d.bad("max_payload", humanize.IBytes(uint64(most))+" on the NATS server", "set max_payload: 1MB or more: an event of "+humanize.IBytes(ledger.MaxFactBytes)+" could not be published, nor any behind it")
 	}
 	external := d.config.NATS.URL != "" || d.config.NATS.Context != ""
@@ -269,11 +269,10 @@ func (d *doctor) noLedger(ctx context.Context, path string) {
 
 // lastEvent is the newest row on the account's events stream, 0 where there is none.
 func (d *doctor) lastEvent(ctx context.Context) (uint64, error) {
-	external := d.config.NATS.URL != "" || d.config.NATS.Context != "" || d.app.natsURL != ""
-	if !external && !config.Exists(filepath.Join(d.config.DataDir, "nats")) {
+	if !d.app.externalNATS(d.config) && !config.Exists(filepath.Join(d.config.DataDir, "nats")) {
 		return 0, nil
 	}
-	h, err := d.app.openHistory(d.config, d.account, false)
+	h, err := d.app.openHistory(d.config, d.account)
 	if err != nil {
 		return 0, err
 	}

@@ -15,8 +15,8 @@ import (
 	"perennial/queue"
 )
 
-// rolesPatience bounds what is tried as one user.
-const rolesPatience = 10 * time.Second
+// rolesTimeout bounds what is tried as one user.
+const rolesTimeout = 10 * time.Second
 
 // mendRoles is what to do where users are not kept apart.
 const mendRoles = "give the NATS server the users and accounts that `perennial nats-config` prints, and no other permissions"
@@ -39,7 +39,7 @@ func (d *doctor) roles(ctx context.Context, address string) {
 		}
 		target := queue.ConnectConfig{URL: address, User: u.Name, Password: u.Password}
 		if configured.CredsFile != "" {
-			target = queue.ConnectConfig{URL: address, CredsFile: d.config.Beside(configured.CredsFile)}
+			target = queue.ConnectConfig{URL: address, CredsFile: d.config.ResolvePath(configured.CredsFile)}
 		}
 		wrong, not, err := d.separation(ctx, target, u)
 		if err != nil {
@@ -92,7 +92,7 @@ func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u q
 	if target, err = quietly(target); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, rolesPatience)
+	ctx, cancel := context.WithTimeout(ctx, rolesTimeout)
 	defer cancel()
 	q, err := queue.Connect(target)
 	if err != nil {

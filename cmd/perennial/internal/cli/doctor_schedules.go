@@ -21,7 +21,7 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 		return
 	}
 	for _, s := range own {
-		none, err := schedules.MatchesNone(ctx, l, s, d.config.ReadListed)
+		none, err := schedules.MatchesNone(ctx, l, s, d.config.ReadListFile)
 		if err != nil {
 			d.bad("schedule "+s.Name, err, "put the list where the configuration says")
 			return
@@ -31,7 +31,7 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 		}
 	}
 	count, named := 0, []string{}
-	err := schedules.Uncovered(ctx, l, time.Now(), own, d.config.ReadListed, func(p ledger.Proxy) error {
+	err := schedules.Uncovered(ctx, l, time.Now(), own, d.config.ReadListFile, func(p ledger.Proxy) error {
 		if count++; count <= uncoveredNamed {
 			named = append(named, printable(p.ProxyID))
 		}

@@ -33,17 +33,12 @@ type history struct {
 
 // openHistory connects to where the account's events are: --nats, the NATS of
 // the configuration, the embedded server of a running `run`, or the store that
-// one left in the data directory, served for as long as it is read. locked says
-// that the caller has the data directory's lock.
-func (a *app) openHistory(c *config.Config, account string, locked bool) (h *history, err error) {
+// one left in the data directory, served for as long as it is read.
+func (a *app) openHistory(c *config.Config, account string) (h *history, err error) {
 	h = &history{account: account}
-	defer func() {
-		if err != nil {
-			h.close()
-		}
-	}()
-	external := a.natsURL != "" || c.NATS.URL != "" || c.NATS.Context != ""
-	if !external && !locked {
+	defer h.closeOn(&err)
+	external := a.externalNATS(c)
+	if !external {
 		if _, err := os.Stat(c.DataDir); err != nil {
 			return nil, fmt.Errorf("the embedded NATS store: %w", err)
 		}
@@ -53,16 +48,40 @@ func (a *app) openHistory(c *config.Config, account string, locked bool) (h *his
 		}
 		external = err != nil // `perennial run` works there and serves it
 	}
-	if external {
-		remote, err := a.connect()
-		if err != nil {
-			return nil, err
-		}
-		h.queue = remote.Queue
-		return h, nil
-	}
-	err = h.serve(c, a)
+	err = h.open(c, a, external)
 	return h, err
+}
+
+// openHistoryLocked is openHistory for a caller that has the data directory's lock.
+func (a *app) openHistoryLocked(c *config.Config, account string) (h *history, err error) {
+	h = &history{account: account}
+	defer h.closeOn(&err)
+	err = h.open(c, a, a.externalNATS(c))
+	return h, err
+}
+
+func (a *app) externalNATS(c *config.Config) bool {
+	return a.natsURL != "" || c.NATS.URL != "" || c.NATS.Context != ""
+}
+
+// open connects to a server, or serves the store of the data directory.
+func (h *history) open(c *config.Config, a *app, external bool) error {
+	if !external {
+		return h.serve(c, a)
+	}
+	remote, err := a.connect()
+	if err != nil {
+		return err
+	}
+	h.queue = remote.Queue
+	return nil
+}
+
+// closeOn closes a history that could not be opened.
+func (h *history) closeOn(err *error) {
+	if *err != nil {
+		h.close()
+	}
 }
 
 // locked runs do for the account that --account names, while no other process has the

@@ -36,7 +36,7 @@ type setup struct {
 func (a *app) initCommand() *cobra.Command {
 	s := &setup{app: a}
 	c := &cobra.Command{
-		Use: "init", Short: "Write perennial.yaml and a secret file, and let the doctor look", Args: cobra.NoArgs,
+		Use: "init", Short: "Write perennial.yaml and a secret file, and run the doctor", Args: cobra.NoArgs,
 		Long: "Asks for the provider's address, the App ID and the API Secret, unless flags say them.\nThe secret goes to a file of its own that only this user may read.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.in = bufio.NewReader(cmd.InOrStdin())
@@ -146,7 +146,7 @@ func (s *setup) secret(ctx context.Context) (string, error) {
 	case s.secretFile == "-":
 		text, err = io.ReadAll(io.LimitReader(s.in, 4096))
 	case s.secretFile != "":
-		text, err = readNamed(ctx, s.secretFile, config.MaxSecret)
+		text, err = readNamed(ctx, s.secretFile, config.MaxSecretBytes)
 	case isTerminal(os.Stdin):
 		fmt.Fprint(s.app.stderr, "API Secret (not shown): ")
 		text, err = term.ReadPassword(int(os.Stdin.Fd()))
@@ -162,7 +162,7 @@ func (s *setup) secret(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", usage("the secret cannot be read: %w", err)
 	}
-	secret, err := config.OneSecret(text)
+	secret, err := config.ParseSecret(text)
 	if err != nil {
 		return "", usage("the secret %w\nsay --secret-file FILE", err)
 	}

@@ -28,11 +28,19 @@ func (a *app) ledgerCommand() *cobra.Command {
 // openLedger opens the account's ledger file for reading, beside a running
 // runner or without one.
 func (a *app) openLedger(ctx context.Context) (*ledger.Ledger, string, error) {
-	return a.openLedgerAs(ctx, false)
+	return a.openLedgerAs(ctx, checkedSchema)
 }
 
-// openLedgerAs opens, to inspect it, also a file whose schema was changed.
-func (a *app) openLedgerAs(ctx context.Context, inspect bool) (*ledger.Ledger, string, error) {
+// schemaMode says whether a ledger file whose schema was changed is refused.
+type schemaMode bool
+
+const (
+	checkedSchema schemaMode = false
+	anySchema     schemaMode = true // to inspect the file
+)
+
+// openLedgerAs is openLedger with a choice of the schemas that it accepts.
+func (a *app) openLedgerAs(ctx context.Context, mode schemaMode) (*ledger.Ledger, string, error) {
 	c, err := config.Load(a.configFile)
 	if err != nil {
 		return nil, "", err
@@ -41,13 +49,13 @@ func (a *app) openLedgerAs(ctx context.Context, inspect bool) (*ledger.Ledger, s
 	if err != nil {
 		return nil, "", err
 	}
-	l, err := ledger.Open(ctx, ledger.Config{Path: c.LedgerPath(account), Clock: time.Now, ReadOnly: true, Inspect: inspect, Reached: a.reached})
+	l, err := ledger.Open(ctx, ledger.Config{Path: c.LedgerPath(account), Clock: time.Now, ReadOnly: true, Inspect: bool(mode), Reached: a.reached})
 	return l, account, err
 }
 
 // withLedger runs do on the account's ledger.
 func (a *app) withLedger(do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
-	return a.withLedgerAs(false, do)
+	return a.withLedgerAs(checkedSchema, do)
 }
 
 // eachLedger runs do on the ledger of every account that the command looks at;
@@ -63,10 +71,10 @@ func (a *app) eachLedger(ctx context.Context, do func(ctx context.Context, l *le
 	})
 }
 
-// withLedgerAs is withLedger of a file that is inspected, or not.
-func (a *app) withLedgerAs(inspect bool, do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
+// withLedgerAs is withLedger with a choice of the schemas that it accepts.
+func (a *app) withLedgerAs(mode schemaMode, do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) (err error) {
-		l, account, err := a.openLedgerAs(cmd.Context(), inspect)
+		l, account, err := a.openLedgerAs(cmd.Context(), mode)
 		if err != nil {
 			return err
 		}

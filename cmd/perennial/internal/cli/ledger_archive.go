@@ -45,8 +45,8 @@ type eventsChoice struct {
 	mayLose []string
 }
 
-// Archiving is what `ledger archive` did.
-type Archiving struct {
+// ArchiveResult is what `ledger archive` prints as JSON.
+type ArchiveResult struct {
 	ledger.Archived
 
 	Events *boundedEvents `json:"events,omitempty"`
@@ -55,7 +55,7 @@ type Archiving struct {
 // archive works alone, as restore does. What the events stream does not hold is
 // not archived: the relay could not publish it any more.
 func (a *app) archive(ctx context.Context, c *config.Config, account string, x ledger.Archive, e eventsChoice) error {
-	h, err := a.openHistory(c, account, true)
+	h, err := a.openHistoryLocked(c, account)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 		return fmt.Errorf("account %s: the events stream is empty, and what is not published stays in the ledger\nstart the runner and let it publish first", account)
 	}
 	x.Path, x.Published = c.LedgerPath(account), ledger.Head{Seq: int64(last.Seq), Hash: last.Hash}
-	var out Archiving
+	var out ArchiveResult
 	if out.Archived, err = x.Run(ctx); err != nil {
 		return a.broken(err)
 	}
@@ -81,7 +81,7 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 		b := bounding{history: h, account: account, replicas: c.Accounts[account].Replicas, mayLose: e.mayLose, log: a.logger(), reached: a.reached}
 		if out.Events, err = b.run(ctx, x.Path); err != nil {
 			if out.File != "" {
-				err = fmt.Errorf("the ledger is archived (rows %d to %d are in %s), and the events stream is not bounded: %w\nsay the same again when that is put right", out.FirstSeq, out.LastSeq, out.File, err)
+				err = fmt.Errorf("the ledger is archived (rows %d to %d are in %s), and the events stream is not bounded: %w\ncorrect that, then run the same command again", out.FirstSeq, out.LastSeq, out.File, err)
 			}
 			return a.broken(err)
 		}
@@ -90,7 +90,7 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 	return a.printArchived(account, x.Before, out)
 }
 
-func (a *app) printArchived(account string, before time.Time, out Archiving) error {
+func (a *app) printArchived(account string, before time.Time, out ArchiveResult) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, out)
 	}

@@ -19,7 +19,7 @@ func (a *app) ledgerRebuild() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rebuild", Short: "Make every table again from the journal, in a new file, and compare", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withLedgerAs(true, func(ctx context.Context, l *ledger.Ledger, account string) error {
+			return a.withLedgerAs(anySchema, func(ctx context.Context, l *ledger.Ledger, account string) error {
 				if out == "" {
 					c, err := config.Load(a.configFile)
 					if err != nil {

@@ -45,7 +45,7 @@ func (a *app) ledgerExport() *cobra.Command {
 func (a *app) ledgerStatement() *cobra.Command {
 	var month, format, file string
 	c := &cobra.Command{
-		Use: "statement", Short: "A month of the book for a person: what moved, by day and by label", Args: cobra.NoArgs,
+		Use: "statement", Short: "A month of the book for people: what moved, by day and by label", Args: cobra.NoArgs,
 		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
 			begin := time.Now().UTC()
 			if month != "" {

@@ -44,7 +44,7 @@ func (a *app) ledgerRestore() *cobra.Command {
 // lease where NATS is another server, since a runner may be on another machine.
 func (a *app) restore(ctx context.Context, c *config.Config, account, from string, replace bool) error {
 	x := ledger.Restore{Path: c.LedgerPath(account), From: from, Clock: time.Now, AppID: appIDOf(c, account), Replace: replace}
-	h, err := a.openHistory(c, account, true)
+	h, err := a.openHistoryLocked(c, account)
 	switch {
 	case err == nil:
 		defer h.close()
@@ -96,7 +96,7 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 		h.confirm = func(context.Context) error { return nil }
 		return func() {}, nil // the data directory's lock proves it
 	}
-	lease, err := h.queue.TryAcquireLease(ctx, h.account, what+"-"+daemon.Holder(), daemon.LeaseTTL)
+	lease, err := h.queue.TryAcquireLease(ctx, h.account, what+"-"+daemon.HolderName(), daemon.LeaseTTL)
 	if held, ok := errors.AsType[*queue.LeaseHeldError](err); ok {
 		return nil, fmt.Errorf("%w: it works with the ledger\nstop that runner first, then %s again", held, what)
 	}

@@ -45,7 +45,7 @@ func (a *app) ledgerVerify() *cobra.Command {
 			if len(args) == 1 {
 				return a.withFile(cmd.Context(), args[0], check)
 			}
-			return a.withLedgerAs(true, func(ctx context.Context, l *ledger.Ledger, account string) error {
+			return a.withLedgerAs(anySchema, func(ctx context.Context, l *ledger.Ledger, account string) error {
 				return check(ctx, l, "account "+account)
 			})(cmd, args)
 		},
@@ -139,7 +139,7 @@ func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*ledger.Agai
 	if err != nil {
 		return nil, err
 	}
-	h, err := a.openHistory(c, account, false)
+	h, err := a.openHistory(c, account)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*ledger.Agai
 // to have been published on it. A run fills up what a power cut takes, and refuses
 // what none explains; until then nothing is proven by what is missing.
 func missingEvents(noted ledger.Published, last uint64) error {
-	why, then := daemon.HeldOf(noted).Missing(last), daemon.RefillAdvice
+	why, then := daemon.HeldFromNote(noted).Missing(last), daemon.RefillAdvice
 	if why == "" {
 		why = queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.Seq)}.Missing(last)
 		then = "a power cut explains it: `perennial run` publishes them again from the ledger"

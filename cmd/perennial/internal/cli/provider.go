@@ -110,7 +110,7 @@ func (a *app) offersCommand() *cobra.Command {
 					continue
 				}
 				rows = append(rows, []string{
-					o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol, moneyOrUnknown(o.UnitPriceCents, currency), fmt.Sprint(o.DurationDays), daemon.FewOf(o.CIDRs), o.Name,
+					o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol, moneyOrUnknown(o.UnitPriceCents, currency), fmt.Sprint(o.DurationDays), daemon.FirstFew(o.CIDRs), o.Name,
 				})
 			}
 			if a.output == "json" {

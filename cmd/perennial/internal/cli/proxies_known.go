@@ -67,7 +67,7 @@ func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, accou
 		return l.Expiring(ctx, until, yield)
 	}
 	var lost []ledger.Proxy
-	err := schedules.Uncovered(ctx, l, time.Now(), c.SchedulesOf(account), c.ReadListed, func(p ledger.Proxy) error {
+	err := schedules.Uncovered(ctx, l, time.Now(), c.SchedulesOf(account), c.ReadListFile, func(p ledger.Proxy) error {
 		if !p.ExpiresAt.After(until) {
 			lost = append(lost, p)
 		}

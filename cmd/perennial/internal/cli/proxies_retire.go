@@ -15,7 +15,7 @@ func (a *app) proxiesRetire() *cobra.Command {
 		Long: "Takes proxies out of every sweep. Nothing else changes: they work until they expire, and a command that names one still renews it. --undo takes them back.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.ProxyIDs = args
-			return a.changeByHand(cmd.Context(), daemon.VerbRetire, q)
+			return a.sendChange(cmd.Context(), daemon.VerbRetire, q)
 		},
 	}
 	f := c.Flags()

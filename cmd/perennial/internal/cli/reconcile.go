@@ -46,7 +46,7 @@ func (a *app) ledgerReconcile() *cobra.Command {
 
 // reconcileNow asks the runner; where none is running it looks by itself.
 func (a *app) reconcileNow(ctx context.Context) (reconcile.Reconciliation, error) {
-	ctx, cancel := context.WithTimeout(ctx, daemon.ReconcilePatience)
+	ctx, cancel := context.WithTimeout(ctx, daemon.ReconcileTimeout)
 	defer cancel()
 	r, err := a.connect()
 	if err == nil {

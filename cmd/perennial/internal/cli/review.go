@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) reviewCommand() *cobra.Command {
-	c := &cobra.Command{Use: "review", Short: "What waits for a person"}
+	c := &cobra.Command{Use: "review", Short: "What waits for an operator"}
 	c.AddCommand(a.reviewList(), a.reviewShow(), a.reviewResolve())
 	return c
 }
@@ -63,14 +63,14 @@ func (a *app) reviewResolve() *cobra.Command {
 	var x jobs.Resolution
 	var notCharged bool
 	c := &cobra.Command{
-		Use: "resolve ID", Short: "Book a person's answer: charged, or not charged, or not charged and sent again", Args: cobra.ExactArgs(1),
+		Use: "resolve ID", Short: "Book an operator's answer: charged, or not charged, or not charged and sent again", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			charged := cmd.Flags().Changed("charged")
 			x.ID, x.Charged = args[0], &charged
 			if charged == notCharged {
 				return usage("say either --charged CENTS or --not-charged")
 			}
-			return a.changeByHand(cmd.Context(), daemon.VerbResolve, x)
+			return a.sendChange(cmd.Context(), daemon.VerbResolve, x)
 		},
 	}
 	f := c.Flags()
@@ -89,7 +89,7 @@ func (a *app) reviewResolve() *cobra.Command {
 func (a *app) accountCommand() *cobra.Command {
 	c := &cobra.Command{Use: "account", Short: "The account: show, pause, resume, rotate"}
 	show := &cobra.Command{
-		Use: "show", Short: "Whose account it is, what is paused, how far events are published", Args: cobra.NoArgs,
+		Use: "show", Short: "The provider's account, what is paused, how far events are published", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.connect()
 			if err != nil {
@@ -104,13 +104,13 @@ func (a *app) accountCommand() *cobra.Command {
 		},
 	}
 	c.AddCommand(show, a.accountRotate(),
-		a.accountByHand("pause", "Send nothing until it is resumed", daemon.VerbPause),
-		a.accountByHand("resume", "End every pause, also one with a time set", daemon.VerbResume))
+		a.accountChange("pause", "Send nothing until it is resumed", daemon.VerbPause),
+		a.accountChange("resume", "End every pause, also one with a time set", daemon.VerbResume))
 	return c
 }
 
-func (a *app) accountByHand(use, short, verb string) *cobra.Command {
-	c := a.byHandCommand(use, short, verb)
+func (a *app) accountChange(use, short, verb string) *cobra.Command {
+	c := a.operatorCommand(use, short, verb)
 	c.Args = cobra.NoArgs
 	inner := c.RunE
 	c.RunE = func(cmd *cobra.Command, _ []string) error { return inner(cmd, []string{""}) }

@@ -23,9 +23,9 @@ func (a *app) readEvidence(ctx context.Context, id string) (inspect.Evidence, er
 	r, err := a.connect()
 	if err == nil {
 		defer r.Close()
-		ctx, cancel := context.WithTimeout(ctx, daemon.EvidencePatience+10*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, daemon.EvidenceTimeout+10*time.Second)
 		defer cancel()
-		e, err := ask[inspect.Evidence](ctx, r, daemon.VerbEvidence, daemon.ByHand{ID: id})
+		e, err := ask[inspect.Evidence](ctx, r, daemon.VerbEvidence, daemon.OperatorRequest{ID: id})
 		if !errors.Is(err, queue.ErrNoRunner) {
 			return e, err
 		}
@@ -35,7 +35,7 @@ func (a *app) readEvidence(ctx context.Context, id string) (inspect.Evidence, er
 		return inspect.Evidence{}, err
 	}
 	defer func() { _ = l.Close() }()
-	of, err := daemon.ReviewOf(ctx, l, id)
+	of, err := daemon.OperationInReview(ctx, l, id)
 	if err != nil {
 		return inspect.Evidence{}, err
 	}

@@ -33,8 +33,8 @@ type rotation struct {
 	account string
 }
 
-// Rotated is what it prints.
-type Rotated struct {
+// RotationResult is what `account rotate` prints as JSON.
+type RotationResult struct {
 	Account    string `json:"account"`
 	OldAppID   string `json:"old_app_id"`
 	AppID      string `json:"app_id"`
@@ -66,7 +66,7 @@ func (r *rotation) run(ctx context.Context) error {
 		return err
 	}
 	old := r.config.Accounts[r.account]
-	out := Rotated{Account: r.account, OldAppID: old.AppID, AppID: r.appID}
+	out := RotationResult{Account: r.account, OldAppID: old.AppID, AppID: r.appID}
 	secret, err := r.secret.secret(ctx)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (r *rotation) load() (err error) {
 	if old.SecretFile == "" || os.Getenv(config.SecretVariable(r.account)) != "" || os.Getenv("CREDENTIALS_DIRECTORY") != "" {
 		return usage("the secret of account %s does not come from secret_file in %s\nchange it where it comes from, and app_id with it", r.account, r.config.File)
 	}
-	config.OrElse(&r.appID, old.AppID)
+	config.SetDefault(&r.appID, old.AppID)
 	if environment(r.appID) != environment(old.AppID) {
 		return usage("%s is for another environment than %s: that is another account, with a ledger of its own", r.appID, old.AppID)
 	}
@@ -200,7 +200,7 @@ func (r *rotation) write(secret string) (name string, err error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(r.config.File), path)
 	}
-	text, err := files.Read(r.config.File, config.MaxConfig)
+	text, err := files.Read(r.config.File, config.MaxConfigBytes)
 	if err != nil {
 		return "", err
 	}

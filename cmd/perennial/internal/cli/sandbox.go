@@ -10,8 +10,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// SandboxLine is what `sandbox` prints once it is ready.
-type SandboxLine struct {
+// SandboxReadyLine is what `sandbox` prints as JSON once it is ready.
+type SandboxReadyLine struct {
 	Sandbox    string `json:"sandbox"`
 	Production string `json:"production"`
 	Control    string `json:"control"`
@@ -37,7 +37,7 @@ func (a *app) sandboxCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			line := SandboxLine{Sandbox: server.SandboxURL(), Production: server.ProductionURL(), Control: server.ControlURL()}
+			line := SandboxReadyLine{Sandbox: server.SandboxURL(), Production: server.ProductionURL(), Control: server.ControlURL()}
 			err = a.announce(line, "The sandbox serves the customer API.\n\n  sandbox     "+line.Sandbox+"\n  production  "+line.Production+
 				"  (a local copy: no real money)\n  control     "+line.Control)
 			if err == nil {

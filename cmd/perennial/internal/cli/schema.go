@@ -92,9 +92,18 @@ type object = map[string]any
 
 const draft = "https://json-schema.org/draft/2020-12/schema"
 
+// fieldRule says whether a schema allows fields that the Go type does not have.
+type fieldRule int
+
+const (
+	knownFields fieldRule = iota // of commands
+	moreFields                   // of events
+)
+
 // reflected is the schema of a Go type. Commands refuse fields that are not
 // known; events may gain some.
-func reflected(v any, strict bool) *jsonschema.Schema {
+func reflected(v any, fields fieldRule) *jsonschema.Schema {
+	strict := fields == knownFields
 	r := &jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: !strict, RequiredFromJSONSchemaTags: strict}
 	s := r.Reflect(v)
 	s.Version = ""
@@ -106,7 +115,7 @@ func reflected(v any, strict bool) *jsonschema.Schema {
 var commandsRequire = map[string][]string{"order.create": {"id", "duration_days"}, "proxy.renew": {"id", "duration_days", "proxy_ids"}}
 
 func commandSchema(kind string, shape any) object {
-	s := reflected(shape, true)
+	s := reflected(shape, knownFields)
 	s.Required = commandsRequire[kind]
 	return object{"$schema": draft, "title": "Perennial command " + kind, "allOf": []any{s}}
 }
@@ -127,8 +136,8 @@ func eventSchema(name string, fact fact.Fact) object {
 			"datacontenttype": object{
 				"const": "application/json",
 			},
-			"data": object{"allOf": []any{reflected(fact, false), object{
-				"type": "object", "required": []string{"ledger"}, "properties": object{"ledger": reflected(ledger.Place{}, false)},
+			"data": object{"allOf": []any{reflected(fact, moreFields), object{
+				"type": "object", "required": []string{"ledger"}, "properties": object{"ledger": reflected(ledger.Place{}, moreFields)},
 			}}},
 		},
 	}

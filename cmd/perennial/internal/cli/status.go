@@ -59,7 +59,7 @@ func (a *app) readStatus(ctx context.Context, id string) (inspect.CommandStatus,
 	r, err := a.connect()
 	if err == nil {
 		defer r.Close()
-		s, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: id})
+		s, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: id})
 		if !errors.Is(err, queue.ErrNoRunner) {
 			return s, err
 		}
@@ -197,9 +197,9 @@ func checkTypes(types []string) error {
 	return nil
 }
 
-// currencyPatience is how long `watch` waits for the currency, without which it
+// currencyTimeout is how long `watch` waits for the currency, without which it
 // shows amounts too: it may be allowed to read events alone.
-const currencyPatience = 2 * time.Second
+const currencyTimeout = 2 * time.Second
 
 // currencyAt is the currency of the account as its runner knows it; "" as JSON,
 // which has cents, or when no runner answers.
@@ -207,7 +207,7 @@ func (a *app) currencyAt(ctx context.Context, r *remote) string {
 	if a.output == "json" {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, currencyPatience)
+	ctx, cancel := context.WithTimeout(ctx, currencyTimeout)
 	defer cancel()
 	v, _ := ask[daemon.AccountView](ctx, r, daemon.VerbShow, struct{}{})
 	return v.Currency
@@ -261,7 +261,7 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 		ids = append(ids, x.ProxyIDs...)
 	}
 	if len(ids) > 0 {
-		line += "  " + printable(daemon.FewOf(ids))
+		line += "  " + printable(daemon.FirstFew(ids))
 	}
 	if data.Charged != 0 {
 		line += "  charged " + money(data.Charged, currency)
@@ -279,25 +279,25 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 }
 
 func (a *app) retryCommand() *cobra.Command {
-	return a.byHandCommand("retry ID", "Ask again for what ended with nothing charged", daemon.VerbRetry)
+	return a.operatorCommand("retry ID", "Ask again for what ended with nothing charged", daemon.VerbRetry)
 }
 
 func (a *app) cancelCommand() *cobra.Command {
-	return a.byHandCommand("cancel ID", "Withdraw what was surely not executed", daemon.VerbCancel)
+	return a.operatorCommand("cancel ID", "Withdraw what was surely not executed", daemon.VerbCancel)
 }
 
 func (a *app) releaseCommand() *cobra.Command {
-	return a.byHandCommand("release ID", "Let go what was held", daemon.VerbRelease)
+	return a.operatorCommand("release ID", "Let go what was held", daemon.VerbRelease)
 }
 
-// byHandCommand is an operator's change of one command or operation.
-func (a *app) byHandCommand(use, short, verb string) *cobra.Command {
-	q := daemon.ByHand{}
+// operatorCommand is an operator's change of one command or operation.
+func (a *app) operatorCommand(use, short, verb string) *cobra.Command {
+	q := daemon.OperatorRequest{}
 	c := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.ID = args[0]
-			return a.changeByHand(cmd.Context(), verb, q)
+			return a.sendChange(cmd.Context(), verb, q)
 		},
 	}
 	c.Flags().StringVar(&q.By, "by", operator(), "who decides it")
@@ -305,7 +305,7 @@ func (a *app) byHandCommand(use, short, verb string) *cobra.Command {
 	return c
 }
 
-func (a *app) changeByHand(ctx context.Context, verb string, q any) error {
+func (a *app) sendChange(ctx context.Context, verb string, q any) error {
 	r, err := a.connect()
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int,
 			break
 		}
 		x := reject{File: e.file, Line: e.line, ID: e.id}
-		status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.ByHand{ID: e.id})
+		status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: e.id})
 		if x.State, x.Reason = status.State, status.Reason; err != nil {
 			x.Reason = "the reason could not be read: " + err.Error()
 		}

@@ -16,9 +16,9 @@ import (
 	"perennial/upstream"
 )
 
-// Priced is what --dry-run says of one command. Cents is nil where the price is
+// PricedCommand is what --dry-run prints for one command. Cents is nil where the price is
 // not known.
-type Priced struct {
+type PricedCommand struct {
 	ID    string `json:"id"`
 	Kind  string `json:"kind"`
 	Days  int64  `json:"duration_days"`
@@ -95,12 +95,12 @@ func (s *submitting) warnOfWallet(ctx context.Context, client *upstream.Client, 
 	}
 }
 
-func (s *submitting) priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]quote, o queue.Outgoing, currency string) (Priced, error) {
+func (s *submitting) priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]quote, o queue.Outgoing, currency string) (PricedCommand, error) {
 	c, err := command.Parse(jobs.KindOf(o.Kind), o.Data, command.Rules{Environment: upstream.Sandbox, CIDRField: "-"})
 	if err != nil {
-		return Priced{}, err
+		return PricedCommand{}, err
 	}
-	p := Priced{ID: c.ID, Kind: string(c.Kind), Days: c.DurationDays, Cents: new(int64)}
+	p := PricedCommand{ID: c.ID, Kind: string(c.Kind), Days: c.DurationDays, Cents: new(int64)}
 	add := func(cents *int64) {
 		if cents == nil || p.Cents == nil {
 			p.Cents = nil

@@ -260,7 +260,7 @@ func (b *batch) twice(e entry) error {
 	if !known || b.entries[at].hash == e.hash {
 		return nil
 	}
-	return fmt.Errorf("the id stands in line %d of %s with other content: choose another id", b.entries[at].line, b.entries[at].file)
+	return fmt.Errorf("the id is in line %d of %s with other content: choose another id", b.entries[at].line, b.entries[at].file)
 }
 
 // each yields the commands in their order, so many at once.

@@ -31,7 +31,7 @@ func (a *app) sweepApprove() *cobra.Command {
 		Use: "approve PLAN", Short: "Carry out exactly the held plan with this hash", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Plan = args[0]
-			return a.changeByHand(cmd.Context(), daemon.VerbApprove, q)
+			return a.sendChange(cmd.Context(), daemon.VerbApprove, q)
 		},
 	}
 	f := c.Flags()
@@ -42,7 +42,7 @@ func (a *app) sweepApprove() *cobra.Command {
 
 func (a *app) sweepList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "Where every schedule stands", Args: cobra.NoArgs,
+		Use: "list", Short: "The state of every schedule", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "HELD PLAN", "WHY")

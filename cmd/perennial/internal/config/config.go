@@ -87,7 +87,7 @@ func Load(path string) (*Config, error) {
 		}
 		path = "perennial.yaml"
 	}
-	text, err := files.Read(path, MaxConfig, notOthers)
+	text, err := files.Read(path, MaxConfigBytes, notOthers)
 	if err != nil {
 		return nil, invalid("configuration %s cannot be read: %w", path, err)
 	}
@@ -105,7 +105,7 @@ func Load(path string) (*Config, error) {
 	c.Defaults()
 	c.DataDir = c.dataBeside()
 	if c.NATS.CredsFile != "" {
-		c.NATS.CredsFile = c.Beside(c.NATS.CredsFile)
+		c.NATS.CredsFile = c.ResolvePath(c.NATS.CredsFile)
 	}
 	if err := c.validate(); err != nil {
 		return nil, invalid("configuration %s: %w", path, err)
@@ -120,7 +120,7 @@ func (c *Config) dataBeside() string {
 	if filepath.Dir(c.File) == "." {
 		return c.DataDir
 	}
-	return c.Beside(c.DataDir)
+	return c.ResolvePath(c.DataDir)
 }
 
 // unmarshalStrict refuses unknown keys: a misspelt limit must not cost money.
@@ -144,29 +144,29 @@ func Embedded() *Config {
 
 // Defaults fills in what the configuration leaves out, as the comments of the fields say.
 func (c *Config) Defaults() {
-	OrElse(&c.DataDir, "perennial-data")
-	OrElse(&c.NATS.Listen, "127.0.0.1:4222")
-	OrElse(&c.HTTP.Listen, "127.0.0.1:8080")
+	SetDefault(&c.DataDir, "perennial-data")
+	SetDefault(&c.NATS.Listen, "127.0.0.1:4222")
+	SetDefault(&c.HTTP.Listen, "127.0.0.1:8080")
 	for _, a := range c.Accounts {
 		if a == nil {
 			continue
 		}
-		OrElse(&a.RatePerSecond, 5)
-		OrElse(&a.Concurrency, 8)
-		OrElse(&a.PollFloor, time.Second)
-		OrElse(&a.DailyLimitTimezone, "UTC")
-		OrElse(&a.ReconcileEvery, time.Hour)
-		OrElse(&a.Replicas, 1)
+		SetDefault(&a.RatePerSecond, 5)
+		SetDefault(&a.Concurrency, 8)
+		SetDefault(&a.PollFloor, time.Second)
+		SetDefault(&a.DailyLimitTimezone, "UTC")
+		SetDefault(&a.ReconcileEvery, time.Hour)
+		SetDefault(&a.Replicas, 1)
 	}
 	for i := range c.Schedules {
-		OrElse(&c.Schedules[i].Account, "main")
-		OrElse(&c.Schedules[i].Timezone, "UTC")
-		OrElse(&c.Schedules[i].Chunk, 100)
+		SetDefault(&c.Schedules[i].Account, "main")
+		SetDefault(&c.Schedules[i].Timezone, "UTC")
+		SetDefault(&c.Schedules[i].Chunk, 100)
 	}
 }
 
-// OrElse sets a field that is empty.
-func OrElse[T comparable](field *T, value T) {
+// SetDefault sets a field that has its zero value.
+func SetDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
@@ -237,7 +237,7 @@ func checkBaseURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err == nil && (u.User != nil || u.RawQuery != "" || u.Fragment != ""):
-		return errors.New("base_url must be scheme, host and perhaps a path, with no user, no query and no fragment: the key stands in app_id and secret_file")
+		return errors.New("base_url must be scheme, host and perhaps a path, with no user, no query and no fragment: the key belongs in app_id and secret_file")
 	case err != nil || u.Host == "":
 		return errors.New("base_url must be the provider's address, such as https://api.example.com")
 	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
@@ -276,12 +276,12 @@ func (c *Config) validateSchedules() error {
 			return fmt.Errorf("schedules[%d].account is %q, which is not configured", i, s.Account)
 		}
 		if names[s.Name] {
-			return fmt.Errorf("schedules[%d].name is %q, which stands twice", i, s.Name)
+			return fmt.Errorf("schedules[%d].name is %q, which appears twice", i, s.Name)
 		}
 		names[s.Name] = true
 		for _, name := range []string{s.Match.ProxyIDsFile, s.Match.ExceptProxyIDsFile} {
-			if name != "" && !Exists(c.Beside(name)) {
-				return fmt.Errorf("schedules[%d].match: the list %s does not exist", i, c.Beside(name))
+			if name != "" && !Exists(c.ResolvePath(name)) {
+				return fmt.Errorf("schedules[%d].match: the list %s does not exist", i, c.ResolvePath(name))
 			}
 		}
 	}

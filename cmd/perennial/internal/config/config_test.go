@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestTrap25AConfigurationThatWouldBeReadAsSomethingElseIsRefused: a limit of
+// TestTrap25AmbiguousNumbersAndTimesAreRefused: a limit of
 // 0.99 is not "no limit", and 72 without a unit is not 72 nanoseconds.
-func TestTrap25AConfigurationThatWouldBeReadAsSomethingElseIsRefused(t *testing.T) {
+func TestTrap25AmbiguousNumbersAndTimesAreRefused(t *testing.T) {
 	for _, c := range []struct{ account, schedule, says string }{
 		{"daily_limit_cents: 0.99", "renew_before: 72h", "0.99 is not a whole number"},
 		{"daily_limit_cents: 5", "renew_before: 72h, budget_cents: 12.5", "12.5 is not a whole number"},

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Serves reports whether a Host header is an address, a name without a dot (which no
+// ServesHost reports whether a Host header is an address, a name without a dot (which no
 // public name is), or a configured one.
-func (c HTTP) Serves(host string) bool {
+func (c HTTP) ServesHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}

@@ -19,9 +19,9 @@ func (c *Config) SchedulesOf(account string) (own []schedules.Schedule) {
 	return own
 }
 
-// Beside is where a list of proxies lies: beside the configuration, unless
-// its name is absolute.
-func (c *Config) Beside(name string) string {
+// ResolvePath is the path of a file that the configuration names: relative to the
+// configuration's directory, unless it is absolute.
+func (c *Config) ResolvePath(name string) string {
 	if filepath.IsAbs(name) {
 		return name
 	}
@@ -31,7 +31,7 @@ func (c *Config) Beside(name string) string {
 // maxListFile bounds a list of proxies, in bytes: a million ids and more.
 const maxListFile = 64 << 20
 
-// ReadListed reads a list of proxies that a schedule names.
-func (c *Config) ReadListed(name string) ([]byte, error) {
-	return files.Read(c.Beside(name), maxListFile)
+// ReadListFile reads the list of proxies that a schedule names.
+func (c *Config) ReadListFile(name string) ([]byte, error) {
+	return files.Read(c.ResolvePath(name), maxListFile)
 }

@@ -24,7 +24,7 @@ func (c *Config) SecretOf(name string) (string, error) {
 	case a.Secret != "":
 		return a.Secret, nil
 	case os.Getenv(variable) != "":
-		secret, err := OneSecret([]byte(os.Getenv(variable)))
+		secret, err := ParseSecret([]byte(os.Getenv(variable)))
 		if err != nil {
 			return "", invalid("account %s: the variable %s %w", name, variable, err)
 		}
@@ -71,8 +71,8 @@ func cause(err error) error {
 	return err
 }
 
-// MaxSecret bounds a secret file, in bytes.
-const MaxSecret = 4 << 10
+// MaxSecretBytes bounds a secret file, in bytes.
+const MaxSecretBytes = 4 << 10
 
 // ReadSecret reads a secret file that no other user of the machine may read.
 func ReadSecret(path string) (string, error) {
@@ -80,7 +80,7 @@ func ReadSecret(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	secret, err := OneSecret(text)
+	secret, err := ParseSecret(text)
 	if err != nil {
 		return "", invalid("the secret file %s %w", path, err)
 	}
@@ -89,12 +89,12 @@ func ReadSecret(path string) (string, error) {
 
 // ReadPrivate reads a small file that no other user of the machine may read.
 func ReadPrivate(path string) ([]byte, error) {
-	text, err := files.Read(path, MaxSecret, private)
+	text, err := files.Read(path, MaxSecretBytes, private)
 	if _, said := errors.AsType[*Error](err); said || err == nil {
 		return text, err
 	}
 	if errors.Is(err, files.ErrNotRegular) || errors.Is(err, files.ErrTooLarge) {
-		return nil, invalid("the secret file %s is not a file of at most %d bytes\nsecret_file names a file that holds the secret and nothing else", path, MaxSecret)
+		return nil, invalid("the secret file %s is not a file of at most %d bytes\nsecret_file names a file that holds the secret and nothing else", path, MaxSecretBytes)
 	}
 	// A name that is none of a file is not repeated: it may be the secret itself.
 	return nil, invalid("the secret file%s cannot be read: %w\nsecret_file names a file that holds the secret, not the secret", namedSecret(path), cause(err))
@@ -107,9 +107,9 @@ func private(path string, info fs.FileInfo) error {
 	return invalid("the secret file %s may be read by others (mode %04o)\nrun: chmod 600 %s", path, info.Mode().Perm(), path)
 }
 
-// OneSecret is the secret that a text holds, without the spaces around it. The error
-// repeats nothing of it.
-func OneSecret(text []byte) (string, error) {
+// ParseSecret returns the secret in a text, without the spaces around it. The error
+// repeats nothing of the text.
+func ParseSecret(text []byte) (string, error) {
 	secret := strings.TrimSpace(string(text))
 	switch {
 	case secret == "":

@@ -8,8 +8,8 @@ import (
 	"io/fs"
 )
 
-// MaxConfig bounds the configuration, in bytes.
-const MaxConfig = 1 << 20
+// MaxConfigBytes bounds the configuration, in bytes.
+const MaxConfigBytes = 1 << 20
 
 // configText is the configuration as it was read, once: a file that is changed
 // meanwhile is not two.
@@ -30,5 +30,5 @@ func notOthers(path string, info fs.FileInfo) error {
 	if info.Mode().Perm()&0o002 == 0 {
 		return nil
 	}
-	return fmt.Errorf("every user may write it (mode %04o)\nlook whether it says what it should, then run: chmod o-w %s", info.Mode().Perm(), path)
+	return fmt.Errorf("every user may write it (mode %04o)\ncheck its content, then run: chmod o-w %s", info.Mode().Perm(), path)
 }

@@ -37,11 +37,12 @@ func (c *Config) Target() (queue.ConnectConfig, error) {
 	}
 	var err error
 	t.User = cmp.Or(n.User, queue.RunnerUser)
-	t.Password, err = ReadSecret(c.Beside(n.PasswordFile))
+	t.Password, err = ReadSecret(c.ResolvePath(n.PasswordFile))
 	return t, err
 }
 
-// validateLogin refuses a password for several addresses or without a user.
+// validateLogin refuses a password file without an address or beside a creds file, and
+// a user without a password file.
 func (n NATS) validateLogin() error {
 	switch {
 	case n.PasswordFile != "" && n.URL == "":
@@ -65,7 +66,7 @@ func (c *Config) validateUsers() error {
 			return err
 		}
 		if u.Password != "" && !strings.HasPrefix(u.Password, "$2") {
-			return fmt.Errorf("nats.users[%d].password must be a bcrypt hash: secrets do not stand in this file, use password_file", i)
+			return fmt.Errorf("nats.users[%d].password must be a bcrypt hash: this file holds no secrets, use password_file", i)
 		}
 		for _, g := range u.Roles {
 			for _, name := range g.Accounts {
@@ -89,7 +90,8 @@ func (c *Config) validateUsers() error {
 	return nil
 }
 
-// validateLogin refuses a user with two logins, and a creds file on the embedded server.
+// validateLogin refuses a user without exactly one login, and a creds file on the
+// embedded server.
 func (u User) validateLogin(i int, n NATS) error {
 	ways := 0
 	for _, way := range []string{u.Password, u.PasswordFile, u.CredsFile} {
@@ -121,7 +123,7 @@ func (c *Config) NATSUsers() ([]queue.User, error) {
 	for _, u := range c.NATS.Users {
 		user := u.QueueUser()
 		if u.PasswordFile != "" {
-			secret, err := ReadSecret(c.Beside(u.PasswordFile))
+			secret, err := ReadSecret(c.ResolvePath(u.PasswordFile))
 			if err != nil {
 				return nil, err
 			}

@@ -113,9 +113,9 @@ func (w *world) stopped(run *process) {
 }
 
 // archiveOld is `ledger archive` of all but the last month.
-func (w *world) archiveOld(flags ...string) cli.Archiving {
+func (w *world) archiveOld(flags ...string) cli.ArchiveResult {
 	w.t.Helper()
-	return decode[cli.Archiving](w.t, w.mustCLI(append(archiveArgs(), append(flags, "-o", "json")...)...))
+	return decode[cli.ArchiveResult](w.t, w.mustCLI(append(archiveArgs(), append(flags, "-o", "json")...)...))
 }
 
 func archiveArgs() []string {

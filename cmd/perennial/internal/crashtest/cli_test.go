@@ -225,7 +225,7 @@ func checkLedgerCommands(t *testing.T, w *world, charged int64) {
 	}
 }
 
-func TestTwoRunnersOnOneDirectoryTheSecondIsToldWhatToDo(t *testing.T) {
+func TestASecondRunnerOnADirectorySaysWhatToDo(t *testing.T) {
 	w := newWorld(t, 1)
 	w.run()
 	_, errs, code := w.cli("run")
@@ -320,7 +320,7 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 		"plain http, live":       {"accounts: {main: {base_url: http://example.com, app_id: live_app_a}}\n", "only https"},
 		"a password in a URL":    {"accounts: {main: {base_url: 'https://ada:canary@example.com', app_id: live_app_a}}\n", "no user"},
 		"a secret for a file":    {"accounts: {main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a, secret_file: canary}}\n", "names a file"},
-		"NATS for everybody":     {account + "nats: {listen: '0.0.0.0:4222'}\n", "loopback only"},
+		"NATS on every address":  {account + "nats: {listen: '0.0.0.0:4222'}\n", "loopback only"},
 		"app id":                 {"accounts: {main: {base_url: https://example.com, app_id: app_a}}\n", "live_app_"},
 		"anonymous NATS":         {"accounts: {main: {base_url: https://example.com, app_id: live_app_a}}\n", "nats.users"},
 		"a user without roles":   {account + "nats: {users: [{user: app, password_file: main.secret}]}\n", "has no roles"},

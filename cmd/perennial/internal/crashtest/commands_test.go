@@ -31,9 +31,9 @@ func TestACeilingOfNothingIsRefusedOnEveryPath(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForACommandThatTheIntakeRefusesIsToldAtOnce: each refusal by the
+// TestARefusalAtIntakeEndsTheWaitAtOnce: each refusal by the
 // rules of the runner's account, with each command that waits.
-func TestWhoWaitsForACommandThatTheIntakeRefusesIsToldAtOnce(t *testing.T) {
+func TestARefusalAtIntakeEndsTheWaitAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
 	_, line := w.run()

@@ -11,7 +11,7 @@ import (
 	"perennial/queue"
 )
 
-// outerNATS is a NATS server that goes on while the runner stands still. Its
+// outerNATS is a NATS server that keeps running while the runner is stopped. Its
 // store is where checkBooks looks for the events.
 type outerNATS struct {
 	t      *testing.T

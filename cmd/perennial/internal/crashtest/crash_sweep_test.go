@@ -25,7 +25,7 @@ const everySecond = `schedules:
     chunk: %d
 `
 
-// sweepMoment is one place on a sweep's way.
+// sweepMoment is one moment of a sweep.
 type sweepMoment struct {
 	point   string
 	proxies int // so many that a pass takes several pages, or a plan several batches

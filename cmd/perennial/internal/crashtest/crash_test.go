@@ -18,7 +18,7 @@ import (
 	"perennial/ledger/disktest"
 )
 
-// crashVariable says where a process of a test ends or stands still:
+// crashVariable says where a process of a test is killed or stopped:
 // "POINT SIGNAL", or "FIRST>POINT SIGNAL" for the first POINT after a FIRST.
 const crashVariable = "PERENNIAL_TEST_CRASH"
 
@@ -86,8 +86,8 @@ func moments() []moment {
 }
 
 // TestCrashMatrixKilled kills the runner with SIGKILL at every named moment of
-// an order's and a renewal's way, each in a world of its own, and lets the next
-// one finish: the referee, the ledger, the wallet and the events agree.
+// an order and a renewal, each in a world of its own, and lets the next one
+// finish: the referee, the ledger, the wallet and the events agree.
 func TestCrashMatrixKilled(t *testing.T) {
 	for _, m := range moments() {
 		t.Run(m.String(), func(t *testing.T) {
@@ -106,8 +106,8 @@ func TestCrashMatrixKilled(t *testing.T) {
 	}
 }
 
-// TestCrashMatrixKilledElsewhere kills the runner where it is not on one
-// command's way: while it recovers, drains, migrates or reconciles.
+// TestCrashMatrixKilledElsewhere kills the runner outside of one command's
+// processing: while it recovers, drains, migrates or reconciles.
 func TestCrashMatrixKilledElsewhere(t *testing.T) {
 	c := crashCommands(moment{kind: "renew"})
 	scenes := map[string]func(t *testing.T, w *world, point string){
@@ -164,8 +164,8 @@ func TestCrashMatrixKilledWhileSQLiteWrites(t *testing.T) {
 	}
 }
 
-// killedInRecovery leaves an attempt without a reply behind, and dies again
-// while that is taken up.
+// killedInRecovery leaves an attempt without a reply behind, and is killed again while
+// that is recovered.
 func killedInRecovery(t *testing.T, w *world, point string) {
 	c := crashCommands(moment{kind: "renew"})
 	run := w.runUntil("send.received kill")
@@ -195,8 +195,8 @@ func killedInDrain(t *testing.T, w *world, point string) {
 	run.awaitKilled()
 }
 
-// TestCrashMatrixBackup kills `ledger backup` on its way: no half copy stands
-// under the name that was asked for, and the next one succeeds.
+// TestCrashMatrixBackup kills `ledger backup` at every moment: no half copy has the
+// name that was asked for, and the next one succeeds.
 func TestCrashMatrixBackup(t *testing.T) {
 	w := newWorld(t, 4)
 	c := crashCommands(moment{kind: "renew"})
@@ -219,7 +219,7 @@ func TestCrashMatrixBackup(t *testing.T) {
 
 // TestCrashMatrixStopped stops the runner with SIGSTOP at every named moment, on
 // a NATS of its own, until its lease has run out and its commands have been due
-// again; then it goes on as if nothing had been.
+// again; then it continues.
 func TestCrashMatrixStopped(t *testing.T) {
 	for _, m := range moments() {
 		t.Run(m.String(), func(t *testing.T) {
@@ -302,8 +302,7 @@ func (c crashed) await(t *testing.T, url string) {
 	p.waitForAll(url)
 }
 
-// finish lets an untroubled runner bring everything to its end and compares the
-// books.
+// finish lets a runner without faults complete everything and compares the books.
 func (w *world) finish(c crashed) {
 	w.t.Helper()
 	run, line := w.run()
@@ -315,13 +314,13 @@ func (w *world) finish(c crashed) {
 	checkBooks(w.t, w, c.ids())
 }
 
-// runUntil starts a runner that meets its end, or stops, at a point.
+// runUntil starts a runner that is killed, or stopped, at a point.
 func (w *world) runUntil(spec string) *process {
 	w.t.Helper()
 	return startIn(w.t, w.dir, []string{crashVariable + "=" + spec}, "run")
 }
 
-// await looks again and again until it is so.
+// await polls until a condition holds.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	late := time.NewTimer(patience)
@@ -337,7 +336,7 @@ func await(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// awaitKilled waits until the process has met its end.
+// awaitKilled waits until the process was killed.
 func (p *process) awaitKilled() {
 	p.t.Helper()
 	if code := p.wait(); code != -1 {
@@ -348,7 +347,7 @@ func (p *process) awaitKilled() {
 	}
 }
 
-// awaitStopped waits until the process stands still.
+// awaitStopped waits until the process is stopped.
 func (p *process) awaitStopped() {
 	p.t.Helper()
 	await(p.t, "the process stands still", func() bool {

@@ -9,15 +9,15 @@ import (
 )
 
 // examined runs the doctor and gives its findings by name.
-func examined(t *testing.T, w *world, wantCode int) map[string]cli.Finding {
+func examined(t *testing.T, w *world, wantCode int) map[string]cli.DoctorFinding {
 	t.Helper()
 	out, errs, code := w.cli("doctor", "-o", "json")
 	if code != wantCode {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
-	found := map[string]cli.Finding{}
+	found := map[string]cli.DoctorFinding{}
 	for line := range strings.Lines(out) {
-		var f cli.Finding
+		var f cli.DoctorFinding
 		if err := json.Unmarshal([]byte(line), &f); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestTheDoctorOfAllAccountsSaysReplicasThatCannotBe(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for line := range strings.Lines(out) {
-		var f cli.Finding
+		var f cli.DoctorFinding
 		if err := json.Unmarshal([]byte(line), &f); err != nil {
 			t.Fatal(err)
 		}

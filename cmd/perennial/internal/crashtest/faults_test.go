@@ -78,7 +78,7 @@ func TestAKeyThatIsRevokedAndGivenBackMidRun(t *testing.T) {
 	w.settled(run, c.ids()...)
 }
 
-// TestNATSStartsAnewMidRun: its server goes and comes back with its store.
+// TestNATSStartsAnewMidRun: its server is restarted with its store.
 func TestNATSStartsAnewMidRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
@@ -131,7 +131,7 @@ func TestAPartitionFromNATSMidRun(t *testing.T) {
 	checkBooks(t, w, c.ids())
 }
 
-// partition carries bytes while its way is free.
+// partition forwards bytes unless it is cut.
 type partition struct {
 	listener net.Listener
 	target   string

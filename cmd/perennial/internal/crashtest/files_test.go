@@ -58,7 +58,7 @@ func TestANamedPipeInThePlaceOfAFileStopsNoCommand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := &world{t: t, dir: t.TempDir(), sandbox: cli.SandboxLine{Sandbox: "http://127.0.0.1:1"}}
+			w := &world{t: t, dir: t.TempDir(), sandbox: cli.SandboxReadyLine{Sandbox: "http://127.0.0.1:1"}}
 			w.write("main.secret", worldSecret, 0o600)
 			w.configure("", "")
 			w.write("a.jsonl", order, 0o600)
@@ -87,7 +87,7 @@ func TestAListThatIsANamedPipeStopsNoSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.ReadListed("list")
+	_, err = c.ReadListFile("list")
 	if err == nil || !strings.Contains(err.Error(), "named pipe") {
 		t.Error(err)
 	}

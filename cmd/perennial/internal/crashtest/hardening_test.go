@@ -171,7 +171,7 @@ func TestReadinessHasNoReasonsUnderAForeignName(t *testing.T) {
 // TestASecretIsOneLineOfText: what else stands in its file is a mistake, and is not shown.
 func TestASecretIsOneLineOfText(t *testing.T) {
 	t.Parallel()
-	w := &world{t: t, dir: t.TempDir(), sandbox: cli.SandboxLine{Sandbox: "http://127.0.0.1:1"}}
+	w := &world{t: t, dir: t.TempDir(), sandbox: cli.SandboxReadyLine{Sandbox: "http://127.0.0.1:1"}}
 	w.configure("", "")
 	for _, secret := range []string{"hunter2\nhunter3", "hunter2\x00", "hunter\x1b[2J2", "hunter2\r\nuser: x\n", "hunter2\x7f3", "hunter2\xff", "hunter2\u0085hunter3"} {
 		w.write("main.secret", secret, 0o600)
@@ -192,7 +192,7 @@ func TestASecretIsOneLineOfText(t *testing.T) {
 	}
 }
 
-// TestAProxyThatCannotBeReadIsNotPassedBy: requests would go past it without a word.
+// TestAProxyThatCannotBeReadIsNotPassedBy: requests would bypass it without an error.
 func TestAProxyThatCannotBeReadIsNotPassedBy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

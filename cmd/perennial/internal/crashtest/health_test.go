@@ -14,7 +14,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-// illness is one fault that stops work, and what has to say so.
+// illness is one fault that stops work, and the outputs that have to show it.
 type illness struct {
 	name  string
 	begin func()
@@ -24,10 +24,10 @@ type illness struct {
 	mute  bool // NATS is away: nothing is asked through it
 }
 
-// TestHealthTellsTheTruthOfEveryFaultThatStopsWork: /readyz in both forms, the
+// TestHealthShowsEveryFaultThatStopsWork: /readyz in both forms, the
 // metrics, `account show` and the log say it while nothing is being sent, and all
 // say when it is over.
-func TestHealthTellsTheTruthOfEveryFaultThatStopsWork(t *testing.T) {
+func TestHealthShowsEveryFaultThatStopsWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5)
 	n := newNATSProcess(t, w)

@@ -58,8 +58,8 @@ func TestKilledAtRandomMomentsEveryCommandEndsOnce(t *testing.T) {
 	t.Logf("%d kills, %d commands, every one published at least twice", kills, len(p.commands))
 }
 
-// producer publishes commands with a plain NATS client, as anybody would, and
-// publishes again whatever was not acknowledged.
+// producer publishes commands with a plain NATS client, and publishes again whatever
+// was not acknowledged.
 type producer struct {
 	w        *world
 	random   *rand.Rand

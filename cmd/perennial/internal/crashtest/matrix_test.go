@@ -144,7 +144,7 @@ func (m *matrix) run(t *testing.T) {
 	checkBooks(t, w, settled)
 }
 
-// answerAsTheReferee is a person who has asked the provider.
+// answerAsTheReferee answers as an operator who has asked the provider.
 func (w *world) answerAsTheReferee(line daemon.ReadyLine, status inspect.CommandStatus) {
 	w.t.Helper()
 	charges, err := sandbox.ReadCharges(w.charges)

@@ -33,7 +33,7 @@ func TestWhatCommandsMakeIsForThisUserAlone(t *testing.T) {
 		}
 	}
 	box := startIn(t, w.dir, umask, "sandbox", "--fixture", "fixture.yaml", "--db", "out/sandbox.db", "--charges", "out/charges.jsonl")
-	var line cli.SandboxLine
+	var line cli.SandboxReadyLine
 	box.ready(&line)
 	runner := startIn(t, w.dir, umask, "run", "--data", "out/data")
 	var ready daemon.ReadyLine

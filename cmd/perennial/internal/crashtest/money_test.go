@@ -20,7 +20,7 @@ func inOneForm(t *testing.T, what, text string) (amounts int) {
 	t.Helper()
 	said := strings.ReplaceAll(strings.ReplaceAll(text, "to the cent", ""), "--charged", "")
 	if found := centsWord.FindString(said); found != "" {
-		t.Errorf("%s speaks of cents:\n%s", what, text)
+		t.Errorf("%s shows cents:\n%s", what, text)
 	}
 	words := strings.Fields(text)
 	for i, word := range words {

@@ -51,7 +51,7 @@ func newNATSProcess(t *testing.T, w *world) *natsProcess {
 
 func (n *natsProcess) url() string { return fmt.Sprintf("nats://run:pw@127.0.0.1:%d", n.port) }
 
-// start runs the server and lets in who knows the password.
+// start runs the server, which asks for a password.
 func (n *natsProcess) start(password string) {
 	t := n.w.t
 	t.Helper()

@@ -160,7 +160,7 @@ func (p *process) terminate() int {
 type world struct {
 	t       *testing.T
 	dir     string
-	sandbox cli.SandboxLine
+	sandbox cli.SandboxReadyLine
 	charges string
 }
 

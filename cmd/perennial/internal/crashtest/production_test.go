@@ -88,7 +88,7 @@ func TestTrap42ALiveKeyIsNotUsedAtASandbox(t *testing.T) {
 	}
 }
 
-// publishAs publishes a renewal, if anybody is there to take it.
+// publishAs publishes a renewal, if a stream takes it.
 func publishAs(t *testing.T, url, command string) error {
 	t.Helper()
 	return publishOn(t, url, "perennial.commands.main.proxy.renew", command)

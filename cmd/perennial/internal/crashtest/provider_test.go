@@ -8,8 +8,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// TestTheProviderCanBeLookedAt asks about money, offers, orders and proxies as a
-// person would, and reveals credentials only when told to.
+// TestTheProviderCanBeLookedAt asks about money, offers, orders and proxies, and
+// reveals credentials only with --reveal.
 func TestTheProviderCanBeLookedAt(t *testing.T) {
 	w := newWorld(t, 3)
 	process, _ := w.run()

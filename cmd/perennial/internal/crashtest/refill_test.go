@@ -14,8 +14,8 @@ import (
 	"perennial/queue"
 )
 
-// TestAnEmptiedEventsStreamIsNotRefilledInSilence: the stream is the only witness
-// of a ledger that was rewritten together with its hashes.
+// TestAnEmptiedEventsStreamIsNotRefilledInSilence: only the stream can prove that a
+// ledger was rewritten together with its hashes.
 func TestAnEmptiedEventsStreamIsNotRefilledInSilence(t *testing.T) {
 	w := newWorld(t, 2)
 	run, line := w.run()

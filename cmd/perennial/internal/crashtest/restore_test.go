@@ -132,7 +132,7 @@ func (w *world) settled(run *process, ids ...string) {
 	}
 }
 
-func TestTrap13AnOldLedgerPutInPlaceByHandIsRefusedAndRestoredFromTheStream(t *testing.T) {
+func TestTrap13AnOldLedgerIsRefusedAndRestoredFromTheStream(t *testing.T) {
 	w, commands := lostTime(t, "")
 	backup, err := os.ReadFile(filepath.Join(w.dir, "backup.db"))
 	if err != nil {
@@ -230,9 +230,9 @@ func TestARestoreWhileAnotherMachineRunsTheAccountIsRefused(t *testing.T) {
 	}
 }
 
-// TestTrap13ABackupAloneStartsPausedAndAPersonLetsItGo: disk and stream are
-// lost, and everybody asks for everything again.
-func TestTrap13ABackupAloneStartsPausedAndAPersonLetsItGo(t *testing.T) {
+// TestTrap13ABackupAloneStartsPausedUntilResumed: disk and stream are
+// lost, and the producers publish every command again.
+func TestTrap13ABackupAloneStartsPausedUntilResumed(t *testing.T) {
 	w, commands := lostTime(t, "")
 	if err := os.RemoveAll(filepath.Join(w.dir, "data")); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"perennial/schedules"
 )
 
-// What a client of another program would write for itself: the tests of processes
-// use the subjects, the exit codes and the JSON that are documented.
+// Helpers that a client program would write for itself: the tests of processes use the
+// subjects, the exit codes and the JSON that are documented.
 
 // request asks a verb of the account's service.
 func request(ctx context.Context, q *queue.Queue, verb string, question, answer any) error {

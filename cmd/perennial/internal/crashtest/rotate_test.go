@@ -46,7 +46,7 @@ func TestTrap44AccountRotate(t *testing.T) {
 		t.Errorf("the configuration was changed by what was refused: %v\n%s", err, now)
 	}
 
-	done := decode[cli.Rotated](t, w.mustCLI("account", "rotate", "--app-id", "sbx_app_alpha2", "--secret-file", "new.secret", "--anyway", "-o", "json"))
+	done := decode[cli.RotationResult](t, w.mustCLI("account", "rotate", "--app-id", "sbx_app_alpha2", "--secret-file", "new.secret", "--anyway", "-o", "json"))
 	if done.AppID != "sbx_app_alpha2" || done.OldAppID != worldAppID || done.Ambiguous != 1 {
 		t.Errorf("%+v", done)
 	}

@@ -14,7 +14,7 @@ import (
 // script's default User-Agent meets the security policy.
 func TestSandboxFlags(t *testing.T) {
 	p := start(t, t.TempDir(), "sandbox", "--rate", "0.001", "--refuse-script-agents", "--max-connections", "5", "--db", "sandbox.db", "--charges", "charges.jsonl")
-	var line cli.SandboxLine
+	var line cli.SandboxReadyLine
 	p.ready(&line)
 	c, err := upstream.New(upstream.Config{BaseURL: line.Sandbox, AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret})
 	if err != nil {

@@ -39,7 +39,7 @@ func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
 	run, line = w.run("--refill-events")
 	w.readySays(line, ready)
 	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
-	if !strings.Contains(run.stderr.String(), "others have published on the events stream") {
+	if !strings.Contains(run.stderr.String(), "other clients have published on the events stream") {
 		t.Errorf("it is not said:\n%s", run.stderr)
 	}
 	w.mustCLI("ledger", "verify", "--against-events")

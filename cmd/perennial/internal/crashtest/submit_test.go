@@ -29,7 +29,7 @@ not json
 		t.Errorf("exit %d", code)
 	}
 	for _, want := range []string{
-		"bad.jsonl line 2 (id b2): duration_days", "line 3 (id b1): the id stands in line 1", "line 4:", "line 5 (id b5): items[0]: cidrs", "4 of 5 lines", "nothing was published",
+		"bad.jsonl line 2 (id b2): duration_days", "line 3 (id b1): the id is in line 1", "line 4:", "line 5 (id b5): items[0]: cidrs", "4 of 5 lines", "nothing was published",
 	} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("%q is not said:\n%s", want, errs)
@@ -53,7 +53,7 @@ func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
 	run, _ := w.run()
 	w.write("buy.csv", "\xef\xbb\xbfid;duration_days;offer_code;quantity;label.team\r\no1;30;off_us_1;2;red\r\n;;;;\r\no2;30;off_nowhere;1;blue\r\n", 0o600)
 	out, errs, code := w.cli("submit", "buy.csv", "--dry-run", "-o", "json")
-	var first cli.Priced
+	var first cli.PricedCommand
 	if err := json.NewDecoder(strings.NewReader(out)).Decode(&first); err != nil || code != cli.ExitDone || first.Cents == nil || *first.Cents != 600 || first.Count != 2 {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}

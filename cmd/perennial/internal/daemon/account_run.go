@@ -42,8 +42,9 @@ func (a *account) noteRefused(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishAtEnd)
 	defer cancel()
-	if err := a.Ledger.NotePublished(ctx, int64(a.acknowledged), true); err != nil {
-		a.log.WithError(err).Error("the ledger could not note what the events stream has lost: do not start the account again before the stream is looked at")
+	const firm = true // as after a stop in good order: no crash explains its loss
+	if err := a.Ledger.NotePublished(ctx, int64(a.acknowledged), firm); err != nil {
+		a.log.WithError(err).Error("the ledger could not note what the events stream has lost: do not start the account again before the stream is checked")
 	}
 }
 
@@ -84,13 +85,13 @@ func final(err error) bool {
 
 // setBack says why the account does not work at the moment.
 func (a *account) setBack(err error) {
-	why := "it ended and is taken up again"
+	why := "it ended and is started again"
 	if err != nil {
 		why = err.Error()
 	}
-	a.setState("waits to be taken up again: " + why)
+	a.setState("waits to be started again: " + why)
 	a.hasStarted()
-	a.log.WithError(err).Warn("the account cannot work now; it is taken up again")
+	a.log.WithError(err).Warn("the account cannot work now; it is started again")
 }
 
 // turn serves the account once: when NATS is there, with its streams as they must
@@ -107,7 +108,7 @@ func (a *account) turn(ctx context.Context) error {
 	if err := a.host.refuseAnonymous(); err != nil {
 		return err
 	}
-	if most := a.host.Queue.MaxPayload(); most < PayloadWanted {
+	if most := a.host.Queue.MaxPayload(); most < RequiredPayload {
 		return fmt.Errorf("max_payload of the NATS server is %s: an event of up to %s could not be published, nor any behind it. Set max_payload: 1MB or more", humanize.IBytes(uint64(most)), humanize.IBytes(ledger.MaxFactBytes))
 	}
 	if err := a.ensureStreams(ctx); err != nil {
@@ -117,7 +118,7 @@ func (a *account) turn(ctx context.Context) error {
 		return a.serve(ctx)
 	}
 	a.setState(waitsForLease)
-	lease, err := a.host.Queue.AcquireLease(ctx, a.Name, Holder(), LeaseTTL)
+	lease, err := a.host.Queue.AcquireLease(ctx, a.Name, HolderName(), LeaseTTL)
 	if err != nil {
 		return err
 	}
@@ -126,11 +127,11 @@ func (a *account) turn(ctx context.Context) error {
 
 const waitsForLease = "waiting for the account's lease: another runner holds it (`nats kv get PERENNIAL_LEASES` and the account's name say which)"
 
-// streamsPatience bounds one look at the account's streams.
-const streamsPatience = 10 * time.Second
+// streamsTimeout bounds one look at the account's streams.
+const streamsTimeout = 10 * time.Second
 
 func (a *account) ensureStreams(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, streamsPatience)
+	ctx, cancel := context.WithTimeout(ctx, streamsTimeout)
 	defer cancel()
 	return a.host.Queue.EnsureStreams(ctx, a.Name, a.config.Replicas)
 }
@@ -162,8 +163,8 @@ func (a *account) serveUnder(ctx context.Context, lease *queue.Lease) error {
 	return err
 }
 
-// Holder names this process among runners.
-func Holder() string {
+// HolderName makes a name for this process that is unique among runners.
+func HolderName() string {
 	name, err := os.Hostname()
 	if err != nil {
 		name = "unknown"
@@ -171,5 +172,6 @@ func Holder() string {
 	return fmt.Sprintf("%s-%d-%08x", name, os.Getpid(), rand.Uint32())
 }
 
-// PayloadWanted is a message with the largest fact, its envelope and its headers.
-const PayloadWanted = ledger.MaxFactBytes + 16<<10
+// RequiredPayload is the max_payload that a NATS server needs, in bytes: the largest
+// fact with its envelope and headers.
+const RequiredPayload = ledger.MaxFactBytes + 16<<10

@@ -18,12 +18,12 @@ import (
 )
 
 // TestAnOutageOfAnyLengthIsWaitedOut goes by a clock of its own: the account is
-// taken up soon after each outage, of a second or of ten minutes, whether a turn
+// started again soon after each outage, of a second or of ten minutes, whether a turn
 // fails at once, waits for its patience, or works for a moment.
 func TestAnOutageOfAnyLengthIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	for _, outage := range []time.Duration{time.Second, 12 * time.Second, 13 * time.Second, time.Minute, 10 * time.Minute} {
-		for _, held := range []time.Duration{0, time.Second, streamsPatience, 2 * turnMost} {
+		for _, held := range []time.Duration{0, time.Second, streamsTimeout, 2 * turnMost} {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
@@ -42,7 +42,7 @@ func TestAnOutageOfAnyLengthIsWaitedOut(t *testing.T) {
 				})
 				late := time.Since(began) - outage
 				if err != nil || tries != back+1 || late > held+turnMost*3/2 {
-					t.Errorf("an outage of %s: %v, %d tries, %d times set back, taken up %s after it", outage, err, tries, back, late)
+					t.Errorf("an outage of %s: %v, %d tries, %d times set back, started %s after it", outage, err, tries, back, late)
 				}
 				if most := 10 + int(outage/(turnMost/2)); tries > most {
 					t.Errorf("an outage of %s: tried %d times", outage, tries)

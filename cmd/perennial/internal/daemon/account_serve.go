@@ -49,7 +49,7 @@ func (a *account) serve(ctx context.Context) error {
 	}
 	relay := queue.NewRelay(a.host.Queue, a.Name, &Source{Ledger: a.Ledger, Account: a.Name, Epoch: runner.Binding().Epoch}, a.host.log)
 	relay.Reached, relay.Held, relay.Refill, relay.RefillAdvice = a.host.reached, held, a.refills(), RefillAdvice
-	relay.Begins = BeginsOf(a.Ledger)
+	relay.Begins = EventsBegin(a.Ledger)
 	sweeper, err := a.newSweeper(runner)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error)
 	if err != nil {
 		return held, err
 	}
-	held = HeldOf(noted)
+	held = HeldFromNote(noted)
 	if last.Seq == 0 && a.acknowledged > 0 { // this process has seen it there
 		held.Last, held.Firm = max(held.Last, a.acknowledged), max(held.Firm, a.acknowledged)
 	}
@@ -222,7 +222,7 @@ func (a *account) keepNote(ctx context.Context, relay *queue.Relay) error {
 	ticker := time.NewTicker(noteEvery)
 	defer ticker.Stop()
 	for {
-		a.notePublished(ctx, relay, false)
+		a.notePublished(ctx, relay, stillRunning)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -231,6 +231,11 @@ func (a *account) keepNote(ctx context.Context, relay *queue.Relay) error {
 	}
 }
 
+// stillRunning is notePublished's stopped while the account works.
+const stillRunning = false
+
+// notePublished notes how far the relay has published; stopped says that the account
+// stops in good order behind it.
 func (a *account) notePublished(ctx context.Context, relay *queue.Relay, stopped bool) {
 	seq := relay.Published()
 	if seq == 0 {
@@ -266,7 +271,7 @@ func (a *account) newRunner(intake *queue.Intake) *jobs.Runner {
 	return jobs.NewRunner(jobs.Config{
 		Account: a.Name, Ledger: a.Ledger, Provider: a.Client, Address: address, Commands: intake,
 		DeadLetter: func(ctx context.Context, dead queue.Dead) error { return a.host.Queue.DeadLetter(ctx, a.Name, dead) },
-		Clock:      time.Now, Random: rand.Float64, Log: a.log, Version: config.Version, Holder: Holder(),
+		Clock:      time.Now, Random: rand.Float64, Log: a.log, Version: config.Version, Holder: HolderName(),
 		RatePerSecond: a.config.RatePerSecond, Concurrency: a.config.Concurrency, PollFloor: a.config.PollFloor, CIDRField: a.config.CIDRField,
 		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.Location,
 		ReconcileEvery: a.config.ReconcileEvery, AskEvery: askEvery, Reached: a.host.reached,

@@ -42,10 +42,10 @@ const (
 // Intervals and timeouts of the probes. What /readyz says is true within the sum of an
 // interval and its timeout.
 const (
-	probeEvery    = time.Second
-	probePatience = 3 * time.Second
-	behindAfter   = 5 * time.Second  // events that are not published
-	healAgain     = 10 * time.Second // between two restarts of the embedded server
+	probeEvery   = time.Second
+	probeTimeout = 3 * time.Second
+	behindAfter  = 5 * time.Second  // events that are not published
+	healAgain    = 10 * time.Second // between two restarts of the embedded server
 )
 
 // probed is what the host's probes have found; "" is well.
@@ -70,7 +70,7 @@ func (p *probed) set(name string, err error) {
 func (p *probed) get(name string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if name == needsDisk && !p.writing.IsZero() && time.Since(p.writing) > probePatience {
+	if name == needsDisk && !p.writing.IsZero() && time.Since(p.writing) > probeTimeout {
 		return "the disk has not answered since " + p.writing.UTC().Format(time.RFC3339)
 	}
 	return p.found[name]
@@ -104,7 +104,7 @@ func (h *Host) watch(ctx context.Context) {
 }
 
 func (h *Host) probe(ctx context.Context, name string, ask func(context.Context) error) {
-	limited, cancel := context.WithTimeout(ctx, probePatience)
+	limited, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	if err := ask(limited); ctx.Err() == nil {
 		h.probed.set(name, err)

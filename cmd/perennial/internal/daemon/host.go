@@ -182,7 +182,7 @@ func (h *Host) Run(ctx context.Context) error {
 		group.Go(func() {
 			stopped[i] = a.run(ctx)
 			if stopped[i] != nil && ctx.Err() == nil {
-				h.log.WithField("account", a.Name).WithError(stopped[i]).Error("the account has stopped; the others go on")
+				h.log.WithField("account", a.Name).WithError(stopped[i]).Error("the account has stopped; the others continue")
 			}
 		})
 	}
@@ -220,13 +220,13 @@ func (h *Host) Close() {
 	}
 }
 
-// startPatience is how long `run` waits before it says that it is ready, for
+// startTimeout is how long `run` waits before it says that it is ready, for
 // accounts that another runner holds.
-const startPatience = 5 * time.Second
+const startTimeout = 5 * time.Second
 
 // WaitStarted returns when every account works, or is known not to for now.
 func (h *Host) WaitStarted(ctx context.Context) {
-	timer := time.NewTimer(startPatience)
+	timer := time.NewTimer(startTimeout)
 	defer timer.Stop()
 	for _, a := range h.Accounts {
 		select {
@@ -260,16 +260,17 @@ func (h *Host) NATSURL() string {
 // are called in the same directory.
 func RunFile(dataDir string) string { return filepath.Join(dataDir, "run.json") }
 
-// RunLine is what the file holds: the ready line, and under which name the commands
-// connect where the embedded server has users. The password is of this run alone.
-type RunLine struct {
+// RunAddresses is the content of [RunFile]: the ready line, and the login of the
+// program's commands where the embedded server has users. The password is of this run
+// alone.
+type RunAddresses struct {
 	ReadyLine
 	User     string `json:"user,omitempty"`
 	Password string `json:"password,omitempty"`
 }
 
 func (h *Host) writeRunFile() error {
-	text, err := json.Marshal(RunLine{h.Ready(), h.local.Name, h.local.Password}) //nolint:gosec // a password of this run, in a file of mode 0600
+	text, err := json.Marshal(RunAddresses{h.Ready(), h.local.Name, h.local.Password}) //nolint:gosec // a password of this run, in a file of mode 0600
 	if err == nil {
 		// A link that stands there is replaced, and not written to.
 		err = files.Write(RunFile(h.Config.DataDir), 0o600, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err })

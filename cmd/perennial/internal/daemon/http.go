@@ -61,7 +61,7 @@ func startHTTP(h *Host) (*httpHost, error) {
 func (s *httpHost) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		health := r.URL.Path == "/livez" || r.URL.Path == "/readyz" && r.URL.RawQuery == ""
-		if !health && !s.host.Config.HTTP.Serves(r.Host) {
+		if !health && !s.host.Config.HTTP.ServesHost(r.Host) {
 			http.Error(w, "this name is not served here: ask by address, or add it to http.hosts", http.StatusForbidden)
 			return
 		}
@@ -124,7 +124,7 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	said := text.String()
-	if !out.Ready && !s.host.Config.HTTP.Serves(r.Host) {
+	if !out.Ready && !s.host.Config.HTTP.ServesHost(r.Host) {
 		said = "not ready\n" // a load balancer may use any name, and so may another site
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

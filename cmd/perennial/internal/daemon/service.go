@@ -49,8 +49,8 @@ const (
 // CodeNotFound is the error code of an id that the account does not know.
 const CodeNotFound = "not_found"
 
-// ByHand is what a person's request carries.
-type ByHand struct {
+// OperatorRequest is an operator's change of one command or operation.
+type OperatorRequest struct {
 	ID     string `json:"id"`
 	By     string `json:"by"`
 	Reason string `json:"reason"`
@@ -101,7 +101,7 @@ type ChangedAnswer struct {
 
 func (a *account) verbs() map[string]queue.Verb {
 	return map[string]queue.Verb{
-		VerbStatus: answer(func(ctx context.Context, q ByHand) (inspect.CommandStatus, error) {
+		VerbStatus: answer(func(ctx context.Context, q OperatorRequest) (inspect.CommandStatus, error) {
 			return inspect.Status(ctx, a.Ledger, q.ID)
 		}),
 		VerbStates: answer(a.states),
@@ -118,15 +118,15 @@ func (a *account) verbs() map[string]queue.Verb {
 		VerbResolve: answer(func(ctx context.Context, x jobs.Resolution) (ChangedAnswer, error) {
 			x.By = asked(ctx, x.By)
 			var err error
-			if x.ID, err = ReviewOf(ctx, a.Ledger, x.ID); err != nil {
+			if x.ID, err = OperationInReview(ctx, a.Ledger, x.ID); err != nil {
 				return ChangedAnswer{}, err
 			}
 			return ChangedAnswer{Changed: 1}, a.runner.Resolve(ctx, x)
 		}),
-		VerbPause: answer(func(ctx context.Context, q ByHand) (ChangedAnswer, error) {
+		VerbPause: answer(func(ctx context.Context, q OperatorRequest) (ChangedAnswer, error) {
 			return ChangedAnswer{Changed: 1}, a.runner.PauseByHand(ctx, asked(ctx, q.By), q.Reason)
 		}),
-		VerbResume: answer(func(ctx context.Context, q ByHand) (ChangedAnswer, error) {
+		VerbResume: answer(func(ctx context.Context, q OperatorRequest) (ChangedAnswer, error) {
 			n, err := a.runner.ResumeByHand(ctx, asked(ctx, q.By), q.Reason)
 			return ChangedAnswer{Changed: n}, err
 		}),
@@ -141,10 +141,10 @@ func (a *account) verbs() map[string]queue.Verb {
 
 		VerbReconcile: a.bound(answer(a.reconcile)),
 		VerbRecord:    answer(a.record),
-		VerbEvidence: answer(func(ctx context.Context, q ByHand) (inspect.Evidence, error) {
-			ctx, cancel := context.WithTimeout(ctx, EvidencePatience)
+		VerbEvidence: answer(func(ctx context.Context, q OperatorRequest) (inspect.Evidence, error) {
+			ctx, cancel := context.WithTimeout(ctx, EvidenceTimeout)
 			defer cancel()
-			id, err := ReviewOf(ctx, a.Ledger, q.ID)
+			id, err := OperationInReview(ctx, a.Ledger, q.ID)
 			if err != nil {
 				return inspect.Evidence{}, err
 			}
@@ -167,8 +167,8 @@ func (a *account) bound(verb queue.Verb) queue.Verb {
 }
 
 // changing adapts a person's change of operations.
-func changing(do func(ctx context.Context, id, by, reason string) (int, error)) func(context.Context, ByHand) (ChangedAnswer, error) {
-	return func(ctx context.Context, q ByHand) (ChangedAnswer, error) {
+func changing(do func(ctx context.Context, id, by, reason string) (int, error)) func(context.Context, OperatorRequest) (ChangedAnswer, error) {
+	return func(ctx context.Context, q OperatorRequest) (ChangedAnswer, error) {
 		n, err := do(ctx, q.ID, asked(ctx, q.By), q.Reason)
 		return ChangedAnswer{Changed: n}, err
 	}

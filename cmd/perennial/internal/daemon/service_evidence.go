@@ -14,12 +14,12 @@ import (
 	"perennial/ledger"
 )
 
-// EvidencePatience bounds the reading of evidence at the provider: an operator waits.
-const EvidencePatience = 2 * time.Minute
+// EvidenceTimeout bounds the reading of evidence at the provider: an operator waits.
+const EvidenceTimeout = 2 * time.Minute
 
-// ReviewOf is the operation that an id means: the operation itself, or of a command the
-// one in review, or its only one.
-func ReviewOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
+// OperationInReview returns the operation that an id means: the operation itself, or of
+// a command the one in review, or its only one.
+func OperationInReview(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
 	if _, err := l.Operation(ctx, id); !errors.Is(err, ledger.ErrNotFound) {
 		return id, err
 	}
@@ -50,11 +50,11 @@ func ReviewOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) 
 	case 1:
 		return of[0], nil
 	}
-	return "", &command.RefusedError{Reason: fmt.Sprintf("command %s has %d operations %s: say which: %s", id, len(of), where, FewOf(of))}
+	return "", &command.RefusedError{Reason: fmt.Sprintf("command %s has %d operations %s: say which: %s", id, len(of), where, FirstFew(of))}
 }
 
-// FewOf names the first of many.
-func FewOf(ids []string) string {
+// FirstFew joins the first of many ids, and says how many more there are.
+func FirstFew(ids []string) string {
 	const named = 3
 	if len(ids) <= named {
 		return strings.Join(ids, " ")

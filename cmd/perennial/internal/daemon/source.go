@@ -66,14 +66,14 @@ func historyReason(ownHash string, head int64, published uint64) string {
 const RefillAdvice = "prove the ledger first, with a head that was kept elsewhere (`perennial ledger verify --expect SEQ:HASH`): nothing on the stream can tell any more whether it was rewritten\n" +
 	"then publish everything again from it with `perennial run --refill-events`"
 
-// HeldOf is what the ledger's note says of the stream.
-func HeldOf(noted ledger.Published) queue.Held {
+// HeldFromNote is what the stream has held, by the ledger's note.
+func HeldFromNote(noted ledger.Published) queue.Held {
 	return queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}
 }
 
-// BeginsOf is with which row a ledger knows its events stream to begin, at the
-// latest.
-func BeginsOf(l *ledger.Ledger) func(context.Context) (uint64, error) {
+// EventsBegin returns a function that gives the row with which the ledger's events
+// stream may begin at the latest.
+func EventsBegin(l *ledger.Ledger) func(context.Context) (uint64, error) {
 	return func(ctx context.Context) (uint64, error) {
 		seq, err := l.EventsBegin(ctx)
 		return uint64(seq), err

@@ -42,7 +42,7 @@ func (a *account) clearStrangers(ctx context.Context) error {
 	if strangers == 0 {
 		return nil
 	}
-	a.log.WithField("messages", strangers).Warn("others have published on the events stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
+	a.log.WithField("messages", strangers).Warn("other clients have published on the events stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
 	if err := a.host.Queue.RemoveEvents(ctx, a.Name); err != nil {
 		return err
 	}

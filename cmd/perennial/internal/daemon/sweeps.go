@@ -28,16 +28,16 @@ func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 			runner.Read(ctx, time.Time{}, err)
 			return p, err
 		},
-		ReadFile: a.host.Config.ReadListed, Reached: a.host.reached,
+		ReadFile: a.host.Config.ReadListFile, Reached: a.host.reached,
 	})
 }
 
-// walletPatience is how long a plan waits for the wallet before it does without.
-const walletPatience = 30 * time.Second
+// walletTimeout is how long a plan waits for the wallet before it does without.
+const walletTimeout = 30 * time.Second
 
 // walletCents reads the wallet through the same gate, behind every other request.
 func (a *account) walletCents(ctx context.Context, runner *jobs.Runner) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, walletPatience)
+	ctx, cancel := context.WithTimeout(ctx, walletTimeout)
 	defer cancel()
 	if err := runner.PassListing(ctx); err != nil {
 		return 0, err

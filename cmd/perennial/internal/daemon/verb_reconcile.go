@@ -15,7 +15,7 @@ import (
 )
 
 func (a *account) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconciliation, error) {
-	ctx, cancel := context.WithTimeout(ctx, ReconcilePatience)
+	ctx, cancel := context.WithTimeout(ctx, ReconcileTimeout)
 	defer cancel()
 	x, err := a.runner.Reconcile(ctx)
 	var refused *command.RefusedError
@@ -48,5 +48,5 @@ func Record(ctx context.Context, l *ledger.Ledger, x jobs.Recording) (done Chang
 	return done, err
 }
 
-// ReconcilePatience bounds a reconciliation that an operator asked for.
-const ReconcilePatience = 10 * time.Minute
+// ReconcileTimeout bounds a reconciliation that an operator asked for.
+const ReconcileTimeout = 10 * time.Minute

@@ -58,7 +58,7 @@ func TestTrap38KilledWhileItWaitsTheNextRunWaitsToo(t *testing.T) {
 }
 
 // TestTrap48APersonEndsAnAbsurdWaitAlsoAfterARestart: the provider names a Unix
-// time. The next run answers people before the provider answers it.
+// time. The next run answers operators before the provider answers it.
 func TestTrap48APersonEndsAnAbsurdWaitAlsoAfterARestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)

@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"errors"
+	"testing"
+
+	"perennial/cmd/perennial/internal/config"
+)
+
+// TestAnUnreachableNATSIsAnError of the commands that read the events stream: its
+// cleanup once dereferenced the history that was not opened.
+func TestAnUnreachableNATSIsAnError(t *testing.T) {
+	a := &app{natsURL: "nats://127.0.0.1:1"}
+	c := config.Embedded()
+	c.DataDir = t.TempDir()
+	if _, err := a.openHistory(c, "main"); !errors.Is(err, errUnreachable) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := a.openHistoryLocked(c, "main"); !errors.Is(err, errUnreachable) {
+		t.Errorf("locked: got %v", err)
+	}
+	c.DataDir += "/absent"
+	if _, err := (&app{}).openHistory(c, "main"); err == nil {
+		t.Error("a store that is not there was opened")
+	}
+}
