@@ -32,7 +32,7 @@ var fleetBugs = []bug{
 	{name: "two schedules count on one wallet", file: "schedules/fire.go", run: "OneWallet",
 		old: "\tif err := s.counting.take(ctx); err != nil {\n\t\treturn Plan{}, err\n\t}\n\tdefer s.counting.give()\n",
 		new: ""},
-	{name: "more is missing than the group lacks", file: "schedules/plan.go", run: "GroupLacks",
+	{name: "more is missing than the group lacks", file: "schedules/money.go", run: "GroupLacks",
 		old: "if p.staying[group] >= keep.AtLeast {\n\t\t\t\tp.leaveOut(one.proxy, ReasonEnough)",
 		new: "if false {\n\t\t\t\tp.leaveOut(one.proxy, ReasonEnough)"},
 	{name: "the rest of a sweep is in memory", file: "schedules/sweeper.go", run: "Rest",
