@@ -17,8 +17,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Restore makes a ledger file again. The caller sees to it that nobody has the
-// file open.
+// Restore makes a ledger file again. The caller ensures that no process has the file
+// open.
 type Restore struct {
 	Path  string           // of the ledger that is made
 	From  string           // a backup; "": the events are all there is

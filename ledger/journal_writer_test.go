@@ -87,7 +87,7 @@ func TestWhatWasDecidedOnAnOldVersionIsNotWritten(t *testing.T) {
 	if b.balance().Head != before {
 		t.Fatal("a stale decision left something behind")
 	}
-	err := b.Write(t.Context(), func(tx *Tx) error { _, err := tx.AppendTo("nobody/1", 1, sending("nobody/1", 1)); return err })
+	err := b.Write(t.Context(), func(tx *Tx) error { _, err := tx.AppendTo("unknown/1", 1, sending("unknown/1", 1)); return err })
 	if !errors.Is(err, ErrNotFound) {
 		t.Fatalf("an unknown operation: %v", err)
 	}

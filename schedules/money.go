@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"perennial/ledger"
 	"perennial/ledger/fact"
 )
 
@@ -111,4 +112,35 @@ func (x Shortfall) said(currency string) string {
 	}
 	return fmt.Sprintf("%s for %d proxies: %s, and the first of them expires at %s; the next sweep plans them again",
 		what, x.Proxies, missing, x.FirstLostAt.Format(time.RFC3339))
+}
+
+// tooDear is a proxy that a limit leaves out.
+type tooDear struct {
+	proxy  ledger.Proxy
+	cost   price
+	tooLow *limit
+}
+
+// reasonDear is put into the words of its limit by missing.
+const reasonDear = "too dear"
+
+// missing leaves out what was too dear. No more of it is missing than its group
+// lacks: the rest would not be renewed with all the money there is.
+func (p *planner) missing() {
+	keep := p.in.Schedule.Keep
+	for _, one := range p.dear {
+		if keep.AtLeast > 0 {
+			group := keep.group(one.proxy)
+			if p.staying[group] >= keep.AtLeast {
+				p.leaveOut(one.proxy, ReasonEnough)
+				continue
+			}
+			p.staying[group]++
+		}
+		one.tooLow.leaveOut(one.cost, one.proxy.ExpiresAt.UTC())
+		if one.tooLow.reason == ReasonBudget {
+			p.plan.Shortfall += one.cost.cents
+		}
+		p.leaveOut(one.proxy, one.tooLow.reason)
+	}
 }

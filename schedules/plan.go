@@ -322,37 +322,6 @@ func (p *planner) unaffordable(proxy ledger.Proxy, cost price) string {
 	return reasonDear
 }
 
-// tooDear is a proxy that a limit leaves out.
-type tooDear struct {
-	proxy  ledger.Proxy
-	cost   price
-	tooLow *limit
-}
-
-// reasonDear is put into the words of its limit by missing.
-const reasonDear = "too dear"
-
-// missing leaves out what was too dear. No more of it is missing than its group
-// lacks: the rest would not be renewed with all the money there is.
-func (p *planner) missing() {
-	keep := p.in.Schedule.Keep
-	for _, one := range p.dear {
-		if keep.AtLeast > 0 {
-			group := keep.group(one.proxy)
-			if p.staying[group] >= keep.AtLeast {
-				p.leaveOut(one.proxy, ReasonEnough)
-				continue
-			}
-			p.staying[group]++
-		}
-		one.tooLow.leaveOut(one.cost, one.proxy.ExpiresAt.UTC())
-		if one.tooLow.reason == ReasonBudget {
-			p.plan.Shortfall += one.cost.cents
-		}
-		p.leaveOut(one.proxy, one.tooLow.reason)
-	}
-}
-
 // underWay finds out whether something of unknown price is being renewed.
 func (p *planner) underWay(ctx context.Context) error {
 	for _, like := range p.in.UnderWay {
