@@ -76,13 +76,16 @@ func TestWhatWasDecidedOnAnOldVersionIsNotWritten(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), accepted(fact.KindOrder, "o1/1"))
 	version := b.operation("o1/1").Version
-	try := func(version int64) error {
-		return b.Write(t.Context(), func(tx *Tx) error { _, err := tx.AppendTo("o1/1", version, sending("o1/1", 1)); return err })
+	try := func(f fact.Fact) error {
+		return b.Write(t.Context(), func(tx *Tx) error { _, err := tx.AppendTo("o1/1", version, f); return err })
 	}
-	check(t, try(version))
+	check(t, try(sending("o1/1", 1)))
 	before := b.balance().Head
-	if err := try(version); !errors.Is(err, ErrStale) {
-		t.Fatalf("got %v", err)
+	// The second is an arrow that is drawn: the version alone refuses it.
+	for _, f := range []fact.Fact{sending("o1/1", 1), fact.OperationReview{Ref: fact.Ref{CommandID: "o1", OperationID: "o1/1"}, Reason: "x"}} {
+		if err := try(f); !errors.Is(err, ErrStale) {
+			t.Fatalf("%s: %v", f.FactType(), err)
+		}
 	}
 	if b.balance().Head != before {
 		t.Fatal("a stale decision left something behind")
