@@ -153,8 +153,8 @@ func (r *Runner) jobsOf(tx *ledger.Tx, c command.Command, planned []fact.Planned
 
 // takeTokens takes a token of the rate for each command whose intent may be
 // committed together with its acceptance, because nothing has to be read first
-// and no pause holds it. It does so ahead of Write, whose function touches nothing
-// but the Tx: it may run twice, and be undone.
+// and no pause holds it. It does so before Write, because the function that
+// Write is given may run twice or be undone.
 func (r *Runner) takeTokens(arrivals []*arrival) {
 	for _, a := range arrivals {
 		j := job{lane: a.place().lane, cmd: a.cmd}

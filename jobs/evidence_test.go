@@ -146,3 +146,15 @@ func TestEvidenceWithoutARunnerIsTheLedgersAlone(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// Without a ceiling or a limit no price was read: nothing says that the renewal cost
+// nothing.
+func TestEvidenceProposesNoAmountThatItDoesNotKnow(t *testing.T) {
+	h := newRig(t)
+	h.fault("/api/v1/proxies/renew", "unresolved_record", map[string]any{"executed": true})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	e := h.evidence(h.await("keep", fact.StateReview).Operations[0].OperationID)
+	if a := h.answer(e, "--charged CENTS", ""); len(a.Bookings) != 0 {
+		t.Errorf("%+v", a)
+	}
+}

@@ -29,6 +29,9 @@ func TestEveryRowOfTheTableOfKindsIsWhole(t *testing.T) {
 			}
 			seen[what] = k
 		}
+		if string(row.lane) != string(k) { // Decide pauses a kind by its name
+			t.Errorf("%s pauses as %s", k, row.lane)
+		}
 		if KindOf(row.subject) != k || queue.ValidKind(row.subject) != nil {
 			t.Errorf("%s is not found by its subject %s", k, row.subject)
 		}

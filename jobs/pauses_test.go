@@ -171,7 +171,7 @@ func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
 func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 	h := idleRig(t)
 	answered := func(reply upstream.Reply) time.Duration {
-		d := h.runner.decideReply(sentOf("px_1"), decide.Replied{Moment: decide.Moment{Now: someNoon}, Reply: reply})
+		d := h.runner.decideOnReply(sentOf("px_1"), decide.Replied{Moment: decide.Moment{Now: someNoon}, Reply: reply})
 		if d.Pause == nil {
 			return 0
 		}

@@ -38,7 +38,7 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 		r.clock.HearReply(reply.ServerTime)
 	}
 	j.releaseSlot()
-	d = r.decideReply(j.op, decide.Replied{
+	d = r.decideOnReply(j.op, decide.Replied{
 		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), ReadsWork: r.readsWork(outer, reply), Unknown: j.unknown,
 	})
 	r.answered(outer, j, reply, d)
@@ -83,7 +83,7 @@ func (r *Runner) hear(err error, server time.Time) {
 // decideReply decides on a reply, and counts the replies in a row that asked to
 // wait, and those that were not the API's. Requests that were under way together are
 // asked to wait together, which counts once.
-func (r *Runner) decideReply(op decide.Operation, h decide.Replied) decide.Decision {
+func (r *Runner) decideOnReply(op decide.Operation, h decide.Replied) decide.Decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	together := r.throttled > 0 && r.pauses.throttled()

@@ -143,7 +143,7 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 				return err
 			}
 			r.Reached("result.inside")
-			return stale(tx, d.Facts)
+			return forgetExpiries(tx, d.Facts)
 		})
 		switch {
 		case err == nil:
@@ -162,8 +162,8 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 	}
 }
 
-// stale marks what is known of renewed proxies as out of date.
-func stale(tx *ledger.Tx, facts []fact.Fact) error {
+// forgetExpiries marks what is known of renewed proxies as out of date.
+func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
 	for _, f := range facts {
 		settled, ok := f.(fact.RenewalSettled)
 		if !ok {

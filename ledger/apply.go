@@ -161,7 +161,14 @@ func (t *Tx) applyRejected(r Row, f fact.CommandRejected) error {
 	if err := t.endUncharged(r, f.OperationID, f.Code, f.Reason, f.TraceID); err != nil {
 		return err
 	}
-	return t.plan(r, f.CommandID, fact.KindRenewal, f.DurationDays, 0, f.SplitInto)
+	if len(f.SplitInto) == 0 {
+		return nil
+	}
+	var kind fact.Kind // of the parts, as of the whole
+	if err := t.queryRow(`SELECT kind FROM operations WHERE id = ?`, f.OperationID).Scan(&kind); err != nil {
+		return err
+	}
+	return t.plan(r, f.CommandID, kind, f.DurationDays, 0, f.SplitInto)
 }
 
 // endUncharged ends an operation that cost nothing and releases its claims.
@@ -193,8 +200,9 @@ func (t *Tx) applyOperation(r Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-// applySending leaves updated_at at the moment of the send: should the attempt
-// turn out ambiguous, the window counts from there.
+// applySending sets updated_at to the moment of the intent, and nothing changes it until
+// the outcome is recorded: the window of an attempt that may have executed counts from
+// there.
 func (t *Tx) applySending(r Row, f fact.OperationSending) error {
 	for id, at := range f.Observed {
 		err := t.exec(`UPDATE lines SET observed_expires_at = ? WHERE operation = ? AND proxy_id = ?`, micros(at), f.OperationID, id)

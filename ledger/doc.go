@@ -5,10 +5,11 @@
 // is a projection: apply is the only code that writes one, and it runs inside
 // the transaction that appends the fact, so a projection can always be thrown
 // away and rebuilt. Running totals are projections too; triggers keep
-// state_counts. The exceptions are the proxies table, which caches what the
-// provider last said about each proxy and is rebuilt by reading it again
+// state_counts. The exceptions are caches of what the provider said (proxies,
+// moves, listing), which are rebuilt by reading it again
 // (docs/decisions/0002-observations-are-not-facts.md), and published, a note of
-// how far the events stream went.
+// how far the events stream went. What was archived comes back from its snapshot,
+// not through apply; totals and spent are gathered by apply and written at the commit.
 //
 // All writes go through one goroutine that commits whatever is waiting at once
 // (group commit). When Write returns nil the facts are on the disk.
@@ -18,5 +19,6 @@
 //
 // Its files: journal_ is the writer, the chain and its proof; apply_ is what facts
 // do to the projections; file_ is the SQLite file, its copies and its archives;
-// query_ and report_ read. The rest are the facts themselves and what they need.
+// query_ and report_ read; the few writes of the caches are beside their queries.
+// The facts are in package fact.
 package ledger

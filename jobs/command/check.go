@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,9 +29,6 @@ func CheckID(id string) error {
 }
 
 func (c Command) check(rules Rules) error {
-	if c.DurationDays <= 0 || c.DurationDays%upstream.DayStep != 0 {
-		return fmt.Errorf("duration_days is %d and must be a positive multiple of %d", c.DurationDays, upstream.DayStep)
-	}
 	if err := fact.CheckLabels(c.Labels); err != nil {
 		return err
 	}
@@ -42,11 +40,18 @@ func (c Command) check(rules Rules) error {
 	}
 	switch c.Kind {
 	case fact.KindOrder:
-		return c.checkOrder(rules)
+		return cmp.Or(c.checkDuration(), c.checkOrder(rules))
 	case fact.KindRenewal:
-		return c.checkRenewal()
+		return cmp.Or(c.checkDuration(), c.checkRenewal())
 	}
 	return errNoKind(c.Kind)
+}
+
+func (c Command) checkDuration() error {
+	if c.DurationDays <= 0 || c.DurationDays%upstream.DayStep != 0 {
+		return fmt.Errorf("duration_days is %d and must be a positive multiple of %d", c.DurationDays, upstream.DayStep)
+	}
+	return nil
 }
 
 func (c Command) checkOrder(rules Rules) error {

@@ -15,10 +15,6 @@ import (
 // Idempotency record), counted from an instant that it does not give.
 const Window = 20 * time.Hour
 
-// stalled is how long an order may stay without progress, or without a read that
-// the provider answers.
-const stalled = 24 * time.Hour
-
 // Operation is what is decided on: the ledger's record and what its command
 // froze.
 type Operation struct {
@@ -134,7 +130,8 @@ type Decision struct {
 	Firewall bool
 }
 
-// Decide is the only place where outcomes are decided. It reads no clock and
+// Decide is the only place that decides what a reply or a read of the provider, a
+// price, a limit or a passed time means for an operation. It reads no clock and
 // does no I/O. The reply table of docs/state-machine.md is its specification.
 func Decide(op Operation, h Happened) Decision {
 	switch h := h.(type) {
@@ -163,7 +160,7 @@ func Decide(op Operation, h Happened) Decision {
 			Ref: op.Ref(""), By: "perennial", Reason: "the time it was held for has passed", Automatic: true,
 		}}}
 	}
-	panic("jobs: Decide was given something that does not happen")
+	panic("decide: Decide was given something that does not happen")
 }
 
 // decideDue decides whether an operation is sent now. One that may have executed goes

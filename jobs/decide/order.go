@@ -220,3 +220,7 @@ func previousWait(op Operation) time.Duration {
 	}
 	return min(backoffMost, max(BackoffFirst, 2*op.NextAt.Sub(op.UpdatedAt)))
 }
+
+// stalled is how long an order may stay without progress, or without a read that
+// the provider answers.
+const stalled = 24 * time.Hour

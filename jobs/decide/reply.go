@@ -156,7 +156,7 @@ func decideReply(op Operation, h Replied) Decision {
 	case unsent:
 		return decideUnsent(op, h, v)
 	}
-	panic("jobs: a reply without a row in the table")
+	panic("decide: a reply without a row in the table")
 }
 
 // firewallLimit is how many 401/403 in a row that are no envelope pause the
@@ -182,7 +182,7 @@ func decideSuccess(op Operation, h Replied, v Verdict) Decision {
 	case fact.KindRenewal:
 		return decideRenewal(op, h, v)
 	}
-	panic("jobs: kind " + string(op.Kind) + " has no decision on a success")
+	panic("decide: kind " + string(op.Kind) + " has no decision on a success")
 }
 
 // decideCreated opens an order that the provider has accepted.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"perennial/jobs/command"
@@ -244,8 +245,12 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 	if err != nil {
 		return err
 	}
+	cents := strconv.FormatInt(amount, 10)
+	if amount == 0 { // what it cost is not known, which is not nothing
+		cents, charged = "CENTS", nil
+	}
 	e.Answers = append(e.Answers,
-		Answer{Say: fmt.Sprintf("--charged %d%s", amount, e.orderFlag(o)), ProxyID: proxyID, Bookings: charged},
+		Answer{Say: "--charged " + cents + e.orderFlag(o), ProxyID: proxyID, Bookings: charged},
 		Answer{Say: "--not-charged", ProxyID: proxyID, Bookings: none})
 	if !MayGoAgain(o) {
 		e.Notes = append(e.Notes, "order "+o.OrderNo+" was charged: --send-again is refused unless its refund is booked")

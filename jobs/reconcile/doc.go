@@ -1,4 +1,4 @@
 // Package reconcile compares the books with the provider: orders, renewals, expiries
 // and the wallet. It reads both, corrects neither, and reports each difference as a
-// finding with the operations that could explain it.
+// finding, with what could explain it where that is known.
 package reconcile

@@ -22,7 +22,7 @@ import (
 // Finding is a difference between the books and the provider, or a renewal
 // that did not do what was paid for. Nothing is corrected because of it.
 type Finding struct {
-	// Kind is one of the kinds below; docs/operations.md says what each means and
+	// Kind is one of the kinds of finding of package decide; docs/operations.md says what each means and
 	// what to do about it.
 	Kind string `json:"kind"`
 	// AmountCents is what the provider says less what the books say: of the

@@ -193,7 +193,8 @@ type OperationSending struct {
 	Body    string    `json:"body"`
 	SentAt  time.Time `json:"sent_at"`
 	AppID   string    `json:"app_id"`
-	// Observed are the expiries read just before, of commands that asked for it.
+	// Observed are the expiries that this attempt pays for, as they were last seen or
+	// read just before.
 	Observed map[string]time.Time `json:"observed_expires_at,omitempty"`
 	// EstimateCents is the most this send is expected to cost, where it is known.
 	EstimateCents int64 `json:"estimate_cents,omitempty"`

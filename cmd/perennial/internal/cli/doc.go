@@ -1,5 +1,5 @@
-// Package cli is the command line: one file for each command of the program,
-// with its flags, its exit code and what it prints (docs/cli.md). It serves
-// nothing by itself: `perennial run` starts package daemon, and the other commands
-// ask a running one over NATS, or read its files.
+// Package cli is the command line: the commands of the program, their flags, exit codes
+// and output (docs/cli.md). `run`, `demo` and `bench` start package daemon, `sandbox`
+// serves the sandbox; the others ask a running program over NATS, call the provider's
+// API, or open the ledger's file.
 package cli
