@@ -22,13 +22,9 @@ func nextMonth(at time.Time) time.Time {
 // monthEnds are the months that ended within the journal of a file: what is left
 // of archived rows does not tell which was the last one of a month.
 func (l *Ledger) monthEnds(ctx context.Context) (ends []fact.MonthEnd, err error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT seq, hash, time FROM (SELECT seq, hash, time FROM base UNION ALL SELECT seq, hash, time FROM journal) ORDER BY seq`)
-	if err != nil {
-		return nil, err
-	}
 	var last Head
 	var until time.Time
-	err = each(rows, func(s scanner) error {
+	err = each(l.query(ctx, `SELECT seq, hash, time FROM (SELECT seq, hash, time FROM base UNION ALL SELECT seq, hash, time FROM journal) ORDER BY seq`), func(s scanner) error {
 		var h Head
 		var us int64
 		err := s.Scan(&h.Seq, &h.Hash, &us)

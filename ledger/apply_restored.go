@@ -26,9 +26,7 @@ func (l *Ledger) Forgotten(ctx context.Context) (*time.Time, error) {
 
 // HasOrder reports whether an operation has this order number.
 func (l *Ledger) HasOrder(ctx context.Context, orderNo string) (bool, error) {
-	var n int
-	err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations WHERE order_no = ? AND order_no <> ''`, orderNo).Scan(&n)
-	return n > 0, err
+	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations WHERE order_no = ? AND order_no <> ''`, orderNo))
 }
 
 // RenewedDays is by how many days the renewals of a proxy that were settled

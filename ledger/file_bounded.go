@@ -114,11 +114,7 @@ func (l *Ledger) WriteSnapshot(ctx context.Context, to io.Writer) error {
 		return err
 	}
 	for _, table := range snapshotted {
-		rows, err := l.read.QueryContext(ctx, `SELECT n, columns, rows FROM snapshot WHERE tbl = ? ORDER BY n`, table)
-		if err != nil {
-			return err
-		}
-		err = each(rows, func(s scanner) error {
+		err := each(l.query(ctx, `SELECT n, columns, rows FROM snapshot WHERE tbl = ? ORDER BY n`, table), func(s scanner) error {
 			c := chunk{table: table}
 			if err := s.Scan(&c.n, &c.columns, &c.rows); err != nil {
 				return err

@@ -104,7 +104,16 @@ func (c *conn) execOne(query string, args ...any) error {
 	return nil
 }
 
-func (c *conn) query(query string, args ...any) (*connRows, error) {
+// query runs a query; its error is that of the rows.
+func (c *conn) query(query string, args ...any) rows {
+	rows, err := c.start(query, args)
+	if err != nil {
+		return failed{err}
+	}
+	return rows
+}
+
+func (c *conn) start(query string, args []any) (*connRows, error) {
 	s, err := c.stmt(query)
 	if err != nil {
 		return nil, err
@@ -123,25 +132,28 @@ func (c *conn) query(query string, args ...any) (*connRows, error) {
 // queryRow defers every error to Scan, as database/sql does; no row is
 // sql.ErrNoRows.
 func (c *conn) queryRow(query string, args ...any) scanner {
-	rows, err := c.query(query, args...)
-	if err != nil {
-		return failed{err}
-	}
-	return oneRow{rows}
+	return oneRow{c.query(query, args...)}
 }
 
+// failed are the rows of a query that failed.
 type failed struct{ err error }
 
+func (f failed) Next() bool        { return false }
 func (f failed) Scan(...any) error { return f.err }
+func (f failed) Err() error        { return f.err }
+func (f failed) Close() error      { return nil }
 
-type oneRow struct{ rows *connRows }
+type oneRow struct{ rows rows }
 
 func (r oneRow) Scan(dest ...any) error {
 	defer func() { _ = r.rows.Close() }()
-	if !r.rows.Next() {
-		return errors.Join(r.rows.Err(), sql.ErrNoRows)
+	switch {
+	case r.rows.Next():
+		return r.rows.Scan(dest...)
+	case r.rows.Err() != nil:
+		return r.rows.Err()
 	}
-	return r.rows.Scan(dest...)
+	return sql.ErrNoRows
 }
 
 // connRows is the part of sql.Rows that this package uses.

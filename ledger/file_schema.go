@@ -51,12 +51,8 @@ type schema map[string]string
 // migrations are left out.
 func schemaOf(ctx context.Context, q queryer) (schema, error) {
 	s := schema{}
-	rows, err := q.QueryContext(ctx, `SELECT type, name, coalesce(sql, '') FROM sqlite_schema
-		WHERE substr(name, 1, 7) <> 'sqlite_' AND name <> 'goose_db_version'`)
-	if err != nil {
-		return nil, err
-	}
-	err = each(rows, func(r scanner) error {
+	err := each(queryOf(ctx, q, `SELECT type, name, coalesce(sql, '') FROM sqlite_schema
+		WHERE substr(name, 1, 7) <> 'sqlite_' AND name <> 'goose_db_version'`), func(r scanner) error {
 		var kind, name, text string
 		err := r.Scan(&kind, &name, &text)
 		s[kind+" "+name] = normalised(text)
@@ -71,11 +67,7 @@ func schemaOf(ctx context.Context, q queryer) (schema, error) {
 // addArrows adds the rows of arrows: the trigger that follows them is only as
 // good as they are.
 func (s schema) addArrows(ctx context.Context, q queryer) error {
-	rows, err := q.QueryContext(ctx, `SELECT from_state || ' to ' || to_state FROM arrows`)
-	if err != nil {
-		return err
-	}
-	return each(rows, func(r scanner) error {
+	return each(queryOf(ctx, q, `SELECT from_state || ' to ' || to_state FROM arrows`), func(r scanner) error {
 		var arrow string
 		err := r.Scan(&arrow)
 		s["arrow "+arrow] = ""

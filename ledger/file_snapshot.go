@@ -134,10 +134,6 @@ func snapshotQuery(ctx context.Context, q queryer, table string) (query, columns
 
 // cut yields the rows of a query in chunks.
 func cut(ctx context.Context, q queryer, query string, c chunk, yield func(chunk) error) error {
-	rows, err := q.QueryContext(ctx, query)
-	if err != nil {
-		return err
-	}
 	width := strings.Count(c.columns, ",") + 1
 	values, into := make([]any, width), make([]any, width)
 	for i := range values {
@@ -153,7 +149,7 @@ func cut(ctx context.Context, q queryer, query string, c chunk, yield func(chunk
 		text.Reset()
 		return err
 	}
-	err = each(rows, func(s scanner) error {
+	err := each(queryOf(ctx, q, query), func(s scanner) error {
 		if err := s.Scan(into...); err != nil {
 			return err
 		}
@@ -213,11 +209,7 @@ func (f *fold) beginAs(ctx context.Context, q queryer) (*base, error) {
 		return nil, err
 	}
 	return b, f.begin(func() error {
-		rows, err := q.QueryContext(ctx, `SELECT tbl, n, columns, rows FROM snapshot ORDER BY tbl, n`)
-		if err != nil {
-			return err
-		}
-		return each(rows, func(s scanner) error {
+		return each(queryOf(ctx, q, `SELECT tbl, n, columns, rows FROM snapshot ORDER BY tbl, n`), func(s scanner) error {
 			var c chunk
 			var packed []byte
 			if err := s.Scan(&c.table, &c.n, &c.columns, &packed); err != nil {
@@ -265,14 +257,11 @@ func (f *fold) put(c chunk) error {
 func (f *fold) load(b *base) error {
 	sum := newSnapshotSum()
 	for _, table := range snapshotted {
-		rows, err := f.w.query(`SELECT n, columns, rows FROM snapshot WHERE tbl = ? ORDER BY n`, table)
-		if err != nil {
-			return err
-		}
-		err = each(rows, func(s scanner) error {
+		err := each(f.w.query(`SELECT n, columns, rows FROM snapshot WHERE tbl = ? ORDER BY n`, table), func(s scanner) error {
 			c := chunk{table: table}
 			var packed sql.Null[[]byte]
-			if err := s.Scan(&c.n, &c.columns, &packed); err != nil {
+			err := s.Scan(&c.n, &c.columns, &packed)
+			if err != nil {
 				return err
 			}
 			if c.rows, err = io.ReadAll(flate.NewReader(bytes.NewReader(packed.V))); err != nil {

@@ -49,13 +49,7 @@ func (f *fold) at() Head { return Head{Seq: f.w.head.seq, Hash: f.w.head.hash} }
 // in order.
 func journalOf(ctx context.Context, source *sql.Tx, after, through int64) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		rows, err := source.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
-			WHERE seq > ? AND seq <= ? ORDER BY seq`, after, through)
-		if err != nil {
-			yield(Row{}, err)
-			return
-		}
-		err = each(rows, func(s scanner) error {
+		err := each(queryOf(ctx, source, `SELECT `+rowColumns+` FROM journal WHERE seq > ? AND seq <= ? ORDER BY seq`, after, through), func(s scanner) error {
 			r, err := scanRow(s)
 			if err == nil && !yield(r, nil) {
 				return errEnough

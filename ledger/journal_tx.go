@@ -110,7 +110,7 @@ func (t *Tx) exec(query string, args ...any) error { return t.w.exec(query, args
 
 func (t *Tx) queryRow(query string, args ...any) scanner { return t.w.queryRow(query, args...) }
 
-func (t *Tx) query(query string, args ...any) (rows, error) { return t.w.query(query, args...) }
+func (t *Tx) query(query string, args ...any) rows { return t.w.query(query, args...) }
 
 type scanner interface{ Scan(dest ...any) error }
 

@@ -196,15 +196,8 @@ func compareTable(ctx context.Context, table string, have *sql.Tx, want *fold) (
 	if err != nil {
 		return err
 	}
-	a, err := have.QueryContext(ctx, query)
-	if err != nil {
-		return err
-	}
+	a, b := queryOf(ctx, have, query), want.w.query(query)
 	defer func() { err = errors.Join(err, a.Close()) }()
-	b, err := want.w.query(query)
-	if err != nil {
-		return err
-	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	for {
 		x, okX, errX := nextRow(a)

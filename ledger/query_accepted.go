@@ -23,12 +23,8 @@ func (l *Ledger) AcceptedBefore(ctx context.Context, before int64, limit int) ([
 	if before <= 0 {
 		before = 1 << 62
 	}
-	rows, err := l.read.QueryContext(ctx, `SELECT seq, operation, data ->> '$.kind', coalesce(data -> '$.labels', '{}') FROM journal
-		WHERE seq < ? AND type = 'command.accepted' ORDER BY seq DESC LIMIT ?`, before, limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, func(s scanner) (a Accepted, err error) {
+	return collect(l.query(ctx, `SELECT seq, operation, data ->> '$.kind', coalesce(data -> '$.labels', '{}') FROM journal
+		WHERE seq < ? AND type = 'command.accepted' ORDER BY seq DESC LIMIT ?`, before, limit), func(s scanner) (a Accepted, err error) {
 		var labels string
 		if err := s.Scan(&a.Seq, &a.CommandID, &a.Kind, &labels); err != nil {
 			return a, err

@@ -14,23 +14,17 @@ import (
 // Retired reports whether a person, or a replacement, took the proxy out of
 // every sweep.
 func (l *Ledger) Retired(ctx context.Context, proxyID string) (bool, error) {
-	var n int
-	err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID).Scan(&n)
-	return n > 0, err
+	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
 }
 
 // Retired is Ledger.Retired inside the transaction.
 func (t *Tx) Retired(proxyID string) (bool, error) {
-	var n int
-	err := t.queryRow(`SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID).Scan(&n)
-	return n > 0, err
+	return found(t.queryRow(`SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
 }
 
 // KnowsProxy reports whether a listing showed the proxy or a command named it.
 func (t *Tx) KnowsProxy(proxyID string) (bool, error) {
-	var n int
-	err := t.queryRow(`SELECT EXISTS (SELECT 1 FROM proxies WHERE proxy_id = ?1) OR EXISTS (SELECT 1 FROM lines WHERE proxy_id = ?1)`, proxyID).Scan(&n)
-	return n > 0, err
+	return found(t.queryRow(`SELECT EXISTS (SELECT 1 FROM proxies WHERE proxy_id = ?1) OR EXISTS (SELECT 1 FROM lines WHERE proxy_id = ?1)`, proxyID))
 }
 
 // NeverListed is, of some proxy ids, those that no listing has shown, in order, up
@@ -43,12 +37,8 @@ func (l *Ledger) NeverListed(ctx context.Context, ids []string, limit int) ([]st
 	if err != nil {
 		return nil, err
 	}
-	rows, err := l.read.QueryContext(ctx, `SELECT DISTINCT e.value FROM json_each(?) e
-		WHERE NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = e.value) ORDER BY 1 LIMIT ?`, string(list), limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanText)
+	return collect(l.query(ctx, `SELECT DISTINCT e.value FROM json_each(?) e
+		WHERE NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = e.value) ORDER BY 1 LIMIT ?`, string(list), limit), scanText)
 }
 
 const staying = `FROM proxies WHERE gone = 0 AND (expires_at IS NULL OR expires_at > ?)
@@ -57,11 +47,7 @@ const staying = `FROM proxies WHERE gone = 0 AND (expires_at IS NULL OR expires_
 // Staying calls yield for every proxy that is not gone and lives longer than to
 // the instant, or for ever, in no order. What is retired does not stay.
 func (l *Ledger) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
-	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` `+staying, micros(after))
-	if err != nil {
-		return err
-	}
-	return each(rows, func(s scanner) error {
+	return each(l.query(ctx, `SELECT `+proxyColumns+` `+staying, micros(after)), func(s scanner) error {
 		p, err := scanProxy(s)
 		if err != nil {
 			return err
@@ -86,15 +72,11 @@ func (l *Ledger) CountStaying(ctx context.Context, after time.Time, columns []st
 			chosen = append(chosen, `''`)
 		}
 	}
-	query := `SELECT ` + strings.Join(chosen, `, `) + `, count(*) ` + staying //nolint:gosec // the columns are those of kindColumns
+	query := `SELECT ` + strings.Join(chosen, `, `) + `, count(*) ` + staying
 	if len(groups) > 0 {
 		query += ` GROUP BY ` + strings.Join(groups, `, `)
 	}
-	rows, err := l.read.QueryContext(ctx, query, micros(after))
-	if err != nil {
-		return err
-	}
-	return each(rows, func(s scanner) error {
+	return each(l.query(ctx, query, micros(after)), func(s scanner) error {
 		var p Proxy
 		var n int
 		if err := s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType, &p.Protocol, &p.Status, &n); err != nil {
@@ -109,15 +91,11 @@ func (l *Ledger) CountStaying(ctx context.Context, after time.Time, columns []st
 // nearer one; the nearest expiry comes first. A proxy that is retired, or renewed
 // and not read since, is left out.
 func (l *Ledger) Unwarned(ctx context.Context, after, until time.Time, threshold time.Duration, limit int) ([]Proxy, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` FROM proxies
+	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies
 		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND seen_at > 0
 		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND w.expires_at = proxies.expires_at AND w.threshold_seconds <= ?3)
 		AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)
-		ORDER BY expires_at, proxy_id LIMIT ?4`, micros(after), micros(until), int64(threshold/time.Second), limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanProxy)
+		ORDER BY expires_at, proxy_id LIMIT ?4`, micros(after), micros(until), int64(threshold/time.Second), limit), scanProxy)
 }
 
 // UnreportedExpired lists up to limit proxies that expired in a span of time and have no
@@ -126,13 +104,9 @@ func (l *Ledger) Unwarned(ctx context.Context, after, until time.Time, threshold
 func (l *Ledger) UnreportedExpired(ctx context.Context, after, until time.Time, limit int) ([]Proxy, error) {
 	const untold = `seen_at > 0 AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id
 		AND w.expires_at = proxies.expires_at AND w.threshold_seconds = 0)`
-	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id IN (
+	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id IN (
 			SELECT proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`
 			UNION ALL
 			SELECT proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 1 AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`)
-		ORDER BY expires_at, proxy_id LIMIT ?3`, micros(after), micros(until), limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanProxy)
+		ORDER BY expires_at, proxy_id LIMIT ?3`, micros(after), micros(until), limit), scanProxy)
 }

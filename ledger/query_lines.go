@@ -23,12 +23,8 @@ type RenewalLine struct {
 
 // Lines lists a renewal's lines in the order of their proxy ids.
 func (l *Ledger) Lines(ctx context.Context, operationID string) ([]RenewalLine, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT proxy_id, state, charged_cents, refunded_cents, observed_expires_at, duration_days
-		FROM lines WHERE operation = ? ORDER BY proxy_id`, operationID)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, func(s scanner) (RenewalLine, error) {
+	return collect(l.query(ctx, `SELECT proxy_id, state, charged_cents, refunded_cents, observed_expires_at, duration_days
+		FROM lines WHERE operation = ? ORDER BY proxy_id`, operationID), func(s scanner) (RenewalLine, error) {
 		var x RenewalLine
 		var observed sql.NullInt64
 		err := s.Scan(&x.ProxyID, &x.State, &x.ChargedCents, &x.RefundedCents, &observed, &x.DurationDays)
@@ -51,19 +47,15 @@ func (t *Tx) Claimant(proxyID string) (string, error) {
 // RenewedAt reports whether a renewal of the proxy already succeeded for the
 // observed expiry: a second one would pay for the same days again.
 func (l *Ledger) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error) {
-	var n int
-	err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND observed_expires_at = ? AND state IN ('succeeded', 'charged')`,
-		proxyID, micros(expiresAt)).Scan(&n)
-	return n > 0, err
+	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND observed_expires_at = ? AND state IN ('succeeded', 'charged')`,
+		proxyID, micros(expiresAt)))
 }
 
 // SettledSince reports whether a renewal of the proxy settled, or a person
 // answered for it, at or after an instant: what was seen before may show the
 // old expiry.
 func (l *Ledger) SettledSince(ctx context.Context, proxyID string, at time.Time) (bool, error) {
-	var n int
-	err := l.read.QueryRowContext(ctx, settledQuery, proxyID, micros(at)).Scan(&n)
-	return n > 0, err
+	return found(l.read.QueryRowContext(ctx, settledQuery, proxyID, micros(at)))
 }
 
 // FailedRenewals are renewals of a proxy that ended, at one expiry, without extending it.
@@ -111,11 +103,7 @@ func (l *Ledger) Claimed(ctx context.Context) (map[string]bool, error) {
 }
 
 func (l *Ledger) proxySet(ctx context.Context, query string) (map[string]bool, error) {
-	rows, err := l.read.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	ids, err := collect(rows, scanText)
+	ids, err := collect(l.query(ctx, query), scanText)
 	set := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		set[id] = true
@@ -133,12 +121,8 @@ func (l *Ledger) ClaimedInReview(ctx context.Context) (map[string]bool, error) {
 // ClaimedKinds is one proxy for each country, region, line, type and protocol, the
 // other fields empty, of which an operation holds the right to renew one.
 func (l *Ledger) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type, p.protocol
-		FROM lines x CROSS JOIN proxies p ON p.proxy_id = x.proxy_id WHERE x.claim = 1`)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, func(s scanner) (p Proxy, err error) {
+	return collect(l.query(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type, p.protocol
+		FROM lines x CROSS JOIN proxies p ON p.proxy_id = x.proxy_id WHERE x.claim = 1`), func(s scanner) (p Proxy, err error) {
 		err = s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType, &p.Protocol)
 		return p, err
 	})

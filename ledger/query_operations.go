@@ -32,49 +32,35 @@ func scanOperation(s scanner) (fact.Operation, error) {
 
 // Operation reads one operation; ErrNotFound for an unknown id.
 func (l *Ledger) Operation(ctx context.Context, id string) (fact.Operation, error) {
-	o, err := scanOperation(l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
-	return o, notFound(err)
+	return one(scanOperation, l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
 }
 
 // Operation reads one operation as it stands inside the transaction.
 func (t *Tx) Operation(id string) (fact.Operation, error) {
-	o, err := scanOperation(t.queryRow(`SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
-	return o, notFound(err)
+	return one(scanOperation, t.queryRow(`SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
 }
 
 // OperationsOf lists a command's operations in the order they were made. Their
 // ids begin with the command's, so the primary key finds them.
 func (l *Ledger) OperationsOf(ctx context.Context, commandID string) ([]fact.Operation, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
-		WHERE id > ? AND id < ? AND command_id = ? ORDER BY accepted_at, chunk, generation`, commandID+"/", commandID+"0", commandID)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanOperation)
+	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE id > ? AND id < ? AND command_id = ? ORDER BY accepted_at, chunk, generation`, commandID+"/", commandID+"0", commandID), scanOperation)
 }
 
 // OperationsIn lists up to limit operations in a state of those that have not ended, the
 // first accepted first.
 func (l *Ledger) OperationsIn(ctx context.Context, state fact.State, limit int) ([]fact.Operation, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = ? AND live = 1 ORDER BY accepted_at, id LIMIT ?`,
-		string(state), limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanOperation)
+	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = ? AND live = 1 ORDER BY accepted_at, id LIMIT ?`,
+		string(state), limit), scanOperation)
 }
 
 // Due lists operations of a kind and in a state of those that have not ended whose
 // time has come, the longest due first. Each kind is asked for apart: one that is
 // paused, with a day's operations due, does not keep another from being seen.
 func (l *Ledger) Due(ctx context.Context, state fact.State, kind fact.Kind, now time.Time, limit int) ([]fact.Operation, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
+	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE kind = ? AND state = ? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
-		ORDER BY next_at, id LIMIT ?`, string(kind), string(state), micros(now), limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanOperation)
+		ORDER BY next_at, id LIMIT ?`, string(kind), string(state), micros(now), limit), scanOperation)
 }
 
 // AnyDue reports whether the time of any operation has come, whatever its kind and state.
@@ -96,22 +82,14 @@ func (l *Ledger) NextAfter(ctx context.Context, now time.Time) (*time.Time, erro
 // Unfinished lists what a status shows first: operations that have not ended,
 // the most recent first, up to limit.
 func (l *Ledger) Unfinished(ctx context.Context, limit int) ([]fact.Operation, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
-		WHERE live = 1 ORDER BY accepted_at DESC, id LIMIT ?`, limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanOperation)
+	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE live = 1 ORDER BY accepted_at DESC, id LIMIT ?`, limit), scanOperation)
 }
 
 // StateCounts is how many operations are in each state that any is in.
 func (l *Ledger) StateCounts(ctx context.Context) (counts map[fact.State]int64, err error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT state, n FROM state_counts WHERE n > 0`)
-	if err != nil {
-		return nil, err
-	}
 	counts = make(map[fact.State]int64)
-	_, err = collect(rows, func(s scanner) (struct{}, error) {
+	_, err = collect(l.query(ctx, `SELECT state, n FROM state_counts WHERE n > 0`), func(s scanner) (struct{}, error) {
 		var state fact.State
 		var n int64
 		err := s.Scan(&state, &n)
@@ -140,8 +118,7 @@ func scanCommand(s scanner) (Command, error) {
 
 // Command reads an accepted command; ErrNotFound for an id that is free.
 func (l *Ledger) Command(ctx context.Context, id string) (Command, error) {
-	c, err := scanCommand(l.read.QueryRowContext(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
-	return c, notFound(err)
+	return one(scanCommand, l.read.QueryRowContext(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
 }
 
 // Known is what the ledger holds under a command's id: the content that was
@@ -208,12 +185,8 @@ type Rejection struct {
 // Rejections lists the commands that were refused since an instant and never
 // accepted, the last refused first.
 func (l *Ledger) Rejections(ctx context.Context, since time.Time, limit int) ([]Rejection, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT id, content_hash, code, reason, rejected_at FROM rejections r
-		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id) ORDER BY rejected_at DESC, id LIMIT ?`, micros(since), limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, func(s scanner) (r Rejection, err error) {
+	return collect(l.query(ctx, `SELECT id, content_hash, code, reason, rejected_at FROM rejections r
+		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id) ORDER BY rejected_at DESC, id LIMIT ?`, micros(since), limit), func(s scanner) (r Rejection, err error) {
 		var at int64
 		err = s.Scan(&r.CommandID, &r.ContentHash, &r.Code, &r.Reason, &at)
 		r.At = fromMicros(at)

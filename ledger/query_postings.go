@@ -46,12 +46,8 @@ func (l *Ledger) Postings(ctx context.Context, from int64, limit int) (all []Pos
 // EachPosting calls yield for up to limit postings from a journal sequence on,
 // as they are read.
 func (l *Ledger) EachPosting(ctx context.Context, from int64, limit int, yield func(Posting) error) error {
-	rows, err := l.read.QueryContext(ctx, `SELECT seq, time, kind, account, amount_cents, operation, order_no, proxy_id, `+handOf+`
-		FROM v_postings v WHERE seq >= ? ORDER BY seq, n, amount_cents DESC LIMIT ?`, from, limit)
-	if err != nil {
-		return err
-	}
-	return each(rows, func(s scanner) error {
+	return each(l.query(ctx, `SELECT seq, time, kind, account, amount_cents, operation, order_no, proxy_id, `+handOf+`
+		FROM v_postings v WHERE seq >= ? ORDER BY seq, n, amount_cents DESC LIMIT ?`, from, limit), func(s scanner) error {
 		var p Posting
 		var at int64
 		var hand string

@@ -38,14 +38,10 @@ const dearestOf = 2000
 // Dearest is the most that one proxy's renewal for so many days would cost at any
 // price that was paid lately, in cents; 0 when none was paid.
 func (l *Ledger) Dearest(ctx context.Context, days int64) (most int64, err error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT x.charged_cents, x.duration_days
+	return most, each(l.query(ctx, `SELECT x.charged_cents, x.duration_days
 		FROM (SELECT operation, proxy_id FROM transfers ORDER BY seq DESC, n DESC LIMIT ?) t
 		CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id
-		WHERE x.charged_cents > 0 AND (x.state = 'succeeded' OR x.state = 'charged')`, dearestOf)
-	if err != nil {
-		return 0, err
-	}
-	return most, each(rows, func(s scanner) error {
+		WHERE x.charged_cents > 0 AND (x.state = 'succeeded' OR x.state = 'charged')`, dearestOf), func(s scanner) error {
 		var cents, paid int64
 		err := s.Scan(&cents, &paid)
 		most = max(most, fact.ScalePrice(cents, paid, days))
@@ -58,13 +54,9 @@ func (l *Ledger) Dearest(ctx context.Context, days int64) (most int64, err error
 func (l *Ledger) Priced(ctx context.Context, until time.Time, yield func(p Proxy, cents, days int64) error) error {
 	const lastOf = `FROM lines x WHERE x.proxy_id = proxies.proxy_id AND x.state IN ('succeeded', 'charged') AND x.charged_cents > 0
 		ORDER BY x.settled_at DESC LIMIT 1`
-	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+`,
+	return each(l.query(ctx, `SELECT `+proxyColumns+`,
 		coalesce((SELECT x.charged_cents `+lastOf+`), 0), coalesce((SELECT x.duration_days `+lastOf+`), 0)
-		FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until))
-	if err != nil {
-		return err
-	}
-	return each(rows, func(s scanner) error {
+		FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until)), func(s scanner) error {
 		var cents, days int64
 		p, err := scanProxy(extraColumns{s, []any{&cents, &days}})
 		if err != nil {

@@ -78,19 +78,14 @@ func scanProxy(s scanner) (Proxy, error) {
 
 // Proxy reads what was last seen of a proxy; ErrNotFound when it never was.
 func (l *Ledger) Proxy(ctx context.Context, id string) (Proxy, error) {
-	p, err := scanProxy(l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
-	return p, notFound(err)
+	return one(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
 }
 
 // Expiring calls yield for every proxy that is not gone and whose expiry is not
 // after the instant, the nearest first. A null expiry is never due.
 func (l *Ledger) Expiring(ctx context.Context, until time.Time, yield func(Proxy) error) error {
-	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` FROM proxies
-		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until))
-	if err != nil {
-		return err
-	}
-	return each(rows, func(s scanner) error {
+	return each(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies
+		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until)), func(s scanner) error {
 		p, err := scanProxy(s)
 		if err != nil {
 			return err

@@ -69,12 +69,7 @@ func (l *Ledger) Rows(ctx context.Context, after int64, limit int) ([]Row, error
 		}
 		return a.Rows(ctx, after, limit)
 	}
-	rows, err := l.read.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
-		WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanRow)
+	return collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit), scanRow)
 }
 
 // RowsOf returns the journal rows of one operation or command, in order,
@@ -89,12 +84,7 @@ func (l *Ledger) RowsOf(ctx context.Context, subject string) ([]Row, error) {
 }
 
 func (l *Ledger) ownRowsOf(ctx context.Context, subject string) ([]Row, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
-		WHERE operation = ? AND operation <> '' ORDER BY seq`, subject)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanRow)
+	return collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE operation = ? AND operation <> '' ORDER BY seq`, subject), scanRow)
 }
 
 // Row reads one journal row, an archived one as Rows does; ErrNotFound when the
@@ -107,9 +97,11 @@ func (l *Ledger) Row(ctx context.Context, seq int64) (Row, error) {
 		}
 		return a.Row(ctx, seq)
 	}
-	r, err := scanRow(l.read.QueryRowContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal WHERE seq = ?`, seq))
-	return r, notFound(err)
+	return one(scanRow, l.read.QueryRowContext(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq = ?`, seq))
 }
+
+// rowColumns are those that scanRow reads.
+const rowColumns = `seq, type, time, operation, data, prev_hash, hash`
 
 func scanRow(s scanner) (Row, error) {
 	var r Row
@@ -139,6 +131,32 @@ func each(rows rows, do func(scanner) error) (err error) {
 		}
 	}
 	return rows.Err()
+}
+
+// queryOf runs a query; its error is that of the rows.
+func queryOf(ctx context.Context, q queryer, query string, args ...any) rows {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return failed{err}
+	}
+	return rows
+}
+
+func (l *Ledger) query(ctx context.Context, query string, args ...any) rows {
+	return queryOf(ctx, l.read, query, args...)
+}
+
+// one reads the only row of a query; ErrNotFound when there is none.
+func one[T any](scan func(scanner) (T, error), row scanner) (T, error) {
+	v, err := scan(row)
+	return v, notFound(err)
+}
+
+// found reports whether a query counts any.
+func found(row scanner) (bool, error) {
+	var n int
+	err := row.Scan(&n)
+	return n > 0, err
 }
 
 func scanText(s scanner) (text string, err error) {
@@ -228,11 +246,7 @@ type Pause struct {
 
 // Pauses lists what is paused, the oldest first.
 func (l *Ledger) Pauses(ctx context.Context) ([]Pause, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT scope, cause, since, until, detail FROM pauses ORDER BY since, scope, cause`)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanPause)
+	return collect(l.query(ctx, `SELECT scope, cause, since, until, detail FROM pauses ORDER BY since, scope, cause`), scanPause)
 }
 
 func scanPause(s scanner) (Pause, error) {

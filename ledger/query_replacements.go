@@ -20,14 +20,9 @@ func (l *Ledger) Refused(ctx context.Context, from, until time.Time, failures in
 			OR EXISTS (SELECT 1 ` + lines + ` AND x.state = 'not_charged' AND o.code = 'proxy_not_found'
 				AND (SELECT count(*) FROM lines z WHERE z.operation = o.id) = 1)
 			OR (gone = 1 AND EXISTS (SELECT 1 ` + lines + ` AND x.state = 'skipped')))`
-	//nolint:gosec // all of it is written here
-	rows, err := l.read.QueryContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND expires_at > ?1 AND expires_at <= ?2 `+refused+`
+	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND expires_at > ?1 AND expires_at <= ?2 `+refused+`
 		UNION ALL SELECT `+proxyColumns+` FROM proxies WHERE gone = 1 AND expires_at > ?1 AND expires_at <= ?2 `+refused+`
-		ORDER BY 9, 1`, micros(from), micros(until), failures)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanProxy)
+		ORDER BY 9, 1`, micros(from), micros(until), failures), scanProxy)
 }
 
 // ReplacedSince counts a schedule's replacements since an instant.
@@ -39,13 +34,9 @@ func (l *Ledger) ReplacedSince(ctx context.Context, schedule string, since time.
 // UnsentReplacements lists a schedule's replacements whose order was not taken
 // in or refused yet: it may not be on the commands stream.
 func (l *Ledger) UnsentReplacements(ctx context.Context, schedule string) ([]fact.ProxyReplaced, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT j.type, j.data FROM replacements x JOIN journal j ON j.seq = x.seq WHERE x.schedule = ?
+	return collect(l.query(ctx, `SELECT j.type, j.data FROM replacements x JOIN journal j ON j.seq = x.seq WHERE x.schedule = ?
 		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = x.command_id)
-		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = x.command_id) ORDER BY x.seq`, schedule)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, func(s scanner) (fact.ProxyReplaced, error) {
+		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = x.command_id) ORDER BY x.seq`, schedule), func(s scanner) (fact.ProxyReplaced, error) {
 		var factType, data string
 		if err := s.Scan(&factType, &data); err != nil {
 			return fact.ProxyReplaced{}, err

@@ -18,6 +18,9 @@ type Slot struct {
 	Seq      int64     `json:"seq"`
 }
 
+// slotColumns are those that scanSlot reads.
+const slotColumns = `schedule, slot_at, state, plan, seq`
+
 func scanSlot(s scanner) (Slot, error) {
 	var x Slot
 	var at int64
@@ -28,27 +31,18 @@ func scanSlot(s scanner) (Slot, error) {
 
 // LastSlot is the latest slot of a schedule; ErrNotFound before its first.
 func (l *Ledger) LastSlot(ctx context.Context, schedule string) (Slot, error) {
-	s, err := scanSlot(l.read.QueryRowContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots
-		WHERE schedule = ? ORDER BY slot_at DESC LIMIT 1`, schedule))
-	return s, notFound(err)
+	return one(scanSlot, l.read.QueryRowContext(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
 
 // UnfinishedSlots lists slots that were planned and whose commands may not all
 // be published.
 func (l *Ledger) UnfinishedSlots(ctx context.Context, schedule string) ([]Slot, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots
-		WHERE schedule = ? AND state = 'planned' ORDER BY slot_at`, schedule)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanSlot)
+	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'planned' ORDER BY slot_at`, schedule), scanSlot)
 }
 
 // HasSlot reports whether the slot has fired or was counted as missed.
 func (t *Tx) HasSlot(schedule string, at time.Time) (bool, error) {
-	var n int
-	err := t.queryRow(`SELECT count(*) FROM slots WHERE schedule = ? AND slot_at = ?`, schedule, micros(at)).Scan(&n)
-	return n > 0, err
+	return found(t.queryRow(`SELECT count(*) FROM slots WHERE schedule = ? AND slot_at = ?`, schedule, micros(at)))
 }
 
 // Plan reads the fact that planned a slot, with its commands.

@@ -23,29 +23,19 @@ const sweepReviewsQuery = `SELECT v.proxy_id FROM v_reviews v JOIN sweep_reviews
 
 // SweepReviews lists the proxies of an operation that sweeps leave to a person.
 func (l *Ledger) SweepReviews(ctx context.Context, operationID string) ([]string, error) {
-	rows, err := l.read.QueryContext(ctx, sweepReviewsQuery, operationID)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanText)
+	return collect(l.query(ctx, sweepReviewsQuery, operationID), scanText)
 }
 
 // SweepReviews is Ledger.SweepReviews inside the transaction.
 func (t *Tx) SweepReviews(operationID string) ([]string, error) {
-	rows, err := t.query(sweepReviewsQuery, operationID)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanText)
+	return collect(t.query(sweepReviewsQuery, operationID), scanText)
 }
 
 // InSweepReview reports whether a person was asked about the proxy at this
 // expiry, and has not answered.
 func (t *Tx) InSweepReview(proxyID string, expiresAt time.Time) (bool, error) {
-	var n int
-	err := t.queryRow(`SELECT count(*) FROM sweep_reviews WHERE proxy_id = ? AND expires_at = ? AND answered_at IS NULL`,
-		proxyID, micros(expiresAt)).Scan(&n)
-	return n > 0, err
+	return found(t.queryRow(`SELECT count(*) FROM sweep_reviews WHERE proxy_id = ? AND expires_at = ? AND answered_at IS NULL`,
+		proxyID, micros(expiresAt)))
 }
 
 const endingsQuery = `SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
@@ -70,9 +60,5 @@ func (t *Tx) LastEnding(proxyID string) (fact.Ref, error) {
 // EndingsOf lists the operations that ended without renewing the proxy, the last
 // first, up to limit.
 func (l *Ledger) EndingsOf(ctx context.Context, proxyID string, limit int) ([]fact.Ref, error) {
-	rows, err := l.read.QueryContext(ctx, endingsQuery, proxyID, limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanEnding)
+	return collect(l.query(ctx, endingsQuery, proxyID, limit), scanEnding)
 }

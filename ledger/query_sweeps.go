@@ -13,71 +13,42 @@ import (
 
 // SlotsOf lists the latest slots of a schedule, the newest first, up to limit.
 func (l *Ledger) SlotsOf(ctx context.Context, schedule string, limit int) ([]Slot, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots
-		WHERE schedule = ? ORDER BY slot_at DESC LIMIT ?`, schedule, limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanSlot)
+	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT ?`, schedule, limit), scanSlot)
 }
 
 // PlannedSlots lists the slots of every schedule whose commands may not all be
 // published.
 func (l *Ledger) PlannedSlots(ctx context.Context) ([]Slot, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots WHERE state = 'planned' ORDER BY seq`)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanSlot)
+	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE state = 'planned' ORDER BY seq`), scanSlot)
 }
 
 // HeldNow lists the slots of a schedule, at or after an instant, that wait for an
 // approval, the newest first.
 func (t *Tx) HeldNow(schedule string, since time.Time) ([]Slot, error) {
-	rows, err := t.query(`SELECT schedule, slot_at, state, plan, seq FROM slots
-		WHERE schedule = ? AND slot_at >= ? AND state = 'held' ORDER BY slot_at DESC`, schedule, micros(since))
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanSlot)
+	return collect(t.query(`SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND slot_at >= ? AND state = 'held' ORDER BY slot_at DESC`, schedule, micros(since)), scanSlot)
 }
 
 // SlotsBefore is SlotsOf from before an instant on.
 func (l *Ledger) SlotsBefore(ctx context.Context, schedule string, before time.Time, limit int) ([]Slot, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT schedule, slot_at, state, plan, seq FROM slots
-		WHERE schedule = ? AND slot_at < ? ORDER BY slot_at DESC LIMIT ?`, schedule, micros(before), limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanSlot)
+	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND slot_at < ? ORDER BY slot_at DESC LIMIT ?`, schedule, micros(before), limit), scanSlot)
 }
 
 // Listed is Proxy for one that the last complete listing did not miss.
 func (l *Ledger) Listed(ctx context.Context, id string) (Proxy, error) {
-	p, err := scanProxy(l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ? AND gone = 0`, id))
-	return p, notFound(err)
+	return one(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ? AND gone = 0`, id))
 }
 
-const heldQuery = `SELECT schedule, slot_at, state, plan, seq FROM slots
-	WHERE state = 'held' AND plan = ? AND plan <> '' ORDER BY seq`
+const heldQuery = `SELECT ` + slotColumns + ` FROM slots WHERE state = 'held' AND plan = ? AND plan <> '' ORDER BY seq`
 
 // HeldSlots lists the slots that wait for an approval of the plan with this
 // hash, in the order in which they were planned: the first holds its commands.
 func (l *Ledger) HeldSlots(ctx context.Context, plan string) ([]Slot, error) {
-	rows, err := l.read.QueryContext(ctx, heldQuery, plan)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanSlot)
+	return collect(l.query(ctx, heldQuery, plan), scanSlot)
 }
 
 // HeldSlots is Ledger.HeldSlots inside the transaction.
 func (t *Tx) HeldSlots(plan string) ([]Slot, error) {
-	rows, err := t.query(heldQuery, plan)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanSlot)
+	return collect(t.query(heldQuery, plan), scanSlot)
 }
 
 // NotTakenIn lists the slots of a schedule, planned at or after an instant, some
@@ -85,16 +56,12 @@ func (t *Tx) HeldSlots(plan string) ([]Slot, error) {
 // nor refused yet; and when each of those commands was planned. What waits for an
 // approval is not among them.
 func (l *Ledger) NotTakenIn(ctx context.Context, schedule string, since time.Time) (slots []Slot, planned map[string]time.Time, err error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at
+	planned = map[string]time.Time{}
+	err = each(l.query(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at
 		FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
 		WHERE s.schedule = ? AND s.planned_at >= ? AND l.state <> 'held'
 		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
-		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id) ORDER BY l.seq, s.command_id`, schedule, micros(since))
-	if err != nil {
-		return nil, nil, err
-	}
-	planned = map[string]time.Time{}
-	err = each(rows, func(s scanner) error {
+		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id) ORDER BY l.seq, s.command_id`, schedule, micros(since)), func(s scanner) error {
 		var id string
 		var at int64
 		slot, err := scanSlot(extraColumns{s, []any{&id, &at}})
@@ -141,7 +108,5 @@ const settledQuery = `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_
 // SettledSince reports whether a renewal of the proxy settled at or after an
 // instant: what was asked of the provider before that may show the old expiry.
 func (t *Tx) SettledSince(proxyID string, at time.Time) (bool, error) {
-	var n int
-	err := t.queryRow(settledQuery, proxyID, micros(at)).Scan(&n)
-	return n > 0, err
+	return found(t.queryRow(settledQuery, proxyID, micros(at)))
 }

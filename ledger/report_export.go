@@ -177,11 +177,7 @@ func heldBefore(ctx context.Context, q queryer, p Period) (held map[string]int64
 		}
 		return held, first, err
 	}
-	rows, err := q.QueryContext(ctx, sumsBefore, micros(p.From))
-	if err != nil {
-		return nil, first, err
-	}
-	return held, p.From, each(rows, func(s scanner) error {
+	return held, p.From, each(queryOf(ctx, q, sumsBefore, micros(p.From)), func(s scanner) error {
 		var debit, credit string
 		var cents int64
 		err := s.Scan(&debit, &credit, &cents)

@@ -73,11 +73,7 @@ func (l *Ledger) Position(ctx context.Context, account string) (p Position, err 
 	if p.Balance, err = balanceOf(ctx, tx, account); err != nil {
 		return p, err
 	}
-	rows, err := tx.QueryContext(ctx, exposureQuery)
-	if err != nil {
-		return p, err
-	}
-	all, err := collect(rows, scanExposure)
+	all, err := collect(queryOf(ctx, tx, exposureQuery), scanExposure)
 	for _, x := range all {
 		if !x.Zero() {
 			p.Open = append(p.Open, x)
@@ -108,11 +104,9 @@ func (l *Ledger) MoneyMoved(ctx context.Context, after, through int64) (bool, er
 	if after == through {
 		return false, nil
 	}
-	var n int
-	err := l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal WHERE seq > ? AND seq <= ? AND (
+	return found(l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal WHERE seq > ? AND seq <= ? AND (
 		type IN ('operation.sending', 'operation.waiting', 'operation.review', 'operation.resolved', 'ledger.recorded')
-		OR type LIKE 'order.%' OR type LIKE 'renewal.%'))`, after, through).Scan(&n)
-	return n > 0, err
+		OR type LIKE 'order.%' OR type LIKE 'renewal.%'))`, after, through))
 }
 
 // balanceOf sums the book inside a transaction.

@@ -80,18 +80,14 @@ func transfersOf(ctx context.Context, q queryer, p Period, yield func(Transfer) 
 	if until.IsZero() {
 		until = fromMicros(1<<62 - 1)
 	}
-	rows, err := q.QueryContext(ctx, `SELECT t.seq, t.n, coalesce(j.time, a.time) AS at, coalesce(j.type, a.type), t.kind, t.debit, t.credit, t.cents,
+	return each(queryOf(ctx, q, `SELECT t.seq, t.n, coalesce(j.time, a.time) AS at, coalesce(j.type, a.type), t.kind, t.debit, t.credit, t.cents,
 		coalesce(o.command_id, ''), t.operation, t.order_no, t.proxy_id, coalesce(j.hash, a.hash),
 		coalesce(j.data ->> '$.by', a.data ->> '$.by', ''),
 		CASE WHEN j.data ->> '$.by' <> '' THEN coalesce(j.data ->> '$.reason', '') ELSE coalesce(a.data ->> '$.reason', '') END,
 		coalesce(j.data -> '$.labels', ca.data -> '$.labels', ''), coalesce(j.data ->> '$.user', a.data ->> '$.user', '')
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq LEFT JOIN operations o ON o.id = t.operation
 		LEFT JOIN commands c ON c.id = o.command_id LEFT JOIN archived ca ON ca.seq = c.accepted_seq
-		WHERE t.seq >= ? AND at >= ? AND at < ? ORDER BY t.seq, t.n`, from, micros(p.From), micros(until))
-	if err != nil {
-		return err
-	}
-	return each(rows, func(s scanner) error {
+		WHERE t.seq >= ? AND at >= ? AND at < ? ORDER BY t.seq, t.n`, from, micros(p.From), micros(until)), func(s scanner) error {
 		var x Transfer
 		var at int64
 		var labels string

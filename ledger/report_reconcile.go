@@ -22,13 +22,9 @@ type Changed struct {
 // ChangedSince lists the facts after a journal sequence that settled or changed
 // an operation's money, in order, up to limit.
 func (l *Ledger) ChangedSince(ctx context.Context, after int64, limit int) ([]Changed, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND type IN
+	return collect(l.query(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND type IN
 		('order.delivered', 'order.refunded', 'operation.review', 'operation.resolved', 'renewal.completed', 'renewal.partial', 'renewal.failed')
-		ORDER BY seq LIMIT ?`, after, limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, func(s scanner) (Changed, error) {
+		ORDER BY seq LIMIT ?`, after, limit), func(s scanner) (Changed, error) {
 		var c Changed
 		var us int64
 		err := s.Scan(&c.Seq, &us, &c.Type, &c.Operation)
@@ -54,49 +50,36 @@ func (l *Ledger) OpenedAt(ctx context.Context) (time.Time, error) {
 // OrdersAfter lists operations with an order number behind the given one, in
 // the order of their numbers, up to limit: a cursor over all orders.
 func (l *Ledger) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]fact.Operation, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
-		WHERE order_no <> '' AND order_no > ? ORDER BY order_no, id LIMIT ?`, orderNo, limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanOperation)
+	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE order_no <> '' AND order_no > ? ORDER BY order_no, id LIMIT ?`, orderNo, limit), scanOperation)
 }
 
 // OrderOperation reads the operation that made an order; ErrNotFound when none did.
 func (l *Ledger) OrderOperation(ctx context.Context, orderNo string) (fact.Operation, error) {
-	o, err := scanOperation(l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations
+	return one(scanOperation, l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no = ? ORDER BY id LIMIT 1`, orderNo))
-	return o, notFound(err)
 }
 
 // OrdersWithoutNumber lists orders that may have reached the provider and whose
 // number the ledger does not hold: under way, in review, or resolved by a person
 // as charged.
 func (l *Ledger) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT `+operationColumns+` FROM operations
+	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE id IN (
 			SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'review') OR (state = 'waiting' AND ambiguous > 0))
 				AND kind = 'order' AND order_no = '' AND first_sent_at IS NOT NULL
 			UNION ALL
 			SELECT id FROM operations WHERE kind = 'order' AND order_no = '' AND state = 'resolved' AND charged_cents > refunded_cents
 				AND first_sent_at IS NOT NULL)
-		ORDER BY accepted_at, id`)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanOperation)
+		ORDER BY accepted_at, id`), scanOperation)
 }
 
 // RecordedFor sums what people recorded by order: spent outside Perennial, less
 // what came back.
 func (l *Ledger) RecordedFor(ctx context.Context) (map[string]int64, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT order_no, sum(CASE kind WHEN 'external' THEN cents ELSE -cents END)
-		FROM transfers WHERE (kind = 'external' OR kind = 'funding') AND order_no <> '' GROUP BY order_no`)
-	if err != nil {
-		return nil, err
-	}
 	sums := map[string]int64{}
-	err = each(rows, func(s scanner) error {
+	err := each(l.query(ctx, `SELECT order_no, sum(CASE kind WHEN 'external' THEN cents ELSE -cents END)
+		FROM transfers WHERE (kind = 'external' OR kind = 'funding') AND order_no <> '' GROUP BY order_no`), func(s scanner) error {
 		var no string
 		var cents int64
 		err := s.Scan(&no, &cents)
@@ -109,11 +92,7 @@ func (l *Ledger) RecordedFor(ctx context.Context) (map[string]int64, error) {
 // RenewalsAfter lists renewal operations behind the given id, up to limit: a
 // cursor over all renewals.
 func (l *Ledger) RenewalsAfter(ctx context.Context, id string, limit int) ([]string, error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT ?`, id, limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanText)
+	return collect(l.query(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT ?`, id, limit), scanText)
 }
 
 // RenewalSums is one renewal's money, three times in gross cents: by the operation, by
@@ -184,13 +163,8 @@ type Reconciled struct {
 // agreed with the provider, the newest first, and that last agreement, nil when
 // there is none among the newest facts.
 func (l *Ledger) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerDiscrepancy, agreed *Reconciled, err error) {
-	rows, err := l.read.QueryContext(ctx, `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
-		WHERE seq > (SELECT coalesce(max(seq), 0) FROM journal) - ? AND type IN ('ledger.reconciled', 'ledger.discrepancy')
-		ORDER BY seq DESC`, reconcileHorizon)
-	if err != nil {
-		return nil, nil, err
-	}
-	err = each(rows, func(s scanner) error {
+	err = each(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq > (SELECT coalesce(max(seq), 0) FROM journal) - ? AND type IN ('ledger.reconciled', 'ledger.discrepancy')
+		ORDER BY seq DESC`, reconcileHorizon), func(s scanner) error {
 		r, err := scanRow(s)
 		if err != nil {
 			return err
@@ -215,10 +189,8 @@ func (l *Ledger) PublishedDiscrepancies(ctx context.Context) (told []fact.Ledger
 }
 
 const (
-	agreedBefore = `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
-		WHERE type = 'ledger.reconciled' AND seq < ? AND seq > ? ORDER BY seq DESC LIMIT 1`
-	agreedAfter = `SELECT seq, type, time, operation, data, prev_hash, hash FROM journal
-		WHERE type = 'ledger.reconciled' AND seq > ? AND seq < ? ORDER BY seq LIMIT 1`
+	agreedBefore = `SELECT ` + rowColumns + ` FROM journal WHERE type = 'ledger.reconciled' AND seq < ? AND seq > ? ORDER BY seq DESC LIMIT 1`
+	agreedAfter  = `SELECT ` + rowColumns + ` FROM journal WHERE type = 'ledger.reconciled' AND seq > ? AND seq < ? ORDER BY seq LIMIT 1`
 )
 
 // ReconciledAround reads the last agreement before a journal sequence and the
@@ -232,11 +204,7 @@ func (l *Ledger) ReconciledAround(ctx context.Context, seq int64) (before, after
 }
 
 func (l *Ledger) reconciled(ctx context.Context, query string, from, to int64) (found *Reconciled, err error) {
-	rows, err := l.read.QueryContext(ctx, query, from, to)
-	if err != nil {
-		return nil, err
-	}
-	err = each(rows, func(s scanner) error {
+	err = each(l.query(ctx, query, from, to), func(s scanner) error {
 		r, err := scanRow(s)
 		if err != nil {
 			return err

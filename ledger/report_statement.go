@@ -138,12 +138,8 @@ func (s *Statement) subjects(ctx context.Context, q queryer) error {
 	if err != nil {
 		return err
 	}
-	sum := func(query string) (all []SubjectTotal, err error) {
-		rows, err := q.QueryContext(ctx, query, bounds...)
-		if err != nil {
-			return nil, fmt.Errorf("sum the period: %w", err)
-		}
-		return collect(rows, scanSubject)
+	sum := func(query string) ([]SubjectTotal, error) {
+		return collect(queryOf(ctx, q, query, bounds...), scanSubject)
 	}
 	kinds, err := sum(`SELECT CASE WHEN t.debit = 'orders' OR t.credit = 'orders' THEN 'orders' ELSE 'renewals' END, ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1`)
 	if err != nil {

@@ -114,11 +114,7 @@ func (l *Ledger) TotalsBy(ctx context.Context, what string, limit int) ([]BookTo
 }
 
 func totalsOf(ctx context.Context, q queryer, query string, limit int, scan func(scanner) (BookTotal, error)) ([]BookTotal, error) {
-	rows, err := q.QueryContext(ctx, query, limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scan)
+	return collect(queryOf(ctx, q, query, limit), scan)
 }
 
 func scanTotal(s scanner) (x BookTotal, err error) {
