@@ -23,7 +23,7 @@ var brokenOrders = map[string]struct{ body, field string }{
 	"duration text":        {`{"items":[` + line + `],"duration_days":"30"}`, "duration_days"},
 	"duration fraction":    {`{"items":[` + line + `],"duration_days":30.0}`, "duration_days"},
 	"duration exponent":    {`{"items":[` + line + `],"duration_days":3e1}`, "duration_days"},
-	"duration zeros":       {`{"items":[` + line + `],"duration_days":030}`, "duration_days"},
+	"duration zeros":       {`{"items":[` + line + `],"duration_days":030}`, "body"},
 	"duration huge":        {`{"items":[` + line + `],"duration_days":99999999999999999999}`, "duration_days"},
 	"duration negative":    {`{"items":[` + line + `],"duration_days":-30}`, "duration_days"},
 	"duration zero":        {`{"items":[` + line + `],"duration_days":0}`, "duration_days"},

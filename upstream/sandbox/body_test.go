@@ -63,7 +63,7 @@ func FuzzRenewBody(f *testing.F) {
 		if err := json.Unmarshal(body, &want); err != nil {
 			t.Fatalf("%s: %v", body, err)
 		}
-		if in.days != want.DurationDays || strings.Join(in.ids, "\x00") != strings.Join(want.ProxyIDs, "\x00") {
+		if in.Days != want.DurationDays || strings.Join(in.IDs, "\x00") != strings.Join(want.ProxyIDs, "\x00") {
 			t.Fatalf("%s: read %+v, meant %+v", body, in, want)
 		}
 	})

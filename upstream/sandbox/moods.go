@@ -180,7 +180,7 @@ func (s *Server) refusesEarly(r *request) (reply, bool) {
 	}
 	total := int64(0)
 	for _, p := range chosen {
-		total += r.key.space.renewalPrice(p.offer, in.days)
+		total += r.key.space.renewalPrice(p.offer, in.Days)
 	}
 	if r.key.space.free() < total {
 		return s.refuse("insufficient_wallet_balance", "The wallet is too low."), true

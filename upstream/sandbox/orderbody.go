@@ -25,66 +25,31 @@ func (in *orderBody) field(line int, name string) string {
 
 // readOrderBody reads either form and checks its shape.
 func readOrderBody(body []byte) (orderBody, *badField) {
-	var in orderBody
-	var legacy orderLine
-	var has struct{ offer, quantity, items bool }
-	bad := readBodyObject(body, func(p *bodyReader, name string) bool {
-		switch name {
-		case "duration_days":
-			in.days, _ = p.integer(name)
-		case "offer_code":
-			legacy.OfferCode, has.offer = p.text(name)
-		case "quantity":
-			legacy.Quantity, has.quantity = p.integer(name)
-		case "items":
-			has.items = p.list(name, maxOrderLines, func(i int) { in.lines = append(in.lines, readLine(p, i)) })
-		default:
-			return false
-		}
-		return true
-	})
-	if bad != nil {
-		return in, bad
+	var sent struct {
+		DurationDays int64       `json:"duration_days"`
+		OfferCode    *string     `json:"offer_code"`
+		Quantity     *int64      `json:"quantity"`
+		Items        []orderLine `json:"items"`
 	}
+	bad := decodeBody(body, &sent)
+	in := orderBody{days: sent.DurationDays, lines: sent.Items}
 	switch {
-	case has.items && (has.offer || has.quantity):
+	case bad != nil:
+		return in, bad
+	case sent.Items != nil && (sent.OfferCode != nil || sent.Quantity != nil):
 		return in, &badField{"items", "must not appear together with offer_code or quantity"}
-	case has.offer != has.quantity:
-		missing := map[bool]string{true: "quantity", false: "offer_code"}[has.offer]
+	case (sent.OfferCode != nil) != (sent.Quantity != nil):
+		missing := map[bool]string{true: "quantity", false: "offer_code"}[sent.OfferCode != nil]
 		return in, &badField{missing, "is missing: offer_code and quantity belong together"}
-	case has.offer:
-		in.lines, in.legacy = []orderLine{legacy}, true
-	case len(in.lines) == 0:
+	case sent.OfferCode != nil:
+		in.lines, in.legacy = []orderLine{{OfferCode: *sent.OfferCode, Quantity: *sent.Quantity}}, true
+	case len(in.lines) == 0 || len(in.lines) > maxOrderLines:
 		return in, &badField{"items", "must have 1 to 50 lines"}
 	}
 	if in.days <= 0 || in.days%30 != 0 {
 		return in, &badField{"duration_days", "must be a positive multiple of 30"}
 	}
 	return in, nil
-}
-
-func readLine(p *bodyReader, i int) (line orderLine) {
-	path := "items." + strconv.Itoa(i)
-	if p.peek() != '{' {
-		p.refuse(path, "must be a JSON object")
-		return line
-	}
-	p.prefix = path + "."
-	p.object(path, func(p *bodyReader, name string) bool {
-		switch name {
-		case "offer_code":
-			line.OfferCode, _ = p.text(name)
-		case "quantity":
-			line.Quantity, _ = p.integer(name)
-		case "cidrs":
-			line.CIDRs = p.texts(name, maxOrderQuantity)
-		default:
-			return false
-		}
-		return true
-	})
-	p.prefix = ""
-	return line
 }
 
 // checkLines checks price and stock again: an offers listing reserves nothing.

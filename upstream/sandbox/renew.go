@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -15,28 +16,21 @@ const (
 )
 
 type renewBody struct {
-	ids  []string
-	days int64
+	IDs  []string `json:"proxy_ids"`
+	Days int64    `json:"duration_days"`
 }
 
 func readRenewBody(body []byte) (renewBody, *badField) {
 	var in renewBody
-	bad := readBodyObject(body, func(p *bodyReader, name string) bool {
-		switch name {
-		case "proxy_ids":
-			in.ids = p.texts(name, maxRenewIDs)
-		case "duration_days":
-			in.days, _ = p.integer(name)
-		default:
-			return false
-		}
-		return true
-	})
+	bad := decodeBody(body, &in)
+	empty := slices.Index(in.IDs, "") // or null
 	switch {
 	case bad != nil:
-	case len(in.ids) == 0:
-		bad = &badField{"proxy_ids", "must not be empty"}
-	case in.days <= 0 || in.days%30 != 0 || in.days > maxRenewDays:
+	case len(in.IDs) == 0 || len(in.IDs) > maxRenewIDs:
+		bad = &badField{"proxy_ids", "must have 1 to " + strconv.Itoa(maxRenewIDs) + " entries"}
+	case empty >= 0:
+		bad = &badField{"proxy_ids." + strconv.Itoa(empty), "must not be empty"}
+	case in.Days <= 0 || in.Days%30 != 0 || in.Days > maxRenewDays:
 		bad = &badField{"duration_days", "must be a positive multiple of 30, at most 1095"}
 	}
 	return in, bad
@@ -55,10 +49,10 @@ func (s *Server) renew(r *request, f renewalFault) outcome {
 }
 
 func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, reply, bool) {
-	chosen := make([]*proxy, 0, len(in.ids))
-	seen := make(map[string]bool, len(in.ids))
+	chosen := make([]*proxy, 0, len(in.IDs))
+	seen := make(map[string]bool, len(in.IDs))
 	now := s.now()
-	for i, id := range in.ids {
+	for i, id := range in.IDs {
 		p := s.st.proxies[id]
 		if p == nil || p.space != sp {
 			return nil, s.refuse("proxy_not_found", "A proxy is unknown."), false
@@ -66,7 +60,7 @@ func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, reply, bool) 
 		if seen[id] {
 			return nil, s.invalid("proxy_ids."+strconv.Itoa(i), "appears twice"), false
 		}
-		if p.extended(in.days, now).Year() > lastYear {
+		if p.extended(in.Days, now).Year() > lastYear {
 			return nil, s.invalid("duration_days", "leads past the year 9999"), false
 		}
 		seen[id] = true
@@ -80,7 +74,7 @@ func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, reply, bool) 
 func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFault) outcome {
 	sp, total := r.key.space, int64(0)
 	for _, p := range chosen {
-		total += sp.renewalPrice(p.offer, in.days)
+		total += sp.renewalPrice(p.offer, in.Days)
 	}
 	if sp.free() < total {
 		return refused(s.refuse("insufficient_wallet_balance", "The wallet is too low."))
@@ -90,7 +84,7 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFa
 	line := Charge{AppID: r.key.appID, IdempotencyKey: r.idempotencyKey(), Reason: "renewal"}
 	result.lines = append(result.lines, '[')
 	for i, p := range chosen {
-		cents := sp.renewalPrice(p.offer, in.days)
+		cents := sp.renewalPrice(p.offer, in.Days)
 		line.ProxyID = p.id
 		s.money(ch, sp, line, -cents)
 		refunded := int64(0)
@@ -100,10 +94,10 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFa
 			refunded = cents
 		case "succeeded":
 			s.proxyChanges(p)
-			p.expires = p.extended(in.days, s.now())
+			p.expires = p.extended(in.Days, s.now())
 			ch.saveProxy(p)
 		}
-		result.add(p, verdicts[i], in.days, cents, refunded)
+		result.add(p, verdicts[i], in.Days, cents, refunded)
 	}
 	result.lines = append(result.lines, ']')
 	ch.saveWallet(sp)
