@@ -101,10 +101,13 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 		return err
 	}
 	if a.token && len(planned) == 1 {
-		if p, now, err := startsNow(tx, planned[0].ProxyIDs); err != nil {
+		// The intent goes with the acceptance when every proxy's expiry is known.
+		observed, known, err := seenNow(tx, planned[0].ProxyIDs)
+		if err != nil {
 			return err
-		} else if now {
-			return r.startNow(tx, a, planned[0], p)
+		}
+		if known {
+			return r.startNow(tx, a, planned[0], checked{ids: planned[0].ProxyIDs, observed: observed})
 		}
 	}
 	a.jobs, err = r.jobsOf(tx, a.cmd, planned)
@@ -171,14 +174,6 @@ func (r *Runner) giveTokensBack(arrivals []*arrival) {
 		}
 		a.token = false
 	}
-}
-
-// startsNow reports whether the intent is committed together with the acceptance, as
-// it is when every proxy's expiry is known.
-func startsNow(tx *ledger.Tx, ids []string) (p checked, now bool, err error) {
-	p.ids = ids
-	p.observed, now, err = seenNow(tx, ids)
-	return p, now, err
 }
 
 // startNow appends the intent of a command's only operation behind its acceptance.

@@ -85,11 +85,11 @@ func kindOf(t *testing.T, path string, value ast.Expr) string {
 	t.Helper()
 	switch v := value.(type) {
 	case *ast.Ident:
-		if strings.HasPrefix(v.Name, "Kind") {
+		if strings.HasPrefix(v.Name, "Finding") {
 			return v.Name
 		}
 	case *ast.SelectorExpr:
-		if strings.HasPrefix(v.Sel.Name, "Kind") {
+		if strings.HasPrefix(v.Sel.Name, "Finding") {
 			return v.Sel.Name
 		}
 	case *ast.BasicLit:

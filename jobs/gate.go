@@ -29,7 +29,7 @@ type rateGate struct {
 	limiter *rate.Limiter
 
 	mu      sync.Mutex
-	waiting waiters
+	waiting inOrder[*waiter]
 	order   int64
 	pumping bool
 	spare   int // tokens that were given back
@@ -153,21 +153,10 @@ func (g *rateGate) serve() {
 	}
 }
 
-type waiters []*waiter
-
-func (w waiters) Len() int { return len(w) }
-func (w waiters) Less(i, j int) bool {
-	if w[i].priority != w[j].priority {
-		return w[i].priority < w[j].priority
+// before: by priority, then in order of arrival.
+func (w *waiter) before(other *waiter) bool {
+	if w.priority != other.priority {
+		return w.priority < other.priority
 	}
-	return w[i].order < w[j].order
-}
-func (w waiters) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
-func (w *waiters) Push(x any)   { v, _ := x.(*waiter); *w = append(*w, v) }
-func (w *waiters) Pop() any {
-	old := *w
-	last := old[len(old)-1]
-	old[len(old)-1] = nil
-	*w = old[:len(old)-1]
-	return last
+	return w.order < other.order
 }

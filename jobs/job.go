@@ -98,21 +98,3 @@ func (j *job) before(other *job) bool {
 	}
 	return j.at.Before(other.at)
 }
-
-type jobHeap []*job
-
-func (h jobHeap) Len() int { return len(h) }
-
-func (h jobHeap) Less(i, k int) bool { return h[i].before(h[k]) }
-
-func (h jobHeap) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
-
-func (h *jobHeap) Push(x any) { j, _ := x.(*job); *h = append(*h, j) }
-
-func (h *jobHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return last
-}

@@ -256,7 +256,7 @@ func (r *Runner) resumeAs(ctx context.Context, x ledger.Pause, f fact.AccountRes
 		return tx.Append(f)
 	})
 	if err == nil && f.PresumeSentBy != "" {
-		err = r.requeue(ctx)
+		err = r.requeueAccepted(ctx)
 	}
 	if err != nil {
 		log.WithError(err).Warn("the end of the pause could not be recorded: the account stays paused")

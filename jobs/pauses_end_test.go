@@ -96,7 +96,7 @@ func TestTrap48APersonEndsAnyPause(t *testing.T) {
 	if n, err := h.runner.ResumeByHand(t.Context(), "ada", "it is a Unix time"); n != 1 || err != nil {
 		t.Fatalf("%d pauses ended: %v", n, err)
 	}
-	if h.runner.HeldBack() || !h.stored().IsZero() {
+	if h.runner.Throttled() || !h.stored().IsZero() {
 		t.Error("the account still waits")
 	}
 }
@@ -117,7 +117,7 @@ func TestTrap48OverAnHourTheRunnerAsksAgainByARead(t *testing.T) {
 	h.mustHold("an hour is to pass again", until)
 	h.later(122 * time.Minute)
 	h.runner.probeOne(t.Context(), x)
-	if h.runner.HeldBack() || !h.stored().IsZero() {
+	if h.runner.Throttled() || !h.stored().IsZero() {
 		t.Error("the provider answers, and the account still waits")
 	}
 }

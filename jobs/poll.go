@@ -17,7 +17,7 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 		return err
 	}
 	if r.pauses.blocked(lanePoll) {
-		r.ready.again(j)
+		r.ready.requeue(j)
 		return nil
 	}
 	r.Reached("poll.before")

@@ -45,8 +45,8 @@ func (e *unreadError) Unwrap() error { return e.err }
 // postpone has an operation wait whose precheck failed: under a pause with the others,
 // else by itself, longer each time.
 func (r *Runner) postpone(ctx context.Context, j *job, failure error) error {
-	if errors.Is(failure, errHeld) || r.pauses.blocked(j.lane) {
-		r.ready.again(j)
+	if errors.Is(failure, errThrottled) || r.pauses.blocked(j.lane) {
+		r.ready.requeue(j)
 		return nil
 	}
 	unread, ok := errors.AsType[*unreadError](failure)

@@ -20,7 +20,7 @@ type ready struct {
 
 	mu     sync.Mutex
 	cond   *sync.Cond
-	queues map[place]*jobHeap
+	queues map[place]*inOrder[*job]
 	active map[string]taken // queued or under way
 	counts map[taken]int
 	coming map[place]int // read off the stream and not queued yet
@@ -48,10 +48,10 @@ const (
 func newReady(capacity int, p *pauses) *ready {
 	r := &ready{
 		capacity: capacity, pauses: p, active: map[string]taken{}, counts: map[taken]int{}, probes: make(map[lane]bool),
-		coming: map[place]int{}, passed: map[place]int{}, queues: map[place]*jobHeap{polling: {}}, room: make(chan struct{}),
+		coming: map[place]int{}, passed: map[place]int{}, queues: map[place]*inOrder[*job]{polling: {}}, room: make(chan struct{}),
 	}
 	for _, p := range paying {
-		r.queues[p] = &jobHeap{}
+		r.queues[p] = &inOrder[*job]{}
 	}
 	r.cond = sync.NewCond(&r.mu)
 	p.changed = r.broadcast
@@ -86,8 +86,8 @@ func (r *ready) pushFrom(s source, j *job) {
 	}
 }
 
-// again queues the next step of an operation that is under way.
-func (r *ready) again(j *job) {
+// requeue queues the next step of an operation that is under way.
+func (r *ready) requeue(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.active[j.op.ID].source
@@ -226,7 +226,7 @@ func (r *ready) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for p, h := range r.queues {
-		kept := &jobHeap{}
+		kept := &inOrder[*job]{}
 		for _, j := range *h {
 			if j.sending != nil || p == polling {
 				*kept = append(*kept, j)

@@ -63,7 +63,7 @@ func TestEveryOrderMadeElsewhereIsNamedInTheEnd(t *testing.T) {
 	for range 20 {
 		x := h.pass(c)
 		for _, f := range x.Findings {
-			if f.Kind == decide.KindOutside {
+			if f.Kind == decide.FindingOutside {
 				named[f.OrderNo] = true
 			}
 		}
@@ -112,7 +112,7 @@ func TestAnExpiryThatMovedByLessThanWasPaidForIsAFinding(t *testing.T) {
 			h.await("one", fact.StateCompleted)
 			h.later(20 * time.Minute)
 			x := h.pass(h.reconciler(p, 0))
-			if got := len(x.Findings) == 1 && x.Findings[0].Kind == decide.KindNotMoved; got != found || x.OK == found {
+			if got := len(x.Findings) == 1 && x.Findings[0].Kind == decide.FindingNotMoved; got != found || x.OK == found {
 				t.Errorf("%+v", x)
 			}
 		})
@@ -131,7 +131,7 @@ func TestALineThatAPersonResolvedIsSeenToMove(t *testing.T) {
 	h.later(20 * time.Minute)
 	x := h.pass(h.reconciler(h.client, 0))
 	for _, f := range x.Findings {
-		if f.Kind == decide.KindNotMoved && f.ProxyID == "px_1" {
+		if f.Kind == decide.FindingNotMoved && f.ProxyID == "px_1" {
 			return
 		}
 	}
@@ -148,7 +148,7 @@ func TestTrap24ARenewalAndATopUpElsewhereDoNotCancelOut(t *testing.T) {
 	check(t, err)
 	h.wallet(300)
 	h.listed()
-	if f := h.finds(decide.KindRenewed, 0); f.ProxyID != "px_2" || !strings.Contains(f.Explanation, "30 days") {
+	if f := h.finds(decide.FindingRenewed, 0); f.ProxyID != "px_2" || !strings.Contains(f.Explanation, "30 days") {
 		t.Errorf("%+v", f)
 	}
 	h.recorded(Recording{Kind: "external", Cents: 300})
@@ -169,13 +169,13 @@ func TestTrap24AWrongAnswerThatNothingWasChargedIsNamed(t *testing.T) {
 	id := h.await("one", fact.StateReview).Operations[0].OperationID
 	h.listed()
 	for _, f := range h.reconcile().Findings {
-		if f.Kind == decide.KindRenewed {
+		if f.Kind == decide.FindingRenewed {
 			t.Errorf("the review may explain it: %+v", f)
 		}
 	}
 	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(false), By: "ada", Reason: "a mistake"}))
 	h.wallet(300) // so that the wallet does not show it
-	if f := h.finds(decide.KindRenewed, 0); f.ProxyID != "px_1" || !strings.Contains(f.Explanation, "by 30 days") {
+	if f := h.finds(decide.FindingRenewed, 0); f.ProxyID != "px_1" || !strings.Contains(f.Explanation, "by 30 days") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -199,7 +199,7 @@ func TestSettlementsOlderThanADayAreLookedAtAfterARestart(t *testing.T) {
 	h.later(60 * time.Hour)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(filler...) }))
 	x := h.pass(h.reconciler(p, 0))
-	if len(x.Findings) != 1 || x.Findings[0].Kind != decide.KindNotMoved {
+	if len(x.Findings) != 1 || x.Findings[0].Kind != decide.FindingNotMoved {
 		t.Errorf("%+v", x)
 	}
 }

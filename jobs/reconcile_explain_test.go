@@ -19,14 +19,14 @@ func TestAWalletIsExplainedOnlyByWhatFitsItsDifference(t *testing.T) {
 		whenKnown  string
 		onlyAProxy bool
 	}{
-		{decide.KindOutside, 500, true, false, "-5.00 USD", false}, {decide.KindOutside, 501, false, false, "", false}, {decide.KindOutside, -50, false, true, "0.50 USD", false},
-		{decide.KindTotal, -300, false, true, "3.00 USD", false}, {decide.KindTotal, 300, true, false, "-3.00 USD", false}, {decide.KindCharge, 200, true, false, "-2.00 USD", false},
-		{decide.KindRefund, 200, false, true, "2.00 USD", false}, {decide.KindRefund, -200, true, false, "-2.00 USD", false}, {decide.KindRefund, 600, false, false, "", false},
-		{decide.KindMissing, -300, false, true, "3.00 USD", false}, {decide.KindMissing, 0, false, false, "", false},
-		{decide.KindSums, 10, true, false, "-0.10 USD", false}, {decide.KindNotMoved, 300, false, true, "3.00 USD", false},
-		{decide.KindRenewed, -300, true, false, "-3.00 USD", true}, {decide.KindRenewed, 0, true, false, "amount not known", true}, {decide.KindRenewed, -900, false, false, "", true},
-		{decide.KindOrderCurrency, 900, true, false, "amount not known", false}, {decide.KindRefundCurrency, 900, false, true, "amount not known", false},
-		{decide.KindRefundAmount, 900, true, true, "amount not known", false}, {decide.KindDecimal, 0, false, false, "", false},
+		{decide.FindingOutside, 500, true, false, "-5.00 USD", false}, {decide.FindingOutside, 501, false, false, "", false}, {decide.FindingOutside, -50, false, true, "0.50 USD", false},
+		{decide.FindingTotal, -300, false, true, "3.00 USD", false}, {decide.FindingTotal, 300, true, false, "-3.00 USD", false}, {decide.FindingCharge, 200, true, false, "-2.00 USD", false},
+		{decide.FindingRefund, 200, false, true, "2.00 USD", false}, {decide.FindingRefund, -200, true, false, "-2.00 USD", false}, {decide.FindingRefund, 600, false, false, "", false},
+		{decide.FindingMissing, -300, false, true, "3.00 USD", false}, {decide.FindingMissing, 0, false, false, "", false},
+		{decide.FindingSums, 10, true, false, "-0.10 USD", false}, {decide.FindingNotMoved, 300, false, true, "3.00 USD", false},
+		{decide.FindingRenewed, -300, true, false, "-3.00 USD", true}, {decide.FindingRenewed, 0, true, false, "amount not known", true}, {decide.FindingRenewed, -900, false, false, "", true},
+		{decide.FindingOrderCurrency, 900, true, false, "amount not known", false}, {decide.FindingRefundCurrency, 900, false, true, "amount not known", false},
+		{decide.FindingRefundAmount, 900, true, true, "amount not known", false}, {decide.FindingDecimal, 0, false, false, "", false},
 	} {
 		for _, d := range []int64{-500, 500} {
 			book := int64(10_000)
@@ -48,7 +48,7 @@ func TestAWalletIsExplainedOnlyByWhatFitsItsDifference(t *testing.T) {
 // What is under way may be part of it: the far end of the interval counts.
 func TestAnIntervalLeavesRoomForALargerExplanation(t *testing.T) {
 	low, high := int64(9_000), int64(10_000)
-	f := reconcile.Finding{Kind: decide.KindOutside, AmountCents: 1_200, OrderNo: "ord_1"}
+	f := reconcile.Finding{Kind: decide.FindingOutside, AmountCents: 1_200, OrderNo: "ord_1"}
 	p := &reconcile.Pass{Reconciler: reconcile.NewReconciler(reconcile.ReconcilerConfig{Binding: fact.Binding{Currency: "USD"}}), Reconciliation: reconcile.Reconciliation{Findings: []reconcile.Finding{f}}}
 	p.Wallet = reconcile.WalletCheck{ProviderCents: 8_700, LowCents: &low, HighCents: &high}
 	if text := p.CouldExplain(-300); !strings.Contains(text, "ord_1") {
@@ -67,7 +67,7 @@ func TestTrap24AWalletIsExplainedByARenewalElsewhere(t *testing.T) {
 	_, err := h.client.Renew(t.Context(), "by-hand", upstream.RenewRequest{ProxyIDs: []string{"px_2"}, DurationDays: 30})
 	check(t, err)
 	h.listed()
-	if f := h.finds(decide.KindWallet, -300); !strings.Contains(f.Explanation, "explained by proxy px_2 (outside_renewal") {
+	if f := h.finds(decide.FindingWallet, -300); !strings.Contains(f.Explanation, "explained by proxy px_2 (outside_renewal") {
 		t.Error(f.Explanation)
 	}
 }

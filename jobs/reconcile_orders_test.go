@@ -114,7 +114,7 @@ func TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt(t *testing.T) {
 	check(t, err)
 	h.recorded(Recording{Kind: "top-up", Cents: 300, OrderNo: o.OrderNo})
 	x := h.pass(h.reconciler(&retold{Client: h.client, order: func(*upstream.Order) error { return notFoundError(upstream.CodeOrderNotFound) }}, 0))
-	if slices.ContainsFunc(x.Findings, func(f reconcile.Finding) bool { return f.Kind == decide.KindMissing }) {
+	if slices.ContainsFunc(x.Findings, func(f reconcile.Finding) bool { return f.Kind == decide.FindingMissing }) {
 		t.Errorf("%+v", x.Findings)
 	}
 }

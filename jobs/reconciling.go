@@ -237,7 +237,7 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, when p
 	}
 	facts, now, suspect := []fact.Fact{}, map[string]bool{}, ""
 	for _, f := range x.Findings {
-		if f.Kind == decide.KindWallet && when == afterTwoPasses && !r.reconciling.published[f.Key()] && r.reconciling.suspect != side(f) {
+		if f.Kind == decide.FindingWallet && when == afterTwoPasses && !r.reconciling.published[f.Key()] && r.reconciling.suspect != side(f) {
 			suspect = side(f)
 			continue
 		}

@@ -238,9 +238,9 @@ func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context,
 	}
 }
 
-// requeue takes what waits to be sent from the ledger anew: what is queued was
+// requeueAccepted takes what waits to be sent from the ledger anew: what is queued was
 // loaded before it was presumed sent.
-func (r *Runner) requeue(ctx context.Context) error {
+func (r *Runner) requeueAccepted(ctx context.Context) error {
 	r.ready.forget()
 	const all = 1 << 20
 	accepted, err := r.Ledger.OperationsIn(ctx, fact.StateAccepted, all)

@@ -296,7 +296,7 @@ func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
 	h.runner.pause(t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: ledger.CauseRestored, Detail: "x"})
 	record := fact.Operation{ID: "stale/1", Kind: fact.KindOrder, State: fact.StateAccepted}
 	h.runner.ready.push(h.runner.job(record, command.Command{Kind: fact.KindOrder}, nil))
-	check(t, h.runner.requeue(t.Context()))
+	check(t, h.runner.requeueAccepted(t.Context()))
 	if h.runner.ready.isActive("stale/1") {
 		t.Error("a job that the ledger does not hold is still queued")
 	}
@@ -305,7 +305,7 @@ func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
 			Ref: fact.Ref{CommandID: "b"}, Kind: fact.KindOrder, Content: []byte(`{"id":"b"}`), Operations: []fact.Planned{{OperationID: "b/1", Chunk: "1", Generation: 1}},
 		})
 	}))
-	check(t, h.runner.requeue(t.Context()))
+	check(t, h.runner.requeueAccepted(t.Context()))
 	if !h.runner.ready.isActive("b/1") {
 		t.Error("what is accepted is not queued")
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // send makes one attempt, from its last check to its recorded reply.
-func (r *Runner) send(ctx, outer context.Context, j *job) error {
+func (r *Runner) send(ctx, work context.Context, j *job) error {
 	if j.sending == nil {
 		goOn, err := r.prepare(ctx, j)
 		if err != nil || !goOn {
@@ -27,10 +27,10 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 	_, paused := r.pauses.until(j.lane)
 	d := decide.Decide(j.op, decide.TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Paused: paused && !r.isProbe(j)})
 	if !d.Send {
-		return r.conclude(outer, j, d)
+		return r.conclude(work, j, d)
 	}
 	r.Reached("send.before")
-	reply := r.Provider.Post(outer, upstream.Write{
+	reply := r.Provider.Post(work, upstream.Write{
 		Kind: rowOf(j.op.Kind).write, Key: j.op.Key, Body: []byte(j.sending.Body), Timestamp: j.sending.SentAt, Scenario: j.cmd.Scenario,
 	})
 	r.Reached("send.received")
@@ -39,10 +39,10 @@ func (r *Runner) send(ctx, outer context.Context, j *job) error {
 	}
 	j.releaseSlot()
 	d = r.decideOnReply(j.op, decide.Replied{
-		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), ReadsWork: r.readsWork(outer, reply), Unknown: j.unknown,
+		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), ReadsWork: r.readsWork(work, reply), Unknown: j.unknown,
 	})
-	r.answered(outer, j, reply, d)
-	return r.conclude(outer, j, d)
+	r.answered(work, j, reply, d)
+	return r.conclude(work, j, d)
 }
 
 // errNoAnswer says that a reply did not come, or is not the API's.
@@ -80,7 +80,7 @@ func (r *Runner) hear(err error, server time.Time) {
 	r.clock.Hear(server)
 }
 
-// decideReply decides on a reply, and counts the replies in a row that asked to
+// decideOnReply decides on a reply, and counts the replies in a row that asked to
 // wait, and those that were not the API's. Requests that were under way together are
 // asked to wait together, which counts once.
 func (r *Runner) decideOnReply(op decide.Operation, h decide.Replied) decide.Decision {
@@ -157,7 +157,7 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 		return false, err
 	}
 	if r.pauses.blocked(j.lane) && !r.isProbe(j) {
-		r.ready.again(j) // paused while it waited for its turn
+		r.ready.requeue(j) // paused while it waited for its turn
 		return false, nil
 	}
 	if d := r.due(j); !d.Send { // the precheck and the gate took their time
@@ -187,7 +187,7 @@ func (r *Runner) stop(ctx context.Context, j *job, d decide.Decision) error {
 		_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
 	}
 	if len(d.Facts) == 0 || d.Postponed && r.pauses.blocked(j.lane) {
-		r.ready.again(j)
+		r.ready.requeue(j)
 		return nil
 	}
 	return r.conclude(ctx, j, d)

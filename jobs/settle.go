@@ -21,7 +21,7 @@ func (r *Runner) conclude(ctx context.Context, j *job, d decide.Decision) error 
 	}
 	r.markMoney(d)
 	if next := r.nextStep(j, after.operation); next != nil {
-		r.ready.again(next)
+		r.ready.requeue(next)
 		return nil
 	}
 	r.ready.done(j.op.ID)

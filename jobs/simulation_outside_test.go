@@ -102,9 +102,9 @@ func (s *simulation) reconciled(ctx context.Context) {
 	found := map[string]int64{}
 	for _, f := range x.Findings {
 		switch f.Kind {
-		case decide.KindOutside:
+		case decide.FindingOutside:
 			found[f.OrderNo] = f.AmountCents
-		case decide.KindWallet, decide.KindRenewed:
+		case decide.FindingWallet, decide.FindingRenewed:
 		default:
 			s.failf("books that agree are found to differ: %+v", f)
 		}

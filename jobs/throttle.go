@@ -22,29 +22,27 @@ func (r *Runner) pass(ctx context.Context, p gatePriority) error {
 		if err := r.waitOut(ctx); err != nil {
 			return err
 		}
-		if err := r.gate.Pass(ctx, p); err != nil {
+		// A Retry-After may come while it waits for its turn.
+		if err := r.passNow(ctx, p); !errors.Is(err, errThrottled) {
 			return err
-		}
-		if !r.pauses.throttled() { // a Retry-After came while it waited for its turn
-			return nil
 		}
 	}
 }
 
-// errHeld is the error of a precheck during which the provider has asked to wait.
-var errHeld = errors.New("the provider has asked to wait")
+// errThrottled is the error of a precheck during which the provider has asked to wait.
+var errThrottled = errors.New("the provider has asked to wait")
 
 // passNow is the gate for a precheck, which does not wait out a Retry-After: what was
 // read before one is old after it, so the precheck begins again then.
 func (r *Runner) passNow(ctx context.Context, p gatePriority) error {
 	if r.pauses.throttled() {
-		return errHeld
+		return errThrottled
 	}
 	if err := r.gate.Pass(ctx, p); err != nil {
 		return err
 	}
 	if r.pauses.throttled() {
-		return errHeld
+		return errThrottled
 	}
 	return nil
 }
@@ -80,9 +78,9 @@ func (p *pauses) throttling() (ledger.Pause, bool) {
 	return x, ok && x.Until != nil && x.Until.After(p.now())
 }
 
-// HeldBack reports whether the provider has asked to wait and no person has ended
+// Throttled reports whether the provider has asked to wait and no person has ended
 // that.
-func (r *Runner) HeldBack() bool { return r.pauses.throttled() }
+func (r *Runner) Throttled() bool { return r.pauses.throttled() }
 
 func (p *pauses) throttled() bool {
 	_, held := p.throttledUntil()

@@ -20,15 +20,15 @@ import (
 const workersPerSlot = 4
 
 // dispatch starts jobs until ctx ends, at most Concurrency requests at once.
-// What is under way is bound to the outer context, which outlives ctx by the
+// What is under way is bound to the work context, which outlives ctx by the
 // drain time.
-func (r *Runner) dispatch(ctx, outer context.Context) error {
+func (r *Runner) dispatch(ctx, work context.Context) error {
 	stop := r.ready.wakeAll(ctx)
 	defer stop()
 	var under sync.WaitGroup
 	slots := make(chan struct{}, r.Concurrency)
 	for range workersPerSlot * r.Concurrency {
-		under.Go(func() { r.work(ctx, outer, slots) })
+		under.Go(func() { r.work(ctx, work, slots) })
 	}
 	under.Wait()
 	return ctx.Err()
@@ -46,7 +46,7 @@ func (r *Runner) unsendRest(ctx context.Context) {
 }
 
 // work takes one job after another, each with a slot among the requests under way.
-func (r *Runner) work(ctx, outer context.Context, slots chan struct{}) {
+func (r *Runner) work(ctx, work context.Context, slots chan struct{}) {
 	for {
 		select {
 		case slots <- struct{}{}:
@@ -60,19 +60,19 @@ func (r *Runner) work(ctx, outer context.Context, slots chan struct{}) {
 			return
 		}
 		j.releaseSlot = release
-		r.step(ctx, outer, j)
+		r.step(ctx, work, j)
 		release()
 	}
 }
 
 // step takes a job one step further. When something here fails, the operation stays in
 // the ledger as it is and is queued again, but not at once.
-func (r *Runner) step(ctx, outer context.Context, j *job) {
+func (r *Runner) step(ctx, work context.Context, j *job) {
 	step := r.send
 	if j.lane == lanePoll {
 		step = r.poll
 	}
-	err := step(ctx, outer, j)
+	err := step(ctx, work, j)
 	if err == nil || ctx.Err() != nil {
 		return
 	}

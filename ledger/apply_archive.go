@@ -1,8 +1,12 @@
-// What ledger.archived does to the projections.
+// What ledger.archived and ledger.bounded do to the projections.
 
 package ledger
 
-import "perennial/ledger/fact"
+import (
+	"fmt"
+
+	"perennial/ledger/fact"
+)
 
 // applyArchived notes where rows went. It removes nothing: a journal that is made again
 // from the events still holds them.
@@ -13,4 +17,14 @@ func (t *Tx) applyArchived(r Row, f fact.LedgerArchived) error {
 		return err
 	}
 	return t.applyMonthEnds(f.MonthEnds)
+}
+
+// applyBounded notes with which row the stream begins. The archiving that it
+// names is known: a snapshot that no fact vouches for restores nothing.
+func (t *Tx) applyBounded(f fact.LedgerBounded) error {
+	if f.FirstSeq < 2 || f.FirstSeq > f.LastSeq+1 {
+		return fmt.Errorf("the events stream cannot begin with row %d behind a snapshot of row %d", f.FirstSeq, f.LastSeq)
+	}
+	return t.w.execOne(`UPDATE archives SET events_begin = max(events_begin, ?) WHERE seq = (SELECT max(seq) FROM archives
+		WHERE last_seq = ? AND last_hash = ? AND snapshot_hash = ?)`, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash)
 }

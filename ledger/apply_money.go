@@ -5,7 +5,6 @@ package ledger
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 
 	"perennial/ledger/fact"
@@ -169,30 +168,6 @@ func resolution(queryRow func(string, ...any) scanner, f fact.OperationResolved)
 		m.as("refund", "wallet", back, returned),
 		m.as("charge", at, "wallet", added),
 	}, added, returned, nil
-}
-
-// Booking is one double entry that an answer would make.
-type Booking struct {
-	Kind        string `json:"kind"`
-	Debit       string `json:"debit"`
-	Credit      string `json:"credit"`
-	AmountCents int64  `json:"amount_cents"`
-}
-
-// WouldBook says what a person's answer would book, as the operation stands,
-// and books nothing; ErrNotFound for an unknown operation.
-func (l *Ledger) WouldBook(ctx context.Context, f fact.OperationResolved) ([]Booking, error) {
-	transfers, _, _, err := resolution(func(query string, args ...any) scanner { return l.read.QueryRowContext(ctx, query, args...) }, f)
-	if err != nil {
-		return nil, err
-	}
-	bookings := []Booking{}
-	for _, m := range transfers {
-		if m.cents > 0 {
-			bookings = append(bookings, Booking{m.kind, m.debit, m.credit, m.cents})
-		}
-	}
-	return bookings, nil
 }
 
 // as is the transfer with a kind, its two accounts and its amount.

@@ -4,38 +4,12 @@
 package ledger
 
 import (
-	"context"
-	"database/sql"
-	"time"
-
 	"perennial/ledger/fact"
 )
 
 // CauseRestored is the cause of the account's pause behind a restore: the
 // ledger may have forgotten what was sent since its last row.
 const CauseRestored = "restored"
-
-// Forgotten is since when the ledger may have forgotten sends: the time of the
-// last row that was restored. Nil when it was never restored, or when what it
-// may have forgotten has been accounted for.
-func (l *Ledger) Forgotten(ctx context.Context) (*time.Time, error) {
-	var since sql.NullInt64
-	err := l.read.QueryRowContext(ctx, `SELECT max(forgotten_since) FROM binding`).Scan(&since)
-	return instant(since), err
-}
-
-// HasOrder reports whether an operation has this order number.
-func (l *Ledger) HasOrder(ctx context.Context, orderNo string) (bool, error) {
-	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations WHERE order_no = ? AND order_no <> ''`, orderNo))
-}
-
-// RenewedDays is by how many days the renewals of a proxy that were settled
-// since an instant extended it, those not resolved yet included.
-func (l *Ledger) RenewedDays(ctx context.Context, proxyID string, since time.Time) (days int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(duration_days), 0) FROM lines
-		WHERE proxy_id = ? AND settled_at >= ? AND state IN ('succeeded', 'charged', 'unresolved')`, proxyID, micros(since)).Scan(&days)
-	return days, err
-}
 
 // StaleAll is Stale of every proxy: what a restored ledger saw of them was seen
 // before the time that it has forgotten.

@@ -50,16 +50,6 @@ func (l *Ledger) EventsBegin(ctx context.Context) (seq int64, err error) {
 	return seq, err
 }
 
-// applyBounded notes with which row the stream begins. The archiving that it
-// names is known: a snapshot that no fact vouches for restores nothing.
-func (t *Tx) applyBounded(f fact.LedgerBounded) error {
-	if f.FirstSeq < 2 || f.FirstSeq > f.LastSeq+1 {
-		return fmt.Errorf("the events stream cannot begin with row %d behind a snapshot of row %d", f.FirstSeq, f.LastSeq)
-	}
-	return t.w.execOne(`UPDATE archives SET events_begin = max(events_begin, ?) WHERE seq = (SELECT max(seq) FROM archives
-		WHERE last_seq = ? AND last_hash = ? AND snapshot_hash = ?)`, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash)
-}
-
 // VouchedSnapshots are the snapshots that published ledger.archived events name,
 // the newest last.
 func VouchedSnapshots(events iter.Seq2[[]byte, error]) (all []Snapshot, err error) {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // Posting is one side of a double entry, as v_postings shows it: the postings
@@ -61,4 +63,28 @@ func (l *Ledger) EachPosting(ctx context.Context, from int64, limit int, yield f
 		p.Time = fromMicros(at)
 		return yield(p)
 	})
+}
+
+// Booking is one double entry that an answer would make.
+type Booking struct {
+	Kind        string `json:"kind"`
+	Debit       string `json:"debit"`
+	Credit      string `json:"credit"`
+	AmountCents int64  `json:"amount_cents"`
+}
+
+// WouldBook says what a person's answer would book, as the operation stands,
+// and books nothing; ErrNotFound for an unknown operation.
+func (l *Ledger) WouldBook(ctx context.Context, f fact.OperationResolved) ([]Booking, error) {
+	transfers, _, _, err := resolution(func(query string, args ...any) scanner { return l.read.QueryRowContext(ctx, query, args...) }, f)
+	if err != nil {
+		return nil, err
+	}
+	bookings := []Booking{}
+	for _, m := range transfers {
+		if m.cents > 0 {
+			bookings = append(bookings, Booking{m.kind, m.debit, m.credit, m.cents})
+		}
+	}
+	return bookings, nil
 }

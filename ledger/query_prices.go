@@ -38,7 +38,7 @@ const dearestOf = 2000
 // Dearest is the most that one proxy's renewal for so many days would cost at any
 // price that was paid lately, in cents; 0 when none was paid.
 func (l *Ledger) Dearest(ctx context.Context, days int64) (most int64, err error) {
-	return most, each(l.query(ctx, `SELECT x.charged_cents, x.duration_days
+	err = each(l.query(ctx, `SELECT x.charged_cents, x.duration_days
 		FROM (SELECT operation, proxy_id FROM transfers ORDER BY seq DESC, n DESC LIMIT ?) t
 		CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id
 		WHERE x.charged_cents > 0 AND (x.state = 'succeeded' OR x.state = 'charged')`, dearestOf), func(s scanner) error {
@@ -47,6 +47,7 @@ func (l *Ledger) Dearest(ctx context.Context, days int64) (most int64, err error
 		most = max(most, fact.ScalePrice(cents, paid, days))
 		return err
 	})
+	return most, err
 }
 
 // Priced is Expiring with what was last paid to renew each proxy itself, in

@@ -1,4 +1,5 @@
-// What sweeps have cost, and what is reserved for them.
+// What was spent, by a schedule's sweeps and by the account in a day, and what is
+// reserved.
 
 package ledger
 
@@ -39,4 +40,36 @@ func (l *Ledger) Reserved(ctx context.Context, since time.Time) (cents int64, er
 			FROM operations o LEFT JOIN sweep_commands s ON s.command_id = o.command_id
 			WHERE o.live = 1 AND o.state IN ('accepted', 'held', 'sending', 'waiting') GROUP BY o.command_id)), 0)`, micros(since)).Scan(&cents)
 	return cents, err
+}
+
+// Committed is what was charged since an instant, less refunds, and what the
+// operations under way are expected to cost; except is left out of it. Whole
+// quarters of an hour are summed from spent; of the one that the instant is in,
+// where it does not begin with it, the rows themselves are.
+func (l *Ledger) Committed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
+	at := micros(since)
+	edge, whole := quarterOf(at), quarterOf(at)+1
+	if edge*quarterMicros == at {
+		edge, whole = edge-1, edge
+	}
+	err = l.read.QueryRowContext(ctx, `SELECT
+		coalesce((SELECT sum(cents) FROM spent WHERE quarter >= ?1), 0)
+		+ coalesce((SELECT sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END)
+			FROM spent s CROSS JOIN transfers t ON t.seq BETWEEN s.first_seq AND s.last_seq
+			LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
+			WHERE s.quarter = ?2 AND coalesce(j.time, a.time) >= ?3 AND coalesce(j.time, a.time) < ?1 * ?4
+			AND (t.kind = 'charge' OR t.kind = 'suspense' OR t.kind = 'refund')), 0)
+		+ coalesce((SELECT sum(estimate_cents - charged_cents) FROM operations
+			WHERE live = 1 AND state IN ('sending', 'waiting', 'open', 'review') AND charged_cents < estimate_cents AND id <> ?5), 0)`,
+		whole, edge, at, quarterMicros, except).Scan(&cents)
+	return cents, err
+}
+
+// Unpriced reports whether an operation may be charging an unknown amount: it is being
+// sent or may have executed, and it has no estimate.
+func (l *Ledger) Unpriced(ctx context.Context, except string) (found bool, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM operations
+		WHERE live = 1 AND estimate_cents = 0 AND charged_cents = 0 AND id <> ?
+		AND (state = 'sending' OR state = 'open' OR state = 'review' OR (state = 'waiting' AND ambiguous > 0)))`, except).Scan(&found)
+	return found, err
 }

@@ -192,7 +192,7 @@ func decideDue(op Operation, h Due) Decision {
 func decideTooLate(op Operation, h TooLate) Decision {
 	last := h.Decision.Facts[len(h.Decision.Facts)-1]
 	return Decision{Facts: []fact.Fact{fact.LedgerDiscrepancy{
-		Ref: op.Ref(""), Kind: KindLate, OrderNo: op.OrderNo,
+		Ref: op.Ref(""), Kind: FindingLate, OrderNo: op.OrderNo,
 		Explanation: "a reply came after the operation was settled by a person or another runner: it would have been " + last.FactType(),
 	}}}
 }
@@ -251,4 +251,25 @@ func rejected(op Operation, v Verdict) Decision {
 		Ref: op.Ref(v.TraceID), Code: string(v.code), Reason: v.Reason, Attempt: op.Attempts,
 		ShortOfMoney: v.code == upstream.CodeInsufficientWallet,
 	}}}
+}
+
+// refusedBefore refuses an operation of which nothing was sent.
+func refusedBefore(op Operation, leftOut []fact.Fact, code upstream.Code, reason string) Decision {
+	if op.Ambiguous > 0 {
+		return changedSince(op)
+	}
+	return Decision{Facts: append(leftOut, rejected(op, Verdict{code: code, Reason: reason}).Facts...)}
+}
+
+// changedSince decides on an operation that may have been sent before a restore. What is
+// read now does not refuse or shorten it: its own forgotten attempt may have made the
+// change.
+func changedSince(op Operation) Decision {
+	return review(op, notExecuted, Verdict{Reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"})
+}
+
+// holdBack keeps an operation from being sent, until a time or until a person releases it.
+func holdBack(op Operation, leftOut []fact.Fact, f fact.CommandHeld) Decision {
+	f.Ref = op.Ref("")
+	return Decision{Facts: append(leftOut, f)}
 }

@@ -4,20 +4,20 @@ package decide
 
 // Kinds of finding. docs/operations.md says of each what it means.
 const (
-	KindWallet   = "wallet"
-	KindOutside  = "outside_order"
-	KindTotal    = "order_total"
-	KindCharge   = "order_charge"
-	KindRefund   = "order_refund"
-	KindMissing  = "order_missing"
-	KindSums     = "renewal_sum"
-	KindNotMoved = "expiry_not_moved"
-	KindRenewed  = "outside_renewal"
-	KindDecimal  = "decimal_string"
-	KindLate     = "late_reply" // published by a worker; nothing to compare again
+	FindingWallet   = "wallet"
+	FindingOutside  = "outside_order"
+	FindingTotal    = "order_total"
+	FindingCharge   = "order_charge"
+	FindingRefund   = "order_refund"
+	FindingMissing  = "order_missing"
+	FindingSums     = "renewal_sum"
+	FindingNotMoved = "expiry_not_moved"
+	FindingRenewed  = "outside_renewal"
+	FindingDecimal  = "decimal_string"
+	FindingLate     = "late_reply" // published by a worker; nothing to compare again
 
 	// Those of an order's read.
-	KindOrderCurrency  = "order_currency"
-	KindRefundCurrency = "refund_currency"
-	KindRefundAmount   = "refund_amount"
+	FindingOrderCurrency  = "order_currency"
+	FindingRefundCurrency = "refund_currency"
+	FindingRefundAmount   = "refund_amount"
 )

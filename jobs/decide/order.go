@@ -86,15 +86,15 @@ func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.Ledger
 	if o.TotalCents != nil && *o.TotalCents > 0 && *o.TotalCents <= MaxLineCents {
 		switch {
 		case o.Currency != op.Binding.Currency:
-			doubt(KindOrderCurrency, *o.TotalCents, fmt.Sprintf("the order is in %q and the account in %q: nothing was booked", Bounded(o.Currency), op.Binding.Currency))
+			doubt(FindingOrderCurrency, *o.TotalCents, fmt.Sprintf("the order is in %q and the account in %q: nothing was booked", Bounded(o.Currency), op.Binding.Currency))
 		case op.ChargedCents == 0:
 			state.ChargedCents = *o.TotalCents
 		case op.ChargedCents != *o.TotalCents:
-			doubt(KindTotal, *o.TotalCents-op.ChargedCents, "the order's total is not what it was when it was booked")
+			doubt(FindingTotal, *o.TotalCents-op.ChargedCents, "the order's total is not what it was when it was booked")
 		}
 	}
 	if !totalAgrees(o) {
-		doubt(KindDecimal, 0, fmt.Sprintf("the order's total is %q and its total_cents %d: total_cents is booked", Bounded(o.Total), *o.TotalCents))
+		doubt(FindingDecimal, 0, fmt.Sprintf("the order's total is %q and its total_cents %d: total_cents is booked", Bounded(o.Total), *o.TotalCents))
 	}
 	refunds(op, o, state, doubt)
 	return doubts

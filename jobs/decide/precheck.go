@@ -173,24 +173,3 @@ func unreadOf(seen []Seen) (unread []Seen) {
 	}
 	return unread
 }
-
-// refusedBefore refuses an operation of which nothing was sent.
-func refusedBefore(op Operation, leftOut []fact.Fact, code upstream.Code, reason string) Decision {
-	if op.Ambiguous > 0 {
-		return changedSince(op)
-	}
-	return Decision{Facts: append(leftOut, rejected(op, Verdict{code: code, Reason: reason}).Facts...)}
-}
-
-// changedSince decides on an operation that may have been sent before a restore. What is
-// read now does not refuse or shorten it: its own forgotten attempt may have made the
-// change.
-func changedSince(op Operation) Decision {
-	return review(op, notExecuted, Verdict{Reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"})
-}
-
-// holdBack keeps an operation from being sent, until a time or until a person releases it.
-func holdBack(op Operation, leftOut []fact.Fact, f fact.CommandHeld) Decision {
-	f.Ref = op.Ref("")
-	return Decision{Facts: append(leftOut, f)}
-}

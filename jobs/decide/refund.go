@@ -72,9 +72,9 @@ func refunds(op Operation, o upstream.Order, state *fact.OrderState, doubt func(
 	delta, room := *r.AmountCents-op.RefundedCents, op.ChargedCents+state.ChargedCents-op.RefundedCents
 	switch {
 	case r.Currency != op.Binding.Currency:
-		doubt(KindRefundCurrency, *r.AmountCents, fmt.Sprintf("the refund is in %q and the account in %q: nothing was booked", Bounded(r.Currency), op.Binding.Currency))
+		doubt(FindingRefundCurrency, *r.AmountCents, fmt.Sprintf("the refund is in %q and the account in %q: nothing was booked", Bounded(r.Currency), op.Binding.Currency))
 	case delta < 0 || delta > room:
-		doubt(KindRefundAmount, *r.AmountCents, "the refund is less than what was booked before, or more than the charge")
+		doubt(FindingRefundAmount, *r.AmountCents, "the refund is less than what was booked before, or more than the charge")
 	default:
 		state.RefundedCents = delta
 	}
@@ -127,7 +127,7 @@ func owed(op Operation, d upstream.Delivery, charged, refunded int64) string {
 // withoutRefund is the finding that a delivered order is settled although its
 // refund object announces one.
 func withoutRefund(op Operation, o upstream.Order) fact.LedgerDiscrepancy {
-	f := fact.LedgerDiscrepancy{Ref: op.Ref(o.TraceID), Kind: KindRefund, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
+	f := fact.LedgerDiscrepancy{Ref: op.Ref(o.TraceID), Kind: FindingRefund, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
 		"the order shows a refund (status %q) that did not come in the 7 days since it last moved on: the order is settled without it", Bounded(o.Refund.Status))}
 	if o.Refund.AmountCents != nil {
 		f.AmountCents = *o.Refund.AmountCents

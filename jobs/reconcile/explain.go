@@ -29,20 +29,20 @@ var (
 // provider charged.
 func (f Finding) onWallet() effect {
 	switch f.Kind {
-	case decide.KindOutside, decide.KindTotal, decide.KindCharge, decide.KindMissing, decide.KindSums: // what the provider charged beyond the books
+	case decide.FindingOutside, decide.FindingTotal, decide.FindingCharge, decide.FindingMissing, decide.FindingSums: // what the provider charged beyond the books
 		return by(-f.AmountCents)
-	case decide.KindRefund, decide.KindNotMoved: // what came back, or was not charged
+	case decide.FindingRefund, decide.FindingNotMoved: // what came back, or was not charged
 		return by(f.AmountCents)
-	case decide.KindRenewed: // its price, where it is known, is taken off
+	case decide.FindingRenewed: // its price, where it is known, is taken off
 		if f.AmountCents == 0 {
 			return less
 		}
 		return by(f.AmountCents)
-	case decide.KindOrderCurrency: // charged in another currency, and not booked
+	case decide.FindingOrderCurrency: // charged in another currency, and not booked
 		return less
-	case decide.KindRefundCurrency:
+	case decide.FindingRefundCurrency:
 		return more
-	case decide.KindRefundAmount: // what came back in all, and not by how much the books differ
+	case decide.FindingRefundAmount: // what came back in all, and not by how much the books differ
 		return either
 	}
 	return effect{}

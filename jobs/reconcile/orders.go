@@ -138,7 +138,7 @@ func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	var found []Finding
 	switch {
 	case errors.Is(err, upstream.CodeOrderNotFound):
-		found = []Finding{{Kind: decide.KindMissing, AmountCents: o.RefundedCents - o.ChargedCents,
+		found = []Finding{{Kind: decide.FindingMissing, AmountCents: o.RefundedCents - o.ChargedCents,
 			Explanation: "the provider does not know the order; booked for it: " + p.Binding.Amount(o.ChargedCents-o.RefundedCents)}}
 	case err != nil:
 		return fmt.Errorf("read order %s: %w", o.OrderNo, err)
@@ -172,10 +172,10 @@ func (p *Pass) unexplained(ctx context.Context, orderNo string, found []Finding)
 	recorded, err := p.Ledger.RecordedFor(ctx)
 	return slices.DeleteFunc(found, func(f Finding) bool {
 		spent := f.AmountCents
-		if f.Kind == decide.KindRefund {
+		if f.Kind == decide.FindingRefund {
 			spent = -spent
 		}
-		return spent == recorded[orderNo] && (f.Kind == decide.KindRefund || f.Kind == decide.KindCharge || f.Kind == decide.KindTotal || f.Kind == decide.KindMissing)
+		return spent == recorded[orderNo] && (f.Kind == decide.FindingRefund || f.Kind == decide.FindingCharge || f.Kind == decide.FindingTotal || f.Kind == decide.FindingMissing)
 	}), err
 }
 
@@ -188,19 +188,19 @@ func (p *Pass) compare(o fact.Operation, detail upstream.Order) []Finding {
 		found = append(found, Finding{Kind: f.Kind, AmountCents: f.AmountCents, Explanation: f.Explanation})
 	}
 	if unbooked.ChargedCents > 0 {
-		found = append(found, Finding{Kind: decide.KindCharge, AmountCents: unbooked.ChargedCents,
+		found = append(found, Finding{Kind: decide.FindingCharge, AmountCents: unbooked.ChargedCents,
 			Explanation: fmt.Sprintf("the order cost %s and nothing is booked: the operation is %s", p.Binding.Amount(unbooked.ChargedCents), o.State)})
 	}
 	if detail.TotalCents != nil && *detail.TotalCents == 0 && o.ChargedCents > 0 {
-		found = append(found, Finding{Kind: decide.KindTotal, AmountCents: -o.ChargedCents,
+		found = append(found, Finding{Kind: decide.FindingTotal, AmountCents: -o.ChargedCents,
 			Explanation: "the order's total is 0, booked for it: " + p.Binding.Amount(o.ChargedCents)})
 	}
 	if unbooked.RefundedCents > 0 {
-		found = append(found, Finding{Kind: decide.KindRefund, AmountCents: unbooked.RefundedCents,
+		found = append(found, Finding{Kind: decide.FindingRefund, AmountCents: unbooked.RefundedCents,
 			Explanation: fmt.Sprintf("the provider refunded %s more than is booked", p.Binding.Amount(unbooked.RefundedCents))})
 	}
 	if refunded := decide.RefundOf(detail); refunded == 0 && o.RefundedCents > 0 {
-		found = append(found, Finding{Kind: decide.KindRefund, AmountCents: -o.RefundedCents,
+		found = append(found, Finding{Kind: decide.FindingRefund, AmountCents: -o.RefundedCents,
 			Explanation: p.Binding.Amount(o.RefundedCents) + " is booked as refunded and the order shows no refund"})
 	}
 	return found

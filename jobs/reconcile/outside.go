@@ -203,7 +203,7 @@ func attribute(x ForeignOrder, ours []Maker) (attribution, []Maker) {
 }
 
 func (p *Pass) foreignFinding(no string, x ForeignOrder, recorded int64, maker attribution) {
-	f := Finding{Kind: decide.KindOutside, AmountCents: x.NetCents - recorded, OrderNo: no, Explanation: fmt.Sprintf(
+	f := Finding{Kind: decide.FindingOutside, AmountCents: x.NetCents - recorded, OrderNo: no, Explanation: fmt.Sprintf(
 		"the provider has this order, created %s, and the ledger does not know it: it cost %s net", Stamp(x.CreatedAt), p.Binding.Amount(x.NetCents))}
 	if recorded != 0 {
 		f.Explanation += fmt.Sprintf(", of which %s is recorded", p.Binding.Amount(recorded))

@@ -71,7 +71,7 @@ type Compared struct {
 // DifferenceCents is by how much the wallet is outside of what the books allow.
 func (x Reconciliation) DifferenceCents() int64 {
 	for _, f := range x.Findings {
-		if f.Kind == decide.KindWallet {
+		if f.Kind == decide.FindingWallet {
 			return f.AmountCents
 		}
 	}
@@ -203,10 +203,10 @@ func (c *Reconciler) Load(ctx context.Context) error {
 	for _, f := range told {
 		was := Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID, Explanation: f.Explanation}
 		switch {
-		case f.Kind == decide.KindNotMoved:
+		case f.Kind == decide.FindingNotMoved:
 			c.settledAt[f.OperationID] = time.Time{}
 			c.Known[f.OperationID+" "+f.ProxyID] = []Finding{was}
-		case f.OrderNo != "" && f.Kind != decide.KindOutside && f.Kind != decide.KindLate:
+		case f.OrderNo != "" && f.Kind != decide.FindingOutside && f.Kind != decide.FindingLate:
 			c.Sticky[f.OrderNo] = true
 			c.Known[f.OrderNo] = append(c.Known[f.OrderNo], was)
 		}

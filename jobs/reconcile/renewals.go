@@ -49,11 +49,11 @@ func (p *Pass) renewal(ctx context.Context, id string) error {
 		return fmt.Errorf("renewal %s: %w", id, err)
 	}
 	p.Renewals++
-	if slices.ContainsFunc(p.Findings, func(f Finding) bool { return f.Kind == decide.KindSums && f.OperationID == id }) {
+	if slices.ContainsFunc(p.Findings, func(f Finding) bool { return f.Kind == decide.FindingSums && f.OperationID == id }) {
 		return nil
 	}
 	if d := sums.Differ(); d != 0 {
-		p.find(Finding{Kind: decide.KindSums, AmountCents: d, OperationID: id, Explanation: fmt.Sprintf(
+		p.find(Finding{Kind: decide.FindingSums, AmountCents: d, OperationID: id, Explanation: fmt.Sprintf(
 			"charged and refunded are %s and %s in the operation, %s and %s in its transfers, %s and %s in its lines: run `perennial ledger verify`",
 			p.Binding.Amount(sums.ChargedCents), p.Binding.Amount(sums.RefundedCents), p.Binding.Amount(sums.BookedChargedCents), p.Binding.Amount(sums.BookedRefundedCents),
 			p.Binding.Amount(sums.LineChargedCents), p.Binding.Amount(sums.LineRefundedCents))})
@@ -134,7 +134,7 @@ func (p *Pass) moved(ctx context.Context, operation string, l ledger.RenewalLine
 	case proxy.ExpiresAt == nil || !proxy.ExpiresAt.Before(least):
 		return true, nil
 	}
-	f := Finding{Kind: decide.KindNotMoved, AmountCents: l.ChargedCents - l.RefundedCents, OperationID: operation, ProxyID: l.ProxyID,
+	f := Finding{Kind: decide.FindingNotMoved, AmountCents: l.ChargedCents - l.RefundedCents, OperationID: operation, ProxyID: l.ProxyID,
 		Explanation: fmt.Sprintf("its renewal by %d days cost %s, it expired at %s before, and the provider says %s",
 			l.DurationDays, p.Binding.Amount(l.ChargedCents-l.RefundedCents), Stamp(*before), Stamp(*proxy.ExpiresAt))}
 	p.Known[key] = []Finding{f}

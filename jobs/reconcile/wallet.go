@@ -97,11 +97,11 @@ func (p *Pass) wallet(w WalletReading) {
 	p.Wallet, p.Quiet = w.Check(), w.exact()
 	x := p.Wallet
 	if w.Currency != p.Binding.Currency {
-		p.find(Finding{Kind: decide.KindWallet, Explanation: fmt.Sprintf("the wallet is in %q and the ledger in %q", decide.Bounded(w.Currency), p.Binding.Currency)})
+		p.find(Finding{Kind: decide.FindingWallet, Explanation: fmt.Sprintf("the wallet is in %q and the ledger in %q", decide.Bounded(w.Currency), p.Binding.Currency)})
 		return
 	}
 	if !upstream.AmountAgrees(w.Balance, w.ProviderCents) {
-		p.find(Finding{Kind: decide.KindDecimal, Explanation: fmt.Sprintf("the wallet's balance is %q and its balance_cents %d: balance_cents is compared", decide.Bounded(w.Balance), w.ProviderCents)})
+		p.find(Finding{Kind: decide.FindingDecimal, Explanation: fmt.Sprintf("the wallet's balance is %q and its balance_cents %d: balance_cents is compared", decide.Bounded(w.Balance), w.ProviderCents)})
 	}
 	if x.LowCents == nil {
 		p.notef("the wallet has no lower bound: %s may have cost an amount that is not known", strings.Join(FirstFew(unknownPrices(w)), ", "))
@@ -118,7 +118,7 @@ func (p *Pass) wallet(w WalletReading) {
 	default:
 		return
 	}
-	p.find(Finding{Kind: decide.KindWallet, AmountCents: d, Explanation: text + p.CouldExplain(d)})
+	p.find(Finding{Kind: decide.FindingWallet, AmountCents: d, Explanation: text + p.CouldExplain(d)})
 }
 
 func unknownPrices(w WalletReading) (ids []string) {

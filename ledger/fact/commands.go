@@ -7,15 +7,6 @@ import (
 	"time"
 )
 
-// Kind says what an operation does at the provider.
-type Kind string
-
-// The two kinds of operation (customer-api.md, Endpoints: POST orders, POST proxies/renew).
-const (
-	KindOrder   Kind = "order"
-	KindRenewal Kind = "renewal"
-)
-
 // Fact is something that happened to the account. Its JSON is the journal's
 // data column and, with the ledger's place added, the data of its event. Once
 // appended it never changes; its type and fields are read by others.

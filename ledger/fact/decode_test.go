@@ -3,7 +3,10 @@ package fact
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -52,12 +55,8 @@ func fill(v reflect.Value) {
 func samples(t *testing.T) map[string]Fact {
 	t.Helper()
 	all := map[string]Fact{}
-	for name, decode := range decoders {
-		zero, err := decode([]byte(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		v := reflect.New(reflect.TypeOf(zero)).Elem()
+	for name, of := range types {
+		v := reflect.New(of).Elem()
 		fill(v)
 		if status := v.FieldByName("Status"); strings.HasPrefix(name, "renewal.") {
 			status.SetString(strings.TrimPrefix(name, "renewal."))
@@ -94,8 +93,34 @@ func TestTrap25EveryFactReadsBackAsItWasWritten(t *testing.T) {
 	}
 }
 
+func TestEveryTypeOfFactIsListed(t *testing.T) {
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, of := range types {
+		listed[of.Name()] = true
+	}
+	found := 0
+	for _, name := range names {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func \((?:\w+ )?(\w+)\) FactType\(`).FindAllSubmatch(source, -1) {
+			if found++; !listed[string(m[1])] {
+				t.Errorf("%s cannot be read back: it is not among the types of decode.go", m[1])
+			}
+		}
+	}
+	if found != len(listed) {
+		t.Errorf("%d types of fact in the sources, %d listed", found, len(listed))
+	}
+}
+
 func TestAFactOfALaterVersionIsNotReadWithHalfOfIt(t *testing.T) {
-	for name := range decoders {
+	for name := range types {
 		if _, err := Decode(name, []byte(`{"field_of_tomorrow":1}`)); err == nil || !strings.Contains(err.Error(), "field_of_tomorrow") {
 			t.Errorf("%s with an unknown field: %v", name, err)
 		}

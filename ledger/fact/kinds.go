@@ -1,7 +1,16 @@
-// What a kind of operation is about. Every switch over kinds is exhaustive: the linter
+// The kinds of operation, and what each is about. Every switch over kinds is exhaustive: the linter
 // names what a new one needs.
 
 package fact
+
+// Kind says what an operation does at the provider.
+type Kind string
+
+// The two kinds of operation (customer-api.md, Endpoints: POST orders, POST proxies/renew).
+const (
+	KindOrder   Kind = "order"
+	KindRenewal Kind = "renewal"
+)
 
 // OfProxies reports whether a kind acts on proxies that exist: its operations hold a
 // line for each.

@@ -318,10 +318,10 @@ const longestBindWait = 10 * time.Minute
 // waitOrResumed waits until the time is over, or until an operator ends the Retry-After
 // that was in force.
 func waitOrResumed(ctx context.Context, runner *jobs.Runner, d time.Duration) error {
-	end, held := time.Now().Add(d), runner.HeldBack()
+	end, held := time.Now().Add(d), runner.Throttled()
 	ticker := time.NewTicker(min(d, time.Second))
 	defer ticker.Stop()
-	for time.Now().Before(end) && runner.HeldBack() == held {
+	for time.Now().Before(end) && runner.Throttled() == held {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

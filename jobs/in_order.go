@@ -1,0 +1,24 @@
+// A heap of what has an order of its own.
+
+package jobs
+
+type ordered[T any] interface{ before(other T) bool }
+
+// inOrder is a heap for container/heap: the first is the one that is before all others.
+type inOrder[T ordered[T]] []T
+
+func (h inOrder[T]) Len() int           { return len(h) }
+func (h inOrder[T]) Less(i, k int) bool { return h[i].before(h[k]) }
+func (h inOrder[T]) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
+
+// Push implements heap.Interface.
+func (h *inOrder[T]) Push(x any) { v, _ := x.(T); *h = append(*h, v) }
+
+// Pop implements heap.Interface.
+func (h *inOrder[T]) Pop() any {
+	last := len(*h) - 1
+	v := (*h)[last]
+	clear((*h)[last:])
+	*h = (*h)[:last]
+	return v
+}
