@@ -35,7 +35,7 @@ func kindsInCode(t *testing.T) map[string]bool {
 			switch n := n.(type) {
 			case *ast.ValueSpec:
 				for i, name := range n.Names {
-					if i < len(n.Values) && strings.HasPrefix(name.Name, "Kind") {
+					if i < len(n.Values) && strings.HasPrefix(name.Name, "Finding") {
 						if text, ok := n.Values[i].(*ast.BasicLit); ok && text.Kind == token.STRING {
 							constants[name.Name], _ = strconv.Unquote(text.Value)
 						}
