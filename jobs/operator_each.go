@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"perennial/jobs/command"
-	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
@@ -98,7 +97,7 @@ func (p *pending) round(ctx context.Context, id string) (moved int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	latest := inspect.LatestOf(all)
+	latest := fact.LatestOf(all)
 	records = slices.DeleteFunc(records, func(o fact.Operation) bool {
 		return p.done[o.ID] || !slices.Contains(p.states, o.State) || latest.Superseded(o)
 	})

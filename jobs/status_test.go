@@ -18,6 +18,9 @@ func TestACommandStandsWhereItsOperationsStand(t *testing.T) {
 	op := func(chunk string, generation int64, state fact.State) fact.Operation {
 		return fact.Operation{ID: chunk + string(state), Chunk: chunk, Generation: generation, State: state}
 	}
+	lines := map[string]map[string]fact.LineState{
+		"0001resolved": {"px_1": fact.LineNotCharged},
+	}
 	for want, operations := range map[string][]fact.Operation{
 		"completed": {op("0001", 1, "completed"), op("0002", 1, "completed")},
 		"partial":   {op("0001", 1, "completed"), op("0002", 1, "failed")},
@@ -29,7 +32,8 @@ func TestACommandStandsWhereItsOperationsStand(t *testing.T) {
 		"refunded":  {op("0001", 1, "resolved"), op("0001/px_1", 2, "refunded")},
 		"rejected":  {op("0001", 1, "rejected"), op("0001a", 1, "rejected"), op("0001b", 1, "rejected")},
 	} {
-		if got := inspect.CommandState(operations); got != want {
+		got, err := fact.CommandState(operations, func(id string) (map[string]fact.LineState, error) { return lines[id], nil })
+		if check(t, err); got != want {
 			t.Errorf("%v: %s, want %s", operations, got, want)
 		}
 	}

@@ -17,7 +17,8 @@ import (
 // and in a rebuild, and it depends on nothing but the row, the fact and the projections.
 func (t *Tx) apply(r Row, f fact.Fact) error {
 	switch f := f.(type) {
-	case fact.CommandAccepted, fact.CommandRejected, fact.CommandConflict, fact.CommandHeld, fact.CommandReleased, fact.CommandCancelled:
+	case fact.CommandAccepted, fact.CommandRejected, fact.CommandConflict, fact.CommandHeld, fact.CommandReleased, fact.CommandCancelled,
+		fact.CommandFinished:
 		return t.applyCommand(r, f)
 	case fact.OperationSending, fact.OperationUnsent, fact.OperationWaiting, fact.OperationReview, fact.OperationResolved:
 		return t.applyOperation(r, f)
@@ -86,6 +87,9 @@ func (t *Tx) applyCommand(r Row, f fact.Fact) error {
 		return t.endUncharged(r, f.OperationID, "cancelled", f.Said(f.By), "")
 	case fact.CommandConflict: // the first content remains
 		return t.applyRefused(f.CommandID, f.ContentHash)
+	case fact.CommandFinished:
+		return t.exec(`INSERT INTO finished (command_id, revision, seq) VALUES (?, ?, ?)
+			ON CONFLICT (command_id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq`, f.CommandID, f.Revision, r.Seq)
 	}
 	return fmt.Errorf("no fold for %T", f)
 }

@@ -53,9 +53,19 @@ func (t *Tx) applyWarned(proxyID string, expiresAt, threshold int64) error {
 		proxyID, expiresAt, threshold)
 }
 
-// applyBought remembers the labels of the order that a proxy came with: filters
-// of schedules go by them.
+// applyBought remembers the offer and the labels of the order that a proxy came with:
+// filters of schedules go by labels.
 func (t *Tx) applyBought(f fact.OrderDelivered) error {
+	for _, p := range f.Proxies {
+		if p.OfferCode == "" {
+			continue
+		}
+		err := t.exec(`INSERT INTO bought (proxy_id, offer_code) VALUES (?, ?) ON CONFLICT (proxy_id) DO UPDATE SET offer_code = excluded.offer_code`,
+			p.ProxyID, p.OfferCode)
+		if err != nil {
+			return err
+		}
+	}
 	if len(f.Labels) == 0 {
 		return nil
 	}

@@ -84,7 +84,7 @@ func (e *events) restoring(t testing.TB, from string) Restore {
 func archivedAndBounded(t *testing.T, before, held int64) (*book, *events) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
-	b := oldBook(t, path, append(neverBounded(), over()...)...)
+	b := oldBook(t, path, historyOf(7)...)
 	e := &events{first: 1}
 	e.publish(t, b.Ledger)
 	check(t, b.Close())
@@ -140,7 +140,7 @@ func TestEventsThatAnotherProgramRemovedAreMissed(t *testing.T) {
 	if _, err := e.restoring(t, "").Run(t.Context()); !errors.As(err, &broken) || broken.Seq != 61 || !strings.Contains(err.Error(), "another program") {
 		t.Errorf("a restore: %v", err)
 	}
-	older := oldBook(t, filepath.Join(t.TempDir(), "x.db"), append(neverBounded(), over()...)...)
+	older := oldBook(t, filepath.Join(t.TempDir(), "x.db"), historyOf(7)...)
 	e.first = 60
 	if _, err := older.VerifyAgainst(t.Context(), e.from(1)); !errors.As(err, &broken) || broken.Seq != 1 {
 		t.Errorf("a file of before: %v", err)
@@ -150,7 +150,7 @@ func TestEventsThatAnotherProgramRemovedAreMissed(t *testing.T) {
 func TestABackupIsContinuedWhereItReachesTheStream(t *testing.T) {
 	b, e := archivedAndBounded(t, 60, 0)
 	want := money(t, b.Ledger)
-	all := append(neverBounded(), over()...)
+	all := historyOf(7)
 	for rows, whole := range map[int]bool{58: false, 59: true, 60: true} {
 		backup := oldBook(t, filepath.Join(t.TempDir(), "backup.db"), all[:rows]...)
 		x := e.restoring(t, backup.path)

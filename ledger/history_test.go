@@ -148,10 +148,14 @@ func surroundings() []fact.Fact {
 		fact.LedgerDiscrepancy{Ref: ref("o1/1"), Kind: "late_reply", Explanation: "late"},
 		fact.LedgerArchived{Before: noon, FirstSeq: 1, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, File: "main.ledger.1-3.archive.db"},
 		fact.LedgerBounded{FirstSeq: 3, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, Bucket: "PERENNIAL_SNAPSHOTS_main", Object: "3-0000", HeldBy: "books"},
+		fact.CommandFinished{Ref: fact.Ref{CommandID: "o1"}, Revision: 1, State: "delivered"},
 	}
 }
 
-// neverBounded is history with every event still on the stream.
-func neverBounded() []fact.Fact {
-	return slices.DeleteFunc(history(), func(f fact.Fact) bool { return f.FactType() == "ledger.bounded" })
+// historyOf is the history that a program wrote whose schema ended with an older version.
+func historyOf(version int64) []fact.Fact {
+	return slices.DeleteFunc(append(history(), over()...), func(f fact.Fact) bool {
+		since := map[string]int64{"ledger.bounded": 8, "command.finished": 13}
+		return version < since[f.FactType()]
+	})
 }

@@ -144,7 +144,7 @@ func TestADeletedTailIsFoundAgainstTheEvents(t *testing.T) {
 
 func TestAMissingAForeignAndAForgedEventAreFound(t *testing.T) {
 	b := newBook(t)
-	b.add(neverBounded()...)
+	b.add(historyOf(7)...)
 	events := published(t, b.Ledger)
 	for name, test := range map[string]struct {
 		events [][]byte

@@ -32,6 +32,7 @@ type Tx struct {
 	rows []Row
 
 	decided decision
+	ended   []fact.Ref // of commands of which a fact of this request ended something
 }
 
 // decision is what the facts of one AppendTo were decided on.
@@ -77,6 +78,10 @@ func (t *Tx) AppendTo(operationID string, version int64, facts ...fact.Fact) (fa
 }
 
 func (t *Tx) append(f fact.Fact) error {
+	f, err := t.withMoney(f)
+	if err != nil {
+		return err
+	}
 	data, err := t.w.encode(f)
 	if err != nil {
 		return err
@@ -94,6 +99,7 @@ func (t *Tx) append(f fact.Fact) error {
 	}
 	t.w.head = head{seq: r.Seq, hash: r.Hash}
 	t.rows = append(t.rows, r)
+	t.noteEnding(f)
 	return nil
 }
 

@@ -34,6 +34,8 @@ type writer struct {
 	text bytes.Buffer // of the fact being encoded
 	json *json.Encoder
 
+	currency string // of the account, "" while it was not read
+
 	totals map[total]int64    // of the transaction, not yet written
 	spent  map[int64]spending // likewise, by quarter of an hour
 
@@ -268,7 +270,7 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 
 // together runs a request as a part of the whole.
 func (w *writer) together(tx *Tx, r *request) error {
-	if r.err = r.fn(tx); r.err != nil {
+	if r.err = tx.run(r.fn); r.err != nil {
 		return errRefused
 	}
 	return nil
@@ -282,7 +284,7 @@ func (w *writer) savepoint(tx *Tx, r *request) error {
 	if err := w.exec(`SAVEPOINT one`); err != nil {
 		return err
 	}
-	if r.err = r.fn(tx); r.err == nil {
+	if r.err = tx.run(r.fn); r.err == nil {
 		return w.exec(`RELEASE one`)
 	}
 	w.head, tx.rows, w.totals, w.spent = before, tx.rows[:rows], totals, spent

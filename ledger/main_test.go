@@ -67,8 +67,13 @@ func (b *book) add(facts ...fact.Fact) {
 	}
 }
 
+// tryAdd appends these facts and no other: no command is finished.
 func (b *book) tryAdd(facts ...fact.Fact) error {
-	return b.Write(context.Background(), func(tx *Tx) error { return tx.Append(facts...) })
+	return b.Write(context.Background(), func(tx *Tx) error {
+		err := tx.Append(facts...)
+		tx.ended = nil
+		return err
+	})
 }
 
 func (b *book) operation(id string) fact.Operation {

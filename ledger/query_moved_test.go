@@ -127,7 +127,7 @@ func TestAnArchivedLedgerStillNamesWhatMoved(t *testing.T) {
 // before it is migrated.
 func TestALedgerThatIsNotMigratedNamesNoMoves(t *testing.T) {
 	for _, version := range []int64{5, 8} {
-		l, err := Open(t.Context(), Config{Path: atVersion(t, version, neverBounded()...), Clock: ticking(), ReadOnly: true})
+		l, err := Open(t.Context(), Config{Path: atVersion(t, version, historyOf(version)...), Clock: ticking(), ReadOnly: true})
 		check(t, err)
 		if all, err := l.MovedOutside(t.Context()); err != nil || len(all) > 0 {
 			t.Errorf("version %d: %v %v", version, all, err)
@@ -138,7 +138,7 @@ func TestALedgerThatIsNotMigratedNamesNoMoves(t *testing.T) {
 
 // What was noticed before the migration is named behind it.
 func TestWhatHadMovedBeforeTheMigrationIsStillNamed(t *testing.T) {
-	path := atVersion(t, 8, neverBounded()...)
+	path := atVersion(t, 8, historyOf(8)...)
 	tamper(t, path, func(conn *sql.Conn) error {
 		_, err := conn.ExecContext(t.Context(), `INSERT INTO moved (proxy_id, before, now, seen_at) VALUES ('px_1', ?, ?, ?)`,
 			micros(noon), micros(noon.Add(month)), micros(noon))

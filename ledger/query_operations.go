@@ -40,11 +40,15 @@ func (t *Tx) Operation(id string) (fact.Operation, error) {
 	return one(scanOperation, t.queryRow(`SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
 }
 
+// operationsOfCommand lists a command's operations in the order they were made. Its
+// parameters are the bounds of their ids, and the command's.
+const operationsOfCommand = `SELECT ` + operationColumns + ` FROM operations
+	WHERE id > ? AND id < ? AND command_id = ? ORDER BY accepted_at, chunk, generation`
+
 // OperationsOf lists a command's operations in the order they were made. Their
 // ids begin with the command's, so the primary key finds them.
 func (l *Ledger) OperationsOf(ctx context.Context, commandID string) ([]fact.Operation, error) {
-	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
-		WHERE id > ? AND id < ? AND command_id = ? ORDER BY accepted_at, chunk, generation`, commandID+"/", commandID+"0", commandID), scanOperation)
+	return collect(l.query(ctx, operationsOfCommand, commandID+"/", commandID+"0", commandID), scanOperation)
 }
 
 // OperationsIn lists up to limit operations in a state of those that have not ended, the

@@ -23,6 +23,7 @@ type Operation struct {
 	ProxyIDs     []string // of a renewal, in the order of the body
 	DurationDays int64
 	Binding      fact.Binding // of the account
+	OfferCode    string       // of an order that names one offer only
 }
 
 // Ref is what each fact of the operation carries.

@@ -32,7 +32,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	var d Decision
 	switch {
 	case delivered && charged > 0 && (!pending || long):
-		d = Decision{Facts: []fact.Fact{fact.OrderDelivered{OrderState: state, ProxyIDs: proxyIDs(o)}}}
+		d = Decision{Facts: []fact.Fact{fact.OrderDelivered{OrderState: state, ProxyIDs: proxyIDs(o), Proxies: deliveredProxies(op, o, charged)}}}
 		if pending {
 			doubts = append(doubts, withoutRefund(op, o))
 		}
@@ -116,6 +116,28 @@ func proxyIDs(o upstream.Order) []string {
 		ids = append(ids, p.ProxyID)
 	}
 	return ids
+}
+
+// deliveredProxies are an order's proxies, without credentials. Of an order for one
+// offer each has its share of the total, and what is left over is of the first.
+func deliveredProxies(op Operation, o upstream.Order, charged int64) []fact.DeliveredProxy {
+	out := make([]fact.DeliveredProxy, 0, len(o.Proxies))
+	n := int64(len(o.Proxies))
+	for i, p := range o.Proxies {
+		x := fact.DeliveredProxy{
+			ProxyID: p.ProxyID, OfferCode: op.OfferCode, CountryCode: p.CountryCode, Region: p.Region, LineName: p.LineName,
+			IPType: p.IPType, Protocol: p.Protocol, ExpiresAt: fact.Expiry(p.ExpiresAt),
+		}
+		if op.OfferCode != "" {
+			share := charged / n
+			if int64(i) < charged%n {
+				share++
+			}
+			x.ChargedCents = &share
+		}
+		out = append(out, x)
+	}
+	return out
 }
 
 func whyStuck(op Operation, o upstream.Order, unbooked bool) string {

@@ -250,23 +250,16 @@ func wasRefused(ctx context.Context, l *ledger.Ledger, id, hash, message string)
 	return ledger.ErrNotFound
 }
 
-// stateOf is CommandState, with what became of single lines that a person sent
-// again: where they were all that was missing, the command is complete.
+// stateOf is the state of the command that has these operations.
 func stateOf(ctx context.Context, l *ledger.Ledger, records []fact.Operation) (string, error) {
-	latest, again := LatestOf(records), slices.Clone(records)
-	for i, o := range again {
-		if o.State != fact.StatePartial || !latest.lineByLine(o) {
-			continue
+	return fact.CommandState(records, func(id string) (map[string]fact.LineState, error) {
+		lines, err := l.Lines(ctx, id)
+		states := make(map[string]fact.LineState, len(lines))
+		for _, x := range lines {
+			states[x.ProxyID] = x.State
 		}
-		lines, err := l.Lines(ctx, o.ID)
-		if err != nil {
-			return "", err
-		}
-		if latest.renewedAll(o, lines) {
-			again[i].State = fact.StateCompleted
-		}
-	}
-	return CommandState(again), nil
+		return states, err
+	})
 }
 
 func statusOf(o fact.Operation, currency string) OperationStatus {
@@ -276,69 +269,4 @@ func statusOf(o fact.Operation, currency string) OperationStatus {
 		ExpectedCount: o.ExpectedCount, DeliveredCount: o.DeliveredCount, Currency: currency, ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents,
 		TraceID: o.TraceID, AcceptedAt: o.AcceptedAt, Lines: []ledger.RenewalLine{},
 	}
-}
-
-// unended orders the states of a command that has not ended: what waits for a person
-// comes first.
-var unended = []fact.State{
-	fact.StateReview, fact.StateHeld, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateAccepted,
-}
-
-// CommandState sums the operations' states up. A command has ended when all of
-// them have; when they ended differently it is "partial". Operations whose ids
-// went to others (a split chunk, a person's sending again) do not count.
-func CommandState(operations []fact.Operation) string {
-	counts, latest := make(map[fact.State]int), LatestOf(operations)
-	for _, o := range operations {
-		if o.State.Ended() && latest.Superseded(o) {
-			continue
-		}
-		counts[o.State]++
-	}
-	for _, s := range unended {
-		if counts[s] > 0 {
-			return string(s)
-		}
-	}
-	if len(counts) == 1 {
-		for s := range counts {
-			return string(s)
-		}
-	}
-	return string(fact.StatePartial)
-}
-
-// Generations is the latest generation of each chunk of a command.
-type Generations map[string]int64
-
-// LatestOf sorts the operations of a command: which were asked again under a later
-// key.
-func LatestOf(operations []fact.Operation) Generations {
-	latest := make(Generations, len(operations))
-	for _, o := range operations {
-		latest[o.Chunk] = max(latest[o.Chunk], o.Generation)
-	}
-	return latest
-}
-
-// Superseded reports whether other operations took over what this one was to do.
-func (g Generations) Superseded(o fact.Operation) bool {
-	return g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation || o.State == fact.StateResolved && g.lineByLine(o)
-}
-
-// lineByLine reports whether single lines of the operation were sent again.
-func (g Generations) lineByLine(o fact.Operation) bool {
-	for chunk := range g {
-		if strings.HasPrefix(chunk, o.Chunk+"/") {
-			return true
-		}
-	}
-	return false
-}
-
-// renewedAll reports whether each line was renewed, left out, or sent again by itself.
-func (g Generations) renewedAll(o fact.Operation, lines []ledger.RenewalLine) bool {
-	return !slices.ContainsFunc(lines, func(x ledger.RenewalLine) bool {
-		return x.State != fact.LineSucceeded && x.State != fact.LineCharged && x.State != fact.LineSkipped && g[o.Chunk+"/"+x.ProxyID] <= o.Generation
-	})
 }

@@ -153,6 +153,7 @@ type LedgerRecorded struct {
 	OrderNo string `json:"order_no,omitempty"`
 	// ID is the person's own: the same one books once.
 	ID string `json:"id,omitempty"`
+	Money
 }
 
 // Subject names the record, so that its id is found again; "" without an id.

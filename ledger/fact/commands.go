@@ -52,6 +52,7 @@ type LedgerOpened struct {
 	Epoch        string `json:"epoch"`
 	// Restored is set where the epoch begins with a restore.
 	Restored *Restoration `json:"restored,omitempty"`
+	Money
 }
 
 // Restoration is what a restored ledger knows of its own gap.
@@ -232,6 +233,7 @@ type OperationReview struct {
 	Ambiguous  bool   `json:"ambiguous"`
 	OrderNo    string `json:"order_no,omitempty"`
 	Settlement *Lines `json:"settlement,omitempty"`
+	Money
 }
 
 // FactType implements Fact.
@@ -250,6 +252,7 @@ type OperationResolved struct {
 	ChargedCents int64     `json:"charged_cents"`
 	SendAgain    []Planned `json:"send_again,omitempty"`
 	DurationDays int64     `json:"duration_days,omitempty"`
+	Money
 }
 
 // FactType implements Fact.
@@ -280,6 +283,7 @@ type OrderState struct {
 	ReadAt *time.Time `json:"read_at,omitempty"`
 	// UnreadSince is the first of the reads in a row that failed, up to this one.
 	UnreadSince *time.Time `json:"unread_since,omitempty"`
+	Money
 }
 
 // OrderProgressed says that the order is not finished, and is read again at NextAt.
@@ -296,6 +300,8 @@ func (OrderProgressed) FactType() string { return "order.progressed" }
 type OrderDelivered struct {
 	OrderState
 	ProxyIDs []string `json:"proxy_ids"`
+	// Proxies are those of ProxyIDs, as the provider showed them.
+	Proxies []DeliveredProxy `json:"proxies,omitempty"`
 }
 
 // FactType implements Fact.
@@ -351,6 +357,7 @@ type RenewalSettled struct {
 	Attempt int64  `json:"attempt"`
 	Code    string `json:"code,omitempty"`
 	Lines
+	Money
 }
 
 // FactType implements Fact.

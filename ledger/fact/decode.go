@@ -13,7 +13,7 @@ import (
 // after it was written.
 var all = []Fact{
 	LedgerOpened{}, LedgerRecorded{}, LedgerReconciled{}, LedgerDiscrepancy{}, LedgerArchived{}, LedgerBounded{}, RunnerStarted{},
-	CommandAccepted{}, CommandRejected{}, CommandConflict{}, CommandHeld{}, CommandReleased{}, CommandCancelled{},
+	CommandAccepted{}, CommandFinished{}, CommandRejected{}, CommandConflict{}, CommandHeld{}, CommandReleased{}, CommandCancelled{},
 	OperationSending{}, OperationUnsent{}, OperationWaiting{}, OperationReview{}, OperationResolved{},
 	OrderAccepted{}, OrderProgressed{}, OrderDelivered{}, OrderRefunded{},
 	RenewalSettled{Status: "completed"}, RenewalSettled{Status: "partial"}, RenewalSettled{Status: "failed"},

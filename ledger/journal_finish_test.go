@@ -1,0 +1,204 @@
+package ledger
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"perennial/ledger/fact"
+)
+
+// commit appends facts as a program does: what they end is finished.
+func (b *book) commit(facts ...fact.Fact) {
+	b.t.Helper()
+	check(b.t, b.Write(b.t.Context(), func(tx *Tx) error { return tx.Append(facts...) }))
+}
+
+// finishedOf are the command.finished facts of a command.
+func (b *book) finishedOf(id string) (all []fact.CommandFinished) {
+	b.t.Helper()
+	rows, err := b.RowsOf(b.t.Context(), id)
+	check(b.t, err)
+	for _, r := range rows {
+		if r.Type == "command.finished" {
+			var f fact.CommandFinished
+			check(b.t, json.Unmarshal([]byte(r.Data), &f))
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+func (b *book) only(id string, revision int64) fact.CommandFinished {
+	b.t.Helper()
+	all := b.finishedOf(id)
+	if int64(len(all)) != revision || all[len(all)-1].Revision != revision {
+		b.t.Fatalf("%s finished %d times: %+v", id, len(all), all)
+	}
+	return all[len(all)-1]
+}
+
+// proves that a fold of the journal comes to the same, also in a new file.
+func (b *book) proves() {
+	b.t.Helper()
+	if _, err := b.Verify(b.t.Context()); err != nil {
+		b.t.Error(err)
+	}
+	if _, err := b.Rebuild(b.t.Context(), filepath.Join(b.t.TempDir(), "rebuilt.db")); err != nil {
+		b.t.Error(err)
+	}
+}
+
+func TestARenewalFinishesWithItsLastLine(t *testing.T) {
+	b := newBook(t)
+	expiry := noon.Add(48 * time.Hour)
+	send := sending("r1/0001", 1)
+	send.Observed = map[string]time.Time{"px_1": expiry}
+	b.commit(opened(1000), accepted(fact.KindRenewal, "r1/0001", "px_1", "px_2"), send,
+		settled("r1/0001", "partial", line("px_1", "succeeded", 300, 0), line("px_2", "unresolved", 300, 0)))
+	if all := b.finishedOf("r1"); len(all) > 0 {
+		t.Fatalf("a line waits for a person, and it is over: %+v", all)
+	}
+	b.commit(resolved("r1/0001", "px_2", "not_charged", 0))
+	f := b.only("r1", 1)
+	if f.State != "partial" || f.Attempts != 1 || f.Reviews != 0 || f.LinesTotal != 2 || f.Labels["ticket"] != "OPS-7" {
+		t.Errorf("%+v", f)
+	}
+	if want := (fact.Booked{ChargedCents: 600, RefundedCents: 300, Currency: "USD"}); f.Totals != want {
+		t.Errorf("totals are %+v instead of %+v", f.Totals, want)
+	}
+	first := f.Lines[0]
+	if first.State != "succeeded" || !first.PreviousExpiresAt.Equal(expiry) || !first.ExpiresAt.Equal(expiry.AddDate(0, 0, 30)) || *first.ChargedCents != 300 {
+		t.Errorf("%+v", first)
+	}
+	if last := f.Lines[1]; last.State != "not_charged" || last.ExpiresAt != nil {
+		t.Errorf("%+v", last)
+	}
+	b.proves()
+}
+
+func TestAnOrderFinishesWithWhatItDelivered(t *testing.T) {
+	b := newBook(t)
+	cents, expires := int64(300), noon.AddDate(0, 0, 30)
+	b.commit(opened(1000), accepted(fact.KindOrder, "o1/1"), sending("o1/1", 1), fact.OrderAccepted{Ref: ref("o1/1"), Attempt: 1, OrderNo: "no of o1/1", NextAt: noon})
+	b.commit(fact.OrderProgressed{OrderState: orderState("o1/1", "procuring", 300, 0), NextAt: noon})
+	b.commit(fact.OrderDelivered{OrderState: orderState("o1/1", "completed", 0, 0), ProxyIDs: []string{"px_1"}, Proxies: []fact.DeliveredProxy{
+		{ProxyID: "px_1", OfferCode: "off_1", CountryCode: "US", ExpiresAt: &expires, ChargedCents: &cents},
+	}})
+	f := b.only("o1", 1)
+	if f.State != "delivered" || f.Totals.ChargedCents != 300 || len(f.Operations) != 1 || f.Operations[0].OrderNo != "no of o1/1" {
+		t.Errorf("%+v", f)
+	}
+	if len(f.Lines) != 1 || f.Lines[0].State != "delivered" || f.Lines[0].OfferCode != "off_1" || *f.Lines[0].ChargedCents != 300 || !f.Lines[0].ExpiresAt.Equal(expires) {
+		t.Errorf("%+v", f.Lines)
+	}
+	// A renewal of it knows the offer.
+	b.commit(accepted(fact.KindRenewal, "r1/0001", "px_1"), sending("r1/0001", 1), settled("r1/0001", "completed", line("px_1", "succeeded", 300, 0)))
+	if f := b.only("r1", 1); f.State != "completed" || f.Lines[0].OfferCode != "off_1" {
+		t.Errorf("%+v", f)
+	}
+	b.proves()
+}
+
+func TestACommandThatGoesOnFinishesAgain(t *testing.T) {
+	b := newBook(t)
+	b.commit(opened(1000), accepted(fact.KindRenewal, "r1/0001", "px_1"), sending("r1/0001", 1),
+		fact.CommandRejected{Ref: ref("r1/0001"), Code: "insufficient_wallet_balance", Reason: "no money", Attempt: 1})
+	if f := b.only("r1", 1); f.State != "rejected" || f.Code != "insufficient_wallet_balance" || f.Reason != "no money" || f.Lines[0].State != "not_charged" {
+		t.Errorf("%+v", f)
+	}
+	b.commit(resolved("r1/0001", "", "not_charged", 0, planned("r1/0001~2", 2, "px_1")))
+	b.only("r1", 1)
+	b.commit(sending("r1/0001~2", 1), settled("r1/0001~2", "completed", line("px_1", "succeeded", 300, 0)))
+	f := b.only("r1", 2)
+	if f.State != "completed" || f.LinesTotal != 1 || f.Lines[0].State != "succeeded" || f.Attempts != 2 || f.Totals.ChargedCents != 300 {
+		t.Errorf("%+v", f)
+	}
+	b.proves()
+}
+
+func TestASplitCommandFinishesOnce(t *testing.T) {
+	b := newBook(t)
+	b.commit(opened(1000), accepted(fact.KindRenewal, "r1/0001", "px_1", "px_2"), sending("r1/0001", 1))
+	b.commit(fact.CommandRejected{Ref: ref("r1/0001"), Code: "proxy_not_found", Reason: "unknown", Attempt: 1, DurationDays: 30,
+		SplitInto: []fact.Planned{planned("r1/0001a", 1, "px_1"), planned("r1/0001b", 1, "px_2")}})
+	b.commit(sending("r1/0001a", 1), settled("r1/0001a", "completed", line("px_1", "succeeded", 300, 0)))
+	if all := b.finishedOf("r1"); len(all) > 0 {
+		t.Fatalf("half of it is under way: %+v", all)
+	}
+	b.commit(sending("r1/0001b", 1), fact.CommandRejected{Ref: ref("r1/0001b"), Code: "proxy_not_found", Reason: "it is unknown", Attempt: 1})
+	f := b.only("r1", 1)
+	if f.State != "partial" || f.LinesTotal != 2 || f.Code != "proxy_not_found" {
+		t.Errorf("%+v", f)
+	}
+	b.proves()
+}
+
+func TestARefusedCommandFinishes(t *testing.T) {
+	b := newBook(t)
+	b.commit(opened(1000))
+	refusal := fact.CommandRejected{Ref: fact.Ref{CommandID: "x1", Labels: map[string]string{"ticket": "OPS-7"}}, ContentHash: "h", Code: "invalid", Reason: "quantity is 0"}
+	b.commit(refusal)
+	f := b.only("x1", 1)
+	if f.State != "rejected" || f.Code != "invalid" || f.Reason != "quantity is 0" || f.Labels["ticket"] != "OPS-7" || len(f.Lines) != 0 {
+		t.Errorf("%+v", f)
+	}
+	b.proves()
+}
+
+func TestALargeCommandFinishesWithSomeOfItsLines(t *testing.T) {
+	b := newBook(t)
+	ids := make([]string, fact.MaxFinishedLines+50)
+	items := make([]fact.Line, len(ids))
+	for i := range ids {
+		ids[i] = "px_" + itoa(int64(1000+i))
+		items[i] = line(ids[i], "succeeded", 300, 0)
+	}
+	b.commit(opened(100_000), accepted(fact.KindRenewal, "r1/0001", ids...), sending("r1/0001", 1), settled("r1/0001", "completed", items...))
+	f := b.only("r1", 1)
+	if len(f.Lines) != fact.MaxFinishedLines || f.LinesTotal != len(ids) {
+		t.Fatalf("%d lines of %d", len(f.Lines), f.LinesTotal)
+	}
+	var all []fact.FinishedLine
+	for after := 0; after < f.LinesTotal; {
+		page, err := b.FinishedLines(t.Context(), "r1", after, 100)
+		check(t, err)
+		all = append(all, page.Lines...)
+		if after = len(all); page.LinesTotal != len(ids) {
+			t.Fatalf("%d lines", page.LinesTotal)
+		}
+	}
+	got := make([]string, 0, len(all))
+	for _, x := range all {
+		got = append(got, x.ProxyID)
+	}
+	if !slices.Equal(got, ids) {
+		t.Errorf("%d lines, the first %s", len(got), got[0])
+	}
+}
+
+// The sums of what events say they booked are the account's balance.
+func TestBookedSumsToTheBalance(t *testing.T) {
+	b := newBook(t)
+	b.add(append(history(), over()...)...)
+	var sum fact.Booked
+	rows, err := b.Rows(t.Context(), 0, 10_000)
+	check(t, err)
+	for _, r := range rows {
+		var data struct {
+			Booked *fact.Booked `json:"booked"`
+		}
+		check(t, json.Unmarshal([]byte(r.Data), &data))
+		if data.Booked != nil {
+			if data.Booked.Currency != "USD" {
+				t.Errorf("row %d, %s: %+v", r.Seq, r.Type, data.Booked)
+			}
+			sum = sum.Plus(*data.Booked)
+		}
+	}
+	if balance := b.balance(); sum.ChargedCents != balance.ChargedCents || sum.RefundedCents != balance.RefundedCents || sum.ChargedCents == 0 || sum.RefundedCents == 0 {
+		t.Errorf("the events sum to %+v, and the balance is %+v", sum, balance)
+	}
+}

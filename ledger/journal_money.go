@@ -1,0 +1,80 @@
+// What a fact says of the money that it books: by itself, and its operation with it.
+
+package ledger
+
+import (
+	"database/sql"
+	"errors"
+
+	"perennial/ledger/fact"
+)
+
+// withMoney adds to a fact that books what it books (fact.Money). It is called before
+// the fact is applied.
+func (t *Tx) withMoney(f fact.Fact) (fact.Fact, error) {
+	booked, operation, books, err := t.bookedBy(f)
+	if err != nil || !books {
+		return f, err
+	}
+	if booked.Currency, err = t.currency(f); err != nil {
+		return nil, err
+	}
+	m := fact.Money{Booked: &booked}
+	if operation != "" {
+		totals, err := t.totalsOf(operation)
+		if err != nil {
+			return nil, err
+		}
+		totals = booked.Plus(totals)
+		m.Totals = &totals
+	}
+	return fact.WithMoney(f, m), nil
+}
+
+// bookedBy is what a fact books, and for which operation. A read of an order that books
+// nothing says nothing.
+func (t *Tx) bookedBy(f fact.Fact) (b fact.Booked, operation string, books bool, err error) {
+	switch f := f.(type) {
+	case fact.LedgerOpened, fact.LedgerRecorded:
+		return b, "", true, nil
+	case fact.OrderProgressed:
+		b = f.Books()
+		return b, f.OperationID, b != fact.Booked{}, nil
+	case fact.OrderDelivered:
+		return f.Books(), f.OperationID, true, nil
+	case fact.OrderRefunded:
+		return f.Books(), f.OperationID, true, nil
+	case fact.RenewalSettled:
+		return f.Books(), f.OperationID, true, nil
+	case fact.OperationReview:
+		if f.Settlement != nil {
+			b = f.Settlement.Books()
+		}
+		return b, f.OperationID, f.Settlement != nil, nil
+	case fact.OperationResolved:
+		_, b.ChargedCents, b.RefundedCents, err = resolution(t.queryRow, f)
+		return b, f.OperationID, true, err
+	}
+	return b, "", false, nil
+}
+
+// totalsOf is what an operation has booked so far.
+func (t *Tx) totalsOf(operation string) (b fact.Booked, err error) {
+	err = t.queryRow(`SELECT charged_cents, refunded_cents FROM operations WHERE id = ?`, operation).Scan(&b.ChargedCents, &b.RefundedCents)
+	return b, notFound(err)
+}
+
+// currency is the account's: that of the fact that opens the ledger, behind which it
+// does not change.
+func (t *Tx) currency(f fact.Fact) (string, error) {
+	if opened, ok := f.(fact.LedgerOpened); ok && opened.Restored == nil {
+		return opened.Currency, nil
+	}
+	if t.w.currency == "" {
+		err := t.queryRow(`SELECT currency FROM binding`).Scan(&t.w.currency)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return "", err
+		}
+	}
+	return t.w.currency, nil
+}
