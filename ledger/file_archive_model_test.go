@@ -94,7 +94,7 @@ func everyEvent(t *testing.T, b *book) (events [][]byte) {
 		rows, err := b.Rows(t.Context(), int64(len(events)), 1000)
 		check(t, err)
 		for _, r := range rows {
-			event, err := r.Event("main", "e1")
+			event, err := r.Event("main")
 			check(t, err)
 			events = append(events, event)
 		}
@@ -154,7 +154,7 @@ func TestABackupAroundAnArchivingIsRestoredWithEvents(t *testing.T) {
 		x.Events = func(first int64) iter.Seq2[[]byte, error] {
 			return func(yield func([]byte, error) bool) {
 				for _, r := range rows[first-60:] {
-					if event, err := r.Event("main", "e1"); !yield(event, err) {
+					if event, err := r.Event("main"); !yield(event, err) {
 						return
 					}
 				}

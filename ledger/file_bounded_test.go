@@ -35,7 +35,7 @@ func (e *events) publish(t testing.TB, l *Ledger) {
 	rows, err := l.Rows(context.Background(), int64(len(e.all)), 1<<30)
 	check(t, err)
 	for _, r := range rows {
-		event, err := r.Event("main", "e1")
+		event, err := r.Event("main")
 		check(t, err)
 		e.all = append(e.all, event)
 	}

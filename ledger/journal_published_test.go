@@ -20,7 +20,7 @@ func published(t *testing.T, l *Ledger) [][]byte {
 	check(t, err)
 	var events [][]byte
 	for _, r := range rows {
-		event, err := r.Event("main", "e1")
+		event, err := r.Event("main")
 		check(t, err)
 		events = append(events, event)
 	}
@@ -44,7 +44,7 @@ func TestEveryEventGivesItsRowBackByteForByte(t *testing.T) {
 		check(t, err)
 		row := Row{Seq: 7, Type: name, Time: micros(noon.Add(1234 * time.Microsecond)), Operation: fact.Subject(), Data: string(data), PrevHash: genesis}
 		_, row.Hash = hashRow(nil, row)
-		event, err := row.Event("main", "e1")
+		event, err := row.Event("main")
 		check(t, err)
 		back, err := ReadEvent(event)
 		check(t, err)
@@ -54,7 +54,7 @@ func TestEveryEventGivesItsRowBackByteForByte(t *testing.T) {
 	}
 	row := Row{Seq: 1, Type: "x.y", Data: "{}", PrevHash: genesis}
 	_, row.Hash = hashRow(nil, row)
-	event, err := row.Event("main", "e1")
+	event, err := row.Event("main")
 	check(t, err)
 	if back, err := ReadEvent(event); err != nil || back != row {
 		t.Errorf("an empty fact: %+v %v", back, err)

@@ -70,17 +70,17 @@ type Place struct {
 
 // Event renders the row as the CloudEvent that is published for it. The data is
 // the journal's data, byte for byte, with "ledger" (a Place) added at its end.
-func (r Row) Event(account, epoch string) ([]byte, error) {
-	return r.AppendEvent(make([]byte, 0, len(r.Data)+2*len(account)+len(epoch)+512), account, epoch)
+func (r Row) Event(account string) ([]byte, error) {
+	return r.AppendEvent(make([]byte, 0, len(r.Data)+2*len(account)+512), account)
 }
 
 // AppendEvent appends the row's Event to buf. It is written by hand: the data is
 // JSON already, and encoding/json would scan and copy all of it again for every
 // event.
-func (r Row) AppendEvent(buf []byte, account, epoch string) ([]byte, error) {
+func (r Row) AppendEvent(buf []byte, account string) ([]byte, error) {
 	buf = append(buf, `{"specversion":"1.0","id":`...)
 	var err error
-	if buf, err = appendString(buf, account+"/"+epoch+"/"+itoa(r.Seq)); err != nil {
+	if buf, err = appendString(buf, r.eventID(account)); err != nil {
 		return nil, err
 	}
 	buf = append(buf, `,"source":`...)
@@ -102,6 +102,15 @@ func (r Row) AppendEvent(buf []byte, account, epoch string) ([]byte, error) {
 	buf = append(buf, `","datacontenttype":"application/json","data":`...)
 	return append(r.appendData(buf), '}'), nil
 }
+
+// eventID is the same wherever and whenever the fact is published, and that of no other
+// fact, also of one that has the same sequence after a restore.
+func (r Row) eventID(account string) string {
+	return account + "/" + r.Hash[:min(len(r.Hash), eventHash)] + "/" + itoa(r.Seq)
+}
+
+// eventHash is how many digits of a row's hash are in the id of its event.
+const eventHash = 16
 
 // appendData writes the row's data with its place in the journal.
 func (r Row) appendData(buf []byte) []byte {

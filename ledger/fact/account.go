@@ -91,22 +91,26 @@ func (SweepMissed) FactType() string { return "sweep.missed" }
 // ProxyExpiring warns, once for each expiry and threshold, that a proxy expires
 // soon and has not been renewed.
 type ProxyExpiring struct {
-	accountFact
 	ProxyID   string    `json:"proxy_id"`
 	ExpiresAt time.Time `json:"expires_at"`
 	// ThresholdSeconds is how long before the expiry the account wants to know.
 	ThresholdSeconds int64 `json:"threshold_seconds,omitempty"`
 }
 
+// Subject is the proxy.
+func (f ProxyExpiring) Subject() string { return f.ProxyID }
+
 // FactType implements Fact.
 func (ProxyExpiring) FactType() string { return "proxy.expiring" }
 
 // ProxyExpired says, once for each expiry, that a proxy's time ran out.
 type ProxyExpired struct {
-	accountFact
 	ProxyID   string    `json:"proxy_id"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
+
+// Subject is the proxy.
+func (f ProxyExpired) Subject() string { return f.ProxyID }
 
 // FactType implements Fact.
 func (ProxyExpired) FactType() string { return "proxy.expired" }

@@ -49,12 +49,14 @@ func (SweepFailed) FactType() string { return "sweep.failed" }
 // ProxyRetired says that no sweep renews the proxy any more. It is kept until it expires,
 // and a person's own command still renews it.
 type ProxyRetired struct {
-	accountFact
 	ProxyID string `json:"proxy_id"`
 	By      string `json:"by"`
 	Reason  string `json:"reason"`
 	User    string `json:"user,omitempty"` // see UserOf
 }
+
+// Subject is the proxy.
+func (f ProxyRetired) Subject() string { return f.ProxyID }
 
 // FactType implements Fact.
 func (ProxyRetired) FactType() string { return "proxy.retired" }
@@ -62,12 +64,14 @@ func (ProxyRetired) FactType() string { return "proxy.retired" }
 // ProxyReinstated says that sweeps renew the proxy again, and count its endings without a
 // renewal from here.
 type ProxyReinstated struct {
-	accountFact
 	ProxyID string `json:"proxy_id"`
 	By      string `json:"by"`
 	Reason  string `json:"reason"`
 	User    string `json:"user,omitempty"` // see UserOf
 }
+
+// Subject is the proxy.
+func (f ProxyReinstated) Subject() string { return f.ProxyID }
 
 // FactType implements Fact.
 func (ProxyReinstated) FactType() string { return "proxy.reinstated" }
@@ -76,7 +80,6 @@ func (ProxyReinstated) FactType() string { return "proxy.reinstated" }
 // policy this order buys another in its place. It says that the order is on its
 // way, not that anything was bought.
 type ProxyReplaced struct {
-	accountFact
 	ProxyID   string          `json:"proxy_id"`
 	Schedule  string          `json:"schedule"`
 	Reason    string          `json:"reason"`
@@ -86,6 +89,9 @@ type ProxyReplaced struct {
 	// MaxTotalCents is the order's ceiling.
 	MaxTotalCents int64 `json:"max_total_cents"`
 }
+
+// Subject is the proxy.
+func (f ProxyReplaced) Subject() string { return f.ProxyID }
 
 // FactType implements Fact.
 func (ProxyReplaced) FactType() string { return "proxy.replaced" }

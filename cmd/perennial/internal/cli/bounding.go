@@ -185,10 +185,6 @@ func (b bounding) say(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, 
 // publish brings the stream up to the ledger's end, so that the facts about the
 // archiving are on it before anything goes from it.
 func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
-	binding, err := l.Binding(ctx)
-	if err != nil {
-		return err
-	}
 	noted, err := l.Published(ctx)
 	if err != nil {
 		return err
@@ -197,7 +193,7 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	relay := queue.NewRelay(b.history.queue, b.account, &daemon.Source{Ledger: l, Account: b.account, Epoch: binding.Epoch}, b.log)
+	relay := queue.NewRelay(b.history.queue, b.account, &daemon.Source{Ledger: l, Account: b.account}, b.log)
 	relay.Held, relay.RefillAdvice, relay.Begins = daemon.HeldFromNote(noted), daemon.RefillAdvice, daemon.EventsBegin(l)
 	parent := ctx
 	ctx, stop := context.WithCancelCause(ctx)

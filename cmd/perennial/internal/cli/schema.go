@@ -128,7 +128,7 @@ func eventSchema(name string, fact fact.Fact) object {
 		"required": []string{"specversion", "id", "source", "type", "time", "datacontenttype", "data"},
 		"properties": object{
 			"specversion": object{"const": "1.0"},
-			"id":          object{"type": "string", "pattern": `^[a-z0-9-]{1,32}/[^/]+/[0-9]+$`},
+			"id":          object{"type": "string", "pattern": `^[a-z0-9-]{1,32}/[0-9a-f]{16}/[0-9]+$`},
 			"source":      object{"type": "string", "pattern": `^perennial/[a-z0-9-]{1,32}$`},
 			"type":        object{"const": "perennial." + name + ".v1"},
 			"subject":     text,

@@ -27,7 +27,7 @@ func TestEveryEventThatIsPublishedFitsItsSchema(t *testing.T) {
 	out, _, _ := w.cli("status", "-o", "json")
 	l, seen := w.journal(t), map[string]bool{}
 	for _, row := range l {
-		event, err := row.Event("main", "e1")
+		event, err := row.Event("main")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 
 // Source shows the ledger's journal to the relay.
 type Source struct {
-	Ledger         *ledger.Ledger
-	Account, Epoch string
+	Ledger  *ledger.Ledger
+	Account string
 
 	text []byte // of the events that were returned last
 }
@@ -32,7 +32,7 @@ func (s *Source) Events(ctx context.Context, after uint64, limit int) ([]queue.E
 	}
 	for _, r := range rows {
 		begin := len(s.text)
-		if s.text, err = r.AppendEvent(s.text, s.Account, s.Epoch); err != nil {
+		if s.text, err = r.AppendEvent(s.text, s.Account); err != nil {
 			return nil, err
 		}
 		events = append(events, queue.Event{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: s.text[begin:len(s.text):len(s.text)]})
