@@ -197,7 +197,7 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	relay := queue.NewRelay(b.history.queue, b.account, &daemon.Source{Ledger: l, Account: b.account, Epoch: binding.Epoch}, b.log)
+	relay := queue.NewRelay(b.history.queue, b.account, &daemon.Source{Ledger: l, Account: b.account, Epoch: binding.Epoch})
 	relay.Held, relay.RefillAdvice, relay.Begins = daemon.HeldFromNote(noted), daemon.RefillAdvice, daemon.EventsBegin(l)
 	parent := ctx
 	ctx, stop := context.WithCancelCause(ctx)

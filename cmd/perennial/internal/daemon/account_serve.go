@@ -47,7 +47,7 @@ func (a *account) serve(ctx context.Context) error {
 	if err := distinctBindings(ctx, a.host.Accounts); err != nil {
 		return err
 	}
-	relay := queue.NewRelay(a.host.Queue, a.Name, &Source{Ledger: a.Ledger, Account: a.Name, Epoch: runner.Binding().Epoch}, a.host.log)
+	relay := queue.NewRelay(a.host.Queue, a.Name, &Source{Ledger: a.Ledger, Account: a.Name, Epoch: runner.Binding().Epoch})
 	relay.Reached, relay.Held, relay.Refill, relay.RefillAdvice = a.host.reached, held, a.refills(), RefillAdvice
 	relay.Begins = EventsBegin(a.Ledger)
 	sweeper, err := a.newSweeper(runner)
