@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,12 +66,8 @@ const (
 // Connect connects to NATS. With Wait it returns at once, and the connection is
 // made when the server can be reached. The error says which address was tried.
 func Connect(config ConnectConfig) (*Queue, error) {
-	log := config.Log
-	if log == nil {
-		log = logrus.StandardLogger()
-	}
 	q := &Queue{
-		log:           log.WithField("part", "queue"),
+		log:           cmp.Or(config.Log, logrus.StandardLogger()).WithField("part", "queue"),
 		embedded:      config.Embedded != nil,
 		leaseReplicas: max(config.LeaseReplicas, 1),
 		where:         config.where(),
@@ -79,11 +76,7 @@ func Connect(config ConnectConfig) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := config.Name
-	if name == "" {
-		name = "perennial"
-	}
-	options = append(options, nats.Name(name),
+	options = append(options, nats.Name(cmp.Or(config.Name, "perennial")),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(pingsOut),
 		nats.IgnoreAuthErrorAbort(), nats.RetryOnFailedConnect(config.Wait), // a login that is refused now may be put right at the server
@@ -280,14 +273,11 @@ func readContext(name string) (string, []nats.Option, error) {
 	if err := json.Unmarshal(text, &context); err != nil {
 		return "", nil, fmt.Errorf("nats context %s: %w", path, err)
 	}
-	if context.URL == "" {
-		context.URL = nats.DefaultURL
-	}
 	options, err := context.options()
 	if err != nil {
 		return "", nil, fmt.Errorf("nats context %s: %w", path, err)
 	}
-	return context.URL, options, nil
+	return cmp.Or(context.URL, nats.DefaultURL), options, nil
 }
 
 // maxContext bounds a context file and a creds file, in bytes.

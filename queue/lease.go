@@ -44,8 +44,8 @@ func (q *Queue) AcquireLease(ctx context.Context, account, holder string, ttl ti
 		if err == nil {
 			return lease, nil
 		}
-		var held *LeaseHeldError
-		if !errors.As(err, &held) {
+		held, ok := errors.AsType[*LeaseHeldError](err)
+		if !ok {
 			return nil, err
 		}
 		if err := c.awaitFree(ctx); err != nil {
