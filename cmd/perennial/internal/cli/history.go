@@ -87,11 +87,7 @@ func (h *history) closeOn(err *error) {
 // locked runs do for the account that --account names, while no other process has the
 // data directory.
 func (a *app) locked(do func(c *config.Config, account string) error) (err error) {
-	c, err := config.Load(a.configFile)
-	if err != nil {
-		return err
-	}
-	account, err := c.Pick(a.account)
+	c, account, err := a.configured()
 	if err != nil {
 		return err
 	}

@@ -95,10 +95,7 @@ func (r *rotation) run(ctx context.Context) error {
 
 // load finds the account, and refuses where there is no file to change.
 func (r *rotation) load() (err error) {
-	if r.config, err = config.Load(r.app.configFile); err != nil {
-		return err
-	}
-	if r.account, err = r.config.Pick(r.app.account); err != nil {
+	if r.config, r.account, err = r.app.configured(); err != nil {
 		return err
 	}
 	old := r.config.Accounts[r.account]

@@ -56,20 +56,16 @@ func (a *app) statusCommand() *cobra.Command {
 
 // readStatus asks the runner, and reads the ledger itself when none answers.
 func (a *app) readStatus(ctx context.Context, id string) (inspect.CommandStatus, error) {
-	r, err := a.connect()
-	if err == nil {
-		defer r.Close()
-		s, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: id})
-		if !errors.Is(err, queue.ErrNoRunner) {
-			return s, err
-		}
+	s, answered, err := askRunning[inspect.CommandStatus](ctx, a, daemon.VerbStatus, daemon.OperatorRequest{ID: id})
+	if answered {
+		return s, err
 	}
 	l, _, ledgerErr := a.openLedger(ctx)
 	if ledgerErr != nil {
-		return inspect.CommandStatus{}, errors.Join(err, ledgerErr)
+		return s, errors.Join(err, ledgerErr)
 	}
 	defer func() { _ = l.Close() }()
-	s, err := inspect.Status(ctx, l, id)
+	s, err = inspect.Status(ctx, l, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return s, &notFoundError{fmt.Sprintf("there is no command or operation %q", id)}
 	}
@@ -306,12 +302,7 @@ func (a *app) operatorCommand(use, short, verb string) *cobra.Command {
 }
 
 func (a *app) sendChange(ctx context.Context, verb string, q any) error {
-	r, err := a.connect()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	changed, err := ask[daemon.ChangedAnswer](ctx, r, verb, q)
+	changed, err := askOnce[daemon.ChangedAnswer](ctx, a, verb, q)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/config"
 	"perennial/jobs/command"
 	"perennial/queue"
 	"perennial/upstream"
@@ -77,11 +76,7 @@ func (s *submitting) run(ctx context.Context) error {
 // runner would refuse is refused before anything is published.
 func (s *submitting) rules() command.Rules {
 	lenient := command.Rules{Environment: upstream.Sandbox, CIDRField: "-"}
-	c, err := config.Load(s.app.configFile)
-	if err != nil {
-		return lenient
-	}
-	name, err := c.Pick(s.app.account)
+	c, name, err := s.app.configured()
 	if err != nil || c.Accounts[name].AppID == "" {
 		return lenient
 	}

@@ -27,14 +27,9 @@ func (a *app) sweepForecast() *cobra.Command {
 			if len(args) == 1 {
 				q.Schedule = args[0]
 			}
-			r, err := a.connect()
-			if err != nil {
-				return err
-			}
-			defer r.Close()
 			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Minute)
 			defer cancel()
-			f, err := ask[schedules.Forecast](ctx, r, daemon.VerbForecast, q)
+			f, err := askOnce[schedules.Forecast](ctx, a, daemon.VerbForecast, q)
 			if err != nil {
 				return err
 			}
