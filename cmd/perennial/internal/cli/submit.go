@@ -77,14 +77,14 @@ func (s *submitting) run(ctx context.Context) error {
 func (s *submitting) rules() command.Rules {
 	lenient := command.Rules{Environment: upstream.Sandbox, CIDRField: "-"}
 	c, name, err := s.app.configured()
-	if err != nil || c.Accounts[name].AppID == "" {
+	if err != nil {
 		return lenient
 	}
-	rules := command.Rules{Environment: upstream.Sandbox, CIDRField: c.Accounts[name].CIDRField}
-	if strings.HasPrefix(c.Accounts[name].AppID, "live_app_") {
-		rules.Environment = upstream.Production
+	env, err := upstream.EnvironmentOf(c.Accounts[name].AppID)
+	if err != nil { // the embedded sandbox has none
+		return lenient
 	}
-	return rules
+	return command.Rules{Environment: env, CIDRField: c.Accounts[name].CIDRField}
 }
 
 // badShown is how many bad lines are printed.

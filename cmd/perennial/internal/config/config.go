@@ -3,10 +3,10 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,10 +167,7 @@ func (c *Config) Defaults() {
 
 // SetDefault sets a field that has its zero value.
 func SetDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
+	*field = cmp.Or(*field, value)
 }
 
 // validate names the field and the fix of the first thing wrong.
@@ -214,11 +211,11 @@ func (c *Config) validate() error {
 
 // Validate names the first field that is wrong, and the fix.
 func (a *Account) Validate() (err error) {
-	if err := checkBaseURL(a.BaseURL); err != nil {
-		return err
+	if err := upstream.CheckBaseURL(a.BaseURL); err != nil {
+		return fmt.Errorf("base_url %w", err)
 	}
-	if !strings.HasPrefix(a.AppID, "live_app_") && !strings.HasPrefix(a.AppID, "sbx_app_") {
-		return fmt.Errorf("app_id is %q and must begin with live_app_ (production) or sbx_app_ (sandbox)", a.AppID)
+	if _, err := upstream.EnvironmentOf(a.AppID); err != nil {
+		return fmt.Errorf("app_id is %q and %w", a.AppID, err)
 	}
 	if a.RatePerSecond < 0 || a.Concurrency < 1 || a.Concurrency > 1024 || a.DailyLimitCents < 0 || a.Replicas < 1 {
 		return errors.New("rate_per_second, concurrency (1 to 1024), daily_limit_cents and replicas must not be negative")
@@ -228,20 +225,6 @@ func (a *Account) Validate() (err error) {
 	}
 	if a.Location, err = time.LoadLocation(a.DailyLimitTimezone); err != nil {
 		return fmt.Errorf("daily_limit_timezone: %w", err)
-	}
-	return nil
-}
-
-// checkBaseURL repeats nothing of an address that may hold a password.
-func checkBaseURL(text string) error {
-	u, err := url.Parse(text)
-	switch {
-	case err == nil && (u.User != nil || u.RawQuery != "" || u.Fragment != ""):
-		return errors.New("base_url must be scheme, host and perhaps a path, with no user, no query and no fragment: the key belongs in app_id and secret_file")
-	case err != nil || u.Host == "":
-		return errors.New("base_url must be the provider's address, such as https://api.example.com")
-	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
-		return fmt.Errorf("base_url is %q: only https is accepted, and http to this machine itself", text)
 	}
 	return nil
 }
@@ -258,7 +241,7 @@ func (c *Config) validateProduction() error {
 // Production is the first account that spends real money, "" when none does.
 func (c *Config) Production() string {
 	for _, name := range c.AccountNames() {
-		if strings.HasPrefix(c.Accounts[name].AppID, "live_app_") {
+		if env, _ := upstream.EnvironmentOf(c.Accounts[name].AppID); env == upstream.Production {
 			return name
 		}
 	}
@@ -290,12 +273,7 @@ func (c *Config) validateSchedules() error {
 
 // AccountNames are the accounts, sorted.
 func (c *Config) AccountNames() []string {
-	names := make([]string, 0, len(c.Accounts))
-	for name := range c.Accounts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(c.Accounts))
 }
 
 // Pick is the account that a command means.
@@ -321,14 +299,6 @@ func (c *Config) LedgerPath(account string) string {
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }
 
 // Client makes the account's API client.
