@@ -61,7 +61,7 @@ func (a *app) openHistoryLocked(c *config.Config, account string) (h *history, e
 }
 
 func (a *app) externalNATS(c *config.Config) bool {
-	return a.natsURL != "" || c.NATS.URL != "" || c.NATS.Context != ""
+	return a.natsURL != "" || c.NATS.External()
 }
 
 // open connects to a server, or serves the store of the data directory.

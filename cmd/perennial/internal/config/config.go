@@ -49,6 +49,9 @@ type NATS struct {
 	Context      string `koanf:"context"`       // of the NATS CLI
 }
 
+// External reports whether the configuration names a server; else there is an embedded one.
+func (n NATS) External() bool { return n.URL != "" || n.Context != "" }
+
 // HTTP is where health, metrics and the dashboard are served.
 type HTTP struct {
 	Listen string   `koanf:"listen"` // default 127.0.0.1:8080
@@ -178,7 +181,7 @@ func (c *Config) validate() error {
 	if c.NATS.URL != "" && c.NATS.Context != "" {
 		return errors.New("nats.url and nats.context exclude each other: keep one")
 	}
-	if c.NATS.URL == "" && c.NATS.Context == "" {
+	if !c.NATS.External() {
 		if err := queue.CheckListen(c.NATS.Listen); err != nil {
 			return err
 		}
@@ -232,7 +235,7 @@ func (a *Account) Validate() (err error) {
 // validateProduction refuses a production account on an embedded server without users:
 // any client that can publish a command can spend money.
 func (c *Config) validateProduction() error {
-	if name := c.Production(); name != "" && c.NATS.URL == "" && c.NATS.Context == "" && len(c.NATS.Users) == 0 {
+	if name := c.Production(); name != "" && !c.NATS.External() && len(c.NATS.Users) == 0 {
 		return fmt.Errorf("accounts.%s is a production account and the embedded NATS server has no users: any client that can connect could spend its money. Set nats.users, or nats.url", name)
 	}
 	return nil
