@@ -115,9 +115,6 @@ func (q *Queue) Anonymous() bool { return !q.nc.AuthRequired() }
 // MaxPayload is how many bytes one message may have on the server.
 func (q *Queue) MaxPayload() int64 { return q.nc.MaxPayload() }
 
-// Connected says whether the connection is up at the moment.
-func (q *Queue) Connected() bool { return q.nc.IsConnected() }
-
 // Down says why the connection is down, "" when it is up.
 func (q *Queue) Down() string {
 	if q.nc.IsConnected() {

@@ -116,9 +116,6 @@ func (l *Lease) Confirm(ctx context.Context) error {
 	return nil
 }
 
-// TTL is for how long a holder that died blocks the account.
-func (l *Lease) TTL() time.Duration { return l.ttl }
-
 // Release gives the account back, so that another runner can have it at once.
 // A lease lost before is left to its new holder.
 func (l *Lease) Release(ctx context.Context) error {

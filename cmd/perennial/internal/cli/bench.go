@@ -325,20 +325,17 @@ func (a *app) printBench(r benchResult) error {
 	})
 }
 
+// resources is what this process has used so far; zero where the system does not say.
+func resources() (used syscall.Rusage) {
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
+	return used
+}
+
 // cpuMicros is the CPU time of this process, user and system.
 func cpuMicros() int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return u.Utime.Nano()/1000 + u.Stime.Nano()/1000
+	used := resources()
+	return used.Utime.Nano()/1000 + used.Stime.Nano()/1000
 }
 
 // peakMemory is the largest resident size of this process, in bytes.
-func peakMemory() int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return u.Maxrss << 10
-}
+func peakMemory() int64 { return resources().Maxrss << 10 }

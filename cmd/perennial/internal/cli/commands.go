@@ -20,6 +20,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
 	"perennial/queue"
 )
 
@@ -241,8 +242,6 @@ func (a *app) sayNotReady(ctx context.Context, r *remote, id string) {
 
 // follow waits for a command to end, or to wait for a person.
 func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesRequest) error {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
 	away, said := absence{}, ""
 	for polls := 0; ; polls++ {
 		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, q)
@@ -266,10 +265,8 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesR
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
+		if err := sleep.For(ctx, pollEvery); err != nil {
+			return err
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs/inspect"
+	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/schedules"
 )
@@ -216,8 +217,6 @@ func (d *demo) setFault(ctx context.Context, fault, path string) error {
 }
 
 func awaitEnd(ctx context.Context, r *remote, id string) (status inspect.CommandStatus, err error) {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
 	for {
 		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, daemon.StatesRequest{IDs: []string{id}})
 		if settledState(states[id]) {
@@ -228,10 +227,8 @@ func awaitEnd(ctx context.Context, r *remote, id string) (status inspect.Command
 		if err != nil && !errors.Is(err, queue.ErrNoRunner) && !errors.Is(err, queue.ErrStopping) {
 			return status, err
 		}
-		select {
-		case <-ctx.Done():
-			return status, ctx.Err()
-		case <-ticker.C:
+		if err := sleep.For(ctx, pollEvery); err != nil {
+			return status, err
 		}
 	}
 }

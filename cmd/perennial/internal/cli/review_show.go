@@ -112,7 +112,7 @@ func expiryRows(all []inspect.ExpiryEvidence) (rows [][]string) {
 		if x.Moved != nil {
 			moved = strconv.FormatBool(*x.Moved)
 		}
-		rows = append(rows, []string{x.ProxyID, x.State, instantText(x.Before), instantText(x.Now), moved})
+		rows = append(rows, []string{x.ProxyID, x.State, stamp(x.Before), stamp(x.Now), moved})
 	}
 	return rows
 }

@@ -13,12 +13,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
 	"perennial/ledger/files"
+	"perennial/ledger/sleep"
 )
 
 // reject is a command that was not done, as --rejects writes it.
@@ -49,8 +49,6 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 			failed = append(failed, ending{e, state})
 		}
 	}
-	ticker := time.NewTicker(2 * pollEvery)
-	defer ticker.Stop()
 	away := absence{}
 	var err error
 	for {
@@ -65,10 +63,7 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 		if len(pending) == 0 {
 			break
 		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
+		_ = sleep.For(ctx, 2*pollEvery) // its end shows in the next turn
 	}
 	_ = bar.Finish()
 	if len(pending) > 0 {

@@ -74,7 +74,7 @@ func addSweeps(list *listing, account string, all []schedules.Status) error {
 		if s.Problem != "" {
 			why = "NOT MADE: " + s.Problem + "; before: " + why
 		}
-		if err := list.add(account, s, s.Schedule, s.Cron+" "+s.Timezone, ago(s.LastSlot), s.State, instantText(s.NextSlot), s.Plan, why); err != nil {
+		if err := list.add(account, s, s.Schedule, s.Cron+" "+s.Timezone, ago(s.LastSlot), s.State, stamp(s.NextSlot), s.Plan, why); err != nil {
 			return err
 		}
 	}
