@@ -226,20 +226,15 @@ func (c ConnectConfig) target() (string, []nats.Option, error) {
 	case c.Context != "" && c.URL == "":
 		return readContext(c.Context)
 	case c.URL != "":
-		options, err := credentials(c.CredsFile)
-		if err != nil {
-			return "", nil, err
-		}
-		if c.User != "" { // what the address names comes before it
-			options = append(options, nats.UserInfo(c.User, c.Password))
-		}
-		return c.URL, options, nil
+		// A user that the address names comes before this one.
+		options, err := access{Creds: c.CredsFile, User: c.User, Password: c.Password}.options()
+		return c.URL, options, err
 	}
 	return "", nil, errors.New("connect to nats: no address: give a URL, a context or an embedded server")
 }
 
-// cliContext is what is used of a context file of the NATS command line.
-type cliContext struct {
+// access is how a server is reached, as a context file of the NATS command line says it.
+type access struct {
 	URL      string `json:"url"`
 	Creds    string `json:"creds"`
 	User     string `json:"user"`
@@ -266,7 +261,7 @@ func readContext(name string) (string, []nats.Option, error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("nats context %q: %w", name, err)
 	}
-	var context cliContext
+	var context access
 	if err := json.Unmarshal(text, &context); err != nil {
 		return "", nil, fmt.Errorf("nats context %s: %w", path, err)
 	}
@@ -292,16 +287,16 @@ func credentials(file string) ([]nats.Option, error) {
 	return []nats.Option{nats.UserCredentials(file)}, nil
 }
 
-func (c cliContext) options() ([]nats.Option, error) {
-	options, err := credentials(c.Creds)
+func (a access) options() ([]nats.Option, error) {
+	options, err := credentials(a.Creds)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case c.Token != "":
-		options = append(options, nats.Token(c.Token))
-	case c.User != "":
-		options = append(options, nats.UserInfo(c.User, c.Password))
+	case a.Token != "":
+		options = append(options, nats.Token(a.Token))
+	case a.User != "":
+		options = append(options, nats.UserInfo(a.User, a.Password))
 	}
 	return options, nil
 }

@@ -121,16 +121,12 @@ func (l *Lease) Confirm(ctx context.Context) error {
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	<-l.done
-	held := true
 	select {
 	case <-l.lost:
-		held = false
+		return nil
 	default:
 	}
 	l.lose()
-	if !held {
-		return nil
-	}
 	if err := l.giveBack(ctx); err != nil {
 		return fmt.Errorf("release account %s: %w", l.account, err)
 	}
