@@ -20,7 +20,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -225,10 +224,7 @@ func (b *bench) directOne(ctx context.Context, n int) error {
 // runner publishes commands to NATS and has them carried out with every
 // guarantee on: SQLite FULL, events published.
 func (b *bench) runner(ctx context.Context, out *benchResult) error {
-	log := logrus.New()
-	log.SetOutput(b.app.stderr)
-	log.SetLevel(logrus.WarnLevel)
-	h, err := daemon.Start(ctx, b.config(), log, nil)
+	h, err := daemon.Start(ctx, b.config(), b.app.logger(), nil)
 	if err != nil {
 		return err
 	}

@@ -276,10 +276,14 @@ func (a *app) followed(status inspect.CommandStatus) error {
 	if err := a.printStatus("", status); err != nil {
 		return err
 	}
-	if err := stateExit(status.State); err != nil || len(status.LeftOut) == 0 {
-		return err
+	code := stateCode(status.State)
+	switch {
+	case code != ExitDone:
+		return &exitError{code: code}
+	case len(status.LeftOut) > 0:
+		return &exitError{code: ExitPartly}
 	}
-	return &exitError{code: ExitPartly}
+	return nil
 }
 
 // absence tolerates a runner that stops while a command is followed: it may be
@@ -307,16 +311,16 @@ func settledState(state string) bool {
 	return s != "" && (s.Ended() || s == fact.StateReview || s == fact.StateHeld || state == inspect.StateConflict)
 }
 
-// stateExit is the exit code of a command that ended so.
-func stateExit(state string) error {
+// stateCode is the exit code of a command that ended so.
+func stateCode(state string) int {
 	switch fact.State(state) {
-	case fact.StateRejected, fact.StateFailed, fact.StateRefunded:
-		return &exitError{code: ExitFailed}
+	case fact.StateRejected, fact.StateFailed, fact.StateRefunded, inspect.StateConflict:
+		return ExitFailed
 	case fact.StatePartial:
-		return &exitError{code: ExitPartly}
+		return ExitPartly
 	case fact.StateReview, fact.StateHeld:
-		return &exitError{code: ExitPerson}
+		return ExitPerson
 	case fact.StateAccepted, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateDelivered, fact.StateCompleted, fact.StateResolved:
 	}
-	return nil
+	return ExitDone
 }

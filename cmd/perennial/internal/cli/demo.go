@@ -55,11 +55,9 @@ func (a *app) demo(ctx context.Context, keep bool) (err error) {
 	c := config.Embedded()
 	c.DataDir, c.NATS.Listen, c.HTTP.Listen = dir, "127.0.0.1:0", "127.0.0.1:0"
 	c.Schedules = []schedules.Schedule{demoSchedule()}
-	log := logrus.New()
-	log.SetOutput(a.stderr)
-	log.SetLevel(logrus.ErrorLevel)
-	if a.verbose {
-		log.SetLevel(logrus.DebugLevel)
+	log := a.logger()
+	if !a.verbose {
+		log.SetLevel(logrus.ErrorLevel)
 	}
 	h, err := daemon.Start(ctx, c, log, nil)
 	if err != nil {

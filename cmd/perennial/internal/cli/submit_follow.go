@@ -16,7 +16,6 @@ import (
 
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs/inspect"
-	"perennial/ledger/fact"
 	"perennial/ledger/files"
 	"perennial/ledger/sleep"
 )
@@ -45,7 +44,8 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 	ended := map[string]int{}
 	var failed []ending
 	settled := func(e entry, state string) {
-		if ended[state]++; notDone(state) {
+		ended[state]++
+		if code := stateCode(state); code == ExitFailed || code == ExitPartly {
 			failed = append(failed, ending{e, state})
 		}
 	}
@@ -77,13 +77,6 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 		return ctx.Err()
 	}
 	return batchExit(ended)
-}
-
-// notDone reports that the command ended without what it asked for.
-func notDone(state string) bool {
-	return slices.Contains([]fact.State{
-		fact.StateRejected, fact.StateFailed, fact.StateRefunded, fact.StatePartial, inspect.StateConflict,
-	}, fact.State(state))
 }
 
 // ending is a command that was not done, and the state that it ended in.
@@ -196,17 +189,18 @@ func (a *app) printEnded(ended map[string]int, total int, refused []reject) erro
 
 // batchExit is the code of a batch: that of its commands when they ended
 // alike, else "partly", and "needs a person" above all.
-func batchExit(ended map[string]int) error {
-	if ended["review"]+ended["held"] > 0 {
+func batchExit(states map[string]int) error {
+	codes := map[int]bool{}
+	for state := range states {
+		codes[stateCode(state)] = true
+	}
+	switch {
+	case codes[ExitPerson]:
 		return &exitError{code: ExitPerson}
-	}
-	bad := ended["rejected"] + ended["failed"] + ended["refunded"] + ended[inspect.StateConflict]
-	switch good := ended["completed"] + ended["delivered"] + ended["resolved"]; {
-	case bad == 0 && ended["partial"] == 0:
-		return nil
-	case good == 0 && ended["partial"] == 0:
-		return &exitError{code: ExitFailed}
-	default:
+	case codes[ExitPartly] || codes[ExitFailed] && codes[ExitDone]:
 		return &exitError{code: ExitPartly}
+	case codes[ExitFailed]:
+		return &exitError{code: ExitFailed}
 	}
+	return nil
 }
