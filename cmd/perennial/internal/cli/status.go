@@ -15,10 +15,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 
+	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -47,7 +48,7 @@ func (a *app) statusCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&q.All, "all", true, "show operations that have ended too")
 	c.Flags().StringVar(&q.State, "state", "", "only operations in this state, such as review")
-	c.Flags().StringVar(&q.Kind, "kind", "", "only order or renewal")
+	c.Flags().StringVar(&q.Kind, "kind", "", fmt.Sprintf("only of this kind, one of %v", jobs.Kinds()))
 	c.Flags().StringToStringVar(&q.Labels, "label", nil, "only of commands with this label, key=value; may be repeated")
 	c.Flags().Var(span{&since}, "since", "only what was accepted within this time, such as 1d or 12h")
 	limitFlag(c, &q.Limit, 50, "how many, the last accepted first")
@@ -179,12 +180,7 @@ func checkTypes(types []string) error {
 		if ok := slices.ContainsFunc(known, func(k string) bool { match, err := path.Match(text, k); return err == nil && match }); ok || text == ">" {
 			continue
 		}
-		near, least := "", len(text)
-		for _, k := range known {
-			if d := levenshtein.ComputeDistance(text, k); d < least {
-				near, least = k, d
-			}
-		}
+		near := config.Nearest(text, known, len(text))
 		if near != "" {
 			near = ", did you mean " + near + "?"
 		}
@@ -315,8 +311,8 @@ func (a *app) sendChange(ctx context.Context, verb string, q any) error {
 
 // checkList refuses filters that nothing can match.
 func checkList(q daemon.ListRequest) error {
-	if q.Kind != "" && q.Kind != string(fact.KindOrder) && q.Kind != string(fact.KindRenewal) {
-		return usage("--kind is %q: use order or renewal", q.Kind)
+	if q.Kind != "" && !slices.Contains(jobs.Kinds(), fact.Kind(q.Kind)) {
+		return usage("--kind is %q: use one of %v", q.Kind, jobs.Kinds())
 	}
 	if q.State != "" && !slices.Contains(fact.States, fact.State(q.State)) {
 		return usage("--state is %q: use one of %v", q.State, fact.States)
