@@ -238,10 +238,6 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 	if json.Unmarshal(e.Data, &event) != nil || json.Unmarshal(event.Data, &data) != nil {
 		return fmt.Sprintf("%6d  %s", e.Seq, e.Type)
 	}
-	line := fmt.Sprintf("%6d  %s  %-18s %s", e.Seq, event.Time.Format("15:04:05.000"), e.Type, event.Subject)
-	if data.Schedule != "" {
-		line += "  " + printable(data.Schedule)
-	}
 	ids := data.ProxyIDs
 	if data.ProxyID != "" {
 		ids = append(ids, data.ProxyID)
@@ -252,20 +248,21 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 	for _, x := range data.Skipped {
 		ids = append(ids, x.ProxyIDs...)
 	}
-	if len(ids) > 0 {
-		line += "  " + printable(daemon.FirstFew(ids))
-	}
+	said := []string{data.Schedule, daemon.FirstFew(ids)}
 	if data.Charged != 0 {
-		line += "  charged " + money(data.Charged, currency)
+		said = append(said, "charged "+money(data.Charged, currency))
 	}
 	if data.Refunded != 0 {
-		line += "  refunded " + money(data.Refunded, currency)
+		said = append(said, "refunded "+money(data.Refunded, currency))
 	}
 	if data.By != "" {
-		line += "  by " + printable(fact.Signed(data.By, data.User))
+		said = append(said, "by "+fact.Signed(data.By, data.User))
 	}
-	if why := data.Reason + data.Detail + data.Skipped.reason(); why != "" {
-		line += "  " + printable(why)
+	line := fmt.Sprintf("%6d  %s  %-18s %s", e.Seq, event.Time.Format("15:04:05.000"), e.Type, event.Subject)
+	for _, text := range append(said, data.Reason+data.Detail+data.Skipped.reason()) {
+		if text != "" {
+			line += "  " + printable(text)
+		}
 	}
 	return line
 }
