@@ -105,7 +105,7 @@ func (s *submitting) refuse(b *batch) error {
 		}
 		fmt.Fprintln(s.app.stderr, printable(bad.String()))
 	}
-	if err := s.writeRejects(len(b.bad), func(i int) reject { return b.bad[i].reject() }); err != nil {
+	if err := s.writeRejects(b.bad); err != nil {
 		return err
 	}
 	return usage("%d of %d lines cannot be submitted, so nothing was published: correct them and submit the file again", len(b.bad), b.lines)

@@ -29,8 +29,12 @@ type reject struct {
 	Reason string `json:"reason"`
 }
 
-func (b badLine) reject() reject {
-	return reject{File: b.file, Line: b.line, ID: b.id, State: "invalid", Reason: b.why}
+// String says of a line that cannot be submitted where it is, and what to do.
+func (r reject) String() string {
+	if r.ID == "" {
+		return fmt.Sprintf("%s line %d: %s", r.File, r.Line, r.Reason)
+	}
+	return fmt.Sprintf("%s line %d (id %s): %s", r.File, r.Line, r.ID, r.Reason)
 }
 
 // rejectsShown is how many rejected commands are printed with their reasons; the
@@ -88,7 +92,7 @@ type ending struct {
 
 // sumUp prints how the commands ended, and why those that were not done were not.
 func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int, total int, failed []ending) error {
-	shown, known := []reject{}, map[string]reject{}
+	rejects := []reject{}
 	for i, e := range failed {
 		if i == rejectsShown && s.rejects == "" {
 			break
@@ -101,13 +105,10 @@ func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int,
 		if e.state == inspect.StateConflict { // status is that of the content that stands
 			x.State, x.Reason = e.state, fmt.Sprintf("the id was accepted before with other content, which stands and is %s: choose another id", status.State)
 		}
-		known[e.id] = x
-		if i < rejectsShown {
-			shown = append(shown, x)
-		}
+		rejects = append(rejects, x)
 	}
-	err := s.writeRejects(len(failed), func(i int) reject { return known[failed[i].id] })
-	return errors.Join(s.app.printEnded(ended, total, shown), err)
+	err := s.writeRejects(rejects)
+	return errors.Join(s.app.printEnded(ended, total, rejects[:min(len(rejects), rejectsShown)]), err)
 }
 
 // canWriteRejects finds out before anything is published: a batch whose rejects
@@ -123,14 +124,14 @@ func (s *submitting) canWriteRejects() error {
 }
 
 // writeRejects writes the file of --rejects, where one was asked for.
-func (s *submitting) writeRejects(n int, at func(int) reject) error {
+func (s *submitting) writeRejects(all []reject) error {
 	if s.rejects == "" {
 		return nil
 	}
 	return files.Write(s.rejects, 0o600, func(w io.Writer) error {
 		out := json.NewEncoder(w)
-		for i := range n {
-			if err := out.Encode(at(i)); err != nil {
+		for _, x := range all {
+			if err := out.Encode(x); err != nil {
 				return err
 			}
 		}
