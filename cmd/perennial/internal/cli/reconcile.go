@@ -140,14 +140,8 @@ func boundsText(x reconcile.Reconciliation) string {
 	if x.Quiet {
 		return "to the cent"
 	}
-	low, high := "any", "any"
-	if x.Wallet.LowCents != nil {
-		low = money(*x.Wallet.LowCents, x.Currency)
-	}
-	if x.Wallet.HighCents != nil {
-		high = money(*x.Wallet.HighCents, x.Currency)
-	}
-	return fmt.Sprintf("between %s and %s: %d operations are under way", low, high, len(x.Wallet.UnderWay))
+	return fmt.Sprintf("between %s and %s: %d operations are under way",
+		moneyOr("any", x.Wallet.LowCents, x.Currency), moneyOr("any", x.Wallet.HighCents, x.Currency), len(x.Wallet.UnderWay))
 }
 
 func (a *app) ledgerRecord() *cobra.Command {

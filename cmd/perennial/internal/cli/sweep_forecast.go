@@ -40,17 +40,6 @@ func (a *app) sweepForecast() *cobra.Command {
 	return c
 }
 
-// dayCost is what a day costs; what is not known is not none.
-func dayCost(d schedules.ForecastDay, currency string) string {
-	switch {
-	case d.Unpriced == 0:
-		return money(d.ChargeCents, currency)
-	case d.ChargeCents == 0:
-		return unknown
-	}
-	return money(d.ChargeCents, currency) + " + " + unknown
-}
-
 // printForecast leaves out the days on which nothing comes due.
 func (a *app) printForecast(f schedules.Forecast) error {
 	if a.output == "json" {
@@ -83,7 +72,7 @@ func (a *app) printForecast(f schedules.Forecast) error {
 		if d.OverBudgetCents > 0 {
 			note = strings.TrimPrefix(note+"; "+money(d.OverBudgetCents, f.Currency)+" over the budget of the day", "; ")
 		}
-		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), dayCost(d, f.Currency), wallet, note})
+		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), cost(d.ChargeCents, d.Unpriced, f.Currency), wallet, note})
 	}
 	if len(rows) == 0 {
 		return nil
