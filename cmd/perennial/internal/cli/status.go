@@ -248,7 +248,8 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 	for _, x := range data.Skipped {
 		ids = append(ids, x.ProxyIDs...)
 	}
-	said := []string{data.Schedule, daemon.FirstFew(ids)}
+	line := fmt.Sprintf("%6d  %s  %-18s %s", e.Seq, event.Time.Format("15:04:05.000"), e.Type, event.Subject)
+	said := []string{line, printable(data.Schedule), printable(daemon.FirstFew(ids))}
 	if data.Charged != 0 {
 		said = append(said, "charged "+money(data.Charged, currency))
 	}
@@ -256,15 +257,10 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 		said = append(said, "refunded "+money(data.Refunded, currency))
 	}
 	if data.By != "" {
-		said = append(said, "by "+fact.Signed(data.By, data.User))
+		said = append(said, "by "+printable(fact.Signed(data.By, data.User)))
 	}
-	line := fmt.Sprintf("%6d  %s  %-18s %s", e.Seq, event.Time.Format("15:04:05.000"), e.Type, event.Subject)
-	for _, text := range append(said, data.Reason+data.Detail+data.Skipped.reason()) {
-		if text != "" {
-			line += "  " + printable(text)
-		}
-	}
-	return line
+	said = append(said, printable(data.Reason+data.Detail+data.Skipped.reason()))
+	return strings.Join(slices.DeleteFunc(said, func(text string) bool { return text == "" }), "  ")
 }
 
 func (a *app) retryCommand() *cobra.Command {
