@@ -56,6 +56,9 @@ func KindOf(subject queue.Kind) fact.Kind {
 	return ""
 }
 
+// Kinds are all kinds, as the ledger calls them, in the order of their names.
+func Kinds() []fact.Kind { return slices.Sorted(maps.Keys(kinds)) }
+
 // kindsByPriority are all kinds, the most urgent first.
 func kindsByPriority() []fact.Kind {
 	return slices.SortedFunc(maps.Keys(kinds), func(a, b fact.Kind) int {

@@ -149,7 +149,7 @@ func (q *Queue) BoundEvents(ctx context.Context, b Bounding) (err error) {
 	}
 	b.Reached("archive.events_removed")
 	if is := eventsState(cut); is.First != b.First || is.Last != state.Last || is.Messages != state.Last-b.First+1 {
-		return fmt.Errorf("stream %s: events %d to %d were to stay and %d to %d (%d messages) are there: look with `perennial ledger verify --against-events`",
+		return fmt.Errorf("stream %s: events %d to %d were to stay and %d to %d (%d messages) are there: check with `perennial ledger verify --against-events`",
 			config.Name, b.First, state.Last, is.First, is.Last, is.Messages)
 	}
 	return nil

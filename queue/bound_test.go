@@ -13,7 +13,7 @@ import (
 func filled(t *testing.T, q *Queue, rows int) *journal {
 	t.Helper()
 	j := newJournal("own", rows)
-	relay := NewRelay(q, "main", j, quiet())
+	relay := NewRelay(q, "main", j)
 	ctx, cancel := context.WithCancel(within(t))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = relay.Run(ctx) }()
@@ -49,7 +49,7 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 			}
 			check(t, q.EnsureStreams(within(t), "main", 1))
 			j.append("own", 10)
-			relay := NewRelay(q, "main", j, quiet())
+			relay := NewRelay(q, "main", j)
 			relay.Begins = func(context.Context) (uint64, error) { return 4990, nil }
 			runRelay(t, relay)
 			check(t, relay.Wait(within(t), 5010))
@@ -82,7 +82,7 @@ func TestAStreamThatWasCutTakesNothingUntilItIsOpened(t *testing.T) {
 		}
 	}
 	j.append("own", 1)
-	relay := NewRelay(q, "main", j, quiet())
+	relay := NewRelay(q, "main", j)
 	relay.Begins = func(context.Context) (uint64, error) { return 50, nil }
 	runRelay(t, relay)
 	check(t, relay.Wait(within(t), 101))
@@ -124,7 +124,7 @@ func TestTheRelayRefusesAStreamThatLostMoreThanTheLedgerKnows(t *testing.T) {
 	j := filled(t, q, 3000)
 	check(t, q.BoundEvents(within(t), Bounding{Account: "main", First: 1001, Alone: alone}))
 	for latest, refused := range map[uint64]bool{0: true, 1000: true, 1001: false, 2000: false} {
-		relay := NewRelay(q, "main", j, quiet())
+		relay := NewRelay(q, "main", j)
 		relay.Begins = func(context.Context) (uint64, error) { return latest, nil }
 		last, err := relay.findPlace(within(t))
 		var diverged *DivergedError

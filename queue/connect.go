@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,12 +66,8 @@ const (
 // Connect connects to NATS. With Wait it returns at once, and the connection is
 // made when the server can be reached. The error says which address was tried.
 func Connect(config ConnectConfig) (*Queue, error) {
-	log := config.Log
-	if log == nil {
-		log = logrus.StandardLogger()
-	}
 	q := &Queue{
-		log:           log.WithField("part", "queue"),
+		log:           cmp.Or(config.Log, logrus.StandardLogger()).WithField("part", "queue"),
 		embedded:      config.Embedded != nil,
 		leaseReplicas: max(config.LeaseReplicas, 1),
 		where:         config.where(),
@@ -79,11 +76,7 @@ func Connect(config ConnectConfig) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := config.Name
-	if name == "" {
-		name = "perennial"
-	}
-	options = append(options, nats.Name(name),
+	options = append(options, nats.Name(cmp.Or(config.Name, "perennial")),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(pingsOut),
 		nats.IgnoreAuthErrorAbort(), nats.RetryOnFailedConnect(config.Wait), // a login that is refused now may be put right at the server
@@ -121,9 +114,6 @@ func (q *Queue) Anonymous() bool { return !q.nc.AuthRequired() }
 
 // MaxPayload is how many bytes one message may have on the server.
 func (q *Queue) MaxPayload() int64 { return q.nc.MaxPayload() }
-
-// Connected says whether the connection is up at the moment.
-func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 
 // Down says why the connection is down, "" when it is up.
 func (q *Queue) Down() string {
@@ -236,20 +226,15 @@ func (c ConnectConfig) target() (string, []nats.Option, error) {
 	case c.Context != "" && c.URL == "":
 		return readContext(c.Context)
 	case c.URL != "":
-		options, err := credentials(c.CredsFile)
-		if err != nil {
-			return "", nil, err
-		}
-		if c.User != "" { // what the address names comes before it
-			options = append(options, nats.UserInfo(c.User, c.Password))
-		}
-		return c.URL, options, nil
+		// A user that the address names comes before this one.
+		options, err := access{Creds: c.CredsFile, User: c.User, Password: c.Password}.options()
+		return c.URL, options, err
 	}
 	return "", nil, errors.New("connect to nats: no address: give a URL, a context or an embedded server")
 }
 
-// cliContext is what is used of a context file of the NATS command line.
-type cliContext struct {
+// access is how a server is reached, as a context file of the NATS command line says it.
+type access struct {
 	URL      string `json:"url"`
 	Creds    string `json:"creds"`
 	User     string `json:"user"`
@@ -276,18 +261,15 @@ func readContext(name string) (string, []nats.Option, error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("nats context %q: %w", name, err)
 	}
-	var context cliContext
+	var context access
 	if err := json.Unmarshal(text, &context); err != nil {
 		return "", nil, fmt.Errorf("nats context %s: %w", path, err)
-	}
-	if context.URL == "" {
-		context.URL = nats.DefaultURL
 	}
 	options, err := context.options()
 	if err != nil {
 		return "", nil, fmt.Errorf("nats context %s: %w", path, err)
 	}
-	return context.URL, options, nil
+	return cmp.Or(context.URL, nats.DefaultURL), options, nil
 }
 
 // maxContext bounds a context file and a creds file, in bytes.
@@ -305,16 +287,16 @@ func credentials(file string) ([]nats.Option, error) {
 	return []nats.Option{nats.UserCredentials(file)}, nil
 }
 
-func (c cliContext) options() ([]nats.Option, error) {
-	options, err := credentials(c.Creds)
+func (a access) options() ([]nats.Option, error) {
+	options, err := credentials(a.Creds)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case c.Token != "":
-		options = append(options, nats.Token(c.Token))
-	case c.User != "":
-		options = append(options, nats.UserInfo(c.User, c.Password))
+	case a.Token != "":
+		options = append(options, nats.Token(a.Token))
+	case a.User != "":
+		options = append(options, nats.UserInfo(a.User, a.Password))
 	}
 	return options, nil
 }

@@ -139,17 +139,7 @@ func (q *Queue) DropLetter(ctx context.Context, account string, seq uint64) erro
 }
 
 func (q *Queue) deadStream(ctx context.Context, account string) (jetstream.Stream, error) {
-	if err := ValidAccount(account); err != nil {
-		return nil, err
-	}
-	ctx, forget := q.whileAllowed(ctx, "$JS.API.STREAM.INFO."+DeadStream(account))
-	defer forget()
-	stream, err := q.js.Stream(ctx, DeadStream(account))
-	err = denied(ctx, err)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, fmt.Errorf("account %s: %w: it has no dead letter stream", account, ErrNoAccount)
-	}
-	return stream, err
+	return q.streamOf(ctx, account, DeadStream(account), "dead letter stream")
 }
 
 func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64) (Letter, error) {

@@ -25,7 +25,13 @@ func (e *DeniedError) Error() string {
 // denials are the requests under way that a refusal ends.
 type denials struct {
 	mu    sync.Mutex
-	waits map[string]map[*func(error)]struct{} // by subject
+	waits map[*waiting]struct{}
+}
+
+// waiting is one of them.
+type waiting struct {
+	subject string
+	end     context.CancelCauseFunc
 }
 
 var deniedSubject = regexp.MustCompile(`Permissions Violation for Publish to "([^"]+)"`)
@@ -41,32 +47,31 @@ func (d *denials) heard(err error) bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for end := range d.waits[m[1]] {
-		(*end)(&DeniedError{m[1]})
+	found := false
+	for w := range d.waits {
+		if w.subject == m[1] {
+			w.end(&DeniedError{m[1]})
+			found = true
+		}
 	}
-	return len(d.waits[m[1]]) > 0
+	return found
 }
 
 // whileAllowed ends with a [DeniedError] as its cause when the server refuses the subject.
 func (q *Queue) whileAllowed(ctx context.Context, subject string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	d, wait := &q.denials, func(err error) { cancel(err) }
+	d, w := &q.denials, &waiting{subject, cancel}
 	d.mu.Lock()
 	if d.waits == nil {
-		d.waits = map[string]map[*func(error)]struct{}{}
+		d.waits = map[*waiting]struct{}{}
 	}
-	if d.waits[subject] == nil {
-		d.waits[subject] = map[*func(error)]struct{}{}
-	}
-	d.waits[subject][&wait] = struct{}{}
+	d.waits[w] = struct{}{}
 	d.mu.Unlock()
 	return ctx, func() {
 		cancel(nil)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if delete(d.waits[subject], &wait); len(d.waits[subject]) == 0 {
-			delete(d.waits, subject)
-		}
+		delete(d.waits, w)
 	}
 }
 

@@ -44,8 +44,8 @@ func (q *Queue) AcquireLease(ctx context.Context, account, holder string, ttl ti
 		if err == nil {
 			return lease, nil
 		}
-		var held *LeaseHeldError
-		if !errors.As(err, &held) {
+		held, ok := errors.AsType[*LeaseHeldError](err)
+		if !ok {
 			return nil, err
 		}
 		if err := c.awaitFree(ctx); err != nil {
@@ -116,24 +116,17 @@ func (l *Lease) Confirm(ctx context.Context) error {
 	return nil
 }
 
-// TTL is for how long a holder that died blocks the account.
-func (l *Lease) TTL() time.Duration { return l.ttl }
-
 // Release gives the account back, so that another runner can have it at once.
 // A lease lost before is left to its new holder.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	<-l.done
-	held := true
 	select {
 	case <-l.lost:
-		held = false
+		return nil
 	default:
 	}
 	l.lose()
-	if !held {
-		return nil
-	}
 	if err := l.giveBack(ctx); err != nil {
 		return fmt.Errorf("release account %s: %w", l.account, err)
 	}

@@ -81,8 +81,7 @@ func writeLeaseKey(ctx context.Context, bucket jetstream.KeyValue, account, hold
 
 // wrongRevision maps the server's refusal of a compare-and-set.
 func wrongRevision(err error) error {
-	var refused *jetstream.APIError
-	if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
 		return fmt.Errorf("%w: %w", jetstream.ErrKeyExists, err)
 	}
 	return err

@@ -116,7 +116,7 @@ func (j *journal) HashAt(_ context.Context, seq uint64) (string, bool, error) {
 // startRelay runs a relay until the test ends; its error arrives on the channel.
 func startRelay(t testing.TB, q *Queue, source Source) (*Relay, <-chan error) {
 	t.Helper()
-	relay := NewRelay(q, "main", source, quiet())
+	relay := NewRelay(q, "main", source)
 	return relay, runRelay(t, relay)
 }
 

@@ -34,7 +34,7 @@ func (s *serving) respond(request micro.Request, data []byte) {
 	var err error
 	switch {
 	case len(data)+partRoom <= most:
-		err = s.send(request, nil, data)
+		err = s.send(request, nats.Header{}, data)
 	case request.Headers().Get(partsHeader) == "" || most <= partRoom || len(data) > maxAnswer:
 		err = nats.ErrMaxPayload
 	default:
@@ -52,9 +52,6 @@ func (s *serving) respond(request micro.Request, data []byte) {
 // answer through its request would write.
 func (s *serving) send(request micro.Request, header nats.Header, data []byte) error {
 	if user := callerOf(nats.Header(request.Headers()), request.Reply()); user != "" {
-		if header == nil {
-			header = nats.Header{}
-		}
 		header.Set(HeaderUser, user)
 	}
 	return s.queue.nc.PublishMsg(&nats.Msg{Subject: request.Reply(), Header: header, Data: data})

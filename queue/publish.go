@@ -71,8 +71,7 @@ func (q *Queue) PublishOne(ctx context.Context, account string, command Outgoing
 	if err := errors.Join(ValidAccount(account), command.check()); err != nil {
 		return err
 	}
-	_, err := q.store(ctx, &nats.Msg{Subject: command.subject(account), Data: command.Data})
-	return commandError(account, err)
+	return commandError(account, q.publishSingly(ctx, account, []Outgoing{command}))
 }
 
 // PublishCommands publishes commands in atomic batches of at most 1,000: of
@@ -119,15 +118,14 @@ const batchTries = 8
 // too many batches open.
 func (q *Queue) publishBatch(ctx context.Context, account string, commands []Outgoing) error {
 	if len(commands) == 1 {
-		_, err := q.store(ctx, &nats.Msg{Subject: commands[0].subject(account), Data: commands[0].Data})
-		return err
+		return q.publishSingly(ctx, account, commands)
 	}
 	delay := backoff.NewExponentialBackOff()
 	delay.InitialInterval, delay.MaxInterval = 20*time.Millisecond, time.Second
 	for try := 1; ; try++ {
 		err := q.sendBatch(ctx, account, commands)
-		var refused *jetstream.APIError
-		if !errors.As(err, &refused) || refused.ErrorCode != codeTooManyBatches {
+		refused, ok := errors.AsType[*jetstream.APIError](err)
+		if !ok || refused.ErrorCode != codeTooManyBatches {
 			return err
 		}
 		if try == batchTries { // batches that another publisher opened and does not end
@@ -139,7 +137,7 @@ func (q *Queue) publishBatch(ctx context.Context, account string, commands []Out
 	}
 }
 
-// publishSingly stores the commands of a batch one by one. Those before an error are
+// publishSingly stores commands one by one. Those before an error are
 // stored; publishing all of them again is harmless.
 func (q *Queue) publishSingly(ctx context.Context, account string, commands []Outgoing) error {
 	for _, command := range commands {

@@ -86,14 +86,10 @@ type Relay struct {
 	moved     chan struct{} // closed when published grows
 }
 
-// NewRelay makes the relay of an account. log may be nil.
-func NewRelay(q *Queue, account string, source Source, log *logrus.Logger) *Relay {
-	entry := q.log
-	if log != nil {
-		entry = log.WithField("part", "relay")
-	}
+// NewRelay makes the relay of an account.
+func NewRelay(q *Queue, account string, source Source) *Relay {
 	return &Relay{queue: q, account: account, source: source,
-		log: entry.WithField("account", account), moved: make(chan struct{})}
+		log: q.log.WithField("part", "relay").WithField("account", account), moved: make(chan struct{})}
 }
 
 func (r *Relay) reached(point string) {

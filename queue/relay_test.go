@@ -90,7 +90,7 @@ func TestARelayFindsItsPlaceInAFewRequests(t *testing.T) {
 	requests, err := q.nc.SubscribeSync("$JS.API.>")
 	check(t, err)
 	check(t, q.nc.Flush())
-	again := NewRelay(q, "main", j, quiet())
+	again := NewRelay(q, "main", j)
 	place, err := again.findPlace(within(t))
 	check(t, err)
 	if place != 700 {
@@ -109,7 +109,7 @@ func TestEventsStreamThatLostItsTailIsFilledFromTheLedger(t *testing.T) {
 		server := startServer(t, dir)
 		q := connect(t, server)
 		check(t, q.EnsureStreams(within(t), "main", 1))
-		relay := NewRelay(q, "main", j, nil)
+		relay := NewRelay(q, "main", j)
 		ctx, cancel := context.WithCancel(within(t))
 		done := make(chan struct{})
 		go func() { defer close(done); _ = relay.Run(ctx) }()
@@ -201,13 +201,13 @@ func TestWatcherThatWantsNewEventsGetsNoOldOnes(t *testing.T) {
 func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 	q := newQueue(t)
 	j := newJournal("a", 20)
-	relay := NewRelay(q, "main", j, quiet())
+	relay := NewRelay(q, "main", j)
 	relay.Held, relay.RefillAdvice = Held{Last: 20, Firm: 1}, "ask for it"
 	if d := awaitDiverged(t, runRelay(t, relay)); !strings.Contains(d.Reason, "rows up to 20") || !strings.Contains(d.Reason, "ask for it") {
 		t.Fatal(d)
 	}
 	isEmpty(t, q)
-	again := NewRelay(q, "main", j, quiet())
+	again := NewRelay(q, "main", j)
 	again.Held, again.Refill = Held{Last: 20, Firm: 20}, true
 	result := runRelay(t, again)
 	check(t, again.Wait(within(t), 20))

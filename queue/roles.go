@@ -6,6 +6,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -90,12 +91,7 @@ type right struct {
 	identity bool   // the server tells the runner who asks
 }
 
-func (r right) here() string {
-	if r.local != "" {
-		return r.local
-	}
-	return r.subject
-}
+func (r right) here() string { return cmp.Or(r.local, r.subject) }
 
 // rights are what a user's grants come to, without repetition.
 func (u User) rights() []right {

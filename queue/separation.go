@@ -102,7 +102,7 @@ func compareAllowed(do string, have, want []string) (wrong []string) {
 // pastRunner asks for a consumer that nothing would make: one of another stream than the
 // subject's. The runner's refusal differs from JetStream's.
 func (q *Queue) pastRunner(ctx context.Context, u User) (wrong, untried []string, err error) {
-	for _, account := range u.eventAccounts() {
+	for _, account := range u.accountsAs(RoleSubscriber, RoleViewer, RoleOperator) {
 		subject := "$JS.API.CONSUMER.CREATE." + EventsStream(account)
 		answer, asked, err := q.tryRequest(ctx, subject, []byte(`{"stream_name":"PERENNIAL_NONE","config":{"ack_policy":"none"}}`))
 		switch {
@@ -120,7 +120,7 @@ func (q *Queue) pastRunner(ctx context.Context, u User) (wrong, untried []string
 
 // unproven asks a verb that the user has, for an answer that says who asked.
 func (q *Queue) unproven(ctx context.Context, u User) (wrong, untried []string, err error) {
-	for _, account := range u.askingAccounts() {
+	for _, account := range u.accountsAs(RoleProducer, RoleViewer, RoleOperator) {
 		answer, asked, err := q.tryRequest(ctx, ServiceSubject(account, producerVerbs[0]), []byte(`{"id":"doctor"}`))
 		got := answer.Header.Get(HeaderUser)
 		switch {
@@ -146,11 +146,6 @@ func (u User) accountsAs(roles ...Role) []string {
 	slices.Sort(all)
 	return slices.Compact(all)
 }
-
-func (u User) eventAccounts() []string {
-	return u.accountsAs(RoleSubscriber, RoleViewer, RoleOperator)
-}
-func (u User) askingAccounts() []string { return u.accountsAs(RoleProducer, RoleViewer, RoleOperator) }
 
 // forbidden are subjects that would reveal something about an account, or about the
 // runner's lease, and that the user's roles do not include. A request on them changes

@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -251,10 +252,7 @@ func CheckListen(listen string) error {
 // loopback splits a listen address and refuses one that is not of this machine: the
 // embedded server has no TLS.
 func loopback(listen string) (host string, port int, err error) {
-	if listen == "" {
-		listen = "127.0.0.1:4222"
-	}
-	host, text, err := net.SplitHostPort(listen)
+	host, text, err := net.SplitHostPort(cmp.Or(listen, "127.0.0.1:4222"))
 	if err != nil {
 		return "", 0, fmt.Errorf("nats.listen %q: %w", listen, err)
 	}
@@ -279,10 +277,7 @@ type serverLog struct {
 }
 
 func newServerLog(log *logrus.Logger) *serverLog {
-	if log == nil {
-		log = logrus.StandardLogger()
-	}
-	return &serverLog{log: log.WithField("part", "nats-server"), fatal: make(chan string, 1)}
+	return &serverLog{log: cmp.Or(log, logrus.StandardLogger()).WithField("part", "nats-server"), fatal: make(chan string, 1)}
 }
 
 // Noticef goes to debug: the server's notices are about itself.

@@ -34,7 +34,7 @@ func TestEmbeddedServerWithUsersRefusesStrangers(t *testing.T) {
 	if _, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()}); !errors.Is(err, nats.ErrAuthorization) {
 		t.Fatal(err)
 	}
-	if q := connect(t, server); !q.Connected() {
+	if q := connect(t, server); !q.nc.IsConnected() {
 		t.Fatal("the runner itself is refused")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -150,23 +151,12 @@ func (s *serving) add(service micro.Service, account, verb string, answer Verb) 
 			s.refuse(request, stopping())
 		}
 	})
-	err := service.AddEndpoint(endpointName(verb), handler, micro.WithEndpointSubject(ServiceSubject(account, verb)),
+	err := service.AddEndpoint(strings.ReplaceAll(verb, ".", "-"), handler, micro.WithEndpointSubject(ServiceSubject(account, verb)),
 		micro.WithEndpointPendingLimits(maxWaitingRequests, maxWaitingBytes))
 	if err != nil {
 		return fmt.Errorf("verb %s: %w", verb, err)
 	}
 	return nil
-}
-
-// endpointName drops what micro does not take in a name.
-func endpointName(verb string) string {
-	name := []byte(verb)
-	for n, c := range name {
-		if c == '.' {
-			name[n] = '-'
-		}
-	}
-	return string(name)
 }
 
 // start runs work unless the service has ended.

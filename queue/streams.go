@@ -70,33 +70,13 @@ func (q *Queue) CheckStreams(ctx context.Context, account string, replicas int, 
 	return q.checkSnapshots(ctx, account, replicas)
 }
 
-func commandsConfig(account string, replicas int) jetstream.StreamConfig {
+// commonConfig is what the streams have in common: they are on disk and without a limit,
+// and refuse what does not fit.
+func commonConfig(name, description string, replicas int, subjects ...string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:               CommandsStream(account),
-		Description:        "Commands to Perennial, until they are in the ledger",
-		Subjects:           commandSubjects(account),
-		Retention:          jetstream.WorkQueuePolicy,
-		Storage:            jetstream.FileStorage,
-		MaxMsgs:            -1,
-		MaxBytes:           -1,
-		MaxMsgsPerSubject:  -1,
-		MaxConsumers:       -1,
-		MaxMsgSize:         maxCommandMessageBytes,
-		Discard:            jetstream.DiscardNew,
-		Replicas:           replicas,
-		Duplicates:         duplicateWindow,
-		AllowDirect:        true,
-		AllowAtomicPublish: true,
-	}
-}
-
-// eventsConfig asks for asynchronous persistence only where the ledger, synced before
-// anything is published, is on the same machine, and never with replicas.
-func eventsConfig(account string, replicas int, embedded bool) jetstream.StreamConfig {
-	config := jetstream.StreamConfig{
-		Name:              EventsStream(account),
-		Description:       "Facts of Perennial's journal, in order, for good",
-		Subjects:          []string{EventSubject(account, ">")},
+		Name:              name,
+		Description:       description,
+		Subjects:          subjects,
 		Retention:         jetstream.LimitsPolicy,
 		Storage:           jetstream.FileStorage,
 		MaxMsgs:           -1,
@@ -107,10 +87,23 @@ func eventsConfig(account string, replicas int, embedded bool) jetstream.StreamC
 		Discard:           jetstream.DiscardNew,
 		Replicas:          replicas,
 		Duplicates:        duplicateWindow,
-		DenyDelete:        true,
-		DenyPurge:         true,
 		AllowDirect:       true,
 	}
+}
+
+func commandsConfig(account string, replicas int) jetstream.StreamConfig {
+	config := commonConfig(CommandsStream(account), "Commands to Perennial, until they are in the ledger", replicas, commandSubjects(account)...)
+	config.Retention = jetstream.WorkQueuePolicy
+	config.MaxMsgSize = maxCommandMessageBytes
+	config.AllowAtomicPublish = true
+	return config
+}
+
+// eventsConfig asks for asynchronous persistence only where the ledger, synced before
+// anything is published, is on the same machine, and never with replicas.
+func eventsConfig(account string, replicas int, embedded bool) jetstream.StreamConfig {
+	config := commonConfig(EventsStream(account), "Facts of Perennial's journal, in order, for good", replicas, EventSubject(account, ">"))
+	config.DenyDelete, config.DenyPurge = true, true
 	if embedded && replicas == 1 {
 		config.PersistMode = jetstream.AsyncPersistMode
 	}
@@ -118,22 +111,9 @@ func eventsConfig(account string, replicas int, embedded bool) jetstream.StreamC
 }
 
 func deadConfig(account string, replicas int) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:              DeadStream(account),
-		Description:       "Commands that could not be read, with the reason",
-		Subjects:          []string{DeadSubject(account)},
-		Retention:         jetstream.LimitsPolicy,
-		Storage:           jetstream.FileStorage,
-		MaxMsgs:           -1,
-		MaxBytes:          -1,
-		MaxMsgsPerSubject: -1,
-		MaxConsumers:      -1,
-		MaxMsgSize:        -1,
-		Discard:           jetstream.DiscardNew,
-		Replicas:          replicas,
-		Duplicates:        deadWindow,
-		AllowDirect:       true,
-	}
+	config := commonConfig(DeadStream(account), "Commands that could not be read, with the reason", replicas, DeadSubject(account))
+	config.Duplicates = deadWindow
+	return config
 }
 
 func (q *Queue) ensureStream(ctx context.Context, want jetstream.StreamConfig) error {
@@ -189,55 +169,44 @@ func (q *Queue) adjustStream(ctx context.Context, have, want jetstream.StreamCon
 // checkStream refuses settings under which messages could be lost, forged or
 // left out.
 func checkStream(have, want jetstream.StreamConfig) error {
-	refuse := func(field string, got, must any) error {
-		return &StreamError{Stream: have.Name, Field: field, Have: fmt.Sprint(got), Want: fmt.Sprint(must)}
+	mirror, transform := "none", "none"
+	if have.Mirror != nil {
+		mirror = have.Mirror.Name
 	}
-	switch {
-	case have.Storage != want.Storage:
-		return refuse("storage", have.Storage, want.Storage)
-	case have.Retention != want.Retention:
-		return refuse("retention", have.Retention, want.Retention)
-	case have.Mirror != nil:
-		return refuse("mirror", have.Mirror.Name, "none")
-	case len(have.Sources) > 0:
-		return refuse("sources", len(have.Sources), "none")
-	case have.SubjectTransform != nil:
-		return refuse("subject_transform", have.SubjectTransform.Source, "none")
-	case have.Sealed:
-		return refuse("sealed", true, false)
-	case have.NoAck:
-		return refuse("no_ack", true, false)
-	case !sameSubjects(have.Subjects, want.Subjects) && !olderSubjects(have, want):
-		return refuse("subjects", have.Subjects, want.Subjects)
-	case have.Replicas < want.Replicas:
-		return refuse("num_replicas", have.Replicas, want.Replicas)
+	if have.SubjectTransform != nil {
+		transform = have.SubjectTransform.Source
 	}
-	return checkLimits(have, want, refuse)
-}
-
-// checkLimits refuses limits and permissions that let messages disappear.
-func checkLimits(have, want jetstream.StreamConfig, refuse func(string, any, any) error) error {
-	switch {
-	case have.MaxAge > 0:
-		return refuse("max_age", have.MaxAge, 0)
-	case have.MaxMsgs > 0:
-		return refuse("max_msgs", have.MaxMsgs, -1)
-	case have.MaxBytes > 0:
-		return refuse("max_bytes", have.MaxBytes, -1)
-	case have.MaxMsgsPerSubject > 0:
-		return refuse("max_msgs_per_subject", have.MaxMsgsPerSubject, -1)
-	case have.MaxMsgSize > 0 && (want.MaxMsgSize <= 0 || have.MaxMsgSize < want.MaxMsgSize):
-		return refuse("max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
-	case have.AllowMsgTTL:
-		return refuse("allow_msg_ttl", true, false)
-	case have.AllowRollup:
-		return refuse("allow_rollup_hdrs", true, false)
-	case want.DenyDelete && !have.DenyDelete:
-		return refuse("deny_delete", false, true)
-	case want.DenyPurge && !have.DenyPurge:
-		return refuse("deny_purge", false, true)
-	case have.PersistMode == jetstream.AsyncPersistMode && want.PersistMode != jetstream.AsyncPersistMode:
-		return refuse("persist_mode", have.PersistMode, want.PersistMode)
+	otherSubjects := !sameSubjects(have.Subjects, want.Subjects) && !olderSubjects(have, want)
+	small := have.MaxMsgSize > 0 && (want.MaxMsgSize <= 0 || have.MaxMsgSize < want.MaxMsgSize)
+	async := have.PersistMode == jetstream.AsyncPersistMode && want.PersistMode != jetstream.AsyncPersistMode
+	for _, setting := range []struct {
+		refused    bool
+		field      string
+		have, want any
+	}{
+		{have.Storage != want.Storage, "storage", have.Storage, want.Storage},
+		{have.Retention != want.Retention, "retention", have.Retention, want.Retention},
+		{have.Mirror != nil, "mirror", mirror, "none"},
+		{len(have.Sources) > 0, "sources", len(have.Sources), "none"},
+		{have.SubjectTransform != nil, "subject_transform", transform, "none"},
+		{have.Sealed, "sealed", true, false},
+		{have.NoAck, "no_ack", true, false},
+		{otherSubjects, "subjects", have.Subjects, want.Subjects},
+		{have.Replicas < want.Replicas, "num_replicas", have.Replicas, want.Replicas},
+		{have.MaxAge > 0, "max_age", have.MaxAge, 0},
+		{have.MaxMsgs > 0, "max_msgs", have.MaxMsgs, -1},
+		{have.MaxBytes > 0, "max_bytes", have.MaxBytes, -1},
+		{have.MaxMsgsPerSubject > 0, "max_msgs_per_subject", have.MaxMsgsPerSubject, -1},
+		{small, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize},
+		{have.AllowMsgTTL, "allow_msg_ttl", true, false},
+		{have.AllowRollup, "allow_rollup_hdrs", true, false},
+		{want.DenyDelete && !have.DenyDelete, "deny_delete", false, true},
+		{want.DenyPurge && !have.DenyPurge, "deny_purge", false, true},
+		{async, "persist_mode", have.PersistMode, want.PersistMode},
+	} {
+		if setting.refused {
+			return &StreamError{Stream: have.Name, Field: setting.field, Have: fmt.Sprint(setting.have), Want: fmt.Sprint(setting.want)}
+		}
 	}
 	return nil
 }
@@ -248,18 +217,10 @@ func olderSubjects(have, want jetstream.StreamConfig) bool {
 	if want.Retention != jetstream.WorkQueuePolicy || len(have.Subjects) == 0 {
 		return false
 	}
-	for _, s := range have.Subjects {
-		if !slices.Contains(want.Subjects, s) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(have.Subjects, func(s string) bool { return !slices.Contains(want.Subjects, s) })
 }
 
 // sameSubjects compares without regard to order.
 func sameSubjects(have, want []string) bool {
-	have, want = slices.Clone(have), slices.Clone(want)
-	slices.Sort(have)
-	slices.Sort(want)
-	return slices.Equal(have, want)
+	return slices.Equal(slices.Sorted(slices.Values(have)), slices.Sorted(slices.Values(want)))
 }

@@ -139,15 +139,21 @@ func (q *Queue) LastEvent(ctx context.Context, account string) (event ReceivedEv
 }
 
 func (q *Queue) eventsStream(ctx context.Context, account string) (jetstream.Stream, error) {
+	return q.streamOf(ctx, account, EventsStream(account), "events stream")
+}
+
+// streamOf looks up one of an account's streams; what names it in the error for an
+// account without it.
+func (q *Queue) streamOf(ctx context.Context, account, name, what string) (jetstream.Stream, error) {
 	if err := ValidAccount(account); err != nil {
 		return nil, err
 	}
-	ctx, forget := q.whileAllowed(ctx, "$JS.API.STREAM.INFO."+EventsStream(account))
+	ctx, forget := q.whileAllowed(ctx, "$JS.API.STREAM.INFO."+name)
 	defer forget()
-	stream, err := q.js.Stream(ctx, EventsStream(account))
+	stream, err := q.js.Stream(ctx, name)
 	err = denied(ctx, err)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, fmt.Errorf("account %s: %w: it has no events stream", account, ErrNoAccount)
+		return nil, fmt.Errorf("account %s: %w: it has no %s", account, ErrNoAccount, what)
 	}
 	return stream, err
 }

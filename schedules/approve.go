@@ -103,19 +103,14 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 		return err
 	}
 	in := inputs{Schedule: r.Schedule, Now: s.providerNow()}
+	in.Schedule.BudgetCents = 0 // of one sweep: the plan was fitted into it
 	if err := s.readSpent(ctx, r, &in); err != nil {
 		return err
 	}
-	for _, b := range []struct {
-		name          string
-		budget, spent int64
-	}{
-		{"daily_budget_cents", r.DailyBudgetCents, in.SpentTodayCents},
-		{"monthly_budget_cents", r.MonthlyBudgetCents, in.SpentMonthCents},
-	} {
-		if over := b.spent+cents > b.budget || unpriced > 0 && b.spent+cents == b.budget; b.budget > 0 && over {
+	for _, l := range in.limits() {
+		if cents > l.room || unpriced > 0 && cents == l.room {
 			return fmt.Errorf("%s is %s, %s of it is spent or on its way, and the plan would add %s: %w",
-				b.name, fact.Amount(b.budget, currency), fact.Amount(b.spent, currency), estimateSaid(cents, unpriced, currency), ErrOverBudget)
+				limitNames[l.reason], fact.Amount(l.cents, currency), fact.Amount(l.cents-l.room, currency), estimateSaid(cents, unpriced, currency), ErrOverBudget)
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@
 package schedules
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
@@ -55,14 +54,10 @@ func (p *planner) finish(ctx context.Context) error {
 // dropPart leaves out what the plan's fact has no room for.
 func (p *planner) dropPart(part []Included) {
 	for _, one := range part {
-		p.noteLeft(one.ExpiresAt, ReasonBeyond)
+		p.leaveOut(ledger.Proxy{ProxyID: one.ProxyID, ExpiresAt: &one.ExpiresAt}, ReasonBeyond)
 		p.plan.EstimateCents -= one.EstimateCents
 		if one.Canary {
 			p.plan.Unpriced--
-		}
-		p.plan.LeftOutCounts[ReasonBeyond]++
-		if len(p.plan.LeftOut) < maxListed {
-			p.plan.LeftOut = append(p.plan.LeftOut, LeftOut{ProxyID: one.ProxyID, ExpiresAt: one.ExpiresAt, Reason: ReasonBeyond})
 		}
 	}
 }
@@ -152,13 +147,11 @@ func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, err
 		}
 	}
 	c.DueBefore = &latest
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(c); err != nil {
+	data, err := command.PlainJSON(c)
+	if err != nil {
 		return nil, fmt.Errorf("encode command %s: %w", c.ID, err)
 	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
+	return data, nil
 }
 
 // commandID is a function of the schedule, the proxies, their observed expiries,
@@ -178,8 +171,13 @@ func commandID(s Schedule, part []Included, round int) string {
 	if round > 0 {
 		h = binary.BigEndian.AppendUint64(h, uint64(round))
 	}
-	sum := sha256.Sum256(h)
-	return idPrefix(s.Name) + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
+	return hashedID(idPrefix(s.Name), h)
+}
+
+// hashedID is an id that is a function of what was hashed.
+func hashedID(prefix string, hashed []byte) string {
+	sum := sha256.Sum256(hashed)
+	return prefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
 }
 
 // idPrefix is what the ids of a schedule's commands begin with.

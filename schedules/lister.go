@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -38,52 +36,41 @@ type Provider interface {
 // is in the ledger too: a pass that broke off, or whose process ended, goes on
 // at the page it had come to.
 type lister struct {
-	ledger   *ledger.Ledger
-	provider Provider
-	pass     func(context.Context) error
-	clock    func() time.Time
-	every    time.Duration
-	reached  func(point string)
-	log      *logrus.Entry
+	Config
 
 	failing atomic.Pointer[error] // why the last page could not be read; nil: it was
 
-	turn  chan struct{} // holds one token: its holder may run a pass
+	turn  lock          // its holder may run a pass
 	tried chan struct{} // closed when the first pass of this process has ended, well or not
 	once  sync.Once
 
-	mu     sync.Mutex
-	passes int64 // complete ones of this process
+	passes atomic.Int64 // complete ones of this process
 }
 
 // newLister makes a lister of the configuration's Ledger, Provider, Pass, Clock,
 // ListEvery, Reached and Log. Pass is called before every page and keeps the listing
 // within its share of the account's rate.
 func newLister(c Config) *lister {
-	c = c.withDefaults()
-	return &lister{
-		ledger: c.Ledger, provider: c.Provider, pass: c.Pass, clock: c.Clock, every: c.ListEvery, reached: c.Reached, log: c.Log,
-		turn: make(chan struct{}, 1), tried: make(chan struct{}),
-	}
+	return &lister{Config: c.withDefaults(), turn: make(lock, 1), tried: make(chan struct{})}
 }
 
 // Run makes a pass every ListEvery, counted from begin to begin, until the
 // context ends; its error is the context's. A failed pass is logged and tried again, backing off.
 func (l *lister) Run(ctx context.Context) error {
-	backoff := delays{first: 5 * time.Second, most: max(l.every, 5*time.Second)}
+	backoff := delays{first: 5 * time.Second, most: max(l.ListEvery, 5*time.Second)}
 	for {
-		began := l.clock()
-		next := began.Add(l.every)
+		began := l.Clock()
+		next := began.Add(l.ListEvery)
 		if err := l.WaitPass(ctx); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			next = l.clock().Add(backoff.next())
-			l.log.WithError(err).Warn("the listing of proxies was interrupted; the table keeps what it had")
+			next = l.Clock().Add(backoff.next())
+			l.Log.WithError(err).Warn("the listing of proxies was interrupted; the table keeps what it had")
 		} else {
 			backoff.last = 0
 		}
-		if err := waitUntil(ctx, l.clock, next); err != nil {
+		if err := waitUntil(ctx, l.Clock, next); err != nil {
 			return err
 		}
 	}
@@ -93,34 +80,26 @@ func (l *lister) Run(ctx context.Context) error {
 // time that it took: in a large account a pass takes hours, and what it showed is read
 // again just before it is paid for.
 func (l *lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
-	at, err := l.ledger.Listing(ctx)
+	at, err := l.Ledger.Listing(ctx)
 	if err != nil {
 		return false, fmt.Errorf("read where the listing stands: %w", err)
 	}
-	age := l.clock().Sub(at.Finished)
+	age := l.Clock().Sub(at.Finished)
 	return !at.Finished.IsZero() && age >= 0 && age < max(within, 2*at.Took), nil
 }
 
 // WaitPass returns when a pass has ended since the call: one that is under way,
 // or else one that it makes. The error is that of the pass or of the context.
 func (l *lister) WaitPass(ctx context.Context) error {
-	before := l.count()
-	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	before := l.passes.Load()
+	if err := l.turn.take(ctx); err != nil {
+		return err
 	}
-	defer func() { <-l.turn }()
-	if l.count() > before {
+	defer l.turn.give()
+	if l.passes.Load() > before {
 		return nil
 	}
 	return l.makePass(ctx)
-}
-
-func (l *lister) count() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.passes
 }
 
 // resumeWithin is how old a pass may be that is gone on with.
@@ -128,11 +107,11 @@ const resumeWithin = 6 * time.Hour
 
 func (l *lister) makePass(ctx context.Context) error {
 	defer l.once.Do(func() { close(l.tried) })
-	at, err := l.ledger.Listing(ctx)
+	at, err := l.Ledger.Listing(ctx)
 	if err != nil {
 		return fmt.Errorf("read where the listing stands: %w", err)
 	}
-	now := l.clock()
+	now := l.Clock()
 	if age := now.Sub(at.Began); at.Size == 0 || age < 0 || age > resumeWithin {
 		// Passes are numbered by their time in microseconds, so that numbers go on
 		// rising after a restart.
@@ -141,8 +120,8 @@ func (l *lister) makePass(ctx context.Context) error {
 	if at, err = l.list(ctx, at); err != nil {
 		return fmt.Errorf("list the proxies: %w", err)
 	}
-	ended := l.clock()
-	err = l.ledger.Write(ctx, func(tx *ledger.Tx) error {
+	ended := l.Clock()
+	err = l.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		if err := tx.FinishPass(at.Pass, at.Began); err != nil {
 			return err
 		}
@@ -151,8 +130,6 @@ func (l *lister) makePass(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("finish the listing of proxies: %w", err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.passes++
+	l.passes.Add(1)
 	return nil
 }

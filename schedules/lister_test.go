@@ -70,7 +70,7 @@ func shown(t testing.TB, l *ledger.Ledger) (ids []string) {
 func TestAListingShowsEveryProxyOnceAndPassesTheGateForEveryPage(t *testing.T) {
 	l, f, w := bulk(t)
 	passed := 0
-	l.pass = func(context.Context) error { passed++; return nil }
+	l.Pass = func(context.Context) error { passed++; return nil }
 	fresh := func(within time.Duration) bool {
 		t.Helper()
 		is, err := l.Fresh(t.Context(), within)
@@ -81,7 +81,7 @@ func TestAListingShowsEveryProxyOnceAndPassesTheGateForEveryPage(t *testing.T) {
 		t.Fatal("fresh before the first pass")
 	}
 	check(t, l.WaitPass(t.Context()))
-	want(t, "proxies", len(shown(t, l.ledger)), 450)
+	want(t, "proxies", len(shown(t, l.Ledger)), 450)
 	want(t, "pages", len(f.calls), 3)
 	want(t, "passed", passed, 3)
 	w.add(9 * time.Minute)
@@ -93,7 +93,7 @@ func TestAListingShowsEveryProxyOnceAndPassesTheGateForEveryPage(t *testing.T) {
 func TestTrap31AbsenceCountsOnlyAfterACompletePass(t *testing.T) {
 	l, f, w := bulk(t)
 	expires := noon.Add(time.Hour)
-	check(t, l.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+	check(t, l.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Observe(1, ledger.Proxy{ProxyID: "px_sold", ExpiresAt: &expires, SeenAt: noon})
 	}))
 	w.add(time.Minute)
@@ -104,7 +104,7 @@ func TestTrap31AbsenceCountsOnlyAfterACompletePass(t *testing.T) {
 		return nil
 	}
 	wantErr(t, l.WaitPass(t.Context()), upstream.CodeInsufficientScope)
-	want(t, "proxies after a pass that broke off", len(shown(t, l.ledger)), 401)
+	want(t, "proxies after a pass that broke off", len(shown(t, l.Ledger)), 401)
 
 	f.calls, f.before = nil, func(upstream.PageRequest) error {
 		if len(f.calls) == 2 {
@@ -114,7 +114,7 @@ func TestTrap31AbsenceCountsOnlyAfterACompletePass(t *testing.T) {
 	}
 	check(t, l.WaitPass(t.Context()))
 	want(t, "first page after the refused token", f.calls[2], upstream.PageRequest{Size: 200})
-	want(t, "proxies, once each, without the one that is gone", len(shown(t, l.ledger)), 450)
+	want(t, "proxies, once each, without the one that is gone", len(shown(t, l.Ledger)), 450)
 }
 
 func TestAPassThatBrokeOffGoesOnInTheNextProcessWhereItWas(t *testing.T) {
@@ -126,7 +126,7 @@ func TestAPassThatBrokeOffGoesOnInTheNextProcessWhereItWas(t *testing.T) {
 		return nil
 	}
 	crash, cancel := context.WithCancel(t.Context())
-	l.pass = func(context.Context) error {
+	l.Pass = func(context.Context) error {
 		if len(f.calls) == 2 {
 			cancel() // the process ends before its third page
 		}
@@ -135,7 +135,7 @@ func TestAPassThatBrokeOffGoesOnInTheNextProcessWhereItWas(t *testing.T) {
 	wantErr(t, l.WaitPass(crash), context.Canceled)
 
 	w.add(time.Minute)
-	again := newLister(Config{Ledger: l.ledger, Provider: f, Clock: w.Now})
+	again := newLister(Config{Ledger: l.Ledger, Provider: f, Clock: w.Now})
 	third, before := "", f.calls[1].Token
 	f.before = func(r upstream.PageRequest) error { third = r.Token; return nil }
 	check(t, again.WaitPass(t.Context()))
@@ -143,8 +143,8 @@ func TestAPassThatBrokeOffGoesOnInTheNextProcessWhereItWas(t *testing.T) {
 	if third == "" || third == before {
 		t.Fatalf("it went on at %q after %q", third, before)
 	}
-	want(t, "proxies", len(shown(t, l.ledger)), 450)
-	at, err := l.ledger.Listing(t.Context())
+	want(t, "proxies", len(shown(t, l.Ledger)), 450)
+	at, err := l.Ledger.Listing(t.Context())
 	check(t, err)
 	want(t, "the pass began", at.Finished.Sub(noon), at.Took)
 }
@@ -154,7 +154,7 @@ func TestAPassThatTookLongIsFreshForTwiceAsLong(t *testing.T) {
 	f.after = func(upstream.PageRequest, upstream.Page[upstream.Proxy]) { w.add(9 * time.Minute) }
 	check(t, l.WaitPass(t.Context()))
 	w.add(53 * time.Minute)
-	restarted := newLister(Config{Ledger: l.ledger, Provider: f, Clock: w.Now})
+	restarted := newLister(Config{Ledger: l.Ledger, Provider: f, Clock: w.Now})
 	fresh, err := restarted.Fresh(t.Context(), 10*time.Minute)
 	check(t, err)
 	w.add(2 * time.Minute)
@@ -176,7 +176,7 @@ func TestAListingThatNeverEndsIsGivenUp(t *testing.T) {
 	wantErr(t, l.WaitPass(t.Context()), upstream.CodeInvalidPageToken)
 	want(t, "pages asked for", len(f.calls), 2*(maxRestarts+1))
 
-	l.provider = loop{}
+	l.Provider = loop{}
 	wantErr(t, l.WaitPass(t.Context()), errPageLoop)
 	if fresh, err := l.Fresh(t.Context(), time.Hour); fresh || err != nil {
 		t.Fatalf("a pass without an end counts as complete (%v)", err)
@@ -207,7 +207,7 @@ func TestTrap53AProviderOfSmallPagesIsListed(t *testing.T) {
 		check(t, err)
 		l := newLister(Config{Provider: client, Clock: time.Now, Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), time.Now)})
 		check(t, l.WaitPass(t.Context()))
-		want(t, fmt.Sprintf("proxies, %d a page", most), len(shown(t, l.ledger)), 30)
+		want(t, fmt.Sprintf("proxies, %d a page", most), len(shown(t, l.Ledger)), 30)
 		first := served
 		check(t, l.WaitPass(t.Context()))
 		if again := served - first; again > first-1 {
@@ -236,14 +236,14 @@ func TestAPageThatWasOnItsWayDuringARenewalIsNotBelieved(t *testing.T) {
 	f.after = func(upstream.PageRequest, upstream.Page[upstream.Proxy]) {
 		if len(f.calls) == 1 {
 			w.add(time.Second)
-			renewal(t, l.ledger, 1, "px_1", "succeeded", 300, noon)
+			renewal(t, l.Ledger, 1, "px_1", "succeeded", 300, noon)
 		}
 	}
 	check(t, l.WaitPass(t.Context()))
-	p, err := l.ledger.Proxy(t.Context(), "px_1")
+	p, err := l.Ledger.Proxy(t.Context(), "px_1")
 	check(t, err)
 	want(t, "px_1 must be read again", p.SeenAt.UnixMicro(), int64(0))
-	want(t, "and is not gone", len(shown(t, l.ledger)), 450)
+	want(t, "and is not gone", len(shown(t, l.Ledger)), 450)
 }
 
 func TestALimitedListingWaitsAndGoesOnWhereItWas(t *testing.T) {
@@ -264,7 +264,7 @@ func TestALimitedListingWaitsAndGoesOnWhereItWas(t *testing.T) {
 		}), Clock: time.Now, Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), time.Now)})
 		check(t, l.WaitPass(t.Context()))
 		want(t, "requests", waits, []time.Duration{0, 40 * time.Second, 50 * time.Second, 51 * time.Second})
-		check(t, l.ledger.Close())
+		check(t, l.Ledger.Close())
 	})
 }
 
@@ -294,18 +294,18 @@ func TestTheListerKeepsItsCadenceAndItsNumbersRise(t *testing.T) {
 		cancel()
 		wantErr(t, <-done, context.Canceled)
 		want(t, "passes", got, []time.Duration{0, 5 * time.Minute, 10 * time.Minute, 10*time.Minute + 5*time.Second})
-		last, err := l.ledger.Listing(t.Context())
+		last, err := l.Ledger.Listing(t.Context())
 		check(t, err)
 		want(t, "number", last.Pass, began.Add(10*time.Minute+5*time.Second).UnixMicro())
-		l.clock = func() time.Time { return began } // set back
-		l.provider = fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+		l.Clock = func() time.Time { return began } // set back
+		l.Provider = fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
 			return upstream.Page[upstream.Proxy]{}, nil
 		})
 		check(t, l.WaitPass(t.Context()))
-		next, err := l.ledger.Listing(t.Context())
+		next, err := l.Ledger.Listing(t.Context())
 		check(t, err)
 		want(t, "the next number", next.Pass, last.Pass+1)
-		check(t, l.ledger.Close())
+		check(t, l.Ledger.Close())
 	})
 }
 
@@ -316,6 +316,6 @@ func TestWaitPassEndsWithItsContext(t *testing.T) {
 	cancel()
 	wantErr(t, l.WaitPass(ctx), context.Canceled)
 	<-l.turn
-	l.pass = func(context.Context) error { return fmt.Errorf("the gate: %w", context.DeadlineExceeded) }
+	l.Pass = func(context.Context) error { return fmt.Errorf("the gate: %w", context.DeadlineExceeded) }
 	wantErr(t, l.WaitPass(t.Context()), context.DeadlineExceeded)
 }

@@ -92,12 +92,14 @@ func shortfalls(limits []*limit) []Shortfall {
 	return all
 }
 
+// limitNames are those of the limits, by the reason of what they leave out.
+var limitNames = map[string]string{
+	ReasonBudget: "budget_cents", ReasonDay: "daily_budget_cents", ReasonMonth: "monthly_budget_cents", ReasonWallet: "the wallet",
+}
+
 // Limit names the limit and its amount.
 func (x Shortfall) Limit(currency string) string {
-	name := map[string]string{
-		ReasonBudget: "budget_cents", ReasonDay: "daily_budget_cents", ReasonMonth: "monthly_budget_cents", ReasonWallet: "the wallet",
-	}[x.Reason]
-	return fmt.Sprintf("%s (%s)", name, fact.Amount(x.LimitCents, currency))
+	return fmt.Sprintf("%s (%s)", limitNames[x.Reason], fact.Amount(x.LimitCents, currency))
 }
 
 // said is the shortfall for people.

@@ -43,7 +43,7 @@ func (l *lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, e
 		if !more {
 			return c.at, nil
 		}
-		l.reached("listing.page")
+		l.Reached("listing.page")
 	}
 	return c.at, l.ended(ctx, c, fmt.Errorf("%d pages and no end: %w", c.pages, errPageLoop))
 }
@@ -75,7 +75,7 @@ func (l *lister) ended(ctx context.Context, c *cursor, why error) error {
 	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, errPageLoop)) {
 		none := c.at
 		none.Size = 0
-		why = errors.Join(why, l.ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.KeepListing(none) }))
+		why = errors.Join(why, l.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.KeepListing(none) }))
 	}
 	return why
 }
@@ -100,11 +100,11 @@ func (l *lister) page(ctx context.Context, r upstream.PageRequest) (page upstrea
 	limited := delays{first: 5 * time.Second, most: longestRetry}
 	other := delays{first: time.Second, most: time.Minute}
 	for try := 1; ; try++ {
-		if err := l.pass(ctx); err != nil {
+		if err := l.Pass(ctx); err != nil {
 			return page, asked, err
 		}
-		asked = l.clock()
-		page, err = l.provider.ProxiesPage(ctx, r)
+		asked = l.Clock()
+		page, err = l.Provider.ProxiesPage(ctx, r)
 		l.failing.Store(nil)
 		if err != nil {
 			why := fmt.Errorf("list the proxies: %w", err)
@@ -119,7 +119,7 @@ func (l *lister) page(ctx context.Context, r upstream.PageRequest) (page upstrea
 		} else {
 			wait = other.next()
 		}
-		if err := waitUntil(ctx, l.clock, l.clock().Add(wait)); err != nil {
+		if err := waitUntil(ctx, l.Clock, l.Clock().Add(wait)); err != nil {
 			return page, asked, err
 		}
 	}
@@ -128,10 +128,10 @@ func (l *lister) page(ctx context.Context, r upstream.PageRequest) (page upstrea
 // passing reports whether an error may be gone at the next try: no reply, no
 // envelope, or a code that says so. Any other code ends the pass.
 func passing(err error) bool {
-	var answer *upstream.Error
-	if !errors.As(err, &answer) {
-		var transport *upstream.TransportError
-		return errors.As(err, &transport)
+	answer, ok := errors.AsType[*upstream.Error](err)
+	if !ok {
+		_, lost := errors.AsType[*upstream.TransportError](err)
+		return lost
 	}
 	switch answer.Code {
 	case upstream.CodeRateLimited, upstream.CodeReplayedNonce, upstream.CodeStaleTimestamp, "":
@@ -142,8 +142,8 @@ func passing(err error) bool {
 
 // retryAfter is the reply's Retry-After, at most an hour; 0 when it gives none.
 func retryAfter(err error) time.Duration {
-	var answer *upstream.Error
-	if !errors.As(err, &answer) || !answer.RetryAfter.Valid {
+	answer, ok := errors.AsType[*upstream.Error](err)
+	if !ok || !answer.RetryAfter.Valid {
 		return 0
 	}
 	return min(answer.RetryAfter.Delay, longestRetry)
@@ -165,7 +165,7 @@ func (l *lister) observe(ctx context.Context, at ledger.Listing, asked time.Time
 	for _, p := range items {
 		proxies = append(proxies, seen(p, asked))
 	}
-	return l.ledger.Write(ctx, func(tx *ledger.Tx) error {
+	return l.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		if err := errors.Join(tx.Observe(at.Pass, proxies...), tx.KeepListing(at)); err != nil {
 			return err
 		}

@@ -4,9 +4,8 @@
 package schedules
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -50,13 +49,6 @@ func (p Replace) check() error {
 	return nil
 }
 
-func orDefault(n, otherwise int) int {
-	if n == 0 {
-		return otherwise
-	}
-	return n
-}
-
 // replace orders another proxy in the place of each that the provider will not renew,
 // before the sweep is planned: the same fact retires the replaced one. The caller has the
 // schedule's turn.
@@ -89,7 +81,7 @@ func (s *Sweeper) replaceRefused(ctx context.Context, r *scheduleRunner) (orders
 	}
 	offered := market{}
 	for _, p := range refused {
-		if done >= orDefault(r.Replace.PerDay, defaultReplacePerDay) {
+		if done >= cmp.Or(r.Replace.PerDay, defaultReplacePerDay) {
 			s.log(r).Warnf("proxy %s and what comes after it are not replaced today: replace.per_day is reached", p.ProxyID)
 			break
 		}
@@ -108,7 +100,7 @@ func (s *Sweeper) replaceRefused(ctx context.Context, r *scheduleRunner) (orders
 // refused lists what the provider would not renew, by the ledger's table.
 func (s *Sweeper) refused(ctx context.Context, r *scheduleRunner) ([]ledger.Proxy, error) {
 	now := s.providerNow()
-	all, err := s.Ledger.Refused(ctx, now.Add(-day), now.Add(r.RenewBefore), orDefault(r.Replace.After, defaultReplaceAfter))
+	all, err := s.Ledger.Refused(ctx, now.Add(-day), now.Add(r.RenewBefore), cmp.Or(r.Replace.After, defaultReplaceAfter))
 	if err != nil {
 		return nil, fmt.Errorf("read what the provider would not renew: %w", err)
 	}
@@ -211,19 +203,14 @@ func bestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (up
 	if len(fitting) == 0 {
 		return upstream.Offer{}, false
 	}
+	elsewhere := func(o upstream.Offer) int {
+		if o.Region == p.Region {
+			return 0
+		}
+		return 1
+	}
 	return slices.MinFunc(fitting, func(a, b upstream.Offer) int {
-		elsewhere := func(o upstream.Offer) int64 {
-			if o.Region == p.Region {
-				return 0
-			}
-			return 1
-		}
-		for _, by := range []func(upstream.Offer) int64{elsewhere, cost} {
-			if d := by(a) - by(b); d != 0 {
-				return int(d)
-			}
-		}
-		return strings.Compare(a.OfferCode, b.OfferCode)
+		return cmp.Or(elsewhere(a)-elsewhere(b), cmp.Compare(cost(a), cost(b)), strings.Compare(a.OfferCode, b.OfferCode))
 	}), true
 }
 
@@ -232,6 +219,5 @@ func bestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (up
 func replacementID(s Schedule, p ledger.Proxy) string {
 	h := fact.AppendField(newHash(s.Name), p.ProxyID)
 	h = binary.BigEndian.AppendUint64(h, uint64(p.ExpiresAt.UnixMicro()))
-	sum := sha256.Sum256(h)
-	return "replace-" + s.Name + "-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
+	return hashedID("replace-"+s.Name+"-", h)
 }

@@ -3,6 +3,7 @@
 package schedules
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -87,9 +88,4 @@ func (s Schedule) check() error {
 	return nil
 }
 
-func (s Schedule) chunk() int {
-	if s.Chunk == 0 {
-		return defaultChunk
-	}
-	return s.Chunk
-}
+func (s Schedule) chunk() int { return cmp.Or(s.Chunk, defaultChunk) }

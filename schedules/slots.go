@@ -3,6 +3,7 @@
 package schedules
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -44,10 +45,7 @@ func (s Schedule) calendar() (calendar, error) {
 	if err != nil {
 		return calendar{}, fmt.Errorf("cron %q: %w: use five fields (minute hour day month weekday), six with seconds first, or @hourly, @every 15m", s.Cron, err)
 	}
-	name := s.Timezone
-	if name == "" {
-		name = "UTC"
-	}
+	name := cmp.Or(s.Timezone, "UTC")
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
 		return calendar{}, fmt.Errorf("timezone %q is not known: use an IANA name such as Europe/Berlin, or UTC", s.Timezone)

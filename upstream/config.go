@@ -55,14 +55,15 @@ const (
 	sandboxPrefix = "sbx_app_"
 )
 
-func environmentOf(appID string) (Environment, error) {
+// EnvironmentOf is the environment that an App ID is for.
+func EnvironmentOf(appID string) (Environment, error) {
 	switch {
 	case strings.HasPrefix(appID, livePrefix):
 		return Production, nil
 	case strings.HasPrefix(appID, sandboxPrefix):
 		return Sandbox, nil
 	}
-	return "", fmt.Errorf("app id must begin with %s or %s", livePrefix, sandboxPrefix)
+	return "", fmt.Errorf("must begin with %s (production) or %s (sandbox)", livePrefix, sandboxPrefix)
 }
 
 // Client calls one environment as one key.
@@ -90,9 +91,9 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("upstream: base address: %w", err)
 	}
-	env, err := environmentOf(cfg.AppID)
+	env, err := EnvironmentOf(cfg.AppID)
 	if err != nil {
-		return nil, fmt.Errorf("upstream: %w", err)
+		return nil, fmt.Errorf("upstream: app id %w", err)
 	}
 	if cfg.Secret == "" {
 		return nil, errors.New("upstream: secret is empty")
@@ -140,22 +141,22 @@ func (c *Client) fillDefaults() {
 	}
 }
 
+// CheckBaseURL says what is wrong with a provider's address, nil when nothing is. It
+// repeats nothing of an address that may hold a password.
+func CheckBaseURL(raw string) error {
+	_, err := parseBase(raw)
+	return err
+}
+
 func parseBase(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
-	if err != nil {
-		return nil, errors.New("not a URL")
-	}
 	switch {
-	case u.Hostname() == "":
-		return nil, errors.New("no host")
-	case u.User != nil, u.RawQuery != "", u.Fragment != "":
-		return nil, errors.New("must be scheme, host and perhaps a path")
-	case u.Scheme == "https":
-	case u.Scheme == "http" && isLoopback(u.Hostname()):
-	case u.Scheme == "http":
-		return nil, errors.New("plain http is allowed to loopback only; use https")
-	default:
-		return nil, errors.New("scheme must be https")
+	case err == nil && (u.User != nil || u.RawQuery != "" || u.Fragment != ""):
+		return nil, errors.New("must be scheme, host and perhaps a path, with no user, no query and no fragment: the key belongs in app_id and secret_file")
+	case err != nil || u.Hostname() == "":
+		return nil, errors.New("must be the provider's address, such as https://api.example.com")
+	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
+		return nil, fmt.Errorf("is %q: only https is accepted, and http to this machine itself", raw)
 	}
 	return u, nil
 }

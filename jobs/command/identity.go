@@ -19,7 +19,7 @@ import (
 // Content is the command as it is stored, and the hash by which the same
 // content is known again however it was spelt, and whatever its priority.
 func (c Command) Content() (json.RawMessage, string, error) {
-	content, err := c.plain()
+	content, err := PlainJSON(c)
 	if err != nil {
 		return nil, "", fmt.Errorf("command %q: %w", c.ID, err)
 	}
@@ -43,13 +43,13 @@ func MessageHash(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// plain is the command's JSON with <, > and & as they are: escaped, each would take
+// PlainJSON is a value's JSON with <, > and & as they are: escaped, each would take
 // six bytes of the journal.
-func (c Command) plain() (json.RawMessage, error) {
+func PlainJSON(v any) (json.RawMessage, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(c); err != nil {
+	if err := encoder.Encode(v); err != nil {
 		return nil, err
 	}
 	return bytes.TrimRight(text.Bytes(), "\n"), nil

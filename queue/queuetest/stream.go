@@ -1,5 +1,5 @@
-// Package queuetest has a commands stream in memory, for simulations, and the
-// suite that it and JetStream both pass.
+// Package queuetest has a commands stream in memory, for simulations. Its tests are the
+// suite that this stream and JetStream both pass.
 package queuetest
 
 import (

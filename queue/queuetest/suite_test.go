@@ -1,92 +1,176 @@
+// The suite that a commands stream has to pass, JetStream's and the simulated one.
+
 package queuetest
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/queue"
 )
 
-func TestTheSimulatedStream(t *testing.T) { Suite(t, Simulated) }
-
-func TestJetStream(t *testing.T) { Suite(t, openJetStream) }
-
-// jetStream is the real stream as the suite sees it.
-type jetStream struct {
-	queue  *queue.Queue
-	intake *queue.Intake
-	js     jetstream.JetStream
-	line   queue.Line
+// Commands is a commands stream as the suite sees it.
+type Commands interface {
+	// Publish stores a command.
+	Publish(t *testing.T, kind queue.Kind, data []byte)
+	// Take fetches n commands, as many calls as it takes.
+	Take(t *testing.T, n int) []queue.Message
+	// Reopen ends the consumer and begins a new one.
+	Reopen(t *testing.T)
+	// AwaitLeft waits until so many commands are not acknowledged.
+	AwaitLeft(t *testing.T, n int)
 }
 
-func openJetStream(t *testing.T) Commands {
+// Suite is what intake relies on, whatever the stream.
+func Suite(t *testing.T, open func(t *testing.T) Commands) {
 	t.Helper()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
-	check(t, err)
-	t.Cleanup(server.Shutdown)
-	s := &jetStream{}
-	s.queue, err = queue.Connect(queue.ConnectConfig{Embedded: server})
-	check(t, err)
-	t.Cleanup(s.queue.Close)
-	check(t, s.queue.EnsureStreams(t.Context(), "main", 1))
-	nc, err := nats.Connect(server.URL())
-	check(t, err)
-	t.Cleanup(nc.Close)
-	s.js, err = jetstream.New(nc)
-	check(t, err)
-	s.intake, err = s.queue.Commands(t.Context(), "main")
-	check(t, err)
-	t.Cleanup(func() { s.intake.Close() })
+	for name, scene := range map[string]func(*testing.T, Commands){
+		"in the order of publication, once each":                       inOrder,
+		"two of the same content are two":                              twins,
+		"put back, it comes again":                                     putBack,
+		"what a consumer leaves behind comes to the next":              leftBehind,
+		"acknowledged out of order, none is lost and none comes again": outOfOrder,
+		"acknowledged twice":                                           twice,
+	} {
+		t.Run(name, func(t *testing.T) { scene(t, open(t)) })
+	}
+}
+
+func publish(t *testing.T, s Commands, n int) {
+	t.Helper()
+	for i := range n {
+		s.Publish(t, queue.KindProxyRenew, []byte(strconv.Itoa(i)))
+	}
+}
+
+func inOrder(t *testing.T, s Commands) {
+	t.Helper()
+	publish(t, s, 20)
+	for i, m := range s.Take(t, 20) {
+		if string(m.Data) != strconv.Itoa(i) || m.Kind != queue.KindProxyRenew || m.Delivered != 1 {
+			t.Errorf("message %d is %q, %s, delivered %d times", i, m.Data, m.Kind, m.Delivered)
+		}
+		ack(t, m)
+	}
+	s.AwaitLeft(t, 0)
+}
+
+func twins(t *testing.T, s Commands) {
+	t.Helper()
+	s.Publish(t, queue.KindOrderCreate, []byte("same"))
+	s.Publish(t, queue.KindOrderCreate, []byte("same"))
+	both := s.Take(t, 2)
+	if both[0].StreamSequence == both[1].StreamSequence {
+		t.Error("one was delivered twice")
+	}
+	ack(t, both[0])
+	s.AwaitLeft(t, 1)
+	ack(t, both[1])
+	s.AwaitLeft(t, 0)
+}
+
+func putBack(t *testing.T, s Commands) {
+	t.Helper()
+	publish(t, s, 3)
+	all := s.Take(t, 3)
+	if err := all[1].Nak(0); err != nil {
+		t.Fatal(err)
+	}
+	again := s.Take(t, 1)[0]
+	if string(again.Data) != "1" || again.Delivered != 2 {
+		t.Errorf("%q came, delivered %d times", again.Data, again.Delivered)
+	}
+	for _, m := range []queue.Message{all[0], again, all[2]} {
+		ack(t, m)
+	}
+	s.AwaitLeft(t, 0)
+}
+
+func leftBehind(t *testing.T, s Commands) {
+	t.Helper()
+	publish(t, s, 30)
+	first := s.Take(t, 20)
+	ack(t, first[3])
+	ack(t, first[17])
+	s.AwaitLeft(t, 28)
+	s.Reopen(t)
+	seen := make([]string, 0, 28)
+	for _, m := range s.Take(t, 28) {
+		seen = append(seen, string(m.Data))
+		ack(t, m)
+	}
+	if slices.Contains(seen, "3") || slices.Contains(seen, "17") || len(slices.Compact(slices.Sorted(slices.Values(seen)))) != 28 {
+		t.Errorf("the second consumer had %v", seen)
+	}
+	s.AwaitLeft(t, 0)
+}
+
+func outOfOrder(t *testing.T, s Commands) {
+	t.Helper()
+	publish(t, s, 60)
+	all := s.Take(t, 60)
+	slices.Reverse(all)
+	for _, m := range all[:40] {
+		ack(t, m)
+	}
+	s.AwaitLeft(t, 20)
+	s.Reopen(t)
+	for i, m := range s.Take(t, 20) {
+		if string(m.Data) != strconv.Itoa(i) {
+			t.Errorf("%q came in place of %d", m.Data, i)
+		}
+		ack(t, m)
+	}
+	s.AwaitLeft(t, 0)
+}
+
+func twice(t *testing.T, s Commands) {
+	t.Helper()
+	publish(t, s, 1)
+	m := s.Take(t, 1)[0]
+	ack(t, m)
+	_ = m.Ack() // JetStream says that it was done, or nothing
+	s.AwaitLeft(t, 0)
+}
+
+func ack(t *testing.T, m queue.Message) {
+	t.Helper()
+	if err := m.Ack(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// simulated is Stream as the suite sees it.
+type simulated struct {
+	*Stream
+	at time.Time
+}
+
+// Simulated is a Stream for the suite.
+func Simulated(*testing.T) Commands {
+	s := &simulated{at: time.Unix(0, 0)}
+	s.Stream = NewStream(func() time.Time { return s.at })
 	return s
 }
 
-func (s *jetStream) Publish(t *testing.T, kind queue.Kind, data []byte) {
-	t.Helper()
-	s.line = queue.Line{Kind: kind} // the suite publishes of one kind at a time
-	check(t, s.queue.PublishCommand(t.Context(), "main", kind, data))
-}
+func (s *simulated) Publish(_ *testing.T, kind queue.Kind, data []byte) { s.Stream.Publish(kind, data) }
+func (s *simulated) Reopen(*testing.T)                                  { s.Stream.Reopen() }
 
-func (s *jetStream) Reopen(t *testing.T) {
+func (s *simulated) Take(t *testing.T, n int) []queue.Message {
 	t.Helper()
-	s.intake.Close()
-	var err error
-	s.intake, err = s.queue.Commands(t.Context(), "main")
-	check(t, err)
-}
-
-func (s *jetStream) Take(t *testing.T, n int) []queue.Message {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var all []queue.Message
-	for len(all) < n {
-		messages, err := s.intake.Fetch(ctx, s.line, n-len(all))
-		check(t, err)
-		all = append(all, messages...)
+	messages, err := s.Fetch(context.Background(), n)
+	if err != nil || len(messages) != n {
+		t.Fatalf("%d of %d commands: %v", len(messages), n, err)
 	}
-	return all
+	return messages
 }
 
-func (s *jetStream) AwaitLeft(t *testing.T, n int) {
+func (s *simulated) AwaitLeft(t *testing.T, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
-		stream, err := s.js.Stream(ctx, queue.CommandsStream("main"))
-		check(t, err)
-		if stream.CachedInfo().State.Msgs == uint64(n) {
-			return
-		}
-	}
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	if s.Left() != n {
+		t.Fatalf("%d commands are left instead of %d", s.Left(), n)
 	}
 }

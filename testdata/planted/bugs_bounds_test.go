@@ -8,7 +8,7 @@ var boundBugs = []bug{
 		old: "if contents >= ledger.MaxRefusals {", new: "if contents < 0 {"},
 	{name: "what has no fact has no dead letter either", in: "jobs.Runner.ackBatch", run: "TestARefusalWithoutAFact",
 		old: "if a.dead != \"\" {", new: "if a.dead == \"-\" {"},
-	{name: "content is escaped sixfold", in: "command.Command.plain", run: "TestTheJournalGrows",
+	{name: "content is escaped sixfold", in: "command.PlainJSON", run: "TestTheJournalGrows",
 		old: "encoder.SetEscapeHTML(false)", new: "encoder.SetEscapeHTML(true)"},
 	{name: "the hash of a content changes with its escapes", in: "command.Command.Content", run: "TestTheHashOfAContent",
 		old: "|| bytes.ContainsAny(content, \"<>&\") {", new: "|| len(content) == 0 {"},

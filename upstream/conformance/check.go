@@ -21,11 +21,11 @@ const (
 
 // Check is one statement of the document, observed on the wire.
 type Check struct {
-	ID       string // stable, such as auth.stale_timestamp.6m
-	Section  string // heading of the API document
-	Sentence string // what should be so
-	Costs    bool   // it needs something bought
-	Open     bool   // the document says "not shown": it records and never fails
+	ID       string `json:"id"`        // stable, such as auth.stale_timestamp.6m
+	Section  string `json:"section"`   // heading of the API document
+	Sentence string `json:"sentence"`  // what should be so
+	Costs    bool   `json:"costs"`     // it needs something bought
+	Open     bool   `json:"not_shown"` // the document says "not shown": it records and never fails
 
 	only    environment // "": both
 	control bool        // needs the control interface

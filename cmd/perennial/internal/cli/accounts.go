@@ -110,10 +110,7 @@ func printOfAccount(a *app, account string, record any) error {
 	if err := printJSON(&text, record); err != nil {
 		return err
 	}
-	head := struct {
-		Account string `json:"account"`
-	}{account}
-	begin, err := json.Marshal(head)
+	begin, err := json.Marshal(map[string]string{"account": account})
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -225,10 +224,7 @@ func (b *bench) directOne(ctx context.Context, n int) error {
 // runner publishes commands to NATS and has them carried out with every
 // guarantee on: SQLite FULL, events published.
 func (b *bench) runner(ctx context.Context, out *benchResult) error {
-	log := logrus.New()
-	log.SetOutput(b.app.stderr)
-	log.SetLevel(logrus.WarnLevel)
-	h, err := daemon.Start(ctx, b.config(), log, nil)
+	h, err := daemon.Start(ctx, b.config(), b.app.logger(), nil)
 	if err != nil {
 		return err
 	}
@@ -325,20 +321,17 @@ func (a *app) printBench(r benchResult) error {
 	})
 }
 
+// resources is what this process has used so far; zero where the system does not say.
+func resources() (used syscall.Rusage) {
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
+	return used
+}
+
 // cpuMicros is the CPU time of this process, user and system.
 func cpuMicros() int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return u.Utime.Nano()/1000 + u.Stime.Nano()/1000
+	used := resources()
+	return used.Utime.Nano()/1000 + used.Stime.Nano()/1000
 }
 
 // peakMemory is the largest resident size of this process, in bytes.
-func peakMemory() int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return u.Maxrss << 10
-}
+func peakMemory() int64 { return resources().Maxrss << 10 }

@@ -193,7 +193,7 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	relay := queue.NewRelay(b.history.queue, b.account, &daemon.Source{Ledger: l, Account: b.account}, b.log)
+	relay := queue.NewRelay(b.history.queue, b.account, &daemon.Source{Ledger: l, Account: b.account})
 	relay.Held, relay.RefillAdvice, relay.Begins = daemon.HeldFromNote(noted), daemon.RefillAdvice, daemon.EventsBegin(l)
 	parent := ctx
 	ctx, stop := context.WithCancelCause(ctx)

@@ -20,6 +20,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
 	"perennial/queue"
 )
 
@@ -241,8 +242,6 @@ func (a *app) sayNotReady(ctx context.Context, r *remote, id string) {
 
 // follow waits for a command to end, or to wait for a person.
 func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesRequest) error {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
 	away, said := absence{}, ""
 	for polls := 0; ; polls++ {
 		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, q)
@@ -266,10 +265,8 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesR
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
+		if err := sleep.For(ctx, pollEvery); err != nil {
+			return err
 		}
 	}
 }
@@ -279,10 +276,14 @@ func (a *app) followed(status inspect.CommandStatus) error {
 	if err := a.printStatus("", status); err != nil {
 		return err
 	}
-	if err := stateExit(status.State); err != nil || len(status.LeftOut) == 0 {
-		return err
+	code := stateCode(status.State)
+	switch {
+	case code != ExitDone:
+		return &exitError{code: code}
+	case len(status.LeftOut) > 0:
+		return &exitError{code: ExitPartly}
 	}
-	return &exitError{code: ExitPartly}
+	return nil
 }
 
 // absence tolerates a runner that stops while a command is followed: it may be
@@ -310,16 +311,16 @@ func settledState(state string) bool {
 	return s != "" && (s.Ended() || s == fact.StateReview || s == fact.StateHeld || state == inspect.StateConflict)
 }
 
-// stateExit is the exit code of a command that ended so.
-func stateExit(state string) error {
+// stateCode is the exit code of a command that ended so.
+func stateCode(state string) int {
 	switch fact.State(state) {
-	case fact.StateRejected, fact.StateFailed, fact.StateRefunded:
-		return &exitError{code: ExitFailed}
+	case fact.StateRejected, fact.StateFailed, fact.StateRefunded, inspect.StateConflict:
+		return ExitFailed
 	case fact.StatePartial:
-		return &exitError{code: ExitPartly}
+		return ExitPartly
 	case fact.StateReview, fact.StateHeld:
-		return &exitError{code: ExitPerson}
+		return ExitPerson
 	case fact.StateAccepted, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateDelivered, fact.StateCompleted, fact.StateResolved:
 	}
-	return nil
+	return ExitDone
 }

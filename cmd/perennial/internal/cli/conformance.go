@@ -130,7 +130,8 @@ func (a *app) conformance(cmd *cobra.Command, in *conformanceFlags) error {
 		return printed
 	}
 	if in.junitFile != "" {
-		if written := writeJUnit(in.junitFile, &report); written != nil {
+		// For all: a test report is for the build that runs it.
+		if written := files.Write(in.junitFile, 0o644, report.WriteJUnit); written != nil {
 			return written
 		}
 	}
@@ -138,10 +139,6 @@ func (a *app) conformance(cmd *cobra.Command, in *conformanceFlags) error {
 		return &exitError{code: ExitFailed}
 	}
 	return err
-}
-
-func writeJUnit(path string, report *conformance.Report) error {
-	return files.Write(path, 0o644, report.WriteJUnit) // a test report is for the build that runs it
 }
 
 // printReport prints the table by section, and once more at its end what differs.
@@ -174,28 +171,12 @@ func (a *app) printReport(report *conformance.Report, currency string) error {
 	return err
 }
 
-// checkLine is a check as `conformance --list` prints it.
-type checkLine struct {
-	ID       string `json:"id"`
-	Section  string `json:"section"`
-	Sentence string `json:"sentence"`
-	Costs    bool   `json:"costs"`
-	Open     bool   `json:"not_shown"`
-}
-
 func (a *app) listChecks() error {
-	var rows [][]string
+	list := a.listing("SECTION", "CHECK", "SENTENCE")
 	for _, c := range conformance.List() {
-		if a.output == "json" {
-			if err := printJSON(a.stdout, checkLine{c.ID, c.Section, c.Sentence, c.Costs, c.Open}); err != nil {
-				return err
-			}
-			continue
+		if err := list.add("", c, c.Section, c.ID, c.Sentence); err != nil {
+			return err
 		}
-		rows = append(rows, []string{c.Section, c.ID, c.Sentence})
 	}
-	if a.output == "json" {
-		return nil
-	}
-	return a.table([]string{"SECTION", "CHECK", "SENTENCE"}, rows)
+	return list.end(nil)
 }

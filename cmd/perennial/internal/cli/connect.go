@@ -58,6 +58,15 @@ func (a *app) connect() (*remote, error) {
 	return &remote{q, account}, nil
 }
 
+// configured reads the configuration, and which of its accounts --account means.
+func (a *app) configured() (c *config.Config, account string, err error) {
+	if c, err = config.Load(a.configFile); err != nil {
+		return nil, "", err
+	}
+	account, err = c.Pick(a.account)
+	return c, account, err
+}
+
 // natsOfRun is the address of a running `perennial run`, with the name and password
 // that it left for the commands of this machine's user.
 func natsOfRun(dataDir string) (string, error) {
@@ -119,4 +128,29 @@ func ask[A any](ctx context.Context, r *remote, verb string, question any) (out 
 		return out, fmt.Errorf("the answer to %s cannot be read: %w", verb, err)
 	}
 	return out, nil
+}
+
+// askOnce calls a verb over a connection of its own.
+func askOnce[A any](ctx context.Context, a *app, verb string, question any) (out A, err error) {
+	r, err := a.connect()
+	if err != nil {
+		return out, err
+	}
+	defer r.Close()
+	return ask[A](ctx, r, verb, question)
+}
+
+// askRunning is askOnce for a caller that can do without a runner: answered is false where
+// none answers, with the error of a NATS server that cannot be reached.
+func askRunning[A any](ctx context.Context, a *app, verb string, question any) (out A, answered bool, err error) {
+	r, err := a.connect()
+	if err != nil {
+		return out, false, err
+	}
+	defer r.Close()
+	out, err = ask[A](ctx, r, verb, question)
+	if errors.Is(err, queue.ErrNoRunner) {
+		return out, false, nil
+	}
+	return out, true, err
 }

@@ -50,24 +50,17 @@ func (a *app) deadList() *cobra.Command {
 				return err
 			}
 			defer r.Close()
-			var rows [][]string
+			list := a.listing("SEQ", "PUBLISHED", "SUBJECT", "REASON")
 			for l, err := range r.Letters(cmd.Context(), r.account) {
 				if err != nil {
 					return err
 				}
 				line := lineOf(l)
-				if a.output == "json" {
-					if err := printJSON(a.stdout, line); err != nil {
-						return err
-					}
-					continue
+				if err := list.add("", line, strconv.FormatUint(l.Seq, 10), stamp(&line.PublishedAt), line.Subject, line.Reason); err != nil {
+					return err
 				}
-				rows = append(rows, []string{strconv.FormatUint(l.Seq, 10), stamp(&line.PublishedAt), line.Subject, line.Reason})
 			}
-			if a.output == "json" {
-				return nil
-			}
-			return a.table([]string{"SEQ", "PUBLISHED", "SUBJECT", "REASON"}, rows)
+			return list.end(nil)
 		},
 	}
 }

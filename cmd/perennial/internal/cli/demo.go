@@ -18,6 +18,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs/inspect"
+	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/schedules"
 )
@@ -54,11 +55,9 @@ func (a *app) demo(ctx context.Context, keep bool) (err error) {
 	c := config.Embedded()
 	c.DataDir, c.NATS.Listen, c.HTTP.Listen = dir, "127.0.0.1:0", "127.0.0.1:0"
 	c.Schedules = []schedules.Schedule{demoSchedule()}
-	log := logrus.New()
-	log.SetOutput(a.stderr)
-	log.SetLevel(logrus.ErrorLevel)
-	if a.verbose {
-		log.SetLevel(logrus.DebugLevel)
+	log := a.logger()
+	if !a.verbose {
+		log.SetLevel(logrus.ErrorLevel)
 	}
 	h, err := daemon.Start(ctx, c, log, nil)
 	if err != nil {
@@ -216,8 +215,6 @@ func (d *demo) setFault(ctx context.Context, fault, path string) error {
 }
 
 func awaitEnd(ctx context.Context, r *remote, id string) (status inspect.CommandStatus, err error) {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
 	for {
 		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, daemon.StatesRequest{IDs: []string{id}})
 		if settledState(states[id]) {
@@ -228,10 +225,8 @@ func awaitEnd(ctx context.Context, r *remote, id string) (status inspect.Command
 		if err != nil && !errors.Is(err, queue.ErrNoRunner) && !errors.Is(err, queue.ErrStopping) {
 			return status, err
 		}
-		select {
-		case <-ctx.Done():
-			return status, ctx.Err()
-		case <-ticker.C:
+		if err := sleep.For(ctx, pollEvery); err != nil {
+			return status, err
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"perennial/cmd/perennial/internal/daemon"
@@ -52,11 +51,7 @@ func (d *demo) opening(ctx context.Context, r *remote) error {
 // line prints what a step cost, in the currency of the demonstration.
 func (d *demo) line(what, state string, c demoCost, title string) {
 	const currency = "USD" // of the embedded sandbox
-	attempts := ""
-	if c.attempts > 0 {
-		attempts = strconv.FormatInt(c.attempts, 10)
-	}
-	line := fmt.Sprintf("  %-18s %-10s %12s %12s %9s  %s", what, state, money(c.charged, currency), money(c.refunded, currency), attempts, title)
+	line := fmt.Sprintf("  %-18s %-10s %12s %12s %9s  %s", what, state, money(c.charged, currency), money(c.refunded, currency), attemptText(c.attempts), title)
 	fmt.Fprintln(d.app.stdout, strings.TrimRight(line, " "))
 }
 

@@ -166,7 +166,7 @@ func (d *doctor) scopes(ctx context.Context, client *upstream.Client, wallet err
 func (d *doctor) nats(ctx context.Context) {
 	r, err := d.app.connect()
 	if err != nil {
-		if d.config.NATS.URL == "" && d.config.NATS.Context == "" && d.app.natsURL == "" {
+		if !d.app.externalNATS(d.config) {
 			d.ok("nats", "embedded, and `perennial run` is not running")
 			return
 		}
@@ -178,7 +178,7 @@ func (d *doctor) nats(ctx context.Context) {
 	if most := r.MaxPayload(); most < daemon.RequiredPayload {
 		d.bad("max_payload", humanize.IBytes(uint64(most))+" on the NATS server", "set max_payload: 1MB or more: an event of "+humanize.IBytes(ledger.MaxFactBytes)+" could not be published, nor any behind it")
 	}
-	external := d.config.NATS.URL != "" || d.config.NATS.Context != ""
+	external := d.config.NATS.External()
 	if err := r.CheckReplicas(d.config.Accounts[d.account].Replicas); err != nil {
 		d.bad("replicas", err, "set accounts."+d.account+".replicas to what the cluster has, or add servers: `perennial run` waits for them")
 	}

@@ -61,7 +61,7 @@ func (a *app) openHistoryLocked(c *config.Config, account string) (h *history, e
 }
 
 func (a *app) externalNATS(c *config.Config) bool {
-	return a.natsURL != "" || c.NATS.URL != "" || c.NATS.Context != ""
+	return a.natsURL != "" || c.NATS.External()
 }
 
 // open connects to a server, or serves the store of the data directory.
@@ -87,11 +87,7 @@ func (h *history) closeOn(err *error) {
 // locked runs do for the account that --account names, while no other process has the
 // data directory.
 func (a *app) locked(do func(c *config.Config, account string) error) (err error) {
-	c, err := config.Load(a.configFile)
-	if err != nil {
-		return err
-	}
-	account, err := c.Pick(a.account)
+	c, account, err := a.configured()
 	if err != nil {
 		return err
 	}

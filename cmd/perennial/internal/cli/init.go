@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/queue"
+	"perennial/upstream"
 )
 
 // setup is what init asks for.
@@ -60,10 +60,10 @@ func (s *setup) run(ctx context.Context) error {
 	if err := s.notThere(s.file, s.beside(s.account+".secret")); err != nil {
 		return err
 	}
-	if err := s.ask(&s.baseURL, "Address of the provider's API (https://…): ", goodAddress); err != nil {
+	if err := s.ask(&s.baseURL, "Address of the provider's API (https://…): ", upstream.CheckBaseURL); err != nil {
 		return err
 	}
-	if err := s.ask(&s.appID, "App ID (sbx_app_… or live_app_…): ", goodAppID); err != nil {
+	if err := s.ask(&s.appID, "App ID (sbx_app_… or live_app_…): ", checkAppID); err != nil {
 		return err
 	}
 	users := s.users()
@@ -104,29 +104,17 @@ func (s *setup) notThere(paths ...string) error {
 	return nil
 }
 
-// goodAddress says what is wrong with a base address, "" when nothing is.
-func goodAddress(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return "an address begins with https:// and names a host"
-	}
-	return ""
-}
-
-// goodAppID says what is wrong with an App ID, "" when nothing is.
-func goodAppID(text string) string {
-	if !strings.HasPrefix(text, "sbx_app_") && !strings.HasPrefix(text, "live_app_") {
-		return "an App ID begins with sbx_app_ or live_app_"
-	}
-	return ""
+func checkAppID(text string) error {
+	_, err := upstream.EnvironmentOf(text)
+	return err
 }
 
 // ask reads an answer that no flag gave, again while it is not a good one.
-func (s *setup) ask(answer *string, question string, wrong func(string) string) error {
+func (s *setup) ask(answer *string, question string, wrong func(string) error) error {
 	given := *answer != ""
-	for *answer == "" || !given && wrong(*answer) != "" {
+	for *answer == "" || !given && wrong(*answer) != nil {
 		if *answer != "" {
-			fmt.Fprintln(s.app.stderr, wrong(*answer))
+			fmt.Fprintln(s.app.stderr, "it", wrong(*answer))
 		}
 		fmt.Fprint(s.app.stderr, question)
 		line, err := s.in.ReadString('\n')

@@ -12,6 +12,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/queue"
+	"perennial/upstream"
 )
 
 // natsUser is one that init makes.
@@ -28,7 +29,7 @@ func (u natsUser) passwordFile() string { return u.name + ".password" }
 // role, so that a password that is given away gives away that alone; commands on the
 // machine of the run have a user of their own.
 func (s *setup) users() []natsUser {
-	if !strings.HasPrefix(s.appID, "live_app_") {
+	if env, _ := upstream.EnvironmentOf(s.appID); env != upstream.Production {
 		return nil
 	}
 	return []natsUser{

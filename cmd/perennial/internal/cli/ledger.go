@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
@@ -41,11 +40,7 @@ const (
 
 // openLedgerAs is openLedger with a choice of the schemas that it accepts.
 func (a *app) openLedgerAs(ctx context.Context, mode schemaMode) (*ledger.Ledger, string, error) {
-	c, err := config.Load(a.configFile)
-	if err != nil {
-		return nil, "", err
-	}
-	account, err := c.Pick(a.account)
+	c, account, err := a.configured()
 	if err != nil {
 		return nil, "", err
 	}

@@ -31,10 +31,7 @@ func (a *app) ledgerRebuild() *cobra.Command {
 				if errors.Is(err, fs.ErrExist) {
 					return fmt.Errorf("%w\nmove it away, or name another file with --out", err)
 				}
-				if err != nil {
-					return a.broken(err)
-				}
-				return a.printFile(v, out, "identical to "+out)
+				return a.printFile(v, err, out, "identical to "+out)
 			})(cmd, args)
 		},
 	}
@@ -52,10 +49,7 @@ func (a *app) ledgerBackup() *cobra.Command {
 				if errors.Is(err, fs.ErrExist) {
 					return fmt.Errorf("%w\nname another file, or replace it with --force", err)
 				}
-				if err != nil {
-					return a.broken(err)
-				}
-				return a.printFile(v, args[0], "copied to "+args[0]+" and verified there")
+				return a.printFile(v, err, args[0], "copied to "+args[0]+" and verified there")
 			})(cmd, args)
 		},
 	}
@@ -63,8 +57,11 @@ func (a *app) ledgerBackup() *cobra.Command {
 	return c
 }
 
-// printFile says what a finished file holds.
-func (a *app) printFile(v ledger.Verified, file, words string) error {
+// printFile says what a finished file holds, or why it was not finished.
+func (a *app) printFile(v ledger.Verified, err error, file, words string) error {
+	if err != nil {
+		return a.broken(err)
+	}
 	if a.output == "json" {
 		return printJSON(a.stdout, struct {
 			OK   bool   `json:"ok"`
@@ -72,6 +69,6 @@ func (a *app) printFile(v ledger.Verified, file, words string) error {
 			ledger.Verified
 		}{true, file, v})
 	}
-	_, err := fmt.Fprintf(a.stdout, "%d rows, head %s: %s\n", v.Rows, v.Head, words)
+	_, err = fmt.Fprintf(a.stdout, "%d rows, head %s: %s\n", v.Rows, v.Head, words)
 	return err
 }

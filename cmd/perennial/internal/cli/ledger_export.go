@@ -23,15 +23,11 @@ func (a *app) ledgerExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			write := map[string]func(io.Writer) error{
+			return a.writeAs(file, format, "csv, jsonl or beancount", map[string]func(io.Writer) error{
 				"csv":       func(w io.Writer) error { return l.ExportCSV(ctx, w, p) },
 				"jsonl":     func(w io.Writer) error { return l.ExportJSON(ctx, w, p) },
 				"beancount": func(w io.Writer) error { return l.ExportBeancount(ctx, w, account, p) },
-			}[format]
-			if write == nil {
-				return usage("--format is %q: use csv, jsonl or beancount", format)
-			}
-			return a.writeOut(file, write)
+			})
 		}),
 	}
 	f := c.Flags()
@@ -62,13 +58,9 @@ func (a *app) ledgerStatement() *cobra.Command {
 			if a.output == "json" {
 				format = "json"
 			}
-			write := map[string]func(io.Writer) error{
+			return a.writeAs(file, format, "markdown or html", map[string]func(io.Writer) error{
 				"markdown": s.WriteMarkdown, "html": s.WriteHTML, "json": func(w io.Writer) error { return printJSON(w, s) },
-			}[format]
-			if write == nil {
-				return usage("--format is %q: use markdown or html", format)
-			}
-			return a.writeOut(file, write)
+			})
 		}),
 	}
 	f := c.Flags()
@@ -104,8 +96,13 @@ func dayOrInstant(flag, text string) (time.Time, error) {
 	return time.Time{}, usage("%s is %q: write a day as 2026-11-01 or an instant as 2026-11-01T00:00:00Z", flag, text)
 }
 
-// writeOut writes to a file, whole or not at all, or to the standard output.
-func (a *app) writeOut(file string, write func(io.Writer) error) (err error) {
+// writeAs writes in one of the formats to a file, whole or not at all, or to the standard
+// output.
+func (a *app) writeAs(file, format, known string, formats map[string]func(io.Writer) error) error {
+	write := formats[format]
+	if write == nil {
+		return usage("--format is %q: use %s", format, known)
+	}
 	if file == "-" {
 		return write(a.stdout)
 	}

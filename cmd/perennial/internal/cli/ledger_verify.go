@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/ledger/files"
@@ -131,11 +130,7 @@ func (a *app) printVerified(name string, v verified) error {
 }
 
 func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*ledger.Against, error) {
-	c, err := config.Load(a.configFile)
-	if err != nil {
-		return nil, err
-	}
-	account, err := c.Pick(a.account)
+	c, account, err := a.configured()
 	if err != nil {
 		return nil, err
 	}

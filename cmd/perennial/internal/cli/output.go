@@ -132,9 +132,12 @@ func money(cents int64, currency string) string { return fact.Amount(cents, curr
 const unknown = "?"
 
 // moneyOrUnknown shows an amount that may not be known.
-func moneyOrUnknown(cents *int64, currency string) string {
+func moneyOrUnknown(cents *int64, currency string) string { return moneyOr(unknown, cents, currency) }
+
+// moneyOr shows an amount that may be missing.
+func moneyOr(otherwise string, cents *int64, currency string) string {
 	if cents == nil {
-		return unknown
+		return otherwise
 	}
 	return money(*cents, currency)
 }

@@ -14,10 +14,9 @@ import (
 )
 
 var (
-	flagError  = regexp.MustCompile(`^invalid argument (".*") for "(?:-\w, )?(--[\w-]+)" flag: (.*)$`)
-	argsAtMost = regexp.MustCompile(`^accepts at most (\d+) arg\(s\), received (\d+)$`)
-	argsLeast  = regexp.MustCompile(`^requires at least (\d+) arg\(s\), only received (\d+)$`)
-	argsExact  = regexp.MustCompile(`^accepts (\d+) arg\(s\), received (\d+)$`)
+	flagError = regexp.MustCompile(`^invalid argument (".*") for "(?:-\w, )?(--[\w-]+)" flag: (.*)$`)
+	argsError = regexp.MustCompile(`^(accepts at most|requires at least|accepts) (\d+) arg\(s\), (?:only )?received (\d+)$`)
+	argsWords = map[string]string{"accepts at most": "it takes at most", "requires at least": "it needs at least", "accepts": "it takes exactly"}
 )
 
 // plainFlag says of a flag what it takes.
@@ -42,20 +41,15 @@ func plainFlag(err error) error {
 
 // plainArgs says how many arguments a command takes.
 func plainArgs(err error) error {
-	text := err.Error()
-	for _, c := range []struct {
-		is   *regexp.Regexp
-		says string
-	}{{argsAtMost, "it takes at most %s"}, {argsLeast, "it needs at least %s"}, {argsExact, "it takes exactly %s"}} {
-		if m := c.is.FindStringSubmatch(text); m != nil {
-			unit := " arguments"
-			if m[1] == "1" {
-				unit = " argument"
-			}
-			return fmt.Errorf(c.says+", and has %s", m[1]+unit, m[2])
-		}
+	m := argsError.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
 	}
-	return err
+	unit := "arguments"
+	if m[2] == "1" {
+		unit = "argument"
+	}
+	return fmt.Errorf("%s %s %s, and has %s", argsWords[m[1]], m[2], unit, m[3])
 }
 
 // span is a flag's time, also in days.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs"
 	"perennial/ledger"
@@ -23,11 +22,7 @@ import (
 // provider is a client for the account, with the configured credentials; for
 // the embedded sandbox, that of the running `perennial run`.
 func (a *app) provider() (*upstream.Client, error) {
-	c, err := config.Load(a.configFile)
-	if err != nil {
-		return nil, err
-	}
-	name, err := c.Pick(a.account)
+	c, name, err := a.configured()
 	if err != nil {
 		return nil, err
 	}
@@ -97,26 +92,18 @@ func (a *app) offersCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "offers", Short: "What can be bought, at the prices of the asked quantity and duration", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
-			var rows [][]string
+			list := a.listing("OFFER", "COUNTRY", "REGION", "LINE", "TYPE", "PROTOCOL", "PRICE", "DAYS", "CIDRS", "NAME")
 			currency := a.currencyOf(ctx, client)
 			for o, err := range client.Offers(ctx, f, 0) {
 				if err != nil {
 					return err
 				}
-				if a.output == "json" {
-					if err := printJSON(a.stdout, offerLine(o)); err != nil {
-						return err
-					}
-					continue
+				if err := list.add("", offerLine(o), o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol,
+					moneyOrUnknown(o.UnitPriceCents, currency), fmt.Sprint(o.DurationDays), daemon.FirstFew(o.CIDRs), o.Name); err != nil {
+					return err
 				}
-				rows = append(rows, []string{
-					o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol, moneyOrUnknown(o.UnitPriceCents, currency), fmt.Sprint(o.DurationDays), daemon.FirstFew(o.CIDRs), o.Name,
-				})
 			}
-			if a.output == "json" {
-				return nil
-			}
-			return a.table([]string{"OFFER", "COUNTRY", "REGION", "LINE", "TYPE", "PROTOCOL", "PRICE", "DAYS", "CIDRS", "NAME"}, rows)
+			return list.end(nil)
 		}),
 	}
 	flags := c.Flags()
@@ -157,26 +144,19 @@ func (a *app) ordersCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "orders", Short: "All orders that the provider lists, also those made elsewhere", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
-			var rows [][]string
+			list := a.listing("ORDER", "STATUS", "TOTAL", "CREATED")
 			for o, err := range client.Orders(ctx, 0) {
 				if err != nil {
 					return err
 				}
-				if a.output == "json" {
-					err := printJSON(a.stdout, map[string]any{
-						"order_no": o.OrderNo, "status": o.Status, "total_cents": o.TotalCents, "currency": o.Currency, "created_at": instantOrNil(&o.CreatedAt),
-					})
-					if err != nil {
-						return err
-					}
-					continue
+				record := map[string]any{
+					"order_no": o.OrderNo, "status": o.Status, "total_cents": o.TotalCents, "currency": o.Currency, "created_at": instantOrNil(&o.CreatedAt),
 				}
-				rows = append(rows, []string{o.OrderNo, o.Status, moneyOrUnknown(o.TotalCents, o.Currency), stamp(&o.CreatedAt)})
+				if err := list.add("", record, o.OrderNo, o.Status, moneyOrUnknown(o.TotalCents, o.Currency), stamp(&o.CreatedAt)); err != nil {
+					return err
+				}
 			}
-			if a.output == "json" {
-				return nil
-			}
-			return a.table([]string{"ORDER", "STATUS", "TOTAL", "CREATED"}, rows)
+			return list.end(nil)
 		}),
 	}
 	c.AddCommand(a.ordersGet())

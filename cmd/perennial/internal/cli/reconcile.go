@@ -48,13 +48,8 @@ func (a *app) ledgerReconcile() *cobra.Command {
 func (a *app) reconcileNow(ctx context.Context) (reconcile.Reconciliation, error) {
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReconcileTimeout)
 	defer cancel()
-	r, err := a.connect()
-	if err == nil {
-		defer r.Close()
-		x, err := ask[reconcile.Reconciliation](ctx, r, daemon.VerbReconcile, struct{}{})
-		if !errors.Is(err, queue.ErrNoRunner) {
-			return x, err
-		}
+	if x, answered, err := askRunning[reconcile.Reconciliation](ctx, a, daemon.VerbReconcile, struct{}{}); answered {
+		return x, err
 	}
 	return a.reconcileAlone(ctx)
 }
@@ -145,14 +140,8 @@ func boundsText(x reconcile.Reconciliation) string {
 	if x.Quiet {
 		return "to the cent"
 	}
-	low, high := "any", "any"
-	if x.Wallet.LowCents != nil {
-		low = money(*x.Wallet.LowCents, x.Currency)
-	}
-	if x.Wallet.HighCents != nil {
-		high = money(*x.Wallet.HighCents, x.Currency)
-	}
-	return fmt.Sprintf("between %s and %s: %d operations are under way", low, high, len(x.Wallet.UnderWay))
+	return fmt.Sprintf("between %s and %s: %d operations are under way",
+		moneyOr("any", x.Wallet.LowCents, x.Currency), moneyOr("any", x.Wallet.HighCents, x.Currency), len(x.Wallet.UnderWay))
 }
 
 func (a *app) ledgerRecord() *cobra.Command {
@@ -200,18 +189,10 @@ func (a *app) ledgerRecord() *cobra.Command {
 // recordNow asks the runner. Where none is running it writes the ledger file
 // itself, under the lock of the data directory: there is one writer, always.
 func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done daemon.ChangedAnswer, err error) {
-	r, err := a.connect()
-	if err == nil {
-		defer r.Close()
-		if done, err = ask[daemon.ChangedAnswer](ctx, r, daemon.VerbRecord, x); !errors.Is(err, queue.ErrNoRunner) {
-			return done, perhapsRecorded(err, x.ID)
-		}
+	if done, answered, err := askRunning[daemon.ChangedAnswer](ctx, a, daemon.VerbRecord, x); answered {
+		return done, perhapsRecorded(err, x.ID)
 	}
-	c, err := config.Load(a.configFile)
-	if err != nil {
-		return done, err
-	}
-	account, err := c.Pick(a.account)
+	c, account, err := a.configured()
 	if err != nil {
 		return done, err
 	}

@@ -91,12 +91,7 @@ func (a *app) accountCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use: "show", Short: "The provider's account, what is paused, how far events are published", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := a.connect()
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			v, err := ask[daemon.AccountView](cmd.Context(), r, daemon.VerbShow, struct{}{})
+			v, err := askOnce[daemon.AccountView](cmd.Context(), a, daemon.VerbShow, struct{}{})
 			if err != nil {
 				return err
 			}

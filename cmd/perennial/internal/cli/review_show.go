@@ -14,32 +14,27 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
-	"perennial/queue"
 )
 
 // readEvidence asks the runner, which asks the provider; where none is running
 // it reads what the ledger alone knows.
 func (a *app) readEvidence(ctx context.Context, id string) (inspect.Evidence, error) {
-	r, err := a.connect()
-	if err == nil {
-		defer r.Close()
-		ctx, cancel := context.WithTimeout(ctx, daemon.EvidenceTimeout+10*time.Second)
-		defer cancel()
-		e, err := ask[inspect.Evidence](ctx, r, daemon.VerbEvidence, daemon.OperatorRequest{ID: id})
-		if !errors.Is(err, queue.ErrNoRunner) {
-			return e, err
-		}
+	asking, cancel := context.WithTimeout(ctx, daemon.EvidenceTimeout+10*time.Second)
+	defer cancel()
+	e, answered, err := askRunning[inspect.Evidence](asking, a, daemon.VerbEvidence, daemon.OperatorRequest{ID: id})
+	if answered {
+		return e, err
 	}
 	l, _, err := a.openLedger(ctx)
 	if err != nil {
-		return inspect.Evidence{}, err
+		return e, err
 	}
 	defer func() { _ = l.Close() }()
 	of, err := daemon.OperationInReview(ctx, l, id)
 	if err != nil {
-		return inspect.Evidence{}, err
+		return e, err
 	}
-	e, err := inspect.CollectEvidence(ctx, l, nil, of)
+	e, err = inspect.CollectEvidence(ctx, l, nil, of)
 	if errors.Is(err, ledger.ErrNotFound) {
 		err = &exitError{ExitFailed, fmt.Errorf("there is no operation %q: see `perennial review list`", id)}
 	}
@@ -117,7 +112,7 @@ func expiryRows(all []inspect.ExpiryEvidence) (rows [][]string) {
 		if x.Moved != nil {
 			moved = strconv.FormatBool(*x.Moved)
 		}
-		rows = append(rows, []string{x.ProxyID, x.State, instantText(x.Before), instantText(x.Now), moved})
+		rows = append(rows, []string{x.ProxyID, x.State, stamp(x.Before), stamp(x.Now), moved})
 	}
 	return rows
 }

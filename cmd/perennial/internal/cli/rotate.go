@@ -95,10 +95,7 @@ func (r *rotation) run(ctx context.Context) error {
 
 // load finds the account, and refuses where there is no file to change.
 func (r *rotation) load() (err error) {
-	if r.config, err = config.Load(r.app.configFile); err != nil {
-		return err
-	}
-	if r.account, err = r.config.Pick(r.app.account); err != nil {
+	if r.config, r.account, err = r.app.configured(); err != nil {
 		return err
 	}
 	old := r.config.Accounts[r.account]
@@ -109,16 +106,11 @@ func (r *rotation) load() (err error) {
 		return usage("the secret of account %s does not come from secret_file in %s\nchange it where it comes from, and app_id with it", r.account, r.config.File)
 	}
 	config.SetDefault(&r.appID, old.AppID)
-	if environment(r.appID) != environment(old.AppID) {
+	was, _ := upstream.EnvironmentOf(old.AppID)
+	if is, _ := upstream.EnvironmentOf(r.appID); is != was {
 		return usage("%s is for another environment than %s: that is another account, with a ledger of its own", r.appID, old.AppID)
 	}
 	return nil
-}
-
-// environment is the part of an App ID that says which it is for.
-func environment(appID string) string {
-	prefix, _, _ := strings.Cut(appID, "_app_")
-	return prefix
 }
 
 // prove asks the provider whose the new key is.
@@ -196,10 +188,7 @@ func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err erro
 func (r *rotation) write(secret string) (name string, err error) {
 	old := r.config.Accounts[r.account]
 	name = filepath.Join(filepath.Dir(old.SecretFile), r.account+"."+time.Now().UTC().Format("20060102T150405.000")+".secret")
-	path := name
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(r.config.File), path)
-	}
+	path := r.config.ResolvePath(name)
 	text, err := files.Read(r.config.File, config.MaxConfigBytes)
 	if err != nil {
 		return "", err

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +28,9 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			override(&c.DataDir, data)
-			override(&c.NATS.Listen, natsListen)
-			override(&c.HTTP.Listen, http)
+			c.DataDir = cmp.Or(data, c.DataDir)
+			c.NATS.Listen = cmp.Or(natsListen, c.NATS.Listen)
+			c.HTTP.Listen = cmp.Or(http, c.HTTP.Listen)
 			c.RefillEvents = refill
 			return a.run(cmd.Context(), c)
 		},
@@ -39,12 +40,6 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().StringVar(&http, "http", "", "address of health, metrics and the dashboard; port 0 takes a free one")
 	c.Flags().BoolVar(&refill, "refill-events", false, "publish everything again from the ledger on an events stream that has lost it")
 	return c
-}
-
-func override(field *string, flag string) {
-	if flag != "" {
-		*field = flag
-	}
 }
 
 // run serves until ctx ends, drains, and returns nil.

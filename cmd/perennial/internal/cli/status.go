@@ -15,10 +15,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 
+	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -47,7 +48,7 @@ func (a *app) statusCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&q.All, "all", true, "show operations that have ended too")
 	c.Flags().StringVar(&q.State, "state", "", "only operations in this state, such as review")
-	c.Flags().StringVar(&q.Kind, "kind", "", "only order or renewal")
+	c.Flags().StringVar(&q.Kind, "kind", "", fmt.Sprintf("only of this kind, one of %v", jobs.Kinds()))
 	c.Flags().StringToStringVar(&q.Labels, "label", nil, "only of commands with this label, key=value; may be repeated")
 	c.Flags().Var(span{&since}, "since", "only what was accepted within this time, such as 1d or 12h")
 	limitFlag(c, &q.Limit, 50, "how many, the last accepted first")
@@ -56,20 +57,16 @@ func (a *app) statusCommand() *cobra.Command {
 
 // readStatus asks the runner, and reads the ledger itself when none answers.
 func (a *app) readStatus(ctx context.Context, id string) (inspect.CommandStatus, error) {
-	r, err := a.connect()
-	if err == nil {
-		defer r.Close()
-		s, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: id})
-		if !errors.Is(err, queue.ErrNoRunner) {
-			return s, err
-		}
+	s, answered, err := askRunning[inspect.CommandStatus](ctx, a, daemon.VerbStatus, daemon.OperatorRequest{ID: id})
+	if answered {
+		return s, err
 	}
 	l, _, ledgerErr := a.openLedger(ctx)
 	if ledgerErr != nil {
-		return inspect.CommandStatus{}, errors.Join(err, ledgerErr)
+		return s, errors.Join(err, ledgerErr)
 	}
 	defer func() { _ = l.Close() }()
-	s, err := inspect.Status(ctx, l, id)
+	s, err = inspect.Status(ctx, l, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return s, &notFoundError{fmt.Sprintf("there is no command or operation %q", id)}
 	}
@@ -183,12 +180,7 @@ func checkTypes(types []string) error {
 		if ok := slices.ContainsFunc(known, func(k string) bool { match, err := path.Match(text, k); return err == nil && match }); ok || text == ">" {
 			continue
 		}
-		near, least := "", len(text)
-		for _, k := range known {
-			if d := levenshtein.ComputeDistance(text, k); d < least {
-				near, least = k, d
-			}
-		}
+		near := config.Nearest(text, known, len(text))
 		if near != "" {
 			near = ", did you mean " + near + "?"
 		}
@@ -246,10 +238,6 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 	if json.Unmarshal(e.Data, &event) != nil || json.Unmarshal(event.Data, &data) != nil {
 		return fmt.Sprintf("%6d  %s", e.Seq, e.Type)
 	}
-	line := fmt.Sprintf("%6d  %s  %-18s %s", e.Seq, event.Time.Format("15:04:05.000"), e.Type, event.Subject)
-	if data.Schedule != "" {
-		line += "  " + printable(data.Schedule)
-	}
 	ids := data.ProxyIDs
 	if data.ProxyID != "" {
 		ids = append(ids, data.ProxyID)
@@ -260,22 +248,19 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 	for _, x := range data.Skipped {
 		ids = append(ids, x.ProxyIDs...)
 	}
-	if len(ids) > 0 {
-		line += "  " + printable(daemon.FirstFew(ids))
-	}
+	line := fmt.Sprintf("%6d  %s  %-18s %s", e.Seq, event.Time.Format("15:04:05.000"), e.Type, event.Subject)
+	said := []string{line, printable(data.Schedule), printable(daemon.FirstFew(ids))}
 	if data.Charged != 0 {
-		line += "  charged " + money(data.Charged, currency)
+		said = append(said, "charged "+money(data.Charged, currency))
 	}
 	if data.Refunded != 0 {
-		line += "  refunded " + money(data.Refunded, currency)
+		said = append(said, "refunded "+money(data.Refunded, currency))
 	}
 	if data.By != "" {
-		line += "  by " + printable(fact.Signed(data.By, data.User))
+		said = append(said, "by "+printable(fact.Signed(data.By, data.User)))
 	}
-	if why := data.Reason + data.Detail + data.Skipped.reason(); why != "" {
-		line += "  " + printable(why)
-	}
-	return line
+	said = append(said, printable(data.Reason+data.Detail+data.Skipped.reason()))
+	return strings.Join(slices.DeleteFunc(said, func(text string) bool { return text == "" }), "  ")
 }
 
 func (a *app) retryCommand() *cobra.Command {
@@ -306,12 +291,7 @@ func (a *app) operatorCommand(use, short, verb string) *cobra.Command {
 }
 
 func (a *app) sendChange(ctx context.Context, verb string, q any) error {
-	r, err := a.connect()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	changed, err := ask[daemon.ChangedAnswer](ctx, r, verb, q)
+	changed, err := askOnce[daemon.ChangedAnswer](ctx, a, verb, q)
 	if err != nil {
 		return err
 	}
@@ -324,8 +304,8 @@ func (a *app) sendChange(ctx context.Context, verb string, q any) error {
 
 // checkList refuses filters that nothing can match.
 func checkList(q daemon.ListRequest) error {
-	if q.Kind != "" && q.Kind != string(fact.KindOrder) && q.Kind != string(fact.KindRenewal) {
-		return usage("--kind is %q: use order or renewal", q.Kind)
+	if q.Kind != "" && !slices.Contains(jobs.Kinds(), fact.Kind(q.Kind)) {
+		return usage("--kind is %q: use one of %v", q.Kind, jobs.Kinds())
 	}
 	if q.State != "" && !slices.Contains(fact.States, fact.State(q.State)) {
 		return usage("--state is %q: use one of %v", q.State, fact.States)

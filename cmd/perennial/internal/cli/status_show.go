@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
@@ -22,11 +21,8 @@ const statusShown = 200
 // printStatus prints a command; account is empty where there is only one. As JSON it
 // is whole.
 func (a *app) printStatus(account string, s inspect.CommandStatus) error {
-	if a.output == "json" && account != "" {
-		return printOfAccount(a, account, s)
-	}
 	if a.output == "json" {
-		return printJSON(a.stdout, s)
+		return a.listing().add(account, s)
 	}
 	if account != "" {
 		fmt.Fprintf(a.stdout, "account  %s\n", account)
@@ -114,13 +110,6 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 	return [][2]string{
 		{"key", o.IdempotencyKey}, {"reason", printable(o.Reason)}, {"attempts", strconv.FormatInt(o.Attempts, 10)}, {"order", o.OrderNo},
 		{"delivered", delivered}, {"charged", money(o.ChargedCents, o.Currency)}, {"refunded", money(o.RefundedCents, o.Currency)},
-		{"next", instantText(o.NextAt)}, {"trace id", o.TraceID},
+		{"next", stamp(o.NextAt)}, {"trace id", o.TraceID},
 	}
-}
-
-func instantText(at *time.Time) string {
-	if at == nil {
-		return ""
-	}
-	return at.Format(time.RFC3339)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/config"
 	"perennial/jobs/command"
 	"perennial/queue"
 	"perennial/upstream"
@@ -77,19 +76,15 @@ func (s *submitting) run(ctx context.Context) error {
 // runner would refuse is refused before anything is published.
 func (s *submitting) rules() command.Rules {
 	lenient := command.Rules{Environment: upstream.Sandbox, CIDRField: "-"}
-	c, err := config.Load(s.app.configFile)
+	c, name, err := s.app.configured()
 	if err != nil {
 		return lenient
 	}
-	name, err := c.Pick(s.app.account)
-	if err != nil || c.Accounts[name].AppID == "" {
+	env, err := upstream.EnvironmentOf(c.Accounts[name].AppID)
+	if err != nil { // the embedded sandbox has none
 		return lenient
 	}
-	rules := command.Rules{Environment: upstream.Sandbox, CIDRField: c.Accounts[name].CIDRField}
-	if strings.HasPrefix(c.Accounts[name].AppID, "live_app_") {
-		rules.Environment = upstream.Production
-	}
-	return rules
+	return command.Rules{Environment: env, CIDRField: c.Accounts[name].CIDRField}
 }
 
 // badShown is how many bad lines are printed.
@@ -110,7 +105,7 @@ func (s *submitting) refuse(b *batch) error {
 		}
 		fmt.Fprintln(s.app.stderr, printable(bad.String()))
 	}
-	if err := s.writeRejects(len(b.bad), func(i int) reject { return b.bad[i].reject() }); err != nil {
+	if err := s.writeRejects(b.bad); err != nil {
 		return err
 	}
 	return usage("%d of %d lines cannot be submitted, so nothing was published: correct them and submit the file again", len(b.bad), b.lines)

@@ -13,12 +13,11 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs/inspect"
-	"perennial/ledger/fact"
 	"perennial/ledger/files"
+	"perennial/ledger/sleep"
 )
 
 // reject is a command that was not done, as --rejects writes it.
@@ -30,8 +29,12 @@ type reject struct {
 	Reason string `json:"reason"`
 }
 
-func (b badLine) reject() reject {
-	return reject{File: b.file, Line: b.line, ID: b.id, State: "invalid", Reason: b.why}
+// String says of a line that cannot be submitted where it is, and what to do.
+func (r reject) String() string {
+	if r.ID == "" {
+		return fmt.Sprintf("%s line %d: %s", r.File, r.Line, r.Reason)
+	}
+	return fmt.Sprintf("%s line %d (id %s): %s", r.File, r.Line, r.ID, r.Reason)
 }
 
 // rejectsShown is how many rejected commands are printed with their reasons; the
@@ -45,12 +48,11 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 	ended := map[string]int{}
 	var failed []ending
 	settled := func(e entry, state string) {
-		if ended[state]++; notDone(state) {
+		ended[state]++
+		if code := stateCode(state); code == ExitFailed || code == ExitPartly {
 			failed = append(failed, ending{e, state})
 		}
 	}
-	ticker := time.NewTicker(2 * pollEvery)
-	defer ticker.Stop()
 	away := absence{}
 	var err error
 	for {
@@ -65,10 +67,7 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 		if len(pending) == 0 {
 			break
 		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
+		_ = sleep.For(ctx, 2*pollEvery) // its end shows in the next turn
 	}
 	_ = bar.Finish()
 	if len(pending) > 0 {
@@ -84,13 +83,6 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 	return batchExit(ended)
 }
 
-// notDone reports that the command ended without what it asked for.
-func notDone(state string) bool {
-	return slices.Contains([]fact.State{
-		fact.StateRejected, fact.StateFailed, fact.StateRefunded, fact.StatePartial, inspect.StateConflict,
-	}, fact.State(state))
-}
-
 // ending is a command that was not done, and the state that it ended in.
 type ending struct {
 	entry
@@ -100,7 +92,7 @@ type ending struct {
 
 // sumUp prints how the commands ended, and why those that were not done were not.
 func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int, total int, failed []ending) error {
-	shown, known := []reject{}, map[string]reject{}
+	rejects := []reject{}
 	for i, e := range failed {
 		if i == rejectsShown && s.rejects == "" {
 			break
@@ -113,13 +105,10 @@ func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int,
 		if e.state == inspect.StateConflict { // status is that of the content that stands
 			x.State, x.Reason = e.state, fmt.Sprintf("the id was accepted before with other content, which stands and is %s: choose another id", status.State)
 		}
-		known[e.id] = x
-		if i < rejectsShown {
-			shown = append(shown, x)
-		}
+		rejects = append(rejects, x)
 	}
-	err := s.writeRejects(len(failed), func(i int) reject { return known[failed[i].id] })
-	return errors.Join(s.app.printEnded(ended, total, shown), err)
+	err := s.writeRejects(rejects)
+	return errors.Join(s.app.printEnded(ended, total, rejects[:min(len(rejects), rejectsShown)]), err)
 }
 
 // canWriteRejects finds out before anything is published: a batch whose rejects
@@ -135,14 +124,14 @@ func (s *submitting) canWriteRejects() error {
 }
 
 // writeRejects writes the file of --rejects, where one was asked for.
-func (s *submitting) writeRejects(n int, at func(int) reject) error {
+func (s *submitting) writeRejects(all []reject) error {
 	if s.rejects == "" {
 		return nil
 	}
 	return files.Write(s.rejects, 0o600, func(w io.Writer) error {
 		out := json.NewEncoder(w)
-		for i := range n {
-			if err := out.Encode(at(i)); err != nil {
+		for _, x := range all {
+			if err := out.Encode(x); err != nil {
 				return err
 			}
 		}
@@ -201,17 +190,18 @@ func (a *app) printEnded(ended map[string]int, total int, refused []reject) erro
 
 // batchExit is the code of a batch: that of its commands when they ended
 // alike, else "partly", and "needs a person" above all.
-func batchExit(ended map[string]int) error {
-	if ended["review"]+ended["held"] > 0 {
+func batchExit(states map[string]int) error {
+	codes := map[int]bool{}
+	for state := range states {
+		codes[stateCode(state)] = true
+	}
+	switch {
+	case codes[ExitPerson]:
 		return &exitError{code: ExitPerson}
-	}
-	bad := ended["rejected"] + ended["failed"] + ended["refunded"] + ended[inspect.StateConflict]
-	switch good := ended["completed"] + ended["delivered"] + ended["resolved"]; {
-	case bad == 0 && ended["partial"] == 0:
-		return nil
-	case good == 0 && ended["partial"] == 0:
-		return &exitError{code: ExitFailed}
-	default:
+	case codes[ExitPartly] || codes[ExitFailed] && codes[ExitDone]:
 		return &exitError{code: ExitPartly}
+	case codes[ExitFailed]:
+		return &exitError{code: ExitFailed}
 	}
+	return nil
 }

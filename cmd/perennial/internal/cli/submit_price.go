@@ -50,7 +50,7 @@ func (s *submitting) price(ctx context.Context, b *batch) error {
 	defer client.Close()
 	currency := s.app.currencyOf(ctx, client)
 	quotes := map[string]quote{}
-	var rows [][]string
+	list := s.app.listing("COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE", "")
 	var total, unpriced int64
 	err = b.each(publishedAtOnce, func(out []queue.Outgoing) error {
 		for _, o := range out {
@@ -63,13 +63,9 @@ func (s *submitting) price(ctx context.Context, b *batch) error {
 			} else {
 				total += *p.Cents
 			}
-			if s.app.output == "json" {
-				if err := printJSON(s.app.stdout, p); err != nil {
-					return err
-				}
-				continue
+			if err := list.add("", p, p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), moneyOrUnknown(p.Cents, currency), p.Warning); err != nil {
+				return err
 			}
-			rows = append(rows, []string{p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), moneyOrUnknown(p.Cents, currency), p.Warning})
 		}
 		return nil
 	})
@@ -77,10 +73,7 @@ func (s *submitting) price(ctx context.Context, b *batch) error {
 		return err
 	}
 	s.warnOfWallet(ctx, client, total)
-	if s.app.output == "json" {
-		return nil
-	}
-	if err := s.app.table([]string{"COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE", ""}, rows); err != nil {
+	if err := list.end(nil); err != nil || s.app.output == "json" {
 		return err
 	}
 	_, err = fmt.Fprintf(s.app.stdout, "\n%d commands, %s in all where the price is known, %d of unknown price; nothing was published\n", len(b.entries), money(total, currency), unpriced)

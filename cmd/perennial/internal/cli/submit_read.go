@@ -29,7 +29,7 @@ type batch struct {
 	spool   *os.File
 	out     *bufio.Writer
 	entries []entry
-	bad     []badLine
+	bad     []reject // lines that cannot be submitted
 	lines   int
 	first   map[string]int // by id, the entry that it stands in first
 }
@@ -42,20 +42,9 @@ type entry struct {
 	line     int
 }
 
-// badLine is a line that cannot be submitted, and why.
-type badLine struct {
-	file string
-	line int
-	id   string
-	why  string
-}
-
-// String says where, and what to do.
-func (b badLine) String() string {
-	if b.id == "" {
-		return fmt.Sprintf("%s line %d: %s", b.file, b.line, b.why)
-	}
-	return fmt.Sprintf("%s line %d (id %s): %s", b.file, b.line, b.id, b.why)
+// invalid is a line that cannot be submitted.
+func invalid(file string, line int, id string, why error) reject {
+	return reject{File: file, Line: line, ID: id, State: "invalid", Reason: why.Error()}
 }
 
 func newBatch(rules command.Rules) (*batch, error) {
@@ -143,7 +132,7 @@ func (b *batch) readCSV(name string, in *bufio.Reader) error {
 		data, err := csvCommand(columns, row)
 		if err != nil {
 			b.lines++
-			b.bad = append(b.bad, badLine{file: name, line: line, id: csvID(columns, row), why: err.Error()})
+			b.bad = append(b.bad, invalid(name, line, csvID(columns, row), err))
 			continue
 		}
 		if data != nil {
@@ -242,7 +231,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 		if refused, ok := errors.AsType[*command.InvalidError](err); ok {
 			err = errors.New(refused.Reason)
 		}
-		b.bad = append(b.bad, badLine{file: name, line: line, id: id, why: err.Error()})
+		b.bad = append(b.bad, invalid(name, line, id, err))
 		return nil
 	}
 	if _, known := b.first[e.id]; known {

@@ -47,12 +47,7 @@ func (a *app) sweepList() *cobra.Command {
 			ctx := cmd.Context()
 			list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "HELD PLAN", "WHY")
 			err := a.eachAccount(ctx, func(one *app, account string) error {
-				r, err := one.connect()
-				if err != nil {
-					return err
-				}
-				defer r.Close()
-				all, err := ask[[]schedules.Status](ctx, r, daemon.VerbSweeps, struct{}{})
+				all, err := askOnce[[]schedules.Status](ctx, one, daemon.VerbSweeps, struct{}{})
 				if err != nil {
 					return err
 				}
@@ -79,7 +74,7 @@ func addSweeps(list *listing, account string, all []schedules.Status) error {
 		if s.Problem != "" {
 			why = "NOT MADE: " + s.Problem + "; before: " + why
 		}
-		if err := list.add(account, s, s.Schedule, s.Cron+" "+s.Timezone, ago(s.LastSlot), s.State, instantText(s.NextSlot), s.Plan, why); err != nil {
+		if err := list.add(account, s, s.Schedule, s.Cron+" "+s.Timezone, ago(s.LastSlot), s.State, stamp(s.NextSlot), s.Plan, why); err != nil {
 			return err
 		}
 	}
@@ -129,15 +124,10 @@ func (a *app) sweepOne(use, short, verb string, q *daemon.SweepRequest) *cobra.C
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.connect()
-			if err != nil {
-				return err
-			}
-			defer r.Close()
 			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Minute)
 			defer cancel()
 			q.Schedule = args[0]
-			plan, err := ask[schedules.Plan](ctx, r, verb, q)
+			plan, err := askOnce[schedules.Plan](ctx, a, verb, q)
 			if err != nil {
 				return err
 			}

@@ -27,14 +27,9 @@ func (a *app) sweepForecast() *cobra.Command {
 			if len(args) == 1 {
 				q.Schedule = args[0]
 			}
-			r, err := a.connect()
-			if err != nil {
-				return err
-			}
-			defer r.Close()
 			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Minute)
 			defer cancel()
-			f, err := ask[schedules.Forecast](ctx, r, daemon.VerbForecast, q)
+			f, err := askOnce[schedules.Forecast](ctx, a, daemon.VerbForecast, q)
 			if err != nil {
 				return err
 			}
@@ -43,17 +38,6 @@ func (a *app) sweepForecast() *cobra.Command {
 	}
 	c.Flags().IntVar(&q.Days, "days", 30, fmt.Sprintf("how many, today included; at most %d", schedules.MaxForecastDays))
 	return c
-}
-
-// dayCost is what a day costs; what is not known is not none.
-func dayCost(d schedules.ForecastDay, currency string) string {
-	switch {
-	case d.Unpriced == 0:
-		return money(d.ChargeCents, currency)
-	case d.ChargeCents == 0:
-		return unknown
-	}
-	return money(d.ChargeCents, currency) + " + " + unknown
 }
 
 // printForecast leaves out the days on which nothing comes due.
@@ -88,7 +72,7 @@ func (a *app) printForecast(f schedules.Forecast) error {
 		if d.OverBudgetCents > 0 {
 			note = strings.TrimPrefix(note+"; "+money(d.OverBudgetCents, f.Currency)+" over the budget of the day", "; ")
 		}
-		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), dayCost(d, f.Currency), wallet, note})
+		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), cost(d.ChargeCents, d.Unpriced, f.Currency), wallet, note})
 	}
 	if len(rows) == 0 {
 		return nil

@@ -40,15 +40,23 @@ func (a *app) printPlan(p schedules.Plan) error {
 	return a.table([]string{"PROXY", "EXPIRES", "WHAT", "PRICE", "WHY"}, rows)
 }
 
-// estimate never shows an unknown price as none.
+// estimate is what something costs, and how many prices of it are not known.
 func estimate(cents int64, unpriced int, currency string) string {
+	if unpriced == 0 {
+		return money(cents, currency)
+	}
+	return fmt.Sprintf("%s (%d of unknown price)", cost(cents, unpriced, currency), unpriced)
+}
+
+// cost never shows an unknown price as none.
+func cost(cents int64, unpriced int, currency string) string {
 	switch {
 	case unpriced == 0:
 		return money(cents, currency)
 	case cents == 0:
-		return fmt.Sprintf("? (%d of unknown price)", unpriced)
+		return unknown
 	}
-	return fmt.Sprintf("%s + ? (%d of unknown price)", money(cents, currency), unpriced)
+	return money(cents, currency) + " + " + unknown
 }
 
 func leftOut(p schedules.Plan) int {

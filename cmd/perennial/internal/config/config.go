@@ -3,10 +3,10 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,6 +48,9 @@ type NATS struct {
 	Users        []User `koanf:"users"`         // of the embedded server
 	Context      string `koanf:"context"`       // of the NATS CLI
 }
+
+// External reports whether the configuration names a server; else there is an embedded one.
+func (n NATS) External() bool { return n.URL != "" || n.Context != "" }
 
 // HTTP is where health, metrics and the dashboard are served.
 type HTTP struct {
@@ -167,10 +170,7 @@ func (c *Config) Defaults() {
 
 // SetDefault sets a field that has its zero value.
 func SetDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
+	*field = cmp.Or(*field, value)
 }
 
 // validate names the field and the fix of the first thing wrong.
@@ -181,7 +181,7 @@ func (c *Config) validate() error {
 	if c.NATS.URL != "" && c.NATS.Context != "" {
 		return errors.New("nats.url and nats.context exclude each other: keep one")
 	}
-	if c.NATS.URL == "" && c.NATS.Context == "" {
+	if !c.NATS.External() {
 		if err := queue.CheckListen(c.NATS.Listen); err != nil {
 			return err
 		}
@@ -214,11 +214,11 @@ func (c *Config) validate() error {
 
 // Validate names the first field that is wrong, and the fix.
 func (a *Account) Validate() (err error) {
-	if err := checkBaseURL(a.BaseURL); err != nil {
-		return err
+	if err := upstream.CheckBaseURL(a.BaseURL); err != nil {
+		return fmt.Errorf("base_url %w", err)
 	}
-	if !strings.HasPrefix(a.AppID, "live_app_") && !strings.HasPrefix(a.AppID, "sbx_app_") {
-		return fmt.Errorf("app_id is %q and must begin with live_app_ (production) or sbx_app_ (sandbox)", a.AppID)
+	if _, err := upstream.EnvironmentOf(a.AppID); err != nil {
+		return fmt.Errorf("app_id is %q and %w", a.AppID, err)
 	}
 	if a.RatePerSecond < 0 || a.Concurrency < 1 || a.Concurrency > 1024 || a.DailyLimitCents < 0 || a.Replicas < 1 {
 		return errors.New("rate_per_second, concurrency (1 to 1024), daily_limit_cents and replicas must not be negative")
@@ -232,24 +232,10 @@ func (a *Account) Validate() (err error) {
 	return nil
 }
 
-// checkBaseURL repeats nothing of an address that may hold a password.
-func checkBaseURL(text string) error {
-	u, err := url.Parse(text)
-	switch {
-	case err == nil && (u.User != nil || u.RawQuery != "" || u.Fragment != ""):
-		return errors.New("base_url must be scheme, host and perhaps a path, with no user, no query and no fragment: the key belongs in app_id and secret_file")
-	case err != nil || u.Host == "":
-		return errors.New("base_url must be the provider's address, such as https://api.example.com")
-	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
-		return fmt.Errorf("base_url is %q: only https is accepted, and http to this machine itself", text)
-	}
-	return nil
-}
-
 // validateProduction refuses a production account on an embedded server without users:
 // any client that can publish a command can spend money.
 func (c *Config) validateProduction() error {
-	if name := c.Production(); name != "" && c.NATS.URL == "" && c.NATS.Context == "" && len(c.NATS.Users) == 0 {
+	if name := c.Production(); name != "" && !c.NATS.External() && len(c.NATS.Users) == 0 {
 		return fmt.Errorf("accounts.%s is a production account and the embedded NATS server has no users: any client that can connect could spend its money. Set nats.users, or nats.url", name)
 	}
 	return nil
@@ -258,7 +244,7 @@ func (c *Config) validateProduction() error {
 // Production is the first account that spends real money, "" when none does.
 func (c *Config) Production() string {
 	for _, name := range c.AccountNames() {
-		if strings.HasPrefix(c.Accounts[name].AppID, "live_app_") {
+		if env, _ := upstream.EnvironmentOf(c.Accounts[name].AppID); env == upstream.Production {
 			return name
 		}
 	}
@@ -290,12 +276,7 @@ func (c *Config) validateSchedules() error {
 
 // AccountNames are the accounts, sorted.
 func (c *Config) AccountNames() []string {
-	names := make([]string, 0, len(c.Accounts))
-	for name := range c.Accounts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(c.Accounts))
 }
 
 // Pick is the account that a command means.
@@ -321,14 +302,6 @@ func (c *Config) LedgerPath(account string) string {
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }
 
 // Client makes the account's API client.

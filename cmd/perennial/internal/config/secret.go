@@ -39,10 +39,7 @@ func (c *Config) SecretOf(name string) (string, error) {
 	if path == "" {
 		return "", invalid("account %s has no secret\nset secret_file in %s, or %s in the environment", name, c.File, variable)
 	}
-	if !filepath.IsAbs(path) && c.File != "" {
-		path = filepath.Join(filepath.Dir(c.File), path)
-	}
-	secret, err := ReadSecret(path)
+	secret, err := ReadSecret(c.ResolvePath(path))
 	if err != nil {
 		return "", invalid("account %s: %w", name, err)
 	}

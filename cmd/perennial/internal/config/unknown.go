@@ -5,6 +5,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -52,13 +53,18 @@ func lineOfKey(text, key string) int {
 func nearestKey(key string) string {
 	known := map[string]bool{}
 	collectKeys(reflect.TypeFor[Config](), known)
-	best, least := "", 4
-	for k := range known {
-		if d := levenshtein.ComputeDistance(key, k); d < least || d == least && k < best {
-			best, least = k, d
+	return Nearest(key, slices.Sorted(maps.Keys(known)), 4)
+}
+
+// Nearest is the first known word that is spelt most like this one, "" where each differs
+// in as many letters as within, or more.
+func Nearest(word string, known []string, within int) (nearest string) {
+	for _, k := range known {
+		if d := levenshtein.ComputeDistance(word, k); d < within {
+			nearest, within = k, d
 		}
 	}
-	return best
+	return nearest
 }
 
 // collectKeys names the keys of a structure and of what it holds.

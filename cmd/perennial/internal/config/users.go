@@ -102,7 +102,7 @@ func (u User) validateLogin(i int, n NATS) error {
 	switch {
 	case u.User == "" || ways != 1:
 		return fmt.Errorf("nats.users[%d] needs user and password_file", i)
-	case u.CredsFile != "" && n.URL == "" && n.Context == "":
+	case u.CredsFile != "" && !n.External():
 		return fmt.Errorf("nats.users[%d].creds_file is for an external server, and nats.url is empty: use password_file", i)
 	}
 	return nil

@@ -127,7 +127,7 @@ func (a *account) turn(ctx context.Context) error {
 
 const waitsForLease = "waiting for the account's lease: another runner holds it (`nats kv get PERENNIAL_LEASES` and the account's name say which)"
 
-// streamsTimeout bounds one look at the account's streams.
+// streamsTimeout bounds one check of the account's streams.
 const streamsTimeout = 10 * time.Second
 
 func (a *account) ensureStreams(ctx context.Context) error {

@@ -14,6 +14,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/jobs"
+	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/schedules"
 	"perennial/upstream"
@@ -47,7 +48,7 @@ func (a *account) serve(ctx context.Context) error {
 	if err := distinctBindings(ctx, a.host.Accounts); err != nil {
 		return err
 	}
-	relay := queue.NewRelay(a.host.Queue, a.Name, &Source{Ledger: a.Ledger, Account: a.Name}, a.host.log)
+	relay := queue.NewRelay(a.host.Queue, a.Name, &Source{Ledger: a.Ledger, Account: a.Name})
 	relay.Reached, relay.Held, relay.Refill, relay.RefillAdvice = a.host.reached, held, a.refills(), RefillAdvice
 	relay.Begins = EventsBegin(a.Ledger)
 	sweeper, err := a.newSweeper(runner)
@@ -191,13 +192,9 @@ const streamsEvery = 10 * time.Second
 // whether the events are filled again from the ledger) and says through /readyz what is wrong with one
 // whose settings another program changed.
 func (a *account) keepStreams(ctx context.Context) error {
-	ticker := time.NewTicker(streamsEvery)
-	defer ticker.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
+		if err := sleep.For(ctx, streamsEvery); err != nil {
+			return err
 		}
 		err := a.ensureStreams(ctx)
 		switch {
@@ -219,14 +216,10 @@ func (a *account) keepNote(ctx context.Context, relay *queue.Relay) error {
 	if err := relay.Wait(ctx, 1); err != nil {
 		return err
 	}
-	ticker := time.NewTicker(noteEvery)
-	defer ticker.Stop()
 	for {
 		a.notePublished(ctx, relay, stillRunning)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
+		if err := sleep.For(ctx, noteEvery); err != nil {
+			return err
 		}
 	}
 }
@@ -319,13 +312,9 @@ const longestBindWait = 10 * time.Minute
 // that was in force.
 func waitOrResumed(ctx context.Context, runner *jobs.Runner, d time.Duration) error {
 	end, held := time.Now().Add(d), runner.Throttled()
-	ticker := time.NewTicker(min(d, time.Second))
-	defer ticker.Stop()
 	for time.Now().Before(end) && runner.Throttled() == held {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
+		if err := sleep.For(ctx, min(d, time.Second)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -221,11 +222,11 @@ func (a *account) look() []check {
 	a.mu.Unlock()
 	p := &a.host.probed
 	out := []check{
-		{Name: needsNATS, Detail: firstOf(a.host.Queue.Down(), p.get(needsNATS))},
-		{Name: needsStreams, Detail: firstOf(p.get("embedded"), p.get(needsStreams+a.Name))},
+		{Name: needsNATS, Detail: cmp.Or(a.host.Queue.Down(), p.get(needsNATS))},
+		{Name: needsStreams, Detail: cmp.Or(p.get("embedded"), p.get(needsStreams+a.Name))},
 		{Name: needsEvents, Detail: p.get(needsEvents + a.Name)},
 		{Name: needsLedger, Detail: p.get(needsLedger + a.Name)},
-		{Name: needsDisk, Detail: firstOf(a.ledgerFailing(), p.get(needsDisk))},
+		{Name: needsDisk, Detail: cmp.Or(a.ledgerFailing(), p.get(needsDisk))},
 		{Name: needsAccount, Detail: state},
 	}
 	if state == waitsForLease {
@@ -260,15 +261,6 @@ func unusable(err error) bool {
 	_, lost := errors.AsType[*ledger.LostError](err)
 	_, damaged := errors.AsType[*ledger.DamagedError](err)
 	return lost || damaged
-}
-
-func firstOf(details ...string) string {
-	for _, d := range details {
-		if d != "" {
-			return d
-		}
-	}
-	return ""
 }
 
 // notReady is why the account does not work, a line for each reason; "" when it does.

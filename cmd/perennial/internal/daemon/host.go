@@ -118,7 +118,7 @@ func (h *Host) startSandbox(ctx context.Context) error {
 
 func (h *Host) connect() error {
 	n := h.Config.NATS
-	if n.URL != "" || n.Context != "" {
+	if n.External() {
 		target, err := h.Config.Target()
 		if err != nil {
 			return err

@@ -59,7 +59,7 @@ func historyReason(ownHash string, head int64, published uint64) string {
 			"put the rest back with `perennial ledger restore --from THE-LEDGER-FILE --replace`, or all of it with `--from-events --replace`", head, published)
 	}
 	return "the events stream holds another history than the ledger file\n" +
-		"use the ledger that wrote it, or look with `perennial ledger verify --against-events` and bring the published one back with `perennial ledger restore --from-events --replace`"
+		"use the ledger that wrote it, or check with `perennial ledger verify --against-events` and bring the published one back with `perennial ledger restore --from-events --replace`"
 }
 
 // RefillAdvice is what to do about an events stream that lost what it held.

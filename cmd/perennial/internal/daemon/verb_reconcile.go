@@ -18,8 +18,7 @@ func (a *account) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconcil
 	ctx, cancel := context.WithTimeout(ctx, ReconcileTimeout)
 	defer cancel()
 	x, err := a.runner.Reconcile(ctx)
-	var refused *command.RefusedError
-	if err != nil && !errors.As(err, &refused) {
+	if _, refused := errors.AsType[*command.RefusedError](err); err != nil && !refused {
 		err = &queue.ServiceError{Code: CodeUnreachable, Description: "the books could not be compared with the provider: " + err.Error()}
 	}
 	return x, err
