@@ -4,7 +4,6 @@
 package ledger
 
 import (
-	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -67,42 +66,6 @@ func (t *Tx) finish(id string, labels map[string]string) error {
 		return err
 	}
 	return t.append(f)
-}
-
-// FinishedPage is a part of a finished command's lines.
-type FinishedPage struct {
-	Lines      []fact.FinishedLine `json:"lines"`
-	LinesTotal int                 `json:"lines_total"`
-}
-
-// FinishedLines reads the lines of a command as command.finished names them, behind
-// the first so many, up to limit. The error is ErrNotFound for an unknown command.
-func (l *Ledger) FinishedLines(ctx context.Context, id string, after, limit int) (p FinishedPage, err error) {
-	operations, err := l.OperationsOf(ctx, id)
-	if err == nil && len(operations) == 0 {
-		_, err = l.Rejection(ctx, id)
-		return FinishedPage{Lines: []fact.FinishedLine{}}, err
-	}
-	if err != nil {
-		return p, err
-	}
-	lines, err := linesOfCommand(reader{ctx, l}, id, operations)
-	p.LinesTotal = len(lines.all)
-	from := min(max(after, 0), p.LinesTotal)
-	p.Lines = lines.all[from:min(from+limit, p.LinesTotal)]
-	return p, err
-}
-
-// reader is a source of what is committed.
-type reader struct {
-	ctx context.Context
-	l   *Ledger
-}
-
-func (r reader) query(query string, args ...any) rows { return r.l.query(r.ctx, query, args...) }
-
-func (r reader) queryRow(query string, args ...any) scanner {
-	return r.l.read.QueryRowContext(r.ctx, query, args...)
 }
 
 // source is what finished reads from: a transaction of the writer, or a reader.

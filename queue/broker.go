@@ -64,7 +64,7 @@ const brokerSlots = 32
 // serveBroker begins to answer; stop ends it.
 func (q *Queue) serveBroker(account string) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &broker{queue: q, account: account, ctx: ctx, inside: newRoom(brokerSlots), share: maxConsumers, most: maxAllConsumers}
+	b := &broker{queue: q, account: account, ctx: ctx, inside: newRoom(brokerSlots, maxOfUser), share: maxConsumers, most: maxAllConsumers}
 	sub, err := q.nc.QueueSubscribe(brokerSubject(account, ">"), "perennial", b.take)
 	if err != nil {
 		cancel()

@@ -77,9 +77,9 @@ func CheckUser(u User) error {
 // The verbs of an account's service, by who may ask them: ReadingVerbs change nothing,
 // ChangingVerbs are for operators. A producer may ask producerVerbs.
 var (
-	ReadingVerbs  = []string{"status", "states", "list", "balance", "show", "sweeps", "plan", "forecast", "evidence"}
+	ReadingVerbs  = []string{"status", "states", "wait", "lines", "list", "balance", "show", "sweeps", "plan", "forecast", "evidence"}
 	ChangingVerbs = []string{"release", "cancel", "retry", "resolve", "pause", "resume", "sweep", "approve", "retire", "reconcile", "record"}
-	producerVerbs = []string{"status", "states"}
+	producerVerbs = []string{"status", "states", "wait", "lines"}
 )
 
 // right is one import of a user's account.

@@ -11,6 +11,7 @@ import (
 // user that the server names: a user that floods the service delays itself alone.
 type room struct {
 	slots chan struct{}
+	most  int // of one user, that are worked on or wait
 	mu    sync.Mutex
 	users map[string]*share
 }
@@ -26,8 +27,8 @@ type share struct {
 // server names share maxWaitingRequests: they cannot be distinguished.
 const maxOfUser = 32
 
-func newRoom(slots int) *room {
-	return &room{slots: make(chan struct{}, slots), users: map[string]*share{}}
+func newRoom(slots, mostOfUser int) *room {
+	return &room{slots: make(chan struct{}, slots), most: mostOfUser, users: map[string]*share{}}
 }
 
 // admit admits a request of a user; nil where the user has too many already. Each
@@ -37,9 +38,9 @@ func (r *room) admit(user string) *share {
 	defer r.mu.Unlock()
 	x := r.users[user]
 	if x == nil {
-		x = &share{slots: make(chan struct{}, max(cap(r.slots)/4, 1)), most: maxOfUser}
+		x = &share{slots: make(chan struct{}, max(cap(r.slots)/4, 1)), most: r.most}
 		if user == "" {
-			x = &share{slots: make(chan struct{}, cap(r.slots)), most: maxWaitingRequests}
+			x = &share{slots: make(chan struct{}, cap(r.slots)), most: max(maxWaitingRequests, r.most)}
 		}
 		r.users[user] = x // as many as there are users
 	}

@@ -22,7 +22,14 @@ import (
 const (
 	maxServing  = 16
 	maxChanging = 8
+	// maxParked bounds the requests that wait for something to happen, and maxParkedOfUser
+	// those of one user: they cost memory and no work.
+	maxParked       = 4096
+	maxParkedOfUser = 512
 )
+
+// parkedVerbs answer when something has happened.
+var parkedVerbs = []string{"wait"}
 
 // slowVerbs change something and may take minutes, as they read the provider.
 var slowVerbs = []string{"sweep", "reconcile"}
@@ -62,7 +69,7 @@ func (q *Queue) ServeAccount(account, version string, verbs map[string]Verb) (st
 		return nil, fmt.Errorf("service of account %s: %w", account, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	serving := &serving{queue: q, ctx: ctx, all: newRoom(maxServing), changing: newRoom(maxChanging)}
+	serving := &serving{queue: q, ctx: ctx, all: newRoom(maxServing, maxOfUser), changing: newRoom(maxChanging, maxOfUser), parked: newRoom(maxParked, maxParkedOfUser)}
 	stopBroker := func() error { return nil }
 	stop = sync.OnceValue(func() error {
 		err := errors.Join(stopBroker(), q.stopService(service))
@@ -114,6 +121,7 @@ type serving struct {
 	all   *room
 	// changing is the room of verbs that change something and are quick.
 	changing *room
+	parked   *room // of parkedVerbs
 	mu       sync.Mutex
 	ended    bool
 	work     sync.WaitGroup
@@ -124,6 +132,9 @@ func (s *serving) add(service micro.Service, account, verb string, answer Verb) 
 		return fmt.Errorf("verb %q cannot be a subject", verb)
 	}
 	room := s.all
+	if slices.Contains(parkedVerbs, verb) {
+		room = s.parked
+	}
 	if slices.Contains(ChangingVerbs, verb) && !slices.Contains(slowVerbs, verb) {
 		room = s.changing
 	}

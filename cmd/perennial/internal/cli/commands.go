@@ -195,7 +195,8 @@ func (a *app) printPublished(id string) error {
 	return err
 }
 
-// pollEvery is how often a followed command's state is asked for.
+// pollEvery is how often a followed command's state is asked for, where nothing says
+// that it has changed.
 const pollEvery = 100 * time.Millisecond
 
 // followFor is follow for as long as --timeout says.
@@ -231,7 +232,7 @@ func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) s
 
 // notTakenIn is after how many polls a command that is not in the ledger is said
 // to wait for the account.
-const notTakenIn = 20
+const notTakenIn = 2
 
 // sayNotReady prints why the account takes no commands in.
 func (a *app) sayNotReady(ctx context.Context, r *remote, id string) {
@@ -265,10 +266,20 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesR
 				return err
 			}
 		}
-		if err := sleep.For(ctx, pollEvery); err != nil {
+		if err := untilOver(ctx, r, id); err != nil {
 			return err
 		}
 	}
+}
+
+// untilOver returns when a command is over, or after a second: it may wait for a person
+// by then, or be held.
+func untilOver(ctx context.Context, r *remote, id string) error {
+	_, err := ask[daemon.WaitAnswer](ctx, r, daemon.VerbWait, daemon.WaitRequest{ID: id, TimeoutSeconds: 1})
+	if refused, ok := errors.AsType[*queue.ServiceError](err); err == nil || ok && refused.Code == daemon.CodeNotFound {
+		return ctx.Err()
+	}
+	return sleep.For(ctx, pollEvery)
 }
 
 // followed prints where a command ended, and gives the exit code for it.

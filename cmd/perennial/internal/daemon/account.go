@@ -41,6 +41,8 @@ type account struct {
 	sweeper *schedules.Sweeper
 	Relay   *queue.Relay
 
+	finishes finishes
+
 	checked sync.Mutex
 	last    map[string]check // by name
 

@@ -24,6 +24,8 @@ import (
 const (
 	VerbStatus  = "status"
 	VerbStates  = "states"
+	VerbWait    = "wait"
+	VerbLines   = "lines"
 	VerbList    = "list"
 	VerbBalance = "balance"
 	VerbRelease = "release"
@@ -105,6 +107,8 @@ func (a *account) verbs() map[string]queue.Verb {
 			return inspect.Status(ctx, a.Ledger, q.ID)
 		}),
 		VerbStates: answer(a.states),
+		VerbWait:   answer(a.wait),
+		VerbLines:  answer(a.lines),
 		VerbList: answer(func(ctx context.Context, q ListRequest) ([]inspect.OperationStatus, error) {
 			return inspect.List(ctx, a.Ledger, q.query())
 		}),

@@ -1,0 +1,186 @@
+// The verbs wait and lines: what a command came to, asked for before or after it did.
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"perennial/jobs/command"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// WaitRequest asks what a command came to, and waits for it. Without a time the answer
+// comes at once.
+type WaitRequest struct {
+	ID             string `json:"id"`
+	TimeoutSeconds int64  `json:"timeout_seconds,omitempty"` // at most an hour
+}
+
+// WaitAnswer is the data of the command's last command.finished, once it is over.
+type WaitAnswer struct {
+	Finished bool                  `json:"finished"`
+	Result   *fact.CommandFinished `json:"result,omitempty"`
+}
+
+// longestWait bounds one request.
+const longestWait = time.Hour
+
+// wait answers when the command is over, or its time. An id that is not known may be on
+// its way: it is waited for too, and the error at the end is ledger.ErrNotFound.
+func (a *account) wait(ctx context.Context, q WaitRequest) (WaitAnswer, error) {
+	if q.TimeoutSeconds < 0 || q.TimeoutSeconds > int64(longestWait/time.Second) {
+		return WaitAnswer{}, command.Refuse("timeout_seconds %d must be 0 to %d", q.TimeoutSeconds, int64(longestWait/time.Second))
+	}
+	over := time.NewTimer(time.Duration(q.TimeoutSeconds) * time.Second)
+	defer over.Stop()
+	for {
+		wake, forget, err := a.finishes.on(ctx, a.Ledger, q.ID)
+		if err != nil {
+			return WaitAnswer{}, err
+		}
+		answer, err := a.cameTo(ctx, q.ID)
+		unknown := errors.Is(err, ledger.ErrNotFound)
+		if answer.Finished || err != nil && !unknown {
+			forget()
+			return answer, err
+		}
+		select {
+		case <-wake:
+			forget()
+		case <-over.C:
+			forget()
+			return answer, err
+		case <-ctx.Done():
+			forget()
+			return answer, ctx.Err()
+		}
+	}
+}
+
+// cameTo is the answer as things stand.
+func (a *account) cameTo(ctx context.Context, id string) (WaitAnswer, error) {
+	f, err := a.Ledger.Finished(ctx, id)
+	return WaitAnswer{Finished: f != nil && err == nil, Result: f}, err
+}
+
+// LinesRequest asks for the lines of a command behind the first so many.
+type LinesRequest struct {
+	ID    string `json:"id"`
+	After int    `json:"after,omitempty"`
+	Limit int    `json:"limit,omitempty"` // default and most 1,000
+}
+
+const mostLines = 1000
+
+func (a *account) lines(ctx context.Context, q LinesRequest) (ledger.FinishedPage, error) {
+	limit := q.Limit
+	if limit <= 0 || limit > mostLines {
+		limit = mostLines
+	}
+	return a.Ledger.FinishedLines(ctx, q.ID, q.After, limit)
+}
+
+// finishes wakes those who wait for a command: one reader of the journal's new rows
+// serves them all, while there are any.
+type finishes struct {
+	mu      sync.Mutex
+	waiting map[string]map[chan struct{}]bool // by command
+	reading bool
+}
+
+// on registers a waiter for a command: wake gets a value when the command may be over.
+// What was over before is not told: the caller looks after it has registered.
+func (f *finishes) on(ctx context.Context, l *ledger.Ledger, id string) (wake <-chan struct{}, forget func(), err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.reading {
+		head, _, err := l.Head(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		f.reading = true
+		go f.read(l, head)
+	}
+	if f.waiting == nil {
+		f.waiting = map[string]map[chan struct{}]bool{}
+	}
+	if f.waiting[id] == nil {
+		f.waiting[id] = map[chan struct{}]bool{}
+	}
+	own := make(chan struct{}, 1)
+	f.waiting[id][own] = true
+	return own, func() { f.forget(id, own) }, nil
+}
+
+func (f *finishes) forget(id string, own chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if delete(f.waiting[id], own); len(f.waiting[id]) == 0 {
+		delete(f.waiting, id)
+	}
+}
+
+// idleReads is how often the reader looks whether it is still needed.
+const idleReads = time.Second
+
+// read follows the journal behind a row until nobody waits.
+func (f *finishes) read(l *ledger.Ledger, after int64) {
+	tick := time.NewTicker(idleReads)
+	defer tick.Stop()
+	for {
+		rows, err := l.Rows(context.Background(), after, 1000)
+		if err != nil {
+			f.stop(true) // they ask the ledger again, and get its error
+			return
+		}
+		for _, r := range rows {
+			if after = r.Seq; r.Type == "command.finished" {
+				f.wake(r.Operation)
+			}
+		}
+		if len(rows) > 0 {
+			continue
+		}
+		select {
+		case <-l.Changed(after):
+		case <-tick.C:
+			if f.stop(false) {
+				return
+			}
+		}
+	}
+}
+
+func (f *finishes) wake(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for own := range f.waiting[id] {
+		select {
+		case own <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// stop ends the reading if there is no waiter, or for all that wait.
+func (f *finishes) stop(all bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.waiting) > 0 && !all {
+		return false
+	}
+	f.reading = false
+	for _, of := range f.waiting {
+		for own := range of {
+			select {
+			case own <- struct{}{}:
+			default:
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,99 @@
+// What commands came to: the last command.finished of each, and the lines that it does
+// not name.
+
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"perennial/ledger/fact"
+)
+
+// Finished reads the last command.finished of a command, nil while the command is under
+// way or waits for a person. One that was over before there was such a fact gets it now.
+// The error is ErrNotFound for an id that never came.
+func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished, error) {
+	f, err := l.lastFinished(ctx, id)
+	if !errors.Is(err, ErrNotFound) {
+		return f, err
+	}
+	if ended, err := l.CommandEnded(ctx, id); err != nil || !ended {
+		return nil, errors.Join(err, l.knows(ctx, id))
+	}
+	err = l.Write(ctx, func(tx *Tx) error {
+		accepted, err := l.Acceptance(ctx, id) // it does not change
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		return tx.finish(id, accepted.Labels)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l.lastFinished(ctx, id)
+}
+
+// lastFinished is the last fact of a command that is over; ErrNotFound where it has none.
+func (l *Ledger) lastFinished(ctx context.Context, id string) (*fact.CommandFinished, error) {
+	var seq int64
+	err := l.read.QueryRowContext(ctx, `SELECT seq FROM finished WHERE command_id = ?`, id).Scan(&seq)
+	if err != nil {
+		return nil, notFound(err)
+	}
+	if ended, err := l.CommandEnded(ctx, id); err != nil || !ended {
+		return nil, err // opened again
+	}
+	row, err := l.Row(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	var f fact.CommandFinished
+	return &f, json.Unmarshal([]byte(row.Data), &f)
+}
+
+// knows is ErrNotFound for a command that never came.
+func (l *Ledger) knows(ctx context.Context, id string) error {
+	_, err := l.Command(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		_, err = l.Rejection(ctx, id)
+	}
+	return err
+}
+
+// FinishedPage is a part of a finished command's lines.
+type FinishedPage struct {
+	Lines      []fact.FinishedLine `json:"lines"`
+	LinesTotal int                 `json:"lines_total"`
+}
+
+// FinishedLines reads the lines of a command as command.finished names them, behind
+// the first so many, up to limit. The error is ErrNotFound for an unknown command.
+func (l *Ledger) FinishedLines(ctx context.Context, id string, after, limit int) (p FinishedPage, err error) {
+	operations, err := l.OperationsOf(ctx, id)
+	if err == nil && len(operations) == 0 {
+		_, err = l.Rejection(ctx, id)
+		return FinishedPage{Lines: []fact.FinishedLine{}}, err
+	}
+	if err != nil {
+		return p, err
+	}
+	lines, err := linesOfCommand(reader{ctx, l}, id, operations)
+	p.LinesTotal = len(lines.all)
+	from := min(max(after, 0), p.LinesTotal)
+	p.Lines = lines.all[from:min(from+limit, p.LinesTotal)]
+	return p, err
+}
+
+// reader is a source of what is committed.
+type reader struct {
+	ctx context.Context
+	l   *Ledger
+}
+
+func (r reader) query(query string, args ...any) rows { return r.l.query(r.ctx, query, args...) }
+
+func (r reader) queryRow(query string, args ...any) scanner {
+	return r.l.read.QueryRowContext(r.ctx, query, args...)
+}
