@@ -64,6 +64,7 @@ func (h *rig) said() (dead, rows int) {
 }
 
 func TestTrap46AnInstantOutsideTheYearsOfUTCIsRefusedWithAReason(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	fields := map[string]string{
 		"late":     `"not_after":"9999-12-31T23:59:59-05:00"`,

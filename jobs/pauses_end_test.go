@@ -53,6 +53,7 @@ func TestTrap38APauseThatGrowsWhileItEndsIsNotCutShort(t *testing.T) {
 }
 
 func TestTrap38OfTwoRetryAftersTheLongerHolds(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	for range 200 {
 		now := h.now()

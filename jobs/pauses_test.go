@@ -32,6 +32,7 @@ func readAll(t *testing.T, path string) string {
 }
 
 func TestTrap38RateLimitedPausesEveryoneUntilRetryAfter(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.fault(orders, "code", map[string]any{"code": "rate_limited", "http_status": 429, "retry_after": "1"})
 	h.start()
@@ -57,6 +58,7 @@ func TestTrap38RateLimitedPausesEveryoneUntilRetryAfter(t *testing.T) {
 }
 
 func TestTrap38TheReadsBeforePayingCloseTheGateToo(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/offers", "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "1"})
 	h.start()
@@ -69,6 +71,7 @@ func TestTrap38TheReadsBeforePayingCloseTheGateToo(t *testing.T) {
 }
 
 func TestTrap38APauseIsKeptAcrossARestart(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.fault(renew, "code", map[string]any{"code": "rate_limited", "http_status": 429, "retry_after": "3600"})
 	h.start()
@@ -88,6 +91,7 @@ func TestTrap38APauseIsKeptAcrossARestart(t *testing.T) {
 }
 
 func TestAKeyThatMayNotOrderPausesOnlyOrdersAndResumesByItself(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.fault(orders, "code", map[string]any{"code": "insufficient_scope", "http_status": 403})
 	h.start()
@@ -103,6 +107,7 @@ func TestAKeyThatMayNotOrderPausesOnlyOrdersAndResumesByItself(t *testing.T) {
 }
 
 func TestARevokedKeyPausesTheAccountAndItResumesByItself(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	revoke := func(revoked bool) {
 		h.control("/keys", map[string]any{"app_id": sandbox.DemoSandboxAppID, "revoked": revoked})
@@ -121,6 +126,7 @@ func TestARevokedKeyPausesTheAccountAndItResumesByItself(t *testing.T) {
 }
 
 func TestTrap02AWrongClockSendsNothingAgainAndTheAccountSaysSo(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.fault(renew, "drop_after", nil)
 	h.runner.clock.Hear(time.Now().Add(6 * time.Minute)) // the last thing heard of the provider's clock
@@ -150,6 +156,7 @@ func TestTrap02AWrongClockSendsNothingAgainAndTheAccountSaysSo(t *testing.T) {
 // What may have been sent before the restore is put down while the clock is
 // wrong, and goes on when it is right.
 func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
+	t.Parallel()
 	h, backup := forgetful(t)
 	h.restore(backup)
 	h.awaitStrange("order ")

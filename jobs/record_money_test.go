@@ -53,6 +53,7 @@ func TestARecordThatTakesTheWalletBelowZeroIsSaidToBe(t *testing.T) {
 
 // What is paid for and not settled shows in the balance, as an estimate.
 func TestTrap58WhatIsNotBookedYetShowsInTheBalance(t *testing.T) {
+	t.Parallel()
 	h := movableRig(t)
 	h.hangs("buy")
 	p, err := h.ledger.Position(t.Context(), "main")

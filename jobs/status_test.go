@@ -102,6 +102,7 @@ func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 }
 
 func TestACommandPastItsNotAfterIsNotSent(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"late","duration_days":30,"proxy_ids":["px_1"],"not_after":"` + time.Now().Add(-time.Minute).Format(time.RFC3339) + `"}`)
 	if s := h.await("late", fact.StateRejected); !strings.Contains(s.Reason, "not_after") {

@@ -116,6 +116,7 @@ func taken() map[[2]fact.State][]fact.Fact {
 }
 
 func TestEveryArrowThatIsDrawnIsTakenByAFact(t *testing.T) {
+	t.Parallel()
 	ways := taken()
 	for arrow := range drawn(t) {
 		if ways[arrow] == nil {

@@ -45,6 +45,7 @@ func restore(t *testing.T, from string, events [][]byte) Restore {
 }
 
 func TestTrap13ALedgerFromEventsHasEveryTableAndTheHead(t *testing.T) {
+	t.Parallel()
 	b, backup, events := lived(t)
 	for name, from := range map[string]string{"events alone": "", "a backup and events": backup} {
 		t.Run(name, func(t *testing.T) {
@@ -74,6 +75,7 @@ func TestTrap13ALedgerFromEventsHasEveryTableAndTheHead(t *testing.T) {
 }
 
 func TestTrap13ARestoredLedgerBeginsAnEpochAndIsPaused(t *testing.T) {
+	t.Parallel()
 	_, backup, events := lived(t)
 	x := restore(t, backup, nil)
 	out, err := x.Run(t.Context())
@@ -151,6 +153,7 @@ func TestTrap13WhatHadNotEndedMayHaveBeenSentSince(t *testing.T) {
 }
 
 func TestTrap13ADamagedOrForeignStreamMakesNoLedger(t *testing.T) {
+	t.Parallel()
 	_, backup, events := lived(t)
 	other := newBook(t)
 	other.add(opened(77))
@@ -197,6 +200,7 @@ func TestTrap13AStreamThatIsBehindTheBackupProvesNothing(t *testing.T) {
 }
 
 func TestARestoreNeverOverwritesALedger(t *testing.T) {
+	t.Parallel()
 	_, backup, events := lived(t)
 	x := restore(t, backup, events)
 	present := openBook(t, x.Path)
@@ -230,6 +234,7 @@ func TestARestoreNeverOverwritesALedger(t *testing.T) {
 
 // What cannot even be opened is kept with all that belongs to it.
 func TestAFileThatIsNoDatabaseIsMovedAsideWithItsWAL(t *testing.T) {
+	t.Parallel()
 	_, backup, _ := lived(t)
 	x := restore(t, backup, nil)
 	x.Replace = true

@@ -33,6 +33,7 @@ func state(t *testing.T, q *Queue) EventsState {
 }
 
 func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
+	t.Parallel()
 	for name, embedded := range map[string]bool{"embedded": true, "external": false} {
 		t.Run(name, func(t *testing.T) {
 			q := connect(t, startServer(t, t.TempDir()))
@@ -120,6 +121,7 @@ func TestNothingIsRemovedWhileAnotherRunnerHasTheAccount(t *testing.T) {
 }
 
 func TestTheRelayRefusesAStreamThatLostMoreThanTheLedgerKnows(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	j := filled(t, q, 3000)
 	check(t, q.BoundEvents(within(t), Bounding{Account: "main", First: 1001, Alone: alone}))
@@ -135,6 +137,7 @@ func TestTheRelayRefusesAStreamThatLostMoreThanTheLedgerKnows(t *testing.T) {
 }
 
 func TestUnreadEventsNamesEveryDurableConsumerAndItsPlace(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	filled(t, q, 100)
 	name := EventsStream("main")

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"sync"
@@ -12,7 +13,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4") // a default: these tests wait more than they compute
+	goleak.VerifyTestMain(m)
+}
 
 // quiet is a log whose lines are discarded.
 func quiet() *logrus.Logger {

@@ -12,6 +12,7 @@ import (
 // TestAnAnswerOverMaxPayloadComesInParts: the sizes around the bounds of one
 // message and of one part.
 func TestAnAnswerOverMaxPayloadComesInParts(t *testing.T) {
+	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	var answer []byte

@@ -61,6 +61,7 @@ func TestEveryFactIsPublishedOnceAndInOrder(t *testing.T) {
 }
 
 func TestRelayGoesOnAfterARestartOfTheServer(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	server := startServer(t, dir)
 	listen := strings.TrimPrefix(server.URL(), "nats://")

@@ -10,6 +10,7 @@ import (
 )
 
 func TestStreamThatWouldLoseDataIsRefusedWithTheFieldNamed(t *testing.T) {
+	t.Parallel()
 	spoil := map[string]func(*jetstream.StreamConfig){
 		"max_age":              func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
 		"max_msgs":             func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 },

@@ -232,6 +232,7 @@ func TestAFailedRenewalIsRetriedThenNeedsAPerson(t *testing.T) {
 }
 
 func TestAPlanThatIsTooLargeForItsFactSaysWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, keepalive(), many(maxPlanned+50)...)
 	paid(t, w.ledger, "px_00000", 300)
 	w.Beyond = 7

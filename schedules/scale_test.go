@@ -100,6 +100,7 @@ func large(t testing.TB, n, due int, schedule Schedule) (*Sweeper, *counted, *mi
 // TestWhatIsDueBecomesChunksTheNearestExpiryFirst goes through a fleet that
 // takes three plans.
 func TestWhatIsDueBecomesChunksTheNearestExpiryFirst(t *testing.T) {
+	t.Parallel()
 	const due = 25_000
 	s, out, _ := large(t, 30_000, due, keepalive())
 	var rest *remainder
