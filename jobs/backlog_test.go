@@ -50,7 +50,7 @@ func (c counting) Fetch(ctx context.Context, line queue.Line, limit int) ([]queu
 
 // A backlog waits in the stream and is taken in order: what is put back comes
 // again only seconds later.
-func TestABacklogIsTakenInAsThereIsRoomAndNothingIsPutBack(t *testing.T) {
+func TestABacklogEntersAsThereIsRoomAndNothingReturns(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t, func(c *Config) { c.Concurrency = 1 })
 	const backlog = 300

@@ -78,7 +78,7 @@ func TestEvidenceOfAnOrderFindsItAtTheProvider(t *testing.T) {
 	h.settled(600, 0)
 }
 
-func TestEvidenceOfOneLineSaysWhatEachAnswerBooksAndSends(t *testing.T) {
+func TestEvidenceOfALineSaysWhatEachAnswerBooks(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1", "px_2", "px_3"}})

@@ -13,9 +13,9 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestALineThatWasAnsweredIsNotSentAgainWithTheOthers: a person sends one line of
+// TestALineAnsweredIsNotSentAgainWithTheOthers: a person sends one line of
 // a review again, and then the rest: nothing is paid for twice.
-func TestALineThatWasAnsweredIsNotSentAgainWithTheOthers(t *testing.T) {
+func TestALineAnsweredIsNotSentAgainWithTheOthers(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
@@ -57,9 +57,9 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	}
 }
 
-// TestAnIdThatIsBothACommandAndAnOperationIsAskedBack: a person's word must not
+// TestAnIDOfCommandAndOperationIsAskedBack: a person's word must not
 // land on another command than the one meant.
-func TestAnIdThatIsBothACommandAndAnOperationIsAskedBack(t *testing.T) {
+func TestAnIDOfCommandAndOperationIsAskedBack(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"a","duration_days":30,"proxy_ids":["px_1"]}`)
@@ -74,9 +74,9 @@ func TestAnIdThatIsBothACommandAndAnOperationIsAskedBack(t *testing.T) {
 	}
 }
 
-// TestAStateIsThatOfTheContentThatWasAskedFor: an old refusal or another content
+// TestAStateIsThatOfTheContentAskedFor: an old refusal or another content
 // under the same id is not the answer to this one.
-func TestAStateIsThatOfTheContentThatWasAskedFor(t *testing.T) {
+func TestAStateIsThatOfTheContentAskedFor(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":31,"proxy_ids":["px_1"]}`)
@@ -99,9 +99,9 @@ func TestAStateIsThatOfTheContentThatWasAskedFor(t *testing.T) {
 	}
 }
 
-// TestADailyLimitBeginsWithOneProxyWhosePriceIsNotKnown: unknown prices are no
+// TestADailyLimitBeginsWithOneUnpricedProxy: unknown prices are no
 // way around the limit.
-func TestADailyLimitBeginsWithOneProxyWhosePriceIsNotKnown(t *testing.T) {
+func TestADailyLimitBeginsWithOneUnpricedProxy(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
 	h.bind(func(c *Config) { c.DailyLimitCents = 1000 })
@@ -126,9 +126,9 @@ func TestWhatACommandLeftOutIsInItsStatus(t *testing.T) {
 	}
 }
 
-// TestUnderACeilingTheHalvesOfARefusedChunkGoOneAfterAnother: each is looked at
+// TestHalvesOfARefusedChunkTakeTurnsUnderACeiling: each is looked at
 // with what the others have cost, and the good proxies are renewed all the same.
-func TestUnderACeilingTheHalvesOfARefusedChunkGoOneAfterAnother(t *testing.T) {
+func TestHalvesOfARefusedChunkTakeTurnsUnderACeiling(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_nowhere","px_3"],"max_total_cents":1200}`)

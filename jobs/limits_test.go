@@ -114,7 +114,7 @@ func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
 }
 
 // What a person released stays released, whatever its precheck or its first request met.
-func TestAReleasedOperationThatIsPutOffIsNotHeldAgain(t *testing.T) {
+func TestAReleasedOperationIsPostponedAndNotHeldAgain(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t, func(c *Config) { c.DailyLimitCents = 100 })
 	h.start()
@@ -153,7 +153,7 @@ func (p together) OffersPage(ctx context.Context, f upstream.OfferFilter, r upst
 	return p.Client.OffersPage(ctx, f, r)
 }
 
-func TestTwoOrdersThatLookAtTheLimitTogetherDoNotBothFindRoom(t *testing.T) {
+func TestTwoSimultaneousOrdersDoNotBothFitUnderTheLimit(t *testing.T) {
 	t.Parallel()
 	var meet sync.WaitGroup
 	meet.Add(2)
@@ -196,7 +196,7 @@ func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
 	h.settled(300, 0)
 }
 
-func TestOneUnknownProxyDoesNotKeepTheOthersFromBeingRenewed(t *testing.T) {
+func TestOneUnknownProxyDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_gone","px_3","px_4"]}`)
@@ -306,7 +306,7 @@ func (p impostor) Wallet(ctx context.Context) (upstream.Wallet, error) {
 }
 
 // Six renewals whose price nothing foretells come at once.
-func TestTrap52AnUnknownPriceIsNotZeroInTheLimitOfTheDay(t *testing.T) {
+func TestTrap52AnUnknownPriceIsNotZeroInTheDailyLimit(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
 	h.bind(func(c *Config) { c.DailyLimitCents, c.Concurrency = 700, 8 })

@@ -126,7 +126,7 @@ func (p *tallied) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upst
 	return p.Client.ProxiesPage(ctx, r)
 }
 
-func TestTrap45ManyUnseenProxiesAreListedAndNotReadOneByOne(t *testing.T) {
+func TestTrap45ManyUnseenProxiesAreListedNotReadSingly(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
 	_, err := h.client.CreateOrder(t.Context(), "more", upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "off_us_dallas", Quantity: 40}}})

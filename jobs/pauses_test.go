@@ -90,7 +90,7 @@ func TestTrap38APauseIsKeptAcrossARestart(t *testing.T) {
 	h.settled(0, 0)
 }
 
-func TestAKeyThatMayNotOrderPausesOnlyOrdersAndResumesByItself(t *testing.T) {
+func TestAKeyThatMayNotOrderPausesOnlyOrders(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
 	h.fault(orders, "code", map[string]any{"code": "insufficient_scope", "http_status": 403})
@@ -106,7 +106,7 @@ func TestAKeyThatMayNotOrderPausesOnlyOrdersAndResumesByItself(t *testing.T) {
 	h.settled(600, 0)
 }
 
-func TestARevokedKeyPausesTheAccountAndItResumesByItself(t *testing.T) {
+func TestARevokedKeyPausesTheAccountUntilItWorks(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	revoke := func(revoked bool) {
@@ -125,7 +125,7 @@ func TestARevokedKeyPausesTheAccountAndItResumesByItself(t *testing.T) {
 	h.settled(300, 0)
 }
 
-func TestTrap02AWrongClockSendsNothingAgainAndTheAccountSaysSo(t *testing.T) {
+func TestTrap02AWrongClockIsReportedAndNothingIsResent(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
 	h.fault(renew, "drop_after", nil)
@@ -209,7 +209,7 @@ func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 
 // The bytes depend on the membership alone: an attempt after a restart, which
 // reads its proxies from the ledger, sends what the first one did.
-func TestTrap05TheBodyDoesNotDependOnTheOrderOfTheIDs(t *testing.T) {
+func TestTrap05TheBodyIsTheSameInAnyOrderOfIDs(t *testing.T) {
 	r := &Runner{}
 	c := command.Command{Kind: fact.KindRenewal, DurationDays: 30}
 	a, err := r.body(c, []string{"px_2", "px_10", "px_1"})

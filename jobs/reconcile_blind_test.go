@@ -103,7 +103,7 @@ func (h *rig) moves(by time.Duration) *retold {
 	}}
 }
 
-func TestAnExpiryThatMovedByLessThanWasPaidForIsAFinding(t *testing.T) {
+func TestAnExpiryThatMovedByLessThanPaidIsReported(t *testing.T) {
 	t.Parallel()
 	for days, found := range map[int]bool{0: true, 30: true, 88: true, 90: false, 120: false} {
 		t.Run(fmt.Sprint(days), func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestALineThatAPersonResolvedIsSeenToMove(t *testing.T) {
 
 // A renewal at the provider's own site and a top-up of the same amount leave the
 // wallet as it was.
-func TestTrap24ARenewalAndATopUpElsewhereDoNotCancelOut(t *testing.T) {
+func TestTrap24ARenewalAndATopUpDoNotCancelOut(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.listed()
@@ -188,7 +188,7 @@ func TestTrap24AWrongAnswerThatNothingWasChargedIsNamed(t *testing.T) {
 }
 
 // The runner was away for days: what had settled before is looked at after it.
-func TestSettlementsOlderThanADayAreLookedAtAfterARestart(t *testing.T) {
+func TestSettlementsOlderThanADayAreCheckedAfterARestart(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
 	h.oneClock()

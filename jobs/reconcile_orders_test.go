@@ -68,9 +68,9 @@ func notFoundError(code upstream.Code) error {
 	return &upstream.Error{Code: code, TraceID: "tr_x"}
 }
 
-// TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt: whatever the provider
+// TestTrap19AnOrdersMoneyIsComparedWithAFreshRead: whatever the provider
 // says later about what was booked is a finding of that amount.
-func TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt(t *testing.T) {
+func TestTrap19AnOrdersMoneyIsComparedWithAFreshRead(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.buys(1)
@@ -196,7 +196,7 @@ func TestTrap26AnOrderThatIsPolledIsNotReadEarlier(t *testing.T) {
 	h.await("buy", fact.StateDelivered)
 }
 
-func TestAnUnknownOrderIsTheOperationsThatWaitsForAPerson(t *testing.T) {
+func TestAnUnknownOrderBelongsToTheOperationInReview(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
@@ -240,7 +240,7 @@ func TestARenewedExpiryThatDoesNotMoveIsAFinding(t *testing.T) {
 	}
 }
 
-func TestAnExpiryIsNotReadAgainWhenAListingHasSeenItMove(t *testing.T) {
+func TestAnExpiryThatAListingSawMoveIsNotReread(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	due := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
@@ -256,7 +256,7 @@ func TestAnExpiryIsNotReadAgainWhenAListingHasSeenItMove(t *testing.T) {
 	}
 }
 
-func TestAKeyThatMayNotReadOrdersStillComparesTheWallet(t *testing.T) {
+func TestWithoutReadingOrdersTheWalletIsStillCompared(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.buys(1)
@@ -268,9 +268,9 @@ func TestAKeyThatMayNotReadOrdersStillComparesTheWallet(t *testing.T) {
 	}
 }
 
-// TestAnOrderUnderWayIsNotTakenForOneMadeElsewhere: the provider lists it before
+// TestAnOrderUnderWayIsNotAnOutsideOrder: the provider lists it before
 // its reply is here.
-func TestAnOrderUnderWayIsNotTakenForOneMadeElsewhere(t *testing.T) {
+func TestAnOrderUnderWayIsNotAnOutsideOrder(t *testing.T) {
 	t.Parallel()
 	var p held
 	h := idleRig(t)
@@ -293,7 +293,7 @@ func TestAnOrderUnderWayIsNotTakenForOneMadeElsewhere(t *testing.T) {
 	h.settled(600, 0)
 }
 
-func TestALateRefundIsExplainedByARecordForItsOrder(t *testing.T) {
+func TestALateRefundIsExplainedByItsOrdersRecord(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.buys(1)

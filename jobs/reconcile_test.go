@@ -186,7 +186,7 @@ func TestAnIntervalHoldsWhatIsUnderWayAndNothingElse(t *testing.T) {
 	h.settled(300, 0)
 }
 
-func TestAnUnresolvedLineWidensTheIntervalByWhatMayComeBack(t *testing.T) {
+func TestAnUnresolvedLineWidensTheIntervalByItsPossibleRefund(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_2"}})
@@ -230,9 +230,9 @@ func (p *held) Post(ctx context.Context, w upstream.Write) upstream.Reply {
 	return reply
 }
 
-// TestOnDemandNothingNewIsSentWhileTheWalletIsRead: the wallet is compared to
+// TestOnDemandNothingIsSentWhileTheWalletIsRead: the wallet is compared to
 // the cent although commands keep coming.
-func TestOnDemandNothingNewIsSentWhileTheWalletIsRead(t *testing.T) {
+func TestOnDemandNothingIsSentWhileTheWalletIsRead(t *testing.T) {
 	t.Parallel()
 	var p held
 	h := idleRig(t)
@@ -265,7 +265,7 @@ func TestOnDemandNothingNewIsSentWhileTheWalletIsRead(t *testing.T) {
 	h.settled(600, 0)
 }
 
-func TestOnDemandWhatIsUnderWayFinishesBeforeTheWalletIsRead(t *testing.T) {
+func TestOnDemandTheWalletIsReadAfterRequestsFinish(t *testing.T) {
 	t.Parallel()
 	var p held
 	h := idleRig(t)

@@ -33,7 +33,7 @@ func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
 	}
 }
 
-func TestARecordThatTakesTheWalletBelowZeroIsSaidToBe(t *testing.T) {
+func TestARecordThatTakesTheWalletBelowZeroSaysSo(t *testing.T) {
 	h := idleRig(t)
 	b, err := h.ledger.Balance(t.Context(), "main")
 	check(t, err)

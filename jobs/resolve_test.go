@@ -116,7 +116,7 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 
 // A restored account that stays paused for one order goes on by itself once a
 // person has said whose that order is.
-func TestTrap13AnAnswerThatNamesTheOrderEndsThePauseOfARestore(t *testing.T) {
+func TestTrap13AnAnswerNamingTheOrderEndsARestoresPause(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})

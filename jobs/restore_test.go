@@ -167,7 +167,7 @@ func (h *rig) observe() {
 	}))
 }
 
-func TestTrap13AnExpiryThatMovedUnknownToTheLedgerKeepsItPaused(t *testing.T) {
+func TestTrap13AnExpiryMovedUnknownToTheLedgerKeepsItPaused(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.observe()
@@ -231,7 +231,7 @@ func sentSince(t *testing.T, command string) (h *rig, backup string) {
 	return h, backup
 }
 
-func TestTrap13WhatWasAcceptedInTheBackupIsSentUnderTheSameKey(t *testing.T) {
+func TestTrap13WhatTheBackupAcceptedKeepsItsKey(t *testing.T) {
 	t.Parallel()
 	h, backup := sentSince(t, `{"id":"x","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 	h.restore(backup)
@@ -244,7 +244,7 @@ func TestTrap13WhatWasAcceptedInTheBackupIsSentUnderTheSameKey(t *testing.T) {
 	h.settled(300, 0)
 }
 
-func TestTrap13ARefusalOfWhatMayHaveBeenSentIsNotBelieved(t *testing.T) {
+func TestTrap13ARefusalOfAPossibleResendIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	h, backup := sentSince(t, `{"id":"x","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 	h.fault(orders, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false})
@@ -289,7 +289,7 @@ func TestTrap13TheProbeDoesNotEndThePauseOfARestore(t *testing.T) {
 	}
 }
 
-func TestTrap13ListsThatCannotBeReadKeepItPausedAndAreReadAgain(t *testing.T) {
+func TestTrap13UnreadableListsKeepThePauseAndAreReread(t *testing.T) {
 	t.Parallel()
 	h, _ := forgetful(t)
 	backup := h.backup()
@@ -320,7 +320,7 @@ func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
 	}
 }
 
-func TestAListThatGoesOnWithoutATokenIsAnError(t *testing.T) {
+func TestAListWithMoreButNoTokenIsAnError(t *testing.T) {
 	h := idleRig(t)
 	err := everyPage(t.Context(), h.runner, func(context.Context, upstream.PageRequest) (upstream.Page[int], error) {
 		return upstream.Page[int]{Items: []int{1}, HasMore: true}, nil

@@ -136,7 +136,7 @@ func TestTrap09TheSecondRenewalOfAProxyLeavesItOut(t *testing.T) {
 	h.settled(600, 0)
 }
 
-func TestTrap09AProxyRenewedByHandIsReadAgainAndLeftAlone(t *testing.T) {
+func TestTrap09AProxyRenewedByHandIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	before, err := h.client.Proxy(t.Context(), "px_1")
@@ -222,7 +222,7 @@ func TestTrap16AllFailedIsBookedAndRefunded(t *testing.T) {
 	h.settled(600, 600)
 }
 
-func TestTrap03AnUnresolvedKeyWaitsForAPersonWhoMaySendAgain(t *testing.T) {
+func TestTrap03AnUnresolvedKeyWaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
@@ -287,7 +287,7 @@ func TestWhatWasAcceptedBeforeAStopIsDoneAfterIt(t *testing.T) {
 
 // A stop waits for a request that hangs as long as DrainTimeout and no longer;
 // the next run asks again under the same key.
-func TestAStopGivesARequestItsDrainTimeAndTheNextRunTheRest(t *testing.T) {
+func TestAStopDrainsRequestsAndLeavesTheRestForLater(t *testing.T) {
 	t.Parallel()
 	brief := func(c *Config) { c.DrainTimeout = 100 * time.Millisecond }
 	h := idleRig(t, brief)

@@ -16,10 +16,10 @@ import (
 	"perennial/upstream"
 )
 
-// TestTrap34AnIntentThatWaitedTooLongIsNotSentWithItsOldTime: X-API-Timestamp is
+// TestTrap34ALateIntentIsNotSentWithItsOldTime: X-API-Timestamp is
 // the moment of the intent. A request whose turn comes more than a minute later
 // is recorded as unsent and signed anew, under the same key.
-func TestTrap34AnIntentThatWaitedTooLongIsNotSentWithItsOldTime(t *testing.T) {
+func TestTrap34ALateIntentIsNotSentWithItsOldTime(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
 	h.bind(func(c *Config) { c.Concurrency = 1 }) // the second waits for the first
@@ -84,7 +84,7 @@ func TestADeadlineThatPassesDuringThePrecheckIsKept(t *testing.T) {
 
 // The provider may go on showing the old expiry: one success is all that an
 // expiry is good for.
-func TestTrap09AnExpiryIsPaidForOnceHoweverLongItIsShown(t *testing.T) {
+func TestTrap09AnExpiryShownForLongIsPaidForOnce(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
 	before, err := h.client.Proxy(t.Context(), "px_1")
@@ -105,7 +105,7 @@ func TestTrap09AnExpiryIsPaidForOnceHoweverLongItIsShown(t *testing.T) {
 
 // A Retry-After between two reads of one precheck: what was read before it is old
 // when it is over, and a person may have renewed by hand.
-func TestTrap09WhatWasReadBeforeARetryAfterIsReadAgainAfterIt(t *testing.T) {
+func TestTrap09WhatWasReadBeforeARetryAfterIsReread(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
 	h.oneClock()

@@ -148,7 +148,7 @@ func TestEveryArrowThatIsDrawnIsTakenByAFact(t *testing.T) {
 	}
 }
 
-func TestAFactThatIsNoArrowIsRefusedAndNothingOfItStays(t *testing.T) {
+func TestAFactThatIsNoArrowIsRefusedWhole(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), accepted(fact.KindOrder, "o/1"), accepted(fact.KindRenewal, "r/0001", "px_1"))
 	before := b.balance()

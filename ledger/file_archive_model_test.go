@@ -22,10 +22,10 @@ func projectionsOf(t *testing.T, path string) string {
 	return all
 }
 
-// TestAnyHistoryArchivedAtAnyTimesIsTheHistoryThatItWas: whatever happened, and
+// TestAnyHistoryArchivedAtAnyTimesIsUnchanged: whatever happened, and
 // whenever it was archived, the ledger says of money what it said, its tables are
 // those that a fold of all events gives, and the chain holds from the first row.
-func TestAnyHistoryArchivedAtAnyTimesIsTheHistoryThatItWas(t *testing.T) {
+func TestAnyHistoryArchivedAtAnyTimesIsUnchanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	n := 0

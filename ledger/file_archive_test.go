@@ -295,7 +295,7 @@ func TestAnArchiveIsNeverWrittenTo(t *testing.T) {
 
 // Without the archive nothing of money is missing, and what is says which file
 // to bring.
-func TestWithoutTheArchiveOnlyTheContentOfItsRowsIsMissing(t *testing.T) {
+func TestWithoutTheArchiveOnlyItsRowsContentIsMissing(t *testing.T) {
 	t.Parallel()
 	path, archives := archivedTwice(t)
 	before := money(t, openBook(t, path).Ledger)

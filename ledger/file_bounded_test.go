@@ -96,7 +96,7 @@ func archivedAndBounded(t *testing.T, before, held int64) (*book, *events) {
 	return b, e
 }
 
-func TestALedgerFromABoundedStreamHasEveryTableThatWas(t *testing.T) {
+func TestALedgerFromABoundedStreamHasEveryTable(t *testing.T) {
 	t.Parallel()
 	for held, first := range map[int64]int64{0: 60, 40: 40} {
 		b, e := archivedAndBounded(t, 60, held)
@@ -253,10 +253,10 @@ func TestATornOrChangedSnapshotIsNotReadAsWhole(t *testing.T) {
 	}
 }
 
-// TestAnyHistoryBoundedAtAnyTimesIsRestoredAsItWas: whatever happened, whenever it
+// TestAnyHistoryBoundedAtAnyTimesIsRestoredUnchanged: whatever happened, whenever it
 // was archived and however far the stream was bounded, the stream and the snapshot
 // beside it give the ledger again, table by table.
-func TestAnyHistoryBoundedAtAnyTimesIsRestoredAsItWas(t *testing.T) {
+func TestAnyHistoryBoundedAtAnyTimesIsRestoredUnchanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	n := 0

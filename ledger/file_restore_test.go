@@ -233,7 +233,7 @@ func TestARestoreNeverOverwritesALedger(t *testing.T) {
 }
 
 // What cannot even be opened is kept with all that belongs to it.
-func TestAFileThatIsNoDatabaseIsMovedAsideWithItsWAL(t *testing.T) {
+func TestAFileThatIsNoDatabaseIsMovedAside(t *testing.T) {
 	t.Parallel()
 	_, backup, _ := lived(t)
 	x := restore(t, backup, nil)
@@ -253,7 +253,7 @@ func TestAFileThatIsNoDatabaseIsMovedAsideWithItsWAL(t *testing.T) {
 	}
 }
 
-func TestABackupThatIsBrokenOrNoLedgerIsNotRestored(t *testing.T) {
+func TestABrokenBackupOrOtherFileIsNotRestored(t *testing.T) {
 	x := restore(t, tampered(t, `UPDATE totals SET cents = cents + 1`), nil)
 	var broken *BrokenError
 	if _, err := x.Run(t.Context()); !errors.As(err, &broken) {

@@ -88,7 +88,7 @@ func TestPublishedNotesGoIntoBackupsAndArchives(t *testing.T) {
 	}
 }
 
-func TestARewrittenLedgerDoesNotFitWhatItNotedAsPublished(t *testing.T) {
+func TestARewrittenLedgerContradictsWhatItNotedAsPublished(t *testing.T) {
 	for name, statements := range map[string]string{
 		"rewritten": `UPDATE published SET hash = replace(hash, substr(hash, 1, 1), 'x')`,
 		"cut off":   `UPDATE published SET seq = seq + 1000`,

@@ -61,7 +61,7 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 	}
 }
 
-func TestAStreamThatWasCutTakesNothingUntilItIsOpened(t *testing.T) {
+func TestAStreamThatWasCutIsClosedUntilOpened(t *testing.T) {
 	q := newQueue(t)
 	j := filled(t, q, 100)
 	for _, removed := range []bool{false, true} {
@@ -120,7 +120,7 @@ func TestNothingIsRemovedWhileAnotherRunnerHasTheAccount(t *testing.T) {
 	}
 }
 
-func TestTheRelayRefusesAStreamThatLostMoreThanTheLedgerKnows(t *testing.T) {
+func TestTheRelayRefusesAStreamThatLostTooMuch(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	j := filled(t, q, 3000)

@@ -219,7 +219,7 @@ func TestAHolderKnowsItsOwnWriteWhoseAnswerWasLost(t *testing.T) {
 }
 
 // The first write of the key may lose its answer as well.
-func TestAnAccountThatWasTakenWithoutAnAnswerIsOnesOwn(t *testing.T) {
+func TestALeaseTakenWithoutAnAnswerIsOnesOwn(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	bucket, _, err := q.leaseBucket(ctx, time.Second)

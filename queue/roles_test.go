@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-func TestAUserThatCouldDoNothingOrTooMuchIsRefused(t *testing.T) {
+func TestAUserWithNoOrTooManyRightsIsRefused(t *testing.T) {
 	producer := []Grant{{RoleProducer, []string{"main"}}}
 	for _, c := range []struct {
 		user User

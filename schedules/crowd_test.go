@@ -103,7 +103,7 @@ func TestTrap54WhatIsRetiredDoesNotStay(t *testing.T) {
 	}
 }
 
-func TestTrap54ARetiredProxyThatIsRenewedByHandDoesNotStay(t *testing.T) {
+func TestTrap54ARetiredProxyRenewedByHandDoesNotStay(t *testing.T) {
 	s := keepalive()
 	s.Keep = Keep{AtLeast: 1}
 	w := newWorld(t, s, px("px_old", 2*time.Hour), px("px_1", 3*time.Hour))

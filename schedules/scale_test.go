@@ -121,7 +121,7 @@ func TestWhatIsDueBecomesChunksTheNearestExpiryFirst(t *testing.T) {
 	}
 }
 
-func TestARefusedTokenStartsTheListingOverAndNotTheRenewals(t *testing.T) {
+func TestARefusedTokenBeginsTheListingAgainNotTheRenewals(t *testing.T) {
 	s, out, provider := large(t, 5_000, 300, keepalive())
 	plan, err := s.fire(t.Context(), s.runners[0], firing{slot: noon})
 	check(t, err)

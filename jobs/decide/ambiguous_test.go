@@ -66,7 +66,7 @@ func TestTrap02NothingAmbiguousIsSentAgainAfterTwentyHours(t *testing.T) {
 	}
 }
 
-func TestTrap44WhatIsAmbiguousUnderOneAppIDIsNotSentUnderAnother(t *testing.T) {
+func TestTrap44WhatIsAmbiguousIsNotSentUnderAnotherAppID(t *testing.T) {
 	other := Due{Moment: Moment{Now: noon}, AppID: "sbx_app_new"}
 	if got := said(Decide(ambiguous(order()), other)); got != "operation.review" {
 		t.Errorf("ambiguous: %s", got)

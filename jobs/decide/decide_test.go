@@ -184,7 +184,7 @@ func TestTrap01AReplayedNonceIsUnknown(t *testing.T) {
 	}
 }
 
-func TestTrap28WhatIsUnknownKeepsItsTraceAndGoesToAPerson(t *testing.T) {
+func TestTrap28TheUnknownKeepsItsTraceAndNeedsAPerson(t *testing.T) {
 	f, ok := replied(order(), answer("account_frozen", 409)).Facts[0].(fact.OperationReview)
 	if !ok || f.TraceID != "tr_1" || f.Code != "account_frozen" || f.HTTPStatus != 409 || f.Attempt != 1 || !strings.Contains(f.Reason, "account_frozen") {
 		t.Fatalf("%+v", f)

@@ -9,11 +9,11 @@ import (
 	"perennial/schedules"
 )
 
-// TestASweepOverMaxPayloadAnswersAndItsPartsAddUp: more is due than one sweep
+// TestPartsOfASweepOverMaxPayloadAddUp: more is due than one sweep
 // plans, on a NATS server as it comes, whose max_payload is less than half of the
 // plan. The plan adds up, `sweep run` answers with what it publishes, and `sweep
 // list` says what is left until nothing is.
-func TestASweepOverMaxPayloadAnswersAndItsPartsAddUp(t *testing.T) {
+func TestPartsOfASweepOverMaxPayloadAddUp(t *testing.T) {
 	t.Parallel()
 	const due, planned, maxPayload = 10_120, 10_000, 1 << 20
 	w := newWorld(t, due+1)

@@ -96,9 +96,9 @@ func TestADryRunSaysWhatWouldBeRefused(t *testing.T) {
 	}
 }
 
-// TestABadLineNamesItsIDWhateverIsWrongWithIt also where no command could be made of
+// TestABadLineNamesItsIDWhateverIsWrong also where no command could be made of
 // the row.
-func TestABadLineNamesItsIDWhateverIsWrongWithIt(t *testing.T) {
+func TestABadLineNamesItsIDWhateverIsWrong(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
 	w.write("bad.csv", "duration_days,id,offer_code,quantity\nmany,a1,off_us_1,1\n30,a2,off_us_1,1,2,3\n30,a3,off_us_1,1.5\n,a4,off_us_1,1\n", 0o600)
@@ -111,9 +111,9 @@ func TestABadLineNamesItsIDWhateverIsWrongWithIt(t *testing.T) {
 	}
 }
 
-// TestAnIDThatComesWithOtherContentIsAConflictInTheRow, and not what became of the
+// TestAnIDWithOtherContentShowsAConflict, and not what became of the
 // first content.
-func TestAnIDThatComesWithOtherContentIsAConflictInTheRow(t *testing.T) {
+func TestAnIDWithOtherContentShowsAConflict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
 	w.run()
@@ -128,7 +128,7 @@ func TestAnIDThatComesWithOtherContentIsAConflictInTheRow(t *testing.T) {
 	}
 }
 
-func TestAnOrderThatIsWaitedForNamesItsIDFirstAndItsProxiesLast(t *testing.T) {
+func TestAnAwaitedOrderPrintsItsIDBeforeItsProxies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
 	run, _ := w.run()

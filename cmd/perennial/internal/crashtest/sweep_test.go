@@ -104,9 +104,9 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestAProxyThatIsNotRenewedIsReplacedByAnOrder goes the whole way: a renewal
+// TestAProxyThatIsNotRenewedIsReplaced goes the whole way: a renewal
 // that fails, the order that takes its place, and its delivery.
-func TestAProxyThatIsNotRenewedIsReplacedByAnOrder(t *testing.T) {
+func TestAProxyThatIsNotRenewedIsReplaced(t *testing.T) {
 	w := newWorld(t, 1)
 	w.configure("", `schedules:
   - name: keep
@@ -172,9 +172,9 @@ func TestTrap55ASweepThatCannotBeMadeIsNotReady(t *testing.T) {
 	waitForHTTP(t, line.HTTP+"/readyz", "ok\n")
 }
 
-// TestASweepThatNeedsAPersonOrMoneyDoesNotEndWith0: a cron script would not notice
+// TestASweepThatNeedsAPersonOrMoneyFails: a cron script would not notice
 // that nothing was renewed.
-func TestASweepThatNeedsAPersonOrMoneyDoesNotEndWith0(t *testing.T) {
+func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)
 	const schedule = "  - {name: %s, cron: '0 0 1 1 *', renew_before: 300h, duration_days: 30, match: {proxy_ids: [%s]}%s}\n"
