@@ -12,8 +12,8 @@ import (
 	"perennial/jobs/inspect"
 )
 
-// Every bad line is named, and nothing is published: neither what stands before it
-// nor what stands behind.
+// Each bad line is named, and no line of the file is published, whether before or after
+// a bad one.
 func TestSubmitPublishesAllOrNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -32,7 +32,7 @@ not json
 		"bad.jsonl line 2 (id b2): duration_days", "line 3 (id b1): the id is in line 1", "line 4:", "line 5 (id b5): items[0]: cidrs", "4 of 5 lines", "nothing was published",
 	} {
 		if !strings.Contains(errs, want) {
-			t.Errorf("%q is not said:\n%s", want, errs)
+			t.Errorf("the output lacks %q:\n%s", want, errs)
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(w.dir, "rejects.jsonl"))
@@ -45,8 +45,8 @@ not json
 	w.settled(run)
 }
 
-// As spreadsheets write it: a byte order mark, semicolons, carriage returns, empty
-// rows; from a file and from the standard input.
+// CSV as spreadsheets write it, with a byte order mark, semicolons, carriage returns and
+// empty rows, is read from a file and from the standard input.
 func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -78,8 +78,8 @@ func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
 	w.settled(run, "o1")
 }
 
-// TestADryRunSaysWhatWouldBeRefused: a ceiling under the price, an offer that is
-// not there, a wallet that is too low.
+// TestADryRunSaysWhatWouldBeRefused: a ceiling under the price, an offer that does not
+// exist, a wallet that is too low.
 func TestADryRunSaysWhatWouldBeRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -96,8 +96,7 @@ func TestADryRunSaysWhatWouldBeRefused(t *testing.T) {
 	}
 }
 
-// TestABadLineNamesItsIDWhateverIsWrong also where no command could be made of
-// the row.
+// TestABadLineNamesItsIDWhateverIsWrong, also when the row cannot become a command.
 func TestABadLineNamesItsIDWhateverIsWrong(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
@@ -111,8 +110,7 @@ func TestABadLineNamesItsIDWhateverIsWrong(t *testing.T) {
 	}
 }
 
-// TestAnIDWithOtherContentShowsAConflict, and not what became of the
-// first content.
+// TestAnIDWithOtherContentShowsAConflict and not the outcome of the first content.
 func TestAnIDWithOtherContentShowsAConflict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
