@@ -101,8 +101,8 @@ func large(t testing.TB, n, due int, schedule Schedule) (*Sweeper, *counted, *mi
 // takes three plans.
 func TestWhatIsDueBecomesChunksTheNearestExpiryFirst(t *testing.T) {
 	t.Parallel()
-	const due = 25_000
-	s, out, _ := large(t, 30_000, due, keepalive())
+	const due = 2*maxPlanned + 500
+	s, out, _ := large(t, due+500, due, keepalive())
 	var rest *remainder
 	for slots := 0; ; slots++ {
 		plan, err := s.fire(t.Context(), s.runners[0], firing{slot: noon.Add(time.Duration(slots) * time.Second), rest: rest})
