@@ -48,7 +48,8 @@ func TestAnAcceptanceThatRunsTwiceTakesOneToken(t *testing.T) {
 	}
 }
 
-func TestATokenOfACommandThatDoesNotStartIsGivenBack(t *testing.T) {
+func TestTheTokenOfACommandNotStartedIsReturned(t *testing.T) {
+	t.Parallel()
 	order := `{"id":"o","duration_days":30,"items":[{"offer_code":"off_1","quantity":1}]}`
 	for name, c := range map[string]struct {
 		kind queue.Kind

@@ -50,7 +50,8 @@ func (c counting) Fetch(ctx context.Context, line queue.Line, limit int) ([]queu
 
 // A backlog waits in the stream and is taken in order: what is put back comes
 // again only seconds later.
-func TestABacklogIsTakenInAsThereIsRoomAndNothingIsPutBack(t *testing.T) {
+func TestABacklogEntersAsThereIsRoomAndNothingReturns(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t, func(c *Config) { c.Concurrency = 1 })
 	const backlog = 300
 	for n := range backlog {
@@ -115,6 +116,7 @@ func TestTrap58SettlingComesBeforePayingForMore(t *testing.T) {
 
 // A record that cannot be read holds up nothing but itself, at a start and later.
 func TestABrokenRecordHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	past := h.now().Add(-time.Minute).UTC()
 	for _, id := range []string{"broken", "waits"} {

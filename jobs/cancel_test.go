@@ -18,6 +18,7 @@ func (h *rig) throttleRenewals() {
 }
 
 func TestCancelWithdrawsWhatTheProviderSurelyDidNotExecute(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.throttleRenewals()
 	h.start()
@@ -35,6 +36,7 @@ func TestCancelWithdrawsWhatTheProviderSurelyDidNotExecute(t *testing.T) {
 }
 
 func TestCancelLeavesWhatMayHaveExecuted(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.fault(renew, "drop_after", nil)
 	h.throttleRenewals()

@@ -44,7 +44,7 @@ func TestTrap02TheClockThatSaysLongestDecides(t *testing.T) {
 	}
 }
 
-func TestTrap02AWallClockThatWasSetBackDoesNotLengthenTheWindow(t *testing.T) {
+func TestTrap02AClockSetBackDoesNotLengthenTheWindow(t *testing.T) {
 	began, back := time.Now(), time.Duration(0)
 	now := began
 	c := newClock(func() time.Time { return setBack(now, back) }, time.Time{})

@@ -27,6 +27,7 @@ func (f failures) Fire(e *logrus.Entry) error {
 // lock, as on a full disk, no intent is durable and so nothing is sent; reads go
 // on, and afterwards everything does.
 func TestNothingIsSentThatTheLedgerCannotHold(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	heard, log := make(failures, 16), quiet()
 	log.AddHook(heard)
@@ -68,6 +69,7 @@ func (h *rig) lockLedger() (unlock func()) {
 // A pause that could not be recorded holds, says so, and is recorded as soon as the
 // ledger can be written: a restart must not end it.
 func TestAPauseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
+	t.Parallel()
 	for _, again := range []bool{false, true} { // by a person who asks once more, or by itself
 		h := idleRig(t)
 		h.start()

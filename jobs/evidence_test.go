@@ -57,6 +57,7 @@ func (h *rig) answer(e inspect.Evidence, say, proxyID string) inspect.Answer {
 }
 
 func TestEvidenceOfAnOrderFindsItAtTheProvider(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.agrees()
 	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
@@ -77,7 +78,8 @@ func TestEvidenceOfAnOrderFindsItAtTheProvider(t *testing.T) {
 	h.settled(600, 0)
 }
 
-func TestEvidenceOfOneLineSaysWhatEachAnswerBooksAndSends(t *testing.T) {
+func TestEvidenceOfALineSaysWhatEachAnswerBooks(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1", "px_2", "px_3"}})
 	due := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
@@ -117,6 +119,7 @@ func TestEvidenceOfOneLineSaysWhatEachAnswerBooksAndSends(t *testing.T) {
 }
 
 func TestEvidenceOfAWholeRenewal(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
@@ -136,6 +139,7 @@ func TestEvidenceOfAWholeRenewal(t *testing.T) {
 }
 
 func TestEvidenceWithoutARunnerIsTheLedgersAlone(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
@@ -150,6 +154,7 @@ func TestEvidenceWithoutARunnerIsTheLedgersAlone(t *testing.T) {
 // Without a ceiling or a limit no price was read: nothing says that the renewal cost
 // nothing.
 func TestEvidenceProposesNoAmountThatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault("/api/v1/proxies/renew", "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)

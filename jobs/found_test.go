@@ -13,9 +13,10 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestALineThatWasAnsweredIsNotSentAgainWithTheOthers: a person sends one line of
+// TestALineAnsweredIsNotSentAgainWithTheOthers: a person sends one line of
 // a review again, and then the rest: nothing is paid for twice.
-func TestALineThatWasAnsweredIsNotSentAgainWithTheOthers(t *testing.T) {
+func TestALineAnsweredIsNotSentAgainWithTheOthers(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
@@ -33,6 +34,7 @@ func TestALineThatWasAnsweredIsNotSentAgainWithTheOthers(t *testing.T) {
 // TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying: what was read of a
 // proxy before its renewal is out of date, however the renewal ended.
 func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	const guarded = `"duration_days":30,"proxy_ids":["px_1"],"due_before":"2026-01-01T00:00:00Z"}`
 	h.renew(`{"id":"look",` + guarded) // reads px_1, which is not due, into the cache
@@ -55,9 +57,10 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	}
 }
 
-// TestAnIdThatIsBothACommandAndAnOperationIsAskedBack: a person's word must not
+// TestAnIDOfCommandAndOperationIsAskedBack: a person's word must not
 // land on another command than the one meant.
-func TestAnIdThatIsBothACommandAndAnOperationIsAskedBack(t *testing.T) {
+func TestAnIDOfCommandAndOperationIsAskedBack(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"a","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("a", fact.StateCompleted)
@@ -71,9 +74,10 @@ func TestAnIdThatIsBothACommandAndAnOperationIsAskedBack(t *testing.T) {
 	}
 }
 
-// TestAStateIsThatOfTheContentThatWasAskedFor: an old refusal or another content
+// TestAStateIsThatOfTheContentAskedFor: an old refusal or another content
 // under the same id is not the answer to this one.
-func TestAStateIsThatOfTheContentThatWasAskedFor(t *testing.T) {
+func TestAStateIsThatOfTheContentAskedFor(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":31,"proxy_ids":["px_1"]}`)
 	h.awaitFact("command.rejected")
@@ -95,9 +99,10 @@ func TestAStateIsThatOfTheContentThatWasAskedFor(t *testing.T) {
 	}
 }
 
-// TestADailyLimitBeginsWithOneProxyWhosePriceIsNotKnown: unknown prices are no
+// TestADailyLimitBeginsWithOneUnpricedProxy: unknown prices are no
 // way around the limit.
-func TestADailyLimitBeginsWithOneProxyWhosePriceIsNotKnown(t *testing.T) {
+func TestADailyLimitBeginsWithOneUnpricedProxy(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.bind(func(c *Config) { c.DailyLimitCents = 1000 })
 	h.start()
@@ -109,6 +114,7 @@ func TestADailyLimitBeginsWithOneProxyWhosePriceIsNotKnown(t *testing.T) {
 // TestWhatACommandLeftOutIsInItsStatus: a proxy that another operation holds is
 // not renewed by this command, and the status says so.
 func TestWhatACommandLeftOutIsInItsStatus(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1"}})
 	h.renew(`{"id":"first","duration_days":30,"proxy_ids":["px_1"]}`)
@@ -120,9 +126,10 @@ func TestWhatACommandLeftOutIsInItsStatus(t *testing.T) {
 	}
 }
 
-// TestUnderACeilingTheHalvesOfARefusedChunkGoOneAfterAnother: each is looked at
+// TestHalvesOfARefusedChunkTakeTurnsUnderACeiling: each is looked at
 // with what the others have cost, and the good proxies are renewed all the same.
-func TestUnderACeilingTheHalvesOfARefusedChunkGoOneAfterAnother(t *testing.T) {
+func TestHalvesOfARefusedChunkTakeTurnsUnderACeiling(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_nowhere","px_3"],"max_total_cents":1200}`)
 	h.await("keep", fact.StatePartial)
@@ -144,6 +151,7 @@ func TestUnderACeilingTheHalvesOfARefusedChunkGoOneAfterAnother(t *testing.T) {
 // The simulation found that an answer for a whole renewal booked what its other
 // lines had cost a second time.
 func TestAnAnswerBooksNoMoreThanWhatIsInSuspense(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": 1})
 	h.renew(`{"id":"r1","proxy_ids":["px_1","px_2","px_3"],"duration_days":30}`)
@@ -162,6 +170,7 @@ func TestAnAnswerBooksNoMoreThanWhatIsInSuspense(t *testing.T) {
 // A line that was answered by itself is booked. Whether an amount for the whole
 // renewal includes it is not known.
 func TestAnAnsweredLineIsNotBookedAgainWithTheWhole(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "code", map[string]any{"code": "of_tomorrow", "executed": true})
 	h.renew(`{"id":"r1","proxy_ids":["px_1","px_2","px_3"],"duration_days":30}`)
@@ -191,6 +200,7 @@ func reviewsOf(t *testing.T, h *rig) []ledger.Review {
 // TestARefusalAtIntakeIsFoundByItsMessage: a content that is refused as it is read
 // has no other hash, and who waits for it would wait for ever.
 func TestARefusalAtIntakeIsFoundByItsMessage(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	const text = `{"id":"keep","duration_days":31,"proxy_ids":["px_1"]}`
 	h.renew(text)
@@ -206,6 +216,7 @@ func TestARefusalAtIntakeIsFoundByItsMessage(t *testing.T) {
 // TestUnknownProxiesMakeFewOperations: each would be an operation of its own, and two
 // facts with all labels, if a refused chunk were only halved.
 func TestUnknownProxiesMakeFewOperations(t *testing.T) {
+	t.Parallel()
 	h := newRig(t, func(c *Config) { c.RatePerSecond = 10_000 })
 	ids := []string{"px_1", "px_2", "px_3"}
 	for n := range 90 {

@@ -114,6 +114,7 @@ func drawMessage(t *rapid.T, n int) (kind queue.Kind, data []byte) {
 // TestTheJournalGrowsByFourBytesAByte: whatever a producer sends, what taking it
 // in appends is bounded by it, and so is the reason of a dead letter.
 func TestTheJournalGrowsByFourBytesAByte(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	offer, n := h.intake(), 0
 	offerAll(t, offer, renewalOfAll("held", someIDs("px", 1000)))

@@ -63,7 +63,8 @@ func (h *rig) said() (dead, rows int) {
 	return len(h.dead), int(seq)
 }
 
-func TestTrap46AnInstantOutsideTheYearsOfUTCIsRefusedWithAReason(t *testing.T) {
+func TestTrap46AnInstantOutsideTheYearsOfUTCIsRefused(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	fields := map[string]string{
 		"late":     `"not_after":"9999-12-31T23:59:59-05:00"`,

@@ -23,6 +23,7 @@ func (p witness) Post(ctx context.Context, w upstream.Write) upstream.Reply {
 // What is sent is on the disk before, with its key and its bytes, whether it is
 // accepted and sent in one commit or looked at in between.
 func TestTrap14NothingIsSentBeforeItsIntentIsOnTheDisk(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	seen := make(chan bool, 2)
 	h.bind(func(c *Config) {

@@ -69,7 +69,7 @@ func TestTheLedgerTakesEveryKind(t *testing.T) {
 	}
 }
 
-func TestWhatPaysIsLookedAtByUrgencyAndThenByKind(t *testing.T) {
+func TestWhatPaysIsReadByUrgencyThenByKind(t *testing.T) {
 	want := []place{
 		{laneRenewal, urgent}, {laneOrder, urgent}, {laneRenewal, usual}, {laneOrder, usual}, {laneRenewal, inBulk}, {laneOrder, inBulk},
 	}

@@ -17,6 +17,7 @@ import (
 )
 
 func TestTrap22AnOrderOverItsCeilingIsNotSent(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.order(`{"id":"dear","duration_days":60,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":1199}`)
 	h.order(`{"id":"fits","duration_days":60,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":1200}`)
@@ -58,6 +59,7 @@ func TestTrap22AnOrderIsQuotedByItsExactFigures(t *testing.T) {
 // These proxies were never paid for and no listing has seen them: the
 // first one tells the price, and the rest are measured by it.
 func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"dear","duration_days":30,"proxy_ids":["px_1","px_2","px_3"],"max_total_cents":500}`)
 	s := h.await("dear", fact.StatePartial)
@@ -71,6 +73,7 @@ func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
 }
 
 func TestTrap23UnderACeilingAnUnpricedRestIsNotSent(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_unknown","px_2","px_3"],"max_total_cents":900}`)
 	s := h.await("keep", fact.StateRejected)
@@ -81,6 +84,7 @@ func TestTrap23UnderACeilingAnUnpricedRestIsNotSent(t *testing.T) {
 }
 
 func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
+	t.Parallel()
 	h := newRig(t, func(c *Config) { c.DailyLimitCents = 700 })
 	h.order(`{"id":"one","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
 	h.await("one", fact.StateDelivered)
@@ -110,7 +114,8 @@ func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
 }
 
 // What a person released stays released, whatever its precheck or its first request met.
-func TestAReleasedOperationThatIsPutOffIsNotHeldAgain(t *testing.T) {
+func TestAReleasedOperationIsPostponedAndNotHeldAgain(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t, func(c *Config) { c.DailyLimitCents = 100 })
 	h.start()
 	h.order(buyA)
@@ -148,7 +153,8 @@ func (p together) OffersPage(ctx context.Context, f upstream.OfferFilter, r upst
 	return p.Client.OffersPage(ctx, f, r)
 }
 
-func TestTwoOrdersThatLookAtTheLimitTogetherDoNotBothFindRoom(t *testing.T) {
+func TestTwoSimultaneousOrdersDoNotBothFitUnderTheLimit(t *testing.T) {
+	t.Parallel()
 	var meet sync.WaitGroup
 	meet.Add(2)
 	h := idleRig(t)
@@ -164,6 +170,7 @@ func TestTwoOrdersThatLookAtTheLimitTogetherDoNotBothFindRoom(t *testing.T) {
 // A new key comes from a person only, and only behind a refusal that proves that
 // nothing was charged.
 func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	wallet := func(add int64) {
 		h.control("/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": add})
@@ -189,7 +196,8 @@ func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
 	h.settled(300, 0)
 }
 
-func TestOneUnknownProxyDoesNotKeepTheOthersFromBeingRenewed(t *testing.T) {
+func TestOneUnknownProxyDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_gone","px_3","px_4"]}`)
 	s := h.await("keep", fact.StatePartial)
@@ -211,6 +219,7 @@ func TestOneUnknownProxyDoesNotKeepTheOthersFromBeingRenewed(t *testing.T) {
 }
 
 func TestTrap41NoCredentialIsAnywhereInTheLedger(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":3}]}`)
 	h.order(`{"id":"later","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"sandbox_scenario":"success"}`)
@@ -297,7 +306,8 @@ func (p impostor) Wallet(ctx context.Context) (upstream.Wallet, error) {
 }
 
 // Six renewals whose price nothing foretells come at once.
-func TestTrap52AnUnknownPriceIsNotZeroInTheLimitOfTheDay(t *testing.T) {
+func TestTrap52AnUnknownPriceIsNotZeroInTheDailyLimit(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.bind(func(c *Config) { c.DailyLimitCents, c.Concurrency = 700, 8 })
 	h.start()
@@ -319,6 +329,7 @@ func TestTrap52AnUnknownPriceIsNotZeroInTheLimitOfTheDay(t *testing.T) {
 
 // A renewal of unknown price takes the dearest that was paid lately.
 func TestTrap52AnUnknownPriceCountsAsTheDearest(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.bind(func(c *Config) { c.DailyLimitCents = 1000 })
 	h.start()
@@ -358,6 +369,7 @@ func TestTrap22AnOfferIsFoundWhateverItsRegionIsCalled(t *testing.T) {
 // The field's name was taken out of the configuration after the order was taken
 // in: sent without its CIDRs it would buy addresses of the provider's choice.
 func TestTrap33AnOrderWhoseCIDRsHaveNoFieldIsHeld(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.bind(func(c *Config) { c.CIDRField = "cidrs" })
 	check(t, h.runner.PauseByHand(t.Context(), "ada", "later"))

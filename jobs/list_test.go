@@ -9,6 +9,7 @@ import (
 )
 
 func TestAListShowsWhatItIsAskedFor(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.order(`{"id":"a","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"labels":{"team":"red"}}`)
 	h.await("a", fact.StateDelivered)

@@ -32,6 +32,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.DurationVar(&patience, "patience", patience, "bounds every waiting")
 	_ = flag.Set("rapid.checks", "1000") // a default: the command line may ask for more
+	_ = flag.Set("test.parallel", "4")   // a default too: these tests wait more than they compute
 	flag.Parse()
 	goleak.VerifyTestMain(m)
 }

@@ -39,6 +39,7 @@ func guardOf(p upstream.Proxy) string {
 }
 
 func TestTrap45NoExpiryIsPaidForTwice(t *testing.T) {
+	t.Parallel()
 	for _, first := range []string{"guarded", "plain", "plain among many", "plain, two hours ago"} {
 		t.Run(first, func(t *testing.T) {
 			h := idleRig(t)
@@ -89,6 +90,7 @@ func (p precise) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
 
 // An expiry is compared to the second: a move by a renewal is one of days.
 func TestAnExpiryToTheNanosecondHasNotMoved(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.bind(func(c *Config) { c.Provider = precise{h.client} })
 	h.start()
@@ -124,7 +126,8 @@ func (p *tallied) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upst
 	return p.Client.ProxiesPage(ctx, r)
 }
 
-func TestTrap45ManyUnseenProxiesAreListedAndNotReadOneByOne(t *testing.T) {
+func TestTrap45ManyUnseenProxiesAreListedNotReadSingly(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	_, err := h.client.CreateOrder(t.Context(), "more", upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "off_us_dallas", Quantity: 40}}})
 	check(t, err)
@@ -150,6 +153,7 @@ func TestTrap45ManyUnseenProxiesAreListedAndNotReadOneByOne(t *testing.T) {
 
 // A key without proxies:read still renews what it is asked to.
 func TestTrap55APlainRenewalNeedsNoScopeToRead(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/proxies*", "times": 1000, "fault": "code", "code": "insufficient_scope", "http_status": 403})
 	h.start()

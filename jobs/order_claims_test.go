@@ -49,6 +49,7 @@ func (h *rig) refusedFor(operation, no string, words ...string) {
 }
 
 func TestAnAnswerCannotNameAnOrderThatContradictsIt(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	earlier := h.bought("earlier", "off_us_dallas", 2)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {

@@ -41,7 +41,7 @@ func (h *rig) mustHold(what string, end time.Time) {
 	}
 }
 
-func TestTrap38APauseThatGrowsWhileItEndsIsNotCutShort(t *testing.T) {
+func TestTrap38APauseThatGrowsIsNotCutShort(t *testing.T) {
 	h := idleRig(t)
 	h.throttle(-10 * time.Millisecond)
 	ending := h.runner.pauses.list() // as probe saw it …
@@ -53,6 +53,7 @@ func TestTrap38APauseThatGrowsWhileItEndsIsNotCutShort(t *testing.T) {
 }
 
 func TestTrap38OfTwoRetryAftersTheLongerHolds(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	for range 200 {
 		now := h.now()

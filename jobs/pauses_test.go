@@ -32,6 +32,7 @@ func readAll(t *testing.T, path string) string {
 }
 
 func TestTrap38RateLimitedPausesEveryoneUntilRetryAfter(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.fault(orders, "code", map[string]any{"code": "rate_limited", "http_status": 429, "retry_after": "1"})
 	h.start()
@@ -57,6 +58,7 @@ func TestTrap38RateLimitedPausesEveryoneUntilRetryAfter(t *testing.T) {
 }
 
 func TestTrap38TheReadsBeforePayingCloseTheGateToo(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/offers", "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "1"})
 	h.start()
@@ -69,6 +71,7 @@ func TestTrap38TheReadsBeforePayingCloseTheGateToo(t *testing.T) {
 }
 
 func TestTrap38APauseIsKeptAcrossARestart(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.fault(renew, "code", map[string]any{"code": "rate_limited", "http_status": 429, "retry_after": "3600"})
 	h.start()
@@ -87,7 +90,8 @@ func TestTrap38APauseIsKeptAcrossARestart(t *testing.T) {
 	h.settled(0, 0)
 }
 
-func TestAKeyThatMayNotOrderPausesOnlyOrdersAndResumesByItself(t *testing.T) {
+func TestAKeyThatMayNotOrderPausesOnlyOrders(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.fault(orders, "code", map[string]any{"code": "insufficient_scope", "http_status": 403})
 	h.start()
@@ -102,7 +106,8 @@ func TestAKeyThatMayNotOrderPausesOnlyOrdersAndResumesByItself(t *testing.T) {
 	h.settled(600, 0)
 }
 
-func TestARevokedKeyPausesTheAccountAndItResumesByItself(t *testing.T) {
+func TestARevokedKeyPausesTheAccountUntilItWorks(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	revoke := func(revoked bool) {
 		h.control("/keys", map[string]any{"app_id": sandbox.DemoSandboxAppID, "revoked": revoked})
@@ -120,7 +125,8 @@ func TestARevokedKeyPausesTheAccountAndItResumesByItself(t *testing.T) {
 	h.settled(300, 0)
 }
 
-func TestTrap02AWrongClockSendsNothingAgainAndTheAccountSaysSo(t *testing.T) {
+func TestTrap02AWrongClockIsReportedAndNothingIsResent(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.fault(renew, "drop_after", nil)
 	h.runner.clock.Hear(time.Now().Add(6 * time.Minute)) // the last thing heard of the provider's clock
@@ -150,6 +156,7 @@ func TestTrap02AWrongClockSendsNothingAgainAndTheAccountSaysSo(t *testing.T) {
 // What may have been sent before the restore is put down while the clock is
 // wrong, and goes on when it is right.
 func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
+	t.Parallel()
 	h, backup := forgetful(t)
 	h.restore(backup)
 	h.awaitStrange("order ")
@@ -202,7 +209,7 @@ func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 
 // The bytes depend on the membership alone: an attempt after a restart, which
 // reads its proxies from the ledger, sends what the first one did.
-func TestTrap05TheBodyDoesNotDependOnTheOrderOfTheIDs(t *testing.T) {
+func TestTrap05TheBodyIsTheSameInAnyOrderOfIDs(t *testing.T) {
 	r := &Runner{}
 	c := command.Command{Kind: fact.KindRenewal, DurationDays: 30}
 	a, err := r.body(c, []string{"px_2", "px_10", "px_1"})

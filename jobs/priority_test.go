@@ -25,6 +25,7 @@ func (h *rig) bulk(text string) {
 // The priority is no part of what is asked for: published again with another one,
 // a command is the same command.
 func TestACommandUnderAnotherPriorityIsAbsorbed(t *testing.T) {
+	t.Parallel()
 	var hashes []string
 	for _, priority := range []string{"", `,"priority":"high"`, `,"priority":"bulk"`} {
 		c, err := command.Parse(fact.KindRenewal, []byte(`{"id":"r","duration_days":30,"proxy_ids":["px_1"]`+priority+`}`), rulesOfSandbox)
@@ -97,6 +98,7 @@ func TestWhatIsUrgentGoesFirstAndNothingStarves(t *testing.T) {
 
 // An order by hand does not wait for a batch, nor does a small renewal for a large.
 func TestASmallCommandDoesNotWaitForABatch(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t, func(c *Config) { c.Concurrency, c.RatePerSecond = 1, 200 })
 	const batch = 1500
 	for n := range batch {
@@ -139,6 +141,7 @@ func (r *resting) Rest(line queue.Line) {
 // While the account is paused, what cannot be started is left in the stream: it is
 // not fetched and put back every few seconds. Another line is not held up by it.
 func TestAPausedAccountFetchesNoMoreThanItCanHold(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t, func(c *Config) { c.Concurrency, c.RatePerSecond = 1, 500 })
 	const backlog = 300
 	for n := range backlog {
@@ -175,6 +178,7 @@ func TestAPausedAccountFetchesNoMoreThanItCanHold(t *testing.T) {
 
 // A day of orders that wait, whose lane is paused, starves no renewal.
 func TestAPausedLaneDoesNotKeepAnotherFromComingBack(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	past := h.now().Add(-time.Minute).UTC()
 	for n := range 700 {

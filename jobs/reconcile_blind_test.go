@@ -27,6 +27,7 @@ func (h *rig) handmade(n int) (numbers []string) {
 // More orders were made elsewhere, and recorded, than one pass may read: ours are
 // read in turn all the same.
 func TestOrdersMadeElsewhereDoNotKeepOursFromBeingRead(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.buys(1)
 	const reads, passes = 20, 6
@@ -56,6 +57,7 @@ func TestOrdersMadeElsewhereDoNotKeepOursFromBeingRead(t *testing.T) {
 }
 
 func TestEveryOrderMadeElsewhereIsNamedInTheEnd(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	numbers := h.handmade(40)
 	c := h.reconciler(h.client, 20)
@@ -74,6 +76,7 @@ func TestEveryOrderMadeElsewhereIsNamedInTheEnd(t *testing.T) {
 }
 
 func TestAPassSaysWhatItCompared(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.buys(8)
 	x := h.pass(h.reconciler(h.client, 4))
@@ -100,7 +103,8 @@ func (h *rig) moves(by time.Duration) *retold {
 	}}
 }
 
-func TestAnExpiryThatMovedByLessThanWasPaidForIsAFinding(t *testing.T) {
+func TestAnExpiryThatMovedByLessThanPaidIsReported(t *testing.T) {
+	t.Parallel()
 	for days, found := range map[int]bool{0: true, 30: true, 88: true, 90: false, 120: false} {
 		t.Run(fmt.Sprint(days), func(t *testing.T) {
 			h := idleRig(t)
@@ -120,6 +124,7 @@ func TestAnExpiryThatMovedByLessThanWasPaidForIsAFinding(t *testing.T) {
 }
 
 func TestALineThatAPersonResolvedIsSeenToMove(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.oneClock()
 	h.bind(func(c *Config) { c.Provider = h.client })
@@ -140,7 +145,8 @@ func TestALineThatAPersonResolvedIsSeenToMove(t *testing.T) {
 
 // A renewal at the provider's own site and a top-up of the same amount leave the
 // wallet as it was.
-func TestTrap24ARenewalAndATopUpElsewhereDoNotCancelOut(t *testing.T) {
+func TestTrap24ARenewalAndATopUpDoNotCancelOut(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.listed()
 	h.agrees()
@@ -162,6 +168,7 @@ func TestTrap24ARenewalAndATopUpElsewhereDoNotCancelOut(t *testing.T) {
 
 // The provider renewed and charged, and a person answered that it had not.
 func TestTrap24AWrongAnswerThatNothingWasChargedIsNamed(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.listed()
 	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
@@ -181,7 +188,8 @@ func TestTrap24AWrongAnswerThatNothingWasChargedIsNamed(t *testing.T) {
 }
 
 // The runner was away for days: what had settled before is looked at after it.
-func TestSettlementsOlderThanADayAreLookedAtAfterARestart(t *testing.T) {
+func TestSettlementsOlderThanADayAreCheckedAfterARestart(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.oneClock()
 	h.bind(func(c *Config) { c.Provider = h.client })

@@ -61,6 +61,7 @@ func TestAnIntervalLeavesRoomForALargerExplanation(t *testing.T) {
 }
 
 func TestTrap24AWalletIsExplainedByARenewalElsewhere(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.listed()
 	h.agrees()

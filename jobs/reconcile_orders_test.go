@@ -68,9 +68,10 @@ func notFoundError(code upstream.Code) error {
 	return &upstream.Error{Code: code, TraceID: "tr_x"}
 }
 
-// TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt: whatever the provider
+// TestTrap19AnOrdersMoneyIsComparedWithAFreshRead: whatever the provider
 // says later about what was booked is a finding of that amount.
-func TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt(t *testing.T) {
+func TestTrap19AnOrdersMoneyIsComparedWithAFreshRead(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.buys(1)
 	cents, now := func(n int64) *int64 { return &n }, time.Now()
@@ -120,6 +121,7 @@ func TestTrap19AnOrdersMoneyIsComparedWithAFreshReadOfIt(t *testing.T) {
 }
 
 func TestAnOrderThatDiffersIsReadAgainUntilItAgrees(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.buys(1)
 	wrong := true
@@ -144,6 +146,7 @@ func TestAnOrderThatDiffersIsReadAgainUntilItAgrees(t *testing.T) {
 // TestEveryOrderIsReadInTurn: with few requests a pass, the older orders come
 // one after another, and none is left out.
 func TestEveryOrderIsReadInTurn(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.buys(9)
 	p := &retold{Client: h.client}
@@ -176,6 +179,7 @@ func TestEveryOrderIsReadInTurn(t *testing.T) {
 
 // TestTrap26AnOrderThatIsPolledIsNotReadEarlier: its next read belongs to its polls.
 func TestTrap26AnOrderThatIsPolledIsNotReadEarlier(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	p := &retold{Client: h.client}
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"sandbox_scenario":"delayed"}`)
@@ -192,7 +196,8 @@ func TestTrap26AnOrderThatIsPolledIsNotReadEarlier(t *testing.T) {
 	h.await("buy", fact.StateDelivered)
 }
 
-func TestAnUnknownOrderIsTheOperationsThatWaitsForAPerson(t *testing.T) {
+func TestAnUnknownOrderBelongsToTheOperationInReview(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
@@ -206,6 +211,7 @@ func TestAnUnknownOrderIsTheOperationsThatWaitsForAPerson(t *testing.T) {
 }
 
 func TestARenewedExpiryThatDoesNotMoveIsAFinding(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	due := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"],"due_before":"` + due + `"}`)
@@ -234,7 +240,8 @@ func TestARenewedExpiryThatDoesNotMoveIsAFinding(t *testing.T) {
 	}
 }
 
-func TestAnExpiryIsNotReadAgainWhenAListingHasSeenItMove(t *testing.T) {
+func TestAnExpiryThatAListingSawMoveIsNotReread(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	due := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"],"due_before":"` + due + `"}`)
@@ -249,7 +256,8 @@ func TestAnExpiryIsNotReadAgainWhenAListingHasSeenItMove(t *testing.T) {
 	}
 }
 
-func TestAKeyThatMayNotReadOrdersStillComparesTheWallet(t *testing.T) {
+func TestWithoutReadingOrdersTheWalletIsStillCompared(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.buys(1)
 	h.wallet(77)
@@ -260,9 +268,10 @@ func TestAKeyThatMayNotReadOrdersStillComparesTheWallet(t *testing.T) {
 	}
 }
 
-// TestAnOrderUnderWayIsNotTakenForOneMadeElsewhere: the provider lists it before
+// TestAnOrderUnderWayIsNotAnOutsideOrder: the provider lists it before
 // its reply is here.
-func TestAnOrderUnderWayIsNotTakenForOneMadeElsewhere(t *testing.T) {
+func TestAnOrderUnderWayIsNotAnOutsideOrder(t *testing.T) {
+	t.Parallel()
 	var p held
 	h := idleRig(t)
 	p.Client = h.client
@@ -284,7 +293,8 @@ func TestAnOrderUnderWayIsNotTakenForOneMadeElsewhere(t *testing.T) {
 	h.settled(600, 0)
 }
 
-func TestALateRefundIsExplainedByARecordForItsOrder(t *testing.T) {
+func TestALateRefundIsExplainedByItsOrdersRecord(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.buys(1)
 	now, amount := time.Now(), int64(120)
@@ -327,6 +337,7 @@ func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
 
 // TestWhatDifferedIsLookedAtAgainAfterARestart, however old the order is.
 func TestWhatDifferedIsLookedAtAgainAfterARestart(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.buys(1)
 	no := h.await("buy-0", fact.StateDelivered).Operations[0].OrderNo

@@ -62,6 +62,7 @@ func (h *rig) recorded(x Recording) {
 }
 
 func TestTrap24SpendingElsewhereIsFoundAndNotCorrected(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("keep", fact.StateCompleted)
@@ -83,6 +84,7 @@ func TestTrap24SpendingElsewhereIsFoundAndNotCorrected(t *testing.T) {
 }
 
 func TestTrap24ATopUpIsFoundAndNotCorrected(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.wallet(2500)
 	f := h.finds("wallet", 2500)
@@ -110,6 +112,7 @@ func TestTrap24ATopUpIsFoundAndNotCorrected(t *testing.T) {
 
 // What frozen_cents is part of is not given.
 func TestTrap24FrozenCentsAreNotInterpreted(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.bind(func(c *Config) {
 		c.Provider = impostor{h.client, nil, func(w *upstream.Wallet) { w.FrozenCents = 4000 }}
@@ -119,6 +122,7 @@ func TestTrap24FrozenCentsAreNotInterpreted(t *testing.T) {
 }
 
 func TestTrap24AnOutsideOrderIsReportedUntilRecorded(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 	h.await("buy", fact.StateDelivered)
@@ -143,6 +147,7 @@ func TestTrap24AnOutsideOrderIsReportedUntilRecorded(t *testing.T) {
 }
 
 func TestOrdersOlderThanTheLedgerAreInItsOpeningBalance(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	check(t, h.ledger.Close())
 	h.control("/clock", map[string]any{"offset_seconds": -120})
@@ -159,6 +164,7 @@ func TestOrdersOlderThanTheLedgerAreInItsOpeningBalance(t *testing.T) {
 // TestAnIntervalHoldsWhatIsUnderWayAndNothingElse: an operation of unknown
 // outcome and price may have cost anything, and can have returned nothing.
 func TestAnIntervalHoldsWhatIsUnderWayAndNothingElse(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
@@ -180,7 +186,8 @@ func TestAnIntervalHoldsWhatIsUnderWayAndNothingElse(t *testing.T) {
 	h.settled(300, 0)
 }
 
-func TestAnUnresolvedLineWidensTheIntervalByWhatMayComeBack(t *testing.T) {
+func TestAnUnresolvedLineWidensTheIntervalByItsPossibleRefund(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_2"}})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
@@ -223,9 +230,10 @@ func (p *held) Post(ctx context.Context, w upstream.Write) upstream.Reply {
 	return reply
 }
 
-// TestOnDemandNothingNewIsSentWhileTheWalletIsRead: the wallet is compared to
+// TestOnDemandNothingIsSentWhileTheWalletIsRead: the wallet is compared to
 // the cent although commands keep coming.
-func TestOnDemandNothingNewIsSentWhileTheWalletIsRead(t *testing.T) {
+func TestOnDemandNothingIsSentWhileTheWalletIsRead(t *testing.T) {
+	t.Parallel()
 	var p held
 	h := idleRig(t)
 	p.Client = h.client
@@ -257,7 +265,8 @@ func TestOnDemandNothingNewIsSentWhileTheWalletIsRead(t *testing.T) {
 	h.settled(600, 0)
 }
 
-func TestOnDemandWhatIsUnderWayFinishesBeforeTheWalletIsRead(t *testing.T) {
+func TestOnDemandTheWalletIsReadAfterRequestsFinish(t *testing.T) {
+	t.Parallel()
 	var p held
 	h := idleRig(t)
 	p.Client = h.client
@@ -298,6 +307,7 @@ func TestOnDemandWhatIsUnderWayFinishesBeforeTheWalletIsRead(t *testing.T) {
 }
 
 func TestItReconcilesOnItsSchedule(t *testing.T) {
+	t.Parallel()
 	h := newRig(t, func(c *Config) { c.ReconcileEvery = 20 * time.Millisecond })
 	h.until("it has reconciled twice", func() bool { return len(h.facts("ledger.reconciled")) >= 2 })
 	h.wallet(-40)
@@ -315,6 +325,7 @@ func TestItReconcilesOnItsSchedule(t *testing.T) {
 
 // A wallet may be shown as it was a moment ago: one pass is no proof, and two are.
 func TestAWalletIsReadTwiceBeforeItsDifferenceIsTold(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	pass := func(facts int, suspect bool) {
 		t.Helper()
@@ -337,6 +348,7 @@ func TestAWalletIsReadTwiceBeforeItsDifferenceIsTold(t *testing.T) {
 }
 
 func TestAPausedAccountIsNotReadFor(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	check(t, h.runner.PauseByHand(t.Context(), "ada", "maintenance"))
 	if _, err := h.runner.Reconcile(t.Context()); err == nil || !strings.Contains(err.Error(), "paused") {

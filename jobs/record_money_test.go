@@ -33,7 +33,7 @@ func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
 	}
 }
 
-func TestARecordThatTakesTheWalletBelowZeroIsSaidToBe(t *testing.T) {
+func TestARecordThatTakesTheWalletBelowZeroSaysSo(t *testing.T) {
 	h := idleRig(t)
 	b, err := h.ledger.Balance(t.Context(), "main")
 	check(t, err)
@@ -53,6 +53,7 @@ func TestARecordThatTakesTheWalletBelowZeroIsSaidToBe(t *testing.T) {
 
 // What is paid for and not settled shows in the balance, as an estimate.
 func TestTrap58WhatIsNotBookedYetShowsInTheBalance(t *testing.T) {
+	t.Parallel()
 	h := movableRig(t)
 	h.hangs("buy")
 	p, err := h.ledger.Position(t.Context(), "main")

@@ -55,6 +55,7 @@ func TestAConflictIsAFactOncePerContent(t *testing.T) {
 }
 
 func TestBeyond32RefusalsOfAnIdAreDeadLetters(t *testing.T) {
+	t.Parallel()
 	for name, fact := range map[string]string{"refused": "command.rejected", "in conflict": "command.conflict"} {
 		t.Run(name, func(t *testing.T) {
 			h := idleRig(t)
@@ -91,6 +92,7 @@ func TestBeyond32RefusalsOfAnIdAreDeadLetters(t *testing.T) {
 
 // What the dead letters do not take is not acknowledged: it comes again.
 func TestARefusalWithoutAFactOrALetterComesAgain(t *testing.T) {
+	t.Parallel()
 	full := true
 	h := idleRig(t, func(c *Config) {
 		c.DeadLetter = func(context.Context, queue.Dead) error {

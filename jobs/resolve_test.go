@@ -37,6 +37,7 @@ func (h *rig) hangs(id string) fact.Operation {
 }
 
 func TestTrap49AnOrderThatHasANumberIsNotSentAgain(t *testing.T) {
+	t.Parallel()
 	h := movableRig(t)
 	o := h.hangs("buy")
 	if o.OrderNo == "" {
@@ -73,6 +74,7 @@ func TestTrap49AnOrderWhoseRefundIsBookedMayGoAgain(t *testing.T) {
 }
 
 func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
+	t.Parallel()
 	h := movableRig(t)
 	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
@@ -114,7 +116,8 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 
 // A restored account that stays paused for one order goes on by itself once a
 // person has said whose that order is.
-func TestTrap13AnAnswerThatNamesTheOrderEndsThePauseOfARestore(t *testing.T) {
+func TestTrap13AnAnswerNamingTheOrderEndsARestoresPause(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)

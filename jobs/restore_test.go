@@ -86,6 +86,7 @@ func forgetful(t *testing.T) (h *rig, backup string) {
 }
 
 func TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice(t *testing.T) {
+	t.Parallel()
 	h, backup := forgetful(t)
 	h.restore(backup)
 	h.awaitStrange("order ", "wallet")
@@ -112,6 +113,7 @@ func TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice(t *testing.T) {
 // After the provider's 24 hours its keys are forgotten too: sending again would
 // pay again.
 func TestTrap13WhatIsOlderThanTheWindowGoesToReview(t *testing.T) {
+	t.Parallel()
 	h, backup := forgetful(t)
 	h.halt()
 	const day = 25 * time.Hour
@@ -137,6 +139,7 @@ func TestTrap13WhatIsOlderThanTheWindowGoesToReview(t *testing.T) {
 }
 
 func TestTrap13ABackupThatForgotNothingGoesOnByItself(t *testing.T) {
+	t.Parallel()
 	h, _ := forgetful(t)
 	h.restore(h.backup())
 	h.awaitResumed()
@@ -164,7 +167,8 @@ func (h *rig) observe() {
 	}))
 }
 
-func TestTrap13AnExpiryThatMovedUnknownToTheLedgerKeepsItPaused(t *testing.T) {
+func TestTrap13AnExpiryMovedUnknownToTheLedgerKeepsItPaused(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.observe()
 	backup := h.backup()
@@ -227,7 +231,8 @@ func sentSince(t *testing.T, command string) (h *rig, backup string) {
 	return h, backup
 }
 
-func TestTrap13WhatWasAcceptedInTheBackupIsSentUnderTheSameKey(t *testing.T) {
+func TestTrap13WhatTheBackupAcceptedKeepsItsKey(t *testing.T) {
+	t.Parallel()
 	h, backup := sentSince(t, `{"id":"x","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 	h.restore(backup)
 	h.awaitStrange("order ")
@@ -239,7 +244,8 @@ func TestTrap13WhatWasAcceptedInTheBackupIsSentUnderTheSameKey(t *testing.T) {
 	h.settled(300, 0)
 }
 
-func TestTrap13ARefusalOfWhatMayHaveBeenSentIsNotBelieved(t *testing.T) {
+func TestTrap13ARefusalOfAPossibleResendIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	h, backup := sentSince(t, `{"id":"x","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 	h.fault(orders, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402, "executed": false})
 	h.restore(backup)
@@ -251,6 +257,7 @@ func TestTrap13ARefusalOfWhatMayHaveBeenSentIsNotBelieved(t *testing.T) {
 }
 
 func TestTrap13AMovedExpiryMayBeAForgottenAttempt(t *testing.T) {
+	t.Parallel()
 	due := time.Now().Add(48 * time.Hour).UTC().Format(time.RFC3339)
 	h, backup := sentSince(t, `{"id":"x","duration_days":30,"proxy_ids":["px_1"],"due_before":"`+due+`"}`)
 	h.restore(backup)
@@ -272,6 +279,7 @@ func TestTrap13ADeadlineRefusesNothingThatMayHaveBeenSent(t *testing.T) {
 
 // A signed request that works says nothing of what was forgotten.
 func TestTrap13TheProbeDoesNotEndThePauseOfARestore(t *testing.T) {
+	t.Parallel()
 	h, backup := forgetful(t)
 	h.restore(backup)
 	h.awaitStrange("order ")
@@ -281,7 +289,8 @@ func TestTrap13TheProbeDoesNotEndThePauseOfARestore(t *testing.T) {
 	}
 }
 
-func TestTrap13ListsThatCannotBeReadKeepItPausedAndAreReadAgain(t *testing.T) {
+func TestTrap13UnreadableListsKeepThePauseAndAreReread(t *testing.T) {
+	t.Parallel()
 	h, _ := forgetful(t)
 	backup := h.backup()
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/proxies", "fault": "error_before", "times": 1})
@@ -311,7 +320,7 @@ func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
 	}
 }
 
-func TestAListThatGoesOnWithoutATokenIsAnError(t *testing.T) {
+func TestAListWithMoreButNoTokenIsAnError(t *testing.T) {
 	h := idleRig(t)
 	err := everyPage(t.Context(), h.runner, func(context.Context, upstream.PageRequest) (upstream.Page[int], error) {
 		return upstream.Page[int]{Items: []int{1}, HasMore: true}, nil
@@ -357,6 +366,7 @@ func (i impatient) OrdersPage(ctx context.Context, p upstream.PageRequest) (upst
 }
 
 func TestTrap13WhatThePersonSaidWhileTheListsWereReadStands(t *testing.T) {
+	t.Parallel()
 	h, backup := forgetful(t)
 	read := make(chan struct{})
 	var once sync.Once
@@ -381,6 +391,7 @@ func TestTrap13WhatThePersonSaidWhileTheListsWereReadStands(t *testing.T) {
 }
 
 func TestTrap13AnOrderWithoutATimeMayBeAForgottenOne(t *testing.T) {
+	t.Parallel()
 	h, backup := forgetful(t)
 	h.restore(backup, func(c *Config) { c.Provider = undated{c.Provider} })
 	h.awaitStrange("order ord_")

@@ -7,8 +7,9 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestTrap10WhatHasNoExpiryIsNotDueHoweverLateTheCommandSays: year 1 would be.
-func TestTrap10WhatHasNoExpiryIsNotDueHoweverLateTheCommandSays(t *testing.T) {
+// TestTrap10WhatHasNoExpiryIsNeverDue: year 1 would be.
+func TestTrap10WhatHasNoExpiryIsNeverDue(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"sweep","proxy_ids":["px_forever","px_2"],"duration_days":30,"due_before":"2099-01-01T00:00:00Z"}`)
 	h.await("sweep", fact.StateCompleted)
@@ -22,9 +23,10 @@ func TestTrap10WhatHasNoExpiryIsNotDueHoweverLateTheCommandSays(t *testing.T) {
 	h.settled(300, 0)
 }
 
-// TestWhatWasRetiredAfterItsSweepWasPlannedIsNotPaidFor retires a proxy between
+// TestAProxyRetiredAfterPlanningIsNotPaidFor retires a proxy between
 // the plan and the payment; a person's own command still renews it.
-func TestWhatWasRetiredAfterItsSweepWasPlannedIsNotPaidFor(t *testing.T) {
+func TestAProxyRetiredAfterPlanningIsNotPaidFor(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.ProxyRetired{ProxyID: "px_1", By: "ada", Reason: "not needed"})

@@ -14,6 +14,7 @@ import (
 )
 
 func TestAnOrderAndARenewalAreCarriedOut(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"labels":{"ticket":"OPS-7"}}`)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
@@ -29,6 +30,7 @@ func TestAnOrderAndARenewalAreCarriedOut(t *testing.T) {
 }
 
 func TestTrap27EveryScenarioEndsAsTheProviderSays(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	for _, name := range []string{"success", "delayed", "partial", "rejected"} {
 		h.order(`{"id":"` + name + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"sandbox_scenario":"` + name + `"}`)
@@ -41,6 +43,7 @@ func TestTrap27EveryScenarioEndsAsTheProviderSays(t *testing.T) {
 }
 
 func TestTrap06Trap14ALostReplyIsChargedOnce(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"drop_after", "drop_before", "error_after", "error_before", "truncate", "garbage", "html"} {
 		t.Run(name, func(t *testing.T) {
 			h := idleRig(t)
@@ -73,6 +76,7 @@ func TestTrap06Trap14ALostReplyIsChargedOnce(t *testing.T) {
 }
 
 func TestTrap12ACommandThatComesTwiceIsDoneOnce(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.renew(`{"proxy_ids":["px_1"], "duration_days":30, "id":"keep"}`)
@@ -96,6 +100,7 @@ func TestTrap12ACommandThatComesTwiceIsDoneOnce(t *testing.T) {
 }
 
 func TestARefusedCommandCanBeCorrectedUnderItsID(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"keep","duration_days":31,"proxy_ids":["px_1"]}`)
 	if s := h.await("keep", fact.StateRejected); !strings.Contains(s.Reason, "31") {
@@ -112,6 +117,7 @@ func TestARefusedCommandCanBeCorrectedUnderItsID(t *testing.T) {
 }
 
 func TestTrap09TheSecondRenewalOfAProxyLeavesItOut(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1"}})
 	h.renew(`{"id":"first","duration_days":30,"proxy_ids":["px_1"]}`)
@@ -130,7 +136,8 @@ func TestTrap09TheSecondRenewalOfAProxyLeavesItOut(t *testing.T) {
 	h.settled(600, 0)
 }
 
-func TestTrap09AProxyRenewedByHandIsReadAgainAndLeftAlone(t *testing.T) {
+func TestTrap09AProxyRenewedByHandIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	before, err := h.client.Proxy(t.Context(), "px_1")
 	check(t, err)
@@ -166,6 +173,7 @@ func TestTrap09AProxyRenewedByHandIsReadAgainAndLeftAlone(t *testing.T) {
 }
 
 func TestTrap08Trap18APartialRenewalIsFinishedByAPerson(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"failed": []string{"px_1"}, "unresolved": []string{"px_2", "px_3"}})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_4"]}`)
@@ -206,6 +214,7 @@ func TestTrap08Trap18APartialRenewalIsFinishedByAPerson(t *testing.T) {
 }
 
 func TestTrap16AllFailedIsBookedAndRefunded(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "renewal", map[string]any{"failed": 2})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
@@ -213,7 +222,8 @@ func TestTrap16AllFailedIsBookedAndRefunded(t *testing.T) {
 	h.settled(600, 600)
 }
 
-func TestTrap03AnUnresolvedKeyWaitsForAPersonWhoMaySendAgain(t *testing.T) {
+func TestTrap03AnUnresolvedKeyWaitsForAPerson(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
@@ -230,6 +240,7 @@ func TestTrap03AnUnresolvedKeyWaitsForAPersonWhoMaySendAgain(t *testing.T) {
 }
 
 func TestTrap05Trap14AnInterruptedSendRepeatsItsKeyAndBytes(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	// Bytes that no code here would make: only the stored ones can match.
 	const body = `{ "duration_days": 30, "proxy_ids": [ "px_1" ] }`
@@ -258,6 +269,7 @@ func TestTrap05Trap14AnInterruptedSendRepeatsItsKeyAndBytes(t *testing.T) {
 }
 
 func TestWhatWasAcceptedBeforeAStopIsDoneAfterIt(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	check(t, h.runner.PauseByHand(t.Context(), "ada", "maintenance"))
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_2","px_1"]}`)
@@ -275,7 +287,8 @@ func TestWhatWasAcceptedBeforeAStopIsDoneAfterIt(t *testing.T) {
 
 // A stop waits for a request that hangs as long as DrainTimeout and no longer;
 // the next run asks again under the same key.
-func TestAStopGivesARequestItsDrainTimeAndTheNextRunTheRest(t *testing.T) {
+func TestAStopDrainsRequestsAndLeavesTheRestForLater(t *testing.T) {
+	t.Parallel()
 	brief := func(c *Config) { c.DrainTimeout = 100 * time.Millisecond }
 	h := idleRig(t, brief)
 	h.fault(renew, "hang", map[string]any{"seconds": 3600})

@@ -71,7 +71,11 @@ func TestSimulation(t *testing.T) {
 // TestTheSameSeedGivesTheSameTrace: a seed that failed can be looked at.
 func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 	template, dir := ledgerTemplate(t), simDir(t)
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 8 // beside the race detector
+	}
+	for seed := range seeds {
 		one := simulate(t.Context(), template, dir, seed)
 		two := simulate(t.Context(), template, dir, seed)
 		for i := range max(len(one.trace), len(two.trace)) {

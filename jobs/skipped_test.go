@@ -51,6 +51,7 @@ func TestWhatACommandLeavesOutIsOneFact(t *testing.T) {
 
 // TestWhatIsNotDueJustBeforePayingIsOneFact: with the expiry of each.
 func TestWhatIsNotDueJustBeforePayingIsOneFact(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"sweep","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_forever"],"due_before":"2020-01-01T00:00:00Z"}`)
 	h.await("sweep", fact.StateRejected)

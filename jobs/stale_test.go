@@ -16,10 +16,11 @@ import (
 	"perennial/upstream"
 )
 
-// TestTrap34AnIntentThatWaitedTooLongIsNotSentWithItsOldTime: X-API-Timestamp is
+// TestTrap34ALateIntentIsNotSentWithItsOldTime: X-API-Timestamp is
 // the moment of the intent. A request whose turn comes more than a minute later
 // is recorded as unsent and signed anew, under the same key.
-func TestTrap34AnIntentThatWaitedTooLongIsNotSentWithItsOldTime(t *testing.T) {
+func TestTrap34ALateIntentIsNotSentWithItsOldTime(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.bind(func(c *Config) { c.Concurrency = 1 }) // the second waits for the first
 	h.listed()
@@ -66,6 +67,7 @@ func (p beholder) Proxy(ctx context.Context, id string) (upstream.Proxy, error) 
 // A precheck takes its time: a deadline that passes meanwhile has
 // passed.
 func TestADeadlineThatPassesDuringThePrecheckIsKept(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.oneClock()
 	h.bind(func(c *Config) {
@@ -82,7 +84,8 @@ func TestADeadlineThatPassesDuringThePrecheckIsKept(t *testing.T) {
 
 // The provider may go on showing the old expiry: one success is all that an
 // expiry is good for.
-func TestTrap09AnExpiryIsPaidForOnceHoweverLongItIsShown(t *testing.T) {
+func TestTrap09AnExpiryShownForLongIsPaidForOnce(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	before, err := h.client.Proxy(t.Context(), "px_1")
 	check(t, err)
@@ -102,7 +105,8 @@ func TestTrap09AnExpiryIsPaidForOnceHoweverLongItIsShown(t *testing.T) {
 
 // A Retry-After between two reads of one precheck: what was read before it is old
 // when it is over, and a person may have renewed by hand.
-func TestTrap09WhatWasReadBeforeARetryAfterIsReadAgainAfterIt(t *testing.T) {
+func TestTrap09WhatWasReadBeforeARetryAfterIsReread(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
 	h.oneClock()
 	h.bind(func(c *Config) {
@@ -175,6 +179,7 @@ func TestTrap09FewProxiesAreReadAgainHoweverFreshTheirListing(t *testing.T) {
 // What cannot be read before paying waits, longer each time, and holds up
 // nothing else: neither a worker nor the rate.
 func TestALookThatFailsWaitsAndOrdersGoOn(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t, func(c *Config) { c.RatePerSecond = 20 })
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/proxies/{proxy_id}", "fault": "error_before", "times": -1})
 	h.start()

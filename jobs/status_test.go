@@ -64,7 +64,7 @@ func second[T any](_ T, err error) error { return err }
 
 // A person settles an operation while its request hangs at the provider: what
 // the provider says afterwards is kept as a finding and changes nothing.
-func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
+func TestAReplyAfterAPersonsAnswerIsAFinding(t *testing.T) {
 	h := idleRig(t)
 	c, err := command.Parse(fact.KindRenewal, []byte(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`), rulesOfSandbox)
 	check(t, err)
@@ -102,6 +102,7 @@ func TestAReplyThatComesAfterAPersonsAnswerIsKeptAsAFinding(t *testing.T) {
 }
 
 func TestACommandPastItsNotAfterIsNotSent(t *testing.T) {
+	t.Parallel()
 	h := newRig(t)
 	h.renew(`{"id":"late","duration_days":30,"proxy_ids":["px_1"],"not_after":"` + time.Now().Add(-time.Minute).Format(time.RFC3339) + `"}`)
 	if s := h.await("late", fact.StateRejected); !strings.Contains(s.Reason, "not_after") {

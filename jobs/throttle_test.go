@@ -75,7 +75,7 @@ func TestTrap38AProbeWaitsAndHears(t *testing.T) {
 
 // A start reads account and wallet before anything else: not while the provider
 // has asked to wait, whenever it did.
-func TestTrap38AStartWaitsOutTheRetryAfterOfTheLastRun(t *testing.T) {
+func TestTrap38AStartWaitsOutTheLastRunsRetryAfter(t *testing.T) {
 	h := idleRig(t)
 	until := h.hold(time.Hour)
 	asked := 0
@@ -92,7 +92,7 @@ func TestTrap38AStartWaitsOutTheRetryAfterOfTheLastRun(t *testing.T) {
 }
 
 // A Retry-After that a start itself receives is kept for the next start.
-func TestTrap38AStartThatIsToldToWaitWaitsAndTheNextOneToo(t *testing.T) {
+func TestTrap38AStartAndTheNextHonourRetryAfter(t *testing.T) {
 	h := idleRig(t)
 	for _, path := range []string{"/api/v1/wallet", "/api/v1/account"} {
 		h.control("/faults", map[string]any{"method": "GET", "path": path, "fault": "code", "code": "rate_limited", "http_status": http.StatusTooManyRequests, "retry_after": "600"})

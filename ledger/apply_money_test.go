@@ -129,7 +129,7 @@ func TestARefundBeyondTheChargeIsRefusedByTheBook(t *testing.T) {
 	}
 }
 
-func TestTheDayIsMeasuredByWhatWasSpentAndWhatMayStillBe(t *testing.T) {
+func TestTheDayCountsWhatWasAndMayStillBeSpent(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(10_000), accepted(fact.KindOrder, "o1/1"), sending("o1/1", 1), fact.OrderAccepted{Ref: ref("o1/1"), OrderNo: "n1", NextAt: noon},
 		fact.OrderDelivered{OrderState: orderState("o1/1", "completed", 900, 0)})

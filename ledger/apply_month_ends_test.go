@@ -36,6 +36,7 @@ func sparse(t *testing.T) (b *book, now *time.Time) {
 }
 
 func TestAStatementsHeadIsTheLastRowBeforeItsEnd(t *testing.T) {
+	t.Parallel()
 	b, now := sparse(t)
 	want := map[time.Month]int64{1: 3, 2: 5, 3: 5, 4: 5, 5: 9, 6: 9, 7: 9, 8: 11}
 	heads := map[time.Month]Head{}

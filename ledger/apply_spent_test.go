@@ -153,6 +153,7 @@ func sameTotals(t *testing.T, what string, l *Ledger) {
 }
 
 func TestRunningTotalsSurviveMigrationRebuildAndArchive(t *testing.T) {
+	t.Parallel()
 	for version := int64(1); version < 4; version++ {
 		sameTotals(t, "migrated", openBook(t, atVersion(t, version, historyOf(version)...)).Ledger)
 	}
@@ -173,6 +174,7 @@ func TestRunningTotalsSurviveMigrationRebuildAndArchive(t *testing.T) {
 }
 
 func TestTamperedRunningTotalsDoNotVerify(t *testing.T) {
+	t.Parallel()
 	for _, statement := range []string{
 		`UPDATE spent SET cents = cents + 1`, `UPDATE spent SET last_seq = last_seq - 1`, `DELETE FROM spent`, `UPDATE state_counts SET n = n + 1`,
 	} {

@@ -116,6 +116,7 @@ func taken() map[[2]fact.State][]fact.Fact {
 }
 
 func TestEveryArrowThatIsDrawnIsTakenByAFact(t *testing.T) {
+	t.Parallel()
 	ways := taken()
 	for arrow := range drawn(t) {
 		if ways[arrow] == nil {
@@ -147,7 +148,7 @@ func TestEveryArrowThatIsDrawnIsTakenByAFact(t *testing.T) {
 	}
 }
 
-func TestAFactThatIsNoArrowIsRefusedAndNothingOfItStays(t *testing.T) {
+func TestAFactThatIsNoArrowIsRefusedWhole(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), accepted(fact.KindOrder, "o/1"), accepted(fact.KindRenewal, "r/0001", "px_1"))
 	before := b.balance()

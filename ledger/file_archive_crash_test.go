@@ -41,10 +41,10 @@ func archiveAndCrash(text string) {
 	panic(errors.Join(errors.New("it was not killed"), err))
 }
 
-// TestAnArchivingThatIsKilledLosesNothingAndIsEndedByAnother: whenever it is
+// TestAKilledArchivingLosesNothingAndIsEndedByAnother: whenever it is
 // killed, the ledger is the one before or the one behind, goes on, and archiving
 // again ends it and leaves nothing lying about.
-func TestAnArchivingThatIsKilledLosesNothingAndIsEndedByAnother(t *testing.T) {
+func TestAKilledArchivingLosesNothingAndIsEndedByAnother(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no process is started and killed")
 	}

@@ -22,10 +22,11 @@ func projectionsOf(t *testing.T, path string) string {
 	return all
 }
 
-// TestAnyHistoryArchivedAtAnyTimesIsTheHistoryThatItWas: whatever happened, and
+// TestAnyHistoryArchivedAtAnyTimesIsUnchanged: whatever happened, and
 // whenever it was archived, the ledger says of money what it said, its tables are
 // those that a fold of all events gives, and the chain holds from the first row.
-func TestAnyHistoryArchivedAtAnyTimesIsTheHistoryThatItWas(t *testing.T) {
+func TestAnyHistoryArchivedAtAnyTimesIsUnchanged(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -105,6 +106,7 @@ func everyEvent(t *testing.T, b *book) (events [][]byte) {
 // A ledger that was made again from the events holds all rows, and may be
 // archived again.
 func TestALedgerFromEventsCanBeArchivedAgain(t *testing.T) {
+	t.Parallel()
 	path, archives := archivedTwice(t)
 	b := openBook(t, path)
 	events := everyEvent(t, b)
@@ -134,6 +136,7 @@ func TestALedgerFromEventsCanBeArchivedAgain(t *testing.T) {
 // A backup of an archived ledger is one, and what was published behind it is
 // added to it; one from before the archiving too.
 func TestABackupAroundAnArchivingIsRestoredWithEvents(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
 	b := oldBook(t, path, append(history(), over()...)...)
 	older := filepath.Join(t.TempDir(), "older.db")
@@ -174,6 +177,7 @@ func TestABackupAroundAnArchivingIsRestoredWithEvents(t *testing.T) {
 
 // The events prove what was archived without the archive: they are one chain.
 func TestEventsOfArchivedRowsAreComparedWithoutTheArchive(t *testing.T) {
+	t.Parallel()
 	path, archives := archivedTwice(t)
 	b := openBook(t, path)
 	events := everyEvent(t, b)

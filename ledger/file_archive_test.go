@@ -101,6 +101,7 @@ func money(t testing.TB, l *Ledger) string {
 }
 
 func TestArchivingChangesNoReportOfMoneyOrCommands(t *testing.T) {
+	t.Parallel()
 	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
 	check(t, b.Write(t.Context(), func(tx *Tx) error {
 		return tx.Observe(1, Proxy{ProxyID: "px_1a", ExpiresAt: at(time.Hour), SeenAt: noon})
@@ -239,6 +240,7 @@ func TestYoungOrUnpublishedRowsStay(t *testing.T) {
 }
 
 func TestAnOpenLedgerIsNotArchived(t *testing.T) {
+	t.Parallel()
 	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
 	shell := raw(t, b.path)
 	shell.SetMaxOpenConns(1)
@@ -293,7 +295,8 @@ func TestAnArchiveIsNeverWrittenTo(t *testing.T) {
 
 // Without the archive nothing of money is missing, and what is says which file
 // to bring.
-func TestWithoutTheArchiveOnlyTheContentOfItsRowsIsMissing(t *testing.T) {
+func TestWithoutTheArchiveOnlyItsRowsContentIsMissing(t *testing.T) {
+	t.Parallel()
 	path, archives := archivedTwice(t)
 	before := money(t, openBook(t, path).Ledger)
 	check(t, errors.Join(os.Remove(archives[0]), os.Rename(archives[1], archives[0])))

@@ -25,6 +25,7 @@ func archivedTwice(t *testing.T) (path string, archives []string) {
 }
 
 func TestTheChainIsVerifiedFromSnapshotOrArchives(t *testing.T) {
+	t.Parallel()
 	path, archives := archivedTwice(t)
 	b := openBook(t, path)
 	head := b.balance().Head
@@ -60,6 +61,7 @@ func TestTheChainIsVerifiedFromSnapshotOrArchives(t *testing.T) {
 }
 
 func TestTamperingWithAnArchivedLedgerIsFound(t *testing.T) {
+	t.Parallel()
 	path, archives := archivedTwice(t)
 	for name, test := range map[string]struct{ file, statements, check string }{
 		"what is left of a row":     {path, `UPDATE archived SET time = time + 1 WHERE seq = 10`, "projection"},
@@ -108,6 +110,7 @@ func TestTamperingWithAnArchivedLedgerIsFound(t *testing.T) {
 // A ledger that was folded anew from a forged snapshot agrees with itself. Its
 // chain does not vouch for the snapshot, and archiving once more does not either.
 func TestAForgedSnapshotIsFoundAndNotArchived(t *testing.T) {
+	t.Parallel()
 	path, archives := archivedTwice(t)
 	for name, statements := range map[string]string{
 		"a table":                 `UPDATE operations SET trace_id = 'forged' WHERE id = 'o1/1'`,
@@ -161,6 +164,7 @@ func forge(t *testing.T, path, archive, statements string) string {
 // TestNoRowIsCountedTwice: neither of an archive that is named twice, nor of a
 // ledger that holds the archived rows itself.
 func TestNoRowIsCountedTwice(t *testing.T) {
+	t.Parallel()
 	whole := filepath.Join(t.TempDir(), "whole.ledger.db")
 	check(t, oldBook(t, whole, append(history(), over()...)...).Close())
 	path := filepath.Join(t.TempDir(), "main.ledger.db")

@@ -96,7 +96,8 @@ func archivedAndBounded(t *testing.T, before, held int64) (*book, *events) {
 	return b, e
 }
 
-func TestALedgerFromABoundedStreamHasEveryTableThatWas(t *testing.T) {
+func TestALedgerFromABoundedStreamHasEveryTable(t *testing.T) {
+	t.Parallel()
 	for held, first := range map[int64]int64{0: 60, 40: 40} {
 		b, e := archivedAndBounded(t, 60, held)
 		if begin, err := b.EventsBegin(t.Context()); err != nil || begin != first || e.first != first {
@@ -131,6 +132,7 @@ func TestALedgerFromABoundedStreamHasEveryTableThatWas(t *testing.T) {
 }
 
 func TestEventsThatAnotherProgramRemovedAreMissed(t *testing.T) {
+	t.Parallel()
 	b, e := archivedAndBounded(t, 60, 0)
 	e.first = 61
 	var broken *BrokenError
@@ -148,6 +150,7 @@ func TestEventsThatAnotherProgramRemovedAreMissed(t *testing.T) {
 }
 
 func TestABackupIsContinuedWhereItReachesTheStream(t *testing.T) {
+	t.Parallel()
 	b, e := archivedAndBounded(t, 60, 0)
 	want := money(t, b.Ledger)
 	all := historyOf(7)
@@ -171,6 +174,7 @@ func TestABackupIsContinuedWhereItReachesTheStream(t *testing.T) {
 }
 
 func TestASnapshotThatNoEventVouchesForRestoresNothing(t *testing.T) {
+	t.Parallel()
 	b, e := archivedAndBounded(t, 60, 0)
 	x := e.restoring(t, "")
 	var broken *BrokenError
@@ -249,10 +253,11 @@ func TestATornOrChangedSnapshotIsNotReadAsWhole(t *testing.T) {
 	}
 }
 
-// TestAnyHistoryBoundedAtAnyTimesIsRestoredAsItWas: whatever happened, whenever it
+// TestAnyHistoryBoundedAtAnyTimesIsRestoredUnchanged: whatever happened, whenever it
 // was archived and however far the stream was bounded, the stream and the snapshot
 // beside it give the ledger again, table by table.
-func TestAnyHistoryBoundedAtAnyTimesIsRestoredAsItWas(t *testing.T) {
+func TestAnyHistoryBoundedAtAnyTimesIsRestoredUnchanged(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -302,6 +307,7 @@ func TestAnyHistoryBoundedAtAnyTimesIsRestoredAsItWas(t *testing.T) {
 // The facts of an archiving are two rows that nothing keeps: they are no reason to
 // archive again.
 func TestFewRowsMakeNoArchive(t *testing.T) {
+	t.Parallel()
 	facts := []fact.Fact{opened(1)}
 	for range 300 {
 		facts = append(facts, fact.ProxyExpired{ProxyID: "px", ExpiresAt: noon})

@@ -96,7 +96,7 @@ func TestARebuildFromABrokenChainLeavesNoFile(t *testing.T) {
 }
 
 // A backup taken while the writer works is one moment of the ledger, whole.
-func TestABackupBesideAWorkingWriterIsOneMomentOfIt(t *testing.T) {
+func TestABackupBesideAWriterIsOneMomentOfIt(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
 	ctx, stop := context.WithCancel(t.Context())
@@ -159,7 +159,7 @@ func TestABackupNeverReplacesAFileUnasked(t *testing.T) {
 }
 
 // A ledger that is not sound gives no backup: the one before it stays.
-func TestABackupThatDoesNotVerifyLeavesTheOneBeforeIt(t *testing.T) {
+func TestABackupThatDoesNotVerifyLeavesTheLastOne(t *testing.T) {
 	path := tampered(t, `UPDATE totals SET cents = cents + 1`)
 	out := filepath.Join(t.TempDir(), "b.db")
 	check(t, os.WriteFile(out, []byte("yesterday's"), 0o600))
@@ -173,7 +173,7 @@ func TestABackupThatDoesNotVerifyLeavesTheOneBeforeIt(t *testing.T) {
 	}
 }
 
-func TestABackupOfAHeadThatWasTakenAwayMeanwhileIsRefused(t *testing.T) {
+func TestABackupOfAHeadTakenAwayMeanwhileIsRefused(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
 	l, err := Open(t.Context(), Config{Path: b.path, Clock: ticking(), ReadOnly: true})
@@ -211,7 +211,7 @@ func TestWhatAKilledCopyLeftIsRemovedByTheNext(t *testing.T) {
 	holdsOnly(t, dir, "a.db", "b.db", "backup-3")
 }
 
-func TestABackupIsOneFileAndReadingItLeavesNothingBesideIt(t *testing.T) {
+func TestABackupIsOneFileAndStaysSoWhenRead(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
 	out := filepath.Join(t.TempDir(), "backup.db")

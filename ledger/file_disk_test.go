@@ -82,6 +82,7 @@ func TestAShellThatHoldsTheLock(t *testing.T) {
 // TestAFlippedByteIsFound: in every part of the file a changed byte is either
 // found or in a place that holds nothing.
 func TestAFlippedByteIsFound(t *testing.T) {
+	t.Parallel()
 	b := newBook(t)
 	b.add(history()...)
 	want := b.balance()

@@ -42,10 +42,10 @@ func topUp(cents int64) fact.LedgerRecorded {
 	return fact.LedgerRecorded{Kind: "top-up", Cents: cents, By: "ada", Reason: "card"}
 }
 
-// TestADiskThatFailsLosesNothingAndTheLedgerGoesOnByItself: writes or syncs give
+// TestADiskThatFailsLosesNothingAndTheLedgerRecovers: writes or syncs give
 // EIO. No caller hears of a fact that is not there, reads go on, the health report
 // says why, and when the disk works again so does the ledger.
-func TestADiskThatFailsLosesNothingAndTheLedgerGoesOnByItself(t *testing.T) {
+func TestADiskThatFailsLosesNothingAndTheLedgerRecovers(t *testing.T) {
 	disk := onDisk(t, "eio")
 	if disk == nil {
 		return

@@ -111,6 +111,7 @@ func TestADamagedLedgerTakesNoMore(t *testing.T) {
 // A file that was vacuumed is shorter, and what is committed since stands in the
 // -wal: nothing of it is missing.
 func TestAVacuumedLedgerIsNotDamaged(t *testing.T) {
+	t.Parallel()
 	b := newBook(t)
 	b.add(opened(1))
 	check(t, b.fill(3000))

@@ -115,7 +115,8 @@ func TestAPowerCutInARestoreMixesNoTwoLedgers(t *testing.T) {
 }
 
 // A WAL that is beside a backup's name would be taken for the new backup's.
-func TestABackupDoesNotTakeThePlaceOfAFileInUse(t *testing.T) {
+func TestABackupDoesNotOverwriteAFileInUse(t *testing.T) {
+	t.Parallel()
 	b := newBook(t)
 	b.add(history()...)
 	out := filepath.Join(t.TempDir(), "backup.db")

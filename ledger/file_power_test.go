@@ -190,10 +190,10 @@ func TestAPowerCutShowsALedgerThatDoesNotSync(t *testing.T) {
 	t.Error("whenever the power is cut, nothing is missing")
 }
 
-// TestAPowerCutAfterAFailedSyncAndARestartLosesNothing: the log that the restarted
+// TestAFailedSyncPowerCutAndRestartLoseNothing: the log that the restarted
 // ledger finds shows a commit that is not on the disk. What is appended behind
 // it must not go with it.
-func TestAPowerCutAfterAFailedSyncAndARestartLosesNothing(t *testing.T) {
+func TestAFailedSyncPowerCutAndRestartLoseNothing(t *testing.T) {
 	disk := disktest.New(t, "ledger.")
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
 	play(t, disk, "struck", path)

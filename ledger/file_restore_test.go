@@ -45,6 +45,7 @@ func restore(t *testing.T, from string, events [][]byte) Restore {
 }
 
 func TestTrap13ALedgerFromEventsHasEveryTableAndTheHead(t *testing.T) {
+	t.Parallel()
 	b, backup, events := lived(t)
 	for name, from := range map[string]string{"events alone": "", "a backup and events": backup} {
 		t.Run(name, func(t *testing.T) {
@@ -74,6 +75,7 @@ func TestTrap13ALedgerFromEventsHasEveryTableAndTheHead(t *testing.T) {
 }
 
 func TestTrap13ARestoredLedgerBeginsAnEpochAndIsPaused(t *testing.T) {
+	t.Parallel()
 	_, backup, events := lived(t)
 	x := restore(t, backup, nil)
 	out, err := x.Run(t.Context())
@@ -151,6 +153,7 @@ func TestTrap13WhatHadNotEndedMayHaveBeenSentSince(t *testing.T) {
 }
 
 func TestTrap13ADamagedOrForeignStreamMakesNoLedger(t *testing.T) {
+	t.Parallel()
 	_, backup, events := lived(t)
 	other := newBook(t)
 	other.add(opened(77))
@@ -197,6 +200,7 @@ func TestTrap13AStreamThatIsBehindTheBackupProvesNothing(t *testing.T) {
 }
 
 func TestARestoreNeverOverwritesALedger(t *testing.T) {
+	t.Parallel()
 	_, backup, events := lived(t)
 	x := restore(t, backup, events)
 	present := openBook(t, x.Path)
@@ -229,7 +233,8 @@ func TestARestoreNeverOverwritesALedger(t *testing.T) {
 }
 
 // What cannot even be opened is kept with all that belongs to it.
-func TestAFileThatIsNoDatabaseIsMovedAsideWithItsWAL(t *testing.T) {
+func TestAFileThatIsNoDatabaseIsMovedAside(t *testing.T) {
+	t.Parallel()
 	_, backup, _ := lived(t)
 	x := restore(t, backup, nil)
 	x.Replace = true
@@ -248,7 +253,7 @@ func TestAFileThatIsNoDatabaseIsMovedAsideWithItsWAL(t *testing.T) {
 	}
 }
 
-func TestABackupThatIsBrokenOrNoLedgerIsNotRestored(t *testing.T) {
+func TestABrokenBackupOrOtherFileIsNotRestored(t *testing.T) {
 	x := restore(t, tampered(t, `UPDATE totals SET cents = cents + 1`), nil)
 	var broken *BrokenError
 	if _, err := x.Run(t.Context()); !errors.As(err, &broken) {

@@ -44,6 +44,7 @@ var changedSchemas = map[string]struct{ statements, says string }{
 }
 
 func TestAChangedSchemaIsRefusedAndNamed(t *testing.T) {
+	t.Parallel()
 	for name, test := range changedSchemas {
 		t.Run(name, func(t *testing.T) {
 			path := tampered(t, test.statements)
@@ -67,6 +68,7 @@ func TestAChangedSchemaIsRefusedAndNamed(t *testing.T) {
 }
 
 func TestAChangedSchemaDoesNotVerify(t *testing.T) {
+	t.Parallel()
 	for name, test := range changedSchemas {
 		t.Run(name, func(t *testing.T) {
 			l, err := Open(t.Context(), Config{Path: tampered(t, test.statements), Clock: ticking(), ReadOnly: true, Inspect: true})
@@ -234,6 +236,7 @@ func atVersion(t *testing.T, version int64, facts ...fact.Fact) string {
 }
 
 func TestALedgerOfAnOlderSchemaIsMigratedWhole(t *testing.T) {
+	t.Parallel()
 	known, err := knownVersion()
 	check(t, err)
 	for version := range known {

@@ -50,6 +50,7 @@ func (b *book) reading(ctx context.Context, group *sync.WaitGroup) {
 }
 
 func TestReadersThatOverlapDoNotLetTheLogGrow(t *testing.T) {
+	t.Parallel()
 	b := smallLog(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var readers sync.WaitGroup

@@ -66,6 +66,7 @@ func TestHowFarTheJournalWasPublishedOutlivesTheProcess(t *testing.T) {
 }
 
 func TestPublishedNotesGoIntoBackupsAndArchives(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
 	b := oldBook(t, path, append(history(), over()...)...)
 	seq := b.balance().Head.Seq - 1
@@ -87,7 +88,7 @@ func TestPublishedNotesGoIntoBackupsAndArchives(t *testing.T) {
 	}
 }
 
-func TestARewrittenLedgerDoesNotFitWhatItNotedAsPublished(t *testing.T) {
+func TestARewrittenLedgerContradictsWhatItNotedAsPublished(t *testing.T) {
 	for name, statements := range map[string]string{
 		"rewritten": `UPDATE published SET hash = replace(hash, substr(hash, 1, 1), 'x')`,
 		"cut off":   `UPDATE published SET seq = seq + 1000`,
@@ -127,6 +128,7 @@ func TestHeadsThatWereKeptElsewhereTellARewrittenHistory(t *testing.T) {
 }
 
 func TestAnArchivedHeadIsExpectedToo(t *testing.T) {
+	t.Parallel()
 	path, archives := archivedTwice(t)
 	l, err := Open(t.Context(), Config{Path: path, Clock: ticking(), ReadOnly: true})
 	check(t, err)

@@ -113,7 +113,7 @@ func reforged(t *testing.T, from *Ledger, seq int64, change func(*Row)) *book {
 	return openBook(t, forged.path)
 }
 
-func TestAReforgedSuffixIsSoundInItselfAndFoundAgainstTheEvents(t *testing.T) {
+func TestAReforgedSuffixIsFoundAgainstTheEvents(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
 	forged := reforged(t, b.Ledger, 4, func(r *Row) { r.Data = strings.Replace(r.Data, "700", "100", 1) })

@@ -39,6 +39,7 @@ func TestAnEmptyLedgerIsSound(t *testing.T) {
 const openJournal = `DROP TRIGGER journal_no_update; DROP TRIGGER journal_no_delete;`
 
 func TestTamperingIsFoundAndNamed(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		statements string
 		check      string

@@ -37,7 +37,7 @@ func (b *book) together(writes ...func(*Tx) error) []error {
 	return errs
 }
 
-func TestAFailingWriteIsUndoneAloneAndTheOthersOfItsGroupStay(t *testing.T) {
+func TestAFailingWriteOfAGroupIsUndoneAlone(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000))
 	topUp := fact.LedgerRecorded{Kind: "top-up", Cents: 10, By: "ada", Reason: "card"}
@@ -134,7 +134,7 @@ func TestAppendToReturnsTheOperationAsItNowIs(t *testing.T) {
 	}
 }
 
-func TestAFactTooLargeForItsEventIsRefusedBeforeItIsWritten(t *testing.T) {
+func TestAFactTooLargeForItsEventIsNotWritten(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000))
 	before := b.balance().Head

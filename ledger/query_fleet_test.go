@@ -16,7 +16,7 @@ func proxyIDs(proxies []Proxy) (out []string) {
 	return out
 }
 
-func TestARetiredProxyAndTheLabelsOfItsOrderAreSeenInEveryList(t *testing.T) {
+func TestEveryListShowsRetirementAndTheOrdersLabels(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), accepted(fact.KindOrder, "o1/1"), sending("o1/1", 1),
 		fact.OrderAccepted{Ref: ref("o1/1"), Attempt: 1, OrderNo: "no of o1/1", NextAt: noon},
@@ -69,7 +69,7 @@ func TestAThresholdIsToldOncePerExpiry(t *testing.T) {
 	}
 }
 
-func TestAnExpiryIsToldOfWhatIsNoLongerListedToo(t *testing.T) {
+func TestAnExpiryWarnsOfWhatIsNoLongerListed(t *testing.T) {
 	b := newBook(t)
 	b.observe(1, noon, Proxy{ProxyID: "px_gone", ExpiresAt: at(time.Hour)})
 	b.observe(2, noon.Add(2*time.Minute), Proxy{ProxyID: "px_listed", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_old", ExpiresAt: at(-time.Hour)})

@@ -50,6 +50,7 @@ var endsOfAMove = map[string]struct {
 }
 
 func TestTrap24OnlyALineThatMayHavePaidExplainsAMove(t *testing.T) {
+	t.Parallel()
 	for name, test := range endsOfAMove {
 		t.Run(name, func(t *testing.T) {
 			for seen := range len(test.facts) + 1 { // whenever the move is seen

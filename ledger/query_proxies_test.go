@@ -47,7 +47,7 @@ func TestTheNearestExpiryComesFirst(t *testing.T) {
 	}
 }
 
-func TestTrap31AProxyIsGoneOnlyAfterAWholePassWithoutIt(t *testing.T) {
+func TestTrap31AProxyIsGoneAfterAWholePassWithoutIt(t *testing.T) {
 	b := newBook(t)
 	soon := at(time.Hour)
 	b.observe(1, noon, Proxy{ProxyID: "stays", ExpiresAt: soon}, Proxy{ProxyID: "leaves", ExpiresAt: soon}, Proxy{ProxyID: "read", ExpiresAt: soon})
@@ -67,7 +67,7 @@ func TestTrap31AProxyIsGoneOnlyAfterAWholePassWithoutIt(t *testing.T) {
 	}
 }
 
-func TestARenewedProxyIsReadAgainBeforeItIsPaidForAgain(t *testing.T) {
+func TestARenewedProxyIsRereadBeforeItIsPaidAgain(t *testing.T) {
 	b := newBook(t)
 	b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)})
 	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Stale("px_1") }))
@@ -151,7 +151,7 @@ func TestWhatIsClaimedMayBeInReview(t *testing.T) {
 	}
 }
 
-func TestACommandHasEndedWhenNothingOfItIsUnderWay(t *testing.T) {
+func TestACommandEndsWhenNothingOfItIsUnderWay(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))
 	ended := func(what string, want bool) {

@@ -99,7 +99,7 @@ func TestWhatIsDueComesInOrderAndNothingEarly(t *testing.T) {
 	}
 }
 
-func TestTheWindowCountsFromTheFirstAttemptThatMayHaveExecuted(t *testing.T) {
+func TestTheWindowStartsAtTheFirstAttemptPossiblyExecuted(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1), accepted(fact.KindOrder, "o/1"), sending("o/1", 1))
 	sent := b.operation("o/1").UpdatedAt

@@ -93,7 +93,7 @@ func TestAStatementAddsUpToTheBook(t *testing.T) {
 	}
 }
 
-func TestWhatSomethingCostIsTheSameWhicheverWayItIsSummed(t *testing.T) {
+func TestACostIsTheSameHoweverItIsSummed(t *testing.T) {
 	b := keptBook(t)
 	want := b.balance()
 	sums := map[string]int64{}

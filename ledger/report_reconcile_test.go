@@ -15,9 +15,9 @@ func (b *book) position() Position {
 	return p
 }
 
-// TestWhatIsOpenIsKnownByWhatItMayStillMove: each state widens the wallet's
+// TestWhatIsOpenIsKnownByWhatMayMove: each state widens the wallet's
 // interval by exactly what is not booked of it.
-func TestWhatIsOpenIsKnownByWhatItMayStillMove(t *testing.T) {
+func TestWhatIsOpenIsKnownByWhatMayMove(t *testing.T) {
 	priced := sending("buy/1", 1)
 	priced.EstimateCents = 700
 	steps := []struct {
@@ -99,7 +99,7 @@ func TestARenewalsSumsAreToldThreeTimes(t *testing.T) {
 	}
 }
 
-func TestALineWithoutAnAmountAddsUpOnceItIsAnswered(t *testing.T) {
+func TestALineWithoutAnAmountAddsUpOnceAnswered(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(10_000), accepted(fact.KindRenewal, "later/1", "px_4"), sending("later/1", 1),
 		settled("later/1", "partial", line("px_4", "unresolved", 0, 0)), resolved("later/1", "px_4", "charged", 300))
@@ -108,7 +108,7 @@ func TestALineWithoutAnAmountAddsUpOnceItIsAnswered(t *testing.T) {
 	}
 }
 
-func TestAnAmountForSeveralLinesTogetherIsNotSoughtInThem(t *testing.T) {
+func TestAnAmountForSeveralLinesIsNotSoughtInEach(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(10_000), accepted(fact.KindRenewal, "keep/1", "px_1", "px_2"), sending("keep/1", 1),
 		fact.OperationReview{Ref: ref("keep/1"), Attempt: 1, Reason: "lost", Ambiguous: true}, resolved("keep/1", "", "charged", 600))
@@ -119,7 +119,7 @@ func TestAnAmountForSeveralLinesTogetherIsNotSoughtInThem(t *testing.T) {
 	}
 }
 
-func TestWhatWasToldIsWhatWasFoundSinceTheLastAgreement(t *testing.T) {
+func TestFindingsReportedAreThoseSinceTheLastAgreement(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(10_000), fact.LedgerDiscrepancy{Kind: "wallet", AmountCents: 1, Explanation: "x"})
 	if told, agreed, err := b.PublishedDiscrepancies(t.Context()); err != nil || len(told) != 1 || agreed != nil {

@@ -96,7 +96,7 @@ func TestTheSumsByEverythingAreTheAccountsTotal(t *testing.T) {
 	})
 }
 
-func TestWhatAPersonRecordedIsInTheSumOfItsOrderAndLabels(t *testing.T) {
+func TestRecordedMoneyCountsForItsOrderAndLabels(t *testing.T) {
 	b := keptBook(t)
 	b.add(fact.LedgerRecorded{Kind: "external", Cents: 70, OrderNo: "no of o1/1", By: "ada", Reason: "x"},
 		fact.LedgerRecorded{Kind: "top-up", Cents: 20, OrderNo: "no of o1/1", By: "ada", Reason: "x"},

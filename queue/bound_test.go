@@ -33,6 +33,7 @@ func state(t *testing.T, q *Queue) EventsState {
 }
 
 func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
+	t.Parallel()
 	for name, embedded := range map[string]bool{"embedded": true, "external": false} {
 		t.Run(name, func(t *testing.T) {
 			q := connect(t, startServer(t, t.TempDir()))
@@ -60,7 +61,7 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 	}
 }
 
-func TestAStreamThatWasCutTakesNothingUntilItIsOpened(t *testing.T) {
+func TestAStreamThatWasCutIsClosedUntilOpened(t *testing.T) {
 	q := newQueue(t)
 	j := filled(t, q, 100)
 	for _, removed := range []bool{false, true} {
@@ -119,7 +120,8 @@ func TestNothingIsRemovedWhileAnotherRunnerHasTheAccount(t *testing.T) {
 	}
 }
 
-func TestTheRelayRefusesAStreamThatLostMoreThanTheLedgerKnows(t *testing.T) {
+func TestTheRelayRefusesAStreamThatLostTooMuch(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	j := filled(t, q, 3000)
 	check(t, q.BoundEvents(within(t), Bounding{Account: "main", First: 1001, Alone: alone}))
@@ -135,6 +137,7 @@ func TestTheRelayRefusesAStreamThatLostMoreThanTheLedgerKnows(t *testing.T) {
 }
 
 func TestUnreadEventsNamesEveryDurableConsumerAndItsPlace(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	filled(t, q, 100)
 	name := EventsStream("main")

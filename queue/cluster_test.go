@@ -48,6 +48,7 @@ func startCluster(t *testing.T) (servers []*server.Server) {
 // Every copy of the stream loses the same events, and a server that was away
 // meanwhile does too.
 func TestAReplicatedStreamIsBoundedOnEveryServer(t *testing.T) {
+	t.Parallel()
 	servers := startCluster(t)
 	q, err := Connect(ConnectConfig{URL: servers[0].ClientURL() + "," + servers[1].ClientURL() + "," + servers[2].ClientURL(), Log: quiet()})
 	check(t, err)

@@ -10,7 +10,7 @@ import (
 
 // What was free when the server started is not its limit: behind a full disk it
 // starts in very little room.
-func TestAServerThatStartsInLittleRoomTakesWhatIsMade(t *testing.T) {
+func TestAServerStartedInLittleRoomUsesRoomMadeLater(t *testing.T) {
 	dir := t.TempDir()
 	err := syscall.Mount("perennial-test", dir, "tmpfs", 0, "size=24m,mode=0700")
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {

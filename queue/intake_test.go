@@ -42,6 +42,7 @@ func takeFrom(t testing.TB, intake *Intake, line Line, n int) []Message {
 }
 
 func TestCommandArrivesAsItWasPublished(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	check(t, q.PublishCommand(within(t), "main", KindOrderCreate, []byte(`{"id":"a"}`)))
 	got := takeFrom(t, openIntake(t, q), orders, 1)[0]
@@ -54,6 +55,7 @@ func TestCommandArrivesAsItWasPublished(t *testing.T) {
 }
 
 func TestCommandNotAcknowledgedSurvivesARestartOfTheServer(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	server := startServer(t, dir)
 	q := connect(t, server)
@@ -83,6 +85,7 @@ func TestCommandNotAcknowledgedSurvivesARestartOfTheServer(t *testing.T) {
 
 // The gathered acknowledgement must never remove what was not acknowledged.
 func TestUnacknowledgedCommandIsNeverRemovedWithItsNeighbours(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	check(t, q.PublishCommands(within(t), "main", outgoing(3000)))
 	intake := openIntake(t, q)
@@ -111,6 +114,7 @@ func TestUnacknowledgedCommandIsNeverRemovedWithItsNeighbours(t *testing.T) {
 }
 
 func TestCommandsOfADeadRunnerAreOfferedAgainAtOnce(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	check(t, q.PublishCommands(within(t), "main", outgoing(100)))
 	first := openIntake(t, q)
@@ -123,6 +127,7 @@ func TestCommandsOfADeadRunnerAreOfferedAgainAtOnce(t *testing.T) {
 }
 
 func TestCommandsHeldByAnotherIntakeAreNotRemoved(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	check(t, q.PublishCommands(within(t), "main", outgoing(600)))
 	first := openIntake(t, q)
@@ -162,6 +167,7 @@ func awaitCount(t testing.TB, q *Queue, n int) {
 }
 
 func TestBacklogStaysOnTheServer(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	check(t, q.PublishCommands(within(t), "main", outgoing(5000)))
 	intake := openIntake(t, q)
@@ -179,6 +185,7 @@ func TestBacklogStaysOnTheServer(t *testing.T) {
 // What was on its way when NATS was restarted is delivered again at once, and not only
 // after the ack wait.
 func TestCommandsUnderWayComeAgainAtOnceBehindARestart(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, t.TempDir())
 	q := connect(t, server)
 	check(t, q.EnsureStreams(within(t), "main", 1))
@@ -196,6 +203,7 @@ func TestCommandsUnderWayComeAgainAtOnceBehindARestart(t *testing.T) {
 }
 
 func TestIntakeOutlivesTheDeletionOfItsConsumer(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	intake := openIntake(t, q)
 	check(t, q.PublishCommand(within(t), "main", KindProxyRenew, []byte(`1`)))
@@ -210,6 +218,7 @@ func TestIntakeOutlivesTheDeletionOfItsConsumer(t *testing.T) {
 }
 
 func TestFetchObeysItsContextAndClose(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	intake := openIntake(t, q)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
@@ -289,6 +298,7 @@ func TestUnreadableCommandIsKeptOnceWithItsReason(t *testing.T) {
 // Whatever the order of acknowledging, putting back and holding on: what is
 // left in the stream is exactly what was not acknowledged.
 func TestStreamKeepsExactlyWhatWasNotAcknowledged(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		q := newQueue(t)
 		dice := rand.New(rand.NewPCG(seed, 1))

@@ -75,14 +75,15 @@ func TestAHolderThatFindsAnotherRunnersKeyHasLost(t *testing.T) {
 // On a server that lets others write the key, what they write neither takes the lease
 // from its holder nor admits another runner before it runs out.
 func TestAStrangersKeyTakesNoLease(t *testing.T) {
-	q := connect(t, startServer(t, t.TempDir()))
-	ctx := within(t)
-	for name, meddle := range map[string]func(jetstream.KeyValue) error{
-		"overwritten": func(b jetstream.KeyValue) error { _, err := b.Put(ctx, "main", []byte("two")); return err },
-		"emptied":     func(b jetstream.KeyValue) error { _, err := b.Put(ctx, "main", nil); return err },
-		"deleted":     func(b jetstream.KeyValue) error { return b.Delete(ctx, "main") },
-		"purged":      func(b jetstream.KeyValue) error { return b.Purge(ctx, "main") },
-		"written all over": func(b jetstream.KeyValue) error {
+	for name, meddle := range map[string]func(context.Context, jetstream.KeyValue) error{
+		"overwritten": func(ctx context.Context, b jetstream.KeyValue) error {
+			_, err := b.Put(ctx, "main", []byte("two"))
+			return err
+		},
+		"emptied": func(ctx context.Context, b jetstream.KeyValue) error { _, err := b.Put(ctx, "main", nil); return err },
+		"deleted": func(ctx context.Context, b jetstream.KeyValue) error { return b.Delete(ctx, "main") },
+		"purged":  func(ctx context.Context, b jetstream.KeyValue) error { return b.Purge(ctx, "main") },
+		"written all over": func(ctx context.Context, b jetstream.KeyValue) error {
 			for n := range 200 {
 				if _, err := b.Put(ctx, "main", []byte{byte(n)}); err != nil {
 					return err
@@ -91,31 +92,42 @@ func TestAStrangersKeyTakesNoLease(t *testing.T) {
 			return nil
 		},
 	} {
-		lease, err := q.AcquireLease(ctx, "main", "one", time.Second)
-		check(t, err)
-		next := make(chan *Lease, 1)
-		go func() {
-			second, err := q.AcquireLease(ctx, "main", "two", time.Second)
-			if err != nil {
-				t.Error(err)
-			}
-			next <- second
-		}()
-		for range 3 { // over more than a time to live
-			awaitRenewal(t, lease)
-			check(t, meddle(lease.bucket))
-		}
-		awaitRenewal(t, lease)
-		select {
-		case <-lease.Lost():
-			t.Errorf("%s: the lease was lost to a stranger", name)
-		case <-next:
-			t.Fatalf("%s: two runners hold it", name)
-		default:
-		}
-		check(t, lease.Release(ctx))
-		check(t, (<-next).Release(ctx))
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keepsItsLease(t, meddle)
+		})
 	}
+}
+
+// keepsItsLease meddles with the key over more than a time to live.
+func keepsItsLease(t *testing.T, meddle func(context.Context, jetstream.KeyValue) error) {
+	t.Helper()
+	const ttl = 2 * time.Second
+	q, ctx := connect(t, startServer(t, t.TempDir())), within(t)
+	lease, err := q.AcquireLease(ctx, "main", "one", ttl)
+	check(t, err)
+	next := make(chan *Lease, 1)
+	go func() {
+		second, err := q.AcquireLease(ctx, "main", "two", ttl)
+		if err != nil {
+			t.Error(err)
+		}
+		next <- second
+	}()
+	for range 3 {
+		awaitRenewal(t, lease)
+		check(t, meddle(ctx, lease.bucket))
+	}
+	awaitRenewal(t, lease)
+	select {
+	case <-lease.Lost():
+		t.Error("the lease was lost to a stranger")
+	case <-next:
+		t.Fatal("two runners hold it")
+	default:
+	}
+	check(t, lease.Release(ctx))
+	check(t, (<-next).Release(ctx))
 }
 
 // awaitRenewal waits until the holder has written its key once more.
@@ -219,7 +231,7 @@ func TestAHolderKnowsItsOwnWriteWhoseAnswerWasLost(t *testing.T) {
 }
 
 // The first write of the key may lose its answer as well.
-func TestAnAccountThatWasTakenWithoutAnAnswerIsOnesOwn(t *testing.T) {
+func TestALeaseTakenWithoutAnAnswerIsOnesOwn(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	bucket, _, err := q.leaseBucket(ctx, time.Second)

@@ -18,6 +18,7 @@ func outgoingOf(line Line, n int) []Outgoing {
 
 // What one line holds, fetched or not, keeps no other line from its commands.
 func TestNoLineWaitsForAnother(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	check(t, q.PublishCommands(within(t), "main", outgoingOf(bulk, 2000)))
 	for _, line := range Lines() {
@@ -36,6 +37,7 @@ func TestNoLineWaitsForAnother(t *testing.T) {
 // A purge of one line removes nothing of another, in whatever order they lie and
 // are acknowledged.
 func TestAPurgeOfALineKeepsTheOthers(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	lines := []Line{renewals, orders, bulk}
 	var mixed []Outgoing
@@ -70,6 +72,7 @@ func TestAPurgeOfALineKeepsTheOthers(t *testing.T) {
 // Of a line that rests nothing is asked for and nothing is held: the server keeps
 // all of it, however long.
 func TestALineThatRestsHoldsNothing(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	check(t, q.PublishCommands(within(t), "main", outgoing(1000)))
 	intake := openIntake(t, q)
@@ -109,6 +112,7 @@ func awaitStill(t testing.TB, q *Queue, intake *Intake) {
 // A stream that an earlier version made, with its one consumer and what that had
 // out, goes on with all lines.
 func TestAnEarlierStreamGetsTheLines(t *testing.T) {
+	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	old := commandsConfig("main", 1)

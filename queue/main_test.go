@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"sync"
@@ -12,7 +13,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// patience bounds a test's waiting.
+var patience = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	flag.DurationVar(&patience, "patience", patience, "bounds every waiting")
+	_ = flag.Set("test.parallel", "4") // a default: these tests wait more than they compute
+	goleak.VerifyTestMain(m)
+}
 
 // quiet is a log whose lines are discarded.
 func quiet() *logrus.Logger {
@@ -24,7 +32,7 @@ func quiet() *logrus.Logger {
 // within bounds a test's waiting.
 func within(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -12,6 +12,7 @@ import (
 // TestAnAnswerOverMaxPayloadComesInParts: the sizes around the bounds of one
 // message and of one part.
 func TestAnAnswerOverMaxPayloadComesInParts(t *testing.T) {
+	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	var answer []byte
@@ -33,7 +34,7 @@ func TestAnAnswerOverMaxPayloadComesInParts(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatCannotBeSentIsAnErrorAtOnce(t *testing.T) {
+func TestAnAnswerThatCannotBeSentFailsAtOnce(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
 	stop, err := q.ServeAccount("main", "dev", map[string]Verb{
 		"list": func(context.Context, []byte) ([]byte, error) { return make([]byte, 2*maxPayloadBytes), nil },

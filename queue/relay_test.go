@@ -61,6 +61,7 @@ func TestEveryFactIsPublishedOnceAndInOrder(t *testing.T) {
 }
 
 func TestRelayGoesOnAfterARestartOfTheServer(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	server := startServer(t, dir)
 	listen := strings.TrimPrefix(server.URL(), "nats://")
@@ -102,7 +103,7 @@ func TestARelayFindsItsPlaceInAFewRequests(t *testing.T) {
 	}
 }
 
-func TestEventsStreamThatLostItsTailIsFilledFromTheLedger(t *testing.T) {
+func TestAnEventsStreamsLostTailIsRefilled(t *testing.T) {
 	dir, old := t.TempDir(), t.TempDir()
 	j := newJournal("a", 100)
 	run := func(rows int) *Queue {
@@ -221,7 +222,7 @@ func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 }
 
 // The relay itself knows what it published, without any note.
-func TestAStreamThatIsRemovedUnderARelayStopsTheAccount(t *testing.T) {
+func TestAStreamRemovedUnderARelayStopsTheAccount(t *testing.T) {
 	q := newQueue(t)
 	j := newJournal("a", 20)
 	relay, result := startRelay(t, q, j)

@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-func TestAUserThatCouldDoNothingOrTooMuchIsRefused(t *testing.T) {
+func TestAUserWithNoOrTooManyRightsIsRefused(t *testing.T) {
 	producer := []Grant{{RoleProducer, []string{"main"}}}
 	for _, c := range []struct {
 		user User
@@ -246,6 +246,7 @@ func TestTheBrokerMakesNoConsumerThatPushes(t *testing.T) {
 // TestCommandsGoOneByOneWhereBatchesAreTaken: one publisher opens as many as the stream
 // takes, and ends none.
 func TestCommandsGoOneByOneWhereBatchesAreTaken(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	for n := range 60 {
 		m := nats.NewMsg(CommandSubject("main", KindProxyRenew))

@@ -105,6 +105,7 @@ func TestAccountNamesThatCouldEscapeTheirSubjectAreRefused(t *testing.T) {
 // A disk that was full ends JetStream in the server for good. It is seen, and behind
 // a restart the same intake goes on, with what was published before and after.
 func TestAnEmbeddedServerThatStoresNothingIsSeenAndRestarted(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, t.TempDir())
 	q := connect(t, server)
 	check(t, q.EnsureStreams(within(t), "main", 1))

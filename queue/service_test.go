@@ -54,7 +54,7 @@ func TestServiceAnswersItsVerbsAndSaysWhenNoRunnerRuns(t *testing.T) {
 	}
 }
 
-func TestARequestEndsWithTheConnectionItsAnswerWouldComeBy(t *testing.T) {
+func TestARequestEndsWithTheConnectionOfItsAnswer(t *testing.T) {
 	server := startServer(t, t.TempDir())
 	q := connect(t, server)
 	asked := make(chan struct{})

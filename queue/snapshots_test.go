@@ -54,7 +54,8 @@ func TestSnapshotsAreStoredListedReadAndReplaced(t *testing.T) {
 }
 
 // A snapshot comes in small pieces, of a compressor, and may be large.
-func TestALargeSnapshotInSmallPiecesIsStoredInFullParts(t *testing.T) {
+func TestALargeSnapshotIsStoredInFullParts(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	const size = 40 << 20
 	s, _ := snapshotOf(7)

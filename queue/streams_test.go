@@ -9,7 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-func TestStreamThatWouldLoseDataIsRefusedWithTheFieldNamed(t *testing.T) {
+func TestAStreamThatWouldLoseDataIsRefusedByField(t *testing.T) {
+	t.Parallel()
 	spoil := map[string]func(*jetstream.StreamConfig){
 		"max_age":              func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
 		"max_msgs":             func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 },

@@ -92,7 +92,7 @@ func (h *rig) plannedCommands(t *testing.T, plan string) (all []command.RenewalC
 	return all
 }
 
-func TestAPlanOfAScheduleThatWasRemovedCanBeApproved(t *testing.T) {
+func TestAPlanOfARemovedScheduleCanBeApproved(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents = 900
 	h, plans := twoHeld(t, s)

@@ -7,9 +7,9 @@ import (
 	"perennial/ledger"
 )
 
-// TestAScheduleThatFitsNoListedProxySaysWhichFieldsNarrowIt, and is silent where one
+// TestAScheduleThatFitsNoListedProxyNamesItsFields, and is silent where one
 // fits or nothing was listed.
-func TestAScheduleThatFitsNoListedProxySaysWhichFieldsNarrowIt(t *testing.T) {
+func TestAScheduleThatFitsNoListedProxyNamesItsFields(t *testing.T) {
 	s := keepalive()
 	s.Match = Match{CountryCode: []string{"UK"}, Region: []string{"Dallas"}}
 	h := newRig(t, soon(), s)

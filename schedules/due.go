@@ -33,6 +33,7 @@ type gathering struct {
 	staying         *headcount
 	living, expired []ledger.Proxy
 	aside           []ledger.Proxy // what is barred, as many as a plan names
+	most            int            // of living and expired together
 	first           []ledger.Proxy // one of each kind whose renewal is on its way, and may tell a price
 	kinds           map[kind]bool  // those of first
 }
@@ -43,16 +44,16 @@ func (g *gathering) add(p ledger.Proxy) {
 	case why != "":
 		g.setAside(p, why)
 	case p.ExpiresAt.After(g.in.Now):
-		if len(g.living) < maxConsidered {
+		if len(g.living) < g.most {
 			g.living = append(g.living, p)
 		} else {
 			g.in.Beyond++
 		}
 	default:
 		g.expired = append(g.expired, p)
-		if len(g.expired) == 2*maxConsidered { // the latest expired are the likeliest to be renewed
-			g.in.Beyond += maxConsidered
-			g.expired = append(g.expired[:0], g.expired[maxConsidered:]...)
+		if len(g.expired) == 2*g.most { // the latest expired are the likeliest to be renewed
+			g.in.Beyond += g.most
+			g.expired = append(g.expired[:0], g.expired[g.most:]...)
 		}
 	}
 }
@@ -80,7 +81,7 @@ func (g *gathering) setAside(p ledger.Proxy, why string) {
 // only named.
 func (g *gathering) gathered() []ledger.Proxy {
 	slices.Reverse(g.expired)
-	room := maxConsidered - len(g.living)
+	room := g.most - len(g.living)
 	if over := len(g.expired) - room; over > 0 {
 		g.in.Beyond += over
 		g.expired = g.expired[:room]
@@ -90,7 +91,7 @@ func (g *gathering) gathered() []ledger.Proxy {
 
 func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *inputs, staying *headcount) error {
 	in.Barred = map[string]int{}
-	g := &gathering{in: in, filter: r.Match.filter(in.Lists), staying: staying, kinds: map[kind]bool{}}
+	g := &gathering{in: in, filter: r.Match.filter(in.Lists), staying: staying, most: s.considered, kinds: map[kind]bool{}}
 	err := s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p ledger.Proxy) error {
 		if g.filter.about(p) {
 			g.add(p)

@@ -41,6 +41,7 @@ func broken(b *bench, why *atomic.Pointer[error]) {
 }
 
 func TestTrap55ASweepThatCannotBeMadeIsSaid(t *testing.T) {
+	t.Parallel()
 	for name, why := range map[string]error{
 		"without proxies:read": refused(upstream.CodeInsufficientScope),
 		"a list that is limited for an hour": &upstream.Error{

@@ -11,7 +11,7 @@ import (
 )
 
 // Each slot has another proxy due, and so another plan.
-func TestAPlanThatWaitsIsNotStoredAnewByEverySlot(t *testing.T) {
+func TestAPlanThatWaitsIsStoredOnce(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents = 100
 	due := map[string]string{}

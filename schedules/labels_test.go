@@ -111,7 +111,7 @@ func TestAReplacementHasTheProtocolOfWhatItReplaces(t *testing.T) {
 
 // An id that a plan takes is one that the commands stream takes: else the whole
 // command would be refused.
-func TestAnIDThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
+func TestPlansAndCommandsTakeTheSameIDs(t *testing.T) {
 	ids := []string{"", "px_1", strings.Repeat("a", command.MaxIDBytes), strings.Repeat("a", command.MaxIDBytes+1), "px\uFFFD", "px\xff", "a b", "\u00a0"}
 	for r := range rune(0x3100) {
 		ids = append(ids, "px_"+string(r))

@@ -67,7 +67,7 @@ func shown(t testing.TB, l *ledger.Ledger) (ids []string) {
 	return ids
 }
 
-func TestAListingShowsEveryProxyOnceAndPassesTheGateForEveryPage(t *testing.T) {
+func TestAListingShowsEveryProxyOnceAndGatesEveryPage(t *testing.T) {
 	l, f, w := bulk(t)
 	passed := 0
 	l.Pass = func(context.Context) error { passed++; return nil }
@@ -117,7 +117,7 @@ func TestTrap31AbsenceCountsOnlyAfterACompletePass(t *testing.T) {
 	want(t, "proxies, once each, without the one that is gone", len(shown(t, l.Ledger)), 450)
 }
 
-func TestAPassThatBrokeOffGoesOnInTheNextProcessWhereItWas(t *testing.T) {
+func TestABrokenOffPassContinuesInTheNextProcess(t *testing.T) {
 	l, f, w := bulk(t)
 	f.before = func(upstream.PageRequest) error {
 		if len(f.calls) >= 3 {
@@ -149,7 +149,7 @@ func TestAPassThatBrokeOffGoesOnInTheNextProcessWhereItWas(t *testing.T) {
 	want(t, "the pass began", at.Finished.Sub(noon), at.Took)
 }
 
-func TestAPassThatTookLongIsFreshForTwiceAsLong(t *testing.T) {
+func TestALongPassIsFreshForTwiceItsTime(t *testing.T) {
 	l, f, w := bulk(t)
 	f.after = func(upstream.PageRequest, upstream.Page[upstream.Proxy]) { w.add(9 * time.Minute) }
 	check(t, l.WaitPass(t.Context()))
@@ -231,7 +231,7 @@ func smallPage(first, size, most, n int) string {
 		strings.Join(items, ","), size, last < n, last)
 }
 
-func TestAPageThatWasOnItsWayDuringARenewalIsNotBelieved(t *testing.T) {
+func TestAPageAskedForBeforeARenewalIsNotBelieved(t *testing.T) {
 	l, f, w := bulk(t)
 	f.after = func(upstream.PageRequest, upstream.Page[upstream.Proxy]) {
 		if len(f.calls) == 1 {

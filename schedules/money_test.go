@@ -91,7 +91,7 @@ func TestWhatIsOnItsWayIsNotCountedTwice(t *testing.T) {
 }
 
 // What its command does not fit any more is planned as though it were not there.
-func TestWhatIsOnItsWayIsPlannedAnewWhenItsCommandDoesNotFit(t *testing.T) {
+func TestWhatIsOnItsWayIsReplannedForMissingMoney(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, h *rig){
 		"other days":   func(_ *testing.T, h *rig) { h.config.Schedules[0].DurationDays = 60 },
 		"an exception": func(_ *testing.T, h *rig) { h.config.Schedules[0].Match.ExceptProxyIDs = []string{"px_2"} },
@@ -130,7 +130,7 @@ func TestAnEmptyWalletSendsNoCanary(t *testing.T) {
 	want(t, "left out", plan.LeftOutCounts, map[string]int{ReasonWallet: 2})
 }
 
-func TestTheBudgetOfADayAndOfAMonthAreOfAllTheirSweeps(t *testing.T) {
+func TestDailyAndMonthlyBudgetsCoverAllTheirSweeps(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents, s.MonthlyBudgetCents, s.Timezone = 600, 900, "America/New_York"
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h", "px_5": "28h"}, s)
@@ -161,7 +161,7 @@ func TestTheBudgetOfADayAndOfAMonthAreOfAllTheirSweeps(t *testing.T) {
 	want(t, "spent of another month", plan.SpentMonthCents, int64(0))
 }
 
-func TestWhatMoneyLeavesOutIsSaidOfAPlanThatWaitsToo(t *testing.T) {
+func TestAWaitingPlanSaysWhatMoneyLeavesOut(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents, s.ApproveOverCents = 600, 300
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h"}, s)

@@ -142,7 +142,7 @@ func TestTrap23ACanaryThatFailedIsNotTheNextOne(t *testing.T) {
 }
 
 // Each further one would be renewed for nothing by every budget and approval.
-func TestTrap23ACanaryThatIsUnderWayIsTheOnlyOneOfItsKind(t *testing.T) {
+func TestTrap23OneCanaryOfAKindIsUnderWay(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents, s.ApproveOverCents = 300, 300
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_far": "100h"}, s)
@@ -231,7 +231,8 @@ func TestAFailedRenewalIsRetriedThenNeedsAPerson(t *testing.T) {
 	want(t, "included", w.plan(t).ids(), []string{"px_1"})
 }
 
-func TestAPlanThatIsTooLargeForItsFactSaysWhatItLeavesOut(t *testing.T) {
+func TestATooLargePlanCountsWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, keepalive(), many(maxPlanned+50)...)
 	paid(t, w.ledger, "px_00000", 300)
 	w.Beyond = 7

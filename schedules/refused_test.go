@@ -107,7 +107,7 @@ func TestAnExpiryThatNoCommandCanSayIsLeftOut(t *testing.T) {
 }
 
 // An expiry that a plan takes is one that a command takes, however it is written.
-func TestAnExpiryThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
+func TestAnExpiryIsValidForPlansAndCommandsAlike(t *testing.T) {
 	for _, day := range []string{"0000-01-01", "0000-12-31", "0001-01-01", "0001-01-02", "2026-11-21", "9999-12-30", "9999-12-31"} {
 		for _, clock := range []string{"T00:00:00", "T12:00:00", "T23:59:59"} {
 			for _, zone := range []string{"Z", "+08:00", "-08:00", "+14:00", "-12:00"} {
@@ -126,7 +126,7 @@ func TestAnExpiryThatAPlanTakesIsOneThatACommandTakes(t *testing.T) {
 }
 
 // What no sweep can renew is counted where a person looks, and not in a log alone.
-func TestWhatNoCommandCanNameIsCountedInTheListOfSweeps(t *testing.T) {
+func TestProxiesNoCommandCanNameAreCountedInLists(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "24h", "px\u202e_2": "24h", strings.Repeat("p", command.MaxIDBytes+1): "24h"}, keepalive())
 	h.paid(t, "px_1", 300)
 	h.sweep(t)

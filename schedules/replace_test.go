@@ -98,7 +98,7 @@ func accept(t testing.TB, l *ledger.Ledger, id string) {
 	}))
 }
 
-func TestFailuresCountForAReplacementWhenTheWindowWasMadeShorter(t *testing.T) {
+func TestFailuresCountForAReplacementAfterTheWindowShrinks(t *testing.T) {
 	h := replacing(t, Replace{Enabled: true, MaxCents: 400, After: 2}, map[string]string{"px_1": "60h"})
 	for n := range 2 {
 		renewal(t, h.Ledger, n, "px_1", "failed", 300, noon.Add(60*time.Hour))
@@ -110,7 +110,7 @@ func TestFailuresCountForAReplacementWhenTheWindowWasMadeShorter(t *testing.T) {
 	want(t, "orders", len(h.stream.orders), 1)
 }
 
-func TestAProxyThatTheProviderDoesNotKnowIsReplacedAtOnce(t *testing.T) {
+func TestAProxyUnknownToTheProviderIsReplacedAtOnce(t *testing.T) {
 	h := replacing(t, Replace{Enabled: true, MaxCents: 400}, map[string]string{"px_1": "24h", "px_2": "25h"})
 	unknown(t, h.Ledger, "px_1")
 	h.run(t)

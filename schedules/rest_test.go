@@ -43,6 +43,7 @@ func TestTheRestOfASweepSurvivesARestart(t *testing.T) {
 }
 
 func TestALargeSweepGoesOnAfterARestart(t *testing.T) {
+	t.Parallel()
 	due := map[string]time.Duration{}
 	for i := range maxPlanned + 500 {
 		due[fmt.Sprintf("px_%05d", i)] = 30*time.Hour + time.Duration(i)*time.Second
@@ -98,6 +99,7 @@ func TestASweepByHandGoesOnByItself(t *testing.T) {
 }
 
 func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
+	t.Parallel()
 	s := dailySchedule()
 	s.ApproveOverCents = 300
 	due := map[string]time.Duration{}

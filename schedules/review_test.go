@@ -143,7 +143,7 @@ func (h *rig) anotherCommand(t *testing.T, before Plan) (id string) {
 
 // Its proxies were another operation's when it came, and all of it was left out:
 // no line tells of its end.
-func TestACommandThatEndedWithoutATraceIsNotPlannedAgain(t *testing.T) {
+func TestACommandThatEndedWithoutTraceIsNotReplanned(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "60h"}, keepalive())
 	first := h.sweep(t)
 	accepted := fact.CommandAccepted{Ref: fact.Ref{CommandID: commandIDs(t, first)[0]}, Kind: fact.KindRenewal, Content: []byte(`{}`), DurationDays: 30}

@@ -131,7 +131,7 @@ func TestCommandsArePublishedAgainUntilTheyAreOnTheStream(t *testing.T) {
 	})
 }
 
-func TestASweepGoesOnAsSoonAsItsCanaryHasToldThePrice(t *testing.T) {
+func TestASweepGoesOnOnceItsCanaryHasAPrice(t *testing.T) {
 	daily := keepalive()
 	daily.Cron = "@daily"
 	inBubble(t, daily, map[string]time.Duration{"px_1": 30 * time.Hour, "px_2": 31 * time.Hour, "px_3": 32 * time.Hour}, func(t *testing.T, b *bench) {
@@ -188,7 +188,7 @@ func TestAClockSetBackDoesNotFireASlotTwice(t *testing.T) {
 }
 
 // A process may stand still for a moment between any two readings of the clock.
-func TestASlotThatComesBetweenTwoReadingsOfTheClockFires(t *testing.T) {
+func TestASlotBetweenTwoReadingsOfTheClockFires(t *testing.T) {
 	for still := 2; still <= 4; still++ {
 		synctest.Test(t, func(t *testing.T) {
 			var away, readings atomic.Int64

@@ -8,7 +8,7 @@ import (
 	"perennial/ledger"
 )
 
-func TestAScheduleThatCannotWorkIsRefusedWithItsFieldNamed(t *testing.T) {
+func TestAScheduleThatCannotWorkIsRefusedByField(t *testing.T) {
 	for field, spoil := range map[string]func(*Schedule){
 		"name":               func(s *Schedule) { s.Name = "Keep Alive" },
 		"account":            func(s *Schedule) { s.Account = "" },

@@ -128,7 +128,7 @@ func TestAPlanNamesUnknownProxiesOfItsLists(t *testing.T) {
 	want(t, "unknown", h.sweep(t).UnknownIDs, []string{"PX_2", "px_8", "px_9 px_3"})
 }
 
-func TestARetiredProxyIsLeftOutUntilItIsTakenBack(t *testing.T) {
+func TestARetiredProxyIsLeftOutUntilTakenBack(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
 	write := func(f fact.Fact) {
@@ -145,7 +145,7 @@ func TestARetiredProxyIsLeftOutUntilItIsTakenBack(t *testing.T) {
 	want(t, "included", p.ids(), []string{"px_1", "px_2"})
 }
 
-func TestNoMoreIsRenewedThanItTakesToKeepAGroup(t *testing.T) {
+func TestNoMoreIsRenewedThanAGroupNeeds(t *testing.T) {
 	s := keepalive()
 	s.Keep = Keep{AtLeast: 3, Per: []string{"country_code"}}
 	german := func(id string, in time.Duration) ledger.Proxy {
@@ -211,7 +211,7 @@ func TestKeepIsCheckedWithTheConfiguration(t *testing.T) {
 	}
 }
 
-func TestLabelsOfTheOrderThatBoughtAProxyNarrowASchedule(t *testing.T) {
+func TestLabelsOfAProxysOrderNarrowASchedule(t *testing.T) {
 	s := keepalive()
 	s.Match.Labels = map[string]string{"team": "ads"}
 	h := newRig(t, soon(), s)

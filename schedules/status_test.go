@@ -32,9 +32,9 @@ func TestAListSaysThatAPlanWasApproved(t *testing.T) {
 	}
 }
 
-// TestAScheduleWhoseLastPlanIsInAnArchiveElsewhereIsListed: one that fires once
+// TestAScheduleWhoseLastPlanIsArchivedElsewhereIsListed: one that fires once
 // a year does not take the list of all others with it.
-func TestAScheduleWhoseLastPlanIsInAnArchiveElsewhereIsListed(t *testing.T) {
+func TestAScheduleWhoseLastPlanIsArchivedElsewhereIsListed(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	path := filepath.Join(t.TempDir(), "archived.ledger.db")
 	h.config.Ledger = openLedger(t, path, h.watch.Now)

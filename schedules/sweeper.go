@@ -76,6 +76,8 @@ type Config struct {
 	// Reached hears of the moments named in docs/reliability.md. Default: nothing does.
 	Reached func(point string)
 	Log     *logrus.Entry // default: discards
+
+	considered int // proxies that one plan reads; default maxConsidered
 }
 
 func (c Config) withDefaults() Config {
@@ -90,6 +92,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ListEvery <= 0 {
 		c.ListEvery = defaultListEvery
+	}
+	if c.considered == 0 {
+		c.considered = maxConsidered
 	}
 	if c.Reached == nil {
 		c.Reached = func(string) {}

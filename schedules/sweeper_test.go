@@ -16,7 +16,7 @@ func soon() map[string]string {
 	return map[string]string{"px_1": "24h", "px_2": "48h", "px_far": "100h", "px_never": ""}
 }
 
-func TestASlotPublishesWhatIsDueOnceHoweverOftenItFires(t *testing.T) {
+func TestASlotFiredAgainPublishesWhatIsDueOnce(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
 	before, _, err := h.Ledger.Head(t.Context())
@@ -50,7 +50,7 @@ func TestTrap10ASweepLeavesAloneWhatNeverExpires(t *testing.T) {
 	want(t, "published", len(h.stream.commands), 0)
 }
 
-func TestASweepThatACrashCutShortIsPublishedAgainUnchanged(t *testing.T) {
+func TestASweepCutByACrashIsRepublishedUnchanged(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
 	ctx, crash := context.WithCancel(t.Context())
@@ -69,7 +69,7 @@ func TestASweepThatACrashCutShortIsPublishedAgainUnchanged(t *testing.T) {
 	want(t, "state", last.State, stateFinished)
 }
 
-func TestAPlanOverTheApprovalLimitWaitsAndIsThenCarriedOutExactly(t *testing.T) {
+func TestAPlanOverTheApprovalLimitWaitsAndStaysExact(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents = 599
 	h := newRig(t, soon(), s)
@@ -96,7 +96,7 @@ func TestAPlanOverTheApprovalLimitWaitsAndIsThenCarriedOutExactly(t *testing.T) 
 	wantErr(t, h.Approve(t.Context(), plan.Hash, "ada", "checked"), ErrNoPlan)
 }
 
-func TestOverTheBudgetTheAffordablePartGoesAndTheRestIsSaidAloud(t *testing.T) {
+func TestOverTheBudgetTheAffordableGoesTheRestIsSaid(t *testing.T) {
 	s := keepalive()
 	s.BudgetCents = 500
 	h := newRig(t, soon(), s)

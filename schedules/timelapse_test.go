@@ -15,6 +15,7 @@ import (
 // lost replies, refusals, renewals by hand, prices that change, a budget that
 // binds and a wallet that is not filled in time.
 func TestAYearOfAnAccount(t *testing.T) {
+	t.Parallel()
 	steps := 365
 	if testing.Short() {
 		steps = 60
@@ -31,6 +32,7 @@ func TestAYearOfAnAccount(t *testing.T) {
 }
 
 func TestTheSameSeedIsTheSameTrace(t *testing.T) {
+	t.Parallel()
 	trace := func(seed uint64) []string {
 		y := newYear(t, 60, seed)
 		for range 45 {

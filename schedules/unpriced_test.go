@@ -21,7 +21,7 @@ func kinds(n int) (all []ledger.Proxy) {
 }
 
 // Each may cost more than all that is left.
-func TestTrap52UnderABudgetOneUnknownPriceIsLearntAtATime(t *testing.T) {
+func TestTrap52ABudgetLearnsOneUnknownPriceAtATime(t *testing.T) {
 	for name, limit := range map[string]func(*Schedule){
 		"a sweep": func(s *Schedule) { s.BudgetCents = 300 }, "a day": func(s *Schedule) { s.DailyBudgetCents = 300 },
 		"a month": func(s *Schedule) { s.MonthlyBudgetCents = 300 }, "an approval": func(s *Schedule) { s.ApproveOverCents = 300 },

@@ -49,7 +49,7 @@ func TestTrap26AwaitOrderWaitsPollAfterSeconds(t *testing.T) {
 	}
 }
 
-func TestAwaitOrderEndsWithItsContextAndKeepsWhatItRead(t *testing.T) {
+func TestAwaitOrderEndsWithItsContextKeepingWhatItRead(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	client, _ := orderReads(t, func(ctx context.Context, _ time.Duration) error { cancel(); return ctx.Err() }, orderRead("paid", "3"))
 	if o, err := client.AwaitOrder(ctx, "ord_1"); !errors.Is(err, context.Canceled) || o.Status != "paid" {

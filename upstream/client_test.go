@@ -156,6 +156,7 @@ func TestTrap42TheScenarioHeaderGoesToSandboxesOnly(t *testing.T) {
 }
 
 func TestTrap06WhatIsNoAnswerIsUnknown(t *testing.T) {
+	t.Parallel()
 	reset := func(w http.ResponseWriter, _ *http.Request) {
 		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
 			_ = conn.(*net.TCPConn).SetLinger(0)

@@ -134,6 +134,7 @@ var faultCases = []struct {
 // Every fault of the sandbox, on both writes: what the reply lets one conclude is
 // never wrong, and the same key and bytes afterwards charge at most once.
 func TestEveryFaultLeadsToTheRightOutcome(t *testing.T) {
+	t.Parallel()
 	writes := map[string]upstream.Write{
 		"order":   {Kind: upstream.WriteOrder, Key: "k", Body: must(upstream.OrderBody(upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "off_us_dallas", Quantity: 1}}}))},
 		"renewal": {Kind: upstream.WriteRenewal, Key: "k", Body: must(upstream.RenewBody(upstream.RenewRequest{ProxyIDs: []string{"px_us_1", "px_us_2"}, DurationDays: 30}))},
@@ -177,6 +178,7 @@ func (l *lab) try(w upstream.Write, fault map[string]any, outcome string, money 
 // The same faults on a GET: an error that says what it is, and never a zero value
 // for an answer.
 func TestEveryFaultOnAGetIsAnError(t *testing.T) {
+	t.Parallel()
 	for _, c := range faultCases {
 		switch c.fault["fault"] {
 		case nil, "renewal", "unresolved_record":

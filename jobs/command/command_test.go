@@ -33,9 +33,9 @@ func many(n int, one func(int) string) string {
 func offerLine(i int) string { return fmt.Sprintf(`{"offer_code":"off_%d","quantity":1}`, i) }
 func proxyID(i int) string   { return fmt.Sprintf(`"px_%d"`, i) }
 
-// TestTrap32ABadCommandIsRefusedWithAReasonToActOn: the fields of a bad order or
+// TestTrap32ABadCommandIsRefusedWithAUsefulReason: the fields of a bad order or
 // renewal beside its id, and the words that the reason must hold.
-func TestTrap32ABadCommandIsRefusedWithAReasonToActOn(t *testing.T) {
+func TestTrap32ABadCommandIsRefusedWithAUsefulReason(t *testing.T) {
 	item := `"items":[{"offer_code":"off_1","quantity":5}]`
 	for fields, want := range map[string]string{
 		`"duration_days":30,` + item + `,"max_total_cent":5`:                                                 "max_total_cent",

@@ -8,9 +8,9 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestTheHashOfAContentIsThatOfItsEscapedText: a command that was accepted by an
+// TestTheHashOfAContentIsThatOfEscapedText: a command that was accepted by an
 // older version, which stored it so, is known again.
-func TestTheHashOfAContentIsThatOfItsEscapedText(t *testing.T) {
+func TestTheHashOfAContentIsThatOfEscapedText(t *testing.T) {
 	for _, label := range []string{"plain", "<b>", "a&b", "é"} {
 		c := Command{ID: "a", Kind: fact.KindRenewal, DurationDays: 30, ProxyIDs: []string{"px_1"}, Labels: map[string]string{"team": label}}
 		stored, err := json.Marshal(c)

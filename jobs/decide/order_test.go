@@ -89,7 +89,7 @@ func TestTrap27AnOrderIsDecidedByDeliveryAndRefund(t *testing.T) {
 	}
 }
 
-func TestTrap19ARefundInAnotherCurrencyIsAFindingAndNoBooking(t *testing.T) {
+func TestTrap19ARefundInAnotherCurrencyIsNotBooked(t *testing.T) {
 	d := read(open(), detail(stopped, refund(900, &noon), func(o *upstream.Order) { o.Refund.Currency = "EUR" }))
 	f, ok := d.Facts[0].(fact.OrderProgressed)
 	if !ok || f.RefundedCents != 0 || said(d) != "order.progressed, ledger.discrepancy" {
@@ -260,7 +260,7 @@ func daysApart(read time.Duration) Operation {
 	return op
 }
 
-func TestTrap50NoProgressIsWhatReadsShowNotTheLackOfReads(t *testing.T) {
+func TestTrap50NoProgressIsWhatReadsShow(t *testing.T) {
 	for name, test := range map[string]struct {
 		op   Operation
 		o    upstream.Order
@@ -282,7 +282,7 @@ func TestTrap50NoProgressIsWhatReadsShowNotTheLackOfReads(t *testing.T) {
 	}
 }
 
-func TestTrap28ACodeThatIsAnsweredForADayIsForAPerson(t *testing.T) {
+func TestTrap28ACodeAnsweredForADayNeedsAPerson(t *testing.T) {
 	for _, test := range []struct {
 		code  upstream.Code
 		since time.Duration // 0: the first failure

@@ -124,7 +124,7 @@ func TestTrap07AnyReplyIsDecidedAndNoneIsGuessed(t *testing.T) {
 	})
 }
 
-func TestTrap19WhateverAnOrderShowsNoMoreIsBookedThanItSays(t *testing.T) {
+func TestTrap19NoMoreIsBookedThanAnOrderSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		op := open()
 		op.ChargedCents = rapid.SampledFrom([]int64{0, 900}).Draw(t, "charged before")

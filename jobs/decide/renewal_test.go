@@ -186,7 +186,7 @@ func amountless(r *upstream.Renewal) {
 	l.AmountCents, l.ChargedCents, l.RefundedCents = 0, 0, 0
 }
 
-func TestTrap08AnAmountThatIsNotKnownYetIsNotAskedForAgain(t *testing.T) {
+func TestTrap08AnAmountNotKnownYetIsNotAskedForAgain(t *testing.T) {
 	for name, spoil := range map[string]func(*upstream.Renewal){
 		"the sums hold it":      func(*upstream.Renewal) {},
 		"the sums leave it out": func(r *upstream.Renewal) { r.TotalCents, r.ChargedCents = 610, 300 },
@@ -269,7 +269,7 @@ func TestTrap57AnEmptyListMayBeLeftOut(t *testing.T) {
 	}
 }
 
-func TestTrap25AnAmountAsTextThatIsNotItsCentsIsAFinding(t *testing.T) {
+func TestTrap25AnAmountsTextMustEqualItsCents(t *testing.T) {
 	r := result("completed", item("a", "succeeded", 300, 0))
 	r.LineItems[0].Amount = "3.00"
 	if got := said(replied(renewalOf("a"), renewed(r))); got != "renewal.completed" {

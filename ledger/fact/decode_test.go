@@ -119,7 +119,7 @@ func TestEveryTypeOfFactIsListed(t *testing.T) {
 	}
 }
 
-func TestAFactOfALaterVersionIsNotReadWithHalfOfIt(t *testing.T) {
+func TestAFactOfALaterVersionIsNotHalfRead(t *testing.T) {
 	for name := range types {
 		if _, err := Decode(name, []byte(`{"field_of_tomorrow":1}`)); err == nil || !strings.Contains(err.Error(), "field_of_tomorrow") {
 			t.Errorf("%s with an unknown field: %v", name, err)

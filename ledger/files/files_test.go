@@ -73,8 +73,8 @@ func TestReadIsBounded(t *testing.T) {
 	}
 }
 
-// TestWriteReplacesALinkAndIsWholeOrNotAtAll.
-func TestWriteReplacesALinkAndIsWholeOrNotAtAll(t *testing.T) {
+// TestWriteReplacesALinkWholeOrNotAtAll.
+func TestWriteReplacesALinkWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")

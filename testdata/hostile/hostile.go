@@ -2,6 +2,8 @@
 // shown or used: subjects, formulas, tags, SQL, log lines, escape sequences.
 package hostile
 
+import "testing"
+
 // Texts are for tests alone.
 var Texts = []string{
 	"perennial.events.main.>",
@@ -22,7 +24,6 @@ var Texts = []string{
 	"{\"level\":\"error\"}",
 	"../../etc/passwd",
 	"%s%n",
-	"\uff1d1",
 	"{{.Account}}",
 	"\\u003cscript\\u003e",
 	"\u2028",
@@ -33,4 +34,38 @@ var Texts = []string{
 	"\x00",
 	"\u0085",
 	"\xff",
+	"+1",
+	"-1",
+	"\t=1",
+	" =1",
+	"\r=1",
+	"\n=1",
+	"＝1",
+	"＋1",
+	"－1",
+	"＠x",
+	"=HYPERLINK(\"http://evil\")",
+	"a,b\"c",
+	"a\r\nb,c",
+	"</td><img src=x onerror=alert(1)>",
+	"[x](javascript:alert(1))",
+	"`x`",
+	"\u202eabc",
+	"\u2028x",
+	"2026-11-21 * \"forged\"\n  Assets:X  1 USD",
+	"\\\"",
+	"a.b",
+	"\xff\xfe",
+	"{}",
+	"null",
+}
+
+// Fuzz checks these texts and the empty one, and with -fuzz others that grow from them.
+func Fuzz(f *testing.F, check func(t *testing.T, text string)) {
+	f.Helper()
+	f.Add("")
+	for _, text := range Texts {
+		f.Add(text)
+	}
+	f.Fuzz(check)
 }

@@ -50,7 +50,7 @@ var ledgerBugs = []bug{
 	{name: "a schema that was changed is used", in: "ledger.checkSchema", run: "TestAChangedSchema",
 		old: "if different := made.difference(have); different != \"\" {",
 		new: "if different := made.difference(have); len(have) == 0 {"},
-	{name: "an emptied events stream is filled again in silence", in: "queue.Relay.checkHeld", run: "TestAnEmptiedEventsStream|TestAStreamThatIsRemoved",
+	{name: "an emptied events stream is filled again in silence", in: "queue.Relay.checkHeld", run: "TestAnEmptiedEventsStream|TestAStreamRemoved",
 		old: "missing != \"\" && !refill {",
 		new: "missing == \"none\" && !refill {"},
 	{name: "a refilling goes on without end", in: "queue.Relay.checkHeld", run: "TestAnEmptiedEventsStream",

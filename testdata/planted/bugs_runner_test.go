@@ -98,7 +98,7 @@ var runnerBugs = []bug{
 	{name: "acknowledged before the commit", in: "jobs.Runner.acceptBatch", run: "TestSimulation$",
 		old: "func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {\n",
 		new: "func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {\n\tfor _, a := range arrivals {\n\t\t_ = a.msg.Ack()\n\t}\n"},
-	{name: "a token of the rate that is not used is lost", in: "jobs.Runner.giveTokensBack", run: "TestATokenOfACommand",
+	{name: "a token of the rate that is not used is lost", in: "jobs.Runner.giveTokensBack", run: "TestTheTokenOfACommand",
 		old: "\t\t\tr.gate.GiveBack()\n",
 		new: "\t\t\t_ = a\n"},
 	{trap: 14, name: "sent without its intent on the disk", in: "jobs.Runner.startNow",

@@ -1,12 +1,11 @@
 // Package planted proves the tests: each bug that an engineer could write is
-// written, one at a time, into a copy that only the compiler sees, and the tests
-// that should notice have to fail: those that name the trap whose guard the bug
+// written into a copy that only the compiler sees, and the tests that should notice
+// have to fail over this bug alone: those that name the trap whose guard the bug
 // removes. It is not part of `go test ./...`; CI runs `go test ./testdata/planted`.
 package planted
 
 import (
 	"cmp"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -33,13 +32,13 @@ func TestEveryPlantedBugIsCaught(t *testing.T) {
 	var mu sync.Mutex
 	caught := map[string][]string{}
 	t.Run("bugs", func(t *testing.T) {
-		places := make(chan struct{}, max(1, runtime.NumCPU()))
+		all, places := plantTogether(t), make(chan struct{}, max(1, runtime.NumCPU()))
 		for _, b := range bugs {
 			t.Run(b.name, func(t *testing.T) {
 				t.Parallel()
 				places <- struct{}{}
 				defer func() { <-places }()
-				by := b.plant(t)
+				by := b.plant(t, all)
 				mu.Lock()
 				defer mu.Unlock()
 				caught[b.name] = by
@@ -65,7 +64,7 @@ var flags = map[string][]string{
 	"./jobs/decide": {"-rapid.checks", "300", "-rapid.seed", "1", "-rapid.nofailfile"},
 	"./jobs":        {"-sim.seeds", "100", "-rapid.checks", "300", "-rapid.seed", "1", "-rapid.nofailfile", "-patience", "15s"},
 	"./ledger":      {"-rapid.seed", "1", "-rapid.nofailfile"},
-	"./queue":       {"-rapid.seed", "1", "-rapid.nofailfile"},
+	"./queue":       {"-rapid.seed", "1", "-rapid.nofailfile", "-patience", "15s"},
 	"./upstream":    {"-rapid.seed", "1", "-rapid.nofailfile"},
 }
 
@@ -73,34 +72,30 @@ var flags = map[string][]string{
 func (b bug) overlay(t *testing.T) string {
 	t.Helper()
 	at := b.place(t)
-	path, err := filepath.Abs(filepath.Join(root, at.file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := read(t, path)
+	text := read(t, filepath.Join(root, at.file))
 	part := text[at.from:min(at.to, len(text))]
 	if n := strings.Count(part, b.old); n != 1 {
 		t.Fatalf("%s holds the text that is to be changed %d times: the code has moved, plant the bug anew\n%s", b.where(), n, b.old)
 	}
 	text = text[:at.from] + strings.Replace(part, b.old, b.new, 1) + text[at.from+len(part):]
-	dir := t.TempDir()
-	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
-	save(t, changed, text)
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	save(t, overlay, string(replace))
-	return overlay
+	return overlayOf(t, t.TempDir(), map[string]string{at.file: text})
 }
 
-// plant runs the tests on the changed file and returns those that failed: those of its
-// own package, and of another one where none of these has.
-func (b bug) plant(t *testing.T) []string {
+// cheap are the flags of a build: nothing is optimized and nothing can be debugged,
+// since building is most of the time.
+var cheap = []string{"-ldflags=-s -w", "-gcflags=perennial/...=-N -l -dwarf=false"}
+
+// plant runs the tests over the bug and returns those that failed: those of its own
+// package, and of another one where none of these has.
+func (b bug) plant(t *testing.T, all *together) []string {
 	t.Helper()
-	overlay, pkgs := b.overlay(t), b.pkgs(t)
+	pkgs := b.pkgs(t)
 	for _, pkg := range pkgs {
-		if by := b.plantIn(t, overlay, pkg); len(by) > 0 || t.Failed() {
+		cmd := alone
+		if all.numbers[b.name] != "" {
+			cmd = all.test
+		}
+		if by := failures(t, pkg, cmd(t, b, pkg)); len(by) > 0 || t.Failed() {
 			return by
 		}
 	}
@@ -108,13 +103,18 @@ func (b bug) plant(t *testing.T) []string {
 	return nil
 }
 
-// plantIn runs the tests of one package. Nothing is optimized: building is most of the
-// time.
-func (b bug) plantIn(t *testing.T, overlay, pkg string) (by []string) {
+// alone is the command that builds the tests of the package with this bug and runs them.
+func alone(t *testing.T, b bug, pkg string) *exec.Cmd {
 	t.Helper()
-	args := []string{"test", "-ldflags=-s -w", "-gcflags=perennial/...=-N -l", "-overlay", overlay, "-vet", "off", "-count", "1", "-failfast", "-timeout", "100s", "-run", b.tests(), pkg}
-	cmd := exec.Command("go", append(args, flags[pkg]...)...)
+	args := slices.Concat([]string{"test"}, cheap, []string{"-overlay", b.overlay(t), "-vet", "off", "-count", "1", "-failfast", "-timeout", "100s", "-run", b.tests(), pkg}, flags[pkg])
+	cmd := exec.Command("go", args...)
 	cmd.Dir = root
+	return cmd
+}
+
+// failures runs the tests of a package and returns those that failed.
+func failures(t *testing.T, pkg string, cmd *exec.Cmd) (by []string) {
+	t.Helper()
 	out, err := cmd.CombinedOutput()
 	for _, m := range failed.FindAllStringSubmatch(string(out), -1) {
 		if !slices.Contains(by, m[1]) {
@@ -122,7 +122,7 @@ func (b bug) plantIn(t *testing.T, overlay, pkg string) (by []string) {
 		}
 	}
 	if err != nil && len(by) == 0 {
-		t.Errorf("no test of %s failed, but go did:\n%s", pkg, out)
+		t.Errorf("no test of %s failed, but the run did: %v\n%s", pkg, err, out)
 	}
 	return by
 }

@@ -72,6 +72,7 @@ func forward(target string, r *http.Request) (int, http.Header, []byte, error) {
 // Each defect turns the checks that should report it; without one the proxy
 // changes nothing, in the whole suite.
 func TestEveryDefectIsCaught(t *testing.T) {
+	t.Parallel()
 	for _, d := range append([]defect{{name: "none", do: func(*exchange) {}}}, defects...) {
 		t.Run(d.name, func(t *testing.T) {
 			w := newWorld(t)

@@ -112,6 +112,7 @@ func run(t testing.TB, cfg conformance.Config) conformance.Report {
 
 // The sandbox conforms wherever the document says something.
 func TestTheSandboxConforms(t *testing.T) {
+	t.Parallel()
 	report := run(t, newWorld(t).config(false))
 	everythingObserved(t, report)
 	if len(report.Results) < 250 || report.SpentCents <= 0 || report.SpentCents > report.MaxCents {

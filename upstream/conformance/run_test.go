@@ -135,6 +135,7 @@ func TestProductionIsReadOnlyByDefault(t *testing.T) {
 // The most that may be spent holds, and is said before anything is sent that
 // could cost.
 func TestTheSumHolds(t *testing.T) {
+	t.Parallel()
 	for _, most := range []int64{0, 1, 500, 2000} {
 		cfg := newWorld(t).config(false)
 		cfg.ControlURL, cfg.MaxCents = "", &most
@@ -190,6 +191,7 @@ func TestOneSectionAlone(t *testing.T) {
 // An interrupted run says what it saw, and leaves key, clock and faults as they
 // were.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, after := range []int{1, 100, 650} {
 		w := newWorld(t)
 		cfg := w.config(false)

@@ -38,6 +38,7 @@ func (l *limiting) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // The suite waits as Retry-After says, and its verdicts do not suffer.
 func TestRateLimitsAreRespected(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	cfg := w.config(false)
 	var waited time.Duration

@@ -52,6 +52,7 @@ func fullFile(t *testing.T) string {
 
 // Of two sandboxes on one file each would serve its own memory.
 func TestOneDatabaseIsOfOneSandbox(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	start(t, inDir(dir, nil))
 	s, err := sandbox.Start(context.Background(), sandbox.Options{Fixture: fixture(), DB: filepath.Join(dir, "sandbox.db")})

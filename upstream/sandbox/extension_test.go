@@ -206,6 +206,7 @@ func TestRateLimitsByControl(t *testing.T) {
 // Latency holds a request back before anything is done with it; it is carried
 // out although its client has left.
 func TestLatency(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	c := h.client(alphaSandbox)
 	h.control(http.MethodPost, "/latency", map[string]any{"milliseconds": 600000, "method": "POST"}, nil)

@@ -53,6 +53,7 @@ func complaining(c *complaints, more func(*sandbox.Options)) func(*sandbox.Optio
 // What no client should send is refused with the envelope, or with a status and
 // a closed connection where it is not even HTTP; the next client is served.
 func TestHostileRequests(t *testing.T) {
+	t.Parallel()
 	var log complaints
 	h := start(t, complaining(&log, nil))
 	host := strings.TrimPrefix(h.s.SandboxURL(), "http://")

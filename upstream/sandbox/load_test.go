@@ -74,6 +74,7 @@ func heap() uint64 {
 // clients hang on: no wrong answer, one charge for each key, bounded memory. How
 // long it takes is logged, not judged.
 func TestLoadWithSlowClients(t *testing.T) {
+	t.Parallel()
 	const connections, each, slow = 200, 50, 1000
 	var log complaints
 	h := start(t, complaining(&log, func(o *sandbox.Options) {

@@ -163,6 +163,7 @@ func lifeOf(t *rapid.T, h *rig, c *upstream.Client, m *model) {
 // Whatever an account does, in memory or with a database that is closed and
 // opened again, each answer is the one that the document gives.
 func TestAnswersAreThoseOfTheModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		var o func(*sandbox.Options)
 		if rapid.IntRange(0, 4).Draw(rt, "memory or database") == 0 {

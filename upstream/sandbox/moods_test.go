@@ -135,6 +135,7 @@ func (h *rig) secondPage(target string) func(int) *seen {
 // Moods change replies and not effects: under every mood the referee's lines add up to
 // the wallet, and nothing is charged twice under one key.
 func TestTheRefereeStaysExactUnderEveryMood(t *testing.T) {
+	t.Parallel()
 	for seed, name := range append(sandbox.Moods(), "all") {
 		h := start(t, func(o *sandbox.Options) { o.Moods, o.MoodSeed = []string{name}, uint64(seed) })
 		for i := range 40 {

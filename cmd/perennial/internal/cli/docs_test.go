@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"perennial/ledger/fact"
+	"perennial/testdata/declared"
 
 	"github.com/spf13/cobra"
 )
@@ -114,7 +114,7 @@ func text(t *testing.T, path string) string {
 // TestEverySymbolThatADocumentNamesExists: `package.Name` and `package.Type.Member`
 // of the pages that lead through the code.
 func TestEverySymbolThatADocumentNamesExists(t *testing.T) {
-	declared, packages := declarations(t)
+	symbols, packages := declarations(t)
 	facts, named := fact.Types(), 0
 	for _, page := range []string{"docs/walk.md", "docs/decisions/0016-pure-packages.md", "CONTRIBUTING.md", "docs/state-machine.md"} {
 		for _, m := range regexp.MustCompile("`([a-z]+)\\.([A-Za-z]+(?:\\.[A-Za-z]+)?)`").FindAllStringSubmatch(text(t, "../../../../"+page), -1) {
@@ -122,7 +122,7 @@ func TestEverySymbolThatADocumentNamesExists(t *testing.T) {
 				continue // a file, or a fact
 			}
 			named++
-			if symbol := m[1] + "." + m[2]; !declared[symbol] {
+			if symbol := m[1] + "." + m[2]; !symbols[symbol] {
 				t.Errorf("%s names %s, which does not exist", page, symbol)
 			}
 		}
@@ -134,9 +134,9 @@ func TestEverySymbolThatADocumentNamesExists(t *testing.T) {
 
 // declarations are the functions, methods, types, constants and variables of the
 // program, each behind the name of its package.
-func declarations(t *testing.T) (declared, packages map[string]bool) {
+func declarations(t *testing.T) (symbols, packages map[string]bool) {
 	t.Helper()
-	declared, packages = map[string]bool{}, map[string]bool{}
+	symbols, packages = map[string]bool{}, map[string]bool{}
 	err := filepath.WalkDir("../../../..", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
@@ -147,8 +147,8 @@ func declarations(t *testing.T) (declared, packages map[string]bool) {
 		}
 		packages[file.Name.Name] = true
 		for _, d := range file.Decls {
-			for _, name := range namesOf(d) {
-				declared[file.Name.Name+"."+name] = true
+			for _, name := range declared.Names(d) {
+				symbols[file.Name.Name+"."+name] = true
 			}
 		}
 		return nil
@@ -156,35 +156,5 @@ func declarations(t *testing.T) (declared, packages map[string]bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return declared, packages
-}
-
-// namesOf are what a declaration declares: a method as Type.Method.
-func namesOf(d ast.Decl) (names []string) {
-	switch d := d.(type) {
-	case *ast.FuncDecl:
-		name := d.Name.Name
-		if d.Recv != nil {
-			receiver := d.Recv.List[0].Type
-			if star, ok := receiver.(*ast.StarExpr); ok {
-				receiver = star.X
-			}
-			if of, ok := receiver.(*ast.Ident); ok {
-				name = of.Name + "." + name
-			}
-		}
-		return []string{name}
-	case *ast.GenDecl:
-		for _, s := range d.Specs {
-			switch s := s.(type) {
-			case *ast.TypeSpec:
-				names = append(names, s.Name.Name)
-			case *ast.ValueSpec:
-				for _, n := range s.Names {
-					names = append(names, n.Name)
-				}
-			}
-		}
-	}
-	return names
+	return symbols, packages
 }

@@ -16,10 +16,7 @@ import (
 // FuzzHostileTextInTablesAndLogs: whatever text of others is shown, it makes no line
 // and moves no cursor.
 func FuzzHostileTextInTablesAndLogs(f *testing.F) {
-	for _, text := range hostile.Texts {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
+	hostile.Fuzz(f, func(t *testing.T, text string) {
 		if text == "" {
 			return // nothing is shown for it
 		}

@@ -104,8 +104,8 @@ func TestStatusFindsAnIDInWhicheverAccountHasIt(t *testing.T) {
 	check()
 }
 
-// TestAnAccountThatDoesNotAnswerIsNamedAndTheOthersShown.
-func TestAnAccountThatDoesNotAnswerIsNamedAndTheOthersShown(t *testing.T) {
+// TestAnAccountThatDoesNotAnswerHidesNoOther and is named itself.
+func TestAnAccountThatDoesNotAnswerHidesNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)
 	w.run() // of main alone

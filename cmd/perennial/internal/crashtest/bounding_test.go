@@ -109,10 +109,10 @@ func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 	}
 }
 
-// TestAnArchivingKilledWhileItBoundsTheStreamIsEndedByTheNext: at every step the
+// TestAnArchivingKilledWhileBoundingIsEndedByTheNext: at every step the
 // runner starts and goes on, nothing that is not in the snapshot is gone, and the
 // same command ends it.
-func TestAnArchivingKilledWhileItBoundsTheStreamIsEndedByTheNext(t *testing.T) {
+func TestAnArchivingKilledWhileBoundingIsEndedByTheNext(t *testing.T) {
 	w := oldWorld(t, "")
 	data, kept := filepath.Join(w.dir, "data"), filepath.Join(t.TempDir(), "data")
 	if err := os.CopyFS(kept, os.DirFS(data)); err != nil {
@@ -159,7 +159,7 @@ func TestAnArchivingKilledWhileItBoundsTheStreamIsEndedByTheNext(t *testing.T) {
 	}
 }
 
-func TestASlowDurableConsumerKeepsItsEventsUntilAPersonNamesIt(t *testing.T) {
+func TestASlowDurableConsumerKeepsItsEventsUntilNamed(t *testing.T) {
 	w := oldWorld(t, "")
 	w.onStream(nil, func(_ *queue.Queue, js jetstream.JetStream) {
 		consumer, err := js.CreateConsumer(t.Context(), queue.EventsStream("main"), jetstream.ConsumerConfig{Durable: "books", AckPolicy: jetstream.AckAllPolicy})
@@ -215,7 +215,7 @@ func TestASlowDurableConsumerKeepsItsEventsUntilAPersonNamesIt(t *testing.T) {
 	})
 }
 
-func TestKeepEventsLeavesTheStreamAndALaterArchiveBoundsIt(t *testing.T) {
+func TestKeepEventsLeavesTheStreamToALaterArchive(t *testing.T) {
 	w := oldWorld(t, "")
 	if out := w.archiveOld("--keep-events"); out.File == "" || out.Events != nil {
 		t.Errorf("%+v", out)

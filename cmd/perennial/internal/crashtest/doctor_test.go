@@ -82,9 +82,9 @@ func TestTheDoctorOfAllAccountsSaysReplicasThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestTheDoctorSaysAMaxPayloadThatAFactMayExceed: its event could never be
+// TestTheDoctorReportsAMaxPayloadBelowAFactsSize: its event could never be
 // published, and no event behind it.
-func TestTheDoctorSaysAMaxPayloadThatAFactMayExceed(t *testing.T) {
+func TestTheDoctorReportsAMaxPayloadBelowAFactsSize(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
 	n := newNATSProcess(t, w)

@@ -9,10 +9,10 @@ import (
 	"perennial/ledger/disktest"
 )
 
-// TestNothingIsSentWhileTheDiskFailsAndEverythingOnceItWorks: the disk under a
+// TestNothingIsSentUntilTheFailingDiskWorksAgain: the disk under a
 // running `run` answers EIO. Nothing reaches the provider, reads go on, /readyz
 // says why; then the disk works again, and so does the runner, by itself.
-func TestNothingIsSentWhileTheDiskFailsAndEverythingOnceItWorks(t *testing.T) {
+func TestNothingIsSentUntilTheFailingDiskWorksAgain(t *testing.T) {
 	w := newWorld(t, 10)
 	disk := disktest.New(t, "main.ledger.db")
 	for _, line := range disk.Environment() {

@@ -28,8 +28,8 @@ func (w *world) pipe(name string) {
 	}
 }
 
-// TestANamedPipeInThePlaceOfAFileStopsNoCommand, whatever file it is.
-func TestANamedPipeInThePlaceOfAFileStopsNoCommand(t *testing.T) {
+// TestANamedPipeInAFilesPlaceStopsNoCommand, whatever file it is.
+func TestANamedPipeInAFilesPlaceStopsNoCommand(t *testing.T) {
 	t.Parallel()
 	order := `{"id":"a","offer_code":"off_us","quantity":1,"duration_days":30}` + "\n"
 	for name, c := range map[string]struct {

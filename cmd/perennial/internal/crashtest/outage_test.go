@@ -119,9 +119,9 @@ func (w *world) readySays(line daemon.ReadyLine, text string) {
 // ready is the whole of what /readyz says when all works.
 const ready = "ok\n"
 
-// TestAnOutageOfNATSLongerThanTheLeaseIsWaitedOut: the server is killed again and
+// TestANATSOutageLongerThanTheLeaseIsWaitedOut: the server is killed again and
 // again, for shorter and for longer than a lease lasts.
-func TestAnOutageOfNATSLongerThanTheLeaseIsWaitedOut(t *testing.T) {
+func TestANATSOutageLongerThanTheLeaseIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
 	n := newNATSProcess(t, w)

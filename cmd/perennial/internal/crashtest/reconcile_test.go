@@ -150,8 +150,8 @@ func TestReconcileSaysThatNoServerAnswers(t *testing.T) {
 	}
 }
 
-// TestReviewShowsWhatIsKnownWithARunnerAndWithoutOne also at the provider.
-func TestReviewShowsWhatIsKnownWithARunnerAndWithoutOne(t *testing.T) {
+// TestReviewShowsWhatIsKnownWithAndWithoutARunner also at the provider.
+func TestReviewShowsWhatIsKnownWithAndWithoutARunner(t *testing.T) {
 	w := newWorld(t, 1)
 	p, _ := w.run()
 	w.fault(map[string]any{"method": "POST", "path": "/api/v1/orders", "fault": "unresolved_record", "executed": true})

@@ -46,8 +46,8 @@ type againstLine struct {
 	ledger.Against
 }
 
-// TestRebuildBackupAndVerifyWorkBesideARunningRunAndWithoutOne.
-func TestRebuildBackupAndVerifyWorkBesideARunningRunAndWithoutOne(t *testing.T) {
+// TestRebuildBackupAndVerifyWorkWithAndWithoutARun.
+func TestRebuildBackupAndVerifyWorkWithAndWithoutARun(t *testing.T) {
 	w := newWorld(t, 10)
 	run, _ := w.run()
 	w.mustCLI("renew", "px_1", "px_2", "--id", "r1", "--wait")
@@ -161,7 +161,7 @@ func TestTrap13AnOldLedgerIsRefusedAndRestoredFromTheStream(t *testing.T) {
 	w.settled(run, "first", "second", "third")
 }
 
-func TestTrap13ALostDiskIsRestoredFromTheEventsOfAnExternalNATS(t *testing.T) {
+func TestTrap13ALostDiskIsRestoredFromExternalNATSEvents(t *testing.T) {
 	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -33,8 +33,8 @@ const natsUsers = `[
 
 const natsPassword = "Users-of-nats-7"
 
-// natsServers are the servers on which the roles have to hold: the embedded one, and
-// external ones that have what `nats-config` prints.
+// natsServers are the servers on which each role is tested: the embedded one, and
+// external ones that run with what `nats-config` prints.
 type natsServers string
 
 const (
@@ -147,8 +147,8 @@ func (w *world) as(line daemon.ReadyLine, user string) *role {
 	return &role{nc, w.t, js}
 }
 
-// cannot fails where a request is answered with anything but an error. A server says
-// that a subject is forbidden before it answers what was sent behind it.
+// cannot fails the test when a request is answered with anything but an error. The server
+// reports a forbidden subject before it answers later messages.
 func (r *role) cannot(subject, body string) {
 	r.t.Helper()
 	r.cannotSend(&nats.Msg{Subject: subject, Data: []byte(body)})
@@ -178,7 +178,7 @@ func (r *role) cannotSend(m *nats.Msg) {
 	}
 }
 
-// verb asks main and fails where it is refused.
+// verb sends a request to main and fails the test when main refuses it.
 func (r *role) verb(verb, body string) string {
 	r.t.Helper()
 	answer, err := r.Request("perennial.svc.main."+verb, []byte(body), patience)
@@ -199,7 +199,7 @@ func onEach(t *testing.T, do func(t *testing.T, w *world, run *process, line dae
 	}
 }
 
-// TestEachRoleDoesWhatItIsFor: with plain clients of NATS and their default inboxes.
+// TestEachRoleDoesWhatItIsFor uses plain NATS clients with their default inboxes.
 func TestEachRoleDoesWhatItIsFor(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world, _ *process, line daemon.ReadyLine) {
@@ -266,8 +266,8 @@ func TestEachRoleDoesWhatItIsFor(t *testing.T) {
 	})
 }
 
-// refusedAs runs commands that the producer's role does not give: what the server
-// refuses is said at once, and not when an answer has not come.
+// refusedAs runs commands that the producer's role forbids: each command reports the
+// refusal at once and does not wait for an answer.
 func (w *world) refusedAs(line daemon.ReadyLine, user string) {
 	w.t.Helper()
 	for args, subject := range map[string]string{
@@ -281,8 +281,8 @@ func (w *world) refusedAs(line daemon.ReadyLine, user string) {
 	}
 }
 
-// TestEveryChangeNeedsAReason, also of an operator whom the server names. What
-// `reconcile` books is what the provider shows, and nothing that a person says.
+// TestEveryChangeNeedsAReason also when the server names the operator. `reconcile` needs
+// none: it books what the provider shows, and nothing that a person enters.
 func TestEveryChangeNeedsAReason(t *testing.T) {
 	t.Parallel()
 	w, _, line := withRoles(t, embeddedNATS)
@@ -311,7 +311,7 @@ func TestEveryChangeNeedsAReason(t *testing.T) {
 	}
 }
 
-// aFact is the first event of a type, as a client reads it.
+// aFact reads the first event of a type as a client does.
 func aFact[F any](r *role, eventType string) (f F) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
@@ -344,8 +344,8 @@ func (w *world) commandsAs(line daemon.ReadyLine, user string) {
 	}
 }
 
-// TestCommandsOnTheMachineOfTheRunNeedNoPassword: they connect as a user of their own,
-// whose password is that of the run.
+// TestCommandsOnTheMachineOfTheRunNeedNoPassword: the commands connect as a user of their
+// own, with the password that the run wrote.
 func TestCommandsOnTheMachineOfTheRunNeedNoPassword(t *testing.T) {
 	t.Parallel()
 	w, run, _ := withRoles(t, embeddedNATS)
@@ -365,7 +365,7 @@ func TestCommandsOnTheMachineOfTheRunNeedNoPassword(t *testing.T) {
 	}
 }
 
-// TestTheFileOfARunReplacesALink, and does not write where it points.
+// TestTheFileOfARunReplacesALink and leaves the file that the link points to.
 func TestTheFileOfARunReplacesALink(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -9,9 +9,9 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestAccountRotate: a new key is proven before anything is changed, the
-// configuration keeps its words, and what may have been executed under the old
-// App ID is said and not sent under the new one.
+// TestAccountRotate: the program tries a new key before it changes anything, keeps the
+// text of the configuration, and reports what may have been executed under the old App ID
+// instead of sending it under the new one.
 func TestTrap44AccountRotate(t *testing.T) {
 	w := newWorld(t, 4)
 	config := filepath.Join(w.dir, "perennial.yaml")

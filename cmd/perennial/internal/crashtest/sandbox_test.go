@@ -10,8 +10,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// The flags of `sandbox` reach it: a key that is too fast waits as told, and a
-// script's default User-Agent meets the security policy.
+// The flags of `sandbox` take effect: a key that asks too often gets the Retry-After of
+// the flag, and the security policy refuses the default User-Agent of a script.
 func TestSandboxFlags(t *testing.T) {
 	p := start(t, t.TempDir(), "sandbox", "--rate", "0.001", "--refuse-script-agents", "--max-connections", "5", "--db", "sandbox.db", "--charges", "charges.jsonl")
 	var line cli.SandboxReadyLine
@@ -42,7 +42,7 @@ func TestSandboxFlags(t *testing.T) {
 	}
 	for _, wrong := range [][]string{{"--rate", "-1"}, {"--moods", "sunny"}} {
 		if p := start(t, t.TempDir(), append([]string{"sandbox"}, wrong...)...); p.wait() == 0 {
-			t.Errorf("%v is taken", wrong)
+			t.Errorf("sandbox accepts %v", wrong)
 		}
 	}
 	moody := start(t, t.TempDir(), "sandbox", "--moods", "unknown_fields,second_array", "--mood-seed", "3", "--async-delay", "5ms", "--delayed-delay", "10ms")

@@ -9,11 +9,11 @@ import (
 	"perennial/schedules"
 )
 
-// TestASweepOverMaxPayloadAnswersAndItsPartsAddUp: more is due than one sweep
-// plans, on a NATS server as it comes, whose max_payload is less than half of the
-// plan. The plan adds up, `sweep run` answers with what it publishes, and `sweep
-// list` says what is left until nothing is.
-func TestASweepOverMaxPayloadAnswersAndItsPartsAddUp(t *testing.T) {
+// TestPartsOfASweepOverMaxPayloadAddUp: more proxies are due than one sweep plans, and
+// the default max_payload of the NATS server is less than half of the plan. The plan adds
+// up, `sweep run` answers with what it publishes, and `sweep list` shows what is left until
+// nothing is.
+func TestPartsOfASweepOverMaxPayloadAddUp(t *testing.T) {
 	t.Parallel()
 	const due, planned, maxPayload = 10_120, 10_000, 1 << 20
 	w := newWorld(t, due+1)
@@ -29,7 +29,7 @@ func TestASweepOverMaxPayloadAnswersAndItsPartsAddUp(t *testing.T) {
 		t.Errorf("%d of %d due are planned and left is %+v", len(p.Included), p.Due, p.Left)
 	}
 	if text, err := json.Marshal(p); err != nil || len(text) < 2*maxPayload {
-		t.Errorf("a plan of %d bytes tells nothing (%v)", len(text), err)
+		t.Errorf("a plan of %d bytes is shorter than twice max_payload (%v)", len(text), err)
 	}
 	if table := w.mustCLI("sweep", "plan", "keep"); !strings.Contains(table, "120 more are left") {
 		t.Errorf("the table says of the rest: %.400s", table)
@@ -52,8 +52,8 @@ func TestASweepOverMaxPayloadAnswersAndItsPartsAddUp(t *testing.T) {
 	}
 }
 
-// checkParts: what is due is planned or left out with its reason, every proxy that
-// is planned is in one command, and the sums are those of the lines.
+// checkParts fails the test unless each proxy that is due is planned or left out with a
+// reason, each planned proxy is in one command, and the sums are those of the lines.
 func checkParts(t *testing.T, p schedules.Plan) {
 	t.Helper()
 	out, sum := 0, int64(0)
@@ -84,7 +84,7 @@ func checkParts(t *testing.T, p schedules.Plan) {
 	}
 }
 
-// sweepLeft is how many proxies `sweep list` says the one schedule has left.
+// sweepLeft is the number of proxies that `sweep list` shows as left of the only schedule.
 func (w *world) sweepLeft() int {
 	w.t.Helper()
 	var s schedules.Status

@@ -11,8 +11,8 @@ import (
 	"perennial/ledger"
 )
 
-// TestEveryEventThatIsPublishedFitsItsSchema publishes all that a day brings and
-// reads the stream against docs/events.
+// TestEveryEventThatIsPublishedFitsItsSchema publishes the events of a busy day and checks
+// each against its schema in docs/events.
 func TestEveryEventThatIsPublishedFitsItsSchema(t *testing.T) {
 	w := newWorld(t, 4)
 	w.run()

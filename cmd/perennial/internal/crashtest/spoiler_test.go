@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// spoiler stands between the runner and the sandbox and answers what the script
-// says in place of it: what a sandbox that follows the document never would.
+// spoiler is a proxy between the runner and the sandbox. It gives the replies of its
+// script in place of the sandbox's: replies that the provider's document does not allow.
 type spoiler struct {
 	w      *world
 	target string
@@ -22,8 +22,8 @@ type spoiler struct {
 	seen    []sighting
 }
 
-// script is what happens to the requests that hold a text, one after another;
-// those behind its end go through untouched.
+// script is what happens to the requests that hold a text, a step a request; requests
+// after the last step go through unchanged.
 type script struct {
 	method string
 	holds  string // in the path or in the body
@@ -33,12 +33,12 @@ type script struct {
 // spoil is one reply.
 type spoil struct {
 	executed bool   // the sandbox carries the request out first
-	status   int    // of the reply; 0: the sandbox's own
-	header   string // more of them: "Name: value"
-	body     string // instead of the sandbox's; "" is its own
+	status   int    // of the reply; 0: that of the sandbox
+	header   string // one more header: "Name: value"
+	body     string // of the reply; "": that of the sandbox
 	raw      func(reply string) string
-	drop     bool // no byte of a reply comes
-	through  bool // untouched
+	drop     bool // the connection ends without a byte of a reply
+	through  bool // request and reply are unchanged
 }
 
 type sighting struct {
@@ -47,7 +47,7 @@ type sighting struct {
 	throttled    bool
 }
 
-// spoiled has the world's runner reach the sandbox through a spoiler.
+// spoiled puts a spoiler between the world's runner and the sandbox.
 func (w *world) spoiled(scripts ...*script) *spoiler {
 	w.t.Helper()
 	x := &spoiler{w: w, target: w.sandbox.Sandbox, scripts: scripts}
@@ -81,7 +81,7 @@ type forwarded struct {
 	text   string
 }
 
-// next notes the request and takes the step that is its turn.
+// next records the request and returns the script's step for it.
 func (x *spoiler) next(r *http.Request, body string) spoil {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -138,7 +138,7 @@ func (s spoil) answer(out http.ResponseWriter, reply forwarded) {
 	_, _ = io.WriteString(out, reply.text)
 }
 
-// hangUp writes the very bytes and ends the connection.
+// hangUp writes these bytes as they are and closes the connection.
 func hangUp(out http.ResponseWriter, raw string) {
 	conn, _, err := http.NewResponseController(out).Hijack()
 	if err != nil {
@@ -148,12 +148,12 @@ func hangUp(out http.ResponseWriter, raw string) {
 	_ = conn.Close()
 }
 
-// failure is an envelope of a failure.
+// failure is the body of a refusal.
 func failure(code, message string) string {
 	return fmt.Sprintf(`{"success":false,"code":%q,"message":%q,"data":{},"timestamp":%q,"trace_id":"tr_spoiled"}`, code, message, time.Now().UTC().Format(time.RFC3339))
 }
 
-// sightings copies what came so far.
+// sightings copies the requests that came so far.
 func (x *spoiler) sightings() []sighting {
 	x.mu.Lock()
 	defer x.mu.Unlock()

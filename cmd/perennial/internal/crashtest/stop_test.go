@@ -14,7 +14,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// load is more than a runner can do in the time that a test lets it.
+// load is more work than a runner can finish before the test stops it.
 func load() (c crashed) {
 	for n := range 200 {
 		id := fmt.Sprintf("r%d", n)
@@ -28,9 +28,9 @@ func load() (c crashed) {
 	return c
 }
 
-// TestAStopUnderFullLoadAbandonsNothing: every request that has left is recorded
-// with its reply, every fact is published, exit 0; the next run finds nothing
-// that it does not know the outcome of, and does the rest.
+// TestAStopUnderFullLoadAbandonsNothing: the run records each request that it sent with
+// its reply, publishes every fact and exits with 0. The next run finds no request without
+// an outcome and does the rest.
 func TestAStopUnderFullLoadAbandonsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)
@@ -45,12 +45,12 @@ func TestAStopUnderFullLoadAbandonsNothing(t *testing.T) {
 	left := 0
 	for _, r := range w.journal(t) {
 		if r.Type == "operation.waiting" || r.Type == "operation.review" {
-			t.Errorf("a request was given up: %s", r.Data)
+			t.Errorf("a request was abandoned: %s", r.Data)
 		}
 	}
 	for state, n := range w.stateCounts() {
 		if state == fact.StateSending {
-			t.Errorf("%d were left in the middle", n)
+			t.Errorf("%d operations were left in sending", n)
 		}
 		if !state.Ended() {
 			left += int(n)
@@ -71,7 +71,7 @@ func TestAStopUnderFullLoadAbandonsNothing(t *testing.T) {
 	}
 }
 
-// stateCounts are the operations that the runner left, by state.
+// stateCounts counts the operations that the runner left, by state.
 func (w *world) stateCounts() map[fact.State]int64 {
 	w.t.Helper()
 	l, err := ledger.Open(w.t.Context(), ledger.Config{Path: w.ledgerFile(), Clock: time.Now, ReadOnly: true})
@@ -86,9 +86,9 @@ func (w *world) stateCounts() map[fact.State]int64 {
 	return counts
 }
 
-// TestASecondSignalStopsAtOnceAndLosesNothing: the first one waits for requests
-// that hang at the provider, which executed them; the second does not. The next
-// run asks again under the same keys.
+// TestASecondSignalStopsAtOnceAndLosesNothing: the provider has executed the requests but
+// does not reply. After the first signal the run waits for the replies, after the second
+// it ends. The next run sends the requests again under the same keys.
 func TestASecondSignalStopsAtOnceAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)

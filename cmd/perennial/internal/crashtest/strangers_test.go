@@ -11,8 +11,9 @@ import (
 	"perennial/queue"
 )
 
-// TestAStrangersEventIsNotTheEndOfAnAccount: nothing is sent meanwhile, and a person
-// has the events published again, on the embedded server too.
+// TestAStrangersEventIsNotTheEndOfAnAccount: while another client's event is on the stream
+// the account sends nothing; an operator then has the events published again. The server
+// is the embedded one.
 func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -29,7 +30,7 @@ func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.mustCLI("renew", "px_2", "--id", "second") // its facts have no place on the stream
+	w.mustCLI("renew", "px_2", "--id", "second") // the stranger's event is where its facts belong
 	if code := run.wait(); code != cli.ExitFailed || !strings.Contains(run.stderr.String(), "was not published by this program") {
 		t.Fatalf("exit %d\n%s", code, run.stderr)
 	}
@@ -40,7 +41,7 @@ func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
 	w.readySays(line, ready)
 	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
 	if !strings.Contains(run.stderr.String(), "other clients have published on the events stream") {
-		t.Errorf("it is not said:\n%s", run.stderr)
+		t.Errorf("the log does not report the event of the stranger:\n%s", run.stderr)
 	}
 	w.mustCLI("ledger", "verify", "--against-events")
 	w.settled(run, "first", "second") // the ledger notes how far it was published
@@ -61,7 +62,8 @@ func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
 	}
 }
 
-// TestAStreamThatKnowsMoreIsNotMadeAnew: a stranger's message is no excuse for an old ledger.
+// TestAStreamThatKnowsMoreIsNotMadeAnew: a stream with a later event than the ledger's is
+// not filled again, even if a stranger published that event.
 func TestAStreamThatKnowsMoreIsNotMadeAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -86,8 +88,8 @@ func TestAStreamThatKnowsMoreIsNotMadeAnew(t *testing.T) {
 	}
 }
 
-// onLooseNATS runs an account on an external server that lets every client do
-// everything, and is a client of it.
+// onLooseNATS runs an account on an external server that permits everything to every
+// client, and returns such a client.
 func onLooseNATS(t *testing.T, proxies int) (w *world, run *process, nc *nats.Conn) {
 	t.Helper()
 	w = newWorld(t, proxies)
@@ -105,7 +107,8 @@ func onLooseNATS(t *testing.T, proxies int) (w *world, run *process, nc *nats.Co
 	return w, run, nc
 }
 
-// TestAStrangersHandOnTheLeaseStopsNoAccount: on a server that lets others write it.
+// TestAStrangersHandOnTheLeaseStopsNoAccount on a server where other clients may write the
+// lease.
 func TestAStrangersHandOnTheLeaseStopsNoAccount(t *testing.T) {
 	t.Parallel()
 	w, run, nc := onLooseNATS(t, 3)
@@ -133,7 +136,7 @@ func TestAStrangersHandOnTheLeaseStopsNoAccount(t *testing.T) {
 	w.settled(run, "first", "second")
 }
 
-// TestAStartBehindAStrangersEventSendsNothing, however often it is tried.
+// TestAStartBehindAStrangersEventSendsNothing, also when the start is repeated.
 func TestAStartBehindAStrangersEventSendsNothing(t *testing.T) {
 	t.Parallel()
 	w, run, nc := onLooseNATS(t, 4)
@@ -158,6 +161,6 @@ func TestAStartBehindAStrangersEventSendsNothing(t *testing.T) {
 		}
 	}
 	if after, _ := checkReferee(t, w.charges); after != before {
-		t.Errorf("%d cents became %d", before, after)
+		t.Errorf("the wallet changed from %d to %d cents", before, after)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"perennial/jobs/inspect"
 )
 
-// Every bad line is named, and nothing is published: neither what stands before it
-// nor what stands behind.
+// Each bad line is named, and no line of the file is published, whether before or after
+// a bad one.
 func TestSubmitPublishesAllOrNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -32,7 +32,7 @@ not json
 		"bad.jsonl line 2 (id b2): duration_days", "line 3 (id b1): the id is in line 1", "line 4:", "line 5 (id b5): items[0]: cidrs", "4 of 5 lines", "nothing was published",
 	} {
 		if !strings.Contains(errs, want) {
-			t.Errorf("%q is not said:\n%s", want, errs)
+			t.Errorf("the output lacks %q:\n%s", want, errs)
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(w.dir, "rejects.jsonl"))
@@ -45,8 +45,8 @@ not json
 	w.settled(run)
 }
 
-// As spreadsheets write it: a byte order mark, semicolons, carriage returns, empty
-// rows; from a file and from the standard input.
+// CSV as spreadsheets write it, with a byte order mark, semicolons, carriage returns and
+// empty rows, is read from a file and from the standard input.
 func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -78,8 +78,8 @@ func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
 	w.settled(run, "o1")
 }
 
-// TestADryRunSaysWhatWouldBeRefused: a ceiling under the price, an offer that is
-// not there, a wallet that is too low.
+// TestADryRunSaysWhatWouldBeRefused: a ceiling under the price, an offer that does not
+// exist, a wallet that is too low.
 func TestADryRunSaysWhatWouldBeRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -96,9 +96,8 @@ func TestADryRunSaysWhatWouldBeRefused(t *testing.T) {
 	}
 }
 
-// TestABadLineNamesItsIDWhateverIsWrongWithIt also where no command could be made of
-// the row.
-func TestABadLineNamesItsIDWhateverIsWrongWithIt(t *testing.T) {
+// TestABadLineNamesItsIDWhateverIsWrong, also when the row cannot become a command.
+func TestABadLineNamesItsIDWhateverIsWrong(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
 	w.write("bad.csv", "duration_days,id,offer_code,quantity\nmany,a1,off_us_1,1\n30,a2,off_us_1,1,2,3\n30,a3,off_us_1,1.5\n,a4,off_us_1,1\n", 0o600)
@@ -111,9 +110,8 @@ func TestABadLineNamesItsIDWhateverIsWrongWithIt(t *testing.T) {
 	}
 }
 
-// TestAnIDThatComesWithOtherContentIsAConflictInTheRow, and not what became of the
-// first content.
-func TestAnIDThatComesWithOtherContentIsAConflictInTheRow(t *testing.T) {
+// TestAnIDWithOtherContentShowsAConflict and not the outcome of the first content.
+func TestAnIDWithOtherContentShowsAConflict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
 	w.run()
@@ -128,7 +126,7 @@ func TestAnIDThatComesWithOtherContentIsAConflictInTheRow(t *testing.T) {
 	}
 }
 
-func TestAnOrderThatIsWaitedForNamesItsIDFirstAndItsProxiesLast(t *testing.T) {
+func TestAnAwaitedOrderPrintsItsIDBeforeItsProxies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
 	run, _ := w.run()

@@ -13,7 +13,7 @@ import (
 	"perennial/schedules"
 )
 
-// yearly never fires while a test looks.
+// yearly does not fire during a test.
 const yearly = `schedules:
   - name: keep
     cron: "0 0 1 1 *"
@@ -44,8 +44,8 @@ func included(p schedules.Plan) (ids []string) {
 	return ids
 }
 
-// TestSweepsFromTheCommandLine looks at plans, retires and takes back, and
-// carries one out.
+// TestSweepsFromTheCommandLine shows plans, retires proxies and takes them back, and runs
+// a plan.
 func TestSweepsFromTheCommandLine(t *testing.T) {
 	w := newWorld(t, 6)
 	w.write("keep-not.txt", "px_6 # too dear\n", 0o600)
@@ -82,12 +82,12 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 		}
 	}
 	if list := w.mustCLI("proxies", "list"); !strings.Contains(list, "before its last renewal") || strings.Contains(list, "a long while ago") {
-		t.Errorf("what was renewed since was seen:\n%s", list)
+		t.Errorf("the list does not say that a renewed proxy was last seen before its renewal:\n%s", list)
 	}
 	table, _, _ := w.cli("sweep", "plan", "keep")
 	for _, text := range []string{"the wallet holds 499997.00", "px_2", "it is retired", "price: " + schedules.PriceKind} {
 		if !strings.Contains(table, text) {
-			t.Errorf("the table does not say %q:\n%s", text, table)
+			t.Errorf("the table lacks %q:\n%s", text, table)
 		}
 	}
 	out, errs, code := w.cli("sweep", "forecast", "keep", "--days", "20")
@@ -104,9 +104,9 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestAProxyThatIsNotRenewedIsReplacedByAnOrder goes the whole way: a renewal
-// that fails, the order that takes its place, and its delivery.
-func TestAProxyThatIsNotRenewedIsReplacedByAnOrder(t *testing.T) {
+// TestAProxyThatIsNotRenewedIsReplaced covers every step: the failed renewal, the order for
+// a replacement, and its delivery.
+func TestAProxyThatIsNotRenewedIsReplaced(t *testing.T) {
 	w := newWorld(t, 1)
 	w.configure("", `schedules:
   - name: keep
@@ -147,8 +147,8 @@ func TestAProxyThatIsNotRenewedIsReplacedByAnOrder(t *testing.T) {
 	}
 }
 
-// TestTrap55ASweepThatCannotBeMadeIsNotReady: a key without proxies:read keeps
-// every order working, and renews nothing.
+// TestTrap55ASweepThatCannotBeMadeIsNotReady: with a key without proxies:read orders go on,
+// and no sweep can be made.
 func TestTrap55ASweepThatCannotBeMadeIsNotReady(t *testing.T) {
 	w := newWorld(t, 1)
 	w.fault(map[string]any{"method": "GET", "path": "/api/v1/proxies", "fault": "code", "code": "insufficient_scope", "http_status": 403, "times": 1_000_000})
@@ -172,9 +172,9 @@ func TestTrap55ASweepThatCannotBeMadeIsNotReady(t *testing.T) {
 	waitForHTTP(t, line.HTTP+"/readyz", "ok\n")
 }
 
-// TestASweepThatNeedsAPersonOrMoneyDoesNotEndWith0: a cron script would not notice
-// that nothing was renewed.
-func TestASweepThatNeedsAPersonOrMoneyDoesNotEndWith0(t *testing.T) {
+// TestASweepThatNeedsAPersonOrMoneyFails: by its exit code a cron script notices that
+// nothing was renewed.
+func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)
 	const schedule = "  - {name: %s, cron: '0 0 1 1 *', renew_before: 300h, duration_days: 30, match: {proxy_ids: [%s]}%s}\n"
@@ -190,9 +190,9 @@ func TestASweepThatNeedsAPersonOrMoneyDoesNotEndWith0(t *testing.T) {
 		{"ask", cli.ExitPerson, "over approve_over_cents (0.01 USD): `perennial sweep approve "}, {"none", cli.ExitPartly, "daily_budget_cents (0.01 USD): 1 proxies are left out"},
 		{"some", cli.ExitPartly, "budget_cents (5.00 USD): 1 proxies are left out, 1.00 USD is missing"}, {"all", cli.ExitDone, "0 to renew"}, {"all", cli.ExitDone, "0 to renew"},
 	} {
-		for _, output := range []string{"json", "table"} { // in the same second too
+		for _, output := range []string{"json", "table"} { // both within the same second
 			if c.schedule == "some" && output == "json" {
-				continue // its table would find these commands on their way
+				continue // a second run would find these commands under way
 			}
 			out, errs, code := w.cli("sweep", "run", c.schedule, "-o", output)
 			if code != c.code || output == "table" && !strings.Contains(out, c.says) {

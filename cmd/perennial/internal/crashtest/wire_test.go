@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// wire stands between the runner and the sandbox. At the first POST it strikes:
-// in the middle of the request, after its execution, or in the middle of the
+// wire is a TCP proxy between the runner and the sandbox. At the first POST it calls
+// strike: in the middle of the request, after its execution, or in the middle of the
 // response.
 type wire struct {
 	t        *testing.T
@@ -24,7 +24,7 @@ type wire struct {
 	once     sync.Once
 }
 
-// through has the world's runner reach the sandbox by a wire; mode "" by none.
+// through puts a wire between the world's runner and the sandbox; mode "" puts none.
 func (w *world) through(mode string) *wire {
 	w.t.Helper()
 	x := &wire{t: w.t, mode: mode, armed: make(chan struct{})}
@@ -46,7 +46,7 @@ func (w *world) through(mode string) *wire {
 	return x
 }
 
-// arm says what the strike is.
+// arm sets strike; the wire waits for it at the first POST.
 func (x *wire) arm(strike func()) {
 	x.strike = strike
 	close(x.armed)
@@ -68,7 +68,7 @@ func (x *wire) carry(client net.Conn) {
 		_ = client.Close()
 		return
 	}
-	struck := make(chan struct{}, 1) // a strike at the response is due
+	struck := make(chan struct{}, 1) // strike is due at the response
 	go func() {
 		x.copy(server, client, func(text []byte) int {
 			if !bytes.HasPrefix(text, []byte("POST ")) {
@@ -96,8 +96,8 @@ func (x *wire) carry(client net.Conn) {
 	_ = client.Close()
 }
 
-// copy carries what comes. Where at gives more than nothing, so many bytes go
-// through before the strike and the rest behind it; below zero none do before.
+// copy forwards what is read. at says how many bytes of a read go before strike is called;
+// the rest goes after it. 0: strike is not called. Below 0: no byte goes before it.
 func (x *wire) copy(to io.Writer, from io.Reader, at func([]byte) int) {
 	buf := make([]byte, 64<<10)
 	for {

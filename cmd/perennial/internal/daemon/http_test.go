@@ -13,10 +13,7 @@ import (
 
 // FuzzHostileTextOnPages: whatever text of others is shown, it makes no tag.
 func FuzzHostileTextOnPages(f *testing.F) {
-	for _, text := range hostile.Texts {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
+	hostile.Fuzz(f, func(t *testing.T, text string) {
 		if text == "" {
 			return // nothing is shown for it
 		}
