@@ -28,7 +28,8 @@ func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 		return acceptAgain(tx, a, known)
 	}
 	if known.RefusedHash == a.hash {
-		return nil // refused before, and the fact says so
+		a.absorbed = true // refused before, and the fact says so
+		return nil
 	}
 	if a.invalid != nil {
 		return a.refuse(tx, fact.RejectedInvalid, a.invalid.Reason)
@@ -49,6 +50,7 @@ func (a *arrival) refuse(tx *ledger.Tx, code, reason string) error {
 func (a *arrival) answerOnce(tx *ledger.Tx, answer fact.Fact, reason string) error {
 	before, contents, err := tx.RefusedContent(a.id(), a.hash)
 	if err != nil || before {
+		a.absorbed = true
 		return err
 	}
 	if contents >= ledger.MaxRefusals {
@@ -64,7 +66,7 @@ func (a *arrival) rejected(code, reason string) fact.CommandRejected {
 		labels = a.invalid.Labels
 	}
 	return fact.CommandRejected{
-		Ref: fact.Ref{CommandID: a.id(), Labels: labels}, ContentHash: a.hash, Code: code, Reason: decide.Bounded(reason),
+		Ref: fact.Ref{CommandID: a.id(), Labels: labels}, ContentHash: a.hash, Code: code, Reason: decide.Bounded(reason), ReplyTo: a.inbox,
 	}
 }
 
@@ -72,12 +74,14 @@ func (a *arrival) rejected(code, reason string) fact.CommandRejected {
 // the same id is a conflict, and the first remains.
 func acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
 	if known.Kind == a.kind && known.AcceptedHash == a.hash {
+		a.absorbed = true
 		return nil
 	}
 	reason := "the id was accepted before with other content, which remains: choose another id"
 	if a.invalid != nil {
 		reason += " (and this content would be refused: " + a.invalid.Reason + ")"
 	}
+	a.conflict = reason
 	return a.answerOnce(tx, fact.CommandConflict{
 		Ref: fact.Ref{CommandID: a.id(), Labels: a.cmd.Labels}, ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: decide.Bounded(reason),
 	}, reason)
@@ -94,7 +98,7 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 	planned := a.cmd.Operations(r.binding, ids, r.careful(a.cmd))
 	facts := append(make([]fact.Fact, 0, 2), fact.CommandAccepted{
 		Ref: fact.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, Kind: a.kind, ContentHash: a.hash, Content: a.content,
-		DurationDays: a.cmd.DurationDays, Operations: planned,
+		DurationDays: a.cmd.DurationDays, Operations: planned, ReplyTo: a.inbox,
 	})
 	facts = append(facts, fact.Skipped(fact.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, skipped, "other operations hold them")...)
 	if err := tx.Append(facts...); err != nil {

@@ -5,6 +5,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -179,10 +180,16 @@ type arrival struct {
 	jobs    []*job
 	started bool   // with its intent, which uses the token
 	dead    string // why it goes to the dead letters in place of the ledger
+
+	inbox    string // that its headers name; "" for none
+	absorbed bool   // it came before
+	conflict string // why its content is not carried out
 }
 
 // forget clears what an acceptance left here whose transaction was rolled back.
-func (a *arrival) forget() { a.jobs, a.started, a.dead = nil, false, "" }
+func (a *arrival) forget() {
+	a.jobs, a.started, a.dead, a.absorbed, a.conflict = nil, false, "", false, ""
+}
 
 // acceptBatch accepts commands in one commit, acknowledges them and queues what
 // they start.
@@ -239,9 +246,29 @@ func (r *Runner) ackBatch(ctx context.Context, arrivals []*arrival) (failed erro
 		if err := a.msg.Ack(); err != nil {
 			r.Log.WithError(err).WithField("command_id", a.id()).Debug("the acknowledgement was lost: the command comes again and is absorbed")
 		}
+		r.answer(a)
 		r.ready.arrive(a.place(), a.jobs)
 	}
 	return failed
+}
+
+// answer tells the inbox of a command what no command.finished of its own will.
+func (r *Runner) answer(a *arrival) {
+	switch {
+	case a.inbox == "":
+	case a.dead != "":
+		r.Answer(a.inbox, refusal("refused", a.dead))
+	case a.conflict != "":
+		r.Answer(a.inbox, refusal("conflict", a.conflict))
+	case a.absorbed:
+		r.AnswerEnd(a.inbox, a.id())
+	}
+}
+
+// refusal is the answer to a command that is not carried out.
+func refusal(code, reason string) []byte {
+	text, _ := json.Marshal(map[string]string{"error": code, "reason": reason}) // texts alone
+	return text
 }
 
 // bury stores a message that cannot be answered by a fact among the dead letters.
@@ -277,11 +304,14 @@ func (a *arrival) id() string {
 // read parses one message. A message that cannot be answered under any id goes
 // to the dead letters, durably, before it is acknowledged.
 func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
-	a := &arrival{msg: m, kind: KindOf(m.Kind)}
+	a := &arrival{msg: m, kind: KindOf(m.Kind), inbox: queue.ReplyTo(m.Header)}
 	err := a.parse(command.Rules{Environment: r.Provider.Environment(), CIDRField: r.CIDRField})
 	if unreadable, ok := errors.AsType[*command.UnreadableError](err); ok {
 		if err := r.bury(ctx, m, unreadable.Reason); err != nil {
 			return nil, err
+		}
+		if a.inbox != "" {
+			r.Answer(a.inbox, refusal("unreadable", unreadable.Reason))
 		}
 		return nil, m.Ack()
 	}

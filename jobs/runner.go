@@ -58,11 +58,16 @@ type Config struct {
 	Address    string // what the ledger is bound to; default Provider.BaseURL()
 	Commands   Commands
 	DeadLetter func(ctx context.Context, dead queue.Dead) error
-	Clock      func() time.Time
-	Random     func() float64 // in [0, 1)
-	Log        *logrus.Entry
-	Version    string
-	Holder     string // names this process in runner.started
+	// Answer sends data to the inbox of a command that gets no command.finished of its
+	// own, and AnswerEnd what became of a command that was accepted before; default:
+	// nothing is sent.
+	Answer    func(inbox string, data []byte)
+	AnswerEnd func(inbox, commandID string)
+	Clock     func() time.Time
+	Random    func() float64 // in [0, 1)
+	Log       *logrus.Entry
+	Version   string
+	Holder    string // names this process in runner.started
 
 	RatePerSecond      float64        // default 5
 	Concurrency        int            // requests under way at once; default 8
@@ -105,6 +110,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Reached == nil {
 		c.Reached = func(string) {}
+	}
+	if c.Answer == nil {
+		c.Answer = func(string, []byte) {}
+	}
+	if c.AnswerEnd == nil {
+		c.AnswerEnd = func(string, string) {}
 	}
 	return c
 }

@@ -95,8 +95,8 @@ func (t *Tx) applyCommand(r Row, f fact.Fact) error {
 }
 
 func (t *Tx) applyAccepted(r Row, f fact.CommandAccepted) error {
-	err := t.exec(`INSERT INTO commands (id, kind, content_hash, accepted_seq, accepted_at) VALUES (?, ?, ?, ?, ?)`,
-		f.CommandID, string(f.Kind), f.ContentHash, r.Seq, r.Time)
+	err := t.exec(`INSERT INTO commands (id, kind, content_hash, accepted_seq, accepted_at, reply_to) VALUES (?, ?, ?, ?, ?, ?)`,
+		f.CommandID, string(f.Kind), f.ContentHash, r.Seq, r.Time, f.ReplyTo)
 	if err != nil {
 		return err
 	}

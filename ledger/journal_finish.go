@@ -13,12 +13,20 @@ import (
 	"perennial/ledger/fact"
 )
 
+// ending is a command that may be over, and the inbox that a refusal at its arrival names.
+type ending struct {
+	fact.Ref
+
+	replyTo string
+}
+
 // noteEnding remembers the command of a fact that may have ended it.
 func (t *Tx) noteEnding(f fact.Fact) {
 	var ref fact.Ref
+	var replyTo string
 	switch f := f.(type) {
 	case fact.CommandRejected:
-		ref = f.Ref
+		ref, replyTo = f.Ref, f.ReplyTo
 	case fact.CommandCancelled:
 		ref = f.Ref
 	case fact.OperationResolved:
@@ -32,8 +40,8 @@ func (t *Tx) noteEnding(f fact.Fact) {
 	default:
 		return
 	}
-	if !slices.ContainsFunc(t.ended, func(x fact.Ref) bool { return x.CommandID == ref.CommandID }) {
-		t.ended = append(t.ended, ref)
+	if !slices.ContainsFunc(t.ended, func(x ending) bool { return x.CommandID == ref.CommandID }) {
+		t.ended = append(t.ended, ending{ref, replyTo})
 	}
 }
 
@@ -43,8 +51,8 @@ func (t *Tx) run(fn func(*Tx) error) error {
 	if err := fn(t); err != nil {
 		return err
 	}
-	for _, ref := range t.ended {
-		if err := t.finish(ref.CommandID, ref.Labels); err != nil {
+	for _, x := range t.ended {
+		if err := t.finish(x.CommandID, x.Labels, x.replyTo); err != nil {
 			return err
 		}
 	}
@@ -52,7 +60,7 @@ func (t *Tx) run(fn func(*Tx) error) error {
 }
 
 // finish appends command.finished if the command is over.
-func (t *Tx) finish(id string, labels map[string]string) error {
+func (t *Tx) finish(id string, labels map[string]string, replyTo string) error {
 	f, over, err := finished(t, id)
 	if err != nil || !over {
 		return err
@@ -61,7 +69,8 @@ func (t *Tx) finish(id string, labels map[string]string) error {
 	if f.Totals.Currency, err = t.currency(f); err != nil {
 		return err
 	}
-	err = t.queryRow(`SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?), 0) + 1`, id).Scan(&f.Revision)
+	err = t.queryRow(`SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?1), 0) + 1,
+		coalesce((SELECT reply_to FROM commands WHERE id = ?1), ?2)`, id, replyTo).Scan(&f.Revision, &f.ReplyTo)
 	if err != nil {
 		return err
 	}
@@ -97,7 +106,7 @@ func finished(from source, id string) (f fact.CommandFinished, over bool, err er
 	if err := addOperations(from, &f, operations, lines); err != nil {
 		return f, false, err
 	}
-	f.Lines, f.LinesTotal = lines.all[:min(len(lines.all), fact.MaxFinishedLines)], len(lines.all)
+	f.Lines, f.LinesTotal = append(f.Lines, lines.all[:min(len(lines.all), fact.MaxFinishedLines)]...), len(lines.all)
 	return f, true, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +107,9 @@ func TestACommandThatGoesOnFinishesAgain(t *testing.T) {
 	b := newBook(t)
 	b.commit(opened(1000), accepted(fact.KindRenewal, "r1/0001", "px_1"), sending("r1/0001", 1),
 		fact.CommandRejected{Ref: ref("r1/0001"), Code: "insufficient_wallet_balance", Reason: "no money", Attempt: 1})
+	if text, err := json.Marshal(b.only("r1", 1)); err != nil || strings.Contains(string(text), "null") {
+		t.Errorf("%s %v", text, err)
+	}
 	if f := b.only("r1", 1); f.State != "rejected" || f.Code != "insufficient_wallet_balance" || f.Reason != "no money" || f.Lines[0].State != "not_charged" {
 		t.Errorf("%+v", f)
 	}
@@ -132,6 +136,21 @@ func TestASplitCommandFinishesOnce(t *testing.T) {
 	f := b.only("r1", 1)
 	if f.State != "partial" || f.LinesTotal != 2 || f.Code != "proxy_not_found" {
 		t.Errorf("%+v", f)
+	}
+	b.proves()
+}
+
+func TestARefundedOrderFinishesWithoutLines(t *testing.T) {
+	b := newBook(t)
+	b.commit(opened(1000), accepted(fact.KindOrder, "o1/1"), sending("o1/1", 1), fact.OrderAccepted{Ref: ref("o1/1"), Attempt: 1, OrderNo: "no of o1/1", NextAt: noon},
+		fact.OrderRefunded{OrderState: orderState("o1/1", "refunded", 300, 300), RefundStatus: "completed", Destination: "wallet", RefundedAt: noon})
+	f := b.only("o1", 1)
+	if want := (fact.Booked{ChargedCents: 300, RefundedCents: 300, Currency: "USD"}); f.State != "refunded" || f.Totals != want || f.Lines == nil || len(f.Lines) > 0 {
+		t.Errorf("%+v", f)
+	}
+	page, err := b.FinishedLines(t.Context(), "o1", 0, 10)
+	if check(t, err); page.Lines == nil {
+		t.Error("its lines are null")
 	}
 	b.proves()
 }

@@ -32,7 +32,7 @@ type Tx struct {
 	rows []Row
 
 	decided decision
-	ended   []fact.Ref // of commands of which a fact of this request ended something
+	ended   []ending // of commands of which a fact of this request ended something
 }
 
 // decision is what the facts of one AppendTo were decided on.

@@ -27,7 +27,7 @@ func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		return tx.finish(id, accepted.Labels)
+		return tx.finish(id, accepted.Labels, "")
 	})
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (l *Ledger) FinishedLines(ctx context.Context, id string, after, limit int)
 	lines, err := linesOfCommand(reader{ctx, l}, id, operations)
 	p.LinesTotal = len(lines.all)
 	from := min(max(after, 0), p.LinesTotal)
-	p.Lines = lines.all[from:min(from+limit, p.LinesTotal)]
+	p.Lines = append([]fact.FinishedLine{}, lines.all[from:min(from+limit, p.LinesTotal)]...)
 	return p, err
 }
 

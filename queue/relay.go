@@ -40,6 +40,9 @@ type Event struct {
 	Hash    string // the row's hash
 	Type    string // "order.delivered": the last tokens of the subject
 	Payload []byte // the finished CloudEvents JSON
+	// ReplyTo is the inbox that gets Reply beside the event; "": none does.
+	ReplyTo string
+	Reply   []byte
 }
 
 // Source is the journal, as the relay reads it.

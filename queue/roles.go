@@ -123,6 +123,7 @@ func (r Role) rights(account string) []right {
 			all = append(all, right{subject: subject})
 		}
 		ask(producerVerbs...)
+		all = append(all, right{subject: replySubject(account, allInboxes), local: allInboxes, stream: true})
 	case RoleSubscriber:
 		all = eventRights(account)
 	case RoleViewer:
@@ -233,10 +234,12 @@ const userInfo = "$SYS.REQ.USER.INFO"
 
 // subjects are what the user may publish on and subscribe to in its own account.
 func (u User) subjects() (publish, subscribe []string) {
-	publish, subscribe = []string{userInfo}, []string{"_INBOX.>"}
+	publish, subscribe = []string{userInfo}, []string{allInboxes}
 	for _, r := range u.rights() {
 		if r.stream {
-			subscribe = append(subscribe, r.here())
+			if r.here() != allInboxes {
+				subscribe = append(subscribe, r.here())
+			}
 		} else {
 			publish = append(publish, r.here())
 		}

@@ -101,6 +101,8 @@ type CommandAccepted struct {
 	EstimateCents int64           `json:"estimate_cents,omitempty"`
 	DurationDays  int64           `json:"duration_days"`
 	Operations    []Planned       `json:"operations"`
+	// ReplyTo is the inbox that gets the data of the command's command.finished.
+	ReplyTo string `json:"reply_to,omitempty"`
 }
 
 // FactType implements Fact.
@@ -122,6 +124,7 @@ type CommandRejected struct {
 	// SplitInto are the operations that take over the ids of a refused chunk.
 	SplitInto    []Planned `json:"split_into,omitempty"`
 	DurationDays int64     `json:"duration_days,omitempty"`
+	ReplyTo      string    `json:"reply_to,omitempty"` // as of CommandAccepted, of a command that is refused before it
 }
 
 // FactType implements Fact.

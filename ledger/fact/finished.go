@@ -133,6 +133,7 @@ type CommandFinished struct {
 	OperationsTotal int                 `json:"operations_total"`
 	Attempts        int64               `json:"attempts"`
 	Reviews         int64               `json:"reviews"`
+	ReplyTo         string              `json:"reply_to,omitempty"` // the inbox that gets these data
 }
 
 // FactType implements Fact.

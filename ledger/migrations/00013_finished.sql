@@ -14,5 +14,8 @@ CREATE TABLE bought (
     offer_code TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- The inbox that gets what the command came to, "" for none.
+ALTER TABLE commands ADD COLUMN reply_to TEXT NOT NULL DEFAULT '';
+
 -- +goose Down
 SELECT 1;

@@ -232,7 +232,7 @@ func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) s
 
 // notTakenIn is after how many polls a command that is not in the ledger is said
 // to wait for the account.
-const notTakenIn = 2
+const notTakenIn = 20
 
 // sayNotReady prints why the account takes no commands in.
 func (a *app) sayNotReady(ctx context.Context, r *remote, id string) {
@@ -266,15 +266,18 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesR
 				return err
 			}
 		}
-		if err := untilOver(ctx, r, id); err != nil {
+		if err := untilOver(ctx, r, id, polls); err != nil {
 			return err
 		}
 	}
 }
 
-// untilOver returns when a command is over, or after a second: it may wait for a person
-// by then, or be held.
-func untilOver(ctx context.Context, r *remote, id string) error {
+// untilOver returns when a command may be over: in the beginning soon, since it may be
+// held or wait for a person, later when the runner says so, or after a second.
+func untilOver(ctx context.Context, r *remote, id string, polls int) error {
+	if polls < notTakenIn {
+		return sleep.For(ctx, pollEvery)
+	}
 	_, err := ask[daemon.WaitAnswer](ctx, r, daemon.VerbWait, daemon.WaitRequest{ID: id, TimeoutSeconds: 1})
 	if refused, ok := errors.AsType[*queue.ServiceError](err); err == nil || ok && refused.Code == daemon.CodeNotFound {
 		return ctx.Err()

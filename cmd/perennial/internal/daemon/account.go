@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -41,7 +42,8 @@ type account struct {
 	sweeper *schedules.Sweeper
 	Relay   *queue.Relay
 
-	finishes finishes
+	finishes  finishes
+	answering atomic.Int64 // inboxes that wait for a command that had come before
 
 	checked sync.Mutex
 	last    map[string]check // by name

@@ -35,7 +35,7 @@ func (a *account) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	runner := a.newRunner(intake)
+	runner := a.newRunner(ctx, intake)
 	a.setState("reading the provider's account")
 	stop, err := a.serveVerbs(ctx, runner)
 	if err != nil {
@@ -256,7 +256,7 @@ func (a *account) publishRest(ctx context.Context, relay *queue.Relay) {
 // askEvery is how often a provider without other traffic is asked.
 const askEvery = 5 * time.Second
 
-func (a *account) newRunner(intake *queue.Intake) *jobs.Runner {
+func (a *account) newRunner(ctx context.Context, intake *queue.Intake) *jobs.Runner {
 	address := a.Client.BaseURL()
 	if a.host.Config.Embedded {
 		address = embeddedAddress
@@ -264,6 +264,8 @@ func (a *account) newRunner(intake *queue.Intake) *jobs.Runner {
 	return jobs.NewRunner(jobs.Config{
 		Account: a.Name, Ledger: a.Ledger, Provider: a.Client, Address: address, Commands: intake,
 		DeadLetter: func(ctx context.Context, dead queue.Dead) error { return a.host.Queue.DeadLetter(ctx, a.Name, dead) },
+		Answer:     a.answerInbox,
+		AnswerEnd:  func(inbox, id string) { a.answerEnd(ctx, inbox, id) },
 		Clock:      time.Now, Random: rand.Float64, Log: a.log, Version: config.Version, Holder: HolderName(),
 		RatePerSecond: a.config.RatePerSecond, Concurrency: a.config.Concurrency, PollFloor: a.config.PollFloor, CIDRField: a.config.CIDRField,
 		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.Location,

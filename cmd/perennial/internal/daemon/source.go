@@ -4,10 +4,13 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -35,9 +38,26 @@ func (s *Source) Events(ctx context.Context, after uint64, limit int) ([]queue.E
 		if s.text, err = r.AppendEvent(s.text, s.Account); err != nil {
 			return nil, err
 		}
-		events = append(events, queue.Event{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: s.text[begin:len(s.text):len(s.text)]})
+		event := queue.Event{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: s.text[begin:len(s.text):len(s.text)]}
+		if event.ReplyTo, err = replyTo(r); event.ReplyTo != "" {
+			event.Reply = []byte(r.Data)
+		}
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, event)
 	}
 	return events, nil
+}
+
+// replyTo is the inbox that gets what a command came to.
+func replyTo(r ledger.Row) (string, error) {
+	if r.Type != "command.finished" || !strings.Contains(r.Data, `"reply_to":`) {
+		return "", nil
+	}
+	var f fact.CommandFinished
+	err := json.Unmarshal([]byte(r.Data), &f)
+	return f.ReplyTo, err
 }
 
 // Changed implements queue.Source.

@@ -103,7 +103,7 @@ func (f *finishes) on(ctx context.Context, l *ledger.Ledger, id string) (wake <-
 			return nil, nil, err
 		}
 		f.reading = true
-		go f.read(l, head)
+		go f.read(context.WithoutCancel(ctx), l, head)
 	}
 	if f.waiting == nil {
 		f.waiting = map[string]map[chan struct{}]bool{}
@@ -128,11 +128,11 @@ func (f *finishes) forget(id string, own chan struct{}) {
 const idleReads = time.Second
 
 // read follows the journal behind a row until nobody waits.
-func (f *finishes) read(l *ledger.Ledger, after int64) {
+func (f *finishes) read(ctx context.Context, l *ledger.Ledger, after int64) {
 	tick := time.NewTicker(idleReads)
 	defer tick.Stop()
 	for {
-		rows, err := l.Rows(context.Background(), after, 1000)
+		rows, err := l.Rows(ctx, after, 1000)
 		if err != nil {
 			f.stop(true) // they ask the ledger again, and get its error
 			return
@@ -183,4 +183,34 @@ func (f *finishes) stop(all bool) bool {
 		}
 	}
 	return true
+}
+
+// mostAnswering bounds the inboxes that wait for commands that had come before.
+const mostAnswering = 1000
+
+// answerEnd sends what a command that had come before came to, at once or when it ends.
+// It is forgotten with the runner: who asks again is answered again.
+func (a *account) answerEnd(ctx context.Context, inbox, id string) {
+	if a.answering.Add(1) > mostAnswering {
+		a.answering.Add(-1)
+		a.log.WithField("command_id", id).Warn("too many inboxes wait for commands that had come before: ask with the verb wait")
+		return
+	}
+	go func() {
+		defer a.answering.Add(-1)
+		answer, err := a.wait(ctx, WaitRequest{ID: id, TimeoutSeconds: int64(longestWait / time.Second)})
+		if err != nil || !answer.Finished {
+			return
+		}
+		if text, err := command.PlainJSON(answer.Result); err == nil {
+			a.answerInbox(inbox, text)
+		}
+	}()
+}
+
+// answerInbox sends an answer. It may be lost with the connection, and is not kept.
+func (a *account) answerInbox(inbox string, data []byte) {
+	if err := a.host.Queue.Answer(a.Name, inbox, data); err != nil {
+		a.log.WithError(err).Warn("the answer to a command's inbox was not sent")
+	}
 }

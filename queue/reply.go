@@ -1,0 +1,48 @@
+// Answers on the inbox that a command names: what it came to.
+
+package queue
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+)
+
+// HeaderReplyTo of a command names the inbox that gets the data of its command.finished.
+const HeaderReplyTo = "Perennial-Reply-To"
+
+// allInboxes are the inboxes of a client. A runner answers a command on nothing else, so
+// that no command has it publish where only the runner may.
+const (
+	inboxes    = "_INBOX."
+	allInboxes = inboxes + ">"
+)
+
+const maxInbox = 200 // bytes
+
+// ReplyTo is the inbox that a command's headers name; "" for none, and for a subject that
+// is no inbox.
+func ReplyTo(h nats.Header) string {
+	to := h.Get(HeaderReplyTo)
+	if len(to) > maxInbox || !strings.HasPrefix(to, inboxes) {
+		return ""
+	}
+	for token := range strings.SplitSeq(to, ".") {
+		if token == "" || strings.ContainsAny(token, "*> \t\r\n") {
+			return ""
+		}
+	}
+	return to
+}
+
+// replySubject is where the producers of an account that have NATS accounts of their own
+// import the answers to their inboxes from: those of an account get each other's, which
+// they may ask for anyway.
+func replySubject(account, inbox string) string { return "perennial.replies." + account + "." + inbox }
+
+// Answer sends what a command came to to its inbox, in the runner's NATS account and to
+// those of its producers. It is sent at least once while the inbox is there, and not kept.
+func (q *Queue) Answer(account, inbox string, data []byte) error {
+	return errors.Join(q.nc.Publish(inbox, data), q.nc.Publish(replySubject(account, inbox), data))
+}

@@ -1,0 +1,36 @@
+package queue
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A command that names another subject has the runner publish nothing there.
+func TestACommandIsAnsweredOnInboxesOnly(t *testing.T) {
+	for to, want := range map[string]bool{
+		nats.NewInbox():                         true,
+		"_INBOX.a.b.c":                          true,
+		"":                                      false,
+		"_INBOX":                                false,
+		"_INBOX.":                               false,
+		"_INBOX.>":                              false,
+		"_INBOX.*":                              false,
+		"_INBOX.a..b":                           false,
+		"_INBOX.a b":                            false,
+		"_INBOXES.a":                            false,
+		"$JS.API.STREAM":                        false,
+		"perennial.commands.main.order.create":  false,
+		"perennial.events.main.order.delivered": false,
+		"_INBOX." + strings.Repeat("a", maxInbox): false,
+		"x._INBOX.a":               false,
+		"perennial.svc.main.pause": false,
+		"_R_.a":                    false,
+		"perennial.replies.other._INBOX.somewhere": false,
+	} {
+		if got := ReplyTo(nats.Header{HeaderReplyTo: {to}}); (got != "") != want || want && got != to {
+			t.Errorf("%q: answered on %q", to, got)
+		}
+	}
+}
