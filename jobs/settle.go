@@ -178,7 +178,13 @@ func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
 	return nil
 }
 
+// tooLate keeps a reply that came after a person or another runner settled the operation.
+// An order that came due while it was being read is read twice: the second read says
+// nothing new.
 func (r *Runner) tooLate(ctx context.Context, j *job, d decide.Decision) error {
+	if now, err := r.Ledger.Operation(ctx, j.op.ID); err != nil || j.lane == lanePoll && now.State != fact.StateResolved {
+		return err
+	}
 	late := decide.Decide(j.op, decide.TooLate{Decision: d})
 	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(late.Facts...) })
 }

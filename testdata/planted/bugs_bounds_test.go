@@ -52,4 +52,6 @@ var boundBugs = []bug{
 		old: " || !strings.HasPrefix(to, inboxes) {", new: " {"},
 	{name: "what single lines came to does not count", in: "fact.Generations.byLines", run: "TestACommandStandsWhereItsLinesStand",
 		old: "return StateCompleted", new: "return o.State"},
+	{name: "a second read of a delivered order is a finding", in: "jobs.Runner.tooLate", run: "TestASecondReadOfADelivered",
+		old: "|| j.lane == lanePoll && now.State != fact.StateResolved {", new: "{"},
 }
