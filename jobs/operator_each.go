@@ -196,7 +196,7 @@ func operationsOf(ctx context.Context, l *ledger.Ledger, id string) ([]fact.Oper
 		accepted, err := l.Acceptance(ctx, one.CommandID)
 		return []fact.Operation{one}, accepted.Labels, err
 	case errors.Is(err, ledger.ErrNotFound):
-		return nil, nil, command.Refuse("%s is not an accepted command or an operation: see `perennial status`", id)
+		return nil, nil, command.RefuseUnknown("%s is not an accepted command or an operation: see `perennial status`", id)
 	}
 	if err != nil {
 		return nil, nil, err

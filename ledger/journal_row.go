@@ -57,6 +57,7 @@ type CloudEvent struct {
 	Subject         string          `json:"subject,omitempty"`
 	Time            time.Time       `json:"time"`
 	DataContentType string          `json:"datacontenttype"`
+	DataSchema      string          `json:"dataschema"`
 	Data            json.RawMessage `json:"data"`
 }
 
@@ -99,9 +100,16 @@ func (r Row) AppendEvent(buf []byte, account string) ([]byte, error) {
 	}
 	buf = append(buf, `,"time":"`...)
 	buf = r.Instant().AppendFormat(buf, time.RFC3339Nano)
-	buf = append(buf, `","datacontenttype":"application/json","data":`...)
+	buf = append(buf, `","datacontenttype":"application/json","dataschema":`...)
+	if buf, err = appendString(buf, SchemaID(r.Type)); err != nil {
+		return nil, err
+	}
+	buf = append(buf, `,"data":`...)
 	return append(r.appendData(buf), '}'), nil
 }
+
+// SchemaID names the schema of a type of event, or of a kind of command.
+func SchemaID(name string) string { return "urn:perennial:schema:" + name + ":v1" }
 
 // eventID is the same wherever and whenever the fact is published, and that of no other
 // fact, also of one that has the same sequence after a restore.

@@ -26,7 +26,7 @@ func TestEventsAreCloudEventsThatCarryTheJournalUnchanged(t *testing.T) {
 		}
 		want := CloudEvent{
 			SpecVersion: "1.0", ID: "main/" + row.Hash[:16] + "/7", Source: "perennial/main", Type: "perennial." + name + ".v1", Subject: fact.Subject(),
-			Time: noon, DataContentType: "application/json", Data: event.Data,
+			Time: noon, DataContentType: "application/json", DataSchema: "urn:perennial:schema:" + name + ":v1", Data: event.Data,
 		}
 		if !reflect.DeepEqual(event, want) {
 			t.Errorf("%s: %+v", name, event)

@@ -77,6 +77,7 @@ func (s *relaySession) send(events []Event) error {
 			headerExpectedLast: {strconv.FormatUint(event.Seq-1, 10)},
 			HeaderSeq:          {strconv.FormatUint(event.Seq, 10)},
 			HeaderHash:         {event.Hash},
+			"content-type":     {"application/cloudevents+json"},
 		}}
 		if n == 0 || n == len(events)-1 {
 			msg.Reply = s.inbox

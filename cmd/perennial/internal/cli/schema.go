@@ -136,6 +136,7 @@ func eventSchema(name string, fact fact.Fact) object {
 			"datacontenttype": object{
 				"const": "application/json",
 			},
+			"dataschema": object{"const": ledger.SchemaID(name)},
 			"data": object{"allOf": []any{reflected(fact, moreFields), object{
 				"type": "object", "required": []string{"ledger"}, "properties": object{"ledger": reflected(ledger.Place{}, moreFields)},
 			}}},

@@ -195,9 +195,12 @@ func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
 			return nil, &queue.ServiceError{Code: CodeNotFound, Description: "there is no command or operation of that id"}
-		case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrNoPlan), errors.Is(err, schedules.ErrNoSchedule),
-			errors.Is(err, schedules.ErrForecastDays), errors.Is(err, schedules.ErrOverBudget):
+		case errors.Is(err, schedules.ErrNoPlan), errors.Is(err, schedules.ErrNoSchedule):
+			return nil, &queue.ServiceError{Code: CodeNotFound, Description: err.Error()}
+		case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrForecastDays), errors.Is(err, schedules.ErrOverBudget):
 			return nil, &queue.ServiceError{Code: "refused", Description: err.Error()}
+		case errors.As(err, &refused) && refused.Unknown:
+			return nil, &queue.ServiceError{Code: CodeNotFound, Description: refused.Reason}
 		case errors.As(err, &refused):
 			return nil, &queue.ServiceError{Code: "refused", Description: refused.Reason}
 		case err != nil:
