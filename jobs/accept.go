@@ -60,13 +60,17 @@ func (a *arrival) answerOnce(tx *ledger.Tx, answer fact.Fact, reason string) err
 	return tx.Append(answer)
 }
 
-func (a *arrival) rejected(code, reason string) fact.CommandRejected {
-	labels := a.cmd.Labels
+// ref is what each fact about the command carries.
+func (a *arrival) ref() fact.Ref {
 	if a.invalid != nil {
-		labels = a.invalid.Labels
+		return fact.Ref{CommandID: a.invalid.ID, Labels: a.invalid.Labels, Trace: a.trace}
 	}
+	return fact.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels, Trace: a.trace}
+}
+
+func (a *arrival) rejected(code, reason string) fact.CommandRejected {
 	return fact.CommandRejected{
-		Ref: fact.Ref{CommandID: a.id(), Labels: labels}, ContentHash: a.hash, Code: code, Reason: decide.Bounded(reason), ReplyTo: a.inbox,
+		Ref: a.ref(), ContentHash: a.hash, Code: code, Reason: decide.Bounded(reason), ReplyTo: a.inbox, StreamSequence: a.msg.StreamSequence,
 	}
 }
 
@@ -83,7 +87,7 @@ func acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
 	}
 	a.conflict = reason
 	return a.answerOnce(tx, fact.CommandConflict{
-		Ref: fact.Ref{CommandID: a.id(), Labels: a.cmd.Labels}, ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: decide.Bounded(reason),
+		Ref: a.ref(), ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: decide.Bounded(reason),
 	}, reason)
 }
 
@@ -97,10 +101,10 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 	}
 	planned := a.cmd.Operations(r.binding, ids, r.careful(a.cmd))
 	facts := append(make([]fact.Fact, 0, 2), fact.CommandAccepted{
-		Ref: fact.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, Kind: a.kind, ContentHash: a.hash, Content: a.content,
-		DurationDays: a.cmd.DurationDays, Operations: planned, ReplyTo: a.inbox,
+		Ref: a.ref(), Kind: a.kind, ContentHash: a.hash, Content: a.content,
+		DurationDays: a.cmd.DurationDays, Operations: planned, ReplyTo: a.inbox, StreamSequence: a.msg.StreamSequence,
 	})
-	facts = append(facts, fact.Skipped(fact.Ref{CommandID: a.cmd.ID, Labels: a.cmd.Labels}, skipped, "other operations hold them")...)
+	facts = append(facts, fact.Skipped(a.ref(), skipped, "other operations hold them")...)
 	if err := tx.Append(facts...); err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func (r *Runner) unhold(ctx context.Context, record fact.Operation) error {
 		return err
 	}
 	released := record
-	hold := decide.Decide(decide.Operation{Operation: record, Labels: accepted.Labels}, decide.HoldEnded{})
+	hold := decide.Decide(decide.Operation{Operation: record, Labels: accepted.Labels, Trace: accepted.Trace}, decide.HoldEnded{})
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
 		released, err = tx.AppendTo(record.ID, record.Version, hold.Facts...)
 		return err

@@ -181,6 +181,7 @@ type arrival struct {
 	started bool   // with its intent, which uses the token
 	dead    string // why it goes to the dead letters in place of the ledger
 
+	trace    fact.Trace
 	inbox    string // that its headers name; "" for none
 	absorbed bool   // it came before
 	conflict string // why its content is not carried out
@@ -304,7 +305,7 @@ func (a *arrival) id() string {
 // read parses one message. A message that cannot be answered under any id goes
 // to the dead letters, durably, before it is acknowledged.
 func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
-	a := &arrival{msg: m, kind: KindOf(m.Kind), inbox: queue.ReplyTo(m.Header)}
+	a := &arrival{msg: m, kind: KindOf(m.Kind), inbox: queue.ReplyTo(m.Header), trace: fact.TraceOf(m.Header.Get("traceparent"), m.Header.Get("tracestate"))}
 	err := a.parse(command.Rules{Environment: r.Provider.Environment(), CIDRField: r.CIDRField})
 	if unreadable, ok := errors.AsType[*command.UnreadableError](err); ok {
 		if err := r.bury(ctx, m, unreadable.Reason); err != nil {
@@ -325,6 +326,7 @@ func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 // one that is refused, that of its bytes.
 func (a *arrival) parse(rules command.Rules) (err error) {
 	a.cmd, err = command.Parse(a.kind, a.msg.Data, rules)
+	a.cmd.Trace = a.trace
 	if errors.As(err, &a.invalid) {
 		a.hash = command.MessageHash(a.msg.Data)
 		return nil

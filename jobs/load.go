@@ -21,7 +21,7 @@ func (r *Runner) job(record fact.Operation, c command.Command, ids []string) *jo
 	c.ProxyIDs = nil // an operation knows its own
 	row := rowOf(record.Kind)
 	j := &job{
-		op:  decide.Operation{Operation: record, Labels: c.Labels, ProxyIDs: ids, DurationDays: c.DurationDays, Binding: r.binding},
+		op:  decide.Operation{Operation: record, Labels: c.Labels, ProxyIDs: ids, DurationDays: c.DurationDays, Binding: r.binding, Trace: c.Trace},
 		cmd: c, at: record.AcceptedAt, lane: row.lane, priority: row.priority,
 		released: record.State == fact.StateAccepted && record.Code == codeReleased,
 	}
@@ -80,7 +80,7 @@ func (r *Runner) command(ctx context.Context, id string) (command.Command, error
 	if err != nil {
 		return c, err
 	}
-	c.ProxyIDs = nil // an operation knows its own
+	c.ProxyIDs, c.Trace = nil, accepted.Trace // an operation knows its own proxies
 	if len(accepted.Operations) > bulkOperations && c.Priority == command.UrgencyNormal {
 		c.Priority = command.UrgencyBulk
 	}

@@ -80,7 +80,7 @@ type pending struct {
 	states []fact.State
 
 	commandID string
-	labels    map[string]string
+	of        fact.Ref        // the command
 	done      map[string]bool // the operations that it changed, and those that it made
 	changed   int
 }
@@ -88,11 +88,11 @@ type pending struct {
 // round changes what is in one of the states now, and says how many operations
 // changed between its reading and its writing.
 func (p *pending) round(ctx context.Context, id string) (moved int, err error) {
-	records, labels, err := operationsOf(ctx, p.runner.Ledger, id)
+	records, of, err := operationsOf(ctx, p.runner.Ledger, id)
 	if err != nil {
 		return 0, err
 	}
-	p.commandID, p.labels = records[0].CommandID, labels
+	p.commandID, p.of = records[0].CommandID, of
 	all, err := p.runner.Ledger.OperationsOf(ctx, p.commandID)
 	if err != nil {
 		return 0, err
@@ -153,7 +153,7 @@ func (p *pending) commit(ctx context.Context, records []fact.Operation) (moved i
 
 func (p *pending) decide(records []fact.Operation) (all []decided, err error) {
 	for _, o := range records {
-		f, err := p.do(o, fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: p.labels, TraceID: o.TraceID})
+		f, err := p.do(o, fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: p.of.Labels, TraceID: o.TraceID, Trace: p.of.Trace})
 		if errors.Is(err, errLeaveAlone) {
 			continue
 		}
@@ -186,21 +186,21 @@ func statesText(states []fact.State) string {
 }
 
 // operationsOf is the operation of the id, or every operation of the command.
-func operationsOf(ctx context.Context, l *ledger.Ledger, id string) ([]fact.Operation, map[string]string, error) {
+func operationsOf(ctx context.Context, l *ledger.Ledger, id string) (all []fact.Operation, of fact.Ref, err error) {
 	one, opErr := l.Operation(ctx, id)
 	accepted, err := l.Acceptance(ctx, id)
 	switch {
 	case err == nil && opErr == nil:
-		return nil, nil, command.Refuse("%s names both a command and an operation of command %s: say %s/1 or another operation's id", id, one.CommandID, id)
+		return nil, of, command.Refuse("%s names both a command and an operation of command %s: say %s/1 or another operation's id", id, one.CommandID, id)
 	case opErr == nil:
 		accepted, err := l.Acceptance(ctx, one.CommandID)
-		return []fact.Operation{one}, accepted.Labels, err
+		return []fact.Operation{one}, accepted.Ref, err
 	case errors.Is(err, ledger.ErrNotFound):
-		return nil, nil, command.RefuseUnknown("%s is not an accepted command or an operation: see `perennial status`", id)
+		return nil, of, command.RefuseUnknown("%s is not an accepted command or an operation: see `perennial status`", id)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, of, err
 	}
 	records, err := l.OperationsOf(ctx, id)
-	return records, accepted.Labels, err
+	return records, accepted.Ref, err
 }

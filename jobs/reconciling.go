@@ -273,7 +273,7 @@ func (r *Runner) discrepancy(ctx context.Context, f reconcile.Finding) fact.Fact
 	if o, err := r.Ledger.Operation(ctx, f.OperationID); err == nil {
 		x.Ref = fact.Ref{CommandID: o.CommandID, OperationID: o.ID}
 		if accepted, err := r.Ledger.Acceptance(ctx, o.CommandID); err == nil {
-			x.Labels = accepted.Labels
+			x.Labels, x.Trace = accepted.Labels, accepted.Trace
 		}
 	}
 	r.Log.WithField("kind", f.Kind).WithField("cents", f.AmountCents).WithField("order_no", f.OrderNo).WithField("operation_id", f.OperationID).

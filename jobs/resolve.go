@@ -73,7 +73,7 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 		return err
 	}
 	f := fact.OperationResolved{
-		Ref: fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID},
+		Ref: fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID, Trace: accepted.Trace},
 		By:  x.By, Reason: x.Reason, User: fact.UserOf(ctx), Outcome: "not_charged", ProxyID: x.ProxyID, ChargedCents: x.ChargedCents, DurationDays: accepted.DurationDays,
 		OrderNo: x.OrderNo,
 	}

@@ -52,7 +52,7 @@ func (t *Tx) run(fn func(*Tx) error) error {
 		return err
 	}
 	for _, x := range t.ended {
-		if err := t.finish(x.CommandID, x.Labels, x.replyTo); err != nil {
+		if err := t.finish(x.Ref, x.replyTo); err != nil {
 			return err
 		}
 	}
@@ -60,17 +60,17 @@ func (t *Tx) run(fn func(*Tx) error) error {
 }
 
 // finish appends command.finished if the command is over.
-func (t *Tx) finish(id string, labels map[string]string, replyTo string) error {
-	f, over, err := finished(t, id)
+func (t *Tx) finish(of fact.Ref, replyTo string) error {
+	f, over, err := finished(t, of.CommandID)
 	if err != nil || !over {
 		return err
 	}
-	f.Labels = labels
+	f.Labels, f.Trace = of.Labels, of.Trace
 	if f.Totals.Currency, err = t.currency(f); err != nil {
 		return err
 	}
 	err = t.queryRow(`SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?1), 0) + 1,
-		coalesce((SELECT reply_to FROM commands WHERE id = ?1), ?2)`, id, replyTo).Scan(&f.Revision, &f.ReplyTo)
+		coalesce((SELECT reply_to FROM commands WHERE id = ?1), ?2)`, of.CommandID, replyTo).Scan(&f.Revision, &f.ReplyTo)
 	if err != nil {
 		return err
 	}

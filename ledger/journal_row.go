@@ -58,6 +58,8 @@ type CloudEvent struct {
 	Time            time.Time       `json:"time"`
 	DataContentType string          `json:"datacontenttype"`
 	DataSchema      string          `json:"dataschema"`
+	Traceparent     string          `json:"traceparent,omitempty"`
+	Tracestate      string          `json:"tracestate,omitempty"`
 	Data            json.RawMessage `json:"data"`
 }
 
@@ -104,8 +106,32 @@ func (r Row) AppendEvent(buf []byte, account string) ([]byte, error) {
 	if buf, err = appendString(buf, SchemaID(r.Type)); err != nil {
 		return nil, err
 	}
+	if buf, err = r.appendTrace(buf); err != nil {
+		return nil, err
+	}
 	buf = append(buf, `,"data":`...)
 	return append(r.appendData(buf), '}'), nil
+}
+
+// Trace is the trace context that the row's command came with.
+func (r Row) Trace() (t fact.Trace, err error) {
+	if strings.Contains(r.Data, `"traceparent":"`) {
+		err = json.Unmarshal([]byte(r.Data), &t)
+	}
+	return t, err
+}
+
+// appendTrace writes the trace context as the extension of CloudEvents for it.
+func (r Row) appendTrace(buf []byte) ([]byte, error) {
+	t, err := r.Trace()
+	if err != nil || t.Traceparent == "" {
+		return buf, err
+	}
+	buf = append(buf, `,"traceparent":`...)
+	if buf, err = appendString(buf, t.Traceparent); err != nil || t.Tracestate == "" {
+		return buf, err
+	}
+	return appendString(append(buf, `,"tracestate":`...), t.Tracestate)
 }
 
 // SchemaID names the schema of a type of event, or of a kind of command.

@@ -27,7 +27,7 @@ func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		return tx.finish(id, accepted.Labels, "")
+		return tx.finish(fact.Ref{CommandID: id, Labels: accepted.Labels, Trace: accepted.Trace}, "")
 	})
 	if err != nil {
 		return nil, err

@@ -43,6 +43,8 @@ type Event struct {
 	// ReplyTo is the inbox that gets Reply beside the event; "": none does.
 	ReplyTo string
 	Reply   []byte
+	// Traceparent and Tracestate are headers of the event's message; "": it has none.
+	Traceparent, Tracestate string
 }
 
 // Source is the journal, as the relay reads it.

@@ -79,6 +79,12 @@ func (s *relaySession) send(events []Event) error {
 			HeaderHash:         {event.Hash},
 			"content-type":     {"application/cloudevents+json"},
 		}}
+		if event.Traceparent != "" {
+			msg.Header.Set("traceparent", event.Traceparent)
+		}
+		if event.Tracestate != "" {
+			msg.Header.Set("tracestate", event.Tracestate)
+		}
 		if n == 0 || n == len(events)-1 {
 			msg.Reply = s.inbox
 			s.waits = append(s.waits, event.Seq)

@@ -47,6 +47,8 @@ type Command struct {
 	// Priority is "high", "bulk" or neither. It is no part of what the command
 	// asks for: the same content under another priority is the same command.
 	Priority Urgency `json:"priority,omitempty"`
+	// Trace is that of its message, and no part of it either.
+	Trace fact.Trace `json:"-"`
 }
 
 // Urgency orders a command among the others. It is the field "priority" of its JSON.

@@ -24,11 +24,12 @@ type Operation struct {
 	DurationDays int64
 	Binding      fact.Binding // of the account
 	OfferCode    string       // of an order that names one offer only
+	Trace        fact.Trace   // of the command's message
 }
 
 // Ref is what each fact of the operation carries.
 func (o Operation) Ref(traceID string) fact.Ref {
-	return fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: o.Labels, TraceID: traceID}
+	return fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: o.Labels, TraceID: traceID, Trace: o.Trace}
 }
 
 // Moment is what a decision takes from its caller: the time, and a random number in

@@ -4,6 +4,7 @@ package fact
 
 import (
 	"encoding/json"
+	"regexp"
 	"time"
 )
 
@@ -23,6 +24,29 @@ type Ref struct {
 	OperationID string            `json:"operation_id,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	TraceID     string            `json:"trace_id,omitempty"`
+	Trace
+}
+
+// Trace is the W3C trace context that a command's message came with.
+type Trace struct {
+	Traceparent string `json:"traceparent,omitempty"`
+	Tracestate  string `json:"tracestate,omitempty"`
+}
+
+var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// maxTracestate bounds a tracestate in bytes (W3C Trace Context, section 3.3.1.5).
+const maxTracestate = 512
+
+// TraceOf is the trace context that two headers give; none where they are not one.
+func TraceOf(parent, state string) (t Trace) {
+	if !traceparent.MatchString(parent) {
+		return t
+	}
+	if t.Traceparent = parent; len(state) <= maxTracestate && Unprintable(state) == "" {
+		t.Tracestate = state
+	}
+	return t
 }
 
 // Subject is the operation's id, or the command's where there is no operation.
@@ -103,6 +127,9 @@ type CommandAccepted struct {
 	Operations    []Planned       `json:"operations"`
 	// ReplyTo is the inbox that gets the data of the command's command.finished.
 	ReplyTo string `json:"reply_to,omitempty"`
+	// StreamSequence is the command's message in the commands stream, as its producer's
+	// acknowledgement (PubAck) gave it.
+	StreamSequence uint64 `json:"stream_sequence,omitempty"`
 }
 
 // FactType implements Fact.
@@ -124,7 +151,9 @@ type CommandRejected struct {
 	// SplitInto are the operations that take over the ids of a refused chunk.
 	SplitInto    []Planned `json:"split_into,omitempty"`
 	DurationDays int64     `json:"duration_days,omitempty"`
-	ReplyTo      string    `json:"reply_to,omitempty"` // as of CommandAccepted, of a command that is refused before it
+	// Of a command that is refused at its arrival, as of CommandAccepted.
+	ReplyTo        string `json:"reply_to,omitempty"`
+	StreamSequence uint64 `json:"stream_sequence,omitempty"`
 }
 
 // FactType implements Fact.

@@ -44,6 +44,8 @@ func fill(v reflect.Value) {
 		v.SetMapIndex(reflect.ValueOf("key <&>"), value)
 	case reflect.String:
 		v.SetString("text \"with\" <all> & \u2028 kinds")
+	case reflect.Uint64:
+		v.SetUint(9007199254740993)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(9007199254740993) // a float would lose the last digit
 	case reflect.Bool:

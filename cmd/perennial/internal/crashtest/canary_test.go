@@ -298,7 +298,11 @@ func (w *world) seekInAnswers(c canaries, line daemon.ReadyLine) {
 		}
 		c.seek(w.t, args, out+errs)
 	}
-	for _, m := range w.published(line) {
+	events := w.published(line)
+	if len(events) < 30 {
+		w.t.Errorf("only %d events", len(events))
+	}
+	for _, m := range events {
 		c.seek(w.t, "an event", m.Subject+fmt.Sprint(m.Header)+string(m.Data))
 	}
 }
@@ -319,9 +323,6 @@ func (w *world) published(line daemon.ReadyLine) (all []*jetstream.RawStreamMsg)
 			w.t.Fatal(err)
 		}
 		all = append(all, m)
-	}
-	if len(all) < 30 {
-		w.t.Errorf("only %d events", len(all))
 	}
 	return all
 }

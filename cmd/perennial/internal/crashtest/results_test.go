@@ -210,3 +210,80 @@ func TestAnInboxIsAnsweredOverAKill(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 }
+
+// The trace context of a command's message is on every event of it, and on no other.
+func TestEveryEventOfACommandCarriesItsTrace(t *testing.T) {
+	const parent, state = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "rojo=00f067aa0ba902b7"
+	w := newWorld(t, 2)
+	_, line := w.run()
+	nc, err := nats.Connect(line.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	client := &role{Conn: nc, t: t}
+	for id, header := range map[string]nats.Header{
+		"traced": {"traceparent": {parent}, "tracestate": {state}}, "plain": nil, "broken": {"traceparent": {"00-x"}, "tracestate": {state}},
+	} {
+		body := fmt.Sprintf(`{"id":%q,"proxy_ids":["px_1"],"duration_days":30}`, id)
+		if _, err := nc.RequestMsg(&nats.Msg{Subject: "perennial.commands.main.proxy.renew", Data: []byte(body), Header: header}, patience); err != nil {
+			t.Fatal(err)
+		}
+		client.waits(id, 5)
+	}
+	of := map[string]int{}
+	for _, m := range w.published(line) {
+		var e struct {
+			Traceparent string `json:"traceparent"`
+			Tracestate  string `json:"tracestate"`
+			DataSchema  string `json:"dataschema"`
+			Type        string `json:"type"`
+			Data        struct {
+				CommandID string `json:"command_id"`
+			} `json:"data"`
+		}
+		if err := json.Unmarshal(m.Data, &e); err != nil {
+			t.Fatal(err)
+		}
+		want, wantState := "", ""
+		if e.Data.CommandID == "traced" {
+			want, wantState = parent, state
+		}
+		if e.Traceparent != want || m.Header.Get("traceparent") != want || e.Tracestate != wantState || m.Header.Get("tracestate") != wantState {
+			t.Errorf("%s of %q: %q %q, headers %v", e.Type, e.Data.CommandID, e.Traceparent, e.Tracestate, m.Header)
+		}
+		if m.Header.Get("content-type") != "application/cloudevents+json" || !strings.HasPrefix(e.DataSchema, "urn:perennial:schema:") {
+			t.Errorf("%s: %v %q", e.Type, m.Header, e.DataSchema)
+		}
+		of[e.Data.CommandID]++
+	}
+	if of["traced"] < 4 {
+		t.Errorf("%v", of)
+	}
+}
+
+func TestAnUnknownIdIsNotFoundEverywhere(t *testing.T) {
+	w := newWorld(t, 1)
+	_, line := w.run()
+	w.readySays(line, ready)
+	nc, err := nats.Connect(line.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	const who = `"by":"ada","reason":"x"`
+	for verb, body := range map[string]string{
+		"status": `{"id":"none"}`, "wait": `{"id":"none"}`, "lines": `{"id":"none"}`, "evidence": `{"id":"none"}`,
+		"release": `{"id":"none",` + who + `}`, "cancel": `{"id":"none",` + who + `}`, "retry": `{"id":"none",` + who + `}`,
+		"resolve": `{"id":"none","charged":false,` + who + `}`, "plan": `{"schedule":"none"}`, "sweep": `{"schedule":"none",` + who + `}`,
+		"approve": `{"plan":"none",` + who + `}`,
+	} {
+		answer, err := nc.Request("perennial.svc.main."+verb, []byte(body), patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code := answer.Header.Get("Nats-Service-Error-Code"); code != daemon.CodeNotFound {
+			t.Errorf("%s: %q %s", verb, code, answer.Data)
+		}
+	}
+}

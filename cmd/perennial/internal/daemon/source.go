@@ -39,6 +39,11 @@ func (s *Source) Events(ctx context.Context, after uint64, limit int) ([]queue.E
 			return nil, err
 		}
 		event := queue.Event{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: s.text[begin:len(s.text):len(s.text)]}
+		trace, err := r.Trace()
+		if err != nil {
+			return nil, err
+		}
+		event.Traceparent, event.Tracestate = trace.Traceparent, trace.Tracestate
 		if event.ReplyTo, err = replyTo(r); event.ReplyTo != "" {
 			event.Reply = []byte(r.Data)
 		}
