@@ -61,7 +61,7 @@ func (t *Tx) run(fn func(*Tx) error) error {
 
 // finish appends command.finished if the command is over.
 func (t *Tx) finish(of fact.Ref, replyTo string) error {
-	f, over, err := finished(t, of.CommandID)
+	f, over, err := finished(t, of.CommandID, of.OperationID == "")
 	if err != nil || !over {
 		return err
 	}
@@ -83,21 +83,25 @@ type source interface {
 	queryRow(query string, args ...any) scanner
 }
 
-// finished sums a command up, without labels, revision and currency; over is false while something of it is under way, or
-// waits for a person.
-func finished(from source, id string) (f fact.CommandFinished, over bool, err error) {
+// endedOperations lists a command's operations as operationsOfCommand does, and none while
+// one of them has not ended: a large command has many that end one by one.
+const endedOperations = `SELECT ` + operationColumns + ` FROM operations WHERE id > ?1 AND id < ?2 AND command_id = ?3
+	AND NOT EXISTS (SELECT 1 FROM operations l WHERE l.id > ?1 AND l.id < ?2 AND l.command_id = ?3 AND l.live = 1)
+	ORDER BY accepted_at, chunk, generation`
+
+// finished sums a command up, without labels, revision and currency; over is false while
+// something of it is under way, or waits for a person. atArrival: it may be one that was
+// refused before it had an operation.
+func finished(from source, id string, atArrival bool) (f fact.CommandFinished, over bool, err error) {
 	f = fact.CommandFinished{Ref: fact.Ref{CommandID: id}, Lines: []fact.FinishedLine{}, Operations: []fact.FinishedOperation{}}
-	operations, err := collect(from.query(operationsOfCommand, id+"/", id+"0", id), scanOperation)
-	if err != nil {
+	operations, err := collect(from.query(endedOperations, id+"/", id+"0", id), scanOperation)
+	switch {
+	case err != nil:
 		return f, false, err
-	}
-	if len(operations) == 0 {
+	case len(operations) == 0 && atArrival:
 		return refusedAtOnce(from, f)
-	}
-	for _, o := range operations {
-		if !o.State.Ended() {
-			return f, false, nil
-		}
+	case len(operations) == 0:
+		return f, false, nil
 	}
 	lines, err := linesOfCommand(from, f.CommandID, operations)
 	if err != nil || lines.claimed {
