@@ -44,6 +44,7 @@ func tablesOf(t testing.TB, path string) map[string]string {
 	for _, table := range append([]string{"journal", "spent", "state_counts"}, projections...) {
 		columns, err := columnsOf(t.Context(), db, table)
 		check(t, err)
+		columns = slices.DeleteFunc(columns, func(name string) bool { return table == "commands" && name == "reply_to" }) // younger than the files of before
 		if len(columns) == 0 {
 			continue // the file is older than the table
 		}
