@@ -44,7 +44,7 @@ func bookAt(t testing.TB, path string, clock func() time.Time) *book {
 func over() []fact.Fact {
 	return []fact.Fact{
 		fact.OrderAccepted{Ref: ref("o6/1"), Attempt: 1, OrderNo: "no of o6/1", NextAt: noon},
-		fact.OrderDelivered{OrderState: orderState("o6/1", "completed", 200, 0)},
+		fact.OrderDelivered{OrderState: orderState("o6/1", "completed", 200, 0), ProxyIDs: []string{}},
 		fact.CommandRejected{Ref: ref("r4/0001~2"), Code: "proxy_not_found", Reason: "unknown", Attempt: 1},
 		resolved("r8/0001", "px_8b", "charged", 310),
 		fact.SweepFinished{Schedule: "keep", Slot: noon.Add(2 * time.Hour), Plan: "p3", Commands: 1},

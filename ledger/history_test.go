@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -128,15 +129,15 @@ func surroundings() []fact.Fact {
 		fact.AccountResumed{Scope: "order", Cause: "insufficient_scope", Detail: "works"},
 		fact.SweepMissed{Schedule: "keep", Slots: []time.Time{noon.Add(-2 * time.Hour), noon.Add(-time.Hour)}, ServedBy: noon},
 		fact.SweepFailed{Schedule: "keep", Slot: noon, Reason: "list the proxies: insufficient_scope", Due: 2, Expiring: 1, FirstExpiresAt: at(time.Hour)},
-		fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "p1", Due: 1, Commands: nil},
+		fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "p1", Due: 1, Commands: []json.RawMessage{}},
 		fact.SweepFinished{Schedule: "keep", Slot: noon, Plan: "p1", Commands: 1},
-		fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(time.Hour), Plan: "p2", Due: 1},
+		fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(time.Hour), Plan: "p2", Due: 1, Commands: []json.RawMessage{}},
 		fact.SweepHeld{Schedule: "keep", Slot: noon.Add(time.Hour), Plan: "p2", Reason: "approval"},
-		fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(2 * time.Hour), Plan: "p3", Due: 1},
-		fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(3 * time.Hour), Plan: "p4", Due: 2, Planned: []fact.PlannedCommand{
+		fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(2 * time.Hour), Plan: "p3", Due: 1, Commands: []json.RawMessage{}},
+		fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(3 * time.Hour), Plan: "p4", Due: 2, Commands: []json.RawMessage{}, Planned: []fact.PlannedCommand{
 			{CommandID: "r1", Proxies: 2, EstimateCents: 600}, {CommandID: "r9", Proxies: 1, EstimateCents: 300},
 		}},
-		fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(4 * time.Hour), Plan: "p5", Due: 1, Planned: []fact.PlannedCommand{{CommandID: "r9", Proxies: 1, EstimateCents: 310}}},
+		fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(4 * time.Hour), Plan: "p5", Due: 1, Commands: []json.RawMessage{}, Planned: []fact.PlannedCommand{{CommandID: "r9", Proxies: 1, EstimateCents: 310}}},
 		fact.ProxyRetired{ProxyID: "px_1a", By: "ada", Reason: "not needed"}, fact.ProxyRetired{ProxyID: "px_1b", By: "ada", Reason: "not needed"},
 		fact.ProxyReinstated{ProxyID: "px_1b", By: "ada", Reason: "needed"},
 		fact.ProxyReplaced{ProxyID: "px_3a", Schedule: "keep", ExpiresAt: noon, CommandID: "replace-1", Command: []byte(`{}`), MaxTotalCents: 400},
@@ -148,7 +149,7 @@ func surroundings() []fact.Fact {
 		fact.LedgerDiscrepancy{Ref: ref("o1/1"), Kind: "late_reply", Explanation: "late"},
 		fact.LedgerArchived{Before: noon, FirstSeq: 1, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, File: "main.ledger.1-3.archive.db"},
 		fact.LedgerBounded{FirstSeq: 3, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, Bucket: "PERENNIAL_SNAPSHOTS_main", Object: "3-0000", HeldBy: "books"},
-		fact.CommandFinished{Ref: fact.Ref{CommandID: "o1"}, Revision: 1, State: "delivered"},
+		fact.CommandFinished{Ref: fact.Ref{CommandID: "o1"}, Revision: 1, State: "delivered", Lines: []fact.FinishedLine{}, Operations: []fact.FinishedOperation{}},
 	}
 }
 

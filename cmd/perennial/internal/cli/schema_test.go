@@ -30,7 +30,7 @@ func TestSchemasAreThoseOfTheTypes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	entries, err := os.ReadDir(schemaDir)
+	entries, err := filepath.Glob(schemaDir + "/*.json")
 	if err != nil || len(entries) != len(files) {
 		t.Errorf("docs/events holds %d files and there should be %d (%v): go test ./cmd/perennial/internal/cli -run Schemas -update", len(entries), len(files), err)
 	}
