@@ -4,6 +4,7 @@ package fact
 
 import (
 	"fmt"
+	"strings"
 	"unicode"
 )
 
@@ -56,4 +57,32 @@ var blanks = &unicode.RangeTable{
 		{Lo: 0x16fe4, Hi: 0x16fe4, Stride: 1}, // the Khitan filler
 		{Lo: 0x1d159, Hi: 0x1d159, Stride: 1}, // a note without a head
 	},
+}
+
+// UnprintablePattern is a regular expression, in the syntax that ECMAScript (flag u) and
+// Go share, that finds something in a text exactly where Unprintable refuses it.
+func UnprintablePattern() string {
+	var hidden strings.Builder
+	hidden.WriteRune(unicode.ReplacementChar)
+	for _, table := range invisible {
+		for _, r := range table.R16 {
+			writeRange(&hidden, rune(r.Lo), rune(r.Hi), rune(r.Stride))
+		}
+		for _, r := range table.R32 {
+			writeRange(&hidden, rune(r.Lo), rune(r.Hi), rune(r.Stride))
+		}
+	}
+	return fmt.Sprintf(`[^\p{L}\p{M}\p{N}\p{P}\p{S} ]|[%s]|(?:[\p{Mn}\p{Me}]\p{Mc}*){%d}`, hidden.String(), maxMarks+1)
+}
+
+// writeRange writes what a class of characters has of a table.
+func writeRange(class *strings.Builder, low, high, stride rune) {
+	for r := low; r <= high; r += stride {
+		class.WriteRune(r)
+		if stride == 1 && low < high {
+			class.WriteByte('-')
+			class.WriteRune(high)
+			return
+		}
+	}
 }

@@ -1,9 +1,12 @@
 package fact
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
+
+	"pgregory.net/rapid"
 )
 
 func TestTwoTextsThatDifferAreSeenToDiffer(t *testing.T) {
@@ -61,4 +64,25 @@ func TestMarksPileUpNoHigherThanFour(t *testing.T) {
 			t.Errorf("label %+q passes", x)
 		}
 	}
+}
+
+func TestThePatternRefusesWhatIsUnprintable(t *testing.T) {
+	pattern := regexp.MustCompile(UnprintablePattern())
+	same := func(text string) {
+		if why := Unprintable(text); (why != "") != pattern.MatchString(text) {
+			t.Fatalf("%+q: %q, and the pattern says %v", text, why, pattern.MatchString(text))
+		}
+	}
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if r < 0xd800 || r > 0xdfff {
+			same("a" + string(r))
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		runes := rapid.SampledFrom([]rune{'a', ' ', 0x301, 0x302, 0x20dd, 0x903, 0x93e, 0xfe0f, 0x5d0})
+		text := string(rapid.SliceOfN(runes, 0, 16).Draw(t, "text"))
+		if why := Unprintable(text); (why != "") != pattern.MatchString(text) {
+			t.Fatalf("%+q: %q", text, why)
+		}
+	})
 }

@@ -3,14 +3,18 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/invopop/jsonschema"
 	"github.com/spf13/cobra"
@@ -68,23 +72,50 @@ func writeSchemas(dir string, schemas map[string][]byte) error {
 // schemaFiles are docs/events: one schema for each kind of command and type of
 // event, made from the Go types, and the AsyncAPI document that joins them.
 func schemaFiles() (map[string][]byte, error) {
-	schemas := map[string]any{}
+	words, err := readSchemaWords()
+	if err != nil {
+		return nil, err
+	}
+	d, schemas := describer{words}, map[string]any{}
 	for kind, shape := range command.Shapes() {
-		schemas[kind] = commandSchema(kind, shape)
+		schemas[kind] = d.commandSchema(kind, shape)
 	}
 	for name, fact := range fact.Types() {
-		schemas[name] = eventSchema(name, fact)
+		schemas[name] = d.eventSchema(name, fact)
 	}
 	files := map[string][]byte{}
 	schemas["asyncapi"] = asyncAPI(slices.Sorted(maps.Keys(fact.Types())))
 	for name, schema := range schemas {
-		text, err := json.MarshalIndent(schema, "", "  ")
-		if err != nil {
+		if files[name+".json"], err = schemaText(schema); err != nil {
 			return nil, fmt.Errorf("schema of %s: %w", name, err)
 		}
-		files[name+".json"] = append(text, '\n')
 	}
 	return files, nil
+}
+
+// schemaText is a schema as it is written: in ASCII, since some patterns name characters
+// that no editor shows.
+func schemaText(schema any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(schema); err != nil {
+		return nil, err
+	}
+	var ascii []byte
+	for _, r := range text.String() {
+		switch {
+		case r < utf8.RuneSelf:
+			ascii = append(ascii, byte(r))
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			ascii = fmt.Appendf(ascii, `\u%04x\u%04x`, high, low)
+		default:
+			ascii = fmt.Appendf(ascii, `\u%04x`, r)
+		}
+	}
+	return ascii, nil
 }
 
 // object is a JSON object that is written with its keys in order.
@@ -100,13 +131,14 @@ const (
 	moreFields                   // of events
 )
 
-// reflected is the schema of a Go type. Commands refuse fields that are not
-// known; events may gain some.
-func reflected(v any, fields fieldRule) *jsonschema.Schema {
+// reflected is the schema of a Go type, with what the tables say of it. Commands refuse
+// fields that are not known; events may gain some.
+func (d describer) reflected(v any, fields fieldRule) *jsonschema.Schema {
 	strict := fields == knownFields
 	r := &jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: !strict, RequiredFromJSONSchemaTags: strict}
 	s := r.Reflect(v)
 	s.Version = ""
+	d.describe(reflect.TypeOf(v), s)
 	return s
 }
 
@@ -114,31 +146,42 @@ func reflected(v any, fields fieldRule) *jsonschema.Schema {
 // form of an order has offer_code and quantity in the place of items.
 var commandsRequire = map[string][]string{"order.create": {"id", "duration_days"}, "proxy.renew": {"id", "duration_days", "proxy_ids"}}
 
-func commandSchema(kind string, shape any) object {
-	s := reflected(shape, knownFields)
-	s.Required = commandsRequire[kind]
-	return object{"$schema": draft, "title": "Perennial command " + kind, "allOf": []any{s}}
+func (d describer) commandSchema(kind string, shape any) *jsonschema.Schema {
+	s := d.reflected(shape, knownFields)
+	s.Version, s.ID, s.Title = draft, jsonschema.ID(ledger.SchemaID(kind)), "Perennial command "+kind
+	s.Required, s.Definitions = commandsRequire[kind], commandDefs()
+	if item, ok := s.Properties.Get("items"); ok {
+		item.Items.Required = []string{"offer_code", "quantity"}
+	}
+	s.Description = d.words[typeName(reflect.TypeOf(shape))]
+	return s
 }
 
 // eventSchema is a CloudEvent whose data is the fact with its place in the journal.
-func eventSchema(name string, fact fact.Fact) object {
-	text := object{"type": "string"}
+func (d describer) eventSchema(name string, f fact.Fact) object {
+	data := d.reflected(f, moreFields)
+	if status, ok := data.Properties.Get("status"); ok && strings.HasPrefix(name, "renewal.") {
+		status.Enum = []any{strings.TrimPrefix(name, "renewal.")}
+	}
+	place := d.reflected(ledger.Place{}, moreFields)
+	place.Description = d.words["ledger.Place"]
 	return object{
-		"$schema": draft, "title": "Perennial event " + name, "type": "object",
-		"required": []string{"specversion", "id", "source", "type", "time", "datacontenttype", "data"},
+		"$schema": draft, "$id": ledger.SchemaID(name), "title": "Perennial event " + name, "type": "object",
+		"description": d.words[typeName(reflect.TypeOf(f))],
+		"required":    []string{"specversion", "id", "source", "type", "time", "datacontenttype", "data"},
 		"properties": object{
-			"specversion": object{"const": "1.0"},
-			"id":          object{"type": "string", "pattern": `^[a-z0-9-]{1,32}/[0-9a-f]{16}/[0-9]+$`},
-			"source":      object{"type": "string", "pattern": `^perennial/[a-z0-9-]{1,32}$`},
-			"type":        object{"const": "perennial." + name + ".v1"},
-			"subject":     text,
-			"time":        object{"type": "string", "format": "date-time"},
-			"datacontenttype": object{
-				"const": "application/json",
-			},
-			"dataschema": object{"const": ledger.SchemaID(name)},
-			"data": object{"allOf": []any{reflected(fact, moreFields), object{
-				"type": "object", "required": []string{"ledger"}, "properties": object{"ledger": reflected(ledger.Place{}, moreFields)},
+			"specversion":     object{"const": "1.0", "description": "The version of CloudEvents."},
+			"id":              object{"type": "string", "pattern": `^[a-z0-9-]{1,32}/[0-9a-f]{16}/[0-9]+$`, "description": "The same for the same fact, for ever: the account, the first 16 digits of the row's hash, the row."},
+			"source":          object{"type": "string", "pattern": `^perennial/[a-z0-9-]{1,32}$`, "description": "The account."},
+			"type":            object{"const": "perennial." + name + ".v1", "description": "The type of the fact and the version of its shape."},
+			"subject":         object{"type": "string", "description": "What the fact is about: an operation, a command, a proxy or a record of money; left out where it is the account."},
+			"time":            object{"type": "string", "format": "date-time", "description": "When the fact was written to the journal."},
+			"datacontenttype": object{"const": "application/json", "description": "What data is."},
+			"dataschema":      object{"const": ledger.SchemaID(name), "description": "The $id of this schema."},
+			"traceparent":     object{"type": "string", "description": "The W3C trace context that the command's message came with."},
+			"tracestate":      object{"type": "string", "description": "The vendors' part of the trace context."},
+			"data": object{"description": "The fact, and its place in the journal.", "allOf": []any{data, object{
+				"type": "object", "required": []string{"ledger"}, "properties": object{"ledger": place},
 			}}},
 		},
 	}

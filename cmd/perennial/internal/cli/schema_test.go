@@ -21,6 +21,9 @@ var update = flag.Bool("update", false, "write docs/events anew")
 const schemaDir = "../../../../docs/events"
 
 func TestSchemasAreThoseOfTheTypes(t *testing.T) {
+	if *update {
+		updateWords(t)
+	}
 	files, err := schemaFiles()
 	if err != nil {
 		t.Fatal(err)

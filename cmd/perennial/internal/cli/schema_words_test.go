@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"perennial/jobs/command"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+const wordsFile = "schema_words.json"
+
+// TestTheWordsOfSchemasAreTheComments: the binary has them in a file, since it has no
+// sources.
+func TestTheWordsOfSchemasAreTheComments(t *testing.T) {
+	want := wordsNow(t)
+	if have, err := os.ReadFile(wordsFile); err != nil || !bytes.Equal(have, want) {
+		t.Errorf("%s differs from the comments (%v): go test ./cmd/perennial/internal/cli -run Schemas -update", wordsFile, err)
+	}
+}
+
+// updateWords writes the words anew, and has this binary work by them.
+func updateWords(t *testing.T) {
+	t.Helper()
+	schemaWordsFile = wordsNow(t)
+	if err := os.WriteFile(wordsFile, schemaWordsFile, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wordsNow(t *testing.T) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(commentsOf(t, publishedTypes())); err != nil {
+		t.Fatal(err)
+	}
+	return text.Bytes()
+}
+
+// publishedTypes are the structs whose JSON is published, by name.
+func publishedTypes() map[string]reflect.Type {
+	all := map[string]reflect.Type{}
+	var add func(t reflect.Type)
+	add = func(t reflect.Type) {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct || !strings.HasPrefix(t.PkgPath(), "perennial/") {
+			return
+		}
+		all[typeName(t)] = t
+		for f := range fieldsOf(t) {
+			add(f.Type)
+		}
+	}
+	add(reflect.TypeFor[ledger.Place]())
+	for _, f := range fact.Types() {
+		add(reflect.TypeOf(f))
+	}
+	for _, shape := range command.Shapes() {
+		add(reflect.TypeOf(shape))
+	}
+	return all
+}
+
+// commentsOf are the comments on types and on their fields, as schemas say them.
+func commentsOf(t *testing.T, types map[string]reflect.Type) map[string]string {
+	t.Helper()
+	words := map[string]string{}
+	for _, dir := range []string{"ledger/fact", "ledger", "jobs/command"} {
+		files, err := filepath.Glob("../../../../" + dir + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range parsed.Decls {
+				if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE && !strings.HasSuffix(file, "_test.go") {
+					addComments(words, filepath.Base(dir), g, types)
+				}
+			}
+		}
+	}
+	return words
+}
+
+func addComments(words map[string]string, pkg string, g *ast.GenDecl, types map[string]reflect.Type) {
+	for _, spec := range g.Specs {
+		x, _ := spec.(*ast.TypeSpec)
+		name := pkg + "." + x.Name.Name
+		s, isStruct := x.Type.(*ast.StructType)
+		if !isStruct || types[name] == nil || !x.Name.IsExported() {
+			continue
+		}
+		text := strings.TrimPrefix(strings.Join(strings.Fields(g.Doc.Text()), " "), x.Name.Name+" ")
+		text = strings.TrimPrefix(strings.TrimPrefix(text, "is "), "are ")
+		words[name] = sentence(types[name], text)
+		for _, f := range s.Fields.List {
+			text := f.Doc.Text()
+			if text == "" {
+				text = f.Comment.Text()
+			}
+			for _, n := range f.Names {
+				// What only refers to Go, or lists words that the enum has, is left out.
+				if text != "" && !strings.HasPrefix(text, "see ") && !strings.Contains(text, " | ") {
+					words[name+"."+n.Name] = sentence(types[name], strings.Join(strings.Fields(text), " "))
+				}
+			}
+		}
+	}
+}
+
+var goWord = regexp.MustCompile(`\b[A-Z][A-Za-z]*\b`)
+
+// sentence is a comment with the fields that it names by their names in JSON.
+func sentence(t reflect.Type, text string) string {
+	names := map[string]string{}
+	var collect func(t reflect.Type)
+	collect = func(t reflect.Type) {
+		for f := range fieldsOf(t) {
+			if f.Anonymous {
+				collect(f.Type)
+				continue
+			}
+			names[f.Name], _, _ = strings.Cut(f.Tag.Get("json"), ",")
+		}
+	}
+	collect(t)
+	text = goWord.ReplaceAllStringFunc(text, func(word string) string {
+		if name := names[word]; name != "" {
+			return "`" + name + "`"
+		}
+		return word
+	})
+	first := []rune(text)
+	first[0] = unicode.ToUpper(first[0])
+	if text = string(first); strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}
+
+func TestEveryFieldOfASchemaIsDescribed(t *testing.T) {
+	files, err := schemaFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if name == "asyncapi.json" {
+			continue
+		}
+		var schema map[string]any
+		if err := json.Unmarshal(files[name], &schema); err != nil {
+			t.Fatal(err)
+		}
+		if id, _ := schema["$id"].(string); id != "urn:perennial:schema:"+strings.TrimSuffix(name, ".json")+":v1" {
+			t.Errorf("%s has the $id %q", name, id)
+		}
+		if schema["description"] == "" {
+			t.Errorf("%s has no description", name)
+		}
+		undescribed(schema, func(path string) { t.Errorf("%s: %s has no description", name, path) })
+	}
+}
+
+// undescribed calls found for each property of a schema without words.
+func undescribed(schema map[string]any, found func(path string)) {
+	properties, _ := schema["properties"].(map[string]any)
+	for name, value := range properties {
+		property, _ := value.(map[string]any)
+		if text, _ := property["description"].(string); text == "" {
+			found(name)
+		}
+		undescribed(property, func(path string) { found(name + "." + path) })
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		if inner, ok := schema[key].(map[string]any); ok {
+			undescribed(inner, func(path string) { found("[]." + path) })
+		}
+	}
+	parts, _ := schema["allOf"].([]any)
+	for _, part := range parts {
+		if inner, ok := part.(map[string]any); ok {
+			undescribed(inner, found)
+		}
+	}
+}
