@@ -165,7 +165,6 @@ type commandLines struct {
 // linesOfCommand reads what became of each proxy: of the lines of its renewals the
 // latest, with what all of them cost, and what its orders delivered.
 func linesOfCommand(from source, id string, operations []fact.Operation) (c commandLines, err error) {
-	c.all = []fact.FinishedLine{} // events and replies say [], never null
 	if operations[0].Kind.MakesOrder() {
 		for _, o := range operations {
 			if o.State == fact.StateDelivered {

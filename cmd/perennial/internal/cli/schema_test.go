@@ -12,6 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
 )
@@ -57,10 +58,10 @@ func compiled(t *testing.T, name string) *jsonschema.Schema {
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource(schemaID(name), text); err != nil {
+	if err := c.AddResource(ledger.SchemaID(name), text); err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.Compile(schemaID(name))
+	s, err := c.Compile(ledger.SchemaID(name))
 	if err != nil {
 		t.Fatal(err)
 	}
