@@ -66,6 +66,8 @@ var flags = map[string][]string{
 	"./ledger":      {"-rapid.seed", "1", "-rapid.nofailfile"},
 	"./queue":       {"-rapid.seed", "1", "-rapid.nofailfile", "-patience", "15s"},
 	"./upstream":    {"-rapid.seed", "1", "-rapid.nofailfile"},
+
+	"./cmd/perennial/internal/cli": {"-rapid.seed", "1", "-rapid.nofailfile"},
 }
 
 // overlay writes the bug beside the tree, for -overlay of the go tool.
