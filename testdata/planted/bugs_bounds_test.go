@@ -53,5 +53,5 @@ var boundBugs = []bug{
 	{name: "what single lines came to does not count", in: "fact.Generations.byLines", run: "TestACommandStandsWhereItsLinesStand",
 		old: "return StateCompleted", new: "return o.State"},
 	{name: "a second read of a delivered order is a finding", in: "jobs.Runner.tooLate", run: "TestASecondReadOfADelivered",
-		old: "|| j.lane == lanePoll && now.State != fact.StateResolved {", new: "{"},
+		old: "j.lane == lanePoll && now.State != fact.StateResolved {", new: "now.State == \"\" {"},
 }
