@@ -28,7 +28,7 @@ var runnerBugs = []bug{
 		new: "if err != nil || !settled || id != \"\" {"},
 	{trap: 9, name: "a precheck waits out a Retry-After and goes on", in: "jobs.Runner.passNow",
 		old: "func (r *Runner) passNow(ctx context.Context, p gatePriority) error {\n\tif r.pauses.throttled() {\n\t\treturn errThrottled\n\t}\n\tif err := r.gate.Pass(ctx, p); err != nil {",
-		new: "func (r *Runner) passNow(ctx context.Context, p gatePriority) error {\n\tif err := r.pass(ctx, p); err != nil {"},
+		new: "func (r *Runner) passNow(ctx context.Context, p gatePriority) error {\n\tif err := errors.Join(r.waitOut(ctx), r.gate.Pass(ctx, p)); err != nil {"},
 	{name: "not_after is not checked again after the precheck", in: "jobs.Runner.prepare", run: "TestADeadlineThatPassesDuringThePrecheckIsKept",
 		old: "\tif d := r.due(j); !d.Send { // the precheck",
 		new: "\tif d := r.due(j); d.Firewall { // the precheck"},
