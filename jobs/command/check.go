@@ -190,7 +190,11 @@ func (c Command) checkInstants() error {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.ExpectExpiresAt)) {
-		if at := c.ExpectExpiresAt[id]; !storable(at) {
+		at := c.ExpectExpiresAt[id]
+		if at.IsZero() { // as null is read: no proxy would ever match
+			return fmt.Errorf("expect_expires_at[%.40q] is no expiry: name the one that is expected, or leave the proxy out", id)
+		}
+		if !storable(at) {
 			return outOfYears(fmt.Sprintf("expect_expires_at[%.40q]", id), at)
 		}
 	}

@@ -90,6 +90,7 @@ func TestTrap32ABadCommandIsRefusedWithAUsefulReason(t *testing.T) {
 		`"duration_days":30,"proxy_ids":[1]`:                                                    "text",
 		`"duration_days":30,"proxy_ids":[` + many(5001, proxyID) + `]`:                          "split the command",
 		`"duration_days":30,"proxy_ids":["a"],"expect_expires_at":{"b":"2026-11-24T00:00:00Z"}`: "not in proxy_ids",
+		`"duration_days":30,"proxy_ids":["a"],"expect_expires_at":{"a":null}`:                   "is no expiry",
 		`"duration_days":30,"proxy_ids":["a"],"items":[]`:                                       "items",
 		`"duration_days":30,"proxy_ids":["a"],"sandbox_scenario":"success"`:                     "sandbox_scenario",
 		`"duration_days":30,"proxy_ids":["a"],"due_before":"2026-11-25"`:                        "",

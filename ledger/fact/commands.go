@@ -151,8 +151,10 @@ type CommandRejected struct {
 	// SplitInto are the operations that take over the ids of a refused chunk.
 	SplitInto    []Planned `json:"split_into,omitempty"`
 	DurationDays int64     `json:"duration_days,omitempty"`
-	// Of a command that is refused at its arrival, as of CommandAccepted.
-	ReplyTo        string `json:"reply_to,omitempty"`
+	// ReplyTo is the inbox that gets the data of the command's command.finished, of a
+	// command that is refused before it is accepted.
+	ReplyTo string `json:"reply_to,omitempty"`
+	// StreamSequence is the message of such a command in the commands stream.
 	StreamSequence uint64 `json:"stream_sequence,omitempty"`
 }
 
