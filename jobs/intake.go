@@ -305,7 +305,7 @@ func (a *arrival) id() string {
 // read parses one message. A message that cannot be answered under any id goes
 // to the dead letters, durably, before it is acknowledged.
 func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
-	a := &arrival{msg: m, kind: KindOf(m.Kind), inbox: queue.ReplyTo(m.Header), trace: fact.TraceOf(m.Header.Get("traceparent"), m.Header.Get("tracestate"))}
+	a := &arrival{msg: m, kind: KindOf(m.Kind), inbox: queue.ReplyTo(m.Header), trace: fact.TraceOf(queue.Header(m.Header, "traceparent"), queue.Header(m.Header, "tracestate"))}
 	err := a.parse(command.Rules{Environment: r.Provider.Environment(), CIDRField: r.CIDRField})
 	if unreadable, ok := errors.AsType[*command.UnreadableError](err); ok {
 		if err := r.bury(ctx, m, unreadable.Reason); err != nil {

@@ -178,3 +178,31 @@ func TestAnArchivedLedgerOfBeforeIsVerifiedAndCarriedOn(t *testing.T) {
 		}
 	}
 }
+
+// A command that was over before there was command.finished gets it when it is asked for.
+func TestAnEndOfBeforeIsWrittenWhenItIsAskedFor(t *testing.T) {
+	path := before(t, t.TempDir(), "main.ledger.db", "main.ledger.db")
+	l, err := Open(t.Context(), Config{Path: path, Clock: clockBehind(t, path)})
+	check(t, err)
+	defer func() { _ = l.Close() }()
+	b := &book{Ledger: l, t: t, path: path}
+	ids, err := collect(l.query(t.Context(), `SELECT id FROM commands UNION SELECT id FROM rejections`), scanText)
+	check(t, err)
+	over := 0
+	for _, id := range ids {
+		ended, err := l.CommandEnded(t.Context(), id)
+		check(t, err)
+		f, err := l.Finished(t.Context(), id)
+		check(t, err)
+		if (f != nil) != ended || f != nil && (f.CommandID != id || f.Revision != 1 || f.State == "") {
+			t.Errorf("%s, over %t: %+v", id, ended, f)
+		}
+		if ended {
+			over++
+		}
+	}
+	if over < 3 {
+		t.Errorf("only %d of %d commands were over", over, len(ids))
+	}
+	b.proves()
+}

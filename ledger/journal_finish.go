@@ -7,26 +7,23 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"perennial/ledger/fact"
 )
 
-// ending is a command that may be over, and the inbox that a refusal at its arrival names.
-type ending struct {
-	fact.Ref
-
-	replyTo string
-}
-
-// noteEnding remembers the command of a fact that may have ended it.
-func (t *Tx) noteEnding(f fact.Fact) {
+// noteEnding remembers the command of a fact that may have ended it. A command that is
+// refused at its arrival is over with the refusal: others of its id may come with it.
+func (t *Tx) noteEnding(f fact.Fact) error {
 	var ref fact.Ref
-	var replyTo string
 	switch f := f.(type) {
 	case fact.CommandRejected:
-		ref, replyTo = f.Ref, f.ReplyTo
+		if f.OperationID == "" {
+			return t.finishRefused(f)
+		}
+		ref = f.Ref
 	case fact.CommandCancelled:
 		ref = f.Ref
 	case fact.OperationResolved:
@@ -38,39 +35,63 @@ func (t *Tx) noteEnding(f fact.Fact) {
 	case fact.RenewalSettled:
 		ref = f.Ref
 	default:
-		return
+		return nil
 	}
-	if !slices.ContainsFunc(t.ended, func(x ending) bool { return x.CommandID == ref.CommandID }) {
-		t.ended = append(t.ended, ending{ref, replyTo})
+	if !slices.ContainsFunc(t.ended, func(x fact.Ref) bool { return x.CommandID == ref.CommandID }) {
+		t.ended = append(t.ended, ref)
 	}
+	return nil
 }
 
 // run runs one caller's function, and finishes the commands that it has ended.
 func (t *Tx) run(fn func(*Tx) error) error {
-	t.ended = t.ended[:0]
-	if err := fn(t); err != nil {
+	t.ended, t.finishing = t.ended[:0], true
+	if err := fn(t); err != nil || !t.finishing {
 		return err
 	}
-	for _, x := range t.ended {
-		if err := t.finish(x.Ref, x.replyTo); err != nil {
+	for _, ref := range t.ended {
+		if err := t.finish(ref); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// finishRefused appends command.finished behind a refusal at arrival.
+func (t *Tx) finishRefused(f fact.CommandRejected) error {
+	if !t.finishing {
+		return nil
+	}
+	out := emptyFinished(f.Ref)
+	out.State, out.Code, out.Reason, out.ReplyTo = string(fact.StateRejected), f.Code, f.Reason, f.ReplyTo
+	return t.appendFinished(out)
+}
+
 // finish appends command.finished if the command is over.
-func (t *Tx) finish(of fact.Ref, replyTo string) error {
-	f, over, err := finished(t, of.CommandID, of.OperationID == "")
+func (t *Tx) finish(of fact.Ref) error {
+	f, over, err := finished(t, of)
 	if err != nil || !over {
 		return err
 	}
-	f.Labels, f.Trace = of.Labels, of.Trace
+	err = t.queryRow(`SELECT coalesce((SELECT reply_to FROM commands WHERE id = ?), '')`, of.CommandID).Scan(&f.ReplyTo)
+	if err != nil {
+		return err
+	}
+	return t.appendFinished(f)
+}
+
+func emptyFinished(of fact.Ref) fact.CommandFinished {
+	return fact.CommandFinished{
+		Ref:   fact.Ref{CommandID: of.CommandID, Labels: of.Labels, Trace: of.Trace},
+		Lines: []fact.FinishedLine{}, Operations: []fact.FinishedOperation{},
+	}
+}
+
+func (t *Tx) appendFinished(f fact.CommandFinished) (err error) {
 	if f.Totals.Currency, err = t.currency(f); err != nil {
 		return err
 	}
-	err = t.queryRow(`SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?1), 0) + 1,
-		coalesce((SELECT reply_to FROM commands WHERE id = ?1), ?2)`, of.CommandID, replyTo).Scan(&f.Revision, &f.ReplyTo)
+	err = t.queryRow(`SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?), 0) + 1`, f.CommandID).Scan(&f.Revision)
 	if err != nil {
 		return err
 	}
@@ -89,19 +110,13 @@ const endedOperations = `SELECT ` + operationColumns + ` FROM operations WHERE i
 	AND NOT EXISTS (SELECT 1 FROM operations l WHERE l.id > ?1 AND l.id < ?2 AND l.command_id = ?3 AND l.live = 1)
 	ORDER BY accepted_at, chunk, generation`
 
-// finished sums a command up, without labels, revision and currency; over is false while
-// something of it is under way, or waits for a person. atArrival: it may be one that was
-// refused before it had an operation.
-func finished(from source, id string, atArrival bool) (f fact.CommandFinished, over bool, err error) {
-	f = fact.CommandFinished{Ref: fact.Ref{CommandID: id}, Lines: []fact.FinishedLine{}, Operations: []fact.FinishedOperation{}}
-	operations, err := collect(from.query(endedOperations, id+"/", id+"0", id), scanOperation)
-	switch {
-	case err != nil:
+// finished sums a command up, without revision, currency and inbox; over is false while
+// something of it is under way, or waits for a person.
+func finished(from source, of fact.Ref) (f fact.CommandFinished, over bool, err error) {
+	f = emptyFinished(of)
+	operations, err := collect(from.query(endedOperations, f.CommandID+"/", f.CommandID+"0", f.CommandID), scanOperation)
+	if err != nil || len(operations) == 0 {
 		return f, false, err
-	case len(operations) == 0 && atArrival:
-		return refusedAtOnce(from, f)
-	case len(operations) == 0:
-		return f, false, nil
 	}
 	lines, err := linesOfCommand(from, f.CommandID, operations)
 	if err != nil || lines.claimed {
@@ -110,18 +125,11 @@ func finished(from source, id string, atArrival bool) (f fact.CommandFinished, o
 	if err := addOperations(from, &f, operations, lines); err != nil {
 		return f, false, err
 	}
+	if lines.leftOut > 0 && f.Code == "" && f.Reason == "" {
+		f.Code, f.Reason = "left_out", fmt.Sprintf("%d of %d proxies were left out: other operations held them", lines.leftOut, len(lines.all))
+	}
 	f.Lines, f.LinesTotal = append(f.Lines, lines.all[:min(len(lines.all), fact.MaxFinishedLines)]...), len(lines.all)
 	return f, true, nil
-}
-
-// refusedAtOnce sums up a command that was refused before it was accepted.
-func refusedAtOnce(from source, f fact.CommandFinished) (fact.CommandFinished, bool, error) {
-	err := from.queryRow(`SELECT code, reason FROM rejections WHERE id = ?`, f.CommandID).Scan(&f.Code, &f.Reason)
-	if errors.Is(err, sql.ErrNoRows) {
-		return f, false, nil
-	}
-	f.State = string(fact.StateRejected)
-	return f, err == nil, err
 }
 
 // addOperations adds a command's operations, its state and its sums.
@@ -141,6 +149,9 @@ func addOperations(from source, f *fact.CommandFinished, operations []fact.Opera
 		}
 		if f.Reason == "" && !latest.Superseded(o) {
 			f.Code, f.Reason = o.Code, o.Reason
+			if f.Code == codeOfSuccess {
+				f.Code = ""
+			}
 		}
 	}
 	f.OperationsTotal = len(operations)
@@ -155,9 +166,14 @@ func addOperations(from source, f *fact.CommandFinished, operations []fact.Opera
 // about: it was made, sent, and settled.
 const unreviewedVersions = 3
 
+// codeOfSuccess is the provider's code of a reply that was a success, as of a renewal
+// whose lines pend verification.
+const codeOfSuccess = "ok"
+
 // commandLines are the proxies of a command.
 type commandLines struct {
 	all     []fact.FinishedLine
+	leftOut int                                  // of them, those that other operations held when the command came
 	claimed bool                                 // one of them is still held by an operation
 	states  map[string]map[string]fact.LineState // by operation and proxy
 }
@@ -180,32 +196,69 @@ func linesOfCommand(from source, id string, operations []fact.Operation) (c comm
 	}
 	c.states = map[string]map[string]fact.LineState{}
 	at := map[string]int{}
-	err = each(from.query(`SELECT l.operation, l.state, l.claim, l.proxy_id, coalesce(b.offer_code, ''), coalesce(p.country_code, ''), coalesce(p.region, ''),
+	for _, o := range operations {
+		lines, err := c.linesOf(from, o)
+		if err != nil {
+			return c, err
+		}
+		for _, line := range lines {
+			i, before := at[line.ProxyID]
+			if !before {
+				at[line.ProxyID] = len(c.all)
+				c.all = append(c.all, line)
+				continue
+			}
+			*line.ChargedCents += *c.all[i].ChargedCents
+			line.RefundedCents += c.all[i].RefundedCents
+			c.all[i] = line
+		}
+	}
+	return c, nil
+}
+
+// linesOf reads the lines of one renewal.
+func (c *commandLines) linesOf(from source, o fact.Operation) (lines []fact.FinishedLine, err error) {
+	states := map[string]fact.LineState{}
+	err = each(from.query(`SELECT l.state, l.claim, l.proxy_id, coalesce(b.offer_code, ''), coalesce(p.country_code, ''), coalesce(p.region, ''),
 		coalesce(p.line_name, ''), coalesce(p.ip_type, ''), coalesce(p.protocol, ''), l.charged_cents, l.refunded_cents, l.observed_expires_at,
 		l.duration_days, coalesce(l.settled_at, 0)
-		FROM operations o JOIN lines l ON l.operation = o.id LEFT JOIN proxies p ON p.proxy_id = l.proxy_id LEFT JOIN bought b ON b.proxy_id = l.proxy_id
-		WHERE o.id > ? AND o.id < ? AND o.command_id = ? ORDER BY o.accepted_at, o.generation, l.proxy_id`, id+"/", id+"0", id), func(s scanner) error {
-		operation, line, claimed, err := scanFinishedLine(s)
-		if err != nil {
-			return err
-		}
+		FROM lines l LEFT JOIN proxies p ON p.proxy_id = l.proxy_id LEFT JOIN bought b ON b.proxy_id = l.proxy_id
+		WHERE l.operation = ? ORDER BY l.proxy_id`, o.ID), func(s scanner) error {
+		line, claimed, err := scanFinishedLine(s)
 		c.claimed = c.claimed || claimed
-		if c.states[operation] == nil {
-			c.states[operation] = map[string]fact.LineState{}
-		}
-		c.states[operation][line.ProxyID] = fact.LineState(line.State)
-		i, before := at[line.ProxyID]
-		if !before {
-			at[line.ProxyID] = len(c.all)
-			c.all = append(c.all, line)
-			return nil
-		}
-		*line.ChargedCents += *c.all[i].ChargedCents
-		line.RefundedCents += c.all[i].RefundedCents
-		c.all[i] = line
-		return nil
+		states[line.ProxyID] = fact.LineState(line.State)
+		lines = append(lines, line)
+		return err
 	})
-	return c, err
+	c.states[o.ID] = states
+	shareAnswer(o, lines)
+	return lines, err
+}
+
+// shareAnswer divides among the answered lines what a person's answer for all of them
+// booked: the ledger books such an answer for the operation.
+func shareAnswer(o fact.Operation, lines []fact.FinishedLine) {
+	charged, refunded := o.ChargedCents, o.RefundedCents
+	var answered []int
+	for i, x := range lines {
+		charged, refunded = charged-*x.ChargedCents, refunded-x.RefundedCents
+		if state := fact.LineState(x.State); state == fact.LineCharged || state == fact.LineNotCharged {
+			answered = append(answered, i)
+		}
+	}
+	for n, i := range answered {
+		*lines[i].ChargedCents += share(charged, n, len(answered))
+		lines[i].RefundedCents += share(refunded, n, len(answered))
+	}
+}
+
+// share is the n-th of so many parts of an amount; the first ones have what is left over.
+func share(cents int64, n, of int) int64 {
+	part, rest := cents/int64(of), cents%int64(of)
+	if int64(n) < rest {
+		part++
+	}
+	return part
 }
 
 // addLeftOut adds the proxies that another operation held when the command came.
@@ -220,25 +273,27 @@ func (c *commandLines) addLeftOut(from source, id string) error {
 			return err
 		}
 		for _, x := range f.Proxies() {
+			c.leftOut++
 			c.all = append(c.all, fact.FinishedLine{
-				DeliveredProxy: fact.DeliveredProxy{ProxyID: x.ProxyID}, State: string(fact.LineSkipped),
+				DeliveredProxy: fact.DeliveredProxy{ProxyID: x.ProxyID, ExpiresAt: x.ExpiresAt, ChargedCents: new(int64)},
+				State:          string(fact.LineSkipped), PreviousExpiresAt: x.ExpiresAt,
 			})
 		}
 		return nil
 	})
 }
 
-func scanFinishedLine(s scanner) (operation string, x fact.FinishedLine, claimed bool, err error) {
+func scanFinishedLine(s scanner) (x fact.FinishedLine, claimed bool, err error) {
 	var claim, charged, days, settled int64
 	var observed sql.NullInt64
-	err = s.Scan(&operation, &x.State, &claim, &x.ProxyID, &x.OfferCode, &x.CountryCode, &x.Region, &x.LineName, &x.IPType, &x.Protocol,
+	err = s.Scan(&x.State, &claim, &x.ProxyID, &x.OfferCode, &x.CountryCode, &x.Region, &x.LineName, &x.IPType, &x.Protocol,
 		&charged, &x.RefundedCents, &observed, &days, &settled)
 	x.ChargedCents, x.PreviousExpiresAt = &charged, instant(observed)
 	x.ExpiresAt = x.PreviousExpiresAt
 	if renewed := fact.LineState(x.State) == fact.LineSucceeded || fact.LineState(x.State) == fact.LineCharged; renewed && x.ExpiresAt != nil {
 		x.ExpiresAt = renewedUntil(*x.PreviousExpiresAt, fromMicros(settled), days)
 	}
-	return operation, x, claim == 1, err
+	return x, claim == 1, err
 }
 
 // renewedUntil is when a proxy expires that was renewed for some days; nil where it had

@@ -221,3 +221,55 @@ func TestBookedSumsToTheBalance(t *testing.T) {
 		t.Errorf("the events sum to %+v, and the balance is %+v", sum, balance)
 	}
 }
+
+// Contents of one id that come together are answered each: the accepted one is not told
+// that it was refused.
+func TestEachRefusalFinishesByItself(t *testing.T) {
+	b := newBook(t)
+	refused := func(reason, inbox string) fact.CommandRejected {
+		return fact.CommandRejected{Ref: fact.Ref{CommandID: "x"}, ContentHash: reason, Code: "invalid", Reason: reason, ReplyTo: inbox}
+	}
+	good := accepted(fact.KindOrder, "x/1")
+	good.ReplyTo = "_INBOX.good"
+	b.commit(opened(1000), refused("quantity is 0", "_INBOX.a"), refused("quantity is 3000", "_INBOX.b"), good)
+	all := b.finishedOf("x")
+	if len(all) != 2 || all[0].ReplyTo != "_INBOX.a" || all[0].Reason != "quantity is 0" || all[1].ReplyTo != "_INBOX.b" || all[1].Revision != 2 {
+		t.Fatalf("%+v", all)
+	}
+	b.commit(sending("x/1", 1), fact.CommandRejected{Ref: ref("x/1"), Code: "offer_not_found", Reason: "none", Attempt: 1})
+	if f := b.only("x", 3); f.ReplyTo != "_INBOX.good" || f.Code != "offer_not_found" {
+		t.Errorf("%+v", f)
+	}
+	b.proves()
+}
+
+// A person's answer for a renewal as a whole is divided among its lines.
+func TestLinesSumToTheTotalsOfAnAnswer(t *testing.T) {
+	for _, cents := range []int64{0, 500, 903, 1000} {
+		b := newBook(t)
+		review := fact.OperationReview{Ref: ref("r1/0001"), Attempt: 1, Code: "ok", Reason: "pending", Ambiguous: true}
+		settlement := lines(line("px_1", "unresolved", 301, 0), line("px_2", "unresolved", 301, 0), line("px_3", "unresolved", 301, 0))
+		review.Settlement = &settlement
+		b.commit(opened(5000), accepted(fact.KindRenewal, "r1/0001", "px_1", "px_2", "px_3"), sending("r1/0001", 1), review, resolved("r1/0001", "", "charged", cents))
+		f := b.only("r1", 1)
+		var sum fact.Booked
+		for _, x := range f.Lines {
+			sum.ChargedCents, sum.RefundedCents = sum.ChargedCents+*x.ChargedCents, sum.RefundedCents+x.RefundedCents
+		}
+		if sum.Currency = "USD"; sum != f.Totals || sum.ChargedCents-sum.RefundedCents != cents || f.Code != "" || f.Reviews != 1 {
+			t.Errorf("%d: the lines sum to %+v of %+v", cents, sum, f)
+		}
+		b.proves()
+	}
+}
+
+func TestWhatWasLeftOutIsALine(t *testing.T) {
+	b := newBook(t)
+	left := fact.ProxySkipped{Ref: fact.Ref{CommandID: "r2"}, ProxyID: "px_1", Reason: "operation r1/0001 holds it"}
+	b.commit(opened(1000), accepted(fact.KindRenewal, "r1/0001", "px_1"), accepted(fact.KindRenewal, "r2/0001", "px_2"), left, sending("r2/0001", 1),
+		settled("r2/0001", "completed", line("px_2", "succeeded", 300, 0)))
+	f := b.only("r2", 1)
+	if f.State != "completed" || f.Code != "left_out" || f.LinesTotal != 2 || f.Lines[0].State != "skipped" || *f.Lines[0].ChargedCents != 0 {
+		t.Errorf("%+v", f)
+	}
+}

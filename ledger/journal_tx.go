@@ -32,7 +32,9 @@ type Tx struct {
 	rows []Row
 
 	decided decision
-	ended   []ending // of commands of which a fact of this request ended something
+	ended   []fact.Ref // of commands of which a fact of this request ended something
+
+	finishing bool // what ends is finished; a fold finds command.finished in the journal
 }
 
 // decision is what the facts of one AppendTo were decided on.
@@ -99,8 +101,7 @@ func (t *Tx) append(f fact.Fact) error {
 	}
 	t.w.head = head{seq: r.Seq, hash: r.Hash}
 	t.rows = append(t.rows, r)
-	t.noteEnding(f)
-	return nil
+	return t.noteEnding(f)
 }
 
 func (t *Tx) insert(r Row) error {

@@ -70,9 +70,8 @@ func (b *book) add(facts ...fact.Fact) {
 // tryAdd appends these facts and no other: no command is finished.
 func (b *book) tryAdd(facts ...fact.Fact) error {
 	return b.Write(context.Background(), func(tx *Tx) error {
-		err := tx.Append(facts...)
-		tx.ended = nil
-		return err
+		tx.finishing = false
+		return tx.Append(facts...)
 	})
 }
 

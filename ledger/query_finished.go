@@ -27,7 +27,10 @@ func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		return tx.finish(fact.Ref{CommandID: id, Labels: accepted.Labels, Trace: accepted.Trace}, "")
+		if f, err := l.Rejection(ctx, id); accepted.CommandID == "" && err == nil {
+			return tx.finishRefused(fact.CommandRejected{Ref: fact.Ref{CommandID: id}, Code: f.Code, Reason: f.Reason})
+		}
+		return tx.finish(fact.Ref{CommandID: id, Labels: accepted.Labels, Trace: accepted.Trace})
 	})
 	if err != nil {
 		return nil, err

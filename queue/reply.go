@@ -21,15 +21,29 @@ const (
 
 const maxInbox = 200 // bytes
 
+// Header is a header of a message, whatever the case that its name is written in: NATS
+// compares names letter by letter, and clients write them as in HTTP.
+func Header(h nats.Header, name string) string {
+	if v := h.Get(name); v != "" {
+		return v
+	}
+	for written, values := range h {
+		if strings.EqualFold(written, name) && len(values) > 0 {
+			return values[0]
+		}
+	}
+	return ""
+}
+
 // ReplyTo is the inbox that a command's headers name; "" for none, and for a subject that
 // is no inbox.
 func ReplyTo(h nats.Header) string {
-	to := h.Get(HeaderReplyTo)
-	if len(to) > maxInbox || !strings.HasPrefix(to, inboxes) {
+	to := Header(h, HeaderReplyTo)
+	if len(to) > maxInbox || !strings.HasPrefix(to, inboxes) || strings.ContainsFunc(to, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return ""
 	}
 	for token := range strings.SplitSeq(to, ".") {
-		if token == "" || strings.ContainsAny(token, "*> \t\r\n") {
+		if token == "" || strings.ContainsAny(token, "*>") {
 			return ""
 		}
 	}

@@ -19,6 +19,7 @@ func TestACommandIsAnsweredOnInboxesOnly(t *testing.T) {
 		"_INBOX.*":                              false,
 		"_INBOX.a..b":                           false,
 		"_INBOX.a b":                            false,
+		"_INBOX.é":                              false,
 		"_INBOXES.a":                            false,
 		"$JS.API.STREAM":                        false,
 		"perennial.commands.main.order.create":  false,
@@ -31,6 +32,14 @@ func TestACommandIsAnsweredOnInboxesOnly(t *testing.T) {
 	} {
 		if got := ReplyTo(nats.Header{HeaderReplyTo: {to}}); (got != "") != want || want && got != to {
 			t.Errorf("%q: answered on %q", to, got)
+		}
+	}
+}
+
+func TestAHeaderIsReadInAnyCase(t *testing.T) {
+	for _, name := range []string{"Perennial-Reply-To", "perennial-reply-to", "PERENNIAL-REPLY-TO"} {
+		if got := ReplyTo(nats.Header{name: {"_INBOX.a"}}); got != "_INBOX.a" {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

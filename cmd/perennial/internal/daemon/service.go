@@ -192,6 +192,9 @@ func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
 		}
 		out, err := do(ctx, q)
 		var refused *command.RefusedError
+		if answered, ok := errors.AsType[*queue.ServiceError](err); ok {
+			return nil, answered
+		}
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
 			return nil, &queue.ServiceError{Code: CodeNotFound, Description: "there is no command or operation of that id"}

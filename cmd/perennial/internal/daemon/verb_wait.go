@@ -11,6 +11,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/queue"
 )
 
 // WaitRequest asks what a command came to, and waits for it. Without a time the answer
@@ -26,16 +27,23 @@ type WaitAnswer struct {
 	Result   *fact.CommandFinished `json:"result,omitempty"`
 }
 
-// longestWait bounds one request.
-const longestWait = time.Hour
+// Bounds of one request. A client that has gone is not noticed: its request is answered,
+// and gives its room back, after mostParked at the latest.
+const (
+	longestWait = time.Hour
+	mostParked  = 5 * time.Minute
+)
 
 // wait answers when the command is over, or its time. An id that is not known may be on
 // its way: it is waited for too, and the error at the end is ledger.ErrNotFound.
 func (a *account) wait(ctx context.Context, q WaitRequest) (WaitAnswer, error) {
-	if q.TimeoutSeconds < 0 || q.TimeoutSeconds > int64(longestWait/time.Second) {
+	switch {
+	case q.ID == "":
+		return WaitAnswer{}, errNoID
+	case q.TimeoutSeconds < 0 || q.TimeoutSeconds > int64(longestWait/time.Second):
 		return WaitAnswer{}, command.Refuse("timeout_seconds %d must be 0 to %d", q.TimeoutSeconds, int64(longestWait/time.Second))
 	}
-	over := time.NewTimer(time.Duration(q.TimeoutSeconds) * time.Second)
+	over := time.NewTimer(min(time.Duration(q.TimeoutSeconds)*time.Second, mostParked))
 	defer over.Stop()
 	for {
 		wake, forget, err := a.finishes.on(ctx, a.Ledger, q.ID)
@@ -43,8 +51,7 @@ func (a *account) wait(ctx context.Context, q WaitRequest) (WaitAnswer, error) {
 			return WaitAnswer{}, err
 		}
 		answer, err := a.cameTo(ctx, q.ID)
-		unknown := errors.Is(err, ledger.ErrNotFound)
-		if answer.Finished || err != nil && !unknown {
+		if answer.Finished || err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			forget()
 			return answer, err
 		}
@@ -53,13 +60,15 @@ func (a *account) wait(ctx context.Context, q WaitRequest) (WaitAnswer, error) {
 			forget()
 		case <-over.C:
 			forget()
-			return answer, err
+			return a.cameTo(ctx, q.ID) // it may have come meanwhile
 		case <-ctx.Done():
 			forget()
 			return answer, ctx.Err()
 		}
 	}
 }
+
+var errNoID = &queue.ServiceError{Code: "bad_request", Description: "the request names no command: it needs \"id\""}
 
 // cameTo is the answer as things stand.
 func (a *account) cameTo(ctx context.Context, id string) (WaitAnswer, error) {
@@ -77,6 +86,9 @@ type LinesRequest struct {
 const mostLines = 1000
 
 func (a *account) lines(ctx context.Context, q LinesRequest) (ledger.FinishedPage, error) {
+	if q.ID == "" {
+		return ledger.FinishedPage{}, errNoID
+	}
 	limit := q.Limit
 	if limit <= 0 || limit > mostLines {
 		limit = mostLines
