@@ -95,7 +95,12 @@ func (t *Tx) appendFinished(f fact.CommandFinished) (err error) {
 	if err != nil {
 		return err
 	}
-	return t.append(f)
+	err = t.append(f)
+	if errors.Is(err, ErrTooLarge) { // ids and places are the provider's: what ended is recorded without them
+		f.Lines, f.Operations = f.Lines[:0], f.Operations[:0]
+		err = t.append(f)
+	}
+	return err
 }
 
 // source is what finished reads from: a transaction of the writer, or a reader.

@@ -273,3 +273,17 @@ func TestWhatWasLeftOutIsALine(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// What the provider writes into its proxies cannot keep an outcome from being recorded.
+func TestACommandFinishesWhateverItsProxiesAreCalled(t *testing.T) {
+	b := newBook(t)
+	place := strings.Repeat("x", MaxFactBytes)
+	check(t, b.Write(t.Context(), func(tx *Tx) error {
+		return tx.Observe(0, Proxy{ProxyID: "px_1", Region: place, SeenAt: noon})
+	}))
+	b.commit(opened(1000), accepted(fact.KindRenewal, "r1/0001", "px_1"), sending("r1/0001", 1), settled("r1/0001", "completed", line("px_1", "succeeded", 300, 0)))
+	if f := b.only("r1", 1); f.State != "completed" || f.LinesTotal != 1 || len(f.Lines) > 0 || f.Totals.ChargedCents != 300 {
+		t.Errorf("%d lines of %d, %s, %+v", len(f.Lines), f.LinesTotal, f.State, f.Totals)
+	}
+	b.proves()
+}

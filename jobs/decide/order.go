@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"perennial/jobs/command"
 	"perennial/ledger/fact"
 	"perennial/upstream"
 )
@@ -118,11 +119,16 @@ func proxyIDs(o upstream.Order) []string {
 	return ids
 }
 
-// deliveredProxies are an order's proxies, without credentials. Of an order for one
-// offer each has its share of the total, and what is left over is of the first.
+// deliveredMost bounds what a delivery says of its proxies, with the list of their ids, in
+// bytes of JSON: the provider chooses the texts, and the fact has to fit into a message.
+const deliveredMost = 850 << 10
+
+// deliveredProxies are an order's proxies, without credentials; none where their texts
+// are too long, and the fact has their ids alone. Of an order for one offer each has
+// its share of the total, and what is left over is of the first.
 func deliveredProxies(op Operation, o upstream.Order, charged int64) []fact.DeliveredProxy {
 	out := make([]fact.DeliveredProxy, 0, len(o.Proxies))
-	n := int64(len(o.Proxies))
+	n, size := int64(len(o.Proxies)), 0
 	for i, p := range o.Proxies {
 		x := fact.DeliveredProxy{
 			ProxyID: p.ProxyID, OfferCode: op.OfferCode, CountryCode: p.CountryCode, Region: p.Region, LineName: p.LineName,
@@ -134,6 +140,10 @@ func deliveredProxies(op Operation, o upstream.Order, charged int64) []fact.Deli
 				share++
 			}
 			x.ChargedCents = &share
+		}
+		text, err := command.PlainJSON(x)
+		if size += len(text) + len(p.ProxyID) + len(`,"",`); err != nil || size > deliveredMost {
+			return nil
 		}
 		out = append(out, x)
 	}
