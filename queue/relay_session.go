@@ -89,13 +89,13 @@ func (s *relaySession) send(events []Event) error {
 			msg.Reply = s.inbox
 			s.waits = append(s.waits, event.Seq)
 		}
-		if err := s.relay.queue.nc.PublishMsg(msg); err != nil {
-			return fmt.Errorf("publish journal row %d: %w", event.Seq, err)
-		}
-		if event.ReplyTo != "" {
+		if event.ReplyTo != "" { // before the event: a runner that ends between the two sends both again
 			if err := s.relay.queue.Answer(s.relay.account, event.ReplyTo, event.Reply); err != nil {
 				return fmt.Errorf("answer of journal row %d: %w", event.Seq, err)
 			}
+		}
+		if err := s.relay.queue.nc.PublishMsg(msg); err != nil {
+			return fmt.Errorf("publish journal row %d: %w", event.Seq, err)
 		}
 		s.next++
 	}
