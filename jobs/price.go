@@ -40,6 +40,15 @@ func (r *Runner) priceAgain(ctx context.Context, j *job, p *checked) (decide.Dec
 			return decide.Decision{}, err
 		}
 	}
+	d, err := r.decidePrice(ctx, j, p, h)
+	if err != nil || !d.Send || !d.Unpriced {
+		return d, err
+	}
+	// What its price could be taken from may have settled between the two reads: no other
+	// price is unknown by now, so that this one is known if any is.
+	if err := r.readPrices(ctx, j, p.ids, &h); err != nil {
+		return decide.Decision{}, err
+	}
 	return r.decidePrice(ctx, j, p, h)
 }
 
