@@ -19,7 +19,7 @@ func filled(t *testing.T, q *Queue, rows int) *journal {
 	go func() { defer close(done); _ = relay.Run(ctx) }()
 	check(t, relay.Wait(within(t), uint64(rows)))
 	cancel()
-	<-done
+	receive(t, done)
 	return j
 }
 

@@ -40,9 +40,6 @@ func TestWhoAsksIsWhatTheServerProves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = stop() }()
-	if err := q.nc.Flush(); err != nil { // the server knows of the verb
-		t.Fatal(err)
-	}
 	forged := `Nats-Request-Info: {"acc":"PERENNIAL_USER_root","user":"root","name_tag":"root"}` + "\r\n"
 	for _, c := range []struct{ name, connect, header, want string }{
 		{"as it is", `"user":"all","pass":"pw"`, "", "<all>"},

@@ -17,7 +17,7 @@ func TestACommandWithoutAConnectionIsNotPublished(t *testing.T) {
 	check(t, q.EnsureStreams(within(t), "main", 1))
 	lost := q.nc.StatusChanged(nats.RECONNECTING)
 	server.Shutdown()
-	<-lost
+	receive(t, lost)
 	command := Outgoing{Kind: KindOrderCreate, Data: []byte("{}")}
 	if err := q.PublishCommands(within(t), "main", []Outgoing{command, command}); !errors.Is(err, ErrDisconnected) {
 		t.Error(err)

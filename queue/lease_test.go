@@ -43,7 +43,7 @@ func TestOnlyOneRunnerHoldsAnAccountAndTheNextFollows(t *testing.T) {
 	}()
 	check(t, first.Release(ctx))
 	awaitLost(t, first)
-	second := <-next
+	second := receive(t, next)
 	check(t, second.Release(ctx))
 }
 
@@ -53,7 +53,7 @@ func TestAccountOfARunnerThatDiedIsTakenOver(t *testing.T) {
 	dead, err := q.AcquireLease(ctx, "main", "one", time.Second)
 	check(t, err)
 	dead.stop() // renews no more, and does not release
-	<-dead.done
+	receive(t, dead.done)
 	next, err := q.AcquireLease(ctx, "main", "two", time.Second)
 	check(t, err)
 	check(t, next.Release(ctx))
@@ -127,7 +127,7 @@ func keepsItsLease(t *testing.T, meddle func(context.Context, jetstream.KeyValue
 	default:
 	}
 	check(t, lease.Release(ctx))
-	check(t, (<-next).Release(ctx))
+	check(t, receive(t, next).Release(ctx))
 }
 
 // awaitRenewal waits until the holder has written its key once more.
@@ -136,7 +136,7 @@ func awaitRenewal(t *testing.T, lease *Lease) {
 	watch, err := lease.bucket.Watch(within(t), "main", jetstream.UpdatesOnly())
 	check(t, err)
 	defer func() { check(t, watch.Stop()) }()
-	for {
+	for ctx := within(t); ; {
 		select {
 		case e := <-watch.Updates():
 			if e != nil && keyOf(e).holder == lease.holder {
@@ -144,6 +144,8 @@ func awaitRenewal(t *testing.T, lease *Lease) {
 			}
 		case <-lease.Lost():
 			return
+		case <-ctx.Done():
+			t.Fatal("the lease was not renewed")
 		}
 	}
 }
@@ -259,7 +261,7 @@ func TestAHolderThatWasReplacedSeesItWhenItAsks(t *testing.T) {
 	check(t, err)
 	check(t, stopped.Confirm(ctx))
 	stopped.stop()
-	<-stopped.done
+	receive(t, stopped.done)
 	next, err := q.AcquireLease(ctx, "main", "two", time.Second)
 	check(t, err)
 	if err := stopped.Confirm(ctx); err == nil {

@@ -37,6 +37,18 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
+// receive is what the channel gives, and ends the test where nothing comes.
+func receive[T any](t testing.TB, c <-chan T) T {
+	t.Helper()
+	select {
+	case x := <-c:
+		return x
+	case <-within(t).Done():
+		t.Fatal("nothing came")
+		panic("not reached")
+	}
+}
+
 // startServer runs an embedded server until the test ends, or stop is called.
 func startServer(t testing.TB, dir string, users ...User) *Embedded {
 	t.Helper()

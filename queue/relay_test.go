@@ -116,7 +116,7 @@ func TestAnEventsStreamsLostTailIsRefilled(t *testing.T) {
 		go func() { defer close(done); _ = relay.Run(ctx) }()
 		check(t, relay.Wait(ctx, uint64(rows)))
 		cancel()
-		<-done
+		receive(t, done)
 		if rows == 100 || rows == 200 {
 			q.Close()
 			server.Shutdown()

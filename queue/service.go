@@ -50,9 +50,10 @@ func Caller(ctx context.Context) string {
 var semanticVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
 // ServeAccount answers perennial.svc.<account>.<verb> until stop, as a NATS
-// micro service named perennial-<account>, and makes consumers for subscribers. A version that is not a semantic
-// one is shown as 0.0.0. stop refuses new requests, cancels the context of
-// those under way and returns when they are done.
+// micro service named perennial-<account>, and makes consumers for subscribers. Behind it
+// the server knows the verbs, unless the connection was lost. A version that is not a
+// semantic one is shown as 0.0.0. stop refuses new requests, cancels the context of those
+// under way and returns when they are done.
 func (q *Queue) ServeAccount(account, version string, verbs map[string]Verb) (stop func() error, err error) {
 	if err := ValidAccount(account); err != nil {
 		return nil, err
@@ -84,6 +85,9 @@ func (q *Queue) ServeAccount(account, version string, verbs map[string]Verb) (st
 		if err := serving.add(service, account, verb, answer); err != nil {
 			return nil, errors.Join(err, stop())
 		}
+	}
+	if q.nc.IsConnected() { // nats.go subscribes again what an outage has cut off
+		_ = q.nc.FlushTimeout(publishTimeout)
 	}
 	return stop, nil
 }

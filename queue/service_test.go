@@ -46,10 +46,10 @@ func TestServiceAnswersItsVerbsAndSaysWhenNoRunnerRuns(t *testing.T) {
 		_, err := q.Request(ctx, "main", "slow", nil)
 		slow <- err
 	}()
-	<-waiting
+	receive(t, waiting)
 	check(t, stop())
 	check(t, stop())
-	if err := <-slow; !errors.Is(err, ErrStopping) {
+	if err := receive(t, slow); !errors.Is(err, ErrStopping) {
 		t.Fatalf("a request under way at stop: %v", err)
 	}
 }
@@ -75,9 +75,24 @@ func TestARequestEndsWithTheConnectionOfItsAnswer(t *testing.T) {
 		_, err := other.Request(within(t), "main", "never", nil)
 		answered <- err
 	}()
-	<-asked
+	receive(t, asked)
 	server.Shutdown()
-	if err := <-answered; !errors.Is(err, ErrStopping) {
+	if err := receive(t, answered); !errors.Is(err, ErrStopping) {
 		t.Fatalf("a request whose connection was lost: %v", err)
+	}
+}
+
+// TestAnAccountThatIsServedIsFoundAtOnce, over another connection too.
+func TestAnAccountThatIsServedIsFoundAtOnce(t *testing.T) {
+	server := startServer(t, t.TempDir())
+	q, other := connect(t, server), connect(t, server)
+	status := func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil }
+	for range 50 {
+		stop, err := q.ServeAccount("main", "1.0.0", map[string]Verb{"status": status})
+		check(t, err)
+		if _, err := other.Request(within(t), "main", "status", nil); err != nil {
+			t.Fatal(err)
+		}
+		check(t, stop())
 	}
 }
