@@ -133,7 +133,7 @@ func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []fact.S
 			ids = append(ids, id)
 			continue
 		}
-		skipped = append(skipped, fact.SkippedProxy{ProxyID: id, Reason: "operation " + holder + " holds it"})
+		skipped = append(skipped, fact.SkippedProxy{ProxyID: id, Code: fact.SkipClaimed, Reason: "operation " + holder + " holds it"})
 	}
 	return ids, skipped, nil
 }

@@ -44,7 +44,7 @@ func kindsInCode(t *testing.T) map[string]bool {
 			case *ast.CompositeLit:
 				for _, e := range n.Elts {
 					if pair, ok := e.(*ast.KeyValueExpr); ok && isFinding(n) {
-						if key, ok := pair.Key.(*ast.Ident); ok && key.Name == "Kind" {
+						if key, ok := pair.Key.(*ast.Ident); ok && (key.Name == "Kind" || key.Name == "Finding") {
 							used[kindOf(t, path, pair.Value)] = true
 						}
 					}

@@ -53,7 +53,7 @@ func TestAnAnswerCannotNameAnOrderThatContradictsIt(t *testing.T) {
 	h := newRig(t)
 	earlier := h.bought("earlier", "off_us_dallas", 2)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(fact.LedgerRecorded{Kind: "external", Cents: 600, OrderNo: earlier, By: "ada", Reason: "x"})
+		return tx.Append(fact.LedgerRecorded{Movement: "external", AmountCents: 600, OrderNo: earlier, By: "ada", Reason: "x"})
 	}))
 	id := h.unsure("buy")
 	more, other := h.bought("more", "off_us_dallas", 3), h.bought("other", "off_de_frankfurt", 2)

@@ -342,7 +342,7 @@ func TestWhatDifferedIsLookedAtAgainAfterARestart(t *testing.T) {
 	h.buys(1)
 	no := h.await("buy-0", fact.StateDelivered).Operations[0].OrderNo
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(fact.LedgerDiscrepancy{Kind: "order_total", AmountCents: 50, OrderNo: no, Explanation: "x"})
+		return tx.Append(fact.LedgerDiscrepancy{Finding: "order_total", AmountCents: 50, OrderNo: no, Explanation: "x"})
 	}))
 	c := h.reconciler(h.client, 0)
 	check(t, c.Load(t.Context()))

@@ -90,7 +90,7 @@ func TestTrap24ATopUpIsFoundAndNotCorrected(t *testing.T) {
 	f := h.finds("wallet", 2500)
 	h.finds("wallet", 2500)
 	told, _ := h.awaitFact("ledger.discrepancy").(fact.LedgerDiscrepancy)
-	if n := len(h.facts("ledger.discrepancy")); n != 1 || told.AmountCents != 2500 || told.Kind != "wallet" || told.Explanation != f.Explanation {
+	if n := len(h.facts("ledger.discrepancy")); n != 1 || told.AmountCents != 2500 || told.Finding != "wallet" || told.Explanation != f.Explanation {
 		t.Errorf("told %d times: %+v", n, told)
 	}
 	h.restart()

@@ -232,7 +232,7 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, when p
 		}
 		r.reconciling.published = map[string]bool{}
 		for _, f := range earlier {
-			r.reconciling.published[reconcile.Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.Key()] = true
+			r.reconciling.published[reconcile.Finding{Kind: f.Finding, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.Key()] = true
 		}
 	}
 	facts, now, suspect := []fact.Fact{}, map[string]bool{}, ""
@@ -269,7 +269,7 @@ func side(f reconcile.Finding) string {
 
 // discrepancy is a finding as a fact, under its operation where it has one.
 func (r *Runner) discrepancy(ctx context.Context, f reconcile.Finding) fact.Fact {
-	x := fact.LedgerDiscrepancy{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, ProxyID: f.ProxyID, Explanation: f.Explanation}
+	x := fact.LedgerDiscrepancy{Finding: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, ProxyID: f.ProxyID, Explanation: f.Explanation}
 	if o, err := r.Ledger.Operation(ctx, f.OperationID); err == nil {
 		x.Ref = fact.Ref{CommandID: o.CommandID, OperationID: o.ID}
 		if accepted, err := r.Ledger.Acceptance(ctx, o.CommandID); err == nil {

@@ -66,7 +66,7 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording) (booked bool, er
 				return err
 			}
 		}
-		return tx.Append(fact.LedgerRecorded{Kind: x.Kind, Cents: x.Cents, By: x.By, Reason: x.Reason, User: fact.UserOf(ctx), OrderNo: x.OrderNo, ID: x.ID})
+		return tx.Append(fact.LedgerRecorded{Movement: x.Kind, AmountCents: x.Cents, By: x.By, Reason: x.Reason, User: fact.UserOf(ctx), OrderNo: x.OrderNo, ID: x.ID})
 	})
 	return booked && err == nil, err
 }
@@ -93,8 +93,8 @@ func recordedBefore(tx *ledger.Tx, x Recording, currency string) (bool, error) {
 	if errors.Is(err, ledger.ErrNotFound) {
 		return false, nil
 	}
-	if err == nil && (before.Kind != x.Kind || before.Cents != x.Cents || before.OrderNo != x.OrderNo) {
-		err = command.Refuse("the id %s has booked %s of %s before: choose another", x.ID, before.Kind, fact.Amount(before.Cents, currency))
+	if err == nil && (before.Movement != x.Kind || before.AmountCents != x.Cents || before.OrderNo != x.OrderNo) {
+		err = command.Refuse("the id %s has booked %s of %s before: choose another", x.ID, before.Movement, fact.Amount(before.AmountCents, currency))
 	}
 	return true, err
 }

@@ -161,7 +161,7 @@ func TestTrap09AProxyRenewedByHandIsLeftAlone(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(fact.LedgerRecorded{Kind: "external", Cents: 300, By: "ada", Reason: "by hand"})
+		return tx.Append(fact.LedgerRecorded{Movement: "external", AmountCents: 300, By: "ada", Reason: "by hand"})
 	}))
 	b, err := h.ledger.Balance(t.Context(), "main")
 	check(t, err)

@@ -93,7 +93,7 @@ func TestAReplyAfterAPersonsAnswerIsAFinding(t *testing.T) {
 	_, err = h.runner.record(t.Context(), j, late)
 	check(t, err)
 	found, ok := h.awaitFact("ledger.discrepancy").(fact.LedgerDiscrepancy)
-	if !ok || found.Kind != "late_reply" || !strings.Contains(found.Explanation, "renewal.completed") {
+	if !ok || found.Finding != "late_reply" || !strings.Contains(found.Explanation, "renewal.completed") {
 		t.Errorf("%+v", found)
 	}
 	if s, err := inspect.StateOf(t.Context(), h.ledger, "keep", "", ""); err != nil || s != "resolved" {

@@ -65,10 +65,10 @@ func (t *Tx) applyOpened(r Row, f fact.LedgerOpened) error {
 }
 
 func (t *Tx) applyRecorded(r Row, f fact.LedgerRecorded) error {
-	if f.Kind == "external" {
-		return t.book(r, transfer{kind: "external", debit: "external", credit: "wallet", cents: f.Cents, orderNo: f.OrderNo})
+	if f.Movement == "external" {
+		return t.book(r, transfer{kind: "external", debit: "external", credit: "wallet", cents: f.AmountCents, orderNo: f.OrderNo})
 	}
-	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.Cents, orderNo: f.OrderNo})
+	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.AmountCents, orderNo: f.OrderNo})
 }
 
 func (t *Tx) applyCommand(r Row, f fact.Fact) error {

@@ -117,11 +117,11 @@ func (m *model) elsewhere(t *rapid.T) {
 	cents := rapid.Int64Range(1, 3000).Draw(t, "cents")
 	if rapid.Bool().Draw(t, "top-up") {
 		m.wallet += cents
-		m.add(fact.LedgerRecorded{Kind: "top-up", Cents: cents, By: "ada", Reason: "card"})
+		m.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: cents, By: "ada", Reason: "card"})
 		return
 	}
 	m.wallet -= cents
-	m.add(fact.LedgerRecorded{Kind: "external", Cents: cents, By: "ada", Reason: "shop"})
+	m.add(fact.LedgerRecorded{Movement: "external", AmountCents: cents, By: "ada", Reason: "shop"})
 }
 
 func TestAnyHistoryGivesTheBalancesThatPlainArithmeticGives(t *testing.T) {

@@ -30,7 +30,7 @@ func sparse(t *testing.T) (b *book, now *time.Time) {
 		time.Date(2026, 5, 3, 0, 0, 0, 0, time.UTC), time.Date(2026, 5, 30, 0, 0, 0, 0, time.UTC), time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC),
 	} {
 		*now = next
-		b.add(fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"}, fact.RunnerStarted{Version: "test"}) // the last books nothing
+		b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card"}, fact.RunnerStarted{Version: "test"}) // the last books nothing
 	}
 	return b, now
 }

@@ -48,7 +48,7 @@ func TestWhatWasRefusedInAnArchivedYearIsKnownAgain(t *testing.T) {
 	facts := append([]fact.Fact{opened(1000), refusal("bad", "h1"), refusal("bad", "h2")}, renewals()[:3]...)
 	facts = append(facts, fact.CommandConflict{Ref: fact.Ref{CommandID: "r1"}, ContentHash: "other"})
 	for range 200 {
-		facts = append(facts, fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+		facts = append(facts, fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card"})
 	}
 	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), facts...)
 	check(t, b.Close())

@@ -68,7 +68,7 @@ func TestWhatWasSpentSinceAnInstantIsExact(t *testing.T) {
 				fact.OrderProgressed{OrderState: orderState(id, "procuring", charged, 0), NextAt: now}))
 			now = now.Add(time.Duration(rapid.Int64Range(-1000, 1000).Draw(rt, "microseconds")) * time.Microsecond)
 			check(t, b.tryAdd(fact.OrderRefunded{OrderState: orderState(id, "refunded", 0, charged/2), RefundedAt: now},
-				fact.LedgerRecorded{Kind: "external", Cents: 3, By: "ada", Reason: "shop"}))
+				fact.LedgerRecorded{Movement: "external", AmountCents: 3, By: "ada", Reason: "shop"}))
 		}
 		for _, at := range edges(rapid.SampledFrom(instants).Draw(rt, "since")) {
 			got, err := b.Committed(t.Context(), at, "")
@@ -97,7 +97,7 @@ func TestWhatFailedSpentNothing(t *testing.T) {
 	if !errors.Is(err, refused) {
 		t.Fatal(err)
 	}
-	b.add(fact.LedgerRecorded{Kind: "external", Cents: 3, By: "ada", Reason: "shop"})
+	b.add(fact.LedgerRecorded{Movement: "external", AmountCents: 3, By: "ada", Reason: "shop"})
 	after, err := b.Committed(t.Context(), time.Time{}, "")
 	check(t, err)
 	if before != after {

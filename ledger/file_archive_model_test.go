@@ -148,7 +148,7 @@ func TestABackupAroundAnArchivingIsRestoredWithEvents(t *testing.T) {
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	_, err = b.Backup(t.Context(), newer, false)
 	check(t, err)
-	b.add(fact.LedgerRecorded{Kind: "top-up", Cents: 5, By: "ada", Reason: "card"})
+	b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 5, By: "ada", Reason: "card"})
 	want := money(t, b.Ledger)
 	rows, err := b.Rows(t.Context(), 59, 1000)
 	check(t, err)

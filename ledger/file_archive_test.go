@@ -47,7 +47,7 @@ func over() []fact.Fact {
 		fact.OrderDelivered{OrderState: orderState("o6/1", "completed", 200, 0), ProxyIDs: []string{}},
 		fact.CommandRejected{Ref: ref("r4/0001~2"), Code: "proxy_not_found", Reason: "unknown", Attempt: 1},
 		resolved("r8/0001", "px_8b", "charged", 310),
-		fact.SweepFinished{Schedule: "keep", Slot: noon.Add(2 * time.Hour), Plan: "p3", Commands: 1},
+		fact.SweepFinished{Schedule: "keep", Slot: noon.Add(2 * time.Hour), Plan: "p3", Published: 1},
 	}
 }
 

@@ -105,7 +105,7 @@ func TestABackupBesideAWriterIsOneMomentOfIt(t *testing.T) {
 	go func() {
 		n := 0
 		for ; ctx.Err() == nil; n++ {
-			if b.tryAdd(fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"}) != nil {
+			if b.tryAdd(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card"}) != nil {
 				break
 			}
 			if n == 20 {

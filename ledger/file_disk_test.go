@@ -14,7 +14,7 @@ import (
 // fill writes until the file may not grow any more, and gives the error.
 func (b *book) fill(n int) error {
 	for i := range n {
-		err := b.tryAdd(fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: fmt.Sprintf("%0900d", i)})
+		err := b.tryAdd(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: fmt.Sprintf("%0900d", i)})
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func TestAShellThatHoldsTheLock(t *testing.T) {
 	shell.SetMaxOpenConns(1)
 	_, err = shell.Exec("BEGIN IMMEDIATE")
 	check(t, err)
-	if err := b.tryAdd(fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"}); err == nil || b.Failing() == nil {
+	if err := b.tryAdd(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card"}); err == nil || b.Failing() == nil {
 		t.Errorf("%v, failing %v", err, b.Failing())
 	}
 	if b.balance().WalletCents != 100 {
@@ -73,7 +73,7 @@ func TestAShellThatHoldsTheLock(t *testing.T) {
 	}
 	_, err = shell.Exec("ROLLBACK")
 	check(t, err)
-	b.add(fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+	b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card"})
 	if b.balance().WalletCents != 101 || b.Failing() != nil {
 		t.Errorf("%+v, failing %v", b.balance(), b.Failing())
 	}
@@ -124,7 +124,7 @@ func TestACommitThatFailsShowsNothing(t *testing.T) {
 	before := b.balance().Head.Seq
 	changed := b.Changed(before)
 	err := b.Write(t.Context(), func(tx *Tx) error {
-		check(t, tx.Append(fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "it never was"}))
+		check(t, tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "it never was"}))
 		// A reference that is looked at by COMMIT alone.
 		check(t, tx.exec(`PRAGMA defer_foreign_keys = ON`))
 		return tx.exec(`INSERT INTO lines (operation, proxy_id, state, claim, duration_days) VALUES ('none', 'px', 'skipped', 0, 30)`)

@@ -39,7 +39,7 @@ func onDisk(t *testing.T, role string) *disktest.Disk {
 const roleEnv = "PERENNIAL_TEST_ROLE"
 
 func topUp(cents int64) fact.LedgerRecorded {
-	return fact.LedgerRecorded{Kind: "top-up", Cents: cents, By: "ada", Reason: "card"}
+	return fact.LedgerRecorded{Movement: "top-up", AmountCents: cents, By: "ada", Reason: "card"}
 }
 
 // TestADiskThatFailsLosesNothingAndTheLedgerRecovers: writes or syncs give

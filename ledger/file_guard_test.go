@@ -13,7 +13,7 @@ import (
 
 // addCents tries to write one fact.
 func (b *book) addCents() error {
-	return b.tryAdd(fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+	return b.tryAdd(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card"})
 }
 
 // TestALedgerWhoseFileIsGoneTakesNoMore: what is written into a file without a name

@@ -123,7 +123,7 @@ func TestABackupDoesNotOverwriteAFileInUse(t *testing.T) {
 	_, err := b.Backup(t.Context(), out, false)
 	check(t, err)
 	used := openBook(t, out)
-	used.add(fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+	used.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card"})
 	if _, err := b.Backup(t.Context(), out, true); err == nil || !strings.Contains(err.Error(), "-wal") {
 		t.Errorf("in use: %v", err)
 	}

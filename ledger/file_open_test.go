@@ -104,7 +104,7 @@ func TestALedgerReadBesideItsWriterFollowsIt(t *testing.T) {
 	reader, err := Open(t.Context(), Config{Path: b.path, Clock: ticking(), ReadOnly: true})
 	check(t, err)
 	defer func() { check(t, reader.Close()) }()
-	b.add(fact.LedgerRecorded{Kind: "top-up", Cents: 500, By: "ada", Reason: "card"})
+	b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 500, By: "ada", Reason: "card"})
 	got, err := reader.Balance(t.Context(), "main")
 	check(t, err)
 	if got != b.balance() || got.WalletCents != 1500 {

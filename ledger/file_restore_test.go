@@ -204,7 +204,7 @@ func TestARestoreNeverOverwritesALedger(t *testing.T) {
 	_, backup, events := lived(t)
 	x := restore(t, backup, events)
 	present := openBook(t, x.Path)
-	present.add(opened(4242), fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+	present.add(opened(4242), fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card"})
 	if _, err := x.Run(t.Context()); !errors.Is(err, fs.ErrExist) {
 		t.Fatalf("got %v", err)
 	}

@@ -254,7 +254,7 @@ func TestALedgerOfAnOlderSchemaIsMigratedWhole(t *testing.T) {
 		if _, err := l.Verify(t.Context()); err != nil {
 			t.Errorf("version %d: %v", version, err)
 		}
-		l.add(fact.LedgerRecorded{Kind: "top-up", Cents: 5, By: "ada", Reason: "card"})
+		l.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 5, By: "ada", Reason: "card"})
 		if _, err := l.Verify(t.Context()); err != nil {
 			t.Errorf("version %d, written: %v", version, err)
 		}

@@ -25,7 +25,7 @@ func smallLog(t *testing.T) *book {
 
 // large is a fact that fills some pages of the log.
 func large() fact.Fact {
-	return fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: strings.Repeat("x", 100<<10)}
+	return fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: strings.Repeat("x", 100<<10)}
 }
 
 // reading reads one moment of the ledger until two more facts are there, again

@@ -15,8 +15,8 @@ func history() []fact.Fact {
 	facts := []fact.Fact{
 		opened(100_000),
 		fact.RunnerStarted{Version: "1", Holder: "h"},
-		fact.LedgerRecorded{Kind: "top-up", Cents: 5_000, By: "ada", Reason: "card"},
-		fact.LedgerRecorded{Kind: "external", Cents: 700, By: "ada", Reason: "bought in the shop", User: "ops"},
+		fact.LedgerRecorded{Movement: "top-up", AmountCents: 5_000, By: "ada", Reason: "card"},
+		fact.LedgerRecorded{Movement: "external", AmountCents: 700, By: "ada", Reason: "bought in the shop", User: "ops"},
 	}
 	facts = append(facts, orders()...)
 	facts = append(facts, renewals()...)
@@ -130,7 +130,7 @@ func surroundings() []fact.Fact {
 		fact.SweepMissed{Schedule: "keep", Slots: []time.Time{noon.Add(-2 * time.Hour), noon.Add(-time.Hour)}, ServedBy: noon},
 		fact.SweepFailed{Schedule: "keep", Slot: noon, Reason: "list the proxies: insufficient_scope", Due: 2, Expiring: 1, FirstExpiresAt: at(time.Hour)},
 		fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "p1", Due: 1, Commands: []json.RawMessage{}},
-		fact.SweepFinished{Schedule: "keep", Slot: noon, Plan: "p1", Commands: 1},
+		fact.SweepFinished{Schedule: "keep", Slot: noon, Plan: "p1", Published: 1},
 		fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(time.Hour), Plan: "p2", Due: 1, Commands: []json.RawMessage{}},
 		fact.SweepHeld{Schedule: "keep", Slot: noon.Add(time.Hour), Plan: "p2", Reason: "approval"},
 		fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(2 * time.Hour), Plan: "p3", Due: 1, Commands: []json.RawMessage{}},
@@ -146,7 +146,7 @@ func surroundings() []fact.Fact {
 		fact.ProxyReinstated{ProxyID: "px_1b", By: "ada", Reason: "mended"},
 		fact.ProxyExpiring{ProxyID: "px_9", ExpiresAt: noon, ThresholdSeconds: 3600}, fact.ProxyExpired{ProxyID: "px_9", ExpiresAt: noon},
 		fact.LedgerReconciled{WalletCents: 1, ProviderCents: 1, Quiet: true},
-		fact.LedgerDiscrepancy{Ref: ref("o1/1"), Kind: "late_reply", Explanation: "late"},
+		fact.LedgerDiscrepancy{Ref: ref("o1/1"), Finding: "late_reply", Explanation: "late"},
 		fact.LedgerArchived{Before: noon, FirstSeq: 1, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, File: "main.ledger.1-3.archive.db"},
 		fact.LedgerBounded{FirstSeq: 3, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, Bucket: "PERENNIAL_SNAPSHOTS_main", Object: "3-0000", HeldBy: "books"},
 		fact.CommandFinished{Ref: fact.Ref{CommandID: "o1"}, Revision: 1, State: "delivered", Lines: []fact.FinishedLine{}, Operations: []fact.FinishedOperation{}},

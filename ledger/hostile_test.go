@@ -31,7 +31,7 @@ func bookOf(t testing.TB, text string) *book {
 	renewed := settled("keep/0001", "completed", line("px_"+text, "succeeded", 300, 0))
 	own(&renewed.Ref)
 	b.add(opened(5000), buy, sending(id+"/1", 1), fact.OrderAccepted{Ref: ref(id + "/1"), OrderNo: text + "1", NextAt: noon}, fact.OrderDelivered{OrderState: state},
-		keep, sending("keep/0001", 1), renewed, fact.LedgerRecorded{Kind: "external", Cents: 7, By: text + ".", Reason: text + "."})
+		keep, sending("keep/0001", 1), renewed, fact.LedgerRecorded{Movement: "external", AmountCents: 7, By: text + ".", Reason: text + "."})
 	return b
 }
 

@@ -28,7 +28,7 @@ func streamed(t *testing.T) (b *book, rows []Row, events [][]byte) {
 		b.commit(f)
 	}
 	b.commit(
-		fact.LedgerRecorded{Kind: "top-up", Cents: 100, By: "Zoë <ops>", Reason: "a \"quoted\" text, & \u2028 more", ID: "a \"b\",\"data\":{ <c>"},
+		fact.LedgerRecorded{Movement: "top-up", AmountCents: 100, By: "Zoë <ops>", Reason: "a \"quoted\" text, & \u2028 more", ID: "a \"b\",\"data\":{ <c>"},
 		fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "u", Currency: "USD", Epoch: "e2", Restored: &fact.Restoration{From: "backup", Since: noon, AppID: "app"}},
 	)
 	rows, err := b.Rows(t.Context(), 0, 10_000)

@@ -111,12 +111,12 @@ func TestARewrittenLedgerContradictsWhatItNotedAsPublished(t *testing.T) {
 
 func TestHeadsThatWereKeptElsewhereTellARewrittenHistory(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), fact.LedgerRecorded{Kind: "external", Cents: 300, By: "ada", Reason: "shop"})
+	b.add(opened(1000), fact.LedgerRecorded{Movement: "external", AmountCents: 300, By: "ada", Reason: "shop"})
 	kept := b.balance().Head
-	b.add(fact.LedgerRecorded{Kind: "top-up", Cents: 5, By: "ada", Reason: "card"})
+	b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 5, By: "ada", Reason: "card"})
 	check(t, b.Expect(t.Context(), []Head{kept, b.balance().Head}))
 	forged := newBook(t)
-	forged.add(opened(1000), fact.LedgerRecorded{Kind: "external", Cents: 100, By: "ada", Reason: "shop"})
+	forged.add(opened(1000), fact.LedgerRecorded{Movement: "external", AmountCents: 100, By: "ada", Reason: "shop"})
 	for name, heads := range map[string][]Head{
 		"rewritten": {kept}, "cut off": {b.balance().Head},
 	} {
@@ -168,7 +168,7 @@ func TestAHeadIsReadAsItIsWritten(t *testing.T) {
 // another stream held.
 func TestAStopInGoodOrderMakesFirmWhatWasPublished(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(5000), fact.LedgerRecorded{Kind: "top-up", Cents: 5, By: "ada", Reason: "card"})
+	b.add(opened(5000), fact.LedgerRecorded{Movement: "top-up", AmountCents: 5, By: "ada", Reason: "card"})
 	for _, stopped := range []bool{false, true, true} {
 		check(t, b.NotePublished(t.Context(), 2, stopped))
 		p, err := b.Published(t.Context())

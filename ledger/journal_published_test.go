@@ -129,7 +129,7 @@ func TestAReforgedSuffixIsFoundAgainstTheEvents(t *testing.T) {
 
 func TestADeletedTailIsFoundAgainstTheEvents(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), fact.LedgerRecorded{Kind: "external", Cents: 300, By: "ada", Reason: "shop"})
+	b.add(opened(1000), fact.LedgerRecorded{Movement: "external", AmountCents: 300, By: "ada", Reason: "shop"})
 	events := published(t, b.Ledger)
 	shorter := newBook(t)
 	shorter.add(opened(1000))

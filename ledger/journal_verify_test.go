@@ -129,11 +129,11 @@ func TestAFactThatThisVersionDoesNotKnowIsFound(t *testing.T) {
 // as every event does, can tell.
 func TestAForgedEndIsFoundOnlyByAKeptHead(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(1000), fact.LedgerRecorded{Kind: "external", Cents: 300, By: "ada", Reason: "shop"})
+	b.add(opened(1000), fact.LedgerRecorded{Movement: "external", AmountCents: 300, By: "ada", Reason: "shop"})
 	kept := b.balance().Head
 	check(t, b.Close())
 	forged := newBook(t)
-	forged.add(opened(1000), fact.LedgerRecorded{Kind: "external", Cents: 100, By: "ada", Reason: "shop"})
+	forged.add(opened(1000), fact.LedgerRecorded{Movement: "external", AmountCents: 100, By: "ada", Reason: "shop"})
 	v, err := forged.Verify(t.Context())
 	check(t, err)
 	if v.Head.Seq != kept.Seq {

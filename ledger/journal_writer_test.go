@@ -40,7 +40,7 @@ func (b *book) together(writes ...func(*Tx) error) []error {
 func TestAFailingWriteOfAGroupIsUndoneAlone(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000))
-	topUp := fact.LedgerRecorded{Kind: "top-up", Cents: 10, By: "ada", Reason: "card"}
+	topUp := fact.LedgerRecorded{Movement: "top-up", AmountCents: 10, By: "ada", Reason: "card"}
 	boom := errors.New("boom")
 	good := func(tx *Tx) error { return tx.Append(topUp) }
 	errs := b.together(
@@ -52,7 +52,7 @@ func TestAFailingWriteOfAGroupIsUndoneAlone(t *testing.T) {
 			return boom
 		},
 		func(tx *Tx) error {
-			return tx.Append(fact.LedgerRecorded{Kind: "top-up", Cents: 10, By: "bob", Reason: "cash"})
+			return tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 10, By: "bob", Reason: "cash"})
 		},
 		func(tx *Tx) error { return tx.Append(topUp, opened(5)) }, // refused by SQL: one binding
 	)
@@ -121,7 +121,7 @@ func TestAppendToReturnsTheOperationAsItNowIs(t *testing.T) {
 	b.add(opened(1000), accepted(fact.KindOrder, "o1/1"))
 	for _, f := range []fact.Fact{
 		sending("o1/1", 1), fact.OrderAccepted{Ref: ref("o1/1"), OrderNo: "n", NextAt: noon},
-		fact.LedgerDiscrepancy{Ref: ref("o1/1"), Kind: "x", Explanation: "changes no operation"},
+		fact.LedgerDiscrepancy{Ref: ref("o1/1"), Finding: "x", Explanation: "changes no operation"},
 	} {
 		var got fact.Operation
 		check(t, b.Write(t.Context(), func(tx *Tx) (err error) {
@@ -138,14 +138,14 @@ func TestAFactTooLargeForItsEventIsNotWritten(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000))
 	before := b.balance().Head
-	err := b.tryAdd(fact.LedgerDiscrepancy{Kind: "x", Explanation: strings.Repeat("x", MaxFactBytes)})
+	err := b.tryAdd(fact.LedgerDiscrepancy{Finding: "x", Explanation: strings.Repeat("x", MaxFactBytes)})
 	if !errors.Is(err, ErrTooLarge) {
 		t.Fatalf("got %v", err)
 	}
 	if b.balance().Head != before {
 		t.Fatal("it is in the journal")
 	}
-	b.add(fact.LedgerDiscrepancy{Kind: "x", Explanation: strings.Repeat("x", MaxFactBytes-200)})
+	b.add(fact.LedgerDiscrepancy{Finding: "x", Explanation: strings.Repeat("x", MaxFactBytes-200)})
 }
 
 func TestManyWritersGetOneUnbrokenChain(t *testing.T) {

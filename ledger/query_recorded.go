@@ -2,11 +2,7 @@
 
 package ledger
 
-import (
-	"encoding/json"
-
-	"perennial/ledger/fact"
-)
+import "perennial/ledger/fact"
 
 // RecordOf reads what a person recorded under an id; ErrNotFound when nothing is,
 // or when it was archived.
@@ -16,6 +12,7 @@ func (t *Tx) RecordOf(id string) (f fact.LedgerRecorded, err error) {
 	if err != nil {
 		return f, notFound(err)
 	}
-	err = json.Unmarshal([]byte(data), &f)
+	before, err := fact.Decode(f.FactType(), []byte(data))
+	f, _ = before.(fact.LedgerRecorded)
 	return f, err
 }

@@ -21,7 +21,7 @@ func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 	state := orderState("o/1", "completed", 300, 0)
 	state.Labels = c.Labels
 	b.add(opened(5000), c, sending("o/1", 1), fact.OrderAccepted{Ref: ref("o/1"), OrderNo: state.OrderNo, NextAt: noon}, fact.OrderDelivered{OrderState: state},
-		fact.LedgerRecorded{Kind: "top-up", Cents: 700, By: by, Reason: reason, User: "=ops"})
+		fact.LedgerRecorded{Movement: "top-up", AmountCents: 700, By: by, Reason: reason, User: "=ops"})
 	var table, text, lines bytes.Buffer
 	check(t, errors.Join(b.ExportCSV(t.Context(), &table, Period{}), b.ExportBeancount(t.Context(), &text, "main", Period{}), b.ExportJSON(t.Context(), &lines, Period{})))
 	rows, err := csv.NewReader(&table).ReadAll()

@@ -24,7 +24,7 @@ func keptBook(t *testing.T) *book {
 	t.Helper()
 	b := newBook(t)
 	b.add(history()...)
-	b.add(fact.LedgerRecorded{Kind: "top-up", Cents: 5000, By: "ada", Reason: "card"}, fact.LedgerRecorded{Kind: "external", Cents: 120, By: "ada", Reason: "bought by hand"})
+	b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 5000, By: "ada", Reason: "card"}, fact.LedgerRecorded{Movement: "external", AmountCents: 120, By: "ada", Reason: "bought by hand"})
 	return b
 }
 
@@ -54,7 +54,7 @@ func TestAPeriodIsFoundInALongJournal(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))
 	for range 3 * 256 {
-		b.add(fact.LedgerRecorded{Kind: "top-up", Cents: 1, By: "ada", Reason: "card"})
+		b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card"})
 	}
 	all := transfers(t, b, Period{})
 	for _, n := range []int{0, 1, 254, 255, 256, 257, 511, 512, 700, len(all) - 1} {

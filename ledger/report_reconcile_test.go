@@ -121,11 +121,11 @@ func TestAnAmountForSeveralLinesIsNotSoughtInEach(t *testing.T) {
 
 func TestFindingsReportedAreThoseSinceTheLastAgreement(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(10_000), fact.LedgerDiscrepancy{Kind: "wallet", AmountCents: 1, Explanation: "x"})
+	b.add(opened(10_000), fact.LedgerDiscrepancy{Finding: "wallet", AmountCents: 1, Explanation: "x"})
 	if told, agreed, err := b.PublishedDiscrepancies(t.Context()); err != nil || len(told) != 1 || agreed != nil {
 		t.Errorf("%+v %+v %v", told, agreed, err)
 	}
-	b.add(fact.LedgerReconciled{WalletCents: 5, ProviderCents: 5, Quiet: true}, fact.LedgerDiscrepancy{Kind: "wallet", AmountCents: 2, Explanation: "x"})
+	b.add(fact.LedgerReconciled{WalletCents: 5, ProviderCents: 5, Quiet: true}, fact.LedgerDiscrepancy{Finding: "wallet", AmountCents: 2, Explanation: "x"})
 	told, agreed, err := b.PublishedDiscrepancies(t.Context())
 	check(t, err)
 	if len(told) != 1 || told[0].AmountCents != 2 || agreed == nil || agreed.WalletCents != 5 || agreed.Seq != 3 || agreed.At.Before(noon) {
@@ -144,9 +144,9 @@ func TestFindingsReportedAreThoseSinceTheLastAgreement(t *testing.T) {
 
 func TestExternalMoneyIsKnownByItsOrder(t *testing.T) {
 	b := newBook(t)
-	b.add(opened(10_000), fact.LedgerRecorded{Kind: "external", Cents: 30, By: "ada", Reason: "x", OrderNo: "o1"},
-		fact.LedgerRecorded{Kind: "external", Cents: 12, By: "ada", Reason: "x", OrderNo: "o1"}, fact.LedgerRecorded{Kind: "external", Cents: 5, By: "ada", Reason: "x"},
-		fact.LedgerRecorded{Kind: "top-up", Cents: 2, By: "ada", Reason: "x", OrderNo: "o1"})
+	b.add(opened(10_000), fact.LedgerRecorded{Movement: "external", AmountCents: 30, By: "ada", Reason: "x", OrderNo: "o1"},
+		fact.LedgerRecorded{Movement: "external", AmountCents: 12, By: "ada", Reason: "x", OrderNo: "o1"}, fact.LedgerRecorded{Movement: "external", AmountCents: 5, By: "ada", Reason: "x"},
+		fact.LedgerRecorded{Movement: "top-up", AmountCents: 2, By: "ada", Reason: "x", OrderNo: "o1"})
 	sums, err := b.RecordedFor(t.Context())
 	check(t, err)
 	if len(sums) != 1 || sums["o1"] != 40 {

@@ -26,7 +26,7 @@ func (m *model) whole(t *rapid.T) {
 func (m *model) onAnOrder(t *rapid.T) {
 	no := rapid.SampledFrom([]string{"no of o1/1", "no of o2/1", "no of o3/1", "ord_elsewhere", ""}).Draw(t, "order")
 	kind := rapid.SampledFrom([]string{"external", "top-up"}).Draw(t, "kind")
-	m.add(fact.LedgerRecorded{Kind: kind, Cents: rapid.Int64Range(1, 3000).Draw(t, "cents"), OrderNo: no, By: "ada", Reason: "x"})
+	m.add(fact.LedgerRecorded{Movement: kind, AmountCents: rapid.Int64Range(1, 3000).Draw(t, "cents"), OrderNo: no, By: "ada", Reason: "x"})
 }
 
 // labelled gives the accepted commands labels of many names, of one, or none.
@@ -98,9 +98,9 @@ func TestTheSumsByEverythingAreTheAccountsTotal(t *testing.T) {
 
 func TestRecordedMoneyCountsForItsOrderAndLabels(t *testing.T) {
 	b := keptBook(t)
-	b.add(fact.LedgerRecorded{Kind: "external", Cents: 70, OrderNo: "no of o1/1", By: "ada", Reason: "x"},
-		fact.LedgerRecorded{Kind: "top-up", Cents: 20, OrderNo: "no of o1/1", By: "ada", Reason: "x"},
-		fact.LedgerRecorded{Kind: "external", Cents: 33, OrderNo: "ord_elsewhere", By: "ada", Reason: "x"})
+	b.add(fact.LedgerRecorded{Movement: "external", AmountCents: 70, OrderNo: "no of o1/1", By: "ada", Reason: "x"},
+		fact.LedgerRecorded{Movement: "top-up", AmountCents: 20, OrderNo: "no of o1/1", By: "ada", Reason: "x"},
+		fact.LedgerRecorded{Movement: "external", AmountCents: 33, OrderNo: "ord_elsewhere", By: "ada", Reason: "x"})
 	for by, want := range map[string]map[string]int64{
 		"order": {"no of o1/1": 50, "ord_elsewhere": 33, "(no order)": 820}, "label": {"ticket=OPS-7": 50, "(without ticket)": 853}, "day": {"2026-11-21": 903},
 		"ip": {"(no single ip)": 903}, "renewal": {"(no renewal)": 903},

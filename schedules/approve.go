@@ -75,7 +75,7 @@ func (s *Sweeper) carryOut(ctx context.Context, plan string, planned fact.SweepP
 			return err
 		}
 		for _, slot := range slots {
-			err := tx.Append(fact.SweepFinished{Schedule: slot.Schedule, Slot: slot.At, Plan: plan, Commands: len(planned.Commands), By: by, Reason: reason, User: fact.UserOf(ctx)})
+			err := tx.Append(fact.SweepFinished{Schedule: slot.Schedule, Slot: slot.At, Plan: plan, Published: len(planned.Commands), By: by, Reason: reason, User: fact.UserOf(ctx)})
 			if err != nil {
 				return err
 			}

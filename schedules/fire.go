@@ -243,11 +243,11 @@ func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Tim
 func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state string) {
 	for _, x := range plan.Shortfalls {
 		held := fact.SweepHeld{
-			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Reason: x.said(plan.Currency),
+			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: heldCodes[x.Reason], Reason: x.said(plan.Currency),
 			LeftOut: x.Proxies, ShortfallCents: x.Cents, UnknownPrice: x.Unpriced, FirstLostAt: &x.FirstLostAt,
 		}
 		if x.Reason == ReasonWallet {
-			held.WalletCents = plan.WalletCents
+			held.ProviderCents = plan.WalletCents
 		}
 		facts = append(facts, held)
 	}
@@ -255,12 +255,12 @@ func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state 
 	switch {
 	case plan.standsFor:
 		return append(facts, fact.SweepHeld{
-			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan,
+			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: fact.SweepHeldEarlierPlan,
 			Reason: fmt.Sprintf("a plan of an earlier slot waits for an approval: `perennial sweep approve %s` carries it out, and what has come due since is planned then", plan.Hash),
 		}), StateHeld
 	case plan.NeedsApproval:
 		return append(facts, fact.SweepHeld{
-			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, UnknownPrice: plan.Unpriced,
+			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: fact.SweepHeldApproval, UnknownPrice: plan.Unpriced,
 			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents (%s): `perennial sweep approve %s` carries it out",
 				estimateSaid(plan.EstimateCents, plan.Unpriced, plan.Currency), fact.Amount(plan.ApproveOverCents, plan.Currency), plan.Hash),
 		}), StateHeld
@@ -354,7 +354,7 @@ func (s *Sweeper) publishSome(ctx context.Context, out []queue.Outgoing) error {
 // finishSlot is written although the context may be ending: the commands are out.
 func (s *Sweeper) finishSlot(ctx context.Context, schedule string, slot time.Time, plan string, commands int) error {
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
-		return tx.Append(fact.SweepFinished{Schedule: schedule, Slot: slot, Plan: plan, Commands: commands})
+		return tx.Append(fact.SweepFinished{Schedule: schedule, Slot: slot, Plan: plan, Published: commands})
 	})
 	if err != nil {
 		return fmt.Errorf("finish the sweep of %s at %s: %w", schedule, slot.Format(time.RFC3339), err)

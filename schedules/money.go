@@ -97,6 +97,11 @@ var limitNames = map[string]string{
 	ReasonBudget: "budget_cents", ReasonDay: "daily_budget_cents", ReasonMonth: "monthly_budget_cents", ReasonWallet: "the wallet",
 }
 
+// heldCodes say which limit a plan waits for, by the same reason.
+var heldCodes = map[string]fact.SweepHeldCode{
+	ReasonBudget: fact.SweepHeldBudget, ReasonDay: fact.SweepHeldDay, ReasonMonth: fact.SweepHeldMonth, ReasonWallet: fact.SweepHeldWallet,
+}
+
 // Limit names the limit and its amount.
 func (x Shortfall) Limit(currency string) string {
 	return fmt.Sprintf("%s (%s)", limitNames[x.Reason], fact.Amount(x.LimitCents, currency))

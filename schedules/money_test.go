@@ -50,7 +50,7 @@ func TestALowWalletPaysTheEarliestAndNamesTheRest(t *testing.T) {
 	want(t, "missing", said[0].ShortfallCents, int64(500))
 	want(t, "left out", said[0].LeftOut, 2)
 	want(t, "the first one lost", *said[0].FirstLostAt, noon.Add(26*time.Hour))
-	want(t, "wallet", *said[0].WalletCents, int64(700))
+	want(t, "wallet", *said[0].ProviderCents, int64(700))
 
 	h.watch.add(time.Second) // the commands are on their way: 600 of the 1,100 belong to them
 	held = 1100
@@ -147,6 +147,9 @@ func TestDailyAndMonthlyBudgetsCoverAllTheirSweeps(t *testing.T) {
 		}
 		want(t, what, got, published)
 		want(t, what+": reason", plan.Shortfalls[0].Reason, reason)
+		if heldCodes[reason] == "" {
+			t.Errorf("%s: %q has no code", what, reason)
+		}
 		h.watch.add(time.Second)
 	}
 	sweep("the first of the day", 2, ReasonDay)
@@ -174,6 +177,7 @@ func TestAWaitingPlanSaysWhatMoneyLeavesOut(t *testing.T) {
 	want(t, "facts", h.facts(t, before), []string{"sweep.held", "sweep.planned", "sweep.held"})
 	said := h.held(t, before)
 	want(t, "the first one lost", *said[0].FirstLostAt, noon.Add(26*time.Hour))
+	want(t, "codes", []fact.SweepHeldCode{said[0].Code, said[1].Code}, []fact.SweepHeldCode{fact.SweepHeldDay, fact.SweepHeldApproval})
 	want(t, "missing for the day", said[0].ShortfallCents, int64(300))
 	want(t, "missing for the approval", said[1].ShortfallCents, int64(0))
 	all, err := h.List(t.Context())

@@ -166,7 +166,7 @@ func (y *year) topUp() {
 	}
 	cents := y.fixture.Accounts[0].Wallet.SandboxCents
 	y.control("/wallet", fmt.Sprintf(`{"account_id":%q,"environment":"sandbox","add_cents":%d}`, sandbox.DemoAccountID, cents))
-	y.append(fact.LedgerRecorded{Kind: "top-up", Cents: cents, By: "ada", Reason: "the month"})
+	y.append(fact.LedgerRecorded{Movement: "top-up", AmountCents: cents, By: "ada", Reason: "the month"})
 }
 
 func (y *year) control(path, body string) {
@@ -249,5 +249,5 @@ func (y *year) renewByHand() {
 	if reply.Renewal == nil {
 		return // the wallet is empty
 	}
-	y.append(fact.LedgerRecorded{Kind: "external", Cents: reply.Renewal.ChargedCents, By: "ada", Reason: "renewed " + id + " by hand"})
+	y.append(fact.LedgerRecorded{Movement: "external", AmountCents: reply.Renewal.ChargedCents, By: "ada", Reason: "renewed " + id + " by hand"})
 }

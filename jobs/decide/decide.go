@@ -194,7 +194,7 @@ func decideDue(op Operation, h Due) Decision {
 func decideTooLate(op Operation, h TooLate) Decision {
 	last := h.Decision.Facts[len(h.Decision.Facts)-1]
 	return Decision{Facts: []fact.Fact{fact.LedgerDiscrepancy{
-		Ref: op.Ref(""), Kind: FindingLate, OrderNo: op.OrderNo,
+		Ref: op.Ref(""), Finding: FindingLate, OrderNo: op.OrderNo,
 		Explanation: "a reply came after the operation was settled by a person or another runner: it would have been " + last.FactType(),
 	}}}
 }

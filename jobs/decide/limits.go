@@ -92,7 +92,7 @@ func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 		return Decision{}, false
 	}
 	return holdBack(op, h.LeftOut, fact.CommandHeld{
-		Until:  &h.Tomorrow,
+		Code: fact.HeldUnknownPrice, Until: &h.Tomorrow,
 		Reason: "the price of proxy " + id + " is not known, so daily_limit_cents cannot be kept: see the command's first operation",
 	}), true
 }
@@ -107,7 +107,7 @@ func overDailyLimit(op Operation, h Priced, cents int64, unpriced bool) (d Decis
 	case h.LimitCents == 0, h.Released, over && h.ReleasedBefore:
 		return Decision{}, false
 	case over:
-		return holdBack(op, h.LeftOut, fact.CommandHeld{EstimateCents: cents, Until: &h.Tomorrow, Reason: fmt.Sprintf(
+		return holdBack(op, h.LeftOut, fact.CommandHeld{Code: fact.HeldDailyLimit, EstimateCents: cents, Until: &h.Tomorrow, Reason: fmt.Sprintf(
 			"%s is spent or under way today, this would add %s, and daily_limit_cents is %s",
 			op.Binding.Amount(h.SpentCents), estimateText(op.Binding, cents, unpriced), op.Binding.Amount(h.LimitCents))}), true
 	case !unpriced || !h.AnotherUnpriced:

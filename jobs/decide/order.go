@@ -81,7 +81,7 @@ func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.Ledger
 	var doubts []fact.LedgerDiscrepancy
 	doubt := func(kind string, cents int64, text string) {
 		doubts = append(doubts, fact.LedgerDiscrepancy{
-			Ref: op.Ref(o.TraceID), Kind: kind, AmountCents: cents, OrderNo: op.OrderNo, Explanation: text,
+			Ref: op.Ref(o.TraceID), Finding: kind, AmountCents: cents, OrderNo: op.OrderNo, Explanation: text,
 		})
 	}
 	if o.TotalCents != nil && *o.TotalCents > 0 && *o.TotalCents <= MaxLineCents {

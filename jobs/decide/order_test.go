@@ -186,7 +186,7 @@ func TestTrap19ARefundObjectThatSaysNoneHoldsNoDelivery(t *testing.T) {
 		}
 	}
 	d := read(aWeek(), detail(finished, deliveredOf(1, 1), announced))
-	if f, ok := d.Facts[1].(fact.LedgerDiscrepancy); !ok || f.Kind != "order_refund" || f.OrderNo != "ord_1" {
+	if f, ok := d.Facts[1].(fact.LedgerDiscrepancy); !ok || f.Finding != "order_refund" || f.OrderNo != "ord_1" {
 		t.Errorf("%+v", d.Facts)
 	}
 }

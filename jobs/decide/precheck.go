@@ -79,7 +79,7 @@ func decidePrechecked(op Operation, h Prechecked) Decision {
 	switch {
 	case cannotSay(h.NamesCIDRs, h.CIDRField):
 		return holdBack(op, nil, fact.CommandHeld{
-			Reason: "it names CIDRs and the account has no cidr_field any more: set it again and `perennial release` it, or `perennial cancel` it",
+			Code: fact.HeldNoCIDRField, Reason: "it names CIDRs and the account has no cidr_field any more: set it again and `perennial release` it, or `perennial cancel` it",
 		})
 	case !h.Guarded:
 		return Decision{Send: true, ProxyIDs: op.ProxyIDs}
@@ -112,8 +112,8 @@ func stillDue(h Prechecked) (ids []string, skipped []fact.SkippedProxy) {
 		if s.Unread != nil {
 			continue
 		}
-		if why := whyNotDue(h, s); why != "" {
-			skipped = append(skipped, fact.SkippedProxy{ProxyID: s.ProxyID, Reason: why, ExpiresAt: s.ExpiresAt})
+		if code, why := whyNotDue(h, s); code != "" {
+			skipped = append(skipped, fact.SkippedProxy{ProxyID: s.ProxyID, Code: code, Reason: why, ExpiresAt: s.ExpiresAt})
 			continue
 		}
 		ids = append(ids, s.ProxyID)
@@ -122,27 +122,27 @@ func stillDue(h Prechecked) (ids []string, skipped []fact.SkippedProxy) {
 }
 
 // whyNotDue says why a proxy is not to be renewed, "" when it is.
-func whyNotDue(h Prechecked, s Seen) string {
+func whyNotDue(h Prechecked, s Seen) (code fact.SkipCode, why string) {
 	if s.NotFound {
-		return "the provider does not know it"
+		return fact.SkipNotFound, "the provider does not know it"
 	}
 	if s.ExpiresAt == nil {
-		return "it has no expiry: it is never due"
+		return fact.SkipNoExpiry, "it has no expiry: it is never due"
 	}
 	expected, named := h.ExpectExpiresAt[s.ProxyID]
 	switch {
 	case named && !fact.Expiry(&expected).Equal(*s.ExpiresAt):
-		return "its expiry has moved since it was planned"
+		return fact.SkipMoved, "its expiry has moved since it was planned"
 	case h.DueBefore != nil && s.ExpiresAt.After(*h.DueBefore):
-		return "it is not due before " + h.DueBefore.Format(time.RFC3339)
+		return fact.SkipNotDue, "it is not due before " + h.DueBefore.Format(time.RFC3339)
 	case s.Paid && s.Behind == nil:
-		return "a renewal for this expiry has succeeded before"
+		return fact.SkipRenewed, "a renewal for this expiry has succeeded before"
 	case s.Paid:
-		return fmt.Sprintf("a renewal of %d days succeeded at %s, and the provider may not show it yet", s.Behind.DurationDays, s.Behind.SettledAt.UTC().Format(time.RFC3339))
+		return fact.SkipNotShown, fmt.Sprintf("a renewal of %d days succeeded at %s, and the provider may not show it yet", s.Behind.DurationDays, s.Behind.SettledAt.UTC().Format(time.RFC3339))
 	case s.Retired:
-		return "it was retired"
+		return fact.SkipRetired, "it was retired"
 	}
-	return ""
+	return "", ""
 }
 
 // unreadMost is how long the proxies of an operation wait for one of them that the
@@ -160,7 +160,7 @@ func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postp
 		if previousWait(op) < unreadMost || !alone && s.Unread.Code != upstream.CodeProxyEndpointUnavailable {
 			return nil, s.Unread
 		}
-		skipped = append(skipped, fact.SkippedProxy{ProxyID: s.ProxyID, Reason: Bounded(s.Unread.Reason)})
+		skipped = append(skipped, fact.SkippedProxy{ProxyID: s.ProxyID, Code: fact.SkipUnreadable, Reason: Bounded(s.Unread.Reason)})
 	}
 	return skipped, nil
 }

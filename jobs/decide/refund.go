@@ -127,7 +127,7 @@ func owed(op Operation, d upstream.Delivery, charged, refunded int64) string {
 // withoutRefund is the finding that a delivered order is settled although its
 // refund object announces one.
 func withoutRefund(op Operation, o upstream.Order) fact.LedgerDiscrepancy {
-	f := fact.LedgerDiscrepancy{Ref: op.Ref(o.TraceID), Kind: FindingRefund, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
+	f := fact.LedgerDiscrepancy{Ref: op.Ref(o.TraceID), Finding: FindingRefund, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
 		"the order shows a refund (status %q) that did not come in the 7 days since it last moved on: the order is settled without it", Bounded(o.Refund.Status))}
 	if o.Refund.AmountCents != nil {
 		f.AmountCents = *o.Refund.AmountCents

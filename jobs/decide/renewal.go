@@ -54,7 +54,7 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 func amountDoubt(op Operation, v Verdict, r upstream.Renewal) fact.Fact {
 	for _, l := range r.LineItems {
 		if !upstream.AmountAgrees(l.Amount, l.AmountCents) {
-			return fact.LedgerDiscrepancy{Ref: op.Ref(v.TraceID), Kind: FindingDecimal, ProxyID: l.ProxyID, Explanation: fmt.Sprintf(
+			return fact.LedgerDiscrepancy{Ref: op.Ref(v.TraceID), Finding: FindingDecimal, ProxyID: l.ProxyID, Explanation: fmt.Sprintf(
 				"the line's amount is %q and its amount_cents %d: amount_cents is booked", Bounded(l.Amount), l.AmountCents)}
 		}
 	}

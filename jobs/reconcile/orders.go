@@ -185,7 +185,7 @@ func (p *Pass) compare(o fact.Operation, detail upstream.Order) []Finding {
 	var unbooked fact.OrderState
 	var found []Finding
 	for _, f := range decide.Money(decide.Operation{Operation: o, Binding: p.Binding}, detail, &unbooked) {
-		found = append(found, Finding{Kind: f.Kind, AmountCents: f.AmountCents, Explanation: f.Explanation})
+		found = append(found, Finding{Kind: f.Finding, AmountCents: f.AmountCents, Explanation: f.Explanation})
 	}
 	if unbooked.ChargedCents > 0 {
 		found = append(found, Finding{Kind: decide.FindingCharge, AmountCents: unbooked.ChargedCents,

@@ -201,12 +201,12 @@ func (c *Reconciler) Load(ctx context.Context) error {
 		return err
 	}
 	for _, f := range told {
-		was := Finding{Kind: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID, Explanation: f.Explanation}
+		was := Finding{Kind: f.Finding, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID, Explanation: f.Explanation}
 		switch {
-		case f.Kind == decide.FindingNotMoved:
+		case f.Finding == decide.FindingNotMoved:
 			c.settledAt[f.OperationID] = time.Time{}
 			c.Known[f.OperationID+" "+f.ProxyID] = []Finding{was}
-		case f.OrderNo != "" && f.Kind != decide.FindingOutside && f.Kind != decide.FindingLate:
+		case f.OrderNo != "" && f.Finding != decide.FindingOutside && f.Finding != decide.FindingLate:
 			c.Sticky[f.OrderNo] = true
 			c.Known[f.OrderNo] = append(c.Known[f.OrderNo], was)
 		}

@@ -41,8 +41,10 @@ type SweepHeld struct {
 	Schedule string    `json:"schedule"`
 	Slot     time.Time `json:"slot"`
 	Plan     string    `json:"plan"`
-	Reason   string    `json:"reason"`
-	LeftOut  int       `json:"left_out"`
+	// Code says for programs what it waits for; facts of before this field have none.
+	Code    SweepHeldCode `json:"code,omitempty"`
+	Reason  string        `json:"reason"`
+	LeftOut int           `json:"left_out"`
 	// ShortfallCents is what is missing for what is left out: more budget, or
 	// money in the wallet.
 	ShortfallCents int64 `json:"shortfall_cents"`
@@ -51,8 +53,8 @@ type SweepHeld struct {
 	UnknownPrice int `json:"unknown_price,omitempty"`
 	// FirstLostAt is when the first proxy that is left out expires.
 	FirstLostAt *time.Time `json:"first_lost_at,omitempty"`
-	// WalletCents is what the wallet held, where it is the wallet that is too low.
-	WalletCents *int64 `json:"wallet_cents,omitempty"`
+	// ProviderCents is what the provider's wallet held, where that is too low.
+	ProviderCents *int64 `json:"provider_cents,omitempty"`
 }
 
 // FactType implements Fact.
@@ -64,7 +66,8 @@ type SweepFinished struct {
 	Schedule string    `json:"schedule"`
 	Slot     time.Time `json:"slot"`
 	Plan     string    `json:"plan"`
-	Commands int       `json:"commands"`
+	// Published is how many commands it was.
+	Published int `json:"published"`
 	// By and Reason are of the person who approved a plan that was held.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -147,11 +150,11 @@ func (AccountResumed) FactType() string { return "account.resumed" }
 
 // LedgerRecorded books money that moved outside Perennial, in a person's name.
 type LedgerRecorded struct {
-	Kind   string `json:"kind"` // top-up | external
-	Cents  int64  `json:"cents"`
-	By     string `json:"by"`
-	Reason string `json:"reason"`
-	User   string `json:"user,omitempty"` // see UserOf
+	Movement    string `json:"movement"` // top-up | external
+	AmountCents int64  `json:"amount_cents"`
+	By          string `json:"by"`
+	Reason      string `json:"reason"`
+	User        string `json:"user,omitempty"` // see UserOf
 	// OrderNo is the order that the money went on or came back from, where a
 	// person knows it.
 	OrderNo string `json:"order_no,omitempty"`
@@ -189,7 +192,7 @@ func (LedgerReconciled) FactType() string { return "ledger.reconciled" }
 // no record explains. It corrects nothing.
 type LedgerDiscrepancy struct {
 	Ref
-	Kind        string `json:"kind"`
+	Finding     string `json:"finding"`
 	AmountCents int64  `json:"amount_cents"`
 	OrderNo     string `json:"order_no,omitempty"`
 	ProxyID     string `json:"proxy_id,omitempty"`

@@ -183,8 +183,9 @@ func (CommandConflict) FactType() string { return "command.conflict" }
 // CommandHeld keeps an operation from being sent until it is released.
 type CommandHeld struct {
 	Ref
-	Reason        string `json:"reason"`
-	EstimateCents int64  `json:"estimate_cents,omitempty"`
+	Code          HeldCode `json:"code,omitempty"` // why, for programs; facts of before this field have none
+	Reason        string   `json:"reason"`
+	EstimateCents int64    `json:"estimate_cents,omitempty"`
 	// Until is when it is looked at again; without it only a person releases it.
 	Until *time.Time `json:"until,omitempty"`
 }

@@ -39,19 +39,30 @@ func Types() map[string]Fact {
 	return zeros
 }
 
-// Decode reads the data of a journal row back into its fact. A type or a
-// field that this version does not know is an error: a fold that leaves
-// something out would be wrong without saying so.
+// Decode reads the data of a journal row back into its fact, whatever names its fields
+// had when it was written. A type or a field that this version does not know is an
+// error: a fold that leaves something out would be wrong without saying so.
 func Decode(factType string, data []byte) (Fact, error) {
 	t, ok := types[factType]
 	if !ok {
 		return nil, fmt.Errorf("fact type %q is not known to this version: use the version that wrote it, or a later one", factType)
 	}
+	f, err := decodeStrictly(t, data)
+	if err != nil && renamed[factType] != nil {
+		f, err = decodeStrictly(t, withPresentNames(factType, data))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decode %s: %w", factType, err)
+	}
+	return f, nil
+}
+
+func decodeStrictly(t reflect.Type, data []byte) (Fact, error) {
 	v := reflect.New(t)
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v.Interface()); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", factType, err)
+		return nil, err
 	}
 	f, _ := reflect.TypeAssert[Fact](v.Elem())
 	return f, nil

@@ -19,6 +19,7 @@ const (
 type ProxySkipped struct {
 	Ref
 	ProxyID   string       `json:"proxy_id,omitempty"`
+	Code      SkipCode     `json:"code,omitempty"` // why, for programs; facts of before this field have none
 	Reason    string       `json:"reason,omitempty"`
 	ExpiresAt *time.Time   `json:"expires_at,omitempty"`
 	Skipped   []SkippedFor `json:"skipped,omitempty"`
@@ -26,10 +27,11 @@ type ProxySkipped struct {
 
 // SkippedFor are proxies that were left out for one reason.
 type SkippedFor struct {
+	Code     SkipCode `json:"code,omitempty"` // why, for programs; facts of before this field have none
 	Reason   string   `json:"reason"`
 	ProxyIDs []string `json:"proxy_ids"`
 	// ExpiresAt are the expiries that were read, by proxy.
-	ExpiresAt map[string]time.Time `json:"expires_at,omitempty"`
+	ExpiresAt map[string]time.Time `json:"read_expires_at,omitempty"`
 }
 
 // FactType implements Fact.
@@ -38,6 +40,7 @@ func (ProxySkipped) FactType() string { return "proxy.skipped" }
 // SkippedProxy is one proxy that was left out.
 type SkippedProxy struct {
 	ProxyID   string
+	Code      SkipCode
 	Reason    string
 	ExpiresAt *time.Time
 }
@@ -49,18 +52,18 @@ func Skipped(ref Ref, left []SkippedProxy, otherwise string) []Fact {
 	case 0:
 		return nil
 	case 1:
-		return []Fact{ProxySkipped{Ref: ref, ProxyID: left[0].ProxyID, Reason: left[0].Reason, ExpiresAt: left[0].ExpiresAt}}
+		return []Fact{ProxySkipped{Ref: ref, ProxyID: left[0].ProxyID, Code: left[0].Code, Reason: left[0].Reason, ExpiresAt: left[0].ExpiresAt}}
 	}
 	f := ProxySkipped{Ref: ref}
 	for _, x := range left {
 		i := f.group(x.Reason)
 		if i < 0 && f.full(x.Reason) {
-			x.Reason = otherwise
+			x.Code, x.Reason = SkipOther, otherwise
 			i = f.group(otherwise)
 		}
 		if i < 0 {
 			i = len(f.Skipped)
-			f.Skipped = append(f.Skipped, SkippedFor{Reason: x.Reason})
+			f.Skipped = append(f.Skipped, SkippedFor{Code: x.Code, Reason: x.Reason})
 		}
 		f.Skipped[i].add(x)
 	}
@@ -95,11 +98,11 @@ func (s *SkippedFor) add(x SkippedProxy) {
 // Proxies are those that were left out, one or several.
 func (f ProxySkipped) Proxies() (all []SkippedProxy) {
 	if len(f.Skipped) == 0 {
-		return []SkippedProxy{{ProxyID: f.ProxyID, Reason: f.Reason, ExpiresAt: f.ExpiresAt}}
+		return []SkippedProxy{{ProxyID: f.ProxyID, Code: f.Code, Reason: f.Reason, ExpiresAt: f.ExpiresAt}}
 	}
 	for _, s := range f.Skipped {
 		for _, id := range s.ProxyIDs {
-			x := SkippedProxy{ProxyID: id, Reason: s.Reason}
+			x := SkippedProxy{ProxyID: id, Code: s.Code, Reason: s.Reason}
 			if at, ok := s.ExpiresAt[id]; ok {
 				x.ExpiresAt = &at
 			}

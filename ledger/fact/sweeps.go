@@ -10,7 +10,7 @@ import (
 // PlannedCommand is what a sweep expects of one of its commands.
 type PlannedCommand struct {
 	CommandID     string `json:"command_id"`
-	Proxies       int    `json:"proxies"`
+	Proxies       int    `json:"proxy_count"`
 	EstimateCents int64  `json:"estimate_cents"` // without those of unknown price
 	// UnknownPrice counts, of Proxies, those whose price is not known.
 	UnknownPrice int `json:"unknown_price,omitempty"`
@@ -18,7 +18,7 @@ type PlannedCommand struct {
 
 // SweepLeft is what is due and one plan of a sweep could not take.
 type SweepLeft struct {
-	Proxies int `json:"proxies"`
+	Proxies int `json:"proxy_count"`
 	// Unpriced counts, of Proxies, those that wait for the first of their kind to
 	// tell its price.
 	Unpriced int `json:"unpriced,omitempty"`

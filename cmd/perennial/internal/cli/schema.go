@@ -157,9 +157,17 @@ func (d describer) commandSchema(kind string, shape any) *jsonschema.Schema {
 	return s
 }
 
+// entitiesRequire are fields that some facts lack, and every fact of these entities has.
+var entitiesRequire = map[string][]string{
+	"command": {"command_id"}, "operation": {"command_id", "operation_id"},
+	"order": {"command_id", "operation_id"}, "renewal": {"command_id", "operation_id"},
+}
+
 // eventSchema is a CloudEvent whose data is the fact with its place in the journal.
 func (d describer) eventSchema(name string, f fact.Fact) object {
 	data := d.reflected(f, moreFields)
+	entity, _, _ := strings.Cut(name, ".")
+	data.Required = append(data.Required, entitiesRequire[entity]...)
 	if status, ok := data.Properties.Get("status"); ok && strings.HasPrefix(name, "renewal.") {
 		status.Enum = []any{strings.TrimPrefix(name, "renewal.")}
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -232,5 +233,24 @@ func TestOnlyABrokenFieldIsNamed(t *testing.T) {
 	now := map[string]shape{"x.z": {}, "x.y": {"data.a": field{Type: "string", Required: true, Enum: []string{"x", "y"}}, "data.b": text}}
 	if all := breaks(before, now); len(all) > 0 {
 		t.Errorf("what was added breaks nothing: %q", all)
+	}
+}
+
+// TestAFieldHasOneTypeInEveryEvent, whatever object it is in: a consumer may have one
+// table of columns for all.
+func TestAFieldHasOneTypeInEveryEvent(t *testing.T) {
+	types := map[string]field{}
+	for event, fields := range shapesNow(t) {
+		for path, f := range fields {
+			if strings.HasSuffix(path, "[]") || strings.HasSuffix(path, "{}") {
+				continue
+			}
+			name := path[strings.LastIndexByte(path, '.')+1:]
+			kind := field{Type: f.Type, Format: f.Format}
+			if seen, ok := types[name]; ok && !reflect.DeepEqual(seen, kind) && strings.HasPrefix(path, "data.") {
+				t.Errorf("%s: %s is %v, and elsewhere %v", event, path, kind, seen)
+			}
+			types[name] = kind
+		}
 	}
 }

@@ -91,7 +91,7 @@ func oldWorld(t *testing.T, nats string) *world {
 			AccountID: "acc_alpha", Environment: "sandbox", BaseURL: w.sandbox.Sandbox, Currency: "USD", OpeningCents: 50_000_000, Epoch: "e1",
 		}}
 		for range 3000 {
-			facts = append(facts, fact.LedgerRecorded{Kind: "external", Cents: 7, By: "ada", Reason: "shop"}, fact.LedgerRecorded{Kind: "top-up", Cents: 7, By: "ada", Reason: "card"})
+			facts = append(facts, fact.LedgerRecorded{Movement: "external", AmountCents: 7, By: "ada", Reason: "shop"}, fact.LedgerRecorded{Movement: "top-up", AmountCents: 7, By: "ada", Reason: "card"})
 		}
 		return tx.Append(facts...)
 	})

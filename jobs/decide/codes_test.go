@@ -1,0 +1,58 @@
+package decide
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"perennial/ledger/fact"
+)
+
+// TestEveryProxyThatIsLeftOutHasACode: programs read it, and people the text beside it.
+func TestEveryProxyThatIsLeftOutHasACode(t *testing.T) {
+	expiry, other := noon.Add(time.Hour), noon.Add(2*time.Hour)
+	h := Prechecked{Guarded: true, DueBefore: &expiry, ExpectExpiresAt: map[string]time.Time{"moved": other}}
+	rows := map[fact.SkipCode]Seen{
+		fact.SkipNotFound:   {NotFound: true},
+		fact.SkipNoExpiry:   {},
+		fact.SkipMoved:      {ProxyID: "moved", ExpiresAt: &expiry},
+		fact.SkipNotDue:     {ExpiresAt: &other},
+		fact.SkipRenewed:    {ExpiresAt: &expiry, Paid: true},
+		fact.SkipNotShown:   {ExpiresAt: &expiry, Paid: true, Behind: &fact.Renewal{DurationDays: 30}},
+		fact.SkipRetired:    {ExpiresAt: &expiry, Retired: true},
+		fact.SkipUnreadable: {Unread: &PrecheckFailed{Code: "proxy_endpoint_unavailable", Reason: "x"}},
+	}
+	for code, seen := range rows {
+		op := renewalOf("a")
+		next := noon.Add(time.Hour)
+		op.NextAt, op.UpdatedAt, op.Reason = &next, noon, "unread" // for so long
+		if seen.ProxyID == "" {
+			seen.ProxyID = "a"
+		}
+		h.Seen = []Seen{seen}
+		skipped, ok := Decide(op, h).Facts[0].(fact.ProxySkipped)
+		if !ok || skipped.Code != code || skipped.Reason == "" {
+			t.Errorf("%s: %+v", code, skipped)
+		}
+	}
+	for _, code := range fact.SkipCodes { // the others are given elsewhere
+		if _, ok := rows[code]; !ok && code != fact.SkipClaimed && code != fact.SkipOther {
+			t.Errorf("no proxy is left out with %s", code)
+		}
+	}
+}
+
+func TestEveryOperationThatIsHeldHasACode(t *testing.T) {
+	var got []fact.HeldCode
+	for _, happening := range []Happened{
+		Priced{Prices: []Price{{Of: "a", Cents: 300, Known: true}}, LimitCents: 1},
+		Priced{Prices: []Price{{Of: "a"}, {Of: "b"}}, LimitCents: 1},
+		Prechecked{NamesCIDRs: true},
+	} {
+		held, _ := Decide(order(), happening).Facts[0].(fact.CommandHeld)
+		got = append(got, held.Code)
+	}
+	if !slices.Equal(got, fact.HeldCodes) {
+		t.Errorf("%v", got)
+	}
+}

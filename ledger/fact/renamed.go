@@ -1,0 +1,57 @@
+// Fields that had other names when facts were written first.
+
+package fact
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// renamed gives, by type of fact, the present names of fields by their former ones. A
+// field of an object within has its path: "left.proxies".
+var renamed = map[string]map[string]string{
+	"ledger.discrepancy": {"kind": "finding"},
+	"ledger.recorded":    {"kind": "movement", "cents": "amount_cents"},
+	"proxy.skipped":      {"skipped.expires_at": "read_expires_at"},
+	"sweep.finished":     {"commands": "published"},
+	"sweep.held":         {"wallet_cents": "provider_cents"},
+	"sweep.planned":      {"planned.proxies": "proxy_count", "left.proxies": "proxy_count"},
+}
+
+// withPresentNames is the data of a fact with the present names of its fields.
+func withPresentNames(factType string, data []byte) []byte {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return data
+	}
+	rename(value, "", renamed[factType])
+	present, err := json.Marshal(value)
+	if err != nil {
+		return data
+	}
+	return present
+}
+
+// rename changes the names within a value; path is that of the value, with a dot behind.
+func rename(value any, path string, names map[string]string) {
+	switch v := value.(type) {
+	case []any:
+		for _, x := range v {
+			rename(x, path, names)
+		}
+	case map[string]any:
+		for key, x := range v {
+			rename(x, path+key+".", names)
+		}
+		for former, present := range names {
+			key, here := strings.CutPrefix(former, path)
+			if x, ok := v[key]; here && ok {
+				delete(v, key)
+				v[present] = x
+			}
+		}
+	}
+}
