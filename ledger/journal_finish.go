@@ -252,18 +252,9 @@ func shareAnswer(o fact.Operation, lines []fact.FinishedLine) {
 		}
 	}
 	for n, i := range answered {
-		*lines[i].ChargedCents += share(charged, n, len(answered))
-		lines[i].RefundedCents += share(refunded, n, len(answered))
+		*lines[i].ChargedCents += fact.Share(charged, n, len(answered))
+		lines[i].RefundedCents += fact.Share(refunded, n, len(answered))
 	}
-}
-
-// share is the n-th of so many parts of an amount; the first ones have what is left over.
-func share(cents int64, n, of int) int64 {
-	part, rest := cents/int64(of), cents%int64(of)
-	if int64(n) < rest {
-		part++
-	}
-	return part
 }
 
 // addLeftOut adds the proxies that another operation held when the command came.
@@ -273,11 +264,12 @@ func (c *commandLines) addLeftOut(from source, id string) error {
 		if err != nil {
 			return err
 		}
-		var f fact.ProxySkipped
-		if err := json.Unmarshal([]byte(data), &f); err != nil {
+		f, err := fact.Decode(fact.ProxySkipped{}.FactType(), []byte(data))
+		if err != nil {
 			return err
 		}
-		for _, x := range f.Proxies() {
+		left, _ := f.(fact.ProxySkipped)
+		for _, x := range left.Proxies() {
 			c.leftOut++
 			c.all = append(c.all, fact.FinishedLine{
 				DeliveredProxy: fact.DeliveredProxy{ProxyID: x.ProxyID, ExpiresAt: x.ExpiresAt, ChargedCents: new(int64)},

@@ -125,21 +125,17 @@ const deliveredMost = 850 << 10
 
 // deliveredProxies are an order's proxies, without credentials; none where their texts
 // are too long, and the fact has their ids alone. Of an order for one offer each has
-// its share of the total, and what is left over is of the first.
+// its share of the total.
 func deliveredProxies(op Operation, o upstream.Order, charged int64) []fact.DeliveredProxy {
 	out := make([]fact.DeliveredProxy, 0, len(o.Proxies))
-	n, size := int64(len(o.Proxies)), 0
+	size := 0
 	for i, p := range o.Proxies {
 		x := fact.DeliveredProxy{
 			ProxyID: p.ProxyID, OfferCode: op.OfferCode, CountryCode: p.CountryCode, Region: p.Region, LineName: p.LineName,
 			IPType: p.IPType, Protocol: p.Protocol, ExpiresAt: fact.Expiry(p.ExpiresAt),
 		}
 		if op.OfferCode != "" {
-			share := charged / n
-			if int64(i) < charged%n {
-				share++
-			}
-			x.ChargedCents = &share
+			x.ChargedCents = new(fact.Share(charged, i, len(o.Proxies)))
 		}
 		text, err := command.PlainJSON(x)
 		if size += len(text) + len(p.ProxyID) + len(`,"",`); err != nil || size > deliveredMost {

@@ -4,8 +4,6 @@ package fact
 
 import (
 	"encoding/json"
-	"regexp"
-	"strings"
 	"time"
 )
 
@@ -26,34 +24,6 @@ type Ref struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	TraceID     string            `json:"trace_id,omitempty"`
 	Trace
-}
-
-// Trace is the W3C trace context that a command's message came with.
-type Trace struct {
-	Traceparent string `json:"traceparent,omitempty"`
-	Tracestate  string `json:"tracestate,omitempty"`
-}
-
-var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
-
-// Ids that a trace context must not have (W3C Trace Context, sections 3.2.2.3 and 3.2.2.4).
-const (
-	noTrace = "-00000000000000000000000000000000-"
-	noSpan  = "-0000000000000000-"
-)
-
-// maxTracestate bounds a tracestate in bytes (W3C Trace Context, section 3.3.1.5).
-const maxTracestate = 512
-
-// TraceOf is the trace context that two headers give; none where they are not one.
-func TraceOf(parent, state string) (t Trace) {
-	if !traceparent.MatchString(parent) || strings.HasPrefix(parent, "ff") || strings.Contains(parent, noTrace) || strings.Contains(parent, noSpan) {
-		return t
-	}
-	if t.Traceparent = parent; len(state) <= maxTracestate && Unprintable(state) == "" {
-		t.Tracestate = state
-	}
-	return t
 }
 
 // Subject is the operation's id, or the command's where there is no operation.

@@ -139,7 +139,7 @@ func (f *finishes) forget(id string, own chan struct{}) {
 // idleReads is how often the reader looks whether it is still needed.
 const idleReads = time.Second
 
-// read follows the journal behind a row until nobody waits.
+// read follows the journal behind a row until no request waits.
 func (f *finishes) read(ctx context.Context, l *ledger.Ledger, after int64) {
 	tick := time.NewTicker(idleReads)
 	defer tick.Stop()

@@ -42,7 +42,7 @@ func endOf(id string) fact.CommandCancelled {
 }
 
 // A command that arrives while it is waited for, and is not over when the time is, is
-// known: a producer that is told otherwise would send it again under another id.
+// known: a producer that gets another answer would send it again under another id.
 func TestACommandThatArrivesDuringAWaitIsFound(t *testing.T) {
 	a := waitingAccount(t)
 	if _, err := a.wait(t.Context(), WaitRequest{ID: "late"}); !errors.Is(err, ledger.ErrNotFound) {
