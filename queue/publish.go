@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -41,13 +42,23 @@ type Outgoing struct {
 	Kind     Kind
 	Data     []byte   // at most MaxCommandBytes
 	Priority Priority // which of the kind's subjects; the command's own word counts for more
+	Header   nats.Header
 }
 
 func (o Outgoing) check() error {
 	return errors.Join(ValidKind(o.Kind), ValidPriority(o.Priority), checkSize(o.Data))
 }
 
-func (o Outgoing) subject(account string) string { return Line{o.Kind, o.Priority}.Subject(account) }
+// message is the command with its headers, and further ones by name and value.
+func (o Outgoing) message(account string, further ...string) *nats.Msg {
+	msg := nats.NewMsg(Line{o.Kind, o.Priority}.Subject(account))
+	msg.Data = o.Data
+	maps.Copy(msg.Header, o.Header)
+	for i := 0; i+1 < len(further); i += 2 {
+		msg.Header.Set(further[i], further[i+1])
+	}
+	return msg
+}
 
 // pubAck is a stream's answer to a publication.
 type pubAck struct {
@@ -141,7 +152,7 @@ func (q *Queue) publishBatch(ctx context.Context, account string, commands []Out
 // stored; publishing all of them again is harmless.
 func (q *Queue) publishSingly(ctx context.Context, account string, commands []Outgoing) error {
 	for _, command := range commands {
-		if _, err := q.store(ctx, &nats.Msg{Subject: command.subject(account), Data: command.Data}); err != nil {
+		if _, err := q.store(ctx, command.message(account)); err != nil {
 			return err
 		}
 	}
@@ -155,10 +166,7 @@ func (q *Queue) sendBatch(ctx context.Context, account string, commands []Outgoi
 	id := nuid.Next()
 	last := len(commands) - 1
 	for n, command := range commands {
-		msg := &nats.Msg{
-			Subject: command.subject(account), Data: command.Data,
-			Header: nats.Header{headerBatchID: {id}, headerBatchSequence: {strconv.Itoa(n + 1)}},
-		}
+		msg := command.message(account, headerBatchID, id, headerBatchSequence, strconv.Itoa(n+1))
 		var err error
 		switch n {
 		case 0:

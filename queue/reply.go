@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -59,4 +60,31 @@ func replySubject(account, inbox string) string { return "perennial.replies." + 
 // those of its producers. It is sent at least once while the inbox is there, and not kept.
 func (q *Queue) Answer(account, inbox string, data []byte) error {
 	return errors.Join(q.nc.Publish(inbox, data), q.nc.Publish(replySubject(account, inbox), data))
+}
+
+// CarryOut publishes a command, and returns what came to its inbox: the data of its
+// command.finished, or why it is not carried out. ctx bounds the wait alone: a command
+// that is published goes on.
+func (q *Queue) CarryOut(ctx context.Context, account string, command Outgoing) ([]byte, error) {
+	inbox := q.nc.NewInbox()
+	answers, err := q.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answers.Unsubscribe() }()
+	header := nats.Header{HeaderReplyTo: {inbox}}
+	for name, values := range command.Header {
+		if !strings.EqualFold(name, HeaderReplyTo) {
+			header[name] = values
+		}
+	}
+	command.Header = header
+	if err := q.PublishOne(ctx, account, command); err != nil {
+		return nil, err
+	}
+	answer, err := answers.NextMsgWithContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Data, nil
 }

@@ -75,8 +75,10 @@ func CheckUser(u User) error {
 }
 
 // The verbs of an account's service, by who may ask them: ReadingVerbs change nothing,
-// ChangingVerbs are for operators. A producer may ask producerVerbs.
+// ChangingVerbs are for operators, and CommandVerbs, which publish a command, for
+// producers. A producer may also ask producerVerbs.
 var (
+	CommandVerbs  = []string{string(KindOrderCreate), string(KindProxyRenew)}
 	ReadingVerbs  = []string{"status", "states", "wait", "lines", "list", "balance", "show", "sweeps", "plan", "forecast", "evidence"}
 	ChangingVerbs = []string{"release", "cancel", "retry", "resolve", "pause", "resume", "sweep", "approve", "retire", "reconcile", "record"}
 	producerVerbs = []string{"status", "states", "wait", "lines"}
@@ -123,6 +125,7 @@ func (r Role) rights(account string) []right {
 			all = append(all, right{subject: subject})
 		}
 		ask(producerVerbs...)
+		ask(CommandVerbs...)
 		all = append(all, right{subject: replySubject(account, allInboxes), local: allInboxes, stream: true})
 	case RoleSubscriber:
 		all = eventRights(account)

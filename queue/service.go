@@ -29,7 +29,7 @@ const (
 )
 
 // parkedVerbs answer when something has happened.
-var parkedVerbs = []string{"wait"}
+var parkedVerbs = append([]string{"wait"}, CommandVerbs...)
 
 // slowVerbs change something and may take minutes, as they read the provider.
 var slowVerbs = []string{"sweep", "reconcile"}
@@ -38,7 +38,17 @@ var slowVerbs = []string{"sweep", "reconcile"}
 // an error; any other error is answered with code "failed" and its text.
 type Verb = func(ctx context.Context, data []byte) ([]byte, error)
 
-type callerKey struct{}
+type (
+	callerKey  struct{}
+	headersKey struct{}
+)
+
+// RequestHeader is a header of the request that a verb answers, whatever the case that
+// its name is written in.
+func RequestHeader(ctx context.Context, name string) string {
+	h, _ := ctx.Value(headersKey{}).(nats.Header)
+	return Header(h, name)
+}
 
 // Caller is the user whose request a verb answers, as the NATS server proves it; ""
 // where users have no NATS accounts of their own, so that any client could claim a name.
@@ -194,7 +204,8 @@ func (s *serving) wait() {
 
 func (s *serving) answer(request micro.Request, answer Verb) {
 	caller := callerOf(nats.Header(request.Headers()), request.Reply())
-	data, err := answer(context.WithValue(s.ctx, callerKey{}, caller), request.Data())
+	ctx := context.WithValue(context.WithValue(s.ctx, callerKey{}, caller), headersKey{}, nats.Header(request.Headers()))
+	data, err := answer(ctx, request.Data())
 	if err == nil {
 		s.respond(request, data)
 		return

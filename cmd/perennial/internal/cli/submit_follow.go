@@ -67,7 +67,9 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 		if len(pending) == 0 {
 			break
 		}
-		_ = sleep.For(ctx, 2*pollEvery) // its end shows in the next turn
+		if sleep.For(ctx, pollEvery) == nil { // its end shows in the next turn
+			_ = untilOver(ctx, r, pending[0].id, notTakenIn)
+		}
 	}
 	_ = bar.Finish()
 	if len(pending) > 0 {

@@ -46,6 +46,9 @@ const (
 	VerbReconcile = "reconcile"
 	VerbRecord    = "record"
 	VerbEvidence  = "evidence"
+
+	VerbOrder = string(queue.KindOrderCreate)
+	VerbRenew = string(queue.KindProxyRenew)
 )
 
 // CodeNotFound is the error code of an id that the account does not know.
@@ -142,6 +145,9 @@ func (a *account) verbs() map[string]queue.Verb {
 		VerbRetire:  answer(a.retire),
 
 		VerbForecast: a.bound(answer(a.forecast)),
+
+		VerbOrder: a.carryOut(queue.KindOrderCreate),
+		VerbRenew: a.carryOut(queue.KindProxyRenew),
 
 		VerbReconcile: a.bound(answer(a.reconcile)),
 		VerbRecord:    answer(a.record),

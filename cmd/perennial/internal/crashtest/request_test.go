@@ -1,0 +1,101 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger/fact"
+)
+
+// request asks for a command to be carried out, and gives what it came to, or the code
+// and the reason of an error.
+func (r *role) request(kind, body string, wait time.Duration) (out fact.CommandFinished, code string, err error) {
+	r.t.Helper()
+	m := &nats.Msg{
+		Subject: "perennial.svc.main." + kind, Data: []byte(body),
+		Header: nats.Header{"traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},
+	}
+	answer, err := r.RequestMsg(m, wait)
+	if err != nil {
+		return out, "", err
+	}
+	if code = answer.Header.Get("Nats-Service-Error-Code"); code != "" {
+		out.Reason = answer.Header.Get("Nats-Service-Error")
+		return out, code, nil
+	}
+	if err := json.Unmarshal(answer.Data, &out); err != nil {
+		r.t.Fatalf("%s: %v", answer.Data, err)
+	}
+	return out, "", nil
+}
+
+// A command that is a plain request is answered with what it came to, whatever became of
+// it, and again when it is asked again.
+func TestACommandAsARequestIsAnsweredWithItsEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world, _ *process, line daemon.ReadyLine) {
+		prod := w.as(line, "prod")
+		order := `{"id":"buy","items":[{"offer_code":"off_us_1","quantity":2}],"duration_days":30,"sandbox_scenario":"delayed"}`
+		for range 2 {
+			out, code, err := prod.request("order.create", order, patience)
+			if err != nil || code != "" || out.State != "delivered" || out.LinesTotal != 2 || out.Totals.ChargedCents != 600 || out.Traceparent == "" {
+				t.Errorf("%v %s %+v", err, code, out)
+			}
+		}
+		out, code, err := prod.request("proxy.renew", `{"id":"keep","proxy_ids":["px_1"],"duration_days":30}`, patience)
+		if err != nil || code != "" || out.State != "completed" || out.Totals.ChargedCents != 300 {
+			t.Errorf("%v %s %+v", err, code, out)
+		}
+		out, code, err = prod.request("order.create", strings.Replace(strings.Replace(order, `"quantity":2`, `"quantity":0`, 1), "buy", "none", 1), patience)
+		if err != nil || code != "" || out.State != "rejected" || out.Reason == "" {
+			t.Errorf("%v %s %+v", err, code, out)
+		}
+		for want, body := range map[string]string{"unreadable": "{", "conflict": strings.Replace(order, `"quantity":2`, `"quantity":1`, 1)} {
+			if out, code, err := prod.request("order.create", body, patience); err != nil || code != want || out.Reason == "" {
+				t.Errorf("%s: %v %s %+v", want, err, code, out)
+			}
+		}
+		if _, _, err := w.as(line, "view").request("order.create", order, time.Second); err == nil {
+			t.Error("a viewer orders")
+		}
+	})
+}
+
+// A runner that is killed leaves a request without an answer, and the same request to the
+// next one is answered with the one command that it was.
+func TestARequestIsAskedAgainOverAKill(t *testing.T) {
+	w := newWorld(t, 1)
+	outer := startOuterNATS(t, w)
+	w.configure(outer.url(), "")
+	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "hang", "seconds": 2})
+	run, _ := w.run()
+	nc, err := nats.Connect(outer.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	client := &role{Conn: nc, t: t}
+	const renewal = `{"id":"r1","proxy_ids":["px_1"],"duration_days":30}`
+	lost := make(chan error, 1)
+	go func() {
+		_, _, err := client.request("proxy.renew", renewal, 3*time.Second)
+		lost <- err
+	}()
+	for out := ""; !strings.Contains(out, `"sending"`); {
+		out, _, _ = w.cli("status", "r1", "-o", "json")
+	}
+	run.kill()
+	if err := <-lost; err == nil {
+		t.Error("a runner that is dead has answered")
+	}
+	_, line := w.run()
+	w.readySays(line, ready)
+	out, code, err := client.request("proxy.renew", renewal, patience)
+	if err != nil || code != "" || out.State != "completed" || out.Totals.ChargedCents != 300 {
+		t.Errorf("%v %s %+v", err, code, out)
+	}
+}

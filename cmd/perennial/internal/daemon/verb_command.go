@@ -1,0 +1,42 @@
+// The verbs order.create and proxy.renew: a command as a request, whose answer is what
+// the command came to.
+
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/nats-io/nats.go"
+
+	"perennial/queue"
+)
+
+// carryOut publishes a command to the commands stream, as its producer could, and answers
+// with what it came to. The request is a NATS request, so that it is kept nowhere until
+// it is published: a producer that gets no answer asks again, with the same id.
+func (a *account) carryOut(kind queue.Kind) queue.Verb {
+	return func(ctx context.Context, data []byte) ([]byte, error) {
+		command := queue.Outgoing{Kind: kind, Data: data, Header: nats.Header{}}
+		for _, name := range []string{"traceparent", "tracestate"} {
+			if value := queue.RequestHeader(ctx, name); value != "" {
+				command.Header.Set(name, value)
+			}
+		}
+		bounded, cancel := context.WithTimeout(ctx, mostParked)
+		defer cancel()
+		answer, err := a.host.Queue.CarryOut(bounded, a.Name, command)
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			return nil, &queue.ServiceError{Code: "not_finished", Description: "the command is published and not over yet: ask for its end with the verb wait"}
+		}
+		if err != nil {
+			return nil, err
+		}
+		var refused struct{ Error, Reason string }
+		if err := json.Unmarshal(answer, &refused); err == nil && refused.Error != "" {
+			return nil, &queue.ServiceError{Code: refused.Error, Description: refused.Reason, Body: answer}
+		}
+		return answer, nil
+	}
+}
