@@ -78,9 +78,9 @@ func (a *app) benchCommand() *cobra.Command {
 			return b.run(cmd.Context())
 		},
 	}
-	c.Flags().IntVar(&b.commands, "commands", 20000, "how many commands")
+	wholeVar(c.Flags(), &b.commands, "commands", 20000, "how many commands")
 	c.Flags().StringVar(&b.kind, "kind", "renew", "renew or order")
-	c.Flags().IntVar(&b.concurrency, "concurrency", 64, "requests under way at once")
+	wholeVar(c.Flags(), &b.concurrency, "concurrency", 64, "requests under way at once")
 	c.Flags().StringVar(&b.profile, "cpuprofile", "", "write a CPU profile of the runner's part to this file")
 	return c
 }

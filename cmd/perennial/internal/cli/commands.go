@@ -38,7 +38,7 @@ type commandFlags struct {
 
 func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.id, "id", "", "the command's id; the same id is never done twice (default: a random one)")
-	c.Flags().Int64Var(&f.days, "days", 30, "duration in days, a multiple of 30")
+	wholeVar(c.Flags(), &f.days, "days", 30, "duration in days, a multiple of 30")
 	c.Flags().Var(ceilingFlag{&f.most}, "max-total-cents", "ceiling for the whole command, in cents (default: none)")
 	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it after this instant, such as 2026-12-01T00:00:00Z")
 	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")

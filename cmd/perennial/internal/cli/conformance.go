@@ -64,7 +64,7 @@ func (a *app) conformanceCommand() *cobra.Command {
 	f.StringVar(&in.cfg.AppID, "app-id", "", "App ID of the key")
 	f.StringVar(&in.secretFile, "secret-file", "", "file with the API Secret (default: env "+conformanceVariable+")")
 	f.BoolVar(&in.cfg.Production, "production", false, "the server is production: read only, unless --max-cents says otherwise")
-	f.Int64Var(&in.maxCents, "max-cents", 0, "most to spend, in cents (default: what the checks need in a sandbox, nothing in production)")
+	wholeVar(f, &in.maxCents, "max-cents", 0, "most to spend, in cents (default: what the checks need in a sandbox, nothing in production)")
 	f.StringVar(&in.cfg.ControlURL, "control", "", "control interface of a perennial sandbox: clock, faults, revocation")
 	f.BoolVar(&in.cfg.SignPort, "sign-port", false, "sign the host with its port")
 	f.StringVar(&in.keysFile, "keys", "", "JSON file with further keys, for scopes and foreign accounts")

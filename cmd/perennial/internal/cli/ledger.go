@@ -181,7 +181,7 @@ func (a *app) ledgerEntries() *cobra.Command {
 			return a.printPostings(entries, currency)
 		}),
 	}
-	c.Flags().Int64Var(&from, "from", 0, "begin with this journal sequence")
+	wholeVar(c.Flags(), &from, "from", 0, "begin with this journal sequence")
 	limitFlag(c, &limit, 1000, "how many")
 	return c
 }

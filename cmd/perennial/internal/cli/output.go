@@ -174,8 +174,8 @@ func seen(p ledger.Proxy) string {
 type atLeastOne struct{ n *int }
 
 func (v atLeastOne) Set(text string) error {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
+	var n int
+	if err := (wholeFlag[int]{&n}).Set(text); err != nil || n < 1 {
 		return errors.New("must be a whole number, 1 or more")
 	}
 	*v.n = n

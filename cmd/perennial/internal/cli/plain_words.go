@@ -27,8 +27,6 @@ func plainFlag(err error) error {
 	}
 	why := m[3]
 	switch {
-	case strings.Contains(why, "ParseInt"), strings.Contains(why, "ParseUint"), strings.Contains(why, "Atoi"):
-		why = "a whole number in plain digits is expected"
 	case strings.Contains(why, "ParseBool"):
 		why = "true or false is expected"
 	case strings.HasPrefix(why, "time: "):

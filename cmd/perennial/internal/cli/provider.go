@@ -111,8 +111,8 @@ func (a *app) offersCommand() *cobra.Command {
 	flags.StringVar(&f.Region, "region", "", "only this region")
 	flags.StringVar(&f.Line, "line", "", "only this line")
 	flags.StringVar(&f.IPType, "ip-type", "", "only this IP type")
-	flags.Int64Var(&f.Quantity, "quantity", 0, "prices for this many")
-	flags.Int64Var(&f.DurationDays, "days", 0, "prices for this many days")
+	wholeVar(flags, &f.Quantity, "quantity", 0, "prices for this many")
+	wholeVar(flags, &f.DurationDays, "days", 0, "prices for this many days")
 	return c
 }
 

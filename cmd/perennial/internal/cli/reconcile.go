@@ -175,7 +175,7 @@ func (a *app) ledgerRecord() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&x.Kind, "kind", "", "top-up or external")
-	f.Int64Var(&x.Cents, "cents", 0, "how much, in cents, over 0")
+	wholeVar(f, &x.Cents, "cents", 0, "how much, in cents, over 0")
 	f.StringVar(&x.ID, "id", "", "the same id books once (default: a random one)")
 	f.StringVar(&x.OrderNo, "order", "", "the order that it went on or came back from")
 	f.StringVar(&x.By, "by", "", "who says so")

@@ -74,7 +74,7 @@ func (a *app) reviewResolve() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.Int64Var(&x.ChargedCents, "charged", 0, "the provider charged this many cents: for an order in all, for a renewal what its open lines (or --line) cost")
+	wholeVar(f, &x.ChargedCents, "charged", 0, "the provider charged this many cents: for an order in all, for a renewal what its open lines (or --line) cost")
 	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
 	f.StringVar(&x.OrderNo, "order", "", "with --charged: the order that it was found to have made")
 	f.StringVar(&x.ProxyID, "line", "", "only this proxy of a renewal")

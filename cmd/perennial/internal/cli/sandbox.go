@@ -54,12 +54,12 @@ func (a *app) sandboxCommand() *cobra.Command {
 	f.StringVar(&fixture, "fixture", "", "YAML or JSON file with accounts, offers and proxies (default: a demonstration account)")
 	f.StringVar(&o.Charges, "charges", "", "the referee: a file to which every charge and refund is appended before any reply")
 	f.Float64Var(&o.RequestsPerSecond, "rate", 0, "requests a second of each key before rate_limited, with Retry-After (default: no limit)")
-	f.IntVar(&o.MaxConnections, "max-connections", 0, "open connections of each environment; over it the longest waiting gives way (default 4096)")
+	wholeVar(f, &o.MaxConnections, "max-connections", 0, "open connections of each environment; over it the longest waiting gives way (default 4096)")
 	f.BoolVar(&o.RefuseScriptAgents, "refuse-script-agents", false, "refuse a missing User-Agent and scripts' default ones, as a security policy may")
 	f.StringSliceVar(&o.Moods, "moods", nil, "freedoms that the API document leaves to the provider: all, or names of docs/sandbox.md (default: none)")
 	f.DurationVar(&o.AsyncDelay, "async-delay", time.Second, "how long an order takes that is not delivered at once")
 	f.DurationVar(&o.DelayedDelay, "delayed-delay", 2*time.Second, "how long an order of the scenario delayed takes")
-	f.Uint64Var(&o.MoodSeed, "mood-seed", 0, "seed of what the moods draw")
+	wholeVar(f, &o.MoodSeed, "mood-seed", 0, "seed of what the moods draw")
 	f.BoolVar(&o.ChargesNoSync, "charges-nosync", false, "do not sync the referee's file (for benchmarks)")
 	return c
 }

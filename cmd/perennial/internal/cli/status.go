@@ -169,7 +169,7 @@ func (a *app) watchCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringSliceVar(&types, "type", nil, "only events of these types, such as order.delivered or renewal.*")
-	c.Flags().Uint64Var(&from, "from", 0, "begin with this journal sequence instead of what comes now")
+	wholeVar(c.Flags(), &from, "from", 0, "begin with this journal sequence instead of what comes now")
 	return c
 }
 

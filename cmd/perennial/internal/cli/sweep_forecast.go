@@ -36,7 +36,7 @@ func (a *app) sweepForecast() *cobra.Command {
 			return a.printForecast(f)
 		},
 	}
-	c.Flags().IntVar(&q.Days, "days", 30, fmt.Sprintf("how many, today included; at most %d", schedules.MaxForecastDays))
+	wholeVar(c.Flags(), &q.Days, "days", 30, fmt.Sprintf("how many, today included; at most %d", schedules.MaxForecastDays))
 	return c
 }
 

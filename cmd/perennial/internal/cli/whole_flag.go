@@ -1,0 +1,45 @@
+// Flags with whole numbers, in decimal digits.
+
+package cli
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/spf13/pflag"
+)
+
+// wholeFlag is a flag with a whole number. pflag's own ones read 010 as 8, 0x10 as 16 and
+// 1_000 as 1000, which is not what an amount of money on a command line means.
+type wholeFlag[T int | int64 | uint64] struct{ value *T }
+
+// wholeVar adds a flag with a whole number.
+func wholeVar[T int | int64 | uint64](f *pflag.FlagSet, p *T, name string, value T, usage string) {
+	*p = value
+	f.Var(wholeFlag[T]{p}, name, usage)
+}
+
+// Set implements pflag.Value.
+func (w wholeFlag[T]) Set(text string) error {
+	n, err := strconv.ParseInt(text, 10, 64)
+	x := T(n)
+	switch {
+	case errors.Is(err, strconv.ErrRange), err == nil && (int64(x) != n || (x < 0) != (n < 0)):
+		return errors.New("the number is too large or too small")
+	case err != nil || strconv.FormatInt(n, 10) != text:
+		return errors.New("a whole number in plain digits is expected, such as 30")
+	}
+	*w.value = x
+	return nil
+}
+
+// String implements pflag.Value.
+func (w wholeFlag[T]) String() string {
+	if w.value == nil {
+		return "0"
+	}
+	return strconv.FormatInt(int64(*w.value), 10)
+}
+
+// Type implements pflag.Value: the word in the help.
+func (w wholeFlag[T]) Type() string { return "int" }

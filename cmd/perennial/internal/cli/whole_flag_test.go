@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// eachFlag calls visit for every flag of a command and of those below it.
+func eachFlag(c *cobra.Command, visit func(path string, f *pflag.Flag)) {
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) { visit(c.CommandPath(), f) })
+	for _, sub := range c.Commands() {
+		eachFlag(sub, visit)
+	}
+}
+
+// TestNoNumberOfAFlagIsReadAsOctal: 010 cents are not 8.
+func TestNoNumberOfAFlagIsReadAsOctal(t *testing.T) {
+	seen := 0
+	eachFlag((&app{}).root(), func(path string, f *pflag.Flag) {
+		if kind := f.Value.Type(); !strings.Contains(kind, "int") || strings.Contains(kind, "string") {
+			return
+		}
+		seen++
+		for _, text := range []string{"010", "0x10", "1_000", "0b1", "1e3", "+5", " 5", "", "99999999999999999999"} {
+			if err := f.Value.Set(text); err == nil {
+				t.Errorf("%s --%s takes %q, as %s: use wholeVar", path, f.Name, text, f.Value)
+			}
+		}
+		if err := f.Value.Set("60"); err != nil || f.Value.String() != "60" {
+			t.Errorf("%s --%s 60: %v, %s", path, f.Name, err, f.Value)
+		}
+	})
+	if seen < 10 {
+		t.Errorf("only %d flags have numbers", seen)
+	}
+}
+
+func TestANumberOfAFlagFitsItsType(t *testing.T) {
+	var n uint64
+	if err := (wholeFlag[uint64]{&n}).Set("-1"); err == nil {
+		t.Errorf("-1 is %d", n)
+	}
+	var i int
+	if err := (wholeFlag[int]{&i}).Set("-1"); err != nil || i != -1 {
+		t.Errorf("-1: %v %d", err, i)
+	}
+}
