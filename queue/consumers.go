@@ -29,23 +29,29 @@ func (q *Queue) forgetDeliveries(ctx context.Context, account string) error {
 		return err
 	}
 	for _, line := range Lines() {
-		if err := q.forgetConsumer(ctx, account, line.consumer()); err != nil {
+		if err := q.forgetConsumer(ctx, account, line); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// forgetConsumer deletes a consumer that has deliveries out.
-func (q *Queue) forgetConsumer(ctx context.Context, account, name string) error {
-	consumer, err := q.js.Consumer(ctx, CommandsStream(account), name)
+// forgetConsumer deletes a consumer that has deliveries out, or that lacks commands of
+// the stream (see RenewConsumers).
+func (q *Queue) forgetConsumer(ctx context.Context, account string, line Line) error {
+	consumer, err := q.js.Consumer(ctx, CommandsStream(account), line.consumer())
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil
 	}
-	if err != nil || consumer.CachedInfo().NumAckPending == 0 {
+	if err != nil {
 		return err
 	}
-	return q.deleteConsumer(ctx, account, name)
+	if consumer.CachedInfo().NumAckPending == 0 {
+		if lacks, err := q.lacking(ctx, account, line); err != nil || lacks == 0 {
+			return err
+		}
+	}
+	return q.deleteConsumer(ctx, account, line.consumer())
 }
 
 // deleteConsumer deletes a consumer, if there is one.
@@ -62,7 +68,7 @@ func (q *Queue) deleteConsumer(ctx context.Context, account, name string) error 
 // Commands that the runner still holds are delivered twice.
 func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Consumer, error) {
 	if i.queue.nc.Stats().Reconnects != connected {
-		if err := i.queue.forgetConsumer(ctx, i.account, i.line.consumer()); err != nil {
+		if err := i.queue.forgetConsumer(ctx, i.account, i.line); err != nil {
 			return nil, err
 		}
 	}

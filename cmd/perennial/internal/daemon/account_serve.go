@@ -169,6 +169,7 @@ func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, relay
 		}
 	})
 	work.Go(func() error { return a.keepStreams(workCtx) })
+	work.Go(func() error { return a.keepConsumers(workCtx) })
 	work.Go(func() error { return a.keepNote(workCtx, relay) })
 	err := work.Wait()
 	if cause := context.Cause(workCtx); cause != nil && !errors.Is(cause, context.Canceled) {
@@ -203,6 +204,21 @@ func (a *account) keepStreams(ctx context.Context) error {
 		case ctx.Err() == nil:
 			a.setState("its streams are not as they should be: " + err.Error())
 			a.log.WithError(err).Warn("the account's streams are not as they should be")
+		}
+	}
+}
+
+// consumersEvery is how often the account's consumers are compared with its stream.
+const consumersEvery = time.Minute
+
+// keepConsumers makes consumers anew that would never deliver a command of the stream.
+func (a *account) keepConsumers(ctx context.Context) error {
+	for {
+		if err := sleep.For(ctx, consumersEvery); err != nil {
+			return err
+		}
+		if _, err := a.host.Queue.RenewConsumers(ctx, a.Name); err != nil && ctx.Err() == nil {
+			a.log.WithError(err).Warn("the account's consumers could not be compared with its commands")
 		}
 	}
 }

@@ -1,0 +1,90 @@
+// Consumers that would never deliver a command which the stream has.
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/ledger/sleep"
+)
+
+const (
+	// compareTries is how often a consumer has to lack commands, one after the other: the
+	// stream and the consumer are read apart, and commands come and go in between.
+	compareTries = 3
+	compareEvery = 500 * time.Millisecond
+)
+
+// RenewConsumers compares each line's consumer with the stream: what the stream has of
+// the line is what the consumer has still to deliver, or waits to have acknowledged. Of
+// one that lacks commands, as behind a power cut that the stream and its consumers
+// survived differently, a new one is made, which delivers all of them; commands that
+// the runner holds come twice. It returns how many consumers were made.
+func (q *Queue) RenewConsumers(ctx context.Context, account string) (renewed int, err error) {
+	for _, line := range Lines() {
+		lacks, err := q.lacking(ctx, account, line)
+		for n := 1; n < compareTries && lacks > 0 && err == nil; n++ {
+			if err = sleep.For(ctx, compareEvery); err == nil {
+				var again uint64
+				again, err = q.lacking(ctx, account, line)
+				lacks = min(lacks, again)
+			}
+		}
+		if err != nil {
+			return renewed, fmt.Errorf("compare the consumer %s of account %s with its stream: %w", line.consumer(), account, err)
+		}
+		if lacks == 0 {
+			continue
+		}
+		q.log.WithField("account", account).WithField("consumer", line.consumer()).
+			Warnf("%d commands on the stream would never have been delivered, as behind a power cut: the consumer is made anew", lacks)
+		if err := q.deleteConsumer(ctx, account, line.consumer()); err != nil {
+			return renewed, err
+		}
+		renewed++
+	}
+	return renewed, nil
+}
+
+// lacking is how many commands of a line the stream has beyond those that its consumer
+// knows of, whatever came or went while both were read.
+func (q *Queue) lacking(ctx context.Context, account string, line Line) (uint64, error) {
+	before, err := q.undelivered(ctx, account, line)
+	if err != nil {
+		return 0, err
+	}
+	stream, err := q.js.Stream(ctx, CommandsStream(account))
+	if err != nil {
+		return 0, err
+	}
+	subject := line.Subject(account)
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(subject))
+	if err != nil {
+		return 0, err
+	}
+	after, err := q.undelivered(ctx, account, line)
+	if err != nil {
+		return 0, err
+	}
+	stored, known := info.State.Subjects[subject], max(before, after)
+	return stored - min(stored, known), nil
+}
+
+// undelivered is how many commands a line's consumer knows of; all of them where there
+// is no consumer yet.
+func (q *Queue) undelivered(ctx context.Context, account string, line Line) (uint64, error) {
+	consumer, err := q.js.Consumer(ctx, CommandsStream(account), line.consumer())
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return ^uint64(0), nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	info := consumer.CachedInfo()
+	return info.NumPending + uint64(info.NumAckPending), nil
+}
