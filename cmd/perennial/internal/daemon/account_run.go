@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -118,7 +116,7 @@ func (a *account) turn(ctx context.Context) error {
 		return a.serve(ctx)
 	}
 	a.setState(waitsForLease)
-	lease, err := a.host.Queue.AcquireLease(ctx, a.Name, HolderName(), LeaseTTL)
+	lease, err := a.host.Queue.AcquireLease(ctx, a.Name, a.host.holder, LeaseTTL)
 	if err != nil {
 		return err
 	}
@@ -161,15 +159,6 @@ func (a *account) serveUnder(ctx context.Context, lease *queue.Lease) error {
 		return errLeaseLost
 	}
 	return err
-}
-
-// HolderName makes a name for this process that is unique among runners.
-func HolderName() string {
-	name, err := os.Hostname()
-	if err != nil {
-		name = "unknown"
-	}
-	return fmt.Sprintf("%s-%d-%08x", name, os.Getpid(), rand.Uint32())
 }
 
 // RequiredPayload is the max_payload that a NATS server needs, in bytes: the largest

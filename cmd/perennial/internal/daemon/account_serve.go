@@ -282,7 +282,7 @@ func (a *account) newRunner(ctx context.Context, intake *queue.Intake) *jobs.Run
 		DeadLetter: func(ctx context.Context, dead queue.Dead) error { return a.host.Queue.DeadLetter(ctx, a.Name, dead) },
 		Answer:     a.answerInbox,
 		AnswerEnd:  func(inbox, id string) { a.answerEnd(ctx, inbox, id) },
-		Clock:      time.Now, Random: rand.Float64, Log: a.log, Version: config.Version, Holder: HolderName(),
+		Clock:      time.Now, Random: rand.Float64, Log: a.log, Version: config.Version, Holder: a.host.holder,
 		RatePerSecond: a.config.RatePerSecond, Concurrency: a.config.Concurrency, PollFloor: a.config.PollFloor, CIDRField: a.config.CIDRField,
 		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.Location,
 		ReconcileEvery: a.config.ReconcileEvery, AskEvery: askEvery, Reached: a.host.reached,

@@ -32,6 +32,7 @@ type Host struct {
 	log      *logrus.Logger
 	reached  func(point string) // at the moments named in docs/reliability.md; nil but in crash tests
 	unlock   func() error
+	holder   string // the name under which leases are held
 	Embedded *queue.Embedded
 	local    queue.User // of the program's own commands, where the embedded server has users
 	Queue    *queue.Queue
@@ -75,6 +76,7 @@ func (h *Host) start(ctx context.Context) (err error) {
 	if h.unlock, err = queue.LockDir(h.Config.DataDir); err != nil {
 		return err
 	}
+	h.holder = holderOf(h.Config.DataDir)
 	if h.Config.Embedded {
 		if err := h.startSandbox(ctx); err != nil {
 			return err

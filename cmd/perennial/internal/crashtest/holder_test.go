@@ -1,0 +1,35 @@
+package crashtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+)
+
+// A runner that is killed and started again on its data directory does not wait for its
+// own lease, which here would take an hour; a runner of another directory does.
+func TestARestartedRunnerHasItsLease(t *testing.T) {
+	w := newWorld(t, 2)
+	outer := startOuterNATS(t, w)
+	if err := outer.js.DeleteKeyValue(t.Context(), queue.LeaseBucket); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := outer.js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: queue.LeaseBucket, TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	w.configure(outer.url(), "")
+	run, line := w.run()
+	w.readySays(line, ready)
+	run.kill()
+	run, line = w.run()
+	w.readySays(line, ready)
+	if _, errs, code := w.cli("renew", "px_1", "--id", "r1", "--wait"); code != 0 {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	run.kill()
+	_, line = w.run("--data", "data-2")
+	w.readySays(line, "another runner holds it")
+}
