@@ -244,10 +244,10 @@ func (r *Runner) ackBatch(ctx context.Context, arrivals []*arrival) (failed erro
 				continue
 			}
 		}
+		r.answer(a) // before it is acknowledged: a runner that ends in between gets it again
 		if err := a.msg.Ack(); err != nil {
 			r.Log.WithError(err).WithField("command_id", a.id()).Debug("the acknowledgement was lost: the command comes again and is absorbed")
 		}
-		r.answer(a)
 		r.ready.arrive(a.place(), a.jobs)
 	}
 	return failed

@@ -125,7 +125,7 @@ func (s *simulation) publishOne(body map[string]any) {
 	s.commands = append(s.commands, c)
 	s.counts.commands++
 	s.sayf("publish %s", text)
-	s.stream.Publish(c.kind, c.body)
+	s.store(c.kind, c.id, c.body)
 }
 
 // publishAgain publishes what was published before, now and then with other
@@ -137,11 +137,11 @@ func (s *simulation) publishAgain(context.Context) {
 	c := pick(s, s.commands...)
 	switch s.random.IntN(12) {
 	case 0:
-		s.stream.Publish(c.kind, []byte(strings.Replace(string(c.body), `"duration_days":`, `"labels":{"x":"y"},"duration_days":`, 1)))
+		s.store(c.kind, c.id, []byte(strings.Replace(string(c.body), `"duration_days":`, `"labels":{"x":"y"},"duration_days":`, 1)))
 	case 1:
-		s.stream.Publish(c.kind, []byte(`{"id":`))
+		s.store(c.kind, c.id, []byte(`{"id":`))
 	default:
-		s.stream.Publish(c.kind, c.body)
+		s.store(c.kind, c.id, c.body)
 	}
 	s.sayf("publish again %s", c.id)
 }

@@ -44,6 +44,7 @@ func ledgerTemplate(t *testing.T) []byte {
 type simulation struct {
 	seed   uint64
 	random *rand.Rand
+	mail   *rand.Rand    // of headers and answers: the seeds that are kept take their way without them
 	time   time.Time     // the provider's
 	skew   time.Duration // of the machine's clock
 
@@ -71,7 +72,9 @@ type simulation struct {
 
 	crashIn  int // effects until the next crash; 0: none
 	commands []simCommand
-	dead     int // dead letters
+	inboxes  map[string]string   // the command that a message of it named the inbox for
+	answers  map[string][]string // by inbox
+	dead     int                 // dead letters
 	added    int64
 	charges  int // of the referee, looked at
 	list     []sandbox.Charge
@@ -122,9 +125,10 @@ func pick[T any](s *simulation, from ...T) T { return from[s.random.IntN(len(fro
 // simulate drives one seed to its end.
 func simulate(ctx context.Context, template []byte, dir string, seed uint64) (s *simulation) {
 	s = &simulation{
-		seed: seed, random: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), paid: map[string]bool{}, guarded: map[string]bool{},
+		seed: seed, random: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), mail: rand.New(rand.NewPCG(seed, 0xd1b54a32d192ed03)), paid: map[string]bool{}, guarded: map[string]bool{},
 		mistaken: map[string]bool{}, mistakes: map[string]bool{}, shown: map[string]string{}, shownTo: map[string]map[string]string{},
 		recorded: map[string]bool{}, left: map[string]firstLeave{}, let: map[string]bool{}, intended: map[string]bool{},
+		inboxes: map[string]string{}, answers: map[string][]string{},
 	}
 	s.time = pick(s, simDays...)
 	defer func() {
@@ -142,6 +146,7 @@ func simulate(ctx context.Context, template []byte, dir string, seed uint64) (s 
 	s.chaos(ctx)
 	s.peace(ctx)
 	s.accounts(ctx)
+	s.replies(ctx)
 	return s
 }
 
@@ -218,6 +223,8 @@ func (s *simulation) begin(ctx context.Context) {
 		Version: "simulation", Holder: "simulation", RatePerSecond: s.config.rate, Concurrency: 2, Reached: s.reached,
 		DailyLimitCents: s.config.limit, DailyLimitLocation: s.config.zone, CIDRField: s.config.field,
 		DeadLetter: func(context.Context, queue.Dead) error { s.dead++; return nil },
+		Answer:     func(inbox string, data []byte) { s.answered(inbox, string(data)) },
+		AnswerEnd:  func(inbox, id string) { s.answered(inbox, id) },
 	})
 	err = r.Bind(ctx)
 	if wait, ok := errors.AsType[*ThrottledError](err); ok { // as a host does

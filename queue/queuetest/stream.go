@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"perennial/queue"
 )
 
@@ -38,10 +40,13 @@ func NewStream(now func() time.Time) *Stream {
 func (s *Stream) Publish(kind queue.Kind, data []byte) { s.PublishTo(queue.Line{Kind: kind}, data) }
 
 // PublishTo stores a command of a line.
-func (s *Stream) PublishTo(line queue.Line, data []byte) {
+func (s *Stream) PublishTo(line queue.Line, data []byte) { s.PublishMessage(line, data, nil) }
+
+// PublishMessage stores a command of a line, with headers.
+func (s *Stream) PublishMessage(line queue.Line, data []byte, header nats.Header) {
 	s.last++
 	s.entries = append(s.entries, &entry{message: queue.Message{
-		Kind: line.Kind, Priority: line.Priority, Subject: line.Subject("main"), Data: data, StreamSequence: s.last, Published: s.now(),
+		Kind: line.Kind, Priority: line.Priority, Subject: line.Subject("main"), Data: data, Header: header, StreamSequence: s.last, Published: s.now(),
 	}})
 }
 
