@@ -87,7 +87,7 @@ func acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
 	}
 	a.conflict = reason
 	return a.answerOnce(tx, fact.CommandConflict{
-		Ref: a.ref(), ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: decide.Bounded(reason),
+		Ref: a.ref(), ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: decide.Bounded(reason), StreamSequence: a.msg.StreamSequence,
 	}, reason)
 }
 

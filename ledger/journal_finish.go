@@ -64,6 +64,7 @@ func (t *Tx) finishRefused(f fact.CommandRejected) error {
 	}
 	out := emptyFinished(f.Ref)
 	out.State, out.Code, out.Reason, out.ReplyTo = string(fact.StateRejected), f.Code, f.Reason, f.ReplyTo
+	out.StreamSequence = f.StreamSequence
 	return t.appendFinished(out)
 }
 
@@ -73,10 +74,13 @@ func (t *Tx) finish(of fact.Ref) error {
 	if err != nil || !over {
 		return err
 	}
-	err = t.queryRow(`SELECT coalesce((SELECT reply_to FROM commands WHERE id = ?), '')`, of.CommandID).Scan(&f.ReplyTo)
-	if err != nil {
+	var sequence int64
+	err = t.queryRow(`SELECT c.reply_to, coalesce(j.data ->> '$.stream_sequence', 0) FROM commands c
+		LEFT JOIN journal j ON j.seq = c.accepted_seq WHERE c.id = ?`, of.CommandID).Scan(&f.ReplyTo, &sequence)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
+	f.StreamSequence = uint64(sequence)
 	return t.appendFinished(f)
 }
 

@@ -145,6 +145,8 @@ type CommandConflict struct {
 	ContentHash  string `json:"content_hash"`
 	AcceptedHash string `json:"accepted_hash"`
 	Reason       string `json:"reason"`
+	// StreamSequence is the message of the content that came later, in the commands stream.
+	StreamSequence uint64 `json:"stream_sequence,omitempty"`
 }
 
 // FactType implements Fact.

@@ -134,6 +134,9 @@ type CommandFinished struct {
 	Attempts        int64               `json:"attempts"`
 	Reviews         int64               `json:"reviews"`
 	ReplyTo         string              `json:"reply_to,omitempty"` // the inbox that gets these data
+	// StreamSequence is the command's message in the commands stream, as long as its
+	// acceptance was not archived.
+	StreamSequence uint64 `json:"stream_sequence,omitempty"`
 }
 
 // FactType implements Fact.

@@ -42,7 +42,7 @@ func TestACommandAsARequestIsAnsweredWithItsEnd(t *testing.T) {
 		order := `{"id":"buy","items":[{"offer_code":"off_us_1","quantity":2}],"duration_days":30,"sandbox_scenario":"delayed"}`
 		for range 2 {
 			out, code, err := prod.request("order.create", order, patience)
-			if err != nil || code != "" || out.State != "delivered" || out.LinesTotal != 2 || out.Totals.ChargedCents != 600 || out.Traceparent == "" {
+			if err != nil || code != "" || out.State != "delivered" || out.LinesTotal != 2 || out.Totals.ChargedCents != 600 || out.Traceparent == "" || out.StreamSequence != 1 {
 				t.Errorf("%v %s %+v", err, code, out)
 			}
 		}
