@@ -1,0 +1,4169 @@
+// Made by generate.js of the schemas in docs/events. Do not edit.
+
+/**
+ * What all events have.
+ */
+export interface CloudEvent {
+  /**
+   * What data is.
+   */
+  datacontenttype: "application/json";
+  /**
+   * The same for the same fact, for ever: the account, the first 16 digits of the row's hash, the row.
+   */
+  id: string;
+  /**
+   * The account.
+   */
+  source: string;
+  /**
+   * The version of CloudEvents.
+   */
+  specversion: "1.0";
+  /**
+   * What the fact is about: an operation, a command, a proxy or a record of money; left out where it is the account.
+   */
+  subject?: string;
+  /**
+   * When the fact was written to the journal.
+   */
+  time: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+}
+
+/**
+ * An order as it is written (contract of the commands stream). A field that is not here is refused.
+ */
+export type OrderCreateCommand = {
+  /**
+   * Chosen by the producer. The same id with the same content is the same command, whenever it comes.
+   */
+  id: string;
+  /**
+   * For how many days: a multiple of 30.
+   */
+  duration_days: number;
+  /**
+   * The lines.
+   */
+  items?:
+    | {
+        /**
+         * The offer.
+         */
+        offer_code: string;
+        /**
+         * How many proxies.
+         */
+        quantity: number;
+        /**
+         * The ranges that addresses are to be taken from.
+         */
+        cidrs?: string[] | null;
+      }[]
+    | null;
+  /**
+   * The offer.
+   */
+  offer_code?: string | null;
+  /**
+   * How many proxies.
+   */
+  quantity?: number | null;
+  /**
+   * The ceiling for the whole command, checked before sending; none where it is left out.
+   */
+  max_total_cents?: number | null;
+  /**
+   * Send nothing after this instant.
+   */
+  not_after?: string | null;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string | null;
+  } | null;
+  /**
+   * What the provider's sandbox plays; on a sandbox account only.
+   */
+  sandbox_scenario?: "success" | "delayed" | "partial" | "rejected" | "" | null;
+  /**
+   * Which commands it passes, or lets pass.
+   */
+  priority?: "high" | "bulk" | "" | null;
+} & (SeveralOffersItems | OneOfferOfferCodeAndQuantity);
+
+export interface SeveralOffersItems {
+  items: unknown[];
+  offer_code?: null;
+  quantity?: null;
+}
+export interface OneOfferOfferCodeAndQuantity {
+  items?: unknown;
+  offer_code: string;
+  quantity: number;
+}
+
+/**
+ * A renewal as it is written.
+ */
+export interface ProxyRenewCommand {
+  /**
+   * Chosen by the producer. The same id with the same content is the same command, whenever it comes.
+   */
+  id: string;
+  /**
+   * The provider's ids of the proxies.
+   */
+  proxy_ids: string[];
+  /**
+   * For how many days: a multiple of 30.
+   */
+  duration_days: number;
+  /**
+   * The ceiling for the whole command, checked before sending; none where it is left out.
+   */
+  max_total_cents?: number | null;
+  /**
+   * Send nothing after this instant.
+   */
+  not_after?: string | null;
+  /**
+   * Leave out proxies that expire at this instant or later.
+   */
+  due_before?: string | null;
+  /**
+   * Leave out proxies whose expiry is another, by proxy.
+   */
+  expect_expires_at?: {
+    [k: string]: string;
+  } | null;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string | null;
+  } | null;
+  /**
+   * Which commands it passes, or lets pass.
+   */
+  priority?: "high" | "bulk" | "" | null;
+}
+
+/**
+ * The data of AccountPaused.
+ */
+export interface AccountPausedData {
+  /**
+   * What is paused: the account, or one kind of operation.
+   */
+  scope: "account" | "order" | "renewal";
+  /**
+   * Why, in one word: rate_limited, insufficient_wallet_balance, …
+   */
+  cause: string;
+  /**
+   * Why, for people.
+   */
+  detail: string;
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * Until when.
+   */
+  until?: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+}
+
+/**
+ * Says that the account, or one kind of its operations, sends nothing. With `until` set it ends by itself, as a Retry-After does.
+ */
+export interface AccountPaused extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: AccountPausedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:account.paused:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.account.paused.v1";
+}
+
+/**
+ * The data of AccountResumed.
+ */
+export interface AccountResumedData {
+  /**
+   * What is paused: the account, or one kind of operation.
+   */
+  scope: "account" | "order" | "renewal";
+  /**
+   * Why, in one word: rate_limited, insufficient_wallet_balance, …
+   */
+  cause: string;
+  /**
+   * Why, for people.
+   */
+  detail?: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+  /**
+   * `presume_sent_by` ends the pause of a restored ledger whose gap no read has explained: everything that has not ended may have been sent, by this key.
+   */
+  presume_sent_by?: string;
+}
+
+/**
+ * Ends a pause.
+ */
+export interface AccountResumed extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: AccountResumedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:account.resumed:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.account.resumed.v1";
+}
+
+/**
+ * The data of CommandAccepted.
+ */
+export interface CommandAcceptedData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * What it is.
+   */
+  kind: "order" | "renewal";
+  /**
+   * SHA-256 of the content.
+   */
+  content_hash: string;
+  /**
+   * The command, read and normalised.
+   */
+  content: {
+    [k: string]: unknown;
+  };
+  /**
+   * What it is expected to cost, where that is known.
+   */
+  estimate_cents?: number;
+  /**
+   * For how many days: a multiple of 30.
+   */
+  duration_days: number;
+  /**
+   * The operations of the command.
+   */
+  operations: {
+    /**
+     * The operation: the command's id, and its part.
+     */
+    operation_id: string;
+    /**
+     * The part of the command, such as 0001.
+     */
+    chunk: string;
+    /**
+     * How often this part of the command was sent again under a new key, from 1.
+     */
+    generation: number;
+    /**
+     * The key under which the provider does the operation once.
+     */
+    idempotency_key: string;
+    /**
+     * The provider's ids of the proxies.
+     */
+    proxy_ids?: string[];
+  }[];
+  /**
+   * `reply_to` is the inbox that gets the data of the command's command.finished.
+   */
+  reply_to?: string;
+  /**
+   * `stream_sequence` is the command's message in the commands stream, as its producer's acknowledgement (PubAck) gave it.
+   */
+  stream_sequence?: number;
+}
+
+/**
+ * The promise that the command will end in a fact.
+ */
+export interface CommandAccepted extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: CommandAcceptedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:command.accepted:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.command.accepted.v1";
+}
+
+/**
+ * The data of CommandCancelled.
+ */
+export interface CommandCancelledData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * The name of the person, as the request gave it.
+   */
+  by: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+}
+
+/**
+ * Withdraws an operation that no attempt may have executed.
+ */
+export interface CommandCancelled extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: CommandCancelledData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:command.cancelled:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.command.cancelled.v1";
+}
+
+/**
+ * The data of CommandConflict.
+ */
+export interface CommandConflictData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * SHA-256 of the content.
+   */
+  content_hash: string;
+  /**
+   * SHA-256 of the content that was accepted first.
+   */
+  accepted_hash: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+}
+
+/**
+ * Says that an id came again with other content. The first content remains.
+ */
+export interface CommandConflict extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: CommandConflictData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:command.conflict:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.command.conflict.v1";
+}
+
+/**
+ * The data of CommandFinished.
+ */
+export interface CommandFinishedData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * From 1.
+   */
+  revision: number;
+  /**
+   * Of the command.
+   */
+  state: "rejected" | "delivered" | "refunded" | "completed" | "partial" | "failed" | "resolved";
+  /**
+   * Why, as a code: the provider's, or one of Perennial's.
+   */
+  code?: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason?: string;
+  /**
+   * The running totals; not to be summed.
+   */
+  totals: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * `lines` are the proxies that an order delivered, or that a renewal was asked for; at most 200 of `lines_total`.
+   */
+  lines: {
+    /**
+     * The provider's id of the proxy.
+     */
+    proxy_id: string;
+    /**
+     * Where the order names one offer only.
+     */
+    offer_code?: string;
+    /**
+     * Where its address is, as the provider says.
+     */
+    country_code?: string;
+    /**
+     * Where in the country its address is, as the provider says.
+     */
+    region?: string;
+    /**
+     * The provider's name of the line.
+     */
+    line_name?: string;
+    /**
+     * Residential, or of a data centre, as the provider says.
+     */
+    ip_type?: string;
+    /**
+     * What it speaks, as the provider says.
+     */
+    protocol?: string;
+    /**
+     * When it expires.
+     */
+    expires_at?: string;
+    /**
+     * `charged_cents` is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies.
+     */
+    charged_cents?: number;
+    /**
+     * Delivered, or the state of a renewal's line.
+     */
+    state: "delivered" | "pending" | "skipped" | "succeeded" | "failed" | "unresolved" | "charged" | "not_charged";
+    /**
+     * `previous_expires_at` is the expiry that a renewal paid for. Where it lay in the future, `expires_at` is so many days later: what the provider shows is read with the next listing.
+     */
+    previous_expires_at?: string;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+  }[];
+  /**
+   * How many lines there are.
+   */
+  lines_total: number;
+  /**
+   * `operations` are at most 200 of `operations_total`.
+   */
+  operations: {
+    /**
+     * The operation: the command's id, and its part.
+     */
+    operation_id: string;
+    /**
+     * The state.
+     */
+    state:
+      | "accepted"
+      | "held"
+      | "sending"
+      | "waiting"
+      | "open"
+      | "review"
+      | "rejected"
+      | "delivered"
+      | "refunded"
+      | "completed"
+      | "partial"
+      | "failed"
+      | "resolved";
+    /**
+     * The provider's number of the order.
+     */
+    order_no?: string;
+  }[];
+  /**
+   * How many operations there are.
+   */
+  operations_total: number;
+  /**
+   * How often its operations were sent.
+   */
+  attempts: number;
+  /**
+   * How often an operation of it waited for a person.
+   */
+  reviews: number;
+  /**
+   * The inbox that gets these data.
+   */
+  reply_to?: string;
+}
+
+/**
+ * Says that nothing of a command is under way any more and no person is waited for, and what came of it. The ledger appends it with the fact that ends the command's last operation. A command that is opened again, as by a person's sending again, finishes once more with the next revision.
+ */
+export interface CommandFinished extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: CommandFinishedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:command.finished:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.command.finished.v1";
+}
+
+/**
+ * The data of CommandHeld.
+ */
+export interface CommandHeldData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * What it is expected to cost, where that is known.
+   */
+  estimate_cents?: number;
+  /**
+   * `until` is when it is looked at again; without it only a person releases it.
+   */
+  until?: string;
+}
+
+/**
+ * Keeps an operation from being sent until it is released.
+ */
+export interface CommandHeld extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: CommandHeldData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:command.held:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.command.held.v1";
+}
+
+/**
+ * The data of CommandRejected.
+ */
+export interface CommandRejectedData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * SHA-256 of the content.
+   */
+  content_hash?: string;
+  /**
+   * Why, as a code: the provider's, or one of Perennial's.
+   */
+  code: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * Which send of the operation it was, from 1.
+   */
+  attempt?: number;
+  /**
+   * `short_of_money`: the wallet could not pay (insufficient_wallet_balance).
+   */
+  short_of_money?: boolean;
+  /**
+   * `split_into` are the operations that take over the ids of a refused chunk.
+   */
+  split_into?: {
+    /**
+     * The operation: the command's id, and its part.
+     */
+    operation_id: string;
+    /**
+     * The part of the command, such as 0001.
+     */
+    chunk: string;
+    /**
+     * How often this part of the command was sent again under a new key, from 1.
+     */
+    generation: number;
+    /**
+     * The key under which the provider does the operation once.
+     */
+    idempotency_key: string;
+    /**
+     * The provider's ids of the proxies.
+     */
+    proxy_ids?: string[];
+  }[];
+  /**
+   * For how many days: a multiple of 30.
+   */
+  duration_days?: number;
+  /**
+   * `reply_to` is the inbox that gets the data of the command's command.finished, of a command that is refused before it is accepted.
+   */
+  reply_to?: string;
+  /**
+   * `stream_sequence` is the message of such a command in the commands stream.
+   */
+  stream_sequence?: number;
+}
+
+/**
+ * Ends a command, or one operation of it, with nothing charged: refused before it was accepted, refused by the provider, or never sent.
+ */
+export interface CommandRejected extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: CommandRejectedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:command.rejected:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.command.rejected.v1";
+}
+
+/**
+ * The data of CommandReleased.
+ */
+export interface CommandReleasedData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * The name of the person, as the request gave it.
+   */
+  by: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+  /**
+   * `automatic`: its time had come. It may be held again, unlike what a person let go.
+   */
+  automatic?: boolean;
+}
+
+/**
+ * Lets a held operation go.
+ */
+export interface CommandReleased extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: CommandReleasedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:command.released:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.command.released.v1";
+}
+
+/**
+ * The data of LedgerArchived.
+ */
+export interface LedgerArchivedData {
+  /**
+   * `before` is what was asked for: facts of this instant and later stay.
+   */
+  before: string;
+  /**
+   * The first row.
+   */
+  first_seq: number;
+  /**
+   * The last row.
+   */
+  last_seq: number;
+  /**
+   * The hash of the last row.
+   */
+  last_hash: string;
+  /**
+   * `last_time` is the time of the last row that went.
+   */
+  last_time: string;
+  /**
+   * `snapshot_hash` is over every projection as it stood behind the last row.
+   */
+  snapshot_hash: string;
+  /**
+   * Its name, without the directory.
+   */
+  file: string;
+  /**
+   * The book behind the last row, as `ledger balance` shows it.
+   */
+  currency: string;
+  /**
+   * What the book says that the wallet holds.
+   */
+  wallet_cents: number;
+  /**
+   * What was charged, gross: before refunds.
+   */
+  charged_cents: number;
+  /**
+   * What came back.
+   */
+  refunded_cents: number;
+  /**
+   * What was charged and waits for a person's answer.
+   */
+  suspense_cents: number;
+  /**
+   * What was put in: the opening balance and top-ups.
+   */
+  funding_cents: number;
+  /**
+   * What was spent outside Perennial.
+   */
+  external_cents: number;
+  /**
+   * `month_ends` are the last rows of the months that ended within the rows that went.
+   */
+  month_ends?: {
+    /**
+     * When that month began.
+     */
+    until: string;
+    /**
+     * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+     */
+    seq: number;
+    /**
+     * The row's hash.
+     */
+    hash: string;
+  }[];
+}
+
+/**
+ * Says that journal rows were moved to an archive file. The row it names is the last that was moved; the journal of the ledger begins behind it, with the projections as they were there (`snapshot_hash`).
+ */
+export interface LedgerArchived extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: LedgerArchivedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:ledger.archived:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.ledger.archived.v1";
+}
+
+/**
+ * The data of LedgerBounded.
+ */
+export interface LedgerBoundedData {
+  /**
+   * `first_seq` is the event that the stream begins with: those before it may be gone at any moment behind this fact.
+   */
+  first_seq: number;
+  /**
+   * `last_seq` and `last_hash` are the last row that the snapshot contains.
+   */
+  last_seq: number;
+  /**
+   * The hash of the last row.
+   */
+  last_hash: string;
+  /**
+   * The hash over every projection behind the last row.
+   */
+  snapshot_hash: string;
+  /**
+   * `bucket` and `object` say where the snapshot is.
+   */
+  bucket: string;
+  /**
+   * The name of the snapshot in the bucket.
+   */
+  object: string;
+  /**
+   * `held_by` is a durable consumer that has not acknowledged the events from `first_seq` to `last_seq`, which stay therefore.
+   */
+  held_by?: string;
+  /**
+   * `lost` are durable consumers that had not acknowledged every event before `first_seq`, and were named by a person.
+   */
+  lost?: string[];
+}
+
+/**
+ * Says that the events stream begins later from now on. What the removed events amounted to is in the account's bucket of snapshots, where the stream is, and was read back before this fact was appended; the ledger.archived of the same snapshot vouches for it.
+ */
+export interface LedgerBounded extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: LedgerBoundedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:ledger.bounded:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.ledger.bounded.v1";
+}
+
+/**
+ * The data of LedgerDiscrepancy.
+ */
+export interface LedgerDiscrepancyData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * What it is.
+   */
+  kind: string;
+  /**
+   * The difference.
+   */
+  amount_cents: number;
+  /**
+   * The provider's number of the order.
+   */
+  order_no?: string;
+  /**
+   * The provider's id of the proxy.
+   */
+  proxy_id?: string;
+  /**
+   * The difference, for people.
+   */
+  explanation: string;
+}
+
+/**
+ * A difference between the books and the provider that no record explains. It corrects nothing.
+ */
+export interface LedgerDiscrepancy extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: LedgerDiscrepancyData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:ledger.discrepancy:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.ledger.discrepancy.v1";
+}
+
+/**
+ * The data of LedgerOpened.
+ */
+export interface LedgerOpenedData {
+  /**
+   * The provider's id of the account.
+   */
+  account_id: string;
+  /**
+   * The provider's environment.
+   */
+  environment: "sandbox" | "production";
+  /**
+   * The provider's address.
+   */
+  base_url: string;
+  /**
+   * The account's currency, as ISO 4217 has it.
+   */
+  currency: string;
+  /**
+   * What the wallet held when the ledger was opened.
+   */
+  opening_cents: number;
+  /**
+   * The history since the ledger was made, or restored last.
+   */
+  epoch: string;
+  /**
+   * `restored` is set where the epoch begins with a restore.
+   */
+  restored?: {
+    /**
+     * What it was restored from.
+     */
+    from: "backup" | "events";
+    /**
+     * `since` is the time of the last row that was restored: what was sent after it may be forgotten.
+     */
+    since: string;
+    /**
+     * `app_id` is the key that forgotten sends are taken to have used.
+     */
+    app_id: string;
+    /**
+     * `proven`: the last row is the last event of the stream.
+     */
+    proven: boolean;
+  };
+  /**
+   * By this fact.
+   */
+  booked?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * Of the operation, with this fact.
+   */
+  totals?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+}
+
+/**
+ * Binds the file to a provider account and books the opening balance. It is always the first fact of an epoch; a restored file goes on under its binding, with nothing booked.
+ */
+export interface LedgerOpened extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: LedgerOpenedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:ledger.opened:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.ledger.opened.v1";
+}
+
+/**
+ * The data of LedgerReconciled.
+ */
+export interface LedgerReconciledData {
+  /**
+   * What the book says that the wallet holds.
+   */
+  wallet_cents: number;
+  /**
+   * What the provider says that the wallet holds.
+   */
+  provider_cents: number;
+  /**
+   * Nothing was under way when the wallet was read.
+   */
+  quiet: boolean;
+}
+
+/**
+ * Says that the books were compared with the provider and agreed.
+ */
+export interface LedgerReconciled extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: LedgerReconciledData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:ledger.reconciled:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.ledger.reconciled.v1";
+}
+
+/**
+ * The data of LedgerRecorded.
+ */
+export interface LedgerRecordedData {
+  /**
+   * What it is.
+   */
+  kind: "top-up" | "external";
+  /**
+   * The amount, above 0.
+   */
+  cents: number;
+  /**
+   * The name of the person, as the request gave it.
+   */
+  by: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+  /**
+   * `order_no` is the order that the money went on or came back from, where a person knows it.
+   */
+  order_no?: string;
+  /**
+   * `id` is the person's own: the same one books once.
+   */
+  id?: string;
+  /**
+   * By this fact.
+   */
+  booked?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * Of the operation, with this fact.
+   */
+  totals?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+}
+
+/**
+ * Books money that moved outside Perennial, in a person's name.
+ */
+export interface LedgerRecorded extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: LedgerRecordedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:ledger.recorded:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.ledger.recorded.v1";
+}
+
+/**
+ * The data of OperationResolved.
+ */
+export interface OperationResolvedData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * The name of the person, as the request gave it.
+   */
+  by: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+  /**
+   * What the person found.
+   */
+  outcome: "charged" | "not_charged";
+  /**
+   * The provider's id of the proxy.
+   */
+  proxy_id?: string;
+  /**
+   * `order_no` is the order that a person found the operation to have made.
+   */
+  order_no?: string;
+  /**
+   * What was charged, gross: before refunds.
+   */
+  charged_cents: number;
+  /**
+   * An operation as its command's acceptance laid it down: the membership and the key are frozen here.
+   */
+  send_again?: {
+    /**
+     * The operation: the command's id, and its part.
+     */
+    operation_id: string;
+    /**
+     * The part of the command, such as 0001.
+     */
+    chunk: string;
+    /**
+     * How often this part of the command was sent again under a new key, from 1.
+     */
+    generation: number;
+    /**
+     * The key under which the provider does the operation once.
+     */
+    idempotency_key: string;
+    /**
+     * The provider's ids of the proxies.
+     */
+    proxy_ids?: string[];
+  }[];
+  /**
+   * For how many days: a multiple of 30.
+   */
+  duration_days?: number;
+  /**
+   * By this fact.
+   */
+  booked?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * Of the operation, with this fact.
+   */
+  totals?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+}
+
+/**
+ * A person's answer to a review.
+ */
+export interface OperationResolved extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: OperationResolvedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:operation.resolved:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.operation.resolved.v1";
+}
+
+/**
+ * The data of OperationReview.
+ */
+export interface OperationReviewData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * Which send of the operation it was, from 1.
+   */
+  attempt: number;
+  /**
+   * Why, as a code: the provider's, or one of Perennial's.
+   */
+  code?: string;
+  /**
+   * The HTTP status of the reply.
+   */
+  http_status?: number;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * The send may have been carried out.
+   */
+  ambiguous: boolean;
+  /**
+   * The provider's number of the order.
+   */
+  order_no?: string;
+  /**
+   * The lines that are known.
+   */
+  settlement?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The lines.
+     */
+    items: {
+      /**
+       * The provider's id of the proxy.
+       */
+      proxy_id: string;
+      /**
+       * The state.
+       */
+      state: "pending" | "skipped" | "succeeded" | "failed" | "unresolved" | "charged" | "not_charged";
+      /**
+       * What was charged, gross: before refunds.
+       */
+      charged_cents: number;
+      /**
+       * What came back.
+       */
+      refunded_cents: number;
+    }[];
+  };
+  /**
+   * By this fact.
+   */
+  booked?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * Of the operation, with this fact.
+   */
+  totals?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+}
+
+/**
+ * Hands the operation to a person, with what is known. A renewal's lines are booked: unresolved ones to suspense.
+ */
+export interface OperationReview extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: OperationReviewData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:operation.review:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.operation.review.v1";
+}
+
+/**
+ * The data of OperationSending.
+ */
+export interface OperationSendingData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * Which send of the operation it was, from 1.
+   */
+  attempt: number;
+  /**
+   * The key under which the provider does the operation once.
+   */
+  idempotency_key: string;
+  /**
+   * The exact body of the request.
+   */
+  body: string;
+  /**
+   * When it was signed.
+   */
+  sent_at: string;
+  /**
+   * The id of the API key that signed, without its secret.
+   */
+  app_id: string;
+  /**
+   * `observed_expires_at` are the expiries that this attempt pays for, as they were last seen or read just before.
+   */
+  observed_expires_at?: {
+    [k: string]: string;
+  };
+  /**
+   * `estimate_cents` is the most this send is expected to cost, where it is known.
+   */
+  estimate_cents?: number;
+}
+
+/**
+ * Committed before the first byte of an attempt: the key, the exact body and the X-API-Timestamp that will be signed.
+ */
+export interface OperationSending extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: OperationSendingData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:operation.sending:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.operation.sending.v1";
+}
+
+/**
+ * The data of OperationUnsent.
+ */
+export interface OperationUnsentData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * Which send of the operation it was, from 1.
+   */
+  attempt: number;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * When it goes on, at the earliest.
+   */
+  next_at: string;
+}
+
+/**
+ * Says that an attempt surely wrote no byte of its request.
+ */
+export interface OperationUnsent extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: OperationUnsentData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:operation.unsent:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.operation.unsent.v1";
+}
+
+/**
+ * The data of OperationWaiting.
+ */
+export interface OperationWaitingData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * Which send of the operation it was, from 1.
+   */
+  attempt: number;
+  /**
+   * Why, as a code: the provider's, or one of Perennial's.
+   */
+  code?: string;
+  /**
+   * The HTTP status of the reply.
+   */
+  http_status?: number;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * `ambiguous`: this attempt may have executed.
+   */
+  ambiguous: boolean;
+  /**
+   * When it goes on, at the earliest.
+   */
+  next_at: string;
+}
+
+/**
+ * Says that the operation goes again, with the same key and the same bytes, not before `next_at`.
+ */
+export interface OperationWaiting extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: OperationWaitingData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:operation.waiting:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.operation.waiting.v1";
+}
+
+/**
+ * The data of OrderAccepted.
+ */
+export interface OrderAcceptedData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * Which send of the operation it was, from 1.
+   */
+  attempt: number;
+  /**
+   * The provider's number of the order.
+   */
+  order_no: string;
+  /**
+   * When it goes on, at the earliest.
+   */
+  next_at: string;
+}
+
+/**
+ * Says that the provider took the order (201). It books nothing.
+ */
+export interface OrderAccepted extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: OrderAcceptedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:order.accepted:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.order.accepted.v1";
+}
+
+/**
+ * The data of OrderDelivered.
+ */
+export interface OrderDeliveredData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * The provider's number of the order.
+   */
+  order_no: string;
+  /**
+   * The status, as the provider says.
+   */
+  status: string;
+  /**
+   * How many proxies the order is for.
+   */
+  expected_count: number;
+  /**
+   * How many proxies are available.
+   */
+  delivered_count: number;
+  /**
+   * What was charged, gross: before refunds.
+   */
+  charged_cents: number;
+  /**
+   * What came back.
+   */
+  refunded_cents: number;
+  /**
+   * `read_at` is when the detail was last read, this time included.
+   */
+  read_at?: string;
+  /**
+   * `unread_since` is the first of the reads in a row that failed, up to this one.
+   */
+  unread_since?: string;
+  /**
+   * By this fact.
+   */
+  booked?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * Of the operation, with this fact.
+   */
+  totals?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * The provider's ids of the proxies.
+   */
+  proxy_ids: string[];
+  /**
+   * `proxies` are those of `proxy_ids`, as the provider showed them.
+   */
+  proxies?: {
+    /**
+     * The provider's id of the proxy.
+     */
+    proxy_id: string;
+    /**
+     * Where the order names one offer only.
+     */
+    offer_code?: string;
+    /**
+     * Where its address is, as the provider says.
+     */
+    country_code?: string;
+    /**
+     * Where in the country its address is, as the provider says.
+     */
+    region?: string;
+    /**
+     * The provider's name of the line.
+     */
+    line_name?: string;
+    /**
+     * Residential, or of a data centre, as the provider says.
+     */
+    ip_type?: string;
+    /**
+     * What it speaks, as the provider says.
+     */
+    protocol?: string;
+    /**
+     * When it expires.
+     */
+    expires_at?: string;
+    /**
+     * `charged_cents` is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies.
+     */
+    charged_cents?: number;
+  }[];
+}
+
+/**
+ * Says that every expected proxy is available.
+ */
+export interface OrderDelivered extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: OrderDeliveredData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:order.delivered:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.order.delivered.v1";
+}
+
+/**
+ * The data of OrderProgressed.
+ */
+export interface OrderProgressedData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * The provider's number of the order.
+   */
+  order_no: string;
+  /**
+   * The status, as the provider says.
+   */
+  status: string;
+  /**
+   * How many proxies the order is for.
+   */
+  expected_count: number;
+  /**
+   * How many proxies are available.
+   */
+  delivered_count: number;
+  /**
+   * What was charged, gross: before refunds.
+   */
+  charged_cents: number;
+  /**
+   * What came back.
+   */
+  refunded_cents: number;
+  /**
+   * `read_at` is when the detail was last read, this time included.
+   */
+  read_at?: string;
+  /**
+   * `unread_since` is the first of the reads in a row that failed, up to this one.
+   */
+  unread_since?: string;
+  /**
+   * By this fact.
+   */
+  booked?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * Of the operation, with this fact.
+   */
+  totals?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * When it goes on, at the earliest.
+   */
+  next_at: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason?: string;
+}
+
+/**
+ * Says that the order is not finished, and is read again at `next_at`.
+ */
+export interface OrderProgressed extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: OrderProgressedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:order.progressed:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.order.progressed.v1";
+}
+
+/**
+ * The data of OrderRefunded.
+ */
+export interface OrderRefundedData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * The provider's number of the order.
+   */
+  order_no: string;
+  /**
+   * The status, as the provider says.
+   */
+  status: string;
+  /**
+   * How many proxies the order is for.
+   */
+  expected_count: number;
+  /**
+   * How many proxies are available.
+   */
+  delivered_count: number;
+  /**
+   * What was charged, gross: before refunds.
+   */
+  charged_cents: number;
+  /**
+   * What came back.
+   */
+  refunded_cents: number;
+  /**
+   * `read_at` is when the detail was last read, this time included.
+   */
+  read_at?: string;
+  /**
+   * `unread_since` is the first of the reads in a row that failed, up to this one.
+   */
+  unread_since?: string;
+  /**
+   * By this fact.
+   */
+  booked?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * Of the operation, with this fact.
+   */
+  totals?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * The state of the refund, as the provider says.
+   */
+  refund_status: string;
+  /**
+   * Where the money went, as the provider says.
+   */
+  destination: string;
+  /**
+   * When the money came back.
+   */
+  refunded_at: string;
+}
+
+/**
+ * Says that the provider returned money for the order.
+ */
+export interface OrderRefunded extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: OrderRefundedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:order.refunded:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.order.refunded.v1";
+}
+
+/**
+ * The data of ProxyExpired.
+ */
+export interface ProxyExpiredData {
+  /**
+   * The provider's id of the proxy.
+   */
+  proxy_id: string;
+  /**
+   * When it expires.
+   */
+  expires_at: string;
+}
+
+/**
+ * Says, once for each expiry, that a proxy's time ran out.
+ */
+export interface ProxyExpired extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ProxyExpiredData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:proxy.expired:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.proxy.expired.v1";
+}
+
+/**
+ * The data of ProxyExpiring.
+ */
+export interface ProxyExpiringData {
+  /**
+   * The provider's id of the proxy.
+   */
+  proxy_id: string;
+  /**
+   * When it expires.
+   */
+  expires_at: string;
+  /**
+   * `threshold_seconds` is how long before the expiry the account wants to know.
+   */
+  threshold_seconds?: number;
+}
+
+/**
+ * Warns, once for each expiry and threshold, that a proxy expires soon and has not been renewed.
+ */
+export interface ProxyExpiring extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ProxyExpiringData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:proxy.expiring:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.proxy.expiring.v1";
+}
+
+/**
+ * The data of ProxyReinstated.
+ */
+export interface ProxyReinstatedData {
+  /**
+   * The provider's id of the proxy.
+   */
+  proxy_id: string;
+  /**
+   * The name of the person, as the request gave it.
+   */
+  by: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+}
+
+/**
+ * Says that sweeps renew the proxy again, and count its endings without a renewal from here.
+ */
+export interface ProxyReinstated extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ProxyReinstatedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:proxy.reinstated:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.proxy.reinstated.v1";
+}
+
+/**
+ * The data of ProxyReplaced.
+ */
+export interface ProxyReplacedData {
+  /**
+   * The provider's id of the proxy.
+   */
+  proxy_id: string;
+  /**
+   * The name of the schedule.
+   */
+  schedule: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * When it expires.
+   */
+  expires_at: string;
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id: string;
+  /**
+   * The command, as it is published.
+   */
+  command: {
+    [k: string]: unknown;
+  };
+  /**
+   * `max_total_cents` is the order's ceiling.
+   */
+  max_total_cents: number;
+}
+
+/**
+ * Says that the provider would not renew the proxy, and by its schedule's policy this order buys another in its place. It says that the order is on its way, not that anything was bought.
+ */
+export interface ProxyReplaced extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ProxyReplacedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:proxy.replaced:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.proxy.replaced.v1";
+}
+
+/**
+ * The data of ProxyRetired.
+ */
+export interface ProxyRetiredData {
+  /**
+   * The provider's id of the proxy.
+   */
+  proxy_id: string;
+  /**
+   * The name of the person, as the request gave it.
+   */
+  by: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+}
+
+/**
+ * Says that no sweep renews the proxy any more. It is kept until it expires, and a person's own command still renews it.
+ */
+export interface ProxyRetired extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ProxyRetiredData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:proxy.retired:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.proxy.retired.v1";
+}
+
+/**
+ * The data of ProxyReview.
+ */
+export interface ProxyReviewData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * The provider's id of the proxy.
+   */
+  proxy_id: string;
+  /**
+   * The name of the schedule.
+   */
+  schedule: string;
+  /**
+   * When it expires.
+   */
+  expires_at: string;
+  /**
+   * How many renewals in a row ended without renewing it.
+   */
+  endings_without_renewal: number;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+}
+
+/**
+ * Says that so many renewals of the proxy ended without renewing it that sweeps leave it to a person. It is about the last of them, and waits in v_reviews until the proxy is retired or reinstated, or renewed after all.
+ */
+export interface ProxyReview extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ProxyReviewData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:proxy.review:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.proxy.review.v1";
+}
+
+/**
+ * The data of ProxySkipped.
+ */
+export interface ProxySkippedData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * The provider's id of the proxy.
+   */
+  proxy_id?: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason?: string;
+  /**
+   * When it expires.
+   */
+  expires_at?: string;
+  /**
+   * Proxies that were left out for one reason.
+   */
+  skipped?: {
+    /**
+     * Why, for people; it may be reworded.
+     */
+    reason: string;
+    /**
+     * The provider's ids of the proxies.
+     */
+    proxy_ids: string[];
+    /**
+     * `expires_at` are the expiries that were read, by proxy.
+     */
+    expires_at?: {
+      [k: string]: string;
+    };
+  }[];
+}
+
+/**
+ * Says that a proxy was left out of a renewal, and why. Several that were left out together are one fact: they are in `skipped`, and the fields of one are empty.
+ */
+export interface ProxySkipped extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ProxySkippedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:proxy.skipped:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.proxy.skipped.v1";
+}
+
+/**
+ * The data of RenewalCompleted.
+ */
+export interface RenewalCompletedData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * The status, as the provider says.
+   */
+  status: "completed";
+  /**
+   * Which send of the operation it was, from 1.
+   */
+  attempt: number;
+  /**
+   * Why, as a code: the provider's, or one of Perennial's.
+   */
+  code?: string;
+  /**
+   * What was charged, gross: before refunds.
+   */
+  charged_cents: number;
+  /**
+   * What came back.
+   */
+  refunded_cents: number;
+  /**
+   * The lines.
+   */
+  items: {
+    /**
+     * The provider's id of the proxy.
+     */
+    proxy_id: string;
+    /**
+     * The state.
+     */
+    state: "pending" | "skipped" | "succeeded" | "failed" | "unresolved" | "charged" | "not_charged";
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+  }[];
+  /**
+   * By this fact.
+   */
+  booked?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * Of the operation, with this fact.
+   */
+  totals?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+}
+
+/**
+ * The result of a renewal whose lists, lines and sums agree. Its fact is named after `status`: completed, partial or failed.
+ */
+export interface RenewalCompleted extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: RenewalCompletedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:renewal.completed:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.renewal.completed.v1";
+}
+
+/**
+ * The data of RenewalFailed.
+ */
+export interface RenewalFailedData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * The status, as the provider says.
+   */
+  status: "failed";
+  /**
+   * Which send of the operation it was, from 1.
+   */
+  attempt: number;
+  /**
+   * Why, as a code: the provider's, or one of Perennial's.
+   */
+  code?: string;
+  /**
+   * What was charged, gross: before refunds.
+   */
+  charged_cents: number;
+  /**
+   * What came back.
+   */
+  refunded_cents: number;
+  /**
+   * The lines.
+   */
+  items: {
+    /**
+     * The provider's id of the proxy.
+     */
+    proxy_id: string;
+    /**
+     * The state.
+     */
+    state: "pending" | "skipped" | "succeeded" | "failed" | "unresolved" | "charged" | "not_charged";
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+  }[];
+  /**
+   * By this fact.
+   */
+  booked?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * Of the operation, with this fact.
+   */
+  totals?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+}
+
+/**
+ * The result of a renewal whose lists, lines and sums agree. Its fact is named after `status`: completed, partial or failed.
+ */
+export interface RenewalFailed extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: RenewalFailedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:renewal.failed:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.renewal.failed.v1";
+}
+
+/**
+ * The data of RenewalPartial.
+ */
+export interface RenewalPartialData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * The status, as the provider says.
+   */
+  status: "partial";
+  /**
+   * Which send of the operation it was, from 1.
+   */
+  attempt: number;
+  /**
+   * Why, as a code: the provider's, or one of Perennial's.
+   */
+  code?: string;
+  /**
+   * What was charged, gross: before refunds.
+   */
+  charged_cents: number;
+  /**
+   * What came back.
+   */
+  refunded_cents: number;
+  /**
+   * The lines.
+   */
+  items: {
+    /**
+     * The provider's id of the proxy.
+     */
+    proxy_id: string;
+    /**
+     * The state.
+     */
+    state: "pending" | "skipped" | "succeeded" | "failed" | "unresolved" | "charged" | "not_charged";
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+  }[];
+  /**
+   * By this fact.
+   */
+  booked?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+  /**
+   * Of the operation, with this fact.
+   */
+  totals?: {
+    /**
+     * What was charged, gross: before refunds.
+     */
+    charged_cents: number;
+    /**
+     * What came back.
+     */
+    refunded_cents: number;
+    /**
+     * The account's currency, as ISO 4217 has it.
+     */
+    currency: string;
+  };
+}
+
+/**
+ * The result of a renewal whose lists, lines and sums agree. Its fact is named after `status`: completed, partial or failed.
+ */
+export interface RenewalPartial extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: RenewalPartialData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:renewal.partial:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.renewal.partial.v1";
+}
+
+/**
+ * The data of RunnerStarted.
+ */
+export interface RunnerStartedData {
+  /**
+   * The program's version.
+   */
+  version: string;
+  /**
+   * The process that works on the account.
+   */
+  holder: string;
+  /**
+   * `recovered` counts the operations that were found in the middle of a send.
+   */
+  recovered: number;
+}
+
+/**
+ * Says that a runner took the account over.
+ */
+export interface RunnerStarted extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: RunnerStartedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:runner.started:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.runner.started.v1";
+}
+
+/**
+ * The data of SweepFailed.
+ */
+export interface SweepFailedData {
+  /**
+   * The name of the schedule.
+   */
+  schedule: string;
+  /**
+   * The planned firing.
+   */
+  slot: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * `due` counts the living proxies of the schedule, as they were last listed, that the sweep is about; `expiring`, of them, those that expire before `next_slot`.
+   */
+  due: number;
+  /**
+   * How many of them expire before the next slot.
+   */
+  expiring: number;
+  /**
+   * The slot that follows.
+   */
+  next_slot?: string;
+  /**
+   * When the first of them expires.
+   */
+  first_expires_at?: string;
+}
+
+/**
+ * Says that a slot's sweep cannot be made, as when the proxies cannot be listed, or commands of it were refused as invalid. It is tried again; once it is made its sweep.planned follows.
+ */
+export interface SweepFailed extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: SweepFailedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:sweep.failed:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.sweep.failed.v1";
+}
+
+/**
+ * The data of SweepFinished.
+ */
+export interface SweepFinishedData {
+  /**
+   * The name of the schedule.
+   */
+  schedule: string;
+  /**
+   * The planned firing.
+   */
+  slot: string;
+  /**
+   * The hash of the plan.
+   */
+  plan: string;
+  /**
+   * The commands: their number, or themselves.
+   */
+  commands: number;
+  /**
+   * `by` and `reason` are of the person who approved a plan that was held.
+   */
+  by?: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason?: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+  /**
+   * `abandoned`: the slot's commands may not all be published, and never will be; `reason` says why.
+   */
+  abandoned?: boolean;
+}
+
+/**
+ * Says that every command of the slot's plan is on the commands stream.
+ */
+export interface SweepFinished extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: SweepFinishedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:sweep.finished:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.sweep.finished.v1";
+}
+
+/**
+ * The data of SweepHeld.
+ */
+export interface SweepHeldData {
+  /**
+   * The name of the schedule.
+   */
+  schedule: string;
+  /**
+   * The planned firing.
+   */
+  slot: string;
+  /**
+   * The hash of the plan.
+   */
+  plan: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * How many due proxies are left out.
+   */
+  left_out: number;
+  /**
+   * `shortfall_cents` is what is missing for what is left out: more budget, or money in the wallet.
+   */
+  shortfall_cents: number;
+  /**
+   * `unknown_price` counts, of what is left out or waits, the proxies whose price is not known: they are not in `shortfall_cents`.
+   */
+  unknown_price?: number;
+  /**
+   * `first_lost_at` is when the first proxy that is left out expires.
+   */
+  first_lost_at?: string;
+  /**
+   * `wallet_cents` is what the wallet held, where it is the wallet that is too low.
+   */
+  wallet_cents?: number;
+}
+
+/**
+ * Says that a plan waits for an approval, or a part of it for money: one fact for each limit that the plan exceeds.
+ */
+export interface SweepHeld extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: SweepHeldData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:sweep.held:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.sweep.held.v1";
+}
+
+/**
+ * The data of SweepMissed.
+ */
+export interface SweepMissedData {
+  /**
+   * The name of the schedule.
+   */
+  schedule: string;
+  /**
+   * The slots that passed.
+   */
+  slots: string[];
+  /**
+   * The slot that serves those that were missed.
+   */
+  served_by: string;
+}
+
+/**
+ * Says that slots passed while no runner worked; the next sweep serves all.
+ */
+export interface SweepMissed extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: SweepMissedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:sweep.missed:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.sweep.missed.v1";
+}
+
+/**
+ * The data of SweepPlanned.
+ */
+export interface SweepPlannedData {
+  /**
+   * The name of the schedule.
+   */
+  schedule: string;
+  /**
+   * The planned firing.
+   */
+  slot: string;
+  /**
+   * The slots that passed before it while no runner worked.
+   */
+  missed?: string[];
+  /**
+   * The hash of the plan.
+   */
+  plan: string;
+  /**
+   * How many proxies are due.
+   */
+  due: number;
+  /**
+   * What it is expected to cost, where that is known.
+   */
+  estimate_cents: number;
+  /**
+   * The commands: their number, or themselves.
+   */
+  commands: unknown[];
+  /**
+   * `planned` says of each of `commands` what it is expected to cost.
+   */
+  planned?: {
+    /**
+     * The id of the command, chosen by its producer.
+     */
+    command_id: string;
+    /**
+     * How many proxies.
+     */
+    proxies: number;
+    /**
+     * Without those of unknown price.
+     */
+    estimate_cents: number;
+    /**
+     * `unknown_price` counts, of `proxies`, those whose price is not known.
+     */
+    unknown_price?: number;
+  }[];
+  /**
+   * `of` is the first slot of the sweep whose rest this slot takes.
+   */
+  of?: string;
+  /**
+   * `left` is what the sweep goes on with by itself, under further slots.
+   */
+  left?: {
+    /**
+     * How many proxies.
+     */
+    proxies: number;
+    /**
+     * `unpriced` counts, of `proxies`, those that wait for the first of their kind to tell its price.
+     */
+    unpriced?: number;
+    /**
+     * `first_expires_at` is when the first of them that lives expires: until then the sweep has to have come to it.
+     */
+    first_expires_at?: string;
+  };
+  /**
+   * `unusable` counts, of `due`, the proxies whose id or expiry no command can say: no sweep renews them.
+   */
+  unusable?: number;
+  /**
+   * Of a sweep that a person asked for, as `reason` and `user`.
+   */
+  by?: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason?: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+}
+
+/**
+ * Says that a slot fired and these commands are its plan.
+ */
+export interface SweepPlanned extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: SweepPlannedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema?: "urn:perennial:schema:sweep.planned:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.sweep.planned.v1";
+}
+
+/** Every event: switch on `type`. A type that is not here is newer than this file: ignore it. */
+export type PerennialEvent =
+  | AccountPaused
+  | AccountResumed
+  | CommandAccepted
+  | CommandCancelled
+  | CommandConflict
+  | CommandFinished
+  | CommandHeld
+  | CommandRejected
+  | CommandReleased
+  | LedgerArchived
+  | LedgerBounded
+  | LedgerDiscrepancy
+  | LedgerOpened
+  | LedgerReconciled
+  | LedgerRecorded
+  | OperationResolved
+  | OperationReview
+  | OperationSending
+  | OperationUnsent
+  | OperationWaiting
+  | OrderAccepted
+  | OrderDelivered
+  | OrderProgressed
+  | OrderRefunded
+  | ProxyExpired
+  | ProxyExpiring
+  | ProxyReinstated
+  | ProxyReplaced
+  | ProxyRetired
+  | ProxyReview
+  | ProxySkipped
+  | RenewalCompleted
+  | RenewalFailed
+  | RenewalPartial
+  | RunnerStarted
+  | SweepFailed
+  | SweepFinished
+  | SweepHeld
+  | SweepMissed
+  | SweepPlanned;
+
+/** Every command. */
+export type PerennialCommand =
+  | OrderCreateCommand
+  | ProxyRenewCommand;
