@@ -10,7 +10,10 @@ export function connect() {
   const options = { servers: NATS_URL.split(","), maxReconnectAttempts: -1, reconnectTimeWait: 500 };
   if (NATS_CREDS) options.authenticator = credsAuthenticator(readFileSync(NATS_CREDS));
   if (NATS_USER) Object.assign(options, { user: NATS_USER, pass: NATS_PASSWORD });
-  return dial(options);
+  return dial(options).catch((error) => {
+    console.error(`no NATS server at NATS_URL, or not with this login: ${error.message}`);
+    process.exit(1);
+  });
 }
 
 // Asks a verb of the account's service, and throws what it answers as an error.

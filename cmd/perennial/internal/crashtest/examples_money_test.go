@@ -1,0 +1,179 @@
+//go:build examples
+
+package crashtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"perennial/ledger"
+)
+
+// checkMoneyAndChain: the exported costs sum to the balance, the verifiers accept the stream
+// up to its head, and refuse copies of it that were tampered with.
+func (r *richRun) checkMoneyAndChain() {
+	r.t.Helper()
+	balance := decode[ledger.Balance](r.t, r.mustCLI("ledger", "balance", "-o", "json"))
+	head := fmt.Sprintf("%d:%s\n", balance.Head.Seq, balance.Head.Hash)
+	copied := r.copyOfTheStream()
+	file := func(name string, lines [][]byte) string {
+		r.write(name, string(bytes.Join(lines, []byte("\n")))+"\n", 0o600)
+		return filepath.Join(r.dir, name)
+	}
+	whole := file("whole.jsonl", copied)
+	for _, lang := range append(r.langs, python(r.t)) {
+		if lang.name != "python" {
+			r.sums(lang.as(r.t, r.url, "sub", "costs").prints(), balance)
+			if got := lang.as(r.t, r.url, "sub", "verify").prints(); got != head {
+				r.t.Errorf("%s ends with %s, the ledger with %s", lang.name, got, head)
+			}
+		}
+		r.sums(lang.as(r.t, r.url, "", "costs", whole).prints(), balance)
+		if got := lang.as(r.t, r.url, "", "verify", whole).prints(); got != head {
+			r.t.Errorf("%s ends with %s, the ledger with %s", lang.name, got, head)
+		}
+		for name, lines := range tampered(r.t, copied) {
+			want := "was changed"
+			if name != "cents" && name != "time" {
+				want = "does not follow"
+			}
+			lang.as(r.t, r.url, "", "verify", file(name+".jsonl", lines)).refuses(want)
+		}
+	}
+}
+
+// tampered are copies of a stream: cents that were changed, a time by a microsecond, an
+// event that is gone, two that changed places.
+func tampered(t *testing.T, lines [][]byte) map[string][][]byte {
+	t.Helper()
+	edited := func(edit func(line []byte) []byte) [][]byte {
+		out := append([][]byte{}, lines...)
+		for n, line := range out {
+			if other := edit(line); !bytes.Equal(other, line) {
+				out[n] = other
+				return out
+			}
+		}
+		t.Fatal("nothing was changed")
+		return nil
+	}
+	gone := append(append([][]byte{}, lines[:5]...), lines[6:]...)
+	swapped := append([][]byte{}, lines...)
+	swapped[5], swapped[6] = swapped[6], swapped[5]
+	return map[string][][]byte{
+		"cents": edited(func(l []byte) []byte {
+			return bytes.Replace(l, []byte(`"charged_cents":600`), []byte(`"charged_cents":300`), 1)
+		}),
+		"time": edited(func(l []byte) []byte {
+			return bytes.Replace(l, []byte(`1Z","datacontent`), []byte(`2Z","datacontent`), 1)
+		}),
+		"gone": gone, "swapped": swapped,
+	}
+}
+
+// sums checks the last sums of an export, and that its cells add up to them.
+func (r *richRun) sums(text string, balance ledger.Balance) {
+	r.t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || len(rows) < 2 {
+		r.t.Errorf("%v\n%s", err, text)
+		return
+	}
+	cents := func(cell string) int64 {
+		n, err := strconv.ParseInt(cell, 10, 64)
+		if err != nil {
+			r.t.Errorf("%q: %v", cell, err)
+		}
+		return n
+	}
+	var charged, refunded int64
+	for _, row := range rows[1:] {
+		charged, refunded = charged+cents(row[5]), refunded+cents(row[6])
+		if cents(row[8]) != charged || cents(row[9]) != refunded {
+			r.t.Errorf("the sums of %v should be %d and %d", row, charged, refunded)
+		}
+	}
+	if charged != balance.ChargedCents || refunded != balance.RefundedCents || charged == 0 {
+		r.t.Errorf("the export sums to %d and %d, the balance is %+v", charged, refunded, balance)
+	}
+}
+
+// copyOfTheStream is what `watch` prints of it.
+func (r *richRun) copyOfTheStream() (lines [][]byte) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	head := r.journal(r.t)
+	watch := start(r.t, r.dir, "watch", "--from", "1", "-o", "json")
+	defer watch.kill()
+	for range head {
+		line, err := watch.stdout.ReadBytes('\n')
+		if err != nil || ctx.Err() != nil {
+			r.t.Fatalf("%v %v\n%s", err, ctx.Err(), watch.stderr)
+		}
+		lines = append(lines, bytes.TrimSuffix(line, []byte("\n")))
+	}
+	return lines
+}
+
+// TestTheExamplesReadBehindAnArchive, on a stream whose first events went to an archive.
+func TestTheExamplesReadBehindAnArchive(t *testing.T) {
+	w := oldWorld(t, "")
+	w.archiveOld("--to", w.dir)
+	_, line := w.run()
+	w.readySays(line, ready)
+	r := &richRun{world: w, url: line.NATS}
+	balance := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
+	for _, lang := range languages(t) {
+		r.sums(lang.as(t, r.url, "", "costs").prints(), balance)
+		head := lang.as(t, r.url, "", "verify").prints()
+		held := false
+		for _, row := range w.journalBehind(t) {
+			held = held || head == fmt.Sprintf("%d:%s\n", row.Seq, row.Hash)
+		}
+		if !held {
+			t.Errorf("%s ends with %s, which is no row of the ledger", lang.name, head)
+		}
+	}
+}
+
+// TestTheExamplesBeginWithTheSumsOfTheLastArchive, and book nothing twice that is in them.
+func TestTheExamplesBeginWithTheSumsOfTheLastArchive(t *testing.T) {
+	const behind = `{"type":"perennial.renewal.completed.v1","time":"2026-11-22T10:00:00Z","data":{"command_id":"r1","booked":{"charged_cents":300,"refunded_cents":0,"currency":"USD"},"ledger":{"seq":41}}}
+{"type":"perennial.order.delivered.v1","time":"2026-11-22T10:00:01Z","data":{"command_id":"=1+1","operation_id":"a,\"b","booked":{"charged_cents":600,"refunded_cents":0,"currency":"USD"},"ledger":{"seq":43}}}
+{"type":"perennial.ledger.archived.v1","time":"2026-11-22T10:00:02Z","data":{"last_seq":41,"charged_cents":1200,"refunded_cents":100,"ledger":{"seq":44}}}
+{"type":"perennial.order.refunded.v1","time":"2026-11-22T10:00:03Z","data":{"command_id":"o9","booked":{"charged_cents":0,"refunded_cents":50,"currency":"USD"},"ledger":{"seq":45}}}
+`
+	r := &richRun{world: &world{t: t, dir: t.TempDir()}}
+	r.write("behind.jsonl", behind, 0o600)
+	r.write("cut.jsonl", strings.SplitAfter(behind, "\n")[0], 0o600)
+	for _, lang := range append(languages(t), python(t)) {
+		text := lang.as(t, "", "", "costs", filepath.Join(r.dir, "behind.jsonl")).prints()
+		r.sums(text, ledger.Balance{ChargedCents: 1800, RefundedCents: 150})
+		if !strings.Contains(text, `,'=1+1,"a,""b",600,0,USD,1800,100`) {
+			t.Errorf("%s writes\n%s", lang.name, text)
+		}
+		lang.as(t, "", "", "costs", filepath.Join(r.dir, "cut.jsonl")).refuses("begin with 41")
+	}
+}
+
+// journalBehind are the rows behind the archive.
+func (w *world) journalBehind(t *testing.T) []ledger.Row {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), ledger.Config{Path: w.ledgerFile(), ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	rows, err := l.Rows(t.Context(), 6000, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}

@@ -1,0 +1,223 @@
+//go:build examples
+
+package crashtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// richRun is a world in which strangers order and renew while the runner is killed.
+type richRun struct {
+	*world
+
+	url         string
+	langs       []language
+	projections []*projection
+	producers   map[string]*persistent
+}
+
+func newRichRun(t *testing.T) *richRun {
+	t.Helper()
+	r := &richRun{world: newWorld(t, 12), langs: languages(t), producers: map[string]*persistent{}}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close() // the embedded server listens here after every start
+	r.url = "nats://" + address
+	r.write("nats.secret", natsPassword, 0o600)
+	text, err := os.ReadFile(filepath.Join(r.dir, "perennial.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := fmt.Sprintf(`nats:
+  listen: %s
+  users:
+    - {user: prod, password_file: nats.secret, roles: [{role: producer, accounts: [main]}]}
+    - {user: sub, password_file: nats.secret, roles: [{role: subscriber, accounts: [main]}]}
+    - {user: view, password_file: nats.secret, roles: [{role: viewer, accounts: [main]}]}
+`, address)
+	r.write("perennial.yaml", strings.Replace(string(text), "nats: {url: \"\", listen: 127.0.0.1:0}\n", users, 1), 0o600)
+	return r
+}
+
+// produce has a producer of each language in turn publish a command and wait for its end.
+func (r *richRun) produce(kind, id string, command map[string]any) {
+	r.t.Helper()
+	command["id"], command["duration_days"] = id, 30
+	body, err := json.Marshal(command)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	lang := r.langs[len(r.producers)%len(r.langs)]
+	p := &persistent{again: func() *stranger {
+		return lang.as(r.t, r.url, "prod", "producer", kind, string(body))
+	}}
+	p.stranger = p.again()
+	r.producers[id] = p
+}
+
+func (r *richRun) order(id string, quantity int, scenario string) {
+	r.produce("order.create", id, map[string]any{"offer_code": "off_us_1", "quantity": quantity, "sandbox_scenario": scenario})
+}
+
+func (r *richRun) renew(id string, proxies ...string) {
+	r.produce("proxy.renew", id, map[string]any{"proxy_ids": proxies, "labels": map[string]string{"team": "=blue"}})
+}
+
+// killedAt runs the runner until it kills itself at a point, doing something meanwhile,
+// and then kills the projections too.
+func (r *richRun) killedAt(point string, do func()) {
+	r.t.Helper()
+	run := r.runUntil(point + " kill")
+	var line struct{}
+	run.ready(&line)
+	do()
+	run.awaitKilled()
+	for _, p := range r.projections {
+		p.kill()
+		p.start(r.t)
+	}
+	for _, id := range []string{"late", "plain"} { // one of each language
+		if p := r.producers[id]; p != nil {
+			p.kill()
+		}
+	}
+}
+
+// TestTheExamplesFollowARichRunOverKills has the programs of docs/events/examples order and
+// renew, keep their inventories, sum and verify, while the runner with its NATS server and
+// the inventories are killed again and again.
+func TestTheExamplesFollowARichRunOverKills(t *testing.T) {
+	r := newRichRun(t)
+	r.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "unresolved_record", "times": 1})
+	// The first inventories are started by the first kill: their streams have to be there.
+	for _, lang := range r.langs {
+		r.projections = append(r.projections, &projection{lang: lang, url: r.url, file: filepath.Join(r.dir, lang.name+".json")})
+	}
+	r.killedAtFirst(func() { r.renew("doubt", "px_1", "px_2") })
+	r.killedAt("send.received", func() {
+		r.order("plain", 2, "")
+		r.order("late", 3, "delayed")
+	})
+	r.killedAt("poll.received", func() {
+		r.order("partly", 4, "partial")
+		r.order("back", 2, "rejected")
+		r.order("large", 230, "")
+	})
+	r.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "drop_after", "times": 1})
+	r.killedAt("result.committed", func() {
+		r.renew("some", "px_3", "px_4", "px_5", "px_6", "px_7")
+		r.renew("rest", "px_10", "px_11", "px_12")
+	})
+	_, line := r.run()
+	r.readySays(line, ready)
+	r.renew("split", "px_8", "px_9", "px_nowhere") // refused with no attempt in doubt before: it is split
+	r.mustCLI("review", "resolve", r.reviewOf("doubt"), "--charged", "600", "--by", "ada", "--reason", "the wallet shows it")
+	r.checkEnds()
+	r.checkInventories()
+	r.checkMoneyAndChain()
+}
+
+// killedAtFirst is killedAt before there are projections to kill: they are started.
+func (r *richRun) killedAtFirst(do func()) {
+	projections := r.projections
+	r.projections = nil
+	r.killedAt("send.received", do)
+	r.projections = projections
+	for _, p := range r.projections {
+		p.start(r.t)
+	}
+}
+
+func (r *richRun) reviewOf(command string) (operation string) {
+	r.t.Helper()
+	await(r.t, command+" waits for a person", func() bool {
+		out, _, _ := r.cli("review", "list", "-o", "json")
+		for text := range strings.Lines(out) {
+			if one := decode[ledger.Review](r.t, text); one.CommandID == command {
+				operation = one.OperationID
+			}
+		}
+		return operation != ""
+	})
+	return operation
+}
+
+// checkEnds: each producer got the end of its command, whatever was killed meanwhile.
+func (r *richRun) checkEnds() {
+	r.t.Helper()
+	want := map[string]string{
+		"doubt": "resolved", "plain": "delivered", "late": "delivered", "partly": "delivered", "back": "refunded",
+		"large": "delivered", "some": "completed", "split": "partial", "rest": "completed",
+	}
+	for id, state := range want {
+		out, code := r.producers[id].end()
+		if out == "" {
+			r.t.Errorf("%s: exit %d, no end: %s", id, code, r.producers[id].errs.String())
+			continue
+		}
+		end := decode[fact.CommandFinished](r.t, out)
+		if good := state == "delivered" || state == "completed"; end.CommandID != id || end.State != state || (code == 0) != good {
+			r.t.Errorf("%s: exit %d, %s", id, code, out)
+		}
+	}
+}
+
+// checkInventories compares what the programs think is owned with the provider's list, and
+// with what programs make of the events that begin only now.
+func (r *richRun) checkInventories() {
+	r.t.Helper()
+	owned := map[string]time.Time{}
+	for text := range strings.Lines(r.mustCLI("proxies", "list", "--live", "-o", "json")) {
+		p := decode[struct {
+			ProxyID   string    `json:"proxy_id"`
+			ExpiresAt time.Time `json:"expires_at"`
+		}](r.t, text)
+		owned[p.ProxyID] = p.ExpiresAt
+	}
+	if len(owned) != 12+2+3+4+230 {
+		r.t.Errorf("the provider lists %d proxies", len(owned))
+	}
+	last := r.lastOf("command.finished")
+	all := r.projections
+	for _, lang := range r.langs {
+		fresh := &projection{lang: language{lang.name + "-anew", lang.argv}, url: r.url, file: filepath.Join(r.dir, lang.name+"-anew.json")}
+		fresh.start(r.t)
+		all = append(all, fresh)
+	}
+	for _, p := range all {
+		p.comesTo(r.t, last)
+		have := map[string]time.Time{}
+		for id, proxy := range p.holds().Proxies {
+			if proxy.ExpiresAt != nil {
+				have[id] = *proxy.ExpiresAt
+			}
+		}
+		if !maps.EqualFunc(have, owned, time.Time.Equal) {
+			r.t.Errorf("%s has %d proxies of %d, or other expiries:\n%v\n%v", p.name, len(have), len(owned), have, owned)
+		}
+	}
+}
+
+// lastOf is the sequence of the last event of a type.
+func (r *richRun) lastOf(kind string) (seq int64) {
+	for _, row := range r.journal(r.t) {
+		if row.Type == kind {
+			seq = row.Seq
+		}
+	}
+	return seq
+}
