@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 import time
 
 ACCOUNT = os.environ.get("PERENNIAL_ACCOUNT", "main")
@@ -18,7 +19,11 @@ async def connect():
     if "NATS_USER" in os.environ:
         options["user"] = os.environ["NATS_USER"]
         options["password"] = os.environ.get("NATS_PASSWORD", "")
-    return await nats.connect(**options, max_reconnect_attempts=-1, reconnect_time_wait=0.5)
+
+    async def say(error):  # the client connects again by itself
+        print(f"nats: {error or type(error).__name__}", file=sys.stderr)
+
+    return await nats.connect(**options, max_reconnect_attempts=-1, reconnect_time_wait=0.5, error_cb=say)
 
 
 class VerbError(Exception):

@@ -18,18 +18,24 @@ def stored(file=None):
 
 
 async def of_stream():
+    from nats.js.api import AckPolicy, ConsumerConfig  # here, so that files can be read without it
+
     nc = await connect()
     try:
         js = nc.jetstream()
         state = (await js.stream_info(STREAM)).state
-        events = []
         if state.messages == 0:
-            return events
-        subscription = await js.subscribe("", stream=STREAM, ordered_consumer=True)
-        while True:
-            message = await subscription.next_msg(timeout=30)
-            events.append(message.data.decode())
-            if message.metadata.sequence.stream >= state.last_seq:
-                return events
+            return []
+        events, seq = [], state.first_seq - 1
+        # A pull consumer of this program alone; it goes when it is not asked for a while.
+        consumer = await js.pull_subscribe("", stream=STREAM, config=ConsumerConfig(ack_policy=AckPolicy.NONE))
+        while seq < state.last_seq:
+            for message in await consumer.fetch(min(100, state.last_seq - seq), timeout=10):
+                place = message.metadata.sequence.stream
+                if place != seq + 1:
+                    sys.exit(f"events {seq + 1} to {place - 1} were missed: begin again")
+                seq = place
+                events.append(message.data.decode())
+        return events
     finally:
         await nc.close()
