@@ -293,7 +293,7 @@ export interface CommandAcceptedData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
@@ -317,7 +317,7 @@ export interface CommandAcceptedData {
    */
   tracestate?: string;
   /**
-   * What it is.
+   * What the command asks for.
    */
   kind: "order" | "renewal";
   /**
@@ -416,7 +416,7 @@ export interface CommandCancelledData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
@@ -496,7 +496,7 @@ export interface CommandConflictData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
@@ -576,7 +576,7 @@ export interface CommandFinishedData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
@@ -780,7 +780,7 @@ export interface CommandHeldData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
@@ -803,6 +803,10 @@ export interface CommandHeldData {
    * The vendors' part of the trace context.
    */
   tracestate?: string;
+  /**
+   * Why, for programs; facts of before this field have none.
+   */
+  code?: "daily_limit" | "unknown_price" | "no_cidr_field";
   /**
    * Why, for people; it may be reworded.
    */
@@ -860,7 +864,7 @@ export interface CommandRejectedData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
@@ -985,7 +989,7 @@ export interface CommandReleasedData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
@@ -1282,9 +1286,9 @@ export interface LedgerDiscrepancyData {
    */
   tracestate?: string;
   /**
-   * What it is.
+   * What differs, in one word: docs/operations.md, Findings.
    */
-  kind: string;
+  finding: string;
   /**
    * The difference.
    */
@@ -1519,13 +1523,13 @@ export interface LedgerReconciled extends CloudEvent {
  */
 export interface LedgerRecordedData {
   /**
-   * What it is.
+   * What moved: money into the wallet, or out of it for something that was bought elsewhere.
    */
-  kind: "top-up" | "external";
+  movement: "top-up" | "external";
   /**
-   * The amount, above 0.
+   * The difference.
    */
-  cents: number;
+  amount_cents: number;
   /**
    * The name of the person, as the request gave it.
    */
@@ -1625,11 +1629,11 @@ export interface OperationResolvedData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
-  operation_id?: string;
+  operation_id: string;
   /**
    * The labels of the command, as its producer gave them.
    */
@@ -1784,11 +1788,11 @@ export interface OperationReviewData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
-  operation_id?: string;
+  operation_id: string;
   /**
    * The labels of the command, as its producer gave them.
    */
@@ -1944,11 +1948,11 @@ export interface OperationSendingData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
-  operation_id?: string;
+  operation_id: string;
   /**
    * The labels of the command, as its producer gave them.
    */
@@ -2042,11 +2046,11 @@ export interface OperationUnsentData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
-  operation_id?: string;
+  operation_id: string;
   /**
    * The labels of the command, as its producer gave them.
    */
@@ -2122,11 +2126,11 @@ export interface OperationWaitingData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
-  operation_id?: string;
+  operation_id: string;
   /**
    * The labels of the command, as its producer gave them.
    */
@@ -2214,11 +2218,11 @@ export interface OrderAcceptedData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
-  operation_id?: string;
+  operation_id: string;
   /**
    * The labels of the command, as its producer gave them.
    */
@@ -2294,11 +2298,11 @@ export interface OrderDeliveredData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
-  operation_id?: string;
+  operation_id: string;
   /**
    * The labels of the command, as its producer gave them.
    */
@@ -2473,11 +2477,11 @@ export interface OrderProgressedData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
-  operation_id?: string;
+  operation_id: string;
   /**
    * The labels of the command, as its producer gave them.
    */
@@ -2615,11 +2619,11 @@ export interface OrderRefundedData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
-  operation_id?: string;
+  operation_id: string;
   /**
    * The labels of the command, as its producer gave them.
    */
@@ -3169,6 +3173,20 @@ export interface ProxySkippedData {
    */
   proxy_id?: string;
   /**
+   * Why, for programs; facts of before this field have none.
+   */
+  code?:
+    | "claimed"
+    | "not_found"
+    | "no_expiry"
+    | "expiry_moved"
+    | "not_due"
+    | "renewed"
+    | "maybe_renewed"
+    | "retired"
+    | "unreadable"
+    | "other";
+  /**
    * Why, for people; it may be reworded.
    */
   reason?: string;
@@ -3181,6 +3199,20 @@ export interface ProxySkippedData {
    */
   skipped?: {
     /**
+     * Why, for programs; facts of before this field have none.
+     */
+    code?:
+      | "claimed"
+      | "not_found"
+      | "no_expiry"
+      | "expiry_moved"
+      | "not_due"
+      | "renewed"
+      | "maybe_renewed"
+      | "retired"
+      | "unreadable"
+      | "other";
+    /**
      * Why, for people; it may be reworded.
      */
     reason: string;
@@ -3189,9 +3221,9 @@ export interface ProxySkippedData {
      */
     proxy_ids: string[];
     /**
-     * `expires_at` are the expiries that were read, by proxy.
+     * `read_expires_at` are the expiries that were read, by proxy.
      */
-    expires_at?: {
+    read_expires_at?: {
       [k: string]: string;
     };
   }[];
@@ -3240,11 +3272,11 @@ export interface RenewalCompletedData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
-  operation_id?: string;
+  operation_id: string;
   /**
    * The labels of the command, as its producer gave them.
    */
@@ -3383,11 +3415,11 @@ export interface RenewalFailedData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
-  operation_id?: string;
+  operation_id: string;
   /**
    * The labels of the command, as its producer gave them.
    */
@@ -3526,11 +3558,11 @@ export interface RenewalPartialData {
   /**
    * The id of the command, chosen by its producer.
    */
-  command_id?: string;
+  command_id: string;
   /**
    * The operation: the command's id, and its part.
    */
-  operation_id?: string;
+  operation_id: string;
   /**
    * The labels of the command, as its producer gave them.
    */
@@ -3803,9 +3835,9 @@ export interface SweepFinishedData {
    */
   plan: string;
   /**
-   * The commands: their number, or themselves.
+   * `published` is how many commands it was.
    */
-  commands: number;
+  published: number;
   /**
    * `by` and `reason` are of the person who approved a plan that was held.
    */
@@ -3877,6 +3909,10 @@ export interface SweepHeldData {
    */
   plan: string;
   /**
+   * `code` says for programs what it waits for; facts of before this field have none.
+   */
+  code?: "approval" | "earlier_plan" | "budget" | "daily_budget" | "monthly_budget" | "wallet";
+  /**
    * Why, for people; it may be reworded.
    */
   reason: string;
@@ -3897,9 +3933,9 @@ export interface SweepHeldData {
    */
   first_lost_at?: string;
   /**
-   * `wallet_cents` is what the wallet held, where it is the wallet that is too low.
+   * `provider_cents` is what the provider's wallet held, where that is too low.
    */
-  wallet_cents?: number;
+  provider_cents?: number;
 }
 
 /**
@@ -4021,7 +4057,7 @@ export interface SweepPlannedData {
    */
   estimate_cents: number;
   /**
-   * The commands: their number, or themselves.
+   * The commands, as they are published.
    */
   commands: unknown[];
   /**
@@ -4035,13 +4071,13 @@ export interface SweepPlannedData {
     /**
      * How many proxies.
      */
-    proxies: number;
+    proxy_count: number;
     /**
      * Without those of unknown price.
      */
     estimate_cents: number;
     /**
-     * `unknown_price` counts, of `proxies`, those whose price is not known.
+     * `unknown_price` counts, of `proxy_count`, those whose price is not known.
      */
     unknown_price?: number;
   }[];
@@ -4056,9 +4092,9 @@ export interface SweepPlannedData {
     /**
      * How many proxies.
      */
-    proxies: number;
+    proxy_count: number;
     /**
-     * `unpriced` counts, of `proxies`, those that wait for the first of their kind to tell its price.
+     * `unpriced` counts, of `proxy_count`, those that wait for the first of their kind to tell its price.
      */
     unpriced?: number;
     /**

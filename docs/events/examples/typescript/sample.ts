@@ -6,7 +6,7 @@ export function ends(events: Iterable<PerennialEvent>): Map<string, CommandFinis
   const last = new Map<string, CommandFinishedData>();
   for (const event of events) {
     if (event.type !== "perennial.command.finished.v1") continue;
-    const id = event.data.command_id ?? "";
+    const id = event.data.command_id;
     if ((last.get(id)?.revision ?? 0) < event.data.revision) last.set(id, event.data);
   }
   return last;
