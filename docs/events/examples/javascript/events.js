@@ -13,7 +13,8 @@ export async function* stored(file) {
   }
   const nc = await connect();
   try {
-    const { state } = await (await jetstreamManager(nc, { checkAPI: false })).streams.info(stream);
+    const jsm = await jetstreamManager(nc, { checkAPI: false }); // the login may be for this stream alone
+    const { state } = await jsm.streams.info(stream);
     if (state.messages === 0) return;
     const consumer = await jetstream(nc).consumers.get(stream); // ordered: it leaves nothing out
     for await (const message of await consumer.consume()) {

@@ -12,7 +12,7 @@ const [file = "inventory.json", durable = "inventory"] = process.argv.slice(2);
 const empty = { seq: 0, hash: "", proxies: {} };
 const state = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : empty;
 const nc = await connect();
-const jsm = await jetstreamManager(nc, { checkAPI: false });
+const jsm = await jetstreamManager(nc, { checkAPI: false }); // the login may be for this stream alone
 await persist(checkHistory);
 await persist(ensureConsumer);
 const consumer = await jetstream(nc).consumers.get(stream, durable);

@@ -40,12 +40,11 @@ async function carryOut() {
   }
 }
 
-// Publishes until the stream has it. Where only the acknowledgement was lost, the message's
-// id keeps the second one out; behind the stream's memory of ids the command's id does.
+// Publishes until the stream has it. Where only the acknowledgement was lost, the command
+// comes twice, and by its id is done once.
 function publish(inbox) {
   const h = headers();
   h.set("Perennial-Reply-To", inbox);
-  h.set("Nats-Msg-Id", inbox);
   return persist(() => jetstream(nc).publish(`perennial.commands.${account}.${kind}`, body, { headers: h }));
 }
 

@@ -20,9 +20,8 @@ async def carry_out(nc, kind, body):
     inbox = nc.new_inbox()  # of this process: another one that sends the command again has its own
     answers = await nc.subscribe(inbox)
     # Publishes until the stream has it. Where only the acknowledgement was lost, the
-    # message's id keeps the second one out; behind the stream's memory of ids the
-    # command's id does.
-    headers = {"Perennial-Reply-To": inbox, "Nats-Msg-Id": inbox}
+    # command comes twice, and by its id is done once.
+    headers = {"Perennial-Reply-To": inbox}
     subject = f"perennial.commands.{ACCOUNT}.{kind}"
     await persist(lambda: nc.jetstream().publish(subject, body.encode(), headers=headers))
 

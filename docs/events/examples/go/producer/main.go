@@ -71,8 +71,7 @@ func run(ctx context.Context, kind string, body []byte) (json.RawMessage, error)
 }
 
 // publish publishes until the stream has it. Where only the acknowledgement was lost, the
-// message's id keeps the second one out; behind the stream's memory of ids the command's
-// id does.
+// command comes twice, and by its id is done once.
 func publish(ctx context.Context, nc *nats.Conn, kind string, body []byte, inbox string) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -82,7 +81,7 @@ func publish(ctx context.Context, nc *nats.Conn, kind string, body []byte, inbox
 		m := nats.NewMsg("perennial.commands." + connect.Account() + "." + kind)
 		m.Data = body
 		m.Header.Set("Perennial-Reply-To", inbox)
-		_, err := js.PublishMsg(ctx, m, jetstream.WithMsgID(inbox))
+		_, err := js.PublishMsg(ctx, m)
 		return err
 	})
 }
