@@ -88,6 +88,9 @@ func (s *stranger) kill() {
 	<-s.done
 }
 
+// signal stops the process, or lets it go on.
+func (s *stranger) signal(number syscall.Signal) { _ = s.cmd.Process.Signal(number) }
+
 // ended waits for the end that the example comes to by itself.
 func (s *stranger) ended() (out string, code int) {
 	s.t.Helper()
