@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -202,8 +203,8 @@ func (r *richRun) checkEnds() {
 	}
 }
 
-// checkInventories compares what the programs think is owned with the provider's list, and
-// with what programs make of the events that begin only now.
+// checkInventories compares what the programs think is owned with the provider's list: over
+// the kills, and where the file was lost. A file of another history is refused.
 func (r *richRun) checkInventories() {
 	r.t.Helper()
 	owned := map[string]time.Time{}
@@ -218,23 +219,37 @@ func (r *richRun) checkInventories() {
 		r.t.Errorf("the provider lists %d proxies", len(owned))
 	}
 	last := r.lastOf("command.finished")
-	all := r.projections
-	for _, lang := range r.langs {
-		fresh := &projection{lang: language{lang.name + "-anew", lang.argv}, url: r.url, file: filepath.Join(r.dir, lang.name+"-anew.json")}
-		fresh.start(r.t)
-		all = append(all, fresh)
+	for _, p := range r.projections {
+		p.holdsAll(r.t, last, owned)
+		p.kill()
+		if err := os.Rename(p.file, p.file+".kept"); err != nil {
+			r.t.Fatal(err)
+		}
+		p.start(r.t) // its consumer has acknowledged what the file has lost
+		p.holdsAll(r.t, last, owned)
+		p.kill()
+		text, err := os.ReadFile(p.file + ".kept")
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.write(filepath.Base(p.file), regexp.MustCompile(`[0-9a-f]{64}`).ReplaceAllString(string(text), strings.Repeat("0", 64)), 0o600)
+		p.start(r.t) // as behind a restore that lost events
+		p.refuses("is not the one")
 	}
-	for _, p := range all {
-		p.comesTo(r.t, last)
-		have := map[string]time.Time{}
-		for id, proxy := range p.holds().Proxies {
-			if proxy.ExpiresAt != nil {
-				have[id] = *proxy.ExpiresAt
-			}
+}
+
+// holdsAll waits until an event is in the file, and checks that it has these proxies.
+func (p *projection) holdsAll(t *testing.T, seq int64, owned map[string]time.Time) {
+	t.Helper()
+	p.comesTo(t, seq)
+	have := map[string]time.Time{}
+	for id, proxy := range p.holds().Proxies {
+		if proxy.ExpiresAt != nil {
+			have[id] = *proxy.ExpiresAt
 		}
-		if !maps.EqualFunc(have, owned, time.Time.Equal) {
-			r.t.Errorf("%s has %d proxies of %d, or other expiries:\n%v\n%v", p.name, len(have), len(owned), have, owned)
-		}
+	}
+	if !maps.EqualFunc(have, owned, time.Time.Equal) {
+		t.Errorf("%s has %d proxies of %d, or other expiries:\n%v\n%v", p.name, len(have), len(owned), have, owned)
 	}
 }
 
