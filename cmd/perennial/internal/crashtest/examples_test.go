@@ -130,6 +130,9 @@ func TestTheExamplesFollowARichRunOverKills(t *testing.T) {
 		r.renew("rest", "px_10", "px_11", "px_12")
 	})
 	r.resolved()
+	for _, id := range []string{"some", "rest"} { // one of them has met the fault
+		r.producers[id].end()
+	}
 	r.renew("split", "px_8", "px_9", "px_nowhere") // refused with no attempt in doubt before: it is split
 	r.checkEnds()
 	r.checkInventories()
