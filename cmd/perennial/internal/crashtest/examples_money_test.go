@@ -4,7 +4,6 @@ package crashtest
 
 import (
 	"bytes"
-	"context"
 	"encoding/csv"
 	"fmt"
 	"path/filepath"
@@ -105,21 +104,10 @@ func (r *richRun) sums(text string, balance ledger.Balance) {
 }
 
 // copyOfTheStream is what `watch` prints of it.
-func (r *richRun) copyOfTheStream() (lines [][]byte) {
+func (r *richRun) copyOfTheStream() [][]byte {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
-	defer cancel()
-	head := r.journal(r.t)
-	watch := start(r.t, r.dir, "watch", "--from", "1", "-o", "json")
-	defer watch.kill()
-	for range head {
-		line, err := watch.stdout.ReadBytes('\n')
-		if err != nil || ctx.Err() != nil {
-			r.t.Fatalf("%v %v\n%s", err, ctx.Err(), watch.stderr)
-		}
-		lines = append(lines, bytes.TrimSuffix(line, []byte("\n")))
-	}
-	return lines
+	text := r.mustCLI("watch", "--stored", "-o", "json")
+	return bytes.Split(bytes.TrimSuffix([]byte(text), []byte("\n")), []byte("\n"))
 }
 
 // TestTheExamplesReadBehindAnArchive, on a stream whose first events went to an archive.

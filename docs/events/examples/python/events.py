@@ -1,6 +1,6 @@
 """The events of an account as they were published, each one a str: those of a file with one
-a line (`perennial watch --from 1 -o json` prints such lines; `-` is the standard input), or
-all that the stream holds at this moment."""
+a line (`perennial watch --stored -o json` prints such lines), or all that the stream holds
+at this moment."""
 
 import asyncio
 import sys
@@ -9,8 +9,6 @@ from connect import STREAM, connect
 
 
 def stored(file=None):
-    if file == "-":
-        return [line.rstrip("\n") for line in sys.stdin]
     if file:
         with open(file, encoding="utf-8", newline="\n") as lines:
             return [line.rstrip("\n") for line in lines]

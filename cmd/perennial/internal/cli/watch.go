@@ -1,0 +1,238 @@
+// `perennial watch`: events as they come, or as the stream holds them.
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/queue"
+)
+
+func (a *app) watchCommand() *cobra.Command {
+	var from uint64
+	var types []string
+	var stored bool
+	c := &cobra.Command{
+		Use:   "watch",
+		Short: "Show events as they are published",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkTypes(types); err != nil {
+				return err
+			}
+			r, err := a.connect()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			currency := a.currencyAt(cmd.Context(), r)
+			if stored {
+				return a.printStored(cmd.Context(), r, queue.WatchFrom{Seq: from, Types: types}, currency)
+			}
+			for event, err := range r.Events(cmd.Context(), r.account, queue.WatchFrom{Seq: from, New: !cmd.Flags().Changed("from"), Types: types}) {
+				if err != nil {
+					return err
+				}
+				if err := a.printEvent(event, currency); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringSliceVar(&types, "type", nil, "only events of these types, such as order.delivered or renewal.*")
+	wholeVar(c.Flags(), &from, "from", 0, "begin with this journal sequence instead of what comes now")
+	c.Flags().BoolVar(&stored, "stored", false, "print what the stream holds now, from the first event or --from on, and end")
+	return c
+}
+
+// printStored prints the events up to the one that is the last now. It reads them all and
+// chooses itself: the stream does not say which one is the last of some types.
+func (a *app) printStored(ctx context.Context, r *remote, from queue.WatchFrom, currency string) error {
+	state, err := r.EventsState(ctx, r.account)
+	if err != nil {
+		return err
+	}
+	types := from.Types
+	from.Types = nil
+	if state.Messages == 0 || from.Seq > state.Last {
+		return nil
+	}
+	for event, err := range r.Events(ctx, r.account, from) {
+		if err != nil {
+			return err
+		}
+		if event.StreamSeq > state.Last {
+			return nil
+		}
+		if len(types) == 0 || slices.ContainsFunc(types, func(t string) bool { return isOfType(event.Type, t) }) {
+			if err := a.printEvent(event, currency); err != nil {
+				return err
+			}
+		}
+		if event.StreamSeq == state.Last {
+			return nil
+		}
+	}
+	return nil
+}
+
+// isOfType reports whether a type of event is one of those that --type names.
+func isOfType(kind, text string) bool {
+	match, err := path.Match(text, kind)
+	return err == nil && match || text == ">"
+}
+
+// checkTypes refuses a type that no event has: `watch` would wait for ever.
+func checkTypes(types []string) error {
+	known := slices.Sorted(maps.Keys(fact.Types()))
+	for _, text := range types {
+		if slices.ContainsFunc(known, func(k string) bool { return isOfType(k, text) }) {
+			continue
+		}
+		near := config.Nearest(text, known, len(text))
+		if near != "" {
+			near = ", did you mean " + near + "?"
+		}
+		return usage("--type %s is no type of event%s\nuse one such as order.delivered, or renewal.* (docs/events has all)", text, near)
+	}
+	return nil
+}
+
+// currencyTimeout is how long `watch` waits for the currency, without which it
+// shows amounts too: it may be allowed to read events alone.
+const currencyTimeout = 2 * time.Second
+
+// currencyAt is the currency of the account as its runner knows it; "" as JSON,
+// which has cents, or when no runner answers.
+func (a *app) currencyAt(ctx context.Context, r *remote) string {
+	if a.output == "json" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, currencyTimeout)
+	defer cancel()
+	v, _ := ask[daemon.AccountView](ctx, r, daemon.VerbShow, struct{}{})
+	return v.Currency
+}
+
+func (a *app) printEvent(e queue.ReceivedEvent, currency string) error {
+	if a.output == "json" {
+		_, err := fmt.Fprintf(a.stdout, "%s\n", e.Data)
+		return err
+	}
+	_, err := fmt.Fprintln(a.stdout, eventLine(e, currency))
+	return err
+}
+
+// eventLine is an event for people: when, what, about what, how much.
+func eventLine(e queue.ReceivedEvent, currency string) string {
+	var event ledger.CloudEvent
+	var data struct {
+		Charged  int64    `json:"charged_cents"`
+		Refunded int64    `json:"refunded_cents"`
+		Reason   string   `json:"reason"`
+		Detail   string   `json:"detail"` // of a pause
+		By       string   `json:"by"`
+		User     string   `json:"user"`
+		ProxyID  string   `json:"proxy_id"`
+		ProxyIDs []string `json:"proxy_ids"`
+		Schedule string   `json:"schedule"`
+		Skipped  skipped  `json:"skipped"`
+		Items    []struct {
+			ProxyID string `json:"proxy_id"`
+		} `json:"items"`
+		Settlement struct {
+			Charged int64 `json:"charged_cents"`
+		} `json:"settlement"`
+	}
+	if json.Unmarshal(e.Data, &event) != nil || json.Unmarshal(event.Data, &data) != nil {
+		return fmt.Sprintf("%6d  %s", e.Seq, e.Type)
+	}
+	ids := data.ProxyIDs
+	if data.ProxyID != "" {
+		ids = append(ids, data.ProxyID)
+	}
+	for _, x := range data.Items {
+		ids = append(ids, x.ProxyID)
+	}
+	for _, x := range data.Skipped {
+		ids = append(ids, x.ProxyIDs...)
+	}
+	line := fmt.Sprintf("%6d  %s  %-18s %s", e.Seq, event.Time.Format("15:04:05.000"), e.Type, event.Subject)
+	said := []string{line, printable(data.Schedule), printable(daemon.FirstFew(ids))}
+	if data.Charged != 0 {
+		said = append(said, "charged "+money(data.Charged, currency))
+	}
+	if data.Refunded != 0 {
+		said = append(said, "refunded "+money(data.Refunded, currency))
+	}
+	if data.By != "" {
+		said = append(said, "by "+printable(fact.Signed(data.By, data.User)))
+	}
+	said = append(said, printable(data.Reason+data.Detail+data.Skipped.reason()))
+	return strings.Join(slices.DeleteFunc(said, func(text string) bool { return text == "" }), "  ")
+}
+
+func (a *app) retryCommand() *cobra.Command {
+	return a.operatorCommand("retry ID", "Ask again for what ended with nothing charged", daemon.VerbRetry)
+}
+
+func (a *app) cancelCommand() *cobra.Command {
+	return a.operatorCommand("cancel ID", "Withdraw what was surely not executed", daemon.VerbCancel)
+}
+
+func (a *app) releaseCommand() *cobra.Command {
+	return a.operatorCommand("release ID", "Let go what was held", daemon.VerbRelease)
+}
+
+// operatorCommand is an operator's change of one command or operation.
+func (a *app) operatorCommand(use, short, verb string) *cobra.Command {
+	q := daemon.OperatorRequest{}
+	c := &cobra.Command{
+		Use: use, Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.ID = args[0]
+			return a.sendChange(cmd.Context(), verb, q)
+		},
+	}
+	c.Flags().StringVar(&q.By, "by", operator(), "who decides it")
+	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
+	return c
+}
+
+func (a *app) sendChange(ctx context.Context, verb string, q any) error {
+	changed, err := askOnce[daemon.ChangedAnswer](ctx, a, verb, q)
+	if err != nil {
+		return err
+	}
+	if a.output == "json" {
+		return printJSON(a.stdout, changed)
+	}
+	_, err = fmt.Fprintf(a.stdout, "done: %d changed\n", changed.Changed)
+	return err
+}
+
+// checkList refuses filters that nothing can match.
+func checkList(q daemon.ListRequest) error {
+	if q.Kind != "" && !slices.Contains(jobs.Kinds(), fact.Kind(q.Kind)) {
+		return usage("--kind is %q: use one of %v", q.Kind, jobs.Kinds())
+	}
+	if q.State != "" && !slices.Contains(fact.States, fact.State(q.State)) {
+		return usage("--state is %q: use one of %v", q.State, fact.States)
+	}
+	return nil
+}
