@@ -531,6 +531,10 @@ export interface CommandConflictData {
    * Why, for people; it may be reworded.
    */
   reason: string;
+  /**
+   * `stream_sequence` is the message of the content that came later, in the commands stream.
+   */
+  stream_sequence?: number;
 }
 
 /**
@@ -735,6 +739,10 @@ export interface CommandFinishedData {
    * The inbox that gets these data.
    */
   reply_to?: string;
+  /**
+   * `stream_sequence` is the command's message in the commands stream, as long as its acceptance was not archived.
+   */
+  stream_sequence?: number;
 }
 
 /**
