@@ -101,7 +101,7 @@ func (r Row) AppendEvent(buf []byte, account string) ([]byte, error) {
 		}
 	}
 	buf = append(buf, `,"time":"`...)
-	buf = r.Instant().AppendFormat(buf, time.RFC3339Nano)
+	buf = r.Instant().AppendFormat(buf, "2006-01-02T15:04:05.000000Z")
 	buf = append(buf, `","datacontenttype":"application/json","dataschema":`...)
 	if buf, err = appendString(buf, SchemaID(r.Type)); err != nil {
 		return nil, err

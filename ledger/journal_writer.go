@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,7 +31,6 @@ type writer struct {
 	head head
 	buf  []byte       // of the row being hashed
 	text bytes.Buffer // of the fact being encoded
-	json *json.Encoder
 
 	currency string // of the account, "" while it was not read
 
@@ -69,19 +67,16 @@ func newWriter(c *conn, l *Ledger) (*writer, error) {
 
 // emptyWriter is a writer whose next row is the first of a journal.
 func emptyWriter(c *conn) *writer {
-	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}, spent: map[int64]spending{}}
-	w.json = json.NewEncoder(&w.text)
-	w.json.SetEscapeHTML(false)
-	return w
+	return &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}, spent: map[int64]spending{}}
 }
 
 // encode is a fact's JSON as the journal holds it.
 func (w *writer) encode(f fact.Fact) (string, error) {
 	w.text.Reset()
-	if err := w.json.Encode(f); err != nil {
+	if err := fact.Encode(&w.text, f); err != nil {
 		return "", fmt.Errorf("encode %s: %w", f.FactType(), err)
 	}
-	data := bytes.TrimRight(w.text.Bytes(), "\n")
+	data := w.text.Bytes()
 	if len(data) > MaxFactBytes {
 		return "", fmt.Errorf("%s %s has %d bytes of at most %d: %w", f.FactType(), f.Subject(), len(data), MaxFactBytes, ErrTooLarge)
 	}

@@ -140,8 +140,6 @@ var someTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // encoded is a fact's JSON as the journal holds it.
 func encoded(f Fact) ([]byte, error) {
 	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	err := e.Encode(f)
-	return bytes.TrimRight(text.Bytes(), "\n"), err
+	err := Encode(&text, f)
+	return text.Bytes(), err
 }

@@ -3,9 +3,9 @@
 package daemon
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -215,7 +215,9 @@ func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
 		case err != nil:
 			return nil, err
 		}
-		return json.Marshal(out)
+		var text bytes.Buffer
+		err = fact.Encode(&text, out)
+		return text.Bytes(), err
 	}
 }
 

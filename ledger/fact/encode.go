@@ -1,0 +1,30 @@
+// The JSON of facts.
+
+package fact
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+)
+
+// instantFormat has always six digits of a second: what the ledger keeps of an instant.
+const instantFormat = `"2006-01-02T15:04:05.000000Z"`
+
+// encoding is encoding/json's, without its escapes for HTML, and with one precision for
+// all instants, in UTC.
+var encoding = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsonv2.WithMarshalers(jsonv2.MarshalToFunc(
+	func(e *jsontext.Encoder, t time.Time) error {
+		utc := t.UTC()
+		if y := utc.Year(); y < 0 || y > 9999 {
+			return fmt.Errorf("the year %d of an instant cannot be written", y)
+		}
+		return e.WriteValue(utc.AppendFormat(e.AvailableBuffer(), instantFormat))
+	})))
+
+// Encode appends the JSON of a fact, or of what an answer has of facts, to text.
+func Encode(text *bytes.Buffer, v any) error { return jsonv2.MarshalWrite(text, v, encoding) }
