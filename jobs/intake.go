@@ -266,9 +266,15 @@ func (r *Runner) answer(a *arrival) {
 	}
 }
 
-// refusal is the answer to a command that is not carried out.
+// Refusal is the answer to a command that is not carried out, and that no command.finished
+// of its own comes for.
+type Refusal struct {
+	Error  string `json:"error"` // unreadable, conflict or refused
+	Reason string `json:"reason"`
+}
+
 func refusal(code, reason string) []byte {
-	text, _ := json.Marshal(map[string]string{"error": code, "reason": reason}) // texts alone
+	text, _ := json.Marshal(Refusal{code, reason}) // texts alone
 	return text
 }
 

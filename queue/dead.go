@@ -27,14 +27,15 @@ type Dead struct {
 	Published      time.Time // when the stream stored the command
 }
 
-// deadLetter is how a dead command is kept.
-type deadLetter struct {
+// KeptLetter is a dead letter as its stream keeps it: a command that could not be read,
+// with the reason.
+type KeptLetter struct {
 	Reason         string    `json:"reason"`
-	Subject        string    `json:"subject"`
-	Data           string    `json:"data"`
-	Encoding       string    `json:"encoding,omitempty"`
+	Subject        string    `json:"subject"`            // where the command was published
+	Data           string    `json:"data"`               // the command's bytes, as text
+	Encoding       string    `json:"encoding,omitempty"` // base64 where Data is that; else Data is as it came
 	StreamSequence uint64    `json:"stream_sequence"`
-	PublishedAt    time.Time `json:"published_at"`
+	PublishedAt    time.Time `json:"published_at"` // when the commands stream stored it
 }
 
 // DeadLetter stores a command that could not be read, with the reason, and
@@ -65,7 +66,7 @@ func (q *Queue) DeadLetter(ctx context.Context, account string, dead Dead) error
 
 // encode is the letter as it is stored.
 func (d Dead) encode() ([]byte, error) {
-	letter := deadLetter{
+	letter := KeptLetter{
 		Reason: d.Reason, Subject: d.Subject, Data: string(d.Data),
 		StreamSequence: d.StreamSequence, PublishedAt: d.Published.UTC(),
 	}
@@ -159,7 +160,7 @@ func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64) (Letter,
 
 // decodeLetter is the inverse of encode.
 func decodeLetter(text []byte) (d Dead, err error) {
-	var kept deadLetter
+	var kept KeptLetter
 	if err := json.Unmarshal(text, &kept); err != nil {
 		return d, err
 	}

@@ -104,5 +104,12 @@ type ServiceError struct {
 	Body        []byte // JSON; may be empty
 }
 
+// ErrorBody is the body of an answer that is an error, where the verb chose no other. The
+// headers Nats-Service-Error-Code and Nats-Service-Error say the same.
+type ErrorBody struct {
+	Code        string `json:"code"`        // short and stable, for programs
+	Description string `json:"description"` // one line, for people
+}
+
 // Error joins code and description.
 func (e *ServiceError) Error() string { return e.Code + ": " + e.Description }

@@ -287,7 +287,7 @@ func TestUnreadableCommandIsKeptOnceWithItsReason(t *testing.T) {
 	for seq, want := range map[uint64]string{1: "/wA= base64", 2: "{ "} {
 		msg, err := stream.GetMsg(ctx, seq)
 		check(t, err)
-		var letter deadLetter
+		var letter KeptLetter
 		check(t, json.Unmarshal(msg.Data, &letter))
 		if got := fmt.Sprint(letter.Data, " ", letter.Encoding); got != want || letter.Reason != "not JSON" || letter.StreamSequence != 6+seq {
 			t.Errorf("%s", msg.Data)

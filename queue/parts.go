@@ -18,7 +18,8 @@ import (
 // Perennial-Parts gets it in parts, each with its number and how many there are;
 // one that asks without is answered at once that it cannot be sent.
 const (
-	partsHeader = "Perennial-Parts"
+	// HeaderParts asks for an answer in parts, and numbers them.
+	HeaderParts = "Perennial-Parts"
 	// partRoom is left in a message for its headers.
 	partRoom = 4 << 10
 	// maxAnswer bounds what is put together from parts.
@@ -35,7 +36,7 @@ func (s *serving) respond(request micro.Request, data []byte) {
 	switch {
 	case len(data)+partRoom <= most:
 		err = s.send(request, nats.Header{}, data)
-	case request.Headers().Get(partsHeader) == "" || most <= partRoom || len(data) > maxAnswer:
+	case request.Headers().Get(HeaderParts) == "" || most <= partRoom || len(data) > maxAnswer:
 		err = nats.ErrMaxPayload
 	default:
 		err = s.respondInParts(request, data, most-partRoom)
@@ -45,7 +46,7 @@ func (s *serving) respond(request micro.Request, data []byte) {
 	}
 	s.queue.log.WithError(err).WithField("subject", request.Subject()).WithField("bytes", len(data)).Warn("answer not sent")
 	s.refuse(request, &ServiceError{Code: codeTooLarge, Description: fmt.Sprintf(
-		"the answer of %d bytes cannot be sent (%s; max_payload of the NATS server is %d): ask for less, or with the header %s", len(data), err, most, partsHeader)})
+		"the answer of %d bytes cannot be sent (%s; max_payload of the NATS server is %d): ask for less, or with the header %s", len(data), err, most, HeaderParts)})
 }
 
 // send answers by itself: micro reads, behind a handler that has returned, what an
@@ -60,7 +61,7 @@ func (s *serving) send(request micro.Request, header nats.Header, data []byte) e
 func (s *serving) respondInParts(request micro.Request, data []byte, size int) error {
 	parts := (len(data) + size - 1) / size
 	for n := range parts {
-		header := nats.Header{partsHeader: []string{fmt.Sprintf("%d/%d", n+1, parts)}}
+		header := nats.Header{HeaderParts: []string{fmt.Sprintf("%d/%d", n+1, parts)}}
 		if err := s.send(request, header, data[n*size:min((n+1)*size, len(data))]); err != nil {
 			return fmt.Errorf("part %d of %d: %w", n+1, parts, err)
 		}
@@ -81,7 +82,7 @@ func (q *Queue) requestParts(ctx context.Context, subject string, data []byte) (
 	}
 	ask := nats.NewMsg(subject)
 	ask.Reply, ask.Data = inbox, data
-	ask.Header.Set(partsHeader, "1")
+	ask.Header.Set(HeaderParts, "1")
 	if err := q.nc.PublishMsg(ask); err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func (q *Queue) requestParts(ctx context.Context, subject string, data []byte) (
 		if err != nil {
 			return nil, err
 		}
-		text := part.Header.Get(partsHeader)
+		text := part.Header.Get(HeaderParts)
 		if text == "" { // short, or an error in the middle
 			return part, nil
 		}

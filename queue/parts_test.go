@@ -60,7 +60,7 @@ func TestPartsOutOfOrderAreNoAnswer(t *testing.T) {
 	defer func() { _ = service.Stop() }()
 	for verb, header := range map[string]string{"second": "2/2", "nonsense": "x", "none": "0/0"} {
 		handler := micro.HandlerFunc(func(r micro.Request) {
-			_ = r.Respond([]byte("{}"), micro.WithHeaders(micro.Headers{partsHeader: []string{header}}))
+			_ = r.Respond([]byte("{}"), micro.WithHeaders(micro.Headers{HeaderParts: []string{header}}))
 		})
 		check(t, service.AddEndpoint(verb, handler, micro.WithEndpointSubject(ServiceSubject("main", verb))))
 		check(t, q.nc.Flush())

@@ -20,7 +20,8 @@ const (
 	allInboxes = inboxes + ">"
 )
 
-const maxInbox = 200 // bytes
+// MaxInbox bounds the name of an inbox, in bytes.
+const MaxInbox = 200
 
 // Header is a header of a message, whatever the case that its name is written in: NATS
 // compares names letter by letter, and clients write them as in HTTP.
@@ -40,7 +41,7 @@ func Header(h nats.Header, name string) string {
 // is no inbox.
 func ReplyTo(h nats.Header) string {
 	to := Header(h, HeaderReplyTo)
-	if len(to) > maxInbox || !strings.HasPrefix(to, inboxes) || strings.ContainsFunc(to, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if len(to) > MaxInbox || !strings.HasPrefix(to, inboxes) || strings.ContainsFunc(to, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return ""
 	}
 	for token := range strings.SplitSeq(to, ".") {

@@ -24,7 +24,7 @@ func TestACommandIsAnsweredOnInboxesOnly(t *testing.T) {
 		"$JS.API.STREAM":                        false,
 		"perennial.commands.main.order.create":  false,
 		"perennial.events.main.order.delivered": false,
-		"_INBOX." + strings.Repeat("a", maxInbox): false,
+		"_INBOX." + strings.Repeat("a", MaxInbox): false,
 		"x._INBOX.a":               false,
 		"perennial.svc.main.pause": false,
 		"_R_.a":                    false,

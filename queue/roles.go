@@ -84,6 +84,20 @@ var (
 	producerVerbs = []string{"status", "states", "wait", "lines"}
 )
 
+// RolesOf are the roles that may ask a verb.
+func RolesOf(verb string) (roles []Role) {
+	if slices.Contains(CommandVerbs, verb) {
+		return []Role{RoleProducer}
+	}
+	if slices.Contains(producerVerbs, verb) {
+		roles = append(roles, RoleProducer)
+	}
+	if slices.Contains(ReadingVerbs, verb) {
+		roles = append(roles, RoleViewer)
+	}
+	return append(roles, RoleOperator)
+}
+
 // right is one import of a user's account.
 type right struct {
 	subject  string // in the runner's account

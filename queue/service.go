@@ -28,6 +28,9 @@ const (
 	maxParkedOfUser = 512
 )
 
+// ServiceQueue is the queue group of every verb.
+const ServiceQueue = micro.DefaultQueueGroup
+
 // parkedVerbs answer when something has happened.
 var parkedVerbs = append([]string{"wait"}, CommandVerbs...)
 
@@ -225,7 +228,7 @@ func stopping() *ServiceError {
 func (s *serving) refuse(request micro.Request, refused *ServiceError) {
 	body := refused.Body
 	if len(body) == 0 {
-		body, _ = json.Marshal(map[string]string{"code": refused.Code, "description": refused.Description})
+		body, _ = json.Marshal(ErrorBody{refused.Code, refused.Description}) // texts alone
 	}
 	header := nats.Header{micro.ErrorCodeHeader: []string{refused.Code}, micro.ErrorHeader: []string{refused.Description}}
 	if err := s.send(request, header, body); err != nil {

@@ -72,7 +72,11 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 	a.mu.Lock()
 	a.runner, a.Relay, a.sweeper = runner, nil, nil
 	a.mu.Unlock()
-	return a.host.Queue.ServeAccount(a.Name, config.Version, a.verbs())
+	verbs := map[string]queue.Verb{}
+	for name, v := range a.verbs() {
+		verbs[name] = v.do
+	}
+	return a.host.Queue.ServeAccount(a.Name, config.Version, verbs)
 }
 
 // refills says whether `run --refill-events` is still to be done.

@@ -3,7 +3,6 @@
 package daemon
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -16,7 +15,6 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
-	"perennial/schedules"
 )
 
 // Verbs of perennial.svc.<account>.<verb>: the command line, the dashboard and
@@ -104,8 +102,8 @@ type ChangedAnswer struct {
 	Warning  string `json:"warning,omitempty"`  // of a record that was booked all the same
 }
 
-func (a *account) verbs() map[string]queue.Verb {
-	return map[string]queue.Verb{
+func (a *account) verbs() map[string]verb {
+	return map[string]verb{
 		VerbStatus: answer(func(ctx context.Context, q OperatorRequest) (inspect.CommandStatus, error) {
 			return inspect.Status(ctx, a.Ledger, q.ID)
 		}),
@@ -164,16 +162,18 @@ func (a *account) verbs() map[string]queue.Verb {
 }
 
 // bound refuses a verb that needs the provider's account before that was read.
-func (a *account) bound(verb queue.Verb) queue.Verb {
-	return func(ctx context.Context, data []byte) ([]byte, error) {
+func (a *account) bound(v verb) verb {
+	do := v.do
+	v.do = func(ctx context.Context, data []byte) ([]byte, error) {
 		a.mu.Lock()
 		ready, state := a.sweeper != nil, a.state
 		a.mu.Unlock()
 		if !ready {
 			return nil, &queue.ServiceError{Code: "refused", Description: "the account does not work yet: " + state}
 		}
-		return verb(ctx, data)
+		return do(ctx, data)
 	}
+	return v
 }
 
 // changing adapts a person's change of operations.
@@ -187,39 +187,6 @@ func changing(do func(ctx context.Context, id, by, reason string) (int, error)) 
 // asked is the name under which a change is made: that of the request, else the NATS
 // user that asks.
 func asked(ctx context.Context, by string) string { return cmp.Or(by, fact.UserOf(ctx)) }
-
-// answer makes a verb of a function from one JSON value to another.
-func answer[Q, A any](do func(context.Context, Q) (A, error)) queue.Verb {
-	return func(ctx context.Context, data []byte) ([]byte, error) {
-		ctx = fact.WithUser(ctx, queue.Caller(ctx))
-		var q Q
-		if err := command.DecodeRequest(data, &q); err != nil {
-			return nil, &queue.ServiceError{Code: "bad_request", Description: "the request is not the JSON that this verb takes: " + err.Error()}
-		}
-		out, err := do(ctx, q)
-		var refused *command.RefusedError
-		if answered, ok := errors.AsType[*queue.ServiceError](err); ok {
-			return nil, answered
-		}
-		switch {
-		case errors.Is(err, ledger.ErrNotFound):
-			return nil, &queue.ServiceError{Code: CodeNotFound, Description: "there is no command or operation of that id"}
-		case errors.Is(err, schedules.ErrNoPlan), errors.Is(err, schedules.ErrNoSchedule):
-			return nil, &queue.ServiceError{Code: CodeNotFound, Description: err.Error()}
-		case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrForecastDays), errors.Is(err, schedules.ErrOverBudget):
-			return nil, &queue.ServiceError{Code: "refused", Description: err.Error()}
-		case errors.As(err, &refused) && refused.Unknown:
-			return nil, &queue.ServiceError{Code: CodeNotFound, Description: refused.Reason}
-		case errors.As(err, &refused):
-			return nil, &queue.ServiceError{Code: "refused", Description: refused.Reason}
-		case err != nil:
-			return nil, err
-		}
-		var text bytes.Buffer
-		err = fact.Encode(&text, out)
-		return text.Bytes(), err
-	}
-}
 
 // MaxStates is how many commands one request may ask about.
 const MaxStates = 1000

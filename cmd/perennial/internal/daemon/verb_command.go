@@ -7,36 +7,41 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 
 	"github.com/nats-io/nats.go"
 
+	"perennial/jobs"
+	"perennial/jobs/command"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
 // carryOut publishes a command to the commands stream, as its producer could, and answers
 // with what it came to. The request is a NATS request, so that it is kept nowhere until
 // it is published: a producer that gets no answer asks again, with the same id.
-func (a *account) carryOut(kind queue.Kind) queue.Verb {
-	return func(ctx context.Context, data []byte) ([]byte, error) {
-		command := queue.Outgoing{Kind: kind, Data: data, Header: nats.Header{}}
+func (a *account) carryOut(kind queue.Kind) verb {
+	types := VerbType{reflect.TypeOf(command.Shapes()[string(kind)]), reflect.TypeFor[fact.CommandFinished]()}
+	return verb{types, func(ctx context.Context, data []byte) ([]byte, error) {
+		outgoing := queue.Outgoing{Kind: kind, Data: data, Header: nats.Header{}}
 		for _, name := range []string{"traceparent", "tracestate"} {
 			if value := queue.RequestHeader(ctx, name); value != "" {
-				command.Header.Set(name, value)
+				outgoing.Header.Set(name, value)
 			}
 		}
 		bounded, cancel := context.WithTimeout(ctx, mostParked)
 		defer cancel()
-		answer, err := a.host.Queue.CarryOut(bounded, a.Name, command)
+		answer, err := a.host.Queue.CarryOut(bounded, a.Name, outgoing)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			return nil, &queue.ServiceError{Code: "not_finished", Description: "the command is published and not over yet: ask for its end with the verb wait"}
 		}
 		if err != nil {
 			return nil, err
 		}
-		var refused struct{ Error, Reason string }
+		var refused jobs.Refusal
 		if err := json.Unmarshal(answer, &refused); err == nil && refused.Error != "" {
 			return nil, &queue.ServiceError{Code: refused.Error, Description: refused.Reason, Body: answer}
 		}
 		return answer, nil
-	}
+	}}
 }
