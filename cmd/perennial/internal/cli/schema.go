@@ -19,36 +19,34 @@ import (
 	"github.com/invopop/jsonschema"
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/config"
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/files"
-	"perennial/queue"
 )
 
 func (a *app) schemaCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
-		Use: "schema [NAME]", Short: "JSON Schemas of commands and events, and the AsyncAPI document", Args: cobra.MaximumNArgs(1),
-		Long: "Without a name: the AsyncAPI document. NAME is a kind of command (order.create) or a type of event (order.delivered).",
+		Use: "schema [NAME]", Short: "JSON Schemas of commands, events and verbs, and the AsyncAPI document", Args: cobra.MaximumNArgs(1),
+		Long: "Without a name: the AsyncAPI document, with every schema in it. NAME is a kind of command (order.create), a type of event (order.delivered), " +
+			"what a verb of the service takes (svc.status.request) or answers (svc.status.answer), or one of dead, inbox.finished, inbox.refused and svc.error.",
 		RunE: func(_ *cobra.Command, args []string) error {
-			files, err := schemaFiles()
+			all, err := readSchemas()
 			if err != nil {
 				return err
 			}
 			if dir != "" {
+				files, err := all.files()
+				if err != nil {
+					return err
+				}
 				return writeSchemas(dir, files)
 			}
-			name := "asyncapi"
-			if len(args) == 1 {
-				name = args[0]
+			text, err := all.print(args)
+			if err == nil {
+				_, err = a.stdout.Write(text)
 			}
-			text, ok := files[name+".json"]
-			if !ok {
-				return usage("there is no schema of %q: there are %s", name, strings.ReplaceAll(strings.Join(slices.Sorted(maps.Keys(files)), ", "), ".json", ""))
-			}
-			_, err = a.stdout.Write(text)
 			return err
 		},
 	}
@@ -69,23 +67,62 @@ func writeSchemas(dir string, schemas map[string][]byte) error {
 	return nil
 }
 
-// schemaFiles are docs/events: one schema for each kind of command and type of
-// event, made from the Go types, and the AsyncAPI document that joins them.
-func schemaFiles() (map[string][]byte, error) {
+// schemas are all schemas by name: those of files for commands and events, and those of
+// parts, which stand in the AsyncAPI document alone, for everything else.
+type schemas struct{ kept, parts map[string]any }
+
+// readSchemas makes the schemas from the Go types.
+func readSchemas() (all schemas, err error) {
 	words, err := readSchemaWords()
+	if err != nil {
+		return all, err
+	}
+	d := describer{words: words}
+	all = schemas{map[string]any{}, d.serviceSchemas()}
+	for kind, shape := range command.Shapes() {
+		all.kept[kind] = d.commandSchema(kind, shape)
+	}
+	for name, fact := range fact.Types() {
+		all.kept[name] = d.eventSchema(name, fact)
+	}
+	return all, nil
+}
+
+// schemaFiles are the files of docs/events.
+func schemaFiles() (map[string][]byte, error) {
+	all, err := readSchemas()
 	if err != nil {
 		return nil, err
 	}
-	d, schemas := describer{words}, map[string]any{}
-	for kind, shape := range command.Shapes() {
-		schemas[kind] = d.commandSchema(kind, shape)
+	return all.files()
+}
+
+// print is the schema of a name, or without one the AsyncAPI document in one piece.
+func (all schemas) print(args []string) ([]byte, error) {
+	if len(args) == 0 || args[0] == "asyncapi" {
+		return all.bundle()
 	}
-	for name, fact := range fact.Types() {
-		schemas[name] = d.eventSchema(name, fact)
+	schema, ok := all.kept[args[0]]
+	if !ok {
+		schema, ok = all.parts[args[0]]
 	}
+	if !ok {
+		names := append(slices.Sorted(maps.Keys(all.kept)), slices.Sorted(maps.Keys(all.parts))...)
+		return nil, usage("there is no schema of %q: there are %s", args[0], strings.Join(names, ", "))
+	}
+	return schemaText(schema)
+}
+
+// files are docs/events: one schema for each kind of command and type of event, and the
+// AsyncAPI document that refers to them.
+func (all schemas) files() (map[string][]byte, error) {
 	files := map[string][]byte{}
-	schemas["asyncapi"] = asyncAPI(slices.Sorted(maps.Keys(fact.Types())))
-	for name, schema := range schemas {
+	api, err := all.unbundled()
+	if err != nil {
+		return nil, err
+	}
+	files["asyncapi.json"] = api
+	for name, schema := range all.kept {
 		if files[name+".json"], err = schemaText(schema); err != nil {
 			return nil, fmt.Errorf("schema of %s: %w", name, err)
 		}
@@ -133,12 +170,12 @@ const (
 
 // reflected is the schema of a Go type, with what the tables say of it. Commands refuse
 // fields that are not known; events may gain some.
-func (d describer) reflected(v any, fields fieldRule) *jsonschema.Schema {
+func (d describer) reflected(t reflect.Type, fields fieldRule) *jsonschema.Schema {
 	strict := fields == knownFields
 	r := &jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: !strict, RequiredFromJSONSchemaTags: strict}
-	s := r.Reflect(v)
+	s := r.ReflectFromType(t)
 	s.Version = ""
-	d.describe(reflect.TypeOf(v), s)
+	d.describe(t, s)
 	return s
 }
 
@@ -147,7 +184,7 @@ func (d describer) reflected(v any, fields fieldRule) *jsonschema.Schema {
 var commandsRequire = map[string][]string{"order.create": {"id", "duration_days"}, "proxy.renew": {"id", "duration_days", "proxy_ids"}}
 
 func (d describer) commandSchema(kind string, shape any) *jsonschema.Schema {
-	s := d.reflected(shape, knownFields)
+	s := d.reflected(reflect.TypeOf(shape), knownFields)
 	s.Version, s.ID, s.Title = draft, jsonschema.ID(ledger.SchemaID(kind)), "Perennial command "+kind
 	s.Required, s.Definitions = commandsRequire[kind], commandDefs()
 	if item, ok := s.Properties.Get("items"); ok {
@@ -165,13 +202,13 @@ var entitiesRequire = map[string][]string{
 
 // eventSchema is a CloudEvent whose data is the fact with its place in the journal.
 func (d describer) eventSchema(name string, f fact.Fact) object {
-	data := d.reflected(f, moreFields)
+	data := d.reflected(reflect.TypeOf(f), moreFields)
 	entity, _, _ := strings.Cut(name, ".")
 	data.Required = append(data.Required, entitiesRequire[entity]...)
 	if status, ok := data.Properties.Get("status"); ok && strings.HasPrefix(name, "renewal.") {
 		status.Enum = []any{strings.TrimPrefix(name, "renewal.")}
 	}
-	place := d.reflected(ledger.Place{}, moreFields)
+	place := d.reflected(reflect.TypeFor[ledger.Place](), moreFields)
 	place.Description = d.words["ledger.Place"]
 	return object{
 		"$schema": draft, "$id": ledger.SchemaID(name), "title": "Perennial event " + name, "type": "object",
@@ -192,48 +229,5 @@ func (d describer) eventSchema(name string, f fact.Fact) object {
 				"type": "object", "required": []string{"ledger"}, "properties": object{"ledger": place},
 			}}},
 		},
-	}
-}
-
-// lineTexts say what each priority's subject is for.
-var lineTexts = map[queue.Priority]string{
-	queue.PriorityHigh:   "Urgent commands: they pass all others.",
-	queue.PriorityNormal: "Commands of no particular urgency; `priority` in the command counts for more than the subject.",
-	queue.PriorityBulk:   "Commands that let others pass, as those of sweeps and of `perennial submit`.",
-}
-
-// asyncAPI is the AsyncAPI 3 document: who may send what where. A command has a
-// channel for each of its priorities.
-func asyncAPI(events []string) object {
-	channels, operations := object{}, object{}
-	add := func(action, name, address, description string) {
-		_, rest, _ := strings.Cut(address, ".{account}.")
-		key := strings.ReplaceAll(rest, ".", "_")
-		channel := object{
-			"address":    address,
-			"parameters": object{"account": object{"description": "short name of the account, [a-z0-9-]{1,32}"}},
-			"messages": object{key: object{"name": name, "contentType": "application/json", "payload": object{
-				"schemaFormat": "application/schema+json;version=draft-2020-12", "schema": object{"$ref": "./" + name + ".json"},
-			}}},
-		}
-		if description != "" {
-			channel["description"] = description
-		}
-		channels[key] = channel
-		operations[action+"_"+key] = object{"action": action, "channel": object{"$ref": "#/channels/" + key}}
-	}
-	for _, line := range queue.Lines() {
-		add("receive", string(line.Kind), line.Subject("{account}"), lineTexts[line.Priority])
-	}
-	for _, name := range events {
-		add("send", name, queue.EventSubject("{account}", name), "")
-	}
-	return object{
-		"asyncapi": "3.0.0",
-		"info": object{
-			"title": "Perennial", "version": config.Version,
-			"description": "Commands that Perennial takes, and events that it publishes, on NATS JetStream.",
-		},
-		"defaultContentType": "application/json", "channels": channels, "operations": operations,
 	}
 }

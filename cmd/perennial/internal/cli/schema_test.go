@@ -2,9 +2,7 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,8 +11,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"perennial/ledger"
-	"perennial/ledger/fact"
-	"perennial/queue"
 )
 
 var update = flag.Bool("update", false, "write docs/events anew")
@@ -24,6 +20,7 @@ const schemaDir = "../../../../docs/events"
 func TestSchemasAreThoseOfTheTypes(t *testing.T) {
 	if *update {
 		updateWords(t)
+		updateExamples(t)
 	}
 	files, err := schemaFiles()
 	if err != nil {
@@ -87,52 +84,5 @@ func TestCommandSchemasTakeWhatTheRunnerTakes(t *testing.T) {
 		if err := compiled(t, name).Validate(v); (err == nil) != good {
 			t.Errorf("%s: %v", text, err)
 		}
-	}
-}
-
-func TestTheAsyncAPIDocumentNamesEverySchema(t *testing.T) {
-	files, err := schemaFiles()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var doc struct {
-		AsyncAPI string `json:"asyncapi"`
-		Channels map[string]struct {
-			Address  string `json:"address"`
-			Messages map[string]struct {
-				Payload struct {
-					Schema struct {
-						Ref string `json:"$ref"`
-					} `json:"schema"`
-				} `json:"payload"`
-			} `json:"messages"`
-		} `json:"channels"`
-		Operations map[string]any `json:"operations"`
-	}
-	if err := json.Unmarshal(files["asyncapi.json"], &doc); err != nil {
-		t.Fatal(err)
-	}
-	named, addresses := map[string]bool{}, map[string]string{}
-	for _, c := range doc.Channels {
-		for _, m := range c.Messages {
-			ref := strings.TrimPrefix(m.Payload.Schema.Ref, "./")
-			if files[ref] == nil {
-				t.Errorf("%s refers to %q", c.Address, ref)
-			}
-			named[ref], addresses[c.Address] = true, strings.TrimSuffix(ref, ".json")
-		}
-	}
-	if len(named) != len(files)-1 || len(doc.Operations) != len(doc.Channels) {
-		t.Errorf("%d schemas in %d channels and %d operations; there are %d", len(named), len(doc.Channels), len(doc.Operations), len(files)-1)
-	}
-	want := map[string]string{}
-	for _, line := range queue.Lines() {
-		want[line.Subject("{account}")] = string(line.Kind)
-	}
-	for name := range fact.Types() {
-		want[queue.EventSubject("{account}", name)] = name
-	}
-	if !maps.Equal(addresses, want) {
-		t.Errorf("addresses %v and there should be %v", addresses, want)
 	}
 }

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"reflect"
@@ -144,8 +145,12 @@ var commonWords = map[string]string{
 	"endings_without_renewal": "How many renewals in a row ended without renewing it.",
 }
 
-// describer gives each schema of a type the words and the bounds of its fields.
-type describer struct{ words map[string]string }
+// describer gives each schema of a type the words and the bounds of its fields. With nulls
+// a field may be null that Go writes so: a pointer, a list or a map that is left empty.
+type describer struct {
+	words map[string]string
+	nulls bool
+}
 
 // typeName is a type as the tables name it: fact.Line.
 func typeName(t reflect.Type) string { return t.String() }
@@ -187,7 +192,19 @@ func (d describer) fields(t reflect.Type, s *jsonschema.Schema) {
 				bound(p)
 			}
 		}
+		if d.nulls && mayBeNull(f) && p.Type != "" {
+			orNull(p)
+		}
 	}
+}
+
+// mayBeNull says whether a field that is empty is written as null.
+func mayBeNull(f reflect.StructField) bool {
+	switch f.Type.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		return !strings.Contains(f.Tag.Get("json"), ",omit")
+	}
+	return false
 }
 
 // fieldsOf are the fields of a struct, without those that have no JSON.
@@ -214,5 +231,5 @@ func (d describer) ofField(t reflect.Type, f reflect.StructField, name string) s
 	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
 		of = of.Elem()
 	}
-	return d.words[typeName(of)]
+	return cmp.Or(d.words[typeName(of)], verbWords[name])
 }

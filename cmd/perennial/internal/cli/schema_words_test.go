@@ -16,9 +16,12 @@ import (
 	"testing"
 	"unicode"
 
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/queue"
 )
 
 const wordsFile = "schema_words.json"
@@ -70,6 +73,13 @@ func publishedTypes() map[string]reflect.Type {
 		}
 	}
 	add(reflect.TypeFor[ledger.Place]())
+	add(reflect.TypeFor[queue.KeptLetter]())
+	add(reflect.TypeFor[queue.ErrorBody]())
+	add(reflect.TypeFor[jobs.Refusal]())
+	for _, v := range daemon.VerbTypes() {
+		add(v.Request)
+		add(v.Answer)
+	}
 	for _, f := range fact.Types() {
 		add(reflect.TypeOf(f))
 	}
@@ -83,7 +93,11 @@ func publishedTypes() map[string]reflect.Type {
 func commentsOf(t *testing.T, types map[string]reflect.Type) map[string]string {
 	t.Helper()
 	words := map[string]string{}
-	for _, dir := range []string{"ledger/fact", "ledger", "jobs/command"} {
+	dirs := map[string]bool{}
+	for _, of := range types {
+		dirs[strings.TrimPrefix(of.PkgPath(), "perennial/")] = true
+	}
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
 		files, err := filepath.Glob("../../../../" + dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)
