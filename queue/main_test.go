@@ -159,3 +159,8 @@ func check(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// serveAccount serves verbs of account main.
+func serveAccount(q *Queue, version string, verbs map[string]Verb) (stop func() error, err error) {
+	return q.ServeAccount(Service{Account: "main", Version: version, Verbs: verbs, Clock: time.Now})
+}

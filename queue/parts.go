@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
 )
 
 // The plan of a large sweep has megabytes, and a default server takes one. A client that asks with the header
@@ -30,35 +29,36 @@ const (
 
 // respond sends an answer, in parts where it is long. What cannot be sent is an
 // error for the client that asked.
-func (s *serving) respond(request micro.Request, data []byte) {
+func (s *serving) respond(request *request, data []byte) {
 	most := int(s.queue.nc.MaxPayload())
 	var err error
 	switch {
 	case len(data)+partRoom <= most:
+		request.end("")
 		err = s.send(request, nats.Header{}, data)
-	case request.Headers().Get(HeaderParts) == "" || most <= partRoom || len(data) > maxAnswer:
+	case request.Header.Get(HeaderParts) == "" || most <= partRoom || len(data) > maxAnswer:
 		err = nats.ErrMaxPayload
 	default:
+		request.end("")
 		err = s.respondInParts(request, data, most-partRoom)
 	}
 	if err == nil {
 		return
 	}
-	s.queue.log.WithError(err).WithField("subject", request.Subject()).WithField("bytes", len(data)).Warn("answer not sent")
+	s.queue.log.WithError(err).WithField("subject", request.Subject).WithField("bytes", len(data)).Warn("answer not sent")
 	s.refuse(request, &ServiceError{Code: codeTooLarge, Description: fmt.Sprintf(
 		"the answer of %d bytes cannot be sent (%s; max_payload of the NATS server is %d): ask for less, or with the header %s", len(data), err, most, HeaderParts)})
 }
 
-// send answers by itself: micro reads, behind a handler that has returned, what an
-// answer through its request would write.
-func (s *serving) send(request micro.Request, header nats.Header, data []byte) error {
-	if user := callerOf(nats.Header(request.Headers()), request.Reply()); user != "" {
+// send sends one message of an answer, with the name of the user that asked.
+func (s *serving) send(request *request, header nats.Header, data []byte) error {
+	if user := callerOf(request.Header, request.Reply); user != "" {
 		header.Set(HeaderUser, user)
 	}
-	return s.queue.nc.PublishMsg(&nats.Msg{Subject: request.Reply(), Header: header, Data: data})
+	return s.queue.nc.PublishMsg(&nats.Msg{Subject: request.Reply, Header: header, Data: data})
 }
 
-func (s *serving) respondInParts(request micro.Request, data []byte, size int) error {
+func (s *serving) respondInParts(request *request, data []byte, size int) error {
 	parts := (len(data) + size - 1) / size
 	for n := range parts {
 		header := nats.Header{HeaderParts: []string{fmt.Sprintf("%d/%d", n+1, parts)}}

@@ -59,7 +59,7 @@ func TestASubjectIsImportedOnce(t *testing.T) {
 	server := startServer(t, t.TempDir(), u)
 	q := connect(t, server)
 	asked := make(chan string, 8)
-	stop, err := q.ServeAccount("main", "1.0.0", map[string]Verb{"status": func(ctx context.Context, _ []byte) ([]byte, error) {
+	stop, err := serveAccount(q, "1.0.0", map[string]Verb{"status": func(ctx context.Context, _ []byte) ([]byte, error) {
 		asked <- Caller(ctx)
 		return []byte("{}"), nil
 	}})
@@ -87,7 +87,7 @@ func TestASubjectIsImportedOnce(t *testing.T) {
 func TestARequestForAnAnswerElsewhereIsLeftAlone(t *testing.T) {
 	q := newQueue(t)
 	asked := make(chan struct{}, 8)
-	stop, err := q.ServeAccount("main", "1.0.0", map[string]Verb{"pause": func(context.Context, []byte) ([]byte, error) {
+	stop, err := serveAccount(q, "1.0.0", map[string]Verb{"pause": func(context.Context, []byte) ([]byte, error) {
 		asked <- struct{}{}
 		return []byte("{}"), nil
 	}})
@@ -177,7 +177,7 @@ func TestTheBrokerMakesNoConsumerThatPushes(t *testing.T) {
 	if err := q.EnsureStreams(within(t), "main", 1); err != nil {
 		t.Fatal(err)
 	}
-	stop, err := q.ServeAccount("main", "1.0.0", nil)
+	stop, err := serveAccount(q, "1.0.0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func TestAPauseWaitsForNoSlowRequest(t *testing.T) {
 		<-hold
 		return []byte("{}"), nil
 	}
-	stop, err := q.ServeAccount("main", "1.0.0", map[string]Verb{
+	stop, err := serveAccount(q, "1.0.0", map[string]Verb{
 		"plan": slow, "reconcile": slow, "pause": func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil },
 	})
 	if err != nil {
@@ -108,7 +108,7 @@ func TestAUserThatFloodsTheServiceWaitsForItself(t *testing.T) {
 	server := startServer(t, t.TempDir(), User{"one", "pw", viewer}, User{"two", "pw", viewer})
 	q := connect(t, server)
 	hold := make(chan struct{})
-	stop, err := q.ServeAccount("main", "1.0.0", map[string]Verb{
+	stop, err := serveAccount(q, "1.0.0", map[string]Verb{
 		"status": func(context.Context, []byte) ([]byte, error) { <-hold; return []byte("{}"), nil },
 		"show":   func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil },
 	})

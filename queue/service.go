@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -62,40 +62,51 @@ func Caller(ctx context.Context) string {
 
 var semanticVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
+// Service is what an account's service serves.
+type Service struct {
+	Account string
+	// Version is the program's; one that is not a semantic version is shown as 0.0.0.
+	Version string
+	Verbs   map[string]Verb
+	// Metadata is what $SRV.INFO shows of a verb, such as its schemas; nil: nothing.
+	Metadata func(verb string) map[string]string
+	Clock    func() time.Time
+}
+
 // ServeAccount answers perennial.svc.<account>.<verb> until stop, as a NATS
 // micro service named perennial-<account>, and makes consumers for subscribers. Behind it
-// the server knows the verbs, unless the connection was lost. A version that is not a
-// semantic one is shown as 0.0.0. stop refuses new requests, cancels the context of those
-// under way and returns when they are done.
-func (q *Queue) ServeAccount(account, version string, verbs map[string]Verb) (stop func() error, err error) {
-	if err := ValidAccount(account); err != nil {
+// the server knows the verbs, unless the connection was lost. stop refuses new requests,
+// cancels the context of those under way and returns when they are done.
+func (q *Queue) ServeAccount(s Service) (stop func() error, err error) {
+	if err := ValidAccount(s.Account); err != nil {
 		return nil, err
 	}
-	metadata := map[string]string{"version": version}
-	if !semanticVersion.MatchString(version) {
-		version = "0.0.0"
+	metadata := map[string]string{"version": s.Version}
+	if !semanticVersion.MatchString(s.Version) {
+		s.Version = "0.0.0"
 	}
-	service, err := micro.AddService(q.nc, micro.Config{
-		Name: "perennial-" + account, Version: version, Metadata: metadata,
-		Description: "Perennial's account " + account,
-	})
+	found, err := q.discoverable("perennial-"+s.Account, s.Version, "Perennial's account "+s.Account, metadata, s.Clock)
 	if err != nil {
-		return nil, fmt.Errorf("service of account %s: %w", account, err)
+		return nil, fmt.Errorf("service of account %s: %w", s.Account, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	serving := &serving{queue: q, ctx: ctx, all: newRoom(maxServing, maxOfUser), changing: newRoom(maxChanging, maxOfUser), parked: newRoom(maxParked, maxParkedOfUser)}
 	stopBroker := func() error { return nil }
 	stop = sync.OnceValue(func() error {
-		err := errors.Join(stopBroker(), q.stopService(service))
+		err := errors.Join(stopBroker(), q.stopService(found))
 		cancel()
 		serving.wait()
 		return err
 	})
-	if stopBroker, err = q.serveBroker(account); err != nil {
-		return nil, errors.Join(err, service.Stop())
+	if stopBroker, err = q.serveBroker(s.Account); err != nil {
+		return nil, errors.Join(err, found.Stop())
 	}
-	for verb, answer := range verbs {
-		if err := serving.add(service, account, verb, answer); err != nil {
+	for verb, answer := range s.Verbs {
+		var shown map[string]string
+		if s.Metadata != nil {
+			shown = s.Metadata(verb)
+		}
+		if err := serving.add(found, s.Account, verb, shown, answer); err != nil {
 			return nil, errors.Join(err, stop())
 		}
 	}
@@ -109,7 +120,7 @@ func (q *Queue) ServeAccount(account, version string, verbs map[string]Verb) (st
 // cannot be removed at the server, and nats.go subscribes them again at the reconnect,
 // so that the server would send requests to a service that is gone. So they are
 // removed once the connection is up; until then requests are refused as stopping.
-func (q *Queue) stopService(service micro.Service) error {
+func (q *Queue) stopService(service *discovery) error {
 	if q.nc.IsConnected() || q.nc.IsClosed() {
 		return service.Stop()
 	}
@@ -144,7 +155,7 @@ type serving struct {
 	work     sync.WaitGroup
 }
 
-func (s *serving) add(service micro.Service, account, verb string, answer Verb) error {
+func (s *serving) add(service *discovery, account, verb string, metadata map[string]string, answer Verb) error {
 	if !validToken(verb) {
 		return fmt.Errorf("verb %q cannot be a subject", verb)
 	}
@@ -155,13 +166,14 @@ func (s *serving) add(service micro.Service, account, verb string, answer Verb) 
 	if slices.Contains(ChangingVerbs, verb) && !slices.Contains(slowVerbs, verb) {
 		room = s.changing
 	}
-	handler := micro.HandlerFunc(func(request micro.Request) {
-		if !mayAnswer(request.Reply()) {
-			s.queue.log.WithField("subject", request.Subject()).Warn("a request was left alone: it asks for its answer on a subject of NATS or of Perennial, or for none")
+	err := service.add(verb, ServiceSubject(account, verb), metadata, func(request *request) {
+		if !mayAnswer(request.Reply) {
+			request.end("refused:it asks for its answer on a subject of NATS or of Perennial, or for none")
+			s.queue.log.WithField("subject", request.Subject).Warn("a request was left alone: it asks for its answer on a subject of NATS or of Perennial, or for none")
 			return
 		}
-		caller := callerOf(nats.Header(request.Headers()), request.Reply())
-		if caller == "" && crossed(request.Reply()) {
+		caller := callerOf(request.Header, request.Reply)
+		if caller == "" && crossed(request.Reply) {
 			s.refuse(request, &ServiceError{Code: codeUnproven, Description: "the headers of the request hide who asks: send it as a client of NATS does"})
 			return
 		}
@@ -179,8 +191,6 @@ func (s *serving) add(service micro.Service, account, verb string, answer Verb) 
 			s.refuse(request, stopping())
 		}
 	})
-	err := service.AddEndpoint(strings.ReplaceAll(verb, ".", "-"), handler, micro.WithEndpointSubject(ServiceSubject(account, verb)),
-		micro.WithEndpointPendingLimits(maxWaitingRequests, maxWaitingBytes))
 	if err != nil {
 		return fmt.Errorf("verb %s: %w", verb, err)
 	}
@@ -205,10 +215,10 @@ func (s *serving) wait() {
 	s.work.Wait()
 }
 
-func (s *serving) answer(request micro.Request, answer Verb) {
-	caller := callerOf(nats.Header(request.Headers()), request.Reply())
-	ctx := context.WithValue(context.WithValue(s.ctx, callerKey{}, caller), headersKey{}, nats.Header(request.Headers()))
-	data, err := answer(ctx, request.Data())
+func (s *serving) answer(request *request, answer Verb) {
+	caller := callerOf(request.Header, request.Reply)
+	ctx := context.WithValue(context.WithValue(s.ctx, callerKey{}, caller), headersKey{}, request.Header)
+	data, err := answer(ctx, request.Data)
 	if err == nil {
 		s.respond(request, data)
 		return
@@ -225,14 +235,15 @@ func stopping() *ServiceError {
 	return &ServiceError{Code: codeStopping, Description: ErrStopping.Error()}
 }
 
-func (s *serving) refuse(request micro.Request, refused *ServiceError) {
+func (s *serving) refuse(request *request, refused *ServiceError) {
+	request.end(refused.Code + ":" + refused.Description)
 	body := refused.Body
 	if len(body) == 0 {
 		body, _ = json.Marshal(ErrorBody{refused.Code, refused.Description}) // texts alone
 	}
 	header := nats.Header{micro.ErrorCodeHeader: []string{refused.Code}, micro.ErrorHeader: []string{refused.Description}}
 	if err := s.send(request, header, body); err != nil {
-		s.queue.log.WithError(err).WithField("subject", request.Subject()).Warn("answer not sent")
+		s.queue.log.WithError(err).WithField("subject", request.Subject).Warn("answer not sent")
 	}
 }
 

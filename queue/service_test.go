@@ -13,7 +13,7 @@ func TestServiceAnswersItsVerbsAndSaysWhenNoRunnerRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting := make(chan struct{})
-	stop, err := q.ServeAccount("main", "dev", map[string]Verb{
+	stop, err := serveAccount(q, "dev", map[string]Verb{
 		"status":         func(_ context.Context, data []byte) ([]byte, error) { return append([]byte("ok "), data...), nil },
 		"review.resolve": func(context.Context, []byte) ([]byte, error) { return nil, errors.New("no such review") },
 		"retry": func(context.Context, []byte) ([]byte, error) {
@@ -58,7 +58,7 @@ func TestARequestEndsWithTheConnectionOfItsAnswer(t *testing.T) {
 	server := startServer(t, t.TempDir())
 	q := connect(t, server)
 	asked := make(chan struct{})
-	stop, err := q.ServeAccount("main", "dev", map[string]Verb{
+	stop, err := serveAccount(q, "dev", map[string]Verb{
 		"never": func(ctx context.Context, _ []byte) ([]byte, error) {
 			close(asked)
 			<-ctx.Done()
@@ -88,7 +88,7 @@ func TestAnAccountThatIsServedIsFoundAtOnce(t *testing.T) {
 	q, other := connect(t, server), connect(t, server)
 	status := func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil }
 	for range 50 {
-		stop, err := q.ServeAccount("main", "1.0.0", map[string]Verb{"status": status})
+		stop, err := serveAccount(q, "1.0.0", map[string]Verb{"status": status})
 		check(t, err)
 		if _, err := other.Request(within(t), "main", "status", nil); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,182 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+)
+
+// handClock stands until it is moved.
+type handClock struct{ moved atomic.Int64 }
+
+func (c *handClock) now() time.Time {
+	return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Add(time.Duration(c.moved.Load()))
+}
+
+// discovered asks a verb of discovery as any client does, and reads what the protocol has.
+func discovered[A any](t *testing.T, nc *nats.Conn, subject string) (answer A) {
+	t.Helper()
+	m, err := nc.Request(subject, nil, patience)
+	check(t, err)
+	decoder := json.NewDecoder(bytes.NewReader(m.Data))
+	decoder.DisallowUnknownFields()
+	check(t, decoder.Decode(&answer))
+	return answer
+}
+
+func statsOf(t *testing.T, nc *nats.Conn, verb string) micro.EndpointStats {
+	t.Helper()
+	stats := discovered[micro.Stats](t, nc, "$SRV.STATS.perennial-main")
+	i := slices.IndexFunc(stats.Endpoints, func(e *micro.EndpointStats) bool { return e.Name == verb })
+	if i < 0 || stats.Type != micro.StatsResponseType {
+		t.Fatalf("no %s in %+v", verb, stats)
+	}
+	return *stats.Endpoints[i]
+}
+
+func TestStatsCountErrorsAndDurations(t *testing.T) {
+	q := newQueue(t)
+	clock, begun, hold := &handClock{}, make(chan struct{}, 2), make(chan struct{})
+	stop, err := q.ServeAccount(Service{Account: "main", Version: "1.0.0", Clock: clock.now, Verbs: map[string]Verb{
+		"plan": func(context.Context, []byte) ([]byte, error) {
+			begun <- struct{}{}
+			<-hold
+			return []byte("{}"), nil
+		},
+		"status": func(_ context.Context, data []byte) ([]byte, error) {
+			if len(data) > 0 {
+				return nil, &ServiceError{Code: "not_found", Description: "no such command"}
+			}
+			return []byte("{}"), nil
+		},
+		"list": func(context.Context, []byte) ([]byte, error) { return nil, errors.New("the disk is full") },
+		"show": func(context.Context, []byte) ([]byte, error) { return make([]byte, q.nc.MaxPayload()), nil },
+	}})
+	check(t, err)
+	defer func() { check(t, stop()) }()
+	answered := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := q.Request(within(t), "main", "plan", nil)
+			answered <- err
+		}()
+	}
+	receive(t, begun) // both are worked on at once
+	receive(t, begun)
+	clock.moved.Add(int64(3 * time.Second))
+	close(hold)
+	check(t, receive(t, answered))
+	check(t, receive(t, answered))
+	ask := func(verb, data string) { _, _ = q.nc.Request(ServiceSubject("main", verb), []byte(data), patience) }
+	ask("status", "")
+	ask("status", "x")
+	ask("list", "")
+	check(t, q.nc.Publish(ServiceSubject("main", "show"), nil)) // it names no inbox
+	ask("show", "")
+	for verb, want := range map[string]micro.EndpointStats{
+		"plan":   {NumRequests: 2, ProcessingTime: 6 * time.Second, AverageProcessingTime: 3 * time.Second},
+		"status": {NumRequests: 2, NumErrors: 1, LastError: "not_found:no such command"},
+		"list":   {NumRequests: 1, NumErrors: 1, LastError: "failed:the disk is full"},
+	} {
+		want.Name, want.Subject, want.QueueGroup = verb, ServiceSubject("main", verb), "q"
+		if have := statsOf(t, q.nc, verb); have.Name != want.Name || have.Subject != want.Subject || have.QueueGroup != want.QueueGroup ||
+			have.NumRequests != want.NumRequests || have.NumErrors != want.NumErrors || have.LastError != want.LastError ||
+			have.ProcessingTime != want.ProcessingTime || have.AverageProcessingTime != want.AverageProcessingTime {
+			t.Errorf("%+v\nand it should be\n%+v", have, want)
+		}
+	}
+	if have := statsOf(t, q.nc, "show"); have.NumRequests != 2 || have.NumErrors != 2 || !strings.HasPrefix(have.LastError, codeTooLarge+":") {
+		t.Errorf("an answer that is too long: %+v", have)
+	}
+}
+
+func TestARefusedRequestIsCountedAsAnError(t *testing.T) {
+	viewer := []Grant{{RoleViewer, []string{"main"}}}
+	server := startServer(t, t.TempDir(), User{"one", "pw", viewer})
+	q := connect(t, server)
+	hold := make(chan struct{})
+	stop, err := serveAccount(q, "1.0.0", map[string]Verb{"status": func(context.Context, []byte) ([]byte, error) { <-hold; return []byte("{}"), nil }})
+	check(t, err)
+	nc, err := nats.Connect(server.URL(), nats.UserInfo("one", "pw"))
+	check(t, err)
+	defer nc.Close()
+	answers, err := nc.SubscribeSync(nc.NewInbox())
+	check(t, err)
+	for range maxOfUser + 1 {
+		check(t, nc.PublishRequest(ServiceSubject("main", "status"), answers.Subject, nil))
+	}
+	if _, err := answers.NextMsg(patience); err != nil { // the one too many
+		t.Fatal(err)
+	}
+	if have := statsOf(t, q.nc, "status"); have.NumRequests != 1 || have.NumErrors != 1 || !strings.HasPrefix(have.LastError, codeBusy+":") {
+		t.Errorf("%+v", have)
+	}
+	close(hold)
+	check(t, stop())
+}
+
+func TestAServiceIsFoundWithTheMetadataOfItsVerbs(t *testing.T) {
+	q := newQueue(t)
+	ok := func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil }
+	long := map[string]string{}
+	serve := func() (stop func() error) {
+		stop, err := q.ServeAccount(Service{
+			Account: "main", Version: "dev", Verbs: map[string]Verb{"review.resolve": ok, "status": ok}, Clock: time.Now,
+			Metadata: func(verb string) map[string]string {
+				if verb == "status" && len(long) > 0 {
+					return long
+				}
+				return map[string]string{"request_schema": verb}
+			},
+		})
+		check(t, err)
+		return stop
+	}
+	stop := serve()
+	info := discovered[micro.Info](t, q.nc, "$SRV.INFO")
+	if info.Name != "perennial-main" || info.Version != "0.0.0" || info.Metadata["version"] != "dev" || info.Type != micro.InfoResponseType || len(info.Endpoints) != 2 {
+		t.Fatalf("%+v", info)
+	}
+	for _, e := range info.Endpoints {
+		if verb := strings.ReplaceAll(e.Name, "-", "."); e.Subject != ServiceSubject("main", verb) || e.QueueGroup != ServiceQueue || e.Metadata["request_schema"] != verb {
+			t.Errorf("%+v", e)
+		}
+	}
+	if ping := discovered[micro.Ping](t, q.nc, "$SRV.PING.perennial-main."+info.ID); ping.ID != info.ID || ping.Type != micro.PingResponseType {
+		t.Errorf("%+v", ping)
+	}
+	check(t, stop())
+	if _, err := q.nc.Request("$SRV.PING.perennial-main", nil, patience); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("a service that has stopped: %v", err)
+	}
+	long["request_schema"] = strings.Repeat("x", int(q.nc.MaxPayload()))
+	stop = serve()
+	if info := discovered[micro.Info](t, q.nc, "$SRV.INFO"); len(info.Endpoints) != 2 || info.Endpoints[0].Metadata != nil {
+		t.Errorf("metadata that no message holds: %+v", info)
+	}
+	check(t, stop())
+}
+
+// TestDiscoveryAnswersOnInboxesAlone: no request has the runner publish where only it may.
+func TestDiscoveryAnswersOnInboxesAlone(t *testing.T) {
+	q := newQueue(t)
+	stop, err := serveAccount(q, "1.0.0", nil)
+	check(t, err)
+	defer func() { check(t, stop()) }()
+	heard, err := q.nc.SubscribeSync("perennial.>")
+	check(t, err)
+	check(t, q.nc.PublishRequest("$SRV.PING", EventSubject("main", "order.delivered"), nil))
+	discovered[micro.Ping](t, q.nc, "$SRV.PING") // by the same subscription, behind it
+	if n, _, err := heard.Pending(); n != 0 || err != nil {
+		t.Errorf("%d messages, %v", n, err)
+	}
+}
