@@ -116,6 +116,9 @@ func (r *Runner) waitsForPerson(ctx context.Context, o fact.Operation, x Resolut
 	if o.State == fact.StateReview && x.ProxyID == "" {
 		return unambiguous(o, lines, x)
 	}
+	if x.ProxyID != "" && !slices.ContainsFunc(lines, func(l ledger.RenewalLine) bool { return l.ProxyID == x.ProxyID }) {
+		return command.RefuseUnknown("line %.80q of %s does not wait for a person: there is none, see `perennial status %s`", x.ProxyID, o.ID, o.ID)
+	}
 	for _, l := range lines {
 		if l.ProxyID == x.ProxyID && (l.State == fact.LineUnresolved || (l.State == fact.LinePending && o.State == fact.StateReview)) {
 			return nil

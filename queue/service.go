@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -235,7 +236,20 @@ func stopping() *ServiceError {
 	return &ServiceError{Code: codeStopping, Description: ErrStopping.Error()}
 }
 
-func (s *serving) refuse(request *request, refused *ServiceError) {
+// maxDescription bounds what an answer says for people, in bytes: it may name an id of any
+// length, and stands in a header too, so that an answer could outgrow its message.
+const maxDescription = 1000
+
+// bounded is an error as it is sent.
+func bounded(refused ServiceError) ServiceError {
+	if len(refused.Description) > maxDescription {
+		refused.Description = strings.ToValidUTF8(refused.Description[:maxDescription], "") + "…"
+	}
+	return refused
+}
+
+func (s *serving) refuse(request *request, because *ServiceError) {
+	refused := bounded(*because)
 	request.end(refused.Code + ":" + refused.Description)
 	body := refused.Body
 	if len(body) == 0 {

@@ -3,7 +3,9 @@ package queue
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestServiceAnswersItsVerbsAndSaysWhenNoRunnerRuns(t *testing.T) {
@@ -94,5 +96,20 @@ func TestAnAccountThatIsServedIsFoundAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(t, stop())
+	}
+}
+
+// TestAnErrorFitsItsMessage, whatever it says for people: it stands in a header too.
+func TestAnErrorFitsItsMessage(t *testing.T) {
+	q := newQueue(t)
+	stop, err := serveAccount(q, "1.0.0", map[string]Verb{"cancel": func(_ context.Context, data []byte) ([]byte, error) {
+		return nil, &ServiceError{Code: "not_found", Description: string(data) + " is not a command"}
+	}})
+	check(t, err)
+	defer func() { check(t, stop()) }()
+	var refused *ServiceError
+	_, err = q.Request(within(t), "main", "cancel", []byte(strings.Repeat("\u00e9", int(q.nc.MaxPayload())/3)))
+	if !errors.As(err, &refused) || refused.Code != "not_found" || len(refused.Description) > maxDescription+len("\u2026") || !utf8.ValidString(refused.Description) {
+		t.Errorf("%.200v", err)
 	}
 }

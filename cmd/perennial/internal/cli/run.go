@@ -53,6 +53,9 @@ func (a *app) run(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	defer h.Close()
+	if h.VerbMetadata, err = verbMetadata(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)

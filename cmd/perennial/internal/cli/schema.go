@@ -97,16 +97,21 @@ func schemaFiles() (map[string][]byte, error) {
 	return all.files()
 }
 
+// named is the schema of a name; nil for none.
+func (all schemas) named(name string) any {
+	if schema, ok := all.kept[name]; ok {
+		return schema
+	}
+	return all.parts[name]
+}
+
 // print is the schema of a name, or without one the AsyncAPI document in one piece.
 func (all schemas) print(args []string) ([]byte, error) {
 	if len(args) == 0 || args[0] == "asyncapi" {
 		return all.bundle()
 	}
-	schema, ok := all.kept[args[0]]
-	if !ok {
-		schema, ok = all.parts[args[0]]
-	}
-	if !ok {
+	schema := all.named(args[0])
+	if schema == nil {
 		names := append(slices.Sorted(maps.Keys(all.kept)), slices.Sorted(maps.Keys(all.parts))...)
 		return nil, usage("there is no schema of %q: there are %s", args[0], strings.Join(names, ", "))
 	}

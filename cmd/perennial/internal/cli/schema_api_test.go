@@ -253,3 +253,31 @@ func TestEveryFieldOfAVerbIsDescribed(t *testing.T) {
 		undescribed(schema, func(path string) { t.Errorf("%s: %s has no description", name, path) })
 	}
 }
+
+func TestSchemaPrintsOneDocumentOrTheNamedSchema(t *testing.T) {
+	all, err := readSchemas()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, bundled := apiDocuments(t)
+	for name, want := range map[string]string{
+		"": string(bundled), "asyncapi": string(bundled), "order.create": `"$id": "urn:perennial:schema:order.create:v1"`,
+		"svc.wait.answer": `"$id": "urn:perennial:schema:svc.wait.answer:v1"`, "dead": `"stream_sequence"`,
+	} {
+		text, err := all.print(strings.Fields(name))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if _, err := all.print([]string{"order.lost"}); err == nil || !strings.Contains(err.Error(), "svc.wait.answer") || !strings.Contains(err.Error(), "order.delivered") {
+		t.Errorf("a name that there is not: %v", err)
+	}
+	metadata, err := verbMetadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(metadata)
+	if size := len(text); err != nil || size < 10_000 || size > 100_000 {
+		t.Errorf("the metadata of all verbs have %d bytes, %v: docs/cli.md says how many an INFO has", size, err)
+	}
+}

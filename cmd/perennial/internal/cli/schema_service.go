@@ -3,7 +3,10 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -18,37 +21,38 @@ import (
 	"perennial/queue"
 )
 
-// verbText says what a verb does, and which fields its request cannot do without.
+// verbText says what a verb does, which fields its request cannot do without, and which it
+// takes and does not read, since several verbs share a type.
 type verbText struct {
-	text     string
-	required []string
+	text             string
+	required, unread []string
 }
 
 var verbTexts = map[string]verbText{
-	daemon.VerbStatus:    {"Show a command with its operations, by the id of either.", []string{"id"}},
-	daemon.VerbStates:    {"Say where commands stand, by id; ids that never came are left out.", []string{"ids"}},
-	daemon.VerbWait:      {"Answer what a command came to, as soon as it is over.", []string{"id"}},
-	daemon.VerbLines:     {"List the lines of a command's end, for commands with more than the event names.", []string{"id"}},
-	daemon.VerbList:      {"List operations.", nil},
-	daemon.VerbBalance:   {"Show the account's money as the ledger has it.", nil},
-	daemon.VerbShow:      {"Show the account: its provider, pauses, and how far it is published.", nil},
-	daemon.VerbRelease:   {"Let go what was held.", []string{"id", "reason"}},
-	daemon.VerbCancel:    {"Withdraw what was never sent.", []string{"id", "reason"}},
-	daemon.VerbRetry:     {"Ask again after not charged.", []string{"id", "reason"}},
-	daemon.VerbResolve:   {"Answer for an operation in review.", []string{"id", "charged", "reason"}},
-	daemon.VerbPause:     {"Stop sending.", []string{"reason"}},
-	daemon.VerbResume:    {"Send again.", []string{"reason"}},
-	daemon.VerbReconcile: {"Compare the books with the provider; it may take minutes.", nil},
-	daemon.VerbRecord:    {"Book a top-up, or what was spent outside Perennial.", []string{"kind", "cents", "reason"}},
-	daemon.VerbEvidence:  {"Show what is known of an operation in review.", []string{"id"}},
-	daemon.VerbSweeps:    {"List the schedules.", nil},
-	daemon.VerbPlan:      {"Plan a sweep of a schedule, as it would be now.", []string{"schedule"}},
-	daemon.VerbSweep:     {"Sweep now.", []string{"schedule", "reason"}},
-	daemon.VerbApprove:   {"Approve a plan that is held.", []string{"plan", "reason"}},
-	daemon.VerbForecast:  {"Forecast the renewals of days to come.", []string{"days"}},
-	daemon.VerbOrder:     {"Carry out an order, and answer what it came to.", nil},
-	daemon.VerbRenew:     {"Carry out a renewal, and answer what it came to.", nil},
-	daemon.VerbRetire:    {"Take proxies out of every sweep, or back in; all of them or none.", []string{"proxy_ids", "reason"}},
+	daemon.VerbStatus:    {"Show a command with its operations, by the id of either.", []string{"id"}, []string{"by", "reason"}},
+	daemon.VerbStates:    {"Say where commands stand, by id; ids that never came are left out.", []string{"ids"}, nil},
+	daemon.VerbWait:      {"Answer what a command came to, as soon as it is over.", []string{"id"}, nil},
+	daemon.VerbLines:     {"List the lines of a command's end, for commands with more than the event names.", []string{"id"}, nil},
+	daemon.VerbList:      {"List operations.", nil, nil},
+	daemon.VerbBalance:   {"Show the account's money as the ledger has it.", nil, nil},
+	daemon.VerbShow:      {"Show the account: its provider, pauses, and how far it is published.", nil, nil},
+	daemon.VerbRelease:   {"Let go what was held.", []string{"id", "reason"}, nil},
+	daemon.VerbCancel:    {"Withdraw what was never sent.", []string{"id", "reason"}, nil},
+	daemon.VerbRetry:     {"Ask again after not charged.", []string{"id", "reason"}, nil},
+	daemon.VerbResolve:   {"Answer for an operation in review.", []string{"id", "charged", "reason"}, nil},
+	daemon.VerbPause:     {"Stop sending.", []string{"reason"}, []string{"id"}},
+	daemon.VerbResume:    {"Send again.", []string{"reason"}, []string{"id"}},
+	daemon.VerbReconcile: {"Compare the books with the provider; it may take minutes.", nil, nil},
+	daemon.VerbRecord:    {"Book a top-up, or what was spent outside Perennial.", []string{"kind", "cents", "reason"}, nil},
+	daemon.VerbEvidence:  {"Show what is known of an operation in review.", []string{"id"}, []string{"by", "reason"}},
+	daemon.VerbSweeps:    {"List the schedules.", nil, nil},
+	daemon.VerbPlan:      {"Plan a sweep of a schedule, as it would be now.", []string{"schedule"}, []string{"plan", "by", "reason"}},
+	daemon.VerbSweep:     {"Sweep now.", []string{"schedule", "reason"}, []string{"plan"}},
+	daemon.VerbApprove:   {"Approve a plan that is held.", []string{"plan", "reason"}, []string{"schedule"}},
+	daemon.VerbForecast:  {"Forecast the renewals of days to come.", []string{"days"}, nil},
+	daemon.VerbRetire:    {"Take proxies out of every sweep, or back in; all of them or none.", []string{"proxy_ids", "reason"}, nil},
+	daemon.VerbOrder:     {"Carry out an order, and answer what it came to.", nil, nil},
+	daemon.VerbRenew:     {"Carry out a renewal, and answer what it came to.", nil, nil},
 }
 
 // requestName and answerName are the names of a verb's schemas; a verb that carries out a
@@ -85,6 +89,9 @@ func (d describer) serviceSchemas() map[string]any {
 		}
 		request := d.reflected(types.Request, knownFields)
 		request.Required = verbTexts[verb].required
+		for _, name := range verbTexts[verb].unread {
+			request.Properties.Delete(name)
+		}
 		all[requestName(verb)] = named(request, requestName(verb), "What the verb "+verb+" takes: "+verbTexts[verb].text)
 		all[answerName(verb)] = answers.part(answerName(verb), "What the verb "+verb+" answers.", types.Answer)
 	}
@@ -140,4 +147,38 @@ func rolesText(verb string) string {
 		names[i] = string(r)
 	}
 	return strings.Join(names, ", ")
+}
+
+// verbMetadata is what $SRV.INFO shows of each verb, under the names that NATS's own
+// examples use: its schemas, whole, with no newline in them.
+func verbMetadata() (map[string]map[string]string, error) {
+	all, err := readSchemas()
+	if err != nil {
+		return nil, err
+	}
+	metadata := map[string]map[string]string{}
+	for verb := range daemon.VerbTypes() {
+		request, err := compactSchema(all.named(requestName(verb)))
+		if err != nil {
+			return nil, fmt.Errorf("schema of %s: %w", requestName(verb), err)
+		}
+		answer, err := compactSchema(all.named(answerName(verb)))
+		if err != nil {
+			return nil, fmt.Errorf("schema of %s: %w", answerName(verb), err)
+		}
+		metadata[verb] = map[string]string{
+			"description": verbTexts[verb].text, "format": "application/json", "roles": rolesText(verb), "request_schema": request, "response_schema": answer,
+		}
+	}
+	return metadata, nil
+}
+
+func compactSchema(schema any) (string, error) {
+	text, err := schemaText(schema)
+	if err != nil {
+		return "", err
+	}
+	var compact bytes.Buffer
+	err = json.Compact(&compact, text)
+	return compact.String(), err
 }

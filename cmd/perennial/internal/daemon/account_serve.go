@@ -76,7 +76,10 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 	for name, v := range a.verbs() {
 		verbs[name] = v.do
 	}
-	return a.host.Queue.ServeAccount(queue.Service{Account: a.Name, Version: config.Version, Verbs: verbs, Clock: time.Now})
+	return a.host.Queue.ServeAccount(queue.Service{
+		Account: a.Name, Version: config.Version, Verbs: verbs, Clock: time.Now,
+		Metadata: func(verb string) map[string]string { return a.host.VerbMetadata[verb] },
+	})
 }
 
 // refills says whether `run --refill-events` is still to be done.

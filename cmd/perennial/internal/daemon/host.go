@@ -39,8 +39,11 @@ type Host struct {
 	Sandbox  *sandbox.Server
 	Accounts []*account
 	HTTP     *httpHost
-	probed   probed
-	healed   time.Time // when the embedded server was last started again; heal's alone
+	// VerbMetadata is what $SRV.INFO shows of each verb of the accounts' services. It is
+	// set before Run; nil: nothing.
+	VerbMetadata map[string]map[string]string
+	probed       probed
+	healed       time.Time // when the embedded server was last started again; heal's alone
 }
 
 // ReadyLine is what `run` prints once it is ready.

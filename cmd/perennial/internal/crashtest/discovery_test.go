@@ -1,0 +1,213 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/queue"
+)
+
+// described are the verbs of account main as NATS shows them to any client, with the
+// metadata of each.
+func described(t *testing.T, nc *nats.Conn) map[string]map[string]string {
+	t.Helper()
+	m, err := nc.Request("$SRV.INFO.perennial-main", nil, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info micro.Info
+	if err := json.Unmarshal(m.Data, &info); err != nil {
+		t.Fatal(err)
+	}
+	verbs := map[string]map[string]string{}
+	for _, e := range info.Endpoints {
+		verbs[strings.TrimPrefix(e.Subject, "perennial.svc.main.")] = e.Metadata
+	}
+	return verbs
+}
+
+// fits holds a JSON text against a schema that was read from metadata.
+func fits(t *testing.T, what, schema string, text []byte) {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
+	if err != nil {
+		t.Fatalf("%s: %v: %s", what, err, schema)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("urn:schema", document); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("urn:schema")
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatalf("%s: %v: %s", what, err, text)
+	}
+	if err := s.Validate(v); err != nil {
+		t.Errorf("%s: %v\n%s", what, err, text)
+	}
+}
+
+// everyVerb are requests that a busy account answers.
+var everyVerb = []struct{ verb, body string }{
+	{"order.create", `{"id":"asked","items":[{"offer_code":"off_us_1","quantity":1}],"duration_days":30}`},
+	{"proxy.renew", `{"id":"asked-2","proxy_ids":["px_5"],"duration_days":30}`},
+	{"status", `{"id":"bought"}`},
+	{"status", `{"id":"renewed"}`},
+	{"status", `{"id":"torn"}`},
+	{"status", `{"id":"refused"}`},
+	{"states", `{"ids":["bought","never"]}`},
+	{"wait", `{"id":"renewed","timeout_seconds":1}`},
+	{"wait", `{"id":"torn"}`},
+	{"lines", `{"id":"bought","after":0,"limit":1}`},
+	{"lines", `{"id":"refused"}`},
+	{"list", `{"all":true,"limit":100}`},
+	{"list", `{"since":"2026-01-01T00:00:00Z","labels":{"none":"such"}}`},
+	{"balance", `{}`},
+	{"show", `{}`},
+	{"sweeps", `{}`},
+	{"plan", `{"schedule":"keep"}`},
+	{"sweep", `{"schedule":"keep","by":"ada","reason":"a test"}`},
+	{"approve", `{"plan":"PLAN","by":"ada","reason":"a test"}`},
+	{"forecast", `{"days":3}`},
+	{"forecast", `{"schedule":"keep","days":3}`},
+	{"reconcile", `{}`},
+	{"record", `{"kind":"top-up","cents":100,"id":"card-1","by":"ada","reason":"a test"}`},
+	{"evidence", `{"id":"torn"}`},
+	{"resolve", `{"id":"torn","line":"px_2","charged":true,"charged_cents":300,"by":"ada","reason":"a test"}`},
+	{"retire", `{"proxy_ids":["px_1"],"by":"ada","reason":"a test"}`},
+	{"retry", `{"id":"poor","by":"ada","reason":"a test"}`},
+	{"cancel", `{"id":"dear","by":"ada","reason":"a test"}`},
+	{"release", `{"id":"dear-2","by":"ada","reason":"a test"}`},
+	{"pause", `{"by":"ada","reason":"a test"}`},
+	{"resume", `{"by":"ada","reason":"a test"}`},
+}
+
+// TestEveryVerbAnswersAsItsSchemaSays, as NATS shows the schema to any client.
+func TestEveryVerbAnswersAsItsSchemaSays(t *testing.T) {
+	w := newWorld(t, 6)
+	w.configure("", `    daily_limit_cents: 5000
+schedules:
+  - {name: keep, cron: "0 0 1 1 *", renew_before: 300h, duration_days: 30, approve_over_cents: 1, match: {proxy_ids: [px_3, px_4]}}
+`)
+	_, line := w.run()
+	w.mustCLI(strings.Fields("order --item off_us_1=2 --id bought --wait")...)
+	w.mustCLI(strings.Fields("renew px_1 --id renewed --wait")...)
+	w.cli(strings.Fields("order --item off_none=1 --id refused --wait")...)
+	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "renewal", "unresolved": 1})
+	w.cli(strings.Fields("renew px_2 --id torn --wait")...)
+	w.fault(map[string]any{"method": "POST", "path": "/api/v1/orders", "fault": "code", "code": "insufficient_wallet_balance", "http_status": 400})
+	w.cli(strings.Fields("order --item off_us_1=1 --id poor --wait")...)
+	w.cli(strings.Fields("order --item off_us_1=20 --id dear --wait")...)
+	w.cli(strings.Fields("order --item off_us_1=20 --id dear-2 --wait")...)
+	nc, err := nats.Connect(line.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	verbs, plan, left := described(t, nc), "", maps.Clone(described(t, nc))
+	for _, x := range everyVerb {
+		body := strings.Replace(x.body, "PLAN", plan, 1)
+		schemas := verbs[x.verb]
+		fits(t, x.verb+" "+body, schemas["request_schema"], []byte(body))
+		answer, err := nc.Request("perennial.svc.main."+x.verb, []byte(body), patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := answer.Header.Get(micro.ErrorHeader); why != "" {
+			t.Fatalf("%s %s: %s", x.verb, body, why)
+		}
+		fits(t, "the answer to "+x.verb+" "+body, schemas["response_schema"], answer.Data)
+		delete(left, x.verb)
+		if x.verb == "sweep" {
+			var made struct{ Plan string }
+			if err := json.Unmarshal(answer.Data, &made); err != nil {
+				t.Fatal(err)
+			}
+			plan = made.Plan
+		}
+	}
+	if len(left) > 0 {
+		t.Errorf("no answer of %v was read", slices.Sorted(maps.Keys(left)))
+	}
+}
+
+// TestAnUnknownIDIsNotFoundByEveryVerb that takes one.
+func TestAnUnknownIDIsNotFoundByEveryVerb(t *testing.T) {
+	w := newWorld(t, 2)
+	w.configure("", `schedules:
+  - {name: keep, cron: "0 0 1 1 *", renew_before: 300h, duration_days: 30}
+`)
+	_, line := w.run()
+	w.mustCLI(strings.Fields("renew px_1 --id known --wait")...)
+	nc, err := nats.Connect(line.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	const signed = `"by":"ada","reason":"a test"`
+	asked := map[string]bool{}
+	for _, x := range []struct{ verb, body string }{
+		{"status", `{"id":"ID"}`}, {"wait", `{"id":"ID"}`}, {"lines", `{"id":"ID"}`}, {"evidence", `{"id":"ID"}`},
+		{"release", `{"id":"ID",` + signed + `}`}, {"cancel", `{"id":"ID",` + signed + `}`}, {"retry", `{"id":"ID",` + signed + `}`},
+		{"resolve", `{"id":"ID","charged":false,` + signed + `}`},
+		{"resolve", `{"id":"ID","line":"px_1","charged":true,"charged_cents":300,` + signed + `}`},
+		{"resolve", `{"id":"known/0001","line":"ID","charged":true,"charged_cents":300,` + signed + `}`},
+		{"plan", `{"schedule":"ID"}`}, {"sweep", `{"schedule":"ID",` + signed + `}`}, {"approve", `{"plan":"ID",` + signed + `}`},
+		{"forecast", `{"schedule":"ID","days":3}`},
+		{"retire", `{"proxy_ids":["ID"],` + signed + `}`}, {"retire", `{"proxy_ids":["px_1","ID"],` + signed + `}`}, {"retire", `{"proxy_ids":["ID"],"undo":true,` + signed + `}`},
+	} {
+		asked[x.verb] = true
+		for _, id := range []string{"never", "never/0001", "known/0099", "*", strings.Repeat("n", 600_000)} {
+			body := strings.Replace(x.body, "ID", id, 1)
+			answer, err := nc.Request("perennial.svc.main."+x.verb, []byte(body), patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code := answer.Header.Get(micro.ErrorCodeHeader); code != daemon.CodeNotFound || len(answer.Data) > 2000 {
+				t.Errorf("%s %.100s is %q: %.300s", x.verb, body, code, answer.Data)
+			}
+		}
+	}
+	for verb, metadata := range described(t, nc) {
+		takes := false
+		for _, field := range []string{`"id"`, `"schedule"`, `"plan"`, `"proxy_ids"`} {
+			takes = takes || strings.Contains(metadata["request_schema"], field+":{")
+		}
+		if takes != asked[verb] && verb != "record" && !slices.Contains(queue.CommandVerbs, verb) { // their ids are the caller's own
+			t.Errorf("%s takes an id: %v, and is asked: %v", verb, takes, asked[verb])
+		}
+	}
+}
+
+// TestCommandsOfTheLineFailForAnUnknownID with one line that says so.
+func TestCommandsOfTheLineFailForAnUnknownID(t *testing.T) {
+	w := newWorld(t, 1)
+	w.run()
+	const none = "there is no command or operation of that id"
+	for args, says := range map[string]string{
+		"status ID": none, "retry ID --by ada --reason x": "ID is not", "cancel ID --by ada --reason x": "ID is not", "release ID --by ada --reason x": "ID is not",
+		"review show ID": none, "review resolve ID --not-charged --by ada --reason x": "ID is not",
+		"proxies get ID": "proxy_not_found", "proxies retire ID --by ada --reason x": `"ID" was never`, "orders get ID": "order_not_found",
+		"sweep plan ID": "no schedule", "sweep run ID --by ada --reason x": "no schedule", "sweep forecast ID": "no schedule", "sweep approve ID --by ada --reason x": "no held plan",
+		"dead show 77": "no such dead letter", "dead requeue 77": "no such dead letter", "dead drop 77": "no such dead letter",
+	} {
+		unknown := strings.NewReplacer("ID", "px-never")
+		_, errs, code := w.cli(strings.Fields(unknown.Replace(args))...)
+		if code != cli.ExitFailed || !strings.Contains(errs, unknown.Replace(says)) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d\n%s", args, code, errs)
+		}
+	}
+}
