@@ -133,3 +133,19 @@ func TestTrap13AnAnswerNamingTheOrderEndsARestoresPause(t *testing.T) {
 	h.awaitResumed()
 	h.settled(600, 0)
 }
+
+// A line that was answered is known, and so is its operation; a proxy that the operation
+// never had is not.
+func TestAnUnknownLineIsNotFound(t *testing.T) {
+	t.Parallel()
+	h := movableRig(t)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	o := h.await("keep", fact.StateCompleted).Operations[0]
+	for line, unknown := range map[string]bool{"px_1": false, "px_2": true, "": false} {
+		err := h.runner.Resolve(t.Context(), Resolution{ID: o.OperationID, ProxyID: line, Charged: new(false), By: "ada", Reason: "x"})
+		var refused *command.RefusedError
+		if !errors.As(err, &refused) || refused.Unknown != unknown {
+			t.Errorf("line %q: %v", line, err)
+		}
+	}
+}

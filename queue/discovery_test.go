@@ -180,3 +180,34 @@ func TestDiscoveryAnswersOnInboxesAlone(t *testing.T) {
 		t.Errorf("%d messages, %v", n, err)
 	}
 }
+
+// TestDroppedRequestsAreErrors: nats.go drops what comes while too many requests wait to
+// be taken in, and no handler sees them.
+func TestDroppedRequestsAreErrors(t *testing.T) {
+	q := newQueue(t)
+	clock, taken, release := &handClock{}, make(chan struct{}, 2*maxWaitingRequests), make(chan struct{})
+	var held atomic.Bool
+	stop, err := q.ServeAccount(Service{Account: "main", Version: "1.0.0", Clock: func() time.Time {
+		if held.Load() { // a request is taken in
+			taken <- struct{}{}
+			<-release
+		}
+		return clock.now()
+	}, Verbs: map[string]Verb{"status": func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil }}})
+	check(t, err)
+	held.Store(true)
+	ask := func() { check(t, q.nc.PublishRequest(ServiceSubject("main", "status"), "_INBOX.none", nil)) }
+	ask()
+	receive(t, taken)
+	const more = 7
+	for range maxWaitingRequests - 1 + more {
+		ask()
+	}
+	check(t, q.nc.Flush()) // they have come back to this connection
+	if have := statsOf(t, q.nc, "status"); have.NumErrors != more || have.NumRequests != more || !strings.HasPrefix(have.LastError, codeBusy+":") {
+		t.Errorf("%+v", have)
+	}
+	held.Store(false)
+	close(release)
+	check(t, stop())
+}
