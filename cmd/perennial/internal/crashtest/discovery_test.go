@@ -211,3 +211,52 @@ func TestCommandsOfTheLineFailForAnUnknownID(t *testing.T) {
 		}
 	}
 }
+
+// TestMessagesFitTheDocument that the program prints: a dead letter, the answer to its
+// inbox, and an event, with their headers.
+func TestMessagesFitTheDocument(t *testing.T) {
+	w := newWorld(t, 1)
+	_, line := w.run()
+	w.mustCLI(strings.Fields("renew px_1 --id renewed --wait")...)
+	nc, err := nats.Connect(line.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	client := &role{Conn: nc, t: t}
+	answers := client.publishFor("order.create", "no command", nc.NewInbox())
+	refused, err := answers.NextMsg(patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Components struct {
+			Schemas map[string]json.RawMessage `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal([]byte(w.mustCLI("schema")), &document); err != nil {
+		t.Fatal(err)
+	}
+	schema := func(name string) string { return string(document.Components.Schemas[name]) }
+	fits(t, "what comes to an inbox", schema("inbox.refused"), refused.Data)
+	js, err := nc.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for stream, of := range map[string][2]string{"PERENNIAL_DEAD_main": {"headers.dead", "dead"}, "PERENNIAL_EVENTS_main": {"headers.event", "ledger.opened"}} {
+		m, err := js.GetMsg(stream, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers := map[string]string{}
+		for name := range m.Header {
+			headers[name] = m.Header.Get(name)
+		}
+		text, err := json.Marshal(headers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fits(t, stream, schema(of[0]), text)
+		fits(t, stream, schema(of[1]), m.Data)
+	}
+}
