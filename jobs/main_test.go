@@ -369,7 +369,7 @@ func (h *rig) listed() {
 	h.t.Helper()
 	page, err := h.client.ProxiesPage(h.t.Context(), upstream.PageRequest{Size: 50})
 	check(h.t, err)
-	check(h.t, h.runner.noteAll(h.t.Context(), page.Items))
+	check(h.t, h.runner.noteAll(h.t.Context(), h.now(), page.Items))
 }
 
 // someNoon is a moment of tests that have no clock.

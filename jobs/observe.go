@@ -71,6 +71,7 @@ func (r *Runner) listFor(ctx context.Context, priority gatePriority, unseen []st
 		if err := r.passNow(ctx, priority); err != nil {
 			return nil, err
 		}
+		at := r.clock.Now()
 		got, err := r.Provider.ProxiesPage(ctx, page)
 		r.Read(ctx, got.ServerTime, err)
 		if errors.Is(err, upstream.CodeInsufficientScope) {
@@ -79,7 +80,7 @@ func (r *Runner) listFor(ctx context.Context, priority gatePriority, unseen []st
 		if err != nil {
 			return nil, &unreadError{"the list of proxies", err}
 		}
-		if err := r.noteAll(ctx, got.Items); err != nil {
+		if err := r.noteAll(ctx, at, got.Items); err != nil {
 			return nil, err
 		}
 		if unseen, err = seenOf(ctx, r.Ledger, unseen, observed); err != nil {
@@ -93,9 +94,10 @@ func (r *Runner) listFor(ctx context.Context, priority gatePriority, unseen []st
 	return unseen, err
 }
 
-// noteAll stores what a page showed, as of the moment it was asked for.
-func (r *Runner) noteAll(ctx context.Context, page []upstream.Proxy) error {
-	at, known := r.clock.Now(), make([]ledger.Proxy, 0, len(page))
+// noteAll stores what a read showed, as of the moment it was asked for: what was settled
+// since may not be in it.
+func (r *Runner) noteAll(ctx context.Context, at time.Time, page []upstream.Proxy) error {
+	known := make([]ledger.Proxy, 0, len(page))
 	for _, p := range page {
 		known = append(known, Observed(p, at))
 	}

@@ -21,6 +21,7 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 		return nil
 	}
 	r.Reached("poll.before")
+	at := r.clock.Now()
 	order, err := r.Provider.Order(ctx, j.op.OrderNo)
 	r.Reached("poll.received")
 	if order.Refund != nil {
@@ -37,6 +38,11 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 			_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
 		}
 		return r.conclude(ctx, j, d)
+	}
+	if len(order.Proxies) > 0 {
+		if err := r.noteAll(ctx, at, order.Proxies); err != nil { // a cache: the next listing shows them too
+			r.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("the delivered proxies could not be noted")
+		}
 	}
 	return r.conclude(ctx, j, decide.Decide(j.op, decide.OrderRead{Moment: r.moment(), Order: order, PollFloor: r.PollFloor}))
 }

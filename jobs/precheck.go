@@ -176,12 +176,13 @@ func (r *Runner) readProxy(ctx context.Context, priority gatePriority, id string
 	if err := r.passNow(ctx, priority); err != nil {
 		return ledger.Proxy{}, err
 	}
+	at := r.clock.Now()
 	read, err := r.Provider.Proxy(ctx, id)
 	r.Read(ctx, time.Time{}, err)
 	if err != nil {
 		return ledger.Proxy{}, &unreadError{"proxy " + id, err}
 	}
-	known := Observed(read, r.clock.Now())
+	known := Observed(read, at)
 	return known, r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known) })
 }
 

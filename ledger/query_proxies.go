@@ -18,7 +18,7 @@ type Proxy struct {
 	CountryCode string     `json:"country_code"`
 	Region      string     `json:"region"`
 	LineName    string     `json:"line_name"`
-	StartsAt    *time.Time `json:"starts_at,omitempty"`
+	StartsAt    *time.Time `json:"starts_at,omitempty"`  // when its time began
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"` // nil: never due
 	SeenAt      time.Time  `json:"seen_at"`
 	// Retired: no sweep renews it. Labels are those of the order that bought it.
@@ -79,6 +79,12 @@ func scanProxy(s scanner) (Proxy, error) {
 // Proxy reads what was last seen of a proxy; ErrNotFound when it never was.
 func (l *Ledger) Proxy(ctx context.Context, id string) (Proxy, error) {
 	return one(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
+}
+
+// Proxies lists at most limit proxies that are not gone, behind one of them in the order of
+// their ids; after "" from the first one on.
+func (l *Ledger) Proxies(ctx context.Context, after string, limit int) ([]Proxy, error) {
+	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id > ? AND gone = 0 ORDER BY proxy_id LIMIT ?`, after, limit), scanProxy)
 }
 
 // Expiring calls yield for every proxy that is not gone and whose expiry is not

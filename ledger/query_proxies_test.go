@@ -196,3 +196,21 @@ func TestASlotFiresOnce(t *testing.T) {
 		t.Fatalf("held %v, unfinished %v", held, unfinished)
 	}
 }
+
+func TestProxiesAreListedPageByPage(t *testing.T) {
+	b := newBook(t)
+	b.observe(1, noon, Proxy{ProxyID: "c", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "a"}, Proxy{ProxyID: "gone", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "b"})
+	b.observe(2, noon.Add(time.Hour), Proxy{ProxyID: "c", ExpiresAt: at(2 * time.Hour)}, Proxy{ProxyID: "a"}, Proxy{ProxyID: "b"})
+	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.FinishPass(2, noon.Add(time.Minute)) }))
+	for after, want := range map[string][]string{"": {"a", "b"}, "a": {"b", "c"}, "b": {"c"}, "c": nil} {
+		page, err := b.Proxies(t.Context(), after, 2)
+		check(t, err)
+		var got []string
+		for _, p := range page {
+			got = append(got, p.ProxyID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("behind %q: %v", after, got)
+		}
+	}
+}

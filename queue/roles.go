@@ -79,7 +79,7 @@ func CheckUser(u User) error {
 // producers. A producer may also ask producerVerbs.
 var (
 	CommandVerbs  = []string{string(KindOrderCreate), string(KindProxyRenew)}
-	ReadingVerbs  = []string{"status", "states", "wait", "lines", "list", "balance", "show", "sweeps", "plan", "forecast", "evidence"}
+	ReadingVerbs  = []string{"status", "states", "wait", "lines", "list", "balance", "show", "sweeps", "plan", "forecast", "evidence", "proxies"}
 	ChangingVerbs = []string{"release", "cancel", "retry", "resolve", "pause", "resume", "sweep", "approve", "retire", "reconcile", "record"}
 	producerVerbs = []string{"status", "states", "wait", "lines"}
 )

@@ -278,23 +278,7 @@ func addProxy(list *listing, account string, p ledger.Proxy) error {
 	if p.Retired {
 		status += ", retired"
 	}
-	return list.add(account, listedProxy(p, known), p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
-}
-
-// listedProxy is a proxy without what is known to be out of date: the expiry of
-// before its last renewal is no expiry.
-func listedProxy(p ledger.Proxy, known bool) any {
-	if known {
-		return p
-	}
-	before := p.ExpiresAt
-	p.ExpiresAt, p.SeenAt = nil, time.Time{}
-	return struct {
-		ledger.Proxy
-
-		SeenAt *time.Time `json:"seen_at"`
-		Before *time.Time `json:"expired_before_renewal_at,omitempty"`
-	}{Proxy: p, Before: before}
+	return list.add(account, daemon.Listed(p), p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
 }
 
 func (a *app) proxiesGet() *cobra.Command {

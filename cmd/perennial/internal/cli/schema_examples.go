@@ -73,6 +73,7 @@ var exampleTexts = map[string]string{
 	"svc.states.request":    `{"ids":["restock-7","keep-7"]}`,
 	"svc.states.answer":     `{"restock-7":"delivered","keep-7":"sending"}`,
 	"svc.wait.request":      `{"id":"restock-7","timeout_seconds":60}`,
+	"svc.proxies.request":   `{"after":"px_7","limit":1000}`,
 	"svc.lines.request":     `{"id":"restock-7","after":200,"limit":1000}`,
 	"svc.list.request":      `{"limit":100,"state":"review","kind":"renewal"}`,
 	"svc.balance.request":   `{}`,

@@ -51,6 +51,7 @@ var verbTexts = map[string]verbText{
 	daemon.VerbApprove:   {"Approve a plan that is held.", []string{"plan", "reason"}, []string{"schedule"}},
 	daemon.VerbForecast:  {"Forecast the renewals of days to come.", []string{"days"}, nil},
 	daemon.VerbRetire:    {"Take proxies out of every sweep, or back in; all of them or none.", []string{"proxy_ids", "reason"}, nil},
+	daemon.VerbProxies:   {"List the proxies that the ledger knows, in the order of their ids.", nil, nil},
 	daemon.VerbOrder:     {"Carry out an order, and answer what it came to.", nil, nil},
 	daemon.VerbRenew:     {"Carry out a renewal, and answer what it came to.", nil, nil},
 }

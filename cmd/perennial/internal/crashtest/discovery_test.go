@@ -86,6 +86,7 @@ var everyVerb = []struct{ verb, body string }{
 	{"reconcile", `{}`},
 	{"record", `{"kind":"top-up","cents":100,"id":"card-1","by":"ada","reason":"a test"}`},
 	{"evidence", `{"id":"torn"}`},
+	{"proxies", `{"limit":2}`},
 	{"resolve", `{"id":"torn","line":"px_2","charged":true,"charged_cents":300,"by":"ada","reason":"a test"}`},
 	{"retire", `{"proxy_ids":["px_1"],"by":"ada","reason":"a test"}`},
 	{"retry", `{"id":"poor","by":"ada","reason":"a test"}`},

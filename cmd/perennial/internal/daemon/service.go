@@ -38,6 +38,7 @@ const (
 	VerbSweep   = "sweep"
 	VerbApprove = "approve"
 	VerbRetire  = "retire"
+	VerbProxies = "proxies"
 
 	VerbForecast = "forecast"
 
@@ -141,6 +142,7 @@ func (a *account) verbs() map[string]verb {
 		VerbSweep:   a.bound(answer(a.sweepNow)),
 		VerbApprove: a.bound(answer(a.approve)),
 		VerbRetire:  answer(a.retire),
+		VerbProxies: answer(a.proxies),
 
 		VerbForecast: a.bound(answer(a.forecast)),
 

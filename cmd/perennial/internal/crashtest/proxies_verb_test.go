@@ -1,0 +1,53 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"perennial/cmd/perennial/internal/daemon"
+)
+
+// A viewer asks what is owned, page by page: what was bought and what was renewed.
+func TestAViewerListsTheProxiesPageByPage(t *testing.T) {
+	w := newWorld(t, 3)
+	_, line := w.run()
+	w.readySays(line, ready)
+	nc, err := nats.Connect(line.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	client := &role{Conn: nc, t: t}
+	bought, code, err := client.request("order.create", `{"id":"buy","items":[{"offer_code":"off_us_1","quantity":3}],"duration_days":30}`, patience)
+	if err != nil || code != "" {
+		t.Fatalf("%s %v", code, err)
+	}
+	if _, code, err := client.request("proxy.renew", `{"id":"keep","proxy_ids":["px_1"],"duration_days":30}`, patience); err != nil || code != "" {
+		t.Fatalf("%s %v", code, err)
+	}
+	found := map[string]daemon.ListedProxy{}
+	for after, pages := "", 0; after != "" || pages == 0; pages++ {
+		var page daemon.ProxiesAnswer
+		if err := json.Unmarshal([]byte(client.verb("proxies", fmt.Sprintf(`{"after":%q,"limit":2}`, after))), &page); err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Proxies) == 0 || len(page.Proxies) > 2 {
+			t.Fatalf("page %d has %d proxies", pages, len(page.Proxies))
+		}
+		for _, p := range page.Proxies {
+			found[p.ProxyID] = p
+		}
+		after = page.Next
+	}
+	for _, line := range bought.Lines {
+		if p := found[line.ProxyID]; p.ExpiresAt == nil || !p.ExpiresAt.Equal(*line.ExpiresAt) || p.CountryCode != "US" {
+			t.Errorf("%s was bought: %+v", line.ProxyID, p)
+		}
+	}
+	if p := found["px_1"]; p.ExpiresAt != nil || p.ExpiredBeforeRenewalAt == nil || p.SeenAt != nil {
+		t.Errorf("px_1 was renewed, and not read since: %+v", p)
+	}
+}
