@@ -65,23 +65,45 @@ func (t *Tx) finishRefused(f fact.CommandRejected) error {
 	out := emptyFinished(f.Ref)
 	out.State, out.Code, out.Reason, out.ReplyTo = string(fact.StateRejected), f.Code, f.Reason, f.ReplyTo
 	out.StreamSequence = f.StreamSequence
+	err := t.queryRow(`SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?), 0) + 1`, f.CommandID).Scan(&out.Revision)
+	if err != nil {
+		return err
+	}
 	return t.appendFinished(out)
 }
 
 // finish appends command.finished if the command is over.
 func (t *Tx) finish(of fact.Ref) error {
-	f, over, err := finished(t, of)
-	if err != nil || !over {
+	operations, err := collect(t.query(endedOperations, of.CommandID+"/", of.CommandID+"0", of.CommandID), scanOperation)
+	if err != nil || len(operations) == 0 {
 		return err
 	}
-	var sequence int64
-	err = t.queryRow(`SELECT c.reply_to, coalesce(j.data ->> '$.stream_sequence', 0) FROM commands c
-		LEFT JOIN journal j ON j.seq = c.accepted_seq WHERE c.id = ?`, of.CommandID).Scan(&f.ReplyTo, &sequence)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	f := emptyFinished(of)
+	leftOut, err := t.address(&f)
+	if err != nil {
 		return err
 	}
-	f.StreamSequence = uint64(sequence)
+	lines, err := linesOfCommand(t, f.CommandID, operations, leftOut)
+	if err != nil || lines.claimed {
+		return err
+	}
+	if err := sumUp(t, &f, operations, lines); err != nil {
+		return err
+	}
 	return t.appendFinished(f)
+}
+
+// address sets what a command.finished has of its command: revision, inbox and message.
+// leftOut says that proxies were left out when the command came.
+func (t *Tx) address(f *fact.CommandFinished) (leftOut bool, err error) {
+	var sequence int64
+	var skipped int
+	err = t.queryRow(`SELECT c.reply_to, coalesce(j.data ->> '$.stream_sequence', 0), coalesce(f.revision, 0) + 1,
+			EXISTS (SELECT 1 FROM journal s WHERE s.operation = c.id AND s.operation <> '' AND s.type = 'proxy.skipped')
+		FROM commands c LEFT JOIN journal j ON j.seq = c.accepted_seq LEFT JOIN finished f ON f.command_id = c.id WHERE c.id = ?`, f.CommandID).
+		Scan(&f.ReplyTo, &sequence, &f.Revision, &skipped)
+	f.StreamSequence = uint64(sequence)
+	return skipped == 1, err
 }
 
 func emptyFinished(of fact.Ref) fact.CommandFinished {
@@ -93,10 +115,6 @@ func emptyFinished(of fact.Ref) fact.CommandFinished {
 
 func (t *Tx) appendFinished(f fact.CommandFinished) (err error) {
 	if f.Totals.Currency, err = t.currency(f); err != nil {
-		return err
-	}
-	err = t.queryRow(`SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?), 0) + 1`, f.CommandID).Scan(&f.Revision)
-	if err != nil {
 		return err
 	}
 	err = t.append(f)
@@ -119,26 +137,16 @@ const endedOperations = `SELECT ` + operationColumns + ` FROM operations WHERE i
 	AND NOT EXISTS (SELECT 1 FROM operations l WHERE l.id > ?1 AND l.id < ?2 AND l.command_id = ?3 AND l.live = 1)
 	ORDER BY accepted_at, chunk, generation`
 
-// finished sums a command up, without revision, currency and inbox; over is false while
-// something of it is under way, or waits for a person.
-func finished(from source, of fact.Ref) (f fact.CommandFinished, over bool, err error) {
-	f = emptyFinished(of)
-	operations, err := collect(from.query(endedOperations, f.CommandID+"/", f.CommandID+"0", f.CommandID), scanOperation)
-	if err != nil || len(operations) == 0 {
-		return f, false, err
-	}
-	lines, err := linesOfCommand(from, f.CommandID, operations)
-	if err != nil || lines.claimed {
-		return f, false, err
-	}
-	if err := addOperations(from, &f, operations, lines); err != nil {
-		return f, false, err
+// sumUp adds to a command's end what came of it.
+func sumUp(from source, f *fact.CommandFinished, operations []fact.Operation, lines commandLines) error {
+	if err := addOperations(from, f, operations, lines); err != nil {
+		return err
 	}
 	if lines.leftOut > 0 && f.Code == "" && f.Reason == "" {
 		f.Code, f.Reason = "left_out", fmt.Sprintf("%d of %d proxies were left out: other operations held them", lines.leftOut, len(lines.all))
 	}
 	f.Lines, f.LinesTotal = append(f.Lines, lines.all[:min(len(lines.all), fact.MaxFinishedLines)]...), len(lines.all)
-	return f, true, nil
+	return nil
 }
 
 // addOperations adds a command's operations, its state and its sums.
@@ -188,8 +196,9 @@ type commandLines struct {
 }
 
 // linesOfCommand reads what became of each proxy: of the lines of its renewals the
-// latest, with what all of them cost, and what its orders delivered.
-func linesOfCommand(from source, id string, operations []fact.Operation) (c commandLines, err error) {
+// latest, with what all of them cost, and what its orders delivered. leftOut says that
+// proxies may have been left out when the command came.
+func linesOfCommand(from source, id string, operations []fact.Operation, leftOut bool) (c commandLines, err error) {
 	if operations[0].Kind.MakesOrder() {
 		for _, o := range operations {
 			if o.State == fact.StateDelivered {
@@ -200,8 +209,10 @@ func linesOfCommand(from source, id string, operations []fact.Operation) (c comm
 		}
 		return c, nil
 	}
-	if err := c.addLeftOut(from, id); err != nil {
-		return c, err
+	if leftOut {
+		if err := c.addLeftOut(from, id); err != nil {
+			return c, err
+		}
 	}
 	c.states = map[string]map[string]fact.LineState{}
 	at := map[string]int{}

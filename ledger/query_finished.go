@@ -82,12 +82,15 @@ func (l *Ledger) FinishedLines(ctx context.Context, id string, after, limit int)
 	if err != nil {
 		return p, err
 	}
-	lines, err := linesOfCommand(reader{ctx, l}, id, operations)
+	lines, err := linesOfCommand(reader{ctx, l}, id, operations, mayHaveLeftOut)
 	p.LinesTotal = len(lines.all)
 	from := min(max(after, 0), p.LinesTotal)
 	p.Lines = append([]fact.FinishedLine{}, lines.all[from:min(from+limit, p.LinesTotal)]...)
 	return p, err
 }
+
+// mayHaveLeftOut has linesOfCommand look for proxies that were left out.
+const mayHaveLeftOut = true
 
 // reader is a source of what is committed.
 type reader struct {

@@ -35,7 +35,7 @@ var ledgerBugs = []bug{
 	{name: "an update without its version", in: "ledger.andVersion", run: "TestWhatWasDecided",
 		old: " WHERE id = ? AND version = coalesce(?, version)",
 		new: " WHERE id = ? AND coalesce(?, 1) > 0"},
-	{name: "a command without proxies has null lines", in: "ledger.finished", run: "TestEveryTypeOfEvent",
+	{name: "a command without proxies has null lines", in: "ledger.sumUp", run: "TestEveryTypeOfEvent",
 		old: "append(f.Lines, lines.all[:min(len(lines.all), fact.MaxFinishedLines)]...), len",
 		new: "lines.all[:min(len(lines.all), fact.MaxFinishedLines)], len"},
 	{name: "a schema takes an order in two forms at once", in: "cli.orderForms", run: "TestParserAndSchema",
