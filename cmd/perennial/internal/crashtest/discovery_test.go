@@ -219,13 +219,8 @@ func TestMessagesFitTheDocument(t *testing.T) {
 	w := newWorld(t, 1)
 	_, line := w.run()
 	w.mustCLI(strings.Fields("renew px_1 --id renewed --wait")...)
-	nc, err := nats.Connect(line.NATS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	client := &role{Conn: nc, t: t}
-	answers := client.publishFor("order.create", "no command", nc.NewInbox())
+	client := dial(t, line.NATS)
+	answers := client.publishFor("order.create", "no command", client.NewInbox())
 	refused, err := answers.NextMsg(patience)
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +235,7 @@ func TestMessagesFitTheDocument(t *testing.T) {
 	}
 	schema := func(name string) string { return string(document.Components.Schemas[name]) }
 	fits(t, "what comes to an inbox", schema("inbox.refused"), refused.Data)
-	js, err := nc.JetStream()
+	js, err := client.JetStream()
 	if err != nil {
 		t.Fatal(err)
 	}

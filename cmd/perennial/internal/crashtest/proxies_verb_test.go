@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/nats-io/nats.go"
-
 	"perennial/cmd/perennial/internal/daemon"
 )
 
@@ -15,12 +13,7 @@ func TestAViewerListsTheProxiesPageByPage(t *testing.T) {
 	w := newWorld(t, 3)
 	_, line := w.run()
 	w.readySays(line, ready)
-	nc, err := nats.Connect(line.NATS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	client := &role{Conn: nc, t: t}
+	client := dial(t, line.NATS)
 	bought, code, err := client.request("order.create", `{"id":"buy","items":[{"offer_code":"off_us_1","quantity":3}],"duration_days":30}`, patience)
 	if err != nil || code != "" {
 		t.Fatalf("%s %v", code, err)

@@ -73,12 +73,7 @@ func TestARequestIsAskedAgainOverAKill(t *testing.T) {
 	w.configure(outer.url(), "")
 	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "hang", "seconds": 2})
 	run, _ := w.run()
-	nc, err := nats.Connect(outer.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	client := &role{Conn: nc, t: t}
+	client := dial(t, outer.url())
 	const renewal = `{"id":"r1","proxy_ids":["px_1"],"duration_days":30}`
 	lost := make(chan error, 1)
 	go func() {

@@ -45,14 +45,9 @@ func TestAProducerWaitsForItsCommandsOverAKill(t *testing.T) {
 	w.configure(outer.url(), "")
 	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "hang", "seconds": 2})
 	run, _ := w.run()
-	nc, err := nats.Connect(outer.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	client := &role{Conn: nc, t: t}
+	client := dial(t, outer.url())
 	publish := func(kind, body string) {
-		if _, err := nc.Request("perennial.commands.main."+kind, []byte(body), patience); err != nil {
+		if _, err := client.Request("perennial.commands.main."+kind, []byte(body), patience); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +78,7 @@ func TestAProducerWaitsForItsCommandsOverAKill(t *testing.T) {
 	if refused := client.waits("x1", 2).Result; refused.State != "rejected" || refused.Code != fact.RejectedInvalid || refused.Reason == "" {
 		t.Errorf("%+v", refused)
 	}
-	answer, err := nc.Request("perennial.svc.main.wait", []byte(`{"id":"never","timeout_seconds":1}`), patience)
+	answer, err := client.Request("perennial.svc.main.wait", []byte(`{"id":"never","timeout_seconds":1}`), patience)
 	if err != nil || answer.Header.Get("Nats-Service-Error-Code") != daemon.CodeNotFound {
 		t.Errorf("an id that never came: %v %v", answer, err)
 	}
@@ -194,12 +189,7 @@ func TestAnInboxIsAnsweredOverAKill(t *testing.T) {
 	w.configure(outer.url(), "")
 	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "hang", "seconds": 2})
 	run, _ := w.run()
-	nc, err := nats.Connect(outer.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	client := &role{Conn: nc, t: t}
+	client := dial(t, outer.url())
 	answers := client.publishFor("proxy.renew", `{"id":"r1","proxy_ids":["px_1"],"duration_days":30}`, client.NewInbox())
 	for out := ""; !strings.Contains(out, `"sending"`) && !strings.Contains(out, `"completed"`); {
 		out, _, _ = w.cli("status", "r1", "-o", "json")
@@ -216,17 +206,12 @@ func TestEveryEventOfACommandCarriesItsTrace(t *testing.T) {
 	const parent, state = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "rojo=00f067aa0ba902b7"
 	w := newWorld(t, 2)
 	_, line := w.run()
-	nc, err := nats.Connect(line.NATS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	client := &role{Conn: nc, t: t}
+	client := dial(t, line.NATS)
 	for id, header := range map[string]nats.Header{
 		"traced": {"traceparent": {parent}, "tracestate": {state}}, "plain": nil, "broken": {"traceparent": {"00-x"}, "tracestate": {state}},
 	} {
 		body := fmt.Sprintf(`{"id":%q,"proxy_ids":["px_1"],"duration_days":30}`, id)
-		if _, err := nc.RequestMsg(&nats.Msg{Subject: "perennial.commands.main.proxy.renew", Data: []byte(body), Header: header}, patience); err != nil {
+		if _, err := client.RequestMsg(&nats.Msg{Subject: "perennial.commands.main.proxy.renew", Data: []byte(body), Header: header}, patience); err != nil {
 			t.Fatal(err)
 		}
 		client.waits(id, 5)

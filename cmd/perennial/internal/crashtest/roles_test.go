@@ -128,6 +128,17 @@ type role struct {
 	js jetstream.JetStream
 }
 
+// dial is a plain client, of a server without users.
+func dial(t *testing.T, url string) *role {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return &role{Conn: nc, t: t}
+}
+
 func (w *world) as(line daemon.ReadyLine, user string) *role {
 	w.t.Helper()
 	address := line.NATS[strings.LastIndexAny(line.NATS, "/@")+1:]
