@@ -218,7 +218,7 @@ func (d describer) eventSchema(name string, f fact.Fact) object {
 	return object{
 		"$schema": draft, "$id": ledger.SchemaID(name), "title": "Perennial event " + name, "type": "object",
 		"description": d.words[typeName(reflect.TypeOf(f))],
-		"required":    []string{"specversion", "id", "source", "type", "time", "datacontenttype", "data"},
+		"required":    []string{"specversion", "id", "source", "type", "time", "datacontenttype", "dataschema", "data"},
 		"properties": object{
 			"specversion":     object{"const": "1.0", "description": "The version of CloudEvents."},
 			"id":              object{"type": "string", "pattern": `^[a-z0-9-]{1,32}/[0-9a-f]{16}/[0-9]+$`, "description": "The same for the same fact, for ever: the account, the first 16 digits of the row's hash, the row."},

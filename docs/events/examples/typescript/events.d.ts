@@ -217,7 +217,7 @@ export interface AccountPaused extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:account.paused:v1";
+  dataschema: "urn:perennial:schema:account.paused:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -279,7 +279,7 @@ export interface AccountResumed extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:account.resumed:v1";
+  dataschema: "urn:perennial:schema:account.resumed:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -402,7 +402,7 @@ export interface CommandAccepted extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:command.accepted:v1";
+  dataschema: "urn:perennial:schema:command.accepted:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -482,7 +482,7 @@ export interface CommandCancelled extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:command.cancelled:v1";
+  dataschema: "urn:perennial:schema:command.cancelled:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -566,7 +566,7 @@ export interface CommandConflict extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:command.conflict:v1";
+  dataschema: "urn:perennial:schema:command.conflict:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -774,7 +774,7 @@ export interface CommandFinished extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:command.finished:v1";
+  dataschema: "urn:perennial:schema:command.finished:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -858,7 +858,7 @@ export interface CommandHeld extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:command.held:v1";
+  dataschema: "urn:perennial:schema:command.held:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -983,7 +983,7 @@ export interface CommandRejected extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:command.rejected:v1";
+  dataschema: "urn:perennial:schema:command.rejected:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -1067,7 +1067,7 @@ export interface CommandReleased extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:command.released:v1";
+  dataschema: "urn:perennial:schema:command.released:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -1182,7 +1182,7 @@ export interface LedgerArchived extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:ledger.archived:v1";
+  dataschema: "urn:perennial:schema:ledger.archived:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -1256,7 +1256,7 @@ export interface LedgerBounded extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:ledger.bounded:v1";
+  dataschema: "urn:perennial:schema:ledger.bounded:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -1344,7 +1344,7 @@ export interface LedgerDiscrepancy extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:ledger.discrepancy:v1";
+  dataschema: "urn:perennial:schema:ledger.discrepancy:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -1465,7 +1465,7 @@ export interface LedgerOpened extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:ledger.opened:v1";
+  dataschema: "urn:perennial:schema:ledger.opened:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -1519,7 +1519,7 @@ export interface LedgerReconciled extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:ledger.reconciled:v1";
+  dataschema: "urn:perennial:schema:ledger.reconciled:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -1623,7 +1623,7 @@ export interface LedgerRecorded extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:ledger.recorded:v1";
+  dataschema: "urn:perennial:schema:ledger.recorded:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -1782,7 +1782,7 @@ export interface OperationResolved extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:operation.resolved:v1";
+  dataschema: "urn:perennial:schema:operation.resolved:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -1942,7 +1942,7 @@ export interface OperationReview extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:operation.review:v1";
+  dataschema: "urn:perennial:schema:operation.review:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -2040,7 +2040,7 @@ export interface OperationSending extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:operation.sending:v1";
+  dataschema: "urn:perennial:schema:operation.sending:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -2120,7 +2120,7 @@ export interface OperationUnsent extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:operation.unsent:v1";
+  dataschema: "urn:perennial:schema:operation.unsent:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -2212,7 +2212,7 @@ export interface OperationWaiting extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:operation.waiting:v1";
+  dataschema: "urn:perennial:schema:operation.waiting:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -2292,7 +2292,7 @@ export interface OrderAccepted extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:order.accepted:v1";
+  dataschema: "urn:perennial:schema:order.accepted:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -2471,7 +2471,7 @@ export interface OrderDelivered extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:order.delivered:v1";
+  dataschema: "urn:perennial:schema:order.delivered:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -2613,7 +2613,7 @@ export interface OrderProgressed extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:order.progressed:v1";
+  dataschema: "urn:perennial:schema:order.progressed:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -2759,7 +2759,7 @@ export interface OrderRefunded extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:order.refunded:v1";
+  dataschema: "urn:perennial:schema:order.refunded:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -2809,7 +2809,7 @@ export interface ProxyExpired extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:proxy.expired:v1";
+  dataschema: "urn:perennial:schema:proxy.expired:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -2863,7 +2863,7 @@ export interface ProxyExpiring extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:proxy.expiring:v1";
+  dataschema: "urn:perennial:schema:proxy.expiring:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -2921,7 +2921,7 @@ export interface ProxyReinstated extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:proxy.reinstated:v1";
+  dataschema: "urn:perennial:schema:proxy.reinstated:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -2993,7 +2993,7 @@ export interface ProxyReplaced extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:proxy.replaced:v1";
+  dataschema: "urn:perennial:schema:proxy.replaced:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -3051,7 +3051,7 @@ export interface ProxyRetired extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:proxy.retired:v1";
+  dataschema: "urn:perennial:schema:proxy.retired:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -3139,7 +3139,7 @@ export interface ProxyReview extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:proxy.review:v1";
+  dataschema: "urn:perennial:schema:proxy.review:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -3266,7 +3266,7 @@ export interface ProxySkipped extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:proxy.skipped:v1";
+  dataschema: "urn:perennial:schema:proxy.skipped:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -3409,7 +3409,7 @@ export interface RenewalCompleted extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:renewal.completed:v1";
+  dataschema: "urn:perennial:schema:renewal.completed:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -3552,7 +3552,7 @@ export interface RenewalFailed extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:renewal.failed:v1";
+  dataschema: "urn:perennial:schema:renewal.failed:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -3695,7 +3695,7 @@ export interface RenewalPartial extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:renewal.partial:v1";
+  dataschema: "urn:perennial:schema:renewal.partial:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -3749,7 +3749,7 @@ export interface RunnerStarted extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:runner.started:v1";
+  dataschema: "urn:perennial:schema:runner.started:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -3819,7 +3819,7 @@ export interface SweepFailed extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:sweep.failed:v1";
+  dataschema: "urn:perennial:schema:sweep.failed:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -3893,7 +3893,7 @@ export interface SweepFinished extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:sweep.finished:v1";
+  dataschema: "urn:perennial:schema:sweep.finished:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -3975,7 +3975,7 @@ export interface SweepHeld extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:sweep.held:v1";
+  dataschema: "urn:perennial:schema:sweep.held:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -4029,7 +4029,7 @@ export interface SweepMissed extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:sweep.missed:v1";
+  dataschema: "urn:perennial:schema:sweep.missed:v1";
   /**
    * The type of the fact and the version of its shape.
    */
@@ -4157,7 +4157,7 @@ export interface SweepPlanned extends CloudEvent {
   /**
    * The $id of this schema.
    */
-  dataschema?: "urn:perennial:schema:sweep.planned:v1";
+  dataschema: "urn:perennial:schema:sweep.planned:v1";
   /**
    * The type of the fact and the version of its shape.
    */
