@@ -312,6 +312,9 @@ func (a *arrival) id() string {
 // to the dead letters, durably, before it is acknowledged.
 func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 	a := &arrival{msg: m, kind: KindOf(m.Kind), inbox: queue.ReplyTo(m.Header), trace: fact.TraceOf(queue.Header(m.Header, "traceparent"), queue.Header(m.Header, "tracestate"))}
+	if to := queue.Header(m.Header, queue.HeaderReplyTo); to != "" && a.inbox == "" {
+		r.Log.WithField("stream_sequence", m.StreamSequence).Warnf("the command is not answered: its header %s names no inbox (_INBOX.…, of at most 200 bytes)", queue.HeaderReplyTo)
+	}
 	err := a.parse(command.Rules{Environment: r.Provider.Environment(), CIDRField: r.CIDRField})
 	if unreadable, ok := errors.AsType[*command.UnreadableError](err); ok {
 		if err := r.bury(ctx, m, unreadable.Reason); err != nil {

@@ -26,9 +26,7 @@ func (r *Runner) job(record fact.Operation, c command.Command, ids []string) *jo
 		released: record.State == fact.StateAccepted && record.Code == codeReleased,
 	}
 	j.urgency = urgencyOf(c.Priority)
-	if len(c.Items) == 1 {
-		j.op.OfferCode = c.Items[0].OfferCode
-	}
+	j.op.OfferCode = c.OnlyOffer()
 	if record.State == fact.StateOpen {
 		j.lane, j.priority = lanePoll, priorityPoll
 	}

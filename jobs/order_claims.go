@@ -17,28 +17,28 @@ import (
 // named refuses an order number that an answer must not carry: of a renewal, of
 // an operation that has another one, of an order that is booked otherwise, or that
 // the provider shows to be another.
-func (r *Runner) named(ctx context.Context, o fact.Operation, x Resolution) error {
+func (r *Runner) named(ctx context.Context, o fact.Operation, x Resolution) (read upstream.Order, err error) {
 	switch {
 	case x.OrderNo == "" || o.OrderNo == x.OrderNo:
-		return nil
+		return read, nil
 	case !o.Kind.MakesOrder():
-		return command.Refuse("%s is a renewal and has no order", o.ID)
+		return read, command.Refuse("%s is a renewal and has no order", o.ID)
 	case o.OrderNo != "":
-		return command.Refuse("%s has order %s already", o.ID, o.OrderNo)
+		return read, command.Refuse("%s has order %s already", o.ID, o.OrderNo)
 	}
 	other, err := r.Ledger.OrderOperation(ctx, x.OrderNo)
 	if err == nil {
-		return command.Refuse("order %s belongs to %s, and not to %s: see `perennial status %s`", x.OrderNo, other.ID, o.ID, other.CommandID)
+		return read, command.Refuse("order %s belongs to %s, and not to %s: see `perennial status %s`", x.OrderNo, other.ID, o.ID, other.CommandID)
 	}
 	if !errors.Is(err, ledger.ErrNotFound) {
-		return err
+		return read, err
 	}
 	recorded, err := r.Ledger.RecordedFor(ctx)
 	if err != nil {
-		return err
+		return read, err
 	}
 	if cents := recorded[x.OrderNo]; cents != 0 {
-		return command.Refuse("%s is recorded on order %s as spent elsewhere, and %s would book it again: take that back first with `perennial ledger record --kind top-up --cents %d --order %s`",
+		return read, command.Refuse("%s is recorded on order %s as spent elsewhere, and %s would book it again: take that back first with `perennial ledger record --kind top-up --cents %d --order %s`",
 			r.binding.Amount(cents), x.OrderNo, o.ID, cents, x.OrderNo)
 	}
 	return r.shownAs(ctx, o, x.OrderNo)
@@ -49,30 +49,31 @@ const claimPatience = 20 * time.Second
 
 // shownAs reads an order that an answer names, and refuses one that the operation
 // cannot have made, or that cannot be read.
-func (r *Runner) shownAs(ctx context.Context, o fact.Operation, no string) error {
+func (r *Runner) shownAs(ctx context.Context, o fact.Operation, no string) (read upstream.Order, err error) {
 	const without = "or answer without --order: an order of the same cost is then taken for it"
 	m, err := reconcile.MakerOf(ctx, r.Ledger, o)
 	if err != nil {
-		return err
+		return read, err
 	}
 	if err := r.readable(); err != nil {
-		return command.Refuse("order %s was not compared with what %s asked for: %v. Answer again when the account is resumed, %s", no, o.ID, err, without)
+		return read, command.Refuse("order %s was not compared with what %s asked for: %v. Answer again when the account is resumed, %s", no, o.ID, err, without)
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimPatience)
 	defer cancel()
-	var read upstream.Order
+	at := r.clock.Now()
 	if err = r.passNow(ctx, priorityPoll); err == nil {
 		read, err = r.Provider.Order(ctx, no)
 		r.Read(ctx, read.ServerTime, err)
 	}
 	switch {
 	case errors.Is(err, upstream.CodeOrderNotFound):
-		return command.Refuse("the provider does not show order %s to this account, so %s cannot be said to have made it: see `perennial review show %s`", no, o.ID, o.ID)
+		return read, command.Refuse("the provider does not show order %s to this account, so %s cannot be said to have made it: see `perennial review show %s`", no, o.ID, o.ID)
 	case err != nil:
-		return command.Refuse("order %s could not be compared with what %s asked for: %v. Answer again when the provider shows it, %s", no, o.ID, err, without)
+		return read, command.Refuse("order %s could not be compared with what %s asked for: %v. Answer again when the provider shows it, %s", no, o.ID, err, without)
 	}
 	if why := m.CannotHaveMade(reconcile.ForeignOf(read)); why != "" {
-		return command.Refuse("order %s is not of %s: %s. `perennial review show %s` names the orders that may be", no, o.ID, why, o.ID)
+		return read, command.Refuse("order %s is not of %s: %s. `perennial review show %s` names the orders that may be", no, o.ID, why, o.ID)
 	}
-	return nil
+	r.noteDelivered(ctx, o.ID, at, read)
+	return read, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/jobs/command"
+	"perennial/jobs/inspect"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -68,6 +69,16 @@ func TestAnAnswerCannotNameAnOrderThatContradictsIt(t *testing.T) {
 	h.fault("/api/v1/orders/*", "code", map[string]any{"method": "GET", "code": "internal_error", "http_status": 500, "times": 1})
 	h.refusedFor(id, e.Orders[0].OrderNo, e.Orders[0].OrderNo, id, "could not be compared", "without --order")
 	check(t, h.claims(id, e.Orders[0].OrderNo))
+	answer, _ := h.facts("operation.resolved")[0].(fact.OperationResolved)
+	if len(answer.ProxyIDs) != 2 || len(answer.Proxies) != 2 || answer.Proxies[0].OfferCode != "off_us_dallas" || *answer.Proxies[0].ChargedCents != 300 {
+		t.Errorf("%+v", answer)
+	}
+	if s, err := inspect.Status(t.Context(), h.ledger, "buy"); err != nil || len(s.Operations[0].ProxyIDs) != 2 {
+		t.Errorf("%+v %v", s, err)
+	}
+	if known, err := h.ledger.Proxy(t.Context(), answer.ProxyIDs[0]); err != nil || known.ExpiresAt == nil {
+		t.Errorf("%+v %v", known, err)
+	}
 	again := h.unsure("again")
 	h.refusedFor(again, e.Orders[0].OrderNo, id, again)
 }

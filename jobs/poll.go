@@ -39,12 +39,19 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 		}
 		return r.conclude(ctx, j, d)
 	}
-	if len(order.Proxies) > 0 {
-		if err := r.noteAll(ctx, at, order.Proxies); err != nil { // a cache: the next listing shows them too
-			r.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("the delivered proxies could not be noted")
-		}
-	}
+	r.noteDelivered(ctx, j.op.ID, at, order)
 	return r.conclude(ctx, j, decide.Decide(j.op, decide.OrderRead{Moment: r.moment(), Order: order, PollFloor: r.PollFloor}))
+}
+
+// noteDelivered notes the proxies that an order's detail showed. It is a cache: the next
+// listing shows them too.
+func (r *Runner) noteDelivered(ctx context.Context, operation string, at time.Time, order upstream.Order) {
+	if len(order.Proxies) == 0 {
+		return
+	}
+	if err := r.noteAll(ctx, at, order.Proxies); err != nil {
+		r.Log.WithError(err).WithField("operation_id", operation).Warn("the delivered proxies could not be noted")
+	}
 }
 
 // Read takes in the outcome of a read that another package made, such as a listing: its

@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/upstream"
 )
 
 // Resolution is a person's answer to a review.
@@ -65,7 +67,11 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 		}
 		return err
 	}
-	if err := errors.Join(r.waitsForPerson(ctx, o, x), r.named(ctx, o, x)); err != nil {
+	if err := r.waitsForPerson(ctx, o, x); err != nil {
+		return err
+	}
+	order, err := r.named(ctx, o, x)
+	if err != nil {
 		return err
 	}
 	accepted, err := r.Ledger.Acceptance(ctx, o.CommandID)
@@ -79,6 +85,9 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	}
 	if *x.Charged {
 		f.Outcome = "charged"
+	}
+	if f.ProxyIDs, f.Proxies, err = found(accepted.Content, order, x.ChargedCents); err != nil {
+		return err
 	}
 	if x.SendAgain && !inspect.MayGoAgain(o) {
 		return command.Refuse("%s has order %s, so it was charged, and no refund of all of it is booked: sent again it would be paid for twice. Read the order with `perennial orders get %s`; a refund is booked when the order shows it", o.ID, o.OrderNo, o.OrderNo)
@@ -102,6 +111,19 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	}
 	r.answeredFor()
 	return r.startRest(ctx, o.CommandID)
+}
+
+// found are the proxies of an order that a person found, for what it cost.
+func found(content json.RawMessage, order upstream.Order, cents int64) (ids []string, proxies []fact.DeliveredProxy, err error) {
+	if len(order.Proxies) == 0 {
+		return nil, nil, nil
+	}
+	c, err := command.ReadContent(content)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids, proxies = decide.Delivered(c.OnlyOffer(), order, cents)
+	return ids, proxies, nil
 }
 
 // waitsForPerson refuses what does not wait for a person: resolving twice too.

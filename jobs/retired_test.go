@@ -42,3 +42,19 @@ func TestAProxyRetiredAfterPlanningIsNotPaidFor(t *testing.T) {
 	h.await("by-hand", fact.StateCompleted)
 	h.settled(600, 0)
 }
+
+// A reply that leaves some lines to a person has renewed others: what was known of all of
+// them is out of date.
+func TestExpiriesAreForgottenBehindAReviewToo(t *testing.T) {
+	h := idleRig(t)
+	h.listed()
+	review := fact.OperationReview{Settlement: &fact.Lines{Items: []fact.Line{{ProxyID: "px_1", State: fact.LineSucceeded}, {ProxyID: "px_2", State: fact.LineUnresolved}}}}
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return forgetExpiries(tx, []fact.Fact{review}) }))
+	for id, known := range map[string]bool{"px_1": false, "px_2": false, "px_3": true} {
+		p, err := h.ledger.Proxy(t.Context(), id)
+		check(t, err)
+		if (p.SeenAt.UnixMicro() > 0) != known {
+			t.Errorf("%s was seen at %s", id, p.SeenAt)
+		}
+	}
+}

@@ -162,14 +162,19 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 	}
 }
 
-// forgetExpiries marks what is known of renewed proxies as out of date.
+// forgetExpiries marks what is known of proxies that may have been renewed as out of date.
 func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
 	for _, f := range facts {
-		settled, ok := f.(fact.RenewalSettled)
-		if !ok {
-			continue
+		var lines []fact.Line
+		switch f := f.(type) {
+		case fact.RenewalSettled:
+			lines = f.Items
+		case fact.OperationReview:
+			if f.Settlement != nil {
+				lines = f.Settlement.Items
+			}
 		}
-		for _, l := range settled.Items {
+		for _, l := range lines {
 			if err := tx.Stale(l.ProxyID); err != nil {
 				return err
 			}

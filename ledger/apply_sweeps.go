@@ -55,8 +55,8 @@ func (t *Tx) applyWarned(proxyID string, expiresAt, threshold int64) error {
 
 // applyBought remembers the offer and the labels of the order that a proxy came with:
 // filters of schedules go by labels.
-func (t *Tx) applyBought(f fact.OrderDelivered) error {
-	for _, p := range f.Proxies {
+func (t *Tx) applyBought(labels map[string]string, ids []string, proxies []fact.DeliveredProxy) error {
+	for _, p := range proxies {
 		if p.OfferCode == "" {
 			continue
 		}
@@ -66,11 +66,11 @@ func (t *Tx) applyBought(f fact.OrderDelivered) error {
 			return err
 		}
 	}
-	if len(f.Labels) == 0 {
+	if len(labels) == 0 {
 		return nil
 	}
-	for _, id := range f.ProxyIDs {
-		for name, value := range f.Labels {
+	for _, id := range ids {
+		for name, value := range labels {
 			err := t.exec(`INSERT INTO proxy_labels (proxy_id, name, value) VALUES (?, ?, ?)
 				ON CONFLICT (proxy_id, name) DO UPDATE SET value = excluded.value`, id, name, value)
 			if err != nil {

@@ -4,12 +4,9 @@
 package ledger
 
 import (
-	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"perennial/ledger/fact"
 )
@@ -142,8 +139,8 @@ func sumUp(from source, f *fact.CommandFinished, operations []fact.Operation, li
 	if err := addOperations(from, f, operations, lines); err != nil {
 		return err
 	}
-	if lines.leftOut > 0 && f.Code == "" && f.Reason == "" {
-		f.Code, f.Reason = "left_out", fmt.Sprintf("%d of %d proxies were left out: other operations held them", lines.leftOut, len(lines.all))
+	if n := lines.leftOut(); n > 0 && f.Code == "" && f.Reason == "" {
+		f.Code, f.Reason = "left_out", fmt.Sprintf("%d of %d proxies were left out: proxy.skipped says why", n, len(lines.all))
 	}
 	f.Lines, f.LinesTotal = append(f.Lines, lines.all[:min(len(lines.all), fact.MaxFinishedLines)]...), len(lines.all)
 	return nil
@@ -165,10 +162,7 @@ func addOperations(from source, f *fact.CommandFinished, operations []fact.Opera
 			f.Operations = append(f.Operations, fact.FinishedOperation{OperationID: o.ID, State: o.State, OrderNo: o.OrderNo})
 		}
 		if f.Reason == "" && !latest.Superseded(o) {
-			f.Code, f.Reason = o.Code, o.Reason
-			if f.Code == codeOfSuccess {
-				f.Code = ""
-			}
+			f.Code, f.Reason = whyEnded(o)
 		}
 	}
 	f.OperationsTotal = len(operations)
@@ -179,6 +173,22 @@ func addOperations(from source, f *fact.CommandFinished, operations []fact.Opera
 		f.CommandID+"/", f.CommandID+"0").Scan(&f.Reviews)
 }
 
+// whyEnded is the code and the reason of an operation, where there is something to say.
+// What a person answered has no code: it was not the reply that decided.
+func whyEnded(o fact.Operation) (code, reason string) {
+	switch o.State {
+	case fact.StateDelivered, fact.StateCompleted:
+		return "", ""
+	case fact.StateResolved:
+		return "", o.Reason
+	default:
+		if o.Code == codeOfSuccess {
+			return "", o.Reason
+		}
+		return o.Code, o.Reason
+	}
+}
+
 // unreviewedVersions is the latest version of an operation that no person was asked
 // about: it was made, sent, and settled.
 const unreviewedVersions = 3
@@ -186,160 +196,3 @@ const unreviewedVersions = 3
 // codeOfSuccess is the provider's code of a reply that was a success, as of a renewal
 // whose lines pend verification.
 const codeOfSuccess = "ok"
-
-// commandLines are the proxies of a command.
-type commandLines struct {
-	all     []fact.FinishedLine
-	leftOut int                                  // of them, those that other operations held when the command came
-	claimed bool                                 // one of them is still held by an operation
-	states  map[string]map[string]fact.LineState // by operation and proxy
-}
-
-// linesOfCommand reads what became of each proxy: of the lines of its renewals the
-// latest, with what all of them cost, and what its orders delivered. leftOut says that
-// proxies may have been left out when the command came.
-func linesOfCommand(from source, id string, operations []fact.Operation, leftOut bool) (c commandLines, err error) {
-	if operations[0].Kind.MakesOrder() {
-		for _, o := range operations {
-			if o.State == fact.StateDelivered {
-				if err := c.addDelivered(from, o.ID); err != nil {
-					return c, err
-				}
-			}
-		}
-		return c, nil
-	}
-	if leftOut {
-		if err := c.addLeftOut(from, id); err != nil {
-			return c, err
-		}
-	}
-	c.states = map[string]map[string]fact.LineState{}
-	at := map[string]int{}
-	for _, o := range operations {
-		lines, err := c.linesOf(from, o)
-		if err != nil {
-			return c, err
-		}
-		for _, line := range lines {
-			i, before := at[line.ProxyID]
-			if !before {
-				at[line.ProxyID] = len(c.all)
-				c.all = append(c.all, line)
-				continue
-			}
-			*line.ChargedCents += *c.all[i].ChargedCents
-			line.RefundedCents += c.all[i].RefundedCents
-			c.all[i] = line
-		}
-	}
-	return c, nil
-}
-
-// linesOf reads the lines of one renewal.
-func (c *commandLines) linesOf(from source, o fact.Operation) (lines []fact.FinishedLine, err error) {
-	states := map[string]fact.LineState{}
-	err = each(from.query(`SELECT l.state, l.claim, l.proxy_id, coalesce(b.offer_code, ''), coalesce(p.country_code, ''), coalesce(p.region, ''),
-		coalesce(p.line_name, ''), coalesce(p.ip_type, ''), coalesce(p.protocol, ''), l.charged_cents, l.refunded_cents, l.observed_expires_at,
-		l.duration_days, coalesce(l.settled_at, 0)
-		FROM lines l LEFT JOIN proxies p ON p.proxy_id = l.proxy_id LEFT JOIN bought b ON b.proxy_id = l.proxy_id
-		WHERE l.operation = ? ORDER BY l.proxy_id`, o.ID), func(s scanner) error {
-		line, claimed, err := scanFinishedLine(s)
-		c.claimed = c.claimed || claimed
-		states[line.ProxyID] = fact.LineState(line.State)
-		lines = append(lines, line)
-		return err
-	})
-	c.states[o.ID] = states
-	shareAnswer(o, lines)
-	return lines, err
-}
-
-// shareAnswer divides among the answered lines what a person's answer for all of them
-// booked: the ledger books such an answer for the operation.
-func shareAnswer(o fact.Operation, lines []fact.FinishedLine) {
-	charged, refunded := o.ChargedCents, o.RefundedCents
-	var answered []int
-	for i, x := range lines {
-		charged, refunded = charged-*x.ChargedCents, refunded-x.RefundedCents
-		if state := fact.LineState(x.State); state == fact.LineCharged || state == fact.LineNotCharged {
-			answered = append(answered, i)
-		}
-	}
-	for n, i := range answered {
-		*lines[i].ChargedCents += fact.Share(charged, n, len(answered))
-		lines[i].RefundedCents += fact.Share(refunded, n, len(answered))
-	}
-}
-
-// addLeftOut adds the proxies that another operation held when the command came.
-func (c *commandLines) addLeftOut(from source, id string) error {
-	return each(from.query(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'proxy.skipped'`, id), func(s scanner) error {
-		data, err := scanText(s)
-		if err != nil {
-			return err
-		}
-		f, err := fact.Decode(fact.ProxySkipped{}.FactType(), []byte(data))
-		if err != nil {
-			return err
-		}
-		left, _ := f.(fact.ProxySkipped)
-		for _, x := range left.Proxies() {
-			c.leftOut++
-			c.all = append(c.all, fact.FinishedLine{
-				DeliveredProxy: fact.DeliveredProxy{ProxyID: x.ProxyID, ExpiresAt: x.ExpiresAt, ChargedCents: new(int64)},
-				State:          string(fact.LineSkipped), PreviousExpiresAt: x.ExpiresAt,
-			})
-		}
-		return nil
-	})
-}
-
-func scanFinishedLine(s scanner) (x fact.FinishedLine, claimed bool, err error) {
-	var claim, charged, days, settled int64
-	var observed sql.NullInt64
-	err = s.Scan(&x.State, &claim, &x.ProxyID, &x.OfferCode, &x.CountryCode, &x.Region, &x.LineName, &x.IPType, &x.Protocol,
-		&charged, &x.RefundedCents, &observed, &days, &settled)
-	x.ChargedCents, x.PreviousExpiresAt = &charged, instant(observed)
-	x.ExpiresAt = x.PreviousExpiresAt
-	if renewed := fact.LineState(x.State) == fact.LineSucceeded || fact.LineState(x.State) == fact.LineCharged; renewed && x.ExpiresAt != nil {
-		x.ExpiresAt = renewedUntil(*x.PreviousExpiresAt, fromMicros(settled), days)
-	}
-	return x, claim == 1, err
-}
-
-// renewedUntil is when a proxy expires that was renewed for some days; nil where it had
-// expired before: from when the days then count is not given.
-func renewedUntil(previous, settled time.Time, days int64) *time.Time {
-	if previous.Before(settled) {
-		return nil
-	}
-	until := previous.AddDate(0, 0, int(days))
-	return &until
-}
-
-// addDelivered adds the proxies of an order. What was archived, or delivered before
-// facts named more than ids, is less.
-func (c *commandLines) addDelivered(from source, operation string) error {
-	var data string
-	err := from.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'order.delivered' ORDER BY seq DESC LIMIT 1`, operation).Scan(&data)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var f fact.OrderDelivered
-	if err := json.Unmarshal([]byte(data), &f); err != nil {
-		return err
-	}
-	if len(f.Proxies) == 0 {
-		for _, id := range f.ProxyIDs {
-			f.Proxies = append(f.Proxies, fact.DeliveredProxy{ProxyID: id})
-		}
-	}
-	for _, p := range f.Proxies {
-		c.all = append(c.all, fact.FinishedLine{DeliveredProxy: p, State: string(fact.StateDelivered)})
-	}
-	return nil
-}

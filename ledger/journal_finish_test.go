@@ -287,3 +287,55 @@ func TestACommandFinishesWhateverItsProxiesAreCalled(t *testing.T) {
 	}
 	b.proves()
 }
+
+// What is left out just before the send is a line with the expiry that was read, and says
+// so beside what was renewed.
+func TestWhatIsNotDueIsALineWithItsExpiry(t *testing.T) {
+	b := newBook(t)
+	skipped := fact.Skipped(ref("r1/0001"), []fact.SkippedProxy{
+		{ProxyID: "px_2", Code: fact.SkipNotDue, Reason: "not due", ExpiresAt: at(time.Hour)}, {ProxyID: "px_3", Code: fact.SkipNotFound, Reason: "unknown"},
+	}, "others")
+	b.commit(opened(1000), accepted(fact.KindRenewal, "r1/0001", "px_1", "px_2", "px_3"))
+	b.commit(append(skipped, sending("r1/0001", 1), settled("r1/0001", "completed", line("px_1", "succeeded", 300, 0)))...)
+	f := b.only("r1", 1)
+	if f.State != "completed" || f.Code != "left_out" || !strings.Contains(f.Reason, "2 of 3") || f.LinesTotal != 3 {
+		t.Errorf("%+v", f)
+	}
+	if x := f.Lines[1]; x.State != "skipped" || x.ExpiresAt == nil || !x.ExpiresAt.Equal(*at(time.Hour)) || x.PreviousExpiresAt == nil {
+		t.Errorf("%+v", x)
+	}
+	if x := f.Lines[2]; x.State != "skipped" || x.ExpiresAt != nil {
+		t.Errorf("%+v", x)
+	}
+	b.proves()
+}
+
+// A person knows what a renewal cost, and not what the provider made of the expiry.
+func TestAnAnswerSaysNoExpiry(t *testing.T) {
+	b := newBook(t)
+	sent := sending("r1/0001", 1)
+	sent.Observed = map[string]time.Time{"px_1": *at(time.Hour)}
+	b.commit(opened(1000), accepted(fact.KindRenewal, "r1/0001", "px_1"), sent,
+		fact.OperationReview{Ref: ref("r1/0001"), Attempt: 1, Code: "operation_failed", Reason: "failed", Ambiguous: true}, resolved("r1/0001", "", "charged", 300))
+	f := b.only("r1", 1)
+	if x := f.Lines[0]; f.Code != "" || x.State != "charged" || x.ExpiresAt != nil || x.PreviousExpiresAt == nil {
+		t.Errorf("%+v %+v", f, x)
+	}
+	b.proves()
+}
+
+// The proxies of an order that a person found are the command's.
+func TestAnOrderThatWasFoundHasItsProxies(t *testing.T) {
+	b := newBook(t)
+	answer := resolved("o1/1", "", "charged", 600)
+	answer.OrderNo, answer.Labels = "ord_7", map[string]string{"ticket": "7"}
+	answer.ProxyIDs = []string{"px_1", "px_2"}
+	answer.Proxies = []fact.DeliveredProxy{{ProxyID: "px_1", OfferCode: "off", ExpiresAt: at(time.Hour)}, {ProxyID: "px_2", OfferCode: "off", ExpiresAt: at(time.Hour)}}
+	b.commit(opened(1000), accepted(fact.KindOrder, "o1/1"), sending("o1/1", 1),
+		fact.OperationReview{Ref: ref("o1/1"), Attempt: 1, Code: "idempotency_unresolved", Reason: "frozen", Ambiguous: true}, answer)
+	f := b.only("o1", 1)
+	if f.State != "resolved" || f.Code != "" || f.LinesTotal != 2 || f.Lines[0].State != "delivered" || f.Lines[1].ProxyID != "px_2" || f.Lines[1].ExpiresAt == nil {
+		t.Errorf("%+v", f)
+	}
+	b.proves()
+}

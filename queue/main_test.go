@@ -106,6 +106,17 @@ func (j *journal) append(name string, rows int) {
 	j.changed = make(chan struct{})
 }
 
+// answer adds a row that is answered at an inbox.
+func (j *journal) answer(name, inbox, reply string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	seq := uint64(len(j.rows) + 1)
+	j.rows = append(j.rows, Event{Seq: seq, Hash: fmt.Sprintf("%s-%d", name, seq), Type: "command.finished",
+		Payload: fmt.Appendf(nil, `{"specversion":"1.0","id":"main/1/%d"}`, seq), ReplyTo: inbox, Reply: []byte(reply)})
+	close(j.changed)
+	j.changed = make(chan struct{})
+}
+
 func (j *journal) Events(_ context.Context, after uint64, limit int) ([]Event, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -80,10 +80,15 @@ type Relay struct {
 	// RefillAdvice is added to the error without Refill: how a person asks for it.
 	RefillAdvice string
 
+	// AnswersAgain is for how long answers to inboxes are sent once more when it is over:
+	// clients of a server that has just started are not back yet. Default: 5 seconds.
+	AnswersAgain time.Duration
+
 	queue   *Queue
 	account string
 	source  Source
 	log     *logrus.Entry
+	early   earlyAnswers
 
 	mu        sync.Mutex
 	published uint64
@@ -144,6 +149,7 @@ func (r *Relay) setPublished(seq uint64) {
 func (r *Relay) Run(ctx context.Context) error {
 	delay := backoff.NewExponentialBackOff()
 	delay.InitialInterval, delay.MaxInterval = 50*time.Millisecond, 5*time.Second
+	defer r.answerTwice()()
 	for {
 		before := r.Published()
 		err := r.session(ctx)

@@ -93,6 +93,7 @@ func (s *relaySession) send(events []Event) error {
 			if err := s.relay.queue.Answer(s.relay.account, event.ReplyTo, event.Reply); err != nil {
 				return fmt.Errorf("answer of journal row %d: %w", event.Seq, err)
 			}
+			s.relay.early.add(event.ReplyTo, event.Reply)
 		}
 		if err := s.relay.queue.nc.PublishMsg(msg); err != nil {
 			return fmt.Errorf("publish journal row %d: %w", event.Seq, err)

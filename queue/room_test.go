@@ -68,8 +68,8 @@ func TestAUserLeavesTheOthersTheirConnections(t *testing.T) {
 	}
 }
 
-// TestAPauseWaitsForNoSlowRequest: those of others take all the room that they have.
-func TestAPauseWaitsForNoSlowRequest(t *testing.T) {
+// TestNoOtherRequestWaitsForSlowOnes, which go on for clients that have gone.
+func TestNoOtherRequestWaitsForSlowOnes(t *testing.T) {
 	q := newQueue(t)
 	hold, begun := make(chan struct{}), make(chan struct{}, 2*maxServing)
 	slow := func(context.Context, []byte) ([]byte, error) {
@@ -77,9 +77,8 @@ func TestAPauseWaitsForNoSlowRequest(t *testing.T) {
 		<-hold
 		return []byte("{}"), nil
 	}
-	stop, err := serveAccount(q, "1.0.0", map[string]Verb{
-		"plan": slow, "reconcile": slow, "pause": func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil },
-	})
+	quick := func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil }
+	stop, err := serveAccount(q, "1.0.0", map[string]Verb{"plan": slow, "reconcile": slow, "pause": quick, "status": quick})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +92,10 @@ func TestAPauseWaitsForNoSlowRequest(t *testing.T) {
 	for range maxServing {
 		receive(t, begun)
 	}
-	if _, err := q.Request(within(t), "main", "pause", nil); err != nil {
-		t.Error(err)
+	for _, verb := range []string{"pause", "status"} {
+		if _, err := q.Request(within(t), "main", verb, nil); err != nil {
+			t.Error(err)
+		}
 	}
 	close(hold)
 	if err := stop(); err != nil {

@@ -23,6 +23,9 @@ import (
 const (
 	maxServing  = 16
 	maxChanging = 8
+	// maxSlow bounds the requests that read the provider, which may take minutes each, and
+	// go on for a client that has gone: they take no room of those that read the ledger.
+	maxSlow = 16
 	// maxParked bounds the requests that wait for something to happen, and maxParkedOfUser
 	// those of one user: they cost memory and no work.
 	maxParked       = 4096
@@ -35,8 +38,8 @@ const ServiceQueue = micro.DefaultQueueGroup
 // parkedVerbs answer when something has happened.
 var parkedVerbs = append([]string{"wait"}, CommandVerbs...)
 
-// slowVerbs change something and may take minutes, as they read the provider.
-var slowVerbs = []string{"sweep", "reconcile"}
+// slowVerbs may take minutes, as they read the provider.
+var slowVerbs = []string{"sweep", "reconcile", "plan", "forecast", "evidence"}
 
 // Verb answers one kind of request. A [ServiceError] chooses code and body of
 // an error; any other error is answered with code "failed" and its text.
@@ -91,7 +94,7 @@ func (q *Queue) ServeAccount(s Service) (stop func() error, err error) {
 		return nil, fmt.Errorf("service of account %s: %w", s.Account, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	serving := &serving{queue: q, ctx: ctx, all: newRoom(maxServing, maxOfUser), changing: newRoom(maxChanging, maxOfUser), parked: newRoom(maxParked, maxParkedOfUser)}
+	serving := &serving{queue: q, ctx: ctx, all: newRoom(maxServing, maxOfUser), changing: newRoom(maxChanging, maxOfUser), parked: newRoom(maxParked, maxParkedOfUser), slow: newRoom(maxSlow, maxOfUser)}
 	stopBroker := func() error { return nil }
 	stop = sync.OnceValue(func() error {
 		err := errors.Join(stopBroker(), q.stopService(found))
@@ -151,6 +154,7 @@ type serving struct {
 	// changing is the room of verbs that change something and are quick.
 	changing *room
 	parked   *room // of parkedVerbs
+	slow     *room // of slowVerbs
 	mu       sync.Mutex
 	ended    bool
 	work     sync.WaitGroup
@@ -161,10 +165,12 @@ func (s *serving) add(service *discovery, account, verb string, metadata map[str
 		return fmt.Errorf("verb %q cannot be a subject", verb)
 	}
 	room := s.all
-	if slices.Contains(parkedVerbs, verb) {
+	switch {
+	case slices.Contains(parkedVerbs, verb):
 		room = s.parked
-	}
-	if slices.Contains(ChangingVerbs, verb) && !slices.Contains(slowVerbs, verb) {
+	case slices.Contains(slowVerbs, verb):
+		room = s.slow
+	case slices.Contains(ChangingVerbs, verb):
 		room = s.changing
 	}
 	err := service.add(verb, ServiceSubject(account, verb), metadata, func(request *request) {

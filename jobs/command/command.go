@@ -11,6 +11,9 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/upstream"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Bounds of a command beside the provider's own (upstream.MaxQuantity, …).
@@ -49,6 +52,14 @@ type Command struct {
 	Priority Urgency `json:"priority,omitempty"`
 	// Trace is that of its message, and no part of it either.
 	Trace fact.Trace `json:"-"`
+}
+
+// OnlyOffer is the offer of an order that names one, else "".
+func (c Command) OnlyOffer() string {
+	if len(c.Items) != 1 {
+		return ""
+	}
+	return c.Items[0].OfferCode
 }
 
 // Urgency orders a command among the others. It is the field "priority" of its JSON.
@@ -225,7 +236,7 @@ func salvage(data []byte) (string, map[string]string) {
 	}
 	var id string
 	var labels map[string]string
-	_ = json.Unmarshal(data, &w)
+	_ = jsonv2.Unmarshal(data, &w, jsontext.AllowDuplicateNames(true)) // encoding/json would take "Id" for it
 	_ = json.Unmarshal(w.ID, &id)
 	if json.Unmarshal(w.Labels, &labels) != nil {
 		labels = nil

@@ -333,3 +333,13 @@ func manyLabels(n int) string {
 	}
 	return strings.Join(all, ",")
 }
+
+// TestARefusalIsOfTheVeryField: "Id" is a field that is not known, and no id.
+func TestARefusalIsOfTheVeryField(t *testing.T) {
+	for text, id := range map[string]string{`{"id":"a","Id":"b"}`: "a", `{"Id":"b","id":"a"}`: "a", `{"id":"a","id":"c"}`: "c"} {
+		_, err := Parse(fact.KindOrder, []byte(text), Rules{})
+		if refused, ok := errors.AsType[*InvalidError](err); !ok || refused.ID != id {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -33,7 +33,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	var d Decision
 	switch {
 	case delivered && charged > 0 && (!pending || long):
-		d = Decision{Facts: []fact.Fact{fact.OrderDelivered{OrderState: state, ProxyIDs: proxyIDs(o), Proxies: deliveredProxies(op, o, charged)}}}
+		d = Decision{Facts: []fact.Fact{deliveredFact(op, o, state, charged)}}
 		if pending {
 			doubts = append(doubts, withoutRefund(op, o))
 		}
@@ -111,6 +111,17 @@ func progressed(state fact.OrderState, next time.Time, reason string) Decision {
 	return Decision{Facts: []fact.Fact{fact.OrderProgressed{OrderState: state, NextAt: next.UTC(), Reason: reason}}}
 }
 
+func deliveredFact(op Operation, o upstream.Order, state fact.OrderState, charged int64) fact.OrderDelivered {
+	ids, proxies := Delivered(op.OfferCode, o, charged)
+	return fact.OrderDelivered{OrderState: state, ProxyIDs: ids, Proxies: proxies}
+}
+
+// Delivered are an order's proxies, by their ids and as the provider showed them. offer is
+// the order's, where it is one only: each proxy has its share of what was charged then.
+func Delivered(offer string, o upstream.Order, charged int64) (ids []string, proxies []fact.DeliveredProxy) {
+	return proxyIDs(o), deliveredProxies(offer, o, charged)
+}
+
 func proxyIDs(o upstream.Order) []string {
 	ids := make([]string, 0, len(o.Proxies))
 	for _, p := range o.Proxies {
@@ -126,15 +137,15 @@ const deliveredMost = 850 << 10
 // deliveredProxies are an order's proxies, without credentials; none where their texts
 // are too long, and the fact has their ids alone. Of an order for one offer each has
 // its share of the total.
-func deliveredProxies(op Operation, o upstream.Order, charged int64) []fact.DeliveredProxy {
+func deliveredProxies(offer string, o upstream.Order, charged int64) []fact.DeliveredProxy {
 	out := make([]fact.DeliveredProxy, 0, len(o.Proxies))
 	size := 0
 	for i, p := range o.Proxies {
 		x := fact.DeliveredProxy{
-			ProxyID: p.ProxyID, OfferCode: op.OfferCode, CountryCode: p.CountryCode, Region: p.Region, LineName: p.LineName,
+			ProxyID: p.ProxyID, OfferCode: offer, CountryCode: p.CountryCode, Region: p.Region, LineName: p.LineName,
 			IPType: p.IPType, Protocol: p.Protocol, ExpiresAt: fact.Expiry(p.ExpiresAt),
 		}
-		if op.OfferCode != "" {
+		if offer != "" {
 			x.ChargedCents = new(fact.Share(charged, i, len(o.Proxies)))
 		}
 		text, err := command.PlainJSON(x)

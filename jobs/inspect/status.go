@@ -121,7 +121,7 @@ func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o fact.Operation, curr
 	if o.Kind.OfProxies() {
 		one.Lines, err = l.Lines(ctx, o.ID)
 	}
-	if err == nil && o.State == fact.StateDelivered {
+	if err == nil && o.Kind.MakesOrder() && (o.State == fact.StateDelivered || o.State == fact.StateResolved) {
 		one.ProxyIDs, err = delivered(ctx, l, o.ID)
 	}
 	return one, err
@@ -181,7 +181,10 @@ func delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]str
 		if err != nil {
 			return nil, err
 		}
-		if f, ok := decoded.(fact.OrderDelivered); ok {
+		switch f := decoded.(type) {
+		case fact.OrderDelivered:
+			return f.ProxyIDs, nil
+		case fact.OperationResolved:
 			return f.ProxyIDs, nil
 		}
 	}

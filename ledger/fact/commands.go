@@ -262,10 +262,13 @@ type OperationResolved struct {
 	Outcome string `json:"outcome"`        // charged | not_charged
 	ProxyID string `json:"proxy_id,omitempty"`
 	// OrderNo is the order that a person found the operation to have made.
-	OrderNo      string    `json:"order_no,omitempty"`
-	ChargedCents int64     `json:"charged_cents"`
-	SendAgain    []Planned `json:"send_again,omitempty"`
-	DurationDays int64     `json:"duration_days,omitempty"`
+	OrderNo      string `json:"order_no,omitempty"`
+	ChargedCents int64  `json:"charged_cents"`
+	// ProxyIDs and Proxies are what that order delivered, as it was read for the answer.
+	ProxyIDs     []string         `json:"proxy_ids,omitempty"`
+	Proxies      []DeliveredProxy `json:"proxies,omitempty"`
+	SendAgain    []Planned        `json:"send_again,omitempty"`
+	DurationDays int64            `json:"duration_days,omitempty"`
 	Money
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 
 	"github.com/nats-io/nats.go"
@@ -23,6 +24,9 @@ import (
 func (a *account) carryOut(kind queue.Kind) verb {
 	types := VerbType{reflect.TypeOf(command.Shapes()[string(kind)]), reflect.TypeFor[fact.CommandFinished]()}
 	return verb{types, func(ctx context.Context, data []byte) ([]byte, error) {
+		if len(data) > queue.MaxCommandBytes {
+			return nil, &queue.ServiceError{Code: "bad_request", Description: fmt.Sprintf("the command has %d bytes of at most %d", len(data), queue.MaxCommandBytes)}
+		}
 		outgoing := queue.Outgoing{Kind: kind, Data: data, Header: nats.Header{}}
 		for _, name := range []string{"traceparent", "tracestate"} {
 			if value := queue.RequestHeader(ctx, name); value != "" {

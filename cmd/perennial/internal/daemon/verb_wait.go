@@ -3,12 +3,13 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
-	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -41,7 +42,7 @@ func (a *account) wait(ctx context.Context, q WaitRequest) (WaitAnswer, error) {
 	case q.ID == "":
 		return WaitAnswer{}, errNoID
 	case q.TimeoutSeconds < 0 || q.TimeoutSeconds > int64(longestWait/time.Second):
-		return WaitAnswer{}, command.Refuse("timeout_seconds %d must be 0 to %d", q.TimeoutSeconds, int64(longestWait/time.Second))
+		return WaitAnswer{}, &queue.ServiceError{Code: "bad_request", Description: fmt.Sprintf("timeout_seconds %d must be 0 to %d", q.TimeoutSeconds, int64(longestWait/time.Second))}
 	}
 	over := time.NewTimer(min(time.Duration(q.TimeoutSeconds)*time.Second, mostParked))
 	defer over.Stop()
@@ -214,8 +215,9 @@ func (a *account) answerEnd(ctx context.Context, inbox, id string) {
 		if err != nil || !answer.Finished {
 			return
 		}
-		if text, err := command.PlainJSON(answer.Result); err == nil {
-			a.answerInbox(inbox, text)
+		var text bytes.Buffer
+		if err := fact.Encode(&text, answer.Result); err == nil {
+			a.answerInbox(inbox, text.Bytes())
 		}
 	}()
 }

@@ -39,4 +39,5 @@ export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // What the service refuses, and what the server forbids, is refused the next time too.
 const hopeless = (error) =>
-  ["bad_request", "unproven"].includes(error.code) || ["PermissionViolationError", "AuthorizationError"].includes(error.name);
+  ["bad_request", "unproven"].includes(error.code) ||
+  ["PermissionViolationError", "AuthorizationError"].some((name) => error.name === name || error.cause?.name === name);

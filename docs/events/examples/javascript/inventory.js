@@ -1,14 +1,16 @@
 // Keeps a file of the proxies that the account owns, with their expiries:
 //
-//   node inventory.js inventory.json
+//   node inventory.js [FILE [CONSUMER]]
 //
 // It may be killed at any moment. The file names the last event that is in it, and is
 // replaced whole before that event is acknowledged.
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
+import { resolve } from "node:path";
 import { AckPolicy, DeliverPolicy, JetStreamApiCodes, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { account, ask, connect, persist, stream } from "./connect.js";
 
-const [file = "inventory.json", durable = "inventory"] = process.argv.slice(2);
+// Each file has a durable consumer of its own: two that share one get half of the events.
+const [file = "inventory.json", durable = "inventory" + resolve(file).replace(/[^A-Za-z0-9]/g, "_")] = process.argv.slice(2);
 const empty = { seq: 0, hash: "", proxies: {} };
 const state = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : empty;
 const nc = await connect();

@@ -8,9 +8,11 @@ committed before that event is acknowledged.
 
 import asyncio
 import json
+import re
 import sqlite3
 import sys
 from datetime import datetime
+from pathlib import Path
 
 from nats.errors import TimeoutError as NothingCame
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
@@ -149,4 +151,7 @@ def later(a, b):
 
 
 arguments = dict(enumerate(sys.argv[1:]))
-asyncio.run(Inventory(arguments.get(0, "inventory.db"), arguments.get(1, "inventory")).run())
+file = arguments.get(0, "inventory.db")
+# Each file has a durable consumer of its own: two that share one get half of the events.
+durable = arguments.get(1, "inventory" + re.sub("[^A-Za-z0-9]", "_", str(Path(file).resolve())))
+asyncio.run(Inventory(file, durable).run())

@@ -1689,6 +1689,51 @@ export interface OperationResolvedData {
    */
   charged_cents: number;
   /**
+   * `proxy_ids` and `proxies` are what that order delivered, as it was read for the answer.
+   */
+  proxy_ids?: string[];
+  /**
+   * How many proxies.
+   */
+  proxies?: {
+    /**
+     * The provider's id of the proxy.
+     */
+    proxy_id: string;
+    /**
+     * Where the order names one offer only.
+     */
+    offer_code?: string;
+    /**
+     * Where its address is, as the provider says.
+     */
+    country_code?: string;
+    /**
+     * Where in the country its address is, as the provider says.
+     */
+    region?: string;
+    /**
+     * The provider's name of the line.
+     */
+    line_name?: string;
+    /**
+     * Residential, or of a data centre, as the provider says.
+     */
+    ip_type?: string;
+    /**
+     * What it speaks, as the provider says.
+     */
+    protocol?: string;
+    /**
+     * When it expires.
+     */
+    expires_at?: string;
+    /**
+     * `charged_cents` is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies.
+     */
+    charged_cents?: number;
+  }[];
+  /**
    * An operation as its command's acceptance laid it down: the membership and the key are frozen here.
    */
   send_again?: {

@@ -14,6 +14,8 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -24,10 +26,11 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	i := &inventory{file: "inventory.json", durable: "inventory"}
+	i := &inventory{file: "inventory.json"}
 	if len(os.Args) > 1 {
 		i.file = os.Args[1]
 	}
+	i.durable = consumerOf(i.file)
 	if len(os.Args) > 2 {
 		i.durable = os.Args[2]
 	}
@@ -37,6 +40,15 @@ func main() {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		log.Fatal(err)
 	}
+}
+
+// consumerOf names the durable consumer of a file: two files that share one get half of
+// the events each.
+func consumerOf(file string) string {
+	if path, err := filepath.Abs(file); err == nil {
+		file = path
+	}
+	return "inventory" + regexp.MustCompile(`[^A-Za-z0-9]`).ReplaceAllString(file, "_")
 }
 
 type inventory struct {

@@ -1,0 +1,213 @@
+// The lines of command.finished: what became of each proxy of a command.
+
+package ledger
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"perennial/ledger/fact"
+)
+
+// commandLines are the proxies of a command.
+type commandLines struct {
+	all     []fact.FinishedLine
+	claimed bool                                 // one of them is still held by an operation
+	states  map[string]map[string]fact.LineState // by operation and proxy
+}
+
+// leftOut is how many were left out in the end.
+func (c commandLines) leftOut() (n int) {
+	for _, line := range c.all {
+		if line.State == string(fact.LineSkipped) {
+			n++
+		}
+	}
+	return n
+}
+
+// linesOfCommand reads what became of each proxy: of the lines of its renewals the
+// latest, with what all of them cost, and what its orders delivered. leftOut says that
+// proxies may have been left out when the command came.
+func linesOfCommand(from source, id string, operations []fact.Operation, leftOut bool) (c commandLines, err error) {
+	if operations[0].Kind.MakesOrder() {
+		for _, o := range operations {
+			if o.State == fact.StateDelivered || o.State == fact.StateResolved {
+				if err := c.addDelivered(from, o.ID); err != nil {
+					return c, err
+				}
+			}
+		}
+		return c, nil
+	}
+	if leftOut {
+		if err := c.addLeftOut(from, id); err != nil {
+			return c, err
+		}
+	}
+	c.states = map[string]map[string]fact.LineState{}
+	at := map[string]int{}
+	for _, o := range operations {
+		lines, err := c.linesOf(from, o)
+		if err != nil {
+			return c, err
+		}
+		for _, line := range lines {
+			i, before := at[line.ProxyID]
+			if !before {
+				at[line.ProxyID] = len(c.all)
+				c.all = append(c.all, line)
+				continue
+			}
+			*line.ChargedCents += *c.all[i].ChargedCents
+			line.RefundedCents += c.all[i].RefundedCents
+			c.all[i] = line
+		}
+	}
+	return c, nil
+}
+
+// linesOf reads the lines of one renewal.
+func (c *commandLines) linesOf(from source, o fact.Operation) (lines []fact.FinishedLine, err error) {
+	states := map[string]fact.LineState{}
+	err = each(from.query(`SELECT l.state, l.claim, l.proxy_id, coalesce(b.offer_code, ''), coalesce(p.country_code, ''), coalesce(p.region, ''),
+		coalesce(p.line_name, ''), coalesce(p.ip_type, ''), coalesce(p.protocol, ''), l.charged_cents, l.refunded_cents, l.observed_expires_at,
+		l.duration_days, coalesce(l.settled_at, 0)
+		FROM lines l LEFT JOIN proxies p ON p.proxy_id = l.proxy_id LEFT JOIN bought b ON b.proxy_id = l.proxy_id
+		WHERE l.operation = ? ORDER BY l.proxy_id`, o.ID), func(s scanner) error {
+		line, claimed, err := scanFinishedLine(s)
+		c.claimed = c.claimed || claimed
+		states[line.ProxyID] = fact.LineState(line.State)
+		lines = append(lines, line)
+		return err
+	})
+	c.states[o.ID] = states
+	shareAnswer(o, lines)
+	if err == nil {
+		err = addSkippedExpiries(from, o.ID, lines)
+	}
+	return lines, err
+}
+
+// addSkippedExpiries adds to the lines that an operation left out the expiries that they
+// were left out for.
+func addSkippedExpiries(from source, operation string, lines []fact.FinishedLine) error {
+	if !slices.ContainsFunc(lines, func(x fact.FinishedLine) bool { return x.State == string(fact.LineSkipped) }) {
+		return nil
+	}
+	read := map[string]*time.Time{}
+	err := eachSkipped(from, operation, func(x fact.SkippedProxy) { read[x.ProxyID] = x.ExpiresAt })
+	for i := range lines {
+		if at := read[lines[i].ProxyID]; at != nil && lines[i].State == string(fact.LineSkipped) {
+			lines[i].ExpiresAt, lines[i].PreviousExpiresAt = at, at
+		}
+	}
+	return err
+}
+
+// eachSkipped calls yield for every proxy that a command, or an operation, left out.
+func eachSkipped(from source, id string, yield func(fact.SkippedProxy)) error {
+	return each(from.query(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'proxy.skipped'`, id), func(s scanner) error {
+		data, err := scanText(s)
+		if err != nil {
+			return err
+		}
+		f, err := fact.Decode(fact.ProxySkipped{}.FactType(), []byte(data))
+		if err != nil {
+			return err
+		}
+		left, _ := f.(fact.ProxySkipped)
+		for _, x := range left.Proxies() {
+			yield(x)
+		}
+		return nil
+	})
+}
+
+// shareAnswer divides among the answered lines what a person's answer for all of them
+// booked: the ledger books such an answer for the operation.
+func shareAnswer(o fact.Operation, lines []fact.FinishedLine) {
+	charged, refunded := o.ChargedCents, o.RefundedCents
+	var answered []int
+	for i, x := range lines {
+		charged, refunded = charged-*x.ChargedCents, refunded-x.RefundedCents
+		if state := fact.LineState(x.State); state == fact.LineCharged || state == fact.LineNotCharged {
+			answered = append(answered, i)
+		}
+	}
+	for n, i := range answered {
+		*lines[i].ChargedCents += fact.Share(charged, n, len(answered))
+		lines[i].RefundedCents += fact.Share(refunded, n, len(answered))
+	}
+}
+
+// addLeftOut adds the proxies that another operation held when the command came.
+func (c *commandLines) addLeftOut(from source, id string) error {
+	return eachSkipped(from, id, func(x fact.SkippedProxy) {
+		c.all = append(c.all, fact.FinishedLine{
+			DeliveredProxy: fact.DeliveredProxy{ProxyID: x.ProxyID, ExpiresAt: x.ExpiresAt, ChargedCents: new(int64)},
+			State:          string(fact.LineSkipped), PreviousExpiresAt: x.ExpiresAt,
+		})
+	})
+}
+
+func scanFinishedLine(s scanner) (x fact.FinishedLine, claimed bool, err error) {
+	var claim, charged, days, settled int64
+	var observed sql.NullInt64
+	err = s.Scan(&x.State, &claim, &x.ProxyID, &x.OfferCode, &x.CountryCode, &x.Region, &x.LineName, &x.IPType, &x.Protocol,
+		&charged, &x.RefundedCents, &observed, &days, &settled)
+	x.ChargedCents, x.PreviousExpiresAt = &charged, instant(observed)
+	x.ExpiresAt = x.PreviousExpiresAt
+	switch fact.LineState(x.State) {
+	case fact.LineSucceeded:
+		x.ExpiresAt = renewedUntil(x.PreviousExpiresAt, fromMicros(settled), days)
+	case fact.LineCharged: // a person knows what it cost, and not what the provider made of it
+		x.ExpiresAt = nil
+	case fact.LinePending, fact.LineSkipped, fact.LineFailed, fact.LineUnresolved, fact.LineNotCharged:
+	}
+	return x, claim == 1, err
+}
+
+// renewedUntil is when a proxy expires that was renewed for some days; nil where it had
+// expired before, for from when the days then count is not given, or where its expiry was
+// not known.
+func renewedUntil(previous *time.Time, settled time.Time, days int64) *time.Time {
+	if previous == nil || previous.Before(settled) {
+		return nil
+	}
+	until := previous.AddDate(0, 0, int(days))
+	return &until
+}
+
+// addDelivered adds the proxies of an order, as it was read or as a person found it. What
+// was archived, or delivered before facts named more than ids, is less.
+func (c *commandLines) addDelivered(from source, operation string) error {
+	var data string
+	err := from.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type IN ('order.delivered', 'operation.resolved')
+		ORDER BY seq DESC LIMIT 1`, operation).Scan(&data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var f struct { // what the two types have in common
+		ProxyIDs []string              `json:"proxy_ids"`
+		Proxies  []fact.DeliveredProxy `json:"proxies"`
+	}
+	if err := json.Unmarshal([]byte(data), &f); err != nil {
+		return err
+	}
+	if len(f.Proxies) == 0 {
+		for _, id := range f.ProxyIDs {
+			f.Proxies = append(f.Proxies, fact.DeliveredProxy{ProxyID: id})
+		}
+	}
+	for _, p := range f.Proxies {
+		c.all = append(c.all, fact.FinishedLine{DeliveredProxy: p, State: string(fact.StateDelivered)})
+	}
+	return nil
+}
