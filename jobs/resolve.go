@@ -74,33 +74,9 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	if err != nil {
 		return err
 	}
-	accepted, err := r.Ledger.Acceptance(ctx, o.CommandID)
+	f, err := r.answerTo(ctx, o, x, order)
 	if err != nil {
 		return err
-	}
-	f := fact.OperationResolved{
-		Ref: fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID, Trace: accepted.Trace},
-		By:  x.By, Reason: x.Reason, User: fact.UserOf(ctx), Outcome: "not_charged", ProxyID: x.ProxyID, ChargedCents: x.ChargedCents, DurationDays: accepted.DurationDays,
-		OrderNo: x.OrderNo,
-	}
-	if *x.Charged {
-		f.Outcome = "charged"
-	}
-	if f.ProxyIDs, f.Proxies, err = found(accepted.Content, order, x.ChargedCents); err != nil {
-		return err
-	}
-	if x.SendAgain && !inspect.MayGoAgain(o) {
-		return command.Refuse("%s has order %s, so it was charged, and no refund of all of it is booked: sent again it would be paid for twice. Read the order with `perennial orders get %s`; a refund is booked when the order shows it", o.ID, o.OrderNo, o.OrderNo)
-	}
-	if x.SendAgain {
-		next, err := inspect.NextGeneration(ctx, r.Ledger, r.binding, o, fact.LinePending, fact.LineUnresolved)
-		if err != nil {
-			return err
-		}
-		if x.ProxyID != "" { // one line: its own operation, whatever becomes of the others
-			next.Planned = inspect.PlanLine(r.binding, o, x.ProxyID)
-		}
-		f.SendAgain = []fact.Planned{next.Planned}
 	}
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		_, err := tx.AppendTo(o.ID, o.Version, f)
@@ -111,6 +87,39 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	}
 	r.answeredFor()
 	return r.startRest(ctx, o.CommandID)
+}
+
+// answerTo is the fact of an answer; order is the one that it names, as it was read.
+func (r *Runner) answerTo(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (f fact.OperationResolved, err error) {
+	accepted, err := r.Ledger.Acceptance(ctx, o.CommandID)
+	if err != nil {
+		return f, err
+	}
+	f = fact.OperationResolved{
+		Ref: fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: o.TraceID, Trace: accepted.Trace},
+		By:  x.By, Reason: x.Reason, User: fact.UserOf(ctx), Outcome: "not_charged", ProxyID: x.ProxyID, ChargedCents: x.ChargedCents, DurationDays: accepted.DurationDays,
+		OrderNo: x.OrderNo,
+	}
+	if *x.Charged {
+		f.Outcome = "charged"
+	}
+	if f.ProxyIDs, f.Proxies, err = found(accepted.Content, order, x.ChargedCents); err != nil {
+		return f, err
+	}
+	if x.SendAgain && !inspect.MayGoAgain(o) {
+		return f, command.Refuse("%s has order %s, so it was charged, and no refund of all of it is booked: sent again it would be paid for twice. Read the order with `perennial orders get %s`; a refund is booked when the order shows it", o.ID, o.OrderNo, o.OrderNo)
+	}
+	if x.SendAgain {
+		next, err := inspect.NextGeneration(ctx, r.Ledger, r.binding, o, fact.LinePending, fact.LineUnresolved)
+		if err != nil {
+			return f, err
+		}
+		if x.ProxyID != "" { // one line: its own operation, whatever becomes of the others
+			next.Planned = inspect.PlanLine(r.binding, o, x.ProxyID)
+		}
+		f.SendAgain = []fact.Planned{next.Planned}
+	}
+	return f, nil
 }
 
 // found are the proxies of an order that a person found, for what it cost.

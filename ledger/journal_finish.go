@@ -176,17 +176,13 @@ func addOperations(from source, f *fact.CommandFinished, operations []fact.Opera
 // whyEnded is the code and the reason of an operation, where there is something to say.
 // What a person answered has no code: it was not the reply that decided.
 func whyEnded(o fact.Operation) (code, reason string) {
-	switch o.State {
-	case fact.StateDelivered, fact.StateCompleted:
+	switch {
+	case o.State == fact.StateDelivered, o.State == fact.StateCompleted:
 		return "", ""
-	case fact.StateResolved:
+	case o.State == fact.StateResolved, o.Code == codeOfSuccess:
 		return "", o.Reason
-	default:
-		if o.Code == codeOfSuccess {
-			return "", o.Reason
-		}
-		return o.Code, o.Reason
 	}
+	return o.Code, o.Reason
 }
 
 // unreviewedVersions is the latest version of an operation that no person was asked

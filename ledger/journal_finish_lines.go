@@ -20,7 +20,7 @@ type commandLines struct {
 }
 
 // leftOut is how many were left out in the end.
-func (c commandLines) leftOut() (n int) {
+func (c *commandLines) leftOut() (n int) {
 	for _, line := range c.all {
 		if line.State == string(fact.LineSkipped) {
 			n++
