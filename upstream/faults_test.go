@@ -153,6 +153,7 @@ func (l *lab) try(w upstream.Write, fault map[string]any, outcome string, money 
 	t := l.t
 	t.Helper()
 	if fault != nil {
+		fault = maps.Clone(fault) // tests side by side share the table
 		fault["method"] = http.MethodPost
 		l.fault(fault)
 	}
