@@ -11,6 +11,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/upstream"
 )
 
 // TestALineAnsweredIsNotSentAgainWithTheOthers: a person sends one line of
@@ -39,9 +40,13 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	const guarded = `"duration_days":30,"proxy_ids":["px_1"],"due_before":"2026-01-01T00:00:00Z"}`
 	h.renew(`{"id":"look",` + guarded) // reads px_1, which is not due, into the cache
 	h.await("look", fact.StateRejected)
+	asked := h.now()
+	page, err := h.client.ProxiesPage(t.Context(), upstream.PageRequest{Size: 50})
+	check(t, err)
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_2"}})
 	h.renew(`{"id":"both","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	h.await("both", fact.StatePartial, fact.StateReview)
+	check(t, h.runner.noteAll(t.Context(), asked, page.Items)) // a listing that was under way meanwhile
 	seen := len(h.facts("proxy.skipped"))
 	known, err := h.ledger.Proxy(t.Context(), "px_1")
 	check(t, err)

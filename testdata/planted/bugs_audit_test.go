@@ -44,8 +44,6 @@ var auditBugs = []bug{
 		old: "case !unpriced || !h.AnotherUnpriced:", new: "case true:"},
 	{trap: 52, name: "an unknown price is zero in the limit of the day", in: "jobs.Runner.renewalPrices",
 		old: "err == nil && h.Fallback == 0 && h.LimitCents > 0 {", new: "err == nil && h.Fallback == 0 && h.LimitCents < 0 {"},
-	{trap: 52, name: "a price that has become known is not read again", in: "jobs.Runner.priceAgain",
-		old: "!d.Send || !d.Unpriced {", new: "!d.Send || d.Send {"},
 	{trap: 55, name: "a key that may not read may not renew", in: "jobs.Runner.observe",
 		old: "errors.Is(err, upstream.CodeInsufficientScope), errors.Is(err, upstream.ErrBadID):",
 		new: "errors.Is(err, upstream.ErrBadID):"},
