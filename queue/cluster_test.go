@@ -3,6 +3,7 @@ package queue
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -12,6 +13,8 @@ import (
 	"perennial/ledger/sleep"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // startCluster runs three servers with JetStream until the test ends.
@@ -54,20 +57,13 @@ func TestAReplicatedStreamIsBoundedOnEveryServer(t *testing.T) {
 	check(t, err)
 	t.Cleanup(q.Close)
 	ctx := within(t)
-	for {
-		try, cancel := context.WithTimeout(ctx, 2*time.Second)
-		err := q.EnsureStreams(try, "main", 3)
-		cancel()
-		if err == nil {
-			break
-		}
-		t.Log(err)
-		check(t, sleep.For(ctx, 50*time.Millisecond))
-	}
+	again(ctx, t, func(ctx context.Context) error { return q.EnsureStreams(ctx, "main", 3) })
 	filled(t, q, 3000)
 	check(t, q.BoundEvents(ctx, Bounding{Account: "main", First: 1501, Alone: alone}))
 	s, content := snapshotOf(1500)
-	check(t, q.StoreSnapshot(ctx, "main", 3, s, bytes.NewReader(content)))
+	again(ctx, t, func(ctx context.Context) error {
+		return q.StoreSnapshot(ctx, "main", 3, s, bytes.NewReader(content))
+	})
 	for _, each := range servers {
 		for {
 			if st := copyOf(t, each, EventsStream("main")); st.FirstSeq == 1501 && st.LastSeq == 3000 && st.Msgs == 1500 {
@@ -78,6 +74,24 @@ func TestAReplicatedStreamIsBoundedOnEveryServer(t *testing.T) {
 	}
 	if s := state(t, q); s.First != 1501 || s.Cut {
 		t.Errorf("%+v", s)
+	}
+}
+
+// again does what a cluster may refuse while it elects its leaders, until it succeeds.
+func again(ctx context.Context, t *testing.T, do func(context.Context) error) {
+	t.Helper()
+	for {
+		try, cancel := context.WithTimeout(ctx, 2*time.Second)
+		err := do(try)
+		cancel()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) {
+			t.Fatal(err)
+		}
+		t.Log(err)
+		check(t, sleep.For(ctx, 50*time.Millisecond))
 	}
 }
 

@@ -92,6 +92,9 @@ func (q *Queue) StoreSnapshot(ctx context.Context, account string, replicas int,
 			Bucket: SnapshotsBucket(account), Description: "What the removed events of Perennial amounted to",
 			Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
 		})
+		if err == nil {
+			err = q.awaitSnapshots(ctx, account)
+		}
 	}
 	if err == nil {
 		err = q.checkSnapshots(ctx, account, replicas)
@@ -114,7 +117,25 @@ func (q *Queue) StoreSnapshot(ctx context.Context, account string, replicas int,
 	return nil
 }
 
+// awaitSnapshots waits until the bucket that was just made takes messages from this
+// connection: in a cluster the server of the connection hears of it a moment later.
+// It asks with a message that the bucket refuses, since it expects another stream.
+func (q *Queue) awaitSnapshots(ctx context.Context, account string) error {
+	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
+	defer cancel()
+	_, err := q.js.Publish(ctx, "$O."+SnapshotsBucket(account)+".C.expected-of-another-stream", nil,
+		jetstream.WithExpectStream("none"), jetstream.WithRetryAttempts(int(bucketTimeout/jetstream.DefaultPubRetryWait)))
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.ErrorCode == errCodeOtherStream {
+		return nil
+	}
+	return fmt.Errorf("wait for bucket %s: %w", SnapshotsBucket(account), err)
+}
+
 const (
+	// errCodeOtherStream is the server's answer to a message that expects another stream.
+	errCodeOtherStream jetstream.ErrorCode = 10060
+	// bucketTimeout bounds the wait for a bucket that was just made.
+	bucketTimeout = 10 * time.Second
 	// storeTimeout bounds the storing of one snapshot.
 	storeTimeout = time.Hour
 	// partsAhead is how many parts of a snapshot, of 128 KiB, are under way at once.
