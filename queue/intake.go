@@ -94,6 +94,7 @@ type lineIntake struct {
 	line    Line
 	buffer  chan Message
 	stop    context.CancelFunc
+	over    chan struct{} // closed when nothing more comes
 	done    chan struct{}
 	acks    *acks
 
@@ -145,7 +146,7 @@ func (q *Queue) openLine(ctx context.Context, account string, line Line) (*lineI
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	i := &lineIntake{
 		queue: q, account: account, line: line, stop: stop, rests: true, wake: make(chan struct{}, 1),
-		buffer: make(chan Message, intakeBuffer), done: make(chan struct{}),
+		buffer: make(chan Message, intakeBuffer), over: make(chan struct{}), done: make(chan struct{}),
 	}
 	i.acks = newAcks(q, account, line, stream)
 	go i.run(run, consumer)
@@ -222,20 +223,16 @@ func (i *lineIntake) fetch(ctx context.Context, limit int) ([]Message, error) {
 	}
 	var messages []Message
 	select {
-	case message, ok := <-i.buffer:
-		if !ok {
-			return nil, i.ended()
-		}
+	case message := <-i.buffer:
 		messages = append(make([]Message, 0, min(max(limit, 1), len(i.buffer)+1)), message)
+	case <-i.over:
+		return nil, i.ended()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	for len(messages) < limit {
 		select {
-		case message, ok := <-i.buffer:
-			if !ok {
-				return messages, nil
-			}
+		case message := <-i.buffer:
 			messages = append(messages, message)
 		default:
 			return messages, nil
@@ -268,10 +265,8 @@ func (i *lineIntake) run(ctx context.Context, consumer jetstream.Consumer) {
 		i.last = err
 	}
 	i.mu.Unlock()
-	close(i.buffer)
-	for message := range i.buffer {
-		_ = message.Nak(0)
-	}
+	close(i.over) // and never the buffer: a delivery may come late
+	i.giveBack()
 	close(i.done)
 }
 
@@ -325,23 +320,28 @@ func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer)
 	}
 }
 
+// take puts a delivery into the buffer, unless ctx has ended: it may come behind the drain.
+func (i *lineIntake) take(ctx context.Context, msg jetstream.Msg) {
+	message, err := i.message(msg)
+	if err != nil {
+		i.queue.log.WithError(err).Error("a delivery without metadata is left alone")
+		return
+	}
+	if ctx.Err() == nil {
+		select {
+		case i.buffer <- message:
+			return
+		case <-ctx.Done():
+		}
+	}
+	_ = msg.Nak()
+}
+
 // consume feeds the buffer from one consumer until that ends. A full buffer
 // holds the subscription up, and that holds the server up.
 func (i *lineIntake) consume(ctx context.Context, consumer jetstream.Consumer) error {
 	broken := make(chan error, 1)
-	take := func(msg jetstream.Msg) {
-		message, err := i.message(msg)
-		if err != nil {
-			i.queue.log.WithError(err).Error("a delivery without metadata is left alone")
-			return
-		}
-		select {
-		case i.buffer <- message:
-		case <-ctx.Done():
-			_ = msg.Nak()
-		}
-	}
-	consuming, err := consumer.Consume(take, jetstream.PullMaxMessages(pullMessages),
+	consuming, err := consumer.Consume(func(msg jetstream.Msg) { i.take(ctx, msg) }, jetstream.PullMaxMessages(pullMessages),
 		jetstream.PullExpiry(5*time.Second), jetstream.PullHeartbeat(2*time.Second),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 			// Missed heartbeats may mean that the consumer is gone as well.

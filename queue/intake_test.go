@@ -333,3 +333,25 @@ func TestStreamKeepsExactlyWhatWasNotAcknowledged(t *testing.T) {
 		awaitEmpty(t, q, "main")
 	}
 }
+
+// TestADeliveryBehindTheEndIsPutBack: a connection that was silent brings it when the
+// intake has ended, and other intakes get it.
+func TestADeliveryBehindTheEndIsPutBack(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	check(t, q.PublishCommand(within(t), "main", KindOrderCreate, []byte(`{"id":"a"}`)))
+	intake := openIntake(t, q)
+	line := intake.lines[orders]
+	consumer, err := q.lineConsumer(within(t), "main", orders)
+	check(t, err)
+	late, err := consumer.Next()
+	check(t, err)
+	intake.Close()
+	ended, end := context.WithCancel(within(t))
+	end()
+	line.take(ended, late)
+	if _, err := intake.Fetch(within(t), orders, 1); !errors.Is(err, ErrIntakeClosed) {
+		t.Errorf("a closed intake: %v", err)
+	}
+	check(t, takeFrom(t, openIntake(t, q), orders, 1)[0].Ack())
+}
