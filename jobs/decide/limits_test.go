@@ -61,3 +61,20 @@ func TestTrap52AnUnknownPriceIsNeverShownAsNone(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// TestTrap52UnknownPricesGoOneAfterTheOther: under the day's limit, what one costs is
+// known before another is sent.
+func TestTrap52UnknownPricesGoOneAfterTheOther(t *testing.T) {
+	h := Priced{Moment: Moment{Now: noon}, LimitCents: 700, SpentCents: 100, AnotherUnpriced: true}
+	d, stop := overDailyLimit(order(), h, 300, true)
+	if got := said(d); !stop || got != "operation.waiting" {
+		t.Errorf("while another is under way: %s, stop %t", got, stop)
+	}
+	if _, stop := overDailyLimit(order(), h, 300, false); stop {
+		t.Error("one of known price waits")
+	}
+	h.AnotherUnpriced = false
+	if _, stop := overDailyLimit(order(), h, 300, true); stop {
+		t.Error("one alone waits")
+	}
+}
