@@ -1,8 +1,14 @@
 package queue
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 )
 
 // TestAnAnswerOfTheFirstMomentsIsSentTwice: a client that lost the server with its runner
@@ -30,5 +36,100 @@ func TestAnAnswerOfTheFirstMomentsIsSentTwice(t *testing.T) {
 	check(t, q.nc.Flush())
 	if n, _, err := answers.Pending(); err != nil || n != 1 {
 		t.Errorf("a later end was sent %d times: %v", n, err)
+	}
+}
+
+// answersOf are a relay's rows and inbox where rows are on the stream already.
+func answersOf(t *testing.T, q *Queue) (*journal, *Relay, *nats.Subscription) {
+	t.Helper()
+	inbox := q.nc.NewInbox()
+	answers, err := q.nc.SubscribeSync(inbox)
+	check(t, err)
+	j := newJournal("a", 300)
+	for n := 301; n <= 310; n++ {
+		j.answer("a", inbox, fmt.Sprint(n))
+	}
+	j.append("a", 5)
+	relay := NewRelay(q, "main", j)
+	relay.AnswersOnly, relay.Answered = true, 305
+	relay.AnswersAgain = time.Hour
+	return j, relay, answers
+}
+
+func TestARelayOfPublishedRowsSendsTheirAnswersAlone(t *testing.T) {
+	q := newExternal(t)
+	j, relay, answers := answersOf(t, q)
+	inbox := answers.Subject
+	runRelay(t, relay)
+	check(t, relay.Wait(within(t), 315))
+	j.answer("a", inbox, "316")
+	check(t, relay.Wait(within(t), 316))
+	for _, want := range []string{"306", "307", "308", "309", "310", "316"} {
+		m, err := answers.NextMsgWithContext(within(t))
+		check(t, err)
+		if string(m.Data) != want {
+			t.Errorf("%s, and not %s", m.Data, want)
+		}
+	}
+	check(t, q.nc.Flush())
+	if n, _, err := answers.Pending(); n != 0 || err != nil {
+		t.Errorf("%d more answers: %v", n, err)
+	}
+	if last := lastSeq(t, q); last != 0 || relay.Published() != 316 {
+		t.Errorf("the stream ends with %d, published %d", last, relay.Published())
+	}
+}
+
+func TestARelayOfPublishedRowsBeginsWhereItsAnswersEnded(t *testing.T) {
+	q := newExternal(t)
+	relay := NewRelay(q, "main", newJournal("a", 7))
+	relay.AnswersOnly, relay.Answered = true, 7
+	runRelay(t, relay)
+	check(t, relay.Wait(within(t), 7))
+}
+
+// Answers that were in the client's buffer when the connection was lost go again.
+func TestAnswersAreSentWhenTheServerIsBack(t *testing.T) {
+	dir := t.TempDir()
+	server := startServer(t, dir)
+	listen := strings.TrimPrefix(server.URL(), "nats://")
+	q, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()})
+	check(t, err)
+	t.Cleanup(q.Close)
+	_, relay, answers := answersOf(t, q)
+	check(t, q.nc.Flush())
+	lost := q.nc.StatusChanged(nats.RECONNECTING)
+	server.Shutdown()
+	receive(t, lost)
+	result := runRelay(t, relay)
+	server, err = StartEmbedded(EmbeddedConfig{Listen: listen, StoreDir: dir, Log: quiet()})
+	check(t, err)
+	t.Cleanup(server.Shutdown)
+	check(t, relay.Wait(within(t), 315))
+	if m, err := answers.NextMsgWithContext(within(t)); err != nil || string(m.Data) != "306" {
+		t.Errorf("%v %v", m, err)
+	}
+	select {
+	case err := <-result:
+		t.Error("the relay ended:", err)
+	default:
+	}
+}
+
+// What the server has not confirmed to have may be lost with the connection: the row is
+// not done.
+func TestAnAnswerThatTheServerMayNotHaveIsNotDone(t *testing.T) {
+	server := startServer(t, t.TempDir())
+	proxy := startMute(t, server.URL())
+	q, err := Connect(ConnectConfig{URL: proxy.url, Log: quiet()})
+	check(t, err)
+	t.Cleanup(q.Close)
+	j := newJournal("a", 0)
+	j.answer("a", q.nc.NewInbox(), "the end")
+	proxy.silent.Store(true)
+	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
+	defer cancel()
+	if err := NewRelay(q, "main", j).answerAll(ctx, 0, j.rows); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
 	}
 }

@@ -56,8 +56,8 @@ const (
 	// reconnectWait is between two attempts to reach a server.
 	reconnectWait = 250 * time.Millisecond
 	// pingInterval and pingsOut say after how long a connection through which
-	// nothing comes is given up and made anew: some twelve seconds.
-	pingInterval = 4 * time.Second
+	// nothing comes is given up and made anew: some nine seconds.
+	pingInterval = 3 * time.Second
 	pingsOut     = 2
 	// sayAgain is the least time between two log lines about a connection that is down.
 	sayAgain = 30 * time.Second

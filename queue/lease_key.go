@@ -43,9 +43,13 @@ func (k leaseKey) by() string {
 	return k.holder
 }
 
+// readLeaseKey reads an account's key. ctx must be bounded: a bucket whose stream has no
+// leader does not answer.
 func readLeaseKey(ctx context.Context, bucket jetstream.KeyValue, account string) (leaseKey, error) {
 	entries, err := bucket.History(ctx, account) // which knows of a deletion; Get does not
 	switch {
+	case ctx.Err() != nil: // where ctx ended half way it gives no error, and may be without its last entry
+		return leaseKey{}, ctx.Err()
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		return leaseKey{}, nil
 	case err != nil:
@@ -98,6 +102,10 @@ type contender struct {
 	forget          context.CancelFunc
 }
 
+// lookTime bounds each request to the bucket while a lease is waited for: a bucket whose
+// stream has no leader does not answer.
+func lookTime(ttl time.Duration) time.Duration { return max(ttl/4, time.Second) }
+
 // saw notes that another runner may hold the account from now on for a time to live.
 func (c *contender) saw() {
 	c.calm()
@@ -118,8 +126,10 @@ func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) 
 	if c.holder == "" || ttl < time.Second {
 		return nil, fmt.Errorf("lease of account %s: needs a holder and at least one second, not %q and %s", c.account, c.holder, ttl)
 	}
+	look, cancel := context.WithTimeout(ctx, lookTime(ttl))
+	defer cancel()
 	var err error
-	if c.bucket, c.ttl, err = c.queue.leaseBucket(ctx, ttl); err != nil {
+	if c.bucket, c.ttl, err = c.queue.leaseBucket(look, ttl); err != nil {
 		return nil, err
 	}
 	// Begun before the key is written: this clock must not run behind the
@@ -140,6 +150,8 @@ func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) 
 // take writes the key, or says who has it. One that this holder has made already, and
 // whose answer was lost, is written again: its age counts from now.
 func (c *contender) take(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime(c.ttl))
+	defer cancel()
 	key, err := readLeaseKey(ctx, c.bucket, c.account)
 	if err != nil {
 		return 0, fmt.Errorf("lease of account %s: %w", c.account, err)

@@ -273,3 +273,45 @@ func TestAHolderThatWasReplacedSeesItWhenItAsks(t *testing.T) {
 		t.Error("it takes the account for its own although it gave it back")
 	}
 }
+
+// silentBucket is one whose stream has lost its leader: what is to be read does not come,
+// and the library takes the end of its context for the end of what there is.
+type silentBucket struct{ jetstream.KeyValue }
+
+func (silentBucket) History(ctx context.Context, _ string, _ ...jetstream.WatchOpt) ([]jetstream.KeyValueEntry, error) {
+	<-ctx.Done()
+	return nil, jetstream.ErrKeyNotFound
+}
+
+// A look at a bucket that does not answer ends in time, with an error and not with a key
+// that is not there.
+func TestALookAtABucketThatDoesNotAnswerIsAnError(t *testing.T) {
+	q := connect(t, startServer(t, t.TempDir()))
+	ctx := within(t)
+	bucket, ttl, err := q.leaseBucket(ctx, 2*time.Second)
+	check(t, err)
+	c := &contender{queue: q, account: "main", holder: "one", bucket: silentBucket{bucket}, ttl: ttl}
+	if revision, err := c.take(ctx); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		t.Errorf("%d %v", revision, err)
+	}
+	for ttl, most := range map[time.Duration]time.Duration{time.Second: time.Second, 20 * time.Second: 5 * time.Second} {
+		if lookTime(ttl) != most {
+			t.Errorf("%s of %s", lookTime(ttl), ttl)
+		}
+	}
+}
+
+// No server: the bucket itself is looked for no longer than a part of the lease's time.
+func TestALeaseIsNotWaitedForAtAServerThatSaysNothing(t *testing.T) {
+	server := startServer(t, t.TempDir())
+	proxy := startMute(t, server.URL())
+	q, err := Connect(ConnectConfig{URL: proxy.url, Log: quiet()})
+	check(t, err)
+	t.Cleanup(q.Close)
+	proxy.silent.Store(true)
+	ctx, cancel := context.WithTimeout(within(t), 4*time.Second) // the library's own limit is 5 s
+	defer cancel()
+	if _, err := q.AcquireLease(ctx, "main", "one", time.Second); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		t.Error(err, ctx.Err())
+	}
+}

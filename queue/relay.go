@@ -80,6 +80,13 @@ type Relay struct {
 	// RefillAdvice is added to the error without Refill: how a person asks for it.
 	RefillAdvice string
 
+	// AnswersOnly says that the rows that the source shows are on the stream already: a
+	// [Publisher] puts them there before they are committed. Run publishes nothing then. It
+	// sends the answers of the rows behind Answered, in order, and ends with ctx only.
+	AnswersOnly bool
+	// Answered is the last row whose answer was sent before this process began.
+	Answered uint64
+
 	// AnswersAgain is for how long answers to inboxes are sent once more when it is over:
 	// clients of a server that has just started are not back yet. Default: 5 seconds.
 	AnswersAgain time.Duration
@@ -108,7 +115,8 @@ func (r *Relay) reached(point string) {
 	}
 }
 
-// Published is the last journal sequence that the stream has acknowledged.
+// Published is the last journal sequence that the stream has acknowledged; with
+// AnswersOnly the last one whose answer was sent, or that asks for none.
 func (r *Relay) Published() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,6 +179,9 @@ func (r *Relay) Run(ctx context.Context) error {
 
 // session finds the place and publishes from there until something fails.
 func (r *Relay) session(ctx context.Context) error {
+	if r.AnswersOnly {
+		return r.answerRows(ctx)
+	}
 	last, err := r.findPlace(ctx)
 	if err != nil {
 		return err
@@ -273,7 +284,7 @@ func (r *Relay) compareBefore(ctx context.Context, stream jetstream.Stream, firs
 	if err != nil {
 		return fmt.Errorf("events from %d on: %w", first, err)
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullMessages))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullMessages), jetstream.PullHeartbeat(pullHeartbeat))
 	if err != nil {
 		return fmt.Errorf("events from %d on: %w", first, err)
 	}

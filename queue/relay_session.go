@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/nats-io/nats.go"
 )
@@ -70,21 +69,11 @@ func (s *relaySession) send(events []Event) error {
 		if event.Seq != s.next {
 			return fmt.Errorf("the journal gave row %d where %d follows", event.Seq, s.next)
 		}
-		if !validToken(event.Type) {
-			return fmt.Errorf("journal row %d: type %q cannot be a subject", event.Seq, event.Type)
+		msg, err := eventMessage(s.relay.account, event)
+		if err != nil {
+			return err
 		}
-		msg := &nats.Msg{Subject: EventSubject(s.relay.account, event.Type), Data: event.Payload, Header: nats.Header{
-			headerExpectedLast: {strconv.FormatUint(event.Seq-1, 10)},
-			HeaderSeq:          {strconv.FormatUint(event.Seq, 10)},
-			HeaderHash:         {event.Hash},
-			"content-type":     {"application/cloudevents+json"},
-		}}
-		if event.Traceparent != "" {
-			msg.Header.Set("traceparent", event.Traceparent)
-		}
-		if event.Tracestate != "" {
-			msg.Header.Set("tracestate", event.Tracestate)
-		}
+		expectLast(msg, event.Seq-1)
 		if n == 0 || n == len(events)-1 {
 			msg.Reply = s.inbox
 			s.waits = append(s.waits, event.Seq)
@@ -129,7 +118,3 @@ func (s *relaySession) awaitAck(ctx context.Context) error {
 	s.waits = s.waits[1:]
 	return nil
 }
-
-// headerExpectedLast makes the stream refuse a message unless its last one has
-// this sequence.
-const headerExpectedLast = "Nats-Expected-Last-Sequence"

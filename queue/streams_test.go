@@ -63,3 +63,33 @@ func TestHarmlessStreamSettingsAreLeftAlone(t *testing.T) {
 		t.Fatalf("%+v", have)
 	}
 }
+
+// An events stream of a version that published after the commit gets what publishing
+// before it needs. The server inside the process keeps what it has.
+func TestAnEventsStreamOfAnEarlierVersionTakesBatches(t *testing.T) {
+	q := connect(t, startServer(t, t.TempDir()))
+	ctx := within(t)
+	q.embedded = false
+	old := eventsConfig("main", 1, false)
+	old.AllowAtomicPublish, old.Description = false, "ours"
+	_, err := q.js.CreateStream(ctx, old)
+	check(t, err)
+	j := newJournal("a", 10)
+	for n := range 5 {
+		msg, err := eventMessage("main", &j.rows[n])
+		check(t, err)
+		_, err = q.store(ctx, msg)
+		check(t, err)
+	}
+	check(t, q.EnsureStreams(ctx, "main", 1))
+	info, err := q.eventsInfo(ctx, "main")
+	check(t, err)
+	if !info.Config.AllowAtomicPublish || info.Config.Description != "ours" || info.Config.PersistMode == jetstream.AsyncPersistMode || info.State.LastSeq != 5 {
+		t.Errorf("%+v", info)
+	}
+	check(t, NewPublisher(q, "main").Publish(ctx, j.rows[5:]))
+	published(t, q, j, 10)
+	if c := eventsConfig("main", 1, true); c.AllowAtomicPublish || c.PersistMode != jetstream.AsyncPersistMode {
+		t.Errorf("the embedded server's: %+v", c)
+	}
+}

@@ -116,6 +116,10 @@ func (q *Queue) Live(ctx context.Context, account string, types ...string) (iter
 // client, as with every plain subscription.
 const liveBuffer = 65536
 
+// pullHeartbeat is how often the server says that a consumer is there while it has
+// nothing to deliver. After two that did not come the consumer is made anew.
+const pullHeartbeat = time.Second
+
 // permanent says whether trying again is of no use.
 func permanent(err error) bool {
 	return errors.Is(err, ErrNoAccount) || errors.Is(err, nats.ErrConnectionClosed)
@@ -188,7 +192,7 @@ func (q *Queue) watch(ctx context.Context, account string, types []string, next 
 	if err != nil {
 		return false, err
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullMessages))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullMessages), jetstream.PullHeartbeat(pullHeartbeat))
 	if err != nil {
 		return false, err
 	}

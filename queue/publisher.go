@@ -1,0 +1,232 @@
+// The publisher: it puts journal rows on the events stream before the ledger commits
+// them. It tries the identical rows with the identical expected sequence until a quorum
+// has acknowledged them, or the stream has refused them and its leader shows why.
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"perennial/ledger/sleep"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+	"github.com/sirupsen/logrus"
+)
+
+const (
+	// publisherTry bounds the wait for the answer to one try of a batch, and
+	// publisherMore is added to it for each MiB of the batch.
+	publisherTry  = 2 * time.Second
+	publisherMore = time.Second
+	// publisherDelay is the wait after the first try that failed, publisherMost the
+	// longest.
+	publisherDelay = 50 * time.Millisecond
+	publisherMost  = time.Second
+)
+
+// Publisher puts an account's rows on its events stream, so that what is committed
+// afterwards is on a quorum. One Publish at a time; the stream must allow atomic
+// publishing, as [Queue.EnsureStreams] sets it on a server that is not embedded.
+type Publisher struct {
+	queue   *Queue
+	account string
+	log     *logrus.Entry
+}
+
+// NewPublisher makes the publisher of an account.
+func NewPublisher(q *Queue, account string) *Publisher {
+	return &Publisher{queue: q, account: account,
+		log: q.log.WithField("part", "publisher").WithField("account", account)}
+}
+
+// Publish puts rows, whose sequences follow each other, behind row events[0].Seq-1 of
+// the stream, in atomic batches of at most 1,000, one after the other's acknowledgement.
+// Nil says that a quorum has acknowledged all, or that the stream holds them already with
+// the same hashes. Its errors:
+//   - [FencedError]: another row is on the stream in the place of one;
+//   - [ShortStreamError]: the stream ends before row events[0].Seq-1;
+//   - [EventSizeError]: a row is larger than the server takes; none of its batch was sent;
+//   - ctx's, wrapped: it is not known whether rows are on the stream, or will be later;
+//   - [nats.ErrConnectionClosed], and a row that cannot be a message: as they say.
+//
+// Whatever else fails is tried again until ctx ends.
+func (p *Publisher) Publish(ctx context.Context, events []Event) error {
+	if err := ValidAccount(p.account); err != nil {
+		return err
+	}
+	for n := range events {
+		if events[n].Seq == 0 || events[n].Seq != events[0].Seq+uint64(n) {
+			return fmt.Errorf("publish: row %d stands where %d follows", events[n].Seq, events[0].Seq+uint64(n))
+		}
+	}
+	for len(events) > 0 {
+		end := eventsEnd(events)
+		if err := p.publishBatch(ctx, events[:end]); err != nil {
+			return err
+		}
+		events = events[end:]
+	}
+	return nil
+}
+
+// eventsEnd cuts at the limits in messages and bytes.
+func eventsEnd(events []Event) int {
+	size, end := 0, 0
+	for end < len(events) && end < maxBatchCommands {
+		size += len(events[end].Payload)
+		if end > 0 && size > maxBatchBytes {
+			break
+		}
+		end++
+	}
+	return end
+}
+
+// publishBatch tries one batch until it is known what became of it. What of it is found
+// on the stream is not sent again: the rest has its place behind that.
+func (p *Publisher) publishBatch(ctx context.Context, events []Event) error {
+	delay := backoff.NewExponentialBackOff()
+	delay.InitialInterval, delay.MaxInterval = publisherDelay, publisherMost
+	look := &look{publisher: p}
+	said := ""
+	for {
+		err := p.try(ctx, events)
+		if refused(err) {
+			var found int
+			if found, err = look.find(ctx, events); err == nil {
+				if events = events[found:]; len(events) > 0 {
+					continue
+				}
+			}
+		}
+		if err == nil || final(err) {
+			return err
+		}
+		if ctx.Err() == nil {
+			if text := err.Error(); text != said {
+				said = text
+				p.log.WithError(err).Warnf("rows %d to %d are published again", events[0].Seq, events[len(events)-1].Seq)
+			}
+			_ = sleep.For(ctx, delay.NextBackOff()) // its error is ctx's, which is looked at next
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("account %s: it is not known whether rows %d to %d are on the events stream: %w (%w)",
+				p.account, events[0].Seq, events[len(events)-1].Seq, ctx.Err(), err)
+		}
+	}
+}
+
+// errUnexpectedAck says that the stream acknowledged something else than what was sent.
+var errUnexpectedAck = errors.New("the events stream acknowledged other rows than those that were sent")
+
+// refused reports whether the answer to a try says that the stream's last message was not
+// the one expected. That alone does not say whose is there: it may be an earlier try's,
+// and it may be under way.
+func refused(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return errors.Is(err, errUnexpectedAck) || ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// final reports whether trying again is of no use.
+func final(err error) bool {
+	if _, ok := errors.AsType[*FencedError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*ShortStreamError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*EventSizeError](err); ok {
+		return true
+	}
+	return errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, errNoMessage)
+}
+
+// errNoMessage marks a row of which no message can be made.
+var errNoMessage = errors.New("cannot be published")
+
+// try sends a batch once, under an id of its own, and waits for the answer to its last
+// message. The others ask for none: one that is missing refuses the batch.
+func (p *Publisher) try(ctx context.Context, events []Event) error {
+	if !p.queue.nc.IsConnected() {
+		if err := p.queue.AwaitConnected(ctx); err != nil {
+			return err
+		}
+	}
+	messages, size, err := p.messages(events)
+	if err != nil {
+		return err
+	}
+	last := len(messages) - 1
+	for _, msg := range messages[:last] {
+		if err := p.queue.nc.PublishMsg(msg); err != nil {
+			return fmt.Errorf("publish to %s: %w", msg.Subject, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, publisherTry+publisherMore*time.Duration(size>>20))
+	defer cancel()
+	defer p.endWithConnection(cancel)()
+	ack, err := p.queue.store(ctx, messages[last])
+	if err != nil {
+		return err
+	}
+	if ack.Sequence != events[last].Seq || last > 0 && ack.Count != len(messages) {
+		return fmt.Errorf("%w: %d to message %d, and not %d to row %d", errUnexpectedAck, ack.Count, ack.Sequence, len(messages), events[last].Seq)
+	}
+	return nil
+}
+
+// endWithConnection ends a try whose connection is lost, until stop: its answer cannot
+// come any more.
+func (p *Publisher) endWithConnection(end context.CancelFunc) (stop func()) {
+	lost, stopped := p.queue.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED), make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-lost:
+			end()
+		case <-stopped:
+		}
+	})
+	return func() {
+		close(stopped)
+		watching.Wait()
+		p.queue.nc.RemoveStatusListener(lost)
+	}
+}
+
+// messages makes the messages of a batch, or the one of a single row, and says how many
+// bytes they have. Only the first names the sequence before it: the server takes it of no
+// other of a batch.
+func (p *Publisher) messages(events []Event) (messages []*nats.Msg, size int64, err error) {
+	id, most := nuid.Next(), p.queue.MaxPayload()
+	for n := range events {
+		msg, err := eventMessage(p.account, &events[n])
+		if err != nil {
+			return nil, 0, fmt.Errorf("%w: %w", errNoMessage, err)
+		}
+		if n == 0 {
+			expectLast(msg, events[0].Seq-1)
+		}
+		if len(events) > 1 {
+			msg.Header[headerBatchID], msg.Header[headerBatchSequence] = []string{id}, []string{strconv.Itoa(n + 1)}
+			if n == len(events)-1 {
+				msg.Header[headerBatchCommit] = []string{"1"}
+			}
+		}
+		bytes := int64(msg.Size() - len(msg.Subject)) // headers and payload, which max_payload bounds
+		if most > 0 && bytes > most {
+			return nil, 0, &EventSizeError{Account: p.account, Seq: events[n].Seq, Bytes: bytes, Most: most}
+		}
+		messages, size = append(messages, msg), size+bytes
+	}
+	return messages, size, nil
+}
