@@ -41,6 +41,9 @@ type Config struct {
 	Reached func(point string)
 	// ReadOnly opens an existing file beside a running writer: Write is refused.
 	ReadOnly bool
+	// Follows says that the journal is a stream elsewhere: Write appends facts only
+	// under Lead, which publishes them first, and Fold takes those of others.
+	Follows bool
 	// Inspect opens, with ReadOnly, also a file whose schema was changed, so that
 	// Verify and Rebuild can say and mend what is wrong. Other reads of such a
 	// file may be wrong.
@@ -61,8 +64,10 @@ type Ledger struct {
 	once     sync.Once
 	tail     *tail
 	maxGroup int
-	failing  atomic.Pointer[error] // of the last commit, nil when it succeeded
-	busy     time.Duration         // how long a commit waits for another process's lock
+	follows  bool                       // the journal is a stream
+	leader   atomic.Pointer[Leadership] // who appends to it, nil while none does
+	failing  atomic.Pointer[error]      // of the last commit, nil when it succeeded
+	busy     time.Duration              // how long a commit waits for another process's lock
 
 	unbounded atomic.Pointer[error] // why the write-ahead log cannot be emptied
 	logBound  int64                 // at how many bytes of it readers pause
@@ -114,6 +119,7 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 	l := &Ledger{
 		clock: c.Clock, path: c.Path, guard: guard, write: write, read: read, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
 		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached,
+		follows: c.Follows,
 	}
 	w, err := newWriter(write, l)
 	if err == nil {
@@ -143,7 +149,7 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	if err := checkSchema(ctx, read, c.Path); err != nil && !c.inspects(err) {
 		return nil, errors.Join(err, read.Close())
 	}
-	l := &Ledger{clock: c.Clock, path: c.Path, guard: guard, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached}
+	l := &Ledger{clock: c.Clock, path: c.Path, guard: guard, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached, follows: c.Follows}
 	close(l.done)
 	seq, hash, err := l.Head(ctx)
 	if err != nil {
@@ -190,6 +196,9 @@ func (l *Ledger) Failing() error {
 
 // Close stops the writer after the commit it is in and closes the file.
 func (l *Ledger) Close() error {
+	if x := l.leader.Load(); x != nil {
+		x.lose(ErrClosed) // the writer may wait for an acknowledgement
+	}
 	l.once.Do(func() { close(l.closing) })
 	<-l.done
 	if l.write == nil {

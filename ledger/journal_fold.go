@@ -11,7 +11,6 @@ import (
 	"iter"
 	"time"
 
-	"perennial/ledger/fact"
 	"perennial/ledger/files"
 )
 
@@ -106,19 +105,11 @@ func (h head) followedBy(r Row, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// one checks a row against the chain and folds it.
-func (f *fold) one(r Row) (err error) {
-	if f.w.buf, err = f.w.head.followedBy(r, f.w.buf); err != nil {
-		return err
+// one folds a row; one that cannot be applied is broken.
+func (f *fold) one(r Row) error {
+	err := (&Tx{w: f.w}).fold(r)
+	if _, broken := errors.AsType[*BrokenError](err); err != nil && !broken {
+		err = &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
 	}
-	fact, err := fact.Decode(r.Type, []byte(r.Data))
-	if err != nil {
-		return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
-	}
-	tx := &Tx{w: f.w, now: r.Time}
-	if err := errors.Join(tx.insert(r), tx.apply(r, fact)); err != nil {
-		return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
-	}
-	f.w.head = head{seq: r.Seq, hash: r.Hash}
-	return nil
+	return err
 }

@@ -62,6 +62,9 @@ type Against struct {
 	// Removed is how many of the first rows were on the stream and were removed from
 	// it, as the ledger knows (ledger.bounded).
 	Removed int64 `json:"removed,omitempty"`
+	// NotHere is how many rows the stream has behind the ledger's last one, where the
+	// ledger follows the stream and may fold them later.
+	NotHere int64 `json:"not_here,omitempty"`
 
 	last int64 // of the rows that are on the stream
 }
@@ -87,27 +90,47 @@ func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, err
 				return a, err
 			}
 		}
-		seq := a.last + 1
+		seq := a.last + a.NotHere + 1
 		if published.Seq != seq {
 			return a, &BrokenError{Check: "events", Seq: seq, Detail: fmt.Sprintf("no event was published of it: behind event %d follows event %d", a.last, published.Seq)}
 		}
-		if l.archived(seq) {
+		switch {
+		case a.NotHere > 0:
+		case l.archived(seq):
 			err = l.followsArchived(published, before)
-		} else {
+		default:
 			page, err = l.isPublished(ctx, published, page)
+		}
+		_, ends := errors.AsType[*notHereError](err)
+		behind := a.NotHere > 0 || l.follows && ends
+		if behind {
+			err = followsNotHere(published, before)
 		}
 		if err != nil {
 			return a, err
 		}
-		before, a.last = published, seq
+		before = published
+		if behind {
+			a.NotHere++
+			continue
+		}
+		a.last = seq
 		a.Published++
 	}
-	if a.last > 0 && l.archived(a.last) && a.last < l.base.Seq {
-		return a, &BrokenError{Check: "events", Seq: a.last + 1, Detail: "the row was archived, and the stream ends before it: its end was removed"}
+	if err := l.holdsArchived(a.last); err != nil {
+		return a, err
 	}
 	head, _, err := l.Head(ctx)
 	a.Unpublished = head - a.last
 	return a, err
+}
+
+// holdsArchived refuses a stream that ends before the last archived row.
+func (l *Ledger) holdsArchived(last int64) error {
+	if last > 0 && l.archived(last) && last < l.base.Seq {
+		return &BrokenError{Check: "events", Seq: last + 1, Detail: "the row was archived, and the stream ends before it: its end was removed"}
+	}
+	return nil
 }
 
 // begins proves that the stream may begin with an event: with row 1, or not behind
@@ -135,12 +158,28 @@ func (l *Ledger) isPublished(ctx context.Context, published Row, page []Row) (le
 		}
 	}
 	if len(page) == 0 {
-		return nil, &BrokenError{Check: "events", Seq: published.Seq, Detail: "it was published and the journal ends before it: its end was removed, or the file is an older copy"}
+		return nil, &notHereError{&BrokenError{Check: "events", Seq: published.Seq, Detail: "it was published and the journal ends before it: its end was removed, or the file is an older copy"}}
 	}
 	if own := page[0]; own.Seq != published.Seq || own.Hash != published.Hash {
 		return nil, &BrokenError{Check: "events", Seq: published.Seq, Detail: fmt.Sprintf("its hash is %s and %s was published: history was rewritten from here on", own.Hash, published.Hash)}
 	}
 	return page[1:], nil
+}
+
+// notHereError says that the stream goes on behind the ledger's last row: of a ledger
+// that does not follow it, the end was removed.
+type notHereError struct{ broken *BrokenError }
+
+func (e *notHereError) Error() string { return e.broken.Error() }
+
+func (e *notHereError) Unwrap() error { return e.broken }
+
+// followsNotHere proves that a row which is not folded yet follows the one before.
+func followsNotHere(r, before Row) error {
+	if before.Seq == 0 || r.PrevHash == before.Hash {
+		return nil
+	}
+	return &BrokenError{Check: "events", Seq: r.Seq, Detail: "the event does not follow the one before it: what was published is not one history"}
 }
 
 // followsArchived proves that the event of an archived row follows the one

@@ -80,6 +80,9 @@ func (t *Tx) AppendTo(operationID string, version int64, facts ...fact.Fact) (fa
 }
 
 func (t *Tx) append(f fact.Fact) error {
+	if err := t.w.mayAppend(); err != nil {
+		return err
+	}
 	f, err := t.withMoney(f)
 	if err != nil {
 		return err

@@ -32,6 +32,8 @@ type writer struct {
 	buf  []byte       // of the row being hashed
 	text bytes.Buffer // of the fact being encoded
 
+	leading *Leadership // under which the group runs, nil where there is none
+
 	currency string // of the account, "" while it was not read
 
 	totals map[total]int64    // of the transaction, not yet written
@@ -192,10 +194,15 @@ func (w *writer) commit(group []*request) {
 	if errors.Is(err, errRefused) {
 		rows, err = w.transact(group, w.savepoint)
 	}
+	if errors.Is(err, errSplit) {
+		half := len(group) / 2
+		w.commit(group[:half])
+		w.commit(group[half:])
+		return
+	}
 	if err != nil {
 		err = fmt.Errorf("commit to %s: %w", w.l.path, err)
-		w.l.failing.Store(&err)
-		_ = w.l.guard.notice(err)
+		w.noteFailure(err)
 		for _, r := range group {
 			r.err = errors.Join(err, r.err)
 		}
@@ -211,6 +218,16 @@ func (w *writer) commit(group []*request) {
 		close(r.done)
 	}
 	w.boundLog()
+}
+
+// noteFailure remembers why a commit failed. What could not be published is no fault of
+// the file.
+func (w *writer) noteFailure(err error) {
+	if _, unpublished := errors.AsType[*UnpublishedError](err); unpublished {
+		return
+	}
+	w.l.failing.Store(&err)
+	_ = w.l.guard.notice(err)
 }
 
 // firstFileError is the first error of a group that is the file's or the disk's, and
@@ -250,6 +267,7 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 	if err := w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return nil, err
 	}
+	w.leading = w.l.leader.Load()
 	tx := &Tx{w: w, now: micros(w.l.clock()), rows: make([]Row, 0, w.rows)}
 	for _, r := range group {
 		if err := one(tx, r); err != nil {
@@ -260,7 +278,7 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 		return nil, err
 	}
 	w.rows = len(tx.rows)
-	return tx.rows, w.exec(`COMMIT`)
+	return tx.rows, w.settle(group, tx.rows)
 }
 
 // together runs a request as a part of the whole.

@@ -48,3 +48,9 @@ func (t *Tx) KeepListing(x Listing) error {
 		page_token = excluded.page_token, finished_at = excluded.finished_at, took = excluded.took`,
 		x.Pass, micros(x.Began), x.Size, x.Token, finished, int64(x.Took/time.Microsecond))
 }
+
+// ForgetSeen has every proxy read and listed again: another runner has changed what
+// this one saw.
+func (t *Tx) ForgetSeen() error {
+	return errors.Join(t.StaleAll(), t.exec(`UPDATE listing SET finished_at = 0, page_size = 0, page_token = ''`))
+}

@@ -1,0 +1,59 @@
+// Following: the rows of a stream that another runner writes are folded into the own
+// file, by the same apply.
+
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"perennial/ledger/fact"
+)
+
+// Fold commits rows that the stream holds behind the ledger's last one. Each is checked
+// against the chain. A gap, a wrong hash, or a fact that this version does not know is a
+// *BrokenError, and then none of the rows was committed. A ledger that leads returns
+// ErrLeads.
+func (l *Ledger) Fold(ctx context.Context, rows []Row) error {
+	if !l.follows {
+		return fmt.Errorf("fold into %s: its own file is its journal", l.path)
+	}
+	return l.Write(ctx, func(tx *Tx) error {
+		if tx.w.leading != nil {
+			return ErrLeads
+		}
+		tx.finishing = false // what ended is among the rows
+		for _, r := range rows {
+			if err := tx.fold(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// fold checks a row against the chain, stores and applies it.
+func (t *Tx) fold(r Row) (err error) {
+	if t.w.buf, err = t.w.head.followedBy(r, t.w.buf); err != nil {
+		return err
+	}
+	f, err := fact.Decode(r.Type, []byte(r.Data))
+	if err != nil {
+		return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
+	}
+	now := t.now
+	defer func() { t.now = now }()
+	t.now = r.Time
+	if err := t.insert(r); err != nil {
+		return err
+	}
+	if err := t.apply(r, f); err != nil {
+		return fmt.Errorf("fold row %d (%s): %w", r.Seq, r.Type, err)
+	}
+	t.w.head = head{seq: r.Seq, hash: r.Hash}
+	t.rows = append(t.rows, r)
+	return nil
+}
+
+// Follows reports whether the journal is a stream that the ledger follows.
+func (l *Ledger) Follows() bool { return l.follows }

@@ -1,0 +1,39 @@
+// Who ran the account when something was sent.
+
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// LastHolder is the runner that began last; "" when the journal names none.
+func (l *Ledger) LastHolder(ctx context.Context) (holder string, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT data ->> '$.holder' FROM journal INDEXED BY journal_starts
+		WHERE type = 'runner.started' AND seq > 0 ORDER BY seq DESC LIMIT 1`).Scan(&holder)
+	if err = notFound(err); errors.Is(err, ErrNotFound) {
+		err = nil
+	}
+	return holder, err
+}
+
+// Inherited says whether the last attempt of an operation is another runner's than
+// holder's. since is when the first runner behind that attempt began; zero: none has.
+// An attempt that no start in the journal precedes counts as another's.
+func (l *Ledger) Inherited(ctx context.Context, operationID, holder string) (since time.Time, inherited bool, err error) {
+	const sent = `(SELECT max(seq) FROM journal WHERE operation = ?1 AND operation <> '' AND type = 'operation.sending')`
+	var by string
+	var begun int64
+	err = l.read.QueryRowContext(ctx, `SELECT
+		coalesce((SELECT data ->> '$.holder' FROM journal INDEXED BY journal_starts WHERE type = 'runner.started' AND seq < `+sent+` ORDER BY seq DESC LIMIT 1), ''),
+		coalesce((SELECT time FROM journal INDEXED BY journal_starts WHERE type = 'runner.started' AND seq > `+sent+` ORDER BY seq LIMIT 1), 0)`, operationID).
+		Scan(&by, &begun)
+	if err != nil || by == holder {
+		return time.Time{}, false, err
+	}
+	if begun > 0 {
+		since = fromMicros(begun)
+	}
+	return since, true, nil
+}
