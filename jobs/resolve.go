@@ -110,6 +110,9 @@ func (r *Runner) answerTo(ctx context.Context, o fact.Operation, x Resolution, o
 		return f, command.Refuse("%s has order %s, so it was charged, and no refund of all of it is booked: sent again it would be paid for twice. Read the order with `perennial orders get %s`; a refund is booked when the order shows it", o.ID, o.OrderNo, o.OrderNo)
 	}
 	if x.SendAgain {
+		if err := r.refuseEarly(ctx, o); err != nil {
+			return f, err
+		}
 		next, err := inspect.NextGeneration(ctx, r.Ledger, r.binding, o, fact.LinePending, fact.LineUnresolved)
 		if err != nil {
 			return f, err

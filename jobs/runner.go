@@ -1,5 +1,5 @@
-// The Runner: its configuration, its start (Bind, Load), its loops (Run) and its recovery
-// of interrupted sends.
+// The Runner: its configuration, its start (Bind, Load), and its loops
+// (Run).
 
 package jobs
 
@@ -288,6 +288,10 @@ func (r *Runner) Binding() fact.Binding { return r.binding }
 // ProviderTime is the provider's clock as its replies show it.
 func (r *Runner) ProviderTime() time.Time { return r.clock.Provider() }
 
+// ErrLost is the cause of the end of Run's context where another runner may have the
+// account: what is under way is given up at once.
+var ErrLost = errors.New("another runner may have the account")
+
 // Run works until ctx ends. Then it takes no more, lets requests under way
 // finish for DrainTimeout, and returns nil. Nothing is abandoned: what has no
 // recorded reply by then is resent under its key by the next run.
@@ -298,6 +302,10 @@ func (r *Runner) Run(ctx context.Context) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), ErrLost) {
+			cancel() // nothing that comes could be recorded
+			return
+		}
 		r.Reached("drain.begun")
 		timer := time.AfterFunc(r.DrainTimeout, cancel)
 		context.AfterFunc(work, func() { timer.Stop() })
@@ -317,49 +325,6 @@ func (r *Runner) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// recover queues what an earlier run left: a send without a recorded reply may have
-// executed.
-func (r *Runner) recover(ctx context.Context) error {
-	const all = 1 << 20
-	sending, err := r.Ledger.OperationsIn(ctx, fact.StateSending, all)
-	if err != nil {
-		return err
-	}
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		return tx.Append(fact.RunnerStarted{Version: r.Version, Holder: r.Holder, Recovered: len(sending)})
-	})
-	if err != nil {
-		return err
-	}
-	r.Reached("recovery.begun")
-	for _, record := range sending {
-		j, err := r.load(ctx, record)
-		if err != nil {
-			r.cannotGoOn(record, err) // it stays as it is: nothing of it is sent
-			continue
-		}
-		since := record.FirstAmbiguousAt
-		if since == nil {
-			since = &record.UpdatedAt // the moment of the send
-		}
-		d := decide.Decide(j.op, decide.CrashedMidSend{Moment: r.moment(), Elapsed: r.clock.Elapsed(since)})
-		if _, err := r.record(ctx, j, d); err != nil {
-			return err
-		}
-		r.Reached("recovery.one")
-	}
-	accepted, err := r.Ledger.OperationsIn(ctx, fact.StateAccepted, all)
-	if err != nil {
-		return err
-	}
-	for _, record := range accepted {
-		if err := r.enqueue(ctx, record); err != nil {
-			r.cannotGoOn(record, err)
-		}
-	}
-	return nil
 }
 
 func (r *Runner) moment() decide.Moment {

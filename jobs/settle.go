@@ -151,7 +151,7 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 			return after, nil
 		case errors.Is(err, ledger.ErrStale):
 			return recorded{}, r.tooLate(ctx, j, d)
-		case ctx.Err() != nil, errors.Is(err, ledger.ErrClosed):
+		case ctx.Err() != nil, ledger.Ended(err):
 			return recorded{}, err
 		}
 		r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: the outcome is kept in memory and written when it can be")

@@ -36,6 +36,7 @@ func (s *simulation) chaos(ctx context.Context) {
 func (s *simulation) step(ctx context.Context, do func(context.Context)) {
 	s.counts.steps++
 	s.alive(func() { do(ctx) })
+	s.endLost()
 	s.referee()
 	rows, err := s.ledger.Rows(ctx, s.rows, 1000)
 	s.must(err, "rows")

@@ -48,15 +48,16 @@ type simulation struct {
 	time   time.Time     // the provider's
 	skew   time.Duration // of the machine's clock
 
-	server *sandbox.Server
-	stream *queuetest.Stream
-	ledger *ledger.Ledger
-	runner *Runner // nil: dead
-	late   []*http.Request
-	faulty bool
-	moods  []string // of the provider
-	config simConfig
-	nested bool // something happens while a request is under way
+	server   *sandbox.Server
+	stream   *queuetest.Stream
+	ledger   *ledger.Ledger
+	runner   *Runner      // nil: dead
+	machines *simMachines // nil: one machine, whose own file is the journal
+	late     []*http.Request
+	faulty   bool
+	moods    []string // of the provider
+	config   simConfig
+	nested   bool // something happens while a request is under way
 
 	guarded            map[string]bool              // commands
 	mistaken, mistakes map[string]bool              // keys, and commands, that a person answered for wrongly
@@ -103,6 +104,9 @@ type failed struct{ why string }
 func (s *simulation) failf(format string, args ...any) { panic(failed{fmt.Sprintf(format, args...)}) }
 
 func (s *simulation) must(err error, what string) {
+	if s.machines != nil && ledger.Ended(err) {
+		panic(crash{what + " is not known to be on the stream"})
+	}
 	if err != nil {
 		s.failf("%s: %v", what, err)
 	}
@@ -123,7 +127,12 @@ func (s *simulation) chance(n int) bool { return s.random.IntN(n) == 0 }
 func pick[T any](s *simulation, from ...T) T { return from[s.random.IntN(len(from))] }
 
 // simulate drives one seed to its end.
-func simulate(ctx context.Context, template []byte, dir string, seed uint64) (s *simulation) {
+func simulate(ctx context.Context, template []byte, dir string, seed uint64) *simulation {
+	return simulateOn(ctx, template, dir, seed, 0)
+}
+
+// simulateOn is simulate on several machines; 0: on one, whose own file is the journal.
+func simulateOn(ctx context.Context, template []byte, dir string, seed uint64, machines int) (s *simulation) {
 	s = &simulation{
 		seed: seed, random: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), mail: rand.New(rand.NewPCG(seed, 0xd1b54a32d192ed03)), paid: map[string]bool{}, guarded: map[string]bool{},
 		mistaken: map[string]bool{}, mistakes: map[string]bool{}, shown: map[string]string{}, shownTo: map[string]map[string]string{},
@@ -142,11 +151,15 @@ func simulate(ctx context.Context, template []byte, dir string, seed uint64) (s 
 	}()
 	defer s.close()
 	s.build(ctx, template, dir)
+	if machines > 0 {
+		s.machinesOf(ctx, template, machines)
+	}
 	s.configure()
 	s.chaos(ctx)
 	s.peace(ctx)
 	s.accounts(ctx)
 	s.replies(ctx)
+	s.sameEverywhere(ctx)
 	return s
 }
 
@@ -172,7 +185,11 @@ func (s *simulation) build(ctx context.Context, template []byte, dir string) {
 }
 
 func (s *simulation) close() {
-	if s.ledger != nil {
+	if s.machines != nil {
+		for _, l := range s.machines.ledgers {
+			_ = l.Close()
+		}
+	} else if s.ledger != nil {
 		_ = s.ledger.Close()
 	}
 	if s.server != nil {
@@ -212,6 +229,7 @@ func (s *simulation) alive(do func()) {
 
 // begin starts a life: everything that it knows is in the ledger.
 func (s *simulation) begin(ctx context.Context) {
+	s.takeOver(ctx)
 	client, err := upstream.New(upstream.Config{
 		BaseURL: "http://127.0.0.1:80", AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret, Clock: s.now, Transport: simWire{s},
 	})
@@ -220,7 +238,7 @@ func (s *simulation) begin(ctx context.Context) {
 	log.SetOutput(io.Discard)
 	r := NewRunner(Config{
 		Account: "main", Ledger: s.ledger, Provider: client, Clock: s.now, Random: s.random.Float64, Log: logrus.NewEntry(log),
-		Version: "simulation", Holder: "simulation", RatePerSecond: s.config.rate, Concurrency: 2, Reached: s.reached,
+		Version: "simulation", Holder: s.holder(), RatePerSecond: s.config.rate, Concurrency: 2, Reached: s.reached,
 		DailyLimitCents: s.config.limit, DailyLimitLocation: s.config.zone, CIDRField: s.config.field,
 		DeadLetter: func(context.Context, queue.Dead) error { s.dead++; return nil },
 		Answer:     func(inbox string, data []byte) { s.answered(inbox, string(data)) },

@@ -53,8 +53,8 @@ func TestTrap02NothingAmbiguousIsSentAgainAfterTwentyHours(t *testing.T) {
 	}{
 		{"a lost reply inside", order(), Replied{Moment: m, Reply: lost, Elapsed: window - time.Second}, again1},
 		{"a lost reply at its end", order(), Replied{Moment: m, Reply: lost, Elapsed: window}, person},
-		{"a crash inside", order(), CrashedMidSend{m, window - time.Second}, again1},
-		{"a crash at its end", order(), CrashedMidSend{m, window}, person},
+		{"a crash inside", order(), CrashedMidSend{Moment: m, Elapsed: window - time.Second}, again1},
+		{"a crash at its end", order(), CrashedMidSend{Moment: m, Elapsed: window}, person},
 		{"due at its end", ambiguous(order()), Due{Moment: m, Elapsed: window, AppID: "sbx_app_demo"}, "operation.review"},
 		{"due inside", ambiguous(order()), Due{Moment: m, Elapsed: window - 1, AppID: "sbx_app_demo"}, ""},
 		{"due late, but never sent", order(), Due{Moment: m, Elapsed: 100 * window, AppID: "sbx_app_demo"}, ""},

@@ -65,6 +65,9 @@ type Replied struct {
 type CrashedMidSend struct {
 	Moment
 	Elapsed time.Duration
+	// NotBefore is when it may go again at the earliest, where another runner sent it:
+	// that runner's request may still be on its way. Zero: at once.
+	NotBefore time.Time
 }
 
 // Due says that the time of a waiting operation has come, with what a send depends on.
@@ -140,7 +143,7 @@ func Decide(op Operation, h Happened) Decision {
 	case Replied:
 		return decideReply(op, h)
 	case CrashedMidSend:
-		return again(op, h.Moment, h.Elapsed, Verdict{Reason: "the runner stopped before a reply was recorded"})
+		return crashed(op, h)
 	case Due:
 		return decideDue(op, h)
 	case OrderRead:
@@ -199,14 +202,29 @@ func decideTooLate(op Operation, h TooLate) Decision {
 	}}}
 }
 
+// crashed keeps an operation whose attempt has no recorded reply.
+func crashed(op Operation, h CrashedMidSend) Decision {
+	next := h.Now.Add(backoff(op.Ambiguous, h.Jitter))
+	v := Verdict{Reason: "the runner stopped before a reply was recorded"}
+	if h.NotBefore.After(next) {
+		next = h.NotBefore
+		v.Reason = "another runner sent it and has recorded no reply: its request may still arrive, so it goes again when that one is out of date"
+	}
+	return againAt(op, h.Elapsed, next, v)
+}
+
 // again keeps an operation that may have executed under its key, until the
 // window ends.
 func again(op Operation, m Moment, elapsed time.Duration, v Verdict) Decision {
+	return againAt(op, elapsed, m.Now.Add(backoff(op.Ambiguous, m.Jitter)), v)
+}
+
+func againAt(op Operation, elapsed time.Duration, next time.Time, v Verdict) Decision {
 	if elapsed >= Window {
 		v.Reason += "; 20 hours have passed since the first attempt that may have executed"
 		return review(op, maybeExecuted, v)
 	}
-	return waiting(op, maybeExecuted, m.Now.Add(backoff(op.Ambiguous, m.Jitter)), v)
+	return waiting(op, maybeExecuted, next, v)
 }
 
 // Backoff of attempts, full jitter.

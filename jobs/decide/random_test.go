@@ -105,7 +105,7 @@ func TestTrap07AnyReplyIsDecidedAndNoneIsGuessed(t *testing.T) {
 		elapsed := time.Duration(rapid.Int64Range(0, int64(30*time.Hour)).Draw(t, "elapsed"))
 		for _, h := range []Happened{
 			Replied{Moment: m, Reply: anyReply(t), Elapsed: elapsed, Throttled: rapid.IntRange(0, 100).Draw(t, "throttled"), ReadsWork: rapid.Bool().Draw(t, "reads")},
-			CrashedMidSend{m, elapsed},
+			CrashedMidSend{Moment: m, Elapsed: elapsed},
 			Due{Moment: m, Elapsed: elapsed, AppID: rapid.SampledFrom([]string{"sbx_app_demo", "sbx_app_new"}).Draw(t, "app"), NotAfter: rapid.SampledFrom([]*time.Time{nil, &noon}).Draw(t, "not after")},
 		} {
 			d := Decide(op, h)

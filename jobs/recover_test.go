@@ -1,0 +1,110 @@
+package jobs
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// following makes the rig's ledger one that follows a stream, which takes everything.
+func (h *rig) following() {
+	h.t.Helper()
+	check(h.t, h.ledger.Close())
+	l, err := ledger.Open(context.Background(), ledger.Config{Path: h.path, Clock: h.now, Follows: true})
+	check(h.t, err)
+	h.t.Cleanup(func() { _ = l.Close() })
+	h.ledger = l
+	_, err = l.Lead(func(context.Context, []ledger.Row) error { return nil })
+	check(h.t, err)
+	h.bind()
+}
+
+// sentBy leaves an attempt without a recorded reply behind, as a holder that was killed.
+func (h *rig) sentBy(holder, command string) string {
+	h.t.Helper()
+	planned := h.accepts(command)
+	check(h.t, h.ledger.Write(h.t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.RunnerStarted{Version: "test", Holder: holder}, fact.OperationSending{
+			Ref: fact.Ref{CommandID: planned.OperationID[:2], OperationID: planned.OperationID}, Attempt: 1, Key: planned.Key,
+			Body: `{"duration_days":30,"proxy_ids":["px_1"]}`, SentAt: h.now(), AppID: h.client.AppID(),
+		})
+	}))
+	return planned.OperationID
+}
+
+// TestWhatAnotherRunnerSentGoesAgainLater: an attempt without a reply is sent again at
+// once by the runner that made it, and by another one when its request is out of date.
+func TestWhatAnotherRunnerSentGoesAgainLater(t *testing.T) {
+	for holder, later := range map[string]bool{"test": false, "elsewhere": true} {
+		t.Run(holder, func(t *testing.T) {
+			t.Parallel()
+			h := idleRig(t)
+			h.following()
+			id := h.sentBy(holder, `{"id":"r1","proxy_ids":["px_1"],"duration_days":30}`)
+			h.bind()
+			before := h.now()
+			check(t, h.runner.recover(t.Context()))
+			o, err := h.ledger.Operation(t.Context(), id)
+			check(t, err)
+			if o.State != fact.StateWaiting || o.NextAt == nil || o.Ambiguous != 1 {
+				t.Fatalf("it is %s, next at %v", o.State, o.NextAt)
+			}
+			if got := o.NextAt.Sub(before) >= inheritWait; got != later {
+				t.Errorf("it goes again %s later", o.NextAt.Sub(before))
+			}
+			if err := h.runner.refuseEarly(t.Context(), o); (err != nil) != later {
+				t.Errorf("a new key at once: %v", err)
+			} else if later && !strings.Contains(err.Error(), "after 2") {
+				t.Errorf("it does not say when: %v", err)
+			}
+		})
+	}
+}
+
+// TestACrashBehindATakeOverForgetsNoInheritance: the runner that took over is killed
+// before it has recorded what it inherited, and started again.
+func TestACrashBehindATakeOverForgetsNoInheritance(t *testing.T) {
+	h := idleRig(t)
+	h.following()
+	id := h.sentBy("elsewhere", `{"id":"r1","proxy_ids":["px_1"],"duration_days":30}`)
+	h.bind()
+	check(t, h.runner.begin(t.Context(), 1))
+	began := h.now()
+	h.bind()
+	check(t, h.runner.recover(t.Context()))
+	o, err := h.ledger.Operation(t.Context(), id)
+	check(t, err)
+	if o.NextAt == nil || o.NextAt.Before(began.Add(inheritWait-time.Second)) {
+		t.Errorf("it goes again at %v, and the take-over was at %s", o.NextAt, began)
+	}
+}
+
+// TestWhatAStandbySawIsOutOfDate: a runner that follows another in the journal reads and
+// lists the proxies again; one that follows itself does not.
+func TestWhatAStandbySawIsOutOfDate(t *testing.T) {
+	for last, known := range map[string]bool{"test": true, "elsewhere": false} {
+		h := idleRig(t)
+		h.following()
+		expires := h.now().Add(time.Hour)
+		check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+			if err := tx.Append(fact.RunnerStarted{Version: "test", Holder: last}); err != nil {
+				return err
+			}
+			if err := tx.KeepListing(ledger.Listing{Pass: 1, Finished: h.now()}); err != nil {
+				return err
+			}
+			return tx.Observe(1, ledger.Proxy{ProxyID: "px_1", Status: "active", ExpiresAt: &expires, SeenAt: h.now()})
+		}))
+		check(t, h.runner.begin(t.Context(), 0))
+		if _, got, err := h.ledger.SeenExpiry(t.Context(), "px_1"); err != nil || got != known {
+			t.Errorf("behind %s the expiry is known: %v %v", last, got, err)
+		}
+		if x, err := h.ledger.Listing(t.Context()); err != nil || x.Finished.IsZero() == known {
+			t.Errorf("behind %s the listing was finished at %s: %v", last, x.Finished, err)
+		}
+	}
+}
