@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -53,14 +52,15 @@ type boundedEvents struct {
 // run bounds the stream to what the ledger's journal begins with. The
 // caller works alone: no other process has the ledger open.
 func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err error) {
-	l, err := ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, Reached: b.reached})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, l.Close()) }()
 	if err := b.history.queue.OpenEvents(ctx, b.account); err != nil { // one that was killed left it closed
 		return nil, err
 	}
+	alone := b.history.writes(path, b.log, b.reached)
+	l, err := alone.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, alone.Close()) }()
 	before, err := b.history.queue.EventsState(ctx, b.account)
 	if err != nil {
 		return nil, err

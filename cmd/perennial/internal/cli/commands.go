@@ -243,7 +243,7 @@ func (a *app) sayNotReady(ctx context.Context, r *remote, id string) {
 
 // follow waits for a command to end, or to wait for a person.
 func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesRequest) error {
-	away, said := absence{}, ""
+	away, said := newAbsence(), ""
 	for polls := 0; ; polls++ {
 		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, q)
 		if err := away.after(err); err != nil {
@@ -303,6 +303,13 @@ func (a *app) followed(status inspect.CommandStatus) error {
 // absence tolerates a runner that stops while a command is followed: it may be
 // starting again, and then carries the command on.
 type absence struct{ answered time.Time }
+
+// newAbsence tolerates from the beginning that none answers: another runner may be taking
+// the account over.
+func newAbsence() absence { return absence{answered: time.Now().Add(takeOverTimeout - restartTimeout)} }
+
+// takeOverTimeout is how long no runner may have the account while one takes it over.
+const takeOverTimeout = 15 * time.Second
 
 // restartTimeout is how long a runner may be away while a follower waits.
 const restartTimeout = time.Minute

@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -128,6 +129,28 @@ func bodies(received iter.Seq2[queue.ReceivedEvent, error]) iter.Seq2[[]byte, er
 			}
 		}
 	}
+}
+
+// writes is the account's ledger for a caller that is alone with it.
+func (h *history) writes(path string, log *logrus.Logger, reached func(string)) *daemon.Alone {
+	x := &daemon.Alone{Path: path, Account: h.account, Reached: reached, Log: log.WithField("account", h.account)}
+	if h.embedded == nil {
+		x.Queue = h.queue
+	}
+	return x
+}
+
+// publishOwn publishes what the ledger holds beyond the events stream, while no other
+// runner can append to it. On the embedded server the next run does.
+func (h *history) publishOwn(ctx context.Context, path string, log *logrus.Logger) error {
+	if h.embedded != nil {
+		return nil
+	}
+	x := h.writes(path, log, nil)
+	if _, err := x.Open(ctx); err != nil {
+		return err
+	}
+	return x.Close()
 }
 
 // flush has the embedded server write what it holds in memory of the events: it

@@ -77,6 +77,12 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 	if out.Archived, err = x.Run(ctx); err != nil {
 		return a.broken(err)
 	}
+	if e.keep {
+		err = h.publishOwn(ctx, x.Path, a.logger())
+	}
+	if err != nil {
+		return a.broken(err)
+	}
 	if !e.keep {
 		b := bounding{history: h, account: account, replicas: c.Accounts[account].Replicas, mayLose: e.mayLose, log: a.logger(), reached: a.reached}
 		if out.Events, err = b.run(ctx, x.Path); err != nil {

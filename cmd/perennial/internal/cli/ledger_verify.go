@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/ledger/files"
@@ -76,7 +77,9 @@ func (a *app) withFile(ctx context.Context, file string, do func(ctx context.Con
 	if err := isSQLite(file); err != nil {
 		return err
 	}
-	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true, Inspect: true})
+	c, err := config.Load(a.configFile)
+	follows := err == nil && a.externalNATS(c) // then a file that ends before the stream is behind, and not cut off
+	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true, Inspect: true, Follows: follows})
 	if err != nil {
 		return err
 	}
@@ -122,6 +125,9 @@ func (a *app) printVerified(name string, v verified) error {
 	}
 	if v.Against != nil {
 		fmt.Fprintf(a.stdout, "%s: %d rows are on the events stream as they are here, %d are not published yet\n", name, v.Published, v.Unpublished)
+		if v.NotHere > 0 {
+			fmt.Fprintf(a.stdout, "%s: the stream goes on behind it with %d rows, which are not folded here yet\n", name, v.NotHere)
+		}
 		if v.Removed > 0 {
 			fmt.Fprintf(a.stdout, "%s: the stream begins with row %d: what was before is archived, and the snapshot beside the stream contains it\n", name, v.Removed+1)
 		}

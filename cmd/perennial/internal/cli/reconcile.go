@@ -204,11 +204,25 @@ func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done daemon.Chan
 		return done, &exitError{ExitUnreachable, fmt.Errorf("no `perennial run` answers, and the ledger cannot be written beside one: %w", err)}
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	l, err := ledger.Open(ctx, ledger.Config{Path: c.LedgerPath(account), Clock: time.Now})
+	alone := &daemon.Alone{Path: c.LedgerPath(account), Account: account}
+	if a.externalNATS(c) {
+		h, err := a.openHistoryLocked(c, account)
+		if err != nil {
+			return done, err
+		}
+		defer h.close()
+		release, err := h.alone(ctx, "record")
+		if err != nil {
+			return done, err
+		}
+		defer release()
+		alone = h.writes(alone.Path, a.logger(), nil)
+	}
+	l, err := alone.Open(ctx)
 	if err != nil {
 		return done, err
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
+	defer func() { err = errors.Join(err, alone.Close()) }()
 	done, err = daemon.Record(ctx, l, x)
 	return done, perhapsRecorded(err, x.ID)
 }

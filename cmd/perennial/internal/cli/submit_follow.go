@@ -53,7 +53,7 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 			failed = append(failed, ending{e, state})
 		}
 	}
-	away := absence{}
+	away := newAbsence()
 	var err error
 	for {
 		pending, err = settlePending(ctx, r, pending, settled)

@@ -221,7 +221,7 @@ func TestCrashMatrixBackup(t *testing.T) {
 // a NATS of its own, until its lease has run out and its commands have been due
 // again; then it continues.
 func TestCrashMatrixStopped(t *testing.T) {
-	for _, m := range moments() {
+	for _, m := range outerMoments() {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 4)

@@ -31,5 +31,5 @@ func TestARestartedRunnerHasItsLease(t *testing.T) {
 	}
 	run.kill()
 	_, line = w.run("--data", "data-2")
-	w.readySays(line, "another runner holds it")
+	waitForHTTP(t, line.HTTP+"/readyz?verbose", `"standby"`)
 }

@@ -22,7 +22,7 @@ import (
 
 // LeaseTTL is for how long a runner that died blocks an account on an external
 // NATS.
-const LeaseTTL = 15 * time.Second
+const LeaseTTL = 10 * time.Second
 
 // account is one account with everything that serves it.
 type account struct {
@@ -41,6 +41,10 @@ type account struct {
 	runner  *jobs.Runner
 	sweeper *schedules.Sweeper
 	Relay   *queue.Relay
+
+	leadership *ledger.Leadership // nil while it does not lead
+	standby    standbyState
+	unfollowed string // why a standby cannot follow the account's events; "" when it does
 
 	finishes  finishes
 	answering atomic.Int64 // inboxes that wait for a command that had come before
@@ -72,7 +76,7 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 			a.log.WithError(err).Warn("the account's streams are not as they should be; the account starts when they are")
 		}
 	}
-	if a.Ledger, err = ledger.Open(ctx, ledger.Config{Path: h.Config.LedgerPath(name), Clock: time.Now, Reached: h.reached}); err != nil {
+	if a.Ledger, err = ledger.Open(ctx, ledger.Config{Path: h.Config.LedgerPath(name), Clock: time.Now, Reached: h.reached, Follows: h.Config.NATS.External()}); err != nil {
 		return nil, err
 	}
 	return a, nil

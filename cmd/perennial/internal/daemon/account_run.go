@@ -113,17 +113,18 @@ func (a *account) turn(ctx context.Context) error {
 		return err
 	}
 	if a.host.Embedded != nil {
-		return a.serve(ctx)
+		return a.serve(ctx, nil)
 	}
-	a.setState(waitsForLease)
-	lease, err := a.host.Queue.AcquireLease(ctx, a.Name, a.host.holder, LeaseTTL)
+	lease, err := a.stand(ctx)
 	if err != nil {
 		return err
 	}
 	return a.serveUnder(ctx, lease)
 }
 
-const waitsForLease = "waiting for the account's lease: another runner holds it (`nats kv get PERENNIAL_LEASES` and the account's name say which)"
+// waitsForLease is the state of a standby: another runner has the account's lease, and
+// this one follows its events.
+const waitsForLease = "another runner holds the account, and this one follows"
 
 // streamsTimeout bounds one check of the account's streams.
 const streamsTimeout = 10 * time.Second
@@ -134,7 +135,7 @@ func (a *account) ensureStreams(ctx context.Context) error {
 	return a.host.Queue.EnsureStreams(ctx, a.Name, a.config.Replicas)
 }
 
-var errLeaseLost = errors.New("the account's lease was lost")
+var errLeaseLost = fmt.Errorf("the account's lease was lost: %w", jobs.ErrLost)
 
 func (a *account) serveUnder(ctx context.Context, lease *queue.Lease) error {
 	held, cancel := context.WithCancelCause(ctx)
@@ -148,7 +149,10 @@ func (a *account) serveUnder(ctx context.Context, lease *queue.Lease) error {
 		case <-done:
 		}
 	}()
-	err := a.serve(held)
+	err := a.takeOver(held)
+	if err == nil {
+		err = a.serve(held, lease)
+	}
 	lost := errors.Is(context.Cause(held), errLeaseLost)
 	release, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()

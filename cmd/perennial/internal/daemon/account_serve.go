@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,17 +23,28 @@ import (
 const publishAtEnd = 10 * time.Second
 
 // serve binds the account to its provider and works. Events go on being
-// published until the last fact is out.
-func (a *account) serve(ctx context.Context) error {
+// published until the last fact is out. lease is nil on the embedded server.
+func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
 	intake, err := a.host.Queue.Commands(ctx, a.Name)
 	if err != nil {
 		return err
 	}
 	defer intake.Close()
+	if a.refills() && lease == nil { // elsewhere takeOver did
+		if err := a.clearStrangers(ctx); err != nil {
+			return err
+		}
+	}
 	held, err := a.checkHistory(ctx)
 	if err != nil {
 		return err
 	}
+	ctx, end, err := a.lead(ctx, lease)
+	if err != nil {
+		return err
+	}
+	defer end()
+	defer a.forgetRelay(lease)
 	runner := a.newRunner(ctx, intake)
 	a.setState("reading the provider's account")
 	stop, err := a.serveVerbs(ctx, runner)
@@ -48,9 +58,10 @@ func (a *account) serve(ctx context.Context) error {
 	if err := distinctBindings(ctx, a.host.Accounts); err != nil {
 		return err
 	}
-	relay := queue.NewRelay(a.host.Queue, a.Name, &Source{Ledger: a.Ledger, Account: a.Name})
-	relay.Reached, relay.Held, relay.Refill, relay.RefillAdvice = a.host.reached, held, a.refills(), RefillAdvice
-	relay.Begins = EventsBegin(a.Ledger)
+	relay, err := a.newRelay(ctx, held)
+	if err != nil {
+		return err
+	}
 	sweeper, err := a.newSweeper(runner)
 	if err != nil {
 		return err
@@ -61,6 +72,29 @@ func (a *account) serve(ctx context.Context) error {
 	a.setState("")
 	a.hasStarted()
 	return a.workAndPublish(ctx, runner, relay, sweeper)
+}
+
+// forgetRelay forgets, on an external NATS, how far this runner had published: another
+// one goes on.
+func (a *account) forgetRelay(lease *queue.Lease) {
+	if lease == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.Relay = nil
+}
+
+// newRelay makes what publishes the journal. Where the rows are on the stream before they
+// are committed, it sends answers to inboxes and nothing else.
+func (a *account) newRelay(ctx context.Context, held queue.Held) (relay *queue.Relay, err error) {
+	relay = queue.NewRelay(a.host.Queue, a.Name, &Source{Ledger: a.Ledger, Account: a.Name})
+	relay.Reached, relay.Held, relay.Refill, relay.RefillAdvice = a.host.reached, held, a.refills(), RefillAdvice
+	relay.Begins = EventsBegin(a.Ledger)
+	if relay.AnswersOnly = a.host.Embedded == nil; relay.AnswersOnly {
+		relay.Answered, err = a.answered(ctx)
+	}
+	return relay, err
 }
 
 // serveVerbs serves the verbs before the provider answers: an operator can look at a
@@ -90,12 +124,7 @@ func (a *account) refills() bool { return a.host.Config.RefillEvents && !a.refil
 // ledger that knows of sends that this one does not.
 // For a stream that lost what it held see queue.Held.
 func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error) {
-	if a.refills() {
-		if err := a.clearStrangers(ctx); err != nil {
-			return held, err
-		}
-	}
-	last, found, err := a.host.Queue.LastEvent(ctx, a.Name)
+	last, found, err := a.host.Queue.LastRow(ctx, a.Name)
 	if err != nil {
 		return held, err
 	}
@@ -108,8 +137,7 @@ func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error)
 		held.Last, held.Firm = max(held.Last, a.acknowledged), max(held.Firm, a.acknowledged)
 	}
 	if found && last.Hash == "" {
-		return held, &queue.DivergedError{Account: a.Name, StreamSeq: last.StreamSeq, LedgerSeq: held.Last, Reason: "message " + strconv.FormatUint(last.StreamSeq, 10) +
-			" of the events stream was not published by this program\ntake the permission for perennial.events.> from every other user, then publish all again with `perennial run --refill-events`"}
+		return held, strange(a.Name, last)
 	}
 	if missing := held.Missing(last.Seq); missing != "" && !a.refills() {
 		return held, &queue.DivergedError{Account: a.Name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + RefillAdvice}
@@ -182,12 +210,17 @@ func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, relay
 	if cause := context.Cause(workCtx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
-	a.publishRest(relayCtx, relay)
+	if !errors.Is(context.Cause(ctx), jobs.ErrLost) {
+		a.publishRest(relayCtx, relay)
+	}
 	stopRelay()
 	<-relayed
 	a.acknowledged = max(a.acknowledged, relay.Published())
 	a.refilled = a.refilled || relay.Published() >= relay.Held.Last
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, jobs.ErrLost):
+		return cause
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return nil
 	}
 	return err

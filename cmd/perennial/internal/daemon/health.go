@@ -100,6 +100,9 @@ func (h *Host) watch(ctx context.Context) {
 			h.probe(ctx, needsLedger+a.Name, func(context.Context) error { return a.Ledger.Unusable() })
 		})
 		every(func(context.Context) { a.checks() })
+		if h.Embedded == nil {
+			loops.Go(func() { a.watchStandby(ctx) })
+		}
 	}
 	loops.Wait()
 }
@@ -218,18 +221,23 @@ func (a *account) checks() []check {
 // look says of each thing that the account depends on what is wrong with it.
 func (a *account) look() []check {
 	a.mu.Lock()
-	state, runner, sweeper := a.state, a.runner, a.sweeper
+	state, runner, sweeper, unfollowed := a.state, a.runner, a.sweeper, a.unfollowed
 	a.mu.Unlock()
+	standby := state == waitsForLease
+	if standby {
+		_, problem := a.standby.read()
+		state = cmp.Or(unfollowed, problem)
+	}
 	p := &a.host.probed
 	out := []check{
 		{Name: needsNATS, Detail: cmp.Or(a.host.Queue.Down(), p.get(needsNATS))},
 		{Name: needsStreams, Detail: cmp.Or(p.get("embedded"), p.get(needsStreams+a.Name))},
-		{Name: needsEvents, Detail: p.get(needsEvents + a.Name)},
+		{Name: needsEvents, Detail: cmp.Or(a.unacknowledged(), p.get(needsEvents+a.Name))},
 		{Name: needsLedger, Detail: p.get(needsLedger + a.Name)},
 		{Name: needsDisk, Detail: cmp.Or(a.ledgerFailing(), p.get(needsDisk))},
 		{Name: needsAccount, Detail: state},
 	}
-	if state == waitsForLease {
+	if standby {
 		return out // what was last heard of the provider is another runner's by now
 	}
 	if runner != nil {
@@ -279,10 +287,16 @@ func (a *account) role() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.state == waitsForLease {
-		return "standby"
+		return roleStandby
 	}
-	return "active"
+	return roleActive
 }
+
+// The roles of a runner for an account.
+const (
+	roleActive  = "active"
+	roleStandby = "standby"
+)
 
 func pausedText(all []ledger.Pause) string {
 	lines := make([]string, 0, len(all))

@@ -148,12 +148,13 @@ var (
 	sweepsDesc     = prometheus.NewDesc("perennial_sweep_failed", "A sweep that is due and cannot be made, 1 each.", []string{"account", "schedule"}, nil)
 	unsweptDesc    = prometheus.NewDesc("perennial_sweep_failed_expiring", "Proxies that such a sweep is about and that expire before its next slot.", []string{"account", "schedule"}, nil)
 	checkDesc      = prometheus.NewDesc("perennial_check", "Whether one thing that the account depends on is as it should be.", []string{"account", "check"}, nil)
+	lagDesc        = prometheus.NewDesc("perennial_lag_rows", "Rows of the events stream that a standby has not folded yet; 0 on the active runner.", []string{"account"}, nil)
 	readyDesc      = prometheus.NewDesc("perennial_ready", "Whether the account works.", []string{"account"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, reviewsDesc, pausedDesc, readyDesc, checkDesc, sweepsDesc, unsweptDesc, reconciledDesc, agreedDesc, differenceDesc} {
+	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, reviewsDesc, pausedDesc, readyDesc, lagDesc, checkDesc, sweepsDesc, unsweptDesc, reconciledDesc, agreedDesc, differenceDesc} {
 		ch <- d
 	}
 }
@@ -175,6 +176,8 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 			gauge(checkDesc, ok, c.Name)
 		}
 		gauge(readyDesc, ready)
+		lag, _ := a.standby.read()
+		gauge(lagDesc, float64(lag))
 		for _, f := range a.failingSweeps() {
 			gauge(sweepsDesc, 1, f.Schedule)
 			gauge(unsweptDesc, float64(f.Expiring), f.Schedule)
@@ -230,6 +233,7 @@ const dashboardRows = 50
 
 type dashboardAccount struct {
 	AccountView
+	Role       string // active or standby
 	Balance    ledger.Balance
 	Counts     map[fact.State]int64
 	Operations []inspect.OperationStatus
@@ -246,6 +250,7 @@ td,th{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #df
 </style>
 <h1>Perennial</h1>
 {{range .}}<h2>{{.Account}} <span class="muted">{{.Environment}} {{.AccountID}}</span></h2>
+{{if eq .Role "standby"}}<p>Standby: another runner holds the account, and this one follows.</p>{{end}}
 {{if .NotReady}}<p class="bad">Not ready: {{.NotReady}}</p>{{end}}
 {{if .ShortOfMoney}}<p class="bad">Short of money: the wallet could not pay for the last operation.</p>{{end}}
 {{range .Paused}}<p class="bad">Paused ({{.Scope}}, {{.Cause}}): {{.Detail}}</p>{{end}}
@@ -277,6 +282,7 @@ func (a *account) dashboard(ctx context.Context) (v dashboardAccount, err error)
 	if v.AccountView, err = a.show(ctx, struct{}{}); err != nil {
 		return v, err
 	}
+	v.Role = a.role()
 	if v.Balance, err = a.Ledger.Balance(ctx, a.Name); err != nil {
 		return v, err
 	}

@@ -22,13 +22,18 @@ type Source struct {
 	text []byte // of the events that were returned last
 }
 
-// Events renders rows into one buffer, which the next call uses again: under
-// load it would be the most memory that anything here asks for.
+// Events implements queue.Source.
 func (s *Source) Events(ctx context.Context, after uint64, limit int) ([]queue.Event, error) {
 	rows, err := s.Ledger.Rows(ctx, int64(after), limit)
 	if err != nil {
 		return nil, err
 	}
+	return s.render(rows)
+}
+
+// render renders rows into one buffer, which the next call uses again: under
+// load it would be the most memory that anything here asks for.
+func (s *Source) render(rows []ledger.Row) (_ []queue.Event, err error) {
 	events := make([]queue.Event, 0, len(rows))
 	if s.text = s.text[:0]; cap(s.text) > 4<<20 {
 		s.text = nil // some facts were large: that much is not kept for the usual ones

@@ -1,0 +1,255 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs/inspect"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// pair is two runners of one account on a NATS of its own.
+type pair struct {
+	w    *world
+	nats *natsProcess
+	runs [2]*process
+	at   [2]daemon.ReadyLine
+}
+
+// pairData are the runners' data directories.
+var pairData = [2]string{"data", "data-2"}
+
+func newPair(t *testing.T, proxies int) *pair {
+	t.Helper()
+	w := newWorld(t, proxies)
+	p := &pair{w: w, nats: newNATSProcess(t, w)}
+	p.nats.start("pw")
+	p.nats.shortLeases()
+	w.configure(p.nats.url(), "")
+	return p
+}
+
+// start starts a runner, with a moment at which it is killed or stopped; "" for none.
+func (p *pair) start(n int, crash string) {
+	p.w.t.Helper()
+	var env []string
+	if crash != "" {
+		env = []string{crashVariable + "=" + crash}
+	}
+	p.runs[n] = startIn(p.w.t, p.w.dir, env, "run", "--data", pairData[n])
+	p.runs[n].ready(&p.at[n])
+}
+
+// role is what /readyz says of a runner, "" while it is not ready.
+func (p *pair) role(n int) string {
+	text, err := p.w.get(p.at[n].HTTP + "/readyz?verbose")
+	var v daemon.Readiness
+	if err != nil || json.Unmarshal([]byte(text), &v) != nil || !v.Ready || len(v.Accounts) != 1 {
+		return ""
+	}
+	return v.Accounts[0].Role
+}
+
+func (p *pair) awaitRole(n int, role string) {
+	p.w.t.Helper()
+	await(p.w.t, pairData[n]+" is "+role, func() bool { return p.role(n) == role })
+}
+
+// sameBooks ends both runners, the first one last, and proves that their ledgers are whole
+// and one history, and that it agrees with the provider.
+func (p *pair) sameBooks(ids []string) {
+	p.w.t.Helper()
+	for n := range p.runs {
+		if p.runs[n] == nil {
+			p.start(n, "")
+		}
+	}
+	await(p.w.t, "one works and the other follows", func() bool {
+		one, two := p.role(0), p.role(1)
+		return one == "active" && two == "standby" || one == "standby" && two == "active"
+	})
+	if p.role(0) == "active" {
+		p.handOver(0, 1)
+		p.start(0, "")
+		p.awaitRole(0, "standby")
+	}
+	p.handOver(1, 0)
+	if code := p.runs[0].terminate(); code != cli.ExitDone {
+		p.w.t.Errorf("%s ended with code %d\n%s", pairData[0], code, p.runs[0].stderr)
+	}
+	p.sameHistory()
+	p.nats.kill()
+	checkBooks(p.w.t, p.w, ids)
+}
+
+// handOver ends one runner in good order, and waits until the other works.
+func (p *pair) handOver(from, to int) {
+	p.w.t.Helper()
+	if code := p.runs[from].terminate(); code != cli.ExitDone {
+		p.w.t.Errorf("%s ended with code %d\n%s", pairData[from], code, p.runs[from].stderr)
+	}
+	p.awaitRole(to, "active")
+}
+
+// sameHistory proves that both ledgers are whole, and that the first one, which ran
+// last, holds what the other does.
+func (p *pair) sameHistory() {
+	p.w.t.Helper()
+	last, behind := p.verified(pairData[0]), p.verified(pairData[1])
+	if hash := p.hashAt(pairData[0], behind.Seq); hash != behind.Hash {
+		p.w.t.Errorf("the ledgers end with %s and %s, and are not one history", last, behind)
+	}
+}
+
+func (p *pair) open(dir string) *ledger.Ledger {
+	p.w.t.Helper()
+	l, err := ledger.Open(p.w.t.Context(), ledger.Config{Path: filepath.Join(p.w.dir, dir, "main.ledger.db"), Clock: time.Now, ReadOnly: true})
+	if err != nil {
+		p.w.t.Fatal(err)
+	}
+	return l
+}
+
+func (p *pair) verified(dir string) ledger.Head {
+	p.w.t.Helper()
+	l := p.open(dir)
+	defer func() { _ = l.Close() }()
+	v, err := l.Verify(p.w.t.Context())
+	if err != nil {
+		p.w.t.Errorf("%s: %v", dir, err)
+	}
+	return v.Head
+}
+
+func (p *pair) hashAt(dir string, seq int64) string {
+	p.w.t.Helper()
+	l := p.open(dir)
+	defer func() { _ = l.Close() }()
+	row, err := l.Row(p.w.t.Context(), seq)
+	if err != nil {
+		p.w.t.Errorf("%s: row %d: %v", dir, seq, err)
+	}
+	return row.Hash
+}
+
+// TestAStandbyFollowsAndTakesOver: a second runner follows, is ready and does nothing; it
+// works when the first one ends in good order, and when it is killed, and back.
+func TestAStandbyFollowsAndTakesOver(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, 60)
+	all := load()[:60]
+	turn := func(commands crashed) {
+		t.Helper()
+		commands.publish(t, p.nats.url())
+		commands.await(t, p.nats.url())
+	}
+	p.start(0, "")
+	p.awaitRole(0, "active")
+	turn(all[:20])
+	p.start(1, "")
+	p.awaitRole(1, "standby")
+	p.handOver(0, 1)
+	turn(all[20:40])
+	p.start(0, "")
+	p.awaitRole(0, "standby")
+	p.awaitRole(1, "active")
+	p.runs[1].kill()
+	turn(all[40:])
+	p.runs[1] = nil
+	p.sameBooks(all.ids())
+}
+
+// outerMoments are the moments on a NATS of its own: rows are published by the ledger's
+// writer, before they are committed, and not by the relay.
+func outerMoments() (all []moment) {
+	for _, m := range moments() {
+		if !strings.HasSuffix(m.point, "relay.sent") {
+			all = append(all, m)
+		}
+	}
+	return append(all, moment{point: "intake.committed>ledger.publishing", kind: "renew"}, moment{point: "intake.committed>ledger.published", kind: "renew"})
+}
+
+// TestCrashMatrixTakenOver kills the holder at every named moment; another runner, on its
+// own ledger, goes on. What the first one may have sent waits there for ten minutes;
+// everything else ends once.
+func TestCrashMatrixTakenOver(t *testing.T) {
+	for _, m := range outerMoments() {
+		t.Run(m.String(), func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t, 4)
+			wire := p.w.through(m.wire)
+			p.w.configure(p.nats.url(), "")
+			p.start(0, m.point+" kill")
+			wire.arm(func() { _ = p.runs[0].cmd.Process.Kill() })
+			p.awaitRole(0, "active")
+			p.start(1, "")
+			c := crashCommands(m)
+			c.publish(t, p.nats.url())
+			p.runs[0].awaitKilled()
+			p.awaitRole(1, "active")
+			c.publish(t, p.nats.url())
+			for _, id := range c.ids() {
+				p.restsOrWaits(id)
+			}
+			p.runs[0] = nil
+			p.start(0, "")
+			p.awaitRole(0, "standby")
+			p.handOver(1, 0)
+			for _, id := range c.ids() {
+				p.restsOrWaits(id)
+			}
+			p.runs[0].terminate()
+			p.sameHistory()
+			checkReferee(t, p.w.charges)
+		})
+	}
+}
+
+// restsOrWaits waits until a command has ended, or waits for the time at which another
+// runner's request is out of date.
+func (p *pair) restsOrWaits(id string) {
+	p.w.t.Helper()
+	var status inspect.CommandStatus
+	await(p.w.t, id+" has ended, or waits for what another runner sent", func() bool {
+		out, _, code := p.w.cli("status", id, "-o", "json", "--nats", p.nats.url())
+		if code != cli.ExitDone || json.Unmarshal([]byte(out), &status) != nil || len(status.Operations) == 0 {
+			return false
+		}
+		for _, o := range status.Operations {
+			inherited := o.State == fact.StateWaiting && o.NextAt != nil && time.Until(*o.NextAt) > 8*time.Minute
+			if !o.State.Ended() && !inherited {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// TestAStoppedHolderFindsItselfReplaced: a holder that stood still past its lease sends
+// nothing when it goes on, and follows the one that took over.
+func TestAStoppedHolderFindsItselfReplaced(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, 40)
+	all := load()[:40]
+	p.start(0, "")
+	p.awaitRole(0, "active")
+	p.start(1, "")
+	p.awaitRole(1, "standby")
+	all[:10].publish(t, p.nats.url())
+	all[:10].await(t, p.nats.url())
+	_ = p.runs[0].cmd.Process.Signal(syscall.SIGSTOP)
+	p.awaitRole(1, "active")
+	all[10:].publish(t, p.nats.url())
+	_ = p.runs[0].cmd.Process.Signal(syscall.SIGCONT) // a question may have gone to it
+	p.awaitRole(0, "standby")
+	all[10:].await(t, p.nats.url())
+	p.sameBooks(all.ids())
+}

@@ -1,0 +1,157 @@
+// What a runner does with an account on an external NATS: it follows the account's
+// events until it gets the lease, and leads them while it has it.
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/ledger/sleep"
+	"perennial/queue"
+)
+
+func (a *account) journal() journal {
+	return journal{account: a.Name, queue: a.host.Queue, ledger: a.Ledger, log: a.log}
+}
+
+// stand follows the account's events until the runner has its lease.
+func (a *account) stand(ctx context.Context) (*queue.Lease, error) {
+	following, stop := context.WithCancel(ctx)
+	var follower sync.WaitGroup
+	follower.Go(func() { a.follow(following) })
+	defer func() { stop(); follower.Wait() }()
+	lease, err := a.host.Queue.TryAcquireLease(ctx, a.Name, a.host.holder, LeaseTTL)
+	if _, held := errors.AsType[*queue.LeaseHeldError](err); !held {
+		return lease, err
+	}
+	a.setState(waitsForLease)
+	a.hasStarted()
+	return a.host.Queue.AcquireLease(ctx, a.Name, a.host.holder, LeaseTTL)
+}
+
+// followFirst and followMost bound the wait behind a failed attempt to follow; an
+// attempt that has lasted followMost counts as good.
+const (
+	followFirst = 250 * time.Millisecond
+	followMost  = 15 * time.Second
+)
+
+// follow folds the account's events until ctx ends. Why it cannot is shown on /readyz.
+func (a *account) follow(ctx context.Context) {
+	delay := backoff.NewExponentialBackOff()
+	delay.InitialInterval, delay.MaxInterval = followFirst, followMost
+	for ctx.Err() == nil {
+		good := time.AfterFunc(followMost, func() { a.setUnfollowed(nil) })
+		err := a.journal().follow(ctx, func() { a.setUnfollowed(nil); delay.Reset() })
+		good.Stop()
+		if ctx.Err() != nil {
+			break
+		}
+		a.setUnfollowed(err)
+		a.log.WithError(err).Warn("the account's events cannot be followed now; it is tried again")
+		_ = sleep.For(ctx, delay.NextBackOff())
+	}
+	a.setUnfollowed(nil)
+}
+
+func (a *account) setUnfollowed(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unfollowed = ""
+	if err != nil {
+		a.unfollowed = "another runner holds the account, and this one cannot follow its events: " + err.Error()
+	}
+}
+
+// takeOver brings the ledger to the end of the account's events. Only the holder of the
+// lease calls it.
+func (a *account) takeOver(ctx context.Context) error {
+	a.setState("reading the account's events to their end")
+	if a.refills() {
+		if err := a.clearStrangers(ctx); err != nil {
+			return err
+		}
+	}
+	return a.journal().foldToEnd(ctx)
+}
+
+// lead has what the runner appends published before it is committed, until end. The
+// context that it returns ends, with jobs.ErrLost as its cause, when the lease or the
+// right to append is lost. lease is nil on the embedded server, where none is needed.
+func (a *account) lead(ctx context.Context, lease *queue.Lease) (leading context.Context, end func(), err error) {
+	if lease == nil {
+		return ctx, func() {}, nil
+	}
+	if err := a.journal().publishOwn(ctx); err != nil {
+		return nil, nil, err
+	}
+	leadership, err := a.journal().lead()
+	if err != nil {
+		return nil, nil, err
+	}
+	a.setLeadership(leadership)
+	leading, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-leadership.Over():
+			cancel(errors.Join(jobs.ErrLost, leadership.Err()))
+		case <-lease.Lost(): // also while a stop waits for what is under way
+			cancel(errLeaseLost)
+			leadership.End()
+		}
+	})
+	return leading, func() {
+		a.setLeadership(nil)
+		leadership.End()
+		cancel(nil)
+		watch.Wait()
+	}, nil
+}
+
+func (a *account) setLeadership(x *ledger.Leadership) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.leadership = x
+}
+
+// unacknowledged says that facts wait for the events stream, "" when they do not wait
+// long.
+func (a *account) unacknowledged() string {
+	a.mu.Lock()
+	leadership := a.leadership
+	a.mu.Unlock()
+	if leadership == nil {
+		return ""
+	}
+	since := leadership.Waiting()
+	if since.IsZero() || time.Since(since) < slowAfter {
+		return ""
+	}
+	return fmt.Sprintf("the events stream has acknowledged nothing since %s, so nothing is sent", since.UTC().Format(time.RFC3339))
+}
+
+// slowAfter is how long the events stream may take for facts before /readyz says so.
+const slowAfter = 4 * time.Second
+
+// answersAgain is how many rows, before the end of the stream, have their answers sent
+// again by a runner that begins: the one before may have died behind the publication.
+const answersAgain = 2048
+
+// answered is the row behind which answers to inboxes are sent.
+func (a *account) answered(ctx context.Context) (uint64, error) {
+	noted, err := a.Ledger.Published(ctx)
+	if err != nil {
+		return 0, err
+	}
+	head, _, err := a.Ledger.Head(ctx)
+	return uint64(max(noted.Seq, head-answersAgain, 0)), err
+}

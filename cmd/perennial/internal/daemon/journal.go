@@ -1,0 +1,204 @@
+// The events stream as the journal of a ledger: where NATS is another server, a row is a
+// fact once it is on the stream, and every runner of the account folds what is there.
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+
+	"perennial/ledger"
+	"perennial/queue"
+)
+
+// journal is an account's events stream with the ledger that follows it.
+type journal struct {
+	account string
+	queue   *queue.Queue
+	ledger  *ledger.Ledger
+	log     *logrus.Entry
+}
+
+// follow folds what the stream holds and what comes, until ctx ends (its error), or
+// until a row cannot be folded. folded hears of every commit; nil: nothing does.
+func (j journal) follow(ctx context.Context, folded func()) error {
+	head, _, err := j.ledger.Head(ctx)
+	if err != nil {
+		return err
+	}
+	rows := make(chan ledger.Row, ledger.PublishMost)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(rows)
+		for e, err := range j.queue.Events(ctx, j.account, queue.WatchFrom{Seq: uint64(head) + 1}) {
+			row, err := j.row(e, err)
+			if err != nil {
+				return err
+			}
+			select {
+			case rows <- row:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return ctx.Err()
+	})
+	group.Go(func() error { return j.fold(ctx, rows, folded) })
+	return group.Wait()
+}
+
+// fold commits rows as they come, all that wait together.
+func (j journal) fold(ctx context.Context, rows <-chan ledger.Row, folded func()) error {
+	for first := range rows {
+		group := append(make([]ledger.Row, 0, 1+len(rows)), first)
+		for len(rows) > 0 {
+			group = append(group, <-rows)
+		}
+		if err := j.foldRows(ctx, group); err != nil {
+			return err
+		}
+		if folded != nil {
+			folded()
+		}
+	}
+	return nil
+}
+
+func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
+	err := j.ledger.Fold(ctx, rows)
+	broken, ok := errors.AsType[*ledger.BrokenError](err)
+	if !ok || broken.Check != "chain" {
+		return err
+	}
+	head, hash, headErr := j.ledger.Head(ctx)
+	return errors.Join(&queue.DivergedError{
+		Account: j.account, StreamSeq: uint64(broken.Seq), LedgerSeq: uint64(head), LedgerHash: hash,
+		Reason: "what the events stream holds does not follow the ledger: " + broken.Detail + "\n" + historyReason("other", head, uint64(broken.Seq)),
+	}, headErr)
+}
+
+// row is the journal row of a message of the stream. One that no runner published ends
+// the account.
+func (j journal) row(e queue.ReceivedEvent, err error) (ledger.Row, error) {
+	if err != nil {
+		return ledger.Row{}, err
+	}
+	if e.Hash == "" || e.Seq != e.StreamSeq {
+		return ledger.Row{}, strange(j.account, e)
+	}
+	return ledger.ReadEvent(e.Data)
+}
+
+// strange is the error of a message that is no row of the journal.
+func strange(account string, e queue.ReceivedEvent) error {
+	return &queue.DivergedError{Account: account, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, Reason: "message " + strconv.FormatUint(e.StreamSeq, 10) +
+		" of the events stream was not published by this program\ntake the permission for perennial.events.> from every other user, then publish all again with `perennial run --refill-events`"}
+}
+
+// foldToEnd folds what the stream holds now, as its leader knows it.
+func (j journal) foldToEnd(ctx context.Context) error {
+	last, found, err := j.queue.LastRow(ctx, j.account)
+	if err != nil || !found {
+		return err
+	}
+	if last.Hash == "" || last.Seq != last.StreamSeq {
+		return strange(j.account, last)
+	}
+	head, _, err := j.ledger.Head(ctx)
+	if err != nil || uint64(head) >= last.Seq {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	reached := false
+	err = j.follow(ctx, func() {
+		if head, _, err := j.ledger.Head(ctx); err == nil && uint64(head) >= last.Seq {
+			reached = true
+			stop()
+		}
+	})
+	if reached {
+		return nil
+	}
+	return err
+}
+
+// publishOwn publishes what the ledger holds behind the stream's end: rows of a time
+// when its own file was the journal.
+func (j journal) publishOwn(ctx context.Context) error {
+	last, _, err := j.queue.LastRow(ctx, j.account)
+	if err != nil {
+		return err
+	}
+	source := &Source{Ledger: j.ledger, Account: j.account}
+	publisher := queue.NewPublisher(j.queue, j.account)
+	for after := last.StreamSeq; ; {
+		events, err := source.Events(ctx, after, ledger.PublishMost)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		if err := publisher.Publish(ctx, events); err != nil {
+			return fmt.Errorf("publish what the ledger holds behind row %d: %w", after, err)
+		}
+		after = events[len(events)-1].Seq
+	}
+}
+
+// lead lets the ledger append: each group's rows are published first.
+func (j journal) lead() (*ledger.Leadership, error) {
+	publisher := queue.NewPublisher(j.queue, j.account)
+	source := &Source{Account: j.account}
+	return j.ledger.Lead(func(ctx context.Context, rows []ledger.Row) error {
+		events, err := source.render(rows)
+		if err != nil {
+			return err
+		}
+		return publisher.Publish(ctx, events)
+	})
+}
+
+// Alone is a ledger that a command writes while no runner has the account: the caller
+// holds the data directory's lock and, where NATS is another server, the account's lease.
+type Alone struct {
+	Path, Account string
+	Queue         *queue.Queue // nil where the ledger's own file is the journal
+	Reached       func(point string)
+	Log           *logrus.Entry
+
+	ledger     *ledger.Ledger
+	leadership *ledger.Leadership
+}
+
+// Open opens the ledger to be written. Where NATS is another server, it has all that is
+// on the events stream, and what it holds beyond is published.
+func (x *Alone) Open(ctx context.Context) (_ *ledger.Ledger, err error) {
+	x.ledger, err = ledger.Open(ctx, ledger.Config{Path: x.Path, Clock: time.Now, Reached: x.Reached, Follows: x.Queue != nil})
+	if err != nil || x.Queue == nil {
+		return x.ledger, err
+	}
+	j := journal{account: x.Account, queue: x.Queue, ledger: x.ledger, log: x.Log}
+	if err = j.foldToEnd(ctx); err == nil {
+		err = j.publishOwn(ctx)
+	}
+	if err == nil {
+		x.leadership, err = j.lead()
+	}
+	if err != nil {
+		return nil, errors.Join(err, x.ledger.Close())
+	}
+	return x.ledger, nil
+}
+
+// Close closes what Open has opened.
+func (x *Alone) Close() error {
+	if x.leadership != nil {
+		x.leadership.End()
+	}
+	return x.ledger.Close()
+}

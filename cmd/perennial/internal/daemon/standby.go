@@ -1,0 +1,92 @@
+// How a standby is watched: whether it keeps up with the account's events, and whether
+// any runner has the account at all.
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"perennial/ledger/sleep"
+)
+
+const (
+	// standbyEvery is how often a standby is compared with the events stream.
+	standbyEvery = 5 * time.Second
+	// standbySlow is how long a standby may be behind, without coming on, before /readyz
+	// says so, and how long no runner may have the account's lease.
+	standbySlow = 20 * time.Second
+)
+
+// standbyState is what the watch of a standby has found.
+type standbyState struct {
+	mu      sync.Mutex
+	lag     uint64    // rows of the stream that are not folded yet
+	head    uint64    // of the ledger, at the last look
+	moved   time.Time // when head last moved, or lag was 0
+	held    time.Time // when a runner was last seen to hold the lease
+	problem string
+}
+
+func (s *standbyState) read() (lag uint64, problem string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lag, s.problem
+}
+
+// watchStandby looks at a standby until ctx ends.
+func (a *account) watchStandby(ctx context.Context) {
+	for sleep.For(ctx, standbyEvery) == nil {
+		if a.role() != roleStandby {
+			a.standby.note(standbyLook{at: time.Now(), held: true})
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, probeTimeout)
+		look, err := a.lookAtStandby(limited)
+		cancel()
+		if err == nil { // what NATS does not answer is the matter of other checks
+			a.standby.note(look)
+		}
+	}
+}
+
+// standbyLook is one look at a standby.
+type standbyLook struct {
+	at         time.Time
+	head, last uint64 // of the ledger and of the stream
+	held       bool   // a runner has the account's lease
+}
+
+func (a *account) lookAtStandby(ctx context.Context) (look standbyLook, err error) {
+	head, _, err := a.Ledger.Head(ctx)
+	if err != nil {
+		return look, err
+	}
+	state, err := a.host.Queue.EventsState(ctx, a.Name)
+	if err != nil {
+		return look, err
+	}
+	holder, err := a.host.Queue.LeaseHolder(ctx, a.Name)
+	return standbyLook{at: time.Now(), head: uint64(head), last: state.Last, held: holder != ""}, err
+}
+
+func (s *standbyState) note(look standbyLook) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lag = look.last - min(look.last, look.head)
+	if look.head != s.head || s.lag == 0 || s.moved.IsZero() {
+		s.head, s.moved = look.head, look.at
+	}
+	if look.held || s.held.IsZero() {
+		s.held = look.at
+	}
+	s.problem = ""
+	switch {
+	case look.at.Sub(s.moved) > standbySlow:
+		s.problem = fmt.Sprintf("another runner holds the account, and this one has not come on behind row %d of %d since %s", s.head, look.last, s.moved.UTC().Format(time.RFC3339))
+	case look.at.Sub(s.held) > standbySlow:
+		s.problem = "no runner has held the account's lease since " + s.held.UTC().Format(time.RFC3339) + ", and this one could not take it"
+	}
+}
