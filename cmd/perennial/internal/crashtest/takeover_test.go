@@ -3,6 +3,7 @@ package crashtest
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -155,7 +156,9 @@ func TestAStandbyFollowsAndTakesOver(t *testing.T) {
 	turn(all[:20])
 	p.start(1, "")
 	p.awaitRole(1, "standby")
+	p.nodesAre("active", "standby")
 	p.handOver(0, 1)
+	p.nodesAre("active")
 	turn(all[20:40])
 	p.start(0, "")
 	p.awaitRole(0, "standby")
@@ -175,6 +178,48 @@ func outerMoments() (all []moment) {
 		}
 	}
 	return append(all, moment{point: "intake.committed>ledger.publishing", kind: "renew"}, moment{point: "intake.committed>ledger.published", kind: "renew"})
+}
+
+// nodesAre waits until `nodes` and /nodes show runners in these roles, each of which has
+// the whole history.
+func (p *pair) nodesAre(roles ...string) {
+	p.w.t.Helper()
+	var said string
+	await(p.w.t, "nodes shows runners that are "+strings.Join(roles, " and "), func() bool {
+		said = p.w.mustCLI("nodes", "-o", "json")
+		var found []string
+		for line := range strings.Lines(said) {
+			n := decode[daemon.Node](p.w.t, line)
+			if len(n.Accounts) != 1 || n.Accounts[0].Account != "main" || n.Node == "" || n.Version == "" || n.StartedAt.IsZero() || n.Accounts[0].Lag != 0 {
+				return false
+			}
+			found = append(found, n.Accounts[0].Role)
+		}
+		slices.Sort(found)
+		return slices.Equal(found, roles)
+	})
+	if table := p.w.mustCLI("nodes"); strings.Count(table, "\n") != 1+len(roles) || !strings.Contains(table, "active") {
+		p.w.t.Errorf("the table is\n%s", table)
+	}
+}
+
+// TestNodesOfAnEmbeddedServerIsTheRunItself, whose users may not read its NATS.
+func TestNodesOfAnEmbeddedServerIsTheRunItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	if out, errs, code := w.cli("nodes"); code != cli.ExitUnreachable {
+		t.Errorf("without a run: %d %s%s", code, out, errs)
+	}
+	run, line := w.run()
+	n := decode[daemon.Node](t, w.mustCLI("nodes", "-o", "json"))
+	if len(n.Accounts) != 1 || n.Accounts[0].Role != "active" || n.Accounts[0].Head == 0 || n.Node == "" {
+		t.Errorf("%+v", n)
+	}
+	w.pageHas(line, "/nodes", `"role":"active"`, n.Node)
+	run.terminate()
+	if out, errs, code := w.cli("nodes"); code != cli.ExitUnreachable {
+		t.Errorf("behind its end: %d %s%s", code, out, errs)
+	}
 }
 
 // TestCrashMatrixTakenOver kills the holder at every named moment; another runner, on its

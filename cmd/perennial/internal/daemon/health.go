@@ -91,6 +91,9 @@ func (h *Host) watch(ctx context.Context) {
 	every(func(ctx context.Context) { h.probe(ctx, needsNATS, h.Queue.Probe) })
 	every(h.probeDisk)
 	every(h.heal)
+	if h.Embedded == nil {
+		loops.Go(func() { h.keepNode(ctx) })
+	}
 	for _, a := range h.Accounts {
 		every(func(ctx context.Context) {
 			h.probe(ctx, needsStreams+a.Name, func(ctx context.Context) error { return h.Queue.ProbeStreams(ctx, a.Name) })
@@ -282,11 +285,11 @@ func (a *account) notReady() string {
 	return strings.Join(lines, "\n")
 }
 
-// role is active, or standby while another runner holds the account.
+// role is active while the runner may append to the account's history, else standby.
 func (a *account) role() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.state == waitsForLease {
+	if a.host.Embedded == nil && a.leadership == nil {
 		return roleStandby
 	}
 	return roleActive

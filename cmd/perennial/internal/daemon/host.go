@@ -43,6 +43,7 @@ type Host struct {
 	// set before Run; nil: nothing.
 	VerbMetadata map[string]map[string]string
 	probed       probed
+	started      time.Time
 	healed       time.Time // when the embedded server was last started again; heal's alone
 }
 
@@ -67,7 +68,7 @@ func Start(ctx context.Context, c *config.Config, log *logrus.Logger, reached fu
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	h := &Host{Config: c, log: log, reached: reached}
+	h := &Host{Config: c, log: log, reached: reached, started: time.Now().UTC().Truncate(time.Second)}
 	if err := h.start(ctx); err != nil {
 		h.Close()
 		return nil, err

@@ -1,0 +1,100 @@
+// `perennial nodes`: who runs which account.
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+)
+
+func (a *app) nodesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "nodes", Short: "Show which runner runs which account, and which follow", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			nodes, err := a.nodes(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.printNodes(nodes)
+		},
+	}
+}
+
+// nodesTimeout bounds the question.
+const nodesTimeout = 10 * time.Second
+
+// nodes asks the external NATS of the configuration, else the run of its data directory.
+func (a *app) nodes(ctx context.Context) ([]daemon.Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
+	defer cancel()
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return nil, err
+	}
+	if !a.externalNATS(c) {
+		return nodesOfRun(ctx, c.DataDir)
+	}
+	r, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return daemon.Nodes(ctx, r.Queue)
+}
+
+// nodesOfRun asks the runner of a data directory, whose users may not read its NATS.
+func nodesOfRun(ctx context.Context, dataDir string) (nodes []daemon.Node, err error) {
+	line, err := readRunFile(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, line.HTTP+"/nodes", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, &exitError{ExitUnreachable, fmt.Errorf("no running Perennial answers at %s: %w\nstart `perennial run` again", line.HTTP, err)}
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, &exitError{ExitUnreachable, fmt.Errorf("%s/nodes answers %s", line.HTTP, response.Status)}
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(nil, response.Body, maxRunFile)).Decode(&nodes); err != nil {
+		return nil, fmt.Errorf("the answer of %s/nodes cannot be read: %w", line.HTTP, err)
+	}
+	return nodes, nil
+}
+
+func (a *app) printNodes(nodes []daemon.Node) error {
+	var rows [][]string
+	for _, n := range nodes {
+		if a.output == "json" {
+			if err := printJSON(a.stdout, n); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, x := range n.Accounts {
+			rows = append(rows, []string{n.Node, n.Version, n.StartedAt.UTC().Format(time.RFC3339), x.Account, x.Role,
+				strconv.FormatInt(x.Head, 10), strconv.FormatUint(x.Lag, 10)})
+		}
+	}
+	switch {
+	case a.output == "json":
+		return nil
+	case len(rows) == 0:
+		_, err := fmt.Fprintln(a.stdout, "No runner has said in the last ten seconds that it lives.")
+		return err
+	}
+	return a.table([]string{"NODE", "VERSION", "STARTED", "ACCOUNT", "ROLE", "HEAD", "LAG"}, rows)
+}
