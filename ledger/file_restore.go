@@ -24,6 +24,9 @@ type Restore struct {
 	From  string           // a backup; "": the events are all there is
 	Clock func() time.Time // gives the time of the restore's own facts
 	AppID string           // the key that forgotten sends are taken to have used
+	// Follows makes a ledger that follows the stream, and not another epoch of it: no
+	// fact is added, and nothing counts as forgotten.
+	Follows bool
 	// Replace moves an existing ledger aside, as PATH.replaced-TIME.
 	Replace bool
 	// Events yields what the stream holds from a journal sequence on; nil when
@@ -70,7 +73,7 @@ func (x Restore) Run(ctx context.Context) (out Restored, err error) {
 		if err := x.foldEvents(ctx, path, &out); err != nil {
 			return err
 		}
-		if err := x.mark(ctx, path, &out); err != nil {
+		if err := x.finish(ctx, path, &out); err != nil {
 			return err
 		}
 		if out.Replaced, err = moveAside(x.Path, x.Clock()); err != nil {
@@ -193,6 +196,18 @@ func (x Restore) beginsLater(h Head, first int64) error {
 		text: fmt.Sprintf("%s with --from FILE, a backup whose head is row %d or later", text, first-1),
 		gap:  &BrokenError{Check: "chain", Seq: first, Detail: fmt.Sprintf("row %d is missing", h.Seq+1)},
 	}
+}
+
+// finish checks what was made, and marks it as restored unless it follows.
+func (x Restore) finish(ctx context.Context, path string, out *Restored) (err error) {
+	if !x.Follows {
+		return x.mark(ctx, path, out)
+	}
+	l, err := Open(ctx, Config{Path: path, Clock: x.Clock, Follows: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(checkEnds(ctx, l.read, l.base, out.Head), l.Close())
 }
 
 // mark appends the facts of the restore.

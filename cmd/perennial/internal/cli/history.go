@@ -11,14 +11,12 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
-	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -117,18 +115,7 @@ func (h *history) serve(c *config.Config, a *app) (err error) {
 // events yields what the stream holds from a journal sequence on. A relay's
 // message has the sequence of its row.
 func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
-	return bodies(h.queue.History(ctx, h.account, uint64(max(first, 1))))
-}
-
-// bodies are the events themselves, as they were published.
-func bodies(received iter.Seq2[queue.ReceivedEvent, error]) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for e, err := range received {
-			if !yield(e.Data, err) || err != nil {
-				return
-			}
-		}
-	}
+	return daemon.Bodies(h.queue.History(ctx, h.account, uint64(max(first, 1))))
 }
 
 // writes is the account's ledger for a caller that is alone with it.
@@ -168,28 +155,9 @@ func (h *history) flush(log *logrus.Logger) (err error) {
 	return err
 }
 
-// snapshot is what a restore begins with where the stream does not begin with
-// event 1: the newest snapshot beside it that one of its events vouches for.
+// snapshot is what a restore begins with; see daemon.VouchedSnapshot.
 func (h *history) snapshot(ctx context.Context) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
-	state, err := h.queue.EventsState(ctx, h.account)
-	if err != nil || state.First <= 1 {
-		return nil, nil, err
-	}
-	stored, err := h.queue.Snapshots(ctx, h.account)
-	if err != nil {
-		return nil, nil, err
-	}
-	vouched, err := ledger.VouchedSnapshots(bodies(h.queue.HistoryOf(ctx, h.account, fact.LedgerArchived{}.FactType())))
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, o := range stored {
-		s := ledger.Snapshot{Head: ledger.Head{Seq: int64(o.Seq), Hash: o.Hash}, SnapshotHash: o.SnapshotHash}
-		if slices.Contains(vouched, s) {
-			return &s, func() (io.ReadCloser, error) { return h.queue.ReadSnapshot(ctx, h.account, o) }, nil
-		}
-	}
-	return nil, nil, nil
+	return daemon.VouchedSnapshot(ctx, h.queue, h.account)
 }
 
 func (h *history) close() {

@@ -106,7 +106,25 @@ func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 			if charged, _ := checkReferee(t, w.charges); charged != decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).ChargedCents {
 				t.Errorf("the referee has %d", charged)
 			}
+			if external {
+				w.madeByItself(out)
+			}
 		})
+	}
+}
+
+// madeByItself starts a runner without a ledger, in a directory of its own: it makes one
+// from the snapshot and the events, works on it, and leaves it whole.
+func (w *world) madeByItself(out cli.ArchiveResult) {
+	w.t.Helper()
+	run, line := w.run("--data", "data-2")
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_3", "--id", "made", "--wait")
+	w.stopped(run)
+	file := filepath.Join(w.dir, "data-2", "main.ledger.db")
+	v := decode[againstLine](w.t, w.mustCLI("ledger", "verify", file, "--against-events", "-o", "json"))
+	if !v.OK || v.Unpublished != 0 || v.Removed != out.LastSeq || v.NotHere != 0 {
+		w.t.Errorf("%+v", v)
 	}
 }
 

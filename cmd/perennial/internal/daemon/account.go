@@ -76,7 +76,7 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 			a.log.WithError(err).Warn("the account's streams are not as they should be; the account starts when they are")
 		}
 	}
-	if a.Ledger, err = ledger.Open(ctx, ledger.Config{Path: h.Config.LedgerPath(name), Clock: time.Now, Reached: h.reached, Follows: h.Config.NATS.External()}); err != nil {
+	if a.Ledger, err = a.openLedger(ctx); err != nil {
 		return nil, err
 	}
 	return a, nil
