@@ -1,0 +1,120 @@
+//go:build cluster
+
+// The tests: rounds of faults with one and with three runners, and the two ways in which
+// an account changes hands.
+
+package clustertest
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// One runner on three servers loses and repeats nothing, whatever happens to the servers.
+func TestOneRunnerOutlivesFaultsOfTheServers(t *testing.T) {
+	t.Parallel()
+	play(t, 1, (*rounds+1)/2, func(f fault) bool { return f.servers })
+}
+
+// Three runners lose and repeat nothing, and their ledgers are the same.
+func TestThreeRunnersOutliveEveryFault(t *testing.T) {
+	t.Parallel()
+	play(t, 3, *rounds, func(fault) bool { return true })
+}
+
+// play does the rounds of one test.
+func play(t *testing.T, runners, n int, may func(fault) bool) {
+	t.Helper()
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(t.Name()))
+	random := rand.New(rand.NewPCG(*seed, hash.Sum64()))
+	if testing.Short() {
+		n = 1
+	}
+	r := newRig(t, runners)
+	for i, f := range drawn(t, random, n, may) {
+		began := time.Now()
+		r.load.begin()
+		r.underLoad()
+		f.do(r, random)
+		healed := time.Now()
+		r.load.end()
+		r.holder()
+		r.settle()
+		settled := time.Now()
+		r.check()
+		t.Logf("round %d: %s: %s, all ended %s later, checked in %s", i+1, f.name, healed.Sub(began).Round(time.Millisecond),
+			settled.Sub(healed).Round(time.Millisecond), time.Since(settled).Round(time.Millisecond))
+	}
+	r.finish()
+}
+
+// underLoad waits until commands of the load end.
+func (r *rig) underLoad() {
+	r.t.Helper()
+	before := len(r.stream.finished)
+	if !await(r.ctx, patience, func() bool {
+		_, wrong := r.stream.read(r.ctx, r.js)
+		return wrong != nil || len(r.stream.finished) >= before+10
+	}) {
+		r.t.Fatalf("no command ends under load; logs in %s", r.dir)
+	}
+}
+
+// handOver ends the holder in some way and returns when another runner first asks the
+// provider to do something: how long after the holder's end that was.
+func handOver(t *testing.T, end func(*runner)) time.Duration {
+	t.Helper()
+	const limit = 60 * time.Second
+	r := newRig(t, 3)
+	r.load.begin()
+	r.underLoad()
+	holder := r.holder()
+	others := r.pids()
+	for i, pid := range others {
+		if pid == holder.cmd.Process.Pid {
+			others = append(others[:i], others[i+1:]...)
+			break
+		}
+	}
+	began := time.Now()
+	end(holder)
+	ended := time.Now()
+	var first time.Time
+	if !await(r.ctx, limit, func() (found bool) {
+		first, _, found = r.provider.postOf(others, began)
+		return found
+	}) {
+		t.Fatalf("no other runner works %s after the end of the holder; logs in %s", limit, r.dir)
+	}
+	t.Logf("the holder ended in %s; the first POST of the new one came %s after the signal", ended.Sub(began).Round(time.Millisecond), first.Sub(began).Round(time.Millisecond))
+	holder.start()
+	r.load.end()
+	r.settle()
+	r.check()
+	r.finish()
+	return first.Sub(ended)
+}
+
+// After kill -9 of the holder another runner works, within a minute on a busy machine.
+func TestTakeOverAfterKill(t *testing.T) {
+	t.Parallel()
+	handOver(t, (*runner).kill)
+}
+
+// SIGTERM lets the account go: the next runner does not wait for the lease's end, 10 s.
+func TestSIGTERMHandsOver(t *testing.T) {
+	t.Parallel()
+	after := handOver(t, func(holder *runner) {
+		holder.signal(syscall.SIGTERM)
+		if !holder.ended(patience) || holder.cmd.ProcessState.ExitCode() != 0 {
+			t.Errorf("the holder ended with %v", holder.cmd.ProcessState)
+		}
+	})
+	if after > 8*time.Second {
+		t.Errorf("the next runner worked %s after the holder's end: it waited for the lease", after)
+	}
+}

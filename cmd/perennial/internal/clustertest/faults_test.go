@@ -1,0 +1,182 @@
+//go:build cluster
+
+// The faults: each is done to the rig under load and made good before it returns.
+
+package clustertest
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"perennial/queue"
+)
+
+// fault is something that happens to a machine or to a network.
+type fault struct {
+	name    string
+	servers bool // it is done to the NATS servers only
+	do      func(r *rig, random *rand.Rand)
+}
+
+var faults = []fault{
+	{"kill the holder", false, func(r *rig, _ *rand.Rand) {
+		holder := r.holder()
+		holder.kill()
+		r.lasts(12 * time.Second) // longer than the lease
+		holder.start()
+	}},
+	{"kill the holder and start it at once", false, func(r *rig, _ *rand.Rand) {
+		holder := r.holder()
+		holder.kill()
+		holder.start()
+	}},
+	{"kill a standby", false, func(r *rig, _ *rand.Rand) {
+		standby := r.standby()
+		standby.kill()
+		r.lasts(3 * time.Second)
+		standby.start()
+	}},
+	{"kill a NATS node", true, func(r *rig, random *rand.Rand) { r.without(4*time.Second, random.IntN(servers)) }},
+	{"kill the leader of the events stream", true, func(r *rig, _ *rand.Rand) { r.without(4*time.Second, r.leader()) }},
+	{"kill two NATS nodes", true, func(r *rig, random *rand.Rand) {
+		stays := random.IntN(servers)
+		r.without(6*time.Second, (stays+1)%servers, (stays+2)%servers)
+	}},
+	{"freeze the holder", false, func(r *rig, random *rand.Rand) {
+		holder := r.holder()
+		holder.signal(syscall.SIGSTOP)
+		r.lasts(15*time.Second + time.Duration(random.IntN(5000))*time.Millisecond)
+		holder.signal(syscall.SIGCONT)
+	}},
+	{"cut a runner off from NATS", false, func(r *rig, random *rand.Rand) {
+		r.doorsOf(r.runners[random.IntN(len(r.runners))], cut, 15*time.Second)
+	}},
+	{"cut the holder off from NATS", false, func(r *rig, _ *rand.Rand) { r.doorsOf(r.holder(), cut, 15*time.Second) }},
+	{"cut the holder off from the provider", false, func(r *rig, _ *rand.Rand) {
+		r.provider.bar(r.holder().cmd.Process.Pid)
+		r.lasts(6 * time.Second)
+		r.provider.bar(0)
+	}},
+	{"cut a NATS node off from the others", true, func(r *rig, random *rand.Rand) {
+		i := random.IntN(servers)
+		r.nats.isolate(i, cut)
+		r.lasts(10 * time.Second)
+		r.nats.isolate(i, open)
+	}},
+	{"cut the leader of the events stream off from the others", true, func(r *rig, _ *rand.Rand) {
+		i := r.leader()
+		r.nats.isolate(i, cut)
+		r.lasts(10 * time.Second)
+		r.nats.isolate(i, open)
+	}},
+	{"drop the answers to the runners", true, func(r *rig, _ *rand.Rand) {
+		for _, one := range r.runners {
+			one.set(deaf)
+		}
+		r.lasts(4 * time.Second)
+		for _, one := range r.runners {
+			one.set(open) // ends the connections: what was dropped does not come
+		}
+	}},
+	{"restart all", false, func(r *rig, _ *rand.Rand) {
+		for i := range servers {
+			r.nats.kill(i)
+		}
+		for _, one := range r.runners {
+			one.kill()
+		}
+		for i := range servers {
+			r.nats.start(i)
+		}
+		for _, one := range r.runners {
+			one.start()
+		}
+	}},
+	{"delete the data of a standby", false, func(r *rig, _ *rand.Rand) { r.loseData(r.standby()) }},
+	{"delete the data of the holder", false, func(r *rig, _ *rand.Rand) { r.loseData(r.holder()) }},
+}
+
+// lasts is how long a fault lasts.
+func (r *rig) lasts(d time.Duration) {
+	select {
+	case <-r.ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// without kills servers and starts them again after a time.
+func (r *rig) without(d time.Duration, nodes ...int) {
+	r.t.Helper()
+	for _, i := range nodes {
+		r.nats.kill(i)
+	}
+	r.lasts(d)
+	for _, i := range nodes {
+		r.nats.start(i)
+	}
+}
+
+func (o *runner) set(m mode) {
+	for _, d := range o.doors {
+		d.set(m)
+	}
+}
+
+func (r *rig) doorsOf(one *runner, m mode, d time.Duration) {
+	one.set(m)
+	r.lasts(d)
+	one.set(open)
+}
+
+func (r *rig) loseData(one *runner) {
+	r.t.Helper()
+	one.kill()
+	if err := os.RemoveAll(one.data()); err != nil {
+		r.t.Fatal(err)
+	}
+	one.start()
+}
+
+// leader is the server that leads the events stream.
+func (r *rig) leader() (node int) {
+	r.t.Helper()
+	if !await(r.ctx, patience, func() bool {
+		ctx, cancel := context.WithTimeout(r.ctx, 2*time.Second)
+		defer cancel()
+		stream, err := r.js.Stream(ctx, queue.EventsStream("main"))
+		if err != nil || stream.CachedInfo().Cluster == nil {
+			return false
+		}
+		name := stream.CachedInfo().Cluster.Leader
+		node = strings.Index("012", strings.TrimPrefix(name, "n"))
+		return len(name) == 2 && node >= 0
+	}) {
+		r.t.Fatalf("the events stream has no leader; logs in %s", r.dir)
+	}
+	return node
+}
+
+// drawn are the faults of n rounds: each comes once before one comes again.
+func drawn(t *testing.T, random *rand.Rand, n int, may func(fault) bool) (out []fault) {
+	t.Helper()
+	var all []fault
+	for _, f := range faults {
+		if may(f) && strings.Contains(f.name, *faultText) {
+			all = append(all, f)
+		}
+	}
+	if len(all) == 0 {
+		t.Fatalf("no fault of this test contains %q", *faultText)
+	}
+	for len(out) < n {
+		for _, i := range random.Perm(len(all)) {
+			out = append(out, all[i])
+		}
+	}
+	return out[:n]
+}

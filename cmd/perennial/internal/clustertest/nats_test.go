@@ -1,0 +1,176 @@
+//go:build cluster
+
+// Three real nats-server processes as one cluster. Clients and routes reach a server
+// through doors only, so that any of these ways can be cut.
+
+package clustertest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const servers = 3
+
+var natsServerDir string // removed by TestMain
+
+// natsServer builds the nats-server of the module once for all tests.
+var natsServer = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "clustertest-nats-")
+	if err != nil {
+		return "", err
+	}
+	natsServerDir = dir
+	path := filepath.Join(dir, "nats-server")
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build nats-server: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+// cluster is the servers. Each client has doors of its own: see clientDoors.
+type cluster struct {
+	t       *testing.T
+	dir     string
+	nodes   [servers]*process
+	ports   [servers][2]int         // of clients and of routes
+	routes  [servers][servers]*door // from, to
+	clients [][servers]*door
+}
+
+func newCluster(t *testing.T, dir string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, dir: dir}
+	for i := range servers {
+		for j := range servers {
+			if i != j {
+				c.routes[i][j] = newDoor(t)
+			}
+		}
+	}
+	for i := range servers {
+		c.choosePorts(i)
+	}
+	for i := range servers {
+		c.start(i)
+	}
+	t.Cleanup(func() {
+		for i := range servers {
+			c.kill(i)
+		}
+	})
+	return c
+}
+
+// clientDoors makes doors to the servers for one client, and the client's URL.
+func (c *cluster) clientDoors() (doors [servers]*door, url string) {
+	var urls []string
+	for i := range servers {
+		doors[i] = newDoor(c.t)
+		doors[i].to(fmt.Sprintf("127.0.0.1:%d", c.ports[i][0]))
+		urls = append(urls, "nats://"+doors[i].address())
+	}
+	c.clients = append(c.clients, doors)
+	return doors, strings.Join(urls, ",")
+}
+
+func (c *cluster) choosePorts(i int) {
+	c.t.Helper()
+	var listeners [2]net.Listener
+	for k := range listeners {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		listeners[k] = l
+		address, _ := l.Addr().(*net.TCPAddr)
+		c.ports[i][k] = address.Port
+	}
+	for _, l := range listeners {
+		_ = l.Close()
+	}
+	for from := range servers {
+		if from != i {
+			c.routes[from][i].to(fmt.Sprintf("127.0.0.1:%d", c.ports[i][1]))
+		}
+	}
+	for _, doors := range c.clients {
+		doors[i].to(fmt.Sprintf("127.0.0.1:%d", c.ports[i][0]))
+	}
+}
+
+// configure writes the server's file. It tells clients of no other server, and the other
+// servers an address where nothing listens: both would go round the doors.
+func (c *cluster) configure(i int) string {
+	c.t.Helper()
+	var routes []string
+	for j := range servers {
+		if j != i {
+			routes = append(routes, fmt.Sprintf("%q", "nats://"+c.routes[i][j].address()))
+		}
+	}
+	path := filepath.Join(c.dir, fmt.Sprintf("nats-%d.conf", i))
+	text := fmt.Sprintf("server_name: n%d\nlisten: \"127.0.0.1:%d\"\njetstream {store_dir: %q}\n"+
+		"cluster {name: test, listen: \"127.0.0.1:%d\", no_advertise: true, advertise: \"127.0.0.1:1\", routes: [%s]}\n",
+		i, c.ports[i][0], filepath.Join(c.dir, fmt.Sprintf("nats-%d", i)), c.ports[i][1], strings.Join(routes, ", "))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	return path
+}
+
+// start starts a server that does not run and waits until it listens. Ports that another
+// process took meanwhile are chosen again.
+func (c *cluster) start(i int) {
+	c.t.Helper()
+	path, err := natsServer()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for range 5 {
+		p, err := spawn(exec.Command(path, "-c", c.configure(i)), filepath.Join(c.dir, fmt.Sprintf("nats-%d.log", i)))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.nodes[i] = p
+		listens := await(c.t.Context(), 20*time.Second, func() bool { return !p.running() || c.listens(i) })
+		if listens && p.running() {
+			return
+		}
+		p.kill()
+		c.choosePorts(i)
+	}
+	c.t.Fatalf("nats-server %d does not start; log %s", i, filepath.Join(c.dir, fmt.Sprintf("nats-%d.log", i)))
+}
+
+func (c *cluster) listens(i int) bool {
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", c.ports[i][0]), time.Second)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
+}
+
+// kill is kill -9.
+func (c *cluster) kill(i int) {
+	if c.nodes[i] != nil {
+		c.nodes[i].kill()
+	}
+}
+
+// isolate cuts a server from the others, or joins it to them again.
+func (c *cluster) isolate(i int, m mode) {
+	for j := range servers {
+		if j != i {
+			c.routes[i][j].set(m)
+			c.routes[j][i].set(m)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+//go:build cluster
+
+// The events stream as it is read by the checks: without gap, each message the next row.
+
+package clustertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+)
+
+// row is what the stream says of a journal row. rows[n-1] is row n.
+type row struct{ kind, hash string }
+
+type money struct {
+	Charged  int64 `json:"charged_cents"`
+	Refunded int64 `json:"refunded_cents"`
+}
+
+// tail is the events stream up to the last row that was read.
+type tail struct {
+	rows     []row
+	finished map[string]int // command.finished of each command
+	paid     int            // operations that were booked with a charge
+	booked   money
+	hashes   map[string]bool
+}
+
+func newTail() tail { return tail{finished: map[string]int{}, hashes: map[string]bool{}} }
+
+// read reads what is new in the events stream. It returns an error for a stream that does
+// not answer (unavailable) and for one that is wrong.
+func (s *tail) read(ctx context.Context, js jetstream.JetStream) (unavailable, wrong error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	stream, err := js.Stream(ctx, queue.EventsStream("main"))
+	if err != nil {
+		return err, nil
+	}
+	last := stream.CachedInfo().State.LastSeq
+	if last < uint64(len(s.rows)) {
+		return nil, fmt.Errorf("the events stream ends at %d, and %d was read before", last, len(s.rows))
+	}
+	if last == uint64(len(s.rows)) {
+		return nil, nil
+	}
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(len(s.rows)) + 1})
+	if err != nil {
+		return err, nil
+	}
+	for uint64(len(s.rows)) < last && ctx.Err() == nil {
+		batch, err := consumer.Fetch(int(min(last-uint64(len(s.rows)), 500)), jetstream.FetchMaxWait(2*time.Second))
+		if err != nil {
+			return err, nil
+		}
+		for m := range batch.Messages() {
+			if err := s.add(m); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return ctx.Err(), nil
+}
+
+func (s *tail) add(m jetstream.Msg) error {
+	meta, err := m.Metadata()
+	if err != nil {
+		return err
+	}
+	want := uint64(len(s.rows)) + 1
+	seq, hash := m.Headers().Get(queue.HeaderSeq), m.Headers().Get(queue.HeaderHash)
+	if meta.Sequence.Stream != want || seq != strconv.FormatUint(want, 10) {
+		return fmt.Errorf("events: message %d has row %q where row %d comes", meta.Sequence.Stream, seq, want)
+	}
+	var event struct {
+		ID, Subject string
+		Data        struct {
+			Booked    *money `json:"booked"`
+			CommandID string `json:"command_id"`
+		}
+	}
+	if err := json.Unmarshal(m.Data(), &event); err != nil {
+		return fmt.Errorf("event %d: %w", want, err)
+	}
+	if len(hash) != 64 || s.hashes[hash] || event.ID != fmt.Sprintf("main/%.16s/%d", hash, want) {
+		return fmt.Errorf("event %d has id %q and hash %q (here before: %t)", want, event.ID, hash, s.hashes[hash])
+	}
+	kind := strings.TrimPrefix(m.Subject(), "perennial.events.main.")
+	s.hashes[hash] = true
+	s.rows = append(s.rows, row{kind, hash})
+	if kind == "command.finished" {
+		s.finished[event.Data.CommandID]++
+	}
+	if b := event.Data.Booked; b != nil {
+		s.booked.Charged += b.Charged
+		s.booked.Refunded += b.Refunded
+		if b.Charged > 0 {
+			s.paid++
+		}
+	}
+	return nil
+}
