@@ -27,6 +27,7 @@ type simMachines struct {
 	leading *ledger.Leadership
 	moves   int // lives that began elsewhere than the one before
 	unknown int // publications without an answer
+	unsaid  []Recording
 }
 
 // machinesOf gives a simulation its machines.
@@ -70,6 +71,7 @@ func (s *simulation) takeOver(ctx context.Context) {
 	m.leading, err = s.ledger.Lead(s.toStream)
 	s.must(err, "lead")
 	s.sayf("%s leads behind row %d", s.holder(), len(m.rows))
+	s.sayAgain(ctx)
 }
 
 func (s *simulation) fold(ctx context.Context, l *ledger.Ledger) {
@@ -100,6 +102,27 @@ func (s *simulation) toStream(_ context.Context, rows []ledger.Row) error {
 	}
 	m.unknown++
 	return errUnanswered
+}
+
+// record has a person record money. Where it is not known whether that is on the stream,
+// the same person says the same again, under the same id, to the next life.
+func (s *simulation) record(ctx context.Context, x Recording) {
+	if s.machines != nil {
+		x.ID = fmt.Sprintf("by-hand-%d", s.counts.steps)
+	}
+	_, err := Record(ctx, s.ledger, x)
+	if s.machines != nil && ledger.Ended(err) {
+		s.machines.unsaid = append(s.machines.unsaid, x)
+	}
+	s.must(err, "record")
+}
+
+// sayAgain records what an earlier life may not have recorded.
+func (s *simulation) sayAgain(ctx context.Context) {
+	for m := s.machines; len(m.unsaid) > 0; m.unsaid = m.unsaid[1:] {
+		_, err := Record(ctx, s.ledger, m.unsaid[0])
+		s.must(err, "record again")
+	}
 }
 
 // endLost ends a life whose ledger does not lead any more.

@@ -131,8 +131,7 @@ func (s *simulation) topUp(ctx context.Context) {
 	}
 	s.sayf("a person tops up")
 	s.control("POST", "/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": 5000})
-	_, err := Record(ctx, s.ledger, Recording{Kind: "top-up", Cents: 5000, By: "ann", Reason: "an invoice"})
-	s.must(err, "record")
+	s.record(ctx, Recording{Kind: "top-up", Cents: 5000, By: "ann", Reason: "an invoice"})
 }
 
 // retire has a proxy left alone by sweeps, whose commands are guarded.

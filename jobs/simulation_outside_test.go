@@ -56,8 +56,7 @@ func (s *simulation) outside(ctx context.Context) {
 	if cents := s.truth(key, ""); cents > 0 && s.chance(3) {
 		s.sayf("a person records the %d cents", cents)
 		s.recorded[key] = true
-		_, err := Record(ctx, s.ledger, Recording{Kind: "external", Cents: cents, By: "ann", Reason: "by hand", OrderNo: s.orderOf(key)})
-		s.must(err, "record")
+		s.record(ctx, Recording{Kind: "external", Cents: cents, By: "ann", Reason: "by hand", OrderNo: s.orderOf(key)})
 	}
 }
 
