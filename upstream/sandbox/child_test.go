@@ -88,6 +88,9 @@ func startChild(ctx context.Context, t *testing.T, o childOptions) (c *child, re
 		t.Fatal(err)
 	}
 	if err := c.cmd.Start(); err != nil {
+		if ctx.Err() != nil { // killed before it was a process
+			return c, false
+		}
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.cmd.Process.Kill() })
