@@ -2,11 +2,13 @@ package crashtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -70,6 +72,9 @@ func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 			}
 			w := oldWorld(t, url)
 			before, _ := w.eventsState(server)
+			if external {
+				w.followedUntil(10, "data-3")
+			}
 			out := w.archiveOld("--to", w.dir)
 			state, snapshots := w.eventsState(server)
 			if out.LastSeq < 1500 || state.First != uint64(out.LastSeq)+1 || state.Cut || state.Last != uint64(out.Head.Seq) || len(snapshots) != 1 || snapshots[0].Seq != uint64(out.LastSeq) {
@@ -107,21 +112,51 @@ func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 				t.Errorf("the referee has %d", charged)
 			}
 			if external {
-				w.madeByItself(out)
+				w.madeByItself(out, "data-2", "px_3") // there is no ledger
+				w.madeByItself(out, "data-3", "px_4") // it ends before the stream begins
+				if old, err := filepath.Glob(filepath.Join(w.dir, "data-3", "main.ledger.db.replaced-*")); err != nil || len(old) == 0 {
+					t.Errorf("what the ledger was is not kept: %v", err)
+				}
 			}
 		})
 	}
 }
 
-// madeByItself starts a runner without a ledger, in a directory of its own: it makes one
-// from the snapshot and the events, works on it, and leaves it whole.
-func (w *world) madeByItself(out cli.ArchiveResult) {
+// followedUntil makes the ledger of a standby that has folded only the first rows.
+func (w *world) followedUntil(rows int, data string) {
 	w.t.Helper()
-	run, line := w.run("--data", "data-2")
+	from, err := ledger.Open(w.t.Context(), ledger.Config{Path: w.ledgerFile(), Clock: time.Now, ReadOnly: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = from.Close() }()
+	first, err := from.Rows(w.t.Context(), 0, rows)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	dir := filepath.Join(w.dir, data)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	to, err := ledger.Open(w.t.Context(), ledger.Config{Path: filepath.Join(dir, "main.ledger.db"), Clock: time.Now, Follows: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := errors.Join(to.Fold(w.t.Context(), first), to.Close()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// madeByItself starts a runner in a directory whose ledger ends before the stream begins,
+// or is not there: it makes one from the snapshot and the events, works on it, and leaves
+// it whole.
+func (w *world) madeByItself(out cli.ArchiveResult, data, proxy string) {
+	w.t.Helper()
+	run, line := w.run("--data", data)
 	w.readySays(line, ready)
-	w.mustCLI("renew", "px_3", "--id", "made", "--wait")
+	w.mustCLI("renew", proxy, "--id", "made-"+data, "--wait")
 	w.stopped(run)
-	file := filepath.Join(w.dir, "data-2", "main.ledger.db")
+	file := filepath.Join(w.dir, data, "main.ledger.db")
 	v := decode[againstLine](w.t, w.mustCLI("ledger", "verify", file, "--against-events", "-o", "json"))
 	if !v.OK || v.Unpublished != 0 || v.Removed != out.LastSeq || v.NotHere != 0 {
 		w.t.Errorf("%+v", v)

@@ -18,8 +18,10 @@ import (
 	"perennial/queue"
 )
 
-func (a *account) journal() journal {
-	return journal{account: a.Name, queue: a.host.Queue, ledger: a.Ledger, log: a.log}
+func (a *account) journal() journal { return a.journalOf(a.Ledger) }
+
+func (a *account) journalOf(l *ledger.Ledger) journal {
+	return journal{account: a.Name, queue: a.host.Queue, ledger: l, log: a.log}
 }
 
 // stand follows the account's events until the runner has its lease.

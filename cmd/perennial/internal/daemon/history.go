@@ -4,12 +4,13 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -52,9 +53,8 @@ func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledg
 	return nil, nil, nil
 }
 
-// openLedger opens the account's ledger. On an external NATS one that holds nothing is
-// made from the events stream, where that begins later than with event 1; from event 1
-// on it is folded like any other.
+// openLedger opens the account's ledger. On an external NATS one that ends before the
+// events stream begins is made from the snapshot beside it; any other is folded.
 func (a *account) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	c := ledger.Config{Path: a.host.Config.LedgerPath(a.Name), Clock: time.Now, Reached: a.host.reached, Follows: a.host.Config.NATS.External()}
 	l, err := ledger.Open(ctx, c)
@@ -63,7 +63,7 @@ func (a *account) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	}
 	made, err := a.makeLedger(ctx, l, c)
 	if err != nil {
-		a.log.WithError(err).Warn("the ledger, which is empty, could not be made from the snapshot beside the events stream: start the runner again, or make it with `perennial ledger restore --from-events`")
+		a.log.WithError(err).Warn("the ledger ends before the events stream begins, and could not be made from the snapshot beside the stream: start the runner again, or make it with `perennial ledger restore --from-events --replace`")
 	}
 	if made {
 		return ledger.Open(ctx, c)
@@ -71,18 +71,16 @@ func (a *account) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	return l, nil
 }
 
-// makeLedger makes an empty ledger from a snapshot and the events behind it; made says
+// makeLedger makes a ledger that ends before the events stream begins, as an empty one
+// does, from a snapshot and the events behind it; the old file is moved aside. made says
 // that it has closed l for that, also where it then failed.
 func (a *account) makeLedger(ctx context.Context, l *ledger.Ledger, c ledger.Config) (made bool, err error) {
-	head, _, err := l.Head(ctx)
-	if err != nil || head > 0 {
+	head, missing, err := a.journalOf(l).missing(ctx)
+	if err != nil || !missing {
 		return false, err
 	}
 	snapshot, content, err := VouchedSnapshot(ctx, a.host.Queue, a.Name)
-	if errors.Is(err, queue.ErrNoAccount) || err == nil && snapshot == nil {
-		return false, nil
-	}
-	if err != nil {
+	if err != nil || snapshot == nil {
 		return false, err
 	}
 	if err := l.Close(); err != nil {
@@ -97,6 +95,7 @@ func (a *account) makeLedger(ctx context.Context, l *ledger.Ledger, c ledger.Con
 	if err != nil {
 		return true, fmt.Errorf("make the ledger: %w", err)
 	}
-	a.log.WithField("snapshot_seq", snapshot.Seq).WithField("events", out.Events).Info("the ledger is made again from the snapshot beside the events stream and the events behind it")
+	a.log.WithFields(logrus.Fields{"was_seq": head, "snapshot_seq": snapshot.Seq, "events": out.Events, "replaced": out.Replaced}).
+		Info("the ledger ended before the events stream begins: it is made again from the snapshot beside the stream and the events behind it")
 	return true, nil
 }

@@ -25,12 +25,32 @@ type journal struct {
 	log     *logrus.Entry
 }
 
+// errLedgerBefore says that rows between the ledger's end and the stream's first event
+// are in no place that the ledger could fold them from.
+var errLedgerBefore = errors.New("the ledger ends before the events stream begins")
+
+// missing says whether rows between the ledger's end, head, and the stream's first event
+// are no longer on the stream. A stream that is not there misses nothing.
+func (j journal) missing(ctx context.Context) (head int64, missing bool, err error) {
+	if head, _, err = j.ledger.Head(ctx); err != nil {
+		return head, false, err
+	}
+	state, err := j.queue.EventsState(ctx, j.account)
+	if errors.Is(err, queue.ErrNoAccount) {
+		return head, false, nil
+	}
+	return head, err == nil && state.First > uint64(head)+1, err
+}
+
 // follow folds what the stream holds and what comes, until ctx ends (its error), or
 // until a row cannot be folded. folded hears of every commit; nil: nothing does.
 func (j journal) follow(ctx context.Context, folded func()) error {
-	head, _, err := j.ledger.Head(ctx)
+	head, missing, err := j.missing(ctx)
 	if err != nil {
 		return err
+	}
+	if missing {
+		return fmt.Errorf("%w: it ends with row %d, and what is between was archived. Start the runner again: it makes the ledger from the snapshot beside the stream", errLedgerBefore, head)
 	}
 	rows := make(chan ledger.Row, ledger.PublishMost)
 	group, ctx := errgroup.WithContext(ctx)
