@@ -10,5 +10,5 @@ quick: ## the packages that need no database, no stream and no process
 soak: ## repeat the tests with random moments and seeds N times; the seeds are printed
 	go test ./jobs -run 'TestSimulation(OnSeveralMachines)?$$' -sim.first "$$(date +%s)00000" -sim.seeds $$((500 * $(N))) -timeout 8h -v
 	go test ./cmd/perennial/internal/crashtest -run 'TestCrashMatrix|TestKilledAtRandom' -count $(N) -timeout 4h -v
-	go test -tags cluster ./cmd/perennial/internal/clustertest -cluster.rounds $(N) -timeout 8h -v
+	go test -tags cluster ./cmd/perennial/internal/clustertest -cluster.rounds $$((10 * $(N))) -timeout 8h -v
 	go test ./upstream/sandbox -run 'TestKilledAgain' -count $(N) -timeout 1h -v

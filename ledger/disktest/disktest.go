@@ -48,6 +48,12 @@ func (d *Disk) Environment() []string {
 	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail, "DISK_TRACE=" + d.trace}
 }
 
+// Untraced is Environment with a disk that remembers nothing, for processes that write
+// much.
+func (d *Disk) Untraced() []string {
+	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail}
+}
+
 // KillAt makes the process end in the middle of its n-th write to a file whose
 // name ends with suffix: half of it is written.
 func (d *Disk) KillAt(n int, suffix string) string { return fmt.Sprintf("DISK_KILL=%d=%s", n, suffix) }
@@ -57,7 +63,8 @@ func Given(environment func(string) string) *Disk {
 	return &Disk{library: environment("LD_PRELOAD"), files: environment("DISK_FILES"), fail: environment("DISK_FAIL"), trace: environment("DISK_TRACE")}
 }
 
-// Fail makes calls fail with EIO from now on: "write", "sync" or both, and with
+// Fail makes calls fail from now on: "write", "sync" or both with EIO, "full" is a write
+// that fails with ENOSPC, and with
 // "=-wal" at the end only those on files whose names end with -wal.
 func (d *Disk) Fail(calls string) error {
 	next := d.fail + ".next"

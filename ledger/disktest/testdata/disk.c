@@ -5,7 +5,8 @@
  *   DISK_FILES  only files whose name contains this text are concerned
  *   DISK_FAIL   a file; while it is there, the calls that it names
  *               ("write", "sync", or both) fail with EIO, for files whose name
- *               also end with what follows a "=", as in "sync=-wal"
+ *               also end with what follows a "=", as in "sync=-wal"; with "full",
+ *               writes fail with ENOSPC
  *   DISK_KILL   "N=SUFFIX": the N-th write to a file whose name ends so is done by
  *               half, and the process is killed (SIGKILL)
  *   DISK_TRACE  a file; every write, truncation, sync and removal is appended
@@ -115,6 +116,9 @@ static ssize_t written(int fd, const void *data, size_t size, off64_t offset) {
 	if (fails("write", name)) {
 		n = -1;
 		errno = EIO;
+	} else if (fails("full", name)) {
+		n = -1;
+		errno = ENOSPC;
 	} else if ((n = REAL(pwrite64)(fd, data, size, offset)) > 0) {
 		record('W', 1, name, (uint64_t)offset, data, (size_t)n);
 	}

@@ -6,6 +6,7 @@
 package clustertest
 
 import (
+	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"syscall"
@@ -13,16 +14,24 @@ import (
 	"time"
 )
 
-// One runner on three servers loses and repeats nothing, whatever happens to the servers.
+// One runner on three servers loses and repeats nothing, whatever happens to the servers:
+// a quarter of the rounds.
 func TestOneRunnerOutlivesFaultsOfTheServers(t *testing.T) {
 	t.Parallel()
-	play(t, 1, (*rounds+1)/2, func(f fault) bool { return f.servers })
+	play(t, 1, *rounds/4, func(f fault) bool { return f.servers })
 }
 
-// Three runners lose and repeat nothing, and their ledgers are the same.
+// Three runners lose and repeat nothing, and their ledgers are the same: the other rounds,
+// on two clusters beside each other, for most of a round is waiting.
 func TestThreeRunnersOutliveEveryFault(t *testing.T) {
 	t.Parallel()
-	play(t, 3, *rounds, func(fault) bool { return true })
+	n := *rounds - *rounds/4
+	for half := range 2 {
+		t.Run(fmt.Sprint("cluster ", half+1), func(t *testing.T) {
+			t.Parallel()
+			play(t, 3, (n+half)/2, func(fault) bool { return true })
+		})
+	}
 }
 
 // play does the rounds of one test.
@@ -34,6 +43,7 @@ func play(t *testing.T, runners, n int, may func(fault) bool) {
 	if testing.Short() {
 		n = 1
 	}
+	n = max(n, 1)
 	r := newRig(t, runners)
 	for i, f := range drawn(t, random, n, may) {
 		began := time.Now()

@@ -47,6 +47,17 @@ var faults = []fault{
 		stays := random.IntN(servers)
 		r.without(6*time.Second, (stays+1)%servers, (stays+2)%servers)
 	}},
+	{"kill all NATS nodes", true, func(r *rig, _ *rand.Rand) { r.without(4*time.Second, 0, 1, 2) }},
+	{"end the holder in good order", false, func(r *rig, _ *rand.Rand) {
+		holder := r.holder()
+		if code := holder.terminate(); code != 0 {
+			r.t.Errorf("runner %d: exit %d", holder.n, code)
+		}
+		holder.start()
+	}},
+	{"fill the holder's disk", false, func(r *rig, _ *rand.Rand) { r.withDisk(r.holder(), "full", 12*time.Second) }},
+	{"fill a standby's disk", false, func(r *rig, _ *rand.Rand) { r.withDisk(r.standby(), "full", 6*time.Second) }},
+	{"break the holder's disk", false, func(r *rig, _ *rand.Rand) { r.withDisk(r.holder(), "write sync", 12*time.Second) }},
 	{"freeze the holder", false, func(r *rig, random *rand.Rand) {
 		holder := r.holder()
 		holder.signal(syscall.SIGSTOP)
@@ -131,6 +142,18 @@ func (r *rig) doorsOf(one *runner, m mode, d time.Duration) {
 	one.set(m)
 	r.lasts(d)
 	one.set(open)
+}
+
+// withDisk has the writes of a runner's ledger fail for a time.
+func (r *rig) withDisk(one *runner, calls string, d time.Duration) {
+	r.t.Helper()
+	if err := one.disk.Fail(calls); err != nil {
+		r.t.Fatal(err)
+	}
+	r.lasts(d)
+	if err := one.disk.Heal(); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 func (r *rig) loseData(one *runner) {

@@ -27,7 +27,7 @@ import (
 const execVariable = "PERENNIAL_CLUSTERTEST_EXEC"
 
 var (
-	rounds    = flag.Int("cluster.rounds", 4, "rounds of faults with three runners, and half as many with one; 1 with -short")
+	rounds    = flag.Int("cluster.rounds", 4, "rounds of faults of all tests, a quarter of them with one runner; 1 each with -short")
 	seed      = flag.Uint64("cluster.seed", 0, "seed of the faults; 0 draws one")
 	faultText = flag.String("cluster.fault", "", "only faults whose name contains this text")
 )
@@ -120,7 +120,15 @@ func program(ctx context.Context, dir string, args ...string) *exec.Cmd {
 // start runs the program in dir.
 func start(t *testing.T, dir, log string, args ...string) *process {
 	t.Helper()
-	p, err := spawn(program(context.Background(), dir, args...), filepath.Join(dir, log))
+	return startWith(t, nil, dir, log, args...)
+}
+
+// startWith is start with more of an environment.
+func startWith(t *testing.T, environment []string, dir, log string, args ...string) *process {
+	t.Helper()
+	cmd := program(context.Background(), dir, args...)
+	cmd.Env = append(cmd.Env, environment...)
+	p, err := spawn(cmd, filepath.Join(dir, log))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger/disktest"
 	"perennial/queue"
 )
 
@@ -56,6 +57,7 @@ type runner struct {
 	rig   *rig
 	n     int
 	doors [servers]*door
+	disk  *disktest.Disk // of its ledger
 	url   string
 	line  daemon.ReadyLine
 	*process
@@ -78,7 +80,7 @@ func newRig(t *testing.T, runners int) *rig {
 	r.nats = newCluster(t, dir)
 	r.connect()
 	for n := range runners {
-		one := &runner{rig: r, n: n}
+		one := &runner{rig: r, n: n, disk: disktest.New(t, "ledger.")}
 		one.doors, one.url = r.nats.clientDoors()
 		r.runners = append(r.runners, one)
 		one.start()
@@ -178,7 +180,7 @@ accounts:
     concurrency: 8
     replicas: 3
 `, o.data(), o.url, r.provider.address(), appID))
-	o.process = start(r.t, r.dir, fmt.Sprintf("runner-%d.log", o.n), "run", "--json", "--config", o.config())
+	o.process = startWith(r.t, o.disk.Untraced(), r.dir, fmt.Sprintf("runner-%d.log", o.n), "run", "--json", "--config", o.config())
 	r.provider.know(o.cmd.Process.Pid) // before it connects
 	o.ready(r.t, &o.line)
 }
