@@ -21,6 +21,7 @@ import (
 func (s *simulation) peace(ctx context.Context) {
 	s.sayf("PEACE")
 	s.faulty, s.crashIn, s.skew = false, 0, 0
+	s.allMelt(ctx)
 	s.config, s.runner = simConfig{field: "cidrs", rate: 1e9}, nil // no limit: what is held by one goes on
 	s.control("DELETE", "/faults", nil)
 	s.control("POST", "/keys", map[string]any{"app_id": sandbox.DemoSandboxAppID, "revoked": false})

@@ -37,6 +37,9 @@ func (s *simulation) step(ctx context.Context, do func(context.Context)) {
 	s.counts.steps++
 	s.alive(func() { do(ctx) })
 	s.endLost()
+	if s.faulty {
+		s.amongMachines(ctx)
+	}
 	s.referee()
 	rows, err := s.ledger.Rows(ctx, s.rows, 1000)
 	s.must(err, "rows")

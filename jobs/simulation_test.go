@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 300, "how many seeds TestSimulation drives")
+	simSeeds = flag.Int("sim.seeds", 300, "how many seeds the simulation drives")
 	simFirst = flag.Uint64("sim.first", 1, "its first seed")
 	simKept  = flag.Bool("sim.kept", true, "drive the seeds that once failed, too")
 	simTrace = flag.Bool("sim.trace", false, "print what happened in each seed")
@@ -33,7 +33,7 @@ func TestSimulation(t *testing.T) {
 	if *simKept {
 		seeds = kept(t)
 	}
-	n := *simSeeds
+	n := *simSeeds - *simSeeds/simOnMachines // the rest is for several machines
 	if testing.Short() {
 		n = min(n, 30) // beside the race detector
 	}
@@ -59,7 +59,7 @@ func TestSimulation(t *testing.T) {
 	for _, s := range results {
 		sum = sum.plus(s.counts)
 		if s.failure != "" {
-			t.Errorf("seed %d: %s\n%s\nagain with -run TestSimulation -sim.seeds 1 -sim.first %d -sim.trace; keep it in %s",
+			t.Errorf("seed %d: %s\n%s\nagain with -run 'TestSimulation$' -sim.seeds 1 -sim.first %d -sim.trace; keep it in %s",
 				s.seed, s.failure, s.tail(), s.seed, keptSeeds)
 		} else if *simTrace {
 			t.Logf("seed %d:\n%s", s.seed, strings.Join(s.trace, "\n"))

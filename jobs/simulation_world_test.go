@@ -116,7 +116,13 @@ func (s *simulation) sayf(format string, args ...any) {
 	s.trace = append(s.trace, s.time.Format("02 15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-func (s *simulation) tail() string { return strings.Join(s.trace[max(0, len(s.trace)-80):], "\n") }
+// tail is the end of the trace; all of it with -sim.trace.
+func (s *simulation) tail() string {
+	if *simTrace {
+		return strings.Join(s.trace, "\n")
+	}
+	return strings.Join(s.trace[max(0, len(s.trace)-80):], "\n")
+}
 
 // now is the machine's clock.
 func (s *simulation) now() time.Time { return s.time.Add(s.skew) }
