@@ -180,11 +180,11 @@ func (s *simulation) answerNow(ctx context.Context, o fact.Operation) {
 	if errors.As(err, &refused) || errors.Is(err, ledger.ErrStale) {
 		return
 	}
-	if !honest { // also where it is not known whether the answer is on the stream
+	s.counts.reviews++ // also where it is not known whether the answer is on the stream
+	if !honest {
 		s.mistaken[o.Key], s.mistakes[o.CommandID] = true, true
 	}
 	s.must(err, "resolve "+o.ID)
-	s.counts.reviews++
 	if x.SendAgain && o.OrderNo != "" && s.truth(o.Key, "") > 0 {
 		s.failf("%s has an order that was paid for, and was sent again", o.ID)
 	}

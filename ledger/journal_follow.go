@@ -18,10 +18,7 @@ func (l *Ledger) Fold(ctx context.Context, rows []Row) error {
 	if !l.follows {
 		return fmt.Errorf("fold into %s: its own file is its journal", l.path)
 	}
-	return l.Write(ctx, func(tx *Tx) error {
-		if tx.w.leading != nil {
-			return ErrLeads
-		}
+	return l.WhileFollowing(ctx, func(tx *Tx) error {
 		tx.finishing = false // what ended is among the rows
 		for _, r := range rows {
 			if err := tx.fold(r); err != nil {
@@ -29,6 +26,16 @@ func (l *Ledger) Fold(ctx context.Context, rows []Row) error {
 			}
 		}
 		return nil
+	})
+}
+
+// WhileFollowing is Write for a ledger that does not lead; one that does returns ErrLeads.
+func (l *Ledger) WhileFollowing(ctx context.Context, do func(*Tx) error) error {
+	return l.Write(ctx, func(tx *Tx) error {
+		if tx.w.leading != nil {
+			return ErrLeads
+		}
+		return do(tx)
 	})
 }
 

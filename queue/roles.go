@@ -176,7 +176,7 @@ func eventRights(account string) []right {
 func deadRights(account string) []right {
 	dead := DeadStream(account)
 	return apiRights("STREAM.INFO."+dead, "DIRECT.GET."+dead, "STREAM.MSG.GET."+dead, "STREAM.MSG.DELETE."+dead,
-		"STREAM.INFO."+CommandsStream(account), "STREAM.INFO."+snapshotsStream(account))
+		"STREAM.INFO."+CommandsStream(account), "STREAM.INFO."+objectsStream(SnapshotsBucket(account)))
 }
 
 // apiRights are requests of JetStream's API, as they are.

@@ -41,8 +41,8 @@ const (
 // SnapshotsBucket is the name of an account's object store of snapshots.
 func SnapshotsBucket(account string) string { return "PERENNIAL_SNAPSHOTS_" + account }
 
-// snapshotsStream is the stream that the server keeps the bucket in.
-func snapshotsStream(account string) string { return "OBJ_" + SnapshotsBucket(account) }
+// objectsStream is the stream that the server keeps an object store in.
+func objectsStream(bucket string) string { return "OBJ_" + bucket }
 
 // Snapshots lists an account's snapshots, the newest first; none when there is no
 // bucket.
@@ -93,7 +93,7 @@ func (q *Queue) StoreSnapshot(ctx context.Context, account string, replicas int,
 			Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
 		})
 		if err == nil {
-			err = q.awaitSnapshots(ctx, account)
+			err = q.awaitBucket(ctx, SnapshotsBucket(account))
 		}
 	}
 	if err == nil {
@@ -105,7 +105,7 @@ func (q *Queue) StoreSnapshot(ctx context.Context, account string, replicas int,
 	// The library gives each part five seconds where the context has no end.
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	paced, err := q.paced(ctx, account, content)
+	paced, err := q.paced(ctx, SnapshotsBucket(account), content)
 	if err == nil {
 		_, err = bucket.Put(ctx, jetstream.ObjectMeta{Name: s.Name(), Metadata: map[string]string{
 			metaSeq: strconv.FormatUint(s.Seq, 10), metaHash: s.Hash, metaSnapshotHash: s.SnapshotHash,
@@ -117,18 +117,18 @@ func (q *Queue) StoreSnapshot(ctx context.Context, account string, replicas int,
 	return nil
 }
 
-// awaitSnapshots waits until the bucket that was just made takes messages from this
+// awaitBucket waits until an object store that was just made takes messages from this
 // connection: in a cluster the server of the connection hears of it a moment later.
 // It asks with a message that the bucket refuses, since it expects another stream.
-func (q *Queue) awaitSnapshots(ctx context.Context, account string) error {
+func (q *Queue) awaitBucket(ctx context.Context, bucket string) error {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
-	_, err := q.js.Publish(ctx, "$O."+SnapshotsBucket(account)+".C.expected-of-another-stream", nil,
+	_, err := q.js.Publish(ctx, "$O."+bucket+".C.expected-of-another-stream", nil,
 		jetstream.WithExpectStream("none"), jetstream.WithRetryAttempts(int(bucketTimeout/jetstream.DefaultPubRetryWait)))
 	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.ErrorCode == errCodeOtherStream {
 		return nil
 	}
-	return fmt.Errorf("wait for bucket %s: %w", SnapshotsBucket(account), err)
+	return fmt.Errorf("wait for bucket %s: %w", bucket, err)
 }
 
 const (
@@ -154,8 +154,8 @@ type paced struct {
 	parts  uint64
 }
 
-func (q *Queue) paced(ctx context.Context, account string, content io.Reader) (*paced, error) {
-	stream, err := q.js.Stream(ctx, snapshotsStream(account))
+func (q *Queue) paced(ctx context.Context, bucket string, content io.Reader) (*paced, error) {
+	stream, err := q.js.Stream(ctx, objectsStream(bucket))
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (p *paced) await(seq uint64) error {
 // checkSnapshots looks at the bucket's stream as checkStream does at others.
 // A bucket that is not there is made when the first snapshot is stored.
 func (q *Queue) checkSnapshots(ctx context.Context, account string, replicas int) error {
-	name := snapshotsStream(account)
+	name := objectsStream(SnapshotsBucket(account))
 	stream, err := q.js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
@@ -256,27 +256,27 @@ func (q *Queue) RemoveSnapshotsBut(ctx context.Context, account string, keep Sna
 			}
 		}
 	}
-	return q.removeParts(ctx, account, kept)
+	return q.removeParts(ctx, SnapshotsBucket(account), kept)
 }
 
 // removeParts removes the parts of objects that have no entry in the bucket's
 // list: a storing that was killed leaves them.
-func (q *Queue) removeParts(ctx context.Context, account, kept string) error {
-	stream, err := q.js.Stream(ctx, snapshotsStream(account))
+func (q *Queue) removeParts(ctx context.Context, bucket, kept string) error {
+	stream, err := q.js.Stream(ctx, objectsStream(bucket))
 	if err != nil {
 		return err
 	}
-	parts := "$O." + SnapshotsBucket(account) + ".C."
+	parts := "$O." + bucket + ".C."
 	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(parts+">"))
 	if err != nil {
-		return fmt.Errorf("list the parts in bucket %s: %w", SnapshotsBucket(account), err)
+		return fmt.Errorf("list the parts in bucket %s: %w", bucket, err)
 	}
 	for subject := range info.State.Subjects {
 		if strings.TrimPrefix(subject, parts) == kept {
 			continue
 		}
 		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
-			return fmt.Errorf("remove parts in bucket %s: %w", SnapshotsBucket(account), err)
+			return fmt.Errorf("remove parts in bucket %s: %w", bucket, err)
 		}
 	}
 	return nil

@@ -1,0 +1,90 @@
+// What the runner that holds an account last listed of its proxies, as an object for the
+// runners that follow.
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// FleetBucket is the name of the object store with an account's last listing.
+func FleetBucket(account string) string { return "PERENNIAL_FLEET_" + account }
+
+const (
+	fleetObject  = "fleet"
+	metaFinished = "finished_at" // RFC 3339, of the listing
+)
+
+// StoreFleet stores what a listing that finished at an instant showed, in place of what
+// was stored before. The bucket is made where it is missing.
+func (q *Queue) StoreFleet(ctx context.Context, account string, replicas int, finished time.Time, content io.Reader) error {
+	if err := ValidAccount(account); err != nil {
+		return err
+	}
+	name := FleetBucket(account)
+	bucket, err := q.js.ObjectStore(ctx, name)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		bucket, err = q.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
+			Bucket: name, Description: "The proxies of the account as its runner last listed them: a cache",
+			Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
+		})
+		if err == nil {
+			err = q.awaitBucket(ctx, name)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", name, err)
+	}
+	paced, err := q.paced(ctx, name, content)
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", name, err)
+	}
+	stored, err := bucket.Put(ctx, jetstream.ObjectMeta{Name: fleetObject, Metadata: map[string]string{metaFinished: finished.UTC().Format(time.RFC3339Nano)}}, paced)
+	if err != nil {
+		return fmt.Errorf("store the last listing in bucket %s: %w", name, err)
+	}
+	return q.removeParts(ctx, name, stored.NUID) // of a storing that was cut short
+}
+
+// FleetFinished is when the listing that is stored finished; zero where none is.
+func (q *Queue) FleetFinished(ctx context.Context, account string) (time.Time, error) {
+	bucket, err := q.js.ObjectStore(ctx, FleetBucket(account))
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("bucket %s: %w", FleetBucket(account), err)
+	}
+	info, err := bucket.GetInfo(ctx, fleetObject)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("bucket %s: %w", FleetBucket(account), err)
+	}
+	finished, err := time.Parse(time.RFC3339Nano, info.Metadata[metaFinished])
+	if err != nil {
+		return finished, fmt.Errorf("bucket %s: the object %s does not say when its listing finished: %w", FleetBucket(account), fleetObject, err)
+	}
+	return finished, nil
+}
+
+// Fleet is the content that was stored last; reading to the end compares it with the
+// digest that was stored beside it.
+func (q *Queue) Fleet(ctx context.Context, account string) (io.ReadCloser, error) {
+	bucket, err := q.js.ObjectStore(ctx, FleetBucket(account))
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", FleetBucket(account), err)
+	}
+	content, err := bucket.Get(ctx, fleetObject)
+	if err != nil {
+		return nil, fmt.Errorf("the last listing in bucket %s: %w", FleetBucket(account), err)
+	}
+	return content, nil
+}
