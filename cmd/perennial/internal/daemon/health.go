@@ -105,7 +105,7 @@ func (h *Host) watch(ctx context.Context) {
 		every(func(context.Context) { a.checks() })
 		if h.Embedded == nil {
 			loops.Go(func() { a.watchStandby(ctx) })
-			loops.Go(func() { a.carryFleet(ctx) })
+			loops.Go(func() { a.carryListing(ctx) })
 		}
 	}
 	loops.Wait()

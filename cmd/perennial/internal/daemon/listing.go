@@ -18,30 +18,30 @@ import (
 )
 
 const (
-	// fleetEvery is how often a runner looks whether there is a new listing to store or
+	// listingEvery is how often a runner looks whether there is a new listing to store or
 	// to take over.
-	fleetEvery = 10 * time.Second
-	// fleetTimeout bounds the carrying of one listing.
-	fleetTimeout = 10 * time.Minute
-	// fleetPage is how many proxies are read, or stored, at once.
-	fleetPage = 1000
-	// fleetFormat is the version of what is stored. Another one is left alone.
-	fleetFormat = 1
+	listingEvery = 10 * time.Second
+	// listingTimeout bounds the carrying of one listing.
+	listingTimeout = 10 * time.Minute
+	// listingPage is how many proxies are read, or stored, at once.
+	listingPage = 1000
+	// listingFormat is the version of what is stored. Another one is left alone.
+	listingFormat = 1
 )
 
-// fleetHeader is the first line of what is stored. A line for each proxy follows.
-type fleetHeader struct {
+// listingHeader is the first line of what is stored. A line for each proxy follows.
+type listingHeader struct {
 	Format   int           `json:"format"`
 	Finished time.Time     `json:"finished_at"` // of the listing
 	Took     time.Duration `json:"took"`        // nanoseconds
 }
 
-// carryFleet stores or takes over listings, as the runner's role is, until ctx ends.
-func (a *account) carryFleet(ctx context.Context) {
+// carryListing stores or takes over listings, as the runner's role is, until ctx ends.
+func (a *account) carryListing(ctx context.Context) {
 	var carried time.Time // the newest listing that needs nothing more
 	said := ""
-	for sleep.For(ctx, fleetEvery) == nil {
-		limited, cancel := context.WithTimeout(ctx, fleetTimeout)
+	for sleep.For(ctx, listingEvery) == nil {
+		limited, cancel := context.WithTimeout(ctx, listingTimeout)
 		err := a.carryOnce(limited, &carried)
 		cancel()
 		if err == nil || ctx.Err() != nil || errors.Is(err, ledger.ErrLeads) {
@@ -65,7 +65,7 @@ func (a *account) carryOnce(ctx context.Context, carried *time.Time) error {
 		if own.Finished.IsZero() || !own.Finished.After(*carried) {
 			return nil
 		}
-		if err := a.storeFleet(ctx, own); err != nil {
+		if err := a.storeListing(ctx, own); err != nil {
 			return err
 		}
 		*carried = own.Finished
@@ -74,28 +74,28 @@ func (a *account) carryOnce(ctx context.Context, carried *time.Time) error {
 		if err != nil || !stored.After(own.Finished) {
 			return err
 		}
-		return a.takeFleet(ctx, own.Pass+1)
+		return a.takeListing(ctx, own.Pass+1)
 	}
 	return nil
 }
 
 // storeFleet stores what the ledger has of every proxy behind a complete listing.
-func (a *account) storeFleet(ctx context.Context, listing ledger.Listing) error {
+func (a *account) storeListing(ctx context.Context, listing ledger.Listing) error {
 	out, in := io.Pipe()
-	go func() { in.CloseWithError(a.writeFleet(ctx, in, listing)) }()
+	go func() { in.CloseWithError(a.writeListing(ctx, in, listing)) }()
 	err := a.host.Queue.StoreFleet(ctx, a.Name, a.config.Replicas, listing.Finished, out)
 	_ = out.Close() // the writer ends, too
 	return err
 }
 
-func (a *account) writeFleet(ctx context.Context, w io.Writer, listing ledger.Listing) error {
+func (a *account) writeListing(ctx context.Context, w io.Writer, listing ledger.Listing) error {
 	packed := gzip.NewWriter(w)
 	lines := json.NewEncoder(packed)
-	if err := lines.Encode(fleetHeader{fleetFormat, listing.Finished, listing.Took}); err != nil {
+	if err := lines.Encode(listingHeader{listingFormat, listing.Finished, listing.Took}); err != nil {
 		return err
 	}
 	for after := ""; ; {
-		page, err := a.Ledger.Proxies(ctx, after, fleetPage)
+		page, err := a.Ledger.Proxies(ctx, after, listingPage)
 		if err != nil {
 			return err
 		}
@@ -106,17 +106,17 @@ func (a *account) writeFleet(ctx context.Context, w io.Writer, listing ledger.Li
 			}
 			after = p.ProxyID
 		}
-		if len(page) < fleetPage {
+		if len(page) < listingPage {
 			return packed.Close()
 		}
 	}
 }
 
-// takeFleet takes over what is stored, as a listing pass of its own: what is not in it has
+// takeListing takes over what is stored, as a listing pass of its own: what is not in it has
 // gone. No expiry of it counts as seen, for a fact about it may come later: who takes the
 // account over reads a proxy again before it pays for it. It ends with ErrLeads when the
 // runner begins to hold the account.
-func (a *account) takeFleet(ctx context.Context, pass int64) error {
+func (a *account) takeListing(ctx context.Context, pass int64) error {
 	content, err := a.host.Queue.Fleet(ctx, a.Name)
 	if err != nil {
 		return err
@@ -127,12 +127,12 @@ func (a *account) takeFleet(ctx context.Context, pass int64) error {
 		return fmt.Errorf("read the stored listing: %w", err)
 	}
 	lines := json.NewDecoder(unpacked)
-	var header fleetHeader
+	var header listingHeader
 	if err := lines.Decode(&header); err != nil {
 		return fmt.Errorf("read the stored listing: %w", err)
 	}
-	if header.Format != fleetFormat {
-		return fmt.Errorf("the stored listing has format %d, and this version reads %d", header.Format, fleetFormat)
+	if header.Format != listingFormat {
+		return fmt.Errorf("the stored listing has format %d, and this version reads %d", header.Format, listingFormat)
 	}
 	began := time.Now()
 	if err := a.Ledger.WhileFollowing(ctx, func(tx *ledger.Tx) error { return tx.StaleAll() }); err != nil {
@@ -140,7 +140,7 @@ func (a *account) takeFleet(ctx context.Context, pass int64) error {
 	}
 	for more := true; more; {
 		var page []ledger.Proxy
-		if page, more, err = fleetLines(lines); err != nil {
+		if page, more, err = listingLines(lines); err != nil {
 			return fmt.Errorf("read the stored listing: %w", err)
 		}
 		if err := a.Ledger.WhileFollowing(ctx, func(tx *ledger.Tx) error { return tx.Observe(pass, page...) }); err != nil {
@@ -152,9 +152,9 @@ func (a *account) takeFleet(ctx context.Context, pass int64) error {
 	})
 }
 
-// fleetLines reads a page of proxies; more is false at the end.
-func fleetLines(lines *json.Decoder) (page []ledger.Proxy, more bool, err error) {
-	for len(page) < fleetPage {
+// listingLines reads a page of proxies; more is false at the end.
+func listingLines(lines *json.Decoder) (page []ledger.Proxy, more bool, err error) {
+	for len(page) < listingPage {
 		var p ledger.Proxy
 		if err := lines.Decode(&p); errors.Is(err, io.EOF) {
 			return page, false, nil
