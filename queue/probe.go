@@ -48,3 +48,11 @@ func (q *Queue) CheckReplicas(replicas int) error {
 	}
 	return nil
 }
+
+// Servers is how many servers of the cluster the client was told of; 1 of a single one.
+func (q *Queue) Servers() int {
+	if q.nc.ConnectedClusterName() == "" {
+		return 1
+	}
+	return len(q.nc.Servers())
+}

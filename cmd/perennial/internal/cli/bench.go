@@ -4,14 +4,11 @@
 package cli
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
@@ -28,6 +25,7 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/files"
+	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
 
@@ -49,6 +47,18 @@ type benchResult struct {
 	BooksAgree       bool    `json:"books_agree"`
 	LedgerBytes      int64   `json:"ledger_bytes"`
 	SandboxProcesses int     `json:"sandbox_processes"`
+
+	Outer *outerResult `json:"outer,omitempty"` // with --nats
+}
+
+// carriedOut is what one run of the runner came to.
+type carriedOut struct {
+	perSecond, cpuMicros, p50Millis, p99Millis float64
+
+	walletCents, ledgerBytes int64
+	booksAgree               bool
+	rows                     int64 // of the journal
+	took                     time.Duration
 }
 
 type bench struct {
@@ -60,6 +70,7 @@ type bench struct {
 	base        string
 	client      *upstream.Client
 	profile     string
+	outer       *outerBench // nil without --nats
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -67,8 +78,12 @@ func (a *app) benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure this machine: the runner against the bare API client, in one run",
+		Long:  benchLong,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("nats") { // PERENNIAL_NATS alone is where commands go, and not what to put under load
+				b.outer = &outerBench{}
+			}
 			if b.kind != "renew" && b.kind != "order" {
 				return usage("--kind is %q: use renew or order", b.kind)
 			}
@@ -85,12 +100,27 @@ func (a *app) benchCommand() *cobra.Command {
 	return c
 }
 
+const benchLong = `Sends the same requests by the bare client and by the runner, against a sandbox in a
+process of its own, and checks the books.
+
+With --nats URL the same commands are carried out once more through that NATS server or
+cluster, with 3 replicas on a cluster of three and more, and printed beside the embedded
+server's figures. It works under an account of its own there, ` + outerAccount + `: it
+refuses to begin where that account exists, and removes its streams, consumers and lease
+when it ends. It puts load on the server: do not aim it at one that works.`
+
 const (
 	benchAppID  = "sbx_app_bench"
 	benchSecret = "a-benchmark-needs-no-secret"
 )
 
 func (b *bench) run(ctx context.Context) (err error) {
+	if b.outer != nil {
+		if err := b.connectOuter(ctx); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, b.disconnectOuter(ctx)) }()
+	}
 	if b.dir, err = os.MkdirTemp("", "perennial-bench-*"); err != nil {
 		return err
 	}
@@ -109,14 +139,19 @@ func (b *bench) run(ctx context.Context) (err error) {
 	if err := b.direct(ctx, &out); err != nil {
 		return fmt.Errorf("direct: %w", err)
 	}
-	if err := b.runner(ctx, &out); err != nil {
+	if err := b.embedded(ctx, &out); err != nil {
 		return fmt.Errorf("runner: %w", err)
 	}
 	out.Ratio = out.RunnerPerSecond / out.DirectPerSecond
+	if b.outer != nil {
+		if out.Outer, err = b.runOuter(ctx); err != nil {
+			return fmt.Errorf("runner with %s: %w", b.outer.queue.URL(), err)
+		}
+	}
 	if err := b.app.printBench(out); err != nil {
 		return err
 	}
-	if !out.BooksAgree {
+	if !out.BooksAgree || out.Outer != nil && !out.Outer.BooksAgree {
 		return &exitError{ExitFailed, errors.New("the books do not agree with the provider's wallet")}
 	}
 	return nil
@@ -125,61 +160,6 @@ func (b *bench) run(ctx context.Context) (err error) {
 func benchClient(base string) (*upstream.Client, error) {
 	return upstream.New(upstream.Config{BaseURL: base, AppID: benchAppID, Secret: benchSecret, Clock: time.Now})
 }
-
-// startSandbox runs the sandbox as its own process, in memory, as the referee
-// of both runs.
-func (b *bench) startSandbox(ctx context.Context) (stop func(), err error) {
-	fixture := map[string]any{
-		"accounts": []any{map[string]any{
-			"account_id": "acc_bench", "email": "bench@example.com",
-			"wallet": map[string]any{"currency": "USD", "sandbox_cents": int64(b.commands) * 2 * 300},
-			"keys":   []any{map[string]any{"app_id": benchAppID, "secret": benchSecret}},
-		}},
-		"offers": []any{map[string]any{
-			"offer_code": "off_bench", "name": "bench", "country_code": "US", "country_name": "United States", "region": "Dallas",
-			"line_name": "premium", "ip_type": "isp", "protocol": "socks5", "unit_price_cents": 300, "base_duration_days": 30,
-			"duration_days": []int{30}, "max_quantity": 500, "cidrs": []string{"198.51.100.0/24"}, "stock": 4 * b.commands,
-		}},
-		"proxies": []any{map[string]any{
-			"count": 2 * b.commands, "prefix": "px_", "account_id": "acc_bench", "environment": "sandbox", "offer_code": "off_bench", "expires_in": "24h..240h",
-		}},
-	}
-	text, err := json.Marshal(fixture)
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(b.dir, "fixture.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self, "sandbox", "--json", "--fixture", file, "--charges", filepath.Join(b.dir, "charges.jsonl"), "--charges-nosync")
-	cmd.Stderr = b.app.stderr
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	stop = func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	}
-	var line SandboxReadyLine
-	if err := json.NewDecoder(bufio.NewReader(pipe)).Decode(&line); err != nil {
-		stop()
-		return nil, fmt.Errorf("the sandbox did not start: %w", err)
-	}
-	b.base = line.Sandbox
-	return stop, nil
-}
-
-// proxyName is the sandbox fixture's name of its n-th proxy, from 0.
-func proxyName(n int) string { return "px_" + strconv.Itoa(n+1) }
 
 // direct sends the same requests as the runner with the bare client.
 func (b *bench) direct(ctx context.Context, out *benchResult) error {
@@ -221,37 +201,101 @@ func (b *bench) directOne(ctx context.Context, n int) error {
 	return err
 }
 
+// embedded is the runner with a NATS server in its own process.
+func (b *bench) embedded(ctx context.Context, out *benchResult) error {
+	got, err := b.runner(ctx, embeddedLoad(b))
+	if err != nil {
+		return err
+	}
+	out.RunnerPerSecond, out.RunnerCPUMicros, out.P50Millis, out.P99Millis = got.perSecond, got.cpuMicros, got.p50Millis, got.p99Millis
+	out.PeakMemoryBytes, out.WalletCents, out.LedgerBytes, out.BooksAgree = peakMemory(), got.walletCents, got.ledgerBytes, got.booksAgree
+	return nil
+}
+
+// load is one run of the runner: where, and with which proxies.
+type load struct {
+	config   *config.Config
+	account  string
+	first    int  // of the sandbox's proxies, from 0
+	profiled bool // by --cpuprofile
+	reached  func(point string)
+}
+
+func embeddedLoad(b *bench) load {
+	return load{config: b.config(), account: "bench", first: b.commands, profiled: b.outer == nil}
+}
+
 // runner publishes commands to NATS and has them carried out with every
 // guarantee on: SQLite FULL, events published.
-func (b *bench) runner(ctx context.Context, out *benchResult) error {
-	h, err := daemon.Start(ctx, b.config(), b.app.logger(), nil)
+func (b *bench) runner(ctx context.Context, l load) (got carriedOut, err error) {
+	if err := b.work(ctx, l, &got); err != nil {
+		return got, err
+	}
+	info, err := os.Stat(l.config.LedgerPath(l.account)) // which is closed: its log is in it
+	if err != nil {
+		return got, err
+	}
+	got.ledgerBytes = info.Size()
+	return got, nil
+}
+
+// work is the runner from its start to its end.
+func (b *bench) work(ctx context.Context, l load, got *carriedOut) error {
+	h, err := daemon.Start(ctx, l.config, b.app.logger(), l.reached)
 	if err != nil {
 		return err
 	}
 	defer h.Close()
 	hostCtx, stopHost := context.WithCancel(ctx)
-	defer stopHost()
 	done := make(chan error, 1)
 	go func() { done <- h.Run(hostCtx) }()
-	if err := b.list(ctx, h); err != nil {
-		return err
+	err = awaitBound(ctx, h)
+	if err == nil {
+		err = b.list(ctx, h)
 	}
-	if err := b.profiled(func() error { return b.measure(ctx, h, out) }); err != nil {
-		return err
+	if err == nil {
+		err = b.profiled(l, func() error { return b.measure(ctx, h, l, got) })
 	}
 	stopHost()
-	if err := <-done; err != nil {
+	if err := errors.Join(err, <-done); err != nil { // what works must not be closed
 		return err
 	}
-	return b.checkBooks(ctx, h, out)
+	return b.checkBooks(ctx, h, l.account, got)
+}
+
+// startWithin is how long the runner may take until it works: on a cluster, streams and
+// their leaders are made first.
+const startWithin = time.Minute
+
+// awaitBound waits until the runner has the account and the provider's wallet is in its
+// ledger.
+func awaitBound(ctx context.Context, h *daemon.Host) error {
+	limited, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	for {
+		_, err := h.Accounts[0].Ledger.Binding(limited)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, ledger.ErrNotFound) {
+			return err
+		}
+		if err := sleep.For(limited, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("the runner did not begin within %s: its log says why: %w", startWithin, err)
+		}
+	}
 }
 
 // config is that of the runner which is measured.
 func (b *bench) config() *config.Config {
+	return b.configOf("bench", "data", config.NATS{Listen: "127.0.0.1:0"}, 1)
+}
+
+func (b *bench) configOf(account, data string, nats config.NATS, replicas int) *config.Config {
 	c := &config.Config{
-		DataDir: filepath.Join(b.dir, "data"), NATS: config.NATS{Listen: "127.0.0.1:0"}, HTTP: config.HTTP{Listen: "127.0.0.1:0"},
-		Accounts: map[string]*config.Account{"bench": {
-			BaseURL: b.base, AppID: benchAppID, Secret: benchSecret, RatePerSecond: 1e6, Concurrency: b.concurrency, Location: time.UTC,
+		DataDir: filepath.Join(b.dir, data), NATS: nats, HTTP: config.HTTP{Listen: "127.0.0.1:0"},
+		Accounts: map[string]*config.Account{account: {
+			BaseURL: b.base, AppID: benchAppID, Secret: benchSecret, RatePerSecond: 1e6, Concurrency: b.concurrency, Location: time.UTC, Replicas: replicas,
 		}},
 	}
 	c.Defaults()
@@ -274,9 +318,9 @@ func (b *bench) list(ctx context.Context, h *daemon.Host) error {
 	return h.Accounts[0].Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(1, listed...) })
 }
 
-// profiled runs do under the CPU profiler when a profile is asked for.
-func (b *bench) profiled(do func() error) error {
-	if b.profile == "" {
+// profiled runs do under the CPU profiler when a profile of this load is asked for.
+func (b *bench) profiled(l load, do func() error) error {
+	if b.profile == "" || !l.profiled {
 		return do()
 	}
 	return files.Write(b.profile, 0o600, func(w io.Writer) error {
@@ -289,8 +333,8 @@ func (b *bench) profiled(do func() error) error {
 }
 
 // checkBooks compares the ledger with the provider's wallet.
-func (b *bench) checkBooks(ctx context.Context, h *daemon.Host, out *benchResult) error {
-	book, err := h.Accounts[0].Ledger.Balance(ctx, "bench")
+func (b *bench) checkBooks(ctx context.Context, h *daemon.Host, account string, got *carriedOut) error {
+	book, err := h.Accounts[0].Ledger.Balance(ctx, account)
 	if err != nil {
 		return err
 	}
@@ -298,27 +342,11 @@ func (b *bench) checkBooks(ctx context.Context, h *daemon.Host, out *benchResult
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(h.Config.LedgerPath("bench")); err == nil {
-		out.LedgerBytes = info.Size()
+	if got.rows, _, err = h.Accounts[0].Ledger.Head(ctx); err != nil {
+		return err
 	}
-	out.WalletCents, out.BooksAgree = book.WalletCents, book.WalletCents == wallet.BalanceCents
+	got.walletCents, got.booksAgree = book.WalletCents, book.WalletCents == wallet.BalanceCents
 	return nil
-}
-
-func (a *app) printBench(r benchResult) error {
-	if a.output == "json" {
-		return printJSON(a.stdout, r)
-	}
-	return a.table([]string{"BENCH", r.Kind}, [][]string{
-		{"commands", fmt.Sprintf("%d at concurrency %d on %d cores", r.Commands, r.Concurrency, r.Cores)},
-		{"direct", fmt.Sprintf("%.0f/s, %.0f us of CPU each", r.DirectPerSecond, r.DirectCPUMicros)},
-		{"runner", fmt.Sprintf("%.0f/s, %.0f us of CPU each", r.RunnerPerSecond, r.RunnerCPUMicros)},
-		{"ratio", fmt.Sprintf("%.2f", r.Ratio)},
-		{"publish to event", fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", r.P50Millis, r.P99Millis)},
-		{"peak memory", fmt.Sprintf("%.0f MiB", float64(r.PeakMemoryBytes)/(1<<20))},
-		{"ledger", fmt.Sprintf("%.0f bytes a command", float64(r.LedgerBytes)/float64(r.Commands))},
-		{"books agree", strconv.FormatBool(r.BooksAgree)},
-	})
 }
 
 // resources is what this process has used so far; zero where the system does not say.

@@ -23,23 +23,23 @@ import (
 func (b *bench) window() int { return max(publishAhead, 16*b.concurrency) }
 
 // measure publishes in a closed loop and takes the time from publish to event.
-func (b *bench) measure(ctx context.Context, h *daemon.Host, out *benchResult) error {
-	watch, err := queue.Connect(queue.ConnectConfig{Embedded: h.Embedded})
+func (b *bench) measure(ctx context.Context, h *daemon.Host, l load, got *carriedOut) error {
+	watch, err := queue.Connect(b.watching(h))
 	if err != nil {
 		return err
 	}
 	defer watch.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m := &meter{sent: make([]time.Time, b.commands), room: make(chan struct{}, b.window())}
-	live, err := watch.Live(ctx, "bench", "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
+	m := &meter{first: l.first, sent: make([]time.Time, b.commands), room: make(chan struct{}, b.window())}
+	live, err := watch.Live(ctx, l.account, "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
 	if err != nil {
 		return err
 	}
 	events := make(chan error, 1)
 	go func() { events <- m.follow(live, b.commands) }()
 	cpu, begin := cpuMicros(), time.Now()
-	if err := b.publish(ctx, watch, m); err != nil {
+	if err := b.publish(ctx, watch, l, m); err != nil {
 		return err
 	}
 	if err := <-events; err != nil {
@@ -48,18 +48,18 @@ func (b *bench) measure(ctx context.Context, h *daemon.Host, out *benchResult) e
 	if err := stored(ctx, h); err != nil {
 		return err
 	}
-	took := time.Since(begin)
-	out.RunnerPerSecond = float64(b.commands) / took.Seconds()
-	out.RunnerCPUMicros = float64(cpuMicros()-cpu) / float64(b.commands)
+	got.took = time.Since(begin)
+	got.perSecond = float64(b.commands) / got.took.Seconds()
+	got.cpuMicros = float64(cpuMicros()-cpu) / float64(b.commands)
 	slices.Sort(m.latencies)
-	out.P50Millis = float64(m.latencies[len(m.latencies)/2].Microseconds()) / 1000
-	out.P99Millis = float64(m.latencies[len(m.latencies)*99/100].Microseconds()) / 1000
-	out.PeakMemoryBytes = peakMemory()
+	got.p50Millis = float64(m.latencies[len(m.latencies)/2].Microseconds()) / 1000
+	got.p99Millis = float64(m.latencies[len(m.latencies)*99/100].Microseconds()) / 1000
 	return nil
 }
 
 // meter takes the time of every command.
 type meter struct {
+	first     int // the id of the first command
 	mu        sync.Mutex
 	sent      []time.Time
 	room      chan struct{}
@@ -69,7 +69,7 @@ type meter struct {
 // publishAhead is how many commands one atomic batch holds here.
 const publishAhead = 512
 
-func (b *bench) publish(ctx context.Context, q *queue.Queue, m *meter) error {
+func (b *bench) publish(ctx context.Context, q *queue.Queue, l load, m *meter) error {
 	for n := 0; n < b.commands; {
 		batch := make([]queue.Outgoing, 0, publishAhead)
 		for len(batch) < publishAhead && n+len(batch) < b.commands {
@@ -78,7 +78,7 @@ func (b *bench) publish(ctx context.Context, q *queue.Queue, m *meter) error {
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			batch = append(batch, b.command(n+len(batch)))
+			batch = append(batch, b.command(l.first+n+len(batch)))
 		}
 		m.mu.Lock()
 		now := time.Now()
@@ -86,7 +86,7 @@ func (b *bench) publish(ctx context.Context, q *queue.Queue, m *meter) error {
 			m.sent[n+i] = now
 		}
 		m.mu.Unlock()
-		if err := q.PublishCommands(ctx, "bench", batch); err != nil {
+		if err := q.PublishCommands(ctx, l.account, batch); err != nil {
 			return err
 		}
 		n += len(batch)
@@ -94,16 +94,21 @@ func (b *bench) publish(ctx context.Context, q *queue.Queue, m *meter) error {
 	return nil
 }
 
+// command asks for the n-th proxy's renewal, or for another proxy.
 func (b *bench) command(n int) queue.Outgoing {
 	id := strconv.Itoa(n)
 	if b.kind == "renew" {
-		return queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(`{"id":"` + id + `","proxy_ids":["` + proxyName(b.commands+n) + `"],"duration_days":30}`)}
+		return queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(`{"id":"` + id + `","proxy_ids":["` + proxyName(n) + `"],"duration_days":30}`)}
 	}
 	return queue.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_bench","quantity":1}]}`)}
 }
 
-// stored waits until the stream has acknowledged every event.
+// stored waits until the stream has acknowledged every event: on an external server it has
+// before anything is recorded.
 func stored(ctx context.Context, h *daemon.Host) error {
+	if h.Embedded == nil {
+		return nil
+	}
 	account := h.Accounts[0]
 	seq, _, err := account.Ledger.Head(ctx)
 	if err != nil {
@@ -141,11 +146,11 @@ func (m *meter) took(e queue.ReceivedEvent) error {
 	_, rest, _ := bytes.Cut(e.Data, []byte(`"command_id":"`))
 	id, _, _ := bytes.Cut(rest, []byte(`"`))
 	n, err := strconv.Atoi(string(id))
-	if err != nil {
-		return fmt.Errorf("an event names no command of this run: %w", err)
+	if err != nil || n < m.first || n-m.first >= len(m.sent) {
+		return fmt.Errorf("an event names no command of this run: %q", id)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.latencies = append(m.latencies, time.Since(m.sent[n]))
+	m.latencies = append(m.latencies, time.Since(m.sent[n-m.first]))
 	return nil
 }

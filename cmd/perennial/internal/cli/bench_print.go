@@ -1,0 +1,47 @@
+// What `perennial bench` prints.
+
+package cli
+
+import (
+	"fmt"
+	"strconv"
+)
+
+func (a *app) printBench(r benchResult) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, r)
+	}
+	rows := [][]string{
+		{"commands", fmt.Sprintf("%d at concurrency %d on %d cores", r.Commands, r.Concurrency, r.Cores)},
+		{"direct", fmt.Sprintf("%.0f/s, %.0f us of CPU each", r.DirectPerSecond, r.DirectCPUMicros)},
+		{"runner", fmt.Sprintf("%.0f/s, %.0f us of CPU each", r.RunnerPerSecond, r.RunnerCPUMicros)},
+		{"ratio", fmt.Sprintf("%.2f", r.Ratio)},
+		{"publish to event", fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", r.P50Millis, r.P99Millis)},
+		{"peak memory", fmt.Sprintf("%.0f MiB", float64(r.PeakMemoryBytes)/(1<<20))},
+		{"ledger", fmt.Sprintf("%.0f bytes a command", float64(r.LedgerBytes)/float64(r.Commands))},
+		{"books agree", strconv.FormatBool(r.BooksAgree)},
+	}
+	if r.Outer != nil {
+		rows = append(rows, r.Outer.rows(r)...)
+	}
+	return a.table([]string{"BENCH", r.Kind}, rows)
+}
+
+// rows are the lines of the run with another server, each beside the embedded one's.
+func (o *outerResult) rows(r benchResult) [][]string {
+	where := "one server"
+	if o.Servers > 1 {
+		where = fmt.Sprintf("%d servers", o.Servers)
+	}
+	return [][]string{
+		{"", ""},
+		{"with --nats", fmt.Sprintf("%s, %d replicas", where, o.Replicas)},
+		{"runner", fmt.Sprintf("%.0f/s, %.0f us of CPU each (embedded: %.0f/s, %.0f us)", o.PerSecond, o.CPUMicros, r.RunnerPerSecond, r.RunnerCPUMicros)},
+		{"publish to event", fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (embedded: %.1f, %.1f)", o.P50Millis, o.P99Millis, r.P50Millis, r.P99Millis)},
+		{"events stream", fmt.Sprintf("%d groups of %.1f rows, %.2f ms each: %.0f%% of the time", o.Groups, o.RowsPerGroup, o.PublishMillis, 100*o.PublishShare)},
+		{"all else of the writer", fmt.Sprintf("%.2f ms between two groups: gathering, SQLite, the commit", o.BetweenMillis)},
+		{"provider", fmt.Sprintf("%.2f ms a request", o.ProviderMillis)},
+		{"disk", fmt.Sprintf("ledger %.0f, events %.0f bytes a command", float64(o.LedgerBytes)/float64(r.Commands), float64(o.EventsBytes)/float64(r.Commands))},
+		{"books agree", strconv.FormatBool(o.BooksAgree)},
+	}
+}
