@@ -1,0 +1,162 @@
+// Package placement decides which of the living runners should hold which account. It is
+// a pure function: every runner computes the same answer from the same heartbeats, and
+// nothing has to be agreed on.
+//
+// What it promises:
+//   - A pin of a person wins while the node that it names is able to run the account.
+//   - An account stays where it is held, unless evenness needs it elsewhere.
+//   - No node holds two accounts more than another one that could take one of them.
+//     Where every node can run every account, the shares are even to within one.
+//   - As few accounts as possible move: those of a node that is lost, and what a node that
+//     came needs for an even share.
+//   - Between nodes with equal shares an account's preferred order decides (rendezvous
+//     hashing over the names), so that no node is favoured.
+package placement
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"maps"
+	"slices"
+)
+
+// Node is a living runner.
+type Node struct {
+	Name  string
+	Holds []string // accounts that it runs now
+	Ready []string // accounts that it could run at once, and does not
+}
+
+// plan is a placement that is being made.
+type plan struct {
+	nodes  []string                   // sorted
+	able   map[string]map[string]bool // account → nodes that could hold it
+	holder map[string]string          // account → node
+	pinned map[string]bool
+	load   map[string]int // node → accounts
+}
+
+// Of names the node that should hold each account. An account that no node is able to run
+// is left out. pins are nodes by account. The order of nodes and accounts does not matter.
+func Of(nodes []Node, accounts []string, pins map[string]string) map[string]string {
+	accounts = slices.Compact(slices.Sorted(slices.Values(accounts)))
+	p := newPlan(nodes, accounts)
+	for _, a := range accounts {
+		if pin := pins[a]; p.able[a][pin] {
+			p.put(a, pin)
+			p.pinned[a] = true
+		}
+	}
+	for _, a := range accounts {
+		if p.holder[a] == "" {
+			p.put(a, p.stays(nodes, a))
+		}
+	}
+	for _, a := range accounts {
+		if p.holder[a] == "" {
+			p.put(a, p.leastLoaded(a))
+		}
+	}
+	for p.even() { // each step makes the sum of the squared shares smaller
+	}
+	return p.holder
+}
+
+func newPlan(nodes []Node, accounts []string) *plan {
+	p := &plan{able: map[string]map[string]bool{}, holder: map[string]string{}, pinned: map[string]bool{}, load: map[string]int{}}
+	for _, a := range accounts {
+		p.able[a] = map[string]bool{}
+	}
+	for _, n := range nodes {
+		p.load[n.Name] = 0
+		for _, a := range slices.Concat(n.Holds, n.Ready) {
+			if p.able[a] != nil {
+				p.able[a][n.Name] = true
+			}
+		}
+	}
+	p.nodes = slices.Sorted(maps.Keys(p.load))
+	return p
+}
+
+// put gives an account to a node, "" for none.
+func (p *plan) put(account, node string) {
+	if was := p.holder[account]; was != "" {
+		p.load[was]--
+	}
+	if node == "" {
+		return
+	}
+	p.holder[account] = node
+	p.load[node]++
+}
+
+// stays is the node that holds an account. Heartbeats of different moments may name two:
+// then it is the preferred one of them.
+func (p *plan) stays(nodes []Node, account string) string {
+	var holders []string
+	for _, n := range nodes {
+		if slices.Contains(n.Holds, account) {
+			holders = append(holders, n.Name)
+		}
+	}
+	if len(holders) == 0 {
+		return ""
+	}
+	return slices.MinFunc(holders, func(a, b string) int { return prefer(account, a, b) })
+}
+
+// leastLoaded is the node with the smallest share that can run an account, the preferred
+// one of several; "" where none can.
+func (p *plan) leastLoaded(account string) string {
+	able := slices.Collect(maps.Keys(p.able[account]))
+	if len(able) == 0 {
+		return ""
+	}
+	return slices.MinFunc(able, func(a, b string) int {
+		return cmp.Or(cmp.Compare(p.load[a], p.load[b]), prefer(account, a, b))
+	})
+}
+
+// even moves one account to a node that has two fewer than the account's holder, and
+// reports whether there was one.
+func (p *plan) even() bool {
+	byLoad := slices.SortedFunc(slices.Values(p.nodes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(p.load[a], p.load[b]), cmp.Compare(a, b))
+	})
+	for _, to := range byLoad {
+		if a := p.takes(to); a != "" {
+			p.put(a, to)
+			return true
+		}
+	}
+	return false
+}
+
+// takes is the account that a node should take from one that has two more: from the one
+// with the largest share, that which prefers this node most; "" for none.
+func (p *plan) takes(to string) string {
+	best := ""
+	for _, a := range slices.Sorted(maps.Keys(p.holder)) {
+		if p.pinned[a] || !p.able[a][to] || p.load[p.holder[a]] < p.load[to]+2 {
+			continue
+		}
+		if best == "" || cmp.Or(cmp.Compare(p.load[p.holder[best]], p.load[p.holder[a]]), cmp.Compare(weight(best, to), weight(a, to))) < 0 {
+			best = a
+		}
+	}
+	return best
+}
+
+// prefer orders two nodes as an account prefers them.
+func prefer(account, a, b string) int {
+	return cmp.Or(cmp.Compare(weight(account, b), weight(account, a)), cmp.Compare(a, b))
+}
+
+// weight is how much an account prefers a node: the hash of both names, which no other
+// node changes.
+func weight(account, node string) uint64 {
+	sum := sha256.Sum256([]byte(node + "\x00" + account))
+	return binary.BigEndian.Uint64(sum[:8])
+}

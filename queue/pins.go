@@ -1,0 +1,67 @@
+// Which accounts a person has given to which runner: a key each, which stays until it is
+// taken back.
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// PinsBucket is the key-value bucket of the accounts that a person has given to a runner.
+const PinsBucket = "PERENNIAL_PINS"
+
+// Pin has an account run on a node as long as that node lives. The bucket is made where
+// there is none, with replicas copies.
+func (q *Queue) Pin(ctx context.Context, account, node string, replicas int) error {
+	if err := ValidAccount(account); err != nil {
+		return err
+	}
+	bucket, err := q.js.KeyValue(ctx, PinsBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		bucket, err = q.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: PinsBucket, Description: "Which accounts of Perennial a person has given to which runner", History: 1,
+			Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
+		})
+		if errors.Is(err, jetstream.ErrBucketExists) {
+			bucket, err = q.js.KeyValue(ctx, PinsBucket)
+		}
+	}
+	if err == nil {
+		_, err = bucket.PutString(ctx, account, node)
+	}
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", PinsBucket, err)
+	}
+	return nil
+}
+
+// Unpin takes a pin back; where there is none it does nothing.
+func (q *Queue) Unpin(ctx context.Context, account string) error {
+	bucket, err := q.js.KeyValue(ctx, PinsBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = bucket.Purge(ctx, account)
+	}
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", PinsBucket, err)
+	}
+	return nil
+}
+
+// WatchPins calls changed with the pinned accounts and their nodes, at once and after
+// every change, until ctx ends. It returns nil where there is no bucket.
+func (q *Queue) WatchPins(ctx context.Context, changed func(pins map[string]string)) error {
+	return q.watchBucket(ctx, PinsBucket, func(all map[string][]byte) {
+		pins := make(map[string]string, len(all))
+		for account, node := range all {
+			pins[account] = string(node)
+		}
+		changed(pins)
+	})
+}
