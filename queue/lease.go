@@ -37,7 +37,22 @@ type Lease struct {
 // live, set when it was made, takes precedence. Any other error than ctx's is one of
 // NATS, such as an outage, or of an invalid holder or bucket: the caller tries again.
 func (q *Queue) AcquireLease(ctx context.Context, account, holder string, ttl time.Duration) (*Lease, error) {
-	c := &contender{queue: q, account: account, holder: holder}
+	return q.AcquireLeaseInTurn(ctx, account, holder, ttl, Turn{})
+}
+
+// Turn is how a runner waits for an account's lease among others.
+type Turn struct {
+	// Yields says that another runner should have the account, which is free: it is left
+	// to that one for a fifth of the lease's time to live, and then taken all the same.
+	// nil: it is never left.
+	Yields func() bool
+	// Waits is called when the account cannot be had at once; nil: nothing is.
+	Waits func()
+}
+
+// AcquireLeaseInTurn is AcquireLease by a runner that lets others go first.
+func (q *Queue) AcquireLeaseInTurn(ctx context.Context, account, holder string, ttl time.Duration, turn Turn) (*Lease, error) {
+	c := &contender{queue: q, account: account, holder: holder, yields: turn.Yields}
 	defer c.calm()
 	for {
 		lease, err := c.try(ctx, ttl)
@@ -47,6 +62,9 @@ func (q *Queue) AcquireLease(ctx context.Context, account, holder string, ttl ti
 		held, ok := errors.AsType[*LeaseHeldError](err)
 		if !ok {
 			return nil, err
+		}
+		if turn.Waits != nil {
+			turn.Waits()
 		}
 		if err := c.awaitFree(ctx); err != nil {
 			return nil, fmt.Errorf("%w (while %w)", err, held)

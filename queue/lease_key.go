@@ -100,6 +100,9 @@ type contender struct {
 	last            uint64          // revision of the last key of another runner that was seen
 	recent          context.Context // ends when no runner's key was seen for a time to live; nil before any was
 	forget          context.CancelFunc
+
+	yields    func() bool // see Turn
+	freeSince time.Time   // since when the account is left to another runner; zero: it is not
 }
 
 // lookTime bounds each request to the bucket while a lease is waited for: a bucket whose
@@ -164,6 +167,10 @@ func (c *contender) take(ctx context.Context) (uint64, error) {
 	if key.stranger != "" && c.recent.Err() == nil {
 		return 0, held
 	}
+	if key.holder != c.holder && c.leaves() {
+		held.Holder = "none, and is left to another runner"
+		return 0, held
+	}
 	revision, err := writeLeaseKey(ctx, c.bucket, c.account, c.holder, key)
 	if errors.Is(err, jetstream.ErrKeyExists) {
 		held.Holder = "another runner"
@@ -178,6 +185,9 @@ func (c *contender) take(ctx context.Context) (uint64, error) {
 // note counts a time to live from each new key of another runner, and from the first
 // sight of a stranger's: before that, a runner may have written it.
 func (c *contender) note(key leaseKey) {
+	if key.holder != "" && key.holder != c.holder {
+		c.freeSince = time.Time{}
+	}
 	others := key.holder != "" && key.holder != c.holder && key.revision != c.last
 	if others {
 		c.last = key.revision
@@ -187,10 +197,34 @@ func (c *contender) note(key leaseKey) {
 	}
 }
 
-// awaitFree returns when the account may be free: its key was given back, or a
-// quarter of the time to live went by, for an expiry is not announced.
+// leaves reports whether the account, which is free, is left to another runner for now.
+func (c *contender) leaves() bool {
+	if c.yields == nil {
+		return false
+	}
+	if c.freeSince.IsZero() {
+		c.freeSince = time.Now()
+	}
+	return time.Since(c.freeSince) < yieldTime(c.ttl) && c.yields()
+}
+
+// yieldTime is for how long a free account is left to another runner. With the time to
+// live it has to stay well below what a take-over may take.
+func yieldTime(ttl time.Duration) time.Duration { return ttl / 5 }
+
+// lookAgain is when the key is read again by one who waits, whatever is announced: soon
+// while it is left to another runner, or when its time to live has gone by.
+func (c *contender) lookAgain() time.Duration {
+	if !c.freeSince.IsZero() || c.recent != nil && c.recent.Err() != nil {
+		return c.ttl / 20
+	}
+	return c.ttl / 4
+}
+
+// awaitFree returns when the account may be free: its key was given back, its time to
+// live or a quarter of it went by, for an expiry is not announced.
 func (c *contender) awaitFree(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, c.ttl/4)
+	limited, cancel := context.WithTimeout(ctx, c.lookAgain())
 	defer cancel()
 	watcher, err := c.bucket.Watch(limited, c.account, jetstream.UpdatesOnly())
 	if err != nil {
@@ -199,6 +233,8 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	defer func() { _ = watcher.Stop() }()
 	for {
 		select {
+		case <-c.runsOut():
+			return ctx.Err()
 		case <-limited.Done():
 			return ctx.Err()
 		case entry, ok := <-watcher.Updates():
@@ -215,4 +251,13 @@ func (c *contender) awaitFree(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// runsOut is closed when the last key of another runner that was seen must have run out;
+// nil when none was seen, or that is over.
+func (c *contender) runsOut() <-chan struct{} {
+	if c.recent == nil || c.recent.Err() != nil {
+		return nil
+	}
+	return c.recent.Done()
 }

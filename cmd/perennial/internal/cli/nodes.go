@@ -43,7 +43,11 @@ func (a *app) nodes(ctx context.Context) ([]daemon.Node, error) {
 	if !a.externalNATS(c) {
 		return nodesOfRun(ctx, c.DataDir)
 	}
-	r, err := a.connect()
+	one := *a
+	if one.account == "" && len(c.Accounts) > 0 { // the runners are those of every account
+		one.account = c.AccountNames()[0]
+	}
+	r, err := one.connect()
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func (a *app) reviewResolve() *cobra.Command {
 }
 
 func (a *app) accountCommand() *cobra.Command {
-	c := &cobra.Command{Use: "account", Short: "The account: show, pause, resume, rotate"}
+	c := &cobra.Command{Use: "account", Short: "The account: show, pause, resume, move, rotate"}
 	show := &cobra.Command{
 		Use: "show", Short: "The provider's account, what is paused, how far events are published", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -98,7 +98,7 @@ func (a *app) accountCommand() *cobra.Command {
 			return a.printAccount(v)
 		},
 	}
-	c.AddCommand(show, a.accountRotate(),
+	c.AddCommand(show, a.accountRotate(), a.accountMove(),
 		a.accountChange("pause", "Send nothing until it is resumed", daemon.VerbPause),
 		a.accountChange("resume", "End every pause, also one with a time set", daemon.VerbResume))
 	return c

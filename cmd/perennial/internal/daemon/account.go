@@ -45,6 +45,7 @@ type account struct {
 	leadership *ledger.Leadership // nil while it does not lead
 	standby    standbyState
 	unfollowed string // why a standby cannot follow the account's events; "" when it does
+	holding    holding
 
 	finishes  finishes
 	answering atomic.Int64 // inboxes that wait for a command that had come before
@@ -120,6 +121,9 @@ func (a *account) close() {
 func (a *account) setState(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.state != why {
+		a.host.say()
+	}
 	a.state = why
 }
 

@@ -30,13 +30,13 @@ func (a *account) stand(ctx context.Context) (*queue.Lease, error) {
 	var follower sync.WaitGroup
 	follower.Go(func() { a.follow(following) })
 	defer func() { stop(); follower.Wait() }()
-	lease, err := a.host.Queue.TryAcquireLease(ctx, a.Name, a.host.holder, LeaseTTL)
-	if _, held := errors.AsType[*queue.LeaseHeldError](err); !held {
-		return lease, err
-	}
-	a.setState(waitsForLease)
-	a.hasStarted()
-	return a.host.Queue.AcquireLease(ctx, a.Name, a.host.holder, LeaseTTL)
+	return a.host.Queue.AcquireLeaseInTurn(ctx, a.Name, a.host.holder, LeaseTTL, queue.Turn{
+		Yields: func() bool { return a.host.fleet.leaves(a.host.standing(), a.Name, time.Now()) },
+		Waits: func() {
+			a.setState(waitsForLease)
+			a.hasStarted()
+		},
+	})
 }
 
 // followFirst and followMost bound the wait behind a failed attempt to follow; an
@@ -123,6 +123,7 @@ func (a *account) setLeadership(x *ledger.Leadership) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.leadership = x
+	a.host.say()
 }
 
 // unacknowledged says that facts wait for the events stream, "" when they do not wait

@@ -115,11 +115,15 @@ func (a *account) turn(ctx context.Context) error {
 	if a.host.Embedded != nil {
 		return a.serve(ctx, nil)
 	}
-	lease, err := a.stand(ctx)
-	if err != nil {
-		return err
+	for {
+		lease, err := a.stand(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.serveUnder(ctx, lease); !errors.Is(err, errHandedOver) {
+			return err
+		}
 	}
-	return a.serveUnder(ctx, lease)
 }
 
 // waitsForLease is the state of a standby: another runner has the account's lease, and
@@ -149,6 +153,8 @@ func (a *account) serveUnder(ctx context.Context, lease *queue.Lease) error {
 		case <-done:
 		}
 	}()
+	a.setHolding(holding{since: time.Now(), giveUp: func() { cancel(errHandedOver) }})
+	defer a.setHolding(holding{})
 	err := a.takeOver(held)
 	if err == nil {
 		err = a.serve(held, lease)
@@ -159,8 +165,11 @@ func (a *account) serveUnder(ctx context.Context, lease *queue.Lease) error {
 	if releaseErr := lease.Release(release); releaseErr != nil && !lost {
 		a.log.WithError(releaseErr).Warn("the account's lease could not be given back; it runs out by itself")
 	}
-	if lost {
+	switch {
+	case lost:
 		return errLeaseLost
+	case ctx.Err() == nil && errors.Is(context.Cause(held), errHandedOver) && !final(err):
+		return errHandedOver
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -43,6 +44,9 @@ type Host struct {
 	// set before Run; nil: nothing.
 	VerbMetadata map[string]map[string]string
 	probed       probed
+	fleet        fleet         // on an external NATS: the other runners
+	changed      chan struct{} // what this runner says of itself has changed
+	stopping     atomic.Bool
 	started      time.Time
 	healed       time.Time // when the embedded server was last started again; heal's alone
 }
@@ -68,7 +72,7 @@ func Start(ctx context.Context, c *config.Config, log *logrus.Logger, reached fu
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	h := &Host{Config: c, log: log, reached: reached, started: time.Now().UTC().Truncate(time.Second)}
+	h := &Host{Config: c, log: log, reached: reached, started: time.Now().UTC().Truncate(time.Second), changed: make(chan struct{}, 1)}
 	if err := h.start(ctx); err != nil {
 		h.Close()
 		return nil, err
@@ -182,6 +186,7 @@ func (h *Host) Run(ctx context.Context) error {
 	watched := make(chan struct{})
 	go func() { defer close(watched); h.watch(watching) }()
 	defer func() { stop(); <-watched }()
+	defer context.AfterFunc(ctx, func() { h.stopping.Store(true); h.say() })()
 	var group sync.WaitGroup
 	stopped := make([]error, len(h.Accounts))
 	for i, a := range h.Accounts {

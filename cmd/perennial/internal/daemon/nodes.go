@@ -21,6 +21,8 @@ type Node struct {
 	Node      string        `json:"node"`
 	Version   string        `json:"version"`
 	StartedAt time.Time     `json:"started_at"`
+	SaidAt    time.Time     `json:"said_at"`
+	Stopping  bool          `json:"stopping,omitempty"` // it drains, and takes no account
 	Accounts  []NodeAccount `json:"accounts"`
 }
 
@@ -30,13 +32,16 @@ type NodeAccount struct {
 	Role    string `json:"role"` // active or standby
 	Head    int64  `json:"head"` // the newest row of its ledger
 	Lag     uint64 `json:"lag"`  // rows of the events stream that a standby has not folded yet
+	// Lease says that it has the account's lease, from before it is active until it has drained.
+	Lease bool `json:"lease"`
+	Ready bool `json:"ready"` // a standby that could run the account at once
 }
 
 // node is what this runner says of itself.
 func (h *Host) node(ctx context.Context) Node {
-	n := Node{Node: h.holder, Version: config.Version, StartedAt: h.started, Accounts: []NodeAccount{}}
+	n := Node{Node: h.holder, Version: config.Version, StartedAt: h.started, SaidAt: time.Now().UTC(), Stopping: h.stopping.Load(), Accounts: []NodeAccount{}}
 	for _, a := range h.Accounts {
-		one := NodeAccount{Account: a.Name, Role: a.role()}
+		one := NodeAccount{Account: a.Name, Role: a.role(), Lease: a.holds(), Ready: a.couldRun()}
 		one.Head, _, _ = a.Ledger.Head(ctx) // 0 where it cannot be read: /readyz says why
 		if one.Role == roleStandby {
 			one.Lag, _ = a.standby.read()
@@ -49,7 +54,19 @@ func (h *Host) node(ctx context.Context) Node {
 // nodeEvery is how often a runner says that it lives.
 const nodeEvery = queue.NodeLife / 3
 
-// keepNode says on an external NATS that this runner lives, until ctx ends.
+// sayAgain is how long a runner waits before it says at once what has changed.
+const sayAgain = 100 * time.Millisecond
+
+// say has the runner say at once what has changed.
+func (h *Host) say() {
+	select {
+	case h.changed <- struct{}{}:
+	default: // it is to say it already
+	}
+}
+
+// keepNode says on an external NATS that this runner lives, and what it does, until ctx
+// ends.
 func (h *Host) keepNode(ctx context.Context) {
 	defer func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -62,10 +79,24 @@ func (h *Host) keepNode(ctx context.Context) {
 			_ = h.Queue.PostNode(limited, h.holder, text) // that NATS is away is the matter of a check
 		}
 		cancel()
-		if sleep.For(ctx, nodeEvery) != nil {
+		if h.awaitChange(ctx) != nil {
 			return
 		}
 	}
+}
+
+// awaitChange returns when it is time to say again what the runner does.
+func (h *Host) awaitChange(ctx context.Context) error {
+	if err := sleep.For(ctx, sayAgain); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, nodeEvery-sayAgain)
+	defer cancel()
+	select {
+	case <-h.changed:
+	case <-limited.Done():
+	}
+	return ctx.Err()
 }
 
 // Nodes are the living runners, in the order of their names.
@@ -74,6 +105,11 @@ func Nodes(ctx context.Context, q *queue.Queue) ([]Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	return nodesSaid(said)
+}
+
+// nodesSaid reads what runners say of themselves, in the order of their names.
+func nodesSaid(said [][]byte) ([]Node, error) {
 	all := make([]Node, 0, len(said))
 	for _, text := range said {
 		var n Node

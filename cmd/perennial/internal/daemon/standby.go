@@ -36,19 +36,33 @@ func (s *standbyState) read() (lag uint64, problem string) {
 	return s.lag, s.problem
 }
 
+// close reports whether the standby was seen to be less than most rows behind.
+func (s *standbyState) close(most uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.moved.IsZero() && s.lag < most
+}
+
 // watchStandby looks at a standby until ctx ends.
 func (a *account) watchStandby(ctx context.Context) {
-	for sleep.For(ctx, standbyEvery) == nil {
-		if a.role() != roleStandby {
-			a.standby.note(standbyLook{at: time.Now(), held: true})
-			continue
+	for {
+		a.noteStandby(ctx)
+		if sleep.For(ctx, standbyEvery) != nil {
+			return
 		}
-		limited, cancel := context.WithTimeout(ctx, probeTimeout)
-		look, err := a.lookAtStandby(limited)
-		cancel()
-		if err == nil { // what NATS does not answer is the matter of other checks
-			a.standby.note(look)
-		}
+	}
+}
+
+func (a *account) noteStandby(ctx context.Context) {
+	if a.role() != roleStandby {
+		a.standby.note(standbyLook{at: time.Now(), held: true})
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	look, err := a.lookAtStandby(limited)
+	if err == nil { // what NATS does not answer is the matter of other checks
+		a.standby.note(look)
 	}
 }
 

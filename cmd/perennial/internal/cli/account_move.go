@@ -1,0 +1,171 @@
+// `perennial account move`: a person gives an account to a runner.
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger/sleep"
+)
+
+// Moved is what `account move` prints.
+type Moved struct {
+	Account string `json:"account"`
+	From    string `json:"from"` // the runner that had the account before; "" where none had
+	Node    string `json:"node"` // the runner that has it now
+	Pinned  bool   `json:"pinned"`
+}
+
+// move is what `account move` is to do.
+type move struct {
+	account, to string
+	anywhere    bool
+	timeout     time.Duration
+}
+
+func (a *app) accountMove() *cobra.Command {
+	var m move
+	c := &cobra.Command{
+		Use: "move NAME (--to NODE | --anywhere)", Short: "Have a runner of `perennial nodes` run an account, as long as it lives", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m.account = args[0]
+			if (m.to == "") != m.anywhere {
+				return usage("account move: say --to NODE, or --anywhere")
+			}
+			if m.timeout <= 0 {
+				return usage("account move: --timeout must be more than 0")
+			}
+			return a.moveAccount(cmd.Context(), m)
+		},
+	}
+	c.Flags().StringVar(&m.to, "to", "", "the `node` that is to run the account")
+	c.Flags().BoolVar(&m.anywhere, "anywhere", false, "take back what was said before: the runners share the accounts evenly")
+	c.Flags().DurationVar(&m.timeout, "timeout", time.Minute, "how long to wait until the node runs the account")
+	return c
+}
+
+func (a *app) moveAccount(ctx context.Context, m move) error {
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return err
+	}
+	account := c.Accounts[m.account]
+	if account == nil {
+		return usage("account move: no account %q is configured\nconfigured: %s", m.account, strings.Join(c.AccountNames(), ", "))
+	}
+	if !a.externalNATS(c) {
+		return usage("account move: with the embedded NATS server there is one runner, and it runs every account\nsay nats.url to have several")
+	}
+	one := *a
+	one.account = m.account
+	r, err := one.connect()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	limited, cancel := context.WithTimeout(ctx, nodesTimeout)
+	defer cancel()
+	nodes, err := daemon.Nodes(limited, r.Queue)
+	if err != nil {
+		return err
+	}
+	from := activeNode(nodes, m.account)
+	if m.anywhere {
+		if err := r.Unpin(limited, m.account); err != nil {
+			return err
+		}
+		return a.printMoved(Moved{Account: m.account, From: from, Node: from})
+	}
+	if err := movable(nodes, m); err != nil {
+		return err
+	}
+	if err := r.Pin(limited, m.account, m.to, account.Replicas); err != nil {
+		return err
+	}
+	if err := awaitActive(ctx, r, m); err != nil {
+		return err
+	}
+	return a.printMoved(Moved{Account: m.account, From: from, Node: m.to, Pinned: true})
+}
+
+// movable refuses a node that does not live, or does not know the account.
+func movable(nodes []daemon.Node, m move) error {
+	var living []string
+	for _, n := range nodes {
+		living = append(living, n.Node)
+	}
+	i := slices.Index(living, m.to)
+	switch {
+	case len(living) == 0:
+		return &exitError{ExitUnreachable, fmt.Errorf("no runner has said in the last ten seconds that it lives\nstart `perennial run`")}
+	case i < 0:
+		return usage("account move: no runner %q lives\nliving: %s", m.to, strings.Join(living, ", "))
+	case !slices.ContainsFunc(nodes[i].Accounts, func(x daemon.NodeAccount) bool { return x.Account == m.account }):
+		return usage("account move: runner %s does not have account %s in its configuration", m.to, m.account)
+	}
+	return nil
+}
+
+// activeNode is the runner that runs an account, "" for none.
+func activeNode(nodes []daemon.Node, account string) string {
+	for _, n := range nodes {
+		if slices.ContainsFunc(n.Accounts, func(x daemon.NodeAccount) bool { return x.Account == account && x.Role == "active" }) {
+			return n.Node
+		}
+	}
+	return ""
+}
+
+// moveLook is how often it is looked who runs the account.
+const moveLook = 250 * time.Millisecond
+
+// awaitActive waits until the runner that was named runs the account, and no other says
+// that it does.
+func awaitActive(ctx context.Context, r *remote, m move) error {
+	limited, cancel := context.WithTimeout(ctx, m.timeout)
+	defer cancel()
+	for {
+		nodes, err := daemon.Nodes(limited, r.Queue)
+		if err == nil && activeNode(nodes, m.account) == m.to {
+			return nil
+		}
+		if sleep.For(limited, moveLook) == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		why := "account %s is not run by %s after %s: it moves there as soon as that runner can run it\n`perennial nodes` shows both, and `perennial account move %s --anywhere` takes this back"
+		return &exitError{ExitPartly, fmt.Errorf(why, m.account, m.to, m.timeout, m.account)}
+	}
+}
+
+func (a *app) printMoved(m Moved) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, m)
+	}
+	text := "account " + m.Account
+	switch {
+	case !m.Pinned:
+		text += " may be run by any runner"
+	case m.From == m.Node:
+		text += " stays with " + m.Node
+	case m.From == "":
+		text += " is run by " + m.Node
+	default:
+		text += " moved from " + m.From + " to " + m.Node
+	}
+	if m.Pinned {
+		text += ", as long as that runner lives"
+	}
+	_, err := fmt.Fprintln(a.stdout, text)
+	return err
+}

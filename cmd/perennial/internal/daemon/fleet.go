@@ -1,0 +1,185 @@
+// What a runner knows of the others, and which of them should hold which account.
+
+package daemon
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"perennial/cmd/perennial/internal/placement"
+	"perennial/ledger/sleep"
+	"perennial/queue"
+)
+
+const (
+	// lateAfter is how old a runner's word may be for it to be given an account: one word
+	// may be missing a little.
+	lateAfter = nodeEvery + 2*time.Second
+	// fewRows is how far behind a standby may be that is given an account.
+	fewRows = 1000
+	// watchAgain is how soon the buckets are read again where they could not be, or are
+	// not there.
+	watchAgain = time.Second
+)
+
+// fleet is what the runners of the configuration have said, as this one heard it.
+type fleet struct {
+	mu    sync.Mutex
+	heard map[string]heardNode // by name
+	pins  map[string]string    // node by account
+}
+
+// heardNode is a runner's last word. Times are of this machine: clocks may differ.
+type heardNode struct {
+	Node
+	first time.Time // when this start of it was first heard of
+	last  time.Time // when this word came
+}
+
+// followFleet hears the other runners until ctx ends.
+func (h *Host) followFleet(ctx context.Context) {
+	var both sync.WaitGroup
+	again := func(watch func(context.Context) error) {
+		for ctx.Err() == nil {
+			limited, cancel := context.WithTimeout(ctx, queue.NodeLife) // a bucket made anew is found
+			_ = watch(limited)                                          // that NATS is away is the matter of a check
+			ended := limited.Err() != nil
+			cancel()
+			if !ended {
+				_ = sleep.For(ctx, watchAgain)
+			}
+		}
+	}
+	both.Go(func() {
+		again(func(ctx context.Context) error {
+			return h.Queue.WatchNodes(ctx, func(said [][]byte) {
+				if all, err := nodesSaid(said); err == nil {
+					h.fleet.hear(all, time.Now())
+				}
+			})
+		})
+	})
+	both.Go(func() { again(func(ctx context.Context) error { return h.Queue.WatchPins(ctx, h.fleet.setPins) }) })
+	both.Wait()
+}
+
+// hear notes what all runners said last.
+func (f *fleet) hear(all []Node, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	heard := make(map[string]heardNode, len(all))
+	for _, n := range all {
+		x := heardNode{Node: n, first: now, last: now}
+		if before, known := f.heard[n.Node]; known {
+			if before.StartedAt.Equal(n.StartedAt) {
+				x.first = before.first
+			}
+			if before.SaidAt.Equal(n.SaidAt) {
+				x.last = before.last
+			}
+		}
+		heard[n.Node] = x
+	}
+	f.heard = heard
+}
+
+func (f *fleet) setPins(pins map[string]string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pins = pins
+}
+
+// pin is the node that a person has given an account to, "" for none.
+func (f *fleet) pin(account string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pins[account]
+}
+
+// runner is the last word of a living runner.
+func (f *fleet) runner(node string, now time.Time) (n heardNode, living bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, known := f.heard[node]
+	return n, known && n.lives(now)
+}
+
+// lives reports whether a runner may be given accounts.
+func (n heardNode) lives(now time.Time) bool { return !n.Stopping && now.Sub(n.last) < lateAfter }
+
+// holder is another living runner that says it has an account's lease, "" where none does.
+func (f *fleet) holder(account, self string, now time.Time) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, n := range f.heard {
+		if name != self && n.lives(now) && slices.ContainsFunc(n.Accounts, func(x NodeAccount) bool { return x.Account == account && x.Lease }) {
+			return name
+		}
+	}
+	return ""
+}
+
+// leaves reports whether an account that is free should be another runner's than own.
+// The runner that held it has given it back or is lost: it is not the one.
+func (f *fleet) leaves(own placement.Node, account string, now time.Time) bool {
+	to := f.place(own, account, now)[account]
+	return to != "" && to != own.Name
+}
+
+// place is the placement of all accounts on this runner and the other living ones. free is
+// an account that none of them holds, whatever they say; "" for none.
+func (f *fleet) place(own placement.Node, free string, now time.Time) map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	nodes := []placement.Node{own}
+	for name, n := range f.heard {
+		if name != own.Name && n.lives(now) {
+			nodes = append(nodes, n.placed())
+		}
+	}
+	var accounts []string
+	for i := range nodes {
+		nodes[i].Holds = slices.DeleteFunc(slices.Clone(nodes[i].Holds), func(a string) bool { return a == free })
+		accounts = slices.Concat(accounts, nodes[i].Holds, nodes[i].Ready)
+	}
+	return placement.Of(nodes, accounts, maps.Clone(f.pins))
+}
+
+// placed is what a runner said, as the placement takes it.
+func (n heardNode) placed() placement.Node {
+	out := placement.Node{Name: n.Node.Node}
+	for _, x := range n.Accounts {
+		switch {
+		case x.Lease:
+			out.Holds = append(out.Holds, x.Account)
+		case x.Ready:
+			out.Ready = append(out.Ready, x.Account)
+		}
+	}
+	return out
+}
+
+// standing is this runner itself, as the placement takes it.
+func (h *Host) standing() placement.Node {
+	out := placement.Node{Name: h.holder}
+	for _, a := range h.Accounts {
+		switch {
+		case a.holds():
+			out.Holds = append(out.Holds, a.Name)
+		case a.couldRun():
+			out.Ready = append(out.Ready, a.Name)
+		}
+	}
+	return out
+}
+
+// couldRun says of a standby that it could run the account at once.
+func (a *account) couldRun() bool {
+	a.mu.Lock()
+	waits := a.state == waitsForLease
+	a.mu.Unlock()
+	return waits && a.standby.close(fewRows) && a.notReady() == ""
+}
