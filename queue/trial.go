@@ -32,7 +32,7 @@ func (e *OccupiedError) Error() string {
 
 // streamsOf are all streams that an account has, or can have.
 func streamsOf(account string) []string {
-	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), snapshotsStream(account)}
+	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), objectsStream(SnapshotsBucket(account)), objectsStream(FleetBucket(account))}
 }
 
 // NewTrial begins a trial. It changes nothing on the server; an account that has anything

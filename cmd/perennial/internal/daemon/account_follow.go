@@ -31,7 +31,7 @@ func (a *account) stand(ctx context.Context) (*queue.Lease, error) {
 	follower.Go(func() { a.follow(following) })
 	defer func() { stop(); follower.Wait() }()
 	return a.host.Queue.AcquireLeaseInTurn(ctx, a.Name, a.host.holder, LeaseTTL, queue.Turn{
-		Yields: func() bool { return a.host.fleet.leaves(a.host.standing(), a.Name, time.Now()) },
+		Yields: func() bool { return a.host.peers.leaves(a.host.standing(), a.Name, time.Now()) },
 		Waits: func() {
 			a.setState(waitsForLease)
 			a.hasStarted()

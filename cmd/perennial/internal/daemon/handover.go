@@ -164,7 +164,7 @@ func (h *Host) lookAtHandOver(m *mover, now time.Time) {
 	}
 	x, a := *m.now, h.account(m.now.account)
 	log := a.log.WithField("to", x.to)
-	switch holder := h.fleet.holder(x.account, h.holder, now); {
+	switch holder := h.peers.holder(x.account, h.holder, now); {
 	case a.held().since.After(x.began):
 		log.Warn("the account was handed over and not taken: this runner goes on with it")
 		m.end(false, now)
@@ -180,15 +180,15 @@ func (h *Host) lookAtHandOver(m *mover, now time.Time) {
 // wishes are the accounts of this runner that others should hold.
 func (h *Host) wishes(now time.Time) (all []wish) {
 	own := h.standing()
-	placed := h.fleet.place(own, "", now)
+	placed := h.peers.place(own, "", now)
 	for _, a := range h.Accounts {
 		held, to := a.held(), placed[a.Name]
 		if held.since.IsZero() || to == "" || to == h.holder {
 			continue
 		}
-		n, living := h.fleet.runner(to, now)
+		n, living := h.peers.runner(to, now)
 		all = append(all, wish{
-			account: a.Name, to: to, pinned: h.fleet.pin(a.Name) == to, held: held.since, came: n.first,
+			account: a.Name, to: to, pinned: h.peers.pin(a.Name) == to, held: held.since, came: n.first,
 			ready: living && slices.Contains(n.placed().Ready, a.Name),
 		})
 	}

@@ -93,7 +93,7 @@ func (h *Host) watch(ctx context.Context) {
 	every(h.heal)
 	if h.Embedded == nil {
 		loops.Go(func() { h.keepNode(ctx) })
-		loops.Go(func() { h.followFleet(ctx) })
+		loops.Go(func() { h.followPeers(ctx) })
 		loops.Go(func() { h.handOvers(ctx) })
 	}
 	for _, a := range h.Accounts {

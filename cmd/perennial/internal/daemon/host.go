@@ -44,7 +44,7 @@ type Host struct {
 	// set before Run; nil: nothing.
 	VerbMetadata map[string]map[string]string
 	probed       probed
-	fleet        fleet         // on an external NATS: the other runners
+	peers        peers         // on an external NATS: the other runners
 	changed      chan struct{} // what this runner says of itself has changed
 	stopping     atomic.Bool
 	started      time.Time

@@ -25,8 +25,8 @@ const (
 	watchAgain = time.Second
 )
 
-// fleet is what the runners of the configuration have said, as this one heard it.
-type fleet struct {
+// peers are what the runners of the configuration have said, as this one heard it.
+type peers struct {
 	mu    sync.Mutex
 	heard map[string]heardNode // by name
 	pins  map[string]string    // node by account
@@ -39,8 +39,8 @@ type heardNode struct {
 	last  time.Time // when this word came
 }
 
-// followFleet hears the other runners until ctx ends.
-func (h *Host) followFleet(ctx context.Context) {
+// followPeers hears the other runners until ctx ends.
+func (h *Host) followPeers(ctx context.Context) {
 	var both sync.WaitGroup
 	again := func(watch func(context.Context) error) {
 		for ctx.Err() == nil {
@@ -57,23 +57,23 @@ func (h *Host) followFleet(ctx context.Context) {
 		again(func(ctx context.Context) error {
 			return h.Queue.WatchNodes(ctx, func(said [][]byte) {
 				if all, err := nodesSaid(said); err == nil {
-					h.fleet.hear(all, time.Now())
+					h.peers.hear(all, time.Now())
 				}
 			})
 		})
 	})
-	both.Go(func() { again(func(ctx context.Context) error { return h.Queue.WatchPins(ctx, h.fleet.setPins) }) })
+	both.Go(func() { again(func(ctx context.Context) error { return h.Queue.WatchPins(ctx, h.peers.setPins) }) })
 	both.Wait()
 }
 
 // hear notes what all runners said last.
-func (f *fleet) hear(all []Node, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (p *peers) hear(all []Node, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	heard := make(map[string]heardNode, len(all))
 	for _, n := range all {
 		x := heardNode{Node: n, first: now, last: now}
-		if before, known := f.heard[n.Node]; known {
+		if before, known := p.heard[n.Node]; known {
 			if before.StartedAt.Equal(n.StartedAt) {
 				x.first = before.first
 			}
@@ -83,27 +83,27 @@ func (f *fleet) hear(all []Node, now time.Time) {
 		}
 		heard[n.Node] = x
 	}
-	f.heard = heard
+	p.heard = heard
 }
 
-func (f *fleet) setPins(pins map[string]string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.pins = pins
+func (p *peers) setPins(pins map[string]string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pins = pins
 }
 
 // pin is the node that a person has given an account to, "" for none.
-func (f *fleet) pin(account string) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.pins[account]
+func (p *peers) pin(account string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pins[account]
 }
 
 // runner is the last word of a living runner.
-func (f *fleet) runner(node string, now time.Time) (n heardNode, living bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n, known := f.heard[node]
+func (p *peers) runner(node string, now time.Time) (n heardNode, living bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n, known := p.heard[node]
 	return n, known && n.lives(now)
 }
 
@@ -111,10 +111,10 @@ func (f *fleet) runner(node string, now time.Time) (n heardNode, living bool) {
 func (n heardNode) lives(now time.Time) bool { return !n.Stopping && now.Sub(n.last) < lateAfter }
 
 // holder is another living runner that says it has an account's lease, "" where none does.
-func (f *fleet) holder(account, self string, now time.Time) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for name, n := range f.heard {
+func (p *peers) holder(account, self string, now time.Time) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, n := range p.heard {
 		if name != self && n.lives(now) && slices.ContainsFunc(n.Accounts, func(x NodeAccount) bool { return x.Account == account && x.Lease }) {
 			return name
 		}
@@ -124,18 +124,18 @@ func (f *fleet) holder(account, self string, now time.Time) string {
 
 // leaves reports whether an account that is free should be another runner's than own.
 // The runner that held it has given it back or is lost: it is not the one.
-func (f *fleet) leaves(own placement.Node, account string, now time.Time) bool {
-	to := f.place(own, account, now)[account]
+func (p *peers) leaves(own placement.Node, account string, now time.Time) bool {
+	to := p.place(own, account, now)[account]
 	return to != "" && to != own.Name
 }
 
 // place is the placement of all accounts on this runner and the other living ones. free is
 // an account that none of them holds, whatever they say; "" for none.
-func (f *fleet) place(own placement.Node, free string, now time.Time) map[string]string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (p *peers) place(own placement.Node, free string, now time.Time) map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	nodes := []placement.Node{own}
-	for name, n := range f.heard {
+	for name, n := range p.heard {
 		if name != own.Name && n.lives(now) {
 			nodes = append(nodes, n.placed())
 		}
@@ -145,7 +145,7 @@ func (f *fleet) place(own placement.Node, free string, now time.Time) map[string
 		nodes[i].Holds = slices.DeleteFunc(slices.Clone(nodes[i].Holds), func(a string) bool { return a == free })
 		accounts = slices.Concat(accounts, nodes[i].Holds, nodes[i].Ready)
 	}
-	return placement.Of(nodes, accounts, maps.Clone(f.pins))
+	return placement.Of(nodes, accounts, maps.Clone(p.pins))
 }
 
 // placed is what a runner said, as the placement takes it.
