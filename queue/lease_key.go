@@ -101,8 +101,10 @@ type contender struct {
 	recent          context.Context // ends when no runner's key was seen for a time to live; nil before any was
 	forget          context.CancelFunc
 
-	yields    func() bool // see Turn
-	freeSince time.Time   // since when the account is left to another runner; zero: it is not
+	read   uint64          // revision of the key as take found it
+	yields func() bool     // see Turn
+	left   context.Context // ends when the account was left to another runner for long enough; nil: it is not left
+	forgo  context.CancelFunc
 }
 
 // lookTime bounds each request to the bucket while a lease is waited for: a bucket whose
@@ -116,9 +118,18 @@ func (c *contender) saw() {
 }
 
 func (c *contender) calm() {
+	c.notFree()
 	if c.forget != nil {
 		c.forget()
 	}
+}
+
+// notFree forgets that the account was free.
+func (c *contender) notFree() {
+	if c.forgo != nil {
+		c.forgo()
+	}
+	c.left, c.forgo = nil, nil
 }
 
 // try takes the account if the rule lets this runner have it.
@@ -159,6 +170,7 @@ func (c *contender) take(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("lease of account %s: %w", c.account, err)
 	}
+	c.read = key.revision
 	c.note(key)
 	held := &LeaseHeldError{Account: c.account, Holder: key.by()}
 	if key.holder != "" && key.holder != c.holder {
@@ -186,7 +198,7 @@ func (c *contender) take(ctx context.Context) (uint64, error) {
 // sight of a stranger's: before that, a runner may have written it.
 func (c *contender) note(key leaseKey) {
 	if key.holder != "" && key.holder != c.holder {
-		c.freeSince = time.Time{}
+		c.notFree()
 	}
 	others := key.holder != "" && key.holder != c.holder && key.revision != c.last
 	if others {
@@ -202,10 +214,10 @@ func (c *contender) leaves() bool {
 	if c.yields == nil {
 		return false
 	}
-	if c.freeSince.IsZero() {
-		c.freeSince = time.Now()
+	if c.left == nil {
+		c.left, c.forgo = context.WithTimeout(context.Background(), yieldTime(c.ttl))
 	}
-	return time.Since(c.freeSince) < yieldTime(c.ttl) && c.yields()
+	return c.left.Err() == nil && c.yields()
 }
 
 // yieldTime is for how long a free account is left to another runner. With the time to
@@ -215,7 +227,7 @@ func yieldTime(ttl time.Duration) time.Duration { return ttl / 5 }
 // lookAgain is when the key is read again by one who waits, whatever is announced: soon
 // while it is left to another runner, or when its time to live has gone by.
 func (c *contender) lookAgain() time.Duration {
-	if !c.freeSince.IsZero() || c.recent != nil && c.recent.Err() != nil {
+	if c.left != nil || c.recent != nil && c.recent.Err() != nil {
 		return c.ttl / 20
 	}
 	return c.ttl / 4
@@ -226,7 +238,7 @@ func (c *contender) lookAgain() time.Duration {
 func (c *contender) awaitFree(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, c.lookAgain())
 	defer cancel()
-	watcher, err := c.bucket.Watch(limited, c.account, jetstream.UpdatesOnly())
+	watcher, err := c.bucket.Watch(limited, c.account) // which begins with what take may have missed
 	if err != nil {
 		return sleep.For(ctx, c.ttl/4)
 	}
@@ -246,7 +258,7 @@ func (c *contender) awaitFree(ctx context.Context) error {
 			}
 			key := keyOf(entry)
 			c.note(key)
-			if key.free {
+			if key.free && key.revision != c.read {
 				return nil
 			}
 		}

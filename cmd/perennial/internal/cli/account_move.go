@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -98,14 +99,14 @@ func (a *app) moveAccount(ctx context.Context, m move) error {
 
 // movable refuses a node that does not live, or does not know the account.
 func movable(nodes []daemon.Node, m move) error {
-	var living []string
+	living := make([]string, 0, len(nodes))
 	for _, n := range nodes {
 		living = append(living, n.Node)
 	}
 	i := slices.Index(living, m.to)
 	switch {
 	case len(living) == 0:
-		return &exitError{ExitUnreachable, fmt.Errorf("no runner has said in the last ten seconds that it lives\nstart `perennial run`")}
+		return &exitError{ExitUnreachable, errors.New("no runner has said in the last ten seconds that it lives\nstart `perennial run`")}
 	case i < 0:
 		return usage("account move: no runner %q lives\nliving: %s", m.to, strings.Join(living, ", "))
 	case !slices.ContainsFunc(nodes[i].Accounts, func(x daemon.NodeAccount) bool { return x.Account == m.account }):

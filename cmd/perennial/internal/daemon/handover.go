@@ -22,12 +22,13 @@ const (
 	// handOverMost is how long a hand-over may take: the drain, the last events, and the
 	// receiver's answer. Then it counts as failed.
 	handOverMost = time.Minute
-	// failedFirst and failedMost bound the wait behind a hand-over that failed.
-	failedFirst = 5 * time.Second
-	failedMost  = time.Minute
-	// staysAway is for how long an account that was handed over is not handed over again
-	// by the same runner for the sake of even shares.
-	staysAway = time.Minute
+	// againFirst and againMost bound the wait behind a hand-over that failed, before the
+	// next one to that runner, and behind any, before the same account is handed over by
+	// the same runner again for the sake of even shares. It doubles each time.
+	againFirst = 5 * time.Second
+	againMost  = time.Minute
+	// forgets is how long behind such a wait the next one is a first one.
+	forgets = 10 * againMost
 )
 
 // holding is the time in which a runner has an account's lease. The zero value is that it
@@ -62,18 +63,27 @@ type handing struct {
 	began       time.Time
 }
 
-// failure is why a runner is not handed accounts for now.
-type failure struct {
+// pause is a time in which something is not tried again.
+type pause struct {
 	until time.Time
 	delay time.Duration
+}
+
+// longer is the pause that follows p.
+func (p pause) longer(now time.Time) pause {
+	if now.Sub(p.until) > forgets {
+		p.delay = 0
+	}
+	delay := min(max(2*p.delay, againFirst), againMost)
+	return pause{until: now.Add(delay), delay: delay}
 }
 
 // mover decides when an account is handed over. Its zero value is ready.
 type mover struct {
 	now    *handing
-	wished map[string]string    // of the look before: node by account
-	failed map[string]failure   // by node
-	moved  map[string]time.Time // by account: when it was last handed over
+	wished map[string]string // of the look before: node by account
+	failed map[string]pause  // by node: it did not take what it was given
+	moved  map[string]pause  // by account: it was handed over
 }
 
 // wish is an account that another runner should hold.
@@ -115,25 +125,23 @@ func (m *mover) may(w wish, now time.Time) bool {
 	if !w.ready || now.Sub(w.came) < settles || now.Before(m.failed[w.to].until) {
 		return false
 	}
-	moved, before := m.moved[w.account]
-	return w.pinned || now.Sub(w.held) >= settles && (!before || now.Sub(moved) >= staysAway)
+	return w.pinned || now.Sub(w.held) >= settles && !now.Before(m.moved[w.account].until)
 }
 
-// end notes what became of the hand-over that is under way: its receiver took the account,
-// or did not.
+// end notes what became of the hand-over that is under way: a runner took the account, the
+// receiver that was meant or one that was preferred meanwhile, or none did.
 func (m *mover) end(took bool, now time.Time) {
 	if m.failed == nil {
-		m.failed, m.moved = map[string]failure{}, map[string]time.Time{}
+		m.failed, m.moved = map[string]pause{}, map[string]pause{}
 	}
 	x := *m.now
 	m.now = nil
-	m.moved[x.account] = now
+	m.moved[x.account] = m.moved[x.account].longer(now)
 	if took {
 		delete(m.failed, x.to)
-		return
+	} else {
+		m.failed[x.to] = m.failed[x.to].longer(now)
 	}
-	delay := min(max(2*m.failed[x.to].delay, failedFirst), failedMost)
-	m.failed[x.to] = failure{until: now.Add(delay), delay: delay}
 }
 
 // handOvers hands accounts over, one at a time, until ctx ends.
@@ -170,7 +178,7 @@ func (h *Host) lookAtHandOver(m *mover, now time.Time) {
 		m.end(false, now)
 	case holder != "":
 		log.WithField("holder", holder).Info("the account was handed over")
-		m.end(holder == x.to, now)
+		m.end(true, now)
 	case now.Sub(x.began) > handOverMost:
 		log.Warn("the hand-over of the account takes long: the next one goes to another runner")
 		m.end(false, now)

@@ -1,0 +1,158 @@
+// Who is preferred for a free account, and when one that is held is handed over.
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"perennial/cmd/perennial/internal/placement"
+)
+
+// said is a word of a runner that could run what it does not hold.
+func said(name string, at time.Time, holds ...string) Node {
+	n := Node{Node: name, SaidAt: at}
+	for _, a := range []string{"a", "b", "c"} {
+		held := false
+		for _, h := range holds {
+			held = held || h == a
+		}
+		n.Accounts = append(n.Accounts, NodeAccount{Account: a, Lease: held, Ready: !held})
+	}
+	return n
+}
+
+// TestAFreeAccountIsLeftToALivingRunnerAlone: to one that has fewer accounts, not to one
+// that held it, that ends, or that has said nothing for a while.
+func TestAFreeAccountIsLeftToALivingRunnerAlone(t *testing.T) {
+	now := time.Now()
+	own := placement.Node{Name: "own", Holds: []string{"b"}, Ready: []string{"a", "c"}}
+	leaves := func(n Node, later time.Duration) bool {
+		var f fleet
+		f.hear([]Node{n}, now)
+		f.hear([]Node{n}, now.Add(later)) // the same word, read again
+		return f.leaves(own, "a", now.Add(later))
+	}
+	if !leaves(said("other", now), 0) {
+		t.Error("it is not left to a runner without accounts")
+	}
+	if leaves(said("other", now, "a"), 0) {
+		t.Error("it is left to the runner that had it")
+	}
+	if leaves(said("other", now, "b", "c"), 0) {
+		t.Error("it is left to a runner with more accounts")
+	}
+	if leaves(said("other", now), lateAfter) {
+		t.Error("it is left to a runner that says nothing any more")
+	}
+	ending := said("other", now)
+	ending.Stopping = true
+	if leaves(ending, 0) {
+		t.Error("it is left to a runner that ends")
+	}
+	behind := said("other", now)
+	behind.Accounts[0].Ready = false
+	if leaves(behind, 0) {
+		t.Error("it is left to a runner that is not ready")
+	}
+}
+
+// TestAPersonsPinDecidesWhoHasAnAccount, as long as that runner lives.
+func TestAPersonsPinDecidesWhoHasAnAccount(t *testing.T) {
+	now := time.Now()
+	own := placement.Node{Name: "own", Ready: []string{"a", "b", "c"}}
+	var f fleet
+	f.hear([]Node{said("other", now, "b", "c")}, now)
+	if f.leaves(own, "a", now) {
+		t.Error("without a pin it is left to a runner with more accounts")
+	}
+	f.setPins(map[string]string{"a": "other"})
+	if !f.leaves(own, "a", now) {
+		t.Error("the pin does not hold")
+	}
+	if f.leaves(own, "a", now.Add(lateAfter)) {
+		t.Error("the pin holds for a runner that is gone")
+	}
+}
+
+// wished is a wish to which nothing stands opposed.
+func wished(now time.Time) wish {
+	return wish{account: "a", to: "other", held: now.Add(-time.Hour), came: now.Add(-time.Hour), ready: true}
+}
+
+func chosen(m *mover, w wish, now time.Time) bool { return m.choose([]wish{w}, now) != nil }
+
+// TestAnAccountIsHandedOverWhenTwoLooksSayTheSame, and one at a time.
+func TestAnAccountIsHandedOverWhenTwoLooksSayTheSame(t *testing.T) {
+	now := time.Now()
+	var m mover
+	third := wished(now)
+	third.to = "third"
+	if chosen(&m, wished(now), now) || chosen(&m, third, now) || chosen(&m, wished(now), now) {
+		t.Error("one look was enough")
+	}
+	if !chosen(&m, wished(now), now) {
+		t.Fatal("two looks were not enough")
+	}
+	other := wished(now)
+	other.account = "b"
+	m.choose([]wish{other}, now)
+	if chosen(&m, other, now) {
+		t.Error("two are handed over at once")
+	}
+	m.end(true, now)
+	if !chosen(&m, other, now) {
+		t.Error("the next one is not handed over")
+	}
+}
+
+// TestAnAccountIsHandedOverToASettledRunnerAlone: one that is ready and is there for a
+// while; and an account is held for a while first, unless a person wants it elsewhere.
+func TestAnAccountIsHandedOverToASettledRunnerAlone(t *testing.T) {
+	now := time.Now()
+	try := func(change func(*wish)) bool {
+		var m mover
+		w := wished(now)
+		change(&w)
+		m.choose([]wish{w}, now)
+		return chosen(&m, w, now)
+	}
+	if try(func(w *wish) { w.ready = false }) || try(func(w *wish) { w.came = now.Add(-settles / 2) }) || try(func(w *wish) { w.held = now.Add(-settles / 2) }) {
+		t.Error("it is handed over")
+	}
+	if !try(func(w *wish) { w.held, w.pinned = now, true }) || !try(func(*wish) {}) {
+		t.Error("it is not handed over")
+	}
+}
+
+// waits are what lies between one attempt and the next.
+var waits = []time.Duration{againFirst, 2 * againFirst, 4 * againFirst, 8 * againFirst, againMost, againMost}
+
+// TestAHandOverThatFailsIsTriedAgainLater: later each time, within a minute.
+func TestAHandOverThatFailsIsTriedAgainLater(t *testing.T) {
+	w := wished(time.Now())
+	w.pinned = true
+	againBehind(t, w, false)
+}
+
+// TestAnAccountDoesNotGoToAndFro: what was handed over for even shares, and came back, is
+// handed over again later each time.
+func TestAnAccountDoesNotGoToAndFro(t *testing.T) {
+	againBehind(t, wished(time.Now()), true)
+}
+
+func againBehind(t *testing.T, w wish, took bool) {
+	t.Helper()
+	var m mover
+	now := time.Now()
+	m.choose([]wish{w}, now)
+	for _, wait := range waits {
+		if !chosen(&m, w, now) {
+			t.Fatal("it is not tried again")
+		}
+		m.end(took, now)
+		if chosen(&m, w, now.Add(wait-time.Millisecond)) {
+			t.Fatalf("it is tried again before %s", wait)
+		}
+		now = now.Add(wait)
+	}
+}
