@@ -67,7 +67,8 @@ var flags = map[string][]string{
 	"./queue":       {"-rapid.seed", "1", "-rapid.nofailfile", "-patience", "15s"},
 	"./upstream":    {"-rapid.seed", "1", "-rapid.nofailfile"},
 
-	"./cmd/perennial/internal/cli": {"-rapid.seed", "1", "-rapid.nofailfile"},
+	"./cmd/perennial/internal/cli":       {"-rapid.seed", "1", "-rapid.nofailfile"},
+	"./cmd/perennial/internal/placement": {"-rapid.seed", "1", "-rapid.nofailfile"},
 }
 
 // overlay writes the bug beside the tree, for -overlay of the go tool.
