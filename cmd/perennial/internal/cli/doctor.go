@@ -28,7 +28,8 @@ type DoctorFinding struct {
 	Check   string `json:"check"`
 	OK      bool   `json:"ok"`
 	Seen    string `json:"seen"`
-	Do      string `json:"do,omitempty"` // what to do, when it is not ok
+	Warning bool   `json:"warning,omitempty"` // it works, and something should be done
+	Do      string `json:"do,omitempty"`      // what to do, when it is not ok or a warning
 }
 
 // doctor looks at everything that a run depends on, and changes nothing.
@@ -81,6 +82,10 @@ func (d *doctor) ok(check, seen string, args ...any) {
 
 func (d *doctor) bad(check string, seen any, do string) {
 	d.found(DoctorFinding{Check: check, Seen: fmt.Sprint(seen), Do: do})
+}
+
+func (d *doctor) warn(check, seen, do string) {
+	d.found(DoctorFinding{Check: check, OK: true, Warning: true, Seen: seen, Do: do})
 }
 
 // provider sends GETs alone: whether a key may write only a POST would show.
@@ -194,7 +199,7 @@ func (d *doctor) nats(ctx context.Context) {
 		d.roles(ctx, r.URL())
 	}
 	if external {
-		d.ok("durability", "an external server syncs by its own sync_interval (two minutes unless set): use 3 replicas, or sync_interval: always")
+		d.durability(ctx, r.Queue)
 	}
 }
 
@@ -294,6 +299,9 @@ func (d *doctor) report() error {
 			}
 		}
 		mark := "ok"
+		if f.Warning {
+			mark = "warning"
+		}
 		if !f.OK {
 			wrong++
 			mark = "NOT OK"

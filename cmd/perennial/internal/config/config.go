@@ -47,6 +47,9 @@ type NATS struct {
 	PasswordFile string `koanf:"password_file"` // of user
 	Users        []User `koanf:"users"`         // of the embedded server
 	Context      string `koanf:"context"`       // of the NATS CLI
+	// SyncAlways states of url or context that its server syncs every write, which no
+	// client can see (sync_interval: always). The doctor takes one copy for enough then.
+	SyncAlways bool `koanf:"sync_always"`
 }
 
 // External reports whether the configuration names a server; else there is an embedded one.
@@ -180,6 +183,9 @@ func (c *Config) validate() error {
 	}
 	if c.NATS.URL != "" && c.NATS.Context != "" {
 		return errors.New("nats.url and nats.context exclude each other: keep one")
+	}
+	if c.NATS.SyncAlways && !c.NATS.External() {
+		return errors.New("nats.sync_always is said of nats.url or nats.context, and both are empty: leave it out")
 	}
 	if !c.NATS.External() {
 		if err := queue.CheckListen(c.NATS.Listen); err != nil {

@@ -339,6 +339,7 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 		"our own user":           {account + "nats: {users: [{user: local, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "choose another name"},
 		"a name of two lines":    {account + "nats: {users: [{user: \"a\\nb\", password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "must be 1 to 64"},
 		"a user's plain word":    {account + "nats: {users: [{user: app, password: canary, roles: [{role: producer, accounts: [main]}]}]}\n", "bcrypt"},
+		"syncing the embedded":   {account + "nats: {sync_always: true}\n", "nats.sync_always"},
 		"a user and no login":    {account + "nats: {url: 'nats://127.0.0.1:1', user: app}\n", "nats.password_file"},
 		"a login for nothing":    {account + "nats: {password_file: main.secret}\n", "nats.url"},
 		"two logins":             {account + "nats: {url: 'nats://127.0.0.1:1', password_file: main.secret, creds_file: x}\n", "exclude each other"},

@@ -46,7 +46,7 @@ func TestDoctorSaysWhereUsersAreNotKeptApart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.write("perennial.yaml", strings.Replace(string(text), "listen: 127.0.0.1:0}\nhttp", "listen: 127.0.0.1:0, users: "+users+"}\nhttp", 1), 0o600)
+			w.write("perennial.yaml", strings.Replace(string(text), "listen: 127.0.0.1:0}\nhttp", "listen: 127.0.0.1:0, sync_always: true, users: "+users+"}\nhttp", 1), 0o600)
 			n.startAs(c.more + "\n" + c.mistake(w.mustCLI("nats-config")))
 			_, line := w.run()
 			w.readySays(line, ready)

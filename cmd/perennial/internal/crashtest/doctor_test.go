@@ -61,7 +61,7 @@ func TestTheDoctorOfAllAccountsSaysReplicasThatCannotBe(t *testing.T) {
 	n.start("pw")
 	w.write("other.secret", "second-canary-9dK4", 0o600)
 	account := "{base_url: " + w.sandbox.Sandbox + ", app_id: "
-	w.write("perennial.yaml", "data_dir: ./data\nnats: {url: \""+n.url()+"\"}\nhttp: {listen: 127.0.0.1:0}\naccounts:\n  main: "+account+worldAppID+", secret_file: main.secret}\n  other: "+account+"sbx_app_other, secret_file: other.secret, replicas: 3}\n", 0o600)
+	w.write("perennial.yaml", "data_dir: ./data\nnats: {url: \""+n.url()+"\", sync_always: true}\nhttp: {listen: 127.0.0.1:0}\naccounts:\n  main: "+account+worldAppID+", secret_file: main.secret}\n  other: "+account+"sbx_app_other, secret_file: other.secret, replicas: 3}\n", 0o600)
 	out, errs, code := w.cli("doctor", "-o", "json")
 	if code != cli.ExitFailed {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
@@ -89,6 +89,7 @@ func TestTheDoctorReportsAMaxPayloadBelowAFactsSize(t *testing.T) {
 	w := newWorld(t, 1)
 	n := newNATSProcess(t, w)
 	w.configure(n.url(), "")
+	w.saysItSyncs()
 	n.more = "max_payload: 65536"
 	n.start("pw")
 	if f := examined(t, w, cli.ExitFailed)["max_payload"]; f.OK || !strings.Contains(f.Seen, "64 KiB") || !strings.Contains(f.Do, "1MB") {

@@ -1,0 +1,107 @@
+// The doctor's check that what another NATS server acknowledges outlives a power cut: by
+// copies on other servers, or by a sync of every write.
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"perennial/ledger/sleep"
+	"perennial/queue"
+)
+
+// A copy counts as behind when it is at each of so many looks: one that is written to may
+// be for a moment.
+const (
+	copiesLooks = 3
+	copiesEvery = 500 * time.Millisecond
+)
+
+// durability fails where one server has the only copy and nothing says that it syncs every
+// write, and where streams have fewer copies than the account asks for. A copy that is
+// behind is a warning: what is acknowledged is on the others.
+func (d *doctor) durability(ctx context.Context, q *queue.Queue) {
+	want := d.config.Accounts[d.account].Replicas
+	all, err := lookAtCopies(ctx, q, d.account)
+	if err != nil {
+		d.bad("durability", err, "start the NATS servers: a stream whose servers do not answer stores nothing")
+		return
+	}
+	var single, few, edits, behind []string
+	least := want
+	for _, c := range all {
+		least = min(least, c.Number)
+		if c.Number == 1 {
+			single = append(single, c.Stream)
+		}
+		if c.Number < want {
+			few = append(few, fmt.Sprintf("%s has %d of %d copies", c.Stream, c.Number, want))
+			edits = append(edits, fmt.Sprintf("`nats stream edit %s --replicas %d`", c.Stream, want))
+		}
+		for _, b := range c.Behind {
+			behind = append(behind, c.Stream+": "+b)
+		}
+	}
+	alone := want == 1 && (len(all) == 0 || len(single) > 0)
+	switch {
+	case len(few) > 0:
+		d.bad("durability", strings.Join(few, "; "), strings.Join(edits, ", "))
+	case alone && !d.config.NATS.SyncAlways:
+		d.bad("durability", d.oneCopy(q, single), "run three servers and set accounts."+d.account+".replicas: 3 (streams that are there: `nats stream edit NAME --replicas 3`); "+
+			"or set sync_interval: always in the server's jetstream block, and then nats.sync_always: true here")
+	case len(behind) > 0:
+		d.warn("durability", strings.Join(behind, "; "), "see that these servers work: until they have caught up, the loss of another one may stop the account")
+	case alone:
+		d.ok("durability", "one copy, and nats.sync_always says that the server syncs every write, which no client can see: a power cut loses nothing, a lost disk all")
+	default:
+		d.ok("durability", "%s, each up to date: a lost server loses nothing; a power cut of all at once, what they had not synced", countCopies(all, least))
+	}
+}
+
+func countCopies(all []queue.Copies, least int) string {
+	if len(all) == 0 {
+		return fmt.Sprintf("%d copies of each stream, which the first `perennial run` makes", least)
+	}
+	for _, c := range all { // more than asked for
+		least = max(least, c.Number)
+	}
+	return fmt.Sprintf("%d copies of %d streams", least, len(all))
+}
+
+// oneCopy says what is kept once, and where.
+func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
+	what, where := strings.Join(streams, ", "), "a single server"
+	if what == "" {
+		what = "each stream, when the first `perennial run` makes it,"
+	}
+	if q.Clustered() {
+		where = "one server of the cluster"
+	}
+	return fmt.Sprintf("%s has one copy, on %s at %s: a power cut loses what it has acknowledged and not synced, by default of two minutes, and a lost disk all", what, where, q.URL())
+}
+
+// lookAtCopies gives what the last look shows; copies that were not behind at each look
+// are not.
+func lookAtCopies(ctx context.Context, q *queue.Queue, account string) (all []queue.Copies, err error) {
+	for look := range copiesLooks {
+		if look > 0 {
+			if err := sleep.For(ctx, copiesEvery); err != nil {
+				return nil, err
+			}
+		}
+		if all, err = q.StreamCopies(ctx, account); err != nil {
+			return nil, err
+		}
+		behind := 0
+		for _, c := range all {
+			behind += len(c.Behind)
+		}
+		if behind == 0 {
+			break
+		}
+	}
+	return all, nil
+}

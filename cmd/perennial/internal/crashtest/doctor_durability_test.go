@@ -1,0 +1,126 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/cmd/perennial/internal/cli"
+)
+
+// reconfigure replaces a part of perennial.yaml.
+func (w *world) reconfigure(old, with string) {
+	w.t.Helper()
+	text, err := os.ReadFile(filepath.Join(w.dir, "perennial.yaml"))
+	if err != nil || !strings.Contains(string(text), old) {
+		w.t.Fatalf("%v: %q is not in\n%s", err, old, text)
+	}
+	w.write("perennial.yaml", strings.Replace(string(text), old, with, 1), 0o600)
+}
+
+// saysItSyncs states that the configured server syncs every write.
+func (w *world) saysItSyncs() {
+	w.t.Helper()
+	w.reconfigure("listen: 127.0.0.1:0", "listen: 127.0.0.1:0, sync_always: true")
+}
+
+// TestTheDoctorRefusesOneCopyThatIsNotSynced: before and behind the first start, until the
+// configuration states that the server syncs.
+func TestTheDoctorRefusesOneCopyThatIsNotSynced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	n := newNATSProcess(t, w)
+	n.start("pw")
+	w.configure(n.url(), "")
+	refused := func(when, stream string) {
+		f := examined(t, w, cli.ExitFailed)["durability"]
+		if f.OK || !strings.Contains(f.Seen, stream) || !strings.Contains(f.Seen, "single server") || !strings.Contains(f.Do, "replicas: 3") || !strings.Contains(f.Do, "nats.sync_always") {
+			t.Errorf("%s: %+v", when, f)
+		}
+	}
+	refused("before the first start", "each stream")
+	p, line := w.run()
+	w.readySays(line, ready)
+	refused("behind it", "PERENNIAL_EVENTS_main")
+	p.kill()
+	w.saysItSyncs()
+	if f := examined(t, w, cli.ExitDone)["durability"]; !f.OK || f.Warning || !strings.Contains(f.Seen, "nats.sync_always") {
+		t.Errorf("a server that syncs: %+v", f)
+	}
+}
+
+// durability is the doctor's finding, and whether it found all as it should be.
+func (w *world) durability() (found cli.DoctorFinding, code int) {
+	w.t.Helper()
+	out, _, code := w.cli("doctor", "-o", "json")
+	for line := range strings.Lines(out) {
+		var f cli.DoctorFinding
+		if err := json.Unmarshal([]byte(line), &f); err != nil {
+			w.t.Fatal(err)
+		}
+		if f.Check == "durability" {
+			found = f
+		}
+	}
+	return found, code
+}
+
+// TestTheDoctorLooksAtEachCopyOnACluster: all of them are ok, one that is away is a
+// warning, and a stream with fewer than asked for is refused.
+func TestTheDoctorLooksAtEachCopyOnACluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	c := newNATSCluster(t, w)
+	w.configure(c.urls(), "    replicas: 3\n")
+	p, line := w.run()
+	w.readySays(line, ready)
+	var f cli.DoctorFinding
+	var code int
+	await(t, "three copies are ok", func() bool {
+		f, code = w.durability()
+		return f.OK && !f.Warning && code == cli.ExitDone && strings.Contains(f.Seen, "3 copies")
+	})
+	p.kill()
+	c.kill(2)
+	await(t, "a server that is away is a warning", func() bool {
+		f, code = w.durability()
+		return f.OK && f.Warning && code == cli.ExitDone && strings.Contains(f.Seen, "PERENNIAL_EVENTS_main: its copy on n2") && f.Do != ""
+	})
+	c.start(2)
+	await(t, "it has caught up", func() bool { f, code = w.durability(); return f.OK && !f.Warning })
+	c.oneCopy("PERENNIAL_EVENTS_main")
+	f, code = w.durability()
+	if f.OK || code != cli.ExitFailed || !strings.Contains(f.Seen, "PERENNIAL_EVENTS_main has 1 of 3 copies") || !strings.Contains(f.Do, "nats stream edit PERENNIAL_EVENTS_main --replicas 3") {
+		t.Errorf("exit %d, one copy where three are asked for: %+v", code, f)
+	}
+}
+
+// oneCopy takes a stream's other copies away, as a person could.
+func (c *natsCluster) oneCopy(name string) {
+	t := c.w.t
+	t.Helper()
+	nc, err := nats.Connect(c.urls())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the cluster takes the change", func() bool {
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			return false
+		}
+		config := stream.CachedInfo().Config
+		config.Replicas = 1
+		_, err = js.UpdateStream(t.Context(), config)
+		return err == nil
+	})
+}

@@ -1,0 +1,63 @@
+// On how many servers an account's streams are, and whether each copy is up to date: what
+// a client can see of how firmly a server keeps what it acknowledges. How often it syncs
+// its disk (sync_interval) is told to no client.
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Copies is what the leader of a stream says of its copies.
+type Copies struct {
+	Stream string
+	Number int      // that its configuration asks for
+	Behind []string // copies that lack something, or are away, for people
+}
+
+// StreamCopies looks at the streams that an account has, in one order; none of an account
+// that is not there.
+func (q *Queue) StreamCopies(ctx context.Context, account string) (all []Copies, err error) {
+	if err := ValidAccount(account); err != nil {
+		return nil, err
+	}
+	for _, name := range streamsOf(account) {
+		stream, err := q.js.Stream(ctx, name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look up stream %s: %w", name, err)
+		}
+		all = append(all, copiesOf(stream.CachedInfo()))
+	}
+	return all, nil
+}
+
+// copiesOf counts the leader among the copies; it is never behind.
+func copiesOf(info *jetstream.StreamInfo) Copies {
+	c := Copies{Stream: info.Config.Name, Number: max(info.Config.Replicas, 1)}
+	if c.Number == 1 || info.Cluster == nil {
+		return c
+	}
+	for _, peer := range info.Cluster.Replicas {
+		switch {
+		case peer.Offline:
+			c.Behind = append(c.Behind, fmt.Sprintf("its copy on %s is away", peer.Name))
+		case !peer.Current:
+			c.Behind = append(c.Behind, fmt.Sprintf("its copy on %s is not current: %d operations behind, last heard of %s ago", peer.Name, peer.Lag, peer.Active.Round(time.Millisecond)))
+		}
+	}
+	if there := len(info.Cluster.Replicas) + 1; there < c.Number {
+		c.Behind = append(c.Behind, fmt.Sprintf("%d of its %d copies are placed on a server", there, c.Number))
+	}
+	return c
+}
+
+// Clustered says whether the server that the connection is on is one of a cluster.
+func (q *Queue) Clustered() bool { return q.nc.ConnectedClusterName() != "" }
