@@ -75,12 +75,12 @@ func countCopies(all []queue.Copies, least int) string {
 func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 	what, where := strings.Join(streams, ", "), "a single server"
 	if what == "" {
-		what = "each stream, when the first `perennial run` makes it,"
+		what = "each stream, as the first `perennial run` makes it"
 	}
 	if q.Clustered() {
 		where = "one server of the cluster"
 	}
-	return fmt.Sprintf("%s has one copy, on %s at %s: a power cut loses what it has acknowledged and not synced, by default of two minutes, and a lost disk all", what, where, q.URL())
+	return fmt.Sprintf("%s: one copy, on %s at %s. A power cut loses what it has acknowledged and not synced, by default of two minutes, and a lost disk all", what, where, q.URL())
 }
 
 // lookAtCopies gives what the last look shows; copies that were not behind at each look

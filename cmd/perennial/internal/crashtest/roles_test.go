@@ -61,7 +61,7 @@ func withRoles(t *testing.T, on natsServers) (w *world, run *process, line daemo
 	switch on {
 	case externalNATS:
 		n.startAs(w.mustCLI("nats-config"))
-		configured(fmt.Sprintf("nats: {url: \"nats://127.0.0.1:%d\", password_file: nats.secret, users: %s}", n.port, natsUsers))
+		configured(fmt.Sprintf("nats: {url: \"nats://127.0.0.1:%d\", sync_always: true, password_file: nats.secret, users: %s}", n.port, natsUsers))
 	case jwtNATS:
 		n.startOfJWTs(w.mustCLI("nats-config", "--nsc"))
 		names := []string{"prod", "sub", "sub2", "view", "ops", "other-ops", "perennial"}
@@ -70,7 +70,7 @@ func withRoles(t *testing.T, on natsServers) (w *world, run *process, line daemo
 			users = strings.Replace(users, "user: "+user+", password_file: nats.secret", "user: "+user+", creds_file: "+user+".creds", 1)
 		}
 		for _, user := range names {
-			configured(fmt.Sprintf("nats: {url: \"nats://127.0.0.1:%d\", creds_file: %s.creds, users: %s}", n.port, user, users))
+			configured(fmt.Sprintf("nats: {url: \"nats://127.0.0.1:%d\", sync_always: true, creds_file: %s.creds, users: %s}", n.port, user, users))
 			w.copyFile("perennial.yaml", user+".yaml")
 		}
 	}
