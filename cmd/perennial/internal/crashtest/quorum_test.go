@@ -18,6 +18,15 @@ type natsCluster struct {
 	nodes [3]*exec.Cmd
 }
 
+// urls names all servers of the cluster.
+func (c *natsCluster) urls() string {
+	var all []string
+	for _, port := range c.ports {
+		all = append(all, fmt.Sprintf("nats://run:pw@127.0.0.1:%d", port))
+	}
+	return strings.Join(all, ",")
+}
+
 func newNATSCluster(t *testing.T, w *world) *natsCluster {
 	t.Helper()
 	c := &natsCluster{w: w}

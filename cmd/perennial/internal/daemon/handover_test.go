@@ -27,7 +27,7 @@ func TestAFreeAccountIsLeftToALivingRunnerAlone(t *testing.T) {
 	now := time.Now()
 	own := placement.Node{Name: "own", Holds: []string{"b"}, Ready: []string{"a", "c"}}
 	leaves := func(n Node, later time.Duration) bool {
-		var f fleet
+		var f peers
 		f.hear([]Node{n}, now)
 		f.hear([]Node{n}, now.Add(later)) // the same word, read again
 		return f.leaves(own, "a", now.Add(later))
@@ -60,7 +60,7 @@ func TestAFreeAccountIsLeftToALivingRunnerAlone(t *testing.T) {
 func TestAPersonsPinDecidesWhoHasAnAccount(t *testing.T) {
 	now := time.Now()
 	own := placement.Node{Name: "own", Ready: []string{"a", "b", "c"}}
-	var f fleet
+	var f peers
 	f.hear([]Node{said("other", now, "b", "c")}, now)
 	if f.leaves(own, "a", now) {
 		t.Error("without a pin it is left to a runner with more accounts")
