@@ -18,7 +18,7 @@ func (a *app) ledgerArchive() *cobra.Command {
 	var before, dir string
 	var e eventsChoice
 	c := &cobra.Command{
-		Use: "archive", Short: "Move old journal rows into a file of their own, and their events off the stream; needs the runner stopped", Args: cobra.NoArgs,
+		Use: "archive", Short: "Move old journal rows into a file of their own, and their events off the stream; needs the runner of this directory stopped", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := dayOrInstant("--before", before)
 			if err != nil {
@@ -60,11 +60,16 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 		return err
 	}
 	defer h.close()
-	release, err := h.alone(ctx, "archive")
+	release, err := h.borrow(ctx, "archive", c.Accounts[account].Replicas)
 	if err != nil {
 		return err
 	}
 	defer release()
+	if config.Exists(c.LedgerPath(account)) { // what another machine's runner has done is folded
+		if err := h.publishOwn(ctx, c.LedgerPath(account), a.logger()); err != nil {
+			return a.broken(err)
+		}
+	}
 	last, found, err := h.queue.LastEvent(ctx, account)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/queue"
 )
 
 // archiveAll archives everything that the world's stopped runner has published,
@@ -181,5 +182,43 @@ func TestArchiveSaysWhatItDoesNotDo(t *testing.T) {
 	}
 	if _, errs, code := w.cli("ledger", "archive", "--before", "2020-01-01"); code != cli.ExitUnreachable || !strings.Contains(errs, "no events stream") {
 		t.Errorf("without events: exit %d %s", code, errs)
+	}
+}
+
+// TestAnArchivingBorrowsTheAccount: while another machine's runner has the account, its
+// ledger is archived on this one. The runner hands over, goes on behind it, and follows
+// what was archived.
+func TestAnArchivingBorrowsTheAccount(t *testing.T) {
+	t.Parallel()
+	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown()
+	w := oldWorld(t, server.URL())
+	other, line := w.run("--data", "data-2")
+	w.readySays(line, ready)
+	w.mustCLI("renew", "px_2", "--id", "before", "--wait") // of which the ledger to be archived knows nothing
+	out := w.archiveOld()
+	if out.LastSeq < 1500 {
+		t.Fatalf("%+v", out)
+	}
+	w.mustCLI("renew", "px_3", "--id", "behind", "--wait")
+	state, _ := w.eventsState(server)
+	if state.First != uint64(out.LastSeq)+1 {
+		t.Errorf("the stream begins with %d: %+v", state.First, out)
+	}
+	w.stopped(other)
+	run, line := w.run()
+	awaitReady(t, line)
+	w.stopped(run)
+	for _, dir := range []string{"data", "data-2"} {
+		v := decode[againstLine](t, w.mustCLI("ledger", "verify", filepath.Join(w.dir, dir, "main.ledger.db"), "--against-events", "-o", "json"))
+		if !v.OK || v.Unpublished != 0 {
+			t.Errorf("%s: %+v", dir, v)
+		}
+	}
+	if charged, _ := checkReferee(t, w.charges); charged != decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).ChargedCents {
+		t.Errorf("the referee has %d", charged)
 	}
 }

@@ -1,0 +1,97 @@
+// An account that its runners lend to a command, such as `ledger archive`: it is handed
+// over to the command as to another runner, and taken back when the command ends.
+
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger/sleep"
+	"perennial/queue"
+)
+
+// borrowWithin is how long a holder may take to hand an account over to a command.
+const borrowWithin = 2 * time.Minute
+
+// Borrower is a command that needs an account for itself.
+type Borrower struct {
+	Queue    *queue.Queue
+	Account  string
+	Name     string // by which the runners know it; no other process has it
+	Replicas int    // of the bucket in which it says what it wants
+
+	started time.Time
+	mu      sync.Mutex
+	holds   bool
+}
+
+// Borrow has the holder of the account hand it over, and returns with the lease; where no
+// runner has the account, at once. giveBack ends it. The holder finishes what is under way
+// first; one that does not hand over in two minutes keeps the account, and the error says
+// who that is.
+func (b *Borrower) Borrow(ctx context.Context) (lease *queue.Lease, giveBack func(context.Context), err error) {
+	lease, err = b.Queue.TryAcquireLease(ctx, b.Account, b.Name, LeaseTTL)
+	if _, held := errors.AsType[*queue.LeaseHeldError](err); !held {
+		return lease, func(ctx context.Context) { _ = lease.Release(ctx) }, err
+	}
+	before, err := b.Queue.PinOf(ctx, b.Account)
+	if err != nil {
+		return nil, nil, err
+	}
+	b.started = time.Now().UTC()
+	saying, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var said sync.WaitGroup
+	said.Go(func() { b.say(saying) })
+	end := func(ctx context.Context) {
+		stop()
+		said.Wait()
+		if before == "" {
+			_ = b.Queue.Unpin(ctx, b.Account)
+		} else {
+			_ = b.Queue.Pin(ctx, b.Account, before, b.Replicas)
+		}
+		_ = b.Queue.DropNode(ctx, b.Name) // else its word runs out
+	}
+	if err := b.Queue.Pin(ctx, b.Account, b.Name, b.Replicas); err != nil {
+		end(context.WithoutCancel(ctx))
+		return nil, nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, borrowWithin)
+	defer cancel()
+	lease, err = b.Queue.AcquireLease(limited, b.Account, b.Name, LeaseTTL)
+	if err != nil {
+		end(context.WithoutCancel(ctx))
+		return nil, nil, fmt.Errorf("account %s was not handed over: %w", b.Account, err)
+	}
+	b.mu.Lock()
+	b.holds = true
+	b.mu.Unlock()
+	return lease, func(ctx context.Context) {
+		end(ctx)
+		_ = lease.Release(ctx)
+	}, nil
+}
+
+// say tells the runners that the command could hold the account, or does, until ctx ends.
+func (b *Borrower) say(ctx context.Context) {
+	for {
+		b.mu.Lock()
+		one := NodeAccount{Account: b.Account, Role: roleStandby, Ready: !b.holds, Lease: b.holds}
+		b.mu.Unlock()
+		n := Node{Node: b.Name, Version: config.Version, StartedAt: b.started, SaidAt: time.Now().UTC(), Accounts: []NodeAccount{one}}
+		limited, cancel := context.WithTimeout(ctx, nodeEvery)
+		if text, err := json.Marshal(n); err == nil {
+			_ = b.Queue.PostNode(limited, b.Name, text) // what NATS refuses is said again
+		}
+		cancel()
+		if sleep.For(ctx, time.Second) != nil {
+			return
+		}
+	}
+}
