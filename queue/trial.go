@@ -30,9 +30,14 @@ func (e *OccupiedError) Error() string {
 	return fmt.Sprintf("account %s is on this server already: %s", e.Account, strings.Join(e.Found, ", "))
 }
 
+// keptStreams are the streams of an account, there or not, that hold what is nowhere else.
+func keptStreams(account string) []string {
+	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), objectsStream(SnapshotsBucket(account))}
+}
+
 // streamsOf are all streams that an account has, or can have.
 func streamsOf(account string) []string {
-	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), objectsStream(SnapshotsBucket(account)), objectsStream(FleetBucket(account))}
+	return append(keptStreams(account), objectsStream(FleetBucket(account)))
 }
 
 // NewTrial begins a trial. It changes nothing on the server; an account that has anything
