@@ -60,6 +60,14 @@ func (p *pair) role(n int) string {
 
 func (p *pair) awaitRole(n int, role string) {
 	p.w.t.Helper()
+	defer func() {
+		if p.w.t.Failed() { // it never happened: where does the runner stand?
+			said, _ := p.w.get(p.at[n].HTTP + "/readyz?verbose")
+			_ = p.runs[n].cmd.Process.Signal(syscall.SIGQUIT)
+			_ = p.runs[n].wait()
+			p.w.t.Logf("%s says %s\n%s", pairData[n], said, p.runs[n].stderr)
+		}
+	}()
 	await(p.w.t, pairData[n]+" is "+role, func() bool { return p.role(n) == role })
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"golang.org/x/sync/errgroup"
 
 	"perennial/ledger"
 	"perennial/queue"
@@ -52,33 +51,55 @@ func (j journal) follow(ctx context.Context, folded func()) error {
 	if missing {
 		return fmt.Errorf("%w: it ends with row %d, and what is between was archived. Start the runner again: it makes the ledger from the snapshot beside the stream", errLedgerBefore, head)
 	}
-	rows := make(chan ledger.Row, ledger.PublishMost)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	rows, read := make(chan ledger.Row, ledger.PublishMost), make(chan error, 1)
+	// The reader is not waited for: behind a lost server the library may take its time,
+	// and the caller may hold the account's lease already.
+	go func() {
 		defer close(rows)
-		for e, err := range j.queue.Events(ctx, j.account, queue.WatchFrom{Seq: uint64(head) + 1}) {
-			row, err := j.row(e, err)
-			if err != nil {
-				return err
-			}
-			select {
-			case rows <- row:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		return ctx.Err()
-	})
-	group.Go(func() error { return j.fold(ctx, rows, folded) })
-	return group.Wait()
+		read <- j.read(ctx, uint64(head)+1, rows)
+	}()
+	if err := j.fold(ctx, rows, folded); err != nil {
+		return err
+	}
+	return <-read
 }
 
-// fold commits rows as they come, all that wait together.
+// read sends the stream's rows from a sequence on, until ctx ends.
+func (j journal) read(ctx context.Context, from uint64, rows chan<- ledger.Row) error {
+	for e, err := range j.queue.Events(ctx, j.account, queue.WatchFrom{Seq: from}) {
+		row, err := j.row(e, err)
+		if err != nil {
+			return err
+		}
+		select {
+		case rows <- row:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return ctx.Err()
+}
+
+// fold commits rows as they come, all that wait together, until rows is closed.
 func (j journal) fold(ctx context.Context, rows <-chan ledger.Row, folded func()) error {
-	for first := range rows {
-		group := append(make([]ledger.Row, 0, 1+len(rows)), first)
+	for {
+		var group []ledger.Row
+		select {
+		case first, open := <-rows:
+			if !open {
+				return nil
+			}
+			group = append(make([]ledger.Row, 0, 1+len(rows)), first)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		for len(rows) > 0 {
 			group = append(group, <-rows)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		if err := j.foldRows(ctx, group); err != nil {
 			return err
@@ -87,7 +108,6 @@ func (j journal) fold(ctx context.Context, rows <-chan ledger.Row, folded func()
 			folded()
 		}
 	}
-	return nil
 }
 
 func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
