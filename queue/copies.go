@@ -1,6 +1,6 @@
 // On how many servers an account's streams are, and whether each copy is up to date: what
 // a client can see of how firmly a server keeps what it acknowledges. How often it syncs
-// its disk (sync_interval) is told to no client.
+// its disk (sync_interval) a server tells no client.
 
 package queue
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPinsAreWatched: what is pinned, moved to another node, and taken back is told, to
+// TestPinsAreWatched: WatchPins reports what is pinned, moved to another node, and taken back, to
 // one who watches and to one who begins later.
 func TestPinsAreWatched(t *testing.T) {
 	q := newQueue(t)

@@ -49,7 +49,7 @@ func (q *Queue) CheckReplicas(replicas int) error {
 	return nil
 }
 
-// Servers is how many servers of the cluster the client was told of; 1 of a single one.
+// Servers is how many servers of its cluster the connected server has named; 1 of a single one.
 func (q *Queue) Servers() int {
 	if q.nc.ConnectedClusterName() == "" {
 		return 1

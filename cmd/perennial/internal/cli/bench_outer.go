@@ -28,7 +28,7 @@ const removeWithin = 30 * time.Second
 
 // outerResult is what `bench --nats` prints of the run with that server.
 type outerResult struct {
-	Servers        int     `json:"servers"` // that the client was told of
+	Servers        int     `json:"servers"` // that the connected server names
 	Replicas       int     `json:"replicas"`
 	PerSecond      float64 `json:"runner_per_second"`
 	CPUMicros      float64 `json:"runner_cpu_us_per_command"` // without the servers, which are other processes
