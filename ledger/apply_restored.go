@@ -13,7 +13,9 @@ const CauseRestored = "restored"
 
 // StaleAll is Stale of every proxy: what a restored ledger saw of them was seen
 // before the time that it has forgotten.
-func (t *Tx) StaleAll() error { return t.exec(`UPDATE proxies SET seen_at = 0, last_seen_at = 0`) }
+func (t *Tx) StaleAll() error {
+	return t.exec(`UPDATE proxies SET seen_at = 0, last_seen_at = 0 WHERE seen_at <> 0 OR last_seen_at <> 0`)
+}
 
 // applyRestored begins an epoch: what has not ended may have been sent since
 // the last row, so that no refusal of it is believed and nothing of it is sent

@@ -172,7 +172,7 @@ func (h *Host) lookAtHandOver(m *mover, now time.Time) {
 	}
 	x, a := *m.now, h.account(m.now.account)
 	log := a.log.WithField("to", x.to)
-	switch holder := h.peers.holder(x.account, h.holder, now); {
+	switch holder := h.peers.holder(x.account, h.name.get(), now); {
 	case a.held().since.After(x.began):
 		log.Warn("the account was handed over and not taken: this runner goes on with it")
 		m.end(false, now)
@@ -191,7 +191,7 @@ func (h *Host) wishes(now time.Time) (all []wish) {
 	placed := h.peers.place(own, "", now)
 	for _, a := range h.Accounts {
 		held, to := a.held(), placed[a.Name]
-		if held.since.IsZero() || to == "" || to == h.holder {
+		if held.since.IsZero() || to == "" || to == h.name.get() {
 			continue
 		}
 		n, living := h.peers.runner(to, now)

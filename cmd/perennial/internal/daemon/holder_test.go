@@ -1,8 +1,11 @@
+// Tests of the names of a runner.
+
 package daemon
 
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -21,5 +24,32 @@ func TestADirectoryHasOneHolder(t *testing.T) {
 	}
 	if _, err := os.Stat(bootID); err != nil {
 		t.Errorf("this machine has no %s", bootID)
+	}
+}
+
+// TestANodeKeepsItsName over a restart of the machine, and has one of its own where another
+// goes by the same.
+func TestANodeKeepsItsName(t *testing.T) {
+	dir := t.TempDir()
+	first, again := nodeOf(dir), nodeOf(dir+"/.")
+	if first != again || first == nodeOf(t.TempDir()) {
+		t.Errorf("one directory is the node %s and %s", first, again)
+	}
+	if holder := holderOf(dir); !strings.HasPrefix(holder, first+"-") {
+		t.Errorf("the holder %s does not show that it is the node %s", holder, first)
+	}
+	own, other := Node{Node: "a", Holder: "a-1"}, Node{Node: "a", Holder: "a-2"}
+	n := name{node: "a"}
+	if n.hear([]Node{other}, "a-1") || n.get() != "a" {
+		t.Error("the word of the machine's last start took the name")
+	}
+	if n.hear([]Node{{Node: "b", Holder: "b-1"}, own}, "a-1") || n.get() != "a" {
+		t.Error("the runner's own word took the name")
+	}
+	if !n.hear([]Node{other}, "a-1") || n.get() != "a-1" {
+		t.Errorf("two runners are called %s", n.get())
+	}
+	if n.hear([]Node{other, own}, "a-1") {
+		t.Error("the name changed twice")
 	}
 }

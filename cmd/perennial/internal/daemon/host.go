@@ -33,6 +33,7 @@ type Host struct {
 	log      *logrus.Logger
 	reached  func(point string) // at the moments named in docs/reliability.md; nil but in crash tests
 	unlock   func() error
+	name     name   // its name among the runners
 	holder   string // the name under which leases are held
 	Embedded *queue.Embedded
 	local    queue.User // of the program's own commands, where the embedded server has users
@@ -85,6 +86,7 @@ func (h *Host) start(ctx context.Context) (err error) {
 		return err
 	}
 	h.holder = holderOf(h.Config.DataDir)
+	h.name.node = nodeOf(h.Config.DataDir)
 	if h.Config.Embedded {
 		if err := h.startSandbox(ctx); err != nil {
 			return err

@@ -19,6 +19,7 @@ import (
 // Node is a runner of the configuration, as `nodes -o json` prints it.
 type Node struct {
 	Node      string        `json:"node"`
+	Holder    string        `json:"holder,omitempty"` // its name as the holder of leases
 	Version   string        `json:"version"`
 	StartedAt time.Time     `json:"started_at"`
 	SaidAt    time.Time     `json:"said_at"`
@@ -39,7 +40,7 @@ type NodeAccount struct {
 
 // node is what this runner says of itself.
 func (h *Host) node(ctx context.Context) Node {
-	n := Node{Node: h.holder, Version: config.Version, StartedAt: h.started, SaidAt: time.Now().UTC(), Stopping: h.stopping.Load(), Accounts: []NodeAccount{}}
+	n := Node{Node: h.name.get(), Holder: h.holder, Version: config.Version, StartedAt: h.started, SaidAt: time.Now().UTC(), Stopping: h.stopping.Load(), Accounts: []NodeAccount{}}
 	for _, a := range h.Accounts {
 		one := NodeAccount{Account: a.Name, Role: a.role(), Lease: a.holds(), Ready: a.couldRun()}
 		one.Head, _, _ = a.Ledger.Head(ctx) // 0 where it cannot be read: /readyz says why
@@ -71,12 +72,12 @@ func (h *Host) keepNode(ctx context.Context) {
 	defer func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = h.Queue.DropNode(limited, h.holder) // else its word runs out
+		_ = h.Queue.DropNode(limited, h.name.get()) // else its word runs out
 	}()
 	for {
 		limited, cancel := context.WithTimeout(ctx, nodeEvery)
 		if text, err := json.Marshal(h.node(limited)); err == nil {
-			_ = h.Queue.PostNode(limited, h.holder, text) // that NATS is away is the matter of a check
+			_ = h.Queue.PostNode(limited, h.name.get(), text) // that NATS is away is the matter of a check
 		}
 		cancel()
 		if h.awaitChange(ctx) != nil {

@@ -57,6 +57,9 @@ func (h *Host) followPeers(ctx context.Context) {
 		again(func(ctx context.Context) error {
 			return h.Queue.WatchNodes(ctx, func(said [][]byte) {
 				if all, err := nodesSaid(said); err == nil {
+					if h.name.hear(all, h.holder) {
+						h.log.WithField("node", h.name.get()).Error("another runner on a machine of the same name has the same data_dir: give the machines different host names. This runner calls itself by a longer name now")
+					}
 					h.peers.hear(all, time.Now())
 				}
 			})
@@ -164,7 +167,7 @@ func (n heardNode) placed() placement.Node {
 
 // standing is this runner itself, as the placement takes it.
 func (h *Host) standing() placement.Node {
-	out := placement.Node{Name: h.holder}
+	out := placement.Node{Name: h.name.get()}
 	for _, a := range h.Accounts {
 		switch {
 		case a.holds():
