@@ -50,6 +50,7 @@ type Queue struct {
 	embedded      bool
 	leaseReplicas int
 	denials       denials
+	leases        leaseWatch
 }
 
 const (

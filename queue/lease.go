@@ -52,7 +52,8 @@ type Turn struct {
 
 // AcquireLeaseInTurn is AcquireLease by a runner that lets others go first.
 func (q *Queue) AcquireLeaseInTurn(ctx context.Context, account, holder string, ttl time.Duration, turn Turn) (*Lease, error) {
-	c := &contender{queue: q, account: account, holder: holder, yields: turn.Yields}
+	c := &contender{queue: q, account: account, holder: holder, yields: turn.Yields, keys: q.listenToLease(account)}
+	defer q.leases.end(c.keys)
 	defer c.calm()
 	for {
 		lease, err := c.try(ctx, ttl)

@@ -18,8 +18,6 @@ import (
 	"strings"
 	"time"
 
-	"perennial/ledger/sleep"
-
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -96,6 +94,7 @@ type contender struct {
 	queue           *Queue
 	account, holder string
 	bucket          jetstream.KeyValue
+	keys            *leaseListener // nil where the lease is not waited for
 	ttl             time.Duration
 	last            uint64          // revision of the last key of another runner that was seen
 	recent          context.Context // ends when no runner's key was seen for a time to live; nil before any was
@@ -224,43 +223,36 @@ func (c *contender) leaves() bool {
 // live it has to stay well below what a take-over may take.
 func yieldTime(ttl time.Duration) time.Duration { return ttl / 5 }
 
-// lookAgain is when the key is read again by one who waits, whatever is announced: soon
-// while it is left to another runner, or when its time to live has gone by.
+// lookAgain is when the key is read again by one who waits, whatever is heard: soon while
+// it is left to another runner, or when its time to live has gone by.
 func (c *contender) lookAgain() time.Duration {
-	if c.left != nil || c.recent != nil && c.recent.Err() != nil {
+	switch {
+	case c.left != nil || c.recent != nil && c.recent.Err() != nil:
 		return c.ttl / 20
+	case c.recent == nil:
+		return c.ttl / 4
 	}
-	return c.ttl / 4
+	return 6 * c.ttl
 }
 
-// awaitFree returns when the account may be free: its key was given back, its time to
-// live or a quarter of it went by, for an expiry is not announced.
+// awaitFree returns when the account may be free: its key was given back, or its time to
+// live went by without another, for an expiry is not announced.
 func (c *contender) awaitFree(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, c.lookAgain())
 	defer cancel()
-	watcher, err := c.bucket.Watch(limited, c.account) // which begins with what take may have missed
-	if err != nil {
-		return sleep.For(ctx, c.ttl/4)
-	}
-	defer func() { _ = watcher.Stop() }()
 	for {
+		for _, key := range c.queue.leases.take(c.keys) {
+			c.note(key)
+			if key.free && key.revision != c.read {
+				return nil
+			}
+		}
 		select {
 		case <-c.runsOut():
 			return ctx.Err()
 		case <-limited.Done():
 			return ctx.Err()
-		case entry, ok := <-watcher.Updates():
-			if !ok {
-				return sleep.For(limited, c.ttl/4)
-			}
-			if entry == nil {
-				continue
-			}
-			key := keyOf(entry)
-			c.note(key)
-			if key.free && key.revision != c.read {
-				return nil
-			}
+		case <-c.keys.ready:
 		}
 	}
 }

@@ -133,7 +133,7 @@ func keepsItsLease(t *testing.T, meddle func(context.Context, jetstream.KeyValue
 // awaitRenewal waits until the holder has written its key once more.
 func awaitRenewal(t *testing.T, lease *Lease) {
 	t.Helper()
-	watch, err := lease.bucket.Watch(within(t), "main", jetstream.UpdatesOnly())
+	watch, err := lease.bucket.Watch(within(t), lease.account, jetstream.UpdatesOnly())
 	check(t, err)
 	defer func() { check(t, watch.Stop()) }()
 	for ctx := within(t); ; {

@@ -25,11 +25,31 @@ func (q *Queue) WatchNodes(ctx context.Context, changed func(said [][]byte)) err
 // watchBucket calls changed with what a bucket holds, at once and after every change,
 // until ctx ends. The map is changed behind the call.
 func (q *Queue) watchBucket(ctx context.Context, name string, changed func(all map[string][]byte)) error {
-	bucket, err := q.js.KeyValue(ctx, name)
+	all, complete := map[string][]byte{}, false
+	err := q.watchEntries(ctx, name, func(entry jetstream.KeyValueEntry) {
+		switch {
+		case entry == nil:
+			complete = true
+		case entry.Operation() == jetstream.KeyValuePut:
+			all[entry.Key()] = entry.Value()
+		default:
+			delete(all, entry.Key())
+		}
+		if complete {
+			changed(all)
+		}
+	})
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		changed(nil)
 		return nil
 	}
+	return err
+}
+
+// watchEntries calls each with the last entry of each key of a bucket, then with nil, and
+// then with every entry that comes, until ctx ends.
+func (q *Queue) watchEntries(ctx context.Context, name string, each func(jetstream.KeyValueEntry)) error {
+	bucket, err := q.js.KeyValue(ctx, name)
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", name, err)
 	}
@@ -38,23 +58,13 @@ func (q *Queue) watchBucket(ctx context.Context, name string, changed func(all m
 		return fmt.Errorf("bucket %s: %w", name, err)
 	}
 	defer func() { _ = watcher.Stop() }()
-	all, complete := map[string][]byte{}, false
 	for {
 		select {
 		case entry, open := <-watcher.Updates():
-			switch {
-			case !open:
+			if !open {
 				return ctx.Err()
-			case entry == nil: // the end of what there was
-				complete = true
-			case entry.Operation() == jetstream.KeyValuePut:
-				all[entry.Key()] = entry.Value()
-			default:
-				delete(all, entry.Key())
 			}
-			if complete {
-				changed(all)
-			}
+			each(entry)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

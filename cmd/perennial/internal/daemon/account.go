@@ -56,6 +56,8 @@ type account struct {
 	acknowledged uint64 // the newest row that the stream ever had in this process; of run alone
 	refilled     bool   // what `run --refill-events` asked for is done; of run alone
 
+	probedStreams time.Time // of probeStreams alone
+
 	publishedLast uint64 // of probeEvents alone
 	publishedBy   *queue.Relay
 	publishedAt   time.Time

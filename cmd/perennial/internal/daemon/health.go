@@ -97,9 +97,7 @@ func (h *Host) watch(ctx context.Context) {
 		loops.Go(func() { h.handOvers(ctx) })
 	}
 	for _, a := range h.Accounts {
-		every(func(ctx context.Context) {
-			h.probe(ctx, needsStreams+a.Name, func(ctx context.Context) error { return h.Queue.ProbeStreams(ctx, a.Name) })
-		})
+		every(a.probeStreams)
 		every(a.probeEvents)
 		every(func(ctx context.Context) {
 			h.probe(ctx, needsLedger+a.Name, func(context.Context) error { return a.Ledger.Unusable() })
@@ -119,6 +117,16 @@ func (h *Host) probe(ctx context.Context, name string, ask func(context.Context)
 	if err := ask(limited); ctx.Err() == nil {
 		h.probed.set(name, err)
 	}
+}
+
+// probeStreams asks whether the account's streams answer; on a standby every few times
+// only, for there is one for each account and runner.
+func (a *account) probeStreams(ctx context.Context) {
+	if a.role() == roleStandby && time.Since(a.probedStreams) < standbyEvery {
+		return
+	}
+	a.probedStreams = time.Now()
+	a.host.probe(ctx, needsStreams+a.Name, func(ctx context.Context) error { return a.host.Queue.ProbeStreams(ctx, a.Name) })
 }
 
 // probeDisk writes a small file beside the ledgers and syncs it.

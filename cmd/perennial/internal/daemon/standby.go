@@ -82,7 +82,10 @@ func (a *account) lookAtStandby(ctx context.Context) (look standbyLook, err erro
 	if err != nil {
 		return look, err
 	}
-	holder, err := a.host.Queue.LeaseHolder(ctx, a.Name)
+	holder := a.host.Queue.HeardHolder(a.Name, LeaseTTL)
+	if holder == "" {
+		holder, err = a.host.Queue.LeaseHolder(ctx, a.Name)
+	}
 	return standbyLook{at: time.Now(), head: uint64(head), last: state.Last, held: holder != ""}, err
 }
 

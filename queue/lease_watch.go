@@ -1,0 +1,136 @@
+// The keys of all leases as a process hears them: one watch of the bucket for all of its
+// runners that wait, so that waiting asks the server nothing.
+
+package queue
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/ledger/sleep"
+)
+
+const (
+	// leaseWatchAnew is how often the bucket is watched anew: one that was removed and made
+	// again is found. What a watch may miss in between, a key's time to live finds.
+	leaseWatchAnew = 30 * time.Second
+	// leaseWatchAgain is the wait behind a watch that could not be begun.
+	leaseWatchAgain = 500 * time.Millisecond
+)
+
+// leaseWatch hears the keys of the lease bucket while there is a listener. Its zero value
+// is ready.
+type leaseWatch struct {
+	mu        sync.Mutex
+	listeners map[*leaseListener]struct{}
+	stop      context.CancelFunc
+	heard     map[string]heardKey // by account; nil while there is no listener
+}
+
+// heardKey is the last key of an account that was heard.
+type heardKey struct {
+	leaseKey
+	at time.Time
+}
+
+// leaseListener gets the keys of one account, each of them and in their order.
+type leaseListener struct {
+	account string
+	ready   chan struct{} // has something while keys wait
+	keys    []leaseKey    // of leaseWatch.mu
+}
+
+// listenToLease begins to hear the keys of an account's lease. What was heard of it last
+// comes first.
+func (q *Queue) listenToLease(account string) *leaseListener {
+	w := &q.leases
+	l := &leaseListener{account: account, ready: make(chan struct{}, 1)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.listeners) == 0 {
+		var ctx context.Context
+		ctx, w.stop = context.WithCancel(context.Background())
+		w.listeners, w.heard = map[*leaseListener]struct{}{}, map[string]heardKey{}
+		go q.watchLeases(ctx)
+	}
+	w.listeners[l] = struct{}{}
+	if key, heard := w.heard[account]; heard {
+		l.add(key.leaseKey)
+	}
+	return l
+}
+
+// end ends the hearing; the last listener ends the watch.
+func (w *leaseWatch) end(l *leaseListener) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.listeners, l)
+	if len(w.listeners) == 0 && w.stop != nil {
+		w.stop()
+		w.stop, w.heard = nil, nil
+	}
+}
+
+// take is what has come since the last take.
+func (w *leaseWatch) take(l *leaseListener) []leaseKey {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	keys := l.keys
+	l.keys = nil
+	return keys
+}
+
+// add needs leaseWatch.mu.
+func (l *leaseListener) add(key leaseKey) {
+	l.keys = append(l.keys, key)
+	select {
+	case l.ready <- struct{}{}:
+	default: // it is told already
+	}
+}
+
+func (w *leaseWatch) note(account string, key leaseKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.heard == nil || key.revision == w.heard[account].revision {
+		return // a watch that began anew tells the old again
+	}
+	w.heard[account] = heardKey{key, time.Now()}
+	for l := range w.listeners {
+		if l.account == account {
+			l.add(key)
+		}
+	}
+}
+
+// HeardHolder names the runner whose lease of an account was heard of in the last while,
+// "" where none was. It asks the server nothing, and hears only while this process waits
+// for a lease.
+func (q *Queue) HeardHolder(account string, while time.Duration) string {
+	q.leases.mu.Lock()
+	defer q.leases.mu.Unlock()
+	key := q.leases.heard[account]
+	if time.Since(key.at) > while {
+		return ""
+	}
+	return key.holder
+}
+
+func (q *Queue) watchLeases(ctx context.Context) {
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, leaseWatchAnew)
+		_ = q.watchEntries(limited, LeaseBucket, func(entry jetstream.KeyValueEntry) { // that NATS is away is the matter of a check
+			if entry != nil {
+				q.leases.note(entry.Key(), keyOf(entry))
+			}
+		})
+		ended := limited.Err() != nil
+		cancel()
+		if !ended {
+			_ = sleep.For(ctx, leaseWatchAgain)
+		}
+	}
+}
