@@ -48,6 +48,8 @@ var faults = []fault{
 		r.without(6*time.Second, (stays+1)%servers, (stays+2)%servers)
 	}},
 	{"kill all NATS nodes", true, func(r *rig, _ *rand.Rand) { r.without(4*time.Second, 0, 1, 2) }},
+	{"cut the power of a NATS node", true, func(r *rig, random *rand.Rand) { r.cutPower(random, random.IntN(servers)) }},
+	{"cut the power of the leader of the events stream", true, func(r *rig, random *rand.Rand) { r.cutPower(random, r.leader()) }},
 	{"end the holder in good order", false, func(r *rig, _ *rand.Rand) {
 		holder := r.holder()
 		if code := holder.terminate(); code != 0 {

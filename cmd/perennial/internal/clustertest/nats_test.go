@@ -40,7 +40,7 @@ type cluster struct {
 	t       *testing.T
 	dir     string
 	nodes   [servers]*process
-	ports   [servers][2]int         // of clients and of routes
+	ports   [servers][3]int         // of clients, of routes and of monitoring
 	routes  [servers][servers]*door // from, to
 	clients [][servers]*door
 }
@@ -81,9 +81,12 @@ func (c *cluster) clientDoors() (doors [servers]*door, url string) {
 	return doors, strings.Join(urls, ",")
 }
 
+// store is the directory in which a server keeps its streams.
+func (c *cluster) store(i int) string { return filepath.Join(c.dir, fmt.Sprintf("nats-%d", i)) }
+
 func (c *cluster) choosePorts(i int) {
 	c.t.Helper()
-	var listeners [2]net.Listener
+	var listeners [3]net.Listener
 	for k := range listeners {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -117,9 +120,9 @@ func (c *cluster) configure(i int) string {
 		}
 	}
 	path := filepath.Join(c.dir, fmt.Sprintf("nats-%d.conf", i))
-	text := fmt.Sprintf("server_name: n%d\nlisten: \"127.0.0.1:%d\"\njetstream {store_dir: %q}\n"+
+	text := fmt.Sprintf("server_name: n%d\nlisten: \"127.0.0.1:%d\"\nhttp: \"127.0.0.1:%d\"\njetstream {store_dir: %q}\n"+
 		"cluster {name: test, listen: \"127.0.0.1:%d\", no_advertise: true, advertise: \"127.0.0.1:1\", routes: [%s]}\n",
-		i, c.ports[i][0], filepath.Join(c.dir, fmt.Sprintf("nats-%d", i)), c.ports[i][1], strings.Join(routes, ", "))
+		i, c.ports[i][0], c.ports[i][2], c.store(i), c.ports[i][1], strings.Join(routes, ", "))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
