@@ -45,6 +45,7 @@ type Queue struct {
 	where         string
 	failed        atomic.Pointer[error] // why the connection is down
 	attempts      atomic.Int64          // that failed
+	reconnected   atomic.Int64          // connections made anew in the last reconnectedFor
 	js            jetstream.JetStream
 	log           *logrus.Entry
 	embedded      bool
@@ -62,6 +63,8 @@ const (
 	pingsOut     = 2
 	// sayAgain is the least time between two log lines about a connection that is down.
 	sayAgain = 30 * time.Second
+	// reconnectedFor is how long Reconnected says so.
+	reconnectedFor = time.Minute
 )
 
 // Connect connects to NATS. With Wait it returns at once, and the connection is
@@ -174,8 +177,14 @@ func (q *Queue) onConnect(nc *nats.Conn) {
 
 func (q *Queue) onReconnect(nc *nats.Conn) {
 	q.failed.Store(nil)
+	q.reconnected.Add(1)
+	time.AfterFunc(reconnectedFor, func() { q.reconnected.Add(-1) })
 	q.log.WithField("server", redacted(nc.ConnectedUrl())).Info("connected to nats")
 }
+
+// Reconnected reports whether the connection was made anew, or had to be waited for, in
+// the last minute: the server may not be, and may not hold, what it was and held before.
+func (q *Queue) Reconnected() bool { return q.reconnected.Load() > 0 }
 
 func (q *Queue) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
 	if !q.denials.heard(err) { // the waiting request returns it

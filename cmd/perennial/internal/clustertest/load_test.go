@@ -74,6 +74,20 @@ func (l *load) publish() {
 	l.count++
 	n := l.count
 	l.mu.Unlock()
+	l.publishCommand(n)
+}
+
+// again publishes every command of the load once more.
+func (l *load) again() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for n := 1; n <= l.count; n++ {
+		l.publishing.Go(func() { l.publishCommand(n) })
+	}
+}
+
+// publishCommand publishes command n until it is acknowledged.
+func (l *load) publishCommand(n int) {
 	id := fmt.Sprintf("c-%d", n)
 	subject, body := "proxy.renew", fmt.Sprintf(`{"id":%q,"proxy_ids":["px_%d"],"duration_days":30}`, id, n/2)
 	if n%2 == 1 || n/2 > proxies {

@@ -82,7 +82,10 @@ func (a *account) takeOver(ctx context.Context) error {
 			return err
 		}
 	}
-	return a.journal().foldToEnd(ctx)
+	if err := a.journal().foldToEnd(ctx); err != nil {
+		return err
+	}
+	return a.leaveToLongest(ctx)
 }
 
 // lead has what the runner appends published before it is committed, until end. The

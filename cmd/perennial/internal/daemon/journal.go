@@ -110,6 +110,11 @@ func (j journal) fold(ctx context.Context, rows <-chan ledger.Row, folded func()
 	}
 }
 
+// forkAdvice is what to do where another runner goes on from a history that this ledger
+// does not have.
+const forkAdvice = "another runner went on from a shorter ledger when the stream had lost rows. Nothing is sent from this one\n" +
+	"stop this runner, move its ledger file away and keep it, and start it again: it makes another one from the events (docs/operations.md, \"All NATS servers lost their power\")"
+
 func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
 	err := j.ledger.Fold(ctx, rows)
 	broken, ok := errors.AsType[*ledger.BrokenError](err)
@@ -119,7 +124,7 @@ func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
 	head, hash, headErr := j.ledger.Head(ctx)
 	return errors.Join(&queue.DivergedError{
 		Account: j.account, StreamSeq: uint64(broken.Seq), LedgerSeq: uint64(head), LedgerHash: hash,
-		Reason: "what the events stream holds does not follow the ledger: " + broken.Detail + "\n" + historyReason("other", head, uint64(broken.Seq)),
+		Reason: "what the events stream holds does not follow the ledger: " + broken.Detail + "\n" + forkAdvice,
 	}, headErr)
 }
 
