@@ -11,6 +11,11 @@ import (
 	"perennial/upstream"
 )
 
+// clocksApart is how far the clocks of two runners may be from one another, when each may
+// be upstream.MaxSkew away from the provider's. The facts of another runner may lie so far
+// ahead without this machine's clock having been set back.
+const clocksApart = 2 * upstream.MaxSkew
+
 // clock compares three clocks: the machine's, its monotonic one since the
 // process began, and the provider's, as its replies show it. The age of an
 // attempt that may have executed is the largest that any of them says.

@@ -262,6 +262,9 @@ func (r *Runner) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.Ledger.Follows() {
+		highWater = highWater.Add(-clocksApart)
+	}
 	r.binding, r.clock = binding, newClock(r.Clock, highWater)
 	return nil
 }

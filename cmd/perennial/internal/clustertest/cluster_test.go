@@ -37,9 +37,7 @@ func TestThreeRunnersOutliveEveryFault(t *testing.T) {
 // play does the rounds of one test.
 func play(t *testing.T, runners, n int, may func(fault) bool) {
 	t.Helper()
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(t.Name()))
-	random := rand.New(rand.NewPCG(*seed, hash.Sum64()))
+	random := randomOf(t)
 	if testing.Short() {
 		n = 1
 	}
@@ -60,6 +58,13 @@ func play(t *testing.T, runners, n int, may func(fault) bool) {
 			settled.Sub(healed).Round(time.Millisecond), time.Since(settled).Round(time.Millisecond))
 	}
 	r.finish()
+}
+
+// randomOf gives what -cluster.seed draws for a test.
+func randomOf(t *testing.T) *rand.Rand {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(t.Name()))
+	return rand.New(rand.NewPCG(*seed, hash.Sum64()))
 }
 
 // underLoad waits until commands of the load end.

@@ -58,6 +58,7 @@ type runner struct {
 	n     int
 	doors [servers]*door
 	disk  *disktest.Disk // of its ledger
+	shift time.Duration  // of its wall clock, see shiftClock
 	url   string
 	line  daemon.ReadyLine
 	*process
@@ -79,8 +80,9 @@ func newRig(t *testing.T, runners int) *rig {
 	r.startSandbox()
 	r.nats = newCluster(t, dir)
 	r.connect()
+	shifts := drawnShifts(t, runners)
 	for n := range runners {
-		one := &runner{rig: r, n: n, disk: disktest.New(t, "ledger.")}
+		one := &runner{rig: r, n: n, disk: disktest.New(t, "ledger."), shift: shifts[n]}
 		one.doors, one.url = r.nats.clientDoors()
 		r.runners = append(r.runners, one)
 		one.start()
@@ -180,7 +182,7 @@ accounts:
     concurrency: 8
     replicas: 3
 `, o.data(), o.url, r.provider.address(), appID))
-	o.process = startWith(r.t, o.disk.Untraced(), r.dir, fmt.Sprintf("runner-%d.log", o.n), "run", "--json", "--config", o.config())
+	o.process = startWith(r.t, append(o.disk.Untraced(), o.clock()...), r.dir, fmt.Sprintf("runner-%d.log", o.n), "run", "--json", "--config", o.config())
 	r.provider.know(o.cmd.Process.Pid) // before it connects
 	o.ready(r.t, &o.line)
 }

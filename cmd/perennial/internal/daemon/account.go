@@ -54,6 +54,7 @@ type account struct {
 	last    map[string]check // by name
 
 	acknowledged uint64 // the newest row that the stream ever had in this process; of run alone
+	shorter      bool   // another runner has more rows, and the stream lost them; of run alone
 	refilled     bool   // what `run --refill-events` asked for is done; of run alone
 
 	probedStreams time.Time // of probeStreams alone

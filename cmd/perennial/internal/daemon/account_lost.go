@@ -38,7 +38,28 @@ func (a *account) leaveToLongest(ctx context.Context) error {
 	if last, _, err = a.host.Queue.LastRow(ctx, a.Name); err != nil || row <= max(head, int64(last.StreamSeq)) {
 		return err
 	}
+	a.shorter = true
 	return fmt.Errorf("the events stream ends with row %d, this ledger with row %d and that of runner %s with row %d: the stream has lost rows, and that runner has to publish them again. Where it cannot, stop it and keep its ledger", last.StreamSeq, head, name, row)
+}
+
+// awaitLongest keeps a runner that left the account to a longer ledger from taking the
+// lease again, until that ledger's rows are on the stream or its runner is gone.
+func (a *account) awaitLongest(ctx context.Context) error {
+	for a.shorter {
+		last, _, err := a.host.Queue.LastRow(ctx, a.Name)
+		if err == nil { // else it is asked again
+			head, _, err := a.Ledger.Head(ctx)
+			if err != nil {
+				return err
+			}
+			_, row := a.host.peers.longest(a.Name, a.host.holder, time.Now())
+			a.shorter = uint64(head) >= last.StreamSeq && row > head
+		}
+		if err := sleep.For(ctx, watchAgain); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // longest is the living runner beside self with the most rows of an account; "" for none.

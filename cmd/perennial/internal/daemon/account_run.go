@@ -115,6 +115,9 @@ func (a *account) turn(ctx context.Context) error {
 	if a.host.Embedded != nil {
 		return a.serve(ctx, nil)
 	}
+	if err := a.awaitLongest(ctx); err != nil {
+		return err
+	}
 	for {
 		lease, err := a.stand(ctx)
 		if err != nil {

@@ -1,0 +1,125 @@
+//go:build cluster
+
+// Runners whose clocks differ. A process has the kernel's clock; this one replaces its own
+// time.Now at its start, where shiftVariable says by how much.
+
+package clustertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// shiftVariable is the environment variable with the shift of a process's wall clock, as
+// time.ParseDuration reads it, in whole seconds.
+const shiftVariable = "PERENNIAL_CLUSTERTEST_CLOCK"
+
+// shifted is time.Now of a process with another wall clock: shiftedBase, and the monotonic
+// time since then. It must not call time.Now.
+func shifted() time.Time { return shiftedBase.Add(time.Since(shiftedBase)) }
+
+var shiftedBase time.Time
+
+// shiftClock sets the wall clock of this process by shiftVariable. Durations, timers and
+// what is measured between two calls of time.Now stay as they are.
+func shiftClock() error {
+	text := os.Getenv(shiftVariable)
+	if text == "" {
+		return nil
+	}
+	by, err := time.ParseDuration(text)
+	if err != nil || by%time.Second != 0 {
+		return fmt.Errorf("%s=%s: not a number of seconds: %w", shiftVariable, text, err)
+	}
+	// Add would shift the monotonic reading too. The seconds of a time that has one are
+	// bits 30 to 62 of its first word (time.Time).
+	shiftedBase = time.Now()
+	*(*uint64)(unsafe.Pointer(&shiftedBase)) += uint64(by/time.Second) << 30
+	before := time.Now()
+	if err := replace(time.Now, shifted); err != nil {
+		return err
+	}
+	return shiftProblem(by, before)
+}
+
+// shiftProblem says how the clock is not what it should be, by the kernel's.
+func shiftProblem(by time.Duration, before time.Time) error {
+	var kernel syscall.Timeval
+	if err := syscall.Gettimeofday(&kernel); err != nil {
+		return err
+	}
+	now := time.Now()
+	off := now.Round(0).Sub(time.Unix(kernel.Unix())) - by
+	if monotonic := now.Sub(before); off.Abs() > time.Second || monotonic < 0 || monotonic > time.Second || time.Since(now) > time.Second {
+		return fmt.Errorf("the clock was to be shifted by %s and is %s off; the monotonic one moved by %s", by, off, monotonic)
+	}
+	return nil
+}
+
+// replace has every call of a function jump to another one of the same kind. Nothing else
+// may call it meanwhile, and the compiler must not have inlined it: time.Now is too large.
+func replace(old, by func() time.Time) error {
+	if runtime.GOARCH != "amd64" {
+		return fmt.Errorf("clocks are not shifted on %s", runtime.GOARCH)
+	}
+	from, to := entry(old), entry(by)
+	const size = 5 // JMP rel32
+	distance := int64(uintptr(to)) - int64(uintptr(from)) - size
+	page := uintptr(os.Getpagesize())
+	into := uintptr(from) % page
+	if distance != int64(int32(distance)) || into+size > page {
+		return fmt.Errorf("no jump of %d bytes can be written at %p", distance, from)
+	}
+	whole := unsafe.Slice((*byte)(unsafe.Add(from, -int(into))), page)
+	if err := syscall.Mprotect(whole, syscall.PROT_READ|syscall.PROT_WRITE|syscall.PROT_EXEC); err != nil {
+		return fmt.Errorf("make the code of time.Now writable: %w", err)
+	}
+	jump := []byte{0xE9, byte(distance), byte(distance >> 8), byte(distance >> 16), byte(distance >> 24)}
+	copy(whole[into:], jump)
+	return syscall.Mprotect(whole, syscall.PROT_READ|syscall.PROT_EXEC)
+}
+
+// entry is where the code of a function begins.
+func entry(f func() time.Time) unsafe.Pointer {
+	return **(**unsafe.Pointer)(unsafe.Pointer(&f))
+}
+
+// mostShift is how far a runner's clock may be from the provider's, either way: the
+// provider takes timestamps of five minutes, and a request takes a moment.
+const mostShift = 4 * time.Minute
+
+// drawnShift is that of one runner: one in four has the true time.
+func drawnShift(random *rand.Rand) time.Duration {
+	if random.IntN(4) == 0 {
+		return 0
+	}
+	return time.Duration(random.IntN(2*int(mostShift/time.Second)+1))*time.Second - mostShift
+}
+
+// drawnShifts are those of the runners of a test. One runner has the true time: there is
+// none from which it could differ.
+func drawnShifts(t *testing.T, runners int) []time.Duration {
+	random, out := randomOf(t), make([]time.Duration, runners)
+	if runners == 1 {
+		return out
+	}
+	for n := range out {
+		out[n] = drawnShift(random)
+	}
+	t.Logf("clocks of the runners: %v", out)
+	return out
+}
+
+// clock is what sets the clock of the runner in its environment.
+func (o *runner) clock() []string {
+	if o.shift == 0 {
+		return nil
+	}
+	return []string{shiftVariable + "=" + o.shift.String()}
+}
