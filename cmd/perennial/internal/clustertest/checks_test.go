@@ -22,7 +22,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// settleTime bounds the wait for the end of every command of a round.
+// settleTime bounds the wait for the end of every command of a round, where all runners
+// have one clock.
 const settleTime = 90 * time.Second
 
 // settle waits until every acknowledged command has ended, but for those that a new holder
@@ -31,7 +32,8 @@ func (r *rig) settle() {
 	r.t.Helper()
 	var left []string
 	looks, since := 0, time.Now()
-	if await(r.ctx, settleTime, func() bool {
+	limit := settleTime + r.spread() + r.clocksWere
+	if await(r.ctx, limit, func() bool {
 		unavailable, wrong := r.stream.read(r.ctx, r.js)
 		if wrong != nil {
 			r.t.Fatalf("%v; logs in %s", wrong, r.dir)
@@ -64,7 +66,7 @@ func (r *rig) settle() {
 	}) {
 		return
 	}
-	r.t.Fatalf("after %s %d commands have not ended, %v among them; logs in %s", settleTime, len(left), left[:min(5, len(left))], r.dir)
+	r.t.Fatalf("after %s %d commands have not ended, %v among them; logs in %s", limit, len(left), left[:min(5, len(left))], r.dir)
 }
 
 // keysOfInherited are the idempotency keys of these commands, nil if one of them is not in

@@ -6,6 +6,7 @@
 package clustertest
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -25,6 +26,9 @@ const shiftVariable = "PERENNIAL_CLUSTERTEST_CLOCK"
 func shifted() time.Time { return shiftedBase.Add(time.Since(shiftedBase)) }
 
 var shiftedBase time.Time
+
+// clocksShift says whether clocks can be shifted here: elsewhere all have the true time.
+const clocksShift = runtime.GOARCH == "amd64"
 
 // shiftClock sets the wall clock of this process by shiftVariable. Durations, timers and
 // what is measured between two calls of time.Now stay as they are.
@@ -65,7 +69,7 @@ func shiftProblem(by time.Duration, before time.Time) error {
 // replace has every call of a function jump to another one of the same kind. Nothing else
 // may call it meanwhile, and the compiler must not have inlined it: time.Now is too large.
 func replace(old, by func() time.Time) error {
-	if runtime.GOARCH != "amd64" {
+	if !clocksShift {
 		return fmt.Errorf("clocks are not shifted on %s", runtime.GOARCH)
 	}
 	from, to := entry(old), entry(by)
@@ -90,23 +94,22 @@ func entry(f func() time.Time) unsafe.Pointer {
 	return **(**unsafe.Pointer)(unsafe.Pointer(&f))
 }
 
-// mostShift is how far a runner's clock may be from the provider's, either way: the
-// provider takes timestamps of five minutes, and a request takes a moment.
-const mostShift = 4 * time.Minute
+var mostShift = flag.Duration("cluster.clocks", 30*time.Second, "how far the clock of a runner may be from the true time, either way, in whole seconds. "+
+	"The provider takes five minutes; a wait that another runner wrote lasts longer by the difference of the clocks, so do rounds")
 
 // drawnShift is that of one runner: one in four has the true time.
 func drawnShift(random *rand.Rand) time.Duration {
 	if random.IntN(4) == 0 {
 		return 0
 	}
-	return time.Duration(random.IntN(2*int(mostShift/time.Second)+1))*time.Second - mostShift
+	return time.Duration(random.IntN(2*int(*mostShift/time.Second)+1))*time.Second - mostShift.Truncate(time.Second)
 }
 
 // drawnShifts are those of the runners of a test. One runner has the true time: there is
 // none from which it could differ.
 func drawnShifts(t *testing.T, runners int) []time.Duration {
 	random, out := randomOf(t), make([]time.Duration, runners)
-	if runners == 1 {
+	if runners == 1 || !clocksShift {
 		return out
 	}
 	for n := range out {
@@ -114,6 +117,27 @@ func drawnShifts(t *testing.T, runners int) []time.Duration {
 	}
 	t.Logf("clocks of the runners: %v", out)
 	return out
+}
+
+// spread is how far apart the clocks of two runners are at most.
+func (r *rig) spread() time.Duration {
+	least, most := time.Duration(0), time.Duration(0)
+	for _, one := range r.runners {
+		least, most = min(least, one.shift), max(most, one.shift)
+	}
+	return most - least
+}
+
+// setClock starts a runner, which was ended, with another clock.
+func (o *runner) setClock(random *rand.Rand) {
+	o.rig.t.Helper()
+	before := o.shift
+	if clocksShift {
+		o.shift = drawnShift(random)
+	}
+	o.rig.clocksWere = max(o.rig.clocksWere, (before - o.shift).Abs())
+	o.rig.t.Logf("clock of runner %d: %s, before %s", o.n, o.shift, before)
+	o.start()
 }
 
 // clock is what sets the clock of the runner in its environment.

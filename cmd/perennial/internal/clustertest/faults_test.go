@@ -113,15 +113,13 @@ var faults = []fault{
 	{"set the clock of the holder", false, func(r *rig, random *rand.Rand) {
 		holder := r.holder()
 		holder.kill()
-		holder.shift = drawnShift(random)
-		holder.start()
+		holder.setClock(random)
 	}},
 	{"set the clock of the holder, and another runner takes over", false, func(r *rig, random *rand.Rand) {
 		holder := r.holder()
 		holder.kill()
 		r.lasts(12 * time.Second) // longer than the lease
-		holder.shift = drawnShift(random)
-		holder.start()
+		holder.setClock(random)
 	}},
 	{"delete the data of a standby", false, func(r *rig, _ *rand.Rand) { r.loseData(r.standby()) }},
 	{"delete the data of the holder", false, func(r *rig, _ *rand.Rand) { r.loseData(r.holder()) }},

@@ -49,7 +49,8 @@ type rig struct {
 	load     *load
 	stream   tail
 
-	inherited map[string][]string // keys of commands that wait ten minutes for a new holder
+	inherited  map[string][]string // keys of commands that wait ten minutes for a new holder
+	clocksWere time.Duration       // by how much the clock of a runner was set at most
 }
 
 // runner is `perennial run` in one data directory.
