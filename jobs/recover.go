@@ -104,7 +104,16 @@ func (r *Runner) notBefore(ctx context.Context, operationID string) (time.Time, 
 	if since.IsZero() {
 		since = r.clock.Now()
 	}
-	return since.Add(inheritWait), nil
+	until := since.Add(inheritWait)
+	// since may be by the slow clock of a third runner: this one's own start is not.
+	start, latest := r.clock.start.Round(0).Add(inheritWait), until.Add(clocksApart)
+	if start.After(latest) {
+		start = latest
+	}
+	if start.After(until) {
+		until = start
+	}
+	return until, nil
 }
 
 // refuseEarly refuses a new key for an operation whose last request is another runner's

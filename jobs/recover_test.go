@@ -108,3 +108,39 @@ func TestWhatAStandbySawIsOutOfDate(t *testing.T) {
 		}
 	}
 }
+
+// TestClocksOfRunnersApartDelayNothingElse: a runner whose clock is behind the last
+// holder's is not taken for one that was set back, as far as the provider takes both.
+func TestClocksOfRunnersApartDelayNothingElse(t *testing.T) {
+	for apart, wrong := range map[time.Duration]bool{clocksApart - time.Minute: false, clocksApart + time.Minute: true} {
+		h := idleRig(t)
+		h.following()
+		h.ahead.Store(int64(apart))
+		h.sentBy("elsewhere", `{"id":"r1","proxy_ids":["px_1"],"duration_days":30}`)
+		h.ahead.Store(0)
+		h.bind()
+		if why := h.runner.clock.Wrong(); (why != "") != wrong {
+			t.Errorf("behind a holder %s ahead the clock is said to be wrong: %q", apart, why)
+		}
+	}
+}
+
+// TestTheClockOfAThirdRunnerAllowsNoNewKeyEarlier: the ten minutes behind a take-over are
+// not over because the runner that took over had a slow clock.
+func TestTheClockOfAThirdRunnerAllowsNoNewKeyEarlier(t *testing.T) {
+	h := idleRig(t)
+	h.following()
+	h.ahead.Store(int64(-clocksApart))
+	id := h.sentBy("elsewhere", `{"id":"r1","proxy_ids":["px_1"],"duration_days":30}`)
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.RunnerStarted{Version: "test", Holder: "third"})
+	}))
+	h.ahead.Store(0)
+	h.bind()
+	check(t, h.runner.recover(t.Context()))
+	o, err := h.ledger.Operation(t.Context(), id)
+	check(t, err)
+	if err := h.runner.refuseEarly(t.Context(), o); err == nil {
+		t.Error("a new key was allowed at once")
+	}
+}
