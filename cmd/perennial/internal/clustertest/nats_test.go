@@ -138,12 +138,13 @@ func (c *cluster) start(i int) {
 		c.t.Fatal(err)
 	}
 	for range 5 {
+		before := len(c.log(i))
 		p, err := spawn(exec.Command(path, "-c", c.configure(i)), filepath.Join(c.dir, fmt.Sprintf("nats-%d.log", i)))
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		c.nodes[i] = p
-		listens := await(c.t.Context(), 20*time.Second, func() bool { return !p.running() || c.listens(i) })
+		listens := await(c.t.Context(), 20*time.Second, func() bool { return !p.running() || c.listens(i, before) })
 		if listens && p.running() {
 			return
 		}
@@ -153,12 +154,19 @@ func (c *cluster) start(i int) {
 	c.t.Fatalf("nats-server %d does not start; log %s", i, filepath.Join(c.dir, fmt.Sprintf("nats-%d.log", i)))
 }
 
-func (c *cluster) listens(i int) bool {
-	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", c.ports[i][0]), time.Second)
-	if err == nil {
-		_ = conn.Close()
+// listens says whether a server has said so in its log, behind a length of it: at its port
+// another process may listen.
+func (c *cluster) listens(i, before int) bool {
+	return strings.Contains(c.log(i)[before:], "Listening for client connections on")
+}
+
+// log is what a server has logged, over all of its starts.
+func (c *cluster) log(i int) string {
+	text, err := os.ReadFile(filepath.Join(c.dir, fmt.Sprintf("nats-%d.log", i)))
+	if err != nil && !os.IsNotExist(err) {
+		c.t.Fatal(err)
 	}
-	return err == nil
+	return string(text)
 }
 
 // kill is kill -9.
