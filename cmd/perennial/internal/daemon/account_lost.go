@@ -34,7 +34,7 @@ func (a *account) leaveToLongest(ctx context.Context) error {
 	if err := sleep.For(ctx, lateAfter); err != nil { // who lives speaks meanwhile
 		return err
 	}
-	name, row := a.host.peers.longest(a.Name, a.host.holder, time.Now())
+	name, row := a.host.peers.longest(a.Name, a.host.name.get(), time.Now())
 	if last, _, err = a.host.Queue.LastRow(ctx, a.Name); err != nil || row <= max(head, int64(last.StreamSeq)) {
 		return err
 	}
@@ -52,7 +52,7 @@ func (a *account) awaitLongest(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			_, row := a.host.peers.longest(a.Name, a.host.holder, time.Now())
+			_, row := a.host.peers.longest(a.Name, a.host.name.get(), time.Now())
 			a.shorter = uint64(head) >= last.StreamSeq && row > head
 		}
 		if err := sleep.For(ctx, watchAgain); err != nil {
