@@ -45,7 +45,7 @@ type Queue struct {
 	where         string
 	failed        atomic.Pointer[error] // why the connection is down
 	attempts      atomic.Int64          // that failed
-	reconnected   atomic.Int64          // connections made anew in the last reconnectedFor
+	reconnected   atomic.Pointer[time.Time]
 	js            jetstream.JetStream
 	log           *logrus.Entry
 	embedded      bool
@@ -63,8 +63,6 @@ const (
 	pingsOut     = 2
 	// sayAgain is the least time between two log lines about a connection that is down.
 	sayAgain = 30 * time.Second
-	// reconnectedFor is how long Reconnected says so.
-	reconnectedFor = time.Minute
 )
 
 // Connect connects to NATS. With Wait it returns at once, and the connection is
@@ -177,14 +175,20 @@ func (q *Queue) onConnect(nc *nats.Conn) {
 
 func (q *Queue) onReconnect(nc *nats.Conn) {
 	q.failed.Store(nil)
-	q.reconnected.Add(1)
-	time.AfterFunc(reconnectedFor, func() { q.reconnected.Add(-1) })
+	now := time.Now()
+	q.reconnected.Store(&now)
 	q.log.WithField("server", redacted(nc.ConnectedUrl())).Info("connected to nats")
 }
 
-// Reconnected reports whether the connection was made anew, or had to be waited for, in
-// the last minute: the server may not be, and may not hold, what it was and held before.
-func (q *Queue) Reconnected() bool { return q.reconnected.Load() > 0 }
+// Reconnected is when the connection was last made anew, or came that had to be waited
+// for; zero where neither happened. The server may not be, and may not hold, what it was
+// and held before.
+func (q *Queue) Reconnected() time.Time {
+	if at := q.reconnected.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
 
 func (q *Queue) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
 	if !q.denials.heard(err) { // the waiting request returns it

@@ -12,26 +12,34 @@ import (
 	"perennial/ledger/sleep"
 )
 
+// mayHaveLost is how long behind a new connection the events stream may turn out to have
+// lost rows.
+const mayHaveLost = time.Minute
+
 // leaveToLongest returns nil where this runner may go on from the end of its ledger, and
 // an error where the events stream has lost rows and another living runner has more of
 // them: from a shorter ledger the history would lack what the other one sent. Only the
 // holder of the lease calls it, with a ledger that has all that is on the stream.
 func (a *account) leaveToLongest(ctx context.Context) error {
-	last, _, err := a.host.Queue.LastRow(ctx, a.Name)
+	last, found, err := a.host.Queue.LastRow(ctx, a.Name)
 	if err != nil {
 		return err
 	}
 	head, _, err := a.Ledger.Head(ctx)
-	lost := uint64(head) > last.StreamSeq
-	if err != nil || a.refills() || !lost && !a.host.Queue.Reconnected() {
+	lost, reconnected := uint64(head) > last.StreamSeq, a.host.Queue.Reconnected()
+	if err != nil || a.refills() || !lost && time.Since(reconnected) > mayHaveLost {
 		return err
 	}
-	if lost {
+	if lost && found { // else the account moves to this server
 		a.log.Warnf("the events stream ends with row %d and this ledger with row %d: the stream has lost rows that it had acknowledged, as in a power cut of its servers. "+
 			"They are published again from the longest ledger. Commands that were acknowledged just before may be lost too: their publishers have to send them again, under their ids", last.StreamSeq, head)
 	}
 	a.setState("NATS was away: waiting for the other runners to say how many rows they have")
-	if err := sleep.For(ctx, lateAfter); err != nil { // who lives speaks meanwhile
+	hears := a.host.started // since when this runner hears the others
+	if reconnected.After(hears) {
+		hears = reconnected
+	}
+	if err := sleep.For(ctx, lateAfter-time.Since(hears)); err != nil { // who lives has spoken by then
 		return err
 	}
 	name, row := a.host.peers.longest(a.Name, a.host.name.get(), time.Now())

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"perennial/cmd/perennial/internal/placement"
 	"perennial/ledger/sleep"
 )
 
@@ -185,19 +186,29 @@ func (h *Host) lookAtHandOver(m *mover, now time.Time) {
 	}
 }
 
-// wishes are the accounts of this runner that others should hold.
-func (h *Host) wishes(now time.Time) (all []wish) {
-	own := h.standing()
-	placed := h.peers.place(own, "", now)
+func (h *Host) wishes(now time.Time) []wish {
+	held := make(map[string]time.Time, len(h.Accounts))
 	for _, a := range h.Accounts {
-		held, to := a.held(), placed[a.Name]
-		if held.since.IsZero() || to == "" || to == h.name.get() {
+		if since := a.held().since; !since.IsZero() {
+			held[a.Name] = since
+		}
+	}
+	return h.peers.wishes(h.standing(), held, now)
+}
+
+// wishes are the accounts of own that other runners should hold. held says since when it
+// holds which account.
+func (p *peers) wishes(own placement.Node, held map[string]time.Time, now time.Time) (all []wish) {
+	placed := p.place(own, "", now)
+	for account, since := range held {
+		to := placed[account]
+		if to == "" || to == own.Name {
 			continue
 		}
-		n, living := h.peers.runner(to, now)
+		n, living := p.runner(to, now)
 		all = append(all, wish{
-			account: a.Name, to: to, pinned: h.peers.pin(a.Name) == to, held: held.since, came: n.first,
-			ready: living && slices.Contains(n.placed().Ready, a.Name),
+			account: account, to: to, pinned: p.pin(account) == to, held: since, came: n.first,
+			ready: living && slices.Contains(n.placed().Ready, account),
 		})
 	}
 	return all
