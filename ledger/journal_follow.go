@@ -5,15 +5,16 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"perennial/ledger/fact"
 )
 
 // Fold commits rows that the stream holds behind the ledger's last one. Each is checked
-// against the chain. A gap, a wrong hash, or a fact that this version does not know is a
-// *BrokenError, and then none of the rows was committed. A ledger that leads returns
-// ErrLeads.
+// against the chain. A gap, a wrong hash, or a fact that this version does not know (a
+// *fact.UnknownError within) is a *BrokenError, and then none of the rows was committed. A
+// ledger that leads returns ErrLeads.
 func (l *Ledger) Fold(ctx context.Context, rows []Row) error {
 	if !l.follows {
 		return fmt.Errorf("fold into %s: its own file is its journal", l.path)
@@ -46,7 +47,11 @@ func (t *Tx) fold(r Row) (err error) {
 	}
 	f, err := fact.Decode(r.Type, []byte(r.Data))
 	if err != nil {
-		return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
+		unknown, ok := errors.AsType[*fact.UnknownError](err)
+		if !ok {
+			return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
+		}
+		return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error(), Err: unknown}
 	}
 	now := t.now
 	defer func() { t.now = now }()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -202,19 +203,31 @@ func TestAFoldRefusesWhatDoesNotFollow(t *testing.T) {
 	later := slices.Clone(s.rows)
 	later[1].Type = "proxy.frozen"
 	_, later[1].Hash = hashRow(nil, later[1])
+	wider := slices.Clone(s.rows)
+	wider[1].Data = strings.Replace(wider[1].Data, "{", `{"fee_cents":5,`, 1)
+	_, wider[1].Hash = hashRow(nil, wider[1])
+	published, err := wider[1].Event("main")
+	check(t, err)
+	if back, err := ReadEvent(published); err != nil || back != wider[1] { // the hash is of the bytes, whatever they mean
+		t.Errorf("%+v, %v", back, err)
+	}
 	for name, c := range map[string]struct {
 		rows  []Row
 		check string
 	}{
-		"a gap":                     {[]Row{s.rows[0], s.rows[2]}, "chain"},
-		"a changed row":             {changed[:2], "chain"},
-		"another history":           {[]Row{s.rows[0], other.rows[1], s.rows[2]}, "chain"},
-		"a fact of a later version": {later[:2], "fold"},
+		"a gap":                      {[]Row{s.rows[0], s.rows[2]}, "chain"},
+		"a changed row":              {changed[:2], "chain"},
+		"another history":            {[]Row{s.rows[0], other.rows[1], s.rows[2]}, "chain"},
+		"a fact of a later version":  {later[:2], "fold"},
+		"a field of a later version": {wider[:2], "fold"},
 	} {
 		b := follower(t)
 		err := b.Fold(t.Context(), c.rows)
 		if broken, ok := errors.AsType[*BrokenError](err); !ok || broken.Check != c.check {
 			t.Errorf("%s: %v", name, err)
+		}
+		if _, unknown := errors.AsType[*fact.UnknownError](err); unknown != (c.check == "fold") {
+			t.Errorf("%s, of a later version %v: %v", name, unknown, err)
 		}
 		if h := b.head(); h.Seq != 0 {
 			t.Errorf("%s: row %d was kept", name, h.Seq)

@@ -20,7 +20,11 @@ type BrokenError struct {
 	// Seq is the first journal row concerned, 0 where there is none.
 	Seq    int64
 	Detail string
+	Err    error // a *fact.UnknownError where the row is of a later version; else nil
 }
+
+// Unwrap is Err.
+func (e *BrokenError) Unwrap() error { return e.Err }
 
 // Error says what is broken and where.
 func (e *BrokenError) Error() string {

@@ -10,12 +10,23 @@ import (
 
 // LastHolder is the runner that began last; "" when the journal names none.
 func (l *Ledger) LastHolder(ctx context.Context) (holder string, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT data ->> '$.holder' FROM journal INDEXED BY journal_starts
-		WHERE type = 'runner.started' AND seq > 0 ORDER BY seq DESC LIMIT 1`).Scan(&holder)
+	holder, _, err = l.lastStart(ctx)
+	return holder, err
+}
+
+// LastVersion is the version of the runner that began last; "" when the journal names none.
+func (l *Ledger) LastVersion(ctx context.Context) (version string, err error) {
+	_, version, err = l.lastStart(ctx)
+	return version, err
+}
+
+func (l *Ledger) lastStart(ctx context.Context) (holder, version string, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT data ->> '$.holder', data ->> '$.version' FROM journal INDEXED BY journal_starts
+		WHERE type = 'runner.started' AND seq > 0 ORDER BY seq DESC LIMIT 1`).Scan(&holder, &version)
 	if err = notFound(err); errors.Is(err, ErrNotFound) {
 		err = nil
 	}
-	return holder, err
+	return holder, version, err
 }
 
 // Inherited says whether the last attempt of an operation is another runner's than

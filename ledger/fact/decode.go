@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 )
 
 // all has a value of each type of fact, so that a journal can be folded again long
@@ -39,19 +40,42 @@ func Types() map[string]Fact {
 	return zeros
 }
 
+// UnknownError says that a fact is of a later version of the program: this one does not
+// know its type, or a field of its data.
+type UnknownError struct {
+	Type  string // of the fact
+	Field string // "" where the type is not known
+}
+
+// What names what is not known.
+func (e *UnknownError) What() string {
+	if e.Field != "" {
+		return fmt.Sprintf("field %q of fact type %q", e.Field, e.Type)
+	}
+	return fmt.Sprintf("fact type %q", e.Type)
+}
+
+// Error says what is not known, and what to do.
+func (e *UnknownError) Error() string {
+	return e.What() + " is not known to this version: use the version that wrote it, or a later one"
+}
+
 // Decode reads the data of a journal row back into its fact, whatever names its fields
 // had when it was written. A type or a field that this version does not know is an
-// error: a fold that leaves something out would be wrong without saying so.
+// *UnknownError: a fold that leaves something out would be wrong without saying so.
 func Decode(factType string, data []byte) (Fact, error) {
 	t, ok := types[factType]
 	if !ok {
-		return nil, fmt.Errorf("fact type %q is not known to this version: use the version that wrote it, or a later one", factType)
+		return nil, &UnknownError{Type: factType}
 	}
 	f, err := decodeStrictly(t, data)
 	if err != nil && renamed[factType] != nil {
 		f, err = decodeStrictly(t, withPresentNames(factType, data))
 	}
 	if err != nil {
+		if field, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown { // it has no type of its own
+			return nil, &UnknownError{Type: factType, Field: strings.Trim(field, `"`)}
+		}
 		return nil, fmt.Errorf("decode %s: %w", factType, err)
 	}
 	return f, nil

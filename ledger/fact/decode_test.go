@@ -3,6 +3,7 @@ package fact
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -130,8 +131,11 @@ func TestAFactOfALaterVersionIsNotHalfRead(t *testing.T) {
 			t.Errorf("%s torn in the middle was read", name)
 		}
 	}
-	if _, err := Decode("order.teleported", []byte(`{}`)); err == nil || !strings.Contains(err.Error(), "order.teleported") {
-		t.Errorf("an unknown type: %v", err)
+	for data, want := range map[string]UnknownError{`{}`: {Type: "order.teleported"}, `{"movement":"top-up","cause":1}`: {Type: "ledger.recorded", Field: "cause"}} {
+		_, err := Decode(want.Type, []byte(data))
+		if unknown, ok := errors.AsType[*UnknownError](err); !ok || *unknown != want || !strings.Contains(err.Error(), want.Type) {
+			t.Errorf("%s %s: %v", want.Type, data, err)
+		}
 	}
 }
 

@@ -45,6 +45,7 @@ type account struct {
 	leadership *ledger.Leadership // nil while it does not lead
 	standby    standbyState
 	unfollowed string // why a standby cannot follow the account's events; "" when it does
+	outdated   outdated
 	holding    holding
 
 	finishes  finishes

@@ -24,12 +24,44 @@ func (a *account) journalOf(l *ledger.Ledger) journal {
 	return journal{account: a.Name, queue: a.host.Queue, ledger: l, log: a.log}
 }
 
-// stand follows the account's events until the runner has its lease.
+// stand follows the account's events until the runner has its lease. While it cannot fold
+// an event of a later version it does not ask for the lease: a runner that can work must
+// not wait for it.
 func (a *account) stand(ctx context.Context) (*queue.Lease, error) {
 	following, stop := context.WithCancel(ctx)
 	var follower sync.WaitGroup
 	follower.Go(func() { a.follow(following) })
 	defer func() { stop(); follower.Wait() }()
+	for ctx.Err() == nil {
+		why, changed := a.outdated.look()
+		if why == "" {
+			lease, err := a.ask(ctx, changed)
+			if now, _ := a.outdated.look(); err == nil || now == "" {
+				return lease, err
+			}
+			continue
+		}
+		a.setState(waitsForLease)
+		a.hasStarted()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// ask waits for the account's lease in turn, until changed is closed.
+func (a *account) ask(ctx context.Context, changed <-chan struct{}) (*queue.Lease, error) {
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	go func() {
+		select {
+		case <-changed:
+			giveUp()
+		case <-ctx.Done():
+		}
+	}()
 	return a.host.Queue.AcquireLeaseInTurn(ctx, a.Name, a.host.holder, LeaseTTL, queue.Turn{
 		Yields: func() bool { return a.host.peers.leaves(a.host.standing(), a.Name, time.Now()) },
 		Waits: func() {
@@ -52,11 +84,12 @@ func (a *account) follow(ctx context.Context) {
 	delay.InitialInterval, delay.MaxInterval = followFirst, followMost
 	for ctx.Err() == nil {
 		good := time.AfterFunc(followMost, func() { a.setUnfollowed(nil) })
-		err := a.journal().follow(ctx, func() { a.setUnfollowed(nil); delay.Reset() })
+		err := a.journal().follow(ctx, func() { a.outdated.note(nil); a.setUnfollowed(nil); delay.Reset() })
 		good.Stop()
 		if ctx.Err() != nil {
 			break
 		}
+		a.outdated.note(err)
 		a.setUnfollowed(err)
 		a.log.WithError(err).Warn("the account's events cannot be followed now; it is tried again")
 		_ = sleep.For(ctx, delay.NextBackOff())
@@ -82,7 +115,9 @@ func (a *account) takeOver(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := a.journal().foldToEnd(ctx); err != nil {
+	err := a.journal().foldToEnd(ctx)
+	a.outdated.note(err)
+	if err != nil {
 		return err
 	}
 	return a.leaveToLongest(ctx)

@@ -123,7 +123,7 @@ func (a *account) turn(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := a.serveUnder(ctx, lease); !errors.Is(err, errHandedOver) {
+		if err := a.serveUnder(ctx, lease); !errors.Is(err, errHandedOver) && !isLater(err) {
 			return err
 		}
 	}

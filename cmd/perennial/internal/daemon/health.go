@@ -240,7 +240,8 @@ func (a *account) look() []check {
 	standby := state == waitsForLease
 	if standby {
 		_, problem := a.standby.read()
-		state = cmp.Or(unfollowed, problem)
+		outdated, _ := a.outdated.look()
+		state = cmp.Or(outdated, unfollowed, problem)
 	}
 	p := &a.host.probed
 	out := []check{

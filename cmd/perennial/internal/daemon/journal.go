@@ -13,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
@@ -118,7 +119,10 @@ const forkAdvice = "another runner went on from a shorter ledger when the stream
 func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
 	err := j.ledger.Fold(ctx, rows)
 	broken, ok := errors.AsType[*ledger.BrokenError](err)
-	if !ok || broken.Check != "chain" {
+	switch unknown, later := errors.AsType[*fact.UnknownError](err); {
+	case later && ok:
+		return j.foldBefore(ctx, rows, broken.Seq, unknown)
+	case !ok || broken.Check != "chain":
 		return err
 	}
 	head, hash, headErr := j.ledger.Head(ctx)

@@ -1,0 +1,96 @@
+// A runner that is older than what is on the account's events: it stays a standby, says so,
+// and leaves the lease to runners that can fold what is there.
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// laterError says that a later version of the program wrote a row that this one cannot fold.
+type laterError struct {
+	seq     int64
+	unknown *fact.UnknownError
+	version string // of the runner that began last, "" where it is not known or is this one's
+}
+
+func (e *laterError) Error() string {
+	by, install := "", "the version that wrote it, or a later one: `perennial nodes` shows which versions run"
+	if e.version != "" {
+		by, install = fmt.Sprintf(" (the runner that began last is %s)", e.version), e.version+" or a later version"
+	}
+	return fmt.Sprintf("a newer version of the program wrote row %d of the account's events%s: %s is not known to this one, %s. "+
+		"So this runner stays a standby: it folds nothing from there on, and sends nothing. Install %s", e.seq, by, e.unknown.What(), config.Version, install)
+}
+
+func (e *laterError) Unwrap() error { return e.unknown }
+
+// foldBefore folds the rows before the one of a later version, at seq, and returns what is
+// to be said of that one.
+func (j journal) foldBefore(ctx context.Context, rows []ledger.Row, seq int64, unknown *fact.UnknownError) error {
+	if n := seq - rows[0].Seq; n > 0 {
+		if err := j.ledger.Fold(ctx, rows[:n]); err != nil {
+			return err
+		}
+	}
+	version, err := j.ledger.LastVersion(ctx)
+	if err != nil || version == config.Version {
+		version = ""
+	}
+	return &laterError{seq: seq, unknown: unknown, version: version}
+}
+
+// outdated is whether the runner has met a row of a later version that it cannot fold. Its
+// zero value has not.
+type outdated struct {
+	mu      sync.Mutex
+	why     string        // "" while all could be folded
+	changed chan struct{} // closed when why changes; nil: none looks
+}
+
+// note notes what a fold came to: nil says that rows were folded. An error that is not of a
+// later version says nothing of it.
+func (o *outdated) note(err error) {
+	later, ok := errors.AsType[*laterError](err)
+	if err != nil && !ok {
+		return
+	}
+	why := ""
+	if ok {
+		why = later.Error()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.why == why {
+		return
+	}
+	o.why = why
+	if o.changed != nil {
+		close(o.changed)
+		o.changed = nil
+	}
+}
+
+// look is why the runner is outdated, "" where it is not, and what is closed when that
+// changes.
+func (o *outdated) look() (why string, changed <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.changed == nil {
+		o.changed = make(chan struct{})
+	}
+	return o.why, o.changed
+}
+
+// isLater reports whether an error is of a row of a later version.
+func isLater(err error) bool {
+	_, ok := errors.AsType[*laterError](err)
+	return ok
+}
