@@ -108,7 +108,7 @@ func drawnShift(random *rand.Rand) time.Duration {
 // drawnShifts are those of the runners of a test. One runner has the true time: there is
 // none from which it could differ.
 func drawnShifts(t *testing.T, runners int) []time.Duration {
-	random, out := randomOf(t), make([]time.Duration, runners)
+	random, out := seeded(t, "clocks"), make([]time.Duration, runners)
 	if runners == 1 || !clocksShift {
 		return out
 	}

@@ -7,8 +7,6 @@ package clustertest
 
 import (
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
@@ -37,7 +35,7 @@ func TestThreeRunnersOutliveEveryFault(t *testing.T) {
 // play does the rounds of one test.
 func play(t *testing.T, runners, n int, may func(fault) bool) {
 	t.Helper()
-	random := randomOf(t)
+	random := seeded(t, "")
 	if testing.Short() {
 		n = 1
 	}
@@ -50,21 +48,14 @@ func play(t *testing.T, runners, n int, may func(fault) bool) {
 		f.do(r, random)
 		healed := time.Now()
 		r.load.end()
-		r.holder()
+		holder := r.holder()
 		r.settle()
 		settled := time.Now()
 		r.check()
-		t.Logf("round %d: %s: %s, all ended %s later, checked in %s", i+1, f.name, healed.Sub(began).Round(time.Millisecond),
-			settled.Sub(healed).Round(time.Millisecond), time.Since(settled).Round(time.Millisecond))
+		t.Logf("round %d: %s: %s, all ended %s later, checked in %s%s", i+1, f.name, healed.Sub(began).Round(time.Millisecond),
+			settled.Sub(healed).Round(time.Millisecond), time.Since(settled).Round(time.Millisecond), r.versionsText(holder))
 	}
 	r.finish()
-}
-
-// randomOf gives what -cluster.seed draws for a test.
-func randomOf(t *testing.T) *rand.Rand {
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(t.Name()))
-	return rand.New(rand.NewPCG(*seed, hash.Sum64()))
 }
 
 // underLoad waits until commands of the load end.
@@ -98,6 +89,7 @@ func handOver(t *testing.T, end func(*runner)) time.Duration {
 	began := time.Now()
 	end(holder)
 	ended := time.Now()
+	before := r.versionsText(holder)
 	var first time.Time
 	if !await(r.ctx, limit, func() (found bool) {
 		first, _, found = r.provider.postOf(others, began)
@@ -105,7 +97,7 @@ func handOver(t *testing.T, end func(*runner)) time.Duration {
 	}) {
 		t.Fatalf("no other runner works %s after the end of the holder; logs in %s", limit, r.dir)
 	}
-	t.Logf("the holder ended in %s; the first POST of the new one came %s after the signal", ended.Sub(began).Round(time.Millisecond), first.Sub(began).Round(time.Millisecond))
+	t.Logf("the holder ended in %s; the first POST of the new one came %s after the signal%s", ended.Sub(began).Round(time.Millisecond), first.Sub(began).Round(time.Millisecond), before)
 	holder.start()
 	r.load.end()
 	r.settle()

@@ -123,13 +123,16 @@ func program(ctx context.Context, dir string, args ...string) *exec.Cmd {
 // start runs the program in dir.
 func start(t *testing.T, dir, log string, args ...string) *process {
 	t.Helper()
-	return startWith(t, nil, dir, log, args...)
+	return startWith(t, "", nil, dir, log, args...)
 }
 
-// startWith is start with more of an environment.
-func startWith(t *testing.T, environment []string, dir, log string, args ...string) *process {
+// startWith is start of another version, "" for this one, with more of an environment.
+func startWith(t *testing.T, version string, environment []string, dir, log string, args ...string) *process {
 	t.Helper()
 	cmd := program(context.Background(), dir, args...)
+	if version != "" {
+		cmd.Path = version
+	}
 	cmd.Env = append(cmd.Env, environment...)
 	p, err := spawn(cmd, filepath.Join(dir, log))
 	if err != nil {

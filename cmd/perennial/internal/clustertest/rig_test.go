@@ -48,6 +48,7 @@ type rig struct {
 	js       jetstream.JetStream
 	load     *load
 	stream   tail
+	versions *versions
 
 	inherited  map[string][]string // keys of commands that wait ten minutes for a new holder
 	clocksWere time.Duration       // by how much the clock of a runner was set at most
@@ -62,6 +63,7 @@ type runner struct {
 	shift time.Duration  // of its wall clock, see shiftClock
 	url   string
 	line  daemon.ReadyLine
+	other string // the path of the version that it has, "" for this one
 	*process
 }
 
@@ -71,7 +73,7 @@ func newRig(t *testing.T, runners int) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, ctx: t.Context(), dir: dir, charges: filepath.Join(dir, "charges.jsonl"), inherited: map[string][]string{}}
+	r := &rig{t: t, ctx: t.Context(), dir: dir, charges: filepath.Join(dir, "charges.jsonl"), inherited: map[string][]string{}, versions: newVersions(t, runners)}
 	t.Cleanup(func() {
 		if !t.Failed() {
 			_ = os.RemoveAll(dir)
@@ -183,7 +185,8 @@ accounts:
     concurrency: 8
     replicas: 3
 `, o.data(), o.url, r.provider.address(), appID))
-	o.process = startWith(r.t, append(o.disk.Untraced(), o.clock()...), r.dir, fmt.Sprintf("runner-%d.log", o.n), "run", "--json", "--config", o.config())
+	o.other = r.versions.draw(o.n, o.process == nil)
+	o.process = startWith(r.t, o.other, append(o.disk.Untraced(), o.clock()...), r.dir, fmt.Sprintf("runner-%d.log", o.n), "run", "--json", "--config", o.config())
 	r.provider.know(o.cmd.Process.Pid) // before it connects
 	o.ready(r.t, &o.line)
 }
