@@ -1,0 +1,185 @@
+// The order of a take-over: lease, fold to the end of the events, lead, and only then work.
+
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sirupsen/logrus"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/queue"
+)
+
+// taken is an account whose events another runner has written, and which this one takes
+// over with an empty ledger.
+type taken struct {
+	*account
+	t     *testing.T
+	js    jetstream.JetStream
+	other *ledger.Ledger // of the other runner
+}
+
+// takenRows is how many rows the other runner has written.
+const takenRows = 40
+
+func newTaken(t *testing.T) *taken {
+	t.Helper()
+	dir := t.TempDir()
+	quiet := logrus.New()
+	quiet.SetOutput(io.Discard)
+	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(dir, "nats")})
+	must(t, err)
+	t.Cleanup(server.Shutdown)
+	q, err := queue.Connect(queue.ConnectConfig{URL: server.URL(), Log: quiet})
+	must(t, err)
+	t.Cleanup(q.Close)
+	nc, err := nats.Connect(server.URL())
+	must(t, err)
+	t.Cleanup(nc.Close)
+	x := &taken{t: t, account: &account{
+		Name: "main", host: &Host{Config: &config.Config{}, Queue: q, holder: "this"}, config: &config.Account{Replicas: 1}, log: quiet.WithField("account", "main"),
+		Ledger: followed(t, filepath.Join(dir, "this.ledger.db")), started: make(chan struct{}), last: map[string]check{},
+	}, other: followed(t, filepath.Join(dir, "other.ledger.db"))}
+	x.js, err = jetstream.New(nc)
+	must(t, err)
+	must(t, x.ensureStreams(t.Context()))
+	leads, err := x.journalOf(x.other).lead()
+	must(t, err)
+	must(t, x.other.Write(t.Context(), func(tx *ledger.Tx) error {
+		err := tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "u", Currency: "USD", OpeningCents: 100, Epoch: "e1"})
+		for n := range takenRows - 1 {
+			err = errors.Join(err, tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card", ID: fmt.Sprint("top-up-", n)}))
+		}
+		return err
+	}))
+	leads.End()
+	return x
+}
+
+func followed(t *testing.T, path string) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), ledger.Config{Path: path, Clock: time.Now, Follows: true})
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// head is the newest row of the ledger that takes over.
+func (x *taken) head() int64 {
+	x.t.Helper()
+	head, _, err := x.Ledger.Head(x.t.Context())
+	must(x.t, err)
+	return head
+}
+
+// later publishes a row of a type that this version does not know.
+func (x *taken) later() {
+	x.t.Helper()
+	seq, hash, err := x.other.Head(x.t.Context())
+	must(x.t, err)
+	r := ledger.Row{Seq: seq + 1, Type: "proxy.frozen", Time: time.Now().UnixMicro(), Data: `{"proxy_id":"px_1"}`, PrevHash: hash}
+	text := binary.BigEndian.AppendUint64(fact.AppendField(nil, r.PrevHash), uint64(r.Seq))
+	text = binary.BigEndian.AppendUint64(fact.AppendField(text, r.Type), uint64(r.Time))
+	r.Hash = fmt.Sprintf("%x", sha256.Sum256(fact.AppendField(fact.AppendField(text, r.Operation), r.Data)))
+	events, err := (&Source{Account: "main"}).render([]ledger.Row{r})
+	must(x.t, err)
+	must(x.t, queue.NewPublisher(x.host.Queue, "main").Publish(x.t.Context(), events))
+}
+
+// TestATakeOverFoldsToTheEnd: with the lease alone nothing of what others wrote is there;
+// behind the take-over all of it is, and the next row belongs behind it.
+func TestATakeOverFoldsToTheEnd(t *testing.T) {
+	x := newTaken(t)
+	must(t, x.takeOver(t.Context()))
+	if head := x.head(); head != takenRows {
+		t.Fatalf("the ledger ends with row %d, the stream with %d", head, takenRows)
+	}
+	leads, err := x.journal().lead()
+	must(t, err)
+	must(t, x.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.RunnerStarted{Version: "v", Holder: "this"}) }))
+	leads.End()
+}
+
+// TestTheFirstRowOfARunnerThatDidNotFoldIsRefused: the expected sequence, and not the fold,
+// keeps rows of a runner that is behind away from the events.
+func TestTheFirstRowOfARunnerThatDidNotFoldIsRefused(t *testing.T) {
+	x := newTaken(t)
+	leads, err := x.journal().lead()
+	must(t, err)
+	defer leads.End()
+	err = x.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.RunnerStarted{Version: "v", Holder: "this"}) })
+	if _, fenced := errors.AsType[*queue.FencedError](err); !fenced || !ledger.Ended(err) {
+		t.Errorf("%v", err)
+	}
+	if last, _, err := x.host.Queue.LastRow(t.Context(), "main"); err != nil || last.Seq != takenRows || x.head() != 0 {
+		t.Errorf("the stream ends with %d (%v), the ledger with %d", last.Seq, err, x.head())
+	}
+}
+
+// TestNoCommandIsTakenBeforeTheEventsAreFolded: a runner that has the lease and cannot fold
+// what is there takes no command, writes nothing, gives the lease back, and then leaves it.
+func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
+	x := newTaken(t)
+	x.later()
+	lease, err := x.host.Queue.AcquireLease(t.Context(), "main", "this", LeaseTTL)
+	must(t, err)
+	if err := x.serveUnder(t.Context(), lease); !isLater(err) {
+		t.Errorf("it serves until: %v", err)
+	}
+	stream, err := x.js.Stream(t.Context(), queue.CommandsStream("main"))
+	must(t, err)
+	if consumers := stream.CachedInfo().State.Consumers; consumers != 0 {
+		t.Errorf("%d consumers were made for commands", consumers)
+	}
+	if last, _, err := x.host.Queue.LastRow(t.Context(), "main"); err != nil || last.Seq != takenRows+1 || x.head() != takenRows {
+		t.Errorf("the stream ends with %d (%v), the ledger with %d", last.Seq, err, x.head())
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	stands := make(chan error, 1)
+	go func() { _, err := x.stand(ctx); stands <- err }()
+	for x.mayWait() {
+		select {
+		case err := <-stands:
+			t.Fatalf("it asked for the lease again: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if holder, err := x.host.Queue.LeaseHolder(t.Context(), "main"); err != nil || holder != "" {
+		t.Errorf("%q has the lease: %v", holder, err)
+	}
+	if why := x.notReady(); why == "" {
+		t.Error("it is ready")
+	}
+	stop()
+	if err := <-stands; !errors.Is(err, context.Canceled) {
+		t.Errorf("it stands until: %v", err)
+	}
+}
+
+// mayWait reports whether the account does not stand yet.
+func (x *taken) mayWait() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.state != waitsForLease
+}
