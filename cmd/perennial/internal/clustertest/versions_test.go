@@ -1,7 +1,8 @@
 //go:build cluster
 
 // Rolling upgrades and downgrades: with another version of the program, each start of one
-// of several runners draws one of the two. A data directory is kept through both.
+// of several runners draws one of the two. A data directory is kept through both, so that
+// both need the same schema: a version with fewer migrations refuses the file.
 
 package clustertest
 
@@ -52,8 +53,8 @@ func seeded(t *testing.T, part string) *rand.Rand {
 	return rand.New(rand.NewPCG(*seed, hash.Sum64()))
 }
 
-// versionsText says which version each runner has, the holder's first: "; versions: other this
-// other". It is empty where there is one version.
+// versionsText says which version each runner has, the holder's first: "; versions: this holds, the
+// other follows". It is empty where there is one version.
 func (r *rig) versionsText(holder *runner) string {
 	if r.versions.other == "" {
 		return ""
