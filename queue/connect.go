@@ -25,16 +25,20 @@ import (
 // ConnectConfig says which NATS to use. Exactly one of Embedded, URL and
 // Context is given.
 type ConnectConfig struct {
-	Embedded      *Embedded      // the server inside this process
-	URL           string         // nats://host:port, or several joined by commas
-	CredsFile     string         // credentials file for URL; optional
-	User          string         // for URL, where it names none; optional
-	Password      string         // of User
-	Context       string         // name of a NATS CLI context
-	Name          string         // what the server shows for this connection; default "perennial"
-	LeaseReplicas int            // copies of the lease bucket on a cluster; default 1
-	Wait          bool           // a server that is away, or refuses the login, is waited for; default: an error
-	Log           *logrus.Logger // default: logrus's standard logger
+	Embedded      *Embedded // the server inside this process
+	URL           string    // nats://host:port, or several joined by commas
+	CredsFile     string    // credentials file for URL; optional
+	User          string    // for URL, where it names none; optional
+	Password      string    // of User
+	Context       string    // name of a NATS CLI context
+	Name          string    // what the server shows for this connection; default "perennial"
+	LeaseReplicas int       // copies of the lease bucket on a cluster; default 1
+	Wait          bool      // a server that is away, or refuses the login, is waited for; default: an error
+	// Reconnected is called when the connection was made anew, or came that had to be
+	// waited for: the server may not be, and may not hold, what it was and held before.
+	// nil: nothing is.
+	Reconnected func()
+	Log         *logrus.Logger // default: logrus's standard logger
 }
 
 // Queue is a connection to NATS. It reconnects for ever by itself, also where a
@@ -45,7 +49,7 @@ type Queue struct {
 	where         string
 	failed        atomic.Pointer[error] // why the connection is down
 	attempts      atomic.Int64          // that failed
-	reconnected   atomic.Pointer[time.Time]
+	reconnected   func()
 	js            jetstream.JetStream
 	log           *logrus.Entry
 	embedded      bool
@@ -73,6 +77,7 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		embedded:      config.Embedded != nil,
 		leaseReplicas: max(config.LeaseReplicas, 1),
 		where:         config.where(),
+		reconnected:   config.Reconnected,
 	}
 	address, options, err := config.target()
 	if err != nil {
@@ -175,19 +180,10 @@ func (q *Queue) onConnect(nc *nats.Conn) {
 
 func (q *Queue) onReconnect(nc *nats.Conn) {
 	q.failed.Store(nil)
-	now := time.Now()
-	q.reconnected.Store(&now)
-	q.log.WithField("server", redacted(nc.ConnectedUrl())).Info("connected to nats")
-}
-
-// Reconnected is when the connection was last made anew, or came that had to be waited
-// for; zero where neither happened. The server may not be, and may not hold, what it was
-// and held before.
-func (q *Queue) Reconnected() time.Time {
-	if at := q.reconnected.Load(); at != nil {
-		return *at
+	if q.reconnected != nil {
+		q.reconnected()
 	}
-	return time.Time{}
+	q.log.WithField("server", redacted(nc.ConnectedUrl())).Info("connected to nats")
 }
 
 func (q *Queue) onError(_ *nats.Conn, _ *nats.Subscription, err error) {

@@ -19,6 +19,8 @@ const (
 	leaseWatchAnew = 30 * time.Second
 	// leaseWatchAgain is the wait behind a watch that could not be begun.
 	leaseWatchAgain = 500 * time.Millisecond
+	// heardFor is how long HeardHolder names a runner behind its last word.
+	heardFor = 10 * time.Second
 )
 
 // leaseWatch hears the keys of the lease bucket while there is a listener. Its zero value
@@ -33,7 +35,8 @@ type leaseWatch struct {
 // heardKey is the last key of an account that was heard.
 type heardKey struct {
 	leaseKey
-	at time.Time
+	recent context.Context // ends when it is older than heardFor
+	forget context.CancelFunc
 }
 
 // leaseListener gets the keys of one account, each of them and in their order.
@@ -70,6 +73,9 @@ func (w *leaseWatch) end(l *leaseListener) {
 	delete(w.listeners, l)
 	if len(w.listeners) == 0 && w.stop != nil {
 		w.stop()
+		for _, key := range w.heard {
+			key.forget()
+		}
 		w.stop, w.heard = nil, nil
 	}
 }
@@ -95,10 +101,15 @@ func (l *leaseListener) add(key leaseKey) {
 func (w *leaseWatch) note(account string, key leaseKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.heard == nil || key.revision == w.heard[account].revision {
+	before, known := w.heard[account]
+	if w.heard == nil || known && key.revision == before.revision {
 		return // a watch that began anew tells the old again
 	}
-	w.heard[account] = heardKey{key, time.Now()}
+	if known {
+		before.forget()
+	}
+	recent, forget := context.WithTimeout(context.Background(), heardFor)
+	w.heard[account] = heardKey{key, recent, forget}
 	for l := range w.listeners {
 		if l.account == account {
 			l.add(key)
@@ -106,14 +117,14 @@ func (w *leaseWatch) note(account string, key leaseKey) {
 	}
 }
 
-// HeardHolder names the runner whose lease of an account was heard of in the last while,
-// "" where none was. It asks the server nothing, and hears only while this process waits
-// for a lease.
-func (q *Queue) HeardHolder(account string, while time.Duration) string {
+// HeardHolder names the runner whose lease of an account was heard of in the last ten
+// seconds, "" where none was. It asks the server nothing, and hears only while this process
+// waits for a lease.
+func (q *Queue) HeardHolder(account string) string {
 	q.leases.mu.Lock()
 	defer q.leases.mu.Unlock()
-	key := q.leases.heard[account]
-	if time.Since(key.at) > while {
+	key, known := q.leases.heard[account]
+	if !known || key.recent.Err() != nil {
 		return ""
 	}
 	return key.holder

@@ -44,7 +44,7 @@ func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 	for range renewals {
 		awaitRenewal(t, held[0]) // and with it, near enough, of the others
 	}
-	if holder := two.HeardHolder("a0", ttl); holder != "one" {
+	if holder := two.HeardHolder("a0"); holder != "one" {
 		t.Errorf("%q was heard to hold the lease", holder)
 	}
 	if n := asked.Load(); n > accounts*renewals/2 {
@@ -56,7 +56,7 @@ func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 	for range accounts {
 		check(t, receive(t, next).Release(ctx))
 	}
-	if holder := two.HeardHolder("a0", ttl); holder != "" {
+	if holder := two.HeardHolder("a0"); holder != "" {
 		t.Errorf("%q is heard of where nothing listens", holder)
 	}
 }

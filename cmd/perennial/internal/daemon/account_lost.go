@@ -26,7 +26,7 @@ func (a *account) leaveToLongest(ctx context.Context) error {
 		return err
 	}
 	head, _, err := a.Ledger.Head(ctx)
-	lost, reconnected := uint64(head) > last.StreamSeq, a.host.Queue.Reconnected()
+	lost, reconnected := uint64(head) > last.StreamSeq, a.host.reconnected()
 	if err != nil || a.refills() || !lost && time.Since(reconnected) > mayHaveLost {
 		return err
 	}

@@ -48,6 +48,7 @@ type Host struct {
 	peers        peers         // on an external NATS: the other runners
 	changed      chan struct{} // what this runner says of itself has changed
 	stopping     atomic.Bool
+	connected    atomic.Pointer[time.Time] // when NATS was reached again; nil: it was never away
 	started      time.Time
 	healed       time.Time // when the embedded server was last started again; heal's alone
 }
@@ -136,6 +137,7 @@ func (h *Host) connect() error {
 			return err
 		}
 		target.LeaseReplicas, target.Log, target.Wait = h.replicas(), h.log, true
+		target.Reconnected = func() { now := time.Now(); h.connected.Store(&now) }
 		h.Queue, err = queue.Connect(target)
 		if err == nil && h.Queue.Down() == "" {
 			err = h.refuseAnonymous()
@@ -158,6 +160,14 @@ func (h *Host) connect() error {
 	}
 	h.Queue, err = queue.Connect(queue.ConnectConfig{Embedded: h.Embedded, Log: h.log})
 	return err
+}
+
+// reconnected is when NATS was last reached again, zero where it was never away.
+func (h *Host) reconnected() time.Time {
+	if at := h.connected.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // refuseAnonymous refuses a NATS that lets in every client that reaches it, where a

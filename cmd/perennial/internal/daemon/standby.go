@@ -82,7 +82,7 @@ func (a *account) lookAtStandby(ctx context.Context) (look standbyLook, err erro
 	if err != nil {
 		return look, err
 	}
-	holder := a.host.Queue.HeardHolder(a.Name, LeaseTTL)
+	holder := a.host.Queue.HeardHolder(a.Name)
 	if holder == "" {
 		holder, err = a.host.Queue.LeaseHolder(ctx, a.Name)
 	}
