@@ -1,3 +1,5 @@
+// A standby's proxies, as the holder listed them.
+
 package crashtest
 
 import (
@@ -22,7 +24,7 @@ func TestAStandbyHasTheLastListing(t *testing.T) {
 	all.await(t, p.nats.url())
 	_, taken := p.fleet(1)
 	p.handOver(0, 1)
-	await(t, "the new holder lists", func() bool {
+	p.awaitOf(1, "the new holder lists", func() bool {
 		_, listing := p.fleet(1)
 		return listing.Finished.After(taken.Finished)
 	})

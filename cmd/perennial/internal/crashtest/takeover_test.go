@@ -60,15 +60,21 @@ func (p *pair) role(n int) string {
 
 func (p *pair) awaitRole(n int, role string) {
 	p.w.t.Helper()
+	p.awaitOf(n, pairData[n]+" is "+role, func() bool { return p.role(n) == role })
+}
+
+// awaitOf waits for what a runner is to do, and shows where it stands if that never happens.
+func (p *pair) awaitOf(n int, what string, is func() bool) {
+	p.w.t.Helper()
 	defer func() {
-		if p.w.t.Failed() { // it never happened: where does the runner stand?
+		if p.w.t.Failed() {
 			said, _ := p.w.get(p.at[n].HTTP + "/readyz?verbose")
 			_ = p.runs[n].cmd.Process.Signal(syscall.SIGQUIT)
 			_ = p.runs[n].wait()
 			p.w.t.Logf("%s says %s\n%s", pairData[n], said, p.runs[n].stderr)
 		}
 	}()
-	await(p.w.t, pairData[n]+" is "+role, func() bool { return p.role(n) == role })
+	await(p.w.t, what, is)
 }
 
 // sameBooks ends both runners, the first one last, and proves that their ledgers are whole
