@@ -28,7 +28,7 @@ func (q *Queue) ProbeStreams(ctx context.Context, account string) error {
 			return fmt.Errorf("stream %s does not answer: %w", name, err)
 		}
 		if cluster := stream.CachedInfo().Cluster; cluster != nil && cluster.Leader == "" {
-			return fmt.Errorf("stream %s has no leader: too few of its servers are there", name)
+			return fmt.Errorf("stream %s has no leader: too few of its servers are there, or they cannot store (a full disk, or max_file_store is reached)", name)
 		}
 	}
 	return nil

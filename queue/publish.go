@@ -243,7 +243,7 @@ func commandError(account string, err error) error {
 		return fmt.Errorf("account %s: %w (%w)\nsubmit again when it answers: that is harmless, an id is done once", account, ErrDisconnected, err)
 	}
 	if errors.Is(err, nats.ErrNoResponders) {
-		return fmt.Errorf("account %s: %w: nothing takes its commands; check the name, and that its runner has started once", account, ErrNoAccount)
+		return fmt.Errorf("account %s: %w: nothing takes its commands; check the name, that its runner has started once, and that the server stores (`perennial doctor`)", account, ErrNoAccount)
 	}
 	return err
 }

@@ -300,7 +300,7 @@ func (q *Queue) Request(ctx context.Context, account, verb string, data []byte) 
 		return nil, fmt.Errorf("account %s, %s: %w", account, verb, refused)
 	}
 	if errors.Is(err, nats.ErrNoResponders) {
-		return nil, fmt.Errorf("account %s: %w: start it with `perennial run`, or check the name (%s)", account, ErrNoRunner, verb)
+		return nil, fmt.Errorf("account %s: %w: start it with `perennial run`, check the name, or see on its /readyz why it does not work (%s)", account, ErrNoRunner, verb)
 	}
 	if err != nil && (errors.Is(context.Cause(ctx), ErrStopping) || disconnected(err)) {
 		return nil, fmt.Errorf("account %s: the connection to nats was lost: %w: ask again (%s)", account, ErrStopping, verb)

@@ -29,6 +29,16 @@ const (
 	causeFirewall  = "not_the_api"
 )
 
+// OfThisMachine reports whether a pause of the account may be for a cause that another
+// machine does not have: its key, its clock, or what stands between it and the provider.
+func OfThisMachine(cause string) bool {
+	switch cause {
+	case string(upstream.CodeInvalidSignature), string(upstream.CodeStaleTimestamp), string(upstream.CodeAPIKeyRevoked), CauseClock, causeFirewall:
+		return true
+	}
+	return false
+}
+
 // ReadPause is what a failed read asks of the account.
 func ReadPause(h OrderReadFailed, v Verdict) *Pause {
 	switch h.Code {

@@ -52,7 +52,11 @@ func (a *app) nodes(ctx context.Context) ([]daemon.Node, error) {
 		return nil, err
 	}
 	defer r.Close()
-	return daemon.Nodes(ctx, r.Queue)
+	nodes, err := daemon.Nodes(ctx, r.Queue)
+	if err != nil {
+		return nil, &exitError{ExitUnreachable, fmt.Errorf("what the runners say cannot be read: %w\nsee that most of the NATS servers run", err)}
+	}
+	return nodes, nil
 }
 
 // nodesOfRun asks the runner of a data directory, whose users may not read its NATS.

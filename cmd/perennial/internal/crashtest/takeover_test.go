@@ -44,6 +44,12 @@ func (p *pair) start(n int, crash string) {
 	if crash != "" {
 		env = []string{crashVariable + "=" + crash}
 	}
+	p.startWith(n, env...)
+}
+
+// startWith starts a runner with variables of its own.
+func (p *pair) startWith(n int, env ...string) {
+	p.w.t.Helper()
 	p.runs[n] = startIn(p.w.t, p.w.dir, env, "run", "--data", pairData[n])
 	p.runs[n].ready(&p.at[n])
 }

@@ -47,6 +47,8 @@ type account struct {
 	unfollowed string // why a standby cannot follow the account's events; "" when it does
 	outdated   outdated
 	holding    holding
+	proof      proof
+	unbound    string // why the holder could not read the provider's account; "" when it did
 
 	finishes  finishes
 	answering atomic.Int64 // inboxes that wait for a command that had come before

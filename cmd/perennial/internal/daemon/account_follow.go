@@ -24,9 +24,12 @@ func (a *account) journalOf(l *ledger.Ledger) journal {
 	return journal{account: a.Name, queue: a.host.Queue, ledger: l, log: a.log}
 }
 
+// lookAgain is how often a runner looks whether it may ask for a lease.
+const lookAgain = time.Second
+
 // stand follows the account's events until the runner has its lease. While it cannot fold
-// an event of a later version it does not ask for the lease: a runner that can work must
-// not wait for it.
+// an event of a later version, or cannot use the provider and another one can, it does not
+// ask for the lease: a runner that can work must not wait for it.
 func (a *account) stand(ctx context.Context) (*queue.Lease, error) {
 	following, stop := context.WithCancel(ctx)
 	var follower sync.WaitGroup
@@ -34,33 +37,31 @@ func (a *account) stand(ctx context.Context) (*queue.Lease, error) {
 	defer func() { stop(); follower.Wait() }()
 	for ctx.Err() == nil {
 		why, changed := a.outdated.look()
-		if why == "" {
+		if why == "" && !a.defers() {
 			lease, err := a.ask(ctx, changed)
-			if now, _ := a.outdated.look(); err == nil || now == "" {
+			if now, _ := a.outdated.look(); err == nil || now == "" && !a.defers() {
 				return lease, err
 			}
 			continue
 		}
 		a.setState(waitsForLease)
 		a.hasStarted()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
+		_, _ = sleep.OrWoken(ctx, lookAgain, changed)
 	}
 	return nil, ctx.Err()
 }
 
-// ask waits for the account's lease in turn, until changed is closed.
+// ask waits for the account's lease in turn, until changed is closed, or this runner defers.
 func (a *account) ask(ctx context.Context, changed <-chan struct{}) (*queue.Lease, error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	go func() {
-		select {
-		case <-changed:
-			giveUp()
-		case <-ctx.Done():
+		for ctx.Err() == nil && !a.defers() {
+			if woken, _ := sleep.OrWoken(ctx, lookAgain, changed); woken {
+				break
+			}
 		}
+		giveUp()
 	}()
 	return a.host.Queue.AcquireLeaseInTurn(ctx, a.Name, a.host.holder, LeaseTTL, queue.Turn{
 		Yields: func() bool { return a.host.peers.leaves(a.host.standing(), a.Name, time.Now()) },

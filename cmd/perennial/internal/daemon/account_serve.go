@@ -336,6 +336,7 @@ func (a *account) bind(ctx context.Context, runner *jobs.Runner) error {
 	for {
 		err := runner.Bind(ctx)
 		var mismatch *jobs.BindingError
+		a.setUnbound("")
 		if err == nil || errors.As(err, &mismatch) || ctx.Err() != nil {
 			return err
 		}
@@ -344,6 +345,8 @@ func (a *account) bind(ctx context.Context, runner *jobs.Runner) error {
 		if throttled, ok := errors.AsType[*jobs.ThrottledError](err); ok {
 			a.setState(err.Error())
 			pause = max(wait, min(time.Until(throttled.Until), longestBindWait))
+		} else {
+			a.setUnbound(notBound(err))
 		}
 		a.hasStarted()
 		a.log.Warn(notBound(err) + ": nothing is sent before the provider's account can be read; trying again")

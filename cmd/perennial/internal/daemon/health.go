@@ -105,6 +105,7 @@ func (h *Host) watch(ctx context.Context) {
 		every(func(context.Context) { a.checks() })
 		if h.Embedded == nil {
 			loops.Go(func() { a.watchStandby(ctx) })
+			loops.Go(func() { a.keepProof(ctx) })
 			loops.Go(func() { a.carryListing(ctx) })
 		}
 	}
@@ -252,10 +253,10 @@ func (a *account) look() []check {
 		{Name: needsDisk, Detail: cmp.Or(a.ledgerFailing(), p.get(needsDisk))},
 		{Name: needsAccount, Detail: state},
 	}
-	if standby {
-		return out // what was last heard of the provider is another runner's by now
+	if standby { // what the runner last heard of the provider is another one's by now
+		return append(out, check{Name: needsProvider, Detail: a.proof.refusal()})
 	}
-	if runner != nil {
+	if runner != nil && a.role() == roleActive {
 		out = append(out, check{Name: needsProvider, Detail: runner.Silent()}, check{Name: needsPaused, Detail: pausedText(runner.Paused())},
 			check{Name: needsRestored, Detail: runner.RestorePause()})
 	}

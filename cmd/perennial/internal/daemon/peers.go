@@ -171,7 +171,9 @@ func (h *Host) standing() placement.Node {
 	for _, a := range h.Accounts {
 		switch {
 		case a.holds():
-			out.Holds = append(out.Holds, a.Name)
+			if !a.leaves(time.Now()) {
+				out.Holds = append(out.Holds, a.Name)
+			}
 		case a.couldRun():
 			out.Ready = append(out.Ready, a.Name)
 		}
@@ -184,5 +186,5 @@ func (a *account) couldRun() bool {
 	a.mu.Lock()
 	waits := a.state == waitsForLease
 	a.mu.Unlock()
-	return waits && a.standby.close(fewRows) && a.notReady() == ""
+	return waits && a.standby.close(fewRows) && a.proof.isGood() && a.notReady() == ""
 }
