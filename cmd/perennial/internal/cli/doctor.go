@@ -169,6 +169,9 @@ func (d *doctor) scopes(ctx context.Context, client *upstream.Client, wallet err
 }
 
 func (d *doctor) nats(ctx context.Context) {
+	if n := d.config.Accounts[d.account].Replicas; n > 1 && !d.app.externalNATS(d.config) {
+		d.bad("replicas", daemon.TooManyCopies(d.account, n), "set accounts."+d.account+".replicas to 1, or nats.url to the servers of a cluster")
+	}
 	r, err := d.app.connect()
 	if err != nil {
 		if !d.app.externalNATS(d.config) {
@@ -273,6 +276,8 @@ func (d *doctor) noLedger(ctx context.Context, path string) {
 	switch {
 	case err != nil:
 		d.bad("ledger", path+" is not there, and whether events were published from it could not be read: "+err.Error(), "mend what is said of nats first; then "+do)
+	case last > 0 && d.config.NATS.External():
+		d.ok("ledger", "not there: the next `perennial run` makes it from the %s rows on the events stream, and follows", humanize.Comma(int64(last)))
 	case last > 0:
 		d.bad("ledger", fmt.Sprintf("%s is not there, and %s rows of it are on the events stream", path, humanize.Comma(int64(last))), do)
 	default:

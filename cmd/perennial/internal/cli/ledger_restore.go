@@ -101,7 +101,7 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 	}
 	lease, err := h.queue.TryAcquireLease(ctx, h.account, what+"-"+daemon.ProcessHolder(), daemon.LeaseTTL)
 	if held, ok := errors.AsType[*queue.LeaseHeldError](err); ok {
-		return nil, fmt.Errorf("%w: it works with the ledger\nstop that runner first, then %s again", held, what)
+		return nil, fmt.Errorf("%w: it works with the ledger\nstop that runner first, then %s again; where it is lost already, its lease runs out within ten seconds", held, what)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("account %s: make sure that no runner has it: %w", h.account, err)

@@ -93,7 +93,14 @@ func (a *app) printNodes(nodes []daemon.Node) error {
 			continue
 		}
 		for _, x := range n.Accounts {
-			rows = append(rows, []string{n.Node, n.Version, n.StartedAt.UTC().Format(time.RFC3339), x.Account, x.Role,
+			ready := "no"
+			switch {
+			case x.Role == "active":
+				ready = "-"
+			case x.Ready:
+				ready = "yes"
+			}
+			rows = append(rows, []string{n.Node, n.Version, n.StartedAt.UTC().Format(time.RFC3339), x.Account, x.Role, ready,
 				strconv.FormatInt(x.Head, 10), strconv.FormatUint(x.Lag, 10)})
 		}
 	}
@@ -104,5 +111,5 @@ func (a *app) printNodes(nodes []daemon.Node) error {
 		_, err := fmt.Fprintln(a.stdout, "No runner has said in the last ten seconds that it lives.")
 		return err
 	}
-	return a.table([]string{"NODE", "VERSION", "STARTED", "ACCOUNT", "ROLE", "HEAD", "LAG"}, rows)
+	return a.table([]string{"NODE", "VERSION", "STARTED", "ACCOUNT", "ROLE", "READY", "HEAD", "LAG"}, rows)
 }

@@ -1,3 +1,5 @@
+// What doctor says of the copies that an outer NATS keeps.
+
 package crashtest
 
 import (
@@ -51,6 +53,25 @@ func TestTheDoctorRefusesOneCopyThatIsNotSynced(t *testing.T) {
 	w.saysItSyncs()
 	if f := examined(t, w, cli.ExitDone)["durability"]; !f.OK || f.Warning || !strings.Contains(f.Seen, "nats.sync_always") {
 		t.Errorf("a server that syncs: %+v", f)
+	}
+	if err := os.RemoveAll(filepath.Join(w.dir, "data")); err != nil {
+		t.Fatal(err)
+	}
+	if f := examined(t, w, cli.ExitDone)["ledger"]; !f.OK || !strings.Contains(f.Seen, "the next `perennial run` makes it") {
+		t.Errorf("a runner that joins: %+v", f)
+	}
+}
+
+// TestTheEmbeddedServerKeepsOneCopy: more are refused at the start, and by the doctor.
+func TestTheEmbeddedServerKeepsOneCopy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.configure("", "    replicas: 3\n")
+	if out, errs, code := w.cli("run"); code != cli.ExitFailed || !strings.Contains(errs, "accounts.main.replicas is 3") || !strings.Contains(errs, "set it to 1") {
+		t.Errorf("run: exit %d\n%s%s", code, out, errs)
+	}
+	if f := examined(t, w, cli.ExitFailed)["replicas"]; f.OK || !strings.Contains(f.Do, "nats.url") {
+		t.Errorf("doctor: %+v", f)
 	}
 }
 

@@ -177,6 +177,12 @@ func TestAStandbyFollowsAndTakesOver(t *testing.T) {
 	p.start(1, "")
 	p.awaitRole(1, "standby")
 	p.nodesAre("active", "standby")
+	await(t, "nodes shows who could take over", func() bool { return strings.Contains(p.w.mustCLI("nodes"), " yes ") })
+	await(t, "a standby's metrics are of one that has all", func() bool {
+		text, err := p.w.get(p.at[1].HTTP + "/metrics")
+		journal, published := metricOf(text, `perennial_journal_seq{account="main"}`), metricOf(text, `perennial_published_seq{account="main"}`)
+		return err == nil && journal != "" && journal == published && metricOf(text, `perennial_role{account="main",role="standby"}`) == "1"
+	})
 	p.handOver(0, 1)
 	p.nodesAre("active")
 	turn(all[20:40])
@@ -187,6 +193,16 @@ func TestAStandbyFollowsAndTakesOver(t *testing.T) {
 	turn(all[40:])
 	p.runs[1] = nil
 	p.sameBooks(all.ids())
+}
+
+// metricOf is the value of a metric, "" where it is not there.
+func metricOf(text, name string) string {
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(line, name+" "); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 // outerMoments are the moments on a NATS of its own: rows are published by the ledger's

@@ -144,6 +144,11 @@ func (h *Host) connect() error {
 		}
 		return err
 	}
+	for name, a := range h.Config.Accounts {
+		if a.Replicas > 1 {
+			return TooManyCopies(name, a.Replicas)
+		}
+	}
 	users, err := h.Config.NATSUsers()
 	if err != nil {
 		return err
@@ -160,6 +165,11 @@ func (h *Host) connect() error {
 	}
 	h.Queue, err = queue.Connect(queue.ConnectConfig{Embedded: h.Embedded, Log: h.log})
 	return err
+}
+
+// TooManyCopies is the error of replicas that the embedded server cannot keep.
+func TooManyCopies(account string, replicas int) error {
+	return fmt.Errorf("accounts.%s.replicas is %d, and the embedded NATS server is one: set it to 1, or nats.url to the servers of a cluster", account, replicas)
 }
 
 // reconnected is when NATS was last reached again, zero where it was never away.
@@ -193,6 +203,9 @@ func (h *Host) replicas() int {
 func (h *Host) Run(ctx context.Context) error {
 	if len(h.Accounts) == 0 {
 		return nil
+	}
+	if h.Embedded == nil {
+		h.log.WithFields(logrus.Fields{"node": h.name.get(), "data_dir": h.Config.DataDir}).Info("this runner's name among the others")
 	}
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})

@@ -150,12 +150,13 @@ var (
 	unsweptDesc    = prometheus.NewDesc("perennial_sweep_failed_expiring", "Proxies that such a sweep is about and that expire before its next slot.", []string{"account", "schedule"}, nil)
 	checkDesc      = prometheus.NewDesc("perennial_check", "Whether one thing that the account depends on is as it should be.", []string{"account", "check"}, nil)
 	lagDesc        = prometheus.NewDesc("perennial_lag_rows", "Rows of the events stream that a standby has not folded yet; 0 on the active runner.", []string{"account"}, nil)
+	roleDesc       = prometheus.NewDesc("perennial_role", "What the runner does with the account, 1 for its role: active or standby.", []string{"account", "role"}, nil)
 	readyDesc      = prometheus.NewDesc("perennial_ready", "Whether the account works.", []string{"account"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, reviewsDesc, pausedDesc, readyDesc, lagDesc, checkDesc, sweepsDesc, unsweptDesc, reconciledDesc, agreedDesc, differenceDesc} {
+	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, reviewsDesc, pausedDesc, readyDesc, roleDesc, lagDesc, checkDesc, sweepsDesc, unsweptDesc, reconciledDesc, agreedDesc, differenceDesc} {
 		ch <- d
 	}
 }
@@ -177,6 +178,7 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 			gauge(checkDesc, ok, c.Name)
 		}
 		gauge(readyDesc, ready)
+		gauge(roleDesc, 1, a.role())
 		lag, _ := a.standby.read()
 		gauge(lagDesc, float64(lag))
 		for _, f := range a.failingSweeps() {

@@ -262,6 +262,9 @@ func (a *account) show(ctx context.Context, _ struct{}) (AccountView, error) {
 			v.CreatedAt = &at.CreatedAt
 		}
 	}
+	if a.host.Embedded == nil {
+		v.Published = uint64(v.Head.Seq) // a standby has its rows from there
+	}
 	if a.Relay != nil {
 		v.Published, v.ShortOfMoney = a.Relay.Published(), a.runner.ShortOfMoney()
 		v.Reconciled = a.runner.LastReconciliation()
