@@ -75,7 +75,17 @@ func TestAHolderThatFindsAnotherRunnersKeyHasLost(t *testing.T) {
 // On a server that lets others write the key, what they write neither takes the lease
 // from its holder nor admits another runner before it runs out.
 func TestAStrangersKeyTakesNoLease(t *testing.T) {
-	for name, meddle := range map[string]func(context.Context, jetstream.KeyValue) error{
+	for name, meddle := range strangers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keepsItsLease(t, meddle)
+		})
+	}
+}
+
+// strangers are the ways in which a client that is no runner can write an account's key.
+func strangers() map[string]func(context.Context, jetstream.KeyValue) error {
+	return map[string]func(context.Context, jetstream.KeyValue) error{
 		"overwritten": func(ctx context.Context, b jetstream.KeyValue) error {
 			_, err := b.Put(ctx, "main", []byte("two"))
 			return err
@@ -91,10 +101,25 @@ func TestAStrangersKeyTakesNoLease(t *testing.T) {
 			}
 			return nil
 		},
-	} {
+	}
+}
+
+// A runner that comes to a key which another client wrote or deleted waits a whole time to
+// live: its holder may not have renewed since.
+func TestAStrangersKeyAdmitsNoNewcomer(t *testing.T) {
+	const ttl = time.Minute // the holder renews after a third of it
+	for name, meddle := range strangers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			keepsItsLease(t, meddle)
+			q, ctx := connect(t, startServer(t, t.TempDir())), within(t)
+			lease, err := q.AcquireLease(ctx, "main", "one", ttl)
+			check(t, err)
+			check(t, meddle(ctx, lease.bucket))
+			second, err := q.TryAcquireLease(ctx, "main", "two", ttl)
+			if _, held := errors.AsType[*LeaseHeldError](err); !held {
+				t.Errorf("a newcomer got %v, %v", second, err)
+			}
+			check(t, lease.Release(ctx))
 		})
 	}
 }

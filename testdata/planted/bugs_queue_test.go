@@ -20,7 +20,7 @@ var queueBugs = []bug{
 	{name: "a watch of leases is deaf behind a lower revision", in: "queue.leaseWatch.note", run: "TestAWatchHears",
 		old: "known && key.revision == before.revision",
 		new: "known && key.revision <= before.revision"},
-	{name: "a runner takes a stranger's key at once", in: "queue.contender.take", run: "TestAStrangersKeyTakesNo",
+	{name: "a runner takes a stranger's key at once", in: "queue.contender.take", run: "TestAStrangersKeyAdmits",
 		old: "if key.stranger != \"\" && c.recent.Err() == nil {",
 		new: "if key.stranger == \"-\" {"},
 	{name: "an outage of NATS ends an account", in: "daemon.final", run: "TestOnlyABindingOrAHistoryEndsAnAccount",
