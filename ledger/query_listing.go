@@ -37,6 +37,17 @@ func (l *Ledger) Listing(ctx context.Context) (x Listing, err error) {
 	return x, err
 }
 
+// LastSeen is when a proxy was last read or listed, of those whose reading still holds;
+// zero where there is none. It walks through all proxies.
+func (l *Ledger) LastSeen(ctx context.Context) (time.Time, error) {
+	var at int64
+	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(seen_at), 0) FROM proxies`).Scan(&at)
+	if err != nil || at <= 0 {
+		return time.Time{}, err
+	}
+	return fromMicros(at), nil
+}
+
 // KeepListing notes the listing's position, so that a restart goes on there.
 func (t *Tx) KeepListing(x Listing) error {
 	var finished int64

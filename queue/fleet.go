@@ -19,11 +19,12 @@ func FleetBucket(account string) string { return "PERENNIAL_FLEET_" + account }
 const (
 	fleetObject  = "fleet"
 	metaFinished = "finished_at" // RFC 3339, of the listing
+	metaAsOf     = "as_of"       // RFC 3339, of the newest read; missing: as metaFinished
 )
 
-// StoreFleet stores what a listing that finished at an instant showed, in place of what
-// was stored before. The bucket is made where it is missing.
-func (q *Queue) StoreFleet(ctx context.Context, account string, replicas int, finished time.Time, content io.Reader) error {
+// StoreFleet stores what a listing that finished at an instant showed, with what was read
+// until asOf, in place of what was stored before. The bucket is made where it is missing.
+func (q *Queue) StoreFleet(ctx context.Context, account string, replicas int, finished, asOf time.Time, content io.Reader) error {
 	if err := ValidAccount(account); err != nil {
 		return err
 	}
@@ -45,15 +46,17 @@ func (q *Queue) StoreFleet(ctx context.Context, account string, replicas int, fi
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", name, err)
 	}
-	stored, err := bucket.Put(ctx, jetstream.ObjectMeta{Name: fleetObject, Metadata: map[string]string{metaFinished: finished.UTC().Format(time.RFC3339Nano)}}, paced)
+	stored, err := bucket.Put(ctx, jetstream.ObjectMeta{Name: fleetObject, Metadata: map[string]string{
+		metaFinished: finished.UTC().Format(time.RFC3339Nano), metaAsOf: asOf.UTC().Format(time.RFC3339Nano),
+	}}, paced)
 	if err != nil {
 		return fmt.Errorf("store the last listing in bucket %s: %w", name, err)
 	}
 	return q.removeParts(ctx, name, stored.NUID) // of a storing that was cut short
 }
 
-// FleetFinished is when the listing that is stored finished; zero where none is.
-func (q *Queue) FleetFinished(ctx context.Context, account string) (time.Time, error) {
+// FleetAsOf is the instant of the newest read in what is stored; zero where nothing is.
+func (q *Queue) FleetAsOf(ctx context.Context, account string) (time.Time, error) {
 	bucket, err := q.js.ObjectStore(ctx, FleetBucket(account))
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return time.Time{}, nil
@@ -68,11 +71,15 @@ func (q *Queue) FleetFinished(ctx context.Context, account string) (time.Time, e
 	if err != nil {
 		return time.Time{}, fmt.Errorf("bucket %s: %w", FleetBucket(account), err)
 	}
-	finished, err := time.Parse(time.RFC3339Nano, info.Metadata[metaFinished])
-	if err != nil {
-		return finished, fmt.Errorf("bucket %s: the object %s does not say when its listing finished: %w", FleetBucket(account), fleetObject, err)
+	text, has := info.Metadata[metaAsOf]
+	if !has {
+		text = info.Metadata[metaFinished]
 	}
-	return finished, nil
+	asOf, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return asOf, fmt.Errorf("bucket %s: the object %s does not say of when it is: %w", FleetBucket(account), fleetObject, err)
+	}
+	return asOf, nil
 }
 
 // Fleet is the content that was stored last; reading to the end compares it with the

@@ -4,13 +4,14 @@ package crashtest
 
 import (
 	"testing"
+	"time"
 
 	"perennial/ledger"
 )
 
 // TestAStandbyHasTheLastListing: a runner that follows has the proxies as the holder listed
-// them, also one that lost its data. It trusts none of their expiries, and lists and reads
-// them itself when it holds the account.
+// them, and what it read since, also one that lost its data. It trusts none of their
+// expiries, and lists and reads them itself when it holds the account.
 func TestAStandbyHasTheLastListing(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 60)
@@ -22,6 +23,11 @@ func TestAStandbyHasTheLastListing(t *testing.T) {
 	all := load()[:10]
 	all.publish(t, p.nats.url())
 	all.await(t, p.nats.url())
+	again := crashed{{id: "again", subject: "perennial.commands.main.proxy.renew", body: []byte(`{"id":"again","proxy_ids":["px_1"],"duration_days":30}`)}}
+	listed := p.expiry(1, "px_1")
+	again.publish(t, p.nats.url())
+	again.await(t, p.nats.url())
+	p.awaitOf(1, "what the holder read since comes along", func() bool { return p.expiry(1, "px_1").After(listed) })
 	_, taken := p.fleet(1)
 	p.handOver(0, 1)
 	p.awaitOf(1, "the new holder lists", func() bool {
@@ -34,7 +40,7 @@ func TestAStandbyHasTheLastListing(t *testing.T) {
 		}
 	}
 	p.runs[0] = nil
-	p.sameBooks(all.ids())
+	p.sameBooks(append(all, again...).ids())
 }
 
 // fleet is what a runner's ledger has of the proxies, up to 1,000, and of their listing.
@@ -57,6 +63,18 @@ func (p *pair) proxies(n int) []ledger.Proxy {
 	p.w.t.Helper()
 	all, _ := p.fleet(n)
 	return all
+}
+
+// expiry is what a runner's ledger has of a proxy's.
+func (p *pair) expiry(n int, proxy string) time.Time {
+	p.w.t.Helper()
+	for _, x := range p.proxies(n) {
+		if x.ProxyID == proxy && x.ExpiresAt != nil {
+			return *x.ExpiresAt
+		}
+	}
+	p.w.t.Fatalf("%s has no expiry of %s", pairData[n], proxy)
+	return time.Time{}
 }
 
 // hasFleet waits until a standby has the proxies as the holder listed them.

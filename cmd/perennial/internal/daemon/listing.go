@@ -1,6 +1,6 @@
-// The proxies as the holder of an account last listed them. They are a cache and no fact,
-// so the journal does not carry them: the holder stores them after each listing, and the
-// runners that follow take them over.
+// The proxies as the holder of an account last listed and read them. They are a cache and
+// no fact, so the journal does not carry them: the holder stores them after each listing,
+// and from time to time what was read since, and the runners that follow take them over.
 
 package daemon
 
@@ -25,6 +25,11 @@ const (
 	listingTimeout = 10 * time.Minute
 	// listingPage is how many proxies are read, or stored, at once.
 	listingPage = 1000
+	// changesLeast is the least time between two storings of one listing with what was read
+	// since, and changesShare how often the time that a storing took has to fit in between:
+	// a runner spends no more than that part of its time on it.
+	changesLeast = 20 * time.Second
+	changesShare = 200
 	// listingFormat is the version of what is stored. Another one is left alone.
 	listingFormat = 1
 )
@@ -36,9 +41,17 @@ type listingHeader struct {
 	Took     time.Duration `json:"took"`        // nanoseconds
 }
 
+// carriedListing is what a runner stored, or took over, last.
+type carriedListing struct {
+	finished time.Time     // of the listing
+	asOf     time.Time     // of the newest read in it
+	at       time.Time     // when it was stored
+	took     time.Duration // the storing
+}
+
 // carryListing stores or takes over listings, as the runner's role is, until ctx ends.
 func (a *account) carryListing(ctx context.Context) {
-	var carried time.Time // the newest listing that needs nothing more
+	var carried carriedListing
 	said := ""
 	for sleep.For(ctx, listingEvery) == nil {
 		limited, cancel := context.WithTimeout(ctx, listingTimeout)
@@ -55,36 +68,59 @@ func (a *account) carryListing(ctx context.Context) {
 	}
 }
 
-func (a *account) carryOnce(ctx context.Context, carried *time.Time) error {
+func (a *account) carryOnce(ctx context.Context, carried *carriedListing) error {
 	own, err := a.Ledger.Listing(ctx)
 	if err != nil || a.host.Queue.Down() != "" {
 		return err
 	}
 	switch a.role() {
 	case roleActive:
-		if own.Finished.IsZero() || !own.Finished.After(*carried) {
+		if own.Finished.IsZero() || !carried.due(own.Finished, time.Now()) {
 			return nil
 		}
-		if err := a.storeListing(ctx, own); err != nil {
-			return err
-		}
-		*carried = own.Finished
+		return a.storeListing(ctx, own, carried)
 	case roleStandby:
-		stored, err := a.host.Queue.FleetFinished(ctx, a.Name)
-		if err != nil || !stored.After(own.Finished) {
+		stored, err := a.host.Queue.FleetAsOf(ctx, a.Name)
+		if err != nil || stored.IsZero() || stored.Equal(own.Finished) || stored.Equal(carried.asOf) {
 			return err
 		}
-		return a.takeListing(ctx, own.Pass+1)
+		if err := a.takeListing(ctx, own.Pass+1); err != nil {
+			return err
+		}
+		*carried = carriedListing{asOf: stored}
 	}
 	return nil
 }
 
-// storeFleet stores what the ledger has of every proxy behind a complete listing.
-func (a *account) storeListing(ctx context.Context, listing ledger.Listing) error {
+// due reports whether the ledger's proxies may be stored: they were listed anew, or the
+// last storing is so long ago that what was read since may follow.
+func (c *carriedListing) due(finished, now time.Time) bool {
+	return !finished.Equal(c.finished) || now.Sub(c.at) >= max(changesLeast, changesShare*c.took)
+}
+
+// storeListing stores what the ledger has of every proxy behind a complete listing, unless
+// nothing was listed or read since it was stored last.
+func (a *account) storeListing(ctx context.Context, listing ledger.Listing, carried *carriedListing) error {
+	asOf, err := a.Ledger.LastSeen(ctx)
+	if err != nil {
+		return err
+	}
+	if asOf.Before(listing.Finished) {
+		asOf = listing.Finished
+	}
+	now := carriedListing{finished: listing.Finished, asOf: asOf, at: time.Now()}
+	if now.finished.Equal(carried.finished) && now.asOf.Equal(carried.asOf) {
+		carried.at = now.at
+		return nil
+	}
 	out, in := io.Pipe()
 	go func() { in.CloseWithError(a.writeListing(ctx, in, listing)) }()
-	err := a.host.Queue.StoreFleet(ctx, a.Name, a.config.Replicas, listing.Finished, out)
+	err = a.host.Queue.StoreFleet(ctx, a.Name, a.config.Replicas, listing.Finished, asOf, out)
 	_ = out.Close() // the writer ends, too
+	if err == nil {
+		now.took = time.Since(now.at)
+		*carried = now
+	}
 	return err
 }
 
