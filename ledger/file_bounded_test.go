@@ -149,6 +149,36 @@ func TestEventsThatAnotherProgramRemovedAreMissed(t *testing.T) {
 	}
 }
 
+// TestALedgerOfAnotherAccountIsNotReplaced: before the existing file is closed.
+func TestALedgerOfAnotherAccountIsNotReplaced(t *testing.T) {
+	b, e := archivedAndBounded(t, 30, 0)
+	bound, err := b.Binding(t.Context())
+	check(t, err)
+	for name, change := range map[string]func(*fact.Binding){
+		"account":     func(x *fact.Binding) { x.AccountID = "acc_other" },
+		"environment": func(x *fact.Binding) { x.Environment = "production" },
+		"address":     func(x *fact.Binding) { x.BaseURL = "https://other.example" },
+		"none":        func(*fact.Binding) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := e.restoring(t, "")
+			closed := false
+			x.Follows, x.Replace, x.Replaces, x.Replacing = true, true, bound, func() error { closed = true; return nil }
+			change(&x.Replaces)
+			_, err := x.Run(t.Context())
+			if name == "none" {
+				if err != nil || !closed {
+					t.Errorf("%v, closed %v", err, closed)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), "it is left as it is") || closed || exists(x.Path) {
+				t.Errorf("%v, closed %v", err, closed)
+			}
+		})
+	}
+}
+
 func TestABackupIsContinuedWhereItReachesTheStream(t *testing.T) {
 	t.Parallel()
 	b, e := archivedAndBounded(t, 60, 0)

@@ -18,7 +18,7 @@ import (
 )
 
 // Restore makes a ledger file again. The caller ensures that no process has the file
-// open.
+// open, from Replacing on.
 type Restore struct {
 	Path  string           // of the ledger that is made
 	From  string           // a backup; "": the events are all there is
@@ -29,6 +29,11 @@ type Restore struct {
 	Follows bool
 	// Replace moves an existing ledger aside, as PATH.replaced-TIME.
 	Replace bool
+	// Replaces is what the existing ledger is bound to: a ledger of another provider account
+	// that follows does not take its place. Its zero value allows any.
+	Replaces fact.Binding
+	// Replacing closes the existing ledger, before it is moved aside; nil: it is closed.
+	Replacing func() error
 	// Events yields what the stream holds from a journal sequence on; nil when
 	// no stream is there. It is required without From.
 	Events func(first int64) iter.Seq2[[]byte, error]
@@ -75,6 +80,11 @@ func (x Restore) Run(ctx context.Context) (out Restored, err error) {
 		}
 		if err := x.finish(ctx, path, &out); err != nil {
 			return err
+		}
+		if x.Replacing != nil {
+			if err := x.Replacing(); err != nil {
+				return err
+			}
 		}
 		if out.Replaced, err = moveAside(x.Path, x.Clock()); err != nil {
 			return err
@@ -207,7 +217,21 @@ func (x Restore) finish(ctx context.Context, path string, out *Restored) (err er
 	if err != nil {
 		return err
 	}
-	return errors.Join(checkEnds(ctx, l.read, l.base, out.Head), l.Close())
+	return errors.Join(checkEnds(ctx, l.read, l.base, out.Head), x.sameAccount(ctx, l), l.Close())
+}
+
+// sameAccount compares what the events are bound to with the ledger that is replaced.
+func (x Restore) sameAccount(ctx context.Context, l *Ledger) error {
+	old := x.Replaces
+	if old.AccountID == "" {
+		return nil
+	}
+	b, err := l.Binding(ctx)
+	if err == nil && (b.AccountID != old.AccountID || b.Environment != old.Environment || b.BaseURL != old.BaseURL) {
+		err = fmt.Errorf("the events stream belongs to %s of %s at %s, and the ledger %s to %s of %s at %s: it is left as it is. Does nats.url name the servers of this installation?",
+			b.AccountID, b.Environment, b.BaseURL, x.Path, old.AccountID, old.Environment, old.BaseURL)
+	}
+	return err
 }
 
 // mark appends the facts of the restore.

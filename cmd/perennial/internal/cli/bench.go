@@ -273,7 +273,7 @@ func awaitBound(ctx context.Context, h *daemon.Host) error {
 	limited, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	for {
-		_, err := h.Accounts[0].Ledger.Binding(limited)
+		_, err := h.Accounts[0].Ledger().Binding(limited)
 		if err == nil {
 			return nil
 		}
@@ -315,7 +315,7 @@ func (b *bench) list(ctx context.Context, h *daemon.Host) error {
 		}
 		listed = append(listed, jobs.Observed(p, time.Now()))
 	}
-	return h.Accounts[0].Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(1, listed...) })
+	return h.Accounts[0].Ledger().Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(1, listed...) })
 }
 
 // profiled runs do under the CPU profiler when a profile of this load is asked for.
@@ -334,7 +334,7 @@ func (b *bench) profiled(l load, do func() error) error {
 
 // checkBooks compares the ledger with the provider's wallet.
 func (b *bench) checkBooks(ctx context.Context, h *daemon.Host, account string, got *carriedOut) error {
-	book, err := h.Accounts[0].Ledger.Balance(ctx, account)
+	book, err := h.Accounts[0].Ledger().Balance(ctx, account)
 	if err != nil {
 		return err
 	}
@@ -342,7 +342,7 @@ func (b *bench) checkBooks(ctx context.Context, h *daemon.Host, account string, 
 	if err != nil {
 		return err
 	}
-	if got.rows, _, err = h.Accounts[0].Ledger.Head(ctx); err != nil {
+	if got.rows, _, err = h.Accounts[0].Ledger().Head(ctx); err != nil {
 		return err
 	}
 	got.walletCents, got.booksAgree = book.WalletCents, book.WalletCents == wallet.BalanceCents

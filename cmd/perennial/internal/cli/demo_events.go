@@ -19,14 +19,14 @@ func demoShown() []string { return []string{"renew-lost-reply", "buy-rejected"} 
 const demoWidth = 118
 
 func (d *demo) printEvents(ctx context.Context) error {
-	seq, _, err := d.host.Accounts[0].Ledger.Head(ctx)
+	seq, _, err := d.host.Accounts[0].Ledger().Head(ctx)
 	if err != nil {
 		return err
 	}
 	if err := d.events.waitSeq(ctx, uint64(seq)); err != nil {
 		return err
 	}
-	currency, err := d.host.Accounts[0].Ledger.Currency(ctx)
+	currency, err := d.host.Accounts[0].Ledger().Currency(ctx)
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func stored(ctx context.Context, h *daemon.Host) error {
 		return nil
 	}
 	account := h.Accounts[0]
-	seq, _, err := account.Ledger.Head(ctx)
+	seq, _, err := account.Ledger().Head(ctx)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type account struct {
 	host   *Host
 	config *config.Account
 	log    *logrus.Entry
-	Ledger *ledger.Ledger
+	ledger atomic.Pointer[ledger.Ledger]
 	Client *upstream.Client
 
 	started chan struct{} // closed when it works, or is known not to for now
@@ -58,6 +58,7 @@ type account struct {
 
 	acknowledged uint64 // the newest row that the stream ever had in this process; of run alone
 	shorter      bool   // another runner has more rows, and the stream lost them; of run alone
+	shut         bool   // the ledger is closed, to be made again; of run alone
 	refilled     bool   // what `run --refill-events` asked for is done; of run alone
 
 	probedStreams time.Time // of probeStreams alone
@@ -83,11 +84,15 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 			a.log.WithError(err).Warn("the account's streams are not as they should be; the account starts when they are")
 		}
 	}
-	if a.Ledger, err = a.openLedger(ctx); err != nil {
+	if err := a.openLedger(ctx); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
+
+// Ledger is the account's ledger. It is another one after it was made again from the
+// events, and the one before is closed.
+func (a *account) Ledger() *ledger.Ledger { return a.ledger.Load() }
 
 // errTwoNames says that one provider account appears twice in the configuration.
 var errTwoNames = errors.New("one provider account has two names")
@@ -97,7 +102,7 @@ var errTwoNames = errors.New("one provider account has two names")
 func distinctBindings(ctx context.Context, accounts []*account) error {
 	seen := map[string]string{}
 	for _, a := range accounts {
-		b, err := a.Ledger.Binding(ctx)
+		b, err := a.Ledger().Binding(ctx)
 		if errors.Is(err, ledger.ErrNotFound) {
 			continue
 		}
@@ -117,8 +122,8 @@ func (a *account) close() {
 	if a.Client != nil {
 		a.Client.Close()
 	}
-	if a.Ledger != nil {
-		if err := a.Ledger.Close(); err != nil {
+	if l := a.Ledger(); l != nil && !a.shut {
+		if err := l.Close(); err != nil {
 			a.log.WithError(err).Warn("the ledger did not close cleanly")
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"perennial/queue"
 )
 
-func (a *account) journal() journal { return a.journalOf(a.Ledger) }
+func (a *account) journal() journal { return a.journalOf(a.Ledger()) }
 
 func (a *account) journalOf(l *ledger.Ledger) journal {
 	return journal{account: a.Name, queue: a.host.Queue, ledger: l, log: a.log}
@@ -29,17 +29,22 @@ const lookAgain = time.Second
 
 // stand follows the account's events until the runner has its lease. While it cannot fold
 // an event of a later version, or cannot use the provider and another one can, it does not
-// ask for the lease: a runner that can work must not wait for it.
+// ask for the lease: a runner that can work must not wait for it. It ends with
+// errLedgerBefore when the ledger has to be made again first.
 func (a *account) stand(ctx context.Context) (*queue.Lease, error) {
-	following, stop := context.WithCancel(ctx)
+	ctx, end := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup
-	follower.Go(func() { a.follow(following) })
-	defer func() { stop(); follower.Wait() }()
+	follower.Go(func() {
+		if err := a.follow(ctx); errors.Is(err, errLedgerBefore) {
+			end(err)
+		}
+	})
+	defer func() { end(nil); follower.Wait() }()
 	for ctx.Err() == nil {
 		why, changed := a.outdated.look()
 		if why == "" && !a.defers() {
 			lease, err := a.ask(ctx, changed)
-			if now, _ := a.outdated.look(); err == nil || now == "" && !a.defers() {
+			if now, _ := a.outdated.look(); err == nil || ctx.Err() == nil && now == "" && !a.defers() {
 				return lease, err
 			}
 			continue
@@ -48,7 +53,7 @@ func (a *account) stand(ctx context.Context) (*queue.Lease, error) {
 		a.hasStarted()
 		_, _ = sleep.OrWoken(ctx, lookAgain, changed)
 	}
-	return nil, ctx.Err()
+	return nil, context.Cause(ctx)
 }
 
 // ask waits for the account's lease in turn, until changed is closed, or this runner defers.
@@ -79,8 +84,9 @@ const (
 	followMost  = 15 * time.Second
 )
 
-// follow folds the account's events until ctx ends. Why it cannot is shown on /readyz.
-func (a *account) follow(ctx context.Context) {
+// follow folds the account's events until ctx ends, or until rows that it needs are no
+// longer on the stream, which is errLedgerBefore. Why it cannot is shown on /readyz.
+func (a *account) follow(ctx context.Context) error {
 	delay := backoff.NewExponentialBackOff()
 	delay.InitialInterval, delay.MaxInterval = followFirst, followMost
 	for ctx.Err() == nil {
@@ -91,11 +97,16 @@ func (a *account) follow(ctx context.Context) {
 			break
 		}
 		a.outdated.note(err)
+		if errors.Is(err, errLedgerBefore) {
+			a.setUnfollowed(nil)
+			return err
+		}
 		a.setUnfollowed(err)
 		a.log.WithError(err).Warn("the account's events cannot be followed now; it is tried again")
 		_ = sleep.For(ctx, delay.NextBackOff())
 	}
 	a.setUnfollowed(nil)
+	return ctx.Err()
 }
 
 func (a *account) setUnfollowed(err error) {
@@ -190,10 +201,10 @@ const answersAgain = 2048
 
 // answered is the row behind which answers to inboxes are sent.
 func (a *account) answered(ctx context.Context) (uint64, error) {
-	noted, err := a.Ledger.Published(ctx)
+	noted, err := a.Ledger().Published(ctx)
 	if err != nil {
 		return 0, err
 	}
-	head, _, err := a.Ledger.Head(ctx)
+	head, _, err := a.Ledger().Head(ctx)
 	return uint64(max(noted.Seq, head-answersAgain, 0)), err
 }

@@ -51,8 +51,9 @@ func newTaken(t *testing.T) *taken {
 	t.Cleanup(nc.Close)
 	x := &taken{t: t, account: &account{
 		Name: "main", host: &Host{Config: &config.Config{}, Queue: q, holder: "this"}, config: &config.Account{Replicas: 1}, log: quiet.WithField("account", "main"),
-		Ledger: followed(t, filepath.Join(dir, "this.ledger.db")), started: make(chan struct{}), last: map[string]check{},
+		started: make(chan struct{}), last: map[string]check{},
 	}, other: followed(t, filepath.Join(dir, "other.ledger.db"))}
+	x.ledger.Store(followed(t, filepath.Join(dir, "this.ledger.db")))
 	x.js, err = jetstream.New(nc)
 	must(t, err)
 	must(t, x.ensureStreams(t.Context()))
@@ -87,7 +88,7 @@ func must(t *testing.T, err error) {
 // head is the newest row of the ledger that takes over.
 func (x *taken) head() int64 {
 	x.t.Helper()
-	head, _, err := x.Ledger.Head(x.t.Context())
+	head, _, err := x.Ledger().Head(x.t.Context())
 	must(x.t, err)
 	return head
 }
@@ -116,7 +117,7 @@ func TestATakeOverFoldsToTheEnd(t *testing.T) {
 	}
 	leads, err := x.journal().lead()
 	must(t, err)
-	must(t, x.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.RunnerStarted{Version: "v", Holder: "this"}) }))
+	must(t, x.Ledger().Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.RunnerStarted{Version: "v", Holder: "this"}) }))
 	leads.End()
 }
 
@@ -127,7 +128,7 @@ func TestTheFirstRowOfARunnerThatDidNotFoldIsRefused(t *testing.T) {
 	leads, err := x.journal().lead()
 	must(t, err)
 	defer leads.End()
-	err = x.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.RunnerStarted{Version: "v", Holder: "this"}) })
+	err = x.Ledger().Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.RunnerStarted{Version: "v", Holder: "this"}) })
 	if _, fenced := errors.AsType[*queue.FencedError](err); !fenced || !ledger.Ended(err) {
 		t.Errorf("%v", err)
 	}
@@ -182,4 +183,24 @@ func (x *taken) mayWait() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.state != waitsForLease
+}
+
+// TestRowsThatWentWhileTheyWereReadAreNoOtherHistory: an archiving removes events that a
+// standby has yet to read. Its ledger has to be made again; the account goes on.
+func TestRowsThatWentWhileTheyWereReadAreNoOtherHistory(t *testing.T) {
+	x := newTaken(t)
+	rows, err := x.other.Rows(t.Context(), 20, 5)
+	must(t, err)
+	err = x.journal().foldRows(t.Context(), rows)
+	if _, diverged := errors.AsType[*queue.DivergedError](err); !diverged || errors.Is(err, errLedgerBefore) {
+		t.Errorf("rows that are all there: %v", err)
+	}
+	must(t, x.host.Queue.BoundEvents(t.Context(), queue.Bounding{Account: "main", First: 15, Alone: func(context.Context) error { return nil }}))
+	err = x.journal().foldRows(t.Context(), rows)
+	if !errors.Is(err, errLedgerBefore) || final(err) {
+		t.Errorf("rows that went: %v", err)
+	}
+	if lease, err := x.stand(t.Context()); lease != nil || !errors.Is(err, errLedgerBefore) {
+		t.Errorf("it stands with %v, %v", lease, err)
+	}
 }

@@ -25,7 +25,7 @@ func (a *account) leaveToLongest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	head, _, err := a.Ledger.Head(ctx)
+	head, _, err := a.Ledger().Head(ctx)
 	lost, reconnected := uint64(head) > last.StreamSeq, a.host.reconnected()
 	if err != nil || a.refills() || !lost && time.Since(reconnected) > mayHaveLost {
 		return err
@@ -56,7 +56,7 @@ func (a *account) awaitLongest(ctx context.Context) error {
 	for a.shorter {
 		last, _, err := a.host.Queue.LastRow(ctx, a.Name)
 		if err == nil { // else it is asked again
-			head, _, err := a.Ledger.Head(ctx)
+			head, _, err := a.Ledger().Head(ctx)
 			if err != nil {
 				return err
 			}

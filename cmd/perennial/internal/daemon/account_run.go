@@ -41,7 +41,7 @@ func (a *account) noteRefused(ctx context.Context, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishAtEnd)
 	defer cancel()
 	const firm = true // as after a stop in good order: no crash explains its loss
-	if err := a.Ledger.NotePublished(ctx, int64(a.acknowledged), firm); err != nil {
+	if err := a.Ledger().NotePublished(ctx, int64(a.acknowledged), firm); err != nil {
 		a.log.WithError(err).Error("the ledger could not note what the events stream has lost: do not start the account again before the stream is checked")
 	}
 }
@@ -114,6 +114,9 @@ func (a *account) turn(ctx context.Context) error {
 	}
 	if a.host.Embedded != nil {
 		return a.serve(ctx, nil)
+	}
+	if err := a.makeLedger(ctx); err != nil {
+		return err
 	}
 	if err := a.awaitLongest(ctx); err != nil {
 		return err

@@ -88,9 +88,9 @@ func (a *account) forgetRelay(lease *queue.Lease) {
 // newRelay makes what publishes the journal. Where the rows are on the stream before they
 // are committed, it sends answers to inboxes and nothing else.
 func (a *account) newRelay(ctx context.Context, held queue.Held) (relay *queue.Relay, err error) {
-	relay = queue.NewRelay(a.host.Queue, a.Name, &Source{Ledger: a.Ledger, Account: a.Name})
+	relay = queue.NewRelay(a.host.Queue, a.Name, &Source{Ledger: a.Ledger(), Account: a.Name})
 	relay.Reached, relay.Held, relay.Refill, relay.RefillAdvice = a.host.reached, held, a.refills(), RefillAdvice
-	relay.Begins = EventsBegin(a.Ledger)
+	relay.Begins = EventsBegin(a.Ledger())
 	if relay.AnswersOnly = a.host.Embedded == nil; relay.AnswersOnly {
 		relay.Answered, err = a.answered(ctx)
 	}
@@ -128,7 +128,7 @@ func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error)
 	if err != nil {
 		return held, err
 	}
-	noted, err := a.Ledger.Published(ctx)
+	noted, err := a.Ledger().Published(ctx)
 	if err != nil {
 		return held, err
 	}
@@ -145,14 +145,14 @@ func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error)
 	if !found {
 		return held, nil
 	}
-	hash, known, err := (&Source{Ledger: a.Ledger}).HashAt(ctx, last.Seq)
+	hash, known, err := (&Source{Ledger: a.Ledger()}).HashAt(ctx, last.Seq)
 	if err != nil {
 		return held, err
 	}
 	if known && hash == last.Hash {
 		return held, a.checkBegin(ctx)
 	}
-	seq, _, err := a.Ledger.Head(ctx)
+	seq, _, err := a.Ledger().Head(ctx)
 	if err != nil {
 		return held, err
 	}
@@ -169,7 +169,7 @@ func (a *account) checkBegin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	latest, err := a.Ledger.EventsBegin(ctx)
+	latest, err := a.Ledger().EventsBegin(ctx)
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (a *account) notePublished(ctx context.Context, relay *queue.Relay, stopped
 	if seq == 0 {
 		return
 	}
-	if err := a.Ledger.NotePublished(ctx, int64(seq), stopped); err != nil && ctx.Err() == nil {
+	if err := a.Ledger().NotePublished(ctx, int64(seq), stopped); err != nil && ctx.Err() == nil {
 		a.log.WithError(err).Warn("the ledger could not note how far it was published; it is tried again")
 	}
 }
@@ -299,7 +299,7 @@ func (a *account) notePublished(ctx context.Context, relay *queue.Relay, stopped
 func (a *account) publishRest(ctx context.Context, relay *queue.Relay) {
 	ctx, cancel := context.WithTimeout(ctx, publishAtEnd)
 	defer cancel()
-	seq, _, err := a.Ledger.Head(ctx)
+	seq, _, err := a.Ledger().Head(ctx)
 	if err == nil {
 		err = relay.Wait(ctx, uint64(seq))
 	}
@@ -318,7 +318,7 @@ func (a *account) newRunner(ctx context.Context, intake *queue.Intake) *jobs.Run
 		address = embeddedAddress
 	}
 	return jobs.NewRunner(jobs.Config{
-		Account: a.Name, Ledger: a.Ledger, Provider: a.Client, Address: address, Commands: intake,
+		Account: a.Name, Ledger: a.Ledger(), Provider: a.Client, Address: address, Commands: intake,
 		DeadLetter: func(ctx context.Context, dead queue.Dead) error { return a.host.Queue.DeadLetter(ctx, a.Name, dead) },
 		Answer:     a.answerInbox,
 		AnswerEnd:  func(inbox, id string) { a.answerEnd(ctx, inbox, id) },

@@ -100,7 +100,7 @@ func (h *Host) watch(ctx context.Context) {
 		every(a.probeStreams)
 		every(a.probeEvents)
 		every(func(ctx context.Context) {
-			h.probe(ctx, needsLedger+a.Name, func(context.Context) error { return a.Ledger.Unusable() })
+			h.probe(ctx, needsLedger+a.Name, func(context.Context) error { return a.Ledger().Unusable() })
 		})
 		every(func(context.Context) { a.checks() })
 		if h.Embedded == nil {
@@ -192,7 +192,7 @@ func (a *account) probeEvents(ctx context.Context) {
 		return
 	}
 	published := relay.Published()
-	head, _, err := a.Ledger.Head(ctx)
+	head, _, err := a.Ledger().Head(ctx)
 	if err != nil {
 		return
 	}
@@ -267,13 +267,13 @@ func (a *account) look() []check {
 }
 
 func (a *account) ledgerFailing() string {
-	if a.Ledger == nil {
+	if a.Ledger() == nil {
 		return ""
 	}
-	if err := a.Ledger.Failing(); err != nil && !unusable(err) {
+	if err := a.Ledger().Failing(); err != nil && !unusable(err) {
 		return "the ledger cannot be written, so nothing is sent: " + err.Error()
 	}
-	if err := a.Ledger.Unbounded(); err != nil {
+	if err := a.Ledger().Unbounded(); err != nil {
 		return err.Error()
 	}
 	return ""

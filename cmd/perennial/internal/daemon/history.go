@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -53,49 +54,75 @@ func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledg
 	return nil, nil, nil
 }
 
-// openLedger opens the account's ledger. On an external NATS one that ends before the
-// events stream begins is made from the snapshot beside it; any other is folded.
-func (a *account) openLedger(ctx context.Context) (*ledger.Ledger, error) {
-	c := ledger.Config{Path: a.host.Config.LedgerPath(a.Name), Clock: time.Now, Reached: a.host.reached, Follows: a.host.Config.NATS.External()}
-	l, err := ledger.Open(ctx, c)
-	if err != nil || !c.Follows || a.host.Queue.Down() != "" {
-		return l, err
-	}
-	made, err := a.makeLedger(ctx, l, c)
+// openLedger opens the account's ledger at the start. On an external NATS one that ends
+// before the events stream begins is made from the snapshot beside it; where that cannot
+// be done yet, each turn tries it.
+func (a *account) openLedger(ctx context.Context) error {
+	l, err := ledger.Open(ctx, a.ledgerConfig())
 	if err != nil {
-		a.log.WithError(err).Warn("the ledger ends before the events stream begins, and could not be made from the snapshot beside the stream: start the runner again, or make it with `perennial ledger restore --from-events --replace`")
+		return err
 	}
-	if made {
-		return ledger.Open(ctx, c)
+	a.ledger.Store(l)
+	if a.host.Config.NATS.External() && a.host.Queue.Down() == "" {
+		if err := a.makeLedger(ctx); err != nil {
+			a.log.WithError(err).Warn("the ledger ends before the events stream begins, and could not be made from the snapshot beside the stream; it is tried again")
+		}
 	}
-	return l, nil
+	return nil
+}
+
+func (a *account) ledgerConfig() ledger.Config {
+	return ledger.Config{Path: a.host.Config.LedgerPath(a.Name), Clock: time.Now, Reached: a.host.reached, Follows: a.host.Config.NATS.External()}
 }
 
 // makeLedger makes a ledger that ends before the events stream begins, as an empty one
-// does, from a snapshot and the events behind it; the old file is moved aside. made says
-// that it has closed l for that, also where it then failed.
-func (a *account) makeLedger(ctx context.Context, l *ledger.Ledger, c ledger.Config) (made bool, err error) {
-	head, missing, err := a.journalOf(l).missing(ctx)
+// does, from a snapshot and the events behind it; the old file is moved aside. Any other
+// ledger, and one that no snapshot goes with, stays. Nothing may write the ledger meanwhile.
+func (a *account) makeLedger(ctx context.Context) error {
+	if err := a.openAgain(ctx); err != nil {
+		return err
+	}
+	head, missing, err := a.journal().missing(ctx)
 	if err != nil || !missing {
-		return false, err
+		return err
 	}
 	snapshot, content, err := VouchedSnapshot(ctx, a.host.Queue, a.Name)
 	if err != nil || snapshot == nil {
-		return false, err
+		return err
 	}
-	if err := l.Close(); err != nil {
-		return true, err
+	a.setState("making the ledger from the snapshot beside the events stream")
+	bound, err := a.Ledger().Binding(ctx)
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return err
 	}
+	c := a.ledgerConfig()
 	out, err := ledger.Restore{
-		Path: c.Path, Clock: c.Clock, Replace: true, Follows: true, Snapshot: snapshot, Content: content,
+		Path: c.Path, Clock: c.Clock, Replace: true, Follows: true, Replaces: bound, Snapshot: snapshot, Content: content,
 		Events: func(first int64) iter.Seq2[[]byte, error] {
 			return Bodies(a.host.Queue.History(ctx, a.Name, uint64(max(first, 1))))
 		},
+		Replacing: func() error {
+			a.shut = true
+			return a.Ledger().Close()
+		},
 	}.Run(ctx)
-	if err != nil {
-		return true, fmt.Errorf("make the ledger: %w", err)
+	if err = errors.Join(err, a.openAgain(ctx)); err != nil { // opened also behind a failure
+		return fmt.Errorf("make the ledger: %w", err)
 	}
 	a.log.WithFields(logrus.Fields{"was_seq": head, "snapshot_seq": snapshot.Seq, "events": out.Events, "replaced": out.Replaced}).
 		Info("the ledger ended before the events stream begins: it is made again from the snapshot beside the stream and the events behind it")
-	return true, nil
+	return nil
+}
+
+// openAgain opens the ledger where it is shut.
+func (a *account) openAgain(ctx context.Context) error {
+	if !a.shut {
+		return nil
+	}
+	l, err := ledger.Open(ctx, a.ledgerConfig())
+	if err == nil {
+		a.ledger.Store(l)
+		a.shut = false
+	}
+	return err
 }

@@ -190,7 +190,7 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (m metrics) collectLedger(ctx context.Context, a *account, gauge func(*prometheus.Desc, float64, ...string)) {
-	counts, err := a.Ledger.StateCounts(ctx)
+	counts, err := a.Ledger().StateCounts(ctx)
 	if err != nil {
 		a.log.WithError(err).Warn("metrics could not be read from the ledger")
 		return
@@ -198,7 +198,7 @@ func (m metrics) collectLedger(ctx context.Context, a *account, gauge func(*prom
 	for state, n := range counts {
 		gauge(operationsDesc, float64(n), string(state))
 	}
-	b, err := a.Ledger.Balance(ctx, a.Name)
+	b, err := a.Ledger().Balance(ctx, a.Name)
 	if err != nil {
 		return
 	}
@@ -209,7 +209,7 @@ func (m metrics) collectLedger(ctx context.Context, a *account, gauge func(*prom
 		gauge(moneyDesc, float64(cents), of)
 	}
 	gauge(headDesc, float64(b.Head.Seq))
-	if n, err := a.Ledger.CountReviews(ctx); err == nil {
+	if n, err := a.Ledger().CountReviews(ctx); err == nil {
 		gauge(reviewsDesc, float64(n))
 	}
 	v, err := a.show(ctx, struct{}{})
@@ -286,13 +286,13 @@ func (a *account) dashboard(ctx context.Context) (v dashboardAccount, err error)
 		return v, err
 	}
 	v.Role = a.role()
-	if v.Balance, err = a.Ledger.Balance(ctx, a.Name); err != nil {
+	if v.Balance, err = a.Ledger().Balance(ctx, a.Name); err != nil {
 		return v, err
 	}
-	if v.Counts, err = a.Ledger.StateCounts(ctx); err != nil {
+	if v.Counts, err = a.Ledger().StateCounts(ctx); err != nil {
 		return v, err
 	}
-	v.Operations, err = inspect.List(ctx, a.Ledger, inspect.ListQuery{Limit: dashboardRows})
+	v.Operations, err = inspect.List(ctx, a.Ledger(), inspect.ListQuery{Limit: dashboardRows})
 	return v, err
 }
 

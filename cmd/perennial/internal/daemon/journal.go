@@ -42,15 +42,24 @@ func (j journal) missing(ctx context.Context) (head int64, missing bool, err err
 	return head, err == nil && state.First > uint64(head)+1, err
 }
 
+// allThere is errLedgerBefore where missing says so.
+func (j journal) allThere(ctx context.Context) error {
+	head, missing, err := j.missing(ctx)
+	if missing {
+		err = fmt.Errorf("%w: it ends with row %d, and what is between was archived; the ledger has to be made again from the snapshot beside the stream", errLedgerBefore, head)
+	}
+	return err
+}
+
 // follow folds what the stream holds and what comes, until ctx ends (its error), or
 // until a row cannot be folded. folded hears of every commit; nil: nothing does.
 func (j journal) follow(ctx context.Context, folded func()) error {
-	head, missing, err := j.missing(ctx)
-	if err != nil {
+	if err := j.allThere(ctx); err != nil {
 		return err
 	}
-	if missing {
-		return fmt.Errorf("%w: it ends with row %d, and what is between was archived. Start the runner again: it makes the ledger from the snapshot beside the stream", errLedgerBefore, head)
+	head, _, err := j.ledger.Head(ctx)
+	if err != nil {
+		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -124,6 +133,9 @@ func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
 		return j.foldBefore(ctx, rows, broken.Seq, unknown)
 	case !ok || broken.Check != "chain":
 		return err
+	}
+	if missing := j.allThere(ctx); missing != nil { // they went while they were read
+		return missing
 	}
 	head, hash, headErr := j.ledger.Head(ctx)
 	return errors.Join(&queue.DivergedError{

@@ -69,7 +69,7 @@ func (a *account) carryListing(ctx context.Context) {
 }
 
 func (a *account) carryOnce(ctx context.Context, carried *carriedListing) error {
-	own, err := a.Ledger.Listing(ctx)
+	own, err := a.Ledger().Listing(ctx)
 	if err != nil || a.host.Queue.Down() != "" {
 		return err
 	}
@@ -101,7 +101,7 @@ func (c *carriedListing) due(finished, now time.Time) bool {
 // storeListing stores what the ledger has of every proxy behind a complete listing, unless
 // nothing was listed or read since it was stored last.
 func (a *account) storeListing(ctx context.Context, listing ledger.Listing, carried *carriedListing) error {
-	asOf, err := a.Ledger.LastSeen(ctx)
+	asOf, err := a.Ledger().LastSeen(ctx)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (a *account) writeListing(ctx context.Context, w io.Writer, listing ledger.
 		return err
 	}
 	for after := ""; ; {
-		page, err := a.Ledger.Proxies(ctx, after, listingPage)
+		page, err := a.Ledger().Proxies(ctx, after, listingPage)
 		if err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (a *account) takeListing(ctx context.Context, pass int64) error {
 		return fmt.Errorf("the stored listing has format %d, and this version reads %d", header.Format, listingFormat)
 	}
 	began := time.Now()
-	if err := a.Ledger.WhileFollowing(ctx, func(tx *ledger.Tx) error { return tx.StaleAll() }); err != nil {
+	if err := a.Ledger().WhileFollowing(ctx, func(tx *ledger.Tx) error { return tx.StaleAll() }); err != nil {
 		return err
 	}
 	for more := true; more; {
@@ -179,11 +179,11 @@ func (a *account) takeListing(ctx context.Context, pass int64) error {
 		if page, more, err = listingLines(lines); err != nil {
 			return fmt.Errorf("read the stored listing: %w", err)
 		}
-		if err := a.Ledger.WhileFollowing(ctx, func(tx *ledger.Tx) error { return tx.Observe(pass, page...) }); err != nil {
+		if err := a.Ledger().WhileFollowing(ctx, func(tx *ledger.Tx) error { return tx.Observe(pass, page...) }); err != nil {
 			return err
 		}
 	}
-	return a.Ledger.WhileFollowing(ctx, func(tx *ledger.Tx) error {
+	return a.Ledger().WhileFollowing(ctx, func(tx *ledger.Tx) error {
 		return errors.Join(tx.FinishPass(pass, began), tx.KeepListing(ledger.Listing{Pass: pass, Finished: header.Finished, Took: header.Took}))
 	})
 }

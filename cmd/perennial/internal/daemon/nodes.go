@@ -43,7 +43,7 @@ func (h *Host) node(ctx context.Context) Node {
 	n := Node{Node: h.name.get(), Holder: h.holder, Version: config.Version, StartedAt: h.started, SaidAt: time.Now().UTC(), Stopping: h.stopping.Load(), Accounts: []NodeAccount{}}
 	for _, a := range h.Accounts {
 		one := NodeAccount{Account: a.Name, Role: a.role(), Lease: a.holds(), Ready: a.couldRun()}
-		one.Head, _, _ = a.Ledger.Head(ctx) // 0 where it cannot be read: /readyz says why
+		one.Head, _, _ = a.Ledger().Head(ctx) // 0 where it cannot be read: /readyz says why
 		if one.Role == roleStandby {
 			one.Lag, _ = a.standby.read()
 		}

@@ -85,7 +85,7 @@ func (a *account) prove(ctx context.Context) (why string, refused bool) {
 	if err != nil {
 		return notBound(err), false
 	}
-	b, err := a.Ledger.Binding(ctx)
+	b, err := a.Ledger().Binding(ctx)
 	if err != nil { // none yet; that a ledger cannot be read is the matter of a check
 		return "", false
 	}

@@ -106,16 +106,16 @@ type ChangedAnswer struct {
 func (a *account) verbs() map[string]verb {
 	return map[string]verb{
 		VerbStatus: answer(func(ctx context.Context, q OperatorRequest) (inspect.CommandStatus, error) {
-			return inspect.Status(ctx, a.Ledger, q.ID)
+			return inspect.Status(ctx, a.Ledger(), q.ID)
 		}),
 		VerbStates: answer(a.states),
 		VerbWait:   answer(a.wait),
 		VerbLines:  answer(a.lines),
 		VerbList: answer(func(ctx context.Context, q ListRequest) ([]inspect.OperationStatus, error) {
-			return inspect.List(ctx, a.Ledger, q.query())
+			return inspect.List(ctx, a.Ledger(), q.query())
 		}),
 		VerbBalance: answer(func(ctx context.Context, _ struct{}) (ledger.Balance, error) {
-			p, err := a.Ledger.Position(ctx, a.Name)
+			p, err := a.Ledger().Position(ctx, a.Name)
 			return p.WithUnbooked(), err
 		}),
 		VerbRelease: answer(changing(a.runner.Release)),
@@ -124,7 +124,7 @@ func (a *account) verbs() map[string]verb {
 		VerbResolve: answer(func(ctx context.Context, x jobs.Resolution) (ChangedAnswer, error) {
 			x.By = asked(ctx, x.By)
 			var err error
-			if x.ID, err = OperationInReview(ctx, a.Ledger, x.ID); err != nil {
+			if x.ID, err = OperationInReview(ctx, a.Ledger(), x.ID); err != nil {
 				return ChangedAnswer{}, err
 			}
 			return ChangedAnswer{Changed: 1}, a.runner.Resolve(ctx, x)
@@ -154,7 +154,7 @@ func (a *account) verbs() map[string]verb {
 		VerbEvidence: answer(func(ctx context.Context, q OperatorRequest) (inspect.Evidence, error) {
 			ctx, cancel := context.WithTimeout(ctx, EvidenceTimeout)
 			defer cancel()
-			id, err := OperationInReview(ctx, a.Ledger, q.ID)
+			id, err := OperationInReview(ctx, a.Ledger(), q.ID)
 			if err != nil {
 				return inspect.Evidence{}, err
 			}
@@ -205,7 +205,7 @@ func (a *account) states(ctx context.Context, q StatesRequest) (map[string]strin
 	}
 	out := make(map[string]string, len(q.IDs))
 	for i, id := range q.IDs {
-		state, err := inspect.StateOf(ctx, a.Ledger, id, q.of(q.Hashes, i), q.of(q.Messages, i))
+		state, err := inspect.StateOf(ctx, a.Ledger(), id, q.of(q.Hashes, i), q.of(q.Messages, i))
 		if errors.Is(err, ledger.ErrNotFound) {
 			continue
 		}
@@ -239,20 +239,20 @@ type AccountView struct {
 }
 
 func (a *account) show(ctx context.Context, _ struct{}) (AccountView, error) {
-	b, err := a.Ledger.Binding(ctx)
+	b, err := a.Ledger().Binding(ctx)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return AccountView{}, err
 	}
 	v := AccountView{
 		Account: a.Name, AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, AppID: a.Client.AppID(), Currency: b.Currency, NotReady: a.notReady(),
 	}
-	if v.Paused, err = a.Ledger.Pauses(ctx); err != nil {
+	if v.Paused, err = a.Ledger().Pauses(ctx); err != nil {
 		return v, err
 	}
 	if v.Paused == nil {
 		v.Paused = []ledger.Pause{}
 	}
-	v.Head.Seq, v.Head.Hash, err = a.Ledger.Head(ctx)
+	v.Head.Seq, v.Head.Hash, err = a.Ledger().Head(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.runner != nil {

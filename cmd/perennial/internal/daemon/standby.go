@@ -74,7 +74,7 @@ type standbyLook struct {
 }
 
 func (a *account) lookAtStandby(ctx context.Context) (look standbyLook, err error) {
-	head, _, err := a.Ledger.Head(ctx)
+	head, _, err := a.Ledger().Head(ctx)
 	if err != nil {
 		return look, err
 	}

@@ -15,7 +15,7 @@ import (
 // holds what this ledger does not know is left as it is, and is an error: the ledger
 // may be the old one. Only `run --refill-events` asks for it.
 func (a *account) clearStrangers(ctx context.Context) error {
-	own := &Source{Ledger: a.Ledger}
+	own := &Source{Ledger: a.Ledger()}
 	strangers := 0
 	for e, err := range a.host.Queue.History(ctx, a.Name, 1) {
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 // stream; its listings pass the account's rate gate, behind every other request.
 func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 	return schedules.New(schedules.Config{
-		Account: a.Name, Ledger: a.Ledger, Provider: heardListing{a.Client, runner}, Publisher: a.host.Queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
+		Account: a.Name, Ledger: a.Ledger(), Provider: heardListing{a.Client, runner}, Publisher: a.host.Queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
 		Pass:      runner.PassListing,
 		Schedules: a.host.Config.SchedulesOf(a.Name), Log: a.log, WarnBefore: a.config.WarnBefore,
 		Wallet: func(ctx context.Context) (int64, error) { return a.walletCents(ctx, runner) },

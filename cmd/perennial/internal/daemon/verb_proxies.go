@@ -49,7 +49,7 @@ func (a *account) proxies(ctx context.Context, q ProxiesRequest) (ProxiesAnswer,
 		limit = mostLines
 	}
 	page := ProxiesAnswer{Proxies: []ListedProxy{}}
-	known, err := a.Ledger.Proxies(ctx, q.After, limit+1)
+	known, err := a.Ledger().Proxies(ctx, q.After, limit+1)
 	for i, p := range known {
 		if i == limit {
 			page.Next = known[i-1].ProxyID

@@ -29,7 +29,7 @@ const CodeUnreachable = "unreachable"
 
 func (a *account) record(ctx context.Context, x jobs.Recording) (ChangedAnswer, error) {
 	x.By = asked(ctx, x.By)
-	return Record(ctx, a.Ledger, x)
+	return Record(ctx, a.Ledger(), x)
 }
 
 // Record books what an operator says, and warns of an overdraft.

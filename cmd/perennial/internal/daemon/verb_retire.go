@@ -34,7 +34,7 @@ func (a *account) retire(ctx context.Context, q RetireRequest) (ChangedAnswer, e
 	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
 		return changed, err
 	}
-	err := a.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+	err := a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
 		changed.Changed = 0 // Write may run this twice
 		for _, id := range q.ProxyIDs {
 			done, err := retireOne(ctx, tx, q, id)

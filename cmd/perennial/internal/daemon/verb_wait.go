@@ -47,7 +47,7 @@ func (a *account) wait(ctx context.Context, q WaitRequest) (WaitAnswer, error) {
 	over := time.NewTimer(min(time.Duration(q.TimeoutSeconds)*time.Second, mostParked))
 	defer over.Stop()
 	for {
-		wake, forget, err := a.finishes.on(ctx, a.Ledger, q.ID)
+		wake, forget, err := a.finishes.on(ctx, a.Ledger(), q.ID)
 		if err != nil {
 			return WaitAnswer{}, err
 		}
@@ -73,7 +73,7 @@ var errNoID = &queue.ServiceError{Code: "bad_request", Description: "the request
 
 // cameTo is the answer as things stand.
 func (a *account) cameTo(ctx context.Context, id string) (WaitAnswer, error) {
-	f, err := a.Ledger.Finished(ctx, id)
+	f, err := a.Ledger().Finished(ctx, id)
 	return WaitAnswer{Finished: f != nil && err == nil, Result: f}, err
 }
 
@@ -94,7 +94,7 @@ func (a *account) lines(ctx context.Context, q LinesRequest) (ledger.FinishedPag
 	if limit <= 0 || limit > mostLines {
 		limit = mostLines
 	}
-	return a.Ledger.FinishedLines(ctx, q.ID, q.After, limit)
+	return a.Ledger().FinishedLines(ctx, q.ID, q.After, limit)
 }
 
 // finishes wakes those who wait for a command: one reader of the journal's new rows

@@ -20,14 +20,15 @@ func waitingAccount(t *testing.T) *account {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	a := &account{Name: "main", Ledger: l}
+	a := &account{Name: "main"}
+	a.ledger.Store(l)
 	a.append(t, fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", Epoch: "e"})
 	return a
 }
 
 func (a *account) append(t *testing.T, facts ...fact.Fact) {
 	t.Helper()
-	if err := a.Ledger.Write(context.WithoutCancel(t.Context()), func(tx *ledger.Tx) error { return tx.Append(facts...) }); err != nil {
+	if err := a.Ledger().Write(context.WithoutCancel(t.Context()), func(tx *ledger.Tx) error { return tx.Append(facts...) }); err != nil {
 		t.Error(err)
 	}
 }
@@ -91,14 +92,14 @@ func TestAQuestionForAnEndWritesNothing(t *testing.T) {
 	if err != nil || !first.Finished || first.Result.Revision != 1 {
 		t.Fatalf("%+v %v", first, err)
 	}
-	head, _, err := a.Ledger.Head(t.Context())
+	head, _, err := a.Ledger().Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.wait(t.Context(), WaitRequest{ID: "old"}); err != nil {
 		t.Error(err)
 	}
-	if again, _, err := a.Ledger.Head(t.Context()); err != nil || again != head {
+	if again, _, err := a.Ledger().Head(t.Context()); err != nil || again != head {
 		t.Errorf("a question wrote %d rows %v", again-head, err)
 	}
 }
