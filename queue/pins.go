@@ -39,25 +39,6 @@ func (q *Queue) Pin(ctx context.Context, account, node string, replicas int) err
 	return nil
 }
 
-// PinOf is the node that an account is given to, "" for none.
-func (q *Queue) PinOf(ctx context.Context, account string) (string, error) {
-	bucket, err := q.js.KeyValue(ctx, PinsBucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("bucket %s: %w", PinsBucket, err)
-	}
-	entry, err := bucket.Get(ctx, account)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("bucket %s: %w", PinsBucket, err)
-	}
-	return string(entry.Value()), nil
-}
-
 // Unpin takes a pin back; where there is none it does nothing.
 func (q *Queue) Unpin(ctx context.Context, account string) error {
 	bucket, err := q.js.KeyValue(ctx, PinsBucket)

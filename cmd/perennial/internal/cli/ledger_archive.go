@@ -60,7 +60,7 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 		return err
 	}
 	defer h.close()
-	release, err := h.borrow(ctx, "archive", c.Accounts[account].Replicas)
+	release, err := h.borrow(ctx, "archive")
 	if err != nil {
 		return err
 	}

@@ -112,11 +112,11 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 
 // borrow is alone for a command that works with the ledger as it is: where another
 // machine's runner has the account, it hands it over, and takes it back at release.
-func (h *history) borrow(ctx context.Context, what string, replicas int) (release func(), err error) {
+func (h *history) borrow(ctx context.Context, what string) (release func(), err error) {
 	if h.embedded != nil {
 		return h.alone(ctx, what)
 	}
-	b := &daemon.Borrower{Queue: h.queue, Account: h.account, Name: what + "-" + daemon.ProcessHolder(), Replicas: replicas}
+	b := &daemon.Borrower{Queue: h.queue, Account: h.account, Name: what + "-" + daemon.ProcessHolder()}
 	lease, giveBack, err := b.Borrow(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("account %s: %s has to have it for itself: %w", h.account, what, err)

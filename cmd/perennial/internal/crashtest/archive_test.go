@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -187,7 +190,8 @@ func TestArchiveSaysWhatItDoesNotDo(t *testing.T) {
 
 // TestAnArchivingBorrowsTheAccount: while another machine's runner has the account, its
 // ledger is archived on this one. The runner hands over, goes on behind it, and follows
-// what was archived.
+// what was archived; also behind an archiving that was killed. What a person said about
+// the account stays.
 func TestAnArchivingBorrowsTheAccount(t *testing.T) {
 	t.Parallel()
 	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
@@ -199,10 +203,23 @@ func TestAnArchivingBorrowsTheAccount(t *testing.T) {
 	other, line := w.run("--data", "data-2")
 	w.readySays(line, ready)
 	w.mustCLI("renew", "px_2", "--id", "before", "--wait") // of which the ledger to be archived knows nothing
+	node := decode[daemon.Node](t, w.mustCLI("nodes", "-o", "json")).Node
+	w.mustCLI("account", "move", "main", "--to", node)
+	startIn(t, w.dir, []string{crashVariable + "=archive.begun kill"}, archiveArgs()...).awaitKilled()
+	w.mustCLI("renew", "px_4", "--id", "killed", "--wait")
 	out := w.archiveOld()
 	if out.LastSeq < 1500 {
 		t.Fatalf("%+v", out)
 	}
+	w.onStream(server, func(_ *queue.Queue, js jetstream.JetStream) {
+		pins, err := js.KeyValue(t.Context(), queue.PinsBucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pin, err := pins.Get(t.Context(), "main"); err != nil || string(pin.Value()) != node {
+			t.Errorf("the pin is %v (%v)", pin, err)
+		}
+	})
 	w.mustCLI("renew", "px_3", "--id", "behind", "--wait")
 	state, _ := w.eventsState(server)
 	if state.First != uint64(out.LastSeq)+1 {

@@ -21,10 +21,9 @@ const borrowWithin = 2 * time.Minute
 
 // Borrower is a command that needs an account for itself.
 type Borrower struct {
-	Queue    *queue.Queue
-	Account  string
-	Name     string // by which the runners know it; no other process has it
-	Replicas int    // of the bucket in which it says what it wants
+	Queue   *queue.Queue
+	Account string
+	Name    string // by which the runners know it; no other process has it
 
 	started time.Time
 	mu      sync.Mutex
@@ -40,10 +39,6 @@ func (b *Borrower) Borrow(ctx context.Context) (lease *queue.Lease, giveBack fun
 	if _, held := errors.AsType[*queue.LeaseHeldError](err); !held {
 		return lease, func(ctx context.Context) { _ = lease.Release(ctx) }, err
 	}
-	before, err := b.Queue.PinOf(ctx, b.Account)
-	if err != nil {
-		return nil, nil, err
-	}
 	b.started = time.Now().UTC()
 	saying, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var said sync.WaitGroup
@@ -51,16 +46,7 @@ func (b *Borrower) Borrow(ctx context.Context) (lease *queue.Lease, giveBack fun
 	end := func(ctx context.Context) {
 		stop()
 		said.Wait()
-		if before == "" {
-			_ = b.Queue.Unpin(ctx, b.Account)
-		} else {
-			_ = b.Queue.Pin(ctx, b.Account, before, b.Replicas)
-		}
 		_ = b.Queue.DropNode(ctx, b.Name) // else its word runs out
-	}
-	if err := b.Queue.Pin(ctx, b.Account, b.Name, b.Replicas); err != nil {
-		end(context.WithoutCancel(ctx))
-		return nil, nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, borrowWithin)
 	defer cancel()
@@ -78,11 +64,12 @@ func (b *Borrower) Borrow(ctx context.Context) (lease *queue.Lease, giveBack fun
 	}, nil
 }
 
-// say tells the runners that the command could hold the account, or does, until ctx ends.
+// say tells the runners that the command wants the account, or has it, until ctx ends. Of a
+// command that was killed the word runs out.
 func (b *Borrower) say(ctx context.Context) {
 	for {
 		b.mu.Lock()
-		one := NodeAccount{Account: b.Account, Role: roleStandby, Ready: !b.holds, Lease: b.holds}
+		one := NodeAccount{Account: b.Account, Role: roleStandby, Ready: !b.holds, Lease: b.holds, Borrows: true}
 		b.mu.Unlock()
 		n := Node{Node: b.Name, Version: config.Version, StartedAt: b.started, SaidAt: time.Now().UTC(), Accounts: []NodeAccount{one}}
 		limited, cancel := context.WithTimeout(ctx, nodeEvery)

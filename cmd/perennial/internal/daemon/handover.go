@@ -207,7 +207,7 @@ func (p *peers) wishes(own placement.Node, held map[string]time.Time, now time.T
 		}
 		n, living := p.runner(to, now)
 		all = append(all, wish{
-			account: account, to: to, pinned: p.pin(account) == to, held: since, came: n.first,
+			account: account, to: to, pinned: p.givenTo(account, now) == to, held: since, came: n.first,
 			ready: living && slices.Contains(n.placed().Ready, account),
 		})
 	}

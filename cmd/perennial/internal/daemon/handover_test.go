@@ -74,6 +74,28 @@ func TestAPersonsPinDecidesWhoHasAnAccount(t *testing.T) {
 	}
 }
 
+// TestACommandThatBorrowsGoesBeforeAPin, which holds again when the command is gone,
+// whatever ended it.
+func TestACommandThatBorrowsGoesBeforeAPin(t *testing.T) {
+	now := time.Now()
+	own := placement.Node{Name: "own", Holds: []string{"a"}, Ready: []string{"b", "c"}}
+	command := Node{Node: "archive", SaidAt: now, Accounts: []NodeAccount{{Account: "a", Ready: true, Borrows: true}}}
+	var f peers
+	f.setPins(map[string]string{"a": "own"})
+	f.hear([]Node{command, said("other", now, "b", "c")}, now)
+	held := map[string]time.Time{"a": now}
+	if wishes := f.wishes(own, held, now); len(wishes) != 1 || wishes[0].to != "archive" || !wishes[0].pinned || !wishes[0].ready {
+		t.Errorf("%+v", wishes)
+	}
+	later := now.Add(lateAfter)
+	if wishes := f.wishes(own, held, later); len(wishes) != 0 {
+		t.Errorf("behind the command: %+v", wishes)
+	}
+	if f.leaves(own, "a", later) {
+		t.Error("behind the command the pin does not hold")
+	}
+}
+
 // wished is a wish to which nothing stands opposed.
 func wished(now time.Time) wish {
 	return wish{account: "a", to: "other", held: now.Add(-time.Hour), came: now.Add(-time.Hour), ready: true}

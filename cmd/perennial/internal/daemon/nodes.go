@@ -36,6 +36,8 @@ type NodeAccount struct {
 	// Lease says that it has the account's lease, from before it is active until it has drained.
 	Lease bool `json:"lease"`
 	Ready bool `json:"ready"` // a standby that could run the account at once
+	// Borrows says that it is a command which wants the account for itself, or has it.
+	Borrows bool `json:"borrows,omitempty"`
 }
 
 // node is what this runner says of itself.

@@ -95,11 +95,26 @@ func (p *peers) setPins(pins map[string]string) {
 	p.pins = pins
 }
 
-// pin is the node that a person has given an account to, "" for none.
-func (p *peers) pin(account string) string {
+// given are the nodes to which a person has given an account, and before those the
+// commands that borrow one. It needs peers.mu.
+func (p *peers) given(now time.Time) map[string]string {
+	given := make(map[string]string, len(p.pins))
+	maps.Copy(given, p.pins)
+	for name, n := range p.heard {
+		for _, x := range n.Accounts {
+			if x.Borrows && n.lives(now) {
+				given[x.Account] = name
+			}
+		}
+	}
+	return given
+}
+
+// givenTo is the node that an account was given to, "" for none.
+func (p *peers) givenTo(account string, now time.Time) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.pins[account]
+	return p.given(now)[account]
 }
 
 // runner is the last word of a living runner.
@@ -148,7 +163,7 @@ func (p *peers) place(own placement.Node, free string, now time.Time) map[string
 		nodes[i].Holds = slices.DeleteFunc(slices.Clone(nodes[i].Holds), func(a string) bool { return a == free })
 		accounts = slices.Concat(accounts, nodes[i].Holds, nodes[i].Ready)
 	}
-	return placement.Of(nodes, accounts, maps.Clone(p.pins))
+	return placement.Of(nodes, accounts, p.given(now))
 }
 
 // placed is what a runner said, as the placement takes it.
