@@ -114,6 +114,7 @@ func TestAnEmptiedStreamIsRefusedByEveryStart(t *testing.T) {
 	w.readySays(line, ready)
 	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
 	emptyEvents(t, n.url())
+	w.readySays(line, "made anew")
 	w.mustCLI("renew", "px_2", "--id", "second") // its facts have no place on the stream
 	refused := func(code int, errs string) {
 		t.Helper()

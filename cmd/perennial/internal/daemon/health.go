@@ -16,6 +16,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/sleep"
+	"perennial/queue"
 )
 
 // check is one thing that an account depends on.
@@ -120,14 +121,41 @@ func (h *Host) probe(ctx context.Context, name string, ask func(context.Context)
 	}
 }
 
-// probeStreams asks whether the account's streams answer; on a standby every few times
-// only, for there is one for each account and runner.
+// probeStreams asks whether the account's streams answer, and whether the events stream
+// still has what it acknowledged; on a standby every few times only, for there is one for
+// each account and runner.
 func (a *account) probeStreams(ctx context.Context) {
 	if a.role() == roleStandby && time.Since(a.probedStreams) < standbyEvery {
 		return
 	}
 	a.probedStreams = time.Now()
-	a.host.probe(ctx, needsStreams+a.Name, func(ctx context.Context) error { return a.host.Queue.ProbeStreams(ctx, a.Name) })
+	a.host.probe(ctx, needsStreams+a.Name, func(ctx context.Context) error {
+		had, err := a.onStream(ctx)
+		if err != nil {
+			return nil // the ledger cannot be read, which is the matter of another check
+		}
+		last, err := a.host.Queue.ProbeStreams(ctx, a.Name)
+		if err == nil && last < had {
+			err = fmt.Errorf("stream %s ends with row %d and had acknowledged row %d: it was removed and made anew, or set back (docs/operations.md, \"Ledger and events stream have diverged\")", queue.EventsStream(a.Name), last, had)
+		}
+		return err
+	})
+}
+
+// onStream is the newest row of which this runner knows that the events stream has
+// acknowledged it; 0 where it knows of none.
+func (a *account) onStream(ctx context.Context) (uint64, error) {
+	a.mu.Lock()
+	relay := a.Relay
+	a.mu.Unlock()
+	switch {
+	case a.role() == roleStandby || relay == nil:
+		return 0, nil
+	case a.host.Embedded != nil:
+		return relay.Published(), nil
+	}
+	head, _, err := a.Ledger().Head(ctx) // a row is on the stream before it is committed
+	return uint64(max(head, 0)), err
 }
 
 // probeDisk writes a small file beside the ledgers and syncs it.
