@@ -130,10 +130,7 @@ func (a *account) probeStreams(ctx context.Context) {
 	}
 	a.probedStreams = time.Now()
 	a.host.probe(ctx, needsStreams+a.Name, func(ctx context.Context) error {
-		had, err := a.onStream(ctx)
-		if err != nil {
-			return nil // the ledger cannot be read, which is the matter of another check
-		}
+		had := a.onStream(ctx)
 		last, err := a.host.Queue.ProbeStreams(ctx, a.Name)
 		if err == nil && last < had {
 			err = fmt.Errorf("stream %s ends with row %d and had acknowledged row %d: it was removed and made anew, or set back (docs/operations.md, \"Ledger and events stream have diverged\")", queue.EventsStream(a.Name), last, had)
@@ -143,19 +140,22 @@ func (a *account) probeStreams(ctx context.Context) {
 }
 
 // onStream is the newest row of which this runner knows that the events stream has
-// acknowledged it; 0 where it knows of none.
-func (a *account) onStream(ctx context.Context) (uint64, error) {
+// acknowledged it; 0 where it knows of none, as when the ledger cannot be read.
+func (a *account) onStream(ctx context.Context) uint64 {
 	a.mu.Lock()
 	relay := a.Relay
 	a.mu.Unlock()
 	switch {
 	case a.role() == roleStandby || relay == nil:
-		return 0, nil
+		return 0
 	case a.host.Embedded != nil:
-		return relay.Published(), nil
+		return relay.Published()
 	}
 	head, _, err := a.Ledger().Head(ctx) // a row is on the stream before it is committed
-	return uint64(max(head, 0)), err
+	if err != nil {
+		return 0
+	}
+	return uint64(max(head, 0))
 }
 
 // probeDisk writes a small file beside the ledgers and syncs it.
