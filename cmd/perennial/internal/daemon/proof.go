@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,14 +18,27 @@ import (
 )
 
 const (
-	// proveEvery is how often a runner that follows reads the provider's account.
+	// proveEvery is how often a runner that follows reads the provider's account, where
+	// few follow.
 	proveEvery = 10 * time.Second
+	// proveShare is the part of the account's rate that all of them together may take.
+	proveShare = 0.05
 	// proveTimeout bounds one such read.
 	proveTimeout = 5 * time.Second
-	// unservedFor is how long a holder may be without the provider before it leaves the
-	// account: by then every runner that follows has asked the provider again.
-	unservedFor = 20 * time.Second
 )
+
+// provesEvery is how often each of the runners that follow an account reads the
+// provider's account, rate being the account's requests a second, 0 for no limit.
+func provesEvery(followers int, rate float64) time.Duration {
+	if rate <= 0 {
+		return proveEvery
+	}
+	return max(proveEvery, time.Duration(float64(followers)/(rate*proveShare)*float64(time.Second)))
+}
+
+// unservedFor is how long a holder may be without the provider before it leaves the
+// account: by then every runner that follows has asked the provider again.
+func unservedFor(every time.Duration) time.Duration { return 2 * every }
 
 // proof is whether the provider can be used from here. The zero value is not known.
 type proof struct {
@@ -70,46 +84,78 @@ func (p *proof) refusal() string {
 	return "another runner holds the account, and this one could not run it: " + p.why
 }
 
-// prove reads the provider's account and compares it with the ledger's. It returns why
-// this runner could not run the account, "" where it could, and whether an answer says so.
-func (a *account) prove(ctx context.Context) (why string, refused bool) {
+// proven is what one read of the provider's account came to.
+type proven struct {
+	why     string        // this runner could not run the account; "" where it could
+	refused bool          // an answer of the API says so
+	rest    time.Duration // the provider is not to be asked again before
+}
+
+// prove reads the provider's account and compares it with the ledger's.
+func (a *account) prove(ctx context.Context) proven {
 	ctx, cancel := context.WithTimeout(ctx, proveTimeout)
 	defer cancel()
 	account, err := a.Client.Account(ctx)
-	if failed, ok := errors.AsType[*upstream.Error](err); ok {
-		if failed.Code == upstream.CodeRateLimited {
-			return "", false // which it says to a key that it knows
-		}
-		return notBound(err), failed.HTTPStatus/100 == 4
-	}
-	if err != nil {
-		return notBound(err), false
+	failed, answered := errors.AsType[*upstream.Error](err)
+	switch {
+	case errors.Is(err, upstream.CodeRateLimited) && failed.Code == "": // of whatever stands before the API
+		return proven{why: notBound(err), rest: decide.ThrottleDelay(failed.RetryAfter, 0)}
+	case errors.Is(err, upstream.CodeRateLimited): // which it says to a key that it knows
+		return proven{rest: decide.ThrottleDelay(failed.RetryAfter, 0)}
+	case answered:
+		return proven{why: notBound(err), refused: failed.Code != "" && failed.HTTPStatus/100 == 4}
+	case err != nil:
+		return proven{why: notBound(err)}
 	}
 	b, err := a.Ledger().Binding(ctx)
 	if err != nil { // none yet; that a ledger cannot be read is the matter of a check
-		return "", false
+		return proven{}
 	}
 	if b.AccountID != account.AccountID || b.Environment != string(a.Client.Environment()) || b.BaseURL != a.Client.BaseURL() {
-		return fmt.Sprintf("the account belongs to %s of %s at %s, and this runner's key is of %s of %s at %s: give it the base_url, app_id and secret of the other runners",
-			b.AccountID, b.Environment, b.BaseURL, account.AccountID, a.Client.Environment(), a.Client.BaseURL()), true
+		return proven{refused: true, why: fmt.Sprintf("the account belongs to %s of %s at %s, and this runner's key is of %s of %s at %s: give it the base_url, app_id and secret of the other runners",
+			b.AccountID, b.Environment, b.BaseURL, account.AccountID, a.Client.Environment(), a.Client.BaseURL())}
 	}
-	return "", false
+	return proven{}
 }
 
-// keepProof keeps the proof of the account up to date until ctx ends.
+// resting is for how long the provider has asked the account's runners not to ask, as the
+// journal says.
+func (a *account) resting(ctx context.Context, now time.Time) time.Duration {
+	pauses, err := a.Ledger().Pauses(ctx)
+	if err != nil {
+		return 0 // that a ledger cannot be read is the matter of a check
+	}
+	for _, x := range pauses {
+		if x.Scope == decide.ScopeAccount && x.Cause == decide.CauseThrottled && x.Until != nil {
+			return x.Until.Sub(now)
+		}
+	}
+	return 0
+}
+
+// provesEvery is how often this runner, where it follows, reads the provider's account.
+func (a *account) provesEvery(now time.Time) time.Duration {
+	return provesEvery(a.host.peers.followers(a.Name, a.host.name.get(), now), a.config.RatePerSecond)
+}
+
+// keepProof keeps the proof of the account up to date until ctx ends. A Retry-After, one of
+// its own or one in the journal, is waited out; meanwhile what was proved holds.
 func (a *account) keepProof(ctx context.Context) {
-	var proved time.Time
+	var next time.Time
 	for {
 		now := time.Now()
 		switch {
 		case a.holds():
 			a.proof.note(a.unserved(), false, now)
-			proved = time.Time{}
-		case now.Sub(proved) >= proveEvery:
-			if why, refused := a.prove(ctx); ctx.Err() == nil && !a.holds() {
-				a.proof.note(why, refused, now)
+			next = time.Time{}
+		case now.Before(next):
+		case a.resting(ctx, now) > 0: // a person may end it
+		default:
+			found := a.prove(ctx)
+			if ctx.Err() == nil && !a.holds() {
+				a.proof.note(found.why, found.refused, now)
 			}
-			proved = now
+			next = now.Add(max(a.provesEvery(now), found.rest))
 		}
 		if sleep.For(ctx, time.Second) != nil {
 			return
@@ -146,7 +192,7 @@ func (a *account) setUnbound(why string) {
 // that a runner that can should have it.
 func (a *account) leaves(now time.Time) bool {
 	why, since := a.proof.failing()
-	return why != "" && now.Sub(since) >= unservedFor
+	return why != "" && now.Sub(since) >= unservedFor(a.provesEvery(now))
 }
 
 // defers reports whether this runner cannot use the provider, and another one that follows
@@ -171,4 +217,18 @@ func (p *peers) ready(account, self string, now time.Time) bool {
 		}
 	}
 	return false
+}
+
+// followers is how many living runners follow an account beside its holder, self
+// counted; 1 at least.
+func (p *peers) followers(account, self string, now time.Time) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	others := 0 // as many as follow: self follows where another holds it
+	for name, n := range p.heard {
+		if name != self && n.lives(now) && slices.ContainsFunc(n.Accounts, func(x NodeAccount) bool { return x.Account == account && !x.Borrows }) {
+			others++
+		}
+	}
+	return max(others, 1)
 }

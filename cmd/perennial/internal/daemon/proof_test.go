@@ -3,15 +3,26 @@
 package daemon
 
 import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/jobs/decide"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/upstream"
 )
 
 // TestAHolderWithoutTheProviderLeavesTheAccount after a while, counted from the first
 // failure; an answer ends it.
 func TestAHolderWithoutTheProviderLeavesTheAccount(t *testing.T) {
-	var a account
+	a := account{Name: "a", host: &Host{}, config: &config.Account{RatePerSecond: 5}}
+	unservedFor := unservedFor(proveEvery)
 	began := time.Now()
 	if a.leaves(began) {
 		t.Error("it leaves an account of which nothing is known")
@@ -58,5 +69,88 @@ func TestARunnerDefersToOneThatIsReady(t *testing.T) {
 	p.hear([]Node{said("own", now), said("other", now, "b")}, now)
 	if !p.ready("a", "own", now) || p.ready("b", "own", now) || p.ready("a", "own", now.Add(lateAfter)) {
 		t.Errorf("ready: %t, held %t, gone %t", p.ready("a", "own", now), p.ready("b", "own", now), p.ready("a", "own", now.Add(lateAfter)))
+	}
+}
+
+// TestTheRunnersThatFollowTakeATwentiethOfTheRate, however many they are, and a holder
+// gives all of them the time to ask.
+func TestTheRunnersThatFollowTakeATwentiethOfTheRate(t *testing.T) {
+	now := time.Now()
+	for _, test := range []struct {
+		others int
+		rate   float64
+		every  time.Duration
+	}{{0, 5, proveEvery}, {2, 5, proveEvery}, {10, 5, 40 * time.Second}, {49, 5, 196 * time.Second}, {49, 500, proveEvery}, {49, 0, proveEvery}} {
+		a := account{Name: "a", host: &Host{}, config: &config.Account{RatePerSecond: test.rate}}
+		all := []Node{{Node: "archive", SaidAt: now, Accounts: []NodeAccount{{Account: "a", Borrows: true}}}}
+		for n := range test.others {
+			all = append(all, said(fmt.Sprint("other-", n), now))
+		}
+		a.host.peers.hear(all, now)
+		every := a.provesEvery(now)
+		if every != test.every || unservedFor(every) < 2*every {
+			t.Errorf("%d others, %v a second: every %s", test.others, test.rate, every)
+		}
+	}
+}
+
+// TestAProofWaitsOutARetryAfter, which is no refusal of the key; nor is a page of whatever
+// stands before the API.
+func TestAProofWaitsOutARetryAfter(t *testing.T) {
+	const page = "<html>be back soon</html>"
+	for _, test := range []struct {
+		status     int
+		retryAfter string
+		body       string
+		refused    bool
+		good       bool
+		rest       time.Duration
+	}{
+		{429, "120", `{"success":false,"code":"rate_limited","message":"slow down","data":{}}`, false, true, 2 * time.Minute},
+		{429, "120", page, false, false, 2 * time.Minute},
+		{429, "", page, false, false, decide.ThrottleFirst},
+		{403, "", page, false, false, 0},
+		{404, "", page, false, false, 0},
+		{503, "", page, false, false, 0},
+		{401, "", `{"success":false,"code":"invalid_signature","message":"no","data":{}}`, true, false, 0},
+	} {
+		provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if test.retryAfter != "" {
+				w.Header().Set("Retry-After", test.retryAfter)
+			}
+			w.WriteHeader(test.status)
+			_, _ = io.WriteString(w, test.body)
+		}))
+		x := newTaken(t)
+		var err error
+		x.Client, err = upstream.New(upstream.Config{BaseURL: provider.URL, AppID: "sbx_app_demo", Secret: "secret", Clock: time.Now})
+		must(t, err)
+		found := x.prove(t.Context())
+		if found.refused != test.refused || (found.why == "") != test.good || found.rest != test.rest {
+			t.Errorf("%d %s: %+v", test.status, test.body, found)
+		}
+		x.Client.Close()
+		provider.Close()
+	}
+}
+
+// TestAThrottledAccountIsNotProved: the journal of the account says until when the provider
+// asked its runners to wait.
+func TestAThrottledAccountIsNotProved(t *testing.T) {
+	x := newTaken(t)
+	must(t, x.takeOver(t.Context()))
+	now := time.Now()
+	if rest := x.resting(t.Context(), now); rest != 0 {
+		t.Errorf("an account that is not throttled rests %s", rest)
+	}
+	leads, err := x.journal().lead()
+	must(t, err)
+	defer leads.End()
+	until := now.Add(time.Hour).UTC().Truncate(time.Microsecond)
+	must(t, x.Ledger().Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.AccountPaused{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: "slow down", Until: &until})
+	}))
+	if rest := x.resting(t.Context(), now); rest != until.Sub(now) {
+		t.Errorf("it rests %s", rest)
 	}
 }
