@@ -66,6 +66,14 @@ func (e *InUseError) Error() string {
 // Unwrap is what SQLite said.
 func (e *InUseError) Unwrap() error { return e.Err }
 
+// Check refuses to archive facts that have to stay, whatever the ledger holds.
+func (x Archive) Check() error {
+	if latest := x.Clock().Add(-archiveKeeps); x.Before.After(latest) {
+		return fmt.Errorf("facts stay for %d days at least: archive what is before %s, or earlier", int(archiveKeeps.Hours()/24), latest.UTC().Format(time.DateOnly))
+	}
+	return nil
+}
+
 // Run archives. First the archive is written, synced and verified from the disk
 // under its name; then a new ledger is, which goes on behind it and agrees with
 // the present one in every table; then that takes the place of the present one,
@@ -80,8 +88,8 @@ func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	if x.Reached == nil {
 		x.Reached = func(string) {}
 	}
-	if latest := x.Clock().Add(-archiveKeeps); x.Before.After(latest) {
-		return out, fmt.Errorf("facts stay for %d days at least: archive what is before %s, or earlier", int(archiveKeeps.Hours()/24), latest.UTC().Format(time.DateOnly))
+	if err := x.Check(); err != nil {
+		return out, err
 	}
 	hold, err := holdFile(ctx, x.Path)
 	if err != nil {

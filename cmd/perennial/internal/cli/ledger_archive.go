@@ -27,8 +27,12 @@ func (a *app) ledgerArchive() *cobra.Command {
 			if at.IsZero() {
 				return usage("say --before DAY: facts of that day and later stay")
 			}
+			x := ledger.Archive{Before: at, Dir: dir, Clock: time.Now, Reached: a.reached}
+			if err := x.Check(); err != nil { // before a runner is asked for the account
+				return err
+			}
 			return a.locked(func(c *config.Config, account string) error {
-				return a.archive(cmd.Context(), c, account, ledger.Archive{Before: at, Dir: dir, Clock: time.Now, Reached: a.reached}, e)
+				return a.archive(cmd.Context(), c, account, x, e)
 			})
 		},
 	}

@@ -188,6 +188,17 @@ func TestArchiveSaysWhatItDoesNotDo(t *testing.T) {
 	}
 }
 
+// TestAnArchivingOfTooYoungFactsAsksForNothing: neither NATS nor a runner is asked.
+func TestAnArchivingOfTooYoungFactsAsksForNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.configure("nats://127.0.0.1:1", "")
+	_, errs, code := w.cli("ledger", "archive", "--before", time.Now().Format(time.DateOnly))
+	if code != cli.ExitFailed || !strings.Contains(errs, "facts stay for") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+}
+
 // TestAnArchivingBorrowsTheAccount: while another machine's runner has the account, its
 // ledger is archived on this one. The runner hands over, goes on behind it, and follows
 // what was archived; also behind an archiving that was killed. What a person said about

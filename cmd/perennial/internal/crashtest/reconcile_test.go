@@ -53,10 +53,10 @@ func TestTrap24OnTheCommandLine(t *testing.T) {
 		!strings.Contains(page, "perennial_reconciled_timestamp_seconds{") {
 		t.Errorf("%v\n%s", err, page)
 	}
-	if out, _, _ := w.cli("account", "show"); !strings.Contains(out, "1 findings, the wallet is -4.50 USD off") {
+	if out, _, _ := w.cli("account", "show"); !strings.Contains(out, "1 finding, the wallet is -4.50 USD off") {
 		t.Errorf("%s", out)
 	}
-	if page, err := w.get(line.HTTP + "/"); err != nil || !strings.Contains(page, "1 findings, the wallet is -4.50 USD off") {
+	if page, err := w.get(line.HTTP + "/"); err != nil || !strings.Contains(page, "1 finding, the wallet is -4.50 USD off") {
 		t.Errorf("%v\n%s", err, page)
 	}
 	if page, err := w.get(line.HTTP + "/readyz"); err != nil || page != "ok\n" {

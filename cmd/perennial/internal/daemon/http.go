@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -306,7 +307,7 @@ func ReconciledText(x jobs.LastReconciliation, currency string) string {
 	case x.OK:
 		text = "as far as what is under way lets one see, " + humanize.Time(x.At)
 	default:
-		text = fmt.Sprintf("%d findings, the wallet is %s off, %s: perennial ledger reconcile", x.Findings, fact.Amount(x.DifferenceCents, currency), humanize.Time(x.At))
+		text = fmt.Sprintf("%s, the wallet is %s off, %s: perennial ledger reconcile", english.Plural(x.Findings, "finding", ""), fact.Amount(x.DifferenceCents, currency), humanize.Time(x.At))
 	}
 	if x.Failed != "" {
 		text += "; the latest attempt failed: " + x.Failed
