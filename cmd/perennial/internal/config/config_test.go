@@ -24,6 +24,7 @@ func TestTrap25AmbiguousNumbersAndTimesAreRefused(t *testing.T) {
 		{"daily_limit_cents: 5", "renew_before: 30s", "renew_before is 30s"},
 		{"reconcile_every: 1", "renew_before: 72h", "1 has no unit"},
 		{"warn_before: [24]", "renew_before: 72h", "24 has no unit"},
+		{"daily_limit_cents: 5", "schedules: []", `line 3 or 4: "schedules" is a key of the configuration, and not one of this place in it`},
 		{"daily_limit_cents: 5", "renew_before: 72h, budget_cent: 5", `line 4: "budget_cent" is no key of the configuration, did you mean "budget_cents"?`},
 	} {
 		_, err := Load(configOf(t, c.account, c.schedule))

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -27,10 +28,14 @@ func unknownKeys(path string, text []byte, err error) error {
 	var said []string
 	for key := range strings.SplitSeq(found[1], ", ") {
 		what := fmt.Sprintf("%q is no key of the configuration", key)
-		if line := lineOfKey(string(text), key); line > 0 {
-			what = fmt.Sprintf("line %d: %s", line, what)
+		if lines := linesOfKey(string(text), key); lines != "" {
+			what = fmt.Sprintf("line %s: %s", lines, what)
 		}
-		if near := nearestKey(key); near != "" {
+		switch near := nearestKey(key); near {
+		case "":
+		case key:
+			what = strings.Replace(what, "is no key of the configuration", "is a key of the configuration, and not one of this place in it", 1)
+		default:
 			what += fmt.Sprintf(", did you mean %q?", near)
 		}
 		said = append(said, what)
@@ -38,15 +43,16 @@ func unknownKeys(path string, text []byte, err error) error {
 	return invalid("configuration %s: %s", path, strings.Join(said, "; "))
 }
 
-// lineOfKey is the first line with a key, counted from 1; 0 for none.
-func lineOfKey(text, key string) int {
+// linesOfKey are the lines with a key, counted from 1, as "3" or "3 or 7"; "" for none.
+func linesOfKey(text, key string) string {
 	is := regexp.MustCompile(`^[\s\-{,]*["']?` + regexp.QuoteMeta(key) + `["']?\s*:|[{,]\s*["']?` + regexp.QuoteMeta(key) + `["']?\s*:`)
+	var lines []string
 	for n, line := range strings.Split(text, "\n") {
 		if is.MatchString(line) {
-			return n + 1
+			lines = append(lines, strconv.Itoa(n+1))
 		}
 	}
-	return 0
+	return strings.Join(lines, " or ")
 }
 
 // nearestKey is the known key that is spelt nearly like this one, "" for none.
