@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"testing"
 	"time"
 
 	"perennial/ledger/sleep"
+	"perennial/queue/freeport"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -23,10 +23,8 @@ func startCluster(t *testing.T) (servers []*server.Server) {
 	var routes []*url.URL
 	var ports []int
 	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port, err := freeport.Loopback()
 		check(t, err)
-		port := l.Addr().(*net.TCPAddr).Port
-		check(t, l.Close())
 		ports = append(ports, port)
 		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", port)})
 	}
@@ -41,7 +39,7 @@ func startCluster(t *testing.T) (servers []*server.Server) {
 		servers = append(servers, s)
 	}
 	for _, s := range servers {
-		if !s.ReadyForConnections(10 * time.Second) {
+		if !s.ReadyForConnections(patience) {
 			t.Fatal("not ready")
 		}
 	}

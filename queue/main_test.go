@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"perennial/queue/freeport"
+
 	"github.com/sirupsen/logrus"
 	"go.uber.org/goleak"
 )
@@ -52,7 +54,11 @@ func receive[T any](t testing.TB, c <-chan T) T {
 // startServer runs an embedded server until the test ends, or stop is called.
 func startServer(t testing.TB, dir string, users ...User) *Embedded {
 	t.Helper()
-	server, err := StartEmbedded(EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: dir, Users: users, Log: quiet()})
+	port, err := freeport.Loopback() // some tests start the server again at its address
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := StartEmbedded(EmbeddedConfig{Listen: fmt.Sprintf("127.0.0.1:%d", port), StoreDir: dir, Users: users, Log: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

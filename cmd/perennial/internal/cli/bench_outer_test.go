@@ -22,7 +22,7 @@ func outerServer(t *testing.T) (url string, js jetstream.JetStream) {
 	must(t, err)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server is not ready")
 	}
 	nc, err := nats.Connect(s.ClientURL())

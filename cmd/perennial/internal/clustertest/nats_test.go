@@ -7,7 +7,6 @@ package clustertest
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"perennial/queue/freeport"
 )
 
 const servers = 3
@@ -86,18 +87,11 @@ func (c *cluster) store(i int) string { return filepath.Join(c.dir, fmt.Sprintf(
 
 func (c *cluster) choosePorts(i int) {
 	c.t.Helper()
-	var listeners [3]net.Listener
-	for k := range listeners {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	for k := range c.ports[i] {
+		var err error
+		if c.ports[i][k], err = freeport.Loopback(); err != nil {
 			c.t.Fatal(err)
 		}
-		listeners[k] = l
-		address, _ := l.Addr().(*net.TCPAddr)
-		c.ports[i][k] = address.Port
-	}
-	for _, l := range listeners {
-		_ = l.Close()
 	}
 	for from := range servers {
 		if from != i {

@@ -177,7 +177,7 @@ func TestALedgerBehindTheStreamIsMadeByTheRunnerThatHasIt(t *testing.T) {
 		t.Cleanup(server.Shutdown)
 		return server
 	}
-	server := begin("127.0.0.1:0")
+	server := begin(freeAddress(t))
 	w := oldWorld(t, server.URL())
 	w.followedUntil(10, "data-2")
 	w.archiveOld()

@@ -23,7 +23,7 @@ type outerNATS struct {
 // startOuterNATS starts it with leases of a second.
 func startOuterNATS(t *testing.T, w *world) *outerNATS {
 	t.Helper()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
+	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: freeAddress(t), StoreDir: filepath.Join(w.dir, "data", "nats")})
 	if err != nil {
 		t.Fatal(err)
 	}

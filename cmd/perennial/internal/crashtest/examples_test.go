@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,12 +31,7 @@ type richRun struct {
 func newRichRun(t *testing.T) *richRun {
 	t.Helper()
 	r := &richRun{world: newWorld(t, 12), langs: languages(t), producers: map[string]*persistent{}}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	_ = free.Close() // the embedded server listens here after every start
+	address := freeAddress(t) // the embedded server listens here after every start
 	r.url = "nats://" + address
 	r.write("nats.secret", natsPassword, 0o600)
 	text, err := os.ReadFile(filepath.Join(r.dir, "perennial.yaml"))

@@ -2,13 +2,13 @@ package crashtest
 
 import (
 	"fmt"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"perennial/cmd/perennial/internal/cli"
+	"perennial/queue/freeport"
 )
 
 // natsCluster is three real servers on this machine.
@@ -76,14 +76,15 @@ func (c *natsCluster) url() string { return fmt.Sprintf("nats://run:pw@127.0.0.1
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Loopback()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	address, _ := l.Addr().(*net.TCPAddr)
-	return address.Port
+	return port
 }
+
+// freeAddress is an address for a server that is started more than once.
+func freeAddress(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", freePort(t)) }
 
 // TestALostQuorumIsSeenAndWaitedOut: two of three servers die. The third one still
 // answers, so the runner stays connected; it says that it does not work, ends
