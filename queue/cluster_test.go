@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"testing"
 	"time"
@@ -85,7 +86,9 @@ func again(ctx context.Context, t *testing.T, do func(context.Context) error) {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) {
+		unavailable, _ := errors.AsType[*jetstream.APIError](err) // of the whole system: it has no leader
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) &&
+			(unavailable == nil || unavailable.Code != http.StatusServiceUnavailable) {
 			t.Fatal(err)
 		}
 		t.Log(err)
