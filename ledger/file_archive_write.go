@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"perennial/ledger/fact"
@@ -61,7 +60,7 @@ func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	if _, err := f.beginAs(ctx, tx); err != nil {
+	if err := f.beginAs(ctx, tx); err != nil {
 		return err
 	}
 	if _, err := f.replay(journalOf(ctx, tx, 0, last)); err != nil {
@@ -70,8 +69,7 @@ func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err 
 	if at := f.at(); at.Seq != last {
 		return &BrokenError{Check: "chain", Seq: at.Seq + 1, Detail: "the journal ends before it"}
 	}
-	// Without a WAL it is one file, and can be read where nothing can be written.
-	return errors.Join(f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash), f.w.exec(`PRAGMA journal_mode = DELETE`))
+	return f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash)
 }
 
 // verifyArchive reads a finished archive back: SQLite's own structures, the seal,
@@ -172,28 +170,31 @@ func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *bas
 		return nil, err
 	}
 	defer func() { _ = begin.Rollback() }()
-	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	with, err := l.beside(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = tx.Rollback() }()
+	defer func() { err = errors.Join(err, with.end()) }()
+	if b, err = with.foldBehind(ctx, begin, path); err != nil {
+		return nil, err
+	}
+	return b, with.compare(ctx, path, projections)
+}
+
+// foldBehind folds what follows the end of another file, and takes the caches over.
+func (b *beside) foldBehind(ctx context.Context, begin *sql.Tx, path string) (at *base, err error) {
 	f, err := newFold(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	if b, err = f.beginBehind(ctx, begin); err != nil {
+	if at, err = f.beginBehind(ctx, begin); err != nil {
 		return nil, err
 	}
-	if _, err := f.replay(journalOf(ctx, tx, b.Seq, math.MaxInt64)); err != nil {
+	if _, err := f.replay(journalOf(ctx, b.tx, at.Seq, math.MaxInt64)); err != nil {
 		return nil, err
 	}
-	for _, table := range append(slices.Clone(projections), running...) {
-		if err := compareTable(ctx, table, tx, f); err != nil {
-			return nil, err
-		}
-	}
-	return b, f.takeCaches(ctx, tx)
+	return at, f.takeCaches(ctx, b.tx)
 }
 
 // takeCaches copies what no fact gives: what the provider showed, and how far the

@@ -27,7 +27,7 @@ func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error
 	}
 	err = writeBeside(out, ".perennial-rebuild-*", func(path string) error {
 		var differs error
-		v, differs = l.foldInto(ctx, path)
+		v, differs = l.foldInto(ctx, path, newFold)
 		if broken, ok := errors.AsType[*BrokenError](differs); differs != nil && (!ok || broken.Check != "projection") {
 			return differs
 		}

@@ -22,9 +22,9 @@ func tables(t *testing.T, path string) string {
 	defer func() { _ = tx.Rollback() }()
 	var out strings.Builder
 	for _, table := range append([]string{"journal"}, projections...) {
-		query, err := wholeRows(t.Context(), table, tx)
+		columns, err := columnsOf(t.Context(), tx, table)
 		check(t, err)
-		rows, err := tx.QueryContext(t.Context(), query)
+		rows, err := tx.QueryContext(t.Context(), wholeRows(table, columns))
 		check(t, err)
 		all, err := collect(rows, scanText)
 		check(t, err)

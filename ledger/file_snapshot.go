@@ -203,12 +203,12 @@ func (f *fold) beginBehind(ctx context.Context, q queryer) (*base, error) {
 
 // beginAs makes the fold begin where another file begins: with the first row,
 // or with the same base and snapshot.
-func (f *fold) beginAs(ctx context.Context, q queryer) (*base, error) {
+func (f *fold) beginAs(ctx context.Context, q queryer) error {
 	b, err := baseOf(ctx, q)
 	if b == nil || err != nil {
-		return nil, err
+		return err
 	}
-	return b, f.begin(func() error {
+	return f.begin(func() error {
 		return each(queryOf(ctx, q, `SELECT tbl, n, columns, rows FROM snapshot ORDER BY tbl, n`), func(s scanner) error {
 			var c chunk
 			var packed []byte

@@ -15,8 +15,13 @@ import (
 )
 
 // fold is a ledger file that is filled from a journal written elsewhere, by the
-// same apply: a second fold to compare with, or a ledger that is restored.
-type fold struct{ w *writer }
+// same apply: a second fold to compare with, or a ledger that is restored. One whose
+// error was not nil is thrown away: it cannot be rolled back.
+type fold struct {
+	w       *writer
+	scratch bool     // it is compared and thrown away: it gets no journal, and no index that nobody reads
+	dropped []string // statements that make again what is not there while it is filled
+}
 
 // newFold opens a file, or makes it, to append behind its last row. What it writes is
 // not synced: a caller that keeps the file syncs it as a whole.
@@ -28,18 +33,89 @@ func newFold(ctx context.Context, path string) (*fold, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := emptyWriter(c)
-	err = w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&w.head.seq, &w.head.hash)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	if err := errors.Join(err, w.exec(`PRAGMA synchronous = OFF`)); err != nil {
+	f := &fold{w: emptyWriter(c)}
+	if err := f.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("fold into %s: %w", path, err), c.close())
 	}
-	return &fold{w: w}, nil
+	return f, nil
 }
 
-func (f *fold) close() error { return f.w.close() }
+// newScratch makes a file for a second fold.
+func newScratch(ctx context.Context, path string) (*fold, error) {
+	f, err := newFold(ctx, path)
+	if err == nil {
+		f.scratch = true
+	}
+	return f, err
+}
+
+// prepare finds the last row, and readies the connection for one long write: no copy of
+// a page is kept for a rollback. A file without rows loses the indexes and triggers that
+// no fold needs, until it is closed: made at once, behind the last row, they cost a fifth.
+func (f *fold) prepare() error {
+	err := f.w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&f.w.head.seq, &f.w.head.hash)
+	empty := errors.Is(err, sql.ErrNoRows)
+	if empty {
+		err = nil
+	}
+	for _, pragma := range []string{`journal_mode = DELETE`, `journal_mode = OFF`, `locking_mode = EXCLUSIVE`} {
+		var mode string
+		err = errors.Join(err, f.w.queryRow(`PRAGMA `+pragma).Scan(&mode))
+	}
+	err = errors.Join(err, f.w.exec(`PRAGMA synchronous = OFF`), f.w.exec(`PRAGMA cache_size = `+itoa(-foldCache>>10)))
+	if err != nil || !empty {
+		return err
+	}
+	return f.drop()
+}
+
+// foldCache is how many bytes of pages a fold keeps in memory.
+const foldCache = 64 << 20
+
+// drop removes what no fold reads. The unique index on open lines stays, as it arbitrates,
+// and so does the trigger that follows the arrows. The chain proves what the triggers on
+// the journal do; primary keys what the one on transfers does.
+func (f *fold) drop() error {
+	type made struct{ kind, name, text string }
+	all, err := collect(f.w.query(`SELECT type, name, sql FROM sqlite_schema WHERE
+		type = 'index' AND tbl_name IN ('journal', 'operations', 'lines', 'transfers') AND sql IS NOT NULL AND sql NOT LIKE 'CREATE UNIQUE %'
+		OR type = 'trigger' AND name IN ('journal_only_grows', 'transfers_no_replace', 'operation_counted', 'operation_counted_anew')`),
+		func(s scanner) (m made, err error) { return m, s.Scan(&m.kind, &m.name, &m.text) })
+	for _, m := range all {
+		err = errors.Join(err, f.w.exec(`DROP `+m.kind+` `+m.name))
+		f.dropped = append(f.dropped, m.text)
+	}
+	return err
+}
+
+// countStates does what the triggers on operations do.
+const countStates = `UPDATE state_counts SET n = (SELECT count(*) FROM operations o WHERE o.state = state_counts.state)`
+
+// finish makes the tables, indexes and triggers complete, behind the last row.
+func (f *fold) finish() error {
+	if f.dropped == nil {
+		return nil
+	}
+	err := f.w.exec(countStates)
+	for _, text := range f.dropped {
+		if !f.scratch {
+			err = errors.Join(err, f.make(text))
+		}
+	}
+	f.dropped = nil
+	return err
+}
+
+// make makes an index or a trigger again. What does not fit into the cache is sorted in
+// temporary files; where there is no room for them, in memory.
+func (f *fold) make(text string) error {
+	if f.w.exec(text) == nil {
+		return nil
+	}
+	return errors.Join(f.w.exec(`PRAGMA temp_store = MEMORY`), f.w.exec(text))
+}
+
+func (f *fold) close() error { return errors.Join(f.finish(), f.w.close()) }
 
 // at is the last row that was folded.
 func (f *fold) at() Head { return Head{Seq: f.w.head.seq, Hash: f.w.head.hash} }
@@ -64,28 +140,30 @@ func journalOf(ctx context.Context, source *sql.Tx, after, through int64) iter.S
 // errEnough ends a query whose reader wants no more.
 var errEnough = errors.New("enough")
 
-// foldBatch is how many rows one transaction of a replay holds.
-const foldBatch = 5000
-
 // replay folds rows behind those that are there, checking the chain as it goes,
-// and says how many. After an error the file holds a part of them.
+// and says how many. After an error the file is good for nothing.
 func (f *fold) replay(rows iter.Seq2[Row, error]) (n int64, err error) {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return 0, err
 	}
-	for r, err := range rows {
-		if err == nil {
-			err = f.one(r)
-		}
-		if err != nil {
-			return n, errors.Join(err, f.w.exec(`ROLLBACK`))
-		}
-		n++
-		if n%foldBatch == 0 {
-			if err := errors.Join(f.w.flushTotals(), f.w.exec(`COMMIT`), f.w.exec(`BEGIN IMMEDIATE`)); err != nil {
-				return n, err
+	tx := &Tx{w: f.w}
+	err = readAhead(f.w.head, rows, func(part []decoded) error {
+		if !f.scratch {
+			if err := tx.insertAll(part); err != nil {
+				return err
 			}
 		}
+		for _, d := range part {
+			if err := tx.applyAt(d.row, d.fact); err != nil {
+				return &BrokenError{Check: "fold", Seq: d.row.Seq, Detail: err.Error()}
+			}
+			n++
+		}
+		return nil
+	})
+	if err != nil {
+		f.dropped = nil
+		return n, errors.Join(err, f.w.exec(`ROLLBACK`))
 	}
 	return n, errors.Join(f.w.flushTotals(), f.w.exec(`COMMIT`))
 }
@@ -103,13 +181,4 @@ func (h head) followedBy(r Row, buf []byte) ([]byte, error) {
 		return buf, &BrokenError{Check: "chain", Seq: r.Seq, Detail: "the row's content does not give its hash: it was changed after it was written"}
 	}
 	return buf, nil
-}
-
-// one folds a row; one that cannot be applied is broken.
-func (f *fold) one(r Row) error {
-	err := (&Tx{w: f.w}).fold(r)
-	if _, broken := errors.AsType[*BrokenError](err); err != nil && !broken {
-		err = &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
-	}
-	return err
 }

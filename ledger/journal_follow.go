@@ -45,25 +45,42 @@ func (t *Tx) fold(r Row) (err error) {
 	if t.w.buf, err = t.w.head.followedBy(r, t.w.buf); err != nil {
 		return err
 	}
-	f, err := fact.Decode(r.Type, []byte(r.Data))
+	f, err := factOf(r)
 	if err != nil {
-		unknown, ok := errors.AsType[*fact.UnknownError](err)
-		if !ok {
-			return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
-		}
-		return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error(), Err: unknown}
+		return err
 	}
-	now := t.now
-	defer func() { t.now = now }()
-	t.now = r.Time
 	if err := t.insert(r); err != nil {
 		return err
 	}
+	if err := t.applyAt(r, f); err != nil {
+		return err
+	}
+	t.rows = append(t.rows, r)
+	return nil
+}
+
+// factOf is the fact of a row; a *BrokenError where it cannot be read.
+func factOf(r Row) (fact.Fact, error) {
+	f, err := fact.Decode(r.Type, []byte(r.Data))
+	if err == nil {
+		return f, nil
+	}
+	broken := &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
+	if unknown, ok := errors.AsType[*fact.UnknownError](err); ok {
+		broken.Err = unknown
+	}
+	return nil, broken
+}
+
+// applyAt applies the fact of a stored row, at the row's time, and makes it the head.
+func (t *Tx) applyAt(r Row, f fact.Fact) error {
+	now := t.now
+	defer func() { t.now = now }()
+	t.now = r.Time
 	if err := t.apply(r, f); err != nil {
 		return fmt.Errorf("fold row %d (%s): %w", r.Seq, r.Type, err)
 	}
 	t.w.head = head{seq: r.Seq, hash: r.Hash}
-	t.rows = append(t.rows, r)
 	return nil
 }
 

@@ -108,8 +108,7 @@ func (t *Tx) append(f fact.Fact) error {
 }
 
 func (t *Tx) insert(r Row) error {
-	err := t.exec(`INSERT INTO journal (seq, type, time, operation, data, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		r.Seq, r.Type, r.Time, r.Operation, r.Data, r.PrevHash, r.Hash)
+	err := t.exec(insertRow, r.Seq, r.Type, r.Time, r.Operation, r.Data, r.PrevHash, r.Hash)
 	if err != nil {
 		return fmt.Errorf("journal row %d (%s): %w", r.Seq, r.Type, err)
 	}

@@ -7,9 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
-	"strings"
 )
 
 // BrokenError is the first thing that Verify found wrong.
@@ -83,7 +80,7 @@ func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 		return v, err
 	}
 	err = writeBeside(l.path, ".perennial-verify-*", func(path string) error {
-		v, err = l.foldInto(ctx, path)
+		v, err = l.foldInto(ctx, path, newScratch)
 		return err
 	})
 	return v, err
@@ -106,35 +103,29 @@ func checkProxies(ctx context.Context, q queryer) error {
 
 // foldInto folds the journal into a new file and compares every projection of
 // the two. The file is whole when err is nil or names a projection.
-func (l *Ledger) foldInto(ctx context.Context, path string) (v Verified, err error) {
-	snapshot, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+func (l *Ledger) foldInto(ctx context.Context, path string, open func(context.Context, string) (*fold, error)) (v Verified, err error) {
+	with, err := l.beside(ctx)
 	if err != nil {
 		return v, err
 	}
-	defer func() { _ = snapshot.Rollback() }()
-	fold, err := newFold(ctx, path)
+	defer func() { err = errors.Join(err, with.end()) }()
+	base, err := baseOf(ctx, with.tx)
 	if err != nil {
 		return v, err
 	}
-	defer func() { err = errors.Join(err, fold.close()) }()
-	base, err := fold.beginAs(ctx, snapshot)
-	if err != nil {
-		return v, err
-	}
-	if v.Rows, err = fold.replay(journalOf(ctx, snapshot, 0, math.MaxInt64)); err != nil {
-		return v, err
-	}
-	v.Head = fold.at()
 	if base != nil {
 		v.Behind = &base.Head
 	}
-	if err := compareTables(ctx, snapshot, fold); err != nil {
+	if v.Rows, v.Head, err = with.foldAll(ctx, path, open); err != nil {
 		return v, err
 	}
-	if err := errors.Join(checkEnds(ctx, snapshot, base, v.Head), checkKeys(ctx, snapshot)); err != nil {
+	if err := with.compare(ctx, path, snapshotted); err != nil {
 		return v, err
 	}
-	return v, ifMade(ctx, snapshot, "published", func() error { return checkNote(ctx, snapshot, base, v.Head) })
+	if err := errors.Join(checkEnds(ctx, with.tx, base, v.Head), checkKeys(ctx, with.tx)); err != nil {
+		return v, err
+	}
+	return v, ifMade(ctx, with.tx, "published", func() error { return checkNote(ctx, with.tx, base, v.Head) })
 }
 
 // ifMade runs a check of a table, unless the file is older than that table.
@@ -181,74 +172,4 @@ func (l *Ledger) checkFile(ctx context.Context) error {
 		return &BrokenError{Check: "sqlite", Detail: err.Error()}
 	}
 	return &BrokenError{Check: "sqlite", Detail: "a row of " + table + " refers to a missing row of " + parent.String}
-}
-
-// compareTables compares every projection with its second fold.
-func compareTables(ctx context.Context, have *sql.Tx, want *fold) error {
-	for _, table := range append(slices.Clone(snapshotted), running...) {
-		if err := ifMade(ctx, have, table, func() error { return compareTable(ctx, table, have, want) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// compareTable walks a projection and its second fold side by side. Every
-// column becomes one text, so that two rows are equal exactly when theirs are.
-func compareTable(ctx context.Context, table string, have *sql.Tx, want *fold) (err error) {
-	query, err := wholeRows(ctx, table, have)
-	if err != nil {
-		return err
-	}
-	a, b := queryOf(ctx, have, query), want.w.query(query)
-	defer func() { err = errors.Join(err, a.Close()) }()
-	defer func() { err = errors.Join(err, b.Close()) }()
-	for {
-		x, okX, errX := nextRow(a)
-		y, okY, errY := nextRow(b)
-		if err := errors.Join(errX, errY); err != nil {
-			return err
-		}
-		if x != y {
-			return &BrokenError{Check: "projection", Detail: fmt.Sprintf("%s holds (%s) and the journal gives (%s)", table, x, y)}
-		}
-		if !okX || !okY {
-			return nil
-		}
-	}
-}
-
-// wholeRows is a query of a table's rows, each as one text, in the order of the
-// primary key.
-func wholeRows(ctx context.Context, table string, tx queryer) (string, error) {
-	columns, err := columnsOf(ctx, tx, table)
-	if err != nil {
-		return "", err
-	}
-	parts := make([]string, 0, len(columns))
-	for _, c := range columns {
-		parts = append(parts, `'`+c+`=' || quote(`+c+`)`)
-	}
-	return `SELECT ` + strings.Join(parts, ` || ', ' || `) + ` FROM ` + table + ` ORDER BY ` + keyOf(columns), nil
-}
-
-func columnsOf(ctx context.Context, q queryer, table string) ([]string, error) {
-	found, err := q.QueryContext(ctx, `SELECT name FROM pragma_table_info(?) ORDER BY cid`, table)
-	if err != nil {
-		return nil, err
-	}
-	return collect(found, scanText)
-}
-
-// keyOf are columns that give a table's rows one order: the primary key is
-// always among the first three.
-func keyOf(columns []string) string { return strings.Join(columns[:min(3, len(columns))], `, `) }
-
-// nextRow reads a query's next row; ok is false behind the last.
-func nextRow(r rows) (text string, ok bool, err error) {
-	if !r.Next() {
-		return "", false, r.Err()
-	}
-	err = r.Scan(&text)
-	return text, err == nil, err
 }

@@ -3,11 +3,12 @@
 package fact
 
 import (
-	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
-	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // all has a value of each type of fact, so that a journal can be folded again long
@@ -73,19 +74,20 @@ func Decode(factType string, data []byte) (Fact, error) {
 		f, err = decodeStrictly(t, withPresentNames(factType, data))
 	}
 	if err != nil {
-		if field, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown { // it has no type of its own
-			return nil, &UnknownError{Type: factType, Field: strings.Trim(field, `"`)}
+		if semantic, ok := errors.AsType[*jsonv2.SemanticError](err); ok && errors.Is(err, jsonv2.ErrUnknownName) {
+			return nil, &UnknownError{Type: factType, Field: semantic.JSONPointer.LastToken()}
 		}
 		return nil, fmt.Errorf("decode %s: %w", factType, err)
 	}
 	return f, nil
 }
 
+// decoding is encoding/json's, without its leniency for unknown fields.
+var decoding = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false), jsonv2.RejectUnknownMembers(true))
+
 func decodeStrictly(t reflect.Type, data []byte) (Fact, error) {
 	v := reflect.New(t)
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v.Interface()); err != nil {
+	if err := jsonv2.Unmarshal(data, v.Interface(), decoding); err != nil {
 		return nil, err
 	}
 	f, _ := reflect.TypeAssert[Fact](v.Elem())

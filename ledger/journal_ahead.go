@@ -1,0 +1,113 @@
+// Rows of a journal are read, checked against the chain and decoded by one goroutine
+// while another one applies those before them.
+
+package ledger
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+
+	"perennial/ledger/fact"
+)
+
+// decoded is a row that follows the one before it, and its fact.
+type decoded struct {
+	row  Row
+	fact fact.Fact
+}
+
+// aheadRows is how many rows are handed over at once, and aheadParts how many such parts
+// may wait.
+const (
+	aheadRows  = 256
+	aheadParts = 4
+)
+
+// readAhead calls do with the rows behind a head, in order, a part at a time. It returns
+// the first error of a row, behind all rows before it, or do's; rows is not read any more
+// then.
+func readAhead(h head, rows iter.Seq2[Row, error], do func([]decoded) error) error {
+	parts, stop, ended := make(chan []decoded, aheadParts), make(chan struct{}), make(chan error, 1)
+	go func() {
+		defer close(parts)
+		ended <- decodeInto(h, rows, parts, stop)
+	}()
+	var failed error
+	for part := range parts {
+		if failed != nil {
+			continue
+		}
+		if failed = do(part); failed != nil {
+			close(stop)
+		}
+	}
+	if err := <-ended; failed == nil {
+		return err
+	}
+	return failed
+}
+
+// decodeInto hands over what could be read of rows, also where its error is not nil.
+func decodeInto(h head, rows iter.Seq2[Row, error], parts chan<- []decoded, stop <-chan struct{}) (err error) {
+	var buf []byte
+	part := make([]decoded, 0, aheadRows)
+	hand := func() (goOn bool) {
+		select {
+		case parts <- part:
+			part = make([]decoded, 0, aheadRows)
+			return true
+		case <-stop:
+			return false
+		}
+	}
+	for r, failed := range rows {
+		if err = failed; err != nil {
+			break
+		}
+		if buf, err = h.followedBy(r, buf); err != nil {
+			break
+		}
+		h = head{seq: r.Seq, hash: r.Hash}
+		d := decoded{row: r}
+		if d.fact, err = factOf(r); err != nil {
+			break
+		}
+		if part = append(part, d); len(part) == aheadRows && !hand() {
+			return nil
+		}
+	}
+	if len(part) > 0 {
+		hand()
+	}
+	return err
+}
+
+// insertTogether is how many rows one statement stores: together they cost half of what
+// they cost one by one.
+const insertTogether = 64
+
+const insertRow = `INSERT INTO journal (` + rowColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?)`
+
+var insertMany = insertRow + strings.Repeat(`, (?, ?, ?, ?, ?, ?, ?)`, insertTogether-1)
+
+// insertAll stores rows.
+func (t *Tx) insertAll(part []decoded) error {
+	args := make([]any, 0, 7*insertTogether)
+	for len(part) > 0 {
+		statement, n := insertRow, 1
+		if len(part) >= insertTogether {
+			statement, n = insertMany, insertTogether
+		}
+		args = args[:0]
+		for _, d := range part[:n] {
+			r := d.row
+			args = append(args, r.Seq, r.Type, r.Time, r.Operation, r.Data, r.PrevHash, r.Hash)
+		}
+		if err := t.exec(statement, args...); err != nil {
+			return fmt.Errorf("journal rows from %d: %w", part[0].row.Seq, err)
+		}
+		part = part[n:]
+	}
+	return nil
+}

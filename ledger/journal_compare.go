@@ -1,0 +1,153 @@
+// Two ledger files compared: every projection, inside SQLite.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// beside is one moment of a ledger, read by one connection, to which a second fold of its
+// journal is attached to compare the two.
+type beside struct {
+	conn     *sql.Conn
+	tx       *sql.Tx
+	attached bool
+}
+
+// beside begins to read the ledger as it is at this moment.
+func (l *Ledger) beside(ctx context.Context) (*beside, error) {
+	c, err := l.read.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := c.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &beside{conn: c, tx: tx}, nil
+}
+
+func (b *beside) end() error {
+	_ = b.tx.Rollback()
+	var err error
+	if b.attached {
+		_, err = b.conn.ExecContext(context.Background(), `DETACH again`)
+	}
+	return errors.Join(err, b.conn.Close())
+}
+
+// foldAll folds the journal into a new file, from its beginning or from the snapshot that
+// it begins with.
+func (b *beside) foldAll(ctx context.Context, path string, open func(context.Context, string) (*fold, error)) (rows int64, h Head, err error) {
+	f, err := open(ctx, path)
+	if err != nil {
+		return 0, h, err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	if err := f.beginAs(ctx, b.tx); err != nil {
+		return 0, h, err
+	}
+	rows, err = f.replay(journalOf(ctx, b.tx, 0, math.MaxInt64))
+	return rows, f.at(), err
+}
+
+// compare attaches a finished fold, and compares tables with it, and those that follow
+// from them.
+func (b *beside) compare(ctx context.Context, path string, tables []string) error {
+	source := "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&immutable=1"
+	if _, err := b.tx.ExecContext(ctx, `ATTACH ? AS again`, source); err != nil {
+		return fmt.Errorf("compare with %s: %w", path, err)
+	}
+	b.attached = true
+	for _, table := range append(slices.Clone(tables), running...) {
+		if err := ifMade(ctx, b.tx, table, func() error { return b.compareTable(ctx, table) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareTable compares a projection with its second fold: as many rows, and each with
+// every column as it is there. Where that is not so, the first row that differs is named.
+func (b *beside) compareTable(ctx context.Context, table string) error {
+	columns, err := columnsOf(ctx, b.tx, table)
+	if err != nil {
+		return err
+	}
+	key, err := collect(queryOf(ctx, b.tx, `SELECT name FROM pragma_table_info(?, 'again') WHERE pk > 0 ORDER BY pk`, table), scanText)
+	if err != nil {
+		return err
+	}
+	equal := func(names []string) string {
+		parts := make([]string, len(names))
+		for i, name := range names {
+			parts[i] = `b.` + name + ` IS a.` + name // b first: it is compared as this program's tables compare
+		}
+		return strings.Join(parts, ` AND `)
+	}
+	var have, want, same int64
+	err = b.tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM main.`+table+`), count(*), coalesce(sum(`+equal(columns)+`), 0)
+		FROM again.`+table+` b LEFT JOIN main.`+table+` a ON `+equal(key)).Scan(&have, &want, &same)
+	if err == nil && (have != want || same != want || len(key) == 0) {
+		err = b.walk(ctx, table, columns)
+	}
+	return err
+}
+
+// walk names the first row that a projection and its second fold have not in common. Every
+// column becomes one text, so that two rows are equal exactly when theirs are.
+func (b *beside) walk(ctx context.Context, table string, columns []string) (err error) {
+	x, y := queryOf(ctx, b.tx, wholeRows(`main.`+table, columns)), queryOf(ctx, b.tx, wholeRows(`again.`+table, columns))
+	defer func() { err = errors.Join(err, x.Close(), y.Close()) }()
+	for {
+		have, okHave, errHave := nextRow(x)
+		want, okWant, errWant := nextRow(y)
+		if err := errors.Join(errHave, errWant); err != nil {
+			return err
+		}
+		if have != want {
+			return &BrokenError{Check: "projection", Detail: fmt.Sprintf("%s holds (%s) and the journal gives (%s)", table, have, want)}
+		}
+		if !okHave || !okWant {
+			return nil
+		}
+	}
+}
+
+// wholeRows is a query of a table's rows, each as one text, in the order of the
+// primary key.
+func wholeRows(table string, columns []string) string {
+	parts := make([]string, 0, len(columns))
+	for _, c := range columns {
+		parts = append(parts, `'`+c+`=' || quote(`+c+`)`)
+	}
+	return `SELECT ` + strings.Join(parts, ` || ', ' || `) + ` FROM ` + table + ` ORDER BY ` + keyOf(columns)
+}
+
+func columnsOf(ctx context.Context, q queryer, table string) ([]string, error) {
+	found, err := q.QueryContext(ctx, `SELECT name FROM pragma_table_info(?) ORDER BY cid`, table)
+	if err != nil {
+		return nil, err
+	}
+	return collect(found, scanText)
+}
+
+// keyOf are columns that give a table's rows one order: the primary key is
+// always among the first three.
+func keyOf(columns []string) string { return strings.Join(columns[:min(3, len(columns))], `, `) }
+
+// nextRow reads a query's next row; ok is false behind the last.
+func nextRow(r rows) (text string, ok bool, err error) {
+	if !r.Next() {
+		return "", false, r.Err()
+	}
+	err = r.Scan(&text)
+	return text, err == nil, err
+}
