@@ -42,9 +42,10 @@ type writer struct {
 	pauseAt int64            // how long the log has to be for the readers to pause
 	paused  chan []*sql.Conn // gives the connections of readers that pause, nil while none was asked
 
-	shared   int  // how many shared the last group
-	rows     int  // how many rows the last group wrote
-	doubtful bool // the disk failed: recover before the next commit
+	shared   int           // how many shared the last group
+	took     time.Duration // what a group takes to be committed, of late
+	rows     int           // how many rows the last group wrote
+	doubtful bool          // the disk failed: recover before the next commit
 }
 
 // head is the last row of the journal.
@@ -137,7 +138,7 @@ func (w *writer) run() {
 		select {
 		case r := <-w.l.requests:
 			group = w.gather(append(group[:0], r))
-			w.commit(group)
+			w.timed(group)
 		case taken := <-w.paused:
 			w.emptyLog(taken)
 		case <-w.l.closing:
@@ -149,16 +150,17 @@ func (w *writer) run() {
 	}
 }
 
-// linger is how long a busy writer waits for a group to grow: a commit costs a
-// sync of the disk and every page it touched, however few facts it holds.
-const linger = 4 * time.Millisecond
+// lingerMost bounds how long a busy writer waits for a group to grow. A commit costs a
+// sync of the disk and every page it touched, however few facts it holds; but nobody
+// gains by a wait that is longer than the commit itself.
+const lingerMost = 4 * time.Millisecond
 
-// gather takes what is waiting. After a group that others shared it waits a
-// moment for as many again; a writer with a single caller never waits.
+// gather takes what is waiting. After a group that others shared it waits for as many
+// again, no longer than a commit takes; a writer with a single caller never waits.
 func (w *writer) gather(group []*request) []*request {
 	var late <-chan time.Time
 	if w.shared > 1 {
-		timer := time.NewTimer(linger)
+		timer := time.NewTimer(min(w.took, lingerMost))
 		defer timer.Stop()
 		late = timer.C
 	}
@@ -181,6 +183,13 @@ func (w *writer) gather(group []*request) []*request {
 	}
 	w.shared = len(group)
 	return group
+}
+
+// timed commits a group, and remembers how long that takes.
+func (w *writer) timed(group []*request) {
+	began := time.Now() //nolint:forbidigo // a duration, which is in no fact
+	w.commit(group)
+	w.took = (3*w.took + time.Since(began)) / 4 //nolint:forbidigo // likewise
 }
 
 // errRefused says that a request of a group failed, and not the transaction.
