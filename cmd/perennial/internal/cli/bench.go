@@ -12,13 +12,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
-	"strconv"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
@@ -159,46 +156,6 @@ func (b *bench) run(ctx context.Context) (err error) {
 
 func benchClient(base string) (*upstream.Client, error) {
 	return upstream.New(upstream.Config{BaseURL: base, AppID: benchAppID, Secret: benchSecret, Clock: time.Now})
-}
-
-// direct sends the same requests as the runner with the bare client.
-func (b *bench) direct(ctx context.Context, out *benchResult) error {
-	var next atomic.Int64
-	cpu, begin := cpuMicros(), time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	for range b.concurrency {
-		group.Go(func() error {
-			for {
-				n := int(next.Add(1)) - 1
-				if n >= b.commands {
-					return nil
-				}
-				if err := b.directOne(ctx, n); err != nil {
-					return err
-				}
-			}
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	out.DirectPerSecond = float64(b.commands) / time.Since(begin).Seconds()
-	out.DirectCPUMicros = float64(cpuMicros()-cpu) / float64(b.commands)
-	return nil
-}
-
-func (b *bench) directOne(ctx context.Context, n int) error {
-	key := "direct-" + strconv.Itoa(n)
-	if b.kind == "renew" {
-		_, err := b.client.Renew(ctx, key, upstream.RenewRequest{ProxyIDs: []string{proxyName(n)}, DurationDays: 30})
-		return err
-	}
-	created, err := b.client.CreateOrder(ctx, key, upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "off_bench", Quantity: 1}}})
-	if err != nil {
-		return err
-	}
-	_, err = b.client.Order(ctx, created.OrderNo)
-	return err
 }
 
 // embedded is the runner with a NATS server in its own process.
