@@ -1,5 +1,5 @@
-// `perennial bench`: the same requests sent by the bare client and by the runner,
-// against a sandbox in its own process.
+// `perennial bench`: the same requests sent by the frozen reference client and by the
+// runner, against a sandbox in its own process.
 
 package cli
 
@@ -7,55 +7,53 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"runtime"
-	"runtime/pprof"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/config"
-	"perennial/cmd/perennial/internal/daemon"
-	"perennial/jobs"
-	"perennial/ledger"
-	"perennial/ledger/files"
-	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
 
-// benchResult is what `bench` prints. Rates are commands a second.
+// benchResult is what `bench` prints. Rates are commands a second, of all accounts
+// together.
 type benchResult struct {
-	Kind             string  `json:"kind"`
-	Commands         int     `json:"commands"`
-	Concurrency      int     `json:"concurrency"`
-	Cores            int     `json:"cores"`
-	DirectPerSecond  float64 `json:"direct_per_second"`
-	RunnerPerSecond  float64 `json:"runner_per_second"`
-	Ratio            float64 `json:"ratio"`
-	DirectCPUMicros  float64 `json:"direct_cpu_us_per_command"`
-	RunnerCPUMicros  float64 `json:"runner_cpu_us_per_command"`
-	P50Millis        float64 `json:"p50_ms"`
-	P99Millis        float64 `json:"p99_ms"`
-	PeakMemoryBytes  int64   `json:"peak_memory_bytes"`
-	WalletCents      int64   `json:"wallet_cents"`
-	BooksAgree       bool    `json:"books_agree"`
-	LedgerBytes      int64   `json:"ledger_bytes"`
-	SandboxProcesses int     `json:"sandbox_processes"`
+	Kind              string  `json:"kind"`
+	Commands          int     `json:"commands"`
+	Concurrency       int     `json:"concurrency"`
+	InFlight          int     `json:"in_flight"` // commands published and not finished, at most
+	Accounts          int     `json:"accounts"`
+	Cores             int     `json:"cores"`
+	DirectPerSecond   float64 `json:"direct_per_second"`
+	RunnerPerSecond   float64 `json:"runner_per_second"`
+	Ratio             float64 `json:"ratio"`
+	DirectCPUMicros   float64 `json:"direct_cpu_us_per_command"`
+	RunnerCPUMicros   float64 `json:"runner_cpu_us_per_command"`
+	RunnerAllocations float64 `json:"allocations_per_command"` // on the heap, of the runner's process
+	P50Millis         float64 `json:"p50_ms"`
+	P99Millis         float64 `json:"p99_ms"`
+	PeakMemoryBytes   int64   `json:"peak_memory_bytes"`
+	WalletCents       int64   `json:"wallet_cents"`
+	BooksAgree        bool    `json:"books_agree"` // of every part on the embedded server
+	LedgerBytes       int64   `json:"ledger_bytes"`
+	RowsBefore        int64   `json:"rows_before"` // of each journal, when the measurement began
+	SandboxProcesses  int     `json:"sandbox_processes"`
 
-	Outer *outerResult `json:"outer,omitempty"` // with --nats
+	Drained *drainedResult `json:"drained,omitempty"` // with --drain
+	Outer   *outerResult   `json:"outer,omitempty"`   // with --nats
+
+	ledgerBytesBefore int64
 }
 
-// carriedOut is what one run of the runner came to.
-type carriedOut struct {
-	perSecond, cpuMicros, p50Millis, p99Millis float64
-
-	walletCents, ledgerBytes int64
-	booksAgree               bool
-	rows                     int64 // of the journal
-	took                     time.Duration
+// drainedResult is what `bench --drain` prints of the queue that was full when the runner
+// came: from the first command that it takes to the last event.
+type drainedResult struct {
+	PerSecond   float64 `json:"runner_per_second"`
+	Ratio       float64 `json:"ratio"` // to direct
+	CPUMicros   float64 `json:"runner_cpu_us_per_command"`
+	Allocations float64 `json:"allocations_per_command"`
+	RowsBefore  int64   `json:"rows_before"`
+	BooksAgree  bool    `json:"books_agree"`
 }
 
 type bench struct {
@@ -63,42 +61,58 @@ type bench struct {
 	kind        string
 	commands    int
 	concurrency int
+	inFlight    int // 0: the default
+	accounts    int
+	rows        int64
+	drain       bool
 	dir         string
 	base        string
-	client      *upstream.Client
-	profile     string
-	outer       *outerBench // nil without --nats
+	clients     []*upstream.Client // by account
+	profile     string             // a file
+	profiles    string             // a directory
+	outer       *outerBench        // nil without --nats
 }
 
 func (a *app) benchCommand() *cobra.Command {
 	b := bench{app: a}
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure this machine: the runner against the bare API client, in one run",
+		Short: "Measure this machine: the runner against a bare API client, in one run",
 		Long:  benchLong,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("nats") { // PERENNIAL_NATS alone is where commands go, and not what to put under load
 				b.outer = &outerBench{}
 			}
-			if b.kind != "renew" && b.kind != "order" {
-				return usage("--kind is %q: use renew or order", b.kind)
+			if cmd.Flags().Changed("in-flight") && b.inFlight < 1 {
+				return usage("--in-flight must be 1 to %d", mostInFlight)
 			}
-			if b.commands < 1 || b.concurrency < 1 || b.concurrency > 1024 {
-				return usage("--commands must be at least 1 and --concurrency 1 to 1024")
+			if err := b.check(); err != nil {
+				return err
 			}
 			return b.run(cmd.Context())
 		},
 	}
-	wholeVar(c.Flags(), &b.commands, "commands", 20000, "how many commands")
-	c.Flags().StringVar(&b.kind, "kind", "renew", "renew or order")
-	wholeVar(c.Flags(), &b.concurrency, "concurrency", 64, "requests under way at once")
-	c.Flags().StringVar(&b.profile, "cpuprofile", "", "write a CPU profile of the runner's part to this file")
+	f := c.Flags()
+	wholeVar(f, &b.commands, "commands", 20000, "how many commands")
+	f.StringVar(&b.kind, "kind", "renew", "renew or order")
+	wholeVar(f, &b.concurrency, "concurrency", 64, "requests under way at once")
+	wholeVar(f, &b.inFlight, "in-flight", 0, "commands published and not finished, at most (default 16 times the concurrency, and no less than 512)")
+	f.BoolVar(&b.drain, "drain", false, "also measure how a queue is drained that was filled before the runner came")
+	wholeVar(f, &b.accounts, "accounts", 1, "accounts on the one runner, among which the commands are spread")
+	wholeVar(f, &b.rows, "rows", 0, "rows that each journal has before anything is measured")
+	f.StringVar(&b.profile, "cpuprofile", "", "write a CPU profile of the runner's part to this file")
+	f.StringVar(&b.profiles, "profile", "", "write profiles of the runner's parts to this directory: CPU, allocations, heap, mutexes")
 	return c
 }
 
-const benchLong = `Sends the same requests by the bare client and by the runner, against a sandbox in a
-process of its own, and checks the books.
+const benchLong = `Sends the same requests by a client that does not change from version to version and by
+the runner, against a sandbox in a process of its own, and checks the books. The producer
+of the commands and the follower of the events are a process of their own too.
+
+--in-flight 1 gives the latency of one user who waits, --drain the rate of a queue that
+stands full, --accounts N the rate of N accounts together, --rows N what a long journal
+costs: it needs some 2 kB of the temporary directory for each row, and a while.
 
 With --nats URL the same commands are carried out once more through that NATS server or
 cluster, with 3 replicas on a cluster of three and more, and printed beside the embedded
@@ -106,10 +120,44 @@ server's figures. It works under an account of its own there, ` + outerAccount +
 refuses to begin where that account exists, and removes its streams, consumers and lease
 when it ends. It puts load on the server: do not aim it at one that works.`
 
-const (
-	benchAppID  = "sbx_app_bench"
-	benchSecret = "a-benchmark-needs-no-secret"
-)
+// mostInFlight is how many commands may be under way at most: of more the follower would
+// have to hear more events at once than it has room for.
+const mostInFlight = 32768
+
+func (b *bench) check() error {
+	switch {
+	case b.kind != "renew" && b.kind != "order":
+		return usage("--kind is %q: use renew or order", b.kind)
+	case b.outer != nil && (b.accounts > 1 || b.rows > 0):
+		return usage("--nats works with one account of an empty ledger: leave --accounts and --rows out")
+	case b.profile != "" && b.profiles != "":
+		return usage("--cpuprofile and --profile are given: one of them is enough, --profile has a CPU profile too")
+	}
+	return b.checkNumbers()
+}
+
+func (b *bench) checkNumbers() error {
+	switch {
+	case b.commands < 1 || b.concurrency < 1 || b.concurrency > 1024:
+		return usage("--commands must be at least 1 and --concurrency 1 to 1024")
+	case b.inFlight < 0 || b.inFlight > mostInFlight:
+		return usage("--in-flight must be 1 to %d", mostInFlight)
+	case b.accounts < 1 || b.accounts > b.concurrency || b.accounts > b.commands:
+		return usage("--accounts must be at least 1, and no more than --concurrency (%d) and --commands (%d): each has its part of both", b.concurrency, b.commands)
+	case b.rows < 0:
+		return usage("--rows must be at least 0")
+	}
+	return nil
+}
+
+// window is how many commands are published ahead: by default enough to keep every worker
+// busy, and few enough for latencies to say how busy.
+func (b *bench) window() int {
+	if b.inFlight > 0 {
+		return b.inFlight
+	}
+	return max(publishAhead, 16*b.concurrency)
+}
 
 func (b *bench) run(ctx context.Context) (err error) {
 	if b.outer != nil {
@@ -122,28 +170,21 @@ func (b *bench) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	stop, err := b.startSandbox(ctx)
+	ctx, stop, err := b.startSandbox(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	b.client, err = benchClient(b.base)
-	if err != nil {
+	defer b.closeClients()
+	if err := b.openClients(); err != nil {
 		return err
 	}
-	defer b.client.Close()
-	out := benchResult{Kind: b.kind, Commands: b.commands, Concurrency: b.concurrency, Cores: runtime.NumCPU(), SandboxProcesses: 1}
-	if err := b.direct(ctx, &out); err != nil {
-		return fmt.Errorf("direct: %w", err)
+	out := benchResult{
+		Kind: b.kind, Commands: b.commands, Concurrency: b.concurrency, InFlight: b.window(), Accounts: b.accounts,
+		Cores: runtime.NumCPU(), SandboxProcesses: 1,
 	}
-	if err := b.embedded(ctx, &out); err != nil {
-		return fmt.Errorf("runner: %w", err)
-	}
-	out.Ratio = out.RunnerPerSecond / out.DirectPerSecond
-	if b.outer != nil {
-		if out.Outer, err = b.runOuter(ctx); err != nil {
-			return fmt.Errorf("runner with %s: %w", b.outer.queue.URL(), err)
-		}
+	if err := b.measureParts(ctx, &out); err != nil {
+		return because(ctx, err)
 	}
 	if err := b.app.printBench(out); err != nil {
 		return err
@@ -154,169 +195,67 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return nil
 }
 
-func benchClient(base string) (*upstream.Client, error) {
-	return upstream.New(upstream.Config{BaseURL: base, AppID: benchAppID, Secret: benchSecret, Clock: time.Now})
+// measureParts measures one part after the other.
+func (b *bench) measureParts(ctx context.Context, out *benchResult) (err error) {
+	if err := b.direct(ctx, out); err != nil {
+		return fmt.Errorf("direct: %w", err)
+	}
+	if err := b.embedded(ctx, out); err != nil {
+		return fmt.Errorf("runner: %w", err)
+	}
+	if b.drain {
+		if err := b.drained(ctx, out); err != nil {
+			return fmt.Errorf("runner of a full queue: %w", err)
+		}
+	}
+	if b.outer != nil {
+		if out.Outer, err = b.runOuter(ctx); err != nil {
+			return fmt.Errorf("runner with %s: %w", b.outer.queue.URL(), err)
+		}
+	}
+	return nil
+}
+
+// because is err, with why ctx ended where it did and err does not say.
+func because(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if err == nil || cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", cause, err)
 }
 
 // embedded is the runner with a NATS server in its own process.
 func (b *bench) embedded(ctx context.Context, out *benchResult) error {
-	got, err := b.runner(ctx, embeddedLoad(b))
+	l := b.embeddedLoad()
+	if err := b.fill(ctx, l); err != nil {
+		return fmt.Errorf("fill the ledger: %w", err)
+	}
+	var err error
+	if out.ledgerBytesBefore, err = l.ledgerBytes(); err != nil {
+		return err
+	}
+	got, err := b.runner(ctx, l)
 	if err != nil {
 		return err
 	}
-	out.RunnerPerSecond, out.RunnerCPUMicros, out.P50Millis, out.P99Millis = got.perSecond, got.cpuMicros, got.p50Millis, got.p99Millis
+	out.RunnerPerSecond, out.RunnerCPUMicros, out.RunnerAllocations = got.perSecond, got.cpuMicros, got.allocations
+	out.P50Millis, out.P99Millis, out.RowsBefore = got.p50Millis, got.p99Millis, got.rowsBefore
 	out.PeakMemoryBytes, out.WalletCents, out.LedgerBytes, out.BooksAgree = peakMemory(), got.walletCents, got.ledgerBytes, got.booksAgree
+	out.Ratio = out.RunnerPerSecond / out.DirectPerSecond
 	return nil
 }
 
-// load is one run of the runner: where, and with which proxies.
-type load struct {
-	config   *config.Config
-	account  string
-	first    int  // of the sandbox's proxies, from 0
-	profiled bool // by --cpuprofile
-	reached  func(point string)
-}
-
-func embeddedLoad(b *bench) load {
-	return load{config: b.config(), account: "bench", first: b.commands, profiled: b.outer == nil}
-}
-
-// runner publishes commands to NATS and has them carried out with every
-// guarantee on: SQLite FULL, events published.
-func (b *bench) runner(ctx context.Context, l load) (got carriedOut, err error) {
-	if err := b.work(ctx, l, &got); err != nil {
-		return got, err
-	}
-	info, err := os.Stat(l.config.LedgerPath(l.account)) // which is closed: its log is in it
-	if err != nil {
-		return got, err
-	}
-	got.ledgerBytes = info.Size()
-	return got, nil
-}
-
-// work is the runner from its start to its end.
-func (b *bench) work(ctx context.Context, l load, got *carriedOut) error {
-	h, err := daemon.Start(ctx, l.config, b.app.logger(), l.reached)
+// drained is the same runner, started again when its queue is full.
+func (b *bench) drained(ctx context.Context, out *benchResult) error {
+	got, err := b.runner(ctx, b.drainedLoad())
 	if err != nil {
 		return err
 	}
-	defer h.Close()
-	hostCtx, stopHost := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- h.Run(hostCtx) }()
-	err = awaitBound(ctx, h)
-	if err == nil {
-		err = b.list(ctx, h)
+	out.Drained = &drainedResult{
+		PerSecond: got.perSecond, Ratio: got.perSecond / out.DirectPerSecond, CPUMicros: got.cpuMicros, Allocations: got.allocations,
+		RowsBefore: got.rowsBefore, BooksAgree: got.booksAgree,
 	}
-	if err == nil {
-		err = b.profiled(l, func() error { return b.measure(ctx, h, l, got) })
-	}
-	stopHost()
-	if err := errors.Join(err, <-done); err != nil { // what works must not be closed
-		return err
-	}
-	return b.checkBooks(ctx, h, l.account, got)
-}
-
-// startWithin is how long the runner may take until it works: on a cluster, streams and
-// their leaders are made first.
-const startWithin = time.Minute
-
-// awaitBound waits until the runner has the account and the provider's wallet is in its
-// ledger.
-func awaitBound(ctx context.Context, h *daemon.Host) error {
-	limited, cancel := context.WithTimeout(ctx, startWithin)
-	defer cancel()
-	for {
-		_, err := h.Accounts[0].Ledger().Binding(limited)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, ledger.ErrNotFound) {
-			return err
-		}
-		if err := sleep.For(limited, 20*time.Millisecond); err != nil {
-			return fmt.Errorf("the runner did not begin within %s: its log says why: %w", startWithin, err)
-		}
-	}
-}
-
-// config is that of the runner which is measured.
-func (b *bench) config() *config.Config {
-	return b.configOf("bench", "data", config.NATS{Listen: "127.0.0.1:0"}, 1)
-}
-
-func (b *bench) configOf(account, data string, nats config.NATS, replicas int) *config.Config {
-	c := &config.Config{
-		DataDir: filepath.Join(b.dir, data), NATS: nats, HTTP: config.HTTP{Listen: "127.0.0.1:0"},
-		Accounts: map[string]*config.Account{account: {
-			BaseURL: b.base, AppID: benchAppID, Secret: benchSecret, RatePerSecond: 1e6, Concurrency: b.concurrency, Location: time.UTC, Replicas: replicas,
-		}},
-	}
-	c.Defaults()
-	return c
-}
-
-// list fills the ledger's table of proxies, as the listing passes of an account
-// with schedules do: a proxy that was never seen is read before it is paid for.
-func (b *bench) list(ctx context.Context, h *daemon.Host) error {
-	if b.kind != "renew" {
-		return nil
-	}
-	var listed []ledger.Proxy
-	for p, err := range b.client.Proxies(ctx, 200) {
-		if err != nil {
-			return fmt.Errorf("list the proxies: %w", err)
-		}
-		listed = append(listed, jobs.Observed(p, time.Now()))
-	}
-	return h.Accounts[0].Ledger().Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(1, listed...) })
-}
-
-// profiled runs do under the CPU profiler when a profile of this load is asked for.
-func (b *bench) profiled(l load, do func() error) error {
-	if b.profile == "" || !l.profiled {
-		return do()
-	}
-	return files.Write(b.profile, 0o600, func(w io.Writer) error {
-		if err := pprof.StartCPUProfile(w); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
-		return do()
-	})
-}
-
-// checkBooks compares the ledger with the provider's wallet.
-func (b *bench) checkBooks(ctx context.Context, h *daemon.Host, account string, got *carriedOut) error {
-	book, err := h.Accounts[0].Ledger().Balance(ctx, account)
-	if err != nil {
-		return err
-	}
-	wallet, err := b.client.Wallet(ctx)
-	if err != nil {
-		return err
-	}
-	if got.rows, _, err = h.Accounts[0].Ledger().Head(ctx); err != nil {
-		return err
-	}
-	got.walletCents, got.booksAgree = book.WalletCents, book.WalletCents == wallet.BalanceCents
+	out.WalletCents, out.BooksAgree = got.walletCents, out.BooksAgree && got.booksAgree
 	return nil
 }
-
-// resources is what this process has used so far; zero where the system does not say.
-func resources() (used syscall.Rusage) {
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
-	return used
-}
-
-// cpuMicros is the CPU time of this process, user and system.
-func cpuMicros() int64 {
-	used := resources()
-	return used.Utime.Nano()/1000 + used.Stime.Nano()/1000
-}
-
-// peakMemory is the largest resident size of this process, in bytes.
-func peakMemory() int64 { return resources().Maxrss << 10 }

@@ -16,11 +16,19 @@ import (
 
 // direct sends the same requests as the runner, as many at once.
 func (b *bench) direct(ctx context.Context, out *benchResult) error {
-	client, err := reference.New(b.base, benchAppID, benchSecret, b.concurrency)
-	if err != nil {
-		return err
+	clients := make([]*reference.Client, 0, b.accounts)
+	defer func() {
+		for _, c := range clients {
+			c.Close()
+		}
+	}()
+	for i := range b.accounts {
+		client, err := reference.New(b.base, benchAppID(i), benchSecret, b.concurrency)
+		if err != nil {
+			return err
+		}
+		clients = append(clients, client)
 	}
-	defer client.Close()
 	var next atomic.Int64
 	cpu, begin := cpuMicros(), time.Now()
 	group, ctx := errgroup.WithContext(ctx)
@@ -31,7 +39,7 @@ func (b *bench) direct(ctx context.Context, out *benchResult) error {
 				if n >= b.commands {
 					return nil
 				}
-				if err := b.directOne(ctx, client, n); err != nil {
+				if err := b.directOne(ctx, clients[n%b.accounts], n); err != nil {
 					return err
 				}
 			}
@@ -48,7 +56,7 @@ func (b *bench) direct(ctx context.Context, out *benchResult) error {
 func (b *bench) directOne(ctx context.Context, client *reference.Client, n int) error {
 	key := "direct-" + strconv.Itoa(n)
 	if b.kind == "renew" {
-		return client.Renew(ctx, key, proxyName(n), 30)
+		return client.Renew(ctx, key, proxyName(n%b.accounts, n/b.accounts), 30)
 	}
 	return client.Order(ctx, key, "off_bench", 30)
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/config"
-	"perennial/cmd/perennial/internal/daemon"
 	"perennial/queue"
 )
 
@@ -32,6 +31,7 @@ type outerResult struct {
 	Replicas       int     `json:"replicas"`
 	PerSecond      float64 `json:"runner_per_second"`
 	CPUMicros      float64 `json:"runner_cpu_us_per_command"` // without the servers, which are other processes
+	Allocations    float64 `json:"allocations_per_command"`
 	P50Millis      float64 `json:"p50_ms"`
 	P99Millis      float64 `json:"p99_ms"`
 	Groups         int64   `json:"groups"` // atomic batches, one before each COMMIT
@@ -90,8 +90,8 @@ func (b *bench) runOuter(ctx context.Context) (*outerResult, error) {
 	}
 	nats := config.NATS{URL: b.outer.target.URL, CredsFile: b.outer.target.CredsFile}
 	got, err := b.runner(ctx, load{
-		config: b.configOf(outerAccount, "outer", nats, out.Replicas), account: outerAccount, first: 2 * b.commands,
-		profiled: true, reached: b.outer.clocks.reached,
+		config: b.configOf([]string{outerAccount}, "outer", nats, out.Replicas), accounts: []string{outerAccount}, part: b.parts() - 1,
+		profiled: true, name: "nats.", reached: b.outer.clocks.reached,
 	})
 	if err != nil {
 		return nil, err
@@ -100,18 +100,11 @@ func (b *bench) runOuter(ctx context.Context) (*outerResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.PerSecond, out.CPUMicros, out.P50Millis, out.P99Millis = got.perSecond, got.cpuMicros, got.p50Millis, got.p99Millis
+	out.PerSecond, out.CPUMicros, out.Allocations = got.perSecond, got.cpuMicros, got.allocations
+	out.P50Millis, out.P99Millis = got.p50Millis, got.p99Millis
 	out.LedgerBytes, out.EventsBytes, out.BooksAgree, out.Rows = got.ledgerBytes, int64(state.Bytes), got.booksAgree, got.rows
 	b.outer.clocks.fill(out, got.took)
 	return out, nil
-}
-
-// watching is how the measurement's own connection is made.
-func (b *bench) watching(h *daemon.Host) queue.ConnectConfig {
-	if h.Embedded == nil {
-		return b.outer.target
-	}
-	return queue.ConnectConfig{Embedded: h.Embedded}
 }
 
 // clocks take the time between the moments that a runner passes (docs/reliability.md).

@@ -12,19 +12,36 @@ func (a *app) printBench(r benchResult) error {
 		return printJSON(a.stdout, r)
 	}
 	rows := [][]string{
-		{"commands", fmt.Sprintf("%d at concurrency %d on %d cores", r.Commands, r.Concurrency, r.Cores)},
+		{"commands", r.what()},
 		{"direct", fmt.Sprintf("%.0f/s, %.0f us of CPU each", r.DirectPerSecond, r.DirectCPUMicros)},
-		{"runner", fmt.Sprintf("%.0f/s, %.0f us of CPU each", r.RunnerPerSecond, r.RunnerCPUMicros)},
+		{"runner", fmt.Sprintf("%.0f/s, %.0f us of CPU and %.0f allocations each", r.RunnerPerSecond, r.RunnerCPUMicros, r.RunnerAllocations)},
 		{"ratio", fmt.Sprintf("%.2f", r.Ratio)},
-		{"publish to event", fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", r.P50Millis, r.P99Millis)},
-		{"peak memory", fmt.Sprintf("%.0f MiB", float64(r.PeakMemoryBytes)/(1<<20))},
-		{"ledger", fmt.Sprintf("%.0f bytes a command", float64(r.LedgerBytes)/float64(r.Commands))},
-		{"books agree", strconv.FormatBool(r.BooksAgree)},
+		{"publish to event", fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, %d in flight", r.P50Millis, r.P99Millis, r.InFlight)},
 	}
+	if d := r.Drained; d != nil {
+		rows = append(rows, []string{"full queue", fmt.Sprintf("%.0f/s (ratio %.2f), %.0f us of CPU and %.0f allocations each", d.PerSecond, d.Ratio, d.CPUMicros, d.Allocations)})
+	}
+	rows = append(rows, [][]string{
+		{"peak memory", fmt.Sprintf("%.0f MiB", float64(r.PeakMemoryBytes)/(1<<20))},
+		{"ledger", fmt.Sprintf("%.0f bytes a command", float64(r.LedgerBytes-r.ledgerBytesBefore)/float64(r.Commands))},
+		{"books agree", strconv.FormatBool(r.BooksAgree)},
+	}...)
 	if r.Outer != nil {
 		rows = append(rows, r.Outer.rows(r)...)
 	}
 	return a.table([]string{"BENCH", r.Kind}, rows)
+}
+
+// what was carried out, and where.
+func (r *benchResult) what() string {
+	text := fmt.Sprintf("%d at concurrency %d on %d cores", r.Commands, r.Concurrency, r.Cores)
+	if r.Accounts > 1 {
+		text += fmt.Sprintf(", for %d accounts", r.Accounts)
+	}
+	if r.ledgerBytesBefore > 0 {
+		text += fmt.Sprintf(", behind %d rows (%.0f MiB)", r.RowsBefore, float64(r.ledgerBytesBefore)/(1<<20))
+	}
+	return text
 }
 
 // rows are the lines of the run with another server, each beside the embedded one's.

@@ -48,20 +48,19 @@ func newDisk(b *testing.B, size int) *disk {
 	b.Helper()
 	b.Setenv("PERENNIAL_TEST_EXEC", "1") // the sandbox of the benchmark is this binary: main_test.go
 	a := &app{stdout: io.Discard, stderr: io.Discard}
-	d := &disk{B: b, app: a, bench: bench{app: a, kind: "renew", commands: diskProxies / 2, concurrency: 16, dir: b.TempDir()}}
-	stop, err := d.bench.startSandbox(b.Context())
+	d := &disk{B: b, app: a, bench: bench{app: a, kind: "renew", commands: diskProxies / 2, concurrency: 16, accounts: 1, dir: b.TempDir()}}
+	_, stop, err := d.bench.startSandbox(b.Context())
 	d.must(err)
 	b.Cleanup(stop)
-	d.bench.client, err = benchClient(d.bench.base)
-	d.must(err)
-	b.Cleanup(d.bench.client.Close)
+	d.must(d.bench.openClients())
+	b.Cleanup(d.bench.closeClients)
 	d.c = d.bench.config()
 	h, err := daemon.Start(b.Context(), d.c, a.logger(), nil)
 	d.must(err)
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	go func() { done <- h.Run(ctx) }()
-	d.must(d.bench.list(ctx, h))
+	d.must(d.bench.list(ctx, h, d.bench.embeddedLoad()))
 	d.renew(ctx, h, size)
 	cancel()
 	d.must(<-done)
@@ -76,7 +75,7 @@ func (d *disk) renew(ctx context.Context, h *daemon.Host, size int) {
 	for n := 0; n < diskProxies; n += size {
 		var ids []string
 		for k := range size {
-			ids = append(ids, `"`+proxyName(n+k)+`"`)
+			ids = append(ids, `"`+proxyName(0, n+k)+`"`)
 		}
 		data := fmt.Sprintf(`{"id":"keep-2026-11-21-%06d","proxy_ids":[%s],"duration_days":30,"labels":{"team":"search"}}`, n, strings.Join(ids, ","))
 		commands = append(commands, queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(data)})
@@ -91,7 +90,7 @@ func (d *disk) renew(ctx context.Context, h *daemon.Host, size int) {
 			break
 		}
 	}
-	d.must(stored(ctx, h))
+	d.must(h.AwaitStored(ctx))
 }
 
 func (d *disk) must(err error) {

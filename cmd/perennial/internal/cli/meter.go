@@ -9,116 +9,143 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"golang.org/x/sync/errgroup"
+
 	"perennial/queue"
 )
 
-// window is how many commands are published ahead: enough to keep every worker
-// busy, few enough for latencies to mean something.
-func (b *bench) window() int { return max(publishAhead, 16*b.concurrency) }
-
-// measure publishes in a closed loop and takes the time from publish to event.
-func (b *bench) measure(ctx context.Context, h *daemon.Host, l load, got *carriedOut) error {
-	watch, err := queue.Connect(b.watching(h))
-	if err != nil {
-		return err
-	}
-	defer watch.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	m := &meter{first: l.first, sent: make([]time.Time, b.commands), room: make(chan struct{}, b.window())}
-	live, err := watch.Live(ctx, l.account, "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
-	if err != nil {
-		return err
-	}
-	events := make(chan error, 1)
-	go func() { events <- m.follow(live, b.commands) }()
-	cpu, begin := cpuMicros(), time.Now()
-	if err := b.publish(ctx, watch, l, m); err != nil {
-		return err
-	}
-	if err := <-events; err != nil {
-		return err
-	}
-	if err := stored(ctx, h); err != nil {
-		return err
-	}
-	got.took = time.Since(begin)
-	got.perSecond = float64(b.commands) / got.took.Seconds()
-	got.cpuMicros = float64(cpuMicros()-cpu) / float64(b.commands)
-	slices.Sort(m.latencies)
-	got.p50Millis = float64(m.latencies[len(m.latencies)/2].Microseconds()) / 1000
-	got.p99Millis = float64(m.latencies[len(m.latencies)*99/100].Microseconds()) / 1000
-	return nil
-}
+// publishAhead is how many commands are published at once, in atomic batches, where so
+// many may be under way. Where fewer may be, each is published by itself.
+const publishAhead = 512
 
 // meter takes the time of every command.
 type meter struct {
-	first     int // the id of the first command
+	plan      loadPlan
+	queue     *queue.Queue
+	room      chan struct{} // as many places as commands may be under way
+	finished  atomic.Int64
 	mu        sync.Mutex
-	sent      []time.Time
-	room      chan struct{}
+	sent      []time.Time // by the command's number, from 0
 	latencies []time.Duration
 }
 
-// publishAhead is how many commands one atomic batch holds here.
-const publishAhead = 512
+func newMeter(plan loadPlan, q *queue.Queue) *meter {
+	if plan.Fill {
+		plan.InFlight = plan.Commands
+	}
+	return &meter{plan: plan, queue: q, room: make(chan struct{}, max(plan.InFlight, 1)), sent: make([]time.Time, plan.Commands), latencies: make([]time.Duration, 0, plan.Commands)}
+}
 
-func (b *bench) publish(ctx context.Context, q *queue.Queue, l load, m *meter) error {
-	for n := 0; n < b.commands; {
-		batch := make([]queue.Outgoing, 0, publishAhead)
-		for len(batch) < publishAhead && n+len(batch) < b.commands {
-			select {
-			case m.room <- struct{}{}:
-			case <-ctx.Done():
-				return ctx.Err()
+// publish publishes all commands, no more of them under way at once than may be.
+func (m *meter) publish(ctx context.Context) error {
+	if m.plan.InFlight >= publishAhead || m.plan.Fill {
+		return m.publishBatches(ctx)
+	}
+	// As many users as commands may be under way: each publishes one and waits for its end.
+	var next atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for range m.plan.InFlight {
+		group.Go(func() error {
+			for {
+				n := int(next.Add(1)) - 1
+				if n >= m.plan.Commands {
+					return nil
+				}
+				if err := m.enter(ctx); err != nil {
+					return err
+				}
+				m.sending(n)
+				if err := m.queue.PublishOne(ctx, m.account(n), m.command(n)); err != nil {
+					return err
+				}
 			}
-			batch = append(batch, b.command(l.first+n+len(batch)))
+		})
+	}
+	return group.Wait()
+}
+
+func (m *meter) publishBatches(ctx context.Context) error {
+	for n := 0; n < m.plan.Commands; {
+		end := min(n+publishAhead, m.plan.Commands)
+		for range end - n {
+			if err := m.enter(ctx); err != nil {
+				return err
+			}
 		}
-		m.mu.Lock()
-		now := time.Now()
-		for i := range batch {
-			m.sent[n+i] = now
+		accounts := len(m.plan.Accounts)
+		for first := n; first < min(n+accounts, end); first++ {
+			var batch []queue.Outgoing
+			for i := first; i < end; i += accounts {
+				m.sending(i)
+				batch = append(batch, m.command(i))
+			}
+			if err := m.queue.PublishCommands(ctx, m.account(first), batch); err != nil {
+				return err
+			}
 		}
-		m.mu.Unlock()
-		if err := q.PublishCommands(ctx, l.account, batch); err != nil {
-			return err
-		}
-		n += len(batch)
+		n = end
 	}
 	return nil
 }
 
-// command asks for the n-th proxy's renewal, or for another proxy.
-func (b *bench) command(n int) queue.Outgoing {
-	id := strconv.Itoa(n)
-	if b.kind == "renew" {
-		return queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(`{"id":"` + id + `","proxy_ids":["` + proxyName(n) + `"],"duration_days":30}`)}
+// enter waits until another command may be published.
+func (m *meter) enter(ctx context.Context) error {
+	select {
+	case m.room <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (m *meter) sending(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sent[n] = time.Now()
+}
+
+// account is the one that the n-th command is for.
+func (m *meter) account(n int) string { return m.plan.Accounts[n%len(m.plan.Accounts)] }
+
+// command asks for a proxy's renewal, or for another proxy.
+func (m *meter) command(n int) queue.Outgoing {
+	id, accounts := strconv.Itoa(m.plan.First+n), len(m.plan.Accounts)
+	if m.plan.Kind == "renew" {
+		proxy := proxyName(n%accounts, m.plan.FromProxy+n/accounts)
+		return queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(`{"id":"` + id + `","proxy_ids":["` + proxy + `"],"duration_days":30}`)}
 	}
 	return queue.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_bench","quantity":1}]}`)}
 }
 
-// stored waits until the stream has acknowledged every event: on an external server it has
-// before anything is recorded.
-func stored(ctx context.Context, h *daemon.Host) error {
-	if h.Embedded == nil {
-		return nil
+// follow begins to hear the events. wait returns when every command has had its last one;
+// one that does not succeed ends ctx.
+func (m *meter) follow(ctx context.Context, cancel context.CancelCauseFunc) (wait func() error, err error) {
+	var group errgroup.Group
+	for i, account := range m.plan.Accounts {
+		live, err := m.queue.Live(ctx, account, "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
+		if err != nil {
+			return nil, err
+		}
+		accounts := len(m.plan.Accounts)
+		commands := (m.plan.Commands - i + accounts - 1) / accounts
+		group.Go(func() error {
+			err := m.followOne(live, commands)
+			if err != nil {
+				cancel(err)
+			}
+			return err
+		})
 	}
-	account := h.Accounts[0]
-	seq, _, err := account.Ledger().Head(ctx)
-	if err != nil {
-		return err
-	}
-	return account.Relay.Wait(ctx, uint64(seq))
+	return group.Wait, nil
 }
 
-// follow takes the time of each command's last event.
-func (m *meter) follow(events iter.Seq2[queue.ReceivedEvent, error], commands int) error {
+// followOne takes the time of each command's last event.
+func (m *meter) followOne(events iter.Seq2[queue.ReceivedEvent, error], commands int) error {
 	for e, err := range events {
 		if err != nil {
 			return err
@@ -134,7 +161,8 @@ func (m *meter) follow(events iter.Seq2[queue.ReceivedEvent, error], commands in
 			return err
 		}
 		<-m.room
-		if len(m.latencies) == commands {
+		m.finished.Add(1)
+		if commands--; commands == 0 {
 			return nil
 		}
 	}
@@ -146,11 +174,11 @@ func (m *meter) took(e queue.ReceivedEvent) error {
 	_, rest, _ := bytes.Cut(e.Data, []byte(`"command_id":"`))
 	id, _, _ := bytes.Cut(rest, []byte(`"`))
 	n, err := strconv.Atoi(string(id))
-	if err != nil || n < m.first || n-m.first >= len(m.sent) {
+	if err != nil || n < m.plan.First || n-m.plan.First >= len(m.sent) {
 		return fmt.Errorf("an event names no command of this run: %q", id)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.latencies = append(m.latencies, time.Since(m.sent[n-m.first]))
+	m.latencies = append(m.latencies, time.Since(m.sent[n-m.plan.First]))
 	return nil
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,11 +21,18 @@ type SandboxReadyLine struct {
 func (a *app) sandboxCommand() *cobra.Command {
 	var o sandbox.Options
 	var fixture string
+	var helps bool
 	c := &cobra.Command{
 		Use:   "sandbox",
 		Short: "Serve the customer API locally, both environments, with faults on demand",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			if helps {
+				until, cancel := untilInputEnds(ctx, json.NewDecoder(a.stdin), nil)
+				defer cancel()
+				ctx = until
+			}
 			o.Fixture = sandbox.DefaultFixture()
 			if fixture != "" {
 				var err error
@@ -33,7 +41,7 @@ func (a *app) sandboxCommand() *cobra.Command {
 				}
 			}
 			o.Clock, o.Log = time.Now, a.logger()
-			server, err := sandbox.Start(cmd.Context(), o)
+			server, err := sandbox.Start(ctx, o)
 			if err != nil {
 				return err
 			}
@@ -41,7 +49,7 @@ func (a *app) sandboxCommand() *cobra.Command {
 			err = a.announce(line, "The sandbox serves the customer API.\n\n  sandbox     "+line.Sandbox+"\n  production  "+line.Production+
 				"  (a local copy: no real money)\n  control     "+line.Control)
 			if err == nil {
-				<-cmd.Context().Done()
+				<-ctx.Done()
 			}
 			return server.Close()
 		},
@@ -61,5 +69,10 @@ func (a *app) sandboxCommand() *cobra.Command {
 	f.DurationVar(&o.DelayedDelay, "delayed-delay", 2*time.Second, "how long an order of the scenario delayed takes")
 	wholeVar(f, &o.MoodSeed, "mood-seed", 0, "seed of what the moods draw")
 	f.BoolVar(&o.ChargesNoSync, "charges-nosync", false, "do not sync the referee's file (for benchmarks)")
+	f.BoolVar(&helps, helpsFlag, false, "end with the standard input: `bench` started it")
+	_ = f.MarkHidden(helpsFlag)
 	return c
 }
+
+// helpsFlag ends a sandbox with the program that started it.
+const helpsFlag = "until-input-ends"
