@@ -84,13 +84,13 @@ func (b *bench) work(ctx context.Context, l load, got *carriedOut) error {
 	defer end(nil)
 	var producer *helper
 	if l.full {
-		if producer, err = b.prepare(measured, h, l); err != nil {
+		if producer, err = b.prepare(measured, h, l, got); err != nil {
 			return because(measured, err)
 		}
 	}
 	stop := runHost(ctx, h, end)
 	if !l.full {
-		producer, err = b.prepare(measured, h, l)
+		producer, err = b.prepare(measured, h, l, got)
 	}
 	if err == nil {
 		err = b.profiledPart(l, func() error { return b.measure(measured, h, l, producer, taken, got) })
@@ -124,7 +124,7 @@ func runHost(ctx context.Context, h *daemon.Host, ended context.CancelCauseFunc)
 // prepare tells the runner what there is and starts the producer and follower, which has
 // published all commands where the queue is to be full. Elsewhere it waits first until the
 // runner works and has published what its ledger held.
-func (b *bench) prepare(ctx context.Context, h *daemon.Host, l load) (*helper, error) {
+func (b *bench) prepare(ctx context.Context, h *daemon.Host, l load, got *carriedOut) (*helper, error) {
 	if !l.full {
 		if err := awaitBound(ctx, h); err != nil {
 			return nil, err
@@ -136,6 +136,11 @@ func (b *bench) prepare(ctx context.Context, h *daemon.Host, l load) (*helper, e
 	if err := b.list(ctx, h, l); err != nil {
 		return nil, err
 	}
+	rows, err := rowsOf(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	got.rowsBefore = rows / int64(len(l.accounts))
 	producer, err := b.startHelper(ctx, "the producer and follower", nil, loadName)
 	if err != nil {
 		return nil, err
@@ -167,11 +172,6 @@ func (b *bench) loadPlan(h *daemon.Host, l load) loadPlan {
 // measure takes the time from the first publication, or from the first command that is
 // taken from a full queue, to the last event.
 func (b *bench) measure(ctx context.Context, h *daemon.Host, l load, producer *helper, taken *firstTaken, got *carriedOut) error {
-	rows, err := rowsOf(ctx, h)
-	if err != nil {
-		return err
-	}
-	got.rowsBefore = rows / int64(len(l.accounts))
 	begin := usedNow()
 	producer.order("go")
 	var a loadAnswer
