@@ -1,5 +1,6 @@
 // What `perennial bench` leaves behind when it, or a process of it, is ended: nothing runs,
 // and only a kill -9 leaves its directory.
+
 package cli
 
 import (

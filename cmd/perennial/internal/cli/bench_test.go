@@ -1,4 +1,5 @@
 // Small runs of `perennial bench` with every flag: what it prints, and that the books agree.
+
 package cli
 
 import (
