@@ -71,18 +71,29 @@ func (l *Ledger) schemaHolds(ctx context.Context) error {
 	return err
 }
 
-// verifyContent is Verify of what the tables hold.
+// verifyContent is Verify of what the tables hold. The file's own structures are checked
+// beside the fold; what is wrong with them is named before what comes of it.
 func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
-	if err := l.checkFile(ctx); err != nil {
-		return v, err
-	}
-	if err := checkProxies(ctx, l.read); err != nil {
-		return v, err
-	}
+	folding, stop := context.WithCancel(ctx)
+	defer stop()
+	checked := make(chan error, 1)
+	go func() {
+		err := l.checkFile(ctx)
+		if err == nil {
+			err = checkProxies(ctx, l.read)
+		}
+		if err != nil {
+			stop()
+		}
+		checked <- err
+	}()
 	err = writeBeside(l.path, ".perennial-verify-*", func(path string) error {
-		v, err = l.foldInto(ctx, path, newScratch)
+		v, err = l.foldInto(folding, path, newScratch)
 		return err
 	})
+	if first := <-checked; first != nil {
+		return Verified{}, first
+	}
 	return v, err
 }
 
