@@ -24,6 +24,7 @@ type conn struct {
 	raw   driver.Conn
 	stmts map[string]*sqlite3.SQLiteStmt
 	args  []driver.NamedValue
+	ran   int64 // statements that were run
 }
 
 func openConn(dsn string) (*conn, error) {
@@ -60,6 +61,7 @@ func (c *conn) stmt(query string) (*sqlite3.SQLiteStmt, error) {
 // values puts the arguments into the driver's types, in a buffer that the next
 // call uses again.
 func (c *conn) values(args []any) ([]driver.NamedValue, error) {
+	c.ran++
 	c.args = c.args[:0]
 	for i, a := range args {
 		value := driver.NamedValue{Ordinal: i + 1, Value: a}
