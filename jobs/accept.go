@@ -100,6 +100,10 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 		return a.refuse(tx, "claimed", "every proxy of it is being renewed, or in review, by another command: "+skipped[0].Reason)
 	}
 	planned := a.cmd.Operations(r.binding, ids, r.careful(a.cmd))
+	p, atOnce, err := startsNow(tx, a, planned)
+	if err != nil {
+		return err
+	}
 	facts := append(make([]fact.Fact, 0, 2), fact.CommandAccepted{
 		Ref: a.ref(), Kind: a.kind, ContentHash: a.hash, Content: a.content,
 		DurationDays: a.cmd.DurationDays, Operations: planned, ReplyTo: a.inbox, StreamSequence: a.msg.StreamSequence,
@@ -108,18 +112,22 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 	if err := tx.Append(facts...); err != nil {
 		return err
 	}
-	if a.token && len(planned) == 1 {
-		// The intent goes with the acceptance when every proxy's expiry is known.
-		observed, known, err := seenNow(tx, planned[0].ProxyIDs)
-		if err != nil {
-			return err
-		}
-		if known {
-			return r.startNow(tx, a, planned[0], checked{ids: planned[0].ProxyIDs, observed: observed})
-		}
+	if atOnce {
+		return r.startNow(tx, a, planned[0], p)
 	}
 	a.jobs, err = r.jobsOf(tx, a.cmd, planned)
 	return err
+}
+
+// startsNow reports whether the intent goes with the acceptance: there is one operation,
+// and every proxy's expiry is known.
+func startsNow(tx *ledger.Tx, a *arrival, planned []fact.Planned) (p checked, atOnce bool, err error) {
+	if !a.token || len(planned) != 1 {
+		return p, false, nil
+	}
+	p.ids = planned[0].ProxyIDs
+	p.observed, atOnce, err = seenNow(tx, p.ids)
+	return p, atOnce, err
 }
 
 // unclaimed leaves out the proxies that another operation holds.

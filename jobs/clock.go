@@ -79,6 +79,16 @@ func (c *clock) Elapsed(since *time.Time) time.Duration {
 	return max(now.Round(0).Sub(*since), monotonic.Sub(*since), c.Provider().Sub(*since))
 }
 
+// Skew is how far the machine's clock was ahead of the provider's when it was heard last;
+// heard is false before.
+func (c *clock) Skew() (skew time.Duration, heard bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.skew(), !c.server.IsZero()
+}
+
+func (c *clock) skew() time.Duration { return c.heardAt.Round(0).Sub(c.server) }
+
 // Wrong says why the machine's clock cannot be trusted, "" when it can: nothing
 // that may have executed is sent again by a wrong clock.
 func (c *clock) Wrong() string {
@@ -95,7 +105,7 @@ func (c *clock) Wrong() string {
 	if c.server.IsZero() {
 		return ""
 	}
-	if skew := c.heardAt.Round(0).Sub(c.server); skew > upstream.MaxSkew || skew < -upstream.MaxSkew {
+	if skew := c.skew(); skew > upstream.MaxSkew || skew < -upstream.MaxSkew {
 		return fmt.Sprintf("this machine's clock is %s away from the provider's: set the clock", skew.Round(time.Second))
 	}
 	return ""

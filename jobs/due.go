@@ -70,6 +70,8 @@ func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 	if due, err := r.Ledger.AnyDue(ctx, now); err != nil || !due {
 		return err
 	}
+	x := r.ready.beginReading()
+	defer x.end()
 	for _, due := range comesBack {
 		free := r.ready.freeBack(due.lane)
 		if free <= 0 {
@@ -82,7 +84,7 @@ func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 			return err
 		}
 		for _, record := range records {
-			if err := r.queueOne(ctx, due.lane, record); err != nil && ctx.Err() == nil {
+			if err := r.queueOne(ctx, x, due.lane, record); err != nil && ctx.Err() == nil {
 				r.cannotGoOn(record, err)
 			}
 		}
@@ -108,7 +110,7 @@ func (r *Runner) cannotGoOn(record fact.Operation, err error) {
 	}
 }
 
-func (r *Runner) queueOne(ctx context.Context, l lane, record fact.Operation) error {
+func (r *Runner) queueOne(ctx context.Context, x *reading, l lane, record fact.Operation) error {
 	if r.ready.freeBack(l) <= 0 {
 		r.backlog.Store(true)
 		return nil
@@ -116,10 +118,10 @@ func (r *Runner) queueOne(ctx context.Context, l lane, record fact.Operation) er
 	if record.State == fact.StateHeld {
 		return r.unhold(ctx, record)
 	}
-	return r.enqueueAs(ctx, record, r.ready.pushBack)
+	return r.enqueueRead(ctx, x, fromLedger, record)
 }
 
-// unhold decides again on an operation whose hold has ended.
+// unhold decides again on an operation whose hold has ended, and queues it.
 func (r *Runner) unhold(ctx context.Context, record fact.Operation) error {
 	accepted, err := r.Ledger.Acceptance(ctx, record.CommandID)
 	if err != nil {
@@ -134,5 +136,5 @@ func (r *Runner) unhold(ctx context.Context, record fact.Operation) error {
 	if err != nil {
 		return err
 	}
-	return r.enqueueAs(ctx, released, r.ready.pushBack)
+	return r.enqueueTo(ctx, released, r.ready.pushBack) // it is as it is now, and comes due no more
 }

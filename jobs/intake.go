@@ -106,7 +106,9 @@ func (r *Runner) acceptLoop(ctx context.Context, arrivals <-chan *arrival) error
 		batch := gather(first, arrivals)
 		err := ctx.Err()
 		if err == nil {
+			r.taking.Store(time.Now().UnixMicro()) //nolint:forbidigo // how long it takes, which is in no fact
 			err = r.acceptBatch(ctx, batch)
+			r.taking.Store(0)
 		} else {
 			for _, a := range batch {
 				err = errors.Join(err, r.putBack(a, 0))
@@ -247,6 +249,9 @@ func (r *Runner) ackBatch(ctx context.Context, arrivals []*arrival) (failed erro
 		r.answer(a) // before it is acknowledged: a runner that ends in between gets it again
 		if err := a.msg.Ack(); err != nil {
 			r.Log.WithError(err).WithField("command_id", a.id()).Debug("the acknowledgement was lost: the command comes again and is absorbed")
+		}
+		if a.dead == "" && !a.absorbed {
+			r.Taken(a.id(), a.kind, a.msg.Published)
 		}
 		r.ready.arrive(a.place(), a.jobs)
 	}

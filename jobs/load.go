@@ -91,10 +91,15 @@ func (r *Runner) command(ctx context.Context, id string) (command.Command, error
 // enqueue loads an operation and queues it, unless an earlier chunk of a
 // command with a ceiling has to end first.
 func (r *Runner) enqueue(ctx context.Context, record fact.Operation) error {
-	return r.enqueueAs(ctx, record, r.ready.push)
+	return r.enqueueTo(ctx, record, r.ready.push)
 }
 
-func (r *Runner) enqueueAs(ctx context.Context, record fact.Operation, push func(*job)) error {
+// enqueueRead is enqueue for one of the operations of a read.
+func (r *Runner) enqueueRead(ctx context.Context, x *reading, s source, record fact.Operation) error {
+	return r.enqueueTo(ctx, record, func(j *job) { x.push(s, j) })
+}
+
+func (r *Runner) enqueueTo(ctx context.Context, record fact.Operation, push func(*job)) error {
 	if r.ready.isActive(record.ID) {
 		return nil
 	}

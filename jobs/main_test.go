@@ -53,7 +53,7 @@ func quiet() *logrus.Logger {
 // rig is a runner on the real parts: the sandbox over sockets, JetStream in
 // this process, a ledger on the disk.
 type rig struct {
-	t      *testing.T
+	t      testing.TB
 	server *sandbox.Server
 	client *upstream.Client
 	queue  *queue.Queue
@@ -99,7 +99,7 @@ func fleet() sandbox.Fixture {
 	return f
 }
 
-func newRig(t *testing.T, change ...func(*Config)) *rig {
+func newRig(t testing.TB, change ...func(*Config)) *rig {
 	t.Helper()
 	h := idleRig(t, change...)
 	h.start()
@@ -107,11 +107,17 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 }
 
 // idleRig is a rig whose runner is bound and not running.
-func idleRig(t *testing.T, change ...func(*Config)) *rig {
+func idleRig(t testing.TB, change ...func(*Config)) *rig {
+	t.Helper()
+	return rigOf(t, fleet(), change...)
+}
+
+// rigOf is an idle rig with a fleet of its own.
+func rigOf(t testing.TB, of sandbox.Fixture, change ...func(*Config)) *rig {
 	t.Helper()
 	h := &rig{t: t, path: filepath.Join(t.TempDir(), "main.ledger.db"), halt: func() {}}
 	var err error
-	h.server, err = sandbox.Start(context.Background(), sandbox.Options{Fixture: fleet(), AsyncDelay: 10 * time.Millisecond, DelayedDelay: 10 * time.Millisecond})
+	h.server, err = sandbox.Start(context.Background(), sandbox.Options{Fixture: of, AsyncDelay: 10 * time.Millisecond, DelayedDelay: 10 * time.Millisecond})
 	check(t, err)
 	t.Cleanup(func() { _ = h.server.Close() })
 	h.client, err = upstream.New(upstream.Config{BaseURL: h.server.SandboxURL(), AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret})

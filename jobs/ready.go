@@ -28,6 +28,30 @@ type ready struct {
 	probes map[lane]bool // one job may pass a paused lane
 	polled int           // polls in a row
 	room   chan struct{} // closed and made anew when there is more of it
+
+	readings map[*reading]bool
+}
+
+// reading is a read of the ledger whose operations are queued one by one. What went from
+// the queue meanwhile has changed since it was read, and is not queued as it was then.
+type reading struct {
+	of   *ready
+	gone map[string]bool
+}
+
+// beginReading is called before the ledger is read, and end behind the last push.
+func (r *ready) beginReading() *reading {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := &reading{of: r, gone: map[string]bool{}}
+	r.readings[x] = true
+	return x
+}
+
+func (x *reading) end() {
+	x.of.mu.Lock()
+	defer x.of.mu.Unlock()
+	delete(x.of.readings, x)
 }
 
 // taken is the room that an operation takes: that of its place, or of its lane
@@ -48,7 +72,7 @@ const (
 func newReady(capacity int, p *pauses) *ready {
 	r := &ready{
 		capacity: capacity, pauses: p, active: map[string]taken{}, counts: map[taken]int{}, probes: make(map[lane]bool),
-		coming: map[place]int{}, passed: map[place]int{}, queues: map[place]*inOrder[*job]{polling: {}}, room: make(chan struct{}),
+		coming: map[place]int{}, readings: map[*reading]bool{}, passed: map[place]int{}, queues: map[place]*inOrder[*job]{polling: {}}, room: make(chan struct{}),
 	}
 	for _, p := range paying {
 		r.queues[p] = &inOrder[*job]{}
@@ -73,16 +97,32 @@ func (r *ready) signalRoom() {
 }
 
 // push queues a job unless its operation is queued or under way already.
-func (r *ready) push(j *job) { r.pushFrom(fromStream, j) }
-
-// pushBack is push of a job that came due in the ledger.
-func (r *ready) pushBack(j *job) { r.pushFrom(fromLedger, j) }
-
-func (r *ready) pushFrom(s source, j *job) {
+func (r *ready) push(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.pushFrom(fromStream, j)
+}
+
+// pushBack is push of a job that came due in the ledger.
+func (r *ready) pushBack(j *job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pushFrom(fromLedger, j)
+}
+
+func (r *ready) pushFrom(s source, j *job) {
 	if _, ok := r.active[j.op.ID]; !ok {
 		r.add(s, j)
+	}
+}
+
+// push queues a job whose operation was read, unless it is queued or under way, or was
+// since.
+func (x *reading) push(s source, j *job) {
+	x.of.mu.Lock()
+	defer x.of.mu.Unlock()
+	if !x.gone[j.op.ID] {
+		x.of.pushFrom(s, j)
 	}
 }
 
@@ -117,6 +157,9 @@ func (r *ready) remove(id string) {
 	if t, ok := r.active[id]; ok {
 		r.counts[t]--
 		delete(r.active, id)
+	}
+	for x := range r.readings {
+		x.gone[id] = true
 	}
 	r.signalRoom()
 }
@@ -156,9 +199,7 @@ func (r *ready) arrive(p place, jobs []*job) {
 	defer r.mu.Unlock()
 	r.coming[p]--
 	for _, j := range jobs {
-		if _, ok := r.active[j.op.ID]; !ok {
-			r.add(fromStream, j)
-		}
+		r.pushFrom(fromStream, j)
 	}
 	r.signalRoom()
 }
@@ -240,7 +281,8 @@ func (r *ready) forget() {
 }
 
 // pollsInARow bounds the polls that go before what pays: what is paid for is
-// settled before more is paid for (trap 58), and neither starves the other.
+// settled before more is paid for (trap 58), and neither starves the other. What is
+// intended already is no exception: the intake intends as fast as it is sent.
 const pollsInARow = 3
 
 // passedMost is how often in a row the head of a place may be passed over: what is
@@ -256,8 +298,7 @@ func (r *ready) first() (best place, found bool) {
 	if !found {
 		return polling, true
 	}
-	head := (*r.queues[pays])[0]
-	if head.sending != nil || head.priority == priorityAmbiguous || r.polled >= pollsInARow {
+	if (*r.queues[pays])[0].priority == priorityAmbiguous || r.polled >= pollsInARow {
 		return pays, true
 	}
 	return polling, true

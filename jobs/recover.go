@@ -16,34 +16,69 @@ import (
 // takes timestamps of five minutes (customer-api.md, Authentication), and clocks differ.
 const inheritWait = 10 * time.Minute
 
-// recover queues what an earlier run left: a send without a recorded reply may have
-// executed.
+// recover begins a run, and queues what an earlier one left: a send without a recorded
+// reply may have executed.
 func (r *Runner) recover(ctx context.Context) error {
-	const all = 1 << 20
-	sending, err := r.Ledger.OperationsIn(ctx, fact.StateSending, all)
+	until, err := r.beginRun(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.begin(ctx, len(sending)); err != nil {
-		return err
+	return r.takeUp(ctx, until)
+}
+
+// beginRun begins a run. until is the last row of the journal that is an earlier run's.
+func (r *Runner) beginRun(ctx context.Context) (until int64, err error) {
+	if until, _, err = r.Ledger.Head(ctx); err != nil {
+		return 0, err
+	}
+	counts, err := r.Ledger.StateCounts(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.begin(ctx, int(counts[fact.StateSending])); err != nil {
+		return 0, err
 	}
 	r.Reached("recovery.begun")
-	for _, record := range sending {
-		if err := r.recoverOne(ctx, record); err != nil {
-			return err
-		}
-		r.Reached("recovery.one")
-	}
-	accepted, err := r.Ledger.OperationsIn(ctx, fact.StateAccepted, all)
+	return until, nil
+}
+
+// takeUp queues what an earlier run left, while this one works already. No worker
+// takes what that run had sent before recoverPart has recorded that it may have executed.
+func (r *Runner) takeUp(ctx context.Context, until int64) error {
+	err := r.eachLeft(ctx, fact.StateSending, until, r.recoverPart)
 	if err != nil {
 		return err
 	}
-	for _, record := range accepted {
-		if err := r.enqueue(ctx, record); err != nil {
-			r.cannotGoOn(record, err)
+	return r.eachLeft(ctx, fact.StateAccepted, until, func(ctx context.Context, part []fact.Operation, x *reading) error {
+		for _, record := range part {
+			if err := r.enqueueRead(ctx, x, fromStream, record); err != nil {
+				r.cannotGoOn(record, err)
+			}
+		}
+		return ctx.Err()
+	})
+}
+
+// recoveredTogether is how many operations of an earlier run are read, and recorded, at
+// once.
+const recoveredTogether = 100
+
+// eachLeft calls do with the operations that an earlier run left in a state, a part at a
+// time.
+func (r *Runner) eachLeft(ctx context.Context, state fact.State, until int64, do func(context.Context, []fact.Operation, *reading) error) error {
+	var last fact.Operation
+	for {
+		x := r.ready.beginReading()
+		part, err := r.Ledger.Left(ctx, ledger.Left{State: state, Until: until, After: last, Limit: recoveredTogether})
+		if err == nil && len(part) > 0 {
+			last = part[len(part)-1]
+			err = do(ctx, part, x)
+		}
+		x.end()
+		if err != nil || len(part) == 0 {
+			return err
 		}
 	}
-	return nil
 }
 
 // begin appends runner.started. Where another runner was the last one, what was seen of
@@ -71,12 +106,49 @@ func (r *Runner) lastHolder(ctx context.Context) (string, error) {
 	return r.Ledger.LastHolder(ctx)
 }
 
-// recoverOne records that an attempt may have executed.
-func (r *Runner) recoverOne(ctx context.Context, record fact.Operation) error {
+// recoverPart records that attempts may have executed: all in one transaction, or, where
+// one of them cannot be recorded so, each in its own.
+func (r *Runner) recoverPart(ctx context.Context, part []fact.Operation, _ *reading) error {
+	all := make([]interrupted, 0, len(part))
+	for _, record := range part {
+		one, err := r.crashed(ctx, record)
+		if err != nil {
+			r.cannotGoOn(record, err) // it stays as it is: nothing of it is sent
+			continue
+		}
+		all = append(all, one)
+	}
+	err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		for _, f := range all {
+			if _, err := tx.AppendTo(f.job.op.ID, f.job.op.Version, f.decision.Facts...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, f := range all {
+		if err != nil {
+			if _, err := r.record(ctx, f.job, f.decision); err != nil {
+				return err
+			}
+		}
+		r.Reached("recovery.one")
+	}
+	r.wakeDueLoop()
+	return nil
+}
+
+// interrupted is an attempt without a recorded reply, and what is made of it.
+type interrupted struct {
+	job      *job
+	decision decide.Decision
+}
+
+// crashed decides on an attempt that may have executed.
+func (r *Runner) crashed(ctx context.Context, record fact.Operation) (interrupted, error) {
 	j, err := r.load(ctx, record)
 	if err != nil {
-		r.cannotGoOn(record, err) // it stays as it is: nothing of it is sent
-		return nil
+		return interrupted{}, err
 	}
 	since := record.FirstAmbiguousAt
 	if since == nil {
@@ -84,11 +156,9 @@ func (r *Runner) recoverOne(ctx context.Context, record fact.Operation) error {
 	}
 	notBefore, err := r.notBefore(ctx, record.ID)
 	if err != nil {
-		return err
+		return interrupted{}, err
 	}
-	d := decide.Decide(j.op, decide.CrashedMidSend{Moment: r.moment(), Elapsed: r.clock.Elapsed(since), NotBefore: notBefore})
-	_, err = r.record(ctx, j, d)
-	return err
+	return interrupted{j, decide.Decide(j.op, decide.CrashedMidSend{Moment: r.moment(), Elapsed: r.clock.Elapsed(since), NotBefore: notBefore})}, nil
 }
 
 // notBefore is when a request of another runner for the operation is out of date; zero

@@ -63,11 +63,14 @@ type Config struct {
 	// nothing is sent.
 	Answer    func(inbox string, data []byte)
 	AnswerEnd func(inbox, commandID string)
-	Clock     func() time.Time
-	Random    func() float64 // in [0, 1)
-	Log       *logrus.Entry
-	Version   string
-	Holder    string // names this process in runner.started
+	// Taken hears of each command that came for the first time, and when the stream stored
+	// it. Default: nothing does.
+	Taken   func(commandID string, kind fact.Kind, published time.Time)
+	Clock   func() time.Time
+	Random  func() float64 // in [0, 1)
+	Log     *logrus.Entry
+	Version string
+	Holder  string // names this process in runner.started
 
 	RatePerSecond      float64        // default 5
 	Concurrency        int            // requests under way at once; default 8
@@ -114,6 +117,9 @@ func (c Config) withDefaults() Config {
 	if c.Answer == nil {
 		c.Answer = func(string, []byte) {}
 	}
+	if c.Taken == nil {
+		c.Taken = func(string, fact.Kind, time.Time) {}
+	}
 	if c.AnswerEnd == nil {
 		c.AnswerEnd = func(string, string) {}
 	}
@@ -135,6 +141,7 @@ type Runner struct {
 	shortOfMoney atomic.Bool
 	account      atomic.Pointer[upstream.Account] // as Bind read it
 	answers      atomic.Int64                     // how many reviews a person has answered
+	taking       atomic.Int64                     // since when commands are taken into the ledger, in microseconds; 0: none are
 
 	pulse       pulse
 	share       *rate.Limiter // of the rate, for what only reads
@@ -291,6 +298,19 @@ func (r *Runner) Binding() fact.Binding { return r.binding }
 // ProviderTime is the provider's clock as its replies show it.
 func (r *Runner) ProviderTime() time.Time { return r.clock.Provider() }
 
+// TakingSince is since when the commands that were read last are taken into the ledger;
+// zero while none are.
+func (r *Runner) TakingSince() time.Time {
+	if at := r.taking.Load(); at != 0 {
+		return time.UnixMicro(at)
+	}
+	return time.Time{}
+}
+
+// ClockSkew is how far this machine's clock was ahead of the provider's by the last reply;
+// heard is false before the first one.
+func (r *Runner) ClockSkew() (skew time.Duration, heard bool) { return r.clock.Skew() }
+
 // ErrLost is the cause of the end of Run's context where another runner may have the
 // account: what is under way is given up at once.
 var ErrLost = errors.New("another runner may have the account")
@@ -299,7 +319,8 @@ var ErrLost = errors.New("another runner may have the account")
 // finish for DrainTimeout, and returns nil. Nothing is abandoned: what has no
 // recorded reply by then is resent under its key by the next run.
 func (r *Runner) Run(ctx context.Context) error {
-	if err := r.recover(ctx); err != nil {
+	until, err := r.beginRun(ctx)
+	if err != nil {
 		return fmt.Errorf("account %s: recover: %w", r.Account, err)
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -315,14 +336,19 @@ func (r *Runner) Run(ctx context.Context) error {
 	})
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := r.takeUp(ctx, until); err != nil {
+			return fmt.Errorf("account %s: recover: %w", r.Account, err)
+		}
+		return r.verifyAfterRestore(ctx) // which queues anew what is queued
+	})
 	group.Go(func() error { return r.dispatch(ctx, work) })
 	group.Go(func() error { return r.runIntake(ctx) })
 	group.Go(func() error { return r.runDueLoop(ctx) })
 	group.Go(func() error { return r.probe(ctx) })
 	group.Go(func() error { return r.keepReconciling(ctx) })
 	group.Go(func() error { return r.keepAsking(ctx) })
-	group.Go(func() error { return r.verifyAfterRestore(ctx) })
-	err := group.Wait()
+	err = group.Wait()
 	r.unsendRest(work) // behind the intake too: it may have committed an intent last
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil

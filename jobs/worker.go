@@ -81,10 +81,10 @@ func (r *Runner) step(ctx, work context.Context, j *job) {
 		log.Debug("an operation was changed while it waited for its turn; it is queued as it is now")
 	} else {
 		log.Error("an operation could not be continued; it is queued again")
-	}
-	j.releaseSlot()
-	if sleep.For(ctx, time.Second) != nil {
-		return
+		j.releaseSlot()
+		if sleep.For(ctx, time.Second) != nil {
+			return
+		}
 	}
 	r.ready.done(j.op.ID)
 	r.retake(ctx, j.op.ID)

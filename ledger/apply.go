@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mattn/go-sqlite3"
-
 	"perennial/ledger/fact"
 )
 
@@ -88,6 +86,7 @@ func (t *Tx) applyCommand(r Row, f fact.Fact) error {
 	case fact.CommandConflict: // the first content remains
 		return t.applyRefused(f.CommandID, f.ContentHash)
 	case fact.CommandFinished:
+		t.w.known.forgetCommand(f.CommandID)
 		return t.exec(`INSERT INTO finished (command_id, revision, seq) VALUES (?, ?, ?)
 			ON CONFLICT (command_id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq`, f.CommandID, f.Revision, r.Seq)
 	}
@@ -100,35 +99,26 @@ func (t *Tx) applyAccepted(r Row, f fact.CommandAccepted) error {
 	if err != nil {
 		return err
 	}
-	return t.plan(r, f.CommandID, f.Kind, f.DurationDays, f.EstimateCents, f.Operations)
-}
-
-// plan creates operations and claims their proxies. The unique index on open
-// lines arbitrates between two commands for one proxy.
-func (t *Tx) plan(r Row, commandID string, kind fact.Kind, days, estimate int64, planned []fact.Planned) error {
-	for _, p := range planned {
-		if err := t.create(r, commandID, kind, estimate, p); err != nil {
-			return err
-		}
-		for _, id := range p.ProxyIDs {
-			err := t.exec(`INSERT INTO lines (operation, proxy_id, state, claim, duration_days) VALUES (?, ?, 'pending', 1, ?)`,
-				p.OperationID, id, days)
-			if failure, ok := errors.AsType[sqlite3.Error](err); ok && failure.ExtendedCode == sqlite3.ErrConstraintUnique {
-				return fmt.Errorf("proxy %s: %w", id, ErrClaimed)
-			}
-			if err != nil {
-				return err
-			}
-		}
+	if err := t.plan(r, f.CommandID, f.Kind, f.DurationDays, f.EstimateCents, f.Operations); err != nil {
+		return err
+	}
+	if len(f.Operations) == 1 {
+		t.w.known.rememberCommand(f.CommandID, singleCommand{operation: f.Operations[0].OperationID, replyTo: f.ReplyTo, streamSequence: f.StreamSequence})
 	}
 	return nil
 }
 
-// create makes an operation.
-func (t *Tx) create(r Row, commandID string, kind fact.Kind, estimate int64, p fact.Planned) error {
-	return t.exec(`INSERT INTO operations (id, command_id, kind, chunk, generation, idempotency_key, state, version,
-			estimate_cents, accepted_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)`,
-		p.OperationID, commandID, string(kind), p.Chunk, p.Generation, p.Key, string(fact.StateAccepted), estimate, r.Time, r.Time)
+// plan creates operations and claims their proxies.
+func (t *Tx) plan(r Row, commandID string, kind fact.Kind, days, estimate int64, planned []fact.Planned) error {
+	if len(planned) > 0 {
+		t.w.known.forgetCommand(commandID)
+	}
+	for _, p := range planned {
+		if err := t.create(r, commandID, kind, days, estimate, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // andVersion ends every change of an operation. The last parameter is the
@@ -142,12 +132,11 @@ func (t *Tx) change(id, update string, args ...any) error {
 	if t.decided.operation == id {
 		version = t.decided.version
 	}
+	delete(t.w.known.operations, id)
 	if err := t.w.execOne(update, append(args, id, version)...); err != nil {
 		return err
 	}
-	if version != nil {
-		t.decided.version, t.decided.proven = t.decided.version+1, true
-	}
+	t.proveVersion(id)
 	return nil
 }
 
@@ -204,21 +193,6 @@ func (t *Tx) applyOperation(r Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-// applySending sets updated_at to the moment of the intent, and nothing changes it until
-// the outcome is recorded: the window of an attempt that may have executed counts from
-// there.
-func (t *Tx) applySending(r Row, f fact.OperationSending) error {
-	for id, at := range f.Observed {
-		err := t.exec(`UPDATE lines SET observed_expires_at = ? WHERE operation = ? AND proxy_id = ?`, micros(at), f.OperationID, id)
-		if err != nil {
-			return err
-		}
-	}
-	return t.change(f.OperationID, `UPDATE operations SET state = 'sending', attempts = ?, body_seq = ?, app_id = ?,
-		estimate_cents = max(estimate_cents, ?), first_sent_at = coalesce(first_sent_at, ?), next_at = NULL,
-		updated_at = ?`+andVersion, f.Attempt, r.Seq, f.AppID, f.EstimateCents, micros(f.SentAt), r.Time)
-}
-
 func (t *Tx) applyReview(r Row, f fact.OperationReview) error {
 	var charged, refunded int64
 	if f.Settlement != nil {
@@ -267,6 +241,7 @@ func (t *Tx) applyResolved(r Row, f fact.OperationResolved) error {
 
 func (t *Tx) applySkipped(r Row, f fact.ProxySkipped) error {
 	if f.OperationID == "" {
+		delete(t.w.known.commands, f.CommandID)
 		return nil // left out before an operation existed: claimed elsewhere
 	}
 	for _, x := range f.Proxies() {

@@ -90,16 +90,6 @@ func (t *Tx) orderState(r Row, f fact.OrderState, state, reason string, nextAt a
 		transfer{kind: "refund", debit: "wallet", credit: "orders", cents: f.RefundedCents, operation: f.OperationID, orderNo: f.OrderNo})
 }
 
-func (t *Tx) applyRenewal(r Row, f fact.RenewalSettled) error {
-	charged, refunded, err := t.settle(r, f.OperationID, f.Items)
-	if err != nil {
-		return err
-	}
-	return t.change(f.OperationID, `UPDATE operations SET state = ?, live = 0, code = ?, trace_id = ?, reason = '', next_at = NULL,
-		charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, updated_at = ?`+andVersion,
-		f.Status, f.Code, f.TraceID, charged, refunded, r.Time)
-}
-
 // settle books a renewal's lines and sums them up: what succeeded and what
 // failed is known, what is unresolved is neither spent nor refunded and keeps
 // its claim.
@@ -131,6 +121,7 @@ func (t *Tx) bookResolution(r Row, f fact.OperationResolved) error {
 	if err != nil {
 		return err
 	}
+	delete(t.w.known.operations, f.OperationID)
 	err = t.w.execOne(`UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ? WHERE id = ?`,
 		added, returned, f.OperationID)
 	if err != nil {

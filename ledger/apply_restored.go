@@ -51,6 +51,7 @@ func (t *Tx) applyResumed(f fact.AccountResumed) error {
 // attempt that may have executed, one that may have, at the earliest moment that
 // is forgotten. A send in progress counts by itself when the runner starts.
 func (t *Tx) presumeSent(appID string) error {
+	t.w.known.clear()
 	return t.exec(`UPDATE operations SET ambiguous = 1, first_ambiguous_at = (SELECT forgotten_since FROM binding),
 		app_id = CASE WHEN app_id = '' THEN ? ELSE app_id END, version = version + 1
 		WHERE live = 1 AND ambiguous = 0 AND (state = 'accepted' OR state = 'held' OR state = 'waiting')

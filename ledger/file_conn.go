@@ -21,10 +21,18 @@ import (
 // there is (a fifth of the writer's time, measured). Statements are prepared
 // once. Nothing here is cancelled: a commit is done or rolled back whole.
 type conn struct {
-	raw   driver.Conn
-	stmts map[string]*sqlite3.SQLiteStmt
-	args  []driver.NamedValue
-	ran   int64 // statements that were run
+	raw    driver.Conn
+	stmts  map[string]*prepared
+	args   []driver.NamedValue
+	ran    int64                 // statements that were run
+	before func(*prepared) error // called before each one; nil: nothing is
+}
+
+// prepared is a statement of the connection.
+type prepared struct {
+	*sqlite3.SQLiteStmt
+
+	readsJournal bool
 }
 
 func openConn(dsn string) (*conn, error) {
@@ -32,7 +40,7 @@ func openConn(dsn string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{raw: raw, stmts: map[string]*sqlite3.SQLiteStmt{}}, nil
+	return &conn{raw: raw, stmts: map[string]*prepared{}}, nil
 }
 
 func (c *conn) close() error {
@@ -42,20 +50,30 @@ func (c *conn) close() error {
 	return c.raw.Close()
 }
 
-func (c *conn) stmt(query string) (*sqlite3.SQLiteStmt, error) {
+func (c *conn) stmt(query string) (*prepared, error) {
 	if s, ok := c.stmts[query]; ok {
 		return s, nil
 	}
-	prepared, err := c.raw.Prepare(query)
+	made, err := c.raw.Prepare(query)
 	if err != nil {
 		return nil, fmt.Errorf("prepare %q: %w", query, err)
 	}
-	s, ok := prepared.(*sqlite3.SQLiteStmt)
+	raw, ok := made.(*sqlite3.SQLiteStmt)
 	if !ok {
-		return nil, fmt.Errorf("prepare %q: the driver gave a %T", query, prepared)
+		return nil, fmt.Errorf("prepare %q: the driver gave a %T", query, made)
 	}
+	s := &prepared{SQLiteStmt: raw, readsJournal: readsJournal(query)}
 	c.stmts[query] = s
 	return s, nil
+}
+
+// ready is the statement, when nothing has to be written before it any more.
+func (c *conn) ready(query string) (*prepared, error) {
+	s, err := c.stmt(query)
+	if err == nil && c.before != nil {
+		err = c.before(s)
+	}
+	return s, err
 }
 
 // values puts the arguments into the driver's types, in a buffer that the next
@@ -78,7 +96,7 @@ func (c *conn) values(args []any) ([]driver.NamedValue, error) {
 }
 
 func (c *conn) run(query string, args []any) (driver.Result, error) {
-	s, err := c.stmt(query)
+	s, err := c.ready(query)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +134,7 @@ func (c *conn) query(query string, args ...any) rows {
 }
 
 func (c *conn) start(query string, args []any) (*connRows, error) {
-	s, err := c.stmt(query)
+	s, err := c.ready(query)
 	if err != nil {
 		return nil, err
 	}

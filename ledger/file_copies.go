@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -49,7 +50,7 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 		return v, err
 	}
 	err = writeBeside(out, ".perennial-backup-*", func(path string) error {
-		if err := copyInto(ctx, l.path, path, url.Values{}); err != nil {
+		if err := copyInto(ctx, l.path, path); err != nil {
 			return err
 		}
 		l.reached("backup.copied")
@@ -74,13 +75,11 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 
 // copyInto makes a copy of a ledger file by SQLite's own means: one moment of
 // it, whatever a writer beside it does, with the content of its WAL.
-func copyInto(ctx context.Context, from, to string, extra url.Values) (err error) {
+func copyInto(ctx context.Context, from, to string) (err error) {
 	if err := files.Regular(from); err != nil {
 		return err
 	}
-	extra.Set("mode", "ro")
-	extra.Set("_busy_timeout", "10000")
-	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: from}).EscapedPath()+"?"+extra.Encode())
+	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: from}).EscapedPath()+"?mode=ro&_busy_timeout=10000")
 	if err != nil {
 		return err
 	}
@@ -89,6 +88,30 @@ func copyInto(ctx context.Context, from, to string, extra url.Values) (err error
 		return fmt.Errorf("copy %s: %w", from, err)
 	}
 	return os.Chmod(to, 0o600)
+}
+
+// copyClosed makes a copy of a ledger file that no process writes: its very bytes where
+// SQLite keeps nothing beside it, in a fraction of the time that copyInto takes.
+func copyClosed(ctx context.Context, from, to string) (err error) {
+	for _, suffix := range []string{"-wal", "-journal"} {
+		if exists(from + suffix) {
+			return copyInto(ctx, from, to)
+		}
+	}
+	if err := files.Regular(from); err != nil {
+		return err
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // verifyCopy verifies a copy that no other process has open.

@@ -37,8 +37,13 @@ type Config struct {
 	// BusyTimeout is how long a commit waits for another process's lock on the
 	// file, such as a person's SQLite shell. Default 10 s.
 	BusyTimeout time.Duration
+	// Turns are shared by the ledgers of one process. Default: this one waits for no other.
+	Turns *Turns
 	// Reached hears of the moments named in docs/reliability.md. Default: nothing does.
 	Reached func(point string)
+	// Committed hears of each commit of the writer: how many writes it held, and how long
+	// it took. Default: nothing does.
+	Committed func(writes int, took time.Duration)
 	// ReadOnly opens an existing file beside a running writer: Write is refused.
 	ReadOnly bool
 	// Follows says that the journal is a stream elsewhere: Write appends facts only
@@ -64,6 +69,7 @@ type Ledger struct {
 	once     sync.Once
 	tail     *tail
 	maxGroup int
+	turns    *Turns                     // of its process
 	follows  bool                       // the journal is a stream
 	leader   atomic.Pointer[Leadership] // who appends to it, nil while none does
 	failing  atomic.Pointer[error]      // of the last commit, nil when it succeeded
@@ -72,6 +78,8 @@ type Ledger struct {
 	unbounded atomic.Pointer[error] // why the write-ahead log cannot be emptied
 	logBound  int64                 // at how many bytes of it readers pause
 	reached   func(point string)
+	committed func(writes int, took time.Duration)
+	working   atomic.Int64 // since when the writer is at one group, in microseconds; 0: it is not
 	base      *base        // the row before the first, nil for the beginning
 	archives  archiveCache // of its archives
 }
@@ -102,6 +110,9 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 	if c.Reached == nil {
 		c.Reached = func(string) {}
 	}
+	if c.Committed == nil {
+		c.Committed = func(int, time.Duration) {}
+	}
 	if c.ReadOnly {
 		return openReadOnly(ctx, c)
 	}
@@ -119,7 +130,7 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 	l := &Ledger{
 		clock: c.Clock, path: c.Path, guard: guard, write: write, read: read, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
 		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached,
-		follows: c.Follows,
+		follows: c.Follows, turns: c.Turns, committed: c.Committed,
 	}
 	w, err := newWriter(write, l)
 	if err == nil {
@@ -192,6 +203,15 @@ func (l *Ledger) Failing() error {
 		return *why
 	}
 	return nil
+}
+
+// WorkingSince is since when the writer is at one commit; zero while it has none, or waits
+// for its rows to be published.
+func (l *Ledger) WorkingSince() time.Time {
+	if at := l.working.Load(); at != 0 {
+		return fromMicros(at)
+	}
+	return time.Time{}
 }
 
 // Close stops the writer after the commit it is in and closes the file.

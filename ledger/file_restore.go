@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -101,11 +100,7 @@ func (x Restore) copyBackup(ctx context.Context, path string, out *Restored) err
 	if _, err := os.Stat(x.From); err != nil {
 		return fmt.Errorf("the backup: %w", err)
 	}
-	extra := url.Values{}
-	if _, err := os.Stat(x.From + "-wal"); errors.Is(err, fs.ErrNotExist) {
-		extra.Set("immutable", "1") // no process writes it: a read-only medium serves too
-	}
-	if err := copyInto(ctx, x.From, path, extra); err != nil {
+	if err := copyClosed(ctx, x.From, path); err != nil {
 		return damagedBackup(x.From, err)
 	}
 	v, err := verifyCopy(ctx, path)

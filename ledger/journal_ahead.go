@@ -4,9 +4,7 @@
 package ledger
 
 import (
-	"fmt"
 	"iter"
-	"strings"
 
 	"perennial/ledger/fact"
 )
@@ -81,33 +79,4 @@ func decodeInto(h head, rows iter.Seq2[Row, error], parts chan<- []decoded, stop
 		hand()
 	}
 	return err
-}
-
-// insertTogether is how many rows one statement stores: together they cost half of what
-// they cost one by one.
-const insertTogether = 64
-
-const insertRow = `INSERT INTO journal (` + rowColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?)`
-
-var insertMany = insertRow + strings.Repeat(`, (?, ?, ?, ?, ?, ?, ?)`, insertTogether-1)
-
-// insertAll stores rows.
-func (t *Tx) insertAll(part []decoded) error {
-	args := make([]any, 0, 7*insertTogether)
-	for len(part) > 0 {
-		statement, n := insertRow, 1
-		if len(part) >= insertTogether {
-			statement, n = insertMany, insertTogether
-		}
-		args = args[:0]
-		for _, d := range part[:n] {
-			r := d.row
-			args = append(args, r.Seq, r.Type, r.Time, r.Operation, r.Data, r.PrevHash, r.Hash)
-		}
-		if err := t.exec(statement, args...); err != nil {
-			return fmt.Errorf("journal rows from %d: %w", part[0].row.Seq, err)
-		}
-		part = part[n:]
-	}
-	return nil
 }

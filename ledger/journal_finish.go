@@ -62,8 +62,8 @@ func (t *Tx) finishRefused(f fact.CommandRejected) error {
 	out := emptyFinished(f.Ref)
 	out.State, out.Code, out.Reason, out.ReplyTo = string(fact.StateRejected), f.Code, f.Reason, f.ReplyTo
 	out.StreamSequence = f.StreamSequence
-	err := t.queryRow(`SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?), 0) + 1`, f.CommandID).Scan(&out.Revision)
-	if err != nil {
+	var err error
+	if out.Revision, err = t.nextRevision(f.CommandID); err != nil {
 		return err
 	}
 	return t.appendFinished(out)
@@ -71,13 +71,9 @@ func (t *Tx) finishRefused(f fact.CommandRejected) error {
 
 // finish appends command.finished if the command is over.
 func (t *Tx) finish(of fact.Ref) error {
-	operations, err := collect(t.query(endedOperations, of.CommandID+"/", of.CommandID+"0", of.CommandID), scanOperation)
-	if err != nil || len(operations) == 0 {
-		return err
-	}
 	f := emptyFinished(of)
-	leftOut, err := t.address(&f)
-	if err != nil {
+	operations, leftOut, err := t.endedBy(&f)
+	if err != nil || len(operations) == 0 {
 		return err
 	}
 	lines, err := linesOfCommand(t, f.CommandID, operations, leftOut)
@@ -90,8 +86,33 @@ func (t *Tx) finish(of fact.Ref) error {
 	return t.appendFinished(f)
 }
 
-// address sets what a command.finished has of its command: revision, inbox and message.
-// leftOut says that proxies were left out when the command came.
+// endedBy are the operations of a command, none while one has not ended. It sets what a
+// command.finished has of its command: revision, inbox and message. leftOut says that
+// proxies were left out when the command came.
+func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, leftOut bool, err error) {
+	if c, ok := t.w.known.commands[f.CommandID]; ok {
+		o := t.w.known.operations[c.operation]
+		if o.State == fact.StateCompleted || o.State == fact.StatePartial || o.State == fact.StateFailed {
+			f.ReplyTo, f.StreamSequence = c.replyTo, c.streamSequence
+			f.Revision, err = t.nextRevision(f.CommandID)
+			return []fact.Operation{o}, false, err
+		}
+	}
+	operations, err = collect(t.query(endedOperations, f.CommandID+"/", f.CommandID+"0", f.CommandID), scanOperation)
+	if err != nil || len(operations) == 0 {
+		return nil, false, err
+	}
+	leftOut, err = t.address(f)
+	return operations, leftOut, err
+}
+
+// nextRevision is the revision of a command's next end.
+func (t *Tx) nextRevision(commandID string) (n int64, err error) {
+	err = t.queryRow(`SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?), 0) + 1`, commandID).Scan(&n)
+	return n, err
+}
+
+// address reads what a command.finished has of its command.
 func (t *Tx) address(f *fact.CommandFinished) (leftOut bool, err error) {
 	var sequence int64
 	var skipped int

@@ -19,7 +19,7 @@ import (
 // error was not nil is thrown away: it cannot be rolled back.
 type fold struct {
 	w       *writer
-	scratch bool     // it is compared and thrown away: it gets no journal, and no index that nobody reads
+	scratch bool     // the caller compares it and throws it away: it has no journal, and only the indexes that the fold reads
 	dropped []string // statements that make again what is not there while it is filled
 }
 
@@ -148,12 +148,12 @@ func (f *fold) replay(rows iter.Seq2[Row, error]) (n int64, err error) {
 	}
 	tx := &Tx{w: f.w}
 	err = readAhead(f.w.head, rows, func(part []decoded) error {
-		if !f.scratch {
-			if err := tx.insertAll(part); err != nil {
-				return err
-			}
-		}
 		for _, d := range part {
+			if !f.scratch {
+				if err := tx.insert(d.row); err != nil {
+					return err
+				}
+			}
 			if err := tx.applyAt(d.row, d.fact); err != nil {
 				return &BrokenError{Check: "fold", Seq: d.row.Seq, Detail: err.Error()}
 			}
@@ -161,11 +161,15 @@ func (f *fold) replay(rows iter.Seq2[Row, error]) (n int64, err error) {
 		}
 		return nil
 	})
+	if err == nil {
+		err = errors.Join(f.w.writeHeld(), f.w.flushTotals())
+	}
 	if err != nil {
 		f.dropped = nil
+		f.w.forgetHeld()
 		return n, errors.Join(err, f.w.exec(`ROLLBACK`))
 	}
-	return n, errors.Join(f.w.flushTotals(), f.w.exec(`COMMIT`))
+	return n, f.w.exec(`COMMIT`)
 }
 
 // followedBy proves that a row follows the head in the chain.

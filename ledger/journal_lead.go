@@ -150,11 +150,14 @@ func (w *writer) settle(group []*request, rows []Row) error {
 		return errSplit
 	}
 	w.l.reached("ledger.publishing")
-	if err := leader.put(rows); err != nil {
+	w.l.working.Store(0) // NATS is waited for
+	err := leader.put(rows)
+	w.l.working.Store(micros(time.Now())) //nolint:forbidigo // a duration, which is in no fact
+	if err != nil {
 		return err
 	}
 	w.l.reached("ledger.published")
-	err := w.exec(`COMMIT`)
+	err = w.exec(`COMMIT`)
 	if err != nil {
 		leader.lose(fmt.Errorf("rows %d to %d are on the events stream and could not be committed: %w", rows[0].Seq, rows[len(rows)-1].Seq, err))
 	}

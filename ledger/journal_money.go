@@ -59,9 +59,9 @@ func (t *Tx) bookedBy(f fact.Fact) (b fact.Booked, operation string, books bool,
 }
 
 // totalsOf is what an operation has booked so far.
-func (t *Tx) totalsOf(operation string) (b fact.Booked, err error) {
-	err = t.queryRow(`SELECT charged_cents, refunded_cents FROM operations WHERE id = ?`, operation).Scan(&b.ChargedCents, &b.RefundedCents)
-	return b, notFound(err)
+func (t *Tx) totalsOf(operation string) (fact.Booked, error) {
+	o, err := t.Operation(operation)
+	return fact.Booked{ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents}, err
 }
 
 // currency is the account's: that of the fact that opens the ledger, behind which it

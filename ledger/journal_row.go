@@ -114,10 +114,12 @@ func (r Row) AppendEvent(buf []byte, account string) ([]byte, error) {
 }
 
 // Trace is the trace context that the row's command came with.
-func (r Row) Trace() (t fact.Trace, err error) {
-	if strings.Contains(r.Data, `"traceparent":"`) {
-		err = json.Unmarshal([]byte(r.Data), &t)
+func (r Row) Trace() (fact.Trace, error) {
+	if !strings.Contains(r.Data, `"traceparent":"`) {
+		return fact.Trace{}, nil
 	}
+	var t fact.Trace
+	err := json.Unmarshal([]byte(r.Data), &t)
 	return t, err
 }
 

@@ -65,6 +65,6 @@ func TestTwoRowsThatConcatenateAlikeHaveDifferentHashes(t *testing.T) {
 
 // encode gives a fact's JSON as the journal would hold it.
 func encode(f fact.Fact) ([]byte, error) {
-	text, err := emptyWriter(nil).encode(f)
+	text, err := new(writer).encode(f)
 	return []byte(text), err
 }

@@ -107,14 +107,6 @@ func (t *Tx) append(f fact.Fact) error {
 	return t.noteEnding(f)
 }
 
-func (t *Tx) insert(r Row) error {
-	err := t.exec(insertRow, r.Seq, r.Type, r.Time, r.Operation, r.Data, r.PrevHash, r.Hash)
-	if err != nil {
-		return fmt.Errorf("journal row %d (%s): %w", r.Seq, r.Type, err)
-	}
-	return nil
-}
-
 func (t *Tx) exec(query string, args ...any) error { return t.w.exec(query, args...) }
 
 func (t *Tx) queryRow(query string, args ...any) scanner { return t.w.queryRow(query, args...) }

@@ -36,12 +36,16 @@ type writer struct {
 
 	currency string // of the account, "" while it was not read
 
-	totals map[total]int64    // of the transaction, not yet written
-	spent  map[int64]spending // likewise, by quarter of an hour
+	totals  map[total]int64    // of the transaction, not yet written
+	spent   map[int64]spending // likewise, by quarter of an hour
+	held    heldBack           // likewise
+	rowArgs []any              // of the rows being written
+	known   known
 
 	pauseAt int64            // how long the log has to be for the readers to pause
 	paused  chan []*sql.Conn // gives the connections of readers that pause, nil while none was asked
 
+	turn     bool          // this writer has one of its process's turns
 	shared   int           // how many shared the last group
 	took     time.Duration // what a group takes to be committed, of late
 	rows     int           // how many rows the last group wrote
@@ -70,7 +74,9 @@ func newWriter(c *conn, l *Ledger) (*writer, error) {
 
 // emptyWriter is a writer whose next row is the first of a journal.
 func emptyWriter(c *conn) *writer {
-	return &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}, spent: map[int64]spending{}}
+	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}, spent: map[int64]spending{}, known: newKnown()}
+	c.before = w.before
+	return w
 }
 
 // encode is a fact's JSON as the journal holds it.
@@ -138,7 +144,7 @@ func (w *writer) run() {
 		select {
 		case r := <-w.l.requests:
 			group = w.gather(append(group[:0], r))
-			w.timed(group)
+			w.timed(w.takeTurn(group))
 		case taken := <-w.paused:
 			w.emptyLog(taken)
 		case <-w.l.closing:
@@ -151,8 +157,8 @@ func (w *writer) run() {
 }
 
 // lingerMost bounds how long a busy writer waits for a group to grow. A commit costs a
-// sync of the disk and every page it touched, however few facts it holds; but nobody
-// gains by a wait that is longer than the commit itself.
+// sync of the disk and every page it touched, however few facts it holds; but a
+// wait that is longer than the commit itself delays the callers and saves nothing.
 const lingerMost = 4 * time.Millisecond
 
 // gather takes what is waiting. After a group that others shared it waits for as many
@@ -181,15 +187,43 @@ func (w *writer) gather(group []*request) []*request {
 			late = nil
 		}
 	}
+	return group
+}
+
+// takeTurn waits for the writer's turn, and adds to the group what came meanwhile.
+func (w *writer) takeTurn(group []*request) []*request {
+	w.turn = w.l.turns.take()
+	for len(group) < cap(group) {
+		select {
+		case r := <-w.l.requests:
+			group = append(group, r)
+		default:
+			w.shared = len(group)
+			return group
+		}
+	}
 	w.shared = len(group)
 	return group
 }
 
+// giveTurn lets the next writer work.
+func (w *writer) giveTurn() {
+	if w.turn {
+		w.turn = false
+		w.l.turns.give()
+	}
+}
+
 // timed commits a group, and remembers how long that takes.
 func (w *writer) timed(group []*request) {
+	defer w.giveTurn()
 	began := time.Now() //nolint:forbidigo // a duration, which is in no fact
+	w.l.working.Store(micros(began))
+	defer w.l.working.Store(0)
 	w.commit(group)
-	w.took = (3*w.took + time.Since(began)) / 4 //nolint:forbidigo // likewise
+	took := time.Since(began) //nolint:forbidigo // likewise
+	w.took = (3*w.took + took) / 4
+	w.l.committed(len(group), took)
 }
 
 // errRefused says that a request of a group failed, and not the transaction.
@@ -258,6 +292,7 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 	before := w.head
 	defer func() {
 		if err != nil {
+			w.forgetHeld()
 			_ = w.exec(`ROLLBACK`)
 			w.head = before
 			clear(w.totals)
@@ -283,10 +318,14 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 			return nil, err
 		}
 	}
+	if err := w.writeHeld(); err != nil {
+		return nil, errors.Join(errRefused, err) // whose it is shows when each is run in its own savepoint
+	}
 	if err := w.flushTotals(); err != nil {
 		return nil, err
 	}
 	w.rows = len(tx.rows)
+	w.giveTurn()
 	return tx.rows, w.settle(group, tx.rows)
 }
 
@@ -307,8 +346,12 @@ func (w *writer) savepoint(tx *Tx, r *request) error {
 		return err
 	}
 	if r.err = tx.run(r.fn); r.err == nil {
+		r.err = w.writeHeld()
+	}
+	if r.err == nil {
 		return w.exec(`RELEASE one`)
 	}
+	w.forgetHeld()
 	w.head, tx.rows, w.totals, w.spent = before, tx.rows[:rows], totals, spent
 	if err := w.exec(`ROLLBACK TO one`); err != nil {
 		return errors.Join(r.err, err)

@@ -37,7 +37,14 @@ func (l *Ledger) Operation(ctx context.Context, id string) (fact.Operation, erro
 
 // Operation reads one operation as it stands inside the transaction.
 func (t *Tx) Operation(id string) (fact.Operation, error) {
-	return one(scanOperation, t.queryRow(`SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
+	if o, ok := t.w.known.operations[id]; ok {
+		return o, nil
+	}
+	o, err := one(scanOperation, t.queryRow(`SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
+	if err == nil {
+		t.w.known.remember(o)
+	}
+	return o, err
 }
 
 // operationsOfCommand lists a command's operations in the order they were made. Its
@@ -56,6 +63,26 @@ func (l *Ledger) OperationsOf(ctx context.Context, commandID string) ([]fact.Ope
 func (l *Ledger) OperationsIn(ctx context.Context, state fact.State, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = ? AND live = 1 ORDER BY accepted_at, id LIMIT ?`,
 		string(state), limit), scanOperation)
+}
+
+// Left is a part of the operations that an earlier run left in a state: those that were
+// there at a row of the journal, the first accepted first.
+type Left struct {
+	State fact.State     // sending or accepted
+	Until int64          // a row of the journal: what came to the state behind it is this run's
+	After fact.Operation // the last of the part before; zero for the first part
+	Limit int
+}
+
+// Left reads a part of what an earlier run left.
+func (l *Ledger) Left(ctx context.Context, x Left) ([]fact.Operation, error) {
+	since := int64(0)
+	if x.After.ID != "" {
+		since = micros(x.After.AcceptedAt)
+	}
+	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations o WHERE live = 1 AND state = ?1 AND (accepted_at, id) > (?2, ?3)
+		AND CASE state WHEN 'sending' THEN body_seq <= ?4 ELSE EXISTS (SELECT 1 FROM commands c WHERE c.id = o.command_id AND c.accepted_seq <= ?4) END
+		ORDER BY accepted_at, id LIMIT ?5`, string(x.State), since, x.After.ID, x.Until, x.Limit), scanOperation)
 }
 
 // Due lists operations of a kind and in a state of those that have not ended whose

@@ -187,7 +187,7 @@ var builds = map[string]func(b *book) error{
 		}
 		return nil
 	},
-	"insertMany":    func(*book) error { return nil }, // insertRow for more rows
+	"inserts":       func(*book) error { return nil }, // insertRow for more rows
 	"snapshotQuery": func(b *book) error { return b.joins(context.Background(), b.Ledger) },
 	"fold.fill":     func(*book) error { return nil }, // writes a part of a snapshot: INSERT … SELECT FROM json_each
 	"Ledger.Refused": func(b *book) error {

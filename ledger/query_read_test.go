@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,6 +97,42 @@ func TestWhatIsDueComesInOrderAndNothingEarly(t *testing.T) {
 	check(t, err)
 	if got := ids(in); !slices.Equal(got, []string{"never/1"}) {
 		t.Fatalf("sending: %v", got)
+	}
+}
+
+// TestWhatAnEarlierRunLeftIsReadInParts: each part goes on behind the one before, and what
+// this run sends or accepts itself is in none.
+func TestWhatAnEarlierRunLeftIsReadInParts(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1))
+	for _, id := range []string{"s1/1", "s2/1", "s3/1"} {
+		b.add(accepted(fact.KindOrder, id), sending(id, 1))
+	}
+	b.add(accepted(fact.KindOrder, "a1/1"))
+	until, _, err := b.Head(t.Context())
+	check(t, err)
+	b.add(sending("a1/1", 1), accepted(fact.KindOrder, "a2/1"))
+	for state, want := range map[fact.State]string{fact.StateSending: "[s1/1 s2/1] [s3/1]", fact.StateAccepted: ""} {
+		var parts []string
+		x := Left{State: state, Until: until, Limit: 2}
+		for {
+			part, err := b.Left(t.Context(), x)
+			check(t, err)
+			if len(part) == 0 {
+				break
+			}
+			parts = append(parts, fmt.Sprint(ids(part)))
+			x.After = part[len(part)-1]
+		}
+		if got := strings.Join(parts, " "); got != want {
+			t.Errorf("%s: %s instead of %s", state, got, want)
+		}
+	}
+	b.add(accepted(fact.KindOrder, "a3/1"))
+	until, _, err = b.Head(t.Context())
+	check(t, err)
+	if part, err := b.Left(t.Context(), Left{State: fact.StateAccepted, Until: until, Limit: 9}); err != nil || fmt.Sprint(ids(part)) != "[a2/1 a3/1]" {
+		t.Errorf("%v %v", ids(part), err)
 	}
 }
 

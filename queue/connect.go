@@ -110,7 +110,7 @@ func (q *Queue) Close() { q.nc.Close() }
 // is to be reached.
 func (q *Queue) URL() string {
 	if at := q.nc.ConnectedUrl(); at != "" {
-		return redacted(at)
+		return Redacted(at)
 	}
 	return q.where
 }
@@ -183,7 +183,7 @@ func (q *Queue) onReconnect(nc *nats.Conn) {
 	if q.reconnected != nil {
 		q.reconnected()
 	}
-	q.log.WithField("server", redacted(nc.ConnectedUrl())).Info("connected to nats")
+	q.log.WithField("server", Redacted(nc.ConnectedUrl())).Info("connected to nats")
 }
 
 func (q *Queue) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -200,15 +200,15 @@ func (c ConnectConfig) where() string {
 	case c.Context != "":
 		return "context " + c.Context
 	default:
-		return redacted(c.URL)
+		return Redacted(c.URL)
 	}
 }
 
 var errNoURL = errors.New("it must be nats://host:port, or several joined by commas")
 
-// redacted hides the user's part of addresses, which end up in errors and logs: a
+// Redacted hides the user's part of addresses, which end up in errors and logs: a
 // password, or a token in place of the user.
-func redacted(addresses string) string {
+func Redacted(addresses string) string {
 	parts := strings.Split(addresses, ",")
 	for i, address := range parts {
 		address = strings.TrimSpace(address)

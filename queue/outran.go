@@ -75,6 +75,16 @@ func (q *Queue) lacking(ctx context.Context, account string, line Line) (uint64,
 	return stored - min(stored, known), nil
 }
 
+// Waiting is how many commands are on the account's stream: those that are not
+// acknowledged, because they are in no ledger yet.
+func (q *Queue) Waiting(ctx context.Context, account string) (uint64, error) {
+	stream, err := q.js.Stream(ctx, CommandsStream(account))
+	if err != nil {
+		return 0, err
+	}
+	return stream.CachedInfo().State.Msgs, nil
+}
+
 // undelivered is how many commands a line's consumer knows of; all of them where there
 // is no consumer yet.
 func (q *Queue) undelivered(ctx context.Context, account string, line Line) (uint64, error) {

@@ -68,6 +68,21 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 	return all, nil
 }
 
+// Next is when a schedule fires next; zero when it never does.
+type Next struct {
+	Schedule string
+	Next     time.Time
+}
+
+// Slots returns the next slot of every schedule, in the order of the configuration.
+func (s *Sweeper) Slots() []Next {
+	all := make([]Next, 0, len(s.runners))
+	for _, r := range s.runners {
+		all = append(all, Next{Schedule: r.Name, Next: r.calendar.Next(s.Clock())})
+	}
+	return all
+}
+
 // PlanNow is what the schedule's sweep would do now. It appends nothing and
 // publishes nothing; where the table of proxies is old it lists them first.
 func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {

@@ -30,6 +30,7 @@ type Config struct {
 	Nonce     func() string                              // default: 128 random bits in hexadecimal
 	Wait      func(context.Context, time.Duration) error // of AwaitOrder; default: a timer that ctx ends
 	Transport http.RoundTripper                          // default: an own HTTP/1.1 transport with keep-alive
+	Observe   func(Exchange)                             // called when a request has ended; default: it is not called
 }
 
 // String shows where and as whom, never the secret.
@@ -80,6 +81,7 @@ type Client struct {
 	wait                       func(context.Context, time.Duration) error
 	transport                  http.RoundTripper
 	ownTransport               bool
+	observer                   func(Exchange)
 	sizes                      pageSizes
 	keys                       listKeys
 }
@@ -111,7 +113,7 @@ func New(cfg Config) (*Client, error) {
 		scheme: base.Scheme, hostPort: base.Host, basePath: strings.TrimRight(base.EscapedPath(), "/"),
 		signedHost: signedHost(base, cfg.SignPort), appID: cfg.AppID, secret: func() string { return secret }, userAgent: cfg.UserAgent,
 		environment: env, timeout: cfg.Timeout, maxBody: cfg.MaxBody, clock: cfg.Clock, nonce: cfg.Nonce,
-		wait: cfg.Wait, transport: cfg.Transport,
+		wait: cfg.Wait, transport: cfg.Transport, observer: cfg.Observe,
 	}
 	c.fillDefaults()
 	return c, nil

@@ -96,7 +96,7 @@ func (f OfferFilter) pairs() []string {
 // OffersPage reads one page of offers (API: GET /api/v1/offers, scope
 // offers:read; page size at most 200).
 func (c *Client) OffersPage(ctx context.Context, f OfferFilter, r PageRequest) (Page[Offer], error) {
-	return getPage(ctx, c, list{path: "/api/v1/offers", key: "offers"}, f.pairs(), r, decodeOffer)
+	return getPage(ctx, c, list{path: offersPath, key: "offers"}, f.pairs(), r, decodeOffer)
 }
 
 // Offers goes through all offers that match, page by page with one size and one

@@ -31,11 +31,16 @@ type answer struct {
 	body       []byte
 	err        error // transport or body failure
 	tooLarge   bool
+	took       time.Duration // where somebody observes requests
 }
 
 // do signs, sends once and reads. It never follows a redirect: it uses the
 // transport directly.
-func (c *Client) do(ctx context.Context, in call) answer {
+func (c *Client) do(ctx context.Context, in call) (out answer) {
+	if c.observer != nil {
+		began := c.clock()
+		defer func() { out.took = c.clock().Sub(began) }()
+	}
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}
 	}
@@ -51,7 +56,7 @@ func (c *Client) do(ctx context.Context, in call) answer {
 		return answer{sent: trace.maybeSent(c.ownTransport, ctx.Err() != nil), err: c.clean(err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	out := answer{sent: true, status: resp.StatusCode, retryAfter: retryAfterOf(resp.Header, c.clock())}
+	out = answer{sent: true, status: resp.StatusCode, retryAfter: retryAfterOf(resp.Header, c.clock())}
 	out.body, out.err = readBounded(resp, c.maxBody)
 	if out.err != nil {
 		out.tooLarge, out.err = errors.Is(out.err, errTooLarge), c.clean(out.err)
@@ -127,9 +132,11 @@ func (c *Client) get(ctx context.Context, path, query string) (Envelope, error) 
 	in := call{method: http.MethodGet, path: path, query: query}
 	a := c.do(ctx, in)
 	if a.err != nil && !a.tooLarge {
+		c.observe(&in, &a, &Envelope{}, false)
 		return Envelope{}, &TransportError{Method: in.method, Path: path, Sent: a.sent, Err: a.err}
 	}
 	e, failure := c.envelopeOf(a)
+	c.observe(&in, &a, &e, failure == "")
 	if failure == "" && e.Success && e.consistent() && a.status/100 == 2 {
 		return e, nil
 	}

@@ -20,6 +20,9 @@ const (
 )
 
 const (
+	accountPath = "/api/v1/account"
+	walletPath  = "/api/v1/wallet"
+	offersPath  = "/api/v1/offers"
 	ordersPath  = "/api/v1/orders"
 	proxiesPath = "/api/v1/proxies"
 	renewPath   = "/api/v1/proxies/renew"
@@ -84,8 +87,10 @@ func (c *Client) Post(ctx context.Context, w Write) Reply {
 	if err != nil {
 		return Reply{Failure: err.Error()}
 	}
-	a := c.do(ctx, call{method: http.MethodPost, path: path, body: w.Body, timestamp: w.Timestamp, key: w.Key, scenario: w.Scenario})
-	reply, _ := c.reply(w.Kind, a)
+	in := call{method: http.MethodPost, path: path, body: w.Body, timestamp: w.Timestamp, key: w.Key, scenario: w.Scenario}
+	a := c.do(ctx, in)
+	reply, e := c.reply(w.Kind, a)
+	c.observe(&in, &a, &e, reply.Envelope)
 	return reply
 }
 

@@ -21,3 +21,11 @@ const (
 	FindingRefundCurrency = "refund_currency"
 	FindingRefundAmount   = "refund_amount"
 )
+
+// FindingKinds are all of them.
+func FindingKinds() []string {
+	return []string{
+		FindingWallet, FindingOutside, FindingTotal, FindingCharge, FindingRefund, FindingMissing, FindingSums, FindingNotMoved, FindingRenewed,
+		FindingDecimal, FindingLate, FindingOrderCurrency, FindingRefundCurrency, FindingRefundAmount,
+	}
+}

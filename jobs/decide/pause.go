@@ -29,6 +29,15 @@ const (
 	causeFirewall  = "not_the_api"
 )
 
+// PauseCauses are all causes of a pause but ledger.CauseRestored: these, and the codes of
+// replies that pause.
+func PauseCauses() []string {
+	return []string{
+		CausePerson, CauseClock, CauseThrottled, causeFirewall, string(upstream.CodeInvalidSignature), string(upstream.CodeStaleTimestamp),
+		string(upstream.CodeAPIKeyRevoked), string(upstream.CodeInsufficientScope), string(upstream.CodeIdempotencyKeyRequired),
+	}
+}
+
 // OfThisMachine reports whether a pause of the account may be for a cause that another
 // machine does not have: its key, its clock, or what stands between it and the provider.
 func OfThisMachine(cause string) bool {

@@ -96,8 +96,8 @@ func (a *app) benchCommand() *cobra.Command {
 	f := c.Flags()
 	wholeVar(f, &b.commands, "commands", 20000, "how many commands")
 	f.StringVar(&b.kind, "kind", "renew", "renew or order")
-	wholeVar(f, &b.concurrency, "concurrency", 64, "requests under way at once")
-	wholeVar(f, &b.inFlight, "in-flight", 0, "commands published and not finished, at most (default 16 times the concurrency, and no less than 512)")
+	wholeVar(f, &b.concurrency, "concurrency", 64, "requests of an account under way at once, as in its configuration")
+	wholeVar(f, &b.inFlight, "in-flight", 0, "commands of an account published and not finished, at most (default 16 times the concurrency, and no less than 512)")
 	f.BoolVar(&b.drain, "drain", false, "also measure how a queue is drained that was filled before the runner came")
 	wholeVar(f, &b.accounts, "accounts", 1, "accounts on the one runner, among which the commands are spread")
 	wholeVar(f, &b.rows, "rows", 0, "rows that each journal has before anything is measured")
@@ -124,6 +124,10 @@ when it ends. It puts load on the server: do not aim it at one that works.`
 // have to hear more events at once than it has room for.
 const mostInFlight = 32768
 
+// mostBenchRequests is how many requests of all accounts may be under way at once: the
+// sandbox keeps no more than twice as many connections open.
+const mostBenchRequests = 2048
+
 func (b *bench) check() error {
 	switch {
 	case b.kind != "renew" && b.kind != "order":
@@ -140,10 +144,12 @@ func (b *bench) checkNumbers() error {
 	switch {
 	case b.commands < 1 || b.concurrency < 1 || b.concurrency > 1024:
 		return usage("--commands must be at least 1 and --concurrency 1 to 1024")
+	case b.accounts > mostBenchRequests/b.concurrency:
+		return usage("--accounts times --concurrency must be at most %d requests under way at once", mostBenchRequests)
 	case b.inFlight < 0 || b.inFlight > mostInFlight:
 		return usage("--in-flight must be 1 to %d", mostInFlight)
-	case b.accounts < 1 || b.accounts > b.concurrency || b.accounts > b.commands:
-		return usage("--accounts must be at least 1, and no more than --concurrency (%d) and --commands (%d): each has its part of both", b.concurrency, b.commands)
+	case b.accounts < 1 || b.accounts > b.commands:
+		return usage("--accounts must be at least 1, and no more than --commands (%d): each has its part of them", b.commands)
 	case b.rows < 0:
 		return usage("--rows must be at least 0")
 	}

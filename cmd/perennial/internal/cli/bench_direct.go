@@ -32,7 +32,7 @@ func (b *bench) direct(ctx context.Context, out *benchResult) error {
 	var next atomic.Int64
 	cpu, begin := cpuMicros(), time.Now()
 	group, ctx := errgroup.WithContext(ctx)
-	for range b.concurrency {
+	for range b.concurrency * b.accounts {
 		group.Go(func() error {
 			for {
 				n := int(next.Add(1)) - 1

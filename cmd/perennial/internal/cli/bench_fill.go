@@ -20,7 +20,7 @@ import (
 	"perennial/upstream"
 )
 
-// fillPlan is what the process that fills a ledger is told, on its standard input.
+// fillPlan is what bench writes to the process that fills a ledger, on its standard input.
 type fillPlan struct {
 	Path        string       `json:"path"`
 	Rows        int64        `json:"rows"`

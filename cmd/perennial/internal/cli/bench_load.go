@@ -16,7 +16,7 @@ import (
 	"perennial/queue"
 )
 
-// loadPlan is what the load's process is told, on its standard input: the address may hold
+// loadPlan is what bench writes to the load's process, on its standard input: the address may hold
 // a password.
 type loadPlan struct {
 	URL       string   `json:"url"`
@@ -26,7 +26,7 @@ type loadPlan struct {
 	Commands  int      `json:"commands"`
 	First     int      `json:"first"`     // the id of the first command
 	FromProxy int      `json:"from"`      // which of each account's proxies is renewed first
-	InFlight  int      `json:"in_flight"` // commands published and not finished, at most
+	InFlight  int      `json:"in_flight"` // commands of an account published and not finished, at most
 	Fill      bool     `json:"fill"`      // all are published before it says that it is ready
 }
 

@@ -36,7 +36,7 @@ func (a *app) printBench(r benchResult) error {
 func (r *benchResult) what() string {
 	text := fmt.Sprintf("%d at concurrency %d on %d cores", r.Commands, r.Concurrency, r.Cores)
 	if r.Accounts > 1 {
-		text += fmt.Sprintf(", for %d accounts", r.Accounts)
+		text += fmt.Sprintf(" each, for %d accounts", r.Accounts)
 	}
 	if r.ledgerBytesBefore > 0 {
 		text += fmt.Sprintf(", behind %d rows (%.0f MiB)", r.RowsBefore, float64(r.ledgerBytesBefore)/(1<<20))

@@ -233,12 +233,8 @@ func (b *bench) configOf(accounts []string, data string, nats config.NATS, repli
 		Accounts: map[string]*config.Account{},
 	}
 	for i, name := range accounts {
-		concurrency := b.concurrency / len(accounts)
-		if i < b.concurrency%len(accounts) {
-			concurrency++
-		}
 		c.Accounts[name] = &config.Account{
-			BaseURL: b.base, AppID: benchAppID(i), Secret: benchSecret, RatePerSecond: 1e6, Concurrency: concurrency, Location: time.UTC, Replicas: replicas,
+			BaseURL: b.base, AppID: benchAppID(i), Secret: benchSecret, RatePerSecond: 1e6, Concurrency: b.concurrency, Location: time.UTC, Replicas: replicas,
 		}
 	}
 	c.Defaults()

@@ -19,15 +19,15 @@ import (
 	"perennial/queue"
 )
 
-// publishAhead is how many commands are published at once, in atomic batches, where so
-// many may be under way. Where fewer may be, each is published by itself.
+// publishAhead is how many commands of an account are published at once, in atomic
+// batches, where so many may be under way. Where fewer may be, each is published by itself.
 const publishAhead = 512
 
 // meter takes the time of every command.
 type meter struct {
 	plan      loadPlan
 	queue     *queue.Queue
-	room      chan struct{} // as many places as commands may be under way
+	rooms     []chan struct{} // of each account: as many places as commands may be under way
 	finished  atomic.Int64
 	mu        sync.Mutex
 	sent      []time.Time // by the command's number, from 0
@@ -38,65 +38,74 @@ func newMeter(plan loadPlan, q *queue.Queue) *meter {
 	if plan.Fill {
 		plan.InFlight = plan.Commands
 	}
-	return &meter{plan: plan, queue: q, room: make(chan struct{}, max(plan.InFlight, 1)), sent: make([]time.Time, plan.Commands), latencies: make([]time.Duration, 0, plan.Commands)}
+	m := &meter{plan: plan, queue: q, sent: make([]time.Time, plan.Commands), latencies: make([]time.Duration, 0, plan.Commands)}
+	for range plan.Accounts {
+		m.rooms = append(m.rooms, make(chan struct{}, max(plan.InFlight, 1)))
+	}
+	return m
 }
 
-// publish publishes all commands, no more of them under way at once than may be.
+// publish publishes all commands. Each account has a producer of its own, and no more of
+// its commands are under way at once than may be.
 func (m *meter) publish(ctx context.Context) error {
-	if m.plan.InFlight >= publishAhead || m.plan.Fill {
-		return m.publishBatches(ctx)
-	}
-	// As many users as commands may be under way: each publishes one and waits for its end.
-	var next atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
-	for range m.plan.InFlight {
-		group.Go(func() error {
-			for {
-				n := int(next.Add(1)) - 1
-				if n >= m.plan.Commands {
-					return nil
-				}
-				if err := m.enter(ctx); err != nil {
-					return err
-				}
-				m.sending(n)
-				if err := m.queue.PublishOne(ctx, m.account(n), m.command(n)); err != nil {
-					return err
-				}
-			}
-		})
+	for i := range m.plan.Accounts {
+		if m.plan.InFlight >= publishAhead || m.plan.Fill {
+			group.Go(func() error { return m.publishBatches(ctx, i) })
+			continue
+		}
+		// As many users as commands may be under way: each publishes one and waits for its end.
+		var next atomic.Int64
+		for range m.plan.InFlight {
+			group.Go(func() error { return m.publishSingly(ctx, i, &next) })
+		}
 	}
 	return group.Wait()
 }
 
-func (m *meter) publishBatches(ctx context.Context) error {
-	for n := 0; n < m.plan.Commands; {
-		end := min(n+publishAhead, m.plan.Commands)
-		for range end - n {
-			if err := m.enter(ctx); err != nil {
+// publishSingly publishes an account's commands one by one, beside others who do.
+func (m *meter) publishSingly(ctx context.Context, account int, next *atomic.Int64) error {
+	for {
+		n := account + len(m.plan.Accounts)*(int(next.Add(1))-1)
+		if n >= m.plan.Commands {
+			return nil
+		}
+		if err := m.enter(ctx, n); err != nil {
+			return err
+		}
+		m.sending(n)
+		if err := m.queue.PublishOne(ctx, m.account(n), m.command(n)); err != nil {
+			return err
+		}
+	}
+}
+
+// publishBatches publishes an account's commands in atomic batches.
+func (m *meter) publishBatches(ctx context.Context, account int) error {
+	for n := account; n < m.plan.Commands; {
+		var numbers []int
+		for ; n < m.plan.Commands && len(numbers) < publishAhead; n += len(m.plan.Accounts) {
+			if err := m.enter(ctx, n); err != nil {
 				return err
 			}
+			numbers = append(numbers, n)
 		}
-		accounts := len(m.plan.Accounts)
-		for first := n; first < min(n+accounts, end); first++ {
-			var batch []queue.Outgoing
-			for i := first; i < end; i += accounts {
-				m.sending(i)
-				batch = append(batch, m.command(i))
-			}
-			if err := m.queue.PublishCommands(ctx, m.account(first), batch); err != nil {
-				return err
-			}
+		var batch []queue.Outgoing
+		for _, n := range numbers {
+			m.sending(n)
+			batch = append(batch, m.command(n))
 		}
-		n = end
+		if err := m.queue.PublishCommands(ctx, m.plan.Accounts[account], batch); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// enter waits until another command may be published.
-func (m *meter) enter(ctx context.Context) error {
+// enter waits until another command of the n-th one's account may be published.
+func (m *meter) enter(ctx context.Context, n int) error {
 	select {
-	case m.room <- struct{}{}:
+	case m.rooms[n%len(m.rooms)] <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -134,7 +143,7 @@ func (m *meter) follow(ctx context.Context, cancel context.CancelCauseFunc) (wai
 		accounts := len(m.plan.Accounts)
 		commands := (m.plan.Commands - i + accounts - 1) / accounts
 		group.Go(func() error {
-			err := m.followOne(live, commands)
+			err := m.followOne(live, commands, m.rooms[i])
 			if err != nil {
 				cancel(err)
 			}
@@ -145,7 +154,7 @@ func (m *meter) follow(ctx context.Context, cancel context.CancelCauseFunc) (wai
 }
 
 // followOne takes the time of each command's last event.
-func (m *meter) followOne(events iter.Seq2[queue.ReceivedEvent, error], commands int) error {
+func (m *meter) followOne(events iter.Seq2[queue.ReceivedEvent, error], commands int, room <-chan struct{}) error {
 	for e, err := range events {
 		if err != nil {
 			return err
@@ -160,7 +169,7 @@ func (m *meter) followOne(events iter.Seq2[queue.ReceivedEvent, error], commands
 		if err := m.took(e); err != nil {
 			return err
 		}
-		<-m.room
+		<-room
 		m.finished.Add(1)
 		if commands--; commands == 0 {
 			return nil

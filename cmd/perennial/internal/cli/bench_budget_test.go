@@ -1,0 +1,26 @@
+// What a whole command may allocate in the runner: a count, which is the same on every
+// machine within what the size of a group changes.
+
+package cli
+
+import "testing"
+
+// allocationsBudget is what a command that is taken from a full queue may allocate. Half
+// of it is the HTTP client, NATS messages of four events and what database/sql's driver
+// wants of each argument; the ledger's own part has a budget in ledger/testdata/budget.txt.
+// Raise a number with the reason; lower it when less is used.
+var allocationsBudget = map[string]float64{
+	"renew": 560,
+	"order": 900,
+}
+
+func TestACommandKeepsItsBudget(t *testing.T) {
+	for kind, most := range allocationsBudget {
+		out, _ := benched(t, "--kind", kind, "--drain", "--commands", "1500", "--concurrency", "64")
+		if got := out.Drained.Allocations; got > most {
+			t.Errorf("%s: %.0f allocations of %.0f: say here why it is worth more, or use less", kind, got, most)
+		} else {
+			t.Logf("%s: %.0f allocations of %.0f", kind, got, most)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+// What is measured of a ledger: sums that only grow, ages, and sizes.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"time"
+
+	"perennial/ledger/fact"
+)
+
+// Spent is what operations of one kind were charged, and what came back, in integer
+// cents. Both only grow, and the kinds together are Balance's.
+type Spent struct {
+	Kind          fact.Kind
+	ChargedCents  int64 // what is in suspense too
+	RefundedCents int64
+}
+
+// SpentByKind sums the book by the kind of operation. Only renewals book to suspense.
+func (l *Ledger) SpentByKind(ctx context.Context) ([]Spent, error) {
+	orders, renewals := Spent{Kind: fact.KindOrder}, Spent{Kind: fact.KindRenewal}
+	err := l.read.QueryRowContext(ctx, `SELECT
+		coalesce(sum(cents) FILTER (WHERE kind IN ('charge', 'suspense') AND debit = 'orders'), 0),
+		coalesce(sum(cents) FILTER (WHERE kind = 'refund' AND credit = 'orders'), 0),
+		coalesce(sum(cents) FILTER (WHERE kind IN ('charge', 'suspense') AND debit <> 'orders'), 0),
+		coalesce(sum(cents) FILTER (WHERE kind = 'refund' AND credit <> 'orders'), 0) FROM totals`).
+		Scan(&orders.ChargedCents, &orders.RefundedCents, &renewals.ChargedCents, &renewals.RefundedCents)
+	return []Spent{orders, renewals}, err
+}
+
+// NetSpentSince is what was charged less what came back, from the quarter of an hour on
+// that holds an instant, in cents.
+func (l *Ledger) NetSpentSince(ctx context.Context, since time.Time) (cents int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(cents), 0) FROM spent WHERE quarter >= ?`, since.UnixMicro()/quarter).Scan(&cents)
+	return cents, err
+}
+
+// quarter is a quarter of an hour in microseconds.
+const quarter = 900_000_000
+
+// OldestAmbiguous is the first attempt that may have executed, of all operations that are
+// sent again for it; nil when there is none.
+func (l *Ledger) OldestAmbiguous(ctx context.Context) (*time.Time, error) {
+	var at sql.NullInt64
+	err := l.read.QueryRowContext(ctx, `SELECT min(first_ambiguous_at) FROM operations WHERE live = 1 AND ambiguous > 0 AND state IN ('sending', 'waiting')`).Scan(&at)
+	if err != nil || !at.Valid {
+		return nil, err
+	}
+	t := fromMicros(at.Int64)
+	return &t, nil
+}
+
+// CountExpiring counts the listed proxies that expire before each of some instants, which
+// are in order. It reads each entry of the index once.
+func (l *Ledger) CountExpiring(ctx context.Context, before []time.Time) ([]int64, error) {
+	counts := make([]int64, len(before))
+	from, sum := int64(math.MinInt64), int64(0)
+	for i, t := range before {
+		var n int64
+		err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at >= ? AND expires_at < ?`, from, micros(t)).Scan(&n)
+		if err != nil {
+			return nil, err
+		}
+		sum += n
+		from, counts[i] = micros(t), sum
+	}
+	return counts, nil
+}
+
+// LastFinishedSlot is the latest slot of a schedule whose sweep came to its end;
+// ErrNotFound before the first.
+func (l *Ledger) LastFinishedSlot(ctx context.Context, schedule string) (Slot, error) {
+	return one(scanSlot, l.read.QueryRowContext(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'finished' ORDER BY slot_at DESC LIMIT 1`, schedule))
+}
+
+// PlannedSums are how many proxies a slot's plan found due, and its estimate in cents;
+// ErrNotFound where the slot was not planned, or its row was archived.
+func (l *Ledger) PlannedSums(ctx context.Context, slot Slot) (due, cents int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(data ->> '$.due', 0), coalesce(data ->> '$.estimate_cents', 0) FROM journal WHERE seq = ? AND type = 'sweep.planned'`,
+		slot.Seq).Scan(&due, &cents)
+	return due, cents, notFound(err)
+}
+
+// Sizes are the bytes of the ledger file and of its write-ahead log.
+func (l *Ledger) Sizes() (file, log int64) { return sizeOf(l.path), sizeOf(l.path + "-wal") }
