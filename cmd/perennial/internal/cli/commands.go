@@ -34,6 +34,7 @@ type commandFlags struct {
 	priority string
 	wait     bool
 	timeout  time.Duration
+	dryRun   bool
 }
 
 func (f *commandFlags) add(c *cobra.Command) {
@@ -43,6 +44,7 @@ func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it after this instant, such as 2026-12-01T00:00:00Z")
 	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")
 	c.Flags().StringVar(&f.priority, "priority", "", "high goes before others, bulk after them")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what it would cost now, publish nothing")
 	c.Flags().BoolVar(&f.wait, "wait", false, "follow it until it has ended")
 	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow it, such as 2m; it goes on afterwards (default: for ever)")
 }
@@ -135,19 +137,33 @@ func orderItems(items []string) ([]command.Item, error) {
 
 func (a *app) renewCommand() *cobra.Command {
 	var f commandFlags
+	var dueBefore string
 	c := &cobra.Command{
 		Use:     "renew PROXY_ID…",
 		Short:   "Renew proxies",
-		Example: "  perennial renew px_us_1 px_us_2 --days 30 --wait",
+		Example: "  perennial renew px_us_1 px_us_2 --days 30 --wait\n  perennial renew px_us_1 px_us_2 --due-before 72h --dry-run",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			body := f.body()
 			body["proxy_ids"] = ids
+			if dueBefore != "" {
+				body["due_before"] = instantOrSpan(dueBefore, time.Now())
+			}
 			return a.publishOne(cmd.Context(), queue.KindProxyRenew, f, body)
 		},
 	}
 	f.add(c)
+	c.Flags().StringVar(&dueBefore, "due-before", "", "leave out what expires later than this: an instant, or a time from now such as 72h")
 	return c
+}
+
+// instantOrSpan is the instant that a span of time from now leads to; any other text stays
+// as it is, and is refused with the command if it is no instant.
+func instantOrSpan(text string, now time.Time) string {
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(d).UTC().Format(time.RFC3339)
+	}
+	return text
 }
 
 // publishOne publishes a command and, with --wait, follows it.
@@ -161,12 +177,16 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 	if err != nil {
 		return usage("%w", err)
 	}
+	out := queue.Outgoing{Kind: kind, Data: data, Priority: queue.Priority(f.priority)}
+	if f.dryRun {
+		return a.price(ctx, 1, func(yield func([]queue.Outgoing) error) error { return yield([]queue.Outgoing{out}) })
+	}
 	r, err := a.connect()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if err := r.PublishOne(ctx, r.account, queue.Outgoing{Kind: kind, Data: data, Priority: queue.Priority(f.priority)}); err != nil {
+	if err := r.PublishOne(ctx, r.account, out); err != nil {
 		return err
 	}
 	if !f.wait {

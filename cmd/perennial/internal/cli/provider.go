@@ -38,7 +38,7 @@ func (a *app) provider() (*upstream.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.Client(name, secret, time.Now)
+	return c.Client(name, secret, time.Now, nil)
 }
 
 // asking runs do with a client of the provider. What the provider refuses is a

@@ -120,7 +120,7 @@ func (r *rotation) prove(ctx context.Context, secret string) error {
 	if err := changed.Validate(); err != nil {
 		return usage("--app-id: %w", err)
 	}
-	client, err := (&config.Config{Accounts: map[string]*config.Account{r.account: &changed}}).Client(r.account, secret, time.Now)
+	client, err := (&config.Config{Accounts: map[string]*config.Account{r.account: &changed}}).Client(r.account, secret, time.Now, nil)
 	if err != nil {
 		return err
 	}

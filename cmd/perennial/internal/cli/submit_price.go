@@ -1,4 +1,4 @@
-// `perennial submit --dry-run`: what a batch would cost now.
+// --dry-run of `submit`, `order` and `renew`: what commands would cost now.
 
 package cli
 
@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/dustin/go-humanize/english"
 
 	"perennial/jobs"
 	"perennial/jobs/command"
@@ -34,27 +36,32 @@ type quote struct {
 	found bool
 }
 
-// price prints what the commands would cost as things stand: an order at the
-// provider's quote, a renewal at what was last paid. Nothing is published.
+// price prints what the batch would cost as things stand. Nothing is published.
 func (s *submitting) price(ctx context.Context, b *batch) error {
-	l, _, err := s.app.openLedger(ctx)
+	return s.app.price(ctx, len(b.entries), func(yield func([]queue.Outgoing) error) error { return b.each(publishedAtOnce, yield) })
+}
+
+// price prints what n commands would cost as things stand: an order at the provider's
+// quote, a renewal at what was last paid. Nothing is published.
+func (a *app) price(ctx context.Context, n int, each func(yield func([]queue.Outgoing) error) error) error {
+	l, _, err := a.openLedger(ctx)
 	if err != nil {
 		l = nil // nothing was ever paid here
 	} else {
 		defer func() { _ = l.Close() }()
 	}
-	client, err := s.app.provider()
+	client, err := a.provider()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	currency := s.app.currencyOf(ctx, client)
+	currency := a.currencyOf(ctx, client)
 	quotes := map[string]quote{}
-	list := s.app.listing("COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE", "")
+	list := a.listing("COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE", "")
 	var total, unpriced int64
-	err = b.each(publishedAtOnce, func(out []queue.Outgoing) error {
+	err = each(func(out []queue.Outgoing) error {
 		for _, o := range out {
-			p, err := s.priceOne(ctx, l, client, quotes, o, currency)
+			p, err := priceOne(ctx, l, client, quotes, o, currency)
 			if err != nil {
 				return err
 			}
@@ -72,23 +79,23 @@ func (s *submitting) price(ctx context.Context, b *batch) error {
 	if err != nil {
 		return err
 	}
-	s.warnOfWallet(ctx, client, total)
-	if err := list.end(nil); err != nil || s.app.output == "json" {
+	a.warnOfWallet(ctx, client, total)
+	if err := list.end(nil); err != nil || a.output == "json" {
 		return err
 	}
-	_, err = fmt.Fprintf(s.app.stdout, "\n%d commands, %s in all where the price is known, %d of unknown price; nothing was published\n", len(b.entries), money(total, currency), unpriced)
+	_, err = fmt.Fprintf(a.stdout, "\n%s, %s in all where the price is known, %d of unknown price; nothing was published\n", english.Plural(n, "command", ""), money(total, currency), unpriced)
 	return err
 }
 
 // warnOfWallet says on stderr that the wallet does not pay for what has a price.
-func (s *submitting) warnOfWallet(ctx context.Context, client *upstream.Client, total int64) {
+func (a *app) warnOfWallet(ctx context.Context, client *upstream.Client, total int64) {
 	w, err := client.Wallet(ctx)
 	if err == nil && w.BalanceCents < total {
-		fmt.Fprintf(s.app.stderr, "warning: the wallet holds %s, and %s is missing\n", money(w.BalanceCents, w.Currency), money(total-w.BalanceCents, w.Currency))
+		fmt.Fprintf(a.stderr, "warning: the wallet holds %s, and %s is missing\n", money(w.BalanceCents, w.Currency), money(total-w.BalanceCents, w.Currency))
 	}
 }
 
-func (s *submitting) priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]quote, o queue.Outgoing, currency string) (PricedCommand, error) {
+func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]quote, o queue.Outgoing, currency string) (PricedCommand, error) {
 	c, err := command.Parse(jobs.KindOf(o.Kind), o.Data, command.Rules{Environment: upstream.Sandbox, CIDRField: "-"})
 	if err != nil {
 		return PricedCommand{}, err

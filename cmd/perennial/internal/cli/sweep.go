@@ -15,13 +15,14 @@ import (
 )
 
 func (a *app) sweepCommand() *cobra.Command {
-	c := &cobra.Command{Use: "sweep", Short: "Schedules: list, plan, run, forecast, approve"}
+	c := &cobra.Command{Use: "sweep", Short: "Schedules: list, plan, run, forecast, approve, history"}
 	c.AddCommand(
 		a.sweepList(),
 		a.sweepOne("plan SCHEDULE", "Show what a sweep would renew and cost; changes nothing", daemon.VerbPlan, &daemon.SweepRequest{}),
 		a.sweepRun(),
 		a.sweepForecast(),
-		a.sweepApprove())
+		a.sweepApprove(),
+		a.sweepHistory())
 	return c
 }
 

@@ -36,6 +36,8 @@ type Config struct {
 	Embedded bool   `koanf:"-"` // nothing was configured: the sandbox runs in this process
 
 	RefillEvents bool `koanf:"-"` // `run --refill-events`
+
+	lines map[string]int // of the keys in the file, by path
 }
 
 // NATS is how the streams are reached: another server, or the embedded one.
@@ -104,7 +106,7 @@ func Load(path string) (*Config, error) {
 	if err := checkIntegers(path, text); err != nil {
 		return nil, err
 	}
-	c := &Config{File: path}
+	c := &Config{File: path, lines: linesOf(text)}
 	if err := unmarshalStrict(k, c); err != nil {
 		return nil, unknownKeys(path, text, err)
 	}
@@ -114,7 +116,7 @@ func Load(path string) (*Config, error) {
 		c.NATS.CredsFile = c.ResolvePath(c.NATS.CredsFile)
 	}
 	if err := c.validate(); err != nil {
-		return nil, invalid("configuration %s: %w", path, err)
+		return nil, invalid("configuration %s: %s%w", path, atLine(c.lines, err.Error()), err)
 	}
 	return c, nil
 }
@@ -310,11 +312,11 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// Client makes the account's API client.
-func (c *Config) Client(name, secret string, clock func() time.Time) (*upstream.Client, error) {
+// Client makes the account's API client. observe hears of each request; nil: nothing does.
+func (c *Config) Client(name, secret string, clock func() time.Time, observe func(upstream.Exchange)) (*upstream.Client, error) {
 	a := c.Accounts[name]
 	client, err := upstream.New(upstream.Config{
-		BaseURL: a.BaseURL, AppID: a.AppID, Secret: secret, SignPort: a.SignPort, Clock: clock, UserAgent: "perennial/" + Version,
+		BaseURL: a.BaseURL, AppID: a.AppID, Secret: secret, SignPort: a.SignPort, Clock: clock, UserAgent: "perennial/" + Version, Observe: observe,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("account %s: %w", name, err)

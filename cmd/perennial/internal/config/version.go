@@ -2,5 +2,31 @@
 
 package config
 
+import "runtime/debug"
+
 // Version is set by the release build (-ldflags "-X perennial/cmd/perennial/internal/config.Version=…").
 var Version = "0.1.0"
+
+// Commit is the revision that the program was built from, with "+" behind it where files
+// had been changed; "" where the build does not know.
+func Commit() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	revision, changed := "", ""
+	for _, s := range build.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			revision = s.Value
+		case "vcs.modified":
+			if s.Value == "true" {
+				changed = "+"
+			}
+		}
+	}
+	if revision == "" {
+		return ""
+	}
+	return revision + changed
+}

@@ -30,7 +30,7 @@ func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.mustCLI("renew", "px_2", "--id", "second") // the stranger's event is where its facts belong
+	w.cli("renew", "px_2", "--id", "second") // the stranger's event is where its facts belong; a fact of the runner's own may have met it already
 	if code := run.wait(); code != cli.ExitFailed || !strings.Contains(run.stderr.String(), "was not published by this program") {
 		t.Fatalf("exit %d\n%s", code, run.stderr)
 	}
@@ -55,7 +55,7 @@ func TestAStrangersEventIsNotTheEndOfAnAccount(t *testing.T) {
 	if _, err := again.Request("perennial.events.main.pwned", []byte("{}"), patience); err != nil {
 		t.Fatal(err)
 	}
-	w.mustCLI("renew", "px_1", "--id", "third")
+	w.cli("renew", "px_1", "--id", "third")
 	run.wait()
 	if _, errs, code := w.cli("run"); code != cli.ExitFailed || !strings.Contains(errs, "was not published by this program") || strings.Contains(errs, "is empty") {
 		t.Fatalf("exit %d\n%s", code, errs)

@@ -160,3 +160,52 @@ func TestMistakesOnTheCommandLineSayWhatToDo(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestOneCommandIsPricedBeforeItIsPublished: an order at the provider's quote, a renewal at
+// what was last paid for one of its kind; nothing is published.
+func TestOneCommandIsPricedBeforeItIsPublished(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	run, _ := w.run()
+	priced := func(args ...string) (p cli.PricedCommand) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(w.mustCLI(append(args, "--dry-run", "-o", "json")...)), &p); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if p := priced("order", "--item", "off_us_1=3", "--id", "o"); p.ID != "o" || p.Count != 3 || p.Cents == nil || *p.Cents != 900 {
+		t.Errorf("%+v", p)
+	}
+	if p := priced("renew", "px_1", "--id", "r"); p.Count != 1 || p.Cents != nil {
+		t.Errorf("nothing was paid yet, and the price is %+v", p)
+	}
+	w.mustCLI("renew", "px_1", "--id", "paid", "--wait")
+	if p := priced("renew", "px_1", "--id", "r"); p.Cents == nil || *p.Cents != 300 {
+		t.Errorf("%+v", p)
+	}
+	for _, id := range []string{"o", "r"} {
+		if _, _, code := w.cli("status", id); code != cli.ExitFailed {
+			t.Errorf("%s was published: exit %d", id, code)
+		}
+	}
+	w.settled(run, "paid")
+}
+
+// TestRenewLeavesOutWhatIsNotDue: by a time from now, and by an instant.
+func TestRenewLeavesOutWhatIsNotDue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2) // they live for 24 hours at least
+	run, _ := w.run()
+	if out, errs, code := w.cli("renew", "px_1", "--id", "early", "--due-before", "1h", "--wait"); code != cli.ExitFailed && code != cli.ExitPartly {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	w.mustCLI("renew", "px_1", "--id", "due", "--due-before", "2200-01-01T00:00:00Z", "--wait")
+	if _, errs, code := w.cli("renew", "px_1", "--due-before", "soon"); code != cli.ExitUsage || !strings.Contains(errs, "due_before") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if paid := len(w.renewals()); paid != 1 {
+		t.Errorf("%d renewals were paid", paid)
+	}
+	w.settled(run, "due")
+}

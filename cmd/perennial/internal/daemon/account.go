@@ -32,6 +32,7 @@ type account struct {
 	log    *logrus.Entry
 	ledger atomic.Pointer[ledger.Ledger]
 	Client *upstream.Client
+	counts *counts
 
 	started chan struct{} // closed when it works, or is known not to for now
 	once    sync.Once
@@ -76,7 +77,8 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 	if err != nil {
 		return nil, err
 	}
-	if a.Client, err = h.Config.Client(name, secret, time.Now); err != nil {
+	a.counts = h.meter.of(name)
+	if a.Client, err = h.Config.Client(name, secret, time.Now, a.counts.request); err != nil {
 		return nil, err
 	}
 	if h.Queue.Down() == "" {

@@ -39,13 +39,18 @@ func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
 	if err != nil {
 		return err
 	}
+	begin, _, err := a.Ledger().Head(ctx)
+	if err != nil {
+		return err
+	}
 	ctx, end, err := a.lead(ctx, lease)
 	if err != nil {
 		return err
 	}
 	defer end()
 	defer a.forgetRelay(lease)
-	runner := a.newRunner(ctx, intake)
+	counted := a.counts.following(a.Ledger())
+	runner := a.newRunner(ctx, intake, counted)
 	a.setState("reading the provider's account")
 	stop, err := a.serveVerbs(ctx, runner)
 	if err != nil {
@@ -71,6 +76,7 @@ func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
 	a.mu.Unlock()
 	a.setState("")
 	a.hasStarted()
+	defer counted.start(relay, begin)()
 	return a.workAndPublish(ctx, runner, relay, sweeper)
 }
 
@@ -312,14 +318,15 @@ func (a *account) publishRest(ctx context.Context, relay *queue.Relay) {
 // askEvery is how often a provider without other traffic is asked.
 const askEvery = 5 * time.Second
 
-func (a *account) newRunner(ctx context.Context, intake *queue.Intake) *jobs.Runner {
+func (a *account) newRunner(ctx context.Context, intake *queue.Intake, counted *following) *jobs.Runner {
 	address := a.Client.BaseURL()
 	if a.host.Config.Embedded {
 		address = embeddedAddress
 	}
 	return jobs.NewRunner(jobs.Config{
 		Account: a.Name, Ledger: a.Ledger(), Provider: a.Client, Address: address, Commands: intake,
-		DeadLetter: func(ctx context.Context, dead queue.Dead) error { return a.host.Queue.DeadLetter(ctx, a.Name, dead) },
+		DeadLetter: a.deadLetter,
+		Taken:      counted.take,
 		Answer:     a.answerInbox,
 		AnswerEnd:  func(inbox, id string) { a.answerEnd(ctx, inbox, id) },
 		Clock:      time.Now, Random: rand.Float64, Log: a.log, Version: config.Version, Holder: a.host.holder,
@@ -327,6 +334,15 @@ func (a *account) newRunner(ctx context.Context, intake *queue.Intake) *jobs.Run
 		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.Location,
 		ReconcileEvery: a.config.ReconcileEvery, AskEvery: askEvery, Reached: a.host.reached,
 	})
+}
+
+// deadLetter puts what is no command on the stream for it.
+func (a *account) deadLetter(ctx context.Context, dead queue.Dead) error {
+	err := a.host.Queue.DeadLetter(ctx, a.Name, dead)
+	if err == nil {
+		a.counts.deadLetters.WithLabelValues(a.Name).Inc()
+	}
+	return err
 }
 
 // bind asks the provider until it answers; only an answer that does not fit is

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger"
 	"perennial/ledger/files"
 	"perennial/queue"
 	"perennial/upstream/sandbox"
@@ -40,7 +42,9 @@ type Host struct {
 	Queue    *queue.Queue
 	Sandbox  *sandbox.Server
 	Accounts []*account
+	turns    *ledger.Turns // of the accounts' writers
 	HTTP     *httpHost
+	meter    *meter
 	// VerbMetadata is what $SRV.INFO shows of each verb of the accounts' services. It is
 	// set before Run; nil: nothing.
 	VerbMetadata map[string]map[string]string
@@ -74,7 +78,7 @@ func Start(ctx context.Context, c *config.Config, log *logrus.Logger, reached fu
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	h := &Host{Config: c, log: log, reached: reached, started: time.Now().UTC().Truncate(time.Second), changed: make(chan struct{}, 1)}
+	h := &Host{Config: c, log: log, reached: reached, started: time.Now().UTC().Truncate(time.Second), changed: make(chan struct{}, 1), meter: newMeter()}
 	if err := h.start(ctx); err != nil {
 		h.Close()
 		return nil, err
@@ -95,6 +99,9 @@ func (h *Host) start(ctx context.Context) (err error) {
 	}
 	if err := h.connect(); err != nil {
 		return err
+	}
+	if len(h.Config.Accounts) > 1 { // half of the cores: what else a command needs is done beside the writers
+		h.turns = ledger.NewTurns(runtime.GOMAXPROCS(0) / 2)
 	}
 	for _, name := range h.Config.AccountNames() {
 		a, err := newAccountHost(ctx, h, name)

@@ -40,12 +40,12 @@ func startHTTP(h *Host) (*httpHost, error) {
 	}
 	s := &httpHost{host: h, listener: listener}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics{h})
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics{h}, h.meter)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /livez", s.livez)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /nodes", s.nodes)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: registry}))
 	mux.HandleFunc("GET /{$}", s.dashboard)
 	s.server = &http.Server{Handler: s.guarded(mux), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
 	go func() {
@@ -84,6 +84,41 @@ func (s *httpHost) close() {
 	if err := s.server.Shutdown(ctx); err != nil {
 		_ = s.server.Close()
 	}
+}
+
+// livez is 200 unless a part of the process is stuck: only another start helps then, and
+// what was under way goes on behind it.
+func (s *httpHost) livez(w http.ResponseWriter, _ *http.Request) {
+	for _, a := range s.host.Accounts {
+		if why := a.stuck(time.Now()); why != "" {
+			s.host.log.WithField("account", a.Name).Error("stuck: " + why)
+			http.Error(w, "stuck: "+why, http.StatusServiceUnavailable)
+			return
+		}
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// stuckAfter is for how long one commit, or one batch of commands on its way into the
+// ledger, may take: a writer gives up waiting for another process's lock after seconds.
+const stuckAfter = 2 * time.Minute
+
+// stuck says which part of the account does not go on, "" when none is stuck. Commands that
+// wait for NATS are not: they go on when it is there again.
+func (a *account) stuck(now time.Time) string {
+	if since := a.Ledger().WorkingSince(); !since.IsZero() && now.Sub(since) > stuckAfter {
+		return "the ledger's writer is at one commit since " + since.UTC().Format(time.RFC3339)
+	}
+	a.mu.Lock()
+	runner := a.runner
+	a.mu.Unlock()
+	if runner == nil || a.host.probed.get(needsNATS) != "" || a.host.probed.get(needsStreams+a.Name) != "" {
+		return ""
+	}
+	if since := runner.TakingSince(); !since.IsZero() && now.Sub(since) > stuckAfter {
+		return "commands that were read are not in the ledger since " + since.UTC().Format(time.RFC3339)
+	}
+	return ""
 }
 
 // Readiness is what /readyz?verbose answers.
@@ -132,104 +167,6 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
 	_, _ = fmt.Fprint(w, said)
-}
-
-// metrics reads every account's ledger when it is scraped.
-type metrics struct{ host *Host }
-
-var (
-	operationsDesc = prometheus.NewDesc("perennial_operations", "Operations by state.", []string{"account", "state"}, nil)
-	moneyDesc      = prometheus.NewDesc("perennial_book_cents", "The books, in cents.", []string{"account", "of"}, nil)
-	headDesc       = prometheus.NewDesc("perennial_journal_seq", "The newest journal row.", []string{"account"}, nil)
-	publishedDesc  = prometheus.NewDesc("perennial_published_seq", "The newest journal row on the events stream.", []string{"account"}, nil)
-	reviewsDesc    = prometheus.NewDesc("perennial_reviews", "What waits for a person: operations, lines of them, and proxies that sweeps have given up.", []string{"account"}, nil)
-	pausedDesc     = prometheus.NewDesc("perennial_paused", "What is paused, 1 each.", []string{"account", "scope", "cause"}, nil)
-	reconciledDesc = prometheus.NewDesc("perennial_reconciled_timestamp_seconds", "When the books were last compared with the provider.", []string{"account"}, nil)
-	agreedDesc     = prometheus.NewDesc("perennial_reconciled_ok", "Whether the books agreed then.", []string{"account"}, nil)
-	differenceDesc = prometheus.NewDesc("perennial_reconciled_difference_cents", "By how much the wallet was outside of what the books allow.", []string{"account"}, nil)
-	sweepsDesc     = prometheus.NewDesc("perennial_sweep_failed", "A sweep that is due and cannot be made, 1 each.", []string{"account", "schedule"}, nil)
-	unsweptDesc    = prometheus.NewDesc("perennial_sweep_failed_expiring", "Proxies that such a sweep is about and that expire before its next slot.", []string{"account", "schedule"}, nil)
-	checkDesc      = prometheus.NewDesc("perennial_check", "Whether one thing that the account depends on is as it should be.", []string{"account", "check"}, nil)
-	lagDesc        = prometheus.NewDesc("perennial_lag_rows", "Rows of the events stream that a standby has not folded yet; 0 on the active runner.", []string{"account"}, nil)
-	roleDesc       = prometheus.NewDesc("perennial_role", "What the runner does with the account, 1 for its role: active or standby.", []string{"account", "role"}, nil)
-	readyDesc      = prometheus.NewDesc("perennial_ready", "Whether the account works.", []string{"account"}, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{operationsDesc, moneyDesc, headDesc, publishedDesc, reviewsDesc, pausedDesc, readyDesc, roleDesc, lagDesc, checkDesc, sweepsDesc, unsweptDesc, reconciledDesc, agreedDesc, differenceDesc} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m metrics) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	for _, a := range m.host.Accounts {
-		gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, append([]string{a.Name}, labels...)...)
-		}
-		ready := 1.0
-		for _, c := range a.checks() {
-			ok := 1.0
-			if !c.OK {
-				ok, ready = 0, 0
-			}
-			gauge(checkDesc, ok, c.Name)
-		}
-		gauge(readyDesc, ready)
-		gauge(roleDesc, 1, a.role())
-		lag, _ := a.standby.read()
-		gauge(lagDesc, float64(lag))
-		for _, f := range a.failingSweeps() {
-			gauge(sweepsDesc, 1, f.Schedule)
-			gauge(unsweptDesc, float64(f.Expiring), f.Schedule)
-		}
-		m.collectLedger(ctx, a, gauge)
-	}
-}
-
-func (m metrics) collectLedger(ctx context.Context, a *account, gauge func(*prometheus.Desc, float64, ...string)) {
-	counts, err := a.Ledger().StateCounts(ctx)
-	if err != nil {
-		a.log.WithError(err).Warn("metrics could not be read from the ledger")
-		return
-	}
-	for state, n := range counts {
-		gauge(operationsDesc, float64(n), string(state))
-	}
-	b, err := a.Ledger().Balance(ctx, a.Name)
-	if err != nil {
-		return
-	}
-	for of, cents := range map[string]int64{
-		"wallet": b.WalletCents, "charged": b.ChargedCents, "refunded": b.RefundedCents, "suspense": b.SuspenseCents,
-		"funding": b.FundingCents, "external": b.ExternalCents,
-	} {
-		gauge(moneyDesc, float64(cents), of)
-	}
-	gauge(headDesc, float64(b.Head.Seq))
-	if n, err := a.Ledger().CountReviews(ctx); err == nil {
-		gauge(reviewsDesc, float64(n))
-	}
-	v, err := a.show(ctx, struct{}{})
-	if err != nil {
-		return
-	}
-	gauge(publishedDesc, float64(v.Published))
-	for _, p := range v.Paused {
-		gauge(pausedDesc, 1, p.Scope, p.Cause)
-	}
-	if last := v.Reconciled; !last.At.IsZero() {
-		ok := 0.0
-		if last.OK {
-			ok = 1
-		}
-		gauge(reconciledDesc, float64(last.At.Unix()))
-		gauge(agreedDesc, ok)
-		gauge(differenceDesc, float64(last.DifferenceCents))
-	}
 }
 
 // dashboardRows is how many operations the page shows of each account.

@@ -1,0 +1,43 @@
+// `perennial config show`: the effective configuration.
+
+package cli
+
+import (
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "The configuration: show"}
+	c.AddCommand(&cobra.Command{
+		Use: "show", Short: "Every key with its effective value, and where that comes from; no secrets",
+		Example: "  perennial config show\n  perennial --config /etc/perennial/perennial.yaml config show -o json", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			c, err := config.Load(a.configFile)
+			if err != nil {
+				return err
+			}
+			list := a.listing("KEY", "VALUE", "FROM")
+			for _, s := range c.Settings() {
+				text, err := json.Marshal(s.Value)
+				if err != nil {
+					return err
+				}
+				said := string(text)
+				if word, ok := s.Value.(string); ok {
+					said = word
+				} else if said == "null" {
+					said = ""
+				}
+				if err := list.add("", s, s.Key, said, s.From); err != nil {
+					return err
+				}
+			}
+			return list.end(nil)
+		},
+	})
+	return c
+}

@@ -1,0 +1,113 @@
+// What a configuration comes to, key by key, and where each value is from.
+
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"perennial/queue"
+)
+
+// Setting is one key of the configuration with its effective value. It holds no secret.
+type Setting struct {
+	Key   string `json:"key"`
+	Value any    `json:"value"`
+	From  string `json:"from"` // "line N", "default", or where a secret is read from
+}
+
+// Settings are all keys in the order of the documents; those of accounts by name.
+func (c *Config) Settings() []Setting {
+	var all []Setting
+	c.collect(&all, reflect.ValueOf(c).Elem(), "")
+	return all
+}
+
+// collect adds what a structure, a map or a list holds.
+func (c *Config) collect(all *[]Setting, v reflect.Value, path string) {
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return
+		}
+		v = v.Elem()
+	}
+	switch {
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			if key := v.Type().Field(i).Tag.Get("koanf"); key != "-" && key != "" {
+				c.collect(all, v.Field(i), under(path, key))
+			}
+		}
+		if a, ok := reflect.TypeAssert[*Account](v.Addr()); ok {
+			*all = append(*all, c.secretSetting(path, a))
+		}
+	case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.Pointer:
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			c.collect(all, v.MapIndex(key), under(path, key.String()))
+		}
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		for i := range v.Len() {
+			c.collect(all, v.Index(i), path+"["+strconv.Itoa(i)+"]")
+		}
+	default:
+		*all = append(*all, Setting{Key: path, Value: shown(path, v.Interface()), From: c.from(path)})
+	}
+}
+
+// from is where a key's value comes from.
+func (c *Config) from(path string) string {
+	if line, ok := c.lines[path]; ok {
+		return "line " + strconv.Itoa(line)
+	}
+	if c.Embedded {
+		return "embedded default"
+	}
+	return "default"
+}
+
+// shown is a value as the file would have it. Addresses of NATS lose their users' parts,
+// which may hold passwords; the provider's has none.
+func shown(path string, value any) any {
+	switch v := value.(type) {
+	case time.Duration:
+		return v.String()
+	case []time.Duration:
+		texts := make([]string, len(v))
+		for i, d := range v {
+			texts[i] = d.String()
+		}
+		return texts
+	case string:
+		if path == "nats.url" && v != "" {
+			return queue.Redacted(v)
+		}
+	}
+	return value
+}
+
+// secretSetting says where an account's secret is read from, and never what it is.
+func (c *Config) secretSetting(path string, a *Account) Setting {
+	name := path[len("accounts."):]
+	s := Setting{Key: path + " (secret)", Value: "(not shown)"}
+	_, err := c.SecretOf(name)
+	switch {
+	case a.Secret != "" || c.Embedded:
+		s.From = "embedded default"
+	case err != nil:
+		s.Value, s.From = "(none)", fmt.Sprintf("secret_file, or %s in the environment", SecretVariable(name))
+	case os.Getenv(SecretVariable(name)) != "":
+		s.From = SecretVariable(name) + " in the environment"
+	case os.Getenv("CREDENTIALS_DIRECTORY") != "":
+		s.From = "CREDENTIALS_DIRECTORY, or secret_file"
+	default:
+		s.From = "secret_file"
+	}
+	return s
+}

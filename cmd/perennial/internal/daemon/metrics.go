@@ -1,0 +1,290 @@
+// Metrics that are read of each account when they are asked for. What is counted as it
+// happens is in metrics_counted.go.
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/jobs/decide"
+	"perennial/ledger"
+)
+
+// metrics reads every account's ledger when it is scraped.
+type metrics struct{ host *Host }
+
+// measure is a metric that is read: a gauge, or a counter that the ledger keeps.
+type measure struct {
+	*prometheus.Desc
+	kind prometheus.ValueType
+}
+
+var measures []measure
+
+func read(kind prometheus.ValueType, name, help string, labels ...string) measure {
+	m := measure{prometheus.NewDesc("perennial_"+name, help, append([]string{"account"}, labels...), nil), kind}
+	measures = append(measures, m)
+	return m
+}
+
+const (
+	gauge   = prometheus.GaugeValue
+	counter = prometheus.CounterValue
+)
+
+var (
+	operationsNow = read(gauge, "operations", "Operations by state.", "state")
+	bookNow       = read(gauge, "book_cents", "The books, in cents.", "of")
+	chargedEver   = read(counter, "charged_cents_total", "Cents that the ledger booked as charged, those in suspense among them, by kind of operation.", "kind")
+	refundedEver  = read(counter, "refunded_cents_total", "Cents that the ledger booked as refunded, by kind of operation.", "kind")
+	spentNow      = read(gauge, "spent_cents", "Cents charged less those refunded in the last seven days.")
+	runwayNow     = read(gauge, "runway_seconds", "For how long the book's wallet lasts, spent as in the last seven days, or since the ledger was opened; absent where nothing was spent.")
+	headNow       = read(gauge, "journal_seq", "The newest journal row.")
+	publishedNow  = read(gauge, "published_seq", "The newest journal row on the events stream.")
+	unpublished   = read(gauge, "unpublished_rows", "Journal rows that are not on the events stream yet.")
+	waitingNow    = read(gauge, "commands_waiting", "Commands on the commands stream that are not in the ledger yet.")
+	reviewsNow    = read(gauge, "reviews", "What waits for a person: operations, lines of them, and proxies that sweeps have given up.")
+	pausedNow     = read(gauge, "paused", "What is paused, 1 each.", "scope", "cause")
+	reconciledAt  = read(gauge, "reconciled_timestamp_seconds", "When the books were last compared with the provider.")
+	reconciledOK  = read(gauge, "reconciled_ok", "Whether the books agreed then.")
+	differenceNow = read(gauge, "reconciled_difference_cents", "By how much the wallet was outside of what the books allow.")
+	sweepFailed   = read(gauge, "sweep_failed", "A sweep that is due and cannot be made, 1 each.", "schedule")
+	sweepExpiring = read(gauge, "sweep_failed_expiring", "Proxies that such a sweep is about and that expire before its next slot.", "schedule")
+	sweepNext     = read(gauge, "sweep_next_timestamp_seconds", "When the schedule fires next.", "schedule")
+	sweepLast     = read(gauge, "sweep_last_timestamp_seconds", "The schedule's latest slot.", "schedule")
+	sweepFinished = read(gauge, "sweep_finished_timestamp_seconds", "The schedule's latest slot whose commands are all published; a slot with nothing due counts.", "schedule")
+	sweepState    = read(gauge, "sweep_state", "The state of the schedule's latest slot, 1 for it: planned, held, finished or missed.", "schedule", "state")
+	sweepDue      = read(gauge, "sweep_due", "Proxies that were due in the schedule's latest plan.", "schedule")
+	sweepCents    = read(gauge, "sweep_planned_cents", "What the schedule's latest plan was estimated at, in cents.", "schedule")
+	checkNow      = read(gauge, "check", "Whether one thing that the account depends on is as it should be.", "check")
+	lagNow        = read(gauge, "lag_rows", "Rows of the events stream that a standby has not folded yet; 0 on the active runner.")
+	roleNow       = read(gauge, "role", "What the runner does with the account, 1 for its role: active or standby.", "role")
+	readyNow      = read(gauge, "ready", "Whether the account works.")
+	expiringNow   = read(gauge, "proxies_expiring", "Listed proxies that expire within a span of time, those of shorter spans among them. 0s: they have expired. any: they have an expiry.", "within")
+	windowLeft    = read(gauge, "ambiguous_window_seconds", "How long the oldest attempt that may have executed is still sent again by itself; absent where there is none. At 0 it goes to a person.")
+	sizeNow       = read(gauge, "ledger_bytes", "The size of the ledger file, and of its write-ahead log.", "file")
+	skewNow       = read(gauge, "clock_skew_seconds", "How far this machine's clock was ahead of the provider's, by its last reply; absent before.")
+)
+
+var buildInfo = prometheus.NewDesc("perennial_build_info", "1, by what runs.", []string{"version", "commit", "go"}, nil)
+
+// Describe implements prometheus.Collector.
+func (metrics) Describe(ch chan<- *prometheus.Desc) {
+	ch <- buildInfo
+	for _, m := range measures {
+		ch <- m.Desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m metrics) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(buildInfo, gauge, 1, config.Version, config.Commit(), runtime.Version())
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, a := range m.host.Accounts {
+		set := func(m measure, value float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(m.Desc, m.kind, value, append([]string{a.Name}, labels...)...)
+		}
+		a.measureHealth(ctx, set)
+		for _, part := range []func(context.Context, setter) error{a.measureBooks, a.measureState, a.measureFleet, a.measureSweeps} {
+			if err := part(ctx, set); err != nil && ctx.Err() == nil {
+				a.log.WithError(err).Warn("some metrics could not be read from the ledger")
+			}
+		}
+	}
+}
+
+// setter gives a measure its value.
+type setter func(m measure, value float64, labels ...string)
+
+func (set setter) at(m measure, t time.Time, labels ...string) {
+	set(m, float64(t.UnixMicro())/1e6, labels...)
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// measureHealth shows what the account depends on.
+func (a *account) measureHealth(ctx context.Context, set setter) {
+	ready := true
+	for _, c := range a.checks() {
+		ready = ready && c.OK
+		set(checkNow, truth(c.OK), c.Name)
+	}
+	set(readyNow, truth(ready))
+	set(roleNow, 1, a.role())
+	lag, _ := a.standby.read()
+	set(lagNow, float64(lag))
+	for _, f := range a.failingSweeps() {
+		set(sweepFailed, 1, f.Schedule)
+		set(sweepExpiring, float64(f.Expiring), f.Schedule)
+	}
+	file, log := a.Ledger().Sizes()
+	set(sizeNow, float64(file), "ledger")
+	set(sizeNow, float64(log), "log")
+	if a.host.Queue.Down() != "" {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if n, err := a.host.Queue.Waiting(limited, a.Name); err == nil {
+		set(waitingNow, float64(n))
+	}
+}
+
+// spentOver is the time over which spending is averaged.
+const spentOver = 7 * 24 * time.Hour
+
+// measureBooks shows the money.
+func (a *account) measureBooks(ctx context.Context, set setter) error {
+	l := a.Ledger()
+	b, err := l.Balance(ctx, a.Name)
+	if err != nil {
+		return err
+	}
+	for of, cents := range map[string]int64{
+		"wallet": b.WalletCents, "charged": b.ChargedCents, "refunded": b.RefundedCents, "suspense": b.SuspenseCents,
+		"funding": b.FundingCents, "external": b.ExternalCents,
+	} {
+		set(bookNow, float64(cents), of)
+	}
+	set(headNow, float64(b.Head.Seq))
+	kinds, err := l.SpentByKind(ctx)
+	for _, s := range kinds {
+		set(chargedEver, float64(s.ChargedCents), string(s.Kind))
+		set(refundedEver, float64(s.RefundedCents), string(s.Kind))
+	}
+	if err != nil {
+		return err
+	}
+	opened, err := l.OpenedAt(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil
+	}
+	now := time.Now()
+	spent, spentErr := l.NetSpentSince(ctx, now.Add(-spentOver))
+	if err := errors.Join(err, spentErr); err != nil {
+		return err
+	}
+	set(spentNow, float64(spent))
+	if over := max(min(spentOver, now.Sub(opened)), 24*time.Hour); spent > 0 {
+		set(runwayNow, over.Seconds()*float64(b.WalletCents)/float64(spent))
+	}
+	return nil
+}
+
+// measureState shows operations, and how far the account is with the provider and the
+// events stream.
+func (a *account) measureState(ctx context.Context, set setter) error {
+	l := a.Ledger()
+	counts, err := l.StateCounts(ctx)
+	for state, n := range counts {
+		set(operationsNow, float64(n), string(state))
+	}
+	reviews, reviewsErr := l.CountReviews(ctx)
+	oldest, oldestErr := l.OldestAmbiguous(ctx)
+	v, shown := a.show(ctx, struct{}{})
+	if err := errors.Join(err, reviewsErr, oldestErr, shown); err != nil {
+		return err
+	}
+	set(reviewsNow, float64(reviews))
+	if oldest != nil {
+		set(windowLeft, max(0, decide.Window-time.Since(*oldest)).Seconds())
+	}
+	set(publishedNow, float64(v.Published))
+	set(unpublished, float64(max(v.Head.Seq-int64(v.Published), 0)))
+	for _, p := range v.Paused {
+		set(pausedNow, 1, p.Scope, p.Cause)
+	}
+	if last := v.Reconciled; !last.At.IsZero() {
+		set.at(reconciledAt, last.At)
+		set(reconciledOK, truth(last.OK))
+		set(differenceNow, float64(last.DifferenceCents))
+	}
+	if skew, heard := a.clockSkew(); heard {
+		set(skewNow, skew.Seconds())
+	}
+	return nil
+}
+
+// clockSkew is how far this machine's clock is ahead of the provider's; heard is false
+// where no reply has shown it.
+func (a *account) clockSkew() (skew time.Duration, heard bool) {
+	a.mu.Lock()
+	runner := a.runner
+	a.mu.Unlock()
+	if runner == nil {
+		return 0, false
+	}
+	return runner.ClockSkew()
+}
+
+// spans are the values of proxies_expiring's label, in order.
+var spans = []struct {
+	name string
+	time.Duration
+}{{"0s", 0}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"1d", 24 * time.Hour}, {"3d", 72 * time.Hour}, {"7d", 168 * time.Hour}, {"30d", 720 * time.Hour}, {"any", 1 << 62}}
+
+// measureFleet counts proxies by the time that they have left, on the provider's clock.
+func (a *account) measureFleet(ctx context.Context, set setter) error {
+	now := time.Now()
+	if skew, heard := a.clockSkew(); heard {
+		now = now.Add(-skew)
+	}
+	before := make([]time.Time, len(spans))
+	for i, s := range spans {
+		before[i] = now.Add(s.Duration)
+	}
+	counts, err := a.Ledger().CountExpiring(ctx, before)
+	for i, n := range counts {
+		set(expiringNow, float64(n), spans[i].name)
+	}
+	return err
+}
+
+// measureSweeps shows each schedule of the account that this runner has.
+func (a *account) measureSweeps(ctx context.Context, set setter) error {
+	a.mu.Lock()
+	sweeper := a.sweeper
+	a.mu.Unlock()
+	if sweeper == nil {
+		return nil
+	}
+	for _, s := range sweeper.Slots() {
+		if !s.Next.IsZero() {
+			set.at(sweepNext, s.Next, s.Schedule)
+		}
+		last, err := a.Ledger().LastSlot(ctx, s.Schedule)
+		if errors.Is(err, ledger.ErrNotFound) {
+			continue
+		}
+		finished, finishedErr := a.Ledger().LastFinishedSlot(ctx, s.Schedule)
+		if finishedErr == nil {
+			set.at(sweepFinished, finished.At, s.Schedule)
+		} else if !errors.Is(finishedErr, ledger.ErrNotFound) {
+			err = errors.Join(err, finishedErr)
+		}
+		if err != nil {
+			return err
+		}
+		set.at(sweepLast, last.At, s.Schedule)
+		set(sweepState, 1, s.Schedule, last.State)
+		if due, cents, err := a.Ledger().PlannedSums(ctx, last); err == nil {
+			set(sweepDue, float64(due), s.Schedule)
+			set(sweepCents, float64(cents), s.Schedule)
+		} else if !errors.Is(err, ledger.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}

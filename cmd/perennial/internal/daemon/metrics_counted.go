@@ -1,0 +1,191 @@
+// Metrics that are counted as things happen, from the start of the process on: requests,
+// facts, commits, and how long commands take.
+
+package daemon
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"perennial/jobs/decide"
+	"perennial/ledger/fact"
+	"perennial/upstream"
+)
+
+// meter holds what is counted for all accounts of the process. Its zero value is not ready:
+// use newMeter.
+type meter struct {
+	requests       *prometheus.CounterVec
+	requestSeconds *prometheus.HistogramVec
+	heldSeconds    *prometheus.CounterVec
+	facts          *prometheus.CounterVec
+	attempts       *prometheus.CounterVec
+	ambiguous      *prometheus.CounterVec
+	reviews        *prometheus.CounterVec
+	findings       *prometheus.CounterVec
+	leftOut        *prometheus.CounterVec
+	deadLetters    *prometheus.CounterVec
+	turns          *prometheus.CounterVec
+	settleSeconds  *prometheus.HistogramVec
+	eventSeconds   *prometheus.HistogramVec
+	commitSeconds  *prometheus.HistogramVec
+	commitWrites   *prometheus.HistogramVec
+}
+
+// Upper bounds of histograms: of a request, whose client gives up after 60 seconds; of a
+// command, which may wait for money or for a person; of a commit, in seconds; of what one
+// commit holds.
+var (
+	requestBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	commandBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400}
+	commitBuckets  = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}
+	groupBuckets   = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}
+)
+
+func newMeter() *meter {
+	counted := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "perennial", Name: name, Help: help}, append([]string{"account"}, labels...))
+	}
+	timed := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "perennial", Name: name, Help: help, Buckets: buckets}, append([]string{"account"}, labels...))
+	}
+	return &meter{
+		requests:       counted("provider_requests_total", "Requests to the provider that have ended, by endpoint, code of the envelope (none: no envelope was read; other: not in the API's document) and outcome: ok, refused, rate_limited, unknown (no envelope), not_sent (not one byte).", "route", "code", "outcome"),
+		requestSeconds: timed("provider_request_seconds", "How long requests to the provider took, by endpoint.", requestBuckets, "route"),
+		heldSeconds:    counted("rate_limited_seconds_total", "For how long the provider asked the account to wait, by Retry-After."),
+		facts:          counted("facts_total", "Facts that this runner appended to the journal, by type.", "type"),
+		attempts:       counted("attempts_total", "Writes that this runner began to send: first, or again under the same key.", "attempt"),
+		ambiguous:      counted("ambiguous_attempts_total", "Attempts without a conclusive reply: they may have executed."),
+		reviews:        counted("reviews_opened_total", "Operations handed to a person, by the code of the provider's last reply (none: no reply is the cause; other: not in the API's document).", "code"),
+		findings:       counted("findings_total", "Differences between the books and the provider that were published, by kind.", "finding"),
+		leftOut:        counted("sweep_left_out_total", "Proxies that plans left out, by schedule and by what they wait for.", "schedule", "reason"),
+		deadLetters:    counted("dead_letters_total", "Messages that could not be read as commands."),
+		turns:          counted("turns_total", "How often this runner began to work for the account: at its start, after a failure, at a take-over."),
+		settleSeconds:  timed("settle_seconds", "From a command's acceptance to its end, by kind of operation.", commandBuckets, "kind"),
+		eventSeconds:   timed("event_seconds", "From a command's publication to the publication of its end, by kind of operation; commands that came before this process began are left out.", commandBuckets, "kind"),
+		commitSeconds:  timed("commit_seconds", "How long commits of the ledger took.", commitBuckets),
+		commitWrites:   timed("commit_writes", "How many writes one commit of the ledger held.", groupBuckets),
+	}
+}
+
+func (m *meter) all() []prometheus.Collector {
+	return []prometheus.Collector{m.requests, m.requestSeconds, m.heldSeconds, m.facts, m.attempts, m.ambiguous, m.reviews, m.findings, m.leftOut,
+		m.deadLetters, m.turns, m.settleSeconds, m.eventSeconds, m.commitSeconds, m.commitWrites}
+}
+
+// Describe implements prometheus.Collector.
+func (m *meter) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range m.all() {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *meter) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range m.all() {
+		c.Collect(ch)
+	}
+}
+
+// counts is what is counted for one account.
+type counts struct {
+	account string
+	*meter
+
+	commitTook, commitHeld prometheus.Observer
+	byType                 map[string]prometheus.Counter
+}
+
+// of makes an account's counters, at 0 where their labels are known: a rate of what has not
+// happened yet is 0, and not absent.
+func (m *meter) of(account string) *counts {
+	c := &counts{account: account, meter: m, byType: map[string]prometheus.Counter{},
+		commitTook: m.commitSeconds.WithLabelValues(account), commitHeld: m.commitWrites.WithLabelValues(account)}
+	for name := range fact.Types() {
+		c.byType[name] = m.facts.WithLabelValues(account, name)
+	}
+	for _, v := range []*prometheus.CounterVec{m.heldSeconds, m.ambiguous, m.deadLetters, m.turns} {
+		v.WithLabelValues(account)
+	}
+	for _, attempt := range []string{attemptFirst, attemptAgain} {
+		m.attempts.WithLabelValues(account, attempt)
+	}
+	for _, kind := range decide.FindingKinds() {
+		m.findings.WithLabelValues(account, kind)
+	}
+	for _, kind := range []fact.Kind{fact.KindOrder, fact.KindRenewal} {
+		m.settleSeconds.WithLabelValues(account, string(kind))
+		m.eventSeconds.WithLabelValues(account, string(kind))
+	}
+	for _, route := range upstream.Routes() {
+		m.requestSeconds.WithLabelValues(account, route)
+	}
+	return c
+}
+
+// Outcomes of requests.
+const (
+	outcomeOK          = "ok"
+	outcomeRefused     = "refused"
+	outcomeRateLimited = "rate_limited"
+	outcomeUnknown     = "unknown"
+	outcomeNotSent     = "not_sent"
+)
+
+func outcomeOf(x upstream.Exchange) string {
+	switch {
+	case x.Code == string(upstream.CodeRateLimited) || x.HTTPStatus == http.StatusTooManyRequests:
+		return outcomeRateLimited
+	case x.Code == string(upstream.CodeOK):
+		return outcomeOK
+	case x.Code != "":
+		return outcomeRefused
+	case x.Sent:
+		return outcomeUnknown
+	}
+	return outcomeNotSent
+}
+
+// request counts a request to the provider.
+func (c *counts) request(x upstream.Exchange) {
+	c.requests.WithLabelValues(c.account, x.Route, codeLabel(x.Code), outcomeOf(x)).Inc()
+	seconds := c.requestSeconds.WithLabelValues(c.account, x.Route)
+	if e, ok := seconds.(prometheus.ExemplarObserver); ok && exemplary(x.TraceID) {
+		e.ObserveWithExemplar(x.Took.Seconds(), prometheus.Labels{"trace_id": x.TraceID})
+		return
+	}
+	seconds.Observe(x.Took.Seconds())
+}
+
+// exemplary reports whether a trace id may be an exemplar: OpenMetrics allows 128
+// characters for all of its labels.
+func exemplary(traceID string) bool {
+	if traceID == "" || len(traceID) > 64 {
+		return false
+	}
+	for i := range len(traceID) {
+		if c := traceID[i]; c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// codeLabel is a code of the API's document, "other", or "none".
+func codeLabel(code string) string {
+	switch {
+	case code == "":
+		return "none"
+	case upstream.Code(code).Known():
+		return code
+	}
+	return "other"
+}
+
+// committed counts a commit of the ledger.
+func (c *counts) committed(writes int, took time.Duration) {
+	c.commitTook.Observe(took.Seconds())
+	c.commitHeld.Observe(float64(writes))
+}

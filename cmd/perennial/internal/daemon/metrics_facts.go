@@ -1,0 +1,212 @@
+// Counting what the account's journal says: facts by type, and how long commands take.
+
+package daemon
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"perennial/jobs/decide"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
+	"perennial/queue"
+)
+
+// Values of attempts_total's label.
+const (
+	attemptFirst = "first"
+	attemptAgain = "again"
+)
+
+// factsAtOnce is how many rows are counted at once; sooner or later all of the newest are.
+const factsAtOnce = 1000
+
+// takenMost bounds how many commands are remembered until they end.
+const takenMost = 1 << 16
+
+// following counts the facts that an account appends in one turn.
+type following struct {
+	counts *counts
+	ledger *ledger.Ledger
+	relay  *queue.Relay
+
+	mu    sync.Mutex
+	taken map[string]arrived // commands that came in this turn and have not ended
+	ended []ended            // and those whose end is not published yet, in order
+	more  chan struct{}      // ended has grown
+
+	accepted map[string]int64 // by command: the time of its row; of count alone
+	held     time.Time        // until when the provider asked to wait; of count alone
+}
+
+// arrived is a command as it came.
+type arrived struct {
+	kind      fact.Kind
+	published time.Time
+}
+
+// ended is a command that has ended: its row is published with seq.
+type ended struct {
+	arrived
+
+	seq int64
+}
+
+// following begins a turn of the account.
+func (c *counts) following(l *ledger.Ledger) *following {
+	c.turns.WithLabelValues(c.account).Inc()
+	return &following{counts: c, ledger: l, taken: map[string]arrived{}, more: make(chan struct{}, 1), accepted: map[string]int64{}}
+}
+
+// take remembers when a command was published.
+func (f *following) take(id string, kind fact.Kind, published time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.taken) < takenMost && !published.IsZero() {
+		f.taken[id] = arrived{kind, published}
+	}
+}
+
+// start counts the rows behind one until stop is called.
+func (f *following) start(relay *queue.Relay, after int64) (stop func()) {
+	f.relay = relay
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { f.run(ctx, after) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// run counts the rows behind one until ctx ends.
+func (f *following) run(ctx context.Context, after int64) {
+	var published sync.WaitGroup
+	defer published.Wait()
+	published.Go(func() { f.awaitPublished(ctx) })
+	for {
+		select {
+		case <-f.ledger.Changed(after):
+		case <-ctx.Done():
+			return
+		}
+		rows, err := f.ledger.Rows(ctx, after, factsAtOnce)
+		if err != nil && sleep.For(ctx, time.Second) != nil {
+			return
+		}
+		for _, r := range rows {
+			f.count(ctx, r)
+			after = r.Seq
+		}
+	}
+}
+
+// awaitPublished measures commands until the end of each is on the events stream.
+func (f *following) awaitPublished(ctx context.Context) {
+	for {
+		f.mu.Lock()
+		all := f.ended
+		f.ended = nil
+		f.mu.Unlock()
+		for _, e := range all {
+			if f.relay.Wait(ctx, uint64(e.seq)) != nil {
+				return
+			}
+			f.counts.eventSeconds.WithLabelValues(f.counts.account, string(e.kind)).Observe(max(time.Since(e.published), 0).Seconds())
+		}
+		if len(all) > 0 {
+			continue
+		}
+		select {
+		case <-f.more:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// count counts a row. What is frequent is counted without its data being decoded.
+func (f *following) count(ctx context.Context, r ledger.Row) {
+	c := f.counts
+	if n, ok := c.byType[r.Type]; ok {
+		n.Inc()
+	}
+	switch r.Type {
+	case "command.accepted":
+		if len(f.accepted) < takenMost {
+			f.accepted[r.Operation] = r.Time
+		}
+	case "command.finished":
+		f.finished(ctx, r)
+	case "operation.sending":
+		attempt := attemptFirst
+		if !strings.Contains(r.Data, `"attempt":1,`) {
+			attempt = attemptAgain
+		}
+		c.attempts.WithLabelValues(c.account, attempt).Inc()
+	case "operation.waiting", "operation.review", "account.paused", "sweep.held", "ledger.discrepancy":
+		if x, err := fact.Decode(r.Type, []byte(r.Data)); err == nil {
+			f.countRare(r, x)
+		}
+	}
+}
+
+// finished measures a command that has ended.
+func (f *following) finished(ctx context.Context, r ledger.Row) {
+	id := r.Operation
+	f.mu.Lock()
+	came, known := f.taken[id]
+	if known {
+		delete(f.taken, id)
+		f.ended = append(f.ended, ended{came, r.Seq})
+	}
+	f.mu.Unlock()
+	if known {
+		select {
+		case f.more <- struct{}{}:
+		default:
+		}
+	}
+	at, began := f.accepted[id]
+	delete(f.accepted, id)
+	if !known || !began { // it came in an earlier turn, or it was refused and never accepted
+		command, err := f.ledger.Command(ctx, id)
+		if err != nil {
+			return
+		}
+		came.kind, at = command.Kind, command.AcceptedAt.UnixMicro()
+	}
+	f.counts.settleSeconds.WithLabelValues(f.counts.account, string(came.kind)).Observe(max(float64(r.Time-at)/1e6, 0))
+}
+
+// countRare counts what is said in a fact's data.
+func (f *following) countRare(r ledger.Row, x fact.Fact) {
+	c := f.counts
+	switch x := x.(type) {
+	case fact.OperationWaiting:
+		if x.Ambiguous {
+			c.ambiguous.WithLabelValues(c.account).Inc()
+		}
+	case fact.OperationReview:
+		if x.Ambiguous {
+			c.ambiguous.WithLabelValues(c.account).Inc()
+		}
+		c.reviews.WithLabelValues(c.account, codeLabel(x.Code)).Inc()
+	case fact.AccountPaused:
+		if x.Cause == decide.CauseThrottled && x.Until != nil && x.Until.After(f.held) {
+			from := r.Instant()
+			if f.held.After(from) {
+				from = f.held
+			}
+			f.held = *x.Until
+			c.heldSeconds.WithLabelValues(c.account).Add(max(f.held.Sub(from), 0).Seconds())
+		}
+	case fact.SweepHeld:
+		c.leftOut.WithLabelValues(c.account, x.Schedule, string(x.Code)).Add(float64(x.LeftOut))
+	case fact.LedgerDiscrepancy:
+		c.findings.WithLabelValues(c.account, x.Finding).Inc()
+	}
+}
