@@ -1,0 +1,139 @@
+package daemon
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.yaml.in/yaml/v3"
+
+	"perennial/jobs/decide"
+	"perennial/ledger"
+)
+
+// documents is where the alerts, the dashboard and the runbook are.
+const documents = "../../../../docs"
+
+func document(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(documents, name))
+	must(t, err)
+	return string(text)
+}
+
+// alerts are the rules of docs/operations/alerts.yaml.
+func alerts(t *testing.T) (all []struct{ Alert, Expr, URL string }) {
+	t.Helper()
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr string
+				Annotations struct {
+					URL string `yaml:"runbook_url"`
+				}
+			}
+		}
+	}
+	must(t, yaml.Unmarshal([]byte(document(t, "operations/alerts.yaml")), &file))
+	for _, r := range file.Groups[0].Rules {
+		all = append(all, struct{ Alert, Expr, URL string }{r.Alert, r.Expr, r.Annotations.URL})
+	}
+	if len(all) < 20 {
+		t.Fatalf("%d alerts", len(all))
+	}
+	return all
+}
+
+// TestEachAlertHasATestAndAnEntry in alerts_test.yaml and in the runbook, with all of its
+// four parts; and the runbook has no entry without an alert.
+func TestEachAlertHasATestAndAnEntry(t *testing.T) {
+	tests, runbook := document(t, "operations/alerts_test.yaml"), document(t, "runbook.md")
+	entries := strings.Split(runbook, "\n## ")[1:]
+	var named []string
+	for _, entry := range entries {
+		name, text, _ := strings.Cut(entry, "\n")
+		named = append(named, name)
+		for _, part := range []string{"**Means.** ", "**Look at.** ", "**Type.** ", "**Do not.** "} {
+			if strings.Count(text, part) != 1 {
+				t.Errorf("the runbook's %s has no %s", name, part)
+			}
+		}
+	}
+	for _, a := range alerts(t) {
+		if !slices.Contains(named, a.Alert) || a.URL != "docs/runbook.md#"+strings.ToLower(a.Alert) {
+			t.Errorf("%s is not in the runbook, or its runbook_url %q is wrong", a.Alert, a.URL)
+		}
+		named = slices.DeleteFunc(named, func(n string) bool { return n == a.Alert })
+		if !strings.Contains(tests, "name: "+a.Alert+"\n") {
+			t.Errorf("%s has no test in which it fires", a.Alert)
+		}
+	}
+	if len(named) > 0 {
+		t.Errorf("the runbook has entries for no alert: %v", named)
+	}
+}
+
+// exported are the names of all metrics of this program, with those of a histogram's parts.
+func exported() map[string]bool {
+	names := map[string]bool{}
+	ch := make(chan *prometheus.Desc, 1000)
+	metrics{}.Describe(ch)
+	newMeter().Describe(ch)
+	close(ch)
+	for d := range ch {
+		name := regexp.MustCompile(`fqName: "([^"]+)"`).FindStringSubmatch(d.String())[1]
+		for _, part := range []string{"", "_bucket", "_sum", "_count"} {
+			names[name+part] = true
+		}
+	}
+	return names
+}
+
+// TestAlertsAndDashboardNameMetricsThatAreThere, and operations.md names all of them.
+func TestAlertsAndDashboardNameMetricsThatAreThere(t *testing.T) {
+	there := exported()
+	metric := regexp.MustCompile(`perennial_[a-z0-9_]+`)
+	for _, file := range []string{"operations/alerts.yaml", "operations/alerts_test.yaml", "operations/grafana.json", "operations.md", "runbook.md"} {
+		found := metric.FindAllString(document(t, file), -1)
+		if len(found) == 0 {
+			t.Errorf("%s names no metric", file)
+		}
+		for _, name := range found {
+			if !there[name] {
+				t.Errorf("%s names %s, which is not exported", file, name)
+			}
+		}
+	}
+	text := document(t, "operations.md")
+	ch := make(chan *prometheus.Desc, 1000)
+	metrics{}.Describe(ch)
+	newMeter().Describe(ch)
+	close(ch)
+	for d := range ch {
+		if name := regexp.MustCompile(`fqName: "([^"]+)"`).FindStringSubmatch(d.String())[1]; !strings.Contains(text, "`"+name+"{") {
+			t.Errorf("operations.md does not say what %s is", name)
+		}
+	}
+	var dashboard struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	must(t, json.Unmarshal([]byte(document(t, "operations/grafana.json")), &dashboard))
+	if len(dashboard.Panels) < 20 {
+		t.Errorf("%d panels", len(dashboard.Panels))
+	}
+}
+
+// TestEachCauseAndFindingHasItsWords: what an alert says by its label is explained.
+func TestEachCauseAndFindingHasItsWords(t *testing.T) {
+	text := document(t, "operations.md")
+	for _, word := range slices.Concat([]string{ledger.CauseRestored}, decide.PauseCauses(), decide.FindingKinds()) {
+		if !strings.Contains(text, "`"+word+"`") {
+			t.Errorf("operations.md does not say what %s means", word)
+		}
+	}
+}
