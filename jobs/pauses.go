@@ -263,7 +263,7 @@ func (r *Runner) resumeAs(ctx context.Context, x ledger.Pause, f fact.AccountRes
 		return fmt.Errorf("the end of the pause for %s could not be recorded, so it stays: %w", f.Cause, err)
 	}
 	r.pauses.drop(x)
-	r.markVerified()
+	r.letPlan()
 	log.Info("account resumed: " + f.Detail)
 	r.wakeDueLoop()
 	return nil

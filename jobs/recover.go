@@ -38,6 +38,8 @@ func (r *Runner) beginRun(ctx context.Context) (until int64, err error) {
 	if err := r.begin(ctx, int(counts[fact.StateSending])); err != nil {
 		return 0, err
 	}
+	r.begun.Store(true)
+	r.letPlan()
 	r.Reached("recovery.begun")
 	return until, nil
 }

@@ -109,6 +109,29 @@ func TestWhatAStandbySawIsOutOfDate(t *testing.T) {
 	}
 }
 
+// TestNothingIsPlannedBeforeARunHasBegun: what is listed while runner.started is not in the
+// ledger yet is forgotten with what another runner saw, so that a sweep leaves it out.
+func TestNothingIsPlannedBeforeARunHasBegun(t *testing.T) {
+	h := idleRig(t)
+	h.following()
+	mayPlan := func() bool {
+		select {
+		case <-h.runner.MayPlan():
+			return true
+		default:
+			return false
+		}
+	}
+	if mayPlan() {
+		t.Error("sweeps may plan before the run has begun")
+	}
+	_, err := h.runner.beginRun(t.Context())
+	check(t, err)
+	if started := len(h.facts("runner.started")); started != 1 || !mayPlan() {
+		t.Errorf("behind %d runner.started sweeps may plan: %t", started, mayPlan())
+	}
+}
+
 // TestClocksOfRunnersApartDelayNothingElse: a runner whose clock is behind the last
 // holder's is not taken for one that was set back, as far as the provider takes both.
 func TestClocksOfRunnersApartDelayNothingElse(t *testing.T) {

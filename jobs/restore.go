@@ -19,9 +19,10 @@ import (
 	"perennial/upstream"
 )
 
-// RestoreVerified is closed once the ledger is known to have forgotten nothing, which is
-// at once unless it was restored. Nothing should be planned before.
-func (r *Runner) RestoreVerified() <-chan struct{} { return r.known }
+// MayPlan is closed once what the ledger shows of the proxies may be planned from: Run has
+// begun, so that what another runner saw of them is forgotten, and the ledger is known to
+// have forgotten nothing itself, which it is at once unless it was restored.
+func (r *Runner) MayPlan() <-chan struct{} { return r.mayPlan }
 
 // RestorePause says that the account waits for what a restored ledger may have
 // forgotten, "" when it does not.
@@ -32,10 +33,10 @@ func (r *Runner) RestorePause() string {
 	return ""
 }
 
-// markVerified closes RestoreVerified unless the pause of a restore is in force.
-func (r *Runner) markVerified() {
-	if _, paused := r.pauses.restored(); !paused {
-		r.knownOnce.Do(func() { close(r.known) })
+// letPlan closes MayPlan unless the run has not begun or the pause of a restore is in force.
+func (r *Runner) letPlan() {
+	if _, paused := r.pauses.restored(); r.begun.Load() && !paused {
+		r.mayPlanOnce.Do(func() { close(r.mayPlan) })
 	}
 }
 

@@ -55,7 +55,7 @@ func (h *rig) awaitStrange(words ...string) {
 func (h *rig) awaitResumed() {
 	h.t.Helper()
 	select {
-	case <-h.runner.RestoreVerified():
+	case <-h.runner.MayPlan():
 	case <-time.After(patience):
 		h.t.Fatalf("it stays paused: %s", h.runner.RestorePause())
 	}

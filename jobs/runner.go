@@ -147,8 +147,9 @@ type Runner struct {
 	share       *rate.Limiter // of the rate, for what only reads
 	reconciling reconciling
 
-	known     chan struct{} // closed when a restored ledger has forgotten nothing
-	knownOnce sync.Once
+	begun       atomic.Bool   // runner.started is in the ledger
+	mayPlan     chan struct{} // closed when the proxies' table may be planned from
+	mayPlanOnce sync.Once
 
 	listing     sync.Mutex // while proxies are listed for an operation
 	doubt       sync.Mutex // while the pause of a restore is changed
@@ -166,7 +167,7 @@ type Runner struct {
 func NewRunner(c Config) *Runner {
 	c = c.withDefaults()
 	r := &Runner{
-		Config: c, gate: newRateGate(c.RatePerSecond), wake: make(chan struct{}, 1), known: make(chan struct{}), prices: map[string]upstream.OfferFilter{},
+		Config: c, gate: newRateGate(c.RatePerSecond), wake: make(chan struct{}, 1), mayPlan: make(chan struct{}), prices: map[string]upstream.OfferFilter{},
 		toldBroken: map[string]time.Time{},
 		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), reconciling: reconciling{turn: make(chan struct{}, 1)},
 	}
@@ -234,7 +235,6 @@ func (r *Runner) Bind(ctx context.Context) error {
 	}
 	r.clock.Hear(wallet.ServerTime)
 	r.pulse.heard(r.Clock(), nil)
-	r.markVerified()
 	r.account.Store(&account)
 	if account.Status != "active" {
 		r.Log.WithField("status", decide.Bounded(account.Status)).Warn("the provider's account is not active: ask the provider why")

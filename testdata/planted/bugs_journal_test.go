@@ -4,8 +4,8 @@ package planted
 // before committing, folding, leading, and what a runner inherits.
 var journalBugs = []bug{
 	{trap: 59, name: "what was not acknowledged is committed", in: "ledger.writer.settle",
-		old: "if err := leader.put(rows); err != nil {",
-		new: "if err := leader.put(rows); err != nil && rows == nil {"},
+		old: "if err != nil {\n\t\treturn err\n\t}\n\tw.l.reached(\"ledger.published\")",
+		new: "if err != nil && rows == nil {\n\t\treturn err\n\t}\n\tw.l.reached(\"ledger.published\")"},
 	{name: "a leadership outlives a failed publication", in: "ledger.Leadership.put", run: "TestTrap59",
 		old: "x.lose(err)",
 		new: "_ = x"},

@@ -46,6 +46,8 @@ var runnerBugs = []bug{
 	{trap: 13, name: "a restored ledger starts at once", in: "jobs.pauses.restored",
 		old: "x, ok := p.all[pauseKey{decide.ScopeAccount, ledger.CauseRestored}]\n\treturn x, ok",
 		new: "x := p.all[pauseKey{decide.ScopeAccount, ledger.CauseRestored}]\n\treturn x, false"},
+	{name: "sweeps plan from what another runner saw", in: "jobs.Runner.letPlan", run: "TestNothingIsPlannedBeforeARunHasBegun",
+		old: "r.begun.Load() && !paused", new: "!paused"},
 	{trap: 13, name: "what a person lets go was never sent", in: "jobs.Runner.ResumeByHand",
 		old: "f.PresumeSentBy = r.Provider.AppID() //",
 		new: "f.PresumeSentBy = \"\" //"},

@@ -203,7 +203,7 @@ func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, relay
 	work.Go(func() error { return runner.Run(workCtx) })
 	work.Go(func() error {
 		select {
-		case <-runner.RestoreVerified(): // a restored ledger plans nothing before
+		case <-runner.MayPlan():
 			return a.runSweeps(workCtx, sweeper)
 		case <-workCtx.Done():
 			return workCtx.Err()
