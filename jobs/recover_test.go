@@ -122,10 +122,13 @@ func TestNothingIsPlannedBeforeARunHasBegun(t *testing.T) {
 			return false
 		}
 	}
+	check(t, h.runner.PauseByHand(t.Context(), "ada", "maintenance"))
+	_, err := h.runner.ResumeByHand(t.Context(), "ada", "done")
+	check(t, err)
 	if mayPlan() {
 		t.Error("sweeps may plan before the run has begun")
 	}
-	_, err := h.runner.beginRun(t.Context())
+	_, err = h.runner.beginRun(t.Context())
 	check(t, err)
 	if started := len(h.facts("runner.started")); started != 1 || !mayPlan() {
 		t.Errorf("behind %d runner.started sweeps may plan: %t", started, mayPlan())
