@@ -28,6 +28,7 @@ type Config struct {
 	DataDir   string               `koanf:"data_dir"` // default ./perennial-data; of a file: beside it
 	NATS      NATS                 `koanf:"nats"`
 	HTTP      HTTP                 `koanf:"http"`
+	Tracing   Tracing              `koanf:"tracing"`
 	Accounts  map[string]*Account  `koanf:"accounts"`
 	Schedules []schedules.Schedule `koanf:"schedules"`
 
@@ -155,6 +156,9 @@ func (c *Config) Defaults() {
 	SetDefault(&c.DataDir, "perennial-data")
 	SetDefault(&c.NATS.Listen, "127.0.0.1:4222")
 	SetDefault(&c.HTTP.Listen, "127.0.0.1:8080")
+	if c.Tracing.Sample == nil {
+		c.Tracing.Sample = new(1.0)
+	}
 	for _, a := range c.Accounts {
 		if a == nil {
 			continue
@@ -215,6 +219,9 @@ func (c *Config) validate() error {
 		return err
 	}
 	if err := c.validateUsers(); err != nil {
+		return err
+	}
+	if err := c.Tracing.validate(); err != nil {
 		return err
 	}
 	return c.validateSchedules()

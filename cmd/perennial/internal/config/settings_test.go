@@ -54,6 +54,7 @@ func TestSettingsSayValueAndPlace(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"http.listen":                       "127.0.0.1:8080, default",
+		"tracing.sample":                    "1, default",
 		"accounts.main.base_url":            "https://example.com, line 5",
 		"accounts.main.warn_before":         "[24h0m0s 1h30m0s], line 8",
 		"accounts.main.reconcile_every":     "1h0m0s, default",

@@ -78,6 +78,7 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 		return nil, err
 	}
 	a.counts = h.meter.of(name)
+	a.counts.tracer = h.tracer
 	if a.Client, err = h.Config.Client(name, secret, time.Now, a.counts.request); err != nil {
 		return nil, err
 	}

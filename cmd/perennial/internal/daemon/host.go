@@ -45,6 +45,7 @@ type Host struct {
 	turns    *ledger.Turns // of the accounts' writers
 	HTTP     *httpHost
 	meter    *meter
+	tracer   *tracer // nil: no traces are sent
 	// VerbMetadata is what $SRV.INFO shows of each verb of the accounts' services. It is
 	// set before Run; nil: nothing.
 	VerbMetadata map[string]map[string]string
@@ -92,6 +93,11 @@ func (h *Host) start(ctx context.Context) (err error) {
 	}
 	h.holder = holderOf(h.Config.DataDir)
 	h.name.node = nodeOf(h.Config.DataDir)
+	if h.Config.Tracing.On() {
+		if h.tracer, err = newTracer(ctx, h.Config.Tracing, h.name.node, h.log); err != nil {
+			return err
+		}
+	}
 	if h.Config.Embedded {
 		if err := h.startSandbox(ctx); err != nil {
 			return err
@@ -246,6 +252,7 @@ func (h *Host) Close() {
 	for _, a := range h.Accounts {
 		a.close()
 	}
+	h.tracer.close()
 	if h.Queue != nil {
 		h.Queue.Close()
 	}

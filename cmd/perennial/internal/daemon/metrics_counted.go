@@ -28,6 +28,7 @@ type meter struct {
 	leftOut        *prometheus.CounterVec
 	deadLetters    *prometheus.CounterVec
 	turns          *prometheus.CounterVec
+	tracesDropped  *prometheus.CounterVec
 	settleSeconds  *prometheus.HistogramVec
 	eventSeconds   *prometheus.HistogramVec
 	commitSeconds  *prometheus.HistogramVec
@@ -63,6 +64,7 @@ func newMeter() *meter {
 		leftOut:        counted("sweep_left_out_total", "Proxies that plans left out, by schedule and by what they wait for.", "schedule", "reason"),
 		deadLetters:    counted("dead_letters_total", "Messages that could not be read as commands."),
 		turns:          counted("turns_total", "How often this runner began to work for the account: at its start, after a failure, at a take-over."),
+		tracesDropped:  counted("traces_dropped_total", "Traces of commands that were left out, because too many waited or the ledger could not be read."),
 		settleSeconds:  timed("settle_seconds", "From a command's acceptance to its end, by kind of operation.", commandBuckets, "kind"),
 		eventSeconds:   timed("event_seconds", "From a command's publication to the publication of its end, by kind of operation; commands that came before this process began are left out.", commandBuckets, "kind"),
 		commitSeconds:  timed("commit_seconds", "How long commits of the ledger took.", commitBuckets),
@@ -72,7 +74,7 @@ func newMeter() *meter {
 
 func (m *meter) all() []prometheus.Collector {
 	return []prometheus.Collector{m.requests, m.requestSeconds, m.heldSeconds, m.facts, m.attempts, m.ambiguous, m.reviews, m.findings, m.leftOut,
-		m.deadLetters, m.turns, m.settleSeconds, m.eventSeconds, m.commitSeconds, m.commitWrites}
+		m.deadLetters, m.turns, m.tracesDropped, m.settleSeconds, m.eventSeconds, m.commitSeconds, m.commitWrites}
 }
 
 // Describe implements prometheus.Collector.
@@ -92,6 +94,7 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 // counts is what is counted for one account.
 type counts struct {
 	account string
+	tracer  *tracer // nil: no traces are sent
 	*meter
 
 	commitTook, commitHeld prometheus.Observer
@@ -106,7 +109,7 @@ func (m *meter) of(account string) *counts {
 	for name := range fact.Types() {
 		c.byType[name] = m.facts.WithLabelValues(account, name)
 	}
-	for _, v := range []*prometheus.CounterVec{m.heldSeconds, m.ambiguous, m.deadLetters, m.turns} {
+	for _, v := range []*prometheus.CounterVec{m.heldSeconds, m.ambiguous, m.deadLetters, m.turns, m.tracesDropped} {
 		v.WithLabelValues(account)
 	}
 	for _, attempt := range []string{attemptFirst, attemptAgain} {

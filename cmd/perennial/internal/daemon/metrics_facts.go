@@ -38,6 +38,8 @@ type following struct {
 	ended []ended            // and those whose end is not published yet, in order
 	more  chan struct{}      // ended has grown
 
+	traces chan traced // commands whose traces are to be sent
+
 	accepted map[string]int64 // by command: the time of its row; of count alone
 	held     time.Time        // until when the provider asked to wait; of count alone
 }
@@ -58,7 +60,7 @@ type ended struct {
 // following begins a turn of the account.
 func (c *counts) following(l *ledger.Ledger) *following {
 	c.turns.WithLabelValues(c.account).Inc()
-	return &following{counts: c, ledger: l, taken: map[string]arrived{}, more: make(chan struct{}, 1), accepted: map[string]int64{}}
+	return &following{counts: c, ledger: l, taken: map[string]arrived{}, more: make(chan struct{}, 1), traces: make(chan traced, tracedMost), accepted: map[string]int64{}}
 }
 
 // take remembers when a command was published.
@@ -87,6 +89,7 @@ func (f *following) run(ctx context.Context, after int64) {
 	var published sync.WaitGroup
 	defer published.Wait()
 	published.Go(func() { f.awaitPublished(ctx) })
+	published.Go(func() { f.sendTraces(ctx) })
 	for {
 		select {
 		case <-f.ledger.Changed(after):
@@ -164,6 +167,7 @@ func (f *following) finished(ctx context.Context, r ledger.Row) {
 		f.ended = append(f.ended, ended{came, r.Seq})
 	}
 	f.mu.Unlock()
+	f.trace(r, came.published)
 	if known {
 		select {
 		case f.more <- struct{}{}:

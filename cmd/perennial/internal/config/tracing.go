@@ -1,0 +1,52 @@
+// Where traces are sent.
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+)
+
+// Tracing is where OpenTelemetry traces are sent; nowhere unless an endpoint is given.
+type Tracing struct {
+	// Endpoint is an OTLP receiver over HTTP, such as http://127.0.0.1:4318; a path
+	// replaces /v1/traces. OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_ENDPOINT and
+	// the others) fill in what is left out, and hold headers with credentials.
+	Endpoint string `koanf:"endpoint"`
+	// Sample is the share, 0 to 1, of the commands without a trace context that are
+	// traced; default 1. Of those with one, the publisher has decided.
+	Sample *float64 `koanf:"sample"`
+}
+
+// endpointVariables are where an endpoint is read from when the file has none
+// (OpenTelemetry Protocol Exporter, Configuration Options).
+var endpointVariables = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
+
+// On reports whether traces are sent.
+func (t Tracing) On() bool {
+	for _, name := range endpointVariables {
+		if os.Getenv(name) != "" {
+			return true
+		}
+	}
+	return t.Endpoint != ""
+}
+
+func (t Tracing) validate() error {
+	if share := *t.Sample; !(share >= 0 && share <= 1) {
+		return fmt.Errorf("tracing.sample is %g: it is a share, 0 to 1", share)
+	}
+	if t.Endpoint == "" {
+		return nil
+	}
+	u, err := url.Parse(t.Endpoint)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return errors.New("tracing.endpoint is no address: it is the URL of an OTLP receiver over HTTP, such as http://127.0.0.1:4318")
+	case u.User != nil:
+		return errors.New("tracing.endpoint has a user in it, and this file holds no secrets: set OTEL_EXPORTER_OTLP_HEADERS in the environment, such as authorization=Basic%20…")
+	}
+	return nil
+}

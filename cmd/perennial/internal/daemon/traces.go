@@ -1,0 +1,147 @@
+// Sending traces: OpenTelemetry's exporter, and ids that a second run would give again.
+
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger/fact"
+)
+
+// flushTimeout is how long the end of the process waits for the receiver of traces.
+const flushTimeout = 5 * time.Second
+
+// tracer sends the traces of commands. nil sends none.
+type tracer struct {
+	provider *sdktrace.TracerProvider
+	sampler  sdktrace.Sampler
+	spans    trace.Tracer
+}
+
+// newTracer makes what sends traces. A receiver that is away is no error.
+func newTracer(ctx context.Context, c config.Tracing, node string, log *logrus.Logger) (*tracer, error) {
+	var options []otlptracehttp.Option
+	if c.Endpoint != "" {
+		endpoint := c.Endpoint
+		if strings.Count(strings.TrimRight(endpoint, "/"), "/") == 2 { // no path
+			endpoint = strings.TrimRight(endpoint, "/") + "/v1/traces"
+		}
+		options = append(options, otlptracehttp.WithEndpointURL(endpoint))
+	}
+	exporter, err := otlptracehttp.New(ctx, options...)
+	if err != nil {
+		return nil, fmt.Errorf("send traces: %w", err)
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.WithError(err).Debug("OpenTelemetry") })) // failed exports: see told
+	named := resource.NewSchemaless(attribute.String("service.name", "perennial"), attribute.String("service.version", config.Version),
+		attribute.String("service.instance.id", node))
+	if named, err = resource.Merge(named, resource.Environment()); err != nil {
+		return nil, fmt.Errorf("send traces: OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	return tracerTo(&told{SpanExporter: exporter, log: log}, *c.Sample, named), nil
+}
+
+func tracerTo(exporter sdktrace.SpanExporter, share float64, of *resource.Resource) *tracer {
+	sampler := sdktrace.ParentBased(sdktrace.TraceIDRatioBased(share))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithSampler(sampler),
+		sdktrace.WithIDGenerator(namedIDs{}), sdktrace.WithResource(of))
+	return &tracer{provider: provider, sampler: sampler, spans: provider.Tracer("perennial")}
+}
+
+// close sends what is still to be sent.
+func (t *tracer) close() {
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	_ = t.provider.Shutdown(ctx) // told has logged what could not be sent
+}
+
+// told logs when the receiver of traces fails for the first time, and when it takes them
+// again.
+type told struct {
+	sdktrace.SpanExporter
+
+	log     *logrus.Logger
+	failing atomic.Bool
+	lost    atomic.Int64
+}
+
+// ExportSpans implements sdktrace.SpanExporter.
+func (e *told) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	switch {
+	case err != nil:
+		e.lost.Add(int64(len(spans)))
+		if !e.failing.Swap(true) {
+			e.log.WithError(err).Warn("traces cannot be sent; what is not sent now is lost, and nothing else waits for it")
+		}
+	case e.failing.Swap(false):
+		e.log.WithField("spans_lost", e.lost.Swap(0)).Info("traces are sent again")
+	}
+	return err
+}
+
+// named are the ids of a span: those of the same command are the same in every run, so
+// that the parts of a trace fit together behind a crash.
+type named struct {
+	trace trace.TraceID
+	span  trace.SpanID
+}
+
+type namedKey struct{}
+
+// namedIDs gives spans the ids that their contexts carry.
+type namedIDs struct{}
+
+// NewIDs implements sdktrace.IDGenerator.
+func (namedIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	n, _ := ctx.Value(namedKey{}).(named)
+	return n.trace, n.span
+}
+
+// NewSpanID implements sdktrace.IDGenerator.
+func (namedIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	n, _ := ctx.Value(namedKey{}).(named)
+	return n.span
+}
+
+// idsOf are ids made from a name. None is zero: the chance of that is that of a collision.
+func idsOf(parts ...any) (n named) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
+	copy(n.trace[:], sum[:])
+	copy(n.span[:], sum[len(n.trace):])
+	return n
+}
+
+// parentOf is the context of the publisher's span; that of none where its message had no
+// trace context.
+func parentOf(ctx context.Context, t fact.Trace) context.Context {
+	if t.Traceparent == "" {
+		return ctx
+	}
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": t.Traceparent, "tracestate": t.Tracestate})
+}
+
+// sampled reports whether the trace of a command is sent: the publisher has decided, or
+// else the command's id does, alike in every run.
+func (t *tracer) sampled(account, command string, of fact.Trace) bool {
+	result := t.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: parentOf(context.Background(), of), TraceID: idsOf(account, command).trace})
+	return result.Decision == sdktrace.RecordAndSample
+}

@@ -1,0 +1,297 @@
+// The trace of a command, made from its rows of the journal once it has ended
+// (docs/decisions/0021).
+
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
+)
+
+// tracedMost bounds how many commands wait until their end is published and their trace is
+// sent; those beyond it have none.
+const tracedMost = 1 << 12
+
+// traced is a command that has ended, by its command.finished.
+type traced struct {
+	row       ledger.Row
+	published time.Time // of the command's message; zero where it came before this turn
+}
+
+// trace hands a command that has ended to sendTraces.
+func (f *following) trace(r ledger.Row, published time.Time) {
+	if f.counts.tracer == nil {
+		return
+	}
+	of, err := r.Trace()
+	if err != nil || !f.counts.tracer.sampled(f.counts.account, r.Operation, of) {
+		return
+	}
+	select {
+	case f.traces <- traced{r, published}:
+	default:
+		f.counts.tracesDropped.WithLabelValues(f.counts.account).Inc()
+	}
+}
+
+// sendTraces sends the trace of each command behind the publication of its end. When ctx
+// ends it sends what is left, published or not.
+func (f *following) sendTraces(ctx context.Context) {
+	for {
+		select {
+		case x := <-f.traces:
+			f.sendTrace(ctx, x)
+		case <-ctx.Done():
+			f.sendLastTraces(context.WithoutCancel(ctx))
+			return
+		}
+	}
+}
+
+func (f *following) sendLastTraces(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	for len(f.traces) > 0 {
+		f.sendTrace(ctx, <-f.traces)
+	}
+}
+
+func (f *following) sendTrace(ctx context.Context, x traced) {
+	var stored time.Time
+	if f.relay.Wait(ctx, uint64(x.row.Seq)) == nil {
+		stored = time.Now()
+	}
+	read, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	c, err := readTraced(read, f.ledger, f.counts.account, x)
+	if err != nil {
+		f.counts.tracesDropped.WithLabelValues(f.counts.account).Inc()
+		_ = sleep.For(ctx, time.Second) // the ledger cannot be read
+		return
+	}
+	c.send(f.counts.tracer, stored)
+}
+
+// step is what the facts of a command say of one step of it.
+type step struct {
+	ledger.Row `json:"-"`
+
+	Kind       fact.Kind  `json:"kind"`
+	Attempt    int64      `json:"attempt"`
+	SentAt     *time.Time `json:"sent_at"`
+	Code       string     `json:"code"`
+	HTTPStatus int        `json:"http_status"`
+	Reason     string     `json:"reason"`
+	Ambiguous  bool       `json:"ambiguous"`
+	OrderNo    string     `json:"order_no"`
+	TraceID    string     `json:"trace_id"` // the provider's
+}
+
+// tracedCommand is a command as its rows tell it.
+type tracedCommand struct {
+	account    string
+	id         string
+	kind       fact.Kind
+	finished   fact.CommandFinished
+	row        ledger.Row // command.finished
+	published  time.Time
+	accepted   time.Time // zero where it was refused
+	operations map[string][]step
+}
+
+// readTraced reads what happened to a command since it ended the last time.
+func readTraced(ctx context.Context, l *ledger.Ledger, account string, x traced) (c tracedCommand, err error) {
+	c = tracedCommand{account: account, id: x.row.Operation, row: x.row, published: x.published, operations: map[string][]step{}}
+	if err := json.Unmarshal([]byte(x.row.Data), &c.finished); err != nil {
+		return c, err
+	}
+	before := int64(0) // the row with which it ended before
+	steps, err := stepsOf(ctx, l, c.id)
+	if err != nil {
+		return c, err
+	}
+	for _, s := range steps {
+		switch {
+		case s.Type == "command.accepted":
+			c.kind, c.accepted = s.Kind, s.Instant()
+		case s.Type == "command.finished" && s.Seq < x.row.Seq:
+			before = s.Seq
+		}
+	}
+	if before > 0 { // it was opened again, and began with what a person did
+		c.accepted, c.published = time.Time{}, time.Time{}
+	}
+	for _, o := range c.finished.Operations {
+		steps, err := stepsOf(ctx, l, o.OperationID)
+		if err != nil {
+			return c, err
+		}
+		for _, s := range steps {
+			if s.Seq > before {
+				c.operations[o.OperationID] = append(c.operations[o.OperationID], s)
+			}
+		}
+	}
+	return c, nil
+}
+
+func stepsOf(ctx context.Context, l *ledger.Ledger, subject string) ([]step, error) {
+	rows, err := l.RowsOf(ctx, subject)
+	steps := make([]step, len(rows))
+	for i, r := range rows {
+		if err := json.Unmarshal([]byte(r.Data), &steps[i]); err != nil {
+			return nil, err
+		}
+		steps[i].Row = r
+	}
+	return steps, err
+}
+
+// spanSender sends spans of one trace.
+type spanSender struct {
+	tracer trace.Tracer
+	trace  trace.TraceID // where the parent gives none
+}
+
+// tracedSpan is a span that has ended.
+type tracedSpan struct {
+	id         named
+	name       string
+	kind       trace.SpanKind
+	begin, end time.Time
+	attributes []attribute.KeyValue
+	failed     string // why; "" where it did not fail
+	steps      []step // that are noted in it
+}
+
+// add sends a span, and returns the context of its children.
+func (s spanSender) add(ctx context.Context, x tracedSpan) context.Context {
+	ids := named{trace: s.trace, span: x.id.span}
+	ctx, begun := s.tracer.Start(context.WithValue(ctx, namedKey{}, ids), x.name, trace.WithTimestamp(x.begin), trace.WithSpanKind(x.kind), trace.WithAttributes(x.attributes...))
+	for _, e := range x.steps {
+		begun.AddEvent(e.Type, trace.WithTimestamp(e.Instant()))
+	}
+	if x.failed != "" {
+		begun.SetStatus(codes.Error, x.failed)
+	}
+	begun.End(trace.WithTimestamp(later(x.end, x.begin)))
+	return ctx
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// send sends the trace of the command. stored is when its end was on the events stream;
+// zero where that is not known.
+func (c tracedCommand) send(t *tracer, stored time.Time) {
+	s := spanSender{tracer: t.spans, trace: idsOf(c.account, c.id).trace}
+	end, begin := c.row.Instant(), c.begin()
+	root := tracedSpan{
+		id: idsOf(c.account, c.id, c.finished.Revision), name: strings.TrimSpace("command " + string(c.kind)), kind: trace.SpanKindConsumer, begin: begin, end: later(stored, end),
+		attributes: []attribute.KeyValue{
+			attribute.String("messaging.system", "nats"), attribute.String("perennial.account", c.account), attribute.String("perennial.command_id", c.id),
+			attribute.String("perennial.state", c.finished.State), attribute.Int64("perennial.charged_cents", c.finished.Totals.ChargedCents),
+			attribute.Int64("perennial.refunded_cents", c.finished.Totals.RefundedCents), attribute.Int64("perennial.attempts", c.finished.Attempts),
+		},
+	}
+	switch fact.State(c.finished.State) { //nolint:exhaustive // the others are no failures of the command
+	case fact.StateRejected, fact.StateFailed:
+		root.failed = strings.TrimSpace(c.finished.Code + " " + c.finished.Reason)
+	}
+	ctx := s.add(parentOf(context.Background(), c.finished.Trace), root)
+	if !c.published.IsZero() && !c.accepted.IsZero() {
+		s.add(ctx, tracedSpan{id: idsOf(c.account, c.id, "intake"), name: "take in", kind: trace.SpanKindInternal, begin: c.published, end: c.accepted})
+	}
+	for _, o := range c.finished.Operations {
+		c.addOperation(ctx, s, o, begin)
+	}
+	if !stored.IsZero() {
+		s.add(ctx, tracedSpan{id: idsOf(c.account, c.id, c.finished.Revision, "publish"), name: "publish command.finished", kind: trace.SpanKindProducer, begin: end, end: stored})
+	}
+}
+
+// begin is when the command was published, or when what is known of it begins.
+func (c tracedCommand) begin() time.Time {
+	for _, at := range []time.Time{c.published, c.accepted} {
+		if !at.IsZero() {
+			return at
+		}
+	}
+	first := c.row.Instant()
+	for _, steps := range c.operations {
+		if len(steps) > 0 && steps[0].Instant().Before(first) {
+			first = steps[0].Instant()
+		}
+	}
+	return first
+}
+
+// addOperation sends the span of an operation and one of each of its attempts.
+func (c tracedCommand) addOperation(ctx context.Context, s spanSender, o fact.FinishedOperation, begin time.Time) {
+	steps := c.operations[o.OperationID]
+	if len(steps) == 0 {
+		return
+	}
+	if !c.accepted.IsZero() {
+		begin = c.accepted
+	}
+	x := tracedSpan{
+		id: idsOf(c.account, o.OperationID, c.finished.Revision), name: strings.TrimSpace("operation " + string(c.kind)), kind: trace.SpanKindInternal,
+		begin: begin, end: steps[len(steps)-1].Instant(), steps: steps,
+		attributes: []attribute.KeyValue{attribute.String("perennial.operation_id", o.OperationID), attribute.String("perennial.state", string(o.State))},
+	}
+	if o.OrderNo != "" {
+		x.attributes = append(x.attributes, attribute.String("perennial.order_no", o.OrderNo))
+	}
+	ctx = s.add(ctx, x)
+	for i, sent := range steps {
+		if sent.Type != "operation.sending" {
+			continue
+		}
+		var came *step // without one it was not recorded what came of it
+		if i+1 < len(steps) {
+			came = &steps[i+1]
+		}
+		s.add(ctx, c.attempt(o.OperationID, sent, came))
+	}
+}
+
+// attempt is the span of one request that pays.
+func (c tracedCommand) attempt(operation string, sent step, came *step) tracedSpan {
+	x := tracedSpan{
+		id: idsOf(c.account, operation, "attempt", sent.Attempt), name: strings.TrimSpace("send " + string(c.kind)), kind: trace.SpanKindClient, begin: sent.Instant(), end: sent.Instant(),
+		attributes: []attribute.KeyValue{attribute.String("http.request.method", "POST"), attribute.Int64("http.request.resend_count", sent.Attempt-1)},
+	}
+	if came == nil {
+		return x
+	}
+	x.end = came.Instant()
+	x.attributes = append(x.attributes, attribute.String("perennial.outcome", came.Type), attribute.Bool("perennial.ambiguous", came.Ambiguous))
+	for name, value := range map[string]string{"perennial.provider.code": came.Code, "perennial.provider.trace_id": came.TraceID} {
+		if value != "" {
+			x.attributes = append(x.attributes, attribute.String(name, value))
+		}
+	}
+	if came.HTTPStatus > 0 {
+		x.attributes = append(x.attributes, attribute.Int("http.response.status_code", came.HTTPStatus))
+	}
+	switch came.Type {
+	case "operation.waiting", "operation.unsent", "operation.review", "command.rejected":
+		x.failed = strings.TrimSpace(came.Code + " " + came.Reason)
+	}
+	return x
+}
