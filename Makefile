@@ -6,6 +6,19 @@ N ?= 20
 quick: ## the packages that need no database, no stream and no process
 	go test -short ./jobs/command ./jobs/decide ./ledger/fact ./ledger/sleep ./cmd/perennial/internal/config
 
+PREFIX ?= /usr/local
+DESTDIR ?=
+share = $(DESTDIR)$(PREFIX)/share
+
+.PHONY: install
+install: ## the program, its manual pages, and completion for bash, zsh and fish, below PREFIX (/usr/local)
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(share)/man/man1" "$(share)/bash-completion/completions" "$(share)/zsh/site-functions" "$(share)/fish/vendor_completions.d"
+	CGO_ENABLED=1 go build -trimpath -o "$(DESTDIR)$(PREFIX)/bin/perennial" ./cmd/perennial
+	"$(DESTDIR)$(PREFIX)/bin/perennial" manual "$(share)/man/man1"
+	"$(DESTDIR)$(PREFIX)/bin/perennial" completion bash > "$(share)/bash-completion/completions/perennial"
+	"$(DESTDIR)$(PREFIX)/bin/perennial" completion zsh > "$(share)/zsh/site-functions/_perennial"
+	"$(DESTDIR)$(PREFIX)/bin/perennial" completion fish > "$(share)/fish/vendor_completions.d/perennial.fish"
+
 .PHONY: soak
 soak: ## repeat the tests with random moments and seeds N times; the seeds are printed
 	go test ./jobs -run 'TestSimulation(OnSeveralMachines)?$$' -sim.first "$$(date +%s)00000" -sim.seeds $$((500 * $(N))) -timeout 8h -v

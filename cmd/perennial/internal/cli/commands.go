@@ -91,10 +91,9 @@ func (a *app) orderCommand() *cobra.Command {
 	var items []string
 	var scenario string
 	c := &cobra.Command{
-		Use:     "order --item OFFER=QUANTITY",
-		Short:   "Buy proxies",
-		Example: "  perennial order --item off_us_dallas=5 --days 30 --max-total-cents 1500 --wait",
-		Args:    cobra.NoArgs,
+		Use:   "order --item OFFER=QUANTITY",
+		Short: "Buy proxies",
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			body := f.body()
 			var err error
@@ -139,10 +138,9 @@ func (a *app) renewCommand() *cobra.Command {
 	var f commandFlags
 	var dueBefore string
 	c := &cobra.Command{
-		Use:     "renew PROXY_ID…",
-		Short:   "Renew proxies",
-		Example: "  perennial renew px_us_1 px_us_2 --days 30 --wait\n  perennial renew px_us_1 px_us_2 --due-before 72h --dry-run",
-		Args:    cobra.MinimumNArgs(1),
+		Use:   "renew PROXY_ID…",
+		Short: "Renew proxies",
+		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			body := f.body()
 			body["proxy_ids"] = ids

@@ -14,7 +14,7 @@ func (a *app) configCommand() *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "The configuration: show"}
 	c.AddCommand(&cobra.Command{
 		Use: "show", Short: "Every key with its effective value, and where that comes from; no secrets",
-		Example: "  perennial config show\n  perennial --config /etc/perennial/perennial.yaml config show -o json", Args: cobra.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := config.Load(a.configFile)
 			if err != nil {

@@ -29,6 +29,7 @@ import (
 func (a *app) logger() *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(a.stderr)
+	log.SetFormatter(&logrus.TextFormatter{DisableColors: os.Getenv("NO_COLOR") != ""}) // https://no-color.org
 	if !isTerminal(a.stderr) {
 		log.SetFormatter(&logrus.JSONFormatter{TimestampFormat: time.RFC3339Nano})
 	}

@@ -16,7 +16,7 @@ import (
 
 func (a *app) reviewCommand() *cobra.Command {
 	c := &cobra.Command{Use: "review", Short: "What waits for an operator"}
-	c.AddCommand(a.reviewList(), a.reviewShow(), a.reviewResolve())
+	c.AddCommand(a.reviewList(), a.reviewShow(), a.reviewResolve(), a.reviewLog())
 	return c
 }
 

@@ -48,11 +48,14 @@ func (a *app) run(ctx context.Context, c *config.Config) error {
 	if !a.verbose {
 		log.SetLevel(logrus.InfoLevel)
 	}
+	log.WithFields(logrus.Fields{"version": config.Version, "commit": config.Commit(), "config": c.File, "data_dir": c.DataDir}).Info("perennial starts")
 	h, err := daemon.Start(ctx, c, log, a.reached)
 	if err != nil {
 		return err
 	}
+	defer log.Info("perennial has stopped")
 	defer h.Close()
+	defer context.AfterFunc(ctx, func() { log.Info("perennial stops: what is under way is finished first") })()
 	if h.VerbMetadata, err = verbMetadata(); err != nil {
 		return err
 	}

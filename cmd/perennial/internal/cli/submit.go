@@ -32,9 +32,8 @@ func (a *app) submitCommand() *cobra.Command {
 			"id, duration_days, and offer_code and quantity, or proxy_ids separated by spaces; cidrs, max_total_cents,\n" +
 			"not_after, due_before and label.NAME may be added. Every file is read to its end before anything is\n" +
 			"published; one bad line, and nothing is. Submitting the same file again is harmless: an id is done once.",
-		Example: "  perennial submit renewals.csv --dry-run\n  perennial submit orders.jsonl --rejects rejected.jsonl",
-		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(cmd *cobra.Command, files []string) error { s.files = files; return s.run(cmd.Context()) },
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error { s.files = files; return s.run(cmd.Context()) },
 	}
 	c.Flags().BoolVar(&s.dryRun, "dry-run", false, "read and price everything, publish nothing")
 	c.Flags().StringVar(&s.rejects, "rejects", "", "write what was not done, with the reason, to this file as JSON lines")

@@ -25,7 +25,7 @@ func (a *app) sweepHistory() *cobra.Command {
 	var limit int64
 	c := &cobra.Command{
 		Use: "history SCHEDULE", Short: "What became of a schedule's slots, the latest first; from the ledger file",
-		Example: "  perennial sweep history keep --limit 50", Args: cobra.ExactArgs(1),
+		Args: cobra.ExactArgs(1),
 	}
 	wholeVar(c.Flags(), &limit, "limit", 20, "how many slots")
 	c.RunE = func(cmd *cobra.Command, args []string) error {

@@ -137,6 +137,9 @@ func (a *account) setState(why string) {
 	defer a.mu.Unlock()
 	if a.state != why {
 		a.host.say()
+		if why == waitsForLease {
+			a.log.Info(why)
+		}
 	}
 	a.state = why
 }

@@ -159,6 +159,7 @@ func (a *account) serveUnder(ctx context.Context, lease *queue.Lease) error {
 		case <-done:
 		}
 	}()
+	a.log.WithField("holder", a.host.holder).Info("this runner has the account's lease")
 	a.setHolding(holding{since: time.Now(), giveUp: func() { cancel(errHandedOver) }})
 	defer a.setHolding(holding{})
 	err := a.takeOver(held)

@@ -49,7 +49,7 @@ func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
 	}
 	defer end()
 	defer a.forgetRelay(lease)
-	counted := a.counts.following(a.Ledger())
+	counted := a.counts.following(a.Ledger(), a.log)
 	runner := a.newRunner(ctx, intake, counted)
 	a.setState("reading the provider's account")
 	stop, err := a.serveVerbs(ctx, runner)

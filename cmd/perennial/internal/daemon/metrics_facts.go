@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -40,6 +42,7 @@ type following struct {
 
 	traces chan traced // commands whose traces are to be sent
 
+	log      *logrus.Entry
 	accepted map[string]int64 // by command: the time of its row; of count alone
 	held     time.Time        // until when the provider asked to wait; of count alone
 }
@@ -58,9 +61,9 @@ type ended struct {
 }
 
 // following begins a turn of the account.
-func (c *counts) following(l *ledger.Ledger) *following {
+func (c *counts) following(l *ledger.Ledger, log *logrus.Entry) *following {
 	c.turns.WithLabelValues(c.account).Inc()
-	return &following{counts: c, ledger: l, taken: map[string]arrived{}, more: make(chan struct{}, 1), traces: make(chan traced, tracedMost), accepted: map[string]int64{}}
+	return &following{counts: c, ledger: l, log: log, taken: map[string]arrived{}, more: make(chan struct{}, 1), traces: make(chan traced, tracedMost), accepted: map[string]int64{}}
 }
 
 // take remembers when a command was published.
@@ -150,9 +153,10 @@ func (f *following) count(ctx context.Context, r ledger.Row) {
 			attempt = attemptAgain
 		}
 		c.attempts.WithLabelValues(c.account, attempt).Inc()
-	case "operation.waiting", "operation.review", "account.paused", "sweep.held", "ledger.discrepancy":
+	case "operation.waiting", "operation.review", "operation.resolved", "account.paused", "sweep.held", "ledger.discrepancy", "runner.started":
 		if x, err := fact.Decode(r.Type, []byte(r.Data)); err == nil {
 			f.countRare(r, x)
+			f.say(x)
 		}
 	}
 }

@@ -1,0 +1,191 @@
+// Completion in shells: values that a flag takes, and what the configuration and a running
+// `run` know.
+
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs"
+	"perennial/jobs/inspect"
+	"perennial/ledger/fact"
+	"perennial/queue"
+	"perennial/schedules"
+)
+
+// completeWithin bounds the wait for what a running `run` knows.
+const completeWithin = 2 * time.Second
+
+// completeMost bounds how many values are offered at once.
+const completeMost = 200
+
+// completions are values for what begins with a prefix.
+type completions func(ctx context.Context, prefix string) []string
+
+// addCompletions has the commands' arguments and flags completed. Files are offered where
+// nothing is said here.
+func (a *app) addCompletions(root *cobra.Command) {
+	_ = root.RegisterFlagCompletionFunc("output", valuesOf("table", "json"))
+	_ = root.RegisterFlagCompletionFunc("account", complete(func(context.Context, string) []string {
+		c, err := config.Load(a.configFile)
+		if err != nil {
+			return nil
+		}
+		return c.AccountNames()
+	}))
+	many := map[string]completions{"renew": a.knownProxies, "proxies get": a.knownProxies, "proxies retire": a.knownProxies}
+	one := map[string]completions{
+		"cancel": a.openCommands, "release": a.openCommands, "retry": a.knownCommands, "status": a.knownCommands,
+		"review show": a.inReview, "review resolve": a.inReview,
+		"sweep plan": a.scheduleNames, "sweep run": a.scheduleNames, "sweep history": a.scheduleNames, "sweep forecast": a.scheduleNames, "sweep approve": a.heldPlans,
+	}
+	flags := map[string]map[string][]string{
+		"order": {"priority": priorities, "scenario": {"success", "delayed", "partial", "rejected"}}, "renew": {"priority": priorities},
+		"status":        {"state": namesOf(fact.States), "kind": namesOf(jobs.Kinds())},
+		"ledger export": {"format": {"csv", "jsonl", "beancount"}}, "ledger statement": {"format": {"markdown", "html"}},
+		"ledger record": {"kind": {"top-up", "external"}}, "bench": {"kind": {"renew", "order"}}, "watch": {"type": eventTypes()},
+	}
+	walk(root, func(path string, c *cobra.Command) {
+		switch {
+		case many[path] != nil:
+			c.ValidArgsFunction = complete(many[path])
+		case one[path] != nil:
+			c.ValidArgsFunction = first(complete(one[path]))
+		}
+		for name, values := range flags[path] {
+			_ = c.RegisterFlagCompletionFunc(name, valuesOf(values...))
+		}
+	})
+}
+
+var priorities = []string{string(queue.PriorityHigh), string(queue.PriorityBulk)}
+
+// walk calls do with each command and its path below the program.
+func walk(c *cobra.Command, do func(path string, c *cobra.Command)) {
+	do(strings.TrimPrefix(c.CommandPath(), "perennial "), c)
+	for _, sub := range c.Commands() {
+		walk(sub, do)
+	}
+}
+
+func valuesOf(values ...string) cobra.CompletionFunc {
+	return complete(func(context.Context, string) []string { return values })
+}
+
+// complete offers those values that begin as what is typed, and are not given yet.
+func complete(values completions) cobra.CompletionFunc {
+	return func(c *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx := c.Context()
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		ctx, cancel := context.WithTimeout(ctx, completeWithin)
+		defer cancel()
+		var offered []cobra.Completion
+		for _, v := range values(ctx, prefix) {
+			if strings.HasPrefix(v, prefix) && !slices.Contains(given, v) && len(offered) < completeMost {
+				offered = append(offered, v)
+			}
+		}
+		return offered, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// first completes the first argument alone.
+func first(f cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(c *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(given) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f(c, given, prefix)
+	}
+}
+
+// asked is the answer of a running `run`; the zero value where none answers.
+func asked[T any](ctx context.Context, a *app, verb string, q any) (answer T) {
+	r, err := a.connect()
+	if err != nil {
+		return answer
+	}
+	defer r.Close()
+	answer, _ = ask[T](ctx, r, verb, q)
+	return answer
+}
+
+func (a *app) scheduleNames(context.Context, string) (names []string) {
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return nil
+	}
+	for _, s := range c.Schedules {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// heldPlans are the plans that wait for an approval.
+func (a *app) heldPlans(ctx context.Context, _ string) (plans []string) {
+	for _, s := range asked[[]schedules.Status](ctx, a, daemon.VerbSweeps, struct{}{}) {
+		if s.Plan != "" && s.State == "held" {
+			plans = append(plans, s.Plan)
+		}
+	}
+	return plans
+}
+
+func (a *app) knownProxies(ctx context.Context, prefix string) (ids []string) {
+	q := daemon.ProxiesRequest{Limit: completeMost}
+	if n := len(prefix); n > 0 { // the page begins a little before the first that fits
+		q.After = prefix[:n-1] + string(prefix[n-1]-1) + "\x7f"
+	}
+	for _, p := range asked[daemon.ProxiesAnswer](ctx, a, daemon.VerbProxies, q).Proxies {
+		ids = append(ids, p.ProxyID)
+	}
+	return ids
+}
+
+func (a *app) knownCommands(ctx context.Context, _ string) []string {
+	return a.commandsOf(ctx, daemon.ListRequest{All: true, Limit: completeMost})
+}
+
+func (a *app) openCommands(ctx context.Context, _ string) []string {
+	return a.commandsOf(ctx, daemon.ListRequest{Limit: completeMost})
+}
+
+func (a *app) inReview(ctx context.Context, _ string) []string {
+	return a.commandsOf(ctx, daemon.ListRequest{Limit: completeMost, State: string(fact.StateReview)})
+}
+
+func (a *app) commandsOf(ctx context.Context, q daemon.ListRequest) (ids []string) {
+	for _, o := range asked[[]inspect.OperationStatus](ctx, a, daemon.VerbList, q) {
+		if !slices.Contains(ids, o.CommandID) {
+			ids = append(ids, o.CommandID)
+		}
+	}
+	return ids
+}
+
+func namesOf[T ~string](values []T) []string {
+	all := make([]string, len(values))
+	for i, v := range values {
+		all[i] = string(v)
+	}
+	return all
+}
+
+// eventTypes are all types of events, and each entity's as one.
+func eventTypes() (all []string) {
+	for name := range fact.Types() {
+		entity, _, _ := strings.Cut(name, ".")
+		all = append(all, name, entity+".*")
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,34 @@
+// `perennial manual`: the manual pages, as `make install` writes them.
+
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"perennial/cmd/perennial/internal/config"
+)
+
+func (a *app) manualCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "manual DIRECTORY",
+		Short:  "Write the manual pages into a directory",
+		Args:   cobra.ExactArgs(1),
+		Hidden: true, // of the installation
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everyone
+				return fmt.Errorf("write the manual pages: %w", err)
+			}
+			root := cmd.Root()
+			root.DisableAutoGenTag = true // the same pages from the same program
+			header := &doc.GenManHeader{Title: "PERENNIAL", Section: "1", Source: "perennial " + config.Version, Manual: "Perennial"}
+			if err := doc.GenManTree(root, header, args[0]); err != nil {
+				return fmt.Errorf("write the manual pages: %w", err)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,45 @@
+// `perennial review log`: what people decided.
+
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+func (a *app) reviewLog() *cobra.Command {
+	var from, to string
+	c := &cobra.Command{
+		Use: "log", Short: "What people decided: answers, releases, approvals, pauses, records; from the ledger file", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := period(from, to)
+			if err != nil {
+				return err
+			}
+			list := a.listing("TIME", "WHO", "WHAT", "ABOUT", "REASON")
+			err = a.eachLedger(cmd.Context(), func(ctx context.Context, l *ledger.Ledger, account string) error {
+				currency, err := l.Currency(ctx)
+				if err != nil {
+					return err
+				}
+				return l.Decisions(ctx, p, func(d ledger.Decision) error {
+					what := []string{d.Fact, d.Outcome}
+					if d.Cents != nil {
+						what = append(what, money(*d.Cents, currency))
+					}
+					return list.add(account, d, d.Time.UTC().Format(time.RFC3339), fact.Signed(d.By, d.User), strings.Join(strings.Fields(strings.Join(what, " ")), " "), d.About, d.Reason)
+				})
+			})
+			return list.end(err)
+		},
+	}
+	c.Flags().StringVar(&from, "from", "", "first day, as 2026-11-01, or an instant (default: the first fact)")
+	c.Flags().StringVar(&to, "to", "", "the day, or instant, at which it ends: not part of it (default: the last fact)")
+	return c
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestEveryCommandHasAnExampleThatItUnderstands: its flags are known and its arguments are
+// as many as it takes.
+func TestEveryCommandHasAnExampleThatItUnderstands(t *testing.T) {
+	named := 0
+	walk((&app{}).root(), func(path string, c *cobra.Command) {
+		if c.HasSubCommands() && usageExamples[path] == "" || c.Hidden {
+			return
+		}
+		line, _, _ := strings.Cut(usageExamples[path], " <")
+		line, _, _ = strings.Cut(line, " >")
+		words := shellWords(line)
+		found, rest, err := (&app{}).root().Find(words)
+		if err != nil || found.CommandPath() != c.CommandPath() || line == "" {
+			t.Errorf("the example of %q leads to %q: %v", path, found.CommandPath(), err)
+			return
+		}
+		named++
+		if err := found.ParseFlags(rest); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		if err := found.ValidateArgs(found.Flags().Args()); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	})
+	if named != len(usageExamples) {
+		t.Errorf("%d examples, and %d commands have one", len(usageExamples), named)
+	}
+}
+
+// shellWords splits a line at spaces outside of single quotes.
+func shellWords(line string) (words []string) {
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			words = append(words, part)
+			continue
+		}
+		words = append(words, strings.Fields(part)...)
+	}
+	return words
+}
+
+// TestCompletionOffersWhatIsKnown: values of flags, and what the configuration names; and
+// nothing where no run answers.
+func TestCompletionOffersWhatIsKnown(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	text := "accounts:\n  main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a, secret_file: s}\n  shop: {base_url: http://127.0.0.1:1, app_id: sbx_app_b, secret_file: s}\n" +
+		"nats: {listen: \"127.0.0.1:0\"}\nschedules:\n  - {name: keep, cron: \"@hourly\", renew_before: 72h, duration_days: 30}\n"
+	if err := os.WriteFile("perennial.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"-o j": "json", "wallet -a s": "shop", "wallet --account ": "main shop", "sweep run ": "keep", "sweep run keep ": "",
+		"order --priority ": "high bulk", "order --scenario p": "partial", "ledger export --format b": "beancount", "status --state rev": "review",
+		"watch --type sweep.": "sweep.* sweep.failed sweep.finished sweep.held sweep.missed sweep.planned", "renew px_": "",
+	} {
+		var out, errs bytes.Buffer
+		args := append([]string{"__complete"}, strings.Split(line, " ")...)
+		code := Program{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}.Main(t.Context())
+		values, _, _ := strings.Cut(out.String(), ":")
+		if got := strings.Join(strings.Fields(values), " "); code != ExitDone || got != want {
+			t.Errorf("%q gives %q, not %q (%d %s)", line, got, want, code, errs.String())
+		}
+	}
+}
+
+// TestTheManualHasAPageForEachCommand, the same twice.
+func TestTheManualHasAPageForEachCommand(t *testing.T) {
+	one, two := filepath.Join(t.TempDir(), "man1"), t.TempDir()
+	for _, dir := range []string{one, two} {
+		if code := (Program{Args: []string{"manual", dir}, Stdout: &bytes.Buffer{}, Stderr: os.Stderr}).Main(t.Context()); code != ExitDone {
+			t.Fatalf("it ended with %d", code)
+		}
+	}
+	for path := range usageExamples {
+		name := "perennial-" + strings.ReplaceAll(path, " ", "-") + ".1"
+		page, err := os.ReadFile(filepath.Join(one, name))
+		again, _ := os.ReadFile(filepath.Join(two, name))
+		if err != nil || !bytes.Equal(page, again) || !bytes.Contains(page, []byte("EXAMPLE")) {
+			t.Errorf("%s: %v\n%.300s", name, err, page)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"perennial/ledger"
+)
+
+// TestTheLogSaysWhatPeopleDecided, by name and reason, and nothing that happened by itself.
+func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 6)
+	w.configure("", "schedules:\n  - {name: keep, cron: \"0 0 1 1 *\", renew_before: 300h, duration_days: 30, approve_over_cents: 1, match: {proxy_ids: [px_5, px_6]}}\n")
+	w.run()
+	w.mustCLI("renew", "px_4", "--id", "price", "--wait")
+	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "code", "code": "proxy_endpoint_unavailable"})
+	w.cli("renew", "px_1", "--id", "r-1", "--wait")
+	say := func(args ...string) { w.mustCLI(append(args, "--by", "ada", "--reason", "so: it is")...) }
+	if got := w.offered("review", "resolve", ""); got != "r-1" {
+		t.Errorf("completion offers %q for a review", got)
+	}
+	say("review", "resolve", "r-1", "--charged", "300")
+	say("account", "pause")
+	w.mustCLI("renew", "px_2", "--id", "r-2")
+	await(t, "r-2 is there", func() bool { return strings.Contains(w.offered("cancel", "r"), "r-2") })
+	say("cancel", "r-2")
+	say("account", "resume")
+	say("proxies", "retire", "px_3")
+	say("proxies", "retire", "px_3", "--undo")
+	say("ledger", "record", "--kind", "external", "--cents", "7", "--order", "ord_9")
+	w.cli("sweep", "run", "keep", "--by", "ada", "--reason", "so: it is") // held for an approval: 4
+	plan := w.offered("sweep", "approve", "")
+	say("sweep", "approve", plan)
+	for line, want := range map[string]string{"renew px_": "px_1 px_2 px_3 px_4 px_5 px_6", "renew px_1 px_2 px": "px_3 px_4 px_5 px_6", "proxies get px_4": "px_4", "status r": "r-2 r-1"} {
+		if got := w.offered(strings.Split(line, " ")...); got != want {
+			t.Errorf("completion of %q is %q", line, got)
+		}
+	}
+
+	var said []string
+	for line := range strings.Lines(w.mustCLI("review", "log", "-o", "json")) {
+		var d ledger.Decision
+		if err := json.Unmarshal([]byte(line), &d); err != nil || d.By != "ada" || d.Reason != "so: it is" {
+			t.Errorf("%s: %v", line, err)
+		}
+		if d.Cents != nil && *d.Cents != 300 && *d.Cents != 7 {
+			t.Errorf("%s", line)
+		}
+		about, _, _ := strings.Cut(d.About, ",")
+		if strings.HasPrefix(d.Fact, "operation.") || d.Fact == "command.cancelled" {
+			about = "" // the operation's id
+		}
+		said = append(said, strings.TrimSpace(d.Fact+" "+d.Outcome+" "+about))
+	}
+	want := []string{
+		"operation.resolved charged", "account.paused  account", "command.cancelled", "account.resumed  account", "proxy.retired  px_3", "proxy.reinstated  px_3",
+		"ledger.recorded external ord_9", "sweep.planned asked keep", "sweep.finished approved keep " + plan,
+	}
+	if strings.Join(said, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the log says\n%s\nand not\n%s", strings.Join(said, "\n"), strings.Join(want, "\n"))
+	}
+	if later := w.mustCLI("review", "log", "--from", "2999-01-01", "-o", "json"); later != "" {
+		t.Errorf("of another time: %s", later)
+	}
+	if table := w.mustCLI("review", "log"); !strings.Contains(table, "3.00 USD") || !strings.Contains(table, "so: it is") {
+		t.Errorf("%s", table)
+	}
+}
+
+// offered is what completion offers for the last of some words, beside flags.
+func (w *world) offered(words ...string) string {
+	w.t.Helper()
+	var values []string
+	for line := range strings.Lines(w.mustCLI(append([]string{"__complete"}, words...)...)) {
+		if value, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); !strings.HasPrefix(value, ":") && !strings.HasPrefix(value, "--") {
+			values = append(values, value)
+		}
+	}
+	return strings.Join(values, " ")
+}

@@ -1,0 +1,137 @@
+// What people decided: the facts that carry a name.
+
+package ledger
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"perennial/ledger/fact"
+)
+
+// Decision is what a person decided, by the fact that says so.
+type Decision struct {
+	Seq    int64     `json:"seq"`
+	Time   time.Time `json:"time"`
+	Fact   string    `json:"fact"`
+	About  string    `json:"about"`          // an operation, a command, a proxy, a schedule, a scope
+	By     string    `json:"by"`             // as the request said
+	User   string    `json:"user,omitempty"` // of NATS, as its server named it
+	Reason string    `json:"reason"`
+	// Outcome is what an answer to a review, or a record, says: charged, not_charged,
+	// top-up, external; and what a person did to a sweep: asked, approved.
+	Outcome string `json:"outcome,omitempty"`
+	Cents   *int64 `json:"amount_cents,omitempty"`
+}
+
+// decisionsAtOnce is how many rows are read at once.
+const decisionsAtOnce = 5000
+
+// Decisions calls yield for what people decided in a period, the first first.
+func (l *Ledger) Decisions(ctx context.Context, p Period, yield func(Decision) error) error {
+	after, err := seqFrom(ctx, l.read, p.From)
+	if err != nil {
+		return err
+	}
+	for after = max(after-1, 0); ; {
+		rows, err := l.Rows(ctx, after, decisionsAtOnce)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for _, r := range rows {
+			after = r.Seq
+			if !p.Holds(r.Instant()) {
+				continue
+			}
+			d, err := decisionOf(r)
+			if err == nil && d.By != "" {
+				err = yield(d)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// decisionOf is what a row says that a person decided; By is empty where it says nothing
+// of the kind.
+func decisionOf(r Row) (d Decision, err error) {
+	if !strings.Contains(r.Data, `"by":"`) && !strings.Contains(r.Data, `"detail":"by `) {
+		return d, nil
+	}
+	f, err := fact.Decode(r.Type, []byte(r.Data))
+	if err != nil {
+		return d, err
+	}
+	d = Decision{Seq: r.Seq, Time: r.Instant(), Fact: r.Type, About: r.Operation}
+	d.ofCommands(f)
+	d.ofTheAccount(f)
+	return d, nil
+}
+
+func (d *Decision) sign(by, user, reason string) { d.By, d.User, d.Reason = by, user, reason }
+
+// ofCommands reads what was decided on commands and proxies.
+func (d *Decision) ofCommands(f fact.Fact) {
+	switch f := f.(type) {
+	case fact.CommandReleased:
+		if !f.Automatic {
+			d.sign(f.By, f.User, f.Reason)
+		}
+	case fact.CommandCancelled:
+		d.sign(f.By, f.User, f.Reason)
+	case fact.OperationResolved:
+		d.sign(f.By, f.User, f.Reason)
+		d.Outcome = f.Outcome
+		if f.ChargedCents > 0 {
+			d.Cents = &f.ChargedCents
+		}
+		if f.ProxyID != "" {
+			d.About += " " + f.ProxyID
+		}
+	case fact.ProxyRetired:
+		d.sign(f.By, f.User, f.Reason)
+	case fact.ProxyReinstated:
+		d.sign(f.By, f.User, f.Reason)
+	}
+}
+
+// ofTheAccount reads what was decided on pauses, money and sweeps.
+func (d *Decision) ofTheAccount(f fact.Fact) {
+	switch f := f.(type) {
+	case fact.AccountPaused:
+		if by, reason, ok := signedDetail(f.Detail, f.User); ok && f.Cause == causePerson {
+			d.sign(by, f.User, reason)
+			d.About = f.Scope
+		}
+	case fact.AccountResumed:
+		if by, reason, ok := signedDetail(f.Detail, f.User); ok {
+			d.sign(by, f.User, reason)
+			d.About = f.Scope + ", paused for " + f.Cause
+		}
+	case fact.LedgerRecorded:
+		d.sign(f.By, f.User, f.Reason)
+		d.Outcome, d.Cents, d.About = f.Movement, &f.AmountCents, f.OrderNo
+	case fact.SweepPlanned:
+		d.sign(f.By, f.User, f.Reason)
+		d.About, d.Outcome = f.Schedule, "asked"
+	case fact.SweepFinished:
+		d.sign(f.By, f.User, f.Reason)
+		d.About, d.Outcome = f.Schedule+" "+f.Plan, "approved"
+	}
+}
+
+// causePerson is the cause of a pause that a person asked for (jobs/decide).
+const causePerson = "person"
+
+// signedDetail reads "by NAME: REASON", where NAME is as fact.Signed made it.
+func signedDetail(detail, user string) (by, reason string, ok bool) {
+	rest, ok := strings.CutPrefix(detail, "by ")
+	if !ok {
+		return "", "", false
+	}
+	by, reason, ok = strings.Cut(rest, ": ")
+	return strings.TrimSuffix(by, fact.Signed("", user)), reason, ok
+}
