@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 
@@ -98,10 +99,23 @@ func ReadPrivate(path string) ([]byte, error) {
 }
 
 func private(path string, info fs.FileInfo) error {
-	if info.Mode().Perm()&0o077 == 0 {
+	if info.Mode().Perm()&0o077 == 0 || handedOver(info) {
 		return nil
 	}
 	return invalid("the secret file %s may be read by others (mode %04o)\nrun: chmod 600 %s", path, info.Mode().Perm(), path)
+}
+
+// handedOver reports whether a file is root's and may be read by a group of this process
+// and by nobody else: so Kubernetes mounts secrets for a process that is not root, and so
+// do packages.
+func handedOver(info fs.FileInfo) bool {
+	groups, err := os.Getgroups()
+	return err == nil && os.Geteuid() != 0 && handedTo(info, append(groups, os.Getegid()))
+}
+
+func handedTo(info fs.FileInfo, groups []int) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Uid == 0 && info.Mode().Perm()&0o037 == 0 && slices.Contains(groups, int(stat.Gid))
 }
 
 // ParseSecret returns the secret in a text, without the spaces around it. The error

@@ -348,7 +348,7 @@ func (a *account) deadLetter(ctx context.Context, dead queue.Dead) error {
 // bind asks the provider until it answers; only an answer that does not fit is
 // an error.
 func (a *account) bind(ctx context.Context, runner *jobs.Runner) error {
-	wait := time.Second
+	wait, said := time.Second, ""
 	for {
 		err := runner.Bind(ctx)
 		var mismatch *jobs.BindingError
@@ -365,7 +365,10 @@ func (a *account) bind(ctx context.Context, runner *jobs.Runner) error {
 			a.setUnbound(notBound(err))
 		}
 		a.hasStarted()
-		a.log.Warn(notBound(err) + ": nothing is sent before the provider's account can be read; trying again")
+		if why := notBound(err); why != said {
+			a.log.Warn(why + ": nothing is sent before the provider's account can be read; trying again")
+			said = why
+		}
 		if err := waitOrResumed(ctx, runner, pause); err != nil {
 			return err
 		}
