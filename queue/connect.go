@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,8 +29,13 @@ type ConnectConfig struct {
 	Embedded      *Embedded // the server inside this process
 	URL           string    // nats://host:port, or several joined by commas
 	CredsFile     string    // credentials file for URL; optional
+	NKeyFile      string    // seed of an NKey for URL; optional
 	User          string    // for URL, where it names none; optional
 	Password      string    // of User
+	CAFile        string    // certificates that the server's is checked with; default: those of the system
+	CertFile      string    // the client's certificate, and
+	KeyFile       string    // its key; optional
+	Domain        string    // of JetStream, where the streams are behind a leaf node; default: the server's own
 	Context       string    // name of a NATS CLI context
 	Name          string    // what the server shows for this connection; default "perennial"
 	LeaseReplicas int       // copies of the lease bucket on a cluster; default 1
@@ -51,6 +57,7 @@ type Queue struct {
 	attempts      atomic.Int64          // that failed
 	reconnected   func()
 	js            jetstream.JetStream
+	api           string // what the subjects of JetStream's API begin with
 	log           *logrus.Entry
 	embedded      bool
 	leaseReplicas int
@@ -79,10 +86,12 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		where:         config.where(),
 		reconnected:   config.Reconnected,
 	}
-	address, options, err := config.target()
+	address, how, err := config.target()
 	if err != nil {
 		return nil, err
 	}
+	options := how.options
+	q.api = "$JS.API."
 	options = append(options, nats.Name(cmp.Or(config.Name, "perennial")),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(pingsOut),
@@ -95,7 +104,13 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		}
 		return nil, fmt.Errorf("connect to nats at %s: %w", q.where, err)
 	}
-	if q.js, err = jetstream.New(q.nc); err != nil {
+	if how.domain == "" {
+		q.js, err = jetstream.New(q.nc)
+	} else {
+		q.api = "$JS." + how.domain + ".API."
+		q.js, err = jetstream.NewWithDomain(q.nc, how.domain)
+	}
+	if err != nil {
 		q.nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
@@ -228,85 +243,123 @@ func Redacted(addresses string) string {
 	return strings.Join(parts, ",")
 }
 
-// target turns the configuration into an address and options.
-func (c ConnectConfig) target() (string, []nats.Option, error) {
+// target turns the configuration into an address and how it is entered.
+func (c ConnectConfig) target() (string, entry, error) {
 	switch {
 	case c.Embedded != nil:
-		return c.Embedded.URL(), c.Embedded.connectOptions(), nil
+		return c.Embedded.URL(), entry{options: c.Embedded.connectOptions()}, nil
 	case c.Context != "" && c.URL == "":
 		return readContext(c.Context)
 	case c.URL != "":
 		// A user that the address names comes before this one.
-		options, err := access{Creds: c.CredsFile, User: c.User, Password: c.Password}.options()
-		return c.URL, options, err
+		how, err := access{
+			Creds: c.CredsFile, NKey: c.NKeyFile, User: c.User, Password: c.Password, CA: c.CAFile, Cert: c.CertFile, Key: c.KeyFile, Domain: c.Domain,
+		}.entry()
+		return c.URL, how, err
 	}
-	return "", nil, errors.New("connect to nats: no address: give a URL, a context or an embedded server")
+	return "", entry{}, errors.New("connect to nats: no address: give a URL, a context or an embedded server")
+}
+
+// entry is how a server is entered, and where its JetStream is.
+type entry struct {
+	options []nats.Option
+	domain  string
 }
 
 // access is how a server is reached, as a context file of the NATS command line says it.
 type access struct {
 	URL      string `json:"url"`
 	Creds    string `json:"creds"`
+	NKey     string `json:"nkey"`
 	User     string `json:"user"`
 	Password string `json:"password"`
 	Token    string `json:"token"`
+	CA       string `json:"ca"`
+	Cert     string `json:"cert"`
+	Key      string `json:"key"`
+	Domain   string `json:"jetstream_domain"`
 }
 
 // readContext reads $XDG_CONFIG_HOME/nats/context/NAME.json, by default under
 // ~/.config.
-func readContext(name string) (string, []nats.Option, error) {
+func readContext(name string) (string, entry, error) {
 	if name != filepath.Base(name) || name == "." || name == ".." {
-		return "", nil, fmt.Errorf("nats context %q: not a name", name)
+		return "", entry{}, fmt.Errorf("nats context %q: not a name", name)
 	}
 	base := os.Getenv("XDG_CONFIG_HOME") //nolint:forbidigo // where the NATS CLI keeps its contexts
 	if base == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", nil, fmt.Errorf("nats context %q: %w", name, err)
+			return "", entry{}, fmt.Errorf("nats context %q: %w", name, err)
 		}
 		base = filepath.Join(home, ".config")
 	}
 	path := filepath.Join(base, "nats", "context", name+".json")
 	text, err := files.Read(path, maxContext)
 	if err != nil {
-		return "", nil, fmt.Errorf("nats context %q: %w", name, err)
+		return "", entry{}, fmt.Errorf("nats context %q: %w", name, err)
 	}
 	var context access
 	if err := json.Unmarshal(text, &context); err != nil {
-		return "", nil, fmt.Errorf("nats context %s: %w", path, err)
+		return "", entry{}, fmt.Errorf("nats context %s: %w", path, err)
 	}
-	options, err := context.options()
+	how, err := context.entry()
 	if err != nil {
-		return "", nil, fmt.Errorf("nats context %s: %w", path, err)
+		return "", entry{}, fmt.Errorf("nats context %s: %w", path, err)
 	}
-	return cmp.Or(context.URL, nats.DefaultURL), options, nil
+	return cmp.Or(context.URL, nats.DefaultURL), how, nil
 }
 
 // maxContext bounds a context file and a creds file, in bytes.
 const maxContext = 64 << 10
 
-// credentials are those of a creds file, "" for none. The client library reads it again
-// at each connection, and would wait for ever for a named pipe.
-func credentials(file string) ([]nats.Option, error) {
+// readable refuses a file that is none: the client library reads it again at each
+// connection, and would wait for ever for a named pipe.
+func readable(what, file string) error {
 	if file == "" {
-		return nil, nil
+		return nil
 	}
 	if _, err := files.Read(file, maxContext); err != nil {
-		return nil, fmt.Errorf("nats creds file: %w", err)
+		return fmt.Errorf("nats %s file: %w", what, err)
 	}
-	return []nats.Option{nats.UserCredentials(file)}, nil
+	return nil
 }
 
-func (a access) options() ([]nats.Option, error) {
-	options, err := credentials(a.Creds)
+// validDomain is a name that can be a token of a subject.
+var validDomain = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+func (a access) entry() (how entry, err error) {
+	for what, file := range map[string]string{"creds": a.Creds, "nkey": a.NKey, "ca": a.CA, "cert": a.Cert, "key": a.Key} {
+		err = errors.Join(err, readable(what, file))
+	}
+	if a.Domain != "" && !validDomain.MatchString(a.Domain) {
+		err = errors.Join(err, fmt.Errorf("nats domain %.80q: must be 1 to 64 of a-z, A-Z, 0-9, - and _", a.Domain))
+	}
 	if err != nil {
-		return nil, err
+		return how, err
+	}
+	how.domain = a.Domain
+	if a.Creds != "" {
+		how.options = append(how.options, nats.UserCredentials(a.Creds))
+	}
+	if a.NKey != "" {
+		option, err := nats.NkeyOptionFromSeed(a.NKey)
+		if err != nil {
+			return how, fmt.Errorf("nats nkey file: %w", err)
+		}
+		how.options = append(how.options, option)
+	}
+	if a.CA != "" {
+		how.options = append(how.options, nats.RootCAs(a.CA))
+	}
+	if a.Cert != "" {
+		how.options = append(how.options, nats.ClientCert(a.Cert, a.Key))
 	}
 	switch {
 	case a.Token != "":
-		options = append(options, nats.Token(a.Token))
+		how.options = append(how.options, nats.Token(a.Token))
 	case a.User != "":
-		options = append(options, nats.UserInfo(a.User, a.Password))
+		how.options = append(how.options, nats.UserInfo(a.User, a.Password))
 	}
-	return options, nil
+	return how, nil
 }

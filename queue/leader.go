@@ -104,7 +104,7 @@ func leaderError(account string, refused *jetstream.APIError) error {
 
 // askLeader sends one request of the JetStream API and reads its answer.
 func (q *Queue) askLeader(ctx context.Context, operation string, request, answer any) error {
-	subject := "$JS.API." + operation
+	subject := q.api + operation
 	var body []byte
 	if request != nil {
 		var err error

@@ -202,7 +202,7 @@ func (q *Queue) tryRequest(ctx context.Context, subject string, data []byte) (an
 // LetsIn reports whether a server lets in a client that brings no login. address may
 // name a user, which is left out.
 func LetsIn(config ConnectConfig) bool {
-	config.User, config.Password, config.CredsFile, config.Context = "", "", "", ""
+	config.User, config.Password, config.CredsFile, config.NKeyFile, config.CertFile, config.KeyFile, config.Context = "", "", "", "", "", "", ""
 	q, err := Connect(config)
 	if err != nil {
 		return false

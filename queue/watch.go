@@ -152,7 +152,7 @@ func (q *Queue) streamOf(ctx context.Context, account, name, what string) (jetst
 	if err := ValidAccount(account); err != nil {
 		return nil, err
 	}
-	ctx, forget := q.whileAllowed(ctx, "$JS.API.STREAM.INFO."+name)
+	ctx, forget := q.whileAllowed(ctx, q.api+"STREAM.INFO."+name)
 	defer forget()
 	stream, err := q.js.Stream(ctx, name)
 	err = denied(ctx, err)

@@ -44,7 +44,7 @@ func (a *app) connect() (*remote, error) {
 		return nil, err
 	}
 	if a.natsURL != "" {
-		target = queue.ConnectConfig{URL: a.natsURL, CredsFile: c.NATS.CredsFile}
+		target.URL, target.User, target.Password, target.Context = a.natsURL, "", "", "" // those are of the other address
 	} else if target.URL == "" && target.Context == "" {
 		if target.URL, err = natsOfRun(c.DataDir); err != nil {
 			return nil, err

@@ -46,6 +46,11 @@ type NATS struct {
 	URL          string `koanf:"url"`    // empty: an embedded server on listen
 	Listen       string `koanf:"listen"` // default 127.0.0.1:4222
 	CredsFile    string `koanf:"creds_file"`
+	NKeyFile     string `koanf:"nkey_file"`     // the seed of an NKey
+	CAFile       string `koanf:"ca_file"`       // certificates that the server's is checked with; default: those of the system
+	CertFile     string `koanf:"cert_file"`     // the client's certificate,
+	KeyFile      string `koanf:"key_file"`      // and its key
+	Domain       string `koanf:"domain"`        // of JetStream, behind a leaf node
 	User         string `koanf:"user"`          // for url; default perennial where password_file is given
 	PasswordFile string `koanf:"password_file"` // of user
 	Users        []User `koanf:"users"`         // of the embedded server
@@ -113,8 +118,10 @@ func Load(path string) (*Config, error) {
 	}
 	c.Defaults()
 	c.DataDir = c.dataBeside()
-	if c.NATS.CredsFile != "" {
-		c.NATS.CredsFile = c.ResolvePath(c.NATS.CredsFile)
+	for _, file := range []*string{&c.NATS.CredsFile, &c.NATS.NKeyFile, &c.NATS.CAFile, &c.NATS.CertFile, &c.NATS.KeyFile} {
+		if *file != "" {
+			*file = c.ResolvePath(*file)
+		}
 	}
 	if err := c.validate(); err != nil {
 		return nil, invalid("configuration %s: %s%w", path, atLine(c.lines, err.Error()), err)

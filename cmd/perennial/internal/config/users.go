@@ -31,7 +31,14 @@ type Role struct {
 // addresses of a run, are the caller's.
 func (c *Config) Target() (queue.ConnectConfig, error) {
 	n := c.NATS
-	t := queue.ConnectConfig{URL: n.URL, CredsFile: n.CredsFile, Context: n.Context}
+	t := queue.ConnectConfig{
+		URL: n.URL, CredsFile: n.CredsFile, NKeyFile: n.NKeyFile, CAFile: n.CAFile, CertFile: n.CertFile, KeyFile: n.KeyFile, Domain: n.Domain, Context: n.Context,
+	}
+	if n.NKeyFile != "" {
+		if _, err := ReadPrivate(n.NKeyFile); err != nil {
+			return t, fmt.Errorf("nats.nkey_file: %w", err)
+		}
+	}
 	if n.PasswordFile == "" {
 		return t, nil
 	}
@@ -49,8 +56,17 @@ func (n NATS) validateLogin() error {
 		return errors.New("nats.password_file is for nats.url, which is empty")
 	case n.PasswordFile != "" && n.CredsFile != "":
 		return errors.New("nats.password_file and nats.creds_file exclude each other: keep one")
+	case n.NKeyFile != "" && (n.PasswordFile != "" || n.CredsFile != ""):
+		return errors.New("nats.nkey_file excludes nats.password_file and nats.creds_file: keep one")
 	case n.User != "" && n.PasswordFile == "":
 		return errors.New("nats.user needs nats.password_file")
+	case (n.CertFile == "") != (n.KeyFile == ""):
+		return errors.New("nats.cert_file and nats.key_file belong together: set both")
+	}
+	for name, value := range map[string]string{"nkey_file": n.NKeyFile, "ca_file": n.CAFile, "cert_file": n.CertFile, "domain": n.Domain} {
+		if value != "" && n.URL == "" {
+			return fmt.Errorf("nats.%s is for nats.url, which is empty", name)
+		}
 	}
 	return nil
 }

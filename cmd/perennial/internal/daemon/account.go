@@ -62,6 +62,8 @@ type account struct {
 	shut         bool   // the ledger is closed, to be made again; of run alone
 	refilled     bool   // what `run --refill-events` asked for is done; of run alone
 
+	backSaid string // the failure that the log said last; of run alone
+
 	probedStreams time.Time // of probeStreams alone
 
 	publishedLast uint64 // of probeEvents alone

@@ -87,9 +87,13 @@ func (a *account) setBack(err error) {
 	if err != nil {
 		why = err.Error()
 	}
-	a.setState("waits to be started again: " + why)
+	state := "waits to be started again: " + why
+	if a.backSaid != state {
+		a.log.WithError(err).Warn("the account cannot work now; it is started again")
+	}
+	a.backSaid = state
+	a.setState(state)
 	a.hasStarted()
-	a.log.WithError(err).Warn("the account cannot work now; it is started again")
 }
 
 // turn serves the account once: when NATS is there, with its streams as they must

@@ -74,6 +74,7 @@ func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
 	a.mu.Lock()
 	a.Relay, a.sweeper = relay, sweeper
 	a.mu.Unlock()
+	a.backSaid = ""
 	a.setState("")
 	a.hasStarted()
 	defer counted.start(relay, begin)()
