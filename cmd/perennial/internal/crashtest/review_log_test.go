@@ -18,9 +18,7 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "code", "code": "proxy_endpoint_unavailable"})
 	w.cli("renew", "px_1", "--id", "r-1", "--wait")
 	say := func(args ...string) { w.mustCLI(append(args, "--by", "ada", "--reason", "so: it is")...) }
-	if got := w.offered("review", "resolve", ""); got != "r-1" {
-		t.Errorf("completion offers %q for a review", got)
-	}
+	w.awaitOffered("r-1", "review", "resolve", "")
 	say("review", "resolve", "r-1", "--charged", "300")
 	say("account", "pause")
 	w.mustCLI("renew", "px_2", "--id", "r-2")
@@ -31,12 +29,11 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	say("proxies", "retire", "px_3", "--undo")
 	say("ledger", "record", "--kind", "external", "--cents", "7", "--order", "ord_9")
 	w.cli("sweep", "run", "keep", "--by", "ada", "--reason", "so: it is") // held for an approval: 4
-	plan := w.offered("sweep", "approve", "")
+	plan := ""
+	await(t, "completion offers the plan", func() bool { plan = w.offered("sweep", "approve", ""); return plan != "" })
 	say("sweep", "approve", plan)
 	for line, want := range map[string]string{"renew px_": "px_1 px_2 px_3 px_4 px_5 px_6", "renew px_1 px_2 px": "px_3 px_4 px_5 px_6", "proxies get px_4": "px_4", "status r": "r-2 r-1"} {
-		if got := w.offered(strings.Split(line, " ")...); got != want {
-			t.Errorf("completion of %q is %q", line, got)
-		}
+		w.awaitOffered(want, strings.Split(line, " ")...)
 	}
 
 	var said []string
@@ -67,6 +64,13 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	if table := w.mustCLI("review", "log"); !strings.Contains(table, "3.00 USD") || !strings.Contains(table, "so: it is") {
 		t.Errorf("%s", table)
 	}
+}
+
+// awaitOffered waits until completion offers these values: it offers nothing where the
+// runner does not answer soon.
+func (w *world) awaitOffered(want string, words ...string) {
+	w.t.Helper()
+	await(w.t, strings.Join(words, " ")+" is completed with "+want, func() bool { return w.offered(words...) == want })
 }
 
 // offered is what completion offers for the last of some words, beside flags.

@@ -68,7 +68,7 @@ func (f *following) sendLastTraces(ctx context.Context) {
 
 func (f *following) sendTrace(ctx context.Context, x traced) {
 	var stored time.Time
-	if f.relay.Wait(ctx, uint64(x.row.Seq)) == nil {
+	if seq := uint64(x.row.Seq); f.relay.Wait(ctx, seq) == nil || f.relay.Published() >= seq {
 		stored = time.Now()
 	}
 	read, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
