@@ -26,8 +26,8 @@ const behind = 3 * time.Second
 
 // cutAllPower cuts the power of all servers under load. What the holder wrote in the last
 // seconds is then in its ledger only. It returns the holder, before the servers start, and
-// how the servers are started.
-func (r *rig) cutAllPower() (holder *runner, start func()) {
+// how the servers are started: one takes connections for a while before there is a quorum.
+func (r *rig) cutAllPower() (holder *runner, start func(alone time.Duration)) {
 	r.t.Helper()
 	r.load.begin()
 	r.underLoad()
@@ -46,12 +46,14 @@ func (r *rig) cutAllPower() (holder *runner, start func()) {
 	for i := range servers {
 		r.nats.kill(i)
 	}
-	return holder, func() {
+	return holder, func(alone time.Duration) {
 		r.t.Helper()
-		r.nats.fallBack(0, 1, 2)
 		for _, one := range r.runners {
 			one.set(open)
 		}
+		r.nats.fallBack(0)
+		r.lasts(alone)
+		r.nats.fallBack(1, 2)
 		r.stream = newTail()
 	}
 }
@@ -161,14 +163,15 @@ func (o *runner) get(path string) string {
 }
 
 // After a power cut of all servers the runner with the longest ledger publishes what they
-// lost, and nothing is paid twice when the producer publishes lost commands again.
+// lost, however long it takes them to have a quorum, and nothing is paid twice when the
+// producer publishes lost commands again.
 func TestAPowerCutOfAllServersIsRefilledFromTheLongestLedger(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 3)
 	longest, start := r.cutAllPower()
 	r.sent()
 	rows := longest.rowsAfter(0)
-	start()
+	start(10 * time.Second)
 	r.publishAgain()
 	if !strings.Contains(longest.log(), "the stream has lost rows that it had acknowledged") {
 		t.Errorf("runner %d did not log that the stream had lost rows", longest.n)
@@ -190,7 +193,7 @@ func TestAPowerCutOfAllServersAndOfTheHolder(t *testing.T) {
 	longest, start := r.cutAllPower()
 	r.sent()
 	longest.kill()
-	start()
+	start(0)
 	r.publishAgain()
 
 	before := len(r.charged())

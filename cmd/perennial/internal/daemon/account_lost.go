@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
+	"perennial/queue"
 )
 
-// mayHaveLost is how long behind a new connection the events stream may turn out to have
-// lost rows.
+// mayHaveLost is how long behind a new connection, once it carries what runners say, the
+// events stream may turn out to have lost rows; and the longest wait for those words.
 const mayHaveLost = time.Minute
 
 // leaveToLongest returns nil where this runner may go on from the end of its ledger, and
@@ -27,7 +28,9 @@ func (a *account) leaveToLongest(ctx context.Context) error {
 	}
 	head, _, err := a.Ledger().Head(ctx)
 	lost, reconnected := uint64(head) > last.StreamSeq, a.host.reconnected()
-	if err != nil || a.refills() || !lost && time.Since(reconnected) > mayHaveLost {
+	heard := a.host.peers.hearsSince(reconnected, time.Now())
+	known := reconnected.IsZero() || !heard.IsZero() && time.Since(heard) > mayHaveLost
+	if err != nil || a.refills() || !lost && known {
 		return err
 	}
 	if lost && found { // else the account moves to this server
@@ -35,11 +38,7 @@ func (a *account) leaveToLongest(ctx context.Context) error {
 			"They are published again from the longest ledger. Commands that were acknowledged just before may be lost too: their publishers have to send them again, under their ids", last.StreamSeq, head)
 	}
 	a.setState("NATS was away: waiting for the other runners to say how many rows they have")
-	hears := a.host.started // since when this runner hears the others
-	if reconnected.After(hears) {
-		hears = reconnected
-	}
-	if err := sleep.For(ctx, lateAfter-time.Since(hears)); err != nil { // who lives has spoken by then
+	if err := a.awaitWords(ctx); err != nil {
 		return err
 	}
 	name, row := a.host.peers.longest(a.Name, a.host.name.get(), time.Now())
@@ -48,6 +47,23 @@ func (a *account) leaveToLongest(ctx context.Context) error {
 	}
 	a.shorter = true
 	return fmt.Errorf("the events stream ends with row %d, this ledger with row %d and that of runner %s with row %d: the stream has lost rows, and that runner has to publish them again. Where it cannot, stop it and keep its ledger", last.StreamSeq, head, name, row)
+}
+
+// awaitWords returns when every living runner has been heard: when this runner's own words
+// have come back through NATS for as long as another one may be silent. Servers that have
+// just been started may take connections long before they keep anything.
+func (a *account) awaitWords(ctx context.Context) error {
+	for began := time.Now(); time.Since(began) < mayHaveLost; {
+		heard := a.host.peers.hearsSince(a.host.reconnected(), time.Now())
+		if !heard.IsZero() && time.Since(heard) >= lateAfter {
+			return nil
+		}
+		if err := sleep.For(ctx, sayAgain); err != nil {
+			return err
+		}
+	}
+	a.log.Warnf("bucket %s does not carry what runners say of themselves: the account goes on without knowing how many rows the others have", queue.NodesBucket)
+	return nil
 }
 
 // awaitLongest keeps a runner that left the account to a longer ledger from taking the
@@ -85,4 +101,37 @@ func (p *peers) longest(account, self string, now time.Time) (name string, row i
 		}
 	}
 	return name, row
+}
+
+// echo is how this runner's own word comes back to it: while it does, those of the others
+// come too.
+type echo struct {
+	since time.Time // when the first one came; behind a gap or a new connection it is another
+	last  time.Time // when the newest one came
+}
+
+// hearSelf notes this runner's own word, where what was heard last has a new one that was
+// said over the connection.
+func (p *peers) hearSelf(self string, connected, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own, known := p.heard[self]
+	if !known || !own.last.Equal(now) || own.SaidAt.Before(connected) {
+		return
+	}
+	if p.echo.since.Before(connected) || now.Sub(p.echo.last) >= lateAfter {
+		p.echo.since = now
+	}
+	p.echo.last = now
+}
+
+// hearsSince is since when this runner hears, over a connection, what every runner says,
+// without a gap; zero for one that does not.
+func (p *peers) hearsSince(connected, now time.Time) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.echo.since.Before(connected) || now.Sub(p.echo.last) >= lateAfter {
+		return time.Time{}
+	}
+	return p.echo.since
 }

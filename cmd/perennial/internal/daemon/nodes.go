@@ -78,11 +78,17 @@ func (h *Host) keepNode(ctx context.Context) {
 	}()
 	for {
 		limited, cancel := context.WithTimeout(ctx, nodeEvery)
-		if text, err := json.Marshal(h.node(limited)); err == nil {
-			_ = h.Queue.PostNode(limited, h.name.get(), text) // that NATS is away is the matter of a check
+		text, err := json.Marshal(h.node(limited))
+		if err == nil {
+			err = h.Queue.PostNode(limited, h.name.get(), text) // that NATS is away is the matter of a check
 		}
 		cancel()
-		if h.awaitChange(ctx) != nil {
+		if err != nil { // the others wait for this word once NATS is back
+			err = sleep.For(ctx, watchAgain)
+		} else {
+			err = h.awaitChange(ctx)
+		}
+		if err != nil {
 			return
 		}
 	}

@@ -30,6 +30,7 @@ type peers struct {
 	mu    sync.Mutex
 	heard map[string]heardNode // by name
 	pins  map[string]string    // node by account
+	echo  echo
 }
 
 // heardNode is a runner's last word. Times are of this machine: clocks may differ.
@@ -60,7 +61,9 @@ func (h *Host) followPeers(ctx context.Context) {
 					if h.name.hear(all, h.holder) {
 						h.log.WithField("node", h.name.get()).Error("another runner on a machine of the same name has the same data_dir: give the machines different host names. This runner calls itself by a longer name now")
 					}
-					h.peers.hear(all, time.Now())
+					now := time.Now()
+					h.peers.hear(all, now)
+					h.peers.hearSelf(h.name.get(), h.reconnected(), now)
 				}
 			})
 		})
