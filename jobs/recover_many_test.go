@@ -11,6 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/jobs/command"
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/upstream/sandbox"
@@ -115,6 +116,32 @@ func TestWhatAKilledRunSentGoesAgainOnceAndInSilence(t *testing.T) {
 		t.Errorf("%d intents for %d renewals", commits, n)
 	}
 	h.settled(n*300, 0)
+}
+
+// TestWhatWentMeanwhileIsNotQueuedAsItWasRead: an operation that a worker finishes between
+// a read of the ledger and the push of what was read is not queued as it was.
+func TestWhatWentMeanwhileIsNotQueuedAsItWasRead(t *testing.T) {
+	r := newReady(10, newPauses(time.Now))
+	renewal := func(id string) *job {
+		return &job{lane: laneRenewal, priority: priorityRenewal, op: decide.Operation{Operation: fact.Operation{ID: id}}}
+	}
+	before, during := renewal("finished before"), renewal("finished during")
+	r.push(before)
+	r.done(before.op.ID)
+	r.push(during)
+	x := r.beginReading()
+	r.done(during.op.ID)
+	x.push(fromLedger, before)
+	x.push(fromLedger, during)
+	x.end()
+	if !r.isActive(before.op.ID) || r.isActive(during.op.ID) {
+		t.Errorf("queued: %t what had gone before the read, %t what went during it", r.isActive(before.op.ID), r.isActive(during.op.ID))
+	}
+	again := r.beginReading()
+	again.push(fromLedger, during)
+	if !r.isActive(during.op.ID) {
+		t.Error("what a later read found is not queued")
+	}
 }
 
 // BenchmarkStart is how long a runner takes that inherits 100,000 sends: until it has sent

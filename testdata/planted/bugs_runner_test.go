@@ -120,7 +120,7 @@ var runnerBugs = []bug{
 	{name: "what NATS had sent before a restart comes after a minute", in: "queue.lineIntake.reopen", run: "TestCommandsUnderWay",
 		old: "if i.queue.nc.Stats().Reconnects != connected {",
 		new: "if i.queue.nc.Stats().Reconnects < connected {"},
-	{name: "what went meanwhile is queued as it was read", in: "jobs.reading.push", run: "TestWhatAKilledRun",
+	{name: "what went meanwhile is queued as it was read", in: "jobs.reading.push", run: "TestWhatWentMeanwhile",
 		old: "!x.gone[j.op.ID]", new: "j != nil"},
 	{name: "a run takes up what it has sent itself", in: "ledger.Ledger.Left", run: "TestWhatAnEarlierRunLeft",
 		old: "body_seq <= ?4", new: "body_seq <= ?4 + 1"},
