@@ -41,6 +41,19 @@ func (t *Tx) applyProxy(r Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
+// applySchedule folds what a person did to a schedule.
+func (t *Tx) applySchedule(r Row, f fact.Fact) error {
+	switch f := f.(type) {
+	case fact.SchedulePaused:
+		return t.exec(`INSERT INTO schedule_pauses (schedule, since, until, by, reason) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (schedule) DO UPDATE SET until = excluded.until, by = excluded.by, reason = excluded.reason`,
+			f.Schedule, r.Time, nullInstant(f.Until), fact.Signed(f.By, f.User), f.Reason)
+	case fact.ScheduleResumed:
+		return t.exec(`DELETE FROM schedule_pauses WHERE schedule = ?`, f.Schedule)
+	}
+	return fmt.Errorf("no fold for %T", f)
+}
+
 func (t *Tx) retire(r Row, proxyID, by, reason string) error {
 	return t.exec(`INSERT INTO retired (proxy_id, by, reason, since) VALUES (?, ?, ?, ?)
 		ON CONFLICT (proxy_id) DO UPDATE SET by = excluded.by, reason = excluded.reason, since = excluded.since`, proxyID, by, reason, r.Time)

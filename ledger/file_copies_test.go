@@ -224,3 +224,24 @@ func TestABackupIsOneFileAndStaysSoWhenRead(t *testing.T) {
 	check(t, l.Close())
 	holdsOnly(t, filepath.Dir(out), "backup.db")
 }
+
+// TestABackupIsNoted beside the ledger, and what stands there instead is an error.
+func TestABackupIsNoted(t *testing.T) {
+	b := newBook(t)
+	if at, err := b.LastBackup(); err != nil || !at.At.IsZero() {
+		t.Errorf("before the first one: %+v, %v", at, err)
+	}
+	out := filepath.Join(t.TempDir(), "backup.db")
+	for range 2 {
+		v, err := b.Backup(t.Context(), out, true)
+		check(t, err)
+		check(t, b.NoteBackup(v, out))
+		if at, err := b.LastBackup(); err != nil || at.At.IsZero() || at.Head != v.Head || at.File != out {
+			t.Errorf("noted: %+v, %v", at, err)
+		}
+	}
+	check(t, os.WriteFile(backedUpPath(b.path), []byte("not JSON"), 0o600))
+	if at, err := b.LastBackup(); err == nil {
+		t.Errorf("of what is no note: %+v", at)
+	}
+}

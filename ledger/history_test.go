@@ -129,6 +129,9 @@ func surroundings() []fact.Fact {
 		fact.AccountResumed{Scope: "order", Cause: "insufficient_scope", Detail: "works"},
 		fact.SweepMissed{Schedule: "keep", Slots: []time.Time{noon.Add(-2 * time.Hour), noon.Add(-time.Hour)}, ServedBy: noon},
 		fact.SweepFailed{Schedule: "keep", Slot: noon, Reason: "list the proxies: insufficient_scope", Due: 2, Expiring: 1, FirstExpiresAt: at(time.Hour)},
+		fact.SchedulePaused{Schedule: "keep", Until: at(time.Hour), By: "ada", Reason: "prices change"},
+		fact.ScheduleResumed{Schedule: "keep", By: "ada", Reason: "prices are known"},
+		fact.SchedulePaused{Schedule: "other", By: "ada", Reason: "it is not needed now"},
 		fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "p1", Due: 1, Commands: []json.RawMessage{}},
 		fact.SweepFinished{Schedule: "keep", Slot: noon, Plan: "p1", Published: 1},
 		fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(time.Hour), Plan: "p2", Due: 1, Commands: []json.RawMessage{}},
@@ -156,7 +159,7 @@ func surroundings() []fact.Fact {
 // historyOf is the history that a program wrote whose schema ended with an older version.
 func historyOf(version int64) []fact.Fact {
 	return slices.DeleteFunc(append(history(), over()...), func(f fact.Fact) bool {
-		since := map[string]int64{"ledger.bounded": 8, "command.finished": 13}
+		since := map[string]int64{"ledger.bounded": 8, "command.finished": 13, "schedule.paused": 15, "schedule.resumed": 15}
 		return version < since[f.FactType()]
 	})
 }

@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"perennial/ledger/fact"
@@ -38,6 +39,36 @@ func (l *Ledger) LastSlot(ctx context.Context, schedule string) (Slot, error) {
 // be published.
 func (l *Ledger) UnfinishedSlots(ctx context.Context, schedule string) ([]Slot, error) {
 	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'planned' ORDER BY slot_at`, schedule), scanSlot)
+}
+
+// SchedulePause is a schedule that a person paused.
+type SchedulePause struct {
+	Schedule string     `json:"schedule"`
+	Since    time.Time  `json:"since"`
+	Until    *time.Time `json:"until,omitempty"` // nil: until it is resumed
+	By       string     `json:"by"`              // with the NATS user that asked
+	Reason   string     `json:"reason"`
+}
+
+const pausedSchedule = `SELECT schedule, since, until, by, reason FROM schedule_pauses WHERE schedule = ?`
+
+func scanSchedulePause(s scanner) (SchedulePause, error) {
+	var x SchedulePause
+	var since int64
+	var until sql.NullInt64
+	err := s.Scan(&x.Schedule, &since, &until, &x.By, &x.Reason)
+	x.Since, x.Until = fromMicros(since), instant(until)
+	return x, err
+}
+
+// SchedulePaused is the pause of a schedule; ErrNotFound where it is not paused.
+func (l *Ledger) SchedulePaused(ctx context.Context, schedule string) (SchedulePause, error) {
+	return one(scanSchedulePause, l.read.QueryRowContext(ctx, pausedSchedule, schedule))
+}
+
+// SchedulePaused is that of the ledger, as it stands inside the transaction.
+func (t *Tx) SchedulePaused(schedule string) (SchedulePause, error) {
+	return one(scanSchedulePause, t.queryRow(pausedSchedule, schedule))
 }
 
 // HasSlot reports whether the slot has fired or was counted as missed.

@@ -117,6 +117,12 @@ func (d *Decision) ofTheAccount(f fact.Fact) {
 	case fact.SweepPlanned:
 		d.sign(f.By, f.User, f.Reason)
 		d.About, d.Outcome = f.Schedule, "asked"
+	case fact.SchedulePaused:
+		d.sign(f.By, f.User, f.Reason)
+		d.About = f.Schedule
+	case fact.ScheduleResumed:
+		d.sign(f.By, f.User, f.Reason)
+		d.About = f.Schedule
 	case fact.SweepFinished:
 		d.sign(f.By, f.User, f.Reason)
 		d.About, d.Outcome = f.Schedule+" "+f.Plan, "approved"

@@ -80,7 +80,8 @@ func CheckUser(u User) error {
 var (
 	CommandVerbs  = []string{string(KindOrderCreate), string(KindProxyRenew)}
 	ReadingVerbs  = []string{"status", "states", "wait", "lines", "list", "balance", "show", "sweeps", "plan", "forecast", "evidence", "proxies"}
-	ChangingVerbs = []string{"release", "cancel", "retry", "resolve", "pause", "resume", "sweep", "approve", "retire", "reconcile", "record"}
+	ChangingVerbs = []string{"release", "cancel", "retry", "resolve", "pause", "resume", "sweep", "approve", "retire", "reconcile", "record",
+		"schedule-pause", "schedule-resume"}
 	producerVerbs = []string{"status", "states", "wait", "lines"}
 )
 

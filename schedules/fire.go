@@ -42,7 +42,7 @@ func (f firing) before() remainder {
 }
 
 // fire makes one slot's sweep: plan, record, publish, finish. ErrFired when the
-// slot has fired before, errSkew when the clock is wrong; after any other error
+// slot has fired before, errPaused when the schedule is paused, errSkew when the clock is wrong; after any other error
 // it may be tried again.
 func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (Plan, error) {
 	if err := r.turn.take(ctx); err != nil {
@@ -50,6 +50,10 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (Plan, 
 	}
 	defer r.turn.give()
 	if err := s.finishPlanned(ctx, r); err != nil {
+		return Plan{}, err
+	}
+	paused, err := s.Ledger.SchedulePaused(ctx, r.Name)
+	if err := s.mayFire(f, paused, err); err != nil {
 		return Plan{}, err
 	}
 	if err := s.replace(ctx, r); err != nil {
@@ -162,6 +166,10 @@ func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan 
 	slot := f.slot
 	plan.Slot = &slot
 	err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		paused, err := tx.SchedulePaused(r.Name)
+		if err := s.mayFire(f, paused, err); err != nil {
+			return err // paused since the sweep began
+		}
 		fired, err := tx.HasSlot(r.Name, f.slot)
 		if err != nil {
 			return err

@@ -79,10 +79,7 @@ func (p Plan) remainder(before remainder) *remainder {
 // leave notes what a sweep has left; follow goes on with it.
 func (r *scheduleRunner) leave(rest *remainder) {
 	r.rest.Store(rest)
-	select {
-	case r.woken <- struct{}{}:
-	default:
-	}
+	r.wake()
 }
 
 // recall makes the rest of the last sweep from the ledger: a process that ended
@@ -177,7 +174,7 @@ func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errPaused) {
 		s.failed(ctx, r, rest.began, fmt.Errorf("its rest: %w", err))
 	}
 	return nil

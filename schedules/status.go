@@ -28,6 +28,8 @@ type Status struct {
 	Problem  string     `json:"problem,omitempty"` // the sweep that is due cannot be made: it is tried again
 	// Left is what the last sweep goes on with by itself.
 	Left *fact.SweepLeft `json:"left,omitempty"`
+	// Paused is the pause that holds it: until it ends no slot fires.
+	Paused *ledger.SchedulePause `json:"paused,omitempty"`
 	// MatchesNone says that the match fits no listed proxy; "" when it fits one.
 	MatchesNone string `json:"matches_none,omitempty"`
 }
@@ -36,8 +38,12 @@ type Status struct {
 func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 	all := make([]Status, 0, len(s.runners))
 	for _, r := range s.runners {
-		one := Status{Schedule: r.Name, Account: r.Account, Cron: r.Cron, Timezone: r.calendar.zone.String()}
-		if next := r.calendar.Next(s.Clock()); !next.IsZero() {
+		paused, err := s.PauseOf(ctx, r.Name)
+		if err != nil {
+			return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
+		}
+		one := Status{Schedule: r.Name, Account: r.Account, Cron: r.Cron, Timezone: r.calendar.zone.String(), Paused: paused}
+		if next := r.fires(s.Clock(), paused); !next.IsZero() {
 			one.NextSlot = &next
 		}
 		last, err := s.Ledger.LastSlot(ctx, r.Name)
@@ -68,19 +74,39 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 	return all, nil
 }
 
-// Next is when a schedule fires next; zero when it never does.
+// fires is when the schedule fires next: the slots of a pause are served when it ends.
+// Zero when it never does, or a person has to resume it.
+func (r *scheduleRunner) fires(now time.Time, paused *ledger.SchedulePause) time.Time {
+	next := r.calendar.Next(now)
+	switch {
+	case paused == nil || next.IsZero():
+	case paused.Until == nil:
+		return time.Time{}
+	case paused.Until.After(next):
+		return *paused.Until
+	}
+	return next
+}
+
+// Next is when a schedule fires next; zero when it never does, or is paused until it is
+// resumed.
 type Next struct {
 	Schedule string
 	Next     time.Time
+	Paused   *ledger.SchedulePause // nil: it is not paused
 }
 
 // Slots returns the next slot of every schedule, in the order of the configuration.
-func (s *Sweeper) Slots() []Next {
+func (s *Sweeper) Slots(ctx context.Context) ([]Next, error) {
 	all := make([]Next, 0, len(s.runners))
 	for _, r := range s.runners {
-		all = append(all, Next{Schedule: r.Name, Next: r.calendar.Next(s.Clock())})
+		paused, err := s.PauseOf(ctx, r.Name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Next{Schedule: r.Name, Next: r.fires(s.Clock(), paused), Paused: paused})
 	}
-	return all
+	return all, nil
 }
 
 // PlanNow is what the schedule's sweep would do now. It appends nothing and

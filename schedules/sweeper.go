@@ -203,6 +203,9 @@ func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 	}
 	retry := delays{first: time.Second, most: time.Minute}
 	for {
+		if err := s.unpaused(ctx, r); err != nil {
+			return err
+		}
 		now := s.Clock()
 		slots, more := r.calendar.Between(last, now)
 		if len(slots) == 0 {
@@ -221,6 +224,9 @@ func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 		stop := s.watchSlot(ctx, r, slot)
 		_, err := s.fire(ctx, r, firing{slot: slot, missed: slots[:len(slots)-1]})
 		stop()
+		if errors.Is(err, errPaused) {
+			continue
+		}
 		if err != nil && !errors.Is(err, ErrFired) {
 			if ctx.Err() != nil {
 				return ctx.Err()

@@ -80,7 +80,8 @@ type SweepFinished struct {
 // FactType implements Fact.
 func (SweepFinished) FactType() string { return "sweep.finished" }
 
-// SweepMissed says that slots passed while no runner worked; the next sweep serves all.
+// SweepMissed says that slots passed while no runner worked, or the schedule was paused;
+// the next sweep serves all.
 type SweepMissed struct {
 	accountFact
 	Schedule string      `json:"schedule"`

@@ -46,6 +46,34 @@ type SweepFailed struct {
 // FactType implements Fact.
 func (SweepFailed) FactType() string { return "sweep.failed" }
 
+// SchedulePaused says that a schedule fires no slot until it is resumed. What it has
+// planned before is carried out, and a person's own sweep is made.
+type SchedulePaused struct {
+	accountFact
+	Schedule string `json:"schedule"`
+	// Until is when it ends by itself; nil: a person resumes it.
+	Until  *time.Time `json:"until,omitempty"`
+	By     string     `json:"by"`
+	Reason string     `json:"reason"`
+	User   string     `json:"user,omitempty"` // see UserOf
+}
+
+// FactType implements Fact.
+func (SchedulePaused) FactType() string { return "schedule.paused" }
+
+// ScheduleResumed says that a schedule fires its slots again: those that passed during the
+// pause are served by one sweep. Without By the time of the pause was over.
+type ScheduleResumed struct {
+	accountFact
+	Schedule string `json:"schedule"`
+	By       string `json:"by,omitempty"`
+	Reason   string `json:"reason"`
+	User     string `json:"user,omitempty"` // see UserOf
+}
+
+// FactType implements Fact.
+func (ScheduleResumed) FactType() string { return "schedule.resumed" }
+
 // ProxyRetired says that no sweep renews the proxy any more. It is kept until it expires,
 // and a person's own command still renews it.
 type ProxyRetired struct {

@@ -29,4 +29,10 @@ var sweepBugs = []bug{
 	{trap: 23, name: "a canary that failed is the next one again", in: "schedules.planner.add",
 		old: "endings > 0 && !p.letLast {",
 		new: "endings < 0 && !p.letLast {"},
+	{name: "a pause during a sweep comes too late for it", in: "schedules.Sweeper.record", run: "TestAPauseDuring",
+		old: "if err := s.mayFire(f, paused, err); err != nil {",
+		new: "if paused.By == \"-\" {"},
+	{name: "a pause ends with the process", in: "schedules.Sweeper.unpaused", run: "TestAPausedSchedule",
+		old: "if err == nil && paused == nil {",
+		new: "if err == nil && (paused == nil || paused.Since.Before(s.Clock().Add(-2*time.Hour))) {"},
 }

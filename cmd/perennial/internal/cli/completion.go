@@ -45,6 +45,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 		"cancel": a.openCommands, "release": a.openCommands, "retry": a.knownCommands, "status": a.knownCommands,
 		"review show": a.inReview, "review resolve": a.inReview,
 		"sweep plan": a.scheduleNames, "sweep run": a.scheduleNames, "sweep history": a.scheduleNames, "sweep forecast": a.scheduleNames, "sweep approve": a.heldPlans,
+		"schedules pause": a.scheduleNames, "schedules resume": a.scheduleNames,
 	}
 	flags := map[string]map[string][]string{
 		"order": {"priority": priorities, "scenario": {"success", "delayed", "partial", "rejected"}}, "renew": {"priority": priorities},

@@ -49,6 +49,11 @@ func (a *app) ledgerBackup() *cobra.Command {
 				if errors.Is(err, fs.ErrExist) {
 					return fmt.Errorf("%w\nname another file, or replace it with --force", err)
 				}
+				if err == nil {
+					if noted := l.NoteBackup(v, args[0]); noted != nil {
+						fmt.Fprintf(a.stderr, "the backup is good, but perennial_backup_timestamp_seconds will not show it: %v\n", noted)
+					}
+				}
 				return a.printFile(v, err, args[0], "copied to "+args[0]+" and verified there")
 			})(cmd, args)
 		},

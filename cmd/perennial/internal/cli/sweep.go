@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
 )
@@ -72,6 +73,9 @@ func addSweeps(list *listing, account string, all []schedules.Status) error {
 		if s.MatchesNone != "" {
 			why = s.MatchesNone + " " + why
 		}
+		if s.Paused != nil {
+			why = pausedText(*s.Paused) + "; " + why
+		}
 		if s.Problem != "" {
 			why = "NOT MADE: " + s.Problem + "; before: " + why
 		}
@@ -93,11 +97,23 @@ func (a *app) warnOfSweeps(ctx context.Context, r *remote, account string) error
 		if s.MatchesNone != "" {
 			fmt.Fprintf(a.stderr, "schedule %s%s renews nothing: %s\n", s.Schedule, account, s.MatchesNone)
 		}
+		if s.Paused != nil {
+			fmt.Fprintf(a.stderr, "schedule %s%s renews nothing: %s\n", s.Schedule, account, pausedText(*s.Paused))
+		}
 		if s.Problem != "" {
 			fmt.Fprintf(a.stderr, "NOT MADE: schedule %s%s: %s\n", s.Schedule, account, s.Problem)
 		}
 	}
 	return err
+}
+
+// pausedText says who paused a schedule, and until when.
+func pausedText(p ledger.SchedulePause) string {
+	until := "until it is resumed"
+	if p.Until != nil {
+		until = "until " + p.Until.Format(time.RFC3339)
+	}
+	return fmt.Sprintf("PAUSED since %s %s, by %s: %s", p.Since.UTC().Truncate(time.Second).Format(time.RFC3339), until, p.By, p.Reason)
 }
 
 // leftText says what a sweep continues with by itself, and until when.

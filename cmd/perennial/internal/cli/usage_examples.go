@@ -51,6 +51,8 @@ var usageExamples = map[string]string{
 	"review show":      "review show r-1",
 	"run":              "run --config perennial.yaml",
 	"sandbox":          "sandbox --listen 127.0.0.1:40001 --db sandbox.db --charges charges.jsonl",
+	"schedules pause":  "schedules pause keepalive --until 8h --reason 'the provider changes its prices tonight'",
+	"schedules resume": "schedules resume keepalive --reason 'the prices are known'",
 	"schema":           "schema command.finished",
 	"status":           "status spring-fleet -o json",
 	"submit":           "submit renewals.csv --rejects rejected.jsonl",

@@ -92,6 +92,9 @@ var everyVerb = []struct{ verb, body string }{
 	{"retry", `{"id":"poor","by":"ada","reason":"a test"}`},
 	{"cancel", `{"id":"dear","by":"ada","reason":"a test"}`},
 	{"release", `{"id":"dear-2","by":"ada","reason":"a test"}`},
+	{"schedule-pause", `{"schedule":"keep","until":"2100-01-01T00:00:00Z","by":"ada","reason":"a test"}`},
+	{"sweeps", `{}`},
+	{"schedule-resume", `{"schedule":"keep","by":"ada","reason":"a test"}`},
 	{"pause", `{"by":"ada","reason":"a test"}`},
 	{"resume", `{"by":"ada","reason":"a test"}`},
 }
@@ -167,7 +170,7 @@ func TestAnUnknownIDIsNotFoundByEveryVerb(t *testing.T) {
 		{"resolve", `{"id":"ID","line":"px_1","charged":true,"charged_cents":300,` + signed + `}`},
 		{"resolve", `{"id":"known/0001","line":"ID","charged":true,"charged_cents":300,` + signed + `}`},
 		{"plan", `{"schedule":"ID"}`}, {"sweep", `{"schedule":"ID",` + signed + `}`}, {"approve", `{"plan":"ID",` + signed + `}`},
-		{"forecast", `{"schedule":"ID","days":3}`},
+		{"forecast", `{"schedule":"ID","days":3}`}, {"schedule-pause", `{"schedule":"ID",` + signed + `}`}, {"schedule-resume", `{"schedule":"ID",` + signed + `}`},
 		{"retire", `{"proxy_ids":["ID"],` + signed + `}`}, {"retire", `{"proxy_ids":["px_1","ID"],` + signed + `}`}, {"retire", `{"proxy_ids":["ID"],"undo":true,` + signed + `}`},
 	} {
 		asked[x.verb] = true

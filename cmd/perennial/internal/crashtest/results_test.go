@@ -261,7 +261,7 @@ func TestAnUnknownIdIsNotFoundEverywhere(t *testing.T) {
 		"status": `{"id":"none"}`, "wait": `{"id":"none"}`, "lines": `{"id":"none"}`, "evidence": `{"id":"none"}`,
 		"release": `{"id":"none",` + who + `}`, "cancel": `{"id":"none",` + who + `}`, "retry": `{"id":"none",` + who + `}`,
 		"resolve": `{"id":"none","charged":false,` + who + `}`, "plan": `{"schedule":"none"}`, "sweep": `{"schedule":"none",` + who + `}`,
-		"approve": `{"plan":"none",` + who + `}`,
+		"approve": `{"plan":"none",` + who + `}`, "schedule-pause": `{"schedule":"none",` + who + `}`, "schedule-resume": `{"schedule":"none",` + who + `}`,
 	} {
 		answer, err := nc.Request("perennial.svc.main."+verb, []byte(body), patience)
 		if err != nil {

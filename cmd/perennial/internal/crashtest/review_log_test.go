@@ -32,6 +32,8 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	plan := ""
 	await(t, "completion offers the plan", func() bool { plan = w.offered("sweep", "approve", ""); return plan != "" })
 	say("sweep", "approve", plan)
+	say("schedules", "pause", "keep")
+	say("schedules", "resume", "keep")
 	for line, want := range map[string]string{"renew px_": "px_1 px_2 px_3 px_4 px_5 px_6", "renew px_1 px_2 px": "px_3 px_4 px_5 px_6", "proxies get px_4": "px_4", "status r": "r-2 r-1"} {
 		w.awaitOffered(want, strings.Split(line, " ")...)
 	}
@@ -54,6 +56,7 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	want := []string{
 		"operation.resolved charged", "account.paused  account", "command.cancelled", "account.resumed  account", "proxy.retired  px_3", "proxy.reinstated  px_3",
 		"ledger.recorded external ord_9", "sweep.planned asked keep", "sweep.finished approved keep " + plan,
+		"schedule.paused  keep", "schedule.resumed  keep",
 	}
 	if strings.Join(said, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the log says\n%s\nand not\n%s", strings.Join(said, "\n"), strings.Join(want, "\n"))

@@ -39,37 +39,39 @@ const (
 )
 
 var (
-	operationsNow = read(gauge, "operations", "Operations by state.", "state")
-	bookNow       = read(gauge, "book_cents", "The books, in cents.", "of")
-	chargedEver   = read(counter, "charged_cents_total", "Cents that the ledger booked as charged, those in suspense among them, by kind of operation.", "kind")
-	refundedEver  = read(counter, "refunded_cents_total", "Cents that the ledger booked as refunded, by kind of operation.", "kind")
-	spentNow      = read(gauge, "spent_cents", "Cents charged less those refunded in the last seven days.")
-	runwayNow     = read(gauge, "runway_seconds", "For how long the book's wallet lasts, spent as in the last seven days, or since the ledger was opened; absent where nothing was spent.")
-	headNow       = read(gauge, "journal_seq", "The newest journal row.")
-	publishedNow  = read(gauge, "published_seq", "The newest journal row on the events stream.")
-	unpublished   = read(gauge, "unpublished_rows", "Journal rows that are not on the events stream yet.")
-	waitingNow    = read(gauge, "commands_waiting", "Commands on the commands stream that are not in the ledger yet.")
-	reviewsNow    = read(gauge, "reviews", "What waits for a person: operations, lines of them, and proxies that sweeps have given up.")
-	pausedNow     = read(gauge, "paused", "What is paused, 1 each.", "scope", "cause")
-	reconciledAt  = read(gauge, "reconciled_timestamp_seconds", "When the books were last compared with the provider.")
-	reconciledOK  = read(gauge, "reconciled_ok", "Whether the books agreed then.")
-	differenceNow = read(gauge, "reconciled_difference_cents", "By how much the wallet was outside of what the books allow.")
-	sweepFailed   = read(gauge, "sweep_failed", "A sweep that is due and cannot be made, 1 each.", "schedule")
-	sweepExpiring = read(gauge, "sweep_failed_expiring", "Proxies that such a sweep is about and that expire before its next slot.", "schedule")
-	sweepNext     = read(gauge, "sweep_next_timestamp_seconds", "When the schedule fires next.", "schedule")
-	sweepLast     = read(gauge, "sweep_last_timestamp_seconds", "The schedule's latest slot.", "schedule")
-	sweepFinished = read(gauge, "sweep_finished_timestamp_seconds", "The schedule's latest slot whose commands are all published; a slot with nothing due counts.", "schedule")
-	sweepState    = read(gauge, "sweep_state", "The state of the schedule's latest slot, 1 for it: planned, held, finished or missed.", "schedule", "state")
-	sweepDue      = read(gauge, "sweep_due", "Proxies that were due in the schedule's latest plan.", "schedule")
-	sweepCents    = read(gauge, "sweep_planned_cents", "What the schedule's latest plan was estimated at, in cents.", "schedule")
-	checkNow      = read(gauge, "check", "Whether one thing that the account depends on is as it should be.", "check")
-	lagNow        = read(gauge, "lag_rows", "Rows of the events stream that a standby has not folded yet; 0 on the active runner.")
-	roleNow       = read(gauge, "role", "What the runner does with the account, 1 for its role: active or standby.", "role")
-	readyNow      = read(gauge, "ready", "Whether the account works.")
-	expiringNow   = read(gauge, "proxies_expiring", "Listed proxies that expire within a span of time, those of shorter spans among them. 0s: they have expired. any: they have an expiry.", "within")
-	windowLeft    = read(gauge, "ambiguous_window_seconds", "How long the oldest attempt that may have executed is still sent again by itself; absent where there is none. At 0 it goes to a person.")
-	sizeNow       = read(gauge, "ledger_bytes", "The size of the ledger file, and of its write-ahead log.", "file")
-	skewNow       = read(gauge, "clock_skew_seconds", "How far this machine's clock was ahead of the provider's, by its last reply; absent before.")
+	operationsNow  = read(gauge, "operations", "Operations by state.", "state")
+	bookNow        = read(gauge, "book_cents", "The books, in cents.", "of")
+	chargedEver    = read(counter, "charged_cents_total", "Cents that the ledger booked as charged, those in suspense among them, by kind of operation.", "kind")
+	refundedEver   = read(counter, "refunded_cents_total", "Cents that the ledger booked as refunded, by kind of operation.", "kind")
+	spentNow       = read(gauge, "spent_cents", "Cents charged less those refunded in the last seven days.")
+	runwayNow      = read(gauge, "runway_seconds", "For how long the book's wallet lasts, spent as in the last seven days, or since the ledger was opened; absent where nothing was spent.")
+	headNow        = read(gauge, "journal_seq", "The newest journal row.")
+	publishedNow   = read(gauge, "published_seq", "The newest journal row on the events stream.")
+	unpublished    = read(gauge, "unpublished_rows", "Journal rows that are not on the events stream yet.")
+	waitingNow     = read(gauge, "commands_waiting", "Commands on the commands stream that are not in the ledger yet.")
+	reviewsNow     = read(gauge, "reviews", "What waits for a person: operations, lines of them, and proxies that sweeps have given up.")
+	pausedNow      = read(gauge, "paused", "What is paused, 1 each.", "scope", "cause")
+	reconciledAt   = read(gauge, "reconciled_timestamp_seconds", "When the books were last compared with the provider.")
+	reconciledOK   = read(gauge, "reconciled_ok", "Whether the books agreed then.")
+	differenceNow  = read(gauge, "reconciled_difference_cents", "By how much the wallet was outside of what the books allow.")
+	sweepFailed    = read(gauge, "sweep_failed", "A sweep that is due and cannot be made, 1 each.", "schedule")
+	sweepExpiring  = read(gauge, "sweep_failed_expiring", "Proxies that such a sweep is about and that expire before its next slot.", "schedule")
+	sweepNext      = read(gauge, "sweep_next_timestamp_seconds", "When the schedule fires next.", "schedule")
+	schedulePaused = read(gauge, "schedule_paused_timestamp_seconds", "Since when a schedule that is paused is paused.", "schedule")
+	sweepLast      = read(gauge, "sweep_last_timestamp_seconds", "The schedule's latest slot.", "schedule")
+	sweepFinished  = read(gauge, "sweep_finished_timestamp_seconds", "The schedule's latest slot whose commands are all published; a slot with nothing due counts.", "schedule")
+	sweepState     = read(gauge, "sweep_state", "The state of the schedule's latest slot, 1 for it: planned, held, finished or missed.", "schedule", "state")
+	sweepDue       = read(gauge, "sweep_due", "Proxies that were due in the schedule's latest plan.", "schedule")
+	sweepCents     = read(gauge, "sweep_planned_cents", "What the schedule's latest plan was estimated at, in cents.", "schedule")
+	checkNow       = read(gauge, "check", "Whether one thing that the account depends on is as it should be.", "check")
+	lagNow         = read(gauge, "lag_rows", "Rows of the events stream that a standby has not folded yet; 0 on the active runner.")
+	roleNow        = read(gauge, "role", "What the runner does with the account, 1 for its role: active or standby.", "role")
+	readyNow       = read(gauge, "ready", "Whether the account works.")
+	expiringNow    = read(gauge, "proxies_expiring", "Listed proxies that expire within a span of time, those of shorter spans among them. 0s: they have expired. any: they have an expiry.", "within")
+	windowLeft     = read(gauge, "ambiguous_window_seconds", "How long the oldest attempt that may have executed is still sent again by itself; absent where there is none. At 0 it goes to a person.")
+	sizeNow        = read(gauge, "ledger_bytes", "The size of the ledger file, and of its write-ahead log.", "file")
+	backedUpNow    = read(gauge, "backup_timestamp_seconds", "When `perennial ledger backup` last made a backup of this ledger file; 0: it never did.")
+	skewNow        = read(gauge, "clock_skew_seconds", "How far this machine's clock was ahead of the provider's, by its last reply; absent before.")
 )
 
 var buildInfo = prometheus.NewDesc("perennial_build_info", "1, by what runs.", []string{"version", "commit", "go"}, nil)
@@ -132,6 +134,13 @@ func (a *account) measureHealth(ctx context.Context, set setter) {
 	file, log := a.Ledger().Sizes()
 	set(sizeNow, float64(file), "ledger")
 	set(sizeNow, float64(log), "log")
+	if backup, err := a.Ledger().LastBackup(); err != nil {
+		a.log.WithError(err).Warn("the age of the last backup is not known")
+	} else if backup.At.IsZero() {
+		set(backedUpNow, 0)
+	} else {
+		set.at(backedUpNow, backup.At)
+	}
 	if a.host.Queue.Down() != "" {
 		return
 	}
@@ -260,7 +269,14 @@ func (a *account) measureSweeps(ctx context.Context, set setter) error {
 	if sweeper == nil {
 		return nil
 	}
-	for _, s := range sweeper.Slots() {
+	next, err := sweeper.Slots(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range next {
+		if s.Paused != nil {
+			set.at(schedulePaused, s.Paused.Since, s.Schedule)
+		}
 		if !s.Next.IsZero() {
 			set.at(sweepNext, s.Next, s.Schedule)
 		}

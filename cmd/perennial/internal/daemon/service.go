@@ -42,6 +42,9 @@ const (
 
 	VerbForecast = "forecast"
 
+	VerbSchedulePause  = "schedule-pause"
+	VerbScheduleResume = "schedule-resume"
+
 	VerbReconcile = "reconcile"
 	VerbRecord    = "record"
 	VerbEvidence  = "evidence"
@@ -145,6 +148,9 @@ func (a *account) verbs() map[string]verb {
 		VerbProxies: answer(a.proxies),
 
 		VerbForecast: a.bound(answer(a.forecast)),
+
+		VerbSchedulePause:  a.bound(answer(a.pauseSchedule)),
+		VerbScheduleResume: a.bound(answer(a.resumeSchedule)),
 
 		VerbOrder: a.carryOut(queue.KindOrderCreate),
 		VerbRenew: a.carryOut(queue.KindProxyRenew),

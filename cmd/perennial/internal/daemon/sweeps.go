@@ -1,4 +1,4 @@
-// The verbs of schedules: list, plan, run, forecast and approve.
+// The verbs of schedules: list, plan, run, forecast, approve, pause and resume.
 
 package daemon
 
@@ -147,6 +147,30 @@ func (a *account) approve(ctx context.Context, q SweepRequest) (ChangedAnswer, e
 		return ChangedAnswer{}, err
 	}
 	return ChangedAnswer{Changed: 1}, a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason)
+}
+
+// SchedulePauseRequest pauses a schedule, or resumes it.
+type SchedulePauseRequest struct {
+	Schedule string     `json:"schedule"`
+	Until    *time.Time `json:"until,omitempty"` // of a pause: when it ends by itself
+	By       string     `json:"by,omitempty"`
+	Reason   string     `json:"reason,omitempty"`
+}
+
+func (a *account) pauseSchedule(ctx context.Context, q SchedulePauseRequest) (ChangedAnswer, error) {
+	q.By = asked(ctx, q.By)
+	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
+		return ChangedAnswer{}, err
+	}
+	return ChangedAnswer{Changed: 1}, a.sweeper.Pause(ctx, q.Schedule, q.Until, q.By, q.Reason)
+}
+
+func (a *account) resumeSchedule(ctx context.Context, q SchedulePauseRequest) (ChangedAnswer, error) {
+	q.By = asked(ctx, q.By)
+	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
+		return ChangedAnswer{}, err
+	}
+	return ChangedAnswer{Changed: 1}, a.sweeper.Resume(ctx, q.Schedule, q.By, q.Reason)
 }
 
 // ForecastRequest asks for some days of one schedule, or of all.

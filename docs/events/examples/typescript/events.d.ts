@@ -3802,6 +3802,126 @@ export interface RunnerStarted extends CloudEvent {
 }
 
 /**
+ * The data of SchedulePaused.
+ */
+export interface SchedulePausedData {
+  /**
+   * The name of the schedule.
+   */
+  schedule: string;
+  /**
+   * `until` is when it ends by itself; nil: a person resumes it.
+   */
+  until?: string;
+  /**
+   * The name of the person, as the request gave it.
+   */
+  by: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+}
+
+/**
+ * Says that a schedule fires no slot until it is resumed. What it has planned before is carried out, and a person's own sweep is made.
+ */
+export interface SchedulePaused extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: SchedulePausedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema: "urn:perennial:schema:schedule.paused:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.schedule.paused.v1";
+}
+
+/**
+ * The data of ScheduleResumed.
+ */
+export interface ScheduleResumedData {
+  /**
+   * The name of the schedule.
+   */
+  schedule: string;
+  /**
+   * The name of the person, as the request gave it.
+   */
+  by?: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+}
+
+/**
+ * Says that a schedule fires its slots again: those that passed during the pause are served by one sweep. Without `by` the time of the pause was over.
+ */
+export interface ScheduleResumed extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ScheduleResumedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema: "urn:perennial:schema:schedule.resumed:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.schedule.resumed.v1";
+}
+
+/**
  * The data of SweepFailed.
  */
 export interface SweepFailedData {
@@ -4046,7 +4166,7 @@ export interface SweepMissedData {
 }
 
 /**
- * Says that slots passed while no runner worked; the next sweep serves all.
+ * Says that slots passed while no runner worked, or the schedule was paused; the next sweep serves all.
  */
 export interface SweepMissed extends CloudEvent {
   /**
@@ -4246,6 +4366,8 @@ export type PerennialEvent =
   | RenewalFailed
   | RenewalPartial
   | RunnerStarted
+  | SchedulePaused
+  | ScheduleResumed
   | SweepFailed
   | SweepFinished
   | SweepHeld

@@ -1,0 +1,63 @@
+// `perennial schedules`: pause and resume.
+
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/daemon"
+)
+
+func (a *app) schedulesCommand() *cobra.Command {
+	c := &cobra.Command{Use: "schedules", Short: "Schedules: pause, resume (`sweep` has the rest)"}
+	c.AddCommand(a.schedulesPause(), a.schedulesResume())
+	return c
+}
+
+func (a *app) schedulesPause() *cobra.Command {
+	var q daemon.SchedulePauseRequest
+	var until string
+	c := &cobra.Command{
+		Use: "pause SCHEDULE", Short: "Fire no slot of a schedule until it is resumed, or until an instant", Args: cobra.ExactArgs(1),
+		Long: `Fire no slot of a schedule until it is resumed, or until an instant.
+
+What it should have renewed meanwhile may expire: proxy.expiring is still published.
+Commands that it has published go on (see cancel), and sweep run still sweeps. When
+the pause ends, one sweep at once serves every slot that passed.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.Schedule = args[0]
+			if until != "" {
+				at, err := time.Parse(time.RFC3339, instantOrSpan(until, time.Now()))
+				if err != nil {
+					return usage("--until %q is no instant: use one such as 2026-12-01T06:00:00Z, or a time from now such as 8h", until)
+				}
+				q.Until = &at
+			}
+			return a.sendChange(cmd.Context(), daemon.VerbSchedulePause, q)
+		},
+	}
+	c.Flags().StringVar(&until, "until", "", "end by itself: an instant, or a time from now such as 8h (default: until it is resumed)")
+	a.signed(c, &q, "paused on the command line")
+	return c
+}
+
+func (a *app) schedulesResume() *cobra.Command {
+	var q daemon.SchedulePauseRequest
+	c := &cobra.Command{
+		Use: "resume SCHEDULE", Short: "Fire the slots of a schedule again; one sweep at once serves those that passed", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.Schedule = args[0]
+			return a.sendChange(cmd.Context(), daemon.VerbScheduleResume, q)
+		},
+	}
+	a.signed(c, &q, "resumed on the command line")
+	return c
+}
+
+// signed adds the flags of who asks, and why.
+func (a *app) signed(c *cobra.Command, q *daemon.SchedulePauseRequest, reason string) {
+	c.Flags().StringVar(&q.By, "by", operator(), "who asks for it")
+	c.Flags().StringVar(&q.Reason, "reason", reason, "why")
+}

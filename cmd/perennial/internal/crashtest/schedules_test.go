@@ -1,0 +1,84 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/schedules"
+)
+
+// TestAPausedScheduleStaysPausedOverAKill, and what its pause kept from being renewed is
+// renewed when it is resumed.
+func TestAPausedScheduleStaysPausedOverAKill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.configure("", "schedules:\n  - {name: keep, cron: \"@every 1s\", renew_before: 300h, duration_days: 30}\n")
+	run, line := w.run()
+	awaitReady(t, line)
+	sweep := func() (s schedules.Status) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(w.mustCLI("sweep", "list", "-o", "json")), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	await(t, "it fires", func() bool { return sweep().LastSlot != nil })
+	w.mustCLI("schedules", "pause", "keep", "--by", "ada", "--reason", "prices change")
+	paused := sweep()
+	run.kill()
+	_, line = w.run()
+	awaitReady(t, line)
+	if s := sweep(); s.Paused == nil || s.Paused.By != "ada" || s.Paused.Reason != "prices change" || s.NextSlot != nil || !s.LastSlot.Equal(*paused.LastSlot) {
+		t.Errorf("behind the kill: %+v", s)
+	}
+	if _, errs, code := w.cli("status"); code != 0 || !strings.Contains(errs, "PAUSED since") {
+		t.Errorf("status does not say it: %d %s", code, errs)
+	}
+	if page, err := w.get(line.HTTP + "/metrics"); err != nil || !strings.Contains(page, `perennial_schedule_paused_timestamp_seconds{account="main",schedule="keep"}`) {
+		t.Errorf("no metric says it: %v", err)
+	}
+	w.mustCLI("schedules", "resume", "keep", "--by", "ada", "--reason", "they are known")
+	await(t, "it fires again", func() bool { s := sweep(); return s.Paused == nil && s.LastSlot.After(*paused.LastSlot) })
+	for _, args := range [][]string{{"schedules", "resume", "keep"}, {"schedules", "pause", "keep", "--until", "2020-01-01T00:00:00Z"}} {
+		if _, errs, code := w.cli(args...); code != 1 {
+			t.Errorf("%v: exit %d %s", args, code, errs)
+		}
+	}
+	if _, _, code := w.cli("schedules", "pause", "keep", "--until", "soon"); code != 2 {
+		t.Errorf("--until soon: exit %d", code)
+	}
+}
+
+// TestTheAgeOfABackupIsAMetric, of the run beside which it was made.
+func TestTheAgeOfABackupIsAMetric(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.configure("", "")
+	_, line := w.run()
+	awaitReady(t, line)
+	const never = `perennial_backup_timestamp_seconds{account="main"} 0` + "\n"
+	page, err := w.get(line.HTTP + "/metrics")
+	if err != nil || !strings.Contains(page, never) {
+		t.Errorf("before the first one: %v", err)
+	}
+	w.mustCLI("ledger", "backup", "backup.db")
+	page, err = w.get(line.HTTP + "/metrics")
+	if err != nil || strings.Contains(page, never) || !strings.Contains(page, `perennial_backup_timestamp_seconds{account="main"} 1.`) {
+		t.Errorf("behind it: %v", err)
+	}
+	noted, err := os.ReadFile(filepath.Join(w.dir, "data", "main.ledger.db.backup.json"))
+	var b struct {
+		At   time.Time
+		File string
+	}
+	if err == nil {
+		err = json.Unmarshal(noted, &b)
+	}
+	if err != nil || time.Since(b.At) > time.Hour || b.File != filepath.Join(w.dir, "backup.db") {
+		t.Errorf("%s: %v", noted, err)
+	}
+}

@@ -1,0 +1,152 @@
+// Pauses of schedules: a person's, kept in the ledger, so that a restart and another
+// machine keep them too.
+
+package schedules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"perennial/jobs/command"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
+)
+
+// errPaused is what a slot of a paused schedule comes to: it does not fire.
+var errPaused = errors.New("the schedule is paused")
+
+// Pause has a schedule fire no slot until an instant, or, where that is nil, until it is
+// resumed. What it has planned before is carried out. by and reason are of the person who
+// asks; pausing again replaces them and the instant. A *command.RefusedError refuses an
+// instant that is not to come.
+func (s *Sweeper) Pause(ctx context.Context, schedule string, until *time.Time, by, reason string) error {
+	r, err := s.runnerOf(schedule)
+	if err != nil {
+		return err
+	}
+	if until != nil {
+		at := until.UTC()
+		if !fact.WritableInstant(at) || !at.After(s.Clock()) {
+			return command.Refuse("until %s is not to come: give an instant after now, or none", at.Format(time.RFC3339))
+		}
+		until = &at
+	}
+	f := fact.SchedulePaused{Schedule: r.Name, Until: until, By: by, Reason: reason, User: fact.UserOf(ctx)}
+	if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(f) }); err != nil {
+		return fmt.Errorf("pause schedule %s: %w", r.Name, err)
+	}
+	r.wake()
+	return nil
+}
+
+// Resume ends the pause of a schedule; the slots that passed meanwhile are served by one
+// sweep, at once. A schedule that is not configured any more may be resumed too. A
+// *command.RefusedError says that it is not paused.
+func (s *Sweeper) Resume(ctx context.Context, schedule, by, reason string) error {
+	r, unknown := s.runnerOf(schedule)
+	err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		if _, err := tx.SchedulePaused(schedule); errors.Is(err, ledger.ErrNotFound) {
+			if unknown != nil {
+				return unknown
+			}
+			return command.Refuse("schedule %.64q is not paused: see `perennial sweep list`", schedule)
+		} else if err != nil {
+			return err
+		}
+		return tx.Append(fact.ScheduleResumed{Schedule: schedule, By: by, Reason: reason, User: fact.UserOf(ctx)})
+	})
+	if err != nil {
+		return fmt.Errorf("resume schedule %.64q: %w", schedule, err)
+	}
+	if r != nil {
+		r.wake()
+	}
+	return nil
+}
+
+// wake has follow look again at what has changed.
+func (r *scheduleRunner) wake() {
+	select {
+	case r.woken <- struct{}{}:
+	default:
+	}
+}
+
+// PauseOf is the pause that holds a schedule now; nil when none does.
+func (s *Sweeper) PauseOf(ctx context.Context, schedule string) (*ledger.SchedulePause, error) {
+	return s.inForce(s.Ledger.SchedulePaused(ctx, schedule))
+}
+
+// inForce is a pause whose time is not over; nil for none.
+func (s *Sweeper) inForce(p ledger.SchedulePause, err error) (*ledger.SchedulePause, error) {
+	switch {
+	case errors.Is(err, ledger.ErrNotFound), err == nil && p.Until != nil && !p.Until.After(s.Clock()):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read whether the schedule is paused: %w", err)
+	}
+	return &p, nil
+}
+
+// unpaused returns once a schedule is not paused; what failed before does not count as
+// failing meanwhile.
+func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
+	retry := delays{first: time.Second, most: time.Minute}
+	for {
+		paused, err := s.PauseOf(ctx, r.Name)
+		if err == nil && paused == nil {
+			err = s.noteEnd(ctx, r)
+			if err == nil {
+				return nil
+			}
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			s.failed(ctx, r, s.Clock().UTC().Truncate(time.Second), err)
+			if err := sleep.For(ctx, retry.next()); err != nil {
+				return err
+			}
+			continue
+		}
+		r.trouble.clear()
+		until := s.Clock().Add(day)
+		if paused.Until != nil {
+			until = *paused.Until
+		}
+		if _, err := waitOr(ctx, s.Clock, until, r.woken); err != nil {
+			return err
+		}
+	}
+}
+
+// noteEnd appends that a schedule whose pause ended by its time fires again.
+func (s *Sweeper) noteEnd(ctx context.Context, r *scheduleRunner) error {
+	if _, err := s.Ledger.SchedulePaused(ctx, r.Name); errors.Is(err, ledger.ErrNotFound) {
+		return nil
+	}
+	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		paused, err := tx.SchedulePaused(r.Name)
+		if errors.Is(err, ledger.ErrNotFound) {
+			return nil
+		}
+		if held, err := s.inForce(paused, err); err != nil || held != nil {
+			return err // paused again meanwhile: the sweep is refused when it is recorded
+		}
+		return tx.Append(fact.ScheduleResumed{Schedule: r.Name, Reason: "the time of its pause is over"})
+	})
+}
+
+// mayFire is errPaused where the schedule is paused, but not for a sweep that a person
+// asks for.
+func (s *Sweeper) mayFire(f firing, p ledger.SchedulePause, err error) error {
+	held, err := s.inForce(p, err)
+	if err == nil && held != nil && !f.byHand {
+		return errPaused
+	}
+	return err
+}
