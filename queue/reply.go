@@ -65,8 +65,11 @@ func (q *Queue) Answer(account, inbox string, data []byte) error {
 
 // CarryOut publishes a command, and returns what came to its inbox: the data of its
 // command.finished, or why it is not carried out. ctx bounds the wait alone: a command
-// that is published goes on.
+// that is published goes on. [ErrDisconnected] says that the connection was lost, and an
+// answer with it: publishing the command again has it answered again.
 func (q *Queue) CarryOut(ctx context.Context, account string, command Outgoing) ([]byte, error) {
+	ctx, release := q.whileConnected(ctx)
+	defer release()
 	inbox := q.nc.NewInbox()
 	answers, err := q.nc.SubscribeSync(inbox)
 	if err != nil {
@@ -80,10 +83,13 @@ func (q *Queue) CarryOut(ctx context.Context, account string, command Outgoing) 
 		}
 	}
 	command.Header = header
-	if err := q.PublishOne(ctx, account, command); err != nil {
-		return nil, err
+	var answer *nats.Msg
+	if err = q.PublishOne(ctx, account, command); err == nil {
+		answer, err = answers.NextMsgWithContext(ctx)
 	}
-	answer, err := answers.NextMsgWithContext(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), ErrStopping) {
+		return nil, ErrDisconnected
+	}
 	if err != nil {
 		return nil, err
 	}

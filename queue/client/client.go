@@ -1,0 +1,172 @@
+// Client: commands out, and what they came to.
+
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/ledger/sleep"
+	"perennial/queue"
+)
+
+// Client asks one account of Perennial. Its methods may be called from any goroutine.
+type Client struct {
+	queue   *queue.Queue
+	account string
+}
+
+// New is a client of an account over a connection, which the caller closes.
+func New(q *queue.Queue, account string) (*Client, error) {
+	if err := queue.ValidAccount(account); err != nil {
+		return nil, err
+	}
+	return &Client{queue: q, account: account}, nil
+}
+
+// ErrUnknown says that no command of an id has come to the runner.
+var ErrUnknown = errors.New("no command of this id has come")
+
+// RefusedError says why a command is not carried out and has no end of its own.
+type RefusedError struct {
+	ID string
+	// Code is unreadable, conflict (the id was accepted with other content) or refused
+	// (too many contents under the id were).
+	Code   string
+	Reason string
+}
+
+// Error names the command, and says what the runner said.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("command %.128q is not carried out (%s): %s", e.ID, e.Code, e.Reason)
+}
+
+// Publish returns when the commands are on the disk of the stream. It publishes them
+// again while NATS is away, until ctx ends: what may have been stored before is done once
+// by its id. Commands go in atomic batches of 1,000. [queue.ErrNoAccount] says that no
+// such account is configured, *[queue.DeniedError] that the login may not publish.
+func (c *Client) Publish(ctx context.Context, commands ...Command) error {
+	all := make([]queue.Outgoing, 0, len(commands))
+	for _, one := range commands {
+		out, err := outgoing(one)
+		if err != nil {
+			return err
+		}
+		all = append(all, out)
+	}
+	return persist(ctx, func(ctx context.Context) error { return c.queue.PublishCommands(ctx, c.account, all) })
+}
+
+// Do publishes a command and returns what it came to, which may take as long as a person
+// takes to answer for it: ctx bounds the wait, not the command. Called again with the same
+// command, as after a crash, it returns the same end. A *[RefusedError] says that the
+// command is not carried out.
+func (c *Client) Do(ctx context.Context, command Command) (f Finished, err error) {
+	out, err := outgoing(command)
+	if err != nil {
+		return f, err
+	}
+	var answer []byte
+	err = persist(ctx, func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, answerWithin)
+		defer cancel()
+		answer, err = c.queue.CarryOut(ctx, c.account, out)
+		return err
+	})
+	if err != nil {
+		return f, fmt.Errorf("command %.128q: %w", command.id(), err)
+	}
+	var refused struct{ Error, Reason string }
+	if err := json.Unmarshal(answer, &refused); err == nil && refused.Error != "" {
+		return f, &RefusedError{ID: command.id(), Code: refused.Error, Reason: refused.Reason}
+	}
+	return finishedOf(answer)
+}
+
+// answerWithin is how long Do waits before it publishes the command again: an answer is
+// not kept for an inbox that was away.
+const answerWithin = 2 * time.Minute
+
+// Wait returns what a command came to. [ErrUnknown] says that none of this id has come.
+// Where another content may have the same id, use [Client.Do].
+func (c *Client) Wait(ctx context.Context, id string) (Finished, error) {
+	for {
+		var answer struct {
+			Finished bool     `json:"finished"`
+			Result   Finished `json:"result"`
+		}
+		err := c.ask(ctx, "wait", map[string]any{"id": id, "timeout_seconds": waitSeconds}, &answer)
+		if err != nil || answer.Finished {
+			return answer.Result, err
+		}
+	}
+}
+
+// waitSeconds is how long one request waits.
+const waitSeconds = 5
+
+// ask asks a verb of the account's service, again while no runner answers.
+func (c *Client) ask(ctx context.Context, verb string, question, answer any) error {
+	body, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	return persist(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, askWithin)
+		defer cancel()
+		data, err := c.queue.Request(ctx, c.account, verb, body)
+		if refused, ok := errors.AsType[*queue.ServiceError](err); ok && refused.Code == "not_found" {
+			return ErrUnknown
+		}
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(data, answer)
+	})
+}
+
+// askWithin bounds one request.
+const askWithin = waitSeconds*time.Second + 10*time.Second
+
+// persist does it until it works, or no other attempt can change that, or ctx ends.
+func persist(ctx context.Context, do func(context.Context) error) error {
+	delay := backoff.NewExponentialBackOff()
+	delay.InitialInterval, delay.MaxInterval = 100*time.Millisecond, 5*time.Second
+	for {
+		err := do(ctx)
+		if err == nil || final(err) {
+			return err
+		}
+		if ctx.Err() != nil || sleep.For(ctx, delay.NextBackOff()) != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// passing are the errors of a NATS server or a runner that is away.
+var passing = []error{
+	queue.ErrNoRunner, queue.ErrStopping, queue.ErrDisconnected, context.DeadlineExceeded,
+	nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting, jetstream.ErrNoStreamResponse,
+}
+
+// unavailable is the code of a JetStream that has no leader at the moment.
+const unavailable = 503
+
+// final reports whether an error stays the same however often it is tried.
+func final(err error) bool {
+	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
+		return refused.Code != "busy" && refused.Code != "stopping"
+	}
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.Code == unavailable {
+		return false
+	}
+	return !slices.ContainsFunc(passing, func(target error) bool { return errors.Is(err, target) })
+}

@@ -1,0 +1,87 @@
+// Commands as a producer writes them.
+
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"perennial/queue"
+)
+
+// Command is an [Order] or a [Renewal].
+type Command interface {
+	id() string
+	kind() queue.Kind
+}
+
+// Priority places a command among the others: [High] goes before them, [Bulk] after.
+type Priority string
+
+// Priorities; "" is between the two.
+const (
+	High Priority = "high"
+	Bulk Priority = "bulk"
+)
+
+// Order buys proxies. ID is the caller's own: the same ID with the same content is done
+// once, however often it is published.
+type Order struct {
+	ID           string `json:"id"`            // 1 to 128 characters
+	DurationDays int64  `json:"duration_days"` // a multiple of 30 that the offers support
+	Items        []Item `json:"items"`         // at most 50 lines and 2,000 proxies
+	// MaxTotalCents is a ceiling, checked against a quote before the order is sent; nil
+	// for none.
+	MaxTotalCents   *int64            `json:"max_total_cents,omitempty"`
+	NotAfter        *time.Time        `json:"not_after,omitempty"` // begin to send before it, or not at all
+	Labels          map[string]string `json:"labels,omitempty"`    // on every event of the command
+	SandboxScenario string            `json:"sandbox_scenario,omitempty"`
+	Priority        Priority          `json:"priority,omitempty"`
+}
+
+// Item is a line of an order.
+type Item struct {
+	OfferCode string   `json:"offer_code"`
+	Quantity  int64    `json:"quantity"`
+	CIDRs     []string `json:"cidrs,omitempty"` // where the account's configuration names the API's field
+}
+
+// Renewal renews proxies, at most 5,000.
+type Renewal struct {
+	ID            string   `json:"id"`
+	ProxyIDs      []string `json:"proxy_ids"`
+	DurationDays  int64    `json:"duration_days"` // a multiple of 30, at most 1,080
+	MaxTotalCents *int64   `json:"max_total_cents,omitempty"`
+	// DueBefore leaves out proxies that expire later, as they are read just before
+	// paying; nil renews all.
+	DueBefore *time.Time `json:"due_before,omitempty"`
+	// ExpectExpiresAt leaves out proxies whose expiry is another one, by proxy id.
+	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
+	NotAfter        *time.Time           `json:"not_after,omitempty"`
+	Labels          map[string]string    `json:"labels,omitempty"`
+	Priority        Priority             `json:"priority,omitempty"`
+}
+
+func (o Order) id() string       { return o.ID }
+func (Order) kind() queue.Kind   { return queue.KindOrderCreate }
+func (r Renewal) id() string     { return r.ID }
+func (Renewal) kind() queue.Kind { return queue.KindProxyRenew }
+
+var errNoCommand = errors.New("there is no command: give an Order or a Renewal")
+
+// outgoing is a command as it is published. What it asks for is checked by the runner.
+func outgoing(c Command) (queue.Outgoing, error) {
+	if c == nil {
+		return queue.Outgoing{}, errNoCommand
+	}
+	if c.id() == "" {
+		return queue.Outgoing{}, errors.New("the command has no ID: choose one, it is what keeps the command from being done twice")
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		return queue.Outgoing{}, fmt.Errorf("command %.128q: %w", c.id(), err)
+	}
+	return queue.Outgoing{Kind: c.kind(), Data: data}, nil
+}

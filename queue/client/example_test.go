@@ -1,0 +1,126 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"perennial/queue"
+	"perennial/queue/client"
+)
+
+// A command is published, and its end waited for. Run again, after a crash or for no
+// reason at all, this buys nothing twice: the ID is what counts.
+func ExampleClient_Do() {
+	q, err := queue.Connect(queue.ConnectConfig{URL: shared.url})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer q.Close()
+	main, err := client.New(q, "main")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for range 2 {
+		end, err := main.Do(ctx, client.Order{
+			ID: "restock-2026-11-21", DurationDays: 30, Items: []client.Item{{OfferCode: "off_us_dallas", Quantity: 2}},
+			MaxTotalCents: new(int64(600)),
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(end.State, len(end.Lines), "proxies,", end.Totals.ChargedCents, "cents")
+	}
+	// Output:
+	// delivered 2 proxies, 600 cents
+	// delivered 2 proxies, 600 cents
+}
+
+// Many commands are published at once, and each waited for by its id.
+func ExampleClient_Publish() {
+	q, err := queue.Connect(queue.ConnectConfig{URL: shared.url})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer q.Close()
+	main, err := client.New(q, "main")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err = main.Publish(ctx,
+		client.Renewal{ID: "first", ProxyIDs: []string{"px_us_1"}, DurationDays: 30},
+		client.Renewal{ID: "second", ProxyIDs: []string{"px_us_2", "px_none"}, DurationDays: 30})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, id := range []string{"first", "second"} {
+		end, err := main.Wait(ctx, id)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(id, "is", end.State)
+		for line, err := range main.Lines(ctx, end) {
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println("  ", line.ProxyID, line.State)
+		}
+	}
+	// Output:
+	// first is completed
+	//    px_us_1 succeeded
+	// second is partial
+	//    px_none not_charged
+	//    px_us_2 succeeded
+}
+
+// Events are read from the first on, and once more from where a program had left off: it
+// keeps the position of the last event together with what it made of it.
+func ExampleClient_Events() {
+	q, err := queue.Connect(queue.ConnectConfig{URL: shared.url})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer q.Close()
+	main, err := client.New(q, "main")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := main.Publish(ctx, client.Renewal{ID: "of-an-example", ProxyIDs: []string{"px_us_3"}, DurationDays: 30}); err != nil {
+		log.Fatal(err)
+	}
+	var kept client.Position
+	for event, err := range main.Events(ctx, kept) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(event.Position.Seq, event.Type)
+		if kept = event.Position; kept.Seq == 2 {
+			break
+		}
+	}
+	for event, err := range main.Events(ctx, kept, client.TypeFinished) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		end, err := event.Finished()
+		if err != nil {
+			log.Fatal(err)
+		}
+		if end.CommandID == "of-an-example" {
+			fmt.Println("it is", end.State)
+			break
+		}
+	}
+	// Output:
+	// 1 ledger.opened
+	// 2 runner.started
+	// it is completed
+}
