@@ -26,6 +26,12 @@ soak: ## repeat the tests with random moments and seeds N times; the seeds are p
 	go test -tags cluster ./cmd/perennial/internal/clustertest -cluster.rounds $$((10 * $(N))) -timeout 8h -v
 	go test ./upstream/sandbox -run 'TestKilledAgain' -count $(N) -timeout 1h -v
 
+.PHONY: site
+site: ## the documentation as static pages with search, in docs/site/dist; npm builds them
+	npm ci --prefix docs/site --loglevel error
+	npm run --silent --prefix docs/site build
+	npm run --silent --prefix docs/site check
+
 RELEASE ?= dist
 version = $(shell sed -n 's/^var Version = "\(.*\)"/\1/p' cmd/perennial/internal/config/version.go)
 cyclonedx = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
