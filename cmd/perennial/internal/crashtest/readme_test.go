@@ -2,8 +2,6 @@ package crashtest
 
 import (
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -52,30 +50,5 @@ func TestReadmeCommandsWork(t *testing.T) {
 	}
 	if ran < 4 {
 		t.Errorf("only %d commands of the README were run", ran)
-	}
-}
-
-// TestReadmeProgramCompiles builds the README's Go program with the versions
-// that this module pins.
-func TestReadmeProgramCompiles(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, block := range codeBlocks(t, "go") {
-		if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", os.DevNull, ".")
-		build.Dir = dir
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
 	}
 }
