@@ -32,6 +32,12 @@ site: ## the documentation as static pages with search, in docs/site/dist; npm b
 	npm run --silent --prefix docs/site build
 	npm run --silent --prefix docs/site check
 
+.PHONY: picture
+picture: ## docs/images/demo.svg, drawn from a run of the demonstration
+	go run ./cmd/perennial demo > docs/images/demo.txt
+	go run ./docs/images/record < docs/images/demo.txt > docs/images/demo.svg
+	rm docs/images/demo.txt
+
 RELEASE ?= dist
 version = $(shell sed -n 's/^var Version = "\(.*\)"/\1/p' cmd/perennial/internal/config/version.go)
 cyclonedx = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -43,6 +44,7 @@ func TestTwoDemosShowTheSameMoneyThatAddsUp(t *testing.T) {
 		}
 		amounts = these
 		demoAddsUp(t, books)
+		demoIsPictured(t, out)
 		for line := range strings.Lines(events) {
 			if i := strings.LastIndex(line, "charged"); len([]rune(line)) > 126 || i >= 0 && !amount.MatchString(line[i:]) {
 				t.Errorf("a line is too long or cut: %s", line)
@@ -52,6 +54,39 @@ func TestTwoDemosShowTheSameMoneyThatAddsUp(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("the demonstration left %v behind", left)
 	}
+}
+
+// demoIsPictured compares a demonstration with the picture of one in the README: every line
+// but for ports, times, the numbers of events and how many there are, and their order.
+func demoIsPictured(t *testing.T, out string) {
+	t.Helper()
+	picture, err := os.ReadFile("../../../../docs/images/demo.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for _, m := range regexp.MustCompile(`<text [^>]*>(.*)</text>`).FindAllStringSubmatch(string(picture), -1) {
+		shown = append(shown, html.UnescapeString(regexp.MustCompile(`</?tspan[^>]*>`).ReplaceAllString(m[1], "")))
+	}
+	if len(shown) == 0 || shown[0] != "$ go run ./cmd/perennial demo" {
+		t.Fatal("the picture shows no demonstration: make picture")
+	}
+	if have, want := demoLines(shown[1:]), demoLines(strings.Split(out, "\n")); !slices.Equal(have, want) {
+		t.Errorf("the README's picture is of another demonstration: make picture\npicture: %q\nnow:     %q", have, want)
+	}
+}
+
+// demoLines are the lines of a demonstration without what differs from one to the next.
+func demoLines(lines []string) (all []string) {
+	differs := regexp.MustCompile(`^\s*(\d+  )?|:\d{4,5}\b|\d\d:\d\d:\d\d\.\d+|\d+ (facts|published|keys)`)
+	for _, line := range lines {
+		if line = differs.ReplaceAllString(line, ""); line != "" {
+			all = append(all, line)
+		}
+	}
+	events := slices.IndexFunc(all, func(line string) bool { return strings.HasPrefix(line, "EVENTS") })
+	slices.Sort(all[max(events, 0):])
+	return all
 }
 
 // demoAddsUp adds the lines of the steps as they are printed.
