@@ -15,6 +15,11 @@ const vue = {
   resolveId: (id, _, options) => (options.ssr && /^vue(\/|$)/.test(id) ? { id, external: true } : undefined),
 }
 
+/** Words of the index and of what is searched for: a name such as max_total_cents, and its parts. It runs in the browser, too. */
+function words(text) {
+  return (text.match(/[\p{L}\p{M}\p{N}_]+/gu) ?? []).flatMap((word) => (word.includes('_') ? [word, ...word.split('_')] : [word]))
+}
+
 export default defineConfig({
   title: 'Perennial',
   description: 'Renews rented proxy IPs once in effect, whatever crashes, and keeps the books to the cent.',
@@ -22,7 +27,7 @@ export default defineConfig({
   base: process.env.SITE_BASE ?? '/', // where the site lies on its server
   srcDir: '../..',
   outDir: 'dist',
-  srcExclude: ['{cmd,jobs,ledger,queue,schedules,upstream,dist}/**', 'testdata/!(signing)/**', '**/node_modules/**'],
+  srcExclude: ['!(docs|testdata)/**', 'testdata/!(signing)/**', '**/node_modules/**'],
   rewrites: (page) => (page.startsWith('docs/site/file/') ? page.replace('docs/site/file/', 'files/') : route(page)),
   head: [['link', { rel: 'icon', href: `data:image/svg+xml,${icon.replaceAll('"', "'")}` }]],
   markdown: {
@@ -43,7 +48,7 @@ export default defineConfig({
     ],
     sidebar: sidebar(),
     outline: [2, 3],
-    search: { provider: 'local', options: { detailedView: true, miniSearch: { searchOptions: { fuzzy: 0.1, prefix: true, boost: { title: 4, text: 2, titles: 1 } } } } },
+    search: { provider: 'local', options: { detailedView: true, miniSearch: { options: { tokenize: words }, searchOptions: { combineWith: 'AND', fuzzy: 0.1, prefix: true, boost: { title: 4, text: 2, titles: 1 } } } } },
     docFooter: { prev: false, next: false },
   },
   vite: {
