@@ -20,6 +20,7 @@ for (const file of files) must(built.includes(`raw/${file}`) && built.includes(`
 
 const html = Object.fromEntries(built.filter((file) => file.endsWith('.html') && !file.startsWith('raw/')).map((file) => [file, text(file)]))
 const ids = Object.fromEntries(Object.entries(html).map(([file, page]) => [file, new Set([...page.matchAll(/ id="([^"]+)"/g)].map((m) => m[1]))]))
+must(Object.keys(html).length === pages.length + files.length + 1, 'the site has pages of no document') // 404.html is one
 let links = 0
 for (const [file, page] of Object.entries(html)) {
   for (const [tag] of page.matchAll(/<(script|link|img|source|iframe|video|audio|object|embed|image|use)\b[^>]*>/g)) {

@@ -27,7 +27,7 @@ export default defineConfig({
   base: process.env.SITE_BASE ?? '/', // where the site lies on its server
   srcDir: '../..',
   outDir: 'dist',
-  srcExclude: ['!(docs|testdata)/**', 'testdata/!(signing)/**', '**/node_modules/**'],
+  srcExclude: ['!(docs|testdata)/**/*', 'testdata/!(signing)/**', '**/node_modules/**'],
   rewrites: (page) => (page.startsWith('docs/site/file/') ? page.replace('docs/site/file/', 'files/') : route(page)),
   head: [['link', { rel: 'icon', href: `data:image/svg+xml,${icon.replaceAll('"', "'")}` }]],
   markdown: {
