@@ -13,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/webhook"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/queue"
@@ -33,6 +34,8 @@ type account struct {
 	ledger atomic.Pointer[ledger.Ledger]
 	Client *upstream.Client
 	counts *counts
+
+	webhooks []*webhook.Sink
 
 	started chan struct{} // closed when it works, or is known not to for now
 	once    sync.Once
@@ -82,6 +85,9 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 	a.counts = h.meter.of(name)
 	a.counts.tracer = h.tracer
 	if a.Client, err = h.Config.Client(name, secret, time.Now, a.counts.request); err != nil {
+		return nil, err
+	}
+	if err := a.newWebhooks(); err != nil {
 		return nil, err
 	}
 	if h.Queue.Down() == "" {

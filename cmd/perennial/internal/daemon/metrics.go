@@ -69,6 +69,8 @@ var (
 	expiringNow   = read(gauge, "proxies_expiring", "Listed proxies that expire within a span of time, those of shorter spans among them. 0s: they have expired. any: they have an expiry.", "within")
 	windowLeft    = read(gauge, "ambiguous_window_seconds", "How long the oldest attempt that may have executed is still sent again by itself; absent where there is none. At 0 it goes to a person.")
 	sizeNow       = read(gauge, "ledger_bytes", "The size of the ledger file, and of its write-ahead log.", "file")
+	webhookBehind = read(gauge, "webhook_behind_events", "Events that a webhook has not delivered; those that it has not read count whatever their types. Of the runner that delivers.", "webhook")
+	webhookOldest = read(gauge, "webhook_oldest_seconds", "How old the oldest event is that a webhook has read and not delivered; 0 where there is none. Of the runner that delivers.", "webhook")
 	skewNow       = read(gauge, "clock_skew_seconds", "How far this machine's clock was ahead of the provider's, by its last reply; absent before.")
 )
 
@@ -92,7 +94,7 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(m.Desc, m.kind, value, append([]string{a.Name}, labels...)...)
 		}
 		a.measureHealth(ctx, set)
-		for _, part := range []func(context.Context, setter) error{a.measureBooks, a.measureState, a.measureFleet, a.measureSweeps} {
+		for _, part := range []func(context.Context, setter) error{a.measureBooks, a.measureState, a.measureFleet, a.measureSweeps, a.measureWebhooks} {
 			if err := part(ctx, set); err != nil && ctx.Err() == nil {
 				a.log.WithError(err).Warn("some metrics could not be read from the ledger")
 			}

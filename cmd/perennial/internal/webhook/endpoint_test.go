@@ -136,12 +136,12 @@ func TestNoReplyIsSaidWithoutTheAddress(t *testing.T) {
 				if err != nil {
 					return
 				}
-				if answer != "" {
-					_, _ = io.WriteString(conn, answer)
-					_ = conn.Close()
-				} else {
-					defer func() { _ = conn.Close() }()
+				if answer == "" {
+					t.Cleanup(func() { _ = conn.Close() })
+					continue
 				}
+				_, _ = io.WriteString(conn, answer)
+				_ = conn.Close()
 			}
 		}()
 		return "http://" + l.Addr().String()

@@ -167,7 +167,7 @@ func (w *window) first() (*event, bool) {
 // position is how far everything is delivered, and what behind it is not.
 func (w *window) position() queue.WebhookPosition {
 	p := queue.WebhookPosition{EventMark: w.read, Read: w.read}
-	if first, any := w.first(); any {
+	if first, ok := w.first(); ok {
 		p.EventMark = queue.EventMark{Seq: first.Seq - 1, Hash: first.prev}
 	}
 	for at := w.undelivered.Front(); at != nil; at = at.Next() {
