@@ -172,29 +172,34 @@ func TestRetriesBackOffToFiveMinutes(t *testing.T) {
 	})
 }
 
-// TestAnEndpointThatAsksToWaitIsLeftAlone: in seconds and as a date, an hour at most.
+// TestAnEndpointThatAsksToWaitIsLeftAlone: in seconds and as a date, an hour at most; as a
+// whole with 429 and 503, and for the one event with other answers.
 func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
-	for text, want := range map[string]time.Duration{"120": 2 * time.Minute, "999999": time.Hour, "date": 90 * time.Second, "soon": 0, "-5": 0} {
+	for _, c := range []struct {
+		status int
+		text   string
+		want   time.Duration
+	}{{429, "120", 2 * time.Minute}, {503, "999999", time.Hour}, {429, "date", 90 * time.Second}, {429, "soon", 0}, {503, "-5", 0}, {500, "120", 2 * time.Minute}} {
 		synctest.Test(t, func(t *testing.T) {
-			asked := text
-			if text == "date" {
+			asked, want := c.text, c.want
+			if c.text == "date" {
 				asked = time.Now().UTC().Add(want).Format(http.TimeFormat)
 			}
 			r := newRig(func(id string, attempt int) (int, http.Header, time.Duration) {
 				if seqOf(id) == 1 && attempt == 1 {
-					return 429, http.Header{"Retry-After": {asked}}, 0
+					return c.status, http.Header{"Retry-After": {asked}}, 0
 				}
 				return 204, nil, 0
 			})
 			r.h.happen("a", "order.accepted")
 			stop := r.start(t)
 			time.Sleep(time.Second / 10)
-			r.h.happen("b", "order.accepted") // the endpoint asked for nothing at all
+			r.h.happen("b", "order.accepted")
 			time.Sleep(2 * time.Hour)
 			stop()
 			first, other := r.e.at[idAt(r, 1)], r.e.at[idAt(r, 2)]
-			if len(first) != 2 || first[1].Sub(first[0]) < want || first[1].Sub(first[0]) > want+time.Second || other[0].Sub(first[0]) < want {
-				t.Errorf("%s: %v, and the other one at %v", text, first, other)
+			if len(first) != 2 || first[1].Sub(first[0]) < want || first[1].Sub(first[0]) > want+time.Second || (other[0].Sub(first[0]) < want) != (c.status == 500) {
+				t.Errorf("%d, %s: %v, and the other one at %v", c.status, c.text, first, other)
 			}
 		})
 	}
@@ -258,10 +263,10 @@ func TestAHistoryThatWasCutIsDeliveredFromTheCut(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		const common = 900
-		r.h.cut(common)
-		for _, more := range []int{10, 200} { // shorter than what had arrived, then longer
+		for n, more := range []int{10, 200} { // shorter than what had arrived, then longer
+			r.h.cut(common)
 			for range more {
-				r.h.happen("", "ledger.recorded")
+				r.h.happen("", fmt.Sprintf("ledger.recorded%d", n))
 			}
 			r.runFor(t, time.Minute)
 			for seq := uint64(common + 1); seq <= uint64(len(r.h.events)); seq++ {
@@ -274,7 +279,7 @@ func TestAHistoryThatWasCutIsDeliveredFromTheCut(t *testing.T) {
 		for seq := uint64(1); seq <= common; seq++ {
 			again += r.e.success[idAt(r, seq)] - 1
 		}
-		if again > 300 || !strings.Contains(r.log.String(), "another one behind this event") {
+		if again > 600 || !strings.Contains(r.log.String(), "another one behind this event") {
 			t.Errorf("%d events came again\n%s", again, r.log)
 		}
 	})
