@@ -30,6 +30,9 @@ func (a *app) webhookReplay() *cobra.Command {
 			if (x.seq == 0) == (x.time == "") {
 				return usage("webhook replay: say --from-seq N, or --from-time TIME")
 			}
+			if x.by == "" {
+				return usage("webhook replay: say who asks for it, --by NAME")
+			}
 			at, err := dayOrInstant("--from-time", x.time)
 			if err != nil {
 				return err

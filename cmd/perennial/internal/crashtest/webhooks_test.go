@@ -347,6 +347,9 @@ func TestAnOperatorLooksAfterWebhooks(t *testing.T) {
 	h.behave(nil, http.StatusTeapot)
 	do(cli.ExitFailed, "webhook", "test", "billing")
 	do(cli.ExitDone, "config", "show")
+	if out := do(cli.ExitDone, "doctor"); !strings.Contains(out, "webhook billing") {
+		t.Errorf("%s", out)
+	}
 	await(t, "the log says who moved it", func() bool { return strings.Contains(run.stderr.String(), `"by":"ada"`) })
 	h.behave(nil, http.StatusGone)
 	do(cli.ExitDone, "renew", "px_2", "--id", "r-2", "--wait")
@@ -394,6 +397,9 @@ func TestARunWithAWebhookThatCannotBeReadDoesNotStart(t *testing.T) {
 	for name, text := range map[string]string{"is there": "", "is a secret": "hunter2"} {
 		if text != "" {
 			w.write("hook.secret", text, 0o600)
+		}
+		if out, _, code := w.cli("doctor", "-o", "json"); code != cli.ExitFailed || !strings.Contains(out, `"check":"webhook billing","ok":false`) || strings.Contains(out, "hunter2") {
+			t.Errorf("none %s: doctor: %d %s", name, code, out)
 		}
 		out, errs, code := w.cli("run")
 		if code != cli.ExitUsage || !strings.Contains(errs, "webhook billing") || strings.Contains(out+errs, "hunter2") || strings.Contains(errs, "h00k-t0ken") {

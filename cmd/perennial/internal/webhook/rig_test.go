@@ -54,6 +54,13 @@ func (h *history) happen(command, eventType string) uint64 {
 	return seq
 }
 
+// progress appends so many events of one command.
+func (h *history) progress(events int) {
+	for range events {
+		h.happen("a", "order.progressed")
+	}
+}
+
 // cut forgets what is behind an event, as a restore from an older copy does.
 func (h *history) cut(last uint64) {
 	h.mu.Lock()

@@ -114,7 +114,7 @@ func idAt(r *rig, seq uint64) string {
 // TestAKilledSinkLeavesNothingOut: what it stored is never ahead of what arrived.
 func TestAKilledSinkLeavesNothingOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		random := rand.New(rand.NewPCG(7, 7))
+		random, pauses := rand.New(rand.NewPCG(7, 7)), rand.New(rand.NewPCG(7, 8))
 		r := newRig(func(string, int) (int, http.Header, time.Duration) {
 			return []int{204, 503}[random.IntN(2)], nil, time.Duration(random.IntN(900)) * time.Millisecond
 		})
@@ -123,7 +123,7 @@ func TestAKilledSinkLeavesNothingOut(t *testing.T) {
 		}
 		stop := r.start(t)
 		for range 100 {
-			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+			time.Sleep(time.Duration(pauses.IntN(300)) * time.Millisecond)
 			p := r.k.now() // as another runner would read it now
 			arrived := map[uint64]bool{}
 			for _, seq := range r.e.firsts() {
@@ -290,9 +290,7 @@ func TestTheHistoryOfAnotherLedgerIsDeliveredAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
 		r.k.p, r.k.revision = queue.WebhookPosition{EventMark: queue.EventMark{Seq: 3, Hash: "x"}, Read: queue.EventMark{Seq: 4, Hash: "y"}}, 1
-		for range 6 {
-			r.h.happen("a", "order.progressed")
-		}
+		r.h.progress(6)
 		r.runFor(t, time.Minute)
 		if got := r.e.firsts(); len(got) != 6 || r.k.now().Seq != 6 {
 			t.Errorf("%v %+v", got, r.k.now())
@@ -304,9 +302,7 @@ func TestTheHistoryOfAnotherLedgerIsDeliveredAsAWhole(t *testing.T) {
 func TestAPositionThatAPersonMovedIsTakenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
-		for range 10 {
-			r.h.happen("a", "order.progressed")
-		}
+		r.h.progress(10)
 		stop := r.start(t)
 		time.Sleep(time.Minute)
 		before := queue.EventMark{Seq: 7, Hash: r.h.events[6].Hash}
@@ -343,9 +339,7 @@ func TestAPositionThatIsTakenAwayIsWrittenAgain(t *testing.T) {
 		r.k.mu.Lock()
 		r.k.p, r.k.revision = queue.WebhookPosition{}, 0
 		r.k.mu.Unlock()
-		for range 5 {
-			r.h.happen("a", "order.progressed")
-		}
+		r.h.progress(5)
 		time.Sleep(time.Minute)
 		stop()
 		if p := r.k.now(); p.Seq != 6 || len(r.e.firsts()) != 6 {
@@ -358,13 +352,9 @@ func TestAPositionThatIsTakenAwayIsWrittenAgain(t *testing.T) {
 func TestWhatAnArchiveRemovedIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
-		for range 10 {
-			r.h.happen("a", "order.progressed")
-		}
+		r.h.progress(10)
 		r.runFor(t, time.Minute)
-		for range 10 {
-			r.h.happen("a", "order.progressed")
-		}
+		r.h.progress(10)
 		r.h.first = 16
 		r.runFor(t, time.Minute)
 		if got := r.e.firsts(); len(got) != 15 || r.k.now().Seq != 20 || !strings.Contains(r.log.String(), "were removed from the stream before") {
