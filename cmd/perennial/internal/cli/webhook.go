@@ -157,6 +157,7 @@ func (a *app) webhookTest() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			defer endpoint.Close()
 			event, id, err := testEvent(w, endpoint.Clock())
 			if err != nil {
 				return err

@@ -133,6 +133,9 @@ func (a *account) close() {
 	if a.Client != nil {
 		a.Client.Close()
 	}
+	for _, sink := range a.webhooks {
+		sink.Endpoint.Close()
+	}
 	if l := a.Ledger(); l != nil && !a.shut {
 		if err := l.Close(); err != nil {
 			a.log.WithError(err).Warn("the ledger did not close cleanly")

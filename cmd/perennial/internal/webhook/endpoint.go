@@ -88,6 +88,13 @@ func Host(address string) string {
 	return u.Scheme + "://" + u.Host
 }
 
+// Close drops idle connections.
+func (e Endpoint) Close() {
+	if t, ok := e.Transport.(*http.Transport); ok {
+		t.CloseIdleConnections()
+	}
+}
+
 // Send makes one attempt.
 func (e Endpoint) Send(ctx context.Context, id string, body []byte) (r Reply) {
 	began := e.Clock()

@@ -297,7 +297,9 @@ func (r *round) end(ctx context.Context, stopped string) {
 	if !ok || slices.Equal(p.Undelivered, r.stored.Undelivered) && p.Read == r.stored.Read && stopped == "" {
 		return
 	}
-	p.Stopped = stopped
+	if p.Stopped = stopped; stopped != "" {
+		p.NextAttempt = nil
+	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
 	if _, err := r.Positions.Save(limited, p, r.revision); err != nil {

@@ -213,7 +213,7 @@ func TestAnEndpointThatIsGoneGetsNothingMore(t *testing.T) {
 		r.h.happen("b", "order.accepted")
 		r.runFor(t, time.Hour)
 		r.runFor(t, time.Hour) // another turn of the same process
-		if n := len(r.e.attempts()); n > 2 || r.e.attempts()[idAt(r, 1)] != 1 || !strings.Contains(r.log.String(), "level=error") || r.k.now().Stopped == "" || r.k.now().Seq != 0 {
+		if n := len(r.e.attempts()); n > 2 || r.e.attempts()[idAt(r, 1)] != 1 || !strings.Contains(r.log.String(), "level=error") || r.k.now().Stopped == "" || r.k.now().NextAttempt != nil || r.k.now().Seq != 0 {
 			t.Errorf("%v\n%+v\n%s", r.e.attempts(), r.k.now(), r.log)
 		}
 		again := newRig(fine)
