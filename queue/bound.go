@@ -47,15 +47,16 @@ func eventsState(info *jetstream.StreamInfo) EventsState {
 	return EventsState{First: s.FirstSeq, Last: s.LastSeq, Messages: s.Msgs, Bytes: s.Bytes, Cut: info.Config.Metadata[boundMark] != ""}
 }
 
-// Unread is a durable consumer of an events stream, and the first event that it
-// may not have acknowledged.
+// Unread is a durable consumer of an events stream, or a webhook ([WebhookOf]), and the
+// first event that it may not have acknowledged, or delivered.
 type Unread struct {
 	Consumer string
 	First    uint64
 }
 
 // UnreadEvents lists the durable consumers of an account's events stream that
-// have not acknowledged all that they are to get. An ephemeral consumer keeps no
+// have not acknowledged all that they are to get, and its webhooks that have not delivered
+// all. An ephemeral consumer keeps no
 // place, and is not among them. A consumer that does not answer is an error: what
 // it needs is not known.
 func (q *Queue) UnreadEvents(ctx context.Context, account string) ([]Unread, error) {
@@ -87,7 +88,8 @@ func (q *Queue) UnreadEvents(ctx context.Context, account string) ([]Unread, err
 			return nil, errors.Join(fmt.Errorf("consumer %s of stream %s does not answer: what it has not read is not known", name, EventsStream(account)), err)
 		}
 	}
-	return all, nil
+	webhooks, err := q.unreadWebhooks(ctx, account, stream.CachedInfo().State.LastSeq)
+	return append(all, webhooks...), err
 }
 
 // firstUnread is the first event that a durable consumer may still need, 0 for

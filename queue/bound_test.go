@@ -13,14 +13,20 @@ import (
 func filled(t *testing.T, q *Queue, rows int) *journal {
 	t.Helper()
 	j := newJournal("own", rows)
+	runRelayTo(t, q, j, uint64(rows))
+	return j
+}
+
+// runRelayTo publishes a journal up to a row.
+func runRelayTo(t *testing.T, q *Queue, j *journal, last uint64) {
+	t.Helper()
 	relay := NewRelay(q, "main", j)
 	ctx, cancel := context.WithCancel(within(t))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = relay.Run(ctx) }()
-	check(t, relay.Wait(within(t), uint64(rows)))
+	check(t, relay.Wait(within(t), last))
 	cancel()
 	receive(t, done)
-	return j
 }
 
 func alone(context.Context) error { return nil }

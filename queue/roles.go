@@ -156,6 +156,7 @@ func (r Role) rights(account string) []right {
 		all = append(all, apiRights("CONSUMER.NAMES."+stream, "CONSUMER.LIST."+stream)...)
 		all = append(all, eventRights(account)...)
 		all = append(all, deadRights(account)...)
+		all = append(all, webhookRights(account)...)
 	}
 	return all
 }
@@ -178,6 +179,13 @@ func deadRights(account string) []right {
 	dead := DeadStream(account)
 	return apiRights("STREAM.INFO."+dead, "DIRECT.GET."+dead, "STREAM.MSG.GET."+dead, "STREAM.MSG.DELETE."+dead,
 		"STREAM.INFO."+CommandsStream(account), "STREAM.INFO."+objectsStream(SnapshotsBucket(account)))
+}
+
+// webhookRights read, move and remove the positions of an account's webhooks.
+func webhookRights(account string) []right {
+	bucket := WebhooksBucket(account)
+	return append(apiRights("STREAM.INFO."+keyValueStream(bucket), "DIRECT.GET."+keyValueStream(bucket)+".>"),
+		right{subject: "$KV." + bucket + ".*"})
 }
 
 // apiRights are requests of JetStream's API, as they are.

@@ -32,7 +32,7 @@ func (e *OccupiedError) Error() string {
 
 // keptStreams are the streams of an account, there or not, that hold what is nowhere else.
 func keptStreams(account string) []string {
-	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), objectsStream(SnapshotsBucket(account))}
+	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), objectsStream(SnapshotsBucket(account)), keyValueStream(WebhooksBucket(account))}
 }
 
 // streamsOf are all streams that an account has, or can have.

@@ -157,10 +157,16 @@ func parseBase(raw string) (*url.URL, error) {
 		return nil, errors.New("must be scheme, host and perhaps a path, with no user, no query and no fragment: the key belongs in app_id and secret_file")
 	case err != nil || u.Hostname() == "":
 		return nil, errors.New("must be the provider's address, such as https://api.example.com")
-	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
+	case !Private(u):
 		return nil, fmt.Errorf("is %q: only https is accepted, and http to this machine itself", raw)
 	}
 	return u, nil
+}
+
+// Private reports whether what is sent to an address cannot be read on its way: it is
+// https, or http to this machine itself.
+func Private(u *url.URL) bool {
+	return u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
 }
 
 func isLoopback(host string) bool {

@@ -92,7 +92,7 @@ var upstreamBugs = []bug{
 	{trap: 42, name: "an App ID of no environment is a sandbox's", in: "upstream.EnvironmentOf",
 		old: "return \"\", fmt.Errorf(\"must begin with %s (production) or %s (sandbox)\", livePrefix, sandboxPrefix)",
 		new: "return Sandbox, nil"},
-	{trap: 43, name: "plain http to anywhere", in: "upstream.parseBase",
-		old: " || !isLoopback(u.Hostname())):",
-		new: "):"},
+	{trap: 43, name: "plain http to anywhere", in: "upstream.Private",
+		old: " && isLoopback(u.Hostname())",
+		new: ""},
 }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/webhook"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -27,6 +29,7 @@ type bounding struct {
 	history  *history
 	account  string
 	replicas int
+	webhooks []config.Webhook // of the account
 	mayLose  []string
 	log      *logrus.Logger
 	reached  func(point string) // at the moments named in docs/reliability.md; nil but in crash tests
@@ -37,7 +40,7 @@ type boundedEvents struct {
 	FirstSeq    uint64 `json:"first_seq"`
 	WasFirstSeq uint64 `json:"was_first_seq"`
 	LastSeq     uint64 `json:"last_seq"`
-	// HeldBy is the durable consumer that has read the least of what would have gone.
+	// HeldBy is the durable consumer, or webhook, that has read the least of what would have gone.
 	HeldBy      string   `json:"held_by,omitempty"`
 	Lost        []string `json:"lost,omitempty"` // consumers that had not read what went
 	Bucket      string   `json:"bucket,omitempty"`
@@ -87,11 +90,20 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 }
 
 // first is the first event that stays: the one behind the archived rows, or one
-// that a durable consumer has not acknowledged.
+// that a durable consumer has not acknowledged, or a webhook not delivered.
 func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (uint64, error) {
 	unread, err := b.history.queue.UnreadEvents(ctx, b.account)
 	if err != nil {
 		return 0, err
+	}
+	begun, err := b.history.queue.WebhookPositions(ctx, b.account)
+	if err != nil {
+		return 0, err
+	}
+	for _, w := range b.webhooks {
+		if _, has := begun[w.Name]; !has && w.From == webhook.FromStart {
+			unread = append(unread, queue.UnreadWebhook(w.Name))
+		}
 	}
 	may := func(u queue.Unread) bool { return slices.Contains(b.mayLose, u.Consumer) }
 	for _, u := range unread {

@@ -46,6 +46,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 		"review show": a.inReview, "review resolve": a.inReview,
 		"sweep plan": a.scheduleNames, "sweep run": a.scheduleNames, "sweep history": a.scheduleNames, "sweep forecast": a.scheduleNames, "sweep approve": a.heldPlans,
 		"schedules pause": a.scheduleNames, "schedules resume": a.scheduleNames,
+		"webhook test": a.webhookNames, "webhook replay": a.webhookNames,
 	}
 	flags := map[string]map[string][]string{
 		"order": {"priority": priorities, "scenario": {"success", "delayed", "partial", "rejected"}}, "renew": {"priority": priorities},
@@ -189,4 +190,15 @@ func eventTypes() (all []string) {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+func (a *app) webhookNames(context.Context, string) (names []string) {
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return nil
+	}
+	for _, w := range c.Webhooks {
+		names = append(names, w.Name)
+	}
+	return names
 }

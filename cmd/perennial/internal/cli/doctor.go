@@ -65,6 +65,7 @@ func (a *app) examine(ctx context.Context) error {
 		d.provider(ctx)
 		d.nats(ctx)
 		d.disk(ctx)
+		d.webhooks()
 	}
 	return d.report()
 }

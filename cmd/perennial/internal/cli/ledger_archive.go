@@ -12,6 +12,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
+	"perennial/queue"
 )
 
 func (a *app) ledgerArchive() *cobra.Command {
@@ -39,7 +40,7 @@ func (a *app) ledgerArchive() *cobra.Command {
 	c.Flags().StringVar(&before, "before", "", "the first day, as 2025-01-01 (UTC), or instant, that stays")
 	c.Flags().StringVar(&dir, "to", "", "directory for the archive (default: beside the ledger, where its rows can still be read)")
 	c.Flags().BoolVar(&e.keep, "keep-events", false, "leave every event on the events stream")
-	c.Flags().StringArrayVar(&e.mayLose, "may-lose", nil, "a durable consumer of the events stream that may lose what it has not acknowledged; may be repeated")
+	c.Flags().StringArrayVar(&e.mayLose, "may-lose", nil, "a durable consumer of the events stream, or 'webhook NAME', that may lose what it has not acknowledged; may be repeated")
 	return c
 }
 
@@ -93,7 +94,7 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 		return a.broken(err)
 	}
 	if !e.keep {
-		b := bounding{history: h, account: account, replicas: c.Accounts[account].Replicas, mayLose: e.mayLose, log: a.logger(), reached: a.reached}
+		b := bounding{history: h, account: account, replicas: c.Accounts[account].Replicas, webhooks: c.WebhooksOf(account), mayLose: e.mayLose, log: a.logger(), reached: a.reached}
 		if out.Events, err = b.run(ctx, x.Path); err != nil {
 			if out.File != "" {
 				err = fmt.Errorf("the ledger is archived (rows %d to %d are in %s), and the events stream is not bounded: %w\ncorrect that, then run the same command again", out.FirstSeq, out.LastSeq, out.File, err)
@@ -131,6 +132,11 @@ func (a *app) printBounded(e boundedEvents) error {
 	}
 	if e.HeldBy == "" {
 		return nil
+	}
+	if name := queue.WebhookOf(e.HeldBy); name != "" {
+		_, err := fmt.Fprintf(a.stdout, "Events from %d on stay because webhook %s has not delivered them.\n"+
+			"Let it deliver and say the same again; where it is not needed any more, take it out of the configuration and say `perennial webhook remove %s`; or say --may-lose '%s'.\n", e.FirstSeq, name, name, e.HeldBy)
+		return err
 	}
 	_, err := fmt.Fprintf(a.stdout, "Events from %d on stay because the durable consumer %s has not acknowledged them.\n"+
 		"Let it read and say the same again, or remove it (`nats consumer rm %s %s`), or say --may-lose %s.\n", e.FirstSeq, e.HeldBy, e.stream, e.HeldBy, e.HeldBy)

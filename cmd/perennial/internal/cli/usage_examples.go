@@ -65,6 +65,10 @@ var usageExamples = map[string]string{
 	"version":          "version -o json",
 	"wallet":           "wallet -o json",
 	"watch":            "watch --type command.finished --type sweep.*",
+	"webhook list":     "webhook list -o json",
+	"webhook remove":   "webhook remove billing",
+	"webhook replay":   "webhook replay billing --from-time 2026-11-20 --reason 'its database was restored'",
+	"webhook test":     "webhook test billing",
 }
 
 // addExamples gives every command its example.

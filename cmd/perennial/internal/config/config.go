@@ -31,6 +31,7 @@ type Config struct {
 	Tracing   Tracing              `koanf:"tracing"`
 	Accounts  map[string]*Account  `koanf:"accounts"`
 	Schedules []schedules.Schedule `koanf:"schedules"`
+	Webhooks  []Webhook            `koanf:"webhooks"`
 
 	// None of the keys of a file:
 	File     string `koanf:"-"` // where it was read from, "" for the embedded defaults
@@ -182,6 +183,9 @@ func (c *Config) Defaults() {
 		SetDefault(&c.Schedules[i].Timezone, "UTC")
 		SetDefault(&c.Schedules[i].Chunk, 100)
 	}
+	for i := range c.Webhooks {
+		c.Webhooks[i].defaults()
+	}
 }
 
 // SetDefault sets a field that has its zero value.
@@ -222,16 +226,12 @@ func (c *Config) validate() error {
 		}
 		seen[a.BaseURL+" "+a.AppID] = name
 	}
-	if err := c.validateProduction(); err != nil {
-		return err
+	for _, validate := range []func() error{c.validateProduction, c.validateUsers, c.Tracing.validate, c.validateSchedules, c.validateWebhooks} {
+		if err := validate(); err != nil {
+			return err
+		}
 	}
-	if err := c.validateUsers(); err != nil {
-		return err
-	}
-	if err := c.Tracing.validate(); err != nil {
-		return err
-	}
-	return c.validateSchedules()
+	return nil
 }
 
 // Validate names the first field that is wrong, and the fix.

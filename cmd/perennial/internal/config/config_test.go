@@ -51,6 +51,7 @@ func TestTrap25OnlyPlainDigitsAreWholeNumbers(t *testing.T) {
 	for _, key := range []string{"budget_cents", "daily_budget_cents", "monthly_budget_cents", "approve_over_cents", "chunk"} {
 		keys["schedules[0]."+key] = head + schedule + "    duration_days: 30\n    " + key + ": %s\n"
 	}
+	keys["webhooks[0].concurrency"] = head + "webhooks:\n  - name: b\n    url: https://example.com\n    concurrency: %s\n"
 	for _, key := range []string{"max_cents", "per_day", "after"} {
 		keys["schedules[0].replace."+key] = head + schedule + "    duration_days: 30\n    replace:\n      " + key + ": %s\n"
 	}

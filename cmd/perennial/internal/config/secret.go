@@ -20,31 +20,41 @@ import (
 // systemd credential, or its file.
 func (c *Config) SecretOf(name string) (string, error) {
 	a := c.Accounts[name]
-	variable := SecretVariable(name)
-	switch {
-	case a.Secret != "":
+	if a.Secret != "" {
 		return a.Secret, nil
-	case os.Getenv(variable) != "":
-		secret, err := ParseSecret([]byte(os.Getenv(variable)))
-		if err != nil {
-			return "", invalid("account %s: the variable %s %w", name, variable, err)
-		}
-		return secret, nil
 	}
-	path := a.SecretFile
+	return readFrom(c, secretPlace{"account " + name, SecretVariable(name), name + ".secret", a.SecretFile}, ParseSecret)
+}
+
+// secretPlace is where a secret is read from: the first that there is.
+type secretPlace struct {
+	of         string // what has the secret, such as "account main"
+	variable   string // of the environment
+	credential string // of systemd
+	file       string // that the configuration names; may be ""
+}
+
+// readFrom reads a secret with parse, whose error repeats nothing of the text.
+func readFrom[S any](c *Config, from secretPlace, parse func([]byte) (S, error)) (secret S, err error) {
+	if text := os.Getenv(from.variable); text != "" {
+		if secret, err = parse([]byte(text)); err != nil {
+			err = invalid("%s: the variable %s %w", from.of, from.variable, err)
+		}
+		return secret, err
+	}
+	path := from.file
 	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" {
-		if credential := filepath.Join(dir, name+".secret"); path == "" || Exists(credential) {
+		if credential := filepath.Join(dir, from.credential); path == "" || Exists(credential) {
 			path = credential
 		}
 	}
 	if path == "" {
-		return "", invalid("account %s has no secret\nset secret_file in %s, or %s in the environment", name, c.File, variable)
+		return secret, invalid("%s has no secret\nset secret_file in %s, or %s in the environment", from.of, c.File, from.variable)
 	}
-	secret, err := ReadSecret(c.ResolvePath(path))
-	if err != nil {
-		return "", invalid("account %s: %w", name, err)
+	if secret, err = readSecret(c.ResolvePath(path), parse); err != nil {
+		err = invalid("%s: %w", from.of, err)
 	}
-	return secret, nil
+	return secret, err
 }
 
 // namedSecret is the path of a secret file that cannot be read, where it can be no
@@ -73,16 +83,17 @@ func cause(err error) error {
 const MaxSecretBytes = 4 << 10
 
 // ReadSecret reads a secret file that no other user of the machine may read.
-func ReadSecret(path string) (string, error) {
+func ReadSecret(path string) (string, error) { return readSecret(path, ParseSecret) }
+
+func readSecret[S any](path string, parse func([]byte) (S, error)) (secret S, err error) {
 	text, err := ReadPrivate(path)
 	if err != nil {
-		return "", err
+		return secret, err
 	}
-	secret, err := ParseSecret(text)
-	if err != nil {
-		return "", invalid("the secret file %s %w", path, err)
+	if secret, err = parse(text); err != nil {
+		err = invalid("the secret file %s %w", path, err)
 	}
-	return secret, nil
+	return secret, err
 }
 
 // ReadPrivate reads a small file that no other user of the machine may read.

@@ -9,8 +9,10 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"perennial/cmd/perennial/internal/webhook"
 	"perennial/queue"
 )
 
@@ -43,9 +45,7 @@ func (c *Config) collect(all *[]Setting, v reflect.Value, path string) {
 				c.collect(all, v.Field(i), under(path, key))
 			}
 		}
-		if a, ok := reflect.TypeAssert[*Account](v.Addr()); ok {
-			*all = append(*all, c.secretSetting(path, a))
-		}
+		*all = append(*all, c.secretsOf(v.Addr().Interface(), path)...)
 	case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.Pointer:
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
@@ -73,7 +73,8 @@ func (c *Config) from(path string) string {
 }
 
 // shown is a value as the file would have it. Addresses of NATS lose their users' parts,
-// which may hold passwords; the provider's has none.
+// which may hold passwords, and those of webhooks all behind the host, which may hold a
+// token; the provider's has none.
 func shown(path string, value any) any {
 	switch v := value.(type) {
 	case time.Duration:
@@ -88,22 +89,38 @@ func shown(path string, value any) any {
 		if path == "nats.url" && v != "" {
 			return queue.Redacted(v)
 		}
+		if strings.HasPrefix(path, "webhooks[") && strings.HasSuffix(path, "].url") {
+			return webhook.Host(v) + "/…"
+		}
 	}
 	return value
 }
 
-// secretSetting says where an account's secret is read from, and never what it is.
-func (c *Config) secretSetting(path string, a *Account) Setting {
-	name := path[len("accounts."):]
+// secretsOf are the settings of what is read from another place than the file.
+func (c *Config) secretsOf(v any, path string) []Setting {
+	switch v := v.(type) {
+	case *Account:
+		name := path[len("accounts."):]
+		_, err := c.SecretOf(name)
+		return []Setting{secretSetting(path, SecretVariable(name), v.Secret != "" || c.Embedded, err)}
+	case *Webhook:
+		_, err := c.WebhookSecrets(*v)
+		return []Setting{secretSetting(path, WebhookVariable(v.Name), false, err)}
+	}
+	return nil
+}
+
+// secretSetting says where a secret is read from, and never what it is; err is why it
+// cannot be read.
+func secretSetting(path, variable string, embedded bool, err error) Setting {
 	s := Setting{Key: path + " (secret)", Value: "(not shown)"}
-	_, err := c.SecretOf(name)
 	switch {
-	case a.Secret != "" || c.Embedded:
+	case embedded:
 		s.From = "embedded default"
 	case err != nil:
-		s.Value, s.From = "(none)", fmt.Sprintf("secret_file, or %s in the environment", SecretVariable(name))
-	case os.Getenv(SecretVariable(name)) != "":
-		s.From = SecretVariable(name) + " in the environment"
+		s.Value, s.From = "(none)", fmt.Sprintf("secret_file, or %s in the environment", variable)
+	case os.Getenv(variable) != "":
+		s.From = variable + " in the environment"
 	case os.Getenv("CREDENTIALS_DIRECTORY") != "":
 		s.From = "CREDENTIALS_DIRECTORY, or secret_file"
 	default:

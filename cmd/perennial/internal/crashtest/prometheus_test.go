@@ -28,13 +28,14 @@ const documents = "../../../../docs/operations"
 // everything happens that an alert is about, loads the rules, and has a series for every
 // selector of them and an answer to every query of the dashboard.
 func TestPrometheusFindsWhatAlertsAndDashboardAskFor(t *testing.T) {
-	w := newWorld(t, 8)
+	w, h := newWorld(t, 8), newHook(t)
+	w.write("hook.secret", hookSecret, 0o600)
 	w.write("broken.txt", "px_6\n", 0o600)
 	w.configure("", `schedules:
   - {name: keep, cron: "0 0 1 1 *", renew_before: 300h, duration_days: 30, budget_cents: 300, match: {proxy_ids: [px_7, px_8]}}
   - {name: dear, cron: "0 0 1 1 *", renew_before: 300h, duration_days: 30, approve_over_cents: 1, match: {proxy_ids: [px_5]}}
   - {name: broken, cron: "@every 2s", renew_before: 1h, duration_days: 30, match: {proxy_ids_file: broken.txt}}
-`)
+`+h.config(", from: start"))
 	_, line := w.run()
 	awaitReady(t, line)
 	p := w.prometheus(line)

@@ -53,6 +53,7 @@ func TestNoRoleReachesWhatIsNotItsOwn(t *testing.T) {
 		w.attackByReply(prod)
 		w.attackByVerbs(prod, sub, view)
 		w.attackByJetStream(sub, view, prod)
+		w.as(line, "ops").cannot("$KV."+queue.WebhooksBucket("other")+".billing", "{}")
 		w.attackByDeliverSubject(line, sub, view)
 		if after := w.seen(line, theirs, "other"); after != before {
 			t.Errorf("other was %+v and is %+v", before, after)
@@ -99,6 +100,7 @@ func (w *world) attackByReply(prod *role) {
 	w.t.Helper()
 	for i, reply := range []string{
 		"perennial.events.other.pwned", "$KV." + queue.LeaseBucket + ".other", "$KV." + queue.LeaseBucket + ".main", "perennial.commands.other.order.create",
+		"$KV." + queue.WebhooksBucket("main") + ".billing",
 		"perennial.svc.other.pause", "perennial.svc.main.pause", "perennial.dead.other", "perennial.js.other.CONSUMER.CREATE.PERENNIAL_EVENTS_other",
 		"$JS.API.STREAM.PURGE.PERENNIAL_COMMANDS_other", "$JS.API.STREAM.DELETE.PERENNIAL_EVENTS_other",
 		"$JS.ACK.PERENNIAL_COMMANDS_other.perennial-order-create.1.1.1.1.1", "_R_.x.y",
@@ -139,10 +141,11 @@ func (w *world) attackByJetStream(users ...*role) {
 		for _, subject := range []string{
 			"perennial.events.main.order.delivered", "perennial.events.other.order.delivered", "perennial.dead.main", "perennial.commands.other.order.create",
 			"$KV." + queue.LeaseBucket + ".main", "$KV." + queue.LeaseBucket + ".other",
+			"$KV." + queue.WebhooksBucket("main") + ".billing", "$KV." + queue.WebhooksBucket("other") + ".billing",
 		} {
 			r.cannot(subject, "{}")
 		}
-		for _, stream := range []string{queue.EventsStream("main"), queue.EventsStream("other"), queue.CommandsStream("main"), queue.CommandsStream("other"), "KV_" + queue.LeaseBucket} {
+		for _, stream := range []string{queue.EventsStream("main"), queue.EventsStream("other"), queue.CommandsStream("main"), queue.CommandsStream("other"), "KV_" + queue.LeaseBucket, "KV_" + queue.WebhooksBucket("main")} {
 			for _, op := range []string{"STREAM.DELETE.", "STREAM.PURGE.", "STREAM.UPDATE.", "STREAM.MSG.DELETE.", "STREAM.SNAPSHOT."} {
 				r.cannot("$JS.API."+op+stream, `{"seq":1,"name":"`+stream+`","deliver_subject":"_INBOX.x"}`)
 			}

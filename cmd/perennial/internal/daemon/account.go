@@ -13,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/webhook"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/queue"
@@ -33,6 +34,8 @@ type account struct {
 	ledger atomic.Pointer[ledger.Ledger]
 	Client *upstream.Client
 	counts *counts
+
+	webhooks []*webhook.Sink
 
 	started chan struct{} // closed when it works, or is known not to for now
 	once    sync.Once
@@ -84,6 +87,9 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 	if a.Client, err = h.Config.Client(name, secret, time.Now, a.counts.request); err != nil {
 		return nil, err
 	}
+	if err := a.newWebhooks(); err != nil {
+		return nil, err
+	}
 	if h.Queue.Down() == "" {
 		if err := a.ensureStreams(ctx); err != nil {
 			a.log.WithError(err).Warn("the account's streams are not as they should be; the account starts when they are")
@@ -126,6 +132,9 @@ func distinctBindings(ctx context.Context, accounts []*account) error {
 func (a *account) close() {
 	if a.Client != nil {
 		a.Client.Close()
+	}
+	for _, sink := range a.webhooks {
+		sink.Endpoint.Close()
 	}
 	if l := a.Ledger(); l != nil && !a.shut {
 		if err := l.Close(); err != nil {

@@ -213,6 +213,7 @@ func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, relay
 	work.Go(func() error { return a.keepStreams(workCtx) })
 	work.Go(func() error { return a.keepConsumers(workCtx) })
 	work.Go(func() error { return a.keepNote(workCtx, relay) })
+	work.Go(func() error { a.runWebhooks(workCtx); return nil })
 	err := work.Wait()
 	if cause := context.Cause(workCtx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause

@@ -71,6 +71,8 @@ var (
 	windowLeft     = read(gauge, "ambiguous_window_seconds", "How long the oldest attempt that may have executed is still sent again by itself; absent where there is none. At 0 it goes to a person.")
 	sizeNow        = read(gauge, "ledger_bytes", "The size of the ledger file, and of its write-ahead log.", "file")
 	backedUpNow    = read(gauge, "backup_timestamp_seconds", "When `perennial ledger backup` last made a backup of this ledger file; 0: it never did.")
+	webhookBehind  = read(gauge, "webhook_behind_events", "Events that a webhook has not delivered; those that it has not read count whatever their types. Of the runner that delivers.", "webhook")
+	webhookOldest  = read(gauge, "webhook_oldest_seconds", "How old the oldest event is that a webhook has read and not delivered; 0 where there is none. Of the runner that delivers.", "webhook")
 	skewNow        = read(gauge, "clock_skew_seconds", "How far this machine's clock was ahead of the provider's, by its last reply; absent before.")
 )
 
@@ -94,7 +96,7 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(m.Desc, m.kind, value, append([]string{a.Name}, labels...)...)
 		}
 		a.measureHealth(ctx, set)
-		for _, part := range []func(context.Context, setter) error{a.measureBooks, a.measureState, a.measureFleet, a.measureSweeps} {
+		for _, part := range []func(context.Context, setter) error{a.measureBooks, a.measureState, a.measureFleet, a.measureSweeps, a.measureWebhooks} {
 			if err := part(ctx, set); err != nil && ctx.Err() == nil {
 				a.log.WithError(err).Warn("some metrics could not be read from the ledger")
 			}

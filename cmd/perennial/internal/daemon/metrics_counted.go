@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"perennial/cmd/perennial/internal/webhook"
 	"perennial/jobs/decide"
 	"perennial/ledger/fact"
 	"perennial/upstream"
@@ -33,6 +34,8 @@ type meter struct {
 	eventSeconds   *prometheus.HistogramVec
 	commitSeconds  *prometheus.HistogramVec
 	commitWrites   *prometheus.HistogramVec
+	webhooks       *prometheus.CounterVec
+	webhookSeconds *prometheus.HistogramVec
 }
 
 // Upper bounds of histograms: of a request, whose client gives up after 60 seconds; of a
@@ -69,12 +72,14 @@ func newMeter() *meter {
 		eventSeconds:   timed("event_seconds", "From a command's publication to the publication of its end, by kind of operation; commands that came before this process began are left out.", commandBuckets, "kind"),
 		commitSeconds:  timed("commit_seconds", "How long commits of the ledger took.", commitBuckets),
 		commitWrites:   timed("commit_writes", "How many writes one commit of the ledger held.", groupBuckets),
+		webhooks:       counted("webhook_deliveries_total", "Attempts to deliver an event to a webhook that have ended, by outcome: delivered (2xx), refused (4xx or a redirect), rate_limited (429), failed (5xx), unreachable (no reply), gone (410).", "webhook", "outcome"),
+		webhookSeconds: timed("webhook_delivery_seconds", "How long attempts to deliver an event to a webhook took.", requestBuckets, "webhook"),
 	}
 }
 
 func (m *meter) all() []prometheus.Collector {
 	return []prometheus.Collector{m.requests, m.requestSeconds, m.heldSeconds, m.facts, m.attempts, m.ambiguous, m.reviews, m.findings, m.leftOut,
-		m.deadLetters, m.turns, m.tracesDropped, m.settleSeconds, m.eventSeconds, m.commitSeconds, m.commitWrites}
+		m.deadLetters, m.turns, m.tracesDropped, m.settleSeconds, m.eventSeconds, m.commitSeconds, m.commitWrites, m.webhooks, m.webhookSeconds}
 }
 
 // Describe implements prometheus.Collector.
@@ -174,6 +179,18 @@ func exemplary(traceID string) bool {
 		}
 	}
 	return true
+}
+
+// webhook counts the attempts of a webhook, from 0 on.
+func (c *counts) webhook(name string) func(webhook.Reply) {
+	seconds := c.webhookSeconds.WithLabelValues(c.account, name)
+	for _, outcome := range webhook.Outcomes() {
+		c.webhooks.WithLabelValues(c.account, name, string(outcome))
+	}
+	return func(r webhook.Reply) {
+		c.webhooks.WithLabelValues(c.account, name, string(r.Outcome)).Inc()
+		seconds.Observe(r.Took.Seconds())
+	}
 }
 
 // codeLabel is a code of the API's document, "other", or "none".

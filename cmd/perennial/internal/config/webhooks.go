@@ -1,0 +1,159 @@
+// Webhooks: endpoints that get an account's events over HTTP.
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"perennial/cmd/perennial/internal/webhook"
+	"perennial/ledger/fact"
+	"perennial/upstream"
+)
+
+// Webhook is an endpoint that gets the events of an account.
+type Webhook struct {
+	Name        string        `koanf:"name"`
+	Account     string        `koanf:"account"` // default main
+	URL         string        `koanf:"url"`     // its path and query may hold a token: they are shown nowhere
+	SecretFile  string        `koanf:"secret_file"`
+	Events      []string      `koanf:"events"`      // types, or "order.*"; default: all
+	Concurrency int           `koanf:"concurrency"` // default 4
+	Timeout     time.Duration `koanf:"timeout"`     // of one attempt; default 10s
+	From        string        `koanf:"from"`        // where one that is new begins: now or start; default now
+}
+
+func (w *Webhook) defaults() {
+	SetDefault(&w.Account, "main")
+	SetDefault(&w.Concurrency, 4)
+	SetDefault(&w.Timeout, 10*time.Second)
+	SetDefault(&w.From, webhook.FromNow)
+}
+
+var webhookName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+// Bounds of a webhook's settings.
+const (
+	webhookConcurrencyMost = 64
+	webhookTimeoutMost     = time.Minute
+)
+
+func (c *Config) validateWebhooks() error {
+	names := map[string]bool{}
+	for i := range c.Webhooks {
+		w := &c.Webhooks[i]
+		at := fmt.Sprintf("webhooks[%d].", i)
+		if err := w.validate(); err != nil {
+			return fmt.Errorf("%s%w", at, err)
+		}
+		switch {
+		case c.Accounts[w.Account] == nil:
+			return fmt.Errorf("%saccount is %q, which is not configured", at, w.Account)
+		case names[w.Name]:
+			return fmt.Errorf("%sname is %q, which appears twice", at, w.Name)
+		case c.Accounts["webhook-"+w.Name] != nil:
+			return fmt.Errorf("%sname is %q, and the account webhook-%s has its secret under the same name: choose another one", at, w.Name, w.Name)
+		}
+		names[w.Name] = true
+	}
+	return nil
+}
+
+// validate names the first field that is wrong, and the fix; of the address it repeats
+// nothing.
+func (w *Webhook) validate() error {
+	if !webhookName.MatchString(w.Name) {
+		return fmt.Errorf("name is %.80q: it must be 1 to 32 of a-z, 0-9 and -", w.Name)
+	}
+	u, err := url.Parse(w.URL)
+	switch {
+	case err != nil || u.Hostname() == "":
+		return errors.New("url is no address: it is one such as https://example.com/hooks")
+	case u.User != nil || u.Fragment != "":
+		return errors.New("url has a user or a fragment in it: receivers know Perennial by the signature")
+	case !upstream.Private(u):
+		return errors.New("url is not https: http is accepted to this machine itself alone")
+	case w.Concurrency < 1 || w.Concurrency > webhookConcurrencyMost:
+		return fmt.Errorf("concurrency must be 1 to %d", webhookConcurrencyMost)
+	case w.Timeout <= 0 || w.Timeout > webhookTimeoutMost:
+		return fmt.Errorf("timeout must be more than 0 and at most %s", webhookTimeoutMost)
+	case w.From != webhook.FromNow && w.From != webhook.FromStart:
+		return fmt.Errorf("from is %.80q: it must be %s or %s", w.From, webhook.FromNow, webhook.FromStart)
+	}
+	for i, pattern := range w.Events {
+		if !slices.ContainsFunc(eventTypes(), func(t string) bool { return matchesType(pattern, t) }) {
+			return fmt.Errorf("events[%d] is %.80q, and no event has such a type%s: it is one such as order.delivered, or order.* for all of them", i, pattern, meantType(pattern))
+		}
+	}
+	return nil
+}
+
+// meantType asks for the type that is spelt nearly like a word, "" where none is.
+func meantType(word string) string {
+	const within = 4
+	if near := Nearest(word, eventTypes(), within); near != "" {
+		return fmt.Sprintf(" (did you mean %s?)", near)
+	}
+	return ""
+}
+
+func eventTypes() []string { return slices.Sorted(maps.Keys(fact.Types())) }
+
+// matchesType reports whether a type is one that is named, or begins with what stands
+// before the * at the end.
+func matchesType(pattern, eventType string) bool {
+	if prefix, wild := strings.CutSuffix(pattern, "*"); wild && (prefix == "" || strings.HasSuffix(prefix, ".")) {
+		return strings.HasPrefix(eventType, prefix)
+	}
+	return pattern == eventType
+}
+
+// Wants reports whether the webhook gets events of a type, such as "order.delivered".
+func (w *Webhook) Wants(eventType string) bool {
+	return len(w.Events) == 0 || slices.ContainsFunc(w.Events, func(pattern string) bool { return matchesType(pattern, eventType) })
+}
+
+// WebhookVariable is the environment variable of a webhook's secret.
+func WebhookVariable(name string) string { return SecretVariable("webhook-" + name) }
+
+// WebhookSecrets reads a webhook's secrets: from its environment variable, a systemd
+// credential, or its file.
+func (c *Config) WebhookSecrets(w Webhook) (webhook.Secrets, error) {
+	return readFrom(c, secretPlace{"webhook " + w.Name, WebhookVariable(w.Name), "webhook-" + w.Name + ".secret", w.SecretFile}, webhook.ParseSecrets)
+}
+
+// WebhooksOf are the webhooks of one account.
+func (c *Config) WebhooksOf(account string) (own []Webhook) {
+	for _, w := range c.Webhooks {
+		if w.Account == account {
+			own = append(own, w)
+		}
+	}
+	return own
+}
+
+// Webhook is the webhook of a name; ok is false where none has it.
+func (c *Config) Webhook(name string) (w Webhook, ok bool) {
+	i := slices.IndexFunc(c.Webhooks, func(w Webhook) bool { return w.Name == name })
+	if i < 0 {
+		return w, false
+	}
+	return c.Webhooks[i], true
+}
+
+// Endpoint is where a webhook's events are sent, with a transport of its own.
+func (c *Config) Endpoint(w Webhook) (webhook.Endpoint, error) {
+	secrets, err := c.WebhookSecrets(w)
+	if err != nil {
+		return webhook.Endpoint{}, err
+	}
+	return webhook.Endpoint{
+		URL: w.URL, Secrets: secrets, Timeout: w.Timeout, Transport: webhook.NewTransport(w.Concurrency), Clock: time.Now, UserAgent: "perennial/" + Version,
+	}, nil
+}

@@ -1,0 +1,133 @@
+// The webhooks of an account: the runner that has the account delivers its events to them.
+
+package daemon
+
+import (
+	"context"
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"perennial/cmd/perennial/internal/webhook"
+	"perennial/ledger/sleep"
+	"perennial/queue"
+)
+
+// newWebhooks makes the sinks of the account's webhooks. A secret that cannot be read is an
+// error.
+func (a *account) newWebhooks() error {
+	for _, w := range a.host.Config.WebhooksOf(a.Name) {
+		endpoint, err := a.host.Config.Endpoint(w)
+		if err != nil {
+			return err
+		}
+		sink := &webhook.Sink{
+			Name: w.Name, Endpoint: endpoint, Events: webhookEvents{a}, Positions: webhookPositions{a, w.Name}, Wants: w.Wants,
+			Concurrency: w.Concurrency, From: w.From, Clock: time.Now, Random: rand.Float64, Log: a.log.WithField("webhook", w.Name),
+			Attempted: a.counts.webhook(w.Name),
+		}
+		a.webhooks = append(a.webhooks, sink)
+	}
+	return nil
+}
+
+// runWebhooks delivers until ctx ends. What fails of it stops nothing else of the account.
+func (a *account) runWebhooks(ctx context.Context) {
+	if len(a.webhooks) == 0 {
+		return
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, sink := range a.webhooks {
+		running.Go(func() { sink.Run(ctx) })
+	}
+	for ctx.Err() == nil { // without it a position that was moved is noticed with the next event
+		err := a.host.Queue.WatchWebhooks(ctx, a.Name, a.webhookWritten)
+		if ctx.Err() == nil {
+			a.log.WithError(err).Debug("watching the positions of webhooks begins again")
+			_ = sleep.For(ctx, time.Second)
+		}
+	}
+}
+
+func (a *account) webhookWritten(name string, revision uint64) {
+	for _, sink := range a.webhooks {
+		if sink.Name == name {
+			sink.Written(revision)
+		}
+	}
+}
+
+// measureWebhooks shows how far each webhook is, on the runner that delivers.
+func (a *account) measureWebhooks(ctx context.Context, set setter) error {
+	if len(a.webhooks) == 0 {
+		return nil
+	}
+	head, _, err := a.Ledger().Head(ctx)
+	if err != nil {
+		return err
+	}
+	for _, sink := range a.webhooks {
+		s := sink.Stats()
+		if !s.Running {
+			continue
+		}
+		set(webhookBehind, float64(max(head-int64(s.Read), 0)+int64(s.Undelivered)), sink.Name)
+		age := time.Duration(0)
+		if !s.Oldest.IsZero() {
+			age = time.Since(s.Oldest)
+		}
+		set(webhookOldest, max(age, 0).Seconds(), sink.Name)
+	}
+	return nil
+}
+
+// webhookEvents is the account's history as a webhook reads it.
+type webhookEvents struct{ *account }
+
+// Read implements webhook.Events.
+func (e webhookEvents) Read(ctx context.Context, from uint64) iter.Seq2[queue.ReceivedEvent, error] {
+	return e.host.Queue.Events(ctx, e.Name, queue.WatchFrom{Seq: from})
+}
+
+// Ends implements webhook.Events: the stream may not have the last rows of the ledger yet.
+func (e webhookEvents) Ends(ctx context.Context) (first, last uint64, err error) {
+	state, err := e.host.Queue.EventsState(ctx, e.Name)
+	if err != nil {
+		return 0, 0, err
+	}
+	head, _, err := e.Ledger().Head(ctx)
+	return state.First, uint64(head), err
+}
+
+// HashAt implements webhook.Events: an archive takes rows from the ledger and leaves their
+// events as long as a webhook needs them.
+func (e webhookEvents) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
+	hash, found, err := (&Source{Ledger: e.Ledger()}).HashAt(ctx, seq)
+	if found || err != nil {
+		return hash, found, err
+	}
+	event, found, err := e.host.Queue.EventAt(ctx, e.Name, seq)
+	return event.Hash, found, err
+}
+
+// webhookPositions keeps the position of one webhook in NATS.
+type webhookPositions struct {
+	*account
+
+	webhook string
+}
+
+// Load implements webhook.Positions.
+func (p webhookPositions) Load(ctx context.Context) (queue.WebhookPosition, uint64, error) {
+	if err := p.host.Queue.EnsureWebhooks(ctx, p.Name, p.config.Replicas); err != nil {
+		return queue.WebhookPosition{}, 0, err
+	}
+	return p.host.Queue.WebhookPosition(ctx, p.Name, p.webhook)
+}
+
+// Save implements webhook.Positions.
+func (p webhookPositions) Save(ctx context.Context, position queue.WebhookPosition, revision uint64) (uint64, error) {
+	return p.host.Queue.StoreWebhook(ctx, p.Name, p.webhook, position, revision)
+}

@@ -1,0 +1,185 @@
+package webhook
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+const secondSecret = "whsec_b3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZXI="
+
+func endpointAt(t *testing.T, url, secrets string) Endpoint {
+	t.Helper()
+	s, err := ParseSecrets([]byte(secrets))
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := NewTransport(4)
+	t.Cleanup(transport.CloseIdleConnections)
+	return Endpoint{URL: url, Secrets: s, Timeout: 5 * time.Second, Transport: transport, Clock: time.Now, UserAgent: "perennial/test"}
+}
+
+// TestASignatureIsOfStandardWebhooks, as the standard's own library checks it: of the id, the
+// time and the whole body, with each of two secrets while they change, and fresh each time.
+func TestASignatureIsOfStandardWebhooks(t *testing.T) {
+	t.Parallel()
+	const id, body = "main/0123456789abcdef/7", `{"specversion":"1.0","data":{"text":"ümlaut"}}`
+	var came []http.Header
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		if err != nil || string(text) != body || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/cloudevents+json" {
+			t.Errorf("%s %v %q: %v", r.Method, r.Header, text, err)
+		}
+		came = append(came, r.Header)
+	}))
+	defer server.Close()
+	e := endpointAt(t, server.URL, testSecret+"\n"+secondSecret+"\n")
+	now := time.Now()
+	e.Clock = func() time.Time { now = now.Add(time.Second); return now }
+	for range 2 {
+		if r := e.Send(t.Context(), id, []byte(body)); r.Outcome != Delivered || r.Status != 200 {
+			t.Fatalf("%+v", r)
+		}
+	}
+	for _, secret := range []string{testSecret, secondSecret} {
+		wh, err := standardwebhooks.NewWebhook(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, header := range came {
+			if err := wh.Verify([]byte(body), header); err != nil {
+				t.Errorf("%v: %v", header, err)
+			}
+			for name, spoilt := range map[string]string{HeaderID: "other", HeaderTimestamp: fmt.Sprint(now.Unix() + 9)} {
+				other := header.Clone()
+				other.Set(name, spoilt)
+				if wh.Verify([]byte(body), other) == nil {
+					t.Errorf("the signature does not cover %s", name)
+				}
+			}
+			if wh.Verify([]byte(strings.Replace(body, "ü", "u", 1)), header) == nil {
+				t.Error("the signature does not cover the body")
+			}
+		}
+	}
+	if came[0].Get(HeaderID) != id || came[0].Get(HeaderID) != came[1].Get(HeaderID) || came[0].Get(HeaderTimestamp) == came[1].Get(HeaderTimestamp) || came[0].Get(HeaderSignature) == came[1].Get(HeaderSignature) {
+		t.Errorf("two attempts: %v", came)
+	}
+}
+
+// TestASecretIsOfStandardWebhooks, or refused without being repeated.
+func TestASecretIsOfStandardWebhooks(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{testSecret, " " + testSecret + "\n", testSecret + " " + secondSecret} {
+		if s, err := ParseSecrets([]byte(good)); err != nil || strings.Contains(fmt.Sprintf("%v %+v %#v %s", s, s, s, s), "MDEy") {
+			t.Errorf("%v, %#v", err, s)
+		}
+	}
+	for _, bad := range []string{"", "\n", "hunter2", "whsec_hunter2", testSecret[6:], "whsec_aHVudGVyMg==", testSecret + " hunter2", strings.Repeat(testSecret+" ", 3), "whsec_" + strings.Repeat("QUFB", 30)} {
+		if _, err := ParseSecrets([]byte(bad)); err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "MDEy") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// TestWhatAReplyMeans: a redirect is not followed, and what the endpoint says is not repeated.
+func TestWhatAReplyMeans(t *testing.T) {
+	t.Parallel()
+	followed := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var status int
+		if _, err := fmt.Sscanf(r.URL.Path, "/%d", &status); err != nil {
+			followed = true
+			return
+		}
+		w.Header().Set("Location", "/elsewhere?token=hunter2")
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "hunter2")
+	}))
+	defer server.Close()
+	for status, want := range map[int]Outcome{
+		200: Delivered, 202: Delivered, 204: Delivered, 299: Delivered, 301: Refused, 302: Refused, 307: Refused, 308: Refused,
+		400: Refused, 401: Refused, 404: Refused, 408: Refused, 410: Gone, 429: RateLimited, 500: Failed, 503: Failed, 599: Failed,
+	} {
+		r := endpointAt(t, fmt.Sprintf("%s/%d?token=hunter2", server.URL, status), testSecret).Send(t.Context(), "id", []byte("{}"))
+		if r.Outcome != want || r.Status != status || strings.Contains(r.Reason, "hunter2") || (r.RetryAfter == 7*time.Second) != (want != Delivered) {
+			t.Errorf("%d: %+v", status, r)
+		}
+	}
+	if followed {
+		t.Error("a redirect was followed")
+	}
+}
+
+// TestNoReplyIsSaidWithoutTheAddress: its path and query may hold a token; nor is what the
+// endpoint sent repeated.
+func TestNoReplyIsSaidWithoutTheAddress(t *testing.T) {
+	t.Parallel()
+	listen := func(answer string) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				if answer == "" {
+					t.Cleanup(func() { _ = conn.Close() })
+					continue
+				}
+				_, _ = io.WriteString(conn, answer)
+				_ = conn.Close()
+			}
+		}()
+		return "http://" + l.Addr().String()
+	}
+	tls := httptest.NewUnstartedServer(http.NotFoundHandler())
+	tls.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshake that fails
+	tls.StartTLS()
+	defer tls.Close()
+	for at, says := range map[string]string{
+		"http://127.0.0.1:1":           "connection refused",
+		listen("hunter2 hunter2\r\n"):  "no HTTP",
+		listen("HTTP/1.1 hunter2\r\n"): "no HTTP",
+		listen(""):                     "no reply within 100ms",
+		tls.URL:                        "certificate",
+	} {
+		e := endpointAt(t, at+"/hunter2?token=hunter2", testSecret)
+		e.Timeout = 100 * time.Millisecond
+		r := e.Send(t.Context(), "id", []byte("{}"))
+		if r.Outcome != Unreachable || r.Status != 0 || !strings.Contains(r.Reason, says) || strings.Contains(r.Reason, "hunter2") {
+			t.Errorf("%s: %+v", at, r)
+		}
+	}
+}
+
+// TestAReplyWithoutEndIsNotReadToIt.
+func TestAReplyWithoutEndIsNotReadToIt(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 1<<12)); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	e := endpointAt(t, server.URL, testSecret)
+	e.Timeout = time.Minute
+	if r := e.Send(t.Context(), "id", []byte("{}")); r.Outcome != Delivered || r.Took > 30*time.Second {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,123 @@
+// Where a webhook goes on: at its stored position, or where a history that was cut behind
+// it still agrees.
+
+package webhook
+
+import (
+	"context"
+	"math/bits"
+	"slices"
+
+	"perennial/queue"
+)
+
+// Where a webhook that has no position begins.
+const (
+	FromNow   = "now"   // with what happens from its first start on
+	FromStart = "start" // with the first event that the stream holds
+)
+
+// open reads the position, or makes it, and finds the place behind which events are read.
+func (s *Sink) open(ctx context.Context) (p queue.WebhookPosition, revision uint64, err error) {
+	s.written.Store(0) // a bucket that was made anew begins with revision 1
+	p, revision, err = s.Positions.Load(ctx)
+	if err != nil {
+		return p, 0, err
+	}
+	if revision == 0 {
+		if p, err = s.begin(ctx); err != nil {
+			return p, 0, err
+		}
+	}
+	if p.By != "" {
+		s.Log.WithField("by", p.By).WithField("reason", p.Reason).WithField("stream_seq", p.Seq).Info("the webhook's position was moved by a person")
+	}
+	p.By, p.Reason, p.Stopped, p.LastError, p.NextAttempt = "", "", "", "", nil
+	if p, err = s.place(ctx, p); err != nil {
+		return p, 0, err
+	}
+	revision, err = s.Positions.Save(ctx, p, revision)
+	return p, revision, err
+}
+
+// begin is the position of a webhook that has none. One that this process has known was
+// taken away with its bucket, and goes on.
+func (s *Sink) begin(ctx context.Context) (p queue.WebhookPosition, err error) {
+	if s.last != nil {
+		s.Log.Warn("the webhook's position is gone from NATS, and is written again")
+		return *s.last, nil
+	}
+	first, last, err := s.Events.Ends(ctx)
+	if err != nil {
+		return p, err
+	}
+	if p.Seq = max(first, 1) - 1; s.From != FromStart {
+		p.Seq = last
+	}
+	if p.Seq > 0 {
+		if p.Hash, _, err = s.Events.HashAt(ctx, p.Seq); err != nil {
+			return p, err
+		}
+	}
+	p.Read = p.EventMark
+	s.Log.WithField("stream_seq", p.Seq).Info("the webhook is new, and begins behind this event")
+	return p, nil
+}
+
+// place is the position at which the account's history still is what was delivered. Behind
+// a restore that lost rows, others have their sequences: what follows the newest mark that
+// both have in common is delivered, as each row's hash names all before it.
+func (s *Sink) place(ctx context.Context, p queue.WebhookPosition) (queue.WebhookPosition, error) {
+	_, last, err := s.Events.Ends(ctx)
+	if err != nil {
+		return p, err
+	}
+	agrees := func(m queue.EventMark) (bool, error) {
+		if m.Seq == 0 || m.Hash == "" { // it names nothing
+			return true, nil
+		}
+		hash, found, err := s.Events.HashAt(ctx, m.Seq)
+		if err == nil && !found { // removed by an archive: nothing says that it was another one
+			return m.Seq <= last, nil
+		}
+		return hash == m.Hash, err
+	}
+	if same, err := agrees(p.Read); err != nil || same {
+		return p, err
+	}
+	for _, m := range slices.Backward(append(slices.Clone(p.Marks), p.EventMark)) {
+		same, err := agrees(m)
+		if err != nil {
+			return p, err
+		}
+		if same {
+			return s.cutTo(p, m), nil
+		}
+	}
+	return s.cutTo(p, queue.EventMark{}), nil
+}
+
+// cutTo goes back to a mark: what was delivered behind it is of another history.
+func (s *Sink) cutTo(p queue.WebhookPosition, m queue.EventMark) queue.WebhookPosition {
+	s.Log.WithField("stream_seq", m.Seq).WithField("was_seq", p.Read.Seq).
+		Warn("the account's history is another one behind this event, as after a restore: the webhook delivers what follows it, also what it may have delivered before")
+	marks := slices.DeleteFunc(slices.Clone(p.Marks), func(x queue.EventMark) bool { return x.Seq >= m.Seq })
+	return queue.WebhookPosition{EventMark: m, Read: m, Marks: marks}
+}
+
+// marksBehind keeps of older marks, and a new one, the oldest of each power of two of
+// distances: some forty reach back over any journal.
+func marksBehind(marks []queue.EventMark, was queue.EventMark, now uint64) []queue.EventMark {
+	var kept []queue.EventMark
+	taken := map[int]bool{}
+	for _, m := range append(slices.Clone(marks), was) {
+		if m.Seq == 0 || m.Hash == "" || m.Seq >= now {
+			continue
+		}
+		if distance := bits.Len64(now - m.Seq); !taken[distance] {
+			taken[distance] = true
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}

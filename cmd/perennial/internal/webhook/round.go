@@ -1,0 +1,322 @@
+// One session of a sink: events come in, attempts go out, the position is written.
+
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"perennial/queue"
+)
+
+const (
+	// The waits between attempts for one event: full jitter, doubling from retryFirst on.
+	retryFirst, retryMost = time.Second, 5 * time.Minute
+	// retryLeast keeps the luck of the jitter from sending at once.
+	retryLeast = 50 * time.Millisecond
+	// saveEvery is how often the position is written at most.
+	saveEvery = time.Second
+	// stopGrace is how long a stopping sink waits for attempts under way.
+	stopGrace = 5 * time.Second
+	// stuckAfter is how many attempts for one event fail before the log says so.
+	stuckAfter = 3
+)
+
+// errHistory says that an event does not follow the one before it.
+var errHistory = errors.New("the account's history was changed while it was read")
+
+// attempt is one that has ended.
+type attempt struct {
+	event *event
+	reply Reply
+}
+
+// saved is a position that was written.
+type saved struct {
+	revision uint64
+	err      error
+}
+
+// round is the state of one session; all of it belongs to the goroutine of run.
+type round struct {
+	*Sink
+
+	window  *window
+	resumed queue.WebhookPosition // what the session began with
+	skip    map[uint64]bool       // events up to resumed.Read that are undelivered; the others are delivered
+
+	send     context.Context //nolint:containedctx // of the attempts, which outlive a stop for a moment
+	cut      context.CancelFunc
+	attempts chan attempt
+	sending  int
+	quiet    time.Time // until when the endpoint asked for none
+	stuck    int       // events with stuckAfter attempts
+
+	stored   queue.WebhookPosition
+	revision uint64
+	dirty    bool
+	saves    chan saved
+	saving   bool
+	nextSave time.Time
+}
+
+func newRound(s *Sink, p queue.WebhookPosition, revision uint64) *round {
+	r := &round{Sink: s, window: newWindow(p.EventMark), resumed: p, skip: map[uint64]bool{}, stored: p, revision: revision,
+		attempts: make(chan attempt, s.Concurrency), saves: make(chan saved, 1)}
+	for _, seq := range p.Undelivered {
+		r.skip[seq] = true
+	}
+	return r
+}
+
+// run delivers until ctx ends or the session has to begin again.
+func (r *round) run(ctx context.Context, events <-chan queue.ReceivedEvent, ended <-chan error) (err error) {
+	r.send, r.cut = context.WithCancel(context.WithoutCancel(ctx))
+	defer r.cut()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for err == nil {
+		r.dispatch()
+		r.save(ctx)
+		r.show()
+		timer.Reset(r.untilNext())
+		from := events
+		if r.window.full() {
+			from = nil
+		}
+		select {
+		case e := <-from:
+			err = r.take(e)
+		case a := <-r.attempts:
+			err = r.attempted(a)
+		case x := <-r.saves:
+			err = r.wasSaved(x)
+		case <-r.wake:
+			err = r.moved()
+		case <-timer.C:
+		case err = <-ended:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	switch {
+	case errors.Is(err, errGone):
+		r.end(ctx, err.Error())
+	case ctx.Err() != nil:
+		r.end(ctx, "")
+	default:
+		r.abandon()
+	}
+	return err
+}
+
+// take takes an event that was read. One without a row's sequence is a stranger's.
+func (r *round) take(e queue.ReceivedEvent) error {
+	mark, before := queue.EventMark{Seq: e.StreamSeq, Hash: e.Hash}, r.window.read
+	if e.StreamSeq > before.Seq+1 {
+		r.Log.WithField("was_seq", before.Seq).WithField("stream_seq", e.StreamSeq).Error("events between these were removed from the stream before the webhook had delivered them")
+	}
+	r.dirty = true
+	known := e.StreamSeq <= r.resumed.Read.Seq && !r.skip[e.StreamSeq]
+	if e.Seq == 0 || known || !r.Wants(e.Type) {
+		r.window.pass(mark)
+		return nil
+	}
+	x, err := parse(e)
+	if err != nil {
+		return err
+	}
+	if before.Hash != "" && x.Seq == before.Seq+1 && x.prev != before.Hash {
+		return fmt.Errorf("event %d: %w", x.Seq, errHistory)
+	}
+	r.window.add(x)
+	return nil
+}
+
+// dispatch begins as many attempts as may be under way.
+func (r *round) dispatch() {
+	now := r.Clock()
+	for r.sending < r.Concurrency && !r.quiet.After(now) {
+		x := r.window.next(now)
+		if x == nil {
+			return
+		}
+		r.sending++
+		go func() { r.attempts <- attempt{x, r.Endpoint.Send(r.send, x.id, x.body)} }()
+	}
+}
+
+// attempted takes the reply to an attempt.
+func (r *round) attempted(a attempt) error {
+	r.sending--
+	if r.Attempted != nil {
+		r.Attempted(a.reply)
+	}
+	r.dirty = true
+	x := a.event
+	x.attempts++
+	switch a.reply.Outcome {
+	case Delivered:
+		r.window.delivered(x)
+		if x.attempts > stuckAfter {
+			if r.stuck--; r.stuck == 0 {
+				r.Log.Info("the webhook delivers again")
+			}
+		}
+		return nil
+	case Gone:
+		r.window.failed(x, r.Clock(), a.reply.Reason)
+		return errGone
+	case Refused, RateLimited, Failed, Unreachable:
+	}
+	now := r.Clock()
+	if a.reply.Outcome == RateLimited || a.reply.Status == statusUnavailable {
+		r.quiet = later(r.quiet, now.Add(a.reply.RetryAfter))
+	}
+	r.window.failed(x, now.Add(max(a.reply.RetryAfter, r.delay(x))), a.reply.Reason)
+	if x.attempts == stuckAfter {
+		if r.stuck++; r.stuck == 1 {
+			r.Log.WithField("error", a.reply.Reason).WithField("url", r.Endpoint.Host()).Warn("the webhook cannot deliver now; it is tried again, with waits up to 5 minutes")
+		}
+	}
+	return nil
+}
+
+// statusUnavailable is the other status whose Retry-After is of the endpoint as a whole.
+const statusUnavailable = 503
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// delay is the wait before the next attempt for an event.
+func (r *round) delay(x *event) time.Duration {
+	if x.delays == nil {
+		x.delays = backoff.NewExponentialBackOff()
+		x.delays.InitialInterval, x.delays.MaxInterval, x.delays.Multiplier, x.delays.RandomizationFactor = retryFirst, retryMost, 2, 0
+		x.delays.Reset()
+	}
+	return max(time.Duration(r.Random()*float64(x.delays.NextBackOff())), retryLeast)
+}
+
+// untilNext is how long nothing is due.
+func (r *round) untilNext() time.Duration {
+	next := r.Clock().Add(time.Hour)
+	if r.dirty && !r.saving {
+		next = r.nextSave
+	}
+	due := r.window.nextDue()
+	if len(r.window.ready) > 0 {
+		due = r.quiet
+	}
+	if r.sending < r.Concurrency && !due.IsZero() && later(due, r.quiet).Before(next) {
+		next = later(due, r.quiet)
+	}
+	return max(next.Sub(r.Clock()), time.Millisecond)
+}
+
+// position is what is to be stored; ok is false before the session has read what the one
+// before it had: less would be known of what is delivered.
+func (r *round) position() (p queue.WebhookPosition, ok bool) {
+	p = r.window.position()
+	p.Marks = marksBehind(r.stored.Marks, r.stored.EventMark, p.Seq)
+	return p, p.Read.Seq >= r.resumed.Read.Seq
+}
+
+// save begins to write the position, where it is time.
+func (r *round) save(ctx context.Context) {
+	now := r.Clock()
+	if !r.dirty || r.saving || now.Before(r.nextSave) {
+		return
+	}
+	r.dirty, r.nextSave = false, now.Add(saveEvery)
+	p, ok := r.position()
+	if !ok {
+		return
+	}
+	r.saving, r.stored = true, p
+	revision := r.revision
+	go func() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), positionTimeout)
+		defer cancel()
+		var x saved
+		x.revision, x.err = r.Positions.Save(limited, p, revision)
+		r.saves <- x
+	}()
+}
+
+func (r *round) wasSaved(x saved) error {
+	r.saving = false
+	if x.err != nil {
+		return x.err
+	}
+	r.revision = x.revision
+	p := r.stored
+	r.last = &p
+	return r.moved()
+}
+
+// moved is ErrWebhookMoved when another client has written the position.
+func (r *round) moved() error {
+	if !r.saving && r.written.Load() > r.revision {
+		return queue.ErrWebhookMoved
+	}
+	return nil
+}
+
+func (r *round) show() {
+	r.setStats(Stats{Running: true, Read: max(r.window.read.Seq, r.resumed.Read.Seq), Undelivered: r.window.undelivered.Len(), Oldest: r.window.oldest()})
+}
+
+// end takes the replies of what is under way, begins nothing more, and writes the position.
+// stopped says why a later start alone goes on; "": any run does.
+func (r *round) end(ctx context.Context, stopped string) {
+	grace := time.AfterFunc(stopGrace, r.cut)
+	defer grace.Stop()
+	for r.sending > 0 || r.saving {
+		select {
+		case a := <-r.attempts:
+			if errors.Is(r.attempted(a), errGone) {
+				stopped = errGone.Error()
+			}
+		case x := <-r.saves:
+			if r.wasSaved(x) != nil {
+				return // it is another's now
+			}
+		}
+	}
+	p, ok := r.position()
+	if !ok || slices.Equal(p.Undelivered, r.stored.Undelivered) && p.Read == r.stored.Read && stopped == "" {
+		return
+	}
+	if p.Stopped = stopped; stopped != "" {
+		p.NextAttempt = nil
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	defer cancel()
+	if _, err := r.Positions.Save(limited, p, r.revision); err != nil {
+		r.Log.WithError(err).Warn("the webhook's position could not be written at the end; what it delivered in the last second is delivered again")
+	}
+	r.last = &p
+}
+
+// abandon ends what is under way without waiting for replies.
+func (r *round) abandon() {
+	r.cut()
+	for r.sending > 0 {
+		<-r.attempts
+		r.sending--
+	}
+	if r.saving {
+		<-r.saves
+		r.saving = false
+	}
+}

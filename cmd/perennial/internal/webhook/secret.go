@@ -1,0 +1,80 @@
+// The secrets that events are signed with, and the headers that carry the signatures
+// (Standard Webhooks, "Signature scheme").
+
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The headers of a delivery.
+const (
+	HeaderID        = "Webhook-Id"
+	HeaderTimestamp = "Webhook-Timestamp"
+	HeaderSignature = "Webhook-Signature"
+)
+
+const (
+	secretPrefix = "whsec_"
+	// secretLeast and secretMost bound a key, in bytes, as Standard Webhooks asks for.
+	secretLeast, secretMost = 24, 64
+	// secretsMost is how many secrets sign at once: the new one and the old one.
+	secretsMost = 2
+)
+
+// Secrets are the keys that sign each event: one, or two while receivers change over to a
+// new one. They print as nothing.
+type Secrets struct{ keys [][]byte }
+
+// ParseSecrets reads one or two secrets, separated by spaces or lines. The error repeats
+// nothing of the text.
+func ParseSecrets(text []byte) (Secrets, error) {
+	words := strings.Fields(string(text))
+	if len(words) == 0 {
+		return Secrets{}, errors.New("is empty")
+	}
+	if len(words) > secretsMost {
+		return Secrets{}, fmt.Errorf("has %d words: it holds one secret, or two while one takes the place of the other", len(words))
+	}
+	var s Secrets
+	for _, word := range words {
+		encoded, is := strings.CutPrefix(word, secretPrefix)
+		key, err := base64.StdEncoding.DecodeString(encoded)
+		if !is || err != nil || len(key) < secretLeast || len(key) > secretMost {
+			return Secrets{}, fmt.Errorf("holds no secret of Standard Webhooks: it is %s and %d to %d bytes in base64, as `echo whsec_$(openssl rand -base64 32)` prints",
+				secretPrefix, secretLeast, secretMost)
+		}
+		s.keys = append(s.keys, key)
+	}
+	return s, nil
+}
+
+// String names no secret.
+func (s Secrets) String() string { return fmt.Sprintf("(%d secrets, not shown)", len(s.keys)) }
+
+// GoString names no secret.
+func (s Secrets) GoString() string { return s.String() }
+
+// sign sets the headers of one attempt: the id is the event's, and the same in every
+// attempt; time and signatures are of this one.
+func (s Secrets) sign(header http.Header, id string, at time.Time, body []byte) {
+	stamp := strconv.FormatInt(at.Unix(), 10)
+	signatures := make([]string, len(s.keys))
+	for i, key := range s.keys {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(id + "." + stamp + "."))
+		mac.Write(body)
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	header.Set(HeaderID, id)
+	header.Set(HeaderTimestamp, stamp)
+	header.Set(HeaderSignature, strings.Join(signatures, " "))
+}

@@ -1,0 +1,204 @@
+// What was read and not delivered: which event is sent next, and how far everything is
+// delivered. It is state alone: nothing here waits or is asked.
+
+package webhook
+
+import (
+	"container/heap"
+	"container/list"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"perennial/queue"
+)
+
+const (
+	// windowEvents and windowBytes bound what is undelivered at once. When it is as much,
+	// nothing more is read, and everything waits for what does not get through.
+	windowEvents = 1000
+	windowBytes  = 32 << 20
+)
+
+// event is one that is to be delivered.
+type event struct {
+	queue.EventMark
+
+	id    string
+	order string // events of one order are sent one behind the other
+	prev  string // the hash of the event before it in the journal
+	at    time.Time
+	body  []byte
+
+	attempts int
+	delays   *backoff.ExponentialBackOff // nil before the first attempt that failed
+	place    *list.Element
+}
+
+// parse reads what a delivery needs of an event. Events of one command are of one order, so
+// that command.finished comes behind those of its operations; those of no command are
+// ordered by what they are about, such as a proxy, or by the account.
+func parse(e queue.ReceivedEvent) (*event, error) {
+	var of struct {
+		ID      string    `json:"id"`
+		Subject string    `json:"subject"`
+		Time    time.Time `json:"time"`
+		Data    struct {
+			CommandID string `json:"command_id"`
+			Ledger    struct {
+				PrevHash string `json:"prev_hash"`
+			} `json:"ledger"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(e.Data, &of); err != nil || of.ID == "" {
+		return nil, fmt.Errorf("event %d cannot be read: %w", e.StreamSeq, err)
+	}
+	x := &event{EventMark: queue.EventMark{Seq: e.StreamSeq, Hash: e.Hash}, id: of.ID, prev: of.Data.Ledger.PrevHash, at: of.Time, body: e.Data}
+	if x.order = "command " + of.Data.CommandID; of.Data.CommandID == "" {
+		x.order = "subject " + of.Subject
+	}
+	return x, nil
+}
+
+// lane holds the undelivered events of one order; the first is the one to be sent.
+type lane struct {
+	events []*event
+	due    time.Time // of the first, when it waits
+}
+
+// window is everything that is undelivered, and how far was read.
+type window struct {
+	read        queue.EventMark
+	undelivered *list.List // of *event, in the journal's order
+	bytes       int
+	lanes       map[string]*lane
+	ready       []*lane // whose first may be sent, in the order in which they came to be so
+	waiting     waiting // whose first waits for a time
+	lastError   string
+}
+
+func newWindow(read queue.EventMark) *window {
+	return &window{read: read, undelivered: list.New(), lanes: map[string]*lane{}}
+}
+
+func (w *window) full() bool { return w.undelivered.Len() >= windowEvents || w.bytes >= windowBytes }
+
+// pass notes an event that is not to be delivered.
+func (w *window) pass(read queue.EventMark) { w.read = read }
+
+// add takes an event that is to be delivered.
+func (w *window) add(x *event) {
+	w.read = x.EventMark
+	x.place = w.undelivered.PushBack(x)
+	w.bytes += len(x.body)
+	l := w.lanes[x.order]
+	if l == nil {
+		l = &lane{}
+		w.lanes[x.order] = l
+	}
+	if l.events = append(l.events, x); len(l.events) == 1 {
+		w.ready = append(w.ready, l)
+	}
+}
+
+// next is the event that is sent next, nil where none is due. It is the first of its order,
+// and no other of that order is returned before it was delivered.
+func (w *window) next(now time.Time) *event {
+	for len(w.waiting) > 0 && !w.waiting[0].due.After(now) {
+		if l, ok := heap.Pop(&w.waiting).(*lane); ok {
+			w.ready = append(w.ready, l)
+		}
+	}
+	if len(w.ready) == 0 {
+		return nil
+	}
+	l := w.ready[0]
+	w.ready = w.ready[1:]
+	return l.events[0]
+}
+
+// nextDue is when the next event that waits is due; zero where none waits.
+func (w *window) nextDue() time.Time {
+	if len(w.waiting) == 0 {
+		return time.Time{}
+	}
+	return w.waiting[0].due
+}
+
+// delivered takes an event out that next returned.
+func (w *window) delivered(x *event) {
+	w.undelivered.Remove(x.place)
+	w.bytes -= len(x.body)
+	l := w.lanes[x.order]
+	l.events = l.events[1:]
+	if len(l.events) == 0 {
+		delete(w.lanes, x.order)
+		return
+	}
+	w.ready = append(w.ready, l)
+}
+
+// failed has an event that next returned sent again, not before a time.
+func (w *window) failed(x *event, due time.Time, why string) {
+	l := w.lanes[x.order]
+	l.due, w.lastError = due, why
+	heap.Push(&w.waiting, l)
+}
+
+// oldest is the time of the oldest undelivered event, zero where there is none.
+func (w *window) oldest() time.Time {
+	if first, ok := w.first(); ok {
+		return first.at
+	}
+	return time.Time{}
+}
+
+func (w *window) first() (*event, bool) {
+	front := w.undelivered.Front()
+	if front == nil {
+		return nil, false
+	}
+	x, ok := front.Value.(*event)
+	return x, ok
+}
+
+// position is how far everything is delivered, and what behind it is not.
+func (w *window) position() queue.WebhookPosition {
+	p := queue.WebhookPosition{EventMark: w.read, Read: w.read}
+	if first, ok := w.first(); ok {
+		p.EventMark = queue.EventMark{Seq: first.Seq - 1, Hash: first.prev}
+	}
+	for at := w.undelivered.Front(); at != nil; at = at.Next() {
+		if x, ok := at.Value.(*event); ok {
+			p.Undelivered = append(p.Undelivered, x.Seq)
+		}
+	}
+	if due := w.nextDue(); !due.IsZero() {
+		p.LastError, p.NextAttempt = w.lastError, &due
+	}
+	return p
+}
+
+// waiting are lanes by the time at which their first event is due.
+type waiting []*lane
+
+func (w waiting) Len() int           { return len(w) }
+func (w waiting) Less(i, j int) bool { return w[i].due.Before(w[j].due) }
+func (w waiting) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
+
+// Push implements heap.Interface.
+func (w *waiting) Push(x any) {
+	if l, ok := x.(*lane); ok {
+		*w = append(*w, l)
+	}
+}
+
+// Pop implements heap.Interface.
+func (w *waiting) Pop() any {
+	all := *w
+	last := all[len(all)-1]
+	*w = all[:len(all)-1]
+	return last
+}
