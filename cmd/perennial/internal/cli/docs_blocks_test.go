@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,11 +92,11 @@ func blocks(t *testing.T, page string) (all []fenced, prose string) {
 // TestEveryBlockOfTheDocumentsHolds: commands are those of the program, configurations and
 // JSON are what it reads and writes, Go compiles, SQL runs. Python is run by
 // TestThePagesVerifierProvesTheChain and TestThePagesSumIsTheBalance, NATS servers by
-// TestEachWayIntoNATSWorks, the quick start by TestReadmeCommandsWork.
+// TestEachWayIntoNATSWorks, verifiers of webhooks by TestTheExamplesVerifyWebhooks, the quick start by TestReadmeCommandsWork.
 func TestEveryBlockOfTheDocumentsHolds(t *testing.T) {
 	checks := map[string]func(*testing.T, fenced) error{
 		"sh": checkShell, "text": checkDrawing, "yaml": checkYAML, "json": checkJSON, "conf": checkNATS,
-		"go": checkGo, "sql": checkSQL, "mermaid": checkDiagram, "python": checkPython,
+		"go": checkGo, "sql": checkSQL, "mermaid": checkDiagram, "python": checkRun, "javascript": checkRun,
 	}
 	seen := map[string]int{}
 	for _, page := range documents(t) {
@@ -327,10 +328,16 @@ func checkDiagram(_ *testing.T, b fenced) error {
 	return nil
 }
 
-// checkPython: blocks stand where another test runs them.
-func checkPython(_ *testing.T, b fenced) error {
-	if b.page != "docs/events/README.md" {
-		return errors.New("Python is run from docs/events/README.md only (package ledger): have a test run it")
+// runElsewhere are the pages whose blocks in another language another test runs: package
+// ledger those of events, TestTheExamplesVerifyWebhooks (tag examples) those of webhooks.
+var runElsewhere = map[string][]string{
+	"python": {"docs/events/README.md", "docs/webhooks.md"}, "javascript": {"docs/webhooks.md"},
+}
+
+// checkRun: blocks stand where another test runs them.
+func checkRun(_ *testing.T, b fenced) error {
+	if !slices.Contains(runElsewhere[b.language], b.page) {
+		return fmt.Errorf("%s is run from %v only: have a test run it", b.language, runElsewhere[b.language])
 	}
 	return nil
 }
