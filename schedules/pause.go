@@ -84,7 +84,7 @@ func (s *Sweeper) PauseOf(ctx context.Context, schedule string) (*ledger.Schedul
 func (s *Sweeper) inForce(p ledger.SchedulePause, err error) (*ledger.SchedulePause, error) {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), err == nil && p.Until != nil && !p.Until.After(s.Clock()):
-		return nil, nil
+		return nil, nil //nolint:nilnil // it is not paused, which is no error
 	case err != nil:
 		return nil, fmt.Errorf("read whether the schedule is paused: %w", err)
 	}

@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"time"
 
 	"perennial/queue"
@@ -15,12 +14,14 @@ import (
 func ExampleClient_Do() {
 	q, err := queue.Connect(queue.ConnectConfig{URL: shared.url})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer q.Close()
 	main, err := client.New(q, "main")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -30,7 +31,8 @@ func ExampleClient_Do() {
 			MaxTotalCents: new(int64(600)),
 		})
 		if err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 		fmt.Println(end.State, len(end.Lines), "proxies,", end.Totals.ChargedCents, "cents")
 	}
@@ -43,12 +45,14 @@ func ExampleClient_Do() {
 func ExampleClient_Publish() {
 	q, err := queue.Connect(queue.ConnectConfig{URL: shared.url})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer q.Close()
 	main, err := client.New(q, "main")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -56,17 +60,20 @@ func ExampleClient_Publish() {
 		client.Renewal{ID: "first", ProxyIDs: []string{"px_us_1"}, DurationDays: 30},
 		client.Renewal{ID: "second", ProxyIDs: []string{"px_us_2", "px_none"}, DurationDays: 30})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	for _, id := range []string{"first", "second"} {
 		end, err := main.Wait(ctx, id)
 		if err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 		fmt.Println(id, "is", end.State)
 		for line, err := range main.Lines(ctx, end) {
 			if err != nil {
-				log.Fatal(err)
+				fmt.Println(err)
+				return
 			}
 			fmt.Println("  ", line.ProxyID, line.State)
 		}
@@ -84,22 +91,26 @@ func ExampleClient_Publish() {
 func ExampleClient_Events() {
 	q, err := queue.Connect(queue.ConnectConfig{URL: shared.url})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer q.Close()
 	main, err := client.New(q, "main")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := main.Publish(ctx, client.Renewal{ID: "of-an-example", ProxyIDs: []string{"px_us_3"}, DurationDays: 30}); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	var kept client.Position
 	for event, err := range main.Events(ctx, kept) {
 		if err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 		fmt.Println(event.Position.Seq, event.Type)
 		if kept = event.Position; kept.Seq == 2 {
@@ -108,11 +119,13 @@ func ExampleClient_Events() {
 	}
 	for event, err := range main.Events(ctx, kept, client.TypeFinished) {
 		if err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 		end, err := event.Finished()
 		if err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 		if end.CommandID == "of-an-example" {
 			fmt.Println("it is", end.State)
