@@ -1,8 +1,9 @@
 //go:build cluster
 
 // Rolling upgrades and downgrades: with another version of the program, each start of one
-// of several runners draws one of the two. A data directory is kept through both, so that
-// both need the same schema: a version with fewer migrations refuses the file.
+// of several runners draws one of the two. A data directory is kept through both. A version
+// with fewer migrations refuses the file of one with more: with -cluster.forward a runner
+// that has begun with this version keeps it.
 
 package clustertest
 
@@ -17,16 +18,19 @@ import (
 
 var other = flag.String("cluster.other", "", "path of the program in another version: each start of one of three runners draws this version or that")
 
+var forward = flag.Bool("cluster.forward", false, "upgrades only: a runner that has had this version does not go back to the other, whose schema is older")
+
 // versions draws which version of the program a runner starts with.
 type versions struct {
 	random *rand.Rand
-	other  string // path of the other version; "" for none
-	first  int    // which of the first runners begin with the other version: 0 or 1
+	other  string       // path of the other version; "" for none
+	first  int          // which of the first runners begin with the other version: 0 or 1
+	had    map[int]bool // runners that have had this version
 }
 
 // newVersions draws by the seed. One runner alone always has this version.
 func newVersions(t *testing.T, runners int) *versions {
-	v := &versions{random: seeded(t, "versions")}
+	v := &versions{random: seeded(t, "versions"), had: map[int]bool{}}
 	if v.first = v.random.IntN(2); runners > 1 {
 		v.other = *other
 	}
@@ -40,9 +44,10 @@ func (v *versions) draw(n int, first bool) string {
 	if first {
 		others = n%2 == v.first
 	}
-	if others {
+	if others && !(*forward && v.had[n]) {
 		return v.other
 	}
+	v.had[n] = true
 	return ""
 }
 
