@@ -137,6 +137,9 @@ func (a *app) printReconciliation(x reconcile.Reconciliation) error {
 
 // boundsText says what the wallet was compared with.
 func boundsText(x reconcile.Reconciliation) string {
+	if off := x.Wallet.ProviderCents - x.Wallet.BookCents; x.Quiet && off != 0 {
+		return "they differ by " + money(off, x.Currency)
+	}
 	if x.Quiet {
 		return "to the cent"
 	}
