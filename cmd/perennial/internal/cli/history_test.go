@@ -57,6 +57,19 @@ func TestAnUnreachableNATSSaysWhatToDo(t *testing.T) {
 	}
 }
 
+// TestALedgerThatIsNotThereSaysWhatToDo, and its path once.
+func TestALedgerThatIsNotThereSaysWhatToDo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, line := range []string{"ledger balance", "ledger verify", "ledger backup x.db", "review list", "ledger record --kind top-up --cents 1 --by ann --reason x"} {
+		var out, errs bytes.Buffer
+		code := Program{Args: strings.Fields(line), Stdout: &out, Stderr: &errs}.Main(t.Context())
+		said := errs.String()
+		if code != ExitFailed || strings.Count(said, "perennial-data") != 1 || !strings.Contains(said, "the first `perennial run` makes it") || strings.Count(said, "\n") > 3 {
+			t.Errorf("%s ended with %d: %s", line, code, said)
+		}
+	}
+}
+
 // TestWebhooksAreListedBeforeTheFirstRun as new, as docs/cli.md says.
 func TestWebhooksAreListedBeforeTheFirstRun(t *testing.T) {
 	t.Chdir(t.TempDir())
