@@ -49,6 +49,7 @@ type LastReconciliation struct {
 	Quiet           bool      `json:"quiet"`
 	Findings        int       `json:"findings"`
 	DifferenceCents int64     `json:"difference_cents"` // of the wallet
+	ProviderCents   int64     `json:"provider_cents"`   // what the provider said that the wallet holds
 	// Failed is why the latest attempt did not come to its end, "" when it did.
 	Failed string `json:"failed,omitempty"`
 
@@ -130,7 +131,7 @@ func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (r
 		r.reconciling.last.Failed = decide.Bounded(err.Error())
 		return x, err
 	}
-	r.reconciling.last = LastReconciliation{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), DifferenceCents: x.DifferenceCents(), unsure: r.reconciling.suspect != ""}
+	r.reconciling.last = LastReconciliation{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), DifferenceCents: x.DifferenceCents(), ProviderCents: x.Wallet.ProviderCents, unsure: r.reconciling.suspect != ""}
 	return x, nil
 }
 

@@ -22,14 +22,19 @@ import (
 // before unpacks a file of testdata/before into a directory, under a name.
 func before(t *testing.T, dir, packed, name string) string {
 	t.Helper()
-	file, err := os.Open(filepath.Join("testdata", "before", packed+".gz"))
+	return unpacked(t, filepath.Join("testdata", "before", packed+".gz"), filepath.Join(dir, name))
+}
+
+// unpacked unpacks a file to a path, and returns that.
+func unpacked(t *testing.T, packed, path string) string {
+	t.Helper()
+	file, err := os.Open(packed)
 	check(t, err)
 	defer func() { _ = file.Close() }()
 	from, err := gzip.NewReader(file)
 	check(t, err)
 	data, err := io.ReadAll(from)
 	check(t, err)
-	path := filepath.Join(dir, name)
 	check(t, os.WriteFile(path, data, 0o600))
 	return path
 }

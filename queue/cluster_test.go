@@ -76,6 +76,10 @@ func TestAReplicatedStreamIsBoundedOnEveryServer(t *testing.T) {
 	}
 }
 
+// noSuitablePeers is what a cluster answers whose leader has not heard of all its servers
+// yet.
+const noSuitablePeers jetstream.ErrorCode = 10005
+
 // again does what a cluster may refuse while it elects its leaders, until it succeeds.
 func again(ctx context.Context, t *testing.T, do func(context.Context) error) {
 	t.Helper()
@@ -88,7 +92,7 @@ func again(ctx context.Context, t *testing.T, do func(context.Context) error) {
 		}
 		unavailable, _ := errors.AsType[*jetstream.APIError](err) // of the whole system: it has no leader
 		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) &&
-			(unavailable == nil || unavailable.Code != http.StatusServiceUnavailable) {
+			(unavailable == nil || unavailable.Code != http.StatusServiceUnavailable && unavailable.ErrorCode != noSuitablePeers) {
 			t.Fatal(err)
 		}
 		t.Log(err)

@@ -113,6 +113,11 @@ func TestMetricsAgreeWithTheBooksOverAKill(t *testing.T) {
 	}
 	w.metricsAreTheBooks(s)
 	w.metricsHaveTheForm(line)
+	w.cli("ledger", "reconcile")
+	compared := decode[daemon.AccountView](t, w.mustCLI("account", "show", "-o", "json")).Reconciled.ProviderCents
+	if s = w.scrape(line); compared <= 0 || int64(s.of("provider_wallet_cents")) != compared {
+		t.Errorf("the provider's wallet is %v, and was read as %d", s.of("provider_wallet_cents"), compared)
+	}
 	var slot cli.SlotHistory
 	if err := json.Unmarshal([]byte(w.mustCLI("sweep", "history", "keep", "-o", "json")), &slot); err != nil || slot.State != "finished" || slot.Due == nil || *slot.Due != 2 || *slot.EstimateCents != 300 {
 		t.Errorf("%+v %v", slot, err)

@@ -97,7 +97,13 @@ func startIn(t *testing.T, dir string, env []string, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, cmd: exec.Command(self, args...), stderr: &lockedBuffer{}}
+	return startProgram(t, self, dir, env, args...)
+}
+
+// startProgram is startIn of a program of another version.
+func startProgram(t *testing.T, program, dir string, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(program, args...), stderr: &lockedBuffer{}}
 	p.cmd.Dir = dir
 	p.cmd.Env = append(append(os.Environ(), execVariable+"=1"), env...)
 	p.cmd.Stderr = p.stderr
@@ -162,6 +168,20 @@ type world struct {
 	dir     string
 	sandbox cli.SandboxReadyLine
 	charges string
+	program string // of another version, by which run and cli go; "": this one
+}
+
+// executable is the program by which run and cli go.
+func (w *world) executable() string {
+	w.t.Helper()
+	if w.program != "" {
+		return w.program
+	}
+	self, err := os.Executable()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return self
 }
 
 const (
@@ -228,7 +248,7 @@ accounts:
 // run starts `perennial run` in the world and waits for its ready line.
 func (w *world) run(flags ...string) (*process, daemon.ReadyLine) {
 	w.t.Helper()
-	p := start(w.t, w.dir, append([]string{"run"}, flags...)...)
+	p := startProgram(w.t, w.executable(), w.dir, nil, append([]string{"run"}, flags...)...)
 	var line daemon.ReadyLine
 	p.ready(&line)
 	return p, line
@@ -268,11 +288,7 @@ func (w *world) cli(args ...string) (stdout, stderr string, code int) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	self, err := os.Executable()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	cmd := exec.CommandContext(ctx, self, args...)
+	cmd := exec.CommandContext(ctx, w.executable(), args...)
 	cmd.Dir, cmd.Env = w.dir, append(os.Environ(), execVariable+"=1")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

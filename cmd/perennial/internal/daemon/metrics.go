@@ -51,6 +51,7 @@ var (
 	waitingNow     = read(gauge, "commands_waiting", "Commands on the commands stream that are not in the ledger yet.")
 	reviewsNow     = read(gauge, "reviews", "What waits for a person: operations, lines of them, and proxies that sweeps have given up.")
 	pausedNow      = read(gauge, "paused", "What is paused, 1 each.", "scope", "cause")
+	providerWallet = read(gauge, "provider_wallet_cents", "What the provider said that the wallet holds, when the books were last compared with it, in cents; absent before the first time.")
 	reconciledAt   = read(gauge, "reconciled_timestamp_seconds", "When the books were last compared with the provider.")
 	reconciledOK   = read(gauge, "reconciled_ok", "Whether the books agreed then.")
 	differenceNow  = read(gauge, "reconciled_difference_cents", "By how much the wallet was outside of what the books allow.")
@@ -219,6 +220,7 @@ func (a *account) measureState(ctx context.Context, set setter) error {
 	}
 	if last := v.Reconciled; !last.At.IsZero() {
 		set.at(reconciledAt, last.At)
+		set(providerWallet, float64(last.ProviderCents))
 		set(reconciledOK, truth(last.OK))
 		set(differenceNow, float64(last.DifferenceCents))
 	}
