@@ -110,6 +110,43 @@ func TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice(t *testing.T) {
 	}
 }
 
+// TestTrap13ARenewalFromTheLostTimeBarsNoLaterOne: the provider answers with what it did
+// in the time that the ledger forgot, so the expiry that is seen now is what came of it. A
+// sweep that took it for the one that was paid for let the proxy expire.
+func TestTrap13ARenewalFromTheLostTimeBarsNoLaterOne(t *testing.T) {
+	t.Parallel()
+	h, backup := forgetful(t)
+	h.restore(backup)
+	h.awaitStrange("order ", "wallet")
+	h.order(buyB)
+	h.renew(renewC)
+	h.await("b", fact.StateAccepted)
+	h.await("c", fact.StateAccepted)
+	h.resumes("ada", "the lost orders are ours")
+	h.await("b", fact.StateDelivered)
+	h.await("c", fact.StateCompleted)
+	h.settled(1200, 0)
+	for _, id := range []string{"px_1", "px_2"} {
+		shown, err := h.client.Proxy(t.Context(), id)
+		check(t, err)
+		if paid, _, err := h.ledger.PaidFor(t.Context(), id, *shown.ExpiresAt, h.now().Add(2*time.Hour)); err != nil || paid {
+			t.Errorf("%s: its present expiry counts as paid for: %v", id, err)
+		}
+		for _, f := range h.facts("command.finished") {
+			for _, line := range f.(fact.CommandFinished).Lines {
+				if line.ProxyID == id && line.ExpiresAt != nil && !line.ExpiresAt.Equal(*shown.ExpiresAt) {
+					t.Errorf("%s: the end says %s, and the provider %s", id, line.ExpiresAt, shown.ExpiresAt)
+				}
+			}
+		}
+	}
+	c := h.reconciler(h.client, 0)
+	h.ahead.Store(int64(11 * time.Minute))
+	if x := h.pass(c); !x.OK {
+		t.Errorf("%+v", x)
+	}
+}
+
 // After the provider's 24 hours its keys are forgotten too: sending again would
 // pay again.
 func TestTrap13WhatIsOlderThanTheWindowGoesToReview(t *testing.T) {

@@ -247,9 +247,13 @@ func (r *Runner) intent(j *job, p checked, now time.Time) (fact.OperationSending
 			return fact.OperationSending{}, err
 		}
 	}
+	observed := p.observed
+	if j.op.Presumed() { // what is seen now may be what this very request came to in the lost time
+		observed = nil
+	}
 	return fact.OperationSending{
 		Ref: j.op.Ref(""), Attempt: j.op.Attempts + 1, Key: j.op.Key, Body: string(body), SentAt: now,
-		AppID: r.Provider.AppID(), Observed: p.observed, EstimateCents: p.estimateCents,
+		AppID: r.Provider.AppID(), Observed: observed, EstimateCents: p.estimateCents,
 	}, nil
 }
 

@@ -147,8 +147,10 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 }
 
 func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
-	if _, err := os.Stat(c.Path); err != nil {
-		return nil, fmt.Errorf("open ledger %s: %w: is --config or the data directory right?", c.Path, err)
+	if _, err := os.Stat(c.Path); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("open ledger %s: %w\nis --config or the data directory right? the first `perennial run` makes it", c.Path, fs.ErrNotExist)
+	} else if err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
 	}
 	for _, ending := range besideIt {
 		if err := files.Regular(c.Path + ending); err != nil {

@@ -284,12 +284,23 @@ func newServerLog(log *logrus.Logger) *serverLog {
 func (l *serverLog) Noticef(format string, v ...any) { l.log.Debugf(format, v...) }
 
 // Warnf passes a warning on, but for the one about passwords in a file: this
-// server reads none, its own is made anew at every start.
+// server reads none, its own is made anew at every start. What follows a kill goes to debug.
 func (l *serverLog) Warnf(format string, v ...any) {
 	if strings.HasPrefix(format, "Plaintext passwords detected") {
 		return
 	}
-	l.log.Warnf(format, v...)
+	text := fmt.Sprintf(format, v...)
+	if indexIsOld(text) {
+		l.log.Debug(text)
+		return
+	}
+	l.log.Warn(text)
+}
+
+// indexIsOld reports whether a line says that the server found its index older than its
+// data, as after every kill, and reads the data: nothing is lost, and nothing is to be done.
+func indexIsOld(text string) bool {
+	return strings.HasPrefix(text, "Filestore [") && (strings.HasSuffix(text, ", will rebuild") || strings.HasSuffix(text, "prior state file"))
 }
 
 // Errorf passes an error on. That a client may not do something is no error of the

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/sirupsen/logrus"
 )
 
 func TestEmbeddedServerListensOnLoopbackOnly(t *testing.T) {
@@ -26,6 +28,30 @@ func TestEmbeddedServerSaysThatItsPortIsTaken(t *testing.T) {
 	_, err := StartEmbedded(EmbeddedConfig{Listen: strings.TrimPrefix(first.URL(), "nats://"), StoreDir: t.TempDir(), Log: quiet()})
 	if err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Fatal(err)
+	}
+}
+
+// TestAKillIsNoWarning: the server's index is older than its data then, and it reads the
+// data. Its lines about that look like a loss to a person who starts the runner again.
+func TestAKillIsNoWarning(t *testing.T) {
+	dir, killed := t.TempDir(), t.TempDir()
+	first := startServer(t, dir)
+	q := connect(t, first)
+	check(t, q.EnsureStreams(within(t), "main", 1))
+	check(t, q.PublishCommand(within(t), "main", KindOrderCreate, []byte(`{}`)))
+	check(t, first.Restart()) // writes the index
+	q = connect(t, first)
+	check(t, q.PublishCommand(within(t), "main", KindOrderCreate, []byte(`{}`)))
+	check(t, os.CopyFS(killed, os.DirFS(dir))) // as a kill leaves it
+	said := &bytes.Buffer{}
+	log := logrus.New()
+	log.SetOutput(said)
+	log.SetLevel(logrus.DebugLevel)
+	again, err := StartEmbedded(EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: killed, Log: log})
+	check(t, err)
+	again.Shutdown()
+	if text := said.String(); !strings.Contains(text, "will rebuild") || strings.Contains(text, "level=warning") {
+		t.Errorf("the server says:\n%s", text)
 	}
 }
 

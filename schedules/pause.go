@@ -30,7 +30,7 @@ func (s *Sweeper) Pause(ctx context.Context, schedule string, until *time.Time, 
 	if until != nil {
 		at := until.UTC()
 		if !fact.WritableInstant(at) || !at.After(s.Clock()) {
-			return command.Refuse("until %s is not to come: give an instant after now, or none", at.Format(time.RFC3339))
+			return command.Refuse("until %s is not between now and the year 9999: give an instant after now, or none", at.Format(time.RFC3339))
 		}
 		until = &at
 	}

@@ -4,6 +4,7 @@ package inspect
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"perennial/jobs/decide"
@@ -44,6 +45,9 @@ func pauseText(p ledger.Pause) string {
 	text := fmt.Sprintf("%s since %s: %s", what, p.Since.UTC().Format(time.RFC3339), p.Detail)
 	if p.Until != nil {
 		return text + ", until " + p.Until.UTC().Format(time.RFC3339)
+	}
+	if strings.Contains(p.Detail, "`perennial account resume`") {
+		return text
 	}
 	return text + " (`perennial account resume` ends it)"
 }

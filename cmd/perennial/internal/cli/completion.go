@@ -26,6 +26,10 @@ const completeWithin = 2 * time.Second
 // completeMost bounds how many values are offered at once.
 const completeMost = 200
 
+// completeAmong is among how many operations, the last accepted first, a command that
+// begins as what is typed is looked for.
+const completeAmong = 2000
+
 // completions are values for what begins with a prefix.
 type completions func(ctx context.Context, prefix string) []string
 
@@ -154,15 +158,15 @@ func (a *app) knownProxies(ctx context.Context, prefix string) (ids []string) {
 }
 
 func (a *app) knownCommands(ctx context.Context, _ string) []string {
-	return a.commandsOf(ctx, daemon.ListRequest{All: true, Limit: completeMost})
+	return a.commandsOf(ctx, daemon.ListRequest{All: true, Limit: completeAmong})
 }
 
 func (a *app) openCommands(ctx context.Context, _ string) []string {
-	return a.commandsOf(ctx, daemon.ListRequest{Limit: completeMost})
+	return a.commandsOf(ctx, daemon.ListRequest{Limit: completeAmong})
 }
 
 func (a *app) inReview(ctx context.Context, _ string) []string {
-	return a.commandsOf(ctx, daemon.ListRequest{Limit: completeMost, State: string(fact.StateReview)})
+	return a.commandsOf(ctx, daemon.ListRequest{Limit: completeAmong, State: string(fact.StateReview)})
 }
 
 func (a *app) commandsOf(ctx context.Context, q daemon.ListRequest) (ids []string) {

@@ -33,6 +33,7 @@ func (a *app) connect() (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
+	advice := "check that a NATS server answers there, and --nats, PERENNIAL_NATS or `nats` of the configuration"
 	account := a.account
 	if a.natsURL == "" || account == "" {
 		if account, err = c.Pick(a.account); err != nil {
@@ -49,11 +50,12 @@ func (a *app) connect() (*remote, error) {
 		if target.URL, err = natsOfRun(c.DataDir); err != nil {
 			return nil, err
 		}
+		advice = "start `perennial run` again, or say --nats nats://host:port"
 	}
 	target.Log = a.logger()
 	q, err := queue.Connect(target)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnreachable, err)
+		return nil, fmt.Errorf("%w: %w\n%s", errUnreachable, err, advice)
 	}
 	return &remote{q, account}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -82,11 +83,27 @@ func (d *doctor) ok(check, seen string, args ...any) {
 }
 
 func (d *doctor) bad(check string, seen any, do string) {
-	d.found(DoctorFinding{Check: check, Seen: fmt.Sprint(seen), Do: do})
+	text, _, _ := strings.Cut(fmt.Sprint(seen), "\n") // do is the advice here
+	d.found(DoctorFinding{Check: check, Seen: text, Do: do})
 }
 
 func (d *doctor) warn(check, seen, do string) {
 	d.found(DoctorFinding{Check: check, OK: true, Warning: true, Seen: seen, Do: do})
+}
+
+// listens says whether a run that is not running could listen on an address. One that is
+// free is worth no line of its own.
+func (d *doctor) listens(check, seen, key, address string) {
+	listener, err := net.Listen("tcp", address) //nolint:noctx // it is closed at once
+	if err == nil {
+		err = listener.Close()
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		d.warn(check, strings.TrimPrefix(seen+"; another program listens on "+address, "; "), "stop that program, or set "+key+" to another address")
+	case seen != "":
+		d.ok(check, "%s", seen)
+	}
 }
 
 // provider sends GETs alone: whether a key may write only a POST would show.
@@ -176,7 +193,8 @@ func (d *doctor) nats(ctx context.Context) {
 	r, err := d.app.connect()
 	if err != nil {
 		if !d.app.externalNATS(d.config) {
-			d.ok("nats", "embedded, and `perennial run` is not running")
+			d.listens("nats", "embedded, and `perennial run` is not running", "nats.listen", d.config.NATS.Listen)
+			d.listens("http", "", "http.listen", d.config.HTTP.Listen)
 			return
 		}
 		d.bad("nats", err, "start the NATS server, or mend nats.url and its credentials")

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -19,6 +20,9 @@ import (
 	"perennial/ledger"
 	"perennial/queue"
 )
+
+// errNoStore marks a data directory that no `perennial run` has made yet.
+var errNoStore = errors.New("there are no events")
 
 // history is an account's events stream, with or without a running `run`.
 type history struct {
@@ -38,7 +42,9 @@ func (a *app) openHistory(c *config.Config, account string) (h *history, err err
 	defer h.closeOn(&err)
 	external := a.externalNATS(c)
 	if !external {
-		if _, err := os.Stat(c.DataDir); err != nil {
+		if _, err := os.Stat(c.DataDir); errors.Is(err, fs.ErrNotExist) {
+			return nil, &exitError{ExitUnreachable, fmt.Errorf("%w: nothing has run in %s\nstart `perennial run` there, or say --nats nats://host:port", errNoStore, c.DataDir)}
+		} else if err != nil {
 			return nil, fmt.Errorf("the embedded NATS store: %w", err)
 		}
 		h.unlock, err = queue.LockDir(c.DataDir)

@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
+	"os"
+	"strings"
 	"testing"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
 )
 
 // TestAnUnreachableNATSIsAnError of the commands that read the events stream: its
@@ -20,7 +24,70 @@ func TestAnUnreachableNATSIsAnError(t *testing.T) {
 		t.Errorf("locked: got %v", err)
 	}
 	c.DataDir += "/absent"
-	if _, err := (&app{}).openHistory(c, "main"); err == nil {
-		t.Error("a store that is not there was opened")
+	var exit *exitError
+	if _, err := (&app{}).openHistory(c, "main"); !errors.As(err, &exit) || exit.code != ExitUnreachable || !strings.Contains(err.Error(), "start `perennial run`") {
+		t.Errorf("a store that is not there: %v", err)
+	}
+}
+
+// TestAnUnreachableNATSSaysWhatToDo: after a kill the file of the run is still there.
+func TestAnUnreachableNATSSaysWhatToDo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	said := func(args ...string) string {
+		var out, errs bytes.Buffer
+		if code := (Program{Args: args, Stdout: &out, Stderr: &errs}).Main(t.Context()); code != ExitUnreachable {
+			t.Errorf("%v ended with %d", args, code)
+		}
+		if n := strings.Count(errs.String(), "\n"); n > 3 {
+			t.Errorf("%v says %d lines", args, n)
+		}
+		return errs.String()
+	}
+	if got := said("status", "--nats", "nats://127.0.0.1:1"); !strings.Contains(got, "--nats") {
+		t.Error(got)
+	}
+	if err := os.Mkdir("perennial-data", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(daemon.RunFile("perennial-data"), []byte(`{"nats":"nats://127.0.0.1:1"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := said("status"); !strings.Contains(got, "start `perennial run`") {
+		t.Error(got)
+	}
+}
+
+// TestALedgerThatIsNotThereSaysWhatToDo, and its path once.
+func TestALedgerThatIsNotThereSaysWhatToDo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, line := range []string{"ledger balance", "ledger verify", "ledger backup x.db", "review list", "ledger record --kind top-up --cents 1 --by ann --reason x"} {
+		var out, errs bytes.Buffer
+		code := Program{Args: strings.Fields(line), Stdout: &out, Stderr: &errs}.Main(t.Context())
+		said := errs.String()
+		if code != ExitFailed || strings.Count(said, "perennial-data") != 1 || !strings.Contains(said, "the first `perennial run` makes it") || strings.Count(said, "\n") > 3 {
+			t.Errorf("%s ended with %d: %s", line, code, said)
+		}
+	}
+}
+
+// TestWebhooksAreListedBeforeTheFirstRun as new, as docs/cli.md says.
+func TestWebhooksAreListedBeforeTheFirstRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	text := "accounts:\n  main: {base_url: \"http://127.0.0.1:1\", app_id: sbx_app_1, secret_file: main.secret}\n" +
+		"webhooks:\n  - {name: billing, account: main, url: \"http://127.0.0.1:1/token\", secret_file: billing.secret}\n"
+	if err := os.WriteFile("perennial.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, made := range []string{"", "perennial-data"} {
+		if made != "" {
+			if err := os.Mkdir(made, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out, errs bytes.Buffer
+		code := Program{Args: []string{"webhook", "list", "-o", "json"}, Stdout: &out, Stderr: &errs}.Main(t.Context())
+		if code != ExitDone || !strings.Contains(out.String(), `"url":"http://127.0.0.1:1","state":"new"`) {
+			t.Errorf("with %q it ended with %d: %s%s", made, code, out.String(), errs.String())
+		}
 	}
 }

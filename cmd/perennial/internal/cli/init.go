@@ -47,7 +47,7 @@ func (a *app) initCommand() *cobra.Command {
 	f.StringVar(&s.account, "name", "main", "short name of the account: lower case letters, digits and -")
 	f.StringVar(&s.baseURL, "base-url", "", "address of the provider's API")
 	f.StringVar(&s.appID, "app-id", "", "App ID: sbx_app_… or live_app_…")
-	f.StringVar(&s.secretFile, "secret-file", "", "read the API Secret from this file; - is the standard input")
+	f.StringVar(&s.secretFile, "secret-file", "", "read the API Secret from this file, and copy it to NAME.secret; - is the standard input")
 	f.StringVar(&s.file, "out", "perennial.yaml", "the configuration file to write; never over an existing one")
 	f.BoolVar(&s.noDoctor, "no-doctor", false, "only write the files")
 	return c
@@ -57,13 +57,16 @@ func (s *setup) run(ctx context.Context) error {
 	if err := queue.ValidAccount(s.account); err != nil {
 		return usage("--name: %w", err)
 	}
-	if err := s.notThere(s.file, s.beside(s.account+".secret")); err != nil {
+	if err := s.notThere(s.file); err != nil {
 		return err
 	}
-	if err := s.ask(&s.baseURL, "Address of the provider's API (https://…): ", upstream.CheckBaseURL); err != nil {
+	if path := s.secretPath(); config.Exists(path) && !s.inPlace() {
+		return usage("%s is there already, and is not written over\nsay --secret-file %s to use it, or another --name", path, path)
+	}
+	if err := s.ask(&s.baseURL, "--base-url", "Address of the provider's API (https://…): ", upstream.CheckBaseURL); err != nil {
 		return err
 	}
-	if err := s.ask(&s.appID, "App ID (sbx_app_… or live_app_…): ", checkAppID); err != nil {
+	if err := s.ask(&s.appID, "--app-id", "App ID (sbx_app_… or live_app_…): ", checkAppID); err != nil {
 		return err
 	}
 	users := s.users()
@@ -76,7 +79,10 @@ func (s *setup) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	files := []newFile{{s.beside(s.account + ".secret"), secret + "\n", 0o600}}
+	var files []newFile
+	if !s.inPlace() {
+		files = append(files, newFile{s.secretPath(), secret + "\n", 0o600})
+	}
 	for _, u := range users {
 		files = append(files, newFile{s.beside(u.passwordFile()), rand.Text() + "\n", 0o600})
 	}
@@ -95,10 +101,26 @@ func (s *setup) run(ctx context.Context) error {
 // beside is a file's path beside the configuration.
 func (s *setup) beside(name string) string { return filepath.Join(filepath.Dir(s.file), name) }
 
+// secretPath is where the configuration says that the secret is.
+func (s *setup) secretPath() string { return s.beside(s.account + ".secret") }
+
+// inPlace reports whether --secret-file names the file that the configuration will name.
+func (s *setup) inPlace() bool {
+	if s.secretFile == "" || s.secretFile == "-" {
+		return false
+	}
+	given, err := os.Stat(s.secretFile)
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(s.secretPath())
+	return err == nil && os.SameFile(given, there)
+}
+
 func (s *setup) notThere(paths ...string) error {
 	for _, path := range paths {
 		if config.Exists(path) {
-			return usage("%s is there already, and is not written over\nmove it away, or choose another --out", path)
+			return usage("%s is there already, and is not written over\nmove it away, or choose an --out in another directory", path)
 		}
 	}
 	return nil
@@ -110,9 +132,11 @@ func checkAppID(text string) error {
 }
 
 // ask reads an answer that no flag gave, again while it is not a good one.
-func (s *setup) ask(answer *string, question string, wrong func(string) error) error {
-	given := *answer != ""
-	for *answer == "" || !given && wrong(*answer) != nil {
+func (s *setup) ask(answer *string, flag, question string, wrong func(string) error) error {
+	if *answer != "" && wrong(*answer) != nil {
+		return usage("%s %w", flag, wrong(*answer))
+	}
+	for *answer == "" || wrong(*answer) != nil {
 		if *answer != "" {
 			fmt.Fprintln(s.app.stderr, "it", wrong(*answer))
 		}

@@ -24,6 +24,11 @@ func (a *app) manualCommand() *cobra.Command {
 			}
 			root := cmd.Root()
 			root.DisableAutoGenTag = true // the same pages from the same program
+			walk(root, func(_ string, c *cobra.Command) {
+				if by := c.Flags().Lookup("by"); by != nil && by.DefValue == operator() {
+					by.DefValue = "" // the name of who builds the pages is not that of who reads them
+				}
+			})
 			header := &doc.GenManHeader{Title: "PERENNIAL", Section: "1", Source: "perennial " + config.Version, Manual: "Perennial"}
 			if err := doc.GenManTree(root, header, args[0]); err != nil {
 				return fmt.Errorf("write the manual pages: %w", err)

@@ -122,6 +122,7 @@ func wantsJSON(args []string) bool {
 func (p Program) run(ctx context.Context) error {
 	a := &app{stdin: p.Stdin, stdout: plainText{p.Stdout}, stderr: plainText{p.Stderr}, reached: p.Reached}
 	root := a.root()
+	strictHelp(root)
 	root.SetArgs(p.Args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
@@ -180,11 +181,43 @@ func strict(c *cobra.Command) {
 				cmd.SetOut(cmd.ErrOrStderr())
 				return errors.Join(cmd.Help(), &exitError{code: ExitUsage})
 			}
-			return usage("%s: %q is not one of its commands (see `%s --help`)", cmd.CommandPath(), strings.Join(args, " "), cmd.CommandPath())
+			return noSubcommand(cmd, args)
 		}
 	}
 	for _, sub := range c.Commands() {
 		strict(sub)
+	}
+}
+
+// noSubcommand is what a command group says of arguments that name none of its commands.
+func noSubcommand(group *cobra.Command, args []string) error {
+	var names []string
+	for _, c := range group.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return usage("%s: %q is not one of its commands\nit has %s (see `%s --help`)", group.CommandPath(), strings.Join(args, " "), strings.Join(names, ", "), group.CommandPath())
+}
+
+// strictHelp makes help for a command that is not there an error of usage.
+func strictHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, help := range root.Commands() {
+		if help.Name() != "help" {
+			continue
+		}
+		help.Run, help.RunE = nil, func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			switch {
+			case err != nil:
+				return usage("%w", err)
+			case len(rest) > 0 && about.HasSubCommands():
+				return noSubcommand(about, rest)
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		}
 	}
 }
 

@@ -137,6 +137,9 @@ func (a *app) printReconciliation(x reconcile.Reconciliation) error {
 
 // boundsText says what the wallet was compared with.
 func boundsText(x reconcile.Reconciliation) string {
+	if off := x.Wallet.ProviderCents - x.Wallet.BookCents; x.Quiet && off != 0 {
+		return "they differ by " + money(off, x.Currency)
+	}
 	if x.Quiet {
 		return "to the cent"
 	}
@@ -197,7 +200,7 @@ func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done daemon.Chan
 		return done, err
 	}
 	if !config.Exists(c.LedgerPath(account)) {
-		return done, fmt.Errorf("there is no ledger in %s\nis --config or the data directory right?", filepath.Dir(c.LedgerPath(account)))
+		return done, fmt.Errorf("there is no ledger in %s\nis --config or the data directory right? the first `perennial run` makes it", filepath.Dir(c.LedgerPath(account)))
 	}
 	unlock, err := queue.LockDir(c.DataDir)
 	if err != nil {

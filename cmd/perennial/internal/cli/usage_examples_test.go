@@ -51,6 +51,27 @@ func shellWords(line string) (words []string) {
 	return words
 }
 
+// TestAnUnknownSubcommandNamesThoseThereAre, also where help is asked for.
+func TestAnUnknownSubcommandNamesThoseThereAre(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"schedules list": "it has pause, resume", "ledger balanc": "archive, backup, balance,", "webhook lst": "list, remove, replay, test",
+		"help nope": `unknown command "nope"`, "help webhook lst": "list, remove, replay, test", "help schedules list": "it has pause, resume",
+	} {
+		var out, errs bytes.Buffer
+		code := Program{Args: strings.Fields(line), Stdout: &out, Stderr: &errs}.Main(t.Context())
+		if code != ExitUsage || !strings.Contains(errs.String(), want) || out.Len() > 0 || strings.Count(errs.String(), "\n") > 3 {
+			t.Errorf("%s ended with %d: %s%s", line, code, out.String(), errs.String())
+		}
+	}
+	for line, want := range map[string]string{"help ledger balance": "perennial ledger balance [flags]", "help": "Available Commands"} {
+		var out, errs bytes.Buffer
+		if code := (Program{Args: strings.Fields(line), Stdout: &out, Stderr: &errs}).Main(t.Context()); code != ExitDone || !strings.Contains(out.String(), want) {
+			t.Errorf("%s ended with %d: %s%s", line, code, out.String(), errs.String())
+		}
+	}
+}
+
 // TestCompletionOffersWhatIsKnown: values of flags, and what the configuration names; and
 // nothing where no run answers.
 func TestCompletionOffersWhatIsKnown(t *testing.T) {
@@ -76,10 +97,11 @@ func TestCompletionOffersWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestTheManualHasAPageForEachCommand, the same twice.
+// TestTheManualHasAPageForEachCommand, the same twice, whoever builds it.
 func TestTheManualHasAPageForEachCommand(t *testing.T) {
 	one, two := filepath.Join(t.TempDir(), "man1"), t.TempDir()
-	for _, dir := range []string{one, two} {
+	for i, dir := range []string{one, two} {
+		t.Setenv("USER", []string{"ann", "builder"}[i])
 		if code := (Program{Args: []string{"manual", dir}, Stdout: &bytes.Buffer{}, Stderr: os.Stderr}).Main(t.Context()); code != ExitDone {
 			t.Fatalf("it ended with %d", code)
 		}

@@ -69,6 +69,9 @@ func (a *app) webhookList() *cobra.Command {
 				}
 				return nil
 			})
+			if errors.Is(err, errNoStore) {
+				err = addNewWebhooks(list, c, accounts)
+			}
 			return list.end(err)
 		},
 	}
@@ -92,6 +95,9 @@ func addWebhooks(ctx context.Context, list *listing, c *config.Config, q *queue.
 		return err
 	}
 	state, err := q.EventsState(ctx, account)
+	if errors.Is(err, queue.ErrNoAccount) {
+		return addNewWebhooks(list, c, []string{account})
+	}
 	if err != nil {
 		return err
 	}
@@ -101,9 +107,31 @@ func addWebhooks(ctx context.Context, list *listing, c *config.Config, q *queue.
 	}
 	for _, w := range c.WebhooksOf(account) {
 		if _, begun := positions[w.Name]; !begun {
-			lines = append(lines, webhookLine{Name: w.Name, Account: account, URL: webhook.Host(w.URL), State: webhookNew})
+			lines = append(lines, newWebhook(account, w))
 		}
 	}
+	return addWebhookLines(list, lines)
+}
+
+// addNewWebhooks lists the webhooks of accounts that no runner has begun with.
+func addNewWebhooks(list *listing, c *config.Config, accounts []string) error {
+	for _, account := range accounts {
+		var lines []webhookLine
+		for _, w := range c.WebhooksOf(account) {
+			lines = append(lines, newWebhook(account, w))
+		}
+		if err := addWebhookLines(list, lines); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newWebhook(account string, w config.Webhook) webhookLine {
+	return webhookLine{Name: w.Name, Account: account, URL: webhook.Host(w.URL), State: webhookNew}
+}
+
+func addWebhookLines(list *listing, lines []webhookLine) error {
 	slices.SortFunc(lines, func(a, b webhookLine) int { return strings.Compare(a.Name, b.Name) })
 	for _, l := range lines {
 		row := []string{l.Name, l.Account, l.URL, l.State, strconv.FormatUint(l.Seq, 10), strconv.FormatUint(l.Behind, 10), stamp(l.NextAttempt), l.LastError}

@@ -101,7 +101,7 @@ func movedTo(ctx context.Context, q *queue.Queue, w config.Webhook, p queue.Webh
 		return p, usage("event %d is not on the stream any more: it begins with event %d", x.seq, state.First)
 	}
 	if x.seq > p.Seq+1 {
-		return p, usage("webhook %s has delivered everything up to event %d only, and event %d would leave out what lies between\nreplay goes back alone", w.Name, p.Seq, x.seq)
+		return p, usage("webhook %s has delivered everything up to event %d only, and event %d would leave out what lies between\na replay only goes back", w.Name, p.Seq, x.seq)
 	}
 	to := queue.EventMark{Seq: x.seq - 1}
 	if to.Seq >= max(state.First, 1) { // else nothing names it

@@ -19,7 +19,7 @@ func TestInitWritesAConfigurationThatWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := []string{"init", "--base-url", w.sandbox.Sandbox, "--app-id", worldAppID, "--secret-file", "secret.txt", "--name", "fleet-1"}
-	if _, errs, code := w.cli("init", "--base-url", "ftp://nowhere", "--app-id", worldAppID, "--secret-file", "secret.txt", "--name", "fleet-1"); code != cli.ExitUsage || !strings.Contains(errs, "base_url") {
+	if _, errs, code := w.cli("init", "--base-url", "ftp://nowhere", "--app-id", worldAppID, "--secret-file", "secret.txt", "--name", "fleet-1"); code != cli.ExitUsage || !strings.Contains(errs, "--base-url") {
 		t.Errorf("a bad address: exit %d\n%s", code, errs)
 	}
 	out, errs, code := w.cli(good...)

@@ -2,6 +2,7 @@ package crashtest
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -67,6 +68,21 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	if table := w.mustCLI("review", "log"); !strings.Contains(table, "3.00 USD") || !strings.Contains(table, "so: it is") {
 		t.Errorf("%s", table)
 	}
+}
+
+// TestAnOlderCommandIsOffered by completion, behind more commands than it offers at once.
+func TestAnOlderCommandIsOffered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 206)
+	w.run()
+	w.mustCLI("renew", "px_206", "--id", "first", "--wait")
+	var lines strings.Builder
+	for i := range 205 {
+		fmt.Fprintf(&lines, `{"id":"later-%d","proxy_ids":["px_%d"],"duration_days":30}`+"\n", i, i+1)
+	}
+	w.write("many.jsonl", lines.String(), 0o600)
+	w.mustCLI("submit", "many.jsonl")
+	w.awaitOffered("first", "status", "fi")
 }
 
 // awaitOffered waits until completion offers these values: it offers nothing where the

@@ -1,0 +1,20 @@
+package inspect
+
+import (
+	"strings"
+	"testing"
+
+	"perennial/jobs/decide"
+	"perennial/ledger"
+)
+
+// TestAPauseSaysOnceWhatEndsIt: that of a restore names the command in its own words.
+func TestAPauseSaysOnceWhatEndsIt(t *testing.T) {
+	t.Parallel()
+	for _, detail := range []string{"by ann: a look", "the wallet differs. Look at it, then `perennial account resume`"} {
+		text := pauseText(ledger.Pause{Scope: decide.ScopeAccount, Detail: detail})
+		if strings.Count(text, "perennial account resume") != 1 {
+			t.Errorf("%s", text)
+		}
+	}
+}
