@@ -207,7 +207,8 @@ func (d *doctor) nats(ctx context.Context) {
 			d.ok("nats", "embedded, and `perennial run` is not running")
 			return
 		}
-		d.bad("nats", err, "start the NATS server, or mend nats.url and its credentials")
+		seen, _, _ := strings.Cut(err.Error(), "\n")
+		d.bad("nats", seen, "start the NATS server, or mend nats.url and its credentials")
 		return
 	}
 	defer r.Close()

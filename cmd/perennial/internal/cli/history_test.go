@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"perennial/cmd/perennial/internal/config"
@@ -18,6 +19,9 @@ func TestAnUnreachableNATSIsAnError(t *testing.T) {
 	}
 	if _, err := a.openHistoryLocked(c, "main"); !errors.Is(err, errUnreachable) {
 		t.Errorf("locked: got %v", err)
+	}
+	if _, err := a.connect(); !errors.Is(err, errUnreachable) || strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("no line says what to do: %v", err)
 	}
 	c.DataDir += "/absent"
 	if _, err := (&app{}).openHistory(c, "main"); err == nil {
