@@ -36,7 +36,7 @@ func (l *Ledger) NoteBackup(v Verified, out string) error {
 	text, err := json.Marshal(BackedUp{At: l.clock().UTC(), Head: v.Head, File: out})
 	if err == nil {
 		err = writeBeside(backedUpPath(l.path), ".perennial-backed-up-*", func(path string) error {
-			if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+			if err := os.WriteFile(path, append(text, '\n'), 0o600); err != nil {
 				return err
 			}
 			return keep(path, backedUpPath(l.path))

@@ -1,12 +1,24 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/queue"
 )
+
+// A command without an id of its own gets one; published again under another it would be
+// another purchase.
+func TestACommandThatMayBeStoredNamesItsID(t *testing.T) {
+	for err, names := range map[error]bool{context.DeadlineExceeded: true, queue.ErrDisconnected: true, queue.ErrNoAccount: false} {
+		if got := again(err, "cli-7"); strings.Contains(got.Error(), "--id cli-7") != names || !errors.Is(got, err) {
+			t.Error(got)
+		}
+	}
+}
 
 // TestAnUnreachableNATSIsAnError of the commands that read the events stream: its
 // cleanup once dereferenced the history that was not opened.
