@@ -187,6 +187,9 @@ func (c *contender) take(ctx context.Context) (uint64, error) {
 		held.Holder = "another runner"
 		return 0, held
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("NATS answers and stores nothing (is its disk full?): %w", err)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("lease of account %s: %w", c.account, err)
 	}

@@ -4,6 +4,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -22,6 +23,9 @@ func (q *Queue) Probe(ctx context.Context) error {
 // ProbeStreams says why an account's streams store nothing at the moment: only a
 // leader with a quorum answers. last is the newest event that its stream has ever had.
 func (q *Queue) ProbeStreams(ctx context.Context, account string) (last uint64, err error) {
+	if why := q.Down(); why != "" { // of the connection, and not of a stream
+		return 0, errors.New(why)
+	}
 	for _, name := range []string{CommandsStream(account), EventsStream(account)} {
 		stream, err := q.js.Stream(ctx, name)
 		if err != nil {

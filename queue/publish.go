@@ -245,6 +245,9 @@ func commandError(account string, err error) error {
 	if errors.Is(err, nats.ErrNoResponders) {
 		return fmt.Errorf("account %s: %w: nothing takes its commands; check the name, that its runner has started once, and that the server stores (`perennial doctor`)", account, ErrNoAccount)
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("account %s: NATS does not say that it has stored the command: %w\nsee that its disk has room and most of its servers run; then submit again under the same id, which is done once", account, err)
+	}
 	return err
 }
 

@@ -148,7 +148,11 @@ func (s *Sweeper) checkClock() error {
 	// Wall clocks are compared: their monotonic readings would agree.
 	skew := s.Clock().Round(0).Sub(s.providerNow().Round(0))
 	if skew > upstream.MaxSkew || skew < -upstream.MaxSkew {
-		return fmt.Errorf("%w (it is %s away)", errSkew, skew.Round(time.Second))
+		way := "ahead"
+		if skew < 0 {
+			way = "behind"
+		}
+		return fmt.Errorf("%w (it is %s %s)", errSkew, skew.Round(time.Second).Abs(), way)
 	}
 	return nil
 }

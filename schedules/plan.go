@@ -28,7 +28,7 @@ const (
 	ReasonClaimed  = "a renewal of it is open or in review"
 	ReasonTaken    = "it is already in this sweep"
 	ReasonOnItsWay = "its renewal is published, and the runner has not taken it in yet"
-	ReasonRenewed  = "a renewal for this expiry has succeeded; its new expiry has not been read yet"
+	ReasonRenewed  = "a renewal for this expiry was paid, and the expiry has not moved: where it stays so, see `perennial ledger reconcile`; `perennial renew` renews it by hand, and pays again"
 	ReasonNotShown = "it was renewed within the hour, and the provider may not show it yet"
 	ReasonUnread   = "it has not been read again since its last renewal"
 	ReasonBackoff  = "its last renewals ended without renewing it: it is tried again later"

@@ -2,6 +2,11 @@
 
 package upstream
 
+import (
+	"maps"
+	"slices"
+)
+
 // Code is a stable code of the response envelope (API: Errors). It is an error,
 // so that errors.Is(err, upstream.CodeRateLimited) works on what this package
 // returns. Codes that are not listed here pass through unchanged.
@@ -50,6 +55,9 @@ func byText(codes ...Code) map[string]Code {
 	}
 	return m
 }
+
+// Codes are the codes of the API document, sorted.
+func Codes() []string { return slices.Sorted(maps.Keys(knownCodes)) }
 
 // Known reports whether the API document lists the code. An unknown code stops
 // automatic retries (API: Errors, client rules).

@@ -26,14 +26,14 @@ const (
 	CausePerson    = "person"
 	CauseClock     = "clock"
 	CauseThrottled = "rate_limited"
-	causeFirewall  = "not_the_api"
+	CauseFirewall  = "not_the_api"
 )
 
 // PauseCauses are all causes of a pause but ledger.CauseRestored: these, and the codes of
 // replies that pause.
 func PauseCauses() []string {
 	return []string{
-		CausePerson, CauseClock, CauseThrottled, causeFirewall, string(upstream.CodeInvalidSignature), string(upstream.CodeStaleTimestamp),
+		CausePerson, CauseClock, CauseThrottled, CauseFirewall, string(upstream.CodeInvalidSignature), string(upstream.CodeStaleTimestamp),
 		string(upstream.CodeAPIKeyRevoked), string(upstream.CodeInsufficientScope), string(upstream.CodeIdempotencyKeyRequired),
 	}
 }
@@ -42,7 +42,7 @@ func PauseCauses() []string {
 // machine does not have: its key, its clock, or what stands between it and the provider.
 func OfThisMachine(cause string) bool {
 	switch cause {
-	case string(upstream.CodeInvalidSignature), string(upstream.CodeStaleTimestamp), string(upstream.CodeAPIKeyRevoked), CauseClock, causeFirewall:
+	case string(upstream.CodeInvalidSignature), string(upstream.CodeStaleTimestamp), string(upstream.CodeAPIKeyRevoked), CauseClock, CauseFirewall:
 		return true
 	}
 	return false

@@ -168,7 +168,7 @@ func decideUnknown(op Operation, h Replied, v Verdict) Decision {
 	d.Firewall = !h.Reply.Envelope && (v.status == http.StatusUnauthorized || v.status == http.StatusForbidden)
 	if d.Firewall && h.Firewalls+1 >= firewallLimit {
 		d.Pause = &Pause{
-			Scope: ScopeAccount, Cause: causeFirewall,
+			Scope: ScopeAccount, Cause: CauseFirewall,
 			Detail: "three answers in a row were HTTP 401 or 403 and not the API's: a firewall may be in the way",
 		}
 	}

@@ -29,7 +29,7 @@ func (p *Pass) outsideRenewals(ctx context.Context) error {
 			return err
 		}
 		f := Finding{Kind: decide.FindingRenewed, ProxyID: m.ProxyID, Explanation: fmt.Sprintf(
-			"its expiry moved from %s to %s, by %d days, and no renewal of this ledger explains it: if it was renewed at the provider's own site, `perennial ledger record --kind external`", Stamp(m.Before), Stamp(m.Now), days)}
+			"its expiry moved from %s to %s, by %d days, and no renewal of this ledger explains it: if it was renewed at the provider's own site and that is not recorded yet, `perennial ledger record --kind external`", Stamp(m.Before), Stamp(m.Now), days)}
 		if err == nil {
 			f.AmountCents = -fact.ScalePrice(cents, paid, days)
 			f.Explanation += "; at the price last paid it cost " + p.Binding.Amount(-f.AmountCents)

@@ -111,7 +111,7 @@ func (p *Pass) wallet(w WalletReading) {
 	switch {
 	case x.LowCents != nil && w.ProviderCents < *x.LowCents:
 		d = w.ProviderCents - *x.LowCents
-		text = fmt.Sprintf("the wallet holds %s, %s less than the books allow; money spent at the provider's own site is recorded with `perennial ledger record --kind external`", p.Binding.Amount(w.ProviderCents), p.Binding.Amount(-d))
+		text = fmt.Sprintf("the wallet holds %s, %s less than the books allow; money spent at the provider's own site is recorded with `perennial ledger record --kind external`, when the next listing of the proxies has shown what was renewed there", p.Binding.Amount(w.ProviderCents), p.Binding.Amount(-d))
 	case w.ProviderCents > *x.HighCents:
 		d = w.ProviderCents - *x.HighCents
 		text = fmt.Sprintf("the wallet holds %s, %s more than the books allow; a top-up is recorded with `perennial ledger record --kind top-up`", p.Binding.Amount(w.ProviderCents), p.Binding.Amount(d))

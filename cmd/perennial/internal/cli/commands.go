@@ -164,6 +164,15 @@ func instantOrSpan(text string, now time.Time) string {
 	return text
 }
 
+// again names the id of a command that may be stored although no answer came: a chosen one
+// the operator knows, another one would be lost, and the command done twice.
+func again(err error, id string) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, queue.ErrDisconnected) {
+		return fmt.Errorf("%w\nit may be stored all the same: its id is %s, so say --id %s the next time", err, id, id)
+	}
+	return err
+}
+
 // publishOne publishes a command and, with --wait, follows it.
 func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, body map[string]any) error {
 	data, err := json.Marshal(body)
@@ -185,7 +194,7 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 	}
 	defer r.Close()
 	if err := r.PublishOne(ctx, r.account, out); err != nil {
-		return err
+		return again(err, f.id)
 	}
 	if !f.wait {
 		return a.printPublished(f.id)

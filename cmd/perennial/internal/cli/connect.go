@@ -33,7 +33,6 @@ func (a *app) connect() (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	advice := "check that a NATS server answers there, and --nats, PERENNIAL_NATS or `nats` of the configuration"
 	account := a.account
 	if a.natsURL == "" || account == "" {
 		if account, err = c.Pick(a.account); err != nil {
@@ -50,14 +49,24 @@ func (a *app) connect() (*remote, error) {
 		if target.URL, err = natsOfRun(c.DataDir); err != nil {
 			return nil, err
 		}
-		advice = "start `perennial run` again, or say --nats nats://host:port"
 	}
 	target.Log = a.logger()
 	q, err := queue.Connect(target)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w\n%s", errUnreachable, err, advice)
+		return nil, fmt.Errorf("%w: %w\n%s", errUnreachable, err, a.reachAgain(c))
 	}
 	return &remote{q, account}, nil
+}
+
+// reachAgain is what to do where nothing answers at the address of NATS.
+func (a *app) reachAgain(c *config.Config) string {
+	switch {
+	case a.natsURL != "":
+		return "look at the address of --nats or PERENNIAL_NATS, and whether that server runs"
+	case c.NATS.External():
+		return "start the NATS server, or mend nats.url: `perennial doctor` tries it; `review list` and `ledger balance` work without"
+	}
+	return "start `perennial run` again: nothing answers at the address that its last run left"
 }
 
 // configured reads the configuration, and which of its accounts --account means.

@@ -67,6 +67,7 @@ func (a *app) examine(ctx context.Context) error {
 		d.nats(ctx)
 		d.disk(ctx)
 		d.webhooks()
+		d.lists()
 	}
 	return d.report()
 }
@@ -127,7 +128,7 @@ func (d *doctor) provider(ctx context.Context) {
 		return
 	}
 	if refused, ok := errors.AsType[*upstream.Error](err); ok && !errors.Is(err, upstream.CodeInsufficientScope) {
-		d.bad("signature", refused, "check app_id, the secret and base_url; sign_port if the provider signs its port; this machine's clock")
+		d.bad("signature", refused, refusedKey(refused))
 		return
 	}
 	if _, ok := errors.AsType[*upstream.Error](err); err != nil && !ok {
@@ -142,17 +143,34 @@ func (d *doctor) provider(ctx context.Context) {
 	d.scopes(ctx, client, err)
 }
 
+// refusedKey is what to do about a key that the provider does not take.
+func refusedKey(err *upstream.Error) string {
+	switch {
+	case errors.Is(err, upstream.CodeAPIKeyRevoked):
+		return "enable the key at the provider, or make another there: `perennial account rotate --app-id ID --secret-file FILE`, then start `perennial run` again"
+	case errors.Is(err, upstream.CodeRateLimited):
+		return "call this again later: the provider asks to wait"
+	case err.Code == "":
+		return "call this again: that is no answer of the API. Where it stays so, check base_url, and what is between here and the provider"
+	}
+	return "check app_id, the secret and base_url; sign_port if the provider signs its port; this machine's clock"
+}
+
 // skewAllowed is what the provider takes: five minutes either way
 // (customer-api.md, Limits). The doctor warns long before.
 const skewAllowed = time.Minute
 
 func (d *doctor) clock(server, began time.Time) {
-	skew := server.Sub(began.Add(time.Since(began) / 2)).Round(time.Second)
+	skew := began.Add(time.Since(began) / 2).Sub(server).Round(time.Second)
 	if skew.Abs() > skewAllowed {
-		d.bad("clock", fmt.Sprintf("%s from the provider's", skew), "set this machine's clock by NTP: over five minutes everything is refused")
+		way := "ahead of"
+		if skew < 0 {
+			way = "behind"
+		}
+		d.bad("clock", fmt.Sprintf("%s %s the provider's", skew.Abs(), way), "set this machine's clock by NTP: over five minutes everything is refused")
 		return
 	}
-	d.ok("clock", "%s from the provider's", skew)
+	d.ok("clock", "%s from the provider's", skew.Abs())
 }
 
 func (d *doctor) environment(client *upstream.Client, w upstream.Wallet) {
@@ -170,15 +188,26 @@ func (d *doctor) scopes(ctx context.Context, client *upstream.Client, wallet err
 		scope string
 		read  func() error
 	}{
-		{"account:read", func() error { _, err := client.Account(ctx); return err }},
+		{"account:read", func() error {
+			account, err := client.Account(ctx)
+			if err == nil && account.Status != activeAccount {
+				d.bad("account", "the provider says that it is "+printable(account.Status), "ask the provider why: it may refuse every order and renewal")
+			}
+			return err
+		}},
 		{"wallet:read", func() error { return wallet }},
 		{"offers:read", func() error { _, err := client.OffersPage(ctx, upstream.OfferFilter{}, one); return err }},
 		{"orders:read", func() error { _, err := client.OrdersPage(ctx, one); return err }},
 		{"proxies:read", func() error { _, err := client.ProxiesPage(ctx, one); return err }},
 	}
 	for _, r := range reads {
-		if err := r.read(); err != nil {
+		err := r.read()
+		switch {
+		case errors.Is(err, upstream.CodeInsufficientScope):
 			d.bad("scope "+r.scope, err, "give the key this permission, or let this machine's address use it")
+			continue
+		case err != nil:
+			d.bad("scope "+r.scope, err, "call this again: the provider did not say whether the key may. Where it stays so, ask the provider, or look at what is between here and there")
 			continue
 		}
 		d.ok("scope "+r.scope, "granted")
@@ -197,7 +226,8 @@ func (d *doctor) nats(ctx context.Context) {
 			d.listens("http", "", "http.listen", d.config.HTTP.Listen)
 			return
 		}
-		d.bad("nats", err, "start the NATS server, or mend nats.url and its credentials")
+		seen, _, _ := strings.Cut(err.Error(), "\n")
+		d.bad("nats", seen, "start the NATS server, or mend nats.url and its credentials")
 		return
 	}
 	defer r.Close()
@@ -284,6 +314,7 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 		return
 	}
 	d.ok("ledger", "%s journal rows; `perennial ledger verify` proves them", humanize.Comma(seq))
+	d.pauses(ctx, l)
 	d.schedules(ctx, l)
 }
 

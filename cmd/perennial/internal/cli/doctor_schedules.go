@@ -14,10 +14,18 @@ import (
 // uncoveredNamed is how many proxies that no schedule covers are named.
 const uncoveredNamed = 5
 
+// lists says which list of a schedule is not there: no sweep of it can be made, and no
+// run starts.
+func (d *doctor) lists() {
+	if err := d.config.CheckLists(d.account); err != nil {
+		d.bad("lists", err, "put the list where the configuration says: sweeps that need it are not made, and `perennial run` does not start without it")
+	}
+}
+
 // schedules says which schedules fit no proxy, and which proxies no schedule.
 func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	own := d.config.SchedulesOf(d.account)
-	if len(own) == 0 {
+	if len(own) == 0 || d.config.CheckLists(d.account) != nil { // lists has said it
 		return
 	}
 	for _, s := range own {

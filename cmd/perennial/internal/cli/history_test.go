@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -9,7 +10,18 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/queue"
 )
+
+// A command without an id of its own gets one; published again under another it would be
+// another purchase.
+func TestACommandThatMayBeStoredNamesItsID(t *testing.T) {
+	for err, names := range map[error]bool{context.DeadlineExceeded: true, queue.ErrDisconnected: true, queue.ErrNoAccount: false} {
+		if got := again(err, "cli-7"); strings.Contains(got.Error(), "--id cli-7") != names || !errors.Is(got, err) {
+			t.Error(got)
+		}
+	}
+}
 
 // TestAnUnreachableNATSIsAnError of the commands that read the events stream: its
 // cleanup once dereferenced the history that was not opened.
@@ -22,6 +34,9 @@ func TestAnUnreachableNATSIsAnError(t *testing.T) {
 	}
 	if _, err := a.openHistoryLocked(c, "main"); !errors.Is(err, errUnreachable) {
 		t.Errorf("locked: got %v", err)
+	}
+	if _, err := a.connect(); !errors.Is(err, errUnreachable) || strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("no line says what to do: %v", err)
 	}
 	c.DataDir += "/absent"
 	var exit *exitError

@@ -130,7 +130,11 @@ func answerRows(all []inspect.Answer, currency string) (rows [][]string) {
 		for _, b := range x.Bookings {
 			books = append(books, fmt.Sprintf("%s %s from %s to %s", b.Kind, money(b.AmountCents, currency), b.Credit, b.Debit))
 		}
-		if len(books) == 0 {
+		switch {
+		case len(books) > 0:
+		case strings.Contains(x.Say, "--charged CENTS"): // nothing says how much, and it is more than nothing
+			books = []string{"CENTS, as charged"}
+		default:
 			books = []string{"nothing"}
 		}
 		sends := ""

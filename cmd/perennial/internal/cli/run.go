@@ -28,6 +28,9 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := c.CheckLists(""); err != nil {
+				return err
+			}
 			c.DataDir = cmp.Or(data, c.DataDir)
 			c.NATS.Listen = cmp.Or(natsListen, c.NATS.Listen)
 			c.HTTP.Listen = cmp.Or(http, c.HTTP.Listen)

@@ -287,9 +287,23 @@ func (c *Config) validateSchedules() error {
 			return fmt.Errorf("schedules[%d].name is %q, which appears twice", i, s.Name)
 		}
 		names[s.Name] = true
-		for _, name := range []string{s.Match.ProxyIDsFile, s.Match.ExceptProxyIDsFile} {
+	}
+	return nil
+}
+
+// CheckLists refuses a schedule of the account ("" is all) whose list of proxies is not
+// there. A run asks it before it starts; Load does not, since the commands with which an
+// operator mends a sweep that cannot be made have to work without its list.
+func (c *Config) CheckLists(account string) error {
+	for i := range c.Schedules {
+		if account != "" && c.Schedules[i].Account != account {
+			continue
+		}
+		m := &c.Schedules[i].Match
+		for _, name := range []string{m.ProxyIDsFile, m.ExceptProxyIDsFile} {
 			if name != "" && !Exists(c.ResolvePath(name)) {
-				return fmt.Errorf("schedules[%d].match: the list %s does not exist", i, c.ResolvePath(name))
+				why := fmt.Sprintf("schedules[%d].match: the list %s does not exist", i, c.ResolvePath(name))
+				return invalid("configuration %s: %s%s", c.File, atLine(c.lines, why), why)
 			}
 		}
 	}

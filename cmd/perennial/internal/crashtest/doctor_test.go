@@ -102,3 +102,42 @@ func TestTheDoctorReportsAMaxPayloadBelowAFactsSize(t *testing.T) {
 		t.Errorf("a server as it comes: %+v", f)
 	}
 }
+
+// TestTheDoctorSaysWhatKeepsTheAccountFromSending: a key that was revoked, an account that
+// may only read, a read that fails for another cause than its permission, a pause. Each with
+// what to do about that, and not about another.
+func TestTheDoctorSaysWhatKeepsTheAccountFromSending(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.run()
+	says := func(check, seen, do string) {
+		t.Helper()
+		if f := examined(t, w, cli.ExitFailed)[check]; f.OK || !strings.Contains(f.Seen, seen) || !strings.Contains(f.Do, do) {
+			t.Errorf("%s: %+v", check, f)
+		}
+	}
+	w.fault(map[string]any{"method": "GET", "path": "/api/v1/offers", "fault": "error_before"})
+	says("scope offers:read", "HTTP 500", "call this again")
+
+	w.mustCLI("account", "pause", "--reason", "prices change")
+	says("paused", "prices change", "perennial account resume")
+	w.mustCLI("account", "resume", "--reason", "they have changed")
+
+	w.control("POST", "/accounts", []byte(`{"account_id":"acc_alpha","status":"suspended"}`))
+	says("account", "suspended", "ask the provider")
+	w.mustCLI("renew", "px_1", "--id", "while-suspended")
+	await(t, "the pause", func() bool {
+		out, _, _ := w.cli("account", "show")
+		return strings.Contains(out, "insufficient_scope")
+	})
+	says("paused", "insufficient_scope", "ask why the account may not write")
+	w.control("POST", "/accounts", []byte(`{"account_id":"acc_alpha","status":"active"}`))
+	await(t, "the renewal", func() bool {
+		out, _, _ := w.cli("status", "while-suspended")
+		return strings.Contains(out, "completed")
+	})
+	examined(t, w, cli.ExitDone)
+
+	w.control("POST", "/keys", []byte(`{"app_id":"`+worldAppID+`","revoked":true}`))
+	says("signature", "api_key_revoked", "perennial account rotate")
+}

@@ -67,6 +67,16 @@ func TestMetricsAgreeWithTheBooksOverAKill(t *testing.T) {
 			t.Errorf("%s is %v before anything happened", name, got)
 		}
 	}
+	for _, name := range []string{ // an alert takes a rate of each: the first of them has to count
+		`provider_requests_total{account="main",code="insufficient_wallet_balance",outcome="refused",route="POST /api/v1/proxies/renew"}`,
+		`provider_requests_total{account="main",code="other",outcome="refused",route="POST /api/v1/orders"}`,
+		`provider_requests_total{account="main",code="none",outcome="unknown",route="GET /api/v1/proxies"}`,
+		`sweep_left_out_total{account="main",reason="wallet",schedule="keep"}`,
+	} {
+		if got := metricOf(begin.text, "perennial_"+name); got != "0" {
+			t.Errorf("%s is %q before anything happened", name, got)
+		}
+	}
 	w.mustCLI("renew", "px_1", "--id", "r-1", "--wait")
 	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "drop_after"})
 	w.mustCLI("renew", "px_2", "--id", "r-2", "--wait")
@@ -178,5 +188,29 @@ func (w *world) metricsHaveTheForm(line daemon.ReadyLine) {
 	text, err := io.ReadAll(response.Body)
 	if err != nil || !regexp.MustCompile(`perennial_provider_request_seconds_bucket\{[^}]*\} \d+ # \{trace_id="[^"]+"\}`).Match(text) {
 		w.t.Errorf("no exemplar: %v", err)
+	}
+}
+
+// TestTheRunwayIsNoLongerThanTheWallet: what left the wallet at the provider's own site is
+// not booked yet, and pays for nothing all the same.
+func TestTheRunwayIsNoLongerThanTheWallet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	_, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_1", "--id", "r-1", "--wait")
+	w.reconciles(cli.ExitDone)
+	long := w.scrape(line).of("runway_seconds")
+	var b ledger.Balance
+	if err := json.Unmarshal([]byte(w.mustCLI("ledger", "balance", "-o", "json")), &b); err != nil {
+		t.Fatal(err)
+	}
+	w.control("POST", "/wallet", fmt.Appendf(nil, `{"account_id":"acc_alpha","environment":"sandbox","add_cents":%d}`, 500-b.WalletCents))
+	w.reconciles(cli.ExitFailed)
+	await(t, "the runway is that of 5.00 USD", func() bool {
+		return w.scrape(line).of("runway_seconds") < 2*24*3600
+	})
+	if long < 7*24*3600 {
+		t.Errorf("%v seconds before", long)
 	}
 }

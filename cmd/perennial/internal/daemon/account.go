@@ -84,6 +84,9 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 	}
 	a.counts = h.meter.of(name)
 	a.counts.tracer = h.tracer
+	for _, s := range h.Config.SchedulesOf(name) {
+		a.counts.schedule(s.Name)
+	}
 	if a.Client, err = h.Config.Client(name, secret, time.Now, a.counts.request); err != nil {
 		return nil, err
 	}

@@ -245,6 +245,9 @@ func (a *account) keepStreams(ctx context.Context) error {
 		if err := sleep.For(ctx, streamsEvery); err != nil {
 			return err
 		}
+		if a.host.Queue.Down() != "" {
+			continue // the check of NATS says it, and nothing is known of the streams
+		}
 		err := a.ensureStreams(ctx)
 		switch {
 		case err == nil:

@@ -140,11 +140,16 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 	out, text := Readiness{Ready: true}, strings.Builder{}
 	for _, a := range s.host.Accounts {
 		one := accountReadiness{Account: a.Name, Ready: true, Role: a.role(), Checks: a.checks()}
+		said := map[string]bool{}
 		for _, c := range one.Checks {
-			if !c.OK {
-				one.Ready, out.Ready = false, false
+			if c.OK {
+				continue
+			}
+			one.Ready, out.Ready = false, false
+			if !said[c.Detail] { // without NATS several checks have the same reason
 				fmt.Fprintf(&text, "%s: %s\n", a.Name, c.Detail)
 			}
+			said[c.Detail] = true
 		}
 		out.Accounts = append(out.Accounts, one)
 	}

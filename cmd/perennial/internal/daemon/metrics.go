@@ -44,7 +44,7 @@ var (
 	chargedEver    = read(counter, "charged_cents_total", "Cents that the ledger booked as charged, those in suspense among them, by kind of operation.", "kind")
 	refundedEver   = read(counter, "refunded_cents_total", "Cents that the ledger booked as refunded, by kind of operation.", "kind")
 	spentNow       = read(gauge, "spent_cents", "Cents charged less those refunded in the last seven days.")
-	runwayNow      = read(gauge, "runway_seconds", "For how long the book's wallet lasts, spent as in the last seven days, or since the ledger was opened; absent where nothing was spent.")
+	runwayNow      = read(gauge, "runway_seconds", "For how long the book's wallet, less what the provider's was found to lack, lasts, spent as in the last seven days, or since the ledger was opened; absent where nothing was spent.")
 	headNow        = read(gauge, "journal_seq", "The newest journal row.")
 	publishedNow   = read(gauge, "published_seq", "The newest journal row on the events stream.")
 	unpublished    = read(gauge, "unpublished_rows", "Journal rows that are not on the events stream yet.")
@@ -190,9 +190,20 @@ func (a *account) measureBooks(ctx context.Context, set setter) error {
 	}
 	set(spentNow, float64(spent))
 	if over := max(min(spentOver, now.Sub(opened)), 24*time.Hour); spent > 0 {
-		set(runwayNow, over.Seconds()*float64(b.WalletCents)/float64(spent))
+		set(runwayNow, over.Seconds()*float64(b.WalletCents-a.missing())/float64(spent))
 	}
 	return nil
+}
+
+// missing is by how much the provider's wallet was below what the books allow when the two
+// were last compared: what the books have and the wallet has not pays for nothing.
+func (a *account) missing() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.runner == nil {
+		return 0
+	}
+	return max(0, -a.runner.LastReconciliation().DifferenceCents)
 }
 
 // measureState shows operations, and how far the account is with the provider and the

@@ -5,6 +5,7 @@ package daemon
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -129,8 +130,33 @@ func (m *meter) of(account string) *counts {
 	}
 	for _, route := range upstream.Routes() {
 		m.requestSeconds.WithLabelValues(account, route)
+		c.requestsAtZero(route)
 	}
 	return c
+}
+
+// requestsAtZero makes what alerts take a rate of: requests without an answer, and refusals
+// of writes, which are so few that the first of a kind has to count.
+func (c *counts) requestsAtZero(route string) {
+	for _, outcome := range []string{outcomeUnknown, outcomeNotSent} {
+		c.requests.WithLabelValues(c.account, route, codeLabel(""), outcome)
+	}
+	if !strings.HasPrefix(route, http.MethodPost) {
+		return
+	}
+	for _, code := range append(upstream.Codes(), codeLabel("?")) {
+		if code != string(upstream.CodeOK) && code != string(upstream.CodeRateLimited) {
+			c.requests.WithLabelValues(c.account, route, code, outcomeRefused)
+		}
+	}
+}
+
+// schedule makes the counters of a schedule, at 0: the first sweep that leaves proxies out
+// may be the last one before they expire.
+func (c *counts) schedule(name string) {
+	for _, code := range fact.SweepHeldCodes {
+		c.leftOut.WithLabelValues(c.account, name, string(code))
+	}
 }
 
 // Outcomes of requests.
