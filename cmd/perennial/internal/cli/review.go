@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/web"
 	"perennial/jobs"
 	"perennial/ledger"
 )
@@ -131,7 +132,7 @@ func (a *app) printAccount(v daemon.AccountView) error {
 	if v.ShortOfMoney {
 		rows = append(rows, []string{"short of money", "the wallet could not pay for the last operation: top it up"})
 	}
-	rows = append(rows, []string{"reconciled", daemon.ReconciledText(v.Reconciled, v.Currency)})
+	rows = append(rows, []string{"reconciled", web.ReconciledText(v.Reconciled, v.Currency)})
 	for _, p := range v.Paused {
 		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail + daemon.UntilText(p)})
 	}

@@ -40,7 +40,7 @@ func (a *app) runCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&data, "data", "", "data directory (default from the configuration: perennial-data)")
 	c.Flags().StringVar(&natsListen, "nats-listen", "", "address of the embedded NATS server; port 0 takes a free one")
-	c.Flags().StringVar(&http, "http", "", "address of health, metrics and the dashboard; port 0 takes a free one")
+	c.Flags().StringVar(&http, "http", "", "address of health, metrics and the pages; port 0 takes a free one")
 	c.Flags().BoolVar(&refill, "refill-events", false, "publish everything again from the ledger on an events stream that has lost it")
 	return c
 }
@@ -79,7 +79,7 @@ func banner(l daemon.ReadyLine) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Perennial runs. Stop it with Ctrl-C: it drains first.\n\n")
 	fmt.Fprintf(&b, "  commands, events  %s  (account %s)\n", l.NATS, strings.Join(l.Accounts, ", "))
-	fmt.Fprintf(&b, "  dashboard         %s\n  data              %s\n", l.HTTP, l.Data)
+	fmt.Fprintf(&b, "  pages             %s  (`perennial web login` prints a link that opens them)\n  data              %s\n", l.HTTP, l.Data)
 	if l.Sandbox != "" {
 		fmt.Fprintf(&b, "  sandbox           %s  (nothing is configured: no real money is spent)\n", l.Sandbox)
 	}

@@ -5,7 +5,7 @@ package cli
 import "github.com/spf13/cobra"
 
 // usageExamples are by the command's path below the program. One example is one line.
-var usageExamples = map[string]string{
+var usageExamples = map[string]string{ //nolint:gosec // files and commands, no secrets
 	"account move":     "account move shop --to web-1:/var/lib/perennial",
 	"account pause":    "account pause --reason 'the provider moves its data centre tonight'",
 	"account resume":   "account resume --reason 'the move is done'",
@@ -65,6 +65,8 @@ var usageExamples = map[string]string{
 	"version":          "version -o json",
 	"wallet":           "wallet -o json",
 	"watch":            "watch --type command.finished --type sweep.*",
+	"web login":        "web login --by ada",
+	"web token":        "web token ada --role operator --accounts main",
 	"webhook list":     "webhook list -o json",
 	"webhook remove":   "webhook remove billing",
 	"webhook replay":   "webhook replay billing --from-time 2026-11-20 --reason 'its database was restored'",

@@ -68,6 +68,8 @@ func (n NATS) External() bool { return n.URL != "" || n.Context != "" }
 type HTTP struct {
 	Listen string   `koanf:"listen"` // default 127.0.0.1:8080
 	Hosts  []string `koanf:"hosts"`  // names under which pages are served, beside addresses and names without a dot
+	// TokensFile has the hashes of the tokens that sign people in to the pages, mode 0600.
+	TokensFile string `koanf:"tokens_file"`
 }
 
 // Account is one account of the provider: where it is reached, and its limits.

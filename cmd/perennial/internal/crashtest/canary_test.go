@@ -278,8 +278,12 @@ func (c canaries) seekInProcess(t *testing.T, p *process) {
 // seekInAnswers asks the program everything that it answers.
 func (w *world) seekInAnswers(c canaries, line daemon.ReadyLine) {
 	w.t.Helper()
-	for _, path := range []string{"/", "/metrics", "/readyz", "/livez", "/nothing", "/debug/pprof/"} {
-		text, err := w.get(line.HTTP + path)
+	b := w.browser()
+	for _, path := range []string{
+		"/", "/metrics", "/readyz", "/livez", "/nothing", "/debug/pprof/", "/a/main/operations", "/a/main/operation?id=o1", "/a/main/operation?id=o15", "/a/main/reviews",
+		"/a/main/schedules", "/a/main/proxies", "/a/main/proxy?id=px_1", "/a/main/money", "/a/main/log",
+	} {
+		text, _, err := ask(b, line.HTTP+path, nil)
 		if err != nil {
 			w.t.Fatal(err)
 		}

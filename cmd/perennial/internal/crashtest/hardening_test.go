@@ -121,10 +121,17 @@ func TestPagesAreForNamesOfThisMachine(t *testing.T) {
 		"": 200, "127.0.0.1:8080": 200, "localhost": 200, "[::1]:8080": 200, "runner:8080": 200, "perennial.example.com": 200, "PERENNIAL.example.com:443": 200,
 		"evil.example": 403, "127.0.0.1.evil.example:8080": 403, "perennial.example.com.evil.example": 403,
 	} {
-		for _, path := range []string{"/", "/metrics", "/readyz?verbose"} {
+		for _, path := range []string{"/metrics", "/readyz?verbose"} {
 			if got, _ := get(path, host); got != code {
 				t.Errorf("%s under %q: HTTP %d", path, host, got)
 			}
+		}
+		page := http.StatusOK
+		if code == http.StatusForbidden {
+			page = http.StatusMisdirectedRequest
+		}
+		if got, _ := get("/login", host); got != page {
+			t.Errorf("/login under %q: HTTP %d", host, got)
 		}
 		if got, _ := get("/livez", host); got != http.StatusOK {
 			t.Errorf("/livez under %q: HTTP %d", host, got)

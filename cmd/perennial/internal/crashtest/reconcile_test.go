@@ -56,7 +56,7 @@ func TestTrap24OnTheCommandLine(t *testing.T) {
 	if out, _, _ := w.cli("account", "show"); !strings.Contains(out, "1 finding, the wallet is -4.50 USD off") {
 		t.Errorf("%s", out)
 	}
-	if page, err := w.get(line.HTTP + "/"); err != nil || !strings.Contains(page, "1 finding, the wallet is -4.50 USD off") {
+	if page, err := w.page(line, "/"); err != nil || !strings.Contains(page, "1 finding, the wallet is -4.50 USD off") {
 		t.Errorf("%v\n%s", err, page)
 	}
 	if page, err := w.get(line.HTTP + "/readyz"); err != nil || page != "ok\n" {

@@ -7,22 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"net"
 	"net/http"
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-	"github.com/dustin/go-humanize/english"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"perennial/jobs"
-	"perennial/jobs/inspect"
-	"perennial/ledger"
-	"perennial/ledger/fact"
 )
 
 // httpHost serves health, metrics and the dashboard. None of them shows a
@@ -46,8 +38,16 @@ func startHTTP(h *Host) (*httpHost, error) {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /nodes", s.nodes)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: registry}))
-	mux.HandleFunc("GET /{$}", s.dashboard)
-	s.server = &http.Server{Handler: s.guarded(mux), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
+	pages, err := newPages(h)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	root := http.NewServeMux() // what is not a page is guarded here, and pages by themselves
+	for _, path := range []string{"/livez", "/readyz", "/nodes", "/metrics"} {
+		root.Handle(path, s.guarded(mux))
+	}
+	root.Handle("/", pages)
+	s.server = &http.Server{Handler: root, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
 	go func() {
 		if err := s.server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			h.log.WithError(err).Error("health and metrics are not served any more")
@@ -172,87 +172,4 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
 	_, _ = fmt.Fprint(w, said)
-}
-
-// dashboardRows is how many operations the page shows of each account.
-const dashboardRows = 50
-
-type dashboardAccount struct {
-	AccountView
-	Role       string // active or standby
-	Balance    ledger.Balance
-	Counts     map[fact.State]int64
-	Operations []inspect.OperationStatus
-}
-
-var dashboardPage = template.Must(template.New("dashboard").Funcs(template.FuncMap{"money": fact.Amount, "reconciled": ReconciledText}).Parse(`<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="5"><meta name="viewport" content="width=device-width">
-<title>Perennial</title>
-<style>
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1b2b24;background:#fbfcfa}
-h1{font-size:1.3rem} h2{font-size:1.1rem;margin-top:2rem} table{border-collapse:collapse;width:100%}
-td,th{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #dfe6e1;vertical-align:top} .n{text-align:right}
-.bad{color:#a02020} .muted{color:#5b6b63}
-</style>
-<h1>Perennial</h1>
-{{range .}}<h2>{{.Account}} <span class="muted">{{.Environment}} {{.AccountID}}</span></h2>
-{{if eq .Role "standby"}}<p>Standby: another runner holds the account, and this one follows.</p>{{end}}
-{{if .NotReady}}<p class="bad">Not ready: {{.NotReady}}</p>{{end}}
-{{if .ShortOfMoney}}<p class="bad">Short of money: the wallet could not pay for the last operation.</p>{{end}}
-{{range .Paused}}<p class="bad">Paused ({{.Scope}}, {{.Cause}}): {{.Detail}}</p>{{end}}
-<p>Wallet {{money .Balance.WalletCents .Balance.Currency}} · charged {{money .Balance.ChargedCents .Balance.Currency}} · refunded {{money .Balance.RefundedCents .Balance.Currency}} ·
-suspense {{money .Balance.SuspenseCents .Balance.Currency}} · journal {{.Head.Seq}}, published {{.Published}}</p>
-<p{{if and .Reconciled.Findings (not .Reconciled.OK)}} class="bad"{{end}}>Reconciled: {{reconciled .Reconciled .Currency}}</p>
-<p>{{range $state, $n := .Counts}}{{$state}} {{$n}} &nbsp; {{end}}</p>
-<table><tr><th>Operation<th>Kind<th>State<th class="n">Attempts<th class="n">Charged<th class="n">Refunded<th>Reason</tr>
-{{range .Operations}}<tr><td>{{.OperationID}}<td>{{.Kind}}<td>{{.State}}<td class="n">{{.Attempts}}<td class="n">{{money .ChargedCents .Currency}}<td class="n">{{money .RefundedCents .Currency}}<td>{{.Reason}}</tr>
-{{end}}</table>{{end}}</html>`))
-
-func (s *httpHost) dashboard(w http.ResponseWriter, r *http.Request) {
-	views := make([]dashboardAccount, 0, len(s.host.Accounts))
-	for _, a := range s.host.Accounts {
-		v, err := a.dashboard(r.Context())
-		if err != nil {
-			http.Error(w, "the ledger of "+a.Name+" cannot be read: "+err.Error(), http.StatusInternalServerError)
-			return
-		}
-		views = append(views, v)
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if err := dashboardPage.Execute(w, views); err != nil {
-		s.host.log.WithError(err).Debug("a dashboard was not sent whole")
-	}
-}
-
-func (a *account) dashboard(ctx context.Context) (v dashboardAccount, err error) {
-	if v.AccountView, err = a.show(ctx, struct{}{}); err != nil {
-		return v, err
-	}
-	v.Role = a.role()
-	if v.Balance, err = a.Ledger().Balance(ctx, a.Name); err != nil {
-		return v, err
-	}
-	if v.Counts, err = a.Ledger().StateCounts(ctx); err != nil {
-		return v, err
-	}
-	v.Operations, err = inspect.List(ctx, a.Ledger(), inspect.ListQuery{Limit: dashboardRows})
-	return v, err
-}
-
-// ReconciledText is the last reconciliation in a few words.
-func ReconciledText(x jobs.LastReconciliation, currency string) string {
-	text := "not yet in this run"
-	switch {
-	case x.At.IsZero():
-	case x.OK && x.Quiet:
-		text = "to the cent, " + humanize.Time(x.At)
-	case x.OK:
-		text = "as far as what is under way lets one see, " + humanize.Time(x.At)
-	default:
-		text = fmt.Sprintf("%s, the wallet is %s off, %s: perennial ledger reconcile", english.Plural(x.Findings, "finding", ""), fact.Amount(x.DifferenceCents, currency), humanize.Time(x.At))
-	}
-	if x.Failed != "" {
-		text += "; the latest attempt failed: " + x.Failed
-	}
-	return text
 }

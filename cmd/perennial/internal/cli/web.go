@@ -1,0 +1,102 @@
+// `perennial web`: signing in to the pages of `run`.
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/web"
+)
+
+func (a *app) webCommand() *cobra.Command {
+	c := &cobra.Command{Use: "web", Short: "The pages of `run`: login, token"}
+	c.AddCommand(a.webLogin(), a.webToken())
+	return c
+}
+
+// role reads --role.
+func roleOf(text string) (web.Role, error) {
+	switch role := web.Role(text); role {
+	case web.Viewer, web.Operator:
+		return role, nil
+	}
+	return "", usage("--role is %q: use %s or %s", text, web.Viewer, web.Operator)
+}
+
+func (a *app) webLogin() *cobra.Command {
+	var name, role string
+	c := &cobra.Command{
+		Use: "login", Short: "Print a link that signs one person in to the pages, once, within five minutes", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			as, err := roleOf(role)
+			if err != nil {
+				return err
+			}
+			c, err := config.Load(a.configFile)
+			if err != nil {
+				return err
+			}
+			line, err := readRunFile(c.DataDir)
+			if errors.Is(err, fs.ErrNotExist) {
+				return &exitError{ExitUnreachable, fmt.Errorf("no `perennial run` works in %s\nstart it, or say --config of the one that does", c.DataDir)}
+			}
+			if err != nil {
+				return err
+			}
+			key, err := web.Key(daemon.KeyFile(c.DataDir), false)
+			if err != nil {
+				return err
+			}
+			address := line.HTTP + "/login?code=" + url.QueryEscape(web.Link(key, web.Person{Name: name, Role: as}, time.Now()))
+			if a.output == "json" {
+				return printJSON(a.stdout, struct {
+					URL       string    `json:"url"`
+					ExpiresAt time.Time `json:"expires_at"`
+				}{address, time.Now().Add(web.LinkLife).UTC()})
+			}
+			_, err = fmt.Fprintln(a.stdout, address)
+			return err
+		},
+	}
+	c.Flags().StringVar(&name, "by", operator(), "who signs in: changes are made in this name")
+	c.Flags().StringVar(&role, "role", string(web.Operator), "viewer looks, operator changes too")
+	return c
+}
+
+func (a *app) webToken() *cobra.Command {
+	var role string
+	var accounts []string
+	c := &cobra.Command{
+		Use: "token NAME", Short: "Make a token that signs a person in to the pages, in the file of http.tokens_file; it is printed once", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			as, err := roleOf(role)
+			if err != nil {
+				return err
+			}
+			c, err := config.Load(a.configFile)
+			if err != nil {
+				return err
+			}
+			if c.HTTP.TokensFile == "" {
+				return usage("http.tokens_file is not configured\nname a file there, such as web.tokens: `run` reads it at each login")
+			}
+			token, err := web.AddToken(c.ResolvePath(c.HTTP.TokensFile), web.Token{Name: args[0], Role: as, Accounts: accounts})
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(a.stdout, token)
+			return err
+		},
+	}
+	c.Flags().StringVar(&role, "role", string(web.Viewer), "viewer looks, operator changes too")
+	c.Flags().StringSliceVar(&accounts, "accounts", nil, "accounts that the person sees (default: all)")
+	return c
+}

@@ -1,0 +1,162 @@
+//go:build browser
+
+package crashtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger/sleep"
+)
+
+// axe is axe-core, as npm has it (.ci/browser).
+const axe = "../../../../.ci/browser/node_modules/axe-core/axe.min.js"
+
+// chromium is a browser with a profile of its own. It ends with the test.
+func chromium(t *testing.T) context.Context {
+	t.Helper()
+	options := []chromedp.ExecAllocatorOption{
+		chromedp.Headless, chromedp.NoFirstRun, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(patience),
+	}
+	if path := os.Getenv("CHROMIUM"); path != "" {
+		options = append(options, chromedp.ExecPath(path))
+	}
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil { // the browser lives as long as the context of the first call
+		t.Fatal(err)
+	}
+	return ctx
+}
+
+type action = chromedp.Action[chromedp.Void]
+
+func does(ctx context.Context, t *testing.T, actions ...action) {
+	t.Helper()
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(limited, actions...); err != nil {
+		page, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+		t.Fatalf("%v\n%s", err, page)
+	}
+}
+
+// shows waits until the text of the page holds something, over navigations.
+func shows(text string) action {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		for {
+			found, err := chromedp.Evaluate[bool](fmt.Sprintf("document.body !== null && document.body.innerText.includes(%q)", text))(ctx, target)
+			if err == nil && found {
+				return nil
+			}
+			if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
+				return fmt.Errorf("%q is not shown: %w", text, err)
+			}
+		}
+	})
+}
+
+// signIn opens the overview by a one-time link.
+func (w *world) signIn(ctx context.Context) {
+	w.t.Helper()
+	does(ctx, w.t, chromedp.Navigate(strings.TrimSpace(w.mustCLI("web", "login", "--by", "ada"))), shows("Overview"))
+}
+
+// lostReply is a world with a renewal whose reply was lost for good, and waits for a person.
+func lostReply(t *testing.T) (*world, *process, daemon.ReadyLine) {
+	w := newWorld(t, 6)
+	w.configure("", "schedules:\n  - {name: keep, cron: \"0 0 1 1 *\", renew_before: 300h, duration_days: 30, approve_over_cents: 1, match: {proxy_ids: [px_3, px_4]}}\n")
+	run, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_2", "--id", "paid", "--wait")
+	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "code", "code": "proxy_endpoint_unavailable", "http_status": 503, "executed": true})
+	w.cli("renew", "px_1", "--id", "lost", "--wait")
+	w.cli("sweep", "run", "keep")
+	return w, run, line
+}
+
+// TestBrowserJourneys: a person resolves a lost reply, approves a plan, and finds that the
+// money is right; an open page follows what happens, and a restart of the runner.
+func TestBrowserJourneys(t *testing.T) {
+	w, run, line := lostReply(t)
+	ctx := chromium(t)
+	w.signIn(ctx)
+	does(ctx, t,
+		shows("Waits for a person"), chromedp.Click(`//dt[text()="Waits for a person"]/following-sibling::dd/a`), shows("lost/0001"),
+		chromedp.Click(`//a[text()="lost/0001"]`), shows("What a person may answer"),
+		chromedp.Click(`input[value="charged"]`), chromedp.SetValue(`input[name="amount"]`, "3.00"), chromedp.SetValue(`form.act input[name="reason"]`, "the provider's site shows it"),
+		chromedp.Click(`//button[text()="Answer"]`), shows("Done: answer a review"), shows("perennial review resolve lost/0001 --charged 300"),
+		chromedp.Click(`//a[text()="Schedules"]`), shows("keep"), chromedp.Click(`//td/a[text()="keep"]`), shows("is held"),
+		chromedp.SetValue(`form[action$="change/approve"] input[name="reason"]`, "it is meant to be"), chromedp.Click(`//button[text()="Approve exactly this plan"]`), shows("Done: approve a plan"),
+	)
+	for _, id := range []string{"px_3", "px_4"} {
+		await(t, id+" is renewed", func() bool { return w.renewals()[id] == 1 })
+	}
+	w.mustCLI("ledger", "reconcile")
+	does(ctx, t, chromedp.Click(`//a[text()="main"]`), shows("Operations"), chromedp.Click(`//a[text()="Money"]`), shows("Wallet"))
+
+	// An open page follows what happens.
+	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/operations"), shows("lost/0001"))
+	w.mustCLI("renew", "px_5", "--id", "meanwhile", "--wait")
+	does(ctx, t, shows("meanwhile/0001"))
+	run.kill()
+	_, line = w.run("--http", strings.TrimPrefix(line.HTTP, "http://"))
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_6", "--id", "afterwards", "--wait")
+	does(ctx, t, shows("afterwards/0001"))
+	does(ctx, t, chromedp.Click(`//button[text()="Sign out"]`), shows("Sign in"), chromedp.Navigate(line.HTTP+"/a/main/money"), shows("Sign in"))
+}
+
+// TestBrowserPagesAreForEveryone: axe finds nothing on any page, in light and dark; none is
+// wider than a telephone, and none fails or asks another server.
+func TestBrowserPagesAreForEveryone(t *testing.T) {
+	script, err := os.ReadFile(axe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, _, line := lostReply(t)
+	ctx := chromium(t)
+	var failures []string
+	if err := chromedp.Listen(ctx, func(ev any) { noteFailure(&failures, line.HTTP, ev) }); err != nil {
+		t.Fatal(err)
+	}
+	w.signIn(ctx)
+	for _, path := range []string{
+		"/", "/a/main/operations", "/a/main/operation?id=lost", "/a/main/operation?id=paid", "/a/main/reviews", "/a/main/schedules", "/a/main/schedule?id=keep&plan=1",
+		"/a/main/proxies", "/a/main/proxies?within=240h", "/a/main/proxy?id=px_1", "/a/main/money?days=1", "/a/main/log", "/a/main/operation?id=none", "/login",
+	} {
+		for _, look := range []struct {
+			width  int64
+			scheme string
+		}{{360, "light"}, {1280, "dark"}, {2560, "light"}} {
+			does(ctx, t, looksLike(look.width, look.scheme), chromedp.Navigate(line.HTTP+path), chromedp.WaitReady("footer"))
+			wider, err := chromedp.Run(ctx, chromedp.Evaluate[int64]("document.documentElement.scrollWidth - innerWidth"))
+			if err == nil {
+				_, err = chromedp.Run(ctx, chromedp.Evaluate[chromedp.Void](string(script)))
+			}
+			found := []string{}
+			if err == nil {
+				found, err = chromedp.Run(ctx, chromedp.Evaluate[[]string](`axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html).join(" ")))`, chromedp.EvalAwaitPromise))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(found) > 0 || wider > 0 {
+				t.Errorf("%s at %d px, %s: %d px too wide; axe: %q", path, look.width, look.scheme, wider, found)
+			}
+		}
+	}
+	if len(failures) > 0 {
+		t.Errorf("%q", failures)
+	}
+}

@@ -1,0 +1,196 @@
+// Changes that a person makes: each asks the verb that the command line asks.
+
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// change is one kind of change: from a form to a verb's request, and to the command that
+// does the same.
+type change struct {
+	verb    string
+	takes   func(form func(string) string) (question map[string]any, command []string, err error)
+	does    string        // as a person reads it, before it is done
+	timeout time.Duration // default askWithin
+}
+
+// byID is a change of what one field names.
+func byID(verb, field, does string, command ...string) change {
+	return change{verb: verb, does: does, takes: func(form func(string) string) (map[string]any, []string, error) {
+		id := form("id")
+		if id == "" {
+			return nil, nil, errors.New("the form names nothing")
+		}
+		return map[string]any{field: id}, append(append([]string{}, command...), id), nil
+	}}
+}
+
+// ofAccount is a change of the account as a whole.
+func ofAccount(verb, does string, command ...string) change {
+	return change{verb: verb, does: does, takes: func(func(string) string) (map[string]any, []string, error) {
+		return map[string]any{}, command, nil
+	}}
+}
+
+// changes are by the last part of their address.
+var changes = map[string]change{
+	"release":         byID("release", "id", "let go what is held", "release"),
+	"cancel":          byID("cancel", "id", "withdraw what was never sent", "cancel"),
+	"retry":           byID("retry", "id", "ask again after not charged", "retry"),
+	"approve":         byID("approve", "plan", "approve a plan", "sweep", "approve"),
+	"sweep":           {verb: "sweep", does: "sweep now", timeout: planWithin, takes: byID("sweep", "schedule", "", "sweep", "run").takes},
+	"schedule-resume": byID("schedule-resume", "schedule", "resume a schedule", "schedules", "resume"),
+	"schedule-pause":  {verb: "schedule-pause", does: "pause a schedule", takes: pauseSchedule},
+	"pause":           ofAccount("pause", "pause the account", "account", "pause"),
+	"resume":          ofAccount("resume", "resume the account", "account", "resume"),
+	"resolve":         {verb: "resolve", does: "answer a review", takes: resolve},
+	"retire":          {verb: "retire", does: "retire a proxy", takes: retire},
+	"reinstate":       {verb: "retire", does: "reinstate a proxy", takes: reinstate},
+}
+
+func pauseSchedule(form func(string) string) (map[string]any, []string, error) {
+	q := map[string]any{"schedule": form("id")}
+	command := []string{"schedules", "pause", form("id")}
+	if hours := form("hours"); hours != "" {
+		n, err := strconv.ParseInt(hours, 10, 32)
+		if err != nil || n < 1 || n > 24*365 {
+			return nil, nil, fmt.Errorf("for %q hours: use a whole number, or leave it empty", hours)
+		}
+		until := time.Duration(n) * time.Hour
+		q["for"] = until
+		command = append(command, "--until", until.String())
+	}
+	return q, command, nil
+}
+
+// resolve is an answer to a review: of an operation, or of one line of it.
+func resolve(form func(string) string) (map[string]any, []string, error) {
+	q := map[string]any{"id": form("id")}
+	command := []string{"review", "resolve", form("id")}
+	switch form("answer") {
+	case "charged":
+		cents, err := centsOf(form("amount"))
+		if err != nil {
+			return nil, nil, err
+		}
+		q["charged"], q["charged_cents"] = true, cents
+		command = append(command, "--charged", strconv.FormatInt(cents, 10))
+		if order := form("order"); order != "" {
+			q["order_no"] = order
+			command = append(command, "--order", order)
+		}
+	case "not_charged", "send_again":
+		q["charged"] = false
+		command = append(command, "--not-charged")
+		if form("answer") == "send_again" {
+			q["send_again"] = true
+			command = append(command, "--send-again")
+		}
+	default:
+		return nil, nil, errors.New("say what the provider did: charged, or not charged")
+	}
+	if line := form("line"); line != "" {
+		q["line"] = line
+		command = append(command, "--line", line)
+	}
+	return q, command, nil
+}
+
+// centsOf reads an amount as a person writes one: 12, 12.3 or 12.34.
+func centsOf(text string) (int64, error) {
+	amount := regexp.MustCompile(`^([0-9]{1,15})(?:\.([0-9]{1,2}))?$`).FindStringSubmatch(text)
+	if amount == nil {
+		return 0, fmt.Errorf("%q is no amount: write what was charged, such as 12.34", text)
+	}
+	return strconv.ParseInt(amount[1]+(amount[2] + "00")[:2], 10, 64)
+}
+
+func retire(form func(string) string) (map[string]any, []string, error) {
+	return map[string]any{"proxy_ids": []string{form("id")}}, []string{"proxies", "retire", form("id")}, nil
+}
+
+func reinstate(form func(string) string) (map[string]any, []string, error) {
+	return map[string]any{"proxy_ids": []string{form("id")}, "undo": true}, []string{"proxies", "retire", form("id"), "--undo"}, nil
+}
+
+// changedView says what was done, or why it was not.
+type changedView struct {
+	Does    string
+	Done    bool
+	Why     string
+	Warning string
+	Back    string
+}
+
+func (s *Server) change(q accountRequest) {
+	c, known := changes[q.PathValue("what")]
+	name := q.account.AccountName()
+	switch {
+	case !known:
+		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such change.", nil)
+		return
+	case !q.session.MayChange(name):
+		s.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: nothing was changed.", nil)
+		return
+	}
+	form := func(field string) string { return strings.TrimSpace(q.PostFormValue(field)) }
+	v := s.view(q.session, "Change", "")
+	v.Account = name
+	out := changedView{Does: c.does, Back: localPath(form("back"))}
+	question, command, err := c.takes(form)
+	reason := form("reason")
+	if err == nil && reason == "" {
+		err = errors.New("say why: the reason is kept with your name")
+	}
+	code := http.StatusOK
+	if err == nil {
+		command = append(command, "--by", q.session.Name, "--reason", reason)
+		v.Command = shell(append([]string{"perennial"}, append(command, "--account", name)...))
+		out.Warning, err = s.do(q.Context(), q.account, c, question, q.session.Name, reason)
+	}
+	if out.Done = err == nil; err != nil {
+		out.Why, code = err.Error(), http.StatusUnprocessableEntity
+	}
+	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", q.PathValue("what")).WithField("done", out.Done).Info("a change was asked for on the pages")
+	v.Data = out
+	s.page(q.to, q.Request, "changed", code, v)
+}
+
+// do asks the verb.
+func (s *Server) do(ctx context.Context, a Account, c change, question map[string]any, by, reason string) (warning string, err error) {
+	if until, ok := question["for"].(time.Duration); ok {
+		delete(question, "for")
+		question["until"] = s.Clock().Add(until).UTC()
+	}
+	question["by"], question["reason"] = by, reason
+	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, askWithin))
+	defer cancel()
+	var answer struct {
+		Warning string `json:"warning"`
+	}
+	err = a.Ask(ctx, c.verb, question, &answer)
+	return answer.Warning, err
+}
+
+// shell is a command as it can be pasted.
+func shell(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		if quoted[i] = w; w == "" || strings.ContainsFunc(w, needsQuotes) {
+			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+func needsQuotes(r rune) bool {
+	return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@,+%", r)
+}

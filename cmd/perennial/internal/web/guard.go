@@ -1,0 +1,88 @@
+// What stands before every page: names, headers, other sites, and the login.
+
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const sessionCookie = "perennial_session"
+
+// guarded refuses what is asked for under a name that is not served (a site may have its
+// own name point here, and its scripts would read the pages), and what another site has a
+// browser send. Pages are not cached, not framed, and load nothing from elsewhere.
+func (s *Server) guarded(next http.Handler) http.Handler {
+	crossOrigin := http.NewCrossOriginProtection()
+	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "another site asked for this: nothing was changed", http.StatusForbidden)
+	}))
+	next = crossOrigin.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.ServesHost(r.Host) {
+			http.Error(w, "this name is not served here: ask by address, or add it to http.hosts", http.StatusMisdirectedRequest)
+			return
+		}
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("Cache-Control", "no-store")
+		if strings.HasPrefix(r.URL.Path, "/static/") {
+			h.Set("Cache-Control", "no-cache")
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// maxForm bounds what a form may hold.
+const maxForm = 64 << 10
+
+// current is the session of a request.
+func (s *Server) current(r *http.Request) (session, bool) {
+	cookie, err := r.Cookie(sessionCookie)
+	if err != nil {
+		return session{}, false
+	}
+	return s.sessions.read(cookie.Value)
+}
+
+// signedIn is a handler for people who are signed in; others get to the login. A change
+// needs the form token of the session besides.
+func (s *Server) signedIn(next func(http.ResponseWriter, *http.Request, session)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		x, ok := s.current(r)
+		switch {
+		case !ok && r.Method == http.MethodGet && r.URL.Path != "/changes":
+			http.Redirect(w, r, "/login?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+		case !ok:
+			http.Error(w, "sign in first: nothing was changed", http.StatusUnauthorized)
+		case r.Method == http.MethodPost && !s.sessions.isFormToken(x, r.PostFormValue("form")):
+			s.fail(w, r, x, http.StatusForbidden, "This form is of another session: go back, load the page again, and send it again. Nothing was changed.", nil)
+		default:
+			next(w, r, x)
+		}
+	}
+}
+
+// setCookie gives the browser a session, or takes it away.
+func setCookie(w http.ResponseWriter, r *http.Request, value string) {
+	c := &http.Cookie{ //nolint:gosec // Secure wherever the browser is not on this machine
+		Name: sessionCookie, Value: value, Path: "/", MaxAge: int(sessionLife / time.Second), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: secure(r),
+	}
+	if value == "" {
+		c.MaxAge = -1
+	}
+	http.SetCookie(w, c)
+}
+
+// secure reports whether the browser came by TLS, or from beyond this machine, where it
+// has to.
+func secure(r *http.Request) bool { return r.TLS != nil || !isLoopback(r.Host) }

@@ -1,0 +1,71 @@
+package web
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/jobs/inspect"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/schedules"
+	"perennial/testdata/hostile"
+)
+
+// FuzzHostileTextOnPages: whatever text of others is shown, it makes no tag.
+func FuzzHostileTextOnPages(f *testing.F) {
+	pages := New(Config{Clock: time.Now, Key: make([]byte, keyBytes)}).pages
+	shown := func(t *testing.T, text string) string {
+		t.Helper()
+		var all bytes.Buffer
+		for name, data := range hostileData(text) {
+			v := view{Title: text, Section: name, Person: Person{Name: text, Role: Operator}, Accounts: []string{text}, Account: text, CanAct: true, Command: text, Now: noon, Data: data}
+			if err := pages[name].ExecuteTemplate(&all, "layout", v); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		return all.String()
+	}
+	hostile.Fuzz(f, func(t *testing.T, text string) {
+		if text == "" {
+			return // nothing is shown for it
+		}
+		if got, want := strings.Count(shown(t, text), "<"), strings.Count(shown(t, "plain"), "<"); got != want {
+			t.Errorf("%q makes tags on a page", text)
+		}
+	})
+}
+
+// hostileData is what each page shows, with a text wherever there is one.
+func hostileData(text string) map[string]any {
+	labels := map[string]string{text: text}
+	status := schedules.Status{Schedule: text, Cron: text, Timezone: text, State: text, Plan: text, Why: text, Problem: text, Paused: &ledger.SchedulePause{By: text, Reason: text}}
+	o := inspect.OperationStatus{OperationID: text, CommandID: text, State: fact.State(text), Kind: fact.Kind(text), Reason: text, OrderNo: text, Currency: text, Lines: []ledger.RenewalLine{{ProxyID: text, State: fact.LineState(text)}}, ProxyIDs: []string{text}}
+	p := ledger.Proxy{ProxyID: text, Status: text, IPType: text, Protocol: text, CountryCode: text, Region: text, LineName: text, Labels: labels}
+	return map[string]any{
+		"failed": text, "login": loginView{Next: text, Wrong: text, Tokens: true},
+		"overview":   []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Paused: []ledger.Pause{{Scope: text, Cause: text, Detail: text}}, Schedules: []schedules.Status{status}, Reconciled: text}},
+		"operations": operationsView{Query: text, Label: text, Rows: []inspect.OperationStatus{o}, Older: "?before=1"},
+		"operation": operationView{
+			Evidence: inspect.Evidence{OperationStatus: o, History: []inspect.HistoryEntry{{Type: text, Code: text, TraceID: text, Text: text}}, Notes: []string{text}, Orders: []inspect.OrderEvidence{{OrderNo: text}},
+				Answers: []inspect.Answer{{Say: text, ProxyID: text, NewOperation: text, Bookings: []ledger.Booking{{Debit: text, Credit: text}}}}},
+			Command: inspect.CommandStatus{CommandID: text, State: text, Labels: labels, WaitsFor: text, Operations: []inspect.OperationStatus{o, o}},
+			Facts:   []factRow{{ledger.Row{Type: text, Hash: text}, text}},
+		},
+		"reviews":   reviewsView{Rows: []ledger.Review{{OperationID: text, ProxyID: text, Code: text, Reason: text}}, Currency: text},
+		"schedules": schedulesView{Rows: []schedules.Status{status}}, "schedule": scheduleView{Status: status, NoPlan: text, Slots: []ledger.Slot{{State: text, Plan: text}}},
+		"proxies": proxiesView{Within: text, Rows: []ledger.Proxy{p}, Next: text}, "proxy": proxyView{Proxy: p, Listed: true, Currency: text, Operations: []fact.Ref{{OperationID: text}}},
+		"money":   moneyView{Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}, Postings: []ledger.Posting{{Kind: text, Account: text, Operation: text}}},
+		"log":     []ledger.Decision{{Fact: text, About: text, By: text, Reason: text, Outcome: text}},
+		"changed": changedView{Does: text, Why: text, Warning: text, Back: "/"},
+	}
+}
+
+func TestEveryPageIsTriedWithHostileText(t *testing.T) {
+	for _, name := range pageNames {
+		if _, ok := hostileData("x")[name]; !ok {
+			t.Errorf("%s is not", name)
+		}
+	}
+}

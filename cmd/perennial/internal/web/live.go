@@ -1,0 +1,88 @@
+// Server-sent events: that something has changed, so that an open page is loaded again.
+
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+const (
+	// liveEvery is the least time between two words to one page.
+	liveEvery = 500 * time.Millisecond
+	// liveBeat is how often a page hears that the server lives.
+	liveBeat = 10 * time.Second
+	// maxLive bounds the open pages of all people.
+	maxLive = 200
+)
+
+// changes tells an open page when the ledger of an account that its person may see has
+// grown. The page is what it was otherwise: without it a person loads it again.
+func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
+	if s.live.Add(1) > maxLive {
+		s.live.Add(-1)
+		http.Error(w, "too many open pages", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.live.Add(-1)
+	control := http.NewResponseController(w)
+	if err := control.SetWriteDeadline(time.Time{}); err != nil {
+		http.Error(w, "this connection cannot be kept open", http.StatusNotImplemented)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	ctx, cancel := context.WithTimeout(r.Context(), x.Expires.Sub(s.Clock()))
+	defer cancel()
+	grown := make(chan struct{}, 1)
+	for _, a := range s.Accounts {
+		if x.MaySee(a.AccountName()) {
+			go s.watch(ctx, a, grown)
+		}
+	}
+	beat := time.NewTicker(liveBeat)
+	defer beat.Stop()
+	for said := "hello"; ; {
+		if _, err := fmt.Fprintf(w, "event: %s\ndata: %d\n\n", said, s.Clock().UnixMilli()); err != nil || control.Flush() != nil {
+			return
+		}
+		select {
+		case <-grown:
+			said = "changed"
+		case <-beat.C:
+			said = "beat"
+		case <-ctx.Done():
+			return
+		}
+		if _, lasts := s.current(r); !lasts { // signed out meanwhile
+			return
+		}
+	}
+}
+
+// watch says whenever the ledger of an account has grown, but not more often than
+// liveEvery.
+func (s *Server) watch(ctx context.Context, a Account, grown chan<- struct{}) {
+	pause := time.NewTicker(liveEvery)
+	defer pause.Stop()
+	for ctx.Err() == nil {
+		seq, _, err := a.Ledger().Head(ctx)
+		if err == nil {
+			select {
+			case <-a.Ledger().Changed(seq):
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case grown <- struct{}{}:
+			default:
+			}
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,114 @@
+// Signing in, by a one-time link or a token, and out.
+
+package web
+
+import (
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// loginView is what the login page shows.
+type loginView struct {
+	Next   string
+	Wrong  string
+	Tokens bool // whether there are any
+}
+
+// loginPage asks for a token, or takes a one-time code: that is a GET, for it is a link.
+func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
+	if code := r.URL.Query().Get("code"); code != "" {
+		if !s.mayTry(w) {
+			return
+		}
+		p, ok := s.sessions.redeem(code)
+		if !ok {
+			s.askAgain(w, r, "This link was used before, or is older than five minutes, or of before the last start. `perennial web login` prints another one.")
+			return
+		}
+		s.enter(w, r, p, "/")
+		return
+	}
+	s.showLogin(w, r, http.StatusOK, "")
+}
+
+func (s *Server) askAgain(w http.ResponseWriter, r *http.Request, wrong string) {
+	s.Log.WithField("remote", remoteOf(r)).Warn("a login failed")
+	s.showLogin(w, r, http.StatusForbidden, wrong)
+}
+
+func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, code int, wrong string) {
+	tokens, err := s.Tokens()
+	v := s.view(session{}, "Sign in", "")
+	v.Data = loginView{Next: localPath(r.FormValue("next")), Wrong: wrong, Tokens: len(tokens) > 0 || err != nil}
+	s.page(w, r, "login", code, v)
+}
+
+// login takes a token.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	if !s.mayTry(w) {
+		return
+	}
+	tokens, err := s.Tokens()
+	if err != nil {
+		s.Log.WithError(err).Error("the tokens file cannot be read: nobody signs in by it")
+		s.showLogin(w, r, http.StatusInternalServerError, "The tokens file cannot be read; the log says why.")
+		return
+	}
+	p, ok := owner(tokens, r.PostFormValue("token"))
+	if !ok {
+		s.askAgain(w, r, "This token is not known.")
+		return
+	}
+	s.enter(w, r, p, localPath(r.PostFormValue("next")))
+}
+
+// mayTry bounds how fast codes and tokens are tried.
+func (s *Server) mayTry(w http.ResponseWriter) bool {
+	if s.logins.Allow() {
+		return true
+	}
+	w.Header().Set("Retry-After", strconv.Itoa(int(loginEvery/time.Second)))
+	http.Error(w, "too many logins: wait a few seconds", http.StatusTooManyRequests)
+	return false
+}
+
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, p Person, next string) {
+	setCookie(w, r, s.sessions.begin(p))
+	s.Log.WithField("by", p.Name).WithField("role", string(p.Role)).WithField("remote", remoteOf(r)).Info("signed in to the pages")
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // localPath: no other site
+}
+
+func (s *Server) logout(w http.ResponseWriter, r *http.Request, x session) {
+	s.sessions.end(x)
+	setCookie(w, r, "")
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+// localPath is a path of this server, "/" for anything else: a link to the login must not
+// lead to another site.
+func localPath(next string) string {
+	if !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n") {
+		return "/"
+	}
+	return next
+}
+
+func remoteOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// isLoopback reports whether a Host header names this machine to itself.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return ip.IsLoopback() || strings.EqualFold(host, "localhost")
+}

@@ -1,0 +1,254 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"go.uber.org/goleak"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/schedules"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"), goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
+}
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asked is a request of a verb.
+type asked struct {
+	verb     string
+	question map[string]any
+}
+
+// book is an account with a real ledger, whose runner answers as the test says.
+type book struct {
+	*ledger.Ledger
+	name   string
+	mu     sync.Mutex
+	asked  []asked
+	answer map[string]any // by verb; what has none is refused
+}
+
+// bookAccount is the book as the pages see it.
+type bookAccount struct{ of *book }
+
+func (b bookAccount) AccountName() string    { return b.of.name }
+func (b bookAccount) Ledger() *ledger.Ledger { return b.of.Ledger }
+func (bookAccount) Role() string             { return "active" }
+func (bookAccount) Health() []Check {
+	return []Check{{Name: "provider", Detail: "it does not answer <b>now</b>", Since: noon}, {Name: "nats", OK: true}}
+}
+
+func (b bookAccount) Ask(_ context.Context, verb string, question, answer any) error {
+	text, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	var q map[string]any
+	if err := json.Unmarshal(text, &q); err != nil {
+		return err
+	}
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	b.of.asked = append(b.of.asked, asked{verb, q})
+	said, ok := b.of.answer[verb]
+	if !ok {
+		return errors.New("the runner says no to " + verb)
+	}
+	if text, err = json.Marshal(said); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// rig is the pages of two accounts on a real server.
+type rig struct {
+	t       testing.TB
+	pages   *Server
+	server  *httptest.Server
+	main    *book
+	mu      sync.Mutex
+	now     time.Time
+	tokens  string // the tokens file
+	client  *http.Client
+	log     *strings.Builder
+	logLock sync.Mutex
+}
+
+const markup = `<script>alert("x")</script>`
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	h := &rig{t: t, now: noon, tokens: filepath.Join(t.TempDir(), "web.tokens"), log: &strings.Builder{}}
+	h.main = h.book("main")
+	key, err := Key(filepath.Join(t.TempDir(), "web.key"), true)
+	check(t, err)
+	log := logrus.New()
+	log.SetOutput(lockedWriter{h})
+	h.pages = New(Config{
+		Accounts: []Account{bookAccount{h.main}, bookAccount{h.book("other")}}, Key: key, Clock: h.clock, Log: logrus.NewEntry(log), Version: "0.1.0",
+		Tokens:     func() ([]Token, error) { return ReadTokens(h.tokens) },
+		ServesHost: func(host string) bool { return strings.HasPrefix(host, "127.0.0.1") },
+	})
+	h.server = httptest.NewServer(h.pages)
+	t.Cleanup(h.server.Close)
+	h.client = h.browser()
+	return h
+}
+
+type lockedWriter struct{ h *rig }
+
+func (w lockedWriter) Write(p []byte) (int, error) {
+	w.h.logLock.Lock()
+	defer w.h.logLock.Unlock()
+	return w.h.log.Write(p)
+}
+
+func (h *rig) clock() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+func (h *rig) wait(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now = h.now.Add(d)
+}
+
+// browser is a client with cookies of its own that follows no redirect.
+func (h *rig) browser() *http.Client {
+	jar, err := cookiejar.New(nil)
+	check(h.t, err)
+	return &http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// book is an account whose ledger has a delivered order, a renewal in review, one that is
+// held, and texts that would be markup.
+func (h *rig) book(name string) *book {
+	l, err := ledger.Open(h.t.Context(), ledger.Config{Path: filepath.Join(h.t.TempDir(), name+".ledger.db"), Clock: h.clock})
+	check(h.t, err)
+	h.t.Cleanup(func() { _ = l.Close() })
+	b := &book{Ledger: l, name: name, answer: map[string]any{
+		"sweeps": []schedules.Status{{Schedule: "keep", Account: name, Cron: "@hourly", Timezone: "UTC", State: "held", Plan: "9f86d081", Why: markup, LastSlot: &noon}},
+		"plan":   schedules.Plan{Schedule: "keep", Hash: "9f86d081", Due: 1, Currency: "USD", EstimateCents: 300, Included: []schedules.Included{{ProxyID: "px_1", EstimateCents: 300, Reason: markup}}},
+	}}
+	ref := func(command, operation string) fact.Ref {
+		return fact.Ref{CommandID: command, OperationID: operation, Labels: map[string]string{"team": markup}}
+	}
+	accept := func(kind fact.Kind, command, operation string, ids ...string) fact.Fact {
+		return fact.CommandAccepted{Ref: fact.Ref{CommandID: command, Labels: map[string]string{"team": markup}}, Kind: kind, Content: json.RawMessage(`{}`), DurationDays: 30,
+			Operations: []fact.Planned{{OperationID: operation, Chunk: "1", Generation: 1, Key: "key-" + operation, ProxyIDs: ids}}}
+	}
+	check(h.t, l.Write(h.t.Context(), func(tx *ledger.Tx) error {
+		for _, f := range []fact.Fact{
+			fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "http://127.0.0.1", Currency: "USD", OpeningCents: 500_000, Epoch: "e1"},
+			accept(fact.KindRenewal, "r1", "r1/0001", "px_1"),
+			fact.OperationSending{Ref: ref("r1", "r1/0001"), Attempt: 1, Key: "key-r1/0001", Body: "{}", SentAt: noon},
+			fact.OperationReview{Ref: ref("r1", "r1/0001"), Attempt: 1, Ambiguous: true, Code: "operation_failed", Reason: markup},
+			accept(fact.KindRenewal, markup, markup+"/0001", "px_2"),
+			fact.CommandHeld{Ref: ref(markup, markup+"/0001"), Reason: markup},
+		} {
+			if err := tx.Append(f); err != nil {
+				return err
+			}
+		}
+		expires := noon.Add(3 * time.Hour)
+		return tx.Observe(1, ledger.Proxy{ProxyID: "px_1", Status: markup, CountryCode: "US", Region: markup, ExpiresAt: &expires})
+	}))
+	return b
+}
+
+// signIn signs a browser in by a one-time link.
+func (h *rig) signIn(client *http.Client, p Person) {
+	h.t.Helper()
+	code, _, _ := h.getAs(client, "/login?code="+url.QueryEscape(Link(h.pages.Key, p, h.clock())))
+	if code != http.StatusSeeOther {
+		h.t.Fatalf("the link is answered with %d", code)
+	}
+}
+
+func (h *rig) get(path string) (code int, body string, header http.Header) {
+	h.t.Helper()
+	return h.getAs(h.client, path)
+}
+
+func (h *rig) getAs(client *http.Client, path string) (code int, body string, header http.Header) {
+	h.t.Helper()
+	request, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.server.URL+path, nil)
+	check(h.t, err)
+	return h.do(client, request)
+}
+
+func (h *rig) do(client *http.Client, request *http.Request) (code int, body string, header http.Header) {
+	h.t.Helper()
+	response, err := client.Do(request)
+	check(h.t, err)
+	text, err := io.ReadAll(response.Body)
+	check(h.t, errors.Join(err, response.Body.Close()))
+	return response.StatusCode, string(text), response.Header
+}
+
+// post sends a form, as this site or as another one.
+func (h *rig) post(client *http.Client, path, origin string, fields map[string]string) (code int, body string) {
+	h.t.Helper()
+	form := url.Values{}
+	for k, v := range fields {
+		form.Set(k, v)
+	}
+	request, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, h.server.URL+path, strings.NewReader(form.Encode()))
+	check(h.t, err)
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if origin != "" {
+		request.Header.Set("Origin", origin)
+	}
+	code, body, _ = h.do(client, request)
+	return code, body
+}
+
+// formOf is the form token of a page.
+func formOf(t *testing.T, page string) string {
+	t.Helper()
+	m := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(page)
+	if m == nil {
+		t.Fatalf("no form:\n%s", page)
+	}
+	return m[1]
+}
+
+func (b *book) requests() []asked {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]asked{}, b.asked...)
+}
+
+func mode(t *testing.T, path string) os.FileMode {
+	t.Helper()
+	info, err := os.Stat(path)
+	check(t, err)
+	return info.Mode().Perm()
+}

@@ -1,0 +1,177 @@
+package web
+
+import (
+	"bufio"
+	"html"
+	"maps"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// TestEveryPageIsWhole: each is shown, loads nothing from elsewhere, and shows as text what
+// a publisher or the provider wrote.
+func TestEveryPageIsWhole(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	for _, path := range append(paths, "/a/main/operation?id="+`%3Cscript%3Ealert(%22x%22)%3C%2Fscript%3E`, "/a/main/operations?q=none", "/a/main/operation?id=none", "/a/main/proxy?id=none") {
+		code, body, _ := h.get(path)
+		if strings.Contains(path, "=none") != (code == http.StatusNotFound || strings.Contains(body, "Nothing of this account has the id")) {
+			t.Errorf("%s: %d", path, code)
+		}
+		if !strings.Contains(body, "</html>") || strings.Contains(body, markup) || strings.Contains(body, "<b>now") {
+			t.Errorf("%s is not whole, or has markup that was text:\n%s", path, body)
+		}
+		if m := regexp.MustCompile(`(?i)(src|href|action)="(https?:)?//`).FindString(body); m != "" || strings.Contains(body, "style=\"") || strings.Contains(body, "onclick") {
+			t.Errorf("%s asks another server, or has inline code: %s", path, m)
+		}
+	}
+}
+
+// TestTheMoneyIsTheBooks: the figures are those of the balance.
+func TestTheMoneyIsTheBooks(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.LedgerRecorded{Movement: "external", AmountCents: 1234, By: "ada", Reason: "by hand"})
+	}))
+	b, err := h.main.Balance(t.Context(), "main")
+	check(t, err)
+	_, page, _ := h.get("/a/main/money")
+	for _, cents := range []int64{b.FundingCents, b.ExternalCents, b.WalletCents, b.ChargedCents} {
+		if !strings.Contains(page, fact.Amount(cents, "USD")) {
+			t.Errorf("no %s", fact.Amount(cents, "USD"))
+		}
+	}
+	if _, page, _ = h.get("/"); !strings.Contains(page, fact.Amount(b.WalletCents, "USD")) {
+		t.Error("the first page has another wallet")
+	}
+	if _, page, _ = h.get("/a/main/log"); !strings.Contains(page, "by hand") {
+		t.Error("the record is not among what people decided")
+	}
+}
+
+func TestWhatIsSoughtIsFound(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	for q, want := range map[string]string{"r1": "/a/main/operation?id=r1%2F0001", "r1%2F0001": "/a/main/operation?id=r1%2F0001", "px_1": "/a/main/proxy?id=px_1"} {
+		code, _, header := h.get("/a/main/operations?q=" + q)
+		if code != http.StatusSeeOther || header.Get("Location") != want {
+			t.Errorf("%s: %d %s", q, code, header.Get("Location"))
+		}
+	}
+	for filter, want := range map[string]bool{"state=review": true, "state=completed": false, "kind=order": false, "kind=renewal": true, "label=team%3Dnone": false} {
+		if _, page, _ := h.get("/a/main/operations?" + filter); strings.Contains(page, "r1/0001") != want {
+			t.Errorf("%s shows it: %t", filter, !want)
+		}
+	}
+}
+
+// TestAChangeAsksItsVerb with the person's name and reason, and the page shows the command
+// that does the same.
+func TestAChangeAsksItsVerb(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/")
+	form := formOf(t, page)
+	for what, x := range map[string]struct {
+		fields  map[string]string
+		verb    string
+		asks    map[string]any
+		command string
+	}{
+		"release":         {map[string]string{"id": "c 1"}, "release", map[string]any{"id": "c 1"}, "perennial release 'c 1'"},
+		"cancel":          {map[string]string{"id": "c1"}, "cancel", map[string]any{"id": "c1"}, "perennial cancel c1"},
+		"retry":           {map[string]string{"id": "c1"}, "retry", map[string]any{"id": "c1"}, "perennial retry c1"},
+		"approve":         {map[string]string{"id": "9f"}, "approve", map[string]any{"plan": "9f"}, "perennial sweep approve 9f"},
+		"sweep":           {map[string]string{"id": "keep"}, "sweep", map[string]any{"schedule": "keep"}, "perennial sweep run keep"},
+		"schedule-pause":  {map[string]string{"id": "keep", "hours": "8"}, "schedule-pause", map[string]any{"schedule": "keep", "until": noon.Add(8 * time.Hour).Format(time.RFC3339)}, "perennial schedules pause keep --until 8h0m0s"},
+		"schedule-resume": {map[string]string{"id": "keep"}, "schedule-resume", map[string]any{"schedule": "keep"}, "perennial schedules resume keep"},
+		"pause":           {nil, "pause", nil, "perennial account pause"},
+		"resume":          {nil, "resume", nil, "perennial account resume"},
+		"resolve": {
+			map[string]string{"id": "r1/0001", "answer": "charged", "amount": "3.5", "line": "px_1"}, "resolve",
+			map[string]any{"id": "r1/0001", "charged": true, "charged_cents": 350.0, "line": "px_1"}, "perennial review resolve r1/0001 --charged 350 --line px_1",
+		},
+		"retire":    {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
+		"reinstate": {map[string]string{"id": "px_1"}, "retire", map[string]any{"undo": true}, "perennial proxies retire px_1 --undo"},
+	} {
+		h.main.answer[x.verb] = map[string]any{"changed": 1}
+		fields := map[string]string{"form": form, "reason": "it's so"}
+		maps.Copy(fields, x.fields)
+		code, body := h.post(h.client, "/a/main/change/"+what, h.server.URL, fields)
+		all := h.main.requests()
+		last := all[len(all)-1]
+		if code != http.StatusOK || last.verb != x.verb || last.question["by"] != "ada" || last.question["reason"] != "it's so" {
+			t.Errorf("%s: %d %+v", what, code, last)
+		}
+		for field, want := range x.asks {
+			if last.question[field] != want {
+				t.Errorf("%s asks for %s %v and not %v", what, field, last.question[field], want)
+			}
+		}
+		if want := x.command + ` --by ada --reason 'it'\''s so' --account main`; !strings.Contains(html.UnescapeString(body), want) {
+			t.Errorf("%s does not show %s:\n%s", what, want, body)
+		}
+	}
+	if len(changes) != 12 {
+		t.Errorf("%d kinds of change", len(changes))
+	}
+}
+
+func TestAChangeThatCannotBeIsSaid(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/")
+	form := formOf(t, page)
+	before := len(h.main.requests())
+	for _, fields := range []map[string]string{
+		{"id": "r1/0001"}, {"id": "r1/0001", "answer": "charged"}, {"id": "r1/0001", "answer": "charged", "amount": "12.345"}, {"id": "r1/0001", "answer": "charged", "amount": "-1"},
+		{"id": "r1/0001", "answer": "charged", "amount": "1e3"}, {"id": "r1/0001", "answer": "not_charged", "reason": ""},
+	} {
+		all := map[string]string{"form": form, "reason": "so"}
+		maps.Copy(all, fields)
+		if code, body := h.post(h.client, "/a/main/change/resolve", "", all); code != http.StatusUnprocessableEntity || !strings.Contains(body, "Not done") {
+			t.Errorf("%v: %d", fields, code)
+		}
+	}
+	if n := len(h.main.requests()); n != before {
+		t.Errorf("%d verbs were asked", n-before)
+	}
+	if code, body := h.post(h.client, "/a/main/change/cancel", "", map[string]string{"form": form, "id": "c1", "reason": "so"}); code != http.StatusUnprocessableEntity || !strings.Contains(body, "the runner says no to cancel") {
+		t.Errorf("a runner that refuses: %d %s", code, body)
+	}
+	if code, _ := h.post(h.client, "/a/main/change/nothing", "", map[string]string{"form": form, "reason": "so"}); code != http.StatusNotFound {
+		t.Errorf("a change that there is not: %d", code)
+	}
+}
+
+func TestAnOpenPageHearsOfAChange(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.server.URL+"/changes", nil)
+	check(t, err)
+	response, err := h.client.Do(request)
+	check(t, err)
+	defer func() { _ = response.Body.Close() }()
+	lines := bufio.NewScanner(response.Body)
+	heard := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if lines.Text() == "event: "+want {
+				return
+			}
+		}
+		t.Fatalf("%s was not heard: %v", want, lines.Err())
+	}
+	heard("hello")
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "x"})
+	}))
+	heard("changed")
+}

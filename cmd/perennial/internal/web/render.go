@@ -1,0 +1,122 @@
+// How the templates show money, times and addresses.
+
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"perennial/jobs"
+	"perennial/ledger/fact"
+)
+
+// pageNames are the pages; each is templates/NAME.html inside templates/layout.html.
+var pageNames = []string{
+	"login", "failed", "overview", "operations", "operation", "reviews", "schedules", "schedule", "proxies", "proxy", "money", "log", "changed",
+}
+
+func templates() map[string]*template.Template {
+	all := make(map[string]*template.Template, len(pageNames))
+	for _, name := range pageNames {
+		all[name] = template.Must(template.New(name).Funcs(functions).ParseFS(embedded, "templates/layout.html", "templates/"+name+".html"))
+	}
+	return all
+}
+
+var functions = template.FuncMap{
+	"money": fact.Amount,
+	"when":  when,
+	"ago":   ago,
+	"span":  roughly,
+	"to":    to,
+	"field": field,
+	"until": func(at *time.Time, now time.Time) string {
+		if at == nil {
+			return ""
+		}
+		return humanize.RelTime(*at, now, "ago", "from now")
+	},
+	"add": func(a, b int64) int64 { return a + b },
+	"sub": func(a, b int64) int64 { return a - b },
+}
+
+// when is an instant: in UTC as text, which the script shows in the reader's zone.
+func when(v any) template.HTML {
+	var at time.Time
+	switch v := v.(type) {
+	case time.Time:
+		at = v
+	case *time.Time:
+		if v == nil {
+			return "—"
+		}
+		at = *v
+	}
+	if at.IsZero() {
+		return "—"
+	}
+	text := at.UTC().Format("2006-01-02 15:04:05")
+	return template.HTML(`<time datetime="` + at.UTC().Format(time.RFC3339Nano) + `" title="` + text + ` UTC">` + text + ` UTC</time>`) //nolint:gosec // digits alone
+}
+
+func ago(v any, now time.Time) string {
+	switch v := v.(type) {
+	case time.Time:
+		return humanize.RelTime(v, now, "ago", "from now")
+	case *time.Time:
+		if v != nil {
+			return humanize.RelTime(*v, now, "ago", "from now")
+		}
+	}
+	return "never"
+}
+
+// roughly is a span of time in days, or in hours where it is short.
+func roughly(d time.Duration) string {
+	if d >= 48*time.Hour {
+		return fmt.Sprintf("%d days", int(d.Hours()/24))
+	}
+	return fmt.Sprintf("%d hours", int(d.Hours()))
+}
+
+// to is the address of an account's page, with an id or further fields by name and value.
+func to(account, page string, query ...string) string {
+	values := url.Values{}
+	for i := 0; i+1 < len(query); i += 2 {
+		if query[i+1] != "" {
+			values.Set(query[i], query[i+1])
+		}
+	}
+	address := "/a/" + url.PathEscape(account) + "/" + page
+	if len(values) > 0 {
+		address += "?" + strings.ReplaceAll(values.Encode(), "+", "%20")
+	}
+	return address
+}
+
+// field is a name of the program's own, as a person reads it.
+func field(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
+
+// ReconciledText is the last reconciliation in a few words.
+func ReconciledText(x jobs.LastReconciliation, currency string) string {
+	text := "not yet in this run"
+	switch {
+	case x.At.IsZero():
+	case x.OK && x.Quiet:
+		text = "to the cent, " + humanize.Time(x.At)
+	case x.OK:
+		text = "as far as what is under way lets one see, " + humanize.Time(x.At)
+	default:
+		text = fmt.Sprintf("%s, the wallet is %s off, %s: perennial ledger reconcile", english.Plural(x.Findings, "finding", ""), fact.Amount(x.DifferenceCents, currency), humanize.Time(x.At))
+	}
+	if x.Failed != "" {
+		text += "; the latest attempt failed: " + x.Failed
+	}
+	return text
+}

@@ -1,0 +1,48 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// BenchmarkPages is how long each page takes with so many renewals and proxies in the
+// ledger.
+func BenchmarkPages(b *testing.B) {
+	const n = 100_000
+	h := newRig(b)
+	for from := 0; from < n; from += 500 {
+		check(b, h.main.Write(b.Context(), func(tx *ledger.Tx) error {
+			for i := from; i < from+500; i++ {
+				command, proxy, expires := fmt.Sprintf("mass-%d", i), fmt.Sprintf("px_mass_%d", i), noon.Add(time.Duration(i)*time.Minute)
+				ref := fact.Ref{CommandID: command, OperationID: command + "/0001"}
+				err := tx.Append(
+					fact.CommandAccepted{Ref: fact.Ref{CommandID: command}, Kind: fact.KindRenewal, Content: json.RawMessage(`{}`), DurationDays: 30,
+						Operations: []fact.Planned{{OperationID: ref.OperationID, Chunk: "0001", Generation: 1, Key: "key-" + command, ProxyIDs: []string{proxy}}}},
+					fact.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + command, Body: "{}", SentAt: noon},
+					fact.RenewalSettled{Ref: ref, Status: "completed", Attempt: 1, Lines: fact.Lines{ChargedCents: 300, Items: []fact.Line{{ProxyID: proxy, State: fact.LineSucceeded, ChargedCents: 300}}}})
+				if err == nil {
+					err = tx.Observe(1, ledger.Proxy{ProxyID: proxy, ExpiresAt: &expires})
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	for _, path := range append(paths, "/a/main/operation?id=mass-77", "/a/main/proxies?after=px_mass_5", "/a/main/operations?state=waiting") {
+		b.Run(path, func(b *testing.B) {
+			for b.Loop() {
+				if code, body, _ := h.get(path); code != 200 {
+					b.Fatal(code, body)
+				}
+			}
+		})
+	}
+}

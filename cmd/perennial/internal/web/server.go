@@ -1,0 +1,210 @@
+// Server: what the pages are made of, and their addresses.
+
+package web
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/time/rate"
+
+	"perennial/ledger"
+)
+
+// Account is an account as the pages see it.
+type Account interface {
+	// AccountName is its name in the configuration.
+	AccountName() string
+	// Ledger is this process's, of a standby too.
+	Ledger() *ledger.Ledger
+	// Role is active or standby.
+	Role() string
+	// Health are the things that the account depends on.
+	Health() []Check
+	// Ask asks a verb of the account's service, wherever its runner is; the request's
+	// fields by and reason are the person's.
+	Ask(ctx context.Context, verb string, question, answer any) error
+}
+
+// Check is one thing that an account depends on.
+type Check struct {
+	Name   string
+	OK     bool
+	Since  time.Time
+	Detail string
+}
+
+// Config is what the pages are made of.
+type Config struct {
+	Accounts []Account
+	Key      []byte // of [Key]
+	// Tokens are those who may sign in with a token; called at each login.
+	Tokens func() ([]Token, error)
+	// ServesHost reports whether pages are served under a name.
+	ServesHost func(host string) bool
+	Clock      func() time.Time
+	Log        *logrus.Entry
+	Version    string
+}
+
+// Server serves the pages. It is an http.Handler.
+type Server struct {
+	Config
+	sessions *sessions
+	logins   *rate.Limiter
+	pages    map[string]*template.Template
+	handler  http.Handler
+	live     atomic.Int64 // open connections of changes
+}
+
+// Logins that fail are as many in a row, and then one every so often, for everybody together:
+// a token has 256 random bits, and a link more.
+const (
+	loginsInARow = 10
+	loginEvery   = 2 * time.Second
+)
+
+//go:embed templates/*.html static/*
+var embedded embed.FS
+
+// New makes the pages.
+func New(c Config) *Server {
+	s := &Server{Config: c, sessions: newSessions(c.Key, c.Clock), logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow), pages: templates()}
+	mux := http.NewServeMux()
+	static, _ := fs.Sub(embedded, "static") // it is there: it was compiled in
+	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
+	mux.HandleFunc("GET /login", s.loginPage)
+	mux.HandleFunc("POST /login", s.login)
+	mux.HandleFunc("GET /{$}", s.signedIn(s.overview))
+	mux.HandleFunc("POST /logout", s.signedIn(s.logout))
+	mux.HandleFunc("GET /changes", s.signedIn(s.changes))
+	for path, page := range map[string]func(accountRequest){
+		"GET /a/{account}/operations":     s.operations,
+		"GET /a/{account}/operation":      s.operation,
+		"GET /a/{account}/reviews":        s.reviews,
+		"GET /a/{account}/schedules":      s.schedules,
+		"GET /a/{account}/schedule":       s.schedule,
+		"GET /a/{account}/proxies":        s.proxies,
+		"GET /a/{account}/proxy":          s.proxy,
+		"GET /a/{account}/money":          s.money,
+		"POST /a/{account}/change/{what}": s.change,
+		"GET /a/{account}/log":            s.decisions,
+	} {
+		mux.HandleFunc(path, s.ofAccount(page))
+	}
+	s.handler = s.guarded(mux)
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// accountRequest is a request about one account, of a person who may see it.
+type accountRequest struct {
+	*http.Request
+
+	to      http.ResponseWriter
+	session session
+	account Account
+}
+
+// account is an account that a person may see, by name; nil for any other.
+func (s *Server) account(p Person, name string) Account {
+	for _, a := range s.Accounts {
+		if a.AccountName() == name && p.MaySee(name) {
+			return a
+		}
+	}
+	return nil
+}
+
+// ofAccount is a handler of what is asked of one account.
+func (s *Server) ofAccount(page func(accountRequest)) http.HandlerFunc {
+	return s.signedIn(func(w http.ResponseWriter, r *http.Request, x session) {
+		a := s.account(x.Person, r.PathValue("account"))
+		if a == nil {
+			s.fail(w, r, x, http.StatusNotFound, "There is no such account, or it is not yours to see.", nil)
+			return
+		}
+		page(accountRequest{r, w, x, a})
+	})
+}
+
+// view is what every page shows around its own content.
+type view struct {
+	Title    string
+	Section  string // of the navigation
+	Person   Person
+	Form     string // the form token
+	Accounts []string
+	Account  string // the page's, "" for all
+	Standby  bool
+	CanAct   bool
+	Said     string // of a change that was just made
+	Command  string // the command that does the same as a change
+	Now      time.Time
+	Version  string
+	Data     any
+}
+
+// page writes a page whole, or an error: a template that fails half way shows nothing.
+func (s *Server) page(w http.ResponseWriter, r *http.Request, name string, code int, v view) {
+	var out bytes.Buffer
+	if err := s.pages[name].ExecuteTemplate(&out, "layout", v); err != nil {
+		s.Log.WithError(err).WithField("page", name).Error("a page cannot be made")
+		http.Error(w, "this page cannot be made; the log says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	if r.Method != http.MethodHead {
+		_, _ = out.WriteTo(w)
+	}
+}
+
+// view is the frame of a page for a session.
+func (s *Server) view(x session, title, section string) view {
+	v := view{Title: title, Section: section, Person: x.Person, Now: s.Clock(), Version: s.Version}
+	if x.ID != "" {
+		v.Form = s.sessions.formToken(x)
+	}
+	for _, a := range s.Accounts {
+		if x.ID != "" && x.MaySee(a.AccountName()) {
+			v.Accounts = append(v.Accounts, a.AccountName())
+		}
+	}
+	return v
+}
+
+// show writes a page of an account.
+func (s *Server) show(q accountRequest, name, title string, data any) {
+	v := s.view(q.session, title, name)
+	v.Account, v.Standby = q.account.AccountName(), q.account.Role() == roleStandby
+	v.CanAct = q.session.MayChange(v.Account)
+	v.Data = data
+	s.page(q.to, q.Request, name, http.StatusOK, v)
+}
+
+const roleStandby = "standby"
+
+// fail writes a page that says what went wrong.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, x session, code int, text string, err error) {
+	if err != nil {
+		s.Log.WithError(err).WithField("page", r.URL.Path).Debug("a page failed")
+	}
+	v := s.view(x, http.StatusText(code), "")
+	v.Data = text
+	s.page(w, r, "failed", code, v)
+}
+
+// broken is fail for a ledger that cannot be read.
+func (s *Server) broken(q accountRequest, err error) {
+	s.fail(q.to, q.Request, q.session, http.StatusInternalServerError, "This cannot be read now: "+err.Error(), err)
+}

@@ -1,0 +1,71 @@
+// What the pages do with JavaScript: instants in the reader's zone, and a page that is
+// loaded again when something has changed. Without it a page is whole, in UTC.
+
+const zone = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+function localTimes(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    time.textContent = zone.format(new Date(time.dateTime));
+  }
+}
+
+let heard = Date.now();
+let stale = false;
+const heardText = document.getElementById("heard");
+
+function showHeard() {
+  const seconds = Math.round((Date.now() - heard) / 1000);
+  const isStale = seconds > 15;
+  if (isStale) {
+    heardText.textContent = `Not up to date: last heard ${seconds} s ago`;
+  } else if (stale) {
+    heardText.textContent = "Up to date";
+  }
+  heardText.classList.toggle("bad", isStale);
+  stale = isStale;
+}
+
+// A page on which somebody types is left alone.
+function busy() {
+  const fields = [...document.querySelectorAll("form.act input, form.act select, form.filters input")];
+  const filled = fields.some((e) => e.type !== "hidden" && (e.type === "radio" ? e.checked !== e.defaultChecked : e.value !== (e.defaultValue ?? e.options[0].value)));
+  return filled || document.activeElement?.matches("input, select, textarea") || document.querySelector("details[open]");
+}
+
+let loading = false;
+async function reload() {
+  if (loading || busy()) {
+    return;
+  }
+  loading = true;
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (answer.redirected) {
+      location.href = answer.url;
+      return;
+    }
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const content = page.getElementById("content");
+    if (answer.ok && content && !busy()) {
+      localTimes(content);
+      document.getElementById("content").replaceWith(content);
+      heard = Date.now();
+      heardText.textContent = "Up to date";
+      heardText.classList.remove("bad");
+    }
+  } catch {
+    // the server is away: the page says when it was last heard
+  } finally {
+    loading = false;
+  }
+}
+
+localTimes(document);
+if (!location.search.includes("plan=")) {
+  const changes = new EventSource("/changes");
+  let greeted = false; // the page is as it was loaded; behind a lost connection it may not be
+  changes.addEventListener("hello", () => { heard = Date.now(); if (greeted) { reload(); } greeted = true; });
+  changes.addEventListener("beat", () => { heard = Date.now(); });
+  changes.addEventListener("changed", () => { heard = Date.now(); reload(); });
+  setInterval(showHeard, 1000);
+}

@@ -1,0 +1,123 @@
+// The tokens file: who may sign in with a token, and what as. It holds hashes alone.
+
+package web
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"perennial/ledger/files"
+)
+
+// Token is an entry of the tokens file.
+type Token struct {
+	Name     string   `yaml:"name"`
+	Role     Role     `yaml:"role"`
+	Accounts []string `yaml:"accounts,omitempty"` // empty: all
+	SHA256   string   `yaml:"sha256"`             // of the token, in hexadecimal
+}
+
+// tokenPrefix tells a token from other secrets, where one is found.
+const tokenPrefix = "pwt_"
+
+const maxTokensFile = 1 << 20
+
+var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
+
+func (t Token) check() error {
+	switch {
+	case !tokenName.MatchString(t.Name):
+		return fmt.Errorf("name %.64q: use 1 to 64 letters, digits and . _ @ -", t.Name)
+	case t.Role != Viewer && t.Role != Operator:
+		return fmt.Errorf("token of %s: role is %.32q and must be %s or %s", t.Name, string(t.Role), Viewer, Operator)
+	case len(t.SHA256) != 2*sha256.Size:
+		return fmt.Errorf("token of %s: sha256 must have %d hexadecimal digits", t.Name, 2*sha256.Size)
+	}
+	return nil
+}
+
+// ReadTokens reads the tokens file, which nobody but its owner may read; one that is not
+// there has none.
+func ReadTokens(path string) ([]Token, error) {
+	text, err := files.Read(path, maxTokensFile, onlyOwner)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tokens file: %w", err)
+	}
+	var all []Token
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&all); err != nil && len(bytes.TrimSpace(text)) > 0 {
+		return nil, fmt.Errorf("tokens file %s: %w", path, err)
+	}
+	for _, t := range all {
+		if err := t.check(); err != nil {
+			return nil, fmt.Errorf("tokens file %s: %w", path, err)
+		}
+	}
+	return all, nil
+}
+
+func onlyOwner(path string, info fs.FileInfo) error {
+	if info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s has mode %04o, and others can read it: chmod 600 %s", path, info.Mode().Perm(), path)
+	}
+	return nil
+}
+
+// AddToken makes a token, appends its hash to the file, and returns it: it is nowhere else.
+func AddToken(path string, t Token) (token string, err error) {
+	token = tokenPrefix + rand.Text() + rand.Text()
+	t.SHA256 = hashOf(token)
+	if err := t.check(); err != nil {
+		return "", err
+	}
+	all, err := ReadTokens(path)
+	if err != nil {
+		return "", err
+	}
+	for _, have := range all {
+		if have.Name == t.Name {
+			return "", fmt.Errorf("tokens file %s: %s has a token: remove that entry first", path, t.Name)
+		}
+	}
+	text, err := yaml.Marshal([]Token{t})
+	if err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(text)
+	return token, errors.Join(err, f.Sync(), f.Close())
+}
+
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	return hex.EncodeToString(sum[:])
+}
+
+// owner is whose token it is. Every entry is compared, whichever fits.
+func owner(all []Token, token string) (p Person, ok bool) {
+	have := []byte(hashOf(token))
+	for _, t := range all {
+		if subtle.ConstantTimeCompare(have, []byte(strings.ToLower(t.SHA256))) == 1 {
+			p, ok = Person{Name: t.Name, Role: t.Role, Accounts: t.Accounts}, true
+		}
+	}
+	return p, ok
+}
