@@ -44,7 +44,7 @@ func (v *versions) draw(n int, first bool) string {
 	if first {
 		others = n%2 == v.first
 	}
-	if others && !(*forward && v.had[n]) {
+	if others && (!*forward || !v.had[n]) {
 		return v.other
 	}
 	v.had[n] = true
