@@ -23,7 +23,7 @@ type bug struct {
 }
 
 // bugs is everything that is planted.
-var bugs = slices.Concat(upstreamBugs, decisionBugs, runnerBugs, ledgerBugs, sweepBugs, auditBugs, fleetBugs, queueBugs, boundBugs, fileBugs, journalBugs, webhookBugs)
+var bugs = slices.Concat(upstreamBugs, decisionBugs, runnerBugs, ledgerBugs, sweepBugs, auditBugs, fleetBugs, queueBugs, boundBugs, fileBugs, journalBugs, webhookBugs, webBugs)
 
 // tests selects the tests that have to notice: TestTrap07… and TestTrap06And07….
 func (b bug) tests() string {
