@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -157,6 +158,8 @@ func parseBase(raw string) (*url.URL, error) {
 		return nil, errors.New("must be scheme, host and perhaps a path, with no user, no query and no fragment: the key belongs in app_id and secret_file")
 	case err != nil || u.Hostname() == "":
 		return nil, errors.New("must be the provider's address, such as https://api.example.com")
+	case !HasPort(u):
+		return nil, fmt.Errorf("has port %.20q: a port is 1 to 65535", u.Port())
 	case !Private(u):
 		return nil, fmt.Errorf("is %q: only https is accepted, and http to this machine itself", raw)
 	}
@@ -167,6 +170,12 @@ func parseBase(raw string) (*url.URL, error) {
 // https, or http to this machine itself.
 func Private(u *url.URL) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
+}
+
+// HasPort reports whether the port of an address, where it names one, can be one.
+func HasPort(u *url.URL) bool {
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	return u.Port() == "" || err == nil && port > 0
 }
 
 func isLoopback(host string) bool {

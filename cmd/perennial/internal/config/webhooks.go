@@ -77,6 +77,8 @@ func (w *Webhook) validate() error {
 		return errors.New("url is no address: it is one such as https://example.com/hooks")
 	case u.User != nil || u.Fragment != "":
 		return errors.New("url has a user or a fragment in it: receivers know Perennial by the signature")
+	case !upstream.HasPort(u):
+		return fmt.Errorf("url has port %.20q: a port is 1 to 65535", u.Port())
 	case !upstream.Private(u):
 		return errors.New("url is not https: http is accepted to this machine itself alone")
 	case w.Concurrency < 1 || w.Concurrency > webhookConcurrencyMost:

@@ -23,6 +23,7 @@ func TestMistakesInAWebhookAreNamed(t *testing.T) {
 		"name: b, url: 'https://example.com', account: other": `webhooks[0].account is "other", which is not configured`,
 		"name: b": "webhooks[0].url is no address",
 		"name: b, url: 'ftp://example.com/hunter2'":                                "webhooks[0].url is not https",
+		"name: b, url: 'http://127.0.0.1:99999999/hunter2'":                        "webhooks[0].url has port \"99999999\"",
 		"name: b, url: 'http://example.com/hunter2'":                               "webhooks[0].url is not https",
 		"name: b, url: 'https://ada:hunter2@example.com/'":                         "webhooks[0].url has a user",
 		"name: b, url: 'https://example.com/#hunter2'":                             "webhooks[0].url has a user or a fragment",
