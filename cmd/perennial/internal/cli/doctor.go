@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -266,104 +264,6 @@ func unlike(err error) bool {
 // diskWanted is how much room there should be: a ledger grows by some 2 KB a
 // renewal, and the events stream as much again.
 const diskWanted = 1 << 30
-
-func (d *doctor) disk(ctx context.Context) {
-	dir := d.config.DataDir
-	for !config.Exists(dir) && filepath.Dir(dir) != dir {
-		dir = filepath.Dir(dir)
-	}
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(dir, &fs); err != nil {
-		d.bad("disk", err, "choose a data_dir that exists, or can be made")
-		return
-	}
-	free := fs.Bavail * uint64(fs.Bsize)
-	if probe, err := os.CreateTemp(dir, ".doctor-*"); err != nil {
-		d.bad("disk", err, "let this user write to "+dir)
-	} else {
-		_ = probe.Close()
-		_ = os.Remove(probe.Name())
-		if free < diskWanted {
-			d.bad("disk", humanize.IBytes(free)+" free in "+dir, "make room: nothing is sent when the ledger cannot be written")
-		} else {
-			d.ok("disk", "%s free in %s", humanize.IBytes(free), dir)
-		}
-	}
-	d.ledgerFile(ctx)
-}
-
-func (d *doctor) ledgerFile(ctx context.Context) {
-	path := d.config.LedgerPath(d.account)
-	if !config.Exists(path) {
-		d.noLedger(ctx, path)
-		return
-	}
-	l, err := ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
-	if damaged, ok := errors.AsType[*ledger.DamagedError](err); ok {
-		d.bad("ledger", damaged.Err, damaged.Error())
-		return
-	}
-	if err != nil {
-		d.bad("ledger", err, "run `perennial ledger verify`, and restore a backup if it does not hold")
-		return
-	}
-	defer func() { _ = l.Close() }()
-	seq, _, err := l.Head(ctx)
-	if err != nil {
-		d.bad("ledger", err, "run `perennial ledger verify`")
-		return
-	}
-	d.ok("ledger", "%s journal rows; `perennial ledger verify` proves them", humanize.Comma(seq))
-	d.pauses(ctx, l)
-	d.schedules(ctx, l)
-}
-
-// noLedger distinguishes a first start from a file that is gone: events were published
-// from the latter.
-func (d *doctor) noLedger(ctx context.Context, path string) {
-	const do = "put the very file back, or stop the runner where one works and make the ledger again: `perennial ledger restore --from-events`"
-	last, err := d.lastEvent(ctx)
-	switch {
-	case err != nil:
-		d.bad("ledger", path+" is not there, and whether events were published from it could not be read: "+err.Error(), "mend what is said of nats first; then "+do)
-	case last > 0 && d.config.NATS.External() && !d.runsHere():
-		d.ok("ledger", "not there: the next `perennial run` makes it from the %s rows on the events stream, and follows", humanize.Comma(int64(last)))
-	case last > 0:
-		d.bad("ledger", fmt.Sprintf("%s is not there, and %s rows of it are on the events stream", path, humanize.Comma(int64(last))), do)
-	default:
-		d.ok("ledger", "not there yet: the first `perennial run` makes it")
-	}
-}
-
-// runsHere reports whether a runner works in the data directory.
-func (d *doctor) runsHere() bool {
-	if !config.Exists(daemon.RunFile(d.config.DataDir)) {
-		return false
-	}
-	unlock, err := queue.LockDir(d.config.DataDir)
-	if err != nil {
-		return true
-	}
-	_ = unlock()
-	return false
-}
-
-// lastEvent is the newest row on the account's events stream, 0 where there is none.
-func (d *doctor) lastEvent(ctx context.Context) (uint64, error) {
-	if !d.app.externalNATS(d.config) && !config.Exists(filepath.Join(d.config.DataDir, "nats")) {
-		return 0, nil
-	}
-	h, err := d.app.openHistory(d.config, d.account)
-	if err != nil {
-		return 0, err
-	}
-	defer h.close()
-	last, _, err := h.queue.LastEvent(ctx, d.account)
-	if errors.Is(err, queue.ErrNoAccount) {
-		err = nil
-	}
-	return last.Seq, err
-}
 
 func (d *doctor) report() error {
 	wrong, account := 0, ""

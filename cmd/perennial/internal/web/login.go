@@ -53,7 +53,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	}
 	tokens, err := s.Tokens()
 	if err != nil {
-		s.Log.WithError(err).Error("the tokens file cannot be read: nobody signs in by it")
+		s.Log.WithError(err).Error("the tokens file cannot be read: no token signs in")
 		s.showLogin(w, r, http.StatusInternalServerError, "The tokens file cannot be read; the log says why.")
 		return
 	}

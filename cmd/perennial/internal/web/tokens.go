@@ -47,7 +47,7 @@ func (t Token) check() error {
 	return nil
 }
 
-// ReadTokens reads the tokens file, which nobody but its owner may read; one that is not
+// ReadTokens reads the tokens file, which only its owner may read; one that is not
 // there has none.
 func ReadTokens(path string) ([]Token, error) {
 	text, err := files.Read(path, maxTokensFile, onlyOwner)

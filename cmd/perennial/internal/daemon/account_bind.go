@@ -1,0 +1,68 @@
+// Waiting for the provider at the start of a turn, until it says whose account this is.
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"perennial/jobs"
+	"perennial/ledger/sleep"
+	"perennial/upstream"
+)
+
+// bind asks the provider until it answers; only an answer that does not fit is
+// an error.
+func (a *account) bind(ctx context.Context, runner *jobs.Runner) error {
+	wait, said := time.Second, ""
+	for {
+		err := runner.Bind(ctx)
+		var mismatch *jobs.BindingError
+		a.setUnbound("")
+		if err == nil || errors.As(err, &mismatch) || ctx.Err() != nil {
+			return err
+		}
+		a.setState(notBound(err))
+		pause := wait
+		if throttled, ok := errors.AsType[*jobs.ThrottledError](err); ok {
+			a.setState(err.Error())
+			pause = max(wait, min(time.Until(throttled.Until), longestBindWait))
+		} else {
+			a.setUnbound(notBound(err))
+		}
+		a.hasStarted()
+		if why := notBound(err); why != said {
+			a.log.Warn(why + ": nothing is sent before the provider's account can be read; trying again")
+			said = why
+		}
+		if err := waitOrResumed(ctx, runner, pause); err != nil {
+			return err
+		}
+		wait = min(2*wait, time.Minute)
+	}
+}
+
+// notBound distinguishes a provider that refuses the key from one that does not answer.
+func notBound(err error) string {
+	if refused, ok := errors.AsType[*upstream.Error](err); ok && refused.HTTPStatus/100 == 4 {
+		return "the provider refused: " + err.Error() + " (are app_id, the secret and base_url right?)"
+	}
+	return "the provider does not answer: " + err.Error()
+}
+
+// longestBindWait is after how long a start asks the provider again, even where its
+// Retry-After was longer.
+const longestBindWait = 10 * time.Minute
+
+// waitOrResumed waits until the time is over, or until an operator ends the Retry-After
+// that was in force.
+func waitOrResumed(ctx context.Context, runner *jobs.Runner, d time.Duration) error {
+	end, held := time.Now().Add(d), runner.Throttled()
+	for time.Now().Before(end) && runner.Throttled() == held {
+		if err := sleep.For(ctx, min(d, time.Second)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
