@@ -205,6 +205,10 @@ func orderReview(op Operation, o upstream.Order, reason string) Decision {
 // person, once its reads have had time to show it.
 func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	v := Verdict{code: h.Code, TraceID: h.TraceID, Reason: Bounded(h.Reason)}
+	if h.Unaskable {
+		v.Reason = fmt.Sprintf("the order was accepted as %q, which no request can ask for", Bounded(op.OrderNo))
+		return review(op, notExecuted, v)
+	}
 	if h.Code == upstream.CodeOrderNotFound {
 		v.Reason = "the provider does not show an order that it accepted"
 		if !young(op, h.Now) {
