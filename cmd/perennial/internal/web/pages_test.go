@@ -178,8 +178,10 @@ func TestAnOpenPageHearsOfAChange(t *testing.T) {
 		t.Fatalf("%s was not heard: %v", want, lines.Err())
 	}
 	heard("hello")
-	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "x"})
-	}))
-	heard("changed")
+	for range 3 { // also what comes right behind another change
+		check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+			return tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "x"})
+		}))
+		heard("changed")
+	}
 }
