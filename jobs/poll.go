@@ -69,7 +69,7 @@ func (r *Runner) Read(ctx context.Context, server time.Time, err error) {
 
 // readFailed is a failed read as Decide takes it.
 func (r *Runner) readFailed(err error) decide.OrderReadFailed {
-	h := decide.OrderReadFailed{Moment: r.moment(), Reason: err.Error()}
+	h := decide.OrderReadFailed{Moment: r.moment(), Reason: err.Error(), Unaskable: errors.Is(err, upstream.ErrBadID)}
 	var failed *upstream.Error
 	if !errors.As(err, &failed) {
 		return h

@@ -353,3 +353,33 @@ func TestWhatDifferedIsLookedAtAgainAfterARestart(t *testing.T) {
 		t.Errorf("%+v %v", x, c.Known)
 	}
 }
+
+// One order whose detail cannot be read keeps no other from being compared, nor the
+// wallet; what may concern the whole account ends the pass.
+func TestAnUnreadableOrderLeavesTheOthersCompared(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.buys(2)
+	bad, err := h.ledger.Operation(t.Context(), "buy-0/1")
+	check(t, err)
+	unreadable := append(h.handmade(1), bad.OrderNo)
+	var answer error
+	p := &retold{Client: h.client, order: func(o *upstream.Order) error {
+		if slices.Contains(unreadable, o.OrderNo) {
+			return answer
+		}
+		return nil
+	}}
+	for _, answer = range []error{notFoundError(upstream.CodeOK), notFoundError("order_archived"), fmt.Errorf("read: %w", upstream.ErrBadID)} {
+		x := h.pass(h.reconciler(p, 100))
+		notes := strings.Join(x.Notes, " ")
+		if x.Compared.Orders != 1 || !x.Compared.Wallet || x.Compared.Left != 2 ||
+			!strings.Contains(notes, unreadable[0]+" could not be read") || !strings.Contains(notes, unreadable[1]+" could not be read") {
+			t.Errorf("%v: %+v", answer, x)
+		}
+	}
+	answer = notFoundError(upstream.CodeAPIKeyRevoked)
+	if x, err := h.reconciler(p, 100).Reconcile(t.Context(), nil); err == nil {
+		t.Errorf("a revoked key is no matter of one order: %+v", x)
+	}
+}

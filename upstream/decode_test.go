@@ -42,6 +42,37 @@ func TestTrap10NullExpiryIsNil(t *testing.T) {
 	}
 }
 
+// The values of these members are not given (API: Fields not shown): they may be numbers.
+func TestDescriptionsAsNumbersLeaveTheRestReadable(t *testing.T) {
+	p := `{"proxy_id":"px_1","expires_at":"2026-11-21T12:00:00Z","status":3,"ip_type":1,"protocol":2}`
+	for read, page := range map[string]func() (upstream.Proxy, error){
+		"detail": func() (upstream.Proxy, error) { return getting(t, p).Proxy(t.Context(), "px_1") },
+		"list": func() (upstream.Proxy, error) {
+			page, err := getting(t, `{"l":[`+p+`],"has_more":false}`).ProxiesPage(t.Context(), upstream.PageRequest{})
+			if err != nil {
+				return upstream.Proxy{}, err
+			}
+			return page.Items[0], nil
+		},
+	} {
+		if got, err := page(); err != nil || got.ExpiresAt == nil || got.Status != "3" || got.IPType != "1" || got.Protocol != "2" {
+			t.Errorf("%s: %+v %v", read, got, err)
+		}
+	}
+	o, err := getting(t, `{"order_no":"o","status":"done","payment_status":2,"total_cents":300,"currency":"USD",`+
+		`"delivery":{"expected_count":1,"delivered_count":1,"complete":true,"available":true},"proxies":[`+p+`],`+
+		`"refund":{"status":1,"destination":{"type":"wallet"},"amount_cents":300,"currency":"USD"}}`).Order(t.Context(), "o")
+	if err != nil || *o.TotalCents != 300 || *o.Refund.AmountCents != 300 || o.PaymentStatus != "2" ||
+		len(o.Proxies) != 1 || o.Refund.Status != "1" || o.Refund.Destination == "" {
+		t.Errorf("%+v %v", o, err)
+	}
+	offers, err := getting(t, `{"offers":[{"offer_code":"f","ip_type":1,"protocol":["socks5"],"unit_price_cents":3}],"has_more":false}`).
+		OffersPage(t.Context(), upstream.OfferFilter{}, upstream.PageRequest{})
+	if err != nil || len(offers.Items) != 1 || *offers.Items[0].UnitPriceCents != 3 {
+		t.Errorf("%+v %v", offers, err)
+	}
+}
+
 func TestTrap25CentsAreWholeAndBig(t *testing.T) {
 	w := `{"environment":"sandbox","currency":"USD","cash_value":false,"balance_cents":%s}`
 	got, err := getting(t, fmt.Sprintf(w, "9007199254740993")).Wallet(context.Background())

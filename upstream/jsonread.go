@@ -217,6 +217,15 @@ func (o *object) text(key string) string {
 	return o.str(key)
 }
 
+// loose is text for a member that only describes: one of another type does not make the
+// rest unreadable, and is not taken for an absent one.
+func (o *object) loose(key string) string {
+	if v := o.raw(key); v != nil && (v[0] == '{' || v[0] == '[' || v[0] == 't' || v[0] == 'f') {
+		return "(not text)"
+	}
+	return o.text(key)
+}
+
 func unquote(v []byte) (string, bool) {
 	if v[0] != '"' {
 		return "", false

@@ -54,8 +54,8 @@ func decodeOffer(o *object) Offer {
 		o.fail("offer_code", "missing")
 	}
 	out := Offer{
-		OfferCode: o.str("offer_code"), Name: o.str("name"), CountryCode: o.str("country_code"), CountryName: o.str("country_name"),
-		Region: o.str("region"), LineName: o.str("line_name"), IPType: o.str("ip_type"), Protocol: o.str("protocol"),
+		OfferCode: o.str("offer_code"), Name: o.loose("name"), CountryCode: o.loose("country_code"), CountryName: o.loose("country_name"),
+		Region: o.loose("region"), LineName: o.loose("line_name"), IPType: o.loose("ip_type"), Protocol: o.loose("protocol"),
 		UnitPriceCents: o.optionalInt("unit_price_cents"), UnitPrice: o.decimal("unit_price"),
 		BaseDurationDays: o.integer("base_duration_days"), MaxQuantity: o.optionalInt("max_quantity"),
 	}

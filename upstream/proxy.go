@@ -24,8 +24,8 @@ func decodeProxy(o *object) Proxy {
 		o.fail("proxy_id", "missing")
 	}
 	return Proxy{
-		ProxyID: o.str("proxy_id"), Status: o.str("status"), IPType: o.str("ip_type"), CountryCode: o.str("country_code"),
-		Region: o.str("region"), LineName: o.str("line_name"), Protocol: o.str("protocol"),
+		ProxyID: o.str("proxy_id"), Status: o.text("status"), IPType: o.text("ip_type"), CountryCode: o.text("country_code"),
+		Region: o.text("region"), LineName: o.text("line_name"), Protocol: o.text("protocol"),
 		StartsAt: o.optionalTime("starts_at"), ExpiresAt: o.optionalTime("expires_at"),
 	}
 }

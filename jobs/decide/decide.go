@@ -97,6 +97,8 @@ type OrderReadFailed struct {
 	Reason  string
 	// RetryAfter is what the provider asked for, of a read that it refused for that.
 	RetryAfter upstream.RetryAfter
+	// Unaskable says that no request can name the order, so that no later one will.
+	Unaskable bool
 }
 
 // TooLate says that a decision on the operation came after a person or another runner

@@ -205,6 +205,10 @@ func orderReview(op Operation, o upstream.Order, reason string) Decision {
 // person, once its reads have had time to show it.
 func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	v := Verdict{code: h.Code, TraceID: h.TraceID, Reason: Bounded(h.Reason)}
+	if h.Unaskable {
+		v.Reason = fmt.Sprintf("the order was accepted as %q, which no request can ask for", Bounded(op.OrderNo))
+		return review(op, notExecuted, v)
+	}
 	if h.Code == upstream.CodeOrderNotFound {
 		v.Reason = "the provider does not show an order that it accepted"
 		if !young(op, h.Now) {
@@ -215,7 +219,7 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	if op.UnreadSince != nil {
 		unread = *op.UnreadSince
 	}
-	if meaningless(h.Code) && h.Now.Sub(unread) >= stalled {
+	if OfOneOrder(h.Code) && h.Now.Sub(unread) >= stalled {
 		v.Reason = fmt.Sprintf("the order could not be read for 24 hours: the provider answers %q: %s", h.Code, v.Reason)
 		return review(op, notExecuted, v)
 	}
@@ -240,10 +244,10 @@ func young(op Operation, now time.Time) bool {
 	return op.ProgressAt != nil && now.Sub(*op.ProgressAt) < ShownWithin
 }
 
-// meaningless reports whether a read was answered with a code that says neither that it
+// OfOneOrder reports whether a read of an order was answered with a code that says neither that it
 // will work later nor that the whole account is concerned. No answer at all is an
 // outage, which ends by itself.
-func meaningless(c upstream.Code) bool {
+func OfOneOrder(c upstream.Code) bool {
 	switch c {
 	case "", upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeReplayedNonce,
 		upstream.CodeAPIKeyRevoked, upstream.CodeInsufficientScope:

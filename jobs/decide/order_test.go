@@ -329,6 +329,15 @@ func TestTrap29OnlyWhatIsAvailableIsHandedOver(t *testing.T) {
 	}
 }
 
+func TestAnOrderThatNoRequestCanNameIsReviewed(t *testing.T) {
+	op := open()
+	op.OrderNo = ".."
+	d := Decide(op, OrderReadFailed{Moment: Moment{Now: noon}, Reason: "identifier is a path step", Unaskable: true})
+	if f, ok := d.Facts[0].(fact.OperationReview); !ok || f.Ambiguous || !strings.Contains(f.Reason, `".."`) {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestAFailedReadComesBackLaterAndLater(t *testing.T) {
 	fail := func(op Operation, h OrderReadFailed) (fact.OrderProgressed, Decision) {
 		h.Moment, h.Reason = Moment{Now: noon, Jitter: 0.5}, "HTTP 500"

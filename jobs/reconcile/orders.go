@@ -140,6 +140,10 @@ func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	case errors.Is(err, upstream.CodeOrderNotFound):
 		found = []Finding{{Kind: decide.FindingMissing, AmountCents: o.RefundedCents - o.ChargedCents,
 			Explanation: "the provider does not know the order; booked for it: " + p.Binding.Amount(o.ChargedCents-o.RefundedCents)}}
+	case aboutOne(err):
+		p.notef("order %s could not be read: %v", o.OrderNo, err)
+		p.still(o.OrderNo, "order "+o.OrderNo)
+		return nil
 	case err != nil:
 		return fmt.Errorf("read order %s: %w", o.OrderNo, err)
 	default:

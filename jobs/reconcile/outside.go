@@ -117,6 +117,12 @@ func (p *Pass) readForeign(ctx context.Context, no string, opened time.Time) err
 		delete(p.Foreign, no)
 		return nil
 	}
+	if aboutOne(err) {
+		p.foreignTurn = no
+		p.Compared.Left++
+		p.notef("order %s could not be read: %v", no, err)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("read order %s: %w", no, err)
 	}

@@ -262,6 +262,14 @@ func (p *Pass) unreadable(err error, what string) bool {
 	return true
 }
 
+// aboutOne reports whether the read of one order says nothing of the others: no request
+// can name it, or the provider answers with a code or data that mean only that order.
+// Whatever may concern the whole account ends the pass.
+func aboutOne(err error) bool {
+	var answered *upstream.Error
+	return errors.Is(err, upstream.ErrBadID) || errors.As(err, &answered) && decide.OfOneOrder(answered.Code)
+}
+
 // Fetch makes one request: through the rate, and heard.
 func Fetch[T any](ctx context.Context, c *Reconciler, do func(context.Context) (T, error)) (T, error) {
 	var none T

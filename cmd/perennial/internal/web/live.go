@@ -38,7 +38,11 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 	grown := make(chan struct{}, 1)
 	for _, a := range s.Accounts {
 		if x.MaySee(a.AccountName()) {
-			go s.watch(ctx, a, grown)
+			seq, _, err := a.Ledger().Head(ctx) // before the page hears that it is followed
+			if err != nil {
+				return // an ended stream is asked for again
+			}
+			go s.watch(ctx, a, seq, grown)
 		}
 	}
 	beat := time.NewTicker(liveBeat)
@@ -61,19 +65,19 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 	}
 }
 
-// watch says whenever the ledger of an account has grown, but not more often than
-// liveEvery.
-func (s *Server) watch(ctx context.Context, a Account, grown chan<- struct{}) {
+// watch says whenever the ledger of an account has grown beyond seq, but not more often
+// than liveEvery. What comes in between is said when that time has passed.
+func (s *Server) watch(ctx context.Context, a Account, seq int64, grown chan<- struct{}) {
 	pause := time.NewTicker(liveEvery)
 	defer pause.Stop()
-	for ctx.Err() == nil {
-		seq, _, err := a.Ledger().Head(ctx)
-		if err == nil {
-			select {
-			case <-a.Ledger().Changed(seq):
-			case <-ctx.Done():
-				return
-			}
+	for {
+		select {
+		case <-a.Ledger().Changed(seq):
+		case <-ctx.Done():
+			return
+		}
+		if head, _, err := a.Ledger().Head(ctx); err == nil {
+			seq = head
 			select {
 			case grown <- struct{}{}:
 			default:
