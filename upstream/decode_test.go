@@ -276,3 +276,22 @@ func TestTrap32And33BodiesAreCheckedBeforeSending(t *testing.T) {
 		}
 	}
 }
+
+// TestTrap41WhatLooksLikeCredentialsIsNoStatus: what an order or a refund is called goes
+// into the journal.
+func TestTrap41WhatLooksLikeCredentialsIsNoStatus(t *testing.T) {
+	const secret = "socks5://user:hunter2@198.51.100.7:1080"
+	o, err := getting(t, `{"order_no":"o","status":"`+secret+`","payment_status":"`+secret+`","total_cents":300,"currency":"USD","refund":{"status":"`+secret+`","destination":"`+secret+`"}}`).Order(t.Context(), "o")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{o.Status, o.PaymentStatus, o.Refund.Status, o.Refund.Destination} {
+		if text == "" || strings.Contains(text, "hunter2") {
+			t.Errorf("kept as %q", text)
+		}
+	}
+	o, err = getting(t, `{"order_no":"o","status":"procuring","total_cents":300,"currency":"USD"}`).Order(t.Context(), "o")
+	if err != nil || o.Status != "procuring" {
+		t.Errorf("%q %v", o.Status, err)
+	}
+}

@@ -220,10 +220,10 @@ func (o *object) text(key string) string {
 // loose is text for a member that only describes: one of another type does not make the
 // rest unreadable, and is not taken for an absent one.
 func (o *object) loose(key string) string {
-	if v := o.raw(key); v != nil && (v[0] == '{' || v[0] == '[' || v[0] == 't' || v[0] == 'f') {
+	if v := o.raw(key); len(v) > 0 && (v[0] == '{' || v[0] == '[' || v[0] == 't' || v[0] == 'f') {
 		return "(not text)"
 	}
-	return o.text(key)
+	return nameOf(o.text(key), traceLimit)
 }
 
 func unquote(v []byte) (string, bool) {

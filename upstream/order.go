@@ -122,7 +122,7 @@ func decodeOrderSummary(o *object) OrderSummary {
 		o.fail("order_no", "missing")
 	}
 	return OrderSummary{
-		OrderNo: o.str("order_no"), Status: o.str("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
+		OrderNo: o.str("order_no"), Status: nameOf(o.str("status"), traceLimit), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
 		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.time("created_at"),
 	}
 }
@@ -165,7 +165,7 @@ func decodeOrder(o *object) Order {
 		o.fail("order_no", "missing")
 	}
 	out := Order{
-		OrderNo: o.str("order_no"), Status: o.str("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
+		OrderNo: o.str("order_no"), Status: nameOf(o.str("status"), traceLimit), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
 		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.time("created_at"),
 		PollAfterSeconds: o.optionalInt("poll_after_seconds"), Delivery: decodeDelivery(o), Refund: decodeRefund(o),
 		Total: o.decimal("total"), Items: shownItems(o),
