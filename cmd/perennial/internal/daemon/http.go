@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"perennial/cmd/perennial/internal/web"
 )
 
 // httpHost serves health, metrics and the dashboard. None of them shows a
@@ -22,6 +24,7 @@ import (
 type httpHost struct {
 	host     *Host
 	server   *http.Server
+	pages    *web.Server
 	listener net.Listener
 }
 
@@ -42,6 +45,7 @@ func startHTTP(h *Host) (*httpHost, error) {
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
+	s.pages = pages
 	root := http.NewServeMux() // what is not a page is guarded here, and pages by themselves
 	for _, path := range []string{"/livez", "/readyz", "/nodes", "/metrics"} {
 		root.Handle(path, s.guarded(mux))
@@ -84,6 +88,7 @@ func (s *httpHost) close() {
 	if err := s.server.Shutdown(ctx); err != nil {
 		_ = s.server.Close()
 	}
+	s.pages.Close()
 }
 
 // livez is 200 unless a part of the process is stuck: only another start helps then, and

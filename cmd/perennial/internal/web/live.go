@@ -19,7 +19,7 @@ const (
 )
 
 // changes tells an open page when the ledger of an account that its person may see has
-// grown. The page is what it was otherwise: without it a person loads it again.
+// grown, or a figure has been made in the background. The page is what it was otherwise: without it a person loads it again.
 func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 	if s.live.Add(1) > maxLive {
 		s.live.Add(-1)
@@ -48,11 +48,14 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 	beat := time.NewTicker(liveBeat)
 	defer beat.Stop()
 	for said := "hello"; ; {
+		made := s.figures.next()
 		if _, err := fmt.Fprintf(w, "event: %s\ndata: %d\n\n", said, s.Clock().UnixMilli()); err != nil || control.Flush() != nil {
 			return
 		}
 		select {
 		case <-grown:
+			said = "changed"
+		case <-made:
 			said = "changed"
 		case <-beat.C:
 			said = "beat"

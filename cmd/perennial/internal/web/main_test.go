@@ -115,6 +115,7 @@ func newRig(t testing.TB) *rig {
 		ServesHost: func(host string) bool { return strings.HasPrefix(host, "127.0.0.1") },
 	})
 	h.server = httptest.NewServer(h.pages)
+	t.Cleanup(h.pages.Close)
 	t.Cleanup(h.server.Close)
 	h.client = h.browser()
 	return h

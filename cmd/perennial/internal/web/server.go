@@ -61,6 +61,7 @@ type Server struct {
 	logins   *rate.Limiter
 	pages    map[string]*template.Template
 	handler  http.Handler
+	figures  *figures
 	live     atomic.Int64 // open connections of changes
 }
 
@@ -76,7 +77,7 @@ var embedded embed.FS
 
 // New makes the pages.
 func New(c Config) *Server {
-	s := &Server{Config: c, sessions: newSessions(c.Key, c.Clock), logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow), pages: templates()}
+	s := &Server{Config: c, sessions: newSessions(c.Key, c.Clock), figures: newFigures(c.Clock), logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow), pages: templates()}
 	mux := http.NewServeMux()
 	static, _ := fs.Sub(embedded, "static") // it is there: it was compiled in
 	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
@@ -102,6 +103,9 @@ func New(c Config) *Server {
 	s.handler = s.guarded(mux)
 	return s
 }
+
+// Close ends what is made in the background.
+func (s *Server) Close() { s.figures.close() }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
@@ -151,6 +155,7 @@ type view struct {
 	Command  string // the command that does the same as a change
 	Now      time.Time
 	Version  string
+	Pending  bool // a figure is being made for the first time: the page has to be looked at again
 	Data     any
 }
 
@@ -189,6 +194,9 @@ func (s *Server) show(q accountRequest, name, title string, data any) {
 	v.Account, v.Standby = q.account.AccountName(), q.account.Role() == roleStandby
 	v.CanAct = q.session.MayChange(v.Account)
 	v.Data = data
+	if waits, ok := data.(interface{ Pending() bool }); ok {
+		v.Pending = waits.Pending()
+	}
 	s.page(q.to, q.Request, name, http.StatusOK, v)
 }
 

@@ -1,0 +1,162 @@
+// Figures that take long to make, such as a sum over every entry: they are made in the
+// background, once for all who ask, and a page shows the last ones with their time.
+
+package web
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	// figureWait is how long a page waits for a figure that was never made.
+	figureWait = 25 * time.Millisecond
+	// figureWithin bounds the making of one.
+	figureWithin = 5 * time.Minute
+	// figureShare bounds the time that is spent on one figure: a twentieth.
+	figureShare = 20
+	// figureKept is for how long one is kept that nobody asks for.
+	figureKept = 15 * time.Minute
+	// figuresAtOnce is how many are made at the same time.
+	figuresAtOnce = 2
+)
+
+// figures are the values that were made, by name.
+type figures struct {
+	clock func() time.Time
+	ctx   context.Context //nolint:containedctx // of the process: a figure outlives the page that asked first
+	end   context.CancelFunc
+	work  sync.WaitGroup
+	turn  chan struct{}
+
+	mu   sync.Mutex
+	all  map[string]*figure
+	more chan struct{} // closed when one has been made
+}
+
+// figure is one value.
+type figure struct {
+	value any
+	err   error
+	at    time.Time // when it had been made; zero: never
+	tried time.Time // when that was tried last
+	took  time.Duration
+	since time.Time     // when its making began; zero: it is not being made
+	made  chan struct{} // closed when that is over
+	asked time.Time
+}
+
+func newFigures(clock func() time.Time) *figures {
+	ctx, end := context.WithCancel(context.Background())
+	return &figures{clock: clock, ctx: ctx, end: end, turn: make(chan struct{}, figuresAtOnce), all: map[string]*figure{}, more: make(chan struct{})}
+}
+
+// close ends what is being made.
+func (f *figures) close() {
+	f.end()
+	f.work.Wait()
+}
+
+// next is closed when the next figure has been made.
+func (f *figures) next() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.more
+}
+
+// Made is a figure as a page shows it.
+type Made[T any] struct {
+	Value T
+	At    time.Time // when it had been made; zero: it has not been yet
+	Since time.Time // a newer one is being made since; zero: none is
+	Err   string    // why the last attempt failed; Value is of before
+}
+
+// Known reports whether there is a value.
+func (m Made[T]) Known() bool { return !m.At.IsZero() }
+
+// Pending reports whether the page has to be looked at again for a value.
+func (m Made[T]) Pending() bool { return m.At.IsZero() && m.Err == "" }
+
+// lately is the figure of a name, which make makes: at most so old, unless its making takes
+// more than a twentieth of that time. An older one is returned while a new one is made;
+// where there is none, it waits a little.
+func lately[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
+	one := f.ask(name, fresh, func(ctx context.Context) (any, error) { return produce(ctx) })
+	f.mu.Lock()
+	never, made := one.at.IsZero() && one.err == nil, one.made
+	f.mu.Unlock()
+	if never && made != nil {
+		wait := time.NewTimer(figureWait)
+		defer wait.Stop()
+		select {
+		case <-made:
+		case <-wait.C:
+		case <-ctx.Done():
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := Made[T]{At: one.at, Since: one.since}
+	if value, ok := one.value.(T); ok {
+		out.Value = value
+	}
+	if one.err != nil {
+		out.Err = one.err.Error()
+	}
+	return out
+}
+
+// ask is the figure of a name; a new one is begun where it is older than fresh.
+func (f *figures) ask(name string, fresh time.Duration, produce func(context.Context) (any, error)) *figure {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock()
+	for other, x := range f.all {
+		if x.since.IsZero() && now.Sub(x.asked) > figureKept {
+			delete(f.all, other)
+		}
+	}
+	one := f.all[name]
+	if one == nil {
+		one = &figure{}
+		f.all[name] = one
+	}
+	one.asked = now
+	age := now.Sub(one.tried)
+	if !one.since.IsZero() || f.ctx.Err() != nil || age >= 0 && age < max(fresh, figureShare*one.took) {
+		return one
+	}
+	one.since, one.made = now, make(chan struct{})
+	f.work.Go(func() { f.make(one, produce) })
+	return one
+}
+
+func (f *figures) make(one *figure, produce func(context.Context) (any, error)) {
+	ctx, cancel := context.WithTimeout(f.ctx, figureWithin)
+	defer cancel()
+	var value any
+	var err error
+	began := time.Now()
+	select {
+	case f.turn <- struct{}{}:
+		began = time.Now()
+		value, err = produce(ctx)
+		<-f.turn
+	case <-ctx.Done():
+		err = errors.New("the runner ends")
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one.err, one.took, one.since = err, time.Since(began), time.Time{}
+	one.tried = f.clock()
+	if err == nil {
+		one.value, one.at = value, one.tried
+	}
+	close(one.made)
+	one.made = nil
+	close(f.more)
+	f.more = make(chan struct{})
+}

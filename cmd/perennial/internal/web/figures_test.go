@@ -1,0 +1,48 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestAFigureIsMadeOnceForAllAndShownWhileANewerOneIsMade.
+func TestAFigureIsMadeOnceForAllAndShownWhileANewerOneIsMade(t *testing.T) {
+	now := atomic.Int64{}
+	f := newFigures(func() time.Time { return noon.Add(time.Duration(now.Load())) })
+	defer f.close()
+	var times atomic.Int64
+	gate := make(chan error)
+	produce := func(context.Context) (int64, error) {
+		err := <-gate
+		return times.Add(1), err
+	}
+	ask := func() Made[int64] { return lately(t.Context(), f, "one", time.Minute, produce) }
+	if m := ask(); m.Known() || !m.Pending() || m.Since.IsZero() {
+		t.Fatalf("a figure that is being made is %+v", m)
+	}
+	if m := ask(); !m.Pending() { // the same one
+		t.Fatalf("%+v", m)
+	}
+	made := f.next()
+	gate <- nil
+	<-made
+	if m := ask(); m.Value != 1 || m.Pending() || !m.Since.IsZero() {
+		t.Fatalf("a figure that was made is %+v", m)
+	}
+	now.Store(int64(2 * time.Minute))
+	if m := ask(); m.Value != 1 || m.Since.IsZero() || !m.At.Equal(noon) {
+		t.Fatalf("an old figure is %+v", m)
+	}
+	made = f.next()
+	gate <- errors.New("the disk is away")
+	<-made
+	if m := ask(); m.Value != 1 || m.Err != "the disk is away" || !m.At.Equal(noon) {
+		t.Fatalf("behind a failure it is %+v", m)
+	}
+	if times.Load() != 2 {
+		t.Errorf("made %d times", times.Load())
+	}
+}
