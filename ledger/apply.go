@@ -98,6 +98,12 @@ func (t *Tx) applyCommand(r Row, f fact.Fact) error {
 func (t *Tx) applyAccepted(r Row, f fact.CommandAccepted) error {
 	err := t.exec(`INSERT INTO commands (id, kind, content_hash, accepted_seq, accepted_at, reply_to) VALUES (?, ?, ?, ?, ?, ?)`,
 		f.CommandID, string(f.Kind), f.ContentHash, r.Seq, r.Time, f.ReplyTo)
+	for name, value := range f.Labels {
+		if err != nil {
+			break
+		}
+		err = t.exec(`INSERT INTO command_labels (name, value, accepted_at, command_id) VALUES (?, ?, ?, ?)`, name, value, r.Time, f.CommandID)
+	}
 	if err != nil {
 		return err
 	}

@@ -76,6 +76,11 @@ func money(t testing.TB, l *Ledger) string {
 		check(t, err)
 		fmt.Fprintf(&out, "%s %+v\n", by, totals)
 	}
+	labelled, err := l.OperationsPage(ctx, OperationsQuery{Name: "ticket", Value: "OPS-7", Limit: 10_000})
+	check(t, err)
+	for _, o := range labelled.Operations {
+		fmt.Fprintf(&out, "labelled %s\n", o.ID)
+	}
 	entries, err := l.Postings(ctx, 0, 100_000)
 	check(t, err)
 	fmt.Fprintf(&out, "%+v\n", entries)

@@ -46,7 +46,7 @@ func tablesOf(t testing.TB, path string) map[string]string {
 	check(t, err)
 	defer func() { _ = db.Close() }()
 	all := map[string]string{}
-	for _, table := range append([]string{"journal", "spent", "state_counts"}, projections...) {
+	for _, table := range append([]string{"journal", "spent", "state_counts", "command_labels"}, projections...) {
 		columns, err := columnsOf(t.Context(), db, table)
 		check(t, err)
 		columns = slices.DeleteFunc(columns, func(name string) bool { return table == "commands" && name == "reply_to" }) // younger than the files of before

@@ -38,8 +38,8 @@ type base struct {
 var snapshotted = append(slices.Clone(projections), "archived")
 
 // running are the tables that follow from those of a snapshot: they are not in it,
-// and filled behind it. Triggers keep state_counts; apply keeps spent.
-var running = []string{"spent", "state_counts"}
+// and filled behind it. Triggers keep state_counts; apply keeps the others.
+var running = []string{"spent", "state_counts", "command_labels"}
 
 // leftOfRows is what stays of archived rows, as the table archived holds it: of
 // the rows that the file holds, and of those that had gone before.
@@ -277,7 +277,7 @@ func (f *fold) load(b *base) error {
 	if sum.text() != b.snapshotHash {
 		return &BrokenError{Check: "snapshot", Detail: fmt.Sprintf("its hash is %s and the journal was begun with %s: it was changed", sum.text(), b.snapshotHash)}
 	}
-	return f.w.exec(spentAgain)
+	return errors.Join(f.w.exec(spentAgain), f.w.exec(labelsAgain))
 }
 
 // fill writes the rows of a chunk into their table.
@@ -299,3 +299,7 @@ const spentAgain = `INSERT INTO spent (quarter, first_seq, last_seq, cents)
 	SELECT a.time / 900000000, min(t.seq), max(t.seq), sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END)
 	FROM transfers t JOIN archived a ON a.seq = t.seq
 	WHERE t.kind = 'charge' OR t.kind = 'suspense' OR t.kind = 'refund' GROUP BY 1`
+
+// labelsAgain fills command_labels from what is left of a snapshot's acceptances.
+const labelsAgain = `INSERT INTO command_labels (name, value, accepted_at, command_id)
+	SELECT e.key, e.value, c.accepted_at, c.id FROM commands c JOIN archived a ON a.seq = c.accepted_seq JOIN json_each(a.data, '$.labels') e`

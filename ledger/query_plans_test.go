@@ -343,6 +343,7 @@ var wholeTables = map[string]string{
 	"Ledger.TotalsBy":     "a person asks for the sums of the whole book",
 	"firstUnfinished":     "an archiving, which reads everything anyway",
 	"leftOfRows":          "an archiving takes what is left of every row",
+	"labelsAgain":         "a fold that begins with a snapshot reads all of it",
 	"leftWithoutNames":    "a verification compares with an older archiving",
 	"Ledger.joins":        "a verification compares what was left of every row",
 	"fold.beginAs":        "a verification begins with the whole snapshot",

@@ -48,21 +48,63 @@ func (l *Ledger) Postings(ctx context.Context, from int64, limit int) (all []Pos
 // EachPosting calls yield for up to limit postings from a journal sequence on,
 // as they are read.
 func (l *Ledger) EachPosting(ctx context.Context, from int64, limit int, yield func(Posting) error) error {
-	return each(l.query(ctx, `SELECT seq, time, kind, account, amount_cents, operation, order_no, proxy_id, `+handOf+`
-		FROM v_postings v WHERE seq >= ? ORDER BY seq, n, amount_cents DESC LIMIT ?`, from, limit), func(s scanner) error {
-		var p Posting
-		var at int64
-		var hand string
-		err := s.Scan(&p.Seq, &at, &p.Kind, &p.Account, &p.AmountCents, &p.Operation, &p.OrderNo, &p.ProxyID, &hand)
-		if err == nil && hand != "" {
-			err = json.Unmarshal([]byte(hand), &p.Hand)
-		}
+	return each(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq >= ? ORDER BY seq, n, amount_cents DESC LIMIT ?`, from, limit), func(s scanner) error {
+		p, err := scanPosting(s)
 		if err != nil {
 			return err
 		}
-		p.Time = fromMicros(at)
 		return yield(p)
 	})
+}
+
+// postingColumns are those of v_postings v that scanPosting reads.
+const postingColumns = `seq, time, kind, account, amount_cents, operation, order_no, proxy_id, ` + handOf
+
+func scanPosting(s scanner) (p Posting, err error) {
+	var at int64
+	var hand string
+	err = s.Scan(&p.Seq, &at, &p.Kind, &p.Account, &p.AmountCents, &p.Operation, &p.OrderNo, &p.ProxyID, &hand)
+	if err == nil && hand != "" {
+		err = json.Unmarshal([]byte(hand), &p.Hand)
+	}
+	p.Time = fromMicros(at)
+	return p, err
+}
+
+// PostingsBefore lists the postings of up to limit rows that booked something, from before
+// a journal sequence on, the last first; 0 begins with the newest. next is where the
+// following page begins, 0 at the end.
+func (l *Ledger) PostingsBefore(ctx context.Context, before int64, limit int) (all []Posting, next int64, err error) {
+	if before <= 0 {
+		before = 1 << 62
+	}
+	seqs, err := collect(l.query(ctx, `SELECT DISTINCT seq FROM transfers WHERE seq < ? ORDER BY seq DESC LIMIT ?`, before, limit+1), func(s scanner) (seq int64, err error) {
+		return seq, s.Scan(&seq)
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(seqs) > limit {
+		seqs = seqs[:limit]
+		next = seqs[limit-1]
+	}
+	all, err = l.PostingsOf(ctx, seqs)
+	return all, next, err
+}
+
+// PostingsOf lists the postings of some rows of the journal, in their order.
+func (l *Ledger) PostingsOf(ctx context.Context, seqs []int64) (all []Posting, err error) {
+	for _, seq := range seqs {
+		err := each(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq = ? ORDER BY n, amount_cents DESC`, seq), func(s scanner) error {
+			p, err := scanPosting(s)
+			all = append(all, p)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // Booking is one double entry that an answer would make.

@@ -55,6 +55,39 @@ func (l *Ledger) Decisions(ctx context.Context, p Period, yield func(Decision) e
 	}
 }
 
+// decisionTypes is the condition of the index journal_decisions: the facts that decisionOf
+// reads.
+const decisionTypes = `(type = 'command.released' OR type = 'command.cancelled' OR type = 'operation.resolved'
+	OR type = 'proxy.retired' OR type = 'proxy.reinstated' OR type = 'proxy.revealed' OR type = 'account.paused' OR type = 'account.resumed'
+	OR type = 'ledger.recorded' OR type = 'sweep.planned' OR type = 'sweep.finished' OR type = 'schedule.paused' OR type = 'schedule.resumed'
+	OR type = 'dead.requeued' OR type = 'dead.dropped')`
+
+// DecisionsBefore lists up to limit decisions from before a journal sequence on, the last
+// first; 0 begins with the newest. next is where the following page begins, 0 at the end.
+// What was archived is not among them.
+func (l *Ledger) DecisionsBefore(ctx context.Context, before int64, limit int) (all []Decision, next int64, err error) {
+	if before <= 0 {
+		before = 1 << 62
+	}
+	rows, err := collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq < ? AND `+decisionTypes+` ORDER BY seq DESC LIMIT ?`, before, decisionsAtOnce), scanRow)
+	for _, r := range rows {
+		if len(all) == limit {
+			return all, next, err
+		}
+		d, bad := decisionOf(r)
+		if bad != nil {
+			return all, 0, bad
+		}
+		if next = r.Seq; d.By != "" {
+			all = append(all, d)
+		}
+	}
+	if len(rows) < decisionsAtOnce {
+		next = 0
+	}
+	return all, next, err
+}
+
 // decisionOf is what a row says that a person decided; By is empty where it says nothing
 // of the kind.
 func decisionOf(r Row) (d Decision, err error) {

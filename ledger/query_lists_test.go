@@ -1,0 +1,203 @@
+package ledger
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger/fact"
+)
+
+// listedBook has operations in every state, many of one instant, with labels, some of a
+// schedule.
+func listedBook(t *testing.T) *book {
+	t.Helper()
+	b := newBook(t)
+	b.add(history()...)
+	for i := range 40 {
+		id := fmt.Sprintf("many-%02d", i)
+		f := accepted(fact.KindRenewal, id+"/0001", "px_"+id)
+		if i%3 == 0 {
+			f.Labels = map[string]string{"team": "shop", "n": fmt.Sprint(i % 2)}
+		}
+		if i%10 == 0 {
+			b.add(fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(time.Duration(i+10) * time.Hour), Plan: "p" + id, Commands: []json.RawMessage{}, Planned: []fact.PlannedCommand{{CommandID: id, Proxies: 1, EstimateCents: 300}}})
+		}
+		facts := []fact.Fact{f}
+		if i%2 == 0 {
+			facts = append(facts, sending(id+"/0001", 1))
+		}
+		if i%4 == 0 {
+			facts = append(facts, settled(id+"/0001", "completed", line("px_"+id, "succeeded", 300, 0)))
+		}
+		b.add(facts...)
+	}
+	return b
+}
+
+// operationsByHand are the operations of a query, found without it.
+func (b *book) operationsByHand(q OperationsQuery) (all []string) {
+	b.t.Helper()
+	ids, err := collect(b.query(b.t.Context(), `SELECT o.id FROM operations o JOIN commands c ON c.id = o.command_id
+		WHERE (?1 = '' OR o.state = ?1) AND (?2 = '' OR o.kind = ?2)
+		AND (?3 = '' OR EXISTS (SELECT 1 FROM journal j, json_each(j.data, '$.labels') e WHERE j.type = 'command.accepted' AND j.operation = c.id AND e.key = ?3 AND e.value = ?4))
+		AND (?5 = '' OR EXISTS (SELECT 1 FROM sweep_commands s WHERE s.command_id = c.id AND s.schedule = ?5))
+		AND o.accepted_at >= ?6 AND o.accepted_at < ?7`,
+		string(q.State), string(q.Kind), q.Name, q.Value, q.Schedule, micros(q.From), micros(q.Until)), scanText)
+	check(b.t, err)
+	return ids
+}
+
+// TestAListHasEachOperationOfAQueryOnce: by state, kind, label, schedule and time, on pages
+// of any size, the last accepted first.
+func TestAListHasEachOperationOfAQueryOnce(t *testing.T) {
+	b := listedBook(t)
+	begin, end := noon.AddDate(-1, 0, 0), noon.AddDate(1, 0, 0)
+	var middle int64
+	check(t, b.read.QueryRowContext(t.Context(), `SELECT accepted_at FROM operations ORDER BY accepted_at LIMIT 1 OFFSET 30`).Scan(&middle))
+	var queries []OperationsQuery
+	for _, state := range append([]fact.State{""}, fact.States...) {
+		for _, kind := range []fact.Kind{"", fact.KindOrder, fact.KindRenewal} {
+			for _, label := range []string{"", "team=shop", "n=1", "n=none"} {
+				name, value, _ := strings.Cut(label, "=")
+				for _, schedule := range []string{"", "keep"} {
+					q := OperationsQuery{State: state, Kind: kind, Name: name, Value: value, Schedule: schedule, From: begin, Until: end}
+					queries = append(queries, q)
+					if schedule == "" {
+						q.From = fromMicros(middle)
+						queries = append(queries, q)
+						q.From, q.Until = begin, fromMicros(middle)
+						queries = append(queries, q)
+					}
+				}
+			}
+		}
+	}
+	some := 0
+	for _, q := range queries {
+		want := b.operationsByHand(q)
+		some += len(want)
+		for _, q.Limit = range []int{1, 7, 1000} {
+			q.Before = Cursor{}
+			var got []fact.Operation
+			for range 200 {
+				p, err := b.OperationsPage(t.Context(), q)
+				check(t, err)
+				got = append(got, p.Operations...)
+				if q.Before = CursorOf(p.Next.String()); p.Next == (Cursor{}) {
+					break
+				}
+			}
+			ids := make([]string, 0, len(got))
+			for i, o := range got {
+				if ids = append(ids, o.ID); i > 0 && q.Schedule == "" && o.AcceptedAt.After(got[i-1].AcceptedAt) && o.CommandID != got[i-1].CommandID {
+					t.Errorf("%+v: %s comes behind %s", q, o.ID, got[i-1].ID)
+				}
+			}
+			slices.Sort(ids)
+			slices.Sort(want)
+			if !slices.Equal(ids, want) {
+				t.Errorf("%+v: %q, and there are %q", q, ids, want)
+			}
+		}
+	}
+	if some < 200 {
+		t.Errorf("only %d operations were asked for", some)
+	}
+}
+
+// TestAPageLooksThroughABoundedPartOfTheList and says where it goes on.
+func TestAPageLooksThroughABoundedPartOfTheList(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1000), accepted(fact.KindOrder, "rare/1"), sending("rare/1", 1), fact.OrderAccepted{Ref: ref("rare/1"), Attempt: 1, OrderNo: "no of rare/1", NextAt: noon},
+		fact.OrderDelivered{OrderState: orderState("rare/1", "completed", 0, 0), ProxyIDs: []string{"px_new"}})
+	for from := 0; from < lookedMost; from += 1000 {
+		facts := make([]fact.Fact, 0, 1000)
+		for i := range 1000 {
+			facts = append(facts, accepted(fact.KindOrder, fmt.Sprintf("common-%d/1", from+i)))
+		}
+		b.add(facts...)
+	}
+	q := OperationsQuery{State: fact.StateDelivered, Limit: 50}
+	p, err := b.OperationsPage(t.Context(), q)
+	if check(t, err); len(p.Operations) != 0 || p.Next == (Cursor{}) || p.Next.At().Before(noon.AddDate(-1, 0, 0)) {
+		t.Fatalf("the first page is %+v", p)
+	}
+	q.Before = p.Next
+	if p, err = b.OperationsPage(t.Context(), q); err != nil || len(p.Operations) != 1 || p.Next != (Cursor{}) {
+		t.Fatalf("the second page is %+v, %v", p, err)
+	}
+}
+
+// TestDecisionsAreFoundByTheirIndex: the same ones as by reading every row, on pages, and
+// no type of fact that can carry a decision is missing in it.
+func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
+	b := listedBook(t)
+	var want []Decision
+	check(t, b.Decisions(t.Context(), Period{From: noon.AddDate(-1, 0, 0)}, func(d Decision) error {
+		want = append(want, d)
+		return nil
+	}))
+	slices.Reverse(want)
+	if len(want) < 10 {
+		t.Fatalf("only %d decisions", len(want))
+	}
+	for _, limit := range []int{1, 4, 1000} {
+		var got []Decision
+		for before := int64(-1); before != 0; {
+			part, next, err := b.DecisionsBefore(t.Context(), before, limit)
+			check(t, err)
+			got, before = append(got, part...), next
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%d at once: %+v\nand reading every row %+v", limit, got, want)
+		}
+	}
+	for name := range fact.Types() {
+		data := `{"by":"ada","reason":"r","detail":"by ada: r","cause":"person"}`
+		if d, err := decisionOf(Row{Type: name, Data: data}); err == nil && d.By != "" && !strings.Contains(decisionTypes, `'`+name+`'`) {
+			t.Errorf("%s is a decision, and not in decisionTypes", name)
+		}
+	}
+}
+
+// TestPostingsFromTheEndAreThoseFromTheBeginning.
+func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
+	b := listedBook(t)
+	want, err := b.Postings(t.Context(), 0, 10_000)
+	check(t, err)
+	slices.SortStableFunc(want, func(x, y Posting) int { return cmp.Compare(y.Seq, x.Seq) })
+	for _, limit := range []int{1, 7, 1000} {
+		var got []Posting
+		for before := int64(-1); before != 0; {
+			part, next, err := b.PostingsBefore(t.Context(), before, limit)
+			check(t, err)
+			got, before = append(got, part...), next
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%d at once: %+v\nand from the beginning %+v", limit, got, want)
+		}
+	}
+}
+
+func TestATraceIDFindsItsOperations(t *testing.T) {
+	b := newBook(t)
+	traced := accepted(fact.KindRenewal, "r1/0001", "px_1")
+	traced.Traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	first, second := ref("r1/0001"), ref("r1/0001")
+	first.TraceID, second.TraceID = "trc_first", "trc_second"
+	b.add(opened(1000), traced, sending("r1/0001", 1), fact.OperationWaiting{Ref: first, Attempt: 1, Reason: "reset", NextAt: noon}, sending("r1/0001", 2),
+		fact.RenewalSettled{Ref: second, Status: "completed", Attempt: 2, Lines: fact.Lines{ChargedCents: 300, Items: []fact.Line{line("px_1", "succeeded", 300, 0)}}},
+		accepted(fact.KindRenewal, "r2/0001", "px_2"))
+	for trace, want := range map[string]string{"trc_first": "r1/0001", "trc_second": "r1/0001", "4bf92f3577b34da6a3ce929d0e0e4736": "r1", "trc_none": ""} {
+		got, err := b.Traced(t.Context(), trace, 5)
+		if check(t, err); strings.Join(got, " ") != want {
+			t.Errorf("%s: %q", trace, got)
+		}
+	}
+}

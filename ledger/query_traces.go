@@ -1,0 +1,45 @@
+// Operations by a trace id, the provider's or the publisher's.
+
+package ledger
+
+import (
+	"context"
+	"slices"
+)
+
+// tracedAtOnce is how many rows one statement of a search reads: a longer read would keep
+// the log from being cut.
+const tracedAtOnce = 20_000
+
+// Traced lists the subjects, operations or commands, of up to limit rows that carry a trace
+// id, the last first. There is no index of trace ids, which would cost the writer a tenth
+// of its time: it reads the journal from its end, a million operations in seconds. Of what
+// was archived only the last trace id of each operation is found.
+func (l *Ledger) Traced(ctx context.Context, trace string, limit int) (all []string, err error) {
+	add := func(s scanner) error {
+		var id string
+		if err := s.Scan(&id); err != nil {
+			return err
+		}
+		if !slices.Contains(all, id) {
+			all = append(all, id)
+		}
+		return nil
+	}
+	var rows int64
+	if err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(rowid), 0) FROM operations`).Scan(&rows); err != nil {
+		return nil, err
+	}
+	for ; rows > 0 && len(all) < limit; rows -= tracedAtOnce {
+		if err := each(l.query(ctx, `SELECT id FROM operations WHERE rowid > ? AND rowid <= ? AND trace_id = ? ORDER BY rowid DESC LIMIT ?`,
+			rows-tracedAtOnce, rows, trace, limit), add); err != nil {
+			return nil, err
+		}
+	}
+	seq, _, err := l.Head(ctx)
+	for ; err == nil && seq > 0 && len(all) < limit; seq -= tracedAtOnce {
+		err = each(l.query(ctx, `SELECT operation FROM journal WHERE seq > ? AND seq <= ? AND operation <> '' AND instr(data, ?) > 0 ORDER BY seq DESC LIMIT ?`,
+			seq-tracedAtOnce, seq, trace, limit), add)
+	}
+	return all, err
+}
