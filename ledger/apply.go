@@ -216,7 +216,7 @@ func (t *Tx) applyReview(r Row, f fact.OperationReview) error {
 }
 
 func (t *Tx) applyResolved(r Row, f fact.OperationResolved) error {
-	if err := errors.Join(t.bookResolution(r, f), t.applyBought(f.Labels, f.ProxyIDs, f.Proxies)); err != nil {
+	if err := errors.Join(t.bookResolution(r, f), t.applyBought(f.Ref, f.ProxyIDs, f.Proxies)); err != nil {
 		return err
 	}
 	state := fact.LineNotCharged

@@ -65,7 +65,7 @@ func (t *Tx) applyOrder(r Row, f fact.Fact) error {
 	case fact.OrderProgressed:
 		return t.orderState(r, f.OrderState, "open", f.Reason, micros(f.NextAt))
 	case fact.OrderDelivered:
-		if err := t.applyBought(f.Labels, f.ProxyIDs, f.Proxies); err != nil {
+		if err := t.applyBought(f.Ref, f.ProxyIDs, f.Proxies); err != nil {
 			return err
 		}
 		return t.orderState(r, f.OrderState, "delivered", "", nil)

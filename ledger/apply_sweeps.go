@@ -66,9 +66,15 @@ func (t *Tx) applyWarned(proxyID string, expiresAt, threshold int64) error {
 		proxyID, expiresAt, threshold)
 }
 
-// applyBought remembers the offer and the labels of the order that a proxy came with:
-// filters of schedules go by labels.
-func (t *Tx) applyBought(labels map[string]string, ids []string, proxies []fact.DeliveredProxy) error {
+// applyBought remembers the order that a proxy came with, its offer, and its labels:
+// filters of schedules go by them.
+func (t *Tx) applyBought(of fact.Ref, ids []string, proxies []fact.DeliveredProxy) error {
+	for _, id := range ids {
+		err := t.exec(`INSERT INTO delivered (proxy_id, operation) VALUES (?, ?) ON CONFLICT (proxy_id) DO UPDATE SET operation = excluded.operation`, id, of.OperationID)
+		if err != nil {
+			return err
+		}
+	}
 	for _, p := range proxies {
 		if p.OfferCode == "" {
 			continue
@@ -79,11 +85,8 @@ func (t *Tx) applyBought(labels map[string]string, ids []string, proxies []fact.
 			return err
 		}
 	}
-	if len(labels) == 0 {
-		return nil
-	}
 	for _, id := range ids {
-		for name, value := range labels {
+		for name, value := range of.Labels {
 			err := t.exec(`INSERT INTO proxy_labels (proxy_id, name, value) VALUES (?, ?, ?)
 				ON CONFLICT (proxy_id, name) DO UPDATE SET value = excluded.value`, id, name, value)
 			if err != nil {

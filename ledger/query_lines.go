@@ -33,6 +33,25 @@ func (l *Ledger) Lines(ctx context.Context, operationID string) ([]RenewalLine, 
 	})
 }
 
+// NamedBefore lists up to limit operations that bought, or were to renew, a proxy and were
+// accepted before an operation was, the last first. The zero operation is behind all.
+func (l *Ledger) NamedBefore(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
+	before := int64(1 << 62)
+	if o.ID != "" {
+		before = micros(o.AcceptedAt)
+	}
+	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE (accepted_at, id) < (?2, ?3)
+		AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)
+		ORDER BY accepted_at DESC, id DESC LIMIT ?4`, proxyID, before, o.ID, limit), scanOperation)
+}
+
+// NamedAfter is NamedBefore for what was accepted behind an operation, the first first.
+func (l *Ledger) NamedAfter(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
+	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE (accepted_at, id) > (?2, ?3)
+		AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)
+		ORDER BY accepted_at, id LIMIT ?4`, proxyID, micros(o.AcceptedAt), o.ID, limit), scanOperation)
+}
+
 // Claimant returns the operation that holds the right to renew the proxy, ""
 // when none does.
 func (t *Tx) Claimant(proxyID string) (string, error) {

@@ -201,3 +201,33 @@ func TestATraceIDFindsItsOperations(t *testing.T) {
 		}
 	}
 }
+
+// TestTheWayOfAProxyIsFoundFromItsOrderOn: the order that delivered it, and each renewal.
+func TestTheWayOfAProxyIsFoundFromItsOrderOn(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1000), accepted(fact.KindOrder, "o/1"), sending("o/1", 1), fact.OrderAccepted{Ref: ref("o/1"), Attempt: 1, OrderNo: "no of o/1", NextAt: noon},
+		fact.OrderDelivered{OrderState: orderState("o/1", "completed", 0, 0), ProxyIDs: []string{"px_1", "px_2"}})
+	for _, id := range []string{"r1/0001", "r2/0001"} {
+		b.add(accepted(fact.KindRenewal, id, "px_1", "px_other"), sending(id, 1), settled(id, "completed", line("px_1", "succeeded", 300, 0), line("px_other", "succeeded", 300, 0)))
+	}
+	ids := func(all []fact.Operation, err error) (text string) {
+		t.Helper()
+		check(t, err)
+		for _, o := range all {
+			text += o.ID + " "
+		}
+		return text
+	}
+	first := b.operation("r1/0001")
+	for what, x := range map[string][2]string{
+		"all":    {ids(b.NamedBefore(t.Context(), "px_1", fact.Operation{}, 10)), "r2/0001 r1/0001 o/1 "},
+		"before": {ids(b.NamedBefore(t.Context(), "px_1", first, 1)), "o/1 "},
+		"after":  {ids(b.NamedAfter(t.Context(), "px_1", first, 1)), "r2/0001 "},
+		"other":  {ids(b.NamedBefore(t.Context(), "px_2", fact.Operation{}, 10)), "o/1 "},
+	} {
+		if x[0] != x[1] {
+			t.Errorf("%s: %q, and not %q", what, x[0], x[1])
+		}
+	}
+	b.proves()
+}

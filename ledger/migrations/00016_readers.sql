@@ -26,5 +26,16 @@ CREATE INDEX journal_decisions ON journal (seq) WHERE type = 'command.released' 
     OR type = 'ledger.recorded' OR type = 'sweep.planned' OR type = 'sweep.finished' OR type = 'schedule.paused' OR type = 'schedule.resumed'
     OR type = 'dead.requeued' OR type = 'dead.dropped';
 
+-- The order that delivered each proxy. Of what was archived before this table was made
+-- it holds nothing.
+CREATE TABLE delivered (
+    proxy_id  TEXT PRIMARY KEY,
+    operation TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO delivered (proxy_id, operation)
+    SELECT e.value, j.data ->> '$.operation_id' FROM journal j JOIN json_each(j.data, '$.proxy_ids') e
+    WHERE j.type = 'order.delivered' OR j.type = 'operation.resolved' ORDER BY j.seq
+    ON CONFLICT (proxy_id) DO UPDATE SET operation = excluded.operation;
+
 -- +goose Down
 SELECT 1;
