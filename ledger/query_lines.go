@@ -55,8 +55,18 @@ func (l *Ledger) NamedAfter(ctx context.Context, proxyID string, o fact.Operatio
 // Claimant returns the operation that holds the right to renew the proxy, ""
 // when none does.
 func (t *Tx) Claimant(proxyID string) (string, error) {
-	var operation string
-	err := t.queryRow(`SELECT operation FROM lines WHERE proxy_id = ? AND claim = 1`, proxyID).Scan(&operation)
+	return claimant(t.queryRow(claimantQuery, proxyID))
+}
+
+// Claimant is Tx.Claimant for readers.
+func (l *Ledger) Claimant(ctx context.Context, proxyID string) (string, error) {
+	return claimant(l.read.QueryRowContext(ctx, claimantQuery, proxyID))
+}
+
+const claimantQuery = `SELECT operation FROM lines WHERE proxy_id = ? AND claim = 1`
+
+func claimant(row scanner) (operation string, err error) {
+	err = row.Scan(&operation)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}

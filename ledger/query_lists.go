@@ -172,7 +172,8 @@ func (l *Ledger) OperationsPage(ctx context.Context, q OperationsQuery) (p Opera
 		}
 	}
 	keys, err := collect(l.query(ctx, w.keys, append(args, last.at, last.id, q.Limit+1)...), func(s scanner) (k listKey, err error) {
-		return k, s.Scan(&k.at, &k.id, &k.of)
+		err = s.Scan(&k.at, &k.id, &k.of)
+		return k, err
 	})
 	for i, k := range keys {
 		if err != nil || len(p.Operations) >= q.Limit {

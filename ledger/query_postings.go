@@ -79,7 +79,8 @@ func (l *Ledger) PostingsBefore(ctx context.Context, before int64, limit int) (a
 		before = 1 << 62
 	}
 	seqs, err := collect(l.query(ctx, `SELECT DISTINCT seq FROM transfers WHERE seq < ? ORDER BY seq DESC LIMIT ?`, before, limit+1), func(s scanner) (seq int64, err error) {
-		return seq, s.Scan(&seq)
+		err = s.Scan(&seq)
+		return seq, err
 	})
 	if err != nil {
 		return nil, 0, err

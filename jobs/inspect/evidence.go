@@ -44,6 +44,10 @@ type HistoryEntry struct {
 	Ambiguous  bool      `json:"ambiguous,omitempty"`
 	TraceID    string    `json:"trace_id,omitempty"`
 	Text       string    `json:"text,omitempty"`
+	// BodyBytes is the length of what was sent. NextAt is what was decided: not before
+	// then is it sent again, or read.
+	BodyBytes int        `json:"body_bytes,omitempty"`
+	NextAt    *time.Time `json:"next_at,omitempty"`
 }
 
 // ExpiryEvidence is a line's expiry before the renewal and now. Moved is nil
@@ -133,19 +137,19 @@ func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 func entryOf(f fact.Fact, currency string) HistoryEntry {
 	switch f := f.(type) {
 	case fact.OperationSending:
-		return HistoryEntry{Attempt: f.Attempt, Text: "sent as " + f.AppID + ": " + decide.Bounded(f.Body)}
+		return HistoryEntry{Attempt: f.Attempt, BodyBytes: len(f.Body), Text: "sent as " + f.AppID + ": " + decide.Bounded(f.Body)}
 	case fact.OperationUnsent:
-		return HistoryEntry{Attempt: f.Attempt, TraceID: f.TraceID, Text: f.Reason}
+		return HistoryEntry{Attempt: f.Attempt, TraceID: f.TraceID, Text: f.Reason, NextAt: &f.NextAt}
 	case fact.OperationWaiting:
-		return HistoryEntry{Attempt: f.Attempt, Code: f.Code, HTTPStatus: f.HTTPStatus, Ambiguous: f.Ambiguous, TraceID: f.TraceID, Text: f.Reason}
+		return HistoryEntry{Attempt: f.Attempt, Code: f.Code, HTTPStatus: f.HTTPStatus, Ambiguous: f.Ambiguous, TraceID: f.TraceID, Text: f.Reason, NextAt: &f.NextAt}
 	case fact.OperationReview:
 		return HistoryEntry{Attempt: f.Attempt, Code: f.Code, HTTPStatus: f.HTTPStatus, Ambiguous: f.Ambiguous, TraceID: f.TraceID, Text: f.Reason}
 	case fact.OperationResolved:
 		return HistoryEntry{Text: fmt.Sprintf("%s %s %s, by %s: %s", f.Outcome, fact.Amount(f.ChargedCents, currency), f.ProxyID, fact.Signed(f.By, f.User), f.Reason)}
 	case fact.OrderAccepted:
-		return HistoryEntry{Attempt: f.Attempt, TraceID: f.TraceID, Text: "order " + f.OrderNo}
+		return HistoryEntry{Attempt: f.Attempt, TraceID: f.TraceID, Text: "order " + f.OrderNo, NextAt: &f.NextAt}
 	case fact.OrderProgressed:
-		return HistoryEntry{TraceID: f.TraceID, Text: fmt.Sprintf("status %q, %d of %d delivered: %s", f.Status, f.DeliveredCount, f.ExpectedCount, f.Reason)}
+		return HistoryEntry{TraceID: f.TraceID, Text: fmt.Sprintf("status %q, %d of %d delivered: %s", f.Status, f.DeliveredCount, f.ExpectedCount, f.Reason), NextAt: &f.NextAt}
 	case fact.RenewalSettled:
 		return HistoryEntry{Attempt: f.Attempt, Code: f.Code, TraceID: f.TraceID, Text: f.Status}
 	case fact.LedgerDiscrepancy:

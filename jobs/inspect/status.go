@@ -64,6 +64,20 @@ type OperationStatus struct {
 // Status reads the status of a command, by its id or by an operation's id. The
 // error is ledger.ErrNotFound for an id that never came.
 func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, error) {
+	return status(ctx, l, id, wholeStatusOf)
+}
+
+// Brief is Status without the lines and the delivered proxies of its operations: a command
+// of 100,000 proxies has a thousand.
+func Brief(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, error) {
+	return status(ctx, l, id, func(_ context.Context, _ *ledger.Ledger, o fact.Operation, currency string) (OperationStatus, error) {
+		return statusOf(o, currency), nil
+	})
+}
+
+type statusMaker func(context.Context, *ledger.Ledger, fact.Operation, string) (OperationStatus, error)
+
+func status(ctx context.Context, l *ledger.Ledger, id string, of statusMaker) (CommandStatus, error) {
 	accepted, archivedIn, err := acceptance(ctx, l, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		if op, opErr := l.Operation(ctx, id); opErr == nil {
@@ -97,7 +111,7 @@ func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, er
 	}
 	s.WaitsFor = waitsFor(records, pauses)
 	for _, o := range records {
-		one, err := wholeStatusOf(ctx, l, o, currency)
+		one, err := of(ctx, l, o, currency)
 		if err != nil {
 			return s, err
 		}

@@ -99,6 +99,10 @@ func lately[T any](ctx context.Context, f *figures, name string, fresh time.Dura
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return madeOf[T](one)
+}
+
+func madeOf[T any](one *figure) Made[T] {
 	out := Made[T]{At: one.at, Since: one.since}
 	if value, ok := one.value.(T); ok {
 		out.Value = value
@@ -107,6 +111,18 @@ func lately[T any](ctx context.Context, f *figures, name string, fresh time.Dura
 		out.Err = one.err.Error()
 	}
 	return out
+}
+
+// peek is the figure of a name as it stands; asked is false where nobody has asked for it.
+func peek[T any](f *figures, name string) (m Made[T], asked bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one := f.all[name]
+	if one == nil {
+		return m, false
+	}
+	one.asked = f.clock()
+	return madeOf[T](one), true
 }
 
 // ask is the figure of a name; a new one is begun where it is older than fresh.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/jobs/inspect"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
@@ -46,19 +47,27 @@ func hostileData(text string) map[string]any {
 	return map[string]any{
 		"failed": text, "login": loginView{Next: text, Wrong: text, Tokens: true},
 		"overview":   []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Paused: []ledger.Pause{{Scope: text, Cause: text, Detail: text}}, Schedules: []schedules.Status{status}, Reconciled: text}},
-		"operations": operationsView{Query: text, Label: text, Rows: []inspect.OperationStatus{o}, Older: "?before=1"},
-		"operation": operationView{
+		"operations": &operationsView{Label: text, Schedule: text, From: text, Wrong: "", Schedules: []string{text}, Rows: []inspect.OperationStatus{o}, Older: "?before=1"},
+		"operation": &operationView{
 			Evidence: inspect.Evidence{OperationStatus: o, History: []inspect.HistoryEntry{{Type: text, Code: text, TraceID: text, Text: text}}, Notes: []string{text}, Orders: []inspect.OrderEvidence{{OrderNo: text}},
 				Answers: []inspect.Answer{{Say: text, ProxyID: text, NewOperation: text, Bookings: []ledger.Booking{{Debit: text, Credit: text}}}}},
 			Command: inspect.CommandStatus{CommandID: text, State: text, Labels: labels, WaitsFor: text, Operations: []inspect.OperationStatus{o, o}},
-			Facts:   []factRow{{ledger.Row{Type: text, Hash: text}, text}},
+			Happens: text, Facts: []factRow{{ledger.Row{Type: text, Hash: text}, text, text}}, Steps: []step{{HistoryEntry: inspect.HistoryEntry{Type: text, Code: text, TraceID: text, Text: text}}},
+			Booked: []ledger.Posting{{Kind: text, Account: text, ProxyID: text}}, Way: []wayOfProxy{{RenewalLine: ledger.RenewalLine{ProxyID: text, State: fact.LineState(text)}, Before: text, After: text}},
 		},
 		"reviews":   reviewsView{Rows: []ledger.Review{{OperationID: text, ProxyID: text, Code: text, Reason: text}}, Currency: text},
 		"schedules": schedulesView{Rows: []schedules.Status{status}}, "schedule": scheduleView{Status: status, NoPlan: text, Slots: []ledger.Slot{{State: text, Plan: text}}},
 		"proxies": proxiesView{Within: text, Rows: []ledger.Proxy{p}, Next: text}, "proxy": proxyView{Proxy: p, Listed: true, Currency: text, Operations: []fact.Ref{{OperationID: text}}},
-		"money":   moneyView{Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}, Postings: []ledger.Posting{{Kind: text, Account: text, Operation: text}}},
-		"log":     []ledger.Decision{{Fact: text, About: text, By: text, Reason: text, Outcome: text}},
-		"changed": changedView{Does: text, Why: text, Warning: text, Back: "/"},
+		"money": moneyView{
+			Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}, Month: text, Days: Made[[]ledger.BookTotal]{At: noon, Err: text, Value: []ledger.BookTotal{{SubjectTotal: ledger.SubjectTotal{Subject: text}}}},
+			entriesView: entriesView{Postings: []ledger.Posting{{Kind: text, Account: text, Operation: text, ProxyID: text, Hand: ledger.Hand{By: text, Reason: text}}}},
+			Checks: []askedProof{{"verify", text, true, Made[proof]{At: noon, Err: text, Value: proof{Broken: text, Reconciled: &reconcile.Reconciliation{
+				Findings: []reconcile.Finding{{Kind: text, OperationID: text, OrderNo: text, ProxyID: text, Explanation: text}}, Notes: []string{text},
+			}}}}},
+		},
+		"statement": statementView{Month: text, Earlier: text, Later: text, Made: Made[*ledger.Statement]{At: noon, Value: &ledger.Statement{Currency: text, HeadNote: text, Labels: []ledger.SubjectTotal{{Subject: text}}, Days: []ledger.SubjectTotal{{Subject: text}}}}},
+		"log":       decisionsView{Rows: []ledger.Decision{{Fact: text, About: text, By: text, User: text, Reason: text, Outcome: text}}},
+		"changed":   changedView{Does: text, Why: text, Warning: text, Back: "/"},
 	}
 }
 

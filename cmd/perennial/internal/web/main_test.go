@@ -179,7 +179,7 @@ func (h *rig) book(name string) *book {
 			}
 		}
 		expires := noon.Add(3 * time.Hour)
-		return tx.Observe(1, ledger.Proxy{ProxyID: "px_1", Status: markup, CountryCode: "US", Region: markup, ExpiresAt: &expires})
+		return tx.Observe(1, ledger.Proxy{ProxyID: "px_1", Status: markup, CountryCode: "US", Region: markup, ExpiresAt: &expires, SeenAt: noon})
 	}))
 	return b
 }

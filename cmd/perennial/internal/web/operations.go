@@ -1,15 +1,15 @@
-// Operations: the list with its filters, and one operation in full.
+// The list of operations, with its filters and its search.
 
 package web
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
+	"time"
 
 	"perennial/jobs/inspect"
 	"perennial/ledger"
@@ -19,119 +19,155 @@ import (
 const (
 	// listed is how many operations a page of the list shows.
 	listed = 50
-	// scanned bounds the commands that one page of a filtered list reads.
-	scanned  = 20_000
-	scanStep = 500
-	// unfinishedListed is how many operations that have not ended a page shows.
-	unfinishedListed = 500
+	// tracedShown is how many operations of one trace id are named.
+	tracedShown = 20
+	// traceKept is for how long a search by trace id is not made again.
+	traceKept = time.Minute
 )
 
 // operationsView is the list of operations.
 type operationsView struct {
-	Query    string
-	State    fact.State
-	Kind     fact.Kind
-	Label    string
-	States   []fact.State
-	Kinds    []fact.Kind
-	Rows     []inspect.OperationStatus
-	Older    string // the address of what was accepted before; "" at the end
-	First    bool   // the page shows the first accepted ones of more
-	Scanned  bool   // the page ends because so many commands were read
-	Currency string
+	Query     string
+	State     fact.State
+	Kind      fact.Kind
+	Label     string
+	Schedule  string
+	From      string // days, UTC
+	Until     string
+	Wrong     string // of the filters
+	States    []fact.State
+	Kinds     []fact.Kind
+	Schedules []string
+	Rows      []inspect.OperationStatus
+	Older     string     // the address of what was accepted before; "" at the end
+	LookedTo  *time.Time // the page ends there because so many operations were looked through
+	Filters   string     // the address without a page
+	Currency  string
+	Trace     *Made[[]string] // of a search by trace id
 }
+
+// Pending reports whether a search is under way.
+func (v *operationsView) Pending() bool { return v.Trace != nil && v.Trace.Pending() }
 
 func (s *Server) operations(q accountRequest) {
 	ctx, form := q.Context(), q.URL.Query()
 	v := operationsView{
 		Query: strings.TrimSpace(form.Get("q")), State: fact.State(form.Get("state")), Kind: fact.Kind(form.Get("kind")), Label: strings.TrimSpace(form.Get("label")),
-		States: fact.States, Kinds: []fact.Kind{fact.KindOrder, fact.KindRenewal},
+		Schedule: form.Get("schedule"), From: form.Get("from"), Until: form.Get("until"), States: fact.States, Kinds: []fact.Kind{fact.KindOrder, fact.KindRenewal},
 	}
-	if v.Query != "" {
-		if to := found(ctx, q.account, v.Query); to != "" {
-			http.Redirect(q.to, q.Request, to, http.StatusSeeOther)
-			return
-		}
-		s.show(q, "operations", "Operations", v)
+	if strings.Contains(v.Query, "=") && v.Label == "" && found(ctx, q.account, v.Query) == "" {
+		http.Redirect(q.to, q.Request, to(q.account.AccountName(), "operations", "label", v.Query), http.StatusSeeOther)
 		return
 	}
-	before, _ := strconv.ParseInt(form.Get("before"), 10, 64)
-	last, err := v.read(ctx, q.account.Ledger(), before)
+	var err error
+	if v.Currency, err = currencyOf(ctx, q.account); err == nil && v.Query != "" {
+		s.search(q, v)
+		return
+	}
+	if err == nil {
+		err = v.read(ctx, q.account.Ledger(), form)
+	}
 	if err != nil {
 		s.broken(q, err)
 		return
 	}
-	if last > 0 {
-		form.Set("before", strconv.FormatInt(last, 10))
-		v.Older = "?" + form.Encode()
-	}
-	s.show(q, "operations", "Operations", v)
+	v.Schedules = s.scheduleNames(q)
+	s.show(q, "operations", "Operations", &v)
 }
 
-// read fills the rows with operations of commands that were accepted before a journal
-// sequence, the last first; last is where the next page goes on, 0 at the end.
-func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, before int64) (last int64, err error) {
-	if v.Currency, err = l.Currency(ctx); err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		return 0, err
+// currencyOf is the currency of an account's amounts, "" before its ledger is opened.
+func currencyOf(ctx context.Context, a Account) (string, error) {
+	currency, err := a.Ledger().Currency(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = nil
 	}
-	if v.State != "" && !v.State.Ended() && v.Kind == "" && v.Label == "" {
-		return 0, v.readUnfinished(ctx, l)
-	}
-	for read := 0; read < scanned; {
-		commands, err := l.AcceptedBefore(ctx, before, scanStep)
-		if err != nil {
-			return 0, err
-		}
-		for _, c := range commands {
-			before = c.Seq
-			read++
-			if err := v.take(ctx, l, c); err != nil {
-				return 0, err
-			}
-			if len(v.Rows) >= listed {
-				return before, nil
-			}
-		}
-		if len(commands) < scanStep {
-			return 0, nil
-		}
-	}
-	v.Scanned = true
-	return before, nil
+	return currency, err
 }
 
-// take adds the operations of a command that are asked for.
-func (v *operationsView) take(ctx context.Context, l *ledger.Ledger, c ledger.Accepted) error {
-	if !v.fits(c) {
+// read fills the rows with a page of the list.
+func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Values) error {
+	name, value, labelled := strings.Cut(v.Label, "=")
+	query := ledger.OperationsQuery{State: v.State, Kind: v.Kind, Name: name, Value: value, Schedule: v.Schedule, Before: ledger.CursorOf(form.Get("before")), Limit: listed}
+	from, errFrom := dayOf(v.From)
+	until, errUntil := dayOf(v.Until)
+	switch err := errors.Join(errFrom, errUntil); {
+	case err != nil:
+		v.Wrong = err.Error()
+	case v.Label != "" && (!labelled || name == ""):
+		v.Wrong = fmt.Sprintf("The label %q has no name and value: write it as team=shop.", v.Label)
+	}
+	if v.Wrong != "" {
 		return nil
 	}
-	records, err := l.OperationsOf(ctx, c.CommandID)
-	for _, o := range records {
-		if v.State == "" || o.State == v.State {
-			v.Rows = append(v.Rows, statusOf(o, v.Currency))
-		}
+	query.From = from
+	if !until.IsZero() {
+		query.Until = until.AddDate(0, 0, 1)
 	}
-	return err
-}
-
-// readUnfinished fills the rows with what has not ended: few, and found by an index.
-func (v *operationsView) readUnfinished(ctx context.Context, l *ledger.Ledger) error {
-	records, err := l.OperationsIn(ctx, v.State, unfinishedListed)
-	for _, o := range records {
+	page, err := l.OperationsPage(ctx, query)
+	if err != nil {
+		return err
+	}
+	for _, o := range page.Operations {
 		v.Rows = append(v.Rows, statusOf(o, v.Currency))
 	}
-	v.First = len(records) == unfinishedListed
-	return err
+	form.Del("before")
+	v.Filters = "?" + form.Encode()
+	if page.Next != (ledger.Cursor{}) {
+		if form.Set("before", page.Next.String()); len(v.Rows) < listed {
+			at := page.Next.At()
+			v.LookedTo = &at
+		}
+		v.Older = "?" + form.Encode()
+	}
+	return nil
 }
 
-// fits reports whether operations of a command may be listed.
-func (v *operationsView) fits(c ledger.Accepted) bool {
-	if v.Kind != "" && c.Kind != v.Kind {
-		return false
+// dayOf reads a day as a form has it; zero for none.
+func dayOf(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
 	}
-	name, value, _ := strings.Cut(v.Label, "=")
-	have, ok := c.Labels[name]
-	return v.Label == "" || ok && have == value
+	at, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return at, fmt.Errorf("%q is no day: write one such as 2026-12-31", text)
+	}
+	return at, nil
+}
+
+// scheduleNames are the account's schedules, none where no runner answers.
+func (s *Server) scheduleNames(q accountRequest) (names []string) {
+	type named struct {
+		Schedule string `json:"schedule"`
+	}
+	all := lately(q.Context(), s.figures, "schedules "+q.account.AccountName(), time.Minute, func(ctx context.Context) (all []named, err error) {
+		ctx, cancel := context.WithTimeout(ctx, askWithin)
+		defer cancel()
+		err = q.account.Ask(ctx, "sweeps", struct{}{}, &all)
+		return all, err
+	})
+	for _, x := range all.Value {
+		names = append(names, x.Schedule)
+	}
+	return names
+}
+
+// search goes to what has an id. What has none may be a trace id, which is looked for in
+// the background.
+func (s *Server) search(q accountRequest, v operationsView) {
+	if to := found(q.Context(), q.account, v.Query); to != "" {
+		http.Redirect(q.to, q.Request, to, http.StatusSeeOther)
+		return
+	}
+	trace := lately(q.Context(), s.figures, "trace "+q.account.AccountName()+" "+v.Query, traceKept, func(ctx context.Context) ([]string, error) {
+		return q.account.Ledger().Traced(ctx, v.Query, tracedShown)
+	})
+	v.Trace = &trace
+	if len(trace.Value) == 1 {
+		http.Redirect(q.to, q.Request, addressOf(q.account, "operation", trace.Value[0]), http.StatusSeeOther)
+		return
+	}
+	v.Schedules = s.scheduleNames(q)
+	s.show(q, "operations", "Operations", &v)
 }
 
 func statusOf(o fact.Operation, currency string) inspect.OperationStatus {
@@ -145,8 +181,8 @@ func statusOf(o fact.Operation, currency string) inspect.OperationStatus {
 // provider's, or a proxy; "" for none.
 func found(ctx context.Context, a Account, id string) string {
 	l := a.Ledger()
-	if status, err := inspect.Status(ctx, l, id); err == nil {
-		if len(status.Operations) > 0 {
+	if status, err := inspect.Brief(ctx, l, id); err == nil {
+		if len(status.Operations) == 1 {
 			id = status.Operations[0].OperationID
 		}
 		return addressOf(a, "operation", id)
@@ -157,7 +193,7 @@ func found(ctx context.Context, a Account, id string) string {
 	if _, err := l.Proxy(ctx, id); err == nil {
 		return addressOf(a, "proxy", id)
 	}
-	if ends, err := l.EndingsOf(ctx, id, 1); err == nil && len(ends) > 0 {
+	if named, err := l.NamedBefore(ctx, id, fact.Operation{}, 1); err == nil && len(named) > 0 {
 		return addressOf(a, "proxy", id)
 	}
 	return ""
@@ -167,91 +203,4 @@ func found(ctx context.Context, a Account, id string) string {
 // any character.
 func addressOf(a Account, page, id string) string {
 	return "/a/" + a.AccountName() + "/" + page + "?id=" + url.QueryEscape(id)
-}
-
-// operationView is one operation in full.
-type operationView struct {
-	inspect.Evidence
-	Command inspect.CommandStatus
-	Review  bool
-	Facts   []factRow
-}
-
-// factRow is a fact of an operation's command, as its event has it.
-type factRow struct {
-	ledger.Row
-	Pretty string
-}
-
-func (s *Server) operation(q accountRequest) {
-	ctx, id := q.Context(), q.URL.Query().Get("id")
-	l := q.account.Ledger()
-	command, err := inspect.Status(ctx, l, id)
-	if errors.Is(err, ledger.ErrNotFound) {
-		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "No command or operation has this id.", nil)
-		return
-	}
-	if err != nil {
-		s.broken(q, err)
-		return
-	}
-	v := operationView{Command: command}
-	if len(command.Operations) > 0 {
-		which := command.Operations[0].OperationID
-		for _, o := range command.Operations {
-			if o.OperationID == id {
-				which = id
-			}
-		}
-		if v.Evidence, err = s.evidence(ctx, q.account, which); err != nil {
-			s.broken(q, err)
-			return
-		}
-		v.Review = v.State == fact.StateReview || len(v.Answers) > 0
-		rows, err := l.RowsOf(ctx, which)
-		if _, archived := errors.AsType[*ledger.ArchivedError](err); err != nil && !archived {
-			s.broken(q, err)
-			return
-		}
-		for _, row := range rows {
-			v.Facts = append(v.Facts, factRow{row, pretty(row.Data)})
-		}
-	}
-	s.show(q, "operation", "Operation "+v.OperationID, v)
-}
-
-// evidence is what the runner collects, which asks the provider too, or without one what
-// the ledger alone knows.
-func (s *Server) evidence(ctx context.Context, a Account, id string) (e inspect.Evidence, err error) {
-	o, err := a.Ledger().Operation(ctx, id)
-	if err == nil && o.State == fact.StateReview {
-		limited, cancel := context.WithTimeout(ctx, evidenceWithin)
-		defer cancel()
-		if err := a.Ask(limited, "evidence", map[string]string{"id": id}, &e); err == nil {
-			return e, nil
-		}
-	}
-	e, err = inspect.CollectEvidence(ctx, a.Ledger(), nil, id)
-	if err == nil && o.State == fact.StateReview {
-		e.Notes = append(e.Notes, "No runner answered: this is what the ledger alone knows.")
-	}
-	return e, err
-}
-
-// evidenceWithin is how long a page waits for what the provider is asked for.
-const evidenceWithin = 3 * askWithin
-
-// pretty is JSON for a reader.
-func pretty(data string) string {
-	var v any
-	d := json.NewDecoder(strings.NewReader(data))
-	d.UseNumber()
-	if d.Decode(&v) != nil {
-		return data
-	}
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return data
-	}
-	return string(text)
 }

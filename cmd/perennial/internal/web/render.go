@@ -18,7 +18,7 @@ import (
 
 // pageNames are the pages; each is templates/NAME.html inside templates/layout.html.
 var pageNames = []string{
-	"login", "failed", "overview", "operations", "operation", "reviews", "schedules", "schedule", "proxies", "proxy", "money", "log", "changed",
+	"login", "failed", "overview", "operations", "operation", "reviews", "schedules", "schedule", "proxies", "proxy", "money", "statement", "log", "changed",
 }
 
 func templates() map[string]*template.Template {
@@ -42,6 +42,7 @@ var functions = template.FuncMap{
 		}
 		return humanize.RelTime(*at, now, "ago", "from now")
 	},
+	"lag": lag,
 	"add": func(a, b int64) int64 { return a + b },
 	"sub": func(a, b int64) int64 { return a - b },
 }
@@ -83,6 +84,17 @@ func roughly(d time.Duration) string {
 		return fmt.Sprintf("%d days", int(d.Hours()/24))
 	}
 	return fmt.Sprintf("%d hours", int(d.Hours()))
+}
+
+// lag is a short span of time: that between two facts.
+func lag(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
 }
 
 // to is the address of an account's page, with an id or further fields by name and value.

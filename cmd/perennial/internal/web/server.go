@@ -95,6 +95,8 @@ func New(c Config) *Server {
 		"GET /a/{account}/proxies":        s.proxies,
 		"GET /a/{account}/proxy":          s.proxy,
 		"GET /a/{account}/money":          s.money,
+		"GET /a/{account}/statement":      s.statement,
+		"POST /a/{account}/check/{what}":  s.prove,
 		"POST /a/{account}/change/{what}": s.change,
 		"GET /a/{account}/log":            s.decisions,
 	} {

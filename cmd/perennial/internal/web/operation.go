@@ -1,0 +1,251 @@
+// One operation, in full.
+
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"perennial/jobs/inspect"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+const (
+	// siblingsShown is how many operations of a command its page names.
+	siblingsShown = 100
+	// linesShown is how many lines have their neighbours looked up: a chunk has no more.
+	linesShown = 100
+	// bookedShown is how many entries of the book an operation's page shows.
+	bookedShown = 40
+	// factsShown is how many of its facts it shows: the first and the last ones.
+	factsShown = 200
+)
+
+// operationView is one operation in full.
+type operationView struct {
+	inspect.Evidence
+	Command  inspect.CommandStatus
+	Siblings int // operations of the command that are not named
+	Review   bool
+	Happens  string // what happens next
+	Steps    []step
+	Facts    []factRow
+	LeftOut  int // facts that are not shown
+	Booked   []ledger.Posting
+	Bookings int // of which Booked are the first
+	Way      []wayOfProxy
+
+	asking bool // the provider
+}
+
+// Pending reports whether evidence is still to come.
+func (v *operationView) Pending() bool { return v.asking }
+
+// step is one line of what happened.
+type step struct {
+	inspect.HistoryEntry
+	After time.Duration // since the step before
+}
+
+// factRow is a fact of an operation's command, as its event has it.
+type factRow struct {
+	ledger.Row
+	EventID string
+	Pretty  string
+}
+
+// wayOfProxy is a line with the operations around it that bought or renewed its proxy.
+type wayOfProxy struct {
+	ledger.RenewalLine
+	Claimed       bool
+	Before, After string
+}
+
+func (s *Server) operation(q accountRequest) {
+	ctx, id := q.Context(), q.URL.Query().Get("id")
+	command, err := inspect.Brief(ctx, q.account.Ledger(), id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "No command or operation has this id.", nil)
+		return
+	}
+	v := operationView{Command: command}
+	if err == nil && len(command.Operations) > 0 {
+		which := command.Operations[0].OperationID
+		if slices.ContainsFunc(command.Operations, func(o inspect.OperationStatus) bool { return o.OperationID == id }) {
+			which = id
+		}
+		err = s.readOperation(ctx, q.account, which, &v)
+	}
+	if err != nil {
+		s.broken(q, err)
+		return
+	}
+	v.Siblings = max(0, len(command.Operations)-siblingsShown)
+	v.Command.Operations = command.Operations[:min(len(command.Operations), siblingsShown)]
+	title := "Operation " + v.OperationID
+	if v.OperationID == "" {
+		title = "Command " + command.CommandID
+	}
+	s.show(q, "operation", title, &v)
+}
+
+// readOperation reads all that a page shows of an operation.
+func (s *Server) readOperation(ctx context.Context, a Account, id string, v *operationView) (err error) {
+	l := a.Ledger()
+	o, err := l.Operation(ctx, id)
+	if err != nil {
+		return err
+	}
+	if v.Evidence, v.asking, err = s.evidence(ctx, a, o); err != nil {
+		return err
+	}
+	if o.Kind.MakesOrder() && v.ProxyIDs == nil {
+		if whole, err := inspect.Status(ctx, l, id); err == nil && len(whole.Operations) > 0 {
+			v.ProxyIDs = whole.Operations[0].ProxyIDs
+		}
+	}
+	v.Review, v.Happens = v.State == fact.StateReview || len(v.Answers) > 0, happensNext(o, v.Command.WaitsFor)
+	for i, h := range v.History {
+		one := step{HistoryEntry: h}
+		if i > 0 {
+			one.After = h.Time.Sub(v.History[i-1].Time)
+		}
+		v.Steps = append(v.Steps, one)
+	}
+	rows, err := l.RowsOf(ctx, id)
+	if _, archived := errors.AsType[*ledger.ArchivedError](err); err != nil && !archived {
+		return err
+	}
+	seqs := make([]int64, 0, len(rows))
+	for i, row := range rows {
+		seqs = append(seqs, row.Seq)
+		if i < factsShown/2 || i >= len(rows)-factsShown/2 {
+			v.Facts = append(v.Facts, factRow{row, a.AccountName() + "/" + row.Hash[:16] + "/" + strconv.FormatInt(row.Seq, 10), pretty(row.Data)})
+		}
+	}
+	v.LeftOut = len(rows) - len(v.Facts)
+	if v.Booked, err = l.PostingsOf(ctx, seqs); err != nil {
+		return err
+	}
+	v.Bookings = len(v.Booked)
+	v.Booked = v.Booked[:min(v.Bookings, bookedShown)]
+	return v.readWay(ctx, l, o)
+}
+
+// readWay finds, of each line, what bought or renewed its proxy before and behind it.
+func (v *operationView) readWay(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
+	for _, line := range v.Lines[:min(len(v.Lines), linesShown)] {
+		one := wayOfProxy{RenewalLine: line}
+		before, err := l.NamedBefore(ctx, line.ProxyID, o, 1)
+		if err != nil {
+			return err
+		}
+		after, err := l.NamedAfter(ctx, line.ProxyID, o, 1)
+		if err != nil {
+			return err
+		}
+		if len(before) > 0 {
+			one.Before = before[0].ID
+		}
+		if len(after) > 0 {
+			one.After = after[0].ID
+		}
+		holder, err := l.Claimant(ctx, line.ProxyID)
+		if err != nil {
+			return err
+		}
+		one.Claimed = holder == o.ID
+		v.Way = append(v.Way, one)
+	}
+	return nil
+}
+
+// happensNext says what becomes of an operation by itself, and when.
+func happensNext(o fact.Operation, waitsFor string) string {
+	at := ""
+	if o.NextAt != nil {
+		at = ", not before " + o.NextAt.UTC().Format("2006-01-02 15:04:05") + " UTC"
+	}
+	switch o.State {
+	case fact.StateAccepted:
+		if waitsFor != "" {
+			return waitsFor
+		}
+		return "It is sent as soon as a sender is free" + at + "."
+	case fact.StateSending:
+		return "The provider's reply is awaited. Where none comes, the same bytes go again under the same key."
+	case fact.StateWaiting:
+		if waitsFor != "" && o.NextAt == nil {
+			return waitsFor
+		}
+		return "The same bytes go again under the same key" + at + "."
+	case fact.StateOpen:
+		return "The order is read again" + at + ", until it is delivered or refunded."
+	case fact.StateHeld:
+		return waitsFor
+	case fact.StateReview:
+		return "A person says what the provider did. Nothing is sent before."
+	case fact.StateRejected:
+		return "Nothing: it was refused, or withdrawn, and nothing was charged."
+	case fact.StateDelivered, fact.StateRefunded, fact.StateCompleted, fact.StatePartial, fact.StateFailed, fact.StateResolved:
+	}
+	return "Nothing: it has ended."
+}
+
+// evidence is what the ledger knows of an operation, and in review what its runner has
+// collected, which asks the provider too.
+func (s *Server) evidence(ctx context.Context, a Account, o fact.Operation) (e inspect.Evidence, asking bool, err error) {
+	if e, err = inspect.CollectEvidence(ctx, a.Ledger(), nil, o.ID); err != nil {
+		return e, false, err
+	}
+	e.Notes = slices.DeleteFunc(e.Notes, func(note string) bool { return strings.HasPrefix(note, "no `perennial run` answers") })
+	if o.State != fact.StateReview {
+		return e, false, nil
+	}
+	name := fmt.Sprintf("evidence %s %s %d", a.AccountName(), o.ID, o.Version)
+	asked := lately(ctx, s.figures, name, evidenceKept, func(ctx context.Context) (e inspect.Evidence, err error) {
+		ctx, cancel := context.WithTimeout(ctx, evidenceWithin)
+		defer cancel()
+		err = a.Ask(ctx, "evidence", map[string]string{"id": o.ID}, &e)
+		return e, err
+	})
+	switch {
+	case asked.Known():
+		return asked.Value, false, nil
+	case asked.Err != "":
+		e.Notes = append(e.Notes, "No runner answered: this is what the ledger alone knows.")
+	default:
+		e.Notes = append(e.Notes, "The provider is being asked; this is what the ledger alone knows.")
+	}
+	return e, asked.Pending(), nil
+}
+
+const (
+	// evidenceWithin is how long a runner is given to ask the provider.
+	evidenceWithin = 3 * askWithin
+	// evidenceKept is for how long its answer is shown before it is asked again.
+	evidenceKept = 15 * time.Second
+)
+
+// pretty is JSON for a reader.
+func pretty(data string) string {
+	var v any
+	d := json.NewDecoder(strings.NewReader(data))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return data
+	}
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return data
+	}
+	return string(text)
+}

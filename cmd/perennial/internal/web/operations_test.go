@@ -1,0 +1,188 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// wayOfPx adds an order that delivers a proxy, and two renewals of it, the second one sent
+// after a reply that was lost.
+func (h *rig) wayOfPx() {
+	h.t.Helper()
+	ref := func(command, operation, trace string) fact.Ref {
+		return fact.Ref{CommandID: command, OperationID: operation, Labels: map[string]string{"team": "shop"}, TraceID: trace}
+	}
+	accept := func(kind fact.Kind, command, operation string, ids ...string) fact.Fact {
+		return fact.CommandAccepted{Ref: fact.Ref{CommandID: command, Labels: map[string]string{"team": "shop"}}, Kind: kind, Content: []byte(`{}`), DurationDays: 30,
+			Operations: []fact.Planned{{OperationID: operation, Chunk: "1", Generation: 1, Key: "key-" + operation, ProxyIDs: ids}}}
+	}
+	send := func(command, operation string, attempt int64) fact.Fact {
+		return fact.OperationSending{Ref: ref(command, operation, ""), Attempt: attempt, Key: "key-" + operation, Body: `{"x":1}`, SentAt: noon}
+	}
+	paid := func(command, operation, trace string, attempt int64) fact.Fact {
+		return fact.RenewalSettled{Ref: ref(command, operation, trace), Status: "completed", Attempt: attempt, Code: "ok",
+			Lines: fact.Lines{ChargedCents: 300, Items: []fact.Line{{ProxyID: "px_new", State: fact.LineSucceeded, ChargedCents: 300}}}}
+	}
+	for _, facts := range [][]fact.Fact{
+		{accept(fact.KindOrder, "buy", "buy/0001"), send("buy", "buy/0001", 1), fact.OrderAccepted{Ref: ref("buy", "buy/0001", "trc_order"), Attempt: 1, OrderNo: "NO-1", NextAt: noon},
+			fact.OrderDelivered{OrderState: fact.OrderState{Ref: ref("buy", "buy/0001", ""), OrderNo: "NO-1", Status: "completed", ExpectedCount: 1, DeliveredCount: 1, ChargedCents: 500}, ProxyIDs: []string{"px_new"}}},
+		{accept(fact.KindRenewal, "first", "first/0001", "px_new"), send("first", "first/0001", 1), paid("first", "first/0001", "trc_first", 1)},
+		{fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "p1", Planned: []fact.PlannedCommand{{CommandID: "second", Proxies: 1, EstimateCents: 300}}}},
+		{accept(fact.KindRenewal, "second", "second/0001", "px_new"), send("second", "second/0001", 1),
+			fact.OperationWaiting{Ref: ref("second", "second/0001", "trc_lost"), Attempt: 1, Reason: "the connection was reset", Ambiguous: true, HTTPStatus: 502, NextAt: noon.Add(time.Minute)},
+			send("second", "second/0001", 2), paid("second", "second/0001", "trc_second", 2)},
+	} {
+		h.wait(time.Second)
+		check(h.t, h.main.Write(h.t.Context(), func(tx *ledger.Tx) error { return tx.Append(facts...) }))
+	}
+}
+
+// awaits waits for a figure, but not for ever.
+func (h *rig) awaits(made <-chan struct{}) {
+	h.t.Helper()
+	select {
+	case <-made:
+	case <-time.After(20 * time.Second):
+		h.t.Fatal("nothing was made")
+	}
+}
+
+// shows gets a page again until a figure that is made in the background is on it.
+func (h *rig) shows(path, want string) (page string) {
+	h.t.Helper()
+	for {
+		made := h.pages.figures.next()
+		if _, page, _ = h.get(path); strings.Contains(page, want) {
+			return page
+		}
+		if !strings.Contains(page, "Being counted") && !strings.Contains(page, "being made") {
+			h.t.Fatalf("no %q in\n%s", want, page)
+		}
+		h.awaits(made)
+	}
+}
+
+// TestOneOperationIsShownWhole: each attempt with its bytes, code, trace id and what was
+// decided, what it booked, its events, and what bought or renewed its proxy around it.
+func TestOneOperationIsShownWhole(t *testing.T) {
+	h := newRig(t)
+	h.wayOfPx()
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	_, page, _ := h.get("/a/main/operation?id=first")
+	for _, want := range []string{
+		`id=buy%2F0001">buy/0001</a></td><td><a href="/a/main/operation?id=second%2F0001"`, // before and behind it
+		"attempt 1, 7 bytes", "<code>ok</code>", "trace trc_first", "Nothing: it has ended.", "key-first/0001", `label=team%3Dshop">team=shop</a>`,
+		`<td>renewals</td><td class="n">3.00 USD</td>`, `<td>wallet</td><td class="n">-3.00 USD</td>`, "event main/",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	_, page, _ = h.get("/a/main/operation?id=second")
+	for _, want := range []string{"attempt 1, HTTP 502", "may have executed", "the connection was reset", "Decided: not before", "attempt 2, 7 bytes", `id=first%2F0001">first/0001</a></td><td></td>`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	if _, page, _ = h.get("/a/main/operation?id=buy"); !strings.Contains(page, `/a/main/proxy?id=px_new">px_new</a>`) || !strings.Contains(page, "NO-1") {
+		t.Errorf("the order's page has no proxy, or no number:\n%s", page)
+	}
+	if _, page, _ = h.get("/a/main/operation?id=r1"); !strings.Contains(page, "holds the claim") || !strings.Contains(page, "A person says what the provider did") {
+		t.Errorf("the review's page has no claim, or does not say what is next:\n%s", page)
+	}
+}
+
+// TestOperationsAreFoundByEveryFilter and by a trace id of any attempt.
+func TestOperationsAreFoundByEveryFilter(t *testing.T) {
+	h := newRig(t)
+	h.wayOfPx()
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	for filter, want := range map[string]string{
+		"":                  "second/0001 first/0001 buy/0001 r1/0001",
+		"kind=order":        "buy/0001",
+		"state=delivered":   "buy/0001",
+		"state=completed":   "second/0001 first/0001",
+		"state=review":      "r1/0001",
+		"schedule=keep":     "second/0001",
+		"label=team%3Dshop": "second/0001 first/0001 buy/0001",
+		"from=2026-11-22":   "",
+		"until=2026-11-20":  "",
+		"until=2026-11-21":  "second/0001 first/0001 buy/0001 r1/0001",
+		"from=2026-11-21&until=2026-11-21&state=completed&label=team%3Dshop": "second/0001 first/0001",
+	} {
+		_, page, _ := h.get("/a/main/operations?" + filter)
+		at := 0
+		for _, id := range []string{"second/0001", "first/0001", "buy/0001", "r1/0001"} {
+			if i := strings.Index(page, ">"+id+"</a>"); (i > 0) != strings.Contains(want, id) || i > 0 && i < at {
+				t.Errorf("%s: %s is at %d, want %q in this order", filter, id, i, want)
+			} else if i > 0 {
+				at = i
+			}
+		}
+	}
+	for _, wrong := range []string{"from=yesterday", "label=shop"} {
+		if _, page, _ := h.get("/a/main/operations?" + wrong); !strings.Contains(page, `class="bad" role="alert"`) || strings.Contains(page, "r1/0001") {
+			t.Errorf("%s is not refused", wrong)
+		}
+	}
+	for query, want := range map[string]string{"trc_lost": "second%2F0001", "trc_first": "first%2F0001", "NO-1": "buy%2F0001", "px_new": "proxy?id=px_new", "team=shop": "label=team%3Dshop"} {
+		made := h.pages.figures.next()
+		code, page, header := h.get("/a/main/operations?q=" + url.QueryEscape(query))
+		if code == http.StatusOK && strings.Contains(page, "being searched") {
+			h.awaits(made)
+			code, _, header = h.get("/a/main/operations?q=" + url.QueryEscape(query))
+		}
+		if code != http.StatusSeeOther || !strings.Contains(header.Get("Location"), want) {
+			t.Errorf("%s leads to %d %s", query, code, header.Get("Location"))
+		}
+	}
+}
+
+// TestAProofIsAskedForByAnOperatorAndShown.
+func TestAProofIsAskedForByAnOperatorAndShown(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/a/main/money")
+	if strings.Contains(page, "It holds") {
+		t.Fatal("nobody has asked for a proof")
+	}
+	h.main.answer["reconcile"] = map[string]any{"ok": false, "wallet": map[string]any{"provider_cents": 499_000, "book_cents": 500_000}, "findings": []map[string]any{{"kind": "wallet", "amount_cents": -1000, "explanation": markup}}}
+	for what, want := range map[string]string{"verify": "It holds: 6 rows", "reconcile": "They differ: the wallet 4990.00 USD there, 5000.00 USD here"} {
+		if code, _ := h.post(h.client, "/a/main/check/"+what, h.server.URL, map[string]string{"form": formOf(t, page)}); code != http.StatusSeeOther {
+			t.Fatalf("%s: %d", what, code)
+		}
+		h.shows("/a/main/money", want)
+	}
+	viewer := h.browser()
+	h.signIn(viewer, Person{Name: "bob", Role: Viewer})
+	_, page, _ = h.getAs(viewer, "/a/main/money")
+	if code, _ := h.post(viewer, "/a/main/check/verify", h.server.URL, map[string]string{"form": formOf(t, page)}); code != http.StatusForbidden {
+		t.Errorf("a viewer's proof is answered with %d", code)
+	}
+}
+
+// TestAStatementAddsUpToTheBalance, and its labels lead to what makes them up.
+func TestAStatementAddsUpToTheBalance(t *testing.T) {
+	h := newRig(t)
+	h.wayOfPx()
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	b, err := h.main.Balance(t.Context(), "main")
+	check(t, err)
+	page := h.shows("/a/main/statement?month=2026-11", "Balance carried forward")
+	for _, want := range []string{">Balance carried forward</th><td class=\"n\">" + fact.Amount(b.WalletCents, "USD"), `label=team%3Dshop">team=shop</a></td><td class="n">3</td><td class="n">11.00 USD</td>`, "The month is not over"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	for _, month := range []string{"2026-13", "next", "2026-12"} {
+		if code, _, _ := h.get("/a/main/statement?month=" + month); code != http.StatusNotFound {
+			t.Errorf("%s: %d", month, code)
+		}
+	}
+}
