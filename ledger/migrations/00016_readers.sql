@@ -26,6 +26,9 @@ CREATE INDEX journal_decisions ON journal (seq) WHERE type = 'command.released' 
     OR type = 'ledger.recorded' OR type = 'sweep.planned' OR type = 'sweep.finished' OR type = 'schedule.paused' OR type = 'schedule.resumed'
     OR type = 'dead.requeued' OR type = 'dead.dropped';
 
+-- When books and provider last agreed: few rows among many.
+CREATE INDEX journal_reconciled ON journal (seq) WHERE type = 'ledger.reconciled';
+
 -- The order that delivered each proxy. Of what was archived before this table was made
 -- it holds nothing.
 CREATE TABLE delivered (

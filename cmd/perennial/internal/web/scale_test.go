@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -10,18 +11,21 @@ import (
 	"perennial/ledger/fact"
 )
 
+var scale = flag.Int("scale", 100_000, "renewals and proxies in the ledger of BenchmarkPages")
+
 // BenchmarkPages is how long each page takes with so many renewals and proxies in the
-// ledger.
+// ledger. What is made in the background is made before, and is not counted.
 func BenchmarkPages(b *testing.B) {
-	const n = 100_000
+	n := *scale
 	h := newRig(b)
 	for from := 0; from < n; from += 500 {
 		check(b, h.main.Write(b.Context(), func(tx *ledger.Tx) error {
 			for i := from; i < from+500; i++ {
 				command, proxy, expires := fmt.Sprintf("mass-%d", i), fmt.Sprintf("px_mass_%d", i), noon.Add(time.Duration(i)*time.Minute)
 				ref := fact.Ref{CommandID: command, OperationID: command + "/0001"}
+				labels := map[string]string{"team": []string{"red", "blue"}[i%2]}
 				err := tx.Append(
-					fact.CommandAccepted{Ref: fact.Ref{CommandID: command}, Kind: fact.KindRenewal, Content: json.RawMessage(`{}`), DurationDays: 30,
+					fact.CommandAccepted{Ref: fact.Ref{CommandID: command, Labels: labels}, Kind: fact.KindRenewal, Content: json.RawMessage(`{}`), DurationDays: 30,
 						Operations: []fact.Planned{{OperationID: ref.OperationID, Chunk: "0001", Generation: 1, Key: "key-" + command, ProxyIDs: []string{proxy}}}},
 					fact.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + command, Body: "{}", SentAt: noon},
 					fact.RenewalSettled{Ref: ref, Status: "completed", Attempt: 1, Lines: fact.Lines{ChargedCents: 300, Items: []fact.Line{{ProxyID: proxy, State: fact.LineSucceeded, ChargedCents: 300}}}})
@@ -36,9 +40,11 @@ func BenchmarkPages(b *testing.B) {
 		}))
 	}
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
-	for _, path := range append(paths, "/a/main/operation?id=mass-77", "/a/main/proxies?after=px_mass_5", "/a/main/operations?state=waiting") {
+	for _, path := range append(paths, "/a/main/operation?id=mass-77", "/a/main/proxies?after=px_mass_5", "/a/main/operations?state=waiting",
+		"/a/main/operations?state=delivered", "/a/main/operations?state=completed", "/a/main/operations?state=failed&kind=renewal", "/a/main/operations?label=team%3Dred", "/a/main/operations?schedule=keep&state=completed",
+		"/a/main/operations?from=2026-11-20&until=2026-11-21&kind=order", "/a/main/money?before=1000", "/a/main/log?before=5000") {
 		b.Run(path, func(b *testing.B) {
-			for b.Loop() {
+			for _, _, _ = h.get(path); b.Loop(); {
 				if code, body, _ := h.get(path); code != 200 {
 					b.Fatal(code, body)
 				}
