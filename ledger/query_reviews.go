@@ -28,12 +28,15 @@ type Review struct {
 }
 
 // Reviews lists what waits for a person, the oldest first.
-func (l *Ledger) Reviews(ctx context.Context) ([]Review, error) {
+func (l *Ledger) Reviews(ctx context.Context) ([]Review, error) { return l.FirstReviews(ctx, -1) }
+
+// FirstReviews is Reviews up to a limit; a negative one is none.
+func (l *Ledger) FirstReviews(ctx context.Context, limit int) ([]Review, error) {
 	return collect(l.query(ctx, `SELECT v.operation_id, v.command_id, v.kind, v.proxy_id, v.reason, v.code, v.trace_id, v.since,
 		CASE WHEN v.proxy_id <> '' THEN (SELECT l.charged_cents - l.refunded_cents FROM lines l WHERE l.operation = o.id AND l.proxy_id = v.proxy_id)
 		ELSE max(o.estimate_cents, o.charged_cents - o.refunded_cents) END,
 		EXISTS (SELECT 1 FROM lines l WHERE l.operation = o.id AND l.proxy_id = v.proxy_id AND l.claim = 0)
-		FROM v_reviews v JOIN operations o ON o.id = v.operation_id ORDER BY v.since, v.operation_id, v.proxy_id`), func(s scanner) (Review, error) {
+		FROM v_reviews v JOIN operations o ON o.id = v.operation_id ORDER BY v.since, v.operation_id, v.proxy_id LIMIT ?`, limit), func(s scanner) (Review, error) {
 		var x Review
 		var since, ended int64
 		err := s.Scan(&x.OperationID, &x.CommandID, &x.Kind, &x.ProxyID, &x.Reason, &x.Code, &x.TraceID, &since, &x.AtStakeCents, &ended)

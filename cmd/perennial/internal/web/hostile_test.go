@@ -55,7 +55,8 @@ func hostileData(text string) map[string]any {
 			Happens: text, Facts: []factRow{{ledger.Row{Type: text, Hash: text}, text, text}}, Steps: []step{{HistoryEntry: inspect.HistoryEntry{Type: text, Code: text, TraceID: text, Text: text}}},
 			Booked: []ledger.Posting{{Kind: text, Account: text, ProxyID: text}}, Way: []wayOfProxy{{RenewalLine: ledger.RenewalLine{ProxyID: text, State: fact.LineState(text)}, Before: text, After: text}},
 		},
-		"reviews":   reviewsView{Rows: []ledger.Review{{OperationID: text, ProxyID: text, Code: text, Reason: text}}, Currency: text},
+		"reviews":   reviewsView{Groups: []reviewGroup{{Code: text, Reason: text, Rows: []ledger.Review{{OperationID: text, ProxyID: text, Code: text, Reason: text}}}}, Currency: text},
+		"answered":  answeredView{Rows: []answered{{What: text, Why: text, Command: text}}},
 		"schedules": schedulesView{Rows: []schedules.Status{status}}, "schedule": scheduleView{Status: status, NoPlan: text, Slots: []ledger.Slot{{State: text, Plan: text}}},
 		"proxies": proxiesView{Within: text, Rows: []ledger.Proxy{p}, Next: text}, "proxy": proxyView{Proxy: p, Listed: true, Currency: text, Operations: []fact.Ref{{OperationID: text}}},
 		"money": moneyView{

@@ -1,5 +1,4 @@
-// The other pages of an account: reviews, schedules, proxies, money, and what people
-// decided.
+// The other pages of an account: schedules and proxies.
 
 package web
 
@@ -14,27 +13,6 @@ import (
 	"perennial/ledger/fact"
 	"perennial/schedules"
 )
-
-type reviewsView struct {
-	Rows     []ledger.Review
-	Currency string
-	SumCents int64
-}
-
-func (s *Server) reviews(q accountRequest) {
-	ctx, l := q.Context(), q.account.Ledger()
-	rows, err := l.Reviews(ctx)
-	if err != nil {
-		s.broken(q, err)
-		return
-	}
-	v := reviewsView{Rows: rows}
-	v.Currency, _ = l.Currency(ctx) // "" before the ledger is opened
-	for _, r := range rows {
-		v.SumCents += r.AtStakeCents
-	}
-	s.show(q, "reviews", "Waits for a person", v)
-}
 
 type schedulesView struct {
 	Rows     []schedules.Status

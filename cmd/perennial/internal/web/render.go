@@ -18,7 +18,7 @@ import (
 
 // pageNames are the pages; each is templates/NAME.html inside templates/layout.html.
 var pageNames = []string{
-	"login", "failed", "overview", "operations", "operation", "reviews", "schedules", "schedule", "proxies", "proxy", "money", "statement", "log", "changed",
+	"login", "failed", "overview", "operations", "operation", "reviews", "answered", "schedules", "schedule", "proxies", "proxy", "money", "statement", "log", "changed",
 }
 
 func templates() map[string]*template.Template {
@@ -42,9 +42,10 @@ var functions = template.FuncMap{
 		}
 		return humanize.RelTime(*at, now, "ago", "from now")
 	},
-	"lag": lag,
-	"add": func(a, b int64) int64 { return a + b },
-	"sub": func(a, b int64) int64 { return a - b },
+	"lag":       lag,
+	"reviewkey": reviewKey,
+	"add":       func(a, b int64) int64 { return a + b },
+	"sub":       func(a, b int64) int64 { return a - b },
 }
 
 // when is an instant: in UTC as text, which the script shows in the reader's zone.

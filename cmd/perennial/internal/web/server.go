@@ -90,6 +90,7 @@ func New(c Config) *Server {
 		"GET /a/{account}/operations":     s.operations,
 		"GET /a/{account}/operation":      s.operation,
 		"GET /a/{account}/reviews":        s.reviews,
+		"POST /a/{account}/resolve":       s.resolveSeveral,
 		"GET /a/{account}/schedules":      s.schedules,
 		"GET /a/{account}/schedule":       s.schedule,
 		"GET /a/{account}/proxies":        s.proxies,

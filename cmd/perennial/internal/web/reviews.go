@@ -1,0 +1,169 @@
+// What waits for a person, and the answer to several at once.
+
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"perennial/ledger"
+)
+
+const (
+	// reviewsShown is how many reviews the page shows, the oldest ones.
+	reviewsShown = 500
+	// answeredAtOnce is how many one form answers: a person is to see all of them.
+	answeredAtOnce = 100
+	// answersWithin bounds the answers of one form: the server gives a request 30 s.
+	answersWithin = 25 * time.Second
+)
+
+// reviewsView is the desk: reviews that are alike together.
+type reviewsView struct {
+	Groups   []reviewGroup
+	Waiting  int64
+	Shown    int
+	SumCents int64 // of those that are shown
+	Currency string
+}
+
+// reviewGroup are reviews with one code and reason, which one answer may serve.
+type reviewGroup struct {
+	Code, Reason string
+	Ended        bool // nothing is at stake: whether sweeps go on
+	Lines        bool // of single proxies
+	Rows         []ledger.Review
+	SumCents     int64
+	Priced       bool // it is known what is at stake of each
+}
+
+func (s *Server) reviews(q accountRequest) {
+	ctx, l := q.Context(), q.account.Ledger()
+	rows, err := l.FirstReviews(ctx, reviewsShown)
+	v := reviewsView{Shown: len(rows), Waiting: int64(len(rows))}
+	if err == nil && len(rows) == reviewsShown {
+		v.Waiting, err = l.CountReviews(ctx)
+	}
+	if err == nil {
+		v.Currency, err = currencyOf(ctx, q.account)
+	}
+	if err != nil {
+		s.broken(q, err)
+		return
+	}
+	for _, r := range rows {
+		v.add(r)
+	}
+	s.show(q, "reviews", "Waits for a person", v)
+}
+
+func (v *reviewsView) add(r ledger.Review) {
+	v.SumCents += r.AtStakeCents
+	i := slices.IndexFunc(v.Groups, func(g reviewGroup) bool {
+		return g.Code == r.Code && g.Reason == r.Reason && g.Ended == r.Ended && g.Lines == (r.ProxyID != "")
+	})
+	if i < 0 {
+		i = len(v.Groups)
+		v.Groups = append(v.Groups, reviewGroup{Code: r.Code, Reason: r.Reason, Ended: r.Ended, Lines: r.ProxyID != "", Priced: true})
+	}
+	g := &v.Groups[i]
+	g.Rows, g.SumCents, g.Priced = append(g.Rows, r), g.SumCents+r.AtStakeCents, g.Priced && r.AtStakeCents > 0
+}
+
+// answered says what became of one answer.
+type answered struct {
+	What    string // operation, and proxy
+	Done    bool
+	Why     string
+	Command string
+}
+
+// answeredView is what became of the answers to several reviews.
+type answeredView struct {
+	Rows []answered
+	Done int
+}
+
+// resolveSeveral gives one answer to several reviews, one after another: each is the change
+// that the page of its operation makes.
+func (s *Server) resolveSeveral(q accountRequest) {
+	name := q.account.AccountName()
+	if !q.session.MayChange(name) {
+		s.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: nothing was changed.", nil)
+		return
+	}
+	reason := strings.TrimSpace(q.PostFormValue("reason"))
+	chosen := q.PostForm["review"]
+	var err error
+	switch {
+	case len(chosen) == 0:
+		err = errors.New("choose what is answered")
+	case len(chosen) > answeredAtOnce:
+		err = fmt.Errorf("choose %d at most at once", answeredAtOnce)
+	case reason == "":
+		err = errors.New("say why: the reason is kept with your name")
+	}
+	if err != nil {
+		s.fail(q.to, q.Request, q.session, http.StatusUnprocessableEntity, "Nothing was changed: "+err.Error()+".", nil)
+		return
+	}
+	ctx, cancel := context.WithTimeout(q.Context(), answersWithin)
+	defer cancel()
+	var v answeredView
+	for _, text := range chosen {
+		one := s.resolveOne(ctx, q, text, reason)
+		if v.Rows = append(v.Rows, one); one.Done {
+			v.Done++
+		}
+	}
+	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("answered", v.Done).WithField("of", len(v.Rows)).Info("reviews were answered on the pages")
+	s.show(q, "answered", fmt.Sprintf("%d of %d answered", v.Done, len(v.Rows)), v)
+}
+
+// reviewKey names a review in a form, with what is at stake.
+func reviewKey(r ledger.Review) string {
+	return url.Values{"id": {r.OperationID}, "line": {r.ProxyID}, "cents": {strconv.FormatInt(r.AtStakeCents, 10)}}.Encode()
+}
+
+// resolveOne answers one of several, which reviewKey has named.
+func (s *Server) resolveOne(ctx context.Context, q accountRequest, key, reason string) (one answered) {
+	review, err := url.ParseQuery(key)
+	if err != nil || review.Get("id") == "" {
+		return answered{What: key, Why: "the form does not name a review: load the page again"}
+	}
+	one.What = strings.TrimSpace(review.Get("id") + " " + review.Get("line"))
+	form := func(field string) string {
+		switch field {
+		case "id", "line":
+			return review.Get(field)
+		case "order":
+			return ""
+		case "answer":
+			if q.PostFormValue("answer") == "at_stake" {
+				return "charged"
+			}
+		case "amount":
+			if cents, err := strconv.ParseInt(review.Get("cents"), 10, 64); q.PostFormValue("answer") == "at_stake" && err == nil {
+				return fmt.Sprintf("%d.%02d", cents/100, cents%100)
+			}
+		}
+		return strings.TrimSpace(q.PostFormValue(field))
+	}
+	question, command, err := resolve(form)
+	if err == nil {
+		command = append(command, "--by", q.session.Name, "--reason", reason)
+		one.Command = shell(append([]string{"perennial"}, append(command, "--account", q.account.AccountName())...))
+		_, err = s.do(ctx, q.account, changes["resolve"], question, q.session.Name, reason)
+	}
+	if one.Done = err == nil; err != nil {
+		one.Why = err.Error()
+	}
+	return one
+}
