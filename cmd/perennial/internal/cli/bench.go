@@ -40,6 +40,7 @@ type benchResult struct {
 	SandboxProcesses  int     `json:"sandbox_processes"`
 
 	Drained *drainedResult `json:"drained,omitempty"` // with --drain
+	Pages   *pagesResult   `json:"pages,omitempty"`   // with --open-pages
 	Outer   *outerResult   `json:"outer,omitempty"`   // with --nats
 
 	ledgerBytesBefore int64
@@ -65,6 +66,7 @@ type bench struct {
 	accounts    int
 	rows        int64
 	drain       bool
+	openPages   int
 	dir         string
 	base        string
 	clients     []*upstream.Client // by account
@@ -99,6 +101,7 @@ func (a *app) benchCommand() *cobra.Command {
 	wholeVar(f, &b.concurrency, "concurrency", 64, "requests of an account under way at once, as in its configuration")
 	wholeVar(f, &b.inFlight, "in-flight", 0, "commands of an account published and not finished, at most (default 16 times the concurrency, and no less than 512)")
 	f.BoolVar(&b.drain, "drain", false, "also measure how a queue is drained that was filled before the runner came")
+	wholeVar(f, &b.openPages, "open-pages", 0, "also measure the runner while so many people have its pages open")
 	wholeVar(f, &b.accounts, "accounts", 1, "accounts on the one runner, among which the commands are spread")
 	wholeVar(f, &b.rows, "rows", 0, "rows that each journal has before anything is measured")
 	f.StringVar(&b.profile, "cpuprofile", "", "write a CPU profile of the runner's part to this file")
@@ -111,7 +114,9 @@ the runner, against a sandbox in a process of its own, and checks the books. The
 of the commands and the follower of the events are a process of their own too.
 
 --in-flight 1 gives the latency of one user who waits, --drain the rate of a queue that
-stands full, --accounts N the rate of N accounts together, --rows N what a long journal
+stands full, --open-pages N what it costs that so many people look at the pages of
+` + "`run`" + ` meanwhile, each of which is loaded again whenever something has changed (twice
+a second at most). --accounts N gives the rate of N accounts together, --rows N what a long journal
 costs: it needs some 2 kB of the temporary directory for each row, and a while.
 
 With --nats URL the same commands are carried out once more through that NATS server or
@@ -150,6 +155,8 @@ func (b *bench) checkNumbers() error {
 		return usage("--in-flight must be 1 to %d", mostInFlight)
 	case b.accounts < 1 || b.accounts > b.commands:
 		return usage("--accounts must be at least 1, and no more than --commands (%d): each has its part of them", b.commands)
+	case b.openPages < 0 || b.openPages > mostOpenPages:
+		return usage("--open-pages must be 0 to %d", mostOpenPages)
 	case b.rows < 0:
 		return usage("--rows must be at least 0")
 	}
@@ -212,6 +219,11 @@ func (b *bench) measureParts(ctx context.Context, out *benchResult) (err error) 
 	if b.drain {
 		if err := b.drained(ctx, out); err != nil {
 			return fmt.Errorf("runner of a full queue: %w", err)
+		}
+	}
+	if b.openPages > 0 {
+		if err := b.watched(ctx, out); err != nil {
+			return fmt.Errorf("runner with open pages: %w", err)
 		}
 	}
 	if b.outer != nil {

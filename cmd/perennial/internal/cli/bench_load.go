@@ -28,6 +28,7 @@ type loadPlan struct {
 	FromProxy int      `json:"from"`      // which of each account's proxies is renewed first
 	InFlight  int      `json:"in_flight"` // commands of an account published and not finished, at most
 	Fill      bool     `json:"fill"`      // all are published before it says that it is ready
+	Logins    []string `json:"logins"`    // one-time links of people who look at the pages meanwhile
 }
 
 // loadAnswer is what the load's process says: Ready when it hears events, then, behind the
@@ -37,7 +38,9 @@ type loadAnswer struct {
 	P50Millis   float64 `json:"p50_ms"`
 	P99Millis   float64 `json:"p99_ms"`
 	TookSeconds float64 `json:"took_seconds"` // from the order to go to the last event
-	Error       string  `json:"error,omitempty"`
+
+	Pages *pagesLoaded `json:"pages,omitempty"`
+	Error string       `json:"error,omitempty"`
 }
 
 // loadName is the hidden command that the load's process runs.
@@ -108,6 +111,10 @@ func (a *app) load(ctx context.Context, plan loadPlan, orders <-chan json.RawMes
 	case <-ctx.Done():
 		return result, context.Cause(ctx)
 	}
+	watching, err := openPages(ctx, plan.Logins, plan.Accounts)
+	if err != nil {
+		return result, err
+	}
 	begin := time.Now()
 	go m.watchStall(ctx, cancel)
 	if !plan.Fill {
@@ -119,6 +126,9 @@ func (a *app) load(ctx context.Context, plan loadPlan, orders <-chan json.RawMes
 		return result, cmpCause(ctx, err)
 	}
 	result.TookSeconds = time.Since(begin).Seconds()
+	if result.Pages, err = watching(); err != nil {
+		return result, err
+	}
 	result.P50Millis, result.P99Millis = m.percentile(50), m.percentile(99)
 	return result, nil
 }

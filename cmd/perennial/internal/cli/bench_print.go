@@ -21,6 +21,11 @@ func (a *app) printBench(r benchResult) error {
 	if d := r.Drained; d != nil {
 		rows = append(rows, []string{"full queue", fmt.Sprintf("%.0f/s (ratio %.2f), %.0f us of CPU and %.0f allocations each", d.PerSecond, d.Ratio, d.CPUMicros, d.Allocations)})
 	}
+	if p := r.Pages; p != nil {
+		rows = append(rows, []string{
+			fmt.Sprintf("%d open pages", p.Open), fmt.Sprintf("%.0f/s (%.2f of the runner alone), %.0f us of CPU each; %d pages loaded, p50 %.1f ms, p99 %.1f ms", p.PerSecond, p.Ratio, p.CPUMicros, p.Loaded, p.P50Millis, p.P99Millis),
+		})
+	}
 	rows = append(rows, [][]string{
 		{"peak memory", fmt.Sprintf("%.0f MiB", float64(r.PeakMemoryBytes)/(1<<20))},
 		{"ledger", fmt.Sprintf("%.0f bytes a command", float64(r.LedgerBytes-r.ledgerBytesBefore)/float64(r.Commands))},

@@ -23,6 +23,7 @@ type carriedOut struct {
 	perSecond, cpuMicros, allocations, p50Millis, p99Millis float64
 
 	walletCents, ledgerBytes int64
+	pages                    *pagesLoaded
 	booksAgree               bool
 	rows                     int64 // of all journals
 	rowsBefore               int64 // of each journal, on average
@@ -36,6 +37,7 @@ type load struct {
 	part     int      // of the sandbox's proxies, from 0
 	full     bool     // the queue is filled before the runner comes
 	profiled bool     // by --cpuprofile
+	pages    int      // that are open meanwhile
 	name     string   // before the names of its profiles
 	reached  func(point string)
 }
@@ -145,7 +147,12 @@ func (b *bench) prepare(ctx context.Context, h *daemon.Host, l load, got *carrie
 	if err != nil {
 		return nil, err
 	}
-	producer.order(b.loadPlan(h, l))
+	plan := b.loadPlan(h, l)
+	if plan.Logins, err = logins(h, l.pages); err != nil {
+		producer.stop()
+		return nil, err
+	}
+	producer.order(plan)
 	var a loadAnswer
 	err = producer.answer(ctx, &a)
 	if err == nil && !a.Ready {
@@ -193,7 +200,7 @@ func (b *bench) measure(ctx context.Context, h *daemon.Host, l load, producer *h
 	got.perSecond = commands / got.took.Seconds()
 	got.cpuMicros = float64(end.cpuMicros-begin.cpuMicros) / commands
 	got.allocations = float64(end.mallocs-begin.mallocs) / commands
-	got.p50Millis, got.p99Millis = a.P50Millis, a.P99Millis
+	got.p50Millis, got.p99Millis, got.pages = a.P50Millis, a.P99Millis, a.Pages
 	return nil
 }
 

@@ -36,10 +36,13 @@ func ordinal(i int) string {
 func proxyName(account, n int) string { return "px" + ordinal(account) + "_" + strconv.Itoa(n+1) }
 
 // parts is how many times the commands are carried out: by the direct client, the runner,
-// the runner that drains, the runner with another server.
+// the runner that drains, the runner with open pages, the runner with another server.
 func (b *bench) parts() int {
 	parts := 2
 	if b.drain {
+		parts++
+	}
+	if b.openPages > 0 {
 		parts++
 	}
 	if b.outer != nil {

@@ -74,6 +74,17 @@ func TestBenchInFlightIsWhatAUserWaits(t *testing.T) {
 	}
 }
 
+func TestBenchHasPagesOpenMeanwhile(t *testing.T) {
+	out, _ := benched(t, "--drain", "--open-pages", "3")
+	p := out.Pages
+	if p == nil || p.Open != 3 || p.Loaded < 3 || p.PerSecond <= 0 || p.Ratio != p.PerSecond/out.RunnerPerSecond || p.P99Millis < p.P50Millis || !out.BooksAgree {
+		t.Fatalf("%+v", p)
+	}
+	if out.WalletCents != 0 { // four parts, each paid once
+		t.Errorf("%d cents are left", out.WalletCents)
+	}
+}
+
 func TestBenchDrainsAQueueThatWasFull(t *testing.T) {
 	dir := t.TempDir()
 	out, _ := benched(t, "--drain", "--profile", filepath.Join(dir, "new", "p"))
