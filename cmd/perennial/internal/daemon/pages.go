@@ -28,8 +28,12 @@ func newPages(h *Host) (*web.Server, error) {
 	for _, a := range h.Accounts {
 		accounts = append(accounts, pageAccount{a})
 	}
+	identity, err := h.Config.HTTP.Identity.OfPages()
+	if err != nil {
+		return nil, err
+	}
 	return web.New(web.Config{
-		Accounts: accounts, Key: key, ServesHost: h.Config.HTTP.ServesHost, Clock: time.Now, Log: h.log.WithField("part", "web"), Version: config.Version,
+		Accounts: accounts, Key: key, Identity: identity, ServesHost: h.Config.HTTP.ServesHost, Clock: time.Now, Log: h.log.WithField("part", "web"), Version: config.Version,
 		Tokens: func() ([]web.Token, error) {
 			if h.Config.HTTP.TokensFile == "" {
 				return nil, nil

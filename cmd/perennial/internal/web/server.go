@@ -46,7 +46,8 @@ type Config struct {
 	Accounts []Account
 	Key      []byte // of [Key]
 	// Tokens are those who may sign in with a token; called at each login.
-	Tokens func() ([]Token, error)
+	Tokens   func() ([]Token, error)
+	Identity Identity // of people whom a proxy in front names
 	// ServesHost reports whether pages are served under a name.
 	ServesHost func(host string) bool
 	Clock      func() time.Time
@@ -143,6 +144,7 @@ type view struct {
 	Section  string // of the navigation
 	Person   Person
 	Form     string // the form token
+	ByHeader bool   // a proxy in front has signed the person in, and signs out
 	Accounts []string
 	Account  string // the page's, "" for all
 	Standby  bool
@@ -173,7 +175,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, name string, code 
 func (s *Server) view(x session, title, section string) view {
 	v := view{Title: title, Section: section, Person: x.Person, Now: s.Clock(), Version: s.Version}
 	if x.ID != "" {
-		v.Form = s.sessions.formToken(x)
+		v.Form, v.ByHeader = s.sessions.formToken(x), x.byHeader
 	}
 	for _, a := range s.Accounts {
 		if x.ID != "" && x.MaySee(a.AccountName()) {
