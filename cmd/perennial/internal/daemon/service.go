@@ -45,6 +45,10 @@ const (
 	VerbSchedulePause  = "schedule-pause"
 	VerbScheduleResume = "schedule-resume"
 
+	VerbReveal      = "reveal"
+	VerbDeadRequeue = "dead-requeue"
+	VerbDeadDrop    = "dead-drop"
+
 	VerbReconcile = "reconcile"
 	VerbRecord    = "record"
 	VerbEvidence  = "evidence"
@@ -151,6 +155,10 @@ func (a *account) verbs() map[string]verb {
 
 		VerbSchedulePause:  a.bound(answer(a.pauseSchedule)),
 		VerbScheduleResume: a.bound(answer(a.resumeSchedule)),
+
+		VerbReveal:      answer(a.reveal),
+		VerbDeadRequeue: answer(a.deadRequeue),
+		VerbDeadDrop:    answer(a.deadDrop),
 
 		VerbOrder: a.carryOut(queue.KindOrderCreate),
 		VerbRenew: a.carryOut(queue.KindProxyRenew),
