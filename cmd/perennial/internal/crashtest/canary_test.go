@@ -164,6 +164,7 @@ func spilling() (scripts []*script, ends map[int]string) {
 	}
 	return append(scripts,
 		&script{method: http.MethodGet, holds: "/api/v1/orders/", steps: []spoil{{status: http.StatusServiceUnavailable, body: failure("proxy_endpoint_unavailable", uri)}}},
+		&script{method: http.MethodGet, holds: "/api/v1/proxies/px_4", steps: []spoil{{status: http.StatusServiceUnavailable, body: failure("proxy_endpoint_unavailable", uri)}}},
 		&script{method: http.MethodPost, holds: `"px_3"`, steps: []spoil{{executed: true, raw: func(string) string { return "HTTP/1.1 " + uri + "\r\n\r\n" }}}},
 	), ends
 }
@@ -202,6 +203,7 @@ func TestTrap41NothingSecretLeaves(t *testing.T) {
 		}
 	}
 	secrets := w.canaries()
+	w.reveals(secrets, line)
 	secrets.seekInProcess(t, run)
 	w.seekInAnswers(secrets, line)
 	_ = run.cmd.Process.Signal(syscall.SIGQUIT) // a panic's output: every goroutine's stack

@@ -13,6 +13,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/web"
 	"perennial/queue"
+	"perennial/upstream"
 )
 
 // KeyFile is where a data directory keeps the key that signs sessions and one-time links.
@@ -60,6 +61,14 @@ func (p pageAccount) Health() []web.Check {
 		out = append(out, web.Check(c))
 	}
 	return out
+}
+
+// Reveal implements web.Account.
+func (p pageAccount) Reveal(ctx context.Context, proxyID string) (upstream.Credentials, error) {
+	if p.Client == nil {
+		return upstream.Credentials{}, errors.New("this runner has no client of the provider: ask on the page of another runner, or perennial proxies get --reveal where the secret is")
+	}
+	return p.Client.Reveal(ctx, proxyID)
 }
 
 // Ask implements web.Account: the runner that has the account answers, wherever it is.

@@ -56,9 +56,10 @@ func hostileData(text string) map[string]any {
 		"reviews":   reviewsView{Rows: []ledger.Review{{OperationID: text, ProxyID: text, Code: text, Reason: text}}, Currency: text},
 		"schedules": schedulesView{Rows: []schedules.Status{status}}, "schedule": scheduleView{Status: status, NoPlan: text, Slots: []ledger.Slot{{State: text, Plan: text}}},
 		"proxies": proxiesView{Within: text, Rows: []ledger.Proxy{p}, Next: text}, "proxy": proxyView{Proxy: p, Listed: true, Currency: text, Operations: []fact.Ref{{OperationID: text}}},
-		"money":   moneyView{Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}, Postings: []ledger.Posting{{Kind: text, Account: text, Operation: text}}},
-		"log":     []ledger.Decision{{Fact: text, About: text, By: text, Reason: text, Outcome: text}},
-		"changed": changedView{Does: text, Why: text, Warning: text, Back: "/"},
+		"money":    moneyView{Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}, Postings: []ledger.Posting{{Kind: text, Account: text, Operation: text}}},
+		"log":      []ledger.Decision{{Fact: text, About: text, By: text, Reason: text, Outcome: text}},
+		"revealed": revealedView{ProxyID: text, Shown: []named{{text, text}}},
+		"changed":  changedView{Does: text, Why: text, Warning: text, Back: "/"},
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
+	"perennial/upstream"
 )
 
 func TestMain(m *testing.M) {
@@ -51,6 +52,9 @@ type book struct {
 	mu     sync.Mutex
 	asked  []asked
 	answer map[string]any // by verb; what has none is refused
+
+	provider *upstream.Client // nil: it does not answer
+	revealed int              // how often it was asked for credentials
 }
 
 // bookAccount is the book as the pages see it.
@@ -61,6 +65,16 @@ func (b bookAccount) Ledger() *ledger.Ledger { return b.of.Ledger }
 func (bookAccount) Role() string             { return "active" }
 func (bookAccount) Health() []Check {
 	return []Check{{Name: "provider", Detail: "it does not answer <b>now</b>", Since: noon}, {Name: "nats", OK: true}}
+}
+
+func (b bookAccount) Reveal(ctx context.Context, id string) (upstream.Credentials, error) {
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	b.of.revealed++
+	if b.of.provider == nil {
+		return upstream.Credentials{}, errors.New("the provider does not answer")
+	}
+	return b.of.provider.Reveal(ctx, id)
 }
 
 func (b bookAccount) Ask(_ context.Context, verb string, question, answer any) error {

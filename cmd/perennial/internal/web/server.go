@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"perennial/ledger"
+	"perennial/upstream"
 )
 
 // Account is an account as the pages see it.
@@ -31,6 +32,8 @@ type Account interface {
 	// Ask asks a verb of the account's service, wherever its runner is; the request's
 	// fields by and reason are the person's.
 	Ask(ctx context.Context, verb string, question, answer any) error
+	// Reveal reads a proxy's credentials from the provider, by this process.
+	Reveal(ctx context.Context, proxyID string) (upstream.Credentials, error)
 }
 
 // Check is one thing that an account depends on.
@@ -60,6 +63,8 @@ type Server struct {
 	Config
 	sessions *sessions
 	logins   *rate.Limiter
+	reveals  *rate.Limiter
+	patterns []string // of all that is served
 	pages    map[string]*template.Template
 	handler  http.Handler
 	live     atomic.Int64 // open connections of changes
@@ -78,14 +83,19 @@ var embedded embed.FS
 // New makes the pages.
 func New(c Config) *Server {
 	s := &Server{Config: c, sessions: newSessions(c.Key, c.Clock), logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow), pages: templates()}
+	s.reveals = rate.NewLimiter(rate.Every(revealEvery), revealsInARow)
 	mux := http.NewServeMux()
+	handle := func(pattern string, h http.HandlerFunc) {
+		s.patterns = append(s.patterns, pattern)
+		mux.HandleFunc(pattern, h)
+	}
 	static, _ := fs.Sub(embedded, "static") // it is there: it was compiled in
-	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
-	mux.HandleFunc("GET /login", s.loginPage)
-	mux.HandleFunc("POST /login", s.login)
-	mux.HandleFunc("GET /{$}", s.signedIn(s.overview))
-	mux.HandleFunc("POST /logout", s.signedIn(s.logout))
-	mux.HandleFunc("GET /changes", s.signedIn(s.changes))
+	handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
+	handle("GET /login", s.loginPage)
+	handle("POST /login", s.login)
+	handle("GET /{$}", s.signedIn(s.overview))
+	handle("POST /logout", s.signedIn(s.logout))
+	handle("GET /changes", s.signedIn(s.changes))
 	for path, page := range map[string]func(accountRequest){
 		"GET /a/{account}/operations":     s.operations,
 		"GET /a/{account}/operation":      s.operation,
@@ -96,9 +106,10 @@ func New(c Config) *Server {
 		"GET /a/{account}/proxy":          s.proxy,
 		"GET /a/{account}/money":          s.money,
 		"POST /a/{account}/change/{what}": s.change,
+		"POST /a/{account}/reveal":        s.reveal,
 		"GET /a/{account}/log":            s.decisions,
 	} {
-		mux.HandleFunc(path, s.ofAccount(page))
+		handle(path, s.ofAccount(page))
 	}
 	s.handler = s.guarded(mux)
 	return s
