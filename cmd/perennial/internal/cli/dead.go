@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,11 +34,7 @@ type letterLine struct {
 }
 
 func lineOf(l queue.Letter) letterLine {
-	data := string(l.Dead.Data)
-	if quoted := strconv.Quote(data); strings.Contains(quoted, `\x`) {
-		data = quoted
-	}
-	return letterLine{Seq: l.Seq, PublishedAt: l.Dead.Published.UTC(), Subject: l.Dead.Subject, Reason: l.Dead.Reason, Data: data}
+	return letterLine{Seq: l.Seq, PublishedAt: l.Dead.Published.UTC(), Subject: l.Dead.Subject, Reason: l.Dead.Reason, Data: l.Dead.Text()}
 }
 
 func (a *app) deadList() *cobra.Command {
@@ -52,7 +47,7 @@ func (a *app) deadList() *cobra.Command {
 			}
 			defer r.Close()
 			list := a.listing("SEQ", "PUBLISHED", "SUBJECT", "REASON")
-			for l, err := range r.Letters(cmd.Context(), r.account) {
+			for l, err := range r.Letters(cmd.Context(), r.account, 0) {
 				if err != nil {
 					return err
 				}

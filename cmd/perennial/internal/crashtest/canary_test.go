@@ -283,7 +283,7 @@ func (w *world) seekInAnswers(c canaries, line daemon.ReadyLine) {
 	b := w.browser()
 	for _, path := range []string{
 		"/", "/metrics", "/readyz", "/livez", "/nothing", "/debug/pprof/", "/a/main/operations", "/a/main/operation?id=o1", "/a/main/operation?id=o15", "/a/main/reviews",
-		"/a/main/schedules", "/a/main/proxies", "/a/main/proxy?id=px_1", "/a/main/money", "/a/main/log",
+		"/a/main/schedules", "/a/main/proxies", "/a/main/proxy?id=px_1", "/a/main/money", "/a/main/log", "/a/main/dead", "/runners",
 	} {
 		text, _, err := ask(b, line.HTTP+path, nil)
 		if err != nil {

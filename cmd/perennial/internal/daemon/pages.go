@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"time"
 
@@ -35,6 +36,7 @@ func newPages(h *Host) (*web.Server, error) {
 	}
 	return web.New(web.Config{
 		Accounts: accounts, Key: key, Identity: identity, ServesHost: h.Config.HTTP.ServesHost, Clock: time.Now, Log: h.log.WithField("part", "web"), Version: config.Version,
+		Runners: h.runnersShown,
 		Tokens: func() ([]web.Token, error) {
 			if h.Config.HTTP.TokensFile == "" {
 				return nil, nil
@@ -61,6 +63,30 @@ func (p pageAccount) Health() []web.Check {
 		out = append(out, web.Check(c))
 	}
 	return out
+}
+
+// Letters implements web.Account.
+func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[queue.Letter, error] {
+	return p.host.Queue.Letters(ctx, p.Name, after)
+}
+
+// Letter implements web.Account.
+func (p pageAccount) Letter(ctx context.Context, seq uint64) (queue.Letter, error) {
+	return p.host.Queue.Letter(ctx, p.Name, seq)
+}
+
+// runnersShown are the living runners as a page shows them.
+func (h *Host) runnersShown(ctx context.Context) ([]web.Runner, error) {
+	all, err := h.living(ctx)
+	shown := make([]web.Runner, 0, len(all))
+	for _, n := range all {
+		one := web.Runner{Name: n.Node, Version: n.Version, StartedAt: n.StartedAt, SaidAt: n.SaidAt, Stopping: n.Stopping, This: n.Node == h.name.get()}
+		for _, a := range n.Accounts {
+			one.Accounts = append(one.Accounts, web.RunnerAccount(a))
+		}
+		shown = append(shown, one)
+	}
+	return shown, err
 }
 
 // Reveal implements web.Account.

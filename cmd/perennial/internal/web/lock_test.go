@@ -14,6 +14,7 @@ import (
 var paths = []string{
 	"/", "/a/main/operations", "/a/main/operations?state=review&label=team%3Dx", "/a/main/operation?id=r1", "/a/main/reviews", "/a/main/schedules",
 	"/a/main/schedule?id=keep&plan=1", "/a/main/proxies", "/a/main/proxies?within=24h", "/a/main/proxy?id=px_1", "/a/main/money", "/a/main/log",
+	"/a/main/dead", "/a/main/dead?seq=7", "/runners",
 }
 
 func TestNothingIsShownWithoutALogin(t *testing.T) {

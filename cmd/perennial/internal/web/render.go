@@ -18,7 +18,7 @@ import (
 
 // pageNames are the pages; each is templates/NAME.html inside templates/layout.html.
 var pageNames = []string{
-	"login", "failed", "overview", "operations", "operation", "reviews", "schedules", "schedule", "proxies", "proxy", "money", "log", "changed", "revealed",
+	"login", "failed", "overview", "operations", "operation", "reviews", "schedules", "schedule", "proxies", "proxy", "money", "log", "changed", "revealed", "dead", "letter", "runners",
 }
 
 func templates() map[string]*template.Template {

@@ -8,6 +8,7 @@ import (
 	"embed"
 	"html/template"
 	"io/fs"
+	"iter"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"perennial/ledger"
+	"perennial/queue"
 	"perennial/upstream"
 )
 
@@ -32,6 +34,10 @@ type Account interface {
 	// Ask asks a verb of the account's service, wherever its runner is; the request's
 	// fields by and reason are the person's.
 	Ask(ctx context.Context, verb string, question, answer any) error
+	// Letters are the commands that could not be read, behind a sequence.
+	Letters(ctx context.Context, after uint64) iter.Seq2[queue.Letter, error]
+	// Letter is one of them; queue.ErrNoLetter for none.
+	Letter(ctx context.Context, seq uint64) (queue.Letter, error)
 	// Reveal reads a proxy's credentials from the provider, by this process.
 	Reveal(ctx context.Context, proxyID string) (upstream.Credentials, error)
 }
@@ -51,6 +57,7 @@ type Config struct {
 	// Tokens are those who may sign in with a token; called at each login.
 	Tokens   func() ([]Token, error)
 	Identity Identity // of people whom a proxy in front names
+	Runners  func(ctx context.Context) ([]Runner, error)
 	// ServesHost reports whether pages are served under a name.
 	ServesHost func(host string) bool
 	Clock      func() time.Time
@@ -94,6 +101,7 @@ func New(c Config) *Server {
 	handle("GET /login", s.loginPage)
 	handle("POST /login", s.login)
 	handle("GET /{$}", s.signedIn(s.overview))
+	handle("GET /runners", s.signedIn(s.runners))
 	handle("POST /logout", s.signedIn(s.logout))
 	handle("GET /changes", s.signedIn(s.changes))
 	for path, page := range map[string]func(accountRequest){
@@ -106,6 +114,7 @@ func New(c Config) *Server {
 		"GET /a/{account}/proxy":          s.proxy,
 		"GET /a/{account}/money":          s.money,
 		"POST /a/{account}/change/{what}": s.change,
+		"GET /a/{account}/dead":           s.dead,
 		"POST /a/{account}/reveal":        s.reveal,
 		"GET /a/{account}/log":            s.decisions,
 	} {
