@@ -40,7 +40,7 @@ func TestAProxyNamesThePerson(t *testing.T) {
 	if code, _, _ := h.named(h.client, http.MethodGet, "/login?next=%2Fa%2Fmain%2Fmoney", "", "ada@example.com"); code != http.StatusSeeOther {
 		t.Errorf("a login of who is in: %d", code)
 	}
-	if code, page, _ := h.named(h.client, http.MethodGet, "/a/other/money", "", "bob@example.com"); code != http.StatusNotFound || strings.Contains(page, "USD") {
+	if code, page, _ := h.named(h.client, http.MethodGet, "/a/other/money", "", "bob@example.com"); code != http.StatusNotFound || strings.Contains(page, " USD") {
 		t.Errorf("an account that is not bob's: %d", code)
 	}
 	for what, names := range map[string][]string{"nobody": {}, "an empty name": {""}} {
@@ -56,7 +56,7 @@ func TestAProxyNamesThePerson(t *testing.T) {
 		"spaces": {403, []string{"ada@example.com\teve"}}, "twice": {400, []string{"ada@example.com", "ada@example.com"}}, "twice, once empty": {400, []string{"", "ada@example.com"}},
 	} {
 		for _, path := range []string{"/", "/a/main/money", "/changes"} {
-			if code, page, _ := h.named(h.client, http.MethodGet, path, "", x.names...); code != x.code || strings.Contains(page, "USD") {
+			if code, page, _ := h.named(h.client, http.MethodGet, path, "", x.names...); code != x.code || strings.Contains(page, " USD") {
 				t.Errorf("%s, %s: %d %s", what, path, code, page)
 			}
 		}
