@@ -14,7 +14,6 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/web"
 	"perennial/queue"
-	"perennial/upstream"
 )
 
 // KeyFile is where a data directory keeps the key that signs sessions and one-time links.
@@ -66,13 +65,27 @@ func (p pageAccount) Health() []web.Check {
 }
 
 // Letters implements web.Account.
-func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[queue.Letter, error] {
-	return p.host.Queue.Letters(ctx, p.Name, after)
+func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Letter, error] {
+	return func(yield func(web.Letter, error) bool) {
+		for l, err := range p.host.Queue.Letters(ctx, p.Name, after) {
+			if !yield(letterShown(l), err) {
+				return
+			}
+		}
+	}
 }
 
 // Letter implements web.Account.
-func (p pageAccount) Letter(ctx context.Context, seq uint64) (queue.Letter, error) {
-	return p.host.Queue.Letter(ctx, p.Name, seq)
+func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error) {
+	l, err := p.host.Queue.Letter(ctx, p.Name, seq)
+	if errors.Is(err, queue.ErrNoLetter) {
+		err = web.ErrNoLetter
+	}
+	return letterShown(l), err
+}
+
+func letterShown(l queue.Letter) web.Letter {
+	return web.Letter{Seq: l.Seq, Published: l.Dead.Published, Subject: l.Dead.Subject, Reason: l.Dead.Reason, Bytes: len(l.Dead.Data), Text: l.Dead.Text()}
 }
 
 // runnersShown are the living runners as a page shows them.
@@ -90,11 +103,20 @@ func (h *Host) runnersShown(ctx context.Context) ([]web.Runner, error) {
 }
 
 // Reveal implements web.Account.
-func (p pageAccount) Reveal(ctx context.Context, proxyID string) (upstream.Credentials, error) {
+func (p pageAccount) Reveal(ctx context.Context, proxyID string) (all []web.Credential, err error) {
 	if p.Client == nil {
-		return upstream.Credentials{}, errors.New("this runner has no client of the provider: ask on the page of another runner, or perennial proxies get --reveal where the secret is")
+		return nil, errors.New("this runner has no client of the provider: ask on the page of another runner, or perennial proxies get --reveal where the secret is")
 	}
-	return p.Client.Reveal(ctx, proxyID)
+	c, err := p.Client.Reveal(ctx, proxyID)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range [][2]string{{"Host", c.Host()}, {"Port", c.Port()}, {"Username", c.Username()}, {"Password", c.Password()}, {"SOCKS5 URI", c.SOCKS5URI()}, {"Connection", c.Connection()}} {
+		if x[1] != "" {
+			all = append(all, web.NewCredential(x[0], x[1]))
+		}
+	}
+	return all, nil
 }
 
 // Ask implements web.Account: the runner that has the account answers, wherever it is.

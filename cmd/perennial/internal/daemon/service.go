@@ -165,15 +165,7 @@ func (a *account) verbs() map[string]verb {
 
 		VerbReconcile: a.bound(answer(a.reconcile)),
 		VerbRecord:    answer(a.record),
-		VerbEvidence: answer(func(ctx context.Context, q OperatorRequest) (inspect.Evidence, error) {
-			ctx, cancel := context.WithTimeout(ctx, EvidenceTimeout)
-			defer cancel()
-			id, err := OperationInReview(ctx, a.Ledger(), q.ID)
-			if err != nil {
-				return inspect.Evidence{}, err
-			}
-			return a.runner.Evidence(ctx, id)
-		}),
+		VerbEvidence:  answer(a.evidence),
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"perennial/ledger/fact"
-	"perennial/queue"
 )
 
 const (
@@ -24,28 +23,37 @@ const (
 	deadText = 16 << 10
 )
 
-// letterView is a dead letter as a page shows it.
-type letterView struct {
+// Letter is a command that could not be read.
+type Letter struct {
 	Seq       uint64
 	Published time.Time
 	Subject   string
 	Reason    string
 	Bytes     int
-	Text      string // of one letter in full
-	Cut       int    // bytes of the text that are not shown
+	Text      string // the command, quoted where it is no text
+}
+
+// ErrNoLetter is the error for a letter that is not there.
+var ErrNoLetter = errors.New("there is no such dead letter")
+
+// letterView is a dead letter as a page shows it.
+type letterView struct {
+	Letter
+
+	Cut int // bytes of the text that are not shown
 }
 
 // deadView is a page of the list of letters.
 type deadView struct {
-	Rows []letterView
+	Rows []Letter
 	Next string // the sequence that the next page begins behind; "" at the end
 }
 
 // letterOf shows a letter as `perennial dead show` does: what is no text is quoted, and
 // what would move a cursor is a space.
-func letterOf(l queue.Letter) letterView {
-	v := letterView{Seq: l.Seq, Published: l.Dead.Published, Subject: l.Dead.Subject, Reason: l.Dead.Reason, Bytes: len(l.Dead.Data)}
-	text := fact.Printable(l.Dead.Text(), "\n\t")
+func letterOf(l Letter) letterView {
+	v := letterView{Letter: l}
+	text := fact.Printable(l.Text, "\n\t")
 	end := min(len(text), deadText)
 	for end < len(text) && !utf8.RuneStart(text[end]) {
 		end--
@@ -74,21 +82,20 @@ func (s *Server) dead(q accountRequest) {
 			v.Next = strconv.FormatUint(v.Rows[len(v.Rows)-1].Seq, 10)
 			break
 		}
-		read += len(l.Dead.Data)
-		row := letterOf(l)
-		row.Text = ""
-		v.Rows = append(v.Rows, row)
+		read += l.Bytes
+		l.Text = ""
+		v.Rows = append(v.Rows, l)
 	}
 	s.show(q, "dead", "Commands that could not be read", v)
 }
 
 func (s *Server) deadLetter(ctx context.Context, q accountRequest, text string) {
 	seq, err := strconv.ParseUint(text, 10, 64)
-	var l queue.Letter
+	var l Letter
 	if err == nil {
 		l, err = q.account.Letter(ctx, seq)
 	}
-	if errors.Is(err, queue.ErrNoLetter) || errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {
+	if errors.Is(err, ErrNoLetter) || errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {
 		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such dead letter: it was requeued or dropped, or never was.", nil)
 		return
 	}

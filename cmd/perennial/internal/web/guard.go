@@ -54,11 +54,9 @@ func (s *Server) current(r *http.Request) (x session, ok bool, err error) {
 		}
 		return s.sessions.identified(p), true, nil
 	}
-	cookie, err := r.Cookie(sessionCookie)
-	if err != nil {
-		return session{}, false, nil
+	if cookie, err := r.Cookie(sessionCookie); err == nil {
+		x, ok = s.sessions.read(cookie.Value)
 	}
-	x, ok = s.sessions.read(cookie.Value)
 	return x, ok, nil
 }
 

@@ -58,10 +58,10 @@ func hostileData(text string) map[string]any {
 		"proxies": proxiesView{Within: text, Rows: []ledger.Proxy{p}, Next: text}, "proxy": proxyView{Proxy: p, Listed: true, Currency: text, Operations: []fact.Ref{{OperationID: text}}},
 		"money":    moneyView{Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}, Postings: []ledger.Posting{{Kind: text, Account: text, Operation: text}}},
 		"log":      []ledger.Decision{{Fact: text, About: text, By: text, Reason: text, Outcome: text}},
-		"dead":     deadView{Rows: []letterView{{Subject: text, Reason: text}}, Next: text},
-		"letter":   letterView{Subject: text, Reason: text, Text: text},
+		"dead":     deadView{Rows: []Letter{{Subject: text, Reason: text}}, Next: text},
+		"letter":   letterView{Letter: Letter{Subject: text, Reason: text, Text: text}},
 		"runners":  runnersView{Rows: []Runner{{Name: text, Version: text, Accounts: []RunnerAccount{{Account: text, Role: text}}}}},
-		"revealed": revealedView{ProxyID: text, Shown: []named{{text, text}}},
+		"revealed": revealedView{ProxyID: text, Shown: []Credential{NewCredential(text, text)}},
 		"changed":  changedView{Does: text, Why: text, Warning: text, Back: "/"},
 	}
 }

@@ -3,6 +3,7 @@
 package web
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -114,7 +115,7 @@ func (s *sessions) identified(p Person) session {
 	now := s.clock()
 	period := now.Unix() / int64(sessionLife/time.Second)
 	id := func(period int64) string {
-		return fmt.Sprintf("%x", mac(s.key, forIdentity, []byte(strconv.FormatInt(period, 10)+" "+p.Name)))
+		return hex.EncodeToString(mac(s.key, forIdentity, []byte(strconv.FormatInt(period, 10)+" "+p.Name)))
 	}
 	return session{Person: p, ID: id(period), Expires: now.Add(sessionLife), before: id(period - 1), byHeader: true}
 }

@@ -23,9 +23,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
 	"perennial/schedules"
-	"perennial/upstream"
 )
 
 func TestMain(m *testing.M) {
@@ -55,9 +53,9 @@ type book struct {
 	asked  []asked
 	answer map[string]any // by verb; what has none is refused
 
-	letters  []queue.Letter
-	provider *upstream.Client // nil: it does not answer
-	revealed int              // how often it was asked for credentials
+	letters  []Letter
+	provider []Credential // what the provider says; nil: it does not answer
+	revealed int          // how often it was asked for credentials
 }
 
 // bookAccount is the book as the pages see it.
@@ -70,8 +68,8 @@ func (bookAccount) Health() []Check {
 	return []Check{{Name: "provider", Detail: "it does not answer <b>now</b>", Since: noon}, {Name: "nats", OK: true}}
 }
 
-func (b bookAccount) Letters(_ context.Context, after uint64) iter.Seq2[queue.Letter, error] {
-	return func(yield func(queue.Letter, error) bool) {
+func (b bookAccount) Letters(_ context.Context, after uint64) iter.Seq2[Letter, error] {
+	return func(yield func(Letter, error) bool) {
 		for _, l := range b.of.letters {
 			if l.Seq > after && !yield(l, nil) {
 				return
@@ -80,23 +78,23 @@ func (b bookAccount) Letters(_ context.Context, after uint64) iter.Seq2[queue.Le
 	}
 }
 
-func (b bookAccount) Letter(_ context.Context, seq uint64) (queue.Letter, error) {
+func (b bookAccount) Letter(_ context.Context, seq uint64) (Letter, error) {
 	for _, l := range b.of.letters {
 		if l.Seq == seq {
 			return l, nil
 		}
 	}
-	return queue.Letter{}, queue.ErrNoLetter
+	return Letter{}, ErrNoLetter
 }
 
-func (b bookAccount) Reveal(ctx context.Context, id string) (upstream.Credentials, error) {
+func (b bookAccount) Reveal(context.Context, string) ([]Credential, error) {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
 	b.of.revealed++
 	if b.of.provider == nil {
-		return upstream.Credentials{}, errors.New("the provider does not answer")
+		return nil, errors.New("the provider does not answer")
 	}
-	return b.of.provider.Reveal(ctx, id)
+	return b.of.provider, nil
 }
 
 func (b bookAccount) Ask(_ context.Context, verb string, question, answer any) error {
@@ -193,8 +191,8 @@ func (h *rig) book(name string) *book {
 	l, err := ledger.Open(h.t.Context(), ledger.Config{Path: filepath.Join(h.t.TempDir(), name+".ledger.db"), Clock: h.clock})
 	check(h.t, err)
 	h.t.Cleanup(func() { _ = l.Close() })
-	letter := queue.Dead{Reason: markup, Subject: "perennial.commands." + name + ".proxy.renew", Data: []byte(markup), Published: noon}
-	b := &book{Ledger: l, name: name, letters: []queue.Letter{{Seq: 7, Dead: letter}}, answer: map[string]any{
+	letter := Letter{Seq: 7, Reason: markup, Subject: "perennial.commands." + name + ".proxy.renew", Text: markup, Bytes: len(markup), Published: noon}
+	b := &book{Ledger: l, name: name, letters: []Letter{letter}, answer: map[string]any{
 		"sweeps": []schedules.Status{{Schedule: "keep", Account: name, Cron: "@hourly", Timezone: "UTC", State: "held", Plan: "9f86d081", Why: markup, LastSlot: &noon}},
 		"plan":   schedules.Plan{Schedule: "keep", Hash: "9f86d081", Due: 1, Currency: "USD", EstimateCents: 300, Included: []schedules.Included{{ProxyID: "px_1", EstimateCents: 300, Reason: markup}}},
 	}}

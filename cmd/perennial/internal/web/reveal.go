@@ -4,12 +4,11 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
-
-	"perennial/upstream"
 )
 
 // Reveals are as many in a row, and then one every so often, for everybody together: a
@@ -26,10 +25,26 @@ type revealedView struct {
 	ProxyID string
 	Why     string // nothing is revealed
 	Noted   bool   // the fact is in the journal
-	Shown   []named
+	Shown   []Credential
 }
 
-type named struct{ Name, Text string }
+// Credential is one text that connects to a proxy. It prints as "[redacted]": only Text
+// gives it out.
+type Credential struct {
+	Name string
+	read func() string // a function: fmt follows pointers in unexported fields
+}
+
+// NewCredential makes one of its name, such as Password, and its text.
+func NewCredential(name, text string) Credential {
+	return Credential{name, func() string { return text }}
+}
+
+// Text is what connects to the proxy.
+func (c Credential) Text() string { return c.read() }
+
+// Format prints "[redacted]" for every verb.
+func (c Credential) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]")) }
 
 // reveal answers with a proxy's credentials, as far as the journal says before who reads
 // them and why. The provider is asked by this process itself, so that they go over nothing
@@ -65,16 +80,7 @@ func (s *Server) reveal(q accountRequest) {
 		s.revealed(q, http.StatusBadGateway, revealedView{ProxyID: id, Noted: true, Why: "The credentials cannot be read from the provider: " + err.Error()})
 		return
 	}
-	s.revealed(q, http.StatusOK, revealedView{ProxyID: id, Noted: true, Shown: shownOf(secret)})
-}
-
-func shownOf(c upstream.Credentials) (all []named) {
-	for _, x := range []named{{"Host", c.Host()}, {"Port", c.Port()}, {"Username", c.Username()}, {"Password", c.Password()}, {"SOCKS5 URI", c.SOCKS5URI()}, {"Connection", c.Connection()}} {
-		if x.Text != "" {
-			all = append(all, x)
-		}
-	}
-	return all
+	s.revealed(q, http.StatusOK, revealedView{ProxyID: id, Noted: true, Shown: secret})
 }
 
 func (s *Server) revealed(q accountRequest, code int, data revealedView) {

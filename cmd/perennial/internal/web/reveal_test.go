@@ -1,30 +1,29 @@
 package web
 
 import (
-	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
-
-	"perennial/upstream"
-	"perennial/upstream/sandbox"
 )
 
-// revealing is a rig whose provider is the sandbox, with px_1.
+// revealing is a rig whose provider gives the credentials of px_1.
 func revealing(t *testing.T) *rig {
 	t.Helper()
 	h := newRig(t)
-	fixture := sandbox.DefaultFixture()
-	fixture.Proxies = []sandbox.FixtureProxy{{ProxyID: "px_1", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "48h"}}
-	s, err := sandbox.Start(context.Background(), sandbox.Options{Fixture: fixture, Clock: time.Now})
-	check(t, err)
-	t.Cleanup(func() { check(t, s.Close()) })
-	h.main.provider, err = upstream.New(upstream.Config{BaseURL: s.SandboxURL(), AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret})
-	check(t, err)
-	t.Cleanup(h.main.provider.Close)
+	h.main.provider = []Credential{NewCredential("Username", "user-px_1"), NewCredential("Password", password)}
 	h.main.answer["reveal"] = map[string]int{"changed": 1}
 	return h
+}
+
+// TestACredentialPrintsAsNothing, whatever it is in.
+func TestACredentialPrintsAsNothing(t *testing.T) {
+	v := revealedView{Shown: []Credential{NewCredential("Password", password)}}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
+		if text := fmt.Sprintf(format, v); strings.Contains(text, password) {
+			t.Errorf("%s: %s", format, text)
+		}
+	}
 }
 
 const password = "pass-px_1-secret"

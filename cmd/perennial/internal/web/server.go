@@ -17,8 +17,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"perennial/ledger"
-	"perennial/queue"
-	"perennial/upstream"
 )
 
 // Account is an account as the pages see it.
@@ -35,11 +33,11 @@ type Account interface {
 	// fields by and reason are the person's.
 	Ask(ctx context.Context, verb string, question, answer any) error
 	// Letters are the commands that could not be read, behind a sequence.
-	Letters(ctx context.Context, after uint64) iter.Seq2[queue.Letter, error]
-	// Letter is one of them; queue.ErrNoLetter for none.
-	Letter(ctx context.Context, seq uint64) (queue.Letter, error)
+	Letters(ctx context.Context, after uint64) iter.Seq2[Letter, error]
+	// Letter is one of them; ErrNoLetter for none.
+	Letter(ctx context.Context, seq uint64) (Letter, error)
 	// Reveal reads a proxy's credentials from the provider, by this process.
-	Reveal(ctx context.Context, proxyID string) (upstream.Credentials, error)
+	Reveal(ctx context.Context, proxyID string) ([]Credential, error)
 }
 
 // Check is one thing that an account depends on.
