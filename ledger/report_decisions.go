@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -128,8 +129,18 @@ func (d *Decision) ofCommands(f fact.Fact) {
 		d.sign(f.By, f.User, f.Reason)
 	case fact.ProxyReinstated:
 		d.sign(f.By, f.User, f.Reason)
+	case fact.ProxyRevealed:
+		d.sign(f.By, f.User, f.Reason)
+	case fact.DeadRequeued:
+		d.sign(f.By, f.User, f.Reason)
+		d.About = letter(f.LetterSeq)
+	case fact.DeadDropped:
+		d.sign(f.By, f.User, f.Reason)
+		d.About = letter(f.LetterSeq)
 	}
 }
+
+func letter(seq uint64) string { return "dead letter " + strconv.FormatUint(seq, 10) }
 
 // ofTheAccount reads what was decided on pauses, money and sweeps.
 func (d *Decision) ofTheAccount(f fact.Fact) {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -87,29 +88,39 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimRight(text.Bytes(), "\n"), err
 }
 
+// Text is the command's bytes as text; a body that is no text is quoted as Go quotes it.
+func (d Dead) Text() string {
+	data := string(d.Data)
+	if quoted := strconv.Quote(data); strings.Contains(quoted, `\x`) {
+		return quoted
+	}
+	return data
+}
+
 // Letter is a dead command in its stream. Seq names it for DropLetter.
 type Letter struct {
 	Seq  uint64
 	Dead Dead
 }
 
-// Letters yields an account's dead commands, the oldest first.
-func (q *Queue) Letters(ctx context.Context, account string) iter.Seq2[Letter, error] {
+// Letters yields an account's dead commands behind a sequence, the oldest first.
+func (q *Queue) Letters(ctx context.Context, account string, after uint64) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
 		stream, err := q.deadStream(ctx, account)
 		if err != nil {
 			yield(Letter{}, err)
 			return
 		}
-		state := stream.CachedInfo().State
-		for seq := state.FirstSeq; seq <= state.LastSeq && state.Msgs > 0; seq++ {
-			letter, err := letterAt(ctx, stream, seq)
+		next := jetstream.WithGetMsgSubject(DeadSubject(account)) // the first from a sequence on: dropped ones are passed over
+		for last := stream.CachedInfo().State.LastSeq; after < last; {
+			letter, err := letterAt(ctx, stream, after+1, next)
 			if errors.Is(err, ErrNoLetter) {
-				continue // dropped
+				return
 			}
 			if !yield(letter, err) || err != nil {
 				return
 			}
+			after = letter.Seq
 		}
 	}
 }
@@ -143,8 +154,8 @@ func (q *Queue) deadStream(ctx context.Context, account string) (jetstream.Strea
 	return q.streamOf(ctx, account, DeadStream(account), "dead letter stream")
 }
 
-func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64) (Letter, error) {
-	msg, err := stream.GetMsg(ctx, seq)
+func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64, which ...jetstream.GetMsgOpt) (Letter, error) {
+	msg, err := stream.GetMsg(ctx, seq, which...)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return Letter{}, fmt.Errorf("sequence %d: %w", seq, ErrNoLetter)
 	}
@@ -155,7 +166,7 @@ func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64) (Letter,
 	if err != nil {
 		return Letter{}, fmt.Errorf("dead letter %d cannot be read: %w", seq, err)
 	}
-	return Letter{Seq: seq, Dead: dead}, nil
+	return Letter{Seq: msg.Sequence, Dead: dead}, nil
 }
 
 // decodeLetter is the inverse of encode.

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -46,5 +47,31 @@ func checkDeadLetter(t interface {
 	back, err := decodeLetter(letter)
 	if err != nil || !bytes.Equal(back.Data, dead.Data) || back.Reason != dead.Reason {
 		t.Fatalf("%.100q came back as %.100q: %v", dead.Data, back.Data, err)
+	}
+}
+
+// TestLettersBehindASequence: those that were dropped between are passed over.
+func TestLettersBehindASequence(t *testing.T) {
+	q := newQueue(t)
+	ctx := within(t)
+	for n := range uint64(6) {
+		check(t, q.DeadLetter(ctx, "main", Dead{Reason: "not JSON", Subject: CommandSubject("main", KindOrderCreate), Data: []byte("{"), StreamSequence: n, Published: time.Unix(1, 0)}))
+	}
+	for _, seq := range []uint64{1, 3, 4} {
+		check(t, q.DropLetter(ctx, "main", seq))
+	}
+	for after, want := range map[uint64]string{0: "[2 5 6]", 1: "[2 5 6]", 2: "[5 6]", 3: "[5 6]", 5: "[6]", 6: "[]", 99: "[]"} {
+		got := []uint64{}
+		for l, err := range q.Letters(ctx, "main", after) {
+			check(t, err)
+			got = append(got, l.Seq)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("behind %d: %v", after, got)
+		}
+	}
+	check(t, q.DropLetter(ctx, "main", 6))
+	for l, err := range q.Letters(ctx, "main", 5) {
+		t.Errorf("%v %v", l, err)
 	}
 }

@@ -81,7 +81,7 @@ var (
 	CommandVerbs  = []string{string(KindOrderCreate), string(KindProxyRenew)}
 	ReadingVerbs  = []string{"status", "states", "wait", "lines", "list", "balance", "show", "sweeps", "plan", "forecast", "evidence", "proxies"}
 	ChangingVerbs = []string{"release", "cancel", "retry", "resolve", "pause", "resume", "sweep", "approve", "retire", "reconcile", "record",
-		"schedule-pause", "schedule-resume"}
+		"schedule-pause", "schedule-resume", "reveal", "dead-requeue", "dead-drop"}
 	producerVerbs = []string{"status", "states", "wait", "lines"}
 )
 

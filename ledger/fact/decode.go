@@ -20,8 +20,8 @@ var all = []Fact{
 	OrderAccepted{}, OrderProgressed{}, OrderDelivered{}, OrderRefunded{},
 	RenewalSettled{Status: "completed"}, RenewalSettled{Status: "partial"}, RenewalSettled{Status: "failed"},
 	SweepPlanned{}, SweepHeld{}, SweepFinished{}, SweepMissed{}, SweepFailed{}, SchedulePaused{}, ScheduleResumed{},
-	ProxySkipped{}, ProxyExpiring{}, ProxyExpired{}, ProxyRetired{}, ProxyReinstated{}, ProxyReplaced{}, ProxyReview{},
-	AccountPaused{}, AccountResumed{},
+	ProxySkipped{}, ProxyExpiring{}, ProxyExpired{}, ProxyRetired{}, ProxyReinstated{}, ProxyReplaced{}, ProxyReview{}, ProxyRevealed{},
+	AccountPaused{}, AccountResumed{}, DeadRequeued{}, DeadDropped{},
 }
 
 var types = func() map[string]reflect.Type {

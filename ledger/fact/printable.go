@@ -86,3 +86,14 @@ func writeRange(class *strings.Builder, low, high, stride rune) {
 		}
 	}
 }
+
+// Printable is a text without what would end a line, move the cursor of a terminal or show
+// nothing: spaces stand in its place. The characters of but are left as they are.
+func Printable(text, but string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || strings.ContainsRune(but, r) {
+			return r
+		}
+		return ' '
+	}, text)
+}

@@ -9,11 +9,11 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"perennial/cmd/perennial/internal/daemon"
 	"perennial/queue"
 )
 
@@ -34,11 +34,7 @@ type letterLine struct {
 }
 
 func lineOf(l queue.Letter) letterLine {
-	data := string(l.Dead.Data)
-	if quoted := strconv.Quote(data); strings.Contains(quoted, `\x`) {
-		data = quoted
-	}
-	return letterLine{Seq: l.Seq, PublishedAt: l.Dead.Published.UTC(), Subject: l.Dead.Subject, Reason: l.Dead.Reason, Data: data}
+	return letterLine{Seq: l.Seq, PublishedAt: l.Dead.Published.UTC(), Subject: l.Dead.Subject, Reason: l.Dead.Reason, Data: l.Dead.Text()}
 }
 
 func (a *app) deadList() *cobra.Command {
@@ -51,7 +47,7 @@ func (a *app) deadList() *cobra.Command {
 			}
 			defer r.Close()
 			list := a.listing("SEQ", "PUBLISHED", "SUBJECT", "REASON")
-			for l, err := range r.Letters(cmd.Context(), r.account) {
+			for l, err := range r.Letters(cmd.Context(), r.account, 0) {
 				if err != nil {
 					return err
 				}
@@ -101,9 +97,15 @@ func (a *app) deadShow() *cobra.Command {
 
 func (a *app) deadRequeue() *cobra.Command {
 	var file string
+	var q daemon.DeadRequest
 	c := &cobra.Command{
 		Use: "requeue SEQ", Short: "Publish a dead command again, as it was or corrected, and remove it from the list", Args: cobra.ExactArgs(1),
 		RunE: a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
+			if q.Seq = l.Seq; file == "" {
+				if answered, err := askIfRunning(ctx, r, daemon.VerbDeadRequeue, q); answered {
+					return err
+				}
+			}
 			data, err := a.corrected(ctx, file, l.Dead.Data)
 			if err != nil {
 				return err
@@ -114,9 +116,10 @@ func (a *app) deadRequeue() *cobra.Command {
 			}
 			// The command is on its stream: should this fail, it is there twice, and
 			// the same id with the same content is one command.
-			return r.DropLetter(ctx, r.account, l.Seq)
+			return dropLetter(ctx, r, q)
 		}),
 	}
+	signed(c, &q)
 	c.Flags().StringVar(&file, "file", "", "publish this file's content instead; - is the standard input")
 	return c
 }
@@ -138,14 +141,38 @@ func (a *app) corrected(ctx context.Context, file string, data []byte) ([]byte, 
 }
 
 func (a *app) deadDrop() *cobra.Command {
-	return &cobra.Command{
+	var q daemon.DeadRequest
+	c := &cobra.Command{
 		Use: "drop SEQ", Short: "Remove a dead command for good", Args: cobra.ExactArgs(1),
 		RunE: a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
-			err := r.DropLetter(ctx, r.account, l.Seq)
-			if errors.Is(err, queue.ErrNoLetter) {
-				return nil // another `dead` command removed it
-			}
-			return err
+			q.Seq = l.Seq
+			return dropLetter(ctx, r, q)
 		}),
 	}
+	signed(c, &q)
+	return c
+}
+
+func signed(c *cobra.Command, q *daemon.DeadRequest) {
+	c.Flags().StringVar(&q.By, "by", operator(), "who decides it")
+	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
+}
+
+// askIfRunning asks a verb; answered is false where no runner has the account: the letter
+// is looked after on the stream itself then, and no fact says who did.
+func askIfRunning(ctx context.Context, r *remote, verb string, q daemon.DeadRequest) (answered bool, err error) {
+	_, err = ask[daemon.ChangedAnswer](ctx, r, verb, q)
+	return !errors.Is(err, queue.ErrNoRunner), err
+}
+
+// dropLetter removes a letter, by the runner that has the account where there is one.
+func dropLetter(ctx context.Context, r *remote, q daemon.DeadRequest) error {
+	if answered, err := askIfRunning(ctx, r, daemon.VerbDeadDrop, q); answered {
+		return err
+	}
+	err := r.DropLetter(ctx, r.account, q.Seq)
+	if errors.Is(err, queue.ErrNoLetter) {
+		return nil // another `dead` command removed it
+	}
+	return err
 }

@@ -96,14 +96,7 @@ func (a *app) table(heading []string, rows [][]string) error {
 func printable(text string) string { return printableBut("", text) }
 
 // printableBut leaves these characters as they are.
-func printableBut(these, text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) || strings.ContainsRune(these, r) {
-			return r
-		}
-		return ' '
-	}, text)
-}
+func printableBut(these, text string) string { return fact.Printable(text, these) }
 
 // plainText writes text without the control characters that move a terminal's cursor or
 // change what it shows: names and reasons in an old journal may hold them, and so may

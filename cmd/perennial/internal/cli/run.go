@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/sirupsen/logrus"
@@ -17,7 +18,7 @@ import (
 )
 
 func (a *app) runCommand() *cobra.Command {
-	var data, natsListen, http string
+	var data, natsListen, http, metricsToken string
 	var refill bool
 	c := &cobra.Command{
 		Use:   "run",
@@ -34,6 +35,11 @@ func (a *app) runCommand() *cobra.Command {
 			c.DataDir = cmp.Or(data, c.DataDir)
 			c.NATS.Listen = cmp.Or(natsListen, c.NATS.Listen)
 			c.HTTP.Listen = cmp.Or(http, c.HTTP.Listen)
+			if metricsToken != "" {
+				if c.HTTP.MetricsTokenFile, err = filepath.Abs(metricsToken); err != nil {
+					return err
+				}
+			}
 			c.RefillEvents = refill
 			return a.run(cmd.Context(), c)
 		},
@@ -41,6 +47,7 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().StringVar(&data, "data", "", "data directory (default from the configuration: perennial-data)")
 	c.Flags().StringVar(&natsListen, "nats-listen", "", "address of the embedded NATS server; port 0 takes a free one")
 	c.Flags().StringVar(&http, "http", "", "address of health, metrics and the pages; port 0 takes a free one")
+	c.Flags().StringVar(&metricsToken, "metrics-token-file", "", "file with the token that /metrics asks for, mode 0600")
 	c.Flags().BoolVar(&refill, "refill-events", false, "publish everything again from the ledger on an events stream that has lost it")
 	return c
 }

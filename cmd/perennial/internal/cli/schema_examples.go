@@ -107,4 +107,10 @@ var exampleTexts = map[string]string{
 	"svc.schedule-resume.answer":  exampleChanged,
 	"svc.retire.request":          `{"proxy_ids":["px_1"],"by":"ada","reason":"not needed"}`,
 	"svc.retire.answer":           exampleChanged,
+	"svc.reveal.request":          `{"proxy_id":"px_1","by":"ada","reason":"a customer cannot connect"}`,
+	"svc.reveal.answer":           exampleChanged,
+	"svc.dead-requeue.request":    `{"seq":7,"by":"ada","reason":"the program reads it now"}`,
+	"svc.dead-requeue.answer":     exampleChanged,
+	"svc.dead-drop.request":       `{"seq":8,"by":"ada","reason":"a test of a producer's"}`,
+	"svc.dead-drop.answer":        exampleChanged,
 }

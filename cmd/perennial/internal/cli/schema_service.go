@@ -54,6 +54,9 @@ var verbTexts = map[string]verbText{
 	daemon.VerbForecast:       {"Forecast the renewals of days to come.", []string{"days"}, nil},
 	daemon.VerbRetire:         {"Take proxies out of every sweep, or back in; all of them or none.", []string{"proxy_ids", "reason"}, nil},
 	daemon.VerbProxies:        {"List the proxies that the ledger knows, in the order of their ids.", nil, nil},
+	daemon.VerbReveal:         {"Note that a person reads a proxy's credentials; it answers none.", []string{"proxy_id", "reason"}, nil},
+	daemon.VerbDeadRequeue:    {"Publish a dead command again, as it was, and remove its letter.", []string{"seq", "reason"}, nil},
+	daemon.VerbDeadDrop:       {"Remove a dead command for good.", []string{"seq", "reason"}, nil},
 	daemon.VerbOrder:          {"Carry out an order, and answer what it came to.", nil, nil},
 	daemon.VerbRenew:          {"Carry out a renewal, and answer what it came to.", nil, nil},
 }

@@ -70,6 +70,9 @@ type HTTP struct {
 	Hosts  []string `koanf:"hosts"`  // names under which pages are served, beside addresses and names without a dot
 	// TokensFile has the hashes of the tokens that sign people in to the pages, mode 0600.
 	TokensFile string `koanf:"tokens_file"`
+	// MetricsTokenFile has the token that /metrics asks for, mode 0600; empty: it asks for none.
+	MetricsTokenFile string   `koanf:"metrics_token_file"`
+	Identity         Identity `koanf:"identity"` // of people whom a proxy in front signs in; default: none
 }
 
 // Account is one account of the provider: where it is reached, and its limits.
@@ -228,7 +231,7 @@ func (c *Config) validate() error {
 		}
 		seen[a.BaseURL+" "+a.AppID] = name
 	}
-	for _, validate := range []func() error{c.validateProduction, c.validateUsers, c.Tracing.validate, c.validateSchedules, c.validateWebhooks} {
+	for _, validate := range []func() error{c.validateProduction, c.validateUsers, c.validateIdentity, c.Tracing.validate, c.validateSchedules, c.validateWebhooks} {
 		if err := validate(); err != nil {
 			return err
 		}

@@ -164,6 +164,7 @@ func spilling() (scripts []*script, ends map[int]string) {
 	}
 	return append(scripts,
 		&script{method: http.MethodGet, holds: "/api/v1/orders/", steps: []spoil{{status: http.StatusServiceUnavailable, body: failure("proxy_endpoint_unavailable", uri)}}},
+		&script{method: http.MethodGet, holds: "/api/v1/proxies/px_4", steps: []spoil{{status: http.StatusServiceUnavailable, body: failure("proxy_endpoint_unavailable", uri)}}},
 		&script{method: http.MethodPost, holds: `"px_3"`, steps: []spoil{{executed: true, raw: func(string) string { return "HTTP/1.1 " + uri + "\r\n\r\n" }}}},
 	), ends
 }
@@ -202,6 +203,7 @@ func TestTrap41NothingSecretLeaves(t *testing.T) {
 		}
 	}
 	secrets := w.canaries()
+	w.reveals(secrets, line)
 	secrets.seekInProcess(t, run)
 	w.seekInAnswers(secrets, line)
 	_ = run.cmd.Process.Signal(syscall.SIGQUIT) // a panic's output: every goroutine's stack
@@ -281,7 +283,7 @@ func (w *world) seekInAnswers(c canaries, line daemon.ReadyLine) {
 	b := w.browser()
 	for _, path := range []string{
 		"/", "/metrics", "/readyz", "/livez", "/nothing", "/debug/pprof/", "/a/main/operations", "/a/main/operation?id=o1", "/a/main/operation?id=o15", "/a/main/reviews",
-		"/a/main/schedules", "/a/main/proxies", "/a/main/proxy?id=px_1", "/a/main/money", "/a/main/log",
+		"/a/main/schedules", "/a/main/proxies", "/a/main/proxy?id=px_1", "/a/main/money", "/a/main/log", "/a/main/dead", "/runners",
 	} {
 		text, _, err := ask(b, line.HTTP+path, nil)
 		if err != nil {

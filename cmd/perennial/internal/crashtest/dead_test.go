@@ -1,10 +1,14 @@
 package crashtest
 
 import (
+	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
 	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/daemon"
 )
 
 // TestDeadLettersAreReadCorrectedAndDropped: what could not be read is not lost.
@@ -44,5 +48,62 @@ func TestDeadLettersAreReadCorrectedAndDropped(t *testing.T) {
 	}
 	if _, _, code = w.cli("dead", "show", "first"); code != cli.ExitUsage {
 		t.Errorf("exit %d", code)
+	}
+}
+
+// deadLetters publishes what is no command, and waits until it is listed.
+func (w *world) deadLetters(line daemon.ReadyLine, bodies ...string) {
+	w.t.Helper()
+	nc, js := connectTo(w.t, line.NATS)
+	defer nc.Close()
+	for _, body := range bodies {
+		if _, err := js.Publish(w.t.Context(), "perennial.commands.main.proxy.renew", []byte(body)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	await(w.t, "they are dead letters", func() bool { return strings.Count(w.mustCLI("dead", "list", "-o", "json"), "\n") == len(bodies) })
+}
+
+// TestDeadLettersAreLookedAfterOnAPage: shown, requeued and dropped by an operator, whose
+// name and reason are facts.
+func TestDeadLettersAreLookedAfterOnAPage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	_, line := w.run()
+	awaitReady(t, line)
+	w.deadLetters(line, `{"proxy_ids":["px_1"]}`, "\xff\xfe")
+	b := w.browser()
+	get := func(path string) string {
+		t.Helper()
+		text, code, err := ask(b, line.HTTP+path, nil)
+		if err != nil || code != http.StatusOK {
+			t.Fatalf("%s: %d %v\n%s", path, code, err, text)
+		}
+		return text
+	}
+	if page := get("/a/main/dead"); !strings.Contains(page, "has no id") || !strings.Contains(page, "/a/main/dead?seq=2") {
+		t.Errorf("%s", page)
+	}
+	if page := get("/a/main/dead?seq=2"); !strings.Contains(page, `\xff\xfe`) {
+		t.Errorf("%s", page)
+	}
+	form := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(get("/a/main/dead?seq=1"))[1]
+	for seq, what := range map[string]string{"1": "dead-requeue", "2": "dead-drop"} {
+		text, code, err := ask(b, line.HTTP+"/a/main/change/"+what, url.Values{"form": {form}, "id": {seq}, "reason": {"so it is"}})
+		if err != nil || code != http.StatusOK || !strings.Contains(text, "Done:") {
+			t.Errorf("%s: %d %v %s", what, code, err, text)
+		}
+	}
+	await(t, "what was requeued is refused again, and the other one is gone", func() bool {
+		page := get("/a/main/dead")
+		return strings.Contains(page, "/a/main/dead?seq=3") && !strings.Contains(page, "?seq=1\"") && !strings.Contains(page, "?seq=2\"")
+	})
+	for _, decided := range []string{"dead.requeued", "dead.dropped"} {
+		if page := get("/a/main/log"); !strings.Contains(page, decided) || !strings.Contains(page, "so it is") {
+			t.Errorf("no %s among the decisions:\n%s", decided, page)
+		}
+	}
+	if page := get("/runners"); !strings.Contains(page, "active") || !strings.Contains(page, "this one") {
+		t.Errorf("%s", page)
 	}
 }

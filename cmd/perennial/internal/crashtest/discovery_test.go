@@ -89,6 +89,9 @@ var everyVerb = []struct{ verb, body string }{
 	{"proxies", `{"limit":2}`},
 	{"resolve", `{"id":"torn","line":"px_2","charged":true,"charged_cents":300,"by":"ada","reason":"a test"}`},
 	{"retire", `{"proxy_ids":["px_1"],"by":"ada","reason":"a test"}`},
+	{"reveal", `{"proxy_id":"px_1","by":"ada","reason":"a test"}`},
+	{"dead-requeue", `{"seq":1,"by":"ada","reason":"a test"}`},
+	{"dead-drop", `{"seq":2,"by":"ada","reason":"a test"}`},
 	{"retry", `{"id":"poor","by":"ada","reason":"a test"}`},
 	{"cancel", `{"id":"dear","by":"ada","reason":"a test"}`},
 	{"release", `{"id":"dear-2","by":"ada","reason":"a test"}`},
@@ -121,6 +124,12 @@ schedules:
 		t.Fatal(err)
 	}
 	defer nc.Close()
+	for range 2 { // two dead letters
+		if err := nc.Publish("perennial.commands.main.proxy.renew", []byte("no command")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "they are dead letters", func() bool { return strings.Count(w.mustCLI("dead", "list", "-o", "json"), "\n") == 2 })
 	verbs, plan, left := described(t, nc), "", maps.Clone(described(t, nc))
 	for _, x := range everyVerb {
 		body := strings.Replace(x.body, "PLAN", plan, 1)
@@ -172,6 +181,7 @@ func TestAnUnknownIDIsNotFoundByEveryVerb(t *testing.T) {
 		{"plan", `{"schedule":"ID"}`}, {"sweep", `{"schedule":"ID",` + signed + `}`}, {"approve", `{"plan":"ID",` + signed + `}`},
 		{"forecast", `{"schedule":"ID","days":3}`}, {"schedule-pause", `{"schedule":"ID",` + signed + `}`}, {"schedule-resume", `{"schedule":"ID",` + signed + `}`},
 		{"retire", `{"proxy_ids":["ID"],` + signed + `}`}, {"retire", `{"proxy_ids":["px_1","ID"],` + signed + `}`}, {"retire", `{"proxy_ids":["ID"],"undo":true,` + signed + `}`},
+		{"reveal", `{"proxy_id":"ID",` + signed + `}`},
 	} {
 		asked[x.verb] = true
 		for _, id := range []string{"never", "never/0001", "known/0099", "*", strings.Repeat("n", 600_000)} {
@@ -187,7 +197,7 @@ func TestAnUnknownIDIsNotFoundByEveryVerb(t *testing.T) {
 	}
 	for verb, metadata := range described(t, nc) {
 		takes := false
-		for _, field := range []string{`"id"`, `"schedule"`, `"plan"`, `"proxy_ids"`} {
+		for _, field := range []string{`"id"`, `"schedule"`, `"plan"`, `"proxy_ids"`, `"proxy_id"`} {
 			takes = takes || strings.Contains(metadata["request_schema"], field+":{")
 		}
 		if takes != asked[verb] && verb != "record" && !slices.Contains(queue.CommandVerbs, verb) { // their ids are the caller's own

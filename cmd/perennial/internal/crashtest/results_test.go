@@ -262,6 +262,7 @@ func TestAnUnknownIdIsNotFoundEverywhere(t *testing.T) {
 		"release": `{"id":"none",` + who + `}`, "cancel": `{"id":"none",` + who + `}`, "retry": `{"id":"none",` + who + `}`,
 		"resolve": `{"id":"none","charged":false,` + who + `}`, "plan": `{"schedule":"none"}`, "sweep": `{"schedule":"none",` + who + `}`,
 		"approve": `{"plan":"none",` + who + `}`, "schedule-pause": `{"schedule":"none",` + who + `}`, "schedule-resume": `{"schedule":"none",` + who + `}`,
+		"reveal": `{"proxy_id":"none",` + who + `}`, "dead-requeue": `{"seq":99,` + who + `}`, "dead-drop": `{"seq":99,` + who + `}`,
 	} {
 		answer, err := nc.Request("perennial.svc.main."+verb, []byte(body), patience)
 		if err != nil {

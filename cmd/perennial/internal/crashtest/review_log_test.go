@@ -14,7 +14,9 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 6)
 	w.configure("", "schedules:\n  - {name: keep, cron: \"0 0 1 1 *\", renew_before: 300h, duration_days: 30, approve_over_cents: 1, match: {proxy_ids: [px_5, px_6]}}\n")
-	w.run()
+	_, line := w.run()
+	nc, _ := connectTo(t, line.NATS)
+	defer nc.Close()
 	w.mustCLI("renew", "px_4", "--id", "price", "--wait")
 	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "code", "code": "proxy_endpoint_unavailable"})
 	w.cli("renew", "px_1", "--id", "r-1", "--wait")
@@ -35,6 +37,14 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	say("sweep", "approve", plan)
 	say("schedules", "pause", "keep")
 	say("schedules", "resume", "keep")
+	for range 2 {
+		if err := nc.Publish("perennial.commands.main.proxy.renew", []byte("no command")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "two dead letters", func() bool { return strings.Count(w.mustCLI("dead", "list", "-o", "json"), "\n") == 2 })
+	say("dead", "requeue", "1")
+	say("dead", "drop", "2")
 	for line, want := range map[string]string{"renew px_": "px_1 px_2 px_3 px_4 px_5 px_6", "renew px_1 px_2 px": "px_3 px_4 px_5 px_6", "proxies get px_4": "px_4", "status r": "r-2 r-1"} {
 		w.awaitOffered(want, strings.Split(line, " ")...)
 	}
@@ -57,7 +67,7 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	want := []string{
 		"operation.resolved charged", "account.paused  account", "command.cancelled", "account.resumed  account", "proxy.retired  px_3", "proxy.reinstated  px_3",
 		"ledger.recorded external ord_9", "sweep.planned asked keep", "sweep.finished approved keep " + plan,
-		"schedule.paused  keep", "schedule.resumed  keep",
+		"schedule.paused  keep", "schedule.resumed  keep", "dead.requeued  dead letter 1", "dead.dropped  dead letter 2",
 	}
 	if strings.Join(said, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the log says\n%s\nand not\n%s", strings.Join(said, "\n"), strings.Join(want, "\n"))

@@ -305,6 +305,7 @@ func TestEveryChangeNeedsAReason(t *testing.T) {
 		without := map[string]string{
 			"release": `{"id":"x","by":"ann"}`, "cancel": `{"id":"x","by":"ann"}`, "retry": `{"id":"x","by":"ann"}`, "resolve": `{"id":"x","charged":false,"by":"ann"}`,
 			"pause": `{"reason":" "}`, "resume": `{"reason":" "}`, "sweep": `{"schedule":"keep"}`, "approve": `{"plan":"p","by":"ann"}`,
+			"reveal": `{"proxy_id":"px_1","by":"ann"}`, "dead-requeue": `{"seq":1,"by":"ann"}`, "dead-drop": `{"seq":1,"by":"ann"}`,
 			"schedule-pause": `{"schedule":"keep","by":"ann"}`, "schedule-resume": `{"schedule":"keep","by":"ann"}`,
 			"retire": `{"proxy_ids":["px_1"],"by":"ann"}`, "record": `{"kind":"top-up","cents":1,"by":"ann","reason":""}`,
 		}[verb]

@@ -252,6 +252,9 @@ func TestNodesOfAnEmbeddedServerIsTheRunItself(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	w.pageHas(line, "/nodes", `"role":"active"`, n.Node)
+	if page, err := w.page(line, "/runners"); err != nil || !strings.Contains(page, n.Node) {
+		t.Errorf("the page of runners: %v\n%s", err, page)
+	}
 	run.terminate()
 	if out, errs, code := w.cli("nodes"); code != cli.ExitUnreachable {
 		t.Errorf("behind its end: %d %s%s", code, out, errs)

@@ -40,7 +40,11 @@ func startHTTP(h *Host) (*httpHost, error) {
 	mux.HandleFunc("GET /livez", s.livez)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /nodes", s.nodes)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: registry}))
+	metricsToken := metricsTokenOf(h.Config)
+	if _, err := metricsToken(); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	mux.Handle("GET /metrics", behindToken(metricsToken, h.log, promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: registry})))
 	pages, err := newPages(h)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())

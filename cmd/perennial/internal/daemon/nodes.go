@@ -131,14 +131,19 @@ func nodesSaid(said [][]byte) ([]Node, error) {
 	return all, nil
 }
 
-// nodes answers /nodes: every living runner, or this one where there can be no other.
-func (s *httpHost) nodes(w http.ResponseWriter, r *http.Request) {
-	all, err := []Node{s.host.node(r.Context())}, error(nil)
-	if s.host.Embedded == nil {
-		limited, cancel := context.WithTimeout(r.Context(), probeTimeout)
-		defer cancel()
-		all, err = Nodes(limited, s.host.Queue)
+// living are the living runners, or this one where there can be no other.
+func (h *Host) living(ctx context.Context) ([]Node, error) {
+	if h.Embedded != nil {
+		return []Node{h.node(ctx)}, nil
 	}
+	limited, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return Nodes(limited, h.Queue)
+}
+
+// nodes answers /nodes.
+func (s *httpHost) nodes(w http.ResponseWriter, r *http.Request) {
+	all, err := s.host.living(r.Context())
 	if err != nil {
 		http.Error(w, "the other runners cannot be asked for: "+err.Error(), http.StatusServiceUnavailable)
 		return

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"time"
 
@@ -28,8 +29,13 @@ func newPages(h *Host) (*web.Server, error) {
 	for _, a := range h.Accounts {
 		accounts = append(accounts, pageAccount{a})
 	}
+	identity, err := h.Config.HTTP.Identity.OfPages()
+	if err != nil {
+		return nil, err
+	}
 	return web.New(web.Config{
-		Accounts: accounts, Key: key, ServesHost: h.Config.HTTP.ServesHost, Clock: time.Now, Log: h.log.WithField("part", "web"), Version: config.Version,
+		Accounts: accounts, Key: key, Identity: identity, ServesHost: h.Config.HTTP.ServesHost, Clock: time.Now, Log: h.log.WithField("part", "web"), Version: config.Version,
+		Runners: h.runnersShown,
 		Tokens: func() ([]web.Token, error) {
 			if h.Config.HTTP.TokensFile == "" {
 				return nil, nil
@@ -56,6 +62,61 @@ func (p pageAccount) Health() []web.Check {
 		out = append(out, web.Check(c))
 	}
 	return out
+}
+
+// Letters implements web.Account.
+func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Letter, error] {
+	return func(yield func(web.Letter, error) bool) {
+		for l, err := range p.host.Queue.Letters(ctx, p.Name, after) {
+			if !yield(letterShown(l), err) {
+				return
+			}
+		}
+	}
+}
+
+// Letter implements web.Account.
+func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error) {
+	l, err := p.host.Queue.Letter(ctx, p.Name, seq)
+	if errors.Is(err, queue.ErrNoLetter) {
+		err = web.ErrNoLetter
+	}
+	return letterShown(l), err
+}
+
+func letterShown(l queue.Letter) web.Letter {
+	return web.Letter{Seq: l.Seq, Published: l.Dead.Published, Subject: l.Dead.Subject, Reason: l.Dead.Reason, Bytes: len(l.Dead.Data), Text: l.Dead.Text()}
+}
+
+// runnersShown are the living runners as a page shows them.
+func (h *Host) runnersShown(ctx context.Context) ([]web.Runner, error) {
+	all, err := h.living(ctx)
+	shown := make([]web.Runner, 0, len(all))
+	for _, n := range all {
+		one := web.Runner{Name: n.Node, Version: n.Version, StartedAt: n.StartedAt, SaidAt: n.SaidAt, Stopping: n.Stopping, This: n.Node == h.name.get()}
+		for _, a := range n.Accounts {
+			one.Accounts = append(one.Accounts, web.RunnerAccount(a))
+		}
+		shown = append(shown, one)
+	}
+	return shown, err
+}
+
+// Reveal implements web.Account.
+func (p pageAccount) Reveal(ctx context.Context, proxyID string) (all []web.Credential, err error) {
+	if p.Client == nil {
+		return nil, errors.New("this runner has no client of the provider: ask on the page of another runner, or perennial proxies get --reveal where the secret is")
+	}
+	c, err := p.Client.Reveal(ctx, proxyID)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range [][2]string{{"Host", c.Host()}, {"Port", c.Port()}, {"Username", c.Username()}, {"Password", c.Password()}, {"SOCKS5 URI", c.SOCKS5URI()}, {"Connection", c.Connection()}} {
+		if x[1] != "" {
+			all = append(all, web.NewCredential(x[0], x[1]))
+		}
+	}
+	return all, nil
 }
 
 // Ask implements web.Account: the runner that has the account answers, wherever it is.

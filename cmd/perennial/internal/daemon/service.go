@@ -45,6 +45,10 @@ const (
 	VerbSchedulePause  = "schedule-pause"
 	VerbScheduleResume = "schedule-resume"
 
+	VerbReveal      = "reveal"
+	VerbDeadRequeue = "dead-requeue"
+	VerbDeadDrop    = "dead-drop"
+
 	VerbReconcile = "reconcile"
 	VerbRecord    = "record"
 	VerbEvidence  = "evidence"
@@ -152,20 +156,16 @@ func (a *account) verbs() map[string]verb {
 		VerbSchedulePause:  a.bound(answer(a.pauseSchedule)),
 		VerbScheduleResume: a.bound(answer(a.resumeSchedule)),
 
+		VerbReveal:      answer(a.reveal),
+		VerbDeadRequeue: answer(a.deadRequeue),
+		VerbDeadDrop:    answer(a.deadDrop),
+
 		VerbOrder: a.carryOut(queue.KindOrderCreate),
 		VerbRenew: a.carryOut(queue.KindProxyRenew),
 
 		VerbReconcile: a.bound(answer(a.reconcile)),
 		VerbRecord:    answer(a.record),
-		VerbEvidence: answer(func(ctx context.Context, q OperatorRequest) (inspect.Evidence, error) {
-			ctx, cancel := context.WithTimeout(ctx, EvidenceTimeout)
-			defer cancel()
-			id, err := OperationInReview(ctx, a.Ledger(), q.ID)
-			if err != nil {
-				return inspect.Evidence{}, err
-			}
-			return a.runner.Evidence(ctx, id)
-		}),
+		VerbEvidence:  answer(a.evidence),
 	}
 }
 

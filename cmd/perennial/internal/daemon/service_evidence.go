@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perennial/jobs/command"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
@@ -60,4 +61,16 @@ func FirstFew(ids []string) string {
 		return strings.Join(ids, " ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(ids[:named], " "), len(ids)-named)
+}
+
+// evidence is the verb: what is known of an operation in review, the provider's answers
+// among it.
+func (a *account) evidence(ctx context.Context, q OperatorRequest) (inspect.Evidence, error) {
+	ctx, cancel := context.WithTimeout(ctx, EvidenceTimeout)
+	defer cancel()
+	id, err := OperationInReview(ctx, a.Ledger(), q.ID)
+	if err != nil {
+		return inspect.Evidence{}, err
+	}
+	return a.runner.Evidence(ctx, id)
 }

@@ -56,7 +56,7 @@ func retireOne(ctx context.Context, tx *ledger.Tx, q RetireRequest, id string) (
 		return false, err
 	}
 	if !known {
-		return false, command.RefuseUnknown("proxy %.80q was never listed and no command named it: check the id (`perennial proxies list`)", id)
+		return false, refuseUnknownProxy(id)
 	}
 	retired, err := tx.Retired(id)
 	if err != nil || retired != q.Undo {

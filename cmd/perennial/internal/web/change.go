@@ -53,6 +53,8 @@ var changes = map[string]change{
 	"resume":          ofAccount("resume", "resume the account", "account", "resume"),
 	"resolve":         {verb: "resolve", does: "answer a review", takes: resolve},
 	"retire":          {verb: "retire", does: "retire a proxy", takes: retire},
+	"dead-requeue":    ofLetter("dead-requeue", "publish a dead command again", "dead", "requeue"),
+	"dead-drop":       ofLetter("dead-drop", "drop a dead command", "dead", "drop"),
 	"reinstate":       {verb: "retire", does: "reinstate a proxy", takes: reinstate},
 }
 

@@ -3,6 +3,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -44,21 +45,29 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 // maxForm bounds what a form may hold.
 const maxForm = 64 << 10
 
-// current is the session of a request.
-func (s *Server) current(r *http.Request) (session, bool) {
-	cookie, err := r.Cookie(sessionCookie)
-	if err != nil {
-		return session{}, false
+// current is the session of a request: of the person whom a trusted proxy names, whatever
+// the cookie says, else that of the cookie. An error refuses the request.
+func (s *Server) current(r *http.Request) (x session, ok bool, err error) {
+	if p, named, err := s.Identity.of(r); named {
+		if err != nil {
+			return session{}, false, err
+		}
+		return s.sessions.identified(p), true, nil
 	}
-	return s.sessions.read(cookie.Value)
+	if cookie, err := r.Cookie(sessionCookie); err == nil {
+		x, ok = s.sessions.read(cookie.Value)
+	}
+	return x, ok, nil
 }
 
 // signedIn is a handler for people who are signed in; others get to the login. A change
 // needs the form token of the session besides.
 func (s *Server) signedIn(next func(http.ResponseWriter, *http.Request, session)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		x, ok := s.current(r)
+		x, ok, err := s.current(r)
 		switch {
+		case err != nil:
+			s.notTaken(w, r, err)
 		case !ok && r.Method == http.MethodGet && r.URL.Path != "/changes":
 			http.Redirect(w, r, "/login?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
 		case !ok:
@@ -69,6 +78,16 @@ func (s *Server) signedIn(next func(http.ResponseWriter, *http.Request, session)
 			next(w, r, x)
 		}
 	}
+}
+
+// notTaken refuses a request whose header names nobody who gets in.
+func (s *Server) notTaken(w http.ResponseWriter, r *http.Request, err error) {
+	s.Log.WithError(err).WithField("remote", remoteOf(r)).Warn("a person whom the proxy names does not get in")
+	code := http.StatusForbidden
+	if errors.Is(err, errHeaderTwice) {
+		code = http.StatusBadRequest
+	}
+	s.fail(w, r, session{}, code, "The proxy in front names who you are, and you do not get in: "+err.Error()+". Nothing was changed.", nil)
 }
 
 // setCookie gives the browser a session, or takes it away.

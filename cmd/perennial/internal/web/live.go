@@ -62,7 +62,7 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 		case <-ctx.Done():
 			return
 		}
-		if _, lasts := s.current(r); !lasts { // signed out meanwhile
+		if _, lasts, err := s.current(r); !lasts || err != nil { // signed out meanwhile
 			return
 		}
 	}

@@ -19,6 +19,10 @@ type loginView struct {
 
 // loginPage asks for a token, or takes a one-time code: that is a GET, for it is a link.
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
+	if _, named, err := s.Identity.of(r); named && err == nil {
+		http.Redirect(w, r, localPath(r.URL.Query().Get("next")), http.StatusSeeOther) //nolint:gosec // localPath: no other site
+		return
+	}
 	if code := r.URL.Query().Get("code"); code != "" {
 		if !s.mayTry(w) {
 			return

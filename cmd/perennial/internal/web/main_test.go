@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -51,6 +52,10 @@ type book struct {
 	mu     sync.Mutex
 	asked  []asked
 	answer map[string]any // by verb; what has none is refused
+
+	letters  []Letter
+	provider []Credential // what the provider says; nil: it does not answer
+	revealed int          // how often it was asked for credentials
 }
 
 // bookAccount is the book as the pages see it.
@@ -61,6 +66,35 @@ func (b bookAccount) Ledger() *ledger.Ledger { return b.of.Ledger }
 func (bookAccount) Role() string             { return "active" }
 func (bookAccount) Health() []Check {
 	return []Check{{Name: "provider", Detail: "it does not answer <b>now</b>", Since: noon}, {Name: "nats", OK: true}}
+}
+
+func (b bookAccount) Letters(_ context.Context, after uint64) iter.Seq2[Letter, error] {
+	return func(yield func(Letter, error) bool) {
+		for _, l := range b.of.letters {
+			if l.Seq > after && !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (b bookAccount) Letter(_ context.Context, seq uint64) (Letter, error) {
+	for _, l := range b.of.letters {
+		if l.Seq == seq {
+			return l, nil
+		}
+	}
+	return Letter{}, ErrNoLetter
+}
+
+func (b bookAccount) Reveal(context.Context, string) ([]Credential, error) {
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	b.of.revealed++
+	if b.of.provider == nil {
+		return nil, errors.New("the provider does not answer")
+	}
+	return b.of.provider, nil
 }
 
 func (b bookAccount) Ask(_ context.Context, verb string, question, answer any) error {
@@ -111,7 +145,11 @@ func newRig(t testing.TB) *rig {
 	log.SetOutput(lockedWriter{h})
 	h.pages = New(Config{
 		Accounts: []Account{bookAccount{h.main}, bookAccount{h.book("other")}}, Key: key, Clock: h.clock, Log: logrus.NewEntry(log), Version: "0.1.0",
-		Tokens:     func() ([]Token, error) { return ReadTokens(h.tokens) },
+		Tokens: func() ([]Token, error) { return ReadTokens(h.tokens) },
+		Runners: func(context.Context) ([]Runner, error) {
+			return []Runner{{Name: "host-a", Version: "0.1.0", StartedAt: noon, SaidAt: noon, This: true, Accounts: []RunnerAccount{{Account: "main", Role: "active", Head: 42, Lease: true}, {Account: "other", Role: "standby", Lag: 3}}},
+				{Name: "host-b", Version: markup, Accounts: []RunnerAccount{{Account: "other", Role: "active"}}}}, nil
+		},
 		ServesHost: func(host string) bool { return strings.HasPrefix(host, "127.0.0.1") },
 	})
 	h.server = httptest.NewServer(h.pages)
@@ -154,7 +192,8 @@ func (h *rig) book(name string) *book {
 	l, err := ledger.Open(h.t.Context(), ledger.Config{Path: filepath.Join(h.t.TempDir(), name+".ledger.db"), Clock: h.clock})
 	check(h.t, err)
 	h.t.Cleanup(func() { _ = l.Close() })
-	b := &book{Ledger: l, name: name, answer: map[string]any{
+	letter := Letter{Seq: 7, Reason: markup, Subject: "perennial.commands." + name + ".proxy.renew", Text: markup, Bytes: len(markup), Published: noon}
+	b := &book{Ledger: l, name: name, letters: []Letter{letter}, answer: map[string]any{
 		"sweeps": []schedules.Status{{Schedule: "keep", Account: name, Cron: "@hourly", Timezone: "UTC", State: "held", Plan: "9f86d081", Why: markup, LastSlot: &noon}},
 		"plan":   schedules.Plan{Schedule: "keep", Hash: "9f86d081", Due: 1, Currency: "USD", EstimateCents: 300, Included: []schedules.Included{{ProxyID: "px_1", EstimateCents: 300, Reason: markup}}},
 	}}

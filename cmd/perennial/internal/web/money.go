@@ -146,10 +146,10 @@ func (s *Server) prove(q accountRequest) {
 		},
 	}[what]
 	switch {
-	case produce == nil:
-		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such proof.", nil)
 	case !q.session.MayChange(name):
 		s.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: an operator may ask for it.", nil)
+	case produce == nil:
+		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such proof.", nil)
 	default:
 		s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("proof", what).Info("a proof was asked for on the pages")
 		s.figures.ask(checkName(what, name), 0, func(ctx context.Context) (any, error) { return produce(ctx) })

@@ -106,8 +106,10 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 			map[string]string{"id": "r1/0001", "answer": "charged", "amount": "3.5", "line": "px_1"}, "resolve",
 			map[string]any{"id": "r1/0001", "charged": true, "charged_cents": 350.0, "line": "px_1"}, "perennial review resolve r1/0001 --charged 350 --line px_1",
 		},
-		"retire":    {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
-		"reinstate": {map[string]string{"id": "px_1"}, "retire", map[string]any{"undo": true}, "perennial proxies retire px_1 --undo"},
+		"retire":       {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
+		"dead-requeue": {map[string]string{"id": "7"}, "dead-requeue", map[string]any{"seq": 7.0}, "perennial dead requeue 7"},
+		"dead-drop":    {map[string]string{"id": "8"}, "dead-drop", map[string]any{"seq": 8.0}, "perennial dead drop 8"},
+		"reinstate":    {map[string]string{"id": "px_1"}, "retire", map[string]any{"undo": true}, "perennial proxies retire px_1 --undo"},
 	} {
 		h.main.answer[x.verb] = map[string]any{"changed": 1}
 		fields := map[string]string{"form": form, "reason": "it's so"}
@@ -127,7 +129,7 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 			t.Errorf("%s does not show %s:\n%s", what, want, body)
 		}
 	}
-	if len(changes) != 12 {
+	if len(changes) != 14 {
 		t.Errorf("%d kinds of change", len(changes))
 	}
 }

@@ -19,6 +19,7 @@ import (
 // pageNames are the pages; each is templates/NAME.html inside templates/layout.html.
 var pageNames = []string{
 	"login", "failed", "overview", "operations", "operation", "reviews", "answered", "schedules", "schedule", "proxies", "proxy", "money", "statement", "log", "changed",
+	"revealed", "dead", "letter", "runners",
 }
 
 func templates() map[string]*template.Template {

@@ -8,6 +8,7 @@ import (
 	"embed"
 	"html/template"
 	"io/fs"
+	"iter"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,12 @@ type Account interface {
 	// Ask asks a verb of the account's service, wherever its runner is; the request's
 	// fields by and reason are the person's.
 	Ask(ctx context.Context, verb string, question, answer any) error
+	// Letters are the commands that could not be read, behind a sequence.
+	Letters(ctx context.Context, after uint64) iter.Seq2[Letter, error]
+	// Letter is one of them; ErrNoLetter for none.
+	Letter(ctx context.Context, seq uint64) (Letter, error)
+	// Reveal reads a proxy's credentials from the provider, by this process.
+	Reveal(ctx context.Context, proxyID string) ([]Credential, error)
 }
 
 // Check is one thing that an account depends on.
@@ -46,7 +53,9 @@ type Config struct {
 	Accounts []Account
 	Key      []byte // of [Key]
 	// Tokens are those who may sign in with a token; called at each login.
-	Tokens func() ([]Token, error)
+	Tokens   func() ([]Token, error)
+	Identity Identity // of people whom a proxy in front names
+	Runners  func(ctx context.Context) ([]Runner, error)
 	// ServesHost reports whether pages are served under a name.
 	ServesHost func(host string) bool
 	Clock      func() time.Time
@@ -59,6 +68,8 @@ type Server struct {
 	Config
 	sessions *sessions
 	logins   *rate.Limiter
+	reveals  *rate.Limiter
+	patterns []string // of all that is served
 	pages    map[string]*template.Template
 	handler  http.Handler
 	figures  *figures
@@ -78,14 +89,20 @@ var embedded embed.FS
 // New makes the pages.
 func New(c Config) *Server {
 	s := &Server{Config: c, sessions: newSessions(c.Key, c.Clock), figures: newFigures(c.Clock), logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow), pages: templates()}
+	s.reveals = rate.NewLimiter(rate.Every(revealEvery), revealsInARow)
 	mux := http.NewServeMux()
+	handle := func(pattern string, h http.HandlerFunc) {
+		s.patterns = append(s.patterns, pattern)
+		mux.HandleFunc(pattern, h)
+	}
 	static, _ := fs.Sub(embedded, "static") // it is there: it was compiled in
-	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
-	mux.HandleFunc("GET /login", s.loginPage)
-	mux.HandleFunc("POST /login", s.login)
-	mux.HandleFunc("GET /{$}", s.signedIn(s.overview))
-	mux.HandleFunc("POST /logout", s.signedIn(s.logout))
-	mux.HandleFunc("GET /changes", s.signedIn(s.changes))
+	handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
+	handle("GET /login", s.loginPage)
+	handle("POST /login", s.login)
+	handle("GET /{$}", s.signedIn(s.overview))
+	handle("GET /runners", s.signedIn(s.runners))
+	handle("POST /logout", s.signedIn(s.logout))
+	handle("GET /changes", s.signedIn(s.changes))
 	for path, page := range map[string]func(accountRequest){
 		"GET /a/{account}/operations":     s.operations,
 		"GET /a/{account}/operation":      s.operation,
@@ -99,9 +116,11 @@ func New(c Config) *Server {
 		"GET /a/{account}/statement":      s.statement,
 		"POST /a/{account}/check/{what}":  s.prove,
 		"POST /a/{account}/change/{what}": s.change,
+		"GET /a/{account}/dead":           s.dead,
+		"POST /a/{account}/reveal":        s.reveal,
 		"GET /a/{account}/log":            s.decisions,
 	} {
-		mux.HandleFunc(path, s.ofAccount(page))
+		handle(path, s.ofAccount(page))
 	}
 	s.handler = s.guarded(mux)
 	return s
@@ -150,6 +169,7 @@ type view struct {
 	Section  string // of the navigation
 	Person   Person
 	Form     string // the form token
+	ByHeader bool   // a proxy in front has signed the person in, and signs out
 	Accounts []string
 	Account  string // the page's, "" for all
 	Standby  bool
@@ -181,7 +201,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, name string, code 
 func (s *Server) view(x session, title, section string) view {
 	v := view{Title: title, Section: section, Person: x.Person, Now: s.Clock(), Version: s.Version}
 	if x.ID != "" {
-		v.Form = s.sessions.formToken(x)
+		v.Form, v.ByHeader = s.sessions.formToken(x), x.byHeader
 	}
 	for _, a := range s.Accounts {
 		if x.ID != "" && x.MaySee(a.AccountName()) {

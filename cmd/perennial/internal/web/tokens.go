@@ -33,12 +33,13 @@ const tokenPrefix = "pwt_"
 
 const maxTokensFile = 1 << 20
 
-var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
+// personName is the name of a person: often an address of mail.
+var personName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$`)
 
 func (t Token) check() error {
 	switch {
-	case !tokenName.MatchString(t.Name):
-		return fmt.Errorf("name %.64q: use 1 to 64 letters, digits and . _ @ -", t.Name)
+	case !personName.MatchString(t.Name):
+		return fmt.Errorf("name %.64q: use 1 to 64 letters, digits and . _ @ + -", t.Name)
 	case t.Role != Viewer && t.Role != Operator:
 		return fmt.Errorf("token of %s: role is %.32q and must be %s or %s", t.Name, string(t.Role), Viewer, Operator)
 	case len(t.SHA256) != 2*sha256.Size:

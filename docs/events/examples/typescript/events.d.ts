@@ -1075,6 +1075,122 @@ export interface CommandReleased extends CloudEvent {
 }
 
 /**
+ * The data of DeadDropped.
+ */
+export interface DeadDroppedData {
+  /**
+   * In the stream of dead letters.
+   */
+  letter_seq: number;
+  /**
+   * The name of the person, as the request gave it.
+   */
+  by: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+}
+
+/**
+ * Says that a person had a command that could not be read removed for good. It is appended before the letter is removed: while it is still listed, this may not have been done.
+ */
+export interface DeadDropped extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: DeadDroppedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema: "urn:perennial:schema:dead.dropped:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.dead.dropped.v1";
+}
+
+/**
+ * The data of DeadRequeued.
+ */
+export interface DeadRequeuedData {
+  /**
+   * In the stream of dead letters.
+   */
+  letter_seq: number;
+  /**
+   * The name of the person, as the request gave it.
+   */
+  by: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+}
+
+/**
+ * Says that a person had a command that could not be read published again. It is appended before the command is published and its letter is removed: while the letter is still listed, this may not have been done.
+ */
+export interface DeadRequeued extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: DeadRequeuedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema: "urn:perennial:schema:dead.requeued:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.dead.requeued.v1";
+}
+
+/**
  * The data of LedgerArchived.
  */
 export interface LedgerArchivedData {
@@ -3104,6 +3220,64 @@ export interface ProxyRetired extends CloudEvent {
 }
 
 /**
+ * The data of ProxyRevealed.
+ */
+export interface ProxyRevealedData {
+  /**
+   * The provider's id of the proxy.
+   */
+  proxy_id: string;
+  /**
+   * The name of the person, as the request gave it.
+   */
+  by: string;
+  /**
+   * Why, for people; it may be reworded.
+   */
+  reason: string;
+  /**
+   * The NATS user that asked, where the server proved one.
+   */
+  user?: string;
+}
+
+/**
+ * Says that a person asked for the proxy's credentials on a page. The provider is asked behind it; no credential is in any fact.
+ */
+export interface ProxyRevealed extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ProxyRevealedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema: "urn:perennial:schema:proxy.revealed:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.proxy.revealed.v1";
+}
+
+/**
  * The data of ProxyReview.
  */
 export interface ProxyReviewData {
@@ -4340,6 +4514,8 @@ export type PerennialEvent =
   | CommandHeld
   | CommandRejected
   | CommandReleased
+  | DeadDropped
+  | DeadRequeued
   | LedgerArchived
   | LedgerBounded
   | LedgerDiscrepancy
@@ -4360,6 +4536,7 @@ export type PerennialEvent =
   | ProxyReinstated
   | ProxyReplaced
   | ProxyRetired
+  | ProxyRevealed
   | ProxyReview
   | ProxySkipped
   | RenewalCompleted

@@ -1,0 +1,48 @@
+//go:build browser
+
+package crashtest
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestBrowserRevealIsShownOnce: the answer follows no changes, so that nothing loads it
+// again, and the credentials go with the page.
+func TestBrowserRevealIsShownOnce(t *testing.T) {
+	w := newWorld(t, 1)
+	w.configure("", "schedules: [{name: yearly, cron: '0 0 1 1 *', renew_before: 1h, duration_days: 30}]\n") // it lists proxies
+	_, line := w.run()
+	awaitReady(t, line)
+	ctx := chromium(t)
+	w.signIn(ctx)
+	w.mustCLI("renew", "px_1", "--id", "known", "--wait")
+	const secret, follows = "pass-px_1-secret", `performance.getEntriesByType("resource").some((x) => x.name.endsWith("/changes"))`
+	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/proxy?id=px_1"), shows("Reveal its credentials"),
+		chromedp.SetValue(`form[action$="/reveal"] input[name="reason"]`, "a customer cannot connect"),
+		chromedp.Click(`//button[text()="Reveal its credentials, once"]`), shows(secret), shows("perennial proxies get px_1 --reveal"))
+	evaluate := func(script string) (is bool) {
+		t.Helper()
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	if evaluate(follows) {
+		t.Error("the page follows changes, and would be loaded again")
+	}
+	if evaluate(`dispatchEvent(new Event("pagehide")) && document.body.textContent.includes("` + secret + `")`) {
+		t.Error("the credentials stay behind the page")
+	}
+	does(ctx, t, chromedp.Click(`//a[text()="Back to the proxy"]`), shows("Reveal its credentials"))
+	if evaluate(`document.documentElement.outerHTML.includes("` + secret + `")`) {
+		t.Error("the page of the proxy shows them")
+	}
+	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/reveal"), chromedp.WaitReady("body"))
+	if evaluate(`document.documentElement.outerHTML.includes("` + secret + `")`) {
+		t.Error("the address shows them again")
+	}
+	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/log"), shows("proxy.revealed"), shows("a customer cannot connect"))
+}

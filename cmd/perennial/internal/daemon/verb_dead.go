@@ -1,0 +1,106 @@
+// The verbs `dead-requeue` and `dead-drop`: what a person decides on a command that could
+// not be read.
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"perennial/jobs"
+	"perennial/jobs/command"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/queue"
+)
+
+// DeadRequest names a dead letter by its sequence.
+type DeadRequest struct {
+	Seq    uint64 `json:"seq"`
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+// Points at which a test ends the process, between the steps of a requeue.
+const (
+	reachedRequeueFact      = "dead.requeue.fact"
+	reachedRequeuePublished = "dead.requeue.published"
+)
+
+// deadRequeue publishes a dead command again as it was, and removes its letter: another
+// content is a producer's to publish. The order is: fact,
+// publication, removal. A command that may cost money is not on its stream before the
+// journal says who put it there, and the letter goes when the stream has the command on
+// disk. An end between the steps leaves the letter where it was, beside a fact that says
+// what was asked for; asking again appends another fact and publishes the same bytes. A
+// command that is then on its stream twice is one command: its id with the same content is
+// absorbed, and one that is refused without an id costs nothing and is a letter again. A
+// message id would guard no better: the stream forgets it after its duplicate window,
+// which is at its minimum.
+func (a *account) deadRequeue(ctx context.Context, q DeadRequest) (ChangedAnswer, error) {
+	letter, err := a.letterOf(ctx, &q)
+	if err != nil {
+		return ChangedAnswer{}, err
+	}
+	kind := queue.KindOf(a.Name, letter.Dead.Subject)
+	if queue.ValidKind(kind) != nil || len(letter.Dead.Data) > queue.MaxCommandBytes {
+		return ChangedAnswer{}, command.Refuse("the command came on %.80q with %d bytes, and would be refused again: drop it, or publish a corrected one", letter.Dead.Subject, len(letter.Dead.Data))
+	}
+	err = a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
+		return tx.Append(fact.DeadRequeued{LetterSeq: q.Seq, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
+	})
+	if err != nil {
+		return ChangedAnswer{}, err
+	}
+	a.reach(reachedRequeueFact)
+	if err := a.host.Queue.PublishCommand(ctx, a.Name, kind, letter.Dead.Data); err != nil {
+		return ChangedAnswer{}, fmt.Errorf("publish it again: %w; the dead letter is still there", err)
+	}
+	a.reach(reachedRequeuePublished)
+	return a.dropLetter(ctx, q.Seq)
+}
+
+// deadDrop removes a dead command for good, behind the fact that says who did: an end
+// between both leaves the letter, and it can be dropped again.
+func (a *account) deadDrop(ctx context.Context, q DeadRequest) (ChangedAnswer, error) {
+	if _, err := a.letterOf(ctx, &q); err != nil {
+		return ChangedAnswer{}, err
+	}
+	err := a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
+		return tx.Append(fact.DeadDropped{LetterSeq: q.Seq, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
+	})
+	if err != nil {
+		return ChangedAnswer{}, err
+	}
+	return a.dropLetter(ctx, q.Seq)
+}
+
+// letterOf is the letter that a request names, if the request says who asks and why.
+func (a *account) letterOf(ctx context.Context, q *DeadRequest) (queue.Letter, error) {
+	q.By = asked(ctx, q.By)
+	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
+		return queue.Letter{}, err
+	}
+	letter, err := a.host.Queue.Letter(ctx, a.Name, q.Seq)
+	if errors.Is(err, queue.ErrNoLetter) {
+		return letter, command.RefuseUnknown("there is no dead letter %d: `perennial dead list` shows them", q.Seq)
+	}
+	return letter, err
+}
+
+// dropLetter removes a letter; one that is gone was removed by another request.
+func (a *account) dropLetter(ctx context.Context, seq uint64) (ChangedAnswer, error) {
+	err := a.host.Queue.DropLetter(ctx, a.Name, seq)
+	if err != nil && !errors.Is(err, queue.ErrNoLetter) {
+		return ChangedAnswer{}, err
+	}
+	return ChangedAnswer{Changed: 1}, nil
+}
+
+// reach tells a crash test that a moment has come.
+func (a *account) reach(point string) {
+	if a.host.reached != nil {
+		a.host.reached(point)
+	}
+}

@@ -1,0 +1,123 @@
+// Dead letters: commands that could not be read, and one of them in full.
+
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"perennial/ledger/fact"
+)
+
+const (
+	// deadShown is how many letters a page lists, and deadBytes how many bytes of commands it
+	// reads for them.
+	deadShown = 200
+	deadBytes = 4 << 20
+	// deadText bounds what is shown of one command, in bytes.
+	deadText = 16 << 10
+)
+
+// Letter is a command that could not be read.
+type Letter struct {
+	Seq       uint64
+	Published time.Time
+	Subject   string
+	Reason    string
+	Bytes     int
+	Text      string // the command, quoted where it is no text
+}
+
+// ErrNoLetter is the error for a letter that is not there.
+var ErrNoLetter = errors.New("there is no such dead letter")
+
+// letterView is a dead letter as a page shows it.
+type letterView struct {
+	Letter
+
+	Cut int // bytes of the text that are not shown
+}
+
+// deadView is a page of the list of letters.
+type deadView struct {
+	Rows []Letter
+	Next string // the sequence that the next page begins behind; "" at the end
+}
+
+// letterOf shows a letter as `perennial dead show` does: what is no text is quoted, and
+// what would move a cursor is a space.
+func letterOf(l Letter) letterView {
+	v := letterView{Letter: l}
+	text := fact.Printable(l.Text, "\n\t")
+	end := min(len(text), deadText)
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	v.Text, v.Cut = text[:end], len(text)-end
+	return v
+}
+
+func (s *Server) dead(q accountRequest) {
+	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
+	defer cancel()
+	form := q.URL.Query()
+	if form.Has("seq") {
+		s.deadLetter(ctx, q, form.Get("seq"))
+		return
+	}
+	var v deadView
+	after, _ := strconv.ParseUint(form.Get("after"), 10, 64) // nonsense begins at the first
+	read := 0
+	for l, err := range q.account.Letters(ctx, after) {
+		if err != nil {
+			s.noLetters(q, err)
+			return
+		}
+		if len(v.Rows) == deadShown || read >= deadBytes {
+			v.Next = strconv.FormatUint(v.Rows[len(v.Rows)-1].Seq, 10)
+			break
+		}
+		read += l.Bytes
+		l.Text = ""
+		v.Rows = append(v.Rows, l)
+	}
+	s.show(q, "dead", "Commands that could not be read", v)
+}
+
+func (s *Server) deadLetter(ctx context.Context, q accountRequest, text string) {
+	seq, err := strconv.ParseUint(text, 10, 64)
+	var l Letter
+	if err == nil {
+		l, err = q.account.Letter(ctx, seq)
+	}
+	if errors.Is(err, ErrNoLetter) || errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {
+		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such dead letter: it was requeued or dropped, or never was.", nil)
+		return
+	}
+	if err != nil {
+		s.noLetters(q, err)
+		return
+	}
+	s.show(q, "letter", "Dead letter "+strconv.FormatUint(seq, 10), letterOf(l))
+}
+
+// noLetters says that NATS, which has the letters, does not answer.
+func (s *Server) noLetters(q accountRequest, err error) {
+	s.fail(q.to, q.Request, q.session, http.StatusServiceUnavailable, "The dead letters cannot be read from NATS now: "+err.Error(), err)
+}
+
+// ofLetter is a change of a dead letter.
+func ofLetter(verb, does string, command ...string) change {
+	return change{verb: verb, does: does, takes: func(form func(string) string) (map[string]any, []string, error) {
+		seq, err := strconv.ParseUint(form("id"), 10, 64)
+		if err != nil {
+			return nil, nil, errors.New("the form names no dead letter")
+		}
+		return map[string]any{"seq": seq}, append(append([]string{}, command...), strings.TrimSpace(form("id"))), nil
+	}}
+}

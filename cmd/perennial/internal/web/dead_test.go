@@ -1,0 +1,93 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestDeadLettersAreShownAsText: listed with a cursor, and one in full, bounded, whatever
+// it holds.
+func TestDeadLettersAreShownAsText(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
+	h.main.letters = nil
+	for n := range uint64(2*deadShown + 1) {
+		h.main.letters = append(h.main.letters, Letter{Seq: 10 + n, Reason: fmt.Sprintf("reason %d.", 10+n), Subject: "perennial.commands.main.order.create", Text: "{", Bytes: 1, Published: noon})
+	}
+	h.main.letters[1].Text = `"\xff\xfe\x00\x1b[2Jwiped"` // as it comes: quoted
+	h.main.letters[2].Text = "{\n\t\"id\": \"\x1b]0;title\u202egnp\"}"
+	h.main.letters[3].Text = strings.Repeat("é", deadText)
+	h.main.letters[4].Text = ""
+	pages, rows := 0, 0
+	for at := "/a/main/dead"; at != "" && pages < 5; pages++ {
+		code, page, _ := h.get(at)
+		if code != http.StatusOK {
+			t.Fatalf("%s: %d", at, code)
+		}
+		rows += strings.Count(page, "reason ")
+		if _, next, more := strings.Cut(page, `<a href="/a/main/dead?after=`); more {
+			at, _, _ = strings.Cut("/a/main/dead?after="+next, `"`)
+		} else {
+			at = ""
+		}
+	}
+	if pages != 3 || rows != len(h.main.letters) {
+		t.Errorf("%d letters on %d pages", rows, pages)
+	}
+	shows := func(seq int, text string) {
+		t.Helper()
+		code, page, _ := h.get(fmt.Sprintf("/a/main/dead?seq=%d", seq))
+		if code != http.StatusOK || !strings.Contains(page, text) || strings.ContainsAny(page, "\x1b\x00\u202e") || strings.Contains(page, "form action=\"/a/main/change") || strings.Contains(page, "change/dead-drop") {
+			t.Errorf("%d: %d %.3000s", seq, code, page)
+		}
+		if len(page) > 3*deadText {
+			t.Errorf("%d: %d bytes", seq, len(page))
+		}
+	}
+	shows(10, "{")
+	shows(11, `\xff\xfe\x00\x1b[2Jwiped`)
+	shows(12, "&#34;id&#34;: &#34; ]0;title gnp")
+	shows(13, "perennial dead show 13")
+	shows(14, "It is empty")
+	for _, seq := range []string{"9", "0", "-1", "x", "", "99999999999999999999999"} {
+		if code, _, _ := h.get("/a/main/dead?seq=" + seq); code != http.StatusNotFound {
+			t.Errorf("%q: %d", seq, code)
+		}
+	}
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	if _, page, _ := h.get("/a/main/dead?seq=10"); !strings.Contains(page, "change/dead-requeue") || !strings.Contains(page, "change/dead-drop") {
+		t.Error("an operator can do nothing with it")
+	}
+}
+
+// TestALongListOfDeadLettersIsCut by the bytes that it takes to read them.
+func TestALongListOfDeadLettersIsCut(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
+	const big = 128 << 10
+	h.main.letters = nil
+	for n := range uint64(deadShown) {
+		h.main.letters = append(h.main.letters, Letter{Seq: n + 1, Reason: "reason", Bytes: big, Published: noon})
+	}
+	_, page, _ := h.get("/a/main/dead")
+	if n := strings.Count(page, "reason"); n != deadBytes/big || !strings.Contains(page, fmt.Sprintf("after=%d", n)) {
+		t.Errorf("%d letters of 128 KiB are read", n)
+	}
+}
+
+// TestRunnersAreThoseOfThePersonsAccounts: what runs other accounts is not shown.
+func TestRunnersAreThoseOfThePersonsAccounts(t *testing.T) {
+	h := newRig(t)
+	bob := h.browser()
+	h.signIn(bob, Person{Name: "bob", Role: Viewer, Accounts: []string{"main"}})
+	_, page, _ := h.getAs(bob, "/runners")
+	if !strings.Contains(page, "host-a") || !strings.Contains(page, ">42<") || !strings.Contains(page, "this one") || strings.Contains(page, "host-b") || strings.Contains(page, "standby") || strings.Contains(page, "other") {
+		t.Errorf("%s", page)
+	}
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	if _, page, _ = h.get("/runners"); !strings.Contains(page, "host-b") || !strings.Contains(page, "standby") || !strings.Contains(page, ">3<") {
+		t.Errorf("%s", page)
+	}
+}

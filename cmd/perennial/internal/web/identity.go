@@ -1,0 +1,121 @@
+// Identity: a person whom a proxy in front has signed in, named in a header.
+
+package web
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Identity says which proxy names a person in a header, and who gets in that way. The zero
+// value trusts none.
+type Identity struct {
+	header  string
+	trusted []netip.Prefix
+	people  map[string]Person
+}
+
+// Errors of a request whose header cannot be taken.
+var (
+	errHeaderTwice = errors.New("the header with the person's name is there more than once: the proxy must replace what a client sends, not add to it")
+	errNotListed   = errors.New("this person is not in http.identity.people")
+)
+
+var headerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,63}$`)
+
+// otherHeaders are headers that name no person: clients write them, or they are of another
+// use.
+var otherHeaders = []string{"Authorization", "Cookie", "Forwarded", "Host", "Origin", "Referer", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"}
+
+// NewIdentity makes an identity of http.identity; an empty header makes the zero value. An
+// error begins with the name of the key that is wrong.
+func NewIdentity(header string, trusted []string, people []Person) (Identity, error) {
+	if header == "" {
+		if len(trusted)+len(people) > 0 {
+			return Identity{}, errors.New("header is empty: name the header that the proxy sets, such as X-Auth-Request-Email, or leave http.identity out")
+		}
+		return Identity{}, nil
+	}
+	i := Identity{header: http.CanonicalHeaderKey(header), people: map[string]Person{}}
+	if !headerName.MatchString(header) || slices.Contains(otherHeaders, i.header) {
+		return Identity{}, fmt.Errorf("header is %.64q, which names no person: use the one that the proxy sets, such as X-Auth-Request-Email", header)
+	}
+	if len(trusted) == 0 {
+		return Identity{}, errors.New("trusted is empty: list the addresses that the proxy connects from, such as 10.0.0.7/32")
+	}
+	for n, text := range trusted {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil || prefix.Bits() == 0 {
+			return Identity{}, fmt.Errorf("trusted[%d] is %.64q: write the addresses that the proxy connects from, such as 10.0.0.7/32; not all addresses", n, text)
+		}
+		i.trusted = append(i.trusted, prefix.Masked())
+	}
+	if len(people) == 0 {
+		return Identity{}, errors.New("people is empty: list who gets in; nobody else does")
+	}
+	for n, p := range people {
+		switch _, twice := i.people[p.Name]; {
+		case !personName.MatchString(p.Name):
+			return Identity{}, fmt.Errorf("people[%d].name is %.64q: use 1 to 64 letters, digits and . _ @ + -, as the header has it", n, p.Name)
+		case p.Role != Viewer && p.Role != Operator:
+			return Identity{}, fmt.Errorf("people[%d].role is %.32q and must be %s or %s", n, string(p.Role), Viewer, Operator)
+		case twice:
+			return Identity{}, fmt.Errorf("people[%d].name is %q, which is listed before: keep one entry", n, p.Name)
+		}
+		i.people[p.Name] = p
+	}
+	return i, nil
+}
+
+// of is the person whom a trusted proxy names; named is false where none does, and a login
+// is needed. Only the peer of the connection decides whom to trust: what a header says of
+// where a request came from is not looked at. The name counts as it is written, and who is
+// not listed does not get in.
+func (i Identity) of(r *http.Request) (p Person, named bool, err error) {
+	if i.header == "" || !i.trusts(r.RemoteAddr) {
+		return p, false, nil
+	}
+	names := r.Header.Values(i.header)
+	switch {
+	case len(names) > 1:
+		return p, true, errHeaderTwice
+	case len(names) == 0 || names[0] == "":
+		return p, false, nil
+	}
+	p, listed := i.people[names[0]]
+	if !listed {
+		return p, true, errNotListed
+	}
+	return p, true, nil
+}
+
+func (i Identity) trusts(peer string) bool {
+	at, err := netip.ParseAddrPort(peer)
+	if err != nil {
+		return false
+	}
+	address := at.Addr().Unmap().WithZone("")
+	return slices.ContainsFunc(i.trusted, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// forIdentity is the purpose of the ids of sessions that a header begins.
+const forIdentity = "perennial identity"
+
+// identified is the session of a person whom a header names. No cookie carries it: it lasts
+// as long as the proxy names the person, and its form tokens until the end of the next
+// period of sessionLife.
+func (s *sessions) identified(p Person) session {
+	now := s.clock()
+	period := now.Unix() / int64(sessionLife/time.Second)
+	id := func(period int64) string {
+		return hex.EncodeToString(mac(s.key, forIdentity, []byte(strconv.FormatInt(period, 10)+" "+p.Name)))
+	}
+	return session{Person: p, ID: id(period), Expires: now.Add(sessionLife), before: id(period - 1), byHeader: true}
+}

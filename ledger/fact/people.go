@@ -1,0 +1,47 @@
+// Facts of what a person did that changes neither money nor state: who saw a proxy's
+// credentials, and what became of a dead letter.
+
+package fact
+
+// ProxyRevealed says that a person asked for the proxy's credentials on a page. The
+// provider is asked behind it; no credential is in any fact.
+type ProxyRevealed struct {
+	ProxyID string `json:"proxy_id"`
+	By      string `json:"by"`
+	Reason  string `json:"reason"`
+	User    string `json:"user,omitempty"` // see UserOf
+}
+
+// Subject is the proxy.
+func (f ProxyRevealed) Subject() string { return f.ProxyID }
+
+// FactType implements Fact.
+func (ProxyRevealed) FactType() string { return "proxy.revealed" }
+
+// DeadRequeued says that a person had a command that could not be read published again. It
+// is appended before the command is published and its letter is removed: while the letter
+// is still listed, this may not have been done.
+type DeadRequeued struct {
+	accountFact
+	LetterSeq uint64 `json:"letter_seq"` // in the stream of dead letters
+	By        string `json:"by"`
+	Reason    string `json:"reason"`
+	User      string `json:"user,omitempty"` // see UserOf
+}
+
+// FactType implements Fact.
+func (DeadRequeued) FactType() string { return "dead.requeued" }
+
+// DeadDropped says that a person had a command that could not be read removed for good. It
+// is appended before the letter is removed: while it is still listed, this may not have
+// been done.
+type DeadDropped struct {
+	accountFact
+	LetterSeq uint64 `json:"letter_seq"` // in the stream of dead letters
+	By        string `json:"by"`
+	Reason    string `json:"reason"`
+	User      string `json:"user,omitempty"` // see UserOf
+}
+
+// FactType implements Fact.
+func (DeadDropped) FactType() string { return "dead.dropped" }
