@@ -81,6 +81,7 @@ func New(c Config) *Server {
 	mux := http.NewServeMux()
 	static, _ := fs.Sub(embedded, "static") // it is there: it was compiled in
 	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
+	mux.HandleFunc("GET /static/vendor/{file}", serveVendored)
 	mux.HandleFunc("GET /login", s.loginPage)
 	mux.HandleFunc("POST /login", s.login)
 	mux.HandleFunc("GET /{$}", s.signedIn(s.overview))
