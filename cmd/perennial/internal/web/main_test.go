@@ -51,14 +51,18 @@ type book struct {
 	mu     sync.Mutex
 	asked  []asked
 	answer map[string]any // by verb; what has none is refused
+
+	schedules []schedules.Schedule
 }
 
 // bookAccount is the book as the pages see it.
 type bookAccount struct{ of *book }
 
-func (b bookAccount) AccountName() string    { return b.of.name }
-func (b bookAccount) Ledger() *ledger.Ledger { return b.of.Ledger }
-func (bookAccount) Role() string             { return "active" }
+func (b bookAccount) AccountName() string             { return b.of.name }
+func (b bookAccount) Ledger() *ledger.Ledger          { return b.of.Ledger }
+func (b bookAccount) Schedules() []schedules.Schedule { return b.of.schedules }
+func (bookAccount) ReadList(string) ([]byte, error)   { return nil, os.ErrNotExist }
+func (bookAccount) Role() string                      { return "active" }
 func (bookAccount) Health() []Check {
 	return []Check{{Name: "provider", Detail: "it does not answer <b>now</b>", Since: noon}, {Name: "nats", OK: true}}
 }
@@ -98,6 +102,9 @@ type rig struct {
 	log     *strings.Builder
 	logLock sync.Mutex
 }
+
+// keep renews every proxy but one.
+var keep = schedules.Schedule{Name: "keep", Account: "main", Cron: "@hourly", RenewBefore: 72 * time.Hour, DurationDays: 30, Match: schedules.Match{ExceptProxyIDs: []string{"px_2"}}}
 
 const markup = `<script>alert("x")</script>`
 
@@ -154,7 +161,7 @@ func (h *rig) book(name string) *book {
 	l, err := ledger.Open(h.t.Context(), ledger.Config{Path: filepath.Join(h.t.TempDir(), name+".ledger.db"), Clock: h.clock})
 	check(h.t, err)
 	h.t.Cleanup(func() { _ = l.Close() })
-	b := &book{Ledger: l, name: name, answer: map[string]any{
+	b := &book{Ledger: l, name: name, schedules: []schedules.Schedule{keep}, answer: map[string]any{
 		"sweeps": []schedules.Status{{Schedule: "keep", Account: name, Cron: "@hourly", Timezone: "UTC", State: "held", Plan: "9f86d081", Why: markup, LastSlot: &noon}},
 		"plan":   schedules.Plan{Schedule: "keep", Hash: "9f86d081", Due: 1, Currency: "USD", EstimateCents: 300, Included: []schedules.Included{{ProxyID: "px_1", EstimateCents: 300, Reason: markup}}},
 	}}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"perennial/ledger"
+	"perennial/schedules"
 )
 
 // Account is an account as the pages see it.
@@ -28,6 +29,10 @@ type Account interface {
 	Role() string
 	// Health are the things that the account depends on.
 	Health() []Check
+	// Schedules are those of the account's configuration, and ReadList reads the lists of
+	// proxies that they name.
+	Schedules() []schedules.Schedule
+	ReadList(name string) ([]byte, error)
 	// Ask asks a verb of the account's service, wherever its runner is; the request's
 	// fields by and reason are the person's.
 	Ask(ctx context.Context, verb string, question, answer any) error
