@@ -90,3 +90,13 @@ func (l *Ledger) CostOf(ctx context.Context, proxyID string) (c ProxyCost, err e
 		FROM lines WHERE proxy_id = ?`, proxyID).Scan(&c.ChargedCents, &c.RefundedCents, &c.Renewals, &c.Days)
 	return c, err
 }
+
+// NewExpiry is the expiry that it paid for with the days that it bought; nil where it bought
+// none, or the former is not known.
+func (x ProxyRenewal) NewExpiry() *time.Time {
+	if x.ObservedExpiresAt == nil || x.State != fact.LineSucceeded && x.State != fact.LineCharged {
+		return nil
+	}
+	at := x.ObservedExpiresAt.AddDate(0, 0, int(x.DurationDays))
+	return &at
+}

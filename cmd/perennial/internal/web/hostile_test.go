@@ -11,6 +11,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/schedules"
 	"perennial/testdata/hostile"
+	"perennial/upstream"
 )
 
 // FuzzHostileTextOnPages: whatever text of others is shown, it makes no tag.
@@ -45,7 +46,9 @@ func hostileData(text string) map[string]any {
 	p := ledger.Proxy{ProxyID: text, Status: text, IPType: text, Protocol: text, CountryCode: text, Region: text, LineName: text, Labels: labels}
 	return map[string]any{
 		"failed": text, "login": loginView{Next: text, Wrong: text, Tokens: true},
-		"overview":   []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Paused: []ledger.Pause{{Scope: text, Cause: text, Detail: text}}, Schedules: []schedules.Status{status}, Reconciled: text}},
+		"overview": []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Paused: []ledger.Pause{{Scope: text, Cause: text, Detail: text}}, Schedules: []schedules.Status{status}, Reconciled: text,
+			Forecast: Made[schedules.Forecast]{At: noon, Err: text, Value: schedules.Forecast{RunsOutOn: text, WalletCents: new(int64), Currency: text, Days: []schedules.ForecastDay{{Day: text}}, FailsFirst: &schedules.ForecastSweep{Schedule: text}}},
+			Expiries: Made[[]bucket]{At: noon, Value: []bucket{{Name: text, From: text, Until: text}}}, Provider: &upstream.Recent{Codes: map[string]int64{text: 1}}}},
 		"operations": operationsView{Query: text, Label: text, Rows: []inspect.OperationStatus{o}, Older: "?before=1"},
 		"operation": operationView{
 			Evidence: inspect.Evidence{OperationStatus: o, History: []inspect.HistoryEntry{{Type: text, Code: text, TraceID: text, Text: text}}, Notes: []string{text}, Orders: []inspect.OrderEvidence{{OrderNo: text}},
@@ -54,11 +57,14 @@ func hostileData(text string) map[string]any {
 			Facts:   []factRow{{ledger.Row{Type: text, Hash: text}, text}},
 		},
 		"reviews":   reviewsView{Rows: []ledger.Review{{OperationID: text, ProxyID: text, Code: text, Reason: text}}, Currency: text},
-		"schedules": schedulesView{Rows: []schedules.Status{status}}, "schedule": scheduleView{Status: status, NoPlan: text, Slots: []ledger.Slot{{State: text, Plan: text}}},
-		"proxies": proxiesView{Within: text, Rows: []ledger.Proxy{p}, Next: text}, "proxy": proxyView{Proxy: p, Listed: true, Currency: text, Operations: []fact.Ref{{OperationID: text}}},
-		"money":   moneyView{Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}, Postings: []ledger.Posting{{Kind: text, Account: text, Operation: text}}},
-		"log":     []ledger.Decision{{Fact: text, About: text, By: text, Reason: text, Outcome: text}},
-		"changed": changedView{Does: text, Why: text, Warning: text, Back: "/"},
+		"schedules": schedulesView{Rows: []schedules.Status{status}}, "schedule": scheduleView{Status: status, Next: []nextSlot{{Here: text}}, Slots: []pastSlot{{Slot: ledger.Slot{State: text, Plan: text}}}, Currency: text, Planned: true, Change: &planChange{Added: []string{text}, Gone: []string{text}},
+			Plan: Made[schedules.Plan]{At: noon, Err: text, Value: schedules.Plan{Schedule: text, Hash: text, Currency: text, LeftOutCounts: map[string]int{text: 1}, LeftOut: []schedules.LeftOut{{ProxyID: text, Reason: text}}, Included: []schedules.Included{{ProxyID: text, Reason: text, PriceFrom: text}}}}},
+		"proxies":  proxiesView{Within: text, Rows: []proxyRow{{Proxy: p, Schedule: text, Price: schedules.Price{From: text}}}, Next: text, From: text, Until: text, ByExpiry: true, Coverage: Made[*schedules.Coverage]{Err: text}},
+		"proxy":    proxyView{Proxy: p, Listed: true, Currency: text, Schedule: text, Why: verdict{Text: text, Operation: text, Schedule: text}, Renewals: []ledger.ProxyRenewal{{OperationID: text, CommandID: text, State: fact.LineState(text), Reason: text}}},
+		"calendar": calendarView{Month: text, Before: text, After: text, Name: text, Currency: text, Weeks: [][7]calendarDay{{{Day: 1, From: text, Until: text, calendarCount: calendarCount{Expiring: 1, Uncovered: 1, Cents: 1}}}}},
+		"money":    moneyView{Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}, Postings: []ledger.Posting{{Kind: text, Account: text, Operation: text}}},
+		"log":      []ledger.Decision{{Fact: text, About: text, By: text, Reason: text, Outcome: text}},
+		"changed":  changedView{Does: text, Why: text, Warning: text, Back: "/"},
 	}
 }
 

@@ -100,6 +100,7 @@ func New(c Config) *Server {
 		"GET /a/{account}/schedule":       s.schedule,
 		"GET /a/{account}/proxies":        s.proxies,
 		"GET /a/{account}/proxy":          s.proxy,
+		"GET /a/{account}/calendar":       s.calendar,
 		"GET /a/{account}/money":          s.money,
 		"POST /a/{account}/change/{what}": s.change,
 		"GET /a/{account}/log":            s.decisions,
