@@ -96,7 +96,7 @@ func (s *Sweeper) countExpiring(ctx context.Context, r *scheduleRunner, f *fact.
 	}
 	fits, now := r.Match.filter(lists), s.providerNow()
 	return s.Ledger.Expiring(ctx, now.Add(r.RenewBefore), func(p ledger.Proxy) error {
-		if p.Retired || !p.ExpiresAt.After(now) || unread(p) || !fits.fits(p) {
+		if p.Retired || !p.ExpiresAt.After(now) || p.Unread() || !fits.fits(p) {
 			return nil
 		}
 		if f.Due++; f.FirstExpiresAt == nil {

@@ -141,7 +141,7 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 			return err
 		}
 		expires := *proxy.ExpiresAt
-		if claimed[proxy.ProxyID] || unread(proxy) { // its renewal is on its way, or done and not seen yet
+		if claimed[proxy.ProxyID] || proxy.Unread() { // its renewal is on its way, or done and not seen yet
 			expires = expires.Add(time.Duration(r.DurationDays) * day)
 		}
 		if r.Keep.AtLeast > 0 {

@@ -133,7 +133,8 @@ func TestBrowserPagesAreForEveryone(t *testing.T) {
 	w.signIn(ctx)
 	for _, path := range []string{
 		"/", "/a/main/operations", "/a/main/operation?id=lost", "/a/main/operation?id=paid", "/a/main/reviews", "/a/main/schedules", "/a/main/schedule?id=keep&plan=1",
-		"/a/main/proxies", "/a/main/proxies?within=240h", "/a/main/proxy?id=px_1", "/a/main/money?days=1", "/a/main/log", "/a/main/operation?id=none", "/login",
+		"/a/main/proxies", "/a/main/proxies?within=240h", "/a/main/proxy?id=px_1", "/a/main/proxy?id=px_4", "/a/main/proxies?uncovered=1",
+		"/a/main/calendar", "/a/main/money?days=1", "/a/main/log", "/a/main/operation?id=none", "/login",
 	} {
 		for _, look := range []struct {
 			width  int64

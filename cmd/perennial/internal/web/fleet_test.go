@@ -135,7 +135,7 @@ func TestTheCalendarSaysWhatExpiresAndWhatItCosts(t *testing.T) {
 	h.renewed("paid", "px_a", 450, noon)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	page := h.settled("/a/main/calendar?month=2026-12")
-	wants(t, page, "3 expire", "9.00 USD", "no schedule covers 1", `href="/a/main/proxies?from=2026-12-11&amp;until=2026-12-12"`, `aria-label="2026-12-12: 1 expire, 1 of them covered by no schedule"`,
+	wants(t, page, "3 expire", "9.00 USD", "no schedule covers 1", `href="/a/main/proxies?from=2026-12-11&amp;until=2026-12-12"`, "1 expire on 2026-12-12, 1 of them covered by no schedule",
 		`href="/a/main/calendar?month=2026-11"`, `href="/a/main/calendar?month=2027-01"`)
 	if got := lists(h.settled("/a/main/proxies?from=2026-12-11&until=2026-12-12")); strings.Join(got, " ") != "px_a px_b" {
 		t.Errorf("the day lists %v", got)
@@ -154,10 +154,14 @@ func TestTheCalendarSaysWhatExpiresAndWhatItCosts(t *testing.T) {
 // TestAProxySaysWhyItIsNotRenewed: the first sentence of its page answers it.
 func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 	h := newRig(t)
-	h.stock(map[string]int{"px_ok": 200, "px_due": 5, "px_left": 6, "px_2": 50, "px_retired": 10, "px_paid": 8})
+	h.stock(map[string]int{"px_ok": 200, "px_due": 5, "px_left": 6, "px_2": 50, "px_retired": 10, "px_paid": 8, "px_new": 9})
 	h.renewed("paid", "px_paid", 450, noon.Add(8*time.Hour))
+	h.renewed("new", "px_new", 450, noon.Add(9*time.Hour))
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		if err := tx.Append(fact.ProxyRetired{ProxyID: "px_retired", By: "ada", Reason: "let go"}); err != nil {
+			return err
+		}
+		if err := tx.Stale("px_new"); err != nil {
 			return err
 		}
 		return tx.Observe(1, ledger.Proxy{ProxyID: "px_never", SeenAt: noon}, ledger.Proxy{ProxyID: "px_paid", CountryCode: "US", ExpiresAt: new(noon.Add(8 * time.Hour)), SeenAt: noon})
@@ -174,6 +178,7 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 		"px_2":       "A renewal of it is under way.",
 		"px_retired": "It is not renewed: it was retired",
 		"px_never":   "It is never due",
+		"px_new":     "It was renewed: it has not been read again since its last renewal.",
 		"px_paid":    "It is left out of sweeps: a renewal for this expiry was paid",
 	} {
 		wants(t, h.settled("/a/main/proxy?id="+id), want)

@@ -133,11 +133,13 @@ func (s *Server) whyOf(ctx context.Context, a Account, v *proxyView, of schedule
 	}
 	status, problem := s.statusOf(ctx, a, of.Name)
 	switch {
+	case barred == schedules.ReasonUnread || barred == schedules.ReasonNotShown:
+		out.Good, out.At, out.Text = true, nil, "It was renewed: "+barred+"."
 	case barred == schedules.ReasonPerson || barred == schedules.ReasonBackoff:
 		out.Text, out.At = "It is not renewed: "+barred+".", nil
 		if last := lastEnding(v.Renewals); last != nil {
 			out.Operation = last.OperationID
-			out.Text += " The last one: " + cmpReason(last) + "."
+			out.Text += " The last one: " + reasonOf(last) + "."
 		}
 	case barred != "":
 		out.Text, out.At = "It is left out of sweeps: "+barred+".", nil
@@ -156,7 +158,7 @@ func (s *Server) whyOf(ctx context.Context, a Account, v *proxyView, of schedule
 	return out, nil
 }
 
-func cmpReason(r *ledger.ProxyRenewal) string {
+func reasonOf(r *ledger.ProxyRenewal) string {
 	if r.Reason != "" {
 		return r.Reason
 	}

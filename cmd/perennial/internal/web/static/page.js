@@ -61,11 +61,9 @@ async function reload() {
 }
 
 localTimes(document);
-if (!location.search.includes("plan=")) {
-  const changes = new EventSource("/changes");
-  let greeted = false; // the page is as it was loaded; behind a lost connection it may not be
-  changes.addEventListener("hello", () => { heard = Date.now(); if (greeted) { reload(); } greeted = true; });
-  changes.addEventListener("beat", () => { heard = Date.now(); });
-  changes.addEventListener("changed", () => { heard = Date.now(); reload(); });
-  setInterval(showHeard, 1000);
-}
+const changes = new EventSource("/changes");
+let greeted = false; // the page is as it was loaded; behind a lost connection it may not be
+changes.addEventListener("hello", () => { heard = Date.now(); if (greeted) { reload(); } greeted = true; });
+changes.addEventListener("beat", () => { heard = Date.now(); });
+changes.addEventListener("changed", () => { heard = Date.now(); reload(); });
+setInterval(showHeard, 1000);
