@@ -109,3 +109,16 @@ func TestTrap55WhatExpiresBeforeTheNextSlotIsCounted(t *testing.T) {
 	h.sweep(t)
 	want(t, "once a sweep works", h.NotReady(), "")
 }
+
+// TestWhatExpiresIsCountedWithoutAListThatCannotBeRead: unknown is not none.
+func TestWhatExpiresIsCountedWithoutAListThatCannotBeRead(t *testing.T) {
+	s := keepalive()
+	s.Match = Match{CountryCode: []string{"US"}, ProxyIDs: []string{"px_1"}, ExceptProxyIDsFile: "except.txt"}
+	h := newRig(t, map[string]string{"px_1": "10m", "px_2": "12m", "px_de_1": "5m"}, s)
+	h.paid(t, "px_1", 300)
+	check(t, h.lister.WaitPass(t.Context()))
+	h.failed(t.Context(), h.runners[0], noon, errors.New("except.txt is not there"))
+	f := h.Failing()[0]
+	want(t, "due", f.Due, 2) // of the country, whatever the lists say
+	want(t, "expire before the next slot", f.Expiring, 2)
+}
