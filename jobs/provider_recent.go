@@ -1,13 +1,15 @@
 // The requests of the last minutes, summed up: how fast the provider answers, with what,
 // and since when.
 
-package upstream
+package jobs
 
 import (
 	"math"
 	"net/http"
 	"sync"
 	"time"
+
+	"perennial/upstream"
 )
 
 const (
@@ -19,8 +21,8 @@ const (
 	tookGrowth  = 1.125
 )
 
-// Recent is what the requests of the last minutes came to.
-type Recent struct {
+// ProviderRecent is what the requests of the last minutes came to.
+type ProviderRecent struct {
 	WindowSeconds int64 `json:"window_seconds"`
 	Requests      int64 `json:"requests"`
 	// P50Millis and P99Millis are how long half of those that were answered took at most,
@@ -39,9 +41,9 @@ type Recent struct {
 	SkewMillis *int64 `json:"skew_millis,omitempty"`
 }
 
-// Window keeps the requests of the last minutes. Its zero value is ready, and it may be
+// ProviderWindow keeps the requests of the last minutes. Its zero value is ready, and it may be
 // used from any goroutine.
-type Window struct {
+type ProviderWindow struct {
 	mu      sync.Mutex
 	minutes [recentMinutes]recentMinute
 	answers bool
@@ -56,7 +58,7 @@ type recentMinute struct {
 }
 
 // Add counts a request that has ended.
-func (w *Window) Add(x Exchange, now time.Time) {
+func (w *ProviderWindow) Add(x upstream.Exchange, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if answered := x.HTTPStatus != 0; answered != w.answers || w.since.IsZero() {
@@ -72,7 +74,7 @@ func (w *Window) Add(x Exchange, now time.Time) {
 		code = "none"
 	}
 	m.codes[code]++
-	if x.HTTPStatus == http.StatusTooManyRequests || x.Code == string(CodeRateLimited) {
+	if x.HTTPStatus == http.StatusTooManyRequests || x.Code == string(upstream.CodeRateLimited) {
 		m.limited++
 	}
 	if x.HTTPStatus != 0 {
@@ -89,10 +91,10 @@ func tookBucket(took time.Duration) int {
 }
 
 // Recent sums up the last minutes.
-func (w *Window) Recent(now time.Time) Recent {
+func (w *ProviderWindow) Recent(now time.Time) ProviderRecent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := Recent{WindowSeconds: recentMinutes * 60, Codes: map[string]int64{}, Answers: w.answers}
+	out := ProviderRecent{WindowSeconds: recentMinutes * 60, Codes: map[string]int64{}, Answers: w.answers}
 	if !w.since.IsZero() {
 		since := w.since
 		out.Since = &since
@@ -109,7 +111,7 @@ func (w *Window) Recent(now time.Time) Recent {
 			out.Requests += n
 		}
 		out.RateLimited += m.limited
-		for b, n := range m.took {
+		for b, n := range &m.took {
 			took[b] += n
 			answered += n
 		}

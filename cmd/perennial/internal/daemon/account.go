@@ -34,7 +34,7 @@ type account struct {
 	ledger atomic.Pointer[ledger.Ledger]
 	Client *upstream.Client
 	counts *counts
-	recent upstream.Window // the requests of the last minutes
+	recent jobs.ProviderWindow // the requests of the last minutes
 
 	webhooks []*webhook.Sink
 

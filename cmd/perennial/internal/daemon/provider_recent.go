@@ -5,6 +5,7 @@ package daemon
 import (
 	"time"
 
+	"perennial/jobs"
 	"perennial/upstream"
 )
 
@@ -15,7 +16,7 @@ func (a *account) exchanged(x upstream.Exchange) {
 }
 
 // heardLately is how the provider answered in the last minutes.
-func (a *account) heardLately() upstream.Recent {
+func (a *account) heardLately() jobs.ProviderRecent {
 	r := a.recent.Recent(time.Now())
 	if skew, heard := a.clockSkew(); heard {
 		ms := skew.Milliseconds()

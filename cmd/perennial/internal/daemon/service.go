@@ -15,7 +15,6 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
-	"perennial/upstream"
 )
 
 // Verbs of perennial.svc.<account>.<verb>: the command line, the dashboard and
@@ -244,7 +243,7 @@ type AccountView struct {
 	// Reconciled is the last comparison with the provider of this run.
 	Reconciled jobs.LastReconciliation `json:"reconciled"`
 	// Provider is how the provider answered this runner in the last minutes.
-	Provider upstream.Recent `json:"provider"`
+	Provider jobs.ProviderRecent `json:"provider"`
 }
 
 func (a *account) show(ctx context.Context, _ struct{}) (AccountView, error) {

@@ -81,7 +81,7 @@ func (s *Server) uncovered(ctx context.Context, a Account) Made[uncovered] {
 		if err != nil {
 			return u, err
 		}
-		return u, eachExpiring(ctx, a.Ledger(), s.Clock(), end, func(p ledger.Proxy) {
+		err = eachExpiring(ctx, a.Ledger(), s.Clock(), end, func(p ledger.Proxy) {
 			if _, covered := c.Of(p); covered || !c.Needs(p) {
 				return
 			}
@@ -89,6 +89,7 @@ func (s *Server) uncovered(ctx context.Context, a Account) Made[uncovered] {
 				u.Nearest = append(u.Nearest, placeOf(p))
 			}
 		})
+		return u, err
 	})
 }
 
@@ -125,6 +126,7 @@ func (s *Server) coverage(ctx context.Context, a Account) Made[*schedules.Covera
 // its runner says.
 func (s *Server) forecast(ctx context.Context, a Account) Made[schedules.Forecast] {
 	return lately(ctx, s.figures, "forecast:"+a.AccountName(), fleetFresh, func(ctx context.Context) (f schedules.Forecast, err error) {
-		return f, a.Ask(ctx, "forecast", map[string]any{"schedule": "", "days": forecastDays}, &f)
+		err = a.Ask(ctx, "forecast", map[string]any{"schedule": "", "days": forecastDays}, &f)
+		return f, err
 	})
 }

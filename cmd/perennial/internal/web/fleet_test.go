@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
-	"perennial/upstream"
 )
 
 // settled is a page when all its figures have been made.
@@ -92,13 +92,13 @@ func TestTheOverviewSaysHowLongTheWalletLasts(t *testing.T) {
 		Days:       []schedules.ForecastDay{{Day: "2026-11-21", Renewals: 1, ChargeCents: 300, WalletCents: &wallet}, {Day: "2026-11-22"}, {Day: "2026-11-23", Renewals: 4, ChargeCents: 1000}},
 		FailsFirst: &schedules.ForecastSweep{Schedule: "keep", Slot: noon.Add(48 * time.Hour), MissingCents: 300},
 	}
-	h.main.answer["show"] = map[string]any{"provider": upstream.Recent{WindowSeconds: 900, Requests: 7, P50Millis: &p50, P99Millis: &p50, Codes: map[string]int64{"ok": 6, "rate_limited": 1}, RateLimited: 1, Answers: true, Since: &since}}
+	h.main.answer["show"] = map[string]any{"provider": jobs.ProviderRecent{WindowSeconds: 900, Requests: 7, P50Millis: &p50, P99Millis: &p50, Codes: map[string]int64{"ok": 6, "rate_limited": 1}, RateLimited: 1, Answers: true, Since: &since}}
 	page := h.settled("/")
 	wants(t, page, "It lasts for, by the forecast", "2 days, to 2026-11-23", "First to fail: keep at 2026-11-23 12:00:00 UTC , 3.00 USD missing", "without 2 of unknown price",
 		`<a href="/a/main/proxies?due=2026-11-23">2026-11-23</a>`, `data-value="1000"`, "answers since", "rate_limited 1", "40 ms")
 	head, hash, err := h.main.Head(t.Context())
 	check(t, err)
-	wants(t, page, fmt.Sprintf("%d:%s", head, hash))
+	wants(t, page, fmt.Sprintf("%d:%s", head, hash), `the oldest, <a href="/a/main/operation?id=`)
 }
 
 // TestWhatNoScheduleCoversIsCountedAndListed, page by page, the nearest expiry first.

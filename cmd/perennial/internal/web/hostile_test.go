@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
 	"perennial/testdata/hostile"
-	"perennial/upstream"
 )
 
 // FuzzHostileTextOnPages: whatever text of others is shown, it makes no tag.
@@ -48,7 +48,7 @@ func hostileData(text string) map[string]any {
 		"failed": text, "login": loginView{Next: text, Wrong: text, Tokens: true},
 		"overview": []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Paused: []ledger.Pause{{Scope: text, Cause: text, Detail: text}}, Schedules: []schedules.Status{status}, Reconciled: text,
 			Forecast: Made[schedules.Forecast]{At: noon, Err: text, Value: schedules.Forecast{RunsOutOn: text, WalletCents: new(int64), Currency: text, Days: []schedules.ForecastDay{{Day: text}}, FailsFirst: &schedules.ForecastSweep{Schedule: text}}},
-			Expiries: Made[[]bucket]{At: noon, Value: []bucket{{Name: text, From: text, Until: text}}}, Provider: &upstream.Recent{Codes: map[string]int64{text: 1}}}},
+			Expiries: Made[[]bucket]{At: noon, Value: []bucket{{Name: text, From: text, Until: text}}}, Provider: &jobs.ProviderRecent{Codes: map[string]int64{text: 1}}}},
 		"operations": operationsView{Query: text, Label: text, Rows: []inspect.OperationStatus{o}, Older: "?before=1"},
 		"operation": operationView{
 			Evidence: inspect.Evidence{OperationStatus: o, History: []inspect.HistoryEntry{{Type: text, Code: text, TraceID: text, Text: text}}, Notes: []string{text}, Orders: []inspect.OrderEvidence{{OrderNo: text}},

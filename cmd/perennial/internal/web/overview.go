@@ -13,7 +13,6 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
-	"perennial/upstream"
 )
 
 // spentOver is over how long spending is measured for the runway.
@@ -35,9 +34,11 @@ type accountCard struct {
 	Reviews    int64
 	States     []stateCount
 	Oldest     *time.Time // the first attempt that may have executed, of what is sent again
+	OldestID   string     // of what is under way
+	OldestAt   time.Time
 	Schedules  []schedules.Status
 	NoRunner   string // why schedules cannot be shown
-	Provider   *upstream.Recent
+	Provider   *jobs.ProviderRecent
 	Reconciled string // the last comparison with the provider, as its runner says
 	Differs    bool
 	Broken     string // why the ledger cannot be read
@@ -91,6 +92,8 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 	keep(err)
 	card.Oldest, err = l.OldestAmbiguous(ctx)
 	keep(err)
+	card.OldestID, card.OldestAt, err = l.OldestLive(ctx)
+	keep(err)
 	counts, err := l.StateCounts(ctx)
 	keep(err)
 	for _, state := range underWay {
@@ -113,7 +116,7 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 	}
 	var shown struct {
 		Reconciled jobs.LastReconciliation `json:"reconciled"`
-		Provider   *upstream.Recent        `json:"provider"`
+		Provider   *jobs.ProviderRecent    `json:"provider"`
 	}
 	if err := a.Ask(limited, "show", struct{}{}, &shown); err == nil {
 		card.Provider = shown.Provider

@@ -32,7 +32,7 @@ type proxiesView struct {
 }
 
 // Pending reports whether the page has to be looked at again.
-func (v proxiesView) Pending() bool {
+func (v *proxiesView) Pending() bool {
 	return v.Coverage.Pending() || v.Uncovered && v.Made.Pending()
 }
 
@@ -69,7 +69,7 @@ func (s *Server) proxies(q accountRequest) {
 		s.broken(q, err)
 		return
 	}
-	s.show(q, "proxies", "Proxies", v)
+	s.show(q, "proxies", "Proxies", &v)
 }
 
 // span is what a list by expiry is about: from a place on, until before an instant.
@@ -202,7 +202,7 @@ func (s *Server) listUncovered(q accountRequest, v *proxiesView) error {
 }
 
 // dueRead bounds the proxies that a page of what comes due reads.
-const dueRead = 2000
+const dueRead = 1000
 
 // listDue lists what comes due on a day: what its schedule, by the expiry and renew_before,
 // takes up then.

@@ -220,6 +220,7 @@ const planFresh = time.Minute
 // plan is a schedule's sweep as it would be now, as the runner says that has the account.
 func (s *Server) plan(ctx context.Context, a Account, schedule string) Made[schedules.Plan] {
 	return lately(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, planFresh, func(ctx context.Context) (p schedules.Plan, err error) {
-		return p, a.Ask(ctx, "plan", map[string]string{"schedule": schedule}, &p)
+		err = a.Ask(ctx, "plan", map[string]string{"schedule": schedule}, &p)
+		return p, err
 	})
 }

@@ -28,7 +28,7 @@ type scheduleView struct {
 }
 
 // Pending reports whether the page has to be looked at again.
-func (v scheduleView) Pending() bool { return v.Planned && v.Plan.Pending() }
+func (v *scheduleView) Pending() bool { return v.Planned && v.Plan.Pending() }
 
 // nextSlot is one in the schedule's zone and in UTC.
 type nextSlot struct {
@@ -80,7 +80,7 @@ func (s *Server) schedule(q accountRequest) {
 			v.Change = changeOf(ctx, q.account.Ledger(), v.Slots, v.Plan.Value)
 		}
 	}
-	s.show(q, "schedule", "Schedule "+name, v)
+	s.show(q, "schedule", "Schedule "+name, &v)
 }
 
 func (v *scheduleView) fillNext(one schedules.Schedule, now time.Time) {

@@ -60,7 +60,7 @@ function draw(table) {
     cursor: { drag: { x: false, y: false }, y: false },
     scales: { x: { time: false, range: [-0.6, labels.length - 0.4] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.05 : 1] } },
     axes: [
-      { ...axis, grid: { show: false }, space: 64, incrs: [1, 2, 5, 7, 10, 20, 50, 100], values: (_, ticks) => ticks.map((n) => labels[n] ?? "") },
+      { ...axis, grid: { show: false }, space: Math.max(64, 7 * Math.max(...labels.map((x) => x.length)) + 12), incrs: [1, 2, 5, 7, 10, 20, 50, 100], values: (_, ticks) => ticks.map((n) => labels[n] ?? "") },
       { ...axis, size: 56, values: (_, ticks) => ticks.map((v) => short.format(v)) },
     ],
     series: [{ label: table.tHead.rows[0].cells[0].textContent.trim(), value: (_, n) => labels[n] ?? "–" }, ...drawn.map((x, n) => seriesOf(x, n, table.dataset.chart))],
