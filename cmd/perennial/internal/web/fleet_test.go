@@ -137,8 +137,12 @@ func TestTheCalendarSaysWhatExpiresAndWhatItCosts(t *testing.T) {
 	page := h.settled("/a/main/calendar?month=2026-12")
 	wants(t, page, "3 expire", "9.00 USD", "no schedule covers 1", `href="/a/main/proxies?from=2026-12-11&amp;until=2026-12-12"`, "1 expire on 2026-12-12, 1 of them covered by no schedule",
 		`href="/a/main/calendar?month=2026-11"`, `href="/a/main/calendar?month=2027-01"`)
-	if got := lists(h.settled("/a/main/proxies?from=2026-12-11&until=2026-12-12")); strings.Join(got, " ") != "px_a px_b" {
+	day := h.settled("/a/main/proxies?from=2026-12-11&until=2026-12-12")
+	if got := lists(day); strings.Join(got, " ") != "px_a px_b" {
 		t.Errorf("the day lists %v", got)
+	}
+	if n := strings.Count(day, `<td class="n">4.50 USD</td>`); n != 2 { // its own price, and that of its kind
+		t.Errorf("%d prices:\n%s", n, day)
 	}
 	if got := lists(h.settled("/a/main/proxies?from=2026-11-21&until=2026-11-22")); strings.Join(got, " ") != "px_1" { // midnight is of the day after
 		t.Errorf("today lists %v", got)

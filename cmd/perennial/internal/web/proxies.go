@@ -29,11 +29,13 @@ type proxiesView struct {
 	Made      Made[uncovered]
 	Coverage  Made[*schedules.Coverage]
 	Currency  string
+
+	waits bool // for a price
 }
 
 // Pending reports whether the page has to be looked at again.
 func (v *proxiesView) Pending() bool {
-	return v.Coverage.Pending() || v.Uncovered && v.Made.Pending()
+	return v.waits || v.Coverage.Pending() || v.Uncovered && v.Made.Pending()
 }
 
 // proxyRow is one proxy of a list.
@@ -122,11 +124,7 @@ func nextPage(q accountRequest, last ledger.ExpiryPlace) string {
 func (s *Server) listByID(q accountRequest, v *proxiesView) error {
 	all, err := q.account.Ledger().Proxies(q.Context(), q.URL.Query().Get("after"), proxiesShown)
 	for _, p := range all {
-		row, err := v.row(q.Context(), ledger.PricedProxy{Proxy: p}, false)
-		if err != nil {
-			return err
-		}
-		v.Rows = append(v.Rows, row)
+		v.Rows = append(v.Rows, v.row(p))
 	}
 	if len(all) == proxiesShown {
 		v.Next = to(q.account.AccountName(), "proxies", "after", all[len(all)-1].ProxyID)
@@ -134,18 +132,42 @@ func (s *Server) listByID(q accountRequest, v *proxiesView) error {
 	return err
 }
 
-// row adds to a proxy which schedule renews it, and at what price.
-func (v *proxiesView) row(ctx context.Context, p ledger.PricedProxy, priced bool) (row proxyRow, err error) {
-	row.Proxy = p.Proxy
+// row adds to a proxy which schedule renews it.
+func (v *proxiesView) row(p ledger.Proxy) proxyRow {
+	row := proxyRow{Proxy: p}
 	if c := v.Coverage.Value; c != nil {
-		of, covered := c.Of(p.Proxy)
-		row.Schedule, row.Covered = of.Name, covered || !c.Needs(p.Proxy)
-		if priced && c.Needs(p.Proxy) {
-			row.Price, err = c.Price(ctx, p)
-		}
+		of, covered := c.Of(p)
+		row.Schedule, row.Covered = of.Name, covered || !c.Needs(p)
 	}
-	return row, err
+	return row
 }
+
+// pricedRow adds what the next renewal is expected to cost. That of a proxy which was never
+// paid for is the price of its kind, which may take long to find: it is a figure.
+func (s *Server) pricedRow(ctx context.Context, a Account, v *proxiesView, p ledger.PricedProxy) (proxyRow, error) {
+	row, c := v.row(p.Proxy), v.Coverage.Value
+	if c == nil || row.Schedule == "" || !c.Needs(p.Proxy) {
+		return row, nil
+	}
+	if p.PaidDays > 0 {
+		var err error
+		row.Price, err = c.Price(ctx, p)
+		return row, err
+	}
+	kind := strings.Join([]string{row.Schedule, p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol}, "\x00")
+	price := lately(ctx, s.figures, "price:"+a.AccountName()+":"+kind, kindFresh, func(ctx context.Context) (schedules.Price, error) {
+		own, err := schedules.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList) // one that no page waits for
+		if err != nil {
+			return schedules.Price{}, err
+		}
+		return own.Price(ctx, p)
+	})
+	row.Price, v.waits = price.Value, v.waits || price.Pending()
+	return row, nil
+}
+
+// kindFresh is how old the price of a kind may be.
+const kindFresh = 10 * time.Minute
 
 func (s *Server) listSpan(q accountRequest, v *proxiesView, x span) error {
 	v.ByExpiry = true
@@ -153,12 +175,14 @@ func (s *Server) listSpan(q accountRequest, v *proxiesView, x span) error {
 	if !behind {
 		place = ledger.From(x.from)
 	}
+	waiting, cancel := context.WithTimeout(q.Context(), figureWait) // of all kinds together
+	defer cancel()
 	page, err := q.account.Ledger().PricedPage(q.Context(), place, x.until, proxiesShown)
 	if err != nil {
 		return err
 	}
 	for _, p := range page {
-		row, err := v.row(q.Context(), p, true)
+		row, err := s.pricedRow(waiting, q.account, v, p)
 		if err != nil {
 			return err
 		}
@@ -223,6 +247,8 @@ func (s *Server) listDue(q accountRequest, v *proxiesView) error {
 	if !behind {
 		place = ledger.From(x.from)
 	}
+	waiting, cancel := context.WithTimeout(ctx, figureWait) // of all kinds together
+	defer cancel()
 	page, err := q.account.Ledger().PricedPage(ctx, place, x.until, dueRead)
 	if err != nil || v.Coverage.Value == nil {
 		return err
@@ -237,7 +263,7 @@ func (s *Server) listDue(q accountRequest, v *proxiesView) error {
 		if !covered || p.Retired || p.ExpiresAt.Before(from) || !p.ExpiresAt.Before(until) {
 			continue
 		}
-		row, err := v.row(ctx, p, true)
+		row, err := s.pricedRow(waiting, q.account, v, p)
 		if err != nil {
 			return err
 		}
