@@ -170,6 +170,20 @@ func (r *scheduleRunner) failing() *fact.SweepFailed {
 	return r.refused.get()
 }
 
+// problem is failing in words. Each attempt to make the sweep counts anew what is due, at
+// least once a minute: a person may have renewed all of it meanwhile.
+func (r *scheduleRunner) problem() string {
+	f := r.failing()
+	if f == nil {
+		return ""
+	}
+	text := failedText(*f)
+	if r.trouble.get() != nil && f.Due == 0 {
+		text += "; nothing that was listed is due any more"
+	}
+	return text
+}
+
 func failedText(f fact.SweepFailed) string {
 	text := fmt.Sprintf("the sweep of %s is not done: %s", f.Slot.UTC().Format(time.RFC3339), f.Reason)
 	if f.Due == 0 {

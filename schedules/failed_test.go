@@ -106,6 +106,19 @@ func TestTrap55WhatExpiresBeforeTheNextSlotIsCounted(t *testing.T) {
 	want(t, "due", f.Due, 2)
 	want(t, "expire before the next slot", f.Expiring, 1)
 	want(t, "the first", *f.FirstExpiresAt, noon.Add(10*time.Minute))
+	said := func() bool {
+		t.Helper()
+		list, err := h.List(t.Context())
+		check(t, err)
+		return strings.Contains(list[0].Problem, "nothing that was listed is due any more")
+	}
+	want(t, "while some are due", said(), false)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { // a person renews them
+		return errors.Join(tx.Stale("px_1"), tx.Stale("px_2"))
+	}))
+	h.failed(t.Context(), h.runners[0], noon, errors.New("no listing"))
+	want(t, "when a person renewed all", said(), true)
+	check(t, h.lister.WaitPass(t.Context()))
 	h.sweep(t)
 	want(t, "once a sweep works", h.NotReady(), "")
 }
