@@ -182,7 +182,7 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 		"px_2":       "A renewal of it is under way.",
 		"px_retired": "It is not renewed: it was retired",
 		"px_never":   "It is never due",
-		"px_new":     "It was renewed: it has not been read again since its last renewal.",
+		"px_new":     "It was renewed, and the new expiry has not been read yet.",
 		"px_paid":    "It is left out of sweeps: a renewal for this expiry was paid",
 	} {
 		wants(t, h.settled("/a/main/proxy?id="+id), want)

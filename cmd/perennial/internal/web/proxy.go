@@ -134,7 +134,7 @@ func (s *Server) whyOf(ctx context.Context, a Account, v *proxyView, of schedule
 	status, problem := s.statusOf(ctx, a, of.Name)
 	switch {
 	case barred == schedules.ReasonUnread || barred == schedules.ReasonNotShown:
-		out.Good, out.At, out.Text = true, nil, "It was renewed: "+barred+"."
+		out.Good, out.At, out.Text = true, nil, "It was renewed, and the new expiry has not been read yet."
 	case barred == schedules.ReasonPerson || barred == schedules.ReasonBackoff:
 		out.Text, out.At = "It is not renewed: "+barred+".", nil
 		if last := lastEnding(v.Renewals); last != nil {
