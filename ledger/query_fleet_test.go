@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,5 +165,46 @@ func TestTrap54WhatIsRetiredDoesNotStay(t *testing.T) {
 	check(t, b.Staying(t.Context(), *at(time.Hour), func(p Proxy) error { single = append(single, p.ProxyID); return nil }))
 	if counted != 1 || fmt.Sprint(single) != "[px_2]" {
 		t.Fatalf("%d and %v", counted, single)
+	}
+}
+
+// TestExpiriesComePageByPage: pages are in the order of expiry and id, none is left out or
+// shown twice, and each begins by the index.
+func TestExpiriesComePageByPage(t *testing.T) {
+	b := newBook(t)
+	b.observe(1, noon, Proxy{ProxyID: "px_3", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_2", ExpiresAt: at(time.Hour)},
+		Proxy{ProxyID: "px_0", ExpiresAt: at(2 * time.Hour)}, Proxy{ProxyID: "px_never"}, Proxy{ProxyID: "px_before", ExpiresAt: at(-time.Hour)}, Proxy{ProxyID: "px_late", ExpiresAt: at(3 * time.Hour)})
+	b.add(opened(1000), accepted(fact.KindRenewal, "r1/1", "px_1"), sending("r1/1", 1), settled("r1/1", "completed", line("px_1", "succeeded", 300, 0)))
+	var got []string
+	place := From(*at(time.Hour))
+	for {
+		page, err := b.PricedPage(t.Context(), place, *at(3 * time.Hour), 2)
+		check(t, err)
+		if len(page) == 0 {
+			break
+		}
+		for _, p := range page {
+			got = append(got, fmt.Sprint(p.ProxyID, " ", p.PaidCents, "/", p.PaidDays))
+			place = ExpiryPlace{*p.ExpiresAt, p.ProxyID}
+		}
+		unpriced, err := b.ExpiringPage(t.Context(), From(*at(time.Hour)), *at(3 * time.Hour), 10)
+		check(t, err)
+		if ids := proxyIDs(unpriced); !slices.Equal(ids, []string{"px_1", "px_2", "px_3", "px_0"}) {
+			t.Errorf("%v", ids)
+		}
+	}
+	if want := []string{"px_1 300/30", "px_2 0/0", "px_3 0/0", "px_0 0/0"}; !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	if plan := steps(t, b.write, `SELECT proxy_id `+byExpiry); !slices.ContainsFunc(plan, func(s string) bool { return strings.Contains(s, "(expires_at,proxy_id)>(?,?)") }) || len(plan) != 1 {
+		t.Errorf("a page is read with %q", plan)
+	}
+	all, err := b.RenewalsOf(t.Context(), "px_1", 10)
+	check(t, err)
+	if len(all) != 1 || all[0].OperationID != "r1/1" || all[0].ChargedCents != 300 || all[0].State != fact.LineSucceeded || all[0].Open || all[0].SettledAt == nil {
+		t.Errorf("%+v", all)
+	}
+	if c, err := b.CostOf(t.Context(), "px_1"); err != nil || c != (ProxyCost{ChargedCents: 300, Renewals: 1, Days: 30}) {
+		t.Errorf("%+v %v", c, err)
 	}
 }

@@ -53,6 +53,14 @@ func (l *Ledger) OldestAmbiguous(ctx context.Context) (*time.Time, error) {
 	return &t, nil
 }
 
+// OldestLive is the operation that was accepted first of those that have not ended;
+// ErrNotFound where there is none.
+func (l *Ledger) OldestLive(ctx context.Context) (id string, acceptedAt time.Time, err error) {
+	var at int64
+	err = l.read.QueryRowContext(ctx, `SELECT id, accepted_at FROM operations WHERE live = 1 ORDER BY accepted_at LIMIT 1`).Scan(&id, &at)
+	return id, fromMicros(at), notFound(err)
+}
+
 // CountExpiring counts the listed proxies that expire before each of some instants, which
 // are in order. It reads each entry of the index once.
 func (l *Ledger) CountExpiring(ctx context.Context, before []time.Time) ([]int64, error) {

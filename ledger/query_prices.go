@@ -53,10 +53,8 @@ func (l *Ledger) Dearest(ctx context.Context, days int64) (most int64, err error
 // Priced is Expiring with what was last paid to renew each proxy itself, in
 // cents and the days that they bought; 0 and 0 where nothing ever was.
 func (l *Ledger) Priced(ctx context.Context, until time.Time, yield func(p Proxy, cents, days int64) error) error {
-	const lastOf = `FROM lines x WHERE x.proxy_id = proxies.proxy_id AND x.state IN ('succeeded', 'charged') AND x.charged_cents > 0
-		ORDER BY x.settled_at DESC LIMIT 1`
 	return each(l.query(ctx, `SELECT `+proxyColumns+`,
-		coalesce((SELECT x.charged_cents `+lastOf+`), 0), coalesce((SELECT x.duration_days `+lastOf+`), 0)
+		coalesce((SELECT x.charged_cents `+lastPaidOf+`), 0), coalesce((SELECT x.duration_days `+lastPaidOf+`), 0)
 		FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until)), func(s scanner) error {
 		var cents, days int64
 		p, err := scanProxy(extraColumns{s, []any{&cents, &days}})

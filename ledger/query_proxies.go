@@ -27,6 +27,10 @@ type Proxy struct {
 	Labels  map[string]string `json:"labels,omitempty"`
 }
 
+// Unread reports whether what is stored of the proxy became out of date with its last
+// renewal: its expiry is that of before.
+func (p Proxy) Unread() bool { return p.SeenAt.UnixMicro() <= 0 }
+
 // Observe stores what a read of the provider showed. It is a cache and no fact:
 // nothing is appended to the journal. Pass numbers the listing pass that saw
 // the proxies, 0 for a single read.

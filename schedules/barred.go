@@ -16,10 +16,6 @@ const (
 	backoff    = 15 * time.Minute
 )
 
-// unread reports whether what is stored of a proxy became out of date with its last
-// renewal.
-func unread(proxy ledger.Proxy) bool { return proxy.SeenAt.UnixMicro() <= 0 }
-
 // barredBy is the part of barred that needs no query of the ledger.
 func (in *inputs) barredBy(f *filter, proxy ledger.Proxy) string {
 	switch {
@@ -37,7 +33,7 @@ func (in *inputs) barredBy(f *filter, proxy ledger.Proxy) string {
 		return ReasonBadID
 	case !usableExpiry(proxy):
 		return ReasonBadExpiry
-	case unread(proxy):
+	case proxy.Unread():
 		return ReasonUnread
 	}
 	return ""

@@ -65,22 +65,13 @@ func MatchesNone(ctx context.Context, f proxyTable, s Schedule, read func(name s
 // schedule renews: it will be lost. Retired proxies and those that never expire are left
 // out.
 func Uncovered(ctx context.Context, f proxyTable, now time.Time, all []Schedule, read func(name string) ([]byte, error), yield func(ledger.Proxy) error) error {
-	filters := make([]*filter, 0, len(all))
-	for _, s := range all {
-		lists, err := s.Match.readLists(read)
-		if err != nil {
-			return fmt.Errorf("schedule %s: %w", s.Name, err)
-		}
-		filters = append(filters, s.Match.filter(lists))
+	c, err := NewCoverage(all, nil, read)
+	if err != nil {
+		return err
 	}
 	return f.Staying(ctx, now, func(p ledger.Proxy) error {
-		if p.ExpiresAt == nil {
+		if _, covered := c.Of(p); covered || !c.Needs(p) {
 			return nil
-		}
-		for _, one := range filters {
-			if one.fits(p) {
-				return nil
-			}
 		}
 		return yield(p)
 	})

@@ -52,3 +52,37 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	want(t, "later", find(noon.Add(100*time.Hour), one, other), []string{"px_far"})
 	want(t, "with one for all", find(noon, one, other, keepalive()), []string{})
 }
+
+// TestACoverageNamesTheScheduleAndThePrice: the first schedule of the configuration renews a
+// proxy, at what was paid for it or for its kind.
+func TestACoverageNamesTheScheduleAndThePrice(t *testing.T) {
+	first, second := keepalive(), keepalive()
+	first.Match, second.Name, second.DurationDays = Match{ExceptProxyIDs: []string{"px_2"}}, "second", 60
+	second.Match = Match{CountryCode: []string{"US"}}
+	h := newRig(t, soon(), first)
+	h.paid(t, "px_1", 300)
+	check(t, h.lister.WaitPass(t.Context()))
+	c, err := NewCoverage([]Schedule{first, second}, h.Ledger, nil)
+	check(t, err)
+	page, err := h.Ledger.PricedPage(t.Context(), ledger.From(noon), noon.Add(1000*time.Hour), 10)
+	check(t, err)
+	got := map[string]Price{}
+	for _, p := range page {
+		s, covered := c.Of(p.Proxy)
+		price, err := c.Price(t.Context(), p)
+		check(t, err)
+		if got[p.ProxyID+" "+s.Name] = price; !covered {
+			t.Errorf("%s is not covered", p.ProxyID)
+		}
+	}
+	want(t, "own", got["px_1 keepalive"], Price{300, true, PriceOwn})
+	want(t, "kind, for 60 days", got["px_2 second"], Price{600, true, PriceKind})
+	if s, excepted := c.Excepting(page[1].Proxy); !excepted || s.Name != "keepalive" {
+		t.Errorf("the exception of %s", s.Name)
+	}
+	slots, _, err := first.Slots(noon, 2)
+	check(t, err)
+	want(t, "slots", slots, []time.Time{noon.Add(15 * time.Minute), noon.Add(30 * time.Minute)})
+	from, until := first.DueOn(noon, noon.Add(24*time.Hour), noon)
+	want(t, "today with what was due", []time.Time{from.UTC(), until}, []time.Time{time.Unix(0, 0).UTC(), noon.Add(96 * time.Hour)})
+}

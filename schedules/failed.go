@@ -4,6 +4,7 @@ package schedules
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -88,15 +89,18 @@ func (s *Sweeper) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble
 }
 
 // countExpiring counts what the sweep is about: all that is due, and of it what
-// expires before the next slot.
+// expires before the next slot. Where a list of proxies cannot be read, those that the other
+// fields of the match fit are counted: more than the sweep is about, and never none for that
+// it is not known.
 func (s *Sweeper) countExpiring(ctx context.Context, r *scheduleRunner, f *fact.SweepFailed) error {
-	lists, err := r.Match.readLists(s.ReadFile)
-	if err != nil {
-		return err
+	match := r.Match
+	lists, unread := match.readLists(s.ReadFile)
+	if unread != nil {
+		match.ProxyIDs, match.ExceptProxyIDs, lists = nil, nil, idLists{}
 	}
-	fits, now := r.Match.filter(lists), s.providerNow()
-	return s.Ledger.Expiring(ctx, now.Add(r.RenewBefore), func(p ledger.Proxy) error {
-		if p.Retired || !p.ExpiresAt.After(now) || unread(p) || !fits.fits(p) {
+	fits, now := match.filter(lists), s.providerNow()
+	err := s.Ledger.Expiring(ctx, now.Add(r.RenewBefore), func(p ledger.Proxy) error {
+		if p.Retired || !p.ExpiresAt.After(now) || p.Unread() || !fits.fits(p) {
 			return nil
 		}
 		if f.Due++; f.FirstExpiresAt == nil {
@@ -107,6 +111,7 @@ func (s *Sweeper) countExpiring(ctx context.Context, r *scheduleRunner, f *fact.
 		}
 		return nil
 	})
+	return errors.Join(unread, err)
 }
 
 const maxReason = 500
@@ -163,6 +168,20 @@ func (r *scheduleRunner) failing() *fact.SweepFailed {
 		return f
 	}
 	return r.refused.get()
+}
+
+// problem is failing in words. Each attempt to make the sweep counts anew what is due, at
+// least once a minute: a person may have renewed all of it meanwhile.
+func (r *scheduleRunner) problem() string {
+	f := r.failing()
+	if f == nil {
+		return ""
+	}
+	text := failedText(*f)
+	if r.trouble.get() != nil && f.Due == 0 {
+		text += "; nothing that was listed is due any more"
+	}
+	return text
 }
 
 func failedText(f fact.SweepFailed) string {

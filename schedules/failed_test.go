@@ -106,6 +106,32 @@ func TestTrap55WhatExpiresBeforeTheNextSlotIsCounted(t *testing.T) {
 	want(t, "due", f.Due, 2)
 	want(t, "expire before the next slot", f.Expiring, 1)
 	want(t, "the first", *f.FirstExpiresAt, noon.Add(10*time.Minute))
+	said := func() bool {
+		t.Helper()
+		list, err := h.List(t.Context())
+		check(t, err)
+		return strings.Contains(list[0].Problem, "nothing that was listed is due any more")
+	}
+	want(t, "while some are due", said(), false)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { // a person renews them
+		return errors.Join(tx.Stale("px_1"), tx.Stale("px_2"))
+	}))
+	h.failed(t.Context(), h.runners[0], noon, errors.New("no listing"))
+	want(t, "when a person renewed all", said(), true)
+	check(t, h.lister.WaitPass(t.Context()))
 	h.sweep(t)
 	want(t, "once a sweep works", h.NotReady(), "")
+}
+
+// TestWhatExpiresIsCountedWithoutAListThatCannotBeRead: unknown is not none.
+func TestWhatExpiresIsCountedWithoutAListThatCannotBeRead(t *testing.T) {
+	s := keepalive()
+	s.Match = Match{CountryCode: []string{"US"}, ProxyIDs: []string{"px_1"}, ExceptProxyIDsFile: "except.txt"}
+	h := newRig(t, map[string]string{"px_1": "10m", "px_2": "12m", "px_de_1": "5m"}, s)
+	h.paid(t, "px_1", 300)
+	check(t, h.lister.WaitPass(t.Context()))
+	h.failed(t.Context(), h.runners[0], noon, errors.New("except.txt is not there"))
+	f := h.Failing()[0]
+	want(t, "due", f.Due, 2) // of the country, whatever the lists say
+	want(t, "expire before the next slot", f.Expiring, 2)
 }

@@ -37,6 +37,9 @@ type Forecast struct {
 	// what is missing at the end.
 	RunsOutOn    string `json:"runs_out_on,omitempty"`
 	MissingCents int64  `json:"missing_cents"`
+	// FailsFirst is the first sweep that the wallet does not pay for; missing where it
+	// pays for all.
+	FailsFirst *ForecastSweep `json:"fails_first,omitempty"`
 }
 
 // ForecastDay is one day of a forecast.
@@ -86,6 +89,8 @@ type outlook struct {
 	f     Forecast
 	taken map[string]bool // by an earlier schedule
 	spent []int64         // of the schedule at hand, by day
+	// sweeps are the charges of each schedule by the minute in which they come due.
+	sweeps []scheduleCharges
 }
 
 func newOutlook(now time.Time, days int) *outlook {
@@ -125,19 +130,18 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 	p := newPlanner(inputs{Schedule: r.Schedule, Lists: lists, Now: o.now}, s.Ledger)
 	kept := keptGroups{}
 	o.f.Schedules, o.spent = append(o.f.Schedules, r.Name), make([]int64, len(o.f.Days))
+	o.sweeps = append(o.sweeps, scheduleCharges{r.calendar, map[int64]int64{}})
 	err = s.Ledger.Priced(ctx, o.end().Add(r.RenewBefore), func(proxy ledger.Proxy, cents, days int64) error {
 		if !fits.fits(proxy) || proxy.Retired || o.taken[proxy.ProxyID] {
 			return nil
 		}
 		o.taken[proxy.ProxyID] = true
-		cost := price{cents: fact.ScalePrice(cents, days, r.DurationDays), known: days > 0}
-		if !cost.known {
-			if cost, err = p.kindPrice(ctx, proxy); err != nil {
-				return err
-			}
+		cost, err := p.priceOf(ctx, proxy, cents, days)
+		if err != nil {
+			return err
 		}
 		expires := *proxy.ExpiresAt
-		if claimed[proxy.ProxyID] || unread(proxy) { // its renewal is on its way, or done and not seen yet
+		if claimed[proxy.ProxyID] || proxy.Unread() { // its renewal is on its way, or done and not seen yet
 			expires = expires.Add(time.Duration(r.DurationDays) * day)
 		}
 		if r.Keep.AtLeast > 0 {
@@ -185,6 +189,7 @@ func (o *outlook) renewal(at time.Time, cost price) {
 	o.f.Days[n].Renewals++
 	o.f.Days[n].ChargeCents += cost.cents
 	o.spent[n] += cost.cents
+	o.sweeps[len(o.sweeps)-1].add(at, cost.cents)
 	if !cost.known {
 		o.f.Days[n].Unpriced++
 	}
@@ -206,7 +211,7 @@ func (o *outlook) forecast(wallet inputs) Forecast {
 		if left < 0 {
 			f.MissingCents = -left
 			if f.RunsOutOn == "" {
-				f.RunsOutOn = d.Day
+				f.RunsOutOn, f.FailsFirst = d.Day, o.failsFirst(*f.WalletCents-f.ReservedCents)
 			}
 		}
 	}

@@ -31,6 +31,10 @@ func TestAForecastFollowsEveryRenewalUntilTheWalletRunsOut(t *testing.T) {
 	})
 	want(t, "runs out", f.RunsOutOn, "2026-12-19")
 	want(t, "missing", f.MissingCents, int64(200))
+	if f.FailsFirst == nil {
+		t.Fatal("no sweep fails first")
+	}
+	want(t, "fails first", *f.FailsFirst, ForecastSweep{Schedule: "keepalive", Slot: time.Date(2026, 12, 19, 12, 0, 0, 0, time.UTC), ChargeCents: 300, MissingCents: 200})
 	want(t, "sum", f.ChargeCents, int64(1200))
 	after, _, err := h.Ledger.Head(t.Context())
 	check(t, err)

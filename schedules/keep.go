@@ -59,7 +59,7 @@ func (in *inputs) beingRenewed(p ledger.Proxy) bool {
 	switch {
 	case in.InReview[p.ProxyID], p.Retired: // what is retired is let go, even when a person renews it
 		return false
-	case in.Taken[p.ProxyID] || unread(p):
+	case in.Taken[p.ProxyID] || p.Unread():
 		return true
 	}
 	return (in.Claimed[p.ProxyID] || in.OnItsWay[p.ProxyID]) && p.ExpiresAt.After(in.Now)

@@ -33,11 +33,17 @@ type price struct {
 // price is what was last paid per day for this proxy, or for one of its kind.
 func (p *planner) price(ctx context.Context, proxy ledger.Proxy) (price, error) {
 	cents, days, err := p.known.PaidPerDay(ctx, proxy.ProxyID)
-	if err == nil {
-		return price{cents: fact.ScalePrice(cents, days, p.in.Schedule.DurationDays), known: true, from: PriceOwn}, nil
-	}
-	if !errors.Is(err, ledger.ErrNotFound) {
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return price{}, err
+	}
+	return p.priceOf(ctx, proxy, cents, days)
+}
+
+// priceOf is price where what was last paid for this proxy is at hand: cents for so many
+// days, 0 and 0 where nothing ever was.
+func (p *planner) priceOf(ctx context.Context, proxy ledger.Proxy, cents, days int64) (price, error) {
+	if days > 0 {
+		return price{cents: fact.ScalePrice(cents, days, p.in.Schedule.DurationDays), known: true, from: PriceOwn}, nil
 	}
 	return p.kindPrice(ctx, proxy)
 }

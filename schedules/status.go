@@ -57,9 +57,7 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 				return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 			}
 		}
-		if f := r.failing(); f != nil {
-			one.Problem = failedText(*f)
-		}
+		one.Problem = r.problem()
 		if rest := r.rest.Load(); rest != nil {
 			one.Left = &rest.left
 		}

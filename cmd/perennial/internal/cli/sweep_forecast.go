@@ -56,6 +56,9 @@ func (a *app) printForecast(f schedules.Forecast) error {
 	default:
 		fmt.Fprintf(a.stdout, "; the wallet holds %s and runs out on %s: %s is missing\n", money(*f.WalletCents, f.Currency), f.RunsOutOn, estimate(f.MissingCents, f.Unpriced, f.Currency))
 	}
+	if x := f.FailsFirst; x != nil {
+		fmt.Fprintf(a.stdout, "the first sweep that it does not pay for is that of %s at %s\n", x.Schedule, x.Slot.UTC().Format(time.RFC3339))
+	}
 	rows, unpriced := [][]string{}, 0
 	for _, d := range f.Days {
 		if d.Renewals == 0 {

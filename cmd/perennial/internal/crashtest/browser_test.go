@@ -134,7 +134,8 @@ func TestBrowserPagesAreForEveryone(t *testing.T) {
 	w.deadLetters(line, "no command")
 	for _, path := range []string{
 		"/", "/a/main/operations", "/a/main/operation?id=lost", "/a/main/operation?id=paid", "/a/main/reviews", "/a/main/schedules", "/a/main/schedule?id=keep&plan=1",
-		"/a/main/proxies", "/a/main/proxies?within=240h", "/a/main/proxy?id=px_1", "/a/main/money?days=1", "/a/main/log", "/a/main/dead", "/a/main/dead?seq=1", "/runners", "/a/main/operation?id=none", "/login",
+		"/a/main/proxies", "/a/main/proxies?within=240h", "/a/main/proxy?id=px_1", "/a/main/dead", "/a/main/dead?seq=1", "/runners",
+		"/a/main/proxy?id=px_4", "/a/main/proxies?uncovered=1", "/a/main/calendar", "/a/main/money", "/a/main/statement", "/a/main/log", "/a/main/operation?id=none", "/login",
 	} {
 		for _, look := range []struct {
 			width  int64

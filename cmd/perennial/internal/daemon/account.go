@@ -34,6 +34,7 @@ type account struct {
 	ledger atomic.Pointer[ledger.Ledger]
 	Client *upstream.Client
 	counts *counts
+	recent jobs.ProviderWindow // the requests of the last minutes
 
 	webhooks []*webhook.Sink
 
@@ -87,7 +88,7 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 	for _, s := range h.Config.SchedulesOf(name) {
 		a.counts.schedule(s.Name)
 	}
-	if a.Client, err = h.Config.Client(name, secret, time.Now, a.counts.request); err != nil {
+	if a.Client, err = h.Config.Client(name, secret, time.Now, a.exchanged); err != nil {
 		return nil, err
 	}
 	if err := a.newWebhooks(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/web"
 	"perennial/queue"
+	"perennial/schedules"
 )
 
 // KeyFile is where a data directory keeps the key that signs sessions and one-time links.
@@ -137,3 +138,9 @@ func (p pageAccount) Ask(ctx context.Context, verb string, question, answer any)
 	}
 	return nil
 }
+
+// Schedules implements web.Account.
+func (p pageAccount) Schedules() []schedules.Schedule { return p.host.Config.SchedulesOf(p.Name) }
+
+// ReadList implements web.Account.
+func (p pageAccount) ReadList(name string) ([]byte, error) { return p.host.Config.ReadListFile(name) }

@@ -242,6 +242,8 @@ type AccountView struct {
 	Head         ledger.Head    `json:"head"`
 	// Reconciled is the last comparison with the provider of this run.
 	Reconciled jobs.LastReconciliation `json:"reconciled"`
+	// Provider is how the provider answered this runner in the last minutes.
+	Provider jobs.ProviderRecent `json:"provider"`
 }
 
 func (a *account) show(ctx context.Context, _ struct{}) (AccountView, error) {
@@ -251,6 +253,7 @@ func (a *account) show(ctx context.Context, _ struct{}) (AccountView, error) {
 	}
 	v := AccountView{
 		Account: a.Name, AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, AppID: a.Client.AppID(), Currency: b.Currency, NotReady: a.notReady(),
+		Provider: a.heardLately(),
 	}
 	if v.Paused, err = a.Ledger().Pauses(ctx); err != nil {
 		return v, err

@@ -35,7 +35,7 @@ type ListedProxy struct {
 
 // Listed is a proxy as the ledger has it, without what is out of date.
 func Listed(p ledger.Proxy) ListedProxy {
-	if p.SeenAt.UnixMicro() > 0 {
+	if !p.Unread() {
 		return ListedProxy{Proxy: p, SeenAt: &p.SeenAt}
 	}
 	before := p.ExpiresAt

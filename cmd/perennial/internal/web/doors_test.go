@@ -12,7 +12,7 @@ import (
 )
 
 // open are the routes that need no login. Every other one is locked.
-var open = []string{"GET /static/", "GET /login", "POST /login"}
+var open = []string{"GET /static/", "GET /static/vendor/{file}", "GET /login", "POST /login"}
 
 // door is one address of the pages.
 type door struct{ pattern, method, path string }
@@ -21,7 +21,7 @@ type door struct{ pattern, method, path string }
 func doors(s *Server) (all []door) {
 	for _, pattern := range s.patterns {
 		method, path, _ := strings.Cut(pattern, " ")
-		path = strings.NewReplacer("{account}", "main", "{$}", "", "/static/", "/static/page.css").Replace(path)
+		path = strings.NewReplacer("/static/vendor/{file}", "/static/vendor/uPlot.esm.js", "{account}", "main", "{$}", "", "/static/", "/static/page.css").Replace(path)
 		if !strings.Contains(path, "{what}") {
 			all = append(all, door{pattern, method, path})
 			continue

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs"
 	"perennial/jobs/inspect"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
@@ -46,7 +47,9 @@ func hostileData(text string) map[string]any {
 	p := ledger.Proxy{ProxyID: text, Status: text, IPType: text, Protocol: text, CountryCode: text, Region: text, LineName: text, Labels: labels}
 	return map[string]any{
 		"failed": text, "login": loginView{Next: text, Wrong: text, Tokens: true},
-		"overview":   []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Paused: []ledger.Pause{{Scope: text, Cause: text, Detail: text}}, Schedules: []schedules.Status{status}, Reconciled: text}},
+		"overview": []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Paused: []ledger.Pause{{Scope: text, Cause: text, Detail: text}}, Schedules: []schedules.Status{status}, Reconciled: text,
+			Forecast: Made[schedules.Forecast]{At: noon, Err: text, Value: schedules.Forecast{RunsOutOn: text, WalletCents: new(int64), Currency: text, Days: []schedules.ForecastDay{{Day: text}}, FailsFirst: &schedules.ForecastSweep{Schedule: text}}},
+			Expiries: Made[[]bucket]{At: noon, Value: []bucket{{Name: text, From: text, Until: text}}}, Provider: &jobs.ProviderRecent{Codes: map[string]int64{text: 1}}}},
 		"operations": &operationsView{Label: text, Schedule: text, From: text, Wrong: "", Schedules: []string{text}, Rows: []inspect.OperationStatus{o}, Older: "?before=1"},
 		"operation": &operationView{
 			Evidence: inspect.Evidence{OperationStatus: o, History: []inspect.HistoryEntry{{Type: text, Code: text, TraceID: text, Text: text}}, Notes: []string{text}, Orders: []inspect.OrderEvidence{{OrderNo: text}},
@@ -55,10 +58,8 @@ func hostileData(text string) map[string]any {
 			Happens: text, Facts: []factRow{{ledger.Row{Type: text, Hash: text}, text, text}}, Steps: []step{{HistoryEntry: inspect.HistoryEntry{Type: text, Code: text, TraceID: text, Text: text}}},
 			Booked: []ledger.Posting{{Kind: text, Account: text, ProxyID: text}}, Way: []wayOfProxy{{RenewalLine: ledger.RenewalLine{ProxyID: text, State: fact.LineState(text)}, Before: text, After: text}},
 		},
-		"reviews":   reviewsView{Groups: []reviewGroup{{Code: text, Reason: text, Rows: []ledger.Review{{OperationID: text, ProxyID: text, Code: text, Reason: text}}}}, Currency: text},
-		"answered":  answeredView{Rows: []answered{{What: text, Why: text, Command: text}}},
-		"schedules": schedulesView{Rows: []schedules.Status{status}}, "schedule": scheduleView{Status: status, NoPlan: text, Slots: []ledger.Slot{{State: text, Plan: text}}},
-		"proxies": proxiesView{Within: text, Rows: []ledger.Proxy{p}, Next: text}, "proxy": proxyView{Proxy: p, Listed: true, Currency: text, Operations: []fact.Ref{{OperationID: text}}},
+		"reviews":  reviewsView{Groups: []reviewGroup{{Code: text, Reason: text, Rows: []ledger.Review{{OperationID: text, ProxyID: text, Code: text, Reason: text}}}}, Currency: text},
+		"answered": answeredView{Rows: []answered{{What: text, Why: text, Command: text}}},
 		"money": moneyView{
 			Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}, Month: text, Days: Made[[]ledger.BookTotal]{At: noon, Err: text, Value: []ledger.BookTotal{{SubjectTotal: ledger.SubjectTotal{Subject: text}}}},
 			entriesView: entriesView{Postings: []ledger.Posting{{Kind: text, Account: text, Operation: text, ProxyID: text, Hand: ledger.Hand{By: text, Reason: text}}}},
@@ -73,6 +74,11 @@ func hostileData(text string) map[string]any {
 		"letter":    letterView{Letter: Letter{Subject: text, Reason: text, Text: text}},
 		"runners":   runnersView{Rows: []Runner{{Name: text, Version: text, Accounts: []RunnerAccount{{Account: text, Role: text}}}}},
 		"revealed":  revealedView{ProxyID: text, Shown: []Credential{NewCredential(text, text)}},
+		"schedules": schedulesView{Rows: []schedules.Status{status}}, "schedule": scheduleView{Status: status, Next: []nextSlot{{Here: text}}, Slots: []pastSlot{{Slot: ledger.Slot{State: text, Plan: text}}}, Currency: text, Planned: true, Change: &planChange{Added: []string{text}, Gone: []string{text}},
+			Plan: Made[schedules.Plan]{At: noon, Err: text, Value: schedules.Plan{Schedule: text, Hash: text, Currency: text, LeftOutCounts: map[string]int{text: 1}, LeftOut: []schedules.LeftOut{{ProxyID: text, Reason: text}}, Included: []schedules.Included{{ProxyID: text, Reason: text, PriceFrom: text}}}}},
+		"proxies":  proxiesView{Within: text, Rows: []proxyRow{{Proxy: p, Schedule: text, Price: schedules.Price{From: text}}}, Next: text, From: text, Until: text, ByExpiry: true, Coverage: Made[*schedules.Coverage]{Err: text}},
+		"proxy":    proxyView{Proxy: p, Listed: true, Currency: text, Schedule: text, Why: verdict{Text: text, Operation: text, Schedule: text}, Renewals: []ledger.ProxyRenewal{{OperationID: text, CommandID: text, State: fact.LineState(text), Reason: text}}},
+		"calendar": calendarView{Month: text, Before: text, After: text, Name: text, Currency: text, Weeks: [][7]calendarDay{{{Day: 1, From: text, Until: text, calendarCount: calendarCount{Expiring: 1, Uncovered: 1, Cents: 1}}}}},
 	}
 }
 

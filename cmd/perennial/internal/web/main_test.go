@@ -53,17 +53,20 @@ type book struct {
 	asked  []asked
 	answer map[string]any // by verb; what has none is refused
 
-	letters  []Letter
-	provider []Credential // what the provider says; nil: it does not answer
-	revealed int          // how often it was asked for credentials
+	letters   []Letter
+	provider  []Credential // what the provider says; nil: it does not answer
+	revealed  int          // how often it was asked for credentials
+	schedules []schedules.Schedule
 }
 
 // bookAccount is the book as the pages see it.
 type bookAccount struct{ of *book }
 
-func (b bookAccount) AccountName() string    { return b.of.name }
-func (b bookAccount) Ledger() *ledger.Ledger { return b.of.Ledger }
-func (bookAccount) Role() string             { return "active" }
+func (b bookAccount) AccountName() string             { return b.of.name }
+func (b bookAccount) Ledger() *ledger.Ledger          { return b.of.Ledger }
+func (b bookAccount) Schedules() []schedules.Schedule { return b.of.schedules }
+func (bookAccount) ReadList(string) ([]byte, error)   { return nil, os.ErrNotExist }
+func (bookAccount) Role() string                      { return "active" }
 func (bookAccount) Health() []Check {
 	return []Check{{Name: "provider", Detail: "it does not answer <b>now</b>", Since: noon}, {Name: "nats", OK: true}}
 }
@@ -133,6 +136,9 @@ type rig struct {
 	logLock sync.Mutex
 }
 
+// keep renews every proxy but one.
+var keep = schedules.Schedule{Name: "keep", Account: "main", Cron: "@hourly", RenewBefore: 72 * time.Hour, DurationDays: 30, Match: schedules.Match{ExceptProxyIDs: []string{"px_2"}}}
+
 const markup = `<script>alert("x")</script>`
 
 func newRig(t testing.TB) *rig {
@@ -193,7 +199,7 @@ func (h *rig) book(name string) *book {
 	check(h.t, err)
 	h.t.Cleanup(func() { _ = l.Close() })
 	letter := Letter{Seq: 7, Reason: markup, Subject: "perennial.commands." + name + ".proxy.renew", Text: markup, Bytes: len(markup), Published: noon}
-	b := &book{Ledger: l, name: name, letters: []Letter{letter}, answer: map[string]any{
+	b := &book{Ledger: l, name: name, letters: []Letter{letter}, schedules: []schedules.Schedule{keep}, answer: map[string]any{
 		"sweeps": []schedules.Status{{Schedule: "keep", Account: name, Cron: "@hourly", Timezone: "UTC", State: "held", Plan: "9f86d081", Why: markup, LastSlot: &noon}},
 		"plan":   schedules.Plan{Schedule: "keep", Hash: "9f86d081", Due: 1, Currency: "USD", EstimateCents: 300, Included: []schedules.Included{{ProxyID: "px_1", EstimateCents: 300, Reason: markup}}},
 	}}

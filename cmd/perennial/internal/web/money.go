@@ -94,9 +94,6 @@ func entries(ctx context.Context, a Account, before int64) (v entriesView, err e
 	return v, err
 }
 
-// monthForm is a month as addresses and commands have it.
-const monthForm = "2006-01"
-
 // statementView is the statement of a month.
 type statementView struct {
 	Made[*ledger.Statement]

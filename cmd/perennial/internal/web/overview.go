@@ -18,17 +18,6 @@ import (
 // spentOver is over how long spending is measured for the runway.
 const spentOver = 7 * 24 * time.Hour
 
-// span is proxies that expire within a time.
-type span struct {
-	Within string
-	Count  int64
-}
-
-var spans = []struct {
-	name  string
-	until time.Duration
-}{{"expired", 0}, {"1 hour", time.Hour}, {"1 day", 24 * time.Hour}, {"3 days", 3 * 24 * time.Hour}, {"7 days", 7 * 24 * time.Hour}, {"30 days", 30 * 24 * time.Hour}}
-
 // accountCard is an account on the first page.
 type accountCard struct {
 	Name       string
@@ -36,13 +25,20 @@ type accountCard struct {
 	Problems   []Check
 	Paused     []ledger.Pause
 	Balance    ledger.Balance
-	Runway     time.Duration // 0: nothing was spent
-	Spans      []span
+	Runway     time.Duration // as spending was measured; 0: nothing was spent
+	Forecast   Made[schedules.Forecast]
+	Week       int64 // of the forecast, what the first seven days charge
+	Lasts      int   // of the forecast, the days before the one that the wallet does not pay for; -1: it pays for all
+	Expiries   Made[[]bucket]
+	Uncovered  Made[uncovered]
 	Reviews    int64
 	States     []stateCount
 	Oldest     *time.Time // the first attempt that may have executed, of what is sent again
+	OldestID   string     // of what is under way
+	OldestAt   time.Time
 	Schedules  []schedules.Status
 	NoRunner   string // why schedules cannot be shown
+	Provider   *jobs.ProviderRecent
 	Reconciled string // the last comparison with the provider, as its runner says
 	Differs    bool
 	Broken     string // why the ledger cannot be read
@@ -65,6 +61,7 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, x session) {
 		if err := s.fill(r.Context(), a, &card); err != nil {
 			card.Broken = err.Error()
 		}
+		v.Pending = v.Pending || card.Forecast.Pending() || card.Expiries.Pending() || card.Uncovered.Pending()
 		cards = append(cards, card)
 	}
 	v.Data = cards
@@ -95,6 +92,8 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 	keep(err)
 	card.Oldest, err = l.OldestAmbiguous(ctx)
 	keep(err)
+	card.OldestID, card.OldestAt, err = l.OldestLive(ctx)
+	keep(err)
 	counts, err := l.StateCounts(ctx)
 	keep(err)
 	for _, state := range underWay {
@@ -102,21 +101,13 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 			card.States = append(card.States, stateCount{state, n})
 		}
 	}
-	before := make([]time.Time, len(spans))
-	for i, one := range spans {
-		before[i] = now.Add(one.until)
-	}
-	expiring, err := l.CountExpiring(ctx, before)
-	keep(err)
-	for i, n := range expiring {
-		card.Spans = append(card.Spans, span{spans[i].name, n})
-	}
 	spent, err := l.NetSpentSince(ctx, now.Add(-spentOver))
 	keep(err)
 	if opened, err := l.OpenedAt(ctx); err == nil && spent > 0 {
 		over := max(min(spentOver, now.Sub(opened)), 24*time.Hour)
 		card.Runway = time.Duration(float64(over) * float64(card.Balance.WalletCents) / float64(spent))
 	}
+	s.fillFleet(ctx, a, card)
 	limited, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	if err := a.Ask(limited, "sweeps", struct{}{}, &card.Schedules); err != nil {
@@ -125,10 +116,26 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 	}
 	var shown struct {
 		Reconciled jobs.LastReconciliation `json:"reconciled"`
+		Provider   *jobs.ProviderRecent    `json:"provider"`
 	}
 	if err := a.Ask(limited, "show", struct{}{}, &shown); err == nil {
+		card.Provider = shown.Provider
 		card.Reconciled = ReconciledText(shown.Reconciled, card.Balance.Currency)
 		card.Differs = shown.Reconciled.Findings > 0 && !shown.Reconciled.OK
 	}
 	return errors.Join(errs...)
+}
+
+// fillFleet adds the figures of all proxies.
+func (s *Server) fillFleet(ctx context.Context, a Account, card *accountCard) {
+	card.Expiries, card.Uncovered, card.Forecast = s.expiries(ctx, a), s.uncovered(ctx, a), s.forecast(ctx, a)
+	card.Lasts = -1
+	for n, d := range card.Forecast.Value.Days {
+		if n < 7 {
+			card.Week += d.ChargeCents
+		}
+		if d.Day == card.Forecast.Value.RunsOutOn {
+			card.Lasts = n
+		}
+	}
 }

@@ -18,7 +18,7 @@ import (
 
 // pageNames are the pages; each is templates/NAME.html inside templates/layout.html.
 var pageNames = []string{
-	"login", "failed", "overview", "operations", "operation", "reviews", "answered", "schedules", "schedule", "proxies", "proxy", "money", "statement", "log", "changed",
+	"login", "failed", "overview", "operations", "operation", "reviews", "answered", "schedules", "schedule", "proxies", "proxy", "calendar", "money", "statement", "log", "changed",
 	"revealed", "dead", "letter", "runners",
 }
 
@@ -43,10 +43,21 @@ var functions = template.FuncMap{
 		}
 		return humanize.RelTime(*at, now, "ago", "from now")
 	},
-	"lag":       lag,
-	"reviewkey": reviewKey,
-	"add":       func(a, b int64) int64 { return a + b },
-	"sub":       func(a, b int64) int64 { return a - b },
+	"lag":        lag,
+	"reviewkey":  reviewKey,
+	"dayOfMonth": dayOfMonth,
+	"minutes":    func(seconds int64) int64 { return seconds / 60 },
+	"add":        func(a, b int64) int64 { return a + b },
+	"sub":        func(a, b int64) int64 { return a - b },
+}
+
+// dayOfMonth is a day, 2026-11-21, as it stands below a chart.
+func dayOfMonth(day string) string {
+	at, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return day
+	}
+	return at.Format("2 Jan")
 }
 
 // when is an instant: in UTC as text, which the script shows in the reader's zone.

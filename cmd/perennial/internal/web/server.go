@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"perennial/ledger"
+	"perennial/schedules"
 )
 
 // Account is an account as the pages see it.
@@ -29,6 +30,10 @@ type Account interface {
 	Role() string
 	// Health are the things that the account depends on.
 	Health() []Check
+	// Schedules are those of the account's configuration, and ReadList reads the lists of
+	// proxies that they name.
+	Schedules() []schedules.Schedule
+	ReadList(name string) ([]byte, error)
 	// Ask asks a verb of the account's service, wherever its runner is; the request's
 	// fields by and reason are the person's.
 	Ask(ctx context.Context, verb string, question, answer any) error
@@ -97,6 +102,7 @@ func New(c Config) *Server {
 	}
 	static, _ := fs.Sub(embedded, "static") // it is there: it was compiled in
 	handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
+	handle("GET /static/vendor/{file}", serveVendored)
 	handle("GET /login", s.loginPage)
 	handle("POST /login", s.login)
 	handle("GET /{$}", s.signedIn(s.overview))
@@ -112,6 +118,7 @@ func New(c Config) *Server {
 		"GET /a/{account}/schedule":       s.schedule,
 		"GET /a/{account}/proxies":        s.proxies,
 		"GET /a/{account}/proxy":          s.proxy,
+		"GET /a/{account}/calendar":       s.calendar,
 		"GET /a/{account}/money":          s.money,
 		"GET /a/{account}/statement":      s.statement,
 		"POST /a/{account}/check/{what}":  s.prove,

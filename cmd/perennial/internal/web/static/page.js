@@ -63,7 +63,7 @@ async function reload() {
 localTimes(document);
 const once = document.querySelector("[data-once]"); // shown in answer to a form: never loaded again, and gone with the page
 addEventListener("pagehide", () => once?.remove());
-if (!once && !location.search.includes("plan=")) {
+if (!once) {
   const changes = new EventSource("/changes");
   let greeted = false; // the page is as it was loaded; behind a lost connection it may not be
   changes.addEventListener("hello", () => { heard = Date.now(); if (greeted) { reload(); } greeted = true; });

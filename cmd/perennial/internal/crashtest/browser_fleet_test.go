@@ -1,0 +1,71 @@
+//go:build browser
+
+package crashtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"perennial/ledger/sleep"
+)
+
+// holds waits until a condition of the page's is true, over navigations.
+func holds(condition string) action {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		for {
+			met, err := chromedp.Evaluate[bool](condition)(ctx, target)
+			if err == nil && met {
+				return nil
+			}
+			if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
+				return fmt.Errorf("%s does not hold: %w", condition, err)
+			}
+		}
+	})
+}
+
+// charted waits until two charts stand on the page, each with its canvas, and no other one
+// is kept.
+func charted() action {
+	return holds(`document.querySelectorAll(".chart canvas").length === 2 && document.documentElement.dataset.charts === "2"`)
+}
+
+// TestBrowserFleetJourneys: a person finds what expires and what it will cost, and why an IP
+// was not renewed; charts follow a page that is loaded again, and the policy refuses nothing.
+func TestBrowserFleetJourneys(t *testing.T) {
+	w, _, line := lostReply(t)
+	var known struct {
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	if err := json.Unmarshal([]byte(w.mustCLI("proxies", "get", "px_5", "-o", "json")), &known); err != nil {
+		t.Fatal(err)
+	}
+	ctx := chromium(t)
+	var failures []string
+	if err := chromedp.Listen(ctx, func(ev any) { noteFailure(&failures, line.HTTP, ev) }); err != nil {
+		t.Fatal(err)
+	}
+	w.signIn(ctx)
+	does(ctx, t, shows("It lasts for, by the forecast"), charted())
+	does(ctx, t, chromedp.Evaluate[chromedp.Void](`document.getElementById("content").dataset.before = "1"; undefined`))
+	w.mustCLI("renew", "px_6", "--id", "meanwhile", "--wait")
+	does(ctx, t, holds(`document.getElementById("content").dataset.before === undefined`), charted())
+
+	// What expires, and what will it cost?
+	day := known.ExpiresAt.UTC().Format(time.DateOnly)
+	does(ctx, t, chromedp.Click(`//a[text()="Calendar of expiries"]`), shows("Expiries in"),
+		chromedp.Navigate(line.HTTP+"/a/main/calendar?month="+day[:7]), shows("is expected to cost"),
+		chromedp.Click(`a[href*="from=`+day+`"]`), shows("What expires from "+day), shows("px_5"))
+
+	// Why was this IP not renewed?
+	does(ctx, t, chromedp.Click(`//td/a[text()="px_5"]`), shows("It is not renewed: no schedule of this account matches it."),
+		chromedp.Navigate(line.HTTP+"/a/main/proxy?id=px_1"), shows("in review"), chromedp.Click(`.verdict a`), shows("What a person may answer"))
+	if len(failures) > 0 {
+		t.Errorf("%q", failures)
+	}
+}

@@ -1,0 +1,122 @@
+// The calendar of expiries: of each day of a month, what expires, what renewing it is
+// expected to cost, and what nothing renews.
+
+package web
+
+import (
+	"context"
+	"time"
+
+	"perennial/ledger"
+	"perennial/schedules"
+)
+
+// calendarView is one month, in UTC.
+type calendarView struct {
+	Month, Before, After string // as 2026-12
+	Name                 string
+	Weeks                [][7]calendarDay
+	Made                 Made[map[int]calendarCount]
+	Sum                  calendarCount
+	Currency             string
+}
+
+// Pending reports whether the page has to be looked at again.
+func (v calendarView) Pending() bool { return v.Made.Pending() }
+
+// calendarDay is one cell; Day is 0 outside of the month.
+type calendarDay struct {
+	Day         int
+	From, Until string
+	Today       bool
+	calendarCount
+}
+
+// calendarCount is what expires on a day. Cents are what renewing what is covered is
+// expected to cost.
+type calendarCount struct {
+	Expiring, Uncovered, Retired, Unpriced, Cents int64
+}
+
+func (c *calendarCount) add(o calendarCount) {
+	c.Expiring += o.Expiring
+	c.Uncovered += o.Uncovered
+	c.Retired += o.Retired
+	c.Unpriced += o.Unpriced
+	c.Cents += o.Cents
+}
+
+const monthForm = "2006-01"
+
+func (s *Server) calendar(q accountRequest) {
+	ctx, today := q.Context(), s.Clock().UTC()
+	month, err := time.Parse(monthForm, q.URL.Query().Get("month"))
+	if err != nil || month.Year() < 1 {
+		month = time.Date(today.Year(), today.Month(), 1, 0, 0, 0, 0, time.UTC)
+	}
+	v := calendarView{Month: month.Format(monthForm), Before: month.AddDate(0, -1, 0).Format(monthForm), After: month.AddDate(0, 1, 0).Format(monthForm), Name: month.Format("January 2006")}
+	v.Currency, _ = q.account.Ledger().Currency(ctx)
+	v.Made = lately(ctx, s.figures, "calendar:"+q.account.AccountName()+":"+v.Month, fleetFresh, func(ctx context.Context) (map[int]calendarCount, error) {
+		return countMonth(ctx, q.account, month)
+	})
+	column := (int(month.Weekday()) + 6) % 7 // Monday is the first
+	for day := month; day.Month() == month.Month(); day = day.AddDate(0, 0, 1) {
+		if len(v.Weeks) == 0 || column == 7 {
+			v.Weeks, column = append(v.Weeks, [7]calendarDay{}), column%7
+		}
+		cell := calendarDay{Day: day.Day(), From: day.Format(time.DateOnly), Until: day.AddDate(0, 0, 1).Format(time.DateOnly), Today: day.Format(time.DateOnly) == today.Format(time.DateOnly)}
+		cell.calendarCount = v.Made.Value[day.Day()]
+		v.Sum.add(cell.calendarCount)
+		v.Weeks[len(v.Weeks)-1][column] = cell
+		column++
+	}
+	s.show(q, "calendar", "Expiries in "+v.Name, v)
+}
+
+// countMonth counts what expires by the day of a month.
+func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calendarCount, error) {
+	c, err := schedules.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
+	if err != nil {
+		return nil, err
+	}
+	days := map[int]calendarCount{}
+	for place := ledger.From(month); ; {
+		page, err := a.Ledger().PricedPage(ctx, place, month.AddDate(0, 1, 0), fleetStep)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range page {
+			day := days[p.ExpiresAt.UTC().Day()]
+			one, err := countOne(ctx, c, p)
+			if err != nil {
+				return nil, err
+			}
+			day.add(one)
+			days[p.ExpiresAt.UTC().Day()] = day
+		}
+		if len(page) < fleetStep {
+			return days, nil
+		}
+		place = placeOf(page[len(page)-1].Proxy)
+	}
+}
+
+func countOne(ctx context.Context, c *schedules.Coverage, p ledger.PricedProxy) (calendarCount, error) {
+	one := calendarCount{Expiring: 1}
+	_, covered := c.Of(p.Proxy)
+	switch {
+	case p.Retired:
+		one.Retired = 1
+	case !covered:
+		one.Uncovered = 1
+	default:
+		price, err := c.Price(ctx, p)
+		if err != nil {
+			return one, err
+		}
+		if one.Cents = price.Cents; !price.Known {
+			one.Unpriced = 1
+		}
+	}
+	return one, nil
+}

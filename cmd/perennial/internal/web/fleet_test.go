@@ -1,0 +1,211 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/schedules"
+)
+
+// settled is a page when all its figures have been made.
+func (h *rig) settled(path string) string {
+	h.t.Helper()
+	for {
+		next := h.pages.figures.next()
+		code, body, _ := h.get(path)
+		if code != 200 {
+			h.t.Fatalf("%s: %d %s", path, code, body)
+		}
+		if !strings.Contains(body, `http-equiv="refresh"`) {
+			return body
+		}
+		select {
+		case <-next:
+		case <-h.t.Context().Done():
+			h.t.Fatal(path, "is not made")
+		}
+	}
+}
+
+func wants(t *testing.T, page string, texts ...string) {
+	t.Helper()
+	plain := strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, " ")), " ")
+	for _, text := range texts {
+		if !strings.Contains(plain, text) && !strings.Contains(page, text) {
+			t.Errorf("no %q:\n%s", text, plain)
+		}
+	}
+}
+
+// lists are the proxies that a page has a row for.
+func lists(page string) (ids []string) {
+	for _, m := range regexp.MustCompile(`<td><a href="[^"]*/proxy\?id=([^"]*)">`).FindAllStringSubmatch(page, -1) {
+		ids = append(ids, m[1])
+	}
+	return ids
+}
+
+// stock are some proxies by the hours that they have left.
+func (h *rig) stock(hours map[string]int) {
+	h.t.Helper()
+	check(h.t, h.main.Write(h.t.Context(), func(tx *ledger.Tx) error {
+		for id, n := range hours {
+			at := noon.Add(time.Duration(n) * time.Hour)
+			if err := tx.Observe(1, ledger.Proxy{ProxyID: id, CountryCode: "US", ExpiresAt: &at, SeenAt: noon}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// renewed is a renewal of a proxy that was paid for.
+func (h *rig) renewed(command, proxy string, cents int64, expiry time.Time) {
+	h.t.Helper()
+	ref := fact.Ref{CommandID: command, OperationID: command + "/0001"}
+	check(h.t, h.main.Write(h.t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(
+			fact.CommandAccepted{Ref: fact.Ref{CommandID: command}, Kind: fact.KindRenewal, Content: json.RawMessage(`{}`), DurationDays: 30,
+				Operations: []fact.Planned{{OperationID: ref.OperationID, Chunk: "0001", Generation: 1, Key: "key-" + command, ProxyIDs: []string{proxy}}}},
+			fact.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + command, Body: "{}", SentAt: noon, Observed: map[string]time.Time{proxy: expiry}},
+			fact.RenewalSettled{Ref: ref, Status: "completed", Attempt: 1, Lines: fact.Lines{ChargedCents: cents, Items: []fact.Line{{ProxyID: proxy, State: fact.LineSucceeded, ChargedCents: cents}}}})
+	}))
+}
+
+// TestTheOverviewSaysHowLongTheWalletLasts, what fails first, and by which of the two ways.
+func TestTheOverviewSaysHowLongTheWalletLasts(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	wants(t, h.settled("/"), "It lasts for, as spent in 7 days", "No forecast: the runner says no to forecast")
+	h = newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	wallet, p50, since := int64(1000), int64(40), noon
+	h.main.answer["forecast"] = schedules.Forecast{
+		Currency: "USD", WalletCents: &wallet, RunsOutOn: "2026-11-23", ChargeCents: 1300, Unpriced: 2,
+		Days:       []schedules.ForecastDay{{Day: "2026-11-21", Renewals: 1, ChargeCents: 300, WalletCents: &wallet}, {Day: "2026-11-22"}, {Day: "2026-11-23", Renewals: 4, ChargeCents: 1000}},
+		FailsFirst: &schedules.ForecastSweep{Schedule: "keep", Slot: noon.Add(48 * time.Hour), MissingCents: 300},
+	}
+	h.main.answer["show"] = map[string]any{"provider": jobs.ProviderRecent{WindowSeconds: 900, Requests: 7, P50Millis: &p50, P99Millis: &p50, Codes: map[string]int64{"ok": 6, "rate_limited": 1}, RateLimited: 1, Answers: true, Since: &since}}
+	page := h.settled("/")
+	wants(t, page, "It lasts for, by the forecast", "2 days, to 2026-11-23", "First to fail: keep at 2026-11-23 12:00:00 UTC , 3.00 USD missing", "without 2 of unknown price",
+		`<a href="/a/main/proxies?due=2026-11-23">2026-11-23</a>`, `data-value="1000"`, "answers since", "rate_limited 1", "40 ms")
+	head, hash, err := h.main.Head(t.Context())
+	check(t, err)
+	wants(t, page, fmt.Sprintf("%d:%s", head, hash), `the oldest, <a href="/a/main/operation?id=`)
+}
+
+// TestWhatNoScheduleCoversIsCountedAndListed, page by page, the nearest expiry first.
+func TestWhatNoScheduleCoversIsCountedAndListed(t *testing.T) {
+	h := newRig(t)
+	h.main.schedules = []schedules.Schedule{{Name: "keep", Account: "main", Cron: "@hourly", RenewBefore: 72 * time.Hour, DurationDays: 30, Match: schedules.Match{CountryCode: []string{"DE"}}}}
+	many := map[string]int{}
+	for i := range proxiesShown + 3 {
+		many[fmt.Sprintf("px_u%03d", i)] = 10 + i/2 // two at a time, so that an id decides
+	}
+	h.stock(many)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.ProxyRetired{ProxyID: "px_u000", By: "ada", Reason: "let go"})
+	}))
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	page := h.settled("/a/main/proxies?uncovered=1")
+	wants(t, page, "203 proxies expire and no schedule renews them") // px_1 is one, px_u000 is none
+	first := lists(page)
+	more := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
+	if len(first) != proxiesShown || first[0] != "px_1" || more == nil {
+		t.Fatalf("%d, the first %s, more %v", len(first), first[0], more)
+	}
+	rest := lists(h.settled("/a/main/proxies" + strings.ReplaceAll(more[1], "&amp;", "&")))
+	if strings.Join(rest, " ") != "px_u200 px_u201 px_u202" {
+		t.Errorf("the rest is %v", rest)
+	}
+	wants(t, h.settled("/"), `<a href="/a/main/proxies?uncovered=1">203</a>`)
+}
+
+// TestTheCalendarSaysWhatExpiresAndWhatItCosts, and its days lead to their proxies.
+func TestTheCalendarSaysWhatExpiresAndWhatItCosts(t *testing.T) {
+	h := newRig(t)
+	h.stock(map[string]int{"px_a": 24 * 20, "px_b": 24*20 + 1, "px_2": 24 * 21, "px_edge": 12})
+	h.renewed("paid", "px_a", 450, noon)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	page := h.settled("/a/main/calendar?month=2026-12")
+	wants(t, page, "3 expire", "9.00 USD", "no schedule covers 1", `href="/a/main/proxies?from=2026-12-11&amp;until=2026-12-12"`, "1 expire on 2026-12-12, 1 of them covered by no schedule",
+		`href="/a/main/calendar?month=2026-11"`, `href="/a/main/calendar?month=2027-01"`)
+	day := h.settled("/a/main/proxies?from=2026-12-11&until=2026-12-12")
+	if got := lists(day); strings.Join(got, " ") != "px_a px_b" {
+		t.Errorf("the day lists %v", got)
+	}
+	if n := strings.Count(day, `<td class="n">4.50 USD</td>`); n != 2 { // its own price, and that of its kind
+		t.Errorf("%d prices:\n%s", n, day)
+	}
+	if got := lists(h.settled("/a/main/proxies?from=2026-11-21&until=2026-11-22")); strings.Join(got, " ") != "px_1" { // midnight is of the day after
+		t.Errorf("today lists %v", got)
+	}
+	if got := lists(h.settled("/a/main/proxies?due=2026-12-08")); strings.Join(got, " ") != "px_a px_b" { // 72 hours before, and px_2 is an exception
+		t.Errorf("due is %v", got)
+	}
+	if got := lists(h.settled("/a/main/proxies?due=2026-11-21")); strings.Join(got, " ") != "px_1 px_edge" {
+		t.Errorf("due today is %v", got)
+	}
+}
+
+// TestAProxySaysWhyItIsNotRenewed: the first sentence of its page answers it.
+func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
+	h := newRig(t)
+	h.stock(map[string]int{"px_ok": 200, "px_due": 5, "px_left": 6, "px_2": 50, "px_retired": 10, "px_paid": 8, "px_new": 9})
+	h.renewed("paid", "px_paid", 450, noon.Add(8*time.Hour))
+	h.renewed("new", "px_new", 450, noon.Add(9*time.Hour))
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		if err := tx.Append(fact.ProxyRetired{ProxyID: "px_retired", By: "ada", Reason: "let go"}); err != nil {
+			return err
+		}
+		if err := tx.Stale("px_new"); err != nil {
+			return err
+		}
+		return tx.Observe(1, ledger.Proxy{ProxyID: "px_never", SeenAt: noon}, ledger.Proxy{ProxyID: "px_paid", CountryCode: "US", ExpiresAt: new(noon.Add(8 * time.Hour)), SeenAt: noon})
+	}))
+	status := schedules.Status{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC"}
+	h.main.answer["sweeps"] = []schedules.Status{status}
+	h.main.answer["plan"] = schedules.Plan{Schedule: "keep", LeftOut: []schedules.LeftOut{{ProxyID: "px_left", Reason: schedules.ReasonWallet}}}
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	for id, want := range map[string]string{
+		"px_ok":      "It is not due yet: the sweep that renews it is that of 2026-11-26 20:00:00 UTC",
+		"px_due":     "It is due: the sweep that renews it is that of 2026-11-21 12:00:00 UTC",
+		"px_left":    "It is due and left out of the sweep: the wallet is too low.",
+		"px_1":       "It is not renewed: an earlier renewal is in review",
+		"px_2":       "A renewal of it is under way.",
+		"px_retired": "It is not renewed: it was retired",
+		"px_never":   "It is never due",
+		"px_new":     "It was renewed, and the new expiry has not been read yet.",
+		"px_paid":    "It is left out of sweeps: a renewal for this expiry was paid",
+	} {
+		wants(t, h.settled("/a/main/proxy?id="+id), want)
+	}
+	wants(t, h.settled("/a/main/proxy?id=px_paid"), "4.50 USD", "0.15 USD", "2026-12-21 20:00:00 UTC") // in all, a day, and the expiry that it paid for
+	status.Paused = &ledger.SchedulePause{By: "bob", Reason: "holidays"}
+	h.main.answer["sweeps"] = []schedules.Status{status}
+	wants(t, h.settled("/a/main/proxy?id=px_due"), "It is not renewed while its schedule is paused, by bob: holidays.")
+	delete(h.main.answer, "sweeps")
+	wants(t, h.settled("/a/main/proxy?id=px_ok"), "Whether its schedule runs is not known (the runner says no to sweeps)")
+}
+
+// TestAPlanSaysPricesAndWhatChanged since the last one.
+func TestAPlanSaysPricesAndWhatChanged(t *testing.T) {
+	h := newRig(t)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "old", Due: 2, EstimateCents: 700, Commands: []json.RawMessage{json.RawMessage(`{"proxy_ids":["px_1","px_gone"]}`)},
+			Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}}})
+	}))
+	h.main.answer["plan"] = schedules.Plan{Schedule: "keep", Hash: "new", Due: 3, Currency: "USD", EstimateCents: 900, LeftOutCounts: map[string]int{schedules.ReasonBudget: 1},
+		Included: []schedules.Included{{ProxyID: "px_1", EstimateCents: 500, PriceFrom: schedules.PriceOwn}, {ProxyID: "px_new", EstimateCents: 400, PriceFrom: schedules.PriceKind}},
+		LeftOut:  []schedules.LeftOut{{ProxyID: "px_out", Reason: schedules.ReasonBudget}}}
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	wants(t, h.settled("/a/main/schedule?id=keep&plan=1"), "1 added, 1 gone, 1 dearer, 0 cheaper; 2.00 USD more than 7.00 USD", "Added: px_new", "Gone: px_gone", schedules.PriceKind, "px_out",
+		"Sat 2026-11-21 13:00:00 UTC", "Sat 2026-11-21 17:00:00 UTC", `href="/a/main/operations?schedule=keep"`)
+}

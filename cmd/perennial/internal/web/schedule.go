@@ -1,0 +1,179 @@
+// Schedules: their list, and one of them with its next slots, its past ones and its plan.
+
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/schedules"
+)
+
+// scheduleView is one schedule.
+type scheduleView struct {
+	schedules.Status
+
+	Next     []nextSlot
+	Slots    []pastSlot
+	Currency string
+	Planned  bool // the plan is asked for
+	Plan     Made[schedules.Plan]
+	Change   *planChange
+}
+
+// Pending reports whether the page has to be looked at again.
+func (v *scheduleView) Pending() bool { return v.Planned && v.Plan.Pending() }
+
+// nextSlot is one in the schedule's zone and in UTC.
+type nextSlot struct {
+	At   time.Time
+	Here string
+}
+
+// pastSlot is a slot and what its plan was.
+type pastSlot struct {
+	ledger.Slot
+
+	Known      bool
+	Due, Cents int64
+}
+
+const (
+	// planWithin bounds a change that plans: a table of proxies that is old is listed first.
+	planWithin = 20 * time.Second
+	nextShown  = 5
+	slotsShown = 20
+)
+
+func (s *Server) schedule(q accountRequest) {
+	name, ctx := q.URL.Query().Get("id"), q.Context()
+	status, problem := s.statusOf(ctx, q.account, name)
+	configured := slices.IndexFunc(q.account.Schedules(), func(x schedules.Schedule) bool { return x.Name == name })
+	if problem != "" && configured < 0 {
+		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "No schedule of this account has this name, as far as this runner and the one that has the account know: "+problem, nil)
+		return
+	}
+	v := scheduleView{Status: status, Planned: q.URL.Query().Has("plan")}
+	if configured >= 0 {
+		one := q.account.Schedules()[configured]
+		v.fillNext(one, s.Clock())
+		if problem != "" {
+			v.Status = schedules.Status{Schedule: name, Account: one.Account, Cron: one.Cron, Timezone: one.Timezone, Problem: "not known, because the runner that has the account does not say it: " + problem}
+		}
+	}
+	var err error
+	if v.Currency, err = q.account.Ledger().Currency(ctx); err == nil {
+		err = v.fillSlots(ctx, q.account.Ledger())
+	}
+	if err != nil {
+		s.broken(q, err)
+		return
+	}
+	if v.Planned {
+		if v.Plan = s.plan(ctx, q.account, name); v.Plan.Known() {
+			v.Change = changeOf(ctx, q.account.Ledger(), v.Slots, v.Plan.Value)
+		}
+	}
+	s.show(q, "schedule", "Schedule "+name, &v)
+}
+
+func (v *scheduleView) fillNext(one schedules.Schedule, now time.Time) {
+	slots, zone, err := one.Slots(now, nextShown)
+	if err != nil {
+		return // a configuration is checked when it is read
+	}
+	for _, at := range slots {
+		v.Next = append(v.Next, nextSlot{at, at.In(zone).Format("Mon 2006-01-02 15:04:05 MST")})
+	}
+}
+
+func (v *scheduleView) fillSlots(ctx context.Context, l *ledger.Ledger) error {
+	slots, err := l.SlotsOf(ctx, v.Schedule, slotsShown)
+	for _, one := range slots {
+		past := pastSlot{Slot: one}
+		due, cents, err := l.PlannedSums(ctx, one)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return err
+		}
+		past.Known, past.Due, past.Cents = err == nil, due, cents
+		v.Slots = append(v.Slots, past)
+	}
+	return err
+}
+
+// planChange is how a plan differs from the last one of its schedule.
+type planChange struct {
+	Since               time.Time // the slot of the last one
+	Added, Gone         []string  // the first proxies of each
+	AddedAll, GoneAll   int
+	Dearer, Cheaper     int // of those in both, against what a proxy of its command was expected to cost on average
+	BeforeCents, ByCent int64
+}
+
+// changedShown is how many proxies a difference names.
+const changedShown = 50
+
+// changeOf compares a plan with the last one that has a row; nil where there is none.
+func changeOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan schedules.Plan) *planChange {
+	for _, slot := range slots {
+		last, err := l.Plan(ctx, slot.Slot)
+		if err != nil {
+			continue // it was missed, or archived
+		}
+		x := &planChange{Since: slot.At, BeforeCents: last.EstimateCents, ByCent: plan.EstimateCents - last.EstimateCents}
+		x.compare(costsOf(last), plan)
+		return x
+	}
+	return nil
+}
+
+// costsOf are the proxies of a plan's fact, each with what one of its command was expected
+// to cost on average; 0 where that is not known.
+func costsOf(f fact.SweepPlanned) map[string]int64 {
+	all := map[string]int64{}
+	for n, command := range f.Commands {
+		var c struct {
+			ProxyIDs []string `json:"proxy_ids"`
+		}
+		if json.Unmarshal(command, &c) != nil {
+			continue
+		}
+		cents := int64(0)
+		if n < len(f.Planned) && f.Planned[n].Proxies > f.Planned[n].UnknownPrice {
+			cents = f.Planned[n].EstimateCents / int64(f.Planned[n].Proxies-f.Planned[n].UnknownPrice)
+		}
+		for _, id := range c.ProxyIDs {
+			all[id] = cents
+		}
+	}
+	return all
+}
+
+func (x *planChange) compare(before map[string]int64, plan schedules.Plan) {
+	for _, p := range plan.Included {
+		was, both := before[p.ProxyID]
+		delete(before, p.ProxyID)
+		switch {
+		case !both:
+			if x.AddedAll++; len(x.Added) < changedShown {
+				x.Added = append(x.Added, p.ProxyID)
+			}
+		case was > 0 && p.EstimateCents > was:
+			x.Dearer++
+		case p.EstimateCents > 0 && p.EstimateCents < was:
+			x.Cheaper++
+		}
+	}
+	x.GoneAll = len(before)
+	for id := range before {
+		x.Gone = append(x.Gone, id)
+	}
+	slices.Sort(x.Gone)
+	x.Gone = x.Gone[:min(len(x.Gone), changedShown)]
+}

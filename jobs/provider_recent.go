@@ -1,0 +1,135 @@
+// The requests of the last minutes, summed up: how fast the provider answers, with what,
+// and since when.
+
+package jobs
+
+import (
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"perennial/upstream"
+)
+
+const (
+	// recentMinutes is how far back a window looks.
+	recentMinutes = 15
+	// tookBuckets and tookGrowth are of the durations: from a millisecond on each bound is
+	// an eighth more than the one below, up to 100 seconds.
+	tookBuckets = 98
+	tookGrowth  = 1.125
+)
+
+// ProviderRecent is what the requests of the last minutes came to.
+type ProviderRecent struct {
+	WindowSeconds int64 `json:"window_seconds"`
+	Requests      int64 `json:"requests"`
+	// P50Millis and P99Millis are how long half of those that were answered took at most,
+	// and 99 of 100, to an eighth; missing where none was.
+	P50Millis *int64 `json:"p50_millis,omitempty"`
+	P99Millis *int64 `json:"p99_millis,omitempty"`
+	// Codes counts them by the code of the envelope; none: no envelope was read.
+	Codes       map[string]int64 `json:"codes"`
+	RateLimited int64            `json:"rate_limited"` // replies with HTTP 429 or that code
+	// Answers reports whether the last request had a reply, Since when the last one that
+	// differs in this was followed by another; missing before the first request.
+	Answers bool       `json:"answers"`
+	Since   *time.Time `json:"since,omitempty"`
+	// SkewMillis is how far this machine's clock was ahead of the provider's by the last
+	// reply; missing before.
+	SkewMillis *int64 `json:"skew_millis,omitempty"`
+}
+
+// ProviderWindow keeps the requests of the last minutes. Its zero value is ready, and it may be
+// used from any goroutine.
+type ProviderWindow struct {
+	mu      sync.Mutex
+	minutes [recentMinutes]recentMinute
+	answers bool
+	since   time.Time
+}
+
+type recentMinute struct {
+	at      int64 // minutes since 1970
+	took    [tookBuckets + 1]int64
+	codes   map[string]int64
+	limited int64
+}
+
+// Add counts a request that has ended.
+func (w *ProviderWindow) Add(x upstream.Exchange, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if answered := x.HTTPStatus != 0; answered != w.answers || w.since.IsZero() {
+		w.answers, w.since = answered, now
+	}
+	at := now.Unix() / 60
+	m := &w.minutes[at%recentMinutes]
+	if m.at != at {
+		*m = recentMinute{at: at, codes: map[string]int64{}}
+	}
+	code := x.Code
+	if code == "" {
+		code = "none"
+	}
+	m.codes[code]++
+	if x.HTTPStatus == http.StatusTooManyRequests || x.Code == string(upstream.CodeRateLimited) {
+		m.limited++
+	}
+	if x.HTTPStatus != 0 {
+		m.took[tookBucket(x.Took)]++
+	}
+}
+
+func tookBucket(took time.Duration) int {
+	ms := float64(took) / float64(time.Millisecond)
+	if ms <= 1 {
+		return 0
+	}
+	return min(int(math.Ceil(math.Log(ms)/math.Log(tookGrowth))), tookBuckets)
+}
+
+// Recent sums up the last minutes.
+func (w *ProviderWindow) Recent(now time.Time) ProviderRecent {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := ProviderRecent{WindowSeconds: recentMinutes * 60, Codes: map[string]int64{}, Answers: w.answers}
+	if !w.since.IsZero() {
+		since := w.since
+		out.Since = &since
+	}
+	var took [tookBuckets + 1]int64
+	var answered int64
+	for i := range w.minutes {
+		m := &w.minutes[i]
+		if age := now.Unix()/60 - m.at; age < 0 || age >= recentMinutes {
+			continue
+		}
+		for code, n := range m.codes {
+			out.Codes[code] += n
+			out.Requests += n
+		}
+		out.RateLimited += m.limited
+		for b, n := range &m.took {
+			took[b] += n
+			answered += n
+		}
+	}
+	if answered > 0 {
+		half, most := quantile(took[:], answered, .5), quantile(took[:], answered, .99)
+		out.P50Millis, out.P99Millis = &half, &most
+	}
+	return out
+}
+
+// quantile is the upper bound, in milliseconds, of the bucket that holds it.
+func quantile(buckets []int64, all int64, q float64) int64 {
+	rank, seen := int64(math.Ceil(q*float64(all))), int64(0)
+	for b, n := range buckets {
+		if seen += n; seen >= rank {
+			return int64(math.Ceil(math.Pow(tookGrowth, float64(b))))
+		}
+	}
+	return 0
+}

@@ -1,0 +1,102 @@
+// Proxies in the order in which they expire, page by page, and what a proxy's renewals
+// came to.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"perennial/ledger/fact"
+)
+
+// ExpiryPlace is a place in the order of expiries, and of ids where those are the same.
+type ExpiryPlace struct {
+	At      time.Time
+	ProxyID string
+}
+
+// From is the place before everything that expires at an instant.
+func From(at time.Time) ExpiryPlace { return ExpiryPlace{At: at} }
+
+const byExpiry = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (expires_at, proxy_id) > (?, ?) AND expires_at < ? ORDER BY expires_at, proxy_id LIMIT ?`
+
+// ExpiringPage lists up to limit proxies that are not gone, behind a place, that expire
+// before an instant; the nearest expiry comes first.
+func (l *Ledger) ExpiringPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]Proxy, error) {
+	return collect(l.query(ctx, `SELECT `+proxyColumns+` `+byExpiry, micros(after.At), after.ProxyID, micros(before), limit), scanProxy)
+}
+
+// PricedProxy is a proxy with what was last paid to renew it, in cents, and the days that
+// they bought; 0 and 0 where nothing ever was.
+type PricedProxy struct {
+	Proxy
+
+	PaidCents, PaidDays int64
+}
+
+const lastPaidOf = `FROM lines x WHERE x.proxy_id = proxies.proxy_id AND x.state IN ('succeeded', 'charged') AND x.charged_cents > 0
+	ORDER BY x.settled_at DESC LIMIT 1`
+
+// PricedPage is ExpiringPage with what was last paid for each proxy.
+func (l *Ledger) PricedPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]PricedProxy, error) {
+	return collect(l.query(ctx, `SELECT `+proxyColumns+`, coalesce((SELECT x.charged_cents `+lastPaidOf+`), 0), coalesce((SELECT x.duration_days `+lastPaidOf+`), 0) `+byExpiry,
+		micros(after.At), after.ProxyID, micros(before), limit), func(s scanner) (p PricedProxy, err error) {
+		p.Proxy, err = scanProxy(extraColumns{s, []any{&p.PaidCents, &p.PaidDays}})
+		return p, err
+	})
+}
+
+// ProxyRenewal is what one operation came to for one proxy. Cents are gross.
+type ProxyRenewal struct {
+	OperationID, CommandID      string
+	State                       fact.LineState
+	Reason                      string // of the operation
+	AcceptedAt                  time.Time
+	SettledAt                   *time.Time // nil: it has not ended
+	ObservedExpiresAt           *time.Time // the expiry that it paid for; nil where it is not known
+	DurationDays                int64
+	ChargedCents, RefundedCents int64
+	Open                        bool // it holds the right to renew the proxy
+	InReview                    bool
+}
+
+// RenewalsOf lists the renewals that named a proxy, the latest first, up to limit.
+func (l *Ledger) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]ProxyRenewal, error) {
+	return collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.reason, o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
+		x.charged_cents, x.refunded_cents, x.claim, x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')
+		FROM lines x CROSS JOIN operations o ON o.id = x.operation
+		WHERE x.proxy_id = ? ORDER BY x.claim DESC, coalesce(x.settled_at, o.accepted_at) DESC, x.operation DESC LIMIT ?`, proxyID, limit), func(s scanner) (x ProxyRenewal, err error) {
+		var accepted int64
+		var settled, observed sql.NullInt64
+		err = s.Scan(&x.OperationID, &x.CommandID, &x.State, &x.Reason, &accepted, &settled, &observed, &x.DurationDays, &x.ChargedCents, &x.RefundedCents, &x.Open, &x.InReview)
+		x.AcceptedAt, x.SettledAt, x.ObservedExpiresAt = fromMicros(accepted), instant(settled), instant(observed)
+		return x, err
+	})
+}
+
+// ProxyCost is what a proxy's renewals cost in all.
+type ProxyCost struct {
+	ChargedCents, RefundedCents int64
+	Renewals                    int64 // that succeeded
+	Days                        int64 // that those bought
+}
+
+// CostOf sums up the renewals of a proxy.
+func (l *Ledger) CostOf(ctx context.Context, proxyID string) (c ProxyCost, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(charged_cents), 0), coalesce(sum(refunded_cents), 0),
+		count(*) FILTER (WHERE state IN ('succeeded', 'charged')), coalesce(sum(duration_days) FILTER (WHERE state IN ('succeeded', 'charged')), 0)
+		FROM lines WHERE proxy_id = ?`, proxyID).Scan(&c.ChargedCents, &c.RefundedCents, &c.Renewals, &c.Days)
+	return c, err
+}
+
+// NewExpiry is the expiry that it paid for with the days that it bought; nil where it bought
+// none, or the former is not known.
+func (x ProxyRenewal) NewExpiry() *time.Time {
+	if x.ObservedExpiresAt == nil || x.State != fact.LineSucceeded && x.State != fact.LineCharged {
+		return nil
+	}
+	at := x.ObservedExpiresAt.AddDate(0, 0, int(x.DurationDays))
+	return &at
+}
