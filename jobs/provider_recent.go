@@ -23,11 +23,14 @@ const (
 
 // ProviderRecent is what the requests of the last minutes came to.
 type ProviderRecent struct {
+	// WindowSeconds is how far back it looks.
 	WindowSeconds int64 `json:"window_seconds"`
-	Requests      int64 `json:"requests"`
-	// P50Millis and P99Millis are how long half of those that were answered took at most,
-	// and 99 of 100, to an eighth; missing where none was.
+	// Requests counts those that ended in this time.
+	Requests int64 `json:"requests"`
+	// P50Millis is how long half of those that were answered took at most, to an eighth;
+	// missing where none was.
 	P50Millis *int64 `json:"p50_millis,omitempty"`
+	// P99Millis is that of 99 of 100.
 	P99Millis *int64 `json:"p99_millis,omitempty"`
 	// Codes counts them by the code of the envelope; none: no envelope was read.
 	Codes       map[string]int64 `json:"codes"`
