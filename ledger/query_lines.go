@@ -33,6 +33,15 @@ func (l *Ledger) Lines(ctx context.Context, operationID string) ([]RenewalLine, 
 	})
 }
 
+// DeliveredBy is the order's operation that delivered a proxy, "" where none is known.
+func (l *Ledger) DeliveredBy(ctx context.Context, proxyID string) (operation string, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT operation FROM delivered WHERE proxy_id = ?`, proxyID).Scan(&operation)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return operation, err
+}
+
 // NamedBefore lists up to limit operations that bought, or were to renew, a proxy and were
 // accepted before an operation was, the last first. The zero operation is behind all.
 func (l *Ledger) NamedBefore(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {

@@ -229,5 +229,10 @@ func TestTheWayOfAProxyIsFoundFromItsOrderOn(t *testing.T) {
 			t.Errorf("%s: %q, and not %q", what, x[0], x[1])
 		}
 	}
+	for id, want := range map[string]string{"px_2": "o/1", "px_other": ""} {
+		if got, err := b.DeliveredBy(t.Context(), id); err != nil || got != want {
+			t.Errorf("%s was delivered by %q, %v", id, got, err)
+		}
+	}
 	b.proves()
 }

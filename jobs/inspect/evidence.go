@@ -44,10 +44,10 @@ type HistoryEntry struct {
 	Ambiguous  bool      `json:"ambiguous,omitempty"`
 	TraceID    string    `json:"trace_id,omitempty"`
 	Text       string    `json:"text,omitempty"`
-	// BodyBytes is the length of what was sent. NextAt is what was decided: not before
-	// then is it sent again, or read.
-	BodyBytes int        `json:"body_bytes,omitempty"`
-	NextAt    *time.Time `json:"next_at,omitempty"`
+	// BodyBytes is the length of the body that was sent.
+	BodyBytes int `json:"body_bytes,omitempty"`
+	// NextAt is what was decided: it is not sent again, or read, before then.
+	NextAt *time.Time `json:"next_at,omitempty"`
 }
 
 // ExpiryEvidence is a line's expiry before the renewal and now. Moved is nil

@@ -17,6 +17,10 @@ const (
 	figureWithin = 5 * time.Minute
 	// figureShare bounds the time that is spent on one figure: a twentieth.
 	figureShare = 20
+	// quick is what needs no pause.
+	quick = 20 * time.Millisecond
+	// failedShare is the same behind a failure, which may be over.
+	failedShare = 3
 	// figureKept is for how long one is kept that nobody asks for.
 	figureKept = 15 * time.Minute
 	// figuresAtOnce is how many are made at the same time.
@@ -46,6 +50,7 @@ type figure struct {
 	since time.Time     // when its making began; zero: it is not being made
 	made  chan struct{} // closed when that is over
 	asked time.Time
+	owed  bool // a page was shown without it: pages hear when it has been made
 }
 
 func newFigures(clock func() time.Time) *figures {
@@ -82,13 +87,13 @@ func (m Made[T]) Pending() bool { return m.At.IsZero() && m.Err == "" }
 
 // lately is the figure of a name, which make makes: at most so old, unless its making takes
 // more than a twentieth of that time. An older one is returned while a new one is made;
-// where there is none, it waits a little.
+// where there is none, or it is to be of now (fresh is 0), it waits a little.
 func lately[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
 	one := f.ask(name, fresh, func(ctx context.Context) (any, error) { return produce(ctx) })
 	f.mu.Lock()
-	never, made := one.at.IsZero() && one.err == nil, one.made
+	wanted, made := fresh == 0 || one.at.IsZero() && one.err == nil, one.made
 	f.mu.Unlock()
-	if never && made != nil {
+	if wanted && made != nil {
 		wait := time.NewTimer(figureWait)
 		defer wait.Stop()
 		select {
@@ -99,6 +104,7 @@ func lately[T any](ctx context.Context, f *figures, name string, fresh time.Dura
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	one.owed = one.owed || !one.since.IsZero()
 	return madeOf[T](one)
 }
 
@@ -121,7 +127,7 @@ func peek[T any](f *figures, name string) (m Made[T], asked bool) {
 	if one == nil {
 		return m, false
 	}
-	one.asked = f.clock()
+	one.asked, one.owed = f.clock(), one.owed || !one.since.IsZero()
 	return madeOf[T](one), true
 }
 
@@ -142,12 +148,24 @@ func (f *figures) ask(name string, fresh time.Duration, produce func(context.Con
 	}
 	one.asked = now
 	age := now.Sub(one.tried)
-	if !one.since.IsZero() || f.ctx.Err() != nil || age >= 0 && age < max(fresh, figureShare*one.took) {
+	if !one.since.IsZero() || f.ctx.Err() != nil || age >= 0 && age < max(fresh, one.pause()) {
 		return one
 	}
 	one.since, one.made = now, make(chan struct{})
 	f.work.Go(func() { f.make(one, produce) })
 	return one
+}
+
+// pause is how long it is not made again: so that it takes its share of the time, or shorter
+// behind a failure.
+func (one *figure) pause() time.Duration {
+	switch {
+	case one.took < quick:
+		return 0
+	case one.err != nil:
+		return failedShare * one.took
+	}
+	return figureShare * one.took
 }
 
 func (f *figures) make(one *figure, produce func(context.Context) (any, error)) {
@@ -173,6 +191,9 @@ func (f *figures) make(one *figure, produce func(context.Context) (any, error)) 
 	}
 	close(one.made)
 	one.made = nil
-	close(f.more)
-	f.more = make(chan struct{})
+	if one.owed { // what every page waited for is news to none
+		one.owed = false
+		close(f.more)
+		f.more = make(chan struct{})
+	}
 }

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"perennial/jobs/reconcile"
@@ -77,12 +79,27 @@ func (s *Server) money(q accountRequest) {
 		s.broken(q, err)
 		return
 	}
-	v.Days = lately(ctx, s.figures, "days "+name, bookKept, func(ctx context.Context) ([]ledger.BookTotal, error) { return l.TotalsBy(ctx, "day", daysListed) })
+	v.Days = lately(ctx, s.figures, "days "+name, bookKept, func(ctx context.Context) ([]ledger.BookTotal, error) {
+		days, err := l.TotalsBy(ctx, "day", daysListed)
+		slices.SortStableFunc(days, byDay)
+		return days, err
+	})
 	for _, what := range []string{"verify", "reconcile"} {
 		made, asked := peek[proof](s.figures, checkName(what, name))
 		v.Checks = append(v.Checks, askedProof{what, "perennial ledger " + what + " --account " + name, asked, made})
 	}
 	s.show(q, "money", "Money", v)
+}
+
+// byDay has the days in their order, and what is in none of them behind.
+func byDay(a, b ledger.BookTotal) int {
+	switch {
+	case a.Rest == b.Rest:
+		return strings.Compare(a.Subject, b.Subject)
+	case a.Rest:
+		return 1
+	}
+	return -1
 }
 
 func entries(ctx context.Context, a Account, before int64) (v entriesView, err error) {

@@ -71,7 +71,7 @@ func (s *Server) operations(q accountRequest) {
 		s.broken(q, err)
 		return
 	}
-	v.Schedules = s.scheduleNames(q)
+	v.Schedules = scheduleNames(q.account)
 	s.show(q, "operations", "Operations", &v)
 }
 
@@ -134,19 +134,10 @@ func dayOf(text string) (time.Time, error) {
 	return at, nil
 }
 
-// scheduleNames are the account's schedules, none where no runner answers.
-func (s *Server) scheduleNames(q accountRequest) (names []string) {
-	type named struct {
-		Schedule string `json:"schedule"`
-	}
-	all := lately(q.Context(), s.figures, "schedules "+q.account.AccountName(), time.Minute, func(ctx context.Context) (all []named, err error) {
-		ctx, cancel := context.WithTimeout(ctx, askWithin)
-		defer cancel()
-		err = q.account.Ask(ctx, "sweeps", struct{}{}, &all)
-		return all, err
-	})
-	for _, x := range all.Value {
-		names = append(names, x.Schedule)
+// scheduleNames are the account's schedules, by the configuration.
+func scheduleNames(a Account) (names []string) {
+	for _, x := range a.Schedules() {
+		names = append(names, x.Name)
 	}
 	return names
 }
@@ -166,7 +157,7 @@ func (s *Server) search(q accountRequest, v operationsView) {
 		http.Redirect(q.to, q.Request, addressOf(q.account, "operation", trace.Value[0]), http.StatusSeeOther)
 		return
 	}
-	v.Schedules = s.scheduleNames(q)
+	v.Schedules = scheduleNames(q.account)
 	s.show(q, "operations", "Operations", &v)
 }
 

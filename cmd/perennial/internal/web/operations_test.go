@@ -93,6 +93,9 @@ func TestOneOperationIsShownWhole(t *testing.T) {
 	if _, page, _ = h.get("/a/main/operation?id=buy"); !strings.Contains(page, `/a/main/proxy?id=px_new">px_new</a>`) || !strings.Contains(page, "NO-1") {
 		t.Errorf("the order's page has no proxy, or no number:\n%s", page)
 	}
+	if _, page, _ = h.get("/a/main/proxy?id=px_new"); !strings.Contains(page, `It was bought by <a href="/a/main/operation?id=buy%2F0001"`) {
+		t.Errorf("the proxy's page does not say what bought it:\n%s", page)
+	}
 	if _, page, _ = h.get("/a/main/operation?id=r1"); !strings.Contains(page, "holds the claim") || !strings.Contains(page, "A person says what the provider did") {
 		t.Errorf("the review's page has no claim, or does not say what is next:\n%s", page)
 	}

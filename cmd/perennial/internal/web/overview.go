@@ -68,9 +68,6 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, x session) {
 	s.page(w, r, "overview", http.StatusOK, v)
 }
 
-// askWithin bounds what a page waits for of a runner.
-const askWithin = 3 * time.Second
-
 func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err error) {
 	for _, c := range a.Health() {
 		if !c.OK {
@@ -108,17 +105,9 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 		card.Runway = time.Duration(float64(over) * float64(card.Balance.WalletCents) / float64(spent))
 	}
 	s.fillFleet(ctx, a, card)
-	limited, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	if err := a.Ask(limited, "sweeps", struct{}{}, &card.Schedules); err != nil {
-		card.NoRunner = err.Error()
-		return errors.Join(errs...)
-	}
-	var shown struct {
-		Reconciled jobs.LastReconciliation `json:"reconciled"`
-		Provider   *jobs.ProviderRecent    `json:"provider"`
-	}
-	if err := a.Ask(limited, "show", struct{}{}, &shown); err == nil {
+	card.Schedules, card.NoRunner = s.sweeps(ctx, a)
+	if made := askNow[shownAccount](ctx, s, a, "show"); made.problem() == "" {
+		shown := made.Value
 		card.Provider = shown.Provider
 		card.Reconciled = ReconciledText(shown.Reconciled, card.Balance.Currency)
 		card.Differs = shown.Reconciled.Findings > 0 && !shown.Reconciled.OK

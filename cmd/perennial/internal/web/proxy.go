@@ -21,6 +21,7 @@ type proxyView struct {
 	Gone     bool // the last complete one did not
 	Why      verdict
 	Schedule string
+	Order    string // the operation that bought it
 	Renewals []ledger.ProxyRenewal
 	Cost     ledger.ProxyCost
 	PerDay   int64 // of Cost, for each day that was bought
@@ -45,11 +46,14 @@ func (s *Server) proxy(q accountRequest) {
 		v.Gone = errors.Is(err, ledger.ErrNotFound)
 	}
 	v.ProxyID = id
-	if v.Renewals, err = l.RenewalsOf(ctx, id, endingsShown); err != nil {
+	if v.Renewals, err = l.RenewalsOf(ctx, id, endingsShown); err == nil {
+		v.Order, err = l.DeliveredBy(ctx, id)
+	}
+	if err != nil {
 		s.broken(q, err)
 		return
 	}
-	if !v.Listed && len(v.Renewals) == 0 {
+	if !v.Listed && len(v.Renewals) == 0 && v.Order == "" {
 		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "Neither a listing nor an operation has shown a proxy of this id.", nil)
 		return
 	}
@@ -177,11 +181,9 @@ func lastEnding(all []ledger.ProxyRenewal) *ledger.ProxyRenewal {
 
 // statusOf is where a schedule stands, or why that is not known.
 func (s *Server) statusOf(ctx context.Context, a Account, name string) (status schedules.Status, problem string) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	var all []schedules.Status
-	if err := a.Ask(ctx, "sweeps", struct{}{}, &all); err != nil {
-		return status, err.Error()
+	all, problem := s.sweeps(ctx, a)
+	if problem != "" {
+		return status, problem
 	}
 	for _, one := range all {
 		if one.Schedule == name {

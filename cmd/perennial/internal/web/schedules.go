@@ -2,11 +2,7 @@
 
 package web
 
-import (
-	"context"
-
-	"perennial/schedules"
-)
+import "perennial/schedules"
 
 type schedulesView struct {
 	Rows     []schedules.Status
@@ -15,10 +11,6 @@ type schedulesView struct {
 
 func (s *Server) schedules(q accountRequest) {
 	var v schedulesView
-	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
-	defer cancel()
-	if err := q.account.Ask(ctx, "sweeps", struct{}{}, &v.Rows); err != nil {
-		v.NoRunner = err.Error()
-	}
+	v.Rows, v.NoRunner = s.sweeps(q.Context(), q.account)
 	s.show(q, "schedules", "Schedules", v)
 }

@@ -27,8 +27,9 @@ function showHeard() {
 
 // A page on which somebody types is left alone.
 function busy() {
-  const fields = [...document.querySelectorAll("form.act input, form.act select, form.filters input")];
-  const filled = fields.some((e) => e.type !== "hidden" && (e.type === "radio" ? e.checked !== e.defaultChecked : e.value !== (e.defaultValue ?? e.options[0].value)));
+  const fields = [...document.querySelectorAll("main input:not([type=hidden])")];
+  const filled = fields.some((e) => ["radio", "checkbox"].includes(e.type) ? e.checked !== e.defaultChecked : e.value !== e.defaultValue)
+    || [...document.querySelectorAll("main option")].some((e) => e.selected !== e.defaultSelected && (e.defaultSelected || e.index > 0));
   return filled || document.activeElement?.matches("input, select, textarea") || document.querySelector("details[open]");
 }
 
