@@ -14,6 +14,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/web"
 )
 
 func (a *app) nodesCommand() *cobra.Command {
@@ -69,6 +70,11 @@ func nodesOfRun(ctx context.Context, dataDir string) (nodes []daemon.Node, err e
 	if err != nil {
 		return nil, err
 	}
+	code, err := loginCode(dataDir, web.Person{Name: operator(), Role: web.Viewer})
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+code)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, &exitError{ExitUnreachable, fmt.Errorf("no running Perennial answers at %s: %w\nstart `perennial run` again", line.HTTP, err)}

@@ -7,11 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/web"
 )
 
-// TestARunLocksItsPort: what needs no login is health and what `nodes` reads; the metrics
+// TestARunLocksItsPort: what needs no login is health; the metrics
 // ask for their token; a person whom a header names is in where its sender is trusted, and
 // not elsewhere.
 func TestARunLocksItsPort(t *testing.T) {
@@ -42,7 +45,7 @@ func TestARunLocksItsPort(t *testing.T) {
 		return w.asking(line.HTTP+path, header...)
 	}
 	for path, want := range map[string]int{
-		"/livez": 200, "/readyz": 200, "/nodes": 200, "/metrics": 401, "/login": 200, "/": 303, "/runners": 303, "/a/main/dead": 303, "/changes": 401, "/debug/pprof/": 404,
+		"/livez": 200, "/readyz": 200, "/nodes": 401, "/metrics": 401, "/login": 200, "/": 303, "/runners": 303, "/a/main/dead": 303, "/changes": 401, "/debug/pprof/": 404,
 	} {
 		for _, forwarded := range []string{"127.0.0.1", "192.0.2.1"} {
 			if code, text := ask(path, "X-Person", "ada", "X-Forwarded-For", forwarded); code != want || strings.Contains(text, "px_1") {
@@ -72,6 +75,24 @@ func TestARunLocksItsPort(t *testing.T) {
 			t.Errorf("%q from the proxy: %d %s", name, code, text)
 		}
 	}
+}
+
+// nodesOf is what a run's /nodes says to who may read its data directory.
+func (w *world) nodesOf(line daemon.ReadyLine) string {
+	w.t.Helper()
+	data := line.Data
+	if !filepath.IsAbs(data) {
+		data = filepath.Join(w.dir, data)
+	}
+	key, err := web.Key(daemon.KeyFile(data), false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	code, text := w.asking(line.HTTP+"/nodes", "Authorization", "Bearer "+web.Link(key, web.Person{Name: "ada", Role: web.Viewer}, time.Now()))
+	if code != http.StatusOK {
+		w.t.Fatalf("/nodes: %d %s", code, text)
+	}
+	return text
 }
 
 // asking gets a page with headers, by name and value, and follows nothing.

@@ -143,6 +143,11 @@ func (h *Host) living(ctx context.Context) ([]Node, error) {
 
 // nodes answers /nodes.
 func (s *httpHost) nodes(w http.ResponseWriter, r *http.Request) {
+	if !s.pages.MayRead(r) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "sign in first: `perennial nodes` does", http.StatusUnauthorized)
+		return
+	}
 	all, err := s.host.living(r.Context())
 	if err != nil {
 		http.Error(w, "the other runners cannot be asked for: "+err.Error(), http.StatusServiceUnavailable)

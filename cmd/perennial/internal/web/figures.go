@@ -131,7 +131,8 @@ func peek[T any](f *figures, name string) (m Made[T], asked bool) {
 	return madeOf[T](one), true
 }
 
-// ask is the figure of a name; a new one is begun where it is older than fresh.
+// ask is the figure of a name; a new one is begun where it is older than fresh, and with
+// a negative fresh whatever its age.
 func (f *figures) ask(name string, fresh time.Duration, produce func(context.Context) (any, error)) *figure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,7 +149,7 @@ func (f *figures) ask(name string, fresh time.Duration, produce func(context.Con
 	}
 	one.asked = now
 	age := now.Sub(one.tried)
-	if !one.since.IsZero() || f.ctx.Err() != nil || age >= 0 && age < max(fresh, one.pause()) {
+	if !one.since.IsZero() || f.ctx.Err() != nil || fresh >= 0 && age >= 0 && age < max(fresh, one.pause()) {
 		return one
 	}
 	one.since, one.made = now, make(chan struct{})

@@ -80,6 +80,23 @@ func (s *Server) signedIn(next func(http.ResponseWriter, *http.Request, session)
 	}
 }
 
+// MayRead reports whether a request for figures of every account, which a program reads,
+// comes with a session, or with a one-time link's code as its bearer token.
+func (s *Server) MayRead(r *http.Request) bool {
+	p := Person{Accounts: []string{""}}
+	if code, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		if !s.logins.Allow() {
+			return false
+		}
+		if named, ok := s.sessions.redeem(code); ok {
+			p = named
+		}
+	} else if x, ok, err := s.current(r); ok && err == nil {
+		p = x.Person
+	}
+	return len(p.Accounts) == 0
+}
+
 // notTaken refuses a request whose header names nobody who gets in.
 func (s *Server) notTaken(w http.ResponseWriter, r *http.Request, err error) {
 	s.Log.WithError(err).WithField("remote", remoteOf(r)).Warn("a person whom the proxy names does not get in")

@@ -162,6 +162,13 @@ func TestAProofIsAskedForByAnOperatorAndShown(t *testing.T) {
 		}
 		h.shows("/a/main/money", want)
 	}
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(2, ledger.Proxy{ProxyID: "px_odd"}) })) // never seen
+	if code, _ := h.post(h.client, "/a/main/check/verify", h.server.URL, map[string]string{"form": formOf(t, page)}); code != http.StatusSeeOther {
+		t.Fatalf("verify again: %d", code)
+	}
+	if page = h.shows("/a/main/money", "ledger is broken (proxies)"); strings.Contains(page, "It holds") {
+		t.Error("a broken ledger is said to hold")
+	}
 	viewer := h.browser()
 	h.signIn(viewer, Person{Name: "bob", Role: Viewer})
 	_, page, _ = h.getAs(viewer, "/a/main/money")

@@ -123,7 +123,7 @@ func (s *Server) resolveSeveral(q accountRequest) {
 			v.Done++
 		}
 	}
-	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("answered", v.Done).WithField("of", len(v.Rows)).Info("reviews were answered on the pages")
+	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", "resolve").WithField("done", v.Done == len(v.Rows)).Info(fmt.Sprintf("%d of %d answers were asked for on the pages and given", v.Done, len(v.Rows)))
 	s.show(q, "answered", fmt.Sprintf("%d of %d answered", v.Done, len(v.Rows)), v)
 }
 
