@@ -13,7 +13,7 @@ import (
 
 const (
 	// fleetFresh is how old a figure of all proxies may be.
-	fleetFresh = time.Minute
+	fleetFresh = 5 * time.Second
 	// forecastDays are those of the forecast on the first page.
 	forecastDays = 30
 	// fleetStep is how many proxies are read at a time: a read that lasted for all of them
