@@ -52,6 +52,7 @@ func (l *Ledger) PricedPage(ctx context.Context, after ExpiryPlace, before time.
 type ProxyRenewal struct {
 	OperationID, CommandID      string
 	State                       fact.LineState
+	Operation                   fact.State
 	Reason                      string // of the operation
 	AcceptedAt                  time.Time
 	SettledAt                   *time.Time // nil: it has not ended
@@ -64,13 +65,13 @@ type ProxyRenewal struct {
 
 // RenewalsOf lists the renewals that named a proxy, the latest first, up to limit.
 func (l *Ledger) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]ProxyRenewal, error) {
-	return collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.reason, o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
+	return collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.state, o.reason, o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
 		x.charged_cents, x.refunded_cents, x.claim, x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation
 		WHERE x.proxy_id = ? ORDER BY x.claim DESC, coalesce(x.settled_at, o.accepted_at) DESC, x.operation DESC LIMIT ?`, proxyID, limit), func(s scanner) (x ProxyRenewal, err error) {
 		var accepted int64
 		var settled, observed sql.NullInt64
-		err = s.Scan(&x.OperationID, &x.CommandID, &x.State, &x.Reason, &accepted, &settled, &observed, &x.DurationDays, &x.ChargedCents, &x.RefundedCents, &x.Open, &x.InReview)
+		err = s.Scan(&x.OperationID, &x.CommandID, &x.State, &x.Operation, &x.Reason, &accepted, &settled, &observed, &x.DurationDays, &x.ChargedCents, &x.RefundedCents, &x.Open, &x.InReview)
 		x.AcceptedAt, x.SettledAt, x.ObservedExpiresAt = fromMicros(accepted), instant(settled), instant(observed)
 		return x, err
 	})

@@ -179,7 +179,7 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 		"px_due":     "It is due: the sweep that renews it is that of 2026-11-21 12:00:00 UTC",
 		"px_left":    "It is due and left out of the sweep: the wallet is too low.",
 		"px_1":       "It is not renewed: an earlier renewal is in review",
-		"px_2":       "A renewal of it is under way.",
+		"px_2":       "It is not renewed: its renewal is held,",
 		"px_retired": "It is not renewed: it was retired",
 		"px_never":   "It is never due",
 		"px_new":     "It was renewed, and the new expiry has not been read yet.",
@@ -191,6 +191,14 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 	status.Paused = &ledger.SchedulePause{By: "bob", Reason: "holidays"}
 	h.main.answer["sweeps"] = []schedules.Status{status}
 	wants(t, h.settled("/a/main/proxy?id=px_due"), "It is not renewed while its schedule is paused, by bob: holidays.")
+	h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC"}}
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.AccountPaused{Scope: "account", Cause: "person", Detail: "by ada: the provider is being moved"})
+	}))
+	wants(t, h.settled("/a/main/proxy?id=px_due"), "It is not renewed while nothing is sent: the account is paused: by ada: the provider is being moved")
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.AccountResumed{Scope: "account", Cause: "person", Detail: "by ada: it was"})
+	}))
 	delete(h.main.answer, "sweeps")
 	wants(t, h.settled("/a/main/proxy?id=px_ok"), "Whether its schedule runs is not known (the runner says no to sweeps)")
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
@@ -85,13 +86,16 @@ type verdict struct {
 
 // why says whether a proxy is renewed, and why not: the first reason that holds.
 func (s *Server) why(ctx context.Context, a Account, v *proxyView) (verdict, error) {
-	switch open := openRenewal(v.Renewals); {
+	paused, err := pausedRenewals(ctx, a.Ledger())
+	if err != nil {
+		return verdict{}, err
+	}
+	if open := openRenewal(v.Renewals); open != nil && v.Listed {
+		return whyOpen(open, paused), nil
+	}
+	switch {
 	case !v.Listed:
 		return verdict{Text: "No listing has shown it: a sweep renews only what the provider lists."}, nil
-	case open != nil && open.InReview:
-		return verdict{Text: "It is not renewed: an earlier renewal is in review, and whether that was charged is not known. A person has to answer.", Operation: open.OperationID}, nil
-	case open != nil:
-		return verdict{Good: true, Text: "A renewal of it is under way.", Operation: open.OperationID}, nil
 	case v.Gone:
 		return verdict{Text: "It is not renewed: the provider does not list it any more."}, nil
 	case v.Retired:
@@ -111,7 +115,38 @@ func (s *Server) why(ctx context.Context, a Account, v *proxyView) (verdict, err
 		return verdict{Text: "It is not renewed: no schedule of this account matches it."}, nil
 	}
 	v.Schedule = of.Name
-	return s.whyOf(ctx, a, v, of)
+	out, err := s.whyOf(ctx, a, v, of)
+	if paused != "" && out.Good {
+		out = verdict{Text: "It is not renewed while nothing is sent: " + paused, Schedule: of.Name}
+	}
+	return out, err
+}
+
+// pausedRenewals says why renewals of an account are not sent, "" where they are.
+func pausedRenewals(ctx context.Context, l *ledger.Ledger) (string, error) {
+	pauses, err := l.Pauses(ctx)
+	for _, p := range pauses {
+		switch p.Scope {
+		case decide.ScopeAccount:
+			return "the account is paused: " + p.Detail, err
+		case string(fact.KindRenewal):
+			return "renewals are paused: " + p.Detail, err
+		}
+	}
+	return "", err
+}
+
+// whyOpen is why for a proxy that a renewal has taken.
+func whyOpen(open *ledger.ProxyRenewal, paused string) verdict {
+	switch {
+	case open.InReview:
+		return verdict{Text: "It is not renewed: an earlier renewal is in review, and whether that was charged is not known. A person has to answer.", Operation: open.OperationID}
+	case open.Operation == fact.StateHeld:
+		return verdict{Text: "It is not renewed: its renewal is held, and is let go by a person or when its reason has passed: " + open.Reason + ".", Operation: open.OperationID}
+	case paused != "":
+		return verdict{Text: "Its renewal waits: " + paused, Operation: open.OperationID}
+	}
+	return verdict{Good: true, Text: "A renewal of it is under way.", Operation: open.OperationID}
 }
 
 func openRenewal(all []ledger.ProxyRenewal) *ledger.ProxyRenewal {
