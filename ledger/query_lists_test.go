@@ -166,21 +166,42 @@ func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
 	}
 }
 
-// TestPostingsFromTheEndAreThoseFromTheBeginning.
+// TestPostingsFromTheEndAreThoseFromTheBeginning, of every kind, and each kind adds up to its
+// totals.
 func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 	b := listedBook(t)
-	want, err := b.Postings(t.Context(), 0, 10_000)
+	all, err := b.Postings(t.Context(), 0, 10_000)
 	check(t, err)
-	slices.SortStableFunc(want, func(x, y Posting) int { return cmp.Compare(y.Seq, x.Seq) })
-	for _, limit := range []int{1, 7, 1000} {
-		var got []Posting
-		for before := int64(-1); before != 0; {
-			part, next, err := b.PostingsBefore(t.Context(), before, limit)
-			check(t, err)
-			got, before = append(got, part...), next
+	slices.SortStableFunc(all, func(x, y Posting) int { return cmp.Compare(y.Seq, x.Seq) })
+	for _, kind := range append([]string{""}, Kinds...) {
+		want, sum := []Posting{}, int64(0)
+		for _, p := range all {
+			if kind == "" || p.Kind == kind {
+				want = append(want, p)
+				sum += max(p.AmountCents, 0)
+			}
 		}
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%d at once: %+v\nand from the beginning %+v", limit, got, want)
+		if len(want) == 0 {
+			t.Errorf("no entry is of the kind %s", kind)
+		}
+		for _, limit := range []int{1, 7, 1000} {
+			got := []Posting{}
+			for before := int64(-1); before != 0; {
+				part, next, err := b.PostingsBefore(t.Context(), kind, before, limit)
+				check(t, err)
+				got, before = append(got, part...), next
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %d at once: %+v\nand from the beginning %+v", kind, limit, got, want)
+			}
+		}
+		totals, err := b.TotalsOf(t.Context(), kind)
+		check(t, err)
+		for _, x := range totals {
+			sum -= x.Cents
+		}
+		if kind != "" && sum != 0 {
+			t.Errorf("entries and totals of the kind %s differ by %d", kind, sum)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"perennial/ledger/fact"
@@ -71,14 +72,21 @@ func scanPosting(s scanner) (p Posting, err error) {
 	return p, err
 }
 
-// PostingsBefore lists the postings of up to limit rows that booked something, from before
-// a journal sequence on, the last first; 0 begins with the newest. next is where the
-// following page begins, 0 at the end.
-func (l *Ledger) PostingsBefore(ctx context.Context, before int64, limit int) (all []Posting, next int64, err error) {
+// Kinds are the kinds of entries.
+var Kinds = []string{"charge", "refund", "suspense", "resolution", "funding", "external"}
+
+// PostingsBefore lists the postings of up to limit rows that booked something of a kind, ""
+// for any, from before a journal sequence on, the last first; 0 begins with the newest. next
+// is where the following page begins, 0 at the end.
+func (l *Ledger) PostingsBefore(ctx context.Context, kind string, before int64, limit int) (all []Posting, next int64, err error) {
 	if before <= 0 {
 		before = 1 << 62
 	}
-	seqs, err := collect(l.query(ctx, `SELECT DISTINCT seq FROM transfers WHERE seq < ? ORDER BY seq DESC LIMIT ?`, before, limit+1), func(s scanner) (seq int64, err error) {
+	query := `SELECT DISTINCT seq FROM transfers WHERE seq < ?2 AND (?1 = '' OR kind = ?1) ORDER BY seq DESC LIMIT ?3`
+	if kind != "" && kind != "charge" {
+		query = `SELECT DISTINCT seq FROM transfers WHERE kind = ?1 AND kind <> 'charge' AND seq < ?2 ORDER BY seq DESC LIMIT ?3`
+	}
+	seqs, err := collect(l.query(ctx, query, kind, before, limit+1), func(s scanner) (seq int64, err error) {
 		err = s.Scan(&seq)
 		return seq, err
 	})
@@ -90,7 +98,24 @@ func (l *Ledger) PostingsBefore(ctx context.Context, before int64, limit int) (a
 		next = seqs[limit-1]
 	}
 	all, err = l.PostingsOf(ctx, seqs)
+	if kind != "" {
+		all = slices.DeleteFunc(all, func(p Posting) bool { return p.Kind != kind })
+	}
 	return all, next, err
+}
+
+// KindTotal is what the entries of a kind moved from one account of the book to another.
+type KindTotal struct {
+	Debit, Credit string
+	Cents         int64
+}
+
+// TotalsOf sums the entries of a kind.
+func (l *Ledger) TotalsOf(ctx context.Context, kind string) ([]KindTotal, error) {
+	return collect(l.query(ctx, `SELECT debit, credit, cents FROM totals WHERE kind = ? ORDER BY debit, credit`, kind), func(s scanner) (t KindTotal, err error) {
+		err = s.Scan(&t.Debit, &t.Credit, &t.Cents)
+		return t, err
+	})
 }
 
 // PostingsOf lists the postings of some rows of the journal, in their order.

@@ -7,6 +7,9 @@ CREATE INDEX operations_accepted ON operations (kind, accepted_at);
 CREATE INDEX operations_notable ON operations (state, accepted_at)
     WHERE state <> 'accepted' AND state <> 'sending' AND state <> 'completed' AND state <> 'delivered';
 
+-- Entries of one kind: all but charges are seldom.
+CREATE INDEX transfers_seldom ON transfers (kind, seq) WHERE kind <> 'charge';
+
 -- The labels of each command that was accepted, to find it by them.
 CREATE TABLE command_labels (
     name        TEXT    NOT NULL,

@@ -47,8 +47,11 @@ func (v moneyView) Pending() bool {
 // entriesView is a page of the entries.
 type entriesView struct {
 	Postings []ledger.Posting
-	Older    string // the address of the next page; "" at the end
-	Newest   bool   // the page is the first one
+	Kind     string // of the entries; "" for all
+	Kinds    []string
+	Totals   []ledger.KindTotal // of the kind
+	Older    string             // the address of the next page; "" at the end
+	Newest   bool               // the page is the first one
 }
 
 // askedProof is a proof that a person asked for.
@@ -75,7 +78,7 @@ func (s *Server) money(q accountRequest) {
 	}
 	v := moneyView{Balance: p.WithUnbooked(), Month: s.Clock().UTC().Format(monthForm)}
 	before, _ := strconv.ParseInt(q.URL.Query().Get("before"), 10, 64)
-	if v.entriesView, err = entries(ctx, q.account, before); err != nil {
+	if v.entriesView, err = entries(ctx, q.account, q.URL.Query().Get("kind"), before); err != nil {
 		s.broken(q, err)
 		return
 	}
@@ -102,11 +105,17 @@ func byDay(a, b ledger.BookTotal) int {
 	return -1
 }
 
-func entries(ctx context.Context, a Account, before int64) (v entriesView, err error) {
-	postings, next, err := a.Ledger().PostingsBefore(ctx, before, entriesListed)
-	v = entriesView{Postings: postings, Newest: before <= 0}
+func entries(ctx context.Context, a Account, kind string, before int64) (v entriesView, err error) {
+	if !slices.Contains(ledger.Kinds, kind) {
+		kind = ""
+	}
+	postings, next, err := a.Ledger().PostingsBefore(ctx, kind, before, entriesListed)
+	v = entriesView{Postings: postings, Kind: kind, Kinds: ledger.Kinds, Newest: before <= 0}
 	if next > 0 {
-		v.Older = to(a.AccountName(), "money", "before", strconv.FormatInt(next, 10))
+		v.Older = to(a.AccountName(), "money", "kind", kind, "before", strconv.FormatInt(next, 10))
+	}
+	if err == nil && kind != "" {
+		v.Totals, err = a.Ledger().TotalsOf(ctx, kind)
 	}
 	return v, err
 }
