@@ -15,9 +15,13 @@ func TestAFigureIsMadeOnceForAllAndShownWhileANewerOneIsMade(t *testing.T) {
 	defer f.close()
 	var times atomic.Int64
 	gate := make(chan error)
-	produce := func(context.Context) (int64, error) {
-		err := <-gate
-		return times.Add(1), err
+	produce := func(ctx context.Context) (int64, error) {
+		select {
+		case err := <-gate:
+			return times.Add(1), err
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
 	}
 	ask := func() Made[int64] { return lately(t.Context(), f, "one", time.Minute, produce) }
 	if m := ask(); m.Known() || !m.Pending() || m.Since.IsZero() {
