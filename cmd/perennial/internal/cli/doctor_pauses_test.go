@@ -7,7 +7,7 @@ import (
 	"perennial/ledger"
 )
 
-// An operator who is told of a pause alone does not know what ends it.
+// doctor says what ends a pause, and not only that there is one.
 func TestTheDoctorSaysOfEachPauseWhatEndsIt(t *testing.T) {
 	for _, cause := range append(decide.PauseCauses(), ledger.CauseRestored) {
 		if endsPause[cause] == "" && cause != decide.CauseThrottled {

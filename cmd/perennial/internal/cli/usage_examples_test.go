@@ -97,7 +97,7 @@ func TestCompletionOffersWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestTheManualHasAPageForEachCommand, the same twice, whoever builds it.
+// TestTheManualHasAPageForEachCommand: and two builds of it are the same, also by two users.
 func TestTheManualHasAPageForEachCommand(t *testing.T) {
 	one, two := filepath.Join(t.TempDir(), "man1"), t.TempDir()
 	for i, dir := range []string{one, two} {

@@ -87,7 +87,7 @@ func (s *Sink) setStats(x Stats) {
 	s.stats = x
 }
 
-// Written says that the position has a revision, whoever wrote it.
+// Written reports that the position was written to the bucket, by this process or another.
 func (s *Sink) Written(revision uint64) {
 	s.prepare()
 	s.written.Store(revision)
