@@ -87,7 +87,8 @@ func (s *Sink) setStats(x Stats) {
 	s.stats = x
 }
 
-// Written reports that the position was written to the bucket, by this process or another.
+// Written tells the sink that its position has a revision in the bucket, which this process
+// or another one wrote.
 func (s *Sink) Written(revision uint64) {
 	s.prepare()
 	s.written.Store(revision)
