@@ -3,31 +3,12 @@
 package crashtest
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
-
-	"perennial/ledger/sleep"
 )
-
-// holds waits until a condition of the page's is true, over navigations.
-func holds(condition string) action {
-	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		for {
-			met, err := chromedp.Evaluate[bool](condition)(ctx, target)
-			if err == nil && met {
-				return nil
-			}
-			if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
-				return fmt.Errorf("%s does not hold: %w", condition, err)
-			}
-		}
-	})
-}
 
 // charted waits until two charts stand on the page, each with its canvas, and no other one
 // is kept.

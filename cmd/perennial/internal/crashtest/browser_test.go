@@ -4,67 +4,30 @@ package crashtest
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"perennial/cmd/perennial/internal/browsertest"
 	"perennial/cmd/perennial/internal/daemon"
-	"perennial/ledger/sleep"
 )
 
 // axe is axe-core, as npm has it (.ci/browser).
 const axe = "../../../../.ci/browser/node_modules/axe-core/axe.min.js"
 
-// chromium is a browser with a profile of its own. It ends with the test.
-func chromium(t *testing.T) context.Context {
-	t.Helper()
-	options := []chromedp.ExecAllocatorOption{
-		chromedp.Headless, chromedp.NoFirstRun, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(patience),
-	}
-	if path := os.Getenv("CHROMIUM"); path != "" {
-		options = append(options, chromedp.ExecPath(path))
-	}
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil { // the browser lives as long as the context of the first call
-		t.Fatal(err)
-	}
-	return ctx
-}
+// The steps of a person in a browser.
+type action = browsertest.Action
 
-type action = chromedp.Action[chromedp.Void]
-
-func does(ctx context.Context, t *testing.T, actions ...action) {
-	t.Helper()
-	limited, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := chromedp.Do(limited, actions...); err != nil {
-		page, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
-		t.Fatalf("%v\n%s", err, page)
-	}
-}
-
-// shows waits until the text of the page holds something, over navigations.
-func shows(text string) action {
-	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		for {
-			found, err := chromedp.Evaluate[bool](fmt.Sprintf("document.body !== null && document.body.innerText.includes(%q)", text))(ctx, target)
-			if err == nil && found {
-				return nil
-			}
-			if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
-				return fmt.Errorf("%q is not shown: %w", text, err)
-			}
-		}
-	})
-}
+var (
+	chromium    = browsertest.Chromium
+	does        = browsertest.Does
+	shows       = browsertest.Shows
+	holds       = browsertest.Holds
+	looksLike   = browsertest.LooksLike
+	noteFailure = browsertest.NoteFailure
+)
 
 // signIn opens the overview by a one-time link.
 func (w *world) signIn(ctx context.Context) {

@@ -38,6 +38,7 @@ type figures struct {
 	mu   sync.Mutex
 	all  map[string]*figure
 	more chan struct{} // closed when one has been made
+	told int64         // how often that was
 }
 
 // figure is one value.
@@ -62,6 +63,13 @@ func newFigures(clock func() time.Time) *figures {
 func (f *figures) close() {
 	f.end()
 	f.work.Wait()
+}
+
+// edition is how often pages heard that one had been made.
+func (f *figures) edition() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.told
 }
 
 // next is closed when the next figure has been made.
@@ -194,6 +202,7 @@ func (f *figures) make(one *figure, produce func(context.Context) (any, error)) 
 	one.made = nil
 	if one.owed { // what every page waited for is news to none
 		one.owed = false
+		f.told++
 		close(f.more)
 		f.more = make(chan struct{})
 	}

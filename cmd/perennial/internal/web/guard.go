@@ -75,6 +75,7 @@ func (s *Server) signedIn(next func(http.ResponseWriter, *http.Request, session)
 		case r.Method == http.MethodPost && !s.sessions.isFormToken(x, r.PostFormValue("form")):
 			s.fail(w, r, x, http.StatusForbidden, "This form is of another session: go back, load the page again, and send it again. Nothing was changed.", nil)
 		default:
+			x.edition = s.edition(r.Context(), x.Person)
 			next(w, r, x)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -49,7 +50,7 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 	defer beat.Stop()
 	for said := "hello"; ; {
 		made := s.figures.next()
-		if _, err := fmt.Fprintf(w, "event: %s\ndata: %d\n\n", said, s.Clock().UnixMilli()); err != nil || control.Flush() != nil {
+		if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", said, s.edition(ctx, x.Person)); err != nil || control.Flush() != nil {
 			return
 		}
 		select {
@@ -66,6 +67,20 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 			return
 		}
 	}
+}
+
+// edition names what a page is made of: the heads of the ledgers that a person may see, and
+// the figures that were made. A page carries the one of before it was read, so that what
+// happens until its changes are followed is not missed.
+func (s *Server) edition(ctx context.Context, p Person) string {
+	all := []byte(strconv.FormatInt(s.figures.edition(), 10))
+	for _, a := range s.Accounts {
+		if p.MaySee(a.AccountName()) {
+			seq, _, _ := a.Ledger().Head(ctx) // one that cannot be read says so on the page
+			all = strconv.AppendInt(append(all, '.'), seq, 10)
+		}
+	}
+	return string(all)
 }
 
 // watch says whenever the ledger of an account has grown beyond seq, but not more often

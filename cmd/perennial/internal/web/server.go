@@ -185,7 +185,8 @@ type view struct {
 	Command  string // the command that does the same as a change
 	Now      time.Time
 	Version  string
-	Pending  bool // a figure is being made for the first time: the page has to be looked at again
+	Edition  string // what the page is made of: compared with that of /changes
+	Pending  bool   // a figure is being made for the first time: the page has to be looked at again
 	Data     any
 }
 
@@ -206,7 +207,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, name string, code 
 
 // view is the frame of a page for a session.
 func (s *Server) view(x session, title, section string) view {
-	v := view{Title: title, Section: section, Person: x.Person, Now: s.Clock(), Version: s.Version}
+	v := view{Title: title, Section: section, Person: x.Person, Now: s.Clock(), Version: s.Version, Edition: x.edition}
 	if x.ID != "" {
 		v.Form, v.ByHeader = s.sessions.formToken(x), x.byHeader
 	}

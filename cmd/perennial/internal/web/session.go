@@ -95,6 +95,7 @@ type session struct {
 
 	before   string // the id of the period before, of a session that a header begins
 	byHeader bool
+	edition  string // of before this request was answered
 }
 
 // link is what a one-time link carries.

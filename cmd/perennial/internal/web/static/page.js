@@ -33,12 +33,20 @@ function busy() {
   return filled || document.activeElement?.matches("input, select, textarea") || document.querySelector("details[open]");
 }
 
+// The page carries the edition that it is made of, and every word of the server's the one of
+// now: a word that is missed, or comes while the page is being loaded or somebody types, is
+// made good by the next.
 let loading = false;
+let newest = document.getElementById("content").dataset.edition;
+let refused; // the edition of now when the page could not be loaded: not again until the next
+
 async function reload() {
-  if (loading || busy()) {
+  const isOld = newest !== document.getElementById("content").dataset.edition && newest !== refused;
+  if (!isOld || loading || busy()) {
     return;
   }
   loading = true;
+  const asked = newest;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (answer.redirected) {
@@ -47,6 +55,7 @@ async function reload() {
     }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const content = page.getElementById("content");
+    refused = answer.ok && content ? undefined : asked;
     if (answer.ok && content && !busy()) {
       localTimes(content);
       document.getElementById("content").replaceWith(content);
@@ -59,6 +68,15 @@ async function reload() {
   } finally {
     loading = false;
   }
+  if (newest !== asked) {
+    reload();
+  }
+}
+
+function hear(said) {
+  heard = Date.now();
+  newest = said.data;
+  reload();
 }
 
 localTimes(document);
@@ -66,9 +84,8 @@ const once = document.querySelector("[data-once]"); // shown in answer to a form
 addEventListener("pagehide", () => once?.remove());
 if (!once) {
   const changes = new EventSource("/changes");
-  let greeted = false; // the page is as it was loaded; behind a lost connection it may not be
-  changes.addEventListener("hello", () => { heard = Date.now(); if (greeted) { reload(); } greeted = true; });
-  changes.addEventListener("beat", () => { heard = Date.now(); });
-  changes.addEventListener("changed", () => { heard = Date.now(); reload(); });
+  for (const word of ["hello", "beat", "changed"]) {
+    changes.addEventListener(word, hear);
+  }
   setInterval(showHeard, 1000);
 }

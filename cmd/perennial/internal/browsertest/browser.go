@@ -1,0 +1,94 @@
+//go:build browser
+
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"perennial/ledger/sleep"
+)
+
+// patience bounds every wait; a test that meets it has failed.
+const patience = 2 * time.Minute
+
+// Action is a step of a person's.
+type Action = chromedp.Action[chromedp.Void]
+
+// Chromium is a browser with a profile of its own. It ends with the test.
+func Chromium(t *testing.T) context.Context {
+	t.Helper()
+	options := []chromedp.ExecAllocatorOption{
+		chromedp.Headless, chromedp.NoFirstRun, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(patience),
+	}
+	if path := os.Getenv("CHROMIUM"); path != "" {
+		options = append(options, chromedp.ExecPath(path))
+	}
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil { // the browser lives as long as the context of the first call
+		t.Fatal(err)
+	}
+	return ctx
+}
+
+// Does carries out steps, or fails the test with the text of the page.
+func Does(ctx context.Context, t *testing.T, actions ...Action) {
+	t.Helper()
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(limited, actions...); err != nil {
+		page, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+		t.Fatalf("%v\n%s", err, page)
+	}
+}
+
+// Says is what a script of the page's comes to.
+func Says[T any](ctx context.Context, t *testing.T, script string) T {
+	t.Helper()
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	said, err := chromedp.Run(limited, chromedp.Evaluate[T](script))
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	return said
+}
+
+// Holds waits until a condition of the page's is true, over navigations.
+func Holds(condition string) Action {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		for {
+			met, err := chromedp.Evaluate[bool](condition)(ctx, target)
+			if err == nil && met {
+				return nil
+			}
+			if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
+				return fmt.Errorf("%s does not hold: %w", condition, err)
+			}
+		}
+	})
+}
+
+// Shows waits until the text of the page holds something, over navigations.
+func Shows(text string) Action {
+	return Holds(fmt.Sprintf("document.body !== null && document.body.innerText.includes(%q)", text))
+}
+
+// LooksLike has the browser be so wide, and prefer light or dark.
+func LooksLike(width int64, scheme string) Action {
+	return chromedp.Steps(chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		return err
+	}))
+}

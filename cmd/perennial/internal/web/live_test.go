@@ -1,0 +1,75 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// editionOfNow is what /changes says first: the edition of now.
+func (h *rig) editionOfNow() string {
+	h.t.Helper()
+	request, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.server.URL+"/changes", nil)
+	check(h.t, err)
+	response, err := h.client.Do(request)
+	check(h.t, err)
+	defer func() { _ = response.Body.Close() }()
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if said, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			return said
+		}
+	}
+	h.t.Fatal("nothing was said")
+	return ""
+}
+
+// editionOf is the edition that a page carries.
+func (h *rig) editionOf(path string) string {
+	h.t.Helper()
+	_, page, _ := h.get(path)
+	m := regexp.MustCompile(`data-edition="([^"]+)"`).FindStringSubmatch(page)
+	if m == nil {
+		h.t.Fatalf("no edition:\n%s", page)
+	}
+	return m[1]
+}
+
+// TestAPageHearsWhatItMissed: what happened between the making of a page and its first word
+// from /changes makes its edition an old one.
+func TestAPageHearsWhatItMissed(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	const path = "/a/main/money"
+	h.settled(path)
+	is := h.editionOf(path)
+	if now := h.editionOfNow(); now != is {
+		t.Fatalf("nothing happened, and the page of %s is old: %s", is, now)
+	}
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "x"})
+	}))
+	if now := h.editionOfNow(); now == is {
+		t.Errorf("the ledger has grown, and the edition is %s still", now)
+	}
+
+	made := make(chan struct{})
+	h.pages.figures.ask(checkName("verify", "main"), 0, func(context.Context) (any, error) {
+		<-made
+		return proof{Broken: "row 7"}, nil
+	})
+	next, is := h.pages.figures.next(), h.editionOf(path) // the page says that it is being made
+	close(made)
+	<-next
+	if now := h.editionOfNow(); now == is {
+		t.Errorf("the proof has been made, and the edition is %s still", now)
+	}
+	if _, page, _ := h.get(path); !strings.Contains(page, "row 7") {
+		t.Error("the page does not show it")
+	}
+}
