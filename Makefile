@@ -6,6 +6,10 @@ N ?= 20
 quick: ## the packages that need no database, no stream and no process
 	go test -short ./jobs/command ./jobs/decide ./ledger/fact ./ledger/sleep ./cmd/perennial/internal/config
 
+.PHONY: screenshots
+screenshots: ## docs/images/web-*.png, taken in Chromium of a real run on the sandbox
+	go test -tags browser -count=1 -timeout 5m -run 'TestBrowserScreenshots' ./cmd/perennial/internal/crashtest -args -shots "$(CURDIR)/docs/images"
+
 PREFIX ?= /usr/local
 DESTDIR ?=
 share = $(DESTDIR)$(PREFIX)/share

@@ -192,9 +192,7 @@ const (
 // newWorld starts a sandbox with n renewable proxies px_1 … px_n.
 func newWorld(t *testing.T, proxies int) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir()}
-	w.charges = filepath.Join(w.dir, "charges.jsonl")
-	fixture := fmt.Sprintf(`
+	return newWorldOf(t, fmt.Sprintf(`
 accounts:
   - account_id: acc_alpha
     email: alpha@example.com
@@ -213,7 +211,14 @@ offers:
      max_quantity: 500, cidrs: ["198.51.100.0/24"], stock: 100000}
 proxies:
   - {count: %d, prefix: px_, account_id: acc_alpha, environment: sandbox, offer_code: off_us_1, expires_in: 24h..240h}
-`, worldAppID, worldSecret, proxies)
+`, worldAppID, worldSecret, proxies))
+}
+
+// newWorldOf starts a sandbox that a fixture fills.
+func newWorldOf(t *testing.T, fixture string) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir()}
+	w.charges = filepath.Join(w.dir, "charges.jsonl")
 	w.write("fixture.yaml", fixture, 0o600)
 	p := start(t, w.dir, "sandbox", "--db", "sandbox.db", "--fixture", "fixture.yaml", "--charges", w.charges)
 	p.ready(&w.sandbox)
