@@ -1,0 +1,91 @@
+//go:build browser
+
+package crashtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"perennial/cmd/perennial/internal/browsertest"
+	"perennial/ledger"
+)
+
+// unloaded waits for what a page shows that has been open since the document was marked.
+func unloaded(script string) action {
+	return holds(`window.unloaded === true && (` + script + `)`)
+}
+
+// TestBrowserMoneyJourney: a person finds on the pages whether the money is right. The
+// figures are those of the command line, both proofs come to the page by themselves, and a
+// label of the statement leads to its operations.
+func TestBrowserMoneyJourney(t *testing.T) {
+	w := newWorld(t, 6)
+	_, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("order", "--item", "off_us_1=2", "--id", "bought", "--label", "team=ads", "--wait")
+	w.mustCLI("renew", "px_1", "px_2", "--id", "renewed", "--label", "team=shop", "--wait")
+	var b ledger.Balance
+	if err := json.Unmarshal([]byte(w.mustCLI("ledger", "balance", "-o", "json")), &b); err != nil {
+		t.Fatal(err)
+	}
+	ctx := chromium(t)
+	w.signIn(ctx)
+	does(ctx, t, chromedp.Click(`//dt[text()="Wallet, by the book"]/following-sibling::dd/a`), shows("Is it right?"))
+	for _, x := range []struct {
+		name  string
+		cents int64
+	}{{"Funding", b.FundingCents}, {"Charged, with what is in suspense", -b.ChargedCents}, {"Refunded", b.RefundedCents}, {"Wallet", b.WalletCents}, {"In suspense", b.SuspenseCents}} {
+		if got, want := w.sumOf(ctx, x.name), fmt.Sprintf("%d.%02d", abs(x.cents)/100, abs(x.cents)%100); got != want || b.WalletCents == 0 || b.ChargedCents != 1200 {
+			t.Errorf("%s is %s, not %s", x.name, got, want)
+		}
+	}
+	// What is pressed is answered on the page, which follows by itself: nothing else happens
+	// that would have it loaded again.
+	does(ctx, t, chromedp.Click(`//button[text()="Verify"]`), shows("rows folded again to the same tables and balances"))
+	does(ctx, t, chromedp.Click(`//button[text()="Compare"]`), shows("Books and provider agree to the cent"))
+
+	does(ctx, t, chromedp.Click(`//a[text()="Statements, by month and label"]`), shows("Statement of "+time.Now().UTC().Format("January 2006")), shows("team=shop"))
+	if got, want := w.sumOf(ctx, "Balance carried forward"), fmt.Sprintf("%d.%02d", b.WalletCents/100, b.WalletCents%100); got != want {
+		t.Errorf("the statement's wallet is %s, not %s", got, want)
+	}
+	does(ctx, t, chromedp.Click(`//td/a[text()="team=shop"]`), shows("renewed/0001"))
+	if browsertest.Says[bool](ctx, t, `document.querySelector("main").innerText.includes("bought/1")`) {
+		t.Error("an operation of another label is shown")
+	}
+}
+
+func abs(n int64) int64 { return max(n, -n) }
+
+// sumOf is the amount of a row of the page's first table, without sign, commas and currency.
+func (w *world) sumOf(ctx context.Context, row string) string {
+	return browsertest.Says[string](ctx, w.t, fmt.Sprintf(`[...document.querySelectorAll("table.sum tr")].find((r) => r.cells[0].innerText.trim() === %q)?.cells[1].innerText.replace(/[^0-9.]/g, "") ?? document.querySelector("table.sum").innerText`, row))
+}
+
+// TestBrowserOpenPageFollows: what happens is on the open page before the next thing is done,
+// in the order in which it happened, without a load by hand.
+func TestBrowserOpenPageFollows(t *testing.T) {
+	w := newWorld(t, 4)
+	_, line := w.run()
+	awaitReady(t, line)
+	ctx := chromium(t)
+	w.signIn(ctx)
+	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/operations"), shows("None."), chromedp.Evaluate[chromedp.Void](`window.unloaded = true; undefined`))
+	first := `document.querySelector("main tbody a")?.innerText === `
+	for n := 1; n <= 4; n++ {
+		id := fmt.Sprintf("live-%d", n)
+		w.mustCLI("renew", fmt.Sprintf("px_%d", n), "--id", id, "--wait")
+		does(ctx, t, unloaded(first+fmt.Sprintf("%q", id+"/0001")), shows("completed"))
+	}
+	if got := browsertest.Says[string](ctx, t, `[...document.querySelectorAll("main tbody a")].map((a) => a.innerText).join(" ")`); got != "live-4/0001 live-3/0001 live-2/0001 live-1/0001" {
+		t.Errorf("the page shows %s", got)
+	}
+	// What happens while somebody types is shown when that is over.
+	does(ctx, t, chromedp.Focus(`input[name="label"]`))
+	w.mustCLI("renew", "px_1", "--id", "typed", "--wait")
+	does(ctx, t, chromedp.Blur(`input[name="label"]`), unloaded(first+`"typed/0001"`))
+}
