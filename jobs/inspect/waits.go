@@ -20,7 +20,7 @@ func waitsFor(records []fact.Operation, pauses []ledger.Pause) string {
 		if waiting || o.State == fact.StateAccepted {
 			for _, p := range pauses {
 				if p.Scope == decide.ScopeAccount || p.Scope == string(o.Kind) {
-					return pauseText(p)
+					return PauseText(p)
 				}
 			}
 		}
@@ -36,8 +36,8 @@ func waitsFor(records []fact.Operation, pauses []ledger.Pause) string {
 	return ""
 }
 
-// pauseText says what is paused, why, since when and until when.
-func pauseText(p ledger.Pause) string {
+// PauseText says what is paused, why, since when and until when.
+func PauseText(p ledger.Pause) string {
 	what := "the account is paused"
 	if p.Scope != decide.ScopeAccount {
 		what = p.Scope + " is paused"

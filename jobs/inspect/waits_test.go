@@ -12,7 +12,7 @@ import (
 func TestAPauseSaysOnceWhatEndsIt(t *testing.T) {
 	t.Parallel()
 	for _, detail := range []string{"by ann: a look", "the wallet differs. Look at it, then `perennial account resume`"} {
-		text := pauseText(ledger.Pause{Scope: decide.ScopeAccount, Detail: detail})
+		text := PauseText(ledger.Pause{Scope: decide.ScopeAccount, Detail: detail})
 		if strings.Count(text, "perennial account resume") != 1 {
 			t.Errorf("%s", text)
 		}

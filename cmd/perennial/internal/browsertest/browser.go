@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"perennial/ledger/sleep"
 )
@@ -83,6 +84,21 @@ func Holds(condition string) Action {
 // Shows waits until the text of the page holds something, over navigations.
 func Shows(text string) Action {
 	return Holds(fmt.Sprintf("document.body !== null && document.body.innerText.includes(%q)", text))
+}
+
+// TabTo presses Tab until a condition holds.
+func TabTo(condition string) Action {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		for range 1000 {
+			if is, err := chromedp.Evaluate[bool](condition)(ctx, target); err != nil || is {
+				return err
+			}
+			if _, err := chromedp.KeyEvent(kb.Tab)(ctx, target); err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("no Tab comes to where %s", condition)
+	})
 }
 
 // LooksLike has the browser be so wide, and prefer light or dark.

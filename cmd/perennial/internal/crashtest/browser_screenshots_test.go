@@ -88,7 +88,7 @@ func settledPage() action {
 }
 
 // shot is a picture of the page: whole, or its top.
-func shot(ctx context.Context, t *testing.T, width int64, scheme string) []byte {
+func shot(ctx context.Context, t *testing.T, width int64) []byte {
 	t.Helper()
 	does(ctx, t, settledPage())
 	high := min(int64(shotHeight), browsertest.Says[int64](ctx, t, "document.documentElement.scrollHeight"))
@@ -130,7 +130,7 @@ func TestBrowserScreenshots(t *testing.T) {
 		for _, width := range []int64{360, 1280, 2560} {
 			for _, scheme := range []string{"light", "dark"} {
 				does(ctx, t, looksLike(width, scheme), chromedp.Navigate(line.HTTP+page.path), shows(page.shows))
-				picture := shot(ctx, t, width, scheme)
+				picture := shot(ctx, t, width)
 				all += len(picture)
 				name := filepath.Join(dir, fmt.Sprintf("web-%s-%d-%s.png", page.name, width, scheme))
 				if err := os.WriteFile(name, picture, 0o644); err != nil {

@@ -37,6 +37,7 @@ type account struct {
 	recent jobs.ProviderWindow // the requests of the last minutes
 
 	webhooks []*webhook.Sink
+	letters  sync.Mutex // one dead letter is looked after at a time
 
 	started chan struct{} // closed when it works, or is known not to for now
 	once    sync.Once

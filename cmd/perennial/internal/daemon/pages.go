@@ -130,6 +130,9 @@ func (p pageAccount) Ask(ctx context.Context, verb string, question, answer any)
 	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
 		return errors.New(refused.Description)
 	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return web.ErrNoAnswer
+	}
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,8 @@ const (
 // message id would guard no better: the stream forgets it after its duplicate window,
 // which is at its minimum.
 func (a *account) deadRequeue(ctx context.Context, q DeadRequest) (ChangedAnswer, error) {
+	a.letters.Lock() // a second request for the letter finds it gone
+	defer a.letters.Unlock()
 	letter, err := a.letterOf(ctx, &q)
 	if err != nil {
 		return ChangedAnswer{}, err
@@ -64,6 +66,8 @@ func (a *account) deadRequeue(ctx context.Context, q DeadRequest) (ChangedAnswer
 // deadDrop removes a dead command for good, behind the fact that says who did: an end
 // between both leaves the letter, and it can be dropped again.
 func (a *account) deadDrop(ctx context.Context, q DeadRequest) (ChangedAnswer, error) {
+	a.letters.Lock()
+	defer a.letters.Unlock()
 	if _, err := a.letterOf(ctx, &q); err != nil {
 		return ChangedAnswer{}, err
 	}

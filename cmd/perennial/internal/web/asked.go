@@ -5,6 +5,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"perennial/jobs"
@@ -13,6 +14,10 @@ import (
 
 // askWithin bounds what a page waits for of a runner.
 const askWithin = 3 * time.Second
+
+// ErrNoAnswer is the error of Account.Ask where the question may have been taken and was
+// not answered in time: a change may have been made, or may be yet.
+var ErrNoAnswer = errors.New("the runner has not answered in time")
 
 // askNow is a runner's answer to a verb that changes nothing.
 func askNow[T any](ctx context.Context, s *Server, a Account, verb string) Made[T] {

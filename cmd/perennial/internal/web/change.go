@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // change is one kind of change: from a form to a verb's request, and to the command that
@@ -127,6 +129,7 @@ func reinstate(form func(string) string) (map[string]any, []string, error) {
 type changedView struct {
 	Does    string
 	Done    bool
+	Unknown bool // it may have been done, or may be yet
 	Why     string
 	Warning string
 	Back    string
@@ -152,6 +155,9 @@ func (s *Server) change(q accountRequest) {
 	if err == nil && reason == "" {
 		err = errors.New("say why: the reason is kept with your name")
 	}
+	if err == nil {
+		err = s.isLikely(q.Context(), q.account, question, form("sure") == "yes")
+	}
 	code := http.StatusOK
 	if err == nil {
 		command = append(command, "--by", q.session.Name, "--reason", reason)
@@ -161,9 +167,48 @@ func (s *Server) change(q accountRequest) {
 	if out.Done = err == nil; err != nil {
 		out.Why, code = err.Error(), http.StatusUnprocessableEntity
 	}
+	if out.Unknown = errors.Is(err, ErrNoAnswer); out.Unknown {
+		code = http.StatusGatewayTimeout
+	}
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", q.PathValue("what")).WithField("done", out.Done).Info("a change was asked for on the pages")
 	v.Data = out
 	s.page(q.to, q.Request, "changed", code, v)
+}
+
+// farOff is how many times more, or less, than what is at stake an answer has to be before
+// it is asked for twice.
+const farOff = 2
+
+// isLikely refuses an answer to a review whose amount is far from what is at stake, unless
+// the person is sure: what it books bounds what is bought and renewed afterwards.
+func (s *Server) isLikely(ctx context.Context, a Account, question map[string]any, sure bool) error {
+	cents, charged := question["charged_cents"].(int64)
+	if !charged || sure {
+		return nil
+	}
+	id, _ := question["id"].(string)
+	line, _ := question["line"].(string)
+	o, err := a.Ledger().Operation(ctx, id)
+	if err != nil {
+		return nil //nolint:nilerr // the runner says what is wrong with it
+	}
+	stake := max(o.EstimateCents, o.ChargedCents-o.RefundedCents)
+	if line != "" {
+		lines, err := a.Ledger().Lines(ctx, id)
+		if err != nil {
+			return err
+		}
+		for _, x := range lines {
+			if x.ProxyID == line {
+				stake = x.ChargedCents - x.RefundedCents
+			}
+		}
+	}
+	if stake > 0 && (cents > farOff*stake || farOff*cents < stake) {
+		currency, _ := currencyOf(ctx, a)
+		return fmt.Errorf("%s is far from %s, which is at stake: go back, mark that the amount is right, and answer again", fact.Amount(cents, currency), fact.Amount(stake, currency))
+	}
+	return nil
 }
 
 // do asks the verb.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -69,13 +70,20 @@ func (h *rig) stock(hours map[string]int) {
 // renewed is a renewal of a proxy that was paid for.
 func (h *rig) renewed(command, proxy string, cents int64, expiry time.Time) {
 	h.t.Helper()
+	h.settles(command, fact.Line{ProxyID: proxy, State: fact.LineSucceeded, ChargedCents: cents}, expiry)
+}
+
+// settles is a renewal of one proxy, and what it came to.
+func (h *rig) settles(command string, line fact.Line, expiry time.Time) {
+	h.t.Helper()
+	status := map[bool]string{true: "completed", false: "failed"}[line.State == fact.LineSucceeded]
 	ref := fact.Ref{CommandID: command, OperationID: command + "/0001"}
 	check(h.t, h.main.Write(h.t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(
 			fact.CommandAccepted{Ref: fact.Ref{CommandID: command}, Kind: fact.KindRenewal, Content: json.RawMessage(`{}`), DurationDays: 30,
-				Operations: []fact.Planned{{OperationID: ref.OperationID, Chunk: "0001", Generation: 1, Key: "key-" + command, ProxyIDs: []string{proxy}}}},
-			fact.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + command, Body: "{}", SentAt: noon, Observed: map[string]time.Time{proxy: expiry}},
-			fact.RenewalSettled{Ref: ref, Status: "completed", Attempt: 1, Lines: fact.Lines{ChargedCents: cents, Items: []fact.Line{{ProxyID: proxy, State: fact.LineSucceeded, ChargedCents: cents}}}})
+				Operations: []fact.Planned{{OperationID: ref.OperationID, Chunk: "0001", Generation: 1, Key: "key-" + command, ProxyIDs: []string{line.ProxyID}}}},
+			fact.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + command, Body: "{}", SentAt: noon, Observed: map[string]time.Time{line.ProxyID: expiry}},
+			fact.RenewalSettled{Ref: ref, Status: status, Attempt: 1, Lines: fact.Lines{ChargedCents: line.ChargedCents, RefundedCents: line.RefundedCents, Items: []fact.Line{line}}})
 	}))
 }
 
@@ -158,14 +166,15 @@ func TestTheCalendarSaysWhatExpiresAndWhatItCosts(t *testing.T) {
 // TestAProxySaysWhyItIsNotRenewed: the first sentence of its page answers it.
 func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 	h := newRig(t)
-	h.stock(map[string]int{"px_ok": 200, "px_due": 5, "px_left": 6, "px_2": 50, "px_retired": 10, "px_paid": 8, "px_new": 9})
+	h.stock(map[string]int{"px_ok": 200, "px_due": 5, "px_left": 6, "px_2": 50, "px_retired": 10, "px_paid": 8, "px_new": 9, "px_failed": 9})
 	h.renewed("paid", "px_paid", 450, noon.Add(8*time.Hour))
 	h.renewed("new", "px_new", 450, noon.Add(9*time.Hour))
+	h.settles("failed", fact.Line{ProxyID: "px_failed", State: fact.LineFailed, ChargedCents: 411, RefundedCents: 411}, noon.Add(9*time.Hour))
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		if err := tx.Append(fact.ProxyRetired{ProxyID: "px_retired", By: "ada", Reason: "let go"}); err != nil {
 			return err
 		}
-		if err := tx.Stale("px_new"); err != nil {
+		if err := errors.Join(tx.Stale("px_new"), tx.Stale("px_failed")); err != nil {
 			return err
 		}
 		return tx.Observe(1, ledger.Proxy{ProxyID: "px_never", SeenAt: noon}, ledger.Proxy{ProxyID: "px_paid", CountryCode: "US", ExpiresAt: new(noon.Add(8 * time.Hour)), SeenAt: noon})
@@ -182,6 +191,7 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 		"px_2":       "It is not renewed: its renewal is held,",
 		"px_retired": "It is not renewed: it was retired",
 		"px_never":   "It is never due",
+		"px_failed":  "Its last renewal ended without renewing it: ",
 		"px_new":     "It was renewed, and the new expiry has not been read yet.",
 		"px_paid":    "It is left out of sweeps: a renewal for this expiry was paid",
 	} {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -15,19 +16,19 @@ const (
 	liveEvery = 500 * time.Millisecond
 	// liveBeat is how often a page hears that the server lives.
 	liveBeat = 10 * time.Second
-	// maxLive bounds the open pages of all people.
+	// maxLive bounds the open pages of all people, maxOwn those of one.
 	maxLive = 200
+	maxOwn  = 20
 )
 
 // changes tells an open page when the ledger of an account that its person may see has
 // grown, or a figure has been made in the background. The page is what it was otherwise: without it a person loads it again.
 func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
-	if s.live.Add(1) > maxLive {
-		s.live.Add(-1)
+	if !s.live.open(x.Name) {
 		http.Error(w, "too many open pages", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.live.Add(-1)
+	defer s.live.close(x.Name)
 	control := http.NewResponseController(w)
 	if err := control.SetWriteDeadline(time.Time{}); err != nil {
 		http.Error(w, "this connection cannot be kept open", http.StatusNotImplemented)
@@ -106,5 +107,36 @@ func (s *Server) watch(ctx context.Context, a Account, seq int64, grown chan<- s
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// openPages counts the open pages by whose they are.
+type openPages struct {
+	mu  sync.Mutex
+	all int
+	of  map[string]int
+}
+
+// open counts one more; false where there are too many.
+func (o *openPages) open(name string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.all >= maxLive || o.of[name] >= maxOwn {
+		return false
+	}
+	if o.of == nil {
+		o.of = map[string]int{}
+	}
+	o.all++
+	o.of[name]++
+	return true
+}
+
+func (o *openPages) close(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all--
+	if o.of[name]--; o.of[name] == 0 {
+		delete(o.of, name)
 	}
 }

@@ -156,6 +156,24 @@ func TestLoginsAreBounded(t *testing.T) {
 	if limited < 3 {
 		t.Errorf("%d logins were refused for their number", limited)
 	}
+	h.signIn(h.browser(), Person{Name: "ada", Role: Viewer}) // who has a link is not kept out by those who guess
+}
+
+// TestOnePersonDoesNotTakeAllOpenPages.
+func TestOnePersonDoesNotTakeAllOpenPages(t *testing.T) {
+	var o openPages
+	for n := range maxOwn + 5 {
+		if o.open("eve") != (n < maxOwn) {
+			t.Fatalf("page %d of one person", n+1)
+		}
+	}
+	if !o.open("ada") {
+		t.Error("another person has none left")
+	}
+	o.close("eve")
+	if !o.open("eve") {
+		t.Error("a page that was closed counts")
+	}
 }
 
 func TestAnotherSiteChangesNothing(t *testing.T) {
@@ -194,7 +212,7 @@ func TestAnotherSiteChangesNothing(t *testing.T) {
 	if header.Get("Cache-Control") != "no-store" || header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%v", header)
 	}
-	for _, next := range []string{"https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)"} {
+	for _, next := range []string{"https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil.example", "/\n/evil.example", "/\x00/evil.example", "javascript:alert(1)"} {
 		if got := localPath(next); got != "/" {
 			t.Errorf("a login leads to %s", got)
 		}

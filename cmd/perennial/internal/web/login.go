@@ -24,10 +24,10 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if code := r.URL.Query().Get("code"); code != "" {
-		if !s.mayTry(w) {
+		p, ok := s.sessions.redeem(code)
+		if !ok && !s.mayTry(w) {
 			return
 		}
-		p, ok := s.sessions.redeem(code)
 		if !ok {
 			s.askAgain(w, r, "This link was used before, or is older than five minutes, or of before the last start. `perennial web login` prints another one.")
 			return
@@ -52,9 +52,6 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, code int, wro
 
 // login takes a token.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
-	if !s.mayTry(w) {
-		return
-	}
 	tokens, err := s.Tokens()
 	if err != nil {
 		s.Log.WithError(err).Error("the tokens file cannot be read: no token signs in")
@@ -62,6 +59,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p, ok := owner(tokens, r.PostFormValue("token"))
+	if !ok && !s.mayTry(w) {
+		return
+	}
 	if !ok {
 		s.askAgain(w, r, "This token is not known.")
 		return
@@ -69,7 +69,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	s.enter(w, r, p, localPath(r.PostFormValue("next")))
 }
 
-// mayTry bounds how fast codes and tokens are tried.
+// mayTry bounds how fast codes and tokens are tried in vain. Who has one that is right is
+// not kept out by those who guess: both have 256 random bits.
 func (s *Server) mayTry(w http.ResponseWriter) bool {
 	if s.logins.Allow() {
 		return true
@@ -94,7 +95,8 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request, x session) {
 // localPath is a path of this server, "/" for anything else: a link to the login must not
 // lead to another site.
 func localPath(next string) string {
-	if !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n") {
+	isOdd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' } // browsers drop some of them: /<tab>/host is //host
+	if !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsFunc(next, isOdd) {
 		return "/"
 	}
 	return next

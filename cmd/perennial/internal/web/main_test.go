@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +53,9 @@ type book struct {
 	mu     sync.Mutex
 	asked  []asked
 	answer map[string]any // by verb; what has none is refused
+	silent bool           // it does not answer in time
+	role   string         // "": active
+	nats   string         // what is wrong with NATS
 
 	letters   []Letter
 	provider  []Credential // what the provider says; nil: it does not answer
@@ -66,9 +70,9 @@ func (b bookAccount) AccountName() string             { return b.of.name }
 func (b bookAccount) Ledger() *ledger.Ledger          { return b.of.Ledger }
 func (b bookAccount) Schedules() []schedules.Schedule { return b.of.schedules }
 func (bookAccount) ReadList(string) ([]byte, error)   { return nil, os.ErrNotExist }
-func (bookAccount) Role() string                      { return "active" }
-func (bookAccount) Health() []Check {
-	return []Check{{Name: "provider", Detail: "it does not answer <b>now</b>", Since: noon}, {Name: "nats", OK: true}}
+func (b bookAccount) Role() string                    { return cmp.Or(b.of.role, "active") }
+func (b bookAccount) Health() []Check {
+	return []Check{{Name: "provider", Detail: "it does not answer <b>now</b>", Since: noon}, {Name: "nats", OK: b.of.nats == "", Detail: b.of.nats}}
 }
 
 func (b bookAccount) Letters(_ context.Context, after uint64) iter.Seq2[Letter, error] {
@@ -112,6 +116,9 @@ func (b bookAccount) Ask(_ context.Context, verb string, question, answer any) e
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
 	b.of.asked = append(b.of.asked, asked{verb, q})
+	if b.of.silent {
+		return ErrNoAnswer
+	}
 	said, ok := b.of.answer[verb]
 	if !ok {
 		return errors.New("the runner says no to " + verb)

@@ -183,7 +183,7 @@ func happensNext(o fact.Operation, waitsFor string) string {
 	case fact.StateSending:
 		return "The provider's reply is awaited. Where none comes, the same bytes go again under the same key."
 	case fact.StateWaiting:
-		if waitsFor != "" && o.NextAt == nil {
+		if waitsFor != "" && !strings.HasPrefix(waitsFor, "it is sent again at ") { // a pause
 			return waitsFor
 		}
 		return "The same bytes go again under the same key" + at + "."

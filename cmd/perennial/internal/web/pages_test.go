@@ -162,6 +162,66 @@ func TestAChangeThatCannotBeIsSaid(t *testing.T) {
 	}
 }
 
+// TestAChangeThatWasNotAnsweredIsNotCalledNotDone: it may have been done.
+func TestAChangeThatWasNotAnsweredIsNotCalledNotDone(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/a/main/reviews")
+	h.main.silent = true
+	fields := map[string]string{"form": formOf(t, page), "reason": "x", "id": "r1/0001", "answer": "not_charged", "review": reviewKey(ledger.Review{OperationID: "r1/0001"})}
+	for path, want := range map[string]int{"/a/main/change/resolve": http.StatusGatewayTimeout, "/a/main/change/sweep": http.StatusGatewayTimeout, "/a/main/resolve": http.StatusOK} {
+		code, body := h.post(h.client, path, h.server.URL, fields)
+		if code != want || strings.Contains(body, "Not done") || strings.Contains(body, "no: ") || !strings.Contains(strings.ToLower(body), "not known") || !strings.Contains(body, `<a href="/a/main/log">What people decided`) {
+			t.Errorf("%s: %d\n%s", path, code, body)
+		}
+	}
+}
+
+// TestAnAmountThatIsFarOffIsAskedForTwice.
+func TestAnAmountThatIsFarOffIsAskedForTwice(t *testing.T) {
+	h := newRig(t)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(
+			fact.CommandAccepted{Ref: fact.Ref{CommandID: "o1"}, Kind: fact.KindOrder, Content: []byte(`{}`), EstimateCents: 411, Operations: []fact.Planned{{OperationID: "o1/1", Chunk: "1", Generation: 1, Key: "k"}}},
+			fact.OperationSending{Ref: fact.Ref{CommandID: "o1", OperationID: "o1/1"}, Attempt: 1, Key: "k", Body: "{}", SentAt: noon},
+			fact.OperationReview{Ref: fact.Ref{CommandID: "o1", OperationID: "o1/1"}, Attempt: 1, Ambiguous: true, Reason: "lost"})
+	}))
+	h.main.answer["resolve"] = map[string]any{"changed": 1}
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/a/main/reviews")
+	for amount, far := range map[string]bool{"4.11": false, "8.22": false, "1000000.00": true, "0.41": true} {
+		fields := map[string]string{"form": formOf(t, page), "reason": "x", "id": "o1/1", "answer": "charged", "amount": amount, "review": reviewKey(ledger.Review{OperationID: "o1/1"})}
+		for path, done := range map[string]string{"/a/main/change/resolve": "Done:", "/a/main/resolve": "1 of 1 answered"} {
+			if _, body := h.post(h.client, path, h.server.URL, fields); strings.Contains(body, done) == far || strings.Contains(body, "is far from 4.11 USD") != far {
+				t.Errorf("%s, %s:\n%s", path, amount, body)
+			}
+			fields["sure"] = "yes"
+			if _, body := h.post(h.client, path, h.server.URL, fields); !strings.Contains(body, done) {
+				t.Errorf("%s, %s, sure:\n%s", path, amount, body)
+			}
+			delete(fields, "sure")
+		}
+	}
+	fields := map[string]string{"form": formOf(t, page), "reason": "x", "answer": "at_stake", "review": reviewKey(ledger.Review{OperationID: "r1/0001"})}
+	if _, body := h.post(h.client, "/a/main/resolve", h.server.URL, fields); !strings.Contains(body, "0 of 1 answered") {
+		t.Errorf("an answer of what is at stake books nothing:\n%s", body)
+	}
+}
+
+// TestAStandbyWithoutNATSDoesNotSayWhoHasTheAccount.
+func TestAStandbyWithoutNATSDoesNotSayWhoHasTheAccount(t *testing.T) {
+	h := newRig(t)
+	h.main.role = "standby"
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	if _, page, _ := h.get("/a/main/money"); !strings.Contains(page, "another one has the account") {
+		t.Error("a standby does not say that it follows")
+	}
+	h.main.nats = "NATS does not answer since a minute"
+	if _, page, _ := h.get("/a/main/money"); strings.Contains(page, "another one has the account.") || !strings.Contains(page, "NATS does not answer since a minute") {
+		t.Errorf("without NATS:\n%s", page)
+	}
+}
+
 func TestAnOpenPageHearsOfAChange(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})

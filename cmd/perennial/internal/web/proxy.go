@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"perennial/jobs/decide"
@@ -173,7 +174,8 @@ func (s *Server) whyOf(ctx context.Context, a Account, v *proxyView, of schedule
 	status, problem := s.statusOf(ctx, a, of.Name)
 	switch {
 	case barred == schedules.ReasonUnread || barred == schedules.ReasonNotShown:
-		out.Good, out.At, out.Text = true, nil, "It was renewed, and the new expiry has not been read yet."
+		out.At = nil
+		out.afterRenewal(v.Renewals)
 	case barred == schedules.ReasonPerson || barred == schedules.ReasonBackoff:
 		out.Text, out.At = "It is not renewed: "+barred+".", nil
 		if last := lastEnding(v.Renewals); last != nil {
@@ -195,6 +197,16 @@ func (s *Server) whyOf(ctx context.Context, a Account, v *proxyView, of schedule
 		out.Text = "Whether its schedule runs is not known (" + problem + "); by its configuration the sweep that renews it is"
 	}
 	return out, nil
+}
+
+// afterRenewal is why for a proxy that was not read again since its last renewal ended.
+func (out *verdict) afterRenewal(all []ledger.ProxyRenewal) {
+	ended := slices.IndexFunc(all, func(r ledger.ProxyRenewal) bool { return !r.Open })
+	if last := lastEnding(all); last != nil && ended >= 0 && all[ended].OperationID == last.OperationID {
+		out.Text, out.Operation = "Its last renewal ended without renewing it: "+reasonOf(last)+". Sweeps go on with it when its expiry has been read again.", last.OperationID
+		return
+	}
+	out.Good, out.Text = true, "It was renewed, and the new expiry has not been read yet."
 }
 
 func reasonOf(r *ledger.ProxyRenewal) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
 )
 
@@ -45,6 +46,8 @@ var functions = template.FuncMap{
 	},
 	"lag":        lag,
 	"reviewkey":  reviewKey,
+	"lastday":    func(end time.Time) string { return end.Add(-time.Nanosecond).Format(time.DateOnly) },
+	"pause":      inspect.PauseText,
 	"dayOfMonth": dayOfMonth,
 	"minutes":    func(seconds int64) int64 { return seconds / 60 },
 	"add":        func(a, b int64) int64 { return a + b },

@@ -81,6 +81,7 @@ func (v *reviewsView) add(r ledger.Review) {
 type answered struct {
 	What    string // operation, and proxy
 	Done    bool
+	Unknown bool // it may have been done, or may be yet
 	Why     string
 	Command string
 }
@@ -150,7 +151,7 @@ func (s *Server) resolveOne(ctx context.Context, q accountRequest, key, reason s
 				return "charged"
 			}
 		case "amount":
-			if cents, err := strconv.ParseInt(review.Get("cents"), 10, 64); q.PostFormValue("answer") == "at_stake" && err == nil {
+			if cents, err := strconv.ParseInt(review.Get("cents"), 10, 64); q.PostFormValue("answer") == "at_stake" && err == nil && cents > 0 {
 				return fmt.Sprintf("%d.%02d", cents/100, cents%100)
 			}
 		}
@@ -158,12 +159,18 @@ func (s *Server) resolveOne(ctx context.Context, q accountRequest, key, reason s
 	}
 	question, command, err := resolve(form)
 	if err == nil {
+		err = s.isLikely(ctx, q.account, question, form("sure") == "yes")
+	}
+	if err == nil && ctx.Err() != nil {
+		err = errors.New("it was not asked for: the answers before it took too long")
+	}
+	if err == nil {
 		command = append(command, "--by", q.session.Name, "--reason", reason)
 		one.Command = shell(append([]string{"perennial"}, append(command, "--account", q.account.AccountName())...))
 		_, err = s.do(ctx, q.account, changes["resolve"], question, q.session.Name, reason)
 	}
 	if one.Done = err == nil; err != nil {
-		one.Why = err.Error()
+		one.Why, one.Unknown = err.Error(), errors.Is(err, ErrNoAnswer)
 	}
 	return one
 }

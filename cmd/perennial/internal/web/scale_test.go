@@ -12,12 +12,12 @@ import (
 )
 
 var (
-	massOperations = flag.Int("pages.operations", 100_000, "renewals in the ledger of BenchmarkPages")
+	massOperations = flag.Int("pages.operations", 100_000, "renewals in the ledger of BenchmarkPages and TestBrowserPagesOfMany")
 	massProxies    = flag.Int("pages.proxies", 100_000, "proxies in it, over 60 days; those of the renewals among them")
 )
 
 // fill makes so many renewals and proxies.
-func fill(b *testing.B, h *rig) {
+func fill(b testing.TB, h *rig) {
 	b.Helper()
 	between := 60 * 24 * time.Hour / time.Duration(*massProxies)
 	for from := 0; from < max(*massOperations, *massProxies); from += 500 {

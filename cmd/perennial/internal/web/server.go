@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"iter"
 	"net/http"
-	"sync/atomic"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -78,7 +78,7 @@ type Server struct {
 	pages    map[string]*template.Template
 	handler  http.Handler
 	figures  *figures
-	live     atomic.Int64 // open connections of changes
+	live     openPages
 }
 
 // Logins that fail are as many in a row, and then one every so often, for everybody together:
@@ -180,6 +180,7 @@ type view struct {
 	Accounts []string
 	Account  string // the page's, "" for all
 	Standby  bool
+	Alone    string // why it is not known whether another runner has the account; "" where it is
 	CanAct   bool
 	Said     string // of a change that was just made
 	Command  string // the command that does the same as a change
@@ -225,6 +226,11 @@ func (s *Server) show(q accountRequest, name, title string, data any) {
 	v.Account, v.Standby = q.account.AccountName(), q.account.Role() == roleStandby
 	v.CanAct = q.session.MayChange(v.Account)
 	v.Data = data
+	for _, c := range q.account.Health() {
+		if v.Standby && !c.OK && strings.HasPrefix(c.Name, "nats") {
+			v.Alone = c.Detail
+		}
+	}
 	if waits, ok := data.(interface{ Pending() bool }); ok {
 		v.Pending = waits.Pending()
 	}

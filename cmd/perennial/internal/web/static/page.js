@@ -82,10 +82,35 @@ function hear(said) {
 localTimes(document);
 const once = document.querySelector("[data-once]"); // shown in answer to a form: never loaded again, and gone with the page
 addEventListener("pagehide", () => once?.remove());
-if (!once) {
+
+// A browser gives a stream up for good that is answered with an error, as while the runner
+// is started again behind a proxy.
+function follow() {
   const changes = new EventSource("/changes");
   for (const word of ["hello", "beat", "changed"]) {
     changes.addEventListener(word, hear);
   }
+  changes.addEventListener("error", () => {
+    if (changes.readyState === EventSource.CLOSED) {
+      setTimeout(follow, 5000);
+    }
+  });
+}
+if (!once) {
+  follow();
   setInterval(showHeard, 1000);
 }
+
+// A form is sent once: a second click would be answered with what the first has changed.
+addEventListener("submit", (sent) => {
+  if (sent.target.dataset.sent) {
+    sent.preventDefault();
+  }
+  sent.target.dataset.sent = "1";
+  setTimeout(() => delete sent.target.dataset.sent, 10000); // it may have been stopped
+});
+addEventListener("pageshow", () => {
+  for (const form of document.forms) {
+    delete form.dataset.sent;
+  }
+});

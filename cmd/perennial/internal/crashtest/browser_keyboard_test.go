@@ -1,0 +1,76 @@
+//go:build browser
+
+package crashtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"perennial/cmd/perennial/internal/browsertest"
+)
+
+// reachable are what Tab comes to, in the order of the document: a group of radio buttons is
+// one stop.
+const reachable = `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, summary, [tabindex='0']")]
+	.filter((e) => e.checkVisibility() && !e.disabled && !(e.type === "radio" && e !== e.form.querySelector("input[type=radio][name=" + e.name + "]")))`
+
+// TestBrowserKeyboard: from the link to the content on, Tab comes to every link, button and
+// field in the order of the page, and shows where it is; a review is answered by keyboard alone.
+func TestBrowserKeyboard(t *testing.T) {
+	w, _, line := lostReply(t)
+	ctx := chromium(t)
+	w.signIn(ctx)
+	for _, path := range []string{"/", "/a/main/operations", "/a/main/reviews"} {
+		does(ctx, t, chromedp.Navigate(line.HTTP+path), settledPage())
+		want := browsertest.Says[int](ctx, t, reachable+`.length`)
+		if want < 12 {
+			t.Errorf("%s has %d stops", path, want)
+		}
+		stops, unseen := tabThrough(ctx, t, want)
+		if len(stops) < want {
+			t.Errorf("%s: Tab comes to %d stops of %d", path, len(stops), want)
+		}
+		for n, at := range stops {
+			if at != n {
+				t.Errorf("%s: Tab %d comes to stop %d of %d: %s", path, n+1, at, want, browsertest.Says[string](ctx, t, fmt.Sprintf("(%s)[%d]?.outerHTML ?? 'none'", reachable, n)))
+				break
+			}
+		}
+		if len(unseen) > 0 {
+			t.Errorf("%s: the focus is not seen on %q", path, unseen)
+		}
+	}
+	w.answerByKeyboard(ctx, line.HTTP)
+	w.mustCLI("ledger", "reconcile")
+}
+
+// tabThrough presses Tab until it has come out at so many stops, and says at which, and where
+// the focus is not seen. A field of a date takes several.
+func tabThrough(ctx context.Context, t *testing.T, want int) (stops []int, unseen []string) {
+	t.Helper()
+	for pressed := 0; len(stops) < want && pressed < 3*want; pressed++ {
+		does(ctx, t, chromedp.KeyEvent(kb.Tab))
+		stops = slices.Compact(append(stops, browsertest.Says[int](ctx, t, reachable+`.indexOf(document.activeElement)`)))
+		seen := browsertest.Says[string](ctx, t, `(() => { const e = document.activeElement, s = getComputedStyle(e), r = e.getBoundingClientRect();
+			return s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2 && r.right > 0 && r.bottom > 0 && r.top < innerHeight ? "" : e.outerHTML.slice(0, 80); })()`)
+		if seen != "" {
+			unseen = append(unseen, seen)
+		}
+	}
+	return stops, slices.Compact(unseen)
+}
+
+// answerByKeyboard answers the review of lostReply.
+func (w *world) answerByKeyboard(ctx context.Context, pages string) {
+	w.t.Helper()
+	to := browsertest.TabTo
+	does(ctx, w.t, chromedp.Navigate(pages+"/a/main/reviews"), settledPage(),
+		to(`document.activeElement.innerText === "lost/0001"`), chromedp.KeyEvent(kb.Enter), shows("What a person may answer"),
+		to(`document.activeElement.name === "answer"`), chromedp.KeyEvent(" "), to(`document.activeElement.name === "amount"`), chromedp.KeyEvent("3.00"),
+		to(`document.activeElement.name === "reason"`), chromedp.KeyEvent("the provider's site shows it"), chromedp.KeyEvent(kb.Enter), shows("Done: answer a review"))
+}
