@@ -115,8 +115,8 @@ of the commands and the follower of the events are a process of their own too.
 
 --in-flight 1 gives the latency of one user who waits, --drain the rate of a queue that
 stands full, --open-pages N what it costs that so many people look at the pages of
-` + "`run`" + ` meanwhile, each of which is loaded again whenever something has changed (twice
-a second at most). --accounts N gives the rate of N accounts together, --rows N what a long journal
+` + "`run`" + ` meanwhile, each of which is loaded again whenever something has changed (every
+0.8 s at most). --accounts N gives the rate of N accounts together, --rows N what a long journal
 costs: it needs some 2 kB of the temporary directory for each row, and a while.
 
 With --nats URL the same commands are carried out once more through that NATS server or

@@ -15,8 +15,8 @@ const (
 	figureWait = 25 * time.Millisecond
 	// figureWithin bounds the making of one.
 	figureWithin = 5 * time.Minute
-	// figureShare bounds the time that is spent on one figure: a fiftieth.
-	figureShare = 50
+	// figureShare bounds the time that is spent on one figure: a hundredth.
+	figureShare = 100
 	// quick is what needs no pause.
 	quick = 20 * time.Millisecond
 	// failedShare is the same behind a failure, which may be over.
@@ -94,7 +94,7 @@ func (m Made[T]) Known() bool { return !m.At.IsZero() }
 func (m Made[T]) Pending() bool { return m.At.IsZero() && m.Err == "" }
 
 // lately is the figure of a name, which make makes: at most so old, unless its making takes
-// more than a fiftieth of that time. An older one is returned while a new one is made;
+// more than a hundredth of that time. An older one is returned while a new one is made;
 // where there is none, or it is to be of now (fresh is 0), it waits a little.
 func lately[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
 	one := f.ask(name, fresh, func(ctx context.Context) (any, error) { return produce(ctx) })

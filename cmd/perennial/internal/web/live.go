@@ -13,7 +13,7 @@ import (
 
 const (
 	// liveEvery is the least time between two words to one page.
-	liveEvery = 500 * time.Millisecond
+	liveEvery = 800 * time.Millisecond
 	// liveBeat is how often a page hears that the server lives.
 	liveBeat = 10 * time.Second
 	// maxLive bounds the open pages of all people, maxOwn those of one.

@@ -22,7 +22,7 @@ const (
 	// daysListed is how many days are summed one by one.
 	daysListed = 31
 	// bookKept is for how long sums over the book are shown before they are made again.
-	bookKept = 30 * time.Second
+	bookKept = time.Minute
 )
 
 // moneyView is the book.
