@@ -36,7 +36,8 @@ func (i Identity) OfPages() (web.Identity, error) {
 	return identity, nil
 }
 
-// validateIdentity refuses what lets in nobody, or whoever writes a header.
+// validateIdentity refuses an http.identity under which no person can sign in, or under
+// which any client that writes the header can.
 func (c *Config) validateIdentity() error {
 	if _, err := c.HTTP.Identity.OfPages(); err != nil {
 		return err

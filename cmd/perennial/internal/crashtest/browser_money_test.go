@@ -84,7 +84,7 @@ func TestBrowserOpenPageFollows(t *testing.T) {
 	if got := browsertest.Says[string](ctx, t, `[...document.querySelectorAll("main tbody a")].map((a) => a.innerText).join(" ")`); got != "live-4/0001 live-3/0001 live-2/0001 live-1/0001" {
 		t.Errorf("the page shows %s", got)
 	}
-	// What happens while somebody types is shown when that is over.
+	// A page is not loaded again while one of its fields has the focus, and is behind that.
 	does(ctx, t, chromedp.Focus(`input[name="label"]`))
 	w.mustCLI("renew", "px_1", "--id", "typed", "--wait")
 	does(ctx, t, chromedp.Blur(`input[name="label"]`), unloaded(first+`"typed/0001"`))

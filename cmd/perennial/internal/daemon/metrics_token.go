@@ -31,12 +31,13 @@ func metricsTokenOf(c *config.Config) func() (string, error) {
 }
 
 // behindToken answers those who send the token, in the Authorization header as a bearer
-// token, or everybody where there is none. A token that cannot be read lets nobody in.
+// token; every request where no token file is configured; none while the file cannot be
+// read.
 func behindToken(token func() (string, error), log *logrus.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		want, err := token()
 		if err != nil {
-			log.WithError(err).Error("the token of /metrics cannot be read: nobody gets the metrics")
+			log.WithError(err).Error("the token file of /metrics cannot be read: every request for /metrics is refused")
 			http.Error(w, "the token of /metrics cannot be read; the log says why", http.StatusInternalServerError)
 			return
 		}

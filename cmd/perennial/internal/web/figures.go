@@ -21,7 +21,7 @@ const (
 	quick = 20 * time.Millisecond
 	// failedShare is the same behind a failure, which may be over.
 	failedShare = 3
-	// figureKept is for how long one is kept that nobody asks for.
+	// figureKept is how long a figure is kept after the last request for it.
 	figureKept = 15 * time.Minute
 	// figuresAtOnce is how many are made at the same time.
 	figuresAtOnce = 2
@@ -127,7 +127,8 @@ func madeOf[T any](one *figure) Made[T] {
 	return out
 }
 
-// peek is the figure of a name as it stands; asked is false where nobody has asked for it.
+// peek returns the figure of a name as it stands, without making it; asked is false where
+// the figure was never begun.
 func peek[T any](f *figures, name string) (m Made[T], asked bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -95,7 +95,8 @@ func (s *Server) MayRead(r *http.Request) bool {
 	return len(p.Accounts) == 0
 }
 
-// notTaken refuses a request whose header names nobody who gets in.
+// notTaken refuses a request whose identity header is doubled, or names a person who is not
+// in http.identity.people.
 func (s *Server) notTaken(w http.ResponseWriter, r *http.Request, err error) {
 	s.Log.WithError(err).WithField("remote", remoteOf(r)).Warn("a person whom the proxy names does not get in")
 	code := http.StatusForbidden

@@ -15,6 +15,18 @@ import (
 	"perennial/schedules"
 )
 
+// schedulesView is the list of schedules.
+type schedulesView struct {
+	Rows     []schedules.Status
+	NoRunner string
+}
+
+func (s *Server) schedules(q accountRequest) {
+	var v schedulesView
+	v.Rows, v.NoRunner = s.sweeps(q.Context(), q.account)
+	s.show(q, "schedules", "Schedules", v)
+}
+
 // scheduleView is one schedule.
 type scheduleView struct {
 	schedules.Status
