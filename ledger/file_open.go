@@ -254,7 +254,11 @@ func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, er
 		return nil, err
 	}
 	source := dsn(path, url.Values{"_synchronous": {"FULL"}, "_txlock": {"immediate"}, "_cache_size": {"-16384"}, "_busy_timeout": {itoa(busy.Milliseconds())}})
-	if err := migrate(ctx, source); err != nil {
+	made := migrate
+	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
+		made = makeEmpty
+	}
+	if err := made(ctx, source); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
 	c, err := openConn(source)
