@@ -17,13 +17,13 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"go.uber.org/goleak"
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/testrun"
 	"perennial/queue"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -32,9 +32,9 @@ import (
 func TestMain(m *testing.M) {
 	flag.DurationVar(&patience, "patience", patience, "bounds every waiting")
 	_ = flag.Set("rapid.checks", "1000") // a default: the command line may ask for more
-	_ = flag.Set("test.parallel", "4")   // a default too: these tests wait more than they compute
+	_ = flag.Set("test.parallel", "8")   // a default too: these tests wait more than they compute
 	flag.Parse()
-	goleak.VerifyTestMain(m)
+	testrun.Main(m)
 }
 
 func check(t testing.TB, err error) {

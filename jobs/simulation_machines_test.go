@@ -242,10 +242,7 @@ const simOnMachines = 4
 // TestSimulationOnSeveralMachines is TestSimulation with three machines: lives begin on
 // any of them, behind publications whose answers are lost.
 func TestSimulationOnSeveralMachines(t *testing.T) {
-	n := max(*simSeeds/simOnMachines, 60)
-	if testing.Short() {
-		n = min(n, 10) // beside the race detector
-	}
+	n := max(*simSeeds/simOnMachines, min(*simSeeds, 60))
 	template, dir := ledgerTemplate(t), simDir(t)
 	var workers errgroup.Group
 	workers.SetLimit(runtime.NumCPU())

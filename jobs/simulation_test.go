@@ -10,15 +10,24 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/ledger/testrun"
+
 	"golang.org/x/sync/errgroup"
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 300, "how many seeds the simulation drives")
+	simSeeds = flag.Int("sim.seeds", defaultSeeds(), "how many seeds the simulation drives")
 	simFirst = flag.Uint64("sim.first", 1, "its first seed")
 	simKept  = flag.Bool("sim.kept", true, "drive the seeds that once failed, too")
 	simTrace = flag.Bool("sim.trace", false, "print what happened in each seed")
 )
+
+func defaultSeeds() int {
+	if testrun.Check {
+		return 10_000
+	}
+	return 200
+}
 
 // keptSeeds is the file of the seeds that once failed. They are driven for ever.
 const keptSeeds = "../testdata/simulation/seeds.txt"
@@ -34,9 +43,6 @@ func TestSimulation(t *testing.T) {
 		seeds = kept(t)
 	}
 	n := *simSeeds - *simSeeds/simOnMachines // the rest is for several machines
-	if testing.Short() {
-		n = min(n, 30) // beside the race detector
-	}
 	for i := range n {
 		seeds = append(seeds, *simFirst+uint64(i))
 	}
@@ -71,11 +77,7 @@ func TestSimulation(t *testing.T) {
 // TestTheSameSeedGivesTheSameTrace: a seed that failed can be looked at.
 func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 	template, dir := ledgerTemplate(t), simDir(t)
-	seeds := uint64(20)
-	if testing.Short() {
-		seeds = 8 // beside the race detector
-	}
-	for seed := range seeds {
+	for seed := range uint64(8) {
 		one := simulate(t.Context(), template, dir, seed)
 		two := simulate(t.Context(), template, dir, seed)
 		for i := range max(len(one.trace), len(two.trace)) {

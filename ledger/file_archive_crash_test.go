@@ -45,9 +45,6 @@ func archiveAndCrash(text string) {
 // killed, the ledger is the one before or the one behind, goes on, and archiving
 // again ends it and leaves nothing lying about.
 func TestAKilledArchivingLosesNothingAndIsEndedByAnother(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: no process is started and killed")
-	}
 	source := filepath.Join(t.TempDir(), "main.ledger.db")
 	b := oldBook(t, source, append(history(), over()...)...)
 	want, head := money(t, b.Ledger), b.balance().Head

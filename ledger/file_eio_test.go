@@ -22,9 +22,6 @@ func onDisk(t *testing.T, role string) *disktest.Disk {
 	if os.Getenv(roleEnv) == role {
 		return disktest.Given(os.Getenv)
 	}
-	if testing.Short() {
-		t.Skip("-short: no process is started and killed")
-	}
 	d := disktest.New(t, "ledger.")
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(append(os.Environ(), roleEnv+"="+role), d.Environment()...)

@@ -114,9 +114,6 @@ func appendOnAFailingDisk(disk *disktest.Disk, path string) error {
 // play lets a process play a part until it is killed.
 func play(t *testing.T, disk *disktest.Disk, part, path string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: no process is started and killed")
-	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(append(os.Environ(), roleEnv+"="+part, pathEnv+"="+path), disk.Environment()...)
 	killedByItself(t, cmd)

@@ -11,13 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"perennial/ledger/fact"
+	"perennial/ledger/testrun"
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("rapid.checks", "20") // a default: the command line may ask for more
+	checks := "8"
+	if testrun.Check {
+		checks = "40"
+	}
+	_ = flag.Set("rapid.checks", checks) // a default: the command line may ask for more
 	flag.Parse()
 	if text := os.Getenv(crashEnv); text != "" {
 		archiveAndCrash(text)
@@ -25,7 +28,7 @@ func TestMain(m *testing.M) {
 	if part := os.Getenv(roleEnv); parts[part] != nil {
 		playPart(part)
 	}
-	goleak.VerifyTestMain(m)
+	testrun.Main(m)
 }
 
 // noon is when every test begins.

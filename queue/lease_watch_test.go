@@ -15,6 +15,7 @@ import (
 // TestWaitingForALeaseAsksTheServerNothing while its holder renews it: with many accounts
 // and runners the looks of those that wait were most of what the server had to answer.
 func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
+	t.Parallel()
 	const accounts, renewals, ttl = 5, 4, 3 * time.Second
 	url := startServer(t, t.TempDir())
 	one, two, ctx := connect(t, url), connect(t, url), within(t)

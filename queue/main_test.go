@@ -9,19 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/testrun"
 	"perennial/queue/freeport"
 
 	"github.com/sirupsen/logrus"
-	"go.uber.org/goleak"
 )
 
 // patience bounds a test's waiting.
-var patience = 30 * time.Second
+var patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	flag.DurationVar(&patience, "patience", patience, "bounds every waiting")
-	_ = flag.Set("test.parallel", "4") // a default: these tests wait more than they compute
-	goleak.VerifyTestMain(m)
+	_ = flag.Set("test.parallel", "8") // a default: these tests wait more than they compute
+	testrun.Main(m)
 }
 
 // quiet is a log whose lines are discarded.

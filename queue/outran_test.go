@@ -83,6 +83,7 @@ func TestCommandsBehindAPowerCutAreDeliveredAtTheStart(t *testing.T) {
 
 // An intake that was open over the power cut of a server keeps its consumers.
 func TestCommandsBehindAPowerCutAreDeliveredWhileTheIntakeRuns(t *testing.T) {
+	t.Parallel()
 	q := outrun(t)
 	intake, err := q.openIntake(within(t), "main")
 	check(t, err)

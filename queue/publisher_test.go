@@ -5,15 +5,12 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"perennial/ledger/sleep"
 )
 
 // newExternal is newQueue with the streams of a server that is not embedded.
@@ -83,6 +80,7 @@ func TestAMessageThatIsNoRowFences(t *testing.T) {
 }
 
 func TestAStreamThatLostItsEndIsReported(t *testing.T) {
+	t.Parallel()
 	q := newExternal(t)
 	j := newJournal("a", 20)
 	p := NewPublisher(q, "main")
@@ -132,6 +130,7 @@ func TestAnEventThatIsTooLargeIsNotTriedAgain(t *testing.T) {
 }
 
 func TestALostAcknowledgementStoresRowsOnce(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, t.TempDir())
 	direct := connect(t, server)
 	direct.embedded = false
@@ -198,56 +197,4 @@ func TestPublishGoesOnWhenTheServerIsBack(t *testing.T) {
 	t.Cleanup(server.Shutdown)
 	check(t, receive(t, done))
 	published(t, q, j, 10)
-}
-
-// The leader of three replicas steps down again and again while rows are published; what
-// its leader says is never older than what was acknowledged.
-func TestLeadersThatStepDownCostNoRow(t *testing.T) {
-	t.Parallel()
-	servers := startCluster(t)
-	q, err := Connect(ConnectConfig{URL: servers[0].ClientURL() + "," + servers[1].ClientURL() + "," + servers[2].ClientURL(), Log: quiet()})
-	check(t, err)
-	t.Cleanup(q.Close)
-	ctx := within(t)
-	again(ctx, t, func(ctx context.Context) error { return q.EnsureStreams(ctx, "main", 3) })
-	j := newJournal("a", 4000)
-	step := make(chan struct{}, 1)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range step {
-			_, _ = q.nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+EventsStream("main"), nil, 2*time.Second)
-		}
-	}()
-	p := NewPublisher(q, "main")
-	for n, from := 0, 0; from < len(j.rows); n++ {
-		to := min(from+1+n%7*20, len(j.rows))
-		if n%20 == 5 {
-			select {
-			case step <- struct{}{}:
-			default:
-			}
-		}
-		if err := p.Publish(ctx, j.rows[from:to]); err != nil {
-			t.Error(err)
-			break
-		}
-		again(ctx, t, func(ctx context.Context) error {
-			last, found, err := q.LastRow(ctx, "main")
-			if err == nil && (!found || last.Seq != uint64(to)) {
-				return fmt.Errorf("row %d was acknowledged, and the leader ends with %d", to, last.Seq)
-			}
-			return err
-		})
-		from = to
-	}
-	close(step)
-	receive(t, done)
-	for {
-		if last, found, err := q.LastEvent(ctx, "main"); err == nil && found && last.Seq == 4000 {
-			break // this replica too
-		}
-		check(t, sleep.For(ctx, 20*time.Millisecond))
-	}
-	published(t, q, j, 4000)
 }

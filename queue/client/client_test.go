@@ -106,6 +106,7 @@ func TestAllLinesOfALargeOrder(t *testing.T) {
 
 // TestWhatCannotBeIsAnErrorAtOnce, and is not tried until the context ends.
 func TestWhatCannotBeIsAnErrorAtOnce(t *testing.T) {
+	t.Parallel()
 	main, ctx := clientOf(t, shared), within(t)
 	q, err := queue.Connect(queue.ConnectConfig{URL: shared.url})
 	check(t, err)
@@ -132,12 +133,12 @@ func TestWhatCannotBeIsAnErrorAtOnce(t *testing.T) {
 	if _, err := client.New(q, "no.name"); err == nil {
 		t.Error("a name that cannot be a subject is taken")
 	}
-	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-	defer cancel()
 	lost := &runner{dir: t.TempDir()}
 	check(t, lost.start())
 	away := clientOf(t, lost)
 	lost.kill()
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
 	if _, err := away.Do(short, renewal); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while NATS is away: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/testrun"
 	"perennial/queue"
 	"perennial/queue/client"
 )
@@ -25,7 +26,8 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
+	remove := testrun.Prepare()
+	code := func() int {
 		dir, err := os.MkdirTemp("", "client")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -46,7 +48,9 @@ func TestMain(m *testing.M) {
 		}
 		defer shared.kill()
 		return m.Run()
-	}())
+	}()
+	remove()
+	os.Exit(code)
 }
 
 // runner is `perennial run` with nothing configured: an embedded NATS server, and a

@@ -1,7 +1,7 @@
 // Package planted proves the tests: each bug that an engineer could write is
 // written into a copy that only the compiler sees, and the tests that should notice
 // have to fail over this bug alone: those that name the trap whose guard the bug
-// removes. It is not part of `go test ./...`; CI runs `go test ./testdata/planted`.
+// removes. It is not part of `go test ./...`, but of `make check`.
 package planted
 
 import (
@@ -63,7 +63,7 @@ var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (Test\w+)`)
 var flags = map[string][]string{
 	"./jobs/decide": {"-rapid.checks", "300", "-rapid.seed", "1", "-rapid.nofailfile"},
 	"./jobs":        {"-sim.seeds", "100", "-rapid.checks", "300", "-rapid.seed", "1", "-rapid.nofailfile", "-patience", "15s"},
-	"./ledger":      {"-rapid.seed", "1", "-rapid.nofailfile"},
+	"./ledger":      {"-rapid.checks", "20", "-rapid.seed", "1", "-rapid.nofailfile"},
 	"./queue":       {"-rapid.seed", "1", "-rapid.nofailfile", "-patience", "15s"},
 	"./upstream":    {"-rapid.seed", "1", "-rapid.nofailfile"},
 
@@ -109,7 +109,7 @@ func (b bug) plant(t *testing.T, all *together) []string {
 // alone is the command that builds the tests of the package with this bug and runs them.
 func alone(t *testing.T, b bug, pkg string) *exec.Cmd {
 	t.Helper()
-	args := slices.Concat([]string{"test"}, cheap, []string{"-overlay", b.overlay(t), "-vet", "off", "-count", "1", "-failfast", "-timeout", "100s", "-run", b.tests(), pkg}, flags[pkg])
+	args := slices.Concat([]string{"test", "-tags", "check"}, cheap, []string{"-overlay", b.overlay(t), "-vet", "off", "-count", "1", "-failfast", "-timeout", "100s", "-run", b.tests(), pkg}, flags[pkg])
 	cmd := exec.Command("go", args...)
 	cmd.Dir = root
 	return cmd

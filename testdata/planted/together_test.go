@@ -171,7 +171,7 @@ func (all *together) program(pkg string) (string, error) {
 	if build == nil {
 		program := filepath.Join(all.dir, strings.ReplaceAll(pkg, "/", "_")+".test")
 		build = sync.OnceValues(func() (string, error) {
-			cmd := exec.Command("go", append([]string{"test", "-c", "-o", program, "-overlay", all.overlay, "-vet", "off", pkg}, cheap...)...)
+			cmd := exec.Command("go", append([]string{"test", "-tags", "check", "-c", "-o", program, "-overlay", all.overlay, "-vet", "off", pkg}, cheap...)...)
 			cmd.Dir = root
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return "", errors.Join(err, errors.New(string(out)))

@@ -54,9 +54,6 @@ const stormWorkers = 8
 // charged twice, referee and state agree to the cent, and no nonce of a former
 // life is taken again.
 func TestKilledAgainAndAgain(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: no process is started and killed")
-	}
 	const lives = 30
 	random := rand.New(rand.NewPCG(2026, 11))
 	o := childIn(t.TempDir(), true)
@@ -224,9 +221,6 @@ func agree(t *testing.T, c *child, s *storm, path string, before map[string]time
 // Without a database a kill takes the state with it, but never a line of the
 // referee that belongs to an answer.
 func TestKilledInMemoryMode(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: no process is started and killed")
-	}
 	o := childIn(t.TempDir(), false)
 	s := newStorm(t)
 	var workers sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"perennial/ledger/testrun"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	}
 	// After a refusal net/http lets the client read for half a second more, and
 	// waits for that nowhere.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+	testrun.Main(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
 const (

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"perennial/ledger/testrun"
 )
 
 // TestMain makes the test binary be the program where a benchmark starts it as the
@@ -18,5 +20,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "this is a test binary: set PERENNIAL_TEST_EXEC, as benchDir does, for it to be the program")
 		os.Exit(ExitUsage)
 	}
-	os.Exit(m.Run())
+	remove := testrun.Prepare()
+	code := m.Run()
+	remove()
+	os.Exit(code)
 }

@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build check
 
 // What must hold after each round, and after the end of all runners.
 

@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build check
 
 // Runners whose clocks differ. A process has the kernel's clock; this one replaces its own
 // time.Now at its start, where shiftVariable says by how much.

@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build check
 
 // The tests: rounds of faults with one and with three runners, and the two ways in which
 // an account changes hands.
@@ -36,9 +36,6 @@ func TestThreeRunnersOutliveEveryFault(t *testing.T) {
 func play(t *testing.T, runners, n int, may func(fault) bool) {
 	t.Helper()
 	random := seeded(t, "")
-	if testing.Short() {
-		n = 1
-	}
 	n = max(n, 1)
 	r := newRig(t, runners)
 	for i, f := range drawn(t, random, n, may) {

@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build check
 
 // Forwarding proxies, through which the processes of the rig reach one another: a door is
 // cut, made deaf, or closed to one process.

@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build check
 
 // The faults: each is done to the rig under load and made good before it returns.
 

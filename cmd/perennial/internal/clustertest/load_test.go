@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build check
 
 // The load: a client of NATS that publishes orders and renewals, each again until it is
 // acknowledged.

@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build check
 
 // Three real nats-server processes as one cluster. Clients and routes reach a server
 // through doors only, so that any of these ways can be cut.
@@ -6,12 +6,12 @@
 package clustertest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,21 +20,13 @@ import (
 
 const servers = 3
 
-var natsServerDir string // removed by TestMain
-
-// natsServer builds the nats-server of the module once for all tests.
-var natsServer = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "clustertest-nats-")
-	if err != nil {
-		return "", err
-	}
-	natsServerDir = dir
-	path := filepath.Join(dir, "nats-server")
-	if out, err := exec.Command("go", "build", "-o", path, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build nats-server: %w: %s", err, out)
-	}
-	return path, nil
-})
+// natsServer is a command that runs a real nats-server on a configuration: TestMain makes
+// this binary be one.
+func natsServer(ctx context.Context, dir, config string) *exec.Cmd {
+	cmd := program(ctx, dir, "-c", config)
+	cmd.Env = append(cmd.Env, execVariable+"="+execNATS)
+	return cmd
+}
 
 // cluster is the servers. Each client has doors of its own: see clientDoors.
 type cluster struct {
@@ -127,13 +119,9 @@ func (c *cluster) configure(i int) string {
 // process took meanwhile are chosen again.
 func (c *cluster) start(i int) {
 	c.t.Helper()
-	path, err := natsServer()
-	if err != nil {
-		c.t.Fatal(err)
-	}
 	for range 5 {
 		before := len(c.log(i))
-		p, err := spawn(exec.Command(path, "-c", c.configure(i)), filepath.Join(c.dir, fmt.Sprintf("nats-%d.log", i)))
+		p, err := spawn(natsServer(context.Background(), c.dir, c.configure(i)), filepath.Join(c.dir, fmt.Sprintf("nats-%d.log", i)))
 		if err != nil {
 			c.t.Fatal(err)
 		}

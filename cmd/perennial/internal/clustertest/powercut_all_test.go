@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build check
 
 // The power cut of all NATS servers at once, which nothing on them outlives: commands and
 // facts that were acknowledged are gone from the streams, and the ledgers are ahead.

@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build check
 
 // Power cuts of NATS servers. kill -9 leaves all that was written; a power cut leaves what
 // was synced, by default up to two minutes less. It is played with a copy of the server's

@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build check
 
 // The processes of the rig: how the program is run, awaited, signalled and killed. The
 // test binary is the program when execVariable is set.
@@ -22,18 +22,26 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/cli"
+	"perennial/queue/queuetest"
 )
 
 const execVariable = "PERENNIAL_CLUSTERTEST_EXEC"
 
+// execNATS is its value that makes the binary be a nats-server.
+const execNATS = "nats-server"
+
 var (
-	rounds    = flag.Int("cluster.rounds", 4, "rounds of faults of all tests, a quarter of them with one runner; 1 each with -short")
+	rounds    = flag.Int("cluster.rounds", 20, "rounds of faults of all tests, a quarter of them with one runner")
 	seed      = flag.Uint64("cluster.seed", 0, "seed of the faults; 0 draws one")
 	faultText = flag.String("cluster.fault", "", "only faults whose name contains this text")
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(execVariable) != "" {
+	switch os.Getenv(execVariable) {
+	case "":
+	case execNATS:
+		os.Exit(queuetest.ServeNATS(os.Args[1:], os.Stderr))
+	default:
 		if err := shiftClock(); err != nil {
 			panic(err)
 		}
@@ -52,11 +60,7 @@ func TestMain(m *testing.M) {
 		_ = p.Value.Set("4")
 	}
 	fmt.Printf("-cluster.seed %d\n", *seed)
-	code := m.Run()
-	if natsServerDir != "" {
-		_ = os.RemoveAll(natsServerDir)
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 // patience bounds every wait for a process.

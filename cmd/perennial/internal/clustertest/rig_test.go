@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build check
 
 // The rig: a sandbox, three NATS servers and N runners of one configuration, each process
 // with a log file in one directory, which is kept when the test fails.

@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build check
 
 // The events stream as it is read by the checks: without gap, each message the next row.
 

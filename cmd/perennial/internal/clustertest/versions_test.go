@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build check
 
 // Rolling upgrades and downgrades: with another version of the program, each start of one
 // of several runners draws one of the two. A data directory is kept through both. A version

@@ -8,13 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"perennial/cmd/perennial/internal/cli"
-	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
 )
 
 // archiveAll archives everything that the world's stopped runner has published,
@@ -35,6 +31,7 @@ func (w *world) archiveAll() ledger.Archived {
 // TestARunGoesOnFromAnArchivedLedger: nothing that was done is done again, the
 // stream goes on, and one that is lost is filled again from archive and ledger.
 func TestARunGoesOnFromAnArchivedLedger(t *testing.T) {
+	t.Parallel()
 	w, commands := lostTime(t, "")
 	archived := w.archiveAll()
 	run, line := w.run()
@@ -129,6 +126,7 @@ func archiveArgs() []string {
 // TestTheProgramArchivesWhatIsOldAndPublished: two months ago the account paid
 // and was paid 6,000 times; all but the newest of it goes.
 func TestTheProgramArchivesWhatIsOldAndPublished(t *testing.T) {
+	t.Parallel()
 	w := oldWorld(t, "")
 	before := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
 	entries := w.mustCLI("ledger", "entries", "-n", "20000")
@@ -164,6 +162,7 @@ func TestTheProgramArchivesWhatIsOldAndPublished(t *testing.T) {
 }
 
 func TestArchiveSaysWhatItDoesNotDo(t *testing.T) {
+	t.Parallel()
 	w, _ := lostTime(t, "")
 	for _, test := range []struct {
 		args []string
@@ -196,57 +195,5 @@ func TestAnArchivingOfTooYoungFactsAsksForNothing(t *testing.T) {
 	_, errs, code := w.cli("ledger", "archive", "--before", time.Now().Format(time.DateOnly))
 	if code != cli.ExitFailed || !strings.Contains(errs, "facts stay for") {
 		t.Errorf("exit %d\n%s", code, errs)
-	}
-}
-
-// TestAnArchivingBorrowsTheAccount: while another machine's runner has the account, its
-// ledger is archived on this one. The runner hands over, goes on behind it, and follows
-// what was archived; also behind an archiving that was killed. What a person said about
-// the account stays.
-func TestAnArchivingBorrowsTheAccount(t *testing.T) {
-	t.Parallel()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Shutdown()
-	w := oldWorld(t, server.URL())
-	other, line := w.run("--data", "data-2")
-	w.readySays(line, ready)
-	w.mustCLI("renew", "px_2", "--id", "before", "--wait") // of which the ledger to be archived knows nothing
-	node := decode[daemon.Node](t, w.mustCLI("nodes", "-o", "json")).Node
-	w.mustCLI("account", "move", "main", "--to", node)
-	startIn(t, w.dir, []string{crashVariable + "=archive.begun kill"}, archiveArgs()...).awaitKilled()
-	w.mustCLI("renew", "px_4", "--id", "killed", "--wait")
-	out := w.archiveOld()
-	if out.LastSeq < 1500 {
-		t.Fatalf("%+v", out)
-	}
-	w.onStream(server, func(_ *queue.Queue, js jetstream.JetStream) {
-		pins, err := js.KeyValue(t.Context(), queue.PinsBucket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if pin, err := pins.Get(t.Context(), "main"); err != nil || string(pin.Value()) != node {
-			t.Errorf("the pin is %v (%v)", pin, err)
-		}
-	})
-	w.mustCLI("renew", "px_3", "--id", "behind", "--wait")
-	state, _ := w.eventsState(server)
-	if state.First != uint64(out.LastSeq)+1 {
-		t.Errorf("the stream begins with %d: %+v", state.First, out)
-	}
-	w.stopped(other)
-	run, line := w.run()
-	awaitReady(t, line)
-	w.stopped(run)
-	for _, dir := range []string{"data", "data-2"} {
-		v := decode[againstLine](t, w.mustCLI("ledger", "verify", filepath.Join(w.dir, dir, "main.ledger.db"), "--against-events", "-o", "json"))
-		if !v.OK || v.Unpublished != 0 {
-			t.Errorf("%s: %+v", dir, v)
-		}
-	}
-	if charged, _ := checkReferee(t, w.charges); charged != decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).ChargedCents {
-		t.Errorf("the referee has %d", charged)
 	}
 }

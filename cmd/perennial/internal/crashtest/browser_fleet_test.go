@@ -1,4 +1,4 @@
-//go:build browser
+//go:build check
 
 package crashtest
 
@@ -19,6 +19,7 @@ func charted() action {
 // TestBrowserFleetJourneys: a person finds what expires and what it will cost, and why an IP
 // was not renewed; charts follow a page that is loaded again, and the policy refuses nothing.
 func TestBrowserFleetJourneys(t *testing.T) {
+	t.Parallel()
 	w, _, line := lostReply(t)
 	var known struct {
 		ExpiresAt time.Time `json:"expires_at"`

@@ -1,4 +1,4 @@
-//go:build browser
+//go:build check
 
 package crashtest
 
@@ -22,6 +22,7 @@ const reachable = `[...document.querySelectorAll("a[href], button, input:not([ty
 // TestBrowserKeyboard: from the link to the content on, Tab comes to every link, button and
 // field in the order of the page, and shows where it is; a review is answered by keyboard alone.
 func TestBrowserKeyboard(t *testing.T) {
+	t.Parallel()
 	w, _, line := lostReply(t)
 	ctx := chromium(t)
 	w.signIn(ctx)

@@ -1,4 +1,4 @@
-//go:build browser
+//go:build check
 
 package crashtest
 
@@ -24,6 +24,7 @@ func unloaded(script string) action {
 // figures are those of the command line, both proofs come to the page by themselves, and a
 // label of the statement leads to its operations.
 func TestBrowserMoneyJourney(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 6)
 	_, line := w.run()
 	awaitReady(t, line)
@@ -69,6 +70,7 @@ func (w *world) sumOf(ctx context.Context, row string) string {
 // TestBrowserOpenPageFollows: what happens is on the open page before the next thing is done,
 // in the order in which it happened, without a load by hand.
 func TestBrowserOpenPageFollows(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 4)
 	_, line := w.run()
 	awaitReady(t, line)

@@ -1,4 +1,4 @@
-//go:build browser
+//go:build check
 
 package crashtest
 
@@ -11,6 +11,7 @@ import (
 // TestBrowserRevealIsShownOnce: the answer follows no changes, so that nothing loads it
 // again, and the credentials go with the page.
 func TestBrowserRevealIsShownOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	w.configure("", "schedules: [{name: yearly, cron: '0 0 1 1 *', renew_before: 1h, duration_days: 30}]\n") // it lists proxies
 	_, line := w.run()

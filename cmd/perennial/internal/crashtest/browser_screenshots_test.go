@@ -1,4 +1,4 @@
-//go:build browser
+//go:build check
 
 package crashtest
 
@@ -106,6 +106,7 @@ func shot(ctx context.Context, t *testing.T, width int64) []byte {
 
 // TestBrowserScreenshots takes the pictures of docs/images.
 func TestBrowserScreenshots(t *testing.T) {
+	t.Parallel()
 	dir := *shotsDir
 	if dir == "" {
 		dir = t.TempDir()

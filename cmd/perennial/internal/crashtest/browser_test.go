@@ -1,4 +1,4 @@
-//go:build browser
+//go:build check
 
 package crashtest
 
@@ -51,6 +51,7 @@ func lostReply(t *testing.T) (*world, *process, daemon.ReadyLine) {
 // TestBrowserJourneys: a person resolves a lost reply, approves a plan, and finds that the
 // money is right; an open page follows what happens, and a restart of the runner.
 func TestBrowserJourneys(t *testing.T) {
+	t.Parallel()
 	w, run, line := lostReply(t)
 	ctx := chromium(t)
 	w.signIn(ctx)
@@ -83,6 +84,7 @@ func TestBrowserJourneys(t *testing.T) {
 // TestBrowserPagesAreForEveryone: axe finds nothing on any page, in light and dark; none is
 // wider than a telephone, and none fails or asks another server.
 func TestBrowserPagesAreForEveryone(t *testing.T) {
+	t.Parallel()
 	script, err := os.ReadFile(axe)
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -28,6 +27,7 @@ import (
 // TestTwoDemosShowTheSameMoneyThatAddsUp: the sweep that a demonstration shows is
 // through when it ends.
 func TestTwoDemosShowTheSameMoneyThatAddsUp(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	w := &world{t: t, dir: dir}
 	amount := regexp.MustCompile(`\d+\.\d\d USD`)
@@ -118,6 +118,7 @@ func demoAddsUp(t *testing.T, books string) {
 // TestBadInputIsAnsweredAndTheRunnerGoesOn publishes bad messages, and then a
 // good command.
 func TestBadInputIsAnsweredAndTheRunnerGoesOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 10)
 	_, line := w.run()
 	nc, js := connectTo(t, line.NATS)
@@ -184,6 +185,7 @@ func waitForEvent(t *testing.T, url, eventType, id string) string {
 }
 
 func TestAnAccountThatIsNotConfiguredHasNoResponders(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	_, line := w.run()
 	nc, js := connectTo(t, line.NATS)
@@ -196,6 +198,7 @@ func TestAnAccountThatIsNotConfiguredHasNoResponders(t *testing.T) {
 
 // TestCommandLine drives the program as people and scripts do.
 func TestCommandLine(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 20)
 	run, line := w.run()
 	if line.Data != "./data" || len(line.Accounts) != 1 || !strings.HasPrefix(line.HTTP, "http://127.0.0.1:") {
@@ -262,6 +265,7 @@ func checkLedgerCommands(t *testing.T, w *world, charged int64) {
 }
 
 func TestASecondRunnerOnADirectorySaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	w.run()
 	_, errs, code := w.cli("run")
@@ -273,6 +277,7 @@ func TestASecondRunnerOnADirectorySaysWhatToDo(t *testing.T) {
 // TestExternalNATSRunsUnderALease: with a NATS of its own, two runners do not
 // work on one account; the second waits for the first.
 func TestExternalNATSRunsUnderALease(t *testing.T) {
+	t.Parallel()
 	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -308,6 +313,7 @@ func TestExternalNATSRunsUnderALease(t *testing.T) {
 // TestFollowingOutlivesARestartOfTheRunner: a client that waits for a command goes on
 // waiting while the runner is started again, and says so when there is none.
 func TestFollowingOutlivesARestartOfTheRunner(t *testing.T) {
+	t.Parallel()
 	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -340,19 +346,21 @@ func TestFollowingOutlivesARestartOfTheRunner(t *testing.T) {
 func waitForHTTP(t *testing.T, url, text string) {
 	t.Helper()
 	w := &world{t: t}
-	deadline := time.Now().Add(patience)
-	for {
+	var said string
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s says %q and not %q", url, said, text)
+		}
+	}()
+	await(t, url+" says "+text, func() bool {
 		body, err := w.get(url)
-		if err == nil && strings.Contains(body, text) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s says %q and not %q (%v)", url, body, text, err)
-		}
-	}
+		said = body
+		return err == nil && strings.Contains(body, text)
+	})
 }
 
 func TestConfigurationMistakesAreNamed(t *testing.T) {
+	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
 	account := "accounts: {main: {base_url: http://127.0.0.1:1, app_id: sbx_app_a, secret_file: s}}\n"
 	for name, c := range map[string]struct{ text, want string }{

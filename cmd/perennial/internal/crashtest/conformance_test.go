@@ -21,6 +21,7 @@ func (w *world) conform(args ...string) (stdout, stderr string, code int) {
 }
 
 func TestConformanceOfTheSandbox(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3)
 	out, errs, code := w.conform("--section", "order.plain, order.refused, control.poor", "--control", w.sandbox.Control, "--junit", "report.xml", "-o", "json")
 	if code != cli.ExitDone || !strings.Contains(errs, "spends at most ") {
@@ -52,6 +53,7 @@ func TestConformanceOfTheSandbox(t *testing.T) {
 
 // A server that differs is 1, with the differences; no server is 5.
 func TestConformanceExitCodes(t *testing.T) {
+	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
 	w.write("main.secret", "x", 0o600)
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
@@ -84,6 +86,7 @@ func TestConformanceExitCodes(t *testing.T) {
 
 // Ctrl-C ends a run at once, whatever the server does.
 func TestConformanceIsInterrupted(t *testing.T) {
+	t.Parallel()
 	asked, stop := make(chan struct{}, 100), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		asked <- struct{}{}
@@ -103,6 +106,7 @@ func TestConformanceIsInterrupted(t *testing.T) {
 }
 
 func TestConformanceListsItsChecks(t *testing.T) {
+	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
 	out, errs, code := w.cli("conformance", "--list", "-o", "json")
 	if n := strings.Count(out, "\n"); code != cli.ExitDone || n < 250 {

@@ -89,6 +89,7 @@ func moments() []moment {
 // an order and a renewal, each in a world of its own, and lets the next one
 // finish: the referee, the ledger, the wallet and the events agree.
 func TestCrashMatrixKilled(t *testing.T) {
+	t.Parallel()
 	for _, m := range moments() {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
@@ -109,6 +110,7 @@ func TestCrashMatrixKilled(t *testing.T) {
 // TestCrashMatrixKilledElsewhere kills the runner outside of one command's
 // processing: while it recovers, drains, migrates or reconciles.
 func TestCrashMatrixKilledElsewhere(t *testing.T) {
+	t.Parallel()
 	c := crashCommands(moment{kind: "renew"})
 	scenes := map[string]func(t *testing.T, w *world, point string){
 		"recovery.begun": killedInRecovery, "recovery.one": killedInRecovery,
@@ -140,6 +142,7 @@ func TestCrashMatrixKilledElsewhere(t *testing.T) {
 // write of SQLite's: of its log while the file is migrated and while work is
 // recorded, and of the file itself, which only a checkpoint writes.
 func TestCrashMatrixKilledWhileSQLiteWrites(t *testing.T) {
+	t.Parallel()
 	for _, at := range []struct {
 		suffix string
 		write  int
@@ -198,6 +201,7 @@ func killedInDrain(t *testing.T, w *world, point string) {
 // TestCrashMatrixBackup kills `ledger backup` at every moment: no half copy has the
 // name that was asked for, and the next one succeeds.
 func TestCrashMatrixBackup(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 4)
 	c := crashCommands(moment{kind: "renew"})
 	run, line := w.run()
@@ -221,6 +225,7 @@ func TestCrashMatrixBackup(t *testing.T) {
 // a NATS of its own, until its lease has run out and its commands have been due
 // again; then it continues.
 func TestCrashMatrixStopped(t *testing.T) {
+	t.Parallel()
 	for _, m := range outerMoments() {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
@@ -320,16 +325,15 @@ func (w *world) runUntil(spec string) *process {
 	return startIn(w.t, w.dir, []string{crashVariable + "=" + spec}, "run")
 }
 
-// await polls until a condition holds.
+// await polls until a condition holds. It polls less often the longer that takes, so that
+// the processes under test have the processors.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	late := time.NewTimer(patience)
 	defer late.Stop()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for !is() {
+	for pause := time.Millisecond; !is(); pause = min(2*pause, 64*time.Millisecond) {
 		select {
-		case <-again.C:
+		case <-time.After(pause):
 		case <-late.C:
 			t.Fatalf("never happened: %s", what)
 		}

@@ -14,6 +14,7 @@ import (
 // the letter is still there; requeued again the command is carried out once, and the
 // journal says both times who asked for it.
 func TestARequeueThatIsKilledHalfWayIsDoneOnce(t *testing.T) {
+	t.Parallel()
 	for _, point := range []string{"dead.requeue.fact", "dead.requeue.published"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,7 @@ import (
 
 // TestDeadLettersAreReadCorrectedAndDropped: what could not be read is not lost.
 func TestDeadLettersAreReadCorrectedAndDropped(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3)
 	_, line := w.run()
 	nc, js := connectTo(t, line.NATS)

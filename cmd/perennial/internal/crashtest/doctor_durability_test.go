@@ -9,9 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"perennial/cmd/perennial/internal/cli"
 )
 
@@ -89,59 +86,4 @@ func (w *world) durability() (found cli.DoctorFinding, code int) {
 		}
 	}
 	return found, code
-}
-
-// TestTheDoctorLooksAtEachCopyOnACluster: all of them are ok, one that is away is a
-// warning, and a stream with fewer than asked for is refused.
-func TestTheDoctorLooksAtEachCopyOnACluster(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 1)
-	c := newNATSCluster(t, w)
-	w.configure(c.urls(), "    replicas: 3\n")
-	p, line := w.run()
-	w.readySays(line, ready)
-	var f cli.DoctorFinding
-	var code int
-	await(t, "three copies are ok", func() bool {
-		f, code = w.durability()
-		return f.OK && !f.Warning && code == cli.ExitDone && strings.Contains(f.Seen, "3 copies")
-	})
-	p.kill()
-	c.kill(2)
-	await(t, "a server that is away is a warning", func() bool {
-		f, code = w.durability()
-		return f.OK && f.Warning && code == cli.ExitDone && strings.Contains(f.Seen, "PERENNIAL_EVENTS_main: its copy on n2") && f.Do != ""
-	})
-	c.start(2)
-	await(t, "it has caught up", func() bool { f, code = w.durability(); return f.OK && !f.Warning })
-	c.oneCopy("PERENNIAL_EVENTS_main")
-	f, code = w.durability()
-	if f.OK || code != cli.ExitFailed || !strings.Contains(f.Seen, "PERENNIAL_EVENTS_main has 1 of 3 copies") || !strings.Contains(f.Do, "nats stream edit PERENNIAL_EVENTS_main --replicas 3") {
-		t.Errorf("exit %d, one copy where three are asked for: %+v", code, f)
-	}
-}
-
-// oneCopy takes a stream's other copies away, as a person could.
-func (c *natsCluster) oneCopy(name string) {
-	t := c.w.t
-	t.Helper()
-	nc, err := nats.Connect(c.urls())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the cluster takes the change", func() bool {
-		stream, err := js.Stream(t.Context(), name)
-		if err != nil {
-			return false
-		}
-		config := stream.CachedInfo().Config
-		config.Replicas = 1
-		_, err = js.UpdateStream(t.Context(), config)
-		return err == nil
-	})
 }

@@ -29,6 +29,7 @@ func examined(t *testing.T, w *world, wantCode int) map[string]cli.DoctorFinding
 // TestDoctor: everything is ok on a working machine, and what is not is named
 // with what to do.
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	w.run()
 	found := examined(t, w, 0)

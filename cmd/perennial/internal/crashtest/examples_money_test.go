@@ -1,4 +1,4 @@
-//go:build examples
+//go:build check
 
 package crashtest
 
@@ -116,6 +116,7 @@ func (r *richRun) copyOfTheStream() [][]byte {
 
 // TestTheExamplesReadBehindAnArchive, on a stream whose first events went to an archive.
 func TestTheExamplesReadBehindAnArchive(t *testing.T) {
+	t.Parallel()
 	w := oldWorld(t, "")
 	w.archiveOld("--to", w.dir)
 	_, line := w.run()
@@ -137,6 +138,7 @@ func TestTheExamplesReadBehindAnArchive(t *testing.T) {
 
 // TestTheExamplesBeginWithTheSumsOfTheLastArchive, and book nothing twice that is in them.
 func TestTheExamplesBeginWithTheSumsOfTheLastArchive(t *testing.T) {
+	t.Parallel()
 	const behind = `{"type":"perennial.renewal.completed.v1","time":"2026-11-22T10:00:00Z","data":{"command_id":"r1","booked":{"charged_cents":300,"refunded_cents":0,"currency":"USD"},"ledger":{"seq":41}}}
 {"type":"perennial.order.delivered.v1","time":"2026-11-22T10:00:01Z","data":{"command_id":"=1+1","operation_id":"a,\"b","booked":{"charged_cents":600,"refunded_cents":0,"currency":"USD"},"ledger":{"seq":43}}}
 {"type":"perennial.ledger.archived.v1","time":"2026-11-22T10:00:02Z","data":{"last_seq":41,"charged_cents":1200,"refunded_cents":100,"ledger":{"seq":44}}}

@@ -1,4 +1,4 @@
-//go:build examples
+//go:build check
 
 package crashtest
 
@@ -108,6 +108,7 @@ func (r *richRun) killClients() {
 // renew, keep their inventories, sum and verify, while the runner with its NATS server, the
 // inventories and producers are killed again and again.
 func TestTheExamplesFollowARichRunOverKills(t *testing.T) {
+	t.Parallel()
 	r := newRichRun(t)
 	r.inDoubt()
 	r.killedAt("send.received", func() {

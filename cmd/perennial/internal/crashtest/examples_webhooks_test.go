@@ -1,4 +1,4 @@
-//go:build examples
+//go:build check
 
 package crashtest
 
@@ -18,6 +18,7 @@ import (
 // TestTheExamplesVerifyWebhooks: the code of docs/webhooks.md takes what is signed as the
 // standard's library signs it, under the new secret or the old one, and nothing else.
 func TestTheExamplesVerifyWebhooks(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../../../docs/webhooks.md")
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,7 @@ func TestAHundredDuplicatesInAnyOrderAndAnotherBody(t *testing.T) {
 // apart, either way, and agree again. Meanwhile nothing is charged and the account
 // says so; then everything ends once.
 func TestClocksThatJumpByAnHourMidRun(t *testing.T) {
+	t.Parallel()
 	for _, offset := range []int{3600, -3600} {
 		t.Run(fmt.Sprint(offset), func(t *testing.T) {
 			t.Parallel()

@@ -1,3 +1,5 @@
+//go:build check
+
 // A standby's proxies, as the holder listed them.
 
 package crashtest

@@ -12,6 +12,7 @@ import (
 // A runner that is killed and started again on its data directory does not wait for its
 // own lease, which here would take an hour; a runner of another directory does.
 func TestARestartedRunnerHasItsLease(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	outer := startOuterNATS(t, w)
 	if err := outer.js.DeleteKeyValue(t.Context(), queue.LeaseBucket); err != nil {

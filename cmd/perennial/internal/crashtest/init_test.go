@@ -13,6 +13,7 @@ import (
 // TestInitWritesAConfigurationThatWorks: what init wrote is what doctor and run
 // take; nothing is written over, and nothing stays of a bad answer.
 func TestInitWritesAConfigurationThatWorks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	w.write("secret.txt", worldSecret+"\n", 0o600)
 	if err := os.Remove(filepath.Join(w.dir, "perennial.yaml")); err != nil && !os.IsNotExist(err) {

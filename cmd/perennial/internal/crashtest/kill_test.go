@@ -16,25 +16,32 @@ import (
 
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/testrun"
 	"perennial/queue"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
 
 // kills is how often the runner is killed in one test.
-const kills = 55
+func kills() int {
+	if testrun.Check {
+		return 55
+	}
+	return 12
+}
 
 // TestKilledAtRandomMomentsEveryCommandEndsOnce kills a real runner with
 // SIGKILL again and again while commands and duplicates arrive and replies are
 // dropped after they were executed. In the end every command has ended once, no
 // key was charged twice, and ledger, wallet, referee and events agree.
 func TestKilledAtRandomMomentsEveryCommandEndsOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2000)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
 	p := producer{w: w, random: random}
-	for n := range kills {
+	for n := range kills() {
 		p.limit += newPerKill
 		run, line := w.run()
 		w.fault(map[string]any{
@@ -55,7 +62,7 @@ func TestKilledAtRandomMomentsEveryCommandEndsOnce(t *testing.T) {
 		t.Fatalf("run ended with code %d after SIGTERM\n%s", code, run.stderr)
 	}
 	checkBooks(t, w, p.ids())
-	t.Logf("%d kills, %d commands, every one published at least twice", kills, len(p.commands))
+	t.Logf("%d kills, %d commands, every one published at least twice", kills(), len(p.commands))
 }
 
 // producer publishes commands with a plain NATS client, and publishes again whatever

@@ -13,6 +13,7 @@ import (
 // TestALedgerFileThatIsGoneIsNotReady: nothing is sent while the name belongs to no
 // file or to another one, and every fact can be had again from the events.
 func TestALedgerFileThatIsGoneIsNotReady(t *testing.T) {
+	t.Parallel()
 	for what, take := range map[string]func(w *world, file string){
 		"removed": func(w *world, file string) { removeLedger(w.t, file) },
 		"its log alone": func(w *world, file string) {

@@ -64,6 +64,7 @@ func TestADayCanBeFollowedInTheLog(t *testing.T) {
 
 // TestEveryFieldOfTheLogIsDocumented: each name that the code gives one.
 func TestEveryFieldOfTheLogIsDocumented(t *testing.T) {
+	t.Parallel()
 	fields := documentedLogFields(t)
 	named := regexp.MustCompile(`WithField\("([a-z_]+)"|logrus\.Fields\{([^}]*)\}`)
 	names := 0

@@ -109,6 +109,7 @@ func (m *matrix) add(r replyRow) {
 // the table says; a person answers the reviews with what the referee has; then
 // ledger, referee, wallet and events agree.
 func TestFaultMatrix(t *testing.T) {
+	t.Parallel()
 	for name, rows := range replyRows() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

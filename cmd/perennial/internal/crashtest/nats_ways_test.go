@@ -13,7 +13,6 @@ import (
 	"math/big"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -193,13 +192,9 @@ func (x *way) works() {
 func (x *way) start(name string) {
 	t := x.w.t
 	t.Helper()
-	server, err := natsServer()
-	if err != nil {
-		t.Fatal(err)
-	}
 	x.w.write(name, x.files[name], 0o600)
-	cmd := exec.Command(server, "-c", filepath.Join(x.w.dir, name))
-	cmd.Env = append(os.Environ(), "PERENNIAL_PASSWORD="+wayPassword, "OTHERS_PASSWORD=another")
+	cmd := natsServer(t, filepath.Join(x.w.dir, name))
+	cmd.Env = append(cmd.Env, "PERENNIAL_PASSWORD="+wayPassword, "OTHERS_PASSWORD=another")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+//go:build check
+
 // A rolling upgrade: a runner of a newer version writes what this one does not know. The
 // test plays the newer runner.
 

@@ -3,7 +3,6 @@ package crashtest
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -194,14 +193,10 @@ func (s *nscStore) serverConfig() string {
 func (n *natsProcess) startOfJWTs(script string) {
 	t := n.w.t
 	t.Helper()
-	path, err := natsServer()
-	if err != nil {
-		t.Fatal(err)
-	}
 	store := newNSCStore(t, n.w.dir)
 	store.carryOut(script)
 	n.w.write("nats.conf", fmt.Sprintf("listen: \"127.0.0.1:%d\"\njetstream {store_dir: %q}\n%s", n.port, filepath.Join(n.w.dir, "outer"), store.serverConfig()), 0o600)
-	n.cmd = exec.Command(path, "-c", filepath.Join(n.w.dir, "nats.conf"))
+	n.cmd = natsServer(t, filepath.Join(n.w.dir, "nats.conf"))
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

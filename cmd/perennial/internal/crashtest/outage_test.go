@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,21 +16,21 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/queue"
+	"perennial/queue/freeport"
 )
 
-// natsServer builds the nats-server of the module once for all tests.
-var natsServer = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "nats-server-")
+// natsServer is a command that runs a real nats-server on a configuration: TestMain makes
+// this binary be one.
+func natsServer(t *testing.T, config string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "nats-server")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/nats-io/nats-server/v2").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
-})
+	cmd := exec.Command(self, "-c", config)
+	cmd.Env = append(os.Environ(), execVariable+"="+execNATS)
+	return cmd
+}
 
 // natsProcess is a real nats-server on one address, which is killed and started
 // again. Its store is where checkBooks looks for the events.
@@ -55,13 +54,9 @@ func (n *natsProcess) url() string { return fmt.Sprintf("nats://run:pw@127.0.0.1
 func (n *natsProcess) start(password string) {
 	t := n.w.t
 	t.Helper()
-	path, err := natsServer()
-	if err != nil {
-		t.Fatal(err)
-	}
 	n.w.write("nats.conf", fmt.Sprintf("listen: \"127.0.0.1:%d\"\njetstream {store_dir: %q}\nauthorization {users: [{user: run, password: %q}]}\n%s\n",
 		n.port, filepath.Join(n.w.dir, "data", "nats"), password, n.more), 0o600)
-	n.cmd = exec.Command(path, "-c", filepath.Join(n.w.dir, "nats.conf"))
+	n.cmd = natsServer(t, filepath.Join(n.w.dir, "nats.conf"))
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -119,39 +114,6 @@ func (w *world) readySays(line daemon.ReadyLine, text string) {
 // ready is the whole of what /readyz says when all works.
 const ready = "ok\n"
 
-// TestANATSOutageLongerThanTheLeaseIsWaitedOut: the server is killed again and
-// again, for shorter and for longer than a lease lasts.
-func TestANATSOutageLongerThanTheLeaseIsWaitedOut(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 200)
-	n := newNATSProcess(t, w)
-	n.start("pw")
-	n.shortLeases()
-	w.configure(n.url(), "")
-	run, line := w.run()
-	all := load()
-	for i, lost := range []bool{false, true, true} {
-		c := all[20*i : 20*i+20]
-		w.readySays(line, ready)
-		c.publish(t, n.url())
-		waitForEvent(t, n.url(), "command.accepted", c[0].id)
-		n.kill()
-		w.readySays(line, "not connected")
-		if lost {
-			await(t, "the lease is lost", func() bool { return strings.Count(run.stderr.String(), "could not be renewed in time") == i })
-		}
-		n.start("pw")
-		c.publish(t, n.url())
-		c.await(t, n.url())
-	}
-	w.readySays(line, ready)
-	if code := run.terminate(); code != cli.ExitDone {
-		t.Errorf("exit %d\n%s", code, run.stderr)
-	}
-	n.kill()
-	checkBooks(t, w, all[:60].ids())
-}
-
 // TestAStartWaitsForNATSAndForItsLogin: it runs and says why it does not work.
 func TestAStartWaitsForNATSAndForItsLogin(t *testing.T) {
 	t.Parallel()
@@ -186,3 +148,15 @@ func TestAStartWaitsForNATSAndForItsLogin(t *testing.T) {
 	n.kill()
 	checkBooks(t, w, c.ids())
 }
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	port, err := freeport.Loopback()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// freeAddress is an address for a server that is started more than once.
+func freeAddress(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", freePort(t)) }

@@ -1,3 +1,5 @@
+//go:build check
+
 // Ten accounts on three runners: who holds which, and what moves when a runner comes, is
 // killed, or a person says so.
 package crashtest
@@ -271,14 +273,4 @@ func (m *manyAccounts) kill(n int) {
 		return running == len(m.accounts) && len(m.holders()) == 2
 	})
 	t.Logf("all accounts run again %s behind the loss", time.Since(killed).Round(100*time.Millisecond))
-}
-
-// TestAnAccountIsNotMovedOnAnEmbeddedServer, which has one runner.
-func TestAnAccountIsNotMovedOnAnEmbeddedServer(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 1)
-	w.run()
-	if _, errs, code := w.cli("account", "move", "main", "--to", "x"); code != cli.ExitUsage || !strings.Contains(errs, "one runner") {
-		t.Errorf("%d %s", code, errs)
-	}
 }

@@ -21,14 +21,23 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger/testrun"
+	"perennial/queue/queuetest"
 )
 
 // execVariable makes the test binary be the program: tests start real processes
 // and kill them.
 const execVariable = "PERENNIAL_TEST_EXEC"
 
+// execNATS is its value that makes the binary be a nats-server.
+const execNATS = "nats-server"
+
 func TestMain(m *testing.M) {
-	if os.Getenv(execVariable) != "" {
+	switch os.Getenv(execVariable) {
+	case "":
+	case execNATS:
+		os.Exit(queuetest.ServeNATS(os.Args[1:], os.Stderr))
+	default:
 		p := cli.Program{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 		if spec := os.Getenv(crashVariable); spec != "" {
 			p.Reached = crashAt(spec)
@@ -44,14 +53,13 @@ func TestMain(m *testing.M) {
 	}
 	// Most of a test is waiting for processes and timers of its own.
 	flag.Parse()
-	if testing.Short() {
-		fmt.Println("-short: no process is started and killed")
-		return
-	}
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
-		_ = p.Value.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0)))
+		_ = p.Value.Set(strconv.Itoa(6 * runtime.GOMAXPROCS(0)))
 	}
-	os.Exit(m.Run())
+	remove := testrun.Prepare()
+	code := m.Run()
+	remove()
+	os.Exit(code)
 }
 
 // patience bounds every wait of a test; a test that meets it has failed.

@@ -1,4 +1,4 @@
-//go:build prometheus
+//go:build check
 
 package crashtest
 
@@ -28,6 +28,7 @@ const documents = "../../../../docs/operations"
 // everything happens that an alert is about, loads the rules, and has a series for every
 // selector of them and an answer to every query of the dashboard.
 func TestPrometheusFindsWhatAlertsAndDashboardAskFor(t *testing.T) {
+	t.Parallel()
 	w, h := newWorld(t, 8), newHook(t)
 	w.write("hook.secret", hookSecret, 0o600)
 	w.write("broken.txt", "px_6\n", 0o600)

@@ -1,3 +1,5 @@
+//go:build check
+
 // A runner that cannot use the provider leaves the account to one that can.
 
 package crashtest

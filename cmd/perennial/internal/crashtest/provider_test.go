@@ -11,6 +11,7 @@ import (
 // TestTheProviderCanBeLookedAt asks about money, offers, orders and proxies, and
 // reveals credentials only with --reveal.
 func TestTheProviderCanBeLookedAt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3)
 	process, _ := w.run()
 	if _, errs, code := w.cli("order", "--item", "off_us_1=1", "--id", "buy", "--wait"); code != 0 {

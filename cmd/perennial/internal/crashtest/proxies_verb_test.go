@@ -10,6 +10,7 @@ import (
 
 // A viewer asks what is owned, page by page: what was bought and what was renewed.
 func TestAViewerListsTheProxiesPageByPage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3)
 	_, line := w.run()
 	w.readySays(line, ready)

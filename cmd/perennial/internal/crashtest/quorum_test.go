@@ -1,3 +1,5 @@
+//go:build check
+
 package crashtest
 
 import (
@@ -7,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"perennial/cmd/perennial/internal/cli"
-	"perennial/queue/freeport"
 )
 
 // natsCluster is three real servers on this machine.
@@ -53,11 +57,7 @@ func (c *natsCluster) file(i int) string { return fmt.Sprintf("nats-%d.conf", i)
 
 func (c *natsCluster) start(i int) {
 	c.w.t.Helper()
-	path, err := natsServer()
-	if err != nil {
-		c.w.t.Fatal(err)
-	}
-	c.nodes[i] = exec.Command(path, "-c", filepath.Join(c.w.dir, c.file(i)))
+	c.nodes[i] = natsServer(c.w.t, filepath.Join(c.w.dir, c.file(i)))
 	if err := c.nodes[i].Start(); err != nil {
 		c.w.t.Fatal(err)
 	}
@@ -73,18 +73,6 @@ func (c *natsCluster) kill(i int) {
 }
 
 func (c *natsCluster) url() string { return fmt.Sprintf("nats://run:pw@127.0.0.1:%d", c.ports[0]) }
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	port, err := freeport.Loopback()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
-// freeAddress is an address for a server that is started more than once.
-func freeAddress(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", freePort(t)) }
 
 // TestALostQuorumIsSeenAndWaitedOut: two of three servers die. The third one still
 // answers, so the runner stays connected; it says that it does not work, ends
@@ -122,4 +110,92 @@ func TestALostQuorumIsSeenAndWaitedOut(t *testing.T) {
 	if code := run.terminate(); code != cli.ExitDone {
 		t.Errorf("exit %d\n%s", code, run.stderr)
 	}
+}
+
+// TestANATSOutageLongerThanTheLeaseIsWaitedOut: the server is killed again and
+// again, for shorter and for longer than a lease lasts.
+func TestANATSOutageLongerThanTheLeaseIsWaitedOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 200)
+	n := newNATSProcess(t, w)
+	n.start("pw")
+	n.shortLeases()
+	w.configure(n.url(), "")
+	run, line := w.run()
+	all := load()
+	for i, lost := range []bool{false, true, true} {
+		c := all[20*i : 20*i+20]
+		w.readySays(line, ready)
+		c.publish(t, n.url())
+		waitForEvent(t, n.url(), "command.accepted", c[0].id)
+		n.kill()
+		w.readySays(line, "not connected")
+		if lost {
+			await(t, "the lease is lost", func() bool { return strings.Count(run.stderr.String(), "could not be renewed in time") == i })
+		}
+		n.start("pw")
+		c.publish(t, n.url())
+		c.await(t, n.url())
+	}
+	w.readySays(line, ready)
+	if code := run.terminate(); code != cli.ExitDone {
+		t.Errorf("exit %d\n%s", code, run.stderr)
+	}
+	n.kill()
+	checkBooks(t, w, all[:60].ids())
+}
+
+// TestTheDoctorLooksAtEachCopyOnACluster: all of them are ok, one that is away is a
+// warning, and a stream with fewer than asked for is refused.
+func TestTheDoctorLooksAtEachCopyOnACluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	c := newNATSCluster(t, w)
+	w.configure(c.urls(), "    replicas: 3\n")
+	p, line := w.run()
+	w.readySays(line, ready)
+	var f cli.DoctorFinding
+	var code int
+	await(t, "three copies are ok", func() bool {
+		f, code = w.durability()
+		return f.OK && !f.Warning && code == cli.ExitDone && strings.Contains(f.Seen, "3 copies")
+	})
+	p.kill()
+	c.kill(2)
+	await(t, "a server that is away is a warning", func() bool {
+		f, code = w.durability()
+		return f.OK && f.Warning && code == cli.ExitDone && strings.Contains(f.Seen, "PERENNIAL_EVENTS_main: its copy on n2") && f.Do != ""
+	})
+	c.start(2)
+	await(t, "it has caught up", func() bool { f, code = w.durability(); return f.OK && !f.Warning })
+	c.oneCopy("PERENNIAL_EVENTS_main")
+	f, code = w.durability()
+	if f.OK || code != cli.ExitFailed || !strings.Contains(f.Seen, "PERENNIAL_EVENTS_main has 1 of 3 copies") || !strings.Contains(f.Do, "nats stream edit PERENNIAL_EVENTS_main --replicas 3") {
+		t.Errorf("exit %d, one copy where three are asked for: %+v", code, f)
+	}
+}
+
+// oneCopy takes a stream's other copies away, as a person could.
+func (c *natsCluster) oneCopy(name string) {
+	t := c.w.t
+	t.Helper()
+	nc, err := nats.Connect(c.urls())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the cluster takes the change", func() bool {
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			return false
+		}
+		config := stream.CachedInfo().Config
+		config.Replicas = 1
+		_, err = js.UpdateStream(t.Context(), config)
+		return err == nil
+	})
 }

@@ -30,6 +30,7 @@ func codeBlocks(t *testing.T, language string) []string {
 // TestReadmeCommandsWork runs the README's quick start as it stands there,
 // beside a runner with nothing configured.
 func TestReadmeCommandsWork(t *testing.T) {
+	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
 	run := start(t, w.dir, "run", "--nats-listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	var line daemon.ReadyLine

@@ -30,6 +30,7 @@ func (w *world) reconciles(wantCode int) reconcile.Reconciliation {
 // TestTrap24OnTheCommandLine: found, not corrected, recorded, agreed; with a
 // runner and without one.
 func TestTrap24OnTheCommandLine(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3)
 	p, line := w.run()
 	if out, errs, code := w.cli("renew", "px_1", "--id", "keep", "--wait"); code != 0 {
@@ -138,6 +139,7 @@ func TestWhatWasRefusedBoughtNothing(t *testing.T) {
 }
 
 func TestReconcileSaysThatNoServerAnswers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	p, _ := w.run()
 	w.fault(map[string]any{"method": "GET", "path": "/api/v1/wallet", "fault": "error_before", "times": 1000})
@@ -152,6 +154,7 @@ func TestReconcileSaysThatNoServerAnswers(t *testing.T) {
 
 // TestReviewShowsWhatIsKnownWithAndWithoutARunner also at the provider.
 func TestReviewShowsWhatIsKnownWithAndWithoutARunner(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	p, _ := w.run()
 	w.fault(map[string]any{"method": "POST", "path": "/api/v1/orders", "fault": "unresolved_record", "executed": true})
@@ -179,6 +182,7 @@ func TestReviewShowsWhatIsKnownWithAndWithoutARunner(t *testing.T) {
 }
 
 func TestRecordRefusesWhatCannotBeBooked(t *testing.T) {
+	t.Parallel()
 	w := &world{t: t, dir: t.TempDir()}
 	for _, args := range [][]string{
 		{"--kind", "gift", "--cents", "1", "--by", "a", "--reason", "b"}, {"--kind", "top-up", "--cents", "0", "--by", "a", "--reason", "b"},

@@ -17,6 +17,7 @@ import (
 // TestAnEmptiedEventsStreamIsNotRefilledInSilence: only the stream can prove that a
 // ledger was rewritten together with its hashes.
 func TestAnEmptiedEventsStreamIsNotRefilledInSilence(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	run, line := w.run()
 	awaitReady(t, line)
@@ -51,6 +52,7 @@ func TestAnEmptiedEventsStreamIsNotRefilledInSilence(t *testing.T) {
 }
 
 func TestVerifyExpectsHeadsThatWereKept(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	run, line := w.run()
 	awaitReady(t, line)

@@ -37,6 +37,7 @@ func (r *role) request(kind, body string, wait time.Duration) (out fact.CommandF
 // A command that is a plain request is answered with what it came to, whatever became of
 // it, and again when it is asked again.
 func TestACommandAsARequestIsAnsweredWithItsEnd(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, w *world, _ *process, line daemon.ReadyLine) {
 		prod := w.as(line, "prod")
 		order := `{"id":"buy","items":[{"offer_code":"off_us_1","quantity":2}],"duration_days":30,"sandbox_scenario":"delayed"}`
@@ -68,6 +69,7 @@ func TestACommandAsARequestIsAnsweredWithItsEnd(t *testing.T) {
 // A runner that is killed leaves a request without an answer, and the same request to the
 // next one is answered with the one command that it was.
 func TestARequestIsAskedAgainOverAKill(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	outer := startOuterNATS(t, w)
 	w.configure(outer.url(), "")

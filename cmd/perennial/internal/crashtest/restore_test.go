@@ -48,6 +48,7 @@ type againstLine struct {
 
 // TestRebuildBackupAndVerifyWorkWithAndWithoutARun.
 func TestRebuildBackupAndVerifyWorkWithAndWithoutARun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 10)
 	run, _ := w.run()
 	w.mustCLI("renew", "px_1", "px_2", "--id", "r1", "--wait")
@@ -89,7 +90,7 @@ func TestRebuildBackupAndVerifyWorkWithAndWithoutARun(t *testing.T) {
 // awaitReady waits until every account works.
 func awaitReady(t *testing.T, line daemon.ReadyLine) {
 	t.Helper()
-	waitForHTTP(t, line.HTTP+"/metrics", `perennial_ready{account="main"} 1`)
+	waitForHTTP(t, line.HTTP+"/readyz?verbose", `{"account":"main","ready":true`)
 }
 
 // lostTime is a world that bought and renewed, was backed up, and went on.
@@ -133,6 +134,7 @@ func (w *world) settled(run *process, ids ...string) {
 }
 
 func TestTrap13AnOldLedgerIsRefusedAndRestoredFromTheStream(t *testing.T) {
+	t.Parallel()
 	w, commands := lostTime(t, "")
 	backup, err := os.ReadFile(filepath.Join(w.dir, "backup.db"))
 	if err != nil {
@@ -162,6 +164,7 @@ func TestTrap13AnOldLedgerIsRefusedAndRestoredFromTheStream(t *testing.T) {
 }
 
 func TestTrap13ALostDiskIsRestoredFromExternalNATSEvents(t *testing.T) {
+	t.Parallel()
 	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -211,6 +214,7 @@ func (w *world) settledOn(server *queue.Embedded, run *process) {
 }
 
 func TestARestoreWhileAnotherMachineRunsTheAccountIsRefused(t *testing.T) {
+	t.Parallel()
 	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -233,6 +237,7 @@ func TestARestoreWhileAnotherMachineRunsTheAccountIsRefused(t *testing.T) {
 // TestTrap13ABackupAloneStartsPausedUntilResumed: disk and stream are
 // lost, and the producers publish every command again.
 func TestTrap13ABackupAloneStartsPausedUntilResumed(t *testing.T) {
+	t.Parallel()
 	w, commands := lostTime(t, "")
 	if err := os.RemoveAll(filepath.Join(w.dir, "data")); err != nil {
 		t.Fatal(err)
@@ -261,6 +266,7 @@ func TestTrap13ABackupAloneStartsPausedUntilResumed(t *testing.T) {
 // TestTrap13KilledInTheMiddleThenRestoredFromAnOldBackup: the ledger is lost with
 // an attempt whose reply was never recorded.
 func TestTrap13KilledInTheMiddleThenRestoredFromAnOldBackup(t *testing.T) {
+	t.Parallel()
 	w, commands := lostTime(t, "")
 	run, line := w.run()
 	w.fault(map[string]any{"environment": "sandbox", "method": "POST", "path": "/api/v1/*", "fault": "drop_after", "times": 1})

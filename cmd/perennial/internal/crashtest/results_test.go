@@ -3,6 +3,7 @@ package crashtest
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,7 @@ func (r *role) waits(id string, seconds int) daemon.WaitAnswer {
 // A producer asks what its commands came to, before they are accepted, while they wait for
 // a reply that a fault keeps back, and over a kill -9 of the runner.
 func TestAProducerWaitsForItsCommandsOverAKill(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3)
 	outer := startOuterNATS(t, w)
 	w.configure(outer.url(), "")
@@ -154,6 +156,7 @@ func answered(t *testing.T, answers *nats.Subscription) (out struct {
 }
 
 func TestACommandIsAnsweredOnItsInbox(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, w *world, _ *process, line daemon.ReadyLine) {
 		prod := w.as(line, "prod")
 		order := `{"id":"buy","items":[{"offer_code":"off_us_1","quantity":1}],"duration_days":30,"sandbox_scenario":"delayed"}`
@@ -184,6 +187,7 @@ func TestACommandIsAnsweredOnItsInbox(t *testing.T) {
 // A runner that is killed between the end of a command and its answer answers when it is
 // started again.
 func TestAnInboxIsAnsweredOverAKill(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	outer := startOuterNATS(t, w)
 	w.configure(outer.url(), "")
@@ -203,6 +207,7 @@ func TestAnInboxIsAnsweredOverAKill(t *testing.T) {
 
 // The trace context of a command's message is on every event of it, and on no other.
 func TestEveryEventOfACommandCarriesItsTrace(t *testing.T) {
+	t.Parallel()
 	const parent, state = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "rojo=00f067aa0ba902b7"
 	w := newWorld(t, 2)
 	_, line := w.run()
@@ -248,6 +253,7 @@ func TestEveryEventOfACommandCarriesItsTrace(t *testing.T) {
 }
 
 func TestAnUnknownIdIsNotFoundEverywhere(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	_, line := w.run()
 	w.readySays(line, ready)
@@ -272,4 +278,19 @@ func TestAnUnknownIdIsNotFoundEverywhere(t *testing.T) {
 			t.Errorf("%s: %q %s", verb, code, answer.Data)
 		}
 	}
+}
+
+// journal reads the account's journal beside the running runner.
+func (w *world) journal(t *testing.T) []ledger.Row {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(w.dir, "data", "main.ledger.db"), ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	rows, err := l.Rows(t.Context(), 0, 10_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
 }

@@ -15,6 +15,7 @@ import (
 // TestAPersonAnswersForWhatSweepsGaveUp has a proxy fail five times, and answers
 // from the command line.
 func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	w.configure("", `schedules:
   - {name: keep, cron: "0 0 1 1 *", renew_before: 300h, duration_days: 30, match: {proxy_ids: [px_1]}}

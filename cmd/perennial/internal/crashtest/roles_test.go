@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -83,12 +82,8 @@ func withRoles(t *testing.T, on natsServers) (w *world, run *process, line daemo
 func (n *natsProcess) startAs(accounts string) {
 	t := n.w.t
 	t.Helper()
-	path, err := natsServer()
-	if err != nil {
-		t.Fatal(err)
-	}
 	n.w.write("nats.conf", fmt.Sprintf("listen: \"127.0.0.1:%d\"\njetstream {store_dir: %q}\n%s\n", n.port, filepath.Join(n.w.dir, "outer"), accounts), 0o600)
-	n.cmd = exec.Command(path, "-c", filepath.Join(n.w.dir, "nats.conf"))
+	n.cmd = natsServer(t, filepath.Join(n.w.dir, "nats.conf"))
 	for _, user := range []string{"perennial", "prod", "sub", "sub2", "view", "ops", "other-ops"} {
 		n.cmd.Env = append(n.cmd.Env, config.PasswordVariable(user)+"="+natsPassword)
 	}
@@ -218,7 +213,7 @@ func TestEachRoleDoesWhatItIsFor(t *testing.T) {
 		defer cancel()
 		prod, sub, view, ops := w.as(line, "prod"), w.as(line, "sub"), w.as(line, "view"), w.as(line, "ops")
 		live, err := sub.SubscribeSync("perennial.events.main.>")
-		if err != nil {
+		if err := errors.Join(err, sub.Flush()); err != nil { // the order is on another connection
 			t.Fatal(err)
 		}
 		if _, err := prod.js.Publish(ctx, "perennial.commands.main.order.create", []byte(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1}]}`)); err != nil {

@@ -13,6 +13,7 @@ import (
 // text of the configuration, and reports what may have been executed under the old App ID
 // instead of sending it under the new one.
 func TestTrap44AccountRotate(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 4)
 	config := filepath.Join(w.dir, "perennial.yaml")
 	text, err := os.ReadFile(config)

@@ -13,6 +13,7 @@ import (
 // The flags of `sandbox` take effect: a key that asks too often gets the Retry-After of
 // the flag, and the security policy refuses the default User-Agent of a script.
 func TestSandboxFlags(t *testing.T) {
+	t.Parallel()
 	p := start(t, t.TempDir(), "sandbox", "--rate", "0.001", "--refuse-script-agents", "--max-connections", "5", "--db", "sandbox.db", "--charges", "charges.jsonl")
 	var line cli.SandboxReadyLine
 	p.ready(&line)

@@ -1,19 +1,19 @@
+//go:build check
+
 package crashtest
 
 import (
 	"bytes"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-
-	"perennial/ledger"
 )
 
 // TestEveryEventThatIsPublishedFitsItsSchema publishes the events of a busy day and checks
 // each against its schema in docs/events.
 func TestEveryEventThatIsPublishedFitsItsSchema(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 4)
 	w.run()
 	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "drop_after"})
@@ -43,21 +43,6 @@ func TestEveryEventThatIsPublishedFitsItsSchema(t *testing.T) {
 	if len(seen) < 10 {
 		t.Errorf("only %d types of events: %v\n%s", len(seen), seen, out)
 	}
-}
-
-// journal reads the account's journal beside the running runner.
-func (w *world) journal(t *testing.T) []ledger.Row {
-	t.Helper()
-	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(w.dir, "data", "main.ledger.db"), ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	rows, err := l.Rows(t.Context(), 0, 10_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rows
 }
 
 // schemaOf is the published schema of an event.

@@ -47,6 +47,7 @@ func included(p schedules.Plan) (ids []string) {
 // TestSweepsFromTheCommandLine shows plans, retires proxies and takes them back, and runs
 // a plan.
 func TestSweepsFromTheCommandLine(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 6)
 	w.write("keep-not.txt", "px_6 # too dear\n", 0o600)
 	w.configure("", yearly)
@@ -107,6 +108,7 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 // TestAProxyThatIsNotRenewedIsReplaced covers every step: the failed renewal, the order for
 // a replacement, and its delivery.
 func TestAProxyThatIsNotRenewedIsReplaced(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	w.configure("", `schedules:
   - name: keep
@@ -150,6 +152,7 @@ func TestAProxyThatIsNotRenewedIsReplaced(t *testing.T) {
 // TestTrap55ASweepThatCannotBeMadeIsNotReady: with a key without proxies:read orders go on,
 // and no sweep can be made.
 func TestTrap55ASweepThatCannotBeMadeIsNotReady(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	w.fault(map[string]any{"method": "GET", "path": "/api/v1/proxies", "fault": "code", "code": "insufficient_scope", "http_status": 403, "times": 1_000_000})
 	w.configure("", `schedules:
@@ -203,6 +206,7 @@ func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 }
 
 func TestAnApprovalNeedsANameAndSaysIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	w.configure("", `schedules:
   - name: keep

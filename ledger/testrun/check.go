@@ -1,0 +1,6 @@
+//go:build check
+
+package testrun
+
+// Check says whether this is the larger run of `make check`.
+const Check = true

@@ -1,0 +1,75 @@
+// Package testrun says how large a run of the tests is, and prepares the process of a
+// package's tests. Only tests import it.
+//
+// `go test ./...` is for everybody and takes two minutes. `go test -tags check` is the
+// larger run of `make check`: tests that take long or need a tool such as Chromium have the
+// build constraint `check`; a test whose size is a number asks Check.
+package testrun
+
+import (
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"go.uber.org/goleak"
+)
+
+// Main is the TestMain of a package without processes: Prepare, and goroutines that are
+// left at the end fail the run. It does not return.
+func Main(m goleak.TestingM, options ...goleak.Option) {
+	remove := Prepare()
+	goleak.VerifyTestMain(m, append(options, goleak.Cleanup(func(code int) {
+		remove()
+		os.Exit(code)
+	}))...)
+}
+
+// Prepare makes this process, and those that it starts, cheap to run many times: they
+// collect garbage less often (a fifth of the CPU time of a short process), and keep
+// temporary files in memory. remove removes the files. What the environment sets (GOGC,
+// TMPDIR) is respected.
+func Prepare() (remove func()) {
+	if os.Getenv("GOGC") == "" && os.Setenv("GOGC", strconv.Itoa(gcPercent)) == nil {
+		debug.SetGCPercent(gcPercent)
+	}
+	return inMemory()
+}
+
+const (
+	gcPercent = 400
+
+	memory    = "/dev/shm" // where Linux keeps files in memory
+	leastFree = 2 << 30    // bytes that have to be free there
+	prefix    = "perennial-tests-"
+)
+
+// inMemory sets TMPDIR to a directory in memory, where there is room for one. A sync of
+// the disk is then no wait; kill -9 loses as little as on a disk. Power cuts and failing
+// disks are the subject of disktest, and `make check` has the processes on a disk.
+func inMemory() (remove func()) {
+	var disk syscall.Statfs_t
+	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memory, &disk) != nil || disk.Bavail*uint64(disk.Bsize) < leastFree {
+		return func() {}
+	}
+	removeAbandoned()
+	dir, err := os.MkdirTemp(memory, prefix+strconv.Itoa(os.Getpid())+"-")
+	if err != nil || os.Setenv("TMPDIR", dir) != nil {
+		return func() {}
+	}
+	return func() { _ = os.RemoveAll(dir) }
+}
+
+// removeAbandoned removes the directories of runs that were killed: a directory's name
+// has the process.
+func removeAbandoned() {
+	dirs, _ := filepath.Glob(filepath.Join(memory, prefix+"*"))
+	for _, dir := range dirs {
+		text, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), "-")
+		if pid, err := strconv.Atoi(text); err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
+			_ = os.RemoveAll(dir)
+		}
+	}
+}
