@@ -1,14 +1,23 @@
-# Targets for engineers. All tests are `go test ./...`.
+# Targets for engineers. The tests for everybody are `go test ./...`.
 
 N ?= 20
+ONLY ?=
 
 .PHONY: quick
 quick: ## the packages that need no database, no stream and no process
-	go test -short ./jobs/command ./jobs/decide ./ledger/fact ./ledger/sleep ./cmd/perennial/internal/config
+	go test ./jobs/command ./jobs/decide ./ledger/fact ./ledger/sleep ./cmd/perennial/internal/config
+
+.PHONY: check
+check: ## the larger run of the tests, about 17 minutes on two cores; ONLY=crash is one stage of it
+	.ci/check $(ONLY)
+
+.PHONY: times
+times: ## record how long each test takes; .ci/run compares its run with this record
+	go test -json -count=1 ./... | go run ./.ci/testtimes -update .ci/testtimes/record.tsv
 
 .PHONY: screenshots
 screenshots: ## docs/images/web-*.png, taken in Chromium of a real run on the sandbox
-	go test -tags browser -count=1 -timeout 5m -run 'TestBrowserScreenshots' ./cmd/perennial/internal/crashtest -args -shots "$(CURDIR)/docs/images"
+	go test -tags check -count=1 -timeout 5m -run 'TestBrowserScreenshots' ./cmd/perennial/internal/crashtest -args -shots "$(CURDIR)/docs/images"
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -25,9 +34,9 @@ install: ## the program, its manual pages, and completion for bash, zsh and fish
 
 .PHONY: soak
 soak: ## repeat the tests with random moments and seeds N times; the seeds are printed
-	go test ./jobs -run 'TestSimulation(OnSeveralMachines)?$$' -sim.first "$$(date +%s)00000" -sim.seeds $$((500 * $(N))) -timeout 8h -v
-	go test ./cmd/perennial/internal/crashtest -run 'TestCrashMatrix|TestKilledAtRandom' -count $(N) -timeout 4h -v
-	go test -tags cluster ./cmd/perennial/internal/clustertest -cluster.rounds $$((10 * $(N))) -timeout 8h -v
+	go test -tags check ./jobs -run 'TestSimulation(OnSeveralMachines)?$$' -sim.first "$$(date +%s)00000" -sim.seeds $$((500 * $(N))) -timeout 8h -v
+	go test -tags check ./cmd/perennial/internal/crashtest -run 'TestCrashMatrix|TestKilledAtRandom' -count $(N) -timeout 4h -v
+	go test -tags check ./cmd/perennial/internal/clustertest -cluster.rounds $$((10 * $(N))) -timeout 8h -v
 	go test ./upstream/sandbox -run 'TestKilledAgain' -count $(N) -timeout 1h -v
 
 .PHONY: site
