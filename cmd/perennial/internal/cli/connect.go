@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"net/url"
+	"time"
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
@@ -108,7 +110,34 @@ func readRunFile(dataDir string) (line daemon.RunAddresses, err error) {
 	if err := json.Unmarshal(text, &line); err != nil || line.NATS == "" {
 		return line, fmt.Errorf("%s does not hold the addresses of a running Perennial\nstart `perennial run` again", daemon.RunFile(dataDir))
 	}
+	if err := answers(line); err != nil {
+		return line, &exitError{ExitUnreachable, fmt.Errorf("the `perennial run` that left its addresses in %s does not answer: %w\nstart `perennial run` in %s again, or say --nats nats://host:port", daemon.RunFile(dataDir), err, dataDir)}
+	}
 	return line, nil
+}
+
+// answerTimeout bounds the question whether a run still answers at its address.
+const answerTimeout = 5 * time.Second
+
+// answers is why the process that wrote these addresses is not the one at its HTTP
+// address; nil if it is. The other addresses are of the same process.
+func answers(line daemon.RunAddresses) error {
+	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, line.HTTP+"/livez", nil)
+	if err != nil {
+		return err
+	}
+	direct := &http.Transport{DisableKeepAlives: true} // no proxy of the environment
+	response, err := direct.RoundTrip(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.Header.Get(daemon.InstanceHeader) != line.Instance {
+		return fmt.Errorf("another program has %s now", line.HTTP)
+	}
+	return nil
 }
 
 // notFoundError says that the account has nothing of an id.

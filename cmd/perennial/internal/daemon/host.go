@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type Host struct {
 	unlock   func() error
 	name     name   // its name among the runners
 	holder   string // the name under which leases are held
+	instance string // of this process alone: InstanceHeader
 	Embedded *queue.Embedded
 	local    queue.User // of the program's own commands, where the embedded server has users
 	Queue    *queue.Queue
@@ -91,7 +93,7 @@ func (h *Host) start(ctx context.Context) (err error) {
 	if h.unlock, err = queue.LockDir(h.Config.DataDir); err != nil {
 		return err
 	}
-	h.holder = holderOf(h.Config.DataDir)
+	h.holder, h.instance = holderOf(h.Config.DataDir), rand.Text()
 	h.name.node = nodeOf(h.Config.DataDir)
 	if h.Config.Tracing.On() {
 		if h.tracer, err = newTracer(ctx, h.Config.Tracing, h.name.node, h.log); err != nil {
@@ -315,12 +317,18 @@ func RunFile(dataDir string) string { return filepath.Join(dataDir, "run.json") 
 // alone.
 type RunAddresses struct {
 	ReadyLine
+	Instance string `json:"instance"` // what /livez answers in [InstanceHeader]
 	User     string `json:"user,omitempty"`
 	Password string `json:"password,omitempty"`
 }
 
+// InstanceHeader is the response header of /livez that names the process. After a kill its
+// file stays, and its ports may belong to another installation: an address in the file
+// counts only if the process that answers is the one that wrote it.
+const InstanceHeader = "Perennial-Instance"
+
 func (h *Host) writeRunFile() error {
-	text, err := json.Marshal(RunAddresses{h.Ready(), h.local.Name, h.local.Password}) //nolint:gosec // a password of this run, in a file of mode 0600
+	text, err := json.Marshal(RunAddresses{h.Ready(), h.instance, h.local.Name, h.local.Password}) //nolint:gosec // a password of this run, in a file of mode 0600
 	if err == nil {
 		// A link that stands there is replaced, and not written to.
 		err = files.Write(RunFile(h.Config.DataDir), 0o600, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err })

@@ -98,6 +98,7 @@ func (s *httpHost) close() {
 // livez is 200 unless a part of the process is stuck: only another start helps then, and
 // what was under way goes on behind it.
 func (s *httpHost) livez(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set(InstanceHeader, s.host.instance)
 	for _, a := range s.host.Accounts {
 		if why := a.stuck(time.Now()); why != "" {
 			s.host.log.WithField("account", a.Name).Error("stuck: " + why)
