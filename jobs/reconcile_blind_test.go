@@ -132,7 +132,7 @@ func TestALineThatAPersonResolvedIsSeenToMove(t *testing.T) {
 	h.start()
 	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
 	id := h.await("one", fact.StateReview).Operations[0].OperationID
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 300, By: "ada", Reason: "the invoice says so"}))
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the invoice says so"}))
 	h.later(20 * time.Minute)
 	x := h.pass(h.reconciler(h.client, 0))
 	for _, f := range x.Findings {
@@ -180,7 +180,7 @@ func TestTrap24AWrongAnswerThatNothingWasChargedIsNamed(t *testing.T) {
 			t.Errorf("the review may explain it: %+v", f)
 		}
 	}
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(false), By: "ada", Reason: "a mistake"}))
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(false), AgainstEvidence: true, By: "ada", Reason: "a mistake"}))
 	h.wallet(300) // so that the wallet does not show it
 	if f := h.finds(decide.FindingRenewed, 0); f.ProxyID != "px_1" || !strings.Contains(f.Explanation, "by 30 days") {
 		t.Errorf("%+v", f)

@@ -179,7 +179,7 @@ func TestAnIntervalHoldsWhatIsUnderWayAndNothingElse(t *testing.T) {
 	}
 	h.wallet(-500)
 	h.agrees()
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 300, By: "ada", Reason: "the provider's support said so"}))
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the provider's support said so"}))
 	if x := h.agrees(); !x.Quiet {
 		t.Errorf("nothing is under way any more: %+v", x)
 	}

@@ -25,8 +25,12 @@ type Resolution struct {
 	// OrderNo is the order that the person found the operation to have made.
 	OrderNo   string `json:"order_no,omitempty"`
 	SendAgain bool   `json:"send_again,omitempty"`
-	By        string `json:"by"`
-	Reason    string `json:"reason"`
+	// ConfirmCents repeats ChargedCents where it is not what is expected.
+	ConfirmCents *int64 `json:"confirm_cents,omitempty"`
+	// AgainstEvidence says that nothing was charged although the provider shows otherwise.
+	AgainstEvidence bool   `json:"against_evidence,omitempty"`
+	By              string `json:"by"`
+	Reason          string `json:"reason"`
 }
 
 func (x Resolution) check() error {
@@ -72,6 +76,9 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	}
 	order, err := r.named(ctx, o, x)
 	if err != nil {
+		return err
+	}
+	if err := r.confirmed(ctx, o, x, order); err != nil {
 		return err
 	}
 	f, err := r.answerTo(ctx, o, x, order)

@@ -178,7 +178,7 @@ func (s *simulation) resolve(ctx context.Context, o fact.Operation, proxy string
 	charged := cents > 0
 	s.counts.reviews++
 	s.sayf("a person resolves %s %s: %d", o.ID, proxy, cents)
-	err := s.runner.Resolve(ctx, Resolution{ID: o.ID, ProxyID: proxy, Charged: &charged, ChargedCents: cents, By: "ada", Reason: "the provider's books"})
+	err := s.runner.Resolve(ctx, Resolution{ID: o.ID, ProxyID: proxy, Charged: &charged, ChargedCents: cents, ConfirmCents: &cents, AgainstEvidence: !charged, By: "ada", Reason: "the provider's books"})
 	var refused *command.RefusedError
 	if err != nil && !errors.As(err, &refused) {
 		s.must(err, "resolve "+o.ID)

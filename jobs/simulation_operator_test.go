@@ -162,7 +162,7 @@ func (s *simulation) answerNow(ctx context.Context, o fact.Operation) {
 		cents, honest = pick(s, int64(0), 1, 300, 900), false
 	}
 	charged := cents > 0
-	x.Charged, x.ChargedCents = &charged, cents
+	x.Charged, x.ChargedCents, x.ConfirmCents, x.AgainstEvidence = &charged, cents, &cents, !charged
 	if o.OrderNo != "" && s.chance(2) { // "it never came"
 		cents, charged, honest = 0, false, false
 		x.ChargedCents = 0

@@ -253,14 +253,18 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 	if amount == 0 { // what it cost is not known, which is not nothing
 		cents, charged = "CENTS", nil
 	}
+	notCharged := "--not-charged"
+	if len(e.Charged(proxyID)) > 0 {
+		notCharged += " --against-evidence"
+	}
 	e.Answers = append(e.Answers,
 		Answer{Say: "--charged " + cents + e.orderFlag(o), ProxyID: proxyID, Bookings: charged},
-		Answer{Say: "--not-charged", ProxyID: proxyID, Bookings: none})
+		Answer{Say: notCharged, ProxyID: proxyID, Bookings: none})
 	if !MayGoAgain(o) {
 		e.Notes = append(e.Notes, "order "+o.OrderNo+" was charged: --send-again is refused unless its refund is booked")
 		return nil
 	}
-	again := Answer{Say: "--not-charged --send-again", ProxyID: proxyID, Bookings: none}
+	again := Answer{Say: notCharged + " --send-again", ProxyID: proxyID, Bookings: none}
 	next, err := NextGeneration(ctx, l, b, o, fact.LinePending, fact.LineUnresolved)
 	if refused := (*command.RefusedError)(nil); err != nil && !errors.As(err, &refused) {
 		return err
@@ -271,6 +275,27 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 	again.NewOperation, again.NewKey = next.Planned.OperationID, next.Planned.Key
 	e.Answers = append(e.Answers, again)
 	return nil
+}
+
+// chargedMost bounds how much of the evidence Charged returns.
+const chargedMost = 3
+
+// Charged is the evidence that the operation, or the open line of it that proxyID names,
+// was charged: an expiry that moved, an order that no operation explains.
+func (e *Evidence) Charged(proxyID string) (shown []string) {
+	for _, x := range e.Expiries {
+		open := x.State == string(fact.LinePending) || x.State == string(fact.LineUnresolved)
+		if open && (proxyID == "" || x.ProxyID == proxyID) && x.Moved != nil && *x.Moved {
+			shown = append(shown, fmt.Sprintf("%s expires %s and expired %s before", x.ProxyID, x.Now.UTC().Format(time.RFC3339), x.Before.UTC().Format(time.RFC3339)))
+		}
+	}
+	for _, x := range e.Orders {
+		shown = append(shown, fmt.Sprintf("order %s was made %s and no other operation explains it", x.OrderNo, x.CreatedAt.UTC().Format(time.RFC3339)))
+	}
+	if more := len(shown) - chargedMost; more > 0 {
+		shown = append(slices.Clip(shown[:chargedMost]), fmt.Sprintf("and %d more", more))
+	}
+	return shown
 }
 
 // orderFlag names the one order that the operation can have made.

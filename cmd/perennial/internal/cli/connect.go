@@ -156,6 +156,8 @@ func ask[A any](ctx context.Context, r *remote, verb string, question any) (out 
 		switch refused.Code {
 		case daemon.CodeUnreachable:
 			return out, &exitError{ExitUnreachable, errors.New(refused.Description)}
+		case daemon.CodeUnconfirmed:
+			return out, &exitError{ExitUsage, errors.New(refused.Description)}
 		case daemon.CodeNotFound:
 			return out, &exitError{ExitFailed, &notFoundError{refused.Description}}
 		}

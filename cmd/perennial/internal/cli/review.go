@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -63,19 +64,25 @@ func (a *app) reviewShow() *cobra.Command {
 func (a *app) reviewResolve() *cobra.Command {
 	var x jobs.Resolution
 	var notCharged bool
+	var confirm int64
 	c := &cobra.Command{
 		Use: "resolve ID", Short: "Book an operator's answer: charged, or not charged, or not charged and sent again", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			charged := cmd.Flags().Changed("charged")
 			x.ID, x.Charged = args[0], &charged
 			if charged == notCharged {
-				return usage("say either --charged CENTS or --not-charged")
+				return usage("say either --charged AMOUNT or --not-charged")
 			}
-			return a.sendChange(cmd.Context(), daemon.VerbResolve, x)
+			if cmd.Flags().Changed("confirm-amount") {
+				x.ConfirmCents = &confirm
+			}
+			return a.sendResolution(cmd.Context(), x)
 		},
 	}
 	f := c.Flags()
-	wholeVar(f, &x.ChargedCents, "charged", 0, "the provider charged this many cents: for an order in all, for a renewal what its open lines (or --line) cost")
+	amountVar(f, &x.ChargedCents, "charged", "the provider charged this much, in cents (640) or with a point in dollars (6.40): for an order in all, for a renewal what its open lines (or --line) cost")
+	amountVar(f, &confirm, "confirm-amount", "repeat --charged where it is over twice what is expected, over the wallet, or where nothing is expected")
+	f.BoolVar(&x.AgainstEvidence, "against-evidence", false, "with --not-charged: the provider said so, although an expiry moved or an order appeared")
 	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
 	f.StringVar(&x.OrderNo, "order", "", "with --charged: the order that it was found to have made")
 	f.StringVar(&x.ProxyID, "line", "", "only this proxy of a renewal")
@@ -85,6 +92,20 @@ func (a *app) reviewResolve() *cobra.Command {
 	_ = c.MarkFlagRequired("by")
 	_ = c.MarkFlagRequired("reason")
 	return c
+}
+
+// sendResolution sends an answer to a review, and prints what was booked and the wallet.
+func (a *app) sendResolution(ctx context.Context, x jobs.Resolution) error {
+	changed, err := askOnce[daemon.ChangedAnswer](ctx, a, daemon.VerbResolve, x)
+	if err != nil || a.output == "json" || changed.WalletCents == nil {
+		return a.printChange(changed, err)
+	}
+	booked := "nothing charged"
+	if *x.Charged {
+		booked = money(x.ChargedCents, changed.Currency) + " charged"
+	}
+	_, err = fmt.Fprintf(a.stdout, "done: %s is answered as %s; the wallet has %s\n", x.ID, booked, money(*changed.WalletCents, changed.Currency))
+	return err
 }
 
 func (a *app) accountCommand() *cobra.Command {

@@ -215,7 +215,10 @@ func (a *app) operatorCommand(use, short, verb string) *cobra.Command {
 }
 
 func (a *app) sendChange(ctx context.Context, verb string, q any) error {
-	changed, err := askOnce[daemon.ChangedAnswer](ctx, a, verb, q)
+	return a.printChange(askOnce[daemon.ChangedAnswer](ctx, a, verb, q))
+}
+
+func (a *app) printChange(changed daemon.ChangedAnswer, err error) error {
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package cli
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -43,3 +44,31 @@ func (w wholeFlag[T]) String() string {
 
 // Type implements pflag.Value: the word in the help.
 func (w wholeFlag[T]) Type() string { return "int" }
+
+// amountFlag is an amount: 640 is in cents, 6.40 in the main unit of the currency.
+type amountFlag struct{ cents *int64 }
+
+func amountVar(f *pflag.FlagSet, p *int64, name, usage string) { f.Var(amountFlag{p}, name, usage) }
+
+// Set implements pflag.Value.
+func (a amountFlag) Set(text string) error {
+	if !strings.Contains(text, ".") {
+		return wholeFlag[int64]{a.cents}.Set(text)
+	}
+	whole, part, _ := strings.Cut(text, ".")
+	if len(part) != 2 || strings.HasPrefix(whole, "+") {
+		return errors.New("an amount with a point has two digits after it, such as 6.40; without one it is in cents")
+	}
+	var units, cents int64
+	if err := errors.Join(wholeFlag[int64]{&units}.Set(whole), wholeFlag[int64]{&cents}.Set(strings.TrimPrefix(part, "0"))); err != nil || units < 0 || units > 1<<40 || cents < 0 {
+		return errors.New("an amount is expected, such as 6.40, or 640 in cents")
+	}
+	*a.cents = 100*units + cents
+	return nil
+}
+
+// String implements pflag.Value.
+func (a amountFlag) String() string { return wholeFlag[int64]{a.cents}.String() }
+
+// Type implements pflag.Value.
+func (amountFlag) Type() string { return "amount" }

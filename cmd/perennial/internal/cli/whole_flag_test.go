@@ -48,3 +48,18 @@ func TestANumberOfAFlagFitsItsType(t *testing.T) {
 		t.Errorf("-1: %v %d", err, i)
 	}
 }
+
+func TestAnAmountWithAPointIsInDollars(t *testing.T) {
+	for text, want := range map[string]int64{"640": 640, "6.40": 640, "0.05": 5, "0.00": 0, "12.09": 1209} {
+		var cents int64
+		if err := (amountFlag{&cents}).Set(text); err != nil || cents != want {
+			t.Errorf("%s: %d, %v", text, cents, err)
+		}
+	}
+	for _, text := range []string{"", "6.4", "6.400", ".40", "-6.40", "+6.40", "6,40", "1e3", "6.-4", "6.4x", "0x6.40", "9999999999999.00"} {
+		var cents int64
+		if err := (amountFlag{&cents}).Set(text); err == nil {
+			t.Errorf("%q is taken for %d", text, cents)
+		}
+	}
+}

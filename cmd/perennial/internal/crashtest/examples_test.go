@@ -160,7 +160,7 @@ func (r *richRun) resolved() {
 	_, line := r.run()
 	r.readySays(line, ready)
 	for _, id := range doubts {
-		r.mustCLI("review", "resolve", id, "--charged", "300", "--by", "ada", "--reason", "the wallet shows it")
+		r.mustCLI("review", "resolve", id, "--charged", "300", "--confirm-amount", "300", "--by", "ada", "--reason", "the wallet shows it")
 	}
 	r.rowsOf("operation.resolved", 2)
 	for _, id := range doubts {

@@ -20,7 +20,7 @@ func TestADayCanBeFollowedInTheLog(t *testing.T) {
 	w.mustCLI("renew", "px_4", "--id", "price", "--wait")
 	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "code", "code": "proxy_endpoint_unavailable"})
 	w.cli("renew", "px_1", "--id", "r-1", "--wait")
-	w.mustCLI("review", "resolve", "r-1", "--charged", "300", "--by", "ada", "--reason", "seen")
+	w.mustCLI("review", "resolve", "r-1", "--charged", "300", "--confirm-amount", "300", "--by", "ada", "--reason", "seen")
 	w.mustCLI("account", "pause", "--by", "ada", "--reason", "a rest")
 	w.mustCLI("account", "resume", "--by", "ada", "--reason", "on we go")
 	w.mustCLI("sweep", "run", "keep")

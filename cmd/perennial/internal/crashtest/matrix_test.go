@@ -165,6 +165,7 @@ func (w *world) answerAsTheReferee(line daemon.ReadyLine, status inspect.Command
 				answer.ChargedCents += c.AmountCents
 			}
 		}
+		answer.ConfirmCents = &answer.ChargedCents
 		if err := request(w.t.Context(), q, "resolve", answer, &struct{}{}); err != nil {
 			w.t.Errorf("%s: %v", o.OperationID, err)
 		}

@@ -22,7 +22,7 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	w.cli("renew", "px_1", "--id", "r-1", "--wait")
 	say := func(args ...string) { w.mustCLI(append(args, "--by", "ada", "--reason", "so: it is")...) }
 	w.awaitOffered("r-1", "review", "resolve", "")
-	say("review", "resolve", "r-1", "--charged", "300")
+	say("review", "resolve", "r-1", "--charged", "300", "--confirm-amount", "300")
 	say("account", "pause")
 	w.mustCLI("renew", "px_2", "--id", "r-2")
 	await(t, "r-2 is there", func() bool { return strings.Contains(w.offered("cancel", "r"), "r-2") })

@@ -66,7 +66,7 @@ func TestTrap44AccountRotate(t *testing.T) {
 	run, line = w.run()
 	waitForEvent(t, line.NATS, "operation.review", "unsure")
 	w.mustCLI("renew", "px_2", "--id", "sure", "--wait")
-	w.mustCLI("review", "resolve", "unsure/0001", "--charged", "300", "--by", "ada", "--reason", "the provider's list")
+	w.mustCLI("review", "resolve", "unsure/0001", "--charged", "300", "--confirm-amount", "3.00", "--by", "ada", "--reason", "the provider's list")
 	run.terminate()
 	checkReferee(t, w.charges)
 }

@@ -60,6 +60,10 @@ const (
 // CodeNotFound is the error code of an id that the account does not know.
 const CodeNotFound = "not_found"
 
+// CodeUnconfirmed is the error code of a change that looks like a slip: the request has to
+// say that it is meant.
+const CodeUnconfirmed = "unconfirmed"
+
 // OperatorRequest is an operator's change of one command or operation.
 type OperatorRequest struct {
 	ID     string `json:"id"`
@@ -106,8 +110,10 @@ func (q StatesRequest) of(hashes []string, i int) string {
 // ChangedAnswer is the answer to a verb that changes something: how much it changed.
 type ChangedAnswer struct {
 	Changed  int    `json:"changed"`
-	Currency string `json:"currency,omitempty"` // of a record
+	Currency string `json:"currency,omitempty"` // of a record, or of the wallet
 	Warning  string `json:"warning,omitempty"`  // of a record that was booked all the same
+	// WalletCents is the wallet of the book after an answer to a review.
+	WalletCents *int64 `json:"wallet_cents,omitempty"`
 }
 
 func (a *account) verbs() map[string]verb {
@@ -128,14 +134,7 @@ func (a *account) verbs() map[string]verb {
 		VerbRelease: answer(changing(a.runner.Release)),
 		VerbCancel:  answer(changing(a.runner.Cancel)),
 		VerbRetry:   answer(changing(a.runner.Retry)),
-		VerbResolve: answer(func(ctx context.Context, x jobs.Resolution) (ChangedAnswer, error) {
-			x.By = asked(ctx, x.By)
-			var err error
-			if x.ID, err = OperationInReview(ctx, a.Ledger(), x.ID); err != nil {
-				return ChangedAnswer{}, err
-			}
-			return ChangedAnswer{Changed: 1}, a.runner.Resolve(ctx, x)
-		}),
+		VerbResolve: answer(a.resolve),
 		VerbPause: answer(func(ctx context.Context, q OperatorRequest) (ChangedAnswer, error) {
 			return ChangedAnswer{Changed: 1}, a.runner.PauseByHand(ctx, asked(ctx, q.By), q.Reason)
 		}),

@@ -67,6 +67,8 @@ func refusal(err error) error {
 		return &queue.ServiceError{Code: "refused", Description: err.Error()}
 	case errors.As(err, &refused) && refused.Unknown:
 		return &queue.ServiceError{Code: CodeNotFound, Description: refused.Reason}
+	case errors.As(err, &refused) && refused.Unconfirmed:
+		return &queue.ServiceError{Code: CodeUnconfirmed, Description: refused.Reason}
 	case errors.As(err, &refused):
 		return &queue.ServiceError{Code: "refused", Description: refused.Reason}
 	}

@@ -1,4 +1,5 @@
-// The verb `evidence`: what is known of an operation in review.
+// The verbs `evidence` and `resolve`: what is known of an operation in review, and the
+// answer to it.
 
 package daemon
 
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
@@ -52,6 +54,23 @@ func OperationInReview(ctx context.Context, l *ledger.Ledger, id string) (string
 		return of[0], nil
 	}
 	return "", &command.RefusedError{Reason: fmt.Sprintf("command %s has %d operations %s: say which: %s", id, len(of), where, FirstFew(of))}
+}
+
+// resolve books an answer to a review, and returns the wallet after it.
+func (a *account) resolve(ctx context.Context, x jobs.Resolution) (ChangedAnswer, error) {
+	x.By = asked(ctx, x.By)
+	var err error
+	if x.ID, err = OperationInReview(ctx, a.Ledger(), x.ID); err != nil {
+		return ChangedAnswer{}, err
+	}
+	if err := a.runner.Resolve(ctx, x); err != nil {
+		return ChangedAnswer{}, err
+	}
+	b, err := a.Ledger().Balance(ctx, a.Name)
+	if err != nil { // it is booked all the same
+		return ChangedAnswer{Changed: 1}, nil //nolint:nilerr // the balance is an extra
+	}
+	return ChangedAnswer{Changed: 1, Currency: b.Currency, WalletCents: &b.WalletCents}, nil
 }
 
 // FirstFew joins the first of many ids, and says how many more there are.

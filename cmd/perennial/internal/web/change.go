@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"perennial/ledger/fact"
 )
 
 // change is one kind of change: from a form to a verb's request, and to the command that
@@ -87,6 +85,10 @@ func resolve(form func(string) string) (map[string]any, []string, error) {
 		}
 		q["charged"], q["charged_cents"] = true, cents
 		command = append(command, "--charged", strconv.FormatInt(cents, 10))
+		if form("sure") == "yes" {
+			q["confirm_cents"] = cents
+			command = append(command, "--confirm-amount", strconv.FormatInt(cents, 10))
+		}
 		if order := form("order"); order != "" {
 			q["order_no"] = order
 			command = append(command, "--order", order)
@@ -94,6 +96,10 @@ func resolve(form func(string) string) (map[string]any, []string, error) {
 	case "not_charged", "send_again":
 		q["charged"] = false
 		command = append(command, "--not-charged")
+		if form("sure") == "yes" {
+			q["against_evidence"] = true
+			command = append(command, "--against-evidence")
+		}
 		if form("answer") == "send_again" {
 			q["send_again"] = true
 			command = append(command, "--send-again")
@@ -155,9 +161,6 @@ func (s *Server) change(q accountRequest) {
 	if err == nil && reason == "" {
 		err = errors.New("say why: the reason is kept with your name")
 	}
-	if err == nil {
-		err = s.isLikely(q.Context(), q.account, question, form("sure") == "yes")
-	}
 	code := http.StatusOK
 	if err == nil {
 		command = append(command, "--by", q.session.Name, "--reason", reason)
@@ -173,42 +176,6 @@ func (s *Server) change(q accountRequest) {
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", q.PathValue("what")).WithField("done", out.Done).Info("a change was asked for on the pages")
 	v.Data = out
 	s.page(q.to, q.Request, "changed", code, v)
-}
-
-// farOff is how many times more, or less, than what is at stake an answer has to be before
-// it is asked for twice.
-const farOff = 2
-
-// isLikely refuses an answer to a review whose amount is far from what is at stake, unless
-// the person is sure: what it books bounds what is bought and renewed afterwards.
-func (s *Server) isLikely(ctx context.Context, a Account, question map[string]any, sure bool) error {
-	cents, charged := question["charged_cents"].(int64)
-	if !charged || sure {
-		return nil
-	}
-	id, _ := question["id"].(string)
-	line, _ := question["line"].(string)
-	o, err := a.Ledger().Operation(ctx, id)
-	if err != nil {
-		return nil //nolint:nilerr // the runner says what is wrong with it
-	}
-	stake := max(o.EstimateCents, o.ChargedCents-o.RefundedCents)
-	if line != "" {
-		lines, err := a.Ledger().Lines(ctx, id)
-		if err != nil {
-			return err
-		}
-		for _, x := range lines {
-			if x.ProxyID == line {
-				stake = x.ChargedCents - x.RefundedCents
-			}
-		}
-	}
-	if stake > 0 && (cents > farOff*stake || farOff*cents < stake) {
-		currency, _ := currencyOf(ctx, a)
-		return fmt.Errorf("%s is far from %s, which is at stake: go back, mark that the amount is right, and answer again", fact.Amount(cents, currency), fact.Amount(stake, currency))
-	}
-	return nil
 }
 
 // do asks the verb.

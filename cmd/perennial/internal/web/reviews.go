@@ -158,9 +158,6 @@ func (s *Server) resolveOne(ctx context.Context, q accountRequest, key, reason s
 		return strings.TrimSpace(q.PostFormValue(field))
 	}
 	question, command, err := resolve(form)
-	if err == nil {
-		err = s.isLikely(ctx, q.account, question, form("sure") == "yes")
-	}
 	if err == nil && ctx.Err() != nil {
 		err = errors.New("it was not asked for: the answers before it took too long")
 	}

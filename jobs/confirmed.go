@@ -1,0 +1,94 @@
+// The guard of an answer about money: an amount that looks like a slip, and an answer that
+// contradicts what the provider shows, have to be said twice.
+
+package jobs
+
+import (
+	"context"
+	"strings"
+
+	"perennial/jobs/command"
+	"perennial/ledger/fact"
+	"perennial/upstream"
+)
+
+// confirmed refuses an answer that looks like a slip and does not say that it is meant.
+func (r *Runner) confirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {
+	if *x.Charged {
+		return r.amountConfirmed(ctx, o, x, order)
+	}
+	if x.AgainstEvidence {
+		return nil
+	}
+	e, err := r.Evidence(ctx, o.ID)
+	if err != nil {
+		return err
+	}
+	if shown := e.Charged(x.ProxyID); len(shown) > 0 {
+		return command.RefuseUnconfirmed("the evidence says that %s was charged: %s. If the provider says that it was not, add --against-evidence (on the pages: mark that it is right)", o.ID, strings.Join(shown, "; "))
+	}
+	return nil
+}
+
+// amountConfirmed refuses an amount over twice what is expected, over the wallet, or where
+// nothing is expected, unless the answer repeats it.
+func (r *Runner) amountConfirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {
+	amount := r.binding.Amount(x.ChargedCents)
+	switch {
+	case x.ConfirmCents != nil && *x.ConfirmCents != x.ChargedCents:
+		return command.Refuse("--confirm-amount is %s and --charged %s: repeat the amount", r.binding.Amount(*x.ConfirmCents), amount)
+	case x.ConfirmCents != nil, x.ChargedCents == 0:
+		return nil
+	}
+	expected, booked, err := r.expected(ctx, o, x, order)
+	if err != nil {
+		return err
+	}
+	if x.ChargedCents > 2*expected && o.Kind.MakesOrder() {
+		e, err := r.Evidence(ctx, o.ID)
+		if err != nil {
+			return err
+		}
+		if len(e.Orders) == 1 { // what `review show` proposes
+			expected = max(expected, e.Orders[0].NetCents)
+		}
+	}
+	balance, err := r.Ledger.Balance(ctx, "")
+	if err != nil {
+		return err
+	}
+	var why string
+	switch {
+	case expected == 0:
+		why = "nothing is known of what it cost"
+	case x.ChargedCents > 2*expected:
+		why = r.binding.Amount(expected) + " is expected"
+	case x.ChargedCents-booked > balance.WalletCents:
+		why = "the wallet has " + r.binding.Amount(balance.WalletCents)
+	default:
+		return nil
+	}
+	return command.RefuseUnconfirmed("%s would be booked as charged for %s, and %s. An amount without a point is in cents. If it is right, add --confirm-amount %d (on the pages: mark that it is right)", amount, o.ID, why, x.ChargedCents)
+}
+
+// expected is what an operation, or the line of it that the answer names, should have
+// cost, 0 if that is not known; booked is the part that the wallet has paid already.
+func (r *Runner) expected(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (expected, booked int64, err error) {
+	if x.OrderNo != "" && order.TotalCents != nil {
+		return *order.TotalCents, 0, nil
+	}
+	lines, err := r.Ledger.Lines(ctx, o.ID)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, l := range lines {
+		if l.State == fact.LineUnresolved && (x.ProxyID == "" || l.ProxyID == x.ProxyID) {
+			booked += l.ChargedCents - l.RefundedCents
+		}
+	}
+	expected = max(booked, o.EstimateCents, o.ChargedCents-o.RefundedCents)
+	if x.ProxyID != "" && len(lines) > 0 {
+		expected = max(booked, o.EstimateCents/int64(len(lines)))
+	}
+	return expected, booked, nil
+}

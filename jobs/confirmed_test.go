@@ -1,0 +1,75 @@
+package jobs
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"perennial/jobs/command"
+	"perennial/ledger/fact"
+)
+
+// unconfirmed fails the test unless the answer is refused as a slip, for this reason.
+func (h *rig) unconfirmed(x Resolution, why string) {
+	h.t.Helper()
+	var refused *command.RefusedError
+	if err := h.runner.Resolve(h.t.Context(), x); !errors.As(err, &refused) || !refused.Unconfirmed || !strings.Contains(refused.Reason, why) {
+		h.t.Errorf("%+v: %v", x, err)
+	}
+}
+
+// TestAnAmountThatLooksLikeASlipIsRepeated: twice what is expected is booked, more is not;
+// nor is more than the wallet has.
+func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1", "px_2"}})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	h.await("keep", fact.StatePartial, fact.StateReview)
+	answer := func(cents int64) Resolution {
+		return Resolution{ID: "keep/0001", ProxyID: "px_1", Charged: new(true), ChargedCents: cents, By: "ada", Reason: "the invoice"}
+	}
+	before, err := h.ledger.Balance(t.Context(), "main")
+	check(t, err)
+	other := answer(200)
+	other.ConfirmCents = new(int64(20))
+	if err := h.runner.Resolve(t.Context(), other); err == nil || !strings.Contains(err.Error(), "repeat the amount") {
+		t.Errorf("two amounts: %v", err)
+	}
+	if after, err := h.ledger.Balance(t.Context(), "main"); err != nil || after.ChargedCents != before.ChargedCents {
+		t.Errorf("a refused answer books: %+v and %+v, %v", before, after, err)
+	}
+	check(t, h.runner.Resolve(t.Context(), answer(300)))
+
+	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":600}`)
+	id := h.await("buy", fact.StateReview).Operations[0].OperationID
+	slip := Resolution{ID: id, Charged: new(true), ChargedCents: 60000, By: "ada", Reason: "dollars for cents"}
+	h.unconfirmed(slip, "--confirm-amount 60000")
+	slip.ChargedCents = 1 << 40
+	h.unconfirmed(slip, "--confirm-amount")
+	slip.ChargedCents, slip.ConfirmCents = 1201, new(int64(1201))
+	check(t, h.runner.Resolve(t.Context(), slip))
+}
+
+// TestAnAnswerAgainstTheEvidenceIsSaidTwice: an expiry moved, and a person says that
+// nothing was charged and has it sent again, which pays twice.
+func TestAnAnswerAgainstTheEvidenceIsSaidTwice(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
+	due := h.now().AddDate(1, 0, 0).Format("2006-01-02T15:04:05Z")
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"],"due_before":"` + due + `"}`)
+	id := h.await("keep", fact.StateReview).Operations[0].OperationID
+	x := Resolution{ID: id, Charged: new(false), SendAgain: true, By: "ada", Reason: "it looks so"}
+	h.unconfirmed(x, "px_1 expires")
+	x.SendAgain = false
+	h.unconfirmed(x, "--against-evidence")
+	x.AgainstEvidence = true
+	check(t, h.runner.Resolve(t.Context(), x))
+
+	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
+	bought := h.await("buy", fact.StateReview).Operations[0].OperationID
+	h.unconfirmed(Resolution{ID: bought, Charged: new(false), SendAgain: true, By: "ada", Reason: "it looks so"}, "no other operation explains it")
+}
