@@ -44,15 +44,17 @@ func (s *simulation) underLimit(key string) {
 		if at.Before(first.from) || strings.HasPrefix(c.IdempotencyKey, outsideKey) {
 			continue
 		}
-		cents := signed(c)
-		sum += cents
 		mine = mine || c.IdempotencyKey == key
-		of[c.IdempotencyKey] += cents
-		switch left := s.left[c.IdempotencyKey]; {
-		case left.limit == 0 && s.operationOf(c.IdempotencyKey).EstimateCents == 0:
+		of[c.IdempotencyKey] += signed(c)
+	}
+	for key, cents := range of {
+		cents = max(cents, 0) // a refund alone is of an earlier day's charge
+		sum += cents
+		switch left := s.left[key]; {
+		case left.limit == 0 && s.operationOf(key).EstimateCents == 0:
 			unlimited += cents
 		case left.unpriced:
-			unpriced = max(unpriced, of[c.IdempotencyKey])
+			unpriced = max(unpriced, cents)
 		}
 	}
 	if mine && sum-unpriced-unlimited > first.limit {

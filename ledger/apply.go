@@ -210,9 +210,10 @@ func (t *Tx) applyReview(r Row, f fact.OperationReview) error {
 		}
 	}
 	return t.change(f.OperationID, `UPDATE operations SET state = 'review', reason = ?, code = ?, trace_id = ?, next_at = NULL,
-		charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END, ambiguous = ambiguous + ?,
+		charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, charged_at = coalesce(charged_at, ?),
+		order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END, ambiguous = ambiguous + ?,
 		first_ambiguous_at = CASE WHEN ? THEN coalesce(first_ambiguous_at, updated_at) ELSE first_ambiguous_at END,
-		updated_at = ?`+andVersion, f.Reason, f.Code, f.TraceID, charged, refunded, f.OrderNo, f.OrderNo, f.Ambiguous, f.Ambiguous, r.Time)
+		updated_at = ?`+andVersion, f.Reason, f.Code, f.TraceID, charged, refunded, chargedIn(r, charged), f.OrderNo, f.OrderNo, f.Ambiguous, f.Ambiguous, r.Time)
 }
 
 func (t *Tx) applyResolved(r Row, f fact.OperationResolved) error {

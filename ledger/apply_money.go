@@ -16,6 +16,7 @@ type transfer struct {
 	cents               int64
 	operation           string
 	orderNo, proxyID    string
+	chargedAt           int64 // of a refund: when its charge was booked; 0: with it
 }
 
 // book writes the transfers of one fact. Zero moves nothing and is not written;
@@ -36,7 +37,7 @@ func (t *Tx) book(r Row, transfers ...transfer) error {
 			return err
 		}
 		t.w.totals[total{m.debit, m.credit, m.kind}] += m.cents
-		t.w.spend(r, m)
+		t.w.countNet(r, m)
 	}
 	return nil
 }
@@ -54,7 +55,7 @@ func (w *writer) flushTotals() error {
 		}
 	}
 	clear(w.totals)
-	return w.flushSpent()
+	return w.flushNetCharges()
 }
 
 func (t *Tx) applyOrder(r Row, f fact.Fact) error {
@@ -78,16 +79,28 @@ func (t *Tx) applyOrder(r Row, f fact.Fact) error {
 func (t *Tx) orderState(r Row, f fact.OrderState, state, reason string, nextAt any) error {
 	err := t.change(f.OperationID, `UPDATE operations SET state = ?, live = ?, reason = ?, trace_id = CASE WHEN ? <> '' THEN ? ELSE trace_id END, next_at = ?,
 		progress_at = CASE WHEN delivered_count <> ? OR coalesce(progress_at, 0) = 0 THEN ? ELSE progress_at END,
-		expected_count = ?, delivered_count = ?, charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?,
+		expected_count = ?, delivered_count = ?, charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, charged_at = coalesce(charged_at, ?),
 		read_at = ?, unread_since = ?, updated_at = ?`+andVersion,
 		state, state == string(fact.StateOpen), reason, f.TraceID, f.TraceID, nextAt, f.DeliveredCount, r.Time, f.ExpectedCount, f.DeliveredCount,
-		f.ChargedCents, f.RefundedCents, nullInstant(f.ReadAt), nullInstant(f.UnreadSince), r.Time)
+		f.ChargedCents, f.RefundedCents, chargedIn(r, f.ChargedCents), nullInstant(f.ReadAt), nullInstant(f.UnreadSince), r.Time)
+	var chargedAt int64
+	if err == nil && f.RefundedCents > 0 {
+		err = t.queryRow(`SELECT coalesce(charged_at, 0) FROM operations WHERE id = ?`, f.OperationID).Scan(&chargedAt)
+	}
 	if err != nil {
 		return err
 	}
 	return t.book(r,
 		transfer{kind: "charge", debit: "orders", credit: "wallet", cents: f.ChargedCents, operation: f.OperationID, orderNo: f.OrderNo},
-		transfer{kind: "refund", debit: "wallet", credit: "orders", cents: f.RefundedCents, operation: f.OperationID, orderNo: f.OrderNo})
+		transfer{kind: "refund", debit: "wallet", credit: "orders", cents: f.RefundedCents, operation: f.OperationID, orderNo: f.OrderNo, chargedAt: chargedAt})
+}
+
+// chargedIn is the time of a row that charges something, NULL of one that does not.
+func chargedIn(r Row, cents int64) any {
+	if cents == 0 {
+		return nil
+	}
+	return r.Time
 }
 
 // settle books a renewal's lines and sums them up: what succeeded and what
@@ -122,8 +135,8 @@ func (t *Tx) bookResolution(r Row, f fact.OperationResolved) error {
 		return err
 	}
 	delete(t.w.known.operations, f.OperationID)
-	err = t.w.execOne(`UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ? WHERE id = ?`,
-		added, returned, f.OperationID)
+	err = t.w.execOne(`UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, charged_at = coalesce(charged_at, ?) WHERE id = ?`,
+		added, returned, chargedIn(r, added), f.OperationID)
 	if err != nil {
 		return err
 	}
@@ -135,9 +148,9 @@ func (t *Tx) bookResolution(r Row, f fact.OperationResolved) error {
 func resolution(queryRow func(string, ...any) scanner, f fact.OperationResolved) (transfers []transfer, added, returned int64, err error) {
 	var kind fact.Kind
 	var orderNo string
-	var booked, suspense int64
-	err = queryRow(`SELECT kind, order_no, charged_cents - refunded_cents FROM operations WHERE id = ?`, f.OperationID).
-		Scan(&kind, &orderNo, &booked)
+	var booked, suspense, chargedAt int64
+	err = queryRow(`SELECT kind, order_no, charged_cents - refunded_cents, coalesce(charged_at, 0) FROM operations WHERE id = ?`, f.OperationID).
+		Scan(&kind, &orderNo, &booked, &chargedAt)
 	if err != nil {
 		return nil, 0, 0, notFound(err)
 	}
@@ -146,7 +159,7 @@ func resolution(queryRow func(string, ...any) scanner, f fact.OperationResolved)
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	m := transfer{operation: f.OperationID, orderNo: cmp.Or(f.OrderNo, orderNo), proxyID: f.ProxyID}
+	m := transfer{operation: f.OperationID, orderNo: cmp.Or(f.OrderNo, orderNo), proxyID: f.ProxyID, chargedAt: chargedAt}
 	at, back := "renewals", "suspense"
 	fromSuspense := min(suspense, f.ChargedCents)
 	returned, added = suspense-fromSuspense, f.ChargedCents-fromSuspense

@@ -163,8 +163,8 @@ func (t *Tx) applyRenewal(r Row, f fact.RenewalSettled) error {
 		o.ChargedCents, o.RefundedCents = o.ChargedCents+charged, o.RefundedCents+refunded
 	}, func(o fact.Operation, was int64) error {
 		return t.w.execOne(`UPDATE operations SET state = ?, live = 0, code = ?, trace_id = ?, reason = '', next_at = NULL,
-			charged_cents = ?, refunded_cents = ?, updated_at = ?, version = ? WHERE id = ? AND version = ?`,
-			f.Status, f.Code, f.TraceID, o.ChargedCents, o.RefundedCents, r.Time, o.Version, o.ID, was)
+			charged_cents = ?, refunded_cents = ?, charged_at = coalesce(charged_at, ?), updated_at = ?, version = ? WHERE id = ? AND version = ?`,
+			f.Status, f.Code, f.TraceID, o.ChargedCents, o.RefundedCents, chargedIn(r, charged), r.Time, o.Version, o.ID, was)
 	})
 }
 

@@ -9,7 +9,7 @@
 // moves, listing), which are rebuilt by reading it again
 // (docs/decisions/0002-observations-are-not-facts.md), and published, a note of
 // how far the events stream went. What was archived comes back from its snapshot,
-// not through apply; totals and spent are gathered by apply and written at the commit.
+// not through apply; totals and net_charges are gathered by apply and written at the commit.
 //
 // All writes go through one goroutine that commits whatever is waiting at once
 // (group commit). When Write returns nil the facts are on the disk.

@@ -46,10 +46,12 @@ func tablesOf(t testing.TB, path string) map[string]string {
 	check(t, err)
 	defer func() { _ = db.Close() }()
 	all := map[string]string{}
-	for _, table := range append([]string{"journal", "spent", "state_counts", "command_labels"}, projections...) {
+	for _, table := range append([]string{"journal", "net_charges", "state_counts", "command_labels"}, projections...) {
 		columns, err := columnsOf(t.Context(), db, table)
 		check(t, err)
-		columns = slices.DeleteFunc(columns, func(name string) bool { return table == "commands" && name == "reply_to" }) // younger than the files of before
+		columns = slices.DeleteFunc(columns, func(name string) bool {
+			return table == "commands" && name == "reply_to" || table == "operations" && name == "charged_at"
+		}) // younger than the files of before
 		if len(columns) == 0 {
 			continue // the file is older than the table
 		}

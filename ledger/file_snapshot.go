@@ -39,7 +39,7 @@ var snapshotted = append(slices.Clone(projections), "archived")
 
 // running are the tables that follow from those of a snapshot: they are not in it,
 // and filled behind it. Triggers keep state_counts; apply keeps the others.
-var running = []string{"spent", "state_counts", "command_labels"}
+var running = []string{"net_charges", "state_counts", "command_labels"}
 
 // leftOfRows is what stays of archived rows, as the table archived holds it: of
 // the rows that the file holds, and of those that had gone before.
@@ -277,7 +277,7 @@ func (f *fold) load(b *base) error {
 	if sum.text() != b.snapshotHash {
 		return &BrokenError{Check: "snapshot", Detail: fmt.Sprintf("its hash is %s and the journal was begun with %s: it was changed", sum.text(), b.snapshotHash)}
 	}
-	return errors.Join(f.w.exec(spentAgain), f.w.exec(labelsAgain))
+	return errors.Join(f.w.exec(chargedAgain), f.w.exec(netChargesAgain), f.w.exec(labelsAgain))
 }
 
 // fill writes the rows of a chunk into their table.
@@ -293,11 +293,17 @@ func (f *fold) fill(c chunk) error {
 	return nil
 }
 
-// spentAgain fills spent from the transfers of a snapshot, which has no row of it:
-// archives that are older than the table must load too.
-const spentAgain = `INSERT INTO spent (quarter, first_seq, last_seq, cents)
-	SELECT a.time / 900000000, min(t.seq), max(t.seq), sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END)
-	FROM transfers t JOIN archived a ON a.seq = t.seq
+// chargedAgain fills operations.charged_at, which older snapshots do not have.
+const chargedAgain = `UPDATE operations SET charged_at = first.time
+	FROM (SELECT t.operation, min(t.seq), a.time FROM transfers t JOIN archived a ON a.seq = t.seq
+		WHERE t.kind = 'charge' OR t.kind = 'suspense' GROUP BY t.operation) first
+	WHERE first.operation = operations.id AND charged_at IS NULL`
+
+// netChargesAgain fills net_charges from the transfers of a snapshot, which has no row of
+// it: archives that are older than the table must load too.
+const netChargesAgain = `INSERT INTO net_charges (quarter, cents)
+	SELECT CASE t.kind WHEN 'refund' THEN o.charged_at ELSE a.time END / 900000000, sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END)
+	FROM transfers t JOIN archived a ON a.seq = t.seq JOIN operations o ON o.id = t.operation
 	WHERE t.kind = 'charge' OR t.kind = 'suspense' OR t.kind = 'refund' GROUP BY 1`
 
 // labelsAgain fills command_labels from what is left of a snapshot's acceptances.

@@ -36,11 +36,11 @@ type writer struct {
 
 	currency string // of the account, "" while it was not read
 
-	totals  map[total]int64    // of the transaction, not yet written
-	spent   map[int64]spending // likewise, by quarter of an hour
-	held    heldBack           // likewise
-	rowArgs []any              // of the rows being written
-	known   known
+	totals     map[total]int64 // of the transaction, not yet written
+	netCharges map[int64]int64 // likewise, by quarter of an hour
+	held       heldBack        // likewise
+	rowArgs    []any           // of the rows being written
+	known      known
 
 	pauseAt int64            // how long the log has to be for the readers to pause
 	paused  chan []*sql.Conn // gives the connections of readers that pause, nil while none was asked
@@ -74,7 +74,7 @@ func newWriter(c *conn, l *Ledger) (*writer, error) {
 
 // emptyWriter is a writer whose next row is the first of a journal.
 func emptyWriter(c *conn) *writer {
-	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}, spent: map[int64]spending{}, known: newKnown()}
+	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}, netCharges: map[int64]int64{}, known: newKnown()}
 	c.before = w.before
 	return w
 }
@@ -296,7 +296,7 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 			_ = w.exec(`ROLLBACK`)
 			w.head = before
 			clear(w.totals)
-			clear(w.spent)
+			clear(w.netCharges)
 			w.doubtful = w.doubtful || isIOError(err)
 		}
 	}()
@@ -341,7 +341,7 @@ func (w *writer) together(tx *Tx, r *request) error {
 // released; the error returned is one that SQLite answered by undoing the
 // whole transaction.
 func (w *writer) savepoint(tx *Tx, r *request) error {
-	before, rows, totals, spent := w.head, len(tx.rows), maps.Clone(w.totals), maps.Clone(w.spent)
+	before, rows, totals, net := w.head, len(tx.rows), maps.Clone(w.totals), maps.Clone(w.netCharges)
 	if err := w.exec(`SAVEPOINT one`); err != nil {
 		return err
 	}
@@ -352,7 +352,7 @@ func (w *writer) savepoint(tx *Tx, r *request) error {
 		return w.exec(`RELEASE one`)
 	}
 	w.forgetHeld()
-	w.head, tx.rows, w.totals, w.spent = before, tx.rows[:rows], totals, spent
+	w.head, tx.rows, w.totals, w.netCharges = before, tx.rows[:rows], totals, net
 	if err := w.exec(`ROLLBACK TO one`); err != nil {
 		return errors.Join(r.err, err)
 	}

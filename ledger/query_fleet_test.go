@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -206,5 +207,27 @@ func TestExpiriesComePageByPage(t *testing.T) {
 	}
 	if c, err := b.CostOf(t.Context(), "px_1"); err != nil || c != (ProxyCost{ChargedCents: 300, Renewals: 1, Days: 30}) {
 		t.Errorf("%+v %v", c, err)
+	}
+}
+
+// What comes back counts for the period in which its sweep was planned, and for no later
+// one.
+func TestTrap61WhatComesBackLowersTheBudgetOfItsOwnPeriod(t *testing.T) {
+	now := noon
+	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })
+	sweep := func(command string) {
+		b.add(fact.SweepPlanned{Schedule: "keep", Slot: now, Plan: "p" + command, Planned: []fact.PlannedCommand{{CommandID: command, Proxies: 1, EstimateCents: 300}}},
+			accepted(fact.KindRenewal, command+"/1", "px_"+command), sending(command+"/1", 1))
+	}
+	b.add(opened(10_000))
+	sweep("r1")
+	b.add(settled("r1/1", "partial", line("px_r1", "unresolved", 300, 0)))
+	now = now.AddDate(0, 1, 0)
+	sweep("r2")
+	b.add(settled("r2/1", "completed", line("px_r2", "succeeded", 300, 0)), resolved("r1/1", "px_r1", "not_charged", 0))
+	for since, want := range map[time.Time]int64{noon: 300, now: 300} {
+		if got, err := b.SweepSpending(t.Context(), "keep", since); err != nil || got != want {
+			t.Errorf("since %s: %d, %v; want %d", since, got, err, want)
+		}
 	}
 }

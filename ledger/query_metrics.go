@@ -31,15 +31,12 @@ func (l *Ledger) SpentByKind(ctx context.Context) ([]Spent, error) {
 	return []Spent{orders, renewals}, err
 }
 
-// NetSpentSince is what was charged less what came back, from the quarter of an hour on
-// that holds an instant, in cents.
+// NetSpentSince is what was charged from the quarter of an hour on that holds an instant,
+// less what came back of these charges, in cents.
 func (l *Ledger) NetSpentSince(ctx context.Context, since time.Time) (cents int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(cents), 0) FROM spent WHERE quarter >= ?`, since.UnixMicro()/quarter).Scan(&cents)
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(cents), 0) FROM net_charges WHERE quarter >= ?`, quarterOf(micros(since))).Scan(&cents)
 	return cents, err
 }
-
-// quarter is a quarter of an hour in microseconds.
-const quarter = 900_000_000
 
 // OldestAmbiguous is the first attempt that may have executed, of all operations that are
 // sent again for it; nil when there is none.

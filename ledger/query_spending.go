@@ -42,26 +42,15 @@ func (l *Ledger) Reserved(ctx context.Context, since time.Time) (cents int64, er
 	return cents, err
 }
 
-// Committed is what was charged since an instant, less refunds, and what the
-// operations under way are expected to cost; except is left out of it. Whole
-// quarters of an hour are summed from spent; of the one that the instant is in,
-// where it does not begin with it, the rows themselves are.
+// Committed is what was charged since an instant, less what came back of these charges,
+// and what the operations under way are expected to cost; except is left out of it. The
+// quarter of an hour that the instant is in counts as a whole: midnights begin one.
 func (l *Ledger) Committed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
-	at := micros(since)
-	edge, whole := quarterOf(at), quarterOf(at)+1
-	if edge*quarterMicros == at {
-		edge, whole = edge-1, edge
-	}
 	err = l.read.QueryRowContext(ctx, `SELECT
-		coalesce((SELECT sum(cents) FROM spent WHERE quarter >= ?1), 0)
-		+ coalesce((SELECT sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END)
-			FROM spent s CROSS JOIN transfers t ON t.seq BETWEEN s.first_seq AND s.last_seq
-			LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
-			WHERE s.quarter = ?2 AND coalesce(j.time, a.time) >= ?3 AND coalesce(j.time, a.time) < ?1 * ?4
-			AND (t.kind = 'charge' OR t.kind = 'suspense' OR t.kind = 'refund')), 0)
+		max((SELECT coalesce(sum(cents), 0) FROM net_charges WHERE quarter >= ?), 0)
 		+ coalesce((SELECT sum(estimate_cents - charged_cents) FROM operations
-			WHERE live = 1 AND state IN ('sending', 'waiting', 'open', 'review') AND charged_cents < estimate_cents AND id <> ?5), 0)`,
-		whole, edge, at, quarterMicros, except).Scan(&cents)
+			WHERE live = 1 AND state IN ('sending', 'waiting', 'open', 'review') AND charged_cents < estimate_cents AND id <> ?), 0)`,
+		quarterOf(micros(since)), except).Scan(&cents)
 	return cents, err
 }
 

@@ -1,6 +1,6 @@
 // What an operation may cost: its command's ceiling (max_total_cents) and the account's
-// limit of the day (daily_limit_cents), which counts what was charged today less
-// refunds, and what is under way at its estimate.
+// limit of the day (daily_limit_cents), which counts what was charged today, less what came
+// back of these charges, and what is under way at its estimate.
 
 package decide
 
