@@ -119,7 +119,9 @@ func (b *batch) readCSV(name string, in *bufio.Reader) error {
 	if err != nil {
 		return fmt.Errorf("%s: the heading cannot be read: %w", name, err)
 	}
-	columns = append([]string{}, columns...)
+	if columns, err = csvColumns(columns); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
 	for {
 		row, err := rows.Read()
 		if errors.Is(err, io.EOF) {
@@ -143,6 +145,28 @@ func (b *batch) readCSV(name string, in *bufio.Reader) error {
 	}
 }
 
+// csvColumns are the names of a heading. Two that differ in nothing but case or blanks are
+// refused: of two ceilings, the later one would win unseen.
+func csvColumns(heading []string) ([]string, error) {
+	columns, first := make([]string, len(heading)), map[string]int{}
+	for k, text := range heading {
+		column := strings.TrimSpace(text)
+		columns[k] = column
+		folded := strings.Join(strings.Fields(strings.ToLower(column)), "")
+		at, again := first[folded]
+		switch {
+		case column == "": // as spreadsheets end a line; a value under it is refused
+		case again:
+			return nil, fmt.Errorf("the heading names %.80q twice, in columns %d and %d: remove one", column, at+1, k+1)
+		case folded == "labels" || folded == "items": // label.NAME and offer_code make these
+			return nil, fmt.Errorf("column %d is %q, which CSV cannot hold: use label.NAME, or offer_code and quantity", k+1, column)
+		default:
+			first[folded] = k
+		}
+	}
+	return columns, nil
+}
+
 // csvCommand makes a command of a row; nil of an empty one.
 func csvCommand(columns, row []string) ([]byte, error) {
 	if len(row) > len(columns) {
@@ -150,8 +174,7 @@ func csvCommand(columns, row []string) ([]byte, error) {
 	}
 	body, labels, item := map[string]any{}, map[string]string{}, map[string]any{}
 	for k, text := range row {
-		column := strings.TrimSpace(columns[k])
-		text = strings.TrimSpace(text)
+		column, text := columns[k], strings.TrimSpace(text)
 		if text == "" {
 			continue
 		}
@@ -184,7 +207,7 @@ func csvCommand(columns, row []string) ([]byte, error) {
 // csvID is the id of a row that makes no command.
 func csvID(columns, row []string) string {
 	for k, text := range row[:min(len(row), len(columns))] {
-		if strings.TrimSpace(columns[k]) == "id" {
+		if columns[k] == "id" {
 			return strings.TrimSpace(text)
 		}
 	}

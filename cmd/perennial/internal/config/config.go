@@ -115,6 +115,9 @@ func Load(path string) (*Config, error) {
 	if err := k.Load(configText(text), yaml.Parser()); err != nil {
 		return nil, invalid("configuration %s cannot be read: %w", path, err)
 	}
+	if line := secondDocument(text); line > 0 {
+		return nil, invalid("configuration %s: line %d begins a second document, which would have no effect: remove the line ---", path, line)
+	}
 	if err := checkIntegers(path, text); err != nil {
 		return nil, err
 	}
@@ -151,6 +154,7 @@ func unmarshalStrict(k *koanf.Koanf, c *Config) error {
 		Tag: "koanf",
 		DecoderConfig: &mapstructure.DecoderConfig{
 			Result: c, TagName: "koanf", ErrorUnused: true,
+			MatchName:  func(key, field string) bool { return key == field }, // in one case: every other check reads keys so
 			DecodeHook: exactly,
 		},
 	})

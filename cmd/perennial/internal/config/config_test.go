@@ -154,3 +154,32 @@ func TestWhatTheProgramKnowsIsNoKey(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Of two keys with one name the later would win unseen, at any depth, in another case and
+// in a second document of the file.
+func TestTrap63AKeyThatAppearsTwiceIsRefused(t *testing.T) {
+	const head = "accounts:\n  main:\n    base_url: http://127.0.0.1:1\n    app_id: sbx_app_a\n"
+	const schedule = "schedules:\n  - name: keep\n    cron: '@daily'\n    renew_before: 72h\n    duration_days: 30\n"
+	if _, err := Load(written(t, head+"    daily_limit_cents: 1\n"+schedule+"    budget_cents: 1\n")); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"a limit":               head + "    daily_limit_cents: 1\n    daily_limit_cents: 999999\n",
+		"in another case":       head + "    daily_limit_cents: 1\n    Daily_Limit_Cents: 999999\n",
+		"neither as documented": head + "    DAILY_LIMIT_CENTS: 1\n    Daily_Limit_Cents: 999999\n",
+		"quoted":                head + "    daily_limit_cents: 1\n    \"daily_limit_cents\": 999999\n",
+		"with a blank":          head + "    daily_limit_cents: 1\n    \"daily_limit_cents \": 999999\n",
+		"an account":            head + "  main:\n    base_url: http://127.0.0.1:2\n    app_id: sbx_app_b\n",
+		"the accounts":          head + head,
+		"a budget":              head + schedule + "    budget_cents: 1\n    budget_cents: 0\n",
+		"a label":               head + schedule + "    match:\n      labels: {team: red, team: blue}\n",
+		"a second document":     head + "    daily_limit_cents: 1\n---\n" + head + "    daily_limit_cents: 999999\n",
+		"a second, broken one":  head + "---\n\tx\n",
+		"only in another case":  head + "    Daily_Limit_Cents: 999999\n",
+		"the first in capitals": strings.ToUpper(head[:8]) + head[8:],
+	} {
+		if c, err := Load(written(t, text)); err == nil || !isInvalid(err) {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+	}
+}

@@ -3,11 +3,25 @@
 package config
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
+
+// secondDocument is the line of what a file holds after its first YAML document, 0 where it
+// holds nothing. The loader reads the first document alone.
+func secondDocument(text []byte) int {
+	var first, second yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	if d.Decode(&first) != nil || errors.Is(d.Decode(&second), io.EOF) {
+		return 0
+	}
+	return max(second.Line, 1)
+}
 
 // linesOf gives the line, from 1, of every key of a configuration by its path, such as
 // accounts.main.base_url or schedules[0].cron.

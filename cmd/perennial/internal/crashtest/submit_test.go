@@ -209,3 +209,37 @@ func TestRenewLeavesOutWhatIsNotDue(t *testing.T) {
 	}
 	w.settled(run, "due")
 }
+
+// Of two columns with one name the later would win unseen: a ceiling of a cent would
+// become another one.
+func TestTrap63AHeadingThatNamesAColumnTwiceIsRefused(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, dir: t.TempDir()}
+	row := map[string]string{
+		"id": "a", "duration_days": "30", "offer_code": "off_us_1", "quantity": "1", "cidrs": "198.51.100.0/24", "max_total_cents": "1",
+		"not_after": "2030-01-01T00:00:00Z", "sandbox_scenario": "success", "priority": "bulk", "label.team": "red",
+		"proxy_ids": "px_1", "due_before": "2030-01-01T00:00:00Z",
+	}
+	for column, value := range row {
+		for _, again := range []string{column, strings.ToUpper(column), " " + column + "\t", "\u00a0" + column, strings.Replace(column, ".", ". ", 1)} {
+			for separator, value := range map[string]string{",": value, ";": ""} {
+				w.write("twice.csv", "id"+separator+"x"+separator+column+separator+again+"\na"+separator+separator+value+separator+value+"\n", 0o600)
+				if column == "id" {
+					w.write("twice.csv", column+separator+again+"\n"+value+separator+value+"\n", 0o600)
+				}
+				for _, flags := range [][]string{nil, {"--dry-run"}} {
+					_, errs, code := w.cli(append([]string{"submit", "twice.csv"}, flags...)...)
+					if code != cli.ExitUsage || !strings.Contains(errs, "twice, in columns") || !strings.Contains(strings.ToLower(errs), strings.TrimPrefix(column, "label.")) {
+						t.Errorf("%q and %q %v: exit %d: %s", column, again, flags, code, errs)
+					}
+				}
+			}
+		}
+	}
+	for _, column := range []string{"labels", "Items"} {
+		w.write("twice.csv", "id,label.team,"+column+"\na,red,blue\n", 0o600)
+		if _, errs, code := w.cli("submit", "twice.csv"); code != cli.ExitUsage || !strings.Contains(errs, column) {
+			t.Errorf("%s: exit %d: %s", column, code, errs)
+		}
+	}
+}
