@@ -47,7 +47,7 @@ func NextGeneration(ctx context.Context, l *ledger.Ledger, b fact.Binding, o fac
 
 // PlanLine plans one line of an operation again, apart from the others.
 func PlanLine(b fact.Binding, o fact.Operation, proxyID string) fact.Planned {
-	return command.Plan(b, o.Kind, o.CommandID, o.Chunk+"/"+proxyID, o.Generation+1, []string{proxyID})
+	return command.Plan(b, o.Kind, o.CommandID, fact.LineChunk(o.Chunk, proxyID), o.Generation+1, []string{proxyID})
 }
 
 // MayGoAgain reports whether an operation may be sent again under a new key. An order

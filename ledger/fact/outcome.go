@@ -5,6 +5,7 @@ package fact
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // unended orders the states of a command that has not ended: what waits for a person
@@ -28,7 +29,11 @@ func CommandState(operations []Operation, lines func(operationID string) (map[st
 			if err != nil {
 				return "", err
 			}
-			if state = latest.byLines(o, of); state == "" {
+			state, err = latest.byLines(o, of, func(proxy string) (bool, error) { return sentAgain(operations, o, proxy, lines) })
+			if err != nil {
+				return "", err
+			}
+			if state == "" {
 				continue
 			}
 		}
@@ -60,27 +65,69 @@ func LatestOf(operations []Operation) Generations {
 
 // Superseded reports whether other operations took over what this one was to do.
 func (g Generations) Superseded(o Operation) bool {
-	return g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation
+	return !ofLine(o.Chunk) && g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation
+}
+
+// ofLine reports whether a chunk is one line that was sent again: CHUNK/PROXY. It is never
+// split, so that an "a" behind it belongs to another proxy's id.
+func ofLine(chunk string) bool { return strings.Contains(chunk, "/") }
+
+// LineChunk names the chunk of one line of a chunk that is sent again. That of a line is
+// the line's own: CHUNK/PROXY/PROXY could be the line of another proxy.
+func LineChunk(chunk, proxyID string) string {
+	if ofLine(chunk) {
+		return chunk
+	}
+	return chunk + "/" + proxyID
 }
 
 // byLines is the state of an operation of which single lines may have been sent again:
 // completed where each line was renewed, left out or sent again, and "" where all were
 // sent again, so that others stand for it.
-func (g Generations) byLines(o Operation, lines map[string]LineState) State {
+func (g Generations) byLines(o Operation, lines map[string]LineState, sentAgain func(proxy string) (bool, error)) (State, error) {
 	again := 0
 	for proxy, state := range lines {
-		switch {
-		case g[o.Chunk+"/"+proxy] > o.Generation:
-			again++
-		case state != LineSucceeded && state != LineCharged && state != LineSkipped:
-			return o.State
+		if g[o.Chunk+"/"+proxy] > o.Generation {
+			sent, err := sentAgain(proxy)
+			if err != nil {
+				return "", err
+			}
+			if sent {
+				again++
+				continue
+			}
+		}
+		if state != LineSucceeded && state != LineCharged && state != LineSkipped {
+			return o.State, nil
 		}
 	}
 	switch len(lines) {
 	case 0:
-		return o.State
+		return o.State, nil
 	case again:
-		return ""
+		return "", nil
 	}
-	return StateCompleted
+	return StateCompleted, nil
+}
+
+// sentAgain reports whether a later operation is for this line. Its name alone says so,
+// unless an id has a slash: programs before LineChunk named the line x of a line
+// CHUNK/x/x, as the line x/x of the chunk is named.
+func sentAgain(operations []Operation, o Operation, proxy string, lines func(string) (map[string]LineState, error)) (bool, error) {
+	for _, x := range operations {
+		if x.Chunk != o.Chunk+"/"+proxy || x.Generation <= o.Generation {
+			continue
+		}
+		if !ofLine(o.Chunk) && !strings.Contains(proxy, "/") {
+			return true, nil
+		}
+		of, err := lines(x.ID)
+		if err != nil {
+			return false, err
+		}
+		if _, ok := of[proxy]; ok {
+			return true, nil
+		}
+	}
+	return false, nil
 }
