@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"golang.org/x/text/unicode/norm"
 
 	"perennial/ledger/fact"
 	"perennial/upstream"
@@ -24,6 +27,12 @@ func CheckID(id string) error {
 	}
 	if why := fact.Unprintable(id); why != "" {
 		return errors.New("the command's id " + why)
+	}
+	if strings.TrimSpace(id) != id {
+		return fmt.Errorf("the command's id %q begins or ends with a blank, and would look like another one: remove it", id)
+	}
+	if !norm.NFC.IsNormalString(id) {
+		return fmt.Errorf("the command's id %+q is not in Unicode NFC, and would look like another one: use %+q", id, norm.NFC.String(id))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/unicode/norm"
 	"pgregory.net/rapid"
 
 	"perennial/jobs/command"
@@ -29,6 +30,10 @@ var unsaid = []struct {
 }{
 	{"lengths are in bytes, and maxLength counts characters", func(c map[string]any) bool {
 		return anyText(c, func(bound int, text string) bool { return len(text) > bound && utf8.RuneCountInString(text) <= bound })
+	}},
+	{"ids of commands are in Unicode NFC", func(c map[string]any) bool {
+		id, _ := c["id"].(string)
+		return !norm.NFC.IsNormalString(id)
 	}},
 	{"all labels together are bounded", func(c map[string]any) bool {
 		size := 0

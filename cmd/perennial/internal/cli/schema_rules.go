@@ -55,10 +55,12 @@ var fieldRules = map[string]bound{
 	"fact.CommandFinished.Lines":      atMostItems(fact.MaxFinishedLines),
 	"fact.CommandFinished.Operations": atMostItems(
 		fact.MaxFinishedOperations),
+	"daemon.ListRequest.Limit": least(0), "daemon.ProxiesRequest.Limit": least(0),
+	"daemon.LinesRequest.After": least(0), "daemon.LinesRequest.Limit": least(0),
 	"ledger.Place.Hash":     func(s *jsonschema.Schema) { s.Pattern = "^[0-9a-f]{64}$" },
 	"ledger.Place.PrevHash": func(s *jsonschema.Schema) { s.Pattern = "^[0-9a-f]{64}$" },
 
-	"command.OrderCommand.ID":              idText(maxCommandID),
+	"command.OrderCommand.ID":              commandID,
 	"command.OrderCommand.DurationDays":    days(math.MaxInt64),
 	"command.OrderCommand.Items":           all(atMostItems(upstream.MaxOrderLines), distinct, orNull),
 	"command.OrderCommand.OfferCode":       all(idText(command.MaxIDBytes), orNull),
@@ -72,7 +74,7 @@ var fieldRules = map[string]bound{
 	"command.Item.Quantity":                between(1, upstream.MaxQuantity),
 	"command.Item.CIDRs":                   all(distinct, eachOf(length(1, command.MaxIDBytes)), orNull),
 
-	"command.RenewalCommand.ID":              idText(maxCommandID),
+	"command.RenewalCommand.ID":              commandID,
 	"command.RenewalCommand.ProxyIDs":        all(atLeastItems(1), atMostItems(command.MaxProxyIDs), distinct, eachOf(idText(command.MaxIDBytes))),
 	"command.RenewalCommand.DurationDays":    days(upstream.MaxRenewDays),
 	"command.RenewalCommand.MaxTotalCents":   all(between(1, math.MaxInt64), orNull),
@@ -145,6 +147,12 @@ func idText(most uint64) bound {
 		length(1, most)(s)
 		visible(s)
 	}
+}
+
+// commandID is the id of a command. That it is in Unicode NFC JSON Schema cannot say.
+func commandID(s *jsonschema.Schema) {
+	idText(maxCommandID)(s)
+	s.Pattern = "^[^ ](?:.*[^ ])?$"
 }
 
 // visible is a text in which nothing is invisible.

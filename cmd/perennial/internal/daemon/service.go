@@ -81,6 +81,16 @@ type ListRequest struct {
 	Since  time.Time         `json:"since,omitzero"`
 }
 
+func (q ListRequest) check() error { return notNegative("limit", q.Limit) }
+
+// notNegative refuses a number that would otherwise be read as if it were left out.
+func notNegative(field string, n int) error {
+	if n < 0 {
+		return fmt.Errorf("%s is %d and must be 0 or more", field, n)
+	}
+	return nil
+}
+
 func (q ListRequest) query() inspect.ListQuery {
 	return inspect.ListQuery{
 		Unfinished: !q.All, State: fact.State(q.State), Kind: fact.Kind(q.Kind), Labels: q.Labels, Since: q.Since, Limit: min(max(q.Limit, 1), maxListed),

@@ -42,6 +42,11 @@ func answer[Q, A any](do func(context.Context, Q) (A, error)) verb {
 		if err := command.DecodeRequest(data, &q); err != nil {
 			return nil, &queue.ServiceError{Code: "bad_request", Description: "the request is not the JSON that this verb takes: " + err.Error()}
 		}
+		if bounded, ok := any(q).(interface{ check() error }); ok {
+			if err := bounded.check(); err != nil {
+				return nil, &queue.ServiceError{Code: "bad_request", Description: err.Error()}
+			}
+		}
 		out, err := do(ctx, q)
 		if err != nil {
 			return nil, refusal(err)

@@ -15,6 +15,8 @@ type ProxiesRequest struct {
 	Limit int    `json:"limit,omitempty"` // default and most 1,000
 }
 
+func (q ProxiesRequest) check() error { return notNegative("limit", q.Limit) }
+
 // ProxiesAnswer is one page.
 type ProxiesAnswer struct {
 	Proxies []ListedProxy `json:"proxies"`
@@ -45,7 +47,7 @@ func Listed(p ledger.Proxy) ListedProxy {
 
 func (a *account) proxies(ctx context.Context, q ProxiesRequest) (ProxiesAnswer, error) {
 	limit := q.Limit
-	if limit <= 0 || limit > mostLines {
+	if limit == 0 || limit > mostLines {
 		limit = mostLines
 	}
 	page := ProxiesAnswer{Proxies: []ListedProxy{}}

@@ -84,6 +84,10 @@ type LinesRequest struct {
 	Limit int    `json:"limit,omitempty"` // default and most 1,000
 }
 
+func (q LinesRequest) check() error {
+	return errors.Join(notNegative("after", q.After), notNegative("limit", q.Limit))
+}
+
 const mostLines = 1000
 
 func (a *account) lines(ctx context.Context, q LinesRequest) (ledger.FinishedPage, error) {
@@ -91,7 +95,7 @@ func (a *account) lines(ctx context.Context, q LinesRequest) (ledger.FinishedPag
 		return ledger.FinishedPage{}, errNoID
 	}
 	limit := q.Limit
-	if limit <= 0 || limit > mostLines {
+	if limit == 0 || limit > mostLines {
 		limit = mostLines
 	}
 	return a.Ledger().FinishedLines(ctx, q.ID, q.After, limit)

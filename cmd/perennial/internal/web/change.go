@@ -152,7 +152,12 @@ func (s *Server) change(q accountRequest) {
 		s.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: nothing was changed.", nil)
 		return
 	}
-	form := func(field string) string { return strings.TrimSpace(q.PostFormValue(field)) }
+	form := func(field string) string {
+		if field == "id" || field == "line" { // opaque, and blanks may belong to them
+			return q.PostFormValue(field)
+		}
+		return strings.TrimSpace(q.PostFormValue(field))
+	}
 	v := s.view(q.session, "Change", "")
 	v.Account = name
 	out := changedView{Does: c.does, Back: localPath(form("back"))}

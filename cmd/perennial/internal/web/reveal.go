@@ -51,7 +51,7 @@ func (c Credential) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redact
 // but its connection and this answer; the answer is to a POST and is not stored, so that
 // neither loading it again nor going back shows them.
 func (s *Server) reveal(q accountRequest) {
-	name, id, reason := q.account.AccountName(), strings.TrimSpace(q.PostFormValue("id")), strings.TrimSpace(q.PostFormValue("reason"))
+	name, id, reason := q.account.AccountName(), q.PostFormValue("id"), strings.TrimSpace(q.PostFormValue("reason"))
 	refuse := func(code int, why string) { s.revealed(q, code, revealedView{ProxyID: id, Why: why}) }
 	switch {
 	case !q.session.MayChange(name):
