@@ -124,4 +124,12 @@ var runnerBugs = []bug{
 		old: "!x.gone[j.op.ID]", new: "j != nil"},
 	{name: "a run takes up what it has sent itself", in: "ledger.Ledger.Left", run: "TestWhatAnEarlierRunLeft",
 		old: "body_seq <= ?4", new: "body_seq <= ?4 + 1"},
+	{name: "the addresses of a killed run are believed", in: "cli.answers", run: "TestTrap64",
+		old: "!= line.Instance {", new: "== \"-\" {"},
+	{name: "an amount that looks like a slip is booked", in: "jobs.Runner.amountConfirmed", run: "TestAnAmountThatLooksLikeASlip",
+		old: "case x.ChargedCents > 2*expected:", new: "case x.ChargedCents > 2000000000*expected:"},
+	{name: "an answer against the evidence is taken", in: "jobs.Runner.confirmed", run: "TestAnAnswerAgainstTheEvidence",
+		old: "len(shown) > 0 {", new: "len(shown) > 100 {"},
+	{name: "of two columns of one name the later one counts", in: "cli.csvColumns", run: "TestTrap63",
+		old: "case again:", new: "case again && at < 0:"},
 }
