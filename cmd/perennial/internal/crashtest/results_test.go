@@ -221,6 +221,16 @@ func TestEveryEventOfACommandCarriesItsTrace(t *testing.T) {
 		}
 		client.waits(id, 5)
 	}
+	// A command has ended before its last event is on the stream.
+	await(t, "the end of each command is on the stream", func() bool {
+		ends := 0
+		for _, m := range w.published(line) {
+			if strings.HasSuffix(m.Subject, ".command.finished") {
+				ends++
+			}
+		}
+		return ends >= 3
+	})
 	of := map[string]int{}
 	for _, m := range w.published(line) {
 		var e struct {
