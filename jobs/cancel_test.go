@@ -82,7 +82,7 @@ func TestWhatChangesDuringAChangeIsDecidedAgain(t *testing.T) {
 	ops := h.acceptsEach("keep", 3)
 	ref := func(i int) fact.Ref { return fact.Ref{CommandID: "keep", OperationID: ops[i].OperationID} }
 	seen := map[string]int{}
-	n, err := h.runner.each(t.Context(), "keep", signature{"ada", "x"}, cancelling(func(o fact.Operation) {
+	n, err := h.runner.each(t.Context(), target{id: "keep"}, signature{"ada", "x"}, cancelling(func(o fact.Operation) {
 		if seen[o.ID]++; len(seen) > 1 || seen[o.ID] > 1 {
 			return
 		}
@@ -108,7 +108,7 @@ func TestAChangeOfWhatNeverRestsEnds(t *testing.T) {
 	h := idleRig(t)
 	ops := h.acceptsEach("keep", 1)
 	rounds := 0
-	n, err := h.runner.each(t.Context(), "keep", signature{"ada", "x"}, cancelling(func(fact.Operation) {
+	n, err := h.runner.each(t.Context(), target{id: "keep"}, signature{"ada", "x"}, cancelling(func(fact.Operation) {
 		rounds++
 		check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 			ref := fact.Ref{CommandID: "keep", OperationID: ops[0].OperationID}
@@ -126,7 +126,7 @@ func TestManyOperationsAreChangedInSeveralCommits(t *testing.T) {
 	h.acceptsEach("keep", 2*changesATime+1)
 	elsewhere := h.acceptsEach("other", 1)
 	decided := 0
-	n, err := h.runner.each(t.Context(), "keep", signature{"ada", "x"}, cancelling(func(fact.Operation) {
+	n, err := h.runner.each(t.Context(), target{id: "keep"}, signature{"ada", "x"}, cancelling(func(fact.Operation) {
 		if decided++; decided == changesATime+1 {
 			_, err := h.runner.Cancel(t.Context(), elsewhere[0].OperationID, "ada", "between")
 			check(t, err)

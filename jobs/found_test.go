@@ -62,20 +62,46 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	}
 }
 
-// TestAnIDOfCommandAndOperationIsAskedBack: a person's word must not
-// land on another command than the one meant.
+// A command of before may have an operation's id. A person's word lands on what they mean:
+// an id of both is asked back, unless they say which.
 func TestAnIDOfCommandAndOperationIsAskedBack(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
+	h.fault(renew, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402})
 	h.renew(`{"id":"a","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.await("a", fact.StateCompleted)
-	h.renew(`{"id":"a/0001","duration_days":60,"proxy_ids":["px_2"]}`)
-	h.until("both are done", func() bool { return len(h.facts("renewal.completed")) == 2 })
-	if s, err := inspect.Status(t.Context(), h.ledger, "a/0001"); err != nil || s.CommandID != "a/0001" {
-		t.Errorf("the status is of %q: %v", s.CommandID, err)
+	h.await("a", fact.StateRejected)
+	c := command.Command{ID: "a/0001", Kind: fact.KindRenewal, DurationDays: 60, ProxyIDs: []string{"px_2"}}
+	content, hash, err := c.Content()
+	check(t, err)
+	planned := c.Operations(h.runner.binding, c.ProxyIDs, false)
+	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		ref := fact.Ref{CommandID: c.ID, OperationID: planned[0].OperationID}
+		return tx.Append(
+			fact.CommandAccepted{Ref: fact.Ref{CommandID: c.ID}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: c.DurationDays, Operations: planned},
+			fact.CommandRejected{Ref: ref, Code: "x", Reason: "refused"})
+	}))
+	s, err := inspect.Status(t.Context(), h.ledger, "a/0001")
+	if err != nil || s.CommandID != "a/0001" || s.SameID == nil || s.SameID.OperationID != "a/0001" || s.SameID.CommandID != "a" {
+		t.Errorf("the status is %+v: %v", s, err)
 	}
-	if _, err := h.runner.Retry(t.Context(), "a/0001", "ada", "x"); err == nil {
-		t.Error("a retry of an id with two meanings went through")
+	for as, want := range map[inspect.As]string{inspect.AsOperation: "a", inspect.AsCommand: "a/0001"} {
+		if s, err := inspect.StatusAs(t.Context(), h.ledger, "a/0001", as); err != nil || s.CommandID != want {
+			t.Errorf("as %s it is %q: %v", as, s.CommandID, err)
+		}
+	}
+	if _, err := h.runner.Retry(t.Context(), "a/0001", "ada", "x"); err == nil || !strings.Contains(err.Error(), "command_id or operation_id") {
+		t.Errorf("a retry of an id with two meanings: %v", err)
+	}
+	if n, err := h.runner.Retry(t.Context(), "a/0001", "ada", "x", inspect.AsOperation); err != nil || n != 1 {
+		t.Errorf("a retry of the operation: %d %v", n, err)
+	}
+	h.await("a", fact.StateCompleted)
+	if n, err := h.runner.Retry(t.Context(), "a/0001", "ada", "x", inspect.AsCommand); err != nil || n != 1 {
+		t.Errorf("a retry of the command: %d %v", n, err)
+	}
+	h.await("a/0001", fact.StateCompleted)
+	if _, err := h.runner.Retry(t.Context(), "a/0001/0001", "ada", "x", inspect.AsCommand); err == nil {
+		t.Error("an operation was taken for a command")
 	}
 }
 

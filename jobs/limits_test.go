@@ -98,7 +98,7 @@ func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
 	h.settled(600, 0)
 	for _, do := range []struct {
 		id string
-		by func(context.Context, string, string, string) (int, error)
+		by func(context.Context, string, string, string, ...inspect.As) (int, error)
 	}{{"two", h.runner.Release}, {"three", h.runner.Cancel}} {
 		if n, err := do.by(t.Context(), do.id, "ada", "as agreed"); err != nil || n != 1 {
 			t.Errorf("%s: %d %v", do.id, n, err)

@@ -47,8 +47,8 @@ func checkWords(words ...string) error {
 }
 
 // Release ends the hold of a command's operations, so that they can be sent.
-func (r *Runner) Release(ctx context.Context, id, by, reason string) (int, error) {
-	return r.each(ctx, id, signature{by, reason}, func(_ fact.Operation, ref fact.Ref) (fact.Fact, error) {
+func (r *Runner) Release(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
+	return r.each(ctx, targetOf(id, as), signature{by, reason}, func(_ fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		return fact.CommandReleased{Ref: ref, By: by, Reason: reason, User: fact.UserOf(ctx)}, nil
 	}, fact.StateHeld)
 }
@@ -56,9 +56,9 @@ func (r *Runner) Release(ctx context.Context, id, by, reason string) (int, error
 // Cancel withdraws what is held, waits for its turn or waits to be sent again, and
 // which the provider surely has not executed. An attempt that may have executed
 // cannot be taken back.
-func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error) {
+func (r *Runner) Cancel(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	unsure := ""
-	n, err := r.each(ctx, id, signature{by, reason}, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
+	n, err := r.each(ctx, targetOf(id, as), signature{by, reason}, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		if o.Ambiguous > 0 {
 			unsure = o.ID
 			return nil, errLeaveAlone
@@ -73,8 +73,8 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string) (int, error)
 
 // Retry asks again for what ended with nothing charged: a new operation under a
 // new generation of the key.
-func (r *Runner) Retry(ctx context.Context, id, by, reason string) (int, error) {
-	return r.each(ctx, id, signature{by, reason}, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
+func (r *Runner) Retry(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
+	return r.each(ctx, targetOf(id, as), signature{by, reason}, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		next, err := inspect.NextGeneration(ctx, r.Ledger, r.binding, o, fact.LineNotCharged)
 		if err != nil {
 			return nil, err

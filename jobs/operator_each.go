@@ -11,12 +11,27 @@ import (
 	"strings"
 
 	"perennial/jobs/command"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
 
 // errLeaveAlone is what a change returns for an operation that stays as it is.
 var errLeaveAlone = errors.New("left alone")
+
+// target is a command or an operation that a person changes.
+type target struct {
+	id string
+	as inspect.As
+}
+
+// targetOf is the target of an id, which is of either unless as says of which.
+func targetOf(id string, as []inspect.As) target {
+	if len(as) == 0 {
+		return target{id: id}
+	}
+	return target{id: id, as: as[0]}
+}
 
 // change makes the fact that changes one operation, or returns errLeaveAlone.
 type change func(fact.Operation, fact.Ref) (fact.Fact, error)
@@ -33,17 +48,17 @@ const (
 // operation's) that is in one of the states and that no other operation has taken
 // over. What changes meanwhile is read and decided again; what is in another state
 // then is left, as if it had been from the beginning.
-func (r *Runner) each(ctx context.Context, id string, by signature, do change, states ...fact.State) (int, error) {
+func (r *Runner) each(ctx context.Context, of target, by signature, do change, states ...fact.State) (int, error) {
 	if err := by.check(); err != nil {
 		return 0, err
 	}
 	p := &pending{runner: r, do: do, states: states, done: map[string]bool{}}
-	moved, err := p.round(ctx, id)
+	moved, err := p.round(ctx, of)
 	for again := 1; err == nil && moved > 0 && again < changeRounds; again++ {
-		moved, err = p.round(ctx, id)
+		moved, err = p.round(ctx, of)
 	}
 	if p.changed == 0 {
-		return 0, nothingChanged(err, moved, id, states)
+		return 0, nothingChanged(err, moved, of.id, states)
 	}
 	return p.changed, errors.Join(p.cutShort(err), r.startRest(ctx, p.commandID))
 }
@@ -87,8 +102,8 @@ type pending struct {
 
 // round changes what is in one of the states now, and says how many operations
 // changed between its reading and its writing.
-func (p *pending) round(ctx context.Context, id string) (moved int, err error) {
-	records, of, err := operationsOf(ctx, p.runner.Ledger, id)
+func (p *pending) round(ctx context.Context, what target) (moved int, err error) {
+	records, of, err := operationsOf(ctx, p.runner.Ledger, what)
 	if err != nil {
 		return 0, err
 	}
@@ -186,12 +201,19 @@ func statesText(states []fact.State) string {
 }
 
 // operationsOf is the operation of the id, or every operation of the command.
-func operationsOf(ctx context.Context, l *ledger.Ledger, id string) (all []fact.Operation, of fact.Ref, err error) {
+func operationsOf(ctx context.Context, l *ledger.Ledger, what target) (all []fact.Operation, of fact.Ref, err error) {
+	id := what.id
 	one, opErr := l.Operation(ctx, id)
+	if what.as == inspect.AsCommand {
+		opErr = ledger.ErrNotFound
+	}
 	accepted, err := l.Acceptance(ctx, id)
+	if what.as == inspect.AsOperation {
+		err = ledger.ErrNotFound
+	}
 	switch {
 	case err == nil && opErr == nil:
-		return nil, of, command.Refuse("%s names both a command and an operation of command %s: say %s/1 or another operation's id", id, one.CommandID, id)
+		return nil, of, command.Refuse("%s is the id of a command, and of an operation of command %s: say which, with command_id or operation_id (--as command or --as operation)", id, one.CommandID)
 	case opErr == nil:
 		accepted, err := l.Acceptance(ctx, one.CommandID)
 		return []fact.Operation{one}, accepted.Ref, err

@@ -31,6 +31,9 @@ func CheckID(id string) error {
 	if strings.TrimSpace(id) != id {
 		return fmt.Errorf("the command's id %q begins or ends with a blank, and would look like another one: remove it", id)
 	}
+	if end := operationSuffix.FindString(id); end != "" {
+		return fmt.Errorf("the command's id %q ends in %q, as the ids of operations do, and could be that of one: choose another id", id, end)
+	}
 	if !norm.NFC.IsNormalString(id) {
 		return fmt.Errorf("the command's id %+q is not in Unicode NFC, and would look like another one: use %+q", id, norm.NFC.String(id))
 	}

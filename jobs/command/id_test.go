@@ -1,6 +1,8 @@
 package command
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +23,37 @@ func TestIDsThatLookAlikeAreRefused(t *testing.T) {
 		_, err = Parse(fact.KindRenewal, []byte(`{"id":"`+strings.ReplaceAll(id, "\t", `\t`)+`","duration_days":30,"proxy_ids":["px_1"]}`), Rules{})
 		if (err == nil) != (says == "") {
 			t.Errorf("%+q, parsed: %v", id, err)
+		}
+	}
+}
+
+// An id that could be an operation's would hide that operation: Plan makes no other ones.
+func TestIDsOfOperationsAreRefused(t *testing.T) {
+	ids := make([]string, MaxProxyIDs)
+	for i := range ids {
+		ids[i] = fmt.Sprint("px_", i)
+	}
+	var made []fact.Planned
+	for _, careful := range []bool{false, true} {
+		made = append(made, Command{ID: "pay", Kind: fact.KindRenewal}.Operations(someBinding, ids, careful)...)
+	}
+	made = append(made, Command{ID: "pay", Kind: fact.KindOrder}.Operations(someBinding, nil, false)...)
+	for _, p := range slices.Clone(made) {
+		for _, chunk := range []string{p.Chunk, p.Chunk + "a", p.Chunk + "abba"} {
+			made = append(made, Plan(someBinding, fact.KindRenewal, "pay", p.Chunk, 2, nil))
+			if p.Chunk != "1" {
+				made = append(made, Plan(someBinding, fact.KindRenewal, "pay", chunk, 1, nil), Plan(someBinding, fact.KindRenewal, "pay", fact.LineChunk(chunk, "a b/c~1"), 12, nil))
+			}
+		}
+	}
+	for _, p := range made {
+		if err := CheckID(p.OperationID); err == nil || !strings.Contains(err.Error(), "as the ids of operations do") {
+			t.Errorf("%s: %v", p.OperationID, err)
+		}
+	}
+	for _, id := range []string{"pay", "pay/2", "pay/2026", "pay/11", "a/1/b", "pay/0001/px_1", "1", "0001", "pay-1", "restock/01", "pay/0001c"} {
+		if err := CheckID(id); err != nil {
+			t.Errorf("%s: %v", id, err)
 		}
 	}
 }

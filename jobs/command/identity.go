@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"perennial/ledger/fact"
@@ -88,6 +89,16 @@ func Plan(b fact.Binding, kind fact.Kind, commandID, chunk string, generation in
 		Key: Key(b, kind, commandID, chunk, generation), ProxyIDs: ids,
 	}
 }
+
+// OperationSuffix matches what Plan may put after a command's id: an order's chunk is 1,
+// a renewal's are 0001 to 0051, their halves and their single lines. A command whose id
+// ends so could have the id of another command's operation.
+const OperationSuffix = `/(?:(?:1|00[0-9]{2}[ab]*)(?:~[0-9]+)?|00[0-9]{2}[ab]*/.+~[0-9]+)$`
+
+var operationSuffix = regexp.MustCompile(OperationSuffix)
+
+// MayNameOperation reports whether an id may be an operation's.
+func MayNameOperation(id string) bool { return operationSuffix.MatchString(id) }
 
 // ChunkSize is how many proxies one renewal request carries. It is frozen with
 // each command's acceptance: changing it changes nothing already accepted.

@@ -25,9 +25,19 @@ type CommandStatus struct {
 	WaitsFor string `json:"waits_for,omitempty"`
 	// LeftOut are proxies that another operation held when the command came.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
+	// SameID is the operation of another command that has this command's id too. New
+	// commands cannot have such an id.
+	SameID *SameID `json:"same_id,omitempty"`
 	// ArchivedIn is the archive that holds the command's content, where that file is not
 	// beside the ledger: without it, labels and what was left out are not known.
 	ArchivedIn string `json:"archived_in,omitempty"`
+}
+
+// SameID is an operation that has the id of another command.
+type SameID struct {
+	OperationID string     `json:"operation_id"`
+	CommandID   string     `json:"command_id"`
+	State       fact.State `json:"state"`
 }
 
 // LeftOut is a proxy that a renewal went on without, and why.
@@ -61,30 +71,58 @@ type OperationStatus struct {
 	Lines          []ledger.RenewalLine `json:"lines"`
 }
 
+// As says what an id is of, where a command and an operation have the same one.
+type As string
+
+// The zero As is of either.
+const (
+	AsCommand   As = "command"
+	AsOperation As = "operation"
+)
+
 // Status reads the status of a command, by its id or by an operation's id. The
 // error is ledger.ErrNotFound for an id that never came.
 func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, error) {
-	return status(ctx, l, id, wholeStatusOf)
+	return StatusAs(ctx, l, id, "")
+}
+
+// StatusAs is Status of an id that is a command's, or an operation's.
+func StatusAs(ctx context.Context, l *ledger.Ledger, id string, as As) (CommandStatus, error) {
+	return status(ctx, l, id, as, wholeStatusOf)
 }
 
 // Brief is Status without the lines and the delivered proxies of its operations: a command
 // of 100,000 proxies has a thousand.
-func Brief(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, error) {
-	return status(ctx, l, id, func(_ context.Context, _ *ledger.Ledger, o fact.Operation, currency string) (OperationStatus, error) {
+func Brief(ctx context.Context, l *ledger.Ledger, id string, as As) (CommandStatus, error) {
+	return status(ctx, l, id, as, func(_ context.Context, _ *ledger.Ledger, o fact.Operation, currency string) (OperationStatus, error) {
 		return statusOf(o, currency), nil
 	})
 }
 
 type statusMaker func(context.Context, *ledger.Ledger, fact.Operation, string) (OperationStatus, error)
 
-func status(ctx context.Context, l *ledger.Ledger, id string, of statusMaker) (CommandStatus, error) {
-	accepted, archivedIn, err := acceptance(ctx, l, id)
-	if errors.Is(err, ledger.ErrNotFound) {
-		if op, opErr := l.Operation(ctx, id); opErr == nil {
-			id = op.CommandID
-			accepted, archivedIn, err = acceptance(ctx, l, id)
-		}
+func status(ctx context.Context, l *ledger.Ledger, id string, as As, of statusMaker) (CommandStatus, error) {
+	same, err := l.Operation(ctx, id)
+	if err != nil && (as == AsOperation || !errors.Is(err, ledger.ErrNotFound)) {
+		return CommandStatus{}, err
 	}
+	isOperation := err == nil
+	if as == AsOperation {
+		return statusOfCommand(ctx, l, same.CommandID, of)
+	}
+	s, err := statusOfCommand(ctx, l, id, of)
+	switch {
+	case !isOperation || err != nil && !errors.Is(err, ledger.ErrNotFound):
+	case as == "" && (err != nil || s.Kind == ""): // no command, or one that was refused
+		return statusOfCommand(ctx, l, same.CommandID, of)
+	case err == nil && same.CommandID != id:
+		s.SameID = &SameID{OperationID: same.ID, CommandID: same.CommandID, State: same.State}
+	}
+	return s, err
+}
+
+func statusOfCommand(ctx context.Context, l *ledger.Ledger, id string, of statusMaker) (CommandStatus, error) {
+	accepted, archivedIn, err := acceptance(ctx, l, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		refusal, err := l.Rejection(ctx, id)
 		return CommandStatus{CommandID: id, State: string(fact.StateRejected), Reason: refusal.Reason, Operations: []OperationStatus{}}, err

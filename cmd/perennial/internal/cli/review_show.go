@@ -30,7 +30,7 @@ func (a *app) readEvidence(ctx context.Context, id string) (inspect.Evidence, er
 		return e, err
 	}
 	defer func() { _ = l.Close() }()
-	of, err := daemon.OperationInReview(ctx, l, id)
+	of, err := daemon.OperationInReview(ctx, l, id, "")
 	if err != nil {
 		return e, err
 	}

@@ -153,6 +153,7 @@ func idText(most uint64) bound {
 func commandID(s *jsonschema.Schema) {
 	idText(maxCommandID)(s)
 	s.Pattern = "^[^ ](?:.*[^ ])?$"
+	s.AllOf = []*jsonschema.Schema{{Not: &jsonschema.Schema{Pattern: command.OperationSuffix}}}
 }
 
 // visible is a text in which nothing is invisible.

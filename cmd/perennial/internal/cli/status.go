@@ -23,13 +23,18 @@ import (
 func (a *app) statusCommand() *cobra.Command {
 	var q daemon.ListRequest
 	var since time.Duration
+	var as string
 	c := &cobra.Command{
 		Use:   "status [ID]",
 		Short: "Show operations, or one command in full",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return a.showStatus(cmd.Context(), args[0])
+				of, err := idOf(as)
+				if err != nil {
+					return err
+				}
+				return a.showStatus(cmd.Context(), args[0], of)
 			}
 			if err := checkList(q); err != nil {
 				return err
@@ -46,12 +51,13 @@ func (a *app) statusCommand() *cobra.Command {
 	c.Flags().StringToStringVar(&q.Labels, "label", nil, "only of commands with this label, key=value; may be repeated")
 	c.Flags().Var(span{&since}, "since", "only what was accepted within this time, such as 1d or 12h")
 	limitFlag(c, &q.Limit, 50, "how many, the last accepted first")
+	asFlag(c, &as)
 	return c
 }
 
 // readStatus asks the runner, and reads the ledger itself when none answers.
-func (a *app) readStatus(ctx context.Context, id string) (inspect.CommandStatus, error) {
-	s, answered, err := askRunning[inspect.CommandStatus](ctx, a, daemon.VerbStatus, daemon.OperatorRequest{ID: id})
+func (a *app) readStatus(ctx context.Context, id string, as inspect.As) (inspect.CommandStatus, error) {
+	s, answered, err := askRunning[inspect.CommandStatus](ctx, a, daemon.VerbStatus, daemon.OperatorRequest{}.Named(id, as))
 	if answered {
 		return s, err
 	}
@@ -60,7 +66,7 @@ func (a *app) readStatus(ctx context.Context, id string) (inspect.CommandStatus,
 		return s, errors.Join(err, ledgerErr)
 	}
 	defer func() { _ = l.Close() }()
-	s, err = inspect.Status(ctx, l, id)
+	s, err = inspect.StatusAs(ctx, l, id, as)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return s, &notFoundError{fmt.Sprintf("there is no command or operation %q", id)}
 	}
@@ -68,7 +74,7 @@ func (a *app) readStatus(ctx context.Context, id string) (inspect.CommandStatus,
 }
 
 // showStatus prints the command of an id, in whichever account has it.
-func (a *app) showStatus(ctx context.Context, id string) error {
+func (a *app) showStatus(ctx context.Context, id string, as inspect.As) error {
 	type hit struct {
 		account string
 		status  inspect.CommandStatus
@@ -76,7 +82,7 @@ func (a *app) showStatus(ctx context.Context, id string) error {
 	var hits []hit
 	var missing error
 	err := a.eachAccount(ctx, func(one *app, account string) error {
-		s, err := one.readStatus(ctx, id)
+		s, err := one.readStatus(ctx, id, as)
 		if _, ok := errors.AsType[*notFoundError](err); ok {
 			missing = err
 			return nil

@@ -44,6 +44,9 @@ func (a *app) printStatus(account string, s inspect.CommandStatus) error {
 		fmt.Fprintf(a.stdout, "archived what it asked for is in %s, which is not beside the ledger\n", s.ArchivedIn)
 	}
 	printOperations(a.stdout, s.Operations)
+	if o := s.SameID; o != nil {
+		fmt.Fprintf(a.stdout, "\noperation %s of command %s has this id too and is %s: see it with --as operation\n", o.OperationID, o.CommandID, o.State)
+	}
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -201,17 +202,36 @@ func (a *app) releaseCommand() *cobra.Command {
 
 // operatorCommand is an operator's change of one command or operation.
 func (a *app) operatorCommand(use, short, verb string) *cobra.Command {
-	q := daemon.OperatorRequest{}
+	q, as := daemon.OperatorRequest{}, ""
 	c := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q.ID = args[0]
-			return a.sendChange(cmd.Context(), verb, q)
+			of, err := idOf(as)
+			if err != nil {
+				return err
+			}
+			return a.sendChange(cmd.Context(), verb, q.Named(args[0], of))
 		},
 	}
 	c.Flags().StringVar(&q.By, "by", operator(), "who decides it")
 	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
+	if strings.HasSuffix(use, " ID") { // and not the account's pause
+		asFlag(c, &as)
+	}
 	return c
+}
+
+func asFlag(c *cobra.Command, as *string) {
+	c.Flags().StringVar(as, "as", "", "what ID is of, where both have it: command or operation")
+}
+
+// idOf reads --as.
+func idOf(as string) (inspect.As, error) {
+	switch of := inspect.As(as); of {
+	case "", inspect.AsCommand, inspect.AsOperation:
+		return of, nil
+	}
+	return "", usage("--as is %q: use command or operation", as)
 }
 
 func (a *app) sendChange(ctx context.Context, verb string, q any) error {

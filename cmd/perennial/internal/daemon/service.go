@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"perennial/jobs"
@@ -64,11 +65,46 @@ const CodeNotFound = "not_found"
 // say that it is meant.
 const CodeUnconfirmed = "unconfirmed"
 
-// OperatorRequest is an operator's change of one command or operation.
+// OperatorRequest is an operator's change of one command or operation. ID is of either,
+// and one of the other two says of which: commands of before may have an operation's id.
 type OperatorRequest struct {
-	ID     string `json:"id"`
+	ID          string `json:"id,omitempty"`
+	CommandID   string `json:"command_id,omitempty"`
+	OperationID string `json:"operation_id,omitempty"`
+
 	By     string `json:"by"`
 	Reason string `json:"reason"`
+}
+
+func (q OperatorRequest) check() error {
+	if named := []string{q.ID, q.CommandID, q.OperationID}; len(slices.DeleteFunc(named, func(id string) bool { return id == "" })) > 1 {
+		return errors.New("say one of id, command_id and operation_id")
+	}
+	return nil
+}
+
+// Named is the request of an id that is of what as says.
+func (q OperatorRequest) Named(id string, as inspect.As) OperatorRequest {
+	switch as {
+	case inspect.AsCommand:
+		q.CommandID = id
+	case inspect.AsOperation:
+		q.OperationID = id
+	default:
+		q.ID = id
+	}
+	return q
+}
+
+// of is the id that the request names, and what it is of.
+func (q OperatorRequest) of() (id string, as inspect.As) {
+	switch {
+	case q.CommandID != "":
+		return q.CommandID, inspect.AsCommand
+	case q.OperationID != "":
+		return q.OperationID, inspect.AsOperation
+	}
+	return q.ID, ""
 }
 
 // ListRequest asks for operations. Without All it is for those that have not ended.
@@ -129,7 +165,8 @@ type ChangedAnswer struct {
 func (a *account) verbs() map[string]verb {
 	return map[string]verb{
 		VerbStatus: answer(func(ctx context.Context, q OperatorRequest) (inspect.CommandStatus, error) {
-			return inspect.Status(ctx, a.Ledger(), q.ID)
+			id, as := q.of()
+			return inspect.StatusAs(ctx, a.Ledger(), id, as)
 		}),
 		VerbStates: answer(a.states),
 		VerbWait:   answer(a.wait),
@@ -194,9 +231,10 @@ func (a *account) bound(v verb) verb {
 }
 
 // changing adapts a person's change of operations.
-func changing(do func(ctx context.Context, id, by, reason string) (int, error)) func(context.Context, OperatorRequest) (ChangedAnswer, error) {
+func changing(do func(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error)) func(context.Context, OperatorRequest) (ChangedAnswer, error) {
 	return func(ctx context.Context, q OperatorRequest) (ChangedAnswer, error) {
-		n, err := do(ctx, q.ID, asked(ctx, q.By), q.Reason)
+		id, as := q.of()
+		n, err := do(ctx, id, asked(ctx, q.By), q.Reason, as)
 		return ChangedAnswer{Changed: n}, err
 	}
 }

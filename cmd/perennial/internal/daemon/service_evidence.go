@@ -22,8 +22,8 @@ const EvidenceTimeout = 2 * time.Minute
 
 // OperationInReview returns the operation that an id means: the operation itself, or of
 // a command the one in review, or its only one.
-func OperationInReview(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
-	if _, err := l.Operation(ctx, id); !errors.Is(err, ledger.ErrNotFound) {
+func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as inspect.As) (string, error) {
+	if _, err := l.Operation(ctx, id); as != inspect.AsCommand && !errors.Is(err, ledger.ErrNotFound) || as == inspect.AsOperation {
 		return id, err
 	}
 	reviews, err := l.Reviews(ctx)
@@ -60,7 +60,7 @@ func OperationInReview(ctx context.Context, l *ledger.Ledger, id string) (string
 func (a *account) resolve(ctx context.Context, x jobs.Resolution) (ChangedAnswer, error) {
 	x.By = asked(ctx, x.By)
 	var err error
-	if x.ID, err = OperationInReview(ctx, a.Ledger(), x.ID); err != nil {
+	if x.ID, err = OperationInReview(ctx, a.Ledger(), x.ID, ""); err != nil {
 		return ChangedAnswer{}, err
 	}
 	if err := a.runner.Resolve(ctx, x); err != nil {
@@ -87,7 +87,8 @@ func FirstFew(ids []string) string {
 func (a *account) evidence(ctx context.Context, q OperatorRequest) (inspect.Evidence, error) {
 	ctx, cancel := context.WithTimeout(ctx, EvidenceTimeout)
 	defer cancel()
-	id, err := OperationInReview(ctx, a.Ledger(), q.ID)
+	id, as := q.of()
+	id, err := OperationInReview(ctx, a.Ledger(), id, as)
 	if err != nil {
 		return inspect.Evidence{}, err
 	}

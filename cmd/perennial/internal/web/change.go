@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"perennial/jobs/command"
 )
 
 // change is one kind of change: from a form to a verb's request, and to the command that
@@ -40,11 +42,27 @@ func ofAccount(verb, does string, command ...string) change {
 	}}
 }
 
+// ofCommand is a change of a command, or of the operation or the command that an id names.
+func ofCommand(verb, does string) change {
+	return change{verb: verb, does: does, takes: func(form func(string) string) (map[string]any, []string, error) {
+		id := form("command_id")
+		switch {
+		case id == "" && form("id") == "":
+			return nil, nil, errors.New("the form names nothing")
+		case id == "":
+			return map[string]any{"id": form("id")}, []string{verb, form("id")}, nil
+		case command.MayNameOperation(id):
+			return map[string]any{"command_id": id}, []string{verb, id, "--as", "command"}, nil
+		}
+		return map[string]any{"command_id": id}, []string{verb, id}, nil
+	}}
+}
+
 // changes are by the last part of their address.
 var changes = map[string]change{
-	"release":         byID("release", "id", "let go what is held", "release"),
-	"cancel":          byID("cancel", "id", "withdraw what was never sent", "cancel"),
-	"retry":           byID("retry", "id", "ask again after not charged", "retry"),
+	"release":         ofCommand("release", "let go what is held"),
+	"cancel":          ofCommand("cancel", "withdraw what was never sent"),
+	"retry":           ofCommand("retry", "ask again after not charged"),
 	"approve":         byID("approve", "plan", "approve a plan", "sweep", "approve"),
 	"sweep":           {verb: "sweep", does: "sweep now", timeout: planWithin, takes: byID("sweep", "schedule", "", "sweep", "run").takes},
 	"schedule-resume": byID("schedule-resume", "schedule", "resume a schedule", "schedules", "resume"),
@@ -153,7 +171,7 @@ func (s *Server) change(q accountRequest) {
 		return
 	}
 	form := func(field string) string {
-		if field == "id" || field == "line" { // opaque, and blanks may belong to them
+		if field == "id" || field == "line" || field == "command_id" { // opaque, and blanks may belong to them
 			return q.PostFormValue(field)
 		}
 		return strings.TrimSpace(q.PostFormValue(field))

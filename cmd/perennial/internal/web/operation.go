@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"perennial/jobs/command"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -33,7 +34,8 @@ const (
 type operationView struct {
 	inspect.Evidence
 	Command  inspect.CommandStatus
-	Siblings int // operations of the command that are not named
+	SameID   string // an operation of the command that has this operation's id
+	Siblings int    // operations of the command that are not named
 	Review   bool
 	Happens  string // what happens next
 	Steps    []step
@@ -71,12 +73,12 @@ type wayOfProxy struct {
 
 func (s *Server) operation(q accountRequest) {
 	ctx, id := q.Context(), q.URL.Query().Get("id")
-	command, err := inspect.Brief(ctx, q.account.Ledger(), id)
+	command, same, err := briefOf(ctx, q.account.Ledger(), id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "No command or operation has this id.", nil)
 		return
 	}
-	v := operationView{Command: command}
+	v := operationView{Command: command, SameID: same}
 	if err == nil && len(command.Operations) > 0 {
 		which := command.Operations[0].OperationID
 		if slices.ContainsFunc(command.Operations, func(o inspect.OperationStatus) bool { return o.OperationID == id }) {
@@ -95,6 +97,27 @@ func (s *Server) operation(q accountRequest) {
 		title = "Command " + command.CommandID
 	}
 	s.show(q, "operation", title, &v)
+}
+
+// briefOf is the command of an operation's id, else of a command's. Where both have it,
+// same is the first operation of the command.
+func briefOf(ctx context.Context, l *ledger.Ledger, id string) (of inspect.CommandStatus, same string, err error) {
+	of, err = inspect.Brief(ctx, l, id, inspect.AsOperation)
+	if errors.Is(err, ledger.ErrNotFound) {
+		of, err = inspect.Brief(ctx, l, id, inspect.AsCommand)
+		return of, "", err
+	}
+	if err != nil || !command.MayNameOperation(of.CommandID) && !command.MayNameOperation(id) {
+		return of, "", err
+	}
+	other, err := inspect.Brief(ctx, l, id, inspect.AsCommand)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return of, "", nil
+	}
+	if len(other.Operations) > 0 {
+		same = other.Operations[0].OperationID
+	}
+	return of, same, err
 }
 
 // readOperation reads all that a page shows of an operation.

@@ -172,7 +172,7 @@ func statusOf(o fact.Operation, currency string) inspect.OperationStatus {
 // provider's, or a proxy; "" for none.
 func found(ctx context.Context, a Account, id string) string {
 	l := a.Ledger()
-	if status, err := inspect.Brief(ctx, l, id); err == nil {
+	if status, err := inspect.Brief(ctx, l, id, ""); err == nil {
 		if len(status.Operations) == 1 {
 			id = status.Operations[0].OperationID
 		}

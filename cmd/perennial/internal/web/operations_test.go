@@ -196,3 +196,36 @@ func TestAStatementAddsUpToTheBalance(t *testing.T) {
 		}
 	}
 }
+
+// A command of before that has the id of an operation does not hide it.
+func TestAnOperationWhoseIDACommandHasIsShown(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		for _, id := range []string{"pay", "pay/1"} {
+			ref := fact.Ref{CommandID: id, OperationID: id + "/1"}
+			if err := tx.Append(
+				fact.CommandAccepted{Ref: fact.Ref{CommandID: id}, Kind: fact.KindOrder, Content: []byte(`{}`), Operations: []fact.Planned{{OperationID: id + "/1", Chunk: "1", Generation: 1, Key: "key of " + id}}},
+				fact.CommandHeld{Ref: ref, Reason: "held " + id}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	_, page, _ := h.get("/a/main/operation?id=" + url.QueryEscape("pay/1"))
+	for _, want := range []string{"key of pay<", "A command has this operation&#39;s id too", "pay/1/1", `name="command_id" value="pay"`, "status pay/1 --as operation"} {
+		if !strings.Contains(strings.ReplaceAll(page, "this operation's", "this operation&#39;s"), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	_, page, _ = h.get("/a/main/operation?id=" + url.QueryEscape("pay/1/1"))
+	if !strings.Contains(page, "key of pay/1<") || !strings.Contains(page, `name="command_id" value="pay/1"`) {
+		t.Error("the command's own operation is not shown")
+	}
+	h.main.answer["cancel"] = map[string]any{"changed": 1}
+	_, page = h.post(h.client, "/a/main/change/cancel", h.server.URL, map[string]string{"form": formOf(t, page), "command_id": "pay/1", "reason": "no"})
+	all := h.main.requests()
+	if last := all[len(all)-1]; last.question["command_id"] != "pay/1" || last.question["id"] != nil || !strings.Contains(page, "perennial cancel pay/1 --as command") {
+		t.Errorf("%+v", last)
+	}
+}
