@@ -30,7 +30,7 @@ type Match struct {
 	Labels         map[string]string `koanf:"labels" json:"labels,omitempty"`
 	ProxyIDs       []string          `koanf:"proxy_ids" json:"proxy_ids,omitempty"`
 	ExceptProxyIDs []string          `koanf:"except_proxy_ids" json:"except_proxy_ids,omitempty"`
-	// The files hold one id a line; # begins a comment. They are read again for
+	// The files hold one id a line; a line that begins with # is a comment. They are read again for
 	// every plan, and add to the lists above.
 	ProxyIDsFile       string `koanf:"proxy_ids_file" json:"proxy_ids_file,omitempty"`
 	ExceptProxyIDsFile string `koanf:"except_proxy_ids_file" json:"except_proxy_ids_file,omitempty"`
@@ -120,20 +120,29 @@ func (m Match) readLists(read func(name string) ([]byte, error)) (l idLists, err
 	return l, nil
 }
 
-// listed are the ids of a file, one a line. Some editors begin a file with a byte
-// order mark, which belongs to no id. What cannot be an id is refused, as a file
-// in UTF-16 is.
+// listed are the ids of a file, one a line. Ids are opaque, and an exception that was read
+// as another id would be paid for: a line is an id as it stands, a comment, which begins
+// with #, or refused, as a file in UTF-16 is. Some editors begin a file with a byte order
+// mark, which belongs to no id.
 func listed(text string) (ids []string, err error) {
-	n := 0
+	n, first := 0, map[string]int{}
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		n++
-		id, _, _ := strings.Cut(line, "#")
-		if id = strings.TrimSpace(id); id == "" {
+		id := strings.TrimSpace(line)
+		if id == "" || strings.HasPrefix(id, "#") {
 			continue
 		}
-		if !listable(id) {
+		switch {
+		case !listable(id):
 			return nil, fmt.Errorf("line %d: %+.40q can be no proxy's id: write one id a line, in UTF-8; %s", n, id, idRule)
+		case strings.ContainsAny(id[:1]+id[len(id)-1:], "\"'`"):
+			return nil, fmt.Errorf("line %d: %.40q is in quotes, which would belong to the id: remove them", n, id)
+		case strings.Contains(id, " #"):
+			return nil, fmt.Errorf("line %d: %.40q may end in a comment or be an id: put the comment on a line of its own, which begins with #", n, id)
+		case first[id] > 0:
+			return nil, fmt.Errorf("line %d: %.40q is in line %d too: remove one", n, id, first[id])
 		}
+		first[id] = n
 		ids = append(ids, id)
 	}
 	return ids, nil

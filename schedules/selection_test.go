@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func TestListsFromFilesAreReadForEveryPlan(t *testing.T) {
 	s := keepalive()
 	s.Match = Match{ProxyIDsFile: "only.txt", ExceptProxyIDs: []string{"px_3"}, ExceptProxyIDsFile: "except.txt"}
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, s)
-	files := map[string]string{"only.txt": "px_1\npx_2 # from the old contract\n\n# px_4\npx_3\n", "except.txt": "px_2\n"}
+	files := map[string]string{"only.txt": "px_1\n# from the old contract\npx_2\n\n # px_4\npx_3\n", "except.txt": "px_2\n"}
 	h.config.ReadFile = func(name string) ([]byte, error) {
 		text, ok := files[name]
 		if !ok {
@@ -97,6 +98,11 @@ func TestAnExceptionFileIsReadOrRefused(t *testing.T) {
 		"Latin-1":               {"px_0\n\npx_\xe4\n", "line 3"},
 		"a zero-width space":    {"px_0\npx_1\u200b\n", `line 2: "px_1\u200b" can be no proxy's id`},
 		"two files in one":      {"\ufeffpx_0\n\ufeffpx_1\n", "line 2"},
+		"quotes":                {"px_0\n\"px_1\"\n", "line 2"},
+		"quotes and commas":     {"px_0\n\"px_1\",\n", "line 2"},
+		"single quotes":         {"'px_1'\n", "line 1"},
+		"a comment behind it":   {"px_0\npx_1 # old\n", "line 2"},
+		"an id twice":           {"px_1\n# px_1\npx_1\n", `line 3: "px_1" is in line 1 too`},
 	} {
 		s := keepalive()
 		s.Match.ExceptProxyIDsFile = "except.txt"
@@ -221,4 +227,18 @@ func TestLabelsOfAProxysOrderNarrowASchedule(t *testing.T) {
 	plan, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
 	want(t, "included", plan.ids(), []string{"px_2"})
+}
+
+// A # inside an id belongs to it: cut there, the exception would be another proxy's.
+func TestAnIDWithAHashIsExcepted(t *testing.T) {
+	s := keepalive()
+	s.Match.ExceptProxyIDsFile = "except.txt"
+	h := newRig(t, map[string]string{"px#1": "24h", "px": "25h", "px_2#": "26h", "#px_3": "27h"}, s)
+	h.config.ReadFile = func(string) ([]byte, error) { return []byte("px#1\n  # px\n#px\npx_2#\n"), nil }
+	h.restart(t)
+	plan, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "px#1", plan.why("px#1"), ReasonExcepted)
+	want(t, "px_2#", plan.why("px_2#"), ReasonExcepted)
+	want(t, "not excepted", slices.Contains(plan.ids(), "px") || plan.why("px") != ReasonExcepted, true)
 }

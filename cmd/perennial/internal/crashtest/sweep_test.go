@@ -49,7 +49,7 @@ func included(p schedules.Plan) (ids []string) {
 func TestSweepsFromTheCommandLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 6)
-	w.write("keep-not.txt", "px_6 # too dear\n", 0o600)
+	w.write("keep-not.txt", "# too dear\npx_6\n", 0o600)
 	w.configure("", yearly)
 	w.run()
 	if out, errs, code := w.cli("renew", "px_6", "--id", "price", "--wait"); code != 0 {
