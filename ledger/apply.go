@@ -84,7 +84,7 @@ func (t *Tx) applyCommand(r Row, f fact.Fact) error {
 		return t.change(f.OperationID, `UPDATE operations SET state = 'accepted', reason = ?, code = CASE WHEN ? THEN '' ELSE 'released' END,
 			next_at = NULL, updated_at = ?`+andVersion, f.Reason, f.Automatic, r.Time)
 	case fact.CommandCancelled:
-		return t.endUncharged(r, f.OperationID, "cancelled", f.Said(f.By), "")
+		return t.endUncharged(r, f.OperationID, fact.CodeCancelled, f.Said(f.By), "")
 	case fact.CommandConflict: // the first content remains
 		return t.applyRefused(f.CommandID, f.ContentHash)
 	case fact.CommandFinished:

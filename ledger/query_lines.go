@@ -5,6 +5,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -98,9 +99,13 @@ func (l *Ledger) SettledSince(ctx context.Context, proxyID string, at time.Time)
 
 // FailedRenewals are renewals of a proxy that ended, at one expiry, without extending it.
 type FailedRenewals struct {
-	All        int
-	Unanswered int // of them, those since a person's last answer
-	Last       time.Time
+	All int
+	// Counted are those since a person's last answer that say something about the proxy,
+	// and LastCounted is when the last of these ended, answered or not.
+	Counted     int
+	LastCounted time.Time
+	// LastExcused is when the last one ended that says nothing about the proxy.
+	LastExcused time.Time
 	// AskedOf is the expiry of the review that a person has not answered.
 	AskedOf time.Time
 }
@@ -118,19 +123,25 @@ func atExpiry(expiry string) string {
 }
 
 // EndingsWithoutRenewal counts the renewals of a proxy that ended at this expiry
-// without extending it.
-func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time) (e FailedRenewals, err error) {
-	var last, asked sql.NullInt64
-	err = l.read.QueryRowContext(ctx, `SELECT count(*),
-		count(*) FILTER (WHERE x.settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = ?1), 0)), max(x.settled_at),
-		(SELECT expires_at FROM sweep_reviews WHERE proxy_id = ?1 AND answered_at IS NULL) FROM lines x
-		WHERE x.proxy_id = ?1 AND x.state IN ('failed', 'not_charged', 'skipped') AND `+atExpiry(`?2`),
-		proxyID, micros(expiresAt)).Scan(&e.All, &e.Unanswered, &last, &asked)
-	if at := instant(last); at != nil {
-		e.Last = *at
+// without extending it. Those that ended with one of the excused codes say nothing about
+// the proxy.
+func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time, excused ...string) (e FailedRenewals, err error) {
+	codes, err := json.Marshal(append([]string{}, excused...)) // never null
+	if err != nil {
+		return e, err
 	}
-	if at := instant(asked); at != nil {
-		e.AskedOf = *at
+	const isExcused = `o.code IN (SELECT value FROM json_each(?3))`
+	var counted, pardoned, asked sql.NullInt64
+	err = l.read.QueryRowContext(ctx, `SELECT count(*),
+		count(*) FILTER (WHERE x.settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = ?1), 0) AND NOT `+isExcused+`),
+		max(x.settled_at) FILTER (WHERE NOT `+isExcused+`), max(x.settled_at) FILTER (WHERE `+isExcused+`),
+		(SELECT expires_at FROM sweep_reviews WHERE proxy_id = ?1 AND answered_at IS NULL) FROM lines x JOIN operations o ON o.id = x.operation
+		WHERE x.proxy_id = ?1 AND x.state IN ('failed', 'not_charged', 'skipped') AND `+atExpiry(`?2`),
+		proxyID, micros(expiresAt), string(codes)).Scan(&e.All, &e.Counted, &counted, &pardoned, &asked)
+	for to, us := range map[*time.Time]sql.NullInt64{&e.LastCounted: counted, &e.LastExcused: pardoned, &e.AskedOf: asked} {
+		if at := instant(us); at != nil {
+			*to = *at
+		}
 	}
 	return e, err
 }

@@ -111,8 +111,12 @@ func TestEndingsWithoutARenewalAreThoseOfOneExpiry(t *testing.T) {
 	count := func(what string, expiry time.Time, n int) {
 		t.Helper()
 		e, err := b.EndingsWithoutRenewal(t.Context(), "px_1", expiry)
-		if err != nil || e.All != n || e.Unanswered != n || n > 0 && e.Last.Before(noon) {
+		if err != nil || e.All != n || e.Counted != n || n > 0 && e.LastCounted.Before(noon) || !e.LastExcused.IsZero() {
 			t.Fatalf("%s: %+v (%v)", what, e, err)
+		}
+		e, err = b.EndingsWithoutRenewal(t.Context(), "px_1", expiry, "cancelled", "insufficient_wallet_balance")
+		if err != nil || e.All != n || e.Counted != 0 || !e.LastCounted.IsZero() || n > 0 && e.LastExcused.Before(noon) {
+			t.Fatalf("%s, excused: %+v (%v)", what, e, err)
 		}
 	}
 	fail := func(id string, observed *time.Time) {

@@ -9,12 +9,19 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/upstream"
 )
 
 const (
 	maxEndings = 5
 	backoff    = 15 * time.Minute
 )
+
+// excused are the codes of renewals that ended for reasons of the account: they are no
+// verdict on a proxy, and however many there are, sweeps do not give it up. The next
+// attempt waits for one backoff, so that a wallet that the provider refuses though it looks
+// full is not asked at every slot.
+var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancelled}
 
 // barredBy is the part of barred that needs no query of the ledger.
 func (in *inputs) barredBy(f *filter, proxy ledger.Proxy) string {
@@ -53,13 +60,13 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 	case paid:
 		return 0, ReasonRenewed, nil
 	}
-	ended, err := p.known.EndingsWithoutRenewal(ctx, proxy.ProxyID, *proxy.ExpiresAt)
+	ended, err := p.known.EndingsWithoutRenewal(ctx, proxy.ProxyID, *proxy.ExpiresAt, excused...)
 	if err != nil || ended.All == 0 {
 		return 0, "", err
 	}
 	// A command's id counts all of them, so that it is a new one; the wait before the next
-	// attempt counts those since a person's last answer.
-	switch n := ended.Unanswered; {
+	// attempt counts those since a person's last answer that are not excused.
+	switch n := ended.Counted; {
 	case n >= maxEndings:
 		if !ended.AskedOf.Equal(*proxy.ExpiresAt) {
 			p.plan.forPerson = append(p.plan.forPerson, fact.ProxyReview{
@@ -68,7 +75,7 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 			})
 		}
 		return ended.All, ReasonPerson, nil
-	case n > 0 && p.in.Now.Before(ended.Last.Add(backoff<<n)):
+	case n > 0 && p.in.Now.Before(ended.LastCounted.Add(backoff<<n)), p.in.Now.Before(ended.LastExcused.Add(backoff)):
 		return ended.All, ReasonBackoff, nil
 	}
 	return ended.All, "", nil

@@ -53,7 +53,7 @@ const (
 // when nothing was ever paid.
 type history interface {
 	PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error)
-	EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time) (ledger.FailedRenewals, error)
+	EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time, excused ...string) (ledger.FailedRenewals, error)
 	CommandEnded(ctx context.Context, id string) (bool, error)
 	PaidPerDay(ctx context.Context, proxyID string) (cents, days int64, err error)
 	LastPaid(ctx context.Context, like ledger.Proxy) (cents, days int64, err error)

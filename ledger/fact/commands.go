@@ -179,6 +179,9 @@ type CommandReleased struct {
 // FactType implements Fact.
 func (CommandReleased) FactType() string { return "command.released" }
 
+// CodeCancelled is the code of an operation that a person cancelled.
+const CodeCancelled = "cancelled"
+
 // CommandCancelled withdraws an operation that no attempt may have executed.
 type CommandCancelled struct {
 	Ref

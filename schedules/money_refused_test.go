@@ -1,0 +1,86 @@
+package schedules
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"perennial/ledger/fact"
+)
+
+// ended records a renewal of px_1 that ended with nothing charged.
+func ended(t *testing.T, h *rig, n int, end func(fact.Ref) fact.Fact) {
+	t.Helper()
+	name := fmt.Sprintf("sweep-keepalive-%d", n)
+	ref := fact.Ref{CommandID: name, OperationID: name + "/0001"}
+	for _, f := range []fact.Fact{
+		fact.CommandAccepted{
+			Ref: fact.Ref{CommandID: name}, Kind: fact.KindRenewal, Content: json.RawMessage(`{}`), DurationDays: 30,
+			Operations: []fact.Planned{{OperationID: ref.OperationID, Chunk: "0001", Generation: 1, Key: "key-" + name, ProxyIDs: []string{"px_1"}}},
+		},
+		fact.CommandHeld{Ref: ref, Reason: "limit"}, end(ref),
+	} {
+		h.append(t, f)
+	}
+}
+
+// Want of money is no verdict on a proxy: after the top-up the next sweep renews it,
+// whatever the number of refusals.
+func TestTrap69WantOfMoneyGivesNoProxyUp(t *testing.T) {
+	for name, end := range map[string]func(fact.Ref) fact.Fact{
+		"short of money": func(of fact.Ref) fact.Fact {
+			return fact.CommandRejected{Ref: of, Code: "insufficient_wallet_balance", Reason: "the provider refused it", Attempt: 1, ShortOfMoney: true}
+		},
+		"cancelled": func(of fact.Ref) fact.Fact { return fact.CommandCancelled{Ref: of, By: "ada", Reason: "not now"} },
+	} {
+		h := newRig(t, map[string]string{"px_1": "70h", "px_2": "71h"}, keepalive())
+		h.paid(t, "px_2", 300)
+		held := int64(0)
+		h.wallet(t, func() (int64, error) { return held, nil })
+		plan := func() Plan {
+			p, err := h.PlanNow(t.Context(), "keepalive")
+			check(t, err)
+			return p
+		}
+		for n := range 2 * maxEndings {
+			ended(t, h, n, end)
+			h.watch.add(time.Hour)
+		}
+		want(t, name+", no money", plan().why("px_1"), ReasonWallet)
+		held = 600
+		want(t, name+", money", plan().ids(), []string{"px_1", "px_2"})
+		ended(t, h, 2*maxEndings, end)
+		want(t, name+", refused just now", plan().why("px_1"), ReasonBackoff)
+		h.watch.add(backoff)
+		before, _, err := h.Ledger.Head(t.Context())
+		check(t, err)
+		want(t, name+", a quarter of an hour later", h.sweep(t).ids(), []string{"px_1", "px_2"})
+		rows, err := h.Ledger.Rows(t.Context(), before, 100)
+		check(t, err)
+		for _, row := range rows {
+			if row.Type == "proxy.review" {
+				t.Errorf("%s: px_1 was given up", name)
+			}
+		}
+	}
+}
+
+// Refusals for other reasons still count, those for want of money between them do not.
+func TestTrap69OtherRefusalsStillGiveUp(t *testing.T) {
+	h := newRig(t, map[string]string{"px_1": "70h"}, keepalive())
+	h.paid(t, "px_1", 300)
+	refused := func(code string) func(fact.Ref) fact.Fact {
+		return func(of fact.Ref) fact.Fact { return fact.CommandRejected{Ref: of, Code: code, Reason: "no"} }
+	}
+	for n := range maxEndings {
+		ended(t, h, 2*n, refused("insufficient_wallet_balance"))
+		ended(t, h, 2*n+1, refused("unsupported_operation"))
+		h.watch.add(time.Minute)
+		p, err := h.PlanNow(t.Context(), "keepalive")
+		check(t, err)
+		if got := p.why("px_1"); (got == ReasonPerson) != (n == maxEndings-1) {
+			t.Errorf("after %d: %s", n+1, got)
+		}
+	}
+}
