@@ -107,16 +107,16 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 			map[string]string{"id": "r1/0001", "answer": "charged", "amount": "3.5", "line": "px_1"}, "resolve",
 			map[string]any{"id": "r1/0001", "charged": true, "charged_cents": 350.0, "line": "px_1"}, "perennial review resolve r1/0001 --charged 350 --line px_1",
 		},
-		"cancel ":      {map[string]string{"id": " c1 "}, "cancel", map[string]any{"id": " c1 "}, "perennial cancel ' c1 '"},
-		"retire":       {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
-		"dead-requeue": {map[string]string{"id": "7"}, "dead-requeue", map[string]any{"seq": 7.0}, "perennial dead requeue 7"},
-		"dead-drop":    {map[string]string{"id": "8"}, "dead-drop", map[string]any{"seq": 8.0}, "perennial dead drop 8"},
-		"reinstate":    {map[string]string{"id": "px_1"}, "retire", map[string]any{"undo": true}, "perennial proxies retire px_1 --undo"},
+		"cancel, blanks": {map[string]string{"id": " c1 "}, "cancel", map[string]any{"id": " c1 "}, "perennial cancel ' c1 '"},
+		"retire":         {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
+		"dead-requeue":   {map[string]string{"id": "7"}, "dead-requeue", map[string]any{"seq": 7.0}, "perennial dead requeue 7"},
+		"dead-drop":      {map[string]string{"id": "8"}, "dead-drop", map[string]any{"seq": 8.0}, "perennial dead drop 8"},
+		"reinstate":      {map[string]string{"id": "px_1"}, "retire", map[string]any{"undo": true}, "perennial proxies retire px_1 --undo"},
 	} {
 		h.main.answer[x.verb] = map[string]any{"changed": 1}
 		fields := map[string]string{"form": form, "reason": "it's so"}
 		maps.Copy(fields, x.fields)
-		code, body := h.post(h.client, "/a/main/change/"+strings.TrimSpace(what), h.server.URL, fields)
+		code, body := h.post(h.client, "/a/main/change/"+strings.TrimSuffix(what, ", blanks"), h.server.URL, fields)
 		all := h.main.requests()
 		last := all[len(all)-1]
 		if code != http.StatusOK || last.verb != x.verb || last.question["by"] != "ada" || last.question["reason"] != "it's so" {
