@@ -10,36 +10,44 @@ import (
 	"errors"
 	"time"
 
+	"perennial/jobs/decide"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/upstream"
 )
 
-// observe finds the expiries that an unguarded renewal pays for.
-func (r *Runner) observe(ctx context.Context, j *job, p *checked) error {
+// observe finds the expiries that an unguarded renewal pays for. It returns the proxies
+// whose details cannot be read.
+func (r *Runner) observe(ctx context.Context, j *job, p *checked) (unreadable []decide.Seen, err error) {
 	p.observed = map[string]time.Time{}
 	unseen, err := seenOf(ctx, r.Ledger, p.ids, p.observed)
 	if err != nil || len(unseen) == 0 {
-		return err
+		return nil, err
 	}
 	if len(unseen) > readEach {
 		if unseen, err = r.listFor(ctx, j.turn(), unseen, p.observed); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, id := range unseen {
 		proxy, err := r.readProxy(ctx, j.turn(), id)
+		if unread, ok := errors.AsType[*unreadError](err); ok {
+			if failed := r.precheckFailed(unread); failed.Malformed() {
+				unreadable = append(unreadable, decide.Seen{ProxyID: id, Unread: &failed})
+				continue
+			}
+		}
 		switch {
 		case errors.Is(err, upstream.CodeProxyNotFound): // whether it renews it, its own reply says
 			p.unknown = append(p.unknown, id)
 		case errors.Is(err, upstream.CodeInsufficientScope), errors.Is(err, upstream.ErrBadID):
 		case err != nil:
-			return err
+			return nil, err
 		case proxy.ExpiresAt != nil:
 			p.observed[id] = *proxy.ExpiresAt
 		}
 	}
-	return nil
+	return unreadable, nil
 }
 
 // seenOf puts into observed what the ledger's table of proxies shows, and returns

@@ -85,7 +85,7 @@ func (r *Runner) precheckProxies(ctx context.Context, j *job, p *checked) (d dec
 	if h.Guarded {
 		h.Seen, err = r.readSeen(ctx, j)
 	} else {
-		err = r.observe(ctx, j, p)
+		h.Seen, err = r.observe(ctx, j, p)
 	}
 	if err != nil {
 		return d, err

@@ -4,6 +4,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -94,16 +95,21 @@ func (r *Runner) readPrices(ctx context.Context, j *job, ids []string, h *decide
 	panic("jobs: kind " + string(j.op.Kind) + " has no price")
 }
 
-// quotes reads the price of each line, up to one that is not offered.
+// quotes reads the price of each line, up to one that has none.
 func (r *Runner) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 	for _, item := range j.cmd.Items {
 		cents, err := r.quote(ctx, j.turn(), item, j.cmd.DurationDays)
 		missing := errors.Is(err, errNotOffered)
-		if err != nil && !missing {
+		unreadable, _ := errors.AsType[*unreadableOfferError](err)
+		if err != nil && !missing && unreadable == nil {
 			return err
 		}
-		h.Prices = append(h.Prices, decide.Price{Of: item.OfferCode, Cents: cents, Known: !missing, NotOffered: missing})
-		if missing {
+		price := decide.Price{Of: item.OfferCode, Cents: cents, Known: err == nil, NotOffered: missing}
+		if unreadable != nil {
+			price.Unreadable = unreadable.why
+		}
+		h.Prices = append(h.Prices, price)
+		if err != nil {
 			return nil
 		}
 	}
@@ -180,6 +186,11 @@ const quoteRestarts = 3
 // errNotOffered says that no page of offers holds the code.
 var errNotOffered = errors.New("not offered")
 
+// unreadableOfferError is an offer whose entry or price cannot be read.
+type unreadableOfferError struct{ why string }
+
+func (e *unreadableOfferError) Error() string { return "the offer cannot be read: " + e.why }
+
 // quote reads the offer's price for exactly this quantity and duration.
 func (r *Runner) quote(ctx context.Context, priority gatePriority, item command.Item, days int64) (int64, error) {
 	r.mu.Lock()
@@ -196,6 +207,7 @@ func (r *Runner) quote(ctx context.Context, priority gatePriority, item command.
 func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upstream.OfferFilter, item command.Item, days int64) (int64, error) {
 	filter.Quantity, filter.DurationDays = item.Quantity, days
 	var token string
+	var unreadable error
 	for restarts := 0; ; {
 		if err := r.passNow(ctx, priority); err != nil {
 			return 0, err
@@ -214,8 +226,13 @@ func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upst
 				return r.quoted(o, item.Quantity, days)
 			}
 		}
+		for _, u := range page.Unusable { // one without a code may be any offer
+			if u.ID == item.OfferCode || u.ID == "" && unreadable == nil {
+				unreadable = &unreadableOfferError{decide.Bounded(u.Why)}
+			}
+		}
 		if !page.HasMore || page.NextPageToken == "" || page.NextPageToken == token {
-			return 0, errNotOffered
+			return 0, cmp.Or(unreadable, errNotOffered)
 		}
 		token = page.NextPageToken
 	}
@@ -228,7 +245,7 @@ func (r *Runner) quoted(o upstream.Offer, quantity, days int64) (int64, error) {
 	r.mu.Unlock()
 	cents, err := decide.QuotedCents(o, quantity, days)
 	if err != nil {
-		return 0, &unreadError{"the price of offer " + o.OfferCode, err}
+		return 0, &unreadableOfferError{decide.Bounded(err.Error())}
 	}
 	return cents, nil
 }

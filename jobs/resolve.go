@@ -134,7 +134,7 @@ func (r *Runner) answerTo(ctx context.Context, o fact.Operation, x Resolution, o
 
 // found are the proxies of an order that a person found, for what it cost.
 func found(content json.RawMessage, order upstream.Order, cents int64) (ids []string, proxies []fact.DeliveredProxy, err error) {
-	if len(order.Proxies) == 0 {
+	if len(order.Proxies)+len(order.Unusable) == 0 {
 		return nil, nil, nil
 	}
 	c, err := command.ReadContent(content)

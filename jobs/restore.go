@@ -5,6 +5,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,10 +125,12 @@ func (r *Runner) findUnaccounted(ctx context.Context, restored time.Time) (strin
 		return "", err
 	}
 	found := &findings{}
-	err = everyPage(ctx, r, r.Provider.OrdersPage, func(o upstream.OrderSummary) error {
+	err = everyPage(ctx, r, withUnusable(r.Provider.OrdersPage, func(u upstream.Unusable) upstream.OrderSummary {
+		return upstream.OrderSummary{OrderNo: u.ID}
+	}), func(o upstream.OrderSummary) error {
 		known, err := r.Ledger.HasOrder(ctx, o.OrderNo)
 		if !known && (o.CreatedAt.IsZero() || !o.CreatedAt.Before(since.Add(-listSkew))) { // a summary need not have a time
-			found.add("order " + o.OrderNo)
+			found.add("order " + cmp.Or(o.OrderNo, "without a number that can be read"))
 		}
 		return err
 	})
@@ -135,7 +138,9 @@ func (r *Runner) findUnaccounted(ctx context.Context, restored time.Time) (strin
 		return "", fmt.Errorf("list orders: %w", err)
 	}
 	unseen := 0
-	err = everyPage(ctx, r, r.Provider.ProxiesPage, func(p upstream.Proxy) error {
+	err = everyPage(ctx, r, withUnusable(r.Provider.ProxiesPage, func(upstream.Unusable) upstream.Proxy {
+		return upstream.Proxy{} // whatever its id: there is no expiry to compare
+	}), func(p upstream.Proxy) error {
 		seen, err := expiryIsKnown(ctx, r.Ledger, p, restored, found)
 		if err == nil && !seen && (p.StartsAt == nil || p.StartsAt.Before(since.Add(-listSkew))) {
 			unseen++ // a newer one came with an order
@@ -209,6 +214,18 @@ func (f *findings) String() string {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return text
+}
+
+// withUnusable is a list whose unusable entries are items too, as far as they are known: what
+// cannot be read explains nothing.
+func withUnusable[T any](read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), item func(upstream.Unusable) T) func(context.Context, upstream.PageRequest) (upstream.Page[T], error) {
+	return func(ctx context.Context, r upstream.PageRequest) (upstream.Page[T], error) {
+		page, err := read(ctx, r)
+		for _, u := range page.Unusable {
+			page.Items = append(page.Items, item(u))
+		}
+		return page, err
+	}
 }
 
 // everyPage goes through a list of the provider's, after everything else in the

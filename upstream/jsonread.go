@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -162,10 +163,15 @@ func (o *object) raw(key string) []byte {
 	return nil
 }
 
+// fieldError is a member that cannot be read.
+type fieldError struct{ field, why string }
+
+func (e *fieldError) Error() string { return e.field + " is " + e.why }
+
 // fail keeps the first error; it names the field and never its value.
 func (o *object) fail(key, why string) {
 	if o.err == nil {
-		o.err = named(o.name, fmt.Errorf("%s is %s", key, why))
+		o.err = named(o.name, &fieldError{key, why})
 	}
 }
 
@@ -217,14 +223,21 @@ func (o *object) text(key string) string {
 	return o.str(key)
 }
 
-// loose is text for a member that only describes: one of another type does not make the
-// rest unreadable, and is not taken for an absent one.
-func (o *object) loose(key string) string {
+// NotText stands for a descriptive member that is neither text nor a number, such as a
+// list of protocols.
+const NotText = "(not text)"
+
+// described is text for a member that only describes: one of another type does not make
+// the rest unreadable, and is not taken for an absent one.
+func (o *object) described(key string) string {
 	if v := o.raw(key); len(v) > 0 && (v[0] == '{' || v[0] == '[' || v[0] == 't' || v[0] == 'f') {
-		return "(not text)"
+		return NotText
 	}
-	return nameOf(o.text(key), traceLimit)
+	return o.text(key)
 }
+
+// loose is described, as it may be kept and shown.
+func (o *object) loose(key string) string { return nameOf(o.described(key), traceLimit) }
 
 func unquote(v []byte) (string, bool) {
 	if v[0] != '"' {
@@ -292,17 +305,42 @@ func (o *object) optionalTime(key string) *time.Time {
 	return &t
 }
 
-func (o *object) time(key string) time.Time {
-	if t := o.optionalTime(key); t != nil {
-		return *t
+// looseTime is a time that only describes; nil when it cannot be read.
+func (o *object) looseTime(key string) *time.Time {
+	if t, ok := parseTime(o.described(key)); ok {
+		return &t
 	}
-	return time.Time{}
+	return nil
 }
 
 func parseTime(s string) (time.Time, bool) {
+	if t, ok := parseClock(s); ok {
+		return writable(t), true
+	}
+	if m := endOfDay.FindStringSubmatch(s); m != nil {
+		t, ok := parseClock(m[1] + "00" + m[2])
+		return writable(t.AddDate(0, 0, 1)), ok
+	}
+	if m := leapSecond.FindStringSubmatch(s); m != nil {
+		t, ok := parseClock(m[1] + "59" + m[2])
+		if t = t.Add(time.Second); ok && t.Truncate(time.Second).Equal(t.Truncate(24*time.Hour)) {
+			return writable(t), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// ISO 8601 also writes the end of a day as 24:00:00 and a leap second, which ends a day
+// in UTC, as :60 (trap 65). time.Parse refuses both.
+var (
+	endOfDay   = regexp.MustCompile(`^(.*T)24(:?00(?::?00(?:[.,]0+)?)?(?:Z|[+-].*))$`)
+	leapSecond = regexp.MustCompile(`^(.*T\d\d:?\d\d:?)60((?:[.,]\d+)?(?:Z|[+-].*))$`)
+)
+
+func parseClock(s string) (time.Time, bool) {
 	for _, layout := range [...]string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04Z07:00", "20060102T150405Z0700"} {
 		if t, err := time.Parse(layout, s); err == nil {
-			return writable(t.UTC()), true
+			return t.UTC(), true
 		}
 	}
 	return time.Time{}, false

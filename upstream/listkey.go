@@ -129,13 +129,13 @@ func (k *listKeys) listOf(o *object, l list) (string, error) {
 	return "", fmt.Errorf("the list's key is not given, and of %d arrays none holds entries with %s, or is empty", len(all.others), l.entry)
 }
 
-// carries reports whether an array's entry is an object with the key.
+// carries reports whether an array's entry is an object with the key, null or not.
 func carries(raw []byte, key string) bool {
 	if raw[0] != '{' {
 		return false
 	}
 	o, err := parseObject("", raw)
-	return err == nil && o.has(key)
+	return err == nil && slices.ContainsFunc(o.members, func(m member) bool { return string(m.key) == key })
 }
 
 // countMembers counts the members of an entry that are among those, null or not.

@@ -122,9 +122,15 @@ func decodeOrderSummary(o *object) OrderSummary {
 		o.fail("order_no", "missing")
 	}
 	return OrderSummary{
-		OrderNo: o.str("order_no"), Status: nameOf(o.str("status"), traceLimit), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
-		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.time("created_at"),
+		OrderNo: o.str("order_no"), Status: o.loose("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
+		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.creation(),
 	}
+}
+
+// creation is when an order was made; zero where that is absent or cannot be read.
+func (o *object) creation() time.Time {
+	at, _ := parseTime(o.described("created_at"))
+	return at
 }
 
 // Order is an order's detail (API: Order) without payment method, lines and
@@ -141,8 +147,10 @@ type Order struct {
 	PollAfterSeconds *int64  // nil: null or absent: stop polling
 	Refund           *Refund // nil: null or absent
 	Proxies          []Proxy // nil unless Delivery.Available (API: Order, last rule)
-	TraceID          string
-	ServerTime       time.Time
+	// Unusable are the delivered proxies that cannot be read; Proxies has the others.
+	Unusable   []Unusable
+	TraceID    string
+	ServerTime time.Time
 }
 
 // Delivery is an order's progress. Present says that all four fields were there.
@@ -157,7 +165,7 @@ type Refund struct {
 	Status, Destination string
 	AmountCents         *int64 // cents; nil when absent or null
 	Currency            string
-	RefundedAt          *time.Time
+	RefundedAt          *time.Time // nil when absent, null or no time
 }
 
 func decodeOrder(o *object) Order {
@@ -165,13 +173,13 @@ func decodeOrder(o *object) Order {
 		o.fail("order_no", "missing")
 	}
 	out := Order{
-		OrderNo: o.str("order_no"), Status: nameOf(o.str("status"), traceLimit), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
-		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.time("created_at"),
+		OrderNo: o.str("order_no"), Status: o.loose("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
+		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.creation(),
 		PollAfterSeconds: o.optionalInt("poll_after_seconds"), Delivery: decodeDelivery(o), Refund: decodeRefund(o),
 		Total: o.decimal("total"), Items: shownItems(o),
 	}
 	if out.Delivery.Present && out.Delivery.Available {
-		out.Proxies = decodeEach(o, "proxies", decodeProxy)
+		out.Proxies, out.Unusable = decodeEach(o, "proxies", "proxy_id", decodeProxy)
 	}
 	return out
 }
@@ -217,25 +225,5 @@ func decodeRefund(o *object) *Refund {
 	}
 	defer o.adopt(r)
 	return &Refund{Status: r.loose("status"), Destination: r.loose("destination"), AmountCents: r.optionalInt("amount_cents"),
-		Currency: r.str("currency"), RefundedAt: r.optionalTime("refunded_at")}
-}
-
-// decodeEach reads an array of objects with one decoder.
-func decodeEach[T any](o *object, key string, decode func(*object) T) []T {
-	raws := o.array(key)
-	out := make([]T, 0, len(raws))
-	for _, raw := range raws {
-		item, err := parseObject(key, raw)
-		if err != nil {
-			if o.err == nil {
-				o.err = named(o.name, err)
-			}
-			return nil
-		}
-		out = append(out, decode(item))
-		if o.adopt(item); o.err != nil {
-			return nil
-		}
-	}
-	return out
+		Currency: r.str("currency"), RefundedAt: r.looseTime("refunded_at")} // what cannot be read proves no refund
 }

@@ -13,9 +13,11 @@ import (
 	"time"
 )
 
-// Page is one page of a list (API: Page).
+// Page is one page of a list (API: Page). Entries that cannot be read are in Unusable,
+// and the others in Items.
 type Page[T any] struct {
 	Items         []T
+	Unusable      []Unusable
 	PageSize      int
 	HasMore       bool
 	NextPageToken string // opaque; passed back unchanged
@@ -96,20 +98,21 @@ func (f OfferFilter) pairs() []string {
 // OffersPage reads one page of offers (API: GET /api/v1/offers, scope
 // offers:read; page size at most 200).
 func (c *Client) OffersPage(ctx context.Context, f OfferFilter, r PageRequest) (Page[Offer], error) {
-	return getPage(ctx, c, list{path: offersPath, key: "offers"}, f.pairs(), r, decodeOffer)
+	return getPage(ctx, c, list{path: offersPath, key: "offers", entry: "offer_code"}, f.pairs(), r, decodeOffer)
 }
 
 // Offers goes through all offers that match, page by page with one size and one
 // filter (API: Pagination rules). On invalid_page_token it starts again from the
 // first page, at most three times; an item already seen is not given twice. The
-// first error ends it; ending without one means that a complete pass was made.
+// first error ends it; ending without one means that a complete pass was made. Entries
+// that cannot be read are left out: *UnusableError comes after all others.
 func (c *Client) Offers(ctx context.Context, f OfferFilter, pageSize int) iter.Seq2[Offer, error] {
 	return walk(pageSize, func(r PageRequest) (Page[Offer], error) { return c.OffersPage(ctx, f, r) },
 		func(o Offer) string { return o.OfferCode })
 }
 
-// list is one of the provider's lists: the key of its array where it is given,
-// else the member that names its entries, and those that they have beside it.
+// list is one of the provider's lists: the key of its array where it is given, the
+// member that names its entries, and those that they have beside it.
 type list struct {
 	path, key, entry string
 	members          []string
@@ -147,7 +150,8 @@ func decodePage[T any](keys *listKeys, e *Envelope, list list, decode func(*obje
 		}
 	}
 	o.need(listKey, "has_more")
-	page := Page[T]{Items: decodeEach(o, listKey, decode), PageSize: int(o.integer("page_size")), HasMore: o.boolean("has_more"),
+	items, unusable := decodeEach(o, listKey, list.entry, decode)
+	page := Page[T]{Items: items, Unusable: unusable, PageSize: int(o.integer("page_size")), HasMore: o.boolean("has_more"),
 		NextPageToken: o.str("next_page_token"), TraceID: e.TraceID, ServerTime: e.Timestamp}
 	if page.HasMore && page.NextPageToken == "" {
 		o.fail("next_page_token", "missing though has_more is true")
@@ -173,10 +177,11 @@ func walk[T any](size int, fetch func(PageRequest) (Page[T], error), id func(T) 
 		var zero T
 		seen, tokens := map[string]struct{}{}, map[string]struct{}{}
 		token, restarts, empty := "", 0, 0
+		unusable := &UnusableError{}
 		for {
 			page, err := fetch(PageRequest{Size: size, Token: token})
 			if RestartsList(err) && token != "" && restarts < maxRestarts {
-				restarts, token = restarts+1, ""
+				restarts, token, unusable.Count = restarts+1, "", 0
 				clear(tokens)
 				continue
 			}
@@ -193,10 +198,14 @@ func walk[T any](size int, fetch func(PageRequest) (Page[T], error), id func(T) 
 					return
 				}
 			}
+			unusable.add(page.Unusable)
 			if !page.HasMore {
+				if unusable.Count > 0 {
+					yield(zero, unusable)
+				}
 				return
 			}
-			if empty++; len(page.Items) > 0 {
+			if empty++; len(page.Items)+len(page.Unusable) > 0 {
 				empty = 0
 			}
 			if _, again := tokens[page.NextPageToken]; again || empty > maxEmptyPages {

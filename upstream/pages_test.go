@@ -24,7 +24,7 @@ func TestTrap30TheListIsTheArrayOfItsEntries(t *testing.T) {
 		`{"a":[],"b":[],"has_more":false}`:                                              0,
 		`{"a":[],"notices":[{"text":"x"}],"has_more":false}`:                            0,
 		`{"a":[` + item + `],"b":[` + item + `],"has_more":false}`:                      -1,
-		`{"a":[{"text":"x"},` + item + `],"has_more":false}`:                            -1,
+		`{"a":[{"text":"x"},` + item + `],"has_more":false}`:                            1, // and an unusable entry
 		`{"notices":[{"text":"x"}],"has_more":false}`:                                   -1,
 		`{"tags":["x"],"has_more":false}`:                                               -1,
 		`{"has_more":false,"page_size":1}`:                                              -1,

@@ -12,11 +12,12 @@ import (
 
 // Proxy is a delivered proxy without anything that connects to it: host, port,
 // username, password, connection and socks5_uri have no place here, so they are
-// dropped while decoding (trap 41).
+// dropped while decoding (trap 41). A descriptive member that is no text is NotText.
 type Proxy struct {
 	ProxyID, Status                                 string
 	IPType, CountryCode, Region, LineName, Protocol string
-	StartsAt, ExpiresAt                             *time.Time // UTC; nil when null: never due
+	StartsAt                                        *time.Time // UTC; nil when null, or no time
+	ExpiresAt                                       *time.Time // UTC; nil when null: never due
 }
 
 func decodeProxy(o *object) Proxy {
@@ -24,9 +25,9 @@ func decodeProxy(o *object) Proxy {
 		o.fail("proxy_id", "missing")
 	}
 	return Proxy{
-		ProxyID: o.str("proxy_id"), Status: o.text("status"), IPType: o.text("ip_type"), CountryCode: o.text("country_code"),
-		Region: o.text("region"), LineName: o.text("line_name"), Protocol: o.text("protocol"),
-		StartsAt: o.optionalTime("starts_at"), ExpiresAt: o.optionalTime("expires_at"),
+		ProxyID: o.str("proxy_id"), Status: o.described("status"), IPType: o.described("ip_type"), CountryCode: o.described("country_code"),
+		Region: o.described("region"), LineName: o.described("line_name"), Protocol: o.described("protocol"),
+		StartsAt: o.looseTime("starts_at"), ExpiresAt: o.optionalTime("expires_at"),
 	}
 }
 

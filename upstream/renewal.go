@@ -5,6 +5,7 @@ package upstream
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 )
 
 // RenewRequest is the body of a renewal (API: POST /api/v1/proxies/renew).
@@ -57,6 +58,7 @@ type Renewal struct {
 	TotalCents, ChargedCents, RefundedCents int64
 	Successful, Failed, Unresolved          []string
 	LineItems                               []RenewalLine
+	Unusable                                []Unusable // line items that cannot be read; LineItems has the others
 	Missing                                 []string
 }
 
@@ -78,10 +80,10 @@ func decodeRenewal(e *Envelope) (*Renewal, error) {
 		Status: o.str("status"), TotalCents: o.integer("total_cents"), ChargedCents: o.integer("charged_cents"),
 		RefundedCents: o.integer("refunded_cents"), Successful: o.strings("successful_proxy_ids"),
 		Failed: o.strings("failed_proxy_ids"), Unresolved: o.strings("unresolved_proxy_ids"),
-		LineItems: decodeEach(o, "line_items", decodeRenewalLine),
 		Missing: o.missing("status", "total_cents", "charged_cents", "refunded_cents",
 			"successful_proxy_ids", "failed_proxy_ids", "unresolved_proxy_ids", "line_items"),
 	}
+	r.LineItems, r.Unusable = decodeEach(o, "line_items", "proxy_id", decodeRenewalLine)
 	if o.err != nil {
 		return nil, o.err
 	}
@@ -89,8 +91,9 @@ func decodeRenewal(e *Envelope) (*Renewal, error) {
 }
 
 func decodeRenewalLine(o *object) RenewalLine {
+	days, _ := strconv.ParseInt(string(o.raw("duration_days")), 10, 64) // no money depends on it
 	return RenewalLine{
-		ProxyID: o.str("proxy_id"), Status: o.str("status"), DurationDays: o.integer("duration_days"),
+		ProxyID: o.str("proxy_id"), Status: o.str("status"), DurationDays: days,
 		AmountCents: o.integer("amount_cents"), ChargedCents: o.integer("charged_cents"), RefundedCents: o.integer("refunded_cents"),
 		Amount:  o.decimal("amount"),
 		Missing: o.missing("proxy_id", "status", "duration_days", "amount_cents", "charged_cents", "refunded_cents"),

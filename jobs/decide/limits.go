@@ -39,7 +39,8 @@ type Price struct {
 	Of         string // the offer, or the proxy
 	Cents      int64
 	Known      bool
-	NotOffered bool // no page of offers holds it
+	NotOffered bool   // no page of offers holds it
+	Unreadable string // why the offer has no price that can be read; "" when it has one
 }
 
 // Estimate is the most that the operation is expected to cost. What has no price
@@ -65,6 +66,9 @@ func decidePriced(op Operation, h Priced) Decision {
 		if p.NotOffered {
 			return refusedBefore(op, h.LeftOut, "offer_not_found", "offer "+p.Of+" is not among the offers for this quantity and duration: nothing was sent")
 		}
+		if p.Unreadable != "" {
+			return decideUnreadable(op, h, p)
+		}
 	}
 	cents, unpriced := h.Estimate()
 	if unpriced != "" && len(h.Prices) > 1 {
@@ -80,6 +84,16 @@ func decidePriced(op Operation, h Priced) Decision {
 		return d
 	}
 	return Decision{Facts: h.LeftOut, Send: true, EstimateCents: cents, Unpriced: unpriced != ""}
+}
+
+// decideUnreadable refuses an order for an offer that stays unreadable for some minutes:
+// neither a ceiling nor a limit can be kept (trap 65).
+func decideUnreadable(op Operation, h Priced, p Price) Decision {
+	reason := "offer " + p.Of + " cannot be read at the provider (" + p.Unreadable + ")"
+	if previousWait(op) < unreadMost {
+		return decidePrecheckFailed(op, PrecheckFailed{Moment: h.Moment, Reason: reason})
+	}
+	return refusedBefore(op, h.LeftOut, "offer_unreadable", reason+": nothing was sent")
 }
 
 // withoutPrice stops an operation of several proxies of which one has no price: no

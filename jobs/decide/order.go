@@ -117,44 +117,48 @@ func deliveredFact(op Operation, o upstream.Order, state fact.OrderState, charge
 }
 
 // Delivered are an order's proxies, by their ids and as the provider showed them. offer is
-// the order's, where it is one only: each proxy has its share of what was charged then.
+// the order's, where it is one only: each proxy has its share of what was charged then. Of
+// a proxy that cannot be read the id alone is known, if that (trap 65).
 func Delivered(offer string, o upstream.Order, charged int64) (ids []string, proxies []fact.DeliveredProxy) {
-	return proxyIDs(o), deliveredProxies(offer, o, charged)
-}
-
-func proxyIDs(o upstream.Order) []string {
-	ids := make([]string, 0, len(o.Proxies))
-	for _, p := range o.Proxies {
-		ids = append(ids, p.ProxyID)
+	share := func(at int) *int64 {
+		if offer == "" {
+			return nil
+		}
+		return new(fact.Share(charged, at, len(o.Proxies)+len(o.Unusable)))
 	}
-	return ids
+	ids = make([]string, 0, len(o.Proxies)+len(o.Unusable))
+	proxies = make([]fact.DeliveredProxy, 0, cap(ids))
+	for i, p := range o.Proxies {
+		ids = append(ids, p.ProxyID)
+		proxies = append(proxies, fact.DeliveredProxy{
+			ProxyID: p.ProxyID, OfferCode: offer, CountryCode: p.CountryCode, Region: p.Region, LineName: p.LineName,
+			IPType: p.IPType, Protocol: p.Protocol, ExpiresAt: fact.Expiry(p.ExpiresAt), ChargedCents: share(i),
+		})
+	}
+	for i, u := range o.Unusable {
+		if u.ID != "" {
+			ids = append(ids, u.ID)
+			proxies = append(proxies, fact.DeliveredProxy{ProxyID: u.ID, OfferCode: offer, ChargedCents: share(len(o.Proxies) + i)})
+		}
+	}
+	return ids, fitting(proxies)
 }
 
 // deliveredMost bounds what a delivery says of its proxies, with the list of their ids, in
 // bytes of JSON: the provider chooses the texts, and the fact has to fit into a message.
 const deliveredMost = 850 << 10
 
-// deliveredProxies are an order's proxies, without credentials; none where their texts
-// are too long, and the fact has their ids alone. Of an order for one offer each has
-// its share of the total.
-func deliveredProxies(offer string, o upstream.Order, charged int64) []fact.DeliveredProxy {
-	out := make([]fact.DeliveredProxy, 0, len(o.Proxies))
+// fitting are the proxies, without credentials; none where their texts are too long, and
+// the fact has their ids alone.
+func fitting(proxies []fact.DeliveredProxy) []fact.DeliveredProxy {
 	size := 0
-	for i, p := range o.Proxies {
-		x := fact.DeliveredProxy{
-			ProxyID: p.ProxyID, OfferCode: offer, CountryCode: p.CountryCode, Region: p.Region, LineName: p.LineName,
-			IPType: p.IPType, Protocol: p.Protocol, ExpiresAt: fact.Expiry(p.ExpiresAt),
-		}
-		if offer != "" {
-			x.ChargedCents = new(fact.Share(charged, i, len(o.Proxies)))
-		}
-		text, err := command.PlainJSON(x)
+	for _, p := range proxies {
+		text, err := command.PlainJSON(p)
 		if size += len(text) + len(p.ProxyID) + len(`,"",`); err != nil || size > deliveredMost {
 			return nil
 		}
-		out = append(out, x)
 	}
-	return out
+	return proxies
 }
 
 func whyStuck(op Operation, o upstream.Order, unbooked bool) string {

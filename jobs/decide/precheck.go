@@ -6,6 +6,7 @@ package decide
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"perennial/ledger/fact"
@@ -16,7 +17,7 @@ import (
 type Prechecked struct {
 	Moment
 	// Guarded: the command names what its proxies must still be, and Seen is what
-	// was read of each.
+	// was read of each. Otherwise Seen has only those that cannot be read.
 	Guarded         bool
 	Seen            []Seen
 	DueBefore       *time.Time
@@ -63,6 +64,10 @@ func (h PrecheckFailed) OfOneProxy() bool {
 	return true
 }
 
+// Malformed reports whether the read was answered with a success whose data could not be
+// read.
+func (h PrecheckFailed) Malformed() bool { return h.Code == upstream.CodeOK }
+
 // decidePrecheckFailed postpones an attempt: nothing was sent.
 func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
 	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst))
@@ -81,10 +86,10 @@ func decidePrechecked(op Operation, h Prechecked) Decision {
 		return holdBack(op, nil, fact.CommandHeld{
 			Code: fact.HeldNoCIDRField, Reason: "it names CIDRs and the account has no cidr_field any more: set it again and `perennial release` it, or `perennial cancel` it",
 		})
-	case !h.Guarded:
+	case !h.Guarded && len(h.Seen) == 0:
 		return Decision{Send: true, ProxyIDs: op.ProxyIDs}
 	}
-	ids, skipped := stillDue(h)
+	ids, skipped := stillDue(op, h)
 	unread, postponed := leaveUnread(op, h)
 	if postponed != nil {
 		return decidePrecheckFailed(op, *postponed)
@@ -106,8 +111,14 @@ func decidePrechecked(op Operation, h Prechecked) Decision {
 func cannotSay(namesCIDRs bool, field string) bool { return namesCIDRs && field == "" }
 
 // stillDue divides what was read into the proxies that are still to be renewed and the
-// others.
-func stillDue(h Prechecked) (ids []string, skipped []fact.SkippedProxy) {
+// others. Of a command without a guard, all that were not unreadable are.
+func stillDue(op Operation, h Prechecked) (ids []string, skipped []fact.SkippedProxy) {
+	if !h.Guarded {
+		unread := unreadOf(h.Seen)
+		return slices.DeleteFunc(slices.Clone(op.ProxyIDs), func(id string) bool {
+			return slices.ContainsFunc(unread, func(s Seen) bool { return s.ProxyID == id })
+		}), nil
+	}
 	for _, s := range h.Seen {
 		if s.Unread != nil {
 			continue
@@ -151,13 +162,14 @@ const unreadMost = 2 * time.Minute
 
 // leaveUnread leaves out the proxies that the provider has not shown for some
 // minutes: they do not hold up the others. Until then, and where none of several
-// can be read and the provider does not say that it is the proxies, everything
-// waits (postponed).
+// can be read and the provider neither says that it is the proxies nor shows
+// something that cannot be read, everything waits (postponed).
 func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postponed *PrecheckFailed) {
 	unread := unreadOf(h.Seen)
 	alone := len(unread) < len(op.ProxyIDs)
 	for _, s := range unread {
-		if previousWait(op) < unreadMost || !alone && s.Unread.Code != upstream.CodeProxyEndpointUnavailable {
+		ofProxy := s.Unread.Code == upstream.CodeProxyEndpointUnavailable || s.Unread.Malformed()
+		if previousWait(op) < unreadMost || !alone && !ofProxy {
 			return nil, s.Unread
 		}
 		skipped = append(skipped, fact.SkippedProxy{ProxyID: s.ProxyID, Code: fact.SkipUnreadable, Reason: Bounded(s.Unread.Reason)})

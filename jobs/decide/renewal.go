@@ -34,6 +34,9 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 		v.Reason = fmt.Sprintf("the renewal's status is %q, which the API's document does not give", Bounded(r.Status))
 		return review(op, maybeExecuted, v)
 	}
+	if len(r.Unusable) > 0 {
+		r = withUnreadableLines(op.ProxyIDs, *r)
+	}
 	if r.Status == upstream.RenewalManualReview {
 		r = withOpenLines(*r)
 	}
@@ -42,7 +45,7 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 		v.Reason = "the renewal's result does not add up: " + err.Error()
 		return review(op, maybeExecuted, v)
 	}
-	d := settleRenewal(op, v, r.Status, lines)
+	d := settleRenewal(op, v, *r, lines)
 	if doubt := amountDoubt(op, v, *r); doubt != nil {
 		d.Facts = append(d.Facts, doubt)
 	}
@@ -128,25 +131,88 @@ func withOpenLines(r upstream.Renewal) *upstream.Renewal {
 	r.LineItems = slices.Clone(r.LineItems)
 	for _, id := range r.Unresolved {
 		if !has[id] {
-			r.LineItems = append(r.LineItems, upstream.RenewalLine{
-				ProxyID: id, Status: upstream.LineUnresolved, Missing: []string{"amount_cents", "charged_cents", "refunded_cents"},
-			})
+			r.LineItems = append(r.LineItems, openLine(id, 0))
 		}
 	}
 	return &r
 }
 
+// openLine is an unresolved line without amounts, but for what is known of its charge.
+func openLine(id string, charged int64) upstream.RenewalLine {
+	return upstream.RenewalLine{
+		ProxyID: id, Status: upstream.LineUnresolved, ChargedCents: charged, Missing: []string{"amount_cents", "charged_cents", "refunded_cents"},
+	}
+}
+
+// withUnreadableLines makes each line item that cannot be read an unresolved one,
+// whatever the lists say of its proxy (trap 65): what it cost is not known. It changes
+// nothing where the unreadable lines are not those of the proxies that have no other.
+func withUnreadableLines(ids []string, r upstream.Renewal) *upstream.Renewal {
+	lineless := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		lineless[id] = true
+	}
+	for _, l := range r.LineItems {
+		delete(lineless, l.ProxyID)
+	}
+	foreign := func(u upstream.Unusable) bool { return u.ID != "" && !lineless[u.ID] }
+	if _, err := statesOf(ids, r); err != nil || len(lineless) != len(r.Unusable) || slices.ContainsFunc(r.Unusable, foreign) {
+		return &r
+	}
+	gone := func(id string) bool { return lineless[id] }
+	r.Successful, r.Failed = slices.DeleteFunc(slices.Clone(r.Successful), gone), slices.DeleteFunc(slices.Clone(r.Failed), gone)
+	r.Unresolved = slices.DeleteFunc(slices.Clone(r.Unresolved), gone)
+	rest, refunded := beyondLines(r)
+	if refunded > 0 { // of the unreadable lines, so that the others need not add up to it
+		r.Missing, rest = append(slices.Clone(r.Missing), "refunded_cents"), 0
+	}
+	if len(r.Unusable) > 1 {
+		rest = 0 // of which line it is, is not known
+	}
+	r.LineItems = slices.Clone(r.LineItems)
+	for _, id := range ids {
+		if lineless[id] {
+			r.Unresolved = append(r.Unresolved, id)
+			r.LineItems = append(r.LineItems, openLine(id, rest))
+		}
+	}
+	if r.Status != upstream.RenewalManualReview {
+		r.Status = upstream.RenewalPartial
+	}
+	return &r
+}
+
+// beyondLines is what the result says was charged and refunded beyond its line items; 0
+// where it says less.
+func beyondLines(r upstream.Renewal) (charged, refunded int64) {
+	charged, refunded = r.ChargedCents, r.RefundedCents
+	for _, l := range r.LineItems {
+		if checkLine(l) != nil {
+			return 0, 0
+		}
+		charged, refunded = charged-l.ChargedCents, refunded-l.RefundedCents
+	}
+	if charged > MaxLineCents {
+		return 0, max(refunded, 0)
+	}
+	return max(charged, 0), max(refunded, 0)
+}
+
 // settleRenewal turns agreed lines into a fact. A result that leaves lines to a
 // person books the rest: unresolved lines are in suspense.
-func settleRenewal(op Operation, v Verdict, status string, lines fact.Lines) Decision {
+func settleRenewal(op Operation, v Verdict, r upstream.Renewal, lines fact.Lines) Decision {
 	unresolved := 0
 	for _, l := range lines.Items {
 		if l.State == upstream.LineUnresolved {
 			unresolved++
 		}
 	}
-	if status == upstream.RenewalManualReview || unresolved == len(lines.Items) {
+	if r.Status == upstream.RenewalManualReview || unresolved == len(lines.Items) {
 		v.Reason = fmt.Sprintf("the provider has %d of %d proxies pending verification: do not send it again", unresolved, len(lines.Items))
+		if n := len(r.Unusable); n > 0 {
+			v.Reason = fmt.Sprintf("%d of %d proxies are unresolved, and %d line items cannot be read (%s): do not send it again",
+				unresolved, len(lines.Items), n, Bounded(r.Unusable[0].Why))
+		}
 		d := review(op, maybeExecuted, v)
 		f, _ := d.Facts[0].(fact.OperationReview)
 		f.Settlement = &lines
@@ -154,7 +220,7 @@ func settleRenewal(op Operation, v Verdict, status string, lines fact.Lines) Dec
 		return d
 	}
 	return Decision{Facts: []fact.Fact{fact.RenewalSettled{
-		Ref: op.Ref(v.TraceID), Status: status, Attempt: op.Attempts, Code: codeOf(v), Lines: lines,
+		Ref: op.Ref(v.TraceID), Status: r.Status, Attempt: op.Attempts, Code: codeOf(v), Lines: lines,
 	}}}
 }
 

@@ -68,7 +68,7 @@ func (p *Pass) listed(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("list the orders: %w", err)
 		}
-		if err := p.unknown(ctx, page.Items); err != nil {
+		if err := p.unknown(ctx, numbers(page)); err != nil {
 			return err
 		}
 		if !page.HasMore || page.NextPageToken == "" || page.NextPageToken == p.list.token {
@@ -81,14 +81,28 @@ func (p *Pass) listed(ctx context.Context) error {
 	return nil
 }
 
-func (p *Pass) unknown(ctx context.Context, items []upstream.OrderSummary) error {
-	for _, o := range items {
-		if _, ok := p.Foreign[o.OrderNo]; ok {
+// numbers are those of a page's orders, also where the rest of the summary cannot be read:
+// each is read by itself.
+func numbers(page upstream.Page[upstream.OrderSummary]) (all []string) {
+	for _, o := range page.Items {
+		all = append(all, o.OrderNo)
+	}
+	for _, u := range page.Unusable {
+		if u.ID != "" {
+			all = append(all, u.ID)
+		}
+	}
+	return all
+}
+
+func (p *Pass) unknown(ctx context.Context, orders []string) error {
+	for _, no := range orders {
+		if _, ok := p.Foreign[no]; ok {
 			continue
 		}
-		_, err := p.Ledger.OrderOperation(ctx, o.OrderNo)
+		_, err := p.Ledger.OrderOperation(ctx, no)
 		if errors.Is(err, ledger.ErrNotFound) {
-			p.Foreign[o.OrderNo] = ForeignOrder{}
+			p.Foreign[no] = ForeignOrder{}
 			continue
 		}
 		if err != nil {

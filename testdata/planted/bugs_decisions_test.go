@@ -36,7 +36,7 @@ var decisionBugs = []bug{
 		old: "\tcase op.Ambiguous > 0:\n\t\tv.Reason += \"; an earlier",
 		new: "\tcase false:\n\t\tv.Reason += \"; an earlier"},
 	{trap: 8, name: "manual_review is a result like others", in: "decide.settleRenewal",
-		old: "if status == upstream.RenewalManualReview || unresolved == len(lines.Items) {",
+		old: "if r.Status == upstream.RenewalManualReview || unresolved == len(lines.Items) {",
 		new: "if unresolved == len(lines.Items) {"},
 	{trap: 14, name: "what a crash cut off was never sent", in: "decide.crashed",
 		old: "return againAt(op, h.Elapsed, next, v)",

@@ -96,7 +96,7 @@ func (a *app) offersCommand() *cobra.Command {
 			currency := a.currencyOf(ctx, client)
 			for o, err := range client.Offers(ctx, f, 0) {
 				if err != nil {
-					return err
+					return list.end(err)
 				}
 				if err := list.add("", offerLine(o), o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol,
 					moneyOrUnknown(o.UnitPriceCents, currency), fmt.Sprint(o.DurationDays), daemon.FirstFew(o.CIDRs), o.Name); err != nil {
@@ -147,7 +147,7 @@ func (a *app) ordersCommand() *cobra.Command {
 			list := a.listing("ORDER", "STATUS", "TOTAL", "CREATED")
 			for o, err := range client.Orders(ctx, 0) {
 				if err != nil {
-					return err
+					return list.end(err)
 				}
 				record := map[string]any{
 					"order_no": o.OrderNo, "status": o.Status, "total_cents": o.TotalCents, "currency": o.Currency, "created_at": instantOrNil(&o.CreatedAt),
